@@ -1,0 +1,545 @@
+/*
+ * gram.h - the public API of libgram: Gram matrices built, differentiated, multiplied and solved
+ *
+ * Every call takes a context, borrows its tensors for the duration of the call (on an asynchronous
+ * device: until the context's stream is synchronised) and returns a status; gram_message() then
+ * names the function, the argument, what came and what was expected.  On an error no output was
+ * written.  The library never prints, aborts, exits, installs a signal handler or changes the
+ * floating-point modes.
+ *
+ * Threads: a context serves one thread at a time; different contexts are independent; nothing else
+ * is shared.  A context may be used in a child after fork().
+ *
+ * Binary interface: enum values are explicit and never reused.  Options structs begin with their
+ * size, set by GRAM_<OP>_OPTIONS_INIT; members are only ever appended; a NULL pointer to options
+ * means the defaults.  Sizes, shapes and strides are int64_t; strides count elements.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_H
+#define GRAM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define GRAM_PUBLIC __attribute__((visibility("default")))
+#define GRAM_API    __attribute__((visibility("default"), warn_unused_result))
+
+/* ---- Status ------------------------------------------------------------------------------- */
+
+typedef enum gram_status {
+    GRAM_OK = 0,
+    GRAM_INVALID_ARGUMENT = 1, /* a shape, dtype, value or overlap that the function cannot take */
+    GRAM_UNSUPPORTED = 2,      /* valid, but this device or build does not offer it */
+    GRAM_OUT_OF_MEMORY = 3,    /* an allocation failed, or a given workspace is too small */
+    GRAM_CANCELLED = 4,        /* gram_context_cancel() was called */
+    GRAM_IO = 5,               /* a file could not be read or written */
+    GRAM_BAD_DATA = 6,         /* a file or a table holds something that cannot be understood */
+    GRAM_NUMERICAL = 7,        /* a factorisation broke down and no info tensor was given */
+} gram_status;
+
+/* Version of the library at run time, as "0.1.0". */
+GRAM_PUBLIC const char *gram_version(void);
+
+/* The name of a status, as "GRAM_OK"; "unknown status" for any other number. */
+GRAM_PUBLIC const char *gram_status_name(gram_status status);
+
+/* ---- Tensors ------------------------------------------------------------------------------ */
+
+typedef enum gram_dtype {
+    GRAM_F32 = 1,
+    GRAM_F64 = 2,
+    GRAM_F16 = 3,  /* IEEE binary16 */
+    GRAM_BF16 = 4, /* bfloat16 */
+    GRAM_I32 = 5,
+    GRAM_I64 = 6,
+} gram_dtype;
+
+typedef enum gram_device_type {
+    GRAM_CPU = 0,
+    GRAM_CUDA = 1,
+} gram_device_type;
+
+typedef struct gram_device {
+    gram_device_type type;
+    int32_t index; /* 0 on the CPU */
+} gram_device;
+
+#define GRAM_MAX_DIMS 8
+
+/*
+ * A view of an array that somebody else owns.  The last dimensions are those of the formula (rows,
+ * then columns); all dimensions before them are a batch and follow NumPy's broadcasting rules.
+ * Strides count elements and may be zero (an input that is broadcast) or negative.
+ */
+typedef struct gram_tensor {
+    void *data;
+    gram_dtype dtype;
+    gram_device device;
+    int32_t ndim;
+    int64_t shape[GRAM_MAX_DIMS];
+    int64_t stride[GRAM_MAX_DIMS];
+} gram_tensor;
+
+/* Bytes of one element, 0 for an unknown dtype. */
+static inline size_t gram_dtype_size(gram_dtype dtype)
+{
+    switch (dtype) {
+    case GRAM_F32:
+    case GRAM_I32:
+        return 4;
+    case GRAM_F64:
+    case GRAM_I64:
+        return 8;
+    case GRAM_F16:
+    case GRAM_BF16:
+        return 2;
+    }
+    return 0;
+}
+
+/* A vector of n elements in CPU memory. */
+static inline gram_tensor gram_vector(void *data, int64_t n, gram_dtype dtype)
+{
+    gram_tensor t = {data, dtype, {GRAM_CPU, 0}, 1, {n}, {1}};
+    return t;
+}
+
+/* A row-major matrix in CPU memory. */
+static inline gram_tensor gram_matrix(void *data, int64_t rows, int64_t cols, gram_dtype dtype)
+{
+    gram_tensor t = {data, dtype, {GRAM_CPU, 0}, 2, {rows, cols}, {cols, 1}};
+    return t;
+}
+
+/* A batch of row-major matrices in CPU memory, one after the other. */
+static inline gram_tensor gram_matrices(void *data, int64_t count, int64_t rows, int64_t cols,
+                                        gram_dtype dtype)
+{
+    gram_tensor t = {
+        data, dtype, {GRAM_CPU, 0}, 3, {count, rows, cols}, {rows * cols, cols, 1},
+    };
+    return t;
+}
+
+/*
+ * A number, or a tensor (f32 or f64, on the device of the call) whose shape broadcasts over the
+ * batch of the call: one value an item.  Outside their documented range, numbers and CPU tensors
+ * are refused; a value in a tensor on another device cannot be seen at the call, its item gets NaN.
+ */
+typedef struct gram_scalar {
+    double value;
+    const gram_tensor *tensor; /* NULL: value is meant */
+} gram_scalar;
+
+static inline gram_scalar gram_number(double value)
+{
+    gram_scalar s = {value, NULL};
+    return s;
+}
+
+static inline gram_scalar gram_values(const gram_tensor *tensor)
+{
+    gram_scalar s = {0, tensor};
+    return s;
+}
+
+/* ---- Contexts ----------------------------------------------------------------------------- */
+
+typedef struct gram_context gram_context;
+
+/* Something that took time inside a call: times in nanoseconds of CLOCK_MONOTONIC. */
+typedef struct gram_trace_event {
+    const char *name; /* static string */
+    int thread;       /* 0 is the caller */
+    int64_t start_ns, duration_ns;
+} gram_trace_event;
+
+/* A message of the library's log, switched on by GRAM_LOG or by options: see docs/guide.md. */
+typedef struct gram_context_options {
+    size_t size;
+    gram_device device;
+    int threads;         /* 0: GRAM_NUM_THREADS, else the processors this process may run on */
+    const char *cpu_isa; /* NULL: GRAM_CPU_ISA, else the best here: "base", "avx2", "avx512" */
+    /* Where memory comes from; NULL: aligned_alloc and free.  allocate returns memory aligned to
+     * 64 bytes or NULL, and may be called from any thread that uses the context. */
+    void *(*allocate)(void *user, size_t bytes);
+    void (*release)(void *user, void *memory, size_t bytes);
+    void *user;
+    /* Called for every traced piece of work, from several threads at once; NULL: no tracing. */
+    void (*trace)(void *trace_user, const gram_trace_event *event);
+    void *trace_user;
+} gram_context_options;
+
+/* clang-format off */
+#define GRAM_CONTEXT_OPTIONS_INIT {.size = sizeof(gram_context_options)}
+/* clang-format on */
+
+/*
+ * Creates a context.  *out is NULL on an error; the message is then gram_message(NULL), the last
+ * one of the calling thread.
+ */
+GRAM_API gram_status gram_context_create(const gram_context_options *options, gram_context **out);
+
+/* Frees the context, its threads and its scratch memory.  NULL is allowed. */
+GRAM_PUBLIC void gram_context_destroy(gram_context *g);
+
+/*
+ * What was wrong with the last call that failed, as "gram_cdist: x has 2 columns but y has 5".
+ * Empty if none has failed.  Valid until the next call with this context.
+ */
+GRAM_PUBLIC const char *gram_message(const gram_context *g);
+
+/*
+ * Scratch memory comes from the context's arena, which grows as needed and keeps its size.  Given
+ * memory replaces it until NULL is given: a call that needs more fails with GRAM_OUT_OF_MEMORY,
+ * having written nothing.  memory is aligned to 64 bytes and stays the caller's.
+ */
+GRAM_API gram_status gram_context_use_workspace(gram_context *g, void *memory, size_t bytes);
+
+/* Exact scratch need of a call, from its gram_<op>_workspace query; the data are not read. */
+typedef struct gram_workspace {
+    size_t host_bytes;
+    size_t device_bytes;
+} gram_workspace;
+
+/*
+ * Asks a running call of this context to stop; it returns GRAM_CANCELLED as soon as it can.  Safe
+ * in a signal handler and from another thread.  The request is taken by the call that runs or, if
+ * none does, by the next one that can be cancelled (the machine's fit and predict).
+ */
+GRAM_PUBLIC void gram_context_cancel(gram_context *g);
+
+/* What this machine and this context offer. */
+typedef struct gram_info {
+    size_t size; /* set by the caller to sizeof(gram_info) */
+    const char *version;
+    const char *cpu_isa;       /* instruction set in use */
+    const char *cpu_isas;      /* all that can run here, best first, separated by spaces */
+    const char *blas;          /* as "OpenBLAS 0.3.21 ..." */
+    int threads;               /* of this context */
+    int cuda_devices;          /* that this build and machine can use */
+    int64_t memory_total;      /* bytes, of the host */
+    int64_t memory_available;  /* bytes, now, within the process's limits */
+} gram_info;
+
+GRAM_API gram_status gram_context_info(gram_context *g, gram_info *info);
+
+/* The device a new user should take: a CUDA device that works, else the CPU. */
+GRAM_PUBLIC gram_device gram_best_device(void);
+
+/*
+ * Views a DLPack tensor (a pointer to a DLTensor, see gram/dlpack.h) without a copy.  NULL strides
+ * mean row-major.  GRAM_UNSUPPORTED: a dtype, lanes or device that libgram does not have.
+ */
+GRAM_API gram_status gram_tensor_from_dlpack(gram_context *g, const void *dl_tensor,
+                                             gram_tensor *out);
+
+/* ---- Pairwise distances ------------------------------------------------------------------- */
+
+typedef struct gram_cdist_options {
+    size_t size;
+    int no_root; /* leave the sum as it is: no power 1/p at the end */
+} gram_cdist_options;
+
+/* clang-format off */
+#define GRAM_CDIST_OPTIONS_INIT {.size = sizeof(gram_cdist_options)}
+/* clang-format on */
+
+/*
+ * Pairwise distances: out[..., i, j] = (sum_k |x[..., i, k] - y[..., j, k]|^p)^(1/p).
+ *
+ * p > 0; p = 0 counts the coordinates that differ; p = INFINITY is the largest difference.  With
+ * no_root the sum itself is returned (p = 0 and INFINITY have no root).  x is m by k, y is n by k,
+ * out is m by n; any strides; batches broadcast, p too.  k = 0 gives zero distances; m = 0 or
+ * n = 0 an empty result.
+ *
+ * dtypes: x, y and out all f32 or all f64; or x and y both f16 or both bf16 and out f32.
+ * y NULL, or the same data, shape and strides as x: half the work, exactly symmetric, exactly zero
+ * diagonal (NaN where the row holds NaN or infinity).  A NaN in a row gives NaN for all distances
+ * of that row and for no others.  out must not overlap x, y or itself.
+ *
+ * Error: every term |d|^p has a relative error of at most 8 eps for 1e-6 <= |d| <= 1e6 and 16 eps
+ * over the whole exponent range, denormals included; p = 1, 2, 3, 4, 1/2, 3/2 and INFINITY use no
+ * logarithm.  The sum of k terms adds at most k eps, relative.  For p = 2 the expansion
+ * |x|^2 + |y|^2 - 2 x.y is used only where it is faster, on columns shifted by their mean, and
+ * entries that it would spoil are recomputed from differences: the relative error of the distance
+ * stays below (k + 8) eps + 1e-6 (f32) or + 1e-14 (f64) for any data, near and duplicated points
+ * included.  eps is 2^-23 (f32), 2^-52 (f64).
+ */
+GRAM_API gram_status gram_cdist(gram_context *g, const gram_tensor *x, const gram_tensor *y,
+                                gram_scalar p, const gram_cdist_options *options,
+                                gram_tensor *out);
+
+GRAM_API gram_status gram_cdist_workspace(gram_context *g, const gram_tensor *x,
+                                          const gram_tensor *y, gram_scalar p,
+                                          const gram_cdist_options *options,
+                                          const gram_tensor *out, gram_workspace *need);
+
+typedef struct gram_median_options {
+    size_t size;
+    int64_t rows;  /* at most so many rows are drawn without repetition; 0 means 2000 */
+    uint64_t seed; /* of the drawing */
+    int no_root;
+} gram_median_options;
+
+/* clang-format off */
+#define GRAM_MEDIAN_OPTIONS_INIT {.size = sizeof(gram_median_options)}
+/* clang-format on */
+
+/*
+ * The median distance between the rows of x, the usual first guess of a bandwidth:
+ * out[...] = median over i < j of gram_cdist(x, x, p)[..., i, j], over all rows or over a seeded
+ * sample of them.  An even number of distances gives the mean of the middle two; fewer than two
+ * rows give NaN; NaN distances are left out.  x is m by k; out has the shape of the batch and x's
+ * dtype (f32 for f16 and bf16).
+ */
+GRAM_API gram_status gram_median_distance(gram_context *g, const gram_tensor *x, gram_scalar p,
+                                          const gram_median_options *options, gram_tensor *out);
+
+GRAM_API gram_status gram_median_distance_workspace(gram_context *g, const gram_tensor *x,
+                                                    gram_scalar p,
+                                                    const gram_median_options *options,
+                                                    const gram_tensor *out, gram_workspace *need);
+
+/* ---- Kernels ------------------------------------------------------------------------------ */
+
+typedef enum gram_inner {
+    GRAM_DIFFERENCE = 1, /* a sum of |x_k - y_k|^p */
+    GRAM_DOT = 2,        /* a sum of x_k y_k; p and the outer power are not used */
+} gram_inner;
+
+typedef enum gram_function {
+    GRAM_IDENTITY = 0,           /* s */
+    GRAM_LAPLACE = 1,            /* exp(-s / L) */
+    GRAM_GAUSSIAN = 2,           /* exp(-s / (2 L^2)), s the squared distance */
+    GRAM_EXPONENTIAL_POWER = 3,  /* exp(-s^q / L^q) */
+    GRAM_MATERN32 = 4,           /* (1 + t) exp(-t), t = sqrt(3) s / L */
+    GRAM_MATERN52 = 5,           /* (1 + t + t^2 / 3) exp(-t), t = sqrt(5) s / L */
+    GRAM_RATIONAL_QUADRATIC = 6, /* (1 + s / (2 alpha L^2))^-alpha, s the squared distance */
+    GRAM_POLYNOMIAL = 7,         /* (gamma s + coef0)^degree */
+    GRAM_SIGMOID = 8,            /* tanh(gamma s + coef0) */
+    GRAM_COSINE = 9,             /* s / (|x| |y|) with GRAM_DOT; 0 where a norm is 0 */
+} gram_function;
+
+typedef enum gram_kernel_output {
+    GRAM_VALUE = 0,
+    /* d k / d x_k = weight * sgn(x_k - y_k) |x_k - y_k|^(p-1) with GRAM_DIFFERENCE, weight * y_k
+     * with GRAM_DOT (not for GRAM_COSINE): what gram_cdist_grad takes as a.  0 where s = 0, the
+     * convention for the kernels that have no derivative there. */
+    GRAM_WEIGHT = 1,
+    GRAM_BANDWIDTH_DERIVATIVE = 2, /* d k / d L */
+} gram_kernel_output;
+
+typedef struct gram_kernel_options {
+    size_t size;
+    gram_inner inner;
+    gram_scalar p;           /* of the inner term: > 0 */
+    gram_scalar outer_power; /* s = (inner sum)^outer_power: 1 none, 0.5 a square root */
+    gram_function function;
+    gram_scalar bandwidth; /* L > 0 */
+    gram_scalar exponent;  /* q > 0 */
+    gram_scalar alpha;     /* > 0 */
+    gram_scalar gamma, coef0, degree;
+    gram_scalar regularization; /* r, added where row_offset + i == column_offset + j */
+    int64_t row_offset, column_offset;
+    gram_kernel_output output; /* regularization is added to GRAM_VALUE only */
+} gram_kernel_options;
+
+/* clang-format off */
+#define GRAM_KERNEL_OPTIONS_INIT                                                                  \
+    {.size = sizeof(gram_kernel_options), .inner = GRAM_DIFFERENCE, .p = {2, NULL},               \
+     .outer_power = {1, NULL}, .bandwidth = {1, NULL}, .exponent = {1, NULL}, .alpha = {1, NULL}, \
+     .gamma = {1, NULL}, .coef0 = {0, NULL}, .degree = {3, NULL}, .regularization = {0, NULL}}
+/* clang-format on */
+
+/* The L_pq Laplace kernel exp(-||x - y||_p^q / L^q); q = p is the product Laplace kernel
+ * exp(-sum_k |x_k - y_k|^q / L^q).  Positive definite for 0 < q <= p <= 2. */
+static inline gram_kernel_options gram_lpq_laplace(double p, double q, double bandwidth)
+{
+    gram_kernel_options o = GRAM_KERNEL_OPTIONS_INIT;
+    o.p = gram_number(p);
+    o.outer_power = gram_number(1 / p);
+    o.function = GRAM_EXPONENTIAL_POWER;
+    o.exponent = gram_number(q);
+    o.bandwidth = gram_number(bandwidth);
+    return o;
+}
+
+/* The Gaussian kernel exp(-|x - y|^2 / (2 L^2)). */
+static inline gram_kernel_options gram_gaussian(double bandwidth)
+{
+    gram_kernel_options o = GRAM_KERNEL_OPTIONS_INIT;
+    o.function = GRAM_GAUSSIAN;
+    o.bandwidth = gram_number(bandwidth);
+    return o;
+}
+
+/*
+ * A kernel matrix in one pass: out[..., i, j] = f(s) + r [row_offset + i == column_offset + j],
+ * s = (sum_k |x[..., i, k] - y[..., j, k]|^p)^outer_power, or s = sum_k x[..., i, k] y[..., j, k].
+ *
+ * f, its parameters and r are in options (required: not NULL).  Offsets place a tile of a larger
+ * matrix: its part of the diagonal is found whatever the layout of out.  Shapes, dtypes, batches,
+ * NaN, the symmetric case and the error of the sum are those of gram_cdist; r is added after f,
+ * exactly once, on f(0) computed as f of an exact zero.  f adds at most 8 eps relative to its
+ * largest value, plus what rounding of its argument t costs: |t| eps.
+ */
+GRAM_API gram_status gram_kernel(gram_context *g, const gram_tensor *x, const gram_tensor *y,
+                                 const gram_kernel_options *options, gram_tensor *out);
+
+GRAM_API gram_status gram_kernel_workspace(gram_context *g, const gram_tensor *x,
+                                           const gram_tensor *y,
+                                           const gram_kernel_options *options,
+                                           const gram_tensor *out, gram_workspace *need);
+
+/* Where the gradients of gram_kernel_vjp go; a NULL one is not computed. */
+typedef struct gram_kernel_grads {
+    gram_tensor *x;              /* m by k */
+    gram_tensor *y;              /* n by k */
+    gram_tensor *bandwidth;      /* shape of the batch */
+    gram_tensor *regularization; /* shape of the batch */
+} gram_kernel_grads;
+
+/*
+ * Vector-Jacobian products of gram_kernel (output GRAM_VALUE): with the cotangent grad, m by n,
+ *   grads.x[i, k] = sum_j grad[i, j] dK[i, j] / dx[i, k], y alike,
+ *   grads.bandwidth = sum_ij grad[i, j] dK[i, j] / dL,
+ *   grads.regularization = sum_ij grad[i, j] [row_offset + i == column_offset + j].
+ * If x and y are one array its gradient is grads.x + grads.y.  Coordinates that tie, and points
+ * that coincide under a kernel without a derivative there, contribute 0.  No m by n matrix is
+ * stored.  f32 or f64, one dtype throughout; the gradients' batch shape is that of the call.
+ * p = 0 and INFINITY have no gradient and are refused.
+ */
+GRAM_API gram_status gram_kernel_vjp(gram_context *g, const gram_tensor *x, const gram_tensor *y,
+                                     const gram_kernel_options *options, const gram_tensor *grad,
+                                     const gram_kernel_grads *grads);
+
+GRAM_API gram_status gram_kernel_vjp_workspace(gram_context *g, const gram_tensor *x,
+                                               const gram_tensor *y,
+                                               const gram_kernel_options *options,
+                                               const gram_tensor *grad,
+                                               const gram_kernel_grads *grads,
+                                               gram_workspace *need);
+
+/* ---- Gradients of kernel machines --------------------------------------------------------- */
+
+/*
+ * Gradients of kernel expansions: out[..., o, n, m] =
+ *   sum_k c[..., o, k] a[..., k, m] sgn(d[n, m] - b[n, k]) |d[n, m] - b[n, k]|^(p - 1).
+ *
+ * a [K, M] kernel weights (gram_kernel with GRAM_WEIGHT), b [N, K] features of the centres,
+ * c [O, K] coefficients, d [N, M] features of the points, out [O, N, M]; f32 or f64, one dtype;
+ * any strides (so X itself, transposed by its strides, serves as b); batches and p broadcast.
+ * p > 0.  A tie d = b contributes 0 for every p.  p = 2 is computed by matrix products:
+ * d (c a) - (c b) a, with an absolute error of K eps sum |c a| (|d| + |b|).
+ * After Radhakrishnan et al., Mechanism for feature learning in neural networks and
+ * backpropagation-free machine learning models, Science 383 (2024).
+ */
+GRAM_API gram_status gram_cdist_grad(gram_context *g, const gram_tensor *a, const gram_tensor *b,
+                                     const gram_tensor *c, const gram_tensor *d, gram_scalar p,
+                                     gram_tensor *out);
+
+GRAM_API gram_status gram_cdist_grad_workspace(gram_context *g, const gram_tensor *a,
+                                               const gram_tensor *b, const gram_tensor *c,
+                                               const gram_tensor *d, gram_scalar p,
+                                               const gram_tensor *out, gram_workspace *need);
+
+typedef struct gram_agop_options {
+    size_t size;
+    int diagonal;   /* out is the vector of the N diagonal entries */
+    int accumulate; /* add to what out holds: an average over points that come in parts */
+    int64_t points; /* divide by this instead of M; 0: M */
+} gram_agop_options;
+
+/* clang-format off */
+#define GRAM_AGOP_OPTIONS_INIT {.size = sizeof(gram_agop_options)}
+/* clang-format on */
+
+/*
+ * The average gradient outer product: out[..., n, l] = (1 / M) sum_{o, m} g[o, n, m] g[o, l, m]
+ * with g = gram_cdist_grad(a, b, c, d, p), which is never stored whole.  out is N by N (both
+ * triangles, exactly symmetric), or N with options.diagonal.  Otherwise as gram_cdist_grad; M = 0
+ * gives zeros.
+ */
+GRAM_API gram_status gram_agop(gram_context *g, const gram_tensor *a, const gram_tensor *b,
+                               const gram_tensor *c, const gram_tensor *d, gram_scalar p,
+                               const gram_agop_options *options, gram_tensor *out);
+
+GRAM_API gram_status gram_agop_workspace(gram_context *g, const gram_tensor *a,
+                                         const gram_tensor *b, const gram_tensor *c,
+                                         const gram_tensor *d, gram_scalar p,
+                                         const gram_agop_options *options, const gram_tensor *out,
+                                         gram_workspace *need);
+
+/* ---- Solves ------------------------------------------------------------------------------- */
+
+typedef enum gram_uplo {
+    GRAM_LOWER = 0,
+    GRAM_UPPER = 1,
+} gram_uplo;
+
+typedef struct gram_solve_options {
+    size_t size;
+    gram_uplo uplo;      /* Cholesky: the triangle that is read, and where the factor goes */
+    int factored;        /* a (and pivots) hold the factor that an earlier call left */
+    gram_tensor *factor; /* gets the factor: n by n, a's dtype, unit stride in one of its last two
+                            dimensions; a itself: in place, no copy is made; NULL: not wanted */
+    gram_tensor *pivots; /* LU: int32, n an item; needed with factor and with factored */
+} gram_solve_options;
+
+/* clang-format off */
+#define GRAM_SOLVE_OPTIONS_INIT {.size = sizeof(gram_solve_options)}
+/* clang-format on */
+
+/*
+ * Solves A x = b for symmetric positive definite A by Cholesky's factorisation (LAPACK potrf and
+ * potrs): x[..., :, j] = A[...]^-1 b[..., :, j].
+ *
+ * a is n by n: only the triangle uplo is read; rows and columns mean what they say, whatever the
+ * strides.  b and x are n by r, right-hand sides in columns, any strides; x may be b itself (same
+ * data, shape and strides): in place.  Batches of a and b broadcast.  f32 or f64, one dtype.
+ *
+ * info: int32, one an item of the batch (its shape), or NULL: 0, or i > 0 if the leading minor of
+ * order i is not positive definite (NaN counts as such).  Such an item's x (not its in-place
+ * factor) is filled with NaN, the other items are unharmed, and the status is GRAM_OK if info was
+ * given, else GRAM_NUMERICAL.
+ *
+ * factor holds L (or U) in its triangle; the other triangle of the factor is undefined unless it
+ * is in place, where it is left as it was.  A scratch copy of one matrix is needed when no factor
+ * is asked for or the in-place one has no unit stride; see gram_solve_cholesky_workspace.
+ */
+GRAM_API gram_status gram_solve_cholesky(gram_context *g, const gram_tensor *a,
+                                         const gram_tensor *b, const gram_solve_options *options,
+                                         gram_tensor *x, gram_tensor *info);
+
+GRAM_API gram_status gram_solve_cholesky_workspace(gram_context *g, const gram_tensor *a,
+                                                   const gram_tensor *b,
+                                                   const gram_solve_options *options,
+                                                   const gram_tensor *x, gram_workspace *need);
+
+/*
+ * Solves A x = b for any square A by LU with partial pivoting (LAPACK getrf and getrs).  As
+ * gram_solve_cholesky, but the whole of a is read, and info = i > 0 says that U[i, i] is exactly
+ * zero or NaN.  factor holds L (unit diagonal) and U; pivots the row exchanges, as LAPACK (1-based)
+ * of the factor as it is stored: give both back unchanged with factored.
+ */
+GRAM_API gram_status gram_solve_lu(gram_context *g, const gram_tensor *a, const gram_tensor *b,
+                                   const gram_solve_options *options, gram_tensor *x,
+                                   gram_tensor *info);
+
+GRAM_API gram_status gram_solve_lu_workspace(gram_context *g, const gram_tensor *a,
+                                             const gram_tensor *b,
+                                             const gram_solve_options *options,
+                                             const gram_tensor *x, gram_workspace *need);
+
+/* ---- Kernel machines ---------------------------------------------------------------------- */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,100 @@
+/*
+ * backend.h - the table each device fills in, and the operations it is asked for
+ *
+ * Private: a plugin is built from this tree and refused unless its version is ours.  Arguments are
+ * already validated; a backend reports only what it alone can know.  Every operation has its
+ * struct and, where it takes scratch, a <op>_workspace that gives exactly the bytes that the
+ * operation will take from gram_scratch().
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_BACKEND_H
+#define GRAM_BACKEND_H
+#include "view.h"
+
+/*
+ * out[i][j] = f(outer(sum_k step(x[i][k], y[j][k]))) + r on the diagonal: serves gram_cdist
+ * (function GRAM_IDENTITY, outer power 1/p) and gram_kernel.
+ */
+struct gram_cdist_op {
+    struct gram_batch batch;
+    struct gram_view x, y, out;
+    bool symmetric; /* x and y are one matrix, item by item */
+    gram_inner inner;
+    struct gram_hyper p;           /* the inner power: 0 .. INFINITY */
+    bool root;                     /* the outer power is 1/p (p = 0 and INFINITY: none) */
+    struct gram_hyper outer_power; /* where root is not set */
+    gram_function function;
+    gram_kernel_output output;
+    struct gram_hyper bandwidth, exponent, alpha, gamma, coef0, degree, regularization;
+    int64_t row_offset, column_offset;
+};
+
+struct gram_median_op {
+    struct gram_batch batch;
+    struct gram_view x, out;
+    struct gram_hyper p;
+    bool root;
+    int64_t rows; /* to draw; no more than x has */
+    uint64_t seed;
+};
+
+struct gram_kernel_vjp_op {
+    struct gram_cdist_op kernel; /* its out is not set */
+    struct gram_view grad;
+    struct gram_view x, y, bandwidth, regularization; /* gradients; data NULL: not wanted */
+    bool want_x, want_y, want_bandwidth, want_regularization;
+};
+
+struct gram_cdist_grad_op {
+    struct gram_batch batch;
+    struct gram_view a, b, c, d, out; /* out: planes o, rows n, columns m */
+    struct gram_hyper p;
+};
+
+struct gram_agop_op {
+    struct gram_batch batch;
+    struct gram_view a, b, c, d, out; /* diagonal: out is a vector */
+    struct gram_hyper p;
+    bool diagonal, accumulate;
+    int64_t points;
+};
+
+struct gram_solve_op {
+    struct gram_batch batch;
+    struct gram_view a, b, x;
+    struct gram_view info, pivots; /* where has_info, has_pivots */
+    struct gram_view factor;       /* where has_factor */
+    bool has_info, has_pivots, has_factor;
+    bool factored;            /* a is the factor */
+    bool factor_is_a, x_is_b; /* in place */
+    gram_uplo uplo;
+};
+
+struct gram_backend {
+    const char *version; /* GRAM_VERSION where it was built; another one is refused */
+    const char *name;    /* for messages: "the CPU" */
+    gram_status (*open)(gram_context *g);                     /* completes a new context */
+    void (*describe)(const gram_context *g, gram_info *info); /* its part of gram_info */
+    /* NULL below: not offered */
+    gram_status (*cdist)(gram_context *g, const struct gram_cdist_op *op);
+    size_t (*cdist_workspace)(const gram_context *g, const struct gram_cdist_op *op);
+    gram_status (*median)(gram_context *g, const struct gram_median_op *op);
+    size_t (*median_workspace)(const gram_context *g, const struct gram_median_op *op);
+    gram_status (*kernel_vjp)(gram_context *g, const struct gram_kernel_vjp_op *op);
+    size_t (*kernel_vjp_workspace)(const gram_context *g, const struct gram_kernel_vjp_op *op);
+    gram_status (*cdist_grad)(gram_context *g, const struct gram_cdist_grad_op *op);
+    size_t (*cdist_grad_workspace)(const gram_context *g, const struct gram_cdist_grad_op *op);
+    gram_status (*agop)(gram_context *g, const struct gram_agop_op *op);
+    size_t (*agop_workspace)(const gram_context *g, const struct gram_agop_op *op);
+    gram_status (*solve_cholesky)(gram_context *g, const struct gram_solve_op *op);
+    size_t (*solve_cholesky_workspace)(const gram_context *g, const struct gram_solve_op *op);
+    gram_status (*solve_lu)(gram_context *g, const struct gram_solve_op *op);
+    size_t (*solve_lu_workspace)(const gram_context *g, const struct gram_solve_op *op);
+};
+
+extern const struct gram_backend gram_cpu_backend;
+
+/* Finds the backend of g->options.device, sets g->backend and opens it. */
+gram_status gram_backend_open(gram_context *g);
+#endif

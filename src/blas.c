@@ -1,0 +1,165 @@
+/*
+ * blas.c - calls BLAS and LAPACK by their Fortran names, with the prefix of the library linked
+ *
+ * GRAM_BLAS_PREFIX is empty for system libraries and scipy_ for PyPI's scipy-openblas32, which
+ * renames its symbols.  Workspace sizes come from LAPACK's documented formulas, not from a query:
+ * a query answers in a float, which rounds large sizes down.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "blas.h"
+#include <limits.h>
+
+#ifndef GRAM_BLAS_PREFIX
+#  define GRAM_BLAS_PREFIX
+#endif
+#define PASTE_(a, b) a##b
+#define PASTE(a, b)  PASTE_(a, b)
+#define B(name)      PASTE(GRAM_BLAS_PREFIX, name)
+
+typedef int32_t bint; /* BLAS's integer: LP64 */
+
+/* The trailing size_t are the hidden lengths of the character arguments. */
+#define DECLARE(real, s)                                                                         \
+  void B(s##gemm_)(const char *ta, const char *tb, const bint *m, const bint *n, const bint *k,  \
+                   const real *alpha, const real *a, const bint *lda, const real *b,             \
+                   const bint *ldb, const real *beta, real *c, const bint *ldc, size_t, size_t); \
+  void B(s##syrk_)(const char *uplo, const char *trans, const bint *n, const bint *k,            \
+                   const real *alpha, const real *a, const bint *lda, const real *beta, real *c, \
+                   const bint *ldc, size_t, size_t);                                             \
+  void B(s##potrf_)(const char *uplo, const bint *n, real *a, const bint *lda, bint *info,       \
+                    size_t);                                                                     \
+  void B(s##potrs_)(const char *uplo, const bint *n, const bint *nrhs, const real *a,            \
+                    const bint *lda, real *b, const bint *ldb, bint *info, size_t);              \
+  void B(s##getrf_)(const bint *m, const bint *n, real *a, const bint *lda, bint *ipiv,          \
+                    bint *info);                                                                 \
+  void B(s##getrs_)(const char *trans, const bint *n, const bint *nrhs, const real *a,           \
+                    const bint *lda, const bint *ipiv, real *b, const bint *ldb, bint *info,     \
+                    size_t);                                                                     \
+  void B(s##syevd_)(const char *jobz, const char *uplo, const bint *n, real *a, const bint *lda, \
+                    real *w, real *work, const bint *lwork, bint *iwork, const bint *liwork,     \
+                    bint *info, size_t, size_t);
+DECLARE(float, s)
+DECLARE(double, d)
+
+/* OpenBLAS only; other libraries do not define them. */
+void B(openblas_set_num_threads)(int threads) __attribute__((weak));
+int B(openblas_get_num_threads)(void) __attribute__((weak));
+char *B(openblas_get_config)(void) __attribute__((weak));
+
+void gram_blas_threads(const gram_context *g)
+{
+    if (B(openblas_set_num_threads) && B(openblas_get_num_threads) &&
+        B(openblas_get_num_threads)() != g->threads)
+        B(openblas_set_num_threads)(g->threads);
+}
+
+const char *gram_blas_name(void)
+{
+    return B(openblas_get_config) ? B(openblas_get_config)() : "BLAS";
+}
+
+bool gram_blas_fits(int64_t m, int64_t n, int64_t k)
+{
+    return m <= INT_MAX && n <= INT_MAX && k <= INT_MAX;
+}
+
+/* LAPACK wants leading dimensions of at least 1. */
+static bint lead(int64_t ld)
+{
+    return ld > 0 ? (bint)ld : 1;
+}
+
+void gram_blas_gemm(gram_dtype dtype, const int64_t mnk[3], double alpha, struct gram_blas_matrix a,
+                    struct gram_blas_matrix b, double beta, void *c, int64_t ldc)
+{
+    bint m = (bint)mnk[0], n = (bint)mnk[1], k = (bint)mnk[2];
+    bint la = lead(a.ld), lb = lead(b.ld), lc = lead(ldc);
+    const char *ta = a.transposed ? "T" : "N", *tb = b.transposed ? "T" : "N";
+    float alpha32 = (float)alpha, beta32 = (float)beta;
+
+    if (dtype == GRAM_F32)
+        B(sgemm_)(ta, tb, &m, &n, &k, &alpha32, a.data, &la, b.data, &lb, &beta32, c, &lc, 1, 1);
+    else
+        B(dgemm_)(ta, tb, &m, &n, &k, &alpha, a.data, &la, b.data, &lb, &beta, c, &lc, 1, 1);
+}
+
+void gram_blas_syrk(gram_dtype dtype, gram_uplo uplo, int64_t n, int64_t k, double alpha,
+                    struct gram_blas_matrix a, double beta, void *c, int64_t ldc)
+{
+    bint bn = (bint)n, bk = (bint)k, la = lead(a.ld), lc = lead(ldc);
+    const char *u = uplo == GRAM_LOWER ? "L" : "U", *t = a.transposed ? "T" : "N";
+    float alpha32 = (float)alpha, beta32 = (float)beta;
+
+    if (dtype == GRAM_F32)
+        B(ssyrk_)(u, t, &bn, &bk, &alpha32, a.data, &la, &beta32, c, &lc, 1, 1);
+    else
+        B(dsyrk_)(u, t, &bn, &bk, &alpha, a.data, &la, &beta, c, &lc, 1, 1);
+}
+
+int gram_blas_potrf(gram_dtype dtype, gram_uplo uplo, int64_t n, void *a, int64_t lda)
+{
+    bint bn = (bint)n, la = lead(lda), info = 0;
+    const char *u = uplo == GRAM_LOWER ? "L" : "U";
+
+    if (dtype == GRAM_F32)
+        B(spotrf_)(u, &bn, a, &la, &info, 1);
+    else
+        B(dpotrf_)(u, &bn, a, &la, &info, 1);
+    return info;
+}
+
+void gram_blas_potrs(gram_dtype dtype, gram_uplo uplo, int64_t n, int64_t rhs, const void *a,
+                     int64_t lda, void *b, int64_t ldb)
+{
+    bint bn = (bint)n, br = (bint)rhs, la = lead(lda), lb = lead(ldb), info = 0;
+    const char *u = uplo == GRAM_LOWER ? "L" : "U";
+
+    if (dtype == GRAM_F32)
+        B(spotrs_)(u, &bn, &br, a, &la, b, &lb, &info, 1);
+    else
+        B(dpotrs_)(u, &bn, &br, a, &la, b, &lb, &info, 1);
+}
+
+int gram_blas_getrf(gram_dtype dtype, int64_t n, void *a, int64_t lda, int32_t *pivots)
+{
+    bint bn = (bint)n, la = lead(lda), info = 0;
+
+    if (dtype == GRAM_F32)
+        B(sgetrf_)(&bn, &bn, a, &la, pivots, &info);
+    else
+        B(dgetrf_)(&bn, &bn, a, &la, pivots, &info);
+    return info;
+}
+
+void gram_blas_getrs(gram_dtype dtype, bool transposed, int64_t n, int64_t rhs, const void *a,
+                     int64_t lda, const int32_t *pivots, void *b, int64_t ldb)
+{
+    bint bn = (bint)n, br = (bint)rhs, la = lead(lda), lb = lead(ldb), info = 0;
+    const char *t = transposed ? "T" : "N";
+
+    if (dtype == GRAM_F32)
+        B(sgetrs_)(t, &bn, &br, a, &la, pivots, b, &lb, &info, 1);
+    else
+        B(dgetrs_)(t, &bn, &br, a, &la, pivots, b, &lb, &info, 1);
+}
+
+void gram_blas_syevd_sizes(int64_t n, int64_t *lwork, int64_t *liwork)
+{
+    *lwork = n <= 1 ? 1 : 1 + 6 * n + 2 * n * n;
+    *liwork = n <= 1 ? 1 : 3 + 5 * n;
+}
+
+int gram_blas_syevd(gram_dtype dtype, gram_uplo uplo, int64_t n, void *a, int64_t lda, void *w,
+                    void *work, int64_t lwork, int32_t *iwork, int64_t liwork)
+{
+    bint bn = (bint)n, la = lead(lda), info = 0;
+    bint lw = lwork > INT_MAX ? INT_MAX : (bint)lwork, li = (bint)liwork;
+    const char *u = uplo == GRAM_LOWER ? "L" : "U";
+
+    if (dtype == GRAM_F32)
+        B(ssyevd_)("V", u, &bn, a, &la, w, work, &lw, iwork, &li, &info, 1, 1);
+    else
+        B(dsyevd_)("V", u, &bn, a, &la, w, work, &lw, iwork, &li, &info, 1, 1);
+    return info;
+}

@@ -1,0 +1,53 @@
+/*
+ * blas.h - BLAS and LAPACK under one set of names, column-major, f32 and f64
+ *
+ * Matrices are column-major with a leading dimension, as LAPACK has them: a row-major matrix is its
+ * own transpose here.  Sizes are int64_t and are refused by gram_blas_fits() where the library's
+ * 32-bit integers cannot hold them.  BLAS uses the context's threads; never call it from inside a
+ * parallel loop.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_BLAS_H
+#define GRAM_BLAS_H
+#include "context.h"
+
+/* Makes BLAS use the context's number of threads: call it once before a series of BLAS calls. */
+void gram_blas_threads(const gram_context *g);
+
+/* As "OpenBLAS 0.3.21 ... SkylakeX"; "BLAS" where the library does not say. */
+const char *gram_blas_name(void);
+
+/* True if every size can be given to BLAS. */
+bool gram_blas_fits(int64_t m, int64_t n, int64_t k);
+
+/* A matrix operand: its first element and leading dimension; transposed when used as its own
+ * transpose. */
+struct gram_blas_matrix {
+    const void *data;
+    int64_t ld;
+    bool transposed;
+};
+
+/* c = alpha op(a) op(b) + beta c, c is m by n with leading dimension ldc, op(a) is m by k. */
+void gram_blas_gemm(gram_dtype dtype, const int64_t mnk[3], double alpha, struct gram_blas_matrix a,
+                    struct gram_blas_matrix b, double beta, void *c, int64_t ldc);
+
+/* One triangle of c = alpha a a^T + beta c (a is n by k; transposed: a is k by n, a^T a). */
+void gram_blas_syrk(gram_dtype dtype, gram_uplo uplo, int64_t n, int64_t k, double alpha,
+                    struct gram_blas_matrix a, double beta, void *c, int64_t ldc);
+
+/* LAPACK: the returned info is 0, or i > 0 as LAPACK defines it. */
+int gram_blas_potrf(gram_dtype dtype, gram_uplo uplo, int64_t n, void *a, int64_t lda);
+void gram_blas_potrs(gram_dtype dtype, gram_uplo uplo, int64_t n, int64_t rhs, const void *a,
+                     int64_t lda, void *b, int64_t ldb);
+int gram_blas_getrf(gram_dtype dtype, int64_t n, void *a, int64_t lda, int32_t *pivots);
+void gram_blas_getrs(gram_dtype dtype, bool transposed, int64_t n, int64_t rhs, const void *a,
+                     int64_t lda, const int32_t *pivots, void *b, int64_t ldb);
+
+/* Symmetric eigenproblem by divide and conquer: eigenvalues ascending to w, eigenvectors over a,
+ * one a column.  work and iwork as gram_blas_syevd_sizes says. */
+int gram_blas_syevd(gram_dtype dtype, gram_uplo uplo, int64_t n, void *a, int64_t lda, void *w,
+                    void *work, int64_t lwork, int32_t *iwork, int64_t liwork);
+void gram_blas_syevd_sizes(int64_t n, int64_t *lwork, int64_t *liwork);
+#endif

@@ -1,0 +1,167 @@
+/*
+ * context.c - create and destroy contexts, record errors, grow scratch memory, report traces
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "context.h"
+#include "backend.h"
+#include "settings.h"
+#include "threads.h"
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* The message of a gram_context_create that failed: there is no context to hold it yet. */
+static _Thread_local char create_message[512];
+
+static gram_status keep_message(const gram_context *g, gram_status status)
+{
+    memcpy(create_message, g->message, sizeof create_message);
+    return status;
+}
+
+gram_status gram_context_create(const gram_context_options *options, gram_context **out)
+{
+    gram_context_options o = GRAM_CONTEXT_OPTIONS_INIT;
+    gram_context first = {.call = __func__}, *g;
+    gram_status status;
+
+    *out = NULL;
+    if (options && (options->size < sizeof(size_t) || options->size > sizeof o))
+        return keep_message(&first, gram_fail(&first, GRAM_INVALID_ARGUMENT,
+                                              "options.size is %zu, expected %zu or less",
+                                              options->size, sizeof o));
+    if (options)
+        memcpy(&o, options, options->size);
+    first.options = o;
+    if (!o.allocate != !o.release)
+        return keep_message(&first, gram_fail(&first, GRAM_INVALID_ARGUMENT,
+                                              "options.allocate and options.release must both "
+                                              "be given or both be NULL"));
+    g = gram_alloc(&first, sizeof *g);
+    if (!g)
+        return keep_message(
+            &first, gram_fail(&first, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", sizeof *g));
+    memset(g, 0, sizeof *g);
+    g->call = __func__;
+    g->options = o;
+    atomic_init(&g->cancelled, false);
+    status = gram_settings_apply(g);
+    if (status == GRAM_OK)
+        status = gram_backend_open(g);
+    if (status == GRAM_OK)
+        *out = g;
+    else {
+        keep_message(g, status);
+        gram_context_destroy(g);
+    }
+    return status;
+}
+
+void gram_context_destroy(gram_context *g)
+{
+    if (!g)
+        return;
+    gram_pool_destroy(g);
+    if (!g->scratch_given)
+        gram_free(g, g->scratch, g->scratch_bytes);
+    gram_free(g, g, sizeof *g);
+}
+
+const char *gram_message(const gram_context *g)
+{
+    return g ? g->message : create_message;
+}
+
+gram_status gram_fail(gram_context *g, gram_status status, const char *format, ...)
+{
+    int used = snprintf(g->message, sizeof g->message, "%s: ", g->call);
+    va_list args;
+
+    assert(status != GRAM_OK && used > 0 && (size_t)used < sizeof g->message);
+    va_start(args, format);
+    vsnprintf(g->message + used, sizeof g->message - (size_t)used, format, args);
+    va_end(args);
+    return status;
+}
+
+void *gram_alloc(gram_context *g, size_t bytes)
+{
+    size_t rounded = bytes ? gram_round64(bytes) : 64; /* aligned_alloc wants a multiple */
+
+    if (rounded < bytes)
+        return NULL;
+    if (g->options.allocate)
+        return g->options.allocate(g->options.user, rounded);
+    return aligned_alloc(64, rounded);
+}
+
+void gram_free(gram_context *g, void *memory, size_t bytes)
+{
+    if (!memory)
+        return;
+    if (g->options.release)
+        g->options.release(g->options.user, memory, bytes ? gram_round64(bytes) : 64);
+    else
+        free(memory);
+}
+
+gram_status gram_scratch(gram_context *g, size_t bytes, void **out)
+{
+    if (bytes > g->scratch_bytes) {
+        if (g->scratch_given)
+            return gram_fail(g, GRAM_OUT_OF_MEMORY,
+                             "the given workspace has %zu bytes, this call needs %zu",
+                             g->scratch_bytes, bytes);
+        gram_free(g, g->scratch, g->scratch_bytes);
+        g->scratch_bytes = 0;
+        g->scratch = gram_alloc(g, bytes);
+        if (!g->scratch)
+            return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes of scratch", bytes);
+        g->scratch_bytes = bytes;
+    }
+    *out = g->scratch;
+    return GRAM_OK;
+}
+
+gram_status gram_context_use_workspace(gram_context *g, void *memory, size_t bytes)
+{
+    g->call = __func__;
+    if ((uintptr_t)memory % 64)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "memory is at %p, expected a multiple of 64",
+                         memory);
+    if (!g->scratch_given)
+        gram_free(g, g->scratch, g->scratch_bytes);
+    g->scratch = memory;
+    g->scratch_bytes = memory ? bytes : 0;
+    g->scratch_given = memory != NULL;
+    return GRAM_OK;
+}
+
+void gram_context_cancel(gram_context *g)
+{
+    atomic_store(&g->cancelled, true);
+}
+
+int64_t gram_trace_begin(const gram_context *g)
+{
+    struct timespec now;
+
+    if (!g->options.trace)
+        return 0;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+void gram_trace_end(const gram_context *g, const char *name, int thread, int64_t start_ns)
+{
+    gram_trace_event event = {.name = name, .thread = thread, .start_ns = start_ns};
+
+    if (!g->options.trace)
+        return;
+    event.duration_ns = gram_trace_begin(g) - start_ns;
+    g->options.trace(g->options.trace_user, &event);
+}

@@ -1,0 +1,64 @@
+/*
+ * context.h - the context: where errors are told, scratch memory lives and threads wait
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_CONTEXT_H
+#define GRAM_CONTEXT_H
+#include "gram/gram.h"
+#include <stdatomic.h>
+#include <stdbool.h>
+
+struct gram_backend;
+struct gram_pool;
+
+struct gram_context {
+    const char *call; /* public function now running; starts every message */
+    char message[512];
+    gram_context_options options;
+    const struct gram_backend *backend; /* of options.device; never NULL */
+    int threads;
+    struct gram_pool *pool; /* made at the first parallel loop: see threads.c */
+    int isa;                /* index into the tables that gram_cpu_kernels_at lists */
+    void *scratch;          /* 64-byte aligned, grown on demand, freed with the context */
+    size_t scratch_bytes;
+    bool scratch_given; /* by gram_context_use_workspace: never grown, never freed */
+    atomic_bool cancelled;
+};
+
+/* Records the message and returns status, so that callers write: return gram_fail(...). */
+__attribute__((cold, format(printf, 3, 4))) gram_status
+gram_fail(gram_context *g, gram_status status, const char *format, ...);
+
+/* Memory aligned to 64 bytes from the caller's allocator, NULL if there is none; no message. */
+void *gram_alloc(gram_context *g, size_t bytes);
+void gram_free(gram_context *g, void *memory, size_t bytes);
+
+/* Scratch of at least bytes; valid until the next call.  Contents are undefined. */
+gram_status gram_scratch(gram_context *g, size_t bytes, void **out);
+
+/* Rounds up to a whole number of cache lines: how drivers lay out scratch. */
+static inline size_t gram_round64(size_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+/* True once gram_context_cancel was called; long loops ask it between pieces of work. */
+static inline bool gram_cancelled(gram_context *g)
+{
+    return atomic_load_explicit(&g->cancelled, memory_order_relaxed);
+}
+
+/* Nanoseconds of CLOCK_MONOTONIC when the context traces, else 0. */
+int64_t gram_trace_begin(const gram_context *g);
+/* Reports what began at start_ns; name is a static string. */
+void gram_trace_end(const gram_context *g, const char *name, int thread, int64_t start_ns);
+
+/* Leaves the enclosing function with the status of a call that failed. */
+#define TRY(call)                 \
+  do {                            \
+    gram_status status_ = (call); \
+    if (status_ != GRAM_OK)       \
+      return status_;             \
+  } while (0)
+#endif

@@ -1,0 +1,27 @@
+/*
+ * cpu.c - the CPU's backend table: what it offers
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "cpu.h"
+
+const struct gram_backend gram_cpu_backend = {
+    .version = GRAM_VERSION,
+    .name = "the CPU",
+    .open = cpu_open,
+    .describe = cpu_describe,
+    .cdist = cpu_cdist,
+    .cdist_workspace = cpu_cdist_workspace,
+    .median = cpu_median,
+    .median_workspace = cpu_median_workspace,
+    .kernel_vjp = cpu_kernel_vjp,
+    .kernel_vjp_workspace = cpu_kernel_vjp_workspace,
+    .cdist_grad = cpu_cdist_grad,
+    .cdist_grad_workspace = cpu_cdist_grad_workspace,
+    .agop = cpu_agop,
+    .agop_workspace = cpu_agop_workspace,
+    .solve_cholesky = cpu_solve_cholesky,
+    .solve_cholesky_workspace = cpu_solve_cholesky_workspace,
+    .solve_lu = cpu_solve_lu,
+    .solve_lu_workspace = cpu_solve_lu_workspace,
+};

@@ -1,0 +1,27 @@
+/*
+ * cpu.h - the drivers behind the CPU's backend table; each is explained in its own file
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_CPU_H
+#define GRAM_CPU_H
+#include "../backend.h"
+
+gram_status cpu_open(gram_context *g);                     /* cpuid.c: picks the kernels */
+void cpu_describe(const gram_context *g, gram_info *info); /* cpuid.c */
+
+gram_status cpu_cdist(gram_context *g, const struct gram_cdist_op *op);
+size_t cpu_cdist_workspace(const gram_context *g, const struct gram_cdist_op *op);
+gram_status cpu_median(gram_context *g, const struct gram_median_op *op);
+size_t cpu_median_workspace(const gram_context *g, const struct gram_median_op *op);
+gram_status cpu_kernel_vjp(gram_context *g, const struct gram_kernel_vjp_op *op);
+size_t cpu_kernel_vjp_workspace(const gram_context *g, const struct gram_kernel_vjp_op *op);
+gram_status cpu_cdist_grad(gram_context *g, const struct gram_cdist_grad_op *op);
+size_t cpu_cdist_grad_workspace(const gram_context *g, const struct gram_cdist_grad_op *op);
+gram_status cpu_agop(gram_context *g, const struct gram_agop_op *op);
+size_t cpu_agop_workspace(const gram_context *g, const struct gram_agop_op *op);
+gram_status cpu_solve_cholesky(gram_context *g, const struct gram_solve_op *op);
+size_t cpu_solve_cholesky_workspace(const gram_context *g, const struct gram_solve_op *op);
+gram_status cpu_solve_lu(gram_context *g, const struct gram_solve_op *op);
+size_t cpu_solve_lu_workspace(const gram_context *g, const struct gram_solve_op *op);
+#endif

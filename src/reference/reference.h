@@ -1,0 +1,36 @@
+/*
+ * reference.h - every operation as its formula says, one element at a time, in double
+ *
+ * Slow and obvious: the specification, and the oracle of the tests.  Sees only gram.h.  Tensors of
+ * any dtype are read; each function gives one element of one item, or fills arrays of doubles.
+ * One file an operation: reference_<op>.c.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_REFERENCE_H
+#define GRAM_REFERENCE_H
+#include "gram/gram.h"
+
+/* Element [item of batch][i][j] of a tensor whose batch dimensions broadcast to batch. */
+struct reference_batch {
+    int ndim;
+    int64_t shape[GRAM_MAX_DIMS];
+    int64_t count;
+};
+
+/* The joined batch of n tensors, tensor i having core[i] dimensions of its own; NULL ones skipped.
+ */
+struct reference_batch reference_join(int n, const gram_tensor *const *tensors, const int *core);
+
+/* An element by its core indices (as many as core), at an item of the batch. */
+double reference_element(const gram_tensor *t, const struct reference_batch *batch, int64_t item,
+                         int core, const int64_t *index);
+double reference_scalar(gram_scalar s, const struct reference_batch *batch, int64_t item);
+
+/* reference_cdist.c: out[i, j] of gram_cdist and of gram_kernel */
+double reference_cdist(const gram_tensor *x, const gram_tensor *y, gram_scalar p, int no_root,
+                       const struct reference_batch *batch, const int64_t item_ij[3]);
+double reference_kernel(const gram_tensor *x, const gram_tensor *y,
+                        const gram_kernel_options *options, const struct reference_batch *batch,
+                        const int64_t item_ij[3]);
+#endif

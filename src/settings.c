@@ -1,0 +1,57 @@
+/*
+ * settings.c - the environment: GRAM_NUM_THREADS, GRAM_CPU_ISA
+ *
+ * Read once, when a context is created; an option given by the caller wins.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "settings.h"
+#include "threads.h"
+#include <errno.h>
+#include <stdlib.h>
+
+static gram_status apply_threads(gram_context *g, const char *text)
+{
+    char *end;
+    long value;
+
+    errno = 0;
+    value = strtol(text, &end, 10);
+    if (errno || end == text || *end || value < 1 || value > GRAM_MAX_THREADS)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "GRAM_NUM_THREADS is \"%s\", expected a number from 1 to %d", text,
+                         GRAM_MAX_THREADS);
+    if (g->options.threads == 0)
+        g->options.threads = (int)value;
+    return GRAM_OK;
+}
+
+static gram_status apply_isa(gram_context *g, const char *text)
+{
+    if (!g->options.cpu_isa)
+        g->options.cpu_isa = text;
+    return GRAM_OK;
+}
+
+static const struct setting {
+    const char *name;
+    gram_status (*apply)(gram_context *g, const char *text);
+} settings[] = {
+    {"GRAM_NUM_THREADS", apply_threads},
+    {    "GRAM_CPU_ISA",     apply_isa},
+};
+
+gram_status gram_settings_apply(gram_context *g)
+{
+    const char *text;
+
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+        if ((text = getenv(settings[i].name)) && *text)
+            TRY(settings[i].apply(g, text));
+    if (g->options.threads < 0 || g->options.threads > GRAM_MAX_THREADS)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.threads is %d, expected 1 to %d, or 0 for all processors",
+                         g->options.threads, GRAM_MAX_THREADS);
+    g->threads = g->options.threads ? g->options.threads : gram_processors();
+    return GRAM_OK;
+}

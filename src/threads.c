@@ -1,0 +1,163 @@
+/*
+ * threads.c - a pool of waiting threads, made at the first parallel loop of a context
+ *
+ * The caller works too, so a pool of n threads has n - 1 workers.  A loop is published by raising
+ * generation under the mutex; each worker runs each generation once; the caller leaves when all
+ * workers have said that they are done with it.  After fork() the child has no workers: it sees
+ * that the pool is another process's, forgets it and makes its own.
+ *
+ * Workers inherit a mask with all signals blocked, so handlers run in the host's own threads.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#define _GNU_SOURCE
+#include "threads.h"
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+struct worker {
+    struct gram_pool *pool;
+    pthread_t handle;
+    int index; /* 1 .. workers */
+};
+
+struct gram_pool {
+    pid_t owner;
+    int workers;
+    size_t bytes; /* of this allocation */
+    pthread_mutex_t mutex;
+    pthread_cond_t start, done;
+    uint64_t generation; /* of the current loop */
+    int running;         /* workers that have not finished it */
+    bool quit;
+    gram_loop_body *body;
+    void *arg;
+    int64_t count;
+    atomic_llong next;
+    struct worker worker[];
+};
+
+static void run_items(struct gram_pool *pool, int thread)
+{
+    int64_t i;
+
+    while ((i = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed)) < pool->count)
+        pool->body(pool->arg, i, thread);
+}
+
+static void *worker_main(void *arg)
+{
+    struct worker *self = arg;
+    struct gram_pool *pool = self->pool;
+    uint64_t seen = 0;
+
+    pthread_mutex_lock(&pool->mutex);
+    for (;;) {
+        while (pool->generation == seen && !pool->quit)
+            pthread_cond_wait(&pool->start, &pool->mutex);
+        if (pool->quit)
+            break;
+        seen = pool->generation;
+        pthread_mutex_unlock(&pool->mutex);
+        run_items(pool, self->index);
+        pthread_mutex_lock(&pool->mutex);
+        if (--pool->running == 0)
+            pthread_cond_signal(&pool->done);
+    }
+    pthread_mutex_unlock(&pool->mutex);
+    return NULL;
+}
+
+static struct gram_pool *pool_create(gram_context *g)
+{
+    size_t bytes = sizeof(struct gram_pool) + (size_t)g->threads * sizeof(struct worker);
+    struct gram_pool *pool = gram_alloc(g, bytes);
+    sigset_t all, before;
+
+    if (!pool)
+        return NULL;
+    memset(pool, 0, bytes);
+    pool->owner = getpid();
+    pool->bytes = bytes;
+    pthread_mutex_init(&pool->mutex, NULL);
+    pthread_cond_init(&pool->start, NULL);
+    pthread_cond_init(&pool->done, NULL);
+    atomic_init(&pool->next, 0);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    while (pool->workers < g->threads - 1) {
+        struct worker *w = &pool->worker[pool->workers];
+        w->pool = pool;
+        w->index = pool->workers + 1;
+        if (pthread_create(&w->handle, NULL, worker_main, w))
+            break;
+        pool->workers++;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return pool;
+}
+
+void gram_pool_destroy(gram_context *g)
+{
+    struct gram_pool *pool = g->pool;
+
+    g->pool = NULL;
+    if (!pool)
+        return;
+    if (pool->owner == getpid()) {
+        pthread_mutex_lock(&pool->mutex);
+        pool->quit = true;
+        pthread_cond_broadcast(&pool->start);
+        pthread_mutex_unlock(&pool->mutex);
+        for (int i = 0; i < pool->workers; i++)
+            pthread_join(pool->worker[i].handle, NULL);
+        pthread_cond_destroy(&pool->start);
+        pthread_cond_destroy(&pool->done);
+        pthread_mutex_destroy(&pool->mutex);
+    }
+    gram_free(g, pool, pool->bytes);
+}
+
+void gram_parallel_for(gram_context *g, int64_t count, gram_loop_body *body, void *arg)
+{
+    struct gram_pool *pool;
+
+    if (g->pool && g->pool->owner != getpid())
+        gram_pool_destroy(g);
+    if (!g->pool && g->threads > 1 && count > 1)
+        g->pool = pool_create(g);
+    pool = g->pool;
+    if (!pool || pool->workers == 0 || count <= 1) {
+        for (int64_t i = 0; i < count; i++)
+            body(arg, i, 0);
+        return;
+    }
+    pthread_mutex_lock(&pool->mutex);
+    pool->body = body;
+    pool->arg = arg;
+    pool->count = count;
+    atomic_store(&pool->next, 0);
+    pool->running = pool->workers;
+    pool->generation++;
+    pthread_cond_broadcast(&pool->start);
+    pthread_mutex_unlock(&pool->mutex);
+    run_items(pool, 0);
+    pthread_mutex_lock(&pool->mutex);
+    while (pool->running > 0)
+        pthread_cond_wait(&pool->done, &pool->mutex);
+    pthread_mutex_unlock(&pool->mutex);
+}
+
+int gram_processors(void)
+{
+    cpu_set_t set;
+    long online;
+
+    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
+        return CPU_COUNT(&set) < GRAM_MAX_THREADS ? CPU_COUNT(&set) : GRAM_MAX_THREADS;
+    online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online < 1 ? 1 : online < GRAM_MAX_THREADS ? (int)online : GRAM_MAX_THREADS;
+}

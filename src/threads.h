@@ -1,0 +1,29 @@
+/*
+ * threads.h - one parallel loop for the whole library
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_THREADS_H
+#define GRAM_THREADS_H
+#include "context.h"
+
+enum {
+    GRAM_MAX_THREADS = 1024
+};
+
+/* Work on item index; thread < g->threads tells the running thread apart, 0 is the caller. */
+typedef void gram_loop_body(void *arg, int64_t index, int thread);
+
+/*
+ * Runs body for every index in [0, count) on the context's threads and waits.  Items are handed
+ * out in order, one at a time.  Never nested.  Cannot fail: where threads cannot be had the
+ * caller does the work.
+ */
+void gram_parallel_for(gram_context *g, int64_t count, gram_loop_body *body, void *arg);
+
+/* Processors this process may run on, at least 1. */
+int gram_processors(void);
+
+/* Ends the context's threads; they come back at the next parallel loop. */
+void gram_pool_destroy(gram_context *g);
+#endif

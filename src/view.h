@@ -1,0 +1,83 @@
+/*
+ * view.h - what the inside of gram knows of a tensor: a checked, strided matrix in a batch
+ *
+ * A front first joins the batch dimensions of all inputs (gram_batch_join), then makes the views:
+ * strides along the joined batch, 0 where an argument is broadcast.  Behind the front nothing is
+ * checked again.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_VIEW_H
+#define GRAM_VIEW_H
+#include "context.h"
+
+/* The joined batch dimensions of a call, by NumPy's broadcasting rules. */
+struct gram_batch {
+    int ndim;
+    int64_t shape[GRAM_MAX_DIMS];
+    int64_t count; /* product of shape; 1 without batch dimensions */
+};
+
+/*
+ * The last dimensions of a tensor: planes x rows x cols (cdist_grad's output), rows x cols, or a
+ * vector of cols (rows = 1), or a single number an item (rows = cols = 1).  Strides in elements.
+ */
+struct gram_view {
+    char *data; /* of item 0; NULL only if the view is empty */
+    gram_dtype dtype;
+    int64_t planes, rows, cols;
+    int64_t plane_stride, row_stride, col_stride;
+    int64_t batch_stride[GRAM_MAX_DIMS];
+};
+
+/* A hyperparameter: one number, or one an item. */
+struct gram_hyper {
+    double value;
+    struct gram_view tensor; /* data NULL: value is meant */
+};
+
+enum gram_access {
+    GRAM_READ,
+    GRAM_WRITE
+};
+
+/* Extends batch by the dimensions of t before its last core (0..3); checks t itself: its dtype,
+ * device, shape, that sizes do not overflow.  name is the argument's, for messages. */
+gram_status gram_batch_join(gram_context *g, struct gram_batch *batch, const char *name,
+                            const gram_tensor *t, int core);
+
+/* Views t along batch.  GRAM_WRITE: t must have exactly the batch's shape and no two elements
+ * in one place. t is checked as by gram_batch_join. */
+gram_status gram_view_of(gram_context *g, const struct gram_batch *batch, const char *name,
+                         const gram_tensor *t, int core, enum gram_access access,
+                         struct gram_view *out);
+
+/* Checks a hyperparameter (its tensor joins the batch first: gram_batch_join with core 0) and that
+ * every value lies in [least, most], NaN refused; strictly above least if open. */
+gram_status gram_hyper_of(gram_context *g, const struct gram_batch *batch, const char *name,
+                          gram_scalar s, struct gram_hyper *out);
+gram_status gram_hyper_check(gram_context *g, const struct gram_batch *batch, const char *name,
+                             const struct gram_hyper *h, double least, double most, bool open);
+double gram_hyper_at(const struct gram_hyper *h, const struct gram_batch *batch, int64_t item);
+
+/* Address of the item'th matrix of a view. */
+char *gram_view_item(const struct gram_view *v, const struct gram_batch *batch, int64_t item);
+
+/* True if two tensors may share an element: their address ranges meet, and they are not two column
+ * blocks of rows of one stride. */
+bool gram_tensors_overlap(const gram_tensor *a, const gram_tensor *b);
+
+/* Refuses an output that overlaps an input. */
+gram_status gram_check_apart(gram_context *g, const char *out_name, const gram_tensor *out,
+                             const char *in_name, const gram_tensor *in);
+
+/* True if both describe the same elements in the same order. */
+bool gram_tensors_same(const gram_tensor *a, const gram_tensor *b);
+
+/* Copies a caller's options struct into ours: its size bounds what is read, the rest keeps the
+ * defaults already in options. */
+gram_status gram_options_copy(gram_context *g, void *options, size_t size, const void *given);
+
+/* "f32", "f64", ... for messages. */
+const char *gram_dtype_name(gram_dtype dtype);
+#endif

@@ -1,0 +1,141 @@
+/*
+ * harness.h - one table of cases per operation, run as checks, benchmarks and profiles
+ *
+ * Each tests/case_<op>.c defines one `const struct case_op case_<op>` with a table of rows: small
+ * problems, each with the reason why it exists, checked against src/reference on every instruction
+ * set.  The same file builds a problem of any sizes for `gram check OP SIZES`, `gram bench` and
+ * `gram profile`.  The list of all operations is in harness_ops.c.  Cases see only gram.h and
+ * reference.h.
+ *
+ * To add an operation: write case_<op>.c, add one line to harness_ops.c.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_HARNESS_H
+#define GRAM_HARNESS_H
+#include "gram/gram.h"
+#include <stdbool.h>
+#include <stdio.h>
+
+/* What a case runs with: a context on one instruction set, and the count of what failed. */
+struct harness {
+    gram_context *g;
+    const char *isa;
+    int threads;
+    int checks, failures;
+    const char *where; /* label of the row or problem now running, for messages */
+    uint64_t random;   /* state of the generator; set from the row, so rows are independent */
+};
+
+/* Counts a check; on failure prints where, the condition's text and the message, and goes on. */
+#define CHECK(h, condition, ...) \
+  harness_check((h), (condition), __FILE__, __LINE__, #condition, __VA_ARGS__)
+__attribute__((format(printf, 6, 7))) bool harness_check(struct harness *h, bool ok,
+                                                         const char *file, int line,
+                                                         const char *text, const char *format, ...);
+
+#define LENGTH(array) ((int)(sizeof(array) / sizeof *(array)))
+
+/* ---- Test data ---------------------------------------------------------------------------- */
+
+enum layout {
+    ROW_MAJOR,
+    COLUMN_MAJOR,  /* the last two dimensions swapped in memory */
+    PADDED,        /* every dimension longer in memory than in shape */
+    EVERY_SECOND,  /* last stride is 2: no unit stride at all */
+    REVERSED,      /* negative strides in the last two dimensions */
+    ROWS_REPEATED, /* stride 0 between rows: one row seen many times (inputs only) */
+    MISALIGNED,    /* row-major, one element past a 64-byte boundary */
+};
+
+/*
+ * A tensor in guarded memory: the pages before and after cannot be touched, bytes in between that
+ * are not elements hold a canary.  destroy checks the canaries (and, if frozen was called, that no
+ * element changed).
+ */
+struct test_tensor {
+    gram_tensor t;
+    void *mapping;
+    size_t mapping_bytes, offset, bytes;
+    void *frozen; /* copy of the bytes at freeze time */
+};
+
+/* shape has ndim sizes (0 allowed).  Elements are undefined (a canary pattern) until filled. */
+void test_tensor_create(struct harness *h, struct test_tensor *out, gram_dtype dtype,
+                        enum layout layout, int ndim, const int64_t *shape);
+void test_tensor_freeze(struct test_tensor *t);
+void test_tensor_destroy(struct harness *h, struct test_tensor *t, const char *name);
+
+/* Uniform in [low, high), rounded to the dtype; every element of t, in index order. */
+void test_fill_uniform(struct harness *h, struct test_tensor *t, double low, double high);
+void test_fill_normal(struct harness *h, struct test_tensor *t, double mean, double deviation);
+/* Small integers in [0, count): ties everywhere. */
+void test_fill_integers(struct harness *h, struct test_tensor *t, int count);
+
+/* One element as double, by index (ndim indices), any dtype; and its assignment with rounding. */
+double test_get(const gram_tensor *t, const int64_t *index);
+void test_set(const gram_tensor *t, const int64_t *index, double value);
+/* The item'th element in row-major order of the indices, and the number of elements. */
+double test_at(const gram_tensor *t, int64_t item);
+void test_put(const gram_tensor *t, int64_t item, double value);
+int64_t test_count(const gram_tensor *t);
+/* 2^-23, 2^-52, 2^-10, 2^-7 for f32, f64, f16, bf16. */
+double test_eps(gram_dtype dtype);
+
+double test_uniform(struct harness *h); /* [0, 1) */
+
+/* ---- Operations --------------------------------------------------------------------------- */
+
+/* Sizes and parameters of one problem, from the command line. */
+struct case_args {
+    const int64_t *sizes;      /* as many as case_op.sizes names */
+    gram_dtype dtype;          /* parameter dtype=, f32 by default */
+    const char *const *params; /* "p=1.3", "layout=column", ..., NULL at the end */
+};
+
+/* The text after "name=" in params, or otherwise; and the same as a number. */
+const char *case_param(const struct case_args *args, const char *name, const char *otherwise);
+double case_number(const struct case_args *args, const char *name, double otherwise);
+
+/* One problem, allocated and filled; what gram bench and profile run again and again. */
+struct case_problem {
+    void *state;
+    gram_status (*run)(gram_context *g, void *state);
+    /* Largest error of the last run over its bound, on all outputs or a seeded sample: <= 1 is
+     * right.  In double, against the reference. */
+    double (*error)(struct harness *h, void *state);
+    void (*destroy)(void *state);
+    double work;      /* of one run, in units; 0: none worth naming */
+    const char *unit; /* of work: "m n k steps", "flop" */
+    double bytes;     /* least memory traffic of one run */
+};
+
+struct case_op {
+    const char *name;   /* "cdist" */
+    const char *sizes;  /* "M N K": names of the sizes that check, bench and profile take */
+    const char *params; /* "p=2 dtype=f32 symmetric=0": all parameters with their defaults */
+    int rows;           /* of the table */
+    void (*label)(int row, char *text, size_t size); /* "13 17 5 f32 p=1 padded", why it exists */
+    void (*check)(struct harness *h, int row);
+    /* False with a message on stderr if the arguments make no problem. */
+    bool (*prepare)(struct harness *h, const struct case_args *args, struct case_problem *out);
+};
+
+extern const struct case_op *const harness_ops[]; /* NULL at the end */
+
+/* ---- Entry points of `gram check|bench|profile` and of the test runner --------------------- */
+
+/* Each returns an exit status (0: right) and writes to stdout; argv holds what follows the
+ * command's name: OP, sizes, name=value parameters.  threads 0 and isa NULL: the defaults (check:
+ * every instruction set in turn). */
+struct harness_options {
+    const char *isa;
+    int threads;
+    bool json;
+    double seconds;    /* bench: least total time; 0: 0.5 s and 5 repeats */
+    const char *trace; /* profile: the file to write */
+};
+int harness_main_check(int argc, char *const *argv, const struct harness_options *options);
+int harness_main_bench(int argc, char *const *argv, const struct harness_options *options);
+int harness_main_profile(int argc, char *const *argv, const struct harness_options *options);
+#endif
