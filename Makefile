@@ -1,0 +1,49 @@
+# Makefile - the short commands; CMakeLists.txt is the real build
+#
+#   make          build build/libgram.so and build/gram
+#   make demo     install what is missing, build, and learn and predict on a real data set
+#   make test     install what the tests need, build, and run everything
+#   make check    the checks alone (style, includes, symbols, sanitizers, ...)
+#   make docs     the API reference, in build/docs/html
+#   make bench    measure against other packages (installs them in build/bench-venv)
+#   make install  PREFIX=/usr/local, DESTDIR= as usual
+#
+# BUILD= names another build folder, CMAKE_FLAGS= adds options for CMake.
+
+BUILD ?= build
+PREFIX ?= /usr/local
+CMAKE_FLAGS ?=
+JOBS ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
+export BUILD CMAKE_FLAGS JOBS
+
+all:
+	@scripts/bootstrap --check build
+	@scripts/build
+
+demo:
+	@scripts/bootstrap build
+	@scripts/build
+	@scripts/demo
+
+test:
+	@scripts/bootstrap test
+	@scripts/test
+
+check: all
+	@scripts/check
+
+docs:
+	@scripts/check docs
+
+bench:
+	@scripts/bootstrap bench
+	@scripts/build
+	@"$(BUILD)/bench-venv/bin/python" bench/compare.py
+
+install: all
+	@cmake --install "$(BUILD)" --prefix "$(PREFIX)"
+
+clean:
+	@rm -rf "$(BUILD)"
+
+.PHONY: all demo test check docs bench install clean

@@ -1,0 +1,35 @@
+# install.cmake - what `cmake --install` puts where, the CMake package and the pkg-config file
+
+include(CMakePackageConfigHelpers)
+
+set(GRAM_CMAKE_FOLDER ${CMAKE_INSTALL_LIBDIR}/cmake/gram)
+set(GRAM_INSTALLED)
+if(BUILD_SHARED_LIBS)
+    list(APPEND GRAM_INSTALLED gram)
+endif()
+if(GRAM_STATIC OR NOT BUILD_SHARED_LIBS)
+    list(APPEND GRAM_INSTALLED gram_static)
+endif()
+install(TARGETS ${GRAM_INSTALLED} EXPORT gramTargets
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(FILES include/gram/gram.h include/gram/dlpack.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/gram)
+install(EXPORT gramTargets NAMESPACE gram:: DESTINATION ${GRAM_CMAKE_FOLDER})
+
+# What a program that links libgram.a needs besides: the libraries, as linker arguments.
+get_target_property(GRAM_PRIVATE_LIBRARIES gram_blas INTERFACE_LINK_LIBRARIES)
+set(GRAM_PRIVATE_LIBRARIES ${GRAM_PRIVATE_LIBRARIES} ${CMAKE_THREAD_LIBS_INIT} -lm)
+list(TRANSFORM GRAM_PRIVATE_LIBRARIES REPLACE "^([A-Za-z0-9_]+)$" "-l\\1")
+string(REPLACE ";" " " GRAM_PRIVATE_LIBRARIES "${GRAM_PRIVATE_LIBRARIES}")
+
+configure_package_config_file(packaging/gramConfig.cmake.in gramConfig.cmake INSTALL_DESTINATION ${GRAM_CMAKE_FOLDER})
+write_basic_package_version_file(gramConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/gramConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/gramConfigVersion.cmake
+    DESTINATION ${GRAM_CMAKE_FOLDER})
+file(RELATIVE_PATH GRAM_PC_PREFIX ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+configure_file(packaging/gram.pc.in gram.pc @ONLY)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/gram.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+if(TARGET gram_program)
+    install(TARGETS gram_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+install(FILES LICENSE README.md NEWS.md DESTINATION ${CMAKE_INSTALL_DOCDIR})

@@ -1,0 +1,36 @@
+# programs.cmake - the command line, the tests and the fuzz targets, found by name
+#
+# tests/ is shared: the tables (case_*.c) and the harness go into the command line too, since
+# `gram check`, `gram bench` and `gram profile` run what the tests run.
+
+file(GLOB GRAM_CASE_SOURCES CONFIGURE_DEPENDS tests/case_*.c)
+file(GLOB GRAM_SUPPORT_SOURCES CONFIGURE_DEPENDS tests/*.c)
+list(FILTER GRAM_SUPPORT_SOURCES EXCLUDE REGEX "/(case|test|fuzz|run)_[a-z0-9_]*\\.c$")
+file(GLOB GRAM_CLI_SOURCES CONFIGURE_DEPENDS cli/*.c)
+list(FILTER GRAM_CLI_SOURCES EXCLUDE REGEX "/gram\\.c$") # the file with main
+
+if(GRAM_SUPPORT_SOURCES OR GRAM_CASE_SOURCES)
+    add_library(gram_cases STATIC ${GRAM_SUPPORT_SOURCES} ${GRAM_CASE_SOURCES})
+    target_include_directories(gram_cases PUBLIC include src tests)
+    target_link_libraries(gram_cases PRIVATE gram_flags gram_reference)
+endif()
+
+if(GRAM_CLI AND EXISTS ${CMAKE_SOURCE_DIR}/cli/gram.c)
+    add_library(gram_cli STATIC ${GRAM_CLI_SOURCES})
+    target_include_directories(gram_cli PUBLIC include cli tests)
+    target_compile_definitions(gram_cli PUBLIC GRAM_VERSION="${PROJECT_VERSION}")
+    target_link_libraries(gram_cli PRIVATE gram_flags)
+
+    add_executable(gram_program cli/gram.c)
+    set_target_properties(gram_program PROPERTIES OUTPUT_NAME gram)
+    target_link_libraries(gram_program PRIVATE gram_flags gram_cli gram_cases gram_reference gram Threads::Threads m)
+    if(NOT APPLE)
+        set_target_properties(gram_program PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+    endif()
+endif()
+
+if(NOT GRAM_TESTS)
+    return()
+endif()
+enable_testing()
+include(cmake/tests.cmake)

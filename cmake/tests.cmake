@@ -1,0 +1,84 @@
+# tests.cmake - registers every test with CTest, found by name
+#
+#   case_<op>      run_cases <op>: the table of one operation on every instruction set
+#   test_*         C programs, labelled "c"; exit status 0 means passed
+#   fuzz_*         the corpus in tests/corpus/<name> replayed, or with GRAM_FUZZ fuzzing for a while
+#   test_*.py      one pytest run a file, labelled "python"
+#   check_*        scripts/check, labelled "check": style, includes, symbols, sanitizers, ...
+# A program learns from its environment where things are: GRAM_BUILD_DIR, GRAM_SOURCE_DIR.
+
+set(GRAM_FUZZ_SECONDS 20 CACHE STRING "How long each fuzz target runs")
+set(GRAM_TEST_ENVIRONMENT "GRAM_BUILD_DIR=${CMAKE_BINARY_DIR};GRAM_SOURCE_DIR=${CMAKE_SOURCE_DIR}")
+
+function(gram_test name label timeout)
+    add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+    set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT ${timeout} ENVIRONMENT "${GRAM_TEST_ENVIRONMENT}")
+endfunction()
+
+function(gram_test_program name)
+    add_executable(${name} ${ARGN})
+    target_include_directories(${name} PRIVATE include src tests cli)
+    target_compile_definitions(${name} PRIVATE GRAM_VERSION="${PROJECT_VERSION}")
+    target_link_libraries(${name} PRIVATE gram_flags)
+    foreach(library gram_cli gram_cases)
+        if(TARGET ${library})
+            target_link_libraries(${name} PRIVATE ${library})
+        endif()
+    endforeach()
+    target_link_libraries(${name} PRIVATE gram_reference gram_static gram_blas Threads::Threads m ${CMAKE_DL_LIBS})
+    set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+endfunction()
+
+if(EXISTS ${CMAKE_SOURCE_DIR}/tests/run_cases.c)
+    gram_test_program(run_cases tests/run_cases.c)
+    foreach(source ${GRAM_CASE_SOURCES})
+        get_filename_component(name ${source} NAME_WE)
+        string(REPLACE "case_" "" operation ${name})
+        gram_test(${name} c 900 run_cases ${operation})
+    endforeach()
+endif()
+
+file(GLOB GRAM_TEST_SOURCES CONFIGURE_DEPENDS tests/test_*.c)
+foreach(source ${GRAM_TEST_SOURCES})
+    get_filename_component(name ${source} NAME_WE)
+    gram_test_program(${name} ${source})
+    gram_test(${name} c 900 ${name})
+endforeach()
+
+file(GLOB GRAM_FUZZ_SOURCES CONFIGURE_DEPENDS tests/fuzz_*.c)
+list(FILTER GRAM_FUZZ_SOURCES EXCLUDE REGEX "/fuzz_replay\\.c$")
+foreach(source ${GRAM_FUZZ_SOURCES})
+    get_filename_component(name ${source} NAME_WE)
+    set(corpus ${CMAKE_SOURCE_DIR}/tests/corpus/${name})
+    if(GRAM_FUZZ)
+        gram_test_program(${name} ${source})
+        target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+        file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/corpus/${name})
+        math(EXPR timeout "${GRAM_FUZZ_SECONDS} * 4 + 120")
+        # New inputs go to the first folder; tests/corpus is only read.
+        gram_test(${name} fuzz ${timeout} ${name} -max_total_time=${GRAM_FUZZ_SECONDS} -timeout=20 -rss_limit_mb=4096
+            -max_len=65536 -artifact_prefix=${CMAKE_BINARY_DIR}/corpus/ -print_final_stats=1
+            ${CMAKE_BINARY_DIR}/corpus/${name} ${corpus})
+    else()
+        gram_test_program(${name} ${source} tests/fuzz_replay.c)
+        gram_test(${name} c 300 ${name} ${corpus})
+    endif()
+endforeach()
+
+if(GRAM_TEST_PYTHON)
+    file(GLOB GRAM_PYTHON_TESTS CONFIGURE_DEPENDS tests/test_*.py)
+    foreach(source ${GRAM_PYTHON_TESTS})
+        get_filename_component(name ${source} NAME_WE)
+        gram_test(python_${name} python 1800 ${GRAM_TEST_PYTHON} -m pytest -q -p no:cacheprovider --rootdir=${CMAKE_SOURCE_DIR}/tests ${source})
+    endforeach()
+endif()
+
+if(NOT GRAM_SANITIZE AND NOT GRAM_FUZZ)
+    # The parts of scripts/check, in the order in which it lists them.
+    execute_process(COMMAND ${CMAKE_SOURCE_DIR}/scripts/check --list OUTPUT_VARIABLE parts OUTPUT_STRIP_TRAILING_WHITESPACE)
+    string(REPLACE "\n" ";" parts "${parts}")
+    foreach(part ${parts})
+        gram_test(check_${part} check 3600 ${CMAKE_SOURCE_DIR}/scripts/check ${part})
+        set_tests_properties(check_${part} PROPERTIES SKIP_RETURN_CODE 77)
+    endforeach()
+endif()
