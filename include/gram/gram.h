@@ -105,14 +105,22 @@ static inline size_t gram_dtype_size(gram_dtype dtype)
 /* A vector of n elements in CPU memory. */
 static inline gram_tensor gram_vector(void *data, int64_t n, gram_dtype dtype)
 {
-    gram_tensor t = {data, dtype, {GRAM_CPU, 0}, 1, {n}, {1}};
+    gram_tensor t = {
+        data, dtype, {GRAM_CPU, 0},
+          1, {       n  },
+          {       1  }
+    };
     return t;
 }
 
 /* A row-major matrix in CPU memory. */
 static inline gram_tensor gram_matrix(void *data, int64_t rows, int64_t cols, gram_dtype dtype)
 {
-    gram_tensor t = {data, dtype, {GRAM_CPU, 0}, 2, {rows, cols}, {cols, 1}};
+    gram_tensor t = {
+        data, dtype, {GRAM_CPU,    0},
+          2, {    rows, cols},
+          {    cols,    1}
+    };
     return t;
 }
 
@@ -121,7 +129,9 @@ static inline gram_tensor gram_matrices(void *data, int64_t count, int64_t rows,
                                         gram_dtype dtype)
 {
     gram_tensor t = {
-        data, dtype, {GRAM_CPU, 0}, 3, {count, rows, cols}, {rows * cols, cols, 1},
+        data, dtype, {   GRAM_CPU,    0},
+          3, { count, rows,       cols},
+          { rows * cols, cols,          1},
     };
     return t;
 }
@@ -218,13 +228,13 @@ GRAM_PUBLIC void gram_context_cancel(gram_context *g);
 typedef struct gram_info {
     size_t size; /* set by the caller to sizeof(gram_info) */
     const char *version;
-    const char *cpu_isa;       /* instruction set in use */
-    const char *cpu_isas;      /* all that can run here, best first, separated by spaces */
-    const char *blas;          /* as "OpenBLAS 0.3.21 ..." */
-    int threads;               /* of this context */
-    int cuda_devices;          /* that this build and machine can use */
-    int64_t memory_total;      /* bytes, of the host */
-    int64_t memory_available;  /* bytes, now, within the process's limits */
+    const char *cpu_isa;      /* instruction set in use */
+    const char *cpu_isas;     /* all that can run here, best first, separated by spaces */
+    const char *blas;         /* as "OpenBLAS 0.3.21 ..." */
+    int threads;              /* of this context */
+    int cuda_devices;         /* that this build and machine can use */
+    int64_t memory_total;     /* bytes, of the host */
+    int64_t memory_available; /* bytes, now, within the process's limits */
 } gram_info;
 
 GRAM_API gram_status gram_context_info(gram_context *g, gram_info *info);
@@ -272,13 +282,12 @@ typedef struct gram_cdist_options {
  * included.  eps is 2^-23 (f32), 2^-52 (f64).
  */
 GRAM_API gram_status gram_cdist(gram_context *g, const gram_tensor *x, const gram_tensor *y,
-                                gram_scalar p, const gram_cdist_options *options,
-                                gram_tensor *out);
+                                gram_scalar p, const gram_cdist_options *options, gram_tensor *out);
 
 GRAM_API gram_status gram_cdist_workspace(gram_context *g, const gram_tensor *x,
                                           const gram_tensor *y, gram_scalar p,
-                                          const gram_cdist_options *options,
-                                          const gram_tensor *out, gram_workspace *need);
+                                          const gram_cdist_options *options, const gram_tensor *out,
+                                          gram_workspace *need);
 
 typedef struct gram_median_options {
     size_t size;
@@ -393,8 +402,7 @@ GRAM_API gram_status gram_kernel(gram_context *g, const gram_tensor *x, const gr
                                  const gram_kernel_options *options, gram_tensor *out);
 
 GRAM_API gram_status gram_kernel_workspace(gram_context *g, const gram_tensor *x,
-                                           const gram_tensor *y,
-                                           const gram_kernel_options *options,
+                                           const gram_tensor *y, const gram_kernel_options *options,
                                            const gram_tensor *out, gram_workspace *need);
 
 /* Where the gradients of gram_kernel_vjp go; a NULL one is not computed. */
@@ -419,12 +427,9 @@ GRAM_API gram_status gram_kernel_vjp(gram_context *g, const gram_tensor *x, cons
                                      const gram_kernel_options *options, const gram_tensor *grad,
                                      const gram_kernel_grads *grads);
 
-GRAM_API gram_status gram_kernel_vjp_workspace(gram_context *g, const gram_tensor *x,
-                                               const gram_tensor *y,
-                                               const gram_kernel_options *options,
-                                               const gram_tensor *grad,
-                                               const gram_kernel_grads *grads,
-                                               gram_workspace *need);
+GRAM_API gram_status gram_kernel_vjp_workspace(
+    gram_context *g, const gram_tensor *x, const gram_tensor *y, const gram_kernel_options *options,
+    const gram_tensor *grad, const gram_kernel_grads *grads, gram_workspace *need);
 
 /* ---- Gradients of kernel machines --------------------------------------------------------- */
 
@@ -538,6 +543,161 @@ GRAM_API gram_status gram_solve_lu_workspace(gram_context *g, const gram_tensor 
                                              const gram_tensor *x, gram_workspace *need);
 
 /* ---- Kernel machines ---------------------------------------------------------------------- */
+
+/*
+ * A column of a table: n numbers (NaN where one is missing), or n texts (NULL where one is
+ * missing), which makes it a category.  Exactly one of numbers and labels is set.  Borrowed for
+ * the call.
+ */
+typedef struct gram_column {
+    const char *name; /* UTF-8; unique in its table */
+    const double *numbers;
+    const char *const *labels;
+} gram_column;
+
+typedef struct gram_table {
+    int64_t rows;
+    int64_t columns;
+    const gram_column *column;
+} gram_table;
+
+typedef enum gram_task {
+    GRAM_TASK_AUTO = 0, /* classification for labels and for numbers with two values */
+    GRAM_REGRESSION = 1,
+    GRAM_CLASSIFICATION = 2,
+} gram_task;
+
+typedef enum gram_solver {
+    GRAM_SOLVER_AUTO = 0,     /* Cholesky for small leaves, else conjugate gradients */
+    GRAM_SOLVER_CHOLESKY = 1, /* exact, n^3 / 3 flops, in place */
+    GRAM_SOLVER_CG = 2,       /* preconditioned conjugate gradients down to tolerance */
+} gram_solver;
+
+typedef enum gram_transform {
+    GRAM_TRANSFORM_AUTO = 0,
+    GRAM_TRANSFORM_NONE = 1,
+    GRAM_TRANSFORM_LOG = 2, /* of a positive target: fitted and averaged on its logarithm */
+} gram_transform;
+
+/* What a trained machine is: exp(-||x - z||_p^q / L^q) in a learned metric.  0 (or NULL, AUTO)
+ * everywhere means the documented default or, with search, that the search chooses. */
+typedef struct gram_machine_options {
+    size_t size;
+    gram_task task;
+    int search;       /* choose what is not given, by validation, within time_limit */
+    double p, q;      /* 0 < q <= p <= 2; p = 2, q = 1: Laplace; p = q = 1: L1 Laplace;
+                         p = q: product Laplace; p = q = 2: Gaussian with L = sqrt(2) sigma */
+    double bandwidth; /* L, in units of the standardised features; 0: from the median distance */
+    double regularization; /* r > 0, added to the diagonal of the kernel matrix */
+    int iterations;        /* rounds of feature learning; -1: none (kernel ridge regression) */
+    int full_metric;       /* learn a full matrix M (p = 2 only) instead of one weight a feature */
+    gram_transform target_transform;
+    gram_solver solver;
+    double tolerance;     /* of conjugate gradients: relative residual of every right-hand side */
+    double validation;    /* fraction of the rows that is held out to choose and to stop early */
+    int64_t leaf_rows;    /* split into leaves of at most so many rows; 0: from the limits */
+    int64_t memory_limit; /* bytes; 0: what the machine has available */
+    double time_limit;    /* seconds, for search; 0: 300 */
+    uint64_t seed;
+    gram_dtype dtype;      /* of the kernel matrix: f32 (default) or f64 */
+    const double *weights; /* of the rows, > 0, or NULL: all 1; row i's r becomes r / weight */
+    /* Called between pieces of work with the fraction done and what is being done; or NULL. */
+    void (*progress)(void *progress_user, double fraction, const char *stage);
+    void *progress_user;
+} gram_machine_options;
+
+/* clang-format off */
+#define GRAM_MACHINE_OPTIONS_INIT {.size = sizeof(gram_machine_options)}
+/* clang-format on */
+
+/* A trained kernel machine: immutable, usable from several threads with a context each. */
+typedef struct gram_machine gram_machine;
+
+/*
+ * Trains a kernel ridge regression or a Recursive Feature Machine on the rows of a table.
+ *
+ * Kernel k(x, z) = exp(-||W (x - z)||_p^q / L^q) on encoded features; coefficients
+ * (K + r diag(1 / weights)) alpha = Y; with iterations, W is relearned from the average gradient
+ * outer product of the predictor after each solve (gram_agop), and the iterate that is best on the
+ * validation rows is kept.  Regression standardises its target; a classification has one column of
+ * Y a class.  More rows than leaf_rows are split into a tree of leaves along the leading direction
+ * of a first machine's AGOP.
+ *
+ * Encoding: numbers are shifted and scaled by the training rows' statistics; a missing number
+ * takes the training median and, if any was missing in training, sets an indicator feature.  A
+ * category is one-hot, exactly; a missing one is a category of its own if any was missing in
+ * training.  A category never seen in training, or missing when none was missing in training, is
+ * all zeros.  Constant columns have no influence.  Rows with a missing target are left out.
+ *
+ * The same seed, thread count and data give the same bytes.  Peak memory is one matrix of the
+ * largest leaf's rows squared plus a tenth.  *out is NULL on an error.
+ *
+ * After Radhakrishnan et al., Science 383 (2024), and Beaglehole et al., xRFM, arXiv:2508.10053.
+ */
+GRAM_API gram_status gram_machine_fit(gram_context *g, const gram_table *table,
+                                      const gram_column *target,
+                                      const gram_machine_options *options, gram_machine **out);
+
+GRAM_PUBLIC void gram_machine_destroy(gram_machine *machine);
+
+/*
+ * out: a vector of f64, one a row of the table: the predicted number, or the index of the most
+ * probable class.  Features are found in the table by name; a missing column, or one of the other
+ * kind (numbers for labels), is an error; other columns are ignored.
+ */
+GRAM_API gram_status gram_machine_predict(gram_context *g, const gram_machine *machine,
+                                          const gram_table *table, gram_tensor *out);
+
+/* out: rows by classes of f64, probabilities that sum to 1.  Classification only. */
+GRAM_API gram_status gram_machine_predict_proba(gram_context *g, const gram_machine *machine,
+                                                const gram_table *table, gram_tensor *out);
+
+typedef struct gram_machine_score {
+    size_t size;        /* set by the caller */
+    const char *metric; /* "accuracy" or "rmse": what score is */
+    double score;
+    int64_t rows;    /* with a target */
+    double mae, r2;  /* regression; else NaN */
+    double log_loss; /* classification; else NaN */
+} gram_machine_score;
+
+/* Compares predictions with the target, a column of the same rows; rows without a target are left
+ * out.  A label that was not a class in training counts as wrong. */
+GRAM_API gram_status gram_machine_evaluate(gram_context *g, const gram_machine *machine,
+                                           const gram_table *table, const gram_column *target,
+                                           gram_machine_score *score);
+
+typedef struct gram_machine_feature {
+    size_t size; /* set by the caller */
+    const char *name;
+    int categories;    /* 0: a number */
+    double importance; /* share of the trace of the AGOP, all features sum to 1 */
+} gram_machine_feature;
+
+/* The features in the order of the training table; target's name; classes by index, or NULL for
+ * numbers out of range.  Strings live as long as the machine. */
+GRAM_PUBLIC int64_t gram_machine_feature_count(const gram_machine *machine);
+GRAM_API gram_status gram_machine_feature_at(gram_context *g, const gram_machine *machine,
+                                             int64_t index, gram_machine_feature *feature);
+GRAM_PUBLIC const char *gram_machine_target(const gram_machine *machine);
+GRAM_PUBLIC gram_task gram_machine_task(const gram_machine *machine);
+GRAM_PUBLIC int64_t gram_machine_class_count(const gram_machine *machine);
+GRAM_PUBLIC const char *gram_machine_class_name(const gram_machine *machine, int64_t index);
+/* 1 if classes are numbers (the target was), so that a caller can print them as it read them. */
+GRAM_PUBLIC int gram_machine_classes_are_numbers(const gram_machine *machine);
+
+/* Hyperparameters, validation score and history, seconds of every stage, as a JSON object; lives as
+ * long as the machine. */
+GRAM_PUBLIC const char *gram_machine_describe(const gram_machine *machine);
+
+/*
+ * The model file is safetensors: 8-byte little-endian length, JSON header, raw little-endian data;
+ * complete (encoding, categories, classes, tree, coefficients, seeds, version).  Saving writes a
+ * temporary file beside path and renames it: path is the old file or the whole new one.
+ */
+GRAM_API gram_status gram_machine_save(gram_context *g, const gram_machine *machine,
+                                       const char *path);
+GRAM_API gram_status gram_machine_load(gram_context *g, const char *path, gram_machine **out);
 
 #ifdef __cplusplus
 }
