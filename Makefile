@@ -4,6 +4,7 @@
 #   make demo     install what is missing, build, and learn and predict on a real data set
 #   make test     install what the tests need, build, and run everything
 #   make check    the checks alone (style, includes, symbols, sanitizers, ...)
+#   make format   lay out every C file as .clang-format says
 #   make docs     the API reference, in build/docs/html
 #   make bench    measure against other packages (installs them in build/bench-venv)
 #   make install  PREFIX=/usr/local, DESTDIR= as usual
@@ -32,6 +33,10 @@ test:
 check: all
 	@scripts/check
 
+format:
+	@scripts/bootstrap test
+	@scripts/files '*.c' '*.h' | xargs "$(BUILD)/venv/bin/clang-format" -i
+
 docs:
 	@scripts/check docs
 
@@ -46,4 +51,4 @@ install: all
 clean:
 	@rm -rf "$(BUILD)"
 
-.PHONY: all demo test check docs bench install clean
+.PHONY: all demo test check format docs bench install clean

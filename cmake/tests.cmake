@@ -4,6 +4,7 @@
 #   test_*         C programs, labelled "c"; exit status 0 means passed
 #   fuzz_*         the corpus in tests/corpus/<name> replayed, or with GRAM_FUZZ fuzzing for a while
 #   test_*.py      one pytest run a file, labelled "python"
+#   example_*      examples/*.c
 #   check_*        scripts/check, labelled "check": style, includes, symbols, sanitizers, ...
 # A program learns from its environment where things are: GRAM_BUILD_DIR, GRAM_SOURCE_DIR.
 
@@ -63,6 +64,16 @@ foreach(source ${GRAM_FUZZ_SOURCES})
         gram_test_program(${name} ${source} tests/fuzz_replay.c)
         gram_test(${name} c 300 ${name} ${corpus})
     endif()
+endforeach()
+
+# The examples see what a user sees: gram.h and the shared library.
+file(GLOB GRAM_EXAMPLES CONFIGURE_DEPENDS examples/*.c)
+foreach(source ${GRAM_EXAMPLES})
+    get_filename_component(name ${source} NAME_WE)
+    add_executable(example_${name} ${source})
+    target_link_libraries(example_${name} PRIVATE gram_flags gram m)
+    set_target_properties(example_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/examples)
+    gram_test(example_${name} c 120 example_${name} ${CMAKE_BINARY_DIR}/examples/${name}.gram)
 endforeach()
 
 if(GRAM_TEST_PYTHON)

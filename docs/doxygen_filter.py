@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""doxygen_filter.py FILE - a header with plain comments as Doxygen wants it, on standard output
+
+The header is written for people who read it in an editor.  Here a comment before a declaration becomes /** */,
+one behind a member /**< */, a section line a group, and the file's first comment the main page.
+"""
+
+import re
+import sys
+
+SECTION = re.compile(r"^/\* ---- (.*?) -+ \*/$")
+WORKSPACE = re.compile(r"^GRAM_API gram_status (gram_\w+)_workspace\(")
+
+
+def escape(text):
+    """Nothing in the comments is a Doxygen command or HTML."""
+    return re.sub(r"([\\@<>&#$%])", r"\\\1", text)
+
+
+def group_name(title):
+    return re.sub(r"\W+", "_", title.lower()).strip("_")
+
+
+def comment_lines(lines, start):
+    """Index behind the comment that begins at start."""
+    end = start
+    while "*/" not in lines[end]:
+        end += 1
+    return end + 1
+
+
+def main():
+    lines = open(sys.argv[1], encoding="utf-8").read().split("\n")
+    out, i, first, open_group = [], 0, True, False
+    documented = False  # does a comment end right above this line?
+    while i < len(lines):
+        line = lines[i]
+        section = SECTION.match(line)
+        if section:
+            if open_group:
+                out.append("/** @} */")
+            out.append(f"/** @defgroup {group_name(section.group(1))} {escape(section.group(1))}\n * @{{ */")
+            open_group = True
+            i += 1
+        elif line.startswith("/*") and "clang-format o" not in line:
+            end = comment_lines(lines, i)
+            body = [escape(text) for text in lines[i:end]]
+            body[0] = "/**" + body[0][2:]
+            if first:
+                name, text = re.match(r" \* (\S+) - (.*)", body[1]).groups()
+                body[1] = f" * @mainpage libgram: {text}\n *\n * @file {name}\n *"
+                body = [text for text in body if "SPDX" not in text]
+                first = False
+            out += body
+            documented = True
+            i = end
+            continue
+        else:
+            workspace = WORKSPACE.match(line)
+            if workspace and not documented:
+                out.append(f"/** The scratch memory that {workspace.group(1)}() needs with these arguments. */")
+            if line.lstrip().startswith("/*"):  # inside a struct, before a member
+                end = comment_lines(lines, i)
+                body = [escape(text) for text in lines[i:end]]
+                out += [re.sub(r"/\*", "/**", body[0], count=1)] + body[1:]
+                i = end
+                continue
+            behind = re.match(r"^(\s+\S.*?)/\*(.*)$", line)
+            if behind and not line.lstrip().startswith("#"):
+                end = comment_lines(lines, i)
+                rest = [escape(text) for text in [behind.group(2)] + lines[i + 1 : end]]
+                out += [behind.group(1) + "/**<" + rest[0]] + rest[1:]
+                i = end
+                documented = False
+                continue
+            out.append(line)
+            i += 1
+        documented = False
+    text = "\n".join(out)
+    if open_group:  # before the closing of extern "C"
+        text = text.replace("\n#ifdef __cplusplus\n}", "\n/** @} */\n#ifdef __cplusplus\n}", 1)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
