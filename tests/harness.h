@@ -25,6 +25,7 @@ struct harness {
     int checks, failures;
     const char *where; /* label of the row or problem now running, for messages */
     uint64_t random;   /* state of the generator; set from the row, so rows are independent */
+    int printed;       /* failures of this row that were printed: the first few are */
 };
 
 /* Counts a check; on failure prints where, the condition's text and the message, and goes on. */
@@ -122,6 +123,7 @@ struct case_op {
 };
 
 extern const struct case_op *const harness_ops[]; /* NULL at the end */
+const struct case_op *harness_find(const char *name);
 
 /* ---- Entry points of `gram check|bench|profile` and of the test runner --------------------- */
 
@@ -135,6 +137,19 @@ struct harness_options {
     double seconds;    /* bench: least total time; 0: 0.5 s and 5 repeats */
     const char *trace; /* profile: the file to write */
 };
+
+/* Opens a context (isa NULL: the best one); false with a message on stderr. */
+bool harness_open(struct harness *h, const struct harness_options *options, const char *isa);
+void harness_close(struct harness *h);
+/* Starts the generator anew for a row, or for anything that has a name and a number. */
+void harness_seed(struct harness *h, const char *name, int row);
+/* Checks one row of an operation's table; true if nothing failed. */
+bool harness_run_row(struct harness *h, const struct case_op *op, int row);
+/* Calls body with a context on options->isa, or on each instruction set of this machine in turn.
+ * Returns the number of failed checks, or -1 if a context could not be had. */
+int harness_each_isa(const struct harness_options *options,
+                     void (*body)(struct harness *h, void *arg), void *arg);
+
 int harness_main_check(int argc, char *const *argv, const struct harness_options *options);
 int harness_main_bench(int argc, char *const *argv, const struct harness_options *options);
 int harness_main_profile(int argc, char *const *argv, const struct harness_options *options);

@@ -1,0 +1,145 @@
+/*
+ * harness.c - counts checks, runs rows, and repeats both on every instruction set
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "harness.h"
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    PRINTED_PER_ROW = 8
+};
+
+bool harness_check(struct harness *h, bool ok, const char *file, int line, const char *text,
+                   const char *format, ...)
+{
+    va_list args;
+
+    h->checks++;
+    if (ok)
+        return true;
+    h->failures++;
+    if (++h->printed > PRINTED_PER_ROW)
+        return false;
+    fprintf(stderr, "%s:%d: [%s, %s] %s: ", file, line, h->where ? h->where : "", h->isa, text);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    if (h->printed == PRINTED_PER_ROW)
+        fprintf(stderr, "(more of this row are not shown)\n");
+    return false;
+}
+
+/* FNV-1a of a name: rows of different operations get different numbers. */
+static uint64_t hash(const char *text)
+{
+    uint64_t value = 0xCBF29CE484222325u;
+
+    for (; *text; text++)
+        value = (value ^ (unsigned char)*text) * 0x100000001B3u;
+    return value;
+}
+
+void harness_seed(struct harness *h, const char *name, int row)
+{
+    h->random = hash(name) + (uint64_t)row;
+    h->printed = 0;
+}
+
+bool harness_run_row(struct harness *h, const struct case_op *op, int row)
+{
+    char label[256] = "";
+    int length = snprintf(label, sizeof label, "%s row %d: ", op->name, row);
+    int checks = h->checks, failures = h->failures;
+
+    op->label(row, label + length, sizeof label - (size_t)length);
+    h->where = label;
+    harness_seed(h, op->name, row);
+    op->check(h, row);
+    CHECK(h, h->checks > checks, "the row checks nothing");
+    h->where = NULL;
+    return h->failures == failures;
+}
+
+const struct case_op *harness_find(const char *name)
+{
+    for (int i = 0; harness_ops[i]; i++)
+        if (strcmp(harness_ops[i]->name, name) == 0)
+            return harness_ops[i];
+    return NULL;
+}
+
+bool harness_open(struct harness *h, const struct harness_options *options, const char *isa)
+{
+    gram_context_options o = GRAM_CONTEXT_OPTIONS_INIT;
+    gram_info info = {.size = sizeof info};
+
+    memset(h, 0, sizeof *h);
+    o.threads = options->threads;
+    o.cpu_isa = isa;
+    if (gram_context_create(&o, &h->g) != GRAM_OK) {
+        fprintf(stderr, "%s\n", gram_message(NULL));
+        return false;
+    }
+    if (gram_context_info(h->g, &info) != GRAM_OK) {
+        fprintf(stderr, "%s\n", gram_message(h->g));
+        harness_close(h);
+        return false;
+    }
+    h->isa = info.cpu_isa;
+    h->threads = info.threads;
+    return true;
+}
+
+void harness_close(struct harness *h)
+{
+    gram_context_destroy(h->g);
+    h->g = NULL;
+}
+
+/* Copies the index'th word of text; false if there is none. */
+static bool word_at(const char *text, int index, char *word, size_t size)
+{
+    size_t length;
+
+    for (; index > 0; index--) {
+        text += strcspn(text, " ");
+        text += strspn(text, " ");
+    }
+    length = strcspn(text, " ");
+    if (length == 0 || length >= size)
+        return false;
+    memcpy(word, text, length);
+    word[length] = '\0';
+    return true;
+}
+
+int harness_each_isa(const struct harness_options *options,
+                     void (*body)(struct harness *h, void *arg), void *arg)
+{
+    gram_info info = {.size = sizeof info};
+    struct harness h;
+    char names[128], isa[32];
+    int failures = 0;
+
+    if (options->isa) {
+        snprintf(names, sizeof names, "%s", options->isa);
+    } else {
+        if (!harness_open(&h, options, NULL))
+            return -1;
+        if (gram_context_info(h.g, &info) == GRAM_OK)
+            snprintf(names, sizeof names, "%s", info.cpu_isas);
+        harness_close(&h);
+    }
+    for (int i = 0; word_at(names, i, isa, sizeof isa); i++) {
+        if (!harness_open(&h, options, isa))
+            return -1;
+        body(&h, arg);
+        failures += h.failures;
+        harness_close(&h);
+    }
+    return failures;
+}
