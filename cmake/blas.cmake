@@ -2,8 +2,8 @@
 #
 # GRAM_BLAS=system takes OpenBLAS where it is found and else whatever FindBLAS and FindLAPACK find;
 # BLAS_LIBRARIES and LAPACK_LIBRARIES given on the command line are taken as they are.
-# GRAM_BLAS=scipy-openblas32 takes the PyPI package of that name, whose symbols carry a prefix; src/blas.c
-# puts GRAM_BLAS_PREFIX before every name.
+# GRAM_BLAS=scipy-openblas32 takes the PyPI package of that name, whose symbols carry a prefix:
+# src/blas.c puts GRAM_BLAS_PREFIX before every name.
 
 add_library(gram_blas INTERFACE)
 
@@ -11,11 +11,11 @@ function(gram_find_scipy_openblas)
     find_package(Python3 REQUIRED COMPONENTS Interpreter)
     execute_process(
         COMMAND ${Python3_EXECUTABLE} -c
-                "import scipy_openblas32 as b; print(b.get_lib_dir(), b.get_library(), sep=';', end='')"
+            "import scipy_openblas32 as b; print(b.get_lib_dir(), b.get_library(), sep=';', end='')"
         OUTPUT_VARIABLE found RESULT_VARIABLE failed ERROR_VARIABLE why)
     if(failed)
-        message(FATAL_ERROR "GRAM_BLAS=scipy-openblas32, but ${Python3_EXECUTABLE} cannot import it; "
-            "pip install scipy-openblas32, or set Python3_EXECUTABLE.\n${why}")
+        message(FATAL_ERROR "GRAM_BLAS=scipy-openblas32, but ${Python3_EXECUTABLE} cannot import "
+            "it; pip install scipy-openblas32, or set Python3_EXECUTABLE.\n${why}")
     endif()
     list(GET found 0 folder)
     list(GET found 1 name)

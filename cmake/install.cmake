@@ -12,7 +12,8 @@ if(GRAM_STATIC OR NOT BUILD_SHARED_LIBS)
 endif()
 install(TARGETS ${GRAM_INSTALLED} EXPORT gramTargets
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(FILES include/gram/gram.h include/gram/dlpack.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/gram)
+install(FILES include/gram/gram.h include/gram/dlpack.h
+    DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/gram)
 install(EXPORT gramTargets NAMESPACE gram:: DESTINATION ${GRAM_CMAKE_FOLDER})
 
 # What a program that links libgram.a needs besides: the libraries, as linker arguments.
@@ -21,9 +22,10 @@ set(GRAM_PRIVATE_LIBRARIES ${GRAM_PRIVATE_LIBRARIES} ${CMAKE_THREAD_LIBS_INIT} -
 list(TRANSFORM GRAM_PRIVATE_LIBRARIES REPLACE "^([A-Za-z0-9_]+)$" "-l\\1")
 string(REPLACE ";" " " GRAM_PRIVATE_LIBRARIES "${GRAM_PRIVATE_LIBRARIES}")
 
-configure_package_config_file(packaging/gramConfig.cmake.in gramConfig.cmake INSTALL_DESTINATION ${GRAM_CMAKE_FOLDER})
+configure_package_config_file(packaging/gramConfig.cmake.in gramConfig.cmake
+    INSTALL_DESTINATION ${GRAM_CMAKE_FOLDER})
 write_basic_package_version_file(gramConfigVersion.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${CMAKE_CURRENT_BINARY_DIR}/gramConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/gramConfigVersion.cmake
+install(FILES ${CMAKE_BINARY_DIR}/gramConfig.cmake ${CMAKE_BINARY_DIR}/gramConfigVersion.cmake
     DESTINATION ${GRAM_CMAKE_FOLDER})
 file(RELATIVE_PATH GRAM_PC_PREFIX ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 configure_file(packaging/gram.pc.in gram.pc @ONLY)

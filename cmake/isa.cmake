@@ -6,9 +6,11 @@
 set(GRAM_ISAS base)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
     set(GRAM_FLAGS_avx2 -mavx2 -mfma -mf16c)
-    set(GRAM_FLAGS_avx512 -mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma -mf16c -mprefer-vector-width=512)
+    set(GRAM_FLAGS_avx512 -mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma -mf16c
+        -mprefer-vector-width=512)
     foreach(isa avx2 avx512)
-        set_source_files_properties(src/cpu/isa_${isa}.c PROPERTIES COMPILE_OPTIONS "${GRAM_FLAGS_${isa}}")
+        set_source_files_properties(src/cpu/isa_${isa}.c PROPERTIES
+            COMPILE_OPTIONS "${GRAM_FLAGS_${isa}}")
         list(APPEND GRAM_ISAS ${isa})
     endforeach()
 else()

@@ -13,7 +13,8 @@ set(GRAM_TEST_ENVIRONMENT "GRAM_BUILD_DIR=${CMAKE_BINARY_DIR};GRAM_SOURCE_DIR=${
 
 function(gram_test name label timeout)
     add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
-    set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT ${timeout} ENVIRONMENT "${GRAM_TEST_ENVIRONMENT}")
+    set_tests_properties(${name} PROPERTIES
+        LABELS ${label} TIMEOUT ${timeout} ENVIRONMENT "${GRAM_TEST_ENVIRONMENT}")
 endfunction()
 
 function(gram_test_program name)
@@ -26,7 +27,8 @@ function(gram_test_program name)
             target_link_libraries(${name} PRIVATE ${library})
         endif()
     endforeach()
-    target_link_libraries(${name} PRIVATE gram_reference gram_static gram_blas Threads::Threads m ${CMAKE_DL_LIBS})
+    target_link_libraries(${name} PRIVATE
+        gram_reference gram_static gram_blas Threads::Threads m ${CMAKE_DL_LIBS})
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 endfunction()
 
@@ -57,8 +59,9 @@ foreach(source ${GRAM_FUZZ_SOURCES})
         file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/corpus/${name})
         math(EXPR timeout "${GRAM_FUZZ_SECONDS} * 4 + 120")
         # New inputs go to the first folder; tests/corpus is only read.
-        gram_test(${name} fuzz ${timeout} ${name} -max_total_time=${GRAM_FUZZ_SECONDS} -timeout=20 -rss_limit_mb=4096
-            -max_len=65536 -artifact_prefix=${CMAKE_BINARY_DIR}/corpus/ -print_final_stats=1
+        gram_test(${name} fuzz ${timeout} ${name} -max_total_time=${GRAM_FUZZ_SECONDS}
+            -timeout=20 -rss_limit_mb=4096 -max_len=65536 -print_final_stats=1
+            -artifact_prefix=${CMAKE_BINARY_DIR}/corpus/
             ${CMAKE_BINARY_DIR}/corpus/${name} ${corpus})
     else()
         gram_test_program(${name} ${source} tests/fuzz_replay.c)
@@ -72,7 +75,8 @@ foreach(source ${GRAM_EXAMPLES})
     get_filename_component(name ${source} NAME_WE)
     add_executable(example_${name} ${source})
     target_link_libraries(example_${name} PRIVATE gram_flags gram m)
-    set_target_properties(example_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/examples)
+    set_target_properties(example_${name} PROPERTIES
+        RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/examples)
     gram_test(example_${name} c 120 example_${name} ${CMAKE_BINARY_DIR}/examples/${name}.gram)
 endforeach()
 
@@ -80,13 +84,15 @@ if(GRAM_TEST_PYTHON)
     file(GLOB GRAM_PYTHON_TESTS CONFIGURE_DEPENDS tests/test_*.py)
     foreach(source ${GRAM_PYTHON_TESTS})
         get_filename_component(name ${source} NAME_WE)
-        gram_test(python_${name} python 1800 ${GRAM_TEST_PYTHON} -m pytest -q -p no:cacheprovider --rootdir=${CMAKE_SOURCE_DIR}/tests ${source})
+        gram_test(python_${name} python 1800 ${GRAM_TEST_PYTHON} -m pytest -q -p no:cacheprovider
+            --rootdir=${CMAKE_SOURCE_DIR}/tests ${source})
     endforeach()
 endif()
 
 if(NOT GRAM_SANITIZE AND NOT GRAM_FUZZ)
     # The parts of scripts/check, in the order in which it lists them.
-    execute_process(COMMAND ${CMAKE_SOURCE_DIR}/scripts/check --list OUTPUT_VARIABLE parts OUTPUT_STRIP_TRAILING_WHITESPACE)
+    execute_process(COMMAND ${CMAKE_SOURCE_DIR}/scripts/check --list
+        OUTPUT_VARIABLE parts OUTPUT_STRIP_TRAILING_WHITESPACE)
     string(REPLACE "\n" ";" parts "${parts}")
     foreach(part ${parts})
         gram_test(check_${part} check 3600 ${CMAKE_SOURCE_DIR}/scripts/check ${part})

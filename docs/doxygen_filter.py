@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """doxygen_filter.py FILE - a header with plain comments as Doxygen wants it, on standard output
 
-The header is written for people who read it in an editor.  Here a comment before a declaration becomes /** */,
-one behind a member /**< */, a section line a group, and the file's first comment the main page.
+The header is written for people who read it in an editor.  Here a comment before a declaration
+becomes /** */, one behind a member /**< */, a section line a group, and the file's first comment
+the main page.
 """
 
 import re
@@ -39,7 +40,8 @@ def main():
         if section:
             if open_group:
                 out.append("/** @} */")
-            out.append(f"/** @defgroup {group_name(section.group(1))} {escape(section.group(1))}\n * @{{ */")
+            title = section.group(1)
+            out.append(f"/** @defgroup {group_name(title)} {escape(title)}\n * @{{ */")
             open_group = True
             i += 1
         elif line.startswith("/*") and "clang-format o" not in line:
@@ -58,7 +60,8 @@ def main():
         else:
             workspace = WORKSPACE.match(line)
             if workspace and not documented:
-                out.append(f"/** The scratch memory that {workspace.group(1)}() needs with these arguments. */")
+                call = workspace.group(1) + "()"
+                out.append(f"/** The scratch memory that {call} needs with these arguments. */")
             if line.lstrip().startswith("/*"):  # inside a struct, before a member
                 end = comment_lines(lines, i)
                 body = [escape(text) for text in lines[i:end]]

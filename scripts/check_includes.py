@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """check_includes.py - who may include whom, the table in ARCHITECTURE.md
 
-Reads file names, one a line, on standard input.  An #include "..." is resolved as the compiler does it, from the
-including file's folder and then from the include folders; each layer may see only the layers named here.
+Reads file names, one a line, on standard input.  An #include "..." is resolved as the compiler does
+it, from the including file's folder and then from the include folders; each layer may see only the
+layers named here.
 """
 
 import os

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """check_style.py - the house rules that clang-format and clang-tidy do not know
 
-Reads file names, one a line, on standard input; prints FILE:LINE: what is wrong; status 1 if anything is.
+Reads file names, one a line, on standard input; prints FILE:LINE: what is wrong; status 1 if
+anything is.
 """
 
 import os
@@ -17,16 +18,19 @@ LONG_FILES = {
 }
 
 UNFINISHED = re.compile(r"#\s*if\s+0\b|\b(TODO|FIXME|XXX)\b")
-FAST_MATH = re.compile(r"-ffast-math|-Ofast|_MM_SET_(FLUSH_ZERO|DENORMALS)|\bfesetround\b|\bfesetenv\b")
+FAST_MATH = re.compile(
+    r"-ffast-math|-Ofast|_MM_SET_(FLUSH_ZERO|DENORMALS)|\bfesetround\b|\bfesetenv\b"
+)
 MACHINE_PATH = re.compile(r"(?<![\w./])/(work|root|home/\w+)/")
+SCRIPTS = ("scripts/", ".ci/", "CMakeLists.txt", "Makefile")
 CODE = (".c", ".h", ".py", ".sh", ".cmake", ".cu", ".cuh")
 
 
 def problems_of_line(name, line):
     if line.endswith((" ", "\t")):
         yield "white space at the end of the line"
-    if name.endswith((".c", ".h")):
-        if "\t" in line:
+    if name.endswith(CODE) or name.startswith(SCRIPTS):
+        if "\t" in line and os.path.basename(name) != "Makefile":
             yield "a tab"
         if len(line) > MAX_COLUMNS:
             yield f"{len(line)} columns, at most {MAX_COLUMNS}"
@@ -88,7 +92,10 @@ def main():
         if b"\0" in data:
             continue
         checked += 1
-        found += [(name, line, what) for line, what in problems_of_file(name, data.decode("utf-8", "replace"))]
+        found += [
+            (name, line, what)
+            for line, what in problems_of_file(name, data.decode("utf-8", "replace"))
+        ]
     for name, line, what in found:
         print(f"{name}:{line}: {what}")
     print(f"style: {checked} files, {len(found)} problems")

@@ -3,9 +3,10 @@
 
 - libgram.so exports exactly the functions that gram.h declares, and each has a comment there.
 - every other external name of libgram.a begins with gram_ too.
-- an isa_<isa>.c, compiled for its own processors, defines its table and nothing else: an extern function there could
-  be the copy that the linker keeps for every processor.
-- the library calls nothing that prints to standard output, ends the process or installs a signal handler.
+- an isa_<isa>.c, compiled for its own processors, defines its table and nothing else: an extern
+  function there could be the copy that the linker keeps for every processor.
+- the library calls nothing that prints to standard output, ends the process or installs a signal
+  handler.
 """
 
 import re
@@ -13,8 +14,23 @@ import subprocess
 import sys
 
 FORBIDDEN = {
-    "printf", "vprintf", "puts", "putchar", "perror", "abort", "exit", "_exit", "quick_exit", "signal",
-    "sigaction", "raise", "kill", "system", "fesetround", "fesetenv", "feenableexcept",
+    "printf",
+    "vprintf",
+    "puts",
+    "putchar",
+    "perror",
+    "abort",
+    "exit",
+    "_exit",
+    "quick_exit",
+    "signal",
+    "sigaction",
+    "raise",
+    "kill",
+    "system",
+    "fesetround",
+    "fesetenv",
+    "feenableexcept",
 }
 
 
@@ -54,8 +70,14 @@ def main():
     problems += [f"{name} has no comment in gram.h" for name in bare]
 
     exported = {name for _, _, name in nm("-D", "--defined-only", f"{build}/libgram.so")}
-    problems += [f"libgram.so exports {name}, which gram.h does not declare" for name in sorted(exported - public)]
-    problems += [f"gram.h declares {name}, which libgram.so does not export" for name in sorted(public - exported)]
+    problems += [
+        f"libgram.so exports {name}, which gram.h does not declare"
+        for name in sorted(exported - public)
+    ]
+    problems += [
+        f"gram.h declares {name}, which libgram.so does not export"
+        for name in sorted(public - exported)
+    ]
 
     tables = {}
     for member, _, name in nm("-g", "--defined-only", f"{build}/libgram.a"):

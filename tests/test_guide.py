@@ -1,8 +1,9 @@
 """test_guide.py - runs the examples of README.md and docs/guide.md
 
-A fenced block whose first line says "run" (```sh run, ```c run, ```python run) is executed, in the order of the document and
-in one scratch folder a document; it must succeed.  A block ```text output behind it is what it must print, where "..." stands
-for anything.  A comment <!-- run: COMMAND --> prepares something that readers have already, such as their own data.
+A fenced block whose first line says "run" (```sh run, ```c run, ```python run) is executed, in the
+order of the document and in one scratch folder a document; it must succeed.  A block ```text output
+behind it is what it must print, where "..." stands for anything.  A comment <!-- run: COMMAND -->
+prepares something that readers have already, such as their own data.
 """
 
 import os
@@ -22,7 +23,13 @@ class Example:
     """One block: its language, text, line in the document and the output it must have, if any."""
 
     def __init__(self, document, line, language, text):
-        self.document, self.line, self.language, self.text, self.output = document, line, language, text, None
+        self.document, self.line, self.language, self.text, self.output = (
+            document,
+            line,
+            language,
+            text,
+            None,
+        )
 
     def __str__(self):
         return f"{self.document}:{self.line}"
@@ -38,7 +45,9 @@ def examples_of(document):
         elif match.group(2) == "run":
             found.append(Example(document, line, match.group(1), match.group(3)))
         else:
-            assert found and found[-1].output is None, f"{document}:{line}: an output without its example"
+            assert (
+                found and found[-1].output is None
+            ), f"{document}:{line}: an output without its example"
             found[-1].output = match.group(3)
     return found
 
@@ -67,7 +76,16 @@ def command_of(example, folder):
     source = program.with_suffix(".c")
     source.write_text(example.text, encoding="utf-8")
     subprocess.run(
-        [os.environ.get("CC", "cc"), "-std=c11", "-Wall", "-Wextra", "-Werror", source, "-o", program]
+        [
+            os.environ.get("CC", "cc"),
+            "-std=c11",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            source,
+            "-o",
+            program,
+        ]
         + [f"-I{SOURCE}/include", f"-L{BUILD}", "-lgram", f"-Wl,-rpath,{BUILD}", "-lm"],
         check=True,
     )
@@ -75,8 +93,10 @@ def command_of(example, folder):
 
 
 def matches(pattern, text):
-    """Line by line, white space at line ends aside; "..." is anything, alone on a line any number of lines."""
-    parts = [re.escape(part) for part in re.sub(r"[ \t]+$", "", pattern.strip(), flags=re.M).split("...")]
+    """White space at line ends aside; "..." is anything, any number of lines too."""
+    parts = [
+        re.escape(part) for part in re.sub(r"[ \t]+$", "", pattern.strip(), flags=re.M).split("...")
+    ]
     return re.fullmatch(".*?".join(parts), re.sub(r"[ \t]+$", "", text.strip(), flags=re.M), re.S)
 
 
@@ -85,11 +105,18 @@ def test_example(example, folders):
     folder = folders[example.document]
     environment = dict(os.environ, PATH=f"{BUILD}:{os.environ['PATH']}", COLUMNS="100")
     done = subprocess.run(
-        command_of(example, folder), cwd=folder, env=environment, capture_output=True, text=True, timeout=600
+        command_of(example, folder),
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=600,
     )
     assert done.returncode == 0, f"{example.text}\n{done.stdout}{done.stderr}"
     if example.output is not None:
-        assert matches(example.output, done.stdout), f"expected:\n{example.output}\ngot:\n{done.stdout}"
+        assert matches(
+            example.output, done.stdout
+        ), f"expected:\n{example.output}\ngot:\n{done.stdout}"
 
 
 def test_documents_have_examples():
