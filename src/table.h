@@ -1,0 +1,56 @@
+/*
+ * table.h - tables of named columns, and the encoding that turns their rows into features
+ *
+ * A number becomes one feature: shifted, scaled and, if the encoder says so, drawn in at the ends;
+ * a missing one takes the fill value, and a second feature, the indicator, is 1 where it was
+ * missing if any was missing in training.  A category becomes one feature a value seen in training,
+ * 1 where it matches and 0 elsewhere, so that equal categories differ by exact zeros.
+ *
+ * An encoder is fitted once on the training rows, saved with the machine, and applied to any table
+ * that has its columns by name.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_TABLE_H
+#define GRAM_TABLE_H
+#include "context.h"
+
+struct gram_encoded_column {
+    char *name;
+    int64_t first, width;      /* its features: [first, first + width) */
+    int64_t categories;        /* 0: a number */
+    char **category;           /* sorted bytewise */
+    bool missing;              /* indicator feature (number), or the category "missing", last */
+    double shift, scale, fill; /* number: feature = squash((value or fill - shift) * scale);
+                                  scale 0: constant in training */
+};
+
+struct gram_encoder {
+    int64_t columns, width;
+    bool squash; /* features t become t / sqrt(1 + (t / 3)^2) */
+    struct gram_encoded_column *column;
+};
+
+enum gram_scaling {
+    GRAM_STANDARDISE, /* (value - mean) / standard deviation (population) */
+    GRAM_ROBUST,      /* (value - median) / ((q75 - q25) / 1.349), then squash; the standard deviation
+                         where the quartiles are equal */
+};
+
+/* Refuses NULLs, negative sizes, repeated or empty names, columns that are neither numbers nor
+ * labels or both, and infinite numbers: the message names the column and the row. */
+gram_status gram_table_check(gram_context *g, const gram_table *table);
+
+/* Fits on the given rows (indices into the table) except the column named target, if it is there.
+ * *out is NULL on an error. */
+gram_status gram_encoder_fit(gram_context *g, const gram_table *table, const char *target,
+                             const int64_t *rows, int64_t count, enum gram_scaling scaling,
+                             struct gram_encoder **out);
+
+/* features[i * width + j] of rows[i] (NULL: of row i), f32 or f64.  The table was checked. */
+gram_status gram_encoder_apply(gram_context *g, const struct gram_encoder *encoder,
+                               const gram_table *table, const int64_t *rows, int64_t count,
+                               gram_dtype dtype, void *features);
+
+void gram_encoder_destroy(struct gram_encoder *encoder);
+#endif
