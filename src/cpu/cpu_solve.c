@@ -1,0 +1,181 @@
+/*
+ * cpu_solve.c - Cholesky and LU on the CPU: takes the batch apart and chooses the way
+ *
+ * cpu_solve_small.c does small items in parallel, cpu_solve_large.c gives large ones to LAPACK.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "cpu_solve.h"
+#include "../blas.h"
+#include <limits.h>
+
+/* ---- Batches, layouts, outcomes ------------------------------------------------------------- */
+
+/* Dimensions where a and what belongs to it stand still are shared, the others own. */
+static void split_batch(struct solve_plan *plan)
+{
+    const struct gram_solve_op *op = plan->op;
+
+    plan->own = plan->shared = op->batch;
+    plan->own.count = plan->shared.count = 1;
+    for (int i = 0; i < op->batch.ndim; i++) {
+        bool is_own = op->a.batch_stride[i] || (op->has_factor && op->factor.batch_stride[i]) ||
+                      (op->has_pivots && op->pivots.batch_stride[i]);
+        struct gram_batch *still = is_own ? &plan->shared : &plan->own;
+
+        still->shape[i] = 1;
+        plan->own.count *= plan->own.shape[i];
+        plan->shared.count *= plan->shared.shape[i];
+    }
+}
+
+char *cpu_solve_item(const struct solve_plan *plan, const struct gram_view *v, int64_t own,
+                     int64_t shared)
+{
+    char *at = gram_view_item(v, &plan->own, own);
+
+    return at ? at + (gram_view_item(v, &plan->shared, shared) - v->data) : NULL;
+}
+
+void cpu_solve_report(struct solve_plan *plan, int64_t own, int64_t info)
+{
+    const struct gram_solve_op *op = plan->op;
+    long long code = own * (op->a.rows + 1) + info, seen = atomic_load(&plan->failed);
+
+    for (int64_t j = 0; op->has_info && j < plan->shared.count; j++)
+        *(int32_t *)(void *)cpu_solve_item(plan, &op->info, own, j) = (int32_t)info;
+    while (info && code < seen && !atomic_compare_exchange_weak(&plan->failed, &seen, code))
+        continue;
+}
+
+void cpu_solve_pivots_in(const struct solve_plan *plan, int64_t own, int32_t *pivots)
+{
+    const struct gram_view *v = &plan->op->pivots;
+    const int32_t *from = (const int32_t *)(void *)cpu_solve_item(plan, v, own, 0);
+
+    for (int64_t i = 0; i < v->cols; i++)
+        pivots[i] = from[i * v->col_stride];
+}
+
+void cpu_solve_pivots_out(const struct solve_plan *plan, int64_t own, const int32_t *pivots)
+{
+    const struct gram_view *v = &plan->op->pivots;
+    int32_t *to = (int32_t *)(void *)cpu_solve_item(plan, v, own, 0);
+
+    for (int64_t i = 0; i < v->cols; i++)
+        to[i * v->col_stride] = pivots[i];
+}
+
+struct solve_layout cpu_solve_layout(const struct gram_view *v)
+{
+    int64_t n = v->rows, r = v->row_stride, c = v->col_stride;
+
+    if (n <= 1)
+        return (struct solve_layout){.ld = 1, .direct = true};
+    if (r == 1 && c >= n && c <= INT_MAX)
+        return (struct solve_layout){.ld = c, .direct = true};
+    if (c == 1 && r >= n && r <= INT_MAX)
+        return (struct solve_layout){.ld = r, .row_major = true, .direct = true};
+    return (struct solve_layout){.ld = n, .row_major = (c < 0 ? -c : c) < (r < 0 ? -r : r)};
+}
+
+/* ---- Entry points --------------------------------------------------------------------------- */
+
+static void make_plan(const struct gram_solve_op *op, bool lu, struct solve_plan *plan)
+{
+    *plan = (struct solve_plan){.op = op, .tiles = cpu_solve_tiles(op->a.dtype), .lu = lu};
+    atomic_init(&plan->failed, LLONG_MAX);
+    split_batch(plan);
+}
+
+/* One system with many right-hand sides is worth LAPACK's threads at any n. */
+static bool is_small(const struct solve_plan *plan)
+{
+    const struct gram_solve_op *op = plan->op;
+
+    return op->a.rows <= SOLVE_SMALL &&
+           (plan->own.count > 1 || op->a.rows == 0 || op->x.cols <= SOLVE_RHS_BLOCK);
+}
+
+static size_t scratch_bytes(const gram_context *g, const struct solve_plan *plan)
+{
+    return is_small(plan) ? cpu_solve_small_bytes(g, plan) : cpu_solve_large_bytes(plan);
+}
+
+/* Pivots come from the caller's memory: one out of range would be a wild store. */
+static gram_status check_pivots(gram_context *g, const struct solve_plan *plan)
+{
+    const struct gram_view *v = &plan->op->pivots;
+
+    for (int64_t i = 0; i < plan->own.count; i++) {
+        const int32_t *p = (const int32_t *)(void *)cpu_solve_item(plan, v, i, 0);
+        for (int64_t k = 0; k < v->cols; k++)
+            if (p[k * v->col_stride] < 1 || p[k * v->col_stride] > v->cols)
+                return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                                 "options.pivots holds %d at %lld of item %lld, expected 1 to %lld",
+                                 (int)p[k * v->col_stride], (long long)k, (long long)i,
+                                 (long long)v->cols);
+    }
+    return GRAM_OK;
+}
+
+static gram_status run(gram_context *g, struct solve_plan *plan)
+{
+    const struct gram_solve_op *op = plan->op;
+    long long failed, order = op->a.rows + 1;
+    void *scratch;
+
+    if (!gram_blas_fits(op->a.rows, op->x.cols, 0))
+        return gram_fail(g, GRAM_UNSUPPORTED,
+                         "a has %lld rows and b %lld columns, BLAS takes at most %d of each",
+                         (long long)op->a.rows, (long long)op->x.cols, INT_MAX);
+    if (op->factored && plan->lu)
+        TRY(check_pivots(g, plan));
+    TRY(gram_scratch(g, scratch_bytes(g, plan), &scratch));
+    if (is_small(plan))
+        cpu_solve_small(g, plan, scratch);
+    else
+        cpu_solve_large(g, plan, scratch);
+    failed = atomic_load(&plan->failed);
+    if (failed == LLONG_MAX || op->has_info)
+        return GRAM_OK;
+    if (plan->lu)
+        return gram_fail(g, GRAM_NUMERICAL,
+                         "a is singular: U[%lld, %lld] of item %lld is zero or NaN", failed % order,
+                         failed % order, failed / order);
+    return gram_fail(g, GRAM_NUMERICAL,
+                     "a is not positive definite: its leading minor of order %lld in item %lld",
+                     failed % order, failed / order);
+}
+
+gram_status cpu_solve_cholesky(gram_context *g, const struct gram_solve_op *op)
+{
+    struct solve_plan plan;
+
+    make_plan(op, false, &plan);
+    return run(g, &plan);
+}
+
+gram_status cpu_solve_lu(gram_context *g, const struct gram_solve_op *op)
+{
+    struct solve_plan plan;
+
+    make_plan(op, true, &plan);
+    return run(g, &plan);
+}
+
+size_t cpu_solve_cholesky_workspace(const gram_context *g, const struct gram_solve_op *op)
+{
+    struct solve_plan plan;
+
+    make_plan(op, false, &plan);
+    return scratch_bytes(g, &plan);
+}
+
+size_t cpu_solve_lu_workspace(const gram_context *g, const struct gram_solve_op *op)
+{
+    struct solve_plan plan;
+
+    make_plan(op, true, &plan);
+    return scratch_bytes(g, &plan);
+}

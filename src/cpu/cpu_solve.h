@@ -1,0 +1,88 @@
+/*
+ * cpu_solve.h - what the two ways of solving share: LAPACK for large items, tiles for small ones
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_CPU_SOLVE_H
+#define GRAM_CPU_SOLVE_H
+#include "cpu.h"
+
+enum {
+    SOLVE_SMALL = 64,      /* largest n that is solved without LAPACK, items in parallel */
+    SOLVE_WIDTH = 16,      /* right-hand sides that a small item takes at a time */
+    SOLVE_RHS_BLOCK = 256, /* and a large one: enough for full speed of the triangular solve */
+};
+
+/*
+ * A call, its batch taken apart.  own: dimensions along which a (or its factor or pivots) changes;
+ * shared: those where one matrix meets several right-hand sides.  Each has 1 where the other has
+ * a size, so a pair of their items is one item of the call.
+ */
+struct solve_plan {
+    const struct gram_solve_op *op;
+    const struct solve_tiles *tiles; /* of the dtype */
+    bool lu;
+    struct gram_batch own, shared;
+    atomic_llong failed; /* item of own * (n + 1) + info, the smallest; LLONG_MAX: none */
+};
+
+/* How LAPACK sees a matrix: column-major, or its transpose where it is row-major. */
+struct solve_layout {
+    int64_t ld;
+    bool row_major;
+    bool direct; /* in place as it stands: unit stride and a leading dimension */
+};
+struct solve_layout cpu_solve_layout(const struct gram_view *v);
+
+enum solve_part {
+    SOLVE_ALL,
+    SOLVE_LOWER,
+    SOLVE_UPPER
+};
+
+/* A strided copy of a matrix or of one triangle, diagonal included; strides of rows, of columns. */
+struct solve_copy {
+    void *to;
+    const void *from;
+    int64_t to_stride[2], from_stride[2];
+    int64_t rows, cols;
+    enum solve_part part;
+};
+
+/*
+ * The arithmetic of one dtype; see solve_tile.h.  s is n by n, column-major, leading dimension n;
+ * x is n rows of SOLVE_WIDTH, of which width count.  Factorisations return LAPACK's info, with NaN
+ * on the diagonal taken as a failure.
+ */
+struct solve_tiles {
+    void (*copy)(const struct solve_copy *c, int64_t first_column, int64_t last_column);
+    void (*fill_nan)(const struct gram_view *shape, void *data);
+    int64_t (*bad_diagonal)(int64_t n, const void *s, int64_t ld, bool positive);
+    int64_t (*cholesky)(int64_t n, void *s);
+    void (*cholesky_solve)(int64_t n, const void *s, void *x, int64_t width);
+    int64_t (*lu)(int64_t n, void *s, int32_t *pivots);
+    void (*lu_solve)(int64_t n, const void *s, const int32_t *pivots, void *x, int64_t width);
+    void (*lu_solve_transposed)(int64_t n, const void *s, const int32_t *pivots, void *x,
+                                int64_t width);
+};
+const struct solve_tiles *cpu_solve_tiles(gram_dtype dtype);
+
+/* Address of the matrix of v at an item of own and one of shared; NULL if v is empty. */
+char *cpu_solve_item(const struct solve_plan *plan, const struct gram_view *v, int64_t own,
+                     int64_t shared);
+
+/* Keeps what became of an item of own: info where wanted, the first failure for the message. */
+void cpu_solve_report(struct solve_plan *plan, int64_t own, int64_t info);
+
+/* Copies pivots between a vector of n and the caller's tensor. */
+void cpu_solve_pivots_in(const struct solve_plan *plan, int64_t own, int32_t *pivots);
+void cpu_solve_pivots_out(const struct solve_plan *plan, int64_t own, const int32_t *pivots);
+
+/* Items up to SOLVE_SMALL: scratch has cpu_solve_small_bytes(). */
+void cpu_solve_small(gram_context *g, struct solve_plan *plan, void *scratch);
+size_t cpu_solve_small_bytes(const gram_context *g, const struct solve_plan *plan);
+
+/* All other items, by LAPACK; SIZE_MAX bytes: more than can be counted. */
+void cpu_solve_large(gram_context *g, struct solve_plan *plan, void *memory);
+size_t cpu_solve_large_bytes(const struct solve_plan *plan);
+#endif

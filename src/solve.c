@@ -1,0 +1,231 @@
+/*
+ * solve.c - gram_solve_cholesky and gram_solve_lu: check the arguments, describe the work
+ *
+ * The factorisation belongs to an item of a, the solution to an item of the joined batch of a and
+ * b: factor and pivots have the batch shape of a, x and info that of the call.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "backend.h"
+
+/* What both calls and both queries are given. */
+struct solve_args {
+    const gram_tensor *a, *b, *x, *info;
+    bool lu, query; /* query: only sizes are asked for; info is not known */
+};
+
+static gram_status check_square(gram_context *g, const char *name, const gram_tensor *t)
+{
+    int64_t rows = t->shape[t->ndim - 2], cols = t->shape[t->ndim - 1];
+
+    if (rows != cols)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s is %lld by %lld, expected a square matrix",
+                         name, (long long)rows, (long long)cols);
+    return GRAM_OK;
+}
+
+static gram_status check_dtype(gram_context *g, const char *name, const gram_tensor *t,
+                               gram_dtype expected)
+{
+    if (t->dtype != expected)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s has dtype %s, expected %s", name,
+                         gram_dtype_name(t->dtype), gram_dtype_name(expected));
+    return GRAM_OK;
+}
+
+/* a, b, x: their batch, views, shapes and dtypes. */
+static gram_status view_system(gram_context *g, const struct solve_args *s,
+                               struct gram_solve_op *op)
+{
+    TRY(gram_batch_join(g, &op->batch, "a", s->a, 2));
+    TRY(check_square(g, "a", s->a));
+    if (s->a->dtype != GRAM_F32 && s->a->dtype != GRAM_F64)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "a has dtype %s, expected f32 or f64",
+                         gram_dtype_name(s->a->dtype));
+    TRY(gram_batch_join(g, &op->batch, "b", s->b, 2));
+    TRY(gram_view_of(g, &op->batch, "a", s->a, 2, GRAM_READ, &op->a));
+    TRY(gram_view_of(g, &op->batch, "b", s->b, 2, GRAM_READ, &op->b));
+    TRY(gram_view_of(g, &op->batch, "x", s->x, 2, GRAM_WRITE, &op->x));
+    TRY(check_dtype(g, "b", s->b, s->a->dtype));
+    TRY(check_dtype(g, "x", s->x, s->a->dtype));
+    if (op->b.rows != op->a.rows)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "a is %lld by %lld but b has %lld rows",
+                         (long long)op->a.rows, (long long)op->a.cols, (long long)op->b.rows);
+    if (op->x.rows != op->b.rows || op->x.cols != op->b.cols)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "x is %lld by %lld, expected %lld by %lld",
+                         (long long)op->x.rows, (long long)op->x.cols, (long long)op->b.rows,
+                         (long long)op->b.cols);
+    op->x_is_b = gram_tensors_same(s->x, s->b);
+    if (!op->x_is_b)
+        TRY(gram_check_apart(g, "x", s->x, "b", s->b));
+    return gram_check_apart(g, "x", s->x, "a", s->a);
+}
+
+/* options.factor, with a's batch. */
+static gram_status view_factor(gram_context *g, const struct solve_args *s,
+                               const gram_solve_options *o, struct gram_solve_op *op)
+{
+    struct gram_batch own = {.count = 1};
+    struct gram_view *f = &op->factor;
+
+    if (!o->factor)
+        return GRAM_OK;
+    op->factor_is_a = gram_tensors_same(o->factor, s->a);
+    if (o->factored && !op->factor_is_a)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.factor must be NULL or a itself when options.factored is set");
+    if (o->factored)
+        return GRAM_OK; /* a holds it already */
+    TRY(gram_batch_join(g, &own, "a", s->a, 2));
+    TRY(gram_view_of(g, &own, "options.factor", o->factor, 2, GRAM_WRITE, f));
+    TRY(check_dtype(g, "options.factor", o->factor, s->a->dtype));
+    if (f->rows != op->a.rows || f->cols != op->a.cols)
+        return gram_fail(
+            g, GRAM_INVALID_ARGUMENT, "options.factor is %lld by %lld, expected %lld by %lld",
+            (long long)f->rows, (long long)f->cols, (long long)op->a.rows, (long long)op->a.cols);
+    if (!op->factor_is_a) {
+        if (f->rows > 1 && f->row_stride != 1 && f->col_stride != 1)
+            return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                             "options.factor has strides %lld and %lld in its last two dimensions, "
+                             "expected 1 in one of them",
+                             (long long)f->row_stride, (long long)f->col_stride);
+        TRY(gram_check_apart(g, "options.factor", o->factor, "a", s->a));
+    }
+    TRY(gram_check_apart(g, "options.factor", o->factor, "b", s->b));
+    TRY(gram_check_apart(g, "options.factor", o->factor, "x", s->x));
+    TRY(gram_view_of(g, &op->batch, "options.factor", o->factor, 2, GRAM_READ, f));
+    op->has_factor = true;
+    return GRAM_OK;
+}
+
+/* options.pivots, with a's batch: written by a factorisation, read with a factor. */
+static gram_status view_pivots(gram_context *g, const struct solve_args *s,
+                               const gram_solve_options *o, struct gram_solve_op *op)
+{
+    const gram_tensor *p = o->pivots;
+    struct gram_batch own = {.count = 1};
+    struct gram_view *v = &op->pivots;
+
+    if (!s->lu && p)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.pivots is given, expected NULL: Cholesky exchanges no rows");
+    if (!s->lu || (!p && !o->factor && !o->factored))
+        return GRAM_OK;
+    if (!p)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.pivots is NULL, expected a tensor: options.%s needs it",
+                         o->factored ? "factored" : "factor");
+    TRY(gram_batch_join(g, &own, "a", s->a, 2));
+    TRY(gram_view_of(g, &own, "options.pivots", p, 1, o->factored ? GRAM_READ : GRAM_WRITE, v));
+    TRY(check_dtype(g, "options.pivots", p, GRAM_I32));
+    if (v->cols != op->a.rows)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.pivots has %lld elements an item, expected %lld",
+                         (long long)v->cols, (long long)op->a.rows);
+    TRY(gram_check_apart(g, "x", s->x, "options.pivots", p));
+    TRY(gram_view_of(g, &op->batch, "options.pivots", p, 1, GRAM_READ, v));
+    op->has_pivots = true;
+    if (o->factored)
+        return GRAM_OK;
+    TRY(gram_check_apart(g, "options.pivots", p, "a", s->a));
+    TRY(gram_check_apart(g, "options.pivots", p, "b", s->b));
+    if (o->factor)
+        TRY(gram_check_apart(g, "options.pivots", p, "options.factor", o->factor));
+    return GRAM_OK;
+}
+
+static gram_status view_info(gram_context *g, const struct solve_args *s,
+                             const gram_solve_options *o, struct gram_solve_op *op)
+{
+    if (!s->info)
+        return GRAM_OK;
+    TRY(gram_view_of(g, &op->batch, "info", s->info, 0, GRAM_WRITE, &op->info));
+    TRY(check_dtype(g, "info", s->info, GRAM_I32));
+    TRY(gram_check_apart(g, "info", s->info, "a", s->a));
+    TRY(gram_check_apart(g, "info", s->info, "b", s->b));
+    TRY(gram_check_apart(g, "info", s->info, "x", s->x));
+    if (o->factor)
+        TRY(gram_check_apart(g, "info", s->info, "options.factor", o->factor));
+    if (o->pivots)
+        TRY(gram_check_apart(g, "info", s->info, "options.pivots", o->pivots));
+    op->has_info = true;
+    return GRAM_OK;
+}
+
+static gram_status describe(gram_context *g, const struct solve_args *s,
+                            const gram_solve_options *given, struct gram_solve_op *op)
+{
+    gram_solve_options o = GRAM_SOLVE_OPTIONS_INIT;
+
+    *op = (struct gram_solve_op){.batch.count = 1};
+    TRY(gram_options_copy(g, &o, sizeof o, given));
+    if (o.uplo != GRAM_LOWER && o.uplo != GRAM_UPPER)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.uplo is %d, expected GRAM_LOWER or GRAM_UPPER", (int)o.uplo);
+    op->uplo = o.uplo;
+    op->factored = o.factored != 0;
+    TRY(view_system(g, s, op));
+    TRY(view_factor(g, s, &o, op));
+    TRY(view_pivots(g, s, &o, op));
+    if (s->lu ? !g->backend->solve_lu : !g->backend->solve_cholesky)
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer it", g->backend->name);
+    return s->query ? GRAM_OK : view_info(g, s, &o, op);
+}
+
+static gram_status fail_need(gram_context *g)
+{
+    return gram_fail(g, GRAM_INVALID_ARGUMENT, "need is NULL, expected where to put the sizes");
+}
+
+gram_status gram_solve_cholesky(gram_context *g, const gram_tensor *a, const gram_tensor *b,
+                                const gram_solve_options *options, gram_tensor *x,
+                                gram_tensor *info)
+{
+    struct solve_args s = {.a = a, .b = b, .x = x, .info = info};
+    struct gram_solve_op op;
+
+    g->call = __func__;
+    TRY(describe(g, &s, options, &op));
+    return g->backend->solve_cholesky(g, &op);
+}
+
+gram_status gram_solve_cholesky_workspace(gram_context *g, const gram_tensor *a,
+                                          const gram_tensor *b, const gram_solve_options *options,
+                                          const gram_tensor *x, gram_workspace *need)
+{
+    struct solve_args s = {.a = a, .b = b, .x = x, .query = true};
+    struct gram_solve_op op;
+
+    g->call = __func__;
+    if (!need)
+        return fail_need(g);
+    TRY(describe(g, &s, options, &op));
+    *need = (gram_workspace){.host_bytes = g->backend->solve_cholesky_workspace(g, &op)};
+    return GRAM_OK;
+}
+
+gram_status gram_solve_lu(gram_context *g, const gram_tensor *a, const gram_tensor *b,
+                          const gram_solve_options *options, gram_tensor *x, gram_tensor *info)
+{
+    struct solve_args s = {.a = a, .b = b, .x = x, .info = info, .lu = true};
+    struct gram_solve_op op;
+
+    g->call = __func__;
+    TRY(describe(g, &s, options, &op));
+    return g->backend->solve_lu(g, &op);
+}
+
+gram_status gram_solve_lu_workspace(gram_context *g, const gram_tensor *a, const gram_tensor *b,
+                                    const gram_solve_options *options, const gram_tensor *x,
+                                    gram_workspace *need)
+{
+    struct solve_args s = {.a = a, .b = b, .x = x, .lu = true, .query = true};
+    struct gram_solve_op op;
+
+    g->call = __func__;
+    if (!need)
+        return fail_need(g);
+    TRY(describe(g, &s, options, &op));
+    *need = (gram_workspace){.host_bytes = g->backend->solve_lu_workspace(g, &op)};
+    return GRAM_OK;
+}
