@@ -19,18 +19,20 @@ export BUILD CMAKE_FLAGS JOBS
 
 all:
 	@scripts/bootstrap --check build
-	@scripts/build
+	@scripts/build programs
 
 demo:
 	@scripts/bootstrap build
-	@scripts/build
+	@scripts/build programs
 	@scripts/demo
 
 test:
 	@scripts/bootstrap test
 	@scripts/test
 
-check: all
+check:
+	@scripts/bootstrap --check build
+	@scripts/build all
 	@scripts/check
 
 format:
@@ -42,7 +44,7 @@ docs:
 
 bench:
 	@scripts/bootstrap bench
-	@scripts/build
+	@scripts/build programs
 	@"$(BUILD)/bench-venv/bin/python" bench/compare.py
 
 install: all

@@ -3,13 +3,6 @@
 include(CMakePackageConfigHelpers)
 
 set(GRAM_CMAKE_FOLDER ${CMAKE_INSTALL_LIBDIR}/cmake/gram)
-set(GRAM_INSTALLED)
-if(BUILD_SHARED_LIBS)
-    list(APPEND GRAM_INSTALLED gram)
-endif()
-if(GRAM_STATIC OR NOT BUILD_SHARED_LIBS)
-    list(APPEND GRAM_INSTALLED gram_static)
-endif()
 install(TARGETS ${GRAM_INSTALLED} EXPORT gramTargets
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES include/gram/gram.h include/gram/dlpack.h

@@ -24,11 +24,17 @@ if(GRAM_CLI AND EXISTS ${CMAKE_SOURCE_DIR}/cli/gram.c)
     add_executable(gram_program cli/gram.c)
     set_target_properties(gram_program PROPERTIES OUTPUT_NAME gram)
     target_link_libraries(gram_program PRIVATE
-        gram_flags gram_cli gram_cases gram_reference gram Threads::Threads m)
+        gram_flags gram_cli gram_cases gram_reference ${GRAM_LIBRARY} Threads::Threads m)
     if(NOT APPLE)
         set_target_properties(gram_program PROPERTIES
             INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
     endif()
+endif()
+
+# What users want, without the tests.
+add_custom_target(programs DEPENDS ${GRAM_INSTALLED})
+if(TARGET gram_program)
+    add_dependencies(programs gram_program)
 endif()
 
 if(NOT GRAM_TESTS)
