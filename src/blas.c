@@ -20,24 +20,30 @@
 typedef int32_t bint; /* BLAS's integer: LP64 */
 
 /* The trailing size_t are the hidden lengths of the character arguments. */
-#define DECLARE(real, s)                                                                         \
-  void B(s##gemm_)(const char *ta, const char *tb, const bint *m, const bint *n, const bint *k,  \
-                   const real *alpha, const real *a, const bint *lda, const real *b,             \
-                   const bint *ldb, const real *beta, real *c, const bint *ldc, size_t, size_t); \
-  void B(s##syrk_)(const char *uplo, const char *trans, const bint *n, const bint *k,            \
-                   const real *alpha, const real *a, const bint *lda, const real *beta, real *c, \
-                   const bint *ldc, size_t, size_t);                                             \
-  void B(s##potrf_)(const char *uplo, const bint *n, real *a, const bint *lda, bint *info,       \
-                    size_t);                                                                     \
-  void B(s##potrs_)(const char *uplo, const bint *n, const bint *nrhs, const real *a,            \
-                    const bint *lda, real *b, const bint *ldb, bint *info, size_t);              \
-  void B(s##getrf_)(const bint *m, const bint *n, real *a, const bint *lda, bint *ipiv,          \
-                    bint *info);                                                                 \
-  void B(s##getrs_)(const char *trans, const bint *n, const bint *nrhs, const real *a,           \
-                    const bint *lda, const bint *ipiv, real *b, const bint *ldb, bint *info,     \
-                    size_t);                                                                     \
-  void B(s##syevd_)(const char *jobz, const char *uplo, const bint *n, real *a, const bint *lda, \
-                    real *w, real *work, const bint *lwork, bint *iwork, const bint *liwork,     \
+#define DECLARE(real, s)                                                                          \
+  void B(s##gemm_)(const char *ta, const char *tb, const bint *m, const bint *n, const bint *k,   \
+                   const real *alpha, const real *a, const bint *lda, const real *b,              \
+                   const bint *ldb, const real *beta, real *c, const bint *ldc, size_t, size_t);  \
+  void B(s##syrk_)(const char *uplo, const char *trans, const bint *n, const bint *k,             \
+                   const real *alpha, const real *a, const bint *lda, const real *beta, real *c,  \
+                   const bint *ldc, size_t, size_t);                                              \
+  void B(s##gemv_)(const char *t, const bint *m, const bint *n, const real *alpha, const real *a, \
+                   const bint *lda, const real *x, const bint *incx, const real *beta, real *y,   \
+                   const bint *incy, size_t);                                                     \
+  void B(s##trsm_)(const char *side, const char *uplo, const char *trans, const char *diag,       \
+                   const bint *m, const bint *n, const real *alpha, const real *a,                \
+                   const bint *lda, real *b, const bint *ldb, size_t, size_t, size_t, size_t);    \
+  void B(s##potrf_)(const char *uplo, const bint *n, real *a, const bint *lda, bint *info,        \
+                    size_t);                                                                      \
+  void B(s##potrs_)(const char *uplo, const bint *n, const bint *nrhs, const real *a,             \
+                    const bint *lda, real *b, const bint *ldb, bint *info, size_t);               \
+  void B(s##getrf_)(const bint *m, const bint *n, real *a, const bint *lda, bint *ipiv,           \
+                    bint *info);                                                                  \
+  void B(s##getrs_)(const char *trans, const bint *n, const bint *nrhs, const real *a,            \
+                    const bint *lda, const bint *ipiv, real *b, const bint *ldb, bint *info,      \
+                    size_t);                                                                      \
+  void B(s##syevd_)(const char *jobz, const char *uplo, const bint *n, real *a, const bint *lda,  \
+                    real *w, real *work, const bint *lwork, bint *iwork, const bint *liwork,      \
                     bint *info, size_t, size_t);
 DECLARE(float, s)
 DECLARE(double, d)
@@ -70,6 +76,22 @@ static bint lead(int64_t ld)
     return ld > 0 ? (bint)ld : 1;
 }
 
+/* One column: gemm would pack the matrix, which costs more than the product. */
+static void gemv(gram_dtype dtype, const int64_t mnk[3], double alpha, struct gram_blas_matrix a,
+                 const void *x, double beta, void *y)
+{
+    bint rows = (bint)(a.transposed ? mnk[2] : mnk[0]),
+         cols = (bint)(a.transposed ? mnk[0] : mnk[2]);
+    bint la = lead(a.ld), one = 1;
+    const char *t = a.transposed ? "T" : "N";
+    float alpha32 = (float)alpha, beta32 = (float)beta;
+
+    if (dtype == GRAM_F32)
+        B(sgemv_)(t, &rows, &cols, &alpha32, a.data, &la, x, &one, &beta32, y, &one, 1);
+    else
+        B(dgemv_)(t, &rows, &cols, &alpha, a.data, &la, x, &one, &beta, y, &one, 1);
+}
+
 void gram_blas_gemm(gram_dtype dtype, const int64_t mnk[3], double alpha, struct gram_blas_matrix a,
                     struct gram_blas_matrix b, double beta, void *c, int64_t ldc)
 {
@@ -78,6 +100,10 @@ void gram_blas_gemm(gram_dtype dtype, const int64_t mnk[3], double alpha, struct
     const char *ta = a.transposed ? "T" : "N", *tb = b.transposed ? "T" : "N";
     float alpha32 = (float)alpha, beta32 = (float)beta;
 
+    if (n == 1 && !b.transposed && m > 0 && k > 0) {
+        gemv(dtype, mnk, alpha, a, b.data, beta, c);
+        return;
+    }
     if (dtype == GRAM_F32)
         B(sgemm_)(ta, tb, &m, &n, &k, &alpha32, a.data, &la, b.data, &lb, &beta32, c, &lc, 1, 1);
     else
@@ -95,6 +121,19 @@ void gram_blas_syrk(gram_dtype dtype, gram_uplo uplo, int64_t n, int64_t k, doub
         B(ssyrk_)(u, t, &bn, &bk, &alpha32, a.data, &la, &beta32, c, &lc, 1, 1);
     else
         B(dsyrk_)(u, t, &bn, &bk, &alpha, a.data, &la, &beta, c, &lc, 1, 1);
+}
+
+void gram_blas_trsm(gram_dtype dtype, int64_t m, int64_t n, const void *l, int64_t ldl, void *c,
+                    int64_t ldc)
+{
+    bint bm = (bint)m, bn = (bint)n, ll = lead(ldl), lc = lead(ldc);
+    float one32 = 1;
+    double one = 1;
+
+    if (dtype == GRAM_F32)
+        B(strsm_)("R", "L", "T", "N", &bm, &bn, &one32, l, &ll, c, &lc, 1, 1, 1, 1);
+    else
+        B(dtrsm_)("R", "L", "T", "N", &bm, &bn, &one, l, &ll, c, &lc, 1, 1, 1, 1);
 }
 
 int gram_blas_potrf(gram_dtype dtype, gram_uplo uplo, int64_t n, void *a, int64_t lda)

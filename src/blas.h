@@ -37,6 +37,10 @@ void gram_blas_gemm(gram_dtype dtype, const int64_t mnk[3], double alpha, struct
 void gram_blas_syrk(gram_dtype dtype, gram_uplo uplo, int64_t n, int64_t k, double alpha,
                     struct gram_blas_matrix a, double beta, void *c, int64_t ldc);
 
+/* c = c l^-T: c is m by n with leading dimension ldc, l lower triangular, n by n. */
+void gram_blas_trsm(gram_dtype dtype, int64_t m, int64_t n, const void *l, int64_t ldl, void *c,
+                    int64_t ldc);
+
 /* LAPACK: the returned info is 0, or i > 0 as LAPACK defines it. */
 int gram_blas_potrf(gram_dtype dtype, gram_uplo uplo, int64_t n, void *a, int64_t lda);
 void gram_blas_potrs(gram_dtype dtype, gram_uplo uplo, int64_t n, int64_t rhs, const void *a,

@@ -1,0 +1,293 @@
+/*
+ * machine_precondition.c - block random pivoted Cholesky, and its inverse by Woodbury
+ *
+ * Pivots are drawn a block at a time with probability proportional to what is left of the diagonal,
+ * so that large residuals are met early and no n by n matrix is needed: n times rank entries.
+ * Chen, Epperly, Tropp and Webber, Randomly pivoted Cholesky, arXiv:2207.06503 (2022); blocks as in
+ * Epperly, Tropp and Webber, arXiv:2410.03969 (2024); preconditioning by it: Diaz, Epperly,
+ * Frangella, Tropp and Webber, arXiv:2304.12465 (2023).
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "machine_precondition.h"
+#include "blas.h"
+#include "random.h"
+#include "threads.h"
+#include <math.h>
+#include <string.h>
+
+enum {
+    BLOCK = 100,     /* pivots a step: large enough for matrix products, small against the rank */
+    LEAST_RANK = 200 /* below about 600 rows everything is one or two steps */
+};
+
+/* What a step works with; freed as one. */
+struct scratch {
+    double *diagonal;   /* n: what is left of K's diagonal */
+    char *pivot_rows;   /* BLOCK by d: features of the pivots */
+    char *pivot_factor; /* BLOCK by rank: rows of F */
+    double *corner;     /* BLOCK by BLOCK */
+    char *corner_narrow;
+    int64_t pivot[BLOCK];
+    char *memory;
+    size_t bytes;
+};
+
+int64_t machine_preconditioner_rank(int64_t n)
+{
+    int64_t rank = (int64_t)(8 * sqrt((double)n)) / BLOCK * BLOCK;
+
+    rank = rank < LEAST_RANK ? LEAST_RANK : rank;
+    return rank < n / 2 ? rank : n / 2;
+}
+
+static void set_bytes(struct machine_preconditioner *p)
+{
+    size_t size = gram_dtype_size(p->dtype);
+
+    p->factor_bytes = (size_t)(p->n * p->rank) * size;
+    p->cholesky_bytes = (size_t)(p->rank * p->rank) * sizeof(double);
+    p->product_bytes = (size_t)(p->rank * p->columns) * size;
+    p->wide_bytes = (size_t)(p->rank * p->columns) * sizeof(double);
+}
+
+size_t machine_preconditioner_bytes(int64_t n, int64_t columns, gram_dtype dtype)
+{
+    struct machine_preconditioner p = {
+        .n = n, .rank = machine_preconditioner_rank(n), .columns = columns, .dtype = dtype};
+
+    set_bytes(&p);
+    return p.factor_bytes + p.cholesky_bytes + p.product_bytes + p.wide_bytes;
+}
+
+static double element(gram_dtype dtype, const void *data, int64_t at)
+{
+    return dtype == GRAM_F32 ? (double)((const float *)data)[at] : ((const double *)data)[at];
+}
+
+static void set_element(gram_dtype dtype, void *data, int64_t at, double value)
+{
+    if (dtype == GRAM_F32)
+        ((float *)data)[at] = (float)value;
+    else
+        ((double *)data)[at] = value;
+}
+
+/* Draws count distinct indices with probability proportional to weight; fewer if fewer weigh. */
+static int64_t draw(uint64_t *state, const double *weight, int64_t n, int64_t count, int64_t *out)
+{
+    int64_t drawn = 0;
+    double total = 0;
+
+    for (int64_t i = 0; i < n; i++)
+        total += weight[i];
+    for (int64_t tries = 0; drawn < count && tries < 4 * count && total > 0; tries++) {
+        double left = gram_random_unit(state) * total;
+        int64_t i = 0;
+        bool known = false;
+
+        while (i < n - 1 && (left -= weight[i]) >= 0)
+            i++;
+        for (int64_t j = 0; j < drawn; j++)
+            known |= out[j] == i;
+        if (!known && weight[i] > 0)
+            out[drawn++] = i;
+    }
+    return drawn;
+}
+
+/* C = K[:, S] - F F[S, :]^T into the next columns of the factor. */
+static gram_status residual_columns(gram_context *g, const gram_tensor *x,
+                                    const gram_kernel_options *kernel,
+                                    struct machine_preconditioner *p, struct scratch *s,
+                                    int64_t done, int64_t count)
+{
+    size_t size = gram_dtype_size(p->dtype), row = (size_t)x->shape[1] * size;
+    char *next = p->factor + (size_t)(done * p->n) * size;
+    gram_tensor pivots = gram_matrix(s->pivot_rows, count, x->shape[1], p->dtype);
+    gram_tensor columns = gram_matrix(next, p->n, count, p->dtype);
+
+    for (int64_t i = 0; i < count; i++) {
+        memcpy(s->pivot_rows + (size_t)i * row, (char *)x->data + (size_t)s->pivot[i] * row, row);
+        for (int64_t k = 0; k < done; k++)
+            set_element(p->dtype, s->pivot_factor, k * count + i,
+                        element(p->dtype, p->factor, k * p->n + s->pivot[i]));
+    }
+    columns.stride[0] = 1;
+    columns.stride[1] = p->n;
+    TRY(gram_kernel(g, x, &pivots, kernel, &columns));
+    gram_blas_threads(g);
+    if (done > 0)
+        gram_blas_gemm(p->dtype, (int64_t[3]){p->n, count, done}, -1,
+                       (struct gram_blas_matrix){p->factor, p->n, false},
+                       (struct gram_blas_matrix){s->pivot_factor, count, true}, 1, next, p->n);
+    return GRAM_OK;
+}
+
+/* N = C R^-T with R R^T = C[S, :] + jitter; false if it cannot be factored. */
+static bool orthogonalise(struct machine_preconditioner *p, struct scratch *s, int64_t done,
+                          int64_t count)
+{
+    char *next = p->factor + (size_t)(done * p->n) * gram_dtype_size(p->dtype);
+    double trace = 0;
+
+    for (int64_t j = 0; j < count; j++)
+        for (int64_t i = 0; i < count; i++)
+            s->corner[j * count + i] = element(p->dtype, next, j * p->n + s->pivot[i]);
+    for (int64_t i = 0; i < count; i++)
+        trace += s->corner[i * count + i];
+    for (int64_t i = 0; i < count; i++) /* 1e-6: above the rounding of f32 columns */
+        s->corner[i * count + i] += 1e-6 * trace / (double)count;
+    if (gram_blas_potrf(GRAM_F64, GRAM_LOWER, count, s->corner, count))
+        return false;
+    for (int64_t i = 0; i < count * count; i++)
+        set_element(p->dtype, s->corner_narrow, i, s->corner[i]);
+    gram_blas_trsm(p->dtype, p->n, count, s->corner_narrow, count, next, p->n);
+    for (int64_t j = 0; j < count; j++)
+        for (int64_t i = 0; i < p->n; i++) {
+            double v = element(p->dtype, next, j * p->n + i);
+            s->diagonal[i] -= v * v;
+        }
+    for (int64_t i = 0; i < p->n; i++)
+        s->diagonal[i] = s->diagonal[i] > 0 ? s->diagonal[i] : 0;
+    for (int64_t i = 0; i < count; i++)
+        s->diagonal[s->pivot[i]] = 0;
+    return true;
+}
+
+/* Fills F; p->rank becomes the number of columns that could be had. */
+static gram_status factorise(gram_context *g, const gram_tensor *x,
+                             const gram_kernel_options *kernel, struct machine_preconditioner *p,
+                             struct scratch *s, uint64_t seed)
+{
+    int64_t done = 0;
+
+    for (int64_t i = 0; i < p->n; i++)
+        s->diagonal[i] = 1;
+    while (done < p->rank) {
+        int64_t want = p->rank - done < BLOCK ? p->rank - done : BLOCK;
+        int64_t count = draw(&seed, s->diagonal, p->n, want, s->pivot);
+
+        if (count == 0)
+            break;
+        TRY(residual_columns(g, x, kernel, p, s, done, count));
+        if (!orthogonalise(p, s, done, count))
+            break;
+        done += count;
+        if (gram_cancelled(g))
+            return gram_fail(g, GRAM_CANCELLED, "cancelled");
+    }
+    p->rank = done;
+    return GRAM_OK;
+}
+
+/* lambda, and the Cholesky factor of F^T F + lambda I. */
+static gram_status finish(gram_context *g, struct machine_preconditioner *p,
+                          const struct scratch *s, double ridge)
+{
+    size_t gram_bytes = (size_t)(p->rank * p->rank) * gram_dtype_size(p->dtype);
+    char *gram = gram_alloc(g, gram_bytes);
+    double left = 0;
+
+    if (!gram)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", gram_bytes);
+    for (int64_t i = 0; i < p->n; i++)
+        left += s->diagonal[i];
+    p->lambda = fmax(ridge, 0.5 * left / (double)p->n);
+    gram_blas_threads(g);
+    gram_blas_syrk(p->dtype, GRAM_LOWER, p->rank, p->n, 1,
+                   (struct gram_blas_matrix){p->factor, p->n, true}, 0, gram, p->rank);
+    for (int64_t i = 0; i < p->rank * p->rank; i++)
+        p->cholesky[i] = element(p->dtype, gram, i);
+    gram_free(g, gram, gram_bytes);
+    for (int64_t i = 0; i < p->rank; i++)
+        p->cholesky[i * p->rank + i] += p->lambda;
+    if (gram_blas_potrf(GRAM_F64, GRAM_LOWER, p->rank, p->cholesky, p->rank))
+        p->rank = 0; /* rounding made it indefinite: then P = lambda I */
+    return GRAM_OK;
+}
+
+static gram_status scratch_create(gram_context *g, const struct machine_preconditioner *p,
+                                  int64_t d, struct scratch *s)
+{
+    size_t size = gram_dtype_size(p->dtype), diagonal = gram_round64((size_t)p->n * 8);
+    size_t rows = gram_round64((size_t)(BLOCK * d) * size);
+    size_t factor = gram_round64((size_t)(BLOCK * p->rank) * size);
+    size_t corner = gram_round64((size_t)(BLOCK * BLOCK) * 8);
+
+    s->bytes = diagonal + rows + factor + 2 * corner;
+    s->memory = gram_alloc(g, s->bytes);
+    if (!s->memory)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", s->bytes);
+    s->diagonal = (double *)s->memory;
+    s->pivot_rows = s->memory + diagonal;
+    s->pivot_factor = s->pivot_rows + rows;
+    s->corner = (double *)(s->pivot_factor + factor);
+    s->corner_narrow = (char *)s->corner + corner;
+    return GRAM_OK;
+}
+
+gram_status machine_preconditioner_create(gram_context *g, const gram_tensor *x,
+                                          const gram_kernel_options *kernel, double ridge,
+                                          int64_t columns, uint64_t seed,
+                                          struct machine_preconditioner *out)
+{
+    struct machine_preconditioner p = {.n = x->shape[0], .columns = columns, .dtype = x->dtype};
+    struct scratch s = {0};
+    gram_status status;
+
+    p.rank = machine_preconditioner_rank(p.n);
+    set_bytes(&p);
+    p.factor = gram_alloc(g, p.factor_bytes);
+    p.cholesky = gram_alloc(g, p.cholesky_bytes);
+    p.product = gram_alloc(g, p.product_bytes);
+    p.wide = gram_alloc(g, p.wide_bytes);
+    if (!p.factor || !p.cholesky || !p.product || !p.wide)
+        status = gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes for a preconditioner",
+                           p.factor_bytes + p.cholesky_bytes + p.product_bytes + p.wide_bytes);
+    else
+        status = scratch_create(g, &p, x->shape[1], &s);
+    if (status == GRAM_OK)
+        status = factorise(g, x, kernel, &p, &s, seed);
+    if (status == GRAM_OK)
+        status = finish(g, &p, &s, ridge);
+    gram_free(g, s.memory, s.bytes);
+    if (status != GRAM_OK)
+        machine_preconditioner_destroy(g, &p);
+    *out = p;
+    return status;
+}
+
+void machine_preconditioner_destroy(gram_context *g, struct machine_preconditioner *p)
+{
+    gram_free(g, p->factor, p->factor_bytes);
+    gram_free(g, p->cholesky, p->cholesky_bytes);
+    gram_free(g, p->product, p->product_bytes);
+    gram_free(g, p->wide, p->wide_bytes);
+    *p = (struct machine_preconditioner){0};
+}
+
+void machine_preconditioner_apply(gram_context *g, const struct machine_preconditioner *p,
+                                  const void *v, void *out)
+{
+    int64_t count = p->rank * p->columns;
+
+    memcpy(out, v, (size_t)(p->n * p->columns) * gram_dtype_size(p->dtype));
+    if (p->rank > 0) {
+        gram_blas_threads(g);
+        gram_blas_gemm(p->dtype, (int64_t[3]){p->rank, p->columns, p->n}, 1,
+                       (struct gram_blas_matrix){p->factor, p->n, true},
+                       (struct gram_blas_matrix){v, p->n, false}, 0, p->product, p->rank);
+        for (int64_t i = 0; i < count; i++)
+            p->wide[i] = element(p->dtype, p->product, i);
+        gram_blas_potrs(GRAM_F64, GRAM_LOWER, p->rank, p->columns, p->cholesky, p->rank, p->wide,
+                        p->rank);
+        for (int64_t i = 0; i < count; i++)
+            set_element(p->dtype, p->product, i, p->wide[i]);
+        gram_blas_gemm(p->dtype, (int64_t[3]){p->n, p->columns, p->rank}, -1,
+                       (struct gram_blas_matrix){p->factor, p->n, false},
+                       (struct gram_blas_matrix){p->product, p->rank, false}, 1, out, p->n);
+    }
+    for (int64_t i = 0; i < p->n * p->columns; i++)
+        set_element(p->dtype, out, i, element(p->dtype, out, i) / p->lambda);
+}
