@@ -17,8 +17,10 @@
 #include <string.h>
 
 enum {
-    BLOCK = 100,     /* pivots a step: large enough for matrix products, small against the rank */
-    LEAST_RANK = 200 /* below about 600 rows everything is one or two steps */
+    BLOCK = 100,      /* pivots a step: large enough for matrix products, small against the rank */
+    CHUNK = 1024,     /* rows of F that are widened at a time */
+    MOST_RANK = 1000, /* more costs as much as the iterations it saves */
+    LEAST_RANK = 200, /* below about 600 rows everything is one or two steps */
 };
 
 /* What a step works with; freed as one. */
@@ -37,7 +39,7 @@ int64_t machine_preconditioner_rank(int64_t n)
 {
     int64_t rank = (int64_t)(8 * sqrt((double)n)) / BLOCK * BLOCK;
 
-    rank = rank < LEAST_RANK ? LEAST_RANK : rank;
+    rank = rank < LEAST_RANK ? LEAST_RANK : rank < MOST_RANK ? rank : MOST_RANK;
     return rank < n / 2 ? rank : n / 2;
 }
 
@@ -181,28 +183,43 @@ static gram_status factorise(gram_context *g, const gram_tensor *x,
     return GRAM_OK;
 }
 
+/* cholesky = lower triangle of F^T F.  In double: rounding of f32 sums would be as large as lambda
+ * where the kernel matrix has a large norm. */
+static gram_status gram_of_factor(gram_context *g, struct machine_preconditioner *p)
+{
+    size_t bytes = (size_t)(CHUNK * p->rank) * sizeof(double);
+    double *chunk = gram_alloc(g, bytes);
+
+    if (!chunk)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
+    memset(p->cholesky, 0, p->cholesky_bytes);
+    gram_blas_threads(g);
+    for (int64_t first = 0; first < p->n; first += CHUNK) {
+        int64_t rows = p->n - first < CHUNK ? p->n - first : CHUNK;
+
+        for (int64_t j = 0; j < p->rank; j++)
+            for (int64_t i = 0; i < rows; i++)
+                chunk[j * rows + i] = element(p->dtype, p->factor, j * p->n + first + i);
+        gram_blas_syrk(GRAM_F64, GRAM_LOWER, p->rank, rows, 1,
+                       (struct gram_blas_matrix){chunk, rows, true}, 1, p->cholesky, p->rank);
+    }
+    gram_free(g, chunk, bytes);
+    return GRAM_OK;
+}
+
 /* lambda, and the Cholesky factor of F^T F + lambda I. */
 static gram_status finish(gram_context *g, struct machine_preconditioner *p,
                           const struct scratch *s, double ridge)
 {
-    size_t gram_bytes = (size_t)(p->rank * p->rank) * gram_dtype_size(p->dtype);
-    char *gram = gram_alloc(g, gram_bytes);
     double left = 0;
 
-    if (!gram)
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", gram_bytes);
     for (int64_t i = 0; i < p->n; i++)
         left += s->diagonal[i];
     p->lambda = fmax(ridge, 0.5 * left / (double)p->n);
-    gram_blas_threads(g);
-    gram_blas_syrk(p->dtype, GRAM_LOWER, p->rank, p->n, 1,
-                   (struct gram_blas_matrix){p->factor, p->n, true}, 0, gram, p->rank);
-    for (int64_t i = 0; i < p->rank * p->rank; i++)
-        p->cholesky[i] = element(p->dtype, gram, i);
-    gram_free(g, gram, gram_bytes);
+    TRY(gram_of_factor(g, p));
     for (int64_t i = 0; i < p->rank; i++)
         p->cholesky[i * p->rank + i] += p->lambda;
-    if (gram_blas_potrf(GRAM_F64, GRAM_LOWER, p->rank, p->cholesky, p->rank))
+    if (p->rank > 0 && gram_blas_potrf(GRAM_F64, GRAM_LOWER, p->rank, p->cholesky, p->rank))
         p->rank = 0; /* rounding made it indefinite: then P = lambda I */
     return GRAM_OK;
 }

@@ -20,7 +20,7 @@ struct machine_preconditioner {
     size_t factor_bytes, cholesky_bytes, product_bytes, wide_bytes;
 };
 
-/* The rank that pays for n rows: about 8 sqrt(n). */
+/* The rank that pays for n rows: about 8 sqrt(n), at most 1000. */
 int64_t machine_preconditioner_rank(int64_t n);
 
 size_t machine_preconditioner_bytes(int64_t n, int64_t columns, gram_dtype dtype);
