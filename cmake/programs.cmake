@@ -31,8 +31,25 @@ if(GRAM_CLI AND EXISTS ${CMAKE_SOURCE_DIR}/cli/gram.c)
     endif()
 endif()
 
+# The manual page and shell completion, written by the program itself from its tables of options.
+function(gram_generate file)
+    add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/${file} DEPENDS gram_program VERBATIM
+        COMMAND sh -c "\"$@\" >${file}" sh $<TARGET_FILE:gram_program> help ${ARGN}
+        WORKING_DIRECTORY ${CMAKE_BINARY_DIR} COMMENT "Writing ${file}")
+endfunction()
+
+set(GRAM_GENERATED)
+if(TARGET gram_program AND NOT CMAKE_CROSSCOMPILING)
+    gram_generate(gram.1 --man)
+    gram_generate(gram.bash --completion bash)
+    gram_generate(_gram --completion zsh)
+    foreach(file gram.1 gram.bash _gram)
+        list(APPEND GRAM_GENERATED ${CMAKE_BINARY_DIR}/${file})
+    endforeach()
+endif()
+
 # What users want, without the tests.
-add_custom_target(programs DEPENDS ${GRAM_INSTALLED})
+add_custom_target(programs ALL DEPENDS ${GRAM_INSTALLED} ${GRAM_GENERATED})
 if(TARGET gram_program)
     add_dependencies(programs gram_program)
 endif()
