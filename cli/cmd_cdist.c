@@ -1,0 +1,89 @@
+/*
+ * cmd_cdist.c - `gram cdist`: distances between the rows of one or two matrices
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "matrix.h"
+#include <math.h>
+
+struct settings {
+    struct common_settings common;
+    struct input_settings input;
+    struct output_settings output;
+    double p;
+    int no_root, dtype;
+};
+
+static const struct option_row rows[] = {
+    {      "p", 'p', OPTION_NUMBER, "P", offsetof(struct settings, p),
+     "the norm: any number from 0 (how many coordinates differ) to inf (the largest difference)", "2", NULL, 0, INFINITY},
+    {"no-root",   0, OPTION_FLAG, NULL, offsetof(struct settings, no_root),
+     "the sum itself, without the power 1/p at the end", NULL, NULL, 0, 0},
+    {  "dtype",   0, OPTION_CHOICE, "TYPE", offsetof(struct settings, dtype),
+     "f32, f64, or auto: f32 if all inputs are float32 or float16 arrays, else f64", "auto",
+     "auto|f32|f64", 0, 0},
+    {        0    },
+};
+
+static const struct option_group groups[] = {
+    {     "Distance",           rows, 0},
+    {        "Input",  input_options, offsetof(struct settings, input)},
+    {       "Output", output_options, offsetof(struct settings, output)},
+    {"Other options", common_options, offsetof(struct settings, common)},
+    {              0               },
+};
+
+static enum exit_status compute(const struct settings *s, const struct matrix_pair *pair,
+                                struct matrix *out, struct failure *why)
+{
+    gram_cdist_options options = GRAM_CDIST_OPTIONS_INIT;
+    enum exit_status status = CLI_OK;
+    gram_context *g;
+    gram_status done;
+
+    options.no_root = s->no_root;
+    TRY(open_context(&s->common, &g, why));
+    done = gram_cdist(g, &pair->x.t, pair->two ? &pair->y.t : NULL, gram_number(s->p), &options,
+                      &out->t);
+    if (done != GRAM_OK)
+        status = fail_gram(why, done, g);
+    gram_context_destroy(g);
+    return status;
+}
+
+static enum exit_status run(const void *settings, int count, char **operands, struct failure *why)
+{
+    const struct settings *s = settings;
+    struct matrix_pair pair;
+    struct matrix out = {.memory = NULL};
+    enum exit_status status = matrix_pair_load(count, operands, &s->input, s->dtype, &pair, why);
+
+    if (status == CLI_OK)
+        status = matrix_pair_result(&pair, &out, why);
+    if (status == CLI_OK)
+        status = compute(s, &pair, &out, why);
+    if (status == CLI_OK)
+        status = matrix_save(&out, &s->output, why);
+    matrix_pair_free(&pair);
+    matrix_free(&out);
+    return status;
+}
+
+const struct command cmd_cdist = {
+    .name = "cdist",
+    .operands = "X [Y]",
+    .summary = "distances between the rows of one or two matrices",
+    .details =
+        "Writes the matrix D[i,j] = (sum over k of |X[i,k] - Y[j,k]|^p)^(1/p). Without Y the "
+        "distances between the rows of X are computed, in half the time.\n\n"
+        "X and Y are numeric tables in text or .npy arrays; arrays of more than two dimensions are "
+        "batches of matrices. A row that holds a missing number has distance NaN to all others.",
+    .examples =
+        "  gram cdist points.csv -p 1.3 -o distances.npy\n"
+        "  gram cdist queries.npy points.npy -p inf --format csv | head",
+    .least = 1,
+    .most = 2,
+    .settings_bytes = sizeof(struct settings),
+    .groups = groups,
+    .run = run,
+};

@@ -1,0 +1,279 @@
+/*
+ * cmd_fit.c - `gram fit`: trains a kernel machine on a table and saves it
+ *
+ * The rows that are held out are moved to the front of the table, so that both parts are views of
+ * it and no row is copied.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "fit.h"
+#include "holdout.h"
+#include "interrupt.h"
+#include "load.h"
+#include "progress.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* Everything that a run acquires; released in one place. */
+struct fit {
+    const struct fit_settings *s;
+    const char *data; /* path */
+    struct table table;
+    int64_t target, weights; /* columns; weights -1: none */
+    int64_t held_out;        /* the first rows of the table */
+    gram_context *g;
+    gram_machine *machine;
+    gram_machine_feature *features;
+    gram_machine_score score;
+    struct fit_result result;
+    struct progress progress;
+};
+
+/* Whether a name is in a list that is separated by commas. */
+static int listed(const char *list, const char *name)
+{
+    size_t size = strlen(name);
+
+    for (; list; list = list[strcspn(list, ",")] ? list + strcspn(list, ",") + 1 : NULL)
+        if (strcspn(list, ",") == size && memcmp(list, name, size) == 0)
+            return 1;
+    return 0;
+}
+
+static enum column_kind column_kind(const void *user, const char *name)
+{
+    const struct fit_settings *s = user;
+
+    if (s->weights && strcmp(name, s->weights) == 0)
+        return COLUMN_NUMBER;
+    if (listed(s->ignore, name))
+        return COLUMN_IGNORED;
+    if (strcmp(name, s->target) == 0 && s->task == GRAM_REGRESSION)
+        return COLUMN_NUMBER;
+    return listed(s->categorical, name) ? COLUMN_TEXT : COLUMN_ANY;
+}
+
+/* Names in a list that no column has are mistakes. */
+static enum exit_status check_list(const struct fit *f, const char *option, const char *list,
+                                   struct failure *why)
+{
+    while (list) {
+        char name[256], what[64];
+        size_t size = strcspn(list, ",");
+        int64_t ignored;
+        snprintf(name, sizeof name, "%.*s", (int)size, list);
+        snprintf(what, sizeof what, " (in --%s)", option);
+        TRY(table_require(&f->table, f->data, name, what, &ignored, why));
+        list = list[size] ? list + size + 1 : NULL;
+    }
+    return CLI_OK;
+}
+
+static enum exit_status read_data(struct fit *f, struct failure *why)
+{
+    const struct fit_settings *s = f->s;
+    const struct csv_options options = {
+        .delimiter = s->input.delimiter,
+        .header = s->input.no_header ? CSV_HEADER_NO : CSV_HEADER_YES,
+        .kind = column_kind,
+        .user = s,
+    };
+
+    TRY(load_table(f->data, &options, &f->table, why));
+    TRY(table_require(&f->table, f->data, s->target, " (--target)", &f->target, why));
+    f->weights = -1;
+    if (s->weights)
+        TRY(table_require(&f->table, f->data, s->weights, " (--weights)", &f->weights, why));
+    TRY(check_list(f, "categorical", s->categorical, why));
+    TRY(check_list(f, "ignore", s->ignore, why));
+    if (f->table.columns[f->target].kind == COLUMN_IGNORED)
+        return fail(why, CLI_USAGE, "--ignore names the target, \"%s\"", s->target);
+    if (f->table.rows == 0)
+        return fail(why, CLI_BAD_DATA, "%s: no rows below the header", text_name(f->data));
+    f->held_out = (int64_t)floor(s->holdout * (double)f->table.rows + 0.5);
+    if (s->holdout > 0 && (f->held_out == 0 || f->held_out == f->table.rows))
+        return fail(why, CLI_BAD_DATA, "%s: %lld row%s cannot be divided by --holdout %g",
+                    text_name(f->data), (long long)f->table.rows, f->table.rows == 1 ? "" : "s",
+                    s->holdout);
+    return holdout_shuffle(&f->table, f->held_out, (uint64_t)s->seed, why);
+}
+
+static void show_progress(void *user, double fraction, const char *stage)
+{
+    progress_update(user, fraction, stage);
+}
+
+static enum exit_status train(struct fit *f, gram_machine_options *options, struct failure *why)
+{
+    const int64_t except[2] = {f->target, f->weights};
+    const gram_column target = table_column(&f->table, f->target, f->held_out);
+    struct table_view view;
+    gram_status status;
+
+    TRY(table_view_make(&f->table, f->held_out, f->table.rows - f->held_out, except, &view, why));
+    if (f->weights >= 0)
+        options->weights = table_column(&f->table, f->weights, f->held_out).numbers;
+    options->progress = show_progress;
+    options->progress_user = &f->progress;
+    progress_begin(&f->progress, f->s->common.progress == PROGRESS_AUTO);
+    interrupt_cancels(f->g);
+    status = gram_machine_fit(f->g, &view.t, &target, options, &f->machine);
+    if (interrupt_ends())
+        status = GRAM_CANCELLED;
+    progress_end(&f->progress);
+    free(view.columns);
+    return status == GRAM_OK ? CLI_OK : fail_gram(why, status, f->g);
+}
+
+static enum exit_status score(struct fit *f, struct failure *why)
+{
+    const int64_t except[2] = {f->target, f->weights};
+    const gram_column truth = table_column(&f->table, f->target, 0);
+    struct table_view view;
+    gram_status status;
+
+    if (f->held_out == 0)
+        return CLI_OK;
+    TRY(table_view_make(&f->table, 0, f->held_out, except, &view, why));
+    interrupt_cancels(f->g);
+    status = gram_machine_evaluate(f->g, f->machine, &view.t, &truth, &f->score);
+    if (interrupt_ends())
+        status = GRAM_CANCELLED;
+    free(view.columns);
+    f->result.score = &f->score;
+    return status == GRAM_OK ? CLI_OK : fail_gram(why, status, f->g);
+}
+
+/* The library writes the model, and removes its temporary file itself if that fails. */
+static enum exit_status save(struct fit *f, struct failure *why)
+{
+    gram_status status;
+
+    interrupt_hold();
+    status = gram_machine_save(f->g, f->machine, f->s->output);
+    interrupt_release();
+    return status == GRAM_OK ? CLI_OK : fail_gram(why, status, f->g);
+}
+
+static enum exit_status report(struct fit *f, struct failure *why)
+{
+    struct output out;
+
+    if (f->s->chart) {
+        char about[300];
+        snprintf(about, sizeof about, "Share of the average gradient outer product, predicting %s",
+                 gram_machine_target(f->machine));
+        TRY(importance_chart(f->s->chart, about, f->features, f->result.feature_count, f->s->top,
+                             why));
+    }
+    TRY(output_open(&out, "-", why));
+    if (f->s->json) {
+        struct json j = json_to(&out);
+        fit_json(&j, f->s, &f->result);
+    } else {
+        fit_text(&out, f->s, &f->result);
+    }
+    return output_close(&out, why);
+}
+
+/* Seconds since *since, which becomes now. */
+static double lap(int64_t *since)
+{
+    int64_t now = clock_ns(), before = *since;
+
+    *since = now;
+    return (double)(now - before) / 1e9;
+}
+
+static enum exit_status work(struct fit *f, struct failure *why)
+{
+    gram_machine_options options;
+    int64_t start = clock_ns(), since = start;
+    struct fit_seconds *seconds = &f->result.seconds;
+
+    TRY(fit_options(f->s, &options, why));
+    TRY(read_data(f, why));
+    seconds->read = lap(&since);
+    TRY(open_context(&f->s->common, &f->g, why));
+    TRY(train(f, &options, why));
+    seconds->fit = lap(&since);
+    TRY(score(f, why));
+    seconds->score = lap(&since);
+    TRY(save(f, why));
+    seconds->save = lap(&since);
+    TRY(model_importance(f->g, f->machine, &f->features, &f->result.feature_count, why));
+    f->result.machine = f->machine;
+    f->result.features = f->features;
+    f->result.rows = f->table.rows - f->held_out;
+    seconds->total = lap(&start);
+    return report(f, why);
+}
+
+/* Whether the outputs can be written is found out before the work, not after it. */
+static enum exit_status check_outputs(const struct fit_settings *s, struct failure *why)
+{
+    struct output trial;
+    struct stat about;
+
+    if (!s->target)
+        return fail(why, CLI_USAGE, "--target is missing: the column to predict");
+    if (!s->output)
+        return fail(why, CLI_USAGE, "--output is missing: the model file to write");
+    if (strcmp(s->output, "-") == 0)
+        return fail(why, CLI_USAGE,
+                    "--output is -, expected a file: a model is not written to "
+                    "standard output");
+    if (stat(s->output, &about) == 0 && !S_ISREG(about.st_mode))
+        return fail(why, CLI_NO_OUTPUT, "cannot create %s: it is there and is not a regular file",
+                    s->output);
+    TRY(output_open(&trial, s->output, why));
+    output_discard(&trial);
+    if (s->chart) {
+        TRY(output_open(&trial, s->chart, why));
+        output_discard(&trial);
+    }
+    return CLI_OK;
+}
+
+static enum exit_status run(const void *settings, int count, char **operands, struct failure *why)
+{
+    struct fit f = {.s = settings, .data = operands[0], .score = {.size = sizeof f.score}};
+    enum exit_status status;
+
+    (void)count;
+    TRY(check_outputs(f.s, why));
+    status = work(&f, why);
+    free(f.features);
+    gram_machine_destroy(f.machine);
+    gram_context_destroy(f.g);
+    table_free(&f.table);
+    return status;
+}
+
+const struct command cmd_fit = {
+    .name = "fit",
+    .operands = "DATA",
+    .summary = "train a kernel machine on a table and save it",
+    .details =
+        "Learns to predict the column --target of DATA from its other columns and writes the model "
+        "to --output: kernel ridge regression with the kernel exp(-|W (x - z)|_p^q / L^q) on "
+        "standardised numbers and one-hot categories, and the Recursive Feature Machine, which "
+        "learns the weights W of the features from the gradients of its own predictions.\n\n"
+        "DATA is text (CSV or TSV with a header line) or a .npy matrix, whose columns are called "
+        "0, 1, 2, ...; - is standard input. A column is numeric if every value that is not missing "
+        "is a number. An empty field, NA, N/A, NaN, null and ? are missing: a missing number counts "
+        "as the median, and whether it was missing becomes a feature; a missing category is a "
+        "category of its own; rows without a target are left out.\n\n"
+        "Hyperparameters that are not given are chosen by fixed rules, or with --auto by a search. "
+        "Ctrl-C stops the work; nothing is written then.",
+    .examples =
+        "  gram fit letters.csv --target letter -o letters.gram --holdout 0.2\n"
+        "  gram fit diamonds.csv --target price -o diamonds.gram --auto --json",
+    .least = 1,
+    .most = 1,
+    .settings_bytes = sizeof(struct fit_settings),
+    .groups = fit_groups,
+    .run = run,
+};

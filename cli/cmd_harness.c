@@ -1,0 +1,146 @@
+/*
+ * cmd_harness.c - `gram check`, `gram bench` and `gram profile`: the tables of cases of the tests
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "command.h"
+#include "harness.h"
+#include <errno.h>
+#include <string.h>
+
+struct settings {
+    struct common_settings common;
+    const char *isa, *trace;
+    double seconds;
+    int json;
+};
+
+static const struct option_row isa_rows[] = {
+    {"isa", 0, OPTION_TEXT, "NAME", offsetof(struct settings, isa),
+     "use this instruction set, one of those that gram info names (default: check runs them all, "
+     "the others the best)", NULL, NULL, 0, 0},
+    {    0  },
+};
+
+static const struct option_row bench_rows[] = {
+    {"seconds", 0, OPTION_NUMBER, "S", offsetof(struct settings, seconds),
+     "measure for at least so long", "0.5", NULL, 0, 3600},
+    {   "json", 0, OPTION_FLAG, NULL, offsetof(struct settings, json), "write JSON", NULL, NULL, 0, 0},
+    {        0  },
+};
+
+static const struct option_row profile_rows[] = {
+    {"trace", 0, OPTION_FILE, "FILE", offsetof(struct settings, trace),
+     "where the trace goes, in the format of Chrome's about:tracing and of Perfetto", "trace.json",
+     NULL, 0, 0},
+    {      0  },
+};
+
+static const struct option_group check_groups[] = {
+    {        "Where",       isa_rows, 0},
+    {"Other options", common_options, offsetof(struct settings, common)},
+    {              0               },
+};
+static const struct option_group bench_groups[] = {
+    {    "Measuring",     bench_rows, 0},
+    {        "Where",       isa_rows, 0},
+    {"Other options", common_options, offsetof(struct settings, common)},
+    {              0               },
+};
+static const struct option_group profile_groups[] = {
+    {       "Output",   profile_rows, 0},
+    {        "Where",       isa_rows, 0},
+    {"Other options", common_options, offsetof(struct settings, common)},
+    {              0               },
+};
+
+static const char *operation(int i)
+{
+    return harness_ops[i] ? harness_ops[i]->name : NULL;
+}
+
+static enum exit_status call(int (*entry)(int, char *const *, const struct harness_options *),
+                             const void *settings, int count, char **operands, struct failure *why)
+{
+    const struct settings *s = settings;
+    const struct harness_options options = {
+        .isa = s->isa,
+        .threads = s->common.threads > 0 ? (int)s->common.threads : 0,
+        .json = s->json,
+        .seconds = s->seconds,
+        .trace = s->trace,
+    };
+    int status = entry(count, operands, &options);
+
+    if (fflush(stdout) != 0)
+        return fail(why, CLI_IO, "cannot write standard output: %s", strerror(errno));
+    return (enum exit_status)status;
+}
+
+static enum exit_status run_check(const void *settings, int count, char **operands,
+                                  struct failure *why)
+{
+    return call(harness_main_check, settings, count, operands, why);
+}
+
+static enum exit_status run_bench(const void *settings, int count, char **operands,
+                                  struct failure *why)
+{
+    return call(harness_main_bench, settings, count, operands, why);
+}
+
+static enum exit_status run_profile(const void *settings, int count, char **operands,
+                                    struct failure *why)
+{
+    return call(harness_main_profile, settings, count, operands, why);
+}
+
+const struct command cmd_check = {
+    .name = "check",
+    .operands = "[OP [SIZE]... [NAME=VALUE]...]",
+    .summary = "compare an operation with its definition, computed naively in double",
+    .details =
+        "Without sizes runs the table of test problems of the operation OP, or of all "
+        "operations, on every instruction set of this processor. With sizes checks one "
+        "problem of these sizes. The exit status is 1 if an error is above its bound.",
+    .examples = "  gram check cdist\n  gram check cdist 1000 900 64 p=1.3 dtype=f64",
+    .least = 0,
+    .most = 64,
+    .settings_bytes = sizeof(struct settings),
+    .groups = check_groups,
+    .operand = operation,
+    .run = run_check,
+};
+
+const struct command cmd_bench = {
+    .name = "bench",
+    .operands = "OP SIZE... [NAME=VALUE]...",
+    .summary = "time an operation, after checking its answer",
+    .details =
+        "Prints the median and the least time of a call of the operation OP on a problem of "
+        "the given sizes. With --json: seconds (the median), seconds_min, checked, isa, "
+        "threads and more.",
+    .examples = "  gram bench cdist 4000 4000 256 p=1 --threads 2 --json",
+    .least = 1,
+    .most = 64,
+    .settings_bytes = sizeof(struct settings),
+    .groups = bench_groups,
+    .operand = operation,
+    .run = run_bench,
+};
+
+const struct command cmd_profile = {
+    .name = "profile",
+    .operands = "OP SIZE... [NAME=VALUE]...",
+    .summary = "show what an operation spends its time on",
+    .details =
+        "Runs the operation OP on a problem of the given sizes and writes a trace of the "
+        "work of every thread.",
+    .examples = "  gram profile kernel 4000 4000 64 --trace kernel.json",
+    .least = 1,
+    .most = 64,
+    .settings_bytes = sizeof(struct settings),
+    .groups = profile_groups,
+    .operand = operation,
+    .run = run_profile,
+};

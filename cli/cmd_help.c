@@ -1,0 +1,74 @@
+/*
+ * cmd_help.c - `gram help`: help, the manual page, shell completion
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "help.h"
+
+struct settings {
+    struct common_settings common;
+    int man, completion;
+};
+
+enum {
+    COMPLETION_NONE,
+    COMPLETION_BASH,
+    COMPLETION_ZSH
+};
+
+static const struct option_row rows[] = {
+    {       "man", 0, OPTION_FLAG, NULL, offsetof(struct settings, man), "the manual page, as troff", NULL,
+     NULL, 0, 0},
+    {"completion", 0, OPTION_CHOICE, "SHELL", offsetof(struct settings, completion),
+     "completion for bash or zsh, to be sourced by it", "none", "none|bash|zsh", 0, 0},
+    {           0  },
+};
+
+static const struct option_group groups[] = {
+    {"Instead of help",           rows, 0},
+    {  "Other options", common_options, offsetof(struct settings, common)},
+    {                0               },
+};
+
+static const char *command_name(int i)
+{
+    return commands[i] ? commands[i]->name : NULL;
+}
+
+static enum exit_status run(const void *settings, int count, char **operands, struct failure *why)
+{
+    const struct settings *s = settings;
+    const struct command *about = count > 0 ? command_find(operands[0]) : NULL;
+    struct output out;
+
+    if (count > 0 && !about)
+        return fail(why, CLI_USAGE, "unknown command \"%.100s\" (see gram --help)", operands[0]);
+    TRY(output_open(&out, "-", why));
+    if (s->man)
+        manual_page(&out);
+    else if (s->completion == COMPLETION_BASH)
+        completion_bash(&out);
+    else if (s->completion == COMPLETION_ZSH)
+        completion_zsh(&out);
+    else if (about)
+        help_command(&out, about);
+    else
+        help_program(&out);
+    return output_close(&out, why);
+}
+
+const struct command cmd_help = {
+    .name = "help",
+    .operands = "[COMMAND]",
+    .summary = "explain a command; print the manual page or shell completion",
+    .details = "Explains COMMAND, or lists the commands.",
+    .examples =
+        "  gram help fit\n  gram help --man | man -l -\n"
+        "  source <(gram help --completion bash)",
+    .least = 0,
+    .most = 1,
+    .settings_bytes = sizeof(struct settings),
+    .groups = groups,
+    .operand = command_name,
+    .run = run,
+};

@@ -1,0 +1,109 @@
+/*
+ * cmd_importance.c - `gram importance`: which features a model's predictions depend on
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "csv_write.h"
+#include "matrix.h"
+#include "model.h"
+#include "number.h"
+#include <stdlib.h>
+
+struct settings {
+    struct common_settings common;
+    int64_t top;
+    const char *chart, *output;
+    int json;
+};
+
+static const struct option_row rows[] = {
+    {   "top", 'n', OPTION_INTEGER, "N", offsetof(struct settings, top),
+     "in text and in the picture, the N most important features only", "20", NULL, 1, 1000},
+    { "chart",   0, OPTION_FILE, "FILE.svg", offsetof(struct settings, chart),
+     "write a picture as SVG", NULL, NULL, 0, 0},
+    {"output", 'o', OPTION_FILE, "FILE.csv", offsetof(struct settings, output),
+     "write the columns feature and importance as CSV", NULL, NULL, 0, 0},
+    {  "json",   0, OPTION_FLAG, NULL, offsetof(struct settings, json), "write JSON", NULL, NULL, 0, 0},
+    {       0    },
+};
+
+static const struct option_group groups[] = {
+    {       "Output",           rows, 0},
+    {"Other options", common_options, offsetof(struct settings, common)},
+    {              0               },
+};
+
+static enum exit_status write_csv(const char *path, const gram_machine_feature *features,
+                                  int64_t count, struct failure *why)
+{
+    struct output out;
+
+    TRY(output_open(&out, path, why));
+    output_text(&out, "feature,importance\n");
+    for (int64_t i = 0; i < count; i++) {
+        char number[NUMBER_TEXT];
+        number_format(number, features[i].importance);
+        csv_write_field(&out, features[i].name, ',');
+        output_format(&out, ",%s\n", number);
+    }
+    return output_close(&out, why);
+}
+
+static enum exit_status print(const struct settings *s, const gram_machine_feature *features,
+                              int64_t count, struct failure *why)
+{
+    struct output out;
+
+    TRY(output_open(&out, "-", why));
+    if (s->json) {
+        struct json j = json_to(&out);
+        json_object(&j, NULL);
+        importance_json(&j, features, count);
+        json_end(&j);
+    } else {
+        importance_text(&out, features, count, s->top);
+    }
+    return output_close(&out, why);
+}
+
+static enum exit_status run(const void *settings, int count, char **operands, struct failure *why)
+{
+    const struct settings *s = settings;
+    gram_machine_feature *features = NULL;
+    struct model model;
+    int64_t n = 0;
+    enum exit_status status;
+
+    (void)count;
+    TRY(model_load(operands[0], &s->common, &model, why));
+    status = model_importance(model.g, model.machine, &features, &n, why);
+    if (status == CLI_OK && s->chart) {
+        char about[300];
+        snprintf(about, sizeof about, "Share of the average gradient outer product, predicting %s",
+                 gram_machine_target(model.machine));
+        status = importance_chart(s->chart, about, features, n, s->top, why);
+    }
+    if (status == CLI_OK && s->output)
+        status = write_csv(s->output, features, n, why);
+    if (status == CLI_OK && (s->json || !s->output))
+        status = print(s, features, n, why);
+    free(features);
+    model_free(&model);
+    return status;
+}
+
+const struct command cmd_importance = {
+    .name = "importance",
+    .operands = "MODEL",
+    .summary = "which features a model's predictions depend on",
+    .details =
+        "Prints the share of every feature in the trace of the average gradient outer product of "
+        "the model: how much its predictions change with the feature, compared with the others. "
+        "The shares sum to 1.",
+    .examples = "  gram importance model.gram --chart importance.svg",
+    .least = 1,
+    .most = 1,
+    .settings_bytes = sizeof(struct settings),
+    .groups = groups,
+    .run = run,
+};

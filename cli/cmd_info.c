@@ -1,0 +1,104 @@
+/*
+ * cmd_info.c - `gram info`: what this machine and this build offer
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "command.h"
+#include "json.h"
+#include <string.h>
+
+struct settings {
+    struct common_settings common;
+    int json;
+};
+
+static const struct option_row rows[] = {
+    {"json", 0, OPTION_FLAG, NULL, offsetof(struct settings, json), "write JSON", NULL, NULL, 0, 0},
+    {     0  },
+};
+
+static const struct option_group groups[] = {
+    {       "Output",           rows, 0},
+    {"Other options", common_options, offsetof(struct settings, common)},
+    {              0               },
+};
+
+static void write_json(struct output *out, const gram_info *info)
+{
+    struct json j = json_to(out);
+    const char *isa = info->cpu_isas;
+
+    json_object(&j, NULL);
+    json_string(&j, "version", info->version);
+    json_string(&j, "isa", info->cpu_isa);
+    json_flat_array(&j, "isas");
+    while (*isa) {
+        char name[32];
+        size_t size = strcspn(isa, " ");
+        snprintf(name, sizeof name, "%.*s", (int)size, isa);
+        json_string(&j, NULL, name);
+        isa += size + (isa[size] == ' ');
+    }
+    json_end(&j);
+    json_string(&j, "blas", info->blas);
+    json_integer(&j, "threads", info->threads);
+    json_integer(&j, "memory_total", info->memory_total);
+    json_integer(&j, "memory_available", info->memory_available);
+    json_integer(&j, "cuda_devices", info->cuda_devices);
+    json_end(&j);
+}
+
+static void write_text(struct output *out, const gram_info *info)
+{
+    const double gib = 1024.0 * 1024 * 1024;
+
+    output_format(out, "version           %s\n", info->version);
+    output_format(out, "instruction set   %s (this processor has: %s)\n", info->cpu_isa,
+                  info->cpu_isas);
+    output_format(out, "BLAS              %s\n", info->blas);
+    output_format(out, "threads           %d\n", info->threads);
+    output_format(out, "memory            %.1f GiB, %.1f GiB available\n",
+                  (double)info->memory_total / gib, (double)info->memory_available / gib);
+    output_format(out, "CUDA devices      %d\n", info->cuda_devices);
+}
+
+static enum exit_status run(const void *settings, int count, char **operands, struct failure *why)
+{
+    const struct settings *s = settings;
+    gram_info info = {.size = sizeof info};
+    gram_context *g;
+    struct output out;
+    gram_status done;
+    enum exit_status status = CLI_OK;
+
+    (void)count;
+    (void)operands;
+    TRY(open_context(&s->common, &g, why));
+    done = gram_context_info(g, &info);
+    if (done != GRAM_OK)
+        status = fail_gram(why, done, g);
+    if (status == CLI_OK)
+        status = output_open(&out, "-", why);
+    if (status == CLI_OK) {
+        if (s->json)
+            write_json(&out, &info);
+        else
+            write_text(&out, &info);
+        status = output_close(&out, why);
+    }
+    gram_context_destroy(g);
+    return status;
+}
+
+const struct command cmd_info = {
+    .name = "info",
+    .operands = "",
+    .summary = "what this machine and this build offer",
+    .details =
+        "Prints the instruction sets that this processor has and the one that is used, the "
+        "BLAS library, the number of threads, the memory and the devices.",
+    .examples = "  gram info --json",
+    .settings_bytes = sizeof(struct settings),
+    .groups = groups,
+    .run = run,
+};

@@ -1,0 +1,192 @@
+/*
+ * cmd_kernel.c - `gram kernel`: a kernel matrix of the rows of one or two matrices
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "matrix.h"
+#include <math.h>
+
+struct settings {
+    struct common_settings common;
+    struct input_settings input;
+    struct output_settings output;
+    int kernel, dtype;
+    double p, exponent, bandwidth, alpha, gamma, coef0, degree, regularization;
+    int64_t seed;
+};
+
+/* A power given as a letter of the formula rather than as a number. */
+enum {
+    FROM_P = -1,    /* --p */
+    FROM_Q = -2,    /* --exponent */
+    ONE_OVER_P = -3 /* 1 / p */
+};
+
+/* What every name of --kernel means, in the same order. */
+static const struct kernel_row {
+    gram_inner inner;
+    double p, outer_power;
+    gram_function function;
+    int uses_bandwidth;
+} kernels[] = {
+    {GRAM_DIFFERENCE, FROM_P, ONE_OVER_P,            GRAM_LAPLACE, 1},
+    {GRAM_DIFFERENCE, FROM_P, ONE_OVER_P,  GRAM_EXPONENTIAL_POWER, 1},
+    {GRAM_DIFFERENCE, FROM_Q, ONE_OVER_P,  GRAM_EXPONENTIAL_POWER, 1},
+    {GRAM_DIFFERENCE,      2,          1,           GRAM_GAUSSIAN, 1},
+    {GRAM_DIFFERENCE, FROM_P, ONE_OVER_P,           GRAM_MATERN32, 1},
+    {GRAM_DIFFERENCE, FROM_P, ONE_OVER_P,           GRAM_MATERN52, 1},
+    {GRAM_DIFFERENCE,      2,          1, GRAM_RATIONAL_QUADRATIC, 1},
+    {       GRAM_DOT,      2,          1,           GRAM_IDENTITY, 0},
+    {       GRAM_DOT,      2,          1,         GRAM_POLYNOMIAL, 0},
+    {       GRAM_DOT,      2,          1,            GRAM_SIGMOID, 0},
+    {       GRAM_DOT,      2,          1,             GRAM_COSINE, 0},
+};
+static const char kernel_names[] =
+    "laplace|lpq-laplace|product-laplace|gaussian|matern32|matern52|"
+    "rational-quadratic|linear|polynomial|sigmoid|cosine";
+
+static const struct option_row rows[] = {
+    {        "kernel", 'k', OPTION_CHOICE, "NAME", offsetof(struct settings, kernel),
+     "which kernel; see above", "laplace", kernel_names, 0, 0},
+    {     "bandwidth", 'L', OPTION_NUMBER, "L", offsetof(struct settings, bandwidth),
+     "the length L (default: the median distance between rows of X, or a sample of them)", NULL,
+     NULL, 1e-300, INFINITY},
+    {             "p", 'p', OPTION_NUMBER, "P", offsetof(struct settings, p), "the norm, p > 0", "2", NULL,
+     1e-300, 1e300},
+    {      "exponent", 'q', OPTION_NUMBER, "Q", offsetof(struct settings, exponent),
+     "the exponent q > 0 of lpq-laplace and product-laplace", "1", NULL, 1e-300, 1e300},
+    {         "alpha",   0, OPTION_NUMBER, "A", offsetof(struct settings, alpha),
+     "the alpha > 0 of rational-quadratic", "1", NULL, 1e-300, 1e300},
+    {         "gamma",   0, OPTION_NUMBER, "G", offsetof(struct settings, gamma),
+     "factor of the product in polynomial and sigmoid", "1", NULL, 0, 0},
+    {         "coef0",   0, OPTION_NUMBER, "C", offsetof(struct settings, coef0),
+     "added to it in polynomial and sigmoid", "0", NULL, 0, 0},
+    {        "degree",   0, OPTION_NUMBER, "D", offsetof(struct settings, degree), "power of polynomial", "3",
+     NULL, 0, 0},
+    {"regularization", 'r', OPTION_NUMBER, "R", offsetof(struct settings, regularization),
+     "added to the diagonal", "0", NULL, 0, 0},
+    {          "seed",   0, OPTION_INTEGER, "N", offsetof(struct settings, seed),
+     "of the sample that the median is taken of", "0", NULL, 0, 0x1p53},
+    {         "dtype",   0, OPTION_CHOICE, "TYPE", offsetof(struct settings, dtype),
+     "f32, f64, or auto: f32 if all inputs are float32 or float16 arrays, else f64", "auto",
+     "auto|f32|f64", 0, 0},
+    {               0    },
+};
+
+static const struct option_group groups[] = {
+    {       "Kernel",           rows, 0},
+    {        "Input",  input_options, offsetof(struct settings, input)},
+    {       "Output", output_options, offsetof(struct settings, output)},
+    {"Other options", common_options, offsetof(struct settings, common)},
+    {              0               },
+};
+
+static gram_kernel_options kernel_options(const struct settings *s)
+{
+    const struct kernel_row *row = &kernels[s->kernel];
+    gram_kernel_options o = GRAM_KERNEL_OPTIONS_INIT;
+    double p = row->p == FROM_P ? s->p : row->p == FROM_Q ? s->exponent : row->p;
+
+    o.inner = row->inner;
+    o.p = gram_number(p);
+    o.outer_power = gram_number(row->outer_power == ONE_OVER_P ? 1 / p : row->outer_power);
+    o.function = row->function;
+    o.bandwidth = gram_number(s->bandwidth);
+    o.exponent = gram_number(s->exponent);
+    o.alpha = gram_number(s->alpha);
+    o.gamma = gram_number(s->gamma);
+    o.coef0 = gram_number(s->coef0);
+    o.degree = gram_number(s->degree);
+    o.regularization = gram_number(s->regularization);
+    return o;
+}
+
+/* L of every item of x's batch: a tensor in median, which options then refer to. */
+static enum exit_status median_bandwidth(gram_context *g, const struct settings *s,
+                                         const struct matrix *x, gram_kernel_options *options,
+                                         struct matrix *median, struct failure *why)
+{
+    gram_median_options how = GRAM_MEDIAN_OPTIONS_INIT;
+    gram_status status;
+
+    how.seed = (uint64_t)s->seed;
+    TRY(matrix_allocate(median, x->t.dtype == GRAM_F64 ? GRAM_F64 : GRAM_F32, x->t.ndim - 2,
+                        x->t.shape, why));
+    status = gram_median_distance(g, &x->t, options->p, &how, &median->t);
+    options->bandwidth = gram_values(&median->t);
+    return status == GRAM_OK ? CLI_OK : fail_gram(why, status, g);
+}
+
+static enum exit_status compute(const struct settings *s, const struct matrix_pair *pair,
+                                struct matrix *out, struct failure *why)
+{
+    gram_kernel_options options = kernel_options(s);
+    struct matrix median = {.memory = NULL};
+    gram_context *g;
+    enum exit_status status;
+
+    TRY(open_context(&s->common, &g, why));
+    status = kernels[s->kernel].uses_bandwidth && isnan(s->bandwidth)
+                 ? median_bandwidth(g, s, &pair->x, &options, &median, why)
+                 : CLI_OK;
+    if (status == CLI_OK && isnan(options.bandwidth.value))
+        options.bandwidth = gram_number(1); /* not used by this kernel */
+    if (status == CLI_OK) {
+        gram_status done =
+            gram_kernel(g, &pair->x.t, pair->two ? &pair->y.t : NULL, &options, &out->t);
+        if (done != GRAM_OK)
+            status = fail_gram(why, done, g);
+    }
+    matrix_free(&median);
+    gram_context_destroy(g);
+    return status;
+}
+
+static enum exit_status run(const void *settings, int count, char **operands, struct failure *why)
+{
+    const struct settings *s = settings;
+    struct matrix_pair pair;
+    struct matrix out = {.memory = NULL};
+    enum exit_status status = matrix_pair_load(count, operands, &s->input, s->dtype, &pair, why);
+
+    if (status == CLI_OK)
+        status = matrix_pair_result(&pair, &out, why);
+    if (status == CLI_OK)
+        status = compute(s, &pair, &out, why);
+    if (status == CLI_OK)
+        status = matrix_save(&out, &s->output, why);
+    matrix_pair_free(&pair);
+    matrix_free(&out);
+    return status;
+}
+
+const struct command cmd_kernel = {
+    .name = "kernel",
+    .operands = "X [Y]",
+    .summary = "a kernel matrix of the rows of one or two matrices",
+    .details =
+        "Writes the matrix K[i,j] = k(X[i], Y[j]); without Y, of the rows of X with each other. "
+        "With d the distance |X[i] - Y[j]| in the p-norm and x.y the product of the rows, the "
+        "kernels are\n\n"
+        "  laplace             exp(-d / L)\n"
+        "  lpq-laplace         exp(-d^q / L^q)\n"
+        "  product-laplace     exp(-sum over k of |X[i,k] - Y[j,k]|^q / L^q)\n"
+        "  gaussian            exp(-d^2 / (2 L^2)), p = 2\n"
+        "  matern32            (1 + t) exp(-t), t = sqrt(3) d / L\n"
+        "  matern52            (1 + t + t^2 / 3) exp(-t), t = sqrt(5) d / L\n"
+        "  rational-quadratic  (1 + d^2 / (2 A L^2))^-A, p = 2\n"
+        "  linear              x.y\n"
+        "  polynomial          (G x.y + C)^D\n"
+        "  sigmoid             tanh(G x.y + C)\n"
+        "  cosine              x.y / (|x| |y|)\n\n"
+        "X and Y are numeric tables in text or .npy arrays; arrays of more than two dimensions are "
+        "batches of matrices.",
+    .examples =
+        "  gram kernel points.csv --kernel laplace --bandwidth 10 -o kernel.npy\n"
+        "  gram kernel x.npy y.npy -k lpq-laplace -p 1.5 -q 0.9 -L 3 -o kernel.npy",
+    .least = 1,
+    .most = 2,
+    .settings_bytes = sizeof(struct settings),
+    .groups = groups,
+    .run = run,
+};

@@ -1,0 +1,238 @@
+/*
+ * cmd_predict.c - `gram predict`: the predictions of a model for a table
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "csv_write.h"
+#include "interrupt.h"
+#include "matrix.h"
+#include "model.h"
+#include "npy.h"
+#include "number.h"
+#include <stdlib.h>
+
+struct settings {
+    struct common_settings common;
+    struct input_settings input;
+    struct output_settings output;
+    int proba;
+};
+
+static const struct option_row rows[] = {
+    {"proba", 0, OPTION_FLAG, NULL, offsetof(struct settings, proba),
+     "add the probability of every class, in columns called proba_CLASS", NULL, NULL, 0, 0},
+    {      0  },
+};
+
+static const struct option_group groups[] = {
+    {   "Prediction",           rows, 0},
+    {        "Input",  input_options, offsetof(struct settings, input)},
+    {       "Output", output_options, offsetof(struct settings, output)},
+    {"Other options", common_options, offsetof(struct settings, common)},
+    {              0               },
+};
+
+struct predictions {
+    const gram_machine *machine;
+    int64_t rows, classes; /* 0 classes: regression */
+    struct matrix value;   /* of every row: the number, or the index of the class */
+    struct matrix proba;   /* rows by classes, if wanted */
+};
+
+/* One library call that Ctrl-C can stop. */
+static enum exit_status cancellable(gram_context *g,
+                                    gram_status (*call)(gram_context *, const gram_machine *,
+                                                        const gram_table *, gram_tensor *),
+                                    const gram_machine *machine, const gram_table *table,
+                                    gram_tensor *out, struct failure *why)
+{
+    gram_status status;
+
+    interrupt_cancels(g);
+    status = call(g, machine, table, out);
+    if (interrupt_ends())
+        status = GRAM_CANCELLED;
+    return status == GRAM_OK ? CLI_OK : fail_gram(why, status, g);
+}
+
+static enum exit_status predict(const struct model *m, const struct table *t, int proba,
+                                struct predictions *out, struct failure *why)
+{
+    const int64_t none[2] = {-1, -1}, shape[2] = {t->rows, out->classes};
+    struct table_view view;
+    enum exit_status status = table_view_make(t, 0, t->rows, none, &view, why);
+
+    if (status == CLI_OK)
+        status = matrix_allocate(&out->value, GRAM_F64, 1, shape, why);
+    if (status == CLI_OK)
+        status = cancellable(m->g, gram_machine_predict, m->machine, &view.t, &out->value.t, why);
+    if (status == CLI_OK && proba)
+        status = matrix_allocate(&out->proba, GRAM_F64, 2, shape, why);
+    if (status == CLI_OK && proba)
+        status =
+            cancellable(m->g, gram_machine_predict_proba, m->machine, &view.t, &out->proba.t, why);
+    free(view.columns);
+    return status;
+}
+
+static double value_at(const struct predictions *p, int64_t row)
+{
+    return ((const double *)p->value.memory)[row];
+}
+
+static const char *class_at(const struct predictions *p, int64_t row)
+{
+    const char *name = gram_machine_class_name(p->machine, (int64_t)value_at(p, row));
+
+    return name ? name : "";
+}
+
+static double proba_at(const struct predictions *p, int64_t row, int64_t class)
+{
+    return ((const double *)p->proba.memory)[row * p->classes + class];
+}
+
+static void write_text(struct output *out, const struct predictions *p, char delimiter)
+{
+    char number[NUMBER_TEXT];
+
+    output_text(out, "prediction");
+    for (int64_t k = 0; p->proba.memory && k < p->classes; k++) {
+        char name[600];
+        snprintf(name, sizeof name, "proba_%s", gram_machine_class_name(p->machine, k));
+        output_write(out, &delimiter, 1);
+        csv_write_field(out, name, delimiter);
+    }
+    output_text(out, "\n");
+    for (int64_t row = 0; row < p->rows; row++) {
+        if (p->classes > 0) {
+            csv_write_field(out, class_at(p, row), delimiter);
+        } else {
+            number_format(number, value_at(p, row));
+            output_text(out, number);
+        }
+        for (int64_t k = 0; p->proba.memory && k < p->classes; k++) {
+            number_format(number, proba_at(p, row, k));
+            output_format(out, "%c%s", delimiter, number);
+        }
+        output_text(out, "\n");
+    }
+}
+
+static void write_json(struct output *out, const struct predictions *p)
+{
+    struct json j = json_to(out);
+    int numbers = gram_machine_classes_are_numbers(p->machine);
+    double number;
+
+    json_object(&j, NULL);
+    json_flat_array(&j, "prediction");
+    for (int64_t row = 0; row < p->rows; row++) {
+        if (p->classes == 0)
+            json_number(&j, NULL, value_at(p, row));
+        else if (numbers && number_parse(class_at(p, row), &number))
+            json_number(&j, NULL, number);
+        else
+            json_string(&j, NULL, class_at(p, row));
+    }
+    json_end(&j);
+    if (p->proba.memory) {
+        json_flat_array(&j, "classes");
+        for (int64_t k = 0; k < p->classes; k++)
+            json_string(&j, NULL, gram_machine_class_name(p->machine, k));
+        json_end(&j);
+        json_array(&j, "probability");
+        for (int64_t row = 0; row < p->rows; row++) {
+            json_flat_array(&j, NULL);
+            for (int64_t k = 0; k < p->classes; k++)
+                json_number(&j, NULL, proba_at(p, row, k));
+            json_end(&j);
+        }
+        json_end(&j);
+    }
+    json_end(&j);
+}
+
+/* Indices of classes become the numbers that the classes are. */
+static enum exit_status class_numbers(struct predictions *p, struct failure *why)
+{
+    double *value = p->value.memory;
+
+    if (p->classes > 0 && !gram_machine_classes_are_numbers(p->machine))
+        return fail(why, CLI_USAGE,
+                    "the classes are text, which .npy cannot hold; write CSV or JSON, or --proba");
+    for (int64_t row = 0; p->classes > 0 && row < p->rows; row++)
+        number_parse(class_at(p, row), &value[row]);
+    return CLI_OK;
+}
+
+static enum exit_status save(struct predictions *p, const struct output_settings *settings,
+                             struct failure *why)
+{
+    enum format format = output_format_of(settings);
+    struct output out;
+
+    if (format == FORMAT_NPY && p->proba.memory)
+        return matrix_save(&p->proba, settings, why);
+    if (format == FORMAT_NPY) {
+        TRY(class_numbers(p, why));
+        return matrix_save(&p->value, settings, why);
+    }
+    TRY(output_open(&out, settings->output, why));
+    if (format == FORMAT_JSON)
+        write_json(&out, p);
+    else
+        write_text(&out, p, format == FORMAT_TSV ? '\t' : ',');
+    return output_close(&out, why);
+}
+
+static enum exit_status run(const void *settings, int count, char **operands, struct failure *why)
+{
+    const struct settings *s = settings;
+    struct model model;
+    struct table table = {0};
+    int64_t none;
+    enum exit_status status;
+
+    (void)count;
+    TRY(model_load(operands[0], &s->common, &model, why));
+    struct predictions p = {.machine = model.machine,
+                            .classes = gram_machine_class_count(model.machine)};
+    if (s->proba && p.classes == 0)
+        status =
+            fail(why, CLI_USAGE, "--proba: %s is a regression, it has no classes", operands[0]);
+    else
+        status = model_read_table(&model, operands[1], &s->input, 0, &table, &none, why);
+    if (status == CLI_OK) {
+        p.rows = table.rows;
+        status = predict(&model, &table, s->proba, &p, why);
+    }
+    if (status == CLI_OK)
+        status = save(&p, &s->output, why);
+    matrix_free(&p.value);
+    matrix_free(&p.proba);
+    table_free(&table);
+    model_free(&model);
+    return status;
+}
+
+const struct command cmd_predict = {
+    .name = "predict",
+    .operands = "MODEL DATA",
+    .summary = "the predictions of a model for the rows of a table",
+    .details =
+        "Writes one line a row of DATA, in the same order, in a column called prediction: the "
+        "predicted number or class. The columns that the model was trained on are found by their "
+        "names; other columns are ignored. A missing value and a category that was not there in "
+        "training are allowed.\n\n"
+        "A .npy output holds the numbers, or with --proba one row of probabilities for every row "
+        "of DATA.",
+    .examples =
+        "  gram predict model.gram new.csv -o predictions.csv\n"
+        "  gram predict model.gram new.csv --proba --json | head",
+    .least = 2,
+    .most = 2,
+    .settings_bytes = sizeof(struct settings),
+    .groups = groups,
+    .run = run,
+};

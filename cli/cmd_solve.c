@@ -1,0 +1,177 @@
+/*
+ * cmd_solve.c - `gram solve`: systems of linear equations
+ *
+ * The matrix that was read is factored in place and the right-hand sides become the solution, so
+ * memory holds A and B and nothing else of their size.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "matrix.h"
+#include "text.h"
+#include <stdlib.h>
+
+struct settings {
+    struct common_settings common;
+    struct input_settings input;
+    struct output_settings output;
+    int method, uplo, dtype;
+};
+
+enum {
+    METHOD_LU,
+    METHOD_CHOLESKY
+};
+
+static const struct option_row rows[] = {
+    {"method", 'm', OPTION_CHOICE, "NAME", offsetof(struct settings, method),
+     "lu: any square matrix; cholesky: a symmetric positive definite one, in half the time", "lu",
+     "lu|cholesky", 0, 0},
+    {  "uplo",   0, OPTION_CHOICE, "PART", offsetof(struct settings, uplo),
+     "cholesky: the triangle of A that is read; the other may hold anything", "lower",
+     "lower|upper", 0, 0},
+    { "dtype",   0, OPTION_CHOICE, "TYPE", offsetof(struct settings, dtype),
+     "f32, f64, or auto: f32 if both inputs are float32 or float16 arrays, else f64", "auto",
+     "auto|f32|f64", 0, 0},
+    {       0    },
+};
+
+static const struct option_group groups[] = {
+    {       "Method",           rows, 0},
+    {        "Input",  input_options, offsetof(struct settings, input)},
+    {       "Output", output_options, offsetof(struct settings, output)},
+    {"Other options", common_options, offsetof(struct settings, common)},
+    {              0               },
+};
+
+struct system {
+    struct matrix a, b, x;
+    int vector; /* b was a vector: x is one too */
+};
+
+static enum exit_status load(const struct settings *s, char **operands, struct system *out,
+                             struct failure *why)
+{
+    gram_tensor *a = &out->a.t, *b = &out->b.t;
+
+    TRY(matrix_load(operands[0], &s->input, (enum dtype_choice)s->dtype, &out->a, why));
+    TRY(matrix_load(operands[1], &s->input, (enum dtype_choice)s->dtype, &out->b, why));
+    if (a->ndim < 2 || a->shape[a->ndim - 1] != a->shape[a->ndim - 2])
+        return fail(why, CLI_BAD_DATA, "%s: %lld by %lld, expected a square matrix",
+                    text_name(operands[0]), (long long)(a->ndim > 1 ? a->shape[a->ndim - 2] : 1),
+                    (long long)(a->ndim > 0 ? a->shape[a->ndim - 1] : 1));
+    if (b->ndim == 1) {
+        b->ndim = 2;
+        b->shape[1] = b->stride[1] = 1;
+        out->vector = 1;
+    }
+    if (b->ndim < 2 || b->shape[b->ndim - 2] != a->shape[a->ndim - 1])
+        return fail(why, CLI_BAD_DATA, "%s has %lld rows, expected %lld, the order of %s",
+                    text_name(operands[1]), (long long)(b->ndim > 1 ? b->shape[b->ndim - 2] : 0),
+                    (long long)a->shape[a->ndim - 1], text_name(operands[0]));
+    TRY(matrix_common_dtype(&out->a, &out->b, why));
+    if (a->dtype == GRAM_F16) {
+        TRY(matrix_convert(&out->a, GRAM_F32, why));
+        TRY(matrix_convert(&out->b, GRAM_F32, why));
+    }
+    return matrix_result(&out->a, &out->b, b->shape[b->ndim - 2], b->shape[b->ndim - 1], &out->x,
+                         why);
+}
+
+/* The first item of the batch whose factorisation broke down. */
+static enum exit_status check_info(const struct settings *s, const struct matrix *info,
+                                   struct failure *why)
+{
+    const int32_t *code = info->t.data;
+    int64_t items = 1;
+
+    for (int d = 0; d < info->t.ndim; d++)
+        items *= info->t.shape[d];
+    for (int64_t i = 0; i < items; i++) {
+        char item[40] = "the matrix";
+        if (items > 1)
+            snprintf(item, sizeof item, "matrix %lld of the batch", (long long)i);
+        if (code[i] != 0 && s->method == METHOD_CHOLESKY)
+            return fail(why, CLI_FAILURE,
+                        "%s is not positive definite (its leading minor of order %d is not)", item,
+                        code[i]);
+        if (code[i] != 0)
+            return fail(why, CLI_FAILURE, "%s is singular (pivot %d is zero or NaN)", item,
+                        code[i]);
+    }
+    return CLI_OK;
+}
+
+static enum exit_status call(gram_context *g, const struct settings *s, struct system *system,
+                             struct failure *why)
+{
+    gram_solve_options options = GRAM_SOLVE_OPTIONS_INIT;
+    gram_tensor *a = &system->a.t;
+    struct matrix pivots = {.memory = NULL}, info = {.memory = NULL};
+    enum exit_status status = matrix_allocate(&pivots, GRAM_I32, a->ndim - 1, a->shape, why);
+
+    if (status == CLI_OK)
+        status = matrix_allocate(&info, GRAM_I32, system->x.t.ndim - 2, system->x.t.shape, why);
+    if (status == CLI_OK) {
+        gram_status done;
+        options.uplo = s->uplo ? GRAM_UPPER : GRAM_LOWER;
+        options.factor = a;
+        options.pivots = s->method == METHOD_LU ? &pivots.t : NULL;
+        done = s->method == METHOD_LU
+                   ? gram_solve_lu(g, a, &system->b.t, &options, &system->x.t, &info.t)
+                   : gram_solve_cholesky(g, a, &system->b.t, &options, &system->x.t, &info.t);
+        status = done == GRAM_OK ? check_info(s, &info, why) : fail_gram(why, done, g);
+    }
+    matrix_free(&pivots);
+    matrix_free(&info);
+    return status;
+}
+
+static enum exit_status compute(const struct settings *s, struct system *system,
+                                struct failure *why)
+{
+    gram_context *g;
+    enum exit_status status;
+
+    TRY(open_context(&s->common, &g, why));
+    status = call(g, s, system, why);
+    gram_context_destroy(g);
+    return status;
+}
+
+static enum exit_status run(const void *settings, int count, char **operands, struct failure *why)
+{
+    const struct settings *s = settings;
+    struct system system = {.vector = 0};
+    enum exit_status status = load(s, operands, &system, why);
+
+    (void)count;
+    if (status == CLI_OK)
+        status = compute(s, &system, why);
+    if (status == CLI_OK) {
+        if (system.vector && system.x.t.ndim == 2)
+            system.x.t.ndim = 1;
+        status = matrix_save(&system.x, &s->output, why);
+    }
+    matrix_free(&system.a);
+    matrix_free(&system.b);
+    matrix_free(&system.x);
+    return status;
+}
+
+const struct command cmd_solve = {
+    .name = "solve",
+    .operands = "A B",
+    .summary = "systems of linear equations A X = B",
+    .details =
+        "Solves A X = B, with A square and the right-hand sides in the columns of B, and "
+        "writes X. A and B are numeric tables in text or .npy arrays; more than two "
+        "dimensions are batches, a vector B is one right-hand side.\n\n"
+        "The exit status is 1, and nothing is written, if a matrix is singular or, with "
+        "--method cholesky, not positive definite.",
+    .examples = "  gram solve kernel.npy targets.csv --method cholesky -o coefficients.npy",
+    .least = 2,
+    .most = 2,
+    .settings_bytes = sizeof(struct settings),
+    .groups = groups,
+    .run = run,
+};

@@ -1,0 +1,100 @@
+/*
+ * command.h - what a command of gram is: its options, its help, its function
+ *
+ * Each cmd_<name>.c defines one `const struct command cmd_<name>`; commands.c lists them.  The
+ * table of options is the only place where an option is described: parsing, --help, the manual
+ * page and shell completion all read it.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_CLI_COMMAND_H
+#define GRAM_CLI_COMMAND_H
+#include "failure.h"
+
+/* What the value of an option is; the type of the member of the settings that it is stored in. */
+enum option_kind {
+    OPTION_FLAG,      /* int: 1 if the option is there */
+    OPTION_TEXT,      /* const char * */
+    OPTION_FILE,      /* const char *, completed as a path */
+    OPTION_INTEGER,   /* int64_t >= 0, between low and high; -1: not given */
+    OPTION_NUMBER,    /* double, between low and high; "inf" is a number */
+    OPTION_CHOICE,    /* int: the place in choices */
+    OPTION_CHARACTER, /* char: one byte, or "tab" */
+};
+
+struct option_row {
+    const char *name; /* without the dashes; NULL ends a table */
+    char letter;      /* '\0': none */
+    enum option_kind kind;
+    const char *value; /* how help calls the value; NULL for a flag */
+    size_t offset;     /* of the member in the settings */
+    const char *help;
+    const char *fallback; /* the value if the option is not given; NULL: 0, -1, NaN, NULL */
+    const char *choices;  /* OPTION_CHOICE: "auto|never" */
+    double low, high;     /* both 0: no bounds */
+};
+
+/* Tables are shared between commands: `offset` in them counts from `base` in the settings. */
+struct option_group {
+    const char *title; /* as in help; NULL ends the list */
+    const struct option_row *rows;
+    size_t base;
+};
+
+struct command {
+    const char *name;
+    const char *operands; /* as in help: "MODEL DATA" */
+    const char *summary;  /* one line without a full stop */
+    const char *details;  /* paragraphs, separated by "\n\n"; lines beginning with blanks stay */
+    const char *examples; /* command lines, one a line */
+    int least, most;      /* number of operands */
+    size_t settings_bytes;
+    const struct option_group *groups;
+    const char *(*operand)(int i); /* words that the first operand can be, for completion */
+    /* Operands end with a NULL. */
+    enum exit_status (*run)(const void *settings, int count, char **operands, struct failure *why);
+};
+
+/* All commands, in the order of help; NULL at the end. */
+extern const struct command *const commands[];
+const struct command *command_find(const char *name);
+
+/* ---- Options that several commands share -------------------------------------------------- */
+
+enum progress_choice {
+    PROGRESS_AUTO,
+    PROGRESS_NEVER
+};
+
+struct common_settings {
+    int help;
+    int64_t threads;
+    int progress;
+};
+
+struct input_settings {
+    char delimiter;
+    int no_header;
+};
+
+enum dtype_choice {
+    DTYPE_AUTO,
+    DTYPE_F32,
+    DTYPE_F64
+};
+
+extern const struct option_row common_options[], input_options[];
+
+/* ---- Parsing and printing ----------------------------------------------------------------- */
+
+/*
+ * Fills settings (command->settings_bytes of zeros) from the command line after the command's
+ * name, and moves the operands to the front of argv.  Returns their number in *count.
+ */
+enum exit_status options_parse(const struct command *command, int argc, char **argv, void *settings,
+                               int *count, struct failure *why);
+
+/* A context as the common settings ask for it. */
+enum exit_status open_context(const struct common_settings *common, gram_context **g,
+                              struct failure *why);
+#endif

@@ -1,0 +1,149 @@
+/*
+ * completion.c - shell completion, from the tables of options
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "help.h"
+#include <string.h>
+
+/* "a|b|c" as "a b c", or with every word followed by `after`. */
+static void words(struct output *out, const char *choices)
+{
+    for (; *choices; choices++)
+        output_write(out, *choices == '|' ? " " : choices, 1);
+}
+
+static void bash_option_names(struct output *out, const struct command *command)
+{
+    for (const struct option_group *g = command->groups; g->title; g++)
+        for (const struct option_row *row = g->rows; row->name; row++) {
+            if (row->letter)
+                output_format(out, " -%c", row->letter);
+            output_format(out, " --%s", row->name);
+        }
+}
+
+/* Patterns of a case: the words after which a value of this option is expected. */
+static void bash_value(struct output *out, const struct command *command,
+                       const struct option_row *row)
+{
+    output_format(out, "    %s:--%s", command->name, row->name);
+    if (row->letter)
+        output_format(out, "|%s:-%c", command->name, row->letter);
+    if (row->kind == OPTION_CHOICE) {
+        output_text(out, ") COMPREPLY=($(compgen -W '");
+        words(out, row->choices);
+        output_text(out, "' -- \"$word\")); return ;;\n");
+    } else {
+        output_format(out, ") %s ;;\n",
+                      row->kind == OPTION_FILE ? "_gram_files; return" : "return");
+    }
+}
+
+void completion_bash(struct output *out)
+{
+    output_text(out,
+                "# bash completion for gram; made by `gram help --completion bash`\n"
+                "_gram_files()\n{\n    compopt -o filenames 2>/dev/null\n"
+                "    COMPREPLY=($(compgen -f -- \"$word\"))\n}\n"
+                "_gram()\n{\n    local word=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]}\n"
+                "    local before=${COMP_WORDS[COMP_CWORD-1]}\n    COMPREPLY=()\n"
+                "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n        COMPREPLY=($(compgen -W '");
+    for (int i = 0; commands[i]; i++)
+        output_format(out, "%s ", commands[i]->name);
+    output_text(out,
+                "--help --version' -- \"$word\"))\n        return\n    fi\n"
+                "    case \"$command:$before\" in\n");
+    for (int i = 0; commands[i]; i++)
+        for (const struct option_group *g = commands[i]->groups; g->title; g++)
+            for (const struct option_row *row = g->rows; row->name; row++)
+                if (row->kind != OPTION_FLAG)
+                    bash_value(out, commands[i], row);
+    output_text(out, "    esac\n    if [[ $word == -* ]]; then\n        case \"$command\" in\n");
+    for (int i = 0; commands[i]; i++) {
+        output_format(out, "        %s) COMPREPLY=($(compgen -W '", commands[i]->name);
+        bash_option_names(out, commands[i]);
+        output_text(out, "' -- \"$word\")) ;;\n");
+    }
+    output_text(out,
+                "        esac\n        return\n    fi\n    case \"$command:$COMP_CWORD\" in\n");
+    for (int i = 0; commands[i]; i++) {
+        if (!commands[i]->operand)
+            continue;
+        output_format(out, "    %s:2) COMPREPLY=($(compgen -W '", commands[i]->name);
+        for (int k = 0; commands[i]->operand(k); k++)
+            output_format(out, "%s ", commands[i]->operand(k));
+        output_text(out, "' -- \"$word\")); return ;;\n");
+    }
+    output_text(out, "    esac\n    _gram_files\n}\ncomplete -F _gram gram\n");
+}
+
+/* Inside '...[...]' of a specification: quotes, brackets, colons and backslashes are special. */
+static void zsh_text(struct output *out, const char *text)
+{
+    for (; *text; text++) {
+        if (*text == '\'')
+            output_text(out, "'\\''");
+        else if (strchr("[]:\\", *text))
+            output_format(out, "\\%c", *text);
+        else
+            output_write(out, text, 1);
+    }
+}
+
+static void zsh_action(struct output *out, const struct option_row *row)
+{
+    if (row->kind == OPTION_FLAG)
+        return;
+    output_format(out, ":%s:", row->value);
+    if (row->kind == OPTION_CHOICE) {
+        output_text(out, "(");
+        words(out, row->choices);
+        output_text(out, ")");
+    } else if (row->kind == OPTION_FILE) {
+        output_text(out, "_files");
+    }
+}
+
+static void zsh_option(struct output *out, const struct option_row *row)
+{
+    if (row->letter)
+        output_format(out, " \\\n        '(-%c --%s)'{-%c,--%s}'[", row->letter, row->name,
+                      row->letter, row->name);
+    else
+        output_format(out, " \\\n        '--%s[", row->name);
+    zsh_text(out, row->help);
+    output_text(out, "]");
+    zsh_action(out, row);
+    output_text(out, "'");
+}
+
+void completion_zsh(struct output *out)
+{
+    output_text(out,
+                "#compdef gram\n# zsh completion for gram; made by `gram help --completion "
+                "zsh`\n_gram()\n{\n    local -a commands=(\n");
+    for (int i = 0; commands[i]; i++) {
+        output_format(out, "        '%s:", commands[i]->name);
+        zsh_text(out, commands[i]->summary);
+        output_text(out, "'\n");
+    }
+    output_text(out,
+                "    )\n    if (( CURRENT == 2 )); then\n        _describe command commands\n"
+                "        return\n    fi\n    local command=$words[2]\n    shift words\n"
+                "    (( CURRENT-- ))\n    case $command in\n");
+    for (int i = 0; commands[i]; i++) {
+        output_format(out, "    %s) _arguments -s", commands[i]->name);
+        for (const struct option_group *g = commands[i]->groups; g->title; g++)
+            for (const struct option_row *row = g->rows; row->name; row++)
+                zsh_option(out, row);
+        if (commands[i]->operand) {
+            output_text(out, " \\\n        '1: :(");
+            for (int k = 0; commands[i]->operand(k); k++)
+                output_format(out, "%s ", commands[i]->operand(k));
+            output_text(out, ")'");
+        }
+        output_text(out, " \\\n        '*:file:_files' ;;\n");
+    }
+    output_text(out, "    esac\n}\n_gram \"$@\"\n");
+}

@@ -1,0 +1,333 @@
+/*
+ * csv.c - delimited text to columns
+ *
+ * The text is scanned at most twice.  The first pass counts, checks and reads numbers; a column
+ * stops being numeric at its first field that is neither a number nor missing.  The second pass,
+ * made only if there are text columns, stores pointers to their fields, which it ends with NULs in
+ * place: so a text costs its bytes in the file and one pointer.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "csv.h"
+#include "csv_scan.h"
+#include "number.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct first_line {
+    int64_t fields;
+    size_t bytes;
+    int all_numbers; /* or missing, and at least one number */
+};
+
+static enum exit_status measure_first_line(struct csv_scan s, struct first_line *out,
+                                           struct failure *why)
+{
+    struct csv_field field = {.last = 0};
+    int64_t numbers = 0, missing = 0;
+    double ignored;
+
+    *out = (struct first_line){0};
+    while (!field.last) {
+        TRY(csv_scan_field(&s, &field, why));
+        out->fields++;
+        out->bytes += (size_t)(field.end - field.begin) + 1;
+        missing += csv_is_missing(&field);
+        numbers += number_parse(field.begin, &ignored) == field.end;
+    }
+    out->all_numbers = numbers > 0 && numbers + missing == out->fields;
+    return CLI_OK;
+}
+
+static enum exit_status check_utf8(const struct csv_scan *s, const struct csv_field *f,
+                                   struct failure *why)
+{
+    const char *bad = text_find_invalid_utf8(f->begin, f->end);
+
+    return !bad ? CLI_OK
+                : csv_fail(s, why,
+                           "byte 0x%02x is not UTF-8; convert the file, for example with "
+                           "iconv -f latin1 -t utf-8",
+                           *(const unsigned char *)bad);
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static enum exit_status check_distinct(const struct table *t, const char *path, struct failure *why)
+{
+    const char **names = malloc((size_t)t->width * sizeof *names);
+    enum exit_status status = CLI_OK;
+
+    if (!names)
+        return fail_memory(why, "the names of the columns");
+    for (int64_t c = 0; c < t->width; c++)
+        names[c] = t->columns[c].name;
+    qsort(names, (size_t)t->width, sizeof *names, compare_names);
+    for (int64_t c = 1; c < t->width && status == CLI_OK; c++)
+        if (strcmp(names[c - 1], names[c]) == 0)
+            status =
+                fail(why, CLI_BAD_DATA, "%s: two columns are called \"%.200s\"", path, names[c]);
+    free(names);
+    return status;
+}
+
+/* Columns called 0, 1, 2, ... */
+static void number_columns(struct table *t)
+{
+    char *name = t->names;
+
+    for (int64_t c = 0; c < t->width; c++) {
+        t->columns[c].name = name;
+        name += sprintf(name, "%lld", (long long)c) + 1;
+    }
+}
+
+/* Copies the names of the first line, and steps over it. */
+static enum exit_status name_columns(struct csv_scan *s, struct table *t, struct failure *why)
+{
+    char *name = t->names;
+
+    for (int64_t c = 0; c < t->width; c++) {
+        struct csv_field field;
+        TRY(csv_scan_field(s, &field, why));
+        TRY(check_utf8(s, &field, why));
+        t->columns[c].name = name;
+        for (const char *from = field.begin; from < field.end; from++) {
+            *name++ = *from;
+            from += field.doubled && *from == '"';
+        }
+        *name++ = '\0';
+    }
+    return check_distinct(t, s->path, why);
+}
+
+static enum exit_status read_header(struct csv_scan *s, const struct csv_options *options,
+                                    struct table *t, struct failure *why)
+{
+    struct first_line first;
+    int named;
+
+    if (!csv_scan_record(s))
+        return fail(why, CLI_BAD_DATA, "%s: the file is empty", s->path);
+    TRY(measure_first_line(*s, &first, why));
+    named = options->header == CSV_HEADER_YES ||
+            (options->header == CSV_HEADER_AUTO && !first.all_numbers);
+    t->width = first.fields;
+    t->columns = calloc((size_t)t->width, sizeof *t->columns);
+    t->names = malloc(named ? first.bytes : (size_t)t->width * 21);
+    if (!t->columns || !t->names)
+        return fail_memory(why, "the columns of the table");
+    if (named)
+        TRY(name_columns(s, t, why));
+    else
+        number_columns(t);
+    for (int64_t c = 0; c < t->width && options->kind; c++)
+        t->columns[c].kind = options->kind(options->user, t->columns[c].name);
+    return CLI_OK;
+}
+
+/*
+ * Room for one more row in the numeric columns.  A record takes at least one byte a column, so
+ * what is left of the text bounds the rows that can still come.
+ */
+static enum exit_status grow(const struct csv_scan *s, struct table *t, int64_t *capacity,
+                             struct failure *why)
+{
+    int64_t possible = t->rows + (s->end - s->at) / t->width + 1;
+    int64_t wanted = t->rows < 128 ? 256 : t->rows * 2;
+
+    *capacity = wanted < possible ? wanted : possible;
+    for (int64_t c = 0; c < t->width; c++) {
+        struct column *column = &t->columns[c];
+        if (column->kind != COLUMN_NUMBER && column->kind != COLUMN_ANY)
+            continue;
+        double *larger = realloc(column->numbers, (size_t)*capacity * sizeof *larger);
+        if (!larger)
+            return fail_memory(why, "the table");
+        column->numbers = larger;
+    }
+    return CLI_OK;
+}
+
+/* A field that is not just a number and its delimiter. */
+static enum exit_status read_other(struct csv_scan *s, struct column *column, int64_t row,
+                                   int *last, struct failure *why)
+{
+    struct csv_field field;
+
+    TRY(csv_scan_field(s, &field, why));
+    *last = field.last;
+    if (column->kind == COLUMN_TEXT || column->kind == COLUMN_IGNORED)
+        return CLI_OK;
+    if (csv_is_missing(&field)) {
+        column->numbers[row] = NAN;
+    } else if (number_parse(field.begin, &column->numbers[row]) != field.end) {
+        char quoted[TEXT_QUOTED];
+        if (column->kind == COLUMN_NUMBER)
+            return csv_fail(s, why, "%s is not a number",
+                            text_quote(quoted, field.begin, field.end));
+        column->kind = COLUMN_TEXT;
+        free(column->numbers);
+        column->numbers = NULL;
+    }
+    return CLI_OK;
+}
+
+static inline enum exit_status read_field(struct csv_scan *s, struct column *column, int64_t row,
+                                          int *last, struct failure *why)
+{
+    if (column->numbers) {
+        char *start = s->at;
+        const char *end = number_parse(start, &column->numbers[row]);
+        s->field_line = s->line;
+        if (end) {
+            s->at = start + (end - start);
+            if (csv_scan_end(s, last))
+                return CLI_OK;
+            s->at = start;
+        }
+    }
+    s->column = column->name;
+    return read_other(s, column, row, last, why);
+}
+
+static enum exit_status ragged(struct csv_scan *s, const struct table *t, int64_t line,
+                               int64_t fields, int last, struct failure *why)
+{
+    struct csv_field field = {.last = last};
+
+    for (s->column = NULL; !field.last; fields++)
+        TRY(csv_scan_field(s, &field, why));
+    return fail(why, CLI_BAD_DATA, "%s:%lld: %lld field%s, but the first line has %lld", s->path,
+                (long long)line, (long long)fields, fields == 1 ? "" : "s", (long long)t->width);
+}
+
+/* First pass: every record is checked, numeric columns are filled. */
+static enum exit_status read_numbers(struct csv_scan *s, struct table *t, struct failure *why)
+{
+    int64_t capacity = 0;
+
+    for (t->rows = 0; csv_scan_record(s); t->rows++) {
+        int64_t line = s->line, c = 0;
+        int last = 0;
+        if (t->rows == capacity)
+            TRY(grow(s, t, &capacity, why));
+        for (; c < t->width && !last; c++)
+            TRY(read_field(s, &t->columns[c], t->rows, &last, why));
+        if (c < t->width || !last)
+            return ragged(s, t, line, c, last, why);
+    }
+    return CLI_OK;
+}
+
+/* Columns whose kind the data had to say are numeric if nothing spoke against it. */
+static int64_t settle_kinds(struct table *t)
+{
+    int64_t text_columns = 0;
+
+    for (int64_t c = 0; c < t->width; c++) {
+        if (t->columns[c].kind == COLUMN_ANY)
+            t->columns[c].kind = COLUMN_NUMBER;
+        text_columns += t->columns[c].kind == COLUMN_TEXT;
+    }
+    return text_columns;
+}
+
+/* Second pass: the text columns are filled. */
+static enum exit_status read_texts(struct csv_scan *s, struct table *t, struct failure *why)
+{
+    for (int64_t c = 0; c < t->width; c++) {
+        struct column *column = &t->columns[c];
+        if (column->kind != COLUMN_TEXT)
+            continue;
+        column->texts = malloc((size_t)(t->rows + !t->rows) * sizeof *column->texts);
+        if (!column->texts)
+            return fail_memory(why, "the table");
+    }
+    for (int64_t row = 0; csv_scan_record(s); row++)
+        for (int64_t c = 0; c < t->width; c++) {
+            struct column *column = &t->columns[c];
+            struct csv_field field;
+            s->column = column->name;
+            TRY(csv_scan_field(s, &field, why));
+            if (column->kind != COLUMN_TEXT)
+                continue;
+            TRY(check_utf8(s, &field, why));
+            column->texts[row] = csv_is_missing(&field) ? NULL : field.begin;
+            csv_unquote(&field);
+        }
+    return CLI_OK;
+}
+
+static enum exit_status parse(struct csv_scan *s, const struct csv_options *options,
+                              struct table *t, struct failure *why)
+{
+    struct csv_scan data;
+
+    TRY(read_header(s, options, t, why));
+    data = *s;
+    TRY(read_numbers(s, t, why));
+    return settle_kinds(t) ? read_texts(&data, t, why) : CLI_OK;
+}
+
+enum exit_status csv_parse(struct text text, const char *path, const struct csv_options *options,
+                           struct table *out, struct failure *why)
+{
+    struct csv_scan s = {
+        .at = text.data, .end = text.data + text.size, .line = 1, .path = text_name(path)};
+    enum exit_status status;
+
+    *out = (struct table){.text = text.data};
+    if (text.size >= 2 && (memcmp(s.at, "\xff\xfe", 2) == 0 || memcmp(s.at, "\xfe\xff", 2) == 0)) {
+        table_free(out);
+        return fail(why, CLI_BAD_DATA, "%s: the text is UTF-16; save it as UTF-8", s.path);
+    }
+    if (text.size >= 3 && memcmp(s.at, "\xef\xbb\xbf", 3) == 0)
+        s.at += 3;
+    s.delimiter = options->delimiter ? options->delimiter : csv_sniff(s.at);
+    status = parse(&s, options, out, why);
+    if (status != CLI_OK) {
+        table_free(out);
+        return status;
+    }
+    for (int64_t c = 0; c < out->width; c++)
+        if (out->columns[c].kind == COLUMN_TEXT)
+            return CLI_OK;
+    free(out->text);
+    out->text = NULL;
+    return CLI_OK;
+}
+
+enum exit_status csv_read(const char *path, const struct csv_options *options, struct table *out,
+                          struct failure *why)
+{
+    struct text text;
+
+    *out = (struct table){0};
+    TRY(text_read(path, &text, why));
+    return csv_parse(text, path, options, out, why);
+}
+
+void table_free(struct table *t)
+{
+    for (int64_t c = 0; t->columns && c < t->width; c++) {
+        free(t->columns[c].numbers);
+        free(t->columns[c].texts);
+    }
+    free(t->columns);
+    free(t->names);
+    free(t->text);
+    *t = (struct table){0};
+}
+
+int64_t table_find(const struct table *t, const char *name)
+{
+    for (int64_t c = 0; c < t->width; c++)
+        if (strcmp(t->columns[c].name, name) == 0)
+            return c;
+    return -1;
+}

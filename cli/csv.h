@@ -1,0 +1,72 @@
+/*
+ * csv.h - tables of delimited text: what is read from a .csv or .tsv file, and how
+ *
+ * The format is RFC 4180 as people really write it.  Fields are separated by a comma, a tab or a
+ * semicolon (whichever the first line holds most of, unless one is asked for); lines end in LF,
+ * CRLF or CR; blank lines are skipped; a UTF-8 byte order mark is skipped.  A field in double
+ * quotes may hold delimiters, line ends and doubled quotes.  Blanks around an unquoted field are
+ * not part of it.  The first line names the columns.
+ *
+ * An empty field, NA, N/A, NaN, null, NULL and ? mean that the value is missing, quoted or not.
+ * A column is numeric if every field that is not missing is a number, and text otherwise, unless
+ * the caller knows better.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_CLI_CSV_H
+#define GRAM_CLI_CSV_H
+#include "text.h"
+
+enum column_kind {
+    COLUMN_ANY, /* as the data say; never the kind of a column that was read */
+    COLUMN_NUMBER,
+    COLUMN_TEXT,
+    COLUMN_IGNORED, /* not read, but its fields are still counted */
+};
+
+struct column {
+    const char *name;
+    enum column_kind kind;
+    double *numbers;    /* COLUMN_NUMBER: rows of them, NaN where missing; else NULL */
+    const char **texts; /* COLUMN_TEXT: rows of them, NULL where missing; else NULL */
+};
+
+struct table {
+    int64_t rows;
+    int64_t width; /* number of columns */
+    struct column *columns;
+    char *names; /* what the columns' names point into */
+    char *text;  /* what the columns' texts point into; NULL if there are none */
+};
+
+enum csv_header {
+    CSV_HEADER_YES,
+    CSV_HEADER_NO,   /* the columns are called 0, 1, 2, ... */
+    CSV_HEADER_AUTO, /* no header if every field of the first line is a number or missing */
+};
+
+struct csv_options {
+    char delimiter; /* '\0': found out */
+    enum csv_header header;
+    /* The kind a column is to have, by its name; NULL: COLUMN_ANY for all. */
+    enum column_kind (*kind)(const void *user, const char *name);
+    const void *user;
+};
+
+enum {
+    CSV_FIELD_LIMIT = 1 << 20 /* bytes; a longer field is a quote that was never closed */
+};
+
+/* Reads a file, or standard input for "-".  On an error the table is empty. */
+enum exit_status csv_read(const char *path, const struct csv_options *options, struct table *out,
+                          struct failure *why);
+
+/* The same from memory, which is taken over (and changed); path is for messages. */
+enum exit_status csv_parse(struct text text, const char *path, const struct csv_options *options,
+                           struct table *out, struct failure *why);
+
+void table_free(struct table *t);
+
+/* Index of the column of that name, -1 if there is none. */
+int64_t table_find(const struct table *t, const char *name);
+#endif

@@ -1,0 +1,50 @@
+/*
+ * failure.h - how a command ends, and the one message that says why
+ *
+ * Everything below a command returns an exit status and, unless that is CLI_OK, has written one
+ * line into the failure it was given; main() prints it.  The numbers follow sysexits.h where it
+ * has one, so that scripts can tell a bad file from a full disk.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_CLI_FAILURE_H
+#define GRAM_CLI_FAILURE_H
+#include <gram/gram.h>
+
+enum exit_status {
+    CLI_OK = 0,
+    CLI_FAILURE = 1,      /* a check failed, or a factorisation broke down */
+    CLI_USAGE = 2,        /* unknown command or option, missing or malformed argument */
+    CLI_BAD_DATA = 65,    /* an input file or a shape that cannot be used */
+    CLI_NO_INPUT = 66,    /* an input file that cannot be opened */
+    CLI_UNSUPPORTED = 69, /* valid, but not offered by this build or device */
+    CLI_NO_MEMORY = 71,
+    CLI_NO_OUTPUT = 73,    /* an output file that cannot be created */
+    CLI_IO = 74,           /* reading or writing failed half-way, as on a full disk */
+    CLI_INTERRUPTED = 130, /* Ctrl-C */
+};
+
+struct failure {
+    char text[1024];
+};
+
+/* Records the message and returns status, so that callers write: return fail(...). */
+__attribute__((cold, format(printf, 3, 4))) enum exit_status
+fail(struct failure *why, enum exit_status status, const char *format, ...);
+
+/* The failure of a library call: its message, and the exit status that its status means. */
+__attribute__((cold)) enum exit_status fail_gram(struct failure *why, gram_status status,
+                                                 const gram_context *g);
+
+__attribute__((cold)) enum exit_status fail_memory(struct failure *why, const char *what);
+
+/* Leaves the enclosing function with the exit status of a call that failed. */
+#define TRY(call)                      \
+  do {                                 \
+    enum exit_status status_ = (call); \
+    if (status_ != CLI_OK)             \
+      return status_;                  \
+  } while (0)
+
+#define LENGTH(array) ((int)(sizeof(array) / sizeof *(array)))
+#endif

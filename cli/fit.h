@@ -1,0 +1,42 @@
+/*
+ * fit.h - the settings of `gram fit` and what it found
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_CLI_FIT_H
+#define GRAM_CLI_FIT_H
+#include "model.h"
+
+struct fit_settings {
+    struct common_settings common;
+    struct input_settings input;
+    const char *target, *weights, *categorical, *ignore; /* names of columns */
+    const char *output, *chart;
+    int task, automatic, kernel, full_metric, transform, solver, dtype, json;
+    double holdout, p, q, bandwidth, regularization, tolerance, validation, memory, time_limit;
+    int64_t seed, iterations, leaf_rows, top;
+};
+
+extern const struct option_group fit_groups[];
+
+/* What the settings ask the library for, weights and progress apart. */
+enum exit_status fit_options(const struct fit_settings *s, gram_machine_options *options,
+                             struct failure *why);
+
+/* Seconds of the stages of the command. */
+struct fit_seconds {
+    double read, fit, score, save, total;
+};
+
+/* Everything that is said about a fit. */
+struct fit_result {
+    const gram_machine *machine;
+    const gram_machine_feature *features; /* the most important first */
+    int64_t feature_count, rows;          /* rows that were given to the fit */
+    const gram_machine_score *score;      /* NULL: nothing was held out */
+    struct fit_seconds seconds;
+};
+
+void fit_json(struct json *j, const struct fit_settings *s, const struct fit_result *result);
+void fit_text(struct output *out, const struct fit_settings *s, const struct fit_result *result);
+#endif

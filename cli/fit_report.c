@@ -1,0 +1,65 @@
+/*
+ * fit_report.c - what `gram fit` says about its result
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "fit.h"
+
+static const char *metric_name(const struct fit_result *r)
+{
+    return gram_machine_task(r->machine) == GRAM_CLASSIFICATION ? "accuracy" : "rmse";
+}
+
+static void seconds_json(struct json *j, const struct fit_seconds *s)
+{
+    json_number(j, "seconds", s->total);
+    json_flat_object(j, "stages");
+    json_number(j, "read", s->read);
+    json_number(j, "fit", s->fit);
+    json_number(j, "score", s->score);
+    json_number(j, "save", s->save);
+    json_end(j);
+}
+
+void fit_json(struct json *j, const struct fit_settings *s, const struct fit_result *r)
+{
+    json_object(j, NULL);
+    json_string(j, "model", s->output);
+    json_string(j, "target", gram_machine_target(r->machine));
+    json_string(j, "task", task_name(gram_machine_task(r->machine)));
+    json_integer(j, "rows", r->rows);
+    json_integer(j, "features", r->feature_count);
+    if (gram_machine_class_count(r->machine) > 0)
+        json_integer(j, "classes", gram_machine_class_count(r->machine));
+    if (r->score) {
+        score_json(j, r->score);
+    } else {
+        json_string(j, "metric", metric_name(r));
+        json_string(j, "score", NULL);
+    }
+    seconds_json(j, &r->seconds);
+    json_raw(j, "hyperparameters", gram_machine_describe(r->machine));
+    importance_json(j, r->features, r->feature_count);
+    json_end(j);
+}
+
+void fit_text(struct output *out, const struct fit_settings *s, const struct fit_result *r)
+{
+    output_format(out, "%s of %s from %lld features, %lld rows",
+                  task_name(gram_machine_task(r->machine)), gram_machine_target(r->machine),
+                  (long long)r->feature_count, (long long)r->rows);
+    if (gram_machine_class_count(r->machine) > 0)
+        output_format(out, ", %lld classes", (long long)gram_machine_class_count(r->machine));
+    output_format(out, "\nread in %.2f s, fitted in %.2f s", r->seconds.read, r->seconds.fit);
+    if (r->score)
+        output_format(out, ", scored in %.2f s", r->seconds.score);
+    output_text(out, "\n");
+    if (r->score) {
+        output_text(out, "held out: ");
+        score_text(out, r->score);
+    }
+    output_format(out, "machine: %s\n", gram_machine_describe(r->machine));
+    output_text(out, "features that matter most:\n");
+    importance_text(out, r->features, r->feature_count, s->top);
+    output_format(out, "model written to %s\n", s->output);
+}

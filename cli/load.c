@@ -1,0 +1,105 @@
+/*
+ * load.c - tables for the machine, from text or .npy
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "load.h"
+#include "npy.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum exit_status load_open(const char *path, FILE **file, int *is_npy, struct failure *why)
+{
+    int first;
+
+    TRY(text_open(path, file, why));
+    first = fgetc(*file);
+    if (first != EOF)
+        ungetc(first, *file);
+    *is_npy = first == 0x93;
+    return CLI_OK;
+}
+
+static enum exit_status name_columns(struct table *t, struct failure *why)
+{
+    char *name = malloc((size_t)t->width * 21 + 1);
+
+    t->columns = calloc((size_t)t->width + 1, sizeof *t->columns);
+    t->names = name;
+    if (!t->columns || !name)
+        return fail_memory(why, "the columns of the table");
+    for (int64_t c = 0; c < t->width; c++) {
+        t->columns[c].name = name;
+        name += sprintf(name, "%lld", (long long)c) + 1;
+    }
+    return CLI_OK;
+}
+
+/* Column c of the matrix a as numbers. */
+static enum exit_status take_column(const struct npy *a, struct table *t, int64_t c,
+                                    struct failure *why)
+{
+    int64_t step = a->fortran || a->ndim == 1 ? 1 : t->width;
+    int64_t first = a->fortran && a->ndim == 2 ? c * t->rows : c;
+    double *numbers = malloc((size_t)(t->rows + !t->rows) * sizeof *numbers);
+
+    if (!numbers)
+        return fail_memory(why, "the table");
+    for (int64_t row = 0; row < t->rows; row++)
+        numbers[row] = npy_get(a, first + row * step);
+    t->columns[c].kind = COLUMN_NUMBER;
+    t->columns[c].numbers = numbers;
+    return CLI_OK;
+}
+
+static enum exit_status table_from_npy(const struct npy *a, const char *path,
+                                       const struct csv_options *options, struct table *t,
+                                       struct failure *why)
+{
+    if (a->ndim < 1 || a->ndim > 2)
+        return fail(why, CLI_BAD_DATA, "%s: %d dimensions, expected a matrix: rows and columns",
+                    text_name(path), a->ndim);
+    t->rows = a->shape[0];
+    t->width = a->ndim == 2 ? a->shape[1] : 1;
+    if (t->rows == 0 && t->width > 1 << 20)
+        return fail(why, CLI_BAD_DATA, "%s: %lld columns but no rows", text_name(path),
+                    (long long)t->width);
+    TRY(name_columns(t, why));
+    for (int64_t c = 0; c < t->width; c++) {
+        struct column *column = &t->columns[c];
+        column->kind = options->kind ? options->kind(options->user, column->name) : COLUMN_ANY;
+        if (column->kind == COLUMN_TEXT)
+            return fail(why, CLI_BAD_DATA, "%s: column \"%s\" holds numbers, expected text",
+                        text_name(path), column->name);
+        if (column->kind != COLUMN_IGNORED)
+            TRY(take_column(a, t, c, why));
+    }
+    return CLI_OK;
+}
+
+enum exit_status load_table(const char *path, const struct csv_options *options, struct table *out,
+                            struct failure *why)
+{
+    FILE *file;
+    struct text text;
+    struct npy array;
+    int is_npy;
+    enum exit_status status;
+
+    *out = (struct table){0};
+    TRY(load_open(path, &file, &is_npy, why));
+    if (is_npy) {
+        status = npy_read_stream(file, text_name(path), &array, why);
+        if (status == CLI_OK)
+            status = table_from_npy(&array, path, options, out, why);
+        free(array.data);
+        if (status != CLI_OK)
+            table_free(out);
+    } else {
+        status = text_read_stream(file, path, &text, why);
+        if (status == CLI_OK)
+            status = csv_parse(text, path, options, out, why);
+    }
+    text_close(file);
+    return status;
+}

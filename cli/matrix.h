@@ -1,0 +1,79 @@
+/*
+ * matrix.h - numeric arrays of the commands: read, converted, made for a result, written
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_CLI_MATRIX_H
+#define GRAM_CLI_MATRIX_H
+#include "command.h"
+
+/* A matrix, or a batch of them (or a vector), in its own memory: matrix_free when done. */
+struct matrix {
+    gram_tensor t;
+    void *memory; /* what t.data points into */
+};
+
+/* Row-major, elements undefined. */
+enum exit_status matrix_allocate(struct matrix *m, gram_dtype dtype, int ndim, const int64_t *shape,
+                                 struct failure *why);
+void matrix_free(struct matrix *m);
+
+/*
+ * Reads a numeric array, from text or .npy.  dtype auto: f32 and f16 stay as they are, everything
+ * else becomes f64.  Text has a header line if its first line is not all numbers; a missing number
+ * is NaN.
+ */
+enum exit_status matrix_load(const char *path, const struct input_settings *input,
+                             enum dtype_choice dtype, struct matrix *out, struct failure *why);
+
+/* Converts to f32 or f64; nothing happens if m has that dtype. */
+enum exit_status matrix_convert(struct matrix *m, gram_dtype dtype, struct failure *why);
+
+/* Converts so that both have the same dtype, the wider of the two. */
+enum exit_status matrix_common_dtype(struct matrix *a, struct matrix *b, struct failure *why);
+
+/*
+ * Room for a result of rows by cols, and the batch that those of a and b (two dimensions or more)
+ * broadcast to; f64 if a is f64, else f32.
+ */
+enum exit_status matrix_result(const struct matrix *a, const struct matrix *b, int64_t rows,
+                               int64_t cols, struct matrix *out, struct failure *why);
+
+/* The one or two matrices that cdist and kernel work on. */
+struct matrix_pair {
+    struct matrix x, y;
+    int two; /* y is there */
+};
+
+/* Both of one dtype, of two dimensions or more, with as many columns. */
+enum exit_status matrix_pair_load(int count, char *const *paths, const struct input_settings *input,
+                                  int dtype, struct matrix_pair *out, struct failure *why);
+/* Room for one number for every row of x and every row of y. */
+enum exit_status matrix_pair_result(const struct matrix_pair *pair, struct matrix *out,
+                                    struct failure *why);
+void matrix_pair_free(struct matrix_pair *pair);
+
+/* ---- Writing ------------------------------------------------------------------------------ */
+
+enum format {
+    FORMAT_AUTO, /* by the end of the path: .npy, .json, .tsv, else CSV */
+    FORMAT_CSV,
+    FORMAT_NPY,
+    FORMAT_JSON,
+    FORMAT_TSV,
+};
+
+struct output_settings {
+    const char *output;
+    int format;
+    int json; /* short for format json */
+};
+
+extern const struct option_row output_options[];
+
+enum format output_format_of(const struct output_settings *settings);
+
+/* Writes a row-major f32 or f64 array. */
+enum exit_status matrix_save(const struct matrix *m, const struct output_settings *settings,
+                             struct failure *why);
+#endif

@@ -1,0 +1,183 @@
+/*
+ * model.c - tables as the library sees them, and models that were loaded
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "model.h"
+#include "load.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+gram_column table_column(const struct table *t, int64_t column, int64_t first)
+{
+    const struct column *c = &t->columns[column];
+    gram_column out = {
+        .name = c->name,
+        .numbers = c->numbers ? c->numbers + first : NULL,
+        .labels = c->texts ? (const char *const *)c->texts + first : NULL,
+    };
+
+    return out;
+}
+
+enum exit_status table_view_make(const struct table *t, int64_t first, int64_t rows,
+                                 const int64_t except[2], struct table_view *out,
+                                 struct failure *why)
+{
+    *out = (struct table_view){.t = {.rows = rows}};
+    out->columns = calloc((size_t)t->width + 1, sizeof *out->columns);
+    if (!out->columns)
+        return fail_memory(why, "the columns of the table");
+    for (int64_t c = 0; c < t->width; c++)
+        if (t->columns[c].kind != COLUMN_IGNORED && c != except[0] && c != except[1])
+            out->columns[out->t.columns++] = table_column(t, c, first);
+    out->t.column = out->columns;
+    return CLI_OK;
+}
+
+enum exit_status table_require(const struct table *t, const char *path, const char *name,
+                               const char *what, int64_t *index, struct failure *why)
+{
+    char names[400];
+    size_t used = 0;
+
+    *index = table_find(t, name);
+    if (*index >= 0)
+        return CLI_OK;
+    names[0] = '\0';
+    for (int64_t c = 0; c < t->width && used < sizeof names - 1; c++)
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", c ? ", " : "",
+                                 t->columns[c].name);
+    return fail(why, CLI_BAD_DATA, "%s: no column \"%.200s\"%s; the columns are %s%s",
+                text_name(path), name, what, names, used >= sizeof names ? " ..." : "");
+}
+
+/* ---- Models ------------------------------------------------------------------------------- */
+
+static int compare_features(const void *a, const void *b)
+{
+    return strcmp(((const gram_machine_feature *)a)->name, ((const gram_machine_feature *)b)->name);
+}
+
+static enum exit_status get_features(gram_context *g, const gram_machine *machine,
+                                     gram_machine_feature **out, int64_t *count,
+                                     struct failure *why)
+{
+    *count = gram_machine_feature_count(machine);
+    *out = calloc((size_t)*count + 1, sizeof **out);
+    if (!*out)
+        return fail_memory(why, "the features of the model");
+    for (int64_t i = 0; i < *count; i++) {
+        (*out)[i].size = sizeof **out;
+        gram_status status = gram_machine_feature_at(g, machine, i, &(*out)[i]);
+        if (status != GRAM_OK)
+            return fail_gram(why, status, g);
+    }
+    return CLI_OK;
+}
+
+static enum exit_status load(const char *path, struct model *m, struct failure *why)
+{
+    gram_status status;
+
+    if (access(path, R_OK) != 0)
+        return fail(why, CLI_NO_INPUT, "cannot open %s: %s", path, strerror(errno));
+    status = gram_machine_load(m->g, path, &m->machine);
+    if (status != GRAM_OK)
+        return fail_gram(why, status, m->g);
+    TRY(get_features(m->g, m->machine, &m->features, &m->count, why));
+    qsort(m->features, (size_t)m->count, sizeof *m->features, compare_features);
+    return CLI_OK;
+}
+
+enum exit_status model_load(const char *path, const struct common_settings *common,
+                            struct model *out, struct failure *why)
+{
+    enum exit_status status;
+
+    *out = (struct model){.count = 0};
+    TRY(open_context(common, &out->g, why));
+    status = load(path, out, why);
+    if (status != CLI_OK)
+        model_free(out);
+    return status;
+}
+
+void model_free(struct model *m)
+{
+    free(m->features);
+    gram_machine_destroy(m->machine);
+    gram_context_destroy(m->g);
+    *m = (struct model){.count = 0};
+}
+
+/* What model_kind is asked with. */
+struct wanted {
+    const struct model *model;
+    const char *target; /* NULL: not wanted */
+};
+
+static enum column_kind model_kind(const void *user, const char *name)
+{
+    const struct wanted *w = user;
+    const gram_machine_feature key = {.name = name}, *found;
+
+    if (w->target && strcmp(name, w->target) == 0)
+        return gram_machine_task(w->model->machine) == GRAM_REGRESSION ||
+                       gram_machine_classes_are_numbers(w->model->machine)
+                   ? COLUMN_NUMBER
+                   : COLUMN_TEXT;
+    found =
+        bsearch(&key, w->model->features, (size_t)w->model->count, sizeof key, compare_features);
+    return !found ? COLUMN_IGNORED : found->categories ? COLUMN_TEXT : COLUMN_NUMBER;
+}
+
+enum exit_status model_read_table(const struct model *m, const char *path,
+                                  const struct input_settings *input, int target, struct table *out,
+                                  int64_t *target_index, struct failure *why)
+{
+    const struct wanted wanted = {m, target ? gram_machine_target(m->machine) : NULL};
+    const struct csv_options options = {
+        .delimiter = input->delimiter,
+        .header = input->no_header ? CSV_HEADER_NO : CSV_HEADER_YES,
+        .kind = model_kind,
+        .user = &wanted,
+    };
+    enum exit_status status = load_table(path, &options, out, why);
+    int64_t index;
+
+    for (int64_t i = 0; i < m->count && status == CLI_OK; i++)
+        status =
+            table_require(out, path, m->features[i].name, ", which the model needs", &index, why);
+    *target_index = -1;
+    if (status == CLI_OK && target)
+        status = table_require(out, path, wanted.target, ", the target", target_index, why);
+    if (status != CLI_OK)
+        table_free(out);
+    return status;
+}
+
+static int compare_importance(const void *a, const void *b)
+{
+    const gram_machine_feature *x = a, *y = b;
+
+    if (x->importance != y->importance)
+        return x->importance < y->importance ? 1 : -1;
+    return strcmp(x->name, y->name);
+}
+
+enum exit_status model_importance(gram_context *g, const gram_machine *machine,
+                                  gram_machine_feature **out, int64_t *count, struct failure *why)
+{
+    enum exit_status status = get_features(g, machine, out, count, why);
+
+    if (status == CLI_OK) {
+        qsort(*out, (size_t)*count, sizeof **out, compare_importance);
+        return CLI_OK;
+    }
+    free(*out);
+    *out = NULL;
+    return status;
+}

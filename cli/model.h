@@ -1,0 +1,70 @@
+/*
+ * model.h - what fit, predict, score and importance share: tables for the library, models, reports
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_CLI_MODEL_H
+#define GRAM_CLI_MODEL_H
+#include "command.h"
+#include "csv.h"
+#include "json.h"
+
+/* Rows of a table as the library sees them; borrowed from the table.  free(columns) when done. */
+struct table_view {
+    gram_table t;
+    gram_column *columns;
+};
+
+/*
+ * Rows first to first + rows of t, without the columns that were ignored and without those in
+ * `except` (indices, -1 for none).
+ */
+enum exit_status table_view_make(const struct table *t, int64_t first, int64_t rows,
+                                 const int64_t except[2], struct table_view *out,
+                                 struct failure *why);
+/* One column, from row `first` on. */
+gram_column table_column(const struct table *t, int64_t column, int64_t first);
+
+/* Index of a column that must be there; `what` is how the message calls it. */
+enum exit_status table_require(const struct table *t, const char *path, const char *name,
+                               const char *what, int64_t *index, struct failure *why);
+
+/* A model that was loaded, with the features sorted by name. */
+struct model {
+    gram_context *g;
+    gram_machine *machine;
+    gram_machine_feature *features;
+    int64_t count;
+};
+
+enum exit_status model_load(const char *path, const struct common_settings *common,
+                            struct model *out, struct failure *why);
+void model_free(struct model *m);
+
+/*
+ * Reads the columns that the model needs, as the kinds that it needs, and with `target` its target
+ * too (-1 in *target_index without).
+ */
+enum exit_status model_read_table(const struct model *m, const char *path,
+                                  const struct input_settings *input, int target, struct table *out,
+                                  int64_t *target_index, struct failure *why);
+
+/* The features from the most important to the least; free(*out) when done. */
+enum exit_status model_importance(gram_context *g, const gram_machine *machine,
+                                  gram_machine_feature **out, int64_t *count, struct failure *why);
+
+/* The importances as the object "importance", and as text with a bar each (at most `most`). */
+void importance_json(struct json *j, const gram_machine_feature *features, int64_t count);
+void importance_text(struct output *out, const gram_machine_feature *features, int64_t count,
+                     int64_t most);
+/* The same as a picture; `about` goes below the title. */
+enum exit_status importance_chart(const char *path, const char *about,
+                                  const gram_machine_feature *features, int64_t count, int64_t most,
+                                  struct failure *why);
+
+/* Members metric, score, rows, mae, r2, log_loss of an open object. */
+void score_json(struct json *j, const gram_machine_score *score);
+void score_text(struct output *out, const gram_machine_score *score);
+
+const char *task_name(gram_task task);
+#endif

@@ -1,0 +1,205 @@
+/*
+ * options.c - the command line of one command to its settings
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "command.h"
+#include "number.h"
+#include <ctype.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MAX_OPTIONS = 64,
+    FIRST_LONG = 256, /* getopt_long returns FIRST_LONG + place for every option */
+};
+
+/* All rows of a command in one list, with the addresses that they store to. */
+struct flat {
+    const struct option_row *row[MAX_OPTIONS];
+    char *to[MAX_OPTIONS];
+    int count;
+};
+
+const struct option_row common_options[] = {
+    { "threads", 't', OPTION_INTEGER, "N", offsetof(struct common_settings, threads),
+     "use N threads (default: all processors this process may run on)", NULL, NULL, 1, 4096},
+    {"progress",   0, OPTION_CHOICE, "WHEN", offsetof(struct common_settings, progress),
+     "auto: show a progress bar if standard error is a terminal; never: do not", "auto",
+     "auto|never", 0, 0},
+    {    "help", 'h', OPTION_FLAG, NULL, offsetof(struct common_settings, help), "show this help", NULL,
+     NULL, 0, 0},
+    {         0    },
+};
+
+const struct option_row input_options[] = {
+    {"delimiter", 0, OPTION_CHARACTER, "CHAR", offsetof(struct input_settings, delimiter),
+     "what separates the fields of text input: one character, or \"tab\" (default: comma, tab or "
+     "semicolon, whichever the first line holds most of)", NULL, NULL, 0, 0},
+    {"no-header", 0, OPTION_FLAG, NULL, offsetof(struct input_settings, no_header),
+     "the first line of text input is data; columns are called 0, 1, 2, ...", NULL, NULL, 0, 0},
+    {          0  },
+};
+
+static enum exit_status parse_number(const struct option_row *row, const char *text, double *value,
+                                     struct failure *why)
+{
+    const char *end = number_parse(text, value);
+
+    if (!end || *end)
+        return fail(why, CLI_USAGE, "--%s: \"%s\" is not a number", row->name, text);
+    if ((row->low != 0 || row->high != 0) && !(*value >= row->low && *value <= row->high))
+        return fail(why, CLI_USAGE, "--%s is %s, expected a number from %g to %g", row->name, text,
+                    row->low, row->high);
+    return CLI_OK;
+}
+
+static enum exit_status parse_integer(const struct option_row *row, const char *text,
+                                      int64_t *value, struct failure *why)
+{
+    double number;
+    const char *end = number_parse(text, &number);
+
+    if (!end || *end || number != floor(number) || fabs(number) > 0x1p53)
+        return fail(why, CLI_USAGE, "--%s: \"%s\" is not a whole number", row->name, text);
+    if ((row->low != 0 || row->high != 0) && !(number >= row->low && number <= row->high))
+        return fail(why, CLI_USAGE, "--%s is %s, expected a whole number from %.0f to %.0f",
+                    row->name, text, row->low, row->high);
+    *value = (int64_t)number;
+    return CLI_OK;
+}
+
+static enum exit_status parse_choice(const struct option_row *row, const char *text, int *value,
+                                     struct failure *why)
+{
+    const char *choice = row->choices;
+
+    for (*value = 0; choice; (*value)++) {
+        size_t size = strcspn(choice, "|");
+        if (strlen(text) == size && memcmp(text, choice, size) == 0)
+            return CLI_OK;
+        choice = choice[size] ? choice + size + 1 : NULL;
+    }
+    return fail(why, CLI_USAGE, "--%s is \"%s\", expected one of %s", row->name, text,
+                row->choices);
+}
+
+/* A delimiter that can be part of a number, a quote or a line end would make no sense. */
+static enum exit_status parse_character(const struct option_row *row, const char *text, char *value,
+                                        struct failure *why)
+{
+    *value = strcmp(text, "tab") == 0 || strcmp(text, "\\t") == 0 ? '\t' : text[0];
+    if (*value != '\t' && (strlen(text) != 1 || isalnum((unsigned char)*value) ||
+                           strchr("\"\n\r+-.?", *value) || !isprint((unsigned char)*value)))
+        return fail(why, CLI_USAGE,
+                    "--%s is \"%s\", expected one character that is part of no number or name, or "
+                    "\"tab\"",
+                    row->name, text);
+    return CLI_OK;
+}
+
+static enum exit_status store(const struct option_row *row, char *to, const char *text,
+                              struct failure *why)
+{
+    switch (row->kind) {
+    case OPTION_FLAG:
+        *(int *)(void *)to = 1;
+        return CLI_OK;
+    case OPTION_TEXT:
+    case OPTION_FILE:
+        *(const char **)(void *)to = text;
+        return CLI_OK;
+    case OPTION_INTEGER:
+        return parse_integer(row, text, (int64_t *)(void *)to, why);
+    case OPTION_NUMBER:
+        return parse_number(row, text, (double *)(void *)to, why);
+    case OPTION_CHOICE:
+        return parse_choice(row, text, (int *)(void *)to, why);
+    case OPTION_CHARACTER:
+        return parse_character(row, text, to, why);
+    }
+    return CLI_OK;
+}
+
+static void flatten(const struct command *command, char *settings, struct flat *flat)
+{
+    for (const struct option_group *g = command->groups; g->title; g++)
+        for (const struct option_row *row = g->rows; row->name; row++) {
+            flat->row[flat->count] = row;
+            flat->to[flat->count] = settings + g->base + row->offset;
+            flat->count++;
+        }
+}
+
+static enum exit_status set_fallbacks(const struct flat *flat, struct failure *why)
+{
+    for (int i = 0; i < flat->count; i++) {
+        const struct option_row *row = flat->row[i];
+        if (row->fallback)
+            TRY(store(row, flat->to[i], row->fallback, why));
+        else if (row->kind == OPTION_NUMBER)
+            *(double *)(void *)flat->to[i] = NAN;
+        else if (row->kind == OPTION_INTEGER)
+            *(int64_t *)(void *)flat->to[i] = -1;
+    }
+    return CLI_OK;
+}
+
+/* What getopt_long could not make sense of: argv[at] as it stands there. */
+static enum exit_status misuse(int result, const char *argument, struct failure *why)
+{
+    char letter[3] = {'-', (char)optopt, '\0'};
+    const char *what = optopt > 0 && optopt < FIRST_LONG ? letter : argument;
+
+    return result == ':' ? fail(why, CLI_USAGE, "%s needs a value", what)
+                         : fail(why, CLI_USAGE, "unknown option %s", what);
+}
+
+enum exit_status options_parse(const struct command *command, int argc, char **argv, void *settings,
+                               int *count, struct failure *why)
+{
+    struct flat flat = {.count = 0};
+    struct option names[MAX_OPTIONS + 1] = {0};
+    char letters[2 * MAX_OPTIONS + 2] = ":";
+    size_t used = 1;
+    int result;
+
+    flatten(command, settings, &flat);
+    TRY(set_fallbacks(&flat, why));
+    for (int i = 0; i < flat.count; i++) {
+        const struct option_row *row = flat.row[i];
+        int argument = row->kind == OPTION_FLAG ? no_argument : required_argument;
+        names[i] = (struct option){row->name, argument, NULL, FIRST_LONG + i};
+        if (row->letter) {
+            letters[used++] = row->letter;
+            if (argument == required_argument)
+                letters[used++] = ':';
+        }
+    }
+    opterr = 0;
+    while ((result = getopt_long(argc, argv, letters, names, NULL)) != -1) {
+        int i = result - FIRST_LONG;
+        if (result == '?' || result == ':')
+            return misuse(result, argv[optind - 1], why);
+        for (int k = 0; i < 0 && k < flat.count; k++)
+            if (flat.row[k]->letter == result)
+                i = k;
+        TRY(store(flat.row[i], flat.to[i], optarg, why));
+    }
+    *count = argc - optind;
+    memmove(argv, argv + optind, (size_t)(*count + 1) * sizeof *argv);
+    return CLI_OK;
+}
+
+enum exit_status open_context(const struct common_settings *common, gram_context **g,
+                              struct failure *why)
+{
+    gram_context_options options = GRAM_CONTEXT_OPTIONS_INIT;
+    gram_status status;
+
+    options.threads = common->threads > 0 ? (int)common->threads : 0;
+    status = gram_context_create(&options, g);
+    return status == GRAM_OK ? CLI_OK : fail_gram(why, status, NULL);
+}

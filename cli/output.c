@@ -1,0 +1,174 @@
+/*
+ * output.c - output files that are there whole or not at all
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "output.h"
+#include "interrupt.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static enum exit_status cannot_create(const char *path, int error, struct failure *why)
+{
+    return fail(why, CLI_NO_OUTPUT, "cannot create %s: %s", path, strerror(error));
+}
+
+/* The mode that creating the path in the usual way would give it, or the mode it already has. */
+static mode_t wanted_mode(const char *target)
+{
+    struct stat about;
+    mode_t mask;
+
+    if (stat(target, &about) == 0)
+        return about.st_mode & 07777;
+    mask = umask(0);
+    umask(mask);
+    return 0666 & ~mask;
+}
+
+/* DIRECTORY/.gram-XXXXXX, beside the target, so that rename() stays within a file system. */
+static char *temporary_name(const char *target)
+{
+    static const char pattern[] = ".gram-XXXXXX";
+    const char *slash = strrchr(target, '/');
+    size_t directory = slash ? (size_t)(slash - target) + 1 : 0;
+    char *name = malloc(directory + sizeof pattern);
+
+    if (name) {
+        memcpy(name, target, directory);
+        memcpy(name + directory, pattern, sizeof pattern);
+    }
+    return name;
+}
+
+static enum exit_status open_temporary(struct output *out, struct failure *why)
+{
+    int descriptor, error;
+
+    out->target = realpath(out->path, NULL); /* through links, if it is there */
+    if (out->target && access(out->target, W_OK) != 0)
+        return cannot_create(out->path, errno, why);
+    if (!out->target)
+        out->target = strdup(out->path);
+    if (out->target)
+        out->temporary = temporary_name(out->target);
+    if (!out->temporary)
+        return fail_memory(why, "the name of an output file");
+    interrupt_hold();
+    descriptor = mkostemp(out->temporary, O_CLOEXEC);
+    error = errno;
+    if (descriptor >= 0)
+        out->slot = interrupt_add(out->temporary);
+    interrupt_release();
+    if (descriptor < 0) {
+        free(out->temporary);
+        out->temporary = NULL; /* nothing to remove */
+        return cannot_create(out->path, error, why);
+    }
+    if (fchmod(descriptor, wanted_mode(out->target)) != 0 ||
+        !(out->stream = fdopen(descriptor, "wb"))) {
+        error = errno;
+        close(descriptor);
+        return cannot_create(out->path, error, why);
+    }
+    return CLI_OK;
+}
+
+enum exit_status output_open(struct output *out, const char *path, struct failure *why)
+{
+    struct stat about;
+
+    *out = (struct output){.path = path, .slot = -1};
+    if (strcmp(path, "-") == 0) {
+        out->path = "standard output";
+        out->stream = stdout;
+        return CLI_OK;
+    }
+    if (stat(path, &about) == 0 && S_ISDIR(about.st_mode))
+        return cannot_create(path, EISDIR, why);
+    if (stat(path, &about) == 0 && !S_ISREG(about.st_mode)) {
+        out->stream = fopen(path, "wb");
+        return out->stream ? CLI_OK : cannot_create(path, errno, why);
+    }
+    enum exit_status status = open_temporary(out, why);
+    if (status != CLI_OK)
+        output_discard(out);
+    return status;
+}
+
+void output_write(struct output *out, const void *data, size_t size)
+{
+    if (!out->error && size && fwrite(data, 1, size, out->stream) != size)
+        out->error = errno;
+}
+
+void output_text(struct output *out, const char *text)
+{
+    output_write(out, text, strlen(text));
+}
+
+void output_format(struct output *out, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    if (!out->error && vfprintf(out->stream, format, args) < 0)
+        out->error = errno;
+    va_end(args);
+}
+
+/* The name of a new file reaches the disk with its directory; some file systems cannot say so. */
+static void sync_directory(char *path)
+{
+    int descriptor = open(dirname(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (descriptor >= 0) {
+        fsync(descriptor);
+        close(descriptor);
+    }
+}
+
+enum exit_status output_close(struct output *out, struct failure *why)
+{
+    if (!out->error && fflush(out->stream) != 0)
+        out->error = errno;
+    if (!out->error && out->temporary && fsync(fileno(out->stream)) != 0)
+        out->error = errno;
+    if (out->stream != stdout && fclose(out->stream) != 0 && !out->error)
+        out->error = errno;
+    out->stream = NULL;
+    if (!out->error && out->temporary) {
+        if (rename(out->temporary, out->target) != 0) {
+            out->error = errno;
+        } else {
+            interrupt_remove(out->slot);
+            free(out->temporary);
+            out->temporary = NULL;
+            sync_directory(out->target);
+        }
+    }
+    if (out->error)
+        fail(why, CLI_IO, "cannot write %s: %s", out->path, strerror(out->error));
+    output_discard(out);
+    return out->error ? CLI_IO : CLI_OK;
+}
+
+void output_discard(struct output *out)
+{
+    if (out->stream && out->stream != stdout)
+        fclose(out->stream);
+    if (out->temporary) {
+        unlink(out->temporary);
+        interrupt_remove(out->slot);
+    }
+    free(out->temporary);
+    free(out->target);
+    out->stream = NULL;
+    out->temporary = out->target = NULL;
+}

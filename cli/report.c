@@ -1,0 +1,96 @@
+/*
+ * report.c - scores and importances as text, JSON and pictures
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "chart.h"
+#include "model.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *task_name(gram_task task)
+{
+    return task == GRAM_CLASSIFICATION ? "classification" : "regression";
+}
+
+void importance_json(struct json *j, const gram_machine_feature *features, int64_t count)
+{
+    json_object(j, "importance");
+    for (int64_t i = 0; i < count; i++)
+        json_number(j, features[i].name, features[i].importance);
+    json_end(j);
+}
+
+void importance_text(struct output *out, const gram_machine_feature *features, int64_t count,
+                     int64_t most)
+{
+    int64_t shown = count < most ? count : most;
+    int longest = 0;
+
+    for (int64_t i = 0; i < shown; i++) {
+        int size = (int)strlen(features[i].name);
+        longest = size > longest ? size : longest;
+    }
+    for (int64_t i = 0; i < shown; i++) {
+        double share = features[i].importance;
+        int cells = features[0].importance > 0 ? (int)(share / features[0].importance * 40) : 0;
+        output_format(out, "  %-*s %5.1f %%  ", longest, features[i].name, share * 100);
+        for (int k = 0; k < cells; k++)
+            output_text(out, "#");
+        output_text(out, "\n");
+    }
+    if (shown < count)
+        output_format(out, "  and %lld more\n", (long long)(count - shown));
+}
+
+enum exit_status importance_chart(const char *path, const char *about,
+                                  const gram_machine_feature *features, int64_t count, int64_t most,
+                                  struct failure *why)
+{
+    int64_t shown = count < most ? count : most;
+    struct chart_bar *bars = malloc((size_t)(shown + !shown) * sizeof *bars);
+    struct chart chart = {"Feature importance", about, bars, (int)shown};
+    struct output out;
+    enum exit_status status;
+
+    if (!bars)
+        return fail_memory(why, "the picture");
+    for (int64_t i = 0; i < shown; i++)
+        bars[i] = (struct chart_bar){features[i].name, features[i].importance};
+    status = output_open(&out, path, why);
+    if (status == CLI_OK) {
+        chart_write(&out, &chart);
+        status = output_close(&out, why);
+    }
+    free(bars);
+    return status;
+}
+
+static void optional_number(struct json *j, const char *key, double value)
+{
+    if (!isnan(value))
+        json_number(j, key, value);
+}
+
+void score_json(struct json *j, const gram_machine_score *score)
+{
+    json_string(j, "metric", score->metric);
+    json_number(j, "score", score->score);
+    json_integer(j, "rows_scored", score->rows);
+    optional_number(j, "mae", score->mae);
+    optional_number(j, "r2", score->r2);
+    optional_number(j, "log_loss", score->log_loss);
+}
+
+void score_text(struct output *out, const gram_machine_score *score)
+{
+    output_format(out, "%s %.6g", score->metric, score->score);
+    if (!isnan(score->mae))
+        output_format(out, ", mae %.6g", score->mae);
+    if (!isnan(score->r2))
+        output_format(out, ", r2 %.4f", score->r2);
+    if (!isnan(score->log_loss))
+        output_format(out, ", log loss %.4f", score->log_loss);
+    output_format(out, " on %lld row%s\n", (long long)score->rows, score->rows == 1 ? "" : "s");
+}
