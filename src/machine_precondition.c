@@ -301,7 +301,8 @@ void machine_preconditioner_apply(gram_context *g, const struct machine_precondi
                         p->rank);
         for (int64_t i = 0; i < count; i++)
             set_element(p->dtype, p->product, i, p->wide[i]);
-        gram_blas_gemm(p->dtype, (int64_t[3]){p->n, p->columns, p->rank}, -1,
+        /* The factor just below 1 keeps P^-1 positive definite against rounding in f32. */
+        gram_blas_gemm(p->dtype, (int64_t[3]){p->n, p->columns, p->rank}, -(1 - 1e-6),
                        (struct gram_blas_matrix){p->factor, p->n, false},
                        (struct gram_blas_matrix){p->product, p->rank, false}, 1, out, p->n);
     }

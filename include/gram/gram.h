@@ -576,7 +576,8 @@ typedef enum gram_solver {
 typedef enum gram_transform {
     GRAM_TRANSFORM_AUTO = 0,
     GRAM_TRANSFORM_NONE = 1,
-    GRAM_TRANSFORM_LOG = 2, /* of a positive target: fitted and averaged on its logarithm */
+    GRAM_TRANSFORM_LOG = 2,  /* of a positive target: fitted on its logarithm */
+    GRAM_TRANSFORM_SQRT = 3, /* of a target that is not negative: fitted on its square root */
 } gram_transform;
 
 /* What a trained machine is: exp(-||x - z||_p^q / L^q) in a learned metric.  0 (or NULL, AUTO)
@@ -590,7 +591,7 @@ typedef struct gram_machine_options {
     double bandwidth; /* L, in units of the standardised features; 0: from the median distance */
     double regularization; /* r > 0, added to the diagonal of the kernel matrix */
     int iterations;        /* rounds of feature learning; -1: none (kernel ridge regression) */
-    int full_metric;       /* learn a full matrix M (p = 2 only) instead of one weight a feature */
+    int full_metric;       /* learn a full matrix M instead of one weight a feature */
     gram_transform target_transform;
     gram_solver solver;
     double tolerance;     /* of conjugate gradients: relative residual of every right-hand side */

@@ -1,0 +1,260 @@
+/*
+ * machine_metric.c - the learned linear map W: start, copy, apply, and the next one from an AGOP
+ *
+ * In the features z = x W the predictor's average gradient outer product is A; in x it is W A W
+ * (W symmetric), and the next W is its square root, scaled so that the largest entry of W^2 is 1.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "blas.h"
+#include "machine.h"
+#include "random.h"
+#include "threads.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    POINTS = 8192,     /* of the sample at which gradients are averaged */
+    POINT_BLOCK = 1024 /* whose kernel weights are held at a time */
+};
+
+static int64_t entries(const struct machine_metric *m)
+{
+    return m->full ? m->width * m->width : m->width;
+}
+
+gram_status machine_metric_create(gram_context *g, int64_t width, bool full,
+                                  struct machine_metric *out)
+{
+    *out = (struct machine_metric){.width = width, .full = full};
+    out->w = calloc((size_t)entries(out) + 1, sizeof *out->w);
+    if (!out->w)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate a metric of %lld features",
+                         (long long)width);
+    for (int64_t i = 0; i < width; i++)
+        out->w[full ? i * (width + 1) : i] = 1;
+    return GRAM_OK;
+}
+
+gram_status machine_metric_copy(gram_context *g, const struct machine_metric *from,
+                                struct machine_metric *to)
+{
+    TRY(machine_metric_create(g, from->width, from->full, to));
+    memcpy(to->w, from->w, (size_t)entries(from) * sizeof *to->w);
+    return GRAM_OK;
+}
+
+void machine_metric_destroy(struct machine_metric *metric)
+{
+    free(metric->w);
+    *metric = (struct machine_metric){0};
+}
+
+struct apply_job {
+    const struct machine_metric *metric;
+    gram_dtype dtype;
+    const char *x;
+    char *z;
+};
+
+static double element(gram_dtype dtype, const void *data, int64_t at)
+{
+    return dtype == GRAM_F32 ? (double)((const float *)data)[at] : ((const double *)data)[at];
+}
+
+/* One row of z = x W. */
+static void apply_row(void *arg, int64_t row, int thread)
+{
+    const struct apply_job *job = arg;
+    const struct machine_metric *m = job->metric;
+    int64_t first = row * m->width;
+
+    (void)thread;
+    for (int64_t j = 0; j < m->width; j++) {
+        double v = 0;
+        if (m->full)
+            for (int64_t i = 0; i < m->width; i++)
+                v += element(job->dtype, job->x, first + i) * m->w[i * m->width + j];
+        else
+            v = element(job->dtype, job->x, first + j) * m->w[j];
+        if (job->dtype == GRAM_F32)
+            ((float *)job->z)[first + j] = (float)v;
+        else
+            ((double *)job->z)[first + j] = v;
+    }
+}
+
+void machine_metric_apply(gram_context *g, const struct machine_metric *metric, gram_dtype dtype,
+                          int64_t rows, const void *x, void *z)
+{
+    struct apply_job job = {metric, dtype, x, z};
+
+    gram_parallel_for(g, rows, apply_row, &job);
+}
+
+/* Scales so that the largest entry is 1; a zero matrix becomes the identity: nothing was learned.
+ */
+static void normalise(int64_t width, bool full, double *m)
+{
+    int64_t count = full ? width * width : width;
+    double largest = 0;
+
+    for (int64_t i = 0; i < count; i++)
+        largest = fmax(largest, fabs(m[i]));
+    for (int64_t i = 0; i < count; i++)
+        m[i] = largest > 0 ? m[i] / largest : (!full || i % (width + 1) == 0);
+}
+
+/* m = m^(1/2) by its eigenvectors; what rounding made negative counts as 0. */
+static gram_status matrix_root(gram_context *g, int64_t width, double *m)
+{
+    int64_t lwork, liwork, square = width * width;
+    size_t bytes;
+    double *w, *work, *scaled;
+    int info;
+
+    gram_blas_syevd_sizes(width, &lwork, &liwork);
+    bytes = (size_t)(width + lwork + square) * sizeof(double) + (size_t)liwork * sizeof(int32_t);
+    w = gram_alloc(g, bytes);
+    if (!w)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
+    work = w + width;
+    scaled = work + lwork;
+    gram_blas_threads(g);
+    info = gram_blas_syevd(GRAM_F64, GRAM_LOWER, width, m, width, w, work, lwork,
+                           (int32_t *)(scaled + square), liwork);
+    for (int64_t j = 0; !info && j < width; j++)
+        for (int64_t i = 0; i < width; i++)
+            scaled[j * width + i] = m[j * width + i] * sqrt(w[j] > 0 ? w[j] : 0);
+    if (!info) /* V sqrt(w) V^T: work holds V, which m is about to replace */
+        memcpy(work, m, (size_t)square * sizeof *m);
+    if (!info)
+        gram_blas_gemm(GRAM_F64, (int64_t[3]){width, width, width}, 1,
+                       (struct gram_blas_matrix){scaled, width, false},
+                       (struct gram_blas_matrix){work, width, true}, 0, m, width);
+    gram_free(g, w, bytes);
+    return info ? gram_fail(g, GRAM_NUMERICAL, "the eigen-decomposition of the metric failed")
+                : GRAM_OK;
+}
+
+/* The next W from the AGOP in the features in the metric. */
+static gram_status advance(gram_context *g, struct machine_metric *metric, double *agop)
+{
+    int64_t n = metric->width;
+
+    if (!metric->full) {
+        for (int64_t i = 0; i < n; i++)
+            agop[i] *= metric->w[i] * metric->w[i];
+        normalise(n, false, agop);
+        for (int64_t i = 0; i < n; i++)
+            metric->w[i] = sqrt(agop[i]);
+        return GRAM_OK;
+    }
+    double *half = gram_alloc(g, (size_t)(n * n) * sizeof *half);
+    if (!half)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate a metric");
+    struct gram_blas_matrix w = {metric->w, n, false}, a = {agop, n, false}, h = {half, n, false};
+    gram_blas_threads(g);
+    gram_blas_gemm(GRAM_F64, (int64_t[3]){n, n, n}, 1, w, a, 0, half, n);
+    gram_blas_gemm(GRAM_F64, (int64_t[3]){n, n, n}, 1, h, w, 0, agop, n);
+    gram_free(g, half, (size_t)(n * n) * sizeof *half);
+    normalise(n, true, agop);
+    TRY(matrix_root(g, n, agop));
+    memcpy(metric->w, agop, (size_t)(n * n) * sizeof *agop);
+    return GRAM_OK;
+}
+
+/* What the averaging works with. */
+struct sample {
+    int64_t count;  /* points */
+    int64_t *index; /* of all rows, the first count chosen */
+    char *points;   /* POINT_BLOCK by width */
+    char *weights;  /* rows by POINT_BLOCK */
+    char *agop;     /* dtype */
+    double *wide;   /* the same in f64 */
+    char *memory;
+    size_t bytes;
+};
+
+static gram_status sample_create(gram_context *g, const struct machine_data *z, int64_t size,
+                                 uint64_t seed, struct sample *s)
+{
+    size_t element_size = gram_dtype_size(z->dtype);
+    size_t index = gram_round64((size_t)z->rows * sizeof(int64_t));
+    size_t points = gram_round64((size_t)(POINT_BLOCK * z->width) * element_size);
+    size_t weights = gram_round64((size_t)(POINT_BLOCK * z->rows) * element_size);
+    size_t agop = gram_round64((size_t)size * element_size);
+
+    s->bytes = index + points + weights + agop + (size_t)size * sizeof(double);
+    s->memory = gram_alloc(g, s->bytes);
+    if (!s->memory)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes for gradients",
+                         s->bytes);
+    s->index = (int64_t *)s->memory;
+    s->points = s->memory + index;
+    s->weights = s->points + points;
+    s->agop = s->weights + weights;
+    s->wide = (double *)(s->agop + agop);
+    s->count = z->rows < POINTS ? z->rows : POINTS;
+    for (int64_t i = 0; i < z->rows; i++)
+        s->index[i] = i;
+    gram_random_choose(&seed, s->index, z->rows, s->count);
+    return GRAM_OK;
+}
+
+/* Adds the points [first, first + count) of the sample to the average. */
+static gram_status add_points(gram_context *g, const gram_kernel_options *kernel,
+                              const struct machine_data *z, const void *alpha, bool full,
+                              struct sample *s, int64_t first)
+{
+    int64_t count = s->count - first < POINT_BLOCK ? s->count - first : POINT_BLOCK;
+    size_t row = (size_t)z->width * gram_dtype_size(z->dtype);
+    gram_tensor x = gram_matrix((void *)z->x, z->rows, z->width, z->dtype);
+    gram_tensor points = gram_matrix(s->points, count, z->width, z->dtype);
+    gram_tensor a = gram_matrix(s->weights, z->rows, count, z->dtype);
+    gram_tensor c = gram_matrix((void *)alpha, z->outputs, z->rows, z->dtype);
+    gram_tensor b = {
+        x.data, x.dtype, x.device, 2, {z->width,  z->rows},
+            {       1, z->width}
+    };
+    gram_tensor d = {
+        points.data, x.dtype, x.device, 2, {z->width,    count},
+            {       1, z->width}
+    };
+    gram_tensor out = full ? gram_matrix(s->agop, z->width, z->width, z->dtype)
+                           : gram_vector(s->agop, z->width, z->dtype);
+    gram_agop_options options = GRAM_AGOP_OPTIONS_INIT;
+
+    options.diagonal = !full;
+    options.accumulate = first > 0;
+    options.points = s->count;
+    for (int64_t i = 0; i < count; i++)
+        memcpy(s->points + (size_t)i * row, z->x + (size_t)s->index[first + i] * row, row);
+    TRY(gram_kernel(g, &x, &points, kernel, &a));
+    return gram_agop(g, &a, &b, &c, &d, kernel->p, &options, &out);
+}
+
+gram_status machine_metric_learn(gram_context *g, const struct machine_params *params,
+                                 double bandwidth, const struct machine_data *z, const void *alpha,
+                                 uint64_t seed, struct machine_metric *metric)
+{
+    gram_kernel_options kernel = machine_kernel(params->p, params->q, bandwidth);
+    struct sample s = {0};
+    gram_status status;
+
+    kernel.output = GRAM_WEIGHT;
+    TRY(sample_create(g, z, entries(metric), seed, &s));
+    status = GRAM_OK;
+    for (int64_t first = 0; status == GRAM_OK && first < s.count; first += POINT_BLOCK) {
+        status = add_points(g, &kernel, z, alpha, metric->full, &s, first);
+        if (status == GRAM_OK && gram_cancelled(g))
+            status = gram_fail(g, GRAM_CANCELLED, "cancelled");
+    }
+    for (int64_t i = 0; status == GRAM_OK && i < entries(metric); i++)
+        s.wide[i] = element(z->dtype, s.agop, i);
+    if (status == GRAM_OK)
+        status = advance(g, metric, s.wide);
+    gram_free(g, s.memory, s.bytes);
+    return status;
+}
