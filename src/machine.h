@@ -19,6 +19,13 @@
 #define GRAM_MACHINE_H
 #include "table.h"
 
+/* The linear map before the distance: z -> z W. */
+struct machine_metric {
+    int64_t width;
+    bool full;
+    double *w; /* full: width by width, symmetric; else the width diagonal entries */
+};
+
 /* Hyperparameters, all decided. */
 struct machine_params {
     double p, q, bandwidth, ridge;
@@ -27,13 +34,7 @@ struct machine_params {
     bool full;               /* a full metric */
     gram_solver solver;
     double tolerance;
-};
-
-/* The linear map before the distance: z -> z W. */
-struct machine_metric {
-    int64_t width;
-    bool full;
-    double *w; /* full: width by width, symmetric; else the width diagonal entries */
+    const struct machine_metric *start; /* of the first round; NULL: the identity */
 };
 
 struct machine_leaf {
@@ -59,9 +60,12 @@ struct machine_report {
     double kernel_seconds, solve_seconds, feature_seconds;
     int iterations;  /* of conjugate gradients, most in one solve; 0: Cholesky */
     double residual; /* largest */
-    int rounds;      /* of feature learning that the kept iterate had */
+    int rounds;      /* of feature learning that the kept leaf had */
     double score;    /* mean squared error of the outputs on the validation rows, of the best */
 };
+
+/* Seconds of CLOCK_MONOTONIC. */
+double machine_seconds(void);
 
 /* Solves (K + diag(ridge / weights)) alpha = y.  z are the features in the metric. */
 gram_status machine_solve(gram_context *g, const struct machine_params *params, double bandwidth,
@@ -89,12 +93,11 @@ gram_status machine_metric_learn(gram_context *g, const struct machine_params *p
                                  double bandwidth, const struct machine_data *z, const void *alpha,
                                  uint64_t seed, struct machine_metric *metric);
 
-/* Trains a leaf from the metric start (NULL: the identity); valid may be empty (rows 0): then every
- * round is done and the last is kept. */
+/* Trains a leaf; valid may be empty (rows 0): then every round is done and the last is kept. */
 gram_status machine_leaf_fit(gram_context *g, const struct machine_params *params,
                              const struct machine_data *train, const struct machine_data *valid,
-                             const struct machine_metric *start, uint64_t seed,
-                             struct machine_leaf *out, struct machine_report *report);
+                             uint64_t seed, struct machine_leaf *out,
+                             struct machine_report *report);
 
 /* out (rows by outputs, column-major f64) = the leaf's expansion at rows of x (row-major). */
 gram_status machine_leaf_predict(gram_context *g, const struct machine_leaf *leaf, int64_t rows,

@@ -109,62 +109,75 @@ static gram_status mean_squared_error(gram_context *g, const struct machine_leaf
     return status;
 }
 
-/* One round: a leaf in the metric, its score, and the next metric where another round follows. */
-static gram_status one_round(gram_context *g, const struct machine_params *params,
-                             const struct machine_data *train, const struct machine_data *valid,
-                             uint64_t seed, struct machine_metric *metric,
-                             struct machine_leaf *leaf, double *score,
-                             struct machine_report *report)
-{
-    struct machine_data z = *train;
+struct rounds {
+    const struct machine_params *params;
+    const struct machine_data *train, *valid;
+    uint64_t seed;
+    struct machine_metric metric; /* of the round now running */
+    struct machine_leaf best;
+    double best_score;
+    int round, best_round;
+    struct machine_report *report;
+};
 
-    TRY(solve_leaf(g, params, train, metric, seed, leaf, report));
-    *score = 0;
-    if (valid->rows > 0)
-        TRY(mean_squared_error(g, leaf, valid, score));
-    if (report->rounds >= params->iterations)
-        return GRAM_OK;
-    z.x = leaf->x;
-    return machine_metric_learn(g, params, leaf->bandwidth, &z, leaf->alpha, seed, metric);
+/* A leaf in the metric, its score, whether it is the best, and the next metric if there is one. */
+static gram_status one_round(gram_context *g, struct rounds *r, struct machine_leaf *leaf,
+                             bool *more)
+{
+    struct machine_data z = *r->train;
+    double score = 0;
+
+    TRY(solve_leaf(g, r->params, r->train, &r->metric, r->seed, leaf, r->report));
+    if (r->valid->rows > 0)
+        TRY(mean_squared_error(g, leaf, r->valid, &score));
+    *more = r->round < r->params->iterations && score <= worse * r->best_score;
+    if (*more) {
+        double start = machine_seconds();
+
+        z.x = leaf->x;
+        TRY(machine_metric_learn(g, r->params, leaf->bandwidth, &z, leaf->alpha, r->seed,
+                                 &r->metric));
+        r->report->feature_seconds += machine_seconds() - start;
+    }
+    if (score < r->best_score || (r->valid->rows == 0 && score <= r->best_score)) {
+        struct machine_leaf former = r->best;
+        r->best = *leaf;
+        *leaf = former;
+        r->best_score = score;
+        r->best_round = r->round;
+    }
+    return GRAM_OK;
 }
 
 gram_status machine_leaf_fit(gram_context *g, const struct machine_params *params,
                              const struct machine_data *train, const struct machine_data *valid,
-                             const struct machine_metric *start, uint64_t seed,
-                             struct machine_leaf *out, struct machine_report *report)
+                             uint64_t seed, struct machine_leaf *out, struct machine_report *report)
 {
-    struct machine_metric metric = {0};
-    struct machine_leaf best = {0};
-    double best_score = INFINITY, score = 0;
-    int best_round = 0;
-    gram_status status = start ? machine_metric_copy(g, start, &metric)
-                               : machine_metric_create(g, train->width, params->full, &metric);
+    struct rounds r = {.params = params,
+                       .train = train,
+                       .valid = valid,
+                       .seed = seed,
+                       .best_score = INFINITY,
+                       .report = report};
+    bool more = true;
+    gram_status status = params->start
+                             ? machine_metric_copy(g, params->start, &r.metric)
+                             : machine_metric_create(g, train->width, params->full, &r.metric);
 
-    report->rounds = 0;
-    while (status == GRAM_OK) {
+    for (; status == GRAM_OK && more; r.round++) {
         struct machine_leaf leaf = {0};
 
-        status = one_round(g, params, train, valid, seed, &metric, &leaf, &score, report);
-        if (status == GRAM_OK && (score < best_score || valid->rows == 0)) {
-            struct machine_leaf former = best;
-            best = leaf;
-            leaf = former;
-            best_score = score;
-            best_round = report->rounds;
-        }
+        status = one_round(g, &r, &leaf, &more);
         machine_leaf_destroy(&leaf);
-        if (report->rounds >= params->iterations || !(score <= worse * best_score))
-            break;
-        report->rounds++;
     }
-    machine_metric_destroy(&metric);
-    if (status == GRAM_OK && best.rows == 0)
+    machine_metric_destroy(&r.metric);
+    if (status == GRAM_OK && r.best.rows == 0)
         status = gram_fail(g, GRAM_NUMERICAL, "the validation error is not a number");
     if (status != GRAM_OK)
-        machine_leaf_destroy(&best);
-    report->rounds = best_round;
-    report->score = best_score;
-    *out = best;
+        machine_leaf_destroy(&r.best);
+    report->rounds = r.best_round;
+    report->score = r.best_score;
+    *out = r.best;
     return status;
 }
 

@@ -15,7 +15,7 @@ enum {
     CHOLESKY_ROWS = 3000 /* up to here n^3 / 3 flops are quicker than the preconditioner's setup */
 };
 
-static double seconds_now(void)
+double machine_seconds(void)
 {
     struct timespec now;
 
@@ -64,7 +64,7 @@ static gram_status solve_dense(gram_context *g, const gram_kernel_options *kerne
     gram_tensor k = gram_matrix(gram_alloc(g, bytes), z->rows, z->rows, z->dtype);
     gram_tensor a = gram_matrix(alpha, z->rows, z->outputs, z->dtype);
     gram_solve_options options = GRAM_SOLVE_OPTIONS_INIT;
-    double start = seconds_now();
+    double start = machine_seconds();
     gram_status status;
 
     if (!k.data)
@@ -80,11 +80,11 @@ static gram_status solve_dense(gram_context *g, const gram_kernel_options *kerne
             ((float *)k.data)[i * (z->rows + 1)] += (float)ridge[i];
         else
             ((double *)k.data)[i * (z->rows + 1)] += ridge[i];
-    report->kernel_seconds += seconds_now() - start;
-    start = seconds_now();
+    report->kernel_seconds += machine_seconds() - start;
+    start = machine_seconds();
     if (status == GRAM_OK)
         status = gram_solve_cholesky(g, &k, &a, &options, &a, NULL);
-    report->solve_seconds += seconds_now() - start;
+    report->solve_seconds += machine_seconds() - start;
     gram_free(g, k.data, bytes);
     return status;
 }
@@ -98,17 +98,17 @@ static gram_status solve_iterating(gram_context *g, const struct machine_params 
     struct machine_preconditioner p = {0};
     struct machine_blocks k = {0};
     struct machine_cg_report cg = {0};
-    double start = seconds_now();
+    double start = machine_seconds();
     gram_status status = machine_blocks_create(g, &x, kernel, &k);
 
-    report->kernel_seconds += seconds_now() - start;
-    start = seconds_now();
+    report->kernel_seconds += machine_seconds() - start;
+    start = machine_seconds();
     if (status == GRAM_OK)
         status = machine_preconditioner_create(g, &x, kernel, mean_ridge, z->outputs, seed, &p);
     memset(alpha, 0, (size_t)(z->rows * z->outputs) * gram_dtype_size(z->dtype));
     if (status == GRAM_OK)
         status = machine_cg(g, &k, ridge, &p, z->outputs, params->tolerance, z->y, alpha, &cg);
-    report->solve_seconds += seconds_now() - start;
+    report->solve_seconds += machine_seconds() - start;
     report->iterations = cg.iterations > report->iterations ? cg.iterations : report->iterations;
     report->residual = fmax(report->residual, cg.residual);
     machine_preconditioner_destroy(g, &p);
