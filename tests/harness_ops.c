@@ -5,6 +5,10 @@
  */
 #include "harness.h"
 
+extern const struct case_op case_solve_cholesky, case_solve_lu;
+
 const struct case_op *const harness_ops[] = {
+    &case_solve_cholesky,
+    &case_solve_lu,
     NULL,
 };

@@ -33,4 +33,14 @@ double reference_cdist(const gram_tensor *x, const gram_tensor *y, gram_scalar p
 double reference_kernel(const gram_tensor *x, const gram_tensor *y,
                         const gram_kernel_options *options, const struct reference_batch *batch,
                         const int64_t item_ij[3]);
+
+/* reference_solve.c: row-major arrays of doubles */
+/* b (n by r) becomes a^-1 b by elimination with partial pivoting; a is destroyed. */
+void reference_solve(int64_t n, int64_t r, double *a, double *b);
+/* The worst column's |a x - b| / (|a| |x|) in the infinity norm, over the first rows of a and b
+ * (a sample of a large system); INFINITY where something is NaN. */
+double reference_solve_residual(int64_t rows, int64_t n, int64_t r, const double *a,
+                                const double *x, const double *b);
+/* |l u - a| / |a| in the infinity norm. */
+double reference_product_residual(int64_t n, const double *l, const double *u, const double *a);
 #endif
