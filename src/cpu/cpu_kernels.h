@@ -9,7 +9,8 @@
  */
 #ifndef GRAM_CPU_KERNELS_H
 #define GRAM_CPU_KERNELS_H
-#include "../view.h"
+#include "kernel_map.h"
+#include "power.h"
 
 /* What is summed over the coordinates, with d = x - y. */
 enum gram_step {
@@ -21,7 +22,8 @@ enum gram_step {
     GRAM_STEP_THREE,        /* |d|^3 */
     GRAM_STEP_FOUR,         /* d^4 */
     GRAM_STEP_INFINITY,     /* |d|, and the largest is kept instead of the sum */
-    GRAM_STEP_POWER,        /* |d|^p, any p > 0 */
+    GRAM_STEP_POWER,        /* |d|^p, 0 < p <= 4 */
+    GRAM_STEP_WIDE_POWER,   /* |d|^p, any p > 0: where gram_power_is_wide(p) */
     GRAM_STEP_DOT,          /* x y */
     GRAM_STEP_COUNT,
 };
@@ -37,29 +39,57 @@ struct gram_tile {
     void *c;
     int64_t ldc;
     bool accumulate;
-    double p; /* of GRAM_STEP_POWER */
+    const struct gram_power *power; /* of GRAM_STEP_POWER and WIDE_POWER, prepared for p */
 };
 typedef void gram_cdist_tile(const struct gram_tile *t);
 
-/*
- * What becomes of a finished sum, element by element: the value of a kernel, or its weight or
- * bandwidth derivative; see gram_kernel_options for the formulas.  Not GRAM_COSINE, whose norms
- * are no function of the sum, and not the regularization.
- */
-struct gram_map {
-    gram_inner inner;
-    gram_function function;
-    gram_kernel_output output;
-    double p;     /* of the inner sum */
-    double outer; /* s = sum^outer; 1: none */
-    double bandwidth, exponent, alpha, gamma, coef0, degree;
-};
+/* What becomes of finished sums, in place: map prepared by gram_map_prepare() for the dtype. */
 typedef void gram_map_values(int64_t n, void *values, const struct gram_map *map);
 
 /* Rows and columns of the register tile of each instruction set; see kernels.h. */
 struct gram_cdist_kernels {
     int mr, nr;
     gram_cdist_tile *tile[GRAM_STEP_COUNT];
+};
+
+/* The power of a gradient: sgn(t) |t|^exponent with t = d - b and exponent = p - 1. */
+enum gram_grad_power {
+    GRAM_GRAD_SIGN,   /* p = 1 */
+    GRAM_GRAD_SQRT,   /* p = 3/2 */
+    GRAM_GRAD_SQUARE, /* p = 3 */
+    GRAM_GRAD_CUBE,   /* p = 4 */
+    GRAM_GRAD_ANY,    /* 0 < p <= 5 */
+    GRAM_GRAD_WIDE,   /* p > 0: where gram_power_is_wide(p - 1) */
+    GRAM_GRAD_COUNT,
+};
+
+/*
+ * a holds depth groups of width points, b depth groups of `features` numbers, d (and out, where
+ * the features are summed) `features` rows of width points.  All are 64-byte aligned but b of a
+ * weights kernel, which takes one feature: the first of each group.
+ */
+struct gram_grad_tile {
+    int64_t depth;
+    const void *a, *b, *d;
+    const struct gram_power *power; /* of GRAM_GRAD_ANY and WIDE: p - 1, with at_zero 0 */
+};
+typedef void gram_grad_power_kernel(const struct gram_grad_tile *t, void *out);
+
+/* out[o*width + m] = sum over k < depth of c[k*outputs + o] weights[k*width + m]. */
+typedef void gram_grad_sum_kernel(int64_t depth, const void *c, const void *weights, void *out);
+
+enum {
+    GRAM_GRAD_SUMS = 3,
+    GRAM_GRAD_MAX_OUTPUTS = 8,
+};
+
+struct gram_grad_kernels {
+    int features, width;
+    gram_grad_power_kernel *gradient[GRAM_GRAD_COUNT], *weights[GRAM_GRAD_COUNT];
+    struct {
+        int outputs; /* a power of two; the next has half of it, the last has 2 */
+        gram_grad_sum_kernel *run;
+    } sum[GRAM_GRAD_SUMS];
 };
 
 /* A strided copy that leaves the cache alone: count runs of bytes each, strides in bytes. */
@@ -70,6 +100,7 @@ struct gram_cpu_kernels {
     const char *isa;
     struct gram_cdist_kernels cdist[GRAM_F64 + 1];
     gram_map_values *map[GRAM_F64 + 1]; /* values 64-byte aligned; n any number */
+    struct gram_grad_kernels cdist_grad[GRAM_F64 + 1];
     gram_stream_rows *stream_rows;
 };
 

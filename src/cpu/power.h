@@ -1,0 +1,51 @@
+/*
+ * power.h - an exponent q, prepared once for the many vector powers |d|^q of vpower.h
+ *
+ * Tables (AVX-512): with |d| = m 2^e, 1 <= m < 2, and i = floor(16 (m - 1)),
+ *   |d|^q = centre[i] (1 + f)^q 2^(q e),   f = m inverse[i] - 1,   centre[i] = inverse[i]^-q,
+ * |f| <= 1/33, (1 + f)^q a polynomial in f, and 2^(q e) a product of table entries, one for each
+ * group of e's bits.  The entry of the topmost bits is a square root, multiplied in twice: so no
+ * factor leaves the range of its dtype where the result does not.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_POWER_H
+#define GRAM_POWER_H
+#include "../view.h"
+
+struct gram_power {
+    _Alignas(64) struct {
+        float inverse[16], centre[16];
+        float low[32];         /* 2^(q (i - 16)) */
+        float high[16];        /* 2^(q (16 i + 8)), i from -8; index modulo 16 */
+        float c[4];            /* of f^0 .. f^3; c[0] is in centre[] and thus 1 */
+        float q, q_head, q_tail; /* q; its first 16 bits, times e exact; the rest */
+        float at_zero, at_infinity;
+    } f32;
+    _Alignas(64) struct {
+        double inverse[16], centre[16];
+        double low[16];    /* 2^(q (i - 8)) */
+        double middle[16]; /* 2^(q (16 i - 128)) */
+        double high[16];   /* 2^(q (128 i + 64)), i from -8; index modulo 16 */
+        double c[9];
+        double q, q_head, q_tail; /* the head has 42 bits */
+        double at_zero, at_infinity;
+    } f64;
+    int32_t special; /* VFIXUPIMM's answers for zero and infinity */
+};
+
+/*
+ * True where |d|^q needs logarithms of more than the dtype's precision: q outside [-1, 4].  The
+ * narrow functions must not be used then; the wide ones serve every q, more slowly.
+ */
+static inline bool gram_power_is_wide(double q)
+{
+    return q < -1 || q > 4;
+}
+
+/*
+ * Prepares q, finite, for arithmetic in dtype (GRAM_F32 or GRAM_F64).  at_zero is what 0^q gives:
+ * 0, 1 or INFINITY, or 0 for a tie in a gradient.
+ */
+void gram_power_prepare(struct gram_power *w, gram_dtype dtype, double q, double at_zero);
+#endif
