@@ -1,0 +1,72 @@
+/*
+ * cpuid.c - which kernel tables can run here, and which one a context uses
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "cpu.h"
+#include "cpu_kernels.h"
+#include <stdio.h>
+#include <string.h>
+
+/* Every combination that a machine can have, best first, separated by spaces. */
+static const struct kernel_list {
+    const char *names; /* for gram_info */
+    int count;
+    const struct gram_cpu_kernels *table[3];
+} lists[] = {
+#if defined(__x86_64__)
+    {"avx512 avx2 base",
+                           3, {&gram_cpu_kernels_avx512, &gram_cpu_kernels_avx2, &gram_cpu_kernels_base}                    },
+    {       "avx2 base", 2,                           {&gram_cpu_kernels_avx2, &gram_cpu_kernels_base}},
+#endif
+    {            "base", 1,                                                   {&gram_cpu_kernels_base}},
+};
+
+static const struct kernel_list *runnable(void)
+{
+#if defined(__x86_64__)
+    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                __builtin_cpu_supports("f16c");
+    bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+                  __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+
+    return &lists[avx512 ? 0 : avx2 ? 1 : 2];
+#else
+    return &lists[0];
+#endif
+}
+
+const struct gram_cpu_kernels *gram_cpu_kernels_at(int i)
+{
+    const struct kernel_list *list = runnable();
+
+    return i < list->count ? list->table[i] : NULL;
+}
+
+gram_status cpu_open(gram_context *g)
+{
+    const struct kernel_list *list = runnable();
+    const char *wanted = g->options.cpu_isa;
+
+    if (g->options.device.index != 0)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "the CPU has index %d, expected 0",
+                         (int)g->options.device.index);
+    g->isa = 0;
+    if (!wanted)
+        return GRAM_OK;
+    while (g->isa < list->count && strcmp(wanted, list->table[g->isa]->isa) != 0)
+        g->isa++;
+    if (g->isa == list->count)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "the instruction set is \"%s\", this machine can run: %s", wanted,
+                         list->names);
+    return GRAM_OK;
+}
+
+void cpu_describe(const gram_context *g, gram_info *info)
+{
+    const struct kernel_list *list = runnable();
+
+    info->cpu_isa = list->table[g->isa]->isa;
+    info->cpu_isas = list->names;
+}

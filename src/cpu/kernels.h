@@ -1,0 +1,81 @@
+/*
+ * kernels.h - instantiates every kernel template for the instruction set of the includer
+ *
+ * Read it as the list of what exists: the steps, one block a dtype, one group of lines a kernel,
+ * and the table at the end.  A kernel absent from the table is absent from gram.
+ *
+ * Every template sees, in a dtype's block:
+ *   DTYPE   f32 or f64: part of names       real ireal   a number, an integer of its size
+ *   vec ivec  vectors of them
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "cpu_kernels.h"
+
+#define UNROLL_FOR(i, n) _Pragma("GCC unroll 16") for (int i = 0; i < (n); i++)
+
+/* Rows by vectors of the distance tile: as many accumulators as the registers hold. */
+#if VBYTES == 64
+#  define MR 12
+#  define NV 2
+#elif VBYTES == 32
+#  define MR 6
+#  define NV 2
+#else
+#  define MR 4
+#  define NV 2
+#endif
+
+/* Terms of the distance tile.  UNEQUAL is 1 or 0, and all bits set, a NaN, where either is NaN. */
+#define DIFFERENCE(a, b) v_minus(b, a)
+#define PRODUCT(a, b)    ((a) * (b))
+#define UNEQUAL(a, b)    ((vec)((((a) != (b)) & (ivec)((vec){0} + 1)) | ((a) != (a)) | ((b) != (b))))
+#define NO_STATE(t)
+
+/* --- f32 --- */
+#define DTYPE f32
+#define real  float
+#define ireal int32_t
+#define vec   vf32
+#define ivec  vi32
+#include "kernels_dtype.h"
+#undef DTYPE
+#undef real
+#undef ireal
+#undef vec
+#undef ivec
+
+/* --- f64 --- */
+#define DTYPE f64
+#define real  double
+#define ireal int64_t
+#define vec   vf64
+#define ivec  vi64
+#include "kernels_dtype.h"
+#undef DTYPE
+#undef real
+#undef ireal
+#undef vec
+#undef ivec
+
+/* clang-format off */
+#define KERNEL_OF(name, dtype) CAT(CAT(name, dtype), ISA)
+#define CDIST_TILES(dtype)                                            \
+  {                                                                   \
+    [GRAM_STEP_ZERO]         = KERNEL_OF(cdist_zero, dtype),          \
+    [GRAM_STEP_HALF]         = KERNEL_OF(cdist_half, dtype),          \
+    [GRAM_STEP_ONE]          = KERNEL_OF(cdist_one, dtype),           \
+    [GRAM_STEP_THREE_HALVES] = KERNEL_OF(cdist_three_halves, dtype),  \
+    [GRAM_STEP_TWO]          = KERNEL_OF(cdist_two, dtype),           \
+    [GRAM_STEP_THREE]        = KERNEL_OF(cdist_three, dtype),         \
+    [GRAM_STEP_FOUR]         = KERNEL_OF(cdist_four, dtype),          \
+    [GRAM_STEP_INFINITY]     = KERNEL_OF(cdist_infinity, dtype),      \
+    [GRAM_STEP_DOT]          = KERNEL_OF(cdist_dot, dtype),           \
+  }
+
+const struct gram_cpu_kernels CAT(gram_cpu_kernels, ISA) = {
+    .isa = STR(ISA),
+    .cdist[GRAM_F32] = {MR, NV * VBYTES / 4, CDIST_TILES(f32)},
+    .cdist[GRAM_F64] = {MR, NV * VBYTES / 8, CDIST_TILES(f64)},
+};
+/* clang-format on */

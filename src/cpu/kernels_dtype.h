@@ -1,0 +1,70 @@
+/*
+ * kernels_dtype.h - the kernels of one dtype: included by kernels.h once for each
+ *
+ * SPDX-License-Identifier: MIT
+ */
+
+/* ---- Distance tiles: cdist_tile.h once a step; a product and a sum contract to one fma ------ */
+
+#define METRIC       one
+#define TERM         DIFFERENCE
+#define STEP(acc, d) v_sum_abs(acc, d)
+#define ROWS         MR
+#define STATE        NO_STATE
+#include "cdist_tile.h"
+
+#define METRIC       two
+#define TERM         DIFFERENCE
+#define STEP(acc, d) ((acc) + (d) * (d))
+#define ROWS         MR
+#define STATE        NO_STATE
+#include "cdist_tile.h"
+
+#define METRIC       three
+#define TERM         DIFFERENCE
+#define STEP(acc, d) ((acc) + v_abs(d) * ((d) * (d)))
+#define ROWS         MR
+#define STATE        NO_STATE
+#include "cdist_tile.h"
+
+#define METRIC       four
+#define TERM         DIFFERENCE
+#define STEP(acc, d) ((acc) + ((d) * (d)) * ((d) * (d)))
+#define ROWS         MR
+#define STATE        NO_STATE
+#include "cdist_tile.h"
+
+#define METRIC       half
+#define TERM         DIFFERENCE
+#define STEP(acc, d) ((acc) + v_sqrt(v_abs(d)))
+#define ROWS         MR
+#define STATE        NO_STATE
+#include "cdist_tile.h"
+
+#define METRIC       three_halves
+#define TERM         DIFFERENCE
+#define STEP(acc, d) ((acc) + v_abs(d) * v_sqrt(v_abs(d)))
+#define ROWS         MR
+#define STATE        NO_STATE
+#include "cdist_tile.h"
+
+#define METRIC       infinity
+#define TERM         DIFFERENCE
+#define STEP(acc, d) v_max_bits(acc, v_abs(d))
+#define ROWS         MR
+#define STATE        NO_STATE
+#include "cdist_tile.h"
+
+#define METRIC       zero
+#define TERM         UNEQUAL
+#define STEP(acc, d) ((acc) + (d))
+#define ROWS         MR
+#define STATE        NO_STATE
+#include "cdist_tile.h"
+
+#define METRIC       dot
+#define TERM         PRODUCT
+#define STEP(acc, d) ((acc) + (d))
+#define ROWS         MR
+#define STATE        NO_STATE
+#include "cdist_tile.h"

@@ -1,0 +1,66 @@
+/*
+ * simd_avx2.h - AVX2 and FMA vectors, 32 bytes (Haswell, Zen and later)
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include <immintrin.h>
+#define ISA    avx2
+#define VBYTES 32
+typedef float vf32 __attribute__((vector_size(VBYTES)));
+typedef double vf64 __attribute__((vector_size(VBYTES)));
+typedef int32_t vi32 __attribute__((vector_size(VBYTES)));
+typedef int64_t vi64 __attribute__((vector_size(VBYTES)));
+
+static inline vf32 vf32_abs(vf32 a)
+{
+    return (vf32)_mm256_andnot_ps(_mm256_set1_ps(-0.0f), (__m256)a);
+}
+
+static inline vf64 vf64_abs(vf64 a)
+{
+    return (vf64)_mm256_andnot_pd(_mm256_set1_pd(-0.0), (__m256d)a);
+}
+
+static inline vf32 vf32_max_bits(vf32 a, vf32 b)
+{
+    return (vf32)_mm256_max_epi32((__m256i)a, (__m256i)b);
+}
+
+static inline vf64 vf64_max_bits(vf64 a, vf64 b)
+{
+    __m256i greater = _mm256_cmpgt_epi64((__m256i)a, (__m256i)b);
+
+    return (vf64)_mm256_blendv_epi8((__m256i)b, (__m256i)a, greater);
+}
+
+static inline vf32 vf32_sqrt(vf32 a)
+{
+    return (vf32)_mm256_sqrt_ps((__m256)a);
+}
+
+static inline vf64 vf64_sqrt(vf64 a)
+{
+    return (vf64)_mm256_sqrt_pd((__m256d)a);
+}
+
+static inline vf32 vf32_sum_abs(vf32 s, vf32 a)
+{
+    return s + vf32_abs(a);
+}
+
+static inline vf32 vf32_minus(vf32 b, const float *x)
+{
+    return b - *x;
+}
+
+static inline vf64 vf64_sum_abs(vf64 s, vf64 a)
+{
+    return s + vf64_abs(a);
+}
+
+static inline vf64 vf64_minus(vf64 b, const double *x)
+{
+    return b - *x;
+}
+
+#include "simd.h"

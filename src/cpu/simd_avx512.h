@@ -1,0 +1,76 @@
+/*
+ * simd_avx512.h - AVX-512 F, DQ, BW and VL vectors, 64 bytes (Skylake-X, Zen 4 and later)
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include <immintrin.h>
+#define ISA    avx512
+#define VBYTES 64
+typedef float vf32 __attribute__((vector_size(VBYTES)));
+typedef double vf64 __attribute__((vector_size(VBYTES)));
+typedef int32_t vi32 __attribute__((vector_size(VBYTES)));
+typedef int64_t vi64 __attribute__((vector_size(VBYTES)));
+
+static inline vf32 vf32_abs(vf32 a)
+{
+    return (vf32)_mm512_abs_ps((__m512)a);
+}
+
+static inline vf64 vf64_abs(vf64 a)
+{
+    return (vf64)_mm512_abs_pd((__m512d)a);
+}
+
+static inline vf32 vf32_max_bits(vf32 a, vf32 b)
+{
+    return (vf32)_mm512_max_epi32((__m512i)a, (__m512i)b);
+}
+
+static inline vf64 vf64_max_bits(vf64 a, vf64 b)
+{
+    return (vf64)_mm512_max_epi64((__m512i)a, (__m512i)b);
+}
+
+static inline vf32 vf32_sqrt(vf32 a)
+{
+    return (vf32)_mm512_sqrt_ps((__m512)a);
+}
+
+static inline vf64 vf64_sqrt(vf64 a)
+{
+    return (vf64)_mm512_sqrt_pd((__m512d)a);
+}
+
+static inline vf32 vf32_sum_abs(vf32 s, vf32 a)
+{
+    const vf32 one = (vf32){0} + 1;
+
+    __asm__("vfmadd231ps %2, %1, %0" : "+v"(s) : "v"(vf32_abs(a)), "v"(one));
+    return s;
+}
+
+static inline vf32 vf32_minus(vf32 b, const float *x)
+{
+    vf32 d;
+
+    __asm__("vsubps %2%{1to16%}, %1, %0" : "=v"(d) : "v"(b), "m"(*x));
+    return d;
+}
+
+static inline vf64 vf64_sum_abs(vf64 s, vf64 a)
+{
+    const vf64 one = (vf64){0} + 1;
+
+    __asm__("vfmadd231pd %2, %1, %0" : "+v"(s) : "v"(vf64_abs(a)), "v"(one));
+    return s;
+}
+
+static inline vf64 vf64_minus(vf64 b, const double *x)
+{
+    vf64 d;
+
+    __asm__("vsubpd %2%{1to8%}, %1, %0" : "=v"(d) : "v"(b), "m"(*x));
+    return d;
+}
+
+#include "simd.h"

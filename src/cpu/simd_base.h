@@ -1,0 +1,71 @@
+/*
+ * simd_base.h - 16-byte vectors with no intrinsics: SSE2, NEON, anything else
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#define ISA    base
+#define VBYTES 16
+typedef float vf32 __attribute__((vector_size(VBYTES)));
+typedef double vf64 __attribute__((vector_size(VBYTES)));
+typedef int32_t vi32 __attribute__((vector_size(VBYTES)));
+typedef int64_t vi64 __attribute__((vector_size(VBYTES)));
+
+static inline vf32 vf32_abs(vf32 a)
+{
+    return (vf32)((vi32)a & INT32_MAX);
+}
+
+static inline vf64 vf64_abs(vf64 a)
+{
+    return (vf64)((vi64)a & INT64_MAX);
+}
+
+static inline vf32 vf32_max_bits(vf32 a, vf32 b)
+{
+    vi32 greater = (vi32)a > (vi32)b;
+
+    return (vf32)((greater & (vi32)a) | (~greater & (vi32)b));
+}
+
+static inline vf64 vf64_max_bits(vf64 a, vf64 b)
+{
+    vi64 greater = (vi64)a > (vi64)b;
+
+    return (vf64)((greater & (vi64)a) | (~greater & (vi64)b));
+}
+
+static inline vf32 vf32_sqrt(vf32 a)
+{
+    for (int i = 0; i < VBYTES / 4; i++)
+        a[i] = __builtin_sqrtf(a[i]);
+    return a;
+}
+
+static inline vf64 vf64_sqrt(vf64 a)
+{
+    for (int i = 0; i < VBYTES / 8; i++)
+        a[i] = __builtin_sqrt(a[i]);
+    return a;
+}
+
+static inline vf32 vf32_sum_abs(vf32 s, vf32 a)
+{
+    return s + vf32_abs(a);
+}
+
+static inline vf32 vf32_minus(vf32 b, const float *x)
+{
+    return b - *x;
+}
+
+static inline vf64 vf64_sum_abs(vf64 s, vf64 a)
+{
+    return s + vf64_abs(a);
+}
+
+static inline vf64 vf64_minus(vf64 b, const double *x)
+{
+    return b - *x;
+}
+
+#include "simd.h"
