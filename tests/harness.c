@@ -143,3 +143,31 @@ int harness_each_isa(const struct harness_options *options,
     }
     return failures;
 }
+
+struct table_run {
+    const struct case_op *op;
+    int row;
+    struct harness_count *count;
+};
+
+static void run_table(struct harness *h, void *arg)
+{
+    struct table_run *t = arg;
+
+    for (int row = 0; row < t->op->rows; row++) {
+        if (t->row >= 0 && t->row != row)
+            continue;
+        if (harness_run_row(h, t->op, row))
+            t->count->passed++;
+        else
+            t->count->failed++;
+    }
+}
+
+bool harness_run_table(const struct case_op *op, int row, const struct harness_options *options,
+                       struct harness_count *count)
+{
+    struct table_run t = {.op = op, .row = row, .count = count};
+
+    return harness_each_isa(options, run_table, &t) >= 0;
+}

@@ -145,6 +145,14 @@ void harness_close(struct harness *h);
 void harness_seed(struct harness *h, const char *name, int row);
 /* Checks one row of an operation's table; true if nothing failed. */
 bool harness_run_row(struct harness *h, const struct case_op *op, int row);
+struct harness_count {
+    int passed, failed; /* runs of rows */
+};
+
+/* Checks a row (-1: all) of an operation's table on each instruction set.  False with a message on
+ * stderr if a context could not be had. */
+bool harness_run_table(const struct case_op *op, int row, const struct harness_options *options,
+                       struct harness_count *count);
 /* Calls body with a context on options->isa, or on each instruction set of this machine in turn.
  * Returns the number of failed checks, or -1 if a context could not be had. */
 int harness_each_isa(const struct harness_options *options,

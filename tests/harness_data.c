@@ -7,7 +7,6 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#define _GNU_SOURCE
 #include "harness.h"
 #include <math.h>
 #include <stdint.h>

@@ -14,45 +14,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct selection {
-    const struct case_op *op;
-    int row; /* -1: all */
-    int passed, failed;
-};
-
-static void run_op(struct harness *h, void *arg)
-{
-    struct selection *s = arg;
-
-    for (int row = 0; row < s->op->rows; row++) {
-        if (s->row >= 0 && s->row != row)
-            continue;
-        if (harness_run_row(h, s->op, row))
-            s->passed++;
-        else
-            s->failed++;
-    }
-}
-
-static int run(const struct case_op *op, int row, int *passed, int *failed)
+static bool run(const struct case_op *op, int row, struct harness_count *sum)
 {
     struct harness_options options = {
         .isa = getenv("GRAM_TEST_ISA"),
         .threads = getenv("GRAM_NUM_THREADS") ? 0 : 2,
     };
-    struct selection s = {.op = op, .row = row};
+    struct harness_count count = {0};
 
-    if (harness_each_isa(&options, run_op, &s) < 0)
-        return 1;
-    printf("%s: %d rows, %d runs, %d failed\n", op->name, op->rows, s.passed + s.failed, s.failed);
-    *passed += s.passed;
-    *failed += s.failed;
-    return s.passed + s.failed == 0;
+    if (!harness_run_table(op, row, &options, &count))
+        return false;
+    printf("%s: %d rows, %d runs, %d failed\n", op->name, op->rows, count.passed + count.failed,
+           count.failed);
+    sum->passed += count.passed;
+    sum->failed += count.failed;
+    return count.passed + count.failed > 0;
 }
 
 int main(int argc, char **argv)
 {
-    int passed = 0, failed = 0, trouble = 0, row = -1;
+    struct harness_count sum = {0};
+    bool complete = true;
+    int row = -1;
     char *end;
 
     if (argc == 3) {
@@ -68,10 +51,10 @@ int main(int argc, char **argv)
             fprintf(stderr, "run_cases: no operation is called '%s'\n", argv[i]);
             return 2;
         }
-        trouble |= run(op, row, &passed, &failed);
+        complete &= run(op, row, &sum);
     }
     for (int i = 0; argc == 1 && harness_ops[i]; i++)
-        trouble |= run(harness_ops[i], -1, &passed, &failed);
-    printf("%d passed, %d failed\n", passed, failed);
-    return trouble || failed > 0 || passed == 0;
+        complete &= run(harness_ops[i], -1, &sum);
+    printf("%d passed, %d failed\n", sum.passed, sum.failed);
+    return !complete || sum.failed > 0 || sum.passed == 0;
 }

@@ -1,0 +1,288 @@
+/*
+ * harness_bench.c - `gram check` and `gram bench`: one problem checked, then timed
+ *
+ * Times are of whole calls after one call that warmed caches, threads and scratch memory up and
+ * whose answer was checked: at least 5 calls and at least so many seconds as asked for.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "harness_args.h"
+#include "harness_roof.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    LEAST_REPEATS = 5,
+    MOST_REPEATS = 100000,
+};
+
+/* ---- gram check --------------------------------------------------------------------------- */
+
+static int status_of(gram_status status)
+{
+    return status == GRAM_OUT_OF_MEMORY ? HARNESS_NO_MEMORY
+           : status == GRAM_OK          ? HARNESS_RIGHT
+                                        : HARNESS_WRONG;
+}
+
+/* Prepares a problem and runs it once; HARNESS_RIGHT with its error over the bound. */
+static int first_run(struct harness *h, const struct request *r, struct case_problem *problem,
+                     double *error)
+{
+    gram_status status;
+
+    harness_seed(h, r->op->name, 0);
+    h->where = r->op->name;
+    if (!r->op->prepare(h, &r->args, problem))
+        return HARNESS_USAGE;
+    status = problem->run(h->g, problem->state);
+    if (status != GRAM_OK) {
+        fprintf(stderr, "%s\n", gram_message(h->g));
+        problem->destroy(problem->state);
+        return status_of(status);
+    }
+    *error = problem->error(h, problem->state);
+    return HARNESS_RIGHT;
+}
+
+struct checking {
+    const struct request *request;
+    int status;
+};
+
+static void check_problem(struct harness *h, void *arg)
+{
+    struct checking *c = arg;
+    struct case_problem problem = {0};
+    double error;
+    int status = first_run(h, c->request, &problem, &error);
+
+    if (status == HARNESS_RIGHT) {
+        bool right = error <= 1;
+        request_print(c->request, stdout);
+        printf(": %s on %s, error %.3g of its bound\n", right ? "right" : "WRONG", h->isa, error);
+        problem.destroy(problem.state);
+        status = right ? HARNESS_RIGHT : HARNESS_WRONG;
+    }
+    c->status = status > c->status ? status : c->status;
+}
+
+static int check_request(const struct request *r, void *arg)
+{
+    struct checking c = {.request = r};
+    int failures = harness_each_isa(arg, check_problem, &c);
+
+    if (failures < 0)
+        return HARNESS_USAGE;
+    return c.status == HARNESS_RIGHT && failures > 0 ? HARNESS_WRONG : c.status;
+}
+
+static int check_table(const struct case_op *op, const struct harness_options *options)
+{
+    struct harness_count count = {0};
+
+    if (!harness_run_table(op, -1, options, &count))
+        return HARNESS_USAGE;
+    printf("%s: %d rows, %d runs, %d failed\n", op->name, op->rows, count.passed + count.failed,
+           count.failed);
+    return count.failed > 0 || count.passed == 0 ? HARNESS_WRONG : HARNESS_RIGHT;
+}
+
+int harness_main_check(int argc, char *const *argv, const struct harness_options *options)
+{
+    struct harness_options copy = *options;
+    const struct case_op *op;
+    int worst = HARNESS_RIGHT;
+
+    if (argc > 1)
+        return request_each(argc, argv, check_request, &copy);
+    if (argc == 1) {
+        op = request_op(argv[0]);
+        return op ? check_table(op, options) : HARNESS_USAGE;
+    }
+    for (int i = 0; harness_ops[i]; i++) {
+        int status = check_table(harness_ops[i], options);
+        worst = status > worst ? status : worst;
+    }
+    return worst;
+}
+
+/* ---- gram bench --------------------------------------------------------------------------- */
+
+struct measurement {
+    double *seconds; /* sorted */
+    int count, room;
+    double error; /* of the first run, over its bound */
+    struct roof roof;
+};
+
+static bool keep(struct measurement *m, double seconds)
+{
+    if (m->count == m->room) {
+        int room = m->room ? 2 * m->room : 64;
+        double *more = realloc(m->seconds, (size_t)room * sizeof *more);
+        if (!more)
+            return false;
+        m->seconds = more;
+        m->room = room;
+    }
+    m->seconds[m->count++] = seconds;
+    return true;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static int time_problem(struct harness *h, const struct case_problem *problem, double least,
+                        struct measurement *m)
+{
+    double total = 0;
+
+    while (m->count < LEAST_REPEATS || (total < least && m->count < MOST_REPEATS)) {
+        double start = harness_seconds(), seconds;
+        gram_status status = problem->run(h->g, problem->state);
+        seconds = harness_seconds() - start;
+        if (status != GRAM_OK) {
+            fprintf(stderr, "%s\n", gram_message(h->g));
+            return status_of(status);
+        }
+        total += seconds;
+        if (!keep(m, seconds)) {
+            fprintf(stderr, "no memory for the times\n");
+            return HARNESS_NO_MEMORY;
+        }
+    }
+    qsort(m->seconds, (size_t)m->count, sizeof *m->seconds, ascending);
+    return HARNESS_RIGHT;
+}
+
+static double median(const struct measurement *m)
+{
+    int half = m->count / 2;
+
+    return m->count % 2 ? m->seconds[half] : (m->seconds[half - 1] + m->seconds[half]) / 2;
+}
+
+/* Multiply-adds that the work would be if every unit was one; a flop is half of one. */
+static double fma_share(const struct case_problem *p, const struct measurement *m)
+{
+    double work = p->unit && strcmp(p->unit, "flop") == 0 ? p->work / 2 : p->work;
+
+    return work / median(m) / m->roof.fma;
+}
+
+static void print_text(const struct harness *h, const struct request *r,
+                       const struct case_problem *p, const struct measurement *m)
+{
+    double s = median(m);
+
+    request_print(r, stdout);
+    printf("\n  %s: error %.3g of its bound; %s, %d threads\n", m->error <= 1 ? "right" : "WRONG",
+           m->error, h->isa, h->threads);
+    printf("  %.6g s median, %.6g least, %.6g most of %d calls\n", s, m->seconds[0],
+           m->seconds[m->count - 1], m->count);
+    if (p->work > 0)
+        printf("  %.4g %s/s, %.4g ns each: %.0f %% of this machine's %.4g multiply-adds/s\n",
+               p->work / s, p->unit, s / p->work * 1e9, 100 * fma_share(p, m), m->roof.fma);
+    if (p->bytes > 0)
+        printf("  %.4g GB/s: %.0f %% of this machine's %.4g GB/s of copying\n", p->bytes / s * 1e-9,
+               100 * p->bytes / s / m->roof.copy, m->roof.copy * 1e-9);
+}
+
+static void print_json_sizes(const struct request *r)
+{
+    const char *name = r->op->sizes;
+
+    printf("\"sizes\": {");
+    for (int i = 0; i < r->size_count; i++) {
+        size_t length;
+        name += strspn(name, " ");
+        length = strcspn(name, " ");
+        printf("%s\"%.*s\": %lld", i ? ", " : "", (int)length, name, (long long)r->sizes[i]);
+        name += length;
+    }
+    printf("}, \"params\": {");
+    for (int i = 0; r->params[i]; i++) {
+        size_t length = strcspn(r->params[i], "=");
+        printf("%s\"%.*s\": \"", i ? ", " : "", (int)length, r->params[i]);
+        for (const char *c = r->params[i] + length + 1; *c; c++)
+            printf((*c == '"' || *c == '\\') ? "\\%c" : (unsigned char)*c < 32 ? "?" : "%c", *c);
+        printf("\"");
+    }
+    printf("}");
+}
+
+/* JSON has no infinity and no NaN. */
+static void print_json_number(const char *name, double value)
+{
+    if (isfinite(value))
+        printf(", \"%s\": %.9g", name, value);
+    else
+        printf(", \"%s\": null", name);
+}
+
+/* One object a line. */
+static void print_json(const struct harness *h, const struct request *r,
+                       const struct case_problem *p, const struct measurement *m)
+{
+    double s = median(m);
+
+    printf("{\"op\": \"%s\", ", r->op->name);
+    print_json_sizes(r);
+    print_json_number("seconds", s);
+    print_json_number("seconds_min", m->seconds[0]);
+    print_json_number("seconds_max", m->seconds[m->count - 1]);
+    printf(", \"repeats\": %d, \"checked\": %s", m->count, m->error <= 1 ? "true" : "false");
+    print_json_number("error", m->error);
+    printf(", \"isa\": \"%s\", \"threads\": %d", h->isa, h->threads);
+    if (p->work > 0) {
+        printf(", \"unit\": \"%s\"", p->unit);
+        print_json_number("work", p->work);
+        print_json_number("work_per_second", p->work / s);
+        print_json_number("fma_roof_share", fma_share(p, m));
+    }
+    if (p->bytes > 0) {
+        print_json_number("bytes_per_second", p->bytes / s);
+        print_json_number("copy_roof_share", p->bytes / s / m->roof.copy);
+    }
+    print_json_number("fma_roof", m->roof.fma);
+    print_json_number("copy_roof", m->roof.copy);
+    printf(", \"version\": \"%s\"}\n", gram_version());
+}
+
+static int bench_request(const struct request *r, void *arg)
+{
+    const struct harness_options *options = arg;
+    struct case_problem problem = {0};
+    struct measurement m = {0};
+    struct harness h;
+    int status;
+
+    if (!harness_open(&h, options, options->isa))
+        return HARNESS_USAGE;
+    status = first_run(&h, r, &problem, &m.error);
+    if (status == HARNESS_RIGHT) {
+        m.roof = roof_measure(h.isa, h.threads, r->args.dtype);
+        status = time_problem(&h, &problem, options->seconds > 0 ? options->seconds : 0.5, &m);
+        if (status == HARNESS_RIGHT) {
+            (options->json ? print_json : print_text)(&h, r, &problem, &m);
+            status = m.error <= 1 ? HARNESS_RIGHT : HARNESS_WRONG;
+        }
+        problem.destroy(problem.state);
+    }
+    free(m.seconds);
+    harness_close(&h);
+    return status;
+}
+
+int harness_main_bench(int argc, char *const *argv, const struct harness_options *options)
+{
+    struct harness_options copy = *options;
+
+    return request_each(argc, argv, bench_request, &copy);
+}

@@ -1,0 +1,175 @@
+/*
+ * harness_profile.c - `gram profile`: the trace of one warm call, as Chrome and Perfetto read it
+ *
+ * The file is a JSON array of "complete" events (ph X): name, pid, tid (0 is the caller), ts and
+ * dur in microseconds from the beginning of the call.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "harness_args.h"
+#include "harness_roof.h"
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct recorder {
+    pthread_mutex_t mutex;
+    gram_trace_event *events;
+    size_t count, room;
+    bool on, full;
+};
+
+static void record(void *user, const gram_trace_event *event)
+{
+    struct recorder *r = user;
+
+    pthread_mutex_lock(&r->mutex);
+    if (r->on && r->count == r->room && !r->full) {
+        size_t room = r->room ? 2 * r->room : 1024;
+        gram_trace_event *more = realloc(r->events, room * sizeof *more);
+        if (more)
+            r->events = more, r->room = room;
+        else
+            r->full = true;
+    }
+    if (r->on && r->count < r->room)
+        r->events[r->count++] = *event;
+    pthread_mutex_unlock(&r->mutex);
+}
+
+static bool write_events(FILE *file, const struct recorder *r, const gram_trace_event *call)
+{
+    fprintf(file, "[\n");
+    for (size_t i = 0; i <= r->count; i++) {
+        const gram_trace_event *e = i == 0 ? call : &r->events[i - 1];
+        fprintf(file, "{\"name\": \"%s\", \"ph\": \"X\", \"pid\": %ld, \"tid\": %d, ", e->name,
+                (long)getpid(), e->thread);
+        fprintf(file, "\"ts\": %.3f, \"dur\": %.3f}%s\n",
+                1e-3 * (double)(e->start_ns - call->start_ns), 1e-3 * (double)e->duration_ns,
+                i < r->count ? "," : "");
+    }
+    fprintf(file, "]\n");
+    return fflush(file) == 0 && !ferror(file);
+}
+
+/* NULL path: standard output. */
+static int save(const char *path, const struct recorder *r, const gram_trace_event *call)
+{
+    FILE *file = path ? fopen(path, "w") : stdout;
+    bool written;
+
+    if (!file) {
+        fprintf(stderr, "cannot create %s: %s\n", path, strerror(errno));
+        return HARNESS_NO_OUTPUT;
+    }
+    written = write_events(file, r, call);
+    if (path && fclose(file) != 0)
+        written = false;
+    if (written)
+        return HARNESS_RIGHT;
+    fprintf(stderr, "cannot write %s: %s\n", path ? path : "standard output", strerror(errno));
+    if (path)
+        unlink(path); /* half a trace is of no use */
+    return HARNESS_IO;
+}
+
+/* Time by name, the longest first, all threads together. */
+static void print_summary(FILE *out, const struct recorder *r, const gram_trace_event *call)
+{
+    fprintf(out, "%-32s %10s %12s\n", "", "pieces", "ms");
+    fprintf(out, "%-32s %10d %12.3f\n", call->name, 1, 1e-6 * (double)call->duration_ns);
+    for (size_t i = 0; i < r->count; i++) {
+        int64_t total = 0;
+        int pieces = 0;
+        bool seen = false;
+        for (size_t j = 0; j < r->count; j++) {
+            bool same = strcmp(r->events[j].name, r->events[i].name) == 0;
+            seen |= same && j < i;
+            pieces += same;
+            total += same ? r->events[j].duration_ns : 0;
+            if (seen)
+                break;
+        }
+        if (!seen)
+            fprintf(out, "  %-30s %10d %12.3f\n", r->events[i].name, pieces, 1e-6 * (double)total);
+    }
+}
+
+static gram_status timed_call(struct harness *h, struct case_problem *problem, struct recorder *r,
+                              gram_trace_event *call)
+{
+    gram_status status;
+    double start;
+
+    r->on = true;
+    start = harness_seconds();
+    status = problem->run(h->g, problem->state);
+    call->start_ns = (int64_t)(start * 1e9);
+    call->duration_ns = (int64_t)((harness_seconds() - start) * 1e9);
+    r->on = false;
+    return status;
+}
+
+static int profile(struct harness *h, const struct request *request, struct recorder *r,
+                   const struct harness_options *options)
+{
+    gram_trace_event call = {.name = request->op->name};
+    struct case_problem problem = {0};
+    gram_status status;
+    int result = HARNESS_WRONG;
+
+    harness_seed(h, request->op->name, 0);
+    h->where = request->op->name;
+    if (!request->op->prepare(h, &request->args, &problem))
+        return HARNESS_USAGE;
+    status = problem.run(h->g, problem.state);
+    if (status == GRAM_OK)
+        status = timed_call(h, &problem, r, &call);
+    if (status != GRAM_OK)
+        fprintf(stderr, "%s\n", gram_message(h->g));
+    else if (r->full)
+        fprintf(stderr, "no memory for the trace\n");
+    else
+        result = save(options->trace, r, &call);
+    if (result == HARNESS_RIGHT)
+        print_summary(options->trace ? stdout : stderr, r, &call);
+    problem.destroy(problem.state);
+    return result;
+}
+
+static int profile_request(const struct request *request, void *arg)
+{
+    const struct harness_options *options = arg;
+    struct recorder r = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+    gram_context_options o = GRAM_CONTEXT_OPTIONS_INIT;
+    struct harness h = {0};
+    gram_info info = {.size = sizeof info};
+    int status = HARNESS_USAGE;
+
+    o.threads = options->threads;
+    o.cpu_isa = options->isa;
+    o.trace = record;
+    o.trace_user = &r;
+    if (gram_context_create(&o, &h.g) != GRAM_OK) {
+        fprintf(stderr, "%s\n", gram_message(NULL));
+        return HARNESS_USAGE;
+    }
+    if (gram_context_info(h.g, &info) == GRAM_OK) {
+        h.isa = info.cpu_isa;
+        h.threads = info.threads;
+        status = profile(&h, request, &r, options);
+    }
+    harness_close(&h);
+    free(r.events);
+    pthread_mutex_destroy(&r.mutex);
+    return status;
+}
+
+int harness_main_profile(int argc, char *const *argv, const struct harness_options *options)
+{
+    struct harness_options copy = *options;
+
+    return request_each(argc, argv, profile_request, &copy);
+}
