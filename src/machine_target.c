@@ -1,0 +1,267 @@
+/*
+ * machine_target.c - tasks, classes and the scale of a target; outputs back to predictions
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "machine_target.h"
+#include "json_text.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* No class is ever called impossible or certain: least squares does not know either. */
+static const double least_probability = 1e-3;
+
+bool machine_target_missing(const gram_column *column, int64_t row)
+{
+    return column->numbers ? isnan(column->numbers[row]) : column->labels[row] == NULL;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Moves the first of each run of equal elements to the front; returns how many there are. */
+static int64_t unique(void *data, int64_t count, size_t size,
+                      int (*compare)(const void *, const void *))
+{
+    char *at = data;
+    int64_t kept = 0;
+
+    for (int64_t i = 0; i < count; i++)
+        if (i == 0 || compare(at + (size_t)i * size, at + (size_t)(kept - 1) * size) != 0) {
+            memmove(at + (size_t)kept * size, at + (size_t)i * size, size);
+            kept++;
+        }
+    return kept;
+}
+
+/* Classes of a target of numbers; more than most: left at 0 classes. */
+static gram_status number_classes(gram_context *g, const gram_column *column, const int64_t *rows,
+                                  int64_t count, int64_t most, struct machine_target *out)
+{
+    double *value = malloc((size_t)count * sizeof *value + 1);
+    int64_t classes;
+
+    if (!value)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the target");
+    for (int64_t i = 0; i < count; i++)
+        value[i] = column->numbers[rows[i]];
+    qsort(value, (size_t)count, sizeof *value, by_number);
+    classes = unique(value, count, sizeof *value, by_number);
+    if (classes > most) {
+        free(value);
+        return GRAM_OK;
+    }
+    out->class_value = value;
+    out->class_name = calloc((size_t)classes + 1, sizeof *out->class_name);
+    for (out->classes = 0; out->class_name && out->classes < classes; out->classes++) {
+        char text[32];
+
+        json_number(text, value[out->classes]);
+        if (!(out->class_name[out->classes] = strdup(text)))
+            break;
+    }
+    return out->classes == classes
+               ? GRAM_OK
+               : gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the classes");
+}
+
+static gram_status label_classes(gram_context *g, const gram_column *column, const int64_t *rows,
+                                 int64_t count, struct machine_target *out)
+{
+    const char **label = malloc((size_t)count * sizeof *label + 1);
+    int64_t classes;
+
+    if (!label)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the target");
+    for (int64_t i = 0; i < count; i++)
+        label[i] = column->labels[rows[i]];
+    qsort(label, (size_t)count, sizeof *label, by_text);
+    classes = unique(label, count, sizeof *label, by_text);
+    out->class_name = calloc((size_t)classes + 1, sizeof *out->class_name);
+    for (out->classes = 0; out->class_name && out->classes < classes; out->classes++)
+        if (!(out->class_name[out->classes] = strdup(label[out->classes])))
+            break;
+    free(label);
+    return out->classes == classes
+               ? GRAM_OK
+               : gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the classes");
+}
+
+static gram_status find_classes(gram_context *g, const gram_column *column, gram_task task,
+                                const int64_t *rows, int64_t count, struct machine_target *out)
+{
+    enum {
+        MOST_CLASSES = 10000
+    };
+
+    if (column->labels && task == GRAM_REGRESSION)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "target \"%s\" holds labels, expected numbers for a regression",
+                         column->name);
+    if (column->labels)
+        TRY(label_classes(g, column, rows, count, out));
+    else if (task != GRAM_REGRESSION)
+        TRY(number_classes(g, column, rows, count, task == GRAM_CLASSIFICATION ? count : 2, out));
+    if (out->classes == 1)
+        return gram_fail(g, GRAM_BAD_DATA, "target \"%s\" is \"%s\" in every row", column->name,
+                         out->class_name[0]);
+    if (out->classes > MOST_CLASSES)
+        return gram_fail(g, GRAM_BAD_DATA, "target \"%s\" has %lld classes, expected at most %d",
+                         column->name, (long long)out->classes, MOST_CLASSES);
+    out->task = out->classes > 0 ? GRAM_CLASSIFICATION : GRAM_REGRESSION;
+    return GRAM_OK;
+}
+
+gram_status machine_target_fit(gram_context *g, const gram_column *column, gram_task task,
+                               const int64_t *rows, int64_t count, struct machine_target *out)
+{
+    gram_status status = GRAM_OK;
+
+    *out = (struct machine_target){.scale = 1, .transform = GRAM_TRANSFORM_NONE};
+    out->name = strdup(column->name);
+    if (!out->name)
+        status = gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the target's name");
+    if (status == GRAM_OK)
+        status = find_classes(g, column, task, rows, count, out);
+    if (status != GRAM_OK)
+        machine_target_destroy(out);
+    return status;
+}
+
+void machine_target_destroy(struct machine_target *target)
+{
+    for (int64_t i = 0; target->class_name && i < target->classes; i++)
+        free(target->class_name[i]);
+    free(target->class_name);
+    free(target->class_value);
+    free(target->name);
+    *target = (struct machine_target){0};
+}
+
+static double transformed(gram_transform transform, double value)
+{
+    return transform == GRAM_TRANSFORM_LOG    ? log(value)
+           : transform == GRAM_TRANSFORM_SQRT ? sqrt(value)
+                                              : value;
+}
+
+gram_status machine_target_scale(gram_context *g, const gram_column *column,
+                                 gram_transform transform, const int64_t *rows, int64_t count,
+                                 struct machine_target *target)
+{
+    double sum = 0, squares = 0;
+
+    for (int64_t i = 0; i < count; i++) {
+        double v = column->numbers[rows[i]];
+        if ((transform == GRAM_TRANSFORM_LOG && v <= 0) ||
+            (transform == GRAM_TRANSFORM_SQRT && v < 0))
+            return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                             "target \"%s\" is %g in row %lld, expected %s for this transform",
+                             column->name, v, (long long)rows[i],
+                             transform == GRAM_TRANSFORM_LOG ? "more than 0" : "at least 0");
+        sum += transformed(transform, v);
+    }
+    target->transform = transform;
+    target->shift = sum / (double)count;
+    for (int64_t i = 0; i < count; i++) {
+        double d = transformed(transform, column->numbers[rows[i]]) - target->shift;
+        squares += d * d;
+    }
+    target->scale = squares > 0 ? sqrt(squares / (double)count) : 1;
+    return GRAM_OK;
+}
+
+int64_t machine_target_outputs(const struct machine_target *target)
+{
+    return target->classes > 2 ? target->classes : 1;
+}
+
+int64_t machine_target_class(const struct machine_target *target, const gram_column *column,
+                             int64_t row)
+{
+    int64_t low = 0, high = target->classes - 1;
+
+    if (machine_target_missing(column, row))
+        return -2;
+    if (!column->numbers != !target->class_value)
+        return -1;
+    while (low <= high) {
+        int64_t middle = (low + high) / 2;
+        int order = column->numbers ? by_number(&column->numbers[row], &target->class_value[middle])
+                                    : strcmp(column->labels[row], target->class_name[middle]);
+        if (order == 0)
+            return middle;
+        if (order < 0)
+            high = middle - 1;
+        else
+            low = middle + 1;
+    }
+    return -1;
+}
+
+void machine_target_encode(const struct machine_target *target, const gram_column *column,
+                           const int64_t *rows, int64_t count, gram_dtype dtype, void *y)
+{
+    int64_t outputs = machine_target_outputs(target);
+
+    for (int64_t i = 0; i < count; i++) {
+        int64_t class = target->classes ? machine_target_class(target, column, rows[i]) : 0;
+
+        for (int64_t j = 0; j < outputs; j++) {
+            double v =
+                target->classes == 0
+                    ? (transformed(target->transform, column->numbers[rows[i]]) - target->shift) /
+                          target->scale
+                    : class == (outputs == 1 ? 1 : j);
+            if (dtype == GRAM_F32)
+                ((float *)y)[j * count + i] = (float)v;
+            else
+                ((double *)y)[j * count + i] = v;
+        }
+    }
+}
+
+double machine_target_decode(const struct machine_target *target, const double *f, int64_t stride)
+{
+    double v = f[0] * target->scale + target->shift;
+    int64_t best = 0;
+
+    if (target->classes == 2)
+        return isnan(f[0]) ? NAN : f[0] > 0.5;
+    if (target->classes == 0 && target->transform == GRAM_TRANSFORM_LOG)
+        return exp(v);
+    if (target->classes == 0 && target->transform == GRAM_TRANSFORM_SQRT)
+        return isnan(v) ? NAN : v > 0 ? v * v : 0;
+    if (target->classes == 0)
+        return v;
+    for (int64_t j = 1; j < target->classes; j++)
+        if (f[j * stride] > f[best * stride])
+            best = j;
+    return isnan(f[best * stride]) ? NAN : (double)best;
+}
+
+void machine_target_probabilities(const struct machine_target *target, const double *f,
+                                  int64_t stride, double *out, int64_t out_stride)
+{
+    int64_t outputs = machine_target_outputs(target);
+    double sum = 0;
+
+    for (int64_t j = 0; j < target->classes; j++) {
+        double v = outputs == 1 ? (j ? f[0] : 1 - f[0]) : f[j * stride];
+        v = v < least_probability ? least_probability : v > 1 ? 1 : v; /* NaN stays */
+        out[j * out_stride] = v;
+        sum += v;
+    }
+    for (int64_t j = 0; j < target->classes; j++)
+        out[j * out_stride] /= sum;
+}
