@@ -15,22 +15,21 @@ struct settings {
 };
 
 static const struct option_row rows[] = {
-    {      "p", 'p', OPTION_NUMBER, "P", offsetof(struct settings, p),
-     "the norm: any number from 0 (how many coordinates differ) to inf (the largest difference)", "2", NULL, 0, INFINITY},
-    {"no-root",   0, OPTION_FLAG, NULL, offsetof(struct settings, no_root),
-     "the sum itself, without the power 1/p at the end", NULL, NULL, 0, 0},
-    {  "dtype",   0, OPTION_CHOICE, "TYPE", offsetof(struct settings, dtype),
-     "f32, f64, or auto: f32 if all inputs are float32 or float16 arrays, else f64", "auto",
-     "auto|f32|f64", 0, 0},
-    {        0    },
+    NUMBER("p", 'p', "P", offsetof(struct settings, p), "2", 0, INFINITY,
+           "the norm: from 0 (how many coordinates differ) to inf (the largest difference)"),
+    FLAG("no-root", 0, offsetof(struct settings, no_root),
+         "the sum itself, without the power 1/p at the end"),
+    CHOICE("dtype", 0, "TYPE", offsetof(struct settings, dtype), "auto", "auto|f32|f64",
+           "f32, f64, or auto: f32 if all inputs are float32 or float16 arrays, else f64"),
+    OPTION_END,
 };
 
 static const struct option_group groups[] = {
-    {     "Distance",           rows, 0},
-    {        "Input",  input_options, offsetof(struct settings, input)},
-    {       "Output", output_options, offsetof(struct settings, output)},
-    {"Other options", common_options, offsetof(struct settings, common)},
-    {              0               },
+    GROUP("Distance", rows, 0),
+    GROUP("Input", input_options, offsetof(struct settings, input)),
+    GROUP("Output", output_options, offsetof(struct settings, output)),
+    GROUP("Other options", common_options, offsetof(struct settings, common)),
+    GROUP_END,
 };
 
 static enum exit_status compute(const struct settings *s, const struct matrix_pair *pair,

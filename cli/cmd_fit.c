@@ -161,11 +161,11 @@ static enum exit_status report(struct fit *f, struct failure *why)
 {
     struct output out;
 
-    if (f->s->chart) {
+    if (f->s->svg) {
         char about[300];
         snprintf(about, sizeof about, "Share of the average gradient outer product, predicting %s",
                  gram_machine_target(f->machine));
-        TRY(importance_chart(f->s->chart, about, f->features, f->result.feature_count, f->s->top,
+        TRY(importance_chart(f->s->svg, about, f->features, f->result.feature_count, f->s->top,
                              why));
     }
     TRY(output_open(&out, "-", why));
@@ -230,8 +230,8 @@ static enum exit_status check_outputs(const struct fit_settings *s, struct failu
                     s->output);
     TRY(output_open(&trial, s->output, why));
     output_discard(&trial);
-    if (s->chart) {
-        TRY(output_open(&trial, s->chart, why));
+    if (s->svg) {
+        TRY(output_open(&trial, s->svg, why));
         output_discard(&trial);
     }
     return CLI_OK;
@@ -263,9 +263,9 @@ const struct command cmd_fit = {
         "learns the weights W of the features from the gradients of its own predictions.\n\n"
         "DATA is text (CSV or TSV with a header line) or a .npy matrix, whose columns are called "
         "0, 1, 2, ...; - is standard input. A column is numeric if every value that is not missing "
-        "is a number. An empty field, NA, N/A, NaN, null and ? are missing: a missing number counts "
-        "as the median, and whether it was missing becomes a feature; a missing category is a "
-        "category of its own; rows without a target are left out.\n\n"
+        "is a number. An empty field, NA, N/A, NaN, null and ? are missing: a missing number "
+        "counts as the median, and whether it was missing becomes a feature; a missing category "
+        "is a category of its own; rows without a target are left out.\n\n"
         "Hyperparameters that are not given are chosen by fixed rules, or with --auto by a search. "
         "Ctrl-C stops the work; nothing is written then.",
     .examples =

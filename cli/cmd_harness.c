@@ -16,42 +16,41 @@ struct settings {
 };
 
 static const struct option_row isa_rows[] = {
-    {"isa", 0, OPTION_TEXT, "NAME", offsetof(struct settings, isa),
-     "use this instruction set, one of those that gram info names (default: check runs them all, "
-     "the others the best)", NULL, NULL, 0, 0},
-    {    0  },
+    TEXT("isa", 0, "NAME", offsetof(struct settings, isa), NULL,
+         "use this instruction set, one of those that gram info names (default: check runs them "
+         "all, the others the best)"),
+    OPTION_END,
 };
 
 static const struct option_row bench_rows[] = {
-    {"seconds", 0, OPTION_NUMBER, "S", offsetof(struct settings, seconds),
-     "measure for at least so long", "0.5", NULL, 0, 3600},
-    {   "json", 0, OPTION_FLAG, NULL, offsetof(struct settings, json), "write JSON", NULL, NULL, 0, 0},
-    {        0  },
+    NUMBER("seconds", 0, "S", offsetof(struct settings, seconds), "0.5", 0, 3600,
+           "measure for at least so long"),
+    FLAG("json", 0, offsetof(struct settings, json), "write JSON"),
+    OPTION_END,
 };
 
 static const struct option_row profile_rows[] = {
-    {"trace", 0, OPTION_FILE, "FILE", offsetof(struct settings, trace),
-     "where the trace goes, in the format of Chrome's about:tracing and of Perfetto", "trace.json",
-     NULL, 0, 0},
-    {      0  },
+    FILE_NAME("trace", 0, "FILE", offsetof(struct settings, trace), "trace.json",
+              "where the trace goes, in the format of Chrome's about:tracing and of Perfetto"),
+    OPTION_END,
 };
 
 static const struct option_group check_groups[] = {
-    {        "Where",       isa_rows, 0},
-    {"Other options", common_options, offsetof(struct settings, common)},
-    {              0               },
+    GROUP("Where", isa_rows, 0),
+    GROUP("Other options", common_options, offsetof(struct settings, common)),
+    GROUP_END,
 };
 static const struct option_group bench_groups[] = {
-    {    "Measuring",     bench_rows, 0},
-    {        "Where",       isa_rows, 0},
-    {"Other options", common_options, offsetof(struct settings, common)},
-    {              0               },
+    GROUP("Measuring", bench_rows, 0),
+    GROUP("Where", isa_rows, 0),
+    GROUP("Other options", common_options, offsetof(struct settings, common)),
+    GROUP_END,
 };
 static const struct option_group profile_groups[] = {
-    {       "Output",   profile_rows, 0},
-    {        "Where",       isa_rows, 0},
-    {"Other options", common_options, offsetof(struct settings, common)},
-    {              0               },
+    GROUP("Output", profile_rows, 0),
+    GROUP("Where", isa_rows, 0),
+    GROUP("Other options", common_options, offsetof(struct settings, common)),
+    GROUP_END,
 };
 
 static const char *operation(int i)

@@ -17,17 +17,16 @@ enum {
 };
 
 static const struct option_row rows[] = {
-    {       "man", 0, OPTION_FLAG, NULL, offsetof(struct settings, man), "the manual page, as troff", NULL,
-     NULL, 0, 0},
-    {"completion", 0, OPTION_CHOICE, "SHELL", offsetof(struct settings, completion),
-     "completion for bash or zsh, to be sourced by it", "none", "none|bash|zsh", 0, 0},
-    {           0  },
+    FLAG("man", 0, offsetof(struct settings, man), "the manual page, as troff"),
+    CHOICE("completion", 0, "SHELL", offsetof(struct settings, completion), "none", "none|bash|zsh",
+           "completion for bash or zsh, to be sourced by it"),
+    OPTION_END,
 };
 
 static const struct option_group groups[] = {
-    {"Instead of help",           rows, 0},
-    {  "Other options", common_options, offsetof(struct settings, common)},
-    {                0               },
+    GROUP("Instead of help", rows, 0),
+    GROUP("Other options", common_options, offsetof(struct settings, common)),
+    GROUP_END,
 };
 
 static const char *command_name(int i)

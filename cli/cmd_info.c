@@ -13,14 +13,14 @@ struct settings {
 };
 
 static const struct option_row rows[] = {
-    {"json", 0, OPTION_FLAG, NULL, offsetof(struct settings, json), "write JSON", NULL, NULL, 0, 0},
-    {     0  },
+    FLAG("json", 0, offsetof(struct settings, json), "write JSON"),
+    OPTION_END,
 };
 
 static const struct option_group groups[] = {
-    {       "Output",           rows, 0},
-    {"Other options", common_options, offsetof(struct settings, common)},
-    {              0               },
+    GROUP("Output", rows, 0),
+    GROUP("Other options", common_options, offsetof(struct settings, common)),
+    GROUP_END,
 };
 
 static void write_json(struct output *out, const gram_info *info)

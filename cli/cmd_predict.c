@@ -19,17 +19,17 @@ struct settings {
 };
 
 static const struct option_row rows[] = {
-    {"proba", 0, OPTION_FLAG, NULL, offsetof(struct settings, proba),
-     "add the probability of every class, in columns called proba_CLASS", NULL, NULL, 0, 0},
-    {      0  },
+    FLAG("proba", 0, offsetof(struct settings, proba),
+         "add the probability of every class, in columns called proba_CLASS"),
+    OPTION_END,
 };
 
 static const struct option_group groups[] = {
-    {   "Prediction",           rows, 0},
-    {        "Input",  input_options, offsetof(struct settings, input)},
-    {       "Output", output_options, offsetof(struct settings, output)},
-    {"Other options", common_options, offsetof(struct settings, common)},
-    {              0               },
+    GROUP("Prediction", rows, 0),
+    GROUP("Input", input_options, offsetof(struct settings, input)),
+    GROUP("Output", output_options, offsetof(struct settings, output)),
+    GROUP("Other options", common_options, offsetof(struct settings, common)),
+    GROUP_END,
 };
 
 struct predictions {

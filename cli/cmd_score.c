@@ -15,15 +15,15 @@ struct settings {
 };
 
 static const struct option_row rows[] = {
-    {"json", 0, OPTION_FLAG, NULL, offsetof(struct settings, json), "write JSON", NULL, NULL, 0, 0},
-    {     0  },
+    FLAG("json", 0, offsetof(struct settings, json), "write JSON"),
+    OPTION_END,
 };
 
 static const struct option_group groups[] = {
-    {       "Output",           rows, 0},
-    {        "Input",  input_options, offsetof(struct settings, input)},
-    {"Other options", common_options, offsetof(struct settings, common)},
-    {              0               },
+    GROUP("Output", rows, 0),
+    GROUP("Input", input_options, offsetof(struct settings, input)),
+    GROUP("Other options", common_options, offsetof(struct settings, common)),
+    GROUP_END,
 };
 
 static enum exit_status evaluate(const struct model *m, const struct table *t, int64_t target,

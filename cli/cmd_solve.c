@@ -23,24 +23,21 @@ enum {
 };
 
 static const struct option_row rows[] = {
-    {"method", 'm', OPTION_CHOICE, "NAME", offsetof(struct settings, method),
-     "lu: any square matrix; cholesky: a symmetric positive definite one, in half the time", "lu",
-     "lu|cholesky", 0, 0},
-    {  "uplo",   0, OPTION_CHOICE, "PART", offsetof(struct settings, uplo),
-     "cholesky: the triangle of A that is read; the other may hold anything", "lower",
-     "lower|upper", 0, 0},
-    { "dtype",   0, OPTION_CHOICE, "TYPE", offsetof(struct settings, dtype),
-     "f32, f64, or auto: f32 if both inputs are float32 or float16 arrays, else f64", "auto",
-     "auto|f32|f64", 0, 0},
-    {       0    },
+    CHOICE("method", 'm', "NAME", offsetof(struct settings, method), "lu", "lu|cholesky",
+           "lu: any square matrix; cholesky: a symmetric positive definite one, in half the time"),
+    CHOICE("uplo", 0, "PART", offsetof(struct settings, uplo), "lower", "lower|upper",
+           "cholesky: the triangle of A that is read; the other may hold anything"),
+    CHOICE("dtype", 0, "TYPE", offsetof(struct settings, dtype), "auto", "auto|f32|f64",
+           "f32, f64, or auto: f32 if both inputs are float32 or float16 arrays, else f64"),
+    OPTION_END,
 };
 
 static const struct option_group groups[] = {
-    {       "Method",           rows, 0},
-    {        "Input",  input_options, offsetof(struct settings, input)},
-    {       "Output", output_options, offsetof(struct settings, output)},
-    {"Other options", common_options, offsetof(struct settings, common)},
-    {              0               },
+    GROUP("Method", rows, 0),
+    GROUP("Input", input_options, offsetof(struct settings, input)),
+    GROUP("Output", output_options, offsetof(struct settings, output)),
+    GROUP("Other options", common_options, offsetof(struct settings, common)),
+    GROUP_END,
 };
 
 struct system {

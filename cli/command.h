@@ -34,6 +34,27 @@ struct option_row {
     double low, high;     /* both 0: no bounds */
 };
 
+/* Rows of the table, by kind; a NULL fallback is no default. */
+/* clang-format off */
+#define FLAG(name, letter, at, help) \
+    {name, letter, OPTION_FLAG, NULL, at, help, NULL, NULL, 0, 0}
+#define TEXT(name, letter, value, at, fallback, help) \
+    {name, letter, OPTION_TEXT, value, at, help, fallback, NULL, 0, 0}
+#define FILE_NAME(name, letter, value, at, fallback, help) \
+    {name, letter, OPTION_FILE, value, at, help, fallback, NULL, 0, 0}
+#define CHARACTER(name, letter, value, at, help) \
+    {name, letter, OPTION_CHARACTER, value, at, help, NULL, NULL, 0, 0}
+#define CHOICE(name, letter, value, at, fallback, choices, help) \
+    {name, letter, OPTION_CHOICE, value, at, help, fallback, choices, 0, 0}
+#define INTEGER(name, letter, value, at, fallback, low, high, help) \
+    {name, letter, OPTION_INTEGER, value, at, help, fallback, NULL, low, high}
+#define NUMBER(name, letter, value, at, fallback, low, high, help) \
+    {name, letter, OPTION_NUMBER, value, at, help, fallback, NULL, low, high}
+#define OPTION_END {.name = NULL}
+#define GROUP(title, rows, base) {title, rows, base}
+#define GROUP_END {.title = NULL}
+/* clang-format on */
+
 /* Tables are shared between commands: `offset` in them counts from `base` in the settings. */
 struct option_group {
     const char *title; /* as in help; NULL ends the list */

@@ -17,7 +17,7 @@
 
 struct first_line {
     int64_t fields;
-    size_t bytes;
+    size_t bytes;    /* that hold the names */
     int all_numbers; /* or missing, and at least one number */
 };
 
@@ -33,6 +33,7 @@ static enum exit_status measure_first_line(struct csv_scan s, struct first_line 
         TRY(csv_scan_field(&s, &field, why));
         out->fields++;
         out->bytes += (size_t)(field.end - field.begin) + 1;
+        out->bytes += field.begin == field.end ? 20 : 0; /* its place */
         missing += csv_is_missing(&field);
         numbers += number_parse(field.begin, &ignored) == field.end;
     }
@@ -100,6 +101,8 @@ static enum exit_status name_columns(struct csv_scan *s, struct table *t, struct
             *name++ = *from;
             from += field.doubled && *from == '"';
         }
+        if (field.begin == field.end)
+            name += sprintf(name, "%lld", (long long)c);
         *name++ = '\0';
     }
     return check_distinct(t, s->path, why);

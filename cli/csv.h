@@ -5,7 +5,8 @@
  * semicolon (whichever the first line holds most of, unless one is asked for); lines end in LF,
  * CRLF or CR; blank lines are skipped; a UTF-8 byte order mark is skipped.  A field in double
  * quotes may hold delimiters, line ends and doubled quotes.  Blanks around an unquoted field are
- * not part of it.  The first line names the columns.
+ * not part of it.  The first line names the columns; a column without a
+ * name is called by its place: 0, 1, 2, ...
  *
  * An empty field, NA, N/A, NaN, null, NULL and ? mean that the value is missing, quoted or not.
  * A column is numeric if every field that is not missing is a number, and text otherwise, unless

@@ -10,14 +10,13 @@
 #include <string.h>
 
 const struct option_row output_options[] = {
-    {"output", 'o', OPTION_FILE, "FILE", offsetof(struct output_settings, output),
-     "where the result goes; - is standard output", "-", NULL, 0, 0},
-    {"format",   0, OPTION_CHOICE, "FORMAT", offsetof(struct output_settings, format),
-     "auto, csv, npy, json or tsv; auto goes by the end of FILE, and is csv otherwise", "auto",
-     "auto|csv|npy|json|tsv", 0, 0},
-    {  "json",   0, OPTION_FLAG, NULL, offsetof(struct output_settings, json),
-     "the same as --format json", NULL, NULL, 0, 0},
-    {       0    },
+    FILE_NAME("output", 'o', "FILE", offsetof(struct output_settings, output), "-",
+              "where the result goes; - is standard output"),
+    CHOICE("format", 0, "FORMAT", offsetof(struct output_settings, format), "auto",
+           "auto|csv|npy|json|tsv",
+           "auto, csv, npy, json or tsv; auto goes by the end of FILE, and is csv otherwise"),
+    FLAG("json", 0, offsetof(struct output_settings, json), "the same as --format json"),
+    OPTION_END,
 };
 
 enum format output_format_of(const struct output_settings *settings)

@@ -24,23 +24,22 @@ struct flat {
 };
 
 const struct option_row common_options[] = {
-    { "threads", 't', OPTION_INTEGER, "N", offsetof(struct common_settings, threads),
-     "use N threads (default: all processors this process may run on)", NULL, NULL, 1, 4096},
-    {"progress",   0, OPTION_CHOICE, "WHEN", offsetof(struct common_settings, progress),
-     "auto: show a progress bar if standard error is a terminal; never: do not", "auto",
-     "auto|never", 0, 0},
-    {    "help", 'h', OPTION_FLAG, NULL, offsetof(struct common_settings, help), "show this help", NULL,
-     NULL, 0, 0},
-    {         0    },
+    INTEGER("threads", 't', "N", offsetof(struct common_settings, threads), NULL, 1, 4096,
+            "use N threads (default: all processors this process may run on)"),
+    CHOICE("progress", 0, "WHEN", offsetof(struct common_settings, progress), "auto", "auto|never",
+           "auto: show a progress bar if standard error is a terminal; never: do not"),
+    FLAG("help", 'h', offsetof(struct common_settings, help), "show this help"),
+    OPTION_END,
 };
 
 const struct option_row input_options[] = {
-    {"delimiter", 0, OPTION_CHARACTER, "CHAR", offsetof(struct input_settings, delimiter),
-     "what separates the fields of text input: one character, or \"tab\" (default: comma, tab or "
-     "semicolon, whichever the first line holds most of)", NULL, NULL, 0, 0},
-    {"no-header", 0, OPTION_FLAG, NULL, offsetof(struct input_settings, no_header),
-     "the first line of text input is data; columns are called 0, 1, 2, ...", NULL, NULL, 0, 0},
-    {          0  },
+    CHARACTER(
+        "delimiter", 0, "CHAR", offsetof(struct input_settings, delimiter),
+        "what separates the fields of text input: one character, or \"tab\" (default: comma, tab "
+        "or semicolon, whichever the first line holds most of)"),
+    FLAG("no-header", 0, offsetof(struct input_settings, no_header),
+         "the first line of text input is data; columns are called 0, 1, 2, ..."),
+    OPTION_END,
 };
 
 static enum exit_status parse_number(const struct option_row *row, const char *text, double *value,

@@ -61,7 +61,7 @@ static enum exit_status open_temporary(struct output *out, struct failure *why)
     if (!out->temporary)
         return fail_memory(why, "the name of an output file");
     interrupt_hold();
-    descriptor = mkostemp(out->temporary, O_CLOEXEC);
+    descriptor = mkstemp(out->temporary);
     error = errno;
     if (descriptor >= 0)
         out->slot = interrupt_add(out->temporary);
