@@ -5,8 +5,10 @@
  */
 #include "cpu.h"
 #include "cpu_kernels.h"
-#include <stdio.h>
 #include <string.h>
+#if defined(__x86_64__)
+#  include <cpuid.h>
+#endif
 
 /* Every combination that a machine can have, best first, separated by spaces. */
 static const struct kernel_list {
@@ -22,11 +24,20 @@ static const struct kernel_list {
     {            "base", 1,                                                   {&gram_cpu_kernels_base}},
 };
 
+#if defined(__x86_64__)
+/* Leaf 1: clang 14's __builtin_cpu_supports does not know f16c. */
+static bool has_f16c(void)
+{
+    unsigned int eax, ebx, ecx, edx;
+
+    return __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_F16C);
+}
+#endif
+
 static const struct kernel_list *runnable(void)
 {
 #if defined(__x86_64__)
-    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                __builtin_cpu_supports("f16c");
+    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
     bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
                   __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
 
