@@ -17,6 +17,7 @@
  */
 #ifndef GRAM_MACHINE_H
 #define GRAM_MACHINE_H
+#include "machine_target.h"
 #include "table.h"
 
 /* The linear map before the distance: z -> z W. */
@@ -34,6 +35,7 @@ struct machine_params {
     bool full;               /* a full metric */
     gram_solver solver;
     double tolerance;
+    uint64_t seed;
     const struct machine_metric *start; /* of the first round; NULL: the identity */
 };
 
@@ -64,13 +66,41 @@ struct machine_report {
     double score;    /* mean squared error of the outputs on the validation rows, of the best */
 };
 
+/*
+ * A split: a row's place on the direction, x . direction, sends it left up to low, right from high
+ * on, and to both in between, with a weight that goes over linearly.
+ */
+struct machine_node {
+    double *direction; /* width entries */
+    double low, high;  /* low < high; equal: left up to low, right above */
+    int64_t child[2];  /* a node, or ~leaf */
+    int64_t parent;    /* -1: the root */
+    int side;          /* which child of the parent this is */
+};
+
+struct machine_tree {
+    int64_t count; /* of nodes; 0: one leaf serves all */
+    int64_t width;
+    struct machine_node *node;
+};
+
+struct gram_machine {
+    struct machine_target target;
+    struct gram_encoder *encoder;
+    struct machine_tree tree;
+    int64_t leaves;
+    struct machine_leaf *leaf;
+    gram_dtype dtype;
+    double *importance; /* one a column of the encoder, sum 1 */
+    char *description;  /* JSON */
+};
+
 /* Seconds of CLOCK_MONOTONIC. */
 double machine_seconds(void);
 
 /* Solves (K + diag(ridge / weights)) alpha = y.  z are the features in the metric. */
 gram_status machine_solve(gram_context *g, const struct machine_params *params, double bandwidth,
-                          const struct machine_data *z, uint64_t seed, void *alpha,
-                          struct machine_report *report);
+                          const struct machine_data *z, void *alpha, struct machine_report *report);
 
 /* Most memory that a solve of so many rows takes, beyond its data. */
 size_t machine_solve_bytes(int64_t rows, int64_t outputs, gram_dtype dtype, gram_solver solver);
@@ -87,20 +117,50 @@ void machine_metric_apply(gram_context *g, const struct machine_metric *metric, 
                           int64_t rows, const void *x, void *z);
 void machine_metric_destroy(struct machine_metric *metric);
 
+/* The average gradient outer product in x (before W) at a sample of the points: width entries of
+ * the diagonal, or width by width if the metric is full. */
+gram_status machine_metric_agop(gram_context *g, const struct machine_params *params,
+                                double bandwidth, const struct machine_data *z, const void *alpha,
+                                const struct machine_metric *metric, double *out);
+
 /* Relearns the metric from the gradients of the expansion of alpha at a sample of its own points.
  */
 gram_status machine_metric_learn(gram_context *g, const struct machine_params *params,
                                  double bandwidth, const struct machine_data *z, const void *alpha,
-                                 uint64_t seed, struct machine_metric *metric);
+                                 struct machine_metric *metric);
 
 /* Trains a leaf; valid may be empty (rows 0): then every round is done and the last is kept. */
 gram_status machine_leaf_fit(gram_context *g, const struct machine_params *params,
                              const struct machine_data *train, const struct machine_data *valid,
-                             uint64_t seed, struct machine_leaf *out,
-                             struct machine_report *report);
+                             struct machine_leaf *out, struct machine_report *report);
 
 /* out (rows by outputs, column-major f64) = the leaf's expansion at rows of x (row-major). */
 gram_status machine_leaf_predict(gram_context *g, const struct machine_leaf *leaf, int64_t rows,
                                  const void *x, double *out);
 void machine_leaf_destroy(struct machine_leaf *leaf);
+
+/* machine_tree.c: splits rows until every leaf has at most leaf_rows; leaf_row lists the rows of
+ * each leaf one after the other, leaf_first where each begins (leaves + 1 entries). */
+struct machine_leaf_rows {
+    int64_t leaves;
+    int64_t *first, *row;
+};
+gram_status machine_tree_build(gram_context *g, const struct machine_params *params,
+                               const struct machine_data *data, int64_t leaf_rows,
+                               struct machine_tree *tree, struct machine_leaf_rows *rows);
+void machine_leaf_rows_destroy(struct machine_leaf_rows *rows);
+void machine_tree_destroy(struct machine_tree *tree);
+/* The weight of a leaf at a row of x. */
+double machine_tree_weight(const struct machine_tree *tree, gram_dtype dtype, const void *x,
+                           int64_t row, int64_t leaf);
+
+/* out (rows by outputs, column-major) = the weighted leaves at encoded rows. */
+gram_status machine_outputs(gram_context *g, const gram_machine *machine, int64_t rows,
+                            const void *x, double *out);
+
+/* Gathers rows of a row-major matrix, or of a column-major one with count rows. */
+void machine_gather(gram_dtype dtype, int64_t width, const void *x, const int64_t *rows,
+                    int64_t count, void *out);
+void machine_gather_columns(gram_dtype dtype, int64_t n, int64_t columns, const void *y,
+                            const int64_t *rows, int64_t count, void *out);
 #endif

@@ -33,6 +33,7 @@ enum step {
 };
 
 struct cg {
+    const struct machine_system *system;
     int64_t n, columns;
     gram_dtype dtype;
     const char *b;
@@ -117,19 +118,22 @@ static double largest_residual(const struct cg *c)
     return largest;
 }
 
+static void multiply(gram_context *g, const struct cg *c, const char *v, char *out)
+{
+    machine_blocks_multiply(g, c->system->k, c->system->ridge, c->columns, v, out);
+}
+
 /* Iterates from the true residual in r until the carried one is below tolerance. */
-static gram_status one_round(gram_context *g, const struct machine_blocks *k, const double *ridge,
-                             const struct machine_preconditioner *p, struct cg *c, double tolerance,
-                             int *iterations)
+static gram_status one_round(gram_context *g, struct cg *c, double tolerance, int *iterations)
 {
     size_t bytes = (size_t)(c->n * c->columns) * gram_dtype_size(c->dtype);
 
     memset(c->rz, 0, (size_t)c->columns * sizeof(double));
     memset(c->d, 0, bytes);
     while (*iterations < MOST_ITERATIONS && largest_residual(c) > tolerance) {
-        machine_preconditioner_apply(g, p, c->r, c->z);
+        machine_preconditioner_apply(g, c->system->p, c->r, c->z);
         each_column(g, c, TURN);
-        machine_blocks_multiply(g, k, ridge, c->columns, c->d, c->ad);
+        multiply(g, c, c->d, c->ad);
         each_column(g, c, DESCEND);
         ++*iterations;
         if (gram_cancelled(g))
@@ -138,8 +142,7 @@ static gram_status one_round(gram_context *g, const struct machine_blocks *k, co
     return GRAM_OK;
 }
 
-static gram_status iterate(gram_context *g, const struct machine_blocks *k, const double *ridge,
-                           const struct machine_preconditioner *p, struct cg *c, double tolerance,
+static gram_status iterate(gram_context *g, struct cg *c, double tolerance,
                            struct machine_cg_report *report)
 {
     double before = INFINITY;
@@ -147,27 +150,31 @@ static gram_status iterate(gram_context *g, const struct machine_blocks *k, cons
     *report = (struct machine_cg_report){0};
     each_column(g, c, START);
     for (int round = 0; round < MOST_ROUNDS; round++) {
-        machine_blocks_multiply(g, k, ridge, c->columns, c->x, c->r);
+        multiply(g, c, c->x, c->r);
         each_column(g, c, RESIDUAL);
         report->residual = largest_residual(c);
         if (report->residual <= tolerance || report->iterations >= MOST_ITERATIONS ||
             report->residual > 0.5 * before) /* rounding allows no more */
             break;
         before = report->residual;
-        TRY(one_round(g, k, ridge, p, c, 0.7 * tolerance, &report->iterations));
+        TRY(one_round(g, c, 0.7 * tolerance, &report->iterations));
     }
     return GRAM_OK;
 }
 
-gram_status machine_cg(gram_context *g, const struct machine_blocks *k, const double *ridge,
-                       const struct machine_preconditioner *p, int64_t columns, double tolerance,
+gram_status machine_cg(gram_context *g, const struct machine_system *system, double tolerance,
                        const void *b, void *x, struct machine_cg_report *report)
 {
-    size_t bytes = machine_cg_bytes(k->n, columns, k->dtype);
-    size_t part = gram_round64((size_t)(k->n * columns) * gram_dtype_size(k->dtype));
-    size_t small = gram_round64((size_t)columns * sizeof(double));
+    struct cg c = {.system = system,
+                   .n = system->k->n,
+                   .columns = system->columns,
+                   .dtype = system->k->dtype,
+                   .b = b,
+                   .x = x};
+    size_t bytes = machine_cg_bytes(c.n, c.columns, c.dtype);
+    size_t part = gram_round64((size_t)(c.n * c.columns) * gram_dtype_size(c.dtype));
+    size_t small = gram_round64((size_t)c.columns * sizeof(double));
     char *memory = gram_alloc(g, bytes);
-    struct cg c = {.n = k->n, .columns = columns, .dtype = k->dtype, .b = b, .x = x};
     gram_status status;
 
     if (!memory)
@@ -179,7 +186,7 @@ gram_status machine_cg(gram_context *g, const struct machine_blocks *k, const do
     c.norm_b = (double *)(c.ad + part);
     c.norm_r = (double *)((char *)c.norm_b + small);
     c.rz = (double *)((char *)c.norm_r + small);
-    status = iterate(g, k, ridge, p, &c, tolerance, report);
+    status = iterate(g, &c, tolerance, report);
     gram_free(g, memory, bytes);
     return status;
 }

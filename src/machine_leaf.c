@@ -52,7 +52,7 @@ static gram_status leaf_create(gram_context *g, const struct machine_params *par
 
 /* L of a leaf: given, or so many medians of the distance in its metric. */
 static gram_status set_bandwidth(gram_context *g, const struct machine_params *params,
-                                 uint64_t seed, struct machine_leaf *leaf)
+                                 struct machine_leaf *leaf)
 {
     gram_tensor z = gram_matrix(leaf->x, leaf->rows, leaf->width, leaf->dtype), out = {0};
     gram_median_options options = GRAM_MEDIAN_OPTIONS_INIT;
@@ -63,7 +63,7 @@ static gram_status set_bandwidth(gram_context *g, const struct machine_params *p
     if (!params->relative_bandwidth)
         return GRAM_OK;
     options.rows = MEDIAN_ROWS;
-    options.seed = seed;
+    options.seed = params->seed;
     out.dtype = leaf->dtype;
     out.data = leaf->dtype == GRAM_F32 ? (void *)&narrow : (void *)&wide;
     TRY(gram_median_distance(g, &z, gram_number(leaf->p), &options, &out));
@@ -75,16 +75,15 @@ static gram_status set_bandwidth(gram_context *g, const struct machine_params *p
 /* Trains one leaf in a given metric. */
 static gram_status solve_leaf(gram_context *g, const struct machine_params *params,
                               const struct machine_data *data, const struct machine_metric *metric,
-                              uint64_t seed, struct machine_leaf *leaf,
-                              struct machine_report *report)
+                              struct machine_leaf *leaf, struct machine_report *report)
 {
     struct machine_data z = *data;
 
     TRY(leaf_create(g, params, data, metric, leaf));
     machine_metric_apply(g, metric, data->dtype, data->rows, data->x, leaf->x);
     z.x = leaf->x;
-    TRY(set_bandwidth(g, params, seed, leaf));
-    return machine_solve(g, params, leaf->bandwidth, &z, seed, leaf->alpha, report);
+    TRY(set_bandwidth(g, params, leaf));
+    return machine_solve(g, params, leaf->bandwidth, &z, leaf->alpha, report);
 }
 
 /* Mean squared error of all outputs on rows with known targets. */
@@ -112,7 +111,6 @@ static gram_status mean_squared_error(gram_context *g, const struct machine_leaf
 struct rounds {
     const struct machine_params *params;
     const struct machine_data *train, *valid;
-    uint64_t seed;
     struct machine_metric metric; /* of the round now running */
     struct machine_leaf best;
     double best_score;
@@ -127,7 +125,7 @@ static gram_status one_round(gram_context *g, struct rounds *r, struct machine_l
     struct machine_data z = *r->train;
     double score = 0;
 
-    TRY(solve_leaf(g, r->params, r->train, &r->metric, r->seed, leaf, r->report));
+    TRY(solve_leaf(g, r->params, r->train, &r->metric, leaf, r->report));
     if (r->valid->rows > 0)
         TRY(mean_squared_error(g, leaf, r->valid, &score));
     *more = r->round < r->params->iterations && score <= worse * r->best_score;
@@ -135,8 +133,7 @@ static gram_status one_round(gram_context *g, struct rounds *r, struct machine_l
         double start = machine_seconds();
 
         z.x = leaf->x;
-        TRY(machine_metric_learn(g, r->params, leaf->bandwidth, &z, leaf->alpha, r->seed,
-                                 &r->metric));
+        TRY(machine_metric_learn(g, r->params, leaf->bandwidth, &z, leaf->alpha, &r->metric));
         r->report->feature_seconds += machine_seconds() - start;
     }
     if (score < r->best_score || (r->valid->rows == 0 && score <= r->best_score)) {
@@ -151,12 +148,12 @@ static gram_status one_round(gram_context *g, struct rounds *r, struct machine_l
 
 gram_status machine_leaf_fit(gram_context *g, const struct machine_params *params,
                              const struct machine_data *train, const struct machine_data *valid,
-                             uint64_t seed, struct machine_leaf *out, struct machine_report *report)
+                             struct machine_leaf *out, struct machine_report *report)
 {
     struct rounds r = {.params = params,
                        .train = train,
                        .valid = valid,
-                       .seed = seed,
+
                        .best_score = INFINITY,
                        .report = report};
     bool more = true;

@@ -138,30 +138,27 @@ static gram_status matrix_root(gram_context *g, int64_t width, double *m)
                 : GRAM_OK;
 }
 
-/* The next W from the AGOP in the features in the metric. */
-static gram_status advance(gram_context *g, struct machine_metric *metric, double *agop)
+/* a = W a W: from the features in the metric to those before it. */
+static gram_status before_metric(gram_context *g, const struct machine_metric *metric, double *a)
 {
     int64_t n = metric->width;
+    size_t bytes = (size_t)(n * n) * sizeof(double);
 
     if (!metric->full) {
         for (int64_t i = 0; i < n; i++)
-            agop[i] *= metric->w[i] * metric->w[i];
-        normalise(n, false, agop);
-        for (int64_t i = 0; i < n; i++)
-            metric->w[i] = sqrt(agop[i]);
+            a[i] *= metric->w[i] * metric->w[i];
         return GRAM_OK;
     }
-    double *half = gram_alloc(g, (size_t)(n * n) * sizeof *half);
+    double *half = gram_alloc(g, bytes);
     if (!half)
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate a metric");
-    struct gram_blas_matrix w = {metric->w, n, false}, a = {agop, n, false}, h = {half, n, false};
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
     gram_blas_threads(g);
-    gram_blas_gemm(GRAM_F64, (int64_t[3]){n, n, n}, 1, w, a, 0, half, n);
-    gram_blas_gemm(GRAM_F64, (int64_t[3]){n, n, n}, 1, h, w, 0, agop, n);
-    gram_free(g, half, (size_t)(n * n) * sizeof *half);
-    normalise(n, true, agop);
-    TRY(matrix_root(g, n, agop));
-    memcpy(metric->w, agop, (size_t)(n * n) * sizeof *agop);
+    gram_blas_gemm(GRAM_F64, (int64_t[3]){n, n, n}, 1,
+                   (struct gram_blas_matrix){metric->w, n, false},
+                   (struct gram_blas_matrix){a, n, false}, 0, half, n);
+    gram_blas_gemm(GRAM_F64, (int64_t[3]){n, n, n}, 1, (struct gram_blas_matrix){half, n, false},
+                   (struct gram_blas_matrix){metric->w, n, false}, 0, a, n);
+    gram_free(g, half, bytes);
     return GRAM_OK;
 }
 
@@ -186,7 +183,7 @@ static gram_status sample_create(gram_context *g, const struct machine_data *z, 
     size_t weights = gram_round64((size_t)(POINT_BLOCK * z->rows) * element_size);
     size_t agop = gram_round64((size_t)size * element_size);
 
-    s->bytes = index + points + weights + agop + (size_t)size * sizeof(double);
+    s->bytes = index + points + weights + agop;
     s->memory = gram_alloc(g, s->bytes);
     if (!s->memory)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes for gradients",
@@ -195,7 +192,6 @@ static gram_status sample_create(gram_context *g, const struct machine_data *z, 
     s->points = s->memory + index;
     s->weights = s->points + points;
     s->agop = s->weights + weights;
-    s->wide = (double *)(s->agop + agop);
     s->count = z->rows < POINTS ? z->rows : POINTS;
     for (int64_t i = 0; i < z->rows; i++)
         s->index[i] = i;
@@ -235,16 +231,16 @@ static gram_status add_points(gram_context *g, const gram_kernel_options *kernel
     return gram_agop(g, &a, &b, &c, &d, kernel->p, &options, &out);
 }
 
-gram_status machine_metric_learn(gram_context *g, const struct machine_params *params,
-                                 double bandwidth, const struct machine_data *z, const void *alpha,
-                                 uint64_t seed, struct machine_metric *metric)
+gram_status machine_metric_agop(gram_context *g, const struct machine_params *params,
+                                double bandwidth, const struct machine_data *z, const void *alpha,
+                                const struct machine_metric *metric, double *out)
 {
     gram_kernel_options kernel = machine_kernel(params->p, params->q, bandwidth);
     struct sample s = {0};
     gram_status status;
 
     kernel.output = GRAM_WEIGHT;
-    TRY(sample_create(g, z, entries(metric), seed, &s));
+    TRY(sample_create(g, z, entries(metric), params->seed, &s));
     status = GRAM_OK;
     for (int64_t first = 0; status == GRAM_OK && first < s.count; first += POINT_BLOCK) {
         status = add_points(g, &kernel, z, alpha, metric->full, &s, first);
@@ -252,9 +248,28 @@ gram_status machine_metric_learn(gram_context *g, const struct machine_params *p
             status = gram_fail(g, GRAM_CANCELLED, "cancelled");
     }
     for (int64_t i = 0; status == GRAM_OK && i < entries(metric); i++)
-        s.wide[i] = element(z->dtype, s.agop, i);
-    if (status == GRAM_OK)
-        status = advance(g, metric, s.wide);
+        out[i] = element(z->dtype, s.agop, i);
     gram_free(g, s.memory, s.bytes);
+    return status == GRAM_OK ? before_metric(g, metric, out) : status;
+}
+
+gram_status machine_metric_learn(gram_context *g, const struct machine_params *params,
+                                 double bandwidth, const struct machine_data *z, const void *alpha,
+                                 struct machine_metric *metric)
+{
+    int64_t count = entries(metric);
+    size_t bytes = (size_t)count * sizeof(double);
+    double *agop = gram_alloc(g, bytes);
+    gram_status status;
+
+    if (!agop)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
+    status = machine_metric_agop(g, params, bandwidth, z, alpha, metric, agop);
+    normalise(metric->width, metric->full, agop);
+    if (status == GRAM_OK && metric->full)
+        status = matrix_root(g, metric->width, agop);
+    for (int64_t i = 0; status == GRAM_OK && i < count; i++)
+        metric->w[i] = metric->full ? agop[i] : sqrt(agop[i]);
+    gram_free(g, agop, bytes);
     return status;
 }

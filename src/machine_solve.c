@@ -41,20 +41,6 @@ size_t machine_solve_bytes(int64_t rows, int64_t outputs, gram_dtype dtype, gram
            machine_cg_bytes(rows, outputs, dtype);
 }
 
-/* What is added to the diagonal of each row. */
-static double *ridge_create(gram_context *g, const struct machine_params *params,
-                            const struct machine_data *z, double *mean)
-{
-    double *ridge = gram_alloc(g, (size_t)z->rows * sizeof *ridge), sum = 0;
-
-    for (int64_t i = 0; ridge && i < z->rows; i++) {
-        ridge[i] = params->ridge / (z->weights ? z->weights[i] : 1);
-        sum += ridge[i];
-    }
-    *mean = sum / (double)z->rows;
-    return ridge;
-}
-
 static gram_status solve_dense(gram_context *g, const gram_kernel_options *kernel,
                                const double *ridge, const struct machine_data *z, void *alpha,
                                struct machine_report *report)
@@ -91,23 +77,26 @@ static gram_status solve_dense(gram_context *g, const gram_kernel_options *kerne
 
 static gram_status solve_iterating(gram_context *g, const struct machine_params *params,
                                    const gram_kernel_options *kernel, const double *ridge,
-                                   double mean_ridge, const struct machine_data *z, uint64_t seed,
-                                   void *alpha, struct machine_report *report)
+                                   const struct machine_data *z, void *alpha,
+                                   struct machine_report *report)
 {
     gram_tensor x = gram_matrix((void *)z->x, z->rows, z->width, z->dtype);
     struct machine_preconditioner p = {0};
     struct machine_blocks k = {0};
+    struct machine_system system = {.k = &k, .ridge = ridge, .p = &p, .columns = z->outputs};
     struct machine_cg_report cg = {0};
-    double start = machine_seconds();
+    double start = machine_seconds(), mean = 0;
     gram_status status = machine_blocks_create(g, &x, kernel, &k);
 
     report->kernel_seconds += machine_seconds() - start;
     start = machine_seconds();
+    for (int64_t i = 0; i < z->rows; i++)
+        mean += ridge[i] / (double)z->rows;
     if (status == GRAM_OK)
-        status = machine_preconditioner_create(g, &x, kernel, mean_ridge, z->outputs, seed, &p);
+        status = machine_preconditioner_create(g, &x, kernel, mean, z->outputs, params->seed, &p);
     memset(alpha, 0, (size_t)(z->rows * z->outputs) * gram_dtype_size(z->dtype));
     if (status == GRAM_OK)
-        status = machine_cg(g, &k, ridge, &p, z->outputs, params->tolerance, z->y, alpha, &cg);
+        status = machine_cg(g, &system, params->tolerance, z->y, alpha, &cg);
     report->solve_seconds += machine_seconds() - start;
     report->iterations = cg.iterations > report->iterations ? cg.iterations : report->iterations;
     report->residual = fmax(report->residual, cg.residual);
@@ -117,20 +106,21 @@ static gram_status solve_iterating(gram_context *g, const struct machine_params 
 }
 
 gram_status machine_solve(gram_context *g, const struct machine_params *params, double bandwidth,
-                          const struct machine_data *z, uint64_t seed, void *alpha,
-                          struct machine_report *report)
+                          const struct machine_data *z, void *alpha, struct machine_report *report)
 {
     gram_kernel_options kernel = machine_kernel(params->p, params->q, bandwidth);
-    double mean, *ridge = ridge_create(g, params, z, &mean);
+    size_t bytes = (size_t)z->rows * sizeof(double);
+    double *ridge = gram_alloc(g, bytes);
     gram_status status;
 
     if (!ridge)
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate memory for %lld rows",
-                         (long long)z->rows);
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
+    for (int64_t i = 0; i < z->rows; i++)
+        ridge[i] = params->ridge / (z->weights ? z->weights[i] : 1);
     if (by_cholesky(params->solver, z->rows))
         status = solve_dense(g, &kernel, ridge, z, alpha, report);
     else
-        status = solve_iterating(g, params, &kernel, ridge, mean, z, seed, alpha, report);
-    gram_free(g, ridge, (size_t)z->rows * sizeof *ridge);
+        status = solve_iterating(g, params, &kernel, ridge, z, alpha, report);
+    gram_free(g, ridge, bytes);
     return status;
 }
