@@ -4,7 +4,9 @@
  * A number becomes one feature: shifted, scaled and, if the encoder says so, drawn in at the ends;
  * a missing one takes the fill value, and a second feature, the indicator, is 1 where it was
  * missing if any was missing in training.  A category becomes one feature a value seen in training,
- * 1 where it matches and 0 elsewhere, so that equal categories differ by exact zeros.
+ * 1 where it matches and 0 elsewhere, so that equal categories differ by exact zeros; a missing one
+ * is a value of its own, the last, if any was missing in training.  A category column with less
+ * than two values in training has no features; a number that was constant is always 0.
  *
  * An encoder is fitted once on the training rows, saved with the machine, and applied to any table
  * that has its columns by name.
@@ -17,12 +19,12 @@
 
 struct gram_encoded_column {
     char *name;
-    int64_t first, width;      /* its features: [first, first + width) */
-    int64_t categories;        /* 0: a number */
-    char **category;           /* sorted bytewise */
+    int64_t first, width; /* its features: [first, first + width) */
+    int64_t categories;
+    char **category;           /* sorted bytewise; NULL: a number */
     bool missing;              /* indicator feature (number), or the category "missing", last */
-    double shift, scale, fill; /* number: feature = squash((value or fill - shift) * scale);
-                                  scale 0: constant in training */
+    double shift, scale, fill; /* number: feature = squash((value or fill - shift) * scale), within
+                                  1e15 of 0; scale 0: constant in training */
 };
 
 struct gram_encoder {
@@ -33,21 +35,26 @@ struct gram_encoder {
 
 enum gram_scaling {
     GRAM_STANDARDISE, /* (value - mean) / standard deviation (population) */
-    GRAM_ROBUST,      /* (value - median) / ((q75 - q25) / 1.349), then squash; the standard deviation
-                         where the quartiles are equal */
+    GRAM_ROBUST, /* (value - median) / ((q75 - q25) / 1.349), then squash; the standard deviation
+                    where the quartiles are equal */
 };
 
 /* Refuses NULLs, negative sizes, repeated or empty names, columns that are neither numbers nor
  * labels or both, and infinite numbers: the message names the column and the row. */
 gram_status gram_table_check(gram_context *g, const gram_table *table);
 
-/* Fits on the given rows (indices into the table) except the column named target, if it is there.
- * *out is NULL on an error. */
+/* The column of that name, NULL if there is none; near is tried first. */
+const gram_column *gram_table_find(const gram_table *table, const char *name, int64_t near);
+
+/* Fits on the given rows (indices into the checked table), on all columns but the one named target
+ * (NULL: on all); refuses a table without any.  *out is NULL on an error; its memory comes from
+ * malloc, since it outlives the context. */
 gram_status gram_encoder_fit(gram_context *g, const gram_table *table, const char *target,
                              const int64_t *rows, int64_t count, enum gram_scaling scaling,
                              struct gram_encoder **out);
 
-/* features[i * width + j] of rows[i] (NULL: of row i), f32 or f64.  The table was checked. */
+/* features[i * width + j] of rows[i] (NULL: of row i), f32 or f64.  The table was checked; a column
+ * that it lacks, or that is of the other kind, is refused by name. */
 gram_status gram_encoder_apply(gram_context *g, const struct gram_encoder *encoder,
                                const gram_table *table, const int64_t *rows, int64_t count,
                                gram_dtype dtype, void *features);
