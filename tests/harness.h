@@ -80,6 +80,7 @@ void test_set(const gram_tensor *t, const int64_t *index, double value);
 double test_at(const gram_tensor *t, int64_t item);
 void test_put(const gram_tensor *t, int64_t item, double value);
 int64_t test_count(const gram_tensor *t);
+void *test_address(const gram_tensor *t, int64_t item);
 /* 2^-23, 2^-52, 2^-10, 2^-7 for f32, f64, f16, bf16. */
 double test_eps(gram_dtype dtype);
 

@@ -112,7 +112,7 @@ void test_tensor_freeze(struct test_tensor *t)
     memcpy(t->frozen, (char *)t->mapping + t->offset, t->bytes);
 }
 
-static char *element(const gram_tensor *t, int64_t item)
+void *test_address(const gram_tensor *t, int64_t item)
 {
     int64_t offset = 0;
 
@@ -144,7 +144,7 @@ static size_t spoiled_gaps(const struct test_tensor *t, const unsigned char *bas
     if (!used)
         return 0;
     for (int64_t i = 0; i < test_count(&t->t); i++)
-        memset(used + (element(&t->t, i) - (const char *)base), 1, size);
+        memset(used + ((unsigned char *)test_address(&t->t, i) - base), 1, size);
     count = spoiled(base, t->bytes, used);
     free(used);
     return count;
@@ -271,12 +271,12 @@ void test_set(const gram_tensor *t, const int64_t *index, double value)
 
 double test_at(const gram_tensor *t, int64_t item)
 {
-    return load(element(t, item), t->dtype);
+    return load(test_address(t, item), t->dtype);
 }
 
 void test_put(const gram_tensor *t, int64_t item, double value)
 {
-    store(element(t, item), t->dtype, value);
+    store(test_address(t, item), t->dtype, value);
 }
 
 int64_t test_count(const gram_tensor *t)

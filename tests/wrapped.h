@@ -1,0 +1,31 @@
+/*
+ * wrapped.h - calls of operations, caught on their way from a case to the library
+ *
+ * A program that is linked with -Wl,--wrap=gram_<op> for every operation gets each call as a
+ * wrapped_call, which can be run again, in any context.  It defines wrapped_torture.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_WRAPPED_H
+#define GRAM_WRAPPED_H
+#include "gram/gram.h"
+
+enum {
+    WRAPPED_OUTPUTS = 5
+};
+
+struct wrapped_call {
+    const char *name; /* "gram_cdist" */
+    gram_status (*run)(gram_context *g, const struct wrapped_call *c);
+    gram_status (*workspace)(gram_context *g, const struct wrapped_call *c, gram_workspace *need);
+    gram_tensor *out, *info;
+    gram_tensor *outputs[WRAPPED_OUTPUTS]; /* all that the call writes */
+    int output_count;
+    const void *tensors[6]; /* inputs, in the order of the arguments */
+    const void *options;
+    gram_scalar p;
+};
+
+/* Does what it wants with the call and leaves the outputs as one run of it does. */
+gram_status wrapped_torture(gram_context *g, const struct wrapped_call *c);
+#endif
