@@ -158,6 +158,18 @@ double machine_tree_weight(const struct machine_tree *tree, gram_dtype dtype, co
 gram_status machine_outputs(gram_context *g, const gram_machine *machine, int64_t rows,
                             const void *x, double *out);
 
+/* The same for the rows of a table, which is checked; from malloc, NULL on an error. */
+gram_status machine_table_outputs(gram_context *g, const gram_machine *machine,
+                                  const gram_table *table, double **out);
+
+/* Scores outputs f (count by outputs, column-major) of rows (NULL: 0, 1, ...) of a target. */
+gram_status machine_score(gram_context *g, const struct machine_target *target,
+                          const gram_column *column, const int64_t *rows, int64_t count,
+                          const double *f, gram_machine_score *out);
+
+/* What a public function of the machine returns: takes back a request to cancel that it obeyed. */
+gram_status machine_ended(gram_context *g, gram_status status);
+
 /* Gathers rows of a row-major matrix, or of a column-major one with count rows. */
 void machine_gather(gram_dtype dtype, int64_t width, const void *x, const int64_t *rows,
                     int64_t count, void *out);

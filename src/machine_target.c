@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* No class is ever called impossible or certain: least squares does not know either. */
-static const double least_probability = 1e-3;
+const double machine_least_probability = 1e-3;
 
 bool machine_target_missing(const gram_column *column, int64_t row)
 {
@@ -258,7 +258,9 @@ void machine_target_probabilities(const struct machine_target *target, const dou
 
     for (int64_t j = 0; j < target->classes; j++) {
         double v = outputs == 1 ? (j ? f[0] : 1 - f[0]) : f[j * stride];
-        v = v < least_probability ? least_probability : v > 1 ? 1 : v; /* NaN stays */
+        v = v < machine_least_probability ? machine_least_probability
+            : v > 1                       ? 1
+                                          : v; /* NaN stays */
         out[j * out_stride] = v;
         sum += v;
     }

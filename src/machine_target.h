@@ -20,6 +20,8 @@ struct machine_target {
     double *class_value;      /* of numbers, else NULL */
 };
 
+extern const double machine_least_probability;
+
 /* Finds the task and the classes from the values of the given rows. */
 gram_status machine_target_fit(gram_context *g, const gram_column *column, gram_task task,
                                const int64_t *rows, int64_t count, struct machine_target *out);

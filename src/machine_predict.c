@@ -1,0 +1,143 @@
+/*
+ * machine_predict.c - predictions and probabilities of a trained machine
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "machine.h"
+#include "view.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* One leaf's part at the rows it has a weight at; picked and weight have room for all rows. */
+static gram_status add_leaf(gram_context *g, const gram_machine *machine, int64_t index,
+                            int64_t rows, const void *x, double *out)
+{
+    const struct machine_leaf *leaf = &machine->leaf[index];
+    int64_t *picked = malloc((size_t)rows * sizeof *picked + 1), count = 0;
+    double *weight = malloc((size_t)rows * sizeof *weight + 1), *values = NULL;
+    char *part = NULL;
+    gram_status status = GRAM_OK;
+
+    for (int64_t i = 0; picked && weight && i < rows; i++) {
+        weight[count] = machine_tree_weight(&machine->tree, machine->dtype, x, i, index);
+        if (weight[count] > 0)
+            picked[count++] = i;
+    }
+    if (picked && weight) {
+        values = malloc((size_t)(count * leaf->outputs) * sizeof *values + 1);
+        part = malloc((size_t)(count * leaf->width) * gram_dtype_size(machine->dtype) + 1);
+    }
+    if (!values || !part)
+        status = gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %lld rows", (long long)rows);
+    else {
+        machine_gather(machine->dtype, leaf->width, x, picked, count, part);
+        status = machine_leaf_predict(g, leaf, count, part, values);
+    }
+    for (int64_t j = 0; status == GRAM_OK && j < leaf->outputs; j++)
+        for (int64_t i = 0; i < count; i++)
+            out[j * rows + picked[i]] += weight[i] * values[j * count + i];
+    free(picked);
+    free(weight);
+    free(values);
+    free(part);
+    return status;
+}
+
+gram_status machine_outputs(gram_context *g, const gram_machine *machine, int64_t rows,
+                            const void *x, double *out)
+{
+    if (machine->tree.count == 0)
+        return machine_leaf_predict(g, machine->leaf, rows, x, out);
+    memset(out, 0, (size_t)(rows * machine->leaf->outputs) * sizeof *out);
+    for (int64_t i = 0; i < machine->leaves; i++)
+        TRY(add_leaf(g, machine, i, rows, x, out));
+    return GRAM_OK;
+}
+
+/* Outputs at the rows of a table, from malloc. */
+gram_status machine_table_outputs(gram_context *g, const gram_machine *machine,
+                                  const gram_table *table, double **out)
+{
+    int64_t outputs = machine_target_outputs(&machine->target);
+    char *x;
+    gram_status status;
+
+    *out = NULL;
+    TRY(gram_table_check(g, table));
+    x = malloc((size_t)(table->rows * machine->encoder->width) * gram_dtype_size(machine->dtype) +
+               1);
+    *out = malloc((size_t)(table->rows * outputs) * sizeof **out + 1);
+    if (!x || !*out)
+        status =
+            gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %lld rows", (long long)table->rows);
+    else
+        status =
+            gram_encoder_apply(g, machine->encoder, table, NULL, table->rows, machine->dtype, x);
+    if (status == GRAM_OK)
+        status = machine_outputs(g, machine, table->rows, x, *out);
+    free(x);
+    if (status != GRAM_OK) {
+        free(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+/* Checks that out is f64 of the given shape (cols 0: a vector) on the CPU. */
+static gram_status check_out(gram_context *g, const gram_tensor *out, int64_t rows, int64_t cols,
+                             struct gram_view *view)
+{
+    const struct gram_batch batch = {.count = 1};
+    int core = cols ? 2 : 1;
+
+    TRY(gram_view_of(g, &batch, "out", out, core, GRAM_WRITE, view));
+    if (out->dtype != GRAM_F64)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "out has dtype %s, expected f64",
+                         gram_dtype_name(out->dtype));
+    if (out->shape[0] != rows || (cols && out->shape[1] != cols))
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "out has %lld rows and %lld columns, expected "
+                         "%lld and %lld",
+                         (long long)out->shape[0], (long long)(cols ? out->shape[1] : 1),
+                         (long long)rows, (long long)(cols ? cols : 1));
+    return GRAM_OK;
+}
+
+gram_status gram_machine_predict(gram_context *g, const gram_machine *machine,
+                                 const gram_table *table, gram_tensor *out)
+{
+    struct gram_view view;
+    double *f;
+    gram_status status;
+
+    g->call = __func__;
+    TRY(gram_table_check(g, table));
+    TRY(check_out(g, out, table->rows, 0, &view));
+    status = machine_table_outputs(g, machine, table, &f);
+    for (int64_t i = 0; status == GRAM_OK && i < table->rows; i++)
+        ((double *)view.data)[i * view.col_stride] =
+            machine_target_decode(&machine->target, f + i, table->rows);
+    free(f);
+    return machine_ended(g, status);
+}
+
+gram_status gram_machine_predict_proba(gram_context *g, const gram_machine *machine,
+                                       const gram_table *table, gram_tensor *out)
+{
+    struct gram_view view;
+    double *f;
+    gram_status status;
+
+    g->call = __func__;
+    if (machine->target.classes == 0)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "the machine is a regression, expected a classification");
+    TRY(gram_table_check(g, table));
+    TRY(check_out(g, out, table->rows, machine->target.classes, &view));
+    status = machine_table_outputs(g, machine, table, &f);
+    for (int64_t i = 0; status == GRAM_OK && i < table->rows; i++)
+        machine_target_probabilities(&machine->target, f + i, table->rows,
+                                     (double *)view.data + i * view.row_stride, view.col_stride);
+    free(f);
+    return machine_ended(g, status);
+}
