@@ -100,7 +100,7 @@ struct gram_cpu_kernels {
     const char *isa;
     struct gram_cdist_kernels cdist[GRAM_F64 + 1];
     gram_map_values *map[GRAM_F64 + 1]; /* values 64-byte aligned; n any number */
-    struct gram_grad_kernels cdist_grad[GRAM_F64 + 1];
+    const struct gram_grad_kernels *cdist_grad[GRAM_F64 + 1];
     gram_stream_rows *stream_rows;
 };
 

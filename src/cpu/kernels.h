@@ -77,5 +77,7 @@ const struct gram_cpu_kernels CAT(gram_cpu_kernels, ISA) = {
     .isa = STR(ISA),
     .cdist[GRAM_F32] = {MR, NV * VBYTES / 4, CDIST_TILES(f32)},
     .cdist[GRAM_F64] = {MR, NV * VBYTES / 8, CDIST_TILES(f64)},
+    .cdist_grad[GRAM_F32] = &KERNEL_OF(cdist_grad, f32),
+    .cdist_grad[GRAM_F64] = &KERNEL_OF(cdist_grad, f64),
 };
 /* clang-format on */

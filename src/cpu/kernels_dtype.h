@@ -68,3 +68,7 @@
 #define ROWS         MR
 #define STATE        NO_STATE
 #include "cdist_tile.h"
+
+/* ---- Gradients ---------------------------------------------------------------------------- */
+
+#include "cdist_grad_kernels.h"

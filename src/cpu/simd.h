@@ -12,6 +12,7 @@
  *   v_sqrt(a)         the correctly rounded square root
  *   v_sum_abs(s, a)   s + |a|
  *   v_minus(b, x)     b - x, x a number in memory
+ *   v_sign(a)         -1, 0 or 1 for a number, NaN for NaN
  *
  * On AVX-512 v_sum_abs is a fused multiply-add by 1, exact, where compilers take an addition: the
  * differences already fill the adders of Zen 4 while its multipliers idle (1.5 cycles per 16 terms

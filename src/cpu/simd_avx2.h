@@ -63,4 +63,20 @@ static inline vf64 vf64_minus(vf64 b, const double *x)
     return b - *x;
 }
 
+/* Twice 2^127 makes even the least denormal more than 1; min and max keep their second operand
+ * where it is NaN. */
+static inline vf32 vf32_sign(vf32 a)
+{
+    const __m256 one = _mm256_set1_ps(1), large = (__m256)(a * 0x1p127f * 0x1p127f);
+
+    return (vf32)_mm256_max_ps(-one, _mm256_min_ps(one, large));
+}
+
+static inline vf64 vf64_sign(vf64 a)
+{
+    const __m256d one = _mm256_set1_pd(1), large = (__m256d)(a * 0x1p1023 * 0x1p1023);
+
+    return (vf64)_mm256_max_pd(-one, _mm256_min_pd(one, large));
+}
+
 #include "simd.h"

@@ -73,4 +73,17 @@ static inline vf64 vf64_minus(vf64 b, const double *x)
     return d;
 }
 
+/* One instruction looks the class of each number up: NaN stays, zeros are 0, the rest +-1. */
+#define SIGN_TABLE 0xA9A9A800 /* quiet, signalling NaN; 0; 1; -inf; inf; negative; positive */
+
+static inline vf32 vf32_sign(vf32 a)
+{
+    return (vf32)_mm512_fixupimm_ps((__m512)a, (__m512)a, _mm512_set1_epi32((int)SIGN_TABLE), 0);
+}
+
+static inline vf64 vf64_sign(vf64 a)
+{
+    return (vf64)_mm512_fixupimm_pd((__m512d)a, (__m512d)a, _mm512_set1_epi64(SIGN_TABLE), 0);
+}
+
 #include "simd.h"

@@ -34,6 +34,21 @@ double reference_kernel(const gram_tensor *x, const gram_tensor *y,
                         const gram_kernel_options *options, const struct reference_batch *batch,
                         const int64_t item_ij[3]);
 
+/* The inputs of gram_cdist_grad and gram_agop. */
+struct reference_grad {
+    const gram_tensor *a, *b, *c, *d;
+    gram_scalar p;
+};
+
+/* sgn(t) |t|^exponent, 0 where t = 0 */
+double reference_signed_power(double t, double exponent);
+/* reference_cdist_grad.c: out[o, n, m] of gram_cdist_grad */
+double reference_cdist_grad(const struct reference_grad *in, const struct reference_batch *batch,
+                            const int64_t item_onm[4]);
+/* reference_agop.c: out[n, l] of gram_agop; points 0: as many as there are */
+double reference_agop(const struct reference_grad *in, int64_t points,
+                      const struct reference_batch *batch, const int64_t item_nl[3]);
+
 /* reference_solve.c: row-major arrays of doubles */
 /* b (n by r) becomes a^-1 b by elimination with partial pivoting; a is destroyed. */
 void reference_solve(int64_t n, int64_t r, double *a, double *b);
