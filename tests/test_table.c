@@ -1,0 +1,267 @@
+/*
+ * test_table.c - the encoding of columns: every rule of gram_machine_fit's comment, one by one
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "harness.h"
+#include "table.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct gram_encoder *fit(struct harness *h, const gram_table *t, const char *target,
+                                const int64_t *rows, int64_t count, enum gram_scaling scaling)
+{
+    struct gram_encoder *e = NULL;
+    gram_status status = gram_table_check(h->g, t);
+
+    if (status == GRAM_OK)
+        status = gram_encoder_fit(h->g, t, target, rows, count, scaling, &e);
+    CHECK(h, status == GRAM_OK, "%s", gram_message(h->g));
+    if (!e)
+        exit(EXIT_FAILURE);
+    return e;
+}
+
+static void expect_features(struct harness *h, const struct gram_encoder *e, const gram_table *t,
+                            const double *expected)
+{
+    double *wide = calloc((size_t)(t->rows * e->width + 1), sizeof *wide);
+    float *narrow = calloc((size_t)(t->rows * e->width + 1), sizeof *narrow);
+
+    if (!wide || !narrow)
+        exit(EXIT_FAILURE);
+    CHECK(h, gram_encoder_apply(h->g, e, t, NULL, t->rows, GRAM_F64, wide) == GRAM_OK, "%s",
+          gram_message(h->g));
+    CHECK(h, gram_encoder_apply(h->g, e, t, NULL, t->rows, GRAM_F32, narrow) == GRAM_OK, "%s",
+          gram_message(h->g));
+    for (int64_t i = 0; i < t->rows * e->width; i++) {
+        CHECK(h, fabs(wide[i] - expected[i]) <= 1e-14 * (1 + fabs(expected[i])),
+              "feature %lld is %.17g, expected %.17g", (long long)i, wide[i], expected[i]);
+        CHECK(h, narrow[i] == (float)wide[i], "f32 feature %lld is %g, f64 %g", (long long)i,
+              (double)narrow[i], wide[i]);
+    }
+    free(wide);
+    free(narrow);
+}
+
+static void check_numbers(struct harness *h)
+{
+    const double x[] = {1, 2, 3, 6, NAN, 100}, constant[] = {0.1, 0.1, 0.1, 0.1, 0.1, 7};
+    const gram_column columns[] = {
+        {       "x",        x, NULL},
+        {"constant", constant, NULL},
+        {       "y",        x, NULL}
+    };
+    const gram_table t = {6, 3, columns};
+    const int64_t rows[] = {0, 1, 2, 3, 4};
+    struct gram_encoder *e = fit(h, &t, "y", rows, 5, GRAM_STANDARDISE);
+    const double sd = sqrt((4.0 + 1 + 0 + 9) / 4), fill = (2.5 - 3) / sd;
+    const double expected[] = {-2 / sd, 0, 0, -1 / sd, 0, 0, 0,       0, 0,
+                               3 / sd,  0, 0, fill,    1, 0, 97 / sd, 0, 0};
+
+    h->where = "numbers: mean 3, median 2.5, one missing, a constant column, the target left out";
+    CHECK(h, e->columns == 2 && e->width == 3, "%lld columns, width %lld", (long long)e->columns,
+          (long long)e->width);
+    expect_features(h, e, &t, expected);
+    gram_encoder_destroy(e);
+}
+
+static double squash(double t)
+{
+    return t / sqrt(1 + t * t / 9);
+}
+
+static void check_robust(struct harness *h)
+{
+    const double x[] = {0, 1, 2, 3, 4}, ties[] = {5, 5, 5, 5, 9};
+    const gram_column columns[] = {
+        {   "x",    x, NULL},
+        {"ties", ties, NULL}
+    };
+    const gram_table t = {5, 2, columns};
+    struct gram_encoder *e = fit(h, &t, NULL, (int64_t[]){0, 1, 2, 3, 4}, 5, GRAM_ROBUST);
+    double expected[10], far[] = {1e308, -1e308}, far_expected[] = {3, 3, -3, -3};
+    const gram_column far_columns[] = {
+        {"ties", far, NULL},
+        {   "x", far, NULL}
+    };
+    const gram_table far_table = {2, 2, far_columns};
+
+    h->where = "robust: median 2, quartiles 1 and 3; ties fall back to the deviation 1.6";
+    for (int i = 0; i < 5; i++) {
+        expected[2 * i] = squash((x[i] - 2) * 1.349 / 2);
+        expected[2 * i + 1] = squash((ties[i] - 5) / 1.6);
+    }
+    expect_features(h, e, &t, expected);
+    h->where = "robust: far away is 3";
+    expect_features(h, e, &far_table, far_expected);
+    gram_encoder_destroy(e);
+}
+
+static void check_extremes(struct harness *h)
+{
+    const double x[] = {-1.7e308, 1.7e308}, tiny[] = {5e-324, 0}, all_missing[] = {NAN, NAN};
+    const gram_column columns[] = {
+        {   "x",           x, NULL},
+        {"tiny",        tiny, NULL},
+        {   "m", all_missing, NULL}
+    };
+    const gram_table t = {2, 3, columns};
+    struct gram_encoder *e = fit(h, &t, NULL, (int64_t[]){0, 1}, 2, GRAM_STANDARDISE);
+    const double expected[] = {-1, 0, 0, 1, 0, 0};
+    const double other[] = {1, 2};
+    const gram_column small[] = {
+        {   "m", other, NULL},
+        {"tiny", other, NULL},
+        {   "x",     x, NULL}
+    };
+    const gram_table t2 = {2, 3, small};
+
+    h->where = "values whose squares overflow, whose deviation has no inverse, and none at all";
+    expect_features(h, e, &t, expected);
+    expect_features(h, e, &t2, expected);
+    gram_encoder_destroy(e);
+    {
+        const double narrow[] = {0, 1e-30}, wild[] = {1e300, -1e300};
+        const gram_column train[] =
+            {
+                {"x", narrow, NULL}
+        },
+                          later[] = {{"x", wild, NULL}};
+        const gram_table a = {2, 1, train}, b = {2, 1, later};
+
+        h->where = "a feature out of all proportion is kept finite in f32";
+        e = fit(h, &a, NULL, (int64_t[]){0, 1}, 2, GRAM_STANDARDISE);
+        expect_features(h, e, &b, (double[]){1e15, -1e15});
+        gram_encoder_destroy(e);
+    }
+}
+
+static void check_labels(struct harness *h)
+{
+    const char *const c[] = {"b", "a", NULL, "\xff", "unseen", "a"};
+    const char *const whole[] = {"q", "p", "q", "p", NULL, "r"};
+    const char *const one[] = {"z", "z", "z", "z", "other", NULL};
+    const gram_column columns[] = {
+        {    "c", NULL,     c},
+        {"whole", NULL, whole},
+        {  "one", NULL,   one}
+    };
+    const gram_table t = {6, 3, columns};
+    struct gram_encoder *e = fit(h, &t, NULL, (int64_t[]){0, 1, 2, 3}, 4, GRAM_STANDARDISE);
+    /* a b \xff missing | p q */
+    const double expected[] = {0, 1, 0, 0, 0, 1, /**/ 1, 0, 0, 0, 1, 0, /**/ 0, 0, 0, 1, 0, 1,
+                               0, 0, 1, 0, 1, 0, /**/ 0, 0, 0, 0, 0, 0, /**/ 1, 0, 0, 0, 0, 0};
+
+    h->where = "labels: sorted bytewise, missing last, unseen all zeros, one value alone nothing";
+    CHECK(h, e->width == 6, "width %lld", (long long)e->width);
+    expect_features(h, e, &t, expected);
+    gram_encoder_destroy(e);
+}
+
+/* What gram_table_check, fit and apply refuse. */
+static void check_refusals(struct harness *h)
+{
+    const double x[] = {1, 2, INFINITY};
+    const char *const c[] = {"a", "b", "c"};
+    const gram_column good[] = {
+        {"x",    x, NULL},
+        {"c", NULL,    c}
+    };
+    const struct {
+        gram_table table;
+        const char *says;
+    } bad[] = {
+        {                                          {-1, 0, NULL},"-1 rows"                                                                 },
+        {                                           {1, 2, NULL},                "column is NULL"},
+        {{2, 2, (gram_column[]){{"x", x, NULL}, {"x", NULL, c}}},
+         "two columns have the name \"x\""                                                       },
+        {                 {2, 1, (gram_column[]){{"", x, NULL}}},                   "has no name"},
+        {                   {2, 1, (gram_column[]){{"x", x, c}}},                "\"x\" has both"},
+        {             {2, 1, (gram_column[]){{"x", NULL, NULL}}},             "\"x\" has neither"},
+        {                {3, 1, (gram_column[]){{"x", x, NULL}}}, "\"x\" holds infinity in row 2"},
+    };
+    struct gram_encoder *e;
+    gram_table t = {2, 2, good};
+    double features[16];
+
+    for (int i = 0; i < LENGTH(bad); i++) {
+        gram_status status = gram_table_check(h->g, &bad[i].table);
+        h->where = bad[i].says;
+        CHECK(h, status == GRAM_INVALID_ARGUMENT, "status %s", gram_status_name(status));
+        CHECK(h, strstr(gram_message(h->g), bad[i].says) != NULL, "%s", gram_message(h->g));
+    }
+    h->where = "refusals of fit and apply";
+    t.columns = 1;
+    CHECK(h, gram_encoder_fit(h->g, &t, "x", NULL, 0, GRAM_ROBUST, &e) == GRAM_INVALID_ARGUMENT,
+          "fitted on the target alone");
+    CHECK(h, e == NULL, "out was set");
+    t.columns = 2;
+    e = fit(h, &t, NULL, (int64_t[]){0, 1}, 2, GRAM_ROBUST);
+    t.columns = 1;
+    CHECK(h, gram_encoder_apply(h->g, e, &t, NULL, 2, GRAM_F64, features) == GRAM_INVALID_ARGUMENT,
+          "applied without a column");
+    CHECK(h, strstr(gram_message(h->g), "no column \"c\"") != NULL, "%s", gram_message(h->g));
+    t.column =
+        (gram_column[]){
+            {"x", NULL, c},
+            {"c", NULL, c}
+    },
+    t.columns = 2;
+    CHECK(h, gram_encoder_apply(h->g, e, &t, NULL, 2, GRAM_F64, features) == GRAM_INVALID_ARGUMENT,
+          "applied to labels");
+    CHECK(h, strstr(gram_message(h->g), "\"x\" holds labels, expected numbers") != NULL, "%s",
+          gram_message(h->g));
+    gram_encoder_destroy(e);
+}
+
+/* More rows than one piece of the parallel loop, and rows chosen by index. */
+static void check_many_rows(struct harness *h)
+{
+    enum {
+        COUNT = 5000
+    };
+    double *x = calloc(COUNT, sizeof *x), *features = calloc(COUNT, sizeof *features);
+    int64_t *rows = calloc(COUNT, sizeof *rows);
+    gram_column column = {"x", x, NULL};
+    gram_table t = {COUNT, 1, &column};
+    struct gram_encoder *e;
+    int64_t wrong = 0;
+
+    if (!x || !features || !rows)
+        exit(EXIT_FAILURE);
+    for (int64_t i = 0; i < COUNT; i++)
+        x[i] = (double)i, rows[i] = COUNT - 1 - i;
+    e = fit(h, &t, NULL, rows, COUNT, GRAM_STANDARDISE);
+    h->where = "many rows";
+    CHECK(h, gram_encoder_apply(h->g, e, &t, rows, COUNT, GRAM_F64, features) == GRAM_OK, "%s",
+          gram_message(h->g));
+    for (int64_t i = 0; i < COUNT; i++)
+        wrong += fabs(features[i] - ((double)rows[i] - (COUNT - 1) / 2.0) /
+                                        sqrt((COUNT * (double)COUNT - 1) / 12)) > 1e-12;
+    CHECK(h, wrong == 0, "%lld features are wrong", (long long)wrong);
+    gram_encoder_destroy(e);
+    free(x);
+    free(features);
+    free(rows);
+}
+
+int main(void)
+{
+    struct harness_options options = {.threads = 2};
+    struct harness h;
+
+    if (!harness_open(&h, &options, NULL))
+        return EXIT_FAILURE;
+    h.g->call = "gram_machine_fit"; /* whose messages these are */
+    check_numbers(&h);
+    check_robust(&h);
+    check_extremes(&h);
+    check_labels(&h);
+    check_refusals(&h);
+    check_many_rows(&h);
+    printf("table: %d checks, %d failed\n", h.checks, h.failures);
+    harness_close(&h);
+    return h.failures || !h.checks ? EXIT_FAILURE : EXIT_SUCCESS;
+}
