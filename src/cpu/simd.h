@@ -12,6 +12,8 @@
  *   v_sqrt(a)         the correctly rounded square root
  *   v_sum_abs(s, a)   s + |a|
  *   v_minus(b, x)     b - x, x a number in memory
+ *   v_stream(to, from)  copies a vector past the caches, to aligned to VBYTES; v_stream_end() once
+ *                       after the last one, before others may read
  *   v_sign(a)         -1, 0 or 1 for a number, NaN for NaN
  *
  * On AVX-512 v_sum_abs is a fused multiply-add by 1, exact, where compilers take an addition: the

@@ -79,4 +79,14 @@ static inline vf64 vf64_sign(vf64 a)
     return (vf64)_mm256_max_pd(-one, _mm256_min_pd(one, large));
 }
 
+static inline void v_stream(void *to, const void *from)
+{
+    _mm256_stream_si256((__m256i *)to, (__m256i)_mm256_loadu_ps(from));
+}
+
+static inline void v_stream_end(void)
+{
+    _mm_sfence();
+}
+
 #include "simd.h"

@@ -86,4 +86,14 @@ static inline vf64 vf64_sign(vf64 a)
     return (vf64)_mm512_fixupimm_pd((__m512d)a, (__m512d)a, _mm512_set1_epi64(SIGN_TABLE), 0);
 }
 
+static inline void v_stream(void *to, const void *from)
+{
+    _mm512_stream_si512((__m512i *)to, (__m512i)_mm512_loadu_ps(from));
+}
+
+static inline void v_stream_end(void)
+{
+    _mm_sfence();
+}
+
 #include "simd.h"

@@ -82,4 +82,13 @@ static inline vf64 vf64_sign(vf64 a)
     return (vf64)(((((vi64)a & INT64_MIN) | (vi64)one) & (a != 0)) | (a != a));
 }
 
+static inline void v_stream(void *to, const void *from)
+{
+    __builtin_memcpy(to, from, VBYTES);
+}
+
+static inline void v_stream_end(void)
+{
+}
+
 #include "simd.h"

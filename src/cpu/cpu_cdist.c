@@ -1,0 +1,333 @@
+/*
+ * cpu_cdist.c - pairwise sums on the CPU: rounds of packing, then blocks of register tiles
+ *
+ * Every element of out is one sequential sum over k from the same panels, so its value depends
+ * neither on the number of threads nor on how blocks are cut, and out[i][j] of x, y is out[j][i]
+ * of y, x.  Only blocks that reach above the diagonal are computed where x and y are one matrix.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "cpu_cdist.h"
+#include "cpu_pack.h"
+
+enum {
+    SERIAL_WORK = 1 << 16, /* steps that are done before another thread has woken up */
+    PACK_PANELS = 8        /* of a packing task */
+};
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return a / b + (a % b != 0);
+}
+
+static void loop(const struct cdist_round *round, int64_t count, gram_loop_body *body)
+{
+    const struct cdist_plan *plan = round->plan;
+    double work = (double)round->items * (double)round->rows * (double)round->cols *
+                  (double)(round->depth + 1);
+
+    if (work > SERIAL_WORK)
+        gram_parallel_for(plan->g, count, body, (void *)round);
+    else
+        for (int64_t i = 0; i < count; i++)
+            body((void *)round, i, 0);
+}
+
+static struct cdist_item *item_of(const struct cdist_plan *plan, int64_t in_round)
+{
+    size_t at = plan->shared_item ? 0 : (size_t)in_round * gram_round64(sizeof(struct cdist_item));
+
+    return (struct cdist_item *)(plan->scratch + plan->items_at + at);
+}
+
+/* Panels of x are read from, and those of y lie, at these bytes of scratch. */
+static char *x_panel(const struct cdist_round *round, int64_t item, int64_t panel)
+{
+    const struct cdist_plan *plan = round->plan;
+    int64_t row = item * plan->x_rows + panel * plan->mr;
+
+    return plan->scratch + row * plan->depth * plan->element;
+}
+
+static char *y_panel(const struct cdist_round *round, int64_t item, int64_t panel)
+{
+    const struct cdist_plan *plan = round->plan;
+    int64_t row = item * plan->y_rows + panel * plan->nr;
+
+    return plan->scratch + plan->y_at + row * plan->depth * plan->element;
+}
+
+static double *x_norms(const struct cdist_round *round, int64_t item)
+{
+    const struct cdist_plan *plan = round->plan;
+
+    return (double *)(plan->scratch + plan->x_norms_at) + item * plan->x_rows;
+}
+
+static double *y_norms(const struct cdist_round *round, int64_t item)
+{
+    const struct cdist_plan *plan = round->plan;
+
+    return (double *)(plan->scratch + plan->y_norms_at) + item * plan->y_rows;
+}
+
+/* One side's panels from `panel` on: where they come from and where they go. */
+struct side {
+    const struct gram_view *view;
+    int64_t first, rows, width; /* of the round */
+    char *to;
+    double *norms;
+};
+
+static void pack_panel(const struct cdist_round *round, const struct side *side, int64_t item,
+                       int64_t panel)
+{
+    const struct cdist_plan *plan = round->plan;
+    int64_t row = panel * side->width, count = least(side->width, side->rows - row);
+    struct gram_rows from =
+        gram_rows_at(side->view, &plan->op.batch, round->item + item, side->first + row, round->k);
+
+    gram_pack_panel(&from, count, round->depth, side->width, side->to);
+    if (plan->op.function == GRAM_COSINE && round->first) {
+        from = gram_rows_at(side->view, &plan->op.batch, round->item + item, side->first + row, 0);
+        gram_pack_norms(&from, count, side->view->cols, side->norms + row);
+    }
+}
+
+/* Packing task: some panels of x or of y of one item. */
+static void pack_task(void *arg, int64_t index, int thread)
+{
+    const struct cdist_round *round = arg;
+    const struct cdist_plan *plan = round->plan;
+    int64_t x_tasks = ceil_div(round->x_panels, PACK_PANELS),
+            y_tasks = round->pack_y ? ceil_div(round->y_panels, PACK_PANELS) : 0;
+    int64_t item = index / (x_tasks + y_tasks), task = index % (x_tasks + y_tasks);
+    bool of_x = task < x_tasks;
+    int64_t panel = (of_x ? task : task - x_tasks) * PACK_PANELS,
+            end = least(panel + PACK_PANELS, of_x ? round->x_panels : round->y_panels);
+    int64_t start = gram_trace_begin(plan->g);
+
+    for (; panel < end; panel++) {
+        struct side side;
+        if (of_x)
+            side = (struct side){
+                &plan->op.x,         round->i, round->rows, plan->mr, x_panel(round, item, panel),
+                x_norms(round, item)};
+        else
+            side = (struct side){
+                &plan->op.y,         round->j, round->cols, plan->nr, y_panel(round, item, panel),
+                y_norms(round, item)};
+        pack_panel(round, &side, item, panel);
+    }
+    gram_trace_end(plan->g, "cdist pack", thread, start);
+}
+
+/* A block: its place in the round, its piece of out, what its items need. */
+struct block {
+    const struct cdist_round *round;
+    const struct cdist_item *what;
+    int64_t item, row, col; /* of the round */
+    struct cdist_piece piece;
+};
+
+static void scale_by_norms(const struct block *block, const struct cdist_piece *strip, int64_t row)
+{
+    const double *x = x_norms(block->round, block->item) + row,
+                 *y = y_norms(block->round, block->item) + block->col;
+
+    for (int64_t r = 0; r < strip->rows; r++)
+        for (int64_t c = 0; c < strip->cols; c++)
+            if (block->round->plan->dtype == GRAM_F32) {
+                float *e = (float *)strip->buffer + r * strip->ld + c;
+                *e = (float)((double)*e * x[r] * y[c]);
+            } else {
+                double *e = (double *)strip->buffer + r * strip->ld + c;
+                *e = *e * x[r] * y[c];
+            }
+}
+
+/* Adds to what lies on the diagonal of the whole matrix: row_offset + i == column_offset + j. */
+static void regularize(const struct block *block, const struct cdist_piece *strip, int64_t row)
+{
+    const struct cdist_round *round = block->round;
+    const struct gram_cdist_op *op = &round->plan->op;
+    int64_t column =
+        op->row_offset - op->column_offset + (round->i + row) - (round->j + block->col);
+
+    for (int64_t r = 0; r < strip->rows; r++, column++) {
+        if (column < 0 || column >= strip->cols)
+            continue;
+        if (round->plan->dtype == GRAM_F32)
+            ((float *)strip->buffer)[r * strip->ld + column] += (float)block->what->regularization;
+        else
+            ((double *)strip->buffer)[r * strip->ld + column] += block->what->regularization;
+    }
+}
+
+static void finish(const struct block *block, const struct cdist_piece *strip, int64_t row)
+{
+    const struct cdist_plan *plan = block->round->plan;
+
+    if (plan->op.function == GRAM_COSINE)
+        scale_by_norms(block, strip, row);
+    if (block->what->mapped)
+        plan->kernels->map[plan->dtype](strip->rows * strip->ld, strip->buffer, &block->what->map);
+    if (block->what->regularization != 0)
+        regularize(block, strip, row);
+}
+
+/* Sums, maps and stores the strip of a block that begins at row of the round. */
+static void strip_done(const struct block *block, struct cdist_piece *strip, int64_t row)
+{
+    const struct cdist_round *round = block->round;
+    const struct cdist_plan *plan = round->plan;
+    struct gram_tile tile = {.depth = round->depth,
+                             .x = x_panel(round, block->item, row / plan->mr),
+                             .ldc = strip->ld,
+                             .accumulate = !round->first,
+                             .power = &block->what->power};
+
+    if (!round->first)
+        cpu_cdist_load(plan, strip);
+    for (int64_t c = 0; c < strip->cols; c += plan->nr) {
+        tile.y = y_panel(round, block->item, (block->col + c) / plan->nr);
+        tile.c = strip->buffer + c * plan->element;
+        block->what->tile(&tile);
+    }
+    if (round->last)
+        finish(block, strip, row);
+    cpu_cdist_store(plan, strip);
+}
+
+static void block_strips(struct block *block)
+{
+    const struct cdist_plan *plan = block->round->plan;
+    struct cdist_piece strip = block->piece;
+
+    for (int64_t r = 0; r < block->piece.rows; r += plan->mr) {
+        strip.rows = least(plan->mr, block->piece.rows - r);
+        strip_done(block, &strip, block->row + r);
+        strip.out += plan->mr * strip.row_stride * plan->element;
+        strip.diagonal += plan->mr;
+        if (plan->op.symmetric) /* cpu_cdist_mirror reads all strips */
+            strip.buffer += plan->mr * strip.ld * plan->element;
+    }
+}
+
+static void block_task(void *arg, int64_t index, int thread)
+{
+    const struct cdist_round *round = arg;
+    const struct cdist_plan *plan = round->plan;
+    const struct gram_view *out = &plan->op.out;
+    int64_t place = index % round->item_blocks, start;
+    struct block block = {.round = round, .item = index / round->item_blocks};
+    struct cdist_piece *piece = &block.piece;
+    int64_t i, j;
+    char *origin;
+
+    block.row = place / round->blocks_across * plan->block_rows;
+    block.col = place % round->blocks_across * plan->block_cols;
+    block.what = item_of(plan, block.item);
+    i = round->i + block.row, j = round->j + block.col;
+    piece->rows = least(plan->block_rows, round->rows - block.row);
+    piece->cols = least(plan->block_cols, round->cols - block.col);
+    if (plan->op.symmetric && i >= j + piece->cols)
+        return;
+    start = gram_trace_begin(plan->g);
+    origin = gram_view_item(out, &plan->op.batch, round->item + block.item);
+    piece->row_stride = out->row_stride, piece->col_stride = out->col_stride;
+    piece->out = origin + (i * out->row_stride + j * out->col_stride) * plan->element;
+    piece->diagonal = plan->op.symmetric ? i - j : INT64_MIN / 2;
+    piece->buffer = plan->scratch + plan->buffers_at + (size_t)thread * plan->buffer_bytes;
+    piece->ld = ceil_div(piece->cols, plan->nr) * plan->nr;
+    block_strips(&block);
+    if (plan->op.symmetric && round->last) {
+        piece->out = origin + (j * out->row_stride + i * out->col_stride) * plan->element;
+        cpu_cdist_mirror(plan, piece);
+    }
+    gram_trace_end(plan->g, "cdist block", thread, start);
+}
+
+static void run_round(struct cdist_round *round)
+{
+    const struct cdist_plan *plan = round->plan;
+    int64_t tasks;
+
+    round->x_panels = ceil_div(round->rows, plan->mr);
+    round->y_panels = ceil_div(round->cols, plan->nr);
+    tasks = ceil_div(round->x_panels, PACK_PANELS) +
+            (round->pack_y ? ceil_div(round->y_panels, PACK_PANELS) : 0);
+    loop(round, round->items * tasks, pack_task);
+    round->blocks_across = ceil_div(round->cols, plan->block_cols);
+    round->item_blocks = ceil_div(round->rows, plan->block_rows) * round->blocks_across;
+    loop(round, round->items * round->item_blocks, block_task);
+}
+
+/* All k of some rows and columns of out. */
+static void run_depth(struct cdist_round *round)
+{
+    const struct cdist_plan *plan = round->plan;
+    int64_t all = plan->op.x.cols;
+
+    round->k = 0;
+    do {
+        round->depth = least(plan->depth, all - round->k);
+        round->first = round->k == 0;
+        round->last = round->k + round->depth == all;
+        run_round(round);
+        round->k += round->depth;
+    } while (round->k < all);
+}
+
+static void run_items(struct cdist_round *round)
+{
+    const struct cdist_plan *plan = round->plan;
+    int64_t m = plan->op.out.rows, n = plan->op.out.cols;
+
+    for (round->j = 0; round->j < n; round->j += plan->y_rows) {
+        round->cols = least(plan->y_rows, n - round->j);
+        round->pack_y = true;
+        for (round->i = 0; round->i < m; round->i += plan->x_rows) {
+            round->rows = least(plan->x_rows, m - round->i);
+            if (plan->op.symmetric && round->i >= round->j + round->cols)
+                break;
+            run_depth(round);
+            round->pack_y = plan->depth < plan->op.x.cols;
+        }
+    }
+}
+
+gram_status cpu_cdist(gram_context *g, const struct gram_cdist_op *op)
+{
+    struct cdist_plan plan;
+    struct cdist_round round = {.plan = &plan};
+    void *scratch;
+
+    if (op->batch.count == 0 || op->out.rows == 0 || op->out.cols == 0)
+        return GRAM_OK;
+    cpu_cdist_plan(g, op, &plan);
+    TRY(gram_scratch(g, plan.bytes, &scratch));
+    plan.scratch = scratch;
+    for (round.item = 0; round.item < op->batch.count; round.item += plan.items) {
+        round.items = least(plan.items, op->batch.count - round.item);
+        for (int64_t i = 0; i < (plan.shared_item ? round.item == 0 : round.items); i++)
+            cpu_cdist_item(&plan, round.item + i, item_of(&plan, i));
+        run_items(&round);
+    }
+    return GRAM_OK;
+}
+
+size_t cpu_cdist_workspace(const gram_context *g, const struct gram_cdist_op *op)
+{
+    struct cdist_plan plan;
+
+    if (op->batch.count == 0 || op->out.rows == 0 || op->out.cols == 0)
+        return 0;
+    cpu_cdist_plan((gram_context *)g, op, &plan);
+    return plan.bytes;
+}

@@ -1,0 +1,75 @@
+/*
+ * cpu_cdist.h - how a pairwise problem is cut into pieces of memory and of work
+ *
+ * Loops, outermost first:
+ *   round   packs panels of some rows of x, some rows of y and some columns k, of one or several
+ *           items of the batch, into scratch of bounded size, so that no input is copied whole
+ *   block   one piece of out in a round, done by one thread from the packed panels
+ *   strip   mr rows of a block: a row of register tiles, summed in a buffer, mapped and stored
+ * Where k takes several rounds, out holds the partial sums in between.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_CPU_CDIST_H
+#define GRAM_CPU_CDIST_H
+#include "../threads.h"
+#include "cpu.h"
+#include "cpu_kernels.h"
+
+/* What the hyperparameters of an item come to. */
+struct cdist_item {
+    gram_cdist_tile *tile;
+    bool mapped, weighted; /* weighted: the map is not the identity's root */
+    double regularization;
+    struct gram_power power;
+    struct gram_map map;
+};
+
+struct cdist_plan {
+    gram_context *g;
+    struct gram_cdist_op op; /* transposed if out's rows are the contiguous dimension */
+    const struct gram_cpu_kernels *kernels;
+    int64_t mr, nr;
+    gram_dtype dtype;              /* of the arithmetic and of out */
+    int64_t element;               /* its bytes */
+    bool stream;                   /* out is too large to stay in the cache and can be streamed */
+    int64_t depth;                 /* columns of a round */
+    int64_t x_rows, y_rows, items; /* of a round, whole panels */
+    int64_t block_rows, block_cols;
+    bool shared_item; /* all items have the same hyperparameters */
+    /* Scratch: byte offsets. */
+    size_t y_at, x_norms_at, y_norms_at, items_at, buffers_at, buffer_bytes, bytes;
+    char *scratch;
+};
+
+/* The piece of the problem that a round works on. */
+struct cdist_round {
+    const struct cdist_plan *plan;
+    int64_t item, items;      /* of the batch */
+    int64_t i, rows, j, cols; /* of out */
+    int64_t k, depth;
+    bool first, last; /* of the rounds over k */
+    bool pack_y;      /* not yet done for these j and k */
+    int64_t x_panels, y_panels, item_blocks, blocks_across;
+};
+
+/* A block's part of out and its buffer: element (r, c) of out's block at buffer[r*ld + c]. */
+struct cdist_piece {
+    char *out;
+    int64_t row_stride, col_stride; /* of out, in elements */
+    int64_t rows, cols;
+    int64_t diagonal; /* columns c < r + diagonal are left alone; very negative: none */
+    char *buffer;
+    int64_t ld;
+};
+
+/* cpu_cdist_plan.c: chooses pieces and lays out scratch; no tensor's data are read. */
+void cpu_cdist_plan(gram_context *g, const struct gram_cdist_op *op, struct cdist_plan *plan);
+void cpu_cdist_item(const struct cdist_plan *plan, int64_t item, struct cdist_item *out);
+
+/* cpu_cdist_store.c: moves a piece to out, from out, and to the transposed place in out, which
+ * is where piece->out points then. */
+void cpu_cdist_store(const struct cdist_plan *plan, const struct cdist_piece *piece);
+void cpu_cdist_load(const struct cdist_plan *plan, const struct cdist_piece *piece);
+void cpu_cdist_mirror(const struct cdist_plan *plan, const struct cdist_piece *piece);
+#endif

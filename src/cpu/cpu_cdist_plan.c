@@ -1,0 +1,231 @@
+/*
+ * cpu_cdist_plan.c - sizes of rounds and blocks, and what the hyperparameters of an item come to
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "cpu_cdist.h"
+#include <math.h>
+#include <unistd.h>
+
+enum {
+    DEPTH_BYTES = 8192,      /* of a row in a round: 2048 columns of f32 */
+    SIDE_BYTES = 4 << 20,    /* packed rows of x, and of y, in a round */
+    BLOCK_BYTES = 256 << 10, /* packed rows of y that a block goes over: a quarter of a 1 MiB L2 */
+    BLOCK_COLS_BYTES = 2048, /* of a row of a block: a strip of 12 rows stays in L1 */
+    BLOCK_ROWS = 96,
+    MAX_ITEMS = 256,
+    SMALLEST_CACHE = 8 << 20, /* out that is smaller is never streamed */
+};
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return a / b + (a % b != 0);
+}
+
+static int64_t round_up(int64_t a, int64_t to)
+{
+    return ceil_div(a, to) * to;
+}
+
+static void swap_views(struct gram_view *a, struct gram_view *b)
+{
+    struct gram_view t = *a;
+
+    *a = *b, *b = t;
+}
+
+/* The same problem with rows and columns exchanged: every step is symmetric in x and y. */
+static void transpose(struct gram_cdist_op *op)
+{
+    int64_t rows = op->out.rows, row_stride = op->out.row_stride, offset = op->row_offset;
+
+    swap_views(&op->x, &op->y);
+    op->out.rows = op->out.cols, op->out.cols = rows;
+    op->out.row_stride = op->out.col_stride, op->out.col_stride = row_stride;
+    op->row_offset = op->column_offset, op->column_offset = offset;
+}
+
+static int64_t padded_work(const struct cdist_plan *plan, int64_t m, int64_t n)
+{
+    return round_up(m, plan->mr) / 4 * round_up(n, plan->nr);
+}
+
+/* Contiguous columns of out suit the vectors; thin problems are turned to waste fewer lanes. */
+static void orient(struct cdist_plan *plan)
+{
+    struct gram_cdist_op *op = &plan->op;
+    int64_t m = op->out.rows, n = op->out.cols;
+    bool thin = m < 4 * plan->nr || n < 4 * plan->nr;
+
+    if (thin && padded_work(plan, m, n) != padded_work(plan, n, m)) {
+        if (padded_work(plan, m, n) > padded_work(plan, n, m))
+            transpose(op);
+    } else if (op->out.col_stride != 1 && op->out.row_stride == 1)
+        transpose(op);
+}
+
+/* Streaming stores pay when out would push everything else out of the last cache. */
+static bool streams(const struct cdist_plan *plan)
+{
+    const struct gram_view *out = &plan->op.out;
+    double bytes = (double)plan->op.batch.count * (double)out->rows * (double)out->cols *
+                   (double)plan->element;
+    long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
+
+    return out->col_stride == 1 &&
+           bytes >= (double)(cache > SMALLEST_CACHE ? cache : SMALLEST_CACHE);
+}
+
+static void choose_rounds(struct cdist_plan *plan)
+{
+    int64_t k = plan->op.x.cols, m = round_up(plan->op.out.rows, plan->mr),
+            n = round_up(plan->op.out.cols, plan->nr), row_bytes, budget;
+
+    plan->depth = ceil_div(k, most(1, ceil_div(k, DEPTH_BYTES / plan->element)));
+    row_bytes = most(1, plan->depth) * plan->element;
+    budget = SIDE_BYTES / row_bytes;
+    plan->x_rows = least(m, most(plan->mr, budget / plan->mr * plan->mr));
+    plan->y_rows = least(n, most(plan->nr, budget / plan->nr * plan->nr));
+    plan->items = 1;
+    if (plan->x_rows == m && plan->y_rows == n)
+        plan->items =
+            least(plan->op.batch.count, most(1, least(MAX_ITEMS, budget / most(1, most(m, n)))));
+}
+
+/* Blocks for the caches, then smaller ones until every thread has a few. */
+static void choose_blocks(struct cdist_plan *plan)
+{
+    int64_t depth_bytes = most(1, plan->depth) * plan->element, wanted = 4 * plan->g->threads;
+    int64_t cols = least(BLOCK_BYTES / depth_bytes, BLOCK_COLS_BYTES / plan->element);
+    int64_t rows = BLOCK_ROWS;
+
+    cols = most(cols / plan->nr, 1) * plan->nr;
+    while (plan->items * ceil_div(plan->x_rows, rows) * ceil_div(plan->y_rows, cols) < wanted) {
+        if (rows > 2 * plan->mr)
+            rows /= 2;
+        else if (cols > 4 * plan->nr)
+            cols /= 2;
+        else
+            break;
+    }
+    plan->block_rows = least(round_up(rows, plan->mr), plan->x_rows);
+    plan->block_cols = least(round_up(cols, plan->nr), plan->y_rows);
+}
+
+static void lay_out(struct cdist_plan *plan)
+{
+    int64_t items = plan->items;
+    bool norms = plan->op.function == GRAM_COSINE;
+    size_t at = gram_round64((size_t)(items * plan->x_rows * plan->depth * plan->element));
+
+    plan->y_at = at;
+    at += gram_round64((size_t)(items * plan->y_rows * plan->depth * plan->element));
+    plan->x_norms_at = at;
+    at += norms ? gram_round64((size_t)(items * plan->x_rows) * sizeof(double)) : 0;
+    plan->y_norms_at = at;
+    at += norms ? gram_round64((size_t)(items * plan->y_rows) * sizeof(double)) : 0;
+    plan->items_at = at;
+    at += (size_t)(plan->shared_item ? 1 : items) * gram_round64(sizeof(struct cdist_item));
+    plan->buffers_at = at;
+    plan->buffer_bytes =
+        gram_round64((size_t)(plan->block_rows * plan->block_cols * plan->element));
+    plan->bytes = at + (size_t)plan->g->threads * plan->buffer_bytes;
+}
+
+static bool all_numbers(const struct gram_cdist_op *op)
+{
+    const struct gram_hyper *const hypers[] = {
+        &op->p,     &op->outer_power, &op->bandwidth, &op->exponent,       &op->alpha,
+        &op->gamma, &op->coef0,       &op->degree,    &op->regularization,
+    };
+
+    for (size_t i = 0; i < sizeof hypers / sizeof *hypers; i++)
+        if (hypers[i]->tensor.data)
+            return false;
+    return true;
+}
+
+void cpu_cdist_plan(gram_context *g, const struct gram_cdist_op *op, struct cdist_plan *plan)
+{
+    const struct gram_cdist_kernels *tiles;
+
+    *plan = (struct cdist_plan){.g = g, .op = *op, .kernels = gram_cpu_kernels_of(g)};
+    plan->dtype = op->out.dtype;
+    plan->element = (int64_t)gram_dtype_size(plan->dtype);
+    tiles = &plan->kernels->cdist[plan->dtype];
+    plan->mr = tiles->mr, plan->nr = tiles->nr;
+    plan->shared_item = all_numbers(op);
+    orient(plan);
+    plan->stream = streams(plan);
+    choose_rounds(plan);
+    choose_blocks(plan);
+    lay_out(plan);
+}
+
+/* The tile for a sum of |d|^p. */
+static enum gram_step step_of(double p)
+{
+    static const struct {
+        double p;
+        enum gram_step step;
+    } special[] = {
+        {       0,         GRAM_STEP_ZERO},
+        {     0.5,         GRAM_STEP_HALF},
+        {       1,          GRAM_STEP_ONE},
+        {     1.5, GRAM_STEP_THREE_HALVES},
+        {       2,          GRAM_STEP_TWO},
+        {       3,        GRAM_STEP_THREE},
+        {       4,         GRAM_STEP_FOUR},
+        {INFINITY,     GRAM_STEP_INFINITY},
+    };
+
+    for (size_t i = 0; i < sizeof special / sizeof *special; i++)
+        if (special[i].p == p)
+            return special[i].step;
+    return gram_power_is_wide(p) ? GRAM_STEP_WIDE_POWER : GRAM_STEP_POWER;
+}
+
+void cpu_cdist_item(const struct cdist_plan *plan, int64_t item, struct cdist_item *out)
+{
+    const struct gram_cdist_op *op = &plan->op;
+    const struct gram_batch *batch = &op->batch;
+    double p = gram_hyper_at(&op->p, batch, item);
+    enum gram_step step = op->inner == GRAM_DOT ? GRAM_STEP_DOT : step_of(p);
+    double outer = gram_hyper_at(&op->outer_power, batch, item);
+
+    if (op->inner == GRAM_DOT)
+        outer = 1;
+    else if (op->root)
+        outer = p > 0 && p < INFINITY ? 1 / p : 1;
+    out->tile = plan->kernels->cdist[plan->dtype].tile[step];
+    if (step == GRAM_STEP_POWER || step == GRAM_STEP_WIDE_POWER)
+        gram_power_prepare(&out->power, plan->dtype, p, 0);
+    out->regularization =
+        op->output == GRAM_VALUE ? gram_hyper_at(&op->regularization, batch, item) : 0;
+    out->map = (struct gram_map){
+        .inner = op->inner,
+        .function = op->function == GRAM_COSINE ? GRAM_IDENTITY : op->function,
+        .output = op->output,
+        .p = p,
+        .outer = outer,
+        .bandwidth = gram_hyper_at(&op->bandwidth, batch, item),
+        .exponent = gram_hyper_at(&op->exponent, batch, item),
+        .alpha = gram_hyper_at(&op->alpha, batch, item),
+        .gamma = gram_hyper_at(&op->gamma, batch, item),
+        .coef0 = gram_hyper_at(&op->coef0, batch, item),
+        .degree = gram_hyper_at(&op->degree, batch, item),
+    };
+    out->mapped = out->map.function != GRAM_IDENTITY || outer != 1 || op->output != GRAM_VALUE;
+    if (out->mapped)
+        gram_map_prepare(&out->map, plan->dtype);
+}

@@ -1,0 +1,94 @@
+/*
+ * cpu_pack.c - panels from f32, f64, f16 and bf16: pack_panel.h once for each
+ *
+ * Packing costs one pass over x and y, against n or m steps for each of their elements.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "cpu_pack.h"
+#include <math.h>
+#include <string.h>
+
+static inline float from_bits(uint32_t bits)
+{
+    float value;
+
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static inline float from_bf16(uint16_t e)
+{
+    return from_bits((uint32_t)e << 16);
+}
+
+/* Moves exponent and mantissa in place and rescales by 2^(127 - 15), which is exact, denormals
+ * included; infinity and NaN, exponent 31, take the largest exponent. */
+static inline float from_f16(uint16_t e)
+{
+    uint32_t sign = (uint32_t)(e & 0x8000) << 16, rest = (uint32_t)(e & 0x7fff) << 13;
+    float scaled = from_bits(rest) * 0x1p112f;
+
+    if (rest >= 0x0f800000)
+        scaled = from_bits(rest | 0x7f800000);
+    return sign ? -scaled : scaled;
+}
+
+#define SOURCE  f32
+#define stored  float
+#define real    float
+#define LOAD(e) (e)
+#include "pack_panel.h"
+
+#define SOURCE  f64
+#define stored  double
+#define real    double
+#define LOAD(e) (e)
+#include "pack_panel.h"
+
+#define SOURCE  f16
+#define stored  uint16_t
+#define real    float
+#define LOAD(e) from_f16(e)
+#include "pack_panel.h"
+
+#define SOURCE  bf16
+#define stored  uint16_t
+#define real    float
+#define LOAD(e) from_bf16(e)
+#include "pack_panel.h"
+
+void gram_pack_panel(const struct gram_rows *from, int64_t count, int64_t depth, int64_t width,
+                     void *panel)
+{
+    if (from->dtype == GRAM_F32)
+        pack_f32(from, count, depth, width, panel);
+    else if (from->dtype == GRAM_F64)
+        pack_f64(from, count, depth, width, panel);
+    else if (from->dtype == GRAM_F16)
+        pack_f16(from, count, depth, width, panel);
+    else
+        pack_bf16(from, count, depth, width, panel);
+}
+
+void gram_pack_norms(const struct gram_rows *from, int64_t count, int64_t cols, double *inverse)
+{
+    if (from->dtype == GRAM_F32)
+        norms_f32(from, count, cols, inverse);
+    else if (from->dtype == GRAM_F64)
+        norms_f64(from, count, cols, inverse);
+    else if (from->dtype == GRAM_F16)
+        norms_f16(from, count, cols, inverse);
+    else
+        norms_bf16(from, count, cols, inverse);
+}
+
+struct gram_rows gram_rows_at(const struct gram_view *v, const struct gram_batch *batch,
+                              int64_t item, int64_t row, int64_t col)
+{
+    struct gram_rows at = {gram_view_item(v, batch, item), v->dtype, v->row_stride, v->col_stride};
+
+    if (at.data)
+        at.data += (row * v->row_stride + col * v->col_stride) * (int64_t)gram_dtype_size(v->dtype);
+    return at;
+}
