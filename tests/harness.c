@@ -171,3 +171,23 @@ bool harness_run_table(const struct case_op *op, int row, const struct harness_o
 
     return harness_each_isa(options, run_table, &t) >= 0;
 }
+
+int harness_run_tests(const struct test_function *tests, int count)
+{
+    const struct harness_options options = {.threads = 2};
+    int passed = 0;
+
+    for (int i = 0; i < count; i++) {
+        struct harness h;
+        if (!harness_open(&h, &options, NULL))
+            continue;
+        h.where = tests[i].name;
+        harness_seed(&h, tests[i].name, 0);
+        tests[i].run(&h);
+        CHECK(&h, h.checks > 0, "the test checks nothing");
+        passed += h.failures == 0;
+        harness_close(&h);
+    }
+    printf("%d passed, %d failed\n", passed, count - passed);
+    return passed < count;
+}

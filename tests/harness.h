@@ -126,6 +126,17 @@ struct case_op {
 extern const struct case_op *const harness_ops[]; /* NULL at the end */
 const struct case_op *harness_find(const char *name);
 
+/* ---- Tests that are no tables --------------------------------------------------------------- */
+
+struct test_function {
+    const char *name;
+    void (*run)(struct harness *h);
+};
+
+/* Runs each with a context of 2 threads on the best instruction set; prints "N passed, N failed"
+ * and returns an exit status. */
+int harness_run_tests(const struct test_function *tests, int count);
+
 /* ---- Entry points of `gram check|bench|profile` and of the test runner --------------------- */
 
 /* Each returns an exit status (0: right) and writes to stdout; argv holds what follows the

@@ -1,0 +1,195 @@
+/*
+ * test_harness.c - that the harness sees what it is there to see
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "harness.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const enum layout layouts[] = {
+    ROW_MAJOR, COLUMN_MAJOR, PADDED, EVERY_SECOND, REVERSED, ROWS_REPEATED, MISALIGNED,
+};
+
+/* A harness whose failures are expected and not printed. */
+static struct harness silent(const struct harness *h)
+{
+    struct harness copy = *h;
+
+    copy.printed = 1000;
+    copy.failures = 0;
+    return copy;
+}
+
+static void halves_round_to_nearest_even(struct harness *h)
+{
+    static const gram_dtype dtypes[] = {GRAM_F16, GRAM_BF16};
+    uint16_t bits, back;
+
+    for (int d = 0; d < 2; d++) {
+        gram_tensor from = gram_vector(&bits, 1, dtypes[d]), to = gram_vector(&back, 1, dtypes[d]);
+        double before = -INFINITY;
+        for (unsigned b = 0; b < 0x8000; b++) {
+            double value;
+            bits = (uint16_t)b;
+            value = test_at(&from, 0);
+            test_put(&to, 0, value);
+            if (isnan(value)) {
+                CHECK(h, isnan(test_at(&to, 0)), "NaN %#x became %g", b, test_at(&to, 0));
+                continue;
+            }
+            CHECK(h, back == b, "%#x (%g) became %#x", b, value, back);
+            CHECK(h, value > before || b == 0, "%#x is %g, its neighbour %g", b, value, before);
+            if (b > 0 && isfinite(value)) {
+                test_put(&to, 0, (before + value) / 2);
+                CHECK(h, back == (b % 2 ? b - 1 : b), "the middle below %#x became %#x", b, back);
+            }
+            before = value;
+        }
+    }
+    /* By hand: 1 + 2^-10 + 2^-12 is nearer to 1 + 2^-10; 65519 is the largest that stays finite. */
+    test_put(&(gram_tensor){.data = &back, .dtype = GRAM_F16}, 0, 1 + ldexp(5, -12));
+    CHECK(h, back == 0x3C01, "%#x", back);
+    test_put(&(gram_tensor){.data = &back, .dtype = GRAM_F16}, 0, 65519);
+    CHECK(h, back == 0x7BFF, "%#x", back);
+    test_put(&(gram_tensor){.data = &back, .dtype = GRAM_BF16}, 0, -3.140625);
+    CHECK(h, back == 0xC049, "%#x", back);
+}
+
+/* Each element of each layout has its own place (but for repeated rows), and unwritten ones NaN. */
+static void layouts_hold_their_elements(struct harness *h)
+{
+    const int64_t shape[3] = {2, 3, 5};
+
+    for (int l = 0; l < LENGTH(layouts); l++) {
+        struct test_tensor t;
+        test_tensor_create(h, &t, GRAM_F32, layouts[l], 3, shape);
+        CHECK(h, test_count(&t.t) == 30, "%lld elements", (long long)test_count(&t.t));
+        for (int64_t i = 0; i < 30; i++) {
+            int64_t index[3] = {i / 15, i / 5 % 3, i % 5};
+            CHECK(h, layouts[l] == ROWS_REPEATED || isnan(test_at(&t.t, i)), "element %d", (int)i);
+            test_put(&t.t, i, (double)i);
+            CHECK(h, test_get(&t.t, index) == (double)i, "layout %d, element %d", l, (int)i);
+        }
+        for (int64_t i = 0; i < 30 && layouts[l] != ROWS_REPEATED; i++)
+            CHECK(h, test_at(&t.t, i) == (double)i, "layout %d: %d is gone", l, (int)i);
+        test_tensor_destroy(h, &t, "t");
+    }
+}
+
+static void writes_outside_are_counted(struct harness *h)
+{
+    struct harness quiet = silent(h);
+    struct test_tensor t;
+
+    test_tensor_create(h, &t, GRAM_F32, PADDED, 2, (int64_t[]){4, 3});
+    test_fill_uniform(h, &t, 0, 1);
+    ((float *)t.t.data)[3] = 0; /* between two rows */
+    test_tensor_destroy(&quiet, &t, "t");
+    CHECK(h, quiet.failures == 1, "%d failures for a write between rows", quiet.failures);
+
+    test_tensor_create(h, &t, GRAM_F32, MISALIGNED, 2, (int64_t[]){4, 3});
+    ((float *)t.t.data)[-1] = 0;
+    test_tensor_destroy(&quiet, &t, "t");
+    CHECK(h, quiet.failures == 2, "a write before the first element was not seen");
+
+    test_tensor_create(h, &t, GRAM_F64, REVERSED, 2, (int64_t[]){4, 3});
+    test_fill_uniform(h, &t, 0, 1);
+    test_tensor_freeze(&t);
+    test_put(&t.t, 7, 2);
+    test_tensor_destroy(&quiet, &t, "t");
+    CHECK(h, quiet.failures == 3, "a changed element was not seen");
+}
+
+/* Whether a child that reads the byte at address is killed. */
+static bool read_kills(const volatile char *address)
+{
+    int status = 0;
+    pid_t child = fork();
+
+    if (child == 0) {
+        close(STDERR_FILENO); /* a sanitizer's report of what is wanted here */
+        _exit(*address == 'x' ? 2 : 3);
+    }
+    waitpid(child, &status, 0);
+    return WIFSIGNALED(status) ||
+           (WIFEXITED(status) && WEXITSTATUS(status) != 2 && WEXITSTATUS(status) != 3);
+}
+
+static void pages_around_cannot_be_touched(struct harness *h)
+{
+    struct test_tensor t;
+    const char *base;
+
+    for (int row = 0; row < 4; row++) {
+        harness_seed(h, __func__, row);
+        test_tensor_create(h, &t, GRAM_F32, ROW_MAJOR, 1, (int64_t[]){1000});
+        base = t.mapping;
+        CHECK(h, read_kills(base + t.mapping_bytes - sysconf(_SC_PAGESIZE)), "after");
+        CHECK(h, read_kills(base + sysconf(_SC_PAGESIZE) - 1), "before");
+        CHECK(h, !read_kills(t.t.data), "the first element");
+        test_tensor_destroy(h, &t, "t");
+    }
+    test_tensor_create(h, &t, GRAM_F64, ROW_MAJOR, 2, (int64_t[]){0, 7});
+    CHECK(h, read_kills(t.t.data), "an empty tensor has an element");
+    test_tensor_destroy(h, &t, "t");
+}
+
+static void contents_depend_on_the_seed_alone(struct harness *h)
+{
+    struct test_tensor t;
+    double first[20], sum = 0, squares = 0;
+
+    test_tensor_create(h, &t, GRAM_F64, ROW_MAJOR, 1, (int64_t[]){20000});
+    for (int time = 0; time < 2; time++) {
+        harness_seed(h, "seed", 7);
+        test_fill_uniform(h, &t, -1, 1);
+        for (int i = 0; i < 20; i++) {
+            CHECK(h, time == 0 || first[i] == test_at(&t.t, i), "element %d", i);
+            first[i] = test_at(&t.t, i);
+        }
+    }
+    test_fill_normal(h, &t, 3, 2);
+    for (int64_t i = 0; i < 20000; i++) {
+        sum += test_at(&t.t, i);
+        squares += pow(test_at(&t.t, i) - 3, 2);
+    }
+    CHECK(h, fabs(sum / 20000 - 3) < 0.06, "mean %g", sum / 20000);
+    CHECK(h, fabs(squares / 20000 - 4) < 0.2, "variance %g", squares / 20000);
+    test_fill_integers(h, &t, 3);
+    for (int64_t i = 0; i < 20000; i++) {
+        double v = test_at(&t.t, i);
+        CHECK(h, v == 0 || v == 1 || v == 2, "%g", v);
+    }
+    test_tensor_destroy(h, &t, "t");
+}
+
+static void parameters_are_found_by_name(struct harness *h)
+{
+    static const char *const params[] = {"power=3", "p=1.5",  "layout=column",
+                                         "q=inf",   "bad=1x", NULL};
+    struct case_args args = {.params = params};
+
+    CHECK(h, case_number(&args, "p", 2) == 1.5, "p");
+    CHECK(h, case_number(&args, "r", 2) == 2, "r");
+    CHECK(h, isinf(case_number(&args, "q", 2)), "q");
+    CHECK(h, strcmp(case_param(&args, "layout", "row"), "column") == 0, "layout");
+    CHECK(h, isnan(case_number(&args, "bad", 2)), "1x is a number");
+}
+
+static const struct test_function tests[] = {
+    {     "halves_round_to_nearest_even",      halves_round_to_nearest_even},
+    {      "layouts_hold_their_elements",       layouts_hold_their_elements},
+    {       "writes_outside_are_counted",        writes_outside_are_counted},
+    {   "pages_around_cannot_be_touched",    pages_around_cannot_be_touched},
+    {"contents_depend_on_the_seed_alone", contents_depend_on_the_seed_alone},
+    {     "parameters_are_found_by_name",      parameters_are_found_by_name},
+};
+
+int main(void)
+{
+    return harness_run_tests(tests, LENGTH(tests));
+}
