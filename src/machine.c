@@ -19,6 +19,7 @@ void gram_machine_destroy(gram_machine *machine)
     gram_encoder_destroy(machine->encoder);
     free(machine->importance);
     free(machine->description);
+    free(machine->summary);
     free(machine);
 }
 
@@ -85,5 +86,5 @@ int gram_machine_classes_are_numbers(const gram_machine *machine)
 
 const char *gram_machine_describe(const gram_machine *machine)
 {
-    return machine->description;
+    return machine->description ? machine->description : machine->summary;
 }

@@ -33,6 +33,7 @@ struct machine_params {
     bool relative_bandwidth; /* bandwidth counts medians of the distance in the current metric */
     int iterations;          /* rounds of feature learning; 0: none */
     bool full;               /* a full metric */
+    double power;            /* W = M^power */
     gram_solver solver;
     double tolerance;
     uint64_t seed;
@@ -92,7 +93,8 @@ struct gram_machine {
     struct machine_leaf *leaf;
     gram_dtype dtype;
     double *importance; /* one a column of the encoder, sum 1 */
-    char *description;  /* JSON */
+    char *description;  /* JSON, with the seconds that training took */
+    char *summary;      /* the same without: what the model file holds */
 };
 
 /* Seconds of CLOCK_MONOTONIC. */

@@ -2,7 +2,7 @@
  * machine_metric.c - the learned linear map W: start, copy, apply, and the next one from an AGOP
  *
  * In the features z = x W the predictor's average gradient outer product is A; in x it is W A W
- * (W symmetric), and the next W is its square root, scaled so that the largest entry of W^2 is 1.
+ * (W symmetric), and the next W is a power of it, scaled so that its largest entry is 1 before.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -15,7 +15,7 @@
 #include <string.h>
 
 enum {
-    POINTS = 8192,     /* of the sample at which gradients are averaged */
+    POINTS = 4096,     /* of the sample at which gradients are averaged */
     POINT_BLOCK = 1024 /* whose kernel weights are held at a time */
 };
 
@@ -106,8 +106,8 @@ static void normalise(int64_t width, bool full, double *m)
         m[i] = largest > 0 ? m[i] / largest : (!full || i % (width + 1) == 0);
 }
 
-/* m = m^(1/2) by its eigenvectors; what rounding made negative counts as 0. */
-static gram_status matrix_root(gram_context *g, int64_t width, double *m)
+/* m = m^power by its eigenvectors; what rounding made negative counts as 0. */
+static gram_status matrix_power(gram_context *g, int64_t width, double power, double *m)
 {
     int64_t lwork, liwork, square = width * width;
     size_t bytes;
@@ -126,8 +126,8 @@ static gram_status matrix_root(gram_context *g, int64_t width, double *m)
                            (int32_t *)(scaled + square), liwork);
     for (int64_t j = 0; !info && j < width; j++)
         for (int64_t i = 0; i < width; i++)
-            scaled[j * width + i] = m[j * width + i] * sqrt(w[j] > 0 ? w[j] : 0);
-    if (!info) /* V sqrt(w) V^T: work holds V, which m is about to replace */
+            scaled[j * width + i] = m[j * width + i] * pow(w[j] > 0 ? w[j] : 0, power);
+    if (!info) /* V w^power V^T: work holds V, which m is about to replace */
         memcpy(work, m, (size_t)square * sizeof *m);
     if (!info)
         gram_blas_gemm(GRAM_F64, (int64_t[3]){width, width, width}, 1,
@@ -267,9 +267,9 @@ gram_status machine_metric_learn(gram_context *g, const struct machine_params *p
     status = machine_metric_agop(g, params, bandwidth, z, alpha, metric, agop);
     normalise(metric->width, metric->full, agop);
     if (status == GRAM_OK && metric->full)
-        status = matrix_root(g, metric->width, agop);
+        status = matrix_power(g, metric->width, params->power, agop);
     for (int64_t i = 0; status == GRAM_OK && i < count; i++)
-        metric->w[i] = metric->full ? agop[i] : sqrt(agop[i]);
+        metric->w[i] = metric->full ? agop[i] : pow(agop[i], params->power);
     gram_free(g, agop, bytes);
     return status;
 }

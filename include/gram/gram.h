@@ -580,6 +580,12 @@ typedef enum gram_transform {
     GRAM_TRANSFORM_SQRT = 3, /* of a target that is not negative: fitted on its square root */
 } gram_transform;
 
+typedef enum gram_metric {
+    GRAM_METRIC_AUTO = 0,     /* a full matrix up to 500 features, else the diagonal */
+    GRAM_METRIC_DIAGONAL = 1, /* one weight a feature */
+    GRAM_METRIC_FULL = 2,     /* a symmetric matrix */
+} gram_metric;
+
 /* What a trained machine is: exp(-||x - z||_p^q / L^q) in a learned metric.  0 (or NULL, AUTO)
  * everywhere means the documented default or, with search, that the search chooses. */
 typedef struct gram_machine_options {
@@ -591,7 +597,9 @@ typedef struct gram_machine_options {
     double bandwidth; /* L, in units of the standardised features; 0: from the median distance */
     double regularization; /* r > 0, added to the diagonal of the kernel matrix */
     int iterations;        /* rounds of feature learning; -1: none (kernel ridge regression) */
-    int full_metric;       /* learn a full matrix M instead of one weight a feature */
+    gram_metric metric;    /* what feature learning learns */
+    double metric_power;   /* W = M^power, M the AGOP over its largest entry; 0: 1/2 for a
+                              classification, 1/4 for a regression */
     gram_transform target_transform;
     gram_solver solver;
     double tolerance;     /* of conjugate gradients: relative residual of every right-hand side */

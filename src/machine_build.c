@@ -1,0 +1,356 @@
+/*
+ * machine_build.c - the last fit: encode all rows, split them into leaves, train each, describe
+ *
+ * With feature learning, a leaf first learns its metric on a part of its rows against a validation
+ * part, then solves once more for all its rows in the best metric.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "machine_fit.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    METRIC_ROWS = 20000,   /* most rows a metric is learned from: more learn the same one */
+    VALIDATION_ROWS = 8000 /* most rows that are held out for it */
+};
+
+void machine_encoded_destroy(gram_context *g, struct machine_encoded *e)
+{
+    gram_free(g, e->memory, e->bytes);
+    *e = (struct machine_encoded){0};
+}
+
+static gram_status encoded_create(gram_context *g, gram_dtype dtype, const int64_t rows_width[2],
+                                  int64_t outputs, bool weights, struct machine_encoded *out)
+{
+    size_t size = gram_dtype_size(dtype), rows = (size_t)rows_width[0];
+    size_t x = gram_round64(rows * (size_t)rows_width[1] * size);
+    size_t y = gram_round64(rows * (size_t)outputs * size);
+
+    *out = (struct machine_encoded){.bytes = x + y + rows * sizeof(double)};
+    out->memory = gram_alloc(g, out->bytes);
+    if (!out->memory)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes for %lld rows",
+                         out->bytes, (long long)rows_width[0]);
+    out->data = (struct machine_data){
+        .rows = rows_width[0],
+        .width = rows_width[1],
+        .outputs = outputs,
+        .dtype = dtype,
+        .x = out->memory,
+        .y = out->memory + x,
+        .weights = weights ? (double *)(out->memory + x + y) : NULL,
+    };
+    return GRAM_OK;
+}
+
+gram_status machine_encode(gram_context *g, struct machine_job *job,
+                           const struct machine_recipe *recipe, const int64_t *rows, int64_t count,
+                           struct gram_encoder **encoder, struct machine_encoded *out)
+{
+    bool fresh = *encoder == NULL;
+    gram_status status;
+
+    if (fresh)
+        TRY(gram_encoder_fit(g, job->table, job->target->name, rows, count, recipe->scaling,
+                             encoder));
+    if (fresh && job->kind.classes == 0)
+        TRY(machine_target_scale(g, job->target, recipe->transform, rows, count, &job->kind));
+    TRY(encoded_create(g, job->o.dtype, (int64_t[2]){count, (*encoder)->width},
+                       machine_target_outputs(&job->kind), job->o.weights != NULL, out));
+    status =
+        gram_encoder_apply(g, *encoder, job->table, rows, count, job->o.dtype, (char *)out->data.x);
+    machine_target_encode(&job->kind, job->target, rows, count, job->o.dtype, (char *)out->data.y);
+    for (int64_t i = 0; job->o.weights && i < count; i++)
+        ((double *)out->data.weights)[i] = job->o.weights[rows[i]];
+    if (status != GRAM_OK)
+        machine_encoded_destroy(g, out);
+    return status;
+}
+
+/* Some rows of encoded data, gathered. */
+static gram_status part_of(gram_context *g, const struct machine_data *all, const int64_t *rows,
+                           int64_t count, struct machine_encoded *out)
+{
+    TRY(encoded_create(g, all->dtype, (int64_t[2]){count, all->width}, all->outputs,
+                       all->weights != NULL, out));
+    machine_gather(all->dtype, all->width, all->x, rows, count, (char *)out->data.x);
+    machine_gather_columns(all->dtype, all->rows, all->outputs, all->y, rows, count,
+                           (char *)out->data.y);
+    for (int64_t i = 0; all->weights && i < count; i++)
+        ((double *)out->data.weights)[i] = all->weights[rows[i]];
+    return GRAM_OK;
+}
+
+/* The metric of the best round on held-out rows.  Rows come shuffled. */
+static gram_status learn_metric(gram_context *g, const struct machine_job *job,
+                                const struct machine_params *params, const struct machine_data *all,
+                                struct machine_metric *out, struct machine_report *report)
+{
+    double fraction = job->o.validation > 0 ? job->o.validation : 0.2;
+    int64_t held = (int64_t)(fraction * (double)all->rows);
+    int64_t *rows = malloc((size_t)all->rows * sizeof *rows + 1), used;
+    struct machine_encoded train = {0}, valid = {0};
+    struct machine_leaf leaf = {0};
+    gram_status status;
+
+    held = held < 1 ? 1 : held < VALIDATION_ROWS ? held : VALIDATION_ROWS;
+    used = all->rows - held < METRIC_ROWS ? all->rows - held : METRIC_ROWS;
+    if (!rows)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %lld rows", (long long)all->rows);
+    for (int64_t i = 0; i < all->rows; i++)
+        rows[i] = i;
+    status = part_of(g, all, rows, used, &train);
+    if (status == GRAM_OK)
+        status = part_of(g, all, rows + all->rows - held, held, &valid);
+    if (status == GRAM_OK)
+        status = machine_leaf_fit(g, params, &train.data, &valid.data, &leaf, report);
+    if (status == GRAM_OK)
+        status = machine_metric_copy(g, &leaf.metric, out);
+    machine_leaf_destroy(&leaf);
+    machine_encoded_destroy(g, &train);
+    machine_encoded_destroy(g, &valid);
+    free(rows);
+    return status;
+}
+
+/* Trains one leaf on all rows of data, its metric first if the recipe learns one. */
+static gram_status train_leaf(gram_context *g, struct machine_job *job,
+                              const struct machine_params *params, const struct machine_data *data,
+                              struct machine_leaf *out)
+{
+    const struct machine_data none = {0};
+    struct machine_params last = *params;
+    struct machine_metric metric = {0};
+    struct machine_report report = {0};
+    gram_status status = GRAM_OK;
+
+    if (params->iterations > 0 && data->rows >= 10) {
+        status = learn_metric(g, job, params, data, &metric, &report);
+        last.start = &metric;
+        job->report.rounds =
+            report.rounds > job->report.rounds ? report.rounds : job->report.rounds;
+        job->report.score += report.score * (double)data->rows;
+    }
+    last.iterations = 0;
+    if (status == GRAM_OK)
+        status = machine_leaf_fit(g, &last, data, &none, out, &report);
+    machine_metric_destroy(&metric);
+    job->report.kernel_seconds += report.kernel_seconds;
+    job->report.solve_seconds += report.solve_seconds;
+    job->report.feature_seconds += report.feature_seconds;
+    job->report.iterations =
+        report.iterations > job->report.iterations ? report.iterations : job->report.iterations;
+    job->report.residual = fmax(job->report.residual, report.residual);
+    return status;
+}
+
+/* Mean and variance of every feature: how much of its range the data use. */
+static void variances(const struct machine_data *data, double *variance)
+{
+    for (int64_t j = 0; j < data->width; j++) {
+        double mean = 0, sum = 0;
+
+        for (int pass = 0; pass < 2; pass++)
+            for (int64_t i = 0; i < data->rows; i++) {
+                double v = data->dtype == GRAM_F32
+                               ? (double)((const float *)data->x)[i * data->width + j]
+                               : ((const double *)data->x)[i * data->width + j];
+                if (pass == 0)
+                    mean += v / (double)data->rows;
+                else
+                    sum += (v - mean) * (v - mean);
+            }
+        variance[j] = sum / (double)data->rows;
+    }
+}
+
+/* Adds a leaf's mean squared gradient, times the variance of the feature, to its column. */
+static gram_status add_importance(gram_context *g, const struct machine_params *params,
+                                  const struct machine_data *data, const struct machine_leaf *leaf,
+                                  gram_machine *machine)
+{
+    const struct gram_encoder *encoder = machine->encoder;
+    int64_t width = data->width, step = leaf->metric.full ? width + 1 : 1;
+    size_t bytes = (size_t)(leaf->metric.full ? width * width + width : 2 * width) * sizeof(double);
+    double *agop = gram_alloc(g, bytes), *variance;
+    struct machine_data z = *data;
+    gram_status status;
+
+    if (!agop)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
+    variance = agop + bytes / sizeof(double) - width;
+    z.x = leaf->x;
+    status = machine_metric_agop(g, params, leaf->bandwidth, &z, leaf->alpha, &leaf->metric, agop);
+    variances(data, variance);
+    for (int64_t c = 0; status == GRAM_OK && c < encoder->columns; c++)
+        for (int64_t j = 0; j < encoder->column[c].width; j++) {
+            int64_t at = encoder->column[c].first + j;
+            machine->importance[c] += agop[at * step] * variance[at] * (double)data->rows;
+        }
+    gram_free(g, agop, bytes);
+    return status;
+}
+
+static gram_status train_leaves(gram_context *g, struct machine_job *job,
+                                const struct machine_recipe *recipe, const struct machine_data *all,
+                                gram_machine *machine)
+{
+    struct machine_leaf_rows rows = {0};
+    gram_status status =
+        machine_tree_build(g, &recipe->params, all, job->leaf_rows, &machine->tree, &rows);
+
+    if (status == GRAM_OK && !(machine->leaf = calloc((size_t)rows.leaves, sizeof *machine->leaf)))
+        status = gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the leaves");
+    for (; status == GRAM_OK && machine->leaves < rows.leaves; machine->leaves++) {
+        struct machine_leaf *leaf = &machine->leaf[machine->leaves];
+        const int64_t *first = rows.first + machine->leaves;
+        struct machine_encoded part = {0};
+
+        machine_progress(job, 0.5 + 0.5 * (double)machine->leaves / (double)rows.leaves,
+                         "training");
+        if (rows.leaves == 1)
+            part.data = *all;
+        else
+            status = part_of(g, all, rows.row + first[0], first[1] - first[0], &part);
+        if (status == GRAM_OK)
+            status = train_leaf(g, job, &recipe->params, &part.data, leaf);
+        if (status == GRAM_OK)
+            status = add_importance(g, &recipe->params, &part.data, leaf, machine);
+        machine_encoded_destroy(g, &part);
+        if (status != GRAM_OK) {
+            machine_leaf_destroy(leaf);
+            break;
+        }
+    }
+    machine_leaf_rows_destroy(&rows);
+    return status;
+}
+
+static void add_pair(struct json_text *t, const char *name, double value)
+{
+    json_add_name(t, name);
+    json_add_number(t, value);
+}
+
+static void add_word(struct json_text *t, const char *name, const char *word)
+{
+    json_add_name(t, name);
+    json_add_string(t, word);
+}
+
+static void describe_choices(struct json_text *t, const struct machine_recipe *recipe,
+                             const gram_machine *machine)
+{
+    static const char *const transforms[] = {"auto", "none", "log", "sqrt"};
+    const struct machine_params *p = &recipe->params;
+
+    json_add_name(t, "hyperparameters");
+    json_add(t, "{");
+    add_pair(t, "p", p->p);
+    add_pair(t, "q", p->q);
+    add_pair(t, "bandwidth", machine->leaf[0].bandwidth);
+    if (p->relative_bandwidth)
+        add_pair(t, "bandwidth_in_medians", p->bandwidth);
+    add_pair(t, "regularization", p->ridge);
+    add_pair(t, "iterations", p->iterations);
+    if (p->iterations > 0) {
+        add_word(t, "metric", p->full ? "full" : "diagonal");
+        add_pair(t, "metric_power", p->power);
+    }
+    add_word(t, "scaling", recipe->scaling == GRAM_ROBUST ? "robust" : "standardise");
+    if (machine->target.classes == 0)
+        add_word(t, "target_transform", transforms[recipe->transform]);
+    json_add(t, "}");
+}
+
+static gram_status describe(gram_context *g, const struct machine_job *job,
+                            const struct machine_recipe *recipe, gram_machine *machine)
+{
+    const struct machine_report *r = &job->report;
+    struct json_text t = {0};
+
+    json_add(&t, "{");
+    add_word(&t, "version", gram_version());
+    add_word(&t, "task", machine->target.classes ? "classification" : "regression");
+    add_pair(&t, "rows", (double)job->rows);
+    add_pair(&t, "features", (double)machine->encoder->width);
+    add_pair(&t, "leaves", (double)machine->leaves);
+    add_word(&t, "dtype", machine->dtype == GRAM_F32 ? "f32" : "f64");
+    add_pair(&t, "seed", (double)job->o.seed);
+    describe_choices(&t, recipe, machine);
+    add_word(&t, "solver", r->iterations > 0 ? "conjugate gradients" : "cholesky");
+    if (r->iterations > 0) {
+        add_pair(&t, "solver_iterations", r->iterations);
+        add_pair(&t, "residual", r->residual);
+        add_pair(&t, "tolerance", recipe->params.tolerance);
+    }
+    if (recipe->params.iterations > 0) {
+        add_pair(&t, "best_iteration", r->rounds);
+        add_pair(&t, "validation_mse", r->score / (double)job->rows);
+    }
+    if (job->history.length > 0) {
+        json_add_name(&t, "search");
+        json_add(&t, "[");
+        json_add(&t, job->history.data);
+        json_add(&t, "]");
+    }
+    json_add(&t, "}");
+    machine->summary = t.failed ? NULL : strdup(t.data);
+    t.length -= !t.failed; /* over the brace */
+    json_add(&t, ", \"seconds\": {");
+    add_pair(&t, "kernel", r->kernel_seconds);
+    add_pair(&t, "solve", r->solve_seconds);
+    add_pair(&t, "features", r->feature_seconds);
+    add_pair(&t, "total", machine_seconds() - job->started);
+    json_add(&t, "}}");
+    machine->description = t.data;
+    if (t.failed || !machine->summary)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the description");
+    return GRAM_OK;
+}
+
+static gram_status build(gram_context *g, struct machine_job *job,
+                         const struct machine_recipe *recipe, gram_machine *machine)
+{
+    struct machine_encoded all = {0};
+    double sum = 0;
+    gram_status status;
+
+    machine->dtype = job->o.dtype;
+    TRY(machine_encode(g, job, recipe, job->row, job->rows, &machine->encoder, &all));
+    machine->importance =
+        calloc((size_t)machine->encoder->columns + 1, sizeof *machine->importance);
+    if (!machine->importance)
+        status = gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the importances");
+    else
+        status = train_leaves(g, job, recipe, &all.data, machine);
+    machine_encoded_destroy(g, &all);
+    for (int64_t c = 0; status == GRAM_OK && c < machine->encoder->columns; c++)
+        sum += machine->importance[c];
+    for (int64_t c = 0; status == GRAM_OK && c < machine->encoder->columns; c++)
+        machine->importance[c] = sum > 0 ? machine->importance[c] / sum : 0;
+    machine->target = job->kind; /* the machine owns it from here on */
+    job->kind = (struct machine_target){0};
+    return status == GRAM_OK ? describe(g, job, recipe, machine) : status;
+}
+
+gram_status machine_build(gram_context *g, struct machine_job *job,
+                          const struct machine_recipe *recipe, gram_machine **out)
+{
+    gram_machine *machine = calloc(1, sizeof *machine);
+    gram_status status;
+
+    if (!machine)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate a machine");
+    status = build(g, job, recipe, machine);
+    if (status != GRAM_OK) {
+        gram_machine_destroy(machine);
+        return status;
+    }
+    machine_progress(job, 1, "done");
+    *out = machine;
+    return GRAM_OK;
+}
