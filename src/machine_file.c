@@ -1,0 +1,335 @@
+/*
+ * machine_file.c - a machine to a model file and back
+ *
+ * Texts: "format" (gram.machine.1), "version", "summary" (JSON).  Arrays: encoder.* (model_file.h),
+ * target.* and importance, tree.* (nodes by width, nodes by 2, nodes by 4), and for every leaf i
+ * leaf.<i>.x (rows by width), leaf.<i>.alpha (outputs by rows), leaf.<i>.metric (width, or width by
+ * width), leaf.<i>.kernel (p, q, L).  A file is believed only after everything in it was checked:
+ * no index leads outside, no number that must be positive is anything else.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "machine.h"
+#include "model_file.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FORMAT "gram.machine.1"
+
+enum {
+    TARGET_NUMBERS = 3, /* transform, shift, scale */
+    NAME_BYTES = 48
+};
+
+/* ---- Saving ------------------------------------------------------------------------------- */
+
+static void put_target(struct gram_model_writer *w, const struct machine_target *target)
+{
+    double numbers[TARGET_NUMBERS] = {target->transform, target->shift, target->scale};
+
+    gram_model_put_strings(w, "target.name", 1, &target->name);
+    gram_model_put_copy(w, "target.scale", GRAM_F64, TARGET_NUMBERS, numbers);
+    gram_model_put_strings(w, "target.classes", target->classes, target->class_name);
+    if (target->class_value)
+        gram_model_put(w, "target.values", GRAM_F64, 1, &target->classes, target->class_value);
+}
+
+static gram_status put_tree(gram_context *g, struct gram_model_writer *w,
+                            const struct machine_tree *tree)
+{
+    int64_t n = tree->count, width = tree->width;
+    double *numbers = malloc((size_t)(n * (width + 2)) * sizeof *numbers + 1);
+    int64_t *links = malloc((size_t)(4 * n) * sizeof *links + 1);
+
+    for (int64_t i = 0; numbers && links && i < n; i++) {
+        const struct machine_node *node = &tree->node[i];
+
+        memcpy(numbers + i * (width + 2), node->direction, (size_t)width * sizeof *numbers);
+        numbers[i * (width + 2) + width] = node->low;
+        numbers[i * (width + 2) + width + 1] = node->high;
+        links[4 * i] = node->child[0];
+        links[4 * i + 1] = node->child[1];
+        links[4 * i + 2] = node->parent;
+        links[4 * i + 3] = node->side;
+    }
+    if (numbers && links) {
+        gram_model_put_copy(w, "tree.numbers", GRAM_F64, n * (width + 2), numbers);
+        gram_model_put_copy(w, "tree.links", GRAM_I64, 4 * n, links);
+    }
+    free(numbers);
+    free(links);
+    return numbers && links ? GRAM_OK
+                            : gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the tree");
+}
+
+static void leaf_name(char *out, int64_t leaf, const char *part)
+{
+    (void)snprintf(out, NAME_BYTES, "leaf.%lld.%s", (long long)leaf, part);
+}
+
+static void put_leaf(struct gram_model_writer *w, const struct machine_leaf *leaf, int64_t index)
+{
+    const double kernel[3] = {leaf->p, leaf->q, leaf->bandwidth};
+    char name[NAME_BYTES];
+
+    leaf_name(name, index, "x");
+    gram_model_put(w, name, leaf->dtype, 2, (int64_t[2]){leaf->rows, leaf->width}, leaf->x);
+    leaf_name(name, index, "alpha");
+    gram_model_put(w, name, leaf->dtype, 2, (int64_t[2]){leaf->outputs, leaf->rows}, leaf->alpha);
+    leaf_name(name, index, "metric");
+    gram_model_put(w, name, GRAM_F64, leaf->metric.full ? 2 : 1,
+                   (int64_t[2]){leaf->width, leaf->width}, leaf->metric.w);
+    leaf_name(name, index, "kernel");
+    gram_model_put_copy(w, name, GRAM_F64, 3, kernel);
+}
+
+gram_status gram_machine_save(gram_context *g, const gram_machine *machine, const char *path)
+{
+    struct gram_model_writer *w = gram_model_writer_create();
+    gram_status status;
+
+    g->call = __func__;
+    gram_model_put_text(w, "format", FORMAT);
+    gram_model_put_text(w, "version", gram_version());
+    gram_model_put_text(w, "summary", machine->summary);
+    gram_model_put_encoder(w, machine->encoder);
+    put_target(w, &machine->target);
+    gram_model_put(w, "importance", GRAM_F64, 1, &machine->encoder->columns, machine->importance);
+    gram_model_put_copy(w, "leaves", GRAM_I64, 1, &machine->leaves);
+    status = put_tree(g, w, &machine->tree);
+    for (int64_t i = 0; i < machine->leaves; i++)
+        put_leaf(w, &machine->leaf[i], i);
+    if (status == GRAM_OK)
+        status = gram_model_commit(g, w, path);
+    gram_model_writer_destroy(w);
+    return status;
+}
+
+/* ---- Loading ------------------------------------------------------------------------------ */
+
+static gram_status need_strings_copied(gram_context *g, const struct gram_model_file *file,
+                                       const char *name, int64_t *found, char ***out)
+{
+    char **block, **copy;
+    int64_t count;
+
+    TRY(gram_model_need_strings(g, file, name, -1, &count, &block));
+    copy = calloc((size_t)count + 1, sizeof *copy);
+    for (*found = 0; copy && *found < count; ++*found)
+        if (!(copy[*found] = strdup(block[*found])))
+            break;
+    free(block);
+    *out = copy;
+    return copy && *found == count ? GRAM_OK
+                                   : gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %s", name);
+}
+
+static gram_status need_target(gram_context *g, const struct gram_model_file *file,
+                               struct machine_target *target)
+{
+    const void *numbers, *values;
+    int64_t names;
+    char **name;
+    double transform;
+
+    TRY(need_strings_copied(g, file, "target.name", &names, &name));
+    target->name = names > 0 ? name[0] : NULL;
+    for (int64_t i = 1; i < names; i++)
+        free(name[i]);
+    free(name);
+    if (names != 1)
+        return gram_model_bad(g, file, "target.name has %lld texts", (long long)names);
+    TRY(gram_model_need_vector(g, file, "target.scale", GRAM_F64, TARGET_NUMBERS, &numbers, NULL));
+    transform = ((const double *)numbers)[0];
+    target->shift = ((const double *)numbers)[1];
+    target->scale = ((const double *)numbers)[2];
+    if (!(transform == GRAM_TRANSFORM_NONE || transform == GRAM_TRANSFORM_LOG ||
+          transform == GRAM_TRANSFORM_SQRT) ||
+        !isfinite(target->shift) || !isfinite(target->scale))
+        return gram_model_bad(g, file, "target.scale makes no sense");
+    target->transform = (gram_transform)transform;
+    TRY(need_strings_copied(g, file, "target.classes", &target->classes, &target->class_name));
+    target->task = target->classes ? GRAM_CLASSIFICATION : GRAM_REGRESSION;
+    if (target->classes == 1)
+        return gram_model_bad(g, file, "there is only one class");
+    if (!gram_model_find(file, "target.values"))
+        return GRAM_OK;
+    TRY(gram_model_need_vector(g, file, "target.values", GRAM_F64, target->classes, &values, NULL));
+    target->class_value = malloc((size_t)target->classes * sizeof(double) + 1);
+    if (!target->class_value)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the classes");
+    memcpy(target->class_value, values, (size_t)target->classes * sizeof(double));
+    return GRAM_OK;
+}
+
+/* True if the links of node i keep to the tree: children come later or are leaves, every node but
+ * the first is the child that it says it is. */
+static bool links_hold(const int64_t *links, int64_t i, int64_t nodes, int64_t leaves)
+{
+    int64_t parent = links[4 * i + 2], side = links[4 * i + 3];
+
+    for (int s = 0; s < 2; s++) {
+        int64_t child = links[4 * i + s];
+        if (child >= 0 ? child <= i || child >= nodes : ~child >= leaves)
+            return false;
+    }
+    if (i == 0)
+        return parent == -1;
+    return parent >= 0 && parent < i && (side == 0 || side == 1) && links[4 * parent + side] == i;
+}
+
+static gram_status need_tree(gram_context *g, const struct gram_model_file *file, int64_t width,
+                             int64_t leaves, struct machine_tree *tree)
+{
+    int64_t nodes = leaves - 1, row = width + 2;
+    const int64_t *links;
+    const double *numbers;
+
+    if (nodes > INT32_MAX || (nodes > 0 && row > INT64_MAX / nodes))
+        return gram_model_bad(g, file, "there are too many leaves");
+    TRY(gram_model_need_vector(g, file, "tree.numbers", GRAM_F64, nodes * row,
+                               (const void **)&numbers, NULL));
+    TRY(gram_model_need_vector(g, file, "tree.links", GRAM_I64, 4 * nodes, (const void **)&links,
+                               NULL));
+    tree->width = width;
+    tree->node = calloc((size_t)nodes + 1, sizeof *tree->node);
+    for (int64_t i = 0; tree->node && i < nodes; i++) {
+        struct machine_node *node = &tree->node[i];
+
+        if (!links_hold(links, i, nodes, leaves))
+            return gram_model_bad(g, file, "node %lld of the tree is linked wrongly", (long long)i);
+        node->direction = malloc((size_t)width * sizeof *node->direction + 1);
+        tree->count++;
+        if (!node->direction)
+            break;
+        memcpy(node->direction, numbers + i * row, (size_t)width * sizeof *numbers);
+        node->low = numbers[i * row + width];
+        node->high = numbers[i * row + width + 1];
+        node->child[0] = links[4 * i];
+        node->child[1] = links[4 * i + 1];
+        node->parent = links[4 * i + 2];
+        node->side = (int)links[4 * i + 3];
+        if (!(node->low <= node->high))
+            return gram_model_bad(g, file, "node %lld of the tree has no order", (long long)i);
+    }
+    return tree->node && tree->count == nodes && (nodes == 0 || tree->node[nodes - 1].direction)
+               ? GRAM_OK
+               : gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the tree");
+}
+
+/* A copy of an array of the file, from malloc. */
+static gram_status copy_array(gram_context *g, const struct gram_model_array *a, void *out)
+{
+    size_t bytes = gram_dtype_size((gram_dtype)a->type);
+    void *copy;
+
+    for (int i = 0; i < a->ndim; i++)
+        bytes *= (size_t)a->shape[i];
+    copy = malloc(bytes + 1);
+    if (!copy)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
+    memcpy(copy, a->data, bytes);
+    memcpy(out, &copy, sizeof copy);
+    return GRAM_OK;
+}
+
+static gram_status need_metric(gram_context *g, const struct gram_model_file *file,
+                               const char *name, int64_t width, struct machine_metric *out)
+{
+    const struct gram_model_array *a = gram_model_find(file, name);
+
+    out->width = width;
+    out->full = a && a->ndim == 2;
+    TRY(gram_model_need(g, file, name, GRAM_F64, out->full ? 2 : 1, (int64_t[2]){width, width},
+                        &a));
+    return copy_array(g, a, &out->w);
+}
+
+static gram_status need_leaf(gram_context *g, const struct gram_model_file *file, int64_t index,
+                             const gram_machine *machine, struct machine_leaf *leaf)
+{
+    const struct gram_model_array *x, *alpha;
+    const void *kernel;
+    char name[NAME_BYTES];
+
+    leaf->width = machine->encoder->width;
+    leaf->outputs = machine_target_outputs(&machine->target);
+    leaf_name(name, index, "x");
+    x = gram_model_find(file, name);
+    leaf->dtype = x && x->type == GRAM_F64 ? GRAM_F64 : GRAM_F32;
+    TRY(gram_model_need(g, file, name, leaf->dtype, 2, (int64_t[2]){-1, leaf->width}, &x));
+    leaf->rows = x->shape[0];
+    TRY(copy_array(g, x, &leaf->x));
+    leaf_name(name, index, "alpha");
+    TRY(gram_model_need(g, file, name, leaf->dtype, 2, (int64_t[2]){leaf->outputs, leaf->rows},
+                        &alpha));
+    TRY(copy_array(g, alpha, &leaf->alpha));
+    leaf_name(name, index, "metric");
+    TRY(need_metric(g, file, name, leaf->width, &leaf->metric));
+    leaf_name(name, index, "kernel");
+    TRY(gram_model_need_vector(g, file, name, GRAM_F64, 3, &kernel, NULL));
+    leaf->p = ((const double *)kernel)[0];
+    leaf->q = ((const double *)kernel)[1];
+    leaf->bandwidth = ((const double *)kernel)[2];
+    if (!(leaf->p > 0 && leaf->p <= 2 && leaf->q > 0 && leaf->q <= leaf->p && leaf->bandwidth > 0 &&
+          isfinite(leaf->bandwidth)) ||
+        leaf->rows < 1 || (index > 0 && leaf->dtype != machine->leaf[0].dtype))
+        return gram_model_bad(g, file, "leaf %lld makes no sense", (long long)index);
+    return GRAM_OK;
+}
+
+static gram_status read_machine(gram_context *g, const struct gram_model_file *file,
+                                gram_machine *machine)
+{
+    const char *format = gram_model_text(file, "format"), *summary;
+    const void *importance, *leaves;
+    size_t bytes;
+
+    if (!format || strcmp(format, FORMAT) != 0)
+        return gram_model_bad(g, file, "its format is \"%s\", expected \"%s\"",
+                              format ? format : "none", FORMAT);
+    TRY(gram_model_need_encoder(g, file, &machine->encoder));
+    TRY(need_target(g, file, &machine->target));
+    bytes = (size_t)machine->encoder->columns * sizeof *machine->importance;
+    TRY(gram_model_need_vector(g, file, "importance", GRAM_F64, machine->encoder->columns,
+                               &importance, NULL));
+    TRY(gram_model_need_vector(g, file, "leaves", GRAM_I64, 1, &leaves, NULL));
+    if (*(const int64_t *)leaves < 1)
+        return gram_model_bad(g, file, "there are no leaves");
+    TRY(need_tree(g, file, machine->encoder->width, *(const int64_t *)leaves, &machine->tree));
+    summary = gram_model_text(file, "summary");
+    machine->summary = strdup(summary ? summary : "{}");
+    machine->importance = malloc(bytes + 1);
+    machine->leaf = calloc((size_t)machine->tree.count + 1, sizeof *machine->leaf);
+    if (!machine->summary || !machine->importance || !machine->leaf)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the machine");
+    memcpy(machine->importance, importance, bytes);
+    for (int64_t i = 0; i <= machine->tree.count; i++) {
+        machine->leaves = i + 1;
+        TRY(need_leaf(g, file, i, machine, &machine->leaf[i]));
+    }
+    machine->dtype = machine->leaf[0].dtype;
+    return GRAM_OK;
+}
+
+gram_status gram_machine_load(gram_context *g, const char *path, gram_machine **out)
+{
+    struct gram_model_file *file;
+    gram_machine *machine;
+    gram_status status;
+
+    g->call = __func__;
+    *out = NULL;
+    TRY(gram_model_read(g, path, &file));
+    machine = calloc(1, sizeof *machine);
+    status = machine ? read_machine(g, file, machine)
+                     : gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate a machine");
+    gram_model_file_destroy(file);
+    if (status == GRAM_OK)
+        *out = machine;
+    else
+        gram_machine_destroy(machine);
+    return status;
+}
