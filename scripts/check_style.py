@@ -21,6 +21,8 @@ UNFINISHED = re.compile(r"#\s*if\s+0\b|\b(TODO|FIXME|XXX)\b")
 FAST_MATH = re.compile(
     r"-ffast-math|-Ofast|_MM_SET_(FLUSH_ZERO|DENORMALS)|\bfesetround\b|\bfesetenv\b"
 )
+# clang-format aligns the columns of a table, past the limit if it must.
+TABLE_ROW = re.compile(r"^\s*(\{.*|.*\}),?;?(\s*/[/*].*)?$")
 MACHINE_PATH = re.compile(r"(?<![\w./])/(work|root|home/\w+)/")
 SCRIPTS = ("scripts/", ".ci/", "CMakeLists.txt", "Makefile")
 CODE = (".c", ".h", ".py", ".sh", ".cmake", ".cu", ".cuh")
@@ -32,7 +34,7 @@ def problems_of_line(name, line):
     if name.endswith(CODE) or name.startswith(SCRIPTS):
         if "\t" in line and os.path.basename(name) != "Makefile":
             yield "a tab"
-        if len(line) > MAX_COLUMNS:
+        if len(line) > MAX_COLUMNS and not TABLE_ROW.match(line):
             yield f"{len(line)} columns, at most {MAX_COLUMNS}"
     if name.endswith(CODE) and not name.startswith("scripts/check_"):
         if UNFINISHED.search(line):

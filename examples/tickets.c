@@ -1,10 +1,10 @@
 /*
- * machine.c - trains a machine on a table with a category, saves it, loads it and predicts
+ * tickets.c - trains a machine on a table with a category, saves it, loads it and predicts
  *
  * The price of a ticket depends on the distance and on the class, not on the weekday; the learned
  * importance of the features says so.
  *
- *   cc machine.c $(pkg-config --cflags --libs gram) -lm -o machine
+ *   cc tickets.c $(pkg-config --cflags --libs gram) -lm -o tickets
  *
  * SPDX-License-Identifier: MIT
  */
