@@ -48,6 +48,8 @@ void gram_model_put_strings(struct gram_model_writer *w, const char *name, int64
                             char *const *strings);
 /* A text of the header; bytes that are not UTF-8 become U+FFFD. */
 void gram_model_put_text(struct gram_model_writer *w, const char *key, const char *text);
+/* For a caller who had no memory to put something: commit then reports it. */
+void gram_model_put_failed(struct gram_model_writer *w);
 /* An encoder (table.h) as arrays "encoder.*". */
 void gram_model_put_encoder(struct gram_model_writer *w, const struct gram_encoder *encoder);
 
@@ -57,8 +59,27 @@ gram_status gram_model_commit(gram_context *g, struct gram_model_writer *w, cons
 
 /* ---- Reading ------------------------------------------------------------------------------ */
 
+struct gram_model_text {
+    char *key, *value;
+};
+
+struct gram_model_placed {
+    struct gram_model_array array;
+    int64_t begin, end; /* of its data, from the end of the header */
+};
+
 /* A file in memory, checked: every array lies within it, none overlaps another. */
-struct gram_model_file;
+struct gram_model_file {
+    char *name;  /* for messages */
+    char *bytes; /* the whole file; names and texts are in its header, decoded where they stood */
+    size_t size;
+    struct gram_model_text *text;     /* sorted by key */
+    struct gram_model_placed *placed; /* sorted by name */
+    size_t texts, arrays, text_room, array_room;
+};
+
+/* model_file_parse.c: fills text and placed from bytes. */
+gram_status gram_model_check(gram_context *g, struct gram_model_file *file);
 
 gram_status gram_model_read(gram_context *g, const char *path, struct gram_model_file **out);
 /* The same from memory, which is copied; name stands in messages. */
@@ -80,9 +101,9 @@ gram_status gram_model_need(gram_context *g, const struct gram_model_file *file,
 gram_status gram_model_need_vector(gram_context *g, const struct gram_model_file *file,
                                    const char *name, int type, int64_t count, const void **data,
                                    int64_t *found);
-/* Exactly count texts, as one allocation to free(). */
+/* Exactly count texts (-1: any, the number then to *found), as one allocation to free(). */
 gram_status gram_model_need_strings(gram_context *g, const struct gram_model_file *file,
-                                    const char *name, int64_t count, char ***out);
+                                    const char *name, int64_t count, int64_t *found, char ***out);
 /* The encoder, checked as strictly as the file itself. */
 gram_status gram_model_need_encoder(gram_context *g, const struct gram_model_file *file,
                                     struct gram_encoder **out);
