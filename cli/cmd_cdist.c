@@ -20,7 +20,7 @@ static const struct option_row rows[] = {
     FLAG("no-root", 0, offsetof(struct settings, no_root),
          "the sum itself, without the power 1/p at the end"),
     CHOICE("dtype", 0, "TYPE", offsetof(struct settings, dtype), "auto", "auto|f32|f64",
-           "f32, f64, or auto: f32 if all inputs are float32 or float16 arrays, else f64"),
+           "auto: f32 if all inputs are float32 or float16 arrays, else f64"),
     OPTION_END,
 };
 

@@ -161,11 +161,11 @@ static enum exit_status report(struct fit *f, struct failure *why)
 {
     struct output out;
 
-    if (f->s->svg) {
+    if (f->s->chart) {
         char about[300];
         snprintf(about, sizeof about, "Share of the average gradient outer product, predicting %s",
                  gram_machine_target(f->machine));
-        TRY(importance_chart(f->s->svg, about, f->features, f->result.feature_count, f->s->top,
+        TRY(importance_chart(f->s->chart, about, f->features, f->result.feature_count, f->s->top,
                              why));
     }
     TRY(output_open(&out, "-", why));
@@ -230,8 +230,8 @@ static enum exit_status check_outputs(const struct fit_settings *s, struct failu
                     s->output);
     TRY(output_open(&trial, s->output, why));
     output_discard(&trial);
-    if (s->svg) {
-        TRY(output_open(&trial, s->svg, why));
+    if (s->chart) {
+        TRY(output_open(&trial, s->chart, why));
         output_discard(&trial);
     }
     return CLI_OK;

@@ -12,14 +12,15 @@
 struct settings {
     struct common_settings common;
     int64_t top;
-    const char *svg, *output;
+    const char *chart, *output;
     int json;
 };
 
 static const struct option_row rows[] = {
     INTEGER("top", 'n', "N", offsetof(struct settings, top), "20", 1, 1000,
             "in text and in the picture, the N most important features only"),
-    FILE_NAME("svg", 0, "FILE.svg", offsetof(struct settings, svg), NULL, "write a picture as SVG"),
+    FILE_NAME("chart", 0, "FILE.svg", offsetof(struct settings, chart), NULL,
+              "write a picture as SVG"),
     FILE_NAME("output", 'o', "FILE.csv", offsetof(struct settings, output), NULL,
               "write the columns feature and importance as CSV"),
     FLAG("json", 0, offsetof(struct settings, json), "write JSON"),
@@ -76,11 +77,11 @@ static enum exit_status run(const void *settings, int count, char **operands, st
     (void)count;
     TRY(model_load(operands[0], &s->common, &model, why));
     status = model_importance(model.g, model.machine, &features, &n, why);
-    if (status == CLI_OK && s->svg) {
+    if (status == CLI_OK && s->chart) {
         char about[300];
         snprintf(about, sizeof about, "Share of the average gradient outer product, predicting %s",
                  gram_machine_target(model.machine));
-        status = importance_chart(s->svg, about, features, n, s->top, why);
+        status = importance_chart(s->chart, about, features, n, s->top, why);
     }
     if (status == CLI_OK && s->output)
         status = write_csv(s->output, features, n, why);
@@ -99,7 +100,7 @@ const struct command cmd_importance = {
         "Prints the share of every feature in the trace of the average gradient outer product of "
         "the model: how much its predictions change with the feature, compared with the others. "
         "The shares sum to 1.",
-    .examples = "  gram importance model.gram --svg importance.svg",
+    .examples = "  gram importance model.gram --chart importance.svg",
     .least = 1,
     .most = 1,
     .settings_bytes = sizeof(struct settings),

@@ -28,7 +28,7 @@ static const struct option_row rows[] = {
     CHOICE("uplo", 0, "PART", offsetof(struct settings, uplo), "lower", "lower|upper",
            "cholesky: the triangle of A that is read; the other may hold anything"),
     CHOICE("dtype", 0, "TYPE", offsetof(struct settings, dtype), "auto", "auto|f32|f64",
-           "f32, f64, or auto: f32 if both inputs are float32 or float16 arrays, else f64"),
+           "auto: f32 if both inputs are float32 or float16 arrays, else f64"),
     OPTION_END,
 };
 
@@ -84,7 +84,7 @@ static enum exit_status check_info(const struct settings *s, const struct matrix
     for (int d = 0; d < info->t.ndim; d++)
         items *= info->t.shape[d];
     for (int64_t i = 0; i < items; i++) {
-        char item[40] = "the matrix";
+        char item[64] = "the matrix";
         if (items > 1)
             snprintf(item, sizeof item, "matrix %lld of the batch", (long long)i);
         if (code[i] != 0 && s->method == METHOD_CHOLESKY)

@@ -90,7 +90,7 @@ static enum exit_status scan_quoted(struct csv_scan *s, struct csv_field *out, s
                 return nul_byte(s, why);
             return csv_fail(s, why, "a quote is opened and never closed");
         }
-        if (s->at - out->begin > CSV_FIELD_LIMIT)
+        if (s->at - out->begin >= CSV_FIELD_LIMIT)
             return too_long(s, why);
     }
     out->end = s->at++;

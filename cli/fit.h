@@ -11,9 +11,10 @@ struct fit_settings {
     struct common_settings common;
     struct input_settings input;
     const char *target, *weights, *categorical, *ignore; /* names of columns */
-    const char *output, *svg;
-    int task, automatic, kernel, full_metric, transform, solver, dtype, json;
-    double holdout, p, q, bandwidth, regularization, tolerance, validation, memory, time_limit;
+    const char *output, *chart;
+    int task, automatic, kernel, metric, transform, solver, dtype, json;
+    double holdout, p, q, metric_power, bandwidth, regularization, tolerance, validation, memory,
+        time_limit;
     int64_t seed, iterations, leaf_rows, top;
 };
 

@@ -62,10 +62,13 @@ static const struct option_row hyper_rows[] = {
            "added to the diagonal of the kernel matrix"),
     INTEGER("iterations", 'i', "N", AT(iterations), NULL, 0, 1000,
             "rounds of feature learning; 0: none, kernel ridge regression"),
-    FLAG("full-metric", 0, AT(full_metric),
-         "learn a full matrix instead of one weight a feature (p = 2 only)"),
-    CHOICE("transform", 0, "NAME", AT(transform), "auto", "auto|none|log",
-           "of the target of a regression: log predicts the logarithm of a positive target"),
+    CHOICE("metric", 0, "NAME", AT(metric), "auto", "auto|diagonal|full",
+           "what feature learning learns: one weight a feature, or a full matrix"),
+    NUMBER("metric-power", 0, "A", AT(metric_power), NULL, 0.01, 1,
+           "the metric is the average gradient outer product to the power of A (default: 1/2 in a "
+           "classification, 1/4 in a regression)"),
+    CHOICE("transform", 0, "NAME", AT(transform), "auto", "auto|none|log|sqrt",
+           "of the target of a regression: predict its logarithm or square root"),
     OPTION_END,
 };
 
@@ -85,7 +88,7 @@ static const struct option_row limit_rows[] = {
 
 static const struct option_row report_rows[] = {
     FLAG("json", 0, AT(json), "report as JSON on standard output"),
-    FILE_NAME("svg", 0, "FILE.svg", AT(svg), NULL,
+    FILE_NAME("chart", 0, "FILE.svg", AT(chart), NULL,
               "write a picture of the feature importance as SVG"),
     INTEGER("top", 'n', "N", AT(top), "20", 1, 1000,
             "in text and in the picture, the N most important features only"),
@@ -137,7 +140,8 @@ enum exit_status fit_options(const struct fit_settings *s, gram_machine_options 
     options->regularization = or_zero(s->regularization);
     /* In the library 0 means the default and -1 no rounds. */
     options->iterations = s->iterations < 0 ? 0 : s->iterations == 0 ? -1 : (int)s->iterations;
-    options->full_metric = s->full_metric;
+    options->metric = (gram_metric)s->metric;
+    options->metric_power = or_zero(s->metric_power);
     options->target_transform = (gram_transform)s->transform;
     options->solver = (gram_solver)s->solver;
     options->tolerance = or_zero(s->tolerance);

@@ -28,23 +28,21 @@ const struct exit_status_text exit_status_texts[] = {
 /* Writes words from column `at` on, breaking lines before WIDTH; new lines begin at `indent`. */
 static void wrap(struct output *out, const char *text, size_t at, size_t indent)
 {
+    int first = 1;
+
     while (*text) {
         size_t word = strcspn(text, " \n");
-        if (at + word > WIDTH && at > indent) {
+        if (!first && at + 1 + word > WIDTH) {
             output_format(out, "\n%*s", (int)indent, "");
             at = indent;
+        } else if (!first) {
+            output_text(out, " ");
+            at++;
         }
         output_write(out, text, word);
-        text += word;
         at += word;
-        if (*text == ' ' && at < WIDTH && text[1]) {
-            size_t next = strcspn(text + 1, " \n");
-            if (at + 1 + next <= WIDTH) {
-                output_text(out, " ");
-                at++;
-            }
-        }
-        text += *text != '\0';
+        text += word + (text[word] != '\0');
+        first = 0;
     }
     output_text(out, "\n");
 }
@@ -72,6 +70,33 @@ static void paragraphs(struct output *out, const char *text)
     }
 }
 
+/* "a|b|c" as "a, b, c". */
+static void choice_list(const char *choices, char *text, size_t size)
+{
+    size_t used = 0;
+
+    for (; *choices && used + 3 < size; choices++) {
+        text[used++] = *choices == '|' ? ',' : *choices;
+        if (*choices == '|')
+            text[used++] = ' ';
+    }
+    text[used] = '\0';
+}
+
+void help_option_text(const struct option_row *row, char *text, size_t size)
+{
+    char list[256];
+
+    if (row->choices) {
+        choice_list(row->choices, list, sizeof list);
+        snprintf(text, size, "%s (%s; default: %s)", row->help, list, row->fallback);
+    } else if (row->fallback) {
+        snprintf(text, size, "%s (default: %s)", row->help, row->fallback);
+    } else {
+        snprintf(text, size, "%s", row->help);
+    }
+}
+
 static void option(struct output *out, const struct option_row *row)
 {
     char left[64];
@@ -84,11 +109,8 @@ static void option(struct output *out, const struct option_row *row)
     if (used + 2 > INDENT)
         output_text(out, "\n");
     output_format(out, "%*s", used + 2 > INDENT ? INDENT : INDENT - used, "");
-    char text[512];
-    if (row->fallback)
-        snprintf(text, sizeof text, "%s (default: %s)", row->help, row->fallback);
-    else
-        snprintf(text, sizeof text, "%s", row->help);
+    char text[640];
+    help_option_text(row, text, sizeof text);
     wrap(out, text, INDENT, INDENT);
 }
 

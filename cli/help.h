@@ -12,6 +12,9 @@
 void help_program(struct output *out);
 void help_command(struct output *out, const struct command *command);
 
+/* The explanation of an option with its choices and its default. */
+void help_option_text(const struct option_row *row, char *text, size_t size);
+
 /* The manual page gram(1), as troff. */
 void manual_page(struct output *out);
 

@@ -53,12 +53,9 @@ static void roff_option(struct output *out, const struct option_row *row)
     if (row->value)
         output_format(out, " \\fI%s\\fR", row->value);
     output_text(out, "\n");
-    roff_text(out, row->help);
-    if (row->fallback) {
-        output_text(out, " (default: ");
-        roff_text(out, row->fallback);
-        output_text(out, ")");
-    }
+    char text[640];
+    help_option_text(row, text, sizeof text);
+    roff_text(out, text);
     output_text(out, "\n");
 }
 

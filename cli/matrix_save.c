@@ -14,7 +14,7 @@ const struct option_row output_options[] = {
               "where the result goes; - is standard output"),
     CHOICE("format", 0, "FORMAT", offsetof(struct output_settings, format), "auto",
            "auto|csv|npy|json|tsv",
-           "auto, csv, npy, json or tsv; auto goes by the end of FILE, and is csv otherwise"),
+           "auto goes by the end of FILE, and is csv if that says nothing"),
     FLAG("json", 0, offsetof(struct output_settings, json), "the same as --format json"),
     OPTION_END,
 };

@@ -17,7 +17,10 @@ enum {
  */
 const char *number_parse(const char *text, double *value);
 
-/* Writes the shortest text that reads back as exactly value; "nan", "inf", "-inf" for the rest. */
+/*
+ * Writes a text that reads back as exactly value: 15 digits (6 of a float), or the few more
+ * that it takes; "nan", "inf", "-inf" for the rest.
+ */
 void number_format(char text[NUMBER_TEXT], double value);
 void number_format_float(char text[NUMBER_TEXT], float value);
 #endif

@@ -27,7 +27,7 @@ const struct option_row common_options[] = {
     INTEGER("threads", 't', "N", offsetof(struct common_settings, threads), NULL, 1, 4096,
             "use N threads (default: all processors this process may run on)"),
     CHOICE("progress", 0, "WHEN", offsetof(struct common_settings, progress), "auto", "auto|never",
-           "auto: show a progress bar if standard error is a terminal; never: do not"),
+           "auto: a progress bar if standard error is a terminal; never: none"),
     FLAG("help", 'h', offsetof(struct common_settings, help), "show this help"),
     OPTION_END,
 };
