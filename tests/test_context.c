@@ -1,0 +1,263 @@
+/*
+ * test_context.c - contexts: options, environment, messages, workspace, allocation
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "failing_alloc.h"
+#include "harness.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* Creates and destroys; the status and, on an error, the message. */
+static gram_status create(const gram_context_options *options, char message[512])
+{
+    gram_context *g = (gram_context *)(uintptr_t)1;
+    gram_status status = gram_context_create(options, &g);
+
+    snprintf(message, 512, "%s", status == GRAM_OK ? "" : gram_message(NULL));
+    if (status != GRAM_OK && g)
+        snprintf(message, 512, "*out is not NULL");
+    else
+        gram_context_destroy(g);
+    return status;
+}
+
+static void defaults_and_bounds_of_options(struct harness *h)
+{
+    static const struct {
+        int threads;
+        const char *isa;
+        gram_status status;
+        const char *says;
+    } rows[] = {
+        {   1,      NULL,               GRAM_OK,                        ""},
+        {   0,    "base",               GRAM_OK,                        ""},
+        {1024,      NULL,               GRAM_OK,                        ""},
+        {  -1,      NULL, GRAM_INVALID_ARGUMENT,   "options.threads is -1"},
+        {1025,      NULL, GRAM_INVALID_ARGUMENT, "options.threads is 1025"},
+        {   1, "mmx2000", GRAM_INVALID_ARGUMENT,                 "mmx2000"},
+        {   1,        "", GRAM_INVALID_ARGUMENT,                        ""},
+    };
+    char message[512];
+
+    CHECK(h, create(NULL, message) == GRAM_OK, "NULL options: %s", message);
+    for (int i = 0; i < LENGTH(rows); i++) {
+        gram_context_options o = GRAM_CONTEXT_OPTIONS_INIT;
+        gram_status status;
+        o.threads = rows[i].threads;
+        o.cpu_isa = rows[i].isa;
+        status = create(&o, message);
+        CHECK(h, status == rows[i].status, "row %d: %s %s", i, gram_status_name(status), message);
+        CHECK(h, status == GRAM_OK || strstr(message, "gram_context_create: ") == message,
+              "row %d: %s", i, message);
+        CHECK(h, strstr(message, rows[i].says), "row %d: \"%s\" lacks \"%s\"", i, message,
+              rows[i].says);
+    }
+}
+
+static void sizes_of_options(struct harness *h)
+{
+    gram_context_options o = GRAM_CONTEXT_OPTIONS_INIT;
+    char message[512];
+
+    o.size = sizeof o + 1; /* of a newer header, with members that we cannot know */
+    CHECK(h, create(&o, message) == GRAM_INVALID_ARGUMENT, "accepted");
+    CHECK(h, strstr(message, "options.size"), "%s", message);
+    o.size = 0;
+    CHECK(h, create(&o, message) == GRAM_INVALID_ARGUMENT, "accepted");
+    o.size = offsetof(gram_context_options, threads); /* of an older header */
+    o.threads = -5;
+    CHECK(h, create(&o, message) == GRAM_OK, "members after the size were read: %s", message);
+}
+
+static void devices_that_are_not_here(struct harness *h)
+{
+    gram_context_options o = GRAM_CONTEXT_OPTIONS_INIT;
+    gram_device best = gram_best_device();
+    char message[512];
+
+    o.device = (gram_device){(gram_device_type)77, 0};
+    CHECK(h, create(&o, message) != GRAM_OK, "device 77 was accepted");
+    CHECK(h, *message, "no message");
+    o.device = best;
+    CHECK(h, create(&o, message) == GRAM_OK, "the best device: %s", message);
+}
+
+static void allocators_come_in_pairs(struct harness *h)
+{
+    struct failing_alloc a = FAILING_ALLOC_INIT;
+    gram_context_options o = GRAM_CONTEXT_OPTIONS_INIT;
+    char message[512];
+
+    failing_alloc_use(&a, &o);
+    o.release = NULL;
+    CHECK(h, create(&o, message) == GRAM_INVALID_ARGUMENT, "no release");
+    CHECK(h, strstr(message, "options.release"), "%s", message);
+    CHECK(h, a.calls == 0, "it was called");
+}
+
+static void creation_without_memory(struct harness *h)
+{
+    gram_context_options o = GRAM_CONTEXT_OPTIONS_INIT;
+    struct failing_alloc a = FAILING_ALLOC_INIT;
+    char message[512];
+    int64_t n = 1;
+
+    failing_alloc_use(&a, &o);
+    for (bool failed = true; failed; n++) {
+        gram_status status;
+        failing_alloc_reset(&a, n);
+        status = create(&o, message);
+        failed = a.failed;
+        CHECK(h, status == (failed ? GRAM_OUT_OF_MEMORY : GRAM_OK), "allocation %d: %s", (int)n,
+              gram_status_name(status));
+        CHECK(h, a.live == 0 && a.wrong_releases == 0, "allocation %d: %d blocks leak", (int)n,
+              (int)a.live);
+    }
+    CHECK(h, n > 2, "nothing came from the allocator");
+}
+
+/* Sets a variable, creates a context of default options, and restores the variable. */
+static gram_status create_in(const char *name, const char *value, gram_info *info,
+                             char message[512])
+{
+    const char *before = getenv(name);
+    char *copy = before ? strdup(before) : NULL;
+    gram_context *g;
+    gram_status status;
+
+    setenv(name, value, 1);
+    status = gram_context_create(NULL, &g);
+    snprintf(message, 512, "%s", status == GRAM_OK ? "" : gram_message(NULL));
+    if (status == GRAM_OK)
+        status = gram_context_info(g, info);
+    gram_context_destroy(g);
+    if (copy)
+        setenv(name, copy, 1);
+    else
+        unsetenv(name);
+    free(copy);
+    return status;
+}
+
+static void environment(struct harness *h)
+{
+    static const char *const wrong[] = {"0", "-1", "two", "3x", "1025", "99999999999999999999"};
+    gram_info info = {.size = sizeof info};
+    char message[512];
+
+    CHECK(h, create_in("GRAM_NUM_THREADS", "3", &info, message) == GRAM_OK, "%s", message);
+    CHECK(h, info.threads == 3, "%d threads", info.threads);
+    CHECK(h, create_in("GRAM_NUM_THREADS", "", &info, message) == GRAM_OK, "%s", message);
+    CHECK(h, info.threads > 0, "%d threads", info.threads);
+    for (int i = 0; i < LENGTH(wrong); i++) {
+        gram_status status = create_in("GRAM_NUM_THREADS", wrong[i], &info, message);
+        CHECK(h, status == GRAM_INVALID_ARGUMENT, "GRAM_NUM_THREADS=%s is accepted", wrong[i]);
+        CHECK(h, strstr(message, "GRAM_NUM_THREADS") && strstr(message, wrong[i]), "%s", message);
+    }
+    CHECK(h, create_in("GRAM_CPU_ISA", "base", &info, message) == GRAM_OK, "%s", message);
+    CHECK(h, strcmp(info.cpu_isa, "base") == 0, "it is %s", info.cpu_isa);
+    CHECK(h, create_in("GRAM_CPU_ISA", "nosuch", &info, message) == GRAM_INVALID_ARGUMENT,
+          "accepted");
+    CHECK(h, strstr(message, "nosuch"), "%s", message);
+}
+
+static void information(struct harness *h)
+{
+    gram_info info = {.size = sizeof info};
+
+    CHECK(h, gram_context_info(h->g, &info) == GRAM_OK, "%s", gram_message(h->g));
+    CHECK(h, strcmp(info.version, gram_version()) == 0, "%s", info.version);
+    CHECK(h, strstr(info.cpu_isas, info.cpu_isa), "%s is not in %s", info.cpu_isa, info.cpu_isas);
+    CHECK(h, strstr(info.cpu_isas, "base"), "%s", info.cpu_isas);
+    CHECK(h, info.blas && *info.blas, "no BLAS");
+    CHECK(h, info.threads == 2, "%d threads, 2 were asked for", info.threads);
+    CHECK(h, info.memory_total > 1 << 20, "%lld bytes", (long long)info.memory_total);
+    CHECK(h, info.memory_available > 0 && info.memory_available <= info.memory_total,
+          "%lld of %lld bytes", (long long)info.memory_available, (long long)info.memory_total);
+    info.size = 3;
+    CHECK(h, gram_context_info(h->g, &info) == GRAM_INVALID_ARGUMENT, "size 3 is accepted");
+    CHECK(h, strstr(gram_message(h->g), "size"), "%s", gram_message(h->g));
+}
+
+static void names_of_statuses(struct harness *h)
+{
+    static const char *const names[] = {
+        "GRAM_OK",          "GRAM_INVALID_ARGUMENT",
+        "GRAM_UNSUPPORTED", "GRAM_OUT_OF_MEMORY",
+        "GRAM_CANCELLED",   "GRAM_IO",
+        "GRAM_BAD_DATA",    "GRAM_NUMERICAL",
+    };
+
+    for (int i = 0; i < LENGTH(names); i++)
+        CHECK(h, strcmp(gram_status_name((gram_status)i), names[i]) == 0, "%d is %s", i,
+              gram_status_name((gram_status)i));
+    CHECK(h, strcmp(gram_status_name((gram_status)12345), "unknown status") == 0, "12345");
+}
+
+static gram_status distance(gram_context *g, int columns_of_y)
+{
+    float x[6] = {0}, y[12] = {0}, out[6];
+    gram_tensor tx = gram_matrix(x, 3, 2, GRAM_F32), to = gram_matrix(out, 3, 2, GRAM_F32);
+    gram_tensor ty = gram_matrix(y, 2, columns_of_y, GRAM_F32);
+
+    return gram_cdist(g, &tx, &ty, gram_number(2), NULL, &to);
+}
+
+static void messages_belong_to_a_context(struct harness *h)
+{
+    gram_context *other;
+    gram_context_options bad = GRAM_CONTEXT_OPTIONS_INIT;
+    char message[512];
+
+    CHECK(h, gram_context_create(NULL, &other) == GRAM_OK, "%s", gram_message(NULL));
+    CHECK(h, !*gram_message(other), "a new context says %s", gram_message(other));
+    CHECK(h, distance(h->g, 5) == GRAM_INVALID_ARGUMENT, "2 and 5 columns");
+    CHECK(h, strcmp(gram_message(h->g), "gram_cdist: x has 2 columns but y has 5") == 0, "%s",
+          gram_message(h->g));
+    CHECK(h, !*gram_message(other), "another context says %s", gram_message(other));
+    CHECK(h, distance(h->g, 2) == GRAM_OK, "%s", gram_message(h->g));
+    CHECK(h, strstr(gram_message(h->g), "y has 5"), "a call that succeeds changed the message");
+    bad.threads = -1;
+    CHECK(h, create(&bad, message) == GRAM_INVALID_ARGUMENT, "accepted");
+    CHECK(h, strstr(gram_message(h->g), "y has 5"), "a creation that fails changed the message");
+    gram_context_destroy(other);
+    gram_context_destroy(NULL);
+}
+
+static void given_workspace(struct harness *h)
+{
+    static _Alignas(64) char memory[1 << 20];
+
+    CHECK(h, gram_context_use_workspace(h->g, memory + 8, 64) == GRAM_INVALID_ARGUMENT,
+          "not aligned to 64 bytes");
+    CHECK(h, strstr(gram_message(h->g), "gram_context_use_workspace: "), "%s", gram_message(h->g));
+    CHECK(h, distance(h->g, 2) == GRAM_OK, "the arena is gone: %s", gram_message(h->g));
+    CHECK(h, gram_context_use_workspace(h->g, memory, sizeof memory) == GRAM_OK, "%s",
+          gram_message(h->g));
+    CHECK(h, distance(h->g, 2) == GRAM_OK, "%s", gram_message(h->g));
+    CHECK(h, gram_context_use_workspace(h->g, NULL, 0) == GRAM_OK, "%s", gram_message(h->g));
+    memset(memory, 0, sizeof memory);
+    CHECK(h, distance(h->g, 2) == GRAM_OK, "%s", gram_message(h->g));
+    for (size_t i = 0; i < sizeof memory; i++)
+        if (!CHECK(h, memory[i] == 0, "byte %zu was written after it was taken back", i))
+            break;
+}
+
+static const struct test_function tests[] = {
+    {"defaults_and_bounds_of_options", defaults_and_bounds_of_options},
+    {              "sizes_of_options",               sizes_of_options},
+    {     "devices_that_are_not_here",      devices_that_are_not_here},
+    {      "allocators_come_in_pairs",       allocators_come_in_pairs},
+    {       "creation_without_memory",        creation_without_memory},
+    {                   "environment",                    environment},
+    {                   "information",                    information},
+    {             "names_of_statuses",              names_of_statuses},
+    {  "messages_belong_to_a_context",   messages_belong_to_a_context},
+    {               "given_workspace",                given_workspace},
+};
+
+int main(void)
+{
+    return harness_run_tests(tests, LENGTH(tests));
+}

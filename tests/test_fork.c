@@ -1,0 +1,152 @@
+/*
+ * test_fork.c - contexts in the child after fork(), which is how Python's multiprocessing starts
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "harness.h"
+#include <math.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* A child of a process with threads may start threads: that is what is tested. */
+const char *__tsan_default_options(void); // NOLINT(bugprone-reserved-identifier)
+const char *__tsan_default_options(void)  // NOLINT(bugprone-reserved-identifier)
+{
+    return "die_after_fork=0";
+}
+
+enum {
+    N = 300,
+    K = 40
+};
+static float data[N * K], out[N * N], again[N * N], solution[N], right[N];
+
+/* Distances, which use the library's threads, and a solve, which uses those of BLAS. */
+static bool compute(gram_context *g, float *distances)
+{
+    gram_tensor x = gram_matrix(data, N, K, GRAM_F32), d = gram_matrix(distances, N, N, GRAM_F32);
+    gram_tensor b = gram_matrix(right, N, 1, GRAM_F32), s = gram_matrix(solution, N, 1, GRAM_F32);
+
+    if (gram_cdist(g, &x, NULL, gram_number(1), NULL, &d) != GRAM_OK)
+        return false;
+    for (int i = 0; i < N; i++) {
+        right[i] = 1;
+        for (int j = 0; j < N; j++)
+            again[i * N + j] = i == j ? 2 : expf(-distances[i * N + j]);
+    }
+    d.data = again;
+    return gram_solve_cholesky(g, &d, &b, NULL, &s, NULL) == GRAM_OK && fabsf(solution[0]) < 1;
+}
+
+/* Runs body in a child; true if it ends within a minute and says 0. */
+static bool in_child(int (*body)(gram_context *g), gram_context *g)
+{
+    int status = 0;
+    pid_t child = fork();
+
+    if (child == 0) {
+        alarm(60);
+        _exit(body(g));
+    }
+    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
+           WEXITSTATUS(status) == 0;
+}
+
+static float in_parent[N * N];
+
+static int same_as_parent(gram_context *g)
+{
+    return !(compute(g, out) && memcmp(out, in_parent, sizeof out) == 0);
+}
+
+static int destroys_only(gram_context *g)
+{
+    gram_context_destroy(g);
+    return 0;
+}
+
+static int computes_and_destroys(gram_context *g)
+{
+    int wrong = same_as_parent(g);
+
+    gram_context_destroy(g);
+    return wrong;
+}
+
+static int makes_its_own(gram_context *g)
+{
+    gram_context *own;
+    int wrong;
+
+    (void)g;
+    if (gram_context_create(NULL, &own) != GRAM_OK)
+        return 2;
+    wrong = same_as_parent(own);
+    gram_context_destroy(own);
+    return wrong;
+}
+
+static int forks_again(gram_context *g)
+{
+    return !in_child(computes_and_destroys, g) || same_as_parent(g);
+}
+
+static void children_compute(struct harness *h)
+{
+    for (int i = 0; i < N * K; i++)
+        data[i] = (float)test_uniform(h);
+    if (!CHECK(h, compute(h->g, in_parent), "%s", gram_message(h->g)))
+        return;
+    CHECK(h, in_child(same_as_parent, h->g), "the parent's context");
+    CHECK(h, in_child(destroys_only, h->g), "destroying the parent's context");
+    CHECK(h, in_child(computes_and_destroys, h->g), "using and destroying it");
+    CHECK(h, in_child(makes_its_own, h->g), "a context of its own");
+    CHECK(h, in_child(forks_again, h->g), "a grandchild");
+    CHECK(h, same_as_parent(h->g) == 0, "the parent after its children: %s", gram_message(h->g));
+}
+
+/* Forked while another thread is in the middle of a parallel loop of another context. */
+static void *keep_busy(void *arg)
+{
+    struct harness *h = arg;
+    static float busy[N * N];
+    gram_tensor x = gram_matrix(data, N, K, GRAM_F32), d = gram_matrix(busy, N, N, GRAM_F32);
+
+    for (int i = 0; i < 200; i++)
+        CHECK(h, gram_cdist(h->g, &x, NULL, gram_number(1.3), NULL, &d) == GRAM_OK, "%s",
+              gram_message(h->g));
+    return NULL;
+}
+
+static void a_busy_parent_forks(struct harness *h)
+{
+    const struct harness_options options = {.threads = 2};
+    struct harness other;
+    pthread_t handle;
+
+    for (int i = 0; i < N * K; i++)
+        data[i] = (float)test_uniform(h);
+    if (!CHECK(h, compute(h->g, in_parent), "%s", gram_message(h->g)) ||
+        !harness_open(&other, &options, NULL))
+        return;
+    other.where = "the busy thread";
+    if (CHECK(h, pthread_create(&handle, NULL, keep_busy, &other) == 0, "no thread")) {
+        for (int i = 0; i < 10; i++)
+            CHECK(h, in_child(makes_its_own, NULL), "child %d", i);
+        pthread_join(handle, NULL);
+    }
+    CHECK(h, other.failures == 0 && other.checks > 0, "%d failures", other.failures);
+    harness_close(&other);
+}
+
+static const struct test_function tests[] = {
+    {   "children_compute",    children_compute},
+    {"a_busy_parent_forks", a_busy_parent_forks},
+};
+
+int main(void)
+{
+    return harness_run_tests(tests, LENGTH(tests));
+}
