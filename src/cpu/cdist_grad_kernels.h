@@ -34,6 +34,16 @@
 #define STATE           NO_STATE
 #include "cdist_grad_tile.h"
 
+#define POWER           any
+#define SIGNED_POWER(d) v_signed_power(d)
+#define STATE           POWER_STATE
+#include "cdist_grad_tile.h"
+
+#define POWER           wide
+#define SIGNED_POWER(d) v_signed_wide_power(d)
+#define STATE           WIDE_POWER_STATE
+#include "cdist_grad_tile.h"
+
 /* ---- Products with the coefficients: cdist_grad_sum_tile.h once a number of outputs -------- */
 
 #define OUTPUTS 8
@@ -58,12 +68,16 @@ static const struct gram_grad_kernels CAT(CAT(cdist_grad, DTYPE), ISA) = {
         [GRAM_GRAD_SQRT]   = GRAD_OF(sqrt),
         [GRAM_GRAD_SQUARE] = GRAD_OF(square),
         [GRAM_GRAD_CUBE]   = GRAD_OF(cube),
+        [GRAM_GRAD_ANY]    = GRAD_OF(any),
+        [GRAM_GRAD_WIDE]   = GRAD_OF(wide),
     },
     .weights = {
         [GRAM_GRAD_SIGN]   = WEIGHTS_OF(sign),
         [GRAM_GRAD_SQRT]   = WEIGHTS_OF(sqrt),
         [GRAM_GRAD_SQUARE] = WEIGHTS_OF(square),
         [GRAM_GRAD_CUBE]   = WEIGHTS_OF(cube),
+        [GRAM_GRAD_ANY]    = WEIGHTS_OF(any),
+        [GRAM_GRAD_WIDE]   = WEIGHTS_OF(wide),
     },
     .sum = {{8, SUM_OF(8)}, {4, SUM_OF(4)}, {2, SUM_OF(2)}},
 };

@@ -18,12 +18,15 @@
 #if VBYTES == 64
 #  define MR 12
 #  define NV 2
+#  define POWER_ROWS 4 /* the tables of a power stay in registers too */
 #elif VBYTES == 32
 #  define MR 6
 #  define NV 2
+#  define POWER_ROWS 2
 #else
 #  define MR 4
 #  define NV 2
+#  define POWER_ROWS 2
 #endif
 
 /* Terms of the distance tile.  UNEQUAL is 1 or 0, and all bits set, a NaN, where either is NaN. */
@@ -31,6 +34,9 @@
 #define PRODUCT(a, b)    ((a) * (b))
 #define UNEQUAL(a, b)    ((vec)((((a) != (b)) & (ivec)((vec){0} + 1)) | ((a) != (a)) | ((b) != (b))))
 #define NO_STATE(t)
+
+#include "stream_rows.h"
+#include "vmath.h"
 
 /* --- f32 --- */
 #define DTYPE f32
@@ -70,6 +76,8 @@
     [GRAM_STEP_THREE]        = KERNEL_OF(cdist_three, dtype),         \
     [GRAM_STEP_FOUR]         = KERNEL_OF(cdist_four, dtype),          \
     [GRAM_STEP_INFINITY]     = KERNEL_OF(cdist_infinity, dtype),      \
+    [GRAM_STEP_POWER]        = KERNEL_OF(cdist_power, dtype),         \
+    [GRAM_STEP_WIDE_POWER]   = KERNEL_OF(cdist_wide_power, dtype),    \
     [GRAM_STEP_DOT]          = KERNEL_OF(cdist_dot, dtype),           \
   }
 
@@ -77,6 +85,7 @@ const struct gram_cpu_kernels CAT(gram_cpu_kernels, ISA) = {
     .isa = STR(ISA),
     .cdist[GRAM_F32] = {MR, NV * VBYTES / 4, CDIST_TILES(f32)},
     .cdist[GRAM_F64] = {MR, NV * VBYTES / 8, CDIST_TILES(f64)},
+    .stream_rows = CAT(stream_rows, ISA),
     .cdist_grad[GRAM_F32] = &KERNEL_OF(cdist_grad, f32),
     .cdist_grad[GRAM_F64] = &KERNEL_OF(cdist_grad, f64),
 };

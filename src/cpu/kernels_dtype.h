@@ -48,6 +48,20 @@
 #define STATE        NO_STATE
 #include "cdist_tile.h"
 
+#define METRIC       power
+#define TERM         DIFFERENCE
+#define STEP(acc, d) v_power_add(acc, d)
+#define ROWS         POWER_ROWS
+#define STATE        POWER_STATE
+#include "cdist_tile.h"
+
+#define METRIC       wide_power
+#define TERM         DIFFERENCE
+#define STEP(acc, d) v_wide_power_add(acc, d)
+#define ROWS         1
+#define STATE        WIDE_POWER_STATE
+#include "cdist_tile.h"
+
 #define METRIC       infinity
 #define TERM         DIFFERENCE
 #define STEP(acc, d) v_max_bits(acc, v_abs(d))

@@ -16,27 +16,27 @@
 struct gram_power {
     _Alignas(64) struct {
         float inverse[16], centre[16];
-        float low[32];         /* 2^(q (i - 16)) */
-        float high[16];        /* 2^(q (16 i + 8)), i from -8; index modulo 16 */
-        float c[4];            /* of f^0 .. f^3; c[0] is in centre[] and thus 1 */
-        float q, q_head, q_tail; /* q; its first 16 bits, times e exact; the rest */
+        float low[32];           /* 2^(q (i - 16)) */
+        float high[16];          /* 2^(q (16 i + 8)); i modulo 16, from -8 */
+        float c[4];              /* of f^0 .. f^3; c[0] = 1 */
+        float q, q_head, q_tail; /* q; its first 16 bits, so that e q_head is exact; the rest */
         float at_zero, at_infinity;
     } f32;
     _Alignas(64) struct {
         double inverse[16], centre[16];
         double low[16];    /* 2^(q (i - 8)) */
         double middle[16]; /* 2^(q (16 i - 128)) */
-        double high[16];   /* 2^(q (128 i + 64)), i from -8; index modulo 16 */
+        double high[16];   /* 2^(q (128 i + 68)); i modulo 16, from -8 */
         double c[9];
-        double q, q_head, q_tail; /* the head has 42 bits */
+        double q, q_head, q_tail; /* 42 bits in the head */
         double at_zero, at_infinity;
     } f64;
-    int32_t special; /* VFIXUPIMM's answers for zero and infinity */
+    int32_t special; /* what VFIXUPIMM gives for NaN, zero and infinity */
 };
 
 /*
- * True where |d|^q needs logarithms of more than the dtype's precision: q outside [-1, 4].  The
- * narrow functions must not be used then; the wide ones serve every q, more slowly.
+ * True where |d|^q needs its logarithm more exactly than to the dtype's precision: q outside
+ * [-1, 4].  Only the wide functions may be used then; they serve every q, more slowly.
  */
 static inline bool gram_power_is_wide(double q)
 {
@@ -45,7 +45,7 @@ static inline bool gram_power_is_wide(double q)
 
 /*
  * Prepares q, finite, for arithmetic in dtype (GRAM_F32 or GRAM_F64).  at_zero is what 0^q gives:
- * 0, 1 or INFINITY, or 0 for a tie in a gradient.
+ * 0, 1 or INFINITY; a gradient takes 0 for a tie, whatever q.
  */
 void gram_power_prepare(struct gram_power *w, gram_dtype dtype, double q, double at_zero);
 #endif

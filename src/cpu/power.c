@@ -1,0 +1,133 @@
+/*
+ * power.c - prepares an exponent: tables and coefficients, described in power.h
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "power.h"
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+enum {
+    MOST = 8,    /* degree of the longest polynomial */
+    SURPLUS = 2, /* terms of the binomial series that are folded into those before them */
+    MIDDLE = 16, /* intervals of the mantissa, and entries of most tables */
+};
+
+static const double f_most = 1.0 / 32.99; /* |f| <= 1/33, and f is rounded */
+
+/* Subtracts the multiple of the Chebyshev polynomial of degree n, on [-f_most, f_most], that
+ * cancels c[n]: the series loses its last term at the least cost. */
+static void economise(double *c, int n)
+{
+    double before[MOST + SURPLUS + 1] = {1}, now[MOST + SURPLUS + 1] = {0, 1};
+    double factor = c[n] * pow(f_most, n) * exp2(1 - n);
+
+    for (int degree = 1; degree < n; degree++)
+        for (int k = n; k >= 0; k--) {
+            double next = (k ? 2 * now[k - 1] : 0) - before[k];
+
+            before[k] = now[k];
+            now[k] = next;
+        }
+    for (int k = 0; k <= n; k++)
+        c[k] -= factor * now[k] / pow(f_most, k);
+}
+
+/* (1 + f)^q = c[0] + c[1] f + ... for |f| <= f_most. */
+static void binomial(double q, int degree, double *c)
+{
+    double series[MOST + SURPLUS + 1] = {1};
+
+    for (int k = 1; k <= degree + SURPLUS; k++)
+        series[k] = series[k - 1] * (q - k + 1) / k;
+    for (int k = degree + SURPLUS; k > degree; k--)
+        economise(series, k);
+    memcpy(c, series, sizeof *c * (size_t)(degree + 1));
+}
+
+/* 2^(q k), as exact as pow: q k is a sum of two doubles only. */
+static double power_of_two(double q, int k)
+{
+    return pow(ldexp(1, k), q);
+}
+
+static void prepare_f32(struct gram_power *w, double q)
+{
+    double c[MOST + 1];
+
+    binomial(q, 3, c);
+    for (int i = 0; i < MIDDLE; i++) {
+        w->f32.inverse[i] = (float)(1 / (1 + (i + 0.5) / MIDDLE));
+        w->f32.centre[i] = (float)(pow((double)w->f32.inverse[i], -q) * c[0]);
+        w->f32.high[i] = (float)power_of_two(q, 16 * (i < 8 ? i : i - 16) + 8);
+    }
+    for (int i = 0; i < 32; i++)
+        w->f32.low[i] = (float)power_of_two(q, i - 16);
+    for (int k = 0; k <= 3; k++)
+        w->f32.c[k] = (float)(c[k] / c[0]);
+}
+
+static void prepare_f64(struct gram_power *w, double q)
+{
+    double c[MOST + 1];
+
+    binomial(q, 8, c);
+    for (int i = 0; i < MIDDLE; i++) {
+        int high = i < 8 ? i : i - 16;
+
+        w->f64.inverse[i] = 1 / (1 + (i + 0.5) / MIDDLE);
+        w->f64.centre[i] = pow(w->f64.inverse[i], -q) * c[0];
+        w->f64.low[i] = power_of_two(q, i - 8);
+        w->f64.middle[i] = power_of_two(q, 16 * i - 128);
+        w->f64.high[i] = power_of_two(q, 128 * high + 68);
+    }
+    for (int k = 0; k <= MOST; k++)
+        w->f64.c[k] = c[k] / c[0];
+}
+
+/* The answers of VFIXUPIMM, four bits a class of operands: quiet NaN first, then signalling NaN,
+ * zero, one, -infinity, infinity, negative, positive. */
+static int32_t special(double at_zero, double at_infinity)
+{
+    enum {
+        RESULT = 0,
+        NAN_OF_OPERAND = 2,
+        PLUS_INFINITY = 5,
+        PLUS_ZERO = 8,
+        PLUS_ONE = 10,
+    };
+    int32_t zero = at_zero == 0 ? PLUS_ZERO : at_zero == 1 ? PLUS_ONE : PLUS_INFINITY;
+    int32_t infinity = at_infinity == 0 ? PLUS_ZERO : at_infinity == 1 ? PLUS_ONE : PLUS_INFINITY;
+
+    return NAN_OF_OPERAND | NAN_OF_OPERAND << 4 | zero << 8 | RESULT << 12 | infinity << 16 |
+           infinity << 20;
+}
+
+void gram_power_prepare(struct gram_power *w, gram_dtype dtype, double q, double at_zero)
+{
+    double at_infinity = q > 0 ? (double)INFINITY : q == 0 ? 1 : 0;
+    /* Above 2^70 even the neighbours of 1 over- and underflow. */
+    double most = fmin(fmax(q, -0x1p70), 0x1p70);
+    int exponent;
+
+    memset(w, 0, sizeof *w);
+    if (!gram_power_is_wide(q)) {
+        if (dtype == GRAM_F64)
+            prepare_f64(w, q);
+        else
+            prepare_f32(w, q);
+    }
+    w->f64.q = most;
+    frexp(most, &exponent);
+    w->f64.q_head = ldexp(trunc(ldexp(most, 42 - exponent)), exponent - 42);
+    w->f64.q_tail = most - w->f64.q_head;
+    w->f64.at_zero = at_zero;
+    w->f64.at_infinity = at_infinity;
+    w->f32.q = (float)most;
+    w->f32.q_head = (float)ldexp(trunc(ldexp(most, 16 - exponent)), exponent - 16);
+    w->f32.q_tail = (float)(most - (double)w->f32.q_head);
+    w->f32.at_zero = (float)at_zero;
+    w->f32.at_infinity = (float)at_infinity;
+    w->special = special(at_zero, at_infinity);
+}
