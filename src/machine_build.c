@@ -22,9 +22,11 @@ void machine_encoded_destroy(gram_context *g, struct machine_encoded *e)
     *e = (struct machine_encoded){0};
 }
 
-static gram_status encoded_create(gram_context *g, gram_dtype dtype, const int64_t rows_width[2],
-                                  int64_t outputs, bool weights, struct machine_encoded *out)
+gram_status machine_encoded_create(gram_context *g, const struct machine_job *job,
+                                   const int64_t rows_width[2], int64_t outputs,
+                                   struct machine_encoded *out)
 {
+    gram_dtype dtype = job->o.dtype;
     size_t size = gram_dtype_size(dtype), rows = (size_t)rows_width[0];
     size_t x = gram_round64(rows * (size_t)rows_width[1] * size);
     size_t y = gram_round64(rows * (size_t)outputs * size);
@@ -41,7 +43,7 @@ static gram_status encoded_create(gram_context *g, gram_dtype dtype, const int64
         .dtype = dtype,
         .x = out->memory,
         .y = out->memory + x,
-        .weights = weights ? (double *)(out->memory + x + y) : NULL,
+        .weights = job->o.weights ? (double *)(out->memory + x + y) : NULL,
     };
     return GRAM_OK;
 }
@@ -58,8 +60,8 @@ gram_status machine_encode(gram_context *g, struct machine_job *job,
                              encoder));
     if (fresh && job->kind.classes == 0)
         TRY(machine_target_scale(g, job->target, recipe->transform, rows, count, &job->kind));
-    TRY(encoded_create(g, job->o.dtype, (int64_t[2]){count, (*encoder)->width},
-                       machine_target_outputs(&job->kind), job->o.weights != NULL, out));
+    TRY(machine_encoded_create(g, job, (int64_t[2]){count, (*encoder)->width},
+                               machine_target_outputs(&job->kind), out));
     status =
         gram_encoder_apply(g, *encoder, job->table, rows, count, job->o.dtype, (char *)out->data.x);
     machine_target_encode(&job->kind, job->target, rows, count, job->o.dtype, (char *)out->data.y);
@@ -71,11 +73,11 @@ gram_status machine_encode(gram_context *g, struct machine_job *job,
 }
 
 /* Some rows of encoded data, gathered. */
-static gram_status part_of(gram_context *g, const struct machine_data *all, const int64_t *rows,
-                           int64_t count, struct machine_encoded *out)
+static gram_status part_of(gram_context *g, const struct machine_job *job,
+                           const struct machine_data *all, const int64_t *rows, int64_t count,
+                           struct machine_encoded *out)
 {
-    TRY(encoded_create(g, all->dtype, (int64_t[2]){count, all->width}, all->outputs,
-                       all->weights != NULL, out));
+    TRY(machine_encoded_create(g, job, (int64_t[2]){count, all->width}, all->outputs, out));
     machine_gather(all->dtype, all->width, all->x, rows, count, (char *)out->data.x);
     machine_gather_columns(all->dtype, all->rows, all->outputs, all->y, rows, count,
                            (char *)out->data.y);
@@ -102,9 +104,9 @@ static gram_status learn_metric(gram_context *g, const struct machine_job *job,
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %lld rows", (long long)all->rows);
     for (int64_t i = 0; i < all->rows; i++)
         rows[i] = i;
-    status = part_of(g, all, rows, used, &train);
+    status = part_of(g, job, all, rows, used, &train);
     if (status == GRAM_OK)
-        status = part_of(g, all, rows + all->rows - held, held, &valid);
+        status = part_of(g, job, all, rows + all->rows - held, held, &valid);
     if (status == GRAM_OK)
         status = machine_leaf_fit(g, params, &train.data, &valid.data, &leaf, report);
     if (status == GRAM_OK)
@@ -214,7 +216,7 @@ static gram_status train_leaves(gram_context *g, struct machine_job *job,
         if (rows.leaves == 1)
             part.data = *all;
         else
-            status = part_of(g, all, rows.row + first[0], first[1] - first[0], &part);
+            status = part_of(g, job, all, rows.row + first[0], first[1] - first[0], &part);
         if (status == GRAM_OK)
             status = train_leaf(g, job, &recipe->params, &part.data, leaf);
         if (status == GRAM_OK)

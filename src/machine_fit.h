@@ -34,6 +34,11 @@ struct machine_encoded {
     size_t bytes;
 };
 
+/* Room for rows_width[0] rows of rows_width[1] features and their targets, undefined. */
+gram_status machine_encoded_create(gram_context *g, const struct machine_job *job,
+                                   const int64_t rows_width[2], int64_t outputs,
+                                   struct machine_encoded *out);
+
 /*
  * Encodes rows of the job's table.  The encoder is fitted on them if *encoder is NULL (the caller
  * destroys it), as is the scale of the regression's target into job->kind; otherwise both are used
