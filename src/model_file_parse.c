@@ -20,17 +20,6 @@ enum {
     MOST_HEADER_BYTES = 100000000 /* safetensors' own limit */
 };
 
-void gram_model_file_destroy(struct gram_model_file *file)
-{
-    if (!file)
-        return;
-    free(file->name);
-    free(file->bytes);
-    free(file->text);
-    free(file->placed);
-    free(file);
-}
-
 gram_status gram_model_bad(gram_context *g, const struct gram_model_file *file, const char *format,
                            ...)
 {
