@@ -29,7 +29,7 @@ char csv_sniff(const char *text)
     return candidates[best];
 }
 
-static int is_blank(const struct csv_scan *s, char c)
+static inline int is_blank(const struct csv_scan *s, char c)
 {
     return (c == ' ' || c == '\t') && c != s->delimiter;
 }
@@ -155,7 +155,9 @@ int csv_is_missing(const struct csv_field *f)
 
     if (size == 0)
         return 1;
-    for (int i = 0; size <= 4 && i < LENGTH(names); i++)
+    if (size > 4 || (*f->begin != 'N' && *f->begin != 'n' && *f->begin != '?'))
+        return 0;
+    for (int i = 0; i < LENGTH(names); i++)
         if (strlen(names[i]) == size && memcmp(names[i], f->begin, size) == 0)
             return 1;
     return 0;

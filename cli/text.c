@@ -130,7 +130,7 @@ const char *text_find_invalid_utf8(const char *begin, const char *end)
     const unsigned char *at = (const unsigned char *)begin, *stop = (const unsigned char *)end;
 
     while (at < stop) {
-        int length = utf8_length(at, stop);
+        int length = *at < 0x80 ? 1 : utf8_length(at, stop);
         if (length == 0)
             return (const char *)at;
         at += length;

@@ -30,6 +30,8 @@
 extern void *__libc_malloc(size_t bytes);
 extern void *__libc_calloc(size_t count, size_t bytes);
 extern void *__libc_realloc(void *memory, size_t bytes);
+extern void *__libc_memalign(size_t alignment, size_t bytes);
+extern void __libc_free(void *memory);
 
 static int64_t until_failure = INT64_MAX; /* allocations that still succeed */
 static int64_t outstanding;               /* allocations that were not freed */
@@ -63,7 +65,13 @@ void *realloc(void *memory, size_t bytes)
     return larger;
 }
 
-extern void __libc_free(void *memory);
+void *aligned_alloc(size_t alignment, size_t bytes)
+{
+    void *memory = fails() ? NULL : __libc_memalign(alignment, bytes);
+
+    outstanding += memory != NULL;
+    return memory;
+}
 
 void free(void *memory)
 {
