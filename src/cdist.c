@@ -33,7 +33,7 @@ static gram_status describe(gram_context *g, const struct gram_pair *pair, gram_
 gram_status gram_cdist(gram_context *g, const gram_tensor *x, const gram_tensor *y, gram_scalar p,
                        const gram_cdist_options *options, gram_tensor *out)
 {
-    const struct gram_pair pair = {x, y, out};
+    const struct gram_pair pair = {.x = x, .y = y, .out = out};
     struct gram_cdist_op op;
 
     g->call = __func__;
@@ -45,7 +45,7 @@ gram_status gram_cdist_workspace(gram_context *g, const gram_tensor *x, const gr
                                  gram_scalar p, const gram_cdist_options *options,
                                  const gram_tensor *out, gram_workspace *need)
 {
-    const struct gram_pair pair = {x, y, out};
+    const struct gram_pair pair = {.x = x, .y = y, .out = out};
     struct gram_cdist_op op;
 
     g->call = __func__;

@@ -15,7 +15,7 @@ gram_status gram_pair_join(gram_context *g, const struct gram_pair *pair, struct
 
 static gram_status check_dtypes(gram_context *g, const struct gram_pair *pair)
 {
-    gram_dtype x = pair->x->dtype, result = x == GRAM_F64 ? GRAM_F64 : GRAM_F32;
+    gram_dtype x = pair->x->dtype;
 
     if (x != GRAM_F32 && x != GRAM_F64 && x != GRAM_F16 && x != GRAM_BF16)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "x has dtype %s, expected f32, f64, f16 or bf16",
@@ -23,11 +23,24 @@ static gram_status check_dtypes(gram_context *g, const struct gram_pair *pair)
     if (pair->y && pair->y->dtype != x)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "y has dtype %s, expected that of x, %s",
                          gram_dtype_name(pair->y->dtype), gram_dtype_name(x));
-    if (pair->out && pair->out->dtype != result)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "out has dtype %s, expected %s for x in %s",
-                         gram_dtype_name(pair->out->dtype), gram_dtype_name(result),
-                         gram_dtype_name(x));
     return GRAM_OK;
+}
+
+static gram_status view_out(gram_context *g, const struct gram_pair *pair, struct gram_cdist_op *op)
+{
+    gram_dtype result = op->x.dtype == GRAM_F64 ? GRAM_F64 : GRAM_F32;
+
+    TRY(gram_view_of(g, &op->batch, "out", pair->out, 2, GRAM_WRITE, &op->out));
+    if (op->out.dtype != result)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "out has dtype %s, expected %s for x in %s",
+                         gram_dtype_name(op->out.dtype), gram_dtype_name(result),
+                         gram_dtype_name(op->x.dtype));
+    if (op->out.rows != op->x.rows || op->out.cols != op->y.rows)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "out is %lld by %lld, expected %lld by %lld",
+                         (long long)op->out.rows, (long long)op->out.cols, (long long)op->x.rows,
+                         (long long)op->y.rows);
+    TRY(gram_check_apart(g, "out", pair->out, "x", pair->x));
+    return pair->y ? gram_check_apart(g, "out", pair->out, "y", pair->y) : GRAM_OK;
 }
 
 gram_status gram_pair_view(gram_context *g, const struct gram_pair *pair, struct gram_cdist_op *op)
@@ -41,15 +54,5 @@ gram_status gram_pair_view(gram_context *g, const struct gram_pair *pair, struct
     if (op->x.cols != op->y.cols)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "x has %lld columns but y has %lld",
                          (long long)op->x.cols, (long long)op->y.cols);
-    if (!pair->out)
-        return GRAM_OK;
-    TRY(gram_view_of(g, &op->batch, "out", pair->out, 2, GRAM_WRITE, &op->out));
-    if (op->out.rows != op->x.rows || op->out.cols != op->y.rows)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "out is %lld by %lld, expected %lld by %lld",
-                         (long long)op->out.rows, (long long)op->out.cols, (long long)op->x.rows,
-                         (long long)op->y.rows);
-    TRY(gram_check_apart(g, "out", pair->out, "x", pair->x));
-    if (pair->y)
-        TRY(gram_check_apart(g, "out", pair->out, "y", pair->y));
-    return GRAM_OK;
+    return pair->no_out ? GRAM_OK : view_out(g, pair, op);
 }

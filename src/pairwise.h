@@ -8,13 +8,17 @@
 #include "backend.h"
 
 struct gram_pair {
-    const gram_tensor *x, *y, *out; /* y may be NULL: x itself */
+    const gram_tensor *x, *y, *out;
+    bool no_out; /* out is not an argument */
 };
 
-/* Joins the batches of x and y; hyperparameters join after it. */
+/* y NULL: x itself.  Joins the batches of x and y; hyperparameters join after it. */
 gram_status gram_pair_join(gram_context *g, const struct gram_pair *pair, struct gram_batch *batch);
 
-/* Checks shapes, dtypes and overlap, and fills in op's views and op->symmetric.  out NULL: the
- * views of x and y only. */
+/* Checks shapes, dtypes and overlap, and fills in op's views and op->symmetric. */
 gram_status gram_pair_view(gram_context *g, const struct gram_pair *pair, struct gram_cdist_op *op);
+
+/* kernel.c: checks all arguments of gram_kernel, or those but out, and describes the work. */
+gram_status gram_kernel_describe(gram_context *g, const struct gram_pair *pair,
+                                 const gram_kernel_options *options, struct gram_cdist_op *op);
 #endif

@@ -32,7 +32,7 @@ static void loop(const struct cdist_round *round, int64_t count, gram_loop_body 
                   (double)(round->depth + 1);
 
     if (work > SERIAL_WORK)
-        gram_parallel_for(plan->g, count, body, (void *)round);
+        gram_parallel_for((gram_context *)plan->g, count, body, (void *)round);
     else
         for (int64_t i = 0; i < count; i++)
             body((void *)round, i, 0);
@@ -182,10 +182,11 @@ static void finish(const struct block *block, const struct cdist_piece *strip, i
 }
 
 /* Sums, maps and stores the strip of a block that begins at row of the round. */
-static void strip_done(const struct block *block, struct cdist_piece *strip, int64_t row)
+static void one_strip(const struct block *block, const struct cdist_piece *strip, int64_t row)
 {
     const struct cdist_round *round = block->round;
     const struct cdist_plan *plan = round->plan;
+    int64_t first = strip->diagonal > 0 ? strip->diagonal : 0; /* column of the strip's first row */
     struct gram_tile tile = {.depth = round->depth,
                              .x = x_panel(round, block->item, row / plan->mr),
                              .ldc = strip->ld,
@@ -194,7 +195,7 @@ static void strip_done(const struct block *block, struct cdist_piece *strip, int
 
     if (!round->first)
         cpu_cdist_load(plan, strip);
-    for (int64_t c = 0; c < strip->cols; c += plan->nr) {
+    for (int64_t c = first / plan->nr * plan->nr; c < strip->cols; c += plan->nr) {
         tile.y = y_panel(round, block->item, (block->col + c) / plan->nr);
         tile.c = strip->buffer + c * plan->element;
         block->what->tile(&tile);
@@ -204,18 +205,18 @@ static void strip_done(const struct block *block, struct cdist_piece *strip, int
     cpu_cdist_store(plan, strip);
 }
 
-static void block_strips(struct block *block)
+/* The strips of some rows of a block, which begin at row of the round. */
+static void strips(const struct block *block, const struct cdist_piece *rows, int64_t row)
 {
     const struct cdist_plan *plan = block->round->plan;
-    struct cdist_piece strip = block->piece;
+    struct cdist_piece strip = *rows;
 
-    for (int64_t r = 0; r < block->piece.rows; r += plan->mr) {
-        strip.rows = least(plan->mr, block->piece.rows - r);
-        strip_done(block, &strip, block->row + r);
+    for (int64_t r = 0; r < rows->rows && strip.diagonal < strip.cols; r += plan->mr) {
+        strip.rows = least(plan->mr, rows->rows - r);
+        one_strip(block, &strip, row + r);
         strip.out += plan->mr * strip.row_stride * plan->element;
+        strip.buffer += plan->mr * strip.ld * plan->element;
         strip.diagonal += plan->mr;
-        if (plan->op.symmetric) /* cpu_cdist_mirror reads all strips */
-            strip.buffer += plan->mr * strip.ld * plan->element;
     }
 }
 
@@ -224,31 +225,31 @@ static void block_task(void *arg, int64_t index, int thread)
     const struct cdist_round *round = arg;
     const struct cdist_plan *plan = round->plan;
     const struct gram_view *out = &plan->op.out;
-    int64_t place = index % round->item_blocks, start;
+    int64_t place = index % round->item_blocks, start = gram_trace_begin(plan->g);
     struct block block = {.round = round, .item = index / round->item_blocks};
-    struct cdist_piece *piece = &block.piece;
-    int64_t i, j;
+    struct cdist_piece piece;
+    int64_t row_end, j;
     char *origin;
 
     block.row = place / round->blocks_across * plan->block_rows;
     block.col = place % round->blocks_across * plan->block_cols;
     block.what = item_of(plan, block.item);
-    i = round->i + block.row, j = round->j + block.col;
-    piece->rows = least(plan->block_rows, round->rows - block.row);
-    piece->cols = least(plan->block_cols, round->cols - block.col);
-    if (plan->op.symmetric && i >= j + piece->cols)
-        return;
-    start = gram_trace_begin(plan->g);
+    row_end = least(block.row + plan->block_rows, round->rows), j = round->j + block.col;
     origin = gram_view_item(out, &plan->op.batch, round->item + block.item);
-    piece->row_stride = out->row_stride, piece->col_stride = out->col_stride;
-    piece->out = origin + (i * out->row_stride + j * out->col_stride) * plan->element;
-    piece->diagonal = plan->op.symmetric ? i - j : INT64_MIN / 2;
-    piece->buffer = plan->scratch + plan->buffers_at + (size_t)thread * plan->buffer_bytes;
-    piece->ld = ceil_div(piece->cols, plan->nr) * plan->nr;
-    block_strips(&block);
-    if (plan->op.symmetric && round->last) {
-        piece->out = origin + (j * out->row_stride + i * out->col_stride) * plan->element;
-        cpu_cdist_mirror(plan, piece);
+    piece.row_stride = out->row_stride, piece.col_stride = out->col_stride;
+    piece.cols = least(plan->block_cols, round->cols - block.col);
+    piece.buffer = plan->scratch + plan->buffers_at + (size_t)thread * plan->buffer_bytes;
+    piece.ld = ceil_div(piece.cols, plan->nr) * plan->nr;
+    for (int64_t row = block.row; row < row_end; row += plan->buffer_rows) {
+        int64_t i = round->i + row;
+        piece.rows = least(plan->buffer_rows, row_end - row);
+        piece.out = origin + (i * out->row_stride + j * out->col_stride) * plan->element;
+        piece.diagonal = plan->op.symmetric ? i - j : INT64_MIN / 2;
+        strips(&block, &piece, row);
+        if (plan->op.symmetric && round->last) {
+            piece.out = origin + (j * out->row_stride + i * out->col_stride) * plan->element;
+            cpu_cdist_mirror(plan, &piece);
+        }
     }
     gram_trace_end(plan->g, "cdist block", thread, start);
 }
@@ -302,23 +303,28 @@ static void run_items(struct cdist_round *round)
     }
 }
 
+void cpu_cdist_run(struct cdist_plan *plan, void *scratch)
+{
+    struct cdist_round round = {.plan = plan};
+    int64_t count = plan->op.batch.count;
+
+    plan->scratch = scratch;
+    for (; round.item < count && plan->bytes > 0; round.item += plan->items) {
+        round.items = least(plan->items, count - round.item);
+        for (int64_t i = 0; i < (plan->shared_item ? round.item == 0 : round.items); i++)
+            cpu_cdist_item(plan, round.item + i, item_of(plan, i));
+        run_items(&round);
+    }
+}
+
 gram_status cpu_cdist(gram_context *g, const struct gram_cdist_op *op)
 {
     struct cdist_plan plan;
-    struct cdist_round round = {.plan = &plan};
     void *scratch;
 
-    if (op->batch.count == 0 || op->out.rows == 0 || op->out.cols == 0)
-        return GRAM_OK;
     cpu_cdist_plan(g, op, &plan);
     TRY(gram_scratch(g, plan.bytes, &scratch));
-    plan.scratch = scratch;
-    for (round.item = 0; round.item < op->batch.count; round.item += plan.items) {
-        round.items = least(plan.items, op->batch.count - round.item);
-        for (int64_t i = 0; i < (plan.shared_item ? round.item == 0 : round.items); i++)
-            cpu_cdist_item(&plan, round.item + i, item_of(&plan, i));
-        run_items(&round);
-    }
+    cpu_cdist_run(&plan, scratch);
     return GRAM_OK;
 }
 
@@ -326,8 +332,6 @@ size_t cpu_cdist_workspace(const gram_context *g, const struct gram_cdist_op *op
 {
     struct cdist_plan plan;
 
-    if (op->batch.count == 0 || op->out.rows == 0 || op->out.cols == 0)
-        return 0;
-    cpu_cdist_plan((gram_context *)g, op, &plan);
+    cpu_cdist_plan(g, op, &plan);
     return plan.bytes;
 }

@@ -26,7 +26,7 @@ struct cdist_item {
 };
 
 struct cdist_plan {
-    gram_context *g;
+    const gram_context *g;
     struct gram_cdist_op op; /* transposed if out's rows are the contiguous dimension */
     const struct gram_cpu_kernels *kernels;
     int64_t mr, nr;
@@ -36,7 +36,8 @@ struct cdist_plan {
     int64_t depth;                 /* columns of a round */
     int64_t x_rows, y_rows, items; /* of a round, whole panels */
     int64_t block_rows, block_cols;
-    bool shared_item; /* all items have the same hyperparameters */
+    int64_t buffer_rows; /* of a block that are summed before they are mirrored: whole strips */
+    bool shared_item;    /* all items have the same hyperparameters */
     /* Scratch: byte offsets. */
     size_t y_at, x_norms_at, y_norms_at, items_at, buffers_at, buffer_bytes, bytes;
     char *scratch;
@@ -63,12 +64,16 @@ struct cdist_piece {
     int64_t ld;
 };
 
+/* cpu_cdist.c: the whole work, in scratch of plan->bytes, aligned to 64 bytes; 0 bytes: none. */
+void cpu_cdist_run(struct cdist_plan *plan, void *scratch);
+
 /* cpu_cdist_plan.c: chooses pieces and lays out scratch; no tensor's data are read. */
-void cpu_cdist_plan(gram_context *g, const struct gram_cdist_op *op, struct cdist_plan *plan);
+void cpu_cdist_plan(const gram_context *g, const struct gram_cdist_op *op, struct cdist_plan *plan);
 void cpu_cdist_item(const struct cdist_plan *plan, int64_t item, struct cdist_item *out);
 
 /* cpu_cdist_store.c: moves a piece to out, from out, and to the transposed place in out, which
  * is where piece->out points then. */
+
 void cpu_cdist_store(const struct cdist_plan *plan, const struct cdist_piece *piece);
 void cpu_cdist_load(const struct cdist_plan *plan, const struct cdist_piece *piece);
 void cpu_cdist_mirror(const struct cdist_plan *plan, const struct cdist_piece *piece);

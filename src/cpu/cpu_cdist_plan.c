@@ -10,9 +10,10 @@
 enum {
     DEPTH_BYTES = 8192,      /* of a row in a round: 2048 columns of f32 */
     SIDE_BYTES = 4 << 20,    /* packed rows of x, and of y, in a round */
-    BLOCK_BYTES = 256 << 10, /* packed rows of y that a block goes over: a quarter of a 1 MiB L2 */
+    BLOCK_BYTES = 512 << 10, /* packed rows of y that a block goes over: half of a 1 MiB L2 */
     BLOCK_COLS_BYTES = 2048, /* of a row of a block: a strip of 12 rows stays in L1 */
-    BLOCK_ROWS = 96,
+    BLOCK_ROWS = 480,        /* how often a block's rows of y are used once they are in L2 */
+    MIRROR_ROWS = 48, /* whole cache lines of the mirrored part, whole strips for mr 4, 6 and 12 */
     MAX_ITEMS = 256,
     SMALLEST_CACHE = 8 << 20, /* out that is smaller is never streamed */
 };
@@ -111,7 +112,7 @@ static void choose_blocks(struct cdist_plan *plan)
 
     cols = most(cols / plan->nr, 1) * plan->nr;
     while (plan->items * ceil_div(plan->x_rows, rows) * ceil_div(plan->y_rows, cols) < wanted) {
-        if (rows > 2 * plan->mr)
+        if (rows > MIRROR_ROWS)
             rows /= 2;
         else if (cols > 4 * plan->nr)
             cols /= 2;
@@ -137,8 +138,9 @@ static void lay_out(struct cdist_plan *plan)
     plan->items_at = at;
     at += (size_t)(plan->shared_item ? 1 : items) * gram_round64(sizeof(struct cdist_item));
     plan->buffers_at = at;
+    plan->buffer_rows = plan->op.symmetric ? MIRROR_ROWS : plan->mr;
     plan->buffer_bytes =
-        gram_round64((size_t)(plan->block_rows * plan->block_cols * plan->element));
+        gram_round64((size_t)(plan->buffer_rows * plan->block_cols * plan->element));
     plan->bytes = at + (size_t)plan->g->threads * plan->buffer_bytes;
 }
 
@@ -155,11 +157,13 @@ static bool all_numbers(const struct gram_cdist_op *op)
     return true;
 }
 
-void cpu_cdist_plan(gram_context *g, const struct gram_cdist_op *op, struct cdist_plan *plan)
+void cpu_cdist_plan(const gram_context *g, const struct gram_cdist_op *op, struct cdist_plan *plan)
 {
     const struct gram_cdist_kernels *tiles;
 
     *plan = (struct cdist_plan){.g = g, .op = *op, .kernels = gram_cpu_kernels_of(g)};
+    if (op->batch.count == 0 || op->out.rows == 0 || op->out.cols == 0)
+        return; /* nothing to do in 0 bytes */
     plan->dtype = op->out.dtype;
     plan->element = (int64_t)gram_dtype_size(plan->dtype);
     tiles = &plan->kernels->cdist[plan->dtype];

@@ -1,0 +1,161 @@
+/*
+ * kernel.c - gram_kernel: check the arguments, describe the work, hand it to the device
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "backend.h"
+#include "pairwise.h"
+#include <float.h>
+#include <math.h>
+
+/* Offsets stay exact when sizes are added to them. */
+#define FARTHEST ((int64_t)1 << 61)
+
+/* The hyperparameters, their names and ranges. */
+struct hyper_rule {
+    const char *name;
+    size_t option, op; /* offsets in gram_kernel_options and in gram_cdist_op */
+    double least, most;
+    bool open;
+};
+
+#define RULE(name, least, most, open)                                                            \
+  {                                                                                              \
+    "options." #name, offsetof(gram_kernel_options, name), offsetof(struct gram_cdist_op, name), \
+        least, most, open                                                                        \
+  }
+
+static const struct hyper_rule rules[] = {
+    RULE(p, 0, INFINITY, true),
+    RULE(outer_power, -DBL_MAX, DBL_MAX, false),
+    RULE(bandwidth, 0, DBL_MAX, true),
+    RULE(exponent, 0, DBL_MAX, true),
+    RULE(alpha, 0, DBL_MAX, true),
+    RULE(gamma, -DBL_MAX, DBL_MAX, false),
+    RULE(coef0, -DBL_MAX, DBL_MAX, false),
+    RULE(degree, -DBL_MAX, DBL_MAX, false),
+    RULE(regularization, -DBL_MAX, DBL_MAX, false),
+};
+
+enum {
+    RULES = sizeof rules / sizeof *rules
+};
+
+static gram_scalar option_of(const gram_kernel_options *o, const struct hyper_rule *rule)
+{
+    return *(const gram_scalar *)((const char *)o + rule->option);
+}
+
+static gram_status join_hypers(gram_context *g, const gram_kernel_options *o,
+                               struct gram_batch *batch)
+{
+    for (int i = 0; i < RULES; i++) {
+        gram_scalar s = option_of(o, &rules[i]);
+        if (s.tensor)
+            TRY(gram_batch_join(g, batch, rules[i].name, s.tensor, 0));
+    }
+    return GRAM_OK;
+}
+
+static gram_status view_hypers(gram_context *g, const gram_kernel_options *o,
+                               struct gram_cdist_op *op)
+{
+    for (int i = 0; i < RULES; i++) {
+        const struct hyper_rule *rule = &rules[i];
+        struct gram_hyper *hyper = (struct gram_hyper *)((char *)op + rule->op);
+        TRY(gram_hyper_of(g, &op->batch, rule->name, option_of(o, rule), hyper));
+        TRY(gram_hyper_check(g, &op->batch, rule->name, hyper, rule->least, rule->most,
+                             rule->open));
+    }
+    return GRAM_OK;
+}
+
+static bool has_bandwidth(gram_function function)
+{
+    return function >= GRAM_LAPLACE && function <= GRAM_RATIONAL_QUADRATIC;
+}
+
+static gram_status check_choices(gram_context *g, const gram_kernel_options *o)
+{
+    if (o->inner != GRAM_DIFFERENCE && o->inner != GRAM_DOT)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.inner is %d, expected GRAM_DIFFERENCE or GRAM_DOT",
+                         (int)o->inner);
+    if (o->function < GRAM_IDENTITY || o->function > GRAM_COSINE)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.function is %d, expected a gram_function, 0 to %d",
+                         (int)o->function, (int)GRAM_COSINE);
+    if (o->output < GRAM_VALUE || o->output > GRAM_BANDWIDTH_DERIVATIVE)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.output is %d, expected a gram_kernel_output, 0 to %d",
+                         (int)o->output, (int)GRAM_BANDWIDTH_DERIVATIVE);
+    if (o->function == GRAM_COSINE && o->inner != GRAM_DOT)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.inner is GRAM_DIFFERENCE, expected GRAM_DOT with GRAM_COSINE");
+    if (o->function == GRAM_COSINE && o->output == GRAM_WEIGHT)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.output is GRAM_WEIGHT, which GRAM_COSINE does not have");
+    if (o->output == GRAM_BANDWIDTH_DERIVATIVE && !has_bandwidth(o->function))
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.output is GRAM_BANDWIDTH_DERIVATIVE, but options.function %d "
+                         "has no bandwidth",
+                         (int)o->function);
+    if (o->row_offset < -FARTHEST || o->row_offset > FARTHEST)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "options.row_offset is %lld, expected +-2^61",
+                         (long long)o->row_offset);
+    if (o->column_offset < -FARTHEST || o->column_offset > FARTHEST)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "options.column_offset is %lld, expected +-2^61",
+                         (long long)o->column_offset);
+    return GRAM_OK;
+}
+
+gram_status gram_kernel_describe(gram_context *g, const struct gram_pair *pair,
+                                 const gram_kernel_options *options, struct gram_cdist_op *op)
+{
+    gram_kernel_options o = GRAM_KERNEL_OPTIONS_INIT;
+
+    if (!options)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "options is NULL");
+    TRY(gram_options_copy(g, &o, sizeof o, options));
+    TRY(check_choices(g, &o));
+    *op = (struct gram_cdist_op){.batch.count = 1,
+                                 .inner = o.inner,
+                                 .function = o.function,
+                                 .output = o.output,
+                                 .row_offset = o.row_offset,
+                                 .column_offset = o.column_offset};
+    TRY(gram_pair_join(g, pair, &op->batch));
+    TRY(join_hypers(g, &o, &op->batch));
+    TRY(gram_pair_view(g, pair, op));
+    TRY(view_hypers(g, &o, op));
+    if (o.output == GRAM_WEIGHT && o.inner == GRAM_DIFFERENCE)
+        TRY(gram_hyper_check(g, &op->batch, "options.p (with GRAM_WEIGHT)", &op->p, 0, DBL_MAX,
+                             true));
+    if (!g->backend->cdist)
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s has no kernels", g->backend->name);
+    return GRAM_OK;
+}
+
+gram_status gram_kernel(gram_context *g, const gram_tensor *x, const gram_tensor *y,
+                        const gram_kernel_options *options, gram_tensor *out)
+{
+    const struct gram_pair pair = {.x = x, .y = y, .out = out};
+    struct gram_cdist_op op;
+
+    g->call = __func__;
+    TRY(gram_kernel_describe(g, &pair, options, &op));
+    return g->backend->cdist(g, &op);
+}
+
+gram_status gram_kernel_workspace(gram_context *g, const gram_tensor *x, const gram_tensor *y,
+                                  const gram_kernel_options *options, const gram_tensor *out,
+                                  gram_workspace *need)
+{
+    const struct gram_pair pair = {.x = x, .y = y, .out = out};
+    struct gram_cdist_op op;
+
+    g->call = __func__;
+    TRY(gram_kernel_describe(g, &pair, options, &op));
+    *need = (gram_workspace){.host_bytes = g->backend->cdist_workspace(g, &op)};
+    return GRAM_OK;
+}
