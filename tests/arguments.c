@@ -1,0 +1,157 @@
+/*
+ * arguments.c - see arguments.h
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "arguments.h"
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+static gram_status call_cdist(gram_context *g, struct arguments *a)
+{
+    return gram_cdist(g, a->arg[0], a->arg[1], a->p, &a->cdist, a->arg[2]);
+}
+
+static gram_status call_kernel(gram_context *g, struct arguments *a)
+{
+    return gram_kernel(g, a->arg[0], a->arg[1], a->kernel_options, a->arg[2]);
+}
+
+static gram_status call_median(gram_context *g, struct arguments *a)
+{
+    return gram_median_distance(g, a->arg[0], a->p, &a->median, a->arg[1]);
+}
+
+static gram_status call_vjp(gram_context *g, struct arguments *a)
+{
+    gram_kernel_grads grads = {.x = a->arg[3], .y = a->arg[4]};
+
+    return gram_kernel_vjp(g, a->arg[0], a->arg[1], a->kernel_options, a->arg[2], &grads);
+}
+
+static gram_status call_cdist_grad(gram_context *g, struct arguments *a)
+{
+    return gram_cdist_grad(g, a->arg[0], a->arg[1], a->arg[2], a->arg[3], a->p, a->arg[4]);
+}
+
+static gram_status call_agop(gram_context *g, struct arguments *a)
+{
+    return gram_agop(g, a->arg[0], a->arg[1], a->arg[2], a->arg[3], a->p, &a->agop, a->arg[4]);
+}
+
+static gram_status call_cholesky(gram_context *g, struct arguments *a)
+{
+    return gram_solve_cholesky(g, a->arg[0], a->arg[1], &a->solve, a->arg[2], a->arg[3]);
+}
+
+static gram_status call_lu(gram_context *g, struct arguments *a)
+{
+    return gram_solve_lu(g, a->arg[0], a->arg[1], &a->solve, a->arg[2], a->arg[3]);
+}
+
+const struct operation operations[] = {
+    {          "gram_cdist",      call_cdist,                       {"x 4 3", "y? 5 3", "out! 4 5"}},
+    {         "gram_kernel",     call_kernel,                       {"x 4 3", "y? 5 3", "out! 4 5"}},
+    {"gram_median_distance",     call_median,                                 {"x 2 4 3", "out! 2"}},
+    {     "gram_kernel_vjp",        call_vjp, {"x 4 3", "y? 5 3", "grad 4 5", "x!? 4 3", "y!? 5 3"}},
+    {     "gram_cdist_grad", call_cdist_grad,    {"a 6 4", "b 3 6", "c 2 6", "d 3 4", "out! 2 3 4"}},
+    {           "gram_agop",       call_agop,      {"a 6 4", "b 3 6", "c 2 6", "d 3 4", "out! 3 3"}},
+    { "gram_solve_cholesky",   call_cholesky,                {"a 4 4", "b 4 2", "x! 4 2", "info!?"}},
+    {       "gram_solve_lu",         call_lu,                {"a 4 4", "b 4 2", "x! 4 2", "info!?"}},
+    {                  NULL,            NULL,                                                {NULL}},
+};
+
+bool tensor_spec_read(const struct operation *o, int i, struct tensor_spec *s)
+{
+    const char *text = i < MAX_ARGUMENTS ? o->tensors[i] : NULL;
+    size_t length;
+
+    *s = (struct tensor_spec){.ndim = 0};
+    if (!text)
+        return false;
+    length = strcspn(text, "!? ");
+    memcpy(s->name, text, length);
+    s->output = strchr(text, '!') != NULL;
+    s->optional = strchr(text, '?') != NULL;
+    for (text += strcspn(text, " "); *text; text += strcspn(text + 1, " ") + 1)
+        s->shape[s->ndim++] = strtol(text + 1, NULL, 10);
+    return true;
+}
+
+enum {
+    BYTES = 4096 /* behind each tensor: more than any of them needs */
+};
+static _Alignas(64) unsigned char memory[MAX_ARGUMENTS][BYTES];
+
+void make_valid(const struct operation *o, struct arguments *a)
+{
+    struct tensor_spec s;
+
+    *a = (struct arguments){
+        .p = gram_number(1.5),
+        .kernel = GRAM_KERNEL_OPTIONS_INIT,
+        .cdist = GRAM_CDIST_OPTIONS_INIT,
+        .median = GRAM_MEDIAN_OPTIONS_INIT,
+        .agop = GRAM_AGOP_OPTIONS_INIT,
+        .solve = GRAM_SOLVE_OPTIONS_INIT,
+    };
+    a->kernel.function = GRAM_LAPLACE;
+    a->kernel_options = &a->kernel;
+    for (int i = 0; tensor_spec_read(o, i, &s); i++) {
+        gram_tensor *t = a->arg[i] = &a->t[i];
+        int64_t step = 1;
+        t->data = memory[i];
+        t->dtype = strcmp(s.name, "info") == 0 ? GRAM_I32 : GRAM_F32;
+        t->ndim = s.ndim;
+        for (int d = t->ndim - 1; d >= 0; d--) {
+            t->shape[d] = s.shape[d];
+            t->stride[d] = step;
+            step *= t->shape[d];
+        }
+        for (int64_t e = 0, n = test_count(t); e < n; e++)
+            test_put(t, e, e % 5 == 0 ? 9 : 0.25 * (double)(e % 7)); /* a: large diagonal */
+    }
+}
+
+/* True if text has the word, not as a part of another one; an empty word is always there. */
+static bool has_word(const char *text, const char *word)
+{
+    size_t length = strlen(word);
+
+    if (length == 0)
+        return true;
+    for (const char *at = text; (at = strstr(at, word)); at++)
+        if ((at == text || !isalnum((unsigned char)at[-1])) && !isalnum((unsigned char)at[length]))
+            return true;
+    return false;
+}
+
+void refuses(struct harness *h, const struct operation *o, struct arguments *a,
+             const char *argument, const char *what)
+{
+    static unsigned char before[MAX_ARGUMENTS][BYTES];
+    const char *message;
+    gram_status status;
+
+    memcpy(before, memory, sizeof memory);
+    status = o->call(h->g, a);
+    message = gram_message(h->g);
+    CHECK(h, status == GRAM_INVALID_ARGUMENT, "%s, %s %s: %s \"%s\"", o->name, argument, what,
+          gram_status_name(status), message);
+    CHECK(h, memcmp(before, memory, sizeof memory) == 0, "%s, %s %s: memory was written", o->name,
+          argument, what);
+    if (status == GRAM_OK)
+        return;
+    CHECK(h, strncmp(message, o->name, strlen(o->name)) == 0, "\"%s\" of %s", message, o->name);
+    CHECK(h, has_word(message + strlen(o->name), argument), "%s, %s %s: \"%s\" does not name it",
+          o->name, argument, what, message);
+}
+
+const struct operation *operation_named(const char *name)
+{
+    for (int i = 0; operations[i].name; i++)
+        if (strcmp(operations[i].name, name) == 0)
+            return &operations[i];
+    return NULL;
+}

@@ -1,0 +1,112 @@
+/*
+ * test_options.c - every operation refuses numbers and options out of their range
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "arguments.h"
+#include <math.h>
+
+static void powers_out_of_range(struct harness *h)
+{
+    static const char *const takes_p[] = {"gram_cdist", "gram_median_distance", "gram_cdist_grad",
+                                          "gram_agop"};
+    static const double wrong[] = {-1, -0.5, -INFINITY, NAN};
+    float values[2] = {1, -2};
+    gram_tensor tensor = gram_vector(values, 2, GRAM_F32);
+    struct arguments a;
+
+    for (int n = 0; n < LENGTH(takes_p); n++) {
+        const struct operation *o = operation_named(takes_p[n]);
+        for (int i = 0; i < LENGTH(wrong); i++) {
+            make_valid(o, &a);
+            a.p = gram_number(wrong[i]);
+            refuses(h, o, &a, "p", "is out of range");
+        }
+        make_valid(o, &a);
+        a.p = gram_values(&tensor); /* of shape (2), where the median has a batch of 2 */
+        refuses(h, o, &a, n == 1 ? "p" : "", "holds a negative value, or makes a batch");
+    }
+    for (int n = 2; n < LENGTH(takes_p); n++) {
+        make_valid(operation_named(takes_p[n]), &a);
+        a.p = gram_number(0);
+        refuses(h, operation_named(takes_p[n]), &a, "p", "is 0, which has no gradient");
+    }
+}
+
+static void scalars_of_kernels_out_of_range(struct harness *h)
+{
+    static const struct {
+        const char *name;
+        size_t offset;
+        gram_function function;
+        double value;
+    } rows[] = {
+        {     "bandwidth", offsetof(gram_kernel_options,      bandwidth),            GRAM_LAPLACE,   0},
+        {     "bandwidth", offsetof(gram_kernel_options,      bandwidth),           GRAM_GAUSSIAN,  -1},
+        {     "bandwidth", offsetof(gram_kernel_options,      bandwidth),           GRAM_MATERN32, NAN},
+        {      "exponent", offsetof(gram_kernel_options,       exponent),  GRAM_EXPONENTIAL_POWER,   0},
+        {      "exponent", offsetof(gram_kernel_options,       exponent),  GRAM_EXPONENTIAL_POWER,  -2},
+        {         "alpha", offsetof(gram_kernel_options,          alpha), GRAM_RATIONAL_QUADRATIC,   0},
+        {             "p", offsetof(gram_kernel_options,              p),            GRAM_LAPLACE,  -1},
+        {             "p", offsetof(gram_kernel_options,              p),            GRAM_LAPLACE, NAN},
+        {   "outer_power", offsetof(gram_kernel_options,    outer_power),            GRAM_LAPLACE, NAN},
+        {"regularization", offsetof(gram_kernel_options, regularization),            GRAM_LAPLACE, NAN},
+    };
+
+    for (int n = 0; n < LENGTH(rows); n++) {
+        struct arguments a;
+        make_valid(operation_named("gram_kernel"), &a);
+        a.kernel.function = rows[n].function;
+        *(gram_scalar *)((char *)&a.kernel + rows[n].offset) = gram_number(rows[n].value);
+        refuses(h, operation_named("gram_kernel"), &a, rows[n].name, "is out of range");
+    }
+}
+
+static void options_that_mean_nothing(struct harness *h)
+{
+    const struct operation *kernel = operation_named("gram_kernel"),
+                           *cholesky = operation_named("gram_solve_cholesky");
+    struct arguments a;
+
+    make_valid(kernel, &a);
+    a.kernel_options = NULL;
+    refuses(h, kernel, &a, "options", "is NULL");
+    make_valid(kernel, &a);
+    a.kernel.inner = (gram_inner)9;
+    refuses(h, kernel, &a, "inner", "is 9");
+    make_valid(kernel, &a);
+    a.kernel.function = (gram_function)99;
+    refuses(h, kernel, &a, "function", "is 99");
+    make_valid(kernel, &a);
+    a.kernel.output = (gram_kernel_output)9;
+    refuses(h, kernel, &a, "output", "is 9");
+    make_valid(kernel, &a);
+    a.kernel.size = sizeof a.kernel + 8;
+    refuses(h, kernel, &a, "size", "is of a newer header");
+    make_valid(operation_named("gram_cdist"), &a);
+    a.cdist.size = 0;
+    refuses(h, operation_named("gram_cdist"), &a, "size", "is 0");
+    make_valid(operation_named("gram_median_distance"), &a);
+    a.median.rows = -3;
+    refuses(h, operation_named("gram_median_distance"), &a, "rows", "is -3");
+    make_valid(operation_named("gram_agop"), &a);
+    a.agop.points = -1;
+    refuses(h, operation_named("gram_agop"), &a, "points", "is -1");
+    make_valid(cholesky, &a);
+    a.solve.uplo = (gram_uplo)5;
+    refuses(h, cholesky, &a, "uplo", "is 5");
+    make_valid(operation_named("gram_solve_lu"), &a);
+    a.solve.factored = 1;
+    refuses(h, operation_named("gram_solve_lu"), &a, "pivots", "is NULL with a factor");
+}
+
+static const struct test_function tests[] = {
+    {            "powers_out_of_range",             powers_out_of_range},
+    {"scalars_of_kernels_out_of_range", scalars_of_kernels_out_of_range},
+    {      "options_that_mean_nothing",       options_that_mean_nothing},
+};
+
+int main(void)
+{
+    return harness_run_tests(tests, LENGTH(tests));
+}
