@@ -1,8 +1,9 @@
 /*
- * kernel_map.h - what becomes of a finished sum S: f(S^outer), its weight or bandwidth derivative
+ * kernel_map.h - what becomes of a finished sum S: a kernel's value, weight or bandwidth derivative
  *
- * Every function f is reduced to few forms of t = scale * S^e, so that the kernels have one loop a
- * form; see kernel_map.c.
+ * All functions of gram_kernel come down to a few forms of t = scale S^e + shift, with one loop
+ * each: kernel_map.c finds form and numbers, once an item of the batch; kernel_map_tile.h has the
+ * loops.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -10,30 +11,53 @@
 #define GRAM_KERNEL_MAP_H
 #include "power.h"
 
-/* How a power S^e is computed. */
-enum gram_raise {
-    GRAM_RAISE_NONE, /* e = 1 */
-    GRAM_RAISE_ONE,  /* e = 0 */
-    GRAM_RAISE_SQRT,
-    GRAM_RAISE_INVERSE_SQRT,
-    GRAM_RAISE_SQUARE,
-    GRAM_RAISE_INVERSE,
-    GRAM_RAISE_INTEGER, /* repeated multiplication */
-    GRAM_RAISE_NARROW,  /* vpower.h */
+enum gram_raise_kind {
+    GRAM_RAISE_NONE,    /* x */
+    GRAM_RAISE_ONE,     /* 1 */
+    GRAM_RAISE_SQRT,    /* x^(1/2) */
+    GRAM_RAISE_PRODUCT, /* x^e by multiplication, e a small multiple of 1/2 */
+    GRAM_RAISE_NARROW,  /* -1 <= e <= 4 */
+    GRAM_RAISE_INVERSE, /* 1 / x^-e with -4 <= e < -1 */
     GRAM_RAISE_WIDE,
 };
 
+/* x^e */
+struct gram_raise {
+    enum gram_raise_kind kind;
+    int times; /* of GRAM_RAISE_PRODUCT: the integer part of |e| */
+    bool root, inverse;
+    bool integer, odd; /* e is an integer: x < 0 has a power, of the sign of x where e is odd */
+    double e;
+    struct gram_power power;
+};
+
+enum gram_map_form {
+    GRAM_MAP_CONSTANT, /* factor, whatever t */
+    GRAM_MAP_SAME,     /* t */
+    GRAM_MAP_EXP,      /* factor 2^-t */
+    GRAM_MAP_POLY_EXP, /* (c[0] + c[1] t + c[2] t^2 + c[3] t^3) e^-t */
+    GRAM_MAP_POWER,    /* factor t^e, e in raise */
+    GRAM_MAP_RATIONAL, /* (c[0] + c[1] t) (1 + t)^e */
+    GRAM_MAP_TANH,     /* tanh t */
+    GRAM_MAP_SECH2,    /* factor / cosh(t)^2 */
+};
+
 struct gram_map {
-    /* What the caller sets; see gram_kernel_options for the formulas.  Not GRAM_COSINE, whose
-     * norms are no function of the sum. */
+    /* The caller's: see gram_kernel_options for the formulas.  Not GRAM_COSINE, whose norms are no
+     * function of the sum. */
     gram_inner inner;
     gram_function function;
     gram_kernel_output output;
     double p;     /* of the inner sum */
     double outer; /* s = S^outer; 1: none */
     double bandwidth, exponent, alpha, gamma, coef0, degree;
+    /* What it comes to. */
+    enum gram_map_form form;
+    double scale, shift, factor, c[4];
+    bool sloped; /* the form is multiplied by the power `slope` of S, and 0 where S = 0 */
+    struct gram_raise base, raise, slope;
 };
 
-/* Fills the rest of map for arithmetic in dtype (GRAM_F32 or GRAM_F64). */
+/* Fills in what map comes to for arithmetic in dtype (GRAM_F32 or GRAM_F64). */
 void gram_map_prepare(struct gram_map *map, gram_dtype dtype);
 #endif

@@ -83,6 +83,10 @@
 #define STATE        NO_STATE
 #include "cdist_tile.h"
 
+/* ---- Functions of finished sums ------------------------------------------------------------ */
+
+#include "kernel_map_tile.h"
+
 /* ---- Gradients ---------------------------------------------------------------------------- */
 
 #include "cdist_grad_kernels.h"

@@ -1,0 +1,201 @@
+/*
+ * kernel_map.c - the form and the numbers of each function of gram_kernel
+ *
+ * With s = S^o and D = o p S^(o-1), the factor of sgn(x_k - y_k) |x_k - y_k|^(p-1) in ds / dx_k:
+ *                value              weight / D                 times dL
+ *   laplace ..   e^-t, t = K S^e    -K e / o S^(e-o) e^-t      c t / L e^-t       c = 1, 2, q
+ *   matern 3/2   (1 + t) e^-t       -K t e^-t                  t^2 / L e^-t
+ *   matern 5/2   (1 + t + t^2/3) .. -K (t + t^2) / 3 e^-t      (t^2 + t^3) / (3 L) e^-t
+ *   rational     (1 + t)^-a         -a K (1 + t)^(-a-1)        2 a t / L (1 + t)^(-a-1)
+ *   polynomial   t^d                d gamma t^(d-1)            0
+ *   sigmoid      tanh(t)            gamma / cosh(t)^2          0
+ * where t = K s, or gamma s + coef0.  With GRAM_DOT, o = p = 1 and there is no S^(o-1).
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "kernel_map.h"
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+static const double log2_of_e = 0x1.71547652b82fep+0;
+
+enum {
+    MOST_TIMES = 16 /* factors of a product: their roundings cost at most 8 eps */
+};
+
+static void prepare_raise(struct gram_raise *raise, gram_dtype dtype, double e)
+{
+    double size = fabs(e), at_zero = e > 0 ? 0 : e < 0 ? (double)INFINITY : 1;
+
+    memset(raise, 0, sizeof *raise);
+    raise->e = e;
+    raise->integer = e == floor(e);
+    raise->odd = fabs(fmod(e, 2)) == 1;
+    raise->inverse = e < 0;
+    if (e == 1)
+        raise->kind = GRAM_RAISE_NONE;
+    else if (e == 0)
+        raise->kind = GRAM_RAISE_ONE;
+    else if (e == 0.5)
+        raise->kind = GRAM_RAISE_SQRT;
+    else if (size < MOST_TIMES + 1 && 2 * size == floor(2 * size)) {
+        raise->kind = GRAM_RAISE_PRODUCT;
+        raise->times = (int)size;
+        raise->root = size != floor(size);
+    } else if (!gram_power_is_wide(e))
+        raise->kind = GRAM_RAISE_NARROW;
+    else if (!gram_power_is_wide(-e)) {
+        raise->kind = GRAM_RAISE_INVERSE;
+        gram_power_prepare(&raise->power, dtype, -e, 0);
+        return;
+    } else
+        raise->kind = GRAM_RAISE_WIDE;
+    gram_power_prepare(&raise->power, dtype, e, at_zero);
+}
+
+/* Within the range of dtype, so that 0 times infinity cannot come of it. */
+static double bounded(double value, gram_dtype dtype)
+{
+    double most = dtype == GRAM_F32 ? (double)FLT_MAX : DBL_MAX,
+           least = dtype == GRAM_F32 ? (double)FLT_MIN : DBL_MIN;
+
+    if (value == 0)
+        return value;
+    return copysign(fmin(fmax(fabs(value), least), most), value);
+}
+
+/* Laplace, Gaussian and exponential power: e^-t, t = K S^e, and the c of the table above. */
+static void exponential(struct gram_map *map, gram_dtype dtype, double e, double k, double c)
+{
+    double p = map->inner == GRAM_DOT ? 1 : map->p;
+
+    prepare_raise(&map->base, dtype, e);
+    map->form = GRAM_MAP_EXP;
+    map->scale = k * log2_of_e;
+    map->factor = 1;
+    if (map->output == GRAM_WEIGHT) {
+        map->factor = -k * e * p;
+        map->sloped = map->sloped || e != 1;
+        prepare_raise(&map->slope, dtype, e - 1);
+    } else if (map->output == GRAM_BANDWIDTH_DERIVATIVE) {
+        map->form = GRAM_MAP_POLY_EXP;
+        map->scale = k;
+        map->c[1] = c / map->bandwidth;
+    }
+}
+
+/* Values, weights and derivatives of the Matern functions are polynomials times e^-t. */
+static void matern(struct gram_map *map, double k, bool five_halves, double slope)
+{
+    double *c = map->c;
+
+    map->form = GRAM_MAP_POLY_EXP;
+    map->scale = k;
+    if (map->output == GRAM_VALUE)
+        c[0] = 1, c[1] = 1, c[2] = five_halves ? 1.0 / 3 : 0;
+    else if (map->output == GRAM_WEIGHT)
+        c[1] = (five_halves ? -k / 3 : -k) * slope, c[2] = five_halves ? c[1] : 0;
+    else if (five_halves)
+        c[2] = c[3] = 1 / (3 * map->bandwidth);
+    else
+        c[2] = 1 / map->bandwidth;
+}
+
+static void rational(struct gram_map *map, gram_dtype dtype, double slope)
+{
+    double k = 1 / (2 * map->alpha * map->bandwidth * map->bandwidth);
+
+    map->form = GRAM_MAP_RATIONAL;
+    map->scale = k;
+    if (map->output == GRAM_VALUE)
+        map->c[0] = 1;
+    else if (map->output == GRAM_WEIGHT)
+        map->c[0] = -map->alpha * k * slope;
+    else
+        map->c[1] = 2 * map->alpha / map->bandwidth;
+    prepare_raise(&map->raise, dtype, map->output == GRAM_VALUE ? -map->alpha : -map->alpha - 1);
+}
+
+static void polynomial(struct gram_map *map, gram_dtype dtype, double slope)
+{
+    double degree = map->degree;
+
+    map->scale = map->gamma, map->shift = map->coef0;
+    map->form = GRAM_MAP_POWER;
+    map->factor = 1;
+    if (map->output == GRAM_WEIGHT)
+        map->factor = degree-- * map->gamma * slope;
+    if (map->output == GRAM_BANDWIDTH_DERIVATIVE || map->factor == 0) {
+        map->form = GRAM_MAP_CONSTANT;
+        map->factor = 0;
+    }
+    prepare_raise(&map->raise, dtype, degree);
+}
+
+static void sigmoid(struct gram_map *map, double slope)
+{
+    map->scale = map->gamma, map->shift = map->coef0;
+    map->form = GRAM_MAP_TANH;
+    if (map->output == GRAM_WEIGHT) {
+        map->form = GRAM_MAP_SECH2;
+        map->factor = map->gamma * slope;
+    } else if (map->output == GRAM_BANDWIDTH_DERIVATIVE)
+        map->form = GRAM_MAP_CONSTANT;
+}
+
+static void identity(struct gram_map *map, double slope)
+{
+    map->form = GRAM_MAP_SAME;
+    map->scale = 1;
+    if (map->output != GRAM_VALUE) {
+        map->form = GRAM_MAP_CONSTANT;
+        map->factor = map->output == GRAM_WEIGHT ? slope : 0;
+    }
+}
+
+void gram_map_prepare(struct gram_map *map, gram_dtype dtype)
+{
+    double o = map->outer, l = map->bandwidth, slope = map->inner == GRAM_DOT ? 1 : o * map->p;
+
+    map->scale = map->shift = map->factor = 0;
+    memset(map->c, 0, sizeof map->c);
+    map->sloped = map->output == GRAM_WEIGHT && map->inner != GRAM_DOT;
+    prepare_raise(&map->base, dtype, o);
+    prepare_raise(&map->slope, dtype, o - 1);
+    prepare_raise(&map->raise, dtype, 1);
+    switch (map->function) {
+    case GRAM_LAPLACE:
+        exponential(map, dtype, o, 1 / l, 1);
+        break;
+    case GRAM_GAUSSIAN:
+        exponential(map, dtype, o, 1 / (2 * l * l), 2);
+        break;
+    case GRAM_EXPONENTIAL_POWER:
+        exponential(map, dtype, o * map->exponent, pow(l, -map->exponent), map->exponent);
+        break;
+    case GRAM_MATERN32:
+        matern(map, sqrt(3) / l, false, slope);
+        break;
+    case GRAM_MATERN52:
+        matern(map, sqrt(5) / l, true, slope);
+        break;
+    case GRAM_RATIONAL_QUADRATIC:
+        rational(map, dtype, slope);
+        break;
+    case GRAM_POLYNOMIAL:
+        polynomial(map, dtype, slope);
+        break;
+    case GRAM_SIGMOID:
+        sigmoid(map, slope);
+        break;
+    case GRAM_IDENTITY:
+    case GRAM_COSINE:
+        identity(map, slope);
+        break;
+    }
+    map->scale = bounded(map->scale, dtype);
+    map->factor = bounded(map->factor, dtype);
+    for (int i = 0; i < 4; i++)
+        map->c[i] = bounded(map->c[i], dtype);
+}

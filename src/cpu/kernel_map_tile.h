@@ -1,0 +1,199 @@
+/*
+ * kernel_map_tile.h - template: the forms of kernel_map.h, over a buffer of sums
+ *
+ * Some vectors at a time go through passes in L1: powers of S, then the form, then the slope.
+ *
+ * From the caller: DTYPE, real, vec (see kernels.h).
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#define LANES    ((int)(VBYTES / sizeof(real)))
+#define VECTORS  64 /* of a pass: 4 KiB on AVX-512 */
+#define LARGEST  ((real)(sizeof(real) == 4 ? 0x1.fffffep127 : 0x1.fffffffffffffp1023))
+#define MAP      CAT(CAT(kernel_map, DTYPE), ISA)
+#define FN(name) CAT(name, DTYPE)
+
+/* x^n, n > 0: the sign is right by itself. */
+static inline vec FN(map_product)(vec x, int n)
+{
+    vec y = (vec){0} + 1;
+
+    for (; n > 1; n /= 2, x *= x)
+        if (n % 2)
+            y *= x;
+    return y * x;
+}
+
+/* The power r of |x| becomes that of x: NaN for most negative x if e is not an integer. */
+static inline vec FN(map_signed)(const struct gram_raise *raise, vec x, vec r)
+{
+    const vec zero = {0};
+
+    if (raise->odd)
+        return FN(if_less)(x, zero, -r, r);
+    if (raise->integer)
+        return r;
+    return FN(if_less)(zero - (real)INFINITY, x, FN(if_less)(x, zero, zero + (real)NAN, r), r);
+}
+
+/* x becomes x^e: n vectors. */
+static void FN(map_raise)(const struct gram_raise *raise, int n, vec *x)
+{
+    switch (raise->kind) {
+    case GRAM_RAISE_NONE:
+        break;
+    case GRAM_RAISE_ONE:
+        for (int i = 0; i < n; i++)
+            x[i] = (vec){0} + 1;
+        break;
+    case GRAM_RAISE_SQRT:
+        for (int i = 0; i < n; i++)
+            x[i] = v_sqrt_fast(x[i]);
+        break;
+    case GRAM_RAISE_PRODUCT:
+        for (int i = 0; i < n; i++) {
+            vec y = raise->root ? v_sqrt(x[i]) : (vec){0} + 1;
+            y = raise->times > 0 ? y * FN(map_product)(x[i], raise->times) : y;
+            x[i] = raise->inverse ? 1 / y : y;
+        }
+        break;
+    case GRAM_RAISE_NARROW:
+    case GRAM_RAISE_INVERSE: {
+        const struct FN(power) power = FN(power_load)(&raise->power);
+        for (int i = 0; i < n; i++) {
+            vec y = FN(power_of)(&power, x[i]);
+            y = raise->kind == GRAM_RAISE_INVERSE ? 1 / y : y;
+            x[i] = FN(map_signed)(raise, x[i], y);
+        }
+        break;
+    }
+    case GRAM_RAISE_WIDE:
+        for (int i = 0; i < n; i++)
+            x[i] = FN(map_signed)(raise, x[i], FN(wide_power)(&raise->power, v_abs(x[i])));
+        break;
+    }
+}
+
+/* 1 / cosh(x)^2, and tanh(x) in *tangent: both from e^(2|x|) - 1, exact for small x too. */
+static inline vec FN(map_tanh)(vec x, vec *tangent)
+{
+    const real two_log2_of_e = (real)(2 * 0x1.71547652b82fep+0), ln_2 = (real)0x1.62e42fefa39efp-1;
+    const vec y = FN(clamp)(v_abs(x), 0, 22) * two_log2_of_e, n = FN(round)(y);
+    const vec power = FN(scale)((vec){0} + 1, n);
+    const vec m = power * FN(expm1_small)((y - n) * ln_2) + (power - 1);
+    const vec denominator = m + 2;
+
+    *tangent = FN(copy_sign)(m / denominator, x);
+    return 4 * (m + 1) / (denominator * denominator);
+}
+
+/* (c[0] + c[1] t) (1 + t)^e */
+static void FN(map_rational)(const struct gram_map *map, int n, vec *t)
+{
+    const real c0 = (real)map->c[0], c1 = (real)map->c[1];
+    const real lost = (real)(map->raise.e * 0x1.71547652b82fep+0);
+    vec base[VECTORS];
+
+    for (int i = 0; i < n; i++) {
+        t[i] = FN(clamp)(t[i], -LARGEST / 4, LARGEST / 4);
+        base[i] = 1 + t[i];
+    }
+    FN(map_raise)(&map->raise, n, base);
+    if (map->raise.kind == GRAM_RAISE_WIDE) /* what rounding 1 + t took away counts e times */
+        for (int i = 0; i < n; i++) {
+            const vec sum = 1 + t[i], part = sum - 1, tail = (1 - (sum - part)) + (t[i] - part);
+            base[i] *= FN(exp2)(lost * tail / sum);
+        }
+    for (int i = 0; i < n; i++)
+        t[i] = (c0 + c1 * t[i]) * base[i];
+}
+
+/* t becomes the form of t. */
+static void FN(map_form)(const struct gram_map *map, int n, vec *t)
+{
+    const real factor = (real)map->factor, log2_of_e = (real)0x1.71547652b82fep+0;
+    const real c0 = (real)map->c[0], c1 = (real)map->c[1], c2 = (real)map->c[2],
+               c3 = (real)map->c[3];
+    vec tangent;
+
+    switch (map->form) {
+    case GRAM_MAP_CONSTANT:
+        for (int i = 0; i < n; i++)
+            t[i] = FN(clamp)(t[i], factor, factor);
+        break;
+    case GRAM_MAP_SAME:
+        break;
+    case GRAM_MAP_EXP:
+        for (int i = 0; i < n; i++)
+            t[i] = factor * FN(exp2)(-t[i]);
+        break;
+    case GRAM_MAP_POLY_EXP:
+        for (int i = 0; i < n; i++) {
+            const vec x = FN(clamp)(t[i], -2000, 2000); /* e^-2000 = 0 */
+            t[i] = (((c3 * x + c2) * x + c1) * x + c0) * FN(exp2)(-log2_of_e * x);
+        }
+        break;
+    case GRAM_MAP_POWER:
+        FN(map_raise)(&map->raise, n, t);
+        for (int i = 0; i < n; i++)
+            t[i] *= factor;
+        break;
+    case GRAM_MAP_RATIONAL:
+        FN(map_rational)(map, n, t);
+        break;
+    case GRAM_MAP_TANH:
+        for (int i = 0; i < n; i++) {
+            FN(map_tanh)(t[i], &tangent);
+            t[i] = tangent;
+        }
+        break;
+    case GRAM_MAP_SECH2:
+        for (int i = 0; i < n; i++)
+            t[i] = factor * FN(map_tanh)(t[i], &tangent);
+        break;
+    }
+}
+
+/* n vectors, n <= VECTORS */
+static void FN(map_pass)(const struct gram_map *map, int n, vec *s)
+{
+    const real scale = (real)map->scale, shift = (real)map->shift;
+    const vec zero = {0};
+    vec slope[VECTORS];
+
+    if (map->sloped) {
+        for (int i = 0; i < n; i++)
+            slope[i] = s[i];
+        FN(map_raise)(&map->slope, n, slope);
+        for (int i = 0; i < n; i++)
+            slope[i] = FN(if_less)(zero, s[i], FN(clamp)(slope[i], 0, LARGEST), 0 * s[i]);
+    }
+    FN(map_raise)(&map->base, n, s);
+    if (scale != 1 || shift != 0)
+        for (int i = 0; i < n; i++)
+            s[i] = scale * s[i] + shift;
+    FN(map_form)(map, n, s);
+    if (map->sloped)
+        for (int i = 0; i < n; i++)
+            s[i] *= slope[i];
+}
+
+static void MAP(int64_t n, void *values, const struct gram_map *map)
+{
+    vec *s = values, rest = {0};
+    int64_t whole = n / LANES, left = n % LANES;
+
+    for (int64_t i = 0; i < whole; i += VECTORS)
+        FN(map_pass)(map, (int)(whole - i < VECTORS ? whole - i : VECTORS), s + i);
+    if (left) {
+        __builtin_memcpy(&rest, s + whole, (size_t)left * sizeof(real));
+        FN(map_pass)(map, 1, &rest);
+        __builtin_memcpy(s + whole, &rest, (size_t)left * sizeof(real));
+    }
+}
+
+#undef LANES
+#undef VECTORS
+#undef LARGEST
+#undef MAP
+#undef FN
