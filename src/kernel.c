@@ -70,11 +70,6 @@ static gram_status view_hypers(gram_context *g, const gram_kernel_options *o,
     return GRAM_OK;
 }
 
-static bool has_bandwidth(gram_function function)
-{
-    return function >= GRAM_LAPLACE && function <= GRAM_RATIONAL_QUADRATIC;
-}
-
 static gram_status check_choices(gram_context *g, const gram_kernel_options *o)
 {
     if (o->inner != GRAM_DIFFERENCE && o->inner != GRAM_DOT)
@@ -95,11 +90,6 @@ static gram_status check_choices(gram_context *g, const gram_kernel_options *o)
     if (o->function == GRAM_COSINE && o->output == GRAM_WEIGHT)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "options.output is GRAM_WEIGHT, which GRAM_COSINE does not have");
-    if (o->output == GRAM_BANDWIDTH_DERIVATIVE && !has_bandwidth(o->function))
-        return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "options.output is GRAM_BANDWIDTH_DERIVATIVE, but options.function %d "
-                         "has no bandwidth",
-                         (int)o->function);
     if (o->row_offset < -FARTHEST || o->row_offset > FARTHEST)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "options.row_offset is %lld, expected +-2^61",
                          (long long)o->row_offset);

@@ -27,12 +27,25 @@ double reference_element(const gram_tensor *t, const struct reference_batch *bat
                          int core, const int64_t *index);
 double reference_scalar(gram_scalar s, const struct reference_batch *batch, int64_t item);
 
-/* reference_cdist.c: out[i, j] of gram_cdist and of gram_kernel */
+/* reference_cdist.c: out[i, j] of gram_cdist */
 double reference_cdist(const gram_tensor *x, const gram_tensor *y, gram_scalar p, int no_root,
                        const struct reference_batch *batch, const int64_t item_ij[3]);
+
+/* reference_kernel.c: out[i, j] of gram_kernel, by its parts */
 double reference_kernel(const gram_tensor *x, const gram_tensor *y,
                         const gram_kernel_options *options, const struct reference_batch *batch,
                         const int64_t item_ij[3]);
+/* The inner sum; magnitude gets the sum of the absolute values of its terms. */
+double reference_kernel_sum(const gram_tensor *x, const gram_tensor *y,
+                            const gram_kernel_options *options, const struct reference_batch *batch,
+                            const int64_t item_ij[3], double *magnitude);
+/* What becomes of an inner sum: f, its weight or its bandwidth derivative; no regularization.  With
+ * GRAM_COSINE norms is |x| |y|. */
+double reference_kernel_map(const gram_kernel_options *options, const struct reference_batch *batch,
+                            int64_t item, double sum, double norms);
+
+/* reference_median.c: the median of n numbers, those that are not NaN; it sorts them */
+double reference_median(int64_t n, double *values);
 
 /* The inputs of gram_cdist_grad and gram_agop. */
 struct reference_grad {
