@@ -106,7 +106,8 @@ void gram_model_put(struct gram_model_writer *w, const char *name, int type, int
     e->array.type = type;
     e->array.ndim = ndim;
     e->array.data = data;
-    memcpy(e->array.shape, shape, (size_t)ndim * sizeof *shape);
+    for (int i = 0; i < ndim; i++)
+        e->array.shape[i] = shape[i];
 }
 
 /* A vector whose data the entry owns: room for them, NULL if there is none. */

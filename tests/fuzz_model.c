@@ -1,0 +1,124 @@
+/*
+ * fuzz_model.c - any bytes as a model file: refused with a message, or a machine that can predict
+ *
+ * The bytes are parsed as a safetensors file, whose arrays must then be readable to their last
+ * byte, and loaded as a machine through a file in memory.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#define _GNU_SOURCE
+#include "model_file.h"
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum {
+    ROWS = 3
+};
+
+static void require(int condition)
+{
+    if (!condition)
+        abort();
+}
+
+static gram_context *open_context(void)
+{
+    gram_context_options o = GRAM_CONTEXT_OPTIONS_INIT;
+    gram_context *g = NULL;
+
+    o.threads = 1;
+    require(gram_context_create(&o, &g) == GRAM_OK);
+    return g;
+}
+
+/* Reads every byte of every array: a sanitizer sees those that are not there. */
+static unsigned walk(const struct gram_model_file *file)
+{
+    unsigned sum = 0;
+
+    for (size_t i = 0; i < file->arrays; i++) {
+        const struct gram_model_placed *a = &file->placed[i];
+        const unsigned char *bytes = a->array.data;
+        for (int64_t k = 0; k < a->end - a->begin; k++)
+            sum += bytes[k];
+        require(gram_model_find(file, a->array.name) == &a->array);
+    }
+    for (size_t i = 0; i < file->texts; i++)
+        require(gram_model_text(file, file->text[i].key) == file->text[i].value);
+    return sum;
+}
+
+static void parse(gram_context *g, const uint8_t *data, size_t size)
+{
+    struct gram_model_file *file;
+    struct gram_encoder *encoder;
+    gram_status status = gram_model_parse(g, "fuzz", data, size, &file);
+
+    require(status == GRAM_OK || (status == GRAM_BAD_DATA && !file && *gram_message(g)));
+    if (status != GRAM_OK)
+        return;
+    require(walk(file) == walk(file));
+    status = gram_model_need_encoder(g, file, &encoder);
+    require(status == GRAM_OK || (status == GRAM_BAD_DATA && !encoder));
+    gram_encoder_destroy(encoder);
+    gram_model_file_destroy(file);
+}
+
+/* Predicts rows of zeros and of missing labels. */
+static void predict(gram_context *g, const gram_machine *machine)
+{
+    int64_t features = gram_machine_feature_count(machine);
+    gram_column *column = calloc((size_t)features + 1, sizeof *column);
+    gram_table table = {ROWS, features, column};
+    static const double zeros[ROWS];
+    static const char *const missing[ROWS];
+    double out[ROWS];
+    gram_tensor t = gram_vector(out, ROWS, GRAM_F64);
+
+    require(column != NULL);
+    for (int64_t i = 0; i < features; i++) {
+        gram_machine_feature feature = {.size = sizeof feature};
+        require(gram_machine_feature_at(g, machine, i, &feature) == GRAM_OK);
+        column[i].name = feature.name;
+        column[i].numbers = feature.categories ? NULL : zeros;
+        column[i].labels = feature.categories ? missing : NULL;
+    }
+    /* A label column without categories cannot be told from a number here: then it is refused. */
+    if (gram_machine_predict(g, machine, &table, &t) != GRAM_OK)
+        require(*gram_message(g) != 0);
+    free(column);
+}
+
+static void load(gram_context *g, const uint8_t *data, size_t size)
+{
+    gram_machine *machine;
+    gram_status status;
+    char path[64];
+    int descriptor = memfd_create("fuzz", MFD_CLOEXEC);
+
+    require(descriptor >= 0 && write(descriptor, data, size) == (ssize_t)size);
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
+    status = gram_machine_load(g, path, &machine);
+    require(status == GRAM_OK || (status == GRAM_BAD_DATA && !machine && *gram_message(g)));
+    if (status == GRAM_OK)
+        predict(g, machine);
+    gram_machine_destroy(machine);
+    (void)close(descriptor);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    gram_context *g = open_context();
+
+    g->call = "fuzz";
+    parse(g, data, size);
+    load(g, data, size);
+    gram_context_destroy(g);
+    return 0;
+}
