@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void add_bytes(struct json_text *t, const char *bytes, size_t count)
+static void add_bytes(struct gram_json_text *t, const char *bytes, size_t count)
 {
     if (!t->failed && t->length + count + 1 > t->capacity) {
         size_t capacity = 2 * (t->length + count + 64);
@@ -26,14 +26,14 @@ static void add_bytes(struct json_text *t, const char *bytes, size_t count)
     t->data[t->length] = 0;
 }
 
-void json_add(struct json_text *t, const char *text)
+void gram_json_add(struct gram_json_text *t, const char *text)
 {
     add_bytes(t, text, strlen(text));
 }
 
-void json_add_string(struct json_text *t, const char *text)
+void gram_json_add_string(struct gram_json_text *t, const char *text)
 {
-    json_add(t, "\"");
+    gram_json_add(t, "\"");
     for (const char *c = text; *c; c++) {
         char escape[8];
 
@@ -42,14 +42,14 @@ void json_add_string(struct json_text *t, const char *text)
             add_bytes(t, escape, 2);
         } else if ((unsigned char)*c < 0x20) {
             (void)snprintf(escape, sizeof escape, "\\u%04x", (unsigned)(unsigned char)*c);
-            json_add(t, escape);
+            gram_json_add(t, escape);
         } else
             add_bytes(t, c, 1);
     }
-    json_add(t, "\"");
+    gram_json_add(t, "\"");
 }
 
-void json_number(char *text, double value)
+void gram_json_number(char *text, double value)
 {
     size_t length = 0;
 
@@ -67,18 +67,18 @@ void json_number(char *text, double value)
     text[length] = 0;
 }
 
-void json_add_number(struct json_text *t, double value)
+void gram_json_add_number(struct gram_json_text *t, double value)
 {
     char text[32];
 
-    json_number(text, value);
-    json_add(t, isfinite(value) ? text : "null");
+    gram_json_number(text, value);
+    gram_json_add(t, isfinite(value) ? text : "null");
 }
 
-void json_add_name(struct json_text *t, const char *name)
+void gram_json_add_name(struct gram_json_text *t, const char *name)
 {
     if (t->length > 0 && t->data[t->length - 1] != '{' && t->data[t->length - 1] != '[')
-        json_add(t, ", ");
-    json_add_string(t, name);
-    json_add(t, ": ");
+        gram_json_add(t, ", ");
+    gram_json_add_string(t, name);
+    gram_json_add(t, ": ");
 }

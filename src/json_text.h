@@ -10,20 +10,20 @@
 
 /* All zero is an empty text.  After an allocation failed, failed is set and nothing more is added;
  * ask it once, at the end. */
-struct json_text {
+struct gram_json_text {
     char *data; /* NUL-terminated once anything was added; from malloc */
     size_t length, capacity;
     bool failed;
 };
 
-void json_add(struct json_text *t, const char *text);
+void gram_json_add(struct gram_json_text *t, const char *text);
 /* "text" with quotes and escapes. */
-void json_add_string(struct json_text *t, const char *text);
+void gram_json_add_string(struct gram_json_text *t, const char *text);
 /* The shortest digits that read back as the same double; null for NaN and infinity. */
-void json_add_number(struct json_text *t, double value);
+void gram_json_add_number(struct gram_json_text *t, double value);
 /* "name": with a comma before it unless the text ends with an opening bracket. */
-void json_add_name(struct json_text *t, const char *name);
+void gram_json_add_name(struct gram_json_text *t, const char *name);
 
 /* The shortest digits that read back as value, with a point, into text of at least 32 bytes. */
-void json_number(char *text, double value);
+void gram_json_number(char *text, double value);
 #endif

@@ -231,26 +231,26 @@ static gram_status train_leaves(gram_context *g, struct machine_job *job,
     return status;
 }
 
-static void add_pair(struct json_text *t, const char *name, double value)
+static void add_pair(struct gram_json_text *t, const char *name, double value)
 {
-    json_add_name(t, name);
-    json_add_number(t, value);
+    gram_json_add_name(t, name);
+    gram_json_add_number(t, value);
 }
 
-static void add_word(struct json_text *t, const char *name, const char *word)
+static void add_word(struct gram_json_text *t, const char *name, const char *word)
 {
-    json_add_name(t, name);
-    json_add_string(t, word);
+    gram_json_add_name(t, name);
+    gram_json_add_string(t, word);
 }
 
-static void describe_choices(struct json_text *t, const struct machine_recipe *recipe,
+static void describe_choices(struct gram_json_text *t, const struct machine_recipe *recipe,
                              const gram_machine *machine)
 {
     static const char *const transforms[] = {"auto", "none", "log", "sqrt"};
     const struct machine_params *p = &recipe->params;
 
-    json_add_name(t, "hyperparameters");
-    json_add(t, "{");
+    gram_json_add_name(t, "hyperparameters");
+    gram_json_add(t, "{");
     add_pair(t, "p", p->p);
     add_pair(t, "q", p->q);
     add_pair(t, "bandwidth", machine->leaf[0].bandwidth);
@@ -265,16 +265,16 @@ static void describe_choices(struct json_text *t, const struct machine_recipe *r
     add_word(t, "scaling", recipe->scaling == GRAM_ROBUST ? "robust" : "standardise");
     if (machine->target.classes == 0)
         add_word(t, "target_transform", transforms[recipe->transform]);
-    json_add(t, "}");
+    gram_json_add(t, "}");
 }
 
 static gram_status describe(gram_context *g, const struct machine_job *job,
                             const struct machine_recipe *recipe, gram_machine *machine)
 {
     const struct machine_report *r = &job->report;
-    struct json_text t = {0};
+    struct gram_json_text t = {0};
 
-    json_add(&t, "{");
+    gram_json_add(&t, "{");
     add_word(&t, "version", gram_version());
     add_word(&t, "task", machine->target.classes ? "classification" : "regression");
     add_pair(&t, "rows", (double)job->rows);
@@ -294,20 +294,20 @@ static gram_status describe(gram_context *g, const struct machine_job *job,
         add_pair(&t, "validation_mse", r->score / (double)job->rows);
     }
     if (job->history.length > 0) {
-        json_add_name(&t, "search");
-        json_add(&t, "[");
-        json_add(&t, job->history.data);
-        json_add(&t, "]");
+        gram_json_add_name(&t, "search");
+        gram_json_add(&t, "[");
+        gram_json_add(&t, job->history.data);
+        gram_json_add(&t, "]");
     }
-    json_add(&t, "}");
+    gram_json_add(&t, "}");
     machine->summary = t.failed ? NULL : strdup(t.data);
     t.length -= !t.failed; /* over the brace */
-    json_add(&t, ", \"seconds\": {");
+    gram_json_add(&t, ", \"seconds\": {");
     add_pair(&t, "kernel", r->kernel_seconds);
     add_pair(&t, "solve", r->solve_seconds);
     add_pair(&t, "features", r->feature_seconds);
     add_pair(&t, "total", machine_seconds() - job->started);
-    json_add(&t, "}}");
+    gram_json_add(&t, "}}");
     machine->description = t.data;
     if (t.failed || !machine->summary)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the description");

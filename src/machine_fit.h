@@ -24,7 +24,7 @@ struct machine_job {
     int64_t leaf_rows;          /* most rows of one leaf within the memory limit */
     double started;             /* machine_seconds() */
     struct machine_report report;
-    struct json_text history; /* of the search: the inside of a JSON array */
+    struct gram_json_text history; /* of the search: the inside of a JSON array */
 };
 
 /* Rows as features and targets, in memory of the context's allocator. */

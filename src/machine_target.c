@@ -66,7 +66,7 @@ static gram_status number_classes(gram_context *g, const gram_column *column, co
     for (out->classes = 0; out->class_name && out->classes < classes; out->classes++) {
         char text[32];
 
-        json_number(text, value[out->classes]);
+        gram_json_number(text, value[out->classes]);
         if (!(out->class_name[out->classes] = strdup(text)))
             break;
     }

@@ -171,7 +171,7 @@ static gram_status try_fold(gram_context *g, const struct machine_job *job,
 static void remember(struct machine_job *job, const struct machine_level *level,
                      const struct machine_candidate *c)
 {
-    struct json_text *t = &job->history;
+    struct gram_json_text *t = &job->history;
     const struct {
         const char *name;
         double value;
@@ -188,12 +188,12 @@ static void remember(struct machine_job *job, const struct machine_level *level,
         {                                                            "score",                                                        c->score},
     };
 
-    json_add(t, t->length > 0 ? ", {" : "{");
+    gram_json_add(t, t->length > 0 ? ", {" : "{");
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
-        json_add_name(t, entries[i].name);
-        json_add_number(t, entries[i].value);
+        gram_json_add_name(t, entries[i].name);
+        gram_json_add_number(t, entries[i].value);
     }
-    json_add(t, "}");
+    gram_json_add(t, "}");
 }
 
 gram_status machine_try(gram_context *g, struct machine_job *job, const struct machine_level *level,
