@@ -54,6 +54,8 @@ static enum exit_status open_temporary(struct output *out, struct failure *why)
     out->target = realpath(out->path, NULL); /* through links, if it is there */
     if (out->target && access(out->target, W_OK) != 0)
         return cannot_create(out->path, errno, why);
+    if (!out->target && errno != ENOENT)
+        return cannot_create(out->path, errno, why);
     if (!out->target)
         out->target = strdup(out->path);
     if (out->target)

@@ -1,0 +1,48 @@
+"""gram_cli.py - runs the command line that was built, for the tests
+
+GRAM_BUILD_DIR names the build folder, `build` by default; GRAM_SOURCE_DIR the project's.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+
+SOURCE = pathlib.Path(os.environ.get("GRAM_SOURCE_DIR", pathlib.Path(__file__).parent.parent))
+GRAM = str(pathlib.Path(os.environ.get("GRAM_BUILD_DIR", SOURCE / "build")) / "gram")
+DATA = SOURCE / "examples" / "data"
+
+OK, FAILURE, USAGE = 0, 1, 2
+BAD_DATA, NO_INPUT, NO_OUTPUT, IO, INTERRUPTED = 65, 66, 73, 74, 130
+
+
+def gram(*arguments, status=OK, **options):
+    """Runs gram; returns its standard output as text, after checking how it ended."""
+    return gram_run(*arguments, status=status, **options).stdout
+
+
+def gram_run(*arguments, status=OK, text=True, **options):
+    done = subprocess.run(
+        [GRAM, *map(str, arguments)],
+        stdout=options.pop("stdout", subprocess.PIPE),
+        stderr=subprocess.PIPE,
+        text=text,
+        timeout=600,
+        check=False,
+        **options,
+    )
+    assert done.returncode == status, f"status {done.returncode}: {done.stderr}"
+    if status == OK:
+        assert not done.stderr, done.stderr
+    return done
+
+
+def gram_json(*arguments, **options):
+    return json.loads(gram(*arguments, "--json", **options))
+
+
+def refusal(*arguments, status, **options):
+    """What gram says, on standard error and in one line, when it ends with this status."""
+    done = gram_run(*arguments, status=status, **options)
+    assert done.stderr.count("\n") == 1 and done.stderr.endswith("\n"), done.stderr
+    return done.stderr[:-1]

@@ -1,0 +1,193 @@
+"""test_cli.py - help, the manual page, completion, wrong usage and exit statuses"""
+
+import re
+import shutil
+import subprocess
+
+import pytest
+from gram_cli import FAILURE, GRAM, USAGE, gram, gram_json, gram_run, refusal
+
+COMMANDS = "fit predict score importance cdist kernel solve info check bench profile help".split()
+
+
+def options_in(text):
+    return set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", text))
+
+
+def test_version():
+    assert re.fullmatch(r"gram \d+\.\d+\.\d+ \(libgram \d+\.\d+\.\d+\)\n", gram("--version"))
+
+
+def test_help_lists_every_command():
+    text = gram("--help")
+    for command in COMMANDS:
+        assert re.search(rf"^  {command} +\S", text, re.M)
+    assert gram("help") == text == gram("-h")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_a_command(command):
+    text = gram(command, "--help")
+    assert text.startswith(f"usage: gram {command}")
+    assert gram("help", command) == text
+    assert max(map(len, text.splitlines())) <= 79
+    for line in re.findall(r"^  (gram .*)$", text, re.M):  # the examples use options that exist
+        assert options_in(line) <= options_in(gram(line.split()[1], "--help"))
+
+
+def test_exit_statuses_are_listed():
+    text = gram("--help")
+    for status in (0, 1, 2, 65, 66, 69, 71, 73, 74, 130):
+        assert re.search(rf"^ +{status}  \S", text, re.M)
+
+
+def test_manual_has_every_option():
+    page = gram("help", "--man")
+    assert page.startswith(".TH GRAM 1")
+    plain = page.replace("\\-", "-")
+    for command in COMMANDS:
+        assert f'.SS "gram {command}"' in page
+        assert options_in(gram(command, "--help")) <= options_in(re.sub(r"\\f[BRI]", " ", plain))
+
+
+def test_manual_is_accepted_by_groff():
+    groff = shutil.which("groff")
+    if not groff:
+        pytest.skip("no groff")
+    done = subprocess.run(
+        [groff, "-man", "-Tascii", "-P-cbou", "-ww", "-rLL=100n"],
+        input=gram("help", "--man"),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert not [line for line in done.stderr.splitlines() if "adjust line" not in line]
+    assert "EXIT STATUS" in done.stdout
+
+
+def complete(*words):
+    """What bash offers for the last word."""
+    script = gram("help", "--completion", "bash") + (
+        f"COMP_WORDS=(gram {' '.join(map(repr, words))}); COMP_CWORD={len(words)}\n"
+        '_gram; printf "%s\\n" "${COMPREPLY[@]}"\n'
+    )
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_completion_bash():
+    assert complete("") == {*COMMANDS, "--help", "--version"}
+    assert complete("im") == {"importance"}
+    assert complete("fit", "--tar") == {"--target"}
+    assert options_in(gram("kernel", "--help")) <= complete("kernel", "--") | {"--p"}
+    assert complete("kernel", "x", "--kernel", "mat") == {"matern32", "matern52"}
+    assert complete("kernel", "x", "-k", "lin") == {"linear"}
+    assert {"cdist", "kernel"} <= complete("bench", "")
+    assert not complete("fit", "--seed", "")
+
+
+def test_completion_offers_files(tmp_path, monkeypatch):
+    (tmp_path / "points.csv").write_text("1\n")
+    monkeypatch.chdir(tmp_path)
+    assert complete("cdist", "poi") == {"points.csv"}
+    assert complete("fit", "x.csv", "-o", "poi") == {"points.csv"}
+
+
+def test_completion_zsh():
+    script = gram("help", "--completion", "zsh")
+    assert script.startswith("#compdef gram\n")
+    zsh = shutil.which("zsh")
+    if zsh:
+        subprocess.run([zsh, "-n"], input=script, text=True, check=True)
+    for command in COMMANDS:
+        found = re.search(rf"^    {command}\) _arguments(.*?);;$", script, re.M | re.S)
+        assert options_in(gram(command, "--help")) <= options_in(found.group(1))
+
+
+WRONG = [
+    ([], "no command given"),
+    (["fti"], 'unknown command "fti"'),
+    (["--fit"], 'unknown command "--fit"'),
+    (["help", "fti"], 'unknown command "fti"'),
+    (["fit"], "expected operands DATA, got 0 operands (see gram fit --help)"),
+    (["predict", "m"], "expected operands MODEL DATA, got 1 operand"),
+    (["info", "x"], "expected no operands, got 1 operand"),
+    (["cdist", "a", "b", "c"], "expected operands X [Y], got 3 operands"),
+    (["cdist", "-", "-"], "standard input (-) can be read only once"),
+    (["cdist", "x", "--nope"], "unknown option --nope"),
+    (["cdist", "x", "-z"], "unknown option -z"),
+    (["cdist", "x", "--dtype"], "--dtype needs a value"),
+    (["cdist", "x", "-p"], "-p needs a value"),
+    (["cdist", "x", "-p", "two"], '--p: "two" is not a number'),
+    (["cdist", "x", "-p", "-1"], "--p is -1, expected a number from 0 to inf"),
+    (["cdist", "x", "-p", "nan"], '--p: "nan" is not a number'),
+    (["cdist", "x", "--dtype", "f16"], '--dtype is "f16", expected one of auto|f32|f64'),
+    (["cdist", "x", "--threads", "0"], "--threads is 0, expected a whole number from 1 to 4096"),
+    (["cdist", "x", "--threads", "1.5"], '--threads: "1.5" is not a whole number'),
+    (["cdist", "x", "--delimiter", "ab"], '--delimiter is "ab", expected one character'),
+    (["cdist", "x", "--delimiter", "1"], '--delimiter is "1", expected one character'),
+    (["kernel", "x", "--kernel", "rbf"], '--kernel is "rbf", expected one of laplace|'),
+    (["kernel", "x", "-L", "0"], "--bandwidth is 0, expected"),
+    (["fit", "x.csv", "-o", "m"], "--target is missing"),
+    (["fit", "x.csv", "--target", "y"], "--output is missing"),
+    (["fit", "x.csv", "--target", "y", "-o", "-"], "--output is -, expected a file"),
+    (["fit", "x.csv", "--target", "y", "-o", "m", "--holdout", "1"], "--holdout is 1, expected"),
+    (["fit", "x.csv", "--target", "y", "-o", "m", "--seed", "-3"], "--seed is -3, expected"),
+    (
+        ["fit", "x.csv", "-y", "y", "-o", "m", "--kernel", "gaussian", "-p", "1"],
+        "--kernel says what --p and --exponent are",
+    ),
+    (
+        ["fit", "x.csv", "-y", "y", "-o", "m", "-p", "1", "-q", "1.5"],
+        "--exponent is 1.5, expected at most --p, which is 1",
+    ),
+]
+
+
+@pytest.mark.parametrize("arguments,message", WRONG, ids=lambda x: " ".join(x) if x else "nothing")
+def test_wrong_usage(arguments, message, tmp_path):
+    said = refusal(*arguments, status=USAGE, cwd=tmp_path)
+    assert said.startswith("gram") and message in said
+    assert not list(tmp_path.iterdir())
+
+
+def test_options_may_be_shortened_and_come_anywhere(tmp_path):
+    (tmp_path / "x.csv").write_text("0,0\n3,4\n")
+    for arguments in (["x.csv", "-p1"], ["--p=1", "x.csv"], ["-p", "1", "--form", "csv", "x.csv"]):
+        assert gram("cdist", *arguments, cwd=tmp_path) == "0,7\n7,0\n"
+    (tmp_path / "-x").write_text("0,0\n3,4\n")
+    assert gram("cdist", "-p1", "--", "-x", cwd=tmp_path) == "0,7\n7,0\n"
+
+
+def test_info():
+    info = gram_json("info", "--threads", 1)
+    assert info["isa"] in info["isas"] and "base" in info["isas"]
+    assert info["threads"] == 1 and info["blas"]
+    assert 0 < info["memory_available"] <= info["memory_total"]
+    text = gram("info")
+    assert info["isa"] in text and info["blas"] in text
+
+
+def test_bench_and_check():
+    timed = gram_json("bench", "cdist", 60, 50, 7, "p=1.3", "--seconds", 0.02, "--threads", 1)
+    assert 0 < timed["seconds_min"] <= timed["seconds"]
+    assert timed["checked"] is True and timed["threads"] == 1 and timed["isa"]
+    gram_run("check", "cdist", 30, 20, 5, "p=1.3")
+
+
+def test_profile_writes_a_trace(tmp_path):
+    gram_run("profile", "cdist", 60, 50, 7, "--trace", tmp_path / "t.json")
+    assert "traceEvents" in (tmp_path / "t.json").read_text()
+
+
+def test_harness_refuses_nonsense():
+    for command in ("check", "bench", "profile"):
+        done = subprocess.run([GRAM, command, "nope", "3"], capture_output=True, check=False)
+        assert done.returncode in (FAILURE, USAGE) and b"nope" in done.stderr
+
+
+def test_output_that_nobody_can_take():
+    with open("/dev/full", "w", encoding="ascii") as full:
+        for arguments in (["--help"], ["--version"], ["info"], ["help", "--man"]):
+            said = refusal(*arguments, status=74, stdout=full)
+            assert "cannot write standard output: No space left on device" in said

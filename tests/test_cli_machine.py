@@ -1,0 +1,421 @@
+"""test_cli_machine.py - fit, predict, score and importance, from table to prediction"""
+
+import csv
+import io
+import itertools
+import json
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+import pytest
+from gram_cli import BAD_DATA, DATA, NO_INPUT, USAGE, gram, gram_json, refusal
+from safetensors.numpy import load_file
+
+FAST = ["--iterations", "0", "--threads", "1"]
+
+
+def rows_of(text, delimiter=","):
+    return list(csv.reader(io.StringIO(text), delimiter=delimiter))
+
+
+def write_rows(path, rows, delimiter=","):
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        csv.writer(file, delimiter=delimiter).writerows(rows)
+    return path
+
+
+@pytest.fixture(scope="module")
+def letters(tmp_path_factory):
+    """1,500 letters to learn, 500 to read, and what a fit on them reported."""
+    folder = tmp_path_factory.mktemp("letters")
+    with open(DATA / "letters.csv", encoding="utf-8") as file:
+        header, *rows = list(csv.reader(itertools.islice(file, 2001)))
+    write_rows(folder / "train.csv", [header, *rows[:1500]])
+    write_rows(folder / "test.csv", [header, *rows[1500:]])
+    report = gram_json(
+        "fit", folder / "train.csv", "--target", "letter", "-o", folder / "model", "--seed", 1
+    )
+    return folder, report, [row[0] for row in rows[1500:]]
+
+
+@pytest.fixture(scope="module")
+def diamonds(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("diamonds")
+    with open(DATA / "diamonds.csv", encoding="utf-8") as file:
+        rows = list(csv.reader(file))
+    header, rows = rows[0], rows[1::45]
+    write_rows(folder / "train.csv", [header, *rows[:900]])
+    write_rows(folder / "test.csv", [header, *rows[900:]])
+    report = gram_json("fit", folder / "train.csv", "-y", "price", "-o", folder / "model")
+    return folder, report, np.array([float(row[header.index("price")]) for row in rows[900:]])
+
+
+def test_fit_reports(letters):
+    _, report, _ = letters
+    assert report["task"] == "classification" and report["target"] == "letter"
+    assert report["rows"] == 1500 and report["features"] == 16 and report["classes"] == 26
+    assert report["metric"] == "accuracy" and report["score"] is None
+    assert 0 < report["stages"]["fit"] <= report["seconds"]
+    assert isinstance(report["hyperparameters"], dict) and report["hyperparameters"]
+    shares = list(report["importance"].values())
+    assert len(shares) == 16 and shares == sorted(shares, reverse=True)
+    assert abs(sum(shares) - 1) < 1e-9 and min(shares) >= 0
+
+
+def test_model_is_safetensors(letters):
+    folder, _, _ = letters
+    tensors = load_file(folder / "model")
+    assert tensors and all(np.isfinite(t).all() for t in tensors.values())
+
+
+def test_predict_classes(letters):
+    folder, _, truth = letters
+    gram("predict", "model", "test.csv", "-o", "out.csv", cwd=folder)
+    rows = rows_of((folder / "out.csv").read_text())
+    assert rows[0] == ["prediction"] and len(rows) == 501
+    accuracy = np.mean([row[0] == letter for row, letter in zip(rows[1:], truth)])
+    assert accuracy > 0.8
+    score = gram_json("score", "model", "test.csv", cwd=folder)
+    assert score["metric"] == "accuracy" and score["rows_scored"] == 500
+    assert abs(score["score"] - accuracy) < 1e-12 and score["log_loss"] > 0
+    assert f"accuracy {accuracy:.6g}," in gram("score", "model", "test.csv", cwd=folder)
+
+
+def test_predict_proba(letters):
+    folder, _, _ = letters
+    plain = rows_of(gram("predict", "model", "test.csv", cwd=folder))
+    rows = rows_of(gram("predict", "model", "test.csv", "--proba", cwd=folder))
+    names = [name.removeprefix("proba_") for name in rows[0][1:]]
+    assert names == [chr(c) for c in range(ord("A"), ord("Z") + 1)]
+    assert [row[0] for row in rows] == [row[0] for row in plain]
+    proba = np.array([row[1:] for row in rows[1:]], dtype=float)
+    np.testing.assert_allclose(proba.sum(1), 1, rtol=1e-9)
+    assert (proba >= 0).all()
+    assert [names[i] for i in proba.argmax(1)] == [row[0] for row in rows[1:]]
+    gram("predict", "model", "test.csv", "--proba", "-o", "p.npy", cwd=folder)
+    np.testing.assert_array_equal(np.load(folder / "p.npy"), proba)
+    told = json.loads(gram("predict", "model", "test.csv", "--proba", "--json", cwd=folder))
+    assert told["classes"] == names and told["prediction"] == [row[0] for row in rows[1:]]
+    np.testing.assert_array_equal(told["probability"], proba)
+    said = refusal("predict", "model", "test.csv", "-o", "q.npy", status=USAGE, cwd=folder)
+    assert "the classes are text" in said and not (folder / "q.npy").exists()
+
+
+def test_predict_numbers(diamonds):
+    folder, report, truth = diamonds
+    assert report["task"] == "regression" and report["metric"] == "rmse"
+    rows = rows_of(gram("predict", "model", "test.csv", cwd=folder))
+    values = np.array([float(row[0]) for row in rows[1:]])
+    rmse = np.sqrt(np.mean((values - truth) ** 2))
+    assert rmse < 0.35 * truth.std()
+    score = gram_json("score", "model", "test.csv", cwd=folder)
+    assert abs(score["score"] / rmse - 1) < 1e-9
+    assert abs(score["mae"] / np.abs(values - truth).mean() - 1) < 1e-9
+    assert abs(score["r2"] - (1 - rmse**2 / truth.var())) < 1e-9
+    gram("predict", "model", "test.csv", "-o", "out.npy", cwd=folder)
+    np.testing.assert_array_equal(np.load(folder / "out.npy"), values)
+    told = json.loads(gram("predict", "model", "test.csv", "--json", cwd=folder))
+    np.testing.assert_array_equal(told["prediction"], values)
+    assert "it has no classes" in refusal(
+        "predict", "model", "test.csv", "--proba", status=USAGE, cwd=folder
+    )
+
+
+def test_columns_are_found_by_name(diamonds, tmp_path):
+    folder, _, _ = diamonds
+    expected = gram("predict", folder / "model", folder / "test.csv")
+    rows = rows_of((folder / "test.csv").read_text())
+    order = list(reversed(range(len(rows[0]))))
+    mixed = [["id"] + [row[i] for i in order] for row in rows]
+    path = write_rows(tmp_path / "mixed.tsv", mixed, "\t")
+    assert gram("predict", folder / "model", path) == expected
+    path.write_text("\ufeff" + path.read_text().replace("\n", "\r\n"), encoding="utf-8")
+    assert gram("predict", folder / "model", "-", input=path.read_text()) == expected
+
+
+def test_missing_columns_and_wrong_kinds(diamonds, tmp_path):
+    folder, _, _ = diamonds
+    rows = rows_of((folder / "test.csv").read_text())
+    without = write_rows(tmp_path / "w.csv", [row[1:] for row in rows])
+    said = refusal("predict", folder / "model", without, status=BAD_DATA)
+    assert said.startswith(
+        f'gram predict: {without}: no column "carat", which the model needs; the columns are cut,'
+    )
+    rows[3][0] = "heavy"
+    wrong = write_rows(tmp_path / "x.csv", rows)
+    said = refusal("predict", folder / "model", wrong, status=BAD_DATA)
+    assert said == f'gram predict: {wrong}:4: column "carat": "heavy" is not a number'
+    blind = write_rows(tmp_path / "y.csv", [["carat"], ["1"]])
+    assert 'no column "' in refusal("score", folder / "model", blind, status=BAD_DATA)
+
+
+def test_unseen_categories_and_missing_values(diamonds, tmp_path):
+    folder, _, _ = diamonds
+    rows = rows_of((folder / "test.csv").read_text())[:3]
+    for column, value in itertools.product(range(len(rows[0])), ["", "NA", "?"]):
+        changed = [list(row) for row in rows]
+        changed[1][column] = value
+        path = write_rows(tmp_path / "m.csv", changed)
+        values = rows_of(gram("predict", folder / "model", path))[1:]
+        assert len(values) == 2 and all(np.isfinite(float(v[0])) for v in values)
+    changed = [list(row) for row in rows]
+    changed[1][rows[0].index("cut")] = "Splendid"
+    path = write_rows(tmp_path / "m.csv", changed)
+    values = rows_of(gram("predict", folder / "model", path))[1:]
+    assert np.isfinite(float(values[0][0]))
+    assert values[1] == rows_of(gram("predict", folder / "model", folder / "test.csv"))[2]
+
+
+def test_no_rows_and_one_row(letters, tmp_path):
+    folder, _, truth = letters
+    lines = (folder / "test.csv").read_text().splitlines(keepends=True)
+    path = tmp_path / "t.csv"
+    path.write_text(lines[0])
+    assert gram("predict", folder / "model", path) == "prediction\n"
+    gram("predict", folder / "model", path, "-o", tmp_path / "p.npy", "--proba")
+    assert np.load(tmp_path / "p.npy").shape == (0, 26)
+    path.write_text(lines[0] + lines[1])
+    assert gram("predict", folder / "model", path) in {
+        f"prediction\n{chr(c)}\n" for c in range(65, 91)
+    }
+    assert gram_json("score", folder / "model", path)["rows_scored"] == 1
+    path.write_text("")
+    for command in ("predict", "score"):
+        said = refusal(command, folder / "model", path, status=BAD_DATA)
+        assert said == f"gram {command}: {path}: the file is empty"
+
+
+def test_holdout(letters, tmp_path):
+    folder, _, _ = letters
+    arguments = ["fit", folder / "train.csv", "-y", "letter", "--holdout", "0.2", *FAST]
+    first = gram_json(*arguments, "-o", tmp_path / "a")
+    assert first["rows"] == 1200 and first["rows_scored"] == 300
+    assert 0.7 < first["score"] <= 1 and first["metric"] == "accuracy"
+    again = gram_json(*arguments, "-o", tmp_path / "b")
+    assert again["score"] == first["score"] and again["importance"] == first["importance"]
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    other = gram_json(*arguments, "-o", tmp_path / "c", "--seed", 5)
+    assert (tmp_path / "a").read_bytes() != (tmp_path / "c").read_bytes()
+    assert 0.7 < other["score"] <= 1
+    said = refusal(*arguments[:4], "--holdout", "0.0001", "-o", "d", status=BAD_DATA, cwd=tmp_path)
+    assert "1500 rows cannot be divided by --holdout 0.0001" in said
+
+
+def test_text_report(letters, tmp_path):
+    folder, _, _ = letters
+    text = gram(
+        *["fit", folder / "train.csv", "-y", "letter", "-o", tmp_path / "m", "--holdout", "0.1"],
+        *["--top", "3", *FAST],
+    )
+    assert "classification of letter from 16 features, 1350 rows, 26 classes" in text
+    assert "held out: accuracy 0." in text and "on 150 rows" in text
+    assert "and 13 more" in text and f"model written to {tmp_path / 'm'}" in text
+
+
+def test_importance(letters, tmp_path):
+    folder, report, _ = letters
+    told = gram_json("importance", folder / "model")["importance"]
+    assert told == report["importance"] and list(told) == list(report["importance"])
+    text = gram("importance", folder / "model", "-n", 4).splitlines()
+    assert len(text) == 5 and text[4] == "  and 12 more"
+    assert [line.split()[0] for line in text[:4]] == list(told)[:4]
+    gram("importance", folder / "model", "-o", tmp_path / "i.csv")
+    rows = rows_of((tmp_path / "i.csv").read_text())
+    assert rows[0] == ["feature", "importance"]
+    assert {name: float(value) for name, value in rows[1:]} == told
+
+
+def test_chart(letters, tmp_path):
+    folder, report, _ = letters
+    gram("importance", folder / "model", "--chart", tmp_path / "i.svg", "-n", 5)
+    svg = ElementTree.parse(tmp_path / "i.svg").getroot()
+    texts = [t.text for t in svg.iter("{http://www.w3.org/2000/svg}text")]
+    assert texts[0] == "Feature importance" and "letter" in texts[1]
+    assert texts[2::2] == list(report["importance"])[:5]
+    bars = list(svg.iter("{http://www.w3.org/2000/svg}rect"))[1:]
+    widths = [float(bar.get("width")) for bar in bars]
+    shares = list(report["importance"].values())[:5]
+    np.testing.assert_allclose(
+        np.array(widths) / widths[0], np.array(shares) / shares[0], atol=0.01
+    )
+    assert max(float(b.get("x")) + float(b.get("width")) for b in bars) < float(svg.get("width"))
+
+
+NASTY = ['<b>&"quote"</b>', "naïve 数", "a, b", "x" * 80]
+
+
+def nasty_table(path, target=True):
+    """Names and categories that every format has to escape."""
+    generator = np.random.default_rng(1)
+    rows = [[*NASTY, 'goal; "x"']]
+    for i in range(60):
+        kind = ["<&>", 'say "hi"', "a,b;c", "two\nlines"][i % 4]
+        rows.append([i, kind, f"{generator.normal():.3f}", i % 7, ['yes, "it"', "no"][i % 2]])
+    return write_rows(path, rows if target else [row[:-1] for row in rows])
+
+
+def test_names_that_need_escapes(tmp_path):
+    data = nasty_table(tmp_path / "t.csv")
+    target = 'goal; "x"'
+    report = gram_json(
+        "fit", data, "-y", target, "-o", tmp_path / "m", "--chart", tmp_path / "c.svg", *FAST
+    )
+    assert set(report["importance"]) == set(NASTY) and report["target"] == target
+    assert report["classes"] == 2
+    svg = ElementTree.parse(tmp_path / "c.svg").getroot()
+    texts = [t.text for t in svg.iter("{http://www.w3.org/2000/svg}text")]
+    assert set(NASTY[:3]) <= set(texts) and "x" * 36 + "…" in texts
+    rows = rows_of(gram("predict", tmp_path / "m", data, "--proba"))
+    assert rows[0] == ["prediction", "proba_no", 'proba_yes, "it"']
+    assert {row[0] for row in rows[1:]} == {"no", 'yes, "it"'}
+    rows = rows_of(gram("importance", tmp_path / "m", "-o", "-"))
+    assert {row[0] for row in rows[1:]} == set(NASTY)
+
+
+def simple(path, rows=80):
+    generator = np.random.default_rng(2)
+    x = generator.normal(size=(rows, 3))
+    y = x[:, 0] + 2 * x[:, 1]
+    kind = generator.integers(0, 3, size=rows)
+    lines = [["a", "b", "c", "kind", "weight", "y", "label"]]
+    for i in range(rows):
+        label = int(y[i] > 0)
+        lines.append([*x[i].round(6), kind[i], 1 + i % 3, (y[i] + kind[i]).round(6), label])
+    return write_rows(path, lines)
+
+
+def test_columns_that_are_chosen(tmp_path):
+    data = simple(tmp_path / "t.csv")
+    arguments = ["fit", data, "-y", "y", "-o", tmp_path / "m", *FAST]
+    report = gram_json(*arguments, "--ignore", "label,c", "--weights", "weight")
+    assert set(report["importance"]) == {"a", "b", "kind"}
+    plain = (tmp_path / "m").read_bytes()
+    report = gram_json(*arguments, "--ignore", "label,c", "--categorical", "kind")
+    assert set(report["importance"]) == {"a", "b", "kind", "weight"}
+    assert (tmp_path / "m").read_bytes() != plain
+    for option in ("--ignore", "--categorical", "--weights", "--target"):
+        said = refusal(*arguments, option, "nope", status=BAD_DATA)
+        assert (
+            f'no column "nope"' in said
+            and f"({'in ' if option[2] in 'ic' else ''}{option})" in said
+        )
+    said = refusal(*arguments, "--ignore", "y", status=USAGE)
+    assert '--ignore names the target, "y"' in said
+
+
+def test_task(tmp_path):
+    data = simple(tmp_path / "t.csv")
+    arguments = ["fit", data, "-o", tmp_path / "m", "--ignore", "weight", *FAST]
+    assert gram_json(*arguments, "-y", "y")["task"] == "regression"
+    assert gram_json(*arguments, "-y", "label")["task"] == "classification"
+    values = {row[0] for row in rows_of(gram("predict", tmp_path / "m", data))[1:]}
+    assert values <= {"0", "1"}
+    gram("predict", tmp_path / "m", data, "-o", tmp_path / "p.npy")
+    assert set(np.load(tmp_path / "p.npy")) <= {0.0, 1.0}
+    told = json.loads(gram("predict", tmp_path / "m", data, "--json"))
+    assert set(told["prediction"]) <= {0, 1}
+    assert gram_json(*arguments, "-y", "label", "--task", "regression")["task"] == "regression"
+    report = gram_json(*arguments, "-y", "kind", "--task", "classification")
+    assert report["classes"] == 3
+    said = refusal(
+        "fit",
+        nasty_table(tmp_path / "n.csv"),
+        "-y",
+        NASTY[1],
+        "-o",
+        tmp_path / "m",
+        "--task",
+        "regression",
+        status=BAD_DATA,
+    )
+    assert "is not a number" in said
+
+
+def test_npy_tables(tmp_path):
+    generator = np.random.default_rng(4)
+    x = generator.normal(size=(90, 3))
+    table = np.column_stack([x, x @ [1, -2, 0]]).astype("f4")
+    for order in "CF":
+        np.save(tmp_path / "t.npy", np.asarray(table, order=order))
+        report = gram_json("fit", tmp_path / "t.npy", "-y", "3", "-o", tmp_path / order, *FAST)
+        assert list(report["importance"])[-1] == "2"
+    assert (tmp_path / "C").read_bytes() == (tmp_path / "F").read_bytes()
+    score = gram_json("score", tmp_path / "C", tmp_path / "t.npy")
+    assert score["r2"] > 0.9
+    np.savetxt(tmp_path / "t.csv", table, delimiter=",", fmt="%.9g")
+    assert gram("predict", tmp_path / "C", tmp_path / "t.csv", "--no-header") == gram(
+        "predict", tmp_path / "C", tmp_path / "t.npy"
+    )
+    with open(tmp_path / "t.npy", "rb") as file:
+        gram("predict", tmp_path / "C", "-", "-o", tmp_path / "o.csv", stdin=file)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--kernel", "laplace"],
+        ["--kernel", "l1-laplace", "--bandwidth", "4"],
+        ["--kernel", "lpq-laplace", "-p", "1.5", "-q", "0.8"],
+        ["--kernel", "product-laplace", "-q", "1.2"],
+        ["--kernel", "gaussian", "-r", "0.01"],
+        ["--dtype", "f64"],
+        ["--solver", "cg", "--tolerance", "1e-6"],
+        ["--solver", "cholesky"],
+        ["--leaf-rows", "60"],
+        ["--iterations", "2", "--metric", "diagonal", "--metric-power", "0.5"],
+        ["--iterations", "2", "--metric", "full", "--validation", "0.3"],
+        ["--transform", "none"],
+        ["--memory", "0.5"],
+        ["--auto", "--time-limit", "2"],
+    ],
+    ids=" ".join,
+)
+def test_hyperparameters(tmp_path, options):
+    data = simple(tmp_path / "t.csv", rows=200)
+    report = gram_json(
+        *["fit", data, "-y", "y", "-o", tmp_path / "m", "--holdout", "0.3", "--ignore"],
+        *["weight,label", *options],
+    )
+    assert report["r2"] > 0.6
+    assert gram_json("score", tmp_path / "m", data)["r2"] > 0.6
+
+
+FEW = [
+    ("a,y\n", "no rows below the header"),
+    ("y\n1\n2\n", ""),
+    ("a,y\n1,\n2,NA\n", ""),
+]
+
+
+@pytest.mark.parametrize("text,message", FEW)
+def test_tables_with_too_little(tmp_path, text, message):
+    (tmp_path / "t.csv").write_text(text)
+    said = refusal("fit", "t.csv", "-y", "y", "-o", "m", status=BAD_DATA, cwd=tmp_path)
+    assert message in said and not (tmp_path / "m").exists()
+
+
+def test_one_row_is_learned_or_refused_in_words(tmp_path):
+    (tmp_path / "t.csv").write_text("a,y\n1,2\n")
+    refusal("fit", "t.csv", "-y", "y", "-o", "m", "--holdout", "0.5", status=BAD_DATA, cwd=tmp_path)
+    assert not (tmp_path / "m").exists()
+
+
+def test_models_that_are_none(letters, tmp_path):
+    folder, _, _ = letters
+    model = (folder / "model").read_bytes()
+    bad = tmp_path / "bad"
+    for content in (
+        b"",
+        b"x",
+        model[:8],
+        model[: len(model) // 2],
+        model[:-1],
+        model + b"x",
+        b"\xff" * 8 + model[8:],
+        model[:8] + b"[" + model[9:],
+    ):
+        bad.write_bytes(content)
+        for command in (["predict", bad, folder / "test.csv"], ["importance", bad]):
+            assert str(bad) in refusal(*command, status=BAD_DATA)
+    for command in (["predict", "nope", folder / "test.csv"], ["importance", "nope"]):
+        assert "cannot open nope: No such file" in refusal(*command, status=NO_INPUT, cwd=tmp_path)

@@ -1,0 +1,305 @@
+"""test_cli_trouble.py - full disks, unwritable folders, Ctrl-C: nothing is left half-done"""
+
+import os
+import pty
+import resource
+import signal
+import subprocess
+import time
+
+import numpy as np
+import pytest
+from gram_cli import DATA, GRAM, INTERRUPTED, IO, NO_OUTPUT, gram, gram_run, refusal
+
+ROOT = os.geteuid() == 0
+
+
+@pytest.fixture
+def points(tmp_path):
+    """A matrix whose distances take 2 MB, in a folder that holds nothing else."""
+    path = tmp_path / "x.npy"
+    np.save(path, np.random.default_rng(0).normal(size=(500, 3)))
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "t.csv"
+    path.write_text("a,y\n" + "".join(f"{i},{i * i}\n" for i in range(40)))
+    gram("fit", path, "-y", "y", "-o", path.with_name("m"), "--iterations", 0)
+    return path.with_name("m"), path
+
+
+def limit_file_size():
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+
+
+def names(folder):
+    return sorted(os.listdir(folder))
+
+
+@pytest.mark.parametrize("output", ["d.npy", "d.csv", "d.json"])
+def test_file_too_large(points, output):
+    folder = points.parent
+    (folder / output).write_text("old")
+    said = refusal(
+        "cdist", "x.npy", "-o", output, status=IO, cwd=folder, preexec_fn=limit_file_size
+    )
+    assert said == f"gram cdist: cannot write {output}: File too large"
+    assert names(folder) == sorted([output, "x.npy"]) and (folder / output).read_text() == "old"
+
+
+def limit_model_size():
+    resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500))
+
+
+def test_model_too_large(model, tmp_path):
+    (tmp_path / "m").write_text("old")
+    said = refusal(
+        *["fit", model[1], "-y", "y", "-o", "m", "--iterations", "0"],
+        status=IO,
+        cwd=tmp_path,
+        preexec_fn=limit_model_size,
+    )
+    assert "m: File too large" in said
+    assert names(tmp_path) == ["m"] and (tmp_path / "m").read_text() == "old"
+
+
+def test_full_disk(points):
+    """A file system of 400 kB, in a mount namespace of its own."""
+    folder = points.parent
+    (folder / "disk").mkdir()
+    script = (
+        "mount -t tmpfs -o size=400k none disk && echo old >disk/d.npy && "
+        f"{{ '{GRAM}' cdist x.npy -o disk/d.npy; echo $?; ls -A disk; cat disk/d.npy; }}"
+    )
+    done = subprocess.run(
+        ["unshare", "-rm", "sh", "-c", script],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        pytest.skip("no mount namespaces here")
+    assert done.stdout == "74\nd.npy\nold\n"
+    assert done.stderr == "gram cdist: cannot write disk/d.npy: No space left on device\n"
+
+
+def test_dev_full(points, model):
+    folder = points.parent
+    for command in (["cdist", points], ["predict", *model], ["importance", model[0]]):
+        said = refusal(*command, "-o", "/dev/full", status=IO, cwd=folder)
+        assert said.endswith("cannot write /dev/full: No space left on device")
+        with open("/dev/full", "w", encoding="ascii") as full:
+            said = refusal(*command, status=IO, stdout=full)
+        assert said.endswith("cannot write standard output: No space left on device")
+    said = refusal("fit", model[1], "-y", "y", "-o", "/dev/full", status=NO_OUTPUT)
+    assert "/dev/full: it is there and is not a regular file" in said
+    assert os.stat("/dev/full").st_rdev == os.makedev(1, 7) and names(folder) == ["x.npy"]
+
+
+def test_outputs_that_cannot_be_created(points, model):
+    folder = points.parent
+    (folder / "dir").mkdir()
+    for command in (["cdist", points], ["predict", *model], ["fit", model[1], "-y", "y"]):
+        for output, reason in [
+            ("no/such/folder", "No such file or directory"),
+            ("dir", ""),
+            ("x.npy/o", "Not a directory"),
+            ("n" * 300, "File name too long"),
+        ]:
+            said = refusal(*command, "-o", output, status=NO_OUTPUT, cwd=folder)
+            assert f"cannot create {output}: " in said and reason in said
+    assert names(folder) == ["dir", "x.npy"] and not names(folder / "dir")
+
+
+@pytest.mark.skipif(ROOT, reason="root may write everywhere")
+def test_outputs_without_permission(points):
+    folder = points.parent
+    (folder / "o.csv").write_text("old")
+    (folder / "o.csv").chmod(0o444)
+    assert "Permission denied" in refusal(
+        "cdist", "x.npy", "-o", "o.csv", status=NO_OUTPUT, cwd=folder
+    )
+    folder.chmod(0o555)
+    assert "Permission denied" in refusal(
+        "cdist", "x.npy", "-o", "p.csv", status=NO_OUTPUT, cwd=folder
+    )
+    folder.chmod(0o755)
+    assert (folder / "o.csv").read_text() == "old" and names(folder) == ["o.csv", "x.npy"]
+
+
+def test_replaced_files_keep_mode_and_links(points):
+    folder = points.parent
+    real = folder / "real.csv"
+    real.write_text("old")
+    real.chmod(0o640)
+    (folder / "link.csv").symlink_to("real.csv")
+    gram("cdist", "x.npy", "-o", "link.csv", cwd=folder)
+    assert (folder / "link.csv").is_symlink() and real.stat().st_mode & 0o777 == 0o640
+    assert len(real.read_text().splitlines()) == 500
+    gram("cdist", "x.npy", "-o", "new.csv", cwd=folder, umask=0o027)
+    assert (folder / "new.csv").stat().st_mode & 0o777 == 0o640
+    assert names(folder) == ["link.csv", "new.csv", "real.csv", "x.npy"]
+
+
+def test_input_may_be_the_output(points):
+    folder = points.parent
+    gram("cdist", "x.npy", "-o", "x.npy", cwd=folder)
+    assert np.load(points).shape == (500, 500) and names(folder) == ["x.npy"]
+
+
+def test_a_bad_input_leaves_the_output_alone(points):
+    folder = points.parent
+    (folder / "bad.csv").write_text("1,2\n3\n")
+    (folder / "o.csv").write_text("old")
+    refusal("cdist", "bad.csv", "-o", "o.csv", status=65, cwd=folder)
+    assert (folder / "o.csv").read_text() == "old"
+
+
+def test_closed_pipe(points):
+    with subprocess.Popen(
+        [GRAM, "cdist", points], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 128 + signal.SIGPIPE
+
+
+def start_slow_write(folder):
+    """Ten million numbers as text: the temporary file is there for seconds."""
+    np.save(folder / "big.npy", np.random.default_rng(0).normal(size=(3000, 2)))
+    process = subprocess.Popen(
+        [GRAM, "cdist", "big.npy", "-o", "d.csv"], cwd=folder, stderr=subprocess.PIPE
+    )
+    wait_for(lambda: any(n.startswith(".gram-") for n in names(folder)), process)
+    return process
+
+
+def wait_for(condition, process):
+    end = time.monotonic() + 60
+    while not condition():
+        assert process.poll() is None and time.monotonic() < end, "it ended too early, or hangs"
+        time.sleep(0.002)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_signal_while_writing(tmp_path, number):
+    (tmp_path / "d.csv").write_text("old")
+    process = start_slow_write(tmp_path)
+    process.send_signal(number)
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == 128 + number
+    assert said == (b"\ngram: interrupted\n" if number == signal.SIGINT else b"")
+    assert names(tmp_path) == ["big.npy", "d.csv"] and (tmp_path / "d.csv").read_text() == "old"
+
+
+def test_ignored_signals_stay_ignored(tmp_path):
+    process = subprocess.Popen(
+        ["sh", "-c", f"trap '' INT; exec '{GRAM}' info --json"], stdout=subprocess.PIPE
+    )
+    assert process.wait(timeout=60) == 0
+    with open(f"/proc/{os.getpid()}/status", encoding="ascii") as file:
+        assert "SigIgn" in file.read()
+    np.save(tmp_path / "big.npy", np.random.default_rng(0).normal(size=(1200, 2)))
+    process = subprocess.Popen(
+        ["sh", "-c", f"trap '' INT; exec '{GRAM}' cdist big.npy -o d.csv"], cwd=tmp_path
+    )
+    wait_for(lambda: any(n.startswith(".gram-") for n in names(tmp_path)), process)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=60) == 0 and "d.csv" in names(tmp_path)
+
+
+def start_long_fit(folder, **options):
+    return subprocess.Popen(
+        [
+            GRAM,
+            "fit",
+            DATA / "letters.csv",
+            "-y",
+            "letter",
+            "-o",
+            "m",
+            "--auto",
+            "--time-limit",
+            "100",
+        ],
+        cwd=folder,
+        **options,
+    )
+
+
+def test_interrupt_while_fitting(tmp_path):
+    (tmp_path / "m").write_text("old")
+    process = start_long_fit(tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    time.sleep(1.5)
+    process.send_signal(signal.SIGINT)
+    out, said = process.communicate(timeout=120)
+    assert process.returncode == INTERRUPTED and out == b""
+    assert said == (
+        b"\ngram: stopping; Ctrl-C again ends at once\n"
+        b"gram fit: interrupted; nothing was written\n"
+    )
+    assert names(tmp_path) == ["m"] and (tmp_path / "m").read_text() == "old"
+
+
+def test_second_interrupt_ends_at_once(tmp_path):
+    process = start_long_fit(tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    time.sleep(1.5)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    start = time.monotonic()
+    process.communicate(timeout=60)
+    assert process.returncode == INTERRUPTED and time.monotonic() - start < 5
+    assert not names(tmp_path)
+
+
+def on_terminal(folder, *more):
+    """Standard error of a fit of a few seconds, seen as a terminal sees it."""
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        [
+            GRAM,
+            "fit",
+            DATA / "letters.csv",
+            "-y",
+            "letter",
+            "-o",
+            "m",
+            "--auto",
+            "--time-limit",
+            "3",
+            *more,
+        ],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=slave,
+    )
+    os.close(slave)
+    seen = b""
+    while True:
+        try:
+            chunk = os.read(master, 4096)
+        except OSError:
+            break
+        if not chunk:
+            break
+        seen += chunk
+    os.close(master)
+    out = process.communicate(timeout=300)[0]
+    assert process.returncode == 0 and b"held out" not in out
+    return seen
+
+
+def test_progress_bar(tmp_path):
+    seen = on_terminal(tmp_path)
+    assert b"\r[" in seen and b"%" in seen and seen.endswith(b"\r\x1b[K") and b"\n" not in seen
+    assert on_terminal(tmp_path, "--progress", "never") == b""
+
+
+def test_no_bar_without_a_terminal(model, tmp_path):
+    done = gram_run("fit", model[1], "-y", "y", "-o", tmp_path / "m", "--progress", "auto")
+    assert done.stderr == ""
