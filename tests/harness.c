@@ -172,22 +172,50 @@ bool harness_run_table(const struct case_op *op, int row, const struct harness_o
     return harness_each_isa(options, run_table, &t) >= 0;
 }
 
-int harness_run_tests(const struct test_function *tests, int count)
+struct test_run {
+    const struct test_function *test;
+    bool passed;
+};
+
+static void run_test(struct harness *h, void *arg)
+{
+    struct test_run *t = arg;
+
+    h->where = t->test->name;
+    harness_seed(h, t->test->name, 0);
+    t->test->run(h);
+    CHECK(h, h->checks > 0, "the test checks nothing");
+    t->passed &= h->failures == 0;
+}
+
+static int run_tests(const struct test_function *tests, int count, bool every_isa)
 {
     const struct harness_options options = {.threads = 2};
     int passed = 0;
 
     for (int i = 0; i < count; i++) {
+        struct test_run t = {.test = &tests[i], .passed = true};
         struct harness h;
-        if (!harness_open(&h, &options, NULL))
-            continue;
-        h.where = tests[i].name;
-        harness_seed(&h, tests[i].name, 0);
-        tests[i].run(&h);
-        CHECK(&h, h.checks > 0, "the test checks nothing");
-        passed += h.failures == 0;
-        harness_close(&h);
+        if (every_isa) {
+            t.passed &= harness_each_isa(&options, run_test, &t) >= 0;
+        } else if (harness_open(&h, &options, NULL)) {
+            run_test(&h, &t);
+            harness_close(&h);
+        } else {
+            t.passed = false;
+        }
+        passed += t.passed;
     }
     printf("%d passed, %d failed\n", passed, count - passed);
     return passed < count;
+}
+
+int harness_run_tests(const struct test_function *tests, int count)
+{
+    return run_tests(tests, count, false);
+}
+
+int harness_run_tests_each_isa(const struct test_function *tests, int count)
+{
+    return run_tests(tests, count, true);
 }

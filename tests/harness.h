@@ -136,6 +136,8 @@ struct test_function {
 /* Runs each with a context of 2 threads on the best instruction set; prints "N passed, N failed"
  * and returns an exit status. */
 int harness_run_tests(const struct test_function *tests, int count);
+/* The same on each instruction set of this machine. */
+int harness_run_tests_each_isa(const struct test_function *tests, int count);
 
 /* ---- Entry points of `gram check|bench|profile` and of the test runner --------------------- */
 
