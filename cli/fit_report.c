@@ -4,6 +4,8 @@
  * SPDX-License-Identifier: MIT
  */
 #include "fit.h"
+#include "json_member.h"
+#include <string.h>
 
 static const char *metric_name(const struct fit_result *r)
 {
@@ -19,6 +21,30 @@ static void seconds_json(struct json *j, const struct fit_seconds *s)
     json_number(j, "score", s->score);
     json_number(j, "save", s->save);
     json_end(j);
+}
+
+/* The hyperparameters on their own, then everything that the library says about the machine. */
+static void machine_json(struct json *j, const char *description)
+{
+    size_t size;
+    const char *chosen = json_member(description, "hyperparameters", &size);
+
+    if (chosen)
+        json_raw(j, "hyperparameters", chosen, size);
+    json_raw(j, "machine", description, strlen(description));
+}
+
+/* The same hyperparameters for people: {"p": 2, "q": 1} becomes p: 2, q: 1. */
+static void machine_text(struct output *out, const char *description)
+{
+    size_t size;
+    const char *chosen = json_member(description, "hyperparameters", &size);
+
+    output_text(out, "machine: ");
+    for (size_t i = 0; chosen && i < size; i++)
+        if (!strchr("{}\"", chosen[i]))
+            output_write(out, chosen + i, 1);
+    output_text(out, "\n");
 }
 
 void fit_json(struct json *j, const struct fit_settings *s, const struct fit_result *r)
@@ -38,7 +64,7 @@ void fit_json(struct json *j, const struct fit_settings *s, const struct fit_res
         json_string(j, "score", NULL);
     }
     seconds_json(j, &r->seconds);
-    json_raw(j, "hyperparameters", gram_machine_describe(r->machine));
+    machine_json(j, gram_machine_describe(r->machine));
     importance_json(j, r->features, r->feature_count);
     json_end(j);
 }
@@ -58,7 +84,7 @@ void fit_text(struct output *out, const struct fit_settings *s, const struct fit
         output_text(out, "held out: ");
         score_text(out, r->score);
     }
-    output_format(out, "machine: %s\n", gram_machine_describe(r->machine));
+    machine_text(out, gram_machine_describe(r->machine));
     output_text(out, "features that matter most:\n");
     importance_text(out, r->features, r->feature_count, s->top);
     output_format(out, "model written to %s\n", s->output);

@@ -118,10 +118,10 @@ void json_float(struct json *j, const char *key, float value)
     output_text(j->out, isfinite(value) ? text : "null");
 }
 
-void json_raw(struct json *j, const char *key, const char *text)
+void json_raw(struct json *j, const char *key, const char *text, size_t size)
 {
     begin_value(j, key);
-    output_text(j->out, text);
+    output_write(j->out, text, size);
 }
 
 void json_integer(struct json *j, const char *key, int64_t value)

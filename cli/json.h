@@ -45,5 +45,5 @@ void json_bool(struct json *j, const char *key, int value);
 /* NULL is null.  Bytes that are not UTF-8 become U+FFFD. */
 void json_string(struct json *j, const char *key, const char *value);
 /* A value that is JSON already. */
-void json_raw(struct json *j, const char *key, const char *text);
+void json_raw(struct json *j, const char *key, const char *text, size_t size);
 #endif

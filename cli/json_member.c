@@ -1,0 +1,58 @@
+/*
+ * json_member.c - a member of a JSON object, found in its text
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "json_member.h"
+#include <string.h>
+
+static const char *skip_blanks(const char *at)
+{
+    return at + strspn(at, " \t\r\n");
+}
+
+/* Behind the string that begins at `at`. */
+static const char *skip_string(const char *at)
+{
+    for (at++; *at && *at != '"'; at++)
+        at += *at == '\\' && at[1];
+    return at + (*at == '"');
+}
+
+/* Behind the value that begins at `at`: where its brackets are closed and a comma or one more
+ * bracket follows. */
+static const char *skip_value(const char *at)
+{
+    int depth = 0;
+
+    for (; *at; at = *at == '"' ? skip_string(at) : at + 1) {
+        if (depth == 0 && strchr(",]}", *at))
+            return at;
+        depth += *at == '{' || *at == '[';
+        depth -= *at == '}' || *at == ']';
+    }
+    return at;
+}
+
+const char *json_member(const char *text, const char *name, size_t *length)
+{
+    const char *at = skip_blanks(text);
+
+    if (*at != '{')
+        return NULL;
+    do {
+        const char *key = skip_blanks(at + 1), *value;
+        if (*key != '"')
+            return NULL;
+        value = skip_blanks(skip_string(key));
+        if (*value != ':')
+            return NULL;
+        value = skip_blanks(value + 1);
+        at = skip_value(value);
+        if (strncmp(key + 1, name, strlen(name)) == 0 && key[1 + strlen(name)] == '"') {
+            *length = (size_t)(at - value);
+            return value;
+        }
+    } while (*at == ',');
+    return NULL;
+}
