@@ -31,7 +31,7 @@ struct entry {
 };
 
 struct gram_model_writer {
-    struct json_text metadata; /* "key": "text", ... */
+    struct gram_json_text metadata; /* "key": "text", ... */
     struct entry *entry;
     size_t count, capacity;
     bool failed; /* out of memory */
@@ -167,10 +167,10 @@ void gram_model_put_text(struct gram_model_writer *w, const char *key, const cha
         left -= taken;
     }
     *to = 0;
-    json_add(&w->metadata, w->metadata.length ? ", " : "");
-    json_add_string(&w->metadata, key);
-    json_add(&w->metadata, ": ");
-    json_add_string(&w->metadata, clean);
+    gram_json_add(&w->metadata, w->metadata.length ? ", " : "");
+    gram_json_add_string(&w->metadata, key);
+    gram_json_add(&w->metadata, ": ");
+    gram_json_add_string(&w->metadata, clean);
     w->failed = w->metadata.failed;
     free(clean);
 }
@@ -201,44 +201,44 @@ static int by_element_size(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-static void add_whole(struct json_text *t, uint64_t value)
+static void add_whole(struct gram_json_text *t, uint64_t value)
 {
     char digits[24];
 
     (void)snprintf(digits, sizeof digits, "%" PRIu64, value);
-    json_add(t, digits);
+    gram_json_add(t, digits);
 }
 
 /* The header of the sorted entries, padded. */
-static void build_header(const struct gram_model_writer *w, struct json_text *t)
+static void build_header(const struct gram_model_writer *w, struct gram_json_text *t)
 {
     uint64_t at = 0;
 
-    json_add(t, "{\"__metadata__\": {");
-    json_add(t, w->metadata.data ? w->metadata.data : "");
-    json_add(t, "}");
+    gram_json_add(t, "{\"__metadata__\": {");
+    gram_json_add(t, w->metadata.data ? w->metadata.data : "");
+    gram_json_add(t, "}");
     for (size_t i = 0; i < w->count; i++) {
         const struct gram_model_array *a = &w->entry[i].array;
         uint64_t end = at + array_bytes(a);
-        json_add(t, ",\n");
-        json_add_string(t, a->name);
-        json_add(t, ": {\"dtype\": \"");
-        json_add(t, type_name(a->type));
-        json_add(t, "\", \"shape\": [");
+        gram_json_add(t, ",\n");
+        gram_json_add_string(t, a->name);
+        gram_json_add(t, ": {\"dtype\": \"");
+        gram_json_add(t, type_name(a->type));
+        gram_json_add(t, "\", \"shape\": [");
         for (int j = 0; j < a->ndim; j++) {
-            json_add(t, j ? ", " : "");
+            gram_json_add(t, j ? ", " : "");
             add_whole(t, (uint64_t)a->shape[j]);
         }
-        json_add(t, "], \"data_offsets\": [");
+        gram_json_add(t, "], \"data_offsets\": [");
         add_whole(t, at);
-        json_add(t, ", ");
+        gram_json_add(t, ", ");
         add_whole(t, end);
-        json_add(t, "]}");
+        gram_json_add(t, "]}");
         at = end;
     }
-    json_add(t, "}");
+    gram_json_add(t, "}");
     while (!t->failed && t->length % 8)
-        json_add(t, " ");
+        gram_json_add(t, " ");
 }
 
 /* ---- The file ------------------------------------------------------------------------------- */
@@ -305,7 +305,7 @@ static int write_all(int descriptor, const void *data, size_t bytes)
     return 0;
 }
 
-static int write_file(const struct gram_model_writer *w, const struct json_text *header,
+static int write_file(const struct gram_model_writer *w, const struct gram_json_text *header,
                       int descriptor)
 {
     uint64_t length = header->length;
@@ -336,7 +336,7 @@ static void flush_folder(const char *path)
 
 gram_status gram_model_commit(gram_context *g, struct gram_model_writer *w, const char *path)
 {
-    struct json_text header = {0};
+    struct gram_json_text header = {0};
     struct target t = {.descriptor = -1};
     gram_status status;
     int error = 0;
