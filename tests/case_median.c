@@ -1,0 +1,232 @@
+/*
+ * case_median.c - the rows of gram_median_distance
+ *
+ * Without a sample the answer is the median of all distances.  With one it must be the median of
+ * the distances of some set of so many different rows: rows of powers of two tell which.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "harness.h"
+#include "reference/reference.h"
+#include <math.h>
+#include <stdlib.h>
+
+/* clang-format off */
+static const struct median_row {
+    int64_t m, k, batch;
+    gram_dtype dtype;
+    enum layout layout;
+    double p;
+    bool no_root, nan;
+    int64_t rows; /* option */
+    const char *why;
+} rows[] = {
+    {.m = 9, .k = 4, .dtype = GRAM_F32, .p = 2, .why = "36 distances, an even number"},
+    {.m = 6, .k = 4, .dtype = GRAM_F64, .p = 1, .why = "15 distances, an odd number"},
+    {.m = 0, .k = 4, .dtype = GRAM_F32, .p = 2, .why = "no rows"},
+    {.m = 1, .k = 4, .dtype = GRAM_F64, .p = 2, .why = "one row"},
+    {.m = 2, .k = 4, .dtype = GRAM_F32, .p = 2, .why = "one distance"},
+    {.m = 5, .k = 0, .dtype = GRAM_F32, .p = 2, .why = "no columns"},
+    {.m = 80, .k = 3, .dtype = GRAM_F32, .p = 1.3, .layout = COLUMN_MAJOR, .why = "any power"},
+    {.m = 81, .k = 3, .dtype = GRAM_F64, .p = 2, .no_root = true, .layout = REVERSED,
+     .why = "the sums themselves"},
+    {.m = 60, .k = 3, .dtype = GRAM_F32, .p = 1, .nan = true, .why = "NaN is left out"},
+    {.m = 2, .k = 3, .dtype = GRAM_F32, .p = 1, .nan = true, .why = "nothing but NaN"},
+    {.m = 30, .k = 3, .dtype = GRAM_F16, .p = 1, .why = "f16"},
+    {.m = 30, .k = 3, .dtype = GRAM_BF16, .p = INFINITY, .why = "bf16"},
+    {.m = 20, .k = 3, .batch = 3, .dtype = GRAM_F32, .p = 1, .why = "a batch"},
+    {.m = 20, .k = 3, .dtype = GRAM_F32, .p = 1, .rows = 20, .why = "a sample of all rows"},
+    {.m = 40, .k = 1, .dtype = GRAM_F64, .p = 1, .rows = 2, .why = "a sample of two rows"},
+    {.m = 40, .k = 2, .dtype = GRAM_F64, .p = 1, .rows = 3, .layout = EVERY_SECOND,
+     .why = "a sample of three rows"},
+    {.m = 2500, .k = 2, .dtype = GRAM_F32, .p = 1, .rows = 2500, .why = "more than the default"},
+};
+/* clang-format on */
+
+static void label(int row, char *text, size_t size)
+{
+    snprintf(text, size, "%lldx%lld p=%g rows=%lld: %s", (long long)rows[row].m,
+             (long long)rows[row].k, rows[row].p, (long long)rows[row].rows, rows[row].why);
+}
+
+static double expected(const struct median_row *row, const gram_tensor *x, int64_t item)
+{
+    const struct reference_batch batch = {
+        .ndim = row->batch ? 1 : 0, .shape = {row->batch}, .count = row->batch ? row->batch : 1};
+    int64_t count = row->m * (row->m - 1) / 2, n = 0;
+    double *all = malloc((size_t)(count > 0 ? count : 1) * sizeof *all), median;
+
+    if (!all)
+        return INFINITY;
+    for (int64_t i = 0; i < row->m; i++)
+        for (int64_t j = i + 1; j < row->m; j++)
+            all[n++] = reference_cdist(x, NULL, gram_number(row->p), row->no_root, &batch,
+                                       (int64_t[]){item, i, j});
+    median = reference_median(n, all);
+    free(all);
+    return median;
+}
+
+static void check_all(struct harness *h, const struct median_row *row, const gram_tensor *x,
+                      gram_tensor *out)
+{
+    gram_median_options o = GRAM_MEDIAN_OPTIONS_INIT;
+    double eps = test_eps(out->dtype);
+
+    o.rows = row->rows, o.no_root = row->no_root;
+    if (!CHECK(h, gram_median_distance(h->g, x, gram_number(row->p), &o, out) == GRAM_OK, "%s",
+               gram_message(h->g)))
+        return;
+    for (int64_t item = 0; item < test_count(out); item++) {
+        double want = expected(row, x, item), got = test_at(out, item);
+        double bound = ((double)row->k + 20) * eps * want;
+        CHECK(h, isnan(want) ? isnan(got) : fabs(got - want) <= bound,
+              "the median is %.9g, expected %.9g +- %.2g", got, want, bound);
+    }
+}
+
+/* Row i is 2^i (in every column): a difference of two rows tells which they are. */
+static void check_sample(struct harness *h, const struct median_row *row, gram_tensor *x,
+                         gram_tensor *out)
+{
+    gram_median_options o = GRAM_MEDIAN_OPTIONS_INIT;
+    int64_t seen[64] = {0}, different = 0;
+    double again;
+
+    for (int64_t i = 0; i < test_count(x); i++)
+        test_put(x, i, ldexp(1, (int)(i / row->k)));
+    o.rows = row->rows;
+    for (o.seed = 0; o.seed < 400; o.seed++) {
+        double got;
+        int high;
+        if (!CHECK(h, gram_median_distance(h->g, x, gram_number(1), &o, out) == GRAM_OK, "%s",
+                   gram_message(h->g)))
+            return;
+        got = test_at(out, 0) / (double)row->k;
+        frexp(got, &high); /* 2^high - 2^low, low < high, has this exponent or is 2^low */
+        CHECK(h, got >= 1 && got < ldexp(1, (int)row->m), "the median %g is of no two rows", got);
+        seen[high < 64 ? high : 63]++;
+    }
+    for (int i = 0; i < 64; i++)
+        different += seen[i] > 0;
+    CHECK(h, different > row->m * 2 / 3, "400 seeds drew only %lld sizes of distances",
+          (long long)different);
+    again = test_at(out, 0);
+    o.seed--;
+    CHECK(h,
+          gram_median_distance(h->g, x, gram_number(1), &o, out) == GRAM_OK &&
+              test_at(out, 0) == again,
+          "the same seed gave %g, then %g", again, test_at(out, 0));
+}
+
+static void check(struct harness *h, int index)
+{
+    const struct median_row *row = &rows[index];
+    int64_t shape[3] = {row->batch, row->m, row->k};
+    struct test_tensor x, out;
+
+    test_tensor_create(h, &x, row->dtype, row->layout, row->batch ? 3 : 2,
+                       shape + (row->batch ? 0 : 1));
+    test_tensor_create(h, &out, row->dtype == GRAM_F64 ? GRAM_F64 : GRAM_F32, ROW_MAJOR,
+                       row->batch ? 1 : 0, shape);
+    test_fill_normal(h, &x, 1, 2);
+    if (row->nan)
+        test_put(&x.t, row->k, NAN);
+    if (row->rows > 0 && row->rows < row->m)
+        check_sample(h, row, &x.t, &out.t);
+    else
+        check_all(h, row, &x.t, &out.t);
+    test_tensor_destroy(h, &x, "x");
+    test_tensor_destroy(h, &out, "out");
+}
+
+/* ---- Any size ------------------------------------------------------------------------------ */
+
+struct bench {
+    gram_tensor x, out;
+    gram_median_options options;
+    double p;
+    double result[2];
+};
+
+static gram_status bench_run(gram_context *g, void *state)
+{
+    struct bench *s = state;
+
+    return gram_median_distance(g, &s->x, gram_number(s->p), &s->options, &s->out);
+}
+
+/* The share of 4000 random distances that are below the median, off one half by three standard
+ * deviations of both samples. */
+static double bench_error(struct harness *h, void *state)
+{
+    struct bench *s = state;
+    const struct reference_batch batch = {.count = 1};
+    double median = test_at(&s->out, 0), m = (double)s->x.shape[0];
+    int below = 0, draws = 4000;
+    double drawn = fmin(m, s->options.rows ? (double)s->options.rows : 2000);
+
+    for (int i = 0; i < draws; i++) {
+        int64_t a = (int64_t)(test_uniform(h) * m), b = (int64_t)(test_uniform(h) * (m - 1));
+        b += b >= a;
+        below += reference_cdist(&s->x, NULL, gram_number(s->p), 0, &batch, (int64_t[]){0, a, b}) <
+                 median;
+    }
+    return fabs((double)below / draws - 0.5) / (1.5 / sqrt(draws) + 1.5 / sqrt(drawn));
+}
+
+static void bench_destroy(void *state)
+{
+    struct bench *s = state;
+
+    free(s->x.data);
+    free(s);
+}
+
+static bool prepare(struct harness *h, const struct case_args *args, struct case_problem *out)
+{
+    int64_t m = args->sizes[0], k = args->sizes[1];
+    size_t bytes = (size_t)(m * k) * gram_dtype_size(args->dtype);
+    struct bench *s = calloc(1, sizeof *s);
+    double drawn;
+
+    if (m < 2 || !s) {
+        fprintf(stderr, m < 2 ? "M: expected at least 2\n" : "cannot allocate the problem\n");
+        free(s);
+        return false;
+    }
+    s->options = (gram_median_options)GRAM_MEDIAN_OPTIONS_INIT;
+    s->options.rows = (int64_t)case_number(args, "rows", 2000);
+    s->p = case_number(args, "p", 2);
+    s->x = gram_matrix(malloc(bytes ? bytes : 1), m, k, args->dtype);
+    s->out = gram_vector(s->result, 1, args->dtype == GRAM_F64 ? GRAM_F64 : GRAM_F32);
+    s->out.ndim = 0;
+    if (!s->x.data) {
+        fprintf(stderr, "cannot allocate the problem\n");
+        free(s);
+        return false;
+    }
+    for (int64_t i = 0; i < m * k; i++)
+        test_put(&s->x, i, test_uniform(h));
+    drawn = fmin((double)m, s->options.rows ? (double)s->options.rows : 2000);
+    *out = (struct case_problem){
+        .state = s,
+        .run = bench_run,
+        .error = bench_error,
+        .destroy = bench_destroy,
+        .work = drawn * drawn / 2 * (double)k,
+        .unit = "row pairs times k",
+        .bytes = drawn * (double)k * (double)gram_dtype_size(args->dtype),
+    };
+    return true;
+}
+
+const struct case_op case_median = {
+    .name = "median",
+    .sizes = "M K",
+    .params = "p=2 rows=2000 dtype=f32",
+    .rows = LENGTH(rows),
+    .label = label,
+    .check = check,
+    .prepare = prepare,
+};

@@ -1,0 +1,100 @@
+/*
+ * pairwise_bound.c - what an element of gram_cdist or gram_kernel should be, and how far off it may
+ * be
+ *
+ * The bounds are those of gram.h.  For a kernel: the function at sums that are off by the bound of
+ * the sum, plus the function's own error.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "pairwise_problem.h"
+#include "reference/reference.h"
+#include <float.h>
+#include <math.h>
+
+double pair_want(const struct pair_question *q, const struct reference_batch *batch,
+                 const int64_t item_ij[3])
+{
+    if (q->kernel)
+        return reference_kernel(q->x, q->y, q->kernel, batch, item_ij);
+    return reference_cdist(q->x, q->y, q->p, q->no_root, batch, item_ij);
+}
+
+static bool is_double(const struct pair_question *q)
+{
+    return q->x->dtype == GRAM_F64;
+}
+
+static double eps_of(const struct pair_question *q)
+{
+    return is_double(q) ? DBL_EPSILON : (double)FLT_EPSILON;
+}
+
+/* The smallest numbers of the dtype: results below the normal range keep fewer digits. */
+static double smallest(const struct pair_question *q)
+{
+    return is_double(q) ? 0x1p-1074 : 0x1p-149;
+}
+
+/* Relative error of a sum of k powers; the reference in double is allowed as much in f64. */
+static double sum_error(const struct pair_question *q, double p)
+{
+    double k = (double)q->x->shape[q->x->ndim - 1], eps = eps_of(q);
+
+    if (is_double(q))
+        k *= 2;
+    if (p == 2)
+        return 2 * ((k + 8) * eps + (is_double(q) ? 1e-14 : 1e-6));
+    return (k + 16) * eps;
+}
+
+static double cdist_bound(const struct pair_question *q, const struct reference_batch *batch,
+                          const int64_t item_ij[3])
+{
+    double p = reference_scalar(q->p, batch, item_ij[0]), want = pair_want(q, batch, item_ij);
+    double relative = sum_error(q, p);
+
+    if (p == 0)
+        return 0;
+    if (isinf(p))
+        return eps_of(q) * want;
+    if (!q->no_root)
+        relative = relative / p + 8 * eps_of(q);
+    return relative * want + (double)q->x->shape[q->x->ndim - 1] * smallest(q);
+}
+
+static double farther(double a, double b)
+{
+    return a > b || isnan(a) ? a : b;
+}
+
+static double kernel_bound(const struct pair_question *q, const struct reference_batch *batch,
+                           const int64_t item_ij[3])
+{
+    const gram_kernel_options *o = q->kernel;
+    double eps = eps_of(q), p = reference_scalar(o->p, batch, item_ij[0]), magnitude;
+    double sum = reference_kernel_sum(q->x, q->y, o, batch, item_ij, &magnitude);
+    double off = magnitude * sum_error(q, o->inner == GRAM_DOT ? 1 : p);
+    double least = sum - off, most = sum + off, at, spread;
+    /* the largest value of functions that are bounded by 1 */
+    double peak = o->output == GRAM_VALUE && o->function >= GRAM_LAPLACE &&
+                          o->function <= GRAM_RATIONAL_QUADRATIC
+                      ? 1
+                      : 0;
+
+    if (o->function == GRAM_COSINE)
+        return sum_error(q, 1);
+    if (o->inner == GRAM_DIFFERENCE && least < 0)
+        least = 0;
+    at = reference_kernel_map(o, batch, item_ij[0], sum, 0);
+    spread = farther(fabs(reference_kernel_map(o, batch, item_ij[0], least, 0) - at),
+                     fabs(reference_kernel_map(o, batch, item_ij[0], most, 0) - at));
+    return spread + 16 * eps * fmax(fabs(at), peak) + smallest(q) +
+           2 * eps * fabs(pair_want(q, batch, item_ij));
+}
+
+double pair_bound(const struct pair_question *q, const struct reference_batch *batch,
+                  const int64_t item_ij[3])
+{
+    return q->kernel ? kernel_bound(q, batch, item_ij) : cdist_bound(q, batch, item_ij);
+}
