@@ -53,7 +53,7 @@ static gram_status call_lu(gram_context *g, struct arguments *a)
 const struct operation operations[] = {
     {          "gram_cdist",      call_cdist,                       {"x 4 3", "y? 5 3", "out! 4 5"}},
     {         "gram_kernel",     call_kernel,                       {"x 4 3", "y? 5 3", "out! 4 5"}},
-    {"gram_median_distance",     call_median,                                 {"x 2 4 3", "out! 2"}},
+    {"gram_median_distance",     call_median,                                {"x~ 2 4 3", "out! 2"}},
     {     "gram_kernel_vjp",        call_vjp, {"x 4 3", "y? 5 3", "grad 4 5", "x!? 4 3", "y!? 5 3"}},
     {     "gram_cdist_grad", call_cdist_grad,    {"a 6 4", "b 3 6", "c 2 6", "d 3 4", "out! 2 3 4"}},
     {           "gram_agop",       call_agop,      {"a 6 4", "b 3 6", "c 2 6", "d 3 4", "out! 3 3"}},
@@ -70,10 +70,11 @@ bool tensor_spec_read(const struct operation *o, int i, struct tensor_spec *s)
     *s = (struct tensor_spec){.ndim = 0};
     if (!text)
         return false;
-    length = strcspn(text, "!? ");
+    length = strcspn(text, "!?~ ");
     memcpy(s->name, text, length);
     s->output = strchr(text, '!') != NULL;
     s->optional = strchr(text, '?') != NULL;
+    s->alone = strchr(text, '~') != NULL;
     for (text += strcspn(text, " "); *text; text += strcspn(text + 1, " ") + 1)
         s->shape[s->ndim++] = strtol(text + 1, NULL, 10);
     return true;

@@ -24,7 +24,8 @@ struct arguments {
     gram_solve_options solve;
 };
 
-/* Tensors as text: name, '!' if it is written, '?' if NULL is another valid call, sizes. */
+/* Tensors as text: name, marks, sizes.  '!': it is written; '?': NULL is another valid call; '~':
+ * no other argument has its last size, and it may be of a half-precision dtype. */
 struct operation {
     const char *name; /* "gram_cdist" */
     gram_status (*call)(gram_context *g, struct arguments *a);
@@ -36,7 +37,7 @@ const struct operation *operation_named(const char *name);
 
 struct tensor_spec {
     char name[8];
-    bool output, optional;
+    bool output, optional, alone;
     int ndim;
     int64_t shape[3];
 };
