@@ -82,6 +82,8 @@ static double kernel_bound(const struct pair_question *q, const struct reference
                       ? 1
                       : 0;
 
+    if (isinf(sum))
+        return 0; /* the function's limit */
     if (o->function == GRAM_COSINE)
         return sum_error(q, 1);
     if (o->inner == GRAM_DIFFERENCE && least < 0)

@@ -157,6 +157,14 @@ static bool all_numbers(const struct gram_cdist_op *op)
     return true;
 }
 
+/* Regularization off the main diagonal is not mirrored: such a matrix is computed whole. */
+static bool is_symmetric(const struct gram_cdist_op *op)
+{
+    bool regularized = op->regularization.tensor.data || op->regularization.value != 0;
+
+    return op->symmetric && !(regularized && op->row_offset != op->column_offset);
+}
+
 void cpu_cdist_plan(const gram_context *g, const struct gram_cdist_op *op, struct cdist_plan *plan)
 {
     const struct gram_cdist_kernels *tiles;
@@ -169,6 +177,7 @@ void cpu_cdist_plan(const gram_context *g, const struct gram_cdist_op *op, struc
     tiles = &plan->kernels->cdist[plan->dtype];
     plan->mr = tiles->mr, plan->nr = tiles->nr;
     plan->shared_item = all_numbers(op);
+    plan->op.symmetric = is_symmetric(op);
     orient(plan);
     plan->stream = streams(plan);
     choose_rounds(plan);
