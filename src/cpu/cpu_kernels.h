@@ -11,6 +11,7 @@
 #define GRAM_CPU_KERNELS_H
 #include "kernel_map.h"
 #include "power.h"
+#include "solve_kernels.h"
 
 /* What is summed over the coordinates, with d = x - y. */
 enum gram_step {
@@ -102,6 +103,7 @@ struct gram_cpu_kernels {
     gram_map_values *map[GRAM_F64 + 1]; /* values 64-byte aligned; n any number */
     const struct gram_grad_kernels *cdist_grad[GRAM_F64 + 1];
     gram_stream_rows *stream_rows;
+    const struct gram_solve_kernels *solve[GRAM_F64 + 1];
 };
 
 extern const struct gram_cpu_kernels gram_cpu_kernels_base, gram_cpu_kernels_avx2,

@@ -7,6 +7,7 @@
  */
 #include "cpu_solve.h"
 #include "../blas.h"
+#include "cpu_kernels.h"
 #include <limits.h>
 
 /* ---- Batches, layouts, outcomes ------------------------------------------------------------- */
@@ -81,9 +82,11 @@ struct solve_layout cpu_solve_layout(const struct gram_view *v)
 
 /* ---- Entry points --------------------------------------------------------------------------- */
 
-static void make_plan(const struct gram_solve_op *op, bool lu, struct solve_plan *plan)
+static void make_plan(const gram_context *g, const struct gram_solve_op *op, bool lu,
+                      struct solve_plan *plan)
 {
-    *plan = (struct solve_plan){.op = op, .tiles = cpu_solve_tiles(op->a.dtype), .lu = lu};
+    *plan = (struct solve_plan){.op = op, .lu = lu};
+    plan->kernels = gram_cpu_kernels_of(g)->solve[op->a.dtype];
     atomic_init(&plan->failed, LLONG_MAX);
     split_batch(plan);
 }
@@ -152,7 +155,7 @@ gram_status cpu_solve_cholesky(gram_context *g, const struct gram_solve_op *op)
 {
     struct solve_plan plan;
 
-    make_plan(op, false, &plan);
+    make_plan(g, op, false, &plan);
     return run(g, &plan);
 }
 
@@ -160,7 +163,7 @@ gram_status cpu_solve_lu(gram_context *g, const struct gram_solve_op *op)
 {
     struct solve_plan plan;
 
-    make_plan(op, true, &plan);
+    make_plan(g, op, true, &plan);
     return run(g, &plan);
 }
 
@@ -168,7 +171,7 @@ size_t cpu_solve_cholesky_workspace(const gram_context *g, const struct gram_sol
 {
     struct solve_plan plan;
 
-    make_plan(op, false, &plan);
+    make_plan(g, op, false, &plan);
     return scratch_bytes(g, &plan);
 }
 
@@ -176,6 +179,6 @@ size_t cpu_solve_lu_workspace(const gram_context *g, const struct gram_solve_op 
 {
     struct solve_plan plan;
 
-    make_plan(op, true, &plan);
+    make_plan(g, op, true, &plan);
     return scratch_bytes(g, &plan);
 }

@@ -6,9 +6,9 @@
 #ifndef GRAM_CPU_SOLVE_H
 #define GRAM_CPU_SOLVE_H
 #include "cpu.h"
+#include "solve_kernels.h"
 
 enum {
-    SOLVE_SMALL = 64,      /* largest n that is solved without LAPACK, items in parallel */
     SOLVE_WIDTH = 16,      /* right-hand sides that a small item takes at a time */
     SOLVE_RHS_BLOCK = 256, /* and a large one: enough for full speed of the triangular solve */
 };
@@ -20,7 +20,7 @@ enum {
  */
 struct solve_plan {
     const struct gram_solve_op *op;
-    const struct solve_tiles *tiles; /* of the dtype */
+    const struct gram_solve_kernels *kernels; /* of the dtype */
     bool lu;
     struct gram_batch own, shared;
     atomic_llong failed; /* item of own * (n + 1) + info, the smallest; LLONG_MAX: none */
@@ -33,39 +33,6 @@ struct solve_layout {
     bool direct; /* in place as it stands: unit stride and a leading dimension */
 };
 struct solve_layout cpu_solve_layout(const struct gram_view *v);
-
-enum solve_part {
-    SOLVE_ALL,
-    SOLVE_LOWER,
-    SOLVE_UPPER
-};
-
-/* A strided copy of a matrix or of one triangle, diagonal included; strides of rows, of columns. */
-struct solve_copy {
-    void *to;
-    const void *from;
-    int64_t to_stride[2], from_stride[2];
-    int64_t rows, cols;
-    enum solve_part part;
-};
-
-/*
- * The arithmetic of one dtype; see solve_tile.h.  s is n by n, column-major, leading dimension n;
- * x is n rows of SOLVE_WIDTH, of which width count.  Factorisations return LAPACK's info, with NaN
- * on the diagonal taken as a failure.
- */
-struct solve_tiles {
-    void (*copy)(const struct solve_copy *c, int64_t first_column, int64_t last_column);
-    void (*fill_nan)(const struct gram_view *shape, void *data);
-    int64_t (*bad_diagonal)(int64_t n, const void *s, int64_t ld, bool positive);
-    int64_t (*cholesky)(int64_t n, void *s);
-    void (*cholesky_solve)(int64_t n, const void *s, void *x, int64_t width);
-    int64_t (*lu)(int64_t n, void *s, int32_t *pivots);
-    void (*lu_solve)(int64_t n, const void *s, const int32_t *pivots, void *x, int64_t width);
-    void (*lu_solve_transposed)(int64_t n, const void *s, const int32_t *pivots, void *x,
-                                int64_t width);
-};
-const struct solve_tiles *cpu_solve_tiles(gram_dtype dtype);
 
 /* Address of the matrix of v at an item of own and one of shared; NULL if v is empty. */
 char *cpu_solve_item(const struct solve_plan *plan, const struct gram_view *v, int64_t own,

@@ -54,7 +54,7 @@ static struct large_scratch large_layout(const struct solve_plan *plan)
 
 struct parallel_copy {
     const struct solve_copy *copy;
-    const struct solve_tiles *tiles;
+    const struct gram_solve_kernels *kernels;
 };
 
 static void copy_columns(void *arg, int64_t index, int thread)
@@ -63,13 +63,13 @@ static void copy_columns(void *arg, int64_t index, int thread)
     int64_t first = index * COPY_COLUMNS, last = first + COPY_COLUMNS;
 
     (void)thread;
-    p->tiles->copy(p->copy, first, last < p->copy->cols ? last : p->copy->cols);
+    p->kernels->copy(p->copy, first, last < p->copy->cols ? last : p->copy->cols);
 }
 
-static void copy_matrix(gram_context *g, const struct solve_tiles *tiles,
+static void copy_matrix(gram_context *g, const struct gram_solve_kernels *kernels,
                         const struct solve_copy *c)
 {
-    struct parallel_copy p = {.copy = c, .tiles = tiles};
+    struct parallel_copy p = {.copy = c, .kernels = kernels};
 
     gram_parallel_for(g, (c->cols + COPY_COLUMNS - 1) / COPY_COLUMNS, copy_columns, &p);
 }
@@ -113,7 +113,7 @@ static struct large_matrix load_matrix(gram_context *g, const struct solve_plan 
         c.to = m.data;
         c.to_stride[0] = m.layout.row_major ? m.layout.ld : 1;
         c.to_stride[1] = m.layout.row_major ? 1 : m.layout.ld;
-        copy_matrix(g, plan->tiles, &c);
+        copy_matrix(g, plan->kernels, &c);
     }
     return m;
 }
@@ -135,7 +135,7 @@ static void store_factor(gram_context *g, const struct solve_plan *plan, int64_t
     };
 
     if (c.to != m->data)
-        copy_matrix(g, plan->tiles, &c);
+        copy_matrix(g, plan->kernels, &c);
 }
 
 /* The triangle of LAPACK's, which sees a row-major matrix transposed. */
@@ -157,7 +157,7 @@ static int64_t factorise(gram_context *g, const struct solve_plan *plan, int64_t
     else if (!op->factored)
         info = gram_blas_potrf(op->a.dtype, lapack_uplo(plan, m), n, m->data, m->layout.ld);
     /* LAPACKs differ in what they make of NaN: the diagonal tells. */
-    bad = plan->tiles->bad_diagonal(info ? info - 1 : n, m->data, m->layout.ld, !plan->lu);
+    bad = plan->kernels->bad_diagonal(info ? info - 1 : n, m->data, m->layout.ld, !plan->lu);
     if (op->has_factor)
         store_factor(g, plan, own, m);
     if (op->has_pivots && !op->factored)
@@ -180,37 +180,36 @@ static void solve_block(const struct solve_plan *plan, const struct large_matrix
 }
 
 static void solve_columns(gram_context *g, const struct solve_plan *plan,
-                          const struct large_matrix *m, const int32_t *pivots, char *b, char *x,
-                          void *rhs)
+                          const struct large_matrix *m, const int32_t *pivots, const char *b,
+                          char *x, void *rhs)
 {
     const struct gram_solve_op *op = plan->op;
     int64_t n = op->x.rows, size = (int64_t)gram_dtype_size(op->x.dtype);
     bool direct = columns_direct(&op->x);
     int64_t step = direct ? op->x.cols : SOLVE_RHS_BLOCK;
+    int64_t ld = direct && op->x.cols > 1 ? op->x.col_stride : n;
+    struct solve_copy in = {
+        .to_stride = {               1,               ld},
+        .from_stride = {op->b.row_stride, op->b.col_stride},
+        .rows = n,
+    };
+    struct solve_copy out = {
+        .to_stride = {op->x.row_stride, op->x.col_stride},
+        .from_stride = {               1,                n},
+        .rows = n,
+    };
 
     for (int64_t j = 0; j < op->x.cols; j += step) {
-        int64_t columns = op->x.cols - j < step ? op->x.cols - j : step;
-        char *to = x + j * op->x.col_stride * size;
-        int64_t ld = direct && op->x.cols > 1 ? op->x.col_stride : n;
-        struct solve_copy in = {
-            direct ? to : rhs,
-            b + j * op->b.col_stride * size,
-            {               1,               ld},
-            {op->b.row_stride, op->b.col_stride},
-            n,
-            columns,
-            SOLVE_ALL,
-        };
-        struct solve_copy out = {
-            to, rhs, {op->x.row_stride, op->x.col_stride},
-              {               1,                n},
-              n, columns, SOLVE_ALL,
-        };
+        in.cols = out.cols = op->x.cols - j < step ? op->x.cols - j : step;
+        out.to = x + j * op->x.col_stride * size;
+        out.from = rhs;
+        in.to = direct ? out.to : rhs;
+        in.from = b + j * op->b.col_stride * size;
         if (!direct || !op->x_is_b)
-            copy_matrix(g, plan->tiles, &in);
-        solve_block(plan, m, pivots, columns, in.to, ld);
+            copy_matrix(g, plan->kernels, &in);
+        solve_block(plan, m, pivots, in.cols, in.to, ld);
         if (!direct)
-            copy_matrix(g, plan->tiles, &out);
+            copy_matrix(g, plan->kernels, &out);
     }
 }
 
@@ -230,7 +229,7 @@ void cpu_solve_large(gram_context *g, struct solve_plan *plan, void *memory)
         for (int64_t j = 0; op->x.cols > 0 && j < plan->shared.count; j++) {
             char *x = cpu_solve_item(plan, &op->x, i, j);
             if (info)
-                plan->tiles->fill_nan(&op->x, x);
+                plan->kernels->fill_nan(&op->x, x);
             else
                 solve_columns(g, plan, &m, pivots, cpu_solve_item(plan, &op->b, i, j), x,
                               scratch ? scratch + at.rhs_at : NULL);

@@ -2,8 +2,9 @@
  * cpu_solve_small.c - many small systems: one item a thread, in a buffer that stays in the cache
  *
  * A global number of BLAS threads rules out LAPACK inside a parallel loop, and its call overhead
- * costs more than the work here.  Each thread has an n by n buffer and n rows of SOLVE_WIDTH
- * right-hand sides; whatever the caller's strides, an item is copied in, worked on, copied out.
+ * costs more than the work here.  Each thread has a buffer for one matrix and
+ * SOLVE_WIDTH right-hand sides; whatever the caller's strides, an item is copied in, worked on,
+ * copied out.
  *
  * The buffer holds what LAPACK would see in the caller's factor, so that small and large items
  * leave the same factors: Cholesky always its lower triangle L (of A transposed for GRAM_UPPER),
@@ -13,62 +14,11 @@
  */
 #include "../threads.h"
 #include "cpu_solve.h"
-#include <math.h>
+#include <string.h>
 
-/* clang-format off */
-#define real                float
-#define SQRT                sqrtf
-#define COPY                copy_f32
-#define FILL_NAN            fill_nan_f32
-#define BAD_DIAGONAL        bad_diagonal_f32
-#define CHOLESKY            cholesky_f32
-#define CHOLESKY_SOLVE      cholesky_solve_f32
-#define LU                  lu_f32
-#define EXCHANGE            exchange_f32
-#define LU_SOLVE            lu_solve_f32
-#define LU_SOLVE_TRANSPOSED lu_solve_transposed_f32
-#include "solve_tile.h"
-
-#define real                double
-#define SQRT                sqrt
-#define COPY                copy_f64
-#define FILL_NAN            fill_nan_f64
-#define BAD_DIAGONAL        bad_diagonal_f64
-#define CHOLESKY            cholesky_f64
-#define CHOLESKY_SOLVE      cholesky_solve_f64
-#define LU                  lu_f64
-#define EXCHANGE            exchange_f64
-#define LU_SOLVE            lu_solve_f64
-#define LU_SOLVE_TRANSPOSED lu_solve_transposed_f64
-#include "solve_tile.h"
-/* clang-format on */
-
-static const struct solve_tiles tiles_f32 = {
-    .copy = copy_f32,
-    .fill_nan = fill_nan_f32,
-    .bad_diagonal = bad_diagonal_f32,
-    .cholesky = cholesky_f32,
-    .cholesky_solve = cholesky_solve_f32,
-    .lu = lu_f32,
-    .lu_solve = lu_solve_f32,
-    .lu_solve_transposed = lu_solve_transposed_f32,
+enum {
+    ITEMS_AT_A_TIME = 16 /* a 4 by 4 takes 0.2 us: handing out single ones costs as much */
 };
-
-static const struct solve_tiles tiles_f64 = {
-    .copy = copy_f64,
-    .fill_nan = fill_nan_f64,
-    .bad_diagonal = bad_diagonal_f64,
-    .cholesky = cholesky_f64,
-    .cholesky_solve = cholesky_solve_f64,
-    .lu = lu_f64,
-    .lu_solve = lu_solve_f64,
-    .lu_solve_transposed = lu_solve_transposed_f64,
-};
-
-const struct solve_tiles *cpu_solve_tiles(gram_dtype dtype)
-{
-    return dtype == GRAM_F32 ? &tiles_f32 : &tiles_f64;
-}
 
 struct small_loop {
     struct solve_plan *plan;
@@ -81,11 +31,12 @@ struct small_loop {
 static struct small_loop lay_out(struct solve_plan *plan)
 {
     const struct gram_solve_op *op = plan->op;
-    size_t n = (size_t)op->a.rows, size = gram_dtype_size(op->a.dtype);
+    size_t n = (size_t)op->a.rows;
+    size_t column = (size_t)gram_solve_ld(op->a.rows) * gram_dtype_size(op->a.dtype);
     struct small_loop loop = {.plan = plan, .part = plan->lu ? SOLVE_ALL : SOLVE_LOWER};
 
-    loop.rhs_at = gram_round64(n * n * size);
-    loop.pivots_at = loop.rhs_at + gram_round64(n * SOLVE_WIDTH * size);
+    loop.rhs_at = n * column;
+    loop.pivots_at = loop.rhs_at + SOLVE_WIDTH * column;
     loop.bytes_per_thread = loop.pivots_at + gram_round64(plan->lu ? n * sizeof(int32_t) : 0);
     loop.flip = plan->lu ? cpu_solve_layout(op->has_factor ? &op->factor : &op->a).row_major
                          : op->uplo == GRAM_UPPER;
@@ -99,27 +50,41 @@ size_t cpu_solve_small_bytes(const gram_context *g, const struct solve_plan *pla
     return (size_t)g->threads * lay_out(&copy).bytes_per_thread;
 }
 
-/* Copies a matrix to or from the buffer s. */
-static void move_matrix(const struct small_loop *loop, const struct gram_view *v, char *data,
-                        void *s, bool out)
+/* Copies a matrix of the caller's to the buffer s. */
+static void load_matrix(const struct small_loop *loop, const struct gram_view *v, const char *data,
+                        void *s)
 {
-    int64_t n = v->rows, rows = loop->flip ? v->col_stride : v->row_stride;
-    int64_t cols = loop->flip ? v->row_stride : v->col_stride;
-    struct solve_copy c = {.rows = n, .cols = n, .part = loop->part};
+    struct solve_copy c = {
+        .to = s,
+        .from = data,
+        .to_stride = {                                         1,gram_solve_ld(v->rows)                                         },
+        .from_stride = {loop->flip ? v->col_stride : v->row_stride,
+                      loop->flip ? v->row_stride : v->col_stride},
+        .rows = v->rows,
+        .cols = v->rows,
+        .part = loop->part,
+    };
 
-    if (out)
-        c = (struct solve_copy){
-            data, s, {rows, cols},
-              {   1,    n},
-              n, n, loop->part
-        };
-    else
-        c = (struct solve_copy){
-            s, data, {   1,    n},
-              {rows, cols},
-              n, n, loop->part
-        };
-    loop->plan->tiles->copy(&c, 0, n);
+    memset(s, 0, loop->rhs_at); /* the rows beyond n must be zero */
+    loop->plan->kernels->copy(&c, 0, v->rows);
+}
+
+/* And back. */
+static void store_matrix(const struct small_loop *loop, const struct gram_view *v, char *data,
+                         const void *s)
+{
+    struct solve_copy c = {
+        .to = data,
+        .from = s,
+        .to_stride = {loop->flip ? v->col_stride : v->row_stride,
+                      loop->flip ? v->row_stride : v->col_stride                        },
+        .from_stride = {                                         1, gram_solve_ld(v->rows)},
+        .rows = v->rows,
+        .cols = v->rows,
+        .part = loop->part,
+    };
+
+    loop->plan->kernels->copy(&c, 0, v->rows);
 }
 
 static int64_t factorise(const struct small_loop *loop, int64_t own, void *s, int32_t *pivots)
@@ -128,15 +93,15 @@ static int64_t factorise(const struct small_loop *loop, int64_t own, void *s, in
     const struct gram_solve_op *op = plan->op;
     int64_t n = op->a.rows, info;
 
-    move_matrix(loop, &op->a, cpu_solve_item(plan, &op->a, own, 0), s, false);
+    load_matrix(loop, &op->a, cpu_solve_item(plan, &op->a, own, 0), s);
     if (op->factored) {
         if (plan->lu)
             cpu_solve_pivots_in(plan, own, pivots);
-        return plan->tiles->bad_diagonal(n, s, n, !plan->lu);
+        return plan->kernels->bad_diagonal(n, s, gram_solve_ld(n), !plan->lu);
     }
-    info = plan->lu ? plan->tiles->lu(n, s, pivots) : plan->tiles->cholesky(n, s);
+    info = plan->lu ? plan->kernels->lu(n, s, pivots) : plan->kernels->cholesky(n, s);
     if (op->has_factor)
-        move_matrix(loop, &op->factor, cpu_solve_item(plan, &op->factor, own, 0), s, true);
+        store_matrix(loop, &op->factor, cpu_solve_item(plan, &op->factor, own, 0), s);
     if (op->has_pivots)
         cpu_solve_pivots_out(plan, own, pivots);
     return info;
@@ -146,48 +111,44 @@ static void solve_columns(const struct small_loop *loop, const char *b, char *x,
                           const int32_t *pivots)
 {
     const struct gram_solve_op *op = loop->plan->op;
-    const struct solve_tiles *t = loop->plan->tiles;
-    int64_t n = op->x.rows, size = (int64_t)gram_dtype_size(op->x.dtype);
+    const struct gram_solve_kernels *kernels = loop->plan->kernels;
+    int64_t n = op->x.rows, ld = gram_solve_ld(n), size = (int64_t)gram_dtype_size(op->x.dtype);
     char *rhs = (char *)s + loop->rhs_at;
+    struct solve_copy in = {
+        .to = rhs,
+        .to_stride = {               1,               ld},
+        .from_stride = {op->b.row_stride, op->b.col_stride},
+        .rows = n,
+    };
+    struct solve_copy out = {
+        .from = rhs,
+        .from_stride = {               1,               ld},
+        .to_stride = {op->x.row_stride, op->x.col_stride},
+        .rows = n,
+    };
 
     for (int64_t j = 0; j < op->x.cols; j += SOLVE_WIDTH) {
         int64_t width = op->x.cols - j < SOLVE_WIDTH ? op->x.cols - j : SOLVE_WIDTH;
-        struct solve_copy in = {
-            rhs,
-            b + j * op->b.col_stride * size,
-            {     SOLVE_WIDTH,                1},
-            {op->b.row_stride, op->b.col_stride},
-            n,
-            width,
-            SOLVE_ALL,
-        };
-        struct solve_copy out = {
-            x + j * op->x.col_stride * size,
-            rhs,
-            {op->x.row_stride, op->x.col_stride},
-            {     SOLVE_WIDTH,                1},
-            n,
-            width,
-            SOLVE_ALL,
-        };
-        t->copy(&in, 0, width);
+        in.cols = out.cols = width;
+        in.from = b + j * op->b.col_stride * size;
+        out.to = x + j * op->x.col_stride * size;
+        memset(rhs, 0, (size_t)(ld * width * size));
+        kernels->copy(&in, 0, width);
         if (!loop->plan->lu)
-            t->cholesky_solve(n, s, rhs, width);
+            kernels->cholesky_solve(n, s, rhs, width);
         else if (loop->flip)
-            t->lu_solve_transposed(n, s, pivots, rhs, width);
+            kernels->lu_solve_transposed(n, s, pivots, rhs, width);
         else
-            t->lu_solve(n, s, pivots, rhs, width);
-        t->copy(&out, 0, width);
+            kernels->lu_solve(n, s, pivots, rhs, width);
+        kernels->copy(&out, 0, width);
     }
 }
 
-static void solve_item(void *arg, int64_t own, int thread)
+static void solve_item(const struct small_loop *loop, int64_t own, char *s)
 {
-    const struct small_loop *loop = arg;
     struct solve_plan *plan = loop->plan;
     const struct gram_solve_op *op = plan->op;
-    char *s = loop->scratch + (size_t)thread * loop->bytes_per_thread;
-    int32_t *pivots = (int32_t *)(s + loop->pivots_at);
+    int32_t *pivots = (int32_t *)(void *)(s + loop->pivots_at);
     int64_t info = factorise(loop, own, s, pivots);
 
     cpu_solve_report(plan, own, info);
@@ -196,10 +157,19 @@ static void solve_item(void *arg, int64_t own, int thread)
     for (int64_t j = 0; j < plan->shared.count; j++) {
         char *x = cpu_solve_item(plan, &op->x, own, j);
         if (info)
-            plan->tiles->fill_nan(&op->x, x);
+            plan->kernels->fill_nan(&op->x, x);
         else
             solve_columns(loop, cpu_solve_item(plan, &op->b, own, j), x, s, pivots);
     }
+}
+
+static void solve_items(void *arg, int64_t index, int thread)
+{
+    const struct small_loop *loop = arg;
+    int64_t first = index * ITEMS_AT_A_TIME, last = first + ITEMS_AT_A_TIME;
+
+    for (int64_t i = first; i < last && i < loop->plan->own.count; i++)
+        solve_item(loop, i, loop->scratch + (size_t)thread * loop->bytes_per_thread);
 }
 
 void cpu_solve_small(gram_context *g, struct solve_plan *plan, void *scratch)
@@ -207,5 +177,6 @@ void cpu_solve_small(gram_context *g, struct solve_plan *plan, void *scratch)
     struct small_loop loop = lay_out(plan);
 
     loop.scratch = scratch;
-    gram_parallel_for(g, plan->own.count, solve_item, &loop);
+    gram_parallel_for(g, (plan->own.count + ITEMS_AT_A_TIME - 1) / ITEMS_AT_A_TIME, solve_items,
+                      &loop);
 }

@@ -90,5 +90,7 @@ const struct gram_cpu_kernels CAT(gram_cpu_kernels, ISA) = {
     .stream_rows = CAT(stream_rows, ISA),
     .cdist_grad[GRAM_F32] = &KERNEL_OF(cdist_grad, f32),
     .cdist_grad[GRAM_F64] = &KERNEL_OF(cdist_grad, f64),
+    .solve[GRAM_F32] = &KERNEL_OF(solve, f32),
+    .solve[GRAM_F64] = &KERNEL_OF(solve, f64),
 };
 /* clang-format on */
