@@ -5,6 +5,7 @@
     bench/compare.py --quick         fewer repeats, smaller parts of slow peers, nothing written
     bench/compare.py --rows cdist    only rows whose key contains one of these words
     bench/compare.py --only peers    without libgram (or --only gram)
+    bench/compare.py --slow          with the other packages' support vector machine and boosting
 
 All contenders of a row are warmed up, checked, and then run in turn, round after round, so that a disturbance hits
 all of them; times are medians.  Outputs are allocated once where the package lets one do so.  A peer that would take
@@ -32,6 +33,7 @@ def parse():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, help="rounds (default 5, quick 3)")
     parser.add_argument("--limit", type=float, help="seconds that one run may take (default 5, quick 1)")
+    parser.add_argument("--slow", action="store_true", help="run the other packages' machines too (minutes)")
     parser.add_argument("--library", default=str(HERE.parent / "build" / "libgram.so"))
     parser.add_argument("--output", help="the file to write instead of bench/results/<date>-<processor>.json")
     args = parser.parse_args()
@@ -44,6 +46,10 @@ def timed(function, argument):
     start = time.perf_counter()
     result = function(argument)
     return time.perf_counter() - start, result
+
+
+def wanted(key, args):
+    return not args.rows or any(word in key for word in args.rows)
 
 
 def rows_for(row, name, run, limit):
@@ -159,6 +165,7 @@ def main():
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = str(args.threads)  # before anything that reads them is imported
     sys.path.insert(0, str(HERE))
+    import compare_machine
     from compare_rows import ROWS
     from gram_library import Gram
 
@@ -166,12 +173,15 @@ def main():
     report = {"date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "machine": machine(args, gram), "rows": []}
     print(json.dumps({key: value for key, value in report["machine"].items() if key != "flags"}, indent=1))
     for row in ROWS:
-        if args.rows and not any(word in row.key for word in args.rows):
+        if not wanted(row.key, args):
             continue
         result = measure(row, args, gram)
         verdicts = judge(row, result)
         show(row, result, verdicts)
         report["rows"].append({"key": row.key, "title": row.title, "results": result, "targets": verdicts})
+    for row in compare_machine.ROWS:
+        if wanted(row[0], args) and (args.rows or not args.quick):
+            report["rows"].append(compare_machine.measure(row, args, Path(args.library).parent / "gram"))
     verdicts = [v for row in report["rows"] for v in row["targets"]]
     print(f"{sum(v['met'] for v in verdicts)} of {len(verdicts)} targets met")
     if args.output or not (args.quick or args.rows or args.only):

@@ -3,7 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "harness.h"
+#include "harness_args.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -180,6 +180,58 @@ static void parameters_are_found_by_name(struct harness *h)
     CHECK(h, isnan(case_number(&args, "bad", 2)), "1x is a number");
 }
 
+static int count_problem(const struct request *r, void *arg)
+{
+    (void)r;
+    ++*(int *)arg;
+    return HARNESS_RIGHT;
+}
+
+/* Every operation has its file of shapes, and all lines of it are understood. */
+static void files_of_shapes(struct harness *h)
+{
+    const char *source = getenv("GRAM_SOURCE_DIR");
+
+    for (int i = 0; harness_ops[i]; i++) {
+        char path[512], op[64];
+        char *words[] = {op, path};
+        int problems = 0, status;
+        snprintf(op, sizeof op, "%s", harness_ops[i]->name);
+        snprintf(path, sizeof path, "@%s/bench/shapes/%s.txt", source ? source : ".", op);
+        status = request_each(2, words, count_problem, &problems);
+        CHECK(h, status == HARNESS_RIGHT && problems > 0, "%s: status %d, %d problems", path + 1,
+              status, problems);
+    }
+}
+
+static void requests_that_are_not_understood(struct harness *h)
+{
+    static char *const rows[][5] = {
+        {            "cdist",            "10", "10"},
+        {            "cdist",            "10", "10", "10", "10"},
+        {            "cdist",            "10", "10", "ten"},
+        {            "cdist",            "10", "10", "-1"},
+        {            "cdist",            "10", "10", "3", "no_such=1"},
+        {            "cdist",            "10", "10", "3", "dtype=f8"},
+        {"no_such_operation",            "10", "10", "3"},
+        {            "cdist", "@no_such_file"     },
+    };
+    int saved = dup(STDERR_FILENO), problems = 0;
+
+    for (int i = 0; i < LENGTH(rows); i++) {
+        int count = 0, status;
+        while (count < 5 && rows[i][count])
+            count++;
+        fflush(stderr);
+        CHECK(h, freopen("/dev/null", "w", stderr) != NULL, "row %d", i);
+        status = request_each(count, rows[i], count_problem, &problems);
+        fflush(stderr);
+        dup2(saved, STDERR_FILENO);
+        CHECK(h, status != HARNESS_RIGHT && problems == 0, "row %d: status %d", i, status);
+    }
+    close(saved);
+}
+
 static const struct test_function tests[] = {
     {     "halves_round_to_nearest_even",      halves_round_to_nearest_even},
     {      "layouts_hold_their_elements",       layouts_hold_their_elements},
@@ -187,6 +239,8 @@ static const struct test_function tests[] = {
     {   "pages_around_cannot_be_touched",    pages_around_cannot_be_touched},
     {"contents_depend_on_the_seed_alone", contents_depend_on_the_seed_alone},
     {     "parameters_are_found_by_name",      parameters_are_found_by_name},
+    {                  "files_of_shapes",                   files_of_shapes},
+    { "requests_that_are_not_understood",  requests_that_are_not_understood},
 };
 
 int main(void)
