@@ -12,8 +12,7 @@
 #include <string.h>
 
 enum {
-    METRIC_ROWS = 20000,   /* most rows a metric is learned from: more learn the same one */
-    VALIDATION_ROWS = 8000 /* most rows that are held out for it */
+    VALIDATION_ROWS = 8000 /* most rows that are held out to choose a metric */
 };
 
 void machine_encoded_destroy(gram_context *g, struct machine_encoded *e)
@@ -99,14 +98,14 @@ static gram_status learn_metric(gram_context *g, const struct machine_job *job,
     gram_status status;
 
     held = held < 1 ? 1 : held < VALIDATION_ROWS ? held : VALIDATION_ROWS;
-    used = all->rows - held < METRIC_ROWS ? all->rows - held : METRIC_ROWS;
+    used = all->rows - held;
     if (!rows)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %lld rows", (long long)all->rows);
     for (int64_t i = 0; i < all->rows; i++)
         rows[i] = i;
     status = part_of(g, job, all, rows, used, &train);
     if (status == GRAM_OK)
-        status = part_of(g, job, all, rows + all->rows - held, held, &valid);
+        status = part_of(g, job, all, rows + used, held, &valid);
     if (status == GRAM_OK)
         status = machine_leaf_fit(g, params, &train.data, &valid.data, &leaf, report);
     if (status == GRAM_OK)

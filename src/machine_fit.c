@@ -138,10 +138,10 @@ void machine_default_recipe(const struct machine_job *job, struct machine_recipe
     if (out->transform == GRAM_TRANSFORM_AUTO)
         out->transform = GRAM_TRANSFORM_NONE;
     params->p = o->p > 0 ? o->p : fmax(1.5, o->q);
-    params->q = o->q > 0 ? o->q : fmin(params->p, classes ? 1 : 1.4);
+    params->q = o->q > 0 ? o->q : fmin(params->p, 1.4);
     params->relative_bandwidth = o->bandwidth == 0;
     params->bandwidth = o->bandwidth > 0 ? o->bandwidth : classes ? 1 : 4;
-    params->ridge = o->regularization > 0 ? o->regularization : classes ? 1e-3 : 1e-2;
+    params->ridge = o->regularization > 0 ? o->regularization : 1e-2;
     params->iterations = o->iterations > 0 ? o->iterations : 0;
     params->full = o->metric == GRAM_METRIC_FULL ||
                    (o->metric == GRAM_METRIC_AUTO && job->table->columns <= FULL_FEATURES);

@@ -568,7 +568,7 @@ typedef enum gram_task {
 } gram_task;
 
 typedef enum gram_solver {
-    GRAM_SOLVER_AUTO = 0,     /* Cholesky for small leaves, else conjugate gradients */
+    GRAM_SOLVER_AUTO = 0,     /* Cholesky up to 6000 rows, else conjugate gradients */
     GRAM_SOLVER_CHOLESKY = 1, /* exact, n^3 / 3 flops, in place */
     GRAM_SOLVER_CG = 2,       /* preconditioned conjugate gradients down to tolerance */
 } gram_solver;
@@ -586,8 +586,12 @@ typedef enum gram_metric {
     GRAM_METRIC_FULL = 2,     /* a symmetric matrix */
 } gram_metric;
 
-/* What a trained machine is: exp(-||x - z||_p^q / L^q) in a learned metric.  0 (or NULL, AUTO)
- * everywhere means the documented default or, with search, that the search chooses. */
+/*
+ * What a trained machine is: exp(-||W (x - z)||_p^q / L^q) with a learned W.  0 (or NULL, AUTO)
+ * means the default or, with search, that the search chooses.  Defaults: p = 1.5, q = 1.4, r =
+ * 0.01, no feature learning, L the median distance of the training rows (a regression: four times
+ * that).
+ */
 typedef struct gram_machine_options {
     size_t size;
     gram_task task;
@@ -602,8 +606,10 @@ typedef struct gram_machine_options {
                               classification, 1/4 for a regression */
     gram_transform target_transform;
     gram_solver solver;
-    double tolerance;     /* of conjugate gradients: relative residual of every right-hand side */
-    double validation;    /* fraction of the rows that is held out to choose and to stop early */
+    double tolerance;     /* of conjugate gradients: relative residual of every right-hand side;
+                             0: 1e-3 */
+    double validation;    /* fraction of the rows that is held out to choose and to stop early;
+                             0: 0.2, and five folds in the search where there are few rows */
     int64_t leaf_rows;    /* split into leaves of at most so many rows; 0: from the limits */
     int64_t memory_limit; /* bytes; 0: what the machine has available */
     double time_limit;    /* seconds, for search; 0: 300 */
