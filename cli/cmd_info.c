@@ -55,7 +55,7 @@ static void write_text(struct output *out, const gram_info *info)
     output_format(out, "version           %s\n", info->version);
     output_format(out, "instruction set   %s (this processor has: %s)\n", info->cpu_isa,
                   info->cpu_isas);
-    output_format(out, "BLAS              %s\n", info->blas);
+    output_format(out, "BLAS              %s\n", info->blas ? info->blas : "unknown");
     output_format(out, "threads           %d\n", info->threads);
     output_format(out, "memory            %.1f GiB, %.1f GiB available\n",
                   (double)info->memory_total / gib, (double)info->memory_available / gib);

@@ -7,14 +7,13 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-enum exit_status fail(struct failure *why, enum exit_status status, const char *format, ...)
+void failure_write(struct failure *why, const char *format, ...)
 {
     va_list args;
 
     va_start(args, format);
     vsnprintf(why->text, sizeof why->text, format, args);
     va_end(args);
-    return status;
 }
 
 enum exit_status fail_gram(struct failure *why, gram_status status, const gram_context *g)
@@ -34,9 +33,4 @@ enum exit_status fail_gram(struct failure *why, gram_status status, const gram_c
         return fail(why, CLI_INTERRUPTED, "interrupted; nothing was written");
     return fail(why, (int)status < LENGTH(of_status) ? of_status[status] : CLI_FAILURE, "%s",
                 message[0] ? message : gram_status_name(status));
-}
-
-enum exit_status fail_memory(struct failure *why, const char *what)
-{
-    return fail(why, CLI_NO_MEMORY, "out of memory for %s", what);
 }

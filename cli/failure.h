@@ -28,15 +28,23 @@ struct failure {
     char text[1024];
 };
 
-/* Records the message and returns status, so that callers write: return fail(...). */
-__attribute__((cold, format(printf, 3, 4))) enum exit_status
-fail(struct failure *why, enum exit_status status, const char *format, ...);
+__attribute__((cold, format(printf, 2, 3))) void failure_write(struct failure *why,
+                                                               const char *format, ...);
+
+/*
+ * Records the message and is the status, so that callers write: return fail(...).  A macro, so
+ * that static analysis sees that the status is not CLI_OK.
+ */
+#define fail(why, status, ...) (failure_write((why), __VA_ARGS__), (status))
+
+static inline enum exit_status fail_memory(struct failure *why, const char *what)
+{
+    return fail(why, CLI_NO_MEMORY, "out of memory for %s", what);
+}
 
 /* The failure of a library call: its message, and the exit status that its status means. */
 __attribute__((cold)) enum exit_status fail_gram(struct failure *why, gram_status status,
                                                  const gram_context *g);
-
-__attribute__((cold)) enum exit_status fail_memory(struct failure *why, const char *what);
 
 /* Leaves the enclosing function with the exit status of a call that failed. */
 #define TRY(call)                      \

@@ -60,7 +60,7 @@ static enum exit_status open_temporary(struct output *out, struct failure *why)
         out->target = strdup(out->path);
     if (out->target)
         out->temporary = temporary_name(out->target);
-    if (!out->temporary)
+    if (!out->target || !out->temporary)
         return fail_memory(why, "the name of an output file");
     interrupt_hold();
     descriptor = mkstemp(out->temporary);
@@ -156,7 +156,7 @@ enum exit_status output_close(struct output *out, struct failure *why)
         }
     }
     if (out->error)
-        fail(why, CLI_IO, "cannot write %s: %s", out->path, strerror(out->error));
+        failure_write(why, "cannot write %s: %s", out->path, strerror(out->error));
     output_discard(out);
     return out->error ? CLI_IO : CLI_OK;
 }
