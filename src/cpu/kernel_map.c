@@ -45,11 +45,7 @@ static void prepare_raise(struct gram_raise *raise, gram_dtype dtype, double e)
         raise->root = size != floor(size);
     } else if (!gram_power_is_wide(e))
         raise->kind = GRAM_RAISE_NARROW;
-    else if (!gram_power_is_wide(-e)) {
-        raise->kind = GRAM_RAISE_INVERSE;
-        gram_power_prepare(&raise->power, dtype, -e, 0);
-        return;
-    } else
+    else
         raise->kind = GRAM_RAISE_WIDE;
     gram_power_prepare(&raise->power, dtype, e, at_zero);
 }
@@ -105,6 +101,7 @@ static void matern(struct gram_map *map, double k, bool five_halves, double slop
 static void rational(struct gram_map *map, gram_dtype dtype, double slope)
 {
     double k = 1 / (2 * map->alpha * map->bandwidth * map->bandwidth);
+    double e = map->output == GRAM_VALUE ? map->alpha : map->alpha + 1;
 
     map->form = GRAM_MAP_RATIONAL;
     map->scale = k;
@@ -114,7 +111,9 @@ static void rational(struct gram_map *map, gram_dtype dtype, double slope)
         map->c[0] = -map->alpha * k * slope;
     else
         map->c[1] = 2 * map->alpha / map->bandwidth;
-    prepare_raise(&map->raise, dtype, map->output == GRAM_VALUE ? -map->alpha : -map->alpha - 1);
+    prepare_raise(&map->raise, dtype, e);
+    if (map->raise.kind == GRAM_RAISE_WIDE)
+        prepare_raise(&map->raise, dtype, -e);
 }
 
 static void polynomial(struct gram_map *map, gram_dtype dtype, double slope)
@@ -124,8 +123,10 @@ static void polynomial(struct gram_map *map, gram_dtype dtype, double slope)
     map->scale = map->gamma, map->shift = map->coef0;
     map->form = GRAM_MAP_POWER;
     map->factor = 1;
-    if (map->output == GRAM_WEIGHT)
+    if (map->output == GRAM_WEIGHT) {
         map->factor = degree-- * map->gamma * slope;
+        map->sloped = map->sloped || (degree < 0 && map->coef0 == 0); /* no derivative at 0 */
+    }
     if (map->output == GRAM_BANDWIDTH_DERIVATIVE || map->factor == 0) {
         map->form = GRAM_MAP_CONSTANT;
         map->factor = 0;

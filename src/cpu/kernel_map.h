@@ -17,7 +17,6 @@ enum gram_raise_kind {
     GRAM_RAISE_SQRT,    /* x^(1/2) */
     GRAM_RAISE_PRODUCT, /* x^e by multiplication, e a small multiple of 1/2 */
     GRAM_RAISE_NARROW,  /* -1 <= e <= 4 */
-    GRAM_RAISE_INVERSE, /* 1 / x^-e with -4 <= e < -1 */
     GRAM_RAISE_WIDE,
 };
 
@@ -37,7 +36,7 @@ enum gram_map_form {
     GRAM_MAP_EXP,      /* factor 2^-t */
     GRAM_MAP_POLY_EXP, /* (c[0] + c[1] t + c[2] t^2 + c[3] t^3) e^-t */
     GRAM_MAP_POWER,    /* factor t^e, e in raise */
-    GRAM_MAP_RATIONAL, /* (c[0] + c[1] t) (1 + t)^e */
+    GRAM_MAP_RATIONAL, /* (c[0] + c[1] t) (1 + t)^-e, e > 0; with GRAM_RAISE_WIDE: ^e, e < 0 */
     GRAM_MAP_TANH,     /* tanh t */
     GRAM_MAP_SECH2,    /* factor / cosh(t)^2 */
 };

@@ -57,14 +57,10 @@ static void FN(map_raise)(const struct gram_raise *raise, int n, vec *x)
             x[i] = raise->inverse ? 1 / y : y;
         }
         break;
-    case GRAM_RAISE_NARROW:
-    case GRAM_RAISE_INVERSE: {
+    case GRAM_RAISE_NARROW: {
         const struct FN(power) power = FN(power_load)(&raise->power);
-        for (int i = 0; i < n; i++) {
-            vec y = FN(power_of)(&power, x[i]);
-            y = raise->kind == GRAM_RAISE_INVERSE ? 1 / y : y;
-            x[i] = FN(map_signed)(raise, x[i], y);
-        }
+        for (int i = 0; i < n; i++)
+            x[i] = FN(map_signed)(raise, x[i], FN(power_of)(&power, x[i]));
         break;
     }
     case GRAM_RAISE_WIDE:
@@ -78,34 +74,36 @@ static void FN(map_raise)(const struct gram_raise *raise, int n, vec *x)
 static inline vec FN(map_tanh)(vec x, vec *tangent)
 {
     const real two_log2_of_e = (real)(2 * 0x1.71547652b82fep+0), ln_2 = (real)0x1.62e42fefa39efp-1;
-    const vec y = FN(clamp)(v_abs(x), 0, 22) * two_log2_of_e, n = FN(round)(y);
+    const vec y = FN(clamp)(v_abs(x), 0, sizeof(real) == 4 ? 44 : 350) * two_log2_of_e,
+              n = FN(round)(y);
     const vec power = FN(scale)((vec){0} + 1, n);
     const vec m = power * FN(expm1_small)((y - n) * ln_2) + (power - 1);
     const vec denominator = m + 2;
 
     *tangent = FN(copy_sign)(m / denominator, x);
-    return 4 * (m + 1) / (denominator * denominator);
+    return 4 * ((m + 1) / denominator) / denominator;
 }
 
-/* (c[0] + c[1] t) (1 + t)^e */
+/* (c[0] + c[1] t) (1 + t)^-e */
 static void FN(map_rational)(const struct gram_map *map, int n, vec *t)
 {
     const real c0 = (real)map->c[0], c1 = (real)map->c[1];
     const real lost = (real)(map->raise.e * 0x1.71547652b82fep+0);
+    const bool wide = map->raise.kind == GRAM_RAISE_WIDE;
     vec base[VECTORS];
 
     for (int i = 0; i < n; i++) {
         t[i] = FN(clamp)(t[i], -LARGEST / 4, LARGEST / 4);
-        base[i] = 1 + t[i];
+        base[i] = wide ? 1 + t[i] : 1 / (1 + t[i]);
     }
     FN(map_raise)(&map->raise, n, base);
-    if (map->raise.kind == GRAM_RAISE_WIDE) /* what rounding 1 + t took away counts e times */
+    if (wide) /* what rounding 1 + t took away counts e times */
         for (int i = 0; i < n; i++) {
             const vec sum = 1 + t[i], part = sum - 1, tail = (1 - (sum - part)) + (t[i] - part);
             base[i] *= FN(exp2)(lost * tail / sum);
         }
     for (int i = 0; i < n; i++)
-        t[i] = (c0 + c1 * t[i]) * base[i];
+        t[i] = c0 * base[i] + c1 * (t[i] * base[i]);
 }
 
 /* t becomes the form of t. */
@@ -166,7 +164,8 @@ static void FN(map_pass)(const struct gram_map *map, int n, vec *s)
             slope[i] = s[i];
         FN(map_raise)(&map->slope, n, slope);
         for (int i = 0; i < n; i++)
-            slope[i] = FN(if_less)(zero, s[i], FN(clamp)(slope[i], 0, LARGEST), 0 * s[i]);
+            slope[i] =
+                FN(if_less)(zero, v_abs(s[i]), FN(clamp)(slope[i], -LARGEST, LARGEST), 0 * s[i]);
     }
     FN(map_raise)(&map->base, n, s);
     if (scale != 1 || shift != 0)
@@ -175,7 +174,7 @@ static void FN(map_pass)(const struct gram_map *map, int n, vec *s)
     FN(map_form)(map, n, s);
     if (map->sloped)
         for (int i = 0; i < n; i++)
-            s[i] *= slope[i];
+            s[i] = FN(if_less)(zero, v_abs(slope[i]), s[i] * slope[i], slope[i]);
 }
 
 static void MAP(int64_t n, void *values, const struct gram_map *map)

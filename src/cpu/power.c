@@ -9,9 +9,10 @@
 #include <string.h>
 
 enum {
-    MOST = 8,    /* degree of the longest polynomial */
-    SURPLUS = 2, /* terms of the binomial series that are folded into those before them */
-    MIDDLE = 16, /* intervals of the mantissa, and entries of most tables */
+    MOST = 8,       /* degree of the longest polynomial */
+    SURPLUS = 2,    /* terms of the binomial series that are folded into those before them */
+    ENTRIES = 16,   /* intervals of the mantissa, and entries of most tables */
+    MOST_TRIES = 64 /* each makes 1^q exact with a chance of 3/4 or better */
 };
 
 static const double f_most = 1.0 / 32.99; /* |f| <= 1/33, and f is rounded */
@@ -52,20 +53,53 @@ static double power_of_two(double q, int k)
     return pow(ldexp(1, k), q);
 }
 
+/*
+ * Chooses centre[0] so that the kernel's steps give 1 for |d| = 1, where the powers of two are 1:
+ * y centre[0] rounds to 1 for three of four y, so inverse[0] moves a little until it does.
+ */
+static void make_one_exact_f32(struct gram_power *w)
+{
+    for (int tries = 0; tries < MOST_TRIES; tries++) {
+        float f = w->f32.inverse[0] - 1, y = w->f32.c[3];
+
+        for (int k = 2; k >= 0; k--)
+            y = fmaf(y, f, w->f32.c[k]);
+        w->f32.centre[0] = 1 / y;
+        if (y * w->f32.centre[0] == 1)
+            return;
+        w->f32.inverse[0] += 0x1p-18f;
+    }
+}
+
+static void make_one_exact_f64(struct gram_power *w)
+{
+    for (int tries = 0; tries < MOST_TRIES; tries++) {
+        double f = w->f64.inverse[0] - 1, y = w->f64.c[MOST];
+
+        for (int k = MOST - 1; k >= 0; k--)
+            y = fma(y, f, w->f64.c[k]);
+        w->f64.centre[0] = 1 / y;
+        if (y * w->f64.centre[0] == 1)
+            return;
+        w->f64.inverse[0] += 0x1p-18;
+    }
+}
+
 static void prepare_f32(struct gram_power *w, double q)
 {
     double c[MOST + 1];
 
     binomial(q, 3, c);
-    for (int i = 0; i < MIDDLE; i++) {
-        w->f32.inverse[i] = (float)(1 / (1 + (i + 0.5) / MIDDLE));
+    for (int i = 0; i < ENTRIES; i++) {
+        w->f32.inverse[i] = (float)(1 / (1 + (i + 0.5) / ENTRIES));
         w->f32.centre[i] = (float)(pow((double)w->f32.inverse[i], -q) * c[0]);
-        w->f32.high[i] = (float)power_of_two(q, 16 * (i < 8 ? i : i - 16) + 8);
+        w->f32.high[i] = (float)power_of_two(q, 16 * (i < 8 ? i : i - 16));
     }
     for (int i = 0; i < 32; i++)
         w->f32.low[i] = (float)power_of_two(q, i - 16);
     for (int k = 0; k <= 3; k++)
         w->f32.c[k] = (float)(c[k] / c[0]);
+    make_one_exact_f32(w);
 }
 
 static void prepare_f64(struct gram_power *w, double q)
@@ -73,17 +107,18 @@ static void prepare_f64(struct gram_power *w, double q)
     double c[MOST + 1];
 
     binomial(q, 8, c);
-    for (int i = 0; i < MIDDLE; i++) {
+    for (int i = 0; i < ENTRIES; i++) {
         int high = i < 8 ? i : i - 16;
 
-        w->f64.inverse[i] = 1 / (1 + (i + 0.5) / MIDDLE);
+        w->f64.inverse[i] = 1 / (1 + (i + 0.5) / ENTRIES);
         w->f64.centre[i] = pow(w->f64.inverse[i], -q) * c[0];
         w->f64.low[i] = power_of_two(q, i - 8);
         w->f64.middle[i] = power_of_two(q, 16 * i - 128);
-        w->f64.high[i] = power_of_two(q, 128 * high + 68);
+        w->f64.high[i] = power_of_two(q, 128 * high);
     }
     for (int k = 0; k <= MOST; k++)
         w->f64.c[k] = c[k] / c[0];
+    make_one_exact_f64(w);
 }
 
 /* The answers of VFIXUPIMM, four bits a class of operands: quiet NaN first, then signalling NaN,

@@ -5,7 +5,8 @@
  *   |d|^q = centre[i] (1 + f)^q 2^(q e),   f = m inverse[i] - 1,   centre[i] = inverse[i]^-q,
  * |f| <= 1/33, (1 + f)^q a polynomial in f, and 2^(q e) a product of table entries, one for each
  * group of e's bits.  The entry of the topmost bits is a square root, multiplied in twice: so no
- * factor leaves the range of its dtype where the result does not.
+ * factor leaves the range of its dtype where the result does not.  inverse[0] and centre[0] are
+ * chosen so that 1^q is exactly 1.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -17,7 +18,7 @@ struct gram_power {
     _Alignas(64) struct {
         float inverse[16], centre[16];
         float low[32];           /* 2^(q (i - 16)) */
-        float high[16];          /* 2^(q (16 i + 8)); i modulo 16, from -8 */
+        float high[16];          /* 2^(16 q i), i from -8; index modulo 16 */
         float c[4];              /* of f^0 .. f^3; c[0] = 1 */
         float q, q_head, q_tail; /* q; its first 16 bits, so that e q_head is exact; the rest */
         float at_zero, at_infinity;
@@ -25,8 +26,8 @@ struct gram_power {
     _Alignas(64) struct {
         double inverse[16], centre[16];
         double low[16];    /* 2^(q (i - 8)) */
-        double middle[16]; /* 2^(q (16 i - 128)) */
-        double high[16];   /* 2^(q (128 i + 68)); i modulo 16, from -8 */
+        double middle[16]; /* 2^(16 q (i - 8)) */
+        double high[16];   /* 2^(128 q i), i from -8; index modulo 16 */
         double c[9];
         double q, q_head, q_tail; /* 42 bits in the head */
         double at_zero, at_infinity;

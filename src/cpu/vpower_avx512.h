@@ -3,9 +3,8 @@
  *
  * f32: 20 instructions, 9 of them on the multipliers, bound by their ports: 13 cycles a vector on
  * Zen 4.  Adding 3 2^k with rounding down leaves floor(x / 2^j) in the last bits, where
- * permutations take their index; they ignore the bits above.  The logarithm of 0 is -infinity,
- * which leaves zeros there: the sum stays finite until VFIXUPIMM puts in what 0, infinity and NaN
- * give.
+ * permutations take their index; they ignore the bits above.  For d = 0 or infinity e is infinite,
+ * which leaves zeros there: all factors stay finite until VFIXUPIMM puts in the right answer.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -65,8 +64,8 @@ static inline __m512 power_parts_f32(const struct power_f32 *w, __m512 d, __m512
     const __m512 m = _mm512_getmant_ps(d, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_zero);
     const __m512 e = _mm512_getexp_ps(d);
     const __m512i i = (__m512i)_mm512_add_round_ps(m, _mm512_set1_ps(0x1.8p19f), ROUND_DOWN);
-    const __m512i low = (__m512i)_mm512_add_ps(e, _mm512_set1_ps(0x1.8p23f));
-    const __m512i high = (__m512i)_mm512_add_round_ps(e, _mm512_set1_ps(0x1.8p28f), ROUND_DOWN);
+    const __m512i low = (__m512i)_mm512_add_ps(e, _mm512_set1_ps(0x1.8p23f + 16));
+    const __m512i high = _mm512_srli_epi32(low, 5);
     const __m512 f = _mm512_fmsub_ps(m, _mm512_permutexvar_ps(i, w->inverse), w->c[0]);
     __m512 y = _mm512_fmadd_ps(w->c[3], f, w->c[2]);
 
@@ -83,9 +82,8 @@ static inline __m512d power_parts_f64(const struct power_f64 *w, __m512d d, __m5
     const __m512d m = _mm512_getmant_pd(d, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_zero);
     const __m512d e = _mm512_getexp_pd(d);
     const __m512i i = (__m512i)_mm512_add_round_pd(m, _mm512_set1_pd(0x1.8p48), ROUND_DOWN);
-    const __m512i low = (__m512i)_mm512_add_pd(e, _mm512_set1_pd(0x1.8p52));
-    const __m512i middle = (__m512i)_mm512_add_round_pd(e, _mm512_set1_pd(0x1.8p56), ROUND_DOWN);
-    const __m512i high = (__m512i)_mm512_add_round_pd(e, _mm512_set1_pd(0x1.8p60), ROUND_DOWN);
+    const __m512i low = (__m512i)_mm512_add_pd(e, _mm512_set1_pd(0x1.8p52 + 8 + 16 * 8));
+    const __m512i middle = _mm512_srli_epi64(low, 4), high = _mm512_srli_epi64(low, 8);
     const __m512d inverse = _mm512_permutex2var_pd(w->inverse_0, i, w->inverse_8);
     const __m512d f = _mm512_fmsub_pd(m, inverse, w->c[0]);
     __m512d y = w->c[8];
