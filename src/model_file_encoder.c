@@ -46,7 +46,7 @@ static int64_t fill_columns(const struct gram_encoder *e, struct columns *a)
         a->categories[i] = c->category ? c->categories : -1;
         a->missing[i] = c->missing;
         a->scale[i][0] = c->shift, a->scale[i][1] = c->scale, a->scale[i][2] = c->fill;
-        for (int64_t j = 0; j < c->categories; j++)
+        for (int64_t j = 0; c->category && j < c->categories; j++)
             a->category[total++] = c->category[j];
     }
     return total;

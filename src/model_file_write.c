@@ -256,24 +256,29 @@ static gram_status cannot(gram_context *g, const char *what, const char *path, i
                      path, strerror(error));
 }
 
-static gram_status open_temporary(gram_context *g, const char *path, struct target *t)
+/* Opens t; false, with *status, if it cannot. */
+static bool open_temporary(gram_context *g, const char *path, struct target *t, gram_status *status)
 {
     struct stat about;
     bool exists = stat(path, &about) == 0;
     size_t room, folder;
 
-    if (exists && !S_ISREG(about.st_mode))
-        return gram_fail(g, GRAM_IO, "cannot write %s: it is not a regular file", path);
-    if (exists && access(path, W_OK) != 0)
-        return cannot(g, "write", path, errno);
-    t->path = exists ? realpath(path, NULL) : strdup(path);
-    if (!t->path)
-        return cannot(g, "write", path, errno);
+    if (exists && !S_ISREG(about.st_mode)) {
+        *status = gram_fail(g, GRAM_IO, "cannot write %s: it is not a regular file", path);
+        return false;
+    }
+    t->path = exists ? realpath(path, NULL) : strdup(path); /* through links */
+    if (!t->path || (exists && access(path, W_OK) != 0)) {
+        *status = cannot(g, "write", path, errno);
+        return false;
+    }
     folder = strrchr(t->path, '/') ? (size_t)(strrchr(t->path, '/') - t->path) + 1 : 0;
     room = folder + 48;
     t->temporary = malloc(room);
-    if (!t->temporary)
-        return cannot(g, "write", path, ENOMEM);
+    if (!t->temporary) {
+        *status = cannot(g, "write", path, ENOMEM);
+        return false;
+    }
     for (int attempt = 0; attempt < 1000; attempt++) {
         (void)snprintf(t->temporary, room, "%.*s.gram-%ld-%d.tmp", (int)folder, t->path,
                        (long)getpid(), attempt);
@@ -281,11 +286,13 @@ static gram_status open_temporary(gram_context *g, const char *path, struct targ
         if (t->descriptor >= 0 || errno != EEXIST)
             break;
     }
-    if (t->descriptor < 0)
-        return cannot(g, "create", path, errno);
-    if (exists && fchmod(t->descriptor, about.st_mode & 07777) != 0)
-        return cannot(g, "write", path, errno);
-    return GRAM_OK;
+    if (t->descriptor < 0) {
+        *status = cannot(g, "create", path, errno);
+        return false;
+    }
+    if (exists)
+        (void)fchmod(t->descriptor, about.st_mode & 07777); /* as far as the file system can */
+    return true;
 }
 
 static int write_all(int descriptor, const void *data, size_t bytes)
@@ -334,41 +341,45 @@ static void flush_folder(const char *path)
     free(folder);
 }
 
+/* Fills the temporary file and puts it in the place of path, or removes it. */
+static gram_status replace_file(gram_context *g, const struct gram_model_writer *w,
+                                const struct gram_json_text *header, const char *path)
+{
+    struct target t = {.descriptor = -1};
+    gram_status status = GRAM_OK;
+
+    if (open_temporary(g, path, &t, &status)) {
+        int error = write_file(w, header, t.descriptor);
+        if (close(t.descriptor) != 0 && !error)
+            error = errno;
+        if (!error && rename(t.temporary, t.path) != 0)
+            error = errno;
+        if (error) {
+            (void)unlink(t.temporary);
+            status = cannot(g, "write", path, error);
+        } else {
+            flush_folder(t.path);
+        }
+    }
+    free(t.path);
+    free(t.temporary);
+    return status;
+}
+
 gram_status gram_model_commit(gram_context *g, struct gram_model_writer *w, const char *path)
 {
     struct gram_json_text header = {0};
-    struct target t = {.descriptor = -1};
     gram_status status;
-    int error = 0;
 
     if (w && !w->failed) {
         if (w->count > 0)
             qsort(w->entry, w->count, sizeof *w->entry, by_element_size);
         build_header(w, &header);
     }
-    if (!w || w->failed || header.failed) {
-        free(header.data);
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate memory to write %s", path);
-    }
-    status = open_temporary(g, path, &t);
-    if (status == GRAM_OK) {
-        error = write_file(w, &header, t.descriptor);
-        if (close(t.descriptor) != 0 && !error)
-            error = errno;
-        t.descriptor = -1;
-        if (!error && rename(t.temporary, t.path) != 0)
-            error = errno;
-        if (error) {
-            (void)unlink(t.temporary);
-            status = cannot(g, "write", path, error);
-        } else
-            flush_folder(t.path);
-    } else if (t.descriptor >= 0) {
-        (void)close(t.descriptor);
-        (void)unlink(t.temporary);
-    }
+    if (w && !w->failed && !header.failed)
+        status = replace_file(g, w, &header, path);
+    else
+        status = gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate memory to write %s", path);
     free(header.data);
-    free(t.path);
-    free(t.temporary);
     return status;
 }

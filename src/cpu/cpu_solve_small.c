@@ -65,12 +65,14 @@ static void load_matrix(const struct small_loop *loop, const struct gram_view *v
         .part = loop->part,
     };
 
+    if (v->rows == 0)
+        return;
     memset(s, 0, loop->rhs_at); /* the rows beyond n must be zero */
     loop->plan->kernels->copy(&c, 0, v->rows);
 }
 
 /* And back. */
-static void store_matrix(const struct small_loop *loop, const struct gram_view *v, char *data,
+static void store_matrix(const struct small_loop *loop, const struct gram_view *v, void *data,
                          const void *s)
 {
     struct solve_copy c = {
