@@ -6,7 +6,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#define _GNU_SOURCE
+#define _GNU_SOURCE // NOLINT(bugprone-reserved-identifier)
 #include "model_file.h"
 #include <stdint.h>
 #include <stdio.h>
@@ -15,6 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+// NOLINTNEXTLINE(readability-identifier-naming)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum {
@@ -58,12 +59,14 @@ static void parse(gram_context *g, const uint8_t *data, size_t size)
 {
     struct gram_model_file *file;
     struct gram_encoder *encoder;
+    unsigned first;
     gram_status status = gram_model_parse(g, "fuzz", data, size, &file);
 
     require(status == GRAM_OK || (status == GRAM_BAD_DATA && !file && *gram_message(g)));
     if (status != GRAM_OK)
         return;
-    require(walk(file) == walk(file));
+    first = walk(file);
+    require(walk(file) == first);
     status = gram_model_need_encoder(g, file, &encoder);
     require(status == GRAM_OK || (status == GRAM_BAD_DATA && !encoder));
     gram_encoder_destroy(encoder);
