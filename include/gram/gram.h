@@ -440,8 +440,10 @@ GRAM_API gram_status gram_kernel_vjp_workspace(
  * a [K, M] kernel weights (gram_kernel with GRAM_WEIGHT), b [N, K] features of the centres,
  * c [O, K] coefficients, d [N, M] features of the points, out [O, N, M]; f32 or f64, one dtype;
  * any strides (so X itself, transposed by its strides, serves as b); batches and p broadcast.
- * p > 0.  A tie d = b contributes 0 for every p.  p = 2 is computed by matrix products:
- * d (c a) - (c b) a, with an absolute error of K eps sum |c a| (|d| + |b|).
+ * p > 0.  A tie d = b contributes 0 for every p.  p = 2 is computed by matrix products,
+ * (d - s) (c a) - (c (b - s)) a with s[n] the mean of b[n, :], with an absolute error of
+ * (K + 8) eps sum |c a| (|d - s| + |b - s|) at most; that of other p is at most
+ * (K / 128 + 160) eps sum |c a| |d - b|^(p - 1).
  * After Radhakrishnan et al., Mechanism for feature learning in neural networks and
  * backpropagation-free machine learning models, Science 383 (2024).
  */

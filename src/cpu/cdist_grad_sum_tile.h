@@ -22,7 +22,9 @@ static void TILE(int64_t depth, const void *c_panel, const void *weights, void *
         UNROLL_FOR (o, OUTPUTS)
             UNROLL_FOR (v, GRAD_NV)
                 acc[o][v] += c[o] * w[v];
-    __builtin_memcpy(out, acc, sizeof acc);
+    UNROLL_FOR (o, OUTPUTS)
+        UNROLL_FOR (v, GRAD_NV)
+            ((vec *)out)[o * GRAD_NV + v] = acc[o][v];
 }
 
 #undef TILE

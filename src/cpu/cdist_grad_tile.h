@@ -26,12 +26,16 @@ static void TILE(const struct gram_grad_tile *t, void *out)
     vec d[GRAD_NR][GRAD_NV], acc[GRAD_NR][GRAD_NV] = {0};
 
     STATE(t)
-    __builtin_memcpy(d, t->d, sizeof d);
-    for (int64_t k = 0; k < t->depth; k++, a += GRAD_NV, b += GRAD_NR)
+    UNROLL_FOR (n, GRAD_NR)
+        UNROLL_FOR (v, GRAD_NV)
+            d[n][v] = ((const vec *)t->d)[n * GRAD_NV + v];
+    for (int64_t k = 0; k < t->depth; k++, a += GRAD_NV, b += t->b_stride)
         UNROLL_FOR (n, GRAD_NR)
             UNROLL_FOR (v, GRAD_NV)
                 acc[n][v] += a[v] * SIGNED_POWER(v_minus(d[n][v], b[n]));
-    __builtin_memcpy(out, acc, sizeof acc);
+    UNROLL_FOR (n, GRAD_NR)
+        UNROLL_FOR (v, GRAD_NV)
+            ((vec *)out)[n * GRAD_NV + v] = acc[n][v];
 }
 
 /* out[k][m] = a[k][m] power(d[m] - b[k][0]) */
@@ -42,8 +46,9 @@ static void WEIGHTS(const struct gram_grad_tile *t, void *out)
     vec d[GRAD_NV], *w = out;
 
     STATE(t)
-    __builtin_memcpy(d, t->d, sizeof d);
-    for (int64_t k = 0; k < t->depth; k++, a += GRAD_NV, b += GRAD_NR, w += GRAD_NV)
+    UNROLL_FOR (v, GRAD_NV)
+        d[v] = ((const vec *)t->d)[v];
+    for (int64_t k = 0; k < t->depth; k++, a += GRAD_NV, b += t->b_stride, w += GRAD_NV)
         UNROLL_FOR (v, GRAD_NV)
             w[v] = a[v] * SIGNED_POWER(v_minus(d[v], b[0]));
 }

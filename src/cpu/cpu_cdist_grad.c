@@ -21,7 +21,10 @@
 #include "power.h"
 
 enum {
-    DEPTH = 128,    /* centres of a block: 128 x 32 weights of f32 are 16 KiB, half of a cache */
+    /* Centres of a block.  256 rows of a panel are 32 KiB, the whole first-level cache, which only
+     * one feature's weights in a buffer would compete for. */
+    DEPTH = 256,
+    DEPTH_MANY = 128,
     FEATURES = 64,  /* of a task: how often a packed block of a is used */
     OUTPUTS = 64,   /* of a task: how often a power is used */
     MAX_PANELS = 8, /* of points in a task: how often a packed block of b is used */
@@ -35,7 +38,7 @@ struct grad_plan {
     const struct grad_moves *moves;
     size_t element; /* bytes */
     bool add;
-    int64_t features, points;                      /* of a task */
+    int64_t depth, features, points;               /* of a block of centres, of a task */
     int64_t o_tasks, n_tasks, m_tasks, item_tasks; /* item_tasks: the product */
     size_t a, b, c, d, weights, tile, size;
     char *scratch;
@@ -51,7 +54,7 @@ struct grad_task {
     const struct gram_power *power;
     bool one; /* c is multiplied into a */
     int64_t padded_features;
-    char *a_panels, *b_panels, *c_panels, *d_panels, *weights, *tile;
+    char *a_panels, *b_panel, *c_panels, *d_panels, *weights, *tile;
 };
 
 static int64_t blocks(int64_t size, int64_t block)
@@ -107,15 +110,18 @@ static struct grad_plan make_plan(const gram_context *g, const struct gram_cdist
         .moves = cpu_grad_moves(op->a.dtype),
         .element = gram_dtype_size(op->a.dtype),
     };
-    int64_t depth = least(op->a.rows, DEPTH), outputs = least(op->c.rows, OUTPUTS), width, rows;
+    int64_t outputs = least(op->c.rows, OUTPUTS), depth, width, rows;
 
+    plan.depth = outputs > GRAM_GRAD_MAX_OUTPUTS ? DEPTH_MANY : DEPTH;
+    depth = least(op->a.rows, plan.depth);
     cut(&plan, g->threads);
     rows = blocks(least(op->d.rows, plan.features), kernels->features) * kernels->features;
     width = blocks(least(op->d.cols, plan.points), kernels->width) * kernels->width;
     plan.b = plan.a + gram_round64((size_t)(depth * width) * plan.element);
     plan.c = plan.b + gram_round64((size_t)(depth * rows) * plan.element);
     plan.d =
-        plan.c + (outputs > 1 ? gram_round64((size_t)(depth * (outputs + 1)) * plan.element) : 0);
+        plan.c +
+        (outputs > 1 ? gram_round64((size_t)(depth * 2 * blocks(outputs, 2)) * plan.element) : 0);
     plan.weights = plan.d + gram_round64((size_t)(rows * width) * plan.element);
     plan.tile = plan.weights +
                 (outputs > 1 ? gram_round64((size_t)(depth * kernels->width) * plan.element) : 0);
@@ -154,10 +160,10 @@ static struct grad_task task_at(const struct grad_plan *plan, int64_t index, int
         .out = cpu_grad_piece(&op->out, &op->batch, item,
                               (struct grad_range){n0, m0, features, points}),
         .kind = kind_of(p),
-        .power = &plan->power,
         .one = op->c.rows == 1,
+        .power = &plan->power,
         .a_panels = scratch + plan->a,
-        .b_panels = scratch + plan->b,
+        .b_panel = scratch + plan->b,
         .c_panels = scratch + plan->c,
         .d_panels = scratch + plan->d,
         .weights = scratch + plan->weights,
@@ -169,14 +175,13 @@ static struct grad_task task_at(const struct grad_plan *plan, int64_t index, int
     return t;
 }
 
-/* The kernel for at most so many outputs, the last for 1 as well: 7 = 8, 6 = 4 + 2. */
-static int sum_kernel(const struct gram_grad_kernels *kernels, int64_t outputs)
+/* Outputs of the next sum kernel when so many are left: an even number, as large as the largest
+ * kernel or, for the last ones, split evenly (26 = 10 + 8 + 8). */
+static int64_t sum_rows(int64_t left)
 {
-    int i = 0;
+    int64_t calls = blocks(left, GRAM_GRAD_MAX_OUTPUTS);
 
-    while (i < GRAM_GRAD_SUMS - 1 && kernels->sum[i].outputs > outputs + 1)
-        i++;
-    return i;
+    return 2 * blocks(left, 2 * calls);
 }
 
 /* Panels of centres [k, k + depth): a by points, b by features, c by outputs or into a. */
@@ -193,10 +198,10 @@ static void pack_block(const struct grad_task *t, int64_t k, int64_t depth)
     plan->moves->pack(&a, &(struct grad_panels){t->a_panels, depth, kernels->width,
                                                 t->one ? c.data : NULL, c.row_stride});
     plan->moves->pack(&b, &(struct grad_panels){
-                              .panel = t->b_panels, .depth = depth, .width = kernels->features});
+                              .panel = t->b_panel, .depth = depth, .width = t->padded_features});
     for (int64_t o = 0, width; !t->one && o < c.cols; o += width) {
         struct grad_piece part;
-        width = kernels->sum[sum_kernel(kernels, c.cols - o)].outputs;
+        width = sum_rows(c.cols - o);
         part = cpu_grad_part(&c, (struct grad_range){0, o, depth, width}, plan->element);
         plan->moves->pack(&part,
                           &(struct grad_panels){.panel = panel, .depth = depth, .width = width});
@@ -208,12 +213,14 @@ static void pack_block(const struct grad_task *t, int64_t k, int64_t depth)
 static struct gram_grad_tile tile_at(const struct grad_task *t, int64_t n, int64_t m, int64_t depth)
 {
     size_t element = t->plan->element;
-    int64_t rows = t->plan->kernels->features, width = t->plan->kernels->width;
+    int64_t width = t->plan->kernels->width;
 
     return (struct gram_grad_tile){
         .depth = depth,
+        .b_stride = t->padded_features,
         .a = t->a_panels + (size_t)(m * depth) * element,
-        .b = t->b_panels + (size_t)(n / rows * rows * depth + n % rows) * element,
+        .b = t->b_panel + (size_t)n * element,
+        .c = t->c_panels,
         .d = t->d_panels + (size_t)(m * t->padded_features + n * width) * element,
         .power = t->power,
     };
@@ -225,49 +232,62 @@ static void one_output(const struct grad_task *t, int64_t depth, bool add)
     const struct grad_plan *plan = t->plan;
     int64_t rows = plan->kernels->features, width = plan->kernels->width;
 
-    for (int64_t n = 0; n < t->d.rows; n += rows)
-        for (int64_t m = 0; m < t->d.cols; m += width) {
+    for (int64_t m = 0; m < t->d.cols; m += width)
+        for (int64_t n = 0; n < t->d.rows; n += rows) {
             const struct gram_grad_tile tile = tile_at(t, n, m, depth);
             struct grad_piece to =
                 cpu_grad_part(&t->out, (struct grad_range){n, m, rows, width}, plan->element);
-            plan->kernels->gradient[t->kind](&tile, t->tile);
+            plan->kernels->one[t->kind](&tile, t->tile);
             plan->moves->store(&to, t->tile, width, add);
         }
 }
 
-/* The weights of feature n and points from m on are in the buffer: a call gives outputs by points.
- */
-static void sum_outputs(const struct grad_task *t, const int64_t nm[2], int64_t depth, bool add)
+/* Outputs [o, o + rows) of feature n and points from m on go from the tile to their place. */
+static void store_outputs(const struct grad_task *t, const int64_t nm[2], int64_t o, int64_t rows,
+                          bool add)
 {
     const struct grad_plan *plan = t->plan;
-    const struct gram_grad_kernels *kernels = plan->kernels;
-    struct grad_piece outputs = t->out;
-    const char *panel = t->c_panels;
+    int64_t width = plan->kernels->width;
+    struct grad_piece outputs = t->out, to;
 
     outputs.data += nm[0] * t->out.row_stride * (int64_t)plan->element;
     outputs.rows = t->c.rows;
     outputs.row_stride = plan->op->out.plane_stride;
-    for (int64_t o = 0, rows; o < outputs.rows; o += rows) {
-        int i = sum_kernel(kernels, outputs.rows - o);
-        struct grad_piece to;
-        rows = kernels->sum[i].outputs;
-        to = cpu_grad_part(&outputs, (struct grad_range){o, nm[1], rows, kernels->width},
-                           plan->element);
-        kernels->sum[i].run(depth, panel, t->weights, t->tile);
-        plan->moves->store(&to, t->tile, kernels->width, add);
-        panel += (size_t)(depth * rows) * plan->element;
-    }
+    to = cpu_grad_part(&outputs, (struct grad_range){o, nm[1], rows, width}, plan->element);
+    plan->moves->store(&to, t->tile, width, add);
 }
 
-static void many_outputs(const struct grad_task *t, int64_t depth, bool add)
+/* Few outputs: a call gives all of them for one feature. */
+static void few_outputs(const struct grad_task *t, int64_t depth, bool add)
 {
     const struct gram_grad_kernels *kernels = t->plan->kernels;
+    int64_t rows = sum_rows(t->c.rows);
 
-    for (int64_t n = 0; n < t->d.rows; n++)
-        for (int64_t m = 0; m < t->d.cols; m += kernels->width) {
+    for (int64_t m = 0; m < t->d.cols; m += kernels->width)
+        for (int64_t n = 0; n < t->d.rows; n++) {
             const struct gram_grad_tile tile = tile_at(t, n, m, depth);
+            kernels->few[t->kind][rows / 2 - 1](&tile, t->tile);
+            store_outputs(t, (int64_t[]){n, m}, 0, rows, add);
+        }
+}
+
+/* Many outputs: the weights of one feature, then some outputs at a time. */
+static void many_outputs(const struct grad_task *t, int64_t depth, bool add)
+{
+    const struct grad_plan *plan = t->plan;
+    const struct gram_grad_kernels *kernels = plan->kernels;
+
+    for (int64_t m = 0; m < t->d.cols; m += kernels->width)
+        for (int64_t n = 0; n < t->d.rows; n++) {
+            const struct gram_grad_tile tile = tile_at(t, n, m, depth);
+            const char *c = t->c_panels;
             kernels->weights[t->kind](&tile, t->weights);
-            sum_outputs(t, (int64_t[]){n, m}, depth, add);
+            for (int64_t o = 0, rows; o < t->c.rows; o += rows) {
+                rows = sum_rows(t->c.rows - o);
+                kernels->sum[rows / 2 - 1](depth, c, t->weights, t->tile);
+                store_outputs(t, (int64_t[]){n, m}, o, rows, add);
+                c += (size_t)(depth * rows) * plan->element;
+            }
         }
 }
 
@@ -277,6 +297,7 @@ static void run_task(void *arg, int64_t index, int thread)
     const struct gram_cdist_grad_op *op = plan->op;
     int64_t start = gram_trace_begin(plan->g), k = 0;
     double p = gram_hyper_at(&op->p, &op->batch, index / plan->item_tasks);
+    void (*block)(const struct grad_task *t, int64_t depth, bool add) = many_outputs;
     struct gram_power own;
     struct grad_task t;
 
@@ -287,14 +308,18 @@ static void run_task(void *arg, int64_t index, int thread)
         gram_power_prepare(&own, op->a.dtype, p - 1, 0);
         t.power = &own;
     }
+    if (op->c.rows <= GRAM_GRAD_MAX_OUTPUTS && plan->kernels->few[t.kind][0])
+        block = few_outputs;
+    if (t.one)
+        block = one_output;
     plan->moves->pack(&t.d, &(struct grad_panels){.panel = t.d_panels,
                                                   .depth = t.padded_features,
                                                   .width = plan->kernels->width});
     do { /* once even without centres: their sum is zero */
-        int64_t depth = least(op->a.rows - k, DEPTH);
+        int64_t depth = least(op->a.rows - k, plan->depth);
         pack_block(&t, k, depth);
-        (t.one ? one_output : many_outputs)(&t, depth, plan->add || k > 0);
-        k += DEPTH;
+        block(&t, depth, plan->add || k > 0);
+        k += plan->depth;
     } while (k < op->a.rows);
     gram_trace_end(plan->g, "cdist_grad", thread, start);
 }

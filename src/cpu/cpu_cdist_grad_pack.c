@@ -6,13 +6,19 @@
 #include "cpu_cdist_grad_pack.h"
 #include <string.h>
 
-#define real  float
-#define PACK  pack_f32
-#define STORE store_f32
+enum {
+    AHEAD = 4, /* rows between what is prefetched and what is packed: 10 % of p = 1, one output */
+};
+
+#define real      float
+#define PACK      pack_f32
+#define PACK_ROWS pack_rows_f32
+#define STORE     store_f32
 #include "cpu_cdist_grad_move.h"
-#define real  double
-#define PACK  pack_f64
-#define STORE store_f64
+#define real      double
+#define PACK      pack_f64
+#define PACK_ROWS pack_rows_f64
+#define STORE     store_f64
 #include "cpu_cdist_grad_move.h"
 
 const struct grad_moves *cpu_grad_moves(gram_dtype dtype)

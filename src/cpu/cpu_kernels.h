@@ -65,13 +65,13 @@ enum gram_grad_power {
 };
 
 /*
- * a holds depth groups of width points, b depth groups of `features` numbers, d (and out, where
- * the features are summed) `features` rows of width points.  All are 64-byte aligned but b of a
- * weights kernel, which takes one feature: the first of each group.
+ * a holds depth groups of width points; b depth groups of b_stride numbers, of which the kernel
+ * uses `features` or one; c depth groups of the kernel's outputs; d rows of width points, one a
+ * feature that is used; out rows of width points.  a, d and out are 64-byte aligned.
  */
 struct gram_grad_tile {
-    int64_t depth;
-    const void *a, *b, *d;
+    int64_t depth, b_stride;
+    const void *a, *b, *c, *d;
     const struct gram_power *power; /* of GRAM_GRAD_ANY and WIDE: p - 1, with at_zero 0 */
 };
 typedef void gram_grad_power_kernel(const struct gram_grad_tile *t, void *out);
@@ -80,17 +80,18 @@ typedef void gram_grad_power_kernel(const struct gram_grad_tile *t, void *out);
 typedef void gram_grad_sum_kernel(int64_t depth, const void *c, const void *weights, void *out);
 
 enum {
-    GRAM_GRAD_SUMS = 3,
-    GRAM_GRAD_MAX_OUTPUTS = 8,
+    GRAM_GRAD_SUMS = 6,
+    GRAM_GRAD_MAX_OUTPUTS = 2 * GRAM_GRAD_SUMS,
 };
 
 struct gram_grad_kernels {
     int features, width;
-    gram_grad_power_kernel *gradient[GRAM_GRAD_COUNT], *weights[GRAM_GRAD_COUNT];
-    struct {
-        int outputs; /* a power of two; the next has half of it, the last has 2 */
-        gram_grad_sum_kernel *run;
-    } sum[GRAM_GRAD_SUMS];
+    gram_grad_power_kernel *one[GRAM_GRAD_COUNT];     /* c in a; a row of out a feature */
+    gram_grad_power_kernel *weights[GRAM_GRAD_COUNT]; /* of a feature; a row of out a centre */
+    /* A row of out an output; [i] is for 2 i + 2 of them.  few, of one feature: NULL where a
+     * buffer of weights is as fast. */
+    gram_grad_power_kernel *few[GRAM_GRAD_COUNT][GRAM_GRAD_SUMS];
+    gram_grad_sum_kernel *sum[GRAM_GRAD_SUMS];
 };
 
 /* A strided copy that leaves the cache alone: count runs of bytes each, strides in bytes. */
