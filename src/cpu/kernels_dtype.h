@@ -36,14 +36,14 @@
 
 #define METRIC       half
 #define TERM         DIFFERENCE
-#define STEP(acc, d) ((acc) + v_sqrt(v_abs(d)))
+#define STEP(acc, d) ((acc) + v_sqrt_fast(v_abs(d)))
 #define ROWS         MR
 #define STATE        NO_STATE
 #include "cdist_tile.h"
 
 #define METRIC       three_halves
 #define TERM         DIFFERENCE
-#define STEP(acc, d) ((acc) + v_abs(d) * v_sqrt(v_abs(d)))
+#define STEP(acc, d) ((acc) + v_abs(d) * v_sqrt_fast(v_abs(d)))
 #define ROWS         MR
 #define STATE        NO_STATE
 #include "cdist_tile.h"
@@ -86,6 +86,8 @@
 /* ---- Functions of finished sums ------------------------------------------------------------ */
 
 #include "kernel_map_tile.h"
+
+#include "cdist_square_tile.h"
 
 /* ---- Gradients ---------------------------------------------------------------------------- */
 
