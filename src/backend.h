@@ -12,6 +12,13 @@
 #define GRAM_BACKEND_H
 #include "view.h"
 
+/* How p = 2 is computed; anything but AUTO is for tests. */
+enum gram_cdist_form {
+    GRAM_FORM_AUTO,      /* whichever is faster here */
+    GRAM_FORM_DIRECT,    /* a sum of squared differences */
+    GRAM_FORM_EXPANSION, /* |x|^2 + |y|^2 - 2 x.y */
+};
+
 /*
  * out[i][j] = f(outer(sum_k step(x[i][k], y[j][k]))) + r on the diagonal: serves gram_cdist
  * (function GRAM_IDENTITY, outer power 1/p) and gram_kernel.

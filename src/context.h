@@ -20,6 +20,7 @@ struct gram_context {
     int threads;
     struct gram_pool *pool; /* made at the first parallel loop: see threads.c */
     int isa;                /* index into the tables that gram_cpu_kernels_at lists */
+    int cdist_form;         /* enum gram_cdist_form of backend.h */
     void *scratch;          /* 64-byte aligned, grown on demand, freed with the context */
     size_t scratch_bytes;
     bool scratch_given; /* by gram_context_use_workspace: never grown, never freed */

@@ -1,14 +1,16 @@
 /*
- * settings.c - the environment: GRAM_NUM_THREADS, GRAM_CPU_ISA
+ * settings.c - the environment: GRAM_NUM_THREADS, GRAM_CPU_ISA, GRAM_CDIST_FORM
  *
  * Read once, when a context is created; an option given by the caller wins.
  *
  * SPDX-License-Identifier: MIT
  */
 #include "settings.h"
+#include "backend.h"
 #include "threads.h"
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 static gram_status apply_threads(gram_context *g, const char *text)
 {
@@ -33,12 +35,26 @@ static gram_status apply_isa(gram_context *g, const char *text)
     return GRAM_OK;
 }
 
+/* For tests: both forms of p = 2 can be had on every processor. */
+static gram_status apply_form(gram_context *g, const char *text)
+{
+    if (strcmp(text, "direct") == 0)
+        g->cdist_form = GRAM_FORM_DIRECT;
+    else if (strcmp(text, "expansion") == 0)
+        g->cdist_form = GRAM_FORM_EXPANSION;
+    else
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "GRAM_CDIST_FORM is \"%s\", expected direct or expansion", text);
+    return GRAM_OK;
+}
+
 static const struct setting {
     const char *name;
     gram_status (*apply)(gram_context *g, const char *text);
 } settings[] = {
     {"GRAM_NUM_THREADS", apply_threads},
     {    "GRAM_CPU_ISA",     apply_isa},
+    { "GRAM_CDIST_FORM",    apply_form},
 };
 
 gram_status gram_settings_apply(gram_context *g)

@@ -25,7 +25,7 @@ static int64_t ceil_div(int64_t a, int64_t b)
     return a / b + (a % b != 0);
 }
 
-static void loop(const struct cdist_round *round, int64_t count, gram_loop_body *body)
+void cpu_cdist_loop(const struct cdist_round *round, int64_t count, gram_loop_body *body)
 {
     const struct cdist_plan *plan = round->plan;
     double work = (double)round->items * (double)round->rows * (double)round->cols *
@@ -43,23 +43,6 @@ static struct cdist_item *item_of(const struct cdist_plan *plan, int64_t in_roun
     size_t at = plan->shared_item ? 0 : (size_t)in_round * gram_round64(sizeof(struct cdist_item));
 
     return (struct cdist_item *)(plan->scratch + plan->items_at + at);
-}
-
-/* Panels of x are read from, and those of y lie, at these bytes of scratch. */
-static char *x_panel(const struct cdist_round *round, int64_t item, int64_t panel)
-{
-    const struct cdist_plan *plan = round->plan;
-    int64_t row = item * plan->x_rows + panel * plan->mr;
-
-    return plan->scratch + row * plan->depth * plan->element;
-}
-
-static char *y_panel(const struct cdist_round *round, int64_t item, int64_t panel)
-{
-    const struct cdist_plan *plan = round->plan;
-    int64_t row = item * plan->y_rows + panel * plan->nr;
-
-    return plan->scratch + plan->y_at + row * plan->depth * plan->element;
 }
 
 static double *x_norms(const struct cdist_round *round, int64_t item)
@@ -115,13 +98,19 @@ static void pack_task(void *arg, int64_t index, int thread)
     for (; panel < end; panel++) {
         struct side side;
         if (of_x)
-            side = (struct side){
-                &plan->op.x,         round->i, round->rows, plan->mr, x_panel(round, item, panel),
-                x_norms(round, item)};
+            side = (struct side){&plan->op.x,
+                                 round->i,
+                                 round->rows,
+                                 plan->mr,
+                                 plan->scratch + cpu_cdist_x_panel(plan, item, panel),
+                                 x_norms(round, item)};
         else
-            side = (struct side){
-                &plan->op.y,         round->j, round->cols, plan->nr, y_panel(round, item, panel),
-                y_norms(round, item)};
+            side = (struct side){&plan->op.y,
+                                 round->j,
+                                 round->cols,
+                                 plan->nr,
+                                 plan->scratch + plan->y_at + cpu_cdist_y_panel(plan, item, panel),
+                                 y_norms(round, item)};
         pack_panel(round, &side, item, panel);
     }
     gram_trace_end(plan->g, "cdist pack", thread, start);
@@ -187,8 +176,9 @@ static void one_strip(const struct block *block, const struct cdist_piece *strip
     const struct cdist_round *round = block->round;
     const struct cdist_plan *plan = round->plan;
     int64_t first = strip->diagonal > 0 ? strip->diagonal : 0; /* column of the strip's first row */
+    int64_t panel[2] = {row / plan->mr, 0};
     struct gram_tile tile = {.depth = round->depth,
-                             .x = x_panel(round, block->item, row / plan->mr),
+                             .x = plan->scratch + cpu_cdist_x_panel(plan, block->item, panel[0]),
                              .ldc = strip->ld,
                              .accumulate = !round->first,
                              .power = &block->what->power};
@@ -196,9 +186,13 @@ static void one_strip(const struct block *block, const struct cdist_piece *strip
     if (!round->first)
         cpu_cdist_load(plan, strip);
     for (int64_t c = first / plan->nr * plan->nr; c < strip->cols; c += plan->nr) {
-        tile.y = y_panel(round, block->item, (block->col + c) / plan->nr);
+        panel[1] = (block->col + c) / plan->nr;
+        tile.y = plan->scratch + plan->y_at + cpu_cdist_y_panel(plan, block->item, panel[1]);
         tile.c = strip->buffer + c * plan->element;
-        block->what->tile(&tile);
+        if (plan->expand)
+            cpu_cdist_square(round, block->item, panel, &tile);
+        else
+            block->what->tile(&tile);
     }
     if (round->last)
         finish(block, strip, row);
@@ -263,10 +257,12 @@ static void run_round(struct cdist_round *round)
     round->y_panels = ceil_div(round->cols, plan->nr);
     tasks = ceil_div(round->x_panels, PACK_PANELS) +
             (round->pack_y ? ceil_div(round->y_panels, PACK_PANELS) : 0);
-    loop(round, round->items * tasks, pack_task);
+    cpu_cdist_loop(round, round->items * tasks, pack_task);
+    if (plan->expand)
+        cpu_cdist_centre(round);
     round->blocks_across = ceil_div(round->cols, plan->block_cols);
     round->item_blocks = ceil_div(round->rows, plan->block_rows) * round->blocks_across;
-    loop(round, round->items * round->item_blocks, block_task);
+    cpu_cdist_loop(round, round->items * round->item_blocks, block_task);
 }
 
 /* All k of some rows and columns of out. */

@@ -30,6 +30,7 @@ struct cdist_plan {
     struct gram_cdist_op op; /* transposed if out's rows are the contiguous dimension */
     const struct gram_cpu_kernels *kernels;
     int64_t mr, nr;
+    bool expand;                   /* p = 2 by norms and products: panels have shifted copies */
     gram_dtype dtype;              /* of the arithmetic and of out */
     int64_t element;               /* its bytes */
     bool stream;                   /* out is too large to stay in the cache and can be streamed */
@@ -40,6 +41,7 @@ struct cdist_plan {
     bool shared_item;    /* all items have the same hyperparameters */
     /* Scratch: byte offsets. */
     size_t y_at, x_norms_at, y_norms_at, items_at, buffers_at, buffer_bytes, bytes;
+    size_t x_centred_at, y_centred_at, centre_at; /* where expand is set */
     char *scratch;
 };
 
@@ -64,12 +66,33 @@ struct cdist_piece {
     int64_t ld;
 };
 
-/* cpu_cdist.c: the whole work, in scratch of plan->bytes, aligned to 64 bytes; 0 bytes: none. */
+/* Where scratch holds the panels of an item of the round; the shifted ones lie alike from
+ * x_centred_at and y_centred_at on. */
+static inline size_t cpu_cdist_x_panel(const struct cdist_plan *plan, int64_t item, int64_t panel)
+{
+    return (size_t)((item * plan->x_rows + panel * plan->mr) * plan->depth * plan->element);
+}
+
+static inline size_t cpu_cdist_y_panel(const struct cdist_plan *plan, int64_t item, int64_t panel)
+{
+    return (size_t)((item * plan->y_rows + panel * plan->nr) * plan->depth * plan->element);
+}
+
+/* cpu_cdist.c: hands count tasks of a round to the threads, or does them itself if they are small;
+ * and the whole work, in scratch of plan->bytes, aligned to 64 bytes; 0 bytes: none. */
+void cpu_cdist_loop(const struct cdist_round *round, int64_t count, gram_loop_body *body);
 void cpu_cdist_run(struct cdist_plan *plan, void *scratch);
 
 /* cpu_cdist_plan.c: chooses pieces and lays out scratch; no tensor's data are read. */
 void cpu_cdist_plan(const gram_context *g, const struct gram_cdist_op *op, struct cdist_plan *plan);
 void cpu_cdist_item(const struct cdist_plan *plan, int64_t item, struct cdist_item *out);
+
+/* cpu_cdist_square.c: whether norms and products are faster for p = 2 here; the shifted panels and
+ * norms of a packed round; the tile of x and y panels of a block, set in direct. */
+bool cpu_cdist_expands(const struct cdist_plan *plan);
+void cpu_cdist_centre(struct cdist_round *round);
+void cpu_cdist_square(const struct cdist_round *round, int64_t item, const int64_t panel[2],
+                      const struct gram_tile *direct);
 
 /* cpu_cdist_store.c: moves a piece to out, from out, and to the transposed place in out, which
  * is where piece->out points then. */

@@ -126,11 +126,19 @@ static void choose_blocks(struct cdist_plan *plan)
 static void lay_out(struct cdist_plan *plan)
 {
     int64_t items = plan->items;
-    bool norms = plan->op.function == GRAM_COSINE;
-    size_t at = gram_round64((size_t)(items * plan->x_rows * plan->depth * plan->element));
+    bool norms = plan->op.function == GRAM_COSINE || plan->expand;
+    size_t x_bytes = gram_round64((size_t)(items * plan->x_rows * plan->depth * plan->element));
+    size_t y_bytes = gram_round64((size_t)(items * plan->y_rows * plan->depth * plan->element));
+    size_t at = x_bytes;
 
     plan->y_at = at;
-    at += gram_round64((size_t)(items * plan->y_rows * plan->depth * plan->element));
+    at += y_bytes;
+    plan->x_centred_at = at;
+    at += plan->expand ? x_bytes : 0;
+    plan->y_centred_at = at;
+    at += plan->expand ? y_bytes : 0;
+    plan->centre_at = at;
+    at += plan->expand ? gram_round64((size_t)(items * plan->depth * plan->element)) : 0;
     plan->x_norms_at = at;
     at += norms ? gram_round64((size_t)(items * plan->x_rows) * sizeof(double)) : 0;
     plan->y_norms_at = at;
@@ -180,6 +188,7 @@ void cpu_cdist_plan(const gram_context *g, const struct gram_cdist_op *op, struc
     plan->op.symmetric = is_symmetric(op);
     orient(plan);
     plan->stream = streams(plan);
+    plan->expand = cpu_cdist_expands(plan);
     choose_rounds(plan);
     choose_blocks(plan);
     lay_out(plan);

@@ -47,10 +47,32 @@ typedef void gram_cdist_tile(const struct gram_tile *t);
 /* What becomes of finished sums, in place: map prepared by gram_map_prepare() for the dtype. */
 typedef void gram_map_values(int64_t n, void *values, const struct gram_map *map);
 
+/*
+ * Squared distances by norms and products: direct is the tile of differences that gives the same,
+ * x and y are its panels shifted by one vector, norms the |.|^2 of their rows.  Sums from
+ * differences where the expansion would lose digits; see cdist_square_tile.h.
+ */
+struct gram_square_tile {
+    struct gram_tile direct;
+    const void *x, *y, *x_norms, *y_norms;
+};
+typedef void gram_cdist_square(const struct gram_square_tile *t);
+
+/* centred[k*width + r] = panel[k*width + r] - centre[k], norms[r] its sum of squares over k; zeros
+ * for r from count on. */
+struct gram_centre {
+    int64_t depth, width, count;
+    const void *panel, *centre;
+    void *centred, *norms;
+};
+typedef void gram_cdist_centre(const struct gram_centre *t);
+
 /* Rows and columns of the register tile of each instruction set; see kernels.h. */
 struct gram_cdist_kernels {
     int mr, nr;
     gram_cdist_tile *tile[GRAM_STEP_COUNT];
+    gram_cdist_square *square;
+    gram_cdist_centre *centre;
 };
 
 /* The power of a gradient: sgn(t) |t|^exponent with t = d - b and exponent = p - 1. */

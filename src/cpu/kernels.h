@@ -29,10 +29,11 @@
 #  define POWER_ROWS 2
 #endif
 
-/* Terms of the distance tile.  UNEQUAL is 1 or 0, and all bits set, a NaN, where either is NaN. */
+/* Terms of the distance tile.  UNEQUAL is 1, 0 or, where they do not compare, all bits: a NaN. */
 #define DIFFERENCE(a, b) v_minus(b, a)
 #define PRODUCT(a, b)    ((a) * (b))
-#define UNEQUAL(a, b)    ((vec)((((a) != (b)) & (ivec)((vec){0} + 1)) | ((a) != (a)) | ((b) != (b))))
+#define UNEQUAL(a, b) \
+  ((vec)((((b) != (a)) & (ivec)((vec){0} + 1)) | ~(((b) < (a)) | ((b) >= (a)))))
 #define NO_STATE(t)
 
 #include "stream_rows.h"
@@ -83,8 +84,10 @@
 
 const struct gram_cpu_kernels CAT(gram_cpu_kernels, ISA) = {
     .isa = STR(ISA),
-    .cdist[GRAM_F32] = {MR, NV * VBYTES / 4, CDIST_TILES(f32)},
-    .cdist[GRAM_F64] = {MR, NV * VBYTES / 8, CDIST_TILES(f64)},
+    .cdist[GRAM_F32] = {MR, NV * VBYTES / 4, CDIST_TILES(f32),
+                        KERNEL_OF(cdist_square, f32), KERNEL_OF(cdist_centre, f32)},
+    .cdist[GRAM_F64] = {MR, NV * VBYTES / 8, CDIST_TILES(f64),
+                        KERNEL_OF(cdist_square, f64), KERNEL_OF(cdist_centre, f64)},
     .map[GRAM_F32] = KERNEL_OF(kernel_map, f32),
     .map[GRAM_F64] = KERNEL_OF(kernel_map, f64),
     .stream_rows = CAT(stream_rows, ISA),
