@@ -44,10 +44,11 @@ def diamonds(tmp_path_factory):
     with open(DATA / "diamonds.csv", encoding="utf-8") as file:
         rows = list(csv.reader(file))
     header, rows = rows[0], rows[1::45]
-    write_rows(folder / "train.csv", [header, *rows[:900]])
-    write_rows(folder / "test.csv", [header, *rows[900:]])
+    test = rows[::4]
+    write_rows(folder / "train.csv", [header, *(row for i, row in enumerate(rows) if i % 4)])
+    write_rows(folder / "test.csv", [header, *test])
     report = gram_json("fit", folder / "train.csv", "-y", "price", "-o", folder / "model")
-    return folder, report, np.array([float(row[header.index("price")]) for row in rows[900:]])
+    return folder, report, np.array([float(row[header.index("price")]) for row in test])
 
 
 def test_fit_reports(letters):
@@ -163,7 +164,8 @@ def test_unseen_categories_and_missing_values(diamonds, tmp_path):
     path = write_rows(tmp_path / "m.csv", changed)
     values = rows_of(gram("predict", folder / "model", path))[1:]
     assert np.isfinite(float(values[0][0]))
-    assert values[1] == rows_of(gram("predict", folder / "model", folder / "test.csv"))[2]
+    expected = rows_of(gram("predict", folder / "model", folder / "test.csv"))[2]
+    assert abs(float(values[1][0]) / float(expected[0]) - 1) < 1e-3
 
 
 def test_no_rows_and_one_row(letters, tmp_path):
@@ -264,7 +266,7 @@ def test_names_that_need_escapes(tmp_path):
     assert report["classes"] == 2
     svg = ElementTree.parse(tmp_path / "c.svg").getroot()
     texts = [t.text for t in svg.iter("{http://www.w3.org/2000/svg}text")]
-    assert set(NASTY[:3]) <= set(texts) and "x" * 36 + "…" in texts
+    assert set(NASTY[:3]) <= set(texts) and "x" * 35 + "…" in texts
     rows = rows_of(gram("predict", tmp_path / "m", data, "--proba"))
     assert rows[0] == ["prediction", "proba_no", 'proba_yes, "it"']
     assert {row[0] for row in rows[1:]} == {"no", 'yes, "it"'}
