@@ -3,6 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "../blas.h"
 #include "cpu.h"
 #include "cpu_kernels.h"
 #include <string.h>
@@ -80,4 +81,5 @@ void cpu_describe(const gram_context *g, gram_info *info)
 
     info->cpu_isa = list->table[g->isa]->isa;
     info->cpu_isas = list->names;
+    info->blas = gram_blas_name();
 }
