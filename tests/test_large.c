@@ -159,6 +159,7 @@ static void kernels_and_their_diagonal(struct harness *h)
     o.p = gram_number(1);
     o.function = GRAM_LAPLACE;
     o.regularization = gram_number(0.5);
+    CHECK(h, rows * cols > INT32_MAX, "not large");
     o.row_offset = (int64_t)1 << 40, o.column_offset = ((int64_t)1 << 40) + 7000;
     if (out) {
         CHECK(h, gram_kernel(h->g, &tx, &ty, &o, &to) == GRAM_OK, "%s", gram_message(h->g));
@@ -183,7 +184,7 @@ static void gradients(struct harness *h)
     gram_tensor to = gram_matrices(out, shape[0], shape[1], shape[2], GRAM_F32);
 
     td.stride[0] = 0; /* the same features d for every row */
-    CHECK(h, a != NULL, "no memory");
+    CHECK(h, a != NULL && rows * cols > INT32_MAX, "no memory, or not large");
     if (out && a) {
         for (int64_t m = 0; m < cols; m++)
             a[m] = 1;

@@ -123,7 +123,8 @@ static void a_matrix_with_itself(struct harness *h)
             for (int64_t m = 0; m < M; m++)
                 for (int64_t n = 0; n < M; n++) {
                     double got = at(&out, m, n), mirror = at(&out, n, m);
-                    bool nan = m == 20 || n == 20 || (m == 30 && n == 30);
+                    /* equal infinities do not differ, which is what p = 0 counts */
+                    bool nan = m == 20 || n == 20 || (m == 30 && n == 30 && powers[i] > 0);
                     CHECK(h, nan ? isnan(got) : got == mirror, "dtype %d, p = %g: [%d, %d] %g, %g",
                           d, powers[i], (int)m, (int)n, got, mirror);
                     CHECK(h, nan || m != n || got == 0, "dtype %d, p = %g: diagonal %d is %g", d,
