@@ -60,6 +60,13 @@ void gram_blas_threads(const gram_context *g)
         B(openblas_set_num_threads)(g->threads);
 }
 
+void gram_blas_one_thread(void)
+{
+    if (B(openblas_set_num_threads) && B(openblas_get_num_threads) &&
+        B(openblas_get_num_threads)() != 1)
+        B(openblas_set_num_threads)(1);
+}
+
 const char *gram_blas_name(void)
 {
     return B(openblas_get_config) ? B(openblas_get_config)() : "BLAS";

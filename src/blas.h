@@ -15,6 +15,9 @@
 /* Makes BLAS use the context's number of threads: call it once before a series of BLAS calls. */
 void gram_blas_threads(const gram_context *g);
 
+/* Makes BLAS use one thread: before a parallel loop whose tasks call it, each for itself. */
+void gram_blas_one_thread(void);
+
 /* As "OpenBLAS 0.3.21 ... SkylakeX"; "BLAS" where the library does not say. */
 const char *gram_blas_name(void);
 

@@ -7,7 +7,8 @@
 #include "blas.h"
 #include "threads.h"
 
-/* Rows of a block: 4 MiB of f32, which stays in the last-level cache between its two uses. */
+/* Rows of a block: a product of blocks takes long against a call, and there are enough of them for
+ * the threads. */
 enum {
     BLOCK_ROWS = 1024
 };
@@ -82,51 +83,55 @@ void machine_blocks_destroy(gram_context *g, struct machine_blocks *k)
     *k = (struct machine_blocks){0};
 }
 
-struct ridge_job {
-    int64_t n;
-    gram_dtype dtype;
+struct multiply_job {
+    const struct machine_blocks *k;
     const double *ridge;
+    int64_t columns;
     const char *v;
     char *out;
 };
 
-/* out = ridge * v for one column. */
-static void ridge_column(void *arg, int64_t column, int thread)
+/* out = ridge * v for the rows of block i. */
+static void ridge_rows(const struct multiply_job *job, int64_t i)
 {
-    const struct ridge_job *job = arg;
-    size_t at = (size_t)(column * job->n) * gram_dtype_size(job->dtype);
+    int64_t n = job->k->n, first = i * job->k->size, last = first + rows_of(job->k, i);
+
+    for (int64_t j = 0; j < job->columns; j++)
+        for (int64_t at = first; at < last; at++)
+            if (job->k->dtype == GRAM_F32)
+                ((float *)job->out)[j * n + at] =
+                    (float)job->ridge[at] * ((const float *)job->v)[j * n + at];
+            else
+                ((double *)job->out)[j * n + at] =
+                    job->ridge[at] * ((const double *)job->v)[j * n + at];
+}
+
+/* Rows of block i of the product: its blocks left of the diagonal as they are, those below it
+ * transposed.  Each block is read twice, but no two tasks write to one place, so the result does
+ * not depend on which thread does what. */
+static void multiply_rows(void *arg, int64_t i, int thread)
+{
+    const struct multiply_job *job = arg;
+    const struct machine_blocks *k = job->k;
+    size_t size = gram_dtype_size(k->dtype);
 
     (void)thread;
-    if (job->dtype == GRAM_F32)
-        for (int64_t i = 0; i < job->n; i++)
-            ((float *)(job->out + at))[i] =
-                (float)job->ridge[i] * ((const float *)(job->v + at))[i];
-    else
-        for (int64_t i = 0; i < job->n; i++)
-            ((double *)(job->out + at))[i] = job->ridge[i] * ((const double *)(job->v + at))[i];
+    ridge_rows(job, i);
+    for (int64_t j = 0; j < k->count; j++) {
+        struct gram_blas_matrix block = {i >= j ? block_at(k, i, j) : block_at(k, j, i), k->size,
+                                         i >= j};
+        struct gram_blas_matrix v = {job->v + (size_t)(j * k->size) * size, k->n, false};
+
+        gram_blas_gemm(k->dtype, (int64_t[3]){rows_of(k, i), job->columns, rows_of(k, j)}, 1, block,
+                       v, 1, job->out + (size_t)(i * k->size) * size, k->n);
+    }
 }
 
 void machine_blocks_multiply(gram_context *g, const struct machine_blocks *k, const double *ridge,
                              int64_t columns, const void *v, void *out)
 {
-    struct ridge_job job = {k->n, k->dtype, ridge, v, out};
-    size_t size = gram_dtype_size(k->dtype);
+    struct multiply_job job = {k, ridge, columns, v, out};
 
-    gram_parallel_for(g, columns, ridge_column, &job);
-    gram_blas_threads(g);
-    for (int64_t i = 0; i < k->count; i++)
-        for (int64_t j = 0; j <= i; j++) {
-            struct gram_blas_matrix block = {block_at(k, i, j), k->size, true};
-            int64_t mi = rows_of(k, i), mj = rows_of(k, j);
-            size_t at_i = (size_t)(i * k->size) * size, at_j = (size_t)(j * k->size) * size;
-            struct gram_blas_matrix vi = {(const char *)v + at_i, k->n, false};
-            struct gram_blas_matrix vj = {(const char *)v + at_j, k->n, false};
-
-            gram_blas_gemm(k->dtype, (int64_t[3]){mi, columns, mj}, 1, block, vj, 1,
-                           (char *)out + at_i, k->n);
-            block.transposed = false;
-            if (i != j)
-                gram_blas_gemm(k->dtype, (int64_t[3]){mj, columns, mi}, 1, block, vi, 1,
-                               (char *)out + at_j, k->n);
-        }
+    gram_blas_one_thread();
+    gram_parallel_for(g, k->count, multiply_rows, &job);
 }

@@ -1,9 +1,8 @@
 /*
  * machine_blocks.h - a symmetric kernel matrix kept as square blocks of its lower triangle
  *
- * Half the memory of the full matrix, and each block is read once for its two uses in a product.
- * Block (i, j), j <= i, is row-major with leading dimension size; ragged blocks at the end keep
- * that leading dimension.
+ * Half the memory of the full matrix.  Block (i, j), j <= i, is row-major with leading dimension
+ * size; ragged blocks at the end keep that leading dimension.
  *
  * SPDX-License-Identifier: MIT
  */
