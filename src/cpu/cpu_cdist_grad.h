@@ -27,4 +27,14 @@ static inline struct gram_view cpu_view_at(const struct gram_view *v,
     one.data = gram_view_item(v, batch, item);
     return one;
 }
+
+/* The same of a hyperparameter: a tensor stays one, so that nothing is read. */
+static inline struct gram_hyper cpu_hyper_at(const struct gram_hyper *h,
+                                             const struct gram_batch *batch, int64_t item)
+{
+    struct gram_hyper one = *h;
+
+    one.tensor = cpu_view_at(&h->tensor, batch, item);
+    return one;
+}
 #endif
