@@ -18,7 +18,7 @@
 
 enum {
     BLOCK = 100,      /* pivots a step: large enough for matrix products, small against the rank */
-    CHUNK = 1024,     /* rows of F that are widened at a time */
+    CHUNK = 1024,     /* rows of F that are widened, or multiplied by one thread, at a time */
     MOST_RANK = 1000, /* more costs as much as the iterations it saves */
     LEAST_RANK = 200, /* below about 600 rows everything is one or two steps */
 };
@@ -43,13 +43,18 @@ int64_t machine_preconditioner_rank(int64_t n)
     return rank < n / 2 ? rank : n / 2;
 }
 
+static int64_t chunks_of(int64_t n)
+{
+    return (n + CHUNK - 1) / CHUNK;
+}
+
 static void set_bytes(struct machine_preconditioner *p)
 {
     size_t size = gram_dtype_size(p->dtype);
 
     p->factor_bytes = (size_t)(p->n * p->rank) * size;
     p->cholesky_bytes = (size_t)(p->rank * p->rank) * sizeof(double);
-    p->product_bytes = (size_t)(p->rank * p->columns) * size;
+    p->product_bytes = (size_t)(chunks_of(p->n) * p->rank * p->columns) * size;
     p->wide_bytes = (size_t)(p->rank * p->columns) * sizeof(double);
 }
 
@@ -284,28 +289,73 @@ void machine_preconditioner_destroy(gram_context *g, struct machine_precondition
     *p = (struct machine_preconditioner){0};
 }
 
+/* One application: v to out, by chunks of rows. */
+struct apply_job {
+    const struct machine_preconditioner *p;
+    const char *v;
+    char *out;
+};
+
+static int64_t chunk_rows(const struct machine_preconditioner *p, int64_t chunk)
+{
+    int64_t rest = p->n - chunk * CHUNK;
+
+    return rest < CHUNK ? rest : CHUNK;
+}
+
+/* A chunk's part of F^T v. */
+static void product_of_chunk(void *arg, int64_t chunk, int thread)
+{
+    const struct apply_job *job = arg;
+    const struct machine_preconditioner *p = job->p;
+    size_t size = gram_dtype_size(p->dtype), first = (size_t)(chunk * CHUNK) * size;
+
+    (void)thread;
+    gram_blas_gemm(p->dtype, (int64_t[3]){p->rank, p->columns, chunk_rows(p, chunk)}, 1,
+                   (struct gram_blas_matrix){p->factor + first, p->n, true},
+                   (struct gram_blas_matrix){job->v + first, p->n, false}, 0,
+                   p->product + (size_t)(chunk * p->rank * p->columns) * size, p->rank);
+}
+
+/* A chunk's rows of (v - F t) / lambda; t is in the first of the products. */
+static void finish_chunk(void *arg, int64_t chunk, int thread)
+{
+    const struct apply_job *job = arg;
+    const struct machine_preconditioner *p = job->p;
+    size_t size = gram_dtype_size(p->dtype), first = (size_t)(chunk * CHUNK) * size;
+    int64_t rows = chunk_rows(p, chunk);
+
+    (void)thread;
+    for (int64_t j = 0; j < p->columns; j++)
+        memcpy(job->out + first + (size_t)(j * p->n) * size,
+               job->v + first + (size_t)(j * p->n) * size, (size_t)rows * size);
+    if (p->rank > 0) /* the factor just below 1 keeps P^-1 positive definite against rounding */
+        gram_blas_gemm(p->dtype, (int64_t[3]){rows, p->columns, p->rank}, -(1 - 1e-6),
+                       (struct gram_blas_matrix){p->factor + first, p->n, false},
+                       (struct gram_blas_matrix){p->product, p->rank, false}, 1, job->out + first,
+                       p->n);
+    for (int64_t j = 0; j < p->columns; j++)
+        for (int64_t i = j * p->n + chunk * CHUNK; i < j * p->n + chunk * CHUNK + rows; i++)
+            set_element(p->dtype, job->out, i, element(p->dtype, job->out, i) / p->lambda);
+}
+
 void machine_preconditioner_apply(gram_context *g, const struct machine_preconditioner *p,
                                   const void *v, void *out)
 {
-    int64_t count = p->rank * p->columns;
+    struct apply_job job = {p, v, out};
+    int64_t chunks = chunks_of(p->n), count = p->rank * p->columns;
 
-    memcpy(out, v, (size_t)(p->n * p->columns) * gram_dtype_size(p->dtype));
+    gram_blas_one_thread();
     if (p->rank > 0) {
-        gram_blas_threads(g);
-        gram_blas_gemm(p->dtype, (int64_t[3]){p->rank, p->columns, p->n}, 1,
-                       (struct gram_blas_matrix){p->factor, p->n, true},
-                       (struct gram_blas_matrix){v, p->n, false}, 0, p->product, p->rank);
-        for (int64_t i = 0; i < count; i++)
-            p->wide[i] = element(p->dtype, p->product, i);
+        gram_parallel_for(g, chunks, product_of_chunk, &job);
+        memset(p->wide, 0, (size_t)count * sizeof *p->wide);
+        for (int64_t c = 0; c < chunks; c++)
+            for (int64_t i = 0; i < count; i++)
+                p->wide[i] += element(p->dtype, p->product, c * count + i);
         gram_blas_potrs(GRAM_F64, GRAM_LOWER, p->rank, p->columns, p->cholesky, p->rank, p->wide,
                         p->rank);
         for (int64_t i = 0; i < count; i++)
             set_element(p->dtype, p->product, i, p->wide[i]);
-        /* The factor just below 1 keeps P^-1 positive definite against rounding in f32. */
-        gram_blas_gemm(p->dtype, (int64_t[3]){p->n, p->columns, p->rank}, -(1 - 1e-6),
-                       (struct gram_blas_matrix){p->factor, p->n, false},
-                       (struct gram_blas_matrix){p->product, p->rank, false}, 1, out, p->n);
     }
-    for (int64_t i = 0; i < p->n * p->columns; i++)
-        set_element(p->dtype, out, i, element(p->dtype, out, i) / p->lambda);
+    gram_parallel_for(g, chunks, finish_chunk, &job);
 }

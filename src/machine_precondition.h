@@ -15,8 +15,8 @@ struct machine_preconditioner {
     double lambda;
     char *factor;     /* F: n by rank, column-major */
     double *cholesky; /* lower factor of F^T F + lambda I, rank by rank, column-major */
-    char *product;    /* scratch: rank by columns, dtype */
-    double *wide;     /* the same in f64 */
+    char *product;    /* scratch: rank by columns for every chunk of rows, dtype */
+    double *wide;     /* scratch: rank by columns */
     size_t factor_bytes, cholesky_bytes, product_bytes, wide_bytes;
 };
 
