@@ -35,6 +35,7 @@ static gram_machine *load(struct harness *h, const char *path)
 static void check_alike(struct harness *h, const gram_table *table, const gram_machine *machines[2])
 {
     double predictions[2][ROWS];
+    size_t length[2];
 
     for (int i = 0; i < 2; i++) {
         gram_tensor out = gram_vector(predictions[i], ROWS, GRAM_F64);
@@ -42,7 +43,13 @@ static void check_alike(struct harness *h, const gram_table *table, const gram_m
               gram_message(h->g));
     }
     CHECK(h, memcmp(predictions[0], predictions[1], sizeof predictions[0]) == 0, "predictions");
-    CHECK(h, strcmp(gram_machine_describe(machines[0]), gram_machine_describe(machines[1])) == 0,
+    for (int i = 0; i < 2; i++) { /* seconds are those of this process, and not in the file */
+        const char *text = gram_machine_describe(machines[i]), *seconds = strstr(text, "\"seconds");
+        length[i] = seconds ? (size_t)(seconds - text) - strlen(", ") : strlen(text) - strlen("}");
+    }
+    CHECK(h,
+          length[0] == length[1] && strncmp(gram_machine_describe(machines[0]),
+                                            gram_machine_describe(machines[1]), length[0]) == 0,
           "\"%s\" and \"%s\"", gram_machine_describe(machines[0]),
           gram_machine_describe(machines[1]));
 }
