@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 import pytest
-from gram_cli import DATA, GRAM, INTERRUPTED, IO, NO_OUTPUT, gram, gram_run, refusal
+from gram_cli import DATA, GRAM, INTERRUPTED, IO, NO_MEMORY, NO_OUTPUT, gram, gram_run, refusal
 
 ROOT = os.geteuid() == 0
 
@@ -85,6 +85,20 @@ def test_full_disk(points):
         pytest.skip("no mount namespaces here")
     assert done.stdout == "74\nd.npy\nold\n"
     assert done.stderr == "gram cdist: cannot write disk/d.npy: No space left on device\n"
+
+
+def limit_memory():
+    resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+
+
+def test_out_of_memory(tmp_path):
+    np.save(tmp_path / "x.npy", np.zeros((30_000, 1)))
+    (tmp_path / "d.npy").write_text("old")
+    said = refusal(
+        "cdist", "x.npy", "-o", "d.npy", status=NO_MEMORY, cwd=tmp_path, preexec_fn=limit_memory
+    )
+    assert said == "gram cdist: out of memory for a matrix of 30000 by 30000"
+    assert names(tmp_path) == ["d.npy", "x.npy"] and (tmp_path / "d.npy").read_text() == "old"
 
 
 def test_dev_full(points, model):
