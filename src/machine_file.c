@@ -255,7 +255,7 @@ static gram_status need_leaf(gram_context *g, const struct gram_model_file *file
     char name[NAME_BYTES];
 
     leaf->width = machine->encoder->width;
-    leaf->outputs = machine_target_outputs(&machine->target);
+    leaf->outputs = gram_machine_target_outputs(&machine->target);
     leaf_name(name, index, "x");
     x = gram_model_find(file, name);
     leaf->dtype = x && x->type == GRAM_F64 ? GRAM_F64 : GRAM_F32;

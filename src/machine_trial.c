@@ -47,14 +47,14 @@ static gram_status encode(gram_context *g, const struct machine_job *job,
                           int transforms, const int64_t *rows, int64_t count,
                           struct machine_encoded *out)
 {
-    int64_t each = machine_target_outputs(&job->kind);
+    int64_t each = gram_machine_target_outputs(&job->kind);
     size_t column = (size_t)count * gram_dtype_size(job->o.dtype);
 
-    TRY(machine_encoded_create(g, job, (int64_t[2]){count, encoder->width}, each * transforms,
-                               out));
+    TRY(gram_machine_encoded_create(g, job, (int64_t[2]){count, encoder->width}, each * transforms,
+                                    out));
     for (int t = 0; t < transforms; t++)
-        machine_target_encode(&fold->target[t], job->target, rows, count, job->o.dtype,
-                              (char *)out->data.y + (size_t)(t * each) * column);
+        gram_machine_target_encode(&fold->target[t], job->target, rows, count, job->o.dtype,
+                                   (char *)out->data.y + (size_t)(t * each) * column);
     for (int64_t i = 0; job->o.weights && i < count; i++)
         ((double *)out->data.weights)[i] = job->o.weights[rows[i]];
     return gram_encoder_apply(g, encoder, job->table, rows, count, job->o.dtype,
@@ -72,8 +72,8 @@ static gram_status fold_open(gram_context *g, struct machine_job *job, const int
     for (int t = 0; status == GRAM_OK && t < transforms; t++) {
         fold->target[t] = job->kind;
         if (job->kind.classes == 0)
-            status =
-                machine_target_scale(g, job->target, transform[t], train, count, &fold->target[t]);
+            status = gram_machine_target_scale(g, job->target, transform[t], train, count,
+                                               &fold->target[t]);
     }
     if (status == GRAM_OK)
         status = encode(g, job, encoder, fold, transforms, train, count, &fold->train);
@@ -83,11 +83,11 @@ static gram_status fold_open(gram_context *g, struct machine_job *job, const int
     return status;
 }
 
-void machine_level_close(gram_context *g, struct machine_level *level)
+void gram_machine_level_close(gram_context *g, struct machine_level *level)
 {
     for (int f = 0; f < level->folds; f++) {
-        machine_encoded_destroy(g, &level->fold[f].train);
-        machine_encoded_destroy(g, &level->fold[f].valid);
+        gram_machine_encoded_destroy(g, &level->fold[f].train);
+        gram_machine_encoded_destroy(g, &level->fold[f].valid);
     }
     free(level->rows);
     *level = (struct machine_level){0};
@@ -105,8 +105,8 @@ static void arrange(const struct machine_job *job, int64_t n, int64_t held, int 
     memcpy(room + last, job->row + last, (size_t)(n - last) * sizeof *room);
 }
 
-gram_status machine_level_open(gram_context *g, struct machine_job *job, int64_t rows,
-                               struct machine_level *out)
+gram_status gram_machine_level_open(gram_context *g, struct machine_job *job, int64_t rows,
+                                    struct machine_level *out)
 {
     int64_t n = job->rows < rows ? job->rows : rows;
     double fraction = job->o.validation > 0 ? job->o.validation : n < 10000 ? 0.3 : 0.2;
@@ -132,7 +132,7 @@ gram_status machine_level_open(gram_context *g, struct machine_job *job, int64_t
                            transform, fold);
     }
     if (status != GRAM_OK)
-        machine_level_close(g, &level);
+        gram_machine_level_close(g, &level);
     *out = level;
     return status;
 }
@@ -152,18 +152,19 @@ static gram_status try_fold(gram_context *g, const struct machine_job *job,
 
     if (!f)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
-    status = machine_leaf_fit(g, &c->params, &fold->train.data, &fold->valid.data, &leaf, &report);
+    status =
+        gram_machine_leaf_fit(g, &c->params, &fold->train.data, &fold->valid.data, &leaf, &report);
     if (status == GRAM_OK)
-        status = machine_leaf_predict(g, &leaf, fold->count, fold->valid.data.x, f);
+        status = gram_machine_leaf_predict(g, &leaf, fold->count, fold->valid.data.x, f);
     for (int t = 0; status == GRAM_OK && t < level->transforms; t++) {
         gram_machine_score score;
 
-        status = machine_score(g, &fold->target[t], job->target, fold->row, fold->count,
-                               f + t * each * fold->count, &score);
+        status = gram_machine_score_outputs(g, &fold->target[t], job->target, fold->row,
+                                            fold->count, f + t * each * fold->count, &score);
         loss[t] += job->kind.classes ? rows * (1 - score.score + report.score * (double)outputs)
                                      : rows * score.score * score.score;
     }
-    machine_leaf_destroy(&leaf);
+    gram_machine_leaf_destroy(&leaf);
     gram_free(g, f, bytes);
     return status;
 }
@@ -196,8 +197,8 @@ static void remember(struct machine_job *job, const struct machine_level *level,
     gram_json_add(t, "}");
 }
 
-gram_status machine_try(gram_context *g, struct machine_job *job, const struct machine_level *level,
-                        struct machine_candidate *c)
+gram_status gram_machine_try(gram_context *g, struct machine_job *job,
+                             const struct machine_level *level, struct machine_candidate *c)
 {
     double loss[MACHINE_TRANSFORMS] = {0}, rows = 0;
     gram_status status = GRAM_OK;

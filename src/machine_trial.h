@@ -14,7 +14,7 @@ enum {
 
 struct machine_candidate {
     struct machine_params params;
-    gram_transform transform; /* AUTO: the best of the level's is filled in by machine_try */
+    gram_transform transform; /* AUTO: the best of the level's is filled in by gram_machine_try */
     double score;             /* lower is better: rmse, or error rate + mean squared error */
 };
 
@@ -33,12 +33,12 @@ struct machine_level {
 };
 
 /* Draws at most so many rows of the job, in folds if there are few. */
-gram_status machine_level_open(gram_context *g, struct machine_job *job, int64_t rows,
-                               struct machine_level *out);
-void machine_level_close(gram_context *g, struct machine_level *level);
+gram_status gram_machine_level_open(gram_context *g, struct machine_job *job, int64_t rows,
+                                    struct machine_level *out);
+void gram_machine_level_close(gram_context *g, struct machine_level *level);
 
 /* Trains and scores a candidate on every fold: fills in its score (infinite if it cannot be
  * trained) and transform. */
-gram_status machine_try(gram_context *g, struct machine_job *job, const struct machine_level *level,
-                        struct machine_candidate *c);
+gram_status gram_machine_try(gram_context *g, struct machine_job *job,
+                             const struct machine_level *level, struct machine_candidate *c);
 #endif
