@@ -6,12 +6,15 @@
 #include "harness.h"
 
 extern const struct case_op case_cdist, case_kernel, case_median;
+extern const struct case_op case_cdist_grad, case_agop;
 extern const struct case_op case_solve_cholesky, case_solve_lu;
 
 const struct case_op *const harness_ops[] = {
     &case_cdist,
     &case_kernel,
     &case_median,
+    &case_cdist_grad,
+    &case_agop,
     &case_solve_cholesky,
     &case_solve_lu,
     NULL,
