@@ -27,9 +27,13 @@ struct gram_context {
     atomic_bool cancelled;
 };
 
-/* Records the message and returns status, so that callers write: return gram_fail(...). */
-__attribute__((cold, format(printf, 3, 4))) gram_status
-gram_fail(gram_context *g, gram_status status, const char *format, ...);
+/* Records the message of a failure, behind the name of the call. */
+__attribute__((cold, format(printf, 2, 3))) void gram_note(gram_context *g, const char *format,
+                                                           ...);
+
+/* Records the message and gives status, so that callers write: return gram_fail(...).  A macro, so
+ * that static analysis sees which status it is. */
+#define gram_fail(g, status, ...) (gram_note((g), __VA_ARGS__), (gram_status)(status))
 
 /* Memory aligned to 64 bytes from the caller's allocator, NULL if there is none; no message. */
 void *gram_alloc(gram_context *g, size_t bytes);

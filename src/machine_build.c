@@ -66,7 +66,7 @@ gram_status gram_machine_encode(gram_context *g, struct machine_job *job,
         gram_encoder_apply(g, *encoder, job->table, rows, count, job->o.dtype, (char *)out->data.x);
     gram_machine_target_encode(&job->kind, job->target, rows, count, job->o.dtype,
                                (char *)out->data.y);
-    for (int64_t i = 0; job->o.weights && i < count; i++)
+    for (int64_t i = 0; out->data.weights && i < count; i++)
         ((double *)out->data.weights)[i] = job->o.weights[rows[i]];
     if (status != GRAM_OK)
         gram_machine_encoded_destroy(g, out);
@@ -82,7 +82,7 @@ static gram_status part_of(gram_context *g, const struct machine_job *job,
     gram_machine_gather(all->dtype, all->width, all->x, rows, count, (char *)out->data.x);
     gram_machine_gather_columns(all->dtype, all->rows, all->outputs, all->y, rows, count,
                                 (char *)out->data.y);
-    for (int64_t i = 0; all->weights && i < count; i++)
+    for (int64_t i = 0; out->data.weights && all->weights && i < count; i++)
         ((double *)out->data.weights)[i] = all->weights[rows[i]];
     return GRAM_OK;
 }

@@ -102,7 +102,7 @@ static gram_status job_open(gram_context *g, struct machine_job *job)
     int64_t n = job->table->rows;
 
     job->started = gram_machine_seconds();
-    job->row = malloc((size_t)n * sizeof *job->row + 1);
+    job->row = gram_alloc(g, (size_t)n * sizeof *job->row);
     if (!job->row)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %lld rows", (long long)n);
     for (int64_t i = 0; i < n; i++)
@@ -122,11 +122,11 @@ static gram_status job_open(gram_context *g, struct machine_job *job)
     return GRAM_OK;
 }
 
-static void job_close(struct machine_job *job)
+static void job_close(gram_context *g, struct machine_job *job)
 {
     gram_machine_target_destroy(&job->kind);
     free(job->history.data);
-    free(job->row);
+    gram_free(g, job->row, (size_t)job->table->rows * sizeof *job->row);
 }
 
 void gram_machine_default_recipe(const struct machine_job *job, struct machine_recipe *out)
@@ -177,6 +177,6 @@ gram_status gram_machine_fit(gram_context *g, const gram_table *table, const gra
     TRY(check_target(g, table, target));
     job.o.dtype = job.o.dtype ? job.o.dtype : GRAM_F32;
     status = fit(g, &job, out);
-    job_close(&job);
+    job_close(g, &job);
     return gram_machine_ended(g, status);
 }

@@ -21,14 +21,16 @@ struct machine_candidate {
 /* A training and a validation part; the targets under every transform are outputs side by side. */
 struct machine_fold {
     struct machine_encoded train, valid;
-    int64_t count; /* rows of valid */
-    int64_t *row;  /* its rows, borrowed from rows of the level */
+    int transforms; /* targets side by side */
+    int64_t count;  /* rows of valid */
+    int64_t *row;   /* its rows, borrowed from rows of the level */
     struct machine_target target[MACHINE_TRANSFORMS]; /* scales of this fold; names borrowed */
 };
 
 struct machine_level {
     int folds, transforms;
-    int64_t *rows; /* of all folds' validation parts */
+    int64_t *rows;    /* of all folds, from the context's allocator */
+    size_t row_bytes; /* of rows */
     struct machine_fold fold[MACHINE_FOLDS];
 };
 
