@@ -189,7 +189,8 @@ static void check_classification(struct harness *h)
     m = fit(h, &train, &two, NULL);
     CHECK(h,
           gram_machine_task(m) == GRAM_CLASSIFICATION && gram_machine_classes_are_numbers(m) &&
-              strcmp(gram_machine_class_name(m, 1), "2.5") == 0,
+              strcmp(gram_machine_class_name(m, 1), "2.5") == 0 &&
+              strcmp(gram_machine_class_name(m, 0), "-20") == 0,
           "two numbers as classes");
     CHECK(h, score(h, m, &train, &two) > 0.97, "accuracy %g", score(h, m, &train, &two));
     check_probabilities(h, m, &train);
