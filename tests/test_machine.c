@@ -245,6 +245,36 @@ static void check_solvers(struct harness *h)
     destroy(&fresh);
 }
 
+/* A row's prediction does not depend on which rows are predicted with it, beyond f64 rounding. */
+static void check_batches(struct harness *h)
+{
+    struct sample train = make(h, 1000), fresh = make(h, 300);
+    double together[300], alone;
+    gram_tensor all = gram_vector(together, 300, GRAM_F64), one = gram_vector(&alone, 1, GRAM_F64);
+    gram_machine_options o = GRAM_MACHINE_OPTIONS_INIT;
+    gram_machine *m;
+
+    o.regularization = 1e-6; /* large coefficients of both signs */
+    m = fit(h, &train, &train.number, &o);
+    CHECK(h, gram_machine_predict(h->g, m, table_of(&fresh), &all) == GRAM_OK, "%s",
+          gram_message(h->g));
+    for (int i = 0; i < 300; i += 13) {
+        const gram_column column[3] = {
+            {    "a",     fresh.a + i,            NULL},
+            {"noise", fresh.noise + i,            NULL},
+            {"color",            NULL, fresh.color + i}
+        };
+        const gram_table row = {1, 3, column};
+
+        CHECK(h, gram_machine_predict(h->g, m, &row, &one) == GRAM_OK, "%s", gram_message(h->g));
+        CHECK(h, fabs(alone - together[i]) <= 1e-9, "row %d: %.17g alone, %.17g with others", i,
+              alone, together[i]);
+    }
+    gram_machine_destroy(m);
+    destroy(&train);
+    destroy(&fresh);
+}
+
 /* A weight of w counts as w equal rows: (K + r / w) on one row or r on w copies of it. */
 static void check_weights(struct harness *h)
 {
@@ -530,6 +560,7 @@ int main(void)
     check_regression(&h);
     check_classification(&h);
     check_solvers(&h);
+    check_batches(&h);
     check_weights(&h);
     check_tree(&h);
     check_search(&h);
