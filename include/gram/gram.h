@@ -237,6 +237,7 @@ typedef struct gram_info {
     int64_t memory_available; /* bytes, now, within the process's limits */
 } gram_info;
 
+/* Fills in info, as much of it as info->size covers; the strings live as long as the context. */
 GRAM_API gram_status gram_context_info(gram_context *g, gram_info *info);
 
 /* The device a new user should take: a CUDA device that works, else the CPU. */
