@@ -1,8 +1,8 @@
 """compare_rows.py - what is measured: the problems, who else does them, and what libgram must reach
 
 A row's targets are pairs (peers, factor): the fastest of those peers must take at least factor
-times libgram's time.  Data are standard normal, seeded; answers are checked against SciPy or NumPy in
-double on a few rows.
+times libgram's time.  Data are standard normal, seeded; answers are checked against SciPy or NumPy
+in double on a few rows.
 """
 
 import numpy as np
