@@ -19,7 +19,6 @@ struct gram_power {
         float inverse[16], centre[16];
         float low[32];        /* 2^(q (i - 16)) */
         float high[16];       /* 2^(16 q i), i from -8; index modulo 16 */
-        float c[4];           /* of f^0 .. f^3; c[0] = 1 */
         _Alignas(64) struct { /* AVX2: the same with eight entries, i = floor(8 (m - 1)) */
             float inverse[8], centre[8];
             float low[8];    /* 2^(q (i - 7)) */
@@ -27,6 +26,7 @@ struct gram_power {
             float high[8];   /* 2^(32 q (i % 4 - 1)) */
             float c[5];
         } eight;
+        float c[4];              /* of f^0 .. f^3; c[0] = 1 */
         float q, q_head, q_tail; /* q; its first 16 bits, so that e q_head is exact; the rest */
         float at_zero, at_infinity;
     } f32;
