@@ -70,9 +70,11 @@ static double CAT(median, SUFFIX)(real *matrix, int64_t rows)
     CAT(select, SUFFIX)(matrix, n, middle);
     above = below = (double)matrix[middle];
     if (n % 2 == 0) {
-        below = (double)matrix[0];
+        /* In real, not by fmax in double, on which GCC 12 fails for NEON. */
+        real largest = matrix[0];
         for (int64_t i = 1; i < middle; i++)
-            below = fmax(below, (double)matrix[i]);
+            largest = matrix[i] > largest ? matrix[i] : largest;
+        below = (double)largest;
     }
     return above == below ? above : below / 2 + above / 2;
 }
