@@ -99,6 +99,8 @@ static void gemv(gram_dtype dtype, const int64_t mnk[3], double alpha, struct gr
         B(dgemv_)(t, &rows, &cols, &alpha, a.data, &la, x, &one, &beta, y, &one, 1);
 }
 
+/* NOLINTBEGIN(readability-function-size): the arguments are those of BLAS and LAPACK */
+
 void gram_blas_gemm(gram_dtype dtype, const int64_t mnk[3], double alpha, struct gram_blas_matrix a,
                     struct gram_blas_matrix b, double beta, void *c, int64_t ldc)
 {
@@ -209,3 +211,5 @@ int gram_blas_syevd(gram_dtype dtype, gram_uplo uplo, int64_t n, void *a, int64_
         B(dsyevd_)("V", u, &bn, a, &la, w, work, &lw, iwork, &li, &info, 1, 1);
     return info;
 }
+
+/* NOLINTEND(readability-function-size) */

@@ -9,6 +9,7 @@ extern const struct case_op case_cdist, case_kernel, case_median;
 extern const struct case_op case_cdist_grad, case_agop, case_kernel_vjp;
 extern const struct case_op case_solve_cholesky, case_solve_lu;
 
+/* clang-format off */
 const struct case_op *const harness_ops[] = {
     &case_cdist,
     &case_kernel,
@@ -20,3 +21,4 @@ const struct case_op *const harness_ops[] = {
     &case_solve_lu,
     NULL,
 };
+/* clang-format on */

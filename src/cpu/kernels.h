@@ -16,24 +16,24 @@
 
 /* Rows by vectors of the distance tile: as many accumulators as the registers hold. */
 #if VBYTES == 64
-#  define MR 12
-#  define NV 2
+#  define MR         12
+#  define NV         2
 #  define POWER_ROWS 4 /* the tables of a power stay in registers too */
 #elif VBYTES == 32
-#  define MR 6
-#  define NV 2
+#  define MR         6
+#  define NV         2
 #  define POWER_ROWS 2
 #else
-#  define MR 4
-#  define NV 2
+#  define MR         4
+#  define NV         2
 #  define POWER_ROWS 2
 #endif
 
 /* Terms of the distance tile.  UNEQUAL is 1, 0 or, where they do not compare, all bits: a NaN. */
 #define DIFFERENCE(a, b) v_minus(b, a)
 #define PRODUCT(a, b)    ((a) * (b))
-#define UNEQUAL(a, b) \
-  ((vec)((((b) != (a)) & (ivec)((vec){0} + 1)) | ~(((b) < (a)) | ((b) >= (a)))))
+#define UNEQUAL(a, b)    ((vec)((((b) != (a)) & (ivec)((vec){0} + 1)) | UNORDERED(a, b)))
+#define UNORDERED(a, b)  ~(((b) < (a)) | ((b) >= (a)))
 #define NO_STATE(t)
 
 #include "stream_rows.h"

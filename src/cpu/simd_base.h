@@ -72,6 +72,7 @@ static inline vf32 vf32_sign(vf32 a)
 {
     const vf32 one = (vf32){0} + 1;
 
+    /* a != a where a is NaN: NOLINTNEXTLINE(misc-redundant-expression) */
     return (vf32)(((((vi32)a & INT32_MIN) | (vi32)one) & (a != 0)) | (a != a));
 }
 
@@ -79,6 +80,7 @@ static inline vf64 vf64_sign(vf64 a)
 {
     const vf64 one = (vf64){0} + 1;
 
+    /* a != a where a is NaN: NOLINTNEXTLINE(misc-redundant-expression) */
     return (vf64)(((((vi64)a & INT64_MIN) | (vi64)one) & (a != 0)) | (a != a));
 }
 

@@ -9,7 +9,7 @@
 double reference_signed_power(double t, double exponent)
 {
     if (t == 0)
-        return 0; /* a tie, whatever the exponent */
+        return 0;                                              /* a tie, whatever the exponent */
     return isnan(t) ? t : copysign(pow(fabs(t), exponent), t); /* pow(NAN, 0) is 1 */
 }
 
