@@ -38,7 +38,7 @@ def parse():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, help="rounds (default 5, quick 3)")
     parser.add_argument(
-        "--limit", type=float, help="seconds that one run may take (default 5, quick 1)"
+        "--limit", type=float, help="seconds that one run may take (default 1.5, quick 0.5)"
     )
     parser.add_argument(
         "--slow", action="store_true", help="run the other packages' machines too (minutes)"
@@ -49,7 +49,7 @@ def parse():
     )
     args = parser.parse_args()
     args.repeats = args.repeats or (3 if args.quick else 5)
-    args.limit = args.limit or (1.0 if args.quick else 5.0)
+    args.limit = args.limit or (0.5 if args.quick else 1.5)
     return args
 
 

@@ -137,9 +137,9 @@ class Kernel(Row):
 
     def run_gram(self, gram, x):
         if self.function == "laplace":
-            gram.kernel(x, self.y, self.out, LAPLACE, self.bandwidth, p=1.0)
+            gram.kernel(x, self.y, self.out[: len(x)], LAPLACE, self.bandwidth, p=1.0)
         else:
-            gram.kernel(x, self.y, self.out, GAUSSIAN, self.bandwidth)
+            gram.kernel(x, self.y, self.out[: len(x)], GAUSSIAN, self.bandwidth)
         return self.out
 
     def input(self, rows):
@@ -211,8 +211,12 @@ ROWS = [
     Cdist("cdist-f64-p0.5", BIG, 0.5, "float64", DOUBLE, [(DOUBLE, 5)]),
     Cdist("cdist-f64-inf", BIG, np.inf, "float64", DOUBLE, [(DOUBLE, 7)]),
     Cdist("cdist-f64-p2", BIG, 2, "float64", DOUBLE + ["numpy GEMM"], [(["numpy GEMM"], 1)]),
-    Kernel("kernel-laplace", WIDE, "laplace", [(["scikit-learn", "scikit-learn, n_jobs"], 13)]),
-    Kernel("kernel-gaussian", WIDE, "gaussian", [(["scikit-learn", "scikit-learn, n_jobs"], 9)]),
+    Kernel(
+        "kernel-laplace", WIDE, "laplace", [(["scikit-learn"], 13), (["scikit-learn, n_jobs"], 13)]
+    ),
+    Kernel(
+        "kernel-gaussian", WIDE, "gaussian", [(["scikit-learn"], 9), (["scikit-learn, n_jobs"], 9)]
+    ),
     CdistGrad("grad-o1-p1", 4000, 64, 4000, 1, 1),
     CdistGrad("grad-o1-p1.3", 4000, 64, 4000, 1, 1.3),
     CdistGrad("grad-o10-p1", 4000, 64, 4000, 10, 1),
