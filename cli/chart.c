@@ -21,20 +21,10 @@ enum {
     VALUE_ROOM = 62, /* right of the longest bar */
 };
 
-/* Characters, not bytes. */
-static int characters(const char *text)
-{
-    int count = 0;
-
-    for (; *text; text++)
-        count += ((unsigned char)*text & 0xc0) != 0x80;
-    return count;
-}
-
 /* Escaped for XML; at most `limit` characters, control characters as '?'. */
 static void xml_text(struct output *out, const char *text, int limit)
 {
-    int cut = characters(text) > limit, count = 0;
+    int cut = text_characters(text) > limit, count = 0;
     const char *bad = text_find_invalid_utf8(text, text + strlen(text));
 
     for (; *text; text++) {
@@ -70,7 +60,7 @@ static double name_room(const struct chart *chart)
     int longest = 4;
 
     for (int i = 0; i < chart->count; i++) {
-        int size = characters(chart->bars[i].name);
+        int size = text_characters(chart->bars[i].name);
         longest = size > longest ? size : longest;
     }
     return (longest < NAME_LIMIT ? longest : NAME_LIMIT) * 0.56 * FONT;

@@ -76,6 +76,7 @@ static enum exit_status read_data(struct fit *f, struct failure *why)
     const struct fit_settings *s = f->s;
     const struct csv_options options = {
         .delimiter = s->input.delimiter,
+        .comma = s->input.decimal == DECIMAL_COMMA,
         .header = s->input.no_header ? CSV_HEADER_NO : CSV_HEADER_YES,
         .kind = column_kind,
         .user = s,
@@ -212,7 +213,8 @@ static enum exit_status work(struct fit *f, struct failure *why)
 }
 
 /* Whether the outputs can be written is found out before the work, not after it. */
-static enum exit_status check_outputs(const struct fit_settings *s, struct failure *why)
+static enum exit_status check_outputs(const struct fit_settings *s, const char *data,
+                                      struct failure *why)
 {
     struct output trial;
     struct stat about;
@@ -228,6 +230,7 @@ static enum exit_status check_outputs(const struct fit_settings *s, struct failu
     if (stat(s->output, &about) == 0 && !S_ISREG(about.st_mode))
         return fail(why, CLI_NO_OUTPUT, "cannot create %s: it is there and is not a regular file",
                     s->output);
+    TRY(output_check_distinct(s->output, data, why));
     TRY(output_open(&trial, s->output, why));
     output_discard(&trial);
     if (s->chart) {
@@ -243,7 +246,7 @@ static enum exit_status run(const void *settings, int count, char **operands, st
     enum exit_status status;
 
     (void)count;
-    TRY(check_outputs(f.s, why));
+    TRY(check_outputs(f.s, f.data, why));
     status = work(&f, why);
     free(f.features);
     gram_machine_destroy(f.machine);

@@ -194,7 +194,8 @@ static enum exit_status run(const void *settings, int count, char **operands, st
     int64_t none;
     enum exit_status status;
 
-    (void)count;
+    for (int i = 0; i < count; i++)
+        TRY(output_check_distinct(s->output.output, operands[i], why));
     TRY(model_load(operands[0], &s->common, &model, why));
     struct predictions p = {.machine = model.machine,
                             .classes = gram_machine_class_count(model.machine)};

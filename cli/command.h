@@ -93,8 +93,14 @@ struct common_settings {
     int progress;
 };
 
+enum decimal_choice {
+    DECIMAL_POINT,
+    DECIMAL_COMMA
+};
+
 struct input_settings {
     char delimiter;
+    int decimal; /* enum decimal_choice */
     int no_header;
 };
 

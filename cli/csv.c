@@ -21,6 +21,24 @@ struct first_line {
     int all_numbers; /* or missing, and at least one number */
 };
 
+/* Whether all of the field is a number. */
+static int is_number(const struct csv_scan *s, const struct csv_field *field, double *value)
+{
+    char text[64], *mark;
+    size_t size = (size_t)(field->end - field->begin);
+
+    if (!s->comma)
+        return number_parse(field->begin, value) == field->end;
+    if (size >= sizeof text || memchr(field->begin, '.', size))
+        return 0;
+    memcpy(text, field->begin, size);
+    text[size] = '\0';
+    mark = strchr(text, ',');
+    if (mark)
+        *mark = '.';
+    return number_parse(text, value) == text + size;
+}
+
 static enum exit_status measure_first_line(struct csv_scan s, struct first_line *out,
                                            struct failure *why)
 {
@@ -35,7 +53,7 @@ static enum exit_status measure_first_line(struct csv_scan s, struct first_line 
         out->bytes += (size_t)(field.end - field.begin) + 1;
         out->bytes += field.begin == field.end ? 20 : 0; /* its place */
         missing += csv_is_missing(&field);
-        numbers += number_parse(field.begin, &ignored) == field.end;
+        numbers += is_number(&s, &field, &ignored);
     }
     out->all_numbers = numbers > 0 && numbers + missing == out->fields;
     return CLI_OK;
@@ -168,7 +186,7 @@ static enum exit_status read_other(struct csv_scan *s, struct column *column, in
         return CLI_OK;
     if (csv_is_missing(&field)) {
         column->numbers[row] = NAN;
-    } else if (number_parse(field.begin, &column->numbers[row]) != field.end) {
+    } else if (!is_number(s, &field, &column->numbers[row])) {
         char quoted[TEXT_QUOTED];
         if (column->kind == COLUMN_NUMBER)
             return csv_fail(s, why, "%s is not a number",
@@ -183,7 +201,7 @@ static enum exit_status read_other(struct csv_scan *s, struct column *column, in
 static inline enum exit_status read_field(struct csv_scan *s, struct column *column, int64_t row,
                                           int *last, struct failure *why)
 {
-    if (column->numbers) {
+    if (column->numbers && !s->comma) {
         char *start = s->at;
         const char *end = number_parse(start, &column->numbers[row]);
         s->field_line = s->line;
@@ -281,7 +299,12 @@ enum exit_status csv_parse(struct text text, const char *path, const struct csv_
                            struct table *out, struct failure *why)
 {
     struct csv_scan s = {
-        .at = text.data, .end = text.data + text.size, .line = 1, .path = text_name(path)};
+        .at = text.data,
+        .end = text.data + text.size,
+        .comma = options->comma,
+        .line = 1,
+        .path = text_name(path),
+    };
     enum exit_status status;
 
     *out = (struct table){.text = text.data};

@@ -48,6 +48,7 @@ enum csv_header {
 
 struct csv_options {
     char delimiter; /* '\0': found out */
+    int comma;      /* numbers have a decimal comma: 1,5 is 3 / 2 */
     enum csv_header header;
     /* The kind a column is to have, by its name; NULL: COLUMN_ANY for all. */
     enum column_kind (*kind)(const void *user, const char *name);

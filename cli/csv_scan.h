@@ -10,6 +10,7 @@
 struct csv_scan {
     char *at, *end; /* *end is NUL */
     char delimiter;
+    int comma;          /* the decimal point of numbers is a comma */
     int64_t line;       /* of at, from 1 */
     int64_t field_line; /* where the last field began */
     const char *path;

@@ -83,6 +83,10 @@ int main(int argc, char **argv)
         status = fail(&why, CLI_USAGE, "no command given (see gram --help)");
     else
         status = fail(&why, CLI_USAGE, "unknown command \"%.100s\" (see gram --help)", name);
+    /* Names from files may hold anything: no line ends and no terminal escapes in a message. */
+    for (char *c = why.text; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            *c = '?';
     if (why.text[0])
         fprintf(stderr, "gram%s%s: %s\n", command ? " " : "", command ? name : "", why.text);
     return (int)status;

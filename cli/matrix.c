@@ -103,6 +103,7 @@ enum exit_status matrix_load(const char *path, const struct input_settings *inpu
                              enum dtype_choice dtype, struct matrix *out, struct failure *why)
 {
     const struct csv_options options = {.delimiter = input->delimiter,
+                                        .comma = input->decimal == DECIMAL_COMMA,
                                         .header =
                                             input->no_header ? CSV_HEADER_NO : CSV_HEADER_AUTO,
                                         .kind = always_number};

@@ -141,6 +141,7 @@ enum exit_status model_read_table(const struct model *m, const char *path,
     const struct wanted wanted = {m, target ? gram_machine_target(m->machine) : NULL};
     const struct csv_options options = {
         .delimiter = input->delimiter,
+        .comma = input->decimal == DECIMAL_COMMA,
         .header = input->no_header ? CSV_HEADER_NO : CSV_HEADER_YES,
         .kind = model_kind,
         .user = &wanted,

@@ -104,6 +104,16 @@ enum exit_status output_open(struct output *out, const char *path, struct failur
     return status;
 }
 
+enum exit_status output_check_distinct(const char *path, const char *input, struct failure *why)
+{
+    struct stat a, b;
+
+    if (stat(path, &a) == 0 && stat(input, &b) == 0 && S_ISREG(a.st_mode) && a.st_dev == b.st_dev &&
+        a.st_ino == b.st_ino)
+        return fail(why, CLI_USAGE, "--output is %s, which is an input", path);
+    return CLI_OK;
+}
+
 void output_write(struct output *out, const void *data, size_t size)
 {
     if (!out->error && size && fwrite(data, 1, size, out->stream) != size)

@@ -5,9 +5,9 @@
  */
 #include "chart.h"
 #include "model.h"
+#include "text.h"
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 const char *task_name(gram_task task)
 {
@@ -29,13 +29,17 @@ void importance_text(struct output *out, const gram_machine_feature *features, i
     int longest = 0;
 
     for (int64_t i = 0; i < shown; i++) {
-        int size = (int)strlen(features[i].name);
+        int size = text_characters(features[i].name);
         longest = size > longest ? size : longest;
     }
     for (int64_t i = 0; i < shown; i++) {
         double share = features[i].importance;
         int cells = features[0].importance > 0 ? (int)(share / features[0].importance * 40) : 0;
-        output_format(out, "  %-*s %5.1f %%  ", longest, features[i].name, share * 100);
+        output_text(out, "  ");
+        for (const char *c = features[i].name; *c; c++) /* no line ends, no terminal escapes */
+            output_write(out, (unsigned char)*c < 0x20 || *c == 0x7f ? "?" : c, 1);
+        output_format(out, "%*s %5.1f %%  ", longest - text_characters(features[i].name), "",
+                      share * 100);
         for (int k = 0; k < cells; k++)
             output_text(out, "#");
         output_text(out, "\n");

@@ -105,6 +105,15 @@ const char *text_quote(char out[TEXT_QUOTED], const char *begin, const char *end
     return out;
 }
 
+int text_characters(const char *text)
+{
+    int count = 0;
+
+    for (; *text; text++)
+        count += ((unsigned char)*text & 0xc0) != 0x80;
+    return count;
+}
+
 /* Bytes of the valid UTF-8 character at s, 0 if there is none (Unicode 15, table 3-7). */
 static int utf8_length(const unsigned char *s, const unsigned char *end)
 {

@@ -39,6 +39,9 @@ enum {
 /* Copies the first bytes of a field, quoted, with control characters as '?', for a message. */
 const char *text_quote(char out[TEXT_QUOTED], const char *begin, const char *end);
 
+/* Characters, not bytes. */
+int text_characters(const char *text);
+
 /* Returns the first byte that is not part of valid UTF-8, or NULL if all of it is. */
 const char *text_find_invalid_utf8(const char *begin, const char *end);
 #endif

@@ -35,6 +35,7 @@ static enum exit_status parse(const uint8_t *data, size_t size, int choices, str
         .delimiter = delimiters[choices % 6],
         .header = (enum csv_header)(choices / 6 % 3),
         .kind = choices / 18 % 2 ? by_letter : NULL,
+        .comma = choices / 36 % 2,
     };
     struct text text = {malloc(size + 1), size};
 

@@ -13,7 +13,7 @@ GRAM = str(pathlib.Path(os.environ.get("GRAM_BUILD_DIR", SOURCE / "build")) / "g
 DATA = SOURCE / "examples" / "data"
 
 OK, FAILURE, USAGE = 0, 1, 2
-BAD_DATA, NO_INPUT, NO_OUTPUT, IO, INTERRUPTED = 65, 66, 73, 74, 130
+BAD_DATA, NO_INPUT, NO_MEMORY, NO_OUTPUT, IO, INTERRUPTED = 65, 66, 71, 73, 74, 130
 
 
 def gram(*arguments, status=OK, **options):

@@ -148,6 +148,13 @@ def test_text_input_variants(tmp_path):
     assert done.stdout.decode() == expected
 
 
+def test_decimal_comma(tmp_path):
+    (tmp_path / "x.csv").write_text("breit;hoch\n1,5;2\n0,25;1,0e1\n")
+    assert gram("cdist", tmp_path / "x.csv", "--decimal", "comma", "-p", 1) == "0,9.25\n9.25,0\n"
+    said = refusal("cdist", tmp_path / "x.csv", status=BAD_DATA)
+    assert said.endswith(':2: column "breit": "1,5" is not a number')
+
+
 def test_header_is_found(tmp_path):
     path = tmp_path / "x.csv"
     path.write_text("1,2\n3,4\n")

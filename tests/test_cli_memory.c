@@ -128,7 +128,7 @@ static void try_all(struct harness *h, const char *path,
               (long long)failed);
         failed++;
     } while (status != CLI_OK && failed < 1000);
-    CHECK(h, status == CLI_OK && failed > 4, "status %d after %lld allocations", (int)status,
+    CHECK(h, status == CLI_OK && failed > 3, "status %d after %lld allocations", (int)status,
           (long long)failed);
 }
 

@@ -10,7 +10,19 @@ import time
 
 import numpy as np
 import pytest
-from gram_cli import DATA, GRAM, INTERRUPTED, IO, NO_OUTPUT, gram, gram_run, refusal
+from gram_cli import (
+    BAD_DATA,
+    USAGE,
+    DATA,
+    GRAM,
+    INTERRUPTED,
+    IO,
+    NO_MEMORY,
+    NO_OUTPUT,
+    gram,
+    gram_run,
+    refusal,
+)
 
 ROOT = os.geteuid() == 0
 
@@ -87,6 +99,20 @@ def test_full_disk(points):
     assert done.stderr == "gram cdist: cannot write disk/d.npy: No space left on device\n"
 
 
+def limit_memory():
+    resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+
+
+def test_out_of_memory(tmp_path):
+    np.save(tmp_path / "x.npy", np.zeros((30_000, 1)))
+    (tmp_path / "d.npy").write_text("old")
+    said = refusal(
+        "cdist", "x.npy", "-o", "d.npy", status=NO_MEMORY, cwd=tmp_path, preexec_fn=limit_memory
+    )
+    assert said == "gram cdist: out of memory for a matrix of 30000 by 30000"
+    assert names(tmp_path) == ["d.npy", "x.npy"] and (tmp_path / "d.npy").read_text() == "old"
+
+
 def test_dev_full(points, model):
     folder = points.parent
     for command in (["cdist", points], ["predict", *model], ["importance", model[0]]):
@@ -149,6 +175,25 @@ def test_input_may_be_the_output(points):
     folder = points.parent
     gram("cdist", "x.npy", "-o", "x.npy", cwd=folder)
     assert np.load(points).shape == (500, 500) and names(folder) == ["x.npy"]
+
+
+def test_models_and_predictions_do_not_replace_their_input(model, tmp_path):
+    data = tmp_path / "t.csv"
+    data.write_bytes(model[1].read_bytes())
+    (tmp_path / "same.csv").symlink_to("t.csv")
+    for output in (data, tmp_path / "same.csv"):
+        for command in (["fit", data, "-y", "y"], ["predict", model[0], data]):
+            said = refusal(*command, "-o", output, status=USAGE)
+            assert f"--output is {output}, which is an input" in said
+    refusal("predict", model[0], data, "-o", model[0], status=USAGE)
+    assert data.read_bytes() == model[1].read_bytes()
+    gram("score", model[0], data)
+
+
+def test_messages_are_one_line_without_escapes(tmp_path):
+    (tmp_path / "t.csv").write_text('"a\nb\x1b[31m",y\n1,2\n')
+    said = refusal("fit", "t.csv", "-y", "z", "-o", "m", status=BAD_DATA, cwd=tmp_path)
+    assert "the columns are a?b?[31m, y" in said
 
 
 def test_a_bad_input_leaves_the_output_alone(points):

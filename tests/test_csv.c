@@ -197,6 +197,21 @@ static void test_headers(struct harness *h)
     }
 }
 
+static void test_decimal_comma(struct harness *h)
+{
+    static const char text[] = "a;b;c\n1,5;x;1.5\n-2,5e3;1,2,3;2\n7;;,5\n";
+    struct csv_options options = {.comma = 1};
+    struct table t;
+    struct failure why;
+    char line[128];
+
+    h->where = "decimal comma";
+    CHECK(h, parse(text, strlen(text), &options, &t, &why) == CLI_OK, "%s", why.text);
+    flatten(&t, line, sizeof line);
+    CHECK(h, strcmp(line, "a:n b:t c:t 1.5,x,1.5/-2500,1,2,3,2/7,~,,5/") == 0, "read %s", line);
+    table_free(&t);
+}
+
 /* A field as long as the limit is read, a longer one is refused, quoted or not. */
 static void test_long_fields(struct harness *h)
 {
@@ -270,6 +285,7 @@ int main(void)
     test_bad(&h);
     test_kinds(&h);
     test_headers(&h);
+    test_decimal_comma(&h);
     test_long_fields(&h);
     test_large(&h);
     printf("test_csv: %d checks, %d failures\n", h.checks, h.failures);

@@ -1,0 +1,75 @@
+/*
+ * cpu_kernel_vjp_rows.h - template: the element-wise parts of gram_kernel_vjp, for one dtype
+ *
+ * Parameters, all undefined again at the end: real, and the names of the functions TIMES_GRAD,
+ * ZERO, GRAD_SUM, NORM, COSINE_ROW and COSINE_CORRECT.  See struct vjp_rows in cpu_kernel_vjp.c.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+
+static void TIMES_GRAD(void *row, const void *grad, int64_t step, int64_t n)
+{
+    real *w = row;
+    const real *g = grad;
+
+    for (int64_t j = 0; j < n; j++)
+        w[j] *= g[j * step];
+}
+
+static void ZERO(void *row, int64_t step, int64_t n)
+{
+    real *x = row;
+
+    for (int64_t k = 0; k < n; k++)
+        x[k * step] = 0;
+}
+
+static double GRAD_SUM(const void *row, const void *grad, int64_t step, int64_t n)
+{
+    const real *w = row, *g = grad;
+    double sum = 0;
+
+    for (int64_t j = 0; j < n; j++)
+        sum += (double)(w ? w[j] : 1) * (double)g[j * step];
+    return sum;
+}
+
+static double NORM(const void *row, int64_t step, int64_t n)
+{
+    const real *x = row;
+    double sum = 0;
+
+    for (int64_t k = 0; k < n; k++)
+        sum += (double)x[k * step] * (double)x[k * step];
+    return sqrt(sum);
+}
+
+static void COSINE_ROW(void *row, const void *grad, int64_t step, double norm, const double *norms,
+                       int64_t n)
+{
+    real *w = row;
+    const real *g = grad;
+
+    for (int64_t j = 0; j < n; j++) {
+        double scale = norm * norms[j];
+        w[j] = scale == 0 ? 0 : (real)((double)g[j * step] / scale);
+    }
+}
+
+static void COSINE_CORRECT(void *to, int64_t to_step, const void *row, int64_t step, double factor,
+                           int64_t n)
+{
+    real *out = to;
+    const real *x = row;
+
+    for (int64_t k = 0; k < n; k++)
+        out[k * to_step] -= (real)(factor * (double)x[k * step]);
+}
+
+#undef COSINE_CORRECT
+#undef COSINE_ROW
+#undef NORM
+#undef GRAD_SUM
+#undef ZERO
+#undef TIMES_GRAD
+#undef real
