@@ -42,12 +42,31 @@ if(EXISTS ${CMAKE_SOURCE_DIR}/tests/run_cases.c)
     endforeach()
 endif()
 
+# The tables of what the CUDA backend offers, on a device if there is one.
+foreach(operation cdist kernel)
+    if(TARGET gram_cuda AND TARGET run_cases)
+        gram_test(case_${operation}_cuda c 900 run_cases ${operation})
+        set_tests_properties(case_${operation}_cuda PROPERTIES
+            ENVIRONMENT "${GRAM_TEST_ENVIRONMENT};GRAM_TEST_DEVICE=cuda")
+    endif()
+endforeach()
+
 file(GLOB GRAM_TEST_SOURCES CONFIGURE_DEPENDS tests/test_*.c)
+if(NOT TARGET gram_cuda)
+    list(FILTER GRAM_TEST_SOURCES EXCLUDE REGEX "/test_cuda_[a-z]*\\.c$") # they need its headers
+endif()
 foreach(source ${GRAM_TEST_SOURCES})
     get_filename_component(name ${source} NAME_WE)
     gram_test_program(${name} ${source})
     gram_test(${name} c 900 ${name})
 endforeach()
+
+if(TARGET gram_cuda)
+    target_sources(test_cuda_compile PRIVATE $<TARGET_OBJECTS:gram_cuda_objects>)
+    target_include_directories(test_cuda_compile SYSTEM PRIVATE
+        ${GRAM_CUDA_INCLUDE} ${GRAM_NVRTC_INCLUDE})
+    gram_test_program(bench_cuda bench/bench_cuda.c)
+endif()
 
 # test_calls catches the calls that the cases make (see tests/wrapped.h); Apple's linker cannot.
 if(TARGET test_calls AND NOT APPLE)

@@ -46,7 +46,7 @@ static const struct {
     {            "cuMemcpyDtoH_v2",      &driver.download},
     {             "cuStreamCreate", &driver.stream_create},
     {        "cuStreamSynchronize",   &driver.stream_wait},
-    {  "cuStreamBeginCapture_v2", &driver.capture_begin},
+    {    "cuStreamBeginCapture_v2", &driver.capture_begin},
     {         "cuStreamEndCapture",   &driver.capture_end},
     {"cuGraphInstantiateWithFlags",   &driver.instantiate},
     {              "cuGraphLaunch",        &driver.replay},

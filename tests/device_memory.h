@@ -23,7 +23,7 @@ bool device_download(void *to, const void *from, size_t bytes);
 void *device_stream(void);
 bool device_replay(void *stream, int times, bool (*body)(void *arg), void *arg);
 
-/* Milliseconds between two points of a stream, by the device's clock: the work of body, so many times
- * in a row; negative if the driver refused. */
+/* Milliseconds between two points of a stream, by the device's clock: the work of body, so many
+ * times in a row; negative if the driver refused. */
 double device_time(void *stream, int times, bool (*body)(void *arg), void *arg);
 #endif

@@ -1,8 +1,8 @@
 /*
  * harness_device.c - test tensors in the memory of a CUDA device
  *
- * All bytes between a tensor's guard pages travel, both ways: the canaries too, and an address keeps
- * its place in a page.
+ * All bytes between a tensor's guard pages travel, both ways: the canaries too, and an address
+ * keeps its place in a page.
  *
  * SPDX-License-Identifier: MIT
  */

@@ -242,8 +242,7 @@ void pair_row_check(struct harness *h, const struct pair_row *row)
                                      .no_root = row->no_root,
                                      .kernel = row->kernel ? &q.kernel : NULL};
 
-    for (int64_t item = run(h, &q) ? 0 : q.batch.count; item < q.batch.count;
-         item++) {
+    for (int64_t item = run(h, &q) ? 0 : q.batch.count; item < q.batch.count; item++) {
         for (int64_t i = 0; i < row->m; i++)
             for (int64_t j = 0; j < n; j++) {
                 const int64_t at[3] = {item, i, j};
