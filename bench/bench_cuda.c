@@ -207,7 +207,11 @@ int main(int argc, char **argv)
 
     options.device.type = GRAM_CUDA;
     start = milliseconds();
-    if (!device_open(0) || gram_context_create(&options, &g) != GRAM_OK) {
+    if (!device_open(0)) {
+        fprintf(stderr, "bench_cuda: no CUDA device\n");
+        return EXIT_FAILURE;
+    }
+    if (gram_context_create(&options, &g) != GRAM_OK) {
         fprintf(stderr, "%s\n", gram_message(NULL));
         return EXIT_FAILURE;
     }

@@ -1,4 +1,4 @@
-# embed.cmake - writes OUTPUT, a C file with the texts of FILES: cmake -DOUTPUT= -DFILES= -P embed.cmake
+# embed.cmake - writes a C file with the texts of other files: cmake -DOUTPUT= -DFILES= -P
 
 set(arrays "")
 set(table "")

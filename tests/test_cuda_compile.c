@@ -130,18 +130,21 @@ static void compile(struct harness *h, const struct cuda_compiler *compiler, con
                     const char *chip)
 {
     struct cuda_cdist_plan plan = {0};
+    char defines[CUDA_CDIST_DEFINES];
+    struct jit_request request;
     struct gram_cdist_op op;
     struct jit_code code;
     int64_t frame;
 
     describe(row, &op);
     cuda_cdist_plan(&op, 132, &plan);
+    request = cuda_cdist_request(&plan, defines);
     h->g->call = "compile";
-    if (!CHECK(h, gram_jit_compile(h->g, compiler, &plan.request, chip, &code) == GRAM_OK,
-               "%s %s: %s", chip, plan.defines, gram_message(h->g)))
+    if (!CHECK(h, gram_jit_compile(h->g, compiler, &request, chip, &code) == GRAM_OK,
+               "%s %s: %s", chip, defines, gram_message(h->g)))
         return;
     frame = frame_bytes(&code);
-    CHECK(h, frame == 0, "%s %s: %lld bytes of local memory a thread", chip, plan.defines,
+    CHECK(h, frame == 0, "%s %s: %lld bytes of local memory a thread", chip, defines,
           (long long)frame);
     free(code.bytes);
 }

@@ -184,7 +184,7 @@ typedef struct gram_context_options {
     /* Called for every traced piece of work, from several threads at once; NULL: no tracing. */
     void (*trace)(void *trace_user, const gram_trace_event *event);
     void *trace_user;
-    void *stream; /* CUDA: the cudaStream_t to queue work on, yours to keep; NULL: the default one */
+    void *stream; /* CUDA: the cudaStream_t to queue on, which stays yours; NULL: the default one */
 } gram_context_options;
 
 /* clang-format off */

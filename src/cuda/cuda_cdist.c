@@ -44,9 +44,13 @@ static gram_status launch(gram_context *g, struct cuda_cdist_plan *plan)
     struct cuda_device *device = g->device;
     unsigned blocks = (unsigned)(plan->tiles < most_blocks ? plan->tiles : most_blocks);
     void *arguments[] = {&plan->params};
-    CUfunction function;
+    CUfunction function = gram_jit_recall(device, plan->number);
 
-    TRY(gram_jit_kernel(g, device, &plan->request, &function));
+    if (!function) {
+        char defines[CUDA_CDIST_DEFINES];
+        const struct jit_request request = cuda_cdist_request(plan, defines);
+        TRY(gram_jit_kernel(g, device, &request, &function));
+    }
     return gram_cuda_check(g, device->driver,
                            device->driver->launch(function, blocks, 1, 1, THREADS, 1, 1, 0,
                                                   device->stream, arguments, NULL),

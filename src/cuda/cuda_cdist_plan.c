@@ -16,12 +16,6 @@ _Static_assert((int)GRAM_COSINE == PAIR_COSINE && (int)GRAM_MATERN52 == PAIR_MAT
                    GRAM_MAX_DIMS == PAIR_DIMS,
                "pair_params.h repeats numbers of gram.h");
 
-/* The parameters (-D) of cdist.cu. */
-struct variant {
-    int is_double, half, tm, step, whole, fraction, x_load, y_load, function, output, base, slope,
-        hypers;
-};
-
 static int64_t ceil_div(int64_t a, int64_t b)
 {
     return a / b + (a % b != 0);
@@ -105,7 +99,7 @@ static void prepare_map(const struct gram_cdist_op *op, struct pair_params *para
 
 /* ---- Variants ------------------------------------------------------------------------------- */
 
-static void choose_step(const struct gram_cdist_op *op, struct variant *v)
+static void choose_step(const struct gram_cdist_op *op, struct cuda_cdist_variant *v)
 {
     double p = op->p.value;
 
@@ -148,7 +142,7 @@ static int load_of(const struct gram_view *v, const struct gram_batch *batch)
 }
 
 /* The largest tile that still gives every processor two blocks. */
-static int tile_of(const struct gram_cdist_op *op, const struct variant *v, int processors)
+static int tile_of(const struct gram_cdist_op *op, const struct cuda_cdist_variant *v, int processors)
 {
     int tm = v->is_double || v->step == PAIR_ANY || v->step == PAIR_ZERO ? 4 : 8;
     double work = (double)op->batch.count * (double)op->out.rows * (double)op->out.cols;
@@ -161,7 +155,7 @@ static int tile_of(const struct gram_cdist_op *op, const struct variant *v, int 
 }
 
 static void choose_kinds(const struct gram_cdist_op *op, const struct pair_params *params,
-                         struct variant *v)
+                         struct cuda_cdist_variant *v)
 {
     v->base = v->hypers ? PAIR_RUN_TIME : (int)params->map.base.kind;
     v->slope = op->output != GRAM_WEIGHT ? PAIR_SAME
@@ -169,7 +163,7 @@ static void choose_kinds(const struct gram_cdist_op *op, const struct pair_param
                                          : (int)params->map.slope.kind;
 }
 
-static uint64_t pack(const struct variant *v)
+static uint64_t pack(const struct cuda_cdist_variant *v)
 {
     const int field[][2] = {
         {v->is_double, 1},
@@ -193,16 +187,18 @@ static uint64_t pack(const struct variant *v)
     return number;
 }
 
-static void set_request(const struct variant *v, struct cuda_cdist_plan *plan)
+struct jit_request cuda_cdist_request(const struct cuda_cdist_plan *plan, char *defines)
 {
-    snprintf(plan->defines, sizeof plan->defines,
+    const struct cuda_cdist_variant *v = &plan->variant;
+
+    snprintf(defines, CUDA_CDIST_DEFINES,
              "-DREAL=%s -DIS_DOUBLE=%d -DHALF=%d -DTM=%d -DSTEP=%d -DWHOLE=%d -DFRACTION=%d "
              "-DX_LOAD=%d -DY_LOAD=%d -DFUNCTION=%d -DOUTPUT=%d -DBASE=%d -DSLOPE=%d -DHYPERS=%d",
              v->is_double ? "double" : "float", v->is_double, v->half, v->tm, v->step, v->whole,
              v->fraction, v->x_load, v->y_load, v->function, v->output, v->base, v->slope,
              v->hypers);
-    plan->request = (struct jit_request){
-        .file = "cdist.cu", .kernel = "cdist", .defines = plan->defines, .variant = pack(v)};
+    return (struct jit_request){
+        .file = "cdist.cu", .kernel = "cdist", .defines = defines, .variant = plan->number};
 }
 
 /* ---- Shapes --------------------------------------------------------------------------------- */
@@ -250,7 +246,7 @@ static void fill_shapes(const struct gram_cdist_op *op, int tm, struct pair_para
 
 void cuda_cdist_plan(const struct gram_cdist_op *op, int processors, struct cuda_cdist_plan *plan)
 {
-    struct variant v = {.is_double = op->out.dtype == GRAM_F64,
+    struct cuda_cdist_variant v = {.is_double = op->out.dtype == GRAM_F64,
                         .function = (int)op->function,
                         .output = (int)op->output};
     struct pair_params *params = &plan->params;
@@ -270,5 +266,6 @@ void cuda_cdist_plan(const struct gram_cdist_op *op, int processors, struct cuda
     choose_kinds(op, params, &v);
     fill_shapes(op, v.tm, params);
     plan->tiles = params->items * params->tile_rows * params->tile_cols;
-    set_request(&v, plan);
+    plan->variant = v;
+    plan->number = pack(&v);
 }

@@ -187,11 +187,24 @@ static gram_status shared_kernel(gram_context *g, const struct cuda_device *devi
     return status;
 }
 
+static unsigned slot_of(uint64_t variant)
+{
+    return (unsigned)(variant * 0x9E3779B97F4A7C15u >> 32) % MEMO;
+}
+
+CUfunction gram_jit_recall(const struct cuda_device *device, uint64_t variant)
+{
+    unsigned slot = slot_of(variant);
+
+    if (!device->memo || device->memo->at[slot].variant != variant)
+        return NULL;
+    return device->memo->at[slot].function;
+}
+
 gram_status gram_jit_kernel(gram_context *g, struct cuda_device *device,
                             const struct jit_request *request, CUfunction *out)
 {
-    uint64_t mixed = request->variant * 0x9E3779B97F4A7C15u;
-    unsigned slot = (unsigned)(mixed >> 32) % MEMO;
+    unsigned slot = slot_of(request->variant);
 
     if (!device->memo) {
         device->memo = gram_alloc(g, sizeof *device->memo);
@@ -199,10 +212,6 @@ gram_status gram_jit_kernel(gram_context *g, struct cuda_device *device,
             return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes",
                              sizeof *device->memo);
         memset(device->memo, 0, sizeof *device->memo);
-    }
-    if (device->memo->at[slot].function && device->memo->at[slot].variant == request->variant) {
-        *out = device->memo->at[slot].function;
-        return GRAM_OK;
     }
     TRY(shared_kernel(g, device, request, out));
     device->memo->at[slot].variant = request->variant;

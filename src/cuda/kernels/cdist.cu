@@ -127,15 +127,35 @@ template <int N> static __device__ REAL product(REAL x)
     return N % 2 ? y * y * x : y * y;
 }
 
-/* |d|^fraction in f32; where no whole power of d multiplies it, denormal d count. */
+/* |d|^fraction in f32, 0 < fraction < 1, to be multiplied by a whole power of |d|: which is why zero,
+ * infinity and NaN need no care.  The product's rounding is taken back, since it would be multiplied
+ * by the logarithm's size. */
 static __device__ float fractional(float d, float fraction)
 {
-    if (WHOLE > 0)
-        return fast_exp2(fraction * fast_log2(d));
-    bool small = d < 0x1p-126f;
-    float t = fraction * (fast_log2(small ? d * 0x1p24f : d) - (small ? 24 : 0)), y;
-    asm("ex2.approx.f32 %0, %1;" : "=f"(y) : "f"(t));
-    return y;
+    const float log = fast_log2(fminf(fmaxf(d, 0x1p-126f), 0x1.fffffep127f));
+    const float t = fraction * log, y = fast_exp2(t);
+
+    return fmaf(y, 0.693147181f * fmaf(fraction, log, -t), y);
+}
+
+/* The same where no whole power of d multiplies it, so that denormal d count and all digits are
+ * needed: d = m 2^e, and e fraction is split into an integer n and a rest, exactly. */
+static __device__ float fractional_alone(float d, float fraction)
+{
+    const float magic = 12582912; /* 3 2^22: its last bit is worth 1 */
+    const bool small = d < 0x1p-126f;
+    const int bits = __float_as_int(small ? d * 0x1p24f : d);
+    const float m = __int_as_float((bits & 0x7fffff) | 0x3f800000);
+    const float e = __int_as_float(0x4b400000 + (bits >> 23) - (small ? 151 : 127)) - magic;
+    const float head = __int_as_float(__float_as_int(fraction) & 0xffff8000); /* 9 bits */
+    const float product = e * head, rounded = product + magic;
+    const int n = __float_as_int(rounded) - 0x4b400000, half = n >> 1;
+    const float rest = fmaf(e, fraction - head, product - (rounded - magic));
+    const float y = fast_exp2(fmaf(fast_log2(m), fraction, rest));
+    const float scaled = y * __int_as_float((half + 127) << 23) *
+                         __int_as_float((n - half + 127) << 23);
+
+    return d > 0 && d <= 0x1.fffffep127f ? scaled : d; /* 0, infinity and NaN stay */
 }
 
 /* 1 where x and y differ; NaN differs from all and stays NaN. */
@@ -181,8 +201,11 @@ static __device__ REAL step(REAL acc, REAL x, REAL y, const struct pair_map *map
     case PAIR_DOT:
         return acc + x * y;
     case PAIR_POWER:
-        return acc + product<WHOLE>(a) * (FRACTION ? (REAL)fractional((float)a, (float)fraction)
-                                                   : (REAL)1);
+        if (!FRACTION)
+            return acc + product<WHOLE>(a);
+        if (WHOLE == 0)
+            return acc + (REAL)fractional_alone((float)a, (float)fraction);
+        return acc + product<WHOLE>(a) * (REAL)fractional((float)a, (float)fraction);
     default:
         return any_power(acc, x, y, map->p);
     }
@@ -386,9 +409,9 @@ static __device__ void sum_panel(REAL acc[TM][TM], const REAL *xs, const REAL *y
         for (int j = 0; j < TM; j++) {
             const struct group y = *(const struct group *)(ys + 16 * j * LD + k);
 #pragma unroll
-            for (int i = 0; i < TM; i++)
+            for (int l = 0; l < LANES; l++)
 #pragma unroll
-                for (int l = 0; l < LANES; l++)
+                for (int i = 0; i < TM; i++)
                     acc[i][j] = step(acc[i][j], x[i].at[l], y.at[l], map, fraction);
         }
     }

@@ -95,7 +95,9 @@ struct pair_params {
     long long tile_rows, tile_cols; /* of an item of out */
     long long symmetric;
     long long diagonal;  /* column_offset - row_offset: r is added where i - j is this */
-    struct pair_map map; /* without -DHYPERS */
-    struct pair_hyper hyper[PAIR_HYPERS]; /* with -DHYPERS; last, left off without it */
+    struct pair_map map; /* without -DHYPERS=1 */
+#if !defined(HYPERS) || HYPERS
+    struct pair_hyper hyper[PAIR_HYPERS]; /* last: a kernel without them takes fewer bytes */
+#endif
 };
 #endif
