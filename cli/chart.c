@@ -1,7 +1,7 @@
 /*
  * chart.c - a picture of numbers with names: horizontal bars, as SVG
  *
- * SVG cannot measure text, so a character is taken to be 0.56 em wide, which is a little more than
+ * SVG cannot measure text, so a character is taken to be 0.62 em wide, which is a little more than
  * the usual sans-serif fonts need, and long names are cut.
  *
  * SPDX-License-Identifier: MIT
@@ -63,7 +63,7 @@ static double name_room(const struct chart *chart)
         int size = text_characters(chart->bars[i].name);
         longest = size > longest ? size : longest;
     }
-    return (longest < NAME_LIMIT ? longest : NAME_LIMIT) * 0.56 * FONT;
+    return (longest < NAME_LIMIT ? longest : NAME_LIMIT) * 0.62 * FONT;
 }
 
 void chart_write(struct output *out, const struct chart *chart)

@@ -5,8 +5,10 @@
  */
 #include "help.h"
 #include "interrupt.h"
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static enum exit_status print_help(const struct command *command, struct failure *why)
 {
@@ -65,6 +67,19 @@ static enum exit_status print_version(struct failure *why)
     return output_close(&out, why);
 }
 
+/*
+ * A standard stream that the caller closed would be the next file that is opened, and messages
+ * would end up in it.  What takes its place fails as the closed one would.
+ */
+static void keep_standard_streams(void)
+{
+    static const int opposite[] = {O_WRONLY, O_RDONLY, O_RDONLY};
+
+    for (int i = 0; i < LENGTH(opposite); i++)
+        if (fcntl(i, F_GETFD) == -1 && open("/dev/null", opposite[i]) == -1)
+            _exit(CLI_IO);
+}
+
 int main(int argc, char **argv)
 {
     struct failure why = {""};
@@ -72,6 +87,7 @@ int main(int argc, char **argv)
     const struct command *command = command_find(name);
     enum exit_status status;
 
+    keep_standard_streams();
     interrupt_install();
     if (command)
         status = run(command, argc - 1, argv + 1, &why);

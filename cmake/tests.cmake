@@ -126,4 +126,8 @@ if(NOT GRAM_SANITIZE AND NOT GRAM_FUZZ)
         gram_test(check_${part} check 3600 ${CMAKE_SOURCE_DIR}/scripts/check ${part})
         set_tests_properties(check_${part} PROPERTIES SKIP_RETURN_CODE 77)
     endforeach()
+    # These use every processor themselves.
+    foreach(part tidy cross asan tsan fuzz)
+        set_tests_properties(check_${part} PROPERTIES PROCESSORS 64)
+    endforeach()
 endif()

@@ -35,9 +35,13 @@ struct gram_context {
     void *device;              /* the backend's own; or NULL */
 };
 
-/* Records the message and returns status, so that callers write: return gram_fail(...). */
-__attribute__((cold, format(printf, 3, 4))) gram_status
-gram_fail(gram_context *g, gram_status status, const char *format, ...);
+/* Records the message of a failure, behind the name of the call. */
+__attribute__((cold, format(printf, 2, 3))) void gram_note(gram_context *g, const char *format,
+                                                           ...);
+
+/* Records the message and gives status, so that callers write: return gram_fail(...).  A macro, so
+ * that static analysis sees which status it is. */
+#define gram_fail(g, status, ...) (gram_note((g), __VA_ARGS__), (gram_status)(status))
 
 /* Tells on standard error what happens, where GRAM_LOG asks for it. */
 __attribute__((cold, format(printf, 2, 3))) void gram_log(const gram_context *g, const char *format,

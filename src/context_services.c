@@ -11,16 +11,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-gram_status gram_fail(gram_context *g, gram_status status, const char *format, ...)
+void gram_note(gram_context *g, const char *format, ...)
 {
     int used = snprintf(g->message, sizeof g->message, "%s: ", g->call);
     va_list args;
 
-    assert(status != GRAM_OK && used > 0 && (size_t)used < sizeof g->message);
+    assert(used > 0 && (size_t)used < sizeof g->message);
     va_start(args, format);
     vsnprintf(g->message + used, sizeof g->message - (size_t)used, format, args);
     va_end(args);
-    return status;
 }
 
 void *gram_alloc(gram_context *g, size_t bytes)

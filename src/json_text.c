@@ -53,6 +53,10 @@ void gram_json_number(char *text, double value)
 {
     size_t length = 0;
 
+    if (value == floor(value) && fabs(value) < 1e15) { /* 60, not 6e+01 */
+        (void)snprintf(text, 32, "%.0f", value);
+        return;
+    }
     for (int digits = 1; digits <= 17; digits++) {
         (void)snprintf(text, 32, "%.*g", digits, value);
         if (strtod(text, NULL) == value)

@@ -12,10 +12,10 @@ void gram_machine_destroy(gram_machine *machine)
     if (!machine)
         return;
     for (int64_t i = 0; machine->leaf && i < machine->leaves; i++)
-        machine_leaf_destroy(&machine->leaf[i]);
+        gram_machine_leaf_destroy(&machine->leaf[i]);
     free(machine->leaf);
-    machine_tree_destroy(&machine->tree);
-    machine_target_destroy(&machine->target);
+    gram_machine_tree_destroy(&machine->tree);
+    gram_machine_target_destroy(&machine->target);
     gram_encoder_destroy(machine->encoder);
     free(machine->importance);
     free(machine->description);
@@ -23,7 +23,7 @@ void gram_machine_destroy(gram_machine *machine)
     free(machine);
 }
 
-gram_status machine_ended(gram_context *g, gram_status status)
+gram_status gram_machine_ended(gram_context *g, gram_status status)
 {
     if (status == GRAM_CANCELLED)
         atomic_store(&g->cancelled, false);

@@ -98,48 +98,52 @@ struct gram_machine {
 };
 
 /* Seconds of CLOCK_MONOTONIC. */
-double machine_seconds(void);
+double gram_machine_seconds(void);
 
 /* Solves (K + diag(ridge / weights)) alpha = y.  z are the features in the metric. */
-gram_status machine_solve(gram_context *g, const struct machine_params *params, double bandwidth,
-                          const struct machine_data *z, void *alpha, struct machine_report *report);
+gram_status gram_machine_solve(gram_context *g, const struct machine_params *params,
+                               double bandwidth, const struct machine_data *z, void *alpha,
+                               struct machine_report *report);
 
 /* Most memory that a solve of so many rows takes, beyond its data. */
-size_t machine_solve_bytes(int64_t rows, int64_t outputs, gram_dtype dtype, gram_solver solver);
+size_t gram_machine_solve_bytes(int64_t rows, int64_t outputs, gram_dtype dtype,
+                                gram_solver solver);
 
 /* The kernel of params at a bandwidth, as options of gram_kernel. */
-gram_kernel_options machine_kernel(double p, double q, double bandwidth);
+gram_kernel_options gram_machine_kernel(double p, double q, double bandwidth);
 
 /* metric.c: W = I; a copy; z = x W (row-major, dtype); free. */
-gram_status machine_metric_create(gram_context *g, int64_t width, bool full,
-                                  struct machine_metric *out);
-gram_status machine_metric_copy(gram_context *g, const struct machine_metric *from,
-                                struct machine_metric *to);
-void machine_metric_apply(gram_context *g, const struct machine_metric *metric, gram_dtype dtype,
-                          int64_t rows, const void *x, void *z);
-void machine_metric_destroy(struct machine_metric *metric);
+gram_status gram_machine_metric_create(gram_context *g, int64_t width, bool full,
+                                       struct machine_metric *out);
+gram_status gram_machine_metric_copy(gram_context *g, const struct machine_metric *from,
+                                     struct machine_metric *to);
+void gram_machine_metric_apply(gram_context *g, const struct machine_metric *metric,
+                               gram_dtype dtype, int64_t rows, const void *x, void *z);
+void gram_machine_metric_destroy(struct machine_metric *metric);
 
 /* The average gradient outer product in x (before W) at a sample of the points: width entries of
  * the diagonal, or width by width if the metric is full. */
-gram_status machine_metric_agop(gram_context *g, const struct machine_params *params,
-                                double bandwidth, const struct machine_data *z, const void *alpha,
-                                const struct machine_metric *metric, double *out);
+gram_status gram_machine_metric_agop(gram_context *g, const struct machine_params *params,
+                                     double bandwidth, const struct machine_data *z,
+                                     const void *alpha, const struct machine_metric *metric,
+                                     double *out);
 
 /* Relearns the metric from the gradients of the expansion of alpha at a sample of its own points.
  */
-gram_status machine_metric_learn(gram_context *g, const struct machine_params *params,
-                                 double bandwidth, const struct machine_data *z, const void *alpha,
-                                 struct machine_metric *metric);
+gram_status gram_machine_metric_learn(gram_context *g, const struct machine_params *params,
+                                      double bandwidth, const struct machine_data *z,
+                                      const void *alpha, struct machine_metric *metric);
 
 /* Trains a leaf; valid may be empty (rows 0): then every round is done and the last is kept. */
-gram_status machine_leaf_fit(gram_context *g, const struct machine_params *params,
-                             const struct machine_data *train, const struct machine_data *valid,
-                             struct machine_leaf *out, struct machine_report *report);
+gram_status gram_machine_leaf_fit(gram_context *g, const struct machine_params *params,
+                                  const struct machine_data *train,
+                                  const struct machine_data *valid, struct machine_leaf *out,
+                                  struct machine_report *report);
 
 /* out (rows by outputs, column-major f64) = the leaf's expansion at rows of x (row-major). */
-gram_status machine_leaf_predict(gram_context *g, const struct machine_leaf *leaf, int64_t rows,
-                                 const void *x, double *out);
-void machine_leaf_destroy(struct machine_leaf *leaf);
+gram_status gram_machine_leaf_predict(gram_context *g, const struct machine_leaf *leaf,
+                                      int64_t rows, const void *x, double *out);
+void gram_machine_leaf_destroy(struct machine_leaf *leaf);
 
 /* machine_tree.c: splits rows until every leaf has at most leaf_rows; leaf_row lists the rows of
  * each leaf one after the other, leaf_first where each begins (leaves + 1 entries). */
@@ -147,34 +151,34 @@ struct machine_leaf_rows {
     int64_t leaves;
     int64_t *first, *row;
 };
-gram_status machine_tree_build(gram_context *g, const struct machine_params *params,
-                               const struct machine_data *data, int64_t leaf_rows,
-                               struct machine_tree *tree, struct machine_leaf_rows *rows);
-void machine_leaf_rows_destroy(struct machine_leaf_rows *rows);
-void machine_tree_destroy(struct machine_tree *tree);
+gram_status gram_machine_tree_build(gram_context *g, const struct machine_params *params,
+                                    const struct machine_data *data, int64_t leaf_rows,
+                                    struct machine_tree *tree, struct machine_leaf_rows *rows);
+void gram_machine_leaf_rows_destroy(struct machine_leaf_rows *rows);
+void gram_machine_tree_destroy(struct machine_tree *tree);
 /* The weight of a leaf at a row of x. */
-double machine_tree_weight(const struct machine_tree *tree, gram_dtype dtype, const void *x,
-                           int64_t row, int64_t leaf);
+double gram_machine_tree_weight(const struct machine_tree *tree, gram_dtype dtype, const void *x,
+                                int64_t row, int64_t leaf);
 
 /* out (rows by outputs, column-major) = the weighted leaves at encoded rows. */
-gram_status machine_outputs(gram_context *g, const gram_machine *machine, int64_t rows,
-                            const void *x, double *out);
+gram_status gram_machine_outputs(gram_context *g, const gram_machine *machine, int64_t rows,
+                                 const void *x, double *out);
 
 /* The same for the rows of a table, which is checked; from malloc, NULL on an error. */
-gram_status machine_table_outputs(gram_context *g, const gram_machine *machine,
-                                  const gram_table *table, double **out);
+gram_status gram_machine_table_outputs(gram_context *g, const gram_machine *machine,
+                                       const gram_table *table, double **out);
 
 /* Scores outputs f (count by outputs, column-major) of rows (NULL: 0, 1, ...) of a target. */
-gram_status machine_score(gram_context *g, const struct machine_target *target,
-                          const gram_column *column, const int64_t *rows, int64_t count,
-                          const double *f, gram_machine_score *out);
+gram_status gram_machine_score_outputs(gram_context *g, const struct machine_target *target,
+                                       const gram_column *column, const int64_t *rows,
+                                       int64_t count, const double *f, gram_machine_score *out);
 
 /* What a public function of the machine returns: takes back a request to cancel that it obeyed. */
-gram_status machine_ended(gram_context *g, gram_status status);
+gram_status gram_machine_ended(gram_context *g, gram_status status);
 
 /* Gathers rows of a row-major matrix, or of a column-major one with count rows. */
-void machine_gather(gram_dtype dtype, int64_t width, const void *x, const int64_t *rows,
-                    int64_t count, void *out);
-void machine_gather_columns(gram_dtype dtype, int64_t n, int64_t columns, const void *y,
-                            const int64_t *rows, int64_t count, void *out);
+void gram_machine_gather(gram_dtype dtype, int64_t width, const void *x, const int64_t *rows,
+                         int64_t count, void *out);
+void gram_machine_gather_columns(gram_dtype dtype, int64_t n, int64_t columns, const void *y,
+                                 const int64_t *rows, int64_t count, void *out);
 #endif

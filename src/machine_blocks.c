@@ -18,7 +18,7 @@ static int64_t block_count(int64_t n)
     return (n + BLOCK_ROWS - 1) / BLOCK_ROWS;
 }
 
-size_t machine_blocks_bytes(int64_t n, gram_dtype dtype)
+size_t gram_machine_blocks_bytes(int64_t n, gram_dtype dtype)
 {
     size_t rows = n < BLOCK_ROWS ? (size_t)n : BLOCK_ROWS, edge = (size_t)block_count(n);
 
@@ -49,14 +49,15 @@ static gram_tensor rows_view(const gram_tensor *x, int64_t first, int64_t count)
     return rows;
 }
 
-gram_status machine_blocks_create(gram_context *g, const gram_tensor *x,
-                                  const gram_kernel_options *kernel, struct machine_blocks *out)
+gram_status gram_machine_blocks_create(gram_context *g, const gram_tensor *x,
+                                       const gram_kernel_options *kernel,
+                                       struct machine_blocks *out)
 {
     struct machine_blocks k = {.n = x->shape[0], .dtype = x->dtype};
 
     k.size = k.n < BLOCK_ROWS ? k.n : BLOCK_ROWS;
     k.count = block_count(k.n);
-    k.bytes = machine_blocks_bytes(k.n, k.dtype);
+    k.bytes = gram_machine_blocks_bytes(k.n, k.dtype);
     k.data = gram_alloc(g, k.bytes);
     if (!k.data)
         return gram_fail(g, GRAM_OUT_OF_MEMORY,
@@ -77,7 +78,7 @@ gram_status machine_blocks_create(gram_context *g, const gram_tensor *x,
     return GRAM_OK;
 }
 
-void machine_blocks_destroy(gram_context *g, struct machine_blocks *k)
+void gram_machine_blocks_destroy(gram_context *g, struct machine_blocks *k)
 {
     gram_free(g, k->data, k->bytes);
     *k = (struct machine_blocks){0};
@@ -127,8 +128,8 @@ static void multiply_rows(void *arg, int64_t i, int thread)
     }
 }
 
-void machine_blocks_multiply(gram_context *g, const struct machine_blocks *k, const double *ridge,
-                             int64_t columns, const void *v, void *out)
+void gram_machine_blocks_multiply(gram_context *g, const struct machine_blocks *k,
+                                  const double *ridge, int64_t columns, const void *v, void *out)
 {
     struct multiply_job job = {k, ridge, columns, v, out};
 

@@ -17,14 +17,15 @@ struct machine_blocks {
     size_t bytes;
 };
 
-size_t machine_blocks_bytes(int64_t n, gram_dtype dtype);
+size_t gram_machine_blocks_bytes(int64_t n, gram_dtype dtype);
 
 /* Fills the blocks with the kernel of the rows of x (n by d, row-major, dtype). */
-gram_status machine_blocks_create(gram_context *g, const gram_tensor *x,
-                                  const gram_kernel_options *kernel, struct machine_blocks *out);
-void machine_blocks_destroy(gram_context *g, struct machine_blocks *k);
+gram_status gram_machine_blocks_create(gram_context *g, const gram_tensor *x,
+                                       const gram_kernel_options *kernel,
+                                       struct machine_blocks *out);
+void gram_machine_blocks_destroy(gram_context *g, struct machine_blocks *k);
 
 /* out = (K + diag(ridge)) v; v and out are n by columns, column-major without gaps. */
-void machine_blocks_multiply(gram_context *g, const struct machine_blocks *k, const double *ridge,
-                             int64_t columns, const void *v, void *out);
+void gram_machine_blocks_multiply(gram_context *g, const struct machine_blocks *k,
+                                  const double *ridge, int64_t columns, const void *v, void *out);
 #endif

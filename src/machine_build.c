@@ -15,15 +15,15 @@ enum {
     VALIDATION_ROWS = 8000 /* most rows that are held out to choose a metric */
 };
 
-void machine_encoded_destroy(gram_context *g, struct machine_encoded *e)
+void gram_machine_encoded_destroy(gram_context *g, struct machine_encoded *e)
 {
     gram_free(g, e->memory, e->bytes);
     *e = (struct machine_encoded){0};
 }
 
-gram_status machine_encoded_create(gram_context *g, const struct machine_job *job,
-                                   const int64_t rows_width[2], int64_t outputs,
-                                   struct machine_encoded *out)
+gram_status gram_machine_encoded_create(gram_context *g, const struct machine_job *job,
+                                        const int64_t rows_width[2], int64_t outputs,
+                                        struct machine_encoded *out)
 {
     gram_dtype dtype = job->o.dtype;
     size_t size = gram_dtype_size(dtype), rows = (size_t)rows_width[0];
@@ -47,9 +47,10 @@ gram_status machine_encoded_create(gram_context *g, const struct machine_job *jo
     return GRAM_OK;
 }
 
-gram_status machine_encode(gram_context *g, struct machine_job *job,
-                           const struct machine_recipe *recipe, const int64_t *rows, int64_t count,
-                           struct gram_encoder **encoder, struct machine_encoded *out)
+gram_status gram_machine_encode(gram_context *g, struct machine_job *job,
+                                const struct machine_recipe *recipe, const int64_t *rows,
+                                int64_t count, struct gram_encoder **encoder,
+                                struct machine_encoded *out)
 {
     bool fresh = *encoder == NULL;
     gram_status status;
@@ -58,16 +59,17 @@ gram_status machine_encode(gram_context *g, struct machine_job *job,
         TRY(gram_encoder_fit(g, job->table, job->target->name, rows, count, recipe->scaling,
                              encoder));
     if (fresh && job->kind.classes == 0)
-        TRY(machine_target_scale(g, job->target, recipe->transform, rows, count, &job->kind));
-    TRY(machine_encoded_create(g, job, (int64_t[2]){count, (*encoder)->width},
-                               machine_target_outputs(&job->kind), out));
+        TRY(gram_machine_target_scale(g, job->target, recipe->transform, rows, count, &job->kind));
+    TRY(gram_machine_encoded_create(g, job, (int64_t[2]){count, (*encoder)->width},
+                                    gram_machine_target_outputs(&job->kind), out));
     status =
         gram_encoder_apply(g, *encoder, job->table, rows, count, job->o.dtype, (char *)out->data.x);
-    machine_target_encode(&job->kind, job->target, rows, count, job->o.dtype, (char *)out->data.y);
-    for (int64_t i = 0; job->o.weights && i < count; i++)
+    gram_machine_target_encode(&job->kind, job->target, rows, count, job->o.dtype,
+                               (char *)out->data.y);
+    for (int64_t i = 0; out->data.weights && i < count; i++)
         ((double *)out->data.weights)[i] = job->o.weights[rows[i]];
     if (status != GRAM_OK)
-        machine_encoded_destroy(g, out);
+        gram_machine_encoded_destroy(g, out);
     return status;
 }
 
@@ -76,11 +78,11 @@ static gram_status part_of(gram_context *g, const struct machine_job *job,
                            const struct machine_data *all, const int64_t *rows, int64_t count,
                            struct machine_encoded *out)
 {
-    TRY(machine_encoded_create(g, job, (int64_t[2]){count, all->width}, all->outputs, out));
-    machine_gather(all->dtype, all->width, all->x, rows, count, (char *)out->data.x);
-    machine_gather_columns(all->dtype, all->rows, all->outputs, all->y, rows, count,
-                           (char *)out->data.y);
-    for (int64_t i = 0; all->weights && i < count; i++)
+    TRY(gram_machine_encoded_create(g, job, (int64_t[2]){count, all->width}, all->outputs, out));
+    gram_machine_gather(all->dtype, all->width, all->x, rows, count, (char *)out->data.x);
+    gram_machine_gather_columns(all->dtype, all->rows, all->outputs, all->y, rows, count,
+                                (char *)out->data.y);
+    for (int64_t i = 0; out->data.weights && all->weights && i < count; i++)
         ((double *)out->data.weights)[i] = all->weights[rows[i]];
     return GRAM_OK;
 }
@@ -107,12 +109,12 @@ static gram_status learn_metric(gram_context *g, const struct machine_job *job,
     if (status == GRAM_OK)
         status = part_of(g, job, all, rows + used, held, &valid);
     if (status == GRAM_OK)
-        status = machine_leaf_fit(g, params, &train.data, &valid.data, &leaf, report);
+        status = gram_machine_leaf_fit(g, params, &train.data, &valid.data, &leaf, report);
     if (status == GRAM_OK)
-        status = machine_metric_copy(g, &leaf.metric, out);
-    machine_leaf_destroy(&leaf);
-    machine_encoded_destroy(g, &train);
-    machine_encoded_destroy(g, &valid);
+        status = gram_machine_metric_copy(g, &leaf.metric, out);
+    gram_machine_leaf_destroy(&leaf);
+    gram_machine_encoded_destroy(g, &train);
+    gram_machine_encoded_destroy(g, &valid);
     free(rows);
     return status;
 }
@@ -137,8 +139,8 @@ static gram_status train_leaf(gram_context *g, struct machine_job *job,
     }
     last.iterations = 0;
     if (status == GRAM_OK)
-        status = machine_leaf_fit(g, &last, data, &none, out, &report);
-    machine_metric_destroy(&metric);
+        status = gram_machine_leaf_fit(g, &last, data, &none, out, &report);
+    gram_machine_metric_destroy(&metric);
     job->report.kernel_seconds += report.kernel_seconds;
     job->report.solve_seconds += report.solve_seconds;
     job->report.feature_seconds += report.feature_seconds;
@@ -184,7 +186,8 @@ static gram_status add_importance(gram_context *g, const struct machine_params *
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
     variance = agop + bytes / sizeof(double) - width;
     z.x = leaf->x;
-    status = machine_metric_agop(g, params, leaf->bandwidth, &z, leaf->alpha, &leaf->metric, agop);
+    status =
+        gram_machine_metric_agop(g, params, leaf->bandwidth, &z, leaf->alpha, &leaf->metric, agop);
     variances(data, variance);
     for (int64_t c = 0; status == GRAM_OK && c < encoder->columns; c++)
         for (int64_t j = 0; j < encoder->column[c].width; j++) {
@@ -201,7 +204,7 @@ static gram_status train_leaves(gram_context *g, struct machine_job *job,
 {
     struct machine_leaf_rows rows = {0};
     gram_status status =
-        machine_tree_build(g, &recipe->params, all, job->leaf_rows, &machine->tree, &rows);
+        gram_machine_tree_build(g, &recipe->params, all, job->leaf_rows, &machine->tree, &rows);
 
     if (status == GRAM_OK && !(machine->leaf = calloc((size_t)rows.leaves, sizeof *machine->leaf)))
         status = gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the leaves");
@@ -210,8 +213,8 @@ static gram_status train_leaves(gram_context *g, struct machine_job *job,
         const int64_t *first = rows.first + machine->leaves;
         struct machine_encoded part = {0};
 
-        machine_progress(job, 0.5 + 0.5 * (double)machine->leaves / (double)rows.leaves,
-                         "training");
+        gram_machine_progress(job, 0.5 + 0.5 * (double)machine->leaves / (double)rows.leaves,
+                              "training");
         if (rows.leaves == 1)
             part.data = *all;
         else
@@ -220,13 +223,13 @@ static gram_status train_leaves(gram_context *g, struct machine_job *job,
             status = train_leaf(g, job, &recipe->params, &part.data, leaf);
         if (status == GRAM_OK)
             status = add_importance(g, &recipe->params, &part.data, leaf, machine);
-        machine_encoded_destroy(g, &part);
+        gram_machine_encoded_destroy(g, &part);
         if (status != GRAM_OK) {
-            machine_leaf_destroy(leaf);
+            gram_machine_leaf_destroy(leaf);
             break;
         }
     }
-    machine_leaf_rows_destroy(&rows);
+    gram_machine_leaf_rows_destroy(&rows);
     return status;
 }
 
@@ -305,7 +308,7 @@ static gram_status describe(gram_context *g, const struct machine_job *job,
     add_pair(&t, "kernel", r->kernel_seconds);
     add_pair(&t, "solve", r->solve_seconds);
     add_pair(&t, "features", r->feature_seconds);
-    add_pair(&t, "total", machine_seconds() - job->started);
+    add_pair(&t, "total", gram_machine_seconds() - job->started);
     gram_json_add(&t, "}}");
     machine->description = t.data;
     if (t.failed || !machine->summary)
@@ -321,14 +324,14 @@ static gram_status build(gram_context *g, struct machine_job *job,
     gram_status status;
 
     machine->dtype = job->o.dtype;
-    TRY(machine_encode(g, job, recipe, job->row, job->rows, &machine->encoder, &all));
+    TRY(gram_machine_encode(g, job, recipe, job->row, job->rows, &machine->encoder, &all));
     machine->importance =
         calloc((size_t)machine->encoder->columns + 1, sizeof *machine->importance);
     if (!machine->importance)
         status = gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the importances");
     else
         status = train_leaves(g, job, recipe, &all.data, machine);
-    machine_encoded_destroy(g, &all);
+    gram_machine_encoded_destroy(g, &all);
     for (int64_t c = 0; status == GRAM_OK && c < machine->encoder->columns; c++)
         sum += machine->importance[c];
     for (int64_t c = 0; status == GRAM_OK && c < machine->encoder->columns; c++)
@@ -338,8 +341,8 @@ static gram_status build(gram_context *g, struct machine_job *job,
     return status == GRAM_OK ? describe(g, job, recipe, machine) : status;
 }
 
-gram_status machine_build(gram_context *g, struct machine_job *job,
-                          const struct machine_recipe *recipe, gram_machine **out)
+gram_status gram_machine_build(gram_context *g, struct machine_job *job,
+                               const struct machine_recipe *recipe, gram_machine **out)
 {
     gram_machine *machine = calloc(1, sizeof *machine);
     gram_status status;
@@ -351,7 +354,7 @@ gram_status machine_build(gram_context *g, struct machine_job *job,
         gram_machine_destroy(machine);
         return status;
     }
-    machine_progress(job, 1, "done");
+    gram_machine_progress(job, 1, "done");
     *out = machine;
     return GRAM_OK;
 }

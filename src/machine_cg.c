@@ -42,7 +42,7 @@ struct cg {
     enum step step;
 };
 
-size_t machine_cg_bytes(int64_t n, int64_t columns, gram_dtype dtype)
+size_t gram_machine_cg_bytes(int64_t n, int64_t columns, gram_dtype dtype)
 {
     return 4 * gram_round64((size_t)(n * columns) * gram_dtype_size(dtype)) +
            3 * gram_round64((size_t)columns * sizeof(double));
@@ -120,7 +120,7 @@ static double largest_residual(const struct cg *c)
 
 static void multiply(gram_context *g, const struct cg *c, const char *v, char *out)
 {
-    machine_blocks_multiply(g, c->system->k, c->system->ridge, c->columns, v, out);
+    gram_machine_blocks_multiply(g, c->system->k, c->system->ridge, c->columns, v, out);
 }
 
 /* Iterates from the true residual in r until the carried one is below tolerance. */
@@ -131,7 +131,7 @@ static gram_status one_round(gram_context *g, struct cg *c, double tolerance, in
     memset(c->rz, 0, (size_t)c->columns * sizeof(double));
     memset(c->d, 0, bytes);
     while (*iterations < MOST_ITERATIONS && largest_residual(c) > tolerance) {
-        machine_preconditioner_apply(g, c->system->p, c->r, c->z);
+        gram_machine_preconditioner_apply(g, c->system->p, c->r, c->z);
         each_column(g, c, TURN);
         multiply(g, c, c->d, c->ad);
         each_column(g, c, DESCEND);
@@ -162,8 +162,8 @@ static gram_status iterate(gram_context *g, struct cg *c, double tolerance,
     return GRAM_OK;
 }
 
-gram_status machine_cg(gram_context *g, const struct machine_system *system, double tolerance,
-                       const void *b, void *x, struct machine_cg_report *report)
+gram_status gram_machine_cg(gram_context *g, const struct machine_system *system, double tolerance,
+                            const void *b, void *x, struct machine_cg_report *report)
 {
     struct cg c = {.system = system,
                    .n = system->k->n,
@@ -171,7 +171,7 @@ gram_status machine_cg(gram_context *g, const struct machine_system *system, dou
                    .dtype = system->k->dtype,
                    .b = b,
                    .x = x};
-    size_t bytes = machine_cg_bytes(c.n, c.columns, c.dtype);
+    size_t bytes = gram_machine_cg_bytes(c.n, c.columns, c.dtype);
     size_t part = gram_round64((size_t)(c.n * c.columns) * gram_dtype_size(c.dtype));
     size_t small = gram_round64((size_t)c.columns * sizeof(double));
     char *memory = gram_alloc(g, bytes);

@@ -26,8 +26,8 @@ struct machine_system {
  * Solves down to tolerance or as far as most iterations and the rounding of the dtype allow; the
  * report says what was reached.  x (the start, overwritten) and b are n by columns, column-major.
  */
-gram_status machine_cg(gram_context *g, const struct machine_system *system, double tolerance,
-                       const void *b, void *x, struct machine_cg_report *report);
+gram_status gram_machine_cg(gram_context *g, const struct machine_system *system, double tolerance,
+                            const void *b, void *x, struct machine_cg_report *report);
 
-size_t machine_cg_bytes(int64_t n, int64_t columns, gram_dtype dtype);
+size_t gram_machine_cg_bytes(int64_t n, int64_t columns, gram_dtype dtype);
 #endif

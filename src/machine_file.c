@@ -109,6 +109,15 @@ gram_status gram_machine_save(gram_context *g, const gram_machine *machine, cons
 
 /* ---- Loading ------------------------------------------------------------------------------ */
 
+static void free_strings(int64_t *count, char ***strings)
+{
+    for (; *strings && *count > 0; --*count)
+        free((*strings)[*count - 1]);
+    free(*strings);
+    *strings = NULL;
+    *count = 0;
+}
+
 static gram_status need_strings_copied(gram_context *g, const struct gram_model_file *file,
                                        const char *name, int64_t *found, char ***out)
 {
@@ -122,8 +131,10 @@ static gram_status need_strings_copied(gram_context *g, const struct gram_model_
             break;
     free(block);
     *out = copy;
-    return copy && *found == count ? GRAM_OK
-                                   : gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %s", name);
+    if (copy && *found == count)
+        return GRAM_OK;
+    free_strings(found, out);
+    return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %s", name);
 }
 
 static gram_status need_target(gram_context *g, const struct gram_model_file *file,
@@ -135,12 +146,12 @@ static gram_status need_target(gram_context *g, const struct gram_model_file *fi
     double transform;
 
     TRY(need_strings_copied(g, file, "target.name", &names, &name));
-    target->name = names > 0 ? name[0] : NULL;
-    for (int64_t i = 1; i < names; i++)
-        free(name[i]);
+    if (names != 1) {
+        free_strings(&names, &name);
+        return gram_model_bad(g, file, "target.name is not one text");
+    }
+    target->name = name[0];
     free(name);
-    if (names != 1)
-        return gram_model_bad(g, file, "target.name has %lld texts", (long long)names);
     TRY(gram_model_need_vector(g, file, "target.scale", GRAM_F64, TARGET_NUMBERS, &numbers, NULL));
     transform = ((const double *)numbers)[0];
     target->shift = ((const double *)numbers)[1];
@@ -255,7 +266,7 @@ static gram_status need_leaf(gram_context *g, const struct gram_model_file *file
     char name[NAME_BYTES];
 
     leaf->width = machine->encoder->width;
-    leaf->outputs = machine_target_outputs(&machine->target);
+    leaf->outputs = gram_machine_target_outputs(&machine->target);
     leaf_name(name, index, "x");
     x = gram_model_find(file, name);
     leaf->dtype = x && x->type == GRAM_F64 ? GRAM_F64 : GRAM_F32;

@@ -14,7 +14,7 @@ enum {
     FULL_FEATURES = 500 /* widest default full metric: its eigenproblem grows with the cube */
 };
 
-void machine_progress(const struct machine_job *job, double fraction, const char *stage)
+void gram_machine_progress(const struct machine_job *job, double fraction, const char *stage)
 {
     if (job->o.progress)
         job->o.progress(job->o.progress_user, fraction, stage);
@@ -79,14 +79,15 @@ static int64_t rows_that_fit(gram_context *g, const struct machine_job *job)
     gram_info info = {.size = sizeof info};
     double limit = (double)job->o.memory_limit;
     int64_t low = 10, high = job->rows;
-    int64_t outputs = machine_target_outputs(&job->kind);
+    int64_t outputs = gram_machine_target_outputs(&job->kind);
 
     if (limit == 0 && gram_context_info(g, &info) == GRAM_OK)
         limit = 0.8 * (double)info.memory_available;
     g->call = "gram_machine_fit";
     while (low < high) {
         int64_t middle = low + (high - low + 1) / 2;
-        double need = (double)machine_solve_bytes(middle, outputs, job->o.dtype, job->o.solver);
+        double need =
+            (double)gram_machine_solve_bytes(middle, outputs, job->o.dtype, job->o.solver);
         if (need <= 0.9 * limit)
             low = middle;
         else
@@ -100,12 +101,12 @@ static gram_status job_open(gram_context *g, struct machine_job *job)
     uint64_t state = job->o.seed;
     int64_t n = job->table->rows;
 
-    job->started = machine_seconds();
-    job->row = malloc((size_t)n * sizeof *job->row + 1);
+    job->started = gram_machine_seconds();
+    job->row = gram_alloc(g, (size_t)n * sizeof *job->row);
     if (!job->row)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %lld rows", (long long)n);
     for (int64_t i = 0; i < n; i++)
-        if (!machine_target_missing(job->target, i))
+        if (!gram_machine_target_missing(job->target, i))
             job->row[job->rows++] = i;
     if (job->rows < 2)
         return gram_fail(g, GRAM_BAD_DATA, "%lld rows have a target, expected at least 2",
@@ -116,19 +117,19 @@ static gram_status job_open(gram_context *g, struct machine_job *job)
                              "options.weights is %g in row %lld, expected more than 0, and finite",
                              job->o.weights[job->row[i]], (long long)job->row[i]);
     gram_random_choose(&state, job->row, job->rows, job->rows);
-    TRY(machine_target_fit(g, job->target, job->o.task, job->row, job->rows, &job->kind));
+    TRY(gram_machine_target_fit(g, job->target, job->o.task, job->row, job->rows, &job->kind));
     job->leaf_rows = job->o.leaf_rows ? job->o.leaf_rows : rows_that_fit(g, job);
     return GRAM_OK;
 }
 
-static void job_close(struct machine_job *job)
+static void job_close(gram_context *g, struct machine_job *job)
 {
-    machine_target_destroy(&job->kind);
+    gram_machine_target_destroy(&job->kind);
     free(job->history.data);
-    free(job->row);
+    gram_free(g, job->row, (size_t)job->table->rows * sizeof *job->row);
 }
 
-void machine_default_recipe(const struct machine_job *job, struct machine_recipe *out)
+void gram_machine_default_recipe(const struct machine_job *job, struct machine_recipe *out)
 {
     const gram_machine_options *o = &job->o;
     bool classes = job->kind.classes > 0;
@@ -156,10 +157,10 @@ static gram_status fit(gram_context *g, struct machine_job *job, gram_machine **
     struct machine_recipe recipe;
 
     TRY(job_open(g, job));
-    machine_default_recipe(job, &recipe);
+    gram_machine_default_recipe(job, &recipe);
     if (job->o.search)
-        TRY(machine_search(g, job, &recipe));
-    return machine_build(g, job, &recipe, out);
+        TRY(gram_machine_search(g, job, &recipe));
+    return gram_machine_build(g, job, &recipe, out);
 }
 
 gram_status gram_machine_fit(gram_context *g, const gram_table *table, const gram_column *target,
@@ -176,6 +177,6 @@ gram_status gram_machine_fit(gram_context *g, const gram_table *table, const gra
     TRY(check_target(g, table, target));
     job.o.dtype = job.o.dtype ? job.o.dtype : GRAM_F32;
     status = fit(g, &job, out);
-    job_close(&job);
-    return machine_ended(g, status);
+    job_close(g, &job);
+    return gram_machine_ended(g, status);
 }

@@ -20,9 +20,9 @@ enum {
     KERNEL_ENTRIES = 1 << 24, /* of the kernel block that a prediction holds: 64 MiB in f32 */
 };
 
-void machine_leaf_destroy(struct machine_leaf *leaf)
+void gram_machine_leaf_destroy(struct machine_leaf *leaf)
 {
-    machine_metric_destroy(&leaf->metric);
+    gram_machine_metric_destroy(&leaf->metric);
     free(leaf->x);
     free(leaf->alpha);
     *leaf = (struct machine_leaf){0};
@@ -47,7 +47,7 @@ static gram_status leaf_create(gram_context *g, const struct machine_params *par
     if (!out->x || !out->alpha)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate a leaf of %lld rows",
                          (long long)data->rows);
-    return machine_metric_copy(g, metric, &out->metric);
+    return gram_machine_metric_copy(g, metric, &out->metric);
 }
 
 /* L of a leaf: given, or so many medians of the distance in its metric. */
@@ -80,10 +80,10 @@ static gram_status solve_leaf(gram_context *g, const struct machine_params *para
     struct machine_data z = *data;
 
     TRY(leaf_create(g, params, data, metric, leaf));
-    machine_metric_apply(g, metric, data->dtype, data->rows, data->x, leaf->x);
+    gram_machine_metric_apply(g, metric, data->dtype, data->rows, data->x, leaf->x);
     z.x = leaf->x;
     TRY(set_bandwidth(g, params, leaf));
-    return machine_solve(g, params, leaf->bandwidth, &z, leaf->alpha, report);
+    return gram_machine_solve(g, params, leaf->bandwidth, &z, leaf->alpha, report);
 }
 
 /* Mean squared error of all outputs on rows with known targets. */
@@ -97,7 +97,7 @@ static gram_status mean_squared_error(gram_context *g, const struct machine_leaf
 
     if (!values)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
-    status = machine_leaf_predict(g, leaf, valid->rows, valid->x, values);
+    status = gram_machine_leaf_predict(g, leaf, valid->rows, valid->x, values);
     for (int64_t i = 0; status == GRAM_OK && i < count; i++) {
         double y = valid->dtype == GRAM_F32 ? (double)((const float *)valid->y)[i]
                                             : ((const double *)valid->y)[i];
@@ -130,11 +130,11 @@ static gram_status one_round(gram_context *g, struct rounds *r, struct machine_l
         TRY(mean_squared_error(g, leaf, r->valid, &score));
     *more = r->round < r->params->iterations && score <= worse * r->best_score;
     if (*more) {
-        double start = machine_seconds();
+        double start = gram_machine_seconds();
 
         z.x = leaf->x;
-        TRY(machine_metric_learn(g, r->params, leaf->bandwidth, &z, leaf->alpha, &r->metric));
-        r->report->feature_seconds += machine_seconds() - start;
+        TRY(gram_machine_metric_learn(g, r->params, leaf->bandwidth, &z, leaf->alpha, &r->metric));
+        r->report->feature_seconds += gram_machine_seconds() - start;
     }
     if (score < r->best_score || (r->valid->rows == 0 && score <= r->best_score)) {
         struct machine_leaf former = r->best;
@@ -146,9 +146,10 @@ static gram_status one_round(gram_context *g, struct rounds *r, struct machine_l
     return GRAM_OK;
 }
 
-gram_status machine_leaf_fit(gram_context *g, const struct machine_params *params,
-                             const struct machine_data *train, const struct machine_data *valid,
-                             struct machine_leaf *out, struct machine_report *report)
+gram_status gram_machine_leaf_fit(gram_context *g, const struct machine_params *params,
+                                  const struct machine_data *train,
+                                  const struct machine_data *valid, struct machine_leaf *out,
+                                  struct machine_report *report)
 {
     struct rounds r = {.params = params,
                        .train = train,
@@ -158,20 +159,20 @@ gram_status machine_leaf_fit(gram_context *g, const struct machine_params *param
                        .report = report};
     bool more = true;
     gram_status status = params->start
-                             ? machine_metric_copy(g, params->start, &r.metric)
-                             : machine_metric_create(g, train->width, params->full, &r.metric);
+                             ? gram_machine_metric_copy(g, params->start, &r.metric)
+                             : gram_machine_metric_create(g, train->width, params->full, &r.metric);
 
     for (; status == GRAM_OK && more; r.round++) {
         struct machine_leaf leaf = {0};
 
         status = one_round(g, &r, &leaf, &more);
-        machine_leaf_destroy(&leaf);
+        gram_machine_leaf_destroy(&leaf);
     }
-    machine_metric_destroy(&r.metric);
+    gram_machine_metric_destroy(&r.metric);
     if (status == GRAM_OK && r.best.rows == 0)
         status = gram_fail(g, GRAM_NUMERICAL, "the validation error is not a number");
     if (status != GRAM_OK)
-        machine_leaf_destroy(&r.best);
+        gram_machine_leaf_destroy(&r.best);
     report->rounds = r.best_round;
     report->score = r.best_score;
     *out = r.best;
@@ -188,9 +189,9 @@ static gram_status predict_block(gram_context *g, const struct machine_leaf *lea
     gram_tensor points = gram_matrix(z, count, leaf->width, leaf->dtype);
     gram_tensor centres = gram_matrix(leaf->x, leaf->rows, leaf->width, leaf->dtype);
     gram_tensor kernel = gram_matrix(k, count, leaf->rows, leaf->dtype);
-    gram_kernel_options options = machine_kernel(leaf->p, leaf->q, leaf->bandwidth);
+    gram_kernel_options options = gram_machine_kernel(leaf->p, leaf->q, leaf->bandwidth);
 
-    machine_metric_apply(g, &leaf->metric, leaf->dtype, count, x, z);
+    gram_machine_metric_apply(g, &leaf->metric, leaf->dtype, count, x, z);
     TRY(gram_kernel(g, &points, &centres, &options, &kernel));
     gram_blas_threads(g);
     gram_blas_gemm(leaf->dtype, (int64_t[3]){count, leaf->outputs, leaf->rows}, 1,
@@ -204,8 +205,8 @@ static gram_status predict_block(gram_context *g, const struct machine_leaf *lea
     return GRAM_OK;
 }
 
-gram_status machine_leaf_predict(gram_context *g, const struct machine_leaf *leaf, int64_t rows,
-                                 const void *x, double *out)
+gram_status gram_machine_leaf_predict(gram_context *g, const struct machine_leaf *leaf,
+                                      int64_t rows, const void *x, double *out)
 {
     size_t size = gram_dtype_size(leaf->dtype), bytes;
     int64_t most = KERNEL_ENTRIES / (leaf->rows > 0 ? leaf->rows : 1);

@@ -24,8 +24,8 @@ static int64_t entries(const struct machine_metric *m)
     return m->full ? m->width * m->width : m->width;
 }
 
-gram_status machine_metric_create(gram_context *g, int64_t width, bool full,
-                                  struct machine_metric *out)
+gram_status gram_machine_metric_create(gram_context *g, int64_t width, bool full,
+                                       struct machine_metric *out)
 {
     *out = (struct machine_metric){.width = width, .full = full};
     out->w = calloc((size_t)entries(out) + 1, sizeof *out->w);
@@ -37,15 +37,15 @@ gram_status machine_metric_create(gram_context *g, int64_t width, bool full,
     return GRAM_OK;
 }
 
-gram_status machine_metric_copy(gram_context *g, const struct machine_metric *from,
-                                struct machine_metric *to)
+gram_status gram_machine_metric_copy(gram_context *g, const struct machine_metric *from,
+                                     struct machine_metric *to)
 {
-    TRY(machine_metric_create(g, from->width, from->full, to));
+    TRY(gram_machine_metric_create(g, from->width, from->full, to));
     memcpy(to->w, from->w, (size_t)entries(from) * sizeof *to->w);
     return GRAM_OK;
 }
 
-void machine_metric_destroy(struct machine_metric *metric)
+void gram_machine_metric_destroy(struct machine_metric *metric)
 {
     free(metric->w);
     *metric = (struct machine_metric){0};
@@ -85,8 +85,8 @@ static void apply_row(void *arg, int64_t row, int thread)
     }
 }
 
-void machine_metric_apply(gram_context *g, const struct machine_metric *metric, gram_dtype dtype,
-                          int64_t rows, const void *x, void *z)
+void gram_machine_metric_apply(gram_context *g, const struct machine_metric *metric,
+                               gram_dtype dtype, int64_t rows, const void *x, void *z)
 {
     struct apply_job job = {metric, dtype, x, z};
 
@@ -231,11 +231,12 @@ static gram_status add_points(gram_context *g, const gram_kernel_options *kernel
     return gram_agop(g, &a, &b, &c, &d, kernel->p, &options, &out);
 }
 
-gram_status machine_metric_agop(gram_context *g, const struct machine_params *params,
-                                double bandwidth, const struct machine_data *z, const void *alpha,
-                                const struct machine_metric *metric, double *out)
+gram_status gram_machine_metric_agop(gram_context *g, const struct machine_params *params,
+                                     double bandwidth, const struct machine_data *z,
+                                     const void *alpha, const struct machine_metric *metric,
+                                     double *out)
 {
-    gram_kernel_options kernel = machine_kernel(params->p, params->q, bandwidth);
+    gram_kernel_options kernel = gram_machine_kernel(params->p, params->q, bandwidth);
     struct sample s = {0};
     gram_status status;
 
@@ -253,9 +254,9 @@ gram_status machine_metric_agop(gram_context *g, const struct machine_params *pa
     return status == GRAM_OK ? before_metric(g, metric, out) : status;
 }
 
-gram_status machine_metric_learn(gram_context *g, const struct machine_params *params,
-                                 double bandwidth, const struct machine_data *z, const void *alpha,
-                                 struct machine_metric *metric)
+gram_status gram_machine_metric_learn(gram_context *g, const struct machine_params *params,
+                                      double bandwidth, const struct machine_data *z,
+                                      const void *alpha, struct machine_metric *metric)
 {
     int64_t count = entries(metric);
     size_t bytes = (size_t)count * sizeof(double);
@@ -264,7 +265,7 @@ gram_status machine_metric_learn(gram_context *g, const struct machine_params *p
 
     if (!agop)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
-    status = machine_metric_agop(g, params, bandwidth, z, alpha, metric, agop);
+    status = gram_machine_metric_agop(g, params, bandwidth, z, alpha, metric, agop);
     normalise(metric->width, metric->full, agop);
     if (status == GRAM_OK && metric->full)
         status = matrix_power(g, metric->width, params->power, agop);

@@ -35,7 +35,7 @@ struct scratch {
     size_t bytes;
 };
 
-int64_t machine_preconditioner_rank(int64_t n)
+int64_t gram_machine_preconditioner_rank(int64_t n)
 {
     int64_t rank = (int64_t)(8 * sqrt((double)n)) / BLOCK * BLOCK;
 
@@ -58,10 +58,10 @@ static void set_bytes(struct machine_preconditioner *p)
     p->wide_bytes = (size_t)(p->rank * p->columns) * sizeof(double);
 }
 
-size_t machine_preconditioner_bytes(int64_t n, int64_t columns, gram_dtype dtype)
+size_t gram_machine_preconditioner_bytes(int64_t n, int64_t columns, gram_dtype dtype)
 {
     struct machine_preconditioner p = {
-        .n = n, .rank = machine_preconditioner_rank(n), .columns = columns, .dtype = dtype};
+        .n = n, .rank = gram_machine_preconditioner_rank(n), .columns = columns, .dtype = dtype};
 
     set_bytes(&p);
     return p.factor_bytes + p.cholesky_bytes + p.product_bytes + p.wide_bytes;
@@ -249,16 +249,16 @@ static gram_status scratch_create(gram_context *g, const struct machine_precondi
     return GRAM_OK;
 }
 
-gram_status machine_preconditioner_create(gram_context *g, const gram_tensor *x,
-                                          const gram_kernel_options *kernel, double ridge,
-                                          int64_t columns, uint64_t seed,
-                                          struct machine_preconditioner *out)
+gram_status gram_machine_preconditioner_create(gram_context *g, const gram_tensor *x,
+                                               const gram_kernel_options *kernel, double ridge,
+                                               int64_t columns, uint64_t seed,
+                                               struct machine_preconditioner *out)
 {
     struct machine_preconditioner p = {.n = x->shape[0], .columns = columns, .dtype = x->dtype};
     struct scratch s = {0};
     gram_status status;
 
-    p.rank = machine_preconditioner_rank(p.n);
+    p.rank = gram_machine_preconditioner_rank(p.n);
     set_bytes(&p);
     p.factor = gram_alloc(g, p.factor_bytes);
     p.cholesky = gram_alloc(g, p.cholesky_bytes);
@@ -275,12 +275,12 @@ gram_status machine_preconditioner_create(gram_context *g, const gram_tensor *x,
         status = finish(g, &p, &s, ridge);
     gram_free(g, s.memory, s.bytes);
     if (status != GRAM_OK)
-        machine_preconditioner_destroy(g, &p);
+        gram_machine_preconditioner_destroy(g, &p);
     *out = p;
     return status;
 }
 
-void machine_preconditioner_destroy(gram_context *g, struct machine_preconditioner *p)
+void gram_machine_preconditioner_destroy(gram_context *g, struct machine_preconditioner *p)
 {
     gram_free(g, p->factor, p->factor_bytes);
     gram_free(g, p->cholesky, p->cholesky_bytes);
@@ -339,8 +339,8 @@ static void finish_chunk(void *arg, int64_t chunk, int thread)
             set_element(p->dtype, job->out, i, element(p->dtype, job->out, i) / p->lambda);
 }
 
-void machine_preconditioner_apply(gram_context *g, const struct machine_preconditioner *p,
-                                  const void *v, void *out)
+void gram_machine_preconditioner_apply(gram_context *g, const struct machine_preconditioner *p,
+                                       const void *v, void *out)
 {
     struct apply_job job = {p, v, out};
     int64_t chunks = chunks_of(p->n), count = p->rank * p->columns;

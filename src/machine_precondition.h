@@ -21,18 +21,18 @@ struct machine_preconditioner {
 };
 
 /* The rank that pays for n rows: about 8 sqrt(n), at most 1000. */
-int64_t machine_preconditioner_rank(int64_t n);
+int64_t gram_machine_preconditioner_rank(int64_t n);
 
-size_t machine_preconditioner_bytes(int64_t n, int64_t columns, gram_dtype dtype);
+size_t gram_machine_preconditioner_bytes(int64_t n, int64_t columns, gram_dtype dtype);
 
 /* x is n by d, row-major; the kernel has a unit diagonal; ridge is the mean of what is added. */
-gram_status machine_preconditioner_create(gram_context *g, const gram_tensor *x,
-                                          const gram_kernel_options *kernel, double ridge,
-                                          int64_t columns, uint64_t seed,
-                                          struct machine_preconditioner *out);
-void machine_preconditioner_destroy(gram_context *g, struct machine_preconditioner *p);
+gram_status gram_machine_preconditioner_create(gram_context *g, const gram_tensor *x,
+                                               const gram_kernel_options *kernel, double ridge,
+                                               int64_t columns, uint64_t seed,
+                                               struct machine_preconditioner *out);
+void gram_machine_preconditioner_destroy(gram_context *g, struct machine_preconditioner *p);
 
 /* out = P^-1 v, both n by p->columns, column-major; they may not overlap. */
-void machine_preconditioner_apply(gram_context *g, const struct machine_preconditioner *p,
-                                  const void *v, void *out);
+void gram_machine_preconditioner_apply(gram_context *g, const struct machine_preconditioner *p,
+                                       const void *v, void *out);
 #endif

@@ -19,7 +19,7 @@ static gram_status add_leaf(gram_context *g, const gram_machine *machine, int64_
     gram_status status = GRAM_OK;
 
     for (int64_t i = 0; picked && weight && i < rows; i++) {
-        weight[count] = machine_tree_weight(&machine->tree, machine->dtype, x, i, index);
+        weight[count] = gram_machine_tree_weight(&machine->tree, machine->dtype, x, i, index);
         if (weight[count] > 0)
             picked[count++] = i;
     }
@@ -30,8 +30,8 @@ static gram_status add_leaf(gram_context *g, const gram_machine *machine, int64_
     if (!values || !part)
         status = gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %lld rows", (long long)rows);
     else {
-        machine_gather(machine->dtype, leaf->width, x, picked, count, part);
-        status = machine_leaf_predict(g, leaf, count, part, values);
+        gram_machine_gather(machine->dtype, leaf->width, x, picked, count, part);
+        status = gram_machine_leaf_predict(g, leaf, count, part, values);
     }
     for (int64_t j = 0; status == GRAM_OK && j < leaf->outputs; j++)
         for (int64_t i = 0; i < count; i++)
@@ -43,11 +43,11 @@ static gram_status add_leaf(gram_context *g, const gram_machine *machine, int64_
     return status;
 }
 
-gram_status machine_outputs(gram_context *g, const gram_machine *machine, int64_t rows,
-                            const void *x, double *out)
+gram_status gram_machine_outputs(gram_context *g, const gram_machine *machine, int64_t rows,
+                                 const void *x, double *out)
 {
     if (machine->tree.count == 0)
-        return machine_leaf_predict(g, machine->leaf, rows, x, out);
+        return gram_machine_leaf_predict(g, machine->leaf, rows, x, out);
     memset(out, 0, (size_t)(rows * machine->leaf->outputs) * sizeof *out);
     for (int64_t i = 0; i < machine->leaves; i++)
         TRY(add_leaf(g, machine, i, rows, x, out));
@@ -55,10 +55,10 @@ gram_status machine_outputs(gram_context *g, const gram_machine *machine, int64_
 }
 
 /* Outputs at the rows of a table, from malloc. */
-gram_status machine_table_outputs(gram_context *g, const gram_machine *machine,
-                                  const gram_table *table, double **out)
+gram_status gram_machine_table_outputs(gram_context *g, const gram_machine *machine,
+                                       const gram_table *table, double **out)
 {
-    int64_t outputs = machine_target_outputs(&machine->target);
+    int64_t outputs = gram_machine_target_outputs(&machine->target);
     char *x;
     gram_status status;
 
@@ -74,7 +74,7 @@ gram_status machine_table_outputs(gram_context *g, const gram_machine *machine,
         status =
             gram_encoder_apply(g, machine->encoder, table, NULL, table->rows, machine->dtype, x);
     if (status == GRAM_OK)
-        status = machine_outputs(g, machine, table->rows, x, *out);
+        status = gram_machine_outputs(g, machine, table->rows, x, *out);
     free(x);
     if (status != GRAM_OK) {
         free(*out);
@@ -113,12 +113,12 @@ gram_status gram_machine_predict(gram_context *g, const gram_machine *machine,
     g->call = __func__;
     TRY(gram_table_check(g, table));
     TRY(check_out(g, out, table->rows, 0, &view));
-    status = machine_table_outputs(g, machine, table, &f);
+    status = gram_machine_table_outputs(g, machine, table, &f);
     for (int64_t i = 0; status == GRAM_OK && i < table->rows; i++)
         ((double *)view.data)[i * view.col_stride] =
-            machine_target_decode(&machine->target, f + i, table->rows);
+            gram_machine_target_decode(&machine->target, f + i, table->rows);
     free(f);
-    return machine_ended(g, status);
+    return gram_machine_ended(g, status);
 }
 
 gram_status gram_machine_predict_proba(gram_context *g, const gram_machine *machine,
@@ -134,10 +134,11 @@ gram_status gram_machine_predict_proba(gram_context *g, const gram_machine *mach
                          "the machine is a regression, expected a classification");
     TRY(gram_table_check(g, table));
     TRY(check_out(g, out, table->rows, machine->target.classes, &view));
-    status = machine_table_outputs(g, machine, table, &f);
+    status = gram_machine_table_outputs(g, machine, table, &f);
     for (int64_t i = 0; status == GRAM_OK && i < table->rows; i++)
-        machine_target_probabilities(&machine->target, f + i, table->rows,
-                                     (double *)view.data + i * view.row_stride, view.col_stride);
+        gram_machine_target_probabilities(&machine->target, f + i, table->rows,
+                                          (double *)view.data + i * view.row_stride,
+                                          view.col_stride);
     free(f);
-    return machine_ended(g, status);
+    return gram_machine_ended(g, status);
 }

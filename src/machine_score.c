@@ -21,9 +21,9 @@ struct tally {
 static void count_class(const struct machine_target *target, int64_t class, const double *f,
                         int64_t stride, double *p, struct tally *t)
 {
-    machine_target_probabilities(target, f, stride, p, 1);
-    t->right += class >= 0 && machine_target_decode(target, f, stride) == (double)class;
-    t->log_loss -= log(class >= 0 ? p[class] : machine_least_probability);
+    gram_machine_target_probabilities(target, f, stride, p, 1);
+    t->right += class >= 0 && gram_machine_target_decode(target, f, stride) == (double)class;
+    t->log_loss -= log(class >= 0 ? p[class] : gram_machine_least_probability);
 }
 
 static double mean_of(const gram_column *column, const int64_t *rows, int64_t count)
@@ -33,15 +33,15 @@ static double mean_of(const gram_column *column, const int64_t *rows, int64_t co
 
     for (int64_t i = 0; i < count; i++) {
         int64_t row = rows ? rows[i] : i;
-        if (!machine_target_missing(column, row))
+        if (!gram_machine_target_missing(column, row))
             sum += column->numbers[row], known++;
     }
     return known ? sum / (double)known : 0;
 }
 
-gram_status machine_score(gram_context *g, const struct machine_target *target,
-                          const gram_column *column, const int64_t *rows, int64_t count,
-                          const double *f, gram_machine_score *out)
+gram_status gram_machine_score_outputs(gram_context *g, const struct machine_target *target,
+                                       const gram_column *column, const int64_t *rows,
+                                       int64_t count, const double *f, gram_machine_score *out)
 {
     double *p = malloc((size_t)target->classes * sizeof *p + 1);
     double mean = target->classes ? 0 : mean_of(column, rows, count);
@@ -53,13 +53,15 @@ gram_status machine_score(gram_context *g, const struct machine_target *target,
     for (int64_t i = 0; i < count; i++) {
         int64_t row = rows ? rows[i] : i;
 
-        if (machine_target_missing(column, row))
+        if (gram_machine_target_missing(column, row))
             continue;
         t.rows++;
         if (target->classes)
-            count_class(target, machine_target_class(target, column, row), f + i, count, p, &t);
+            count_class(target, gram_machine_target_class(target, column, row), f + i, count, p,
+                        &t);
         else {
-            double y = column->numbers[row], e = machine_target_decode(target, f + i, count) - y;
+            double y = column->numbers[row],
+                   e = gram_machine_target_decode(target, f + i, count) - y;
             t.absolute += fabs(e);
             t.squared += e * e;
             t.spread += (y - mean) * (y - mean);
@@ -110,13 +112,14 @@ gram_status gram_machine_evaluate(gram_context *g, const gram_machine *machine,
                          score ? score->size : 0, sizeof *score);
     size = score->size;
     TRY(check_target(g, &machine->target, target));
-    status = machine_table_outputs(g, machine, table, &f);
+    status = gram_machine_table_outputs(g, machine, table, &f);
     if (status == GRAM_OK)
-        status = machine_score(g, &machine->target, target, NULL, table->rows, f, &result);
+        status =
+            gram_machine_score_outputs(g, &machine->target, target, NULL, table->rows, f, &result);
     free(f);
     if (status == GRAM_OK) {
         result.size = size;
         memcpy(score, &result, size);
     }
-    return machine_ended(g, status);
+    return gram_machine_ended(g, status);
 }

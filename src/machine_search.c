@@ -47,7 +47,7 @@ struct search {
 
 static bool time_is_up(const struct search *s)
 {
-    return machine_seconds() > s->deadline;
+    return gram_machine_seconds() > s->deadline;
 }
 
 /* Puts a candidate into its place of the ranking; one of the same family only replaces it. */
@@ -79,11 +79,11 @@ static gram_status try_it(gram_context *g, struct search *s, struct machine_cand
     c->score = INFINITY;
     if (time_is_up(s))
         return GRAM_OK;
-    machine_progress(s->job,
-                     fmin(0.5, s->share + 0.5 * (machine_seconds() - s->job->started) /
-                                              (s->deadline - s->job->started)),
-                     "searching");
-    return machine_try(g, s->job, &s->level, c);
+    gram_machine_progress(s->job,
+                          fmin(0.5, s->share + 0.5 * (gram_machine_seconds() - s->job->started) /
+                                                   (s->deadline - s->job->started)),
+                          "searching");
+    return gram_machine_try(g, s->job, &s->level, c);
 }
 
 /* Every family that the options allow, at two bandwidths and two ridges. */
@@ -218,20 +218,21 @@ static gram_status levels(gram_context *g, struct search *s, const struct machin
 
     /* A third of the time each: the last third is for the fit that follows the search. */
     s->deadline = s->job->started + limit / 3;
-    TRY(machine_level_open(g, s->job, FIRST_ROWS, &s->level));
+    TRY(gram_machine_level_open(g, s->job, FIRST_ROWS, &s->level));
     status = first_level(g, s, start, ranking);
-    machine_level_close(g, &s->level);
+    gram_machine_level_close(g, &s->level);
     TRY(status);
     if (second <= FIRST_ROWS || ranking->count == 0)
         return GRAM_OK;
     s->deadline = s->job->started + 2 * limit / 3;
-    TRY(machine_level_open(g, s->job, second, &s->level));
+    TRY(gram_machine_level_open(g, s->job, second, &s->level));
     status = second_level(g, s, ranking);
-    machine_level_close(g, &s->level);
+    gram_machine_level_close(g, &s->level);
     return status;
 }
 
-gram_status machine_search(gram_context *g, struct machine_job *job, struct machine_recipe *recipe)
+gram_status gram_machine_search(gram_context *g, struct machine_job *job,
+                                struct machine_recipe *recipe)
 {
     struct search s = {.job = job};
     struct machine_candidate start = {.params = recipe->params, .transform = recipe->transform};

@@ -10,9 +10,9 @@
 #include <string.h>
 
 /* No class is ever called impossible or certain: least squares does not know either. */
-const double machine_least_probability = 1e-3;
+const double gram_machine_least_probability = 1e-3;
 
-bool machine_target_missing(const gram_column *column, int64_t row)
+bool gram_machine_target_missing(const gram_column *column, int64_t row)
 {
     return column->numbers ? isnan(column->numbers[row]) : column->labels[row] == NULL;
 }
@@ -122,8 +122,8 @@ static gram_status find_classes(gram_context *g, const gram_column *column, gram
     return GRAM_OK;
 }
 
-gram_status machine_target_fit(gram_context *g, const gram_column *column, gram_task task,
-                               const int64_t *rows, int64_t count, struct machine_target *out)
+gram_status gram_machine_target_fit(gram_context *g, const gram_column *column, gram_task task,
+                                    const int64_t *rows, int64_t count, struct machine_target *out)
 {
     gram_status status = GRAM_OK;
 
@@ -134,11 +134,11 @@ gram_status machine_target_fit(gram_context *g, const gram_column *column, gram_
     if (status == GRAM_OK)
         status = find_classes(g, column, task, rows, count, out);
     if (status != GRAM_OK)
-        machine_target_destroy(out);
+        gram_machine_target_destroy(out);
     return status;
 }
 
-void machine_target_destroy(struct machine_target *target)
+void gram_machine_target_destroy(struct machine_target *target)
 {
     for (int64_t i = 0; target->class_name && i < target->classes; i++)
         free(target->class_name[i]);
@@ -155,9 +155,9 @@ static double transformed(gram_transform transform, double value)
                                               : value;
 }
 
-gram_status machine_target_scale(gram_context *g, const gram_column *column,
-                                 gram_transform transform, const int64_t *rows, int64_t count,
-                                 struct machine_target *target)
+gram_status gram_machine_target_scale(gram_context *g, const gram_column *column,
+                                      gram_transform transform, const int64_t *rows, int64_t count,
+                                      struct machine_target *target)
 {
     double sum = 0, squares = 0;
 
@@ -181,17 +181,17 @@ gram_status machine_target_scale(gram_context *g, const gram_column *column,
     return GRAM_OK;
 }
 
-int64_t machine_target_outputs(const struct machine_target *target)
+int64_t gram_machine_target_outputs(const struct machine_target *target)
 {
     return target->classes > 2 ? target->classes : 1;
 }
 
-int64_t machine_target_class(const struct machine_target *target, const gram_column *column,
-                             int64_t row)
+int64_t gram_machine_target_class(const struct machine_target *target, const gram_column *column,
+                                  int64_t row)
 {
     int64_t low = 0, high = target->classes - 1;
 
-    if (machine_target_missing(column, row))
+    if (gram_machine_target_missing(column, row))
         return -2;
     if (!column->numbers != !target->class_value)
         return -1;
@@ -209,13 +209,13 @@ int64_t machine_target_class(const struct machine_target *target, const gram_col
     return -1;
 }
 
-void machine_target_encode(const struct machine_target *target, const gram_column *column,
-                           const int64_t *rows, int64_t count, gram_dtype dtype, void *y)
+void gram_machine_target_encode(const struct machine_target *target, const gram_column *column,
+                                const int64_t *rows, int64_t count, gram_dtype dtype, void *y)
 {
-    int64_t outputs = machine_target_outputs(target);
+    int64_t outputs = gram_machine_target_outputs(target);
 
     for (int64_t i = 0; i < count; i++) {
-        int64_t class = target->classes ? machine_target_class(target, column, rows[i]) : 0;
+        int64_t class = target->classes ? gram_machine_target_class(target, column, rows[i]) : 0;
 
         for (int64_t j = 0; j < outputs; j++) {
             double v =
@@ -231,7 +231,8 @@ void machine_target_encode(const struct machine_target *target, const gram_colum
     }
 }
 
-double machine_target_decode(const struct machine_target *target, const double *f, int64_t stride)
+double gram_machine_target_decode(const struct machine_target *target, const double *f,
+                                  int64_t stride)
 {
     double v = f[0] * target->scale + target->shift;
     int64_t best = 0;
@@ -250,17 +251,17 @@ double machine_target_decode(const struct machine_target *target, const double *
     return isnan(f[best * stride]) ? NAN : (double)best;
 }
 
-void machine_target_probabilities(const struct machine_target *target, const double *f,
-                                  int64_t stride, double *out, int64_t out_stride)
+void gram_machine_target_probabilities(const struct machine_target *target, const double *f,
+                                       int64_t stride, double *out, int64_t out_stride)
 {
-    int64_t outputs = machine_target_outputs(target);
+    int64_t outputs = gram_machine_target_outputs(target);
     double sum = 0;
 
     for (int64_t j = 0; j < target->classes; j++) {
         double v = outputs == 1 ? (j ? f[0] : 1 - f[0]) : f[j * stride];
-        v = v < machine_least_probability ? machine_least_probability
-            : v > 1                       ? 1
-                                          : v; /* NaN stays */
+        v = v < gram_machine_least_probability ? gram_machine_least_probability
+            : v > 1                            ? 1
+                                               : v; /* NaN stays */
         out[j * out_stride] = v;
         sum += v;
     }

@@ -18,14 +18,14 @@ enum {
 };
 static const double overlap = 0.05; /* of the rows, on each side of the median, in both leaves */
 
-void machine_leaf_rows_destroy(struct machine_leaf_rows *rows)
+void gram_machine_leaf_rows_destroy(struct machine_leaf_rows *rows)
 {
     free(rows->first);
     free(rows->row);
     *rows = (struct machine_leaf_rows){0};
 }
 
-void machine_tree_destroy(struct machine_tree *tree)
+void gram_machine_tree_destroy(struct machine_tree *tree)
 {
     for (int64_t i = 0; i < tree->count; i++)
         free(tree->node[i].direction);
@@ -33,8 +33,8 @@ void machine_tree_destroy(struct machine_tree *tree)
     *tree = (struct machine_tree){0};
 }
 
-void machine_gather(gram_dtype dtype, int64_t width, const void *x, const int64_t *rows,
-                    int64_t count, void *out)
+void gram_machine_gather(gram_dtype dtype, int64_t width, const void *x, const int64_t *rows,
+                         int64_t count, void *out)
 {
     size_t bytes = (size_t)width * gram_dtype_size(dtype);
 
@@ -42,8 +42,8 @@ void machine_gather(gram_dtype dtype, int64_t width, const void *x, const int64_
         memcpy((char *)out + (size_t)i * bytes, (const char *)x + (size_t)rows[i] * bytes, bytes);
 }
 
-void machine_gather_columns(gram_dtype dtype, int64_t n, int64_t columns, const void *y,
-                            const int64_t *rows, int64_t count, void *out)
+void gram_machine_gather_columns(gram_dtype dtype, int64_t n, int64_t columns, const void *y,
+                                 const int64_t *rows, int64_t count, void *out)
 {
     size_t size = gram_dtype_size(dtype);
 
@@ -74,8 +74,8 @@ static double right_share(const struct machine_node *node, double t)
     return (t - node->low) / (node->high - node->low);
 }
 
-double machine_tree_weight(const struct machine_tree *tree, gram_dtype dtype, const void *x,
-                           int64_t row, int64_t leaf)
+double gram_machine_tree_weight(const struct machine_tree *tree, gram_dtype dtype, const void *x,
+                                int64_t row, int64_t leaf)
 {
     double weight = 1;
     int64_t at = -1;
@@ -143,9 +143,9 @@ static gram_status find_direction(gram_context *g, const struct machine_params *
     if (!memory)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
     gram_random_choose(&state, rows, count, chosen);
-    machine_gather(data->dtype, width, data->x, rows, chosen, memory);
-    machine_gather_columns(data->dtype, data->rows, data->outputs, data->y, rows, chosen,
-                           memory + x_bytes);
+    gram_machine_gather(data->dtype, width, data->x, rows, chosen, memory);
+    gram_machine_gather_columns(data->dtype, data->rows, data->outputs, data->y, rows, chosen,
+                                memory + x_bytes);
     sample.rows = chosen;
     sample.x = memory;
     sample.y = memory + x_bytes;
@@ -153,14 +153,14 @@ static gram_status find_direction(gram_context *g, const struct machine_params *
     small.iterations = 0;
     small.full = true;
     small.start = NULL;
-    status = machine_leaf_fit(g, &small, &sample, &none, &leaf, &report);
+    status = gram_machine_leaf_fit(g, &small, &sample, &none, &leaf, &report);
     sample.x = leaf.x;
     if (status == GRAM_OK)
-        status =
-            machine_metric_agop(g, &small, leaf.bandwidth, &sample, leaf.alpha, &leaf.metric, agop);
+        status = gram_machine_metric_agop(g, &small, leaf.bandwidth, &sample, leaf.alpha,
+                                          &leaf.metric, agop);
     if (status == GRAM_OK)
         status = leading_direction(g, width, agop, direction);
-    machine_leaf_destroy(&leaf);
+    gram_machine_leaf_destroy(&leaf);
     gram_free(g, memory, bytes);
     return status;
 }
@@ -279,9 +279,9 @@ static gram_status split(gram_context *g, struct builder *b, int64_t *rows, int6
     return status;
 }
 
-gram_status machine_tree_build(gram_context *g, const struct machine_params *params,
-                               const struct machine_data *data, int64_t leaf_rows,
-                               struct machine_tree *tree, struct machine_leaf_rows *rows)
+gram_status gram_machine_tree_build(gram_context *g, const struct machine_params *params,
+                                    const struct machine_data *data, int64_t leaf_rows,
+                                    struct machine_tree *tree, struct machine_leaf_rows *rows)
 {
     struct builder b = {
         .params = params, .data = data, .leaf_rows = leaf_rows, .tree = tree, .rows = rows};
@@ -304,8 +304,8 @@ gram_status machine_tree_build(gram_context *g, const struct machine_params *par
     gram_free(g, b.sorted, bytes);
     free(all);
     if (status != GRAM_OK) {
-        machine_tree_destroy(tree);
-        machine_leaf_rows_destroy(rows);
+        gram_machine_tree_destroy(tree);
+        gram_machine_leaf_rows_destroy(rows);
     }
     return status;
 }

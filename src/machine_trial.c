@@ -44,52 +44,51 @@ static int transforms_of(const struct machine_job *job, gram_transform *out)
 /* Features and all targets of some rows. */
 static gram_status encode(gram_context *g, const struct machine_job *job,
                           const struct gram_encoder *encoder, const struct machine_fold *fold,
-                          int transforms, const int64_t *rows, int64_t count,
-                          struct machine_encoded *out)
+                          const int64_t *rows, int64_t count, struct machine_encoded *out)
 {
-    int64_t each = machine_target_outputs(&job->kind);
+    int64_t each = gram_machine_target_outputs(&job->kind);
     size_t column = (size_t)count * gram_dtype_size(job->o.dtype);
 
-    TRY(machine_encoded_create(g, job, (int64_t[2]){count, encoder->width}, each * transforms,
-                               out));
-    for (int t = 0; t < transforms; t++)
-        machine_target_encode(&fold->target[t], job->target, rows, count, job->o.dtype,
-                              (char *)out->data.y + (size_t)(t * each) * column);
-    for (int64_t i = 0; job->o.weights && i < count; i++)
+    TRY(gram_machine_encoded_create(g, job, (int64_t[2]){count, encoder->width},
+                                    each * fold->transforms, out));
+    for (int t = 0; t < fold->transforms; t++)
+        gram_machine_target_encode(&fold->target[t], job->target, rows, count, job->o.dtype,
+                                   (char *)out->data.y + (size_t)(t * each) * column);
+    for (int64_t i = 0; out->data.weights && i < count; i++)
         ((double *)out->data.weights)[i] = job->o.weights[rows[i]];
     return gram_encoder_apply(g, encoder, job->table, rows, count, job->o.dtype,
                               (char *)out->data.x);
 }
 
 static gram_status fold_open(gram_context *g, struct machine_job *job, const int64_t *train,
-                             int64_t count, int transforms, const gram_transform *transform,
+                             int64_t count, const gram_transform *transform,
                              struct machine_fold *fold)
 {
     struct gram_encoder *encoder = NULL;
     gram_status status = gram_encoder_fit(g, job->table, job->target->name, train, count,
                                           GRAM_STANDARDISE, &encoder);
 
-    for (int t = 0; status == GRAM_OK && t < transforms; t++) {
+    for (int t = 0; status == GRAM_OK && t < fold->transforms; t++) {
         fold->target[t] = job->kind;
         if (job->kind.classes == 0)
-            status =
-                machine_target_scale(g, job->target, transform[t], train, count, &fold->target[t]);
+            status = gram_machine_target_scale(g, job->target, transform[t], train, count,
+                                               &fold->target[t]);
     }
     if (status == GRAM_OK)
-        status = encode(g, job, encoder, fold, transforms, train, count, &fold->train);
+        status = encode(g, job, encoder, fold, train, count, &fold->train);
     if (status == GRAM_OK)
-        status = encode(g, job, encoder, fold, transforms, fold->row, fold->count, &fold->valid);
+        status = encode(g, job, encoder, fold, fold->row, fold->count, &fold->valid);
     gram_encoder_destroy(encoder);
     return status;
 }
 
-void machine_level_close(gram_context *g, struct machine_level *level)
+void gram_machine_level_close(gram_context *g, struct machine_level *level)
 {
     for (int f = 0; f < level->folds; f++) {
-        machine_encoded_destroy(g, &level->fold[f].train);
-        machine_encoded_destroy(g, &level->fold[f].valid);
+        gram_machine_encoded_destroy(g, &level->fold[f].train);
+        gram_machine_encoded_destroy(g, &level->fold[f].valid);
     }
-    free(level->rows);
+    gram_free(g, level->rows, level->row_bytes);
     *level = (struct machine_level){0};
 }
 
@@ -105,21 +104,22 @@ static void arrange(const struct machine_job *job, int64_t n, int64_t held, int 
     memcpy(room + last, job->row + last, (size_t)(n - last) * sizeof *room);
 }
 
-gram_status machine_level_open(gram_context *g, struct machine_job *job, int64_t rows,
-                               struct machine_level *out)
+gram_status gram_machine_level_open(gram_context *g, struct machine_job *job, int64_t rows,
+                                    struct machine_level *out)
 {
     int64_t n = job->rows < rows ? job->rows : rows;
     double fraction = job->o.validation > 0 ? job->o.validation : n < 10000 ? 0.3 : 0.2;
     int64_t held = (int64_t)(fraction * (double)n);
     struct machine_level level = {.folds = n < FOLD_ROWS ? MACHINE_FOLDS : 1};
-    gram_transform transform[MACHINE_TRANSFORMS];
+    gram_transform transform[MACHINE_TRANSFORMS] = {0};
     gram_status status = GRAM_OK;
 
     held = held < 1 ? 1 : held < MOST_VALIDATION ? held : MOST_VALIDATION;
     if (n < 2 * MACHINE_FOLDS)
         level.folds = 1;
     level.transforms = transforms_of(job, transform);
-    level.rows = malloc((size_t)(n * level.folds) * sizeof *level.rows + 1);
+    level.row_bytes = (size_t)(n * level.folds) * sizeof *level.rows;
+    level.rows = gram_alloc(g, level.row_bytes);
     if (!level.rows)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %lld rows", (long long)n);
     for (int f = 0; status == GRAM_OK && f < level.folds; f++) {
@@ -128,11 +128,11 @@ gram_status machine_level_open(gram_context *g, struct machine_job *job, int64_t
         fold->row = level.rows + f * n;
         fold->count = level.folds > 1 ? n * (f + 1) / level.folds - n * f / level.folds : held;
         arrange(job, n, held, f, level.folds, fold->row);
-        status = fold_open(g, job, fold->row + fold->count, n - fold->count, level.transforms,
-                           transform, fold);
+        fold->transforms = level.transforms;
+        status = fold_open(g, job, fold->row + fold->count, n - fold->count, transform, fold);
     }
     if (status != GRAM_OK)
-        machine_level_close(g, &level);
+        gram_machine_level_close(g, &level);
     *out = level;
     return status;
 }
@@ -152,18 +152,19 @@ static gram_status try_fold(gram_context *g, const struct machine_job *job,
 
     if (!f)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
-    status = machine_leaf_fit(g, &c->params, &fold->train.data, &fold->valid.data, &leaf, &report);
+    status =
+        gram_machine_leaf_fit(g, &c->params, &fold->train.data, &fold->valid.data, &leaf, &report);
     if (status == GRAM_OK)
-        status = machine_leaf_predict(g, &leaf, fold->count, fold->valid.data.x, f);
+        status = gram_machine_leaf_predict(g, &leaf, fold->count, fold->valid.data.x, f);
     for (int t = 0; status == GRAM_OK && t < level->transforms; t++) {
         gram_machine_score score;
 
-        status = machine_score(g, &fold->target[t], job->target, fold->row, fold->count,
-                               f + t * each * fold->count, &score);
+        status = gram_machine_score_outputs(g, &fold->target[t], job->target, fold->row,
+                                            fold->count, f + t * each * fold->count, &score);
         loss[t] += job->kind.classes ? rows * (1 - score.score + report.score * (double)outputs)
                                      : rows * score.score * score.score;
     }
-    machine_leaf_destroy(&leaf);
+    gram_machine_leaf_destroy(&leaf);
     gram_free(g, f, bytes);
     return status;
 }
@@ -196,8 +197,8 @@ static void remember(struct machine_job *job, const struct machine_level *level,
     gram_json_add(t, "}");
 }
 
-gram_status machine_try(gram_context *g, struct machine_job *job, const struct machine_level *level,
-                        struct machine_candidate *c)
+gram_status gram_machine_try(gram_context *g, struct machine_job *job,
+                             const struct machine_level *level, struct machine_candidate *c)
 {
     double loss[MACHINE_TRANSFORMS] = {0}, rows = 0;
     gram_status status = GRAM_OK;

@@ -10,7 +10,6 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#define _GNU_SOURCE
 #include "threads.h"
 #include <pthread.h>
 #include <sched.h>

@@ -56,7 +56,7 @@ const struct operation operations[] = {
     {"gram_median_distance",     call_median,                                {"x~ 2 4 3", "out! 2"}},
     {     "gram_kernel_vjp",        call_vjp, {"x 4 3", "y? 5 3", "grad 4 5", "x!? 4 3", "y!? 5 3"}},
     {     "gram_cdist_grad", call_cdist_grad,    {"a 6 4", "b 3 6", "c 2 6", "d 3 4", "out! 2 3 4"}},
-    {           "gram_agop",       call_agop,      {"a 6 4", "b 3 6", "c 2 6", "d 3 4", "out! 3 3"}},
+    {           "gram_agop",       call_agop,     {"a 6 4", "b 3 6", "c^ 2 6", "d 3 4", "out! 3 3"}},
     { "gram_solve_cholesky",   call_cholesky,                {"a 4 4", "b 4 2", "x! 4 2", "info!?"}},
     {       "gram_solve_lu",         call_lu,                {"a 4 4", "b 4 2", "x! 4 2", "info!?"}},
     {                  NULL,            NULL,                                                {NULL}},
@@ -70,11 +70,12 @@ bool tensor_spec_read(const struct operation *o, int i, struct tensor_spec *s)
     *s = (struct tensor_spec){.ndim = 0};
     if (!text)
         return false;
-    length = strcspn(text, "!?~ ");
+    length = strcspn(text, "!?~^ ");
     memcpy(s->name, text, length);
     s->output = strchr(text, '!') != NULL;
     s->optional = strchr(text, '?') != NULL;
     s->alone = strchr(text, '~') != NULL;
+    s->first_alone = strchr(text, '^') != NULL;
     for (text += strcspn(text, " "); *text; text += strcspn(text + 1, " ") + 1)
         s->shape[s->ndim++] = strtol(text + 1, NULL, 10);
     return true;

@@ -25,7 +25,8 @@ struct arguments {
 };
 
 /* Tensors as text: name, marks, sizes.  '!': it is written; '?': NULL is another valid call; '~':
- * no other argument has its last size, and it may be of a half-precision dtype. */
+ * no other argument has its last size, and it may be of a half-precision dtype; '^': none has its
+ * first size. */
 struct operation {
     const char *name; /* "gram_cdist" */
     gram_status (*call)(gram_context *g, struct arguments *a);
@@ -37,7 +38,7 @@ const struct operation *operation_named(const char *name);
 
 struct tensor_spec {
     char name[8];
-    bool output, optional, alone;
+    bool output, optional, alone, first_alone;
     int ndim;
     int64_t shape[3];
 };

@@ -126,6 +126,8 @@ static bool applies(const struct tensor_spec *s, const struct mutation *m)
 {
     if (s->alone && (m->apply == set_half || m->apply == set_longer))
         return false;
+    if (s->first_alone && m->apply == set_taller)
+        return false;
     if (m->kind == ANY)
         return true;
     return s->ndim >= 1 && (m->kind == MATRIX || (s->output && s->ndim >= 2));

@@ -204,6 +204,17 @@ def test_a_bad_input_leaves_the_output_alone(points):
     assert (folder / "o.csv").read_text() == "old"
 
 
+def test_closed_standard_streams(points):
+    def ends(command):
+        done = subprocess.run(["sh", "-c", f"'{GRAM}' {command}"], cwd=points.parent, check=False)
+        return done.returncode
+
+    assert ends("info >&-") == IO and ends("cdist - <&-") == IO
+    assert ends("cdist x.npy -o a.csv") == 0 == ends("cdist x.npy -o b.csv <&- >&- 2>&-")
+    assert (points.parent / "a.csv").read_bytes() == (points.parent / "b.csv").read_bytes()
+    assert ends("cdist nope.csv 2>&-") == 66
+
+
 def test_closed_pipe(points):
     with subprocess.Popen(
         [GRAM, "cdist", points], stdout=subprocess.PIPE, stderr=subprocess.PIPE

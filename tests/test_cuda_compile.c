@@ -140,8 +140,8 @@ static void compile(struct harness *h, const struct cuda_compiler *compiler, con
     cuda_cdist_plan(&op, 132, &plan);
     request = cuda_cdist_request(&plan, defines);
     h->g->call = "compile";
-    if (!CHECK(h, gram_jit_compile(h->g, compiler, &request, chip, &code) == GRAM_OK,
-               "%s %s: %s", chip, defines, gram_message(h->g)))
+    if (!CHECK(h, gram_jit_compile(h->g, compiler, &request, chip, &code) == GRAM_OK, "%s %s: %s",
+               chip, defines, gram_message(h->g)))
         return;
     frame = frame_bytes(&code);
     CHECK(h, frame == 0, "%s %s: %lld bytes of local memory a thread", chip, defines,

@@ -312,7 +312,8 @@ typedef struct gram_median_options {
  * The median distance between the rows of x, the usual first guess of a bandwidth:
  * out[...] = median over i < j of gram_cdist(x, x, p)[..., i, j], over all rows or over a seeded
  * sample of them.  An even number of distances gives the mean of the middle two; fewer than two
- * rows give NaN; NaN distances are left out.  x is m by k; out has the shape of the batch and x's
+ * rows give NaN; NaN distances are left out.  Scratch holds all distances between the rows that are
+ * drawn.  x is m by k; out has the shape of the batch and x's
  * dtype (f32 for f16 and bf16).
  */
 GRAM_API gram_status gram_median_distance(gram_context *g, const gram_tensor *x, gram_scalar p,

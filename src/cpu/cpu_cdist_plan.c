@@ -5,7 +5,6 @@
  */
 #include "cpu_cdist.h"
 #include <math.h>
-#include <unistd.h>
 
 enum {
     DEPTH_BYTES = 8192,      /* of a row in a round: 2048 columns of f32 */
@@ -15,7 +14,8 @@ enum {
     BLOCK_ROWS = 480,        /* how often a block's rows of y are used once they are in L2 */
     MIRROR_ROWS = 48, /* whole cache lines of the mirrored part, whole strips for mr 4, 6 and 12 */
     MAX_ITEMS = 256,
-    SMALLEST_CACHE = 8 << 20, /* out that is smaller is never streamed */
+    STREAMED_BYTES = 8 << 20, /* an out from this size on is streamed: 2000 x 2000 x 64 in 6.0 ms,
+                                 by common stores 6.8 ms; 10000 x 10000 x 16 3 % faster (Zen 4) */
 };
 
 static int64_t least(int64_t a, int64_t b)
@@ -75,16 +75,15 @@ static void orient(struct cdist_plan *plan)
         transpose(op);
 }
 
-/* Streaming stores pay when out would push everything else out of the last cache. */
+/* Common stores first read the lines of out that they overwrite; that pays if they stay in a cache
+ * until somebody reads them. */
 static bool streams(const struct cdist_plan *plan)
 {
     const struct gram_view *out = &plan->op.out;
-    double bytes = (double)plan->op.batch.count * (double)out->rows * (double)out->cols *
-                   (double)plan->element;
-    long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
 
-    return out->col_stride == 1 &&
-           bytes >= (double)(cache > SMALLEST_CACHE ? cache : SMALLEST_CACHE);
+    return out->col_stride == 1 && (double)plan->op.batch.count * (double)out->rows *
+                                           (double)out->cols * (double)plan->element >=
+                                       STREAMED_BYTES;
 }
 
 static void choose_rounds(struct cdist_plan *plan)

@@ -142,7 +142,8 @@ static int load_of(const struct gram_view *v, const struct gram_batch *batch)
 }
 
 /* The largest tile that still gives every processor two blocks. */
-static int tile_of(const struct gram_cdist_op *op, const struct cuda_cdist_variant *v, int processors)
+static int tile_of(const struct gram_cdist_op *op, const struct cuda_cdist_variant *v,
+                   int processors)
 {
     int tm = v->is_double || v->step == PAIR_ANY || v->step == PAIR_ZERO ? 4 : 8;
     double work = (double)op->batch.count * (double)op->out.rows * (double)op->out.cols;
@@ -247,8 +248,8 @@ static void fill_shapes(const struct gram_cdist_op *op, int tm, struct pair_para
 void cuda_cdist_plan(const struct gram_cdist_op *op, int processors, struct cuda_cdist_plan *plan)
 {
     struct cuda_cdist_variant v = {.is_double = op->out.dtype == GRAM_F64,
-                        .function = (int)op->function,
-                        .output = (int)op->output};
+                                   .function = (int)op->function,
+                                   .output = (int)op->output};
     struct pair_params *params = &plan->params;
     int x_load = load_of(&op->x, &op->batch), y_load = load_of(&op->y, &op->batch);
 

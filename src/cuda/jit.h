@@ -22,7 +22,8 @@ struct jit_request {
 
 /* A kernel that g has used before, NULL if it has not: all that the steady state needs. */
 CUfunction gram_jit_recall(const struct cuda_device *device, uint64_t variant);
-/* The kernel on g's device, which must be current: the process's, or from the cache, or compiled. */
+/* The kernel on g's device, which must be current: the process's, or from the cache, or compiled.
+ */
 gram_status gram_jit_kernel(gram_context *g, struct cuda_device *device,
                             const struct jit_request *request, CUfunction *out);
 void gram_jit_forget(gram_context *g, struct cuda_device *device);

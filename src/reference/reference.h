@@ -10,6 +10,7 @@
 #ifndef GRAM_REFERENCE_H
 #define GRAM_REFERENCE_H
 #include "gram/gram.h"
+#include <stdbool.h>
 
 /* Element [item of batch][i][j] of a tensor whose batch dimensions broadcast to batch. */
 struct reference_batch {
@@ -61,6 +62,19 @@ double reference_cdist_grad(const struct reference_grad *in, const struct refere
 /* reference_agop.c: out[n, l] of gram_agop; points 0: as many as there are */
 double reference_agop(const struct reference_grad *in, int64_t points,
                       const struct reference_batch *batch, const int64_t item_nl[3]);
+
+/* reference_kernel_vjp.c: elements of the gradients of gram_kernel_vjp; y is x where it is NULL
+ * there.  magnitude gets the sum of the absolute values of the terms. */
+struct reference_vjp {
+    const gram_tensor *x, *y, *grad;
+    const gram_kernel_options *options;
+};
+/* grads.x (or, of_y, grads.y)[row, k] */
+double reference_vjp_points(const struct reference_vjp *in, const struct reference_batch *batch,
+                            const int64_t item_row_k[3], bool of_y, double *magnitude);
+/* grads.regularization or grads.bandwidth */
+double reference_vjp_scalar(const struct reference_vjp *in, const struct reference_batch *batch,
+                            int64_t item, bool regularization, double *magnitude);
 
 /* reference_solve.c: row-major arrays of doubles */
 /* b (n by r) becomes a^-1 b by elimination with partial pivoting; a is destroyed. */

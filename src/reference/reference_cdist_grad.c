@@ -10,7 +10,7 @@ double reference_signed_power(double t, double exponent)
 {
     if (t == 0)
         return 0; /* a tie, whatever the exponent */
-    return copysign(pow(fabs(t), exponent), t);
+    return isnan(t) ? t : copysign(pow(fabs(t), exponent), t); /* pow(NAN, 0) is 1 */
 }
 
 double reference_cdist_grad(const struct reference_grad *in, const struct reference_batch *batch,

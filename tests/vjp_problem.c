@@ -1,0 +1,250 @@
+/*
+ * vjp_problem.c - builds a row of gram_kernel_vjp, runs it, checks every element
+ *
+ * The call gets exactly the scratch that its workspace query names, and one byte less is refused.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "vjp_problem.h"
+#include "reference/reference.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct problem {
+    const struct vjp_row *row;
+    struct test_tensor x, y, grad, bandwidth; /* bandwidth: of the options, per item */
+    struct test_tensor out[4];                /* of x, y, L, r */
+    gram_kernel_options options;
+    gram_kernel_grads grads;
+    struct reference_vjp in;
+    struct reference_batch batch;
+};
+
+static const char *const out_names[] = {"grads.x", "grads.y", "grads.bandwidth",
+                                        "grads.regularization"};
+
+gram_kernel_options vjp_options(gram_inner inner, gram_function function)
+{
+    gram_kernel_options o = GRAM_KERNEL_OPTIONS_INIT;
+
+    o.inner = inner, o.function = function;
+    o.bandwidth = gram_number(2.3), o.exponent = gram_number(0.8), o.alpha = gram_number(1.4);
+    o.gamma = gram_number(0.3), o.coef0 = gram_number(2), o.regularization = gram_number(0.3);
+    return o;
+}
+
+static void create(struct harness *h, struct test_tensor *t, const struct vjp_row *row,
+                   enum layout layout, const int64_t shape[3])
+{
+    int skip = shape[0] == 0;
+
+    test_tensor_create(h, t, row->dtype, layout, 3 - skip, shape + skip);
+}
+
+/* shift tells x from y: see VJP_APART. */
+static void fill(struct harness *h, struct test_tensor *t, enum vjp_data data, double shift)
+{
+    for (int64_t i = 0; i < test_count(&t->t); i++) {
+        double whole = floor(3 * test_uniform(h)), part = 0.3 * test_uniform(h);
+        test_put(&t->t, i, data == VJP_INTEGERS ? whole : whole + part + shift - 1);
+        if (data == VJP_ZERO_ROW && shift == 0 && i < t->t.shape[t->t.ndim - 1])
+            test_put(&t->t, i, 0);
+    }
+    test_tensor_freeze(t);
+}
+
+static void create_outputs(struct harness *h, struct problem *q)
+{
+    const struct vjp_row *row = q->row;
+    int64_t batch = q->batch.ndim ? q->batch.shape[0] : 0, n = row->same ? row->m : row->n;
+    const int64_t x[3] = {batch, row->m, row->k}, y[3] = {batch, n, row->k};
+    gram_tensor **const wanted[] = {&q->grads.x, &q->grads.y, &q->grads.bandwidth,
+                                    &q->grads.regularization};
+
+    create(h, &q->out[0], row, row->out_layout, x);
+    create(h, &q->out[1], row, row->out_layout, y);
+    for (int i = 2; i < 4; i++)
+        test_tensor_create(h, &q->out[i], row->dtype, ROW_MAJOR, q->batch.ndim, q->batch.shape);
+    for (int i = row->only_scalars ? 2 : 0; i < 4; i++)
+        *wanted[i] = &q->out[i].t;
+}
+
+static void create_bandwidth(struct harness *h, struct problem *q)
+{
+    test_tensor_create(h, &q->bandwidth, GRAM_F64, ROW_MAJOR, q->batch.ndim, q->batch.shape);
+    for (int64_t i = 0; i < q->batch.count; i++)
+        test_put(&q->bandwidth.t, i, 2 + (double)i / 2);
+    test_tensor_freeze(&q->bandwidth);
+    q->options.bandwidth = gram_values(&q->bandwidth.t);
+}
+
+static void setup(struct harness *h, const struct vjp_row *row, struct problem *q)
+{
+    int64_t n = row->same ? row->m : row->n;
+
+    *q = (struct problem){.row = row, .options = vjp_options(row->inner, row->function)};
+    q->options.p = gram_number(row->p), q->options.outer_power = gram_number(row->outer);
+    q->options.row_offset = row->row_offset, q->options.column_offset = row->column_offset;
+    create(h, &q->x, row, row->x_layout, (int64_t[]){row->x_batch, row->m, row->k});
+    create(h, &q->y, row, row->y_layout, (int64_t[]){row->y_batch, row->n, row->k});
+    create(h, &q->grad, row, row->grad_layout, (int64_t[]){row->grad_batch, row->m, n});
+    fill(h, &q->x, row->data, 0);
+    fill(h, &q->y, row->data, 0.5);
+    fill(h, &q->grad, VJP_APART, 0);
+    q->in = (struct reference_vjp){&q->x.t, row->same ? &q->x.t : &q->y.t, &q->grad.t, &q->options};
+    q->batch = reference_join(2, (const gram_tensor *[]){q->in.x, q->in.y}, (const int[]){2, 2});
+    if (row->per_item)
+        create_bandwidth(h, q);
+    create_outputs(h, q);
+}
+
+static void finish(struct harness *h, struct problem *q)
+{
+    test_tensor_destroy(h, &q->x, "x");
+    test_tensor_destroy(h, &q->y, "y");
+    test_tensor_destroy(h, &q->grad, "grad");
+    for (int i = 0; i < 4; i++)
+        test_tensor_destroy(h, &q->out[i], out_names[i]);
+    if (q->row->per_item)
+        test_tensor_destroy(h, &q->bandwidth, "options.bandwidth");
+}
+
+static gram_status call(struct harness *h, struct problem *q, gram_workspace *need)
+{
+    const gram_tensor *y = q->row->same ? NULL : &q->y.t;
+
+    return need ? gram_kernel_vjp_workspace(h->g, &q->x.t, y, &q->options, &q->grad.t, &q->grads,
+                                            need)
+                : gram_kernel_vjp(h->g, &q->x.t, y, &q->options, &q->grad.t, &q->grads);
+}
+
+static bool run_in_exact_scratch(struct harness *h, struct problem *q)
+{
+    gram_workspace need = {0};
+    gram_status status;
+    void *memory = NULL;
+
+    if (!CHECK(h, call(h, q, &need) == GRAM_OK, "%s", gram_message(h->g)) ||
+        !CHECK(h, posix_memalign(&memory, 64, need.host_bytes + 64) == 0, "no memory"))
+        return false;
+    if (need.host_bytes > 0) {
+        status = gram_context_use_workspace(h->g, memory, need.host_bytes - 1);
+        CHECK(h, status == GRAM_OK && call(h, q, NULL) == GRAM_OUT_OF_MEMORY,
+              "%zu bytes are more than it needs", need.host_bytes);
+    }
+    status = gram_context_use_workspace(h->g, memory, need.host_bytes);
+    if (status == GRAM_OK)
+        status = call(h, q, NULL);
+    CHECK(h, status == GRAM_OK, "%s", gram_message(h->g));
+    CHECK(h, gram_context_use_workspace(h->g, NULL, 0) == GRAM_OK, "%s", gram_message(h->g));
+    free(memory);
+    return status == GRAM_OK;
+}
+
+/* scale: what terms of size 1 would sum to, for the rounding of kernels and of inner products. */
+static void compare(struct harness *h, const struct problem *q, int which, int64_t i,
+                    const double want_magnitude_scale[3])
+{
+    double got = test_at(&q->out[which].t, i), want = want_magnitude_scale[0];
+    double bound = (double)(q->row->k + 300) * test_eps(q->row->dtype) *
+                   (want_magnitude_scale[1] + want_magnitude_scale[2]);
+
+    CHECK(h, fabs(got - want) <= bound, "element %lld of %s is %.9g, expected %.9g +- %.2g",
+          (long long)i, out_names[which], got, want, bound);
+}
+
+static void check_points(struct harness *h, const struct problem *q, bool of_y)
+{
+    const gram_tensor *t = of_y ? q->in.y : q->in.x, *other = of_y ? q->in.x : q->in.y;
+    int64_t rows = t->shape[t->ndim - 2], k = t->shape[t->ndim - 1], at = 0;
+    double scale = (double)other->shape[other->ndim - 2];
+
+    for (int64_t item = 0; item < q->batch.count; item++)
+        for (int64_t i = 0; i < rows; i++)
+            for (int64_t j = 0; j < k; j++) {
+                double magnitude, want = reference_vjp_points(
+                                      &q->in, &q->batch, (int64_t[]){item, i, j}, of_y, &magnitude);
+                compare(h, q, of_y, at++, (double[]){want, magnitude, scale});
+            }
+}
+
+static void check_scalars(struct harness *h, const struct problem *q)
+{
+    double scale = (double)(q->in.x->shape[q->in.x->ndim - 2] * q->in.y->shape[q->in.y->ndim - 2]);
+
+    for (int64_t item = 0; item < q->batch.count; item++)
+        for (int i = 2; i < 4; i++) {
+            double magnitude,
+                want = reference_vjp_scalar(&q->in, &q->batch, item, i == 3, &magnitude);
+            compare(h, q, i, item, (double[]){want, magnitude, scale});
+        }
+}
+
+/* ---- Central differences ------------------------------------------------------------------- */
+
+/* sum_ij grad[i, j] K[i, j] as gram_kernel computes K in f64, with *place moved by step. */
+static double objective(struct harness *h, struct problem *q, double *place, double step)
+{
+    int64_t m = q->row->m, n = q->row->n;
+    double kept = *place, sum = 0, *k = malloc((size_t)(m * n) * sizeof *k);
+    gram_tensor out = gram_matrix(k, m, n, GRAM_F64);
+
+    *place += step;
+    if (!k || !CHECK(h, gram_kernel(h->g, &q->x.t, &q->y.t, &q->options, &out) == GRAM_OK, "%s",
+                     gram_message(h->g)))
+        sum = NAN;
+    for (int64_t i = 0; !isnan(sum) && i < m * n; i++)
+        sum += k[i] * test_at(&q->grad.t, i);
+    *place = kept;
+    free(k);
+    return sum;
+}
+
+/* Of order 4: the error is about 1e-20 of the fifth derivative plus 1e-11 of rounding. */
+static void check_slope(struct harness *h, struct problem *q, double *place, const char *name,
+                        double got)
+{
+    const double step = 1e-4;
+    double near = objective(h, q, place, step) - objective(h, q, place, -step);
+    double far = objective(h, q, place, 2 * step) - objective(h, q, place, -2 * step);
+    double want = (8 * near - far) / (12 * step);
+
+    CHECK(h, fabs(got - want) <= 1e-8 * (1 + fabs(want)), "%s is %.12g, by differences %.12g", name,
+          got, want);
+}
+
+static void check_differences(struct harness *h, struct problem *q)
+{
+    for (int which = 0; which < 2; which++) {
+        double *place = which ? q->y.t.data : q->x.t.data;
+        int64_t count = test_count(which ? &q->y.t : &q->x.t);
+        for (int64_t i = 0; i < count; i++)
+            check_slope(h, q, place + i, out_names[which], test_at(&q->out[which].t, i));
+    }
+    check_slope(h, q, &q->options.bandwidth.value, out_names[2], test_at(&q->out[2].t, 0));
+    check_slope(h, q, &q->options.regularization.value, out_names[3], test_at(&q->out[3].t, 0));
+}
+
+void vjp_row_check(struct harness *h, const struct vjp_row *row, bool differences)
+{
+    struct problem q;
+
+    setup(h, row, &q);
+    if (run_in_exact_scratch(h, &q)) {
+        for (int of_y = 0; of_y < 2 && !row->only_scalars; of_y++)
+            check_points(h, &q, of_y);
+        check_scalars(h, &q);
+        if (differences)
+            check_differences(h, &q);
+    }
+    finish(h, &q);
+}
+
+void vjp_row_label(const struct vjp_row *row, char *text, size_t size)
+{
+    snprintf(text, size, "%lldx%lldx%lld %s inner=%d function=%d p=%g outer=%.3g: %s",
+             (long long)row->m, (long long)row->n, (long long)row->k,
+             row->dtype == GRAM_F64 ? "f64" : "f32", (int)row->inner, (int)row->function, row->p,
+             row->outer, row->why);
+}
