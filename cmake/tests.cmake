@@ -62,9 +62,11 @@ foreach(source ${GRAM_TEST_SOURCES})
 endforeach()
 
 if(TARGET gram_cuda)
-    target_sources(test_cuda_compile PRIVATE $<TARGET_OBJECTS:gram_cuda_objects>)
-    target_include_directories(test_cuda_compile SYSTEM PRIVATE
-        ${GRAM_CUDA_INCLUDE} ${GRAM_NVRTC_INCLUDE})
+    foreach(name test_cuda_cache test_cuda_compile)
+        target_sources(${name} PRIVATE $<TARGET_OBJECTS:gram_cuda_objects>)
+        target_include_directories(${name} SYSTEM PRIVATE
+            ${GRAM_CUDA_INCLUDE} ${GRAM_NVRTC_INCLUDE})
+    endforeach()
     gram_test_program(bench_cuda bench/bench_cuda.c)
 endif()
 

@@ -41,7 +41,7 @@ gram_status gram_jit_compile(gram_context *g, const struct cuda_compiler *compil
                              struct jit_code *out);
 /* "sm_90", or "compute_90" for a chip that the compiler does not know. */
 void gram_jit_chip(const struct cuda_compiler *compiler, int arch, char *chip, size_t size);
-/* A line that holds everything that the compiled bytes depend on; see docs/guide.md. */
+/* A line that holds everything that the compiled bytes depend on; see docs/cuda.md. */
 void gram_jit_key(const struct cuda_compiler *compiler, const struct jit_request *request,
                   const char *chip, char *key, size_t size);
 
