@@ -7,10 +7,11 @@
     bench/compare.py --only peers    without libgram (or --only gram)
     bench/compare.py --slow          with the other packages' support vector machine and boosting
 
-All contenders of a row are warmed up, checked, and then run in turn, round after round, so that a disturbance hits
-all of them; times are medians.  Outputs are allocated once where the package lets one do so.  A peer that would take
-more than --limit seconds a run gets a part of the rows of x (its time is linear in them; the part is in the result).
-Needs numpy, scipy, scikit-learn, faiss-cpu and pykeops (which needs a C++ compiler): `make bench` installs them.
+All contenders of a row are warmed up, checked, and then run in turn, round after round, so that a
+disturbance hits all of them; times are medians.  Outputs are allocated once where the package lets
+one do so.  A peer that would take more than --limit seconds a run gets a part of the rows of x (its
+time is linear in them; the part is in the result).  Needs numpy, scipy, scikit-learn, faiss-cpu and
+pykeops (which needs a C++ compiler): `make bench` installs them.
 """
 
 import argparse
@@ -27,15 +28,25 @@ HERE = Path(__file__).resolve().parent
 
 def parse():
     parser = argparse.ArgumentParser(description="libgram against other packages, side by side")
-    parser.add_argument("--quick", action="store_true", help="smaller and fewer repeats; nothing is written")
-    parser.add_argument("--rows", nargs="*", default=[], metavar="WORD", help="rows whose key contains a word")
+    parser.add_argument(
+        "--quick", action="store_true", help="smaller and fewer repeats; nothing is written"
+    )
+    parser.add_argument(
+        "--rows", nargs="*", default=[], metavar="WORD", help="rows whose key contains a word"
+    )
     parser.add_argument("--only", choices=["gram", "peers"])
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, help="rounds (default 5, quick 3)")
-    parser.add_argument("--limit", type=float, help="seconds that one run may take (default 5, quick 1)")
-    parser.add_argument("--slow", action="store_true", help="run the other packages' machines too (minutes)")
+    parser.add_argument(
+        "--limit", type=float, help="seconds that one run may take (default 5, quick 1)"
+    )
+    parser.add_argument(
+        "--slow", action="store_true", help="run the other packages' machines too (minutes)"
+    )
     parser.add_argument("--library", default=str(HERE.parent / "build" / "libgram.so"))
-    parser.add_argument("--output", help="the file to write instead of bench/results/<date>-<processor>.json")
+    parser.add_argument(
+        "--output", help="the file to write instead of bench/results/<date>-<processor>.json"
+    )
     args = parser.parse_args()
     args.repeats = args.repeats or (3 if args.quick else 5)
     args.limit = args.limit or (1.0 if args.quick else 5.0)
@@ -53,10 +64,10 @@ def wanted(key, args):
 
 
 def rows_for(row, name, run, limit):
-    """How many rows of x fit the limit: all of them, or as many as a trial with a few says."""
+    """How many rows of x fit the limit: all, or as many as the best of three short trials says."""
     trial = min(row.rows, max(2, row.rows // 64))
     run(row.input(2))  # opens libraries, compiles formulas
-    seconds, _ = timed(run, row.input(trial))
+    seconds = min(timed(run, row.input(trial))[0] for _ in range(3))
     if name.startswith("gram") or seconds / trial * row.rows <= limit:
         return row.rows
     return max(2, min(row.rows, int(limit / seconds * trial)))
@@ -93,7 +104,7 @@ def measure(row, args, gram):
 
 
 def judge(row, result):
-    """For each target: who is compared, the ratio of times per element, and whether it is reached."""
+    """For each target: who is compared, the ratio of times per element, and if it is reached."""
     verdicts = []
     for names, factor in row.targets:
         there = [name for name in names if name in result]
@@ -121,7 +132,9 @@ def show(row, result, verdicts):
 def compiler_of(library):
     """The compiler that the library's objects name."""
     try:
-        out = subprocess.run(["readelf", "-p", ".comment", library], capture_output=True, text=True, check=True).stdout
+        out = subprocess.run(
+            ["readelf", "-p", ".comment", library], capture_output=True, text=True, check=True
+        ).stdout
         return ", ".join(line.split("]", 1)[1].strip() for line in out.splitlines() if "]" in line)
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
@@ -144,7 +157,11 @@ def machine(args, gram):
             versions[package] = version(package)
         except PackageNotFoundError:
             versions[package] = None
-    flags = [line for line in open("/proc/cpuinfo", encoding="utf-8") if line.startswith(("flags", "Features"))]
+    flags = [
+        line
+        for line in open("/proc/cpuinfo", encoding="utf-8")
+        if line.startswith(("flags", "Features"))
+    ]
     return {
         "processor": processor(),
         "flags": flags[0].split(":", 1)[1].split() if flags else [],
@@ -170,18 +187,30 @@ def main():
     from gram_library import Gram
 
     gram = None if args.only == "peers" else Gram(args.library, args.threads)
-    report = {"date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "machine": machine(args, gram), "rows": []}
-    print(json.dumps({key: value for key, value in report["machine"].items() if key != "flags"}, indent=1))
+    report = {
+        "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "machine": machine(args, gram),
+        "rows": [],
+    }
+    print(
+        json.dumps(
+            {key: value for key, value in report["machine"].items() if key != "flags"}, indent=1
+        )
+    )
     for row in ROWS:
         if not wanted(row.key, args):
             continue
         result = measure(row, args, gram)
         verdicts = judge(row, result)
         show(row, result, verdicts)
-        report["rows"].append({"key": row.key, "title": row.title, "results": result, "targets": verdicts})
+        report["rows"].append(
+            {"key": row.key, "title": row.title, "results": result, "targets": verdicts}
+        )
     for row in compare_machine.ROWS:
         if wanted(row[0], args) and (args.rows or not args.quick):
-            report["rows"].append(compare_machine.measure(row, args, Path(args.library).parent / "gram"))
+            report["rows"].append(
+                compare_machine.measure(row, args, Path(args.library).parent / "gram")
+            )
     verdicts = [v for row in report["rows"] for v in row["targets"]]
     print(f"{sum(v['met'] for v in verdicts)} of {len(verdicts)} targets met")
     if args.output or not (args.quick or args.rows or args.only):

@@ -1,7 +1,8 @@
 """compare_machine.py - `gram fit` and `gram predict` on the two real tables, scores and seconds
 
-letters: rows 1-16,000 are learned, the last 4,000 predicted, as its authors do.  diamonds: 80 % and 20 % of the rows
-by a seeded permutation.  With --slow scikit-learn's support vector machine and gradient boosting run on the same rows.
+letters: rows 1-16,000 are learned, the last 4,000 predicted, as its authors do.  diamonds: 80 % and
+20 % of the rows by a seeded permutation.  With --slow scikit-learn's support vector machine and
+gradient boosting run on the same rows.
 """
 
 import csv
@@ -38,18 +39,33 @@ def split_diamonds(folder):
 
 
 def gram(program, *arguments):
-    return subprocess.run([str(program), *map(str, arguments)], check=True, capture_output=True, text=True).stdout
+    return subprocess.run(
+        [str(program), *map(str, arguments)], check=True, capture_output=True, text=True
+    ).stdout
 
 
 def run_gram(program, threads, target, split, options, folder):
-    """Fits, predicts and scores; seconds of fit and predict as a user waits for them, files included."""
+    """Fits, predicts and scores; seconds as a user waits for them, files included."""
     header, train, test = split
     train_file, test_file, model = folder / "train.csv", folder / "test.csv", folder / "model.gram"
     write(train_file, header, train)
     write(test_file, header, test)
     common = ["--threads", threads]
     start = time.perf_counter()
-    fit = gram(program, "fit", train_file, "--target", target, "-o", model, "--seed", 0, "--json", *common, *options)
+    fit = gram(
+        program,
+        "fit",
+        train_file,
+        "--target",
+        target,
+        "-o",
+        model,
+        "--seed",
+        0,
+        "--json",
+        *common,
+        *options,
+    )
     fitted = time.perf_counter()
     gram(program, "predict", model, test_file, "-o", folder / "predictions.csv", *common)
     predicted = time.perf_counter()
@@ -113,7 +129,7 @@ def peers_of_diamonds():
     return {"gradient boosting": HistGradientBoostingRegressor(max_iter=500, random_state=0)}
 
 
-# key, title, split, target, options of gram fit, peers, and targets: member of the result, direction, bound
+# key, title, split, target, options of gram fit, peers; targets: member, direction, bound
 ROWS = [
     (
         "machine-letters-plain",
@@ -160,7 +176,9 @@ def measure(row, args, program):
     for member, direction, bound in targets if "gram" in results else []:
         value = results["gram"][member]
         met = value >= bound if direction == ">=" else value <= bound
-        verdicts.append({"what": f"{member} {direction} {bound:g}", "value": value, "target": bound, "met": met})
+        verdicts.append(
+            {"what": f"{member} {direction} {bound:g}", "value": value, "target": bound, "met": met}
+        )
     print(f"{key:16s} {title}")
     for name, r in results.items():
         print(f"    {name:22s} {r['metric']} {r['score']:.5g}, {r['seconds']:.2f} s")

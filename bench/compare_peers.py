@@ -1,7 +1,7 @@
-"""compare_peers.py - the same work done by other packages, each by its fastest way that is known here
+"""compare_peers.py - the same work done by other packages, each by its fastest way known here
 
-Every function takes a problem (x, y, p, out, threads or a, b, c, d, p, out) and returns a callable that does the work
-once and returns what it computed.  `rows_linear` peers are so slow that a part of the rows is measured.
+Every function takes a problem (y, p, out, threads or a, b, c, p, out) and returns a callable that
+does the work once, for the rows of x (or features d) that it is given, and returns the result.
 """
 
 import numpy as np
@@ -36,7 +36,9 @@ def faiss_cdist(q):
         faiss.pairwise_L2sqr(x.shape[1], len(x), pointer(x), len(q.y), pointer(q.y), pointer(q.out))
         return q.out[: len(x)]
 
-    metric, arg = {1: (faiss.METRIC_L1, 0), np.inf: (faiss.METRIC_Linf, 0)}.get(q.p, (faiss.METRIC_Lp, q.p))
+    metric, arg = {1: (faiss.METRIC_L1, 0), np.inf: (faiss.METRIC_Linf, 0)}.get(
+        q.p, (faiss.METRIC_Lp, q.p)
+    )
 
     def extra(x):
         faiss.pairwise_extra_distances(
@@ -99,13 +101,19 @@ def sklearn_kernel(q):
 def sklearn_kernel_jobs(q):
     from sklearn.metrics.pairwise import pairwise_kernels
 
-    name, gamma = ("laplacian", 1 / q.bandwidth) if q.function == "laplace" else ("rbf", 1 / (2 * q.bandwidth**2))
+    name, gamma = (
+        ("laplacian", 1 / q.bandwidth)
+        if q.function == "laplace"
+        else ("rbf", 1 / (2 * q.bandwidth**2))
+    )
     return lambda x: pairwise_kernels(x, q.y, metric=name, n_jobs=q.threads, gamma=gamma)
 
 
 def numpy_cdist_grad(q, columns=64):
-    """Blocks of columns of d that stay in cache (64 was the fastest of 16 to 4000); each makes [K, columns] terms in
-    place and contracts them with the coefficients by BLAS."""
+    """Blocks of columns of d that stay in cache (64 was the fastest of 16 to 4000).
+
+    Each makes [K, columns] terms in place and contracts them with the coefficients by BLAS.
+    """
 
     def run(d):
         out = q.out[:, : len(d)]

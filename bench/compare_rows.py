@@ -1,7 +1,8 @@
 """compare_rows.py - what is measured: the problems, who else does them, and what libgram must reach
 
-A row's targets are pairs (peers, factor): the fastest of those peers must take at least factor times libgram's time.
-Data are standard normal, seeded; answers are checked against SciPy or NumPy in double on a few rows.
+A row's targets are pairs (peers, factor): the fastest of those peers must take at least factor
+times libgram's time.  Data are standard normal, seeded; answers are checked against SciPy or NumPy
+in double on a few rows.
 """
 
 import numpy as np
@@ -38,7 +39,9 @@ class Cdist(Row):
     def __init__(self, key, shape, p, dtype, names, targets):
         self.shape, self.p, self.dtype, self.names = shape, p, dtype, names
         label = "inf" if p == np.inf else f"{p:g}"
-        super().__init__(key, f"cdist {list(shape)} p={label} {'f32' if dtype == 'float32' else 'f64'}", targets)
+        super().__init__(
+            key, f"cdist {list(shape)} p={label} {'f32' if dtype == 'float32' else 'f64'}", targets
+        )
         self.work = float(np.prod(shape))
         self.rows = shape[0]
 
@@ -46,7 +49,9 @@ class Cdist(Row):
         m, n, k = self.shape
         self.x, self.y = random((m, k), self.dtype, 1), random((n, k), self.dtype, 2)
         self.out = np.empty((m, n), self.dtype)
-        self.peer_out = np.empty((m, n), self.dtype) if {"faiss", "numpy GEMM"} & set(self.names) else None
+        self.peer_out = (
+            np.empty((m, n), self.dtype) if {"faiss", "numpy GEMM"} & set(self.names) else None
+        )
         q = Problem(x=self.x, y=self.y, p=self.p, out=self.peer_out, threads=threads)
         runs = {name: CDIST_PEERS[name](q) for name in self.names}
         if gram:
@@ -79,7 +84,9 @@ class Symmetric(Row):
 
     def __init__(self, key, shape, p, dtype):
         self.shape, self.p, self.dtype = shape, p, dtype
-        super().__init__(key, f"cdist {list(shape)} x = y, p={p:g} {'f32' if dtype == 'float32' else 'f64'}")
+        super().__init__(
+            key, f"cdist {list(shape)} x = y, p={p:g} {'f32' if dtype == 'float32' else 'f64'}"
+        )
         self.targets = [(["gram, x and y"], 1 / 0.58)]
         self.work, self.rows = float(np.prod(shape)), shape[0]
 
@@ -89,7 +96,10 @@ class Symmetric(Row):
         self.out, self.other = np.empty((m, n), self.dtype), np.empty((m, n), self.dtype)
         if not gram:
             return {}
-        return {"gram, x and y": lambda x: self.run(gram, self.y, self.other), "gram": lambda x: self.run(gram, None, self.out)}
+        return {
+            "gram, x and y": lambda x: self.run(gram, self.y, self.other),
+            "gram": lambda x: self.run(gram, None, self.out),
+        }
 
     def run(self, gram, y, out):
         gram.cdist(self.x, y, self.p, out)
@@ -117,7 +127,10 @@ class Kernel(Row):
         self.x, self.y = random((m, k), self.dtype, 1), random((n, k), self.dtype, 2)
         self.out = np.empty((m, n), self.dtype)
         q = Problem(y=self.y, function=self.function, bandwidth=self.bandwidth, threads=threads)
-        runs = {"scikit-learn": peers.sklearn_kernel(q), "scikit-learn, n_jobs": peers.sklearn_kernel_jobs(q)}
+        runs = {
+            "scikit-learn": peers.sklearn_kernel(q),
+            "scikit-learn, n_jobs": peers.sklearn_kernel_jobs(q),
+        }
         if gram:
             runs["gram"] = lambda x: self.run_gram(gram, x)
         return runs
@@ -142,16 +155,22 @@ class Kernel(Row):
 
 
 class CdistGrad(Row):
-    """a[K, M] weights, b[N, K], c[O, K], d[N, M]; a peer may be measured on a part of the N features."""
+    """a[K, M], b[N, K], c[O, K], d[N, M]; a peer may be measured on a part of the N features."""
 
     def __init__(self, key, k, n, m, o, p):
         self.k, self.n, self.m, self.o, self.p, self.dtype = k, n, m, o, p, "float32"
-        super().__init__(key, f"cdist_grad K={k} M={m} N={n} O={o} p={p:g} f32", [(["NumPy einsum"], 20)])
+        super().__init__(
+            key, f"cdist_grad K={k} M={m} N={n} O={o} p={p:g} f32", [(["NumPy einsum"], 20)]
+        )
         self.work, self.rows = float(k * n * m), n
 
     def prepare(self, gram, threads):
-        self.a, self.b = random((self.k, self.m), self.dtype, 1), random((self.n, self.k), self.dtype, 2)
-        self.c, self.d = random((self.o, self.k), self.dtype, 3), random((self.n, self.m), self.dtype, 4)
+        self.a, self.b = random((self.k, self.m), self.dtype, 1), random(
+            (self.n, self.k), self.dtype, 2
+        )
+        self.c, self.d = random((self.o, self.k), self.dtype, 3), random(
+            (self.n, self.m), self.dtype, 4
+        )
         self.out = np.empty((self.o, self.n, self.m), self.dtype)
         q = Problem(a=self.a, b=self.b, c=self.c, p=self.p, out=np.empty_like(self.out))
         runs = {"NumPy einsum": peers.numpy_cdist_grad(q)}
@@ -169,7 +188,9 @@ class CdistGrad(Row):
     def error(self, name, got):
         d = self.d[:2, None, :5].astype(np.float64) - self.b[:2, :, None]
         terms = np.sign(d) * np.abs(d) ** (self.p - 1) * self.a[None, :, :5]
-        return self.relative_error(got[:, :2, :5], np.einsum("ok,nkm->onm", self.c.astype(np.float64), terms))
+        return self.relative_error(
+            got[:, :2, :5], np.einsum("ok,nkm->onm", self.c.astype(np.float64), terms)
+        )
 
 
 BIG, WIDE = (4000, 4000, 256), (10000, 10000, 16)

@@ -122,7 +122,11 @@ class Gram:
         options = CdistOptions(c.sizeof(CdistOptions), int(no_root))
         tx, to = tensor(x), tensor(out)
         ty = c.byref(tensor(y)) if y is not None else None
-        self.check(self.lib.gram_cdist(self.context, c.byref(tx), ty, number(p), c.byref(options), c.byref(to)))
+        self.check(
+            self.lib.gram_cdist(
+                self.context, c.byref(tx), ty, number(p), c.byref(options), c.byref(to)
+            )
+        )
 
     def kernel(self, x, y, out, function, bandwidth, p=2.0):
         options = KernelOptions(
@@ -140,7 +144,11 @@ class Gram:
             regularization=number(0),
         )
         tx, ty, to = tensor(x), tensor(y), tensor(out)
-        self.check(self.lib.gram_kernel(self.context, c.byref(tx), c.byref(ty), c.byref(options), c.byref(to)))
+        self.check(
+            self.lib.gram_kernel(
+                self.context, c.byref(tx), c.byref(ty), c.byref(options), c.byref(to)
+            )
+        )
 
     def cdist_grad(self, a, b, coefficients, d, p, out):
         ts = [tensor(t) for t in (a, b, coefficients, d, out)]

@@ -15,7 +15,8 @@ list(APPEND GRAM_TEST_ENVIRONMENT "GRAM_PLUGIN_DIR=${CMAKE_BINARY_DIR}")
 function(gram_test name label timeout)
     add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
     set_tests_properties(${name} PROPERTIES
-        LABELS ${label} TIMEOUT ${timeout} ENVIRONMENT "${GRAM_TEST_ENVIRONMENT}" SKIP_RETURN_CODE 77)
+        LABELS ${label} TIMEOUT ${timeout} SKIP_RETURN_CODE 77
+        ENVIRONMENT "${GRAM_TEST_ENVIRONMENT}")
 endfunction()
 
 function(gram_test_program name)
@@ -125,8 +126,8 @@ if(NOT GRAM_SANITIZE AND NOT GRAM_FUZZ)
         OUTPUT_VARIABLE parts OUTPUT_STRIP_TRAILING_WHITESPACE)
     string(REPLACE "\n" ";" parts "${parts}")
     foreach(part ${parts})
-        gram_test(check_${part} check 3600 ${CMAKE_SOURCE_DIR}/scripts/check ${part})
-        set_tests_properties(check_${part} PROPERTIES SKIP_RETURN_CODE 77)
+        gram_test(check_${part} check 3600 ${CMAKE_COMMAND} -E env BUILD=${CMAKE_BINARY_DIR}
+            ${CMAKE_SOURCE_DIR}/scripts/check ${part})
     endforeach()
     # These use every processor themselves.
     foreach(part tidy cross asan tsan fuzz)

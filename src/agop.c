@@ -50,6 +50,7 @@ static gram_status describe(gram_context *g, const struct gram_grad_inputs *in,
     return GRAM_OK;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): the arguments are those of the formula */
 gram_status gram_agop(gram_context *g, const gram_tensor *a, const gram_tensor *b,
                       const gram_tensor *c, const gram_tensor *d, gram_scalar p,
                       const gram_agop_options *options, gram_tensor *out)
@@ -63,6 +64,7 @@ gram_status gram_agop(gram_context *g, const gram_tensor *a, const gram_tensor *
     return g->backend->agop(g, &op);
 }
 
+/* NOLINTNEXTLINE(readability-function-size): the arguments are those of the formula */
 gram_status gram_agop_workspace(gram_context *g, const gram_tensor *a, const gram_tensor *b,
                                 const gram_tensor *c, const gram_tensor *d, gram_scalar p,
                                 const gram_agop_options *options, const gram_tensor *out,

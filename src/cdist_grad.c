@@ -119,6 +119,7 @@ gram_status gram_cdist_grad(gram_context *g, const gram_tensor *a, const gram_te
     return g->backend->cdist_grad(g, &op);
 }
 
+/* NOLINTNEXTLINE(readability-function-size): the arguments are those of the formula */
 gram_status gram_cdist_grad_workspace(gram_context *g, const gram_tensor *a, const gram_tensor *b,
                                       const gram_tensor *c, const gram_tensor *d, gram_scalar p,
                                       const gram_tensor *out, gram_workspace *need)

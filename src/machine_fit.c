@@ -148,7 +148,7 @@ void gram_machine_default_recipe(const struct machine_job *job, struct machine_r
                    (o->metric == GRAM_METRIC_AUTO && job->table->columns <= FULL_FEATURES);
     params->power = o->metric_power > 0 ? o->metric_power : classes ? 0.5 : 0.25;
     params->solver = o->solver;
-    params->tolerance = o->tolerance > 0 ? o->tolerance : 1e-3;
+    params->tolerance = o->tolerance > 0 ? o->tolerance : classes ? 1e-2 : 1e-3;
     params->seed = o->seed;
 }
 

@@ -17,7 +17,8 @@ static const double worse = 1.1;
 
 enum {
     MEDIAN_ROWS = 3000,       /* of the sample whose median distance is the unit of the bandwidth */
-    KERNEL_ENTRIES = 1 << 24, /* of the kernel block that a prediction holds: 64 MiB in f32 */
+    KERNEL_ENTRIES = 1 << 22, /* of the kernel block that a prediction holds: 16 MiB in f32 */
+    LEAST_POINTS = 16,        /* that it has at least */
 };
 
 void gram_machine_leaf_destroy(struct machine_leaf *leaf)
@@ -179,57 +180,103 @@ gram_status gram_machine_leaf_fit(gram_context *g, const struct machine_params *
     return status;
 }
 
-/* Values at rows [first, first + count) of x. */
-static gram_status predict_block(gram_context *g, const struct machine_leaf *leaf, int64_t count,
-                                 const void *x, char *scratch, double *out, int64_t out_ld)
+/* What a prediction holds: a block of points in the metric, their kernel with all centres, and the
+ * same and the coefficients in f64. */
+struct predict_scratch {
+    int64_t points;
+    char *z, *kernel;
+    double *wide, *alpha;
+    char *memory;
+    size_t bytes;
+};
+
+static gram_status scratch_create(gram_context *g, const struct machine_leaf *leaf, int64_t rows,
+                                  struct predict_scratch *s)
 {
-    size_t size = gram_dtype_size(leaf->dtype);
-    char *z = scratch, *k = z + gram_round64((size_t)(count * leaf->width) * size);
-    char *f = k + gram_round64((size_t)(count * leaf->rows) * size);
-    gram_tensor points = gram_matrix(z, count, leaf->width, leaf->dtype);
+    size_t size = gram_dtype_size(leaf->dtype), z, kernel, wide, alpha;
+    int64_t points = KERNEL_ENTRIES / (leaf->rows > 0 ? leaf->rows : 1);
+
+    points = points < LEAST_POINTS ? LEAST_POINTS : points;
+    s->points = points < rows ? points : rows;
+    z = gram_round64((size_t)(s->points * leaf->width) * size);
+    kernel = gram_round64((size_t)(s->points * leaf->rows) * size);
+    wide = gram_round64((size_t)(s->points * leaf->rows) * sizeof(double));
+    alpha = gram_round64((size_t)(leaf->rows * leaf->outputs) * sizeof(double));
+    s->bytes = z + kernel + wide + alpha;
+    s->memory = gram_alloc(g, s->bytes);
+    if (!s->memory)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", s->bytes);
+    s->z = s->memory;
+    s->kernel = s->z + z;
+    s->wide = (double *)(s->kernel + kernel);
+    s->alpha = (double *)((char *)s->wide + wide);
+    return GRAM_OK;
+}
+
+struct widen_job {
+    gram_dtype dtype;
+    int64_t columns;
+    const void *from;
+    double *to;
+};
+
+static void widen_row(void *arg, int64_t row, int thread)
+{
+    const struct widen_job *job = arg;
+    int64_t first = row * job->columns;
+
+    (void)thread;
+    for (int64_t i = first; i < first + job->columns; i++)
+        job->to[i] = job->dtype == GRAM_F32 ? (double)((const float *)job->from)[i]
+                                            : ((const double *)job->from)[i];
+}
+
+static void widen(gram_context *g, gram_dtype dtype, int64_t rows, int64_t columns,
+                  const void *from, double *to)
+{
+    struct widen_job job = {dtype, columns, from, to};
+
+    gram_parallel_for(g, rows, widen_row, &job);
+}
+
+/* Values at count points of x.  The sum is in f64: coefficients of both signs cancel to a small
+ * part of their size, and f32 sums would depend on how many points are predicted at a time. */
+static gram_status predict_block(gram_context *g, const struct machine_leaf *leaf, int64_t count,
+                                 const void *x, const struct predict_scratch *s, double *out,
+                                 int64_t out_ld)
+{
+    gram_tensor points = gram_matrix(s->z, count, leaf->width, leaf->dtype);
     gram_tensor centres = gram_matrix(leaf->x, leaf->rows, leaf->width, leaf->dtype);
-    gram_tensor kernel = gram_matrix(k, count, leaf->rows, leaf->dtype);
+    gram_tensor kernel = gram_matrix(s->kernel, count, leaf->rows, leaf->dtype);
     gram_kernel_options options = gram_machine_kernel(leaf->p, leaf->q, leaf->bandwidth);
 
-    gram_machine_metric_apply(g, &leaf->metric, leaf->dtype, count, x, z);
+    gram_machine_metric_apply(g, &leaf->metric, leaf->dtype, count, x, s->z);
     TRY(gram_kernel(g, &points, &centres, &options, &kernel));
+    widen(g, leaf->dtype, count, leaf->rows, s->kernel, s->wide);
     gram_blas_threads(g);
-    gram_blas_gemm(leaf->dtype, (int64_t[3]){count, leaf->outputs, leaf->rows}, 1,
-                   (struct gram_blas_matrix){k, leaf->rows, true},
-                   (struct gram_blas_matrix){leaf->alpha, leaf->rows, false}, 0, f, count);
-    for (int64_t j = 0; j < leaf->outputs; j++)
-        for (int64_t i = 0; i < count; i++)
-            out[j * out_ld + i] = leaf->dtype == GRAM_F32
-                                      ? (double)((const float *)f)[j * count + i]
-                                      : ((const double *)f)[j * count + i];
+    gram_blas_gemm(GRAM_F64, (int64_t[3]){count, leaf->outputs, leaf->rows}, 1,
+                   (struct gram_blas_matrix){s->wide, leaf->rows, true},
+                   (struct gram_blas_matrix){s->alpha, leaf->rows, false}, 0, out, out_ld);
     return GRAM_OK;
 }
 
 gram_status gram_machine_leaf_predict(gram_context *g, const struct machine_leaf *leaf,
                                       int64_t rows, const void *x, double *out)
 {
-    size_t size = gram_dtype_size(leaf->dtype), bytes;
-    int64_t most = KERNEL_ENTRIES / (leaf->rows > 0 ? leaf->rows : 1);
-    gram_status status = GRAM_OK;
-    char *scratch;
+    size_t row = (size_t)leaf->width * gram_dtype_size(leaf->dtype);
+    struct predict_scratch s = {0};
+    gram_status status = scratch_create(g, leaf, rows, &s);
 
-    most = most < 64 ? 64 : most;
-    most = most < rows ? most : rows;
-    bytes = gram_round64((size_t)(most * leaf->width) * size) +
-            gram_round64((size_t)(most * leaf->rows) * size) +
-            (size_t)(most * leaf->outputs) * size;
-    scratch = gram_alloc(g, bytes);
-    if (!scratch)
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
-    for (int64_t first = 0; status == GRAM_OK && first < rows; first += most) {
-        int64_t count = rows - first < most ? rows - first : most;
+    if (status == GRAM_OK)
+        widen(g, leaf->dtype, leaf->outputs, leaf->rows, leaf->alpha, s.alpha);
+    for (int64_t first = 0; status == GRAM_OK && first < rows; first += s.points) {
+        int64_t count = rows - first < s.points ? rows - first : s.points;
 
-        status =
-            predict_block(g, leaf, count, (const char *)x + (size_t)(first * leaf->width) * size,
-                          scratch, out + first, rows);
+        status = predict_block(g, leaf, count, (const char *)x + (size_t)first * row, &s,
+                               out + first, rows);
         if (status == GRAM_OK && gram_cancelled(g))
             status = gram_fail(g, GRAM_CANCELLED, "cancelled");
     }
-    gram_free(g, scratch, bytes);
+    gram_free(g, s.memory, s.bytes);
     return status;
 }

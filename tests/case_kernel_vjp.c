@@ -156,8 +156,8 @@ static double bench_error(struct harness *h, void *state)
         const int64_t at[3] = {0, (int64_t)(test_uniform(h) * (double)out->shape[0]),
                                (int64_t)(test_uniform(h) * (double)k)};
         double magnitude, want = reference_vjp_points(&in, &batch, at, of_y, &magnitude);
-        double bound = (double)(k + 300 + other->shape[0] / 64) * test_eps(s->x.dtype) *
-                       (magnitude + (double)other->shape[0]);
+        double count = (double)other->shape[0];
+        double bound = ((double)k + 300 + count / 64) * test_eps(s->x.dtype) * (magnitude + count);
         double error = fabs(test_get(out, at + 1) - want) / bound;
         worst = error > worst || isnan(error) ? error : worst;
     }

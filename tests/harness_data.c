@@ -24,7 +24,7 @@ enum {
 /* Fills t's strides; the least and the largest offset of an element, in elements, follow. */
 static void set_strides(gram_tensor *t, enum layout layout)
 {
-    int last = t->ndim - 1, order[GRAM_MAX_DIMS];
+    int last = t->ndim - 1, order[GRAM_MAX_DIMS] = {0};
     int64_t step = layout == EVERY_SECOND ? 2 : 1;
 
     for (int i = 0; i < t->ndim; i++)

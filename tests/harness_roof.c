@@ -117,7 +117,7 @@ static double rate(roof_function *loop, int threads)
     double sum = 0;
     int started = 1;
 
-    threads = threads < MAX_THREADS ? threads : MAX_THREADS;
+    threads = threads < 1 ? 1 : threads < MAX_THREADS ? threads : MAX_THREADS;
     for (int i = 0; i < threads; i++) {
         parts[i] = idle;
         parts[i].loop = loop;

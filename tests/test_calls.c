@@ -242,7 +242,7 @@ gram_status wrapped_torture(gram_context *g, const struct wrapped_call *c)
 
 static void run_rows(struct harness *h, void *arg)
 {
-    const struct case_op *op = arg;
+    const struct case_op *op = *(const struct case_op *const *)arg;
 
     current = h;
     for (int row = 0; row < op->rows; row++)
@@ -257,12 +257,13 @@ int main(int argc, char **argv)
 
     comma_locale(); /* if there is one */
     for (int i = 0; harness_ops[i]; i++) {
+        const struct case_op *op = harness_ops[i];
         int found = argc == 1, before = calls;
         for (int k = 1; k < argc; k++)
             found |= strcmp(argv[k], harness_ops[i]->name) == 0;
         if (!found)
             continue;
-        failures |= harness_each_isa(&options, run_rows, (void *)(uintptr_t)harness_ops[i]);
+        failures |= harness_each_isa(&options, run_rows, &op);
         if (calls == before) {
             fprintf(stderr, "%s: not one call was tried: is it wrapped?\n", harness_ops[i]->name);
             failures |= 1;

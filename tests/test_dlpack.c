@@ -9,6 +9,7 @@
 
 static float storage[64];
 
+// NOLINTNEXTLINE(readability-non-const-parameter): the struct's members are not const
 static struct gram_dl_tensor plain(int64_t *shape, int64_t *strides)
 {
     struct gram_dl_tensor t = {

@@ -189,7 +189,8 @@ static void check_classification(struct harness *h)
     m = fit(h, &train, &two, NULL);
     CHECK(h,
           gram_machine_task(m) == GRAM_CLASSIFICATION && gram_machine_classes_are_numbers(m) &&
-              strcmp(gram_machine_class_name(m, 1), "2.5") == 0,
+              strcmp(gram_machine_class_name(m, 1), "2.5") == 0 &&
+              strcmp(gram_machine_class_name(m, 0), "-20") == 0,
           "two numbers as classes");
     CHECK(h, score(h, m, &train, &two) > 0.97, "accuracy %g", score(h, m, &train, &two));
     check_probabilities(h, m, &train);
@@ -240,6 +241,36 @@ static void check_solvers(struct harness *h)
     expect_alike(h, exact, iterated, &fresh, 1e-6);
     gram_machine_destroy(exact);
     gram_machine_destroy(iterated);
+    destroy(&train);
+    destroy(&fresh);
+}
+
+/* A row's prediction does not depend on which rows are predicted with it, beyond f64 rounding. */
+static void check_batches(struct harness *h)
+{
+    struct sample train = make(h, 1000), fresh = make(h, 300);
+    double together[300], alone;
+    gram_tensor all = gram_vector(together, 300, GRAM_F64), one = gram_vector(&alone, 1, GRAM_F64);
+    gram_machine_options o = GRAM_MACHINE_OPTIONS_INIT;
+    gram_machine *m;
+
+    o.regularization = 1e-6; /* large coefficients of both signs */
+    m = fit(h, &train, &train.number, &o);
+    CHECK(h, gram_machine_predict(h->g, m, table_of(&fresh), &all) == GRAM_OK, "%s",
+          gram_message(h->g));
+    for (int i = 0; i < 300; i += 13) {
+        const gram_column column[3] = {
+            {    "a",     fresh.a + i,            NULL},
+            {"noise", fresh.noise + i,            NULL},
+            {"color",            NULL, fresh.color + i}
+        };
+        const gram_table row = {1, 3, column};
+
+        CHECK(h, gram_machine_predict(h->g, m, &row, &one) == GRAM_OK, "%s", gram_message(h->g));
+        CHECK(h, fabs(alone - together[i]) <= 1e-9, "row %d: %.17g alone, %.17g with others", i,
+              alone, together[i]);
+    }
+    gram_machine_destroy(m);
     destroy(&train);
     destroy(&fresh);
 }
@@ -529,6 +560,7 @@ int main(void)
     check_regression(&h);
     check_classification(&h);
     check_solvers(&h);
+    check_batches(&h);
     check_weights(&h);
     check_tree(&h);
     check_search(&h);

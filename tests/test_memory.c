@@ -245,14 +245,15 @@ static void run_row(struct harness *h, const struct row *r)
 static bool sees_a_copy(void)
 {
     size_t bytes = 40 * MB;
+    char *memory;
     volatile char *block;
 
     if (!peak_start())
         return sanitized;
-    block = malloc(bytes);
+    block = memory = malloc(bytes);
     for (size_t i = 0; block && i < bytes; i += 4096)
         block[i] = 1;
-    free((void *)(uintptr_t)block);
+    free(memory);
     return peak_growth() > 39 * MB && peak_growth() < 42 * MB;
 }
 

@@ -194,7 +194,7 @@ static double objective(struct harness *h, struct problem *q, double *place, dou
     if (!k || !CHECK(h, gram_kernel(h->g, &q->x.t, &q->y.t, &q->options, &out) == GRAM_OK, "%s",
                      gram_message(h->g)))
         sum = NAN;
-    for (int64_t i = 0; !isnan(sum) && i < m * n; i++)
+    for (int64_t i = 0; k && i < m * n; i++)
         sum += k[i] * test_at(&q->grad.t, i);
     *place = kept;
     free(k);

@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 /* The linker's names: __wrap_ is called instead of the function, __real_ is the function. */
-// NOLINTBEGIN(bugprone-reserved-identifier)
+// NOLINTBEGIN(bugprone-reserved-identifier, readability-*)
 
 static void add_output(struct wrapped_call *c, gram_tensor *t)
 {
@@ -295,4 +295,4 @@ gram_status __wrap_gram_solve_lu(gram_context *g, const gram_tensor *a, const gr
     solve_call(&c, a, b, options, x, info);
     return wrapped_torture(g, &c);
 }
-// NOLINTEND(bugprone-reserved-identifier)
+// NOLINTEND(bugprone-reserved-identifier, readability-*)

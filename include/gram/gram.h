@@ -245,6 +245,7 @@ typedef struct gram_info {
     int64_t memory_available; /* bytes, now, within the process's limits */
 } gram_info;
 
+/* Fills in info, as much of it as info->size covers; the strings live as long as the context. */
 GRAM_API gram_status gram_context_info(gram_context *g, gram_info *info);
 
 /* The device a new user should take: a CUDA device that works, else the CPU. */
@@ -618,7 +619,7 @@ typedef struct gram_machine_options {
     gram_transform target_transform;
     gram_solver solver;
     double tolerance;     /* of conjugate gradients: relative residual of every right-hand side;
-                             0: 1e-3 */
+                             0: 1e-3, a classification 1e-2 */
     double validation;    /* fraction of the rows that is held out to choose and to stop early;
                              0: 0.2, and five folds in the search where there are few rows */
     int64_t leaf_rows;    /* split into leaves of at most so many rows; 0: from the limits */

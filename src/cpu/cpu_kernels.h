@@ -23,7 +23,7 @@ enum gram_step {
     GRAM_STEP_THREE,        /* |d|^3 */
     GRAM_STEP_FOUR,         /* d^4 */
     GRAM_STEP_INFINITY,     /* |d|, and the largest is kept instead of the sum */
-    GRAM_STEP_POWER,        /* |d|^p, 0 < p <= 4 */
+    GRAM_STEP_POWER,        /* |d|^p, 0 < p < 4 */
     GRAM_STEP_WIDE_POWER,   /* |d|^p, any p > 0: where gram_power_is_wide(p) */
     GRAM_STEP_DOT,          /* x y */
     GRAM_STEP_COUNT,
@@ -81,7 +81,7 @@ enum gram_grad_power {
     GRAM_GRAD_SQRT,   /* p = 3/2 */
     GRAM_GRAD_SQUARE, /* p = 3 */
     GRAM_GRAD_CUBE,   /* p = 4 */
-    GRAM_GRAD_ANY,    /* 0 < p <= 5 */
+    GRAM_GRAD_ANY,    /* 0 < p < 5 */
     GRAM_GRAD_WIDE,   /* p > 0: where gram_power_is_wide(p - 1) */
     GRAM_GRAD_COUNT,
 };

@@ -16,7 +16,7 @@ enum gram_raise_kind {
     GRAM_RAISE_ONE,     /* 1 */
     GRAM_RAISE_SQRT,    /* x^(1/2) */
     GRAM_RAISE_PRODUCT, /* x^e by multiplication, e a small multiple of 1/2 */
-    GRAM_RAISE_NARROW,  /* -1 <= e <= 4 */
+    GRAM_RAISE_NARROW,  /* -1 <= e < 4 */
     GRAM_RAISE_WIDE,
 };
 

@@ -8,7 +8,7 @@
  * SPDX-License-Identifier: MIT
  */
 #define LANES    ((int)(VBYTES / sizeof(real)))
-#define VECTORS  64 /* of a pass: 4 KiB on AVX-512 */
+#define VECTORS  32 /* of a pass: 2 KiB on AVX-512 */
 #define LARGEST  ((real)(sizeof(real) == 4 ? 0x1.fffffep127 : 0x1.fffffffffffffp1023))
 #define MAP      CAT(CAT(kernel_map, DTYPE), ISA)
 #define FN(name) CAT(name, DTYPE)

@@ -4,13 +4,13 @@
  * Included once, after simd_<isa>.h; defines for both dtypes, as <function>_<dtype>, static inline:
  *   vmath_avx512.h, vmath_base.h   what differs between instruction sets
  *   vmath_dtype.h                  a template: what does not
- *   vpower_avx512.h, vpower_base.h |d|^q for -1 <= q <= 4
+ *   vpower_avx512.h, vpower_avx2.h, vpower_base.h   |d|^q for -1 <= q < 4
  *
  * No table is read from memory in a loop, no branch depends on a number, no rounding mode and no
  * flag is touched.  NaN gives NaN everywhere.
  *
  * For templates, in a block that sets DTYPE:
- *   POWER_STATE(t)            declares what powers use, from t->power; for -1 <= q <= 4 then
+ *   POWER_STATE(t)            declares what powers use, from t->power; for -1 <= q < 4 then
  *   v_power_add(acc, d)         acc + |d|^q
  *   v_signed_power(d)           sgn(d) |d|^q, for d = 0 as t->power says
  *   WIDE_POWER_STATE(t)       the same for any q:
@@ -48,6 +48,9 @@ typedef float vf32_half __attribute__((vector_size(VBYTES / 2)));
 #undef ivec
 #undef uvec
 
+#if VBYTES == 32
+#  define POWER_TABLES
+#endif
 #define DTYPE f32
 #define real  float
 #define ureal uint32_t
@@ -62,6 +65,10 @@ typedef float vf32_half __attribute__((vector_size(VBYTES / 2)));
 #undef ivec
 #undef uvec
 
+#ifdef POWER_TABLES
+#  include "vpower_avx2.h"
+#  undef POWER_TABLES
+#endif
 #include "vpower_wide.h"
 
 #define WIDE_POWER_STATE(t)      const struct gram_power *const wide = (t)->power;

@@ -1,5 +1,5 @@
 /*
- * vpower_avx512.h - |d|^q for -1 <= q <= 4 by tables in registers; power.h has the formula
+ * vpower_avx512.h - |d|^q for -1 <= q < 4 by tables in registers; power.h has the formula
  *
  * f32: 20 instructions, 9 of them on the multipliers, bound by their ports: 13 cycles a vector on
  * Zen 4.  Adding 3 2^k with rounding down leaves floor(x / 2^j) in the last bits, where
