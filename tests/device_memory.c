@@ -89,8 +89,11 @@ bool device_open(int index)
 void *device_allocate(size_t bytes)
 {
     uint64_t address = 0;
+    void *memory = NULL;
 
-    return driver.allocate(&address, bytes ? bytes : 1) == 0 ? (void *)(uintptr_t)address : NULL;
+    if (driver.allocate(&address, bytes ? bytes : 1) == 0)
+        memcpy(&memory, &address, sizeof memory);
+    return memory;
 }
 
 void device_release(void *memory)

@@ -17,15 +17,15 @@ static const char *const chips[] = {"sm_80", "sm_90", "sm_90a", "sm_100"};
 
 /* A problem that makes its kernel; the rest as in a large row-major one of f32. */
 struct row {
-    gram_dtype dtype;
     double p;
+    int64_t rows;
+    gram_dtype dtype;
     gram_inner inner;
     gram_function function;
     gram_kernel_output output;
-    bool root, tensors; /* tensors: the bandwidth is one */
     int layout;         /* 0: aligned rows; 1: rows; 2: columns */
+    bool root, tensors; /* tensors: the bandwidth is one */
     bool everywhere;    /* for all chips */
-    int64_t rows;
 };
 
 /* clang-format off */

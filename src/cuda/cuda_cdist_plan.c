@@ -103,10 +103,11 @@ static void choose_step(const struct gram_cdist_op *op, struct cuda_cdist_varian
 {
     double p = op->p.value;
 
+    v->step = PAIR_ANY;
     if (op->inner == GRAM_DOT)
         v->step = PAIR_DOT;
     else if (op->p.tensor.data)
-        v->step = PAIR_ANY;
+        return;
     else if (p == 0)
         v->step = PAIR_ZERO;
     else if (p == 0.5)
@@ -123,8 +124,7 @@ static void choose_step(const struct gram_cdist_op *op, struct cuda_cdist_varian
         v->step = PAIR_POWER;
         v->whole = (int)p;
         v->fraction = p != floor(p);
-    } else
-        v->step = PAIR_ANY;
+    }
 }
 
 /* How a side comes to shared memory: see X_LOAD in cdist.cu. */
