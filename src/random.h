@@ -30,7 +30,8 @@ static inline int64_t gram_random_below(uint64_t *state, int64_t count)
     return (int64_t)(((unsigned __int128)gram_random(state) * (uint64_t)count) >> 64);
 }
 
-/* Shuffles so that the first chosen of n indices are a sample without repetition, in random order. */
+/* Shuffles so that the first chosen of n indices are a sample without repetition, in random
+ * order. */
 static inline void gram_random_choose(uint64_t *state, int64_t *index, int64_t n, int64_t chosen)
 {
     for (int64_t i = 0; i < chosen; i++) {

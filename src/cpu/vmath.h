@@ -72,7 +72,8 @@ typedef float vf32_half __attribute__((vector_size(VBYTES / 2)));
 #include "vpower_wide.h"
 
 #define WIDE_POWER_STATE(t)      const struct gram_power *const wide = (t)->power;
-#define POWER_STATE(t)           const struct CAT(power, DTYPE) power = CAT(power_load, DTYPE)((t)->power);
+#define POWER_STRUCT             struct CAT(power, DTYPE)
+#define POWER_STATE(t)           const POWER_STRUCT power = CAT(power_load, DTYPE)((t)->power);
 #define v_power_add(acc, d)      CAT(power_add, DTYPE)(&power, acc, d)
 #define v_wide_power_add(acc, d) ((acc) + CAT(wide_power, DTYPE)(wide, v_abs(d)))
 #define v_signed_power(d)        CAT(signed_power, DTYPE)(&power, d)

@@ -1,0 +1,217 @@
+/*
+ * test_machine_trouble.c - what kernel machines keep, refuse and give back
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "failing_alloc.h"
+#include "machine_sample.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- What it keeps ------------------------------------------------------------------------ */
+
+static char *read_all(const char *path, size_t *size)
+{
+    FILE *file = fopen(path, "rb");
+    char *bytes = must_allocate(1 << 24);
+
+    *size = file ? fread(bytes, 1, 1 << 24, file) : 0;
+    if (file)
+        (void)fclose(file);
+    return bytes;
+}
+
+/* Saved and loaded it predicts the same; fitted again it saves the same bytes. */
+static void check_file(struct harness *h, int64_t leaf_rows, bool labels)
+{
+    struct sample train = sample_make(h, ROWS), fresh = sample_make(h, NEW_ROWS);
+    gram_machine_options o = GRAM_MACHINE_OPTIONS_INIT;
+    const gram_column *target = labels ? &train.label : &train.number;
+    char first[] = "/tmp/gram-test-XXXXXX", second[] = "/tmp/gram-test-XXXXXX";
+    char *bytes[2];
+    size_t size[2];
+    gram_machine *m, *again, *loaded = NULL;
+
+    close(mkstemp(first));
+    close(mkstemp(second));
+    o.leaf_rows = leaf_rows;
+    o.iterations = 1;
+    o.seed = 7;
+    m = sample_fit(h, &train, target, &o);
+    again = sample_fit(h, &train, target, &o);
+    CHECK(h, gram_machine_save(h->g, m, first) == GRAM_OK, "%s", gram_message(h->g));
+    CHECK(h, gram_machine_save(h->g, again, second) == GRAM_OK, "%s", gram_message(h->g));
+    bytes[0] = read_all(first, &size[0]);
+    bytes[1] = read_all(second, &size[1]);
+    CHECK(h, size[0] > 0 && size[0] == size[1] && memcmp(bytes[0], bytes[1], size[0]) == 0,
+          "two fits with one seed saved %zu and %zu different bytes", size[0], size[1]);
+    CHECK(h, gram_machine_load(h->g, first, &loaded) == GRAM_OK, "%s", gram_message(h->g));
+    if (loaded) {
+        expect_alike(h, m, loaded, &fresh, 0);
+        CHECK(h, strcmp(gram_machine_target(m), gram_machine_target(loaded)) == 0, "target %s",
+              gram_machine_target(loaded));
+        CHECK(h, gram_machine_class_count(m) == gram_machine_class_count(loaded), "classes");
+    }
+    gram_machine_destroy(m);
+    gram_machine_destroy(again);
+    gram_machine_destroy(loaded);
+    free(bytes[0]);
+    free(bytes[1]);
+    unlink(first);
+    unlink(second);
+    sample_destroy(&train);
+    sample_destroy(&fresh);
+}
+
+/* ---- What it refuses ---------------------------------------------------------------------- */
+
+static void expect_refusal(struct harness *h, const gram_table *table, const gram_column *target,
+                           const gram_machine_options *o, const char *message)
+{
+    gram_machine *m = NULL;
+    gram_status status = gram_machine_fit(h->g, table, target, o, &m);
+
+    CHECK(h, status != GRAM_OK && m == NULL, "accepted, expected: %s", message);
+    CHECK(h, strstr(gram_message(h->g), message) != NULL, "\"%s\", expected: %s",
+          gram_message(h->g), message);
+    gram_machine_destroy(m);
+}
+
+static void check_refusals(struct harness *h)
+{
+    struct sample s = sample_make(h, 50);
+    gram_machine_options o = GRAM_MACHINE_OPTIONS_INIT;
+    double same[50] = {0}, missing[50];
+    gram_column constant = {"y", same, NULL}, none = {"y", missing, NULL};
+
+    for (int i = 0; i < 50; i++)
+        missing[i] = NAN;
+    o.q = 1.5, o.p = 1;
+    expect_refusal(h, table_of(&s), &s.number, &o, "options.q is 1.5, expected at most p = 1");
+    o.q = 0, o.p = 3;
+    expect_refusal(h, table_of(&s), &s.number, &o, "options.p is 3");
+    o.p = 0, o.regularization = -1;
+    expect_refusal(h, table_of(&s), &s.number, &o, "options.regularization is -1");
+    o.regularization = 0, o.target_transform = GRAM_TRANSFORM_LOG;
+    s.y[3] = -1;
+    expect_refusal(h, table_of(&s), &s.number, &o, "target \"y\" is -1 in row 3");
+    o.target_transform = GRAM_TRANSFORM_AUTO, o.task = GRAM_CLASSIFICATION;
+    expect_refusal(h, table_of(&s), &constant, &o, "target \"y\" is \"0\" in every row");
+    o.task = GRAM_REGRESSION;
+    expect_refusal(h, table_of(&s), &s.label, &o, "holds labels");
+    expect_refusal(h, table_of(&s), &none, NULL, "0 rows have a target");
+    o.task = GRAM_TASK_AUTO, o.size = 1 << 20;
+    expect_refusal(h, table_of(&s), &s.number, &o, "options.size is 1048576");
+    sample_destroy(&s);
+}
+
+static void check_wrong_tables(struct harness *h)
+{
+    struct sample s = sample_make(h, 100);
+    double out[100];
+    gram_tensor vector = gram_vector(out, 100, GRAM_F64), narrow = gram_vector(out, 99, GRAM_F64);
+    gram_machine *m = sample_fit(h, &s, &s.number, NULL), *none;
+    gram_column swapped[3] = {s.column[2], s.column[1], s.column[0]}; /* any order will do */
+    gram_table t = {100, 3, swapped};
+
+    CHECK(h, gram_machine_predict(h->g, m, &t, &vector) == GRAM_OK, "%s", gram_message(h->g));
+    CHECK(h, gram_machine_predict(h->g, m, &t, &narrow) == GRAM_INVALID_ARGUMENT, "99 of 100 rows");
+    t.columns = 2;
+    CHECK(h, gram_machine_predict(h->g, m, &t, &vector) != GRAM_OK, "a column is missing");
+    CHECK(h, strstr(gram_message(h->g), "\"a\"") != NULL, "%s", gram_message(h->g));
+    swapped[2] = (gram_column){"a", NULL, s.color};
+    t.columns = 3;
+    CHECK(h, gram_machine_predict(h->g, m, &t, &vector) != GRAM_OK, "labels for numbers");
+    CHECK(h, gram_machine_predict_proba(h->g, m, &t, &vector) == GRAM_INVALID_ARGUMENT,
+          "probabilities of a regression");
+    s.column[0].numbers = s.a;
+    s.color[0] = "never seen";
+    s.color[1] = NULL;
+    s.a[2] = NAN;
+    CHECK(h, gram_machine_predict(h->g, m, table_of(&s), &vector) == GRAM_OK, "%s",
+          gram_message(h->g));
+    CHECK(h, isfinite(out[0]) && isfinite(out[1]) && isfinite(out[2]), "%g %g %g", out[0], out[1],
+          out[2]);
+    CHECK(h, gram_machine_load(h->g, "/nonexistent/model", &none) == GRAM_IO && !none, "%s",
+          gram_message(h->g));
+    CHECK(h, gram_machine_save(h->g, m, "/nonexistent/model") == GRAM_IO, "%s", gram_message(h->g));
+    gram_machine_destroy(m);
+    sample_destroy(&s);
+}
+
+/* Every allocation from the context may fail: an error, no machine, no leak. */
+static void check_allocations(struct harness *h)
+{
+    struct sample s = sample_make(h, 60);
+    struct failing_alloc alloc = FAILING_ALLOC_INIT;
+    gram_context_options options = GRAM_CONTEXT_OPTIONS_INIT;
+    gram_machine_options o = GRAM_MACHINE_OPTIONS_INIT;
+    gram_context *g;
+    bool failed = true;
+
+    options.threads = 1;
+    o.iterations = 1;
+    o.solver = GRAM_SOLVER_CG;
+    failing_alloc_use(&alloc, &options);
+    for (int64_t at = 1; failed; at++) {
+        gram_machine *m = NULL;
+        gram_status status;
+        int64_t live;
+
+        failing_alloc_reset(&alloc, 0);
+        CHECK(h, gram_context_create(&options, &g) == GRAM_OK, "%s", gram_message(NULL));
+        live = alloc.live;
+        failing_alloc_reset(&alloc, at);
+        status = gram_machine_fit(g, table_of(&s), &s.number, &o, &m);
+        failed = alloc.failed;
+        CHECK(h, status == (failed ? GRAM_OUT_OF_MEMORY : GRAM_OK) && (m != NULL) == !failed,
+              "allocation %lld: %s %s", (long long)at, gram_status_name(status), gram_message(g));
+        gram_machine_destroy(m);
+        gram_context_destroy(g);
+        CHECK(h, alloc.live == 0 && alloc.wrong_releases == 0 && live > 0,
+              "allocation %lld: %lld blocks left, %lld wrong releases", (long long)at,
+              (long long)alloc.live, (long long)alloc.wrong_releases);
+    }
+    sample_destroy(&s);
+}
+
+static void cancel_at_once(void *user, double fraction, const char *stage)
+{
+    (void)fraction, (void)stage;
+    gram_context_cancel(user);
+}
+
+static void check_cancel(struct harness *h)
+{
+    struct sample s = sample_make(h, 300);
+    gram_machine_options o = GRAM_MACHINE_OPTIONS_INIT;
+    gram_machine *m;
+
+    o.progress = cancel_at_once;
+    o.progress_user = h->g;
+    o.solver = GRAM_SOLVER_CG;
+    CHECK(h, gram_machine_fit(h->g, table_of(&s), &s.number, &o, &m) == GRAM_CANCELLED && !m, "%s",
+          gram_message(h->g));
+    m = sample_fit(h, &s, &s.number, NULL); /* the request is spent */
+    gram_machine_destroy(m);
+    sample_destroy(&s);
+}
+
+int main(void)
+{
+    struct harness h = {.where = "machine", .random = 1};
+
+    if (gram_context_create(NULL, &h.g) != GRAM_OK)
+        return EXIT_FAILURE;
+    check_file(&h, 0, true);
+    check_file(&h, 200, false);
+    check_refusals(&h);
+    check_wrong_tables(&h);
+    check_allocations(&h);
+    check_cancel(&h);
+    gram_context_destroy(h.g);
+    printf("test_machine_trouble: %d checks, %d failures\n", h.checks, h.failures);
+    return h.failures != 0;
+}
