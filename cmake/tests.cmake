@@ -10,6 +10,7 @@
 
 set(GRAM_FUZZ_SECONDS 20 CACHE STRING "How long each fuzz target runs")
 set(GRAM_TEST_ENVIRONMENT "GRAM_BUILD_DIR=${CMAKE_BINARY_DIR};GRAM_SOURCE_DIR=${CMAKE_SOURCE_DIR}")
+list(APPEND GRAM_TEST_ENVIRONMENT "GRAM_PLUGIN_DIR=${CMAKE_BINARY_DIR}")
 
 function(gram_test name label timeout)
     add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
@@ -42,12 +43,39 @@ if(EXISTS ${CMAKE_SOURCE_DIR}/tests/run_cases.c)
     endforeach()
 endif()
 
+# The tables of what the CUDA backend offers, on a device if there is one.
+foreach(operation cdist kernel)
+    if(TARGET gram_cuda AND TARGET run_cases)
+        gram_test(case_${operation}_cuda c 900 run_cases ${operation})
+        set_tests_properties(case_${operation}_cuda PROPERTIES
+            ENVIRONMENT "${GRAM_TEST_ENVIRONMENT};GRAM_TEST_DEVICE=cuda")
+    endif()
+endforeach()
+
 file(GLOB GRAM_TEST_SOURCES CONFIGURE_DEPENDS tests/test_*.c)
+if(NOT TARGET gram_cuda)
+    list(FILTER GRAM_TEST_SOURCES EXCLUDE REGEX "/test_cuda_[a-z]*\\.c$") # they need its headers
+elseif(GRAM_SANITIZE OR GRAM_FUZZ)
+    # It is NVRTC that works in there.
+    list(FILTER GRAM_TEST_SOURCES EXCLUDE REGEX "/test_cuda_compile\\.c$")
+endif()
 foreach(source ${GRAM_TEST_SOURCES})
     get_filename_component(name ${source} NAME_WE)
     gram_test_program(${name} ${source})
     gram_test(${name} c 900 ${name})
 endforeach()
+
+if(TARGET gram_cuda)
+    foreach(name test_cuda_cache test_cuda_compile)
+        if(NOT TARGET ${name})
+            continue()
+        endif()
+        target_sources(${name} PRIVATE $<TARGET_OBJECTS:gram_cuda_objects>)
+        target_include_directories(${name} SYSTEM PRIVATE
+            ${GRAM_CUDA_INCLUDE} ${GRAM_NVRTC_INCLUDE})
+    endforeach()
+    gram_test_program(bench_cuda bench/bench_cuda.c)
+endif()
 
 # test_calls catches the calls that the cases make (see tests/wrapped.h); Apple's linker cannot.
 if(TARGET test_calls AND NOT APPLE)

@@ -31,10 +31,10 @@ MAY_SEE = {
     "cpu": {"public", "front"},
     "cuda": {"public", "front"},
     "mpi": {"public", "front"},
-    "tests": {"public", "front", "cpu", "reference", "cli"},
+    "tests": {"public", "front", "cpu", "cuda", "reference", "cli"},
     "examples": {"public"},
     "python": {"public"},
-    "bench": {"public"},
+    "bench": {"public", "tests"},
     "cli": {"public"},
 }
 # `gram check`, `gram bench` and `gram profile` run the tests' tables through this one header.

@@ -4,6 +4,8 @@
  * SPDX-License-Identifier: MIT
  */
 #include "backend.h"
+#include "settings.h"
+#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -21,10 +23,15 @@ const char *gram_version(void)
 const char *gram_status_name(gram_status status)
 {
     static const char *const names[] = {
-        "GRAM_OK",          "GRAM_INVALID_ARGUMENT",
-        "GRAM_UNSUPPORTED", "GRAM_OUT_OF_MEMORY",
-        "GRAM_CANCELLED",   "GRAM_IO",
-        "GRAM_BAD_DATA",    "GRAM_NUMERICAL",
+        "GRAM_OK",
+        "GRAM_INVALID_ARGUMENT",
+        "GRAM_UNSUPPORTED",
+        "GRAM_OUT_OF_MEMORY",
+        "GRAM_CANCELLED",
+        "GRAM_IO",
+        "GRAM_BAD_DATA",
+        "GRAM_NUMERICAL",
+        "GRAM_DEVICE_FAILED",
     };
 
     if ((size_t)status < sizeof names / sizeof *names)
@@ -32,22 +39,72 @@ const char *gram_status_name(gram_status status)
     return "unknown status";
 }
 
+/* The parts of a call that stay on the CPU need its backend on every device. */
+static gram_status open_plugin(gram_context *g)
+{
+    const gram_device device = g->options.device;
+    const struct gram_backend *table;
+    char why[384];
+    gram_status status;
+
+    g->options.device = (gram_device){GRAM_CPU, 0};
+    status = gram_cpu_backend.open(g);
+    g->options.device = device;
+    if (status != GRAM_OK)
+        return status;
+    table = gram_plugin_load(g, &g->plugin, why, sizeof why);
+    if (!table)
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s", why);
+    g->backend = table;
+    return table->open(g);
+}
+
 gram_status gram_backend_open(gram_context *g)
 {
     gram_device d = g->options.device;
 
-    if (d.type == GRAM_CPU && d.index == 0)
-        g->backend = &gram_cpu_backend;
-    else if (d.type == GRAM_CUDA)
-        return gram_fail(g, GRAM_UNSUPPORTED, "this build has no CUDA backend");
-    else
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "options.device is %d:%d, expected GRAM_CPU:0",
+    g->backend = &gram_cpu_backend;
+    if (d.type == GRAM_CUDA)
+        return open_plugin(g);
+    if (d.type != GRAM_CPU || d.index != 0)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.device is %d:%d, expected GRAM_CPU:0 or a GRAM_CUDA device",
                          (int)d.type, (int)d.index);
     return g->backend->open(g);
 }
 
+void gram_backend_close(gram_context *g)
+{
+    if (g->backend && g->backend->close)
+        g->backend->close(g);
+    if (g->plugin)
+        dlclose(g->plugin);
+    g->plugin = NULL;
+}
+
+/* 0 without a plugin, a driver or a device. */
+static int cuda_devices(const gram_context *g)
+{
+    const struct gram_backend *table;
+    void *handle = NULL;
+    char why[384];
+    int count;
+
+    table = gram_plugin_load(g, &handle, why, sizeof why);
+    count = table ? table->devices(g) : 0;
+    if (!table)
+        gram_log(g, "%s", why);
+    if (handle)
+        dlclose(handle);
+    return count;
+}
+
 gram_device gram_best_device(void)
 {
+    gram_context g = {.call = __func__};
+
+    if (gram_settings_apply(&g) == GRAM_OK && cuda_devices(&g) > 0)
+        return (gram_device){GRAM_CUDA, 0};
     return (gram_device){GRAM_CPU, 0};
 }
 
@@ -83,7 +140,8 @@ gram_status gram_context_info(gram_context *g, gram_info *info)
     if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
         (int64_t)limit.rlim_cur < result.memory_available)
         result.memory_available = (int64_t)limit.rlim_cur;
-    g->backend->describe(g, &result);
+    gram_cpu_backend.describe(g, &result);
+    result.cuda_devices = cuda_devices(g);
     size = info->size;
     result.size = size;
     memcpy(info, &result, size);

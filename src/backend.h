@@ -83,6 +83,10 @@ struct gram_backend {
     const char *name;    /* for messages: "the CPU" */
     gram_status (*open)(gram_context *g);                     /* completes a new context */
     void (*describe)(const gram_context *g, gram_info *info); /* its part of gram_info */
+    /* NULL on the CPU */
+    void (*close)(gram_context *g);              /* undoes open, also one that failed */
+    gram_status (*synchronize)(gram_context *g); /* waits for what is queued */
+    int (*devices)(const gram_context *g);       /* how many can be used here */
     /* NULL below: not offered */
     gram_status (*cdist)(gram_context *g, const struct gram_cdist_op *op);
     size_t (*cdist_workspace)(const gram_context *g, const struct gram_cdist_op *op);
@@ -104,4 +108,11 @@ extern const struct gram_backend gram_cpu_backend;
 
 /* Finds the backend of g->options.device, sets g->backend and opens it. */
 gram_status gram_backend_open(gram_context *g);
+/* Undoes gram_backend_open, whether it failed or not. */
+void gram_backend_close(gram_context *g);
+
+/* plugin.c: the table of the CUDA plugin; its handle goes to *handle, for dlclose.  NULL if it
+ * cannot be loaded, with the reason in why. */
+const struct gram_backend *gram_plugin_load(const gram_context *g, void **handle, char *why,
+                                            size_t why_bytes);
 #endif

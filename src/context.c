@@ -1,5 +1,5 @@
 /*
- * context.c - create and destroy contexts, record errors, grow scratch memory, report traces
+ * context.c - create and destroy contexts, grow scratch memory, report traces
  *
  * SPDX-License-Identifier: MIT
  */
@@ -7,8 +7,6 @@
 #include "backend.h"
 #include "settings.h"
 #include "threads.h"
-#include <assert.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,6 +63,7 @@ void gram_context_destroy(gram_context *g)
 {
     if (!g)
         return;
+    gram_backend_close(g);
     gram_pool_destroy(g);
     if (!g->scratch_given)
         gram_free(g, g->scratch, g->scratch_bytes);
@@ -74,38 +73,6 @@ void gram_context_destroy(gram_context *g)
 const char *gram_message(const gram_context *g)
 {
     return g ? g->message : create_message;
-}
-
-void gram_note(gram_context *g, const char *format, ...)
-{
-    int used = snprintf(g->message, sizeof g->message, "%s: ", g->call);
-    va_list args;
-
-    assert(used > 0 && (size_t)used < sizeof g->message);
-    va_start(args, format);
-    vsnprintf(g->message + used, sizeof g->message - (size_t)used, format, args);
-    va_end(args);
-}
-
-void *gram_alloc(gram_context *g, size_t bytes)
-{
-    size_t rounded = bytes ? gram_round64(bytes) : 64; /* aligned_alloc wants a multiple */
-
-    if (rounded < bytes)
-        return NULL;
-    if (g->options.allocate)
-        return g->options.allocate(g->options.user, rounded);
-    return aligned_alloc(64, rounded);
-}
-
-void gram_free(gram_context *g, void *memory, size_t bytes)
-{
-    if (!memory)
-        return;
-    if (g->options.release)
-        g->options.release(g->options.user, memory, bytes ? gram_round64(bytes) : 64);
-    else
-        free(memory);
 }
 
 gram_status gram_scratch(gram_context *g, size_t bytes, void **out)
@@ -138,6 +105,12 @@ gram_status gram_context_use_workspace(gram_context *g, void *memory, size_t byt
     g->scratch_bytes = memory ? bytes : 0;
     g->scratch_given = memory != NULL;
     return GRAM_OK;
+}
+
+gram_status gram_context_synchronize(gram_context *g)
+{
+    g->call = __func__;
+    return g->backend->synchronize ? g->backend->synchronize(g) : GRAM_OK;
 }
 
 void gram_context_cancel(gram_context *g)

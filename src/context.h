@@ -25,6 +25,14 @@ struct gram_context {
     size_t scratch_bytes;
     bool scratch_given; /* by gram_context_use_workspace: never grown, never freed */
     atomic_bool cancelled;
+    /* From the environment: see settings.c. */
+    bool log;                  /* what happens is told on standard error */
+    bool no_jit;               /* kernels come from the cache alone */
+    const char *plugin_folder; /* where libgram_cuda.so is looked for first; or NULL */
+    const char *cuda_folder;   /* where CUDA's libraries are looked for first; or NULL */
+    const char *cache_folder;  /* of compiled kernels; NULL: in the user's cache */
+    void *plugin;              /* handle of the backend's library; or NULL */
+    void *device;              /* the backend's own; or NULL */
 };
 
 /* Records the message of a failure, behind the name of the call. */
@@ -34,6 +42,10 @@ __attribute__((cold, format(printf, 2, 3))) void gram_note(gram_context *g, cons
 /* Records the message and gives status, so that callers write: return gram_fail(...).  A macro, so
  * that static analysis sees which status it is. */
 #define gram_fail(g, status, ...) (gram_note((g), __VA_ARGS__), (gram_status)(status))
+
+/* Tells on standard error what happens, where GRAM_LOG asks for it. */
+__attribute__((cold, format(printf, 2, 3))) void gram_log(const gram_context *g, const char *format,
+                                                          ...);
 
 /* Memory aligned to 64 bytes from the caller's allocator, NULL if there is none; no message. */
 void *gram_alloc(gram_context *g, size_t bytes);

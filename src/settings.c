@@ -1,5 +1,5 @@
 /*
- * settings.c - the environment: GRAM_NUM_THREADS, GRAM_CPU_ISA, GRAM_CDIST_FORM
+ * settings.c - the environment: every variable that begins with GRAM_, GRAM_CDIST_FORM
  *
  * Read once, when a context is created; an option given by the caller wins.
  *
@@ -48,13 +48,53 @@ static gram_status apply_form(gram_context *g, const char *text)
     return GRAM_OK;
 }
 
+static gram_status apply_log(gram_context *g, const char *text)
+{
+    if (strcmp(text, "debug") != 0 && strcmp(text, "off") != 0)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "GRAM_LOG is \"%s\", expected debug or off",
+                         text);
+    g->log = strcmp(text, "debug") == 0;
+    return GRAM_OK;
+}
+
+static gram_status apply_jit(gram_context *g, const char *text)
+{
+    if (strcmp(text, "on") != 0 && strcmp(text, "off") != 0)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "GRAM_JIT is \"%s\", expected on or off", text);
+    g->no_jit = strcmp(text, "off") == 0;
+    return GRAM_OK;
+}
+
+static gram_status apply_plugin_folder(gram_context *g, const char *text)
+{
+    g->plugin_folder = text;
+    return GRAM_OK;
+}
+
+static gram_status apply_cuda_folder(gram_context *g, const char *text)
+{
+    g->cuda_folder = text;
+    return GRAM_OK;
+}
+
+static gram_status apply_cache_folder(gram_context *g, const char *text)
+{
+    g->cache_folder = text;
+    return GRAM_OK;
+}
+
 static const struct setting {
     const char *name;
     gram_status (*apply)(gram_context *g, const char *text);
 } settings[] = {
-    {"GRAM_NUM_THREADS", apply_threads},
-    {    "GRAM_CPU_ISA",     apply_isa},
-    { "GRAM_CDIST_FORM",    apply_form},
+    { "GRAM_NUM_THREADS",       apply_threads},
+    {     "GRAM_CPU_ISA",           apply_isa},
+    {         "GRAM_LOG",           apply_log},
+    {         "GRAM_JIT",           apply_jit},
+    {  "GRAM_PLUGIN_DIR", apply_plugin_folder},
+    {"GRAM_CUDA_LIB_DIR",   apply_cuda_folder},
+    {   "GRAM_CACHE_DIR",  apply_cache_folder},
+    {  "GRAM_CDIST_FORM",          apply_form},
 };
 
 gram_status gram_settings_apply(gram_context *g)

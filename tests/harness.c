@@ -80,6 +80,7 @@ bool harness_open(struct harness *h, const struct harness_options *options, cons
     memset(h, 0, sizeof *h);
     o.threads = options->threads;
     o.cpu_isa = isa;
+    o.device = h->device = options->device;
     if (gram_context_create(&o, &h->g) != GRAM_OK) {
         fprintf(stderr, "%s\n", gram_message(NULL));
         return false;
@@ -89,7 +90,7 @@ bool harness_open(struct harness *h, const struct harness_options *options, cons
         harness_close(h);
         return false;
     }
-    h->isa = info.cpu_isa;
+    h->isa = options->device.type == GRAM_CUDA ? "cuda" : info.cpu_isa;
     h->threads = info.threads;
     return true;
 }
@@ -130,7 +131,9 @@ int harness_each_isa(const struct harness_options *options,
     } else {
         if (!harness_open(&h, options, NULL))
             return -1;
-        if (gram_context_info(h.g, &info) == GRAM_OK)
+        if (options->device.type != GRAM_CPU)
+            snprintf(names, sizeof names, "%s", info.cpu_isa ? info.cpu_isa : "base");
+        else if (gram_context_info(h.g, &info) == GRAM_OK)
             snprintf(names, sizeof names, "%s", info.cpu_isas);
         harness_close(&h);
     }

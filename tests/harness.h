@@ -26,6 +26,7 @@ struct harness {
     const char *where; /* label of the row or problem now running, for messages */
     uint64_t random;   /* state of the generator; set from the row, so rows are independent */
     int printed;       /* failures of this row that were printed: the first few are */
+    gram_device device; /* of g */
 };
 
 /* Counts a check; on failure prints where, the condition's text and the message, and goes on. */
@@ -66,6 +67,18 @@ void test_tensor_create(struct harness *h, struct test_tensor *out, gram_dtype d
                         enum layout layout, int ndim, const int64_t *shape);
 void test_tensor_freeze(struct test_tensor *t);
 void test_tensor_destroy(struct harness *h, struct test_tensor *t, const char *name);
+
+/*
+ * The tensor where h's context wants it: itself on the CPU, else a copy in the device's memory, the
+ * bytes around it included.  fetch brings the bytes back, so that what the device wrote, and where
+ * it should not have, is seen as on the CPU.  Both say false when the device refuses.
+ */
+struct test_copy {
+    gram_tensor t;
+    void *memory;
+};
+bool test_send(struct harness *h, const struct test_tensor *from, struct test_copy *to);
+bool test_fetch(struct harness *h, struct test_tensor *to, struct test_copy *from);
 
 /* Uniform in [low, high), rounded to the dtype; every element of t, in index order. */
 void test_fill_uniform(struct harness *h, struct test_tensor *t, double low, double high);
@@ -150,6 +163,7 @@ struct harness_options {
     bool json;
     double seconds;    /* bench: least total time; 0: 0.5 s and 5 repeats */
     const char *trace; /* profile: the file to write */
+    gram_device device; /* check: where the table runs; every instruction set is of the CPU */
 };
 
 /* Opens a context (isa NULL: the best one); false with a message on stderr. */

@@ -19,6 +19,7 @@ struct pair_problem {
     gram_scalar p;
     gram_cdist_options options;
     gram_kernel_options kernel;
+    struct test_copy x_there, y_there, out_there, hyper_there; /* where the context wants them */
 };
 
 static const char *const dtype_names[] = {"?", "f32", "f64", "f16", "bf16"};
@@ -144,13 +145,18 @@ static void finish(struct harness *h, struct pair_problem *q)
 
 static gram_status call(struct harness *h, struct pair_problem *q, gram_workspace *need)
 {
-    const gram_tensor *y = q->row->same ? NULL : &q->y.t;
+    const gram_tensor *x = &q->x_there.t, *y = q->row->same ? NULL : &q->y_there.t;
+    gram_tensor *out = &q->out_there.t;
+    gram_kernel_options kernel = q->kernel;
+    gram_scalar p = q->p;
 
+    if (q->row->per_item)
+        *(q->row->kernel ? &kernel.bandwidth : &p) = gram_values(&q->hyper_there.t);
     if (q->row->kernel)
-        return need ? gram_kernel_workspace(h->g, &q->x.t, y, &q->kernel, &q->out.t, need)
-                    : gram_kernel(h->g, &q->x.t, y, &q->kernel, &q->out.t);
-    return need ? gram_cdist_workspace(h->g, &q->x.t, y, q->p, &q->options, &q->out.t, need)
-                : gram_cdist(h->g, &q->x.t, y, q->p, &q->options, &q->out.t);
+        return need ? gram_kernel_workspace(h->g, x, y, &kernel, out, need)
+                    : gram_kernel(h->g, x, y, &kernel, out);
+    return need ? gram_cdist_workspace(h->g, x, y, p, &q->options, out, need)
+                : gram_cdist(h->g, x, y, p, &q->options, out);
 }
 
 static bool run_in_exact_scratch(struct harness *h, struct pair_problem *q)
@@ -175,6 +181,21 @@ static bool run_in_exact_scratch(struct harness *h, struct pair_problem *q)
     CHECK(h, gram_context_use_workspace(h->g, NULL, 0) == GRAM_OK, "%s", gram_message(h->g));
     free(memory);
     return status == GRAM_OK;
+}
+
+/* The call where the context's device is, in memory of that device. */
+static bool run(struct harness *h, struct pair_problem *q)
+{
+    bool there = test_send(h, &q->x, &q->x_there) && test_send(h, &q->y, &q->y_there) &&
+                 test_send(h, &q->out, &q->out_there) &&
+                 (!q->row->per_item || test_send(h, &q->hyper, &q->hyper_there));
+    bool ran = there && run_in_exact_scratch(h, q) &&
+               CHECK(h, gram_context_synchronize(h->g) == GRAM_OK, "%s", gram_message(h->g));
+    bool back = test_fetch(h, &q->x, &q->x_there) && test_fetch(h, &q->y, &q->y_there) &&
+                test_fetch(h, &q->out, &q->out_there) &&
+                (!q->row->per_item || test_fetch(h, &q->hyper, &q->hyper_there));
+
+    return ran && back;
 }
 
 /* ---- The answer ---------------------------------------------------------------------------- */
@@ -221,8 +242,7 @@ void pair_row_check(struct harness *h, const struct pair_row *row)
                                      .no_root = row->no_root,
                                      .kernel = row->kernel ? &q.kernel : NULL};
 
-    for (int64_t item = run_in_exact_scratch(h, &q) ? 0 : q.batch.count; item < q.batch.count;
-         item++) {
+    for (int64_t item = run(h, &q) ? 0 : q.batch.count; item < q.batch.count; item++) {
         for (int64_t i = 0; i < row->m; i++)
             for (int64_t j = 0; j < n; j++) {
                 const int64_t at[3] = {item, i, j};

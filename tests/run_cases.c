@@ -8,6 +8,7 @@
  * GRAM_TEST_ISA limits it to one instruction set ("best": the best here), GRAM_NUM_THREADS sets the
  * threads (2 by default, so that a machine with many processors does not run small rows on all of
  * them).
+ * GRAM_TEST_DEVICE=cuda takes the best CUDA device instead, and exits with 77 where there is none.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -29,11 +30,32 @@ static const char *test_isa(void)
     return isa;
 }
 
+/* Exits if the device that is asked for is not here. */
+static gram_device test_device(void)
+{
+    const char *name = getenv("GRAM_TEST_DEVICE");
+    gram_device best;
+
+    if (!name || !*name)
+        return (gram_device){GRAM_CPU, 0};
+    if (strcmp(name, "cuda") != 0) {
+        fprintf(stderr, "run_cases: GRAM_TEST_DEVICE is \"%s\", expected cuda\n", name);
+        exit(2);
+    }
+    best = gram_best_device();
+    if (best.type != GRAM_CUDA) {
+        printf("skipped: no CUDA device\n");
+        exit(77);
+    }
+    return best;
+}
+
 static bool run(const struct case_op *op, int row, struct harness_count *sum)
 {
     struct harness_options options = {
         .isa = test_isa(),
         .threads = getenv("GRAM_NUM_THREADS") ? 0 : 2,
+        .device = test_device(),
     };
     struct harness_count count = {0};
 

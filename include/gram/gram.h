@@ -40,6 +40,7 @@ typedef enum gram_status {
     GRAM_IO = 5,               /* a file could not be read or written */
     GRAM_BAD_DATA = 6,         /* a file or a table holds something that cannot be understood */
     GRAM_NUMERICAL = 7,        /* a factorisation broke down and no info tensor was given */
+    GRAM_DEVICE_FAILED = 8,    /* the device or its driver reported an error */
 } gram_status;
 
 /* Version of the library at run time, as "0.1.0". */
@@ -183,6 +184,7 @@ typedef struct gram_context_options {
     /* Called for every traced piece of work, from several threads at once; NULL: no tracing. */
     void (*trace)(void *trace_user, const gram_trace_event *event);
     void *trace_user;
+    void *stream; /* CUDA: the cudaStream_t to queue on, which stays yours; NULL: the default one */
 } gram_context_options;
 
 /* clang-format off */
@@ -216,6 +218,12 @@ typedef struct gram_workspace {
     size_t host_bytes;
     size_t device_bytes;
 } gram_workspace;
+
+/*
+ * Waits for all work that is queued on the context's stream, and reports what went wrong in it.
+ * On the CPU every call has finished when it returns.
+ */
+GRAM_API gram_status gram_context_synchronize(gram_context *g);
 
 /*
  * Asks a running call of this context to stop; it returns GRAM_CANCELLED as soon as it can.  Safe

@@ -1,0 +1,57 @@
+/*
+ * context_services.c - errors, the log and memory: what a backend asks of its context
+ *
+ * Without state of its own, so that the library and its plugins have a copy each.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "context.h"
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+void gram_note(gram_context *g, const char *format, ...)
+{
+    int used = snprintf(g->message, sizeof g->message, "%s: ", g->call);
+    va_list args;
+
+    assert(used > 0 && (size_t)used < sizeof g->message);
+    va_start(args, format);
+    vsnprintf(g->message + used, sizeof g->message - (size_t)used, format, args);
+    va_end(args);
+}
+
+void *gram_alloc(gram_context *g, size_t bytes)
+{
+    size_t rounded = bytes ? gram_round64(bytes) : 64; /* aligned_alloc wants a multiple */
+
+    if (rounded < bytes)
+        return NULL;
+    if (g->options.allocate)
+        return g->options.allocate(g->options.user, rounded);
+    return aligned_alloc(64, rounded);
+}
+
+void gram_free(gram_context *g, void *memory, size_t bytes)
+{
+    if (!memory)
+        return;
+    if (g->options.release)
+        g->options.release(g->options.user, memory, bytes ? gram_round64(bytes) : 64);
+    else
+        free(memory);
+}
+
+void gram_log(const gram_context *g, const char *format, ...)
+{
+    char line[1024];
+    va_list args;
+
+    if (!g->log)
+        return;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    fprintf(stderr, "gram: %s\n", line); /* one call, so that lines of several threads stay whole */
+}

@@ -1,0 +1,61 @@
+/*
+ * cuda.c - the CUDA backend's table: what it offers
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "cuda_ops.h"
+#include <string.h>
+
+static gram_status open_device(gram_context *g)
+{
+    struct cuda_device *device = gram_alloc(g, sizeof *device);
+
+    if (!device)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", sizeof *device);
+    memset(device, 0, sizeof *device);
+    g->device = device;
+    return gram_cuda_device_open(g, device);
+}
+
+static void close_device(gram_context *g)
+{
+    struct cuda_device *device = g->device;
+
+    if (!device)
+        return;
+    gram_jit_forget(g, device);
+    gram_cuda_device_close(device);
+    gram_free(g, device, sizeof *device);
+    g->device = NULL;
+}
+
+static gram_status synchronize(gram_context *g)
+{
+    const struct cuda_device *device = g->device;
+    bool entered = gram_cuda_enter(device);
+    CUresult result = device->driver->stream_synchronize(device->stream);
+
+    gram_cuda_leave(device, entered);
+    return gram_cuda_check(g, device->driver, result, "cuStreamSynchronize");
+}
+
+/* The CPU has said all that there is to say. */
+static void describe(const gram_context *g, gram_info *info)
+{
+    (void)g;
+    (void)info;
+}
+
+GRAM_PUBLIC extern const struct gram_backend gram_cuda_backend;
+
+const struct gram_backend gram_cuda_backend = {
+    .version = GRAM_VERSION,
+    .name = "the CUDA backend",
+    .open = open_device,
+    .describe = describe,
+    .close = close_device,
+    .synchronize = synchronize,
+    .devices = gram_cuda_count,
+    .cdist = cuda_cdist,
+    .cdist_workspace = cuda_cdist_workspace,
+};

@@ -1,0 +1,272 @@
+/*
+ * cuda_cdist_plan.c - which variant of cdist.cu serves a problem, and what it is told
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "cuda_ops.h"
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+
+#define PAIR_FN static
+#include "kernels/pair_map.h"
+
+_Static_assert((int)GRAM_COSINE == PAIR_COSINE && (int)GRAM_MATERN52 == PAIR_MATERN52 &&
+                   (int)GRAM_BANDWIDTH_DERIVATIVE == PAIR_BANDWIDTH_DERIVATIVE &&
+                   GRAM_MAX_DIMS == PAIR_DIMS,
+               "pair_params.h repeats numbers of gram.h");
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return a / b + (a % b != 0);
+}
+
+/* Regularization off the main diagonal is not mirrored: such a matrix is computed whole. */
+static bool is_symmetric(const struct gram_cdist_op *op)
+{
+    bool regularized = op->regularization.tensor.data || op->regularization.value != 0;
+
+    return op->symmetric && !(regularized && op->row_offset != op->column_offset);
+}
+
+/* ---- Hyperparameters ------------------------------------------------------------------------ */
+
+static const struct gram_hyper *hyper_at(const struct gram_cdist_op *op, int name)
+{
+    switch (name) {
+    case PAIR_P:
+        return &op->p;
+    case PAIR_OUTER:
+        return &op->outer_power;
+    case PAIR_BANDWIDTH:
+        return &op->bandwidth;
+    case PAIR_EXPONENT:
+        return &op->exponent;
+    case PAIR_ALPHA:
+        return &op->alpha;
+    case PAIR_GAMMA:
+        return &op->gamma;
+    case PAIR_COEF0:
+        return &op->coef0;
+    case PAIR_DEGREE:
+        return &op->degree;
+    default:
+        return &op->regularization;
+    }
+}
+
+/* The ranges that the fronts demand of numbers. */
+static void set_range(const struct gram_cdist_op *op, int name, struct pair_hyper *h)
+{
+    bool positive = name == PAIR_BANDWIDTH || name == PAIR_EXPONENT || name == PAIR_ALPHA;
+    bool weight = op->output == GRAM_WEIGHT && op->inner == GRAM_DIFFERENCE;
+    bool distance = op->function == GRAM_IDENTITY && op->output == GRAM_VALUE;
+
+    h->least = positive || name == PAIR_P ? 0 : -DBL_MAX;
+    h->most = name == PAIR_P && !weight ? (double)INFINITY : DBL_MAX;
+    h->open = positive || (name == PAIR_P && !distance);
+}
+
+static bool fill_hypers(const struct gram_cdist_op *op, struct pair_params *params)
+{
+    bool tensors = false;
+
+    for (int name = 0; name < PAIR_HYPERS; name++) {
+        const struct gram_hyper *from = hyper_at(op, name);
+        struct pair_hyper *h = &params->hyper[name];
+        *h = (struct pair_hyper){.value = from->value, .data = from->tensor.data};
+        if (name == PAIR_OUTER && op->root)
+            h->value = (double)NAN, h->data = NULL;
+        h->is_double = from->tensor.dtype == GRAM_F64;
+        for (int d = 0; d < GRAM_MAX_DIMS; d++)
+            h->batch_stride[d] = from->tensor.batch_stride[d];
+        set_range(op, name, h);
+        tensors |= h->data != NULL;
+    }
+    return tensors;
+}
+
+static void prepare_map(const struct gram_cdist_op *op, struct pair_params *params)
+{
+    const struct pair_what what = {(int)op->function, (int)op->output, op->inner == GRAM_DOT,
+                                   op->out.dtype == GRAM_F64};
+    double values[PAIR_HYPERS];
+
+    for (int name = 0; name < PAIR_HYPERS; name++)
+        values[name] = params->hyper[name].value;
+    pair_map_prepare(&params->map, &what, values);
+}
+
+/* ---- Variants ------------------------------------------------------------------------------- */
+
+static void choose_step(const struct gram_cdist_op *op, struct cuda_cdist_variant *v)
+{
+    double p = op->p.value;
+
+    v->step = PAIR_ANY;
+    if (op->inner == GRAM_DOT)
+        v->step = PAIR_DOT;
+    else if (op->p.tensor.data)
+        return;
+    else if (p == 0)
+        v->step = PAIR_ZERO;
+    else if (p == 0.5)
+        v->step = PAIR_HALF;
+    else if (p == 1)
+        v->step = PAIR_ONE;
+    else if (p == 1.5)
+        v->step = PAIR_THREE_HALVES;
+    else if (p == 2)
+        v->step = PAIR_TWO;
+    else if (isinf(p))
+        v->step = PAIR_INFINITY;
+    else if (p < PAIR_MOST_WHOLE + 1 && (p == floor(p) || !v->is_double)) {
+        v->step = PAIR_POWER;
+        v->whole = (int)p;
+        v->fraction = p != floor(p);
+    }
+}
+
+/* How a side comes to shared memory: see X_LOAD in cdist.cu. */
+static int load_of(const struct gram_view *v, const struct gram_batch *batch)
+{
+    int64_t size = (int64_t)gram_dtype_size(v->dtype);
+    bool aligned = size >= 4 && (v->col_stride == 1 || v->cols == 1) &&
+                   (uintptr_t)v->data % 16 == 0 && (v->row_stride * size % 16 == 0 || v->rows == 1);
+
+    for (int i = 0; i < batch->ndim; i++)
+        aligned &= v->batch_stride[i] * size % 16 == 0 || batch->shape[i] == 1;
+    if (aligned)
+        return 2;
+    return llabs(v->col_stride) <= llabs(v->row_stride) || v->rows == 1;
+}
+
+/* The largest tile that still gives every processor two blocks. */
+static int tile_of(const struct gram_cdist_op *op, const struct cuda_cdist_variant *v,
+                   int processors)
+{
+    int tm = v->is_double || v->step == PAIR_ANY || v->step == PAIR_ZERO ? 4 : 8;
+    double work = (double)op->batch.count * (double)op->out.rows * (double)op->out.cols;
+
+    if (is_symmetric(op))
+        work /= 2;
+    while (tm > 2 && work / (16.0 * tm * 16.0 * tm) < 2.0 * processors)
+        tm /= 2;
+    return tm;
+}
+
+static void choose_kinds(const struct gram_cdist_op *op, const struct pair_params *params,
+                         struct cuda_cdist_variant *v)
+{
+    v->base = v->hypers ? PAIR_RUN_TIME : (int)params->map.base.kind;
+    v->slope = op->output != GRAM_WEIGHT ? PAIR_SAME
+               : v->hypers               ? PAIR_RUN_TIME
+                                         : (int)params->map.slope.kind;
+}
+
+static uint64_t pack(const struct cuda_cdist_variant *v)
+{
+    const int field[][2] = {
+        {v->is_double, 1},
+        {     v->half, 2},
+        {       v->tm, 4},
+        {     v->step, 4},
+        {    v->whole, 4},
+        { v->fraction, 1},
+        {   v->x_load, 2},
+        {   v->y_load, 2},
+        { v->function, 4},
+        {   v->output, 2},
+        { v->base + 1, 3},
+        {v->slope + 1, 3},
+        {   v->hypers, 1},
+    };
+    uint64_t number = 0;
+
+    for (size_t i = 0; i < sizeof field / sizeof *field; i++)
+        number = number << field[i][1] | (uint64_t)field[i][0];
+    return number;
+}
+
+struct jit_request cuda_cdist_request(const struct cuda_cdist_plan *plan, char *defines)
+{
+    const struct cuda_cdist_variant *v = &plan->variant;
+
+    snprintf(defines, CUDA_CDIST_DEFINES,
+             "-DREAL=%s -DIS_DOUBLE=%d -DHALF=%d -DTM=%d -DSTEP=%d -DWHOLE=%d -DFRACTION=%d "
+             "-DX_LOAD=%d -DY_LOAD=%d -DFUNCTION=%d -DOUTPUT=%d -DBASE=%d -DSLOPE=%d -DHYPERS=%d",
+             v->is_double ? "double" : "float", v->is_double, v->half, v->tm, v->step, v->whole,
+             v->fraction, v->x_load, v->y_load, v->function, v->output, v->base, v->slope,
+             v->hypers);
+    return (struct jit_request){
+        .file = "cdist.cu", .kernel = "cdist", .defines = defines, .variant = plan->number};
+}
+
+/* ---- Shapes --------------------------------------------------------------------------------- */
+
+static struct pair_side side_of(const struct gram_view *v)
+{
+    struct pair_side side = {
+        .data = v->data, .rows = v->rows, .row_stride = v->row_stride, .col_stride = v->col_stride};
+
+    for (int d = 0; d < GRAM_MAX_DIMS; d++)
+        side.batch_stride[d] = v->batch_stride[d];
+    return side;
+}
+
+/* Contiguous columns of out suit the stores; every step is symmetric in x and y. */
+static bool is_turned(const struct gram_cdist_op *op)
+{
+    return op->out.col_stride != 1 && op->out.row_stride == 1;
+}
+
+static void fill_shapes(const struct gram_cdist_op *op, int tm, struct pair_params *params)
+{
+    bool turned = is_turned(op);
+    struct gram_view out = op->out;
+
+    if (turned) {
+        out.rows = op->out.cols, out.cols = op->out.rows;
+        out.row_stride = op->out.col_stride, out.col_stride = op->out.row_stride;
+    }
+    params->x = side_of(turned ? &op->y : &op->x);
+    params->y = side_of(turned ? &op->x : &op->y);
+    params->out = side_of(&out);
+    params->depth = op->x.cols;
+    params->items = op->batch.count;
+    params->batch_ndim = op->batch.ndim;
+    for (int d = 0; d < op->batch.ndim; d++)
+        params->batch_shape[d] = op->batch.shape[d];
+    params->tile_rows = ceil_div(out.rows, 16L * tm);
+    params->tile_cols = ceil_div(out.cols, 16L * tm);
+    params->symmetric = is_symmetric(op);
+    params->diagonal = op->column_offset - op->row_offset;
+    if (turned)
+        params->diagonal = -params->diagonal;
+}
+
+void cuda_cdist_plan(const struct gram_cdist_op *op, int processors, struct cuda_cdist_plan *plan)
+{
+    struct cuda_cdist_variant v = {.is_double = op->out.dtype == GRAM_F64,
+                                   .function = (int)op->function,
+                                   .output = (int)op->output};
+    struct pair_params *params = &plan->params;
+    int x_load = load_of(&op->x, &op->batch), y_load = load_of(&op->y, &op->batch);
+
+    plan->tiles = 0;
+    if (op->batch.count == 0 || op->out.rows == 0 || op->out.cols == 0)
+        return;
+    v.half = op->x.dtype == GRAM_F16 ? 1 : op->x.dtype == GRAM_BF16 ? 2 : 0;
+    choose_step(op, &v);
+    v.tm = tile_of(op, &v, processors);
+    v.x_load = is_turned(op) ? y_load : x_load;
+    v.y_load = is_turned(op) ? x_load : y_load;
+    v.hypers = fill_hypers(op, params);
+    if (!v.hypers)
+        prepare_map(op, params);
+    choose_kinds(op, params, &v);
+    fill_shapes(op, v.tm, params);
+    plan->tiles = params->items * params->tile_rows * params->tile_cols;
+    plan->variant = v;
+    plan->number = pack(&v);
+}

@@ -1,0 +1,37 @@
+/*
+ * cuda_ops.h - the operations of the CUDA backend
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_CUDA_OPS_H
+#define GRAM_CUDA_OPS_H
+#include "jit.h"
+#include "kernels/pair_params.h"
+
+/* cuda_cdist.c */
+gram_status cuda_cdist(gram_context *g, const struct gram_cdist_op *op);
+size_t cuda_cdist_workspace(const gram_context *g, const struct gram_cdist_op *op);
+
+/* cuda_cdist_plan.c: which kernel serves a problem, and what it is told. */
+
+/* The parameters (-D) of cdist.cu. */
+struct cuda_cdist_variant {
+    int is_double, half, tm, step, whole, fraction, x_load, y_load, function, output, base, slope,
+        hypers;
+};
+
+struct cuda_cdist_plan {
+    struct cuda_cdist_variant variant;
+    uint64_t number; /* of the variant */
+    struct pair_params params;
+    int64_t tiles; /* of all items; 0: nothing to do */
+};
+
+/* processors: of the device. */
+void cuda_cdist_plan(const struct gram_cdist_op *op, int processors, struct cuda_cdist_plan *plan);
+/* What the compiler is told; defines, CUDA_CDIST_DEFINES bytes, holds its text. */
+enum {
+    CUDA_CDIST_DEFINES = 384
+};
+struct jit_request cuda_cdist_request(const struct cuda_cdist_plan *plan, char *defines);
+#endif

@@ -1,0 +1,294 @@
+/*
+ * driver.c - opens the CUDA driver and NVRTC and lists the devices
+ *
+ * Libraries are opened once a process and never closed; where they are looked for is what the first
+ * context's environment says: what is already loaded, GRAM_CUDA_LIB_DIR, NVIDIA's wheels beside
+ * this file, the loader's path, the usual folder of a toolkit.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "driver.h"
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    OLDEST_ARCH = 80
+};
+
+/* What the process has opened: written once, under the lock. */
+static struct {
+    pthread_mutex_t lock;
+    bool driver_tried, compiler_tried;
+    bool has_driver, has_compiler;
+    char driver_why[256], compiler_why[256];
+    struct cuda_driver driver;
+    struct cuda_compiler compiler;
+} process = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+struct symbol {
+    const char *name;
+    size_t at; /* of the pointer in its struct */
+};
+
+static const struct symbol driver_symbols[] = {
+    {                           "cuInit", offsetof(struct cuda_driver,               init)},
+    {                   "cuGetErrorName", offsetof(struct cuda_driver,         error_name)},
+    {                 "cuGetErrorString", offsetof(struct cuda_driver,       error_string)},
+    {                 "cuDeviceGetCount", offsetof(struct cuda_driver,       device_count)},
+    {                      "cuDeviceGet", offsetof(struct cuda_driver,         device_get)},
+    {             "cuDeviceGetAttribute", offsetof(struct cuda_driver,   device_attribute)},
+    {         "cuDevicePrimaryCtxRetain", offsetof(struct cuda_driver,     context_retain)},
+    {     "cuDevicePrimaryCtxRelease_v2", offsetof(struct cuda_driver,    context_release)},
+    {                  "cuCtxGetCurrent", offsetof(struct cuda_driver,    context_current)},
+    {              "cuCtxPushCurrent_v2", offsetof(struct cuda_driver,       context_push)},
+    {               "cuCtxPopCurrent_v2", offsetof(struct cuda_driver,        context_pop)},
+    {              "cuStreamSynchronize", offsetof(struct cuda_driver, stream_synchronize)},
+    {"cuThreadExchangeStreamCaptureMode", offsetof(struct cuda_driver,       capture_mode)},
+    {                 "cuModuleLoadData", offsetof(struct cuda_driver,        module_load)},
+    {              "cuModuleGetFunction", offsetof(struct cuda_driver,    module_function)},
+    {               "cuFuncGetAttribute", offsetof(struct cuda_driver, function_attribute)},
+    {           "cuPointerGetAttributes", offsetof(struct cuda_driver, pointer_attributes)},
+    {                   "cuLaunchKernel", offsetof(struct cuda_driver,             launch)},
+    {                               NULL,                           0                    },
+};
+
+static const struct symbol compiler_symbols[] = {
+    {             "nvrtcVersion", offsetof(struct cuda_compiler,      version)},
+    {      "nvrtcGetErrorString", offsetof(struct cuda_compiler, error_string)},
+    {"nvrtcGetNumSupportedArchs", offsetof(struct cuda_compiler,   arch_count)},
+    {   "nvrtcGetSupportedArchs", offsetof(struct cuda_compiler,        archs)},
+    {       "nvrtcCreateProgram", offsetof(struct cuda_compiler,       create)},
+    {      "nvrtcDestroyProgram", offsetof(struct cuda_compiler,      destroy)},
+    {      "nvrtcCompileProgram", offsetof(struct cuda_compiler,      compile)},
+    {   "nvrtcGetProgramLogSize", offsetof(struct cuda_compiler,     log_size)},
+    {       "nvrtcGetProgramLog", offsetof(struct cuda_compiler,          log)},
+    {        "nvrtcGetCUBINSize", offsetof(struct cuda_compiler,   cubin_size)},
+    {            "nvrtcGetCUBIN", offsetof(struct cuda_compiler,        cubin)},
+    {          "nvrtcGetPTXSize", offsetof(struct cuda_compiler,     ptx_size)},
+    {              "nvrtcGetPTX", offsetof(struct cuda_compiler,          ptx)},
+    {                       NULL,                             0              },
+};
+
+static bool find_symbols(void *library, const struct symbol *symbols, void *into, char *why,
+                         size_t why_bytes)
+{
+    for (; symbols->name; symbols++) {
+        void *found = dlsym(library, symbols->name);
+        if (!found) {
+            snprintf(why, why_bytes, "%s is not in it", symbols->name);
+            return false;
+        }
+        memcpy((char *)into + symbols->at, &found, sizeof found);
+    }
+    return true;
+}
+
+static void *open_in(const char *folder, const char *below, const char *name)
+{
+    char path[4096];
+    int used = snprintf(path, sizeof path, "%s%s/%s", folder, below, name);
+
+    return used > 0 && (size_t)used < sizeof path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+}
+
+/* ../nvidia/cu<major>/lib from this file's folder: where pip puts both packages. */
+static void *open_wheel(const char *name)
+{
+    static const char anchor = 0;
+    char folder[2048];
+    Dl_info self;
+    char *slash;
+
+    if (!dladdr(&anchor, &self) || strlen(self.dli_fname) >= sizeof folder)
+        return NULL;
+    strcpy(folder, self.dli_fname); // NOLINT(clang-analyzer-security.insecureAPI.strcpy)
+    slash = strrchr(folder, '/');
+    if (!slash)
+        return NULL;
+    *slash = '\0';
+    return open_in(folder, "/../nvidia/cu13/lib", name);
+}
+
+static void *open_library(const gram_context *g, const char *const *names)
+{
+    void *library = NULL;
+
+    for (int i = 0; !library && names[i]; i++)
+        library = dlopen(names[i], RTLD_NOW | RTLD_NOLOAD);
+    for (int i = 0; !library && names[i] && g->cuda_folder; i++)
+        library = open_in(g->cuda_folder, "", names[i]);
+    for (int i = 0; !library && names[i]; i++)
+        library = open_wheel(names[i]);
+    for (int i = 0; !library && names[i]; i++)
+        library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    for (int i = 0; !library && names[i]; i++)
+        library = open_in("/usr/local/cuda", "/lib64", names[i]);
+    return library;
+}
+
+static bool open_driver(const gram_context *g)
+{
+    static const char *const names[] = {"libcuda.so.1", NULL};
+    void *library = open_library(g, names);
+    struct cuda_driver *driver = &process.driver;
+    int count = 0;
+    CUresult result;
+
+    if (!library) {
+        snprintf(process.driver_why, sizeof process.driver_why,
+                 "there is no NVIDIA driver (libcuda.so.1 cannot be opened)");
+        return false;
+    }
+    if (!find_symbols(library, driver_symbols, driver, process.driver_why,
+                      sizeof process.driver_why))
+        return false;
+    result = driver->init(0);
+    if (result == CUDA_SUCCESS)
+        result = driver->device_count(&count);
+    if (result == CUDA_SUCCESS && count > 0)
+        return true;
+    snprintf(process.driver_why, sizeof process.driver_why,
+             result == CUDA_SUCCESS ? "the NVIDIA driver finds no GPU"
+                                    : "the NVIDIA driver cannot be used: cuInit gives error %d",
+             (int)result);
+    return false;
+}
+
+const struct cuda_driver *gram_cuda_driver(const gram_context *g, const char **why)
+{
+    pthread_mutex_lock(&process.lock);
+    if (!process.driver_tried)
+        process.has_driver = open_driver(g);
+    process.driver_tried = true;
+    pthread_mutex_unlock(&process.lock);
+    *why = process.driver_why;
+    return process.has_driver ? &process.driver : NULL;
+}
+
+static bool open_compiler(const gram_context *g)
+{
+    static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", NULL};
+    void *library = open_library(g, names);
+
+    if (library)
+        return find_symbols(library, compiler_symbols, &process.compiler, process.compiler_why,
+                            sizeof process.compiler_why);
+    snprintf(process.compiler_why, sizeof process.compiler_why,
+             "NVRTC cannot be opened (libnvrtc.so.13 or .12: install nvidia-cuda-nvrtc, or set "
+             "GRAM_CUDA_LIB_DIR)");
+    return false;
+}
+
+const struct cuda_compiler *gram_cuda_compiler(const gram_context *g, const char **why)
+{
+    pthread_mutex_lock(&process.lock);
+    if (!process.compiler_tried)
+        process.has_compiler = open_compiler(g);
+    process.compiler_tried = true;
+    pthread_mutex_unlock(&process.lock);
+    *why = process.compiler_why;
+    return process.has_compiler ? &process.compiler : NULL;
+}
+
+static int attribute(const struct cuda_driver *driver, CUdevice device, CUdevice_attribute which)
+{
+    int value = 0;
+
+    return driver->device_attribute(&value, which, device) == CUDA_SUCCESS ? value : 0;
+}
+
+static int arch_of(const struct cuda_driver *driver, CUdevice device)
+{
+    return 10 * attribute(driver, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) +
+           attribute(driver, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+}
+
+int gram_cuda_count(const gram_context *g)
+{
+    const char *why;
+    const struct cuda_driver *driver = gram_cuda_driver(g, &why);
+    int all = 0, usable = 0;
+
+    if (!driver || !gram_cuda_compiler(g, &why) || driver->device_count(&all) != CUDA_SUCCESS) {
+        gram_log(g, "no CUDA device: %s", why);
+        return 0;
+    }
+    for (int i = 0; i < all; i++) {
+        CUdevice device;
+        usable += driver->device_get(&device, i) == CUDA_SUCCESS &&
+                  arch_of(driver, device) >= OLDEST_ARCH;
+    }
+    return usable;
+}
+
+gram_status gram_cuda_check(gram_context *g, const struct cuda_driver *driver, CUresult result,
+                            const char *what)
+{
+    const char *name = NULL, *text = NULL;
+
+    if (result == CUDA_SUCCESS)
+        return GRAM_OK;
+    (void)driver->error_name(result, &name);
+    (void)driver->error_string(result, &text);
+    return gram_fail(g,
+                     result == CUDA_ERROR_OUT_OF_MEMORY ? GRAM_OUT_OF_MEMORY : GRAM_DEVICE_FAILED,
+                     "CUDA device %d: %s gives error %d, %s (%s)", (int)g->options.device.index,
+                     what, (int)result, name ? name : "unknown", text ? text : "no description");
+}
+
+gram_status gram_cuda_device_open(gram_context *g, struct cuda_device *device)
+{
+    int index = g->options.device.index, count = 0;
+    const char *why;
+    const struct cuda_driver *driver = gram_cuda_driver(g, &why);
+    CUdevice id;
+
+    if (!driver)
+        return gram_fail(g, GRAM_UNSUPPORTED, "no CUDA device: %s", why);
+    TRY(gram_cuda_check(g, driver, driver->device_count(&count), "cuDeviceGetCount"));
+    if (index < 0 || index >= count)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.device is CUDA device %d, this machine has %d", index, count);
+    TRY(gram_cuda_check(g, driver, driver->device_get(&id, index), "cuDeviceGet"));
+    device->arch = arch_of(driver, id);
+    if (device->arch < OLDEST_ARCH)
+        return gram_fail(g, GRAM_UNSUPPORTED,
+                         "CUDA device %d has compute capability %d.%d, expected 8.0 or newer",
+                         index, device->arch / 10, device->arch % 10);
+    device->processors = attribute(driver, id, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+    device->reads_host = attribute(driver, id, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS) != 0;
+    device->index = index;
+    device->stream = g->options.stream;
+    TRY(gram_cuda_check(g, driver, driver->context_retain(&device->context, id),
+                        "cuDevicePrimaryCtxRetain"));
+    device->driver = driver; /* only now is there something to release */
+    return GRAM_OK;
+}
+
+void gram_cuda_device_close(struct cuda_device *device)
+{
+    CUdevice id;
+
+    if (device->driver && device->driver->device_get(&id, device->index) == CUDA_SUCCESS)
+        (void)device->driver->context_release(id);
+    device->driver = NULL;
+}
+
+bool gram_cuda_enter(const struct cuda_device *device)
+{
+    CUcontext current = NULL;
+
+    if (device->driver->context_current(&current) == CUDA_SUCCESS && current == device->context)
+        return false;
+    return device->driver->context_push(device->context) == CUDA_SUCCESS;
+}
+
+void gram_cuda_leave(const struct cuda_device *device, bool entered)
+{
+    CUcontext popped;
+
+    if (entered)
+        (void)device->driver->context_pop(&popped);
+}

@@ -1,0 +1,79 @@
+/*
+ * driver.h - the CUDA driver and NVRTC, opened at run time, and the devices of this machine
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_CUDA_DRIVER_H
+#define GRAM_CUDA_DRIVER_H
+#include "../backend.h"
+#include <cuda.h>
+#include <nvrtc.h>
+
+/* The functions that are used; the names with a version are those that cuda.h maps to. */
+struct cuda_driver {
+    __typeof__(&cuInit) init;
+    __typeof__(&cuGetErrorName) error_name;
+    __typeof__(&cuGetErrorString) error_string;
+    __typeof__(&cuDeviceGetCount) device_count;
+    __typeof__(&cuDeviceGet) device_get;
+    __typeof__(&cuDeviceGetAttribute) device_attribute;
+    __typeof__(&cuDevicePrimaryCtxRetain) context_retain;
+    __typeof__(&cuDevicePrimaryCtxRelease) context_release;
+    __typeof__(&cuCtxGetCurrent) context_current;
+    __typeof__(&cuCtxPushCurrent) context_push;
+    __typeof__(&cuCtxPopCurrent) context_pop;
+    __typeof__(&cuStreamSynchronize) stream_synchronize;
+    __typeof__(&cuThreadExchangeStreamCaptureMode) capture_mode;
+    __typeof__(&cuModuleLoadData) module_load;
+    __typeof__(&cuModuleGetFunction) module_function;
+    __typeof__(&cuFuncGetAttribute) function_attribute;
+    __typeof__(&cuPointerGetAttributes) pointer_attributes;
+    __typeof__(&cuLaunchKernel) launch;
+};
+
+struct cuda_compiler {
+    __typeof__(&nvrtcVersion) version;
+    __typeof__(&nvrtcGetErrorString) error_string;
+    __typeof__(&nvrtcGetNumSupportedArchs) arch_count;
+    __typeof__(&nvrtcGetSupportedArchs) archs;
+    __typeof__(&nvrtcCreateProgram) create;
+    __typeof__(&nvrtcDestroyProgram) destroy;
+    __typeof__(&nvrtcCompileProgram) compile;
+    __typeof__(&nvrtcGetProgramLogSize) log_size;
+    __typeof__(&nvrtcGetProgramLog) log;
+    __typeof__(&nvrtcGetCUBINSize) cubin_size;
+    __typeof__(&nvrtcGetCUBIN) cubin;
+    __typeof__(&nvrtcGetPTXSize) ptx_size;
+    __typeof__(&nvrtcGetPTX) ptx;
+};
+
+/* What a context keeps of its device. */
+struct cuda_device {
+    const struct cuda_driver *driver;
+    int index, arch; /* arch: 90 for compute capability 9.0 */
+    int processors;
+    bool reads_host; /* any host memory, without being told */
+    CUcontext context;
+    CUstream stream;
+    struct cuda_kernel_memo *memo; /* jit.c: kernels that this context has used */
+};
+
+/* NULL with the reason in why: no driver or no device that can be used.  The first call of the
+ * process opens and initialises the driver. */
+const struct cuda_driver *gram_cuda_driver(const gram_context *g, const char **why);
+/* NULL with the reason in why.  The first call of the process opens it. */
+const struct cuda_compiler *gram_cuda_compiler(const gram_context *g, const char **why);
+
+/* Devices of compute capability 8.0 or newer; device_of gives the index'th one of all. */
+int gram_cuda_count(const gram_context *g);
+gram_status gram_cuda_device_open(gram_context *g, struct cuda_device *device);
+void gram_cuda_device_close(struct cuda_device *device);
+
+/* Records that a driver's function failed; GRAM_OK for CUDA_SUCCESS. */
+gram_status gram_cuda_check(gram_context *g, const struct cuda_driver *driver, CUresult result,
+                            const char *what);
+
+/* Makes the device's context current where it is not; leave undoes it. */
+bool gram_cuda_enter(const struct cuda_device *device);
+void gram_cuda_leave(const struct cuda_device *device, bool entered);
+#endif

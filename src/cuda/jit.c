@@ -1,0 +1,226 @@
+/*
+ * jit.c - from a variant to a loaded kernel: memo, process, cache, compiler
+ *
+ * The process has one table of kernels, since a module lives in a device's primary context, which
+ * all contexts of gram share.  A thread that wants a kernel which another one is compiling waits
+ * for it; different kernels are compiled side by side.  Nothing is ever unloaded.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "jit.h"
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    MEMO = 64, /* kernels that a context finds without a lock; a power of two */
+    KEY_BYTES = 1536
+};
+
+struct cuda_kernel_memo {
+    struct {
+        uint64_t variant;
+        CUfunction function; /* NULL: free */
+    } at[MEMO];
+};
+
+struct entry {
+    struct entry *next;
+    int device;
+    bool ready;
+    CUfunction function;
+    uint64_t variant;
+    char name[]; /* file and defines */
+};
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct entry *first;
+} process = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+static double milliseconds(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
+}
+
+static struct entry *find(int device, const struct jit_request *request)
+{
+    size_t file = strlen(request->file);
+
+    for (struct entry *e = process.first; e; e = e->next)
+        if (e->device == device && e->variant == request->variant &&
+            strncmp(e->name, request->file, file) == 0 && e->name[file] == ' ' &&
+            strcmp(e->name + file + 1, request->defines) == 0)
+            return e;
+    return NULL;
+}
+
+static struct entry *add(int device, const struct jit_request *request)
+{
+    size_t bytes = strlen(request->file) + strlen(request->defines) + 2;
+    struct entry *e = calloc(1, sizeof *e + bytes);
+
+    if (!e)
+        return NULL;
+    e->device = device;
+    e->variant = request->variant;
+    snprintf(e->name, bytes, "%s %s", request->file, request->defines);
+    e->next = process.first;
+    process.first = e;
+    return e;
+}
+
+static void drop(struct entry *gone)
+{
+    struct entry **at = &process.first;
+
+    while (*at != gone)
+        at = &(*at)->next;
+    *at = gone->next;
+    free(gone);
+}
+
+/* Reads the cache, else compiles and fills the cache. */
+static gram_status code_of(gram_context *g, const struct cuda_device *device,
+                           const struct jit_request *request, struct jit_code *code)
+{
+    const char *why;
+    const struct cuda_compiler *compiler = gram_cuda_compiler(g, &why);
+    char chip[32], key[KEY_BYTES];
+    double start = milliseconds();
+
+    if (!compiler)
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s", why);
+    gram_jit_chip(compiler, device->arch, chip, sizeof chip);
+    gram_jit_key(compiler, request, chip, key, sizeof key);
+    if (gram_jit_cache_get(g, key, code)) {
+        gram_log(g, "kernel from the cache, %.1f ms: %s", milliseconds() - start, key);
+        return GRAM_OK;
+    }
+    if (g->no_jit)
+        return gram_fail(g, GRAM_UNSUPPORTED, "GRAM_JIT is off and the cache has no kernel %s",
+                         key);
+    TRY(gram_jit_compile(g, compiler, request, chip, code));
+    gram_log(g, "kernel compiled, %.1f ms: %s", milliseconds() - start, key);
+    gram_jit_cache_put(g, key, code);
+    return GRAM_OK;
+}
+
+static int attribute(const struct cuda_device *device, CUfunction function,
+                     CUfunction_attribute which)
+{
+    int value = 0;
+
+    (void)device->driver->function_attribute(&value, which, function);
+    return value;
+}
+
+/* A stream that is being captured forbids what loading does, unless the thread says otherwise. */
+static gram_status load(gram_context *g, const struct cuda_device *device,
+                        const struct jit_request *request, const struct jit_code *code,
+                        CUfunction *function)
+{
+    const struct cuda_driver *driver = device->driver;
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    double start = milliseconds();
+    CUmodule module;
+    CUresult result;
+
+    (void)driver->capture_mode(&mode);
+    result = driver->module_load(&module, code->bytes);
+    if (result == CUDA_SUCCESS)
+        result = driver->module_function(function, module, request->kernel);
+    (void)driver->capture_mode(&mode);
+    TRY(gram_cuda_check(g, driver, result, "cuModuleLoadData"));
+    gram_log(g, "kernel loaded, %.1f ms: %d registers, %d bytes of shared and %d of local memory",
+             milliseconds() - start, attribute(device, *function, CU_FUNC_ATTRIBUTE_NUM_REGS),
+             attribute(device, *function, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES),
+             attribute(device, *function, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES));
+    return GRAM_OK;
+}
+
+static gram_status make(gram_context *g, const struct cuda_device *device,
+                        const struct jit_request *request, CUfunction *function)
+{
+    struct jit_code code = {0};
+    gram_status status = code_of(g, device, request, &code);
+
+    if (status == GRAM_OK)
+        status = load(g, device, request, &code, function);
+    free(code.bytes);
+    return status;
+}
+
+/* The process's kernel; made by this thread if no other one has or is about to. */
+static gram_status shared_kernel(gram_context *g, const struct cuda_device *device,
+                                 const struct jit_request *request, CUfunction *out)
+{
+    gram_status status = GRAM_OK;
+    struct entry *e;
+
+    pthread_mutex_lock(&process.lock);
+    while ((e = find(device->index, request)) && !e->ready)
+        pthread_cond_wait(&process.changed, &process.lock);
+    if (!e) {
+        e = add(device->index, request);
+        if (!e) {
+            pthread_mutex_unlock(&process.lock);
+            return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the entry of a kernel");
+        }
+        pthread_mutex_unlock(&process.lock);
+        status = make(g, device, request, &e->function);
+        pthread_mutex_lock(&process.lock);
+        e->ready = status == GRAM_OK;
+        *out = e->function;
+        if (!e->ready)
+            drop(e);
+        pthread_cond_broadcast(&process.changed);
+    } else
+        *out = e->function;
+    pthread_mutex_unlock(&process.lock);
+    return status;
+}
+
+static unsigned slot_of(uint64_t variant)
+{
+    return (unsigned)(variant * 0x9E3779B97F4A7C15u >> 32) % MEMO;
+}
+
+CUfunction gram_jit_recall(const struct cuda_device *device, uint64_t variant)
+{
+    unsigned slot = slot_of(variant);
+
+    if (!device->memo || device->memo->at[slot].variant != variant)
+        return NULL;
+    return device->memo->at[slot].function;
+}
+
+gram_status gram_jit_kernel(gram_context *g, struct cuda_device *device,
+                            const struct jit_request *request, CUfunction *out)
+{
+    unsigned slot = slot_of(request->variant);
+
+    if (!device->memo) {
+        device->memo = gram_alloc(g, sizeof *device->memo);
+        if (!device->memo)
+            return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes",
+                             sizeof *device->memo);
+        memset(device->memo, 0, sizeof *device->memo);
+    }
+    TRY(shared_kernel(g, device, request, out));
+    device->memo->at[slot].variant = request->variant;
+    device->memo->at[slot].function = *out;
+    return GRAM_OK;
+}
+
+void gram_jit_forget(gram_context *g, struct cuda_device *device)
+{
+    gram_free(g, device->memo, sizeof *device->memo);
+    device->memo = NULL;
+}

@@ -1,0 +1,51 @@
+/*
+ * jit.h - kernels compiled on demand, once a variant and process, and kept across processes
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_CUDA_JIT_H
+#define GRAM_CUDA_JIT_H
+#include "driver.h"
+
+/* Device code that is built into this library; generated from src/cuda/kernels. */
+struct cuda_source {
+    const char *name, *text;
+};
+extern const struct cuda_source gram_cuda_sources[]; /* name NULL at the end */
+
+struct jit_request {
+    const char *file;    /* "cdist.cu" */
+    const char *kernel;  /* its extern "C" function */
+    const char *defines; /* "-DREAL=float -DTM=8", separated by blanks */
+    uint64_t variant;    /* a number of its own for every pair of file and defines */
+};
+
+/* A kernel that g has used before, NULL if it has not: all that the steady state needs. */
+CUfunction gram_jit_recall(const struct cuda_device *device, uint64_t variant);
+/* The kernel on g's device, which must be current: the process's, or from the cache, or compiled.
+ */
+gram_status gram_jit_kernel(gram_context *g, struct cuda_device *device,
+                            const struct jit_request *request, CUfunction *out);
+void gram_jit_forget(gram_context *g, struct cuda_device *device);
+
+/* The compiled code of a kernel: machine code for a chip, or text for newer ones. */
+struct jit_code {
+    char *bytes; /* free() */
+    size_t size;
+};
+
+/* jit_compile.c: compiles for arch (90), or for "sm_90a" where chip is set; the log of the compiler
+ * is free()d by the caller, and NULL if there is none. */
+gram_status gram_jit_compile(gram_context *g, const struct cuda_compiler *compiler,
+                             const struct jit_request *request, const char *chip,
+                             struct jit_code *out);
+/* "sm_90", or "compute_90" for a chip that the compiler does not know. */
+void gram_jit_chip(const struct cuda_compiler *compiler, int arch, char *chip, size_t size);
+/* A line that holds everything that the compiled bytes depend on; see docs/cuda.md. */
+void gram_jit_key(const struct cuda_compiler *compiler, const struct jit_request *request,
+                  const char *chip, char *key, size_t size);
+
+/* jit_cache.c: false is a miss; a cache that cannot be used misses everything and keeps nothing. */
+bool gram_jit_cache_get(const gram_context *g, const char *key, struct jit_code *out);
+void gram_jit_cache_put(const gram_context *g, const char *key, const struct jit_code *code);
+#endif

@@ -1,0 +1,143 @@
+/*
+ * jit_compile.c - device code through NVRTC, and the line that names the result
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "jit.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    KEY_FORMAT = 1, /* of the key and of what is stored under it */
+    MOST_OPTIONS = 40,
+    MOST_SOURCES = 16,
+    MOST_ARCHS = 64
+};
+
+/* FNV-1a over the names and texts of everything that may be included. */
+static uint64_t hash_of_sources(void)
+{
+    uint64_t value = 0xCBF29CE484222325u;
+
+    for (const struct cuda_source *s = gram_cuda_sources; s->name; s++)
+        for (const char *text = s->name; text; text = text == s->name ? s->text : NULL)
+            for (const char *at = text; at == text || at[-1]; at++)
+                value = (value ^ (unsigned char)*at) * 0x100000001B3u;
+    return value;
+}
+
+void gram_jit_chip(const struct cuda_compiler *compiler, int arch, char *chip, size_t size)
+{
+    int archs[MOST_ARCHS], count = 0, newest = 0;
+    bool known = false;
+
+    if (compiler->arch_count(&count) == NVRTC_SUCCESS && count <= MOST_ARCHS &&
+        compiler->archs(archs) == NVRTC_SUCCESS)
+        for (int i = 0; i < count; i++) {
+            known |= archs[i] == arch;
+            newest = archs[i] <= arch && archs[i] > newest ? archs[i] : newest;
+        }
+    snprintf(chip, size, known || !newest ? "sm_%d" : "compute_%d",
+             known || !newest ? arch : newest);
+}
+
+void gram_jit_key(const struct cuda_compiler *compiler, const struct jit_request *request,
+                  const char *chip, char *key, size_t size)
+{
+    int major = 0, minor = 0;
+
+    (void)compiler->version(&major, &minor);
+    snprintf(key, size, "%d %s %s nvrtc%d.%d %s %016llx", (int)KEY_FORMAT, request->file, chip,
+             major, minor, request->defines, (unsigned long long)hash_of_sources());
+}
+
+/* Cuts text into words in place; returns their number. */
+static int split(char *text, const char **words, int most)
+{
+    char *rest = NULL;
+    int count = 0;
+
+    for (char *word = strtok_r(text, " ", &rest); word && count < most;
+         word = strtok_r(NULL, " ", &rest))
+        words[count++] = word;
+    return count;
+}
+
+/* The first lines of the log that name an error fit into a message. */
+static gram_status compile_failed(gram_context *g, const struct cuda_compiler *compiler,
+                                  nvrtcProgram program, nvrtcResult result, const char *file)
+{
+    char *log = NULL;
+    size_t size = 0;
+    gram_status status;
+
+    if (compiler->log_size(program, &size) == NVRTC_SUCCESS && size > 1)
+        log = calloc(1, size + 1);
+    if (log && compiler->log(program, log) != NVRTC_SUCCESS)
+        log[0] = '\0';
+    gram_log(g, "%s: %s", file, log ? log : "no log");
+    status = gram_fail(g, GRAM_UNSUPPORTED, "NVRTC cannot compile %s (%s): %s", file,
+                       compiler->error_string(result), log ? log : "no log");
+    free(log);
+    return status;
+}
+
+static gram_status take_code(gram_context *g, const struct cuda_compiler *compiler,
+                             nvrtcProgram program, bool machine_code, struct jit_code *out)
+{
+    nvrtcResult result = machine_code ? compiler->cubin_size(program, &out->size)
+                                      : compiler->ptx_size(program, &out->size);
+
+    if (result == NVRTC_SUCCESS) {
+        out->bytes = malloc(out->size ? out->size : 1);
+        if (!out->bytes)
+            return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes for a kernel",
+                             out->size);
+        result = machine_code ? compiler->cubin(program, out->bytes)
+                              : compiler->ptx(program, out->bytes);
+    }
+    if (result == NVRTC_SUCCESS)
+        return GRAM_OK;
+    free(out->bytes);
+    *out = (struct jit_code){0};
+    return gram_fail(g, GRAM_UNSUPPORTED, "NVRTC gives no code: %s",
+                     compiler->error_string(result));
+}
+
+gram_status gram_jit_compile(gram_context *g, const struct cuda_compiler *compiler,
+                             const struct jit_request *request, const char *chip,
+                             struct jit_code *out)
+{
+    const char *options[MOST_OPTIONS], *names[MOST_SOURCES], *texts[MOST_SOURCES], *text = NULL;
+    char arch[64], defines[1024];
+    int count = 0, headers = 0;
+    nvrtcProgram program;
+    nvrtcResult result;
+    gram_status status;
+
+    *out = (struct jit_code){0};
+    for (const struct cuda_source *s = gram_cuda_sources; s->name && headers < MOST_SOURCES; s++) {
+        if (strcmp(s->name, request->file) == 0)
+            text = s->text;
+        else
+            names[headers] = s->name, texts[headers++] = s->text;
+    }
+    snprintf(arch, sizeof arch, "--gpu-architecture=%s", chip);
+    snprintf(defines, sizeof defines, "%s", request->defines);
+    options[count++] = arch;
+    options[count++] = "--std=c++17";
+    options[count++] = "--disable-warnings";
+    count += split(defines, options + count, MOST_OPTIONS - count);
+    result = compiler->create(&program, text, request->file, headers, texts, names);
+    if (result != NVRTC_SUCCESS)
+        return gram_fail(g, GRAM_UNSUPPORTED, "NVRTC takes no program: %s",
+                         compiler->error_string(result));
+    result = compiler->compile(program, count, options);
+    if (result != NVRTC_SUCCESS)
+        status = compile_failed(g, compiler, program, result, request->file);
+    else
+        status = take_code(g, compiler, program, strncmp(chip, "sm_", 3) == 0, out);
+    (void)compiler->destroy(&program);
+    return status;
+}

@@ -1,0 +1,103 @@
+/*
+ * pair_params.h - what the host tells cdist.cu: shapes, strides, hyperparameters
+ *
+ * Read by the host's compiler and by NVRTC, which sees no other header: so it includes none, and
+ * long long stands for int64_t.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_PAIR_PARAMS_H
+#define GRAM_PAIR_PARAMS_H
+
+/* -DSTEP: the term of the inner sum; d is the difference of two coordinates. */
+#define PAIR_ZERO         0  /* 1 where they differ */
+#define PAIR_HALF         1  /* |d|^(1/2) */
+#define PAIR_ONE          2  /* |d| */
+#define PAIR_THREE_HALVES 3  /* |d|^(3/2) */
+#define PAIR_TWO          4  /* d^2 */
+#define PAIR_POWER        5  /* |d|^WHOLE, times |d|^fraction with -DFRACTION=1 (f32 alone) */
+#define PAIR_INFINITY     6  /* |d|, and the largest is taken instead of the sum */
+#define PAIR_DOT          7  /* the product of the coordinates */
+#define PAIR_ANY          8  /* |d|^p, any p, known only on the device */
+#define PAIR_MOST_WHOLE   15 /* of PAIR_POWER */
+
+/* How a hyperparameter's power e of x is taken; PAIR_RUN_TIME as -DBASE: known on the device. */
+#define PAIR_RUN_TIME -1
+#define PAIR_SAME     0 /* x */
+#define PAIR_UNIT     1 /* 1 */
+#define PAIR_SQRT     2
+#define PAIR_POW      3
+
+/* -DFUNCTION, -DOUTPUT: gram_function and gram_kernel_output. */
+#define PAIR_IDENTITY             0
+#define PAIR_LAPLACE              1
+#define PAIR_GAUSSIAN             2
+#define PAIR_EXPONENTIAL_POWER    3
+#define PAIR_MATERN32             4
+#define PAIR_MATERN52             5
+#define PAIR_RATIONAL_QUADRATIC   6
+#define PAIR_POLYNOMIAL           7
+#define PAIR_SIGMOID              8
+#define PAIR_COSINE               9
+#define PAIR_VALUE                0
+#define PAIR_WEIGHT               1
+#define PAIR_BANDWIDTH_DERIVATIVE 2
+
+#define PAIR_DIMS 8
+
+enum pair_hyper_name {
+    PAIR_P,
+    PAIR_OUTER, /* NaN: 1 / p, and none for p = 0 and infinity */
+    PAIR_BANDWIDTH,
+    PAIR_EXPONENT,
+    PAIR_ALPHA,
+    PAIR_GAMMA,
+    PAIR_COEF0,
+    PAIR_DEGREE,
+    PAIR_REGULARIZATION,
+    PAIR_HYPERS
+};
+
+/* A number, or where one number an item lies on the device. */
+struct pair_hyper {
+    double value;
+    const void *data; /* NULL: value is meant */
+    long long is_double;
+    long long batch_stride[PAIR_DIMS];
+    double least, most; /* a value outside of these gives the item NaN */
+    long long open;     /* least itself is outside too */
+};
+
+/* x^e */
+struct pair_raise {
+    long long kind;
+    double e;
+};
+
+/* What the hyperparameters of an item come to: see pair_map.h. */
+struct pair_map {
+    double p, fraction; /* of the inner sum */
+    double scale, shift, factor, c[4];
+    double regularization;
+    struct pair_raise base, raise, slope;
+    long long sloped, valid;
+};
+
+struct pair_side {
+    const char *data; /* of item 0 */
+    long long rows, row_stride, col_stride, batch_stride[PAIR_DIMS];
+};
+
+struct pair_params {
+    struct pair_side x, y, out;
+    long long depth;
+    long long items, batch_ndim, batch_shape[PAIR_DIMS];
+    long long tile_rows, tile_cols; /* of an item of out */
+    long long symmetric;
+    long long diagonal;  /* column_offset - row_offset: r is added where i - j is this */
+    struct pair_map map; /* without -DHYPERS=1 */
+#if !defined(HYPERS) || HYPERS
+    struct pair_hyper hyper[PAIR_HYPERS]; /* last: a kernel without them takes fewer bytes */
+#endif
+};
+#endif

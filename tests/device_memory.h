@@ -1,0 +1,29 @@
+/*
+ * device_memory.h - memory of a CUDA device, taken from the driver as any caller would
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_TEST_DEVICE_MEMORY_H
+#define GRAM_TEST_DEVICE_MEMORY_H
+#include <stdbool.h>
+#include <stddef.h>
+
+/* False where there is no driver or no device of this index; makes its primary context current in
+ * this thread, for the life of the process. */
+bool device_open(int index);
+
+/* Memory of the open device; NULL if there is none. */
+void *device_allocate(size_t bytes);
+void device_release(void *memory);
+bool device_upload(void *to, const void *from, size_t bytes);
+bool device_download(void *to, const void *from, size_t bytes);
+
+/* A stream of its own; and what body queues on it, captured into a graph that is replayed so many
+ * times.  NULL or false: the driver refused. */
+void *device_stream(void);
+bool device_replay(void *stream, int times, bool (*body)(void *arg), void *arg);
+
+/* Milliseconds between two points of a stream, by the device's clock: the work of body, so many
+ * times in a row; negative if the driver refused. */
+double device_time(void *stream, int times, bool (*body)(void *arg), void *arg);
+#endif

@@ -1,0 +1,251 @@
+/*
+ * test_cuda.c - contexts of CUDA devices: what is said where there is none, streams, graphs, sizes
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "device_memory.h"
+#include "harness.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool has_device(void)
+{
+    return gram_best_device().type == GRAM_CUDA;
+}
+
+static void without_a_device(struct harness *h)
+{
+    gram_context_options o = GRAM_CONTEXT_OPTIONS_INIT;
+    gram_info info = {.size = sizeof info};
+    gram_context *g = h->g; /* not NULL */
+    gram_status status;
+
+    CHECK(h, gram_context_info(h->g, &info) == GRAM_OK, "%s", gram_message(h->g));
+    CHECK(h, (info.cuda_devices > 0) == has_device(), "%d devices", info.cuda_devices);
+    o.device.type = GRAM_CUDA;
+    o.device.index = has_device() ? 99 : 0;
+    status = gram_context_create(&o, &g);
+    CHECK(h, status == (has_device() ? GRAM_INVALID_ARGUMENT : GRAM_UNSUPPORTED), "%s",
+          gram_status_name(status));
+    CHECK(h, !g, "*out is not NULL");
+    CHECK(h,
+          strstr(gram_message(NULL), "gram_context_create: ") && strstr(gram_message(NULL), "CUDA"),
+          "%s", gram_message(NULL));
+    CHECK(h, gram_context_synchronize(h->g) == GRAM_OK, "the CPU: %s", gram_message(h->g));
+}
+
+static void a_plugin_that_is_none(struct harness *h)
+{
+    const char *before = getenv("GRAM_PLUGIN_DIR");
+    char *copy = before ? strdup(before) : NULL;
+    gram_info info = {.size = sizeof info};
+    gram_device best;
+    gram_context *g;
+
+    setenv("GRAM_PLUGIN_DIR", "/nowhere/at/all", 1);
+    best = gram_best_device();
+    CHECK(h, best.type == GRAM_CPU || best.type == GRAM_CUDA, "device %d", (int)best.type);
+    CHECK(h, gram_context_create(NULL, &g) == GRAM_OK, "%s", gram_message(NULL));
+    CHECK(h, gram_context_info(g, &info) == GRAM_OK, "%s", gram_message(g));
+    gram_context_destroy(g);
+    if (copy)
+        setenv("GRAM_PLUGIN_DIR", copy, 1);
+    else
+        unsetenv("GRAM_PLUGIN_DIR");
+    free(copy);
+}
+
+static void environment(struct harness *h)
+{
+    static const char *const wrong[][2] = {
+        {"GRAM_LOG",  "loud"},
+        {"GRAM_JIT", "maybe"}
+    };
+    gram_context *g;
+
+    for (int i = 0; i < LENGTH(wrong); i++) {
+        setenv(wrong[i][0], wrong[i][1], 1);
+        CHECK(h, gram_context_create(NULL, &g) == GRAM_INVALID_ARGUMENT, "%s=%s", wrong[i][0],
+              wrong[i][1]);
+        CHECK(h, strstr(gram_message(NULL), wrong[i][0]) && strstr(gram_message(NULL), wrong[i][1]),
+              "%s", gram_message(NULL));
+        unsetenv(wrong[i][0]);
+    }
+}
+
+/* ---- With a device -------------------------------------------------------------------------- */
+
+struct problem {
+    gram_context *g;
+    gram_tensor x, out;
+    float *host;
+    int64_t n, k;
+};
+
+static gram_tensor on_device(void *memory, int64_t rows, int64_t cols)
+{
+    gram_tensor t = gram_matrix(memory, rows, cols, GRAM_F32);
+
+    t.device = (gram_device){GRAM_CUDA, 0};
+    return t;
+}
+
+static bool problem_open(struct harness *h, struct problem *q, void *stream, int64_t n, int64_t k)
+{
+    gram_context_options o = GRAM_CONTEXT_OPTIONS_INIT;
+
+    *q = (struct problem){.n = n, .k = k, .host = malloc((size_t)(n * k) * sizeof(float))};
+    o.device.type = GRAM_CUDA;
+    o.stream = stream;
+    if (!CHECK(h, gram_context_create(&o, &q->g) == GRAM_OK && q->host, "%s", gram_message(NULL)))
+        return false;
+    for (int64_t i = 0; i < n * k; i++)
+        q->host[i] = (float)test_uniform(h);
+    q->x = on_device(device_allocate((size_t)(n * k) * sizeof(float)), n, k);
+    q->out = on_device(device_allocate((size_t)(n * n) * sizeof(float)), n, n);
+    return CHECK(h,
+                 q->x.data && q->out.data &&
+                     device_upload(q->x.data, q->host, (size_t)(n * k) * sizeof(float)),
+                 "no memory on the device");
+}
+
+static void problem_close(struct problem *q)
+{
+    device_release(q->x.data);
+    device_release(q->out.data);
+    gram_context_destroy(q->g);
+    free(q->host);
+}
+
+static bool call(void *arg)
+{
+    struct problem *q = arg;
+
+    return gram_cdist(q->g, &q->x, NULL, gram_number(1), NULL, &q->out) == GRAM_OK;
+}
+
+/* Elements of out against the formula, on a sample. */
+static void check_sample(struct harness *h, const struct problem *q)
+{
+    for (int s = 0; s < 200; s++) {
+        int64_t i = (int64_t)(test_uniform(h) * (double)q->n),
+                j = s % 4 == 0 ? q->n - 1 : (int64_t)(test_uniform(h) * (double)q->n);
+        double want = 0;
+        float got = -1;
+        for (int64_t k = 0; k < q->k; k++)
+            want += fabs((double)q->host[i * q->k + k] - (double)q->host[j * q->k + k]);
+        CHECK(h,
+              device_download(&got, (float *)q->out.data + i * q->n + j, sizeof got) &&
+                  fabs((double)got - want) <= 1e-5 * want,
+              "out[%lld, %lld] is %g, expected %g", (long long)i, (long long)j, (double)got, want);
+    }
+}
+
+static void a_graph_is_captured_and_replayed(struct harness *h)
+{
+    struct problem q;
+    void *stream = device_stream();
+    float zero[64] = {0};
+
+    if (!CHECK(h, stream, "no stream") || !problem_open(h, &q, stream, 300, 20))
+        return;
+    CHECK(h, device_replay(stream, 3, call, &q), "%s", gram_message(q.g));
+    check_sample(h, &q);
+    CHECK(h, device_upload(q.out.data, zero, sizeof zero),
+          "upload"); /* the graph writes it again */
+    CHECK(h, device_replay(stream, 1, call, &q), "%s", gram_message(q.g));
+    check_sample(h, &q);
+    problem_close(&q);
+}
+
+static void more_than_2_31_elements(struct harness *h)
+{
+    struct problem q;
+
+    if (!problem_open(h, &q, NULL, 47000, 5))
+        return;
+    CHECK(h, call(&q) && gram_context_synchronize(q.g) == GRAM_OK, "%s", gram_message(q.g));
+    check_sample(h, &q);
+    problem_close(&q);
+}
+
+static void memory_of_the_host_is_refused(struct harness *h)
+{
+    struct problem q;
+    gram_tensor wrong;
+
+    if (!problem_open(h, &q, NULL, 30, 5))
+        return;
+    wrong = on_device(q.host, 30, 5);
+    CHECK(h, gram_cdist(q.g, &wrong, NULL, gram_number(2), NULL, &q.out) == GRAM_INVALID_ARGUMENT,
+          "accepted");
+    CHECK(h, strstr(gram_message(q.g), "x is at "), "%s", gram_message(q.g));
+    wrong.device.type = GRAM_CPU;
+    CHECK(h, gram_cdist(q.g, &wrong, NULL, gram_number(2), NULL, &q.out) == GRAM_INVALID_ARGUMENT,
+          "a tensor of the CPU was accepted");
+    problem_close(&q);
+}
+
+static void what_is_not_offered(struct harness *h)
+{
+    struct problem q;
+    gram_tensor one;
+    gram_status status;
+
+    if (!problem_open(h, &q, NULL, 30, 5))
+        return;
+    one = gram_vector(q.out.data, 1, GRAM_F32);
+    one.ndim = 0;
+    one.device.type = GRAM_CUDA;
+    status = gram_median_distance(q.g, &q.x, gram_number(2), NULL, &one);
+    CHECK(h, status == GRAM_UNSUPPORTED, "%s %s", gram_status_name(status), gram_message(q.g));
+    CHECK(h, strstr(gram_message(q.g), "the CUDA backend"), "%s", gram_message(q.g));
+    problem_close(&q);
+}
+
+static void a_value_out_of_range_gives_nan(struct harness *h)
+{
+    static const float powers[] = {-1, NAN, 1};
+    struct problem q;
+    gram_tensor p;
+
+    if (!problem_open(h, &q, NULL, 30, 5))
+        return;
+    for (int i = 0; i < LENGTH(powers); i++) {
+        float got = 0;
+        p = on_device(device_allocate(sizeof powers), 1, 1);
+        p.ndim = 0;
+        CHECK(h, device_upload(p.data, &powers[i], sizeof powers[i]), "upload");
+        CHECK(h,
+              gram_cdist(q.g, &q.x, NULL, gram_values(&p), NULL, &q.out) == GRAM_OK &&
+                  gram_context_synchronize(q.g) == GRAM_OK,
+              "%s", gram_message(q.g));
+        CHECK(h,
+              device_download(&got, (float *)q.out.data + 1, sizeof got) &&
+                  (isnan(got) != 0) == (i < 2),
+              "p = %g gives %g", (double)powers[i], (double)got);
+        device_release(p.data);
+    }
+    problem_close(&q);
+}
+
+static const struct test_function tests[] = {
+    {                "without_a_device",                 without_a_device},
+    {           "a_plugin_that_is_none",            a_plugin_that_is_none},
+    {                     "environment",                      environment},
+    {"a_graph_is_captured_and_replayed", a_graph_is_captured_and_replayed},
+    {   "memory_of_the_host_is_refused",    memory_of_the_host_is_refused},
+    {             "what_is_not_offered",              what_is_not_offered},
+    {  "a_value_out_of_range_gives_nan",   a_value_out_of_range_gives_nan},
+    {         "more_than_2_31_elements",          more_than_2_31_elements},
+};
+
+int main(void)
+{
+    bool device = has_device() && device_open(0);
+
+    if (!device)
+        printf("no CUDA device: %d tests are skipped\n", LENGTH(tests) - 3);
+    return harness_run_tests(tests, device ? LENGTH(tests) : 3);
+}
