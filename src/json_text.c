@@ -56,6 +56,7 @@ void gram_json_number(char *text, double value)
     int whole = value == floor(value) && fabs(value) < 1e15; /* 60, not 6e+01 */
     int used = 0;
 
+    (void)used; /* without assertions */
     for (int digits = whole ? 15 : 1; digits <= 17; digits++) {
         used = snprintf(text, 32, "%.*g", digits, value);
         if (strtod(text, NULL) == value)
