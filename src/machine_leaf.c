@@ -231,6 +231,7 @@ static void widen_row(void *arg, int64_t row, int thread)
                                             : ((const double *)job->from)[i];
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): written through the job */
 static void widen(gram_context *g, gram_dtype dtype, int64_t rows, int64_t columns,
                   const void *from, double *to)
 {

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+// NOLINTNEXTLINE(readability-identifier-naming): libFuzzer's name
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void require(int condition)

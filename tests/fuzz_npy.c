@@ -6,6 +6,7 @@
 #include "npy.h"
 #include <stdlib.h>
 
+// NOLINTNEXTLINE(readability-identifier-naming): libFuzzer's name
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void require(int condition)
@@ -24,6 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (size == 0)
         return 0;
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): takes away const; "rb" does not write
     file = fmemopen((void *)(uintptr_t)data, size, "rb");
     require(file != NULL);
     status = npy_read_stream(file, "fuzz", &array, &why);

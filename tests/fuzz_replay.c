@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+// NOLINTNEXTLINE(readability-identifier-naming): libFuzzer's name
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* Runs one file; false if it cannot be read. */

@@ -86,7 +86,8 @@ void test_tensor_create(struct harness *h, struct test_tensor *out, gram_dtype d
     memset(out, 0, sizeof *out);
     out->t.dtype = dtype;
     out->t.ndim = ndim;
-    memcpy(out->t.shape, shape, (size_t)ndim * sizeof *shape);
+    if (ndim > 0)
+        memcpy(out->t.shape, shape, (size_t)ndim * sizeof *shape);
     set_strides(&out->t, layout);
     reach(&out->t, &before, &span);
     out->bytes = (size_t)span * size;

@@ -248,7 +248,7 @@ static bool sees_a_copy(void)
     char *memory;
     volatile char *block;
 
-    if (!peak_start())
+    if (sanitized || !peak_start())
         return sanitized;
     block = memory = malloc(bytes);
     for (size_t i = 0; block && i < bytes; i += 4096)
