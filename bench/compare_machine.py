@@ -1,8 +1,8 @@
 """compare_machine.py - `gram fit` and `gram predict` on the two real tables, scores and seconds
 
 80 % of the rows are learned, the others predicted: scikit-learn's train_test_split with
-random_state=0, the split of the published baselines.  With --slow scikit-learn's support vector machine and
-gradient boosting run on the same rows.
+random_state=0, the split of the published baselines.  With --slow scikit-learn's support vector
+machine and gradient boosting run on the same rows.
 """
 
 import csv

@@ -23,9 +23,9 @@ struct harness {
     const char *isa;
     int threads;
     int checks, failures;
-    const char *where; /* label of the row or problem now running, for messages */
-    uint64_t random;   /* state of the generator; set from the row, so rows are independent */
-    int printed;       /* failures of this row that were printed: the first few are */
+    const char *where;  /* label of the row or problem now running, for messages */
+    uint64_t random;    /* state of the generator; set from the row, so rows are independent */
+    int printed;        /* failures of this row that were printed: the first few are */
     gram_device device; /* of g */
 };
 
@@ -161,8 +161,8 @@ struct harness_options {
     const char *isa;
     int threads;
     bool json;
-    double seconds;    /* bench: least total time; 0: 0.5 s and 5 repeats */
-    const char *trace; /* profile: the file to write */
+    double seconds;     /* bench: least total time; 0: 0.5 s and 5 repeats */
+    const char *trace;  /* profile: the file to write */
     gram_device device; /* check: where the table runs; every instruction set is of the CPU */
 };
 
