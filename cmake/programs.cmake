@@ -50,9 +50,11 @@ endif()
 
 # What users want, without the tests.
 add_custom_target(programs ALL DEPENDS ${GRAM_INSTALLED} ${GRAM_GENERATED})
-if(TARGET gram_program)
-    add_dependencies(programs gram_program)
-endif()
+foreach(target gram_program gram_cuda)
+    if(TARGET ${target})
+        add_dependencies(programs ${target})
+    endif()
+endforeach()
 
 if(NOT GRAM_TESTS)
     return()
