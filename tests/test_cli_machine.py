@@ -344,7 +344,7 @@ def test_npy_tables(tmp_path):
     assert (tmp_path / "C").read_bytes() == (tmp_path / "F").read_bytes()
     score = gram_json("score", tmp_path / "C", tmp_path / "t.npy")
     assert score["r2"] > 0.9
-    np.savetxt(tmp_path / "t.csv", table, delimiter=",", fmt="%.9g")
+    np.savetxt(tmp_path / "t.csv", table.astype("f8"), delimiter=",", fmt="%.17g")
     assert gram("predict", tmp_path / "C", tmp_path / "t.csv", "--no-header") == gram(
         "predict", tmp_path / "C", tmp_path / "t.npy"
     )
