@@ -4,7 +4,6 @@
  * SPDX-License-Identifier: MIT
  */
 #include "json_text.h"
-#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,15 +53,11 @@ void gram_json_number(char *text, double value)
 {
     size_t length = 0;
     int whole = value == floor(value) && fabs(value) < 1e15; /* 60, not 6e+01 */
-    int used = 0;
 
-    (void)used; /* without assertions */
-    for (int digits = whole ? 15 : 1; digits <= 17; digits++) {
-        used = snprintf(text, 32, "%.*g", digits, value);
-        if (strtod(text, NULL) == value)
+    /* 17 digits, two signs, a separator and an exponent of 3 always fit. */
+    for (int digits = whole ? 15 : 1; digits <= 17; digits++)
+        if (snprintf(text, 32, "%.*g", digits, value) < 32 && strtod(text, NULL) == value)
             break;
-    }
-    assert(used > 0 && used < 32); /* 17 digits, two signs, a separator, an exponent of 3 */
     /* The locale's decimal separator, whatever its bytes, becomes one point. */
     for (const char *c = text; *c; c++)
         if (strchr("0123456789+-einfa", *c))
