@@ -231,13 +231,12 @@ static void widen_row(void *arg, int64_t row, int thread)
                                             : ((const double *)job->from)[i];
 }
 
-/* NOLINTNEXTLINE(readability-non-const-parameter): written through the job */
-static void widen(gram_context *g, gram_dtype dtype, int64_t rows, int64_t columns,
-                  const void *from, double *to)
+/* to = from in f64, rows by columns, by rows. */
+static void widen(gram_context *g, const struct widen_job *job, int64_t rows)
 {
-    struct widen_job job = {dtype, columns, from, to};
+    struct widen_job copy = *job;
 
-    gram_parallel_for(g, rows, widen_row, &job);
+    gram_parallel_for(g, rows, widen_row, &copy);
 }
 
 /* Values at count points of x.  The sum is in f64: coefficients of both signs cancel to a small
@@ -253,7 +252,7 @@ static gram_status predict_block(gram_context *g, const struct machine_leaf *lea
 
     gram_machine_metric_apply(g, &leaf->metric, leaf->dtype, count, x, s->z);
     TRY(gram_kernel(g, &points, &centres, &options, &kernel));
-    widen(g, leaf->dtype, count, leaf->rows, s->kernel, s->wide);
+    widen(g, &(struct widen_job){leaf->dtype, leaf->rows, s->kernel, s->wide}, count);
     gram_blas_threads(g);
     gram_blas_gemm(GRAM_F64, (int64_t[3]){count, leaf->outputs, leaf->rows}, 1,
                    (struct gram_blas_matrix){s->wide, leaf->rows, true},
@@ -269,7 +268,7 @@ gram_status gram_machine_leaf_predict(gram_context *g, const struct machine_leaf
     gram_status status = scratch_create(g, leaf, rows, &s);
 
     if (status == GRAM_OK)
-        widen(g, leaf->dtype, leaf->outputs, leaf->rows, leaf->alpha, s.alpha);
+        widen(g, &(struct widen_job){leaf->dtype, leaf->rows, leaf->alpha, s.alpha}, leaf->outputs);
     for (int64_t first = 0; status == GRAM_OK && first < rows; first += s.points) {
         int64_t count = rows - first < s.points ? rows - first : s.points;
 
