@@ -8,6 +8,7 @@
  */
 #include "blas.h"
 #include "machine.h"
+#include "machine_element.h"
 #include "random.h"
 #include "threads.h"
 #include <math.h>
@@ -58,11 +59,6 @@ struct apply_job {
     char *z;
 };
 
-static double element(gram_dtype dtype, const void *data, int64_t at)
-{
-    return dtype == GRAM_F32 ? (double)((const float *)data)[at] : ((const double *)data)[at];
-}
-
 /* One row of z = x W. */
 static void apply_row(void *arg, int64_t row, int thread)
 {
@@ -75,9 +71,9 @@ static void apply_row(void *arg, int64_t row, int thread)
         double v = 0;
         if (m->full)
             for (int64_t i = 0; i < m->width; i++)
-                v += element(job->dtype, job->x, first + i) * m->w[i * m->width + j];
+                v += machine_element(job->dtype, job->x, first + i) * m->w[i * m->width + j];
         else
-            v = element(job->dtype, job->x, first + j) * m->w[j];
+            v = machine_element(job->dtype, job->x, first + j) * m->w[j];
         if (job->dtype == GRAM_F32)
             ((float *)job->z)[first + j] = (float)v;
         else
@@ -249,7 +245,7 @@ gram_status gram_machine_metric_agop(gram_context *g, const struct machine_param
             status = gram_fail(g, GRAM_CANCELLED, "cancelled");
     }
     for (int64_t i = 0; status == GRAM_OK && i < entries(metric); i++)
-        out[i] = element(z->dtype, s.agop, i);
+        out[i] = machine_element(z->dtype, s.agop, i);
     gram_free(g, s.memory, s.bytes);
     return status == GRAM_OK ? before_metric(g, metric, out) : status;
 }

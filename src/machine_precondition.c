@@ -11,6 +11,7 @@
  */
 #include "machine_precondition.h"
 #include "blas.h"
+#include "machine_element.h"
 #include "random.h"
 #include "threads.h"
 #include <math.h>
@@ -67,19 +68,6 @@ size_t gram_machine_preconditioner_bytes(int64_t n, int64_t columns, gram_dtype 
     return p.factor_bytes + p.cholesky_bytes + p.product_bytes + p.wide_bytes;
 }
 
-static double element(gram_dtype dtype, const void *data, int64_t at)
-{
-    return dtype == GRAM_F32 ? (double)((const float *)data)[at] : ((const double *)data)[at];
-}
-
-static void set_element(gram_dtype dtype, void *data, int64_t at, double value)
-{
-    if (dtype == GRAM_F32)
-        ((float *)data)[at] = (float)value;
-    else
-        ((double *)data)[at] = value;
-}
-
 /* Draws count distinct indices with probability proportional to weight; fewer if fewer weigh. */
 static int64_t draw(uint64_t *state, const double *weight, int64_t n, int64_t count, int64_t *out)
 {
@@ -117,8 +105,8 @@ static gram_status residual_columns(gram_context *g, const gram_tensor *x,
     for (int64_t i = 0; i < count; i++) {
         memcpy(s->pivot_rows + (size_t)i * row, (char *)x->data + (size_t)s->pivot[i] * row, row);
         for (int64_t k = 0; k < done; k++)
-            set_element(p->dtype, s->pivot_factor, k * count + i,
-                        element(p->dtype, p->factor, k * p->n + s->pivot[i]));
+            machine_set_element(p->dtype, s->pivot_factor, k * count + i,
+                                machine_element(p->dtype, p->factor, k * p->n + s->pivot[i]));
     }
     columns.stride[0] = 1;
     columns.stride[1] = p->n;
@@ -140,7 +128,7 @@ static bool orthogonalise(struct machine_preconditioner *p, struct scratch *s, i
 
     for (int64_t j = 0; j < count; j++)
         for (int64_t i = 0; i < count; i++)
-            s->corner[j * count + i] = element(p->dtype, next, j * p->n + s->pivot[i]);
+            s->corner[j * count + i] = machine_element(p->dtype, next, j * p->n + s->pivot[i]);
     for (int64_t i = 0; i < count; i++)
         trace += s->corner[i * count + i];
     for (int64_t i = 0; i < count; i++) /* 1e-6: above the rounding of f32 columns */
@@ -148,11 +136,11 @@ static bool orthogonalise(struct machine_preconditioner *p, struct scratch *s, i
     if (gram_blas_potrf(GRAM_F64, GRAM_LOWER, count, s->corner, count))
         return false;
     for (int64_t i = 0; i < count * count; i++)
-        set_element(p->dtype, s->corner_narrow, i, s->corner[i]);
+        machine_set_element(p->dtype, s->corner_narrow, i, s->corner[i]);
     gram_blas_trsm(p->dtype, p->n, count, s->corner_narrow, count, next, p->n);
     for (int64_t j = 0; j < count; j++)
         for (int64_t i = 0; i < p->n; i++) {
-            double v = element(p->dtype, next, j * p->n + i);
+            double v = machine_element(p->dtype, next, j * p->n + i);
             s->diagonal[i] -= v * v;
         }
     for (int64_t i = 0; i < p->n; i++)
@@ -204,7 +192,7 @@ static gram_status gram_of_factor(gram_context *g, struct machine_preconditioner
 
         for (int64_t j = 0; j < p->rank; j++)
             for (int64_t i = 0; i < rows; i++)
-                chunk[j * rows + i] = element(p->dtype, p->factor, j * p->n + first + i);
+                chunk[j * rows + i] = machine_element(p->dtype, p->factor, j * p->n + first + i);
         gram_blas_syrk(GRAM_F64, GRAM_LOWER, p->rank, rows, 1,
                        (struct gram_blas_matrix){chunk, rows, true}, 1, p->cholesky, p->rank);
     }
@@ -336,7 +324,8 @@ static void finish_chunk(void *arg, int64_t chunk, int thread)
                        p->n);
     for (int64_t j = 0; j < p->columns; j++)
         for (int64_t i = j * p->n + chunk * CHUNK; i < j * p->n + chunk * CHUNK + rows; i++)
-            set_element(p->dtype, job->out, i, element(p->dtype, job->out, i) / p->lambda);
+            machine_set_element(p->dtype, job->out, i,
+                                machine_element(p->dtype, job->out, i) / p->lambda);
 }
 
 void gram_machine_preconditioner_apply(gram_context *g, const struct machine_preconditioner *p,
@@ -351,11 +340,11 @@ void gram_machine_preconditioner_apply(gram_context *g, const struct machine_pre
         memset(p->wide, 0, (size_t)count * sizeof *p->wide);
         for (int64_t c = 0; c < chunks; c++)
             for (int64_t i = 0; i < count; i++)
-                p->wide[i] += element(p->dtype, p->product, c * count + i);
+                p->wide[i] += machine_element(p->dtype, p->product, c * count + i);
         gram_blas_potrs(GRAM_F64, GRAM_LOWER, p->rank, p->columns, p->cholesky, p->rank, p->wide,
                         p->rank);
         for (int64_t i = 0; i < count; i++)
-            set_element(p->dtype, p->product, i, p->wide[i]);
+            machine_set_element(p->dtype, p->product, i, p->wide[i]);
     }
     gram_parallel_for(g, chunks, finish_chunk, &job);
 }

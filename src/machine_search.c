@@ -42,7 +42,7 @@ struct ranking {
 struct search {
     struct machine_job *job;
     struct machine_level level;
-    double deadline, share; /* share of the progress that is done before this level */
+    double deadline;
 };
 
 static bool time_is_up(const struct search *s)
@@ -80,8 +80,8 @@ static gram_status try_it(gram_context *g, struct search *s, struct machine_cand
     if (time_is_up(s))
         return GRAM_OK;
     gram_machine_progress(s->job,
-                          fmin(0.5, s->share + 0.5 * (gram_machine_seconds() - s->job->started) /
-                                                   (s->deadline - s->job->started)),
+                          fmin(0.5, 0.5 * (gram_machine_seconds() - s->job->started) /
+                                        (s->deadline - s->job->started)),
                           "searching");
     return gram_machine_try(g, s->job, &s->level, c);
 }
