@@ -66,7 +66,7 @@ foreach(source ${GRAM_TEST_SOURCES})
 endforeach()
 
 if(TARGET gram_cuda)
-    foreach(name test_cuda_cache test_cuda_compile)
+    foreach(name test_cuda_arena test_cuda_cache test_cuda_compile)
         if(NOT TARGET ${name})
             continue()
         endif()

@@ -77,7 +77,6 @@ gram_status gram_agop_workspace(gram_context *g, const gram_tensor *a, const gra
     g->call = __func__;
     TRY(describe(g, &in, options, out, &op));
     bytes = g->backend->agop_workspace(g, &op);
-    *need = g->options.device.type == GRAM_CPU ? (gram_workspace){.host_bytes = bytes}
-                                               : (gram_workspace){.device_bytes = bytes};
+    *need = gram_workspace_on(g, bytes);
     return GRAM_OK;
 }

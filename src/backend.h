@@ -87,6 +87,7 @@ struct gram_backend {
     void (*close)(gram_context *g);              /* undoes open, also one that failed */
     gram_status (*synchronize)(gram_context *g); /* waits for what is queued */
     int (*devices)(const gram_context *g);       /* how many can be used here */
+    gram_status (*use_workspace)(gram_context *g, void *memory, size_t bytes); /* the device's */
     /* NULL below: not offered */
     gram_status (*cdist)(gram_context *g, const struct gram_cdist_op *op);
     size_t (*cdist_workspace)(const gram_context *g, const struct gram_cdist_op *op);

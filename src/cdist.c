@@ -50,6 +50,6 @@ gram_status gram_cdist_workspace(gram_context *g, const gram_tensor *x, const gr
 
     g->call = __func__;
     TRY(describe(g, &pair, p, options, &op));
-    *need = (gram_workspace){.host_bytes = g->backend->cdist_workspace(g, &op)};
+    *need = gram_workspace_on(g, g->backend->cdist_workspace(g, &op));
     return GRAM_OK;
 }

@@ -131,7 +131,6 @@ gram_status gram_cdist_grad_workspace(gram_context *g, const gram_tensor *a, con
     g->call = __func__;
     TRY(describe(g, &in, out, &op));
     bytes = g->backend->cdist_grad_workspace(g, &op);
-    *need = g->options.device.type == GRAM_CPU ? (gram_workspace){.host_bytes = bytes}
-                                               : (gram_workspace){.device_bytes = bytes};
+    *need = gram_workspace_on(g, bytes);
     return GRAM_OK;
 }

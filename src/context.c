@@ -82,6 +82,10 @@ gram_status gram_scratch(gram_context *g, size_t bytes, void **out)
             return gram_fail(g, GRAM_OUT_OF_MEMORY,
                              "the given workspace has %zu bytes, this call needs %zu",
                              g->scratch_bytes, bytes);
+        if (g->options.scratch_limit && bytes > g->options.scratch_limit)
+            return gram_fail(g, GRAM_OUT_OF_MEMORY,
+                             "this call needs %zu bytes of scratch, options.scratch_limit is %zu",
+                             bytes, g->options.scratch_limit);
         gram_free(g, g->scratch, g->scratch_bytes);
         g->scratch_bytes = 0;
         g->scratch = gram_alloc(g, bytes);
@@ -99,6 +103,8 @@ gram_status gram_context_use_workspace(gram_context *g, void *memory, size_t byt
     if ((uintptr_t)memory % 64)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "memory is at %p, expected a multiple of 64",
                          memory);
+    if (g->backend->use_workspace)
+        return g->backend->use_workspace(g, memory, bytes);
     if (!g->scratch_given)
         gram_free(g, g->scratch, g->scratch_bytes);
     g->scratch = memory;

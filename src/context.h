@@ -54,6 +54,15 @@ void gram_free(gram_context *g, void *memory, size_t bytes);
 /* Scratch of at least bytes; valid until the next call.  Contents are undefined. */
 gram_status gram_scratch(gram_context *g, size_t bytes, void **out);
 
+/* What a workspace query answers: bytes of the memory that the context's device computes in. */
+static inline gram_workspace gram_workspace_on(const gram_context *g, size_t bytes)
+{
+    gram_workspace need = {0};
+
+    *(g->options.device.type == GRAM_CPU ? &need.host_bytes : &need.device_bytes) = bytes;
+    return need;
+}
+
 /* Rounds up to a whole number of cache lines: how drivers lay out scratch. */
 static inline size_t gram_round64(size_t bytes)
 {

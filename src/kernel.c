@@ -146,6 +146,6 @@ gram_status gram_kernel_workspace(gram_context *g, const gram_tensor *x, const g
 
     g->call = __func__;
     TRY(gram_kernel_describe(g, &pair, options, &op));
-    *need = (gram_workspace){.host_bytes = g->backend->cdist_workspace(g, &op)};
+    *need = gram_workspace_on(g, g->backend->cdist_workspace(g, &op));
     return GRAM_OK;
 }

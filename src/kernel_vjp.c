@@ -178,7 +178,6 @@ gram_status gram_kernel_vjp_workspace(gram_context *g, const gram_tensor *x, con
     g->call = __func__;
     TRY(describe(g, &args, &op));
     bytes = g->backend->kernel_vjp_workspace(g, &op);
-    *need = g->options.device.type == GRAM_CPU ? (gram_workspace){.host_bytes = bytes}
-                                               : (gram_workspace){.device_bytes = bytes};
+    *need = gram_workspace_on(g, bytes);
     return GRAM_OK;
 }

@@ -63,6 +63,6 @@ gram_status gram_median_distance_workspace(gram_context *g, const gram_tensor *x
 
     g->call = __func__;
     TRY(describe(g, x, p, options, out, &op));
-    *need = (gram_workspace){.host_bytes = g->backend->median_workspace(g, &op)};
+    *need = gram_workspace_on(g, g->backend->median_workspace(g, &op));
     return GRAM_OK;
 }

@@ -200,7 +200,7 @@ gram_status gram_solve_cholesky_workspace(gram_context *g, const gram_tensor *a,
     if (!need)
         return fail_need(g);
     TRY(describe(g, &s, options, &op));
-    *need = (gram_workspace){.host_bytes = g->backend->solve_cholesky_workspace(g, &op)};
+    *need = gram_workspace_on(g, g->backend->solve_cholesky_workspace(g, &op));
     return GRAM_OK;
 }
 
@@ -226,6 +226,6 @@ gram_status gram_solve_lu_workspace(gram_context *g, const gram_tensor *a, const
     if (!need)
         return fail_need(g);
     TRY(describe(g, &s, options, &op));
-    *need = (gram_workspace){.host_bytes = g->backend->solve_lu_workspace(g, &op)};
+    *need = gram_workspace_on(g, g->backend->solve_lu_workspace(g, &op));
     return GRAM_OK;
 }

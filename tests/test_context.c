@@ -244,6 +244,29 @@ static void given_workspace(struct harness *h)
             break;
 }
 
+static void a_limit_of_scratch(struct harness *h)
+{
+    gram_context_options o = GRAM_CONTEXT_OPTIONS_INIT;
+    gram_workspace need = {0};
+    float x[12] = {0}, out[4];
+    gram_tensor a = gram_matrix(x, 2, 6, GRAM_F32), d = gram_matrix(out, 2, 2, GRAM_F32);
+    gram_context *g;
+
+    CHECK(h, gram_cdist_workspace(h->g, &a, NULL, gram_number(1), NULL, &d, &need) == GRAM_OK, "%s",
+          gram_message(h->g));
+    for (int less = 0; less < 2; less++) {
+        o.scratch_limit = need.host_bytes - (size_t)less;
+        CHECK(h, gram_context_create(&o, &g) == GRAM_OK, "%s", gram_message(NULL));
+        CHECK(h,
+              gram_cdist(g, &a, NULL, gram_number(1), NULL, &d) ==
+                  (less ? GRAM_OUT_OF_MEMORY : GRAM_OK),
+              "%d bytes less than %zu: %s", less, need.host_bytes, gram_message(g));
+        CHECK(h, !less || strstr(gram_message(g), "options.scratch_limit is"), "%s",
+              gram_message(g));
+        gram_context_destroy(g);
+    }
+}
+
 static const struct test_function tests[] = {
     {"defaults_and_bounds_of_options", defaults_and_bounds_of_options},
     {              "sizes_of_options",               sizes_of_options},
@@ -255,6 +278,7 @@ static const struct test_function tests[] = {
     {             "names_of_statuses",              names_of_statuses},
     {  "messages_belong_to_a_context",   messages_belong_to_a_context},
     {               "given_workspace",                given_workspace},
+    {            "a_limit_of_scratch",             a_limit_of_scratch},
 };
 
 int main(void)

@@ -184,7 +184,9 @@ typedef struct gram_context_options {
     /* Called for every traced piece of work, from several threads at once; NULL: no tracing. */
     void (*trace)(void *trace_user, const gram_trace_event *event);
     void *trace_user;
-    void *stream; /* CUDA: the cudaStream_t to queue on, which stays yours; NULL: the default one */
+    void *stream; /* CUDA: the cudaStream_t to queue on, which stays yours and outlives the context;
+                     NULL: the default one */
+    size_t scratch_limit; /* most bytes of scratch that the context takes; 0: no limit */
 } gram_context_options;
 
 /* clang-format off */
@@ -210,6 +212,11 @@ GRAM_PUBLIC const char *gram_message(const gram_context *g);
  * Scratch memory comes from the context's arena, which grows as needed and keeps its size.  Given
  * memory replaces it until NULL is given: a call that needs more fails with GRAM_OUT_OF_MEMORY,
  * having written nothing.  memory is aligned to 64 bytes and stays the caller's.
+ *
+ * CUDA: the arena, and the given memory, are on the device.  It grows in the order of the stream,
+ * without waiting.  A captured graph keeps using the memory it was captured with: the context (or
+ * the given memory) must outlive it, and it must not be replayed at the same time as other work of
+ * the context on another stream.
  */
 GRAM_API gram_status gram_context_use_workspace(gram_context *g, void *memory, size_t bytes);
 

@@ -3,6 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "arena.h"
 #include "cuda_ops.h"
 #include <string.h>
 
@@ -24,6 +25,7 @@ static void close_device(gram_context *g)
     if (!device)
         return;
     gram_jit_forget(g, device);
+    gram_cuda_arena_close(g, device);
     gram_cuda_device_close(device);
     gram_free(g, device, sizeof *device);
     g->device = NULL;
@@ -55,6 +57,7 @@ const struct gram_backend gram_cuda_backend = {
     .describe = describe,
     .close = close_device,
     .synchronize = synchronize,
+    .use_workspace = gram_cuda_use_workspace,
     .devices = gram_cuda_count,
     .cdist = cuda_cdist,
     .cdist_workspace = cuda_cdist_workspace,

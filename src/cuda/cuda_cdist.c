@@ -3,6 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "arena.h"
 #include "cuda_ops.h"
 
 enum {
@@ -10,34 +11,6 @@ enum {
 };
 
 static const int64_t most_blocks = INT32_MAX;
-
-/* Memory that the device cannot read would be a fault in the middle of the work. */
-static gram_status check_pointer(gram_context *g, const char *name, const struct gram_view *v)
-{
-    const struct cuda_device *device = g->device;
-    CUpointer_attribute which[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                                   CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-                                   CU_POINTER_ATTRIBUTE_IS_MANAGED};
-    unsigned type = 0, managed = 0;
-    int ordinal = -1;
-    void *values[] = {&type, &ordinal, &managed};
-
-    if (!v->data)
-        return GRAM_OK;
-    TRY(gram_cuda_check(g, device->driver,
-                        device->driver->pointer_attributes(sizeof which / sizeof *which, which,
-                                                           values, (CUdeviceptr)(uintptr_t)v->data),
-                        "cuPointerGetAttributes"));
-    if (type == 0 && !device->reads_host)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "%s is at %p, which is not memory of CUDA device %d", name,
-                         (void *)v->data, device->index);
-    if (type == CU_MEMORYTYPE_DEVICE && !managed && ordinal != device->index)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "%s is in the memory of CUDA device %d, expected device %d", name, ordinal,
-                         device->index);
-    return GRAM_OK;
-}
 
 static gram_status launch(gram_context *g, struct cuda_cdist_plan *plan)
 {
@@ -67,9 +40,9 @@ gram_status cuda_cdist(gram_context *g, const struct gram_cdist_op *op)
     cuda_cdist_plan(op, device->processors, &plan);
     if (plan.tiles == 0)
         return GRAM_OK;
-    TRY(check_pointer(g, "x", &op->x));
-    TRY(check_pointer(g, "y", &op->y));
-    TRY(check_pointer(g, "out", &op->out));
+    TRY(gram_cuda_check_pointer(g, "x", &op->x));
+    TRY(gram_cuda_check_pointer(g, "y", &op->y));
+    TRY(gram_cuda_check_pointer(g, "out", &op->out));
     entered = gram_cuda_enter(device);
     status = launch(g, &plan);
     gram_cuda_leave(device, entered);

@@ -28,6 +28,12 @@ struct cuda_driver {
     __typeof__(&cuModuleGetFunction) module_function;
     __typeof__(&cuFuncGetAttribute) function_attribute;
     __typeof__(&cuPointerGetAttributes) pointer_attributes;
+    __typeof__(&cuMemAlloc) memory_allocate;
+    __typeof__(&cuMemFree) memory_free;
+    __typeof__(&cuMemAllocAsync) memory_allocate_async;
+    __typeof__(&cuMemFreeAsync) memory_free_async;
+    __typeof__(&cuMemGetInfo) memory_info;
+    __typeof__(&cuStreamIsCapturing) stream_capturing;
     __typeof__(&cuLaunchKernel) launch;
 };
 
@@ -47,6 +53,22 @@ struct cuda_compiler {
     __typeof__(&nvrtcGetPTX) ptx;
 };
 
+struct cuda_block {
+    CUdeviceptr address; /* 0: none */
+    size_t bytes;
+    bool from_pool; /* given back in the order of the stream */
+    bool captured;  /* a graph may use it as long as the context lives */
+};
+
+/* Scratch memory: see arena.h. */
+struct cuda_arena {
+    struct cuda_block block; /* in use */
+    void *given;             /* by gram_context_use_workspace, used instead; or NULL */
+    size_t given_bytes;
+    struct cuda_kept_block *kept; /* former ones that graphs may use */
+    size_t kept_bytes;
+};
+
 /* What a context keeps of its device. */
 struct cuda_device {
     const struct cuda_driver *driver;
@@ -56,6 +78,7 @@ struct cuda_device {
     CUcontext context;
     CUstream stream;
     struct cuda_kernel_memo *memo; /* jit.c: kernels that this context has used */
+    struct cuda_arena arena;
 };
 
 /* NULL with the reason in why: no driver or no device that can be used.  The first call of the

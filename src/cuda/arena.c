@@ -1,0 +1,191 @@
+/*
+ * arena.c - the context's scratch on the device: grows, is capped, outlives the graphs that use it
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "arena.h"
+
+enum {
+    GRAIN = 1 << 21 /* the pool maps memory in pieces of 2 MiB */
+};
+
+/* A block that a captured graph may use: freed with the context. */
+struct cuda_kept_block {
+    struct cuda_kept_block *next;
+    struct cuda_block block;
+};
+
+static void give_back(const struct cuda_device *device, const struct cuda_block *block)
+{
+    if (!block->address)
+        return;
+    if (block->from_pool)
+        (void)device->driver->memory_free_async(block->address, device->stream);
+    else
+        (void)device->driver->memory_free(block->address);
+}
+
+/* Puts the block in use aside if a graph may use it, else gives it back. */
+static gram_status retire(gram_context *g, struct cuda_device *device)
+{
+    struct cuda_arena *arena = &device->arena;
+    struct cuda_kept_block *kept;
+
+    if (arena->block.captured) {
+        kept = gram_alloc(g, sizeof *kept);
+        if (!kept)
+            return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", sizeof *kept);
+        *kept = (struct cuda_kept_block){arena->kept, arena->block};
+        arena->kept = kept;
+        arena->kept_bytes += arena->block.bytes;
+    } else
+        give_back(device, &arena->block);
+    arena->block = (struct cuda_block){0};
+    return GRAM_OK;
+}
+
+/* A stream that is being captured forbids cuMemAlloc, unless the thread says otherwise. */
+static CUresult allocate(const struct cuda_device *device, size_t bytes, bool capturing,
+                         struct cuda_block *out)
+{
+    const struct cuda_driver *driver = device->driver;
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    CUresult result;
+
+    *out = (struct cuda_block){.bytes = bytes, .from_pool = !capturing};
+    if (!capturing) {
+        result = driver->memory_allocate_async(&out->address, bytes, device->stream);
+    } else {
+        (void)driver->capture_mode(&mode);
+        result = driver->memory_allocate(&out->address, bytes);
+        (void)driver->capture_mode(&mode);
+    }
+    if (result != CUDA_SUCCESS)
+        *out = (struct cuda_block){0};
+    return result;
+}
+
+static gram_status fail_memory(gram_context *g, const struct cuda_device *device, size_t bytes)
+{
+    size_t free_bytes = 0, total = 0;
+
+    (void)device->driver->memory_info(&free_bytes, &total);
+    return gram_fail(g, GRAM_OUT_OF_MEMORY,
+                     "cannot allocate %zu bytes of scratch on CUDA device %d: %zu of its %zu bytes "
+                     "are free, so at most about %zu would fit",
+                     bytes, device->index, free_bytes, total, free_bytes / GRAIN * GRAIN);
+}
+
+static gram_status grow(gram_context *g, struct cuda_device *device, size_t bytes, bool capturing)
+{
+    struct cuda_arena *arena = &device->arena;
+    size_t rounded = (bytes + GRAIN - 1) / GRAIN * GRAIN, limit = g->options.scratch_limit;
+    CUresult result;
+
+    if (rounded < bytes)
+        return fail_memory(g, device, bytes);
+    TRY(retire(g, device));
+    if (limit && (bytes > limit || arena->kept_bytes > limit - bytes))
+        return gram_fail(g, GRAM_OUT_OF_MEMORY,
+                         "this call needs %zu bytes of scratch on CUDA device %d, "
+                         "options.scratch_limit is %zu, of which captured graphs hold %zu",
+                         bytes, device->index, limit, arena->kept_bytes);
+    if (limit && rounded > limit - arena->kept_bytes)
+        rounded = limit - arena->kept_bytes;
+    result = allocate(device, rounded, capturing, &arena->block);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY)
+        return fail_memory(g, device, bytes);
+    return gram_cuda_check(g, device->driver, result, capturing ? "cuMemAlloc" : "cuMemAllocAsync");
+}
+
+gram_status gram_cuda_scratch(gram_context *g, size_t bytes, void **out)
+{
+    struct cuda_device *device = g->device;
+    struct cuda_arena *arena = &device->arena;
+    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+    bool capturing;
+
+    *out = NULL;
+    if (bytes == 0)
+        return GRAM_OK;
+    if (arena->given) {
+        if (bytes > arena->given_bytes)
+            return gram_fail(g, GRAM_OUT_OF_MEMORY,
+                             "the given workspace has %zu bytes, this call needs %zu",
+                             arena->given_bytes, bytes);
+        *out = arena->given;
+        return GRAM_OK;
+    }
+    TRY(gram_cuda_check(g, device->driver,
+                        device->driver->stream_capturing(device->stream, &capture),
+                        "cuStreamIsCapturing"));
+    capturing = capture != CU_STREAM_CAPTURE_STATUS_NONE;
+    if (bytes > arena->block.bytes)
+        TRY(grow(g, device, bytes, capturing));
+    arena->block.captured |= capturing;
+    *out = (void *)(uintptr_t)arena->block.address; // NOLINT(performance-no-int-to-ptr)
+    return GRAM_OK;
+}
+
+gram_status gram_cuda_use_workspace(gram_context *g, void *memory, size_t bytes)
+{
+    struct cuda_device *device = g->device;
+    const struct gram_view view = {.data = memory};
+    bool entered;
+    gram_status status;
+
+    TRY(gram_cuda_check_pointer(g, "memory", &view));
+    entered = gram_cuda_enter(device);
+    status = retire(g, device);
+    gram_cuda_leave(device, entered);
+    if (status == GRAM_OK) {
+        device->arena.given = memory;
+        device->arena.given_bytes = memory ? bytes : 0;
+    }
+    return status;
+}
+
+void gram_cuda_arena_close(gram_context *g, struct cuda_device *device)
+{
+    struct cuda_arena *arena = &device->arena;
+    bool entered;
+
+    if (!arena->block.address && !arena->kept)
+        return;
+    entered = gram_cuda_enter(device);
+    give_back(device, &arena->block);
+    for (struct cuda_kept_block *kept = arena->kept, *next; kept; kept = next) {
+        next = kept->next;
+        give_back(device, &kept->block);
+        gram_free(g, kept, sizeof *kept);
+    }
+    gram_cuda_leave(device, entered);
+    *arena = (struct cuda_arena){0};
+}
+
+gram_status gram_cuda_check_pointer(gram_context *g, const char *name, const struct gram_view *v)
+{
+    const struct cuda_device *device = g->device;
+    CUpointer_attribute which[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                   CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                   CU_POINTER_ATTRIBUTE_IS_MANAGED};
+    unsigned type = 0, managed = 0;
+    int ordinal = -1;
+    void *values[] = {&type, &ordinal, &managed};
+
+    if (!v->data)
+        return GRAM_OK;
+    TRY(gram_cuda_check(g, device->driver,
+                        device->driver->pointer_attributes(sizeof which / sizeof *which, which,
+                                                           values, (CUdeviceptr)(uintptr_t)v->data),
+                        "cuPointerGetAttributes"));
+    if (type == 0 && !device->reads_host)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "%s is at %p, which is not memory of CUDA device %d", name,
+                         (void *)v->data, device->index);
+    if (type == CU_MEMORYTYPE_DEVICE && !managed && ordinal != device->index)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "%s is in the memory of CUDA device %d, expected device %d", name, ordinal,
+                         device->index);
+    return GRAM_OK;
+}

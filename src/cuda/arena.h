@@ -1,0 +1,30 @@
+/*
+ * arena.h - scratch memory on the device
+ *
+ * One block a context, which grows when a call needs more and then keeps its size, so that nothing
+ * is allocated in the steady state.  Blocks come from the driver's pool and go back to it in the
+ * order of the context's stream: nobody waits.  While the stream is being captured the pool would
+ * give memory that belongs to the graph alone, so a block then comes from cuMemAlloc.  A block that
+ * a graph may use is never given back before the context ends.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_CUDA_ARENA_H
+#define GRAM_CUDA_ARENA_H
+#include "driver.h"
+
+/* Scratch of at least bytes, aligned to 64 bytes, for work on the context's stream; valid until the
+ * next call of this function.  The device's context must be current (gram_cuda_enter).  NULL for 0
+ * bytes. */
+gram_status gram_cuda_scratch(gram_context *g, size_t bytes, void **out);
+
+/* gram_context_use_workspace on this device. */
+gram_status gram_cuda_use_workspace(gram_context *g, void *memory, size_t bytes);
+
+/* Gives everything back: the context is about to end. */
+void gram_cuda_arena_close(gram_context *g, struct cuda_device *device);
+
+/* Memory that the device cannot read would be a fault in the middle of the work: refuses a view of
+ * it. */
+gram_status gram_cuda_check_pointer(gram_context *g, const char *name, const struct gram_view *v);
+#endif
