@@ -65,8 +65,7 @@ void gram_context_destroy(gram_context *g)
         return;
     gram_backend_close(g);
     gram_pool_destroy(g);
-    if (!g->scratch_given)
-        gram_free(g, g->scratch, g->scratch_bytes);
+    gram_scratch_release(g);
     gram_free(g, g, sizeof *g);
 }
 
@@ -97,6 +96,15 @@ gram_status gram_scratch(gram_context *g, size_t bytes, void **out)
     return GRAM_OK;
 }
 
+void gram_scratch_release(gram_context *g)
+{
+    if (g->scratch_given)
+        return;
+    gram_free(g, g->scratch, g->scratch_bytes);
+    g->scratch = NULL;
+    g->scratch_bytes = 0;
+}
+
 gram_status gram_context_use_workspace(gram_context *g, void *memory, size_t bytes)
 {
     g->call = __func__;
@@ -105,8 +113,7 @@ gram_status gram_context_use_workspace(gram_context *g, void *memory, size_t byt
                          memory);
     if (g->backend->use_workspace)
         return g->backend->use_workspace(g, memory, bytes);
-    if (!g->scratch_given)
-        gram_free(g, g->scratch, g->scratch_bytes);
+    gram_scratch_release(g);
     g->scratch = memory;
     g->scratch_bytes = memory ? bytes : 0;
     g->scratch_given = memory != NULL;

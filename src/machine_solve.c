@@ -120,6 +120,7 @@ gram_status gram_machine_solve(gram_context *g, const struct machine_params *par
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
     for (int64_t i = 0; i < z->rows; i++)
         ridge[i] = params->ridge / (z->weights ? z->weights[i] : 1);
+    gram_scratch_release(g); /* of the median or of a gradient: the matrix is the peak */
     if (by_cholesky(params->solver, z->rows))
         status = solve_dense(g, &kernel, ridge, z, alpha, report);
     else

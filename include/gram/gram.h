@@ -664,7 +664,8 @@ typedef struct gram_machine gram_machine;
  * all zeros.  Constant columns have no influence.  Rows with a missing target are left out.
  *
  * The same seed, thread count and data give the same bytes.  Peak memory is one matrix of the
- * largest leaf's rows squared plus a tenth.  *out is NULL on an error.
+ * largest leaf's rows squared plus a tenth (and the process); scratch that the context has grown
+ * earlier is freed first.  *out is NULL on an error.
  *
  * After Radhakrishnan et al., Science 383 (2024), and Beaglehole et al., xRFM, arXiv:2508.10053.
  */
