@@ -32,40 +32,33 @@ static const struct option_group groups[] = {
     GROUP_END,
 };
 
-static enum exit_status compute(const struct settings *s, const struct matrix_pair *pair,
-                                struct matrix *out, struct failure *why)
+static enum exit_status compute(gram_context *g, const void *settings,
+                                const struct matrix_pair *pair, struct matrix *out,
+                                struct failure *why)
 {
+    const struct settings *s = settings;
     gram_cdist_options options = GRAM_CDIST_OPTIONS_INIT;
-    enum exit_status status = CLI_OK;
-    gram_context *g;
     gram_status done;
 
     options.no_root = s->no_root;
-    TRY(open_context(&s->common, &g, why));
     done = gram_cdist(g, &pair->x.t, pair->two ? &pair->y.t : NULL, gram_number(s->p), &options,
                       &out->t);
-    if (done != GRAM_OK)
-        status = fail_gram(why, done, g);
-    gram_context_destroy(g);
-    return status;
+    return done == GRAM_OK ? CLI_OK : fail_gram(why, done, g);
 }
 
 static enum exit_status run(const void *settings, int count, char **operands, struct failure *why)
 {
     const struct settings *s = settings;
-    struct matrix_pair pair;
-    struct matrix out = {.memory = NULL};
-    enum exit_status status = matrix_pair_load(count, operands, &s->input, s->dtype, &pair, why);
+    const struct matrix_pair_job job = {
+        .common = &s->common,
+        .input = &s->input,
+        .output = &s->output,
+        .dtype = s->dtype,
+        .settings = s,
+        .compute = compute,
+    };
 
-    if (status == CLI_OK)
-        status = matrix_pair_result(&pair, &out, why);
-    if (status == CLI_OK)
-        status = compute(s, &pair, &out, why);
-    if (status == CLI_OK)
-        status = matrix_save(&out, &s->output, why);
-    matrix_pair_free(&pair);
-    matrix_free(&out);
-    return status;
+    return matrix_pair_run(&job, count, operands, why);
 }
 
 const struct command cmd_cdist = {

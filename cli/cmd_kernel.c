@@ -113,18 +113,17 @@ static enum exit_status median_bandwidth(gram_context *g, const struct settings 
     return status == GRAM_OK ? CLI_OK : fail_gram(why, status, g);
 }
 
-static enum exit_status compute(const struct settings *s, const struct matrix_pair *pair,
-                                struct matrix *out, struct failure *why)
+static enum exit_status compute(gram_context *g, const void *settings,
+                                const struct matrix_pair *pair, struct matrix *out,
+                                struct failure *why)
 {
+    const struct settings *s = settings;
     gram_kernel_options options = kernel_options(s);
     struct matrix median = {.memory = NULL};
-    gram_context *g;
-    enum exit_status status;
+    enum exit_status status = kernels[s->kernel].uses_bandwidth && isnan(s->bandwidth)
+                                  ? median_bandwidth(g, s, &pair->x, &options, &median, why)
+                                  : CLI_OK;
 
-    TRY(open_context(&s->common, &g, why));
-    status = kernels[s->kernel].uses_bandwidth && isnan(s->bandwidth)
-                 ? median_bandwidth(g, s, &pair->x, &options, &median, why)
-                 : CLI_OK;
     if (status == CLI_OK && isnan(options.bandwidth.value))
         options.bandwidth = gram_number(1); /* not used by this kernel */
     if (status == CLI_OK) {
@@ -134,26 +133,22 @@ static enum exit_status compute(const struct settings *s, const struct matrix_pa
             status = fail_gram(why, done, g);
     }
     matrix_free(&median);
-    gram_context_destroy(g);
     return status;
 }
 
 static enum exit_status run(const void *settings, int count, char **operands, struct failure *why)
 {
     const struct settings *s = settings;
-    struct matrix_pair pair;
-    struct matrix out = {.memory = NULL};
-    enum exit_status status = matrix_pair_load(count, operands, &s->input, s->dtype, &pair, why);
+    const struct matrix_pair_job job = {
+        .common = &s->common,
+        .input = &s->input,
+        .output = &s->output,
+        .dtype = s->dtype,
+        .settings = s,
+        .compute = compute,
+    };
 
-    if (status == CLI_OK)
-        status = matrix_pair_result(&pair, &out, why);
-    if (status == CLI_OK)
-        status = compute(s, &pair, &out, why);
-    if (status == CLI_OK)
-        status = matrix_save(&out, &s->output, why);
-    matrix_pair_free(&pair);
-    matrix_free(&out);
-    return status;
+    return matrix_pair_run(&job, count, operands, why);
 }
 
 const struct command cmd_kernel = {

@@ -202,15 +202,17 @@ static enum exit_status check_dimensions(const struct matrix *m, const char *pat
                                  text_name(path), m->t.ndim, m->t.ndim == 1 ? "" : "s");
 }
 
-enum exit_status matrix_pair_load(int count, char *const *paths, const struct input_settings *input,
-                                  int dtype, struct matrix_pair *out, struct failure *why)
+static enum exit_status pair_load(const struct matrix_pair_job *job, int count, char *const *paths,
+                                  struct matrix_pair *out, struct failure *why)
 {
+    const enum dtype_choice dtype = (enum dtype_choice)job->dtype;
+
     *out = (struct matrix_pair){.two = count == 2};
-    TRY(matrix_load(paths[0], input, (enum dtype_choice)dtype, &out->x, why));
+    TRY(matrix_load(paths[0], job->input, dtype, &out->x, why));
     TRY(check_dimensions(&out->x, paths[0], why));
     if (!out->two)
         return CLI_OK;
-    TRY(matrix_load(paths[1], input, (enum dtype_choice)dtype, &out->y, why));
+    TRY(matrix_load(paths[1], job->input, dtype, &out->y, why));
     TRY(check_dimensions(&out->y, paths[1], why));
     int64_t x_cols = out->x.t.shape[out->x.t.ndim - 1], y_cols = out->y.t.shape[out->y.t.ndim - 1];
     if (x_cols != y_cols)
@@ -219,7 +221,8 @@ enum exit_status matrix_pair_load(int count, char *const *paths, const struct in
     return matrix_common_dtype(&out->x, &out->y, why);
 }
 
-enum exit_status matrix_pair_result(const struct matrix_pair *pair, struct matrix *out,
+/* Room for one number for every row of x and every row of y. */
+static enum exit_status pair_result(const struct matrix_pair *pair, struct matrix *out,
                                     struct failure *why)
 {
     const struct matrix *x = &pair->x, *y = pair->two ? &pair->y : x;
@@ -227,8 +230,34 @@ enum exit_status matrix_pair_result(const struct matrix_pair *pair, struct matri
     return matrix_result(x, y, x->t.shape[x->t.ndim - 2], y->t.shape[y->t.ndim - 2], out, why);
 }
 
-void matrix_pair_free(struct matrix_pair *pair)
+static enum exit_status pair_compute(const struct matrix_pair_job *job,
+                                     const struct matrix_pair *pair, struct matrix *out,
+                                     struct failure *why)
 {
-    matrix_free(&pair->x);
-    matrix_free(&pair->y);
+    enum exit_status status;
+    gram_context *g;
+
+    TRY(open_context(job->common, &g, why));
+    status = job->compute(g, job->settings, pair, out, why);
+    gram_context_destroy(g);
+    return status;
+}
+
+enum exit_status matrix_pair_run(const struct matrix_pair_job *job, int count, char *const *paths,
+                                 struct failure *why)
+{
+    struct matrix_pair pair;
+    struct matrix out = {.memory = NULL};
+    enum exit_status status = pair_load(job, count, paths, &pair, why);
+
+    if (status == CLI_OK)
+        status = pair_result(&pair, &out, why);
+    if (status == CLI_OK)
+        status = pair_compute(job, &pair, &out, why);
+    if (status == CLI_OK)
+        status = matrix_save(&out, job->output, why);
+    matrix_free(&pair.x);
+    matrix_free(&pair.y);
+    matrix_free(&out);
+    return status;
 }

@@ -39,19 +39,12 @@ enum exit_status matrix_common_dtype(struct matrix *a, struct matrix *b, struct 
 enum exit_status matrix_result(const struct matrix *a, const struct matrix *b, int64_t rows,
                                int64_t cols, struct matrix *out, struct failure *why);
 
-/* The one or two matrices that cdist and kernel work on. */
+/* The one or two matrices that cdist and kernel work on: of one dtype, of two dimensions or more,
+ * with as many columns. */
 struct matrix_pair {
     struct matrix x, y;
     int two; /* y is there */
 };
-
-/* Both of one dtype, of two dimensions or more, with as many columns. */
-enum exit_status matrix_pair_load(int count, char *const *paths, const struct input_settings *input,
-                                  int dtype, struct matrix_pair *out, struct failure *why);
-/* Room for one number for every row of x and every row of y. */
-enum exit_status matrix_pair_result(const struct matrix_pair *pair, struct matrix *out,
-                                    struct failure *why);
-void matrix_pair_free(struct matrix_pair *pair);
 
 /* ---- Writing ------------------------------------------------------------------------------ */
 
@@ -76,4 +69,22 @@ enum format output_format_of(const struct output_settings *settings);
 /* Writes a row-major f32 or f64 array. */
 enum exit_status matrix_save(const struct matrix *m, const struct output_settings *settings,
                              struct failure *why);
+
+/* ---- Commands on pairs of rows -------------------------------------------------------------- */
+
+/* What a command that writes one number for every row of X and every row of Y is made of. */
+struct matrix_pair_job {
+    const struct common_settings *common;
+    const struct input_settings *input;
+    const struct output_settings *output;
+    int dtype;            /* enum dtype_choice */
+    const void *settings; /* of the command */
+    enum exit_status (*compute)(gram_context *g, const void *settings,
+                                const struct matrix_pair *pair, struct matrix *out,
+                                struct failure *why);
+};
+
+/* Reads the one or two files, computes into a fresh result, writes it. */
+enum exit_status matrix_pair_run(const struct matrix_pair_job *job, int count, char *const *paths,
+                                 struct failure *why);
 #endif
