@@ -123,8 +123,9 @@ static void finish(struct harness *h, struct problem *q)
     free(q->before);
 }
 
-static gram_status call(struct harness *h, struct problem *q, gram_workspace *need)
+static gram_status call(struct harness *h, void *problem, gram_workspace *need)
 {
+    struct problem *q = problem;
     const struct reference_grad *in = &q->in;
 
     if (q->row->agop)
@@ -134,29 +135,6 @@ static gram_status call(struct harness *h, struct problem *q, gram_workspace *ne
     return need
                ? gram_cdist_grad_workspace(h->g, in->a, in->b, in->c, in->d, in->p, &q->out.t, need)
                : gram_cdist_grad(h->g, in->a, in->b, in->c, in->d, in->p, &q->out.t);
-}
-
-static bool run_in_exact_scratch(struct harness *h, struct problem *q)
-{
-    gram_workspace need = {0};
-    gram_status status;
-    void *memory = NULL;
-
-    if (!CHECK(h, call(h, q, &need) == GRAM_OK, "%s", gram_message(h->g)) ||
-        !CHECK(h, posix_memalign(&memory, 64, need.host_bytes + 64) == 0, "no memory"))
-        return false;
-    if (need.host_bytes > 0) {
-        status = gram_context_use_workspace(h->g, memory, need.host_bytes - 1);
-        CHECK(h, status == GRAM_OK && call(h, q, NULL) == GRAM_OUT_OF_MEMORY,
-              "%zu bytes are more than it needs", need.host_bytes);
-    }
-    status = gram_context_use_workspace(h->g, memory, need.host_bytes);
-    if (status == GRAM_OK)
-        status = call(h, q, NULL);
-    CHECK(h, status == GRAM_OK, "%s", gram_message(h->g));
-    CHECK(h, gram_context_use_workspace(h->g, NULL, 0) == GRAM_OK, "%s", gram_message(h->g));
-    free(memory);
-    return status == GRAM_OK;
 }
 
 static void compare(struct harness *h, const struct problem *q, int64_t i, struct grad_answer a)
@@ -208,7 +186,7 @@ void grad_row_check(struct harness *h, const struct grad_row *row)
 {
     struct problem q;
 
-    if (setup(h, row, &q) && run_in_exact_scratch(h, &q)) {
+    if (setup(h, row, &q) && test_in_exact_scratch(h, call, &q)) {
         if (row->agop)
             check_products(h, &q);
         else

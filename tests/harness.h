@@ -80,6 +80,11 @@ struct test_copy {
 bool test_send(struct harness *h, const struct test_tensor *from, struct test_copy *to);
 bool test_fetch(struct harness *h, struct test_tensor *to, struct test_copy *from);
 
+/* Calls in exactly the scratch that the workspace query names, in memory of h's context; one byte
+ * less must be refused.  call answers the query where need is not NULL.  False: it failed. */
+typedef gram_status test_call(struct harness *h, void *problem, gram_workspace *need);
+bool test_in_exact_scratch(struct harness *h, test_call *call, void *problem);
+
 /* Uniform in [low, high), rounded to the dtype; every element of t, in index order. */
 void test_fill_uniform(struct harness *h, struct test_tensor *t, double low, double high);
 void test_fill_normal(struct harness *h, struct test_tensor *t, double mean, double deviation);

@@ -1,5 +1,5 @@
 /*
- * harness_device.c - test tensors in the memory of a CUDA device
+ * harness_device.c - test tensors and scratch in the memory that a context computes in
  *
  * All bytes between a tensor's guard pages travel, both ways: the canaries too, and an address
  * keeps its place in a page.
@@ -8,6 +8,7 @@
  */
 #include "device_memory.h"
 #include "harness.h"
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -48,4 +49,56 @@ bool test_fetch(struct harness *h, struct test_tensor *to, struct test_copy *fro
     }
     from->memory = NULL;
     return back;
+}
+
+static void *scratch_allocate(const struct harness *h, size_t bytes)
+{
+    void *memory = NULL;
+
+    if (h->device.type != GRAM_CPU)
+        return device_open(h->device.index) ? device_allocate(bytes) : NULL;
+    return posix_memalign(&memory, 64, bytes) == 0 ? memory : NULL;
+}
+
+static void scratch_release(const struct harness *h, void *memory)
+{
+    if (h->device.type == GRAM_CPU)
+        free(memory);
+    else if (memory)
+        device_release(memory);
+}
+
+static gram_status call_in(struct harness *h, test_call *call, void *problem, void *memory,
+                           size_t bytes)
+{
+    gram_status status = gram_context_use_workspace(h->g, memory, bytes);
+
+    CHECK(h, status == GRAM_OK, "%s", gram_message(h->g));
+    return status == GRAM_OK ? call(h, problem, NULL) : status;
+}
+
+bool test_in_exact_scratch(struct harness *h, test_call *call, void *problem)
+{
+    gram_workspace need = {0};
+    gram_status status;
+    size_t bytes;
+    void *memory;
+
+    if (!CHECK(h, call(h, problem, &need) == GRAM_OK, "%s", gram_message(h->g)))
+        return false;
+    bytes = h->device.type == GRAM_CPU ? need.host_bytes : need.device_bytes;
+    memory = scratch_allocate(h, bytes + 64);
+    if (!CHECK(h, memory, "no memory for %zu bytes of scratch", bytes))
+        return false;
+    if (bytes > 0) {
+        status = call_in(h, call, problem, memory, bytes - 1);
+        CHECK(h, status == GRAM_OUT_OF_MEMORY, "%zu bytes are more than it needs: %s", bytes,
+              gram_status_name(status));
+    }
+    status = call_in(h, call, problem, memory, bytes);
+    CHECK(h, status == GRAM_OK, "%s", gram_message(h->g));
+    CHECK(h, gram_context_synchronize(h->g) == GRAM_OK, "%s", gram_message(h->g));
+    CHECK(h, gram_context_use_workspace(h->g, NULL, 0) == GRAM_OK, "%s", gram_message(h->g));
+    scratch_release(h, memory);
+    return status == GRAM_OK;
 }

@@ -143,8 +143,9 @@ static void finish(struct harness *h, struct pair_problem *q)
 
 /* ---- The call ------------------------------------------------------------------------------ */
 
-static gram_status call(struct harness *h, struct pair_problem *q, gram_workspace *need)
+static gram_status call(struct harness *h, void *problem, gram_workspace *need)
 {
+    struct pair_problem *q = problem;
     const gram_tensor *x = &q->x_there.t, *y = q->row->same ? NULL : &q->y_there.t;
     gram_tensor *out = &q->out_there.t;
     gram_kernel_options kernel = q->kernel;
@@ -159,38 +160,13 @@ static gram_status call(struct harness *h, struct pair_problem *q, gram_workspac
                 : gram_cdist(h->g, x, y, p, &q->options, out);
 }
 
-static bool run_in_exact_scratch(struct harness *h, struct pair_problem *q)
-{
-    gram_workspace need;
-    gram_status status;
-    void *memory = NULL;
-
-    if (!CHECK(h, call(h, q, &need) == GRAM_OK, "%s", gram_message(h->g)))
-        return false;
-    if (!CHECK(h, posix_memalign(&memory, 64, need.host_bytes + 64) == 0, "no memory"))
-        return false;
-    if (need.host_bytes > 0) {
-        status = gram_context_use_workspace(h->g, memory, need.host_bytes - 1);
-        CHECK(h, status == GRAM_OK && call(h, q, NULL) == GRAM_OUT_OF_MEMORY,
-              "%zu bytes are more than it needs", need.host_bytes);
-    }
-    status = gram_context_use_workspace(h->g, memory, need.host_bytes);
-    if (status == GRAM_OK)
-        status = call(h, q, NULL);
-    CHECK(h, status == GRAM_OK, "%s", gram_message(h->g));
-    CHECK(h, gram_context_use_workspace(h->g, NULL, 0) == GRAM_OK, "%s", gram_message(h->g));
-    free(memory);
-    return status == GRAM_OK;
-}
-
 /* The call where the context's device is, in memory of that device. */
 static bool run(struct harness *h, struct pair_problem *q)
 {
     bool there = test_send(h, &q->x, &q->x_there) && test_send(h, &q->y, &q->y_there) &&
                  test_send(h, &q->out, &q->out_there) &&
                  (!q->row->per_item || test_send(h, &q->hyper, &q->hyper_there));
-    bool ran = there && run_in_exact_scratch(h, q) &&
-               CHECK(h, gram_context_synchronize(h->g) == GRAM_OK, "%s", gram_message(h->g));
+    bool ran = there && test_in_exact_scratch(h, call, q);
     bool back = test_fetch(h, &q->x, &q->x_there) && test_fetch(h, &q->y, &q->y_there) &&
                 test_fetch(h, &q->out, &q->out_there) &&
                 (!q->row->per_item || test_fetch(h, &q->hyper, &q->hyper_there));

@@ -22,6 +22,7 @@ struct system {
     int64_t items, a_items;
     struct test_tensor a, b, x, factor, pivots, info;
     double *a_copy, *b_copy; /* a_items of n by n, items of n by r */
+    gram_solve_options options;
 };
 
 static double *doubles(int64_t count)
@@ -35,8 +36,10 @@ static double *doubles(int64_t count)
     return memory;
 }
 
-void solve_row_label(const struct solve_row *row, char *text, size_t size)
+void solve_row_label(int index, char *text, size_t size)
 {
+    const struct solve_row *row = &solve_rows[index];
+
     snprintf(text, size, "n=%lld r=%lld %s %s: %s", (long long)row->n, (long long)row->r,
              row->dtype == GRAM_F32 ? "f32" : "f64", row->uplo == GRAM_LOWER ? "lower" : "upper",
              row->why);
@@ -216,40 +219,19 @@ static void close_system(struct harness *h, struct system *s)
 
 /* ---- Checks --------------------------------------------------------------------------------- */
 
-static gram_status call(struct harness *h, struct system *s, const gram_solve_options *o)
+static gram_status call(struct harness *h, void *problem, gram_workspace *need)
 {
+    struct system *s = problem;
+    const gram_solve_options *o = &s->options;
     gram_tensor *x = s->row->in_place ? &s->b.t : &s->x.t;
     const gram_tensor *a = o->factored && s->row->factor == FACTOR_APART ? &s->factor.t : &s->a.t;
 
-    return s->lu ? gram_solve_lu(h->g, a, &s->b.t, o, x, &s->info.t)
-                 : gram_solve_cholesky(h->g, a, &s->b.t, o, x, &s->info.t);
+    if (s->lu)
+        return need ? gram_solve_lu_workspace(h->g, a, &s->b.t, o, x, need)
+                    : gram_solve_lu(h->g, a, &s->b.t, o, x, &s->info.t);
+    return need ? gram_solve_cholesky_workspace(h->g, a, &s->b.t, o, x, need)
+                : gram_solve_cholesky(h->g, a, &s->b.t, o, x, &s->info.t);
 }
-
-/* The call with exactly the workspace that it asked for; 64 bytes less must be refused before
- * anything is written. */
-static void run(struct harness *h, struct system *s, const gram_solve_options *o)
-{
-    const gram_tensor *x = s->row->in_place ? &s->b.t : &s->x.t;
-    gram_workspace need = {0};
-    gram_status status = s->lu ? gram_solve_lu_workspace(h->g, &s->a.t, &s->b.t, o, x, &need)
-                               : gram_solve_cholesky_workspace(h->g, &s->a.t, &s->b.t, o, x, &need);
-    void *memory = aligned_alloc(64, need.host_bytes + 64);
-
-    CHECK(h, status == GRAM_OK, "workspace: %s", gram_message(h->g));
-    if (need.host_bytes >= 128) {
-        CHECK(h, gram_context_use_workspace(h->g, memory, need.host_bytes - 64) == GRAM_OK, "%s",
-              gram_message(h->g));
-        status = call(h, s, o);
-        CHECK(h, status == GRAM_OUT_OF_MEMORY, "64 bytes short: %s", gram_status_name(status));
-    }
-    CHECK(h, gram_context_use_workspace(h->g, memory, need.host_bytes) == GRAM_OK, "%s",
-          gram_message(h->g));
-    status = call(h, s, o);
-    CHECK(h, status == GRAM_OK, "%s", gram_message(h->g));
-    CHECK(h, gram_context_use_workspace(h->g, NULL, 0) == GRAM_OK, "%s", gram_message(h->g));
-    free(memory);
-}
-
 static void check_info(struct harness *h, const struct system *s, int64_t item)
 {
     int64_t n = s->row->n, a_item = item_of(s, s->row->a_batch, item);
@@ -359,29 +341,29 @@ static void check_factor(struct harness *h, const struct system *s, int64_t item
 
 void solve_row_check(struct harness *h, const struct solve_row *row, bool lu)
 {
-    gram_solve_options o = GRAM_SOLVE_OPTIONS_INIT;
     struct system s;
+    gram_solve_options *o = &s.options;
+    bool kept = row->factor != NO_FACTOR;
 
     open_system(h, &s, row, lu);
-    o.uplo = row->uplo;
-    if (row->factor != NO_FACTOR)
-        o.factor = row->factor == FACTOR_APART ? &s.factor.t : &s.a.t;
-    if (lu && o.factor)
-        o.pivots = &s.pivots.t;
-    run(h, &s, &o);
+    *o = (gram_solve_options)GRAM_SOLVE_OPTIONS_INIT;
+    o->uplo = row->uplo;
+    if (kept)
+        o->factor = row->factor == FACTOR_APART ? &s.factor.t : &s.a.t;
+    if (lu && kept)
+        o->pivots = &s.pivots.t;
+    test_in_exact_scratch(h, call, &s);
     check_solution(h, &s);
     if (row->damage == SOUND && row->condition < 100 && row->n > 0)
         check_against_elimination(h, &s);
-    for (int64_t i = 0; o.factor && i < s.a_items; i++)
+    for (int64_t i = 0; kept && i < s.a_items; i++)
         if (!is_damaged(&s, i))
             check_factor(h, &s, i);
-    if (o.factor) { /* again, for new right-hand sides */
-        gram_status status;
+    if (kept) { /* again, for new right-hand sides */
         fill_rhs(h, &s);
-        o.factor = NULL;
-        o.factored = 1;
-        status = call(h, &s, &o);
-        CHECK(h, status == GRAM_OK, "with the factor: %s", gram_message(h->g));
+        o->factor = NULL;
+        o->factored = 1;
+        test_in_exact_scratch(h, call, &s);
         check_solution(h, &s);
     }
     close_system(h, &s);

@@ -32,7 +32,12 @@ struct solve_row {
     const char *why;
 };
 
-void solve_row_label(const struct solve_row *row, char *text, size_t size);
+enum {
+    SOLVE_ROWS = 28
+};
+extern const struct solve_row solve_rows[SOLVE_ROWS]; /* both operations are checked on them */
+
+void solve_row_label(int index, char *text, size_t size);
 void solve_row_check(struct harness *h, const struct solve_row *row, bool lu);
 bool solve_prepare(struct harness *h, const struct case_args *args, struct case_problem *out,
                    bool lu);

@@ -110,36 +110,14 @@ static void finish(struct harness *h, struct problem *q)
         test_tensor_destroy(h, &q->bandwidth, "options.bandwidth");
 }
 
-static gram_status call(struct harness *h, struct problem *q, gram_workspace *need)
+static gram_status call(struct harness *h, void *problem, gram_workspace *need)
 {
+    struct problem *q = problem;
     const gram_tensor *y = q->row->same ? NULL : &q->y.t;
 
     return need ? gram_kernel_vjp_workspace(h->g, &q->x.t, y, &q->options, &q->grad.t, &q->grads,
                                             need)
                 : gram_kernel_vjp(h->g, &q->x.t, y, &q->options, &q->grad.t, &q->grads);
-}
-
-static bool run_in_exact_scratch(struct harness *h, struct problem *q)
-{
-    gram_workspace need = {0};
-    gram_status status;
-    void *memory = NULL;
-
-    if (!CHECK(h, call(h, q, &need) == GRAM_OK, "%s", gram_message(h->g)) ||
-        !CHECK(h, posix_memalign(&memory, 64, need.host_bytes + 64) == 0, "no memory"))
-        return false;
-    if (need.host_bytes > 0) {
-        status = gram_context_use_workspace(h->g, memory, need.host_bytes - 1);
-        CHECK(h, status == GRAM_OK && call(h, q, NULL) == GRAM_OUT_OF_MEMORY,
-              "%zu bytes are more than it needs", need.host_bytes);
-    }
-    status = gram_context_use_workspace(h->g, memory, need.host_bytes);
-    if (status == GRAM_OK)
-        status = call(h, q, NULL);
-    CHECK(h, status == GRAM_OK, "%s", gram_message(h->g));
-    CHECK(h, gram_context_use_workspace(h->g, NULL, 0) == GRAM_OK, "%s", gram_message(h->g));
-    free(memory);
-    return status == GRAM_OK;
 }
 
 /* scale: what terms of size 1 would sum to, for the rounding of kernels and of inner products. */
@@ -231,7 +209,7 @@ void vjp_row_check(struct harness *h, const struct vjp_row *row, bool difference
     struct problem q;
 
     setup(h, row, &q);
-    if (run_in_exact_scratch(h, &q)) {
+    if (test_in_exact_scratch(h, call, &q)) {
         for (int of_y = 0; of_y < 2 && !row->only_scalars; of_y++)
             check_points(h, &q, of_y);
         check_scalars(h, &q);
