@@ -88,6 +88,12 @@ struct gram_backend {
     gram_status (*synchronize)(gram_context *g); /* waits for what is queued */
     int (*devices)(const gram_context *g);       /* how many can be used here */
     gram_status (*use_workspace)(gram_context *g, void *memory, size_t bytes); /* the device's */
+    /* The cache of compiled kernels, for a context of any device: see gram.h. */
+    void (*cache_info)(const gram_context *g, gram_cache *cache);
+    gram_status (*cache_list)(gram_context *g, gram_cache_visit visit, void *user);
+    gram_status (*cache_clear)(gram_context *g, const char *pattern, int64_t *removed);
+    gram_status (*cache_warm)(gram_context *g, const char *const *chips, int count,
+                              gram_cache_visit visit, void *user);
     /* NULL below: not offered */
     gram_status (*cdist)(gram_context *g, const struct gram_cdist_op *op);
     size_t (*cdist_workspace)(const gram_context *g, const struct gram_cdist_op *op);

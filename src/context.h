@@ -28,6 +28,8 @@ struct gram_context {
     /* From the environment: see settings.c. */
     bool log;                  /* what happens is told on standard error */
     bool no_jit;               /* kernels come from the cache alone */
+    bool debug_jit;            /* kernels are compiled for a debugger */
+    int64_t cache_bytes;       /* the most code that the cache keeps */
     const char *plugin_folder; /* where libgram_cuda.so is looked for first; or NULL */
     const char *cuda_folder;   /* where CUDA's libraries are looked for first; or NULL */
     const char *cache_folder;  /* of compiled kernels; NULL: in the user's cache */

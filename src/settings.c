@@ -12,6 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum {
+    CACHE_MIB = 256,
+    MOST_CACHE_MIB = 1 << 20
+};
+
 static gram_status apply_threads(gram_context *g, const char *text)
 {
     char *end;
@@ -65,6 +70,30 @@ static gram_status apply_jit(gram_context *g, const char *text)
     return GRAM_OK;
 }
 
+static gram_status apply_jit_debug(gram_context *g, const char *text)
+{
+    if (strcmp(text, "0") != 0 && strcmp(text, "1") != 0)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "GRAM_JIT_DEBUG is \"%s\", expected 0 or 1",
+                         text);
+    g->debug_jit = text[0] == '1';
+    return GRAM_OK;
+}
+
+static gram_status apply_cache_mib(gram_context *g, const char *text)
+{
+    char *end;
+    long value;
+
+    errno = 0;
+    value = strtol(text, &end, 10);
+    if (errno || end == text || *end || value < 1 || value > MOST_CACHE_MIB)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "GRAM_CACHE_MIB is \"%s\", expected a number from 1 to %d", text,
+                         (int)MOST_CACHE_MIB);
+    g->cache_bytes = (int64_t)value << 20;
+    return GRAM_OK;
+}
+
 static gram_status apply_plugin_folder(gram_context *g, const char *text)
 {
     g->plugin_folder = text;
@@ -91,6 +120,8 @@ static const struct setting {
     {     "GRAM_CPU_ISA",           apply_isa},
     {         "GRAM_LOG",           apply_log},
     {         "GRAM_JIT",           apply_jit},
+    {   "GRAM_JIT_DEBUG",     apply_jit_debug},
+    {   "GRAM_CACHE_MIB",     apply_cache_mib},
     {  "GRAM_PLUGIN_DIR", apply_plugin_folder},
     {"GRAM_CUDA_LIB_DIR",   apply_cuda_folder},
     {   "GRAM_CACHE_DIR",  apply_cache_folder},
@@ -101,6 +132,7 @@ gram_status gram_settings_apply(gram_context *g)
 {
     const char *text;
 
+    g->cache_bytes = (int64_t)CACHE_MIB << 20;
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
         if ((text = getenv(settings[i].name)) && *text)
             TRY(settings[i].apply(g, text));

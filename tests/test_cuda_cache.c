@@ -60,11 +60,11 @@ static bool put(struct harness *h, int key)
 {
     static char bytes[SIZE];
     struct jit_code back, code = {.bytes = bytes, .size = SIZE};
-    char name[32];
+    char name[32], why[256];
     bool hit;
 
     make(key, name, bytes);
-    gram_jit_cache_put(h->g, name, &code);
+    (void)gram_jit_cache_put(h->g, name, &code, why, sizeof why);
     hit = gram_jit_cache_get(h->g, name, &back);
     free(back.bytes);
     return hit;
@@ -194,7 +194,52 @@ static void processes_that_are_killed(struct harness *h)
     clean(h);
 }
 
+static void count(void *user, const gram_cache_entry *entry)
+{
+    *(int *)user += entry->size == sizeof *entry && entry->kernel && entry->options;
+}
+
+/* The public calls, through the plugin that the context loads. */
+static void the_api(struct harness *h)
+{
+    static const char *const chips[] = {"sm_12", NULL};
+    gram_cache cache = {.size = sizeof cache};
+    struct {
+        size_t size;
+        char path[4096], guard;
+    } shorter = {.size = offsetof(gram_cache, why), .guard = 77};
+    int64_t removed = 7;
+    int kernels = 0;
+
+    fresh(h);
+    CHECK(h, gram_cache_info(h->g, &cache) == GRAM_OK, "%s", gram_message(h->g));
+    CHECK(h, strncmp(cache.path, folder, strlen(folder)) == 0 && !cache.why[0], "%s %s", cache.path,
+          cache.why);
+    CHECK(h, gram_cache_info(h->g, (gram_cache *)(void *)&shorter) == GRAM_OK, "%s",
+          gram_message(h->g));
+    CHECK(h, shorter.guard == 77 && strcmp(shorter.path, cache.path) == 0, "%s", shorter.path);
+    CHECK(h,
+          put(h, 1) && gram_cache_info(h->g, &cache) == GRAM_OK && cache.kernels == 1 &&
+              cache.bytes == SIZE && cache.file_bytes > SIZE,
+          "%lld kernels, %lld bytes", (long long)cache.kernels, (long long)cache.bytes);
+    CHECK(h, gram_cache_list(h->g, count, &kernels) == GRAM_OK && kernels == 0,
+          "a key of another format is listed");
+    CHECK(h, gram_cache_clear(h->g, "y ?", &removed) == GRAM_OK && removed == 1, "%lld removed",
+          (long long)removed);
+    CHECK(h, gram_cache_clear(h->g, NULL, NULL) == GRAM_OK, "%s", gram_message(h->g));
+    cache.size = sizeof cache + 8;
+    CHECK(h, gram_cache_info(h->g, &cache) == GRAM_INVALID_ARGUMENT, "a size of the future");
+    CHECK(h, gram_cache_info(h->g, NULL) == GRAM_INVALID_ARGUMENT, "NULL");
+    CHECK(h, gram_cache_list(h->g, NULL, NULL) == GRAM_INVALID_ARGUMENT, "no visit");
+    CHECK(h, gram_cache_warm(h->g, NULL, 1, NULL, NULL) == GRAM_INVALID_ARGUMENT, "no chips");
+    CHECK(h, gram_cache_warm(h->g, chips, -1, NULL, NULL) == GRAM_INVALID_ARGUMENT, "-1 chips");
+    CHECK(h, gram_cache_warm(h->g, chips, 2, NULL, NULL) == GRAM_INVALID_ARGUMENT, "chip NULL");
+    CHECK(h, gram_cache_warm(h->g, chips, 1, NULL, NULL) != GRAM_OK, "sm_12 is compiled for");
+    clean(h);
+}
+
 static const struct test_function tests[] = {
+    {                  "the_api",                   the_api},
     {     "what_is_put_is_found",      what_is_put_is_found},
     {         "damage_is_a_miss",          damage_is_a_miss},
     {    "strangers_are_refused",     strangers_are_refused},

@@ -734,6 +734,62 @@ GRAM_API gram_status gram_machine_save(gram_context *g, const gram_machine *mach
                                        const char *path);
 GRAM_API gram_status gram_machine_load(gram_context *g, const char *path, gram_machine **out);
 
+/* ---- The cache of compiled kernels -------------------------------------------------------- */
+
+/*
+ * Device code is compiled when it is first wanted and kept in one file, which all processes of a
+ * user share (docs/cuda.md).  These calls take any context, of the CPU too, and need neither a GPU
+ * nor a driver.  GRAM_UNSUPPORTED: there is no CUDA backend here.  GRAM_IO: the file cannot be
+ * used; gram_cache_info says why and is no error then.  No file is an empty cache.
+ */
+typedef struct gram_cache {
+    size_t size;        /* set by the caller to sizeof(gram_cache) */
+    char path[4096];    /* of the file; "" if none can be named */
+    char why[512];      /* why kernels are not kept in it; "" if they are */
+    int64_t kernels;    /* how many it has */
+    int64_t bytes;      /* of their code */
+    int64_t most_bytes; /* above this the kernels that were not used for longest go */
+    int64_t file_bytes;
+} gram_cache;
+
+/* A kernel of the cache; the strings are valid until the visit ends. */
+typedef struct gram_cache_entry {
+    size_t size;          /* sizeof(gram_cache_entry) of the library */
+    const char *kernel;   /* the file of its source: "cdist.cu" */
+    const char *chip;     /* "sm_90": machine code; "compute_90": PTX */
+    const char *compiler; /* "nvrtc13.0" */
+    const char *options;  /* of the compiler */
+    int64_t bytes;        /* of its code */
+    int64_t used;         /* when it was, to the day: seconds since 1970 */
+    double compile_ms;    /* gram_cache_warm: how long it took; 0: it was there */
+} gram_cache_entry;
+
+/* Called for one kernel after the other; may not call the cache. */
+typedef void (*gram_cache_visit)(void *user, const gram_cache_entry *entry);
+
+/* Fills in cache, as much of it as cache->size covers. */
+GRAM_API gram_status gram_cache_info(gram_context *g, gram_cache *cache);
+
+/* Visits all kernels, what was used last first. */
+GRAM_API gram_status gram_cache_list(gram_context *g, gram_cache_visit visit, void *user);
+
+/*
+ * Removes the kernels whose line "kernel chip compiler options" holds the pattern, in which *
+ * stands for any text, ? for one character and [...] for a set; NULL removes everything, a file
+ * that was set aside as corrupt too.  Their number goes to *removed, which may be NULL.
+ */
+GRAM_API gram_status gram_cache_clear(gram_context *g, const char *pattern, int64_t *removed);
+
+/*
+ * Compiles the common kernels for count chips ("sm_90", "compute_100"), with the context's number
+ * of threads, and keeps them: the first calls of later processes then wait for no compiler.  count
+ * 0: for the GPUs of this machine.  Needs NVRTC.  visit, which may be NULL, is called for every
+ * kernel when it is there, by one thread at a time.  GRAM_INVALID_ARGUMENT: a chip that NVRTC does
+ * not know.
+ */
+GRAM_API gram_status gram_cache_warm(gram_context *g, const char *const *chips, int count,
+                                     gram_cache_visit visit, void *user);
+
 #ifdef __cplusplus
 }
 #endif

@@ -59,6 +59,10 @@ const struct gram_backend gram_cuda_backend = {
     .synchronize = synchronize,
     .use_workspace = gram_cuda_use_workspace,
     .devices = gram_cuda_count,
+    .cache_info = gram_jit_cache_info,
+    .cache_list = gram_jit_cache_list,
+    .cache_clear = gram_jit_cache_clear,
+    .cache_warm = cuda_warm,
     .cdist = cuda_cdist,
     .cdist_workspace = cuda_cdist_workspace,
 };

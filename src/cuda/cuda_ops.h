@@ -12,6 +12,10 @@
 gram_status cuda_cdist(gram_context *g, const struct gram_cdist_op *op);
 size_t cuda_cdist_workspace(const gram_context *g, const struct gram_cdist_op *op);
 
+/* cuda_warm.c */
+gram_status cuda_warm(gram_context *g, const char *const *chips, int count, gram_cache_visit visit,
+                      void *user);
+
 /* cuda_cdist_plan.c: which kernel serves a problem, and what it is told. */
 
 /* The parameters (-D) of cdist.cu. */

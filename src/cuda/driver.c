@@ -13,10 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum {
-    OLDEST_ARCH = 80
-};
-
 /* What the process has opened: written once, under the lock. */
 static struct {
     pthread_mutex_t lock;
@@ -211,6 +207,13 @@ static int arch_of(const struct cuda_driver *driver, CUdevice device)
            attribute(driver, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
 }
 
+int gram_cuda_arch(const struct cuda_driver *driver, int index)
+{
+    CUdevice device;
+
+    return driver->device_get(&device, index) == CUDA_SUCCESS ? arch_of(driver, device) : 0;
+}
+
 int gram_cuda_count(const gram_context *g)
 {
     const char *why;
@@ -221,11 +224,8 @@ int gram_cuda_count(const gram_context *g)
         gram_log(g, "no CUDA device: %s", why);
         return 0;
     }
-    for (int i = 0; i < all; i++) {
-        CUdevice device;
-        usable += driver->device_get(&device, i) == CUDA_SUCCESS &&
-                  arch_of(driver, device) >= OLDEST_ARCH;
-    }
+    for (int i = 0; i < all; i++)
+        usable += gram_cuda_arch(driver, i) >= OLDEST_ARCH;
     return usable;
 }
 

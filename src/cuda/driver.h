@@ -87,7 +87,13 @@ const struct cuda_driver *gram_cuda_driver(const gram_context *g, const char **w
 /* NULL with the reason in why.  The first call of the process opens it. */
 const struct cuda_compiler *gram_cuda_compiler(const gram_context *g, const char **why);
 
-/* Devices of compute capability 8.0 or newer; device_of gives the index'th one of all. */
+enum {
+    OLDEST_ARCH = 80
+};
+
+/* The index'th device's compute capability, 90 for 9.0; 0 if there is no such device. */
+int gram_cuda_arch(const struct cuda_driver *driver, int index);
+/* Devices of compute capability 8.0 or newer. */
 int gram_cuda_count(const gram_context *g);
 gram_status gram_cuda_device_open(gram_context *g, struct cuda_device *device);
 void gram_cuda_device_close(struct cuda_device *device);

@@ -15,8 +15,7 @@
 #include <time.h>
 
 enum {
-    MEMO = 64, /* kernels that a context finds without a lock; a power of two */
-    KEY_BYTES = 1536
+    MEMO = 64 /* kernels that a context finds without a lock; a power of two */
 };
 
 struct cuda_kernel_memo {
@@ -29,7 +28,7 @@ struct cuda_kernel_memo {
 struct entry {
     struct entry *next;
     int device;
-    bool ready;
+    bool ready, debug;
     CUfunction function;
     uint64_t variant;
     char name[]; /* file and defines */
@@ -49,19 +48,19 @@ static double milliseconds(void)
     return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
 }
 
-static struct entry *find(int device, const struct jit_request *request)
+static struct entry *find(int device, bool debug, const struct jit_request *request)
 {
     size_t file = strlen(request->file);
 
     for (struct entry *e = process.first; e; e = e->next)
-        if (e->device == device && e->variant == request->variant &&
+        if (e->device == device && e->debug == debug && e->variant == request->variant &&
             strncmp(e->name, request->file, file) == 0 && e->name[file] == ' ' &&
             strcmp(e->name + file + 1, request->defines) == 0)
             return e;
     return NULL;
 }
 
-static struct entry *add(int device, const struct jit_request *request)
+static struct entry *add(int device, bool debug, const struct jit_request *request)
 {
     size_t bytes = strlen(request->file) + strlen(request->defines) + 2;
     struct entry *e = calloc(1, sizeof *e + bytes);
@@ -69,6 +68,7 @@ static struct entry *add(int device, const struct jit_request *request)
     if (!e)
         return NULL;
     e->device = device;
+    e->debug = debug;
     e->variant = request->variant;
     snprintf(e->name, bytes, "%s %s", request->file, request->defines);
     e->next = process.first;
@@ -92,13 +92,13 @@ static gram_status code_of(gram_context *g, const struct cuda_device *device,
 {
     const char *why;
     const struct cuda_compiler *compiler = gram_cuda_compiler(g, &why);
-    char chip[32], key[KEY_BYTES];
+    char chip[32], key[JIT_KEY_BYTES], not_kept[256];
     double start = milliseconds();
 
     if (!compiler)
         return gram_fail(g, GRAM_UNSUPPORTED, "%s", why);
     gram_jit_chip(compiler, device->arch, chip, sizeof chip);
-    gram_jit_key(compiler, request, chip, key, sizeof key);
+    gram_jit_key(g, compiler, request, chip, key);
     if (gram_jit_cache_get(g, key, code)) {
         gram_log(g, "kernel from the cache, %.1f ms: %s", milliseconds() - start, key);
         return GRAM_OK;
@@ -108,7 +108,7 @@ static gram_status code_of(gram_context *g, const struct cuda_device *device,
                          key);
     TRY(gram_jit_compile(g, compiler, request, chip, code));
     gram_log(g, "kernel compiled, %.1f ms: %s", milliseconds() - start, key);
-    gram_jit_cache_put(g, key, code);
+    (void)gram_jit_cache_put(g, key, code, not_kept, sizeof not_kept);
     return GRAM_OK;
 }
 
@@ -165,10 +165,10 @@ static gram_status shared_kernel(gram_context *g, const struct cuda_device *devi
     struct entry *e;
 
     pthread_mutex_lock(&process.lock);
-    while ((e = find(device->index, request)) && !e->ready)
+    while ((e = find(device->index, g->debug_jit, request)) && !e->ready)
         pthread_cond_wait(&process.changed, &process.lock);
     if (!e) {
-        e = add(device->index, request);
+        e = add(device->index, g->debug_jit, request);
         if (!e) {
             pthread_mutex_unlock(&process.lock);
             return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the entry of a kernel");

@@ -34,6 +34,8 @@ struct jit_code {
     size_t size;
 };
 
+/* What the compiler is told beside the defines, for a context's settings. */
+const char *gram_jit_extra_options(const gram_context *g);
 /* jit_compile.c: compiles for arch (90), or for "sm_90a" where chip is set; the log of the compiler
  * is free()d by the caller, and NULL if there is none. */
 gram_status gram_jit_compile(gram_context *g, const struct cuda_compiler *compiler,
@@ -42,10 +44,21 @@ gram_status gram_jit_compile(gram_context *g, const struct cuda_compiler *compil
 /* "sm_90", or "compute_90" for a chip that the compiler does not know. */
 void gram_jit_chip(const struct cuda_compiler *compiler, int arch, char *chip, size_t size);
 /* A line that holds everything that the compiled bytes depend on; see docs/cuda.md. */
-void gram_jit_key(const struct cuda_compiler *compiler, const struct jit_request *request,
-                  const char *chip, char *key, size_t size);
+enum {
+    JIT_KEY_BYTES = 1536
+};
+void gram_jit_key(const gram_context *g, const struct cuda_compiler *compiler,
+                  const struct jit_request *request, const char *chip, char key[JIT_KEY_BYTES]);
+/* Cuts a key in place; false if it is none. */
+bool gram_jit_entry_of_key(char *key, gram_cache_entry *entry);
 
-/* jit_cache.c: false is a miss; a cache that cannot be used misses everything and keeps nothing. */
+/* jit_cache.c: false is a miss; a cache that cannot be used misses everything and keeps nothing,
+ * which put gives the reason of. */
 bool gram_jit_cache_get(const gram_context *g, const char *key, struct jit_code *out);
-void gram_jit_cache_put(const gram_context *g, const char *key, const struct jit_code *code);
+bool gram_jit_cache_put(const gram_context *g, const char *key, const struct jit_code *code,
+                        char *why, size_t why_bytes);
+/* As gram.h says of gram_cache_info, gram_cache_list, gram_cache_clear. */
+void gram_jit_cache_info(const gram_context *g, gram_cache *cache);
+gram_status gram_jit_cache_list(gram_context *g, gram_cache_visit visit, void *user);
+gram_status gram_jit_cache_clear(gram_context *g, const char *pattern, int64_t *removed);
 #endif

@@ -1,17 +1,13 @@
 /*
- * jit_cache.c - compiled kernels across processes: one SQLite database
+ * jit_cache.c - compiled kernels and tuned tiles across processes: what is asked of the file
  *
- * GRAM_CACHE_DIR, else $XDG_CACHE_HOME/gram, else ~/.cache/gram, holds kernels-1.db: key, code, a
- * checksum, when it was last used.  Who can write it can run code as its reader: a folder or file
- * of another owner, or that others may write, is not used.  SQLite is opened at run time; without
- * it, and on any failure, every look-up is a miss.  Each access opens the database anew, so that
- * nothing is carried across fork().  A file that SQLite finds corrupt is set aside.
+ * A kernel has its key, its code, a checksum and when it was last used.  On any failure a look-up
+ * is a miss; a file that SQLite finds corrupt is set aside.
  *
  * SPDX-License-Identifier: MIT
  */
 #include "jit.h"
-#include <dlfcn.h>
-#include <errno.h>
+#include "jit_store.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,172 +16,9 @@
 #include <unistd.h>
 
 enum {
-    FOLDER_MODE = 0700,
-    FOREIGN = S_IWGRP | S_IWOTH,
-    WAIT_MS = 500, /* for another process that writes */
-    PATH_BYTES = 4096,
-    DAY = 86400
+    DAY = 86400,
+    TEXT_BYTES = 2048 /* of a key that is listed */
 };
-
-static const int64_t most_bytes = (int64_t)256 << 20;
-
-/* SQLite's C interface, the part that is used, with the numbers that its documentation gives. */
-enum {
-    SQLITE_DONE_CODE = 101,
-    SQLITE_ROW_CODE = 100,
-    SQLITE_CORRUPT_CODE = 11,
-    SQLITE_NOTADB_CODE = 26,
-    SQLITE_READWRITE_CREATE = 0x2 | 0x4
-};
-
-struct sqlite {
-    int (*open)(const char *path, void **db, int flags, const char *vfs);
-    int (*close)(void *db);
-    int (*busy_timeout)(void *db, int ms);
-    int (*exec)(void *db, const char *sql, void *callback, void *arg, char **error);
-    int (*prepare)(void *db, const char *sql, int bytes, void **statement, const char **tail);
-    int (*bind_text)(void *statement, int at, const char *text, int bytes, void (*release)(void *));
-    int (*bind_blob)(void *statement, int at, const void *blob, int bytes, void (*release)(void *));
-    int (*bind_int64)(void *statement, int at, int64_t value);
-    int (*step)(void *statement);
-    const void *(*column_blob)(void *statement, int at);
-    int (*column_bytes)(void *statement, int at);
-    int64_t (*column_int64)(void *statement, int at);
-    int (*finalize)(void *statement);
-    int (*error)(void *db);
-};
-
-static const struct {
-    const char *name;
-    size_t at;
-} symbols[] = {
-    {     "sqlite3_open_v2", offsetof(struct sqlite,         open)},
-    {    "sqlite3_close_v2", offsetof(struct sqlite,        close)},
-    {"sqlite3_busy_timeout", offsetof(struct sqlite, busy_timeout)},
-    {        "sqlite3_exec", offsetof(struct sqlite,         exec)},
-    {  "sqlite3_prepare_v2", offsetof(struct sqlite,      prepare)},
-    {   "sqlite3_bind_text", offsetof(struct sqlite,    bind_text)},
-    {   "sqlite3_bind_blob", offsetof(struct sqlite,    bind_blob)},
-    {  "sqlite3_bind_int64", offsetof(struct sqlite,   bind_int64)},
-    {        "sqlite3_step", offsetof(struct sqlite,         step)},
-    { "sqlite3_column_blob", offsetof(struct sqlite,  column_blob)},
-    {"sqlite3_column_bytes", offsetof(struct sqlite, column_bytes)},
-    {"sqlite3_column_int64", offsetof(struct sqlite, column_int64)},
-    {    "sqlite3_finalize", offsetof(struct sqlite,     finalize)},
-    {     "sqlite3_errcode", offsetof(struct sqlite,        error)},
-};
-
-struct store {
-    struct sqlite call;
-    void *library, *db;
-    char path[PATH_BYTES];
-};
-
-static bool load_sqlite(struct store *s)
-{
-    s->library = dlopen("libsqlite3.so.0", RTLD_NOW | RTLD_LOCAL);
-    if (!s->library)
-        return false;
-    for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
-        void *found = dlsym(s->library, symbols[i].name);
-        if (!found)
-            return false;
-        memcpy((char *)&s->call + symbols[i].at, &found, sizeof found);
-    }
-    return true;
-}
-
-static bool is_private(const char *path, bool folder)
-{
-    struct stat info;
-
-    if (stat(path, &info) != 0)
-        return !folder && errno == ENOENT;
-    return (folder ? S_ISDIR(info.st_mode) : S_ISREG(info.st_mode)) && info.st_uid == geteuid() &&
-           !(info.st_mode & FOREIGN);
-}
-
-/* Makes path and the folders above it. */
-static void make_folders(char *path)
-{
-    for (char *slash = path; (slash = strchr(slash + 1, '/'));) {
-        *slash = '\0';
-        (void)mkdir(path, FOLDER_MODE);
-        *slash = '/';
-    }
-    (void)mkdir(path, FOLDER_MODE);
-}
-
-static bool find_path(const gram_context *g, char path[PATH_BYTES])
-{
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    int used;
-
-    if (g->cache_folder)
-        used = snprintf(path, PATH_BYTES - 32, "%s", g->cache_folder);
-    else if (cache && cache[0] == '/')
-        used = snprintf(path, PATH_BYTES - 32, "%s/gram", cache);
-    else if (home && home[0] == '/')
-        used = snprintf(path, PATH_BYTES - 32, "%s/.cache/gram", home);
-    else
-        return false;
-    if (used <= 0 || used >= PATH_BYTES - 32)
-        return false;
-    make_folders(path);
-    if (!is_private(path, true)) {
-        gram_log(g, "no cache of kernels: %s is not a folder that its owner alone may write", path);
-        return false;
-    }
-    strcat(path, "/kernels-1.db"); // NOLINT(clang-analyzer-security.insecureAPI.strcpy)
-    if (is_private(path, false))
-        return true;
-    gram_log(g, "no cache of kernels: %s is not a file that its owner alone may write", path);
-    return false;
-}
-
-static void close_store(struct store *s)
-{
-    if (s->db)
-        (void)s->call.close(s->db);
-    if (s->library)
-        dlclose(s->library);
-    s->db = s->library = NULL;
-}
-
-/* Renames a corrupt file, so that the next access begins a new one. */
-static void set_aside(const gram_context *g, const struct store *s)
-{
-    int code = s->db ? s->call.error(s->db) & 0xff : 0;
-    char aside[PATH_BYTES + 16];
-
-    if (code != SQLITE_CORRUPT_CODE && code != SQLITE_NOTADB_CODE)
-        return;
-    snprintf(aside, sizeof aside, "%s.corrupt", s->path);
-    gram_log(g, "the cache of kernels is corrupt, it becomes %s", aside);
-    (void)rename(s->path, aside);
-}
-
-static bool open_store(const gram_context *g, struct store *s)
-{
-    static const char schema[] =
-        "PRAGMA mmap_size=0; CREATE TABLE IF NOT EXISTS kernel(key TEXT PRIMARY KEY, code BLOB NOT "
-        "NULL, sum INTEGER NOT NULL, bytes INTEGER NOT NULL, used INTEGER NOT NULL)";
-
-    *s = (struct store){0};
-    if (!find_path(g, s->path))
-        return false;
-    if (!load_sqlite(s)) {
-        gram_log(g, "no cache of kernels: libsqlite3.so.0 cannot be opened");
-    } else if (s->call.open(s->path, &s->db, SQLITE_READWRITE_CREATE, NULL) == 0) {
-        (void)chmod(s->path, S_IRUSR | S_IWUSR);
-        (void)s->call.busy_timeout(s->db, WAIT_MS);
-        if (s->call.exec(s->db, schema, NULL, NULL, NULL) == 0)
-            return true;
-        set_aside(g, s);
-    }
-    close_store(s);
-    return false;
-}
 
 static int64_t checksum(const char *key, const char *bytes, size_t size)
 {
@@ -198,19 +31,19 @@ static int64_t checksum(const char *key, const char *bytes, size_t size)
     return (int64_t)value;
 }
 
-/* Says that the kernel is in use, at most once a day. */
-static void touch(const struct store *s, const char *key)
-{
-    void *statement = NULL;
+/* ---- Kernels -------------------------------------------------------------------------------- */
 
-    if (s->call.prepare(s->db, "UPDATE kernel SET used=? WHERE key=?", -1, &statement, NULL) == 0 &&
-        s->call.bind_int64(statement, 1, (int64_t)time(NULL)) == 0 &&
-        s->call.bind_text(statement, 2, key, -1, NULL) == 0)
+/* Says that the kernel is in use, at most once a day. */
+static void touch(const struct jit_store *s, const char *key)
+{
+    void *statement = jit_store_prepare(s, "UPDATE kernel SET used=?2 WHERE key=?1", key);
+
+    if (statement && s->call.bind_int64(statement, 2, (int64_t)time(NULL)) == 0)
         (void)s->call.step(statement);
     (void)s->call.finalize(statement);
 }
 
-static bool take(const struct store *s, void *row, const char *key, struct jit_code *out)
+static bool take(const struct jit_store *s, void *row, const char *key, struct jit_code *out)
 {
     const void *blob = s->call.column_blob(row, 0);
     int size = s->call.column_bytes(row, 0);
@@ -227,16 +60,15 @@ static bool take(const struct store *s, void *row, const char *key, struct jit_c
 
 bool gram_jit_cache_get(const gram_context *g, const char *key, struct jit_code *out)
 {
-    void *row = NULL;
+    void *row;
     bool hit = false, old = false;
-    struct store s;
+    struct jit_store s;
 
     *out = (struct jit_code){0};
-    if (!open_store(g, &s))
+    if (!jit_store_open(g, false, &s))
         return false;
-    if (s.call.prepare(s.db, "SELECT code, sum, used FROM kernel WHERE key=?", -1, &row, NULL) ==
-            0 &&
-        s.call.bind_text(row, 1, key, -1, NULL) == 0 && s.call.step(row) == SQLITE_ROW_CODE) {
+    row = jit_store_prepare(&s, "SELECT code, sum, used FROM kernel WHERE key=?", key);
+    if (row && s.call.step(row) == SQLITE_ROW_CODE) {
         hit = take(&s, row, key, out);
         old = s.call.column_int64(row, 2) + DAY < (int64_t)time(NULL);
     }
@@ -244,13 +76,13 @@ bool gram_jit_cache_get(const gram_context *g, const char *key, struct jit_code 
     if (hit && old)
         touch(&s, key);
     if (!hit)
-        set_aside(g, &s);
-    close_store(&s);
+        jit_store_set_aside(g, &s);
+    jit_store_close(&s);
     return hit;
 }
 
 /* Deletes what was not used for longest until the rest fits. */
-static void evict(const struct store *s)
+static void evict(const struct jit_store *s, int64_t most_bytes)
 {
     char sql[256];
 
@@ -261,26 +93,140 @@ static void evict(const struct store *s)
     (void)s->call.exec(s->db, sql, NULL, NULL, NULL);
 }
 
-void gram_jit_cache_put(const gram_context *g, const char *key, const struct jit_code *code)
+bool gram_jit_cache_put(const gram_context *g, const char *key, const struct jit_code *code,
+                        char *why, size_t why_bytes)
 {
-    void *row = NULL;
-    struct store s;
+    void *row;
+    struct jit_store s;
     bool kept;
 
-    if (code->size > INT32_MAX || !open_store(g, &s))
-        return;
-    kept = s.call.prepare(s.db, "INSERT OR REPLACE INTO kernel VALUES(?,?,?,?,?)", -1, &row,
-                          NULL) == 0 &&
-           s.call.bind_text(row, 1, key, -1, NULL) == 0 &&
-           s.call.bind_blob(row, 2, code->bytes, (int)code->size, NULL) == 0 &&
+    if (code->size > INT32_MAX || !jit_store_open(g, true, &s)) {
+        snprintf(why, why_bytes, "%s", code->size > INT32_MAX ? "it is too large" : s.why);
+        return false;
+    }
+    row = jit_store_prepare(&s, "INSERT OR REPLACE INTO kernel VALUES(?,?,?,?,?)", key);
+    kept = row && s.call.bind_blob(row, 2, code->bytes, (int)code->size, NULL) == 0 &&
            s.call.bind_int64(row, 3, checksum(key, code->bytes, code->size)) == 0 &&
            s.call.bind_int64(row, 4, (int64_t)code->size) == 0 &&
            s.call.bind_int64(row, 5, (int64_t)time(NULL)) == 0 &&
            s.call.step(row) == SQLITE_DONE_CODE;
     (void)s.call.finalize(row);
     if (kept)
-        evict(&s);
+        evict(&s, g->cache_bytes);
+    else {
+        snprintf(why, why_bytes, "%s", s.call.error_text(s.db));
+        gram_log(g, "the kernel is not kept: %s", why);
+        jit_store_set_aside(g, &s);
+    }
+    jit_store_close(&s);
+    return kept;
+}
+
+/* ---- What the user is told ------------------------------------------------------------------ */
+
+/* The first column of the first row, 0 if there is none. */
+static int64_t number_of(const struct jit_store *s, const char *sql)
+{
+    void *row = jit_store_prepare(s, sql, NULL);
+    int64_t value = row && s->call.step(row) == SQLITE_ROW_CODE ? s->call.column_int64(row, 0) : 0;
+
+    (void)s->call.finalize(row);
+    return value;
+}
+
+/* Whether the file could be made: the nearest folder above it that is there can be written. */
+static bool can_begin(const char *file)
+{
+    char path[STORE_PATH_BYTES];
+    char *slash;
+
+    snprintf(path, sizeof path, "%s", file);
+    while ((slash = strrchr(path, '/')) && slash != path) {
+        *slash = '\0';
+        if (access(path, F_OK) == 0)
+            break;
+    }
+    return access(path, W_OK) == 0;
+}
+
+void gram_jit_cache_info(const gram_context *g, gram_cache *cache)
+{
+    struct jit_store s;
+    struct stat info;
+    bool opened = jit_store_open(g, false, &s);
+
+    cache->most_bytes = g->cache_bytes;
+    snprintf(cache->path, sizeof cache->path, "%s", s.path);
+    snprintf(cache->why, sizeof cache->why, "%s", s.why);
+    if (!opened) {
+        if (!s.why[0] && !can_begin(s.path))
+            snprintf(cache->why, sizeof cache->why, "%.380s cannot be made: no folder to write",
+                     s.path);
+        return;
+    }
+    if (stat(s.path, &info) == 0)
+        cache->file_bytes = (int64_t)info.st_size;
+    if (access(s.path, W_OK) != 0)
+        snprintf(cache->why, sizeof cache->why, "the file can only be read: nothing is added");
+    cache->kernels = number_of(&s, "SELECT COUNT(*) FROM kernel");
+    cache->bytes = number_of(&s, "SELECT TOTAL(bytes) FROM kernel");
+    jit_store_close(&s);
+}
+
+gram_status gram_jit_cache_list(gram_context *g, gram_cache_visit visit, void *user)
+{
+    struct jit_store s;
+    gram_status status = GRAM_OK;
+    void *row;
+    int code;
+
+    if (!jit_store_open(g, false, &s))
+        return s.why[0] ? gram_fail(g, GRAM_IO, "%s", s.why) : GRAM_OK;
+    row =
+        jit_store_prepare(&s, "SELECT key, bytes, used FROM kernel ORDER BY used DESC, key", NULL);
+    while ((code = row ? s.call.step(row) : 0) == SQLITE_ROW_CODE) {
+        gram_cache_entry entry = {.size = sizeof entry};
+        const char *text = s.call.column_blob(row, 0);
+        char key[TEXT_BYTES];
+        snprintf(key, sizeof key, "%.*s", s.call.column_bytes(row, 0), text ? text : "");
+        entry.bytes = s.call.column_int64(row, 1);
+        entry.used = s.call.column_int64(row, 2);
+        if (gram_jit_entry_of_key(key, &entry))
+            visit(user, &entry);
+    }
+    if (code != SQLITE_DONE_CODE)
+        status = gram_fail(g, GRAM_IO, "%.300s: %s", s.path, s.call.error_text(s.db));
+    (void)s.call.finalize(row);
+    if (status != GRAM_OK)
+        jit_store_set_aside(g, &s);
+    jit_store_close(&s);
+    return status;
+}
+
+gram_status gram_jit_cache_clear(gram_context *g, const char *pattern, int64_t *removed)
+{
+    struct jit_store s;
+    gram_status status = GRAM_OK;
+    char aside[STORE_PATH_BYTES + 16];
+    void *row;
+
+    *removed = 0;
+    if (!jit_store_open(g, false, &s) && s.why[0] && (pattern || !s.aside))
+        return gram_fail(g, GRAM_IO, "%s", s.why);
+    snprintf(aside, sizeof aside, "%s.corrupt", s.path);
+    if (!pattern)
+        (void)unlink(aside);
+    if (!s.db)
+        return GRAM_OK;
+    row = jit_store_prepare(&s, "DELETE FROM kernel WHERE key GLOB '*' || ? || '*'",
+                            pattern ? pattern : "");
+    if (row && s.call.step(row) == SQLITE_DONE_CODE)
+        *removed = s.call.changes(s.db);
     else
-        set_aside(g, &s);
-    close_store(&s);
+        status = gram_fail(g, GRAM_IO, "%.300s: %s", s.path, s.call.error_text(s.db));
+    (void)s.call.finalize(row);
+    if (status == GRAM_OK && !pattern)
+        (void)s.call.exec(s.db, "VACUUM", NULL, NULL, NULL);
+    jit_store_close(&s);
+    return status;
 }

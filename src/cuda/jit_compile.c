@@ -42,14 +42,41 @@ void gram_jit_chip(const struct cuda_compiler *compiler, int arch, char *chip, s
              known || !newest ? arch : newest);
 }
 
-void gram_jit_key(const struct cuda_compiler *compiler, const struct jit_request *request,
-                  const char *chip, char *key, size_t size)
+const char *gram_jit_extra_options(const gram_context *g)
+{
+    return g->debug_jit ? " --device-debug" : "";
+}
+
+void gram_jit_key(const gram_context *g, const struct cuda_compiler *compiler,
+                  const struct jit_request *request, const char *chip, char key[JIT_KEY_BYTES])
 {
     int major = 0, minor = 0;
 
     (void)compiler->version(&major, &minor);
-    snprintf(key, size, "%d %s %s nvrtc%d.%d %s %016llx", (int)KEY_FORMAT, request->file, chip,
-             major, minor, request->defines, (unsigned long long)hash_of_sources());
+    snprintf(key, JIT_KEY_BYTES, "%d %s %s nvrtc%d.%d %s%s %016llx", (int)KEY_FORMAT, request->file,
+             chip, major, minor, request->defines, gram_jit_extra_options(g),
+             (unsigned long long)hash_of_sources());
+}
+
+bool gram_jit_entry_of_key(char *key, gram_cache_entry *entry)
+{
+    const char **const parts[] = {NULL, &entry->kernel, &entry->chip, &entry->compiler};
+    char *hash;
+
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        char *blank = strchr(key, ' ');
+        if (!blank)
+            return false;
+        *blank = '\0';
+        if (parts[i])
+            *parts[i] = key;
+        key = blank + 1;
+    }
+    hash = strrchr(key, ' ');
+    if (hash)
+        *hash = '\0';
+    entry->options = hash ? key : "";
+    return true;
 }
 
 /* Cuts text into words in place; returns their number. */
@@ -64,19 +91,38 @@ static int split(char *text, const char **words, int most)
     return count;
 }
 
+/* What the compiler said; NULL if nothing. */
+static char *log_of(const struct cuda_compiler *compiler, nvrtcProgram program)
+{
+    char *log = NULL;
+    size_t size = 0;
+
+    if (compiler->log_size(program, &size) == NVRTC_SUCCESS && size > 1)
+        log = calloc(1, size + 1);
+    if (log && compiler->log(program, log) == NVRTC_SUCCESS)
+        return log;
+    free(log);
+    return NULL;
+}
+
+/* Every line of the compiler's is one of the log. */
+static void tell(const gram_context *g, const struct cuda_compiler *compiler, nvrtcProgram program)
+{
+    char *log = g->log ? log_of(compiler, program) : NULL, *rest = NULL;
+
+    for (char *line = log ? strtok_r(log, "\n", &rest) : NULL; line;
+         line = strtok_r(NULL, "\n", &rest))
+        gram_log(g, "%s", line);
+    free(log);
+}
+
 /* The first lines of the log that name an error fit into a message. */
 static gram_status compile_failed(gram_context *g, const struct cuda_compiler *compiler,
                                   nvrtcProgram program, nvrtcResult result, const char *file)
 {
-    char *log = NULL;
-    size_t size = 0;
+    char *log = log_of(compiler, program);
     gram_status status;
 
-    if (compiler->log_size(program, &size) == NVRTC_SUCCESS && size > 1)
-        log = calloc(1, size + 1);
-    if (log && compiler->log(program, log) != NVRTC_SUCCESS)
-        log[0] = '\0';
-    gram_log(g, "%s: %s", file, log ? log : "no log");
     status = gram_fail(g, GRAM_UNSUPPORTED, "NVRTC cannot compile %s (%s): %s", file,
                        compiler->error_string(result), log ? log : "no log");
     free(log);
@@ -110,7 +156,7 @@ gram_status gram_jit_compile(gram_context *g, const struct cuda_compiler *compil
                              struct jit_code *out)
 {
     const char *options[MOST_OPTIONS], *names[MOST_SOURCES], *texts[MOST_SOURCES], *text = NULL;
-    char arch[64], defines[1024];
+    char arch[64], words[1024];
     int count = 0, headers = 0;
     nvrtcProgram program;
     nvrtcResult result;
@@ -124,16 +170,19 @@ gram_status gram_jit_compile(gram_context *g, const struct cuda_compiler *compil
             names[headers] = s->name, texts[headers++] = s->text;
     }
     snprintf(arch, sizeof arch, "--gpu-architecture=%s", chip);
-    snprintf(defines, sizeof defines, "%s", request->defines);
+    snprintf(words, sizeof words, "%s%s", request->defines, gram_jit_extra_options(g));
     options[count++] = arch;
     options[count++] = "--std=c++17";
     options[count++] = "--disable-warnings";
-    count += split(defines, options + count, MOST_OPTIONS - count);
+    if (g->log && strncmp(chip, "sm_", 3) == 0)
+        options[count++] = "--ptxas-options=-v"; /* registers and spills, told in the log */
+    count += split(words, options + count, MOST_OPTIONS - count);
     result = compiler->create(&program, text, request->file, headers, texts, names);
     if (result != NVRTC_SUCCESS)
         return gram_fail(g, GRAM_UNSUPPORTED, "NVRTC takes no program: %s",
                          compiler->error_string(result));
     result = compiler->compile(program, count, options);
+    tell(g, compiler, program);
     if (result != NVRTC_SUCCESS)
         status = compile_failed(g, compiler, program, result, request->file);
     else

@@ -1,0 +1,293 @@
+/*
+ * jit_store.c - the file that keeps compiled kernels and tuned tiles: one SQLite database
+ *
+ * GRAM_CACHE_DIR, else $XDG_CACHE_HOME/gram, else ~/.cache/gram, holds kernels-1.db.  Who can write
+ * it can run code as its reader: a folder or file of another owner, or that others may write, is
+ * not used.  SQLite is opened at run time.  Each access opens the database anew, so that nothing is
+ * carried across fork().  Where the file system has no locks, as on some network homes, SQLite's
+ * unix-dotfile locks with a folder instead; one that a killed process left is removed.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "jit_store.h"
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    FOLDER_MODE = 0700,
+    FOREIGN = S_IWGRP | S_IWOTH,
+    WAIT_MS = 500,     /* for another process that writes */
+    STALE_SECONDS = 30 /* no access takes so long: a lock of this age has no owner */
+};
+
+enum {
+    SQLITE_CORRUPT_CODE = 11,
+    SQLITE_NOTADB_CODE = 26,
+    SQLITE_READWRITE = 0x2,
+    SQLITE_CREATE = 0x4
+};
+
+static const char file_name[] = "/kernels-1.db", lock_ending[] = ".lock";
+
+static const struct {
+    const char *name;
+    size_t at;
+} symbols[] = {
+    {     "sqlite3_open_v2", offsetof(struct sqlite,         open)},
+    {    "sqlite3_close_v2", offsetof(struct sqlite,        close)},
+    {"sqlite3_busy_timeout", offsetof(struct sqlite, busy_timeout)},
+    {        "sqlite3_exec", offsetof(struct sqlite,         exec)},
+    {  "sqlite3_prepare_v2", offsetof(struct sqlite,      prepare)},
+    {   "sqlite3_bind_text", offsetof(struct sqlite,    bind_text)},
+    {   "sqlite3_bind_blob", offsetof(struct sqlite,    bind_blob)},
+    {  "sqlite3_bind_int64", offsetof(struct sqlite,   bind_int64)},
+    {        "sqlite3_step", offsetof(struct sqlite,         step)},
+    { "sqlite3_column_blob", offsetof(struct sqlite,  column_blob)},
+    {"sqlite3_column_bytes", offsetof(struct sqlite, column_bytes)},
+    {"sqlite3_column_int64", offsetof(struct sqlite, column_int64)},
+    {     "sqlite3_changes", offsetof(struct sqlite,      changes)},
+    {    "sqlite3_finalize", offsetof(struct sqlite,     finalize)},
+    {     "sqlite3_errcode", offsetof(struct sqlite,        error)},
+    {      "sqlite3_errmsg", offsetof(struct sqlite,   error_text)},
+};
+
+static bool load_sqlite(struct jit_store *s)
+{
+    s->library = dlopen("libsqlite3.so.0", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (!s->library)
+        return false;
+    for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
+        void *found = dlsym(s->library, symbols[i].name);
+        if (!found)
+            return false;
+        memcpy((char *)&s->call + symbols[i].at, &found, sizeof found);
+    }
+    return true;
+}
+
+/* ---- The path ------------------------------------------------------------------------------- */
+
+/* What speaks against a folder or file that is there; NULL: nothing. */
+static const char *objection(const struct stat *info, bool folder)
+{
+    if (folder ? !S_ISDIR(info->st_mode) : !S_ISREG(info->st_mode))
+        return folder ? "is no folder" : "is no file";
+    if (info->st_uid != geteuid())
+        return "belongs to another user";
+    return info->st_mode & FOREIGN ? "can be written by others" : NULL;
+}
+
+/* False, with the reason, where path may not be used; one that is not there is a reason only where
+ * it should be. */
+static bool is_private(struct jit_store *s, bool folder, bool must_be)
+{
+    const char *wrong;
+    struct stat info;
+
+    if (stat(s->path, &info) != 0) {
+        if (errno != ENOENT || must_be)
+            snprintf(s->why, sizeof s->why, "%.380s: %s", s->path, strerror(errno));
+        return errno == ENOENT && !must_be;
+    }
+    wrong = objection(&info, folder);
+    if (wrong)
+        snprintf(s->why, sizeof s->why, "%.380s %s", s->path, wrong);
+    return !wrong;
+}
+
+/* Makes path and the folders above it. */
+static void make_folders(char *path)
+{
+    for (char *slash = path; (slash = strchr(slash + 1, '/'));) {
+        *slash = '\0';
+        (void)mkdir(path, FOLDER_MODE);
+        *slash = '/';
+    }
+    (void)mkdir(path, FOLDER_MODE);
+}
+
+static bool find_folder(const gram_context *g, struct jit_store *s)
+{
+    const size_t most = sizeof s->path - sizeof file_name - sizeof lock_ending - 16;
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    int used = 0;
+
+    if (g->cache_folder)
+        used = snprintf(s->path, most, "%s", g->cache_folder);
+    else if (cache && cache[0] == '/')
+        used = snprintf(s->path, most, "%s/gram", cache);
+    else if (home && home[0] == '/')
+        used = snprintf(s->path, most, "%s/.cache/gram", home);
+    if (used > 0 && (size_t)used < most)
+        return true;
+    s->path[0] = '\0';
+    snprintf(s->why, sizeof s->why,
+             used > 0 ? "the path of its folder is too long"
+                      : "neither GRAM_CACHE_DIR nor XDG_CACHE_HOME nor HOME is set");
+    return false;
+}
+
+/* The path of the file, in a folder that only its owner may write. */
+static bool find_path(const gram_context *g, bool create, struct jit_store *s)
+{
+    bool usable;
+
+    if (!find_folder(g, s))
+        return false;
+    if (create)
+        make_folders(s->path);
+    usable = is_private(s, true, create);
+    strcat(s->path, file_name); // NOLINT(clang-analyzer-security.insecureAPI.strcpy)
+    return usable && is_private(s, false, false);
+}
+
+/* ---- Locks ---------------------------------------------------------------------------------- */
+
+/* Whether files in the folder of path can be locked, tried on a file that has no name or loses it:
+ * closing another descriptor of the database would drop the locks that SQLite holds on it.  Where
+ * no file can be made the answer does not matter. */
+static bool has_locks(const char *path)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
+    char name[STORE_PATH_BYTES + 16];
+    const char *slash = strrchr(path, '/');
+    bool works;
+    int file;
+
+    snprintf(name, sizeof name, "%.*s", (int)(slash - path), path);
+    file = open(name, O_TMPFILE | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR);
+    if (file < 0) {
+        snprintf(name, sizeof name, "%.*s/.lock-XXXXXX", (int)(slash - path), path);
+        file = mkostemp(name, O_CLOEXEC);
+        if (file < 0)
+            return true;
+        (void)unlink(name);
+    }
+    works = fcntl(file, F_SETLK, &lock) == 0 || errno == EAGAIN || errno == EACCES;
+    (void)close(file);
+    return works;
+}
+
+/* Removes the lock of a process that was killed. */
+static void break_stale_lock(const struct jit_store *s)
+{
+    char lock[STORE_PATH_BYTES + 16];
+    struct stat info;
+
+    snprintf(lock, sizeof lock, "%s%s", s->path, lock_ending);
+    if (stat(lock, &info) == 0 && time(NULL) - info.st_mtime > STALE_SECONDS)
+        (void)rmdir(lock);
+}
+
+/* A limit on the size of files (ulimit -f) is an error like a full disk, not the end of the
+ * process: the signal is held back while the database is open, and forgotten. */
+static void hold_limit_signal(struct jit_store *s)
+{
+    sigset_t set, before;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGXFSZ);
+    s->blocked =
+        pthread_sigmask(SIG_BLOCK, &set, &before) == 0 && sigismember(&before, SIGXFSZ) == 0;
+}
+
+static void release_limit_signal(struct jit_store *s)
+{
+    const struct timespec now = {0};
+    sigset_t set;
+
+    if (!s->blocked)
+        return;
+    sigemptyset(&set);
+    sigaddset(&set, SIGXFSZ);
+    while (sigtimedwait(&set, NULL, &now) == SIGXFSZ)
+        continue;
+    (void)pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    s->blocked = false;
+}
+
+/* ---- Open and close ------------------------------------------------------------------------- */
+
+void jit_store_set_aside(const gram_context *g, struct jit_store *s)
+{
+    int code = s->db ? s->call.error(s->db) & 0xff : 0;
+    char aside[STORE_PATH_BYTES + 16];
+
+    if (code != SQLITE_CORRUPT_CODE && code != SQLITE_NOTADB_CODE)
+        return;
+    snprintf(aside, sizeof aside, "%s.corrupt", s->path);
+    gram_log(g, "the cache of kernels is corrupt, it becomes %s", aside);
+    s->aside = rename(s->path, aside) == 0;
+}
+
+static bool open_database(const gram_context *g, bool create, struct jit_store *s)
+{
+    static const char schema[] =
+        "PRAGMA mmap_size=0; CREATE TABLE IF NOT EXISTS kernel(key TEXT PRIMARY KEY, code BLOB NOT "
+        "NULL, sum INTEGER NOT NULL, bytes INTEGER NOT NULL, used INTEGER NOT NULL)";
+    const bool locks = has_locks(s->path);
+
+    if (!locks)
+        break_stale_lock(s);
+    if (s->call.open(s->path, &s->db, SQLITE_READWRITE | (create ? SQLITE_CREATE : 0),
+                     locks ? NULL : "unix-dotfile") == 0) {
+        if (create)
+            (void)chmod(s->path, S_IRUSR | S_IWUSR);
+        (void)s->call.busy_timeout(s->db, WAIT_MS);
+        if (s->call.exec(s->db, schema, NULL, NULL, NULL) == 0)
+            return true;
+    }
+    snprintf(s->why, sizeof s->why, "%.380s: %s", s->path,
+             s->db ? s->call.error_text(s->db) : "out of memory");
+    jit_store_set_aside(g, s);
+    return false;
+}
+
+bool jit_store_open(const gram_context *g, bool create, struct jit_store *s)
+{
+    bool opened = false;
+
+    *s = (struct jit_store){0};
+    if (find_path(g, create, s) && (create || access(s->path, F_OK) == 0)) {
+        hold_limit_signal(s);
+        if (!load_sqlite(s))
+            snprintf(s->why, sizeof s->why, "libsqlite3.so.0 cannot be opened");
+        else
+            opened = open_database(g, create, s);
+    }
+    if (!opened && s->why[0])
+        gram_log(g, "no cache of kernels: %s", s->why);
+    if (!opened)
+        jit_store_close(s);
+    return opened;
+}
+
+void jit_store_close(struct jit_store *s)
+{
+    if (s->db)
+        (void)s->call.close(s->db);
+    if (s->library)
+        dlclose(s->library);
+    s->db = s->library = NULL;
+    release_limit_signal(s);
+}
+
+void *jit_store_prepare(const struct jit_store *s, const char *sql, const char *text)
+{
+    void *statement = NULL;
+
+    if (s->call.prepare(s->db, sql, -1, &statement, NULL) == 0 &&
+        (!text || s->call.bind_text(statement, 1, text, -1, NULL) == 0))
+        return statement;
+    (void)s->call.finalize(statement);
+    return NULL;
+}
