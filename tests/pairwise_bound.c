@@ -68,6 +68,26 @@ static double farther(double a, double b)
     return a > b || isnan(a) ? a : b;
 }
 
+/* |t f'(t)| at a sum, as gram.h has it: what one relative change of the argument makes. */
+static double argument_change(const gram_kernel_options *o, const struct reference_batch *batch,
+                              int64_t item, double sum)
+{
+    const double step = 1e-6;
+    double e = o->inner == GRAM_DOT ? 1 : reference_scalar(o->outer_power, batch, item);
+    double at = reference_kernel_map(o, batch, item, sum, 0), move = sum * step / e;
+
+    if (o->function == GRAM_EXPONENTIAL_POWER)
+        move /= reference_scalar(o->exponent, batch, item);
+    if (o->function == GRAM_POLYNOMIAL || o->function == GRAM_SIGMOID)
+        move = step * (fabs(sum) + fabs(reference_scalar(o->coef0, batch, item) /
+                                        reference_scalar(o->gamma, batch, item)));
+    return farther(fabs(reference_kernel_map(o, batch, item, sum + move, 0) - at),
+                   fabs(reference_kernel_map(o, batch, item, sum - move, 0) - at)) /
+           step;
+}
+
+/* The function at sums that are off by the bound of the sum, and its own error; the reference in
+ * double is allowed as much in f64. */
 static double kernel_bound(const struct pair_question *q, const struct reference_batch *batch,
                            const int64_t item_ij[3])
 {
@@ -75,12 +95,7 @@ static double kernel_bound(const struct pair_question *q, const struct reference
     double eps = eps_of(q), p = reference_scalar(o->p, batch, item_ij[0]), magnitude;
     double sum = reference_kernel_sum(q->x, q->y, o, batch, item_ij, &magnitude);
     double off = magnitude * sum_error(q, o->inner == GRAM_DOT ? 1 : p);
-    double least = sum - off, most = sum + off, at, spread;
-    /* the largest value of functions that are bounded by 1 */
-    double peak = o->output == GRAM_VALUE && o->function >= GRAM_LAPLACE &&
-                          o->function <= GRAM_RATIONAL_QUADRATIC
-                      ? 1
-                      : 0;
+    double least = sum - off, most = sum + off, at, spread, own;
 
     if (isinf(sum))
         return 0; /* the function's limit */
@@ -91,8 +106,9 @@ static double kernel_bound(const struct pair_question *q, const struct reference
     at = reference_kernel_map(o, batch, item_ij[0], sum, 0);
     spread = farther(fabs(reference_kernel_map(o, batch, item_ij[0], least, 0) - at),
                      fabs(reference_kernel_map(o, batch, item_ij[0], most, 0) - at));
-    return spread + 16 * eps * fmax(fabs(at), peak) + smallest(q) +
-           2 * eps * fabs(pair_want(q, batch, item_ij));
+    own = 8 * eps * (fabs(at) + argument_change(o, batch, item_ij[0], sum));
+    return spread + (is_double(q) ? 2 : 1) * own + (is_double(q) ? DBL_MIN : (double)FLT_MIN) +
+           eps * fabs(pair_want(q, batch, item_ij));
 }
 
 double pair_bound(const struct pair_question *q, const struct reference_batch *batch,

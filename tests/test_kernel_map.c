@@ -2,8 +2,9 @@
  * test_kernel_map.c - values, weights and bandwidth derivatives of every kernel function, against
  * their formulas in long double
  *
- * A result may be wrong by what rounding costs: of itself some eps, of the sum S (and of the
- * argument computed from it) as many eps as the function changes when S changes by one, relative.
+ * The bound is what gram.h promises of f: 8 eps of the result, and of its argument t, which is a
+ * multiple of a power of the sum S.  Sums are of the usual size, of all sizes, and where e^-t is
+ * about to underflow.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -113,15 +114,28 @@ static long double expected(const struct gram_map *m, long double sum)
     return isinf(derivative(m, s)) ? 0 : derivative(m, s) * slope;
 }
 
+/* The power of S that t is. */
+static double power_of_sum(const struct gram_map *m)
+{
+    return m->function == GRAM_EXPONENTIAL_POWER ? m->outer * m->exponent : m->outer;
+}
+
 static double sum_at(struct harness *h, const struct gram_map *m, gram_dtype dtype, int i)
 {
-    double e = test_uniform(h), sum = i < 3 ? 0 : exp2(60 * e - 40);
+    bool narrow = dtype == GRAM_F32, shifted = m->function >= GRAM_POLYNOMIAL;
+    double e = test_uniform(h), sum;
 
-    if (m->function == GRAM_SIGMOID || m->function == GRAM_POLYNOMIAL)
-        sum = i < 3 ? 0 : exp2(46 * e - 40);
+    if (i < 3)
+        return 0;
+    if (i % 4 == 1 && !shifted) /* every exponent, t between 1e-30 and 1e30 or so */
+        sum = exp2((narrow ? 200 : 1800) * (e - 0.5) / fmax(1, power_of_sum(m)));
+    else if (i % 4 == 2 && !shifted) /* e^-t from 1 down to where nothing is left */
+        sum = pow(m->bandwidth * e * (narrow ? 110 : 760), 1 / power_of_sum(m));
+    else
+        sum = exp2((shifted ? 46 : 60) * e - 40);
     if (m->inner == GRAM_DOT && i % 2)
-        sum = -sum;
-    return dtype == GRAM_F32 ? (double)(float)sum : sum;
+        sum = -fmin(sum, 0x1p20);
+    return narrow ? (double)(float)sum : sum;
 }
 
 static void run(struct harness *h, gram_dtype dtype, struct gram_map *map, int n, double *values)
@@ -145,28 +159,52 @@ static void run(struct harness *h, gram_dtype dtype, struct gram_map *map, int n
     CHECK(h, (dtype == GRAM_F32 ? (double)floats[n] : buffer[n]) == 7, "wrote past the end");
 }
 
-/* How far the result may be from want, with what a change of S makes of it. */
+/* Whether a factor of a weight or derivative is below the normal range, though their product with
+ * a power of S may be above. */
+static bool has_small_factor(const struct gram_map *m, long double sum, long double least)
+{
+    long double s = m->outer == 1 ? sum : powl(sum, m->outer), l = m->bandwidth;
+
+    if (m->function == GRAM_RATIONAL_QUADRATIC)
+        return expl((-m->alpha - 1) * log1pl(s / (2 * (long double)m->alpha * l * l))) < least;
+    return fabsl(value(m, s)) < least || fabsl(derivative(m, s)) < least;
+}
+
+/* |t f'(t)|: what one relative change of t makes of the result; |gamma s| + |coef0| for |t|. */
+static long double argument_change(const struct gram_map *m, long double sum, long double want)
+{
+    const long double step = 1e-7L, e = power_of_sum(m);
+    struct gram_map up = *m, down = *m;
+
+    if (m->function == GRAM_POLYNOMIAL || m->function == GRAM_SIGMOID) {
+        long double s = m->outer == 1 ? sum : powl(sum, m->outer);
+        long double size = fabsl(m->gamma * s) + fabsl(m->coef0);
+        up.coef0 += (double)(step * size), down.coef0 -= (double)(step * size);
+        if (up.coef0 == down.coef0)
+            return 0;
+        return fabsl(expected(&up, sum) - expected(&down, sum)) * size /
+               ((long double)up.coef0 - down.coef0);
+    }
+    return fmaxl(fabsl(expected(m, sum * expl(step / e)) - want),
+                 fabsl(expected(m, sum * expl(-step / e)) - want)) /
+           step;
+}
+
+/* The promise of gram.h. */
 static long double allowed(const struct gram_map *m, gram_dtype dtype, long double sum,
                            long double want)
 {
-    long double eps = eps_of(dtype), step = 1e-6L;
-    long double change = fabsl(expected(m, sum * (1 + step)) - want) / step;
-    long double least = dtype == GRAM_F32 ? 4 * (long double)FLT_MIN : 4 * (long double)DBL_MIN;
+    long double eps = eps_of(dtype), least = dtype == GRAM_F32 ? FLT_MIN : DBL_MIN;
+    long double size = fabsl(want) + argument_change(m, sum, want), bound = 8 * eps * size;
 
-    /* the tanh of large arguments is not told from 1; shift cancels gamma S, of this size */
-    if (m->function == GRAM_EXPONENTIAL_POWER)
-        change /= fminl(1, m->outer * m->exponent);
-    else
-        change /= fminl(1, m->outer);
-    if (m->function == GRAM_RATIONAL_QUADRATIC && dtype == GRAM_F32)
-        least = 1e-15L; /* (1 + t)^(-a - 1) underflows before its product with t or S^b does */
-    if (m->function == GRAM_SIGMOID)
-        least = eps * eps + fabsl(m->coef0) * eps * 3;
-    if (m->function == GRAM_POLYNOMIAL && m->coef0 != 0)
-        change += fabsl(expected(m, sum + step * m->coef0 / m->gamma) - want) / step;
-    if (m->outer != 1) /* the exponents of S are rounded to double */
-        change += fabsl(want * logl(fabsl(sum) + (long double)DBL_MIN)) * DBL_EPSILON / eps;
-    return eps * (12 * fabsl(want) + 7 * change) + least;
+    if (sum != 0) /* exponents are rounded to f64 */
+        bound += DBL_EPSILON * fmaxl(1, power_of_sum(m)) * fabsl(logl(fabsl(sum))) * size;
+    if (m->output == GRAM_VALUE && m->inner == GRAM_DIFFERENCE && m->function >= GRAM_LAPLACE &&
+        m->function <= GRAM_RATIONAL_QUADRATIC)
+        bound = fminl(bound, 8 * eps); /* whose largest value is 1 */
+    if (m->output != GRAM_VALUE && has_small_factor(m, sum, least))
+        return 4 * (fabsl(want) + least) + bound; /* no more than its order of magnitude, or 0 */
+    return bound + 4 * least;
 }
 
 static void check_map(struct harness *h, gram_dtype dtype, struct gram_map *map)

@@ -412,8 +412,16 @@ static inline gram_kernel_options gram_gaussian(double bandwidth)
  * f, its parameters and r are in options (required: not NULL).  Offsets place a tile of a larger
  * matrix: its part of the diagonal is found whatever the layout of out.  Shapes, dtypes, batches,
  * NaN, the symmetric case and the error of the sum are those of gram_cdist; r is added after f,
- * exactly once, on f(0) computed as f of an exact zero.  f adds at most 8 eps relative to its
- * largest value, plus what rounding of its argument t costs: |t| eps.
+ * exactly once, on f(0) computed as f of an exact zero.
+ *
+ * Error of f, given the sum: with t the argument of f, a multiple of a power of the sum (s / L,
+ * s / (2 L^2), (s / L)^q, ..., or gamma s + coef0), at most 8 eps (|f| + |t f'(t)|), where
+ * |gamma s| + |coef0| stands for |t| in polynomial and sigmoid; and at most 8 eps for the functions
+ * of a distance whose largest value is 1, GRAM_LAPLACE to GRAM_RATIONAL_QUADRATIC.  So e^-t has a
+ * relative error of 8 (1 + t) eps.  Exponents are rounded to f64, which adds |log sum| 2^-52 times
+ * the exponent.  The other outputs have the same bound with themselves for f; below the normal
+ * range of the dtype (also where a factor of a weight or derivative is) only the order of magnitude
+ * is right, or the result is 0.  The test of these bounds is tests/test_kernel_map.c.
  */
 GRAM_API gram_status gram_kernel(gram_context *g, const gram_tensor *x, const gram_tensor *y,
                                  const gram_kernel_options *options, gram_tensor *out);
