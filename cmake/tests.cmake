@@ -57,7 +57,7 @@ if(NOT TARGET gram_cuda)
     list(FILTER GRAM_TEST_SOURCES EXCLUDE REGEX "/test_cuda_[a-z]*\\.c$") # they need its headers
 elseif(GRAM_SANITIZE OR GRAM_FUZZ)
     # It is NVRTC that works in there.
-    list(FILTER GRAM_TEST_SOURCES EXCLUDE REGEX "/test_cuda_compile\\.c$")
+    list(FILTER GRAM_TEST_SOURCES EXCLUDE REGEX "/test_cuda_(compile|jit)\\.c$")
 endif()
 foreach(source ${GRAM_TEST_SOURCES})
     get_filename_component(name ${source} NAME_WE)
@@ -66,7 +66,8 @@ foreach(source ${GRAM_TEST_SOURCES})
 endforeach()
 
 if(TARGET gram_cuda)
-    foreach(name test_cuda_arena test_cuda_cache test_cuda_compile)
+    foreach(name test_cuda_arena test_cuda_cache test_cuda_compile test_cuda_jit
+            test_cuda_trouble)
         if(NOT TARGET ${name})
             continue()
         endif()
@@ -74,6 +75,9 @@ if(TARGET gram_cuda)
         target_include_directories(${name} SYSTEM PRIVATE
             ${GRAM_CUDA_INCLUDE} ${GRAM_NVRTC_INCLUDE})
     endforeach()
+    if(TARGET test_cuda_trouble) # libsqlite3 is to find the test's own fcntl and pwrite
+        set_target_properties(test_cuda_trouble PROPERTIES ENABLE_EXPORTS ON)
+    endif()
     gram_test_program(bench_cuda bench/bench_cuda.c)
 endif()
 

@@ -1,0 +1,263 @@
+/*
+ * test_cuda_jit.c - kernels on demand: one compilation a kernel and process, whoever asks
+ *
+ * NVRTC compiles; a table of functions stands in for the driver.  Without NVRTC: skipped.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "cuda/cuda_ops.h"
+#include "cuda_cache_folder.h"
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+
+enum {
+    THREADS = 8,
+    PATIENCE_MS = 60000
+};
+
+/* ---- The driver ----------------------------------------------------------------------------- */
+
+static struct {
+    atomic_int loads;
+    atomic_int expected; /* loads that must be under way at once; each waits for the others */
+    atomic_int waited_in_vain;
+} fake;
+
+static CUresult capture_mode(CUstreamCaptureMode *mode)
+{
+    *mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+    return CUDA_SUCCESS;
+}
+
+static CUresult module_load(CUmodule *module, const void *image)
+{
+    const struct timespec moment = {.tv_nsec = 1000000};
+    intptr_t number = atomic_fetch_add(&fake.loads, 1) + 1;
+    int waits = 0;
+
+    (void)image;
+    while (atomic_load(&fake.loads) < atomic_load(&fake.expected) && waits++ < PATIENCE_MS)
+        (void)nanosleep(&moment, NULL);
+    if (waits >= PATIENCE_MS)
+        atomic_fetch_add(&fake.waited_in_vain, 1);
+    *module = (CUmodule)number; // NOLINT(performance-no-int-to-ptr)
+    return CUDA_SUCCESS;
+}
+
+static CUresult module_function(CUfunction *function, CUmodule module, const char *name)
+{
+    (void)name;
+    *function = (CUfunction)(void *)module;
+    return CUDA_SUCCESS;
+}
+
+static CUresult function_attribute(int *value, CUfunction_attribute which, CUfunction function)
+{
+    (void)which;
+    (void)function;
+    *value = 7;
+    return CUDA_SUCCESS;
+}
+
+static const struct cuda_driver driver = {
+    .capture_mode = capture_mode,
+    .module_load = module_load,
+    .module_function = module_function,
+    .function_attribute = function_attribute,
+};
+
+/* ---- Requests ------------------------------------------------------------------------------- */
+
+struct want {
+    double p; /* makes the variant */
+    int device;
+    bool debug, no_jit, wrong;
+    /* What came */
+    gram_status status;
+    CUfunction function;
+    char message[512];
+};
+
+static struct gram_view rows_of(int64_t rows, int64_t cols)
+{
+    static _Alignas(16) char memory[16]; /* never read */
+
+    return (struct gram_view){.data = memory,
+                              .dtype = GRAM_F32,
+                              .planes = 1,
+                              .rows = rows,
+                              .cols = cols,
+                              .row_stride = cols,
+                              .col_stride = 1};
+}
+
+static void *ask(void *arg)
+{
+    const struct gram_cdist_op op = {.batch.count = 1,
+                                     .x = rows_of(9, 4),
+                                     .y = rows_of(9, 4),
+                                     .out = rows_of(9, 9),
+                                     .inner = GRAM_DIFFERENCE,
+                                     .outer_power.value = 1,
+                                     .p.value = ((struct want *)arg)->p};
+    struct want *want = arg;
+    struct cuda_device device = {.driver = &driver, .index = want->device, .arch = 80};
+    struct cuda_cdist_plan plan = {0};
+    char defines[CUDA_CDIST_DEFINES];
+    struct jit_request request;
+    gram_context *g;
+
+    if (gram_context_create(NULL, &g) != GRAM_OK)
+        return NULL;
+    g->call = "ask";
+    g->cache_folder = folder;
+    g->debug_jit = want->debug;
+    g->no_jit = want->no_jit;
+    cuda_cdist_plan(&op, 1, &plan);
+    request = cuda_cdist_request(&plan, defines);
+    if (want->wrong)
+        request.defines = "-DTM=3", request.variant = 1;
+    want->status = gram_jit_kernel(g, &device, &request, &want->function);
+    if (want->status == GRAM_OK && gram_jit_recall(&device, request.variant) != want->function)
+        want->status = GRAM_DEVICE_FAILED;
+    memcpy(want->message, gram_message(g), sizeof want->message);
+    gram_jit_forget(g, &device);
+    gram_context_destroy(g);
+    return NULL;
+}
+
+/* All at once, a thread each. */
+static void ask_all(struct harness *h, struct want *wants, int count)
+{
+    pthread_t thread[THREADS];
+
+    for (int i = 0; i < count; i++)
+        CHECK(h, pthread_create(&thread[i], NULL, ask, &wants[i]) == 0, "pthread_create");
+    for (int i = 0; i < count; i++)
+        (void)pthread_join(thread[i], NULL);
+}
+
+/* ---- Tests ---------------------------------------------------------------------------------- */
+
+static void one_kernel_for_all_threads(struct harness *h)
+{
+    struct want wants[THREADS] = {0};
+    int before = atomic_load(&fake.loads);
+
+    fresh(h);
+    for (int i = 0; i < THREADS; i++)
+        wants[i].p = 1;
+    ask_all(h, wants, THREADS);
+    CHECK(h, atomic_load(&fake.loads) == before + 1, "%d loads", atomic_load(&fake.loads) - before);
+    for (int i = 0; i < THREADS; i++)
+        CHECK(h, wants[i].status == GRAM_OK && wants[i].function == wants[0].function, "%d: %s", i,
+              wants[i].message);
+    clean(h);
+}
+
+static void different_kernels_side_by_side(struct harness *h)
+{
+    struct want wants[] = {{.p = 2}, {.p = (double)INFINITY}, {.p = 3}};
+
+    fresh(h);
+    atomic_store(&fake.expected, atomic_load(&fake.loads) + LENGTH(wants));
+    ask_all(h, wants, LENGTH(wants));
+    CHECK(h, atomic_load(&fake.waited_in_vain) == 0, "one waits for the other");
+    for (int i = 0; i < LENGTH(wants); i++)
+        CHECK(h, wants[i].status == GRAM_OK, "%s", wants[i].message);
+    CHECK(h, wants[0].function != wants[1].function && wants[1].function != wants[2].function,
+          "one kernel for two variants");
+    clean(h);
+}
+
+/* All threads are told of the error; later ones may try again. */
+static void a_failure_is_everybodys(struct harness *h)
+{
+    struct want wants[THREADS] = {0}, again = {.wrong = true, .p = 1};
+    int before = atomic_load(&fake.loads);
+
+    fresh(h);
+    for (int i = 0; i < THREADS; i++)
+        wants[i] = again;
+    ask_all(h, wants, THREADS);
+    for (int i = 0; i < THREADS; i++)
+        CHECK(h, wants[i].status == GRAM_UNSUPPORTED && strstr(wants[i].message, "TM must be"),
+              "%d: %s", i, wants[i].message);
+    ask(&again);
+    CHECK(h, again.status == GRAM_UNSUPPORTED, "%s", again.message);
+    CHECK(h, atomic_load(&fake.loads) == before, "something was loaded");
+    CHECK(h, rmdir(folder) == 0, "something was kept");
+}
+
+/* GRAM_JIT=off: what the cache has is used, nothing is compiled. */
+static void without_a_compiler(struct harness *h)
+{
+    struct want off = {.p = 4, .device = 1, .no_jit = true}, on = {.p = 4, .device = 2},
+                debug = {.p = 4, .device = 2, .debug = true};
+
+    fresh(h);
+    ask(&off);
+    CHECK(h, off.status == GRAM_UNSUPPORTED && strstr(off.message, "GRAM_JIT is off"), "%s",
+          off.message);
+    ask(&on);
+    CHECK(h, on.status == GRAM_OK, "%s", on.message);
+    ask(&off);
+    CHECK(h, off.status == GRAM_OK && off.function != on.function, "%s", off.message);
+    debug.no_jit = true;
+    ask(&debug);
+    CHECK(h, debug.status == GRAM_UNSUPPORTED && strstr(debug.message, "--device-debug"), "%s",
+          debug.message);
+    debug.no_jit = false;
+    ask(&debug);
+    CHECK(h, debug.status == GRAM_OK && debug.function != on.function, "%s", debug.message);
+    clean(h);
+}
+
+/* What happened is told: asked, compiled, loaded, with registers, shared memory and spills. */
+static void the_log(struct harness *h)
+{
+    static const char *const words[] = {"kernel compiled, ", "cdist.cu", "registers", "spill",
+                                        "bytes of shared",   " ms: ",    "-DTM="};
+    char text[16384] = "", path[] = "/tmp/gram-log-XXXXXX";
+    struct want want = {.p = 5};
+    int file = mkstemp(path), before = dup(STDERR_FILENO);
+    ssize_t size = 0;
+
+    fresh(h);
+    if (CHECK(h, file >= 0 && before >= 0 && dup2(file, STDERR_FILENO) >= 0, "no file")) {
+        setenv("GRAM_LOG", "debug", 1);
+        ask(&want);
+        unsetenv("GRAM_LOG");
+        (void)dup2(before, STDERR_FILENO);
+        size = pread(file, text, sizeof text - 1, 0);
+    }
+    CHECK(h, want.status == GRAM_OK && size > 0, "%s", want.message);
+    for (int i = 0; i < LENGTH(words); i++)
+        CHECK(h, strstr(text, words[i]), "\"%s\" is not in the log:\n%s", words[i], text);
+    (void)close(file);
+    (void)close(before);
+    (void)unlink(path);
+    clean(h);
+}
+
+static const struct test_function tests[] = {
+    {    "one_kernel_for_all_threads",     one_kernel_for_all_threads},
+    {"different_kernels_side_by_side", different_kernels_side_by_side},
+    {       "a_failure_is_everybodys",        a_failure_is_everybodys},
+    {            "without_a_compiler",             without_a_compiler},
+    {                       "the_log",                        the_log},
+};
+
+int main(void)
+{
+    gram_context g = {.call = "main"};
+    const char *why;
+
+    if (!gram_cuda_compiler(&g, &why)) {
+        printf("skipped: %s\n", why);
+        return 77;
+    }
+    return harness_run_tests(tests, LENGTH(tests));
+}
