@@ -268,7 +268,8 @@ const struct command cmd_fit = {
         "0, 1, 2, ...; - is standard input. A column is numeric if every value that is not missing "
         "is a number. An empty field, NA, N/A, NaN, null and ? are missing: a missing number "
         "counts as the median, and whether it was missing becomes a feature; a missing category "
-        "is a category of its own; rows without a target are left out.\n\n"
+        "is a category of its own; rows without a target are left out. Of a column with more "
+        "categories than --max-categories, the rare ones count as one.\n\n"
         "Hyperparameters that are not given are chosen by fixed rules, or with --auto by a search. "
         "Ctrl-C stops the work; nothing is written then.",
     .examples =

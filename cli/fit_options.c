@@ -45,6 +45,9 @@ static const struct option_row column_rows[] = {
          "columns of numbers that are categories, separated by commas"),
     TEXT("ignore", 0, "COLUMNS", AT(ignore), NULL,
          "columns that are not used, separated by commas"),
+    INTEGER("max-categories", 0, "N", AT(max_categories), "256", 2, 1e9,
+            "features of one column: of more categories the most frequent keep theirs, all others, "
+            "also those never seen, share one"),
     TEXT("weights", 0, "COLUMN", AT(weights), NULL, "a column of weights of the rows, > 0"),
     OPTION_END,
 };
@@ -146,6 +149,7 @@ enum exit_status fit_options(const struct fit_settings *s, gram_machine_options 
     options->solver = (gram_solver)s->solver;
     options->tolerance = or_zero(s->tolerance);
     options->validation = or_zero(s->validation);
+    options->max_categories = s->max_categories;
     options->leaf_rows = s->leaf_rows > 0 ? s->leaf_rows : 0;
     options->memory_limit = (int64_t)(or_zero(s->memory) * 0x1p30);
     options->time_limit = s->time_limit;

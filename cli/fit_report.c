@@ -47,6 +47,19 @@ static void machine_text(struct output *out, const char *description)
     output_text(out, "\n");
 }
 
+/* Which columns had more categories than --max-categories. */
+static void categories_text(struct output *out, const char *description)
+{
+    size_t size;
+    const char *kept = json_member(description, "most_frequent_categories", &size);
+
+    if (!kept)
+        return;
+    output_text(out, "categories told apart, the most frequent; all others count as one: ");
+    output_write(out, kept + 1, size - 2);
+    output_text(out, "\n");
+}
+
 void fit_json(struct json *j, const struct fit_settings *s, const struct fit_result *r)
 {
     json_object(j, NULL);
@@ -85,6 +98,7 @@ void fit_text(struct output *out, const struct fit_settings *s, const struct fit
         score_text(out, r->score);
     }
     machine_text(out, gram_machine_describe(r->machine));
+    categories_text(out, gram_machine_describe(r->machine));
     output_text(out, "features that matter most:\n");
     importance_text(out, r->features, r->feature_count, s->top);
     output_format(out, "model written to %s\n", s->output);

@@ -56,7 +56,8 @@ gram_status gram_machine_encode(gram_context *g, struct machine_job *job,
     gram_status status;
 
     if (fresh)
-        TRY(gram_encoder_fit(g, job->table, job->target->name, rows, count, recipe->scaling,
+        TRY(gram_encoder_fit(g, job->table, job->target->name, rows, count,
+                             &(struct gram_encoding){recipe->scaling, job->o.max_categories},
                              encoder));
     if (fresh && job->kind.classes == 0)
         TRY(gram_machine_target_scale(g, job->target, recipe->transform, rows, count, &job->kind));
@@ -270,6 +271,24 @@ static void describe_choices(struct gram_json_text *t, const struct machine_reci
     gram_json_add(t, "}");
 }
 
+/* Columns with more categories than options.max_categories: how many of them are told apart. */
+static void describe_categories(struct gram_json_text *t, const struct gram_encoder *encoder)
+{
+    bool any = false;
+
+    for (int64_t c = 0; c < encoder->columns; c++)
+        if (encoder->column[c].other) {
+            if (!any) {
+                gram_json_add_name(t, "most_frequent_categories");
+                gram_json_add(t, "{");
+            }
+            any = true;
+            add_pair(t, encoder->column[c].name, (double)encoder->column[c].categories);
+        }
+    if (any)
+        gram_json_add(t, "}");
+}
+
 static gram_status describe(gram_context *g, const struct machine_job *job,
                             const struct machine_recipe *recipe, gram_machine *machine)
 {
@@ -284,6 +303,7 @@ static gram_status describe(gram_context *g, const struct machine_job *job,
     add_pair(&t, "leaves", (double)machine->leaves);
     add_word(&t, "dtype", machine->dtype == GRAM_F32 ? "f32" : "f64");
     add_pair(&t, "seed", (double)job->o.seed);
+    describe_categories(&t, machine->encoder);
     describe_choices(&t, recipe, machine);
     add_word(&t, "solver", r->iterations > 0 ? "conjugate gradients" : "cholesky");
     if (r->iterations > 0) {
@@ -319,18 +339,21 @@ static gram_status describe(gram_context *g, const struct machine_job *job,
 static gram_status build(gram_context *g, struct machine_job *job,
                          const struct machine_recipe *recipe, gram_machine *machine)
 {
+    struct machine_recipe last = *recipe;
     struct machine_encoded all = {0};
     double sum = 0;
     gram_status status;
 
     machine->dtype = job->o.dtype;
     TRY(gram_machine_encode(g, job, recipe, job->row, job->rows, &machine->encoder, &all));
+    if (!gram_machine_full_metric(job, all.data.width))
+        last.params.full = false;
     machine->importance =
         calloc((size_t)machine->encoder->columns + 1, sizeof *machine->importance);
     if (!machine->importance)
         status = gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the importances");
     else
-        status = train_leaves(g, job, recipe, &all.data, machine);
+        status = train_leaves(g, job, &last, &all.data, machine);
     gram_machine_encoded_destroy(g, &all);
     for (int64_t c = 0; status == GRAM_OK && c < machine->encoder->columns; c++)
         sum += machine->importance[c];
@@ -338,7 +361,7 @@ static gram_status build(gram_context *g, struct machine_job *job,
         machine->importance[c] = sum > 0 ? machine->importance[c] / sum : 0;
     machine->target = job->kind; /* the machine owns it from here on */
     job->kind = (struct machine_target){0};
-    return status == GRAM_OK ? describe(g, job, recipe, machine) : status;
+    return status == GRAM_OK ? describe(g, job, &last, machine) : status;
 }
 
 gram_status gram_machine_build(gram_context *g, struct machine_job *job,

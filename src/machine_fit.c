@@ -11,7 +11,8 @@
 #include <string.h>
 
 enum {
-    FULL_FEATURES = 500 /* widest default full metric: its eigenproblem grows with the cube */
+    MAX_CATEGORIES = 256, /* as many features of one column as bytes have values */
+    FULL_FEATURES = 500   /* widest default full metric: its eigenproblem grows with the cube */
 };
 
 void gram_machine_progress(const struct machine_job *job, double fraction, const char *stage)
@@ -46,6 +47,7 @@ static gram_status check_options(gram_context *g, const gram_machine_options *o)
     TRY(check_range(g, "time_limit", o->time_limit, 1e-3, 1e9));
     TRY(check_range(g, "iterations", o->iterations, -1, 100));
     TRY(check_range(g, "leaf_rows", (double)o->leaf_rows, 10, 1e12));
+    TRY(check_range(g, "max_categories", (double)o->max_categories, 2, 1e9));
     TRY(check_range(g, "memory_limit", (double)o->memory_limit, 1e6, 1e18));
     if (o->dtype && o->dtype != GRAM_F32 && o->dtype != GRAM_F64)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "options.dtype is %s, expected f32 or f64",
@@ -129,6 +131,12 @@ static void job_close(gram_context *g, struct machine_job *job)
     gram_free(g, job->row, (size_t)job->table->rows * sizeof *job->row);
 }
 
+bool gram_machine_full_metric(const struct machine_job *job, int64_t width)
+{
+    return job->o.metric == GRAM_METRIC_FULL ||
+           (job->o.metric == GRAM_METRIC_AUTO && width <= FULL_FEATURES);
+}
+
 void gram_machine_default_recipe(const struct machine_job *job, struct machine_recipe *out)
 {
     const gram_machine_options *o = &job->o;
@@ -144,8 +152,7 @@ void gram_machine_default_recipe(const struct machine_job *job, struct machine_r
     params->bandwidth = o->bandwidth > 0 ? o->bandwidth : classes ? 1 : 4;
     params->ridge = o->regularization > 0 ? o->regularization : 1e-2;
     params->iterations = o->iterations > 0 ? o->iterations : 0;
-    params->full = o->metric == GRAM_METRIC_FULL ||
-                   (o->metric == GRAM_METRIC_AUTO && job->table->columns <= FULL_FEATURES);
+    params->full = gram_machine_full_metric(job, job->table->columns);
     params->power = o->metric_power > 0 ? o->metric_power : classes ? 0.5 : 0.25;
     params->solver = o->solver;
     params->tolerance = o->tolerance > 0 ? o->tolerance : classes ? 1e-2 : 1e-3;
@@ -176,6 +183,7 @@ gram_status gram_machine_fit(gram_context *g, const gram_table *table, const gra
     TRY(gram_table_check(g, table));
     TRY(check_target(g, table, target));
     job.o.dtype = job.o.dtype ? job.o.dtype : GRAM_F32;
+    job.o.max_categories = job.o.max_categories ? job.o.max_categories : MAX_CATEGORIES;
     status = fit(g, &job, out);
     job_close(g, &job);
     return gram_machine_ended(g, status);

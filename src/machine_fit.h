@@ -50,6 +50,10 @@ gram_status gram_machine_encode(gram_context *g, struct machine_job *job,
                                 struct machine_encoded *out);
 void gram_machine_encoded_destroy(gram_context *g, struct machine_encoded *e);
 
+/* Whether a full metric may be learned of so many features: more are known once they are encoded
+ * than a recipe knows. */
+bool gram_machine_full_metric(const struct machine_job *job, int64_t width);
+
 /* The documented defaults, under what the options give. */
 void gram_machine_default_recipe(const struct machine_job *job, struct machine_recipe *out);
 

@@ -169,9 +169,11 @@ static gram_status try_learning(gram_context *g, struct search *s, struct machin
 static gram_status first_level(gram_context *g, struct search *s,
                                const struct machine_candidate *start, struct ranking *out)
 {
+    struct machine_candidate first = *start;
     struct ranking coarse = {0};
 
-    TRY(try_families(g, s, start, &coarse));
+    first.params.full = gram_machine_full_metric(s->job, s->level.fold[0].train.data.width);
+    TRY(try_families(g, s, &first, &coarse));
     for (int i = 0; i < coarse.count; i++) {
         struct machine_candidate c = coarse.best[i];
 

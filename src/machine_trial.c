@@ -65,8 +65,9 @@ static gram_status fold_open(gram_context *g, struct machine_job *job, const int
                              struct machine_fold *fold)
 {
     struct gram_encoder *encoder = NULL;
-    gram_status status = gram_encoder_fit(g, job->table, job->target->name, train, count,
-                                          GRAM_STANDARDISE, &encoder);
+    const struct gram_encoding how = {GRAM_STANDARDISE, job->o.max_categories};
+    gram_status status =
+        gram_encoder_fit(g, job->table, job->target->name, train, count, &how, &encoder);
 
     for (int t = 0; status == GRAM_OK && t < fold->transforms; t++) {
         fold->target[t] = job->kind;

@@ -5,6 +5,7 @@
  *   encoder.names       U8                 one text a column
  *   encoder.categories  I64 [columns]      -1: a number
  *   encoder.missing     I32 [columns]      0 or 1
+ *   encoder.other       I32 [columns]      0 or 1: further categories share a feature
  *   encoder.scale       F64 [3 columns]    shift, scale, fill
  *   encoder.category    U8                 the categories of all columns, one after the other
  * Where a column's features begin follows from these.
@@ -22,7 +23,7 @@
 struct columns {
     char **names, **category;
     int64_t *categories;
-    int32_t *missing;
+    int32_t *missing, *other;
     double (*scale)[3];
 };
 
@@ -32,8 +33,9 @@ static bool allocate_columns(struct columns *a, size_t columns, size_t categorie
     a->category = malloc((categories + 1) * sizeof *a->category);
     a->categories = malloc((columns + 1) * sizeof *a->categories);
     a->missing = malloc((columns + 1) * sizeof *a->missing);
+    a->other = malloc((columns + 1) * sizeof *a->other);
     a->scale = malloc((columns + 1) * sizeof *a->scale);
-    return a->names && a->category && a->categories && a->missing && a->scale;
+    return a->names && a->category && a->categories && a->missing && a->other && a->scale;
 }
 
 static int64_t fill_columns(const struct gram_encoder *e, struct columns *a)
@@ -45,6 +47,7 @@ static int64_t fill_columns(const struct gram_encoder *e, struct columns *a)
         a->names[i] = c->name;
         a->categories[i] = c->category ? c->categories : -1;
         a->missing[i] = c->missing;
+        a->other[i] = c->other;
         a->scale[i][0] = c->shift, a->scale[i][1] = c->scale, a->scale[i][2] = c->fill;
         for (int64_t j = 0; c->category && j < c->categories; j++)
             a->category[total++] = c->category[j];
@@ -66,6 +69,7 @@ void gram_model_put_encoder(struct gram_model_writer *w, const struct gram_encod
         gram_model_put_strings(w, "encoder.names", n, a.names);
         gram_model_put_copy(w, "encoder.categories", GRAM_I64, n, a.categories);
         gram_model_put_copy(w, "encoder.missing", GRAM_I32, n, a.missing);
+        gram_model_put_copy(w, "encoder.other", GRAM_I32, n, a.other);
         gram_model_put_copy(w, "encoder.scale", GRAM_F64, 3 * n, a.scale);
         gram_model_put_strings(w, "encoder.category", total, a.category);
     } else
@@ -74,6 +78,7 @@ void gram_model_put_encoder(struct gram_model_writer *w, const struct gram_encod
     free(a.category);
     free(a.categories);
     free(a.missing);
+    free(a.other);
     free(a.scale);
 }
 
@@ -82,7 +87,7 @@ void gram_model_put_encoder(struct gram_model_writer *w, const struct gram_encod
 /* The arrays as the file holds them. */
 struct stored {
     char **names, **category; /* free() each */
-    const void *squash, *categories, *missing, *scale;
+    const void *squash, *categories, *missing, *other, *scale;
     int64_t columns, total;
 };
 
@@ -96,21 +101,26 @@ static gram_status find_stored(gram_context *g, const struct gram_model_file *fi
                                NULL));
     TRY(gram_model_need_vector(g, file, "encoder.missing", GRAM_I32, s->columns, &s->missing,
                                NULL));
+    TRY(gram_model_need_vector(g, file, "encoder.other", GRAM_I32, s->columns, &s->other, NULL));
     return gram_model_need_vector(g, file, "encoder.scale", GRAM_F64, 3 * s->columns, &s->scale,
                                   NULL);
 }
 
 /* What no encoder that was fitted can be. */
 static const char *wrong(const struct gram_encoded_column *c, int64_t categories, int64_t left,
-                         int32_t missing)
+                         const int32_t missing_other[2])
 {
+    const int32_t missing = missing_other[0], other = missing_other[1];
+
     if (!*c->name)
         return "has no name";
     if (categories < -1 || categories > left)
         return "has a wrong number of categories";
     if (missing != 0 && missing != 1)
         return "is neither with nor without missing values";
-    if (categories >= 0 && categories + missing < 2 && missing)
+    if (other != 0 && (other != 1 || categories < 1))
+        return "is neither with nor without other categories";
+    if (categories >= 0 && categories + missing + other < 2 && missing)
         return "has missing values alone";
     if (!isfinite(c->shift) || !isfinite(c->scale) || !isfinite(c->fill) || c->scale < 0)
         return "has a scale that is negative or not finite";
@@ -143,7 +153,7 @@ static gram_status take_column(gram_context *g, const struct gram_model_file *fi
 {
     struct gram_encoded_column *c = &e->column[i];
     int64_t categories = ((const int64_t *)s->categories)[i];
-    int32_t missing = ((const int32_t *)s->missing)[i];
+    int32_t missing = ((const int32_t *)s->missing)[i], other = ((const int32_t *)s->other)[i];
     const double *scale = (const double *)s->scale + 3 * i;
     const char *what;
 
@@ -153,16 +163,16 @@ static gram_status take_column(gram_context *g, const struct gram_model_file *fi
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the name of column %lld",
                          (long long)i);
     c->shift = scale[0], c->scale = scale[1], c->fill = scale[2];
-    what = wrong(c, categories, s->total - *taken, missing);
+    what = wrong(c, categories, s->total - *taken, (int32_t[]){missing, other});
     if (what)
         return gram_model_bad(g, file, "column \"%s\" %s", c->name, what);
-    c->missing = missing;
+    c->missing = missing, c->other = other;
     c->first = e->width;
     c->width = 1 + missing;
     if (categories >= 0) {
         TRY(take_categories(g, file, s->category + *taken, categories, c));
         *taken += categories;
-        c->width = categories + missing < 2 ? 0 : categories + missing;
+        c->width = gram_category_width(c);
     }
     e->width += c->width;
     return GRAM_OK;

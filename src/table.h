@@ -5,8 +5,10 @@
  * a missing one takes the fill value, and a second feature, the indicator, is 1 where it was
  * missing if any was missing in training.  A category becomes one feature a value seen in training,
  * 1 where it matches and 0 elsewhere, so that equal categories differ by exact zeros; a missing one
- * is a value of its own, the last, if any was missing in training.  A category column with less
- * than two values in training has no features; a number that was constant is always 0.
+ * is a value of its own, the last, if any was missing in training.  Where a column had more
+ * categories than the encoding allows, the most frequent keep theirs and all others, those never
+ * seen included, share one feature.  A category column with less than two values in training has no
+ * features; a number that was constant is always 0.
  *
  * An encoder is fitted once on the training rows, saved with the machine, and applied to any table
  * that has its columns by name.
@@ -22,6 +24,7 @@ struct gram_encoded_column {
     int64_t first, width; /* its features: [first, first + width) */
     int64_t categories;
     char **category;           /* sorted bytewise; NULL: a number */
+    bool other;                /* a feature behind them for every other category */
     bool missing;              /* indicator feature (number), or the category "missing", last */
     double shift, scale, fill; /* number: feature = squash((value or fill - shift) * scale), within
                                   1e15 of 0; scale 0: constant in training */
@@ -39,6 +42,11 @@ enum gram_scaling {
                     where the quartiles are equal */
 };
 
+struct gram_encoding {
+    enum gram_scaling scaling;
+    int64_t max_categories; /* features of a column without the one of missing values; at least 2 */
+};
+
 /* Refuses NULLs, negative sizes, repeated or empty names, columns that are neither numbers nor
  * labels or both, and infinite numbers: the message names the column and the row. */
 gram_status gram_table_check(gram_context *g, const gram_table *table);
@@ -50,7 +58,7 @@ const gram_column *gram_table_find(const gram_table *table, const char *name, in
  * (NULL: on all); refuses a table without any.  *out is NULL on an error; its memory comes from
  * malloc, since it outlives the context. */
 gram_status gram_encoder_fit(gram_context *g, const gram_table *table, const char *target,
-                             const int64_t *rows, int64_t count, enum gram_scaling scaling,
+                             const int64_t *rows, int64_t count, const struct gram_encoding *how,
                              struct gram_encoder **out);
 
 /* features[i * width + j] of rows[i] (NULL: of row i), f32 or f64.  The table was checked; a column
@@ -60,4 +68,12 @@ gram_status gram_encoder_apply(gram_context *g, const struct gram_encoder *encod
                                gram_dtype dtype, void *features);
 
 void gram_encoder_destroy(struct gram_encoder *encoder);
+
+/* table_categories.c: the categories of a column of labels, at most so many features; how many
+ * features they come to, 0 if these told nothing apart; and the one that is 1 for a label (NULL:
+ * missing), -1 if none is. */
+gram_status gram_categories_fit(gram_context *g, const gram_column *from, const int64_t *rows,
+                                int64_t count, int64_t most, struct gram_encoded_column *c);
+int64_t gram_category_width(const struct gram_encoded_column *c);
+int64_t gram_category_feature(const struct gram_encoded_column *c, const char *label);
 #endif

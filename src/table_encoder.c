@@ -97,56 +97,20 @@ static gram_status fit_numbers(gram_context *g, const gram_column *from, const i
     return GRAM_OK;
 }
 
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-static gram_status fit_labels(gram_context *g, const gram_column *from, const int64_t *rows,
-                              int64_t count, struct gram_encoded_column *c)
-{
-    const char **label = malloc((size_t)(count > 0 ? count : 1) * sizeof *label);
-    int64_t present = 0, distinct = 0;
-
-    if (!label)
-        return no_memory(g, from->name);
-    for (int64_t i = 0; i < count; i++)
-        if (from->labels[rows[i]])
-            label[present++] = from->labels[rows[i]];
-    qsort(label, (size_t)present, sizeof *label, by_text);
-    for (int64_t i = 0; i < present; i++)
-        if (distinct == 0 || strcmp(label[distinct - 1], label[i]) != 0)
-            label[distinct++] = label[i];
-    c->category = calloc((size_t)distinct + 1, sizeof *c->category);
-    for (; c->category && c->categories < distinct; c->categories++) {
-        c->category[c->categories] = strdup(label[c->categories]);
-        if (!c->category[c->categories])
-            break;
-    }
-    free(label);
-    if (!c->category || c->categories < distinct)
-        return no_memory(g, from->name);
-    c->missing = present < count;
-    c->width = distinct + c->missing;
-    if (c->width < 2)
-        c->width = 0, c->missing = false;
-    return GRAM_OK;
-}
-
 static gram_status fit_column(gram_context *g, const gram_column *from, const int64_t *rows,
-                              int64_t count, enum gram_scaling scaling,
+                              int64_t count, const struct gram_encoding *how,
                               struct gram_encoded_column *c)
 {
     c->name = strdup(from->name);
     if (!c->name)
         return no_memory(g, from->name);
     if (from->labels)
-        return fit_labels(g, from, rows, count, c);
-    return fit_numbers(g, from, rows, count, scaling, c);
+        return gram_categories_fit(g, from, rows, count, how->max_categories, c);
+    return fit_numbers(g, from, rows, count, how->scaling, c);
 }
 
 gram_status gram_encoder_fit(gram_context *g, const gram_table *table, const char *target,
-                             const int64_t *rows, int64_t count, enum gram_scaling scaling,
+                             const int64_t *rows, int64_t count, const struct gram_encoding *how,
                              struct gram_encoder **out)
 {
     struct gram_encoder *e = calloc(1, sizeof *e);
@@ -160,13 +124,13 @@ gram_status gram_encoder_fit(gram_context *g, const gram_table *table, const cha
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate an encoder of %lld columns",
                          (long long)table->columns);
     }
-    e->squash = scaling == GRAM_ROBUST;
+    e->squash = how->scaling == GRAM_ROBUST;
     for (int64_t i = 0; status == GRAM_OK && i < table->columns; i++) {
         struct gram_encoded_column *c = &e->column[e->columns];
         if (target && strcmp(table->column[i].name, target) == 0)
             continue;
         e->columns++;
-        status = fit_column(g, &table->column[i], rows, count, scaling, c);
+        status = fit_column(g, &table->column[i], rows, count, how, c);
         c->first = e->width;
         e->width += c->width;
     }
@@ -221,17 +185,6 @@ static double number_feature(const struct gram_encoder *e, const struct gram_enc
     return t > most ? most : t < -most ? -most : t;
 }
 
-/* The feature of the category that is 1, -1 if none is. */
-static int64_t category_feature(const struct gram_encoded_column *c, const char *label)
-{
-    char **found;
-
-    if (!label)
-        return c->missing ? c->categories : -1;
-    found = bsearch(&label, c->category, (size_t)c->categories, sizeof *c->category, by_text);
-    return found ? found - c->category : -1;
-}
-
 static void put(const struct apply *a, int64_t at, double value)
 {
     if (a->dtype == GRAM_F32)
@@ -259,7 +212,7 @@ static void apply_rows(void *arg, int64_t index, int thread)
                     put(a, at + 1, isnan(value) ? 1 : 0);
                 continue;
             }
-            hot = c->width ? category_feature(c, a->from[j]->labels[row]) : -1;
+            hot = gram_category_feature(c, a->from[j]->labels[row]);
             for (int64_t k = 0; k < c->width; k++)
                 put(a, at + k, k == hot ? 1 : 0);
         }

@@ -3,6 +3,8 @@
 GRAM_BUILD_DIR names the build folder, `build` by default; GRAM_SOURCE_DIR the project's.
 """
 
+import csv
+import io
 import json
 import os
 import pathlib
@@ -46,3 +48,13 @@ def refusal(*arguments, status, **options):
     done = gram_run(*arguments, status=status, **options)
     assert done.stderr.count("\n") == 1 and done.stderr.endswith("\n"), done.stderr
     return done.stderr[:-1]
+
+
+def rows_of(text, delimiter=","):
+    return list(csv.reader(io.StringIO(text), delimiter=delimiter))
+
+
+def write_rows(path, rows, delimiter=","):
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        csv.writer(file, delimiter=delimiter).writerows(rows)
+    return path

@@ -1,54 +1,13 @@
 """test_cli_machine.py - fit, predict, score and importance, from table to prediction"""
 
-import csv
-import io
-import itertools
 import json
 import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 import pytest
-from gram_cli import BAD_DATA, DATA, NO_INPUT, USAGE, gram, gram_json, refusal
+from gram_cli import BAD_DATA, NO_INPUT, USAGE, gram, gram_json, refusal, rows_of
+from machine_tables import FAST, NASTY, nasty_table, simple
 from safetensors.numpy import load_file
-
-FAST = ["--iterations", "0", "--threads", "1"]
-
-
-def rows_of(text, delimiter=","):
-    return list(csv.reader(io.StringIO(text), delimiter=delimiter))
-
-
-def write_rows(path, rows, delimiter=","):
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        csv.writer(file, delimiter=delimiter).writerows(rows)
-    return path
-
-
-@pytest.fixture(scope="module")
-def letters(tmp_path_factory):
-    """1,500 letters to learn, 500 to read, and what a fit on them reported."""
-    folder = tmp_path_factory.mktemp("letters")
-    with open(DATA / "letters.csv", encoding="utf-8") as file:
-        header, *rows = list(csv.reader(itertools.islice(file, 2001)))
-    write_rows(folder / "train.csv", [header, *rows[:1500]])
-    write_rows(folder / "test.csv", [header, *rows[1500:]])
-    report = gram_json(
-        "fit", folder / "train.csv", "--target", "letter", "-o", folder / "model", "--seed", 1
-    )
-    return folder, report, [row[0] for row in rows[1500:]]
-
-
-@pytest.fixture(scope="module")
-def diamonds(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("diamonds")
-    with open(DATA / "diamonds.csv", encoding="utf-8") as file:
-        rows = list(csv.reader(file))
-    header, rows = rows[0], rows[1::45]
-    test = rows[::4]
-    write_rows(folder / "train.csv", [header, *(row for i, row in enumerate(rows) if i % 4)])
-    write_rows(folder / "test.csv", [header, *test])
-    report = gram_json("fit", folder / "train.csv", "-y", "price", "-o", folder / "model")
-    return folder, report, np.array([float(row[header.index("price")]) for row in test])
 
 
 def test_fit_reports(letters):
@@ -120,52 +79,6 @@ def test_predict_numbers(diamonds):
     assert "it has no classes" in refusal(
         "predict", "model", "test.csv", "--proba", status=USAGE, cwd=folder
     )
-
-
-def test_columns_are_found_by_name(diamonds, tmp_path):
-    folder, _, _ = diamonds
-    expected = gram("predict", folder / "model", folder / "test.csv")
-    rows = rows_of((folder / "test.csv").read_text())
-    order = list(reversed(range(len(rows[0]))))
-    mixed = [["id"] + [row[i] for i in order] for row in rows]
-    path = write_rows(tmp_path / "mixed.tsv", mixed, "\t")
-    assert gram("predict", folder / "model", path) == expected
-    path.write_text("\ufeff" + path.read_text().replace("\n", "\r\n"), encoding="utf-8")
-    assert gram("predict", folder / "model", "-", input=path.read_text()) == expected
-
-
-def test_missing_columns_and_wrong_kinds(diamonds, tmp_path):
-    folder, _, _ = diamonds
-    rows = rows_of((folder / "test.csv").read_text())
-    without = write_rows(tmp_path / "w.csv", [row[1:] for row in rows])
-    said = refusal("predict", folder / "model", without, status=BAD_DATA)
-    assert said.startswith(
-        f'gram predict: {without}: no column "carat", which the model needs; the columns are cut,'
-    )
-    rows[3][0] = "heavy"
-    wrong = write_rows(tmp_path / "x.csv", rows)
-    said = refusal("predict", folder / "model", wrong, status=BAD_DATA)
-    assert said == f'gram predict: {wrong}:4: column "carat": "heavy" is not a number'
-    blind = write_rows(tmp_path / "y.csv", [["carat"], ["1"]])
-    assert 'no column "' in refusal("score", folder / "model", blind, status=BAD_DATA)
-
-
-def test_unseen_categories_and_missing_values(diamonds, tmp_path):
-    folder, _, _ = diamonds
-    rows = rows_of((folder / "test.csv").read_text())[:3]
-    for column, value in itertools.product(range(len(rows[0])), ["", "NA", "?"]):
-        changed = [list(row) for row in rows]
-        changed[1][column] = value
-        path = write_rows(tmp_path / "m.csv", changed)
-        values = rows_of(gram("predict", folder / "model", path))[1:]
-        assert len(values) == 2 and all(np.isfinite(float(v[0])) for v in values)
-    changed = [list(row) for row in rows]
-    changed[1][rows[0].index("cut")] = "Splendid"
-    path = write_rows(tmp_path / "m.csv", changed)
-    values = rows_of(gram("predict", folder / "model", path))[1:]
-    assert np.isfinite(float(values[0][0]))
-    expected = rows_of(gram("predict", folder / "model", folder / "test.csv"))[2]
-    assert abs(float(values[1][0]) / float(expected[0]) - 1) < 1e-3
 
 
 def test_no_rows_and_one_row(letters, tmp_path):
@@ -243,68 +156,6 @@ def test_chart(letters, tmp_path):
     assert max(float(b.get("x")) + float(b.get("width")) for b in bars) < float(svg.get("width"))
 
 
-NASTY = ['<b>&"quote"</b>', "naïve 数", "a, b", "x" * 80]
-
-
-def nasty_table(path, target=True):
-    """Names and categories that every format has to escape."""
-    generator = np.random.default_rng(1)
-    rows = [[*NASTY, 'goal; "x"']]
-    for i in range(60):
-        kind = ["<&>", 'say "hi"', "a,b;c", "two\nlines"][i % 4]
-        rows.append([i, kind, f"{generator.normal():.3f}", i % 7, ['yes, "it"', "no"][i % 2]])
-    return write_rows(path, rows if target else [row[:-1] for row in rows])
-
-
-def test_names_that_need_escapes(tmp_path):
-    data = nasty_table(tmp_path / "t.csv")
-    target = 'goal; "x"'
-    report = gram_json(
-        "fit", data, "-y", target, "-o", tmp_path / "m", "--chart", tmp_path / "c.svg", *FAST
-    )
-    assert set(report["importance"]) == set(NASTY) and report["target"] == target
-    assert report["classes"] == 2
-    svg = ElementTree.parse(tmp_path / "c.svg").getroot()
-    texts = [t.text for t in svg.iter("{http://www.w3.org/2000/svg}text")]
-    assert set(NASTY[:3]) <= set(texts) and "x" * 35 + "…" in texts
-    rows = rows_of(gram("predict", tmp_path / "m", data, "--proba"))
-    assert rows[0] == ["prediction", "proba_no", 'proba_yes, "it"']
-    assert {row[0] for row in rows[1:]} == {"no", 'yes, "it"'}
-    rows = rows_of(gram("importance", tmp_path / "m", "-o", "-"))
-    assert {row[0] for row in rows[1:]} == set(NASTY)
-
-
-def simple(path, rows=80):
-    generator = np.random.default_rng(2)
-    x = generator.normal(size=(rows, 3))
-    y = x[:, 0] + 2 * x[:, 1]
-    kind = generator.integers(0, 3, size=rows)
-    lines = [["a", "b", "c", "kind", "weight", "y", "label"]]
-    for i in range(rows):
-        label = int(y[i] > 0)
-        lines.append([*x[i].round(6), kind[i], 1 + i % 3, (y[i] + kind[i]).round(6), label])
-    return write_rows(path, lines)
-
-
-def test_columns_that_are_chosen(tmp_path):
-    data = simple(tmp_path / "t.csv")
-    arguments = ["fit", data, "-y", "y", "-o", tmp_path / "m", *FAST]
-    report = gram_json(*arguments, "--ignore", "label,c", "--weights", "weight")
-    assert set(report["importance"]) == {"a", "b", "kind"}
-    plain = (tmp_path / "m").read_bytes()
-    report = gram_json(*arguments, "--ignore", "label,c", "--categorical", "kind")
-    assert set(report["importance"]) == {"a", "b", "kind", "weight"}
-    assert (tmp_path / "m").read_bytes() != plain
-    for option in ("--ignore", "--categorical", "--weights", "--target"):
-        said = refusal(*arguments, option, "nope", status=BAD_DATA)
-        assert (
-            f'no column "nope"' in said
-            and f"({'in ' if option[2] in 'ic' else ''}{option})" in said
-        )
-    said = refusal(*arguments, "--ignore", "y", status=USAGE)
-    assert '--ignore names the target, "y"' in said
-
-
 def test_task(tmp_path):
     data = simple(tmp_path / "t.csv")
     arguments = ["fit", data, "-o", tmp_path / "m", "--ignore", "weight", *FAST]
@@ -331,25 +182,6 @@ def test_task(tmp_path):
         status=BAD_DATA,
     )
     assert "is not a number" in said
-
-
-def test_npy_tables(tmp_path):
-    generator = np.random.default_rng(4)
-    x = generator.normal(size=(90, 3))
-    table = np.column_stack([x, x @ [1, -2, 0]]).astype("f4")
-    for order in "CF":
-        np.save(tmp_path / "t.npy", np.asarray(table, order=order))
-        report = gram_json("fit", tmp_path / "t.npy", "-y", "3", "-o", tmp_path / order, *FAST)
-        assert list(report["importance"])[-1] == "2"
-    assert (tmp_path / "C").read_bytes() == (tmp_path / "F").read_bytes()
-    score = gram_json("score", tmp_path / "C", tmp_path / "t.npy")
-    assert score["r2"] > 0.9
-    np.savetxt(tmp_path / "t.csv", table.astype("f8"), delimiter=",", fmt="%.17g")
-    assert gram("predict", tmp_path / "C", tmp_path / "t.csv", "--no-header") == gram(
-        "predict", tmp_path / "C", tmp_path / "t.npy"
-    )
-    with open(tmp_path / "t.npy", "rb") as file:
-        gram("predict", tmp_path / "C", "-", "-o", tmp_path / "o.csv", stdin=file)
 
 
 @pytest.mark.parametrize(
@@ -380,26 +212,6 @@ def test_hyperparameters(tmp_path, options):
     )
     assert report["r2"] > 0.6
     assert gram_json("score", tmp_path / "m", data)["r2"] > 0.6
-
-
-FEW = [
-    ("a,y\n", "no rows below the header"),
-    ("y\n1\n2\n", ""),
-    ("a,y\n1,\n2,NA\n", ""),
-]
-
-
-@pytest.mark.parametrize("text,message", FEW)
-def test_tables_with_too_little(tmp_path, text, message):
-    (tmp_path / "t.csv").write_text(text)
-    said = refusal("fit", "t.csv", "-y", "y", "-o", "m", status=BAD_DATA, cwd=tmp_path)
-    assert message in said and not (tmp_path / "m").exists()
-
-
-def test_one_row_is_learned_or_refused_in_words(tmp_path):
-    (tmp_path / "t.csv").write_text("a,y\n1,2\n")
-    refusal("fit", "t.csv", "-y", "y", "-o", "m", "--holdout", "0.5", status=BAD_DATA, cwd=tmp_path)
-    assert not (tmp_path / "m").exists()
 
 
 def test_models_that_are_none(letters, tmp_path):

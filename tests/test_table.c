@@ -12,11 +12,12 @@
 static struct gram_encoder *fit(struct harness *h, const gram_table *t, const char *target,
                                 const int64_t *rows, int64_t count, enum gram_scaling scaling)
 {
+    const struct gram_encoding how = {scaling, 3};
     struct gram_encoder *e = NULL;
     gram_status status = gram_table_check(h->g, t);
 
     if (status == GRAM_OK)
-        status = gram_encoder_fit(h->g, t, target, rows, count, scaling, &e);
+        status = gram_encoder_fit(h->g, t, target, rows, count, &how, &e);
     CHECK(h, status == GRAM_OK, "%s", gram_message(h->g));
     if (!e)
         exit(EXIT_FAILURE);
@@ -163,9 +164,37 @@ static void check_labels(struct harness *h)
     gram_encoder_destroy(e);
 }
 
+/* fit() allows three features a column. */
+static void check_many_categories(struct harness *h)
+{
+    const char *const c[] = {"c", "d", "b", "a", "d", "c", "b", "d", NULL, "never", "b", "a"};
+    const char *const e3[] = {"x", "y", "z", "x", "y", "z", "x", "y", "x", "never", "z", NULL};
+    const gram_column columns[] = {
+        {   "c", NULL,  c},
+        {"just", NULL, e3}
+    };
+    const gram_table t = {12, 2, columns};
+    struct gram_encoder *e =
+        fit(h, &t, NULL, (int64_t[]){0, 1, 2, 3, 4, 5, 6, 7, 8}, 9, GRAM_STANDARDISE);
+    /* b d other missing | x y z */
+    const double expected[] = {
+        0, 0, 1, 0, 1, 0, 0, /**/ 0, 1, 0, 0, 0, 1, 0, /**/ 1, 0, 0, 0, 0, 0, 1,
+        0, 0, 1, 0, 1, 0, 0, /**/ 0, 1, 0, 0, 0, 1, 0, /**/ 0, 0, 1, 0, 0, 0, 1,
+        1, 0, 0, 0, 1, 0, 0, /**/ 0, 1, 0, 0, 0, 1, 0, /**/ 0, 0, 0, 1, 1, 0, 0,
+        0, 0, 1, 0, 0, 0, 0, /**/ 1, 0, 0, 0, 0, 0, 1, /**/ 0, 0, 1, 0, 0, 0, 0};
+
+    h->where = "more categories than allowed: the most frequent, of equals the first, and one more";
+    CHECK(h, e->width == 7 && e->column[0].categories == 2 && e->column[0].other, "width %lld",
+          (long long)e->width);
+    CHECK(h, e->column[1].categories == 3 && !e->column[1].other, "just as many as allowed");
+    expect_features(h, e, &t, expected, LENGTH(expected));
+    gram_encoder_destroy(e);
+}
+
 /* What gram_table_check, fit and apply refuse. */
 static void check_refusals(struct harness *h)
 {
+    const struct gram_encoding how = {GRAM_ROBUST, 2};
     const double x[] = {1, 2, INFINITY};
     const char *const c[] = {"a", "b", "c"};
     const gram_column good[] = {
@@ -197,7 +226,7 @@ static void check_refusals(struct harness *h)
     }
     h->where = "refusals of fit and apply";
     t.columns = 1;
-    CHECK(h, gram_encoder_fit(h->g, &t, "x", NULL, 0, GRAM_ROBUST, &e) == GRAM_INVALID_ARGUMENT,
+    CHECK(h, gram_encoder_fit(h->g, &t, "x", NULL, 0, &how, &e) == GRAM_INVALID_ARGUMENT,
           "fitted on the target alone");
     CHECK(h, e == NULL, "out was set");
     t.columns = 2;
@@ -262,6 +291,7 @@ int main(void)
     check_robust(&h);
     check_extremes(&h);
     check_labels(&h);
+    check_many_categories(&h);
     check_refusals(&h);
     check_many_rows(&h);
     printf("table: %d checks, %d failed\n", h.checks, h.failures);

@@ -646,6 +646,7 @@ typedef struct gram_machine_options {
     /* Called between pieces of work with the fraction done and what is being done; or NULL. */
     void (*progress)(void *progress_user, double fraction, const char *stage);
     void *progress_user;
+    int64_t max_categories; /* of a column that are told apart, >= 2; 0: 256 (see below) */
 } gram_machine_options;
 
 /* clang-format off */
@@ -669,7 +670,10 @@ typedef struct gram_machine gram_machine;
  * takes the training median and, if any was missing in training, sets an indicator feature.  A
  * category is one-hot, exactly; a missing one is a category of its own if any was missing in
  * training.  A category never seen in training, or missing when none was missing in training, is
- * all zeros.  Constant columns have no influence.  Rows with a missing target are left out.
+ * all zeros.  Of a column with more than max_categories of them, the max_categories - 1 most
+ * frequent (as often: the first bytewise) keep a feature each, and all others, those never seen
+ * included, share one; gram_machine_describe names such columns in most_frequent_categories.
+ * Constant columns have no influence.  Rows with a missing target are left out.
  *
  * The same seed, thread count and data give the same bytes.  Peak memory is one matrix of the
  * largest leaf's rows squared plus a tenth (and the process); scratch that the context has grown
@@ -713,7 +717,7 @@ GRAM_API gram_status gram_machine_evaluate(gram_context *g, const gram_machine *
 typedef struct gram_machine_feature {
     size_t size; /* set by the caller */
     const char *name;
-    int categories;    /* 0: a number */
+    int categories;    /* with a feature of their own; 0: a number */
     double importance; /* share of the trace of the AGOP, all features sum to 1 */
 } gram_machine_feature;
 

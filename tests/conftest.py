@@ -1,0 +1,35 @@
+"""conftest.py - small parts of the two data sets, to learn and to read, and a model of each"""
+
+import csv
+import itertools
+
+import numpy as np
+import pytest
+from gram_cli import DATA, gram_json, write_rows
+
+
+@pytest.fixture(scope="session")
+def letters(tmp_path_factory):
+    """1,500 letters to learn, 500 to read, and what a fit on them reported."""
+    folder = tmp_path_factory.mktemp("letters")
+    with open(DATA / "letters.csv", encoding="utf-8") as file:
+        header, *rows = list(csv.reader(itertools.islice(file, 2001)))
+    write_rows(folder / "train.csv", [header, *rows[:1500]])
+    write_rows(folder / "test.csv", [header, *rows[1500:]])
+    report = gram_json(
+        "fit", folder / "train.csv", "--target", "letter", "-o", folder / "model", "--seed", 1
+    )
+    return folder, report, [row[0] for row in rows[1500:]]
+
+
+@pytest.fixture(scope="session")
+def diamonds(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("diamonds")
+    with open(DATA / "diamonds.csv", encoding="utf-8") as file:
+        rows = list(csv.reader(file))
+    header, rows = rows[0], rows[1::45]
+    test = rows[::4]
+    write_rows(folder / "train.csv", [header, *(row for i, row in enumerate(rows) if i % 4)])
+    write_rows(folder / "test.csv", [header, *test])
+    report = gram_json("fit", folder / "train.csv", "-y", "price", "-o", folder / "model")
+    return folder, report, np.array([float(row[header.index("price")]) for row in test])
