@@ -4,13 +4,19 @@
  * SPDX-License-Identifier: MIT
  */
 #include "matrix.h"
+#include "number.h"
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 struct settings {
     struct common_settings common;
     struct input_settings input;
     struct output_settings output;
     int kernel, dtype;
+    const char *expression; /* instead of a kernel; or NULL */
+    int of;                 /* what its s is */
+    struct option_texts parameters;
     double p, exponent, bandwidth, alpha, gamma, coef0, degree, regularization;
     int64_t seed;
 };
@@ -41,13 +47,25 @@ static const struct kernel_row {
     {       GRAM_DOT,      2,          1,            GRAM_SIGMOID, 0},
     {       GRAM_DOT,      2,          1,             GRAM_COSINE, 0},
 };
+/* What --of says that s is. */
+static const struct kernel_row arguments[] = {
+    {GRAM_DIFFERENCE, FROM_P, ONE_OVER_P, GRAM_EXPRESSION, 0},
+    {GRAM_DIFFERENCE, FROM_P,          1, GRAM_EXPRESSION, 0},
+    {       GRAM_DOT,      2,          1, GRAM_EXPRESSION, 0},
+};
 static const char kernel_names[] =
     "laplace|lpq-laplace|product-laplace|gaussian|matern32|matern52|"
     "rational-quadratic|linear|polynomial|sigmoid|cosine";
 
 static const struct option_row rows[] = {
-    CHOICE("kernel", 'k', "NAME", offsetof(struct settings, kernel), "laplace", kernel_names,
-           "which kernel; see above"),
+    CHOICE("kernel", 'k', "NAME", offsetof(struct settings, kernel), NULL, kernel_names,
+           "which kernel; see above; laplace if there is no expression"),
+    TEXT("expression", 'e', "F", offsetof(struct settings, expression), NULL,
+         "a kernel of your own instead: an expression of s; see above"),
+    TEXTS("param", 0, "NAME=NUMBER", offsetof(struct settings, parameters),
+          "a number that the expression calls NAME; up to eight of them"),
+    CHOICE("of", 0, "S", offsetof(struct settings, of), "distance", "distance|sum|product",
+           "what s is in the expression: d, d^p or x.y"),
     NUMBER("bandwidth", 'L', "L", offsetof(struct settings, bandwidth), NULL, 1e-300, INFINITY,
            "the length L (default: the median distance between rows of X, or a sample of them)"),
     NUMBER("p", 'p', "P", offsetof(struct settings, p), "2", 1e-300, 1e300, "the norm, p > 0"),
@@ -77,9 +95,51 @@ static const struct option_group groups[] = {
     GROUP_END,
 };
 
-static gram_kernel_options kernel_options(const struct settings *s)
+/* What an expression refers to, taken from --param NAME=NUMBER. */
+struct parameters {
+    gram_parameter at[GRAM_MAX_PARAMETERS];
+    char names[GRAM_MAX_PARAMETERS][64];
+    int count;
+};
+
+static enum exit_status read_parameters(const struct option_texts *texts, struct parameters *out,
+                                        struct failure *why)
 {
-    const struct kernel_row *row = &kernels[s->kernel];
+    for (out->count = 0; out->count < texts->count; out->count++) {
+        const char *text = texts->text[out->count], *mark = strchr(text, '='), *end = NULL;
+        char *name = out->names[out->count];
+        size_t length = mark ? (size_t)(mark - text) : 0;
+        double value;
+
+        if (mark && length < sizeof *out->names)
+            end = number_parse(mark + 1, &value);
+        if (!end || *end)
+            return fail(why, CLI_USAGE, "--param is \"%s\", expected a name, = and a number", text);
+        memcpy(name, text, length);
+        name[length] = '\0';
+        out->at[out->count] = (gram_parameter){name, gram_number(value)};
+    }
+    return CLI_OK;
+}
+
+static enum exit_status check_choice(const struct settings *s, struct failure *why)
+{
+    if (s->expression && s->kernel >= 0)
+        return fail(why, CLI_USAGE, "--kernel and --expression are given, expected one of them");
+    if (!s->expression && s->parameters.count)
+        return fail(why, CLI_USAGE, "--param is given, expected --expression with it");
+    return CLI_OK;
+}
+
+static const struct kernel_row *row_of(const struct settings *s)
+{
+    return s->expression ? &arguments[s->of] : &kernels[s->kernel < 0 ? 0 : s->kernel];
+}
+
+static gram_kernel_options kernel_options(const struct settings *s,
+                                          const struct parameters *parameters)
+{
+    const struct kernel_row *row = row_of(s);
     gram_kernel_options o = GRAM_KERNEL_OPTIONS_INIT;
     double p = row->p == FROM_P ? s->p : row->p == FROM_Q ? s->exponent : row->p;
 
@@ -94,6 +154,9 @@ static gram_kernel_options kernel_options(const struct settings *s)
     o.coef0 = gram_number(s->coef0);
     o.degree = gram_number(s->degree);
     o.regularization = gram_number(s->regularization);
+    o.expression = s->expression;
+    if (s->expression)
+        o.parameters = parameters->at, o.parameter_count = parameters->count;
     return o;
 }
 
@@ -118,12 +181,17 @@ static enum exit_status compute(gram_context *g, const void *settings,
                                 struct failure *why)
 {
     const struct settings *s = settings;
-    gram_kernel_options options = kernel_options(s);
+    gram_kernel_options options;
+    struct parameters parameters;
     struct matrix median = {.memory = NULL};
-    enum exit_status status = kernels[s->kernel].uses_bandwidth && isnan(s->bandwidth)
-                                  ? median_bandwidth(g, s, &pair->x, &options, &median, why)
-                                  : CLI_OK;
+    enum exit_status status;
 
+    TRY(check_choice(s, why));
+    TRY(read_parameters(&s->parameters, &parameters, why));
+    options = kernel_options(s, &parameters);
+    status = row_of(s)->uses_bandwidth && isnan(s->bandwidth)
+                 ? median_bandwidth(g, s, &pair->x, &options, &median, why)
+                 : CLI_OK;
     if (status == CLI_OK && isnan(options.bandwidth.value))
         options.bandwidth = gram_number(1); /* not used by this kernel */
     if (status == CLI_OK) {
@@ -170,11 +238,15 @@ const struct command cmd_kernel = {
         "  polynomial          (G x.y + C)^D\n"
         "  sigmoid             tanh(G x.y + C)\n"
         "  cosine              x.y / (|x| |y|)\n\n"
+        "With --expression the kernel is what you write, as in C: numbers, s (see --of), names of "
+        "--param, + - * /, comparisons, && || ! ?:, brackets, and exp exp2 expm1 log log2 log1p "
+        "sqrt pow sin cos sinh cosh tanh fabs fmin fmax. 1/2 is 0.5.\n\n"
         "X and Y are numeric tables in text or .npy arrays; arrays of more than two dimensions are "
         "batches of matrices.",
     .examples =
         "  gram kernel points.csv --kernel laplace --bandwidth 10 -o kernel.npy\n"
-        "  gram kernel x.npy y.npy -k lpq-laplace -p 1.5 -q 0.9 -L 3 -o kernel.npy",
+        "  gram kernel x.npy y.npy -k lpq-laplace -p 1.5 -q 0.9 -L 3 -o kernel.npy\n"
+        "  gram kernel points.csv -e 'exp(-s / a) * (1 + s / a)' --param a=2 -o kernel.npy",
     .least = 1,
     .most = 2,
     .settings_bytes = sizeof(struct settings),

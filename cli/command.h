@@ -18,8 +18,18 @@ enum option_kind {
     OPTION_FILE,      /* const char *, completed as a path */
     OPTION_INTEGER,   /* int64_t >= 0, between low and high; -1: not given */
     OPTION_NUMBER,    /* double, between low and high; "inf" is a number */
-    OPTION_CHOICE,    /* int: the place in choices */
+    OPTION_CHOICE,    /* int: the place in choices; -1: not given */
     OPTION_CHARACTER, /* char: one byte, or "tab" */
+    OPTION_TEXTS,     /* struct option_texts: one more each time that it is given */
+};
+
+enum {
+    OPTION_MOST_TEXTS = 8
+};
+
+struct option_texts {
+    int count;
+    const char *text[OPTION_MOST_TEXTS];
 };
 
 struct option_row {
@@ -40,6 +50,8 @@ struct option_row {
     {name, letter, OPTION_FLAG, NULL, at, help, NULL, NULL, 0, 0}
 #define TEXT(name, letter, value, at, fallback, help) \
     {name, letter, OPTION_TEXT, value, at, help, fallback, NULL, 0, 0}
+#define TEXTS(name, letter, value, at, help) \
+    {name, letter, OPTION_TEXTS, value, at, help, NULL, NULL, 0, 0}
 #define FILE_NAME(name, letter, value, at, fallback, help) \
     {name, letter, OPTION_FILE, value, at, help, fallback, NULL, 0, 0}
 #define CHARACTER(name, letter, value, at, help) \

@@ -89,7 +89,8 @@ void help_option_text(const struct option_row *row, char *text, size_t size)
 
     if (row->choices) {
         choice_list(row->choices, list, sizeof list);
-        snprintf(text, size, "%s (%s; default: %s)", row->help, list, row->fallback);
+        snprintf(text, size, "%s (%s%s%s)", row->help, list, row->fallback ? "; default: " : "",
+                 row->fallback ? row->fallback : "");
     } else if (row->fallback) {
         snprintf(text, size, "%s (default: %s)", row->help, row->fallback);
     } else {

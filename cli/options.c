@@ -101,6 +101,16 @@ static enum exit_status parse_character(const struct option_row *row, const char
     return CLI_OK;
 }
 
+static enum exit_status add_text(const struct option_row *row, const char *text,
+                                 struct option_texts *texts, struct failure *why)
+{
+    if (texts->count == OPTION_MOST_TEXTS)
+        return fail(why, CLI_USAGE, "--%s \"%s\" is one too many, expected at most %d", row->name,
+                    text, OPTION_MOST_TEXTS);
+    texts->text[texts->count++] = text;
+    return CLI_OK;
+}
+
 static enum exit_status store(const struct option_row *row, char *to, const char *text,
                               struct failure *why)
 {
@@ -120,6 +130,8 @@ static enum exit_status store(const struct option_row *row, char *to, const char
         return parse_choice(row, text, (int *)(void *)to, why);
     case OPTION_CHARACTER:
         return parse_character(row, text, to, why);
+    case OPTION_TEXTS:
+        return add_text(row, text, (struct option_texts *)(void *)to, why);
     }
     return CLI_OK;
 }
@@ -144,6 +156,8 @@ static enum exit_status set_fallbacks(const struct flat *flat, struct failure *w
             *(double *)(void *)flat->to[i] = NAN;
         else if (row->kind == OPTION_INTEGER)
             *(int64_t *)(void *)flat->to[i] = -1;
+        else if (row->kind == OPTION_CHOICE)
+            *(int *)(void *)flat->to[i] = -1;
     }
     return CLI_OK;
 }

@@ -10,6 +10,7 @@
  */
 #ifndef GRAM_BACKEND_H
 #define GRAM_BACKEND_H
+#include "expression.h"
 #include "view.h"
 
 /* How p = 2 is computed; anything but AUTO is for tests. */
@@ -34,6 +35,10 @@ struct gram_cdist_op {
     gram_function function;
     gram_kernel_output output;
     struct gram_hyper bandwidth, exponent, alpha, gamma, coef0, degree, regularization;
+    /* GRAM_EXPRESSION: f, or f' where the output is the weight; else NULL */
+    const struct gram_expression *expression;
+    struct gram_hyper parameter[GRAM_MAX_PARAMETERS];
+    int parameters;
     int64_t row_offset, column_offset;
 };
 

@@ -7,6 +7,7 @@
 #include "pairwise.h"
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
 
 /* Offsets stay exact when sizes are added to them. */
 #define FARTHEST ((int64_t)1 << 61)
@@ -46,13 +47,40 @@ static gram_scalar option_of(const gram_kernel_options *o, const struct hyper_ru
     return *(const gram_scalar *)((const char *)o + rule->option);
 }
 
+static const char *parameter_name(int which, char *name, size_t size)
+{
+    snprintf(name, size, "options.parameters[%d].value", which);
+    return name;
+}
+
 static gram_status join_hypers(gram_context *g, const gram_kernel_options *o,
                                struct gram_batch *batch)
 {
+    char name[40];
+
     for (int i = 0; i < RULES; i++) {
         gram_scalar s = option_of(o, &rules[i]);
         if (s.tensor)
             TRY(gram_batch_join(g, batch, rules[i].name, s.tensor, 0));
+    }
+    for (int i = 0; i < (int)o->parameter_count; i++)
+        if (o->parameters[i].value.tensor)
+            TRY(gram_batch_join(g, batch, parameter_name(i, name, sizeof name),
+                                o->parameters[i].value.tensor, 0));
+    return GRAM_OK;
+}
+
+static gram_status view_parameters(gram_context *g, const gram_kernel_options *o,
+                                   struct gram_cdist_op *op)
+{
+    char name[40];
+
+    op->parameters = (int)o->parameter_count;
+    for (int i = 0; i < op->parameters; i++) {
+        struct gram_hyper *hyper = &op->parameter[i];
+        parameter_name(i, name, sizeof name);
+        TRY(gram_hyper_of(g, &op->batch, name, o->parameters[i].value, hyper));
+        TRY(gram_hyper_check(g, &op->batch, name, hyper, -DBL_MAX, DBL_MAX, false));
     }
     return GRAM_OK;
 }
@@ -76,10 +104,10 @@ static gram_status check_choices(gram_context *g, const gram_kernel_options *o)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "options.inner is %d, expected GRAM_DIFFERENCE or GRAM_DOT",
                          (int)o->inner);
-    if (o->function < GRAM_IDENTITY || o->function > GRAM_COSINE)
+    if (o->function < GRAM_IDENTITY || o->function > GRAM_EXPRESSION)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "options.function is %d, expected a gram_function, 0 to %d",
-                         (int)o->function, (int)GRAM_COSINE);
+                         (int)o->function, (int)GRAM_EXPRESSION);
     if (o->output < GRAM_VALUE || o->output > GRAM_BANDWIDTH_DERIVATIVE)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "options.output is %d, expected a gram_kernel_output, 0 to %d",
@@ -99,8 +127,38 @@ static gram_status check_choices(gram_context *g, const gram_kernel_options *o)
     return GRAM_OK;
 }
 
+/* An expression and its parameters belong to GRAM_EXPRESSION, and to nothing else. */
+static gram_status check_expression(gram_context *g, const gram_kernel_options *o)
+{
+    if (o->function != GRAM_EXPRESSION) {
+        if (o->expression || o->parameters || o->parameter_count)
+            return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                             "options.function is %d, expected GRAM_EXPRESSION with an expression "
+                             "or parameters",
+                             (int)o->function);
+        return GRAM_OK;
+    }
+    if (!o->expression)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.expression is NULL, expected text with GRAM_EXPRESSION");
+    if (o->parameter_count < 0 || o->parameter_count > GRAM_MAX_PARAMETERS)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.parameter_count is %lld, expected 0 to %d",
+                         (long long)o->parameter_count, GRAM_MAX_PARAMETERS);
+    if (o->parameter_count > 0 && !o->parameters)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.parameters is NULL, expected %lld parameters",
+                         (long long)o->parameter_count);
+    if (o->output == GRAM_BANDWIDTH_DERIVATIVE)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.output is GRAM_BANDWIDTH_DERIVATIVE, which GRAM_EXPRESSION does "
+                         "not have");
+    return GRAM_OK;
+}
+
 gram_status gram_kernel_describe(gram_context *g, const struct gram_pair *pair,
-                                 const gram_kernel_options *options, struct gram_cdist_op *op)
+                                 const gram_kernel_options *options,
+                                 struct gram_expression *expression, struct gram_cdist_op *op)
 {
     gram_kernel_options o = GRAM_KERNEL_OPTIONS_INIT;
 
@@ -108,6 +166,7 @@ gram_status gram_kernel_describe(gram_context *g, const struct gram_pair *pair,
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "options is NULL");
     TRY(gram_options_copy(g, &o, sizeof o, options));
     TRY(check_choices(g, &o));
+    TRY(check_expression(g, &o));
     *op = (struct gram_cdist_op){.batch.count = 1,
                                  .inner = o.inner,
                                  .function = o.function,
@@ -118,6 +177,11 @@ gram_status gram_kernel_describe(gram_context *g, const struct gram_pair *pair,
     TRY(join_hypers(g, &o, &op->batch));
     TRY(gram_pair_view(g, pair, op));
     TRY(view_hypers(g, &o, op));
+    TRY(view_parameters(g, &o, op));
+    if (o.function == GRAM_EXPRESSION) {
+        TRY(gram_expression_compile(g, &o, o.output == GRAM_WEIGHT || pair->no_out, expression));
+        op->expression = expression;
+    }
     if (o.output == GRAM_WEIGHT && o.inner == GRAM_DIFFERENCE)
         TRY(gram_hyper_check(g, &op->batch, "options.p (with GRAM_WEIGHT)", &op->p, 0, DBL_MAX,
                              true));
@@ -130,10 +194,11 @@ gram_status gram_kernel(gram_context *g, const gram_tensor *x, const gram_tensor
                         const gram_kernel_options *options, gram_tensor *out)
 {
     const struct gram_pair pair = {.x = x, .y = y, .out = out};
+    struct gram_expression expression;
     struct gram_cdist_op op;
 
     g->call = __func__;
-    TRY(gram_kernel_describe(g, &pair, options, &op));
+    TRY(gram_kernel_describe(g, &pair, options, &expression, &op));
     return g->backend->cdist(g, &op);
 }
 
@@ -142,10 +207,11 @@ gram_status gram_kernel_workspace(gram_context *g, const gram_tensor *x, const g
                                   gram_workspace *need)
 {
     const struct gram_pair pair = {.x = x, .y = y, .out = out};
+    struct gram_expression expression;
     struct gram_cdist_op op;
 
     g->call = __func__;
-    TRY(gram_kernel_describe(g, &pair, options, &op));
+    TRY(gram_kernel_describe(g, &pair, options, &expression, &op));
     *need = gram_workspace_on(g, g->backend->cdist_workspace(g, &op));
     return GRAM_OK;
 }

@@ -89,6 +89,10 @@ static gram_status check_inputs_apart(gram_context *g, const struct vjp_args *ar
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
         if (inputs[i].t)
             TRY(gram_check_apart(g, out->name, out->t, inputs[i].name, inputs[i].t));
+    for (int i = 0; i < (int)o->parameter_count; i++)
+        if (o->parameters[i].value.tensor)
+            TRY(gram_check_apart(g, out->name, out->t, "options.parameters",
+                                 o->parameters[i].value.tensor));
     return GRAM_OK;
 }
 
@@ -135,20 +139,24 @@ static gram_status view_outputs(gram_context *g, const struct vjp_args *args,
 }
 
 static gram_status describe(gram_context *g, const struct vjp_args *args,
-                            struct gram_kernel_vjp_op *op)
+                            struct gram_expression *expression, struct gram_kernel_vjp_op *op)
 {
     const struct gram_pair pair = {.x = args->x, .y = args->y, .no_out = true};
     gram_kernel_options options = GRAM_KERNEL_OPTIONS_INIT;
     struct vjp_args whole = *args;
 
     *op = (struct gram_kernel_vjp_op){0};
-    TRY(gram_kernel_describe(g, &pair, args->options, &op->kernel));
+    TRY(gram_kernel_describe(g, &pair, args->options, expression, &op->kernel));
     TRY(gram_options_copy(g, &options, sizeof options, args->options));
     whole.options = &options;
     TRY(check_kernel(g, &op->kernel));
     TRY(view_grad(g, &whole, op));
     if (!args->grads)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "grads is NULL");
+    if (args->grads->bandwidth && op->kernel.function == GRAM_EXPRESSION)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "grads.bandwidth is given, expected NULL: GRAM_EXPRESSION has no "
+                         "bandwidth");
     TRY(view_outputs(g, &whole, op));
     if (!g->backend->kernel_vjp)
         return gram_fail(g, GRAM_UNSUPPORTED, "%s has no kernel_vjp", g->backend->name);
@@ -160,10 +168,11 @@ gram_status gram_kernel_vjp(gram_context *g, const gram_tensor *x, const gram_te
                             const gram_kernel_grads *grads)
 {
     const struct vjp_args args = {x, y, options, grad, grads};
+    struct gram_expression expression;
     struct gram_kernel_vjp_op op;
 
     g->call = __func__;
-    TRY(describe(g, &args, &op));
+    TRY(describe(g, &args, &expression, &op));
     return g->backend->kernel_vjp(g, &op);
 }
 
@@ -172,11 +181,12 @@ gram_status gram_kernel_vjp_workspace(gram_context *g, const gram_tensor *x, con
                                       const gram_kernel_grads *grads, gram_workspace *need)
 {
     const struct vjp_args args = {x, y, options, grad, grads};
+    struct gram_expression expression;
     struct gram_kernel_vjp_op op;
     size_t bytes;
 
     g->call = __func__;
-    TRY(describe(g, &args, &op));
+    TRY(describe(g, &args, &expression, &op));
     bytes = g->backend->kernel_vjp_workspace(g, &op);
     *need = gram_workspace_on(g, bytes);
     return GRAM_OK;

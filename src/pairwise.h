@@ -18,7 +18,9 @@ gram_status gram_pair_join(gram_context *g, const struct gram_pair *pair, struct
 /* Checks shapes, dtypes and overlap, and fills in op's views and op->symmetric. */
 gram_status gram_pair_view(gram_context *g, const struct gram_pair *pair, struct gram_cdist_op *op);
 
-/* kernel.c: checks all arguments of gram_kernel, or those but out, and describes the work. */
+/* kernel.c: checks all arguments of gram_kernel, or those but out (then an expression's derivative
+ * is wanted), and describes the work.  op may refer to expression. */
 gram_status gram_kernel_describe(gram_context *g, const struct gram_pair *pair,
-                                 const gram_kernel_options *options, struct gram_cdist_op *op);
+                                 const gram_kernel_options *options,
+                                 struct gram_expression *expression, struct gram_cdist_op *op);
 #endif

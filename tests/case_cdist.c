@@ -128,7 +128,7 @@ static void check(struct harness *h, int row)
 
 static bool prepare(struct harness *h, const struct case_args *args, struct case_problem *out)
 {
-    return pair_prepare(h, args, NULL, out);
+    return pair_prepare(h, args, NULL, NULL, out);
 }
 
 const struct case_op case_cdist = {

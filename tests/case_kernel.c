@@ -356,7 +356,7 @@ static bool prepare(struct harness *h, const struct case_args *args, struct case
     o.coef0 = gram_number(case_number(args, "coef0", 0));
     o.degree = gram_number(case_number(args, "degree", 3));
     o.regularization = gram_number(case_number(args, "regularization", 0));
-    return pair_prepare(h, args, &o, out);
+    return pair_prepare(h, args, &o, NULL, out);
 }
 
 const struct case_op case_kernel = {

@@ -5,7 +5,7 @@
  */
 #include "harness.h"
 
-extern const struct case_op case_cdist, case_kernel, case_median;
+extern const struct case_op case_cdist, case_kernel, case_expression, case_median;
 extern const struct case_op case_cdist_grad, case_agop, case_kernel_vjp;
 extern const struct case_op case_solve_cholesky, case_solve_lu;
 
@@ -13,6 +13,7 @@ extern const struct case_op case_solve_cholesky, case_solve_lu;
 const struct case_op *const harness_ops[] = {
     &case_cdist,
     &case_kernel,
+    &case_expression,
     &case_median,
     &case_cdist_grad,
     &case_agop,

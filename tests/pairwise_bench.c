@@ -22,14 +22,19 @@ struct bench {
     gram_cdist_options options;
     bool is_kernel;
     gram_kernel_options kernel;
+    const char *expression; /* the kernel, written out; or NULL */
 };
 
 static gram_status bench_run(gram_context *g, void *state)
 {
     struct bench *s = state;
     const gram_tensor *y = s->symmetric ? NULL : &s->y;
+    gram_kernel_options kernel = s->kernel;
+    gram_parameter parameters[PAIR_PARAMETERS];
 
-    return s->is_kernel ? gram_kernel(g, &s->x, y, &s->kernel, &s->out)
+    if (s->expression)
+        pair_write_out(s->expression, parameters, &kernel);
+    return s->is_kernel ? gram_kernel(g, &s->x, y, &kernel, &s->out)
                         : gram_cdist(g, &s->x, y, gram_number(s->p), &s->options, &s->out);
 }
 
@@ -82,7 +87,8 @@ static void fill(struct harness *h, gram_tensor *t)
 }
 
 bool pair_prepare(struct harness *h, const struct case_args *args,
-                  const gram_kernel_options *kernel, struct case_problem *out)
+                  const gram_kernel_options *kernel, const char *expression,
+                  struct case_problem *out)
 {
     int64_t m = args->sizes[0], n = args->sizes[1], k = args->sizes[2];
     bool by_columns = strcmp(case_param(args, "layout", "row"), "column") == 0;
@@ -97,6 +103,7 @@ bool pair_prepare(struct harness *h, const struct case_args *args,
     s->options = (gram_cdist_options)GRAM_CDIST_OPTIONS_INIT;
     s->options.no_root = case_number(args, "no_root", 0) != 0;
     s->is_kernel = kernel != NULL;
+    s->expression = expression;
     if (kernel)
         s->kernel = *kernel;
     if (s->symmetric)

@@ -19,6 +19,7 @@ struct pair_problem {
     gram_scalar p;
     gram_cdist_options options;
     gram_kernel_options kernel;
+    gram_parameter parameters[PAIR_PARAMETERS]; /* of an expression: the numbers of kernel */
     struct test_copy x_there, y_there, out_there, hyper_there; /* where the context wants them */
 };
 
@@ -143,6 +144,24 @@ static void finish(struct harness *h, struct pair_problem *q)
 
 /* ---- The call ------------------------------------------------------------------------------ */
 
+void pair_write_out(const char *expression, gram_parameter *parameters, gram_kernel_options *kernel)
+{
+    const gram_parameter numbers[PAIR_PARAMETERS] = {
+        {    "L", kernel->bandwidth},
+        {    "q",  kernel->exponent},
+        {"alpha",     kernel->alpha},
+        {"gamma",     kernel->gamma},
+        {"coef0",     kernel->coef0},
+        {   NULL,    kernel->degree}
+    };
+
+    memcpy(parameters, numbers, sizeof numbers);
+    kernel->function = GRAM_EXPRESSION;
+    kernel->expression = expression;
+    kernel->parameters = parameters;
+    kernel->parameter_count = PAIR_PARAMETERS;
+}
+
 static gram_status call(struct harness *h, void *problem, gram_workspace *need)
 {
     struct pair_problem *q = problem;
@@ -153,6 +172,8 @@ static gram_status call(struct harness *h, void *problem, gram_workspace *need)
 
     if (q->row->per_item)
         *(q->row->kernel ? &kernel.bandwidth : &p) = gram_values(&q->hyper_there.t);
+    if (q->row->expression)
+        pair_write_out(q->row->expression, q->parameters, &kernel);
     if (q->row->kernel)
         return need ? gram_kernel_workspace(h->g, x, y, &kernel, out, need)
                     : gram_kernel(h->g, x, y, &kernel, out);

@@ -26,19 +26,30 @@ struct pair_row {
     enum layout x_layout, y_layout, out_layout;
     enum pair_data data;
     bool same;     /* y is NULL */
-    bool per_item; /* p (of a kernel: the bandwidth) is a tensor, another value for every item */
+    bool per_item; /* p (of a kernel: the bandwidth, the parameter L of an expression) is a tensor,
+                      another value for every item */
     double p;
     bool no_root;
     const gram_kernel_options *kernel; /* NULL: gram_cdist */
+    const char *expression; /* the kernel, written out, with its numbers as parameters; or NULL */
     const char *why;
 };
 
 void pair_row_label(const struct pair_row *row, char *text, size_t size);
 void pair_row_check(struct harness *h, const struct pair_row *row);
 
-/* A problem of any size; kernel NULL: gram_cdist. */
+/* A problem of any size; kernel NULL: gram_cdist; expression: the kernel, written out, or NULL. */
 bool pair_prepare(struct harness *h, const struct case_args *args,
-                  const gram_kernel_options *kernel, struct case_problem *out);
+                  const gram_kernel_options *kernel, const char *expression,
+                  struct case_problem *out);
+
+/* Makes of a kernel the same one as an expression of its numbers, which become the parameters L, q,
+ * alpha, gamma, coef0 and p5 (the degree). */
+enum {
+    PAIR_PARAMETERS = 6
+};
+void pair_write_out(const char *expression, gram_parameter *parameters,
+                    gram_kernel_options *kernel);
 
 /* The largest error that an element may have, given what it should be; see pairwise_bound.c. */
 struct pair_question {

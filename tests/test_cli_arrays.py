@@ -230,6 +230,15 @@ KERNELS = [
         / np.linalg.norm(x, axis=1)[:, None]
         / np.linalg.norm(y, axis=1)[None, :],
     ),
+    (
+        ["-e", "exp(-s / a) * (1 + b * s)", "--param", "a=2", "--param", "b=.5", "-p", 3],
+        lambda x, y: np.exp(-distances(x, y, 3) / 2) * (1 + distances(x, y, 3) / 2),
+    ),
+    (
+        ["-e", "s < 9 ? 1 - s / 9 : 0", "--of", "sum"],
+        lambda x, y: np.maximum(1 - distances(x, y, 2) ** 2 / 9, 0),
+    ),
+    (["-e", "pow(s + 1, 2)", "--of", "product"], lambda x, y: (x @ y.T + 1) ** 2),
 ]
 
 

@@ -350,6 +350,7 @@ typedef enum gram_function {
     GRAM_POLYNOMIAL = 7,         /* (gamma s + coef0)^degree */
     GRAM_SIGMOID = 8,            /* tanh(gamma s + coef0) */
     GRAM_COSINE = 9,             /* s / (|x| |y|) with GRAM_DOT; 0 where a norm is 0 */
+    GRAM_EXPRESSION = 10,        /* options.expression, of s and of options.parameters */
 } gram_function;
 
 typedef enum gram_kernel_output {
@@ -358,8 +359,17 @@ typedef enum gram_kernel_output {
      * with GRAM_DOT (not for GRAM_COSINE): what gram_cdist_grad takes as a.  0 where s = 0, the
      * convention for the kernels that have no derivative there. */
     GRAM_WEIGHT = 1,
-    GRAM_BANDWIDTH_DERIVATIVE = 2, /* d k / d L */
+    GRAM_BANDWIDTH_DERIVATIVE = 2, /* d k / d L; not for GRAM_EXPRESSION */
 } gram_kernel_output;
+
+/* What an expression can refer to.  name: at most 31 letters, digits and _, no digit first; NULL
+ * is "p0" for the first parameter, "p1" for the second, and so on. */
+typedef struct gram_parameter {
+    const char *name;
+    gram_scalar value;
+} gram_parameter;
+
+#define GRAM_MAX_PARAMETERS 8
 
 typedef struct gram_kernel_options {
     size_t size;
@@ -374,6 +384,9 @@ typedef struct gram_kernel_options {
     gram_scalar regularization; /* r, added where row_offset + i == column_offset + j */
     int64_t row_offset, column_offset;
     gram_kernel_output output; /* regularization is added to GRAM_VALUE only */
+    const char *expression;    /* of GRAM_EXPRESSION: see gram_kernel */
+    const gram_parameter *parameters;
+    int64_t parameter_count; /* at most GRAM_MAX_PARAMETERS */
 } gram_kernel_options;
 
 /* clang-format off */
@@ -422,6 +435,19 @@ static inline gram_kernel_options gram_gaussian(double bandwidth)
  * the exponent.  The other outputs have the same bound with themselves for f; below the normal
  * range of the dtype (also where a factor of a weight or derivative is) only the order of magnitude
  * is right, or the result is 0.  The test of these bounds is tests/test_kernel_map.c.
+ *
+ * GRAM_EXPRESSION: f is options.expression, written as in C, as "exp(-s / a) * (1 + b * s)" or
+ * "s < 1 ? pow(1 - s, 4) * (4 * s + 1) : 0", with
+ *   s, the names of options.parameters, numbers (1, .5, 2e-3)
+ *   + - * / < <= > >= == != && || ! ?: and brackets, with C's precedence
+ *   exp exp2 expm1 log log2 log1p sqrt pow sin cos sinh cosh tanh fabs fmin fmax
+ * All arithmetic is that of out's dtype: 1 / 2 is 0.5.  What depends on parameters alone is
+ * computed once an item, in double.  Every operation is wrong by 4 eps at most, pow by 8.  A NaN of
+ * s gives NaN, whatever the expression.  An expression has at most 4096 bytes, less than 64
+ * brackets in each other, 256 different operations, and needs at most 32 intermediate values at
+ * once.  GRAM_WEIGHT and gram_kernel_vjp take the derivative by s, in which fabs has 0 at 0 and a
+ * condition the derivative of the branch that it takes; parameters get no gradients.
+ * GRAM_INVALID_ARGUMENT: the expression cannot be read; the message says where.
  */
 GRAM_API gram_status gram_kernel(gram_context *g, const gram_tensor *x, const gram_tensor *y,
                                  const gram_kernel_options *options, gram_tensor *out);
@@ -446,7 +472,7 @@ typedef struct gram_kernel_grads {
  * If x and y are one array its gradient is grads.x + grads.y.  Coordinates that tie, and points
  * that coincide under a kernel without a derivative there, contribute 0.  No m by n matrix is
  * stored.  f32 or f64, one dtype throughout; the gradients' batch shape is that of the call.
- * p = 0 and INFINITY have no gradient and are refused.
+ * p = 0 and INFINITY have no gradient and are refused, as grads.bandwidth with GRAM_EXPRESSION.
  */
 GRAM_API gram_status gram_kernel_vjp(gram_context *g, const gram_tensor *x, const gram_tensor *y,
                                      const gram_kernel_options *options, const gram_tensor *grad,

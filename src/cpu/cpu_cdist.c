@@ -40,7 +40,7 @@ void cpu_cdist_loop(const struct cdist_round *round, int64_t count, gram_loop_bo
 
 static struct cdist_item *item_of(const struct cdist_plan *plan, int64_t in_round)
 {
-    size_t at = plan->shared_item ? 0 : (size_t)in_round * gram_round64(sizeof(struct cdist_item));
+    size_t at = plan->shared_item ? 0 : (size_t)in_round * plan->item_bytes;
 
     return (struct cdist_item *)(plan->scratch + plan->items_at + at);
 }

@@ -39,6 +39,7 @@ struct cdist_plan {
     int64_t block_rows, block_cols;
     int64_t buffer_rows; /* of a block that are summed before they are mirrored: whole strips */
     bool shared_item;    /* all items have the same hyperparameters */
+    size_t item_bytes;   /* of a cdist_item, with the evaluation of an expression behind it */
     /* Scratch: byte offsets. */
     size_t y_at, x_norms_at, y_norms_at, items_at, buffers_at, buffer_bytes, bytes;
     size_t x_centred_at, y_centred_at, centre_at; /* where expand is set */

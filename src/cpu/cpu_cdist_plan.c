@@ -143,7 +143,10 @@ static void lay_out(struct cdist_plan *plan)
     plan->y_norms_at = at;
     at += norms ? gram_round64((size_t)(items * plan->y_rows) * sizeof(double)) : 0;
     plan->items_at = at;
-    at += (size_t)(plan->shared_item ? 1 : items) * gram_round64(sizeof(struct cdist_item));
+    plan->item_bytes = gram_round64(sizeof(struct cdist_item));
+    if (plan->op.expression)
+        plan->item_bytes += gram_evaluation_bytes(plan->op.expression);
+    at += (size_t)(plan->shared_item ? 1 : items) * plan->item_bytes;
     plan->buffers_at = at;
     plan->buffer_rows = plan->op.symmetric ? MIRROR_ROWS : plan->mr;
     plan->buffer_bytes =
@@ -160,6 +163,9 @@ static bool all_numbers(const struct gram_cdist_op *op)
 
     for (size_t i = 0; i < sizeof hypers / sizeof *hypers; i++)
         if (hypers[i]->tensor.data)
+            return false;
+    for (int i = 0; i < op->parameters; i++)
+        if (op->parameter[i].tensor.data)
             return false;
     return true;
 }
@@ -216,6 +222,18 @@ static enum gram_step step_of(double p)
     return gram_power_is_wide(p) ? GRAM_STEP_WIDE_POWER : GRAM_STEP_POWER;
 }
 
+/* The expression with the parameters of an item, in the memory behind the item. */
+static void evaluate(const struct gram_cdist_op *op, gram_dtype dtype, int64_t item,
+                     struct cdist_item *out)
+{
+    double value[GRAM_MAX_PARAMETERS];
+
+    for (int i = 0; i < op->parameters; i++)
+        value[i] = gram_hyper_at(&op->parameter[i], &op->batch, item);
+    out->map.evaluation = gram_evaluation_prepare(
+        op->expression, value, dtype, (char *)out + gram_round64(sizeof(struct cdist_item)));
+}
+
 void cpu_cdist_item(const struct cdist_plan *plan, int64_t item, struct cdist_item *out)
 {
     const struct gram_cdist_op *op = &plan->op;
@@ -246,6 +264,8 @@ void cpu_cdist_item(const struct cdist_plan *plan, int64_t item, struct cdist_it
         .coef0 = gram_hyper_at(&op->coef0, batch, item),
         .degree = gram_hyper_at(&op->degree, batch, item),
     };
+    if (op->expression)
+        evaluate(op, plan->dtype, item, out);
     out->mapped = out->map.function != GRAM_IDENTITY || outer != 1 || op->output != GRAM_VALUE;
     if (out->mapped)
         gram_map_prepare(&out->map, plan->dtype);

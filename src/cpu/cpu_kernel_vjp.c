@@ -168,6 +168,8 @@ static struct vjp_job make_job(gram_context *g, const struct gram_kernel_vjp_op 
         hyper = hypers[i];
         *hyper = cpu_hyper_at(hyper, batch, item);
     }
+    for (int i = 0; i < k->parameters; i++)
+        k->parameter[i] = cpu_hyper_at(&k->parameter[i], batch, item);
     k->x = cpu_view_at(&k->x, batch, item);
     k->y = cpu_view_at(&k->y, batch, item);
     job.grad = cpu_view_at(&op->grad, batch, item);

@@ -9,6 +9,7 @@
  *   rational     (1 + t)^-a         -a K (1 + t)^(-a-1)        2 a t / L (1 + t)^(-a-1)
  *   polynomial   t^d                d gamma t^(d-1)            0
  *   sigmoid      tanh(t)            gamma / cosh(t)^2          0
+ *   expression   f(s)               f'(s)
  * where t = K s, or gamma s + coef0.  With GRAM_DOT, o = p = 1 and there is no S^(o-1).
  *
  * SPDX-License-Identifier: MIT
@@ -24,7 +25,7 @@ enum {
     MOST_TIMES = 16 /* factors of a product: their roundings cost at most 8 eps */
 };
 
-static void prepare_raise(struct gram_raise *raise, gram_dtype dtype, double e)
+void gram_raise_prepare(struct gram_raise *raise, gram_dtype dtype, double e)
 {
     double size = fabs(e), at_zero = e > 0 ? 0 : e < 0 ? (double)INFINITY : 1;
 
@@ -66,14 +67,14 @@ static void exponential(struct gram_map *map, gram_dtype dtype, double e, double
 {
     double p = map->inner == GRAM_DOT ? 1 : map->p;
 
-    prepare_raise(&map->base, dtype, e);
+    gram_raise_prepare(&map->base, dtype, e);
     map->form = GRAM_MAP_EXP;
     map->scale = k * log2_of_e;
     map->factor = 1;
     if (map->output == GRAM_WEIGHT) {
         map->factor = -k * e * p;
         map->sloped = map->sloped || e != 1;
-        prepare_raise(&map->slope, dtype, e - 1);
+        gram_raise_prepare(&map->slope, dtype, e - 1);
     } else if (map->output == GRAM_BANDWIDTH_DERIVATIVE) {
         map->form = GRAM_MAP_POLY_EXP;
         map->scale = k;
@@ -111,9 +112,9 @@ static void rational(struct gram_map *map, gram_dtype dtype, double slope)
         map->c[0] = -map->alpha * k * slope;
     else
         map->c[1] = 2 * map->alpha / map->bandwidth;
-    prepare_raise(&map->raise, dtype, e);
+    gram_raise_prepare(&map->raise, dtype, e);
     if (map->raise.kind == GRAM_RAISE_WIDE)
-        prepare_raise(&map->raise, dtype, -e);
+        gram_raise_prepare(&map->raise, dtype, -e);
 }
 
 static void polynomial(struct gram_map *map, gram_dtype dtype, double slope)
@@ -131,7 +132,7 @@ static void polynomial(struct gram_map *map, gram_dtype dtype, double slope)
         map->form = GRAM_MAP_CONSTANT;
         map->factor = 0;
     }
-    prepare_raise(&map->raise, dtype, degree);
+    gram_raise_prepare(&map->raise, dtype, degree);
 }
 
 static void sigmoid(struct gram_map *map, double slope)
@@ -162,9 +163,9 @@ void gram_map_prepare(struct gram_map *map, gram_dtype dtype)
     map->scale = map->shift = map->factor = 0;
     memset(map->c, 0, sizeof map->c);
     map->sloped = map->output == GRAM_WEIGHT && map->inner != GRAM_DOT;
-    prepare_raise(&map->base, dtype, o);
-    prepare_raise(&map->slope, dtype, o - 1);
-    prepare_raise(&map->raise, dtype, 1);
+    gram_raise_prepare(&map->base, dtype, o);
+    gram_raise_prepare(&map->slope, dtype, o - 1);
+    gram_raise_prepare(&map->raise, dtype, 1);
     switch (map->function) {
     case GRAM_LAPLACE:
         exponential(map, dtype, o, 1 / l, 1);
@@ -189,6 +190,11 @@ void gram_map_prepare(struct gram_map *map, gram_dtype dtype)
         break;
     case GRAM_SIGMOID:
         sigmoid(map, slope);
+        break;
+    case GRAM_EXPRESSION:
+        map->form = GRAM_MAP_EXPRESSION;
+        map->scale = 1;
+        map->factor = map->output == GRAM_WEIGHT ? slope : 1;
         break;
     case GRAM_IDENTITY:
     case GRAM_COSINE:

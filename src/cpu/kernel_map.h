@@ -9,6 +9,7 @@
  */
 #ifndef GRAM_KERNEL_MAP_H
 #define GRAM_KERNEL_MAP_H
+#include "../expression.h"
 #include "power.h"
 
 enum gram_raise_kind {
@@ -31,14 +32,32 @@ struct gram_raise {
 };
 
 enum gram_map_form {
-    GRAM_MAP_CONSTANT, /* factor, whatever t */
-    GRAM_MAP_SAME,     /* t */
-    GRAM_MAP_EXP,      /* factor 2^-t */
-    GRAM_MAP_POLY_EXP, /* (c[0] + c[1] t + c[2] t^2 + c[3] t^3) e^-t */
-    GRAM_MAP_POWER,    /* factor t^e, e in raise */
-    GRAM_MAP_RATIONAL, /* (c[0] + c[1] t) (1 + t)^-e, e > 0; with GRAM_RAISE_WIDE: ^e, e < 0 */
-    GRAM_MAP_TANH,     /* tanh t */
-    GRAM_MAP_SECH2,    /* factor / cosh(t)^2 */
+    GRAM_MAP_CONSTANT,   /* factor, whatever t */
+    GRAM_MAP_SAME,       /* t */
+    GRAM_MAP_EXP,        /* factor 2^-t */
+    GRAM_MAP_POLY_EXP,   /* (c[0] + c[1] t + c[2] t^2 + c[3] t^3) e^-t */
+    GRAM_MAP_POWER,      /* factor t^e, e in raise */
+    GRAM_MAP_RATIONAL,   /* (c[0] + c[1] t) (1 + t)^-e, e > 0; with GRAM_RAISE_WIDE: ^e, e < 0 */
+    GRAM_MAP_TANH,       /* tanh t */
+    GRAM_MAP_SECH2,      /* factor / cosh(t)^2 */
+    GRAM_MAP_EXPRESSION, /* factor times the caller's expression of t */
+};
+
+/* An operation of a caller's expression on values of s: see gram_expression. */
+struct gram_instruction {
+    uint8_t op; /* enum gram_op */
+    /* Registers from 1 on, 0 is s; i < 0: constant[~i]. */
+    int16_t to, arg[3];
+    int16_t raise; /* of pow: the exponent is raise[i]; -1: it is arg[1] */
+};
+
+/* What an expression comes to with the parameters of an item. */
+struct gram_evaluation {
+    int count;
+    int16_t result; /* register or constant */
+    struct gram_instruction *code;
+    double *constant;
+    struct gram_raise *raise;
 };
 
 struct gram_map {
@@ -51,6 +70,7 @@ struct gram_map {
     double outer; /* s = S^outer; 1: none */
     double bandwidth, exponent, alpha, gamma, coef0, degree;
     /* What it comes to. */
+    const struct gram_evaluation *evaluation; /* of GRAM_MAP_EXPRESSION */
     enum gram_map_form form;
     double scale, shift, factor, c[4];
     bool sloped; /* the form is multiplied by the power `slope` of S, and 0 where S = 0 */
@@ -59,4 +79,12 @@ struct gram_map {
 
 /* Fills in what map comes to for arithmetic in dtype (GRAM_F32 or GRAM_F64). */
 void gram_map_prepare(struct gram_map *map, gram_dtype dtype);
+/* x^e in dtype. */
+void gram_raise_prepare(struct gram_raise *raise, gram_dtype dtype, double e);
+
+/* cpu_expression.c: bytes of the evaluation of e, aligned to 64; and it, in such memory. */
+size_t gram_evaluation_bytes(const struct gram_expression *e);
+struct gram_evaluation *gram_evaluation_prepare(const struct gram_expression *e,
+                                                const double *parameters, gram_dtype dtype,
+                                                void *memory);
 #endif

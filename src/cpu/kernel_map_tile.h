@@ -106,6 +106,8 @@ static void FN(map_rational)(const struct gram_map *map, int n, vec *t)
         t[i] = c0 * base[i] + c1 * (t[i] * base[i]);
 }
 
+#include "expression_tile.h"
+
 /* t becomes the form of t. */
 static void FN(map_form)(const struct gram_map *map, int n, vec *t)
 {
@@ -148,6 +150,11 @@ static void FN(map_form)(const struct gram_map *map, int n, vec *t)
     case GRAM_MAP_SECH2:
         for (int i = 0; i < n; i++)
             t[i] = factor * FN(map_tanh)(t[i], &tangent);
+        break;
+    case GRAM_MAP_EXPRESSION:
+        FN(evaluate)(map->evaluation, n, t);
+        for (int i = 0; i < n && factor != 1; i++)
+            t[i] *= factor;
         break;
     }
 }

@@ -4,6 +4,8 @@
  * Included once, after simd_<isa>.h; defines for both dtypes, as <function>_<dtype>, static inline:
  *   vmath_avx512.h, vmath_base.h   what differs between instruction sets
  *   vmath_dtype.h                  a template: what does not
+ *   vmath_elementary.h             a template: exp, logarithms and the like
+ *   vmath_circle.h                 sin, cos and x^y with a y in every lane
  *   vpower_avx512.h, vpower_avx2.h, vpower_base.h   |d|^q for -1 <= q < 4
  *
  * No table is read from memory in a loop, no branch depends on a number, no rounding mode and no
@@ -41,6 +43,7 @@ typedef float vf32_half __attribute__((vector_size(VBYTES / 2)));
 #define ivec  vi64
 #define uvec  vu64
 #include "vmath_dtype.h"
+#include "vmath_elementary.h"
 #undef DTYPE
 #undef real
 #undef ureal
@@ -58,6 +61,7 @@ typedef float vf32_half __attribute__((vector_size(VBYTES / 2)));
 #define ivec  vi32
 #define uvec  vu32
 #include "vmath_dtype.h"
+#include "vmath_elementary.h"
 #undef DTYPE
 #undef real
 #undef ureal
@@ -70,6 +74,8 @@ typedef float vf32_half __attribute__((vector_size(VBYTES / 2)));
 #  undef POWER_TABLES
 #endif
 #include "vpower_wide.h"
+
+#include "vmath_circle.h"
 
 #define WIDE_POWER_STATE(t)      const struct gram_power *const wide = (t)->power;
 #define POWER_STRUCT             struct CAT(power, DTYPE)

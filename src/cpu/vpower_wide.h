@@ -60,9 +60,9 @@ static inline vf64 log2_tail_f64(vf64 m, vf64 *tail)
     return t;
 }
 
-static inline vf64 wide_power_f64(const struct gram_power *w, vf64 x)
+/* x^q for finite x > 0 and |q| <= 2^70 */
+static inline vf64 wide_power_of_f64(vf64 q, vf64 x)
 {
-    const vf64 q = (vf64){0} + w->f64.q;
     vf64 e, m = normalise_f64(x, &e), l, l_tail, h, h_tail, n, g;
 
     l = log2_tail_f64(m, &g);
@@ -71,7 +71,12 @@ static inline vf64 wide_power_f64(const struct gram_power *w, vf64 x)
     h = product_f64(q, e, &h_tail);
     n = round_f64(clamp_f64(h + l, -2044, 2046));
     g = ((h - n) + l) + (h_tail + l_tail);
-    return special_f64(w, x, exp2_of_f64(n, clamp_f64(g, -1, 1)));
+    return exp2_of_f64(n, clamp_f64(g, -1, 1));
+}
+
+static inline vf64 wide_power_f64(const struct gram_power *w, vf64 x)
+{
+    return special_f64(w, x, wide_power_of_f64((vf64){0} + w->f64.q, x));
 }
 
 /* Half of a vector of f32, in f64: q log2(x) has 2^-44 to spare. */

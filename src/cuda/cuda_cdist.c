@@ -37,6 +37,8 @@ gram_status cuda_cdist(gram_context *g, const struct gram_cdist_op *op)
     gram_status status;
     bool entered;
 
+    if (op->expression)
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s has no GRAM_EXPRESSION", g->backend->name);
     cuda_cdist_plan(op, device->processors, &plan);
     if (plan.tiles == 0)
         return GRAM_OK;

@@ -1,0 +1,243 @@
+/*
+ * expression.c - operations and their nodes, and the program that they become
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "expression.h"
+#include <math.h>
+#include <string.h>
+
+static const struct {
+    const char *name; /* of a function */
+    int arity;
+} ops[] = {
+    [GRAM_OP_S] = {   NULL, 0},
+      [GRAM_OP_NUMBER] = {   NULL, 0},
+    [GRAM_OP_PARAMETER] = {   NULL, 0},
+      [GRAM_OP_ADD] = {   NULL, 2},
+    [GRAM_OP_SUBTRACT] = {   NULL, 2},
+      [GRAM_OP_MULTIPLY] = {   NULL, 2},
+    [GRAM_OP_DIVIDE] = {   NULL, 2},
+      [GRAM_OP_NEGATE] = {   NULL, 1},
+    [GRAM_OP_LESS] = {   NULL, 2},
+      [GRAM_OP_LESS_EQUAL] = {   NULL, 2},
+    [GRAM_OP_EQUAL] = {   NULL, 2},
+      [GRAM_OP_NOT_EQUAL] = {   NULL, 2},
+    [GRAM_OP_SELECT] = {   NULL, 3},
+      [GRAM_OP_EXP] = {  "exp", 1},
+    [GRAM_OP_EXP2] = { "exp2", 1},
+      [GRAM_OP_EXPM1] = {"expm1", 1},
+    [GRAM_OP_LOG] = {  "log", 1},
+      [GRAM_OP_LOG2] = { "log2", 1},
+    [GRAM_OP_LOG1P] = {"log1p", 1},
+      [GRAM_OP_SQRT] = { "sqrt", 1},
+    [GRAM_OP_POW] = {  "pow", 2},
+      [GRAM_OP_SIN] = {  "sin", 1},
+    [GRAM_OP_COS] = {  "cos", 1},
+      [GRAM_OP_SINH] = { "sinh", 1},
+    [GRAM_OP_COSH] = { "cosh", 1},
+      [GRAM_OP_TANH] = { "tanh", 1},
+    [GRAM_OP_FABS] = { "fabs", 1},
+      [GRAM_OP_FMIN] = { "fmin", 2},
+    [GRAM_OP_FMAX] = { "fmax", 2},
+};
+
+int gram_op_arity(enum gram_op op)
+{
+    return ops[op].arity;
+}
+
+const char *gram_op_name(enum gram_op op)
+{
+    return ops[op].name;
+}
+
+int gram_op_of_name(const char *text, size_t length)
+{
+    for (int op = 0; op < GRAM_OP_COUNT; op++)
+        if (ops[op].name && strlen(ops[op].name) == length &&
+            strncmp(ops[op].name, text, length) == 0)
+            return op;
+    return -1;
+}
+
+static double function_value(enum gram_op op, double a, double b)
+{
+    switch (op) {
+    case GRAM_OP_EXP:
+        return exp(a);
+    case GRAM_OP_EXP2:
+        return exp2(a);
+    case GRAM_OP_EXPM1:
+        return expm1(a);
+    case GRAM_OP_LOG:
+        return log(a);
+    case GRAM_OP_LOG2:
+        return log2(a);
+    case GRAM_OP_LOG1P:
+        return log1p(a);
+    case GRAM_OP_SQRT:
+        return sqrt(a);
+    case GRAM_OP_POW:
+        return pow(a, b);
+    case GRAM_OP_SIN:
+        return sin(a);
+    case GRAM_OP_COS:
+        return cos(a);
+    case GRAM_OP_SINH:
+        return sinh(a);
+    case GRAM_OP_COSH:
+        return cosh(a);
+    case GRAM_OP_TANH:
+        return tanh(a);
+    case GRAM_OP_FABS:
+        return fabs(a);
+    case GRAM_OP_FMIN:
+        return fmin(a, b);
+    default:
+        return fmax(a, b);
+    }
+}
+
+double gram_op_value(enum gram_op op, double a, double b, double c)
+{
+    switch (op) {
+    case GRAM_OP_ADD:
+        return a + b;
+    case GRAM_OP_SUBTRACT:
+        return a - b;
+    case GRAM_OP_MULTIPLY:
+        return a * b;
+    case GRAM_OP_DIVIDE:
+        return a / b;
+    case GRAM_OP_NEGATE:
+        return -a;
+    case GRAM_OP_LESS:
+        return a < b;
+    case GRAM_OP_LESS_EQUAL:
+        return a <= b;
+    case GRAM_OP_EQUAL:
+        return a == b;
+    case GRAM_OP_NOT_EQUAL:
+        return a != b;
+    case GRAM_OP_SELECT:
+        return a != 0 ? b : c;
+    default:
+        return function_value(op, a, b);
+    }
+}
+
+static int put(struct gram_expression *e, const struct gram_node *node)
+{
+    for (int i = 0; i < e->count; i++) {
+        const struct gram_node *old = &e->node[i];
+        if (old->op == node->op && memcmp(old->arg, node->arg, sizeof node->arg) == 0 &&
+            old->number == node->number)
+            return i; /* there is no number -0: that is 0 and a sign */
+    }
+    if (e->count == GRAM_EXPRESSION_NODES)
+        return -1;
+    e->node[e->count] = *node;
+    return e->count++;
+}
+
+int gram_expression_node(struct gram_expression *e, enum gram_op op, int a, int b, int c)
+{
+    const int arg[] = {a, b, c};
+    struct gram_node node = {.op = (uint8_t)op, .uniform = op != GRAM_OP_S};
+
+    if (a < 0 || b < 0 || c < 0)
+        return -1; /* an argument found no place */
+    for (int i = 0; i < 3; i++) {
+        node.arg[i] = (int16_t)arg[i];
+        if (i < ops[op].arity)
+            node.uniform &= e->node[arg[i]].uniform;
+    }
+    return put(e, &node);
+}
+
+int gram_expression_number(struct gram_expression *e, double number)
+{
+    const struct gram_node node = {.op = GRAM_OP_NUMBER, .uniform = true, .number = number};
+
+    return put(e, &node);
+}
+
+/* Drops what root does not need; root becomes the last node. */
+static void compact(struct gram_expression *e, int root)
+{
+    bool used[GRAM_EXPRESSION_NODES] = {false};
+    int16_t moved[GRAM_EXPRESSION_NODES];
+    int count = 0;
+
+    used[root] = true;
+    for (int i = root; i >= 0; i--)
+        for (int k = 0; used[i] && k < ops[e->node[i].op].arity; k++)
+            used[e->node[i].arg[k]] = true;
+    for (int i = 0; i <= root; i++) {
+        struct gram_node node = e->node[i];
+        if (!used[i])
+            continue;
+        for (int k = 0; k < ops[node.op].arity; k++)
+            node.arg[k] = moved[node.arg[k]];
+        moved[i] = (int16_t)count;
+        e->node[count++] = node;
+    }
+    e->count = count;
+}
+
+/* Gives registers to the nodes that depend on s, which itself has none; false if there are not
+ * enough. */
+static bool allocate(struct gram_expression *e)
+{
+    int last[GRAM_EXPRESSION_NODES];
+    uint32_t used = 0;
+
+    for (int i = 0; i < e->count; i++) {
+        last[i] = i;
+        for (int k = 0; k < ops[e->node[i].op].arity; k++)
+            last[e->node[i].arg[k]] = i;
+    }
+    e->registers = e->powers = 0;
+    for (int i = 0; i < e->count; i++) {
+        struct gram_node *node = &e->node[i];
+        if (node->uniform || node->op == GRAM_OP_S)
+            continue;
+        for (int k = 0; k < ops[node->op].arity; k++) {
+            const struct gram_node *arg = &e->node[node->arg[k]];
+            if (last[node->arg[k]] == i && !arg->uniform && arg->op != GRAM_OP_S)
+                used &= ~(UINT32_C(1) << arg->at);
+        }
+        if (used == UINT32_MAX)
+            return false;
+        node->at = (int16_t)__builtin_ctz(~used);
+        used |= UINT32_C(1) << node->at;
+        if (node->at >= e->registers)
+            e->registers = node->at + 1;
+        e->powers += node->op == GRAM_OP_POW && e->node[node->arg[1]].uniform;
+    }
+    return true;
+}
+
+_Static_assert(GRAM_EXPRESSION_REGISTERS == 32, "allocate() keeps them in 32 bits");
+
+gram_status gram_expression_compile(gram_context *g, const gram_kernel_options *options,
+                                    bool derivative, struct gram_expression *e)
+{
+    int root;
+
+    TRY(gram_expression_parse(g, options->expression, options->parameters,
+                              (int)options->parameter_count, e, &root));
+    if (derivative)
+        root = gram_expression_derivative(e, root);
+    if (root < 0)
+        return gram_fail(g, GRAM_UNSUPPORTED,
+                         "the derivative of options.expression needs more than %d operations",
+                         (int)GRAM_EXPRESSION_NODES);
+    compact(e, root);
+    if (!allocate(e))
+        return gram_fail(g, GRAM_UNSUPPORTED,
+                         "options.expression needs more than %d intermediate values at once",
+                         (int)GRAM_EXPRESSION_REGISTERS);
+    return GRAM_OK;
+}

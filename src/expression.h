@@ -1,0 +1,96 @@
+/*
+ * expression.h - a function of s that the caller wrote as text, as a flat program
+ *
+ * The program is a list of operations in the order in which they can be done: every argument stands
+ * before its use, no operation is there twice, none is without use, and the last one is the result.
+ * Operations that do not depend on s are `uniform`: they have one value an item.  The others have a
+ * register; a backend that keeps values in an array needs `registers` of them.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_EXPRESSION_H
+#define GRAM_EXPRESSION_H
+#include "context.h"
+
+enum {
+    GRAM_EXPRESSION_BYTES = 4096,   /* of text */
+    GRAM_EXPRESSION_DEPTH = 64,     /* of brackets, signs and conditions in each other */
+    GRAM_EXPRESSION_OPS = 256,      /* different operations in the text */
+    GRAM_EXPRESSION_NODES = 1024,   /* of the text and its derivative */
+    GRAM_EXPRESSION_REGISTERS = 32, /* values that are needed at once */
+    GRAM_PARAMETER_BYTES = 32,      /* of a name, its end included */
+};
+
+enum gram_op {
+    GRAM_OP_S,
+    GRAM_OP_NUMBER,
+    GRAM_OP_PARAMETER, /* arg[0] says which */
+    GRAM_OP_ADD,
+    GRAM_OP_SUBTRACT,
+    GRAM_OP_MULTIPLY,
+    GRAM_OP_DIVIDE,
+    GRAM_OP_NEGATE,
+    GRAM_OP_LESS, /* 1 or 0, as all comparisons */
+    GRAM_OP_LESS_EQUAL,
+    GRAM_OP_EQUAL,
+    GRAM_OP_NOT_EQUAL,
+    GRAM_OP_SELECT, /* arg[0] != 0 ? arg[1] : arg[2] */
+    GRAM_OP_EXP,
+    GRAM_OP_EXP2,
+    GRAM_OP_EXPM1,
+    GRAM_OP_LOG,
+    GRAM_OP_LOG2,
+    GRAM_OP_LOG1P,
+    GRAM_OP_SQRT,
+    GRAM_OP_POW,
+    GRAM_OP_SIN,
+    GRAM_OP_COS,
+    GRAM_OP_SINH,
+    GRAM_OP_COSH,
+    GRAM_OP_TANH,
+    GRAM_OP_FABS,
+    GRAM_OP_FMIN,
+    GRAM_OP_FMAX,
+    GRAM_OP_COUNT,
+};
+
+struct gram_node {
+    uint8_t op; /* enum gram_op */
+    bool uniform;
+    int16_t arg[3];
+    int16_t at; /* register; of a uniform pow exponent's node: see gram_expression.powers */
+    double number;
+};
+
+struct gram_expression {
+    int count; /* of nodes; the last one is the result */
+    int registers;
+    int powers; /* nodes pow(x, y) with a uniform y */
+    struct gram_node node[GRAM_EXPRESSION_NODES];
+};
+
+/* Number of arguments of an operation. */
+int gram_op_arity(enum gram_op op);
+/* The name that C has for a function; NULL for other operations. */
+const char *gram_op_name(enum gram_op op);
+/* The function with the name of length bytes at text, or -1. */
+int gram_op_of_name(const char *text, size_t length);
+/* The value of an operation with arguments, in double. */
+double gram_op_value(enum gram_op op, double a, double b, double c);
+
+/* The node of an operation, an old one where there is one like it; -1 if the program is full. */
+int gram_expression_node(struct gram_expression *e, enum gram_op op, int a, int b, int c);
+int gram_expression_number(struct gram_expression *e, double number);
+
+/* expression_derivative.c: the node of d root / ds; -1 if the program is full. */
+int gram_expression_derivative(struct gram_expression *e, int root);
+
+/* expression_parse.c: the nodes of text; *root is the one of its value. */
+gram_status gram_expression_parse(gram_context *g, const char *text,
+                                  const gram_parameter *parameters, int count,
+                                  struct gram_expression *e, int *root);
+
+/* Reads options.expression and makes the program of its value, or of its derivative by s. */
+gram_status gram_expression_compile(gram_context *g, const gram_kernel_options *options,
+                                    bool derivative, struct gram_expression *e);
+#endif
