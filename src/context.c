@@ -123,6 +123,8 @@ gram_status gram_context_use_workspace(gram_context *g, void *memory, size_t byt
 gram_status gram_context_synchronize(gram_context *g)
 {
     g->call = __func__;
+    if (g->fault[0])
+        return gram_fail(g, GRAM_DEVICE_FAILED, "%s", g->fault);
     return g->backend->synchronize ? g->backend->synchronize(g) : GRAM_OK;
 }
 

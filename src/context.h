@@ -15,6 +15,7 @@ struct gram_pool;
 struct gram_context {
     const char *call; /* public function now running; starts every message */
     char message[512];
+    char fault[320]; /* what the device died of, after which every call fails; "": it lives */
     gram_context_options options;
     const struct gram_backend *backend; /* of options.device; never NULL */
     int threads;

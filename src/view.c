@@ -49,6 +49,8 @@ static gram_status check_tensor(gram_context *g, const char *name, const gram_te
 {
     int64_t count = 1, low, high;
 
+    if (g->fault[0])
+        return gram_fail(g, GRAM_DEVICE_FAILED, "%s", g->fault);
     if (!t)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s is NULL", name);
     if (gram_dtype_size(t->dtype) == 0)

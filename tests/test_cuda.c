@@ -6,8 +6,11 @@
 #include "device_memory.h"
 #include "harness.h"
 #include <math.h>
+#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static bool has_device(void)
 {
@@ -173,7 +176,8 @@ static void more_than_2_31_elements(struct harness *h)
 static void memory_of_the_host_is_refused(struct harness *h)
 {
     struct problem q;
-    gram_tensor wrong;
+    gram_tensor wrong, p;
+    double number = 2;
 
     if (!problem_open(h, &q, NULL, 30, 5))
         return;
@@ -181,7 +185,19 @@ static void memory_of_the_host_is_refused(struct harness *h)
     CHECK(h, gram_cdist(q.g, &wrong, NULL, gram_number(2), NULL, &q.out) == GRAM_INVALID_ARGUMENT,
           "accepted");
     CHECK(h, strstr(gram_message(q.g), "x is at "), "%s", gram_message(q.g));
-    wrong.device.type = GRAM_CPU;
+    p = gram_vector(&number, 1, GRAM_F64);
+    p.ndim = 0;
+    p.device.type = GRAM_CUDA;
+    CHECK(h,
+          gram_cdist(q.g, &q.x, NULL, gram_values(&p), NULL, &q.out) == GRAM_INVALID_ARGUMENT &&
+              strstr(gram_message(q.g), "p is at "),
+          "%s", gram_message(q.g));
+    wrong.device.index = 1;
+    CHECK(h,
+          gram_cdist(q.g, &wrong, NULL, gram_number(2), NULL, &q.out) == GRAM_INVALID_ARGUMENT &&
+              strstr(gram_message(q.g), "x is on device 1:1, expected the context's device 1:0"),
+          "%s", gram_message(q.g));
+    wrong.device = (gram_device){GRAM_CPU, 0};
     CHECK(h, gram_cdist(q.g, &wrong, NULL, gram_number(2), NULL, &q.out) == GRAM_INVALID_ARGUMENT,
           "a tensor of the CPU was accepted");
     problem_close(&q);
@@ -230,19 +246,69 @@ static void a_value_out_of_range_gives_nan(struct harness *h)
     problem_close(&q);
 }
 
+/* Rows that lie where no memory is: what the device says of it, and that nothing is done after. */
+static void a_fault_here(struct harness *h)
+{
+    struct problem q;
+    gram_tensor far;
+
+    if (!problem_open(h, &q, NULL, 30, 5))
+        return;
+    far = q.x;
+    far.stride[0] = (int64_t)1 << 36;
+    CHECK(h, gram_cdist(q.g, &far, NULL, gram_number(1), NULL, &q.out) == GRAM_OK, "%s",
+          gram_message(q.g));
+    CHECK(h, gram_context_synchronize(q.g) == GRAM_DEVICE_FAILED && strstr(gram_message(q.g), "70"),
+          "%s", gram_message(q.g));
+    CHECK(h, gram_cdist(q.g, &q.x, NULL, gram_number(1), NULL, &q.out) == GRAM_DEVICE_FAILED,
+          "work goes on");
+    CHECK(h,
+          strstr(gram_message(q.g), "CUDA device 0 failed: cuStreamSynchronize gave error 7") &&
+              strstr(gram_message(q.g), "cannot use the device again"),
+          "%s", gram_message(q.g));
+    CHECK(h, gram_context_synchronize(q.g) == GRAM_DEVICE_FAILED, "it is forgotten");
+    problem_close(&q);
+}
+
+static int run_fault(void)
+{
+    static const struct test_function here[] = {
+        {"a_fault_here", a_fault_here},
+    };
+
+    return has_device() && device_open(0) ? harness_run_tests(here, 1) : 77;
+}
+
+/* In a process of its own, since a process does not get its device back. */
+static void a_fault_is_told_and_ends_the_work(struct harness *h)
+{
+    char name[] = "test_cuda", which[] = "fault", *const arguments[] = {name, which, NULL};
+    pid_t child;
+    int status = 0;
+
+    if (!CHECK(h, posix_spawn(&child, "/proc/self/exe", NULL, NULL, arguments, environ) == 0,
+               "posix_spawn"))
+        return;
+    CHECK(h, waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0,
+          "status %d", status);
+}
+
 static const struct test_function tests[] = {
-    {                "without_a_device",                 without_a_device},
-    {           "a_plugin_that_is_none",            a_plugin_that_is_none},
-    {                     "environment",                      environment},
-    {"a_graph_is_captured_and_replayed", a_graph_is_captured_and_replayed},
-    {   "memory_of_the_host_is_refused",    memory_of_the_host_is_refused},
-    {             "what_is_not_offered",              what_is_not_offered},
-    {  "a_value_out_of_range_gives_nan",   a_value_out_of_range_gives_nan},
-    {         "more_than_2_31_elements",          more_than_2_31_elements},
+    {                 "without_a_device",                  without_a_device},
+    {            "a_plugin_that_is_none",             a_plugin_that_is_none},
+    {                      "environment",                       environment},
+    { "a_graph_is_captured_and_replayed",  a_graph_is_captured_and_replayed},
+    {    "memory_of_the_host_is_refused",     memory_of_the_host_is_refused},
+    {              "what_is_not_offered",               what_is_not_offered},
+    {   "a_value_out_of_range_gives_nan",    a_value_out_of_range_gives_nan},
+    {"a_fault_is_told_and_ends_the_work", a_fault_is_told_and_ends_the_work},
+    {          "more_than_2_31_elements",           more_than_2_31_elements},
 };
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc > 1 && strcmp(argv[1], "fault") == 0)
+        return run_fault();
     bool device = has_device() && device_open(0);
 
     if (!device)

@@ -242,12 +242,53 @@ static void the_log(struct harness *h)
     clean(h);
 }
 
+static CUresult error_name(CUresult result, const char **text)
+{
+    *text = result == CUDA_ERROR_ILLEGAL_ADDRESS ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "ANOTHER";
+    return CUDA_SUCCESS;
+}
+
+/* After a fault of the device a context refuses further work; after other errors it goes on. */
+static void a_fault_is_the_end_of_a_context(struct harness *h)
+{
+    static const struct cuda_driver faulty = {.error_name = error_name, .error_string = error_name};
+    float number = 1, distance = 0;
+    gram_tensor x = gram_matrix(&number, 1, 1, GRAM_F32),
+                out = gram_matrix(&distance, 1, 1, GRAM_F32);
+    const char *message = gram_message(h->g);
+
+    h->g->call = "test";
+    CHECK(h, gram_cuda_check(h->g, &faulty, CUDA_SUCCESS, "cuX") == GRAM_OK, "%s", message);
+    CHECK(h, gram_cuda_check(h->g, &faulty, CUDA_ERROR_OUT_OF_MEMORY, "cuX") == GRAM_OUT_OF_MEMORY,
+          "%s", message);
+    CHECK(h,
+          gram_cuda_check(h->g, &faulty, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "cuX") ==
+              GRAM_DEVICE_FAILED,
+          "%s", message);
+    CHECK(h, gram_cdist(h->g, &x, NULL, gram_number(1), NULL, &out) == GRAM_OK, "%s", message);
+    CHECK(h,
+          gram_cuda_check(h->g, &faulty, CUDA_ERROR_ILLEGAL_ADDRESS, "cuX") == GRAM_DEVICE_FAILED,
+          "%s", message);
+    distance = 7;
+    CHECK(h, gram_cdist(h->g, &x, NULL, gram_number(1), NULL, &out) == GRAM_DEVICE_FAILED, "%s",
+          message);
+    CHECK(h,
+          strstr(message,
+                 "gram_cdist: CUDA device 0 failed: cuX gave error 700, "
+                 "CUDA_ERROR_ILLEGAL_ADDRESS"),
+          "%s", message);
+    CHECK(h, distance == 7, "something was written");
+    CHECK(h, gram_context_synchronize(h->g) == GRAM_DEVICE_FAILED, "%s", message);
+    h->g->fault[0] = '\0';
+}
+
 static const struct test_function tests[] = {
-    {    "one_kernel_for_all_threads",     one_kernel_for_all_threads},
-    {"different_kernels_side_by_side", different_kernels_side_by_side},
-    {       "a_failure_is_everybodys",        a_failure_is_everybodys},
-    {            "without_a_compiler",             without_a_compiler},
-    {                       "the_log",                        the_log},
+    {"a_fault_is_the_end_of_a_context", a_fault_is_the_end_of_a_context},
+    {     "one_kernel_for_all_threads",      one_kernel_for_all_threads},
+    { "different_kernels_side_by_side",  different_kernels_side_by_side},
+    {        "a_failure_is_everybodys",         a_failure_is_everybodys},
+    {             "without_a_compiler",              without_a_compiler},
+    {                        "the_log",                         the_log},
 };
 
 int main(void)

@@ -228,6 +228,7 @@ typedef struct gram_workspace {
 
 /*
  * Waits for all work that is queued on the context's stream, and reports what went wrong in it.
+ * After a fault of the device every further call of the context gives GRAM_DEVICE_FAILED.
  * On the CPU every call has finished when it returns.
  */
 GRAM_API gram_status gram_context_synchronize(gram_context *g);

@@ -30,6 +30,33 @@ static gram_status launch(gram_context *g, struct cuda_cdist_plan *plan)
                            "cuLaunchKernel");
 }
 
+/* Memory that the device cannot use would be a fault in the middle of the work. */
+static gram_status check_pointers(gram_context *g, const struct gram_cdist_op *op)
+{
+    const struct {
+        const char *name;
+        const struct gram_hyper *hyper;
+    } hypers[] = {
+        {                     "p",              &op->p},
+        {   "options.outer_power",    &op->outer_power},
+        {     "options.bandwidth",      &op->bandwidth},
+        {      "options.exponent",       &op->exponent},
+        {         "options.alpha",          &op->alpha},
+        {         "options.gamma",          &op->gamma},
+        {         "options.coef0",          &op->coef0},
+        {        "options.degree",         &op->degree},
+        {"options.regularization", &op->regularization},
+    };
+
+    TRY(gram_cuda_check_pointer(g, "x", &op->x));
+    if (op->y.data != op->x.data)
+        TRY(gram_cuda_check_pointer(g, "y", &op->y));
+    TRY(gram_cuda_check_pointer(g, "out", &op->out));
+    for (size_t i = 0; i < sizeof hypers / sizeof *hypers; i++)
+        TRY(gram_cuda_check_pointer(g, hypers[i].name, &hypers[i].hyper->tensor));
+    return GRAM_OK;
+}
+
 gram_status cuda_cdist(gram_context *g, const struct gram_cdist_op *op)
 {
     const struct cuda_device *device = g->device;
@@ -42,9 +69,7 @@ gram_status cuda_cdist(gram_context *g, const struct gram_cdist_op *op)
     cuda_cdist_plan(op, device->processors, &plan);
     if (plan.tiles == 0)
         return GRAM_OK;
-    TRY(gram_cuda_check_pointer(g, "x", &op->x));
-    TRY(gram_cuda_check_pointer(g, "y", &op->y));
-    TRY(gram_cuda_check_pointer(g, "out", &op->out));
+    TRY(check_pointers(g, op));
     entered = gram_cuda_enter(device);
     status = launch(g, &plan);
     gram_cuda_leave(device, entered);

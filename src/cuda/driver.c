@@ -229,6 +229,33 @@ int gram_cuda_count(const gram_context *g)
     return usable;
 }
 
+/* Errors after which nothing on the device can be trusted, nor used by this process again. */
+static bool is_fault(CUresult result)
+{
+    static const CUresult faults[] = {
+        CUDA_ERROR_ILLEGAL_ADDRESS,
+        CUDA_ERROR_LAUNCH_FAILED,
+        CUDA_ERROR_LAUNCH_TIMEOUT,
+        CUDA_ERROR_ILLEGAL_INSTRUCTION,
+        CUDA_ERROR_MISALIGNED_ADDRESS,
+        CUDA_ERROR_INVALID_ADDRESS_SPACE,
+        CUDA_ERROR_INVALID_PC,
+        CUDA_ERROR_HARDWARE_STACK_ERROR,
+        CUDA_ERROR_ASSERT,
+        CUDA_ERROR_ECC_UNCORRECTABLE,
+        CUDA_ERROR_NVLINK_UNCORRECTABLE,
+        CUDA_ERROR_CONTEXT_IS_DESTROYED,
+        CUDA_ERROR_MPS_CLIENT_TERMINATED,
+        CUDA_ERROR_EXTERNAL_DEVICE,
+        CUDA_ERROR_UNKNOWN,
+    };
+
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+        if (faults[i] == result)
+            return true;
+    return false;
+}
+
 gram_status gram_cuda_check(gram_context *g, const struct cuda_driver *driver, CUresult result,
                             const char *what)
 {
@@ -238,6 +265,11 @@ gram_status gram_cuda_check(gram_context *g, const struct cuda_driver *driver, C
         return GRAM_OK;
     (void)driver->error_name(result, &name);
     (void)driver->error_string(result, &text);
+    if (is_fault(result))
+        snprintf(g->fault, sizeof g->fault,
+                 "CUDA device %d failed: %s gave error %d, %s; what was queued since the last "
+                 "gram_context_synchronize is lost, and this process cannot use the device again",
+                 (int)g->options.device.index, what, (int)result, name ? name : "unknown");
     return gram_fail(g,
                      result == CUDA_ERROR_OUT_OF_MEMORY ? GRAM_OUT_OF_MEMORY : GRAM_DEVICE_FAILED,
                      "CUDA device %d: %s gives error %d, %s (%s)", (int)g->options.device.index,

@@ -98,7 +98,8 @@ int gram_cuda_count(const gram_context *g);
 gram_status gram_cuda_device_open(gram_context *g, struct cuda_device *device);
 void gram_cuda_device_close(struct cuda_device *device);
 
-/* Records that a driver's function failed; GRAM_OK for CUDA_SUCCESS. */
+/* Records that a driver's function failed; GRAM_OK for CUDA_SUCCESS.  After a fault of the device
+ * (an illegal address and its like) every later call of the context fails with it. */
 gram_status gram_cuda_check(gram_context *g, const struct cuda_driver *driver, CUresult result,
                             const char *what);
 
