@@ -122,13 +122,16 @@ static enum exit_status read_parameters(const struct option_texts *texts, struct
     return CLI_OK;
 }
 
+/* What can be said before anything is read. */
 static enum exit_status check_choice(const struct settings *s, struct failure *why)
 {
+    struct parameters parameters;
+
     if (s->expression && s->kernel >= 0)
         return fail(why, CLI_USAGE, "--kernel and --expression are given, expected one of them");
     if (!s->expression && s->parameters.count)
         return fail(why, CLI_USAGE, "--param is given, expected --expression with it");
-    return CLI_OK;
+    return read_parameters(&s->parameters, &parameters, why);
 }
 
 static const struct kernel_row *row_of(const struct settings *s)
@@ -186,7 +189,6 @@ static enum exit_status compute(gram_context *g, const void *settings,
     struct matrix median = {.memory = NULL};
     enum exit_status status;
 
-    TRY(check_choice(s, why));
     TRY(read_parameters(&s->parameters, &parameters, why));
     options = kernel_options(s, &parameters);
     status = row_of(s)->uses_bandwidth && isnan(s->bandwidth)
@@ -216,6 +218,7 @@ static enum exit_status run(const void *settings, int count, char **operands, st
         .compute = compute,
     };
 
+    TRY(check_choice(s, why));
     return matrix_pair_run(&job, count, operands, why);
 }
 
@@ -246,7 +249,7 @@ const struct command cmd_kernel = {
     .examples =
         "  gram kernel points.csv --kernel laplace --bandwidth 10 -o kernel.npy\n"
         "  gram kernel x.npy y.npy -k lpq-laplace -p 1.5 -q 0.9 -L 3 -o kernel.npy\n"
-        "  gram kernel points.csv -e 'exp(-s / a) * (1 + s / a)' --param a=2 -o kernel.npy",
+        "  gram kernel points.csv -e 'exp(-s / a) * (1 + s / a)' --param a=2 -o k.npy",
     .least = 1,
     .most = 2,
     .settings_bytes = sizeof(struct settings),
