@@ -1,6 +1,7 @@
 # tests.cmake - registers every test with CTest, found by name
 #
 #   case_<op>      run_cases <op>: the table of one operation on every instruction set
+#   *_emulated     the same on the emulation of CUDA, tests/fake_cuda
 #   test_*         C programs, labelled "c"; exit status 0 means passed
 #   fuzz_*         the corpus in tests/corpus/<name> replayed, or with GRAM_FUZZ fuzzing for a while
 #   test_*.py      one pytest run a file, labelled "python"
@@ -43,12 +44,24 @@ if(EXISTS ${CMAKE_SOURCE_DIR}/tests/run_cases.c)
     endforeach()
 endif()
 
-# The tables of what the CUDA backend offers, on a device if there is one.
+include(cmake/emulation.cmake)
+
+# Runs a test on the emulation of CUDA.
+function(gram_test_emulated name timeout)
+    if(GRAM_EMULATION)
+        gram_test(${name}_emulated c ${timeout} ${ARGN})
+        set_tests_properties(${name}_emulated PROPERTIES
+            ENVIRONMENT "${GRAM_TEST_ENVIRONMENT};${GRAM_EMULATION_ENVIRONMENT}")
+    endif()
+endfunction()
+
+# The tables of what the CUDA backend offers: on a device if there is one, and emulated.
 foreach(operation cdist kernel)
     if(TARGET gram_cuda AND TARGET run_cases)
         gram_test(case_${operation}_cuda c 900 run_cases ${operation})
         set_tests_properties(case_${operation}_cuda PROPERTIES
             ENVIRONMENT "${GRAM_TEST_ENVIRONMENT};GRAM_TEST_DEVICE=cuda")
+        gram_test_emulated(case_${operation} 900 run_cases ${operation})
     endif()
 endforeach()
 
@@ -65,6 +78,9 @@ foreach(source ${GRAM_TEST_SOURCES})
     gram_test(${name} c 900 ${name})
 endforeach()
 
+if(TARGET test_cuda)
+    gram_test_emulated(test_cuda 900 test_cuda)
+endif()
 if(TARGET gram_cuda)
     foreach(name test_cuda_arena test_cuda_cache test_cuda_compile test_cuda_jit
             test_cuda_trouble)

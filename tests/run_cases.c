@@ -8,7 +8,8 @@
  * GRAM_TEST_ISA limits it to one instruction set ("best": the best here), GRAM_NUM_THREADS sets the
  * threads (2 by default, so that a machine with many processors does not run small rows on all of
  * them).
- * GRAM_TEST_DEVICE=cuda takes the best CUDA device instead, and exits with 77 where there is none.
+ * GRAM_TEST_DEVICE=cuda takes the best CUDA device instead, and exits with 77 where there is none;
+ * with GRAM_TEST_EMULATED it is that of tests/fake_cuda, as GRAM_CUDA_LIB_DIR has it.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -47,6 +48,8 @@ static gram_device test_device(void)
         printf("skipped: no CUDA device\n");
         exit(77);
     }
+    if (getenv("GRAM_TEST_EMULATED"))
+        printf("on the emulation of a CUDA device (tests/fake_cuda)\n");
     return best;
 }
 

@@ -24,6 +24,7 @@
  */
 #define PAIR_FN static __device__
 #include "pair_map.h"
+#include "ptx.cuh"
 
 #if TM != 8 && TM != 4 && TM != 2
 #  error "cdist.cu: TM must be 8, 4 or 2"
@@ -95,28 +96,19 @@ static __device__ void prepare(const struct pair_params *a, long long item, stru
 
 /* ---- Panels --------------------------------------------------------------------------------- */
 
-static __device__ unsigned shared_address(const void *p)
-{
-    return (unsigned)__cvta_generic_to_shared(p);
-}
-
 #if HALF
 static __device__ void copy_one(REAL *to, const element *from, bool there)
 {
     float value = 0;
 
-    if (there && HALF == 2)
-        value = __int_as_float((int)((unsigned)*from << 16));
-    else if (there)
-        asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(*from));
+    if (there)
+        value = HALF == 2 ? ptx_float_of_bfloat(*from) : ptx_float_of_half(*from);
     *to = value;
 }
 #else
 static __device__ void copy_one(REAL *to, const element *from, bool there)
 {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared_address(to)),
-                 "l"(from), "n"((int)sizeof(REAL)), "r"(there ? (int)sizeof(REAL) : 0)
-                 : "memory");
+    ptx_copy_async<(int)sizeof(REAL)>(to, from, there ? (int)sizeof(REAL) : 0);
 }
 #endif
 
@@ -149,10 +141,7 @@ static __device__ void load_panel(REAL *to, const struct pair_params *a, const s
             bytes = bytes < 0 ? 0 : bytes > 16 ? 16 : bytes;
             const element *source = bytes ? from + row * side->row_stride + k + at : from;
             if (BM * GROUPS % THREADS == 0 || row < BM)
-                asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
-                                 shared_address(to + row * LD + at)),
-                             "l"(source), "r"(bytes)
-                             : "memory");
+                ptx_copy_async<16>(to + row * LD + at, source, bytes);
         }
     } else {
 #pragma unroll 4
@@ -263,17 +252,17 @@ static __device__ void compute(const struct pair_params *a, const struct tile *t
         load_panel<X_LOAD>(xs, a, tile, 0, 0);
         load_panel<Y_LOAD>(ys, a, tile, 1, 0);
     }
-    asm volatile("cp.async.commit_group;" ::: "memory");
+    ptx_copy_commit();
 #pragma unroll 1
     for (int panel = 0; panel < panels; panel++) {
         const int now = panel % 2 * PANEL, next = PANEL - now;
-        asm volatile("cp.async.wait_group 0;" ::: "memory");
+        ptx_copy_wait<0>();
         __syncthreads(); /* this panel is there, and the other one is no longer read */
         if (panel + 1 < panels) {
             load_panel<X_LOAD>(xs + next, a, tile, 0, panel + 1);
             load_panel<Y_LOAD>(ys + next, a, tile, 1, panel + 1);
         }
-        asm volatile("cp.async.commit_group;" ::: "memory");
+        ptx_copy_commit();
         if (FUNCTION == PAIR_COSINE && threadIdx.x < 2 * BM)
             squares = add_squares(squares, threadIdx.x < BM
                                                ? xs + now + (int)threadIdx.x * LD

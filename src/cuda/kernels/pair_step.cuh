@@ -6,54 +6,19 @@
  * SPDX-License-Identifier: MIT
  */
 
-static __device__ float fast_log2(float x)
-{
-    float y;
-
-    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-
-static __device__ float fast_exp2(float x)
-{
-    float y;
-
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-
 static __device__ float magnitude(float x) { return fabsf(x); }
 static __device__ double magnitude(double x) { return fabs(x); }
 static __device__ double root(double x) { return sqrt(x); }
 
 /* Denormal numbers have roots too. */
-static __device__ float root(float x)
-{
-    float y;
-
-    asm("sqrt.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
+static __device__ float root(float x) { return ptx_sqrt(x); }
 
 static __device__ double root_of_normal(double x) { return sqrt(x); }
-
-static __device__ float root_of_normal(float x)
-{
-    float y;
-
-    asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
+static __device__ float root_of_normal(float x) { return ptx_sqrt_of_normal(x); }
 
 static __device__ double largest(double a, double b) { return b > a || b != b ? b : a; }
 
-static __device__ float largest(float a, float b)
-{
-    float y;
-
-    asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
-    return y;
-}
+static __device__ float largest(float a, float b) { return ptx_largest(a, b); }
 
 /* x^e, with all digits of e: a float's exponent is off by up to 2^-24 of itself. */
 static __device__ double power(double x, double e) { return pow(x, e); }
@@ -63,7 +28,7 @@ static __device__ float power(float x, double e)
     float head = (float)e, tail = (float)(e - (double)head), y = powf(x, head);
 
     if (tail != 0 && x > 0 && x <= 0x1.fffffep127f && y > 0 && y <= 0x1.fffffep127f)
-        y += y * (tail * 0.693147181f) * fast_log2(x < 0x1p-126f ? 0x1p-126f : x);
+        y += y * (tail * 0.693147181f) * ptx_log2(x < 0x1p-126f ? 0x1p-126f : x);
     return y;
 }
 
@@ -82,8 +47,8 @@ template <int N> static __device__ REAL product(REAL x)
  * multiplied by the logarithm's size. */
 static __device__ float fractional(float d, float fraction)
 {
-    const float log = fast_log2(fminf(fmaxf(d, 0x1p-126f), 0x1.fffffep127f));
-    const float t = fraction * log, y = fast_exp2(t);
+    const float log = ptx_log2(fminf(fmaxf(d, 0x1p-126f), 0x1.fffffep127f));
+    const float t = fraction * log, y = ptx_exp2(t);
 
     return fmaf(y, 0.693147181f * fmaf(fraction, log, -t), y);
 }
@@ -101,7 +66,7 @@ static __device__ float fractional_alone(float d, float fraction)
     const float product = e * head, rounded = product + magic;
     const int n = __float_as_int(rounded) - 0x4b400000, half = n >> 1;
     const float rest = fmaf(e, fraction - head, product - (rounded - magic));
-    const float y = fast_exp2(fmaf(fast_log2(m), fraction, rest));
+    const float y = ptx_exp2(fmaf(ptx_log2(m), fraction, rest));
     const float scaled = y * __int_as_float((half + 127) << 23) *
                          __int_as_float((n - half + 127) << 23);
 

@@ -1,0 +1,60 @@
+# emulation.cmake - the fake driver and NVRTC that run device code on the CPU (tests/fake_cuda)
+#
+# Their folder is GRAM_CUDA_LIB_DIR of the tests whose names end in _emulated.  Kernels are compiled
+# by the C++ compiler that is found here, when a test wants them, with the sanitizers of this
+# build; the results are kept in the build folder.
+
+set(GRAM_EMULATION no)
+set(GRAM_EMULATION_FOUND ", not emulated in tests (needs CUDA's headers and a C++ compiler)")
+if(TARGET gram_cuda)
+    if(CMAKE_C_COMPILER_ID MATCHES Clang)
+        find_program(GRAM_EMULATION_CXX NAMES clang++ c++ g++)
+    else()
+        find_program(GRAM_EMULATION_CXX NAMES c++ g++ clang++)
+    endif()
+endif()
+if(NOT GRAM_EMULATION_CXX OR NOT CMAKE_SYSTEM_NAME STREQUAL Linux OR CMAKE_CROSSCOMPILING
+        OR GRAM_FUZZ OR "${GRAM_SANITIZE}" MATCHES thread)
+    return()
+endif()
+set(GRAM_EMULATION yes)
+set(GRAM_EMULATION_FOUND ", emulated in tests with ${GRAM_EMULATION_CXX}")
+set(GRAM_EMULATION_FOLDER ${CMAKE_BINARY_DIR}/fake_cuda)
+
+set(flags "-w -O1 -shared -fPIC -fno-strict-aliasing -fno-math-errno -fno-exceptions -fno-rtti")
+string(APPEND flags " -ffp-contract=fast -fvisibility=hidden -Wl,-Bsymbolic")
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    execute_process(COMMAND grep -qwm1 fma /proc/cpuinfo RESULT_VARIABLE no_fma)
+    if(NOT no_fma)
+        string(APPEND flags " -mfma") # device code is compiled to fused multiply-adds too
+    endif()
+endif()
+if(GRAM_SANITIZE)
+    string(APPEND flags " -g -fsanitize=${GRAM_SANITIZE} -fno-sanitize-recover=all")
+endif()
+
+foreach(library cuda nvrtc)
+    if(library STREQUAL nvrtc)
+        set(sources nvrtc rewrite)
+        set(version 13)
+    else()
+        set(sources block context copy fault fiber graph memory module stream transfer)
+        set(version 1)
+    endif()
+    list(TRANSFORM sources REPLACE "(.+)" "tests/fake_cuda/fake_\\1.c")
+    add_library(fake_${library} SHARED ${sources})
+    target_include_directories(fake_${library} SYSTEM PRIVATE
+        ${GRAM_CUDA_INCLUDE} ${GRAM_NVRTC_INCLUDE})
+    target_link_libraries(fake_${library} PRIVATE gram_flags Threads::Threads ${CMAKE_DL_LIBS})
+    target_compile_definitions(fake_${library} PRIVATE
+        FAKE_CUDA_CXX="${GRAM_EMULATION_CXX}" FAKE_CUDA_FLAGS="${flags}"
+        FAKE_CUDA_FOLDER="${CMAKE_SOURCE_DIR}/tests/fake_cuda")
+    set_target_properties(fake_${library} PROPERTIES
+        OUTPUT_NAME ${library} SOVERSION ${version} C_VISIBILITY_PRESET default
+        LIBRARY_OUTPUT_DIRECTORY ${GRAM_EMULATION_FOLDER})
+endforeach()
+
+set(GRAM_EMULATION_ENVIRONMENT "GRAM_TEST_DEVICE=cuda;GRAM_TEST_EMULATED=1"
+    "GRAM_CUDA_LIB_DIR=${GRAM_EMULATION_FOLDER}"
+    "GRAM_CACHE_DIR=${GRAM_EMULATION_FOLDER}/cache")
+file(MAKE_DIRECTORY ${GRAM_EMULATION_FOLDER})

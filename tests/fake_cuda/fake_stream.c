@@ -1,0 +1,288 @@
+/*
+ * fake_stream.c - streams and events
+ *
+ * Work lies in its stream until somebody waits for it, so that a missing synchronization is seen.
+ * The default stream waits for the others, and they for it, as the driver's does: by doing first
+ * what the other side has.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "fake_stream.h"
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static struct CUstream_st standard;
+
+CUstream fake_stream(CUstream handle)
+{
+    return handle == NULL || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD
+               ? &standard
+               : handle;
+}
+
+void fake_each_stream(void (*see)(CUstream stream, void *arg), void *arg)
+{
+    for (CUstream s = &standard, next; s; s = next) {
+        next = s->next;
+        see(s, arg);
+    }
+}
+
+void fake_append(struct fake_list *list, struct fake_work *work)
+{
+    if (!list->first)
+        list->end = &list->first;
+    work->next = NULL;
+    *list->end = work;
+    list->end = &work->next;
+}
+
+CUresult fake_advance(CUstream stream, const struct CUevent_st *event, uint64_t number)
+{
+    while (stream->work.first && !(event && event->done >= number)) {
+        struct fake_work *work = stream->work.first;
+        stream->work.first = work->next;
+        if (fake_usable() == CUDA_SUCCESS)
+            work->run(work);
+        free(work);
+    }
+    return fake_usable();
+}
+
+CUresult fake_drain(CUstream stream)
+{
+    return fake_advance(fake_stream(stream), NULL, 0);
+}
+
+static void drain_one(CUstream stream, void *blocking_only)
+{
+    if (!blocking_only || !stream->apart)
+        (void)fake_drain(stream);
+}
+
+CUresult fake_drain_all(void)
+{
+    fake_each_stream(drain_one, NULL);
+    return fake_usable();
+}
+
+CUresult fake_queue(CUstream handle, struct fake_work *work)
+{
+    CUstream stream = fake_stream(handle);
+    bool blocking_only = true;
+
+    if (stream->graph) {
+        fake_append(&stream->graph->work, work);
+        return CUDA_SUCCESS;
+    }
+    if (stream == &standard)
+        for (CUstream s = standard.next; s; s = s->next)
+            drain_one(s, &blocking_only);
+    else if (!stream->apart)
+        (void)fake_drain(NULL);
+    fake_append(&stream->work, work);
+    return CUDA_SUCCESS;
+}
+
+/* ---- Streams --------------------------------------------------------------------------------- */
+
+CUresult cuStreamCreate(CUstream *stream, unsigned flags)
+{
+    CUresult result;
+    CUstream s;
+
+    fake_lock();
+    result = fake_usable();
+    s = result == CUDA_SUCCESS ? calloc(1, sizeof *s) : NULL;
+    if (s) {
+        s->apart = (flags & CU_STREAM_NON_BLOCKING) != 0;
+        s->next = standard.next;
+        standard.next = s;
+        *stream = s;
+    } else if (result == CUDA_SUCCESS) {
+        result = CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    fake_unlock();
+    return result;
+}
+
+CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int priority)
+{
+    (void)priority;
+    return cuStreamCreate(stream, flags);
+}
+
+CUresult cuStreamDestroy(CUstream stream)
+{
+    CUstream *at = &standard.next;
+
+    fake_lock();
+    (void)fake_drain(stream);
+    while (*at && *at != stream)
+        at = &(*at)->next;
+    if (*at) {
+        *at = stream->next;
+        free(stream);
+    }
+    fake_unlock();
+    return CUDA_SUCCESS;
+}
+
+static CUresult synchronize(CUstream handle)
+{
+    CUstream stream = fake_stream(handle);
+    bool blocking_only = true;
+
+    if (stream->graph) {
+        stream->failed = true;
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    }
+    if (stream == &standard)
+        fake_each_stream(drain_one, &blocking_only);
+    return fake_drain(stream);
+}
+
+CUresult cuStreamSynchronize(CUstream stream)
+{
+    CUresult result;
+
+    fake_lock();
+    result = fake_usable();
+    if (result == CUDA_SUCCESS)
+        result = synchronize(stream);
+    fake_unlock();
+    return result;
+}
+
+CUresult cuStreamQuery(CUstream stream)
+{
+    CUresult result;
+
+    fake_lock();
+    result = fake_usable();
+    if (result == CUDA_SUCCESS && fake_stream(stream)->work.first)
+        result = synchronize(stream), result = result ? result : CUDA_ERROR_NOT_READY;
+    fake_unlock();
+    return result;
+}
+
+/* ---- Events ---------------------------------------------------------------------------------- */
+
+struct event_work {
+    struct fake_work work;
+    CUevent event;
+    uint64_t number;
+};
+
+static CUresult queue_event(CUstream stream, CUevent event, void (*run)(struct fake_work *work))
+{
+    struct event_work *w = calloc(1, sizeof *w);
+
+    if (!w)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *w = (struct event_work){
+        {.run = run, .bytes = sizeof *w},
+        event, event->recorded
+    };
+    return fake_queue(stream, &w->work);
+}
+
+static void pass_event(struct fake_work *work)
+{
+    struct event_work *w = (struct event_work *)work;
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    w->event->ms = (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
+    w->event->done = w->number;
+}
+
+static void await_event(struct fake_work *work)
+{
+    struct event_work *w = (struct event_work *)work;
+
+    (void)fake_advance(w->event->stream, w->event, w->number);
+}
+
+CUresult cuEventCreate(CUevent *event, unsigned flags)
+{
+    (void)flags;
+    *event = calloc(1, sizeof **event);
+    return *event ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult cuEventDestroy(CUevent event)
+{
+    fake_lock();
+    (void)fake_drain_all();
+    free(event);
+    fake_unlock();
+    return CUDA_SUCCESS;
+}
+
+CUresult cuEventRecord(CUevent event, CUstream handle)
+{
+    CUstream stream = fake_stream(handle);
+    CUresult result;
+
+    fake_lock();
+    result = fake_usable();
+    event->stream = stream;
+    event->graph = stream->graph;
+    if (result == CUDA_SUCCESS && !stream->graph) {
+        event->recorded++;
+        result = queue_event(stream, event, pass_event);
+    }
+    fake_unlock();
+    return result;
+}
+
+/* A stream that waits for an event of a capture is captured into the same graph, in whose order
+ * everything is done. */
+CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned flags)
+{
+    CUstream stream = fake_stream(handle);
+    CUresult result;
+
+    (void)flags;
+    fake_lock();
+    result = fake_usable();
+    if (result == CUDA_SUCCESS && event->graph)
+        stream->graph = event->graph;
+    else if (result == CUDA_SUCCESS && stream->graph)
+        result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    else if (result == CUDA_SUCCESS && event->recorded > event->done)
+        result = queue_event(stream, event, await_event);
+    fake_unlock();
+    return result;
+}
+
+CUresult cuEventSynchronize(CUevent event)
+{
+    CUresult result;
+
+    fake_lock();
+    result = fake_usable();
+    if (result == CUDA_SUCCESS && event->graph)
+        result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    else if (result == CUDA_SUCCESS && event->recorded > event->done)
+        result = fake_advance(event->stream, event, event->recorded);
+    fake_unlock();
+    return result;
+}
+
+CUresult cuEventQuery(CUevent event)
+{
+    return event->done == event->recorded ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+CUresult cuEventElapsedTime(float *ms, CUevent start, CUevent end)
+{
+    if (start->recorded == 0 || end->recorded == 0)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (start->done < start->recorded || end->done < end->recorded)
+        return CUDA_ERROR_NOT_READY;
+    *ms = (float)(end->ms - start->ms);
+    return CUDA_SUCCESS;
+}
