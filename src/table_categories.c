@@ -51,18 +51,20 @@ static int64_t count_labels(const char *const *label, int64_t count, struct seen
 static bool keep(const struct seen *seen, int64_t count, struct gram_encoded_column *c)
 {
     c->category = calloc((size_t)count + 1, sizeof *c->category);
-    for (; c->category && c->categories < count; c->categories++) {
-        c->category[c->categories] = strdup(seen[c->categories].label);
-        if (!c->category[c->categories])
-            break;
+    c->categories = 0;
+    for (int64_t i = 0; c->category && i < count; i++) {
+        c->category[i] = strdup(seen[i].label);
+        if (!c->category[i])
+            return false;
+        c->categories++;
     }
-    return c->category && c->categories == count;
+    return c->category != NULL;
 }
 
 /* Chooses among the present labels, which are sorted here. */
 static bool choose(const char **label, int64_t present, int64_t most, struct gram_encoded_column *c)
 {
-    struct seen *seen = malloc((size_t)(present > 0 ? present : 1) * sizeof *seen);
+    struct seen *seen = malloc(((size_t)present + 1) * sizeof *seen);
     int64_t distinct;
     bool kept;
 
