@@ -90,7 +90,8 @@ static const struct option_row limit_rows[] = {
 };
 
 static const struct option_row report_rows[] = {
-    FLAG("json", 0, AT(json), "report as JSON on standard output"),
+    FLAG("json", 0, AT(json),
+         "report as JSON on standard output; score is null if nothing was held out"),
     FILE_NAME("chart", 0, "FILE.svg", AT(chart), NULL,
               "write a picture of the feature importance as SVG"),
     INTEGER("top", 'n', "N", AT(top), "20", 1, 1000,

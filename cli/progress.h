@@ -8,11 +8,18 @@
  */
 #ifndef GRAM_CLI_PROGRESS_H
 #define GRAM_CLI_PROGRESS_H
+#include <pthread.h>
 #include <stdint.h>
 
 struct progress {
-    int enabled, shown;
-    int64_t start_ns, drawn_ns;
+    int enabled; /* there is a thread; it reads what follows under the lock */
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t ended;
+    int done;
+    int64_t start_ns;
+    double fraction;
+    char stage[80];
 };
 
 void progress_begin(struct progress *p, int allowed);

@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "machine.h"
+#include "model_file.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +21,7 @@ void gram_machine_destroy(gram_machine *machine)
     free(machine->importance);
     free(machine->description);
     free(machine->summary);
+    gram_model_file_destroy(machine->file);
     free(machine);
 }
 

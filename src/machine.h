@@ -45,8 +45,9 @@ struct machine_leaf {
     gram_dtype dtype;
     double p, q, bandwidth;
     struct machine_metric metric;
-    char *x;     /* rows by width, row-major: features times W */
-    char *alpha; /* rows by outputs, column-major */
+    char *x;       /* rows by width, row-major: features times W */
+    char *alpha;   /* rows by outputs, column-major */
+    bool borrowed; /* x and alpha are in the file of the machine */
 };
 
 /* What to learn from: features and targets of the same rows. */
@@ -92,9 +93,10 @@ struct gram_machine {
     int64_t leaves;
     struct machine_leaf *leaf;
     gram_dtype dtype;
-    double *importance; /* one a column of the encoder, sum 1 */
-    char *description;  /* JSON, with the seconds that training took */
-    char *summary;      /* the same without: what the model file holds */
+    double *importance;           /* one a column of the encoder, sum 1 */
+    char *description;            /* JSON, with the seconds that training took */
+    char *summary;                /* the same without: what the model file holds */
+    struct gram_model_file *file; /* of a machine that was loaded: holds its leaves; or NULL */
 };
 
 /* Seconds of CLOCK_MONOTONIC. */

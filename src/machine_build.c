@@ -131,12 +131,15 @@ static gram_status train_leaf(gram_context *g, struct machine_job *job,
     struct machine_report report = {0};
     gram_status status = GRAM_OK;
 
+    gram_machine_progress(job, 0, "training");
     if (params->iterations > 0 && data->rows >= 10) {
+        gram_machine_progress(job, 0, "learning which features matter");
         status = learn_metric(g, job, params, data, &metric, &report);
         last.start = &metric;
         job->report.rounds =
             report.rounds > job->report.rounds ? report.rounds : job->report.rounds;
         job->report.score += report.score * (double)data->rows;
+        gram_machine_progress(job, 0.7, "training"); /* it solves at least twice before */
     }
     last.iterations = 0;
     if (status == GRAM_OK)
@@ -204,9 +207,13 @@ static gram_status train_leaves(gram_context *g, struct machine_job *job,
                                 gram_machine *machine)
 {
     struct machine_leaf_rows rows = {0};
-    gram_status status =
-        gram_machine_tree_build(g, &recipe->params, all, job->leaf_rows, &machine->tree, &rows);
+    const double before = job->to; /* the search's share, if there was one */
+    gram_status status;
 
+    job->from = before, job->to = 1;
+    gram_machine_progress(job, 0, all->rows > job->leaf_rows ? "splitting" : "training");
+    status =
+        gram_machine_tree_build(g, &recipe->params, all, job->leaf_rows, &machine->tree, &rows);
     if (status == GRAM_OK && !(machine->leaf = calloc((size_t)rows.leaves, sizeof *machine->leaf)))
         status = gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the leaves");
     for (; status == GRAM_OK && machine->leaves < rows.leaves; machine->leaves++) {
@@ -214,14 +221,15 @@ static gram_status train_leaves(gram_context *g, struct machine_job *job,
         const int64_t *first = rows.first + machine->leaves;
         struct machine_encoded part = {0};
 
-        gram_machine_progress(job, 0.5 + 0.5 * (double)machine->leaves / (double)rows.leaves,
-                              "training");
+        job->from = before + (1 - before) * (double)machine->leaves / (double)rows.leaves;
+        job->to = job->from + (1 - before) / (double)rows.leaves;
         if (rows.leaves == 1)
             part.data = *all;
         else
             status = part_of(g, job, all, rows.row + first[0], first[1] - first[0], &part);
         if (status == GRAM_OK)
             status = train_leaf(g, job, &recipe->params, &part.data, leaf);
+        gram_machine_progress(job, 0.9, "weighing features");
         if (status == GRAM_OK)
             status = add_importance(g, &recipe->params, &part.data, leaf, machine);
         gram_machine_encoded_destroy(g, &part);

@@ -272,11 +272,12 @@ static gram_status need_leaf(gram_context *g, const struct gram_model_file *file
     leaf->dtype = x && x->type == GRAM_F64 ? GRAM_F64 : GRAM_F32;
     TRY(gram_model_need(g, file, name, leaf->dtype, 2, (int64_t[2]){-1, leaf->width}, &x));
     leaf->rows = x->shape[0];
-    TRY(copy_array(g, x, &leaf->x));
+    leaf->borrowed = true;
+    leaf->x = (char *)x->data;
     leaf_name(name, index, "alpha");
     TRY(gram_model_need(g, file, name, leaf->dtype, 2, (int64_t[2]){leaf->outputs, leaf->rows},
                         &alpha));
-    TRY(copy_array(g, alpha, &leaf->alpha));
+    leaf->alpha = (char *)alpha->data;
     leaf_name(name, index, "metric");
     TRY(need_metric(g, file, name, leaf->width, &leaf->metric));
     leaf_name(name, index, "kernel");
@@ -337,10 +338,12 @@ gram_status gram_machine_load(gram_context *g, const char *path, gram_machine **
     machine = calloc(1, sizeof *machine);
     status = machine ? read_machine(g, file, machine)
                      : gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate a machine");
-    gram_model_file_destroy(file);
-    if (status == GRAM_OK)
+    if (status == GRAM_OK) {
+        machine->file = file;
         *out = machine;
-    else
+    } else {
         gram_machine_destroy(machine);
+        gram_model_file_destroy(file);
+    }
     return status;
 }

@@ -15,10 +15,10 @@ enum {
     FULL_FEATURES = 500   /* widest default full metric: its eigenproblem grows with the cube */
 };
 
-void gram_machine_progress(const struct machine_job *job, double fraction, const char *stage)
+void gram_machine_progress(const struct machine_job *job, double done, const char *stage)
 {
     if (job->o.progress)
-        job->o.progress(job->o.progress_user, fraction, stage);
+        job->o.progress(job->o.progress_user, job->from + done * (job->to - job->from), stage);
 }
 
 static gram_status check_range(gram_context *g, const char *name, double value, double least,

@@ -23,6 +23,7 @@ struct machine_job {
     int64_t rows, *row;         /* that have a target, shuffled by the seed */
     int64_t leaf_rows;          /* most rows of one leaf within the memory limit */
     double started;             /* gram_machine_seconds() */
+    double from, to;            /* of the whole work: the part that is being done */
     struct machine_report report;
     struct gram_json_text history; /* of the search: the inside of a JSON array */
 };
@@ -65,6 +66,6 @@ gram_status gram_machine_search(gram_context *g, struct machine_job *job,
 gram_status gram_machine_build(gram_context *g, struct machine_job *job,
                                const struct machine_recipe *recipe, gram_machine **out);
 
-/* Tells the caller how far the fit is; fraction in [0, 1]. */
-void gram_machine_progress(const struct machine_job *job, double fraction, const char *stage);
+/* Tells the caller how far the fit is: so much of the present part, from 0 to 1. */
+void gram_machine_progress(const struct machine_job *job, double done, const char *stage);
 #endif

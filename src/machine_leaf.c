@@ -24,8 +24,10 @@ enum {
 void gram_machine_leaf_destroy(struct machine_leaf *leaf)
 {
     gram_machine_metric_destroy(&leaf->metric);
-    free(leaf->x);
-    free(leaf->alpha);
+    if (!leaf->borrowed) {
+        free(leaf->x);
+        free(leaf->alpha);
+    }
     *leaf = (struct machine_leaf){0};
 }
 

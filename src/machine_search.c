@@ -11,6 +11,7 @@
  */
 #include "machine_trial.h"
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -42,7 +43,8 @@ struct ranking {
 struct search {
     struct machine_job *job;
     struct machine_level level;
-    double deadline;
+    double opened, deadline; /* of the level, in gram_machine_seconds() */
+    int tried;
 };
 
 static bool time_is_up(const struct search *s)
@@ -76,13 +78,15 @@ static void rank(struct ranking *ranking, const struct machine_candidate *c, boo
 /* Tries a candidate if there is time; its score stays infinite otherwise. */
 static gram_status try_it(gram_context *g, struct search *s, struct machine_candidate *c)
 {
+    char stage[48];
+    double now;
+
     c->score = INFINITY;
     if (time_is_up(s))
         return GRAM_OK;
-    gram_machine_progress(s->job,
-                          fmin(0.5, 0.5 * (gram_machine_seconds() - s->job->started) /
-                                        (s->deadline - s->job->started)),
-                          "searching");
+    now = gram_machine_seconds();
+    (void)snprintf(stage, sizeof stage, "searching, %d tried", s->tried++);
+    gram_machine_progress(s->job, fmin(1, (now - s->opened) / (s->deadline - s->opened)), stage);
     return gram_machine_try(g, s->job, &s->level, c);
 }
 
@@ -211,6 +215,16 @@ static gram_status second_level(gram_context *g, struct search *s, struct rankin
     return GRAM_OK;
 }
 
+/* Each level has as much of the progress as it may take of the time. */
+static gram_status open_level(gram_context *g, struct search *s, int64_t rows, double deadline)
+{
+    s->job->from = s->job->to;
+    s->job->to += 1 / 3.0;
+    s->opened = gram_machine_seconds();
+    s->deadline = deadline;
+    return gram_machine_level_open(g, s->job, rows, &s->level);
+}
+
 static gram_status levels(gram_context *g, struct search *s, const struct machine_candidate *start,
                           struct ranking *ranking)
 {
@@ -219,15 +233,13 @@ static gram_status levels(gram_context *g, struct search *s, const struct machin
     gram_status status;
 
     /* A third of the time each: the last third is for the fit that follows the search. */
-    s->deadline = s->job->started + limit / 3;
-    TRY(gram_machine_level_open(g, s->job, FIRST_ROWS, &s->level));
+    TRY(open_level(g, s, FIRST_ROWS, s->job->started + limit / 3));
     status = first_level(g, s, start, ranking);
     gram_machine_level_close(g, &s->level);
     TRY(status);
     if (second <= FIRST_ROWS || ranking->count == 0)
         return GRAM_OK;
-    s->deadline = s->job->started + 2 * limit / 3;
-    TRY(gram_machine_level_open(g, s->job, second, &s->level));
+    TRY(open_level(g, s, second, s->job->started + 2 * limit / 3));
     status = second_level(g, s, ranking);
     gram_machine_level_close(g, &s->level);
     return status;

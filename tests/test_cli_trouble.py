@@ -3,6 +3,7 @@
 import itertools
 import os
 import pty
+import re
 import resource
 import signal
 import subprocess
@@ -356,7 +357,15 @@ def on_terminal(folder, *more):
 
 def test_progress_bar(tmp_path):
     seen = on_terminal(tmp_path)
-    assert b"\r[" in seen and b"%" in seen and seen.endswith(b"\r\x1b[K") and b"\n" not in seen
+    assert seen.endswith(b"\r\x1b[K") and b"\n" not in seen
+    drawn = re.findall(rb"\r\[(#*)(\.*)\] +(\d+)% +(\d+):(\d\d)  ([^\x1b]*)\x1b\[K", seen)
+    percent = [int(done) for _, _, done, *_ in drawn]
+    assert percent == sorted(percent) and percent[0] < 50 and len(set(percent)) >= 3
+    assert all(len(full) + len(left) == 30 for full, left, *_ in drawn)
+    assert all(abs(len(full) / 30 - int(done) / 100) < 0.04 for full, _, done, *_ in drawn)
+    stages = [stage for *_, stage in drawn]
+    tried = [int(stage.split()[1]) for stage in stages if stage.startswith(b"searching, ")]
+    assert tried == sorted(tried) and tried[-1] > tried[0]
     assert on_terminal(tmp_path, "--progress", "never") == b""
 
 
