@@ -70,7 +70,7 @@ if(NOT TARGET gram_cuda)
     list(FILTER GRAM_TEST_SOURCES EXCLUDE REGEX "/test_cuda_[a-z]*\\.c$") # they need its headers
 elseif(GRAM_SANITIZE OR GRAM_FUZZ)
     # It is NVRTC that works in there.
-    list(FILTER GRAM_TEST_SOURCES EXCLUDE REGEX "/test_cuda_(compile|jit)\\.c$")
+    list(FILTER GRAM_TEST_SOURCES EXCLUDE REGEX "/test_cuda_(compile|jit|tune)\\.c$")
 endif()
 foreach(source ${GRAM_TEST_SOURCES})
     get_filename_component(name ${source} NAME_WE)
@@ -83,7 +83,7 @@ if(TARGET test_cuda)
 endif()
 if(TARGET gram_cuda)
     foreach(name test_cuda_arena test_cuda_cache test_cuda_compile test_cuda_jit
-            test_cuda_trouble)
+            test_cuda_trouble test_cuda_tune)
         if(NOT TARGET ${name})
             continue()
         endif()

@@ -100,6 +100,7 @@ struct gram_backend {
     gram_status (*cache_warm)(gram_context *g, const char *const *chips, int count,
                               gram_cache_visit visit, void *user);
     /* NULL below: not offered */
+    gram_status (*tune)(gram_context *g, const struct gram_cdist_op *op, gram_tuning *result);
     gram_status (*cdist)(gram_context *g, const struct gram_cdist_op *op);
     size_t (*cdist_workspace)(const gram_context *g, const struct gram_cdist_op *op);
     gram_status (*median)(gram_context *g, const struct gram_median_op *op);

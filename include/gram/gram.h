@@ -789,6 +789,7 @@ typedef struct gram_cache {
     int64_t bytes;      /* of their code */
     int64_t most_bytes; /* above this the kernels that were not used for longest go */
     int64_t file_bytes;
+    int64_t tuned; /* classes of problems that gram_tune measured */
 } gram_cache;
 
 /* A kernel of the cache; the strings are valid until the visit ends. */
@@ -814,8 +815,9 @@ GRAM_API gram_status gram_cache_list(gram_context *g, gram_cache_visit visit, vo
 
 /*
  * Removes the kernels whose line "kernel chip compiler options" holds the pattern, in which *
- * stands for any text, ? for one character and [...] for a set; NULL removes everything, a file
- * that was set aside as corrupt too.  Their number goes to *removed, which may be NULL.
+ * stands for any text, ? for one character and [...] for a set.  NULL removes everything: what
+ * gram_tune measured and a file that was set aside as corrupt too.  The number of kernels that went
+ * goes to *removed, which may be NULL.
  */
 GRAM_API gram_status gram_cache_clear(gram_context *g, const char *pattern, int64_t *removed);
 
@@ -828,6 +830,28 @@ GRAM_API gram_status gram_cache_clear(gram_context *g, const char *pattern, int6
  */
 GRAM_API gram_status gram_cache_warm(gram_context *g, const char *const *chips, int count,
                                      gram_cache_visit visit, void *user);
+
+/* What gram_tune found. */
+typedef struct gram_tuning {
+    size_t size;     /* set by the caller to sizeof(gram_tuning) */
+    int candidates;  /* that were measured */
+    int tile;        /* of the fastest: rows and columns of out that a block of threads has */
+    int table_tile;  /* of the library's own choice */
+    double tile_ms;  /* a call */
+    double table_ms; /* a call */
+    int kept;        /* 1: in the cache, for other processes too; 0: for this process */
+} gram_tuning;
+
+/*
+ * Measures how the context's GPU computes gram_kernel(g, x, y, options, out) fastest, and has all
+ * later calls of gram_kernel and gram_cdist take it for such problems: the same dtypes, p (its
+ * whole part, where it is not special) and layouts, and sizes that are the same to the next power
+ * of two. Waits for the device; out is overwritten.  GRAM_UNSUPPORTED: the CPU, where there is no
+ * choice.
+ */
+GRAM_API gram_status gram_tune(gram_context *g, const gram_tensor *x, const gram_tensor *y,
+                               const gram_kernel_options *options, gram_tensor *out,
+                               gram_tuning *result);
 
 #ifdef __cplusplus
 }

@@ -63,6 +63,7 @@ const struct gram_backend gram_cuda_backend = {
     .cache_list = gram_jit_cache_list,
     .cache_clear = gram_jit_cache_clear,
     .cache_warm = cuda_warm,
+    .tune = cuda_tune,
     .cdist = cuda_cdist,
     .cdist_workspace = cuda_cdist_workspace,
 };

@@ -57,10 +57,10 @@ static gram_status check_pointers(gram_context *g, const struct gram_cdist_op *o
     return GRAM_OK;
 }
 
-gram_status cuda_cdist(gram_context *g, const struct gram_cdist_op *op)
+gram_status cuda_cdist_tiled(gram_context *g, const struct gram_cdist_op *op, int tm)
 {
     const struct cuda_device *device = g->device;
-    struct cuda_cdist_plan plan = {0};
+    struct cuda_cdist_plan plan = {.tile = tm};
     gram_status status;
     bool entered;
 
@@ -69,11 +69,18 @@ gram_status cuda_cdist(gram_context *g, const struct gram_cdist_op *op)
     cuda_cdist_plan(op, device->processors, &plan);
     if (plan.tiles == 0)
         return GRAM_OK;
+    if (!tm && (plan.tile = cuda_tuned_tile(g, op, &plan.variant)) != 0)
+        cuda_cdist_plan(op, device->processors, &plan);
     TRY(check_pointers(g, op));
     entered = gram_cuda_enter(device);
     status = launch(g, &plan);
     gram_cuda_leave(device, entered);
     return status;
+}
+
+gram_status cuda_cdist(gram_context *g, const struct gram_cdist_op *op)
+{
+    return cuda_cdist_tiled(g, op, 0);
 }
 
 size_t cuda_cdist_workspace(const gram_context *g, const struct gram_cdist_op *op)

@@ -141,11 +141,16 @@ static int load_of(const struct gram_view *v, const struct gram_batch *batch)
     return llabs(v->col_stride) <= llabs(v->row_stride) || v->rows == 1;
 }
 
+int cuda_cdist_most_tile(const struct cuda_cdist_variant *v)
+{
+    return v->is_double || v->step == PAIR_ANY || v->step == PAIR_ZERO ? 4 : 8;
+}
+
 /* The largest tile that still gives every processor two blocks. */
 static int tile_of(const struct gram_cdist_op *op, const struct cuda_cdist_variant *v,
                    int processors)
 {
-    int tm = v->is_double || v->step == PAIR_ANY || v->step == PAIR_ZERO ? 4 : 8;
+    int tm = cuda_cdist_most_tile(v);
     double work = (double)op->batch.count * (double)op->out.rows * (double)op->out.cols;
 
     if (is_symmetric(op))
@@ -258,7 +263,7 @@ void cuda_cdist_plan(const struct gram_cdist_op *op, int processors, struct cuda
         return;
     v.half = op->x.dtype == GRAM_F16 ? 1 : op->x.dtype == GRAM_BF16 ? 2 : 0;
     choose_step(op, &v);
-    v.tm = tile_of(op, &v, processors);
+    v.tm = plan->tile ? plan->tile : tile_of(op, &v, processors);
     v.x_load = is_turned(op) ? y_load : x_load;
     v.y_load = is_turned(op) ? x_load : y_load;
     v.hypers = fill_hypers(op, params);

@@ -12,6 +12,9 @@
 gram_status cuda_cdist(gram_context *g, const struct gram_cdist_op *op);
 size_t cuda_cdist_workspace(const gram_context *g, const struct gram_cdist_op *op);
 
+/* The same with tiles of tm, 0: those that were tuned, else the table's. */
+gram_status cuda_cdist_tiled(gram_context *g, const struct gram_cdist_op *op, int tm);
+
 /* cuda_warm.c */
 gram_status cuda_warm(gram_context *g, const char *const *chips, int count, gram_cache_visit visit,
                       void *user);
@@ -25,12 +28,15 @@ struct cuda_cdist_variant {
 };
 
 struct cuda_cdist_plan {
+    int tile; /* the variant's tm, given beforehand; 0: the table's */
     struct cuda_cdist_variant variant;
     uint64_t number; /* of the variant */
     struct pair_params params;
     int64_t tiles; /* of all items; 0: nothing to do */
 };
 
+/* The largest tm that a variant can have. */
+int cuda_cdist_most_tile(const struct cuda_cdist_variant *v);
 /* processors: of the device. */
 void cuda_cdist_plan(const struct gram_cdist_op *op, int processors, struct cuda_cdist_plan *plan);
 /* What the compiler is told; defines, CUDA_CDIST_DEFINES bytes, holds its text. */
@@ -38,4 +44,9 @@ enum {
     CUDA_CDIST_DEFINES = 384
 };
 struct jit_request cuda_cdist_request(const struct cuda_cdist_plan *plan, char *defines);
+
+/* cuda_tune.c: measures tiles; the tm that was fastest for problems like op, 0: not measured. */
+gram_status cuda_tune(gram_context *g, const struct gram_cdist_op *op, gram_tuning *result);
+int cuda_tuned_tile(const gram_context *g, const struct gram_cdist_op *op,
+                    const struct cuda_cdist_variant *v);
 #endif

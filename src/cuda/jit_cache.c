@@ -8,6 +8,7 @@
  */
 #include "jit.h"
 #include "jit_store.h"
+#include "jit_tuned.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -170,6 +171,7 @@ void gram_jit_cache_info(const gram_context *g, gram_cache *cache)
         snprintf(cache->why, sizeof cache->why, "the file can only be read: nothing is added");
     cache->kernels = number_of(&s, "SELECT COUNT(*) FROM kernel");
     cache->bytes = number_of(&s, "SELECT TOTAL(bytes) FROM kernel");
+    cache->tuned = number_of(&s, "SELECT COUNT(*) FROM tuned");
     jit_store_close(&s);
 }
 
@@ -211,6 +213,8 @@ gram_status gram_jit_cache_clear(gram_context *g, const char *pattern, int64_t *
     void *row;
 
     *removed = 0;
+    if (!pattern)
+        gram_jit_tuned_forget();
     if (!jit_store_open(g, false, &s) && s.why[0] && (pattern || !s.aside))
         return gram_fail(g, GRAM_IO, "%s", s.why);
     snprintf(aside, sizeof aside, "%s.corrupt", s.path);
@@ -226,7 +230,7 @@ gram_status gram_jit_cache_clear(gram_context *g, const char *pattern, int64_t *
         status = gram_fail(g, GRAM_IO, "%.300s: %s", s.path, s.call.error_text(s.db));
     (void)s.call.finalize(row);
     if (status == GRAM_OK && !pattern)
-        (void)s.call.exec(s.db, "VACUUM", NULL, NULL, NULL);
+        (void)s.call.exec(s.db, "DROP TABLE IF EXISTS tuned; VACUUM", NULL, NULL, NULL);
     jit_store_close(&s);
     return status;
 }

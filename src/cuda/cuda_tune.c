@@ -1,0 +1,141 @@
+/*
+ * cuda_tune.c - gram_tune: tiles of gram_cdist and gram_kernel measured on the device
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "cuda_ops.h"
+#include "jit_tuned.h"
+#include <time.h>
+
+enum {
+    ROUNDS = 3, /* the best of so many counts */
+    MOST_CALLS = 1 << 14
+};
+
+static const double least_ms = 5, /* a measured round */
+    least_gain = 0.98;            /* of the table's time: less is noise */
+
+/* ---- Classes of problems -------------------------------------------------------------------- */
+
+/* The n with 2^(n-1) < size <= 2^n. */
+static uint64_t octave(int64_t size)
+{
+    uint64_t n = 0;
+
+    while (n < 63 && ((int64_t)1 << n) < size)
+        n++;
+    return n;
+}
+
+static uint64_t class_of(int arch, const struct gram_cdist_op *op,
+                         const struct cuda_cdist_variant *v)
+{
+    const uint64_t field[][2] = {
+        {         (uint64_t)arch, 10},
+        { (uint64_t)v->is_double,  1},
+        {      (uint64_t)v->half,  2},
+        {      (uint64_t)v->step,  4},
+        {     (uint64_t)v->whole,  4},
+        {  (uint64_t)v->fraction,  1},
+        {    (uint64_t)v->x_load,  2},
+        {    (uint64_t)v->y_load,  2},
+        {(uint64_t)op->symmetric,  1},
+        {   octave(op->out.rows),  6},
+        {   octave(op->out.cols),  6},
+        {     octave(op->x.cols),  6},
+        {octave(op->batch.count),  6},
+    };
+    uint64_t class = 0;
+
+    for (size_t i = 0; i < sizeof field / sizeof *field; i++)
+        class = class << field[i][1] | field[i][0];
+    return class;
+}
+
+int cuda_tuned_tile(const gram_context *g, const struct gram_cdist_op *op,
+                    const struct cuda_cdist_variant *v)
+{
+    const struct cuda_device *device = g->device;
+    const int most = cuda_cdist_most_tile(v);
+    int tile;
+
+    if (!gram_jit_tuned_any(g))
+        return 0;
+    tile = gram_jit_tuned_get(g, class_of(device->arch, op, v));
+    return (tile == 2 || tile == 4 || tile == 8) && tile <= most ? tile : 0;
+}
+
+/* ---- Measuring ------------------------------------------------------------------------------ */
+
+static double milliseconds(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
+}
+
+static gram_status time_calls(gram_context *g, const struct gram_cdist_op *op, int tile, int calls,
+                              double *ms)
+{
+    double start = milliseconds();
+
+    for (int i = 0; i < calls; i++)
+        TRY(cuda_cdist_tiled(g, op, tile));
+    TRY(g->backend->synchronize(g));
+    *ms = milliseconds() - start;
+    return GRAM_OK;
+}
+
+/* Milliseconds a call, after one that compiles and warms up. */
+static gram_status time_tile(gram_context *g, const struct gram_cdist_op *op, int tile, double *ms)
+{
+    double total = 0, best = 0;
+    int calls = 1;
+
+    TRY(time_calls(g, op, tile, 1, &total));
+    for (;; calls *= 2) {
+        TRY(time_calls(g, op, tile, calls, &total));
+        if (total >= least_ms || calls >= MOST_CALLS)
+            break;
+    }
+    best = total;
+    for (int round = 1; round < ROUNDS; round++) {
+        TRY(time_calls(g, op, tile, calls, &total));
+        best = total < best ? total : best;
+    }
+    *ms = best / calls;
+    return GRAM_OK;
+}
+
+gram_status cuda_tune(gram_context *g, const struct gram_cdist_op *op, gram_tuning *result)
+{
+    const struct cuda_device *device = g->device;
+    struct cuda_cdist_plan plan = {0};
+    int best;
+
+    cuda_cdist_plan(op, device->processors, &plan);
+    if (plan.tiles == 0)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "out has no elements: nothing can be measured");
+    best = plan.variant.tm;
+    TRY(time_tile(g, op, best, &result->table_ms));
+    result->tile_ms = result->table_ms;
+    result->candidates = 1;
+    for (int tile = cuda_cdist_most_tile(&plan.variant); tile >= 2; tile /= 2) {
+        double ms;
+        if (tile == plan.variant.tm)
+            continue;
+        TRY(time_tile(g, op, tile, &ms));
+        gram_log(g, "tiles of %d: %.4f ms, the table's of %d: %.4f ms", 16 * tile, ms,
+                 16 * plan.variant.tm, result->table_ms);
+        result->candidates++;
+        if (ms < result->tile_ms && ms < least_gain * result->table_ms) {
+            result->tile_ms = ms;
+            best = tile;
+        }
+    }
+    result->tile = 16 * best;
+    result->table_tile = 16 * plan.variant.tm;
+    result->kept = gram_jit_tuned_put(g, class_of(device->arch, op, &plan.variant), best);
+    return GRAM_OK;
+}
