@@ -1,7 +1,8 @@
 /*
  * case_agop.c - the rows of gram_agop
  *
- * Tiles of out have 512 rows and columns; a block of gradients has 16 MiB, 64 points at least.
+ * Tiles of out have 512 rows and columns; a block of gradients has 16 MiB, 64 points at least.  On
+ * CUDA tiles have 64, and a block of gradients has 64 MiB.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -35,7 +36,7 @@ static const struct grad_row rows[] = {
      .why = "no features"},
     {.agop = true, .k = 2, .m = 5, .n = 520, .o = 1, .dtype = GRAM_F32, .p = 1,
      .why = "more features than a tile has"},
-    {.agop = true, .k = 2, .m = 70, .n = 520, .o = 130, .dtype = GRAM_F32, .p = 1,
+    {.agop = true, .k = 2, .m = 70, .n = 2080, .o = 130, .dtype = GRAM_F32, .p = 1,
      .diagonal = true, .why = "two blocks of points"},
     {.agop = true, .k = 20, .m = 30, .n = 7, .o = 1, .dtype = GRAM_F32, .p = 1,
      .data = GRAD_INTEGERS, .why = "ties"},

@@ -2,7 +2,8 @@
  * case_cdist_grad.c - the rows of gram_cdist_grad
  *
  * The register tile is 4 features by 32 points (f32, AVX-512), blocks have 64 features, 256 points
- * and 256 centres, or 128 with more than 12 outputs.
+ * and 256 centres, or 128 with more than 12 outputs.  On CUDA tiles have up to 128 of each, and a
+ * part of the centres 256 at least.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -27,6 +28,12 @@ static const struct grad_row rows[] = {
      .why = "one more than a block, a tile"},
     {.k = 257, .m = 33, .n = 5, .o = 1, .dtype = GRAM_F64, .p = 1, .layout = AS_ROWS,
      .why = "one more than a block, a tile"},
+    {.k = 1100, .m = 68, .n = 68, .o = 1, .dtype = GRAM_F32, .p = 1, .layout = AS_ROWS,
+     .why = "several blocks of centres, on CUDA several parts"},
+    {.k = 1100, .m = 36, .n = 20, .o = 11, .dtype = GRAM_F32, .p = 1.3, .layout = AS_ROWS,
+     .why = "several blocks of centres, on CUDA several parts"},
+    {.k = 1100, .m = 66, .n = 5, .o = 2, .dtype = GRAM_F64, .p = 3, .out_layout = EVERY_SECOND,
+     .why = "several blocks of centres, on CUDA several parts"},
     {.k = 300, .m = 47, .n = 66, .o = 1, .dtype = GRAM_F32, .p = 1.3, .layout = AS_ROWS,
      .why = "a fractional power"},
     {.k = 300, .m = 47, .n = 66, .o = 1, .dtype = GRAM_F64, .p = 1.3, .layout = AS_ROWS,
@@ -45,6 +52,10 @@ static const struct grad_row rows[] = {
      .why = "products in two blocks"},
     {.k = 600, .m = 70, .n = 9, .o = 70, .dtype = GRAM_F64, .p = 2, .layout = AS_ROWS,
      .why = "products with two blocks of outputs"},
+    {.k = 1100, .m = 132, .n = 132, .o = 1, .dtype = GRAM_F32, .p = 2, .layout = AS_ROWS,
+     .why = "products in several blocks"},
+    {.k = 70, .m = 132, .n = 36, .o = 6, .dtype = GRAM_F32, .p = 2, .layout = AS_ROWS,
+     .why = "products with several outputs"},
     {.k = 50, .m = 30, .n = 600, .o = 1, .dtype = GRAM_F32, .p = 2,
      .why = "products with two blocks of features"},
     {.k = 30, .m = 40, .n = 7, .o = 1, .dtype = GRAM_F32, .p = 1, .data = GRAD_INTEGERS,

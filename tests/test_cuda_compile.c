@@ -7,7 +7,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "cuda/cuda_ops.h"
+#include "cuda/cuda_cdist_grad.h"
 #include "harness.h"
 #include <elf.h>
 #include <stdlib.h>
@@ -126,30 +126,37 @@ static int64_t frame_bytes(const struct jit_code *code)
     return most;
 }
 
-static void compile(struct harness *h, const struct cuda_compiler *compiler, const struct row *row,
-                    const char *chip)
+static void compile(struct harness *h, const struct cuda_compiler *compiler,
+                    const struct jit_request *request, const char *chip)
+{
+    struct jit_code code;
+    int64_t frame;
+
+    h->g->call = "compile";
+    if (!CHECK(h, gram_jit_compile(h->g, compiler, request, chip, &code) == GRAM_OK, "%s %s: %s",
+               chip, request->defines, gram_message(h->g)))
+        return;
+    frame = frame_bytes(&code);
+    CHECK(h, frame == 0, "%s %s %s: %lld bytes of local memory a thread", chip, request->file,
+          request->defines, (long long)frame);
+    free(code.bytes);
+}
+
+static void compile_pair(struct harness *h, const struct cuda_compiler *compiler,
+                         const struct row *row, const char *chip)
 {
     struct cuda_cdist_plan plan = {0};
     char defines[CUDA_CDIST_DEFINES];
     struct jit_request request;
     struct gram_cdist_op op;
-    struct jit_code code;
-    int64_t frame;
 
     describe(row, &op);
     cuda_cdist_plan(&op, 132, &plan);
     request = cuda_cdist_request(&plan, defines);
-    h->g->call = "compile";
-    if (!CHECK(h, gram_jit_compile(h->g, compiler, &request, chip, &code) == GRAM_OK, "%s %s: %s",
-               chip, defines, gram_message(h->g)))
-        return;
-    frame = frame_bytes(&code);
-    CHECK(h, frame == 0, "%s %s: %lld bytes of local memory a thread", chip, defines,
-          (long long)frame);
-    free(code.bytes);
+    compile(h, compiler, &request, chip);
 }
 
-static void every_kernel_compiles(struct harness *h)
+static const struct cuda_compiler *compiler_or_skip(const struct harness *h)
 {
     const char *why;
     const struct cuda_compiler *compiler = gram_cuda_compiler(h->g, &why);
@@ -158,10 +165,120 @@ static void every_kernel_compiles(struct harness *h)
         printf("skipped: %s\n", why);
         exit(77);
     }
+    return compiler;
+}
+
+static void every_kernel_compiles(struct harness *h)
+{
+    const struct cuda_compiler *compiler = compiler_or_skip(h);
+
     for (int chip = 0; chip < LENGTH(chips); chip++)
         for (int i = 0; i < LENGTH(problems); i++)
             if (problems[i].everywhere || strcmp(chips[chip], "sm_90") == 0)
-                compile(h, compiler, &problems[i], chips[chip]);
+                compile_pair(h, compiler, &problems[i], chips[chip]);
+}
+
+/* ---- Gradients ------------------------------------------------------------------------------ */
+
+struct grad_row {
+    double p;
+    int64_t outputs;
+    gram_dtype dtype;
+    int layout;  /* 0: points and features are aligned neighbours; 1: neighbours; 2: centres are */
+    bool tensor; /* p is one */
+    bool everywhere;
+};
+
+/* clang-format off */
+static const struct grad_row gradients[] = {
+    {.p = 1, .outputs = 1, .everywhere = true}, {.p = 1, .outputs = 1, .layout = 1},
+    {.p = 1, .outputs = 1, .layout = 2}, {.p = 1, .outputs = 2}, {.p = 1, .outputs = 4},
+    {.p = 1, .outputs = 5, .layout = 2}, {.p = 1, .outputs = 10, .everywhere = true},
+    {.p = 1, .outputs = 16, .layout = 1},
+    {.p = 1.5, .outputs = 1}, {.p = 1.5, .outputs = 10, .layout = 2},
+    {.p = 2, .outputs = 1, .everywhere = true}, {.p = 2, .outputs = 1, .layout = 2},
+    {.p = 2, .outputs = 2}, {.p = 2, .outputs = 4}, {.p = 2, .outputs = 16, .layout = 1, .everywhere = true},
+    {.p = 3, .outputs = 1}, {.p = 16, .outputs = 10, .layout = 2},
+    {.p = 1.3, .outputs = 1, .everywhere = true}, {.p = 1.3, .outputs = 2, .layout = 2},
+    {.p = 1.3, .outputs = 10, .everywhere = true}, {.p = 1.3, .outputs = 16},
+    {.p = 7.7, .outputs = 1}, {.p = 7.7, .outputs = 10, .layout = 1},
+    {.p = 0.7, .outputs = 1}, {.p = 0.7, .outputs = 10, .layout = 2},
+    {.p = 17.5, .outputs = 1}, {.p = 1, .tensor = true, .outputs = 10},
+    {.dtype = GRAM_F64, .p = 1, .outputs = 1, .everywhere = true}, {.dtype = GRAM_F64, .p = 1, .outputs = 8, .layout = 2},
+    {.dtype = GRAM_F64, .p = 2, .outputs = 1}, {.dtype = GRAM_F64, .p = 2, .outputs = 4, .layout = 2},
+    {.dtype = GRAM_F64, .p = 1.5, .outputs = 1}, {.dtype = GRAM_F64, .p = 4, .outputs = 2, .layout = 1},
+    {.dtype = GRAM_F64, .p = 1.3, .outputs = 1}, {.dtype = GRAM_F64, .p = 1.3, .outputs = 8, .layout = 2},
+    {.dtype = GRAM_F64, .p = 1, .tensor = true, .outputs = 3, .layout = 1},
+};
+/* clang-format on */
+
+/* Neighbours: along the columns, but for layout 2. */
+static struct gram_view grad_view(const struct grad_row *row, int64_t rows, int64_t cols)
+{
+    return view_of(row->dtype ? row->dtype : GRAM_F32, row->layout, rows, cols);
+}
+
+static struct gram_view transposed(struct gram_view v)
+{
+    struct gram_view t = v;
+
+    t.rows = v.cols, t.cols = v.rows;
+    t.row_stride = v.col_stride, t.col_stride = v.row_stride;
+    return t;
+}
+
+static void plan_gradient(const struct grad_row *row, struct cuda_grad_plan *plan)
+{
+    static double number = 1;
+    struct gram_cdist_grad_op op = {
+        .batch.count = 1,
+        .a = grad_view(row, 10000, 10000),
+        .b = transposed(grad_view(row, 10000, 128)),
+        .c = grad_view(row, row->outputs, 10000),
+        .d = transposed(grad_view(row, 10000, 128)),
+        .out = grad_view(row, 128, 10000),
+        .p.value = row->p,
+    };
+
+    op.out.planes = row->outputs;
+    if (row->tensor)
+        op.p.tensor = (struct gram_view){.data = (char *)&number, .dtype = GRAM_F64};
+    cuda_cdist_grad_plan(&op, false, 132, plan);
+}
+
+static void every_gradient_compiles(struct harness *h)
+{
+    const struct cuda_compiler *compiler = compiler_or_skip(h);
+
+    for (int chip = 0; chip < LENGTH(chips); chip++)
+        for (int i = 0; i < LENGTH(gradients); i++) {
+            struct cuda_grad_plan plan;
+            char defines[CUDA_GRAD_DEFINES];
+            struct jit_request request;
+            if (!gradients[i].everywhere && strcmp(chips[chip], "sm_90") != 0)
+                continue;
+            plan_gradient(&gradients[i], &plan);
+            request = cuda_cdist_grad_request(&plan, defines);
+            compile(h, compiler, &request, chips[chip]);
+            if (plan.variant.step != GRAD_SQUARE)
+                continue;
+            request = cuda_cdist_grad_mean_request(&plan, defines);
+            compile(h, compiler, &request, chips[chip]);
+        }
+}
+
+/* Those whose one parameter is the dtype. */
+static void plain_kernels_compile(struct harness *h)
+{
+    const struct cuda_compiler *compiler = compiler_or_skip(h);
+
+    for (int chip = 0; chip < LENGTH(chips); chip++)
+        for (int file = CUDA_VARIANT_PLAIN; file < CUDA_VARIANTS; file++)
+            for (int wide = 0; wide < 2; wide++) {
+                const struct jit_request request = gram_cuda_plain_request(
+                    (enum cuda_variant_file)file, wide ? GRAM_F64 : GRAM_F32);
+                compile(h, compiler, &request, chips[chip]);
+            }
 }
 
 /* Sources that are wrong are told with the compiler's own words. */
@@ -193,6 +310,8 @@ static void chips_that_are_newer(struct harness *h)
 
 static const struct test_function tests[] = {
     {      "every_kernel_compiles",       every_kernel_compiles},
+    {    "every_gradient_compiles",     every_gradient_compiles},
+    {      "plain_kernels_compile",       plain_kernels_compile},
     {"the_log_reaches_the_message", the_log_reaches_the_message},
     {       "chips_that_are_newer",        chips_that_are_newer},
 };

@@ -66,4 +66,8 @@ const struct gram_backend gram_cuda_backend = {
     .tune = cuda_tune,
     .cdist = cuda_cdist,
     .cdist_workspace = cuda_cdist_workspace,
+    .cdist_grad = cuda_cdist_grad,
+    .cdist_grad_workspace = cuda_cdist_grad_workspace,
+    .agop = cuda_agop,
+    .agop_workspace = cuda_agop_workspace,
 };

@@ -8,6 +8,48 @@
 #include "jit.h"
 #include "kernels/pair_params.h"
 
+/* cuda_launch.c: queues a kernel with its struct of parameters; the device is current.  Blocks are
+ * cut to what a launch can have: kernels go on from tile to tile. */
+gram_status gram_cuda_launch(gram_context *g, const struct jit_request *request, int64_t blocks,
+                             unsigned threads, void *params);
+
+/* What the numbers of variants begin with, so that those of different files differ. */
+enum cuda_variant_file {
+    CUDA_VARIANT_CDIST,
+    CUDA_VARIANT_GRAD,
+    CUDA_VARIANT_GRAD_MEAN,
+    CUDA_VARIANT_PLAIN, /* from here on REAL is the one parameter */
+    CUDA_VARIANT_GRAD_SUM = CUDA_VARIANT_PLAIN,
+    CUDA_VARIANT_AGOP,
+    CUDA_VARIANT_AGOP_DIAGONAL,
+    CUDA_VARIANT_AGOP_SUM,
+    CUDA_VARIANTS
+};
+static inline uint64_t gram_cuda_variant(enum cuda_variant_file file, uint64_t parameters)
+{
+    return (uint64_t)file << 56 | parameters;
+}
+
+/* The request of a kernel whose one parameter (-D) is REAL, and its launch. */
+struct jit_request gram_cuda_plain_request(enum cuda_variant_file file, gram_dtype dtype);
+gram_status gram_cuda_launch_plain(gram_context *g, enum cuda_variant_file file, gram_dtype dtype,
+                                   int64_t blocks, unsigned threads, void *params);
+
+/* A view of one item without its batch, and the same of a hyperparameter, of which nothing is read.
+ */
+struct gram_view gram_cuda_item(const struct gram_view *v, const struct gram_batch *batch,
+                                int64_t item);
+struct gram_hyper gram_cuda_hyper_item(const struct gram_hyper *h, const struct gram_batch *batch,
+                                       int64_t item);
+
+/* cuda_agop.c */
+gram_status cuda_agop(gram_context *g, const struct gram_agop_op *op);
+size_t cuda_agop_workspace(const gram_context *g, const struct gram_agop_op *op);
+
+/* cuda_cdist_grad.c */
+gram_status cuda_cdist_grad(gram_context *g, const struct gram_cdist_grad_op *op);
+size_t cuda_cdist_grad_workspace(const gram_context *g, const struct gram_cdist_grad_op *op);
+
 /* cuda_cdist.c */
 gram_status cuda_cdist(gram_context *g, const struct gram_cdist_op *op);
 size_t cuda_cdist_workspace(const gram_context *g, const struct gram_cdist_op *op);

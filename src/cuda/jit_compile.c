@@ -11,7 +11,7 @@
 enum {
     KEY_FORMAT = 1, /* of the key and of what is stored under it */
     MOST_OPTIONS = 40,
-    MOST_SOURCES = 16,
+    MOST_SOURCES = 64,
     MOST_ARCHS = 64
 };
 

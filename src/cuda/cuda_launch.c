@@ -1,0 +1,72 @@
+/*
+ * cuda_launch.c - what every operation does: queues a kernel, goes from item to item
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "cuda_ops.h"
+
+gram_status gram_cuda_launch(gram_context *g, const struct jit_request *request, int64_t blocks,
+                             unsigned threads, void *params)
+{
+    struct cuda_device *device = g->device;
+    CUfunction function = gram_jit_recall(device, request->variant);
+    unsigned grid = (unsigned)(blocks < INT32_MAX ? blocks : INT32_MAX);
+    void *arguments[] = {params};
+
+    if (!function)
+        TRY(gram_jit_kernel(g, device, request, &function));
+    return gram_cuda_check(g, device->driver,
+                           device->driver->launch(function, grid, 1, 1, threads, 1, 1, 0,
+                                                  device->stream, arguments, NULL),
+                           "cuLaunchKernel");
+}
+
+struct jit_request gram_cuda_plain_request(enum cuda_variant_file file, gram_dtype dtype)
+{
+    static const struct {
+        const char *file, *kernel;
+    } names[] = {
+        [CUDA_VARIANT_GRAD_SUM] = {"cdist_grad_sum.cu", "cdist_grad_sum"},
+        [CUDA_VARIANT_AGOP] = {          "agop.cu",           "agop"},
+        [CUDA_VARIANT_AGOP_DIAGONAL] = { "agop_diagonal.cu",  "agop_diagonal"},
+        [CUDA_VARIANT_AGOP_SUM] = {      "agop_sum.cu",       "agop_sum"},
+    };
+    bool is_double = dtype == GRAM_F64;
+
+    return (struct jit_request){.file = names[file].file,
+                                .kernel = names[file].kernel,
+                                .defines = is_double ? "-DREAL=double" : "-DREAL=float",
+                                .variant = gram_cuda_variant(file, is_double)};
+}
+
+gram_status gram_cuda_launch_plain(gram_context *g, enum cuda_variant_file file, gram_dtype dtype,
+                                   int64_t blocks, unsigned threads, void *params)
+{
+    const struct jit_request request = gram_cuda_plain_request(file, dtype);
+
+    return gram_cuda_launch(g, &request, blocks, threads, params);
+}
+
+struct gram_view gram_cuda_item(const struct gram_view *v, const struct gram_batch *batch,
+                                int64_t item)
+{
+    struct gram_view one = *v;
+    int64_t offset = 0;
+
+    for (int i = batch->ndim - 1; i >= 0; i--) {
+        offset += item % batch->shape[i] * v->batch_stride[i];
+        item /= batch->shape[i];
+    }
+    if (one.data)
+        one.data += offset * (int64_t)gram_dtype_size(v->dtype);
+    return one;
+}
+
+struct gram_hyper gram_cuda_hyper_item(const struct gram_hyper *h, const struct gram_batch *batch,
+                                       int64_t item)
+{
+    struct gram_hyper one = *h;
+
+    one.tensor = gram_cuda_item(&h->tensor, batch, item);
+    return one;
+}

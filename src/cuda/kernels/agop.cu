@@ -1,0 +1,88 @@
+/*
+ * agop.cu - products of gradients: part[n][l] = or += sum over columns of g[n] g[l]
+ *
+ * A block does one tile of out, on or below the diagonal, over one chunk of the columns; each of
+ * its 256 threads 4 by 4 elements, 16 apart, so that reads of shared memory do not collide.  Panels
+ * of BK columns come by asynchronous copies, two deep.
+ *
+ * Parameters (-D): REAL.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "agop_params.h"
+#include "ptx.cuh"
+
+#include "agop_pair.cuh"
+
+#define LANES   ((int)(16 / sizeof(REAL))) /* of a 16-byte copy */
+#define THREADS 256
+#define BK      16
+#define LD      (AGOP_TILE + LANES)
+#define SIDE    (BK * LD)
+
+/* Columns [k, k + BK) of AGOP_TILE features from n on; zeros where there are none. */
+static __device__ void load_panel(REAL *to, const struct agop_params *a, long long n, long long k,
+                                  long long last)
+{
+    const REAL *from = (const REAL *)a->gradients;
+
+#pragma unroll
+    for (int e = (int)threadIdx.x * LANES; e < BK * AGOP_TILE; e += THREADS * LANES) {
+        const int column = e / AGOP_TILE, at = e % AGOP_TILE;
+        const long long left = k + column < last ? a->features - n - at : 0;
+        const int count = left < 0 ? 0 : left > LANES ? LANES : (int)left;
+        ptx_copy_async<16>(to + column * LD + at,
+                           count ? from + (k + column) * a->ld + n + at : from,
+                           count * (int)sizeof(REAL));
+    }
+}
+
+static __device__ void load_panels(REAL *to, const struct agop_params *a, const long long tile[2],
+                                   long long k, long long last)
+{
+    if (k < last) {
+        load_panel(to, a, tile[0] * AGOP_TILE, k, last);
+        load_panel(to + SIDE, a, tile[1] * AGOP_TILE, k, last);
+    }
+    ptx_copy_commit();
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    agop(const __grid_constant__ struct agop_params a)
+{
+    __shared__ __align__(16) REAL panels[4 * SIDE];
+    const int x = (int)threadIdx.x % 16, y = (int)threadIdx.x / 16;
+
+    for (long long at = blockIdx.x; at < a.pairs * a.chunks; at += gridDim.x) {
+        const long long chunk = at / a.pairs, first = chunk * a.chunk_columns;
+        const long long last =
+            a.columns - first < a.chunk_columns ? a.columns : first + a.chunk_columns;
+        REAL sums[4][4] = {}, *part = (REAL *)a.parts + at * AGOP_TILE * AGOP_TILE;
+        long long tile[2];
+
+        find_pair(at % a.pairs, &tile[0], &tile[1]);
+        load_panels(panels, &a, tile, first, last);
+        for (long long k = first; k < last; k += BK) {
+            const int odd = (int)((k - first) / BK % 2);
+            const REAL *n = panels + odd * 2 * SIDE + y, *l = panels + (odd * 2 + 1) * SIDE + x;
+            ptx_copy_wait<0>();
+            __syncthreads(); /* this panel is there, and the other one is no longer read */
+            load_panels(panels + (1 - odd) * 2 * SIDE, &a, tile, k + BK, last);
+#pragma unroll 4
+            for (int c = 0; c < BK; c++)
+#pragma unroll
+                for (int i = 0; i < 4; i++)
+#pragma unroll
+                    for (int j = 0; j < 4; j++)
+                        sums[i][j] += n[c * LD + 16 * i] * l[c * LD + 16 * j];
+        }
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                REAL *to = part + (y + 16 * i) * AGOP_TILE + x + 16 * j;
+                *to = a.first ? sums[i][j] : *to + sums[i][j];
+            }
+        __syncthreads(); /* the panels are no longer read */
+    }
+}

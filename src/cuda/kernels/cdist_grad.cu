@@ -1,0 +1,301 @@
+/*
+ * cdist_grad.cu - gradients of kernel expansions on the device, a tile at a time
+ *
+ *   out[o, n, m] = sum_k c[o, k] a[k, m] sgn(d[n, m] - b[n, k]) |d[n, m] - b[n, k]|^(p - 1)
+ *
+ * A block computes tiles of TO outputs, BN features and BM points of an item, over one part of the
+ * centres k; each thread TO by TN by TM elements.  Panels of BK centres of a, b and c come to
+ * shared memory by asynchronous copies, two deep.  There a centre's features, points and outputs
+ * are neighbours; rows are 16 bytes longer than they need to be, so that copies of columns do not
+ * all meet in one bank.  The parts of the centres are added by cdist_grad_sum.cu.
+ *
+ * Parameters (-D), set by cuda_cdist_grad_plan.c; the steps are named in grad_params.h:
+ *   REAL, IS_DOUBLE  float or double
+ *   STEP, WHOLE      the term
+ *   TO, TN, TM       of a thread: any TO; TN and TM powers of 2
+ *   A_LOAD, B_LOAD   2: aligned groups of 16 bytes along points, or features; 1: any strides,
+ *                    points or features are near; 0: any strides, centres are near
+ *   HYPERS           1: p is read from a tensor
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "grad_params.h"
+#include "ptx.cuh"
+
+#if STEP < GRAD_SIGN || STEP > GRAD_ANY
+#  error "cdist_grad.cu: STEP must be one of grad_params.h"
+#endif
+
+#define LANES ((int)(16 / sizeof(REAL))) /* of a 16-byte read */
+#define TX    16                         /* threads along points */
+#if STEP == GRAD_SQUARE
+#  define THREADS 256
+#  define BLOCKS  2 /* on a multiprocessor */
+#else
+#  define THREADS 128
+#  define BLOCKS  3
+#endif
+#define BK     (TO > 1 && STEP != GRAD_SQUARE ? 8 : 16)
+#define BM     (TX * TM)
+#define BN     (THREADS / TX * TN)
+#define A_LD   (BM + LANES)
+#define B_LD   (BN + LANES)
+#define C_LD   (TO == 1 ? 1 : (TO + LANES - 1) / LANES * LANES)
+#define STAGE  (BK * (A_LD + B_LD + C_LD))
+#define TOTALS (STEP == GRAD_SQUARE ? 0 : TO * TN * TM * THREADS)
+
+/* Centres of a loop's round: the longer terms would not fit the cache of instructions. */
+static constexpr int unrolled = STEP == GRAD_SIGN && TO == 1 ? 4 : 2;
+
+struct grad_sums {
+    REAL at[TO][TN][TM];
+    REAL weight[TM]; /* the sum of c a */
+};
+
+struct grad_panels {
+    const REAL *a, *b, *c;
+};
+
+/* A tile and where its data begin: the same for the whole block, in shared memory, so that it takes
+ * no registers while the sums do. */
+struct grad_tile {
+    long long item;
+    int outputs, features, points; /* that it has */
+    long long feature;             /* its first one */
+    long long centres;             /* that are summed */
+    const REAL *a, *b, *c, *d;     /* its first element of each */
+    REAL *out;
+    double exponent;
+    bool valid;
+};
+
+/* ---- Panels --------------------------------------------------------------------------------- */
+
+static __device__ int panel_count(const struct grad_tile *tile)
+{
+    return (int)((tile->centres + BK - 1) / BK);
+}
+
+static __device__ int centres_left(const struct grad_tile *tile, int panel)
+{
+    const long long left = tile->centres - (long long)panel * BK;
+
+    return left < BK ? (int)left : BK;
+}
+
+static __device__ struct grad_panels panels_at(const REAL *panels, int panel)
+{
+    const REAL *a = panels + panel % 2 * STAGE, *b = a + BK * A_LD;
+    const struct grad_panels at = {a, b, b + BK * B_LD};
+
+    return at;
+}
+
+/* SIZE elements of each of `left` centres, of which `count` are there; zeros for the others.  A
+ * thread copies the same elements of every panel, so that their addresses are known. */
+template <int LOAD, int SIZE, int LD>
+static __device__ void load_panel(REAL *to, const REAL *from, long long stride,
+                                  long long centre_stride, int count, int left)
+{
+    constexpr int WIDTH = LOAD == 2 ? LANES : 1, AT_ONCE = THREADS * WIDTH, ALL = BK * SIZE;
+    constexpr int K_STEP = LOAD ? AT_ONCE / SIZE : 0, STEP_ = LOAD ? 0 : AT_ONCE / BK;
+    const int first = (int)threadIdx.x * WIDTH;
+    const int k = LOAD ? first / SIZE : first % BK, at = LOAD ? first % SIZE : first / BK;
+    const REAL *source = from + k * centre_stride + at * (LOAD == 2 ? 1 : stride);
+    int width = LOAD == 2 ? count - at : 1;
+
+    width = (width < 0 ? 0 : width > WIDTH ? WIDTH : width) * (int)sizeof(REAL);
+    to += k * LD + at;
+#pragma unroll
+    for (int r = 0; r < (ALL + AT_ONCE - 1) / AT_ONCE; r++) {
+        const int bytes = k + r * K_STEP < left && at + r * STEP_ < count ? width : 0;
+        if (ALL % AT_ONCE == 0 || first + r * AT_ONCE < ALL)
+            ptx_copy_async<WIDTH *(int)sizeof(REAL)>(to + r * (K_STEP * LD + STEP_),
+                                                     bytes ? source : from, bytes);
+        source += LOAD ? K_STEP * centre_stride : STEP_ * stride;
+    }
+}
+
+/* The panel'th panels of a, b and c, if there are so many. */
+static __device__ void load_panels(const struct grad_params *a, const struct grad_tile *tile,
+                                   REAL *panels, int panel, int count)
+{
+    const long long k = (long long)panel * BK;
+    REAL *const to_a = panels + panel % 2 * STAGE, *const to_b = to_a + BK * A_LD;
+
+    if (panel < count) {
+        const int left = centres_left(tile, panel);
+        load_panel<A_LOAD, BM, A_LD>(to_a, tile->a + k * a->a.row_stride, a->a.col_stride,
+                                     a->a.row_stride, tile->points, left);
+        load_panel<B_LOAD, BN, B_LD>(to_b, tile->b + k * a->b.col_stride, a->b.row_stride,
+                                     a->b.col_stride, tile->features, left);
+        load_panel<0, TO, C_LD>(to_b + BK * B_LD, tile->c + k * a->c.col_stride, a->c.row_stride,
+                                a->c.col_stride, tile->outputs, left);
+    }
+    ptx_copy_commit();
+}
+
+/* ---- What a thread has of a tile --------------------------------------------------------------
+ */
+
+/* Neighbouring threads read neighbouring groups of points; the features of a thread follow each
+ * other. */
+static __device__ int point_of(int j)
+{
+    const int x = (int)threadIdx.x % TX;
+
+    return TM < LANES ? x * TM + j : (j / LANES * TX + x) * LANES + j % LANES;
+}
+
+static __device__ int feature_of(int i)
+{
+    return (int)threadIdx.x / TX * TN + i;
+}
+
+template <int N> struct __align__(N * sizeof(REAL)) grad_group
+{
+    REAL at[N];
+};
+
+/* COUNT numbers from `from`, groups of them STEP_ apart. */
+template <int COUNT, int STEP_> static __device__ void read_groups(REAL to[COUNT], const REAL *from)
+{
+    constexpr int SIZE = COUNT < LANES ? COUNT : LANES;
+
+#pragma unroll
+    for (int i = 0; i < COUNT; i += SIZE) {
+        const grad_group<SIZE> group = *(const grad_group<SIZE> *)(from + i / SIZE * STEP_);
+#pragma unroll
+        for (int l = 0; l < SIZE; l++)
+            to[i + l] = group.at[l];
+    }
+}
+
+static __device__ void read_points(REAL to[TM], const REAL *row)
+{
+    read_groups<TM, TX * LANES>(to, row + point_of(0));
+}
+
+static __device__ void read_features(REAL to[TN], const REAL *row)
+{
+    read_groups<TN, LANES>(to, row + feature_of(0));
+}
+
+static __device__ void read_outputs(REAL to[TO], const REAL *row)
+{
+    REAL all[C_LD];
+
+    read_groups<C_LD, LANES>(all, row);
+#pragma unroll
+    for (int o = 0; o < TO; o++)
+        to[o] = all[o];
+}
+
+/* d at a feature and a point of the tile, 0 outside. */
+static __device__ REAL coordinate(const struct grad_params *a, const struct grad_tile *tile,
+                                  int feature, int point)
+{
+    return feature < tile->features && point < tile->points
+               ? tile->d[feature * a->d.row_stride + point * a->d.col_stride]
+               : (REAL)0;
+}
+
+static __device__ void store(const struct grad_params *a, const struct grad_tile *tile, int o,
+                             int feature, int point, REAL value)
+{
+    REAL *to =
+        tile->out + o * a->plane_stride + feature * a->out.row_stride + point * a->out.col_stride;
+
+    if (o >= tile->outputs || feature >= tile->features || point >= tile->points)
+        return;
+    if (!tile->valid)
+        value = (REAL)__int_as_float(0x7fc00000);
+    *to = a->add ? *to + value : value;
+}
+
+#if STEP == GRAD_SQUARE
+#  include "grad_square.cuh"
+#else
+#  include "grad_step.cuh"
+#  include "grad_terms.cuh"
+#endif
+
+/* ---- Tiles ---------------------------------------------------------------------------------- */
+
+static __device__ long long offset_of(const struct grad_params *a, const long long *stride,
+                                      long long item)
+{
+    long long offset = 0;
+
+    for (int i = (int)a->batch_ndim - 1; i >= 0; i--) {
+        offset += item % a->batch_shape[i] * stride[i];
+        item /= a->batch_shape[i];
+    }
+    return offset;
+}
+
+static __device__ const REAL *begin_of(const struct grad_params *a, const struct grad_side *side,
+                                       long long item)
+{
+    return (const REAL *)side->data + offset_of(a, side->batch_stride, item);
+}
+
+static __device__ void find_exponent(const struct grad_params *a, struct grad_tile *tile)
+{
+    tile->exponent = a->exponent;
+    tile->valid = true;
+#if HYPERS
+    const struct pair_hyper *h = &a->p;
+    const long long at = offset_of(a, h->batch_stride, tile->item);
+    const double p =
+        h->is_double ? ((const double *)h->data)[at] : (double)((const float *)h->data)[at];
+    tile->exponent = p - 1;
+    tile->valid = p > h->least && p <= h->most;
+#endif
+}
+
+static __device__ int part_of(long long all, long long first, int most)
+{
+    return all - first < most ? (int)(all - first) : most;
+}
+
+/* The at'th tile: features first, since they share a. */
+static __device__ void find_tile(const struct grad_params *a, long long at, struct grad_tile *tile)
+{
+    const long long n = at % a->feature_tiles * BN,
+                    o = at / a->feature_tiles % a->output_tiles * TO;
+    const long long rest = at / a->feature_tiles / a->output_tiles;
+    const long long m = rest % a->point_tiles * BM, split = rest / a->point_tiles % a->splits;
+    const long long item = rest / a->point_tiles / a->splits, k = split * a->split_centres;
+
+    tile->item = item;
+    tile->feature = n;
+    tile->outputs = part_of(a->outputs, o, TO);
+    tile->features = part_of(a->features, n, BN);
+    tile->points = part_of(a->points, m, BM);
+    tile->centres = a->centres - k < a->split_centres ? a->centres - k : a->split_centres;
+    tile->a = begin_of(a, &a->a, item) + k * a->a.row_stride + m * a->a.col_stride;
+    tile->b = begin_of(a, &a->b, item) + n * a->b.row_stride + k * a->b.col_stride;
+    tile->c = begin_of(a, &a->c, item) + o * a->c.row_stride + k * a->c.col_stride;
+    tile->d = begin_of(a, &a->d, item) + n * a->d.row_stride + m * a->d.col_stride;
+    tile->out = (REAL *)a->out.data + offset_of(a, a->out.batch_stride, item) +
+                split * a->split_stride + o * a->plane_stride + n * a->out.row_stride +
+                m * a->out.col_stride;
+    find_exponent(a, tile);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+    cdist_grad(const __grid_constant__ struct grad_params a)
+{
+    __shared__ __align__(16) REAL memory[2 * STAGE + TOTALS];
+    __shared__ struct grad_tile tile;
+    const long long tiles = a.items * a.splits * a.point_tiles * a.output_tiles * a.feature_tiles;
+
+    for (long long at = blockIdx.x; at < tiles; at += gridDim.x) {
+        __syncthreads(); /* the last tile is stored */
+        if (threadIdx.x == 0)
+            find_tile(&a, at, &tile);
+        __syncthreads();
+        compute(&a, &tile, memory);
+    }
+}

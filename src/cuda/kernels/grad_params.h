@@ -1,0 +1,55 @@
+/*
+ * grad_params.h - what the host tells cdist_grad.cu and its parts: shapes, strides, the cut
+ *
+ * Read by the host's compiler and by NVRTC, which sees no other header: so it includes only ours,
+ * and long long stands for int64_t.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_GRAD_PARAMS_H
+#define GRAM_GRAD_PARAMS_H
+#include "pair_params.h"
+
+/* -DSTEP: the term; t is the difference of two coordinates.  All are 0 where t is. */
+#define GRAD_SIGN   0 /* p = 1: sgn t */
+#define GRAD_ROOT   1 /* p = 3/2: sgn t |t|^(1/2) */
+#define GRAD_SQUARE 2 /* p = 2: t, by products */
+#define GRAD_WHOLE  3 /* t |t|^WHOLE */
+#define GRAD_POWER  4 /* f32: t |t|^WHOLE |t|^fraction, p > 1, fraction from -1 to 1 */
+#define GRAD_FLAT   5 /* f32: sgn t |t|^fraction, p < 1 */
+#define GRAD_ANY    6 /* sgn t |t|^(p-1), any p, known only on the device where HYPERS is 1 */
+
+#define GRAD_MOST_WHOLE   14  /* of GRAD_WHOLE and GRAD_POWER */
+#define GRAD_MEAN_ROWS    32  /* features of a block of cdist_grad_mean.cu */
+#define GRAD_MEAN_CENTRES 512 /* and centres: one part of the sum */
+
+struct grad_side {
+    char *data; /* of item 0 */
+    long long row_stride, col_stride, batch_stride[PAIR_DIMS];
+};
+
+struct grad_params {
+    struct grad_side a, b, c, d; /* K by M, N by K, O by K, N by M */
+    struct grad_side out;        /* rows n, columns m of output 0 */
+    long long plane_stride;      /* from one output to the next */
+    long long split_stride;      /* from what one part of the centres sums to to the next */
+    double *means;               /* GRAD_SQUARE: sums of rows of b, [part][item][n] */
+    long long outputs, features, points, centres;
+    long long items, batch_ndim, batch_shape[PAIR_DIMS];
+    long long output_tiles, feature_tiles, point_tiles, splits;
+    long long split_centres; /* of one part */
+    long long add;           /* to what out holds */
+    double exponent;         /* p - 1 */
+    double fraction;
+    struct pair_hyper p; /* GRAD_ANY */
+};
+
+/* cdist_grad_sum.cu: out = or += the sum of the parts. */
+struct grad_sum_params {
+    const char *parts; /* [split][item][o][n][m] */
+    struct grad_side out;
+    long long plane_stride, outputs, features, points, splits;
+    long long items, batch_ndim, batch_shape[PAIR_DIMS];
+    long long add;
+};
+#endif
