@@ -5,7 +5,19 @@
  */
 #include "arena.h"
 #include "cuda_ops.h"
+#include "jit_tuned.h"
 #include <string.h>
+
+/* Opening NVRTC and SQLite takes some milliseconds, which the first call need not wait for. */
+static gram_status open_libraries(gram_context *g)
+{
+    const char *why;
+
+    if (!gram_cuda_compiler(g, &why))
+        return gram_fail(g, GRAM_UNSUPPORTED, "no CUDA device: %s", why);
+    (void)gram_jit_tuned_any(g);
+    return GRAM_OK;
+}
 
 static gram_status open_device(gram_context *g)
 {
@@ -15,7 +27,8 @@ static gram_status open_device(gram_context *g)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", sizeof *device);
     memset(device, 0, sizeof *device);
     g->device = device;
-    return gram_cuda_device_open(g, device);
+    TRY(gram_cuda_device_open(g, device));
+    return open_libraries(g);
 }
 
 static void close_device(gram_context *g)
