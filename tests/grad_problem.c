@@ -174,13 +174,15 @@ static void compare(struct harness *h, const struct problem *q, int64_t i, struc
 static void check_gradients(struct harness *h, const struct problem *q)
 {
     const struct grad_row *row = q->row;
-    int64_t i = 0;
+    int64_t i = 0, count = test_count(&q->out.t);
 
     for (int64_t item = 0; item < q->batch.count; item++)
         for (int64_t o = 0; o < row->o; o++)
             for (int64_t n = 0; n < row->n; n++)
-                for (int64_t m = 0; m < row->m; m++)
-                    compare(h, q, i++, grad_answer(&q->in, &q->batch, (int64_t[]){item, o, n, m}));
+                for (int64_t m = 0; m < row->m; m++, i++)
+                    if (test_sampled(i, count, row->k))
+                        compare(h, q, i,
+                                grad_answer(&q->in, &q->batch, (int64_t[]){item, o, n, m}));
 }
 
 static void check_products(struct harness *h, const struct problem *q)

@@ -104,6 +104,10 @@ double test_eps(gram_dtype dtype);
 
 double test_uniform(struct harness *h); /* [0, 1) */
 
+/* Whether to compare an element of so many, each of which takes so many steps of a reference: all,
+ * or, where that is minutes under a sanitizer, a part that no pattern of blocks misses. */
+bool test_sampled(int64_t element, int64_t elements, int64_t steps);
+
 /* ---- Operations --------------------------------------------------------------------------- */
 
 /* Sizes and parameters of one problem, from the command line. */

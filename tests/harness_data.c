@@ -336,3 +336,11 @@ void test_fill_integers(struct harness *h, struct test_tensor *t, int count)
     for (int64_t i = 0, n = test_count(&t->t); i < n; i++)
         test_put(&t->t, i, floor(count * test_uniform(h)));
 }
+
+bool test_sampled(int64_t element, int64_t elements, int64_t steps)
+{
+    const double most = 4e6; /* 20 ms with powers */
+    uint64_t part = (uint64_t)((double)elements * (double)steps / most) + 1;
+
+    return ((uint64_t)element * 0x9e3779b97f4a7c15 >> 33) % part == 0; /* Fibonacci hashing */
+}

@@ -63,7 +63,7 @@ static double bench_error(struct harness *h, void *state)
         int64_t at[3] = {0, (int64_t)(test_uniform(h) * (double)s->out.shape[0]),
                          (int64_t)(test_uniform(h) * (double)s->out.shape[1])};
         double want = pair_want(&q, &batch, at), off = fabs(test_get(&s->out, at + 1) - want);
-        double error = off == 0 ? 0 : off / pair_bound(&q, &batch, at);
+        double error = off == 0 ? 0 : off / pair_bound(&q, &batch, at, want);
         worst = error > worst || isnan(error) ? error : worst;
     }
     return isnan(worst) ? INFINITY : worst;

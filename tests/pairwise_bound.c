@@ -49,9 +49,9 @@ static double sum_error(const struct pair_question *q, double p)
 }
 
 static double cdist_bound(const struct pair_question *q, const struct reference_batch *batch,
-                          const int64_t item_ij[3])
+                          const int64_t item_ij[3], double want)
 {
-    double p = reference_scalar(q->p, batch, item_ij[0]), want = pair_want(q, batch, item_ij);
+    double p = reference_scalar(q->p, batch, item_ij[0]);
     double relative = sum_error(q, p);
 
     if (p == 0)
@@ -89,7 +89,7 @@ static double argument_change(const gram_kernel_options *o, const struct referen
 /* The function at sums that are off by the bound of the sum, and its own error; the reference in
  * double is allowed as much in f64. */
 static double kernel_bound(const struct pair_question *q, const struct reference_batch *batch,
-                           const int64_t item_ij[3])
+                           const int64_t item_ij[3], double want)
 {
     const gram_kernel_options *o = q->kernel;
     double eps = eps_of(q), p = reference_scalar(o->p, batch, item_ij[0]), magnitude;
@@ -108,11 +108,11 @@ static double kernel_bound(const struct pair_question *q, const struct reference
                      fabs(reference_kernel_map(o, batch, item_ij[0], most, 0) - at));
     own = 8 * eps * (fabs(at) + argument_change(o, batch, item_ij[0], sum));
     return spread + (is_double(q) ? 2 : 1) * own + (is_double(q) ? DBL_MIN : (double)FLT_MIN) +
-           eps * fabs(pair_want(q, batch, item_ij));
+           eps * fabs(want);
 }
 
 double pair_bound(const struct pair_question *q, const struct reference_batch *batch,
-                  const int64_t item_ij[3])
+                  const int64_t item_ij[3], double want)
 {
-    return q->kernel ? kernel_bound(q, batch, item_ij) : cdist_bound(q, batch, item_ij);
+    return q->kernel ? kernel_bound(q, batch, item_ij, want) : cdist_bound(q, batch, item_ij, want);
 }

@@ -62,5 +62,5 @@ struct reference_batch;
 double pair_want(const struct pair_question *q, const struct reference_batch *batch,
                  const int64_t item_ij[3]);
 double pair_bound(const struct pair_question *q, const struct reference_batch *batch,
-                  const int64_t item_ij[3]);
+                  const int64_t item_ij[3], double want);
 #endif
