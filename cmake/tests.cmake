@@ -56,7 +56,7 @@ function(gram_test_emulated name timeout)
 endfunction()
 
 # The tables of what the CUDA backend offers: on a device if there is one, and emulated.
-foreach(operation cdist kernel cdist_grad agop)
+foreach(operation cdist kernel expression cdist_grad agop)
     if(TARGET gram_cuda AND TARGET run_cases)
         gram_test(case_${operation}_cuda c 900 run_cases ${operation})
         set_tests_properties(case_${operation}_cuda PROPERTIES
@@ -82,8 +82,8 @@ if(TARGET test_cuda)
     gram_test_emulated(test_cuda 900 test_cuda)
 endif()
 if(TARGET gram_cuda)
-    foreach(name test_cuda_arena test_cuda_cache test_cuda_compile test_cuda_jit
-            test_cuda_trouble test_cuda_tune)
+    foreach(name test_cuda_arena test_cuda_cache test_cuda_compile test_cuda_expression
+            test_cuda_jit test_cuda_trouble test_cuda_tune)
         if(NOT TARGET ${name})
             continue()
         endif()

@@ -1,5 +1,5 @@
 /*
- * expression.c - operations and their nodes, and the program that they become
+ * expression.c - operations, their nodes, and values of what does not depend on s
  *
  * SPDX-License-Identifier: MIT
  */
@@ -145,15 +145,24 @@ int gram_expression_node(struct gram_expression *e, enum gram_op op, int a, int 
 {
     const int arg[] = {a, b, c};
     struct gram_node node = {.op = (uint8_t)op, .uniform = op != GRAM_OP_S};
+    bool numbers = ops[op].arity > 0;
+    double value;
 
     if (a < 0 || b < 0 || c < 0)
         return -1; /* an argument found no place */
     for (int i = 0; i < 3; i++) {
         node.arg[i] = (int16_t)arg[i];
-        if (i < ops[op].arity)
+        if (i < ops[op].arity) {
             node.uniform &= e->node[arg[i]].uniform;
+            numbers &= e->node[arg[i]].op == GRAM_OP_NUMBER;
+        }
     }
-    return put(e, &node);
+    if (!numbers)
+        return put(e, &node);
+    value = gram_op_value(op, e->node[a].number, e->node[b].number, e->node[c].number);
+    /* -0 would be taken for 0; infinity and NaN have no literal */
+    return isfinite(value) && (value != 0 || !signbit(value)) ? gram_expression_number(e, value)
+                                                              : put(e, &node);
 }
 
 int gram_expression_number(struct gram_expression *e, double number)
@@ -163,81 +172,20 @@ int gram_expression_number(struct gram_expression *e, double number)
     return put(e, &node);
 }
 
-/* Drops what root does not need; root becomes the last node. */
-static void compact(struct gram_expression *e, int root)
+void gram_expression_uniform(const struct gram_expression *e, const double *parameters,
+                             double *value)
 {
-    bool used[GRAM_EXPRESSION_NODES] = {false};
-    int16_t moved[GRAM_EXPRESSION_NODES];
-    int count = 0;
-
-    used[root] = true;
-    for (int i = root; i >= 0; i--)
-        for (int k = 0; used[i] && k < ops[e->node[i].op].arity; k++)
-            used[e->node[i].arg[k]] = true;
-    for (int i = 0; i <= root; i++) {
-        struct gram_node node = e->node[i];
-        if (!used[i])
-            continue;
-        for (int k = 0; k < ops[node.op].arity; k++)
-            node.arg[k] = moved[node.arg[k]];
-        moved[i] = (int16_t)count;
-        e->node[count++] = node;
-    }
-    e->count = count;
-}
-
-/* Gives registers to the nodes that depend on s, which itself has none; false if there are not
- * enough. */
-static bool allocate(struct gram_expression *e)
-{
-    int last[GRAM_EXPRESSION_NODES];
-    uint32_t used = 0;
-
     for (int i = 0; i < e->count; i++) {
-        last[i] = i;
-        for (int k = 0; k < ops[e->node[i].op].arity; k++)
-            last[e->node[i].arg[k]] = i;
-    }
-    e->registers = e->powers = 0;
-    for (int i = 0; i < e->count; i++) {
-        struct gram_node *node = &e->node[i];
-        if (node->uniform || node->op == GRAM_OP_S)
+        const struct gram_node *node = &e->node[i];
+        double arg[3] = {0};
+
+        if (!node->uniform)
             continue;
-        for (int k = 0; k < ops[node->op].arity; k++) {
-            const struct gram_node *arg = &e->node[node->arg[k]];
-            if (last[node->arg[k]] == i && !arg->uniform && arg->op != GRAM_OP_S)
-                used &= ~(UINT32_C(1) << arg->at);
-        }
-        if (used == UINT32_MAX)
-            return false;
-        node->at = (int16_t)__builtin_ctz(~used);
-        used |= UINT32_C(1) << node->at;
-        if (node->at >= e->registers)
-            e->registers = node->at + 1;
-        e->powers += node->op == GRAM_OP_POW && e->node[node->arg[1]].uniform;
+        for (int k = 0; k < ops[node->op].arity; k++)
+            arg[k] = value[node->arg[k]];
+        value[i] = node->op == GRAM_OP_NUMBER ? node->number
+                   : node->op == GRAM_OP_PARAMETER
+                       ? parameters[node->arg[0]]
+                       : gram_op_value((enum gram_op)node->op, arg[0], arg[1], arg[2]);
     }
-    return true;
-}
-
-_Static_assert(GRAM_EXPRESSION_REGISTERS == 32, "allocate() keeps them in 32 bits");
-
-gram_status gram_expression_compile(gram_context *g, const gram_kernel_options *options,
-                                    bool derivative, struct gram_expression *e)
-{
-    int root;
-
-    TRY(gram_expression_parse(g, options->expression, options->parameters,
-                              (int)options->parameter_count, e, &root));
-    if (derivative)
-        root = gram_expression_derivative(e, root);
-    if (root < 0)
-        return gram_fail(g, GRAM_UNSUPPORTED,
-                         "the derivative of options.expression needs more than %d operations",
-                         (int)GRAM_EXPRESSION_NODES);
-    compact(e, root);
-    if (!allocate(e))
-        return gram_fail(g, GRAM_UNSUPPORTED,
-                         "options.expression needs more than %d intermediate values at once",
-                         (int)GRAM_EXPRESSION_REGISTERS);
-    return GRAM_OK;
 }

@@ -58,7 +58,7 @@ struct gram_node {
     uint8_t op; /* enum gram_op */
     bool uniform;
     int16_t arg[3];
-    int16_t at; /* register; of a uniform pow exponent's node: see gram_expression.powers */
+    int16_t at; /* register */
     double number;
 };
 
@@ -82,6 +82,10 @@ double gram_op_value(enum gram_op op, double a, double b, double c);
 int gram_expression_node(struct gram_expression *e, enum gram_op op, int a, int b, int c);
 int gram_expression_number(struct gram_expression *e, double number);
 
+/* value[i] of every uniform node i, in double. */
+void gram_expression_uniform(const struct gram_expression *e, const double *parameters,
+                             double *value);
+
 /* expression_derivative.c: the node of d root / ds; -1 if the program is full. */
 int gram_expression_derivative(struct gram_expression *e, int root);
 
@@ -90,7 +94,8 @@ gram_status gram_expression_parse(gram_context *g, const char *text,
                                   const gram_parameter *parameters, int count,
                                   struct gram_expression *e, int *root);
 
-/* Reads options.expression and makes the program of its value, or of its derivative by s. */
+/* expression_compile.c: reads options.expression and makes the program of its value, or of its
+ * derivative by s. */
 gram_status gram_expression_compile(gram_context *g, const gram_kernel_options *options,
                                     bool derivative, struct gram_expression *e);
 #endif

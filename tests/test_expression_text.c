@@ -165,11 +165,11 @@ static void limits(struct harness *h)
              "has \"-\" at character 65, expected no more signs");
     too_much(h, repeated("", "1", 65, "+s"), GRAM_VALUE, GRAM_INVALID_ARGUMENT,
              "expected a number of at most 64 digits");
-    for (int i = 0; i < 128; i++) /* 128 numbers and 128 sums, and s */
-        used += (size_t)snprintf(text + used, sizeof text - used, "%d+", i);
+    for (int i = 2; i < 90; i++) /* s, and with each a number, a product and a sum */
+        used += (size_t)snprintf(text + used, sizeof text - used, "s*%d+", i);
     snprintf(text + used, sizeof text - used, "s");
     too_much(h, repeated(text, "", 0, ""), GRAM_VALUE, GRAM_INVALID_ARGUMENT,
-             "has more than 256 different operations up to character 403, expected no more");
+             "has more than 256 different operations up to character 421, expected no more");
     /* Values that wait for brackets to close, one more in each. */
     used = 0;
     for (int i = 0; i < 40; i++)

@@ -14,25 +14,6 @@ size_t gram_evaluation_bytes(const struct gram_expression *e)
            gram_round64((size_t)e->count * sizeof(struct gram_instruction));
 }
 
-/* Values of what does not depend on s. */
-static void fill_constants(const struct gram_expression *e, const double *parameters,
-                           double *constant)
-{
-    for (int i = 0; i < e->count; i++) {
-        const struct gram_node *node = &e->node[i];
-        double arg[3] = {0};
-
-        if (!node->uniform)
-            continue;
-        for (int k = 0; k < gram_op_arity((enum gram_op)node->op); k++)
-            arg[k] = constant[node->arg[k]];
-        constant[i] = node->op == GRAM_OP_NUMBER ? node->number
-                      : node->op == GRAM_OP_PARAMETER
-                          ? parameters[node->arg[0]]
-                          : gram_op_value((enum gram_op)node->op, arg[0], arg[1], arg[2]);
-    }
-}
-
 static int16_t place(const struct gram_expression *e, int node)
 {
     if (e->node[node].uniform)
@@ -54,7 +35,7 @@ struct gram_evaluation *gram_evaluation_prepare(const struct gram_expression *e,
     out->constant = (double *)at;
     out->code = (struct gram_instruction *)(at + gram_round64((size_t)e->count * sizeof(double)));
     out->result = place(e, e->count - 1);
-    fill_constants(e, parameters, out->constant);
+    gram_expression_uniform(e, parameters, out->constant);
     for (int i = 0; i < e->count; i++) {
         const struct gram_node *node = &e->node[i];
         struct gram_instruction *to = &out->code[out->count];

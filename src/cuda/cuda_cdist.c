@@ -5,12 +5,33 @@
  */
 #include "arena.h"
 #include "cuda_ops.h"
+#include <stdio.h>
+#include <stdlib.h>
 
 enum {
     THREADS = 256 /* of cdist.cu */
 };
 
 static const int64_t most_blocks = INT32_MAX;
+
+/* Compiles, if need be, with the caller's expression written as device code. */
+static gram_status find_kernel(gram_context *g, const struct cuda_cdist_plan *plan,
+                               CUfunction *function)
+{
+    char defines[CUDA_CDIST_DEFINES], *text = NULL;
+    struct jit_request request = cuda_cdist_request(plan, defines);
+    gram_status status;
+
+    if (plan->expression) {
+        text = gram_cuda_expression_text(plan->expression);
+        if (!text)
+            return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the code of an expression");
+        request.own = (struct cuda_source){"pair_expression.cuh", text};
+    }
+    status = gram_jit_kernel(g, g->device, &request, function);
+    free(text);
+    return status;
+}
 
 static gram_status launch(gram_context *g, struct cuda_cdist_plan *plan)
 {
@@ -19,11 +40,8 @@ static gram_status launch(gram_context *g, struct cuda_cdist_plan *plan)
     void *arguments[] = {&plan->params};
     CUfunction function = gram_jit_recall(device, plan->number);
 
-    if (!function) {
-        char defines[CUDA_CDIST_DEFINES];
-        const struct jit_request request = cuda_cdist_request(plan, defines);
-        TRY(gram_jit_kernel(g, device, &request, &function));
-    }
+    if (!function)
+        TRY(find_kernel(g, plan, &function));
     return gram_cuda_check(g, device->driver,
                            device->driver->launch(function, blocks, 1, 1, THREADS, 1, 1, 0,
                                                   device->stream, arguments, NULL),
@@ -54,6 +72,13 @@ static gram_status check_pointers(gram_context *g, const struct gram_cdist_op *o
     TRY(gram_cuda_check_pointer(g, "out", &op->out));
     for (size_t i = 0; i < sizeof hypers / sizeof *hypers; i++)
         TRY(gram_cuda_check_pointer(g, hypers[i].name, &hypers[i].hyper->tensor));
+    for (int i = 0; i < op->parameters; i++) {
+        char name[40];
+        if (op->parameter[i].tensor.data) {
+            snprintf(name, sizeof name, "options.parameters[%d].value", i);
+            TRY(gram_cuda_check_pointer(g, name, &op->parameter[i].tensor));
+        }
+    }
     return GRAM_OK;
 }
 
@@ -64,8 +89,12 @@ gram_status cuda_cdist_tiled(gram_context *g, const struct gram_cdist_op *op, in
     gram_status status;
     bool entered;
 
-    if (op->expression)
-        return gram_fail(g, GRAM_UNSUPPORTED, "%s has no GRAM_EXPRESSION", g->backend->name);
+    if (op->expression &&
+        gram_cuda_expression_constants(op->expression, NULL, NULL) > PAIR_CONSTANTS)
+        return gram_fail(g, GRAM_UNSUPPORTED,
+                         "options.expression needs more than %d values that depend on parameters "
+                         "alone, which %s does not have",
+                         PAIR_CONSTANTS, g->backend->name);
     cuda_cdist_plan(op, device->processors, &plan);
     if (plan.tiles == 0)
         return GRAM_OK;

@@ -11,10 +11,11 @@
 #define PAIR_FN static
 #include "kernels/pair_map.h"
 
-_Static_assert((int)GRAM_COSINE == PAIR_COSINE && (int)GRAM_MATERN52 == PAIR_MATERN52 &&
-                   (int)GRAM_BANDWIDTH_DERIVATIVE == PAIR_BANDWIDTH_DERIVATIVE &&
-                   GRAM_MAX_DIMS == PAIR_DIMS,
-               "pair_params.h repeats numbers of gram.h");
+_Static_assert((int)GRAM_EXPRESSION == PAIR_EXPRESSION && (int)GRAM_MATERN52 == PAIR_MATERN52 &&
+                   (int)GRAM_BANDWIDTH_DERIVATIVE == PAIR_BANDWIDTH_DERIVATIVE,
+               "pair_params.h repeats enums of gram.h");
+_Static_assert((int)GRAM_MAX_DIMS == PAIR_DIMS, "pair_params.h repeats a size of gram.h");
+_Static_assert((int)GRAM_MAX_PARAMETERS == PAIR_PARAMETERS, "and another one");
 
 static int64_t ceil_div(int64_t a, int64_t b)
 {
@@ -67,21 +68,32 @@ static void set_range(const struct gram_cdist_op *op, int name, struct pair_hype
     h->open = positive || (name == PAIR_P && !distance);
 }
 
+static void fill_hyper(const struct gram_hyper *from, struct pair_hyper *h)
+{
+    *h = (struct pair_hyper){.value = from->value,
+                             .data = from->tensor.data,
+                             .is_double = from->tensor.dtype == GRAM_F64,
+                             .least = -DBL_MAX,
+                             .most = DBL_MAX};
+    for (int d = 0; d < GRAM_MAX_DIMS; d++)
+        h->batch_stride[d] = from->tensor.batch_stride[d];
+}
+
 static bool fill_hypers(const struct gram_cdist_op *op, struct pair_params *params)
 {
     bool tensors = false;
 
     for (int name = 0; name < PAIR_HYPERS; name++) {
-        const struct gram_hyper *from = hyper_at(op, name);
         struct pair_hyper *h = &params->hyper[name];
-        *h = (struct pair_hyper){.value = from->value, .data = from->tensor.data};
+        fill_hyper(hyper_at(op, name), h);
         if (name == PAIR_OUTER && op->root)
             h->value = (double)NAN, h->data = NULL;
-        h->is_double = from->tensor.dtype == GRAM_F64;
-        for (int d = 0; d < GRAM_MAX_DIMS; d++)
-            h->batch_stride[d] = from->tensor.batch_stride[d];
         set_range(op, name, h);
         tensors |= h->data != NULL;
+    }
+    for (int i = 0; i < op->parameters; i++) {
+        fill_hyper(&op->parameter[i], &params->hyper[PAIR_HYPERS + i]);
+        tensors |= op->parameter[i].tensor.data != NULL;
     }
     return tensors;
 }
@@ -90,11 +102,14 @@ static void prepare_map(const struct gram_cdist_op *op, struct pair_params *para
 {
     const struct pair_what what = {(int)op->function, (int)op->output, op->inner == GRAM_DOT,
                                    op->out.dtype == GRAM_F64};
-    double values[PAIR_HYPERS];
+    double values[PAIR_HYPERS + PAIR_PARAMETERS];
 
-    for (int name = 0; name < PAIR_HYPERS; name++)
+    for (int name = 0; name < PAIR_HYPERS + PAIR_PARAMETERS; name++)
         values[name] = params->hyper[name].value;
     pair_map_prepare(&params->map, &what, values);
+    if (op->expression)
+        (void)gram_cuda_expression_constants(op->expression, values + PAIR_HYPERS,
+                                             params->map.constant);
 }
 
 /* ---- Variants ------------------------------------------------------------------------------- */
@@ -274,4 +289,9 @@ void cuda_cdist_plan(const struct gram_cdist_op *op, int processors, struct cuda
     plan->tiles = params->items * params->tile_rows * params->tile_cols;
     plan->variant = v;
     plan->number = pack(&v);
+    plan->expression = op->expression;
+    if (op->expression) /* the topmost bit is not one of pack()'s */
+        plan->number =
+            (gram_cuda_expression_number(op->expression) ^ plan->number * 0x9E3779B97F4A7C15u) |
+            (uint64_t)1 << 63;
 }

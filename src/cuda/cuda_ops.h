@@ -5,6 +5,7 @@
  */
 #ifndef GRAM_CUDA_OPS_H
 #define GRAM_CUDA_OPS_H
+#include "cuda_expression.h"
 #include "jit.h"
 #include "kernels/pair_params.h"
 
@@ -72,7 +73,8 @@ struct cuda_cdist_variant {
 struct cuda_cdist_plan {
     int tile; /* the variant's tm, given beforehand; 0: the table's */
     struct cuda_cdist_variant variant;
-    uint64_t number; /* of the variant */
+    const struct gram_expression *expression; /* or NULL */
+    uint64_t number;                          /* of the variant */
     struct pair_params params;
     int64_t tiles; /* of all items; 0: nothing to do */
 };
@@ -81,7 +83,8 @@ struct cuda_cdist_plan {
 int cuda_cdist_most_tile(const struct cuda_cdist_variant *v);
 /* processors: of the device. */
 void cuda_cdist_plan(const struct gram_cdist_op *op, int processors, struct cuda_cdist_plan *plan);
-/* What the compiler is told; defines, CUDA_CDIST_DEFINES bytes, holds its text. */
+/* What the compiler is told, without the text of the expression; defines, CUDA_CDIST_DEFINES bytes,
+ * holds its text. */
 enum {
     CUDA_CDIST_DEFINES = 384
 };

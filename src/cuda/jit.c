@@ -31,7 +31,7 @@ struct entry {
     bool ready, debug;
     CUfunction function;
     uint64_t variant;
-    char name[]; /* file and defines */
+    char name[]; /* file, defines and own text */
 };
 
 static struct {
@@ -48,21 +48,37 @@ static double milliseconds(void)
     return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
 }
 
+static const char *own_text(const struct jit_request *request)
+{
+    return request->own.name ? request->own.text : "";
+}
+
+/* True if name is "file defines own". */
+static bool is_named(const char *name, const struct jit_request *request)
+{
+    const char *const parts[] = {request->file, request->defines, own_text(request)};
+
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        size_t length = strlen(parts[i]);
+        if (strncmp(name, parts[i], length) != 0 || name[length] != (i < 2 ? ' ' : '\0'))
+            return false;
+        name += length + 1;
+    }
+    return true;
+}
+
 static struct entry *find(int device, bool debug, const struct jit_request *request)
 {
-    size_t file = strlen(request->file);
-
     for (struct entry *e = process.first; e; e = e->next)
         if (e->device == device && e->debug == debug && e->variant == request->variant &&
-            strncmp(e->name, request->file, file) == 0 && e->name[file] == ' ' &&
-            strcmp(e->name + file + 1, request->defines) == 0)
+            is_named(e->name, request))
             return e;
     return NULL;
 }
 
 static struct entry *add(int device, bool debug, const struct jit_request *request)
 {
-    size_t bytes = strlen(request->file) + strlen(request->defines) + 2;
+    size_t bytes = strlen(request->file) + strlen(request->defines) + strlen(own_text(request)) + 3;
     struct entry *e = calloc(1, sizeof *e + bytes);
 
     if (!e)
@@ -70,7 +86,7 @@ static struct entry *add(int device, bool debug, const struct jit_request *reque
     e->device = device;
     e->debug = debug;
     e->variant = request->variant;
-    snprintf(e->name, bytes, "%s %s", request->file, request->defines);
+    snprintf(e->name, bytes, "%s %s %s", request->file, request->defines, own_text(request));
     e->next = process.first;
     process.first = e;
     return e;

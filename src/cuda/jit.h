@@ -14,10 +14,12 @@ struct cuda_source {
 extern const struct cuda_source gram_cuda_sources[]; /* name NULL at the end */
 
 struct jit_request {
-    const char *file;    /* "cdist.cu" */
-    const char *kernel;  /* its extern "C" function */
-    const char *defines; /* "-DREAL=float -DTM=8", separated by blanks */
-    uint64_t variant;    /* a number of its own for every pair of file and defines */
+    const char *file;       /* "cdist.cu" */
+    const char *kernel;     /* its extern "C" function */
+    const char *defines;    /* "-DREAL=float -DTM=8", separated by blanks */
+    uint64_t variant;       /* a number of its own for every file, defines and own */
+    struct cuda_source own; /* one that is not built in: the file itself, or what it includes; name
+                               NULL: none */
 };
 
 /* A kernel that g has used before, NULL if it has not: all that the steady state needs. */

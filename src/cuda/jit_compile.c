@@ -15,16 +15,22 @@ enum {
     MOST_ARCHS = 64
 };
 
-/* FNV-1a over the names and texts of everything that may be included. */
-static uint64_t hash_of_sources(void)
+/* FNV-1a over text, its end included. */
+static uint64_t hash_of(uint64_t value, const char *text)
+{
+    for (const char *at = text; at == text || at[-1]; at++)
+        value = (value ^ (unsigned char)*at) * 0x100000001B3u;
+    return value;
+}
+
+/* Over the names and texts of everything that may be included. */
+static uint64_t hash_of_sources(const struct cuda_source *own)
 {
     uint64_t value = 0xCBF29CE484222325u;
 
     for (const struct cuda_source *s = gram_cuda_sources; s->name; s++)
-        for (const char *text = s->name; text; text = text == s->name ? s->text : NULL)
-            for (const char *at = text; at == text || at[-1]; at++)
-                value = (value ^ (unsigned char)*at) * 0x100000001B3u;
-    return value;
+        value = hash_of(hash_of(value, s->name), s->text);
+    return own->name ? hash_of(hash_of(value, own->name), own->text) : value;
 }
 
 void gram_jit_chip(const struct cuda_compiler *compiler, int arch, char *chip, size_t size)
@@ -55,7 +61,7 @@ void gram_jit_key(const gram_context *g, const struct cuda_compiler *compiler,
     (void)compiler->version(&major, &minor);
     snprintf(key, JIT_KEY_BYTES, "%d %s %s nvrtc%d.%d %s%s %016llx", (int)KEY_FORMAT, request->file,
              chip, major, minor, request->defines, gram_jit_extra_options(g),
-             (unsigned long long)hash_of_sources());
+             (unsigned long long)hash_of_sources(&request->own));
 }
 
 bool gram_jit_entry_of_key(char *key, gram_cache_entry *entry)
@@ -163,6 +169,10 @@ gram_status gram_jit_compile(gram_context *g, const struct cuda_compiler *compil
     gram_status status;
 
     *out = (struct jit_code){0};
+    if (request->own.name && strcmp(request->own.name, request->file) == 0)
+        text = request->own.text;
+    else if (request->own.name)
+        names[headers] = request->own.name, texts[headers++] = request->own.text;
     for (const struct cuda_source *s = gram_cuda_sources; s->name && headers < MOST_SOURCES; s++) {
         if (strcmp(s->name, request->file) == 0)
             text = s->text;

@@ -16,7 +16,7 @@
  *   STEP, WHOLE, FRACTION
  *   X_LOAD, Y_LOAD  2: rows of aligned groups of 16 bytes; 1: any strides, neighbours along k are
  *                   near; 0: any strides, neighbouring rows are near
- *   FUNCTION, OUTPUT
+ *   FUNCTION, OUTPUT  with PAIR_EXPRESSION, pair_expression.cuh is given beside the other files
  *   BASE, SLOPE     kinds of two powers of the sum, or PAIR_RUN_TIME
  *   HYPERS          1: hyperparameters are read from tensors
  *
@@ -76,11 +76,11 @@ static __device__ long long offset_of(const struct pair_params *a, const long lo
 static __device__ void prepare(const struct pair_params *a, long long item, struct pair_map *map)
 {
     const struct pair_what what = {FUNCTION, OUTPUT, STEP == PAIR_DOT, IS_DOUBLE};
-    double value[PAIR_HYPERS];
+    double value[PAIR_HYPERS + PAIR_PARAMETERS];
     bool valid = true;
 
-    for (int i = 0; i < PAIR_HYPERS; i++) {
-        const struct pair_hyper *h = &a->hyper[i];
+    for (int i = 0; i < PAIR_HYPERS + (FUNCTION == PAIR_EXPRESSION ? PAIR_PARAMETERS : 0); i++) {
+        const struct pair_hyper *h = &a->hyper[i]; /* parameters lie behind them */
         long long at = h->data ? offset_of(a, h->batch_stride, item) : 0;
         value[i] = !h->data ? h->value
                    : h->is_double ? ((const double *)h->data)[at]
@@ -90,6 +90,9 @@ static __device__ void prepare(const struct pair_params *a, long long item, stru
                     !(h->open && value[i] == h->least);
     }
     pair_map_prepare(map, &what, value);
+#if FUNCTION == PAIR_EXPRESSION
+    expression_constants(value + PAIR_HYPERS, map->constant);
+#endif
     map->valid = valid;
 }
 #endif

@@ -43,12 +43,21 @@ static __device__ REAL rational(const struct pair_map *map, REAL t)
     return ((REAL)map->c[0] + (REAL)map->c[1] * t) * base;
 }
 
+/* Written by cuda_expression.c: expression_constants() and expression_of(). */
+#if FUNCTION == PAIR_EXPRESSION
+#  include "pair_expression.cuh"
+#endif
+
 static __device__ REAL form(const struct pair_map *map, REAL t)
 {
     const REAL factor = (REAL)map->factor;
 
     if (FUNCTION == PAIR_IDENTITY || FUNCTION == PAIR_COSINE)
         return OUTPUT == PAIR_VALUE ? t : t != t ? t : factor;
+#if FUNCTION == PAIR_EXPRESSION
+    return OUTPUT == PAIR_VALUE ? expression_of(map->constant, t)
+                                : factor * expression_of(map->constant, t);
+#endif
     if (FUNCTION <= PAIR_MATERN52)
         return damped(map, t);
     if (FUNCTION == PAIR_RATIONAL_QUADRATIC)
@@ -72,6 +81,8 @@ static __device__ REAL mapped(const struct pair_map *map, REAL s)
     if (OUTPUT == PAIR_WEIGHT && map->sloped) {
         slope = raised(&map->slope, SLOPE, s);
         slope = s > 0 ? (slope > LARGEST ? LARGEST : slope) : 0 * s;
+        if (FUNCTION == PAIR_EXPRESSION && slope == 0)
+            return 0; /* whose own slope need not be finite */
     }
     t = (REAL)map->scale * raised(&map->base, BASE, s) + (REAL)map->shift;
     return slope * form(map, t);

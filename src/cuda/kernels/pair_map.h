@@ -9,6 +9,7 @@
  *   rational     (1 + t)^-a         -a K (1 + t)^(-a-1)        2 a t / L (1 + t)^(-a-1)
  *   polynomial   t^d                d gamma t^(d-1)            0
  *   sigmoid      tanh(t)            gamma / cosh(t)^2          0
+ *   expression   f(s)               f'(s)
  * where t = K s, or gamma s + coef0.  With GRAM_DOT, o = p = 1 and there is no S^(o-1).
  *
  * Compiled by the host for numbers, by NVRTC for hyperparameters that are tensors.  PAIR_FN is what
@@ -128,6 +129,9 @@ PAIR_FN void pair_functions(struct pair_map *m, const struct pair_what *w, const
     case PAIR_POLYNOMIAL:
     case PAIR_SIGMOID:
         pair_affine(m, w, hyper, slope);
+        break;
+    case PAIR_EXPRESSION:
+        m->factor = w->output == PAIR_WEIGHT ? slope : 1;
         break;
     default:
         m->factor = w->output == PAIR_WEIGHT ? slope : 0;

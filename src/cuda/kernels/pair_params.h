@@ -39,11 +39,14 @@
 #define PAIR_POLYNOMIAL           7
 #define PAIR_SIGMOID              8
 #define PAIR_COSINE               9
+#define PAIR_EXPRESSION           10
 #define PAIR_VALUE                0
 #define PAIR_WEIGHT               1
 #define PAIR_BANDWIDTH_DERIVATIVE 2
 
-#define PAIR_DIMS 8
+#define PAIR_DIMS       8
+#define PAIR_PARAMETERS 8  /* of an expression */
+#define PAIR_CONSTANTS  16 /* that depend on them and on nothing else */
 
 enum pair_hyper_name {
     PAIR_P,
@@ -81,6 +84,7 @@ struct pair_map {
     double regularization;
     struct pair_raise base, raise, slope;
     long long sloped, valid;
+    double constant[PAIR_CONSTANTS]; /* of PAIR_EXPRESSION */
 };
 
 struct pair_side {
@@ -96,8 +100,11 @@ struct pair_params {
     long long symmetric;
     long long diagonal;  /* column_offset - row_offset: r is added where i - j is this */
     struct pair_map map; /* without -DHYPERS=1 */
-#if !defined(HYPERS) || HYPERS
-    struct pair_hyper hyper[PAIR_HYPERS]; /* last: a kernel without them takes fewer bytes */
+    /* Last: a kernel without them takes fewer bytes. */
+#if !defined(HYPERS)
+    struct pair_hyper hyper[PAIR_HYPERS + PAIR_PARAMETERS];
+#elif HYPERS
+    struct pair_hyper hyper[PAIR_HYPERS + (FUNCTION == PAIR_EXPRESSION ? PAIR_PARAMETERS : 0)];
 #endif
 };
 #endif

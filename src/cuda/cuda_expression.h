@@ -1,0 +1,19 @@
+/*
+ * cuda_expression.h - a caller's expression on the device
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_CUDA_EXPRESSION_H
+#define GRAM_CUDA_EXPRESSION_H
+#include "../expression.h"
+#include "kernels/pair_params.h"
+
+/* The text of pair_expression.cuh, for free(); NULL: no memory. */
+char *gram_cuda_expression_text(const struct gram_expression *e);
+/* Numbers of its own for every such text. */
+uint64_t gram_cuda_expression_number(const struct gram_expression *e);
+/* How many constants its code wants: into out, if it is not NULL and they are at most
+ * PAIR_CONSTANTS. */
+int gram_cuda_expression_constants(const struct gram_expression *e, const double *parameters,
+                                   double *out);
+#endif
