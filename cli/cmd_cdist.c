@@ -3,7 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "matrix.h"
+#include "device.h"
 #include <math.h>
 
 struct settings {
@@ -28,21 +28,20 @@ static const struct option_group groups[] = {
     GROUP("Distance", rows, 0),
     GROUP("Input", input_options, offsetof(struct settings, input)),
     GROUP("Output", output_options, offsetof(struct settings, output)),
+    GROUP("Device", device_options, offsetof(struct settings, common)),
     GROUP("Other options", common_options, offsetof(struct settings, common)),
     GROUP_END,
 };
 
-static enum exit_status compute(gram_context *g, const void *settings,
-                                const struct matrix_pair *pair, struct matrix *out,
-                                struct failure *why)
+static enum exit_status compute(gram_context *g, const void *settings, const gram_tensor *x,
+                                const gram_tensor *y, gram_tensor *out, struct failure *why)
 {
     const struct settings *s = settings;
     gram_cdist_options options = GRAM_CDIST_OPTIONS_INIT;
     gram_status done;
 
     options.no_root = s->no_root;
-    done = gram_cdist(g, &pair->x.t, pair->two ? &pair->y.t : NULL, gram_number(s->p), &options,
-                      &out->t);
+    done = gram_cdist(g, x, y, gram_number(s->p), &options, out);
     return done == GRAM_OK ? CLI_OK : fail_gram(why, done, g);
 }
 

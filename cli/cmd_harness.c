@@ -3,7 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "command.h"
+#include "device.h"
 #include "harness.h"
 #include <errno.h>
 #include <string.h>
@@ -37,6 +37,7 @@ static const struct option_row profile_rows[] = {
 
 static const struct option_group check_groups[] = {
     GROUP("Where", isa_rows, 0),
+    GROUP("Device", device_options, offsetof(struct settings, common)),
     GROUP("Other options", common_options, offsetof(struct settings, common)),
     GROUP_END,
 };
@@ -62,15 +63,21 @@ static enum exit_status call(int (*entry)(int, char *const *, const struct harne
                              const void *settings, int count, char **operands, struct failure *why)
 {
     const struct settings *s = settings;
-    const struct harness_options options = {
+    struct harness_options options = {
         .isa = s->isa,
         .threads = s->common.threads > 0 ? (int)s->common.threads : 0,
         .json = s->json,
         .seconds = s->seconds,
         .trace = s->trace,
     };
-    int status = entry(count, operands, &options);
+    int status;
 
+    TRY(device_choose(s->common.device, &options.device, why));
+    if (options.device.type != GRAM_CPU && count > 1)
+        return fail(why, CLI_USAGE,
+                    "--device: only whole tables run on a GPU, expected no sizes behind \"%s\"",
+                    operands[0]);
+    status = entry(count, operands, &options);
     if (fflush(stdout) != 0)
         return fail(why, CLI_IO, "cannot write standard output: %s", strerror(errno));
     return (enum exit_status)status;
@@ -101,7 +108,8 @@ const struct command cmd_check = {
     .details =
         "Without sizes runs the table of test problems of the operation OP, or of all "
         "operations, on every instruction set of this processor. With sizes checks one "
-        "problem of these sizes. The exit status is 1 if an error is above its bound.",
+        "problem of these sizes. The exit status is 1 if an error is above its bound.\n\n"
+        "With --device cuda the tables run on the GPU; problems of given sizes are of the CPU.",
     .examples = "  gram check cdist\n  gram check cdist 1000 900 64 p=1.3 dtype=f64",
     .least = 0,
     .most = 64,

@@ -23,6 +23,51 @@ static const struct option_group groups[] = {
     GROUP_END,
 };
 
+/* A GPU that can be used. */
+struct gpu {
+    int index;
+    char name[96];
+    int64_t total, available; /* bytes */
+};
+
+/* False if the GPU cannot be used after all. */
+static int describe_gpu(int index, struct gpu *out)
+{
+    gram_context_options options = GRAM_CONTEXT_OPTIONS_INIT;
+    gram_info info = {.size = sizeof info};
+    gram_context *g;
+    int known;
+
+    options.device = (gram_device){GRAM_CUDA, index};
+    if (gram_context_create(&options, &g) != GRAM_OK)
+        return 0;
+    known = gram_context_info(g, &info) == GRAM_OK;
+    *out = (struct gpu){index, "", info.device_memory_total, info.device_memory_available};
+    snprintf(out->name, sizeof out->name, "%s", info.device_name ? info.device_name : "unknown");
+    gram_context_destroy(g);
+    return known;
+}
+
+static void json_gpus(struct json *j, int count)
+{
+    struct gpu gpu;
+
+    json_array(j, "devices");
+    for (int i = 0; i < count; i++) {
+        char name[32];
+        if (!describe_gpu(i, &gpu))
+            continue;
+        snprintf(name, sizeof name, "cuda:%d", gpu.index);
+        json_object(j, NULL);
+        json_string(j, "device", name);
+        json_string(j, "name", gpu.name);
+        json_integer(j, "memory_total", gpu.total);
+        json_integer(j, "memory_available", gpu.available);
+        json_end(j);
+    }
+    json_end(j);
+}
+
 static void write_json(struct output *out, const gram_info *info)
 {
     struct json j = json_to(out);
@@ -45,6 +90,7 @@ static void write_json(struct output *out, const gram_info *info)
     json_integer(&j, "memory_total", info->memory_total);
     json_integer(&j, "memory_available", info->memory_available);
     json_integer(&j, "cuda_devices", info->cuda_devices);
+    json_gpus(&j, info->cuda_devices);
     json_end(&j);
 }
 
@@ -60,6 +106,12 @@ static void write_text(struct output *out, const gram_info *info)
     output_format(out, "memory            %.1f GiB, %.1f GiB available\n",
                   (double)info->memory_total / gib, (double)info->memory_available / gib);
     output_format(out, "CUDA devices      %d\n", info->cuda_devices);
+    for (int i = 0; i < info->cuda_devices; i++) {
+        struct gpu gpu;
+        if (describe_gpu(i, &gpu))
+            output_format(out, "  cuda:%-11d%s, %.1f GiB, %.1f GiB available\n", gpu.index,
+                          gpu.name, (double)gpu.total / gib, (double)gpu.available / gib);
+    }
 }
 
 static enum exit_status run(const void *settings, int count, char **operands, struct failure *why)

@@ -3,7 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "matrix.h"
+#include "device.h"
 #include "number.h"
 #include <math.h>
 #include <stdio.h>
@@ -91,6 +91,7 @@ static const struct option_group groups[] = {
     GROUP("Kernel", rows, 0),
     GROUP("Input", input_options, offsetof(struct settings, input)),
     GROUP("Output", output_options, offsetof(struct settings, output)),
+    GROUP("Device", device_options, offsetof(struct settings, common)),
     GROUP("Other options", common_options, offsetof(struct settings, common)),
     GROUP_END,
 };
@@ -165,44 +166,42 @@ static gram_kernel_options kernel_options(const struct settings *s,
 
 /* L of every item of x's batch: a tensor in median, which options then refer to. */
 static enum exit_status median_bandwidth(gram_context *g, const struct settings *s,
-                                         const struct matrix *x, gram_kernel_options *options,
-                                         struct matrix *median, struct failure *why)
+                                         const gram_tensor *x, gram_kernel_options *options,
+                                         struct device_matrix *median, struct failure *why)
 {
     gram_median_options how = GRAM_MEDIAN_OPTIONS_INIT;
     gram_status status;
 
     how.seed = (uint64_t)s->seed;
-    TRY(matrix_allocate(median, x->t.dtype == GRAM_F64 ? GRAM_F64 : GRAM_F32, x->t.ndim - 2,
-                        x->t.shape, why));
-    status = gram_median_distance(g, &x->t, options->p, &how, &median->t);
+    TRY(device_matrix_allocate(g, x->dtype == GRAM_F64 ? GRAM_F64 : GRAM_F32, x->ndim - 2, x->shape,
+                               median, why));
+    status = gram_median_distance(g, x, options->p, &how, &median->t);
     options->bandwidth = gram_values(&median->t);
     return status == GRAM_OK ? CLI_OK : fail_gram(why, status, g);
 }
 
-static enum exit_status compute(gram_context *g, const void *settings,
-                                const struct matrix_pair *pair, struct matrix *out,
-                                struct failure *why)
+static enum exit_status compute(gram_context *g, const void *settings, const gram_tensor *x,
+                                const gram_tensor *y, gram_tensor *out, struct failure *why)
 {
     const struct settings *s = settings;
     gram_kernel_options options;
     struct parameters parameters;
-    struct matrix median = {.memory = NULL};
+    struct device_matrix median = {.memory = NULL};
     enum exit_status status;
 
     TRY(read_parameters(&s->parameters, &parameters, why));
     options = kernel_options(s, &parameters);
     status = row_of(s)->uses_bandwidth && isnan(s->bandwidth)
-                 ? median_bandwidth(g, s, &pair->x, &options, &median, why)
+                 ? median_bandwidth(g, s, x, &options, &median, why)
                  : CLI_OK;
     if (status == CLI_OK && isnan(options.bandwidth.value))
         options.bandwidth = gram_number(1); /* not used by this kernel */
     if (status == CLI_OK) {
-        gram_status done =
-            gram_kernel(g, &pair->x.t, pair->two ? &pair->y.t : NULL, &options, &out->t);
+        gram_status done = gram_kernel(g, x, y, &options, out);
         if (done != GRAM_OK)
             status = fail_gram(why, done, g);
     }
-    matrix_free(&median);
+    device_matrix_free(g, &median);
     return status;
 }
 

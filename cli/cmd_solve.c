@@ -6,7 +6,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "matrix.h"
+#include "device.h"
 #include "text.h"
 #include <stdlib.h>
 
@@ -36,6 +36,7 @@ static const struct option_group groups[] = {
     GROUP("Method", rows, 0),
     GROUP("Input", input_options, offsetof(struct settings, input)),
     GROUP("Output", output_options, offsetof(struct settings, output)),
+    GROUP("Device", device_options, offsetof(struct settings, common)),
     GROUP("Other options", common_options, offsetof(struct settings, common)),
     GROUP_END,
 };
@@ -98,27 +99,52 @@ static enum exit_status check_info(const struct settings *s, const struct matrix
     return CLI_OK;
 }
 
-static enum exit_status call(gram_context *g, const struct settings *s, struct system *system,
+/* The same where the context computes. */
+struct there {
+    struct device_matrix a, b, x, pivots, info;
+};
+
+static enum exit_status send(gram_context *g, const struct settings *s, const struct system *system,
+                             struct there *to, struct failure *why)
+{
+    const gram_tensor *a = &system->a.t, *x = &system->x.t;
+
+    TRY(device_matrix_send(g, &system->a, &to->a, why));
+    TRY(device_matrix_send(g, &system->b, &to->b, why));
+    TRY(device_matrix_result(g, &system->x, &to->x, why));
+    if (s->method == METHOD_LU)
+        TRY(device_matrix_allocate(g, GRAM_I32, a->ndim - 1, a->shape, &to->pivots, why));
+    return device_matrix_allocate(g, GRAM_I32, x->ndim - 2, x->shape, &to->info, why);
+}
+
+static enum exit_status call(gram_context *g, const struct settings *s, struct there *at,
                              struct failure *why)
 {
     gram_solve_options options = GRAM_SOLVE_OPTIONS_INIT;
-    gram_tensor *a = &system->a.t;
-    struct matrix pivots = {.memory = NULL}, info = {.memory = NULL};
-    enum exit_status status = matrix_allocate(&pivots, GRAM_I32, a->ndim - 1, a->shape, why);
+    gram_status done;
 
+    options.uplo = s->uplo ? GRAM_UPPER : GRAM_LOWER;
+    options.factor = &at->a.t;
+    options.pivots = s->method == METHOD_LU ? &at->pivots.t : NULL;
+    done = s->method == METHOD_LU
+               ? gram_solve_lu(g, &at->a.t, &at->b.t, &options, &at->x.t, &at->info.t)
+               : gram_solve_cholesky(g, &at->a.t, &at->b.t, &options, &at->x.t, &at->info.t);
+    return done == GRAM_OK ? CLI_OK : fail_gram(why, done, g);
+}
+
+static enum exit_status solve(gram_context *g, const struct settings *s, struct system *system,
+                              struct there *at, struct failure *why)
+{
+    struct matrix info = {.memory = NULL};
+    enum exit_status status;
+
+    TRY(send(g, s, system, at, why));
+    TRY(call(g, s, at, why));
+    TRY(device_matrix_fetch(g, &at->x, &system->x, why));
+    TRY(matrix_allocate(&info, GRAM_I32, at->info.t.ndim, at->info.t.shape, why));
+    status = device_matrix_fetch(g, &at->info, &info, why);
     if (status == CLI_OK)
-        status = matrix_allocate(&info, GRAM_I32, system->x.t.ndim - 2, system->x.t.shape, why);
-    if (status == CLI_OK) {
-        gram_status done;
-        options.uplo = s->uplo ? GRAM_UPPER : GRAM_LOWER;
-        options.factor = a;
-        options.pivots = s->method == METHOD_LU ? &pivots.t : NULL;
-        done = s->method == METHOD_LU
-                   ? gram_solve_lu(g, a, &system->b.t, &options, &system->x.t, &info.t)
-                   : gram_solve_cholesky(g, a, &system->b.t, &options, &system->x.t, &info.t);
-        status = done == GRAM_OK ? check_info(s, &info, why) : fail_gram(why, done, g);
-    }
-    matrix_free(&pivots);
+        status = check_info(s, &info, why);
     matrix_free(&info);
     return status;
 }
@@ -126,11 +152,17 @@ static enum exit_status call(gram_context *g, const struct settings *s, struct s
 static enum exit_status compute(const struct settings *s, struct system *system,
                                 struct failure *why)
 {
-    gram_context *g;
+    struct there there = {.info.memory = NULL};
     enum exit_status status;
+    gram_context *g;
 
     TRY(open_context(&s->common, &g, why));
-    status = call(g, s, system, why);
+    status = solve(g, s, system, &there, why);
+    device_matrix_free(g, &there.a);
+    device_matrix_free(g, &there.b);
+    device_matrix_free(g, &there.x);
+    device_matrix_free(g, &there.pivots);
+    device_matrix_free(g, &there.info);
     gram_context_destroy(g);
     return status;
 }

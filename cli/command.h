@@ -103,6 +103,7 @@ struct common_settings {
     int help;
     int64_t threads;
     int progress;
+    const char *device; /* of commands that have it (device.h); NULL: the CPU */
 };
 
 enum decimal_choice {

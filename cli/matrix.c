@@ -3,7 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "matrix.h"
+#include "device.h"
 #include "load.h"
 #include "npy.h"
 #include <stdlib.h>
@@ -230,6 +230,28 @@ static enum exit_status pair_result(const struct matrix_pair *pair, struct matri
     return matrix_result(x, y, x->t.shape[x->t.ndim - 2], y->t.shape[y->t.ndim - 2], out, why);
 }
 
+/* Where the context computes. */
+static enum exit_status compute_there(gram_context *g, const struct matrix_pair_job *job,
+                                      const struct matrix_pair *pair, struct matrix *out,
+                                      struct failure *why)
+{
+    struct device_matrix x = {.memory = NULL}, y = x, result = x;
+    enum exit_status status = device_matrix_send(g, &pair->x, &x, why);
+
+    if (status == CLI_OK && pair->two)
+        status = device_matrix_send(g, &pair->y, &y, why);
+    if (status == CLI_OK)
+        status = device_matrix_result(g, out, &result, why);
+    if (status == CLI_OK)
+        status = job->compute(g, job->settings, &x.t, pair->two ? &y.t : NULL, &result.t, why);
+    if (status == CLI_OK)
+        status = device_matrix_fetch(g, &result, out, why);
+    device_matrix_free(g, &x);
+    device_matrix_free(g, &y);
+    device_matrix_free(g, &result);
+    return status;
+}
+
 static enum exit_status pair_compute(const struct matrix_pair_job *job,
                                      const struct matrix_pair *pair, struct matrix *out,
                                      struct failure *why)
@@ -238,7 +260,7 @@ static enum exit_status pair_compute(const struct matrix_pair_job *job,
     gram_context *g;
 
     TRY(open_context(job->common, &g, why));
-    status = job->compute(g, job->settings, pair, out, why);
+    status = compute_there(g, job, pair, out, why);
     gram_context_destroy(g);
     return status;
 }

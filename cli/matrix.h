@@ -79,9 +79,9 @@ struct matrix_pair_job {
     const struct output_settings *output;
     int dtype;            /* enum dtype_choice */
     const void *settings; /* of the command */
-    enum exit_status (*compute)(gram_context *g, const void *settings,
-                                const struct matrix_pair *pair, struct matrix *out,
-                                struct failure *why);
+    /* x, y and out are where the context computes; y NULL: the rows of x among themselves. */
+    enum exit_status (*compute)(gram_context *g, const void *settings, const gram_tensor *x,
+                                const gram_tensor *y, gram_tensor *out, struct failure *why);
 };
 
 /* Reads the one or two files, computes into a fresh result, writes it. */

@@ -3,7 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "command.h"
+#include "device.h"
 #include "number.h"
 #include <ctype.h>
 #include <getopt.h>
@@ -214,6 +214,7 @@ enum exit_status open_context(const struct common_settings *common, gram_context
     gram_context_options options = GRAM_CONTEXT_OPTIONS_INIT;
     gram_status status;
 
+    TRY(device_choose(common->device, &options.device, why));
     options.threads = common->threads > 0 ? (int)common->threads : 0;
     status = gram_context_create(&options, g);
     return status == GRAM_OK ? CLI_OK : fail_gram(why, status, NULL);

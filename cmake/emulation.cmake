@@ -33,10 +33,13 @@ if(GRAM_SANITIZE)
     string(APPEND flags " -g -fsanitize=${GRAM_SANITIZE} -fno-sanitize-recover=all")
 endif()
 
-foreach(library cuda nvrtc)
+foreach(library cuda nvrtc cusolver)
     if(library STREQUAL nvrtc)
         set(sources nvrtc rewrite)
         set(version 13)
+    elseif(library STREQUAL cusolver)
+        set(sources cusolver)
+        set(version 12)
     else()
         set(sources block context copy fault fiber graph memory module stream transfer)
         set(version 1)
@@ -53,6 +56,10 @@ foreach(library cuda nvrtc)
         OUTPUT_NAME ${library} SOVERSION ${version} C_VISIBILITY_PRESET default
         LIBRARY_OUTPUT_DIRECTORY ${GRAM_EMULATION_FOLDER})
 endforeach()
+
+target_sources(fake_cusolver PRIVATE src/blas.c)
+target_include_directories(fake_cusolver PRIVATE include src)
+target_link_libraries(fake_cusolver PRIVATE fake_cuda gram_blas)
 
 set(GRAM_EMULATION_ENVIRONMENT "GRAM_TEST_DEVICE=cuda;GRAM_TEST_EMULATED=1"
     "GRAM_CUDA_LIB_DIR=${GRAM_EMULATION_FOLDER}"

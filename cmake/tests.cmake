@@ -56,7 +56,7 @@ function(gram_test_emulated name timeout)
 endfunction()
 
 # The tables of what the CUDA backend offers: on a device if there is one, and emulated.
-foreach(operation cdist kernel expression cdist_grad agop)
+foreach(operation cdist kernel expression cdist_grad agop solve_cholesky solve_lu)
     if(TARGET gram_cuda AND TARGET run_cases)
         gram_test(case_${operation}_cuda c 900 run_cases ${operation})
         set_tests_properties(case_${operation}_cuda PROPERTIES
@@ -80,6 +80,7 @@ endforeach()
 
 if(TARGET test_cuda)
     gram_test_emulated(test_cuda 900 test_cuda)
+    gram_test_emulated(test_device 900 test_device)
 endif()
 if(TARGET gram_cuda)
     foreach(name test_cuda_arena test_cuda_cache test_cuda_compile test_cuda_expression
@@ -144,6 +145,9 @@ if(GRAM_TEST_PYTHON)
         gram_test(python_${name} python 1800 ${GRAM_TEST_PYTHON} -m pytest -q -p no:cacheprovider
             --rootdir=${CMAKE_SOURCE_DIR}/tests ${source})
     endforeach()
+    gram_test_emulated(python_test_cli_device 1800 ${GRAM_TEST_PYTHON} -m pytest -q
+        -p no:cacheprovider --rootdir=${CMAKE_SOURCE_DIR}/tests
+        ${CMAKE_SOURCE_DIR}/tests/test_cli_device.py)
 endif()
 
 if(NOT GRAM_SANITIZE AND NOT GRAM_FUZZ)

@@ -141,6 +141,8 @@ gram_status gram_context_info(gram_context *g, gram_info *info)
         (int64_t)limit.rlim_cur < result.memory_available)
         result.memory_available = (int64_t)limit.rlim_cur;
     gram_cpu_backend.describe(g, &result);
+    if (g->backend != &gram_cpu_backend)
+        g->backend->describe(g, &result);
     result.cuda_devices = cuda_devices(g);
     size = info->size;
     result.size = size;

@@ -92,6 +92,9 @@ struct gram_backend {
     void (*close)(gram_context *g);              /* undoes open, also one that failed */
     gram_status (*synchronize)(gram_context *g); /* waits for what is queued */
     int (*devices)(const gram_context *g);       /* how many can be used here */
+    gram_status (*memory_allocate)(gram_context *g, size_t bytes, void **out);
+    void (*memory_free)(gram_context *g, void *memory);
+    gram_status (*memory_copy)(gram_context *g, void *to, const void *from, size_t bytes);
     gram_status (*use_workspace)(gram_context *g, void *memory, size_t bytes); /* the device's */
     /* The cache of compiled kernels, for a context of any device: see gram.h. */
     void (*cache_info)(const gram_context *g, gram_cache *cache);
@@ -112,9 +115,11 @@ struct gram_backend {
     gram_status (*agop)(gram_context *g, const struct gram_agop_op *op);
     size_t (*agop_workspace)(const gram_context *g, const struct gram_agop_op *op);
     gram_status (*solve_cholesky)(gram_context *g, const struct gram_solve_op *op);
-    size_t (*solve_cholesky_workspace)(const gram_context *g, const struct gram_solve_op *op);
+    gram_status (*solve_cholesky_workspace)(gram_context *g, const struct gram_solve_op *op,
+                                            size_t *bytes);
     gram_status (*solve_lu)(gram_context *g, const struct gram_solve_op *op);
-    size_t (*solve_lu_workspace)(const gram_context *g, const struct gram_solve_op *op);
+    gram_status (*solve_lu_workspace)(gram_context *g, const struct gram_solve_op *op,
+                                      size_t *bytes);
 };
 
 extern const struct gram_backend gram_cpu_backend;

@@ -120,6 +120,11 @@ gram_status gram_context_use_workspace(gram_context *g, void *memory, size_t byt
     return GRAM_OK;
 }
 
+gram_device gram_context_device(const gram_context *g)
+{
+    return g->options.device;
+}
+
 gram_status gram_context_synchronize(gram_context *g)
 {
     g->call = __func__;

@@ -195,12 +195,14 @@ gram_status gram_solve_cholesky_workspace(gram_context *g, const gram_tensor *a,
 {
     struct solve_args s = {.a = a, .b = b, .x = x, .query = true};
     struct gram_solve_op op;
+    size_t bytes;
 
     g->call = __func__;
     if (!need)
         return fail_need(g);
     TRY(describe(g, &s, options, &op));
-    *need = gram_workspace_on(g, g->backend->solve_cholesky_workspace(g, &op));
+    TRY(g->backend->solve_cholesky_workspace(g, &op, &bytes));
+    *need = gram_workspace_on(g, bytes);
     return GRAM_OK;
 }
 
@@ -221,11 +223,13 @@ gram_status gram_solve_lu_workspace(gram_context *g, const gram_tensor *a, const
 {
     struct solve_args s = {.a = a, .b = b, .x = x, .lu = true, .query = true};
     struct gram_solve_op op;
+    size_t bytes;
 
     g->call = __func__;
     if (!need)
         return fail_need(g);
     TRY(describe(g, &s, options, &op));
-    *need = gram_workspace_on(g, g->backend->solve_lu_workspace(g, &op));
+    TRY(g->backend->solve_lu_workspace(g, &op, &bytes));
+    *need = gram_workspace_on(g, bytes);
     return GRAM_OK;
 }

@@ -21,6 +21,9 @@ struct system {
     int64_t batch[2]; /* its shape */
     int64_t items, a_items;
     struct test_tensor a, b, x, factor, pivots, info;
+    struct { /* the same where the context's device is */
+        struct test_copy a, b, x, factor, pivots, info;
+    } there;
     double *a_copy, *b_copy; /* a_items of n by n, items of n by r */
     gram_solve_options options;
 };
@@ -223,15 +226,36 @@ static gram_status call(struct harness *h, void *problem, gram_workspace *need)
 {
     struct system *s = problem;
     const gram_solve_options *o = &s->options;
-    gram_tensor *x = s->row->in_place ? &s->b.t : &s->x.t;
-    const gram_tensor *a = o->factored && s->row->factor == FACTOR_APART ? &s->factor.t : &s->a.t;
+    gram_tensor *b = &s->there.b.t, *x = s->row->in_place ? b : &s->there.x.t;
+    gram_tensor *info = &s->there.info.t;
+    const gram_tensor *a =
+        o->factored && s->row->factor == FACTOR_APART ? &s->there.factor.t : &s->there.a.t;
 
     if (s->lu)
-        return need ? gram_solve_lu_workspace(h->g, a, &s->b.t, o, x, need)
-                    : gram_solve_lu(h->g, a, &s->b.t, o, x, &s->info.t);
-    return need ? gram_solve_cholesky_workspace(h->g, a, &s->b.t, o, x, need)
-                : gram_solve_cholesky(h->g, a, &s->b.t, o, x, &s->info.t);
+        return need ? gram_solve_lu_workspace(h->g, a, b, o, x, need)
+                    : gram_solve_lu(h->g, a, b, o, x, info);
+    return need ? gram_solve_cholesky_workspace(h->g, a, b, o, x, need)
+                : gram_solve_cholesky(h->g, a, b, o, x, info);
 }
+
+/* The call where the context's device is, in memory of that device. */
+static void run(struct harness *h, struct system *s)
+{
+    bool there = test_send(h, &s->a, &s->there.a) && test_send(h, &s->b, &s->there.b) &&
+                 test_send(h, &s->x, &s->there.x) && test_send(h, &s->factor, &s->there.factor) &&
+                 test_send(h, &s->pivots, &s->there.pivots) &&
+                 test_send(h, &s->info, &s->there.info);
+
+    if (there)
+        test_in_exact_scratch(h, call, s);
+    test_fetch(h, &s->a, &s->there.a);
+    test_fetch(h, &s->b, &s->there.b);
+    test_fetch(h, &s->x, &s->there.x);
+    test_fetch(h, &s->factor, &s->there.factor);
+    test_fetch(h, &s->pivots, &s->there.pivots);
+    test_fetch(h, &s->info, &s->there.info);
+}
+
 static void check_info(struct harness *h, const struct system *s, int64_t item)
 {
     int64_t n = s->row->n, a_item = item_of(s, s->row->a_batch, item);
@@ -349,10 +373,10 @@ void solve_row_check(struct harness *h, const struct solve_row *row, bool lu)
     *o = (gram_solve_options)GRAM_SOLVE_OPTIONS_INIT;
     o->uplo = row->uplo;
     if (kept)
-        o->factor = row->factor == FACTOR_APART ? &s.factor.t : &s.a.t;
+        o->factor = row->factor == FACTOR_APART ? &s.there.factor.t : &s.there.a.t;
     if (lu && kept)
-        o->pivots = &s.pivots.t;
-    test_in_exact_scratch(h, call, &s);
+        o->pivots = &s.there.pivots.t;
+    run(h, &s);
     check_solution(h, &s);
     if (row->damage == SOUND && row->condition < 100 && row->n > 0)
         check_against_elimination(h, &s);
@@ -363,7 +387,7 @@ void solve_row_check(struct harness *h, const struct solve_row *row, bool lu)
         fill_rhs(h, &s);
         o->factor = NULL;
         o->factored = 1;
-        test_in_exact_scratch(h, call, &s);
+        run(h, &s);
         check_solution(h, &s);
     }
     close_system(h, &s);

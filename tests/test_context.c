@@ -267,6 +267,30 @@ static void a_limit_of_scratch(struct harness *h)
     }
 }
 
+static void memory(struct harness *h)
+{
+    const char from[] = "what is copied";
+    char back[sizeof from] = "";
+    void *there = h;
+
+    CHECK(h, gram_context_device(h->g).type == GRAM_CPU, "not the CPU");
+    CHECK(h, gram_memory_allocate(h->g, 0, &there) == GRAM_OK && !there, "0 bytes at %p", there);
+    CHECK(h, gram_memory_allocate(h->g, sizeof from, &there) == GRAM_OK && there, "%s",
+          gram_message(h->g));
+    CHECK(h, (uintptr_t)there % 64 == 0, "at %p", there);
+    CHECK(h, gram_memory_copy(h->g, there, from, sizeof from) == GRAM_OK, "%s", gram_message(h->g));
+    CHECK(h, gram_memory_copy(h->g, back, there, sizeof from) == GRAM_OK, "%s", gram_message(h->g));
+    CHECK(h, strcmp(back, from) == 0, "%s", back);
+    CHECK(h, gram_memory_copy(h->g, NULL, NULL, 0) == GRAM_OK, "%s", gram_message(h->g));
+    CHECK(h, gram_memory_copy(h->g, NULL, from, 1) == GRAM_INVALID_ARGUMENT, "to NULL");
+    CHECK(h, gram_memory_copy(h->g, there, NULL, 1) == GRAM_INVALID_ARGUMENT, "from NULL");
+    gram_memory_free(h->g, there, sizeof from);
+    CHECK(h, gram_memory_allocate(h->g, 1, NULL) == GRAM_INVALID_ARGUMENT, "out NULL");
+    CHECK(h, gram_memory_allocate(h->g, SIZE_MAX, &there) == GRAM_OUT_OF_MEMORY && !there, "%p",
+          there);
+    gram_memory_free(h->g, NULL, 0);
+}
+
 static const struct test_function tests[] = {
     {"defaults_and_bounds_of_options", defaults_and_bounds_of_options},
     {              "sizes_of_options",               sizes_of_options},
@@ -279,6 +303,7 @@ static const struct test_function tests[] = {
     {  "messages_belong_to_a_context",   messages_belong_to_a_context},
     {               "given_workspace",                given_workspace},
     {            "a_limit_of_scratch",             a_limit_of_scratch},
+    {                        "memory",                         memory},
 };
 
 int main(void)

@@ -240,6 +240,9 @@ GRAM_API gram_status gram_context_synchronize(gram_context *g);
  */
 GRAM_PUBLIC void gram_context_cancel(gram_context *g);
 
+/* The device that the context was made for. */
+GRAM_PUBLIC gram_device gram_context_device(const gram_context *g);
+
 /* What this machine and this context offer. */
 typedef struct gram_info {
     size_t size; /* set by the caller to sizeof(gram_info) */
@@ -251,6 +254,9 @@ typedef struct gram_info {
     int cuda_devices;         /* that this build and machine can use */
     int64_t memory_total;     /* bytes, of the host */
     int64_t memory_available; /* bytes, now, within the process's limits */
+    /* Of a CUDA context; else NULL and 0. */
+    const char *device_name;
+    int64_t device_memory_total, device_memory_available; /* bytes */
 } gram_info;
 
 /* Fills in info, as much of it as info->size covers; the strings live as long as the context. */
@@ -258,6 +264,22 @@ GRAM_API gram_status gram_context_info(gram_context *g, gram_info *info);
 
 /* The device a new user should take: a CUDA device that works, else the CPU. */
 GRAM_PUBLIC gram_device gram_best_device(void);
+
+/*
+ * Memory that the context computes in: of its GPU, in the order of its stream (what was queued
+ * before may use the memory until it is done, also after it is freed), or of the CPU.  Aligned to
+ * 64 bytes; contents undefined; *out is NULL for 0 bytes and on an error.  To be freed with the
+ * same context, before it is destroyed.
+ */
+GRAM_API gram_status gram_memory_allocate(gram_context *g, size_t bytes, void **out);
+GRAM_PUBLIC void gram_memory_free(gram_context *g, void *memory, size_t bytes);
+
+/*
+ * Copies bytes between the CPU's memory and that of the context's device, in any direction.  On
+ * CUDA the copy is queued on the context's stream: keep both memories alive and unchanged, and do
+ * not read the copy, until gram_context_synchronize.
+ */
+GRAM_API gram_status gram_memory_copy(gram_context *g, void *to, const void *from, size_t bytes);
 
 /*
  * Views a DLPack tensor (a pointer to a DLTensor, see gram/dlpack.h) without a copy.  NULL strides
@@ -571,6 +593,11 @@ typedef struct gram_solve_options {
  * factor holds L (or U) in its triangle; the other triangle of the factor is undefined unless it
  * is in place, where it is left as it was.  A scratch copy of one matrix is needed when no factor
  * is asked for or the in-place one has no unit stride; see gram_solve_cholesky_workspace.
+ *
+ * CUDA: matrices of order 64 or less in one launch, others by cuSOLVER one after the other, which
+ * is opened when the first of them comes (GRAM_UNSUPPORTED where it cannot be) and takes scratch of
+ * its own.  Nothing waits, so without info a failure shows in x alone and the status is GRAM_OK.
+ * Right-hand sides that are not columns with unit stride pass through scratch.
  */
 GRAM_API gram_status gram_solve_cholesky(gram_context *g, const gram_tensor *a,
                                          const gram_tensor *b, const gram_solve_options *options,
@@ -585,7 +612,8 @@ GRAM_API gram_status gram_solve_cholesky_workspace(gram_context *g, const gram_t
  * Solves A x = b for any square A by LU with partial pivoting (LAPACK getrf and getrs).  As
  * gram_solve_cholesky, but the whole of a is read, and info = i > 0 says that U[i, i] is exactly
  * zero or NaN.  factor holds L (unit diagonal) and U; pivots the row exchanges, as LAPACK (1-based)
- * of the factor as it is stored: give both back unchanged with factored.
+ * of the factor as it is stored: give both back unchanged with factored.  On CUDA a pivot i that
+ * is none cannot be refused at the call: info is then -i and x is NaN.
  */
 GRAM_API gram_status gram_solve_lu(gram_context *g, const gram_tensor *a, const gram_tensor *b,
                                    const gram_solve_options *options, gram_tensor *x,

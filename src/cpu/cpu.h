@@ -21,7 +21,8 @@ size_t cpu_cdist_grad_workspace(const gram_context *g, const struct gram_cdist_g
 gram_status cpu_agop(gram_context *g, const struct gram_agop_op *op);
 size_t cpu_agop_workspace(const gram_context *g, const struct gram_agop_op *op);
 gram_status cpu_solve_cholesky(gram_context *g, const struct gram_solve_op *op);
-size_t cpu_solve_cholesky_workspace(const gram_context *g, const struct gram_solve_op *op);
+gram_status cpu_solve_cholesky_workspace(gram_context *g, const struct gram_solve_op *op,
+                                         size_t *bytes);
 gram_status cpu_solve_lu(gram_context *g, const struct gram_solve_op *op);
-size_t cpu_solve_lu_workspace(const gram_context *g, const struct gram_solve_op *op);
+gram_status cpu_solve_lu_workspace(gram_context *g, const struct gram_solve_op *op, size_t *bytes);
 #endif

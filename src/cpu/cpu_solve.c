@@ -8,27 +8,8 @@
 #include "cpu_solve.h"
 #include "../blas.h"
 #include "cpu_kernels.h"
-#include <limits.h>
 
 /* ---- Batches, layouts, outcomes ------------------------------------------------------------- */
-
-/* Dimensions where a and what belongs to it stand still are shared, the others own. */
-static void split_batch(struct solve_plan *plan)
-{
-    const struct gram_solve_op *op = plan->op;
-
-    plan->own = plan->shared = op->batch;
-    plan->own.count = plan->shared.count = 1;
-    for (int i = 0; i < op->batch.ndim; i++) {
-        bool is_own = op->a.batch_stride[i] || (op->has_factor && op->factor.batch_stride[i]) ||
-                      (op->has_pivots && op->pivots.batch_stride[i]);
-        struct gram_batch *still = is_own ? &plan->shared : &plan->own;
-
-        still->shape[i] = 1;
-        plan->own.count *= plan->own.shape[i];
-        plan->shared.count *= plan->shared.shape[i];
-    }
-}
 
 char *cpu_solve_item(const struct solve_plan *plan, const struct gram_view *v, int64_t own,
                      int64_t shared)
@@ -67,19 +48,6 @@ void cpu_solve_pivots_out(const struct solve_plan *plan, int64_t own, const int3
         to[i * v->col_stride] = pivots[i];
 }
 
-struct solve_layout cpu_solve_layout(const struct gram_view *v)
-{
-    int64_t n = v->rows, r = v->row_stride, c = v->col_stride;
-
-    if (n <= 1)
-        return (struct solve_layout){.ld = 1, .direct = true};
-    if (r == 1 && c >= n && c <= INT_MAX)
-        return (struct solve_layout){.ld = c, .direct = true};
-    if (c == 1 && r >= n && r <= INT_MAX)
-        return (struct solve_layout){.ld = r, .row_major = true, .direct = true};
-    return (struct solve_layout){.ld = n, .row_major = (c < 0 ? -c : c) < (r < 0 ? -r : r)};
-}
-
 /* ---- Entry points --------------------------------------------------------------------------- */
 
 static void make_plan(const gram_context *g, const struct gram_solve_op *op, bool lu,
@@ -88,7 +56,7 @@ static void make_plan(const gram_context *g, const struct gram_solve_op *op, boo
     *plan = (struct solve_plan){.op = op, .lu = lu};
     plan->kernels = gram_cpu_kernels_of(g)->solve[op->a.dtype];
     atomic_init(&plan->failed, LLONG_MAX);
-    split_batch(plan);
+    gram_solve_split(op, &plan->own, &plan->shared);
 }
 
 /* One system with many right-hand sides is worth LAPACK's threads at any n. */
@@ -167,18 +135,21 @@ gram_status cpu_solve_lu(gram_context *g, const struct gram_solve_op *op)
     return run(g, &plan);
 }
 
-size_t cpu_solve_cholesky_workspace(const gram_context *g, const struct gram_solve_op *op)
+gram_status cpu_solve_cholesky_workspace(gram_context *g, const struct gram_solve_op *op,
+                                         size_t *bytes)
 {
     struct solve_plan plan;
 
     make_plan(g, op, false, &plan);
-    return scratch_bytes(g, &plan);
+    *bytes = scratch_bytes(g, &plan);
+    return GRAM_OK;
 }
 
-size_t cpu_solve_lu_workspace(const gram_context *g, const struct gram_solve_op *op)
+gram_status cpu_solve_lu_workspace(gram_context *g, const struct gram_solve_op *op, size_t *bytes)
 {
     struct solve_plan plan;
 
     make_plan(g, op, true, &plan);
-    return scratch_bytes(g, &plan);
+    *bytes = scratch_bytes(g, &plan);
+    return GRAM_OK;
 }

@@ -5,6 +5,7 @@
  */
 #ifndef GRAM_CPU_SOLVE_H
 #define GRAM_CPU_SOLVE_H
+#include "../solve_batch.h"
 #include "cpu.h"
 #include "solve_kernels.h"
 
@@ -13,11 +14,7 @@ enum {
     SOLVE_RHS_BLOCK = 256, /* and a large one: enough for full speed of the triangular solve */
 };
 
-/*
- * A call, its batch taken apart.  own: dimensions along which a (or its factor or pivots) changes;
- * shared: those where one matrix meets several right-hand sides.  Each has 1 where the other has
- * a size, so a pair of their items is one item of the call.
- */
+/* A call, its batch taken apart (solve_batch.h). */
 struct solve_plan {
     const struct gram_solve_op *op;
     const struct gram_solve_kernels *kernels; /* of the dtype */
@@ -25,14 +22,6 @@ struct solve_plan {
     struct gram_batch own, shared;
     atomic_llong failed; /* item of own * (n + 1) + info, the smallest; LLONG_MAX: none */
 };
-
-/* How LAPACK sees a matrix: column-major, or its transpose where it is row-major. */
-struct solve_layout {
-    int64_t ld;
-    bool row_major;
-    bool direct; /* in place as it stands: unit stride and a leading dimension */
-};
-struct solve_layout cpu_solve_layout(const struct gram_view *v);
 
 /* Address of the matrix of v at an item of own and one of shared; NULL if v is empty. */
 char *cpu_solve_item(const struct solve_plan *plan, const struct gram_view *v, int64_t own,

@@ -16,18 +16,10 @@
 #include "../blas.h"
 #include "../threads.h"
 #include "cpu_solve.h"
-#include <limits.h>
 
 enum {
     COPY_COLUMNS = 32 /* a piece of a parallel copy: a column of tiles */
 };
-
-/* True if LAPACK can take the columns of x where they lie. */
-static bool columns_direct(const struct gram_view *x)
-{
-    return x->row_stride == 1 &&
-           (x->cols <= 1 || (x->col_stride >= x->rows && x->col_stride <= INT_MAX));
-}
 
 /* Where the pieces of a large item's scratch memory begin, and its bytes; SIZE_MAX: too many. */
 struct large_scratch {
@@ -42,12 +34,13 @@ static struct large_scratch large_layout(const struct solve_plan *plan)
     const struct gram_view *kept = op->has_factor ? &op->factor : &op->a;
     struct large_scratch s = {0};
 
-    if ((!op->has_factor && !op->factored) || !cpu_solve_layout(kept).direct) {
+    if ((!op->has_factor && !op->factored) || !gram_solve_layout(kept).direct) {
         if (n > SIZE_MAX / 64 / n)
             return (struct large_scratch){.bytes = SIZE_MAX};
         s.rhs_at = gram_round64(n * n * size);
     }
-    s.pivots_at = s.rhs_at + (columns_direct(&op->x) ? 0 : gram_round64(n * columns * size));
+    s.pivots_at =
+        s.rhs_at + (gram_solve_columns_direct(&op->x) ? 0 : gram_round64(n * columns * size));
     s.bytes = s.pivots_at + (plan->lu ? gram_round64(n * sizeof(int32_t)) : 0);
     return s;
 }
@@ -77,7 +70,7 @@ static void copy_matrix(gram_context *g, const struct gram_solve_kernels *kernel
 /* A matrix as LAPACK is to work on it. */
 struct large_matrix {
     void *data;
-    struct solve_layout layout;
+    struct gram_solve_layout layout;
 };
 
 static enum solve_part part_of(const struct solve_plan *plan)
@@ -93,7 +86,7 @@ static struct large_matrix load_matrix(gram_context *g, const struct solve_plan 
 {
     const struct gram_solve_op *op = plan->op;
     const struct gram_view *kept = op->has_factor ? &op->factor : &op->a;
-    struct large_matrix m = {.layout = cpu_solve_layout(kept)};
+    struct large_matrix m = {.layout = gram_solve_layout(kept)};
     char *a = cpu_solve_item(plan, &op->a, own, 0);
     struct solve_copy c = {
         .from = a,
@@ -185,7 +178,7 @@ static void solve_columns(gram_context *g, const struct solve_plan *plan,
 {
     const struct gram_solve_op *op = plan->op;
     int64_t n = op->x.rows, size = (int64_t)gram_dtype_size(op->x.dtype);
-    bool direct = columns_direct(&op->x);
+    bool direct = gram_solve_columns_direct(&op->x);
     int64_t step = direct ? op->x.cols : SOLVE_RHS_BLOCK;
     int64_t ld = direct && op->x.cols > 1 ? op->x.col_stride : n;
     struct solve_copy in = {

@@ -38,7 +38,7 @@ static struct small_loop lay_out(struct solve_plan *plan)
     loop.rhs_at = n * column;
     loop.pivots_at = loop.rhs_at + SOLVE_WIDTH * column;
     loop.bytes_per_thread = loop.pivots_at + gram_round64(plan->lu ? n * sizeof(int32_t) : 0);
-    loop.flip = plan->lu ? cpu_solve_layout(op->has_factor ? &op->factor : &op->a).row_major
+    loop.flip = plan->lu ? gram_solve_layout(op->has_factor ? &op->factor : &op->a).row_major
                          : op->uplo == GRAM_UPPER;
     return loop;
 }

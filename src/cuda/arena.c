@@ -172,13 +172,16 @@ gram_status gram_cuda_check_pointer(gram_context *g, const char *name, const str
     unsigned type = 0, managed = 0;
     int ordinal = -1;
     void *values[] = {&type, &ordinal, &managed};
+    CUresult result;
+    bool entered;
 
     if (!v->data)
         return GRAM_OK;
-    TRY(gram_cuda_check(g, device->driver,
-                        device->driver->pointer_attributes(sizeof which / sizeof *which, which,
-                                                           values, (CUdeviceptr)(uintptr_t)v->data),
-                        "cuPointerGetAttributes"));
+    entered = gram_cuda_enter(device);
+    result = device->driver->pointer_attributes(sizeof which / sizeof *which, which, values,
+                                                (CUdeviceptr)(uintptr_t)v->data);
+    gram_cuda_leave(device, entered);
+    TRY(gram_cuda_check(g, device->driver, result, "cuPointerGetAttributes"));
     if (type == 0 && !device->reads_host)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "%s is at %p, which is not memory of CUDA device %d", name,

@@ -5,6 +5,7 @@
  */
 #include "arena.h"
 #include "cuda_ops.h"
+#include "cusolver.h"
 #include "jit_tuned.h"
 #include <string.h>
 
@@ -38,6 +39,7 @@ static void close_device(gram_context *g)
     if (!device)
         return;
     gram_jit_forget(g, device);
+    gram_cuda_solver_close(g, device);
     gram_cuda_arena_close(g, device);
     gram_cuda_device_close(device);
     gram_free(g, device, sizeof *device);
@@ -54,23 +56,19 @@ static gram_status synchronize(gram_context *g)
     return gram_cuda_check(g, device->driver, result, "cuStreamSynchronize");
 }
 
-/* The CPU has said all that there is to say. */
-static void describe(const gram_context *g, gram_info *info)
-{
-    (void)g;
-    (void)info;
-}
-
 GRAM_PUBLIC extern const struct gram_backend gram_cuda_backend;
 
 const struct gram_backend gram_cuda_backend = {
     .version = GRAM_VERSION,
     .name = "the CUDA backend",
     .open = open_device,
-    .describe = describe,
+    .describe = cuda_describe,
     .close = close_device,
     .synchronize = synchronize,
     .use_workspace = gram_cuda_use_workspace,
+    .memory_allocate = cuda_memory_allocate,
+    .memory_free = cuda_memory_free,
+    .memory_copy = cuda_memory_copy,
     .devices = gram_cuda_count,
     .cache_info = gram_jit_cache_info,
     .cache_list = gram_jit_cache_list,
@@ -83,4 +81,8 @@ const struct gram_backend gram_cuda_backend = {
     .cdist_grad_workspace = cuda_cdist_grad_workspace,
     .agop = cuda_agop,
     .agop_workspace = cuda_agop_workspace,
+    .solve_cholesky = cuda_solve_cholesky,
+    .solve_cholesky_workspace = cuda_solve_cholesky_workspace,
+    .solve_lu = cuda_solve_lu,
+    .solve_lu_workspace = cuda_solve_lu_workspace,
 };

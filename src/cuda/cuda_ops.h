@@ -62,6 +62,22 @@ gram_status cuda_cdist_tiled(gram_context *g, const struct gram_cdist_op *op, in
 gram_status cuda_warm(gram_context *g, const char *const *chips, int count, gram_cache_visit visit,
                       void *user);
 
+/* cuda_memory.c */
+gram_status cuda_memory_allocate(gram_context *g, size_t bytes, void **out);
+void cuda_memory_free(gram_context *g, void *memory);
+gram_status cuda_memory_copy(gram_context *g, void *to, const void *from, size_t bytes);
+void cuda_describe(const gram_context *g, gram_info *info);
+
+/* cuda_solve.c */
+gram_status cuda_solve_cholesky(gram_context *g, const struct gram_solve_op *op);
+gram_status cuda_solve_cholesky_workspace(gram_context *g, const struct gram_solve_op *op,
+                                          size_t *bytes);
+gram_status cuda_solve_lu(gram_context *g, const struct gram_solve_op *op);
+gram_status cuda_solve_lu_workspace(gram_context *g, const struct gram_solve_op *op, size_t *bytes);
+
+/* Numbers of variants (jit.h) begin at one of these, those of cdist.cu at 0. */
+#define CUDA_SOLVE_VARIANTS ((uint64_t)1 << 62)
+
 /* cuda_cdist_plan.c: which kernel serves a problem, and what it is told. */
 
 /* The parameters (-D) of cdist.cu. */

@@ -1,14 +1,13 @@
 /*
  * driver.c - opens the CUDA driver and NVRTC and lists the devices
  *
- * Libraries are opened once a process and never closed; where they are looked for is what the first
- * context's environment says: what is already loaded, GRAM_CUDA_LIB_DIR, NVIDIA's wheels beside
- * this file, the loader's path, the usual folder of a toolkit.
+ * Libraries are opened once a process; where they are looked for is what the first context's
+ * environment says (library.h).
  *
  * SPDX-License-Identifier: MIT
  */
 #include "driver.h"
-#include <dlfcn.h>
+#include "library.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,12 +22,7 @@ static struct {
     struct cuda_compiler compiler;
 } process = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-struct symbol {
-    const char *name;
-    size_t at; /* of the pointer in its struct */
-};
-
-static const struct symbol driver_symbols[] = {
+static const struct cuda_symbol driver_symbols[] = {
     {                           "cuInit", offsetof(struct cuda_driver,                  init)},
     {                   "cuGetErrorName", offsetof(struct cuda_driver,            error_name)},
     {                 "cuGetErrorString", offsetof(struct cuda_driver,          error_string)},
@@ -52,11 +46,13 @@ static const struct symbol driver_symbols[] = {
     {                   "cuMemFreeAsync", offsetof(struct cuda_driver,     memory_free_async)},
     {                  "cuMemGetInfo_v2", offsetof(struct cuda_driver,           memory_info)},
     {              "cuStreamIsCapturing", offsetof(struct cuda_driver,      stream_capturing)},
+    {                    "cuMemcpyAsync", offsetof(struct cuda_driver,           memory_copy)},
+    {                  "cuDeviceGetName", offsetof(struct cuda_driver,           device_name)},
     {                   "cuLaunchKernel", offsetof(struct cuda_driver,                launch)},
     {                               NULL,                           0                       },
 };
 
-static const struct symbol compiler_symbols[] = {
+static const struct cuda_symbol compiler_symbols[] = {
     {             "nvrtcVersion", offsetof(struct cuda_compiler,      version)},
     {      "nvrtcGetErrorString", offsetof(struct cuda_compiler, error_string)},
     {"nvrtcGetNumSupportedArchs", offsetof(struct cuda_compiler,   arch_count)},
@@ -73,67 +69,10 @@ static const struct symbol compiler_symbols[] = {
     {                       NULL,                             0              },
 };
 
-static bool find_symbols(void *library, const struct symbol *symbols, void *into, char *why,
-                         size_t why_bytes)
-{
-    for (; symbols->name; symbols++) {
-        void *found = dlsym(library, symbols->name);
-        if (!found) {
-            snprintf(why, why_bytes, "%s is not in it", symbols->name);
-            return false;
-        }
-        memcpy((char *)into + symbols->at, &found, sizeof found);
-    }
-    return true;
-}
-
-static void *open_in(const char *folder, const char *below, const char *name)
-{
-    char path[4096];
-    int used = snprintf(path, sizeof path, "%s%s/%s", folder, below, name);
-
-    return used > 0 && (size_t)used < sizeof path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
-}
-
-/* ../nvidia/cu<major>/lib from this file's folder: where pip puts both packages. */
-static void *open_wheel(const char *name)
-{
-    static const char anchor = 0;
-    char folder[2048];
-    Dl_info self;
-    char *slash;
-
-    if (!dladdr(&anchor, &self) || strlen(self.dli_fname) >= sizeof folder)
-        return NULL;
-    strcpy(folder, self.dli_fname); // NOLINT(clang-analyzer-security.insecureAPI.strcpy)
-    slash = strrchr(folder, '/');
-    if (!slash)
-        return NULL;
-    *slash = '\0';
-    return open_in(folder, "/../nvidia/cu13/lib", name);
-}
-
-static void *open_library(const gram_context *g, const char *const *names)
-{
-    void *library = NULL;
-
-    for (int i = 0; !library && names[i]; i++)
-        library = dlopen(names[i], RTLD_NOW | RTLD_NOLOAD);
-    for (int i = 0; !library && names[i] && g->cuda_folder; i++)
-        library = open_in(g->cuda_folder, "", names[i]);
-    for (int i = 0; !library && names[i]; i++)
-        library = open_wheel(names[i]);
-    for (int i = 0; !library && names[i]; i++)
-        library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-    for (int i = 0; !library && names[i]; i++)
-        library = open_in("/usr/local/cuda", "/lib64", names[i]);
-    return library;
-}
-
 static bool open_driver(const gram_context *g)
 {
     static const char *const names[] = {"libcuda.so.1", NULL};
-    void *library = open_library(g, names);
+    void *library = gram_cuda_library(g, names);
     struct cuda_driver *driver = &process.driver;
     int count = 0;
     CUresult result;
@@ -143,8 +82,8 @@ static bool open_driver(const gram_context *g)
                  "there is no NVIDIA driver (libcuda.so.1 cannot be opened)");
         return false;
     }
-    if (!find_symbols(library, driver_symbols, driver, process.driver_why,
-                      sizeof process.driver_why))
+    if (!gram_cuda_symbols(library, driver_symbols, driver, process.driver_why,
+                           sizeof process.driver_why))
         return false;
     result = driver->init(0);
     if (result == CUDA_SUCCESS)
@@ -172,11 +111,11 @@ const struct cuda_driver *gram_cuda_driver(const gram_context *g, const char **w
 static bool open_compiler(const gram_context *g)
 {
     static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", NULL};
-    void *library = open_library(g, names);
+    void *library = gram_cuda_library(g, names);
 
     if (library)
-        return find_symbols(library, compiler_symbols, &process.compiler, process.compiler_why,
-                            sizeof process.compiler_why);
+        return gram_cuda_symbols(library, compiler_symbols, &process.compiler, process.compiler_why,
+                                 sizeof process.compiler_why);
     snprintf(process.compiler_why, sizeof process.compiler_why,
              "NVRTC cannot be opened (libnvrtc.so.13 or .12: install nvidia-cuda-nvrtc, or set "
              "GRAM_CUDA_LIB_DIR)");
@@ -291,6 +230,8 @@ gram_status gram_cuda_device_open(gram_context *g, struct cuda_device *device)
                          "options.device is CUDA device %d, this machine has %d", index, count);
     TRY(gram_cuda_check(g, driver, driver->device_get(&id, index), "cuDeviceGet"));
     device->arch = arch_of(driver, id);
+    if (driver->device_name(device->name, sizeof device->name, id) != CUDA_SUCCESS)
+        device->name[0] = '\0';
     if (device->arch < OLDEST_ARCH)
         return gram_fail(g, GRAM_UNSUPPORTED,
                          "CUDA device %d has compute capability %d.%d, expected 8.0 or newer",

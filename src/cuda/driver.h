@@ -33,6 +33,8 @@ struct cuda_driver {
     __typeof__(&cuMemAllocAsync) memory_allocate_async;
     __typeof__(&cuMemFreeAsync) memory_free_async;
     __typeof__(&cuMemGetInfo) memory_info;
+    __typeof__(&cuMemcpyAsync) memory_copy;
+    __typeof__(&cuDeviceGetName) device_name;
     __typeof__(&cuStreamIsCapturing) stream_capturing;
     __typeof__(&cuLaunchKernel) launch;
 };
@@ -72,6 +74,7 @@ struct cuda_arena {
 /* What a context keeps of its device. */
 struct cuda_device {
     const struct cuda_driver *driver;
+    char name[96];
     int index, arch; /* arch: 90 for compute capability 9.0 */
     int processors;
     bool reads_host; /* any host memory, without being told */
@@ -79,6 +82,7 @@ struct cuda_device {
     CUstream stream;
     struct cuda_kernel_memo *memo; /* jit.c: kernels that this context has used */
     struct cuda_arena arena;
+    struct cuda_solver *solver; /* cusolver.c: made at the first solve; or NULL */
 };
 
 /* NULL with the reason in why: no driver or no device that can be used.  The first call of the

@@ -1,0 +1,183 @@
+/*
+ * cuda_solve.c - Cholesky and LU on the device: small matrices in one launch, others by cuSOLVER
+ *
+ * Nothing waits: what became of an item is in info, and its x is NaN if the factorisation failed.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "cuda_solve.h"
+#include "arena.h"
+#include <stdio.h>
+
+enum {
+    BLOCKS_A_PROCESSOR = 4, /* of solve_small: as many as its shared memory allows */
+    MOST_BLOCKS_Y = 65535,
+};
+
+_Static_assert(SOLVE_DIMS == GRAM_MAX_DIMS, "solve_params.h repeats a number of gram.h");
+
+struct solve_side cuda_solve_side(const struct gram_view *v, bool given)
+{
+    struct solve_side side = {
+        .data = given ? v->data : NULL, .row_stride = v->row_stride, .col_stride = v->col_stride};
+
+    for (int d = 0; d < GRAM_MAX_DIMS; d++)
+        side.batch_stride[d] = v->batch_stride[d];
+    return side;
+}
+
+gram_status cuda_solve_launch(gram_context *g, const struct cuda_solve_plan *plan, int kernel,
+                              void *params, const unsigned blocks[2])
+{
+    static const char *const names[] = {"solve_small", "solve_copy", "solve_verdict"};
+    struct cuda_device *device = g->device;
+    bool is_double = plan->op->a.dtype == GRAM_F64;
+    char defines[64];
+    struct jit_request request = {
+        .file = "solve.cu",
+        .kernel = names[kernel],
+        .defines = defines,
+        .variant = CUDA_SOLVE_VARIANTS + (uint64_t)(kernel * 4 + plan->lu * 2 + is_double),
+    };
+    void *arguments[] = {params};
+    CUfunction function = gram_jit_recall(device, request.variant);
+
+    if (!function) {
+        snprintf(defines, sizeof defines, "-DREAL=%s -DLU=%d -DKERNEL=%d",
+                 is_double ? "double" : "float", (int)plan->lu, kernel);
+        TRY(gram_jit_kernel(g, device, &request, &function));
+    }
+    return gram_cuda_check(g, device->driver,
+                           device->driver->launch(function, blocks[0], blocks[1], 1, SOLVE_THREADS,
+                                                  1, 1, 0, device->stream, arguments, NULL),
+                           "cuLaunchKernel");
+}
+
+/* ---- Small matrices ------------------------------------------------------------------------- */
+
+static bool is_small(const struct cuda_solve_plan *plan)
+{
+    return plan->op->a.rows <= SOLVE_MOST;
+}
+
+static unsigned at_most(int64_t count, int64_t most)
+{
+    return (unsigned)(count < 1 ? 1 : count < most ? count : most);
+}
+
+/* Groups of right-hand sides of one matrix go to several blocks where matrices alone do not fill
+ * the device.  Each of them factorises: not over a matrix that another one still has to read. */
+static gram_status solve_small(gram_context *g, const struct cuda_solve_plan *plan)
+{
+    const struct gram_solve_op *op = plan->op;
+    const struct cuda_device *device = g->device;
+    int64_t groups = (op->x.cols + SOLVE_WIDTH - 1) / SOLVE_WIDTH * plan->shared.count;
+    int64_t room = (int64_t)device->processors * BLOCKS_A_PROCESSOR / plan->own.count;
+    unsigned blocks[2] = {at_most(plan->own.count, INT32_MAX), at_most(groups, MOST_BLOCKS_Y)};
+    struct solve_small_params params = {
+        .items = plan->items,
+        .a = cuda_solve_side(&op->a, true),
+        .b = cuda_solve_side(&op->b, true),
+        .x = cuda_solve_side(&op->x, true),
+        .factor = cuda_solve_side(&op->factor, op->has_factor),
+        .pivots = cuda_solve_side(&op->pivots, op->has_pivots),
+        .info = cuda_solve_side(&op->info, op->has_info),
+        .n = op->a.rows,
+        .columns = op->x.cols,
+        .flip = plan->lu ? gram_solve_layout(op->has_factor ? &op->factor : &op->a).row_major
+                         : op->uplo == GRAM_UPPER,
+        .factored = op->factored,
+    };
+
+    if (blocks[1] > room)
+        blocks[1] = at_most(room, MOST_BLOCKS_Y);
+    if (blocks[1] > 1 && op->has_factor && op->factor_is_a) {
+        params.columns = 0;
+        TRY(cuda_solve_launch(g, plan, SOLVE_SMALL, &params, (unsigned[2]){blocks[0], 1}));
+        params.columns = op->x.cols;
+        params.factor.data = NULL;
+        params.factored = true;
+    }
+    return cuda_solve_launch(g, plan, SOLVE_SMALL, &params, blocks);
+}
+
+/* ---- Entry points --------------------------------------------------------------------------- */
+
+static void make_plan(const struct gram_solve_op *op, bool lu, struct cuda_solve_plan *plan)
+{
+    *plan = (struct cuda_solve_plan){.op = op, .lu = lu};
+    gram_solve_split(op, &plan->own, &plan->shared);
+    plan->items.ndim = op->batch.ndim;
+    plan->items.own = plan->own.count;
+    plan->items.shared = plan->shared.count;
+    for (int d = 0; d < op->batch.ndim; d++) {
+        plan->items.own_shape[d] = plan->own.shape[d];
+        plan->items.shared_shape[d] = plan->shared.shape[d];
+    }
+}
+
+static gram_status check_pointers(gram_context *g, const struct gram_solve_op *op)
+{
+    TRY(gram_cuda_check_pointer(g, "a", &op->a));
+    TRY(gram_cuda_check_pointer(g, "b", &op->b));
+    TRY(gram_cuda_check_pointer(g, "x", &op->x));
+    if (op->has_info)
+        TRY(gram_cuda_check_pointer(g, "info", &op->info));
+    if (op->has_pivots)
+        TRY(gram_cuda_check_pointer(g, "options.pivots", &op->pivots));
+    return op->has_factor ? gram_cuda_check_pointer(g, "options.factor", &op->factor) : GRAM_OK;
+}
+
+static gram_status run(gram_context *g, const struct gram_solve_op *op, bool lu)
+{
+    struct cuda_solve_plan plan;
+    gram_status status;
+    bool entered;
+
+    make_plan(op, lu, &plan);
+    if (plan.own.count == 0)
+        return GRAM_OK;
+    TRY(check_pointers(g, op));
+    entered = gram_cuda_enter(g->device);
+    status = is_small(&plan) ? solve_small(g, &plan) : cuda_solve_large(g, &plan);
+    gram_cuda_leave(g->device, entered);
+    return status;
+}
+
+static gram_status workspace(gram_context *g, const struct gram_solve_op *op, bool lu,
+                             size_t *bytes)
+{
+    struct cuda_solve_plan plan;
+    gram_status status;
+    bool entered;
+
+    make_plan(op, lu, &plan);
+    *bytes = 0;
+    if (plan.own.count == 0 || is_small(&plan))
+        return GRAM_OK;
+    entered = gram_cuda_enter(g->device);
+    status = cuda_solve_large_bytes(g, &plan, bytes);
+    gram_cuda_leave(g->device, entered);
+    return status;
+}
+
+gram_status cuda_solve_cholesky(gram_context *g, const struct gram_solve_op *op)
+{
+    return run(g, op, false);
+}
+
+gram_status cuda_solve_lu(gram_context *g, const struct gram_solve_op *op)
+{
+    return run(g, op, true);
+}
+
+gram_status cuda_solve_cholesky_workspace(gram_context *g, const struct gram_solve_op *op,
+                                          size_t *bytes)
+{
+    return workspace(g, op, false, bytes);
+}
+
+gram_status cuda_solve_lu_workspace(gram_context *g, const struct gram_solve_op *op, size_t *bytes)
+{
+    return workspace(g, op, true, bytes);
+}

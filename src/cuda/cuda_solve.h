@@ -1,0 +1,30 @@
+/*
+ * cuda_solve.h - what small and large systems share: the call taken apart, launches
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_CUDA_SOLVE_H
+#define GRAM_CUDA_SOLVE_H
+#include "../solve_batch.h"
+#include "cuda_ops.h"
+#include "kernels/solve_params.h"
+
+struct cuda_solve_plan {
+    const struct gram_solve_op *op;
+    struct gram_batch own, shared;
+    struct solve_items items; /* the same for the device */
+    bool lu;
+};
+
+/* A view as the device's code takes it; data NULL where it is not given. */
+struct solve_side cuda_solve_side(const struct gram_view *v, bool given);
+
+/* Queues a kernel (SOLVE_SMALL, ...) of so many blocks; the device's context is current. */
+gram_status cuda_solve_launch(gram_context *g, const struct cuda_solve_plan *plan, int kernel,
+                              void *params, const unsigned blocks[2]);
+
+/* cuda_solve_large.c: by cuSOLVER, one matrix after the other. */
+gram_status cuda_solve_large(gram_context *g, const struct cuda_solve_plan *plan);
+gram_status cuda_solve_large_bytes(gram_context *g, const struct cuda_solve_plan *plan,
+                                   size_t *bytes);
+#endif

@@ -1,0 +1,296 @@
+/*
+ * cuda_solve_large.c - one matrix after the other through cuSOLVER, everything on the stream
+ *
+ * cuSOLVER is column-major, as LAPACK is: a row-major triangle is its other triangle of the
+ * transpose, which for a symmetric matrix is the matrix; a row-major LU is a factorisation of A^T,
+ * solved transposed.  So every matrix with a unit stride is used where it lies.  Others, and
+ * matrices that must survive, are copied to a scratch matrix (or to the factor asked for).
+ * Right-hand sides that are not columns with unit stride pass through a block of at most
+ * RHS_BLOCK columns.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "arena.h"
+#include "cuda_solve.h"
+#include "cusolver.h"
+
+enum {
+    RHS_BLOCK = 512,       /* enough for full speed of the triangular solve */
+    COPY_BLOCKS = 1 << 16, /* most of a strided copy, which then loops */
+    CODES = 64,            /* bytes: of cuSOLVER's factorisation, the verdict, of its solve */
+};
+
+/* Where the pieces of the scratch begin. */
+struct scratch {
+    size_t rhs_at, exchanges_at, codes_at, work_at;
+    size_t work_bytes, host_bytes; /* cuSOLVER's */
+    size_t bytes;                  /* of all */
+};
+
+/* A matrix as cuSOLVER is to work on it. */
+struct large_matrix {
+    char *data;
+    struct gram_solve_layout layout;
+};
+
+/* What a call works with. */
+struct large {
+    const struct cuda_solve_plan *plan;
+    struct cuda_solver *solver;
+    struct scratch at;
+    char *memory; /* the scratch */
+    void *host;
+};
+
+static const struct gram_view *kept_view(const struct gram_solve_op *op)
+{
+    return op->has_factor ? &op->factor : &op->a;
+}
+
+static bool needs_matrix(const struct gram_solve_op *op)
+{
+    return (!op->has_factor && !op->factored) || !gram_solve_layout(kept_view(op)).direct;
+}
+
+static int64_t leading_dimension(const struct gram_solve_op *op)
+{
+    return needs_matrix(op) ? op->a.rows : gram_solve_layout(kept_view(op)).ld;
+}
+
+static int type_of(const struct gram_solve_op *op)
+{
+    return op->a.dtype == GRAM_F64 ? CUSOLVER_F64 : CUSOLVER_F32;
+}
+
+/* The triangle of cuSOLVER's, which sees a row-major matrix transposed. */
+static int triangle_of(const struct gram_solve_op *op)
+{
+    return (op->uplo == GRAM_LOWER) != gram_solve_layout(kept_view(op)).row_major ? CUSOLVER_LOWER
+                                                                                  : CUSOLVER_UPPER;
+}
+
+static gram_status lay_out(gram_context *g, const struct cuda_solve_plan *plan,
+                           struct cuda_solver *solver, struct scratch *s)
+{
+    const struct gram_solve_op *op = plan->op;
+    size_t n = (size_t)op->a.rows, size = gram_dtype_size(op->a.dtype);
+    size_t columns = (size_t)(op->x.cols < RHS_BLOCK ? op->x.cols : RHS_BLOCK);
+    int64_t ld = leading_dimension(op);
+    int type = type_of(op), status = CUSOLVER_SUCCESS;
+
+    *s = (struct scratch){0};
+    if (n > SIZE_MAX / 64 / n)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "a has %zu rows: its copy has too many bytes", n);
+    if (!op->factored && plan->lu)
+        status =
+            solver->call->getrf_bytes(solver->handle, solver->params, op->a.rows, op->a.rows, type,
+                                      op->a.data, ld, type, &s->work_bytes, &s->host_bytes);
+    else if (!op->factored)
+        status =
+            solver->call->potrf_bytes(solver->handle, solver->params, triangle_of(op), op->a.rows,
+                                      type, op->a.data, ld, type, &s->work_bytes, &s->host_bytes);
+    TRY(gram_cuda_solver_check(
+        g, status, plan->lu ? "cusolverDnXgetrf_bufferSize" : "cusolverDnXpotrf_bufferSize"));
+    if (needs_matrix(op))
+        s->rhs_at = gram_round64(n * n * size);
+    s->exchanges_at =
+        s->rhs_at + (gram_solve_columns_direct(&op->x) ? 0 : gram_round64(n * columns * size));
+    s->codes_at = s->exchanges_at + (plan->lu ? gram_round64(n * sizeof(int64_t)) : 0);
+    s->work_at = s->codes_at + CODES;
+    s->bytes = s->work_at + gram_round64(s->work_bytes);
+    return GRAM_OK;
+}
+
+static int *code_of(const struct large *l, int which)
+{
+    return (int *)(void *)(l->memory + l->at.codes_at) + which;
+}
+
+/* Address of the matrix of v at an item of own and one of shared. */
+static char *item_of(const struct cuda_solve_plan *plan, const struct gram_view *v, int64_t own,
+                     int64_t shared)
+{
+    int64_t offset = 0;
+
+    for (int d = plan->op->batch.ndim - 1; d >= 0; d--) {
+        offset += (own % plan->own.shape[d] + shared % plan->shared.shape[d]) * v->batch_stride[d];
+        own /= plan->own.shape[d];
+        shared /= plan->shared.shape[d];
+    }
+    return v->data + offset * (int64_t)gram_dtype_size(v->dtype);
+}
+
+static gram_status copy(gram_context *g, const struct cuda_solve_plan *plan,
+                        struct solve_copy_params *c)
+{
+    int64_t pieces = (c->rows * c->cols + SOLVE_THREADS - 1) / SOLVE_THREADS;
+    unsigned blocks[2] = {(unsigned)(pieces < COPY_BLOCKS ? pieces : COPY_BLOCKS), 1};
+
+    return pieces > 0 ? cuda_solve_launch(g, plan, SOLVE_COPY, c, blocks) : GRAM_OK;
+}
+
+static long long part_of(const struct cuda_solve_plan *plan)
+{
+    if (plan->lu)
+        return SOLVE_PART_ALL;
+    return plan->op->uplo == GRAM_LOWER ? SOLVE_PART_LOWER : SOLVE_PART_UPPER;
+}
+
+/* Copies between a matrix of the caller's and where cuSOLVER works on it, if these are two. */
+static gram_status copy_matrix(gram_context *g, const struct large *l, const struct gram_view *v,
+                               char *item, const struct large_matrix *m, bool back)
+{
+    long long outside[2] = {v->row_stride, v->col_stride};
+    long long inside[2] = {m->layout.row_major ? m->layout.ld : 1,
+                           m->layout.row_major ? 1 : m->layout.ld};
+    struct solve_copy_params c = {.rows = v->rows, .cols = v->cols, .part = part_of(l->plan)};
+
+    c.to = back ? item : m->data;
+    c.from = back ? m->data : item;
+    for (int d = 0; d < 2; d++) {
+        c.to_stride[d] = back ? outside[d] : inside[d];
+        c.from_stride[d] = back ? inside[d] : outside[d];
+    }
+    return item == m->data ? GRAM_OK : copy(g, l->plan, &c);
+}
+
+/* Finds the place where an item of a is factorised and brings it there. */
+static gram_status load_matrix(gram_context *g, const struct large *l, int64_t own,
+                               struct large_matrix *m)
+{
+    const struct gram_solve_op *op = l->plan->op;
+
+    m->layout = gram_solve_layout(kept_view(op));
+    m->layout.ld = leading_dimension(op);
+    m->data = needs_matrix(op) ? l->memory : item_of(l->plan, kept_view(op), own, 0);
+    return copy_matrix(g, l, &op->a, item_of(l->plan, &op->a, own, 0), m, false);
+}
+
+/* Factorises, and says what became of it. */
+static gram_status factorise(gram_context *g, const struct large *l, int64_t own,
+                             const struct large_matrix *m)
+{
+    const struct gram_solve_op *op = l->plan->op;
+    const struct cuda_solver *s = l->solver;
+    int64_t n = op->a.rows, *exchanges = (int64_t *)(void *)(l->memory + l->at.exchanges_at);
+    int type = type_of(op), status = CUSOLVER_SUCCESS;
+    struct solve_verdict_params params = {
+        .items = l->plan->items,
+        .pivots = cuda_solve_side(&op->pivots, op->has_pivots),
+        .info = cuda_solve_side(&op->info, op->has_info),
+        .own = own,
+        .matrix = m->data,
+        .n = n,
+        .ld = m->layout.ld,
+        .code = op->factored ? NULL : code_of(l, 0),
+        .exchanges = (long long *)exchanges,
+        .verdict = code_of(l, 1),
+    };
+
+    if (!op->factored && l->plan->lu)
+        status = s->call->getrf(s->handle, s->params, n, n, type, m->data, m->layout.ld, exchanges,
+                                type, l->memory + l->at.work_at, l->at.work_bytes, l->host,
+                                l->at.host_bytes, code_of(l, 0));
+    else if (!op->factored)
+        status = s->call->potrf(s->handle, s->params, triangle_of(op), n, type, m->data,
+                                m->layout.ld, type, l->memory + l->at.work_at, l->at.work_bytes,
+                                l->host, l->at.host_bytes, code_of(l, 0));
+    TRY(gram_cuda_solver_check(g, status, l->plan->lu ? "cusolverDnXgetrf" : "cusolverDnXpotrf"));
+    TRY(cuda_solve_launch(g, l->plan, SOLVE_VERDICT, &params, (unsigned[2]){1, 1}));
+    if (!op->has_factor)
+        return GRAM_OK;
+    return copy_matrix(g, l, &op->factor, item_of(l->plan, &op->factor, own, 0), m, true);
+}
+
+static gram_status solve_block(gram_context *g, const struct large *l, const struct large_matrix *m,
+                               int64_t columns, char *x, int64_t ld)
+{
+    const struct gram_solve_op *op = l->plan->op;
+    const struct cuda_solver *s = l->solver;
+    const int64_t *exchanges = (const int64_t *)(const void *)(l->memory + l->at.exchanges_at);
+    int type = type_of(op), status;
+
+    if (l->plan->lu)
+        status = s->call->getrs(s->handle, s->params,
+                                m->layout.row_major ? CUSOLVER_TRANSPOSED : CUSOLVER_PLAIN,
+                                op->a.rows, columns, type, m->data, m->layout.ld, exchanges, type,
+                                x, ld, code_of(l, 2));
+    else
+        status = s->call->potrs(s->handle, s->params, triangle_of(op), op->a.rows, columns, type,
+                                m->data, m->layout.ld, type, x, ld, code_of(l, 2));
+    return gram_cuda_solver_check(g, status, l->plan->lu ? "cusolverDnXgetrs" : "cusolverDnXpotrs");
+}
+
+/* The right-hand sides of one item, a block of columns at a time. */
+static gram_status solve_columns(gram_context *g, const struct large *l,
+                                 const struct large_matrix *m, const char *b, char *x)
+{
+    const struct gram_solve_op *op = l->plan->op;
+    int64_t n = op->x.rows, size = (int64_t)gram_dtype_size(op->x.dtype);
+    bool direct = gram_solve_columns_direct(&op->x);
+    int64_t step = direct ? op->x.cols : RHS_BLOCK;
+    int64_t ld = direct && op->x.cols > 1 ? op->x.col_stride : n;
+
+    for (int64_t j = 0; j < op->x.cols; j += step) {
+        int64_t columns = op->x.cols - j < step ? op->x.cols - j : step;
+        char *to = x + j * op->x.col_stride * size;
+        char *work = direct ? to : l->memory + l->at.rhs_at;
+        struct solve_copy_params in = {
+            .to = work,
+            .from = b + j * op->b.col_stride * size,
+            .to_stride = {               1,               ld},
+            .from_stride = {op->b.row_stride, op->b.col_stride},
+            .rows = n,
+            .cols = columns
+        };
+        struct solve_copy_params out = {
+            .to = to,
+            .from = work,
+            .to_stride = {op->x.row_stride, op->x.col_stride},
+            .from_stride = {               1,               ld},
+            .rows = n,
+            .cols = columns,
+            .verdict = code_of(l, 1)
+        };
+        if (!direct || !op->x_is_b)
+            TRY(copy(g, l->plan, &in));
+        TRY(solve_block(g, l, m, columns, work, ld));
+        TRY(copy(g, l->plan, &out));
+    }
+    return GRAM_OK;
+}
+
+gram_status cuda_solve_large(gram_context *g, const struct cuda_solve_plan *plan)
+{
+    const struct gram_solve_op *op = plan->op;
+    struct large l = {.plan = plan};
+    void *memory;
+
+    TRY(gram_cuda_solver(g, &l.solver));
+    TRY(lay_out(g, plan, l.solver, &l.at));
+    TRY(gram_cuda_solver_host(g, l.solver, l.at.host_bytes, &l.host));
+    TRY(gram_cuda_scratch(g, l.at.bytes, &memory));
+    l.memory = memory;
+    for (int64_t own = 0; own < plan->own.count; own++) {
+        struct large_matrix m;
+
+        TRY(load_matrix(g, &l, own, &m));
+        TRY(factorise(g, &l, own, &m));
+        for (int64_t j = 0; op->x.cols > 0 && j < plan->shared.count; j++)
+            TRY(solve_columns(g, &l, &m, item_of(plan, &op->b, own, j),
+                              item_of(plan, &op->x, own, j)));
+    }
+    return GRAM_OK;
+}
+
+gram_status cuda_solve_large_bytes(gram_context *g, const struct cuda_solve_plan *plan,
+                                   size_t *bytes)
+{
+    struct cuda_solver *solver;
+    struct scratch s;
+
+    TRY(gram_cuda_solver(g, &solver));
+    TRY(lay_out(g, plan, solver, &s));
+    *bytes = s.bytes;
+    return GRAM_OK;
+}

@@ -1,0 +1,66 @@
+/*
+ * cusolver.h - the few functions of cuSOLVER's 64-bit interface that are used
+ *
+ * Declared here in our own words, so that no header of cuSOLVER is needed to build: statuses, types
+ * and triangles are ints, handles are pointers.  Opened when the first solve of the process needs
+ * it.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_CUSOLVER_H
+#define GRAM_CUSOLVER_H
+#include "driver.h"
+
+/* cudaDataType, cublasFillMode_t, cublasOperation_t and cusolverStatus_t. */
+enum {
+    CUSOLVER_F32 = 0,
+    CUSOLVER_F64 = 1,
+    CUSOLVER_LOWER = 0,
+    CUSOLVER_UPPER = 1,
+    CUSOLVER_PLAIN = 0,
+    CUSOLVER_TRANSPOSED = 1,
+    CUSOLVER_SUCCESS = 0,
+    CUSOLVER_ALLOC_FAILED = 2,
+};
+
+struct cuda_cusolver {
+    int (*create)(void **handle);
+    int (*destroy)(void *handle);
+    int (*set_stream)(void *handle, CUstream stream);
+    int (*create_params)(void **params);
+    int (*destroy_params)(void *params);
+    int (*potrf_bytes)(void *handle, void *params, int uplo, int64_t n, int type, const void *a,
+                       int64_t lda, int compute, size_t *device, size_t *host);
+    int (*potrf)(void *handle, void *params, int uplo, int64_t n, int type, void *a, int64_t lda,
+                 int compute, void *device, size_t device_bytes, void *host, size_t host_bytes,
+                 int *info);
+    int (*potrs)(void *handle, void *params, int uplo, int64_t n, int64_t columns, int type_a,
+                 const void *a, int64_t lda, int type_b, void *b, int64_t ldb, int *info);
+    int (*getrf_bytes)(void *handle, void *params, int64_t m, int64_t n, int type, const void *a,
+                       int64_t lda, int compute, size_t *device, size_t *host);
+    int (*getrf)(void *handle, void *params, int64_t m, int64_t n, int type, void *a, int64_t lda,
+                 int64_t *pivots, int compute, void *device, size_t device_bytes, void *host,
+                 size_t host_bytes, int *info);
+    int (*getrs)(void *handle, void *params, int transposed, int64_t n, int64_t columns, int type_a,
+                 const void *a, int64_t lda, const int64_t *pivots, int type_b, void *b,
+                 int64_t ldb, int *info);
+};
+
+/* What a context keeps of it. */
+struct cuda_solver {
+    const struct cuda_cusolver *call;
+    void *handle, *params;
+    struct cuda_host_block *host; /* for work on the host that cuSOLVER may still read */
+};
+
+/* The context's, made at the first call; the device's context must be current. */
+gram_status gram_cuda_solver(gram_context *g, struct cuda_solver **out);
+void gram_cuda_solver_close(gram_context *g, struct cuda_device *device);
+
+/* Records that a function of cuSOLVER failed; GRAM_OK for success. */
+gram_status gram_cuda_solver_check(gram_context *g, int status, const char *what);
+
+/* Host memory for cuSOLVER, kept until the context ends. */
+gram_status gram_cuda_solver_host(gram_context *g, struct cuda_solver *solver, size_t bytes,
+                                  void **out);
+#endif

@@ -1,0 +1,65 @@
+/*
+ * solve_params.h - what the host tells solve.cu: shapes and strides of systems of equations
+ *
+ * Read by the host's compiler and by NVRTC, which sees no other header: so it includes none, and
+ * long long stands for int64_t.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_SOLVE_PARAMS_H
+#define GRAM_SOLVE_PARAMS_H
+
+#define SOLVE_DIMS    8
+#define SOLVE_THREADS 256 /* of a block of every kernel */
+#define SOLVE_MOST    64  /* largest n of solve_small */
+#define SOLVE_WIDTH   16  /* right-hand sides that it takes at a time */
+
+/* The kernels of solve.cu, as -DKERNEL. */
+#define SOLVE_SMALL   0
+#define SOLVE_COPY    1
+#define SOLVE_VERDICT 2
+
+#define SOLVE_PART_ALL   0
+#define SOLVE_PART_LOWER 1
+#define SOLVE_PART_UPPER 2
+
+struct solve_side {
+    char *data; /* of item 0; NULL: not given */
+    long long row_stride, col_stride, batch_stride[SOLVE_DIMS];
+};
+
+/* Dimensions along which matrices change, and those where one meets several right-hand sides. */
+struct solve_items {
+    long long ndim, own, shared; /* counts of items */
+    long long own_shape[SOLVE_DIMS], shared_shape[SOLVE_DIMS];
+};
+
+struct solve_small_params {
+    struct solve_items items;
+    struct solve_side a, b, x, factor, pivots, info;
+    long long n, columns;
+    long long flip; /* the buffer holds the transpose of what the caller's indices mean */
+    long long factored;
+};
+
+/* to = from, both rows by cols or one triangle of them; NaN everywhere if *verdict is not 0. */
+struct solve_copy_params {
+    char *to;
+    const char *from;
+    long long to_stride[2], from_stride[2]; /* of rows, of columns */
+    long long rows, cols, part;
+    const int *verdict; /* NULL: 0 */
+};
+
+/* What became of a factorisation of item own. */
+struct solve_verdict_params {
+    struct solve_items items;
+    struct solve_side pivots, info;
+    long long own;
+    const char *matrix;
+    long long n, ld;
+    const int *code;      /* of cuSOLVER; NULL: a factor was given */
+    long long *exchanges; /* LU: cuSOLVER's pivots */
+    int *verdict;
+};
+#endif

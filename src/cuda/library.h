@@ -1,0 +1,26 @@
+/*
+ * library.h - NVIDIA's libraries, found and opened at run time
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_CUDA_LIBRARY_H
+#define GRAM_CUDA_LIBRARY_H
+#include "../context.h"
+
+/* A function of a library and where its address goes in a struct of pointers. */
+struct cuda_symbol {
+    const char *name; /* NULL at the end of a list */
+    size_t at;
+};
+
+/*
+ * Opens the first of names (NULL at the end) that is found: what the process has already loaded,
+ * GRAM_CUDA_LIB_DIR, NVIDIA's wheels beside this library, the loader's path, the usual folder of a
+ * toolkit.  NULL if there is none.  Libraries are never closed.
+ */
+void *gram_cuda_library(const gram_context *g, const char *const *names);
+
+/* Fills in a struct of pointers; false, with the reason in why, if a function is missing. */
+bool gram_cuda_symbols(void *library, const struct cuda_symbol *symbols, void *into, char *why,
+                       size_t why_bytes);
+#endif

@@ -1,0 +1,45 @@
+/*
+ * memory.c - memory that a context computes in, and copies to and from it
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "backend.h"
+#include <string.h>
+
+gram_status gram_memory_allocate(gram_context *g, size_t bytes, void **out)
+{
+    g->call = __func__;
+    if (!out)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "out is NULL, expected where to put the memory");
+    *out = NULL;
+    if (bytes == 0)
+        return GRAM_OK;
+    if (g->backend->memory_allocate)
+        return g->backend->memory_allocate(g, bytes, out);
+    *out = gram_alloc(g, bytes);
+    return *out ? GRAM_OK : gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
+}
+
+void gram_memory_free(gram_context *g, void *memory, size_t bytes)
+{
+    if (!memory)
+        return;
+    if (g->backend->memory_free)
+        g->backend->memory_free(g, memory);
+    else
+        gram_free(g, memory, bytes);
+}
+
+gram_status gram_memory_copy(gram_context *g, void *to, const void *from, size_t bytes)
+{
+    g->call = __func__;
+    if (bytes == 0)
+        return GRAM_OK;
+    if (!to || !from)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s is NULL, expected memory of %zu bytes",
+                         to ? "from" : "to", bytes);
+    if (g->backend->memory_copy)
+        return g->backend->memory_copy(g, to, from, bytes);
+    memmove(to, from, bytes);
+    return GRAM_OK;
+}

@@ -1,0 +1,84 @@
+"""test_cli_device.py - --device: what it takes, what is said without a GPU, the same results on one
+
+GRAM_TEST_DEVICE=cuda runs the comparisons on a GPU; without it they compare --device auto.
+"""
+
+import os
+
+import numpy as np
+import pytest
+from gram_cli import BAD_DATA, USAGE, gram, gram_json, refusal
+
+UNSUPPORTED = 69
+RNG = np.random.default_rng(5)
+X, Y = RNG.normal(size=(70, 6)), RNG.normal(size=(40, 6))
+WHERE = os.environ.get("GRAM_TEST_DEVICE") or "auto"
+
+
+def save(path, array):
+    np.save(path, array)
+    return path
+
+
+@pytest.mark.parametrize("value", ["gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:0.5", "cud", "cuda0"])
+def test_what_is_no_device(tmp_path, value):
+    x = save(tmp_path / "x.npy", X)
+    message = refusal("cdist", x, "--device", value, status=USAGE)
+    assert f'"{value}"' in message and "expected auto, cpu, cuda or cuda:N" in message
+
+
+def test_a_device_that_is_not_here(tmp_path):
+    count = gram_json("info")["cuda_devices"]
+    x = save(tmp_path / "x.npy", X)
+    status = BAD_DATA if count else UNSUPPORTED
+    for command in ("cdist", "kernel"):
+        assert "CUDA" in refusal(command, x, "--device", f"cuda:{count + 7}", status=status)
+
+
+def test_without_a_gpu(tmp_path):
+    if gram_json("info")["cuda_devices"] > 0:
+        pytest.skip("there is one")
+    x = save(tmp_path / "x.npy", X)
+    assert "no CUDA device" in refusal("cdist", x, "--device", "cuda", status=UNSUPPORTED)
+
+
+def test_info_lists_devices():
+    info = gram_json("info")
+    assert len(info["devices"]) == info["cuda_devices"]
+    for device in info["devices"]:
+        assert device["name"] and 0 < device["memory_available"] <= device["memory_total"]
+
+
+def both(tmp_path, *command):
+    results = []
+    for where in ("cpu", WHERE):
+        gram(*command, "--device", where, "-o", tmp_path / f"{where}.npy")
+        results.append(np.load(tmp_path / f"{where}.npy"))
+    return results
+
+
+@pytest.mark.parametrize("kind", ["f4", "f8"])
+def test_cdist_and_kernel(tmp_path, kind):
+    x, y = (save(tmp_path / f"{n}.npy", a.astype(kind)) for n, a in (("x", X), ("y", Y)))
+    eps = np.finfo(kind).eps
+    for command in (["cdist", x, y, "-p", 1.3], ["cdist", x], ["kernel", x, y, "--bandwidth", 2]):
+        cpu, there = both(tmp_path, *command)
+        np.testing.assert_allclose(there, cpu, rtol=200 * eps, atol=20 * eps)
+
+
+@pytest.mark.parametrize("n", [30, 70])
+@pytest.mark.parametrize("method", ["lu", "cholesky"])
+def test_solve(tmp_path, n, method):
+    factor = RNG.normal(size=(3, n, n))
+    a = save(tmp_path / "a.npy", factor @ factor.swapaxes(1, 2) + n * np.eye(n))
+    b = save(tmp_path / "b.npy", RNG.normal(size=(n, 2)))
+    cpu, there = both(tmp_path, "solve", a, b, "--method", method)
+    np.testing.assert_allclose(there, cpu, rtol=1e-9, atol=1e-12)
+    right = np.broadcast_to(np.load(b), there.shape)
+    np.testing.assert_allclose(np.load(a) @ there, right, atol=1e-9)
+
+
+def test_a_singular_matrix(tmp_path):
+    a = save(tmp_path / "a.npy", np.zeros((9, 9)))
+    message = refusal("solve", a, a, "--device", WHERE, "-o", tmp_path / "x.npy", status=1)
+    assert "singular" in message and not (tmp_path / "x.npy").exists()
