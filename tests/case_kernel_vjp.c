@@ -3,7 +3,8 @@
  *
  * The grid has every function of a difference with every p and with and without its root, and every
  * function of an inner product, in f64 against central differences of gram_kernel.  The rows are
- * about sizes, strides and batches; a block of the kernel matrix is 1024 by 1024.
+ * about sizes, strides and batches; a block of the kernel matrix is 1024 by 1024, on CUDA 4096 by
+ * 4096.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -36,10 +37,10 @@ static const struct vjp_row rows[] = {
     {LPQ, .m = 70, .n = 90, .k = 5, .dtype = GRAM_F32, .why = "Lpq Laplace"},
     {CUBIC, .m = 70, .n = 90, .k = 5, .dtype = GRAM_F32, .why = "polynomial"},
     {COSINE, .m = 70, .n = 90, .k = 5, .dtype = GRAM_F32, .why = "cosine"},
-    {LAPLACE_L1, .m = 1030, .n = 5, .k = 2, .dtype = GRAM_F32, .why = "two blocks of rows"},
-    {LAPLACE_L2, .m = 4, .n = 1100, .k = 2, .dtype = GRAM_F64, .why = "two blocks of columns"},
-    {COSINE, .m = 1030, .n = 3, .k = 2, .dtype = GRAM_F64, .why = "two blocks of rows"},
-    {COSINE, .m = 3, .n = 1030, .k = 2, .dtype = GRAM_F64, .why = "two blocks of columns"},
+    {LAPLACE_L1, .m = 4100, .n = 5, .k = 2, .dtype = GRAM_F32, .why = "blocks of rows"},
+    {LAPLACE_L2, .m = 4, .n = 4100, .k = 2, .dtype = GRAM_F64, .why = "blocks of columns"},
+    {COSINE, .m = 4100, .n = 3, .k = 2, .dtype = GRAM_F64, .why = "blocks of rows"},
+    {COSINE, .m = 3, .n = 4100, .k = 2, .dtype = GRAM_F64, .why = "blocks of columns"},
     {LAPLACE_L1, .m = 20, .n = 30, .k = 4, .dtype = GRAM_F32, .data = VJP_INTEGERS, .why = "ties"},
     {LAPLACE_L2, .m = 20, .n = 30, .k = 2, .dtype = GRAM_F64, .data = VJP_INTEGERS,
      .why = "points that coincide"},

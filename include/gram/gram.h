@@ -31,7 +31,6 @@ extern "C" {
 
 /* ---- Status ------------------------------------------------------------------------------- */
 
-/* What every function that can fail returns; gram_message says more. */
 typedef enum gram_status {
     GRAM_OK = 0,
     GRAM_INVALID_ARGUMENT = 1, /* a shape, dtype, value or overlap that the function cannot take */
@@ -52,7 +51,6 @@ GRAM_PUBLIC const char *gram_status_name(gram_status status);
 
 /* ---- Tensors ------------------------------------------------------------------------------ */
 
-/* What an element is. */
 typedef enum gram_dtype {
     GRAM_F32 = 1,
     GRAM_F64 = 2,
@@ -62,19 +60,16 @@ typedef enum gram_dtype {
     GRAM_I64 = 6,
 } gram_dtype;
 
-/* What kind of device. */
 typedef enum gram_device_type {
     GRAM_CPU = 0,
     GRAM_CUDA = 1,
 } gram_device_type;
 
-/* Where memory is and where a context computes; all zero is the CPU. */
 typedef struct gram_device {
     gram_device_type type;
     int32_t index; /* 0 on the CPU */
 } gram_device;
 
-/* Most dimensions of a tensor. */
 #define GRAM_MAX_DIMS 8
 
 /*
@@ -152,14 +147,12 @@ typedef struct gram_scalar {
     const gram_tensor *tensor; /* NULL: value is meant */
 } gram_scalar;
 
-/* One number for the whole batch. */
 static inline gram_scalar gram_number(double value)
 {
     gram_scalar s = {value, NULL};
     return s;
 }
 
-/* A number an item of the batch; the tensor must live until the call returns. */
 static inline gram_scalar gram_values(const gram_tensor *tensor)
 {
     gram_scalar s = {0, tensor};
@@ -168,8 +161,6 @@ static inline gram_scalar gram_values(const gram_tensor *tensor)
 
 /* ---- Contexts ----------------------------------------------------------------------------- */
 
-/* One device, one message, one arena of scratch memory, one set of threads: for one thread at a
- * time.  Contexts are independent of each other. */
 typedef struct gram_context gram_context;
 
 /* Something that took time inside a call: times in nanoseconds of CLOCK_MONOTONIC. */
@@ -299,7 +290,6 @@ GRAM_API gram_status gram_tensor_from_dlpack(gram_context *g, const void *dl_ten
 
 /* ---- Pairwise distances ------------------------------------------------------------------- */
 
-/* Of gram_cdist; NULL means GRAM_CDIST_OPTIONS_INIT. */
 typedef struct gram_cdist_options {
     size_t size;
     int no_root; /* leave the sum as it is: no power 1/p at the end */
@@ -338,7 +328,6 @@ GRAM_API gram_status gram_cdist_workspace(gram_context *g, const gram_tensor *x,
                                           const gram_cdist_options *options, const gram_tensor *out,
                                           gram_workspace *need);
 
-/* Of gram_median_distance; NULL means GRAM_MEDIAN_OPTIONS_INIT. */
 typedef struct gram_median_options {
     size_t size;
     int64_t rows;  /* at most so many rows are drawn without repetition; 0 means 2000 */
@@ -368,13 +357,11 @@ GRAM_API gram_status gram_median_distance_workspace(gram_context *g, const gram_
 
 /* ---- Kernels ------------------------------------------------------------------------------ */
 
-/* What a kernel sums over k. */
 typedef enum gram_inner {
     GRAM_DIFFERENCE = 1, /* a sum of |x_k - y_k|^p */
     GRAM_DOT = 2,        /* a sum of x_k y_k; p and the outer power are not used */
 } gram_inner;
 
-/* What becomes of the sum s: f(s), with L the bandwidth. */
 typedef enum gram_function {
     GRAM_IDENTITY = 0,           /* s */
     GRAM_LAPLACE = 1,            /* exp(-s / L) */
@@ -389,7 +376,6 @@ typedef enum gram_function {
     GRAM_EXPRESSION = 10,        /* options.expression, of s and of options.parameters */
 } gram_function;
 
-/* What gram_kernel writes. */
 typedef enum gram_kernel_output {
     GRAM_VALUE = 0,
     /* d k / d x_k = weight * sgn(x_k - y_k) |x_k - y_k|^(p-1) with GRAM_DIFFERENCE, weight * y_k
@@ -406,10 +392,8 @@ typedef struct gram_parameter {
     gram_scalar value;
 } gram_parameter;
 
-/* Most parameters of an expression. */
 #define GRAM_MAX_PARAMETERS 8
 
-/* Which kernel; begin with GRAM_KERNEL_OPTIONS_INIT, gram_lpq_laplace() or gram_gaussian(). */
 typedef struct gram_kernel_options {
     size_t size;
     gram_inner inner;
@@ -546,7 +530,6 @@ GRAM_API gram_status gram_cdist_grad_workspace(gram_context *g, const gram_tenso
                                                const gram_tensor *d, gram_scalar p,
                                                const gram_tensor *out, gram_workspace *need);
 
-/* Of gram_agop; NULL means GRAM_AGOP_OPTIONS_INIT. */
 typedef struct gram_agop_options {
     size_t size;
     int diagonal;   /* out is the vector of the N diagonal entries */
@@ -576,13 +559,11 @@ GRAM_API gram_status gram_agop_workspace(gram_context *g, const gram_tensor *a,
 
 /* ---- Solves ------------------------------------------------------------------------------- */
 
-/* A triangle of a symmetric matrix. */
 typedef enum gram_uplo {
     GRAM_LOWER = 0,
     GRAM_UPPER = 1,
 } gram_uplo;
 
-/* Of gram_solve_cholesky and gram_solve_lu; NULL means GRAM_SOLVE_OPTIONS_INIT. */
 typedef struct gram_solve_options {
     size_t size;
     gram_uplo uplo;      /* Cholesky: the triangle that is read, and where the factor goes */
@@ -656,28 +637,24 @@ typedef struct gram_column {
     const char *const *labels;
 } gram_column;
 
-/* Columns of the same number of rows; borrowed for the call. */
 typedef struct gram_table {
     int64_t rows;
     int64_t columns;
     const gram_column *column;
 } gram_table;
 
-/* What kind of target a machine predicts. */
 typedef enum gram_task {
     GRAM_TASK_AUTO = 0, /* classification for labels and for numbers with two values */
     GRAM_REGRESSION = 1,
     GRAM_CLASSIFICATION = 2,
 } gram_task;
 
-/* How a machine solves for its coefficients. */
 typedef enum gram_solver {
     GRAM_SOLVER_AUTO = 0,     /* Cholesky up to 6000 rows, else conjugate gradients */
     GRAM_SOLVER_CHOLESKY = 1, /* exact, n^3 / 3 flops, in place */
     GRAM_SOLVER_CG = 2,       /* preconditioned conjugate gradients down to tolerance */
 } gram_solver;
 
-/* What a regression is fitted on; predictions are transformed back. */
 typedef enum gram_transform {
     GRAM_TRANSFORM_AUTO = 0,
     GRAM_TRANSFORM_NONE = 1,
@@ -685,7 +662,6 @@ typedef enum gram_transform {
     GRAM_TRANSFORM_SQRT = 3, /* of a target that is not negative: fitted on its square root */
 } gram_transform;
 
-/* What feature learning learns. */
 typedef enum gram_metric {
     GRAM_METRIC_AUTO = 0,     /* a full matrix up to 500 features, else the diagonal */
     GRAM_METRIC_DIAGONAL = 1, /* one weight a feature */
@@ -764,7 +740,6 @@ GRAM_API gram_status gram_machine_fit(gram_context *g, const gram_table *table,
                                       const gram_column *target,
                                       const gram_machine_options *options, gram_machine **out);
 
-/* Frees a machine, and every text that came from it.  NULL is allowed. */
 GRAM_PUBLIC void gram_machine_destroy(gram_machine *machine);
 
 /*
@@ -779,7 +754,6 @@ GRAM_API gram_status gram_machine_predict(gram_context *g, const gram_machine *m
 GRAM_API gram_status gram_machine_predict_proba(gram_context *g, const gram_machine *machine,
                                                 const gram_table *table, gram_tensor *out);
 
-/* How well a machine predicts a table. */
 typedef struct gram_machine_score {
     size_t size;        /* set by the caller */
     const char *metric; /* "accuracy" or "rmse": what score is */
@@ -795,7 +769,6 @@ GRAM_API gram_status gram_machine_evaluate(gram_context *g, const gram_machine *
                                            const gram_table *table, const gram_column *target,
                                            gram_machine_score *score);
 
-/* A column that a machine was trained on. */
 typedef struct gram_machine_feature {
     size_t size; /* set by the caller */
     const char *name;
@@ -803,18 +776,14 @@ typedef struct gram_machine_feature {
     double importance; /* share of the trace of the AGOP, all features sum to 1 */
 } gram_machine_feature;
 
-/* How many features: the columns of the training table but the target, in their order. */
+/* The features in the order of the training table; target's name; classes by index, or NULL for
+ * numbers out of range.  Strings live as long as the machine. */
 GRAM_PUBLIC int64_t gram_machine_feature_count(const gram_machine *machine);
-/* One of them, from 0; another index is an error.  Its name lives as long as the machine. */
 GRAM_API gram_status gram_machine_feature_at(gram_context *g, const gram_machine *machine,
                                              int64_t index, gram_machine_feature *feature);
-/* The name of the column that is predicted; lives as long as the machine. */
 GRAM_PUBLIC const char *gram_machine_target(const gram_machine *machine);
-/* GRAM_REGRESSION or GRAM_CLASSIFICATION. */
 GRAM_PUBLIC gram_task gram_machine_task(const gram_machine *machine);
-/* How many classes; 0: a regression. */
 GRAM_PUBLIC int64_t gram_machine_class_count(const gram_machine *machine);
-/* The name of a class, NULL for an index out of range; lives as long as the machine. */
 GRAM_PUBLIC const char *gram_machine_class_name(const gram_machine *machine, int64_t index);
 /* 1 if classes are numbers (the target was), so that a caller can print them as it read them. */
 GRAM_PUBLIC int gram_machine_classes_are_numbers(const gram_machine *machine);
@@ -830,8 +799,6 @@ GRAM_PUBLIC const char *gram_machine_describe(const gram_machine *machine);
  */
 GRAM_API gram_status gram_machine_save(gram_context *g, const gram_machine *machine,
                                        const char *path);
-/* Reads a machine back.  Nothing in the file is taken on trust: what no machine can be is
- * GRAM_BAD_DATA, a file that cannot be read GRAM_IO.  *out is NULL on an error. */
 GRAM_API gram_status gram_machine_load(gram_context *g, const char *path, gram_machine **out);
 
 /* ---- The cache of compiled kernels -------------------------------------------------------- */

@@ -82,6 +82,32 @@ static gram_status check_pointers(gram_context *g, const struct gram_cdist_op *o
     return GRAM_OK;
 }
 
+static gram_status check_expression(gram_context *g, const struct gram_cdist_op *op)
+{
+    if (op->expression &&
+        gram_cuda_expression_constants(op->expression, NULL, NULL) > PAIR_CONSTANTS)
+        return gram_fail(g, GRAM_UNSUPPORTED,
+                         "options.expression needs more than %d values that depend on parameters "
+                         "alone, which %s does not have",
+                         PAIR_CONSTANTS, g->backend->name);
+    return GRAM_OK;
+}
+
+gram_status cuda_cdist_check(gram_context *g, const struct gram_cdist_op *op)
+{
+    TRY(check_expression(g, op));
+    return check_pointers(g, op);
+}
+
+gram_status cuda_cdist_queue(gram_context *g, const struct gram_cdist_op *op)
+{
+    const struct cuda_device *device = g->device;
+    struct cuda_cdist_plan plan = {0};
+
+    cuda_cdist_plan(op, device->processors, &plan);
+    return plan.tiles > 0 ? launch(g, &plan) : GRAM_OK;
+}
+
 gram_status cuda_cdist_tiled(gram_context *g, const struct gram_cdist_op *op, int tm)
 {
     const struct cuda_device *device = g->device;
@@ -89,12 +115,7 @@ gram_status cuda_cdist_tiled(gram_context *g, const struct gram_cdist_op *op, in
     gram_status status;
     bool entered;
 
-    if (op->expression &&
-        gram_cuda_expression_constants(op->expression, NULL, NULL) > PAIR_CONSTANTS)
-        return gram_fail(g, GRAM_UNSUPPORTED,
-                         "options.expression needs more than %d values that depend on parameters "
-                         "alone, which %s does not have",
-                         PAIR_CONSTANTS, g->backend->name);
+    TRY(check_expression(g, op));
     cuda_cdist_plan(op, device->processors, &plan);
     if (plan.tiles == 0)
         return GRAM_OK;

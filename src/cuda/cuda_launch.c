@@ -26,10 +26,14 @@ struct jit_request gram_cuda_plain_request(enum cuda_variant_file file, gram_dty
     static const struct {
         const char *file, *kernel;
     } names[] = {
-        [CUDA_VARIANT_GRAD_SUM] = {"cdist_grad_sum.cu", "cdist_grad_sum"},
-        [CUDA_VARIANT_AGOP] = {          "agop.cu",           "agop"},
-        [CUDA_VARIANT_AGOP_DIAGONAL] = { "agop_diagonal.cu",  "agop_diagonal"},
-        [CUDA_VARIANT_AGOP_SUM] = {      "agop_sum.cu",       "agop_sum"},
+        [CUDA_VARIANT_GRAD_SUM] = {    "cdist_grad_sum.cu",     "cdist_grad_sum"},
+        [CUDA_VARIANT_AGOP] = {              "agop.cu",               "agop"},
+        [CUDA_VARIANT_AGOP_DIAGONAL] = {     "agop_diagonal.cu",      "agop_diagonal"},
+        [CUDA_VARIANT_AGOP_SUM] = {          "agop_sum.cu",           "agop_sum"},
+        [CUDA_VARIANT_VJP_SUMS] = {   "kernel_vjp_sums.cu",    "kernel_vjp_sums"},
+        [CUDA_VARIANT_VJP_NUMBER] = { "kernel_vjp_number.cu",  "kernel_vjp_number"},
+        [CUDA_VARIANT_VJP_WEIGH] = {  "kernel_vjp_weigh.cu",   "kernel_vjp_weigh"},
+        [CUDA_VARIANT_VJP_CORRECT] = {"kernel_vjp_correct.cu", "kernel_vjp_correct"},
     };
     bool is_double = dtype == GRAM_F64;
 

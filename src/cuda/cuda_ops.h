@@ -24,6 +24,10 @@ enum cuda_variant_file {
     CUDA_VARIANT_AGOP,
     CUDA_VARIANT_AGOP_DIAGONAL,
     CUDA_VARIANT_AGOP_SUM,
+    CUDA_VARIANT_VJP_SUMS,
+    CUDA_VARIANT_VJP_NUMBER,
+    CUDA_VARIANT_VJP_WEIGH,
+    CUDA_VARIANT_VJP_CORRECT,
     CUDA_VARIANTS
 };
 static inline uint64_t gram_cuda_variant(enum cuda_variant_file file, uint64_t parameters)
@@ -54,6 +58,14 @@ size_t cuda_cdist_grad_workspace(const gram_context *g, const struct gram_cdist_
 /* cuda_cdist.c */
 gram_status cuda_cdist(gram_context *g, const struct gram_cdist_op *op);
 size_t cuda_cdist_workspace(const gram_context *g, const struct gram_cdist_op *op);
+/* As a part of other operations, in two steps: what only the device can know; then one launch,
+ * without scratch, the device current. */
+gram_status cuda_cdist_check(gram_context *g, const struct gram_cdist_op *op);
+gram_status cuda_cdist_queue(gram_context *g, const struct gram_cdist_op *op);
+
+/* cuda_kernel_vjp.c */
+gram_status cuda_kernel_vjp(gram_context *g, const struct gram_kernel_vjp_op *op);
+size_t cuda_kernel_vjp_workspace(const gram_context *g, const struct gram_kernel_vjp_op *op);
 
 /* The same with tiles of tm, 0: those that were tuned, else the table's. */
 gram_status cuda_cdist_tiled(gram_context *g, const struct gram_cdist_op *op, int tm);
