@@ -80,6 +80,7 @@ endforeach()
 
 if(TARGET test_cuda)
     gram_test_emulated(test_cuda 900 test_cuda)
+    gram_test_emulated(test_cuda_square 900 test_cuda_square)
     gram_test_emulated(test_device 900 test_device)
 endif()
 if(TARGET gram_cuda)

@@ -142,9 +142,11 @@ static void compile(struct harness *h, const struct cuda_compiler *compiler,
     free(code.bytes);
 }
 
+/* The kernel of a problem, and those for tensor cores where they serve it. */
 static void compile_pair(struct harness *h, const struct cuda_compiler *compiler,
                          const struct row *row, const char *chip)
 {
+    const struct cuda_device device = {.arch = strcmp(chip, "sm_90a") == 0 ? 90 : 80};
     struct cuda_cdist_plan plan = {0};
     char defines[CUDA_CDIST_DEFINES];
     struct jit_request request;
@@ -152,6 +154,13 @@ static void compile_pair(struct harness *h, const struct cuda_compiler *compiler
 
     describe(row, &op);
     cuda_cdist_plan(&op, 132, &plan);
+    request = cuda_cdist_request(&plan, defines);
+    compile(h, compiler, &request, chip);
+    if (!cuda_cdist_squares(h->g, &plan))
+        return;
+    for (int k = 0; cuda_cdist_square_request(&device, &plan, k, defines, &request); k++)
+        compile(h, compiler, &request, chip);
+    cuda_cdist_plan_listed(&plan);
     request = cuda_cdist_request(&plan, defines);
     compile(h, compiler, &request, chip);
 }

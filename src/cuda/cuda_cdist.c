@@ -1,5 +1,5 @@
 /*
- * cuda_cdist.c - gram_cdist and gram_kernel on the device: one launch, nothing waited for
+ * cuda_cdist.c - gram_cdist and gram_kernel on the device: launches, nothing waited for
  *
  * SPDX-License-Identifier: MIT
  */
@@ -9,7 +9,8 @@
 #include <stdlib.h>
 
 enum {
-    THREADS = 256 /* of cdist.cu */
+    THREADS = 256,    /* of cdist.cu */
+    LISTED_BLOCKS = 2 /* a processor, for tiles whose number only the device knows */
 };
 
 static const int64_t most_blocks = INT32_MAX;
@@ -33,11 +34,13 @@ static gram_status find_kernel(gram_context *g, const struct cuda_cdist_plan *pl
     return status;
 }
 
-static gram_status launch(gram_context *g, struct cuda_cdist_plan *plan)
+gram_status cuda_cdist_launch(gram_context *g, struct cuda_cdist_plan *plan,
+                              const struct square_list *list)
 {
     struct cuda_device *device = g->device;
-    unsigned blocks = (unsigned)(plan->tiles < most_blocks ? plan->tiles : most_blocks);
-    void *arguments[] = {&plan->params};
+    int64_t most = list ? LISTED_BLOCKS * (int64_t)device->processors : most_blocks;
+    unsigned blocks = (unsigned)(plan->tiles < most ? plan->tiles : most);
+    void *arguments[] = {&plan->params, &list};
     CUfunction function = gram_jit_recall(device, plan->number);
 
     if (!function)
@@ -105,7 +108,7 @@ gram_status cuda_cdist_queue(gram_context *g, const struct gram_cdist_op *op)
     struct cuda_cdist_plan plan = {0};
 
     cuda_cdist_plan(op, device->processors, &plan);
-    return plan.tiles > 0 ? launch(g, &plan) : GRAM_OK;
+    return plan.tiles > 0 ? cuda_cdist_launch(g, &plan, NULL) : GRAM_OK;
 }
 
 gram_status cuda_cdist_tiled(gram_context *g, const struct gram_cdist_op *op, int tm)
@@ -113,17 +116,21 @@ gram_status cuda_cdist_tiled(gram_context *g, const struct gram_cdist_op *op, in
     const struct cuda_device *device = g->device;
     struct cuda_cdist_plan plan = {.tile = tm};
     gram_status status;
-    bool entered;
+    bool entered, squares;
 
     TRY(check_expression(g, op));
     cuda_cdist_plan(op, device->processors, &plan);
     if (plan.tiles == 0)
         return GRAM_OK;
-    if (!tm && (plan.tile = cuda_tuned_tile(g, op, &plan.variant)) != 0)
+    squares = !tm && cuda_cdist_squares(g, &plan);
+    if (!tm && !squares && (plan.tile = cuda_tuned_tile(g, op, &plan.variant)) != 0)
         cuda_cdist_plan(op, device->processors, &plan);
     TRY(check_pointers(g, op));
     entered = gram_cuda_enter(device);
-    status = launch(g, &plan);
+    if (squares)
+        status = cuda_cdist_square(g, &plan);
+    else
+        status = cuda_cdist_launch(g, &plan, NULL);
     gram_cuda_leave(device, entered);
     return status;
 }
@@ -135,7 +142,9 @@ gram_status cuda_cdist(gram_context *g, const struct gram_cdist_op *op)
 
 size_t cuda_cdist_workspace(const gram_context *g, const struct gram_cdist_op *op)
 {
-    (void)g;
-    (void)op;
-    return 0;
+    const struct cuda_device *device = g->device;
+    struct cuda_cdist_plan plan = {0};
+
+    cuda_cdist_plan(op, device->processors, &plan);
+    return cuda_cdist_squares(g, &plan) ? cuda_cdist_square_bytes(device, &plan) : 0;
 }

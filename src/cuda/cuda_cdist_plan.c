@@ -200,6 +200,7 @@ static uint64_t pack(const struct cuda_cdist_variant *v)
         { v->base + 1, 3},
         {v->slope + 1, 3},
         {   v->hypers, 1},
+        {   v->listed, 1},
     };
     uint64_t number = 0;
 
@@ -214,10 +215,11 @@ struct jit_request cuda_cdist_request(const struct cuda_cdist_plan *plan, char *
 
     snprintf(defines, CUDA_CDIST_DEFINES,
              "-DREAL=%s -DIS_DOUBLE=%d -DHALF=%d -DTM=%d -DSTEP=%d -DWHOLE=%d -DFRACTION=%d "
-             "-DX_LOAD=%d -DY_LOAD=%d -DFUNCTION=%d -DOUTPUT=%d -DBASE=%d -DSLOPE=%d -DHYPERS=%d",
+             "-DX_LOAD=%d -DY_LOAD=%d -DFUNCTION=%d -DOUTPUT=%d -DBASE=%d -DSLOPE=%d -DHYPERS=%d "
+             "-DLISTED=%d",
              v->is_double ? "double" : "float", v->is_double, v->half, v->tm, v->step, v->whole,
              v->fraction, v->x_load, v->y_load, v->function, v->output, v->base, v->slope,
-             v->hypers);
+             v->hypers, v->listed);
     return (struct jit_request){
         .file = "cdist.cu", .kernel = "cdist", .defines = defines, .variant = plan->number};
 }
@@ -294,4 +296,11 @@ void cuda_cdist_plan(const struct gram_cdist_op *op, int processors, struct cuda
         plan->number =
             (gram_cuda_expression_number(op->expression) ^ plan->number * 0x9E3779B97F4A7C15u) |
             (uint64_t)1 << 63;
+}
+
+void cuda_cdist_plan_listed(struct cuda_cdist_plan *plan)
+{
+    plan->variant.listed = 1;
+    plan->variant.tm = SQUARE_ROWS / 16;
+    plan->number = pack(&plan->variant);
 }

@@ -7,7 +7,7 @@
 #define GRAM_CUDA_OPS_H
 #include "cuda_expression.h"
 #include "jit.h"
-#include "kernels/pair_params.h"
+#include "kernels/square_params.h"
 
 /* cuda_launch.c: queues a kernel with its struct of parameters; the device is current.  Blocks are
  * cut to what a launch can have: kernels go on from tile to tile. */
@@ -28,6 +28,7 @@ enum cuda_variant_file {
     CUDA_VARIANT_VJP_NUMBER,
     CUDA_VARIANT_VJP_WEIGH,
     CUDA_VARIANT_VJP_CORRECT,
+    CUDA_VARIANT_SQUARE, /* cdist_pack.cu and cdist_mma.cu */
     CUDA_VARIANTS
 };
 static inline uint64_t gram_cuda_variant(enum cuda_variant_file file, uint64_t parameters)
@@ -66,6 +67,11 @@ gram_status cuda_cdist_queue(gram_context *g, const struct gram_cdist_op *op);
 /* cuda_kernel_vjp.c */
 gram_status cuda_kernel_vjp(gram_context *g, const struct gram_kernel_vjp_op *op);
 size_t cuda_kernel_vjp_workspace(const gram_context *g, const struct gram_kernel_vjp_op *op);
+struct cuda_cdist_plan;
+struct square_list;
+/* list: of the tiles that a plan for listed ones is meant for, on the device; else NULL. */
+gram_status cuda_cdist_launch(gram_context *g, struct cuda_cdist_plan *plan,
+                              const struct square_list *list);
 
 /* The same with tiles of tm, 0: those that were tuned, else the table's. */
 gram_status cuda_cdist_tiled(gram_context *g, const struct gram_cdist_op *op, int tm);
@@ -95,7 +101,7 @@ gram_status cuda_solve_lu_workspace(gram_context *g, const struct gram_solve_op 
 /* The parameters (-D) of cdist.cu. */
 struct cuda_cdist_variant {
     int is_double, half, tm, step, whole, fraction, x_load, y_load, function, output, base, slope,
-        hypers;
+        hypers, listed;
 };
 
 struct cuda_cdist_plan {
@@ -111,6 +117,8 @@ struct cuda_cdist_plan {
 int cuda_cdist_most_tile(const struct cuda_cdist_variant *v);
 /* processors: of the device. */
 void cuda_cdist_plan(const struct gram_cdist_op *op, int processors, struct cuda_cdist_plan *plan);
+/* Turns the plan into one for the tiles of a list alone, of 128 by 128 in f32. */
+void cuda_cdist_plan_listed(struct cuda_cdist_plan *plan);
 /* What the compiler is told, without the text of the expression; defines, CUDA_CDIST_DEFINES bytes,
  * holds its text. */
 enum {
@@ -122,4 +130,13 @@ struct jit_request cuda_cdist_request(const struct cuda_cdist_plan *plan, char *
 gram_status cuda_tune(gram_context *g, const struct gram_cdist_op *op, gram_tuning *result);
 int cuda_tuned_tile(const gram_context *g, const struct gram_cdist_op *op,
                     const struct cuda_cdist_variant *v);
+
+/* cuda_cdist_square.c: squared distances and inner products by tensor cores.  Whether that is what
+ * plan should become; the scratch that it takes; the work. */
+bool cuda_cdist_squares(const gram_context *g, const struct cuda_cdist_plan *plan);
+size_t cuda_cdist_square_bytes(const struct cuda_device *device, struct cuda_cdist_plan *plan);
+gram_status cuda_cdist_square(gram_context *g, struct cuda_cdist_plan *plan);
+/* The which'th of its kernels for a device of this arch; false: there are no more. */
+bool cuda_cdist_square_request(const struct cuda_device *device, struct cuda_cdist_plan *plan,
+                               int which, char *defines, struct jit_request *out);
 #endif

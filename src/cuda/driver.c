@@ -39,6 +39,7 @@ static const struct cuda_symbol driver_symbols[] = {
     {                 "cuModuleLoadData", offsetof(struct cuda_driver,           module_load)},
     {              "cuModuleGetFunction", offsetof(struct cuda_driver,       module_function)},
     {               "cuFuncGetAttribute", offsetof(struct cuda_driver,    function_attribute)},
+    {               "cuFuncSetAttribute", offsetof(struct cuda_driver,          function_set)},
     {           "cuPointerGetAttributes", offsetof(struct cuda_driver,    pointer_attributes)},
     {                    "cuMemAlloc_v2", offsetof(struct cuda_driver,       memory_allocate)},
     {                     "cuMemFree_v2", offsetof(struct cuda_driver,           memory_free)},

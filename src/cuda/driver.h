@@ -27,6 +27,7 @@ struct cuda_driver {
     __typeof__(&cuModuleLoadData) module_load;
     __typeof__(&cuModuleGetFunction) module_function;
     __typeof__(&cuFuncGetAttribute) function_attribute;
+    __typeof__(&cuFuncSetAttribute) function_set;
     __typeof__(&cuPointerGetAttributes) pointer_attributes;
     __typeof__(&cuMemAlloc) memory_allocate;
     __typeof__(&cuMemFree) memory_free;

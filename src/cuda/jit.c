@@ -114,6 +114,8 @@ static gram_status code_of(gram_context *g, const struct cuda_device *device,
     if (!compiler)
         return gram_fail(g, GRAM_UNSUPPORTED, "%s", why);
     gram_jit_chip(compiler, device->arch, chip, sizeof chip);
+    if (request->chip_alone)
+        strcat(chip, "a"); // NOLINT(clang-analyzer-security.insecureAPI.strcpy)
     gram_jit_key(g, compiler, request, chip, key);
     if (gram_jit_cache_get(g, key, code)) {
         gram_log(g, "kernel from the cache, %.1f ms: %s", milliseconds() - start, key);
@@ -152,6 +154,9 @@ static gram_status load(gram_context *g, const struct cuda_device *device,
     result = driver->module_load(&module, code->bytes);
     if (result == CUDA_SUCCESS)
         result = driver->module_function(function, module, request->kernel);
+    if (result == CUDA_SUCCESS && request->shared_bytes)
+        result = driver->function_set(*function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                      (int)request->shared_bytes);
     (void)driver->capture_mode(&mode);
     TRY(gram_cuda_check(g, driver, result, "cuModuleLoadData"));
     gram_log(g, "kernel loaded, %.1f ms: %d registers, %d bytes of shared and %d of local memory",

@@ -150,9 +150,10 @@ CUresult cuDeviceTotalMem(size_t *bytes, CUdevice device)
 CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute which, CUdevice device)
 {
     const int processors = (int)fake_setting("GRAM_FAKE_CUDA_PROCESSORS", 2);
+    const int arch = (int)fake_setting("GRAM_FAKE_CUDA_ARCH", FAKE_ARCH);
     const int table[][2] = {
-        {            CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,    FAKE_ARCH / 10},
-        {            CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,    FAKE_ARCH % 10},
+        {            CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,         arch / 10},
+        {            CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,         arch % 10},
         {                           CU_DEVICE_ATTRIBUTE_WARP_SIZE,         FAKE_WARP},
         {               CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, FAKE_MOST_THREADS},
         {      CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR,              2048},

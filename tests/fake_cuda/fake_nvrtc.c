@@ -79,9 +79,9 @@ static void remove_file(const char *folder, const char *name)
 
 static unsigned hash_of_emulation(void)
 {
-    static const char *const names[] = {"device_prelude.h", "device_math.h", "device_intrinsics.h",
-                                        "ptx_emulated.h",   "fake_device.h", "fake_nvrtc.c",
-                                        "fake_rewrite.c"};
+    static const char *const names[] = {
+        "device_prelude.h", "device_math.h", "device_intrinsics.h", "ptx_emulated.h",
+        "fake_device.h",    "fake_nvrtc.c",  "fake_rewrite.c",      "ptx_wgmma_emulated.h"};
     unsigned value = 2166136261u;
 
     for (const char *at = FAKE_CUDA_CXX FAKE_CUDA_FLAGS; *at; at++)
@@ -165,16 +165,23 @@ nvrtcResult nvrtcCreateProgram(nvrtcProgram *program, const char *source, const 
     return NVRTC_SUCCESS;
 }
 
+/* What stands in the place of a header. */
+static const char *header_of(const struct _nvrtcProgram *p, int i)
+{
+    if (strcmp(p->header_name[i], "ptx.cuh") == 0)
+        return "#include \"ptx_emulated.h\"\n";
+    if (strcmp(p->header_name[i], "ptx_wgmma.cuh") == 0)
+        return "#include \"ptx_wgmma_emulated.h\"\n";
+    return p->header[i];
+}
+
 static bool write_sources(const struct _nvrtcProgram *p, const char *folder)
 {
     bool written = write_file(folder, p->name, p->source);
     char unit[512];
 
     for (int i = 0; i < p->headers; i++)
-        written &=
-            write_file(folder, p->header_name[i],
-                       strcmp(p->header_name[i], "ptx.cuh") == 0 ? "#include \"ptx_emulated.h\"\n"
-                                                                 : p->header[i]);
+        written &= write_file(folder, p->header_name[i], header_of(p, i));
     snprintf(unit, sizeof unit, "#include \"device_prelude.h\"\n#include \"%s\"\n", p->name);
     return written && write_file(folder, "unit.cpp", unit);
 }

@@ -19,12 +19,14 @@
  *   FUNCTION, OUTPUT  with PAIR_EXPRESSION, pair_expression.cuh is given beside the other files
  *   BASE, SLOPE     kinds of two powers of the sum, or PAIR_RUN_TIME
  *   HYPERS          1: hyperparameters are read from tensors
+ *   LISTED          1: only the tiles of a list, which cdist_mma.cu has written
  *
  * SPDX-License-Identifier: MIT
  */
 #define PAIR_FN static __device__
 #include "pair_map.h"
 #include "ptx.cuh"
+#include "square_params.h"
 
 #if TM != 8 && TM != 4 && TM != 2
 #  error "cdist.cu: TM must be 8, 4 or 2"
@@ -42,7 +44,8 @@
 #define STAGED_ROWS (TM < 4 ? TM : 4)
 #define PANEL     (BM * LD)
 #define LARGEST   (IS_DOUBLE ? (REAL)0x1.fffffffffffffp1023 : (REAL)0x1.fffffep127)
-#define GROUP_TILES 16 /* rows of tiles that are done together: their rows of y stay in L2 */
+#define TILE_ROWS BM
+#define TILE_COLS BM
 
 typedef unsigned short half_bits;
 #if HALF
@@ -57,45 +60,7 @@ struct __align__(16) group {
 
 #include "pair_step.cuh"
 #include "pair_function.cuh"
-
-/* ---- Hyperparameters ------------------------------------------------------------------------ */
-
-#if HYPERS
-static __device__ long long offset_of(const struct pair_params *a, const long long *stride,
-                                      long long item)
-{
-    long long offset = 0;
-
-    for (int i = (int)a->batch_ndim - 1; i >= 0; i--) {
-        offset += item % a->batch_shape[i] * stride[i];
-        item /= a->batch_shape[i];
-    }
-    return offset;
-}
-
-static __device__ void prepare(const struct pair_params *a, long long item, struct pair_map *map)
-{
-    const struct pair_what what = {FUNCTION, OUTPUT, STEP == PAIR_DOT, IS_DOUBLE};
-    double value[PAIR_HYPERS + PAIR_PARAMETERS];
-    bool valid = true;
-
-    for (int i = 0; i < PAIR_HYPERS + (FUNCTION == PAIR_EXPRESSION ? PAIR_PARAMETERS : 0); i++) {
-        const struct pair_hyper *h = &a->hyper[i]; /* parameters lie behind them */
-        long long at = h->data ? offset_of(a, h->batch_stride, item) : 0;
-        value[i] = !h->data ? h->value
-                   : h->is_double ? ((const double *)h->data)[at]
-                                  : (double)((const float *)h->data)[at];
-        if (h->data)
-            valid = valid && value[i] >= h->least && value[i] <= h->most &&
-                    !(h->open && value[i] == h->least);
-    }
-    pair_map_prepare(map, &what, value);
-#if FUNCTION == PAIR_EXPRESSION
-    expression_constants(value + PAIR_HYPERS, map->constant);
-#endif
-    map->valid = valid;
-}
-#endif
+#include "pair_tile.cuh"
 
 /* ---- Panels --------------------------------------------------------------------------------- */
 
@@ -114,16 +79,6 @@ static __device__ void copy_one(REAL *to, const element *from, bool there)
     ptx_copy_async<(int)sizeof(REAL)>(to, from, there ? (int)sizeof(REAL) : 0);
 }
 #endif
-
-/* A tile of out and where its panels begin: the same for the whole block, in shared memory, so that
- * it takes no registers while the sums do. */
-struct tile {
-    long long item, i, j; /* its first row and column of out */
-    int rows[2];          /* of x and of y that it has */
-    int mirrored;
-    const element *from[2]; /* the first rows of x and of y */
-    REAL *out;              /* of the item */
-};
 
 /* The panel'th BK columns of the tile's rows of a side; zeros where there are none. */
 template <int LOAD>
@@ -188,18 +143,6 @@ static __device__ double add_squares(double sum, const REAL *row)
     for (int k = 0; k < BK; k++)
         sum += (double)row[k] * (double)row[k];
     return sum;
-}
-
-/* The tile'th tile: rows of tiles in groups, within a group column by column. */
-static __device__ void place(const struct pair_params *a, long long tile, long long *row,
-                             long long *col)
-{
-    const long long group = tile / (GROUP_TILES * a->tile_cols), first = group * GROUP_TILES;
-    const long long left = a->tile_rows - first, rows = left < GROUP_TILES ? left : GROUP_TILES;
-    const long long in_group = tile - group * GROUP_TILES * a->tile_cols;
-
-    *row = first + in_group % rows;
-    *col = in_group / rows;
 }
 
 /* Maps and stores what a thread has staged: rows [first, end) of its elements.  The loop is not
@@ -285,45 +228,28 @@ static __device__ void compute(const struct pair_params *a, const struct tile *t
     }
 }
 
-/* Where an item of x, of y and of out begins. */
-static __device__ void offsets_of(const struct pair_params *a, long long item, long long *offset)
+/* Fills in the at'th tile that this launch is for; *more is false behind the last one. */
+static __device__ bool next_tile(const struct pair_params *a, const struct square_list *list,
+                                 long long at, struct tile *tile, bool *more)
 {
-    for (int i = (int)a->batch_ndim - 1; i >= 0; i--) {
-        long long rest = item / a->batch_shape[i], index = item - rest * a->batch_shape[i];
-        offset[0] += index * a->x.batch_stride[i];
-        offset[1] += index * a->y.batch_stride[i];
-        offset[2] += index * a->out.batch_stride[i];
-        item = rest;
-    }
-}
-
-/* Fills in the at'th tile of all items; false if its mirror image is computed instead. */
-static __device__ bool find_tile(const struct pair_params *a, long long at, struct tile *tile)
-{
-    const long long item_tiles = a->tile_rows * a->tile_cols, item = at / item_tiles;
-    long long row, col, offset[3] = {};
-
-    place(a, at - item * item_tiles, &row, &col);
-    tile->item = item;
-    tile->i = row * BM, tile->j = col * BM;
-    tile->mirrored = a->symmetric && row < col;
-    tile->rows[0] = a->x.rows - tile->i < BM ? (int)(a->x.rows - tile->i) : BM;
-    tile->rows[1] = a->y.rows - tile->j < BM ? (int)(a->y.rows - tile->j) : BM;
-    offsets_of(a, item, offset);
-    tile->from[0] = (const element *)a->x.data + offset[0] + tile->i * a->x.row_stride;
-    tile->from[1] = (const element *)a->y.data + offset[1] + tile->j * a->y.row_stride;
-    tile->out = (REAL *)a->out.data + offset[2];
-    return !(a->symmetric && row > col);
+#if LISTED
+    *more = at < (long long)list->count;
+    if (*more)
+        fill_tile(a, list->tile[at].item, list->tile[at].row, list->tile[at].col, tile);
+    return *more;
+#else
+    *more = at < a->items * a->tile_rows * a->tile_cols;
+    return *more && find_tile(a, 0, at, tile);
+#endif
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
-    cdist(const __grid_constant__ struct pair_params a)
+    cdist(const __grid_constant__ struct pair_params a, const struct square_list *list)
 {
     __shared__ __align__(16) REAL panels[4 * PANEL]; /* two of x, two of y */
     __shared__ double norms[FUNCTION == PAIR_COSINE ? 2 * BM : 1];
     __shared__ struct tile tile;
-    __shared__ long long at;
-    __shared__ bool wanted;
+    __shared__ bool wanted, more;
 #if HYPERS
     __shared__ struct pair_map map;
 #else
@@ -333,8 +259,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
     for (int round = 0;; round++) {
         __syncthreads(); /* the last tile is stored */
         if (threadIdx.x == 0) {
-            at = blockIdx.x + (long long)round * gridDim.x;
-            wanted = at < a.items * a.tile_rows * a.tile_cols && find_tile(&a, at, &tile);
+            wanted = next_tile(&a, list, blockIdx.x + (long long)round * gridDim.x, &tile, &more);
 #if HYPERS
             if (wanted)
                 prepare(&a, tile.item, &map);
@@ -343,7 +268,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
         __syncthreads();
         if (wanted)
             compute(&a, &tile, &map, panels, norms);
-        else if (at >= a.items * a.tile_rows * a.tile_cols)
+        else if (!more)
             break;
     }
 }

@@ -1,0 +1,109 @@
+/*
+ * pair_tile.cuh - the tiles of out, where they begin, and the hyperparameters of an item
+ *
+ * Part of cdist.cu and cdist_mma.cu, whose parameters it uses, TILE_ROWS and TILE_COLS among them.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#define GROUP_TILES 16 /* rows of tiles that are done together: their rows of y stay in L2 */
+
+#if HYPERS
+static __device__ long long offset_of(const struct pair_params *a, const long long *stride,
+                                      long long item)
+{
+    long long offset = 0;
+
+    for (int i = (int)a->batch_ndim - 1; i >= 0; i--) {
+        offset += item % a->batch_shape[i] * stride[i];
+        item /= a->batch_shape[i];
+    }
+    return offset;
+}
+
+static __device__ void prepare(const struct pair_params *a, long long item, struct pair_map *map)
+{
+    const struct pair_what what = {FUNCTION, OUTPUT, STEP == PAIR_DOT, IS_DOUBLE};
+    __shared__ double value[PAIR_HYPERS + PAIR_PARAMETERS]; /* of one thread: no local memory */
+    bool valid = true;
+
+    for (int i = 0; i < PAIR_HYPERS + (FUNCTION == PAIR_EXPRESSION ? PAIR_PARAMETERS : 0); i++) {
+        const struct pair_hyper *h = &a->hyper[i]; /* parameters lie behind them */
+        long long at = h->data ? offset_of(a, h->batch_stride, item) : 0;
+        value[i] = !h->data ? h->value
+                   : h->is_double ? ((const double *)h->data)[at]
+                                  : (double)((const float *)h->data)[at];
+        if (h->data)
+            valid = valid && value[i] >= h->least && value[i] <= h->most &&
+                    !(h->open && value[i] == h->least);
+    }
+    pair_map_prepare(map, &what, value);
+#if FUNCTION == PAIR_EXPRESSION
+    expression_constants(value + PAIR_HYPERS, map->constant);
+#endif
+    map->valid = valid;
+}
+#endif
+
+/* A tile of out and where its panels begin: the same for the whole block, in shared memory, so that
+ * it takes no registers while the sums do. */
+struct tile {
+    long long item, i, j; /* its first row and column of out */
+    int rows[2];          /* of x and of y that it has */
+    int mirrored;
+    const element *from[2]; /* the first rows of x and of y */
+    REAL *out;              /* of the item */
+};
+
+/* The tile'th tile: rows of tiles in groups, within a group column by column. */
+static __device__ void place(const struct pair_params *a, long long tile, long long *row,
+                             long long *col)
+{
+    const long long group = tile / (GROUP_TILES * a->tile_cols), first = group * GROUP_TILES;
+    const long long left = a->tile_rows - first, rows = left < GROUP_TILES ? left : GROUP_TILES;
+    const long long in_group = tile - group * GROUP_TILES * a->tile_cols;
+
+    *row = first + in_group % rows;
+    *col = in_group / rows;
+}
+
+/* Where an item of x, of y and of out begins. */
+static __device__ void offsets_of(const struct pair_params *a, long long item, long long *offset)
+{
+    for (int i = (int)a->batch_ndim - 1; i >= 0; i--) {
+        long long rest = item / a->batch_shape[i], index = item - rest * a->batch_shape[i];
+        offset[0] += index * a->x.batch_stride[i];
+        offset[1] += index * a->y.batch_stride[i];
+        offset[2] += index * a->out.batch_stride[i];
+        item = rest;
+    }
+}
+
+/* The tile at row and col of an item. */
+static __device__ void fill_tile(const struct pair_params *a, long long item, long long row,
+                                 long long col, struct tile *tile)
+{
+    long long offset[3] = {};
+
+    tile->item = item;
+    tile->i = row * TILE_ROWS, tile->j = col * TILE_COLS;
+    tile->mirrored = a->symmetric && row < col;
+    tile->rows[0] = a->x.rows - tile->i < TILE_ROWS ? (int)(a->x.rows - tile->i) : TILE_ROWS;
+    tile->rows[1] = a->y.rows - tile->j < TILE_COLS ? (int)(a->y.rows - tile->j) : TILE_COLS;
+    offsets_of(a, item, offset);
+    tile->from[0] = (const element *)a->x.data + offset[0] + tile->i * a->x.row_stride;
+    tile->from[1] = (const element *)a->y.data + offset[1] + tile->j * a->y.row_stride;
+    tile->out = (REAL *)a->out.data + offset[2];
+}
+
+/* Fills in the at'th tile of all items from the first one on; false if its mirror image is computed
+ * instead. */
+static __device__ bool find_tile(const struct pair_params *a, long long first, long long at,
+                                 struct tile *tile)
+{
+    const long long item_tiles = a->tile_rows * a->tile_cols, item = at / item_tiles;
+    long long row, col;
+
+    place(a, at - item * item_tiles, &row, &col);
+    fill_tile(a, first + item, row, col, tile);
+    return !(a->symmetric && row > col);
+}
