@@ -83,6 +83,27 @@ struct gram_solve_op {
     gram_uplo uplo;
 };
 
+enum {
+    GRAM_MODULE_OPTIONS_BYTES = 512,
+    GRAM_KERNEL_NAME_BYTES = 128
+};
+
+struct gram_module_op {
+    const char *source, *name, *options;
+};
+
+struct gram_launch_op {
+    const char *kernel;
+    unsigned grid[3], block[3];
+    size_t shared_bytes;
+    void *const *arguments;
+};
+
+/* What the backend's own modules begin with. */
+struct gram_module {
+    gram_context *g;
+};
+
 struct gram_backend {
     const char *version; /* GRAM_VERSION where it was built; another one is refused */
     const char *name;    /* for messages: "the CPU" */
@@ -104,6 +125,10 @@ struct gram_backend {
                               gram_cache_visit visit, void *user);
     /* NULL below: not offered */
     gram_status (*tune)(gram_context *g, const struct gram_cdist_op *op, gram_tuning *result);
+    gram_status (*module_compile)(gram_context *g, const struct gram_module_op *op,
+                                  gram_module **out);
+    gram_status (*module_launch)(gram_module *module, const struct gram_launch_op *op);
+    void (*module_destroy)(gram_module *module);
     gram_status (*cdist)(gram_context *g, const struct gram_cdist_op *op);
     size_t (*cdist_workspace)(const gram_context *g, const struct gram_cdist_op *op);
     gram_status (*median)(gram_context *g, const struct gram_median_op *op);

@@ -624,6 +624,48 @@ GRAM_API gram_status gram_solve_lu_workspace(gram_context *g, const gram_tensor 
                                              const gram_solve_options *options,
                                              const gram_tensor *x, gram_workspace *need);
 
+/* ---- Device code of your own --------------------------------------------------------------- */
+
+/* Kernels that a CUDA context compiled: used with that context, destroyed before it. */
+typedef struct gram_module gram_module;
+
+typedef struct gram_module_options {
+    size_t size;
+    const char *name;    /* in messages and in the cache: letters, digits, _ . -; NULL: module.cu */
+    const char *options; /* -DNAME=VALUE -UNAME --use_fast_math --fmad= --maxrregcount=, separated
+                            by blanks, less than 512 bytes; NULL: none */
+} gram_module_options;
+
+/* clang-format off */
+#define GRAM_MODULE_OPTIONS_INIT {.size = sizeof(gram_module_options)}
+/* clang-format on */
+
+/*
+ * Compiles CUDA C++ (C++17, no headers but those of NVRTC) for the device of g, through the cache
+ * that libgram's own kernels come from: the same source and options are compiled once, by one of
+ * your processes.  Kernels are declared extern "C" __global__.  *out is NULL on an error.
+ *
+ * GRAM_UNSUPPORTED: g is a CPU context, or NVRTC refuses the source: the message holds the
+ * beginning of its log, GRAM_LOG=debug shows all of it.  GRAM_INVALID_ARGUMENT: an option that is
+ * not listed above, since it could change the code without changing its place in the cache.
+ */
+GRAM_API gram_status gram_module_compile(gram_context *g, const char *source,
+                                         const gram_module_options *options, gram_module **out);
+
+/*
+ * Queues a kernel of the module on its context's stream: grid[0] by grid[1] by grid[2] blocks of
+ * block[0] by block[1] by block[2] threads, with shared_bytes of dynamic shared memory.  arguments
+ * holds the address of the value of each of the kernel's parameters; they are copied.  Nothing is
+ * waited for, and the call can be captured in a CUDA graph.  What a kernel does wrong is told by a
+ * later call, as gram_context_synchronize.
+ */
+GRAM_API gram_status gram_kernel_launch(gram_module *module, const char *kernel,
+                                        const int64_t grid[3], const int64_t block[3],
+                                        size_t shared_bytes, void *const *arguments);
+
+/* Synchronize the context first, and destroy graphs that hold its kernels.  NULL is allowed. */
+GRAM_PUBLIC void gram_module_destroy(gram_module *module);
+
 /* ---- Kernel machines ---------------------------------------------------------------------- */
 
 /*

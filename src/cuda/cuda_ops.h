@@ -56,6 +56,12 @@ size_t cuda_agop_workspace(const gram_context *g, const struct gram_agop_op *op)
 gram_status cuda_cdist_grad(gram_context *g, const struct gram_cdist_grad_op *op);
 size_t cuda_cdist_grad_workspace(const gram_context *g, const struct gram_cdist_grad_op *op);
 
+/* cuda_module.c */
+gram_status cuda_module_compile(gram_context *g, const struct gram_module_op *op,
+                                gram_module **out);
+gram_status cuda_module_launch(gram_module *module, const struct gram_launch_op *op);
+void cuda_module_destroy(gram_module *module);
+
 /* cuda_cdist.c */
 gram_status cuda_cdist(gram_context *g, const struct gram_cdist_op *op);
 size_t cuda_cdist_workspace(const gram_context *g, const struct gram_cdist_op *op);

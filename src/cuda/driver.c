@@ -38,6 +38,7 @@ static const struct cuda_symbol driver_symbols[] = {
     {"cuThreadExchangeStreamCaptureMode", offsetof(struct cuda_driver,          capture_mode)},
     {                 "cuModuleLoadData", offsetof(struct cuda_driver,           module_load)},
     {              "cuModuleGetFunction", offsetof(struct cuda_driver,       module_function)},
+    {                   "cuModuleUnload", offsetof(struct cuda_driver,         module_unload)},
     {               "cuFuncGetAttribute", offsetof(struct cuda_driver,    function_attribute)},
     {               "cuFuncSetAttribute", offsetof(struct cuda_driver,          function_set)},
     {           "cuPointerGetAttributes", offsetof(struct cuda_driver,    pointer_attributes)},

@@ -26,6 +26,7 @@ struct cuda_driver {
     __typeof__(&cuThreadExchangeStreamCaptureMode) capture_mode;
     __typeof__(&cuModuleLoadData) module_load;
     __typeof__(&cuModuleGetFunction) module_function;
+    __typeof__(&cuModuleUnload) module_unload;
     __typeof__(&cuFuncGetAttribute) function_attribute;
     __typeof__(&cuFuncSetAttribute) function_set;
     __typeof__(&cuPointerGetAttributes) pointer_attributes;

@@ -102,9 +102,8 @@ static void drop(struct entry *gone)
     free(gone);
 }
 
-/* Reads the cache, else compiles and fills the cache. */
-static gram_status code_of(gram_context *g, const struct cuda_device *device,
-                           const struct jit_request *request, struct jit_code *code)
+gram_status gram_jit_code(gram_context *g, const struct cuda_device *device,
+                          const struct jit_request *request, struct jit_code *code)
 {
     const char *why;
     const struct cuda_compiler *compiler = gram_cuda_compiler(g, &why);
@@ -170,7 +169,7 @@ static gram_status make(gram_context *g, const struct cuda_device *device,
                         const struct jit_request *request, CUfunction *function)
 {
     struct jit_code code = {0};
-    gram_status status = code_of(g, device, request, &code);
+    gram_status status = gram_jit_code(g, device, request, &code);
 
     if (status == GRAM_OK)
         status = load(g, device, request, &code, function);

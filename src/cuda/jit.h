@@ -38,6 +38,10 @@ struct jit_code {
     size_t size;
 };
 
+/* jit.c: from the cache, or compiled and kept in it; request->kernel does not count. */
+gram_status gram_jit_code(gram_context *g, const struct cuda_device *device,
+                          const struct jit_request *request, struct jit_code *code);
+
 /* What the compiler is told beside the defines, for a context's settings. */
 const char *gram_jit_extra_options(const gram_context *g);
 /* jit_compile.c: compiles for arch (90), or for "sm_90a" where chip is set; the log of the compiler

@@ -175,7 +175,7 @@ gram_status gram_jit_compile(gram_context *g, const struct cuda_compiler *compil
         names[headers] = request->own.name, texts[headers++] = request->own.text;
     for (const struct cuda_source *s = gram_cuda_sources; s->name && headers < MOST_SOURCES; s++) {
         if (strcmp(s->name, request->file) == 0)
-            text = s->text;
+            text = text ? text : s->text;
         else
             names[headers] = s->name, texts[headers++] = s->text;
     }
