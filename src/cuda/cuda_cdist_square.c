@@ -25,9 +25,9 @@ static const double least_work = 0x1p29;
 
 /* The tiles of a core; how they were chosen: docs/cuda.md. */
 static const struct core {
-    int core, cols, depth, stages, promoted;
+    int core, depth, stages, promoted;
     int threads, blocks; /* blocks: a processor; 0: one a tile */
-} mma = {1, 128, 32, 3, 0, THREADS, 0}, wgmma = {2, 128, 32, 4, 1, THREADS + 32, 1};
+} mma = {1, 32, 3, 0, THREADS, 0}, wgmma = {2, 32, 4, 4, THREADS + 128, 1};
 
 static int64_t ceil_div(int64_t a, int64_t b)
 {
@@ -77,7 +77,7 @@ static void lay_out(const struct cuda_device *device, struct cuda_cdist_plan *pl
     s->planes = v->half && v->step == PAIR_DOT ? 1 : 2;
     depth = ceil_div(p->depth, s->core->depth) * s->core->depth;
     rows[0] = ceil_div(p->x.rows, SQUARE_ROWS) * SQUARE_ROWS;
-    rows[1] = ceil_div(p->y.rows, s->core->cols) * s->core->cols;
+    rows[1] = ceil_div(p->y.rows, SQUARE_ROWS) * SQUARE_ROWS;
     for (int i = 0; i < 2; i++) {
         bool packed = i == 0 || !p->symmetric;
         s->panel_bytes[i] = packed ? (size_t)(rows[i] * depth * 2 * s->planes) : 0;
@@ -108,7 +108,7 @@ static void fill(const struct square *s, char *scratch, struct square_params *ou
 
     out->pair = *p;
     out->pair.tile_rows = ceil_div(p->x.rows, SQUARE_ROWS);
-    out->pair.tile_cols = ceil_div(p->y.rows, s->core->cols);
+    out->pair.tile_cols = ceil_div(p->y.rows, SQUARE_ROWS);
     out->sides = sides;
     out->chunks = ceil_div(p->depth, s->core->depth);
     for (int i = 0; i < sides; i++)
@@ -116,7 +116,7 @@ static void fill(const struct square *s, char *scratch, struct square_params *ou
             .data = take(&scratch, s, s->panel_bytes[i]),
             .item_bytes = (int64_t)s->panel_bytes[i],
             .item_rows = (int64_t)(s->row_bytes[i] / sizeof(struct square_row)),
-            .panel_rows = i == 0 ? SQUARE_ROWS : s->core->cols};
+            .panel_rows = i == 0 ? SQUARE_ROWS : SQUARE_ROWS};
     for (int i = 0; i < sides; i++)
         out->side[i].rows = (struct square_row *)(void *)take(&scratch, s, s->row_bytes[i]);
     if (sides == 1)
@@ -174,10 +174,10 @@ static void describe(const struct square *s, enum kind kind, char *defines)
 
     if (kind == MULTIPLY)
         snprintf(defines + used, left,
-                 " -DCORE=%d -DBN=%d -DSTAGES=%d -DPROMOTED=%d -DFUNCTION=%d -DOUTPUT=%d -DBASE=%d "
+                 " -DCORE=%d -DSTAGES=%d -DPROMOTED=%d -DFUNCTION=%d -DOUTPUT=%d -DBASE=%d "
                  "-DSLOPE=%d -DHYPERS=%d",
-                 c->core, c->cols, c->stages, c->promoted, v->function, v->output, v->base,
-                 v->slope, v->hypers);
+                 c->core, c->stages, c->promoted, v->function, v->output, v->base, v->slope,
+                 v->hypers);
     else
         snprintf(defines + used, left, " -DCOSINE=%d", v->function == PAIR_COSINE);
 }
@@ -221,8 +221,8 @@ static gram_status launch(gram_context *g, const struct square *s, const struct 
 static size_t shared_bytes(const struct square *s)
 {
     const struct core *c = s->core;
-    size_t stages = (size_t)(c->stages * (SQUARE_ROWS + c->cols) * c->depth * 2 * s->planes);
-    size_t staged = (size_t)(SQUARE_ROWS * (c->cols + 8)) * sizeof(float);
+    size_t stages = (size_t)(c->stages * (SQUARE_ROWS + SQUARE_ROWS) * c->depth * 2 * s->planes);
+    size_t staged = (size_t)(SQUARE_ROWS * (SQUARE_ROWS + 8)) * sizeof(float);
 
     if (c == &wgmma)
         return stages + staged + (size_t)c->stages * 2 * sizeof(uint64_t);

@@ -92,6 +92,17 @@ static inline unsigned long long ptx_wgmma_operand(const void *shared, int k_byt
            (unsigned long long)(row_bytes >> 4) << 32;
 }
 
+static inline unsigned long long ptx_wgmma_shifted(unsigned long long operand, int bytes)
+{
+    return operand + (unsigned)(bytes >> 4);
+}
+
+template <int COUNT> static inline void ptx_more_registers()
+{
+}
+template <int COUNT> static inline void ptx_fewer_registers()
+{
+}
 static inline void ptx_wgmma_fence()
 {
 }

@@ -8,11 +8,7 @@
  * SPDX-License-Identifier: MIT
  */
 #define BLOCK_THREADS THREADS
-#define BLOCKS_EACH   (PROMOTED ? 1 : 2)
-
-#if BN != 128
-#  error "mma_core.cuh: BN must be 128"
-#endif
+#define BLOCKS_EACH   2
 
 static __device__ void barrier()
 {
@@ -113,21 +109,9 @@ static __device__ void sum_products(const struct square_params *a, const struct 
             copy_chunk(pipeline->stages + (now == 0 ? STAGES - 1 : now - 1) * STAGE, &x, &y);
         ptx_copy_commit();
         const char *from = pipeline->stages + now * STAGE;
-#if PROMOTED
-        float part[BLOCKS][4] = {};
-#else
-        float(*part)[4] = acc;
-#endif
 #pragma unroll 1
         for (int k = 0; k < BK; k += 16)
-            multiply(part, from, from + PLANES * PLANE_X, k / 8);
-#if PROMOTED
-#  pragma unroll
-        for (int b = 0; b < BLOCKS; b++)
-#  pragma unroll
-            for (int i = 0; i < 4; i++)
-                acc[b][i] += part[b][i];
-#endif
+            multiply(acc, from, from + PLANES * PLANE_X, k / 8);
         now = now == STAGES - 1 ? 0 : now + 1;
     }
     ptx_copy_wait<0>();

@@ -1,7 +1,7 @@
 /*
  * wgmma_core.cuh - the sums of a tile by wgmma, for cdist_mma.cu; sm_90a alone
  *
- * Two groups of four warps, each 64 rows by BN of the tile, read operands from shared memory; a
+ * Two groups of four warps, each 64 rows of the tile, read operands from shared memory; a
  * ninth warp brings chunks there by bulk copies, up to STAGES ahead and so into the next tile.
  * Barriers in shared memory say of each stage when it is full (the copy has counted its bytes) and
  * when it is empty (the eight warps have read it); parity is that of the round over the stages.
@@ -10,7 +10,7 @@
  */
 #include "ptx_wgmma.cuh"
 
-#define BLOCK_THREADS (THREADS + 32)
+#define BLOCK_THREADS (THREADS + 128)
 #define BLOCKS_EACH   1
 #define STAGED_BYTES  (TILE_ROWS * STAGED_LD * 4)
 
@@ -51,51 +51,45 @@ static __device__ int col_of(int b)
     return b * 8 + (int)threadIdx.x % 4 * 2;
 }
 
-static __device__ void multiply_chunk(float part[BLOCKS][4], const char *x, const char *y,
-                                      bool accumulate)
+static __device__ void multiply_chunk(float part[BLOCKS][4], const char *stage, bool accumulate)
 {
-    const int group = (int)threadIdx.x / 128;
+    const unsigned long long x =
+        ptx_wgmma_operand(stage + (int)threadIdx.x / 128 * 64 * 16, TILE_ROWS * 16, 128);
+    const unsigned long long y = ptx_wgmma_operand(stage + PLANES * PLANE_X, TILE_COLS * 16, 128);
 
     ptx_wgmma_fence();
 #pragma unroll
     for (int k = 0; k < BK / 8; k += 2)
 #pragma unroll
-        for (int product = 0; product < 2 * PLANES - 1; product++) { /* hi hi, hi lo, lo hi */
-            const char *left = x + product / 2 * PLANE_X + (k * TILE_ROWS + group * 64) * 16;
-            const char *right = y + product % 2 * PLANE_Y + k * TILE_COLS * 16;
-            ptx_wgmma_f16<BN>(&part[0][0], ptx_wgmma_operand(left, TILE_ROWS * 16, 128),
-                              ptx_wgmma_operand(right, TILE_COLS * 16, 128),
-                              accumulate || k + product > 0);
-        }
+        for (int product = 0; product < 2 * PLANES - 1; product++) /* hi hi, hi lo, lo hi */
+            ptx_wgmma_f16<TILE_COLS>(
+                &part[0][0], ptx_wgmma_shifted(x, product / 2 * PLANE_X + k * TILE_ROWS * 16),
+                ptx_wgmma_shifted(y, product % 2 * PLANE_Y + k * TILE_COLS * 16),
+                accumulate || k + product > 0);
     ptx_wgmma_commit();
 }
 
 static __device__ void sum_products(const struct square_params *a, const struct tile *,
                                     struct pipeline *p, float acc[BLOCKS][4])
 {
-#if PROMOTED
+    const int chunks = (int)a->chunks;
     float part[BLOCKS][4];
-#endif
 
 #pragma unroll 1
-    for (long long chunk = 0; chunk < a->chunks; chunk++, advance(p)) {
-        const char *x = p->stages + p->stage * STAGE, *y = x + PLANES * PLANE_X;
+    for (int chunk = 0; chunk < chunks; chunk++) {
         ptx_mbarrier_wait(p->full + p->stage, p->parity);
-#if PROMOTED
-        multiply_chunk(part, x, y, false);
-#else
-        multiply_chunk(acc, x, y, chunk > 0);
-#endif
-        ptx_wgmma_wait<0>();
+        multiply_chunk(part, p->stages + p->stage * STAGE, chunk % PROMOTED != 0);
+        ptx_wgmma_wait<0>(); /* meanwhile the other four warps multiply */
         if (threadIdx.x % 32 == 0)
             ptx_mbarrier_arrive(p->empty + p->stage);
-#if PROMOTED
-#  pragma unroll
+        advance(p);
+        if ((chunk + 1) % PROMOTED != 0 && chunk + 1 < chunks)
+            continue;
+#pragma unroll
         for (int b = 0; b < BLOCKS; b++)
-#  pragma unroll
+#pragma unroll
             for (int i = 0; i < 4; i++)
                 acc[b][i] += part[b][i];
-#endif
     }
 }
 
@@ -144,8 +138,13 @@ static __device__ void run_block(const struct square_params *a, struct shared_st
         ptx_mbarrier_init_fence();
     }
     __syncthreads();
-    if (threadIdx.x < THREADS)
+    /* Of 64 K registers a thread has 168, which a sum and its part do not fit into. */
+    if (threadIdx.x < THREADS) {
+        ptx_more_registers<216>();
         multiply_tiles(a, shared, stages, (float *)(stages + STAGES * STAGE));
-    else if (threadIdx.x == THREADS)
-        load_tiles(a, &p);
+    } else {
+        ptx_fewer_registers<72>();
+        if (threadIdx.x == THREADS)
+            load_tiles(a, &p);
+    }
 }
