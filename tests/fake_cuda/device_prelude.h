@@ -1,7 +1,7 @@
 /*
  * device_prelude.h - CUDA's C++ for the host's compiler: what stands before every kernel
  *
- * fake_nvrtc_rewrite.c has turned `__shared__` and `__global__` into C++ by the time that this is
+ * fake_rewrite.c has turned `__shared__` and `__global__` into C++ by the time that this is
  * compiled.  No header of the C library is included: that would be most of what there is to
  * compile.
  *
@@ -24,9 +24,11 @@ typedef __SIZE_TYPE__ size_t;
 
 extern "C" {
 extern __attribute__((visibility("default"))) struct fake_device fake_device;
-/* Of the linker: where the shared variables lie, if there are any. */
-extern __attribute__((weak, visibility("hidden"))) char __start_fake_shared[], __stop_fake_shared[];
 extern __attribute__((visibility("hidden"))) char fake_dynamic[];
+/* Of the linker: where shared variables lie.  Those of templates have no section of their own, and
+ * are in .bss; so would a __device__ variable be that begins as zero. */
+extern __attribute__((weak, visibility("hidden"))) char __start_fake_shared[], __stop_fake_shared[];
+extern __attribute__((visibility("hidden"))) char __bss_start[], _end[];
 }
 
 #define threadIdx (fake_device.thread)
@@ -63,15 +65,21 @@ template <class... Argument, void (*Kernel)(Argument...)> struct fake_call<Kerne
     }
 };
 
-template <auto Kernel> constexpr struct fake_kernel fake_describe(int most_threads)
+template <auto Kernel> struct fake_kernel fake_describe(int most_threads)
 {
-    return {fake_call<Kernel>::call,
-            fake_call<Kernel>::arguments,
-            fake_call<Kernel>::bytes,
-            most_threads,
-            __start_fake_shared,
-            __stop_fake_shared,
-            fake_dynamic};
+    struct fake_kernel kernel = {fake_call<Kernel>::call,
+                                 fake_call<Kernel>::arguments,
+                                 fake_call<Kernel>::bytes,
+                                 most_threads,
+                                 {},
+                                 fake_dynamic};
+
+#ifndef __SANITIZE_ADDRESS__ /* which surrounds variables with what must not be written */
+    char *const bss_end = fake_dynamic > __bss_start ? fake_dynamic : _end;
+    kernel.shared[0] = {__start_fake_shared, __stop_fake_shared};
+    kernel.shared[1] = {__bss_start, bss_end};
+#endif
+    return kernel;
 }
 
 /* ---- Threads of a block and of a warp
@@ -113,7 +121,7 @@ static inline void __nanosleep(unsigned)
 }
 static inline long long clock64()
 {
-    static long long ticks;
+    static long long ticks = 1; /* not in .bss */
     return ++ticks;
 }
 

@@ -75,6 +75,7 @@ static void resume(struct fake_thread *t)
     fake_block.current = t;
     fake_block.launch->device->thread = t->index;
     fiber_switch(&fake_block.host, &t->fiber, false);
+    fake_block.current = NULL;
 }
 
 static void release_barrier(int id)
@@ -181,9 +182,9 @@ void fake_abandon(void)
 
 bool fake_is_guard(const void *address)
 {
-    const char *stack = fake_block.current->fiber.stack;
+    const char *stack = fake_block.current ? fake_block.current->fiber.stack : NULL;
 
-    return (const char *)address < stack && (const char *)address >= stack - FIBER_GUARD;
+    return stack && (const char *)address < stack && (const char *)address >= stack - FIBER_GUARD;
 }
 
 /* Threads are numbered x first; a warp is 32 neighbours. */
@@ -207,12 +208,13 @@ static void prepare_threads(const struct fake_launch *launch)
 
 static void run_block(const struct fake_launch *launch)
 {
+    const struct fake_range *shared = launch->kernel->shared;
     int done;
 
     fake_block.live = fake_block.count;
     memset(fake_block.barriers, 0, sizeof fake_block.barriers);
-    memset(launch->kernel->shared, 0xFF,
-           (size_t)(launch->kernel->shared_end - launch->kernel->shared));
+    for (int i = 0; i < 2; i++)
+        memset(shared[i].begin, 0xFF, (size_t)(shared[i].end - shared[i].begin));
     memset(launch->kernel->dynamic, 0xFF, launch->shared);
     prepare_threads(launch);
     for (int pass = 0; fake_block.live > 0 && !fake_block.abandoned; pass++) {

@@ -18,10 +18,14 @@ enum {
 static bool is_shared(const char *at, int size)
 {
     const struct fake_kernel *k = fake_block.launch->kernel;
-    const char *dynamic_end = k->dynamic + fake_block.launch->shared;
+    const struct fake_range ranges[] = {
+        k->shared[0], k->shared[1], {k->dynamic, k->dynamic + fake_block.launch->shared}
+    };
 
-    return (at >= k->shared && at + size <= k->shared_end) ||
-           (at >= k->dynamic && at + size <= dynamic_end);
+    for (int i = 0; i < 3; i++)
+        if (at >= ranges[i].begin && at + size <= ranges[i].end)
+            return true;
+    return k->shared[1].begin == k->shared[1].end; /* a sanitizer watches instead */
 }
 
 void fake_copy(void *to, const void *from, int size, int bytes)
@@ -33,8 +37,7 @@ void fake_copy(void *to, const void *from, int size, int bytes)
                           from, to);
     if (bytes < 0 || bytes > size)
         fake_runtime.fail("an asynchronous copy of %d bytes takes %d", size, bytes);
-    if (fake_block.launch->kernel->shared != fake_block.launch->kernel->shared_end &&
-        !is_shared(to, size))
+    if (!is_shared(to, size))
         fake_runtime.fail("an asynchronous copy goes to %p, which is not shared memory", to);
     if (t->copies == t->copy_room) {
         int room = t->copy_room ? 2 * t->copy_room : 16;

@@ -39,12 +39,17 @@ struct fake_device {
     const struct fake_runtime *runtime;
 };
 
+struct fake_range {
+    char *begin, *end;
+};
+
 struct fake_kernel {
     void (*call)(void *const *arguments);
     int arguments;
-    const unsigned *bytes; /* of each argument */
-    int most_threads;      /* of a block; 0: any */
-    char *shared, *shared_end, *dynamic;
+    const unsigned *bytes;       /* of each argument */
+    int most_threads;            /* of a block; 0: any */
+    struct fake_range shared[2]; /* static; both empty: not known */
+    char *dynamic;
 };
 
 enum {

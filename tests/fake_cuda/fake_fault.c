@@ -41,7 +41,8 @@ static void explain(int number, siginfo_t *info, void *context)
     fake_memory_explain(info->si_addr, what, sizeof what);
     fprintf(stderr, "fake CUDA: %s: touches %p, %s\n", where, info->si_addr, // NOLINT
             overflow ? "the end of its stack" : what);
-    if (overflow || !leave_kernel(context)) /* then the fault repeats, and ends the process */
+    if (overflow || !fake_block.current ||
+        !leave_kernel(context)) /* then the fault repeats, and ends the process */
         (void)sigaction(number, number == SIGSEGV ? &segv_before : &bus_before, NULL);
 }
 

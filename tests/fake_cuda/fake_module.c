@@ -113,7 +113,7 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
 
 static int static_shared(const struct CUfunc_st *f)
 {
-    return (int)(f->kernel->shared_end - f->kernel->shared);
+    return (int)(f->kernel->shared[0].end - f->kernel->shared[0].begin);
 }
 
 CUresult cuFuncGetAttribute(int *value, CUfunction_attribute which, CUfunction f)

@@ -198,8 +198,9 @@ bool fake_rewrite(const char *text, bool sectioned, FILE *out)
         return false;
     fprintf(out,
             "\n# 1 \"fake_rewrite.c\"\n"
-            "extern \"C\" {\nstruct fake_device fake_device;\n"
-            "__attribute__((aligned(4096))) char fake_dynamic[%d + 8192];\n",
+            "extern \"C\" {\n__attribute__((section(\".data\"))) struct fake_device fake_device;\n"
+            "__attribute__((aligned(4096), section(\".fake_dynamic,\\\"aw\\\",@nobits#\")))\n"
+            "char fake_dynamic[%d + 8192];\n",
             (int)FAKE_MOST_SHARED);
     for (int i = 0; i < r.dynamics; i++)
         fprintf(out, "__asm__(\".globl %s\\n.hidden %s\\n.set %s, fake_dynamic\");\n", r.dynamic[i],
@@ -207,8 +208,9 @@ bool fake_rewrite(const char *text, bool sectioned, FILE *out)
     for (int i = 0; i < r.kernels; i++)
         fprintf(out,
                 "extern " VISIBLE
-                " const struct fake_kernel fake_kernel_%s;\n"
-                "const struct fake_kernel fake_kernel_%s = fake_describe<%s>(%s);\n",
+                " struct fake_kernel fake_kernel_%s;\n"
+                "__attribute__((section(\".data\"))) struct fake_kernel fake_kernel_%s =\n"
+                "    fake_describe<%s>(%s);\n",
                 r.kernel[i], r.kernel[i], r.kernel[i], r.bounds[i]);
     fprintf(out, "}\n");
     return !ferror(out);
