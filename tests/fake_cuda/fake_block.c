@@ -214,7 +214,8 @@ static void run_block(const struct fake_launch *launch)
     fake_block.live = fake_block.count;
     memset(fake_block.barriers, 0, sizeof fake_block.barriers);
     for (int i = 0; i < 2; i++)
-        memset(shared[i].begin, 0xFF, (size_t)(shared[i].end - shared[i].begin));
+        if (shared[i].end > shared[i].begin)
+            memset(shared[i].begin, 0xFF, (size_t)(shared[i].end - shared[i].begin));
     memset(launch->kernel->dynamic, 0xFF, launch->shared);
     prepare_threads(launch);
     for (int pass = 0; fake_block.live > 0 && !fake_block.abandoned; pass++) {
