@@ -33,6 +33,12 @@ if(GRAM_SANITIZE)
     string(APPEND flags " -g -fsanitize=${GRAM_SANITIZE} -fno-sanitize-recover=all")
 endif()
 
+string(FIND "${GRAM_SANITIZE}" address at)
+set(GRAM_EMULATION_SANITIZED OFF)
+if(at GREATER -1)
+    set(GRAM_EMULATION_SANITIZED ON)
+endif()
+
 foreach(library cuda nvrtc cusolver)
     if(library STREQUAL nvrtc)
         set(sources nvrtc rewrite)
@@ -51,7 +57,8 @@ foreach(library cuda nvrtc cusolver)
     target_link_libraries(fake_${library} PRIVATE gram_flags Threads::Threads ${CMAKE_DL_LIBS})
     target_compile_definitions(fake_${library} PRIVATE
         FAKE_CUDA_CXX="${GRAM_EMULATION_CXX}" FAKE_CUDA_FLAGS="${flags}"
-        FAKE_CUDA_FOLDER="${CMAKE_SOURCE_DIR}/tests/fake_cuda")
+        FAKE_CUDA_FOLDER="${CMAKE_SOURCE_DIR}/tests/fake_cuda"
+        $<$<BOOL:${GRAM_EMULATION_SANITIZED}>:FAKE_SANITIZED>)
     set_target_properties(fake_${library} PROPERTIES
         OUTPUT_NAME ${library} SOVERSION ${version} C_VISIBILITY_PRESET default
         LIBRARY_OUTPUT_DIRECTORY ${GRAM_EMULATION_FOLDER})

@@ -74,7 +74,7 @@ template <auto Kernel> struct fake_kernel fake_describe(int most_threads)
                                  {},
                                  fake_dynamic};
 
-#ifndef __SANITIZE_ADDRESS__ /* which surrounds variables with what must not be written */
+#ifndef FAKE_SANITIZED /* which surrounds variables with what must not be written */
     char *const bss_end = fake_dynamic > __bss_start ? fake_dynamic : _end;
     kernel.shared[0] = {__start_fake_shared, __stop_fake_shared};
     kernel.shared[1] = {__bss_start, bss_end};

@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <sys/mman.h>
 
-#ifdef __SANITIZE_ADDRESS__
+#ifdef FAKE_SANITIZED
 void __sanitizer_start_switch_fiber(void **save, const void *bottom, size_t bytes);
 void __sanitizer_finish_switch_fiber(void *saved, const void **bottom, size_t *bytes);
 #else

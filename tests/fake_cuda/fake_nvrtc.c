@@ -3,7 +3,8 @@
  *
  * The sources go to a folder of their own below TMPDIR, "ptx.cuh" replaced by ptx_emulated.h; they
  * are preprocessed, rewritten (fake_rewrite.c) and compiled.  Set by CMake: FAKE_CUDA_CXX,
- * FAKE_CUDA_FOLDER (where device_prelude.h is), FAKE_CUDA_FLAGS.  The version's minor number is a
+ * FAKE_CUDA_FOLDER (where device_prelude.h is), FAKE_CUDA_FLAGS, FAKE_SANITIZED where those say
+ * AddressSanitizer.  The version's minor number is a
  * hash of the emulation, so that a cache of kernels does not outlive it.
  *
  * SPDX-License-Identifier: MIT
@@ -19,6 +20,12 @@
 #include <unistd.h>
 
 extern char **environ;
+
+#ifdef FAKE_SANITIZED
+#  define SANITIZED true
+#else
+#  define SANITIZED false
+#endif
 
 enum {
     MOST_WORDS = 96,
@@ -259,6 +266,9 @@ static bool preprocess(const char *folder, int count, const char *const *options
         .count = 13
     };
 
+#ifdef FAKE_SANITIZED
+    add(&w, "-DFAKE_SANITIZED"); /* this step does not know of the sanitizer */
+#endif
     *known = true;
     for (int i = 0; i < count; i++) {
         bool found = strncmp(options[i], "-D", 2) == 0;
@@ -281,7 +291,7 @@ static bool rewrite(const char *folder)
 
     snprintf(path, sizeof path, "%s/kernel.ii", folder);
     file = text ? fopen(path, "wb") : NULL;
-    written = file && fake_rewrite(text, strstr(FAKE_CUDA_FLAGS, "address") == NULL, file);
+    written = file && fake_rewrite(text, !SANITIZED, file);
     free(text);
     return file && fclose(file) == 0 && written;
 }
