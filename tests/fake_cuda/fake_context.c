@@ -13,6 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifdef FAKE_SANITIZED
+void __lsan_ignore_object(const void *memory);
+#endif
+
 enum {
     CONTEXTS = 64 /* that a thread can push */
 };
@@ -41,6 +45,17 @@ long fake_setting(const char *name, long otherwise)
     long value = text ? strtol(text, NULL, 10) : 0;
 
     return value > 0 ? value : otherwise;
+}
+
+void *fake_handle(size_t bytes)
+{
+    void *handle = calloc(1, bytes);
+
+#ifdef FAKE_SANITIZED
+    if (handle)
+        __lsan_ignore_object(handle);
+#endif
+    return handle;
 }
 
 CUcontext fake_context(void)

@@ -24,6 +24,8 @@ void fake_lock(void);
 void fake_unlock(void);
 /* An environment variable's number, or otherwise. */
 long fake_setting(const char *name, long otherwise);
+/* Memory of zeros for what a caller may keep until the process ends: no leak.  free() */
+void *fake_handle(size_t bytes);
 CUcontext fake_context(void); /* the thread's, NULL if it has none */
 /* CUDA_SUCCESS: initialised, a context is current, and no kernel has failed. */
 CUresult fake_usable(void);

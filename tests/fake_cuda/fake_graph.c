@@ -48,7 +48,7 @@ CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode)
     fake_lock();
     if (fake_stream(stream) == fake_stream(NULL) || stream->graph) /* not the default stream */
         result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    else if (!(stream->graph = calloc(1, sizeof *stream->graph)))
+    else if (!(stream->graph = fake_handle(sizeof *stream->graph)))
         result = CUDA_ERROR_OUT_OF_MEMORY;
     else
         stream->captures = true, stream->failed = false, stream->mode = mode;
@@ -115,7 +115,7 @@ static bool copy_list(const struct fake_list *from, struct fake_list *to)
 CUresult cuGraphInstantiateWithFlags(CUgraphExec *executable, CUgraph graph,
                                      unsigned long long flags)
 {
-    CUgraphExec e = calloc(1, sizeof *e);
+    CUgraphExec e = fake_handle(sizeof *e);
 
     (void)flags;
     if (!e || !copy_list(&graph->work, &e->work))

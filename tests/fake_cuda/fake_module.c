@@ -60,7 +60,7 @@ CUresult cuModuleLoadData(CUmodule *module, const void *image)
         return result;
     if (memcmp(cubin->magic, FAKE_CUBIN_MAGIC, sizeof cubin->magic) != 0)
         return CUDA_ERROR_INVALID_IMAGE;
-    m = calloc(1, sizeof *m);
+    m = fake_handle(sizeof *m);
     if (!m)
         return CUDA_ERROR_OUT_OF_MEMORY;
     m->library = open_bytes(cubin);

@@ -208,7 +208,7 @@ static void await_event(struct fake_work *work)
 CUresult cuEventCreate(CUevent *event, unsigned flags)
 {
     (void)flags;
-    *event = calloc(1, sizeof **event);
+    *event = fake_handle(sizeof **event);
     return *event ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
