@@ -13,15 +13,23 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#ifdef __SANITIZE_ADDRESS__
+#  define SANITIZED true
+#else
+#  define SANITIZED false
+#endif
+
 enum {
     THREADS = 64,
-    ILLEGAL_ADDRESS = 700
+    ILLEGAL_ADDRESS = 700,
+    READ = 42 /* and more: exit statuses */
 };
 
 /* How a mistake shows. */
 enum outcome {
     RIGHT,
     NANS,    /* in the result */
+    UNSET,   /* the same, of shared memory that is not filled in a sanitizer's build */
     FAULT,   /* the driver's error, from then on */
     ENDED,   /* the process ends with SIGABRT */
     REFUSED, /* the launch fails */
@@ -34,10 +42,10 @@ static const struct mistake {
     {               "nothing_wrong",   RIGHT},
     {                "reads_behind",   FAULT},
     {               "writes_before",   FAULT},
-    {           "forgets_a_barrier",    NANS},
+    {           "forgets_a_barrier",   UNSET},
     {              "forgets_a_wait",    NANS},
     {    "copies_over_what_is_read",    NANS},
-    {     "reads_what_nobody_wrote",    NANS},
+    {     "reads_what_nobody_wrote",   UNSET},
     {     "half_of_it_at_a_barrier",   ENDED},
     {     "shuffles_with_the_ended",   ENDED},
     {           "copies_misaligned",   ENDED},
@@ -79,8 +87,12 @@ static void every_mistake_is_noticed(struct harness *h)
 {
     for (int i = 0; i < LENGTH(mistakes); i++) {
         char name[64], *const arguments[] = {(char[]){"test_cuda_emulation"}, name, NULL};
+        enum outcome expected = mistakes[i].outcome;
         pid_t child = 0;
-        int status = 0, expected = (int)mistakes[i].outcome;
+        int status = 0;
+        if (expected == UNSET && SANITIZED)
+            continue;
+        expected = expected == UNSET ? NANS : expected;
         snprintf(name, sizeof name, "%s", mistakes[i].kernel);
         CHECK(h,
               posix_spawn(&child, "/proc/self/exe", NULL, NULL, arguments, environ) == 0 &&
@@ -88,8 +100,8 @@ static void every_mistake_is_noticed(struct harness *h)
               "posix_spawn");
         CHECK(h,
               expected == ENDED ? WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT
-                                : WIFEXITED(status) && WEXITSTATUS(status) == expected,
-              "%s: status %x, expected outcome %d", name, (unsigned)status, expected);
+                                : WIFEXITED(status) && WEXITSTATUS(status) == (int)expected,
+              "%s: status %x, expected outcome %d", name, (unsigned)status, (int)expected);
     }
 }
 
@@ -104,9 +116,11 @@ static void the_host_reads_memory_of_the_device(struct harness *h)
     child = fork();
     if (child == 0) {
         const volatile char *memory = device_allocate(64);
-        _exit(memory ? memory[0] & 1 : 2);
+        _exit(memory && memory[0] == 1 ? READ + 1 : READ);
     }
-    CHECK(h, waitpid(child, &status, 0) == child && !(WIFEXITED(status) && WEXITSTATUS(status) < 2),
+    CHECK(h,
+          waitpid(child, &status, 0) == child &&
+              !(WIFEXITED(status) && WEXITSTATUS(status) >= READ),
           "it can be read");
 }
 
