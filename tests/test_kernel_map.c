@@ -174,9 +174,9 @@ static bool has_small_factor(const struct gram_map *m, long double sum, long dou
 static long double argument_change(const struct gram_map *m, long double sum, long double want)
 {
     const long double step = 1e-7L, e = power_of_sum(m);
-    struct gram_map up = *m, down = *m;
 
     if (m->function == GRAM_POLYNOMIAL || m->function == GRAM_SIGMOID) {
+        struct gram_map up = *m, down = *m;
         long double s = m->outer == 1 ? sum : powl(sum, m->outer);
         long double size = fabsl(m->gamma * s) + fabsl(m->coef0);
         up.coef0 += (double)(step * size), down.coef0 -= (double)(step * size);
@@ -185,9 +185,7 @@ static long double argument_change(const struct gram_map *m, long double sum, lo
         return fabsl(expected(&up, sum) - expected(&down, sum)) * size /
                ((long double)up.coef0 - down.coef0);
     }
-    return fmaxl(fabsl(expected(m, sum * expl(step / e)) - want),
-                 fabsl(expected(m, sum * expl(-step / e)) - want)) /
-           step;
+    return fabsl(expected(m, sum * expl(step / e)) - want) / step;
 }
 
 /* The promise of gram.h. */
