@@ -29,6 +29,24 @@ extern "C" {
 #define GRAM_PUBLIC __attribute__((visibility("default")))
 #define GRAM_API    __attribute__((visibility("default"), warn_unused_result))
 
+/* What the OPTIONS_INIT macros are: a struct of zeros that knows its size.  In C++, where
+ * designated initializers are new and warn of the members that they leave out, a value. */
+#ifdef __cplusplus
+extern "C++" {
+template <typename T> static inline T gram_sized_()
+{
+    T t = T();
+    t.size = sizeof(T);
+    return t;
+}
+}
+#  define GRAM_SIZED_(type) gram_sized_<type>()
+#else
+/* clang-format off */
+#  define GRAM_SIZED_(type) {.size = sizeof(type)}
+/* clang-format on */
+#endif
+
 /* ---- Status ------------------------------------------------------------------------------- */
 
 typedef enum gram_status {
@@ -190,7 +208,7 @@ typedef struct gram_context_options {
 } gram_context_options;
 
 /* clang-format off */
-#define GRAM_CONTEXT_OPTIONS_INIT {.size = sizeof(gram_context_options)}
+#define GRAM_CONTEXT_OPTIONS_INIT GRAM_SIZED_(gram_context_options)
 /* clang-format on */
 
 /*
@@ -296,7 +314,7 @@ typedef struct gram_cdist_options {
 } gram_cdist_options;
 
 /* clang-format off */
-#define GRAM_CDIST_OPTIONS_INIT {.size = sizeof(gram_cdist_options)}
+#define GRAM_CDIST_OPTIONS_INIT GRAM_SIZED_(gram_cdist_options)
 /* clang-format on */
 
 /*
@@ -336,7 +354,7 @@ typedef struct gram_median_options {
 } gram_median_options;
 
 /* clang-format off */
-#define GRAM_MEDIAN_OPTIONS_INIT {.size = sizeof(gram_median_options)}
+#define GRAM_MEDIAN_OPTIONS_INIT GRAM_SIZED_(gram_median_options)
 /* clang-format on */
 
 /*
@@ -392,6 +410,7 @@ typedef struct gram_parameter {
     gram_scalar value;
 } gram_parameter;
 
+/* Of an expression. */
 #define GRAM_MAX_PARAMETERS 8
 
 typedef struct gram_kernel_options {
@@ -414,9 +433,9 @@ typedef struct gram_kernel_options {
 
 /* clang-format off */
 #define GRAM_KERNEL_OPTIONS_INIT                                                                  \
-    {.size = sizeof(gram_kernel_options), .inner = GRAM_DIFFERENCE, .p = {2, NULL},               \
-     .outer_power = {1, NULL}, .bandwidth = {1, NULL}, .exponent = {1, NULL}, .alpha = {1, NULL}, \
-     .gamma = {1, NULL}, .coef0 = {0, NULL}, .degree = {3, NULL}, .regularization = {0, NULL}}
+    {sizeof(gram_kernel_options), GRAM_DIFFERENCE, {2, NULL}, {1, NULL}, GRAM_IDENTITY, {1, NULL}, \
+     {1, NULL}, {1, NULL}, {1, NULL}, {0, NULL}, {3, NULL}, {0, NULL}, 0, 0, GRAM_VALUE, NULL,     \
+     NULL, 0}
 /* clang-format on */
 
 /* The L_pq Laplace kernel exp(-||x - y||_p^q / L^q); q = p is the product Laplace kernel
@@ -538,7 +557,7 @@ typedef struct gram_agop_options {
 } gram_agop_options;
 
 /* clang-format off */
-#define GRAM_AGOP_OPTIONS_INIT {.size = sizeof(gram_agop_options)}
+#define GRAM_AGOP_OPTIONS_INIT GRAM_SIZED_(gram_agop_options)
 /* clang-format on */
 
 /*
@@ -574,7 +593,7 @@ typedef struct gram_solve_options {
 } gram_solve_options;
 
 /* clang-format off */
-#define GRAM_SOLVE_OPTIONS_INIT {.size = sizeof(gram_solve_options)}
+#define GRAM_SOLVE_OPTIONS_INIT GRAM_SIZED_(gram_solve_options)
 /* clang-format on */
 
 /*
@@ -637,7 +656,7 @@ typedef struct gram_module_options {
 } gram_module_options;
 
 /* clang-format off */
-#define GRAM_MODULE_OPTIONS_INIT {.size = sizeof(gram_module_options)}
+#define GRAM_MODULE_OPTIONS_INIT GRAM_SIZED_(gram_module_options)
 /* clang-format on */
 
 /*
@@ -747,7 +766,7 @@ typedef struct gram_machine_options {
 } gram_machine_options;
 
 /* clang-format off */
-#define GRAM_MACHINE_OPTIONS_INIT {.size = sizeof(gram_machine_options)}
+#define GRAM_MACHINE_OPTIONS_INIT GRAM_SIZED_(gram_machine_options)
 /* clang-format on */
 
 /* A trained kernel machine: immutable, usable from several threads with a context each. */
