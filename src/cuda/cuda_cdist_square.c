@@ -23,7 +23,9 @@ static const int64_t most_blocks = INT32_MAX, round_bytes = 1 << 28;
 /* Differences take 30 us for so many terms on an H200; packing and four launches 15. */
 static const double least_work = 0x1p29;
 
-/* The tiles of a core; how they were chosen: docs/cuda.md. */
+/* How the two cores of cdist_mma.cu work.  On an H200 wgmma with stages of 32 columns multiplies
+ * [30000, 30000, 1024] in 7 ms; a partial sum for every 32 columns cost 2 ms more, one for all
+ * columns an error of 3e-6. */
 static const struct core {
     int core, depth, stages, promoted;
     int threads, blocks; /* blocks: a processor; 0: one a tile */
@@ -115,8 +117,7 @@ static void fill(const struct square *s, char *scratch, struct square_params *ou
         out->side[i] = (struct square_panels){
             .data = take(&scratch, s, s->panel_bytes[i]),
             .item_bytes = (int64_t)s->panel_bytes[i],
-            .item_rows = (int64_t)(s->row_bytes[i] / sizeof(struct square_row)),
-            .panel_rows = i == 0 ? SQUARE_ROWS : SQUARE_ROWS};
+            .item_rows = (int64_t)(s->row_bytes[i] / sizeof(struct square_row))};
     for (int i = 0; i < sides; i++)
         out->side[i].rows = (struct square_row *)(void *)take(&scratch, s, s->row_bytes[i]);
     if (sides == 1)
@@ -221,7 +222,7 @@ static gram_status launch(gram_context *g, const struct square *s, const struct 
 static size_t shared_bytes(const struct square *s)
 {
     const struct core *c = s->core;
-    size_t stages = (size_t)(c->stages * (SQUARE_ROWS + SQUARE_ROWS) * c->depth * 2 * s->planes);
+    size_t stages = 2 * SQUARE_ROWS * (size_t)(c->stages * c->depth * 2 * s->planes);
     size_t staged = (size_t)(SQUARE_ROWS * (SQUARE_ROWS + 8)) * sizeof(float);
 
     if (c == &wgmma)

@@ -18,7 +18,7 @@
  *
  * A block computes tiles of 128 by 128 of out.  CORE says how:
  *   CORE_MMA    mma.sync, sm_80 and newer: 8 warps, each loads and multiplies    (mma_core.cuh)
- *   CORE_WGMMA  wgmma, sm_90a alone: 8 warps multiply, a ninth one loads         (wgmma_core.cuh)
+ *   CORE_WGMMA  wgmma, sm_90a alone: 8 warps multiply, another one loads         (wgmma_core.cuh)
  * The sums are staged in shared memory, mapped, and stored row by row.
  *
  * Parameters (-D): HALF, STEP (PAIR_TWO, PAIR_DOT), FUNCTION, OUTPUT, BASE, SLOPE, HYPERS as in

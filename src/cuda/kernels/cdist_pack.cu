@@ -200,8 +200,8 @@ static __device__ void pack_rows(const struct square_params *a, int which, long 
     const struct pair_side *side = which ? &a->pair.y : &a->pair.x;
     const struct square_panels *panels = &a->side[which];
     const int lane = (int)threadIdx.x % 32, q = lane / 8;
-    const long long row = group * 8 + lane % 8, panel = row / panels->panel_rows;
-    const long long plane_bytes = panels->panel_rows * BK * 2, padded = a->chunks * BK;
+    const long long row = group * 8 + lane % 8, panel = row / SQUARE_ROWS;
+    const long long plane_bytes = SQUARE_ROWS * BK * 2, padded = a->chunks * BK;
     struct source s = {nullptr, a->centre + item * a->pair.depth, side->col_stride, a->pair.depth};
     double squares = 0;
     float largest = 0, lost = 0;
@@ -221,12 +221,11 @@ static __device__ void pack_rows(const struct square_params *a, int which, long 
         s.from = nullptr, largest = 0;
     const int shift = largest > 0 ? 14 - exponent_of(largest) : 0;
     char *to = panels->data + item * panels->item_bytes +
-               panel * panels->panel_rows * padded * 2 * PLANES +
-               (row - panel * panels->panel_rows) * 16;
+               panel * SQUARE_ROWS * padded * 2 * PLANES + (row - panel * SQUARE_ROWS) * 16;
     for (long long k = 8 * q; k < padded; k += 32)
-        lost += pack_group(
-            &s, k, shift, to + k / BK * plane_bytes * PLANES + k % BK / 8 * panels->panel_rows * 16,
-            plane_bytes);
+        lost += pack_group(&s, k, shift,
+                           to + k / BK * plane_bytes * PLANES + k % BK / 8 * SQUARE_ROWS * 16,
+                           plane_bytes);
     lost = over_row(lost, false);
     if (q == 0)
         panels->rows[item * panels->item_rows + row] = scale_of(squares, shift, lost);

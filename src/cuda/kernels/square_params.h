@@ -15,7 +15,7 @@
 #define GRAM_SQUARE_PARAMS_H
 #include "pair_params.h"
 
-#define SQUARE_ROWS    128 /* of a tile: of x always */
+#define SQUARE_ROWS    128 /* of a panel, rows and columns of a tile */
 #define SQUARE_SPOILED 512 /* elements that a tile sums again itself; see cdist_mma.cu */
 #define SQUARE_SAMPLE  64  /* rows that the centre is the mean of: any centre is right */
 
@@ -28,7 +28,6 @@ struct square_panels {
     char *data; /* of the first item of the round */
     struct square_row *rows;
     long long item_bytes, item_rows; /* rows: whole panels */
-    long long panel_rows;
 };
 
 /* A tile of 128 by 128 of out for cdist.cu. */

@@ -1,8 +1,9 @@
 /*
  * wgmma_core.cuh - the sums of a tile by wgmma, for cdist_mma.cu; sm_90a alone
  *
- * Two groups of four warps, each 64 rows of the tile, read operands from shared memory; a
- * ninth warp brings chunks there by bulk copies, up to STAGES ahead and so into the next tile.
+ * Two groups of four warps, each 64 rows of the tile, read operands from shared memory; one
+ * thread of a third group brings chunks there by bulk copies, up to STAGES ahead and so into the
+ * next tile.
  * Barriers in shared memory say of each stage when it is full (the copy has counted its bytes) and
  * when it is empty (the eight warps have read it); parity is that of the round over the stages.
  *
