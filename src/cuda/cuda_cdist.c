@@ -129,6 +129,8 @@ gram_status cuda_cdist_tiled(gram_context *g, const struct gram_cdist_op *op, in
     entered = gram_cuda_enter(device);
     if (squares)
         status = cuda_cdist_square(g, &plan);
+    else if (cuda_cdist_split_bytes(op, device->processors) > 0)
+        status = cuda_cdist_split(g, op, &plan);
     else
         status = cuda_cdist_launch(g, &plan, NULL);
     gram_cuda_leave(device, entered);
@@ -146,5 +148,6 @@ size_t cuda_cdist_workspace(const gram_context *g, const struct gram_cdist_op *o
     struct cuda_cdist_plan plan = {0};
 
     cuda_cdist_plan(op, device->processors, &plan);
-    return cuda_cdist_squares(g, &plan) ? cuda_cdist_square_bytes(device, &plan) : 0;
+    return cuda_cdist_squares(g, &plan) ? cuda_cdist_square_bytes(device, &plan)
+                                        : cuda_cdist_split_bytes(op, device->processors);
 }

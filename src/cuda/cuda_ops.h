@@ -17,6 +17,7 @@ gram_status gram_cuda_launch(gram_context *g, const struct jit_request *request,
 /* What the numbers of variants begin with, so that those of different files differ. */
 enum cuda_variant_file {
     CUDA_VARIANT_CDIST,
+    CUDA_VARIANT_CDIST_REDUCE,
     CUDA_VARIANT_GRAD,
     CUDA_VARIANT_GRAD_MEAN,
     CUDA_VARIANT_PLAIN, /* from here on REAL is the one parameter */
@@ -131,6 +132,12 @@ enum {
     CUDA_CDIST_DEFINES = 384
 };
 struct jit_request cuda_cdist_request(const struct cuda_cdist_plan *plan, char *defines);
+
+/* cuda_cdist_split.c: long sums in pieces.  The scratch that it takes, 0 where nothing is cut; the
+ * work, for the plan of the whole; the device is current. */
+size_t cuda_cdist_split_bytes(const struct gram_cdist_op *op, int processors);
+gram_status cuda_cdist_split(gram_context *g, const struct gram_cdist_op *op,
+                             const struct cuda_cdist_plan *plan);
 
 /* cuda_tune.c: measures tiles; the tm that was fastest for problems like op, 0: not measured. */
 gram_status cuda_tune(gram_context *g, const struct gram_cdist_op *op, gram_tuning *result);
