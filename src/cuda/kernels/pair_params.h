@@ -101,7 +101,7 @@ struct pair_params {
     long long diagonal;  /* column_offset - row_offset: r is added where i - j is this */
     struct pair_map map; /* without -DHYPERS=1 */
     /* Last: a kernel without them takes fewer bytes. */
-#if !defined(HYPERS)
+#if !defined(HYPERS) || !defined(FUNCTION)
     struct pair_hyper hyper[PAIR_HYPERS + PAIR_PARAMETERS];
 #elif HYPERS
     struct pair_hyper hyper[PAIR_HYPERS + (FUNCTION == PAIR_EXPRESSION ? PAIR_PARAMETERS : 0)];
