@@ -160,6 +160,7 @@ static enum exit_status run_info(gram_context *g, const struct settings *s, stru
         json_integer(&j, "bytes", cache.bytes);
         json_integer(&j, "most_bytes", cache.most_bytes);
         json_integer(&j, "file_bytes", cache.file_bytes);
+        json_integer(&j, "tuned", cache.tuned);
         json_end(&j);
         return CLI_OK;
     }
@@ -168,6 +169,7 @@ static enum exit_status run_info(gram_context *g, const struct settings *s, stru
     output_format(out, "kernels   %lld, %.1f MiB of code, at most %.0f MiB\n",
                   (long long)cache.kernels, (double)cache.bytes / mib,
                   (double)cache.most_bytes / mib);
+    output_format(out, "tuned     %lld kinds of problems\n", (long long)cache.tuned);
     output_format(out, "on disk   %.1f MiB\n", (double)cache.file_bytes / mib);
     return CLI_OK;
 }

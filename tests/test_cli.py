@@ -9,8 +9,9 @@ import pytest
 from gram_cli import FAILURE, GRAM, USAGE, gram, gram_json, gram_run, refusal
 
 COMMANDS = (
-    "fit predict score importance cdist kernel solve info cache check bench profile help".split()
-)
+    "fit predict score importance cdist kernel solve info cache tune "
+    "check bench profile help"
+).split()
 
 
 def options_in(text):

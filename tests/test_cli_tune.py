@@ -1,0 +1,54 @@
+"""test_cli_tune.py - gram tune: on the emulation of a GPU where there is one; wrong usage"""
+
+import os
+import pathlib
+
+import pytest
+from gram_cli import GRAM, USAGE, gram, gram_json, refusal
+
+UNSUPPORTED, BAD_DATA = 69, 65
+
+
+@pytest.fixture
+def emulation(tmp_path):
+    """An environment in which the emulation is the GPU, with a cache of its own."""
+    fake = pathlib.Path(GRAM).parent / "fake_cuda"
+    if not (fake / "libcuda.so.1").exists():
+        pytest.skip("no emulation of CUDA")
+    tmp_path.chmod(0o700)
+    return {**os.environ, "GRAM_CUDA_LIB_DIR": str(fake), "GRAM_CACHE_DIR": str(tmp_path)}
+
+
+def test_what_is_measured_is_kept(emulation):
+    found = gram_json("tune", "cdist", 40, 50, 30, "--p", "1", env=emulation)
+    assert found["candidates"] == 3 and found["kept"] is True
+    assert found["tile"] in (32, 64, 128) and found["table_tile"] in (32, 64, 128)
+    assert 0 < found["tile_ms"] <= found["table_ms"]
+    assert gram_json("cache", "info", env=emulation)["tuned"] == 1
+    text = gram("tune", "cdist", 40, 50, 30, "--p", "1", env=emulation)
+    assert "the fastest of 3" in text and "the table's choice" in text
+    assert gram_json("cache", "info", env=emulation)["tuned"] == 1
+    gram_json("tune", "kernel", 40, 40, 30, "--p", "1", "--symmetric", "--dtype", "f64",
+              env=emulation)  # fmt: skip
+    assert gram_json("cache", "info", env=emulation)["tuned"] == 2
+    gram("cache", "clear", env=emulation)
+    assert gram_json("cache", "info", env=emulation)["tuned"] == 0
+
+
+def test_without_a_cache(emulation):
+    env = {**emulation, "GRAM_CACHE_DIR": "/proc/nowhere"}
+    assert "not kept" in gram("tune", "cdist", 20, 20, 8, "--p", "1", env=env)
+
+
+def test_the_processor_has_nothing_to_tune():
+    text = refusal("tune", "cdist", 4, 5, 6, "--device", "cpu", status=UNSUPPORTED)
+    assert "nothing to tune" in text
+
+
+def test_wrong_usage():
+    assert "neither cdist nor kernel" in refusal("tune", "median", 1, 2, 3, status=USAGE)
+    for size in ("0", "-1", "1.5", "x", "1e30"):
+        assert "no number from 1" in refusal("tune", "cdist", "--", 1, size, 3, status=USAGE)
+    assert "--symmetric" in refusal("tune", "cdist", 3, 4, 5, "--symmetric", status=USAGE)
+    assert "expected operands" in refusal("tune", "cdist", 3, 4, status=USAGE)
+    assert "--device" in refusal("tune", "cdist", 3, 4, 5, "--device", "x", status=USAGE)
