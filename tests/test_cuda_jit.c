@@ -61,11 +61,19 @@ static CUresult function_attribute(int *value, CUfunction_attribute which, CUfun
     return CUDA_SUCCESS;
 }
 
+static CUresult function_set(CUfunction function, CUfunction_attribute which, int value)
+{
+    (void)function;
+    (void)which;
+    return value > 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
 static const struct cuda_driver driver = {
     .capture_mode = capture_mode,
     .module_load = module_load,
     .module_function = module_function,
     .function_attribute = function_attribute,
+    .function_set = function_set,
 };
 
 /* ---- Requests ------------------------------------------------------------------------------- */

@@ -66,6 +66,13 @@ static CUresult function_attribute(int *value, CUfunction_attribute which, CUfun
     return CUDA_SUCCESS;
 }
 
+static CUresult function_set(CUfunction function, CUfunction_attribute which, int value)
+{
+    (void)function;
+    (void)which;
+    return value > 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
 // NOLINTNEXTLINE(readability-non-const-parameter): the driver's
 static CUresult pointer_attributes(unsigned count, CUpointer_attribute *which, void **values,
                                    CUdeviceptr pointer)
@@ -96,6 +103,7 @@ static const struct cuda_driver driver = {
     .module_load = module_load,
     .module_function = module_function,
     .function_attribute = function_attribute,
+    .function_set = function_set,
     .pointer_attributes = pointer_attributes,
     .context_current = context_current,
 };

@@ -19,17 +19,19 @@ static const int64_t most_blocks = INT32_MAX;
 static gram_status find_kernel(gram_context *g, const struct cuda_cdist_plan *plan,
                                CUfunction *function)
 {
+    struct cuda_device *device = g->device;
     char defines[CUDA_CDIST_DEFINES], *text = NULL;
     struct jit_request request = cuda_cdist_request(plan, defines);
     gram_status status;
 
+    request.shared_bytes = cuda_cdist_shared(&plan->variant, device->arch);
     if (plan->expression) {
         text = gram_cuda_expression_text(plan->expression);
         if (!text)
             return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the code of an expression");
         request.own = (struct cuda_source){"pair_expression.cuh", text};
     }
-    status = gram_jit_kernel(g, g->device, &request, function);
+    status = gram_jit_kernel(g, device, &request, function);
     free(text);
     return status;
 }
@@ -41,13 +43,15 @@ gram_status cuda_cdist_launch(gram_context *g, struct cuda_cdist_plan *plan,
     int64_t most = list ? LISTED_BLOCKS * (int64_t)device->processors : most_blocks;
     unsigned blocks = (unsigned)(plan->tiles < most ? plan->tiles : most);
     void *arguments[] = {&plan->params, &list};
+    size_t shared = cuda_cdist_shared(&plan->variant, device->arch);
     CUfunction function = gram_jit_recall(device, plan->number);
 
     if (!function)
         TRY(find_kernel(g, plan, &function));
     return gram_cuda_check(g, device->driver,
-                           device->driver->launch(function, blocks, 1, 1, THREADS, 1, 1, 0,
-                                                  device->stream, arguments, NULL),
+                           device->driver->launch(function, blocks, 1, 1, THREADS, 1, 1,
+                                                  (unsigned)shared, device->stream, arguments,
+                                                  NULL),
                            "cuLaunchKernel");
 }
 

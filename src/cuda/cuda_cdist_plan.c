@@ -114,6 +114,9 @@ static void prepare_map(const struct gram_cdist_op *op, struct pair_params *para
 
 /* ---- Variants ------------------------------------------------------------------------------- */
 
+/* The fraction of p up to which special functions are exact enough: see pair_power.cuh. */
+static const double most_mixed = 0.34;
+
 static void choose_step(const struct gram_cdist_op *op, struct cuda_cdist_variant *v)
 {
     double p = op->p.value;
@@ -135,19 +138,22 @@ static void choose_step(const struct gram_cdist_op *op, struct cuda_cdist_varian
         v->step = PAIR_TWO;
     else if (isinf(p))
         v->step = PAIR_INFINITY;
-    else if (p < PAIR_MOST_WHOLE + 1 && (p == floor(p) || !v->is_double)) {
+    else if (p < PAIR_MOST_WHOLE + 1 && (p == floor(p) || p > 1 || !v->is_double)) {
         v->step = PAIR_POWER;
         v->whole = (int)p;
         v->fraction = p != floor(p);
+        v->mix = v->fraction && p > 1 && p - floor(p) <= most_mixed && !v->is_double;
     }
 }
 
-/* How a side comes to shared memory: see X_LOAD in cdist.cu. */
-static int load_of(const struct gram_view *v, const struct gram_batch *batch)
+/* How a side comes to shared memory: see X_LOAD in cdist.cu.  y's f32 columns change places there,
+ * so that they come one by one. */
+static int load_of(const struct gram_view *v, const struct gram_batch *batch, bool is_y)
 {
     int64_t size = (int64_t)gram_dtype_size(v->dtype);
-    bool aligned = size >= 4 && (v->col_stride == 1 || v->cols == 1) &&
-                   (uintptr_t)v->data % 16 == 0 && (v->row_stride * size % 16 == 0 || v->rows == 1);
+    bool aligned = size >= (is_y ? 8 : 4) && (v->col_stride == 1 || v->cols == 1) &&
+                   v->cols * size % 16 == 0 && (uintptr_t)v->data % 16 == 0 &&
+                   (v->row_stride * size % 16 == 0 || v->rows == 1);
 
     for (int i = 0; i < batch->ndim; i++)
         aligned &= v->batch_stride[i] * size % 16 == 0 || batch->shape[i] == 1;
@@ -190,6 +196,7 @@ static uint64_t pack(const struct cuda_cdist_variant *v)
         {v->is_double, 1},
         {     v->half, 2},
         {       v->tm, 4},
+        {      v->mix, 1},
         {     v->step, 4},
         {    v->whole, 4},
         { v->fraction, 1},
@@ -209,17 +216,33 @@ static uint64_t pack(const struct cuda_cdist_variant *v)
     return number;
 }
 
+/* The assembler's full optimization moves the reads of a short loop so far ahead that it runs out
+ * of registers; a long one needs it to hide latencies. */
+static bool is_short(const struct cuda_cdist_variant *v)
+{
+    return v->step == PAIR_ONE || v->step == PAIR_TWO || v->step == PAIR_INFINITY ||
+           v->step == PAIR_DOT || (v->step == PAIR_POWER && !v->fraction);
+}
+
+size_t cuda_cdist_shared(const struct cuda_cdist_variant *v, int arch)
+{
+    bool narrow = arch < 90 || (arch >= 120 && arch < 130);
+    size_t row = (narrow ? 4 : 8) * 16 + 16;
+
+    return 2 * 16 * (size_t)(2 * v->tm) * row;
+}
+
 struct jit_request cuda_cdist_request(const struct cuda_cdist_plan *plan, char *defines)
 {
     const struct cuda_cdist_variant *v = &plan->variant;
 
     snprintf(defines, CUDA_CDIST_DEFINES,
              "-DREAL=%s -DIS_DOUBLE=%d -DHALF=%d -DTM=%d -DSTEP=%d -DWHOLE=%d -DFRACTION=%d "
-             "-DX_LOAD=%d -DY_LOAD=%d -DFUNCTION=%d -DOUTPUT=%d -DBASE=%d -DSLOPE=%d -DHYPERS=%d "
-             "-DLISTED=%d",
+             "-DMIX=%d -DX_LOAD=%d -DY_LOAD=%d -DFUNCTION=%d -DOUTPUT=%d -DBASE=%d -DSLOPE=%d "
+             "-DHYPERS=%d -DLISTED=%d%s",
              v->is_double ? "double" : "float", v->is_double, v->half, v->tm, v->step, v->whole,
-             v->fraction, v->x_load, v->y_load, v->function, v->output, v->base, v->slope,
-             v->hypers, v->listed);
+             v->fraction, v->mix, v->x_load, v->y_load, v->function, v->output, v->base, v->slope,
+             v->hypers, v->listed, is_short(v) ? " --ptxas-options=-O1" : "");
     return (struct jit_request){
         .file = "cdist.cu", .kernel = "cdist", .defines = defines, .variant = plan->number};
 }
@@ -273,7 +296,7 @@ void cuda_cdist_plan(const struct gram_cdist_op *op, int processors, struct cuda
                                    .function = (int)op->function,
                                    .output = (int)op->output};
     struct pair_params *params = &plan->params;
-    int x_load = load_of(&op->x, &op->batch), y_load = load_of(&op->y, &op->batch);
+    bool turned = is_turned(op);
 
     plan->tiles = 0;
     if (op->batch.count == 0 || op->out.rows == 0 || op->out.cols == 0)
@@ -281,14 +304,16 @@ void cuda_cdist_plan(const struct gram_cdist_op *op, int processors, struct cuda
     v.half = op->x.dtype == GRAM_F16 ? 1 : op->x.dtype == GRAM_BF16 ? 2 : 0;
     choose_step(op, &v);
     v.tm = plan->tile ? plan->tile : tile_of(op, &v, processors);
-    v.x_load = is_turned(op) ? y_load : x_load;
-    v.y_load = is_turned(op) ? x_load : y_load;
+    v.x_load = load_of(turned ? &op->y : &op->x, &op->batch, false);
+    v.y_load = load_of(turned ? &op->x : &op->y, &op->batch, true);
     v.hypers = fill_hypers(op, params);
     if (!v.hypers)
         prepare_map(op, params);
     choose_kinds(op, params, &v);
     fill_shapes(op, v.tm, params);
     plan->tiles = params->items * params->tile_rows * params->tile_cols;
+    if (v.fraction && v.whole > 0)
+        cuda_cdist_power(op->p.value - v.whole + 1, &params->power);
     plan->variant = v;
     plan->number = pack(&v);
     plan->expression = op->expression;

@@ -107,8 +107,8 @@ gram_status cuda_solve_lu_workspace(gram_context *g, const struct gram_solve_op 
 
 /* The parameters (-D) of cdist.cu. */
 struct cuda_cdist_variant {
-    int is_double, half, tm, step, whole, fraction, x_load, y_load, function, output, base, slope,
-        hypers, listed;
+    int is_double, half, tm, step, whole, fraction, mix, x_load, y_load, function, output, base,
+        slope, hypers, listed;
 };
 
 struct cuda_cdist_plan {
@@ -132,6 +132,8 @@ enum {
     CUDA_CDIST_DEFINES = 384
 };
 struct jit_request cuda_cdist_request(const struct cuda_cdist_plan *plan, char *defines);
+/* Bytes of dynamic shared memory that a block needs on a chip: two panels of x and y. */
+size_t cuda_cdist_shared(const struct cuda_cdist_variant *v, int arch);
 
 /* cuda_cdist_split.c: long sums in pieces.  The scratch that it takes, 0 where nothing is cut; the
  * work, for the plan of the whole; the device is current. */
@@ -152,4 +154,6 @@ gram_status cuda_cdist_square(gram_context *g, struct cuda_cdist_plan *plan);
 /* The which'th of its kernels for a device of this arch; false: there are no more. */
 bool cuda_cdist_square_request(const struct cuda_device *device, struct cuda_cdist_plan *plan,
                                int which, char *defines, struct jit_request *out);
+/* cuda_cdist_power.c: the numbers of cdist.cu for |d|^g, 1 < g < 2, in f32. */
+void cuda_cdist_power(double g, struct pair_power *power);
 #endif

@@ -177,6 +177,12 @@ static gram_status make(gram_context *g, const struct cuda_device *device,
     return status;
 }
 
+/* A device and what it is: an emulated one can become another. */
+static int chip_of(const struct cuda_device *device)
+{
+    return device->index * 1024 + device->arch;
+}
+
 /* The process's kernel; made by this thread if no other one has or is about to. */
 static gram_status shared_kernel(gram_context *g, const struct cuda_device *device,
                                  const struct jit_request *request, CUfunction *out)
@@ -185,10 +191,10 @@ static gram_status shared_kernel(gram_context *g, const struct cuda_device *devi
     struct entry *e;
 
     pthread_mutex_lock(&process.lock);
-    while ((e = find(device->index, g->debug_jit, request)) && !e->ready)
+    while ((e = find(chip_of(device), g->debug_jit, request)) && !e->ready)
         pthread_cond_wait(&process.changed, &process.lock);
     if (!e) {
-        e = add(device->index, g->debug_jit, request);
+        e = add(chip_of(device), g->debug_jit, request);
         if (!e) {
             pthread_mutex_unlock(&process.lock);
             return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the entry of a kernel");

@@ -18,10 +18,10 @@ struct jit_request {
     const char *kernel;     /* its extern "C" function */
     const char *defines;    /* "-DREAL=float -DTM=8", separated by blanks */
     uint64_t variant;       /* a number of its own for every file, defines and own */
-    size_t shared_bytes;    /* of dynamic shared memory that launches will ask for */
     bool chip_alone;        /* it uses what only chips of the same number have: sm_90a */
     struct cuda_source own; /* one that is not built in: the file itself, or what it includes; name
                                NULL: none */
+    size_t shared_bytes;    /* of dynamic shared memory that launches will ask for */
 };
 
 /* A kernel that g has used before, NULL if it has not: all that the steady state needs. */

@@ -85,15 +85,18 @@ bool gram_jit_entry_of_key(char *key, gram_cache_entry *entry)
     return true;
 }
 
-/* Cuts text into words in place; returns their number. */
-static int split(char *text, const char **words, int most)
+/* Cuts text into words in place; returns their number.  A level of optimization has no place beside
+ * --device-debug. */
+static int split(char *text, const char **words, int most, bool debug)
 {
+    static const char level[] = "--ptxas-options=-O";
     char *rest = NULL;
     int count = 0;
 
     for (char *word = strtok_r(text, " ", &rest); word && count < most;
          word = strtok_r(NULL, " ", &rest))
-        words[count++] = word;
+        if (!debug || strncmp(word, level, strlen(level)) != 0)
+            words[count++] = word;
     return count;
 }
 
@@ -186,7 +189,7 @@ gram_status gram_jit_compile(gram_context *g, const struct cuda_compiler *compil
     options[count++] = "--disable-warnings";
     if (g->log && strncmp(chip, "sm_", 3) == 0)
         options[count++] = "--ptxas-options=-v"; /* registers and spills, told in the log */
-    count += split(words, options + count, MOST_OPTIONS - count);
+    count += split(words, options + count, MOST_OPTIONS - count, g->debug_jit);
     result = compiler->create(&program, text, request->file, headers, texts, names);
     if (result != NVRTC_SUCCESS)
         return gram_fail(g, GRAM_UNSUPPORTED, "NVRTC takes no program: %s",

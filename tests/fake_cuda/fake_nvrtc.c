@@ -244,36 +244,42 @@ static void add_all(struct words *w, char *text)
         add(w, word);
 }
 
+/* "-D__CUDA_ARCH__=900" of "--gpu-architecture=sm_90". */
+static void name_arch(const char *chip, char *define, size_t size)
+{
+    size_t digits = strcspn(chip, "0123456789");
+
+    snprintf(define, size, "-D__CUDA_ARCH__=%d0", atoi(chip + digits));
+}
+
 static bool preprocess(const char *folder, int count, const char *const *options, bool *known)
 {
     static const char *const silent[] = {
-        "--gpu-architecture=",
-        "--disable-warnings",
-        "--std=",
-        "--fmad=",
-        "--maxrregcount=",
-        "--ptxas-options=",
-        "--device-debug",
-        "-lineinfo",
-        "-G",
-        "--generate-line-info",
-        "--dopt=",
-        "-default-device",
+        "--disable-warnings",   "--std=",         "--fmad=",         "--maxrregcount=",
+        "--ptxas-options=",     "--device-debug", "-lineinfo",       "-G",
+        "--generate-line-info", "--dopt=",        "-default-device",
     };
     struct words w = {
         .at = {FAKE_CUDA_CXX, "-E", "-x", "c++", "-std=c++17", "-w", "-I" FAKE_CUDA_FOLDER, "-I.",
-               "-D__CUDA_ARCH__=900", "-D__CUDACC_RTC__", "unit.cpp", "-o", "unit.ii"},
-        .count = 13
+               "-D__CUDACC_RTC__", "unit.cpp", "-o", "unit.ii"},
+        .count = 12
     };
+    static const char architecture[] = "--gpu-architecture=";
+    char arch[32] = "-D__CUDA_ARCH__=900";
 
 #ifdef FAKE_SANITIZED
     add(&w, "-DFAKE_SANITIZED"); /* this step does not know of the sanitizer */
 #endif
     *known = true;
+    add(&w, arch);
     for (int i = 0; i < count; i++) {
         bool found = strncmp(options[i], "-D", 2) == 0;
         if (found)
             add(&w, options[i]);
+        if (strncmp(options[i], architecture, strlen(architecture)) == 0) {
+            name_arch(options[i] + strlen(architecture), arch, sizeof arch);
+            found = true;
+        }
         for (size_t s = 0; s < sizeof silent / sizeof *silent; s++)
             found |= strncmp(options[i], silent[s], strlen(silent[s])) == 0;
         *known &= found;

@@ -38,6 +38,25 @@ static inline float ptx_reciprocal(float x)
 {
     return fake_flushed(1 / fake_flushed(x));
 }
+static inline float ptx_fma_saturated(float a, float b, float c)
+{
+    const float y = fmaf(a, b, c);
+
+    return y > 1 ? 1 : y > 0 ? y : 0;
+}
+static inline unsigned ptx_thread()
+{
+    return threadIdx.x;
+}
+/* Within dynamic shared memory: nothing else is read by its address. */
+static inline unsigned ptx_shared_address(const void *shared)
+{
+    return (unsigned)((const char *)shared - fake_dynamic);
+}
+template <typename T, int COUNT> static inline void ptx_read_shared(T (&to)[COUNT], unsigned from)
+{
+    __builtin_memcpy(to, fake_dynamic + from, sizeof to);
+}
 static inline float ptx_largest(float a, float b)
 {
     return a > b || a != a ? a : b;

@@ -15,7 +15,7 @@
 #define PAIR_ONE          2  /* |d| */
 #define PAIR_THREE_HALVES 3  /* |d|^(3/2) */
 #define PAIR_TWO          4  /* d^2 */
-#define PAIR_POWER        5  /* |d|^WHOLE, times |d|^fraction with -DFRACTION=1 (f32 alone) */
+#define PAIR_POWER        5  /* |d|^WHOLE, times |d|^fraction with -DFRACTION=1 */
 #define PAIR_INFINITY     6  /* |d|, and the largest is taken instead of the sum */
 #define PAIR_DOT          7  /* the product of the coordinates */
 #define PAIR_ANY          8  /* |d|^p, any p, known only on the device */
@@ -92,19 +92,29 @@ struct pair_side {
     long long rows, row_stride, col_stride, batch_stride[PAIR_DIMS];
 };
 
+/* For |d|^g, 1 < g < 2: see pair_power.cuh. */
+#define PAIR_POWER_MIDDLE 4.125
+#define PAIR_POWER_TERMS  10
+struct pair_power {
+    double mantissa[8], shrink[10], grow[10], f32_most;
+    double f64[PAIR_POWER_TERMS]; /* of powers of P - PAIR_POWER_MIDDLE */
+    float f32[4];                 /* of powers of P */
+};
+
 struct pair_params {
     struct pair_side x, y, out;
     long long depth;
     long long items, batch_ndim, batch_shape[PAIR_DIMS];
     long long tile_rows, tile_cols; /* of an item of out */
     long long symmetric;
-    long long diagonal;  /* column_offset - row_offset: r is added where i - j is this */
-    struct pair_map map; /* without -DHYPERS=1 */
+    long long diagonal;      /* column_offset - row_offset: r is added where i - j is this */
+    struct pair_power power; /* with -DFRACTION=1 and -DWHOLE=1 or more */
+    struct pair_map map;     /* without -DHYPERS=1 */
     /* Last: a kernel without them takes fewer bytes. */
-#if !defined(HYPERS) || !defined(FUNCTION)
+#if !defined(HYPERS) || (HYPERS && defined(FUNCTION) && FUNCTION == PAIR_EXPRESSION)
     struct pair_hyper hyper[PAIR_HYPERS + PAIR_PARAMETERS];
 #elif HYPERS
-    struct pair_hyper hyper[PAIR_HYPERS + (FUNCTION == PAIR_EXPRESSION ? PAIR_PARAMETERS : 0)];
+    struct pair_hyper hyper[PAIR_HYPERS];
 #endif
 };
 #endif

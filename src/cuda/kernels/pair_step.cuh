@@ -28,7 +28,7 @@ static __device__ float power(float x, double e)
     float head = (float)e, tail = (float)(e - (double)head), y = powf(x, head);
 
     if (tail != 0 && x > 0 && x <= 0x1.fffffep127f && y > 0 && y <= 0x1.fffffep127f)
-        y += y * (tail * 0.693147181f) * ptx_log2(x < 0x1p-126f ? 0x1p-126f : x);
+        y = fmaf(y, tail * 0.693147181f * ptx_log2(x < 0x1p-126f ? 0x1p-126f : x), y);
     return y;
 }
 
@@ -42,20 +42,9 @@ template <int N> static __device__ REAL product(REAL x)
     return N % 2 ? y * y * x : y * y;
 }
 
-/* |d|^fraction in f32, 0 < fraction < 1, to be multiplied by a whole power of |d|: which is why
- * zero, infinity and NaN need no care.  The product's rounding is taken back, since it would be
- * multiplied by the logarithm's size. */
-static __device__ float fractional(float d, float fraction)
-{
-    const float log = ptx_log2(fminf(fmaxf(d, 0x1p-126f), 0x1.fffffep127f));
-    const float t = fraction * log, y = ptx_exp2(t);
-
-    return fmaf(y, 0.693147181f * fmaf(fraction, log, -t), y);
-}
-
-/* The same where no whole power of d multiplies it, so that denormal d count and all digits are
- * needed: d = m 2^e, and e fraction is split into an integer n and a rest, exactly. */
-static __device__ float fractional_alone(float d, float fraction)
+/* |d|^fraction in f32, 0 < fraction < 1, for denormal d too: d = m 2^e, and e fraction is split
+ * into an integer n and a rest, exactly.  fraction + tail has all digits. */
+static __device__ float fractional(float d, float fraction, float tail)
 {
     const float magic = 12582912; /* 3 2^22: its last bit is worth 1 */
     const bool small = d < 0x1p-126f;
@@ -65,13 +54,24 @@ static __device__ float fractional_alone(float d, float fraction)
     const float head = __int_as_float(__float_as_int(fraction) & 0xffff8000); /* 9 bits */
     const float product = e * head, rounded = product + magic;
     const int n = __float_as_int(rounded) - 0x4b400000, half = n >> 1;
-    const float rest = fmaf(e, fraction - head, product - (rounded - magic));
+    const float rest = fmaf(e, tail, fmaf(e, fraction - head, product - (rounded - magic)));
     const float y = ptx_exp2(fmaf(ptx_log2(m), fraction, rest));
     const float scaled = y * __int_as_float((half + 127) << 23) *
                          __int_as_float((n - half + 127) << 23);
 
     return d > 0 && d <= 0x1.fffffep127f ? scaled : d; /* 0, infinity and NaN stay */
 }
+
+#if TABLED
+#  include "pair_power.cuh"
+#endif
+#if !MIX
+#  define MIXED(diagonal, k) false
+static __device__ REAL special_power(REAL acc, REAL, REAL)
+{
+    return acc;
+}
+#endif
 
 /* 1 where x and y differ; NaN differs from all and stays NaN. */
 static __device__ REAL differs(REAL x, REAL y)
@@ -96,7 +96,8 @@ static __device__ REAL any_power(REAL acc, REAL x, REAL y, double p)
     return acc + power(d, p);
 }
 
-static __device__ REAL step(REAL acc, REAL x, REAL y, const struct pair_map *map, REAL fraction)
+static __device__ REAL step(REAL acc, REAL x, REAL y, const struct pair_map *map, REAL fraction,
+                            const struct pair_power *power = 0)
 {
     const REAL d = x - y, a = magnitude(d);
 
@@ -118,9 +119,12 @@ static __device__ REAL step(REAL acc, REAL x, REAL y, const struct pair_map *map
     case PAIR_POWER:
         if (!FRACTION)
             return acc + product<WHOLE>(a);
-        if (WHOLE == 0)
-            return acc + (REAL)fractional_alone((float)a, (float)fraction);
-        return acc + product<WHOLE>(a) * (REAL)fractional((float)a, (float)fraction);
+#if TABLED
+        return add_power(acc, d, power);
+#else
+        return acc + (REAL)fractional((float)a, (float)fraction,
+                                      (float)(map->fraction - (double)fraction));
+#endif
     default:
         return any_power(acc, x, y, map->p);
     }

@@ -81,6 +81,15 @@ static __device__ float ptx_reciprocal(float x)
     return y;
 }
 
+/* a b + c between 0 and 1; NaN gives 0. */
+static __device__ float ptx_fma_saturated(float a, float b, float c)
+{
+    float y;
+
+    asm("fma.rn.sat.f32 %0, %1, %2, %3;" : "=f"(y) : "f"(a), "f"(b), "f"(c));
+    return y;
+}
+
 /* The larger one, NaN if either is. */
 static __device__ float ptx_largest(float a, float b)
 {
@@ -147,6 +156,15 @@ static __device__ unsigned ptx_tf32_of_float(float x)
     return y;
 }
 
+/* threadIdx.x, read anew: what follows from it is computed again instead of kept in registers. */
+static __device__ unsigned ptx_thread()
+{
+    unsigned thread;
+
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+    return thread;
+}
+
 /* ---- Asynchronous copies from global to shared memory ---------------------------------------- */
 
 /* SIZE bytes (4, 8 or 16; both addresses are multiples of it): the first `bytes` come from global
@@ -165,6 +183,53 @@ static __device__ void ptx_copy_async(void *shared, const void *global, int byte
         asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global),
                      "n"(SIZE), "r"(bytes)
                      : "memory");
+}
+
+/* An address within the block's shared memory: 32 bits, where a pointer takes two registers. */
+static __device__ unsigned ptx_shared_address(const void *shared)
+{
+    return (unsigned)__cvta_generic_to_shared(shared);
+}
+
+/* Numbers at such an address, which is a multiple of their bytes. */
+static __device__ void ptx_read_shared(float (&to)[4], unsigned from)
+{
+    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3])
+                 : "r"(from)
+                 : "memory");
+}
+
+static __device__ void ptx_read_shared(float (&to)[2], unsigned from)
+{
+    asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];"
+                 : "=f"(to[0]), "=f"(to[1])
+                 : "r"(from)
+                 : "memory");
+}
+
+static __device__ void ptx_read_shared(float (&to)[1], unsigned from)
+{
+    asm volatile("ld.shared.f32 %0, [%1];"
+                 : "=f"(to[0])
+                 : "r"(from)
+                 : "memory");
+}
+
+static __device__ void ptx_read_shared(double (&to)[2], unsigned from)
+{
+    asm volatile("ld.shared.v2.f64 {%0, %1}, [%2];"
+                 : "=d"(to[0]), "=d"(to[1])
+                 : "r"(from)
+                 : "memory");
+}
+
+static __device__ void ptx_read_shared(double (&to)[1], unsigned from)
+{
+    asm volatile("ld.shared.f64 %0, [%1];"
+                 : "=d"(to[0])
+                 : "r"(from)
+                 : "memory");
 }
 
 /* Makes a group of the thread's copies since the last one. */
