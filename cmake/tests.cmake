@@ -56,7 +56,7 @@ function(gram_test_emulated name timeout)
 endfunction()
 
 # The tables of what the CUDA backend offers: on a device if there is one, and emulated.
-foreach(operation cdist kernel expression kernel_vjp cdist_grad agop solve_cholesky solve_lu)
+foreach(operation cdist kernel expression median kernel_vjp cdist_grad agop solve_cholesky solve_lu)
     if(TARGET gram_cuda AND TARGET run_cases)
         gram_test(case_${operation}_cuda c 900 run_cases ${operation})
         set_tests_properties(case_${operation}_cuda PROPERTIES

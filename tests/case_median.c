@@ -67,15 +67,38 @@ static double expected(const struct median_row *row, const gram_tensor *x, int64
     return median;
 }
 
-static void check_all(struct harness *h, const struct median_row *row, const gram_tensor *x,
-                      gram_tensor *out)
+/* The call where the context's device is, in memory of that device. */
+struct call {
+    struct test_tensor *x, *out;
+    struct test_copy x_there, out_there;
+    double p;
+    gram_median_options options;
+};
+
+static gram_status call(struct harness *h, void *problem, gram_workspace *need)
 {
-    gram_median_options o = GRAM_MEDIAN_OPTIONS_INIT;
+    struct call *c = problem;
+    const gram_tensor *x = &c->x_there.t;
+    gram_scalar p = gram_number(c->p);
+
+    return need ? gram_median_distance_workspace(h->g, x, p, &c->options, &c->out_there.t, need)
+                : gram_median_distance(h->g, x, p, &c->options, &c->out_there.t);
+}
+
+static bool run(struct harness *h, struct call *c)
+{
+    bool there = test_send(h, c->x, &c->x_there) && test_send(h, c->out, &c->out_there);
+    bool ran = there && test_in_exact_scratch(h, call, c);
+
+    return test_fetch(h, c->x, &c->x_there) && test_fetch(h, c->out, &c->out_there) && ran;
+}
+
+static void check_all(struct harness *h, const struct median_row *row, struct call *c)
+{
+    const gram_tensor *x = &c->x->t, *out = &c->out->t;
     double eps = test_eps(out->dtype);
 
-    o.rows = row->rows, o.no_root = row->no_root;
-    if (!CHECK(h, gram_median_distance(h->g, x, gram_number(row->p), &o, out) == GRAM_OK, "%s",
-               gram_message(h->g)))
+    if (!run(h, c))
         return;
     for (int64_t item = 0; item < test_count(out); item++) {
         double want = expected(row, x, item), got = test_at(out, item);
@@ -86,21 +109,18 @@ static void check_all(struct harness *h, const struct median_row *row, const gra
 }
 
 /* Row i is 2^i (in every column): a difference of two rows tells which they are. */
-static void check_sample(struct harness *h, const struct median_row *row, gram_tensor *x,
-                         gram_tensor *out)
+static void check_sample(struct harness *h, const struct median_row *row, struct call *c)
 {
-    gram_median_options o = GRAM_MEDIAN_OPTIONS_INIT;
     int64_t seen[64] = {0}, different = 0;
+    const gram_tensor *out = &c->out->t;
     double again;
 
-    for (int64_t i = 0; i < test_count(x); i++)
-        test_put(x, i, ldexp(1, (int)(i / row->k)));
-    o.rows = row->rows;
-    for (o.seed = 0; o.seed < 400; o.seed++) {
+    for (int64_t i = 0; i < test_count(&c->x->t); i++)
+        test_put(&c->x->t, i, ldexp(1, (int)(i / row->k)));
+    for (c->options.seed = 0; c->options.seed < 400; c->options.seed++) {
         double got;
         int high;
-        if (!CHECK(h, gram_median_distance(h->g, x, gram_number(1), &o, out) == GRAM_OK, "%s",
-                   gram_message(h->g)))
+        if (!run(h, c))
             return;
         got = test_at(out, 0) / (double)row->k;
         frexp(got, &high); /* 2^high - 2^low, low < high, has this exponent or is 2^low */
@@ -112,11 +132,9 @@ static void check_sample(struct harness *h, const struct median_row *row, gram_t
     CHECK(h, different > row->m * 2 / 3, "400 seeds drew only %lld sizes of distances",
           (long long)different);
     again = test_at(out, 0);
-    o.seed--;
-    CHECK(h,
-          gram_median_distance(h->g, x, gram_number(1), &o, out) == GRAM_OK &&
-              test_at(out, 0) == again,
-          "the same seed gave %g, then %g", again, test_at(out, 0));
+    c->options.seed--;
+    CHECK(h, run(h, c) && test_at(out, 0) == again, "the same seed gave %g, then %g", again,
+          test_at(out, 0));
 }
 
 static void check(struct harness *h, int index)
@@ -124,7 +142,9 @@ static void check(struct harness *h, int index)
     const struct median_row *row = &rows[index];
     int64_t shape[3] = {row->batch, row->m, row->k};
     struct test_tensor x, out;
+    struct call c = {.x = &x, .out = &out, .p = row->p, .options = GRAM_MEDIAN_OPTIONS_INIT};
 
+    c.options.rows = row->rows, c.options.no_root = row->no_root;
     test_tensor_create(h, &x, row->dtype, row->layout, row->batch ? 3 : 2,
                        shape + (row->batch ? 0 : 1));
     test_tensor_create(h, &out, row->dtype == GRAM_F64 ? GRAM_F64 : GRAM_F32, ROW_MAJOR,
@@ -133,9 +153,9 @@ static void check(struct harness *h, int index)
     if (row->nan)
         test_put(&x.t, row->k, NAN);
     if (row->rows > 0 && row->rows < row->m)
-        check_sample(h, row, &x.t, &out.t);
+        check_sample(h, row, &c);
     else
-        check_all(h, row, &x.t, &out.t);
+        check_all(h, row, &c);
     test_tensor_destroy(h, &x, "x");
     test_tensor_destroy(h, &out, "out");
 }

@@ -6,6 +6,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "../random.h"
 #include "cpu_cdist.h"
 #include <math.h>
 #include <string.h>
@@ -61,16 +62,6 @@ static void plan_median(const gram_context *g, const struct gram_median_op *op,
     plan->bytes = plan->cdist_at + plan->distances.bytes;
 }
 
-/* The next number of Steele, Lea and Flood's SplitMix64. */
-static uint64_t next_random(uint64_t *state)
-{
-    uint64_t z = *state += 0x9e3779b97f4a7c15;
-
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    return z ^ (z >> 31);
-}
-
 static void copy_row(const struct gram_view *x, const char *row, char *to)
 {
     int64_t size = (int64_t)gram_dtype_size(x->dtype);
@@ -87,9 +78,7 @@ static void sample(const struct gram_median_op *op, const char *item, char *to)
     uint64_t state = op->seed;
 
     for (int64_t i = 0; wanted > 0; i++) {
-        uint64_t left = (uint64_t)(op->x.rows - i);
-        uint64_t draw = (uint64_t)(((unsigned __int128)next_random(&state) * left) >> 64);
-        if (draw >= (uint64_t)wanted)
+        if (gram_random_below(&state, op->x.rows - i) >= wanted)
             continue;
         copy_row(&op->x, item + i * op->x.row_stride * size, to);
         to += op->x.cols * size;

@@ -34,6 +34,9 @@ struct jit_request gram_cuda_plain_request(enum cuda_variant_file file, gram_dty
         [CUDA_VARIANT_VJP_NUMBER] = { "kernel_vjp_number.cu",  "kernel_vjp_number"},
         [CUDA_VARIANT_VJP_WEIGH] = {  "kernel_vjp_weigh.cu",   "kernel_vjp_weigh"},
         [CUDA_VARIANT_VJP_CORRECT] = {"kernel_vjp_correct.cu", "kernel_vjp_correct"},
+        [CUDA_VARIANT_MEDIAN_ROWS] = {       "median_rows.cu",        "median_rows"},
+        [CUDA_VARIANT_MEDIAN_COUNT] = {      "median_count.cu",       "median_count"},
+        [CUDA_VARIANT_MEDIAN_PICK] = {       "median_pick.cu",        "median_pick"},
     };
     bool is_double = dtype == GRAM_F64;
 

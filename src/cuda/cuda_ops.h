@@ -20,7 +20,8 @@ enum cuda_variant_file {
     CUDA_VARIANT_CDIST_REDUCE,
     CUDA_VARIANT_GRAD,
     CUDA_VARIANT_GRAD_MEAN,
-    CUDA_VARIANT_PLAIN, /* from here on REAL is the one parameter */
+    CUDA_VARIANT_SQUARE, /* cdist_pack.cu and cdist_mma.cu */
+    CUDA_VARIANT_PLAIN,  /* from here on REAL is the one parameter */
     CUDA_VARIANT_GRAD_SUM = CUDA_VARIANT_PLAIN,
     CUDA_VARIANT_AGOP,
     CUDA_VARIANT_AGOP_DIAGONAL,
@@ -29,7 +30,9 @@ enum cuda_variant_file {
     CUDA_VARIANT_VJP_NUMBER,
     CUDA_VARIANT_VJP_WEIGH,
     CUDA_VARIANT_VJP_CORRECT,
-    CUDA_VARIANT_SQUARE, /* cdist_pack.cu and cdist_mma.cu */
+    CUDA_VARIANT_MEDIAN_ROWS,
+    CUDA_VARIANT_MEDIAN_COUNT,
+    CUDA_VARIANT_MEDIAN_PICK,
     CUDA_VARIANTS
 };
 static inline uint64_t gram_cuda_variant(enum cuda_variant_file file, uint64_t parameters)
@@ -70,6 +73,10 @@ size_t cuda_cdist_workspace(const gram_context *g, const struct gram_cdist_op *o
  * without scratch, the device current. */
 gram_status cuda_cdist_check(gram_context *g, const struct gram_cdist_op *op);
 gram_status cuda_cdist_queue(gram_context *g, const struct gram_cdist_op *op);
+
+/* cuda_median.c */
+gram_status cuda_median(gram_context *g, const struct gram_median_op *op);
+size_t cuda_median_workspace(const gram_context *g, const struct gram_median_op *op);
 
 /* cuda_kernel_vjp.c */
 gram_status cuda_kernel_vjp(gram_context *g, const struct gram_kernel_vjp_op *op);
