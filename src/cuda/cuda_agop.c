@@ -17,8 +17,9 @@ enum {
     BLOCK_BYTES = 64 << 20, /* of the gradients that are held: a few rounds of tiles */
     POINT_GRAIN = 64,       /* points of a tile of cdist_grad.cu */
     COLUMN_GRAIN = 16,      /* columns of a panel of agop.cu */
-    BLOCKS = 4,             /* of products for a processor */
-    THREADS = 256,          /* of every kernel here */
+    BLOCKS = 8,             /* of products for a processor */
+    TILE_THREADS = 64,      /* of agop.cu */
+    THREADS = 256,          /* of the other kernels here */
 };
 
 struct agop_job {
@@ -157,7 +158,8 @@ static gram_status queue_products(gram_context *g, const struct agop_job *job, i
     params->chunk_columns =
         ceil_div(ceil_div(params->columns, job->chunks), COLUMN_GRAIN) * COLUMN_GRAIN;
     return gram_cuda_launch_plain(g, diagonal ? CUDA_VARIANT_AGOP_DIAGONAL : CUDA_VARIANT_AGOP,
-                                  job->op->a.dtype, tiles * job->chunks, THREADS, params);
+                                  job->op->a.dtype, tiles * job->chunks,
+                                  diagonal ? THREADS : TILE_THREADS, params);
 }
 
 static gram_status queue_item(gram_context *g, const struct agop_job *job, int64_t item)

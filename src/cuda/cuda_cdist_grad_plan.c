@@ -125,7 +125,7 @@ struct jit_request cuda_cdist_grad_request(const struct cuda_grad_plan *plan,
 
     snprintf(defines, CUDA_GRAD_DEFINES,
              "-DREAL=%s -DIS_DOUBLE=%d -DSTEP=%d -DWHOLE=%d -DTO=%d -DTN=%d -DTM=%d -DA_LOAD=%d "
-             "-DB_LOAD=%d -DHYPERS=%d",
+             "-DB_LOAD=%d -DP_TENSOR=%d",
              real_of(plan), v->is_double, v->step, v->whole, v->to, v->tn, v->tm, v->a_load,
              v->b_load, v->hypers);
     return (struct jit_request){
@@ -136,14 +136,14 @@ struct jit_request cuda_cdist_grad_mean_request(const struct cuda_grad_plan *pla
                                                 char defines[CUDA_GRAD_DEFINES])
 {
     const struct cuda_grad_variant *v = &plan->variant;
+    uint64_t near = v->b_load == 0, is_double = (uint64_t)v->is_double;
 
-    snprintf(defines, CUDA_GRAD_DEFINES, "-DREAL=%s -DNEAR=%d", real_of(plan), v->b_load == 0);
+    snprintf(defines, CUDA_GRAD_DEFINES, "-DREAL=%s -DNEAR=%d", real_of(plan), (int)near);
     return (struct jit_request){
         .file = "cdist_grad_mean.cu",
         .kernel = "cdist_grad_mean",
         .defines = defines,
-        .variant = gram_cuda_variant(CUDA_VARIANT_GRAD_MEAN,
-                                     (uint64_t)(2 * (v->b_load == 0) + v->is_double))};
+        .variant = gram_cuda_variant(CUDA_VARIANT_GRAD_MEAN, 2 * near + is_double)};
 }
 
 /* ---- Shapes --------------------------------------------------------------------------------- */

@@ -20,11 +20,6 @@ static gram_status launch(const struct vjp_job *job, enum cuda_variant_file file
                : gram_cuda_launch_plain(job->g, file, job->kernel.x.dtype, blocks, THREADS, params);
 }
 
-static int64_t blocks_of(int64_t elements)
-{
-    return elements / THREADS + (elements % THREADS != 0);
-}
-
 struct vjp_matrix cuda_vjp_matrix(const struct gram_view *v, int64_t i, int64_t j)
 {
     struct vjp_matrix m = {
@@ -74,7 +69,7 @@ gram_status cuda_vjp_weigh(const struct vjp_job *job, const double *x_squares,
         .cols = b->cols,
     };
 
-    return launch(job, CUDA_VARIANT_VJP_WEIGH, blocks_of(b->rows * b->cols), &params);
+    return launch(job, CUDA_VARIANT_VJP_WEIGH, b->cols > 0 ? b->rows : 0, &params);
 }
 
 gram_status cuda_vjp_correct(const struct vjp_job *job, const struct gram_view *to,
@@ -89,6 +84,6 @@ gram_status cuda_vjp_correct(const struct vjp_job *job, const struct gram_view *
         .cols = x->cols,
     };
 
-    return to->data ? launch(job, CUDA_VARIANT_VJP_CORRECT, blocks_of(x->rows * x->cols), &params)
+    return to->data ? launch(job, CUDA_VARIANT_VJP_CORRECT, x->cols > 0 ? x->rows : 0, &params)
                     : GRAM_OK;
 }

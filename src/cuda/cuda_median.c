@@ -102,12 +102,13 @@ static gram_status queue_sample(gram_context *g, const struct median_job *job, c
     return GRAM_OK;
 }
 
-static gram_status queue_selection(gram_context *g, const struct median_job *job, char *out)
+static gram_status queue_selection(gram_context *g, const struct median_job *job,
+                                   const struct gram_view *out)
 {
     gram_dtype dtype = job->op->out.dtype;
     int64_t rows = job->empty ? 0 : job->op->rows;
     struct median_params params = {.distances = job->scratch + job->distances_at,
-                                   .out = out,
+                                   .out = out->data,
                                    .state = (struct median_state *)job->scratch,
                                    .rows = rows,
                                    .shift = 8 * (long long)gram_dtype_size(dtype)};
@@ -127,6 +128,7 @@ static gram_status queue_item(gram_context *g, const struct median_job *job, int
 {
     const struct gram_median_op *op = job->op;
     struct gram_cdist_op distances = job->distances;
+    const struct gram_view out = gram_cuda_item(&op->out, &op->batch, item);
     char *x = gram_cuda_item(&op->x, &op->batch, item).data;
 
     if (job->sampled && !job->empty && op->x.cols > 0) {
@@ -138,7 +140,7 @@ static gram_status queue_item(gram_context *g, const struct median_job *job, int
     distances.p = gram_cuda_hyper_item(&op->p, &op->batch, item);
     if (!job->empty)
         TRY(cuda_cdist_queue(g, &distances));
-    return queue_selection(g, job, gram_cuda_item(&op->out, &op->batch, item).data);
+    return queue_selection(g, job, &out);
 }
 
 size_t cuda_median_workspace(const gram_context *g, const struct gram_median_op *op)

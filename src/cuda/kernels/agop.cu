@@ -2,8 +2,8 @@
  * agop.cu - products of gradients: part[n][l] = or += sum over columns of g[n] g[l]
  *
  * A block does one tile of out, on or below the diagonal, over one chunk of the columns; each of
- * its 256 threads 4 by 4 elements, 16 apart, so that reads of shared memory do not collide.  Panels
- * of BK columns come by asynchronous copies, two deep.
+ * its 64 threads 8 by 8 elements, in groups of 16 bytes that neighbouring threads have side by
+ * side. Panels of BK columns come by asynchronous copies, two deep.
  *
  * Parameters (-D): REAL.
  *
@@ -14,11 +14,13 @@
 
 #include "agop_pair.cuh"
 
-#define LANES   ((int)(16 / sizeof(REAL))) /* of a 16-byte copy */
-#define THREADS 256
-#define BK      16
-#define LD      (AGOP_TILE + LANES)
-#define SIDE    (BK * LD)
+#define LANES        ((int)(16 / sizeof(REAL))) /* of a 16-byte copy */
+#define THREADS      64
+#define SIDE_THREADS 8 /* of either side of a tile */
+#define OWN          (AGOP_TILE / SIDE_THREADS)
+#define BK           16
+#define LD           (AGOP_TILE + LANES)
+#define SIDE         (BK * LD)
 
 /* Columns [k, k + BK) of AGOP_TILE features from n on; zeros where there are none. */
 static __device__ void load_panel(REAL *to, const struct agop_params *a, long long n, long long k,
@@ -37,6 +39,28 @@ static __device__ void load_panel(REAL *to, const struct agop_params *a, long lo
     }
 }
 
+struct __align__(16) agop_group
+{
+    REAL at[LANES];
+};
+
+/* The place in a tile of a thread's element. */
+static __device__ int place_of(int thread, int element)
+{
+    return (element / LANES * SIDE_THREADS + thread) * LANES + element % LANES;
+}
+
+static __device__ void read(REAL to[OWN], const REAL *column, int thread)
+{
+#pragma unroll
+    for (int i = 0; i < OWN; i += LANES) {
+        const struct agop_group group = *(const struct agop_group *)(column + place_of(thread, i));
+#pragma unroll
+        for (int l = 0; l < LANES; l++)
+            to[i + l] = group.at[l];
+    }
+}
+
 static __device__ void load_panels(REAL *to, const struct agop_params *a, const long long tile[2],
                                    long long k, long long last)
 {
@@ -51,36 +75,40 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     agop(const __grid_constant__ struct agop_params a)
 {
     __shared__ __align__(16) REAL panels[4 * SIDE];
-    const int x = (int)threadIdx.x % 16, y = (int)threadIdx.x / 16;
+    const int x = (int)threadIdx.x % SIDE_THREADS, y = (int)threadIdx.x / SIDE_THREADS;
 
     for (long long at = blockIdx.x; at < a.pairs * a.chunks; at += gridDim.x) {
         const long long chunk = at / a.pairs, first = chunk * a.chunk_columns;
         const long long last =
             a.columns - first < a.chunk_columns ? a.columns : first + a.chunk_columns;
-        REAL sums[4][4] = {}, *part = (REAL *)a.parts + at * AGOP_TILE * AGOP_TILE;
+        REAL sums[OWN][OWN] = {}, *part = (REAL *)a.parts + at * AGOP_TILE * AGOP_TILE;
         long long tile[2];
 
         find_pair(at % a.pairs, &tile[0], &tile[1]);
         load_panels(panels, &a, tile, first, last);
         for (long long k = first; k < last; k += BK) {
             const int odd = (int)((k - first) / BK % 2);
-            const REAL *n = panels + odd * 2 * SIDE + y, *l = panels + (odd * 2 + 1) * SIDE + x;
+            const REAL *now = panels + odd * 2 * SIDE;
             ptx_copy_wait<0>();
             __syncthreads(); /* this panel is there, and the other one is no longer read */
             load_panels(panels + (1 - odd) * 2 * SIDE, &a, tile, k + BK, last);
-#pragma unroll 4
-            for (int c = 0; c < BK; c++)
+#pragma unroll 2
+            for (int c = 0; c < BK; c++) {
+                REAL n[OWN], l[OWN];
+                read(n, now + c * LD, y);
+                read(l, now + SIDE + c * LD, x);
 #pragma unroll
-                for (int i = 0; i < 4; i++)
+                for (int i = 0; i < OWN; i++)
 #pragma unroll
-                    for (int j = 0; j < 4; j++)
-                        sums[i][j] += n[c * LD + 16 * i] * l[c * LD + 16 * j];
+                    for (int j = 0; j < OWN; j++)
+                        sums[i][j] += n[i] * l[j];
+            }
         }
 #pragma unroll
-        for (int i = 0; i < 4; i++)
+        for (int i = 0; i < OWN; i++)
 #pragma unroll
-            for (int j = 0; j < 4; j++) {
-                REAL *to = part + (y + 16 * i) * AGOP_TILE + x + 16 * j;
+            for (int j = 0; j < OWN; j++) {
+                REAL *to = part + place_of(y, i) * AGOP_TILE + place_of(x, j);
                 *to = a.first ? sums[i][j] : *to + sums[i][j];
             }
         __syncthreads(); /* the panels are no longer read */

@@ -15,7 +15,7 @@
  *   TO, TN, TM       of a thread: any TO; TN and TM powers of 2
  *   A_LOAD, B_LOAD   2: aligned groups of 16 bytes along points, or features; 1: any strides,
  *                    points or features are near; 0: any strides, centres are near
- *   HYPERS           1: p is read from a tensor
+ *   P_TENSOR         1: p is read from a tensor
  *
  * SPDX-License-Identifier: MIT
  */
@@ -30,7 +30,8 @@
 #define TX    16                         /* threads along points */
 #if STEP == GRAD_SQUARE
 #  define THREADS 256
-#  define BLOCKS  2 /* on a multiprocessor */
+/* On a multiprocessor; f64, and addresses of columns, take the registers of two. */
+#  define BLOCKS (IS_DOUBLE || A_LOAD == 0 ? 1 : 2)
 #else
 #  define THREADS 128
 #  define BLOCKS  3
@@ -44,8 +45,13 @@
 #define STAGE  (BK * (A_LD + B_LD + C_LD))
 #define TOTALS (STEP == GRAD_SQUARE ? 0 : TO * TN * TM * THREADS)
 
-/* Centres of a loop's round: the longer terms would not fit the cache of instructions. */
+/* Centres of a round of the loop: the longer terms would not fit the cache of instructions, and
+ * older chips keep fewer addresses. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900 && STEP == GRAD_SQUARE
+static constexpr int unrolled = 1;
+#else
 static constexpr int unrolled = STEP == GRAD_SIGN && TO == 1 ? 4 : 2;
+#endif
 
 struct grad_sums {
     REAL at[TO][TN][TM];
@@ -91,28 +97,50 @@ static __device__ struct grad_panels panels_at(const REAL *panels, int panel)
     return at;
 }
 
-/* SIZE elements of each of `left` centres, of which `count` are there; zeros for the others.  A
- * thread copies the same elements of every panel, so that their addresses are known. */
+/* Which elements of a panel, SIZE near each other of BK centres, a thread copies: WIDTH of them in
+ * each round.  They are the same in every panel, so that their addresses are known. */
+template <int LOAD, int SIZE> struct grad_copy {
+    static constexpr int WIDTH = LOAD == 2 ? LANES : 1, AT_ONCE = THREADS * WIDTH, ALL = BK * SIZE;
+    static constexpr int ROUNDS = (ALL + AT_ONCE - 1) / AT_ONCE;
+    static constexpr int CENTRES = LOAD ? AT_ONCE / SIZE : 0, NEAR = LOAD ? 0 : AT_ONCE / BK;
+
+    static __device__ int first()
+    {
+        return (int)threadIdx.x * WIDTH;
+    }
+    static __device__ int centre(int round)
+    {
+        return (LOAD ? first() / SIZE : first() % BK) + round * CENTRES;
+    }
+    static __device__ int near(int round)
+    {
+        return (LOAD ? first() % SIZE : first() / BK) + round * NEAR;
+    }
+    static __device__ bool exists(int round)
+    {
+        return ALL % AT_ONCE == 0 || first() + round * AT_ONCE < ALL;
+    }
+};
+
+/* SIZE elements of each of `left` centres, of which `count` are there; zeros for the others. */
 template <int LOAD, int SIZE, int LD>
 static __device__ void load_panel(REAL *to, const REAL *from, long long stride,
                                   long long centre_stride, int count, int left)
 {
-    constexpr int WIDTH = LOAD == 2 ? LANES : 1, AT_ONCE = THREADS * WIDTH, ALL = BK * SIZE;
-    constexpr int K_STEP = LOAD ? AT_ONCE / SIZE : 0, STEP_ = LOAD ? 0 : AT_ONCE / BK;
-    const int first = (int)threadIdx.x * WIDTH;
-    const int k = LOAD ? first / SIZE : first % BK, at = LOAD ? first % SIZE : first / BK;
+    typedef grad_copy<LOAD, SIZE> copy;
+    const int k = copy::centre(0), at = copy::near(0);
     const REAL *source = from + k * centre_stride + at * (LOAD == 2 ? 1 : stride);
     int width = LOAD == 2 ? count - at : 1;
 
-    width = (width < 0 ? 0 : width > WIDTH ? WIDTH : width) * (int)sizeof(REAL);
+    width = (width < 0 ? 0 : width > copy::WIDTH ? copy::WIDTH : width) * (int)sizeof(REAL);
     to += k * LD + at;
 #pragma unroll
-    for (int r = 0; r < (ALL + AT_ONCE - 1) / AT_ONCE; r++) {
-        const int bytes = k + r * K_STEP < left && at + r * STEP_ < count ? width : 0;
-        if (ALL % AT_ONCE == 0 || first + r * AT_ONCE < ALL)
-            ptx_copy_async<WIDTH *(int)sizeof(REAL)>(to + r * (K_STEP * LD + STEP_),
-                                                     bytes ? source : from, bytes);
-        source += LOAD ? K_STEP * centre_stride : STEP_ * stride;
+    for (int r = 0; r < copy::ROUNDS; r++) {
+        const int bytes = copy::centre(r) < left && copy::near(r) < count ? width : 0;
+        if (copy::exists(r))
+            ptx_copy_async<copy::WIDTH *(int)sizeof(REAL)>(
+                to + r * (copy::CENTRES * LD + copy::NEAR), bytes ? source : from, bytes);
+        source += LOAD ? copy::CENTRES * centre_stride : copy::NEAR * stride;
     }
 }
 
@@ -138,18 +166,32 @@ static __device__ void load_panels(const struct grad_params *a, const struct gra
 /* ---- What a thread has of a tile --------------------------------------------------------------
  */
 
+/* The columns and rows of threads: along points and along features.  A warp has 16 by 2 of them,
+ * but with p = 2, where shared memory is the narrow way, 8 by 4: they read fewer different groups.
+ */
+static __device__ int thread_column()
+{
+    return STEP == GRAD_SQUARE ? (int)threadIdx.x / 32 % 2 * 8 + (int)threadIdx.x % 8
+                               : (int)threadIdx.x % TX;
+}
+
+static __device__ int thread_row()
+{
+    return STEP == GRAD_SQUARE ? (int)threadIdx.x / 64 * 4 + (int)threadIdx.x % 32 / 8
+                               : (int)threadIdx.x / TX;
+}
+
 /* Neighbouring threads read neighbouring groups of points; the features of a thread follow each
  * other. */
 static __device__ int point_of(int j)
 {
-    const int x = (int)threadIdx.x % TX;
-
-    return TM < LANES ? x * TM + j : (j / LANES * TX + x) * LANES + j % LANES;
+    return TM < LANES ? thread_column() * TM + j
+                      : (j / LANES * TX + thread_column()) * LANES + j % LANES;
 }
 
 static __device__ int feature_of(int i)
 {
-    return (int)threadIdx.x / TX * TN + i;
+    return thread_row() * TN + i;
 }
 
 template <int N> struct __align__(N * sizeof(REAL)) grad_group
@@ -244,7 +286,7 @@ static __device__ void find_exponent(const struct grad_params *a, struct grad_ti
 {
     tile->exponent = a->exponent;
     tile->valid = true;
-#if HYPERS
+#if P_TENSOR
     const struct pair_hyper *h = &a->p;
     const long long at = offset_of(a, h->batch_stride, tile->item);
     const double p =

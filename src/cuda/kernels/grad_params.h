@@ -17,7 +17,7 @@
 #define GRAD_WHOLE  3 /* t |t|^WHOLE */
 #define GRAD_POWER  4 /* f32: t |t|^WHOLE |t|^fraction, p > 1, fraction from -1 to 1 */
 #define GRAD_FLAT   5 /* f32: sgn t |t|^fraction, p < 1 */
-#define GRAD_ANY    6 /* sgn t |t|^(p-1), any p, known only on the device where HYPERS is 1 */
+#define GRAD_ANY    6 /* sgn t |t|^(p-1), any p, known only on the device where P_TENSOR is 1 */
 
 #define GRAD_MOST_WHOLE   14  /* of GRAD_WHOLE and GRAD_POWER */
 #define GRAD_MEAN_ROWS    32  /* features of a block of cdist_grad_mean.cu */

@@ -4,7 +4,8 @@
  * Part of cdist_grad.cu.
  *   out[o, n, m] = (d[n, m] - s[n]) (c a)[o, m] - sum_k c[o, k] (b[n, k] - s[n]) a[k, m]
  * with s[n] the mean of b[n, :]: the differences are the same, and what cancels is smaller when a
- * feature is far from 0.  A panel of b is centred where it lies, times c if there is one output.
+ * feature is far from 0.  A panel of b is centred where it lies, times c if there is one output,
+ * while the one before it is summed.
  * A pair of threads sums (c a)[:, m], each half of a panel's centres.
  *
  * SPDX-License-Identifier: MIT
@@ -12,15 +13,25 @@
 
 #define PAIRS (THREADS / BM) /* of threads that share a point's c a */
 
-/* b - s, or c (b - s); rows of zeros stay 0. */
-static __device__ void centre(REAL *b, const REAL *c, const REAL *means, int left)
+/* b - s, or c (b - s) with one output, in the elements that this thread has copied to a panel,
+ * which it sees before the others do; rows of zeros stay 0. */
+static __device__ void centre(REAL *panels, const struct grad_params *a,
+                              const struct grad_tile *tile, const REAL *means, int panel)
 {
+    typedef grad_copy<B_LOAD, BN> copy;
+    REAL *const b = (REAL *)panels_at(panels, panel).b;
+    const int left = centres_left(tile, panel);
+
 #pragma unroll
-    for (int e = threadIdx.x; e < BK * BN; e += THREADS) {
-        const int k = e / BN, n = e % BN;
-        REAL *at = b + k * B_LD + n;
-        if (k < left)
-            *at = (*at - means[n]) * (TO == 1 ? c[k] : (REAL)1);
+    for (int r = 0; r < copy::ROUNDS; r++) {
+        const int k = copy::centre(r), at = copy::near(r);
+        if (copy::exists(r) && k < left) {
+            const REAL c =
+                TO == 1 ? tile->c[((long long)panel * BK + k) * a->c.col_stride] : (REAL)1;
+#pragma unroll
+            for (int w = 0; w < copy::WIDTH; w++)
+                b[k * B_LD + at + w] = (b[k * B_LD + at + w] - means[at + w]) * c;
+        }
     }
 }
 
@@ -76,12 +87,16 @@ static __device__ void finish_tile(const struct grad_params *a, const struct gra
                                    const struct grad_sums *sums, const REAL *weights,
                                    const REAL *means)
 {
+    const REAL *row = tile->d + feature_of(0) * a->d.row_stride;
 #pragma unroll
-    for (int i = 0; i < TN; i++)
+    for (int i = 0; i < TN; i++, row += a->d.row_stride) {
+        const int n = feature_of(i);
 #pragma unroll
         for (int j = 0; j < TM; j++) {
-            const int n = feature_of(i), m = point_of(j);
-            const REAL d = coordinate(a, tile, n, m) - means[n];
+            const int m = point_of(j);
+            if (n >= tile->features || m >= tile->points)
+                continue;
+            const REAL d = row[m * a->d.col_stride] - means[n];
 #pragma unroll
             for (int o = 0; o < TO; o++) {
                 REAL weight = 0;
@@ -90,6 +105,7 @@ static __device__ void finish_tile(const struct grad_params *a, const struct gra
                 store(a, tile, o, n, m, d * weight - sums->at[o][i][j]);
             }
         }
+    }
 }
 
 static __device__ void compute(const struct grad_params *a, const struct grad_tile *tile,
@@ -102,19 +118,21 @@ static __device__ void compute(const struct grad_params *a, const struct grad_ti
 
     find_means(a, tile, means);
     load_panels(a, tile, panels, 0, count);
+    __syncthreads(); /* the means are there */
+    ptx_copy_wait<0>();
+    centre(panels, a, tile, means, 0);
 #pragma unroll 1
     for (int panel = 0; panel < count; panel++) {
-        struct grad_panels now;
-        ptx_copy_wait<0>();
+        const struct grad_panels now = panels_at(panels, panel);
         __syncthreads(); /* this panel is there, and the other one is no longer read */
         load_panels(a, tile, panels, panel + 1, count);
-        now = panels_at(panels, panel);
-        centre((REAL *)now.b, now.c, means, centres_left(tile, panel));
         add_weights(weights, &now);
-        __syncthreads();
 #pragma unroll unrolled
         for (int k = 0; k < BK; k++)
             add_centre(&sums, &now, k);
+        ptx_copy_wait<0>();
+        if (panel + 1 < count)
+            centre(panels, a, tile, means, panel + 1);
     }
     __syncthreads(); /* the panels are no longer read: their memory takes c a */
 #pragma unroll

@@ -115,11 +115,13 @@ static __device__ bool quick_sums(const struct grad_params *a, const struct grad
     REAL d[TN][TM];
     bool bad = false;
 
+    const REAL *row = tile->d + feature_of(0) * a->d.row_stride;
 #pragma unroll
-    for (int i = 0; i < TN; i++)
+    for (int i = 0; i < TN; i++, row += a->d.row_stride)
 #pragma unroll
         for (int j = 0; j < TM; j++) {
-            d[i][j] = coordinate(a, tile, feature_of(i), point_of(j));
+            const bool there = feature_of(i) < tile->features && point_of(j) < tile->points;
+            d[i][j] = there ? row[point_of(j) * a->d.col_stride] : (REAL)0;
             bad |= needs_care(d[i][j]);
         }
     clear(totals);

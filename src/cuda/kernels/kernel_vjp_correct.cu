@@ -10,14 +10,13 @@
 extern "C" __global__ void __launch_bounds__(256)
     kernel_vjp_correct(const __grid_constant__ struct vjp_correct_params a)
 {
-    const long long step = (long long)gridDim.x * blockDim.x;
+    for (long long i = blockIdx.x; i < a.rows; i += gridDim.x) {
+        const REAL *x = (const REAL *)a.x.data + i * a.x.row_stride;
+        REAL *to = (REAL *)a.to.data + i * a.to.row_stride;
+        const double square = a.squares[i];
 
-    for (long long at = (long long)blockIdx.x * blockDim.x + threadIdx.x; at < a.rows * a.cols;
-         at += step) {
-        const long long i = at / a.cols, k = at - i * a.cols;
-        const REAL x = ((const REAL *)a.x.data)[i * a.x.row_stride + k * a.x.col_stride];
-        REAL *to = (REAL *)a.to.data + i * a.to.row_stride + k * a.to.col_stride;
-        if (a.squares[i] != 0)
-            *to -= (REAL)(a.sums[i] / a.squares[i] * (double)x);
+        for (long long k = threadIdx.x; square != 0 && k < a.cols; k += blockDim.x)
+            to[k * a.to.col_stride] -=
+                (REAL)(a.sums[i] / square * (double)x[k * a.x.col_stride]);
     }
 }

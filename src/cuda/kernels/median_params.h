@@ -9,14 +9,14 @@
 #ifndef GRAM_MEDIAN_PARAMS_H
 #define GRAM_MEDIAN_PARAMS_H
 
-#define MEDIAN_DIGIT 8    /* bits that a pass finds */
-#define MEDIAN_BINS  256  /* 2^MEDIAN_DIGIT */
-#define MEDIAN_ROWS  384  /* rows that one launch copies: they fit its parameters */
+#define MEDIAN_DIGIT 8   /* bits that a pass finds */
+#define MEDIAN_BINS  256 /* 2^MEDIAN_DIGIT */
+#define MEDIAN_ROWS  384 /* rows that one launch copies: they fit its parameters */
 
 /* The middle two of the distances, by their bits from the highest on. */
 struct median_state {
-    unsigned long long count;     /* distances that are numbers */
-    unsigned long long rank[2];   /* among those that begin with the prefix */
+    unsigned long long count;   /* distances that are numbers */
+    unsigned long long rank[2]; /* among those that begin with the prefix */
     unsigned long long prefix[2];
     unsigned long long bins[2][MEDIAN_BINS]; /* how many go on with each digit */
 };
