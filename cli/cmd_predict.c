@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "csv_write.h"
+#include "device.h"
 #include "interrupt.h"
 #include "matrix.h"
 #include "model.h"
@@ -28,6 +29,7 @@ static const struct option_group groups[] = {
     GROUP("Prediction", rows, 0),
     GROUP("Input", input_options, offsetof(struct settings, input)),
     GROUP("Output", output_options, offsetof(struct settings, output)),
+    GROUP("Device", device_options, offsetof(struct settings, common)),
     GROUP("Other options", common_options, offsetof(struct settings, common)),
     GROUP_END,
 };

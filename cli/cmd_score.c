@@ -3,6 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "device.h"
 #include "interrupt.h"
 #include "model.h"
 #include "progress.h"
@@ -22,6 +23,7 @@ static const struct option_row rows[] = {
 static const struct option_group groups[] = {
     GROUP("Output", rows, 0),
     GROUP("Input", input_options, offsetof(struct settings, input)),
+    GROUP("Device", device_options, offsetof(struct settings, common)),
     GROUP("Other options", common_options, offsetof(struct settings, common)),
     GROUP_END,
 };

@@ -3,6 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "device.h"
 #include "fit.h"
 #include <math.h>
 
@@ -106,6 +107,7 @@ const struct option_group fit_groups[] = {
     GROUP("Limits", limit_rows, 0),
     GROUP("Report", report_rows, 0),
     GROUP("Input", input_options, AT(input)),
+    GROUP("Device", device_options, AT(common)),
     GROUP("Other options", common_options, AT(common)),
     GROUP_END,
 };

@@ -104,6 +104,41 @@ struct gram_module {
     gram_context *g;
 };
 
+/*
+ * What a kernel machine does to rows of f32 or f64, row-major without gaps, beside the operations
+ * above.  All memory is the device's; small numbers are f64.
+ */
+struct gram_rows_map_op { /* z = x W, rows by width */
+    gram_dtype dtype;
+    int64_t rows, width;
+    bool full; /* w is width by width; else its diagonal */
+    const double *w;
+    const void *x;
+    void *z;
+};
+
+struct gram_rows_gather_op { /* out[i] = x[index[i]] */
+    gram_dtype dtype;
+    int64_t count, width;
+    const int64_t *index;
+    const void *x;
+    void *out;
+};
+
+struct gram_rows_combine_op { /* out[j * ld + i] = sum_k kernel[i][k] alpha[j][k], in f64 */
+    gram_dtype dtype;
+    int64_t rows, terms, outputs, ld;
+    const void *kernel, *alpha;
+    double *out;
+};
+
+struct gram_diagonal_op { /* matrix[i][i] += add[i] */
+    gram_dtype dtype;
+    int64_t rows;
+    void *matrix;
+    const double *add;
+};
+
 struct gram_backend {
     const char *version; /* GRAM_VERSION where it was built; another one is refused */
     const char *name;    /* for messages: "the CPU" */
@@ -117,6 +152,11 @@ struct gram_backend {
     void (*memory_free)(gram_context *g, void *memory);
     gram_status (*memory_copy)(gram_context *g, void *to, const void *from, size_t bytes);
     gram_status (*use_workspace)(gram_context *g, void *memory, size_t bytes); /* the device's */
+    void (*release_scratch)(gram_context *g);
+    gram_status (*rows_map)(gram_context *g, const struct gram_rows_map_op *op);
+    gram_status (*rows_gather)(gram_context *g, const struct gram_rows_gather_op *op);
+    gram_status (*rows_combine)(gram_context *g, const struct gram_rows_combine_op *op);
+    gram_status (*diagonal_add)(gram_context *g, const struct gram_diagonal_op *op);
     /* The cache of compiled kernels, for a context of any device: see gram.h. */
     void (*cache_info)(const gram_context *g, gram_cache *cache);
     gram_status (*cache_list)(gram_context *g, gram_cache_visit visit, void *user);

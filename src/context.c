@@ -59,13 +59,29 @@ gram_status gram_context_create(const gram_context_options *options, gram_contex
     return status;
 }
 
+static void release_host_scratch(gram_context *g)
+{
+    if (g->scratch_given)
+        return;
+    gram_free(g, g->scratch, g->scratch_bytes);
+    g->scratch = NULL;
+    g->scratch_bytes = 0;
+}
+
+void gram_scratch_release(gram_context *g)
+{
+    if (g->backend->release_scratch)
+        g->backend->release_scratch(g);
+    release_host_scratch(g);
+}
+
 void gram_context_destroy(gram_context *g)
 {
     if (!g)
         return;
     gram_backend_close(g);
     gram_pool_destroy(g);
-    gram_scratch_release(g);
+    release_host_scratch(g);
     gram_free(g, g, sizeof *g);
 }
 
@@ -96,15 +112,6 @@ gram_status gram_scratch(gram_context *g, size_t bytes, void **out)
     return GRAM_OK;
 }
 
-void gram_scratch_release(gram_context *g)
-{
-    if (g->scratch_given)
-        return;
-    gram_free(g, g->scratch, g->scratch_bytes);
-    g->scratch = NULL;
-    g->scratch_bytes = 0;
-}
-
 gram_status gram_context_use_workspace(gram_context *g, void *memory, size_t bytes)
 {
     g->call = __func__;
@@ -113,7 +120,7 @@ gram_status gram_context_use_workspace(gram_context *g, void *memory, size_t byt
                          memory);
     if (g->backend->use_workspace)
         return g->backend->use_workspace(g, memory, bytes);
-    gram_scratch_release(g);
+    release_host_scratch(g);
     g->scratch = memory;
     g->scratch_bytes = memory ? bytes : 0;
     g->scratch_given = memory != NULL;

@@ -13,7 +13,7 @@ void gram_machine_destroy(gram_machine *machine)
     if (!machine)
         return;
     for (int64_t i = 0; machine->leaf && i < machine->leaves; i++)
-        gram_machine_leaf_destroy(&machine->leaf[i]);
+        gram_machine_leaf_destroy(NULL, &machine->leaf[i]);
     free(machine->leaf);
     gram_machine_tree_destroy(&machine->tree);
     gram_machine_target_destroy(&machine->target);

@@ -45,9 +45,10 @@ struct machine_leaf {
     gram_dtype dtype;
     double p, q, bandwidth;
     struct machine_metric metric;
-    char *x;       /* rows by width, row-major: features times W */
-    char *alpha;   /* rows by outputs, column-major */
-    bool borrowed; /* x and alpha are in the file of the machine */
+    char *x;            /* rows by width, row-major: features times W */
+    char *alpha;        /* rows by outputs, column-major */
+    bool borrowed;      /* x and alpha are in the file of the machine */
+    gram_device device; /* where x and alpha are: a GPU while a fit goes on, the CPU in the end */
 };
 
 /* What to learn from: features and targets of the same rows. */
@@ -102,25 +103,26 @@ struct gram_machine {
 /* Seconds of CLOCK_MONOTONIC. */
 double gram_machine_seconds(void);
 
-/* Solves (K + diag(ridge / weights)) alpha = y.  z are the features in the metric. */
+/* Solves (K + diag(ridge / weights)) alpha = y.  z are the features in the metric; z.x and alpha
+ * are where the context computes, z.y and z.weights on the host. */
 gram_status gram_machine_solve(gram_context *g, const struct machine_params *params,
                                double bandwidth, const struct machine_data *z, void *alpha,
                                struct machine_report *report);
 
 /* Most memory that a solve of so many rows takes, beyond its data. */
-size_t gram_machine_solve_bytes(int64_t rows, int64_t outputs, gram_dtype dtype,
+size_t gram_machine_solve_bytes(gram_context *g, int64_t rows, int64_t outputs, gram_dtype dtype,
                                 gram_solver solver);
 
 /* The kernel of params at a bandwidth, as options of gram_kernel. */
 gram_kernel_options gram_machine_kernel(double p, double q, double bandwidth);
 
-/* metric.c: W = I; a copy; z = x W (row-major, dtype); free. */
+/* metric.c: W = I; a copy; z = x W (row-major, dtype, where the context computes); free. */
 gram_status gram_machine_metric_create(gram_context *g, int64_t width, bool full,
                                        struct machine_metric *out);
 gram_status gram_machine_metric_copy(gram_context *g, const struct machine_metric *from,
                                      struct machine_metric *to);
-void gram_machine_metric_apply(gram_context *g, const struct machine_metric *metric,
-                               gram_dtype dtype, int64_t rows, const void *x, void *z);
+gram_status gram_machine_metric_apply(gram_context *g, const struct machine_metric *metric,
+                                      gram_dtype dtype, int64_t rows, const void *x, void *z);
 void gram_machine_metric_destroy(struct machine_metric *metric);
 
 /* The average gradient outer product in x (before W) at a sample of the points: width entries of
@@ -145,7 +147,10 @@ gram_status gram_machine_leaf_fit(gram_context *g, const struct machine_params *
 /* out (rows by outputs, column-major f64) = the leaf's expansion at rows of x (row-major). */
 gram_status gram_machine_leaf_predict(gram_context *g, const struct machine_leaf *leaf,
                                       int64_t rows, const void *x, double *out);
-void gram_machine_leaf_destroy(struct machine_leaf *leaf);
+/* g may be NULL for a leaf on the CPU. */
+void gram_machine_leaf_destroy(gram_context *g, struct machine_leaf *leaf);
+/* Brings a leaf that was trained on a GPU to the CPU, where it outlives the context. */
+gram_status gram_machine_leaf_settle(gram_context *g, struct machine_leaf *leaf);
 
 /* machine_tree.c: splits rows until every leaf has at most leaf_rows; leaf_row lists the rows of
  * each leaf one after the other, leaf_first where each begins (leaves + 1 entries). */

@@ -113,7 +113,7 @@ static gram_status learn_metric(gram_context *g, const struct machine_job *job,
         status = gram_machine_leaf_fit(g, params, &train.data, &valid.data, &leaf, report);
     if (status == GRAM_OK)
         status = gram_machine_metric_copy(g, &leaf.metric, out);
-    gram_machine_leaf_destroy(&leaf);
+    gram_machine_leaf_destroy(g, &leaf);
     gram_machine_encoded_destroy(g, &train);
     gram_machine_encoded_destroy(g, &valid);
     free(rows);
@@ -232,9 +232,11 @@ static gram_status train_leaves(gram_context *g, struct machine_job *job,
         gram_machine_progress(job, 0.9, "weighing features");
         if (status == GRAM_OK)
             status = add_importance(g, &recipe->params, &part.data, leaf, machine);
+        if (status == GRAM_OK)
+            status = gram_machine_leaf_settle(g, leaf);
         gram_machine_encoded_destroy(g, &part);
         if (status != GRAM_OK) {
-            gram_machine_leaf_destroy(leaf);
+            gram_machine_leaf_destroy(g, leaf);
             break;
         }
     }

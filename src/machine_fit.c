@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "machine_fit.h"
+#include "machine_place.h"
 #include "random.h"
 #include "view.h"
 #include <math.h>
@@ -75,6 +76,17 @@ static gram_status check_target(gram_context *g, const gram_table *table, const 
     return GRAM_OK;
 }
 
+/* Bytes of the device that a fit may take, no more than given (0: any). */
+static double device_limit(gram_context *g, double given)
+{
+    gram_info info = {.size = sizeof info};
+    double room = given;
+
+    if (gram_context_info(g, &info) == GRAM_OK)
+        room = 0.8 * (double)info.device_memory_available;
+    return given > 0 && given < room ? given : room;
+}
+
 /* Most rows of a leaf whose training stays within the memory limit. */
 static int64_t rows_that_fit(gram_context *g, const struct machine_job *job)
 {
@@ -83,19 +95,30 @@ static int64_t rows_that_fit(gram_context *g, const struct machine_job *job)
     int64_t low = 10, high = job->rows;
     int64_t outputs = gram_machine_target_outputs(&job->kind);
 
-    if (limit == 0 && gram_context_info(g, &info) == GRAM_OK)
+    if (!gram_machine_on_host(g))
+        limit = device_limit(g, limit);
+    else if (limit == 0 && gram_context_info(g, &info) == GRAM_OK)
         limit = 0.8 * (double)info.memory_available;
     g->call = "gram_machine_fit";
     while (low < high) {
         int64_t middle = low + (high - low + 1) / 2;
         double need =
-            (double)gram_machine_solve_bytes(middle, outputs, job->o.dtype, job->o.solver);
+            (double)gram_machine_solve_bytes(g, middle, outputs, job->o.dtype, job->o.solver);
         if (need <= 0.9 * limit)
             low = middle;
         else
             high = middle - 1;
     }
     return low;
+}
+
+static gram_status check_device(gram_context *g, const gram_machine_options *o)
+{
+    if (!gram_machine_on_host(g) && o->solver == GRAM_SOLVER_CG)
+        return gram_fail(g, GRAM_UNSUPPORTED,
+                         "options.solver is GRAM_SOLVER_CG, %s offers GRAM_SOLVER_CHOLESKY",
+                         g->backend->name);
+    return GRAM_OK;
 }
 
 static gram_status job_open(gram_context *g, struct machine_job *job)
@@ -180,6 +203,7 @@ gram_status gram_machine_fit(gram_context *g, const gram_table *table, const gra
     *out = NULL;
     TRY(gram_options_copy(g, &job.o, sizeof job.o, options));
     TRY(check_options(g, &job.o));
+    TRY(check_device(g, &job.o));
     TRY(gram_table_check(g, table));
     TRY(check_target(g, table, target));
     job.o.dtype = job.o.dtype ? job.o.dtype : GRAM_F32;

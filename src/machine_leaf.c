@@ -1,13 +1,12 @@
 /*
- * machine_leaf.c - one kernel expansion: rounds of solve and feature learning, and its values
+ * machine_leaf.c - one kernel expansion: rounds of solve and feature learning
  *
  * Each round is a whole leaf of its own; the best on the validation rows is kept.
  *
  * SPDX-License-Identifier: MIT
  */
-#include "blas.h"
-#include "machine.h"
-#include "threads.h"
+#include "machine_leaf.h"
+#include "machine_element.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,27 +15,76 @@
 static const double worse = 1.1;
 
 enum {
-    MEDIAN_ROWS = 3000,       /* of the sample whose median distance is the unit of the bandwidth */
-    KERNEL_ENTRIES = 1 << 22, /* of the kernel block that a prediction holds: 16 MiB in f32 */
-    LEAST_POINTS = 16,        /* that it has at least */
+    MEDIAN_ROWS = 3000 /* of the sample whose median distance is the unit of the bandwidth */
 };
 
-void gram_machine_leaf_destroy(struct machine_leaf *leaf)
+void gram_machine_leaf_free(gram_context *g, struct machine_leaf *leaf)
 {
-    gram_machine_metric_destroy(&leaf->metric);
-    if (!leaf->borrowed) {
+    if (leaf->device.type != GRAM_CPU) {
+        gram_memory_free(g, leaf->x, 0);
+        gram_memory_free(g, leaf->alpha, 0);
+    } else if (!leaf->borrowed) {
         free(leaf->x);
         free(leaf->alpha);
     }
+}
+
+void gram_machine_leaf_destroy(gram_context *g, struct machine_leaf *leaf)
+{
+    gram_machine_metric_destroy(&leaf->metric);
+    gram_machine_leaf_free(g, leaf);
     *leaf = (struct machine_leaf){0};
+}
+
+gram_status gram_machine_leaf_allocate(gram_context *g, struct machine_leaf *leaf)
+{
+    leaf->x = leaf->alpha = NULL;
+    leaf->device = g->options.device;
+    leaf->borrowed = false;
+    if (!gram_machine_on_host(g)) {
+        TRY(g->backend->memory_allocate(g, gram_machine_x_bytes(leaf) + 1, (void **)&leaf->x));
+        return g->backend->memory_allocate(g, gram_machine_alpha_bytes(leaf) + 1,
+                                           (void **)&leaf->alpha);
+    }
+    leaf->x = malloc(gram_machine_x_bytes(leaf) + 1);
+    leaf->alpha = malloc(gram_machine_alpha_bytes(leaf) + 1);
+    if (!leaf->x || !leaf->alpha)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate a leaf of %lld rows",
+                         (long long)leaf->rows);
+    return GRAM_OK;
+}
+
+gram_status gram_machine_leaf_settle(gram_context *g, struct machine_leaf *leaf)
+{
+    struct machine_leaf here = *leaf;
+    gram_status status;
+
+    if (leaf->device.type == GRAM_CPU)
+        return GRAM_OK;
+    here.device = (gram_device){GRAM_CPU, 0};
+    here.x = malloc(gram_machine_x_bytes(leaf) + 1);
+    here.alpha = malloc(gram_machine_alpha_bytes(leaf) + 1);
+    if (!here.x || !here.alpha)
+        status = gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate a leaf of %lld rows",
+                           (long long)leaf->rows);
+    else
+        status = gram_machine_fetch(g, here.x, leaf->x, gram_machine_x_bytes(leaf));
+    if (status == GRAM_OK)
+        status = gram_machine_fetch(g, here.alpha, leaf->alpha, gram_machine_alpha_bytes(leaf));
+    if (status != GRAM_OK) {
+        free(here.x);
+        free(here.alpha);
+        return status;
+    }
+    gram_machine_leaf_free(g, leaf);
+    *leaf = here;
+    return GRAM_OK;
 }
 
 static gram_status leaf_create(gram_context *g, const struct machine_params *params,
                                const struct machine_data *data, const struct machine_metric *metric,
                                struct machine_leaf *out)
 {
-    size_t size = gram_dtype_size(data->dtype);
-
     *out = (struct machine_leaf){
         .rows = data->rows,
         .width = data->width,
@@ -45,34 +93,64 @@ static gram_status leaf_create(gram_context *g, const struct machine_params *par
         .p = params->p,
         .q = params->q,
     };
-    out->x = malloc((size_t)(data->rows * data->width) * size + 1);
-    out->alpha = malloc((size_t)(data->rows * data->outputs) * size + 1);
-    if (!out->x || !out->alpha)
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate a leaf of %lld rows",
-                         (long long)data->rows);
+    TRY(gram_machine_leaf_allocate(g, out));
     return gram_machine_metric_copy(g, metric, &out->metric);
 }
 
-/* L of a leaf: given, or so many medians of the distance in its metric. */
+/* The median distance of rows that are on the CPU, with a context of its own where g is not. */
+static gram_status median_here(gram_context *g, const struct machine_params *params,
+                               const struct machine_leaf *leaf, const void *x, double *out)
+{
+    gram_tensor z = gram_matrix((void *)x, leaf->rows, leaf->width, leaf->dtype), median = {0};
+    gram_median_options options = GRAM_MEDIAN_OPTIONS_INIT;
+    gram_context_options how = g->options;
+    gram_context *cpu = g;
+    gram_status status = GRAM_OK;
+    float narrow = 0;
+
+    options.rows = MEDIAN_ROWS;
+    options.seed = params->seed;
+    median.dtype = leaf->dtype;
+    median.data = leaf->dtype == GRAM_F32 ? (void *)&narrow : (void *)out;
+    how.device = (gram_device){GRAM_CPU, 0};
+    if (!gram_machine_on_host(g))
+        status = gram_context_create(&how, &cpu);
+    if (status == GRAM_OK)
+        status = gram_median_distance(cpu, &z, gram_number(leaf->p), &options, &median);
+    if (status != GRAM_OK && cpu != g)
+        status = gram_fail(g, status, "%s", gram_message(cpu));
+    if (cpu != g)
+        gram_context_destroy(cpu);
+    if (leaf->dtype == GRAM_F32)
+        *out = (double)narrow;
+    return status;
+}
+
+/* L of a leaf: given, or so many medians of the distance in its metric.  The median is taken on the
+ * CPU, so that it is the same everywhere. */
 static gram_status set_bandwidth(gram_context *g, const struct machine_params *params,
                                  struct machine_leaf *leaf)
 {
-    gram_tensor z = gram_matrix(leaf->x, leaf->rows, leaf->width, leaf->dtype), out = {0};
-    gram_median_options options = GRAM_MEDIAN_OPTIONS_INIT;
-    double wide = 0;
-    float narrow = 0;
+    void *x = leaf->x;
+    double median = 0;
+    gram_status status = GRAM_OK;
 
     leaf->bandwidth = params->bandwidth;
     if (!params->relative_bandwidth)
         return GRAM_OK;
-    options.rows = MEDIAN_ROWS;
-    options.seed = params->seed;
-    out.dtype = leaf->dtype;
-    out.data = leaf->dtype == GRAM_F32 ? (void *)&narrow : (void *)&wide;
-    TRY(gram_median_distance(g, &z, gram_number(leaf->p), &options, &out));
-    wide = leaf->dtype == GRAM_F32 ? (double)narrow : wide;
-    leaf->bandwidth *= wide > 0 ? wide : 1; /* all rows alike, or one row: any L will do */
-    return GRAM_OK;
+    if (!gram_machine_on_host(g)) {
+        x = gram_alloc(g, gram_machine_x_bytes(leaf));
+        if (!x)
+            return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes",
+                             gram_machine_x_bytes(leaf));
+        status = gram_machine_fetch(g, x, leaf->x, gram_machine_x_bytes(leaf));
+    }
+    if (status == GRAM_OK)
+        status = median_here(g, params, leaf, x, &median);
+    if (x != leaf->x)
+        gram_free(g, x, gram_machine_x_bytes(leaf));
+    leaf->bandwidth *= median > 0 ? median : 1; /* all rows alike, or one row: any L will do */
+    return status;
 }
 
 /* Trains one leaf in a given metric. */
@@ -81,10 +159,15 @@ static gram_status solve_leaf(gram_context *g, const struct machine_params *para
                               struct machine_leaf *leaf, struct machine_report *report)
 {
     struct machine_data z = *data;
+    struct machine_array x;
+    gram_status status;
 
     TRY(leaf_create(g, params, data, metric, leaf));
-    gram_machine_metric_apply(g, metric, data->dtype, data->rows, data->x, leaf->x);
+    TRY(gram_machine_send(g, data->x, gram_machine_x_bytes(leaf), &x));
+    status = gram_machine_metric_apply(g, metric, data->dtype, data->rows, x.data, leaf->x);
+    gram_machine_array_free(g, &x);
     z.x = leaf->x;
+    TRY(status);
     TRY(set_bandwidth(g, params, leaf));
     return gram_machine_solve(g, params, leaf->bandwidth, &z, leaf->alpha, report);
 }
@@ -169,116 +252,15 @@ gram_status gram_machine_leaf_fit(gram_context *g, const struct machine_params *
         struct machine_leaf leaf = {0};
 
         status = one_round(g, &r, &leaf, &more);
-        gram_machine_leaf_destroy(&leaf);
+        gram_machine_leaf_destroy(g, &leaf);
     }
     gram_machine_metric_destroy(&r.metric);
     if (status == GRAM_OK && r.best.rows == 0)
         status = gram_fail(g, GRAM_NUMERICAL, "the validation error is not a number");
     if (status != GRAM_OK)
-        gram_machine_leaf_destroy(&r.best);
+        gram_machine_leaf_destroy(g, &r.best);
     report->rounds = r.best_round;
     report->score = r.best_score;
     *out = r.best;
-    return status;
-}
-
-/* What a prediction holds: a block of points in the metric, their kernel with all centres, and the
- * same and the coefficients in f64. */
-struct predict_scratch {
-    int64_t points;
-    char *z, *kernel;
-    double *wide, *alpha;
-    char *memory;
-    size_t bytes;
-};
-
-static gram_status scratch_create(gram_context *g, const struct machine_leaf *leaf, int64_t rows,
-                                  struct predict_scratch *s)
-{
-    size_t size = gram_dtype_size(leaf->dtype), z, kernel, wide, alpha;
-    int64_t points = KERNEL_ENTRIES / (leaf->rows > 0 ? leaf->rows : 1);
-
-    points = points < LEAST_POINTS ? LEAST_POINTS : points;
-    s->points = points < rows ? points : rows;
-    z = gram_round64((size_t)(s->points * leaf->width) * size);
-    kernel = gram_round64((size_t)(s->points * leaf->rows) * size);
-    wide = gram_round64((size_t)(s->points * leaf->rows) * sizeof(double));
-    alpha = gram_round64((size_t)(leaf->rows * leaf->outputs) * sizeof(double));
-    s->bytes = z + kernel + wide + alpha;
-    s->memory = gram_alloc(g, s->bytes);
-    if (!s->memory)
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", s->bytes);
-    s->z = s->memory;
-    s->kernel = s->z + z;
-    s->wide = (double *)(s->kernel + kernel);
-    s->alpha = (double *)((char *)s->wide + wide);
-    return GRAM_OK;
-}
-
-struct widen_job {
-    gram_dtype dtype;
-    int64_t columns;
-    const void *from;
-    double *to;
-};
-
-static void widen_row(void *arg, int64_t row, int thread)
-{
-    const struct widen_job *job = arg;
-    int64_t first = row * job->columns;
-
-    (void)thread;
-    for (int64_t i = first; i < first + job->columns; i++)
-        job->to[i] = job->dtype == GRAM_F32 ? (double)((const float *)job->from)[i]
-                                            : ((const double *)job->from)[i];
-}
-
-/* to = from in f64, rows by columns, by rows. */
-static void widen(gram_context *g, const struct widen_job *job, int64_t rows)
-{
-    struct widen_job copy = *job;
-
-    gram_parallel_for(g, rows, widen_row, &copy);
-}
-
-/* Values at count points of x.  The sum is in f64: coefficients of both signs cancel to a small
- * part of their size, and f32 sums would depend on how many points are predicted at a time. */
-static gram_status predict_block(gram_context *g, const struct machine_leaf *leaf, int64_t count,
-                                 const void *x, const struct predict_scratch *s, double *out,
-                                 int64_t out_ld)
-{
-    gram_tensor points = gram_matrix(s->z, count, leaf->width, leaf->dtype);
-    gram_tensor centres = gram_matrix(leaf->x, leaf->rows, leaf->width, leaf->dtype);
-    gram_tensor kernel = gram_matrix(s->kernel, count, leaf->rows, leaf->dtype);
-    gram_kernel_options options = gram_machine_kernel(leaf->p, leaf->q, leaf->bandwidth);
-
-    gram_machine_metric_apply(g, &leaf->metric, leaf->dtype, count, x, s->z);
-    TRY(gram_kernel(g, &points, &centres, &options, &kernel));
-    widen(g, &(struct widen_job){leaf->dtype, leaf->rows, s->kernel, s->wide}, count);
-    gram_blas_threads(g);
-    gram_blas_gemm(GRAM_F64, (int64_t[3]){count, leaf->outputs, leaf->rows}, 1,
-                   (struct gram_blas_matrix){s->wide, leaf->rows, true},
-                   (struct gram_blas_matrix){s->alpha, leaf->rows, false}, 0, out, out_ld);
-    return GRAM_OK;
-}
-
-gram_status gram_machine_leaf_predict(gram_context *g, const struct machine_leaf *leaf,
-                                      int64_t rows, const void *x, double *out)
-{
-    size_t row = (size_t)leaf->width * gram_dtype_size(leaf->dtype);
-    struct predict_scratch s = {0};
-    gram_status status = scratch_create(g, leaf, rows, &s);
-
-    if (status == GRAM_OK)
-        widen(g, &(struct widen_job){leaf->dtype, leaf->rows, leaf->alpha, s.alpha}, leaf->outputs);
-    for (int64_t first = 0; status == GRAM_OK && first < rows; first += s.points) {
-        int64_t count = rows - first < s.points ? rows - first : s.points;
-
-        status = predict_block(g, leaf, count, (const char *)x + (size_t)first * row, &s,
-                               out + first, rows);
-        if (status == GRAM_OK && gram_cancelled(g))
-            status = gram_fail(g, GRAM_CANCELLED, "cancelled");
-    }
-    gram_free(g, s.memory, s.bytes);
     return status;
 }

@@ -9,6 +9,7 @@
 #include "blas.h"
 #include "machine.h"
 #include "machine_element.h"
+#include "machine_place.h"
 #include "random.h"
 #include "threads.h"
 #include <math.h>
@@ -81,12 +82,23 @@ static void apply_row(void *arg, int64_t row, int thread)
     }
 }
 
-void gram_machine_metric_apply(gram_context *g, const struct machine_metric *metric,
-                               gram_dtype dtype, int64_t rows, const void *x, void *z)
+gram_status gram_machine_metric_apply(gram_context *g, const struct machine_metric *metric,
+                                      gram_dtype dtype, int64_t rows, const void *x, void *z)
 {
     struct apply_job job = {metric, dtype, x, z};
+    struct gram_rows_map_op op = {dtype, rows, metric->width, metric->full, NULL, x, z};
+    struct machine_array w;
+    gram_status status;
 
-    gram_parallel_for(g, rows, apply_row, &job);
+    if (!g->backend->rows_map) {
+        gram_parallel_for(g, rows, apply_row, &job);
+        return GRAM_OK;
+    }
+    TRY(gram_machine_send(g, metric->w, (size_t)entries(metric) * sizeof *metric->w, &w));
+    op.w = w.data;
+    status = g->backend->rows_map(g, &op);
+    gram_machine_array_free(g, &w);
+    return status;
 }
 
 /* Scales so that the largest entry is 1; a zero matrix becomes the identity: nothing was learned.
@@ -158,40 +170,58 @@ static gram_status before_metric(gram_context *g, const struct machine_metric *m
     return GRAM_OK;
 }
 
-/* What the averaging works with. */
+/* What the averaging works with: the index here, the rest where the context computes. */
 struct sample {
     int64_t count;  /* points */
     int64_t *index; /* of all rows, the first count chosen */
-    char *points;   /* POINT_BLOCK by width */
-    char *weights;  /* rows by POINT_BLOCK */
-    char *agop;     /* dtype */
-    double *wide;   /* the same in f64 */
-    char *memory;
-    size_t bytes;
+    size_t index_bytes;
+    struct machine_array chosen, memory;
+    char *points;  /* POINT_BLOCK by width */
+    char *weights; /* rows by POINT_BLOCK */
+    char *agop;    /* dtype */
 };
+
+static void sample_destroy(gram_context *g, struct sample *s)
+{
+    gram_machine_array_free(g, &s->chosen);
+    gram_machine_array_free(g, &s->memory);
+    gram_free(g, s->index, s->index_bytes);
+}
 
 static gram_status sample_create(gram_context *g, const struct machine_data *z, int64_t size,
                                  uint64_t seed, struct sample *s)
 {
     size_t element_size = gram_dtype_size(z->dtype);
-    size_t index = gram_round64((size_t)z->rows * sizeof(int64_t));
     size_t points = gram_round64((size_t)(POINT_BLOCK * z->width) * element_size);
     size_t weights = gram_round64((size_t)(POINT_BLOCK * z->rows) * element_size);
     size_t agop = gram_round64((size_t)size * element_size);
 
-    s->bytes = index + points + weights + agop;
-    s->memory = gram_alloc(g, s->bytes);
-    if (!s->memory)
+    s->index_bytes = (size_t)z->rows * sizeof(int64_t);
+    s->index = gram_alloc(g, s->index_bytes);
+    if (!s->index)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes for gradients",
-                         s->bytes);
-    s->index = (int64_t *)s->memory;
-    s->points = s->memory + index;
+                         s->index_bytes);
+    TRY(gram_machine_room(g, points + weights + agop, &s->memory));
+    s->points = s->memory.data;
     s->weights = s->points + points;
     s->agop = s->weights + weights;
     s->count = z->rows < POINTS ? z->rows : POINTS;
     for (int64_t i = 0; i < z->rows; i++)
         s->index[i] = i;
     gram_random_choose(&seed, s->index, z->rows, s->count);
+    return gram_machine_send(g, s->index, (size_t)s->count * sizeof(int64_t), &s->chosen);
+}
+
+/* The points [first, first + count) of the sample. */
+static gram_status gather_points(gram_context *g, const struct machine_data *z,
+                                 const struct sample *s, int64_t first, int64_t count)
+{
+    const int64_t *index = (const int64_t *)s->chosen.data + first;
+    const struct gram_rows_gather_op op = {z->dtype, count, z->width, index, z->x, s->points};
+
+    if (g->backend->rows_gather)
+        return g->backend->rows_gather(g, &op);
+    gram_machine_gather(z->dtype, z->width, z->x, index, count, s->points);
     return GRAM_OK;
 }
 
@@ -201,11 +231,10 @@ static gram_status add_points(gram_context *g, const gram_kernel_options *kernel
                               struct sample *s, int64_t first)
 {
     int64_t count = s->count - first < POINT_BLOCK ? s->count - first : POINT_BLOCK;
-    size_t row = (size_t)z->width * gram_dtype_size(z->dtype);
-    gram_tensor x = gram_matrix((void *)z->x, z->rows, z->width, z->dtype);
-    gram_tensor points = gram_matrix(s->points, count, z->width, z->dtype);
-    gram_tensor a = gram_matrix(s->weights, z->rows, count, z->dtype);
-    gram_tensor c = gram_matrix((void *)alpha, z->outputs, z->rows, z->dtype);
+    gram_tensor x = gram_machine_matrix(g, z->x, z->rows, z->width, z->dtype);
+    gram_tensor points = gram_machine_matrix(g, s->points, count, z->width, z->dtype);
+    gram_tensor a = gram_machine_matrix(g, s->weights, z->rows, count, z->dtype);
+    gram_tensor c = gram_machine_matrix(g, alpha, z->outputs, z->rows, z->dtype);
     gram_tensor b = {
         x.data, x.dtype, x.device, 2, {z->width,  z->rows},
             {       1, z->width}
@@ -218,13 +247,30 @@ static gram_status add_points(gram_context *g, const gram_kernel_options *kernel
                            : gram_vector(s->agop, z->width, z->dtype);
     gram_agop_options options = GRAM_AGOP_OPTIONS_INIT;
 
+    out.device = x.device;
     options.diagonal = !full;
     options.accumulate = first > 0;
     options.points = s->count;
-    for (int64_t i = 0; i < count; i++)
-        memcpy(s->points + (size_t)i * row, z->x + (size_t)s->index[first + i] * row, row);
+    TRY(gather_points(g, z, s, first, count));
     TRY(gram_kernel(g, &x, &points, kernel, &a));
     return gram_agop(g, &a, &b, &c, &d, kernel->p, &options, &out);
+}
+
+/* The average to the host, in f64. */
+static gram_status take_agop(gram_context *g, gram_dtype dtype, const struct sample *s,
+                             int64_t count, double *out)
+{
+    size_t bytes = (size_t)count * gram_dtype_size(dtype);
+    void *narrow = gram_alloc(g, bytes);
+    gram_status status;
+
+    if (!narrow)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
+    status = gram_machine_fetch(g, narrow, s->agop, bytes);
+    for (int64_t i = 0; status == GRAM_OK && i < count; i++)
+        out[i] = machine_element(dtype, narrow, i);
+    gram_free(g, narrow, bytes);
+    return status;
 }
 
 gram_status gram_machine_metric_agop(gram_context *g, const struct machine_params *params,
@@ -234,19 +280,17 @@ gram_status gram_machine_metric_agop(gram_context *g, const struct machine_param
 {
     gram_kernel_options kernel = gram_machine_kernel(params->p, params->q, bandwidth);
     struct sample s = {0};
-    gram_status status;
+    gram_status status = sample_create(g, z, entries(metric), params->seed, &s);
 
     kernel.output = GRAM_WEIGHT;
-    TRY(sample_create(g, z, entries(metric), params->seed, &s));
-    status = GRAM_OK;
     for (int64_t first = 0; status == GRAM_OK && first < s.count; first += POINT_BLOCK) {
         status = add_points(g, &kernel, z, alpha, metric->full, &s, first);
         if (status == GRAM_OK && gram_cancelled(g))
             status = gram_fail(g, GRAM_CANCELLED, "cancelled");
     }
-    for (int64_t i = 0; status == GRAM_OK && i < entries(metric); i++)
-        out[i] = machine_element(z->dtype, s.agop, i);
-    gram_free(g, s.memory, s.bytes);
+    if (status == GRAM_OK)
+        status = take_agop(g, z->dtype, &s, entries(metric), out);
+    sample_destroy(g, &s);
     return status == GRAM_OK ? before_metric(g, metric, out) : status;
 }
 

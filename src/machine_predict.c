@@ -83,14 +83,19 @@ gram_status gram_machine_table_outputs(gram_context *g, const gram_machine *mach
     return status;
 }
 
-/* Checks that out is f64 of the given shape (cols 0: a vector) on the CPU. */
+/* Checks that out is f64 of the given shape (cols 0: a vector) on the CPU, whatever g's device. */
 static gram_status check_out(gram_context *g, const gram_tensor *out, int64_t rows, int64_t cols,
                              struct gram_view *view)
 {
     const struct gram_batch batch = {.count = 1};
+    const gram_device device = g->options.device;
     int core = cols ? 2 : 1;
+    gram_status status;
 
-    TRY(gram_view_of(g, &batch, "out", out, core, GRAM_WRITE, view));
+    g->options.device = (gram_device){GRAM_CPU, 0};
+    status = gram_view_of(g, &batch, "out", out, core, GRAM_WRITE, view);
+    g->options.device = device;
+    TRY(status);
     if (out->dtype != GRAM_F64)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "out has dtype %s, expected f64",
                          gram_dtype_name(out->dtype));

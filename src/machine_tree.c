@@ -160,7 +160,7 @@ static gram_status find_direction(gram_context *g, const struct machine_params *
                                           &leaf.metric, agop);
     if (status == GRAM_OK)
         status = leading_direction(g, width, agop, direction);
-    gram_machine_leaf_destroy(&leaf);
+    gram_machine_leaf_destroy(g, &leaf);
     gram_free(g, memory, bytes);
     return status;
 }

@@ -165,7 +165,7 @@ static gram_status try_fold(gram_context *g, const struct machine_job *job,
         loss[t] += job->kind.classes ? rows * (1 - score.score + report.score * (double)outputs)
                                      : rows * score.score * score.score;
     }
-    gram_machine_leaf_destroy(&leaf);
+    gram_machine_leaf_destroy(g, &leaf);
     gram_free(g, f, bytes);
     return status;
 }

@@ -7,7 +7,7 @@ import os
 
 import numpy as np
 import pytest
-from gram_cli import BAD_DATA, USAGE, gram, gram_json, refusal
+from gram_cli import BAD_DATA, DATA, USAGE, gram, gram_json, refusal
 
 UNSUPPORTED = 69
 RNG = np.random.default_rng(5)
@@ -82,3 +82,55 @@ def test_a_singular_matrix(tmp_path):
     a = save(tmp_path / "a.npy", np.zeros((9, 9)))
     message = refusal("solve", a, a, "--device", WHERE, "-o", tmp_path / "x.npy", status=1)
     assert "singular" in message and not (tmp_path / "x.npy").exists()
+
+
+@pytest.fixture(scope="module")
+def letters(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("letters")
+    lines = (DATA / "letters.csv").read_text().splitlines(keepends=True)
+    (folder / "train.csv").write_text("".join(lines[:401]))
+    weighted = [f"{row.rstrip()},{i % 3 + 1 if i else 'w'}\n" for i, row in enumerate(lines[:401])]
+    (folder / "weighted.csv").write_text("".join(weighted))
+    (folder / "test.csv").write_text("".join([lines[0], *lines[401:601]]))
+    return folder
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        [],
+        ["--iterations", 1],
+        ["--iterations", 1, "--metric", "diagonal", "--dtype", "f64"],
+        ["--leaf-rows", 150, "--weights", "w"],
+    ],
+)
+def test_the_machine(letters, tmp_path, how):
+    """The same predictions wherever it was trained, and wherever it predicts."""
+    table = letters / ("weighted.csv" if "w" in how else "train.csv")
+    proba = {}
+    for trained in ("cpu", WHERE):
+        model = tmp_path / f"{trained}.gram"
+        gram("fit", table, "--target", "letter", "-o", model, "--seed", 3,
+             "--solver", "cholesky", "--device", trained, *how)  # fmt: skip
+        for where in ("cpu", WHERE):
+            out = tmp_path / "p.npy"
+            gram("predict", model, letters / "test.csv", "--proba", "-o", out, "--device", where)
+            proba[trained, where] = np.load(out)
+    first = proba["cpu", "cpu"]
+    for other in proba.values():
+        np.testing.assert_allclose(other, first, atol=2e-4)
+    scores = [
+        gram_json("score", tmp_path / f"{w}.gram", letters / "test.csv", "--device", w)["score"]
+        for w in ("cpu", WHERE)
+    ]
+    assert abs(scores[0] - scores[1]) <= 0.01 and scores[0] > 0.5
+
+
+def test_the_gpu_does_not_iterate(letters, tmp_path):
+    if gram_json("info")["cuda_devices"] == 0:
+        pytest.skip("no GPU")
+    message = refusal(
+        "fit", letters / "train.csv", "--target", "letter", "-o", tmp_path / "m",
+        "--solver", "cg", "--device", "cuda", status=UNSUPPORTED,
+    )  # fmt: skip
+    assert "GRAM_SOLVER_CG" in message and not (tmp_path / "m").exists()

@@ -795,6 +795,10 @@ typedef struct gram_machine gram_machine;
  * largest leaf's rows squared plus a tenth (and the process); scratch that the context has grown
  * earlier is freed first.  *out is NULL on an error.
  *
+ * CUDA: the same from the CPU's tables, with kernel matrices, factorisations and gradients on the
+ * GPU; it waits for them.  Always by Cholesky (GRAM_SOLVER_CG: GRAM_UNSUPPORTED); leaf_rows follows
+ * from the memory that is free there, or memory_limit if that is less.
+ *
  * After Radhakrishnan et al., Science 383 (2024), and Beaglehole et al., xRFM, arXiv:2508.10053.
  */
 GRAM_API gram_status gram_machine_fit(gram_context *g, const gram_table *table,
@@ -804,9 +808,9 @@ GRAM_API gram_status gram_machine_fit(gram_context *g, const gram_table *table,
 GRAM_PUBLIC void gram_machine_destroy(gram_machine *machine);
 
 /*
- * out: a vector of f64, one a row of the table: the predicted number, or the index of the most
- * probable class.  Features are found in the table by name; a missing column, or one of the other
- * kind (numbers for labels), is an error; other columns are ignored.
+ * out: a vector of f64 of the CPU, one a row of the table: the predicted number, or the index of
+ * the most probable class.  Features are found in the table by name; a missing column, or one of
+ * the other kind (numbers for labels), is an error; other columns are ignored.
  */
 GRAM_API gram_status gram_machine_predict(gram_context *g, const gram_machine *machine,
                                           const gram_table *table, gram_tensor *out);

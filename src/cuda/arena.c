@@ -145,6 +145,19 @@ gram_status gram_cuda_use_workspace(gram_context *g, void *memory, size_t bytes)
     return status;
 }
 
+void gram_cuda_scratch_release(gram_context *g)
+{
+    struct cuda_device *device = g->device;
+    bool entered;
+
+    if (!device->arena.block.address || device->arena.block.captured)
+        return;
+    entered = gram_cuda_enter(device);
+    give_back(device, &device->arena.block);
+    gram_cuda_leave(device, entered);
+    device->arena.block = (struct cuda_block){0};
+}
+
 void gram_cuda_arena_close(gram_context *g, struct cuda_device *device)
 {
     struct cuda_arena *arena = &device->arena;

@@ -21,6 +21,9 @@ gram_status gram_cuda_scratch(gram_context *g, size_t bytes, void **out);
 /* gram_context_use_workspace on this device. */
 gram_status gram_cuda_use_workspace(gram_context *g, void *memory, size_t bytes);
 
+/* Gives back what no graph may use; the next call that needs scratch grows it again. */
+void gram_cuda_scratch_release(gram_context *g);
+
 /* Gives everything back: the context is about to end. */
 void gram_cuda_arena_close(gram_context *g, struct cuda_device *device);
 

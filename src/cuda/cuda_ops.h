@@ -100,6 +100,12 @@ void cuda_memory_free(gram_context *g, void *memory);
 gram_status cuda_memory_copy(gram_context *g, void *to, const void *from, size_t bytes);
 void cuda_describe(const gram_context *g, gram_info *info);
 
+/* cuda_rows.c */
+gram_status cuda_rows_map(gram_context *g, const struct gram_rows_map_op *op);
+gram_status cuda_rows_gather(gram_context *g, const struct gram_rows_gather_op *op);
+gram_status cuda_rows_combine(gram_context *g, const struct gram_rows_combine_op *op);
+gram_status cuda_diagonal_add(gram_context *g, const struct gram_diagonal_op *op);
+
 /* cuda_solve.c */
 gram_status cuda_solve_cholesky(gram_context *g, const struct gram_solve_op *op);
 gram_status cuda_solve_cholesky_workspace(gram_context *g, const struct gram_solve_op *op,
@@ -109,6 +115,7 @@ gram_status cuda_solve_lu_workspace(gram_context *g, const struct gram_solve_op 
 
 /* Numbers of variants (jit.h) begin at one of these, those of cdist.cu at 0. */
 #define CUDA_SOLVE_VARIANTS ((uint64_t)1 << 62)
+#define CUDA_ROWS_VARIANTS  (CUDA_SOLVE_VARIANTS + 256)
 
 /* cuda_cdist_plan.c: which kernel serves a problem, and what it is told. */
 

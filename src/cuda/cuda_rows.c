@@ -1,0 +1,94 @@
+/*
+ * cuda_rows.c - what a kernel machine does to its rows, one launch each
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "arena.h"
+#include "cuda_ops.h"
+#include "kernels/rows_params.h"
+#include <stdio.h>
+
+enum {
+    MOST_BLOCKS = 1 << 16 /* beyond these, blocks loop */
+};
+
+/* Queues a kernel for so many elements; a block takes `each` of them. */
+static gram_status launch(gram_context *g, int kernel, gram_dtype dtype, int64_t elements,
+                          int64_t each, struct rows_params *params)
+{
+    static const char *const names[] = {"rows_map", "rows_gather", "rows_combine", "rows_diagonal"};
+    struct cuda_device *device = g->device;
+    int64_t blocks = (elements + each - 1) / each;
+    void *arguments[] = {params};
+    bool is_double = dtype == GRAM_F64, entered;
+    char defines[64];
+    struct jit_request request = {
+        .file = "rows.cu",
+        .kernel = names[kernel],
+        .defines = defines,
+        .variant = CUDA_ROWS_VARIANTS + (uint64_t)(kernel * 2 + is_double),
+    };
+    CUfunction function = gram_jit_recall(device, request.variant);
+    gram_status status = GRAM_OK;
+
+    if (blocks == 0)
+        return GRAM_OK;
+    entered = gram_cuda_enter(device);
+    if (!function) {
+        snprintf(defines, sizeof defines, "-DREAL=%s -DKERNEL=%d", is_double ? "double" : "float",
+                 kernel);
+        status = gram_jit_kernel(g, device, &request, &function);
+    }
+    if (status == GRAM_OK)
+        status =
+            gram_cuda_check(g, device->driver,
+                            device->driver->launch(
+                                function, (unsigned)(blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS),
+                                1, 1, ROWS_THREADS, 1, 1, 0, device->stream, arguments, NULL),
+                            "cuLaunchKernel");
+    gram_cuda_leave(device, entered);
+    return status;
+}
+
+gram_status cuda_rows_map(gram_context *g, const struct gram_rows_map_op *op)
+{
+    struct rows_params params = {.rows = op->rows,
+                                 .width = op->width,
+                                 .x = op->x,
+                                 .out = op->z,
+                                 .w = op->w,
+                                 .full = op->full};
+
+    return launch(g, ROWS_MAP, op->dtype, op->rows * op->width, ROWS_THREADS, &params);
+}
+
+gram_status cuda_rows_gather(gram_context *g, const struct gram_rows_gather_op *op)
+{
+    struct rows_params params = {.rows = op->count,
+                                 .width = op->width,
+                                 .x = op->x,
+                                 .out = op->out,
+                                 .index = (const long long *)op->index};
+
+    return launch(g, ROWS_GATHER, op->dtype, op->count * op->width, ROWS_THREADS, &params);
+}
+
+gram_status cuda_rows_combine(gram_context *g, const struct gram_rows_combine_op *op)
+{
+    struct rows_params params = {.rows = op->rows,
+                                 .width = op->terms,
+                                 .x = op->kernel,
+                                 .out = op->out,
+                                 .alpha = op->alpha,
+                                 .outputs = op->outputs,
+                                 .ld = op->ld};
+
+    return launch(g, ROWS_COMBINE, op->dtype, op->rows, ROWS_TILE, &params);
+}
+
+gram_status cuda_diagonal_add(gram_context *g, const struct gram_diagonal_op *op)
+{
+    struct rows_params params = {.rows = op->rows, .out = op->matrix, .w = op->add};
+
+    return launch(g, ROWS_DIAGONAL, op->dtype, op->rows, ROWS_THREADS, &params);
+}

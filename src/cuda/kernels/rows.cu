@@ -1,0 +1,129 @@
+/*
+ * rows.cu - what a kernel machine does to rows beside the operations of gram.h
+ *
+ *   rows_map       out = x W with W full or diagonal, sums in double
+ *   rows_gather    out[i] = x[index[i]]
+ *   rows_combine   out[j ld + i] = sum_k x[i][k] alpha[j][k] in double: a block sums ROWS_TILE rows
+ *                  and as many outputs at a time, each thread every 256th term
+ *   rows_diagonal  out[i][i] += w[i]
+ *
+ * Parameters (-D), set by cuda_rows.c:
+ *   REAL    float or double: of x, alpha, and of out but for rows_combine
+ *   KERNEL  which of them, as named in rows_params.h
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "rows_params.h"
+
+#define THREADS ROWS_THREADS
+#define TILE    ROWS_TILE
+
+/* The elements that this thread computes: first, and from one to the next. */
+#define FIRST (blockIdx.x * (long long)THREADS + threadIdx.x)
+#define STEP  (gridDim.x * (long long)THREADS)
+
+#if KERNEL == ROWS_MAP
+extern "C" __global__ void __launch_bounds__(THREADS)
+    rows_map(const __grid_constant__ struct rows_params a)
+{
+    const REAL *x = (const REAL *)a.x;
+    REAL *out = (REAL *)a.out;
+
+    for (long long e = FIRST; e < a.rows * a.width; e += STEP) {
+        long long row = e / a.width, j = e % a.width;
+        double sum = 0;
+        if (a.full)
+            for (long long k = 0; k < a.width; k++)
+                sum += (double)x[row * a.width + k] * a.w[k * a.width + j];
+        else
+            sum = (double)x[e] * a.w[j];
+        out[e] = (REAL)sum;
+    }
+}
+
+#elif KERNEL == ROWS_GATHER
+extern "C" __global__ void __launch_bounds__(THREADS)
+    rows_gather(const __grid_constant__ struct rows_params a)
+{
+    const REAL *x = (const REAL *)a.x;
+    REAL *out = (REAL *)a.out;
+
+    for (long long e = FIRST; e < a.rows * a.width; e += STEP)
+        out[e] = x[a.index[e / a.width] * a.width + e % a.width];
+}
+
+#elif KERNEL == ROWS_DIAGONAL
+extern "C" __global__ void __launch_bounds__(THREADS)
+    rows_diagonal(const __grid_constant__ struct rows_params a)
+{
+    REAL *out = (REAL *)a.out;
+
+    for (long long i = FIRST; i < a.rows; i += STEP)
+        out[i * (a.rows + 1)] = (REAL)((double)out[i * (a.rows + 1)] + a.w[i]);
+}
+
+#elif KERNEL == ROWS_COMBINE
+
+/* Rows and outputs of a tile that there are. */
+static __device__ int within(long long first, long long count)
+{
+    return count - first < TILE ? (int)(count - first) : TILE;
+}
+
+/* Adds up what the threads of the block have summed. */
+static __device__ double total(double mine, double *shared)
+{
+    double sum;
+
+    shared[threadIdx.x] = mine;
+    __syncthreads();
+    for (int half = THREADS / 2; half > 0; half /= 2) {
+        if (threadIdx.x < half)
+            shared[threadIdx.x] += shared[threadIdx.x + half];
+        __syncthreads();
+    }
+    sum = shared[0];
+    __syncthreads();
+    return sum;
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    rows_combine(const __grid_constant__ struct rows_params a)
+{
+    __shared__ double shared[THREADS];
+    const REAL *x = (const REAL *)a.x, *alpha = (const REAL *)a.alpha;
+    double *out = (double *)a.out;
+
+    for (long long row = blockIdx.x * (long long)TILE; row < a.rows;
+         row += gridDim.x * (long long)TILE)
+        for (long long output = 0; output < a.outputs; output += TILE) {
+            int rows = within(row, a.rows), outputs = within(output, a.outputs);
+            double sum[TILE][TILE] = {};
+
+            for (long long k = threadIdx.x; k < a.width; k += THREADS) {
+                double left[TILE], right[TILE];
+#pragma unroll
+                for (int i = 0; i < TILE; i++) {
+                    left[i] = i < rows ? (double)x[(row + i) * a.width + k] : 0;
+                    right[i] = i < outputs ? (double)alpha[(output + i) * a.width + k] : 0;
+                }
+#pragma unroll
+                for (int i = 0; i < TILE; i++)
+#pragma unroll
+                    for (int j = 0; j < TILE; j++)
+                        sum[i][j] += left[i] * right[j];
+            }
+#pragma unroll
+            for (int i = 0; i < TILE; i++)
+#pragma unroll
+                for (int j = 0; j < TILE; j++) {
+                    double all = total(sum[i][j], shared);
+                    if (threadIdx.x == 0 && i < rows && j < outputs)
+                        out[(output + j) * a.ld + row + i] = all;
+                }
+        }
+}
+
+#else
+#  error "rows.cu: KERNEL must be one of rows_params.h"
+#endif
