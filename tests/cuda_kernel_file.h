@@ -75,9 +75,9 @@ static bool kernel_file_open(struct harness *h, const char *name, struct kernel_
     const struct cuda_compiler *compiler = gram_cuda_compiler(h->g, &why);
     bool done;
 
-    f->driver = gram_cuda_driver(h->g, &why);
-    if (!CHECK(h, f->driver && compiler && device_open(0), "%s", why))
-        return false;
+    *f = (struct kernel_file){.driver = gram_cuda_driver(h->g, &why)};
+    if (!f->driver || !compiler || !device_open(0))
+        return CHECK(h, false, "no device: %s", why);
     done = compile_file(h, compiler, name, &code) &&
            CHECK(h, f->driver->module_load(&f->module, code.bytes) == CUDA_SUCCESS, "not loaded");
     free(code.bytes);

@@ -231,6 +231,7 @@ static struct launch *make_launch(CUfunction f, void **arguments)
     return l;
 }
 
+// NOLINTNEXTLINE(readability-function-size): the driver's own parameters
 CUresult cuLaunchKernel(CUfunction f, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                         unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
                         CUstream stream, void **arguments, void **extra)

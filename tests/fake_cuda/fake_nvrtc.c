@@ -260,9 +260,9 @@ static bool preprocess(const char *folder, int count, const char *const *options
         "--generate-line-info", "--dopt=",        "-default-device",
     };
     struct words w = {
-        .at = {FAKE_CUDA_CXX, "-E", "-x", "c++", "-std=c++17", "-w", "-I" FAKE_CUDA_FOLDER, "-I.",
+        .at = {FAKE_CUDA_CXX, "-E", "-x", "c++", "-std=c++17", "-w", "-I", FAKE_CUDA_FOLDER, "-I.",
                "-D__CUDACC_RTC__", "unit.cpp", "-o", "unit.ii"},
-        .count = 12
+        .count = 13
     };
     static const char architecture[] = "--gpu-architecture=";
     char arch[32] = "-D__CUDA_ARCH__=900";

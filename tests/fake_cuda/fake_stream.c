@@ -117,6 +117,8 @@ CUresult cuStreamDestroy(CUstream stream)
 {
     CUstream *at = &standard.next;
 
+    if (fake_stream(stream) == &standard)
+        return CUDA_ERROR_INVALID_HANDLE;
     fake_lock();
     (void)fake_drain(stream);
     while (*at && *at != stream)
