@@ -203,23 +203,6 @@ static void memory_of_the_host_is_refused(struct harness *h)
     problem_close(&q);
 }
 
-static void what_is_not_offered(struct harness *h)
-{
-    struct problem q;
-    gram_tensor one;
-    gram_status status;
-
-    if (!problem_open(h, &q, NULL, 30, 5))
-        return;
-    one = gram_vector(q.out.data, 1, GRAM_F32);
-    one.ndim = 0;
-    one.device.type = GRAM_CUDA;
-    status = gram_median_distance(q.g, &q.x, gram_number(2), NULL, &one);
-    CHECK(h, status == GRAM_UNSUPPORTED, "%s %s", gram_status_name(status), gram_message(q.g));
-    CHECK(h, strstr(gram_message(q.g), "the CUDA backend"), "%s", gram_message(q.g));
-    problem_close(&q);
-}
-
 static void a_value_out_of_range_gives_nan(struct harness *h)
 {
     static const float powers[] = {-1, NAN, 1};
@@ -301,7 +284,6 @@ static const struct test_function tests[] = {
     {                      "environment",                       environment},
     { "a_graph_is_captured_and_replayed",  a_graph_is_captured_and_replayed},
     {    "memory_of_the_host_is_refused",     memory_of_the_host_is_refused},
-    {              "what_is_not_offered",               what_is_not_offered},
     {   "a_value_out_of_range_gives_nan",    a_value_out_of_range_gives_nan},
     {"a_fault_is_told_and_ends_the_work", a_fault_is_told_and_ends_the_work},
     {          "more_than_2_31_elements",           more_than_2_31_elements},
