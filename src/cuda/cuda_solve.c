@@ -29,7 +29,7 @@ struct solve_side cuda_solve_side(const struct gram_view *v, bool given)
 gram_status cuda_solve_launch(gram_context *g, const struct cuda_solve_plan *plan, int kernel,
                               void *params, const unsigned blocks[2])
 {
-    static const char *const names[] = {"solve_small", "solve_copy", "solve_verdict"};
+    static const char *const names[] = {"solve_small", "solve_copy", "solve_verdict", "solve_scan"};
     struct cuda_device *device = g->device;
     bool is_double = plan->op->a.dtype == GRAM_F64;
     char defines[64];

@@ -17,7 +17,8 @@
 enum {
     RHS_BLOCK = 512,       /* enough for full speed of the triangular solve */
     COPY_BLOCKS = 1 << 16, /* most of a strided copy, which then loops */
-    CODES = 64,            /* bytes: of cuSOLVER's factorisation, the verdict, of its solve */
+    CODE_WORDS = 16,       /* of cuSOLVER's factorisation, the verdict, of its solve */
+    CODES = (CODE_WORDS + SOLVE_SCANS) * (int)sizeof(int), /* bytes: behind them what scans find */
 };
 
 /* Where the pieces of the scratch begin. */
@@ -166,6 +167,18 @@ static gram_status load_matrix(gram_context *g, const struct large *l, int64_t o
     return copy_matrix(g, l, &op->a, item_of(l->plan, &op->a, own, 0), m, false);
 }
 
+/* Looks for NaN in a matrix whose LU follows; gives the number of places with findings. */
+static gram_status scan(gram_context *g, const struct large *l, const struct large_matrix *m,
+                        long long *scans)
+{
+    int64_t n = l->plan->op->a.rows;
+    struct solve_scan_params params = {
+        .matrix = m->data, .n = n, .ld = m->layout.ld, .found = code_of(l, CODE_WORDS)};
+
+    *scans = n < SOLVE_SCANS ? n : SOLVE_SCANS;
+    return cuda_solve_launch(g, l->plan, SOLVE_SCAN, &params, (unsigned[2]){(unsigned)*scans, 1});
+}
+
 /* Factorises, and says what became of it. */
 static gram_status factorise(gram_context *g, const struct large *l, int64_t own,
                              const struct large_matrix *m)
@@ -183,10 +196,13 @@ static gram_status factorise(gram_context *g, const struct large *l, int64_t own
         .n = n,
         .ld = m->layout.ld,
         .code = op->factored ? NULL : code_of(l, 0),
+        .found = code_of(l, CODE_WORDS),
         .exchanges = (long long *)exchanges,
         .verdict = code_of(l, 1),
     };
 
+    if (!op->factored && l->plan->lu)
+        TRY(scan(g, l, m, &params.scans));
     if (!op->factored && l->plan->lu)
         status = s->call->getrf(s->handle, s->params, n, n, type, m->data, m->layout.ld, exchanges,
                                 type, l->memory + l->at.work_at, l->at.work_bytes, l->host,

@@ -10,13 +10,15 @@
  *
  * solve_copy: a strided copy, or NaN where the factorisation failed.
  *
+ * solve_scan: looks for NaN in a matrix before its LU: cuSOLVER's loses it where it exchanges rows.
+ *
  * solve_verdict: finds the first bad element of a diagonal, since LAPACKs differ in what they make
  * of NaN; brings pivots and info to the caller's tensors.
  *
  * Parameters (-D), set by cuda_solve.c; the values are named in solve_params.h:
  *   REAL    float or double
  *   LU      1: LU with partial pivoting; 0: Cholesky
- *   KERNEL  which of the three
+ *   KERNEL  which of the four
  *
  * SPDX-License-Identifier: MIT
  */
@@ -344,6 +346,33 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 }
 
+#elif KERNEL == SOLVE_SCAN
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    solve_scan(const __grid_constant__ struct solve_scan_params a)
+{
+    __shared__ int first[THREADS];
+    const REAL *matrix = (const REAL *)a.matrix;
+    const int none = 0x7FFFFFFF;
+    int mine = none;
+
+    for (long long column = blockIdx.x; column < a.n; column += gridDim.x)
+        for (long long row = threadIdx.x; row < a.n; row += THREADS) {
+            REAL v = matrix[column * a.ld + row];
+            if (v != v && mine == none)
+                mine = (int)(column + 1);
+        }
+    first[threadIdx.x] = mine;
+    __syncthreads();
+    for (int half = THREADS / 2; half > 0; half /= 2) {
+        if (threadIdx.x < half)
+            first[threadIdx.x] = min(first[threadIdx.x], first[threadIdx.x + half]);
+        __syncthreads();
+    }
+    if (threadIdx.x == 0)
+        a.found[blockIdx.x] = first[0] == none ? 0 : first[0];
+}
+
 #elif KERNEL == SOLVE_VERDICT
 
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -360,6 +389,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         if (is_bad(matrix[k * (a.ld + 1)]) && first[threadIdx.x] == none)
             first[threadIdx.x] = (int)(k + 1);
 #if LU
+    for (long long k = threadIdx.x; k < a.scans; k += THREADS)
+        if (a.found[k] && a.found[k] < first[threadIdx.x])
+            first[threadIdx.x] = a.found[k];
     int *pivots = (int *)a.pivots.data;
     if (pivots)
         pivots += own_offset(a.pivots, a.items, a.own);
@@ -386,8 +418,13 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     verdict = first[0] != none ? first[0] : code;
     if (wrong[0] != none)
         verdict = -wrong[0];
-    if (threadIdx.x == 0)
+    if (threadIdx.x == 0) {
+        REAL *bad = (REAL *)a.matrix + (verdict - 1) * (a.ld + 1);
         *a.verdict = verdict;
+        /* A factor in which NaN was lost says so when it is given back. */
+        if (a.code && verdict > 0 && !is_bad(*bad))
+            *bad = NAN_OF;
+    }
     report(a.info, a.items, a.own, verdict);
 }
 

@@ -18,6 +18,9 @@
 #define SOLVE_SMALL   0
 #define SOLVE_COPY    1
 #define SOLVE_VERDICT 2
+#define SOLVE_SCAN    3
+
+#define SOLVE_SCANS 256 /* most blocks of solve_scan */
 
 #define SOLVE_PART_ALL   0
 #define SOLVE_PART_LOWER 1
@@ -51,6 +54,13 @@ struct solve_copy_params {
     const int *verdict; /* NULL: 0 */
 };
 
+/* found[block] = the first column in which the block met NaN, counted from 1; 0: none. */
+struct solve_scan_params {
+    const char *matrix;
+    long long n, ld;
+    int *found;
+};
+
 /* What became of a factorisation of item own. */
 struct solve_verdict_params {
     struct solve_items items;
@@ -58,7 +68,9 @@ struct solve_verdict_params {
     long long own;
     const char *matrix;
     long long n, ld;
-    const int *code;      /* of cuSOLVER; NULL: a factor was given */
+    const int *code;  /* of cuSOLVER; NULL: a factor was given */
+    const int *found; /* LU: what solve_scan found, in so many places */
+    long long scans;
     long long *exchanges; /* LU: cuSOLVER's pivots */
     int *verdict;
 };
