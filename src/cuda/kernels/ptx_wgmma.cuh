@@ -18,11 +18,6 @@ template <int NUMBER, int COUNT> static __device__ void ptx_barrier()
     asm volatile("bar.sync %0, %1;" ::"n"(NUMBER), "n"(COUNT) : "memory");
 }
 
-static __device__ unsigned ptx_shared_address(const void *p)
-{
-    return (unsigned)__cvta_generic_to_shared(p);
-}
-
 /* A barrier in shared memory: its phase ends when `count` threads have arrived and all bytes that
  * were expected have come. */
 static __device__ void ptx_mbarrier_init(unsigned long long *barrier, int count)
