@@ -30,8 +30,12 @@
 #define TX    16                         /* threads along points */
 #if STEP == GRAD_SQUARE
 #  define THREADS 256
-/* On a multiprocessor; f64, and addresses of columns, take the registers of two. */
-#  define BLOCKS (IS_DOUBLE || A_LOAD == 0 ? 1 : 2)
+/* On a multiprocessor; f64, addresses of columns and older chips take the registers of two. */
+#  if IS_DOUBLE || A_LOAD == 0 || (defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900)
+#    define BLOCKS 1
+#  else
+#    define BLOCKS 2
+#  endif
 #else
 #  define THREADS 128
 #  define BLOCKS  3
@@ -45,13 +49,8 @@
 #define STAGE  (BK * (A_LD + B_LD + C_LD))
 #define TOTALS (STEP == GRAD_SQUARE ? 0 : TO * TN * TM * THREADS)
 
-/* Centres of a round of the loop: the longer terms would not fit the cache of instructions, and
- * older chips keep fewer addresses. */
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900 && STEP == GRAD_SQUARE
-static constexpr int unrolled = 1;
-#else
+/* Centres of a round of the loop: the longer terms would not fit the cache of instructions. */
 static constexpr int unrolled = STEP == GRAD_SIGN && TO == 1 ? 4 : 2;
-#endif
 
 struct grad_sums {
     REAL at[TO][TN][TM];
