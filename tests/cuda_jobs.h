@@ -1,0 +1,232 @@
+/*
+ * cuda_jobs.h - what test_cuda_compile compiles: a job for every row of cuda_variants.h and chip
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_TEST_CUDA_JOBS_H
+#define GRAM_TEST_CUDA_JOBS_H
+#include "cuda_variants.h"
+#include "harness.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    LINE = 512
+};
+
+static const char *const chips[] = {"sm_80",   "sm_86",   "sm_89", "sm_90a",
+                                    "sm_100a", "sm_103a", "sm_120"};
+
+enum {
+    CHIPS = LENGTH(chips),
+    MAIN_CHIP = 3, /* every kernel is compiled for it */
+    MOST_JOBS =
+        CHIPS * (8 * LENGTH(problems) + 2 * LENGTH(gradients) + 2 * CUDA_VARIANTS + LENGTH(kernels))
+};
+
+static bool all; /* kernels for all chips */
+
+struct job {
+    const char *chip;
+    struct jit_request request;
+    char defines[CUDA_CDIST_DEFINES];
+    char name[LINE]; /* of its line in the table */
+    gram_status status;
+    char message[512];
+    int64_t frame, registers;
+};
+
+static struct gram_view view_of(gram_dtype dtype, int layout, int64_t rows, int64_t cols)
+{
+    static _Alignas(16) char memory[16]; /* never read: only its address counts */
+    struct gram_view v = {.data = memory, .dtype = dtype, .planes = 1, .rows = rows, .cols = cols};
+
+    v.row_stride = layout == 2 ? 1 : layout == 1 ? cols + 1 : cols;
+    v.col_stride = layout == 2 ? rows : 1;
+    return v;
+}
+
+static void describe(const struct variant_problem *row, struct gram_cdist_op *op)
+{
+    static double number = 1;
+    const gram_dtype dtype = row->dtype ? row->dtype : GRAM_F32;
+    const gram_dtype result = dtype == GRAM_F64 ? GRAM_F64 : GRAM_F32;
+    const int64_t rows = row->rows ? row->rows : 9999;
+
+    *op = (struct gram_cdist_op){
+        .batch.count = 1,
+        .x = view_of(dtype, row->layout, rows, 64),
+        .y = view_of(dtype, row->layout, rows, 64),
+        .out = view_of(result, 0, rows, rows),
+        .inner = row->inner ? row->inner : GRAM_DIFFERENCE,
+        .function = row->function,
+        .output = row->output,
+        .root = row->root,
+        .p.value = row->p,
+        .outer_power.value = row->function == GRAM_LAPLACE ? 0.5 : 1,
+        .bandwidth.value = 1.5,
+        .exponent.value = 0.9,
+        .alpha.value = 1.1,
+        .gamma.value = 1,
+        .degree.value = 2.5,
+    };
+    if (row->tensors)
+        op->bandwidth.tensor = (struct gram_view){.data = (char *)&number, .dtype = GRAM_F64};
+}
+
+/* Neighbours: along the columns, but for layout 2. */
+static struct gram_view grad_view(const struct variant_gradient *row, int64_t rows, int64_t cols)
+{
+    return view_of(row->dtype ? row->dtype : GRAM_F32, row->layout, rows, cols);
+}
+
+static struct gram_view transposed(struct gram_view v)
+{
+    struct gram_view t = v;
+
+    t.rows = v.cols, t.cols = v.rows;
+    t.row_stride = v.col_stride, t.col_stride = v.row_stride;
+    return t;
+}
+
+static void plan_gradient(const struct variant_gradient *row, struct cuda_grad_plan *plan)
+{
+    static double number = 1;
+    struct gram_cdist_grad_op op = {
+        .batch.count = 1,
+        .a = grad_view(row, 10000, 10000),
+        .b = transposed(grad_view(row, 10000, 128)),
+        .c = grad_view(row, row->outputs, 10000),
+        .d = transposed(grad_view(row, 10000, 128)),
+        .out = grad_view(row, 128, 10000),
+        .p.value = row->p,
+    };
+
+    op.out.planes = row->outputs;
+    if (row->tensor)
+        op.p.tensor = (struct gram_view){.data = (char *)&number, .dtype = GRAM_F64};
+    cuda_cdist_grad_plan(&op, false, 132, plan);
+}
+
+static void name_gradient(struct job *job, const struct variant_gradient *row)
+{
+    snprintf(job->name, sizeof job->name, "%s %s p=%g outputs=%lld dtype=%d layout=%d tensor=%d",
+             job->chip, job->request.kernel, row->p, (long long)row->outputs, (int)row->dtype,
+             row->layout, row->tensor);
+}
+
+static void job_of_kernel(struct job *job, const struct variant_kernel *row)
+{
+    job->request =
+        (struct jit_request){.file = row->file, .kernel = row->kernel, .defines = row->defines};
+    snprintf(job->name, sizeof job->name, "%s %s %s %s", job->chip, row->file, row->kernel,
+             row->defines);
+}
+
+/* The jobs so far, and the chip for which they are made. */
+struct list {
+    const gram_context *g;
+    struct job *jobs;
+    int count, chip;
+};
+
+/* A new job, where a row is to be compiled for the list's chip; else NULL. */
+static struct job *next_job(struct list *list, int where, const char *only)
+{
+    struct job *job = &list->jobs[list->count];
+
+    if (only ? strcmp(only, chips[list->chip]) != 0
+             : !all && where != CLASS && list->chip != MAIN_CHIP)
+        return NULL;
+    list->count++;
+    job->chip = chips[list->chip];
+    return job;
+}
+
+static void name_problem(struct job *job, const struct variant_problem *row)
+{
+    snprintf(job->name, sizeof job->name,
+             "%s %s%s p=%g dtype=%d inner=%d function=%d output=%d rows=%lld layout=%d root=%d "
+             "tensors=%d",
+             job->chip, job->request.kernel,
+             strstr(job->request.defines, "-DLISTED=1") ? " listed" : "", row->p, (int)row->dtype,
+             (int)row->inner, (int)row->function, (int)row->output, (long long)row->rows,
+             row->layout, row->root, row->tensors);
+}
+
+/* The kernel of a problem, and those for tensor cores where they serve its class. */
+static void list_problem(struct list *list, const struct variant_problem *row)
+{
+    struct job *job = next_job(list, row->where, NULL);
+    const struct cuda_device device = {.arch = list->chip == MAIN_CHIP ? 90 : 80};
+    struct cuda_cdist_plan plan = {0};
+    struct gram_cdist_op op;
+
+    if (!job)
+        return;
+    describe(row, &op);
+    cuda_cdist_plan(&op, 132, &plan);
+    job->request = cuda_cdist_request(&plan, job->defines);
+    name_problem(job, row);
+    if ((row->where != CLASS && !all) || !cuda_cdist_squares(list->g, &plan))
+        return;
+    for (int k = 0;; k++) {
+        job = &list->jobs[list->count];
+        job->chip = chips[list->chip];
+        if (!cuda_cdist_square_request(&device, &plan, k, job->defines, &job->request))
+            break;
+        name_problem(job, row);
+        list->count++;
+    }
+    cuda_cdist_plan_listed(&plan);
+    job->request = cuda_cdist_request(&plan, job->defines);
+    name_problem(job, row);
+    list->count++;
+}
+
+static void list_gradients(struct list *list)
+{
+    for (int i = 0; i < LENGTH(gradients); i++) {
+        struct job *job = next_job(list, gradients[i].where, NULL), *mean;
+        struct cuda_grad_plan plan;
+        if (!job)
+            continue;
+        plan_gradient(&gradients[i], &plan);
+        job->request = cuda_cdist_grad_request(&plan, job->defines);
+        name_gradient(job, &gradients[i]);
+        if (plan.variant.step != GRAD_SQUARE)
+            continue;
+        mean = &list->jobs[list->count++];
+        mean->chip = job->chip;
+        mean->request = cuda_cdist_grad_mean_request(&plan, mean->defines);
+        name_gradient(mean, &gradients[i]);
+    }
+}
+
+static void list_plain(struct list *list)
+{
+    for (int file = CUDA_VARIANT_PLAIN; file < CUDA_VARIANTS; file++)
+        for (int wide = 0; wide < 2; wide++) {
+            const struct jit_request request =
+                gram_cuda_plain_request((enum cuda_variant_file)file, wide ? GRAM_F64 : GRAM_F32);
+            const struct variant_kernel row = {SOME, request.file, request.kernel, request.defines,
+                                               NULL};
+            struct job *job = next_job(list, row.where, row.chip);
+            if (job)
+                job_of_kernel(job, &row);
+        }
+}
+
+static void list_chip(struct list *list)
+{
+    for (int i = 0; i < LENGTH(problems); i++)
+        list_problem(list, &problems[i]);
+    list_gradients(list);
+    list_plain(list);
+    for (int i = 0; i < LENGTH(kernels); i++) {
+        struct job *job = next_job(list, kernels[i].where, kernels[i].chip);
+        if (job)
+            job_of_kernel(job, &kernels[i]);
+    }
+}
+#endif

@@ -1,0 +1,136 @@
+/*
+ * cuda_variants.h - the kernels that test_cuda_compile compiles: one line each
+ *
+ * A problem of gram_cdist, gram_kernel or gram_cdist_grad makes the kernel that its plan chooses;
+ * those that have the dtype as their one parameter (CUDA_VARIANT_PLAIN) are all compiled; any other
+ * kernel is named by its file, its function and its defines.  Those marked CLASS stand for their
+ * kind on every chip, the others are compiled for sm_90a and one more.  After a change here, or
+ * where a kernel takes more registers for a good reason: `build/tests/test_cuda_compile --rewrite`.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_TEST_CUDA_VARIANTS_H
+#define GRAM_TEST_CUDA_VARIANTS_H
+#include "cuda/cuda_cdist_grad.h"
+
+enum {
+    SOME,
+    CLASS
+};
+
+/* The rest as in a large row-major problem of f32. */
+static const struct variant_problem {
+    int where;
+    double p;
+    gram_dtype dtype;
+    gram_inner inner;
+    gram_function function;
+    gram_kernel_output output;
+    int64_t rows;       /* 0: 9999 */
+    int layout;         /* 0: aligned rows; 1: rows; 2: columns */
+    bool root, tensors; /* tensors: the bandwidth is one */
+} problems[] = {
+  /* clang-format off */
+    {.where = SOME, .p = 0},
+    {.where = SOME, .p = 0.5, .root = true},
+    {.where = CLASS, .p = 1},
+    {.where = SOME, .p = 1.5, .root = true},
+    {.where = CLASS, .p = 2, .root = true},
+    {.where = SOME, .p = 3, .root = true},
+    {.where = SOME, .p = 15, .root = true},
+    {.where = SOME, .p = 0.7, .root = true},
+    {.where = CLASS, .p = 1.3, .root = true},
+    {.where = SOME, .p = 7.7, .root = true},
+    {.where = SOME, .p = 17.5, .root = true},
+    {.where = SOME, .p = (double)__builtin_inff()},
+    {.where = CLASS, .p = 1, .layout = 1},
+    {.where = CLASS, .p = 1, .layout = 2},
+    {.where = SOME, .p = 1.3, .layout = 2, .root = true},
+    {.where = SOME, .p = 2, .root = true, .rows = 900},
+    {.where = SOME, .p = 2, .root = true, .rows = 9},
+    {.where = CLASS, .p = 2, .dtype = GRAM_F16, .root = true},
+    {.where = SOME, .p = 1.3, .dtype = GRAM_BF16, .root = true},
+    {.where = CLASS, .p = 1, .dtype = GRAM_F64},
+    {.where = SOME, .p = 2, .dtype = GRAM_F64, .root = true},
+    {.where = CLASS, .p = 1.3, .dtype = GRAM_F64, .root = true},
+    {.where = SOME, .p = 0, .dtype = GRAM_F64},
+    {.where = SOME, .p = 4, .dtype = GRAM_F64, .layout = 2, .root = true},
+    {.where = SOME, .p = 1, .function = GRAM_LAPLACE},
+    {.where = CLASS, .p = 2, .function = GRAM_GAUSSIAN},
+    {.where = SOME, .p = 1.3, .function = GRAM_EXPONENTIAL_POWER},
+    {.where = SOME, .p = 2, .function = GRAM_MATERN32},
+    {.where = SOME, .p = 2, .function = GRAM_MATERN52},
+    {.where = SOME, .p = 2, .function = GRAM_RATIONAL_QUADRATIC},
+    {.where = SOME, .inner = GRAM_DOT, .function = GRAM_POLYNOMIAL},
+    {.where = SOME, .inner = GRAM_DOT, .function = GRAM_SIGMOID},
+    {.where = CLASS, .inner = GRAM_DOT, .function = GRAM_COSINE},
+    {.where = SOME, .inner = GRAM_DOT, .function = GRAM_SIGMOID, .output = GRAM_WEIGHT},
+    {.where = SOME, .p = 1.3, .function = GRAM_EXPONENTIAL_POWER, .output = GRAM_WEIGHT},
+    {.where = SOME, .p = 2, .function = GRAM_MATERN52, .output = GRAM_WEIGHT},
+    {.where = SOME, .p = 2, .function = GRAM_GAUSSIAN, .output = GRAM_BANDWIDTH_DERIVATIVE},
+    {.where = CLASS, .p = 2, .function = GRAM_GAUSSIAN, .tensors = true},
+    {.where = CLASS, .p = 1.3, .dtype = GRAM_F64, .function = GRAM_EXPONENTIAL_POWER, .tensors = true, .output = GRAM_WEIGHT},
+    {.where = SOME, .dtype = GRAM_F64, .inner = GRAM_DOT, .function = GRAM_COSINE},
+  /* clang-format on */
+};
+
+/* A gradient of 10000 centres and points in 128 dimensions. */
+static const struct variant_gradient {
+    int where;
+    double p;
+    int64_t outputs;
+    gram_dtype dtype; /* 0: f32 */
+    int layout;  /* 0: points and features are aligned neighbours; 1: neighbours; 2: centres are */
+    bool tensor; /* p is one */
+} gradients[] = {
+  /* clang-format off */
+    {.where = CLASS, .p = 1, .outputs = 1},
+    {.where = SOME, .p = 1, .outputs = 1, .layout = 1},
+    {.where = SOME, .p = 1, .outputs = 1, .layout = 2},
+    {.where = SOME, .p = 1, .outputs = 2},
+    {.where = SOME, .p = 1, .outputs = 4},
+    {.where = SOME, .p = 1, .outputs = 5, .layout = 2},
+    {.where = CLASS, .p = 1, .outputs = 10},
+    {.where = SOME, .p = 1, .outputs = 16, .layout = 1},
+    {.where = SOME, .p = 1.5, .outputs = 1},
+    {.where = SOME, .p = 1.5, .outputs = 10, .layout = 2},
+    {.where = CLASS, .p = 2, .outputs = 1},
+    {.where = SOME, .p = 2, .outputs = 1, .layout = 2},
+    {.where = SOME, .p = 2, .outputs = 2},
+    {.where = SOME, .p = 2, .outputs = 4},
+    {.where = CLASS, .p = 2, .outputs = 16, .layout = 1},
+    {.where = SOME, .p = 3, .outputs = 1},
+    {.where = SOME, .p = 16, .outputs = 10, .layout = 2},
+    {.where = CLASS, .p = 1.3, .outputs = 1},
+    {.where = SOME, .p = 1.3, .outputs = 2, .layout = 2},
+    {.where = CLASS, .p = 1.3, .outputs = 10},
+    {.where = SOME, .p = 1.3, .outputs = 16},
+    {.where = SOME, .p = 7.7, .outputs = 1},
+    {.where = SOME, .p = 7.7, .outputs = 10, .layout = 1},
+    {.where = SOME, .p = 0.7, .outputs = 1},
+    {.where = SOME, .p = 0.7, .outputs = 10, .layout = 2},
+    {.where = SOME, .p = 17.5, .outputs = 1},
+    {.where = SOME, .p = 1, .tensor = true, .outputs = 10},
+    {.where = CLASS, .dtype = GRAM_F64, .p = 1, .outputs = 1},
+    {.where = SOME, .dtype = GRAM_F64, .p = 1, .outputs = 8, .layout = 2},
+    {.where = SOME, .dtype = GRAM_F64, .p = 2, .outputs = 1},
+    {.where = SOME, .dtype = GRAM_F64, .p = 2, .outputs = 4, .layout = 2},
+    {.where = SOME, .dtype = GRAM_F64, .p = 1.5, .outputs = 1},
+    {.where = SOME, .dtype = GRAM_F64, .p = 4, .outputs = 2, .layout = 1},
+    {.where = SOME, .dtype = GRAM_F64, .p = 1.3, .outputs = 1},
+    {.where = SOME, .dtype = GRAM_F64, .p = 1.3, .outputs = 8, .layout = 2},
+    {.where = SOME, .dtype = GRAM_F64, .p = 1, .tensor = true, .outputs = 3, .layout = 1},
+  /* clang-format on */
+};
+
+/* Kernels that no plan above chooses; chip: the only one that has it, or NULL. */
+static const struct variant_kernel {
+    int where;
+    const char *file, *kernel, *defines, *chip;
+} kernels[] = {
+  /* clang-format off */
+    {SOME, "cdist_reduce.cu", "cdist_reduce", "-DREAL=float -DIS_DOUBLE=0 -DHALF=0 -DTM=2 -DSTEP=5 -DWHOLE=1 -DFRACTION=1 -DX_LOAD=2 -DY_LOAD=2 -DFUNCTION=3 -DOUTPUT=1 -DBASE=3 -DSLOPE=3 -DHYPERS=0 -DLISTED=0", NULL},
+    {CLASS, "cdist_reduce.cu", "cdist_reduce", "-DREAL=double -DIS_DOUBLE=1 -DHALF=0 -DTM=2 -DSTEP=8 -DWHOLE=0 -DFRACTION=0 -DX_LOAD=2 -DY_LOAD=2 -DFUNCTION=6 -DOUTPUT=1 -DBASE=3 -DSLOPE=3 -DHYPERS=0 -DLISTED=0", NULL},
+  /* clang-format on */
+};
+#endif
