@@ -249,7 +249,7 @@ static void name_arch(const char *chip, char *define, size_t size)
 {
     size_t digits = strcspn(chip, "0123456789");
 
-    snprintf(define, size, "-D__CUDA_ARCH__=%d0", atoi(chip + digits));
+    snprintf(define, size, "-D__CUDA_ARCH__=%ld0", strtol(chip + digits, NULL, 10));
 }
 
 static bool preprocess(const char *folder, int count, const char *const *options, bool *known)
