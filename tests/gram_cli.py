@@ -29,7 +29,7 @@ def gram_run(*arguments, status=OK, text=True, **options):
         stdout=options.pop("stdout", subprocess.PIPE),
         stderr=subprocess.PIPE,
         text=text,
-        timeout=600,
+        timeout=3600,
         check=False,
         **options,
     )

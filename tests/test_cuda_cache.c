@@ -15,7 +15,9 @@
 
 enum {
     PROCESSES = 8,
-    KEYS = 40
+    KEYS = 40,
+    FIRST_KEY = 0, /* what every process puts first: work_until_killed */
+    PATIENCE_MS = 1200000
 };
 
 static void what_is_put_is_found(struct harness *h)
@@ -108,9 +110,11 @@ static void processes_that_are_killed(struct harness *h)
         if (child[i] == 0)
             work_until_killed(h, i + 1);
     }
+    for (int i = 0; i < PATIENCE_MS && get(h->g, FIRST_KEY) == 0; i++)
+        usleep(1000); /* until there is something to be read */
     for (int i = 0; i < PROCESSES; i++) {
         int status = 0;
-        usleep(150000);
+        usleep(150000); /* the others go on: each is killed in the middle of something */
         (void)kill(child[i], SIGKILL);
         (void)waitpid(child[i], &status, 0);
         wrong += !WIFSIGNALED(status);

@@ -24,19 +24,27 @@ enum {
 static struct {
     unsigned fast;   /* blocks of the grid that is fast */
     unsigned blocks; /* of the last launch */
+    int64_t now_ns;  /* launches alone take time */
 } fake;
+
+/* Instead of the C library's: what is measured is what the table below takes. */
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+    (void)clock;
+    *now = (struct timespec){.tv_sec = (time_t)(fake.now_ns / 1000000000),
+                             .tv_nsec = (long)(fake.now_ns % 1000000000)};
+    return 0;
+}
 
 // NOLINTNEXTLINE(readability-function-size): the driver's
 static CUresult launch(CUfunction function, unsigned x, unsigned y, unsigned z, unsigned block_x,
                        unsigned block_y, unsigned block_z, unsigned shared, CUstream stream,
                        void **arguments, void **extra)
 {
-    const struct timespec time = {.tv_nsec = 1000L * (x == fake.fast ? FAST_US : SLOW_US)};
-
     (void)function, (void)y, (void)z, (void)block_x, (void)block_y, (void)block_z;
     (void)shared, (void)stream, (void)arguments, (void)extra;
     fake.blocks = x;
-    (void)nanosleep(&time, NULL);
+    fake.now_ns += 1000L * (x == fake.fast ? FAST_US : SLOW_US);
     return CUDA_SUCCESS;
 }
 

@@ -110,7 +110,7 @@ def test_example(example, folders):
         env=environment,
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=3600,
     )
     assert done.returncode == 0, f"{example.text}\n{done.stdout}{done.stderr}"
     if example.output is not None:

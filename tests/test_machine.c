@@ -226,7 +226,7 @@ static void check_search(struct harness *h)
     double before = sample_score(h, plain, &fresh, &fresh.number), after;
 
     o.search = 1;
-    o.time_limit = 30;
+    o.time_limit = 36000; /* it ends by itself, long before */
     searched = sample_fit(h, &train, &train.number, &o);
     after = sample_score(h, searched, &fresh, &fresh.number);
     CHECK(h, after < before, "rmse %g with a search, %g without", after, before);
