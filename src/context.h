@@ -6,6 +6,7 @@
 #ifndef GRAM_CONTEXT_H
 #define GRAM_CONTEXT_H
 #include "gram/gram.h"
+#include "sizes.h"
 #include <stdatomic.h>
 #include <stdbool.h>
 
@@ -68,12 +69,6 @@ static inline gram_workspace gram_workspace_on(const gram_context *g, size_t byt
 
     *(g->options.device.type == GRAM_CPU ? &need.host_bytes : &need.device_bytes) = bytes;
     return need;
-}
-
-/* Rounds up to a whole number of cache lines: how drivers lay out scratch. */
-static inline size_t gram_round64(size_t bytes)
-{
-    return (bytes + 63) / 64 * 64;
 }
 
 /* True once gram_context_cancel was called; long loops ask it between pieces of work. */

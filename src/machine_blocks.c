@@ -15,7 +15,7 @@ enum {
 
 static int64_t block_count(int64_t n)
 {
-    return (n + BLOCK_ROWS - 1) / BLOCK_ROWS;
+    return gram_ceil_div(n, BLOCK_ROWS);
 }
 
 size_t gram_machine_blocks_bytes(int64_t n, gram_dtype dtype)

@@ -46,7 +46,7 @@ int64_t gram_machine_preconditioner_rank(int64_t n)
 
 static int64_t chunks_of(int64_t n)
 {
-    return (n + CHUNK - 1) / CHUNK;
+    return gram_ceil_div(n, CHUNK);
 }
 
 static void set_bytes(struct machine_preconditioner *p)

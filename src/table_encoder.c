@@ -250,7 +250,7 @@ gram_status gram_encoder_apply(gram_context *g, const struct gram_encoder *encod
                          (long long)encoder->columns);
     status = find_columns(g, encoder, table, from);
     if (status == GRAM_OK)
-        gram_parallel_for(g, (count + ROWS_AT_A_TIME - 1) / ROWS_AT_A_TIME, apply_rows, &a);
+        gram_parallel_for(g, gram_ceil_div(count, ROWS_AT_A_TIME), apply_rows, &a);
     free(from);
     return status;
 }

@@ -15,16 +15,6 @@ enum {
     PACK_PANELS = 8        /* of a packing task */
 };
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return a / b + (a % b != 0);
-}
-
 void cpu_cdist_loop(const struct cdist_round *round, int64_t count, gram_loop_body *body)
 {
     const struct cdist_plan *plan = round->plan;
@@ -71,7 +61,7 @@ static void pack_panel(const struct cdist_round *round, const struct side *side,
                        int64_t panel)
 {
     const struct cdist_plan *plan = round->plan;
-    int64_t row = panel * side->width, count = least(side->width, side->rows - row);
+    int64_t row = panel * side->width, count = gram_least(side->width, side->rows - row);
     struct gram_rows from =
         gram_rows_at(side->view, &plan->op.batch, round->item + item, side->first + row, round->k);
 
@@ -87,12 +77,12 @@ static void pack_task(void *arg, int64_t index, int thread)
 {
     const struct cdist_round *round = arg;
     const struct cdist_plan *plan = round->plan;
-    int64_t x_tasks = ceil_div(round->x_panels, PACK_PANELS),
-            y_tasks = round->pack_y ? ceil_div(round->y_panels, PACK_PANELS) : 0;
+    int64_t x_tasks = gram_ceil_div(round->x_panels, PACK_PANELS),
+            y_tasks = round->pack_y ? gram_ceil_div(round->y_panels, PACK_PANELS) : 0;
     int64_t item = index / (x_tasks + y_tasks), task = index % (x_tasks + y_tasks);
     bool of_x = task < x_tasks;
     int64_t panel = (of_x ? task : task - x_tasks) * PACK_PANELS,
-            end = least(panel + PACK_PANELS, of_x ? round->x_panels : round->y_panels);
+            end = gram_least(panel + PACK_PANELS, of_x ? round->x_panels : round->y_panels);
     int64_t start = gram_trace_begin(plan->g);
 
     for (; panel < end; panel++) {
@@ -206,7 +196,7 @@ static void strips(const struct block *block, const struct cdist_piece *rows, in
     struct cdist_piece strip = *rows;
 
     for (int64_t r = 0; r < rows->rows && strip.diagonal < strip.cols; r += plan->mr) {
-        strip.rows = least(plan->mr, rows->rows - r);
+        strip.rows = gram_least(plan->mr, rows->rows - r);
         one_strip(block, &strip, row + r);
         strip.out += plan->mr * strip.row_stride * plan->element;
         strip.buffer += plan->mr * strip.ld * plan->element;
@@ -228,15 +218,15 @@ static void block_task(void *arg, int64_t index, int thread)
     block.row = place / round->blocks_across * plan->block_rows;
     block.col = place % round->blocks_across * plan->block_cols;
     block.what = item_of(plan, block.item);
-    row_end = least(block.row + plan->block_rows, round->rows), j = round->j + block.col;
+    row_end = gram_least(block.row + plan->block_rows, round->rows), j = round->j + block.col;
     origin = gram_view_item(out, &plan->op.batch, round->item + block.item);
     piece.row_stride = out->row_stride, piece.col_stride = out->col_stride;
-    piece.cols = least(plan->block_cols, round->cols - block.col);
+    piece.cols = gram_least(plan->block_cols, round->cols - block.col);
     piece.buffer = plan->scratch + plan->buffers_at + (size_t)thread * plan->buffer_bytes;
-    piece.ld = ceil_div(piece.cols, plan->nr) * plan->nr;
+    piece.ld = gram_round_up(piece.cols, plan->nr);
     for (int64_t row = block.row; row < row_end; row += plan->buffer_rows) {
         int64_t i = round->i + row;
-        piece.rows = least(plan->buffer_rows, row_end - row);
+        piece.rows = gram_least(plan->buffer_rows, row_end - row);
         piece.out = origin + (i * out->row_stride + j * out->col_stride) * plan->element;
         piece.diagonal = plan->op.symmetric ? i - j : INT64_MIN / 2;
         strips(&block, &piece, row);
@@ -253,15 +243,15 @@ static void run_round(struct cdist_round *round)
     const struct cdist_plan *plan = round->plan;
     int64_t tasks;
 
-    round->x_panels = ceil_div(round->rows, plan->mr);
-    round->y_panels = ceil_div(round->cols, plan->nr);
-    tasks = ceil_div(round->x_panels, PACK_PANELS) +
-            (round->pack_y ? ceil_div(round->y_panels, PACK_PANELS) : 0);
+    round->x_panels = gram_ceil_div(round->rows, plan->mr);
+    round->y_panels = gram_ceil_div(round->cols, plan->nr);
+    tasks = gram_ceil_div(round->x_panels, PACK_PANELS) +
+            (round->pack_y ? gram_ceil_div(round->y_panels, PACK_PANELS) : 0);
     cpu_cdist_loop(round, round->items * tasks, pack_task);
     if (plan->expand)
         cpu_cdist_centre(round);
-    round->blocks_across = ceil_div(round->cols, plan->block_cols);
-    round->item_blocks = ceil_div(round->rows, plan->block_rows) * round->blocks_across;
+    round->blocks_across = gram_ceil_div(round->cols, plan->block_cols);
+    round->item_blocks = gram_ceil_div(round->rows, plan->block_rows) * round->blocks_across;
     cpu_cdist_loop(round, round->items * round->item_blocks, block_task);
 }
 
@@ -273,7 +263,7 @@ static void run_depth(struct cdist_round *round)
 
     round->k = 0;
     do {
-        round->depth = least(plan->depth, all - round->k);
+        round->depth = gram_least(plan->depth, all - round->k);
         round->first = round->k == 0;
         round->last = round->k + round->depth == all;
         run_round(round);
@@ -287,10 +277,10 @@ static void run_items(struct cdist_round *round)
     int64_t m = plan->op.out.rows, n = plan->op.out.cols;
 
     for (round->j = 0; round->j < n; round->j += plan->y_rows) {
-        round->cols = least(plan->y_rows, n - round->j);
+        round->cols = gram_least(plan->y_rows, n - round->j);
         round->pack_y = true;
         for (round->i = 0; round->i < m; round->i += plan->x_rows) {
-            round->rows = least(plan->x_rows, m - round->i);
+            round->rows = gram_least(plan->x_rows, m - round->i);
             if (plan->op.symmetric && round->i >= round->j + round->cols)
                 break;
             run_depth(round);
@@ -306,7 +296,7 @@ void cpu_cdist_run(struct cdist_plan *plan, void *scratch)
 
     plan->scratch = scratch;
     for (; round.item < count && plan->bytes > 0; round.item += plan->items) {
-        round.items = least(plan->items, count - round.item);
+        round.items = gram_least(plan->items, count - round.item);
         for (int64_t i = 0; i < (plan->shared_item ? round.item == 0 : round.items); i++)
             cpu_cdist_item(plan, round.item + i, item_of(plan, i));
         run_items(&round);

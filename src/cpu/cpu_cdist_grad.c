@@ -57,16 +57,6 @@ struct grad_task {
     char *a_panels, *b_panel, *c_panels, *d_panels, *weights, *tile;
 };
 
-static int64_t blocks(int64_t size, int64_t block)
-{
-    return (size + block - 1) / block;
-}
-
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static bool by_products(const struct gram_cdist_grad_op *op, double p)
 {
     return p == 2 && op->a.rows > 0;
@@ -86,9 +76,9 @@ static void cut(struct grad_plan *plan, int threads)
     plan->features = FEATURES;
     plan->points = MAX_PANELS * width;
     for (;;) {
-        plan->o_tasks = blocks(op->c.rows, OUTPUTS);
-        plan->n_tasks = blocks(op->d.rows, plan->features);
-        plan->m_tasks = blocks(op->d.cols, plan->points);
+        plan->o_tasks = gram_ceil_div(op->c.rows, OUTPUTS);
+        plan->n_tasks = gram_ceil_div(op->d.rows, plan->features);
+        plan->m_tasks = gram_ceil_div(op->d.cols, plan->points);
         plan->item_tasks = plan->o_tasks * plan->n_tasks * plan->m_tasks;
         if (plan->item_tasks >= 4 * threads || plan->item_tasks * op->batch.count >= 4 * threads)
             break;
@@ -110,18 +100,19 @@ static struct grad_plan make_plan(const gram_context *g, const struct gram_cdist
         .moves = cpu_grad_moves(op->a.dtype),
         .element = gram_dtype_size(op->a.dtype),
     };
-    int64_t outputs = least(op->c.rows, OUTPUTS), depth, width, rows;
+    int64_t outputs = gram_least(op->c.rows, OUTPUTS), depth, width, rows;
 
     plan.depth = outputs > GRAM_GRAD_MAX_OUTPUTS ? DEPTH_MANY : DEPTH;
-    depth = least(op->a.rows, plan.depth);
+    depth = gram_least(op->a.rows, plan.depth);
     cut(&plan, g->threads);
-    rows = blocks(least(op->d.rows, plan.features), kernels->features) * kernels->features;
-    width = blocks(least(op->d.cols, plan.points), kernels->width) * kernels->width;
+    rows = gram_round_up(gram_least(op->d.rows, plan.features), kernels->features);
+    width = gram_round_up(gram_least(op->d.cols, plan.points), kernels->width);
     plan.b = plan.a + gram_round64((size_t)(depth * width) * plan.element);
     plan.c = plan.b + gram_round64((size_t)(depth * rows) * plan.element);
     plan.d =
-        plan.c +
-        (outputs > 1 ? gram_round64((size_t)(depth * 2 * blocks(outputs, 2)) * plan.element) : 0);
+        plan.c + (outputs > 1
+                      ? gram_round64((size_t)(depth * 2 * gram_ceil_div(outputs, 2)) * plan.element)
+                      : 0);
     plan.weights = plan.d + gram_round64((size_t)(rows * width) * plan.element);
     plan.tile = plan.weights +
                 (outputs > 1 ? gram_round64((size_t)(depth * kernels->width) * plan.element) : 0);
@@ -171,7 +162,7 @@ static struct grad_task task_at(const struct grad_plan *plan, int64_t index, int
     };
 
     t.out.data += o0 * op->out.plane_stride * (int64_t)plan->element;
-    t.padded_features = blocks(t.d.rows, plan->kernels->features) * plan->kernels->features;
+    t.padded_features = gram_round_up(t.d.rows, plan->kernels->features);
     return t;
 }
 
@@ -179,9 +170,9 @@ static struct grad_task task_at(const struct grad_plan *plan, int64_t index, int
  * kernel or, for the last ones, split evenly (26 = 10 + 8 + 8). */
 static int64_t sum_rows(int64_t left)
 {
-    int64_t calls = blocks(left, GRAM_GRAD_MAX_OUTPUTS);
+    int64_t calls = gram_ceil_div(left, GRAM_GRAD_MAX_OUTPUTS);
 
-    return 2 * blocks(left, 2 * calls);
+    return 2 * gram_ceil_div(left, 2 * calls);
 }
 
 /* Panels of centres [k, k + depth): a by points, b by features, c by outputs or into a. */
@@ -316,7 +307,7 @@ static void run_task(void *arg, int64_t index, int thread)
                                                   .depth = t.padded_features,
                                                   .width = plan->kernels->width});
     do { /* once even without centres: their sum is zero */
-        int64_t depth = least(op->a.rows - k, plan->depth);
+        int64_t depth = gram_least(op->a.rows - k, plan->depth);
         pack_block(&t, k, depth);
         block(&t, depth, plan->add || k > 0);
         k += plan->depth;

@@ -47,11 +47,6 @@ struct square_block {
 #define COMBINE combine_f64
 #include "cpu_cdist_grad_factor.h"
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Sizes of the largest block. */
 struct square_sizes {
     int64_t outputs, features, depth, points;
@@ -69,12 +64,12 @@ static bool readable(const struct gram_view *a)
 static struct square_sizes sizes_of(const struct gram_cdist_grad_op *op)
 {
     size_t element = gram_dtype_size(op->a.dtype);
-    struct square_sizes s = {.outputs = least(op->c.rows, OUTPUTS)};
+    struct square_sizes s = {.outputs = gram_least(op->c.rows, OUTPUTS)};
     int64_t rows;
 
-    s.features = least(op->d.rows, ROWS / s.outputs);
-    s.depth = least(op->a.rows, DEPTH);
-    s.points = least(op->a.cols, POINTS);
+    s.features = gram_least(op->d.rows, ROWS / s.outputs);
+    s.depth = gram_least(op->a.rows, DEPTH);
+    s.points = gram_least(op->a.cols, POINTS);
     rows = (s.features + 1) * s.outputs;
     s.factors = gram_round64((size_t)s.features * sizeof(double));
     s.products = s.factors + gram_round64((size_t)(rows * s.depth) * element);
@@ -93,7 +88,7 @@ size_t cpu_cdist_grad_square_bytes(const struct gram_cdist_grad_op *op)
 static void run_step(void *arg, int64_t index, int thread)
 {
     const struct square_block *s = arg;
-    int64_t first = s->first + index * s->grain, last = least(first + s->grain, s->last);
+    int64_t first = s->first + index * s->grain, last = gram_least(first + s->grain, s->last);
 
     (void)thread;
     for (int64_t n = first; n < last; n++)
@@ -135,7 +130,7 @@ static void run_block(gram_context *g, struct square_block *s, const struct gram
     bool f32 = whole->dtype == GRAM_F32;
 
     for (s->k = 0; s->k < s->b.cols; s->k += DEPTH) {
-        s->depth = least(s->b.cols - s->k, DEPTH);
+        s->depth = gram_least(s->b.cols - s->k, DEPTH);
         for_features(g, s, -1, s->c.rows * s->depth, f32 ? factors_f32 : factors_f64);
         multiply(s, whole);
     }

@@ -17,16 +17,6 @@ enum {
     TASK_PANELS = 16
 };
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return a / b + (a % b != 0);
-}
-
 static bool subtracts_aside(void)
 {
 #if defined(__x86_64__)
@@ -68,14 +58,14 @@ static void centre_task(void *arg, int64_t item, int thread)
 {
     const struct cdist_round *round = arg;
     const struct cdist_plan *plan = round->plan;
-    int64_t step = ceil_div(round->y_panels, CENTRE_PANELS);
+    int64_t step = gram_ceil_div(round->y_panels, CENTRE_PANELS);
 
     (void)thread;
     for (int64_t k = 0; k < round->depth; k++) {
         double sum = 0, mean;
         int64_t rows = 0;
         for (int64_t q = 0; q < round->y_panels; q += step) {
-            int64_t count = least(plan->nr, round->cols - q * plan->nr);
+            int64_t count = gram_least(plan->nr, round->cols - q * plan->nr);
             sum += column_sum(plan, plan->scratch + plan->y_at + cpu_cdist_y_panel(plan, item, q),
                               k, count);
             rows += count;
@@ -104,18 +94,18 @@ static void shift_task(void *arg, int64_t index, int thread)
 {
     const struct cdist_round *round = arg;
     const struct cdist_plan *plan = round->plan;
-    int64_t panels = round->x_panels + round->y_panels, tasks = ceil_div(panels, TASK_PANELS);
+    int64_t panels = round->x_panels + round->y_panels, tasks = gram_ceil_div(panels, TASK_PANELS);
     int64_t item = index / tasks, first = index % tasks * TASK_PANELS;
     struct gram_centre t = {.depth = round->depth, .centre = centre_of(plan, item)};
 
     (void)thread;
-    for (int64_t q = first; q < least(first + TASK_PANELS, panels); q++) {
+    for (int64_t q = first; q < gram_least(first + TASK_PANELS, panels); q++) {
         bool of_x = q < round->x_panels;
         int64_t panel = of_x ? q : q - round->x_panels;
         size_t at = of_x ? cpu_cdist_x_panel(plan, item, panel)
                          : plan->y_at + cpu_cdist_y_panel(plan, item, panel);
         t.width = of_x ? plan->mr : plan->nr;
-        t.count = least(t.width, (of_x ? round->rows : round->cols) - panel * t.width);
+        t.count = gram_least(t.width, (of_x ? round->rows : round->cols) - panel * t.width);
         t.panel = plan->scratch + at;
         t.centred = plan->scratch + plan->x_centred_at + at;
         t.norms = of_x ? x_norms(plan, item, panel) : y_norms(plan, item, panel);
@@ -128,7 +118,7 @@ void cpu_cdist_centre(struct cdist_round *round)
     int64_t panels = round->x_panels + round->y_panels;
 
     cpu_cdist_loop(round, round->items, centre_task);
-    cpu_cdist_loop(round, round->items * ceil_div(panels, TASK_PANELS), shift_task);
+    cpu_cdist_loop(round, round->items * gram_ceil_div(panels, TASK_PANELS), shift_task);
 }
 
 void cpu_cdist_square(const struct cdist_round *round, int64_t item, const int64_t panel[2],

@@ -64,7 +64,7 @@ static void copy_matrix(gram_context *g, const struct gram_solve_kernels *kernel
 {
     struct parallel_copy p = {.copy = c, .kernels = kernels};
 
-    gram_parallel_for(g, (c->cols + COPY_COLUMNS - 1) / COPY_COLUMNS, copy_columns, &p);
+    gram_parallel_for(g, gram_ceil_div(c->cols, COPY_COLUMNS), copy_columns, &p);
 }
 
 /* A matrix as LAPACK is to work on it. */

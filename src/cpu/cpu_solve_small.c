@@ -179,6 +179,5 @@ void cpu_solve_small(gram_context *g, struct solve_plan *plan, void *scratch)
     struct small_loop loop = lay_out(plan);
 
     loop.scratch = scratch;
-    gram_parallel_for(g, (plan->own.count + ITEMS_AT_A_TIME - 1) / ITEMS_AT_A_TIME, solve_items,
-                      &loop);
+    gram_parallel_for(g, gram_ceil_div(plan->own.count, ITEMS_AT_A_TIME), solve_items, &loop);
 }

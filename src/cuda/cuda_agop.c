@@ -31,11 +31,6 @@ struct agop_job {
     char *scratch;
 };
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return a / b + (a % b != 0);
-}
-
 /* The gradients of points [first, first + count) of one item as an operation of their own. */
 static struct gram_cdist_grad_op gradients_of(const struct agop_job *job, int64_t item,
                                               int64_t first, int64_t count)
@@ -76,7 +71,7 @@ static size_t gradient_bytes(const struct agop_job *job, int64_t count)
 
 static int64_t pairs_of(const struct gram_agop_op *op)
 {
-    int64_t tiles = ceil_div(op->d.rows, AGOP_TILE);
+    int64_t tiles = gram_ceil_div(op->d.rows, AGOP_TILE);
 
     return tiles * (tiles + 1) / 2;
 }
@@ -86,18 +81,18 @@ static void cut(struct agop_job *job)
 {
     const struct gram_agop_op *op = job->op;
     int64_t column = op->c.rows * job->ld * (int64_t)job->element, all = op->d.cols, most = all;
-    int64_t tiles = op->diagonal ? ceil_div(op->d.rows, 32) : pairs_of(op), columns;
+    int64_t tiles = op->diagonal ? gram_ceil_div(op->d.rows, 32) : pairs_of(op), columns;
 
     if (column > 0 && most > BLOCK_BYTES / column)
         most = BLOCK_BYTES / column;
     if (most < POINT_GRAIN)
         most = POINT_GRAIN;
-    job->points = all > 0 ? ceil_div(all, ceil_div(all, most)) : 0;
-    job->points = ceil_div(job->points, POINT_GRAIN) * POINT_GRAIN;
+    job->points = all > 0 ? gram_ceil_div(all, gram_ceil_div(all, most)) : 0;
+    job->points = gram_round_up(job->points, POINT_GRAIN);
     if (job->points > all)
         job->points = all;
-    columns = ceil_div(op->c.rows * job->points, COLUMN_GRAIN);
-    job->chunks = ceil_div((int64_t)BLOCKS * job->processors, tiles);
+    columns = gram_ceil_div(op->c.rows * job->points, COLUMN_GRAIN);
+    job->chunks = gram_ceil_div((int64_t)BLOCKS * job->processors, tiles);
     if (job->chunks > columns)
         job->chunks = columns;
     if (job->chunks < 1)
@@ -112,7 +107,7 @@ static struct agop_job make_job(const gram_context *g, const struct gram_agop_op
     int64_t lanes = 16 / (int64_t)job.element, part = op->d.rows;
     size_t last;
 
-    job.ld = ceil_div(op->d.rows, lanes) * lanes;
+    job.ld = gram_round_up(op->d.rows, lanes);
     cut(&job);
     if (!op->diagonal)
         part = pairs_of(op) * AGOP_TILE * AGOP_TILE;
@@ -152,11 +147,11 @@ static gram_status queue_products(gram_context *g, const struct agop_job *job, i
                                   struct agop_params *params)
 {
     bool diagonal = job->op->diagonal;
-    int64_t tiles = diagonal ? ceil_div(job->op->d.rows, 32) : params->pairs;
+    int64_t tiles = diagonal ? gram_ceil_div(job->op->d.rows, 32) : params->pairs;
 
     params->columns = job->op->c.rows * count;
     params->chunk_columns =
-        ceil_div(ceil_div(params->columns, job->chunks), COLUMN_GRAIN) * COLUMN_GRAIN;
+        gram_round_up(gram_ceil_div(params->columns, job->chunks), COLUMN_GRAIN);
     return gram_cuda_launch_plain(g, diagonal ? CUDA_VARIANT_AGOP_DIAGONAL : CUDA_VARIANT_AGOP,
                                   job->op->a.dtype, tiles * job->chunks,
                                   diagonal ? THREADS : TILE_THREADS, params);
@@ -181,8 +176,8 @@ static gram_status queue_item(gram_context *g, const struct agop_job *job, int64
         first += count;
     } while (first < op->d.cols);
     all = op->diagonal ? op->d.rows : params.pairs * AGOP_TILE * AGOP_TILE;
-    return gram_cuda_launch_plain(g, CUDA_VARIANT_AGOP_SUM, op->a.dtype, ceil_div(all, THREADS),
-                                  THREADS, &params);
+    return gram_cuda_launch_plain(g, CUDA_VARIANT_AGOP_SUM, op->a.dtype,
+                                  gram_ceil_div(all, THREADS), THREADS, &params);
 }
 
 static gram_status queue(gram_context *g, struct agop_job *job)

@@ -12,18 +12,13 @@ enum {
     MEAN_THREADS = 256, /* of cdist_grad_mean.cu */
 };
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return a / b + (a % b != 0);
-}
-
 static gram_status queue_means(gram_context *g, struct cuda_grad_plan *plan)
 {
     struct grad_params *params = &plan->params;
     char defines[CUDA_GRAD_DEFINES];
     const struct jit_request request = cuda_cdist_grad_mean_request(plan, defines);
-    int64_t blocks = params->items * ceil_div(params->features, GRAD_MEAN_ROWS) *
-                     ceil_div(params->centres, GRAD_MEAN_CENTRES);
+    int64_t blocks = params->items * gram_ceil_div(params->features, GRAD_MEAN_ROWS) *
+                     gram_ceil_div(params->centres, GRAD_MEAN_CENTRES);
 
     return gram_cuda_launch(g, &request, blocks, MEAN_THREADS, params);
 }
@@ -32,7 +27,7 @@ static gram_status queue_sum(gram_context *g, struct cuda_grad_plan *plan)
 {
     struct grad_sum_params *params = &plan->sum;
     int64_t all = params->items * params->outputs * params->features * params->points;
-    int64_t blocks = ceil_div(all, SUM_THREADS);
+    int64_t blocks = gram_ceil_div(all, SUM_THREADS);
 
     return gram_cuda_launch_plain(g, CUDA_VARIANT_GRAD_SUM,
                                   plan->variant.is_double ? GRAM_F64 : GRAM_F32,

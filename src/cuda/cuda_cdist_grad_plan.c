@@ -23,11 +23,6 @@ enum {
 
 static const int64_t most_part_bytes = 512 << 20; /* of all parts */
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return a / b + (a % b != 0);
-}
-
 /* ---- Variants ------------------------------------------------------------------------------- */
 
 static void choose_step(const struct gram_cdist_grad_op *op, struct cuda_grad_variant *v)
@@ -69,7 +64,7 @@ static void choose_tile(const struct gram_cdist_grad_op *op, struct cuda_grad_va
         v->tm = all;
         return;
     }
-    v->to = (int)ceil_div(outputs, ceil_div(outputs, most));
+    v->to = (int)gram_ceil_div(outputs, gram_ceil_div(outputs, most));
     if (v->is_double)
         v->tn = v->to <= 4 ? 4 : 2, v->tm = v->to == 1 ? 4 : 2;
     else {
@@ -191,9 +186,9 @@ static void fill_shapes(const struct gram_cdist_grad_op *op, const struct cuda_g
     params->batch_ndim = op->batch.ndim;
     for (int d = 0; d < op->batch.ndim; d++)
         params->batch_shape[d] = op->batch.shape[d];
-    params->output_tiles = ceil_div(params->outputs, v->to);
-    params->feature_tiles = ceil_div(params->features, (int64_t)ty * v->tn);
-    params->point_tiles = ceil_div(params->points, (int64_t)TX * v->tm);
+    params->output_tiles = gram_ceil_div(params->outputs, v->to);
+    params->feature_tiles = gram_ceil_div(params->features, (int64_t)ty * v->tn);
+    params->point_tiles = gram_ceil_div(params->points, (int64_t)TX * v->tm);
 }
 
 /* ---- Parts of the centres ----------------------------------------------------------------------
@@ -203,7 +198,7 @@ static void fill_shapes(const struct gram_cdist_grad_op *op, const struct cuda_g
  * in units of one part's time on all processors. */
 static double time_of(int64_t tiles, int64_t slots, int64_t splits)
 {
-    return (double)ceil_div(tiles * splits, slots) / (double)splits + 0.005 * (double)splits;
+    return (double)gram_ceil_div(tiles * splits, slots) / (double)splits + 0.005 * (double)splits;
 }
 
 /* So many parts that the last round of blocks is as full as the others. */
@@ -232,14 +227,14 @@ static void cut(struct cuda_grad_plan *plan, int64_t slots, bool add)
 
     tiles = params->items * params->output_tiles * params->feature_tiles * params->point_tiles;
     params->splits = best_splits(params, tiles, slots, element);
-    params->split_centres = ceil_div(params->centres, params->splits);
-    params->split_centres = ceil_div(params->split_centres, CENTRE_GRAIN) * CENTRE_GRAIN;
+    params->split_centres = gram_ceil_div(params->centres, params->splits);
+    params->split_centres = gram_round_up(params->split_centres, CENTRE_GRAIN);
     if (params->centres > 0)
-        params->splits = ceil_div(params->centres, params->split_centres);
+        params->splits = gram_ceil_div(params->centres, params->split_centres);
     params->add = add;
     plan->tiles = tiles * params->splits;
     if (plan->variant.step == GRAD_SQUARE)
-        plan->bytes = gram_round64((size_t)(ceil_div(params->centres, GRAD_MEAN_CENTRES) *
+        plan->bytes = gram_round64((size_t)(gram_ceil_div(params->centres, GRAD_MEAN_CENTRES) *
                                             params->items * params->features) *
                                    sizeof(double));
     if (params->splits == 1)

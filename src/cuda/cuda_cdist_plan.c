@@ -17,11 +17,6 @@ _Static_assert((int)GRAM_EXPRESSION == PAIR_EXPRESSION && (int)GRAM_MATERN52 == 
 _Static_assert((int)GRAM_MAX_DIMS == PAIR_DIMS, "pair_params.h repeats a size of gram.h");
 _Static_assert((int)GRAM_MAX_PARAMETERS == PAIR_PARAMETERS, "and another one");
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return a / b + (a % b != 0);
-}
-
 /* Regularization off the main diagonal is not mirrored: such a matrix is computed whole. */
 static bool is_symmetric(const struct gram_cdist_op *op)
 {
@@ -282,8 +277,8 @@ static void fill_shapes(const struct gram_cdist_op *op, int tm, struct pair_para
     params->batch_ndim = op->batch.ndim;
     for (int d = 0; d < op->batch.ndim; d++)
         params->batch_shape[d] = op->batch.shape[d];
-    params->tile_rows = ceil_div(out.rows, 16L * tm);
-    params->tile_cols = ceil_div(out.cols, 16L * tm);
+    params->tile_rows = gram_ceil_div(out.rows, 16L * tm);
+    params->tile_cols = gram_ceil_div(out.cols, 16L * tm);
     params->symmetric = is_symmetric(op);
     params->diagonal = op->column_offset - op->row_offset;
     if (turned)

@@ -20,11 +20,6 @@ enum {
     REDUCE_THREADS = 256
 };
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return a / b + (a % b != 0);
-}
-
 /* What cannot be added up afterwards, or needs more than the sum. */
 static bool is_whole(const struct gram_cdist_op *op)
 {
@@ -45,9 +40,9 @@ static int64_t columns_of_piece(const struct gram_cdist_op *op, int processors)
 
     if (is_whole(op) || op->x.cols < 2 * LEAST_COLUMNS || op->batch.count >= processors)
         return op->x.cols;
-    tiles = ceil_div(op->out.rows, 16L * TILE);
+    tiles = gram_ceil_div(op->out.rows, 16L * TILE);
     if (tiles < processors)
-        tiles *= ceil_div(op->out.cols, 16L * TILE);
+        tiles *= gram_ceil_div(op->out.cols, 16L * TILE);
     if (tiles < processors)
         tiles *= op->batch.count;
     if (tiles == 0 || tiles >= processors)
@@ -55,7 +50,7 @@ static int64_t columns_of_piece(const struct gram_cdist_op *op, int processors)
     pieces = BLOCKS_A_PROCESSOR * (int64_t)processors / tiles;
     if (pieces > op->x.cols / LEAST_COLUMNS)
         pieces = op->x.cols / LEAST_COLUMNS;
-    return ceil_div(ceil_div(op->x.cols, pieces), ALIGNED_COLUMNS) * ALIGNED_COLUMNS;
+    return gram_round_up(gram_ceil_div(op->x.cols, pieces), ALIGNED_COLUMNS);
 }
 
 size_t cuda_cdist_split_bytes(const struct gram_cdist_op *op, int processors)
@@ -64,7 +59,8 @@ size_t cuda_cdist_split_bytes(const struct gram_cdist_op *op, int processors)
 
     if (columns >= op->x.cols)
         return 0;
-    return (size_t)(ceil_div(op->x.cols, columns) * op->batch.count * op->out.rows * op->out.cols) *
+    return (size_t)(gram_ceil_div(op->x.cols, columns) * op->batch.count * op->out.rows *
+                    op->out.cols) *
            gram_dtype_size(op->out.dtype);
 }
 
@@ -137,8 +133,8 @@ static gram_status reduce(gram_context *g, const struct gram_cdist_op *op,
     request.file = "cdist_reduce.cu";
     request.kernel = "cdist_reduce";
     request.variant = gram_cuda_variant(CUDA_VARIANT_CDIST_REDUCE, plan->number);
-    return gram_cuda_launch(g, &request, ceil_div(params.elements, REDUCE_THREADS), REDUCE_THREADS,
-                            &params);
+    return gram_cuda_launch(g, &request, gram_ceil_div(params.elements, REDUCE_THREADS),
+                            REDUCE_THREADS, &params);
 }
 
 gram_status cuda_cdist_split(gram_context *g, const struct gram_cdist_op *op,

@@ -31,16 +31,6 @@ static const struct core {
     int threads, blocks; /* blocks: a processor; 0: one a tile */
 } mma = {1, 32, 3, 0, THREADS, 0}, wgmma = {2, 32, 4, 4, THREADS + 128, 1};
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return a / b + (a % b != 0);
-}
-
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 struct square {
     struct cuda_cdist_plan *direct; /* the same problem for cdist.cu, in tiles of 128 by 128 */
     const struct core *core;
@@ -77,9 +67,9 @@ static void lay_out(const struct cuda_device *device, struct cuda_cdist_plan *pl
     s->direct = plan;
     s->core = device->arch == 90 ? &wgmma : &mma;
     s->planes = v->half && v->step == PAIR_DOT ? 1 : 2;
-    depth = ceil_div(p->depth, s->core->depth) * s->core->depth;
-    rows[0] = ceil_div(p->x.rows, SQUARE_ROWS) * SQUARE_ROWS;
-    rows[1] = ceil_div(p->y.rows, SQUARE_ROWS) * SQUARE_ROWS;
+    depth = gram_round_up(p->depth, s->core->depth);
+    rows[0] = gram_round_up(p->x.rows, SQUARE_ROWS);
+    rows[1] = gram_round_up(p->y.rows, SQUARE_ROWS);
     for (int i = 0; i < 2; i++) {
         bool packed = i == 0 || !p->symmetric;
         s->panel_bytes[i] = packed ? (size_t)(rows[i] * depth * 2 * s->planes) : 0;
@@ -91,7 +81,7 @@ static void lay_out(const struct cuda_device *device, struct cuda_cdist_plan *pl
         s->centre_bytes +
         (size_t)(rows[0] / SQUARE_ROWS * (rows[1] / SQUARE_ROWS)) * sizeof(struct square_tile);
     s->items = round_bytes / (int64_t)item_bytes;
-    s->items = s->items < 1 ? 1 : least(s->items, p->items);
+    s->items = s->items < 1 ? 1 : gram_least(s->items, p->items);
     s->bytes = (size_t)s->items * item_bytes + gram_round64(sizeof(struct square_list));
 }
 
@@ -109,10 +99,10 @@ static void fill(const struct square *s, char *scratch, struct square_params *ou
     int sides = p->symmetric ? 1 : 2;
 
     out->pair = *p;
-    out->pair.tile_rows = ceil_div(p->x.rows, SQUARE_ROWS);
-    out->pair.tile_cols = ceil_div(p->y.rows, SQUARE_ROWS);
+    out->pair.tile_rows = gram_ceil_div(p->x.rows, SQUARE_ROWS);
+    out->pair.tile_cols = gram_ceil_div(p->y.rows, SQUARE_ROWS);
     out->sides = sides;
-    out->chunks = ceil_div(p->depth, s->core->depth);
+    out->chunks = gram_ceil_div(p->depth, s->core->depth);
     for (int i = 0; i < sides; i++)
         out->side[i] = (struct square_panels){
             .data = take(&scratch, s, s->panel_bytes[i]),
@@ -211,7 +201,7 @@ static gram_status launch(gram_context *g, const struct square *s, const struct 
     }
     return gram_cuda_check(
         g, device->driver,
-        device->driver->launch(function, (unsigned)least(step->blocks, most_blocks), 1, 1,
+        device->driver->launch(function, (unsigned)gram_least(step->blocks, most_blocks), 1, 1,
                                (unsigned)step->threads, 1, 1, (unsigned)step->shared_bytes,
                                device->stream, arguments, NULL),
         "cuLaunchKernel");
@@ -236,13 +226,13 @@ static gram_status run_round(gram_context *g, const struct square *s, struct squ
     const struct pair_params *p = &a->pair;
     int64_t tiles = p->items * p->tile_rows * p->tile_cols;
     int64_t groups = (a->side[0].item_rows + (a->sides > 1 ? a->side[1].item_rows : 0)) / 8;
-    struct step centre = {CENTRE, p->items * ceil_div(p->depth, 32), THREADS, 0};
-    struct step pack = {PACK, ceil_div(p->items * groups, PACK_GROUPS), THREADS, 0};
+    struct step centre = {CENTRE, p->items * gram_ceil_div(p->depth, 32), THREADS, 0};
+    struct step pack = {PACK, gram_ceil_div(p->items * groups, PACK_GROUPS), THREADS, 0};
     struct step multiply = {MULTIPLY, tiles, s->core->threads, shared_bytes(s)};
 
-    pack.blocks = least(pack.blocks, (int64_t)PACK_BLOCKS * device->processors);
+    pack.blocks = gram_least(pack.blocks, (int64_t)PACK_BLOCKS * device->processors);
     if (s->core->blocks)
-        multiply.blocks = least(tiles, (int64_t)s->core->blocks * device->processors);
+        multiply.blocks = gram_least(tiles, (int64_t)s->core->blocks * device->processors);
     if (s->direct->variant.step == PAIR_TWO)
         TRY(launch(g, s, &centre, a));
     TRY(launch(g, s, &pack, a));
@@ -270,7 +260,7 @@ gram_status cuda_cdist_square(gram_context *g, struct cuda_cdist_plan *plan)
     cuda_cdist_plan_listed(plan);
     fill(&s, scratch, &params);
     for (params.first = 0; params.first < plan->params.items; params.first += s.items) {
-        params.pair.items = least(s.items, plan->params.items - params.first);
+        params.pair.items = gram_least(s.items, plan->params.items - params.first);
         TRY(run_round(g, &s, &params));
     }
     return GRAM_OK;

@@ -18,27 +18,17 @@ enum {
     GRAIN = 64,   /* of both: the sides of tiles */
 };
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return a / b + (a % b != 0);
-}
-
 /* Blocks of equal size. */
 static int64_t block_of(int64_t size)
 {
-    int64_t block = size > 0 ? ceil_div(size, ceil_div(size, BLOCK)) : 0;
+    int64_t block = size > 0 ? gram_ceil_div(size, gram_ceil_div(size, BLOCK)) : 0;
 
-    block = ceil_div(block, GRAIN) * GRAIN;
+    block = gram_round_up(block, GRAIN);
     return block < size ? block : size;
 }
 
 /* ---- Scratch ----------------------------------------------------------------------------------
  */
-
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
 
 /* One item's work without its data, which the layout of scratch does not depend on. */
 static void lay_out(struct vjp_job *job, const struct gram_kernel_vjp_op *op)
@@ -58,7 +48,7 @@ static void lay_out(struct vjp_job *job, const struct gram_kernel_vjp_op *op)
         int64_t rest_cols = job->block_cols ? n % job->block_cols : 0;
         job->block = (struct vjp_block){.rows = i & 1 ? rest_rows : job->block_rows,
                                         .cols = i & 2 ? rest_cols : job->block_cols};
-        job->total = larger(job->total, job->more + cuda_vjp_block_workspace(job, op));
+        job->total = gram_most_bytes(job->total, job->more + cuda_vjp_block_workspace(job, op));
     }
     job->block = (struct vjp_block){0};
 }

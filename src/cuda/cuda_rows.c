@@ -18,7 +18,7 @@ static gram_status launch(gram_context *g, int kernel, gram_dtype dtype, int64_t
 {
     static const char *const names[] = {"rows_map", "rows_gather", "rows_combine", "rows_diagonal"};
     struct cuda_device *device = g->device;
-    int64_t blocks = (elements + each - 1) / each;
+    int64_t blocks = gram_ceil_div(elements, each);
     void *arguments[] = {params};
     bool is_double = dtype == GRAM_F64, entered;
     char defines[64];

@@ -71,7 +71,7 @@ static gram_status solve_small(gram_context *g, const struct cuda_solve_plan *pl
 {
     const struct gram_solve_op *op = plan->op;
     const struct cuda_device *device = g->device;
-    int64_t groups = (op->x.cols + SOLVE_WIDTH - 1) / SOLVE_WIDTH * plan->shared.count;
+    int64_t groups = gram_ceil_div(op->x.cols, SOLVE_WIDTH) * plan->shared.count;
     int64_t room = (int64_t)device->processors * BLOCKS_A_PROCESSOR / plan->own.count;
     unsigned blocks[2] = {at_most(plan->own.count, INT32_MAX), at_most(groups, MOST_BLOCKS_Y)};
     struct solve_small_params params = {

@@ -124,7 +124,7 @@ static char *item_of(const struct cuda_solve_plan *plan, const struct gram_view 
 static gram_status copy(gram_context *g, const struct cuda_solve_plan *plan,
                         struct solve_copy_params *c)
 {
-    int64_t pieces = (c->rows * c->cols + SOLVE_THREADS - 1) / SOLVE_THREADS;
+    int64_t pieces = gram_ceil_div(c->rows * c->cols, SOLVE_THREADS);
     unsigned blocks[2] = {(unsigned)(pieces < COPY_BLOCKS ? pieces : COPY_BLOCKS), 1};
 
     return pieces > 0 ? cuda_solve_launch(g, plan, SOLVE_COPY, c, blocks) : GRAM_OK;
