@@ -230,17 +230,6 @@ double gram_hyper_at(const struct gram_hyper *h, const struct gram_batch *batch,
     return h->tensor.dtype == GRAM_F32 ? (double)*(const float *)at : *(const double *)at;
 }
 
-char *gram_view_item(const struct gram_view *v, const struct gram_batch *batch, int64_t item)
-{
-    int64_t offset = 0;
-
-    for (int i = batch->ndim - 1; i >= 0; i--) {
-        offset += item % batch->shape[i] * v->batch_stride[i];
-        item /= batch->shape[i];
-    }
-    return v->data ? v->data + offset * (int64_t)gram_dtype_size(v->dtype) : NULL;
-}
-
 /* True if a and b are column blocks of rows with one common stride, without a common column. */
 static bool separate_columns(const gram_tensor *a, const gram_tensor *b)
 {

@@ -61,7 +61,37 @@ gram_status gram_hyper_check(gram_context *g, const struct gram_batch *batch, co
 double gram_hyper_at(const struct gram_hyper *h, const struct gram_batch *batch, int64_t item);
 
 /* Address of the item'th matrix of a view. */
-char *gram_view_item(const struct gram_view *v, const struct gram_batch *batch, int64_t item);
+static inline char *gram_view_item(const struct gram_view *v, const struct gram_batch *batch,
+                                   int64_t item)
+{
+    int64_t offset = 0;
+
+    for (int i = batch->ndim - 1; i >= 0; i--) {
+        offset += item % batch->shape[i] * v->batch_stride[i];
+        item /= batch->shape[i];
+    }
+    return v->data ? v->data + offset * (int64_t)gram_dtype_size(v->dtype) : NULL;
+}
+
+/* The item'th matrix without its batch, for drivers that go through the items one by one. */
+static inline struct gram_view gram_view_alone(const struct gram_view *v,
+                                               const struct gram_batch *batch, int64_t item)
+{
+    struct gram_view one = *v;
+
+    one.data = gram_view_item(v, batch, item);
+    return one;
+}
+
+/* The same of a hyperparameter: a tensor stays one, so that nothing is read. */
+static inline struct gram_hyper gram_hyper_alone(const struct gram_hyper *h,
+                                                 const struct gram_batch *batch, int64_t item)
+{
+    struct gram_hyper one = *h;
+
+    one.tensor = gram_view_alone(&h->tensor, batch, item);
+    return one;
+}
 
 /* True if two tensors may share an element: their address ranges meet, and they are not two column
  * blocks of rows of one stride. */

@@ -40,11 +40,11 @@ static struct gram_cdist_grad_op gradients_of(const struct agop_job *job, int64_
     const struct gram_agop_op *op = job->op;
     struct gram_cdist_grad_op grad = {
         .batch = {          .count = 1},
-        .a = cpu_view_at(&op->a, &op->batch, item),
-        .b = cpu_view_at(&op->b, &op->batch, item),
-        .c = cpu_view_at(&op->c, &op->batch, item),
-        .d = cpu_view_at(&op->d, &op->batch, item),
-        .p = cpu_hyper_at(&op->p, &op->batch, item),
+        .a = gram_view_alone(&op->a, &op->batch, item),
+        .b = gram_view_alone(&op->b, &op->batch, item),
+        .c = gram_view_alone(&op->c, &op->batch, item),
+        .d = gram_view_alone(&op->d, &op->batch, item),
+        .p = gram_hyper_alone(&op->p, &op->batch, item),
         .out = { .data = job->scratch,.dtype = op->a.dtype,
                   .planes = op->c.rows,
                   .rows = job->features,
@@ -167,7 +167,7 @@ static void run_item(struct agop_job *job, int64_t item)
     const struct gram_agop_op *op = job->op;
     int64_t first = 0;
 
-    job->out = cpu_view_at(&op->out, &op->batch, item);
+    job->out = gram_view_alone(&op->out, &op->batch, item);
     job->add = op->accumulate;
     do { /* once even without points: zeros */
         int64_t rest = op->d.cols - first, count = rest < job->points ? rest : job->points;

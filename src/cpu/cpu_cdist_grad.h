@@ -17,24 +17,4 @@ void cpu_cdist_grad_in(gram_context *g, const struct gram_cdist_grad_op *op, boo
 void cpu_cdist_grad_square(gram_context *g, const struct gram_cdist_grad_op *op, int64_t item,
                            bool add, void *scratch);
 size_t cpu_cdist_grad_square_bytes(const struct gram_cdist_grad_op *op);
-
-/* A view of one item without its batch, for operations that go through the items one by one. */
-static inline struct gram_view cpu_view_at(const struct gram_view *v,
-                                           const struct gram_batch *batch, int64_t item)
-{
-    struct gram_view one = *v;
-
-    one.data = gram_view_item(v, batch, item);
-    return one;
-}
-
-/* The same of a hyperparameter: a tensor stays one, so that nothing is read. */
-static inline struct gram_hyper cpu_hyper_at(const struct gram_hyper *h,
-                                             const struct gram_batch *batch, int64_t item)
-{
-    struct gram_hyper one = *h;
-
-    one.tensor = cpu_view_at(&h->tensor, batch, item);
-    return one;
-}
 #endif

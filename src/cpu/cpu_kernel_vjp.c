@@ -166,15 +166,15 @@ static struct vjp_job make_job(gram_context *g, const struct gram_kernel_vjp_op 
 
     for (size_t i = 0; i < sizeof hypers / sizeof *hypers; i++) {
         hyper = hypers[i];
-        *hyper = cpu_hyper_at(hyper, batch, item);
+        *hyper = gram_hyper_alone(hyper, batch, item);
     }
     for (int i = 0; i < k->parameters; i++)
-        k->parameter[i] = cpu_hyper_at(&k->parameter[i], batch, item);
-    k->x = cpu_view_at(&k->x, batch, item);
-    k->y = cpu_view_at(&k->y, batch, item);
-    job.grad = cpu_view_at(&op->grad, batch, item);
-    job.to_x = cpu_view_at(&op->x, batch, item);
-    job.to_y = cpu_view_at(&op->y, batch, item);
+        k->parameter[i] = gram_hyper_alone(&k->parameter[i], batch, item);
+    k->x = gram_view_alone(&k->x, batch, item);
+    k->y = gram_view_alone(&k->y, batch, item);
+    job.grad = gram_view_alone(&op->grad, batch, item);
+    job.to_x = gram_view_alone(&op->x, batch, item);
+    job.to_y = gram_view_alone(&op->y, batch, item);
     k->batch = (struct gram_batch){.count = 1};
     job.each = cpu_vjp_rows(k->x.dtype);
     job.element = gram_dtype_size(k->x.dtype);

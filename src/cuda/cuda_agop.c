@@ -38,11 +38,11 @@ static struct gram_cdist_grad_op gradients_of(const struct agop_job *job, int64_
     const struct gram_agop_op *op = job->op;
     struct gram_cdist_grad_op grad = {
         .batch = {          .count = 1 },
-        .a = gram_cuda_item(&op->a, &op->batch, item),
-        .b = gram_cuda_item(&op->b, &op->batch, item),
-        .c = gram_cuda_item(&op->c, &op->batch, item),
-        .d = gram_cuda_item(&op->d, &op->batch, item),
-        .p = gram_cuda_hyper_item(&op->p, &op->batch, item),
+        .a = gram_view_alone(&op->a, &op->batch, item),
+        .b = gram_view_alone(&op->b, &op->batch, item),
+        .c = gram_view_alone(&op->c, &op->batch, item),
+        .d = gram_view_alone(&op->d, &op->batch, item),
+        .p = gram_hyper_alone(&op->p, &op->batch, item),
         .out = { .data = job->scratch,.dtype = op->a.dtype,
                   .planes = op->c.rows,
                   .rows = op->d.rows,
@@ -128,7 +128,7 @@ static void fill_params(const struct agop_job *job, int64_t item, struct agop_pa
     *params = (struct agop_params){
         .gradients = job->scratch,
         .parts = job->scratch + job->parts_at,
-        .out = gram_cuda_item(&op->out, &op->batch, item).data,
+        .out = gram_view_item(&op->out, &op->batch, item),
         .features = op->d.rows,
         .ld = job->ld,
         .chunks = job->chunks,

@@ -68,14 +68,14 @@ static struct vjp_job make_job(const gram_context *g, const struct gram_kernel_v
                                          &k->coef0,    &k->degree,      &k->regularization};
 
     for (size_t i = 0; i < sizeof hypers / sizeof *hypers; i++)
-        *hypers[i] = gram_cuda_hyper_item(hypers[i], batch, item);
+        *hypers[i] = gram_hyper_alone(hypers[i], batch, item);
     for (int i = 0; i < k->parameters; i++)
-        k->parameter[i] = gram_cuda_hyper_item(&k->parameter[i], batch, item);
-    k->x = gram_cuda_item(&k->x, batch, item);
-    k->y = gram_cuda_item(&k->y, batch, item);
-    job.grad = gram_cuda_item(&op->grad, batch, item);
-    job.to_x = gram_cuda_item(&op->x, batch, item);
-    job.to_y = gram_cuda_item(&op->y, batch, item);
+        k->parameter[i] = gram_hyper_alone(&k->parameter[i], batch, item);
+    k->x = gram_view_alone(&k->x, batch, item);
+    k->y = gram_view_alone(&k->y, batch, item);
+    job.grad = gram_view_alone(&op->grad, batch, item);
+    job.to_x = gram_view_alone(&op->x, batch, item);
+    job.to_y = gram_view_alone(&op->y, batch, item);
     k->batch = (struct gram_batch){.count = 1};
     lay_out(&job, op);
     return job;
@@ -149,10 +149,10 @@ static gram_status queue_item(gram_context *g, const struct gram_kernel_vjp_op *
     job.scratch = scratch;
     if (op->want_x || op->want_y)
         TRY(points_gradients(&job));
-    out = gram_cuda_item(&op->bandwidth, batch, item);
+    out = gram_view_alone(&op->bandwidth, batch, item);
     if (op->want_bandwidth)
         TRY(bandwidth_gradient(&job, &out));
-    out = gram_cuda_item(&op->regularization, batch, item);
+    out = gram_view_alone(&op->regularization, batch, item);
     return op->want_regularization ? regularization_gradient(&job, &out) : GRAM_OK;
 }
 

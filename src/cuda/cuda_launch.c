@@ -1,5 +1,5 @@
 /*
- * cuda_launch.c - what every operation does: queues a kernel, goes from item to item
+ * cuda_launch.c - what every operation does: queues a kernel
  *
  * SPDX-License-Identifier: MIT
  */
@@ -52,28 +52,4 @@ gram_status gram_cuda_launch_plain(gram_context *g, enum cuda_variant_file file,
     const struct jit_request request = gram_cuda_plain_request(file, dtype);
 
     return gram_cuda_launch(g, &request, blocks, threads, params);
-}
-
-struct gram_view gram_cuda_item(const struct gram_view *v, const struct gram_batch *batch,
-                                int64_t item)
-{
-    struct gram_view one = *v;
-    int64_t offset = 0;
-
-    for (int i = batch->ndim - 1; i >= 0; i--) {
-        offset += item % batch->shape[i] * v->batch_stride[i];
-        item /= batch->shape[i];
-    }
-    if (one.data)
-        one.data += offset * (int64_t)gram_dtype_size(v->dtype);
-    return one;
-}
-
-struct gram_hyper gram_cuda_hyper_item(const struct gram_hyper *h, const struct gram_batch *batch,
-                                       int64_t item)
-{
-    struct gram_hyper one = *h;
-
-    one.tensor = gram_cuda_item(&h->tensor, batch, item);
-    return one;
 }

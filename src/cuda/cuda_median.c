@@ -128,8 +128,8 @@ static gram_status queue_item(gram_context *g, const struct median_job *job, int
 {
     const struct gram_median_op *op = job->op;
     struct gram_cdist_op distances = job->distances;
-    const struct gram_view out = gram_cuda_item(&op->out, &op->batch, item);
-    char *x = gram_cuda_item(&op->x, &op->batch, item).data;
+    const struct gram_view out = gram_view_alone(&op->out, &op->batch, item);
+    char *x = gram_view_item(&op->x, &op->batch, item);
 
     if (job->sampled && !job->empty && op->x.cols > 0) {
         TRY(queue_sample(g, job, x));
@@ -137,7 +137,7 @@ static gram_status queue_item(gram_context *g, const struct median_job *job, int
     }
     distances.x.data = distances.y.data = x;
     distances.out.data = job->scratch + job->distances_at;
-    distances.p = gram_cuda_hyper_item(&op->p, &op->batch, item);
+    distances.p = gram_hyper_alone(&op->p, &op->batch, item);
     if (!job->empty)
         TRY(cuda_cdist_queue(g, &distances));
     return queue_selection(g, job, &out);

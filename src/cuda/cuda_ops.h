@@ -45,13 +45,6 @@ struct jit_request gram_cuda_plain_request(enum cuda_variant_file file, gram_dty
 gram_status gram_cuda_launch_plain(gram_context *g, enum cuda_variant_file file, gram_dtype dtype,
                                    int64_t blocks, unsigned threads, void *params);
 
-/* A view of one item without its batch, and the same of a hyperparameter, of which nothing is read.
- */
-struct gram_view gram_cuda_item(const struct gram_view *v, const struct gram_batch *batch,
-                                int64_t item);
-struct gram_hyper gram_cuda_hyper_item(const struct gram_hyper *h, const struct gram_batch *batch,
-                                       int64_t item);
-
 /* cuda_agop.c */
 gram_status cuda_agop(gram_context *g, const struct gram_agop_op *op);
 size_t cuda_agop_workspace(const gram_context *g, const struct gram_agop_op *op);
