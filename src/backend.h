@@ -83,6 +83,12 @@ struct gram_solve_op {
     gram_uplo uplo;
 };
 
+struct gram_kron_op {
+    struct gram_batch batch;
+    struct gram_view factor[GRAM_MAX_FACTORS], out;
+    int count; /* of factors */
+};
+
 enum {
     GRAM_MODULE_OPTIONS_BYTES = 512,
     GRAM_KERNEL_NAME_BYTES = 128
@@ -185,6 +191,8 @@ struct gram_backend {
     gram_status (*solve_lu)(gram_context *g, const struct gram_solve_op *op);
     gram_status (*solve_lu_workspace)(gram_context *g, const struct gram_solve_op *op,
                                       size_t *bytes);
+    gram_status (*kron)(gram_context *g, const struct gram_kron_op *op);
+    size_t (*kron_workspace)(const gram_context *g, const struct gram_kron_op *op);
 };
 
 extern const struct gram_backend gram_cpu_backend;

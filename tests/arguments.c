@@ -50,6 +50,16 @@ static gram_status call_lu(gram_context *g, struct arguments *a)
     return gram_solve_lu(g, a->arg[0], a->arg[1], &a->solve, a->arg[2], a->arg[3]);
 }
 
+static gram_status call_kron(gram_context *g, struct arguments *a)
+{
+    gram_tensor factors[2];
+
+    if (!a->arg[0] || !a->arg[1])
+        return gram_kron(g, NULL, 2, a->arg[2]);
+    factors[0] = *a->arg[0], factors[1] = *a->arg[1];
+    return gram_kron(g, factors, 2, a->arg[2]);
+}
+
 const struct operation operations[] = {
     {          "gram_cdist",      call_cdist,                       {"x 4 3", "y? 5 3", "out! 4 5"}},
     {         "gram_kernel",     call_kernel,                       {"x 4 3", "y? 5 3", "out! 4 5"}},
@@ -59,6 +69,7 @@ const struct operation operations[] = {
     {           "gram_agop",       call_agop,     {"a 6 4", "b 3 6", "c^ 2 6", "d 3 4", "out! 3 3"}},
     { "gram_solve_cholesky",   call_cholesky,                {"a 4 4", "b 4 2", "x! 4 2", "info!?"}},
     {       "gram_solve_lu",         call_lu,                {"a 4 4", "b 4 2", "x! 4 2", "info!?"}},
+    {           "gram_kron",       call_kron,            {"factors 2 3", "factors 4 2", "out! 8 6"}},
     {                  NULL,            NULL,                                                {NULL}},
 };
 

@@ -8,6 +8,7 @@
 extern const struct case_op case_cdist, case_kernel, case_expression, case_median;
 extern const struct case_op case_cdist_grad, case_agop, case_kernel_vjp;
 extern const struct case_op case_solve_cholesky, case_solve_lu;
+extern const struct case_op case_kron;
 
 /* clang-format off */
 const struct case_op *const harness_ops[] = {
@@ -20,6 +21,7 @@ const struct case_op *const harness_ops[] = {
     &case_kernel_vjp,
     &case_solve_cholesky,
     &case_solve_lu,
+    &case_kron,
     NULL,
 };
 /* clang-format on */

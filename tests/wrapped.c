@@ -295,4 +295,33 @@ gram_status __wrap_gram_solve_lu(gram_context *g, const gram_tensor *a, const gr
     solve_call(&c, a, b, options, x, info);
     return wrapped_torture(g, &c);
 }
+
+/* ---- gram_kron ---------------------------------------------------------------------------- */
+
+gram_status __real_gram_kron(gram_context *g, const gram_tensor *factors, int count,
+                             gram_tensor *out);
+gram_status __wrap_gram_kron(gram_context *g, const gram_tensor *factors, int count,
+                             gram_tensor *out);
+
+static gram_status run_kron(gram_context *g, const struct wrapped_call *c)
+{
+    return __real_gram_kron(g, c->tensors[0], c->count, c->out);
+}
+
+static gram_status kron_workspace(gram_context *g, const struct wrapped_call *c,
+                                  gram_workspace *need)
+{
+    return gram_kron_workspace(g, c->tensors[0], c->count, c->out, need);
+}
+
+gram_status __wrap_gram_kron(gram_context *g, const gram_tensor *factors, int count,
+                             gram_tensor *out)
+{
+    struct wrapped_call c = {.name = "gram_kron", .run = run_kron, .workspace = kron_workspace};
+
+    c.tensors[0] = factors, c.count = count;
+    c.out = out;
+    add_output(&c, out);
+    return wrapped_torture(g, &c);
+}
 // NOLINTEND(bugprone-reserved-identifier, readability-*)

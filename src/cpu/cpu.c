@@ -24,4 +24,6 @@ const struct gram_backend gram_cpu_backend = {
     .solve_cholesky_workspace = cpu_solve_cholesky_workspace,
     .solve_lu = cpu_solve_lu,
     .solve_lu_workspace = cpu_solve_lu_workspace,
+    .kron = cpu_kron,
+    .kron_workspace = cpu_kron_workspace,
 };

@@ -25,4 +25,6 @@ gram_status cpu_solve_cholesky_workspace(gram_context *g, const struct gram_solv
                                          size_t *bytes);
 gram_status cpu_solve_lu(gram_context *g, const struct gram_solve_op *op);
 gram_status cpu_solve_lu_workspace(gram_context *g, const struct gram_solve_op *op, size_t *bytes);
+gram_status cpu_kron(gram_context *g, const struct gram_kron_op *op);
+size_t cpu_kron_workspace(const gram_context *g, const struct gram_kron_op *op);
 #endif

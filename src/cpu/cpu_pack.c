@@ -6,33 +6,9 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cpu_pack.h"
+#include "half.h"
 #include <math.h>
 #include <string.h>
-
-static inline float from_bits(uint32_t bits)
-{
-    float value;
-
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static inline float from_bf16(uint16_t e)
-{
-    return from_bits((uint32_t)e << 16);
-}
-
-/* Moves exponent and mantissa in place and rescales by 2^(127 - 15), which is exact, denormals
- * included; infinity and NaN, exponent 31, take the largest exponent. */
-static inline float from_f16(uint16_t e)
-{
-    uint32_t sign = (uint32_t)(e & 0x8000) << 16, rest = (uint32_t)(e & 0x7fff) << 13;
-    float scaled = from_bits(rest) * 0x1p112f;
-
-    if (rest >= 0x0f800000)
-        scaled = from_bits(rest | 0x7f800000);
-    return sign ? -scaled : scaled;
-}
 
 #define SOURCE  f32
 #define stored  float

@@ -76,6 +76,10 @@ double reference_vjp_points(const struct reference_vjp *in, const struct referen
 double reference_vjp_scalar(const struct reference_vjp *in, const struct reference_batch *batch,
                             int64_t item, bool regularization, double *magnitude);
 
+/* reference_kron.c: out[i, j] of gram_kron */
+double reference_kron(const gram_tensor *factors, int count, const struct reference_batch *batch,
+                      const int64_t item_ij[3]);
+
 /* reference_solve.c: row-major arrays of doubles */
 /* b (n by r) becomes a^-1 b by elimination with partial pivoting; a is destroyed. */
 void reference_solve(int64_t n, int64_t r, double *a, double *b);

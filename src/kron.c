@@ -1,0 +1,53 @@
+/*
+ * kron.c - gram_kron: checks the arguments, describes the work, hands it to the device
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "kron.h"
+
+static gram_status describe(gram_context *g, const gram_tensor *factors, int count,
+                            const gram_tensor *out, struct gram_kron_op *op)
+{
+    int64_t size[2];
+
+    *op = (struct gram_kron_op){.batch.count = 1, .count = count};
+    TRY(gram_factors_join(g, &op->batch, factors, count));
+    TRY(gram_factors_view(g, &op->batch, factors, count, op->factor, size));
+    TRY(gram_view_of(g, &op->batch, "out", out, 2, GRAM_WRITE, &op->out));
+    if (op->out.dtype != op->factor[0].dtype)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "out has dtype %s, expected that of the factors, %s",
+                         gram_dtype_name(op->out.dtype), gram_dtype_name(op->factor[0].dtype));
+    if (op->out.rows != size[0] || op->out.cols != size[1])
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "out is %lld by %lld, expected %lld by %lld, the products of the rows and "
+                         "of the columns of the factors",
+                         (long long)op->out.rows, (long long)op->out.cols, (long long)size[0],
+                         (long long)size[1]);
+    TRY(gram_factors_apart(g, "out", out, factors, count));
+    if (!g->backend->kron)
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s has no Kronecker product", g->backend->name);
+    return GRAM_OK;
+}
+
+gram_status gram_kron(gram_context *g, const gram_tensor *factors, int count, gram_tensor *out)
+{
+    struct gram_kron_op op;
+
+    g->call = __func__;
+    TRY(describe(g, factors, count, out, &op));
+    return g->backend->kron(g, &op);
+}
+
+gram_status gram_kron_workspace(gram_context *g, const gram_tensor *factors, int count,
+                                const gram_tensor *out, gram_workspace *need)
+{
+    struct gram_kron_op op;
+
+    g->call = __func__;
+    if (!need)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "need is NULL, expected where to put the sizes");
+    TRY(describe(g, factors, count, out, &op));
+    *need = gram_workspace_on(g, g->backend->kron_workspace(g, &op));
+    return GRAM_OK;
+}

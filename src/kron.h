@@ -1,0 +1,28 @@
+/*
+ * kron.h - what the calls on Kronecker products share: their list of factors
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_KRON_H
+#define GRAM_KRON_H
+#include "backend.h"
+
+/* "factors[3]", in name: for messages. */
+enum {
+    GRAM_FACTOR_NAME_BYTES = 24
+};
+const char *gram_factor_name(char name[GRAM_FACTOR_NAME_BYTES], int index);
+
+/* Joins the batch with count factors: 1 to GRAM_MAX_FACTORS matrices of one dtype. */
+gram_status gram_factors_join(gram_context *g, struct gram_batch *batch, const gram_tensor *factors,
+                              int count);
+
+/* Views them along the batch, and gives the product of their rows and of their columns. */
+gram_status gram_factors_view(gram_context *g, const struct gram_batch *batch,
+                              const gram_tensor *factors, int count, struct gram_view *views,
+                              int64_t size[2]);
+
+/* Refuses an output that overlaps a factor. */
+gram_status gram_factors_apart(gram_context *g, const char *out_name, const gram_tensor *out,
+                               const gram_tensor *factors, int count);
+#endif
