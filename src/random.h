@@ -30,6 +30,31 @@ static inline int64_t gram_random_below(uint64_t *state, int64_t count)
     return (int64_t)(((unsigned __int128)gram_random(state) * (uint64_t)count) >> 64);
 }
 
+/*
+ * A sample of `wanted` of the indices below `all`, in order.  Each in turn is taken with
+ * probability (still wanted) / (still to come), which makes every set of indices equally likely
+ * (Knuth, The Art of Computer Programming, 3.4.2, algorithm S).
+ */
+struct gram_random_sample {
+    uint64_t state; /* the seed */
+    int64_t all, wanted;
+    int64_t next; /* 0 */
+};
+
+/* The next index of the sample, -1 after the last. */
+static inline int64_t gram_random_sample_next(struct gram_random_sample *s)
+{
+    while (s->wanted > 0) {
+        int64_t i = s->next++;
+
+        if (gram_random_below(&s->state, s->all - i) < s->wanted) {
+            s->wanted--;
+            return i;
+        }
+    }
+    return -1;
+}
+
 /* Shuffles so that the first chosen of n indices are a sample without repetition, in random
  * order. */
 static inline void gram_random_choose(uint64_t *state, int64_t *index, int64_t n, int64_t chosen)

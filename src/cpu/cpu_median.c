@@ -6,6 +6,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "../median.h"
 #include "../random.h"
 #include "cpu_cdist.h"
 #include <math.h>
@@ -21,43 +22,22 @@
 
 struct median_plan {
     struct cdist_plan distances; /* of the sample of one item */
-    bool sampled;
     size_t rows_at, cdist_at, bytes;
 };
 
 static void plan_median(const gram_context *g, const struct gram_median_op *op,
                         struct median_plan *plan)
 {
-    gram_dtype dtype = op->out.dtype;
-    size_t element = gram_dtype_size(dtype), stored = gram_dtype_size(op->x.dtype);
-    struct gram_cdist_op one = {
-        .batch.count = 1,
-        .x = op->x,
-        .out = {.dtype = dtype,
-                .planes = 1,
-                .rows = op->rows,
-                .cols = op->rows,
-                .row_stride = op->rows,
-                .col_stride = 1},
-        .symmetric = true,
-        .inner = GRAM_DIFFERENCE,
-        .root = op->root,
-        .outer_power.value = 1,
-        .function = GRAM_IDENTITY,
-        .output = GRAM_VALUE
-    };
+    size_t element = gram_dtype_size(op->out.dtype), stored = gram_dtype_size(op->x.dtype);
+    const struct gram_cdist_op one = gram_median_distances(op);
 
-    *plan = (struct median_plan){.sampled = op->rows < op->x.rows};
-    one.x.rows = op->rows;
-    if (plan->sampled)
-        one.x.row_stride = op->x.cols, one.x.col_stride = 1;
-    one.y = one.x;
+    *plan = (struct median_plan){0};
     if (op->batch.count == 0 || op->rows < 2)
         return; /* nothing to do in 0 bytes */
     cpu_cdist_plan(g, &one, &plan->distances);
     plan->rows_at = gram_round64((size_t)(op->rows * op->rows) * element);
     plan->cdist_at = plan->rows_at;
-    if (plan->sampled)
+    if (gram_median_sampled(op))
         plan->cdist_at += gram_round64((size_t)(op->rows * op->x.cols) * stored);
     plan->bytes = plan->cdist_at + plan->distances.bytes;
 }
@@ -70,20 +50,13 @@ static void copy_row(const struct gram_view *x, const char *row, char *to)
         memcpy(to + k * size, row + k * x->col_stride * size, (size_t)size);
 }
 
-/* Each row in turn is taken with probability (still wanted) / (still to come), which makes every
- * set of rows equally likely (Knuth, The Art of Computer Programming, 3.4.2, algorithm S). */
 static void sample(const struct gram_median_op *op, const char *item, char *to)
 {
-    int64_t size = (int64_t)gram_dtype_size(op->x.dtype), wanted = op->rows;
-    uint64_t state = op->seed;
+    int64_t size = (int64_t)gram_dtype_size(op->x.dtype);
+    struct gram_random_sample s = {.state = op->seed, .all = op->x.rows, .wanted = op->rows};
 
-    for (int64_t i = 0; wanted > 0; i++) {
-        if (gram_random_below(&state, op->x.rows - i) >= wanted)
-            continue;
+    for (int64_t i; (i = gram_random_sample_next(&s)) >= 0; to += op->x.cols * size)
         copy_row(&op->x, item + i * op->x.row_stride * size, to);
-        to += op->x.cols * size;
-        wanted--;
-    }
 }
 
 static void put(const struct gram_median_op *op, int64_t item, double value)
@@ -102,7 +75,7 @@ static void one_item(const struct gram_median_op *op, struct median_plan *plan, 
     struct gram_cdist_op *one = &plan->distances.op;
     char *x = gram_view_item(&op->x, &op->batch, item);
 
-    if (plan->sampled && op->x.cols > 0) {
+    if (gram_median_sampled(op) && op->x.cols > 0) {
         sample(op, x, scratch + plan->rows_at);
         x = scratch + plan->rows_at;
     }

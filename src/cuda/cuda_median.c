@@ -7,6 +7,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "../median.h"
 #include "../random.h"
 #include "arena.h"
 #include "cuda_ops.h"
@@ -29,30 +30,12 @@ static struct median_job make_job(const struct gram_median_op *op)
 {
     struct median_job job = {
         .op = op,
-        .sampled = op->rows < op->x.rows,
+        .sampled = gram_median_sampled(op),
         .empty = op->rows < 2,
-        .distances = {.batch.count = 1,
-                      .x = op->x,
-                      .out = {.dtype = op->out.dtype,
-                      .planes = 1,
-                      .rows = op->rows,
-                      .cols = op->rows,
-                      .row_stride = op->rows,
-                      .col_stride = 1},
-                      .symmetric = true,
-                      .inner = GRAM_DIFFERENCE,
-                      .root = op->root,
-                      .outer_power.value = 1,
-                      .function = GRAM_IDENTITY,
-                      .output = GRAM_VALUE}
+        .distances = gram_median_distances(op),
     };
-    struct gram_cdist_op *d = &job.distances;
     size_t rows = (size_t)op->rows;
 
-    d->x.rows = op->rows;
-    if (job.sampled)
-        d->x.row_stride = op->x.cols, d->x.col_stride = 1;
-    d->y = d->x;
     job.distances_at = gram_round64(sizeof(struct median_state));
     job.rows_at = job.distances_at;
     if (!job.empty)
@@ -77,8 +60,6 @@ static gram_status copy_rows(gram_context *g, const struct median_job *job,
     return status;
 }
 
-/* Each row in turn is taken with probability (still wanted) / (still to come), which makes every
- * set of rows equally likely (Knuth, The Art of Computer Programming, 3.4.2, algorithm S). */
 static gram_status queue_sample(gram_context *g, const struct median_job *job, const char *item)
 {
     const struct gram_view *x = &job->op->x;
@@ -88,27 +69,23 @@ static gram_status queue_sample(gram_context *g, const struct median_job *job, c
                                       .col_stride = x->col_stride,
                                       .cols = x->cols,
                                       .element = (long long)gram_dtype_size(x->dtype)};
-    int64_t wanted = job->op->rows;
-    uint64_t state = job->op->seed;
+    struct gram_random_sample sample = {
+        .state = job->op->seed, .all = x->rows, .wanted = job->op->rows};
 
-    for (int64_t i = 0; wanted > 0; i++) {
-        if (gram_random_below(&state, x->rows - i) >= wanted)
-            continue;
+    for (int64_t i; (i = gram_random_sample_next(&sample)) >= 0;) {
         rows.row[rows.count++] = i;
-        wanted--;
-        if (wanted == 0 || rows.count == MEDIAN_ROWS)
+        if (sample.wanted == 0 || rows.count == MEDIAN_ROWS)
             TRY(copy_rows(g, job, &rows));
     }
     return GRAM_OK;
 }
 
-static gram_status queue_selection(gram_context *g, const struct median_job *job,
-                                   const struct gram_view *out)
+static gram_status queue_selection(gram_context *g, const struct median_job *job, void *out)
 {
     gram_dtype dtype = job->op->out.dtype;
     int64_t rows = job->empty ? 0 : job->op->rows;
     struct median_params params = {.distances = job->scratch + job->distances_at,
-                                   .out = out->data,
+                                   .out = out,
                                    .state = (struct median_state *)job->scratch,
                                    .rows = rows,
                                    .shift = 8 * (long long)gram_dtype_size(dtype)};
@@ -128,7 +105,6 @@ static gram_status queue_item(gram_context *g, const struct median_job *job, int
 {
     const struct gram_median_op *op = job->op;
     struct gram_cdist_op distances = job->distances;
-    const struct gram_view out = gram_view_alone(&op->out, &op->batch, item);
     char *x = gram_view_item(&op->x, &op->batch, item);
 
     if (job->sampled && !job->empty && op->x.cols > 0) {
@@ -140,7 +116,7 @@ static gram_status queue_item(gram_context *g, const struct median_job *job, int
     distances.p = gram_hyper_alone(&op->p, &op->batch, item);
     if (!job->empty)
         TRY(cuda_cdist_queue(g, &distances));
-    return queue_selection(g, job, &out);
+    return queue_selection(g, job, gram_view_item(&op->out, &op->batch, item));
 }
 
 size_t cuda_median_workspace(const gram_context *g, const struct gram_median_op *op)
