@@ -17,23 +17,16 @@ static inline bool gram_median_sampled(const struct gram_median_op *op)
  * and out are, and p. */
 static inline struct gram_cdist_op gram_median_distances(const struct gram_median_op *op)
 {
-    struct gram_cdist_op distances = {
-        .batch.count = 1,
-        .x = op->x,
-        .out = {.dtype = op->out.dtype,
-                .planes = 1,
-                .rows = op->rows,
-                .cols = op->rows,
-                .row_stride = op->rows,
-                .col_stride = 1},
-        .symmetric = true,
-        .inner = GRAM_DIFFERENCE,
-        .root = op->root,
-        .outer_power.value = 1,
-        .function = GRAM_IDENTITY,
-        .output = GRAM_VALUE
-    };
+    struct gram_cdist_op distances = {.batch.count = 1,
+                                      .x = op->x,
+                                      .symmetric = true,
+                                      .inner = GRAM_DIFFERENCE,
+                                      .root = op->root,
+                                      .outer_power.value = 1,
+                                      .function = GRAM_IDENTITY,
+                                      .output = GRAM_VALUE};
 
+    distances.out = gram_view_dense(NULL, op->out.dtype, op->rows, op->rows);
     distances.x.rows = op->rows;
     if (gram_median_sampled(op))
         distances.x.row_stride = op->x.cols, distances.x.col_stride = 1;

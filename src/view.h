@@ -93,6 +93,19 @@ static inline struct gram_hyper gram_hyper_alone(const struct gram_hyper *h,
     return one;
 }
 
+/* One matrix, row by row without gaps. */
+static inline struct gram_view gram_view_dense(void *data, gram_dtype dtype, int64_t rows,
+                                               int64_t cols)
+{
+    return (struct gram_view){.data = data,
+                              .dtype = dtype,
+                              .planes = 1,
+                              .rows = rows,
+                              .cols = cols,
+                              .row_stride = cols,
+                              .col_stride = 1};
+}
+
 /* True if two tensors may share an element: their address ranges meet, and they are not two column
  * blocks of rows of one stride. */
 bool gram_tensors_overlap(const gram_tensor *a, const gram_tensor *b);
