@@ -10,6 +10,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "../agop.h"
 #include "../blas.h"
 #include "../threads.h"
 #include "cpu_cdist_grad.h"
@@ -33,32 +34,20 @@ struct agop_job {
     bool add;             /* out holds something */
 };
 
-/* The gradients of points [first, first + count) of one item as an operation of their own. */
+/* The gradients of points [first, first + count), as features by (outputs times points). */
 static struct gram_cdist_grad_op gradients_of(const struct agop_job *job, int64_t item,
                                               int64_t first, int64_t count)
 {
-    const struct gram_agop_op *op = job->op;
-    struct gram_cdist_grad_op grad = {
-        .batch = {          .count = 1},
-        .a = gram_view_alone(&op->a, &op->batch, item),
-        .b = gram_view_alone(&op->b, &op->batch, item),
-        .c = gram_view_alone(&op->c, &op->batch, item),
-        .d = gram_view_alone(&op->d, &op->batch, item),
-        .p = gram_hyper_alone(&op->p, &op->batch, item),
-        .out = { .data = job->scratch,.dtype = op->a.dtype,
-                  .planes = op->c.rows,
-                  .rows = job->features,
-                  .cols = count,
-                  .plane_stride = count,
-                  .row_stride = op->c.rows * count,
-                  .col_stride = 1},
-    };
+    struct gram_cdist_grad_op grad = gram_agop_gradients(job->op, item, first, count);
 
-    grad.a.cols = grad.d.cols = count;
-    if (grad.a.data)
-        grad.a.data += first * grad.a.col_stride * (int64_t)job->element;
-    if (grad.d.data)
-        grad.d.data += first * grad.d.col_stride * (int64_t)job->element;
+    grad.out = (struct gram_view){.data = job->scratch,
+                                  .dtype = grad.a.dtype,
+                                  .planes = grad.c.rows,
+                                  .rows = grad.d.rows,
+                                  .cols = count,
+                                  .plane_stride = count,
+                                  .row_stride = grad.c.rows * count,
+                                  .col_stride = 1};
     return grad;
 }
 
@@ -68,10 +57,8 @@ static size_t gradient_workspace(const gram_context *g, const struct agop_job *j
     int64_t rest = job->points > 0 ? job->op->d.cols % job->points : 0;
     struct gram_cdist_grad_op whole = gradients_of(job, 0, 0, job->points);
     struct gram_cdist_grad_op last = gradients_of(job, 0, 0, rest);
-    size_t need = cpu_cdist_grad_workspace(g, &whole),
-           need_last = cpu_cdist_grad_workspace(g, &last);
 
-    return need > need_last ? need : need_last;
+    return gram_most_bytes(cpu_cdist_grad_workspace(g, &whole), cpu_cdist_grad_workspace(g, &last));
 }
 
 static struct agop_job make_job(const gram_context *g, const struct gram_agop_op *op)

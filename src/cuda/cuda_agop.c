@@ -9,6 +9,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "../agop.h"
 #include "arena.h"
 #include "cuda_cdist_grad.h"
 #include "kernels/agop_params.h"
@@ -31,32 +32,20 @@ struct agop_job {
     char *scratch;
 };
 
-/* The gradients of points [first, first + count) of one item as an operation of their own. */
+/* The gradients of points [first, first + count), as (outputs times points) by features. */
 static struct gram_cdist_grad_op gradients_of(const struct agop_job *job, int64_t item,
                                               int64_t first, int64_t count)
 {
-    const struct gram_agop_op *op = job->op;
-    struct gram_cdist_grad_op grad = {
-        .batch = {          .count = 1 },
-        .a = gram_view_alone(&op->a, &op->batch, item),
-        .b = gram_view_alone(&op->b, &op->batch, item),
-        .c = gram_view_alone(&op->c, &op->batch, item),
-        .d = gram_view_alone(&op->d, &op->batch, item),
-        .p = gram_hyper_alone(&op->p, &op->batch, item),
-        .out = { .data = job->scratch,.dtype = op->a.dtype,
-                  .planes = op->c.rows,
-                  .rows = op->d.rows,
-                  .cols = count,
-                  .plane_stride = count * job->ld,
-                  .row_stride = 1,
-                  .col_stride = job->ld},
-    };
+    struct gram_cdist_grad_op grad = gram_agop_gradients(job->op, item, first, count);
 
-    grad.a.cols = grad.d.cols = count;
-    if (grad.a.data)
-        grad.a.data += first * grad.a.col_stride * (int64_t)job->element;
-    if (grad.d.data)
-        grad.d.data += first * grad.d.col_stride * (int64_t)job->element;
+    grad.out = (struct gram_view){.data = job->scratch,
+                                  .dtype = grad.a.dtype,
+                                  .planes = grad.c.rows,
+                                  .rows = grad.d.rows,
+                                  .cols = count,
+                                  .plane_stride = count * job->ld,
+                                  .row_stride = 1,
+                                  .col_stride = job->ld};
     return grad;
 }
 
