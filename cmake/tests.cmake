@@ -111,7 +111,8 @@ endif()
 # test_calls catches the calls that the cases make (see tests/wrapped.h); Apple's linker cannot.
 if(TARGET test_calls AND NOT APPLE)
     foreach(operation
-            cdist kernel median_distance kernel_vjp cdist_grad agop solve_cholesky solve_lu kron)
+            cdist kernel median_distance kernel_matmul kernel_vjp cdist_grad agop solve_cholesky
+            solve_lu kron)
         target_link_options(test_calls PRIVATE -Wl,--wrap=gram_${operation})
     endforeach()
 endif()

@@ -51,6 +51,12 @@ struct gram_median_op {
     uint64_t seed;
 };
 
+struct gram_kernel_matmul_op {
+    struct gram_cdist_op kernel; /* its out is not set */
+    struct gram_view v, out;
+    bool accumulate;
+};
+
 struct gram_kernel_vjp_op {
     struct gram_cdist_op kernel; /* its out is not set */
     struct gram_view grad;
@@ -179,6 +185,9 @@ struct gram_backend {
     size_t (*cdist_workspace)(const gram_context *g, const struct gram_cdist_op *op);
     gram_status (*median)(gram_context *g, const struct gram_median_op *op);
     size_t (*median_workspace)(const gram_context *g, const struct gram_median_op *op);
+    gram_status (*kernel_matmul)(gram_context *g, const struct gram_kernel_matmul_op *op);
+    size_t (*kernel_matmul_workspace)(const gram_context *g,
+                                      const struct gram_kernel_matmul_op *op);
     gram_status (*kernel_vjp)(gram_context *g, const struct gram_kernel_vjp_op *op);
     size_t (*kernel_vjp_workspace)(const gram_context *g, const struct gram_kernel_vjp_op *op);
     gram_status (*cdist_grad)(gram_context *g, const struct gram_cdist_grad_op *op);

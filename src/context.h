@@ -77,6 +77,14 @@ static inline bool gram_cancelled(gram_context *g)
     return atomic_load_explicit(&g->cancelled, memory_order_relaxed);
 }
 
+/* The end of a call that can be cancelled: it takes the request that ended it. */
+static inline gram_status gram_call_ended(gram_context *g, gram_status status)
+{
+    if (status == GRAM_CANCELLED)
+        atomic_store(&g->cancelled, false);
+    return status;
+}
+
 /* Nanoseconds of CLOCK_MONOTONIC when the context traces, else 0. */
 int64_t gram_trace_begin(const gram_context *g);
 /* Reports what began at start_ns; name is a static string. */

@@ -179,7 +179,8 @@ gram_status gram_kernel_describe(gram_context *g, const struct gram_pair *pair,
     TRY(view_hypers(g, &o, op));
     TRY(view_parameters(g, &o, op));
     if (o.function == GRAM_EXPRESSION) {
-        TRY(gram_expression_compile(g, &o, o.output == GRAM_WEIGHT || pair->no_out, expression));
+        TRY(gram_expression_compile(g, &o, o.output == GRAM_WEIGHT || pair->derivative,
+                                    expression));
         op->expression = expression;
     }
     if (o.output == GRAM_WEIGHT && o.inner == GRAM_DIFFERENCE)

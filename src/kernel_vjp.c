@@ -141,7 +141,7 @@ static gram_status view_outputs(gram_context *g, const struct vjp_args *args,
 static gram_status describe(gram_context *g, const struct vjp_args *args,
                             struct gram_expression *expression, struct gram_kernel_vjp_op *op)
 {
-    const struct gram_pair pair = {.x = args->x, .y = args->y, .no_out = true};
+    const struct gram_pair pair = {.x = args->x, .y = args->y, .no_out = true, .derivative = true};
     gram_kernel_options options = GRAM_KERNEL_OPTIONS_INIT;
     struct vjp_args whole = *args;
 

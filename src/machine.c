@@ -25,13 +25,6 @@ void gram_machine_destroy(gram_machine *machine)
     free(machine);
 }
 
-gram_status gram_machine_ended(gram_context *g, gram_status status)
-{
-    if (status == GRAM_CANCELLED)
-        atomic_store(&g->cancelled, false);
-    return status;
-}
-
 int64_t gram_machine_feature_count(const gram_machine *machine)
 {
     return machine->encoder->columns;

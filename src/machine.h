@@ -180,9 +180,6 @@ gram_status gram_machine_score_outputs(gram_context *g, const struct machine_tar
                                        const gram_column *column, const int64_t *rows,
                                        int64_t count, const double *f, gram_machine_score *out);
 
-/* What a public function of the machine returns: takes back a request to cancel that it obeyed. */
-gram_status gram_machine_ended(gram_context *g, gram_status status);
-
 /* Gathers rows of a row-major matrix, or of a column-major one with count rows. */
 void gram_machine_gather(gram_dtype dtype, int64_t width, const void *x, const int64_t *rows,
                          int64_t count, void *out);

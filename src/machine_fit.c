@@ -210,5 +210,5 @@ gram_status gram_machine_fit(gram_context *g, const gram_table *table, const gra
     job.o.max_categories = job.o.max_categories ? job.o.max_categories : MAX_CATEGORIES;
     status = fit(g, &job, out);
     job_close(g, &job);
-    return gram_machine_ended(g, status);
+    return gram_call_ended(g, status);
 }

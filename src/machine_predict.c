@@ -123,7 +123,7 @@ gram_status gram_machine_predict(gram_context *g, const gram_machine *machine,
         ((double *)view.data)[i * view.col_stride] =
             gram_machine_target_decode(&machine->target, f + i, table->rows);
     free(f);
-    return gram_machine_ended(g, status);
+    return gram_call_ended(g, status);
 }
 
 gram_status gram_machine_predict_proba(gram_context *g, const gram_machine *machine,
@@ -145,5 +145,5 @@ gram_status gram_machine_predict_proba(gram_context *g, const gram_machine *mach
                                           (double *)view.data + i * view.row_stride,
                                           view.col_stride);
     free(f);
-    return gram_machine_ended(g, status);
+    return gram_call_ended(g, status);
 }

@@ -121,5 +121,5 @@ gram_status gram_machine_evaluate(gram_context *g, const gram_machine *machine,
         result.size = size;
         memcpy(score, &result, size);
     }
-    return gram_machine_ended(g, status);
+    return gram_call_ended(g, status);
 }

@@ -10,6 +10,8 @@ gram_status gram_pair_join(gram_context *g, const struct gram_pair *pair, struct
     TRY(gram_batch_join(g, batch, "x", pair->x, 2));
     if (pair->y)
         TRY(gram_batch_join(g, batch, "y", pair->y, 2));
+    if (pair->v)
+        TRY(gram_batch_join(g, batch, "v", pair->v, 2));
     return GRAM_OK;
 }
 

@@ -6,7 +6,7 @@
 #include "harness.h"
 
 extern const struct case_op case_cdist, case_kernel, case_expression, case_median;
-extern const struct case_op case_cdist_grad, case_agop, case_kernel_vjp;
+extern const struct case_op case_cdist_grad, case_agop, case_kernel_vjp, case_kernel_matmul;
 extern const struct case_op case_solve_cholesky, case_solve_lu;
 extern const struct case_op case_kron;
 
@@ -19,6 +19,7 @@ const struct case_op *const harness_ops[] = {
     &case_cdist_grad,
     &case_agop,
     &case_kernel_vjp,
+    &case_kernel_matmul,
     &case_solve_cholesky,
     &case_solve_lu,
     &case_kron,

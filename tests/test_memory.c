@@ -106,6 +106,24 @@ static gram_status run_vjp(gram_context *g, struct problem *p, gram_workspace *n
     return gram_kernel_vjp(g, &p->in[0].t, &p->in[1].t, &p->kernel, &p->in[2].t, &grads);
 }
 
+static void prepare_matmul(struct harness *h, struct problem *p)
+{
+    input(h, p, M, K);
+    input(h, p, N, K);
+    input(h, p, N, 8);
+    output(h, p, 2, (int64_t[]){M, 8});
+    p->kernel = gram_lpq_laplace(1, 1, 2);
+}
+
+static gram_status run_matmul(gram_context *g, struct problem *p, gram_workspace *need)
+{
+    if (need)
+        return gram_kernel_matmul_workspace(g, &p->in[0].t, &p->in[1].t, &p->kernel, &p->in[2].t,
+                                            NULL, &p->out[0].t, need);
+    return gram_kernel_matmul(g, &p->in[0].t, &p->in[1].t, &p->kernel, &p->in[2].t, NULL,
+                              &p->out[0].t);
+}
+
 /* a[K, M] is N by M here: the large one. */
 static void prepare_grad(struct harness *h, struct problem *p)
 {
@@ -189,6 +207,7 @@ static const struct row {
     {         "cdist of x = y", prepare_symmetric, run_symmetric,            4 * MB},
     {                 "kernel",     prepare_pairs,    run_kernel,            4 * MB},
     {             "kernel_vjp",       prepare_vjp,       run_vjp,            6 * MB}, /* M N: 34 MB */
+    {          "kernel_matmul",    prepare_matmul,    run_matmul,            6 * MB}, /* M N: 34 MB */
     {             "cdist_grad",      prepare_grad,      run_grad,            8 * MB}, /* a: 34 MB */
     {                   "agop",      prepare_agop,      run_agop,           24 * MB}, /* O N M: 75 MB */
     {"solve_cholesky in place",  prepare_in_place,  run_cholesky,            4 * MB},

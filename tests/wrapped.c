@@ -104,6 +104,42 @@ gram_status __wrap_gram_median_distance(gram_context *g, const gram_tensor *x, g
     return wrapped_torture(g, &c);
 }
 
+/* ---- gram_kernel_matmul ------------------------------------------------------------------- */
+
+gram_status __real_gram_kernel_matmul(gram_context *g, const gram_tensor *x, const gram_tensor *y,
+                                      const gram_kernel_options *kernel, const gram_tensor *v,
+                                      const gram_kernel_matmul_options *options, gram_tensor *out);
+gram_status __wrap_gram_kernel_matmul(gram_context *g, const gram_tensor *x, const gram_tensor *y,
+                                      const gram_kernel_options *kernel, const gram_tensor *v,
+                                      const gram_kernel_matmul_options *options, gram_tensor *out);
+
+static gram_status run_matmul(gram_context *g, const struct wrapped_call *c)
+{
+    return __real_gram_kernel_matmul(g, c->tensors[0], c->tensors[1], c->tensors[3], c->tensors[2],
+                                     c->options, c->out);
+}
+
+static gram_status matmul_workspace(gram_context *g, const struct wrapped_call *c,
+                                    gram_workspace *need)
+{
+    return gram_kernel_matmul_workspace(g, c->tensors[0], c->tensors[1], c->tensors[3],
+                                        c->tensors[2], c->options, c->out, need);
+}
+
+gram_status __wrap_gram_kernel_matmul(gram_context *g, const gram_tensor *x, const gram_tensor *y,
+                                      const gram_kernel_options *kernel, const gram_tensor *v,
+                                      const gram_kernel_matmul_options *options, gram_tensor *out)
+{
+    struct wrapped_call c = {
+        .name = "gram_kernel_matmul", .run = run_matmul, .workspace = matmul_workspace};
+
+    c.tensors[0] = x, c.tensors[1] = y, c.tensors[2] = v, c.tensors[3] = kernel;
+    c.options = options;
+    c.out = out;
+    add_output(&c, out);
+    return wrapped_torture(g, &c);
+}
+
 /* ---- gram_kernel_vjp ---------------------------------------------------------------------- */
 
 gram_status __real_gram_kernel_vjp(gram_context *g, const gram_tensor *x, const gram_tensor *y,

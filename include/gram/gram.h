@@ -498,6 +498,45 @@ GRAM_API gram_status gram_kernel_workspace(gram_context *g, const gram_tensor *x
                                            const gram_tensor *y, const gram_kernel_options *options,
                                            const gram_tensor *out, gram_workspace *need);
 
+typedef struct gram_kernel_matmul_options {
+    size_t size;
+    int accumulate; /* add to what out holds: a sum of kernels, or of parts of y */
+} gram_kernel_matmul_options;
+
+/* clang-format off */
+#define GRAM_KERNEL_MATMUL_OPTIONS_INIT GRAM_SIZED_(gram_kernel_matmul_options)
+/* clang-format on */
+
+/*
+ * Products with a kernel matrix that is never stored: out[..., i, c] = sum_j K[i, j] v[..., j, c]
+ * with K = gram_kernel(x, y, kernel), of any of its outputs: the weight and the bandwidth
+ * derivative too.
+ *
+ * x is m by k, y is n by k (NULL: x itself), v is n by r, out is m by r; v and out have the dtype
+ * that gram_kernel's out would have; any strides; batches of x, y, v and the hyperparameters
+ * broadcast (the columns of one v share the work on K, the items of a batch do not).  n = 0 gives
+ * zeros.  out must not overlap x, y, v or itself.  Scratch is a block of K, and the same number of
+ * rows of v and out.
+ *
+ * y NULL, or the same data, shape and strides as x: each element of K is computed once for itself
+ * and its mirror image, half the work.  The result does not depend on the number of threads.
+ * Error: that of gram_kernel's elements, and (n + 8) eps sum_j |K[i, j] v[j, c]|.  A NaN in row i
+ * of x gives NaN in row i of out; a NaN in y or v reaches all rows, as in any product.
+ *
+ * CPU: can be cancelled (gram_context_cancel): out then holds a part of the sums.
+ */
+GRAM_API gram_status gram_kernel_matmul(gram_context *g, const gram_tensor *x, const gram_tensor *y,
+                                        const gram_kernel_options *kernel, const gram_tensor *v,
+                                        const gram_kernel_matmul_options *options,
+                                        gram_tensor *out);
+
+GRAM_API gram_status gram_kernel_matmul_workspace(gram_context *g, const gram_tensor *x,
+                                                  const gram_tensor *y,
+                                                  const gram_kernel_options *kernel,
+                                                  const gram_tensor *v,
+                                                  const gram_kernel_matmul_options *options,
+                                                  const gram_tensor *out, gram_workspace *need);
+
 /* Where the gradients of gram_kernel_vjp go; a NULL one is not computed. */
 typedef struct gram_kernel_grads {
     gram_tensor *x;              /* m by k */

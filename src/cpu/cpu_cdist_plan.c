@@ -152,8 +152,26 @@ static bool all_numbers(const struct gram_cdist_op *op)
     return true;
 }
 
+struct gram_cdist_op cpu_cdist_alone(const struct gram_cdist_op *op, int64_t item)
+{
+    struct gram_cdist_op one = *op;
+    struct gram_hyper *const hypers[] = {
+        &one.p,     &one.outer_power, &one.bandwidth, &one.exponent,       &one.alpha,
+        &one.gamma, &one.coef0,       &one.degree,    &one.regularization,
+    };
+
+    for (size_t i = 0; i < sizeof hypers / sizeof *hypers; i++)
+        *hypers[i] = gram_hyper_alone(hypers[i], &op->batch, item);
+    for (int i = 0; i < one.parameters; i++)
+        one.parameter[i] = gram_hyper_alone(&one.parameter[i], &op->batch, item);
+    one.x = gram_view_alone(&op->x, &op->batch, item);
+    one.y = gram_view_alone(&op->y, &op->batch, item);
+    one.batch = (struct gram_batch){.count = 1};
+    return one;
+}
+
 /* Regularization off the main diagonal is not mirrored: such a matrix is computed whole. */
-static bool is_symmetric(const struct gram_cdist_op *op)
+bool cpu_cdist_is_symmetric(const struct gram_cdist_op *op)
 {
     bool regularized = op->regularization.tensor.data || op->regularization.value != 0;
 
@@ -172,7 +190,7 @@ void cpu_cdist_plan(const gram_context *g, const struct gram_cdist_op *op, struc
     tiles = &plan->kernels->cdist[plan->dtype];
     plan->mr = tiles->mr, plan->nr = tiles->nr;
     plan->shared_item = all_numbers(op);
-    plan->op.symmetric = is_symmetric(op);
+    plan->op.symmetric = cpu_cdist_is_symmetric(op);
     orient(plan);
     plan->stream = streams(plan);
     plan->expand = cpu_cdist_expands(plan);

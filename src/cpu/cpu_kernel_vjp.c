@@ -156,26 +156,13 @@ static size_t block_workspace(const struct vjp_job *job, const struct vjp_block 
 static struct vjp_job make_job(gram_context *g, const struct gram_kernel_vjp_op *op, int64_t item)
 {
     const struct gram_batch *batch = &op->kernel.batch;
-    struct gram_hyper *hyper;
-    struct vjp_job job = {.g = g, .kernel = op->kernel};
+    struct vjp_job job = {.g = g, .kernel = cpu_cdist_alone(&op->kernel, item)};
     struct gram_cdist_op *k = &job.kernel;
     int64_t m = k->x.rows, n = k->y.rows, doubles;
-    struct gram_hyper *const hypers[] = {&k->p,        &k->outer_power, &k->bandwidth,
-                                         &k->exponent, &k->alpha,       &k->gamma,
-                                         &k->coef0,    &k->degree,      &k->regularization};
 
-    for (size_t i = 0; i < sizeof hypers / sizeof *hypers; i++) {
-        hyper = hypers[i];
-        *hyper = gram_hyper_alone(hyper, batch, item);
-    }
-    for (int i = 0; i < k->parameters; i++)
-        k->parameter[i] = gram_hyper_alone(&k->parameter[i], batch, item);
-    k->x = gram_view_alone(&k->x, batch, item);
-    k->y = gram_view_alone(&k->y, batch, item);
     job.grad = gram_view_alone(&op->grad, batch, item);
     job.to_x = gram_view_alone(&op->x, batch, item);
     job.to_y = gram_view_alone(&op->y, batch, item);
-    k->batch = (struct gram_batch){.count = 1};
     job.each = cpu_vjp_rows(k->x.dtype);
     job.element = gram_dtype_size(k->x.dtype);
     job.block_rows = m < BLOCK ? m : BLOCK;

@@ -45,6 +45,13 @@ double reference_kernel_sum(const gram_tensor *x, const gram_tensor *y,
 double reference_kernel_map(const gram_kernel_options *options, const struct reference_batch *batch,
                             int64_t item, double sum, double norms);
 
+/* reference_kernel_matmul.c: out[i, c] of gram_kernel_matmul, nothing added; magnitude gets the sum
+ * of |v| and of |K v| */
+double reference_kernel_matmul(const gram_tensor *x, const gram_tensor *y,
+                               const gram_kernel_options *kernel, const gram_tensor *v,
+                               const struct reference_batch *batch, const int64_t item_ic[3],
+                               double magnitude[2]);
+
 /* reference_median.c: the median of n numbers, those that are not NaN; it sorts them */
 double reference_median(int64_t n, double *values);
 

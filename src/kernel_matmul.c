@@ -1,0 +1,99 @@
+/*
+ * kernel_matmul.c - gram_kernel_matmul: checks the arguments, describes the work, hands it on
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "blas.h"
+#include "pairwise.h"
+
+/* What the call and its workspace query are given. */
+struct matmul_args {
+    const gram_tensor *x, *y; /* y NULL: x itself */
+    const gram_kernel_options *kernel;
+    const gram_tensor *v;
+    const gram_kernel_matmul_options *options;
+    const gram_tensor *out;
+};
+
+static gram_status check_dtype(gram_context *g, const char *name, const struct gram_view *view,
+                               gram_dtype x)
+{
+    gram_dtype expected = x == GRAM_F64 ? GRAM_F64 : GRAM_F32;
+
+    if (view->dtype != expected)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s has dtype %s, expected %s for x in %s", name,
+                         gram_dtype_name(view->dtype), gram_dtype_name(expected),
+                         gram_dtype_name(x));
+    return GRAM_OK;
+}
+
+static gram_status check_shapes(gram_context *g, const struct gram_kernel_matmul_op *op)
+{
+    const struct gram_cdist_op *k = &op->kernel;
+
+    if (op->v.rows != k->y.rows)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "v has %lld rows, expected %lld",
+                         (long long)op->v.rows, (long long)k->y.rows);
+    if (op->out.rows != k->x.rows || op->out.cols != op->v.cols)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "out is %lld by %lld, expected %lld by %lld",
+                         (long long)op->out.rows, (long long)op->out.cols, (long long)k->x.rows,
+                         (long long)op->v.cols);
+    if (!gram_blas_fits(op->v.cols, 0, 0))
+        return gram_fail(g, GRAM_UNSUPPORTED, "v has %lld columns, more than BLAS can take",
+                         (long long)op->v.cols);
+    return GRAM_OK;
+}
+
+static gram_status describe(gram_context *g, const struct matmul_args *args,
+                            struct gram_expression *expression, struct gram_kernel_matmul_op *op)
+{
+    const struct gram_pair pair = {.x = args->x, .y = args->y, .no_out = true, .v = args->v};
+    gram_kernel_matmul_options options = GRAM_KERNEL_MATMUL_OPTIONS_INIT;
+    const struct gram_batch *batch = &op->kernel.batch;
+
+    TRY(gram_options_copy(g, &options, sizeof options, args->options));
+    *op = (struct gram_kernel_matmul_op){.accumulate = options.accumulate != 0};
+    TRY(gram_kernel_describe(g, &pair, args->kernel, expression, &op->kernel));
+    TRY(gram_view_of(g, batch, "v", args->v, 2, GRAM_READ, &op->v));
+    TRY(gram_view_of(g, batch, "out", args->out, 2, GRAM_WRITE, &op->out));
+    TRY(check_dtype(g, "v", &op->v, op->kernel.x.dtype));
+    TRY(check_dtype(g, "out", &op->out, op->kernel.x.dtype));
+    TRY(check_shapes(g, op));
+    TRY(gram_check_apart(g, "out", args->out, "x", args->x));
+    if (args->y)
+        TRY(gram_check_apart(g, "out", args->out, "y", args->y));
+    TRY(gram_check_apart(g, "out", args->out, "v", args->v));
+    if (!g->backend->kernel_matmul)
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s has no kernel_matmul", g->backend->name);
+    return GRAM_OK;
+}
+
+gram_status gram_kernel_matmul(gram_context *g, const gram_tensor *x, const gram_tensor *y,
+                               const gram_kernel_options *kernel, const gram_tensor *v,
+                               const gram_kernel_matmul_options *options, gram_tensor *out)
+{
+    const struct matmul_args args = {x, y, kernel, v, options, out};
+    struct gram_expression expression;
+    struct gram_kernel_matmul_op op;
+
+    g->call = __func__;
+    TRY(describe(g, &args, &expression, &op));
+    return gram_call_ended(g, g->backend->kernel_matmul(g, &op));
+}
+
+/* NOLINTNEXTLINE(readability-function-size): the arguments are those of the call */
+gram_status gram_kernel_matmul_workspace(gram_context *g, const gram_tensor *x,
+                                         const gram_tensor *y, const gram_kernel_options *kernel,
+                                         const gram_tensor *v,
+                                         const gram_kernel_matmul_options *options,
+                                         const gram_tensor *out, gram_workspace *need)
+{
+    const struct matmul_args args = {x, y, kernel, v, options, out};
+    struct gram_expression expression;
+    struct gram_kernel_matmul_op op;
+
+    g->call = __func__;
+    TRY(describe(g, &args, &expression, &op));
+    *need = gram_workspace_on(g, g->backend->kernel_matmul_workspace(g, &op));
+    return GRAM_OK;
+}

@@ -1,0 +1,328 @@
+/*
+ * case_kernel_matmul.c - the rows of gram_kernel_matmul
+ *
+ * A block of the kernel matrix is 384 by 384, a chunk of its product has 128 rows.  The call gets
+ * exactly the scratch that its workspace query names, and one byte less is refused.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "reference/reference.h"
+#include "vjp_problem.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct row {
+    gram_inner inner;
+    gram_function function;
+    double p, outer;
+    int64_t m, n, k, r;
+    int64_t x_batch, y_batch, v_batch; /* 0: none */
+    gram_dtype dtype;                  /* of x */
+    enum layout x_layout, y_layout, v_layout, out_layout;
+    gram_kernel_output output;
+    int64_t row_offset, column_offset;
+    bool same;     /* y is NULL: n is m */
+    bool per_item; /* the bandwidth is a tensor */
+    bool accumulate;
+    bool nan; /* in row 1 of x */
+    const char *why;
+};
+
+/* clang-format off */
+#define LAPLACE  .inner = GRAM_DIFFERENCE, .function = GRAM_LAPLACE, .p = 1, .outer = 1
+#define GAUSSIAN .inner = GRAM_DIFFERENCE, .function = GRAM_GAUSSIAN, .p = 2, .outer = 1
+#define LPQ      .inner = GRAM_DIFFERENCE, .function = GRAM_EXPONENTIAL_POWER, .p = 1.3, \
+                 .outer = 1 / 1.3
+#define CUBIC    .inner = GRAM_DOT, .function = GRAM_POLYNOMIAL, .p = 2, .outer = 1
+#define COSINE   .inner = GRAM_DOT, .function = GRAM_COSINE, .p = 2, .outer = 1
+
+static const struct row rows[] = {
+    {LAPLACE, .m = 1, .n = 1, .k = 1, .r = 1, .dtype = GRAM_F32, .why = "smallest"},
+    {LAPLACE, .m = 0, .n = 3, .k = 2, .r = 2, .dtype = GRAM_F32, .why = "no rows of x"},
+    {LAPLACE, .m = 3, .n = 0, .k = 2, .r = 2, .dtype = GRAM_F32, .why = "no rows of y: zeros"},
+    {LAPLACE, .m = 3, .n = 0, .k = 2, .r = 2, .dtype = GRAM_F64, .accumulate = true,
+     .why = "no rows of y: nothing is added"},
+    {LAPLACE, .m = 3, .n = 4, .k = 2, .r = 0, .dtype = GRAM_F64, .why = "no columns of v"},
+    {GAUSSIAN, .m = 3, .n = 4, .k = 0, .r = 2, .dtype = GRAM_F64, .why = "no columns of x"},
+    {LAPLACE, .m = 140, .n = 90, .k = 5, .r = 1, .dtype = GRAM_F32, .why = "one vector"},
+    {GAUSSIAN, .m = 140, .n = 90, .k = 5, .r = 7, .dtype = GRAM_F32, .why = "Gaussian"},
+    {LPQ, .m = 70, .n = 90, .k = 5, .r = 3, .dtype = GRAM_F64, .why = "Lpq Laplace"},
+    {CUBIC, .m = 70, .n = 90, .k = 5, .r = 3, .dtype = GRAM_F32, .why = "polynomial"},
+    {COSINE, .m = 70, .n = 90, .k = 5, .r = 3, .dtype = GRAM_F64, .why = "cosine"},
+    {LAPLACE, .m = 140, .k = 5, .r = 3, .dtype = GRAM_F32, .same = true, .why = "y is x"},
+    {LAPLACE, .m = 2100, .k = 2, .r = 2, .dtype = GRAM_F32, .same = true,
+     .why = "y is x, blocks and their mirror images"},
+    {GAUSSIAN, .m = 1030, .k = 2, .r = 1, .dtype = GRAM_F64, .same = true, .v_layout = EVERY_SECOND,
+     .out_layout = EVERY_SECOND, .why = "y is x, a vector without unit stride"},
+    {LAPLACE, .m = 1100, .k = 2, .r = 2, .dtype = GRAM_F64, .same = true, .row_offset = 3,
+     .why = "y is x, but not the diagonal's place"},
+    {LAPLACE, .m = 2060, .n = 5, .k = 2, .r = 3, .dtype = GRAM_F32, .why = "blocks of rows"},
+    {LAPLACE, .m = 5, .n = 2060, .k = 2, .r = 3, .dtype = GRAM_F64, .why = "blocks of columns"},
+    {LAPLACE, .m = 1050, .n = 1040, .k = 2, .r = 2, .dtype = GRAM_F32, .row_offset = 2,
+     .column_offset = 9, .why = "the diagonal passes through blocks"},
+    {LPQ, .m = 20, .n = 30, .k = 3, .r = 4, .dtype = GRAM_F64, .x_layout = COLUMN_MAJOR,
+     .y_layout = EVERY_SECOND, .v_layout = COLUMN_MAJOR, .out_layout = EVERY_SECOND,
+     .why = "strides"},
+    {GAUSSIAN, .m = 20, .n = 30, .k = 3, .r = 4, .dtype = GRAM_F32, .x_layout = REVERSED,
+     .y_layout = PADDED, .v_layout = PADDED, .out_layout = COLUMN_MAJOR, .why = "strides"},
+    {GAUSSIAN, .m = 20, .n = 30, .k = 3, .r = 4, .dtype = GRAM_F64, .x_layout = PADDED,
+     .y_layout = COLUMN_MAJOR, .v_layout = REVERSED, .out_layout = REVERSED, .why = "strides"},
+    {LAPLACE, .m = 20, .n = 30, .k = 3, .r = 4, .dtype = GRAM_F32, .v_layout = ROWS_REPEATED,
+     .why = "one row of v for all"},
+    {GAUSSIAN, .m = 40, .n = 30, .k = 5, .r = 3, .dtype = GRAM_F16, .why = "halves"},
+    {LAPLACE, .m = 40, .n = 30, .k = 5, .r = 3, .dtype = GRAM_BF16, .why = "bfloat16"},
+    {LAPLACE, .m = 40, .n = 30, .k = 5, .r = 3, .dtype = GRAM_F64, .output = GRAM_WEIGHT,
+     .why = "weights"},
+    {GAUSSIAN, .m = 40, .k = 5, .r = 3, .dtype = GRAM_F64, .same = true,
+     .output = GRAM_BANDWIDTH_DERIVATIVE, .why = "bandwidth derivatives"},
+    {LAPLACE, .m = 40, .n = 30, .k = 5, .r = 3, .dtype = GRAM_F32, .accumulate = true,
+     .out_layout = COLUMN_MAJOR, .why = "added to out"},
+    {LAPLACE, .m = 9, .n = 7, .k = 3, .r = 2, .x_batch = 3, .y_batch = 3, .v_batch = 3,
+     .dtype = GRAM_F32, .per_item = true, .why = "a batch, another L for every item"},
+    {CUBIC, .m = 9, .n = 7, .k = 3, .r = 2, .v_batch = 3, .dtype = GRAM_F64,
+     .why = "a batch of v alone"},
+    {CUBIC, .m = 9, .n = 7, .k = 3, .r = 2, .y_batch = 3, .dtype = GRAM_F64,
+     .why = "x and v are broadcast"},
+    {LAPLACE, .m = 140, .n = 90, .k = 3, .r = 2, .dtype = GRAM_F32, .nan = true,
+     .why = "NaN in one row only"},
+};
+/* clang-format on */
+
+static void label(int row, char *text, size_t size)
+{
+    const struct row *r = &rows[row];
+
+    snprintf(text, size, "%lld %lld %lld %lld function=%d dtype=%d: %s", (long long)r->m,
+             (long long)r->n, (long long)r->k, (long long)r->r, (int)r->function, (int)r->dtype,
+             r->why);
+}
+
+enum argument {
+    X,
+    Y,
+    V,
+    OUT,
+    BANDWIDTH,
+    ARGUMENTS
+};
+
+struct problem {
+    const struct row *row;
+    struct test_tensor t[ARGUMENTS];
+    struct test_copy there[ARGUMENTS];
+    bool used[ARGUMENTS];
+    gram_kernel_options kernel;
+    struct reference_batch batch;
+};
+
+static const char *const names[] = {"x", "y", "v", "out", "bandwidth"};
+
+static void create(struct harness *h, struct problem *q, enum argument which, gram_dtype dtype,
+                   enum layout layout, const int64_t shape[3])
+{
+    int skip = shape[0] == 0;
+
+    test_tensor_create(h, &q->t[which], dtype, layout, 3 - skip, shape + skip);
+    test_fill_uniform(h, &q->t[which], -1, 1);
+    q->used[which] = true;
+}
+
+static void setup(struct harness *h, const struct row *row, struct problem *q)
+{
+    gram_dtype out = row->dtype == GRAM_F64 ? GRAM_F64 : GRAM_F32;
+    int64_t n = row->same ? row->m : row->n;
+
+    *q = (struct problem){.row = row, .kernel = vjp_options(row->inner, row->function)};
+    q->kernel.p = gram_number(row->p), q->kernel.outer_power = gram_number(row->outer);
+    q->kernel.row_offset = row->row_offset, q->kernel.column_offset = row->column_offset;
+    q->kernel.output = row->output;
+    create(h, q, X, row->dtype, row->x_layout, (int64_t[]){row->x_batch, row->m, row->k});
+    if (!row->same)
+        create(h, q, Y, row->dtype, row->y_layout, (int64_t[]){row->y_batch, n, row->k});
+    create(h, q, V, out, row->v_layout, (int64_t[]){row->v_batch, n, row->r});
+    if (row->nan)
+        test_set(&q->t[X].t, (int64_t[]){1, 0}, NAN);
+    q->batch = reference_join(
+        3, (const gram_tensor *[]){&q->t[X].t, row->same ? NULL : &q->t[Y].t, &q->t[V].t},
+        (const int[]){2, 2, 2});
+    create(h, q, OUT, out, row->out_layout,
+           (int64_t[]){q->batch.ndim ? q->batch.shape[0] : 0, row->m, row->r});
+    if (row->per_item) {
+        create(h, q, BANDWIDTH, GRAM_F64, ROW_MAJOR, (int64_t[]){0, 1, q->batch.count});
+        q->t[BANDWIDTH].t.ndim = 1;
+        q->t[BANDWIDTH].t.shape[0] = q->batch.count, q->t[BANDWIDTH].t.stride[0] = 1;
+        test_fill_uniform(h, &q->t[BANDWIDTH], 1, 3);
+        q->kernel.bandwidth = gram_values(&q->t[BANDWIDTH].t);
+    }
+    for (int i = 0; i < ARGUMENTS; i++)
+        if (q->used[i] && i != OUT)
+            test_tensor_freeze(&q->t[i]);
+}
+
+static gram_status call(struct harness *h, void *problem, gram_workspace *need)
+{
+    struct problem *q = problem;
+    gram_kernel_matmul_options options = GRAM_KERNEL_MATMUL_OPTIONS_INIT;
+    const gram_tensor *x = &q->there[X].t, *y = q->row->same ? NULL : &q->there[Y].t,
+                      *v = &q->there[V].t;
+    gram_kernel_options kernel = q->kernel;
+
+    options.accumulate = q->row->accumulate;
+    if (q->row->per_item)
+        kernel.bandwidth = gram_values(&q->there[BANDWIDTH].t);
+    return need ? gram_kernel_matmul_workspace(h->g, x, y, &kernel, v, &options, &q->there[OUT].t,
+                                               need)
+                : gram_kernel_matmul(h->g, x, y, &kernel, v, &options, &q->there[OUT].t);
+}
+
+static bool run(struct harness *h, struct problem *q)
+{
+    bool there = true, ran, back = true;
+
+    for (int i = 0; i < ARGUMENTS; i++)
+        there = (!q->used[i] || test_send(h, &q->t[i], &q->there[i])) && there;
+    ran = there && test_in_exact_scratch(h, call, q);
+    for (int i = 0; i < ARGUMENTS; i++)
+        back = (!q->used[i] || test_fetch(h, &q->t[i], &q->there[i])) && back;
+    return ran && back;
+}
+
+/* Elements of K are wrong by (k + 300) eps of themselves and of what their argument's rounding
+ * does, which is of order 1 for these data. */
+static void compare(struct harness *h, const struct problem *q, const double *before)
+{
+    const struct row *row = q->row;
+    const gram_tensor *y = row->same ? NULL : &q->t[Y].t, *out = &q->t[OUT].t;
+    double n = (double)(row->same ? row->m : row->n);
+    int64_t at = 0, elements = test_count(out);
+
+    for (int64_t item = 0; item < q->batch.count; item++)
+        for (int64_t i = 0; i < row->m; i++)
+            for (int64_t c = 0; c < row->r; c++, at++) {
+                double size[2], got = test_at(out, at), want, bound;
+                if (!test_sampled(at, elements, (int64_t)n * (row->k + 10)))
+                    continue;
+                want = reference_kernel_matmul(&q->t[X].t, y, &q->kernel, &q->t[V].t, &q->batch,
+                                               (int64_t[]){item, i, c}, size);
+                want += row->accumulate ? before[at] : 0;
+                bound = ((double)row->k + 300) * test_eps(out->dtype) * (size[0] + size[1]) +
+                        (n + 8) * test_eps(out->dtype) * size[1] + test_eps(out->dtype);
+                CHECK(h, isnan(want) ? isnan(got) : fabs(got - want) <= bound,
+                      "out[%lld][%lld][%lld] is %.9g, expected %.9g +- %.2g", (long long)item,
+                      (long long)i, (long long)c, got, want, bound);
+            }
+}
+
+static void check(struct harness *h, int row)
+{
+    struct problem q;
+    int64_t elements;
+    double *before;
+
+    setup(h, &rows[row], &q);
+    elements = test_count(&q.t[OUT].t);
+    before = calloc((size_t)elements + 1, sizeof *before);
+    for (int64_t i = 0; before && i < elements; i++)
+        before[i] = test_at(&q.t[OUT].t, i);
+    if (CHECK(h, before != NULL, "no memory") && run(h, &q))
+        compare(h, &q, before);
+    free(before);
+    for (int i = 0; i < ARGUMENTS; i++)
+        if (q.used[i])
+            test_tensor_destroy(h, &q.t[i], names[i]);
+}
+
+/* ---- A problem of any size ------------------------------------------------------------------ */
+
+struct bench {
+    gram_tensor x, y, v, out;
+    bool same;
+    gram_kernel_options kernel;
+};
+
+static gram_status bench_run(gram_context *g, void *state)
+{
+    struct bench *s = state;
+
+    return gram_kernel_matmul(g, &s->x, s->same ? NULL : &s->y, &s->kernel, &s->v, NULL, &s->out);
+}
+
+static void bench_destroy(void *state)
+{
+    struct bench *s = state;
+
+    free(s->x.data);
+    free(s->y.data);
+    free(s->v.data);
+    free(s->out.data);
+    free(s);
+}
+
+static double bench_error(struct harness *h, void *state)
+{
+    struct bench *s = state;
+    const struct reference_batch batch = {.count = 1};
+    double k = (double)s->x.shape[1], n = (double)s->v.shape[0], worst = 0;
+
+    for (int i = 0; i < 20 && test_count(&s->out) > 0; i++) {
+        const int64_t at[3] = {0, (int64_t)(test_uniform(h) * (double)s->out.shape[0]),
+                               (int64_t)(test_uniform(h) * (double)s->out.shape[1])};
+        double size[2], want = reference_kernel_matmul(&s->x, s->same ? NULL : &s->y, &s->kernel,
+                                                       &s->v, &batch, at, size);
+        double bound = ((k + 300) * (size[0] + size[1]) + n * size[1]) * test_eps(s->x.dtype);
+        double error = fabs(test_get(&s->out, at + 1) - want) / bound;
+        worst = error > worst || isnan(error) ? error : worst;
+    }
+    return isnan(worst) ? INFINITY : worst;
+}
+
+static gram_tensor allocate(struct harness *h, int64_t rows_of, int64_t cols, gram_dtype dtype)
+{
+    size_t bytes = (size_t)(rows_of * cols) * gram_dtype_size(dtype);
+    gram_tensor t = gram_matrix(aligned_alloc(64, bytes / 64 * 64 + 64), rows_of, cols, dtype);
+
+    for (int64_t i = 0; t.data && i < rows_of * cols; i++)
+        test_put(&t, i, test_uniform(h) - 0.5);
+    return t;
+}
+
+static bool prepare(struct harness *h, const struct case_args *args, struct case_problem *out)
+{
+    int64_t m = args->sizes[0], n = args->sizes[1], k = args->sizes[2], r = args->sizes[3];
+    struct bench *s = calloc(1, sizeof *s);
+
+    if (!s)
+        return false;
+    s->kernel = gram_lpq_laplace(case_number(args, "p", 1), case_number(args, "q", 1), 1);
+    s->same = case_number(args, "symmetric", 0) != 0;
+    s->x = allocate(h, m, k, args->dtype);
+    s->y = allocate(h, s->same ? 0 : n, k, args->dtype);
+    s->v = allocate(h, s->same ? m : n, r, args->dtype);
+    s->out = allocate(h, m, r, args->dtype);
+    if (!s->x.data || !s->y.data || !s->v.data || !s->out.data) {
+        fprintf(stderr, "cannot allocate the problem\n");
+        bench_destroy(s);
+        return false;
+    }
+    *out = (struct case_problem){
+        .state = s,
+        .run = bench_run,
+        .error = bench_error,
+        .destroy = bench_destroy,
+        .work = (double)m * (double)(s->same ? m : n),
+        .unit = "pairs",
+        .bytes = (double)gram_dtype_size(args->dtype) * (double)(m + n) * (double)(k + r),
+    };
+    return true;
+}
+
+const struct case_op case_kernel_matmul = {
+    .name = "kernel_matmul",
+    .sizes = "M N K R",
+    .params = "p=1 q=1 dtype=f32 symmetric=0",
+    .rows = LENGTH(rows),
+    .label = label,
+    .check = check,
+    .prepare = prepare,
+};
