@@ -151,13 +151,14 @@ endforeach()
 
 if(GRAM_TEST_PYTHON)
     file(GLOB GRAM_PYTHON_TESTS CONFIGURE_DEPENDS tests/test_*.py)
+    # The files of a test go when it has passed: /tmp may be small.
+    set(pytest ${GRAM_TEST_PYTHON} -m pytest -q -p no:cacheprovider
+        -o tmp_path_retention_policy=failed --rootdir=${CMAKE_SOURCE_DIR}/tests)
     foreach(source ${GRAM_PYTHON_TESTS})
         get_filename_component(name ${source} NAME_WE)
-        gram_test(python_${name} python 10800 ${GRAM_TEST_PYTHON} -m pytest -q -p no:cacheprovider
-            --rootdir=${CMAKE_SOURCE_DIR}/tests ${source})
+        gram_test(python_${name} python 10800 ${pytest} ${source})
     endforeach()
-    gram_test_emulated(python_test_cli_device 10800 ${GRAM_TEST_PYTHON} -m pytest -q
-        -p no:cacheprovider --rootdir=${CMAKE_SOURCE_DIR}/tests
+    gram_test_emulated(python_test_cli_device 10800 ${pytest}
         ${CMAKE_SOURCE_DIR}/tests/test_cli_device.py)
 endif()
 
