@@ -5,13 +5,14 @@
  */
 #include "kron.h"
 
-static gram_status describe(gram_context *g, const gram_tensor *factors, int count,
+static gram_status describe(gram_context *g, const gram_tensor *const *factors, int64_t count,
                             const gram_tensor *out, struct gram_kron_op *op)
 {
     int64_t size[2];
 
-    *op = (struct gram_kron_op){.batch.count = 1, .count = count};
+    *op = (struct gram_kron_op){.batch.count = 1};
     TRY(gram_factors_join(g, &op->batch, factors, count));
+    op->count = (int)count;
     TRY(gram_factors_view(g, &op->batch, factors, count, op->factor, size));
     TRY(gram_view_of(g, &op->batch, "out", out, 2, GRAM_WRITE, &op->out));
     if (op->out.dtype != op->factor[0].dtype)
@@ -30,7 +31,8 @@ static gram_status describe(gram_context *g, const gram_tensor *factors, int cou
     return GRAM_OK;
 }
 
-gram_status gram_kron(gram_context *g, const gram_tensor *factors, int count, gram_tensor *out)
+gram_status gram_kron(gram_context *g, const gram_tensor *const *factors, int64_t count,
+                      gram_tensor *out)
 {
     struct gram_kron_op op;
 
@@ -39,7 +41,7 @@ gram_status gram_kron(gram_context *g, const gram_tensor *factors, int count, gr
     return g->backend->kron(g, &op);
 }
 
-gram_status gram_kron_workspace(gram_context *g, const gram_tensor *factors, int count,
+gram_status gram_kron_workspace(gram_context *g, const gram_tensor *const *factors, int64_t count,
                                 const gram_tensor *out, gram_workspace *need)
 {
     struct gram_kron_op op;

@@ -14,15 +14,15 @@ enum {
 const char *gram_factor_name(char name[GRAM_FACTOR_NAME_BYTES], int index);
 
 /* Joins the batch with count factors: 1 to GRAM_MAX_FACTORS matrices of one dtype. */
-gram_status gram_factors_join(gram_context *g, struct gram_batch *batch, const gram_tensor *factors,
-                              int count);
+gram_status gram_factors_join(gram_context *g, struct gram_batch *batch,
+                              const gram_tensor *const *factors, int64_t count);
 
 /* Views them along the batch, and gives the product of their rows and of their columns. */
 gram_status gram_factors_view(gram_context *g, const struct gram_batch *batch,
-                              const gram_tensor *factors, int count, struct gram_view *views,
-                              int64_t size[2]);
+                              const gram_tensor *const *factors, int64_t count,
+                              struct gram_view *views, int64_t size[2]);
 
 /* Refuses an output that overlaps a factor. */
 gram_status gram_factors_apart(gram_context *g, const char *out_name, const gram_tensor *out,
-                               const gram_tensor *factors, int count);
+                               const gram_tensor *const *factors, int64_t count);
 #endif

@@ -12,28 +12,29 @@ const char *gram_factor_name(char name[GRAM_FACTOR_NAME_BYTES], int index)
     return name;
 }
 
-gram_status gram_factors_join(gram_context *g, struct gram_batch *batch, const gram_tensor *factors,
-                              int count)
+gram_status gram_factors_join(gram_context *g, struct gram_batch *batch,
+                              const gram_tensor *const *factors, int64_t count)
 {
     char name[GRAM_FACTOR_NAME_BYTES];
 
     if (!factors)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "factors is NULL");
     if (count < 1 || count > GRAM_MAX_FACTORS)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "count is %d, expected 1 to %d factors", count,
-                         GRAM_MAX_FACTORS);
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "count is %lld, expected 1 to %d factors",
+                         (long long)count, GRAM_MAX_FACTORS);
     for (int i = 0; i < count; i++) {
-        TRY(gram_batch_join(g, batch, gram_factor_name(name, i), &factors[i], 2));
-        if (factors[i].dtype != factors[0].dtype)
+        TRY(gram_batch_join(g, batch, gram_factor_name(name, i), factors[i], 2));
+        if (factors[i]->dtype != factors[0]->dtype)
             return gram_fail(g, GRAM_INVALID_ARGUMENT,
                              "factors[%d] has dtype %s, expected that of factors[0], %s", i,
-                             gram_dtype_name(factors[i].dtype), gram_dtype_name(factors[0].dtype));
+                             gram_dtype_name(factors[i]->dtype),
+                             gram_dtype_name(factors[0]->dtype));
     }
     return GRAM_OK;
 }
 
 /* The product of sizes, 0 if one of them is; false if it overflows. */
-static bool product(const int64_t *sizes, int count, int64_t *out)
+static bool product(const int64_t *sizes, int64_t count, int64_t *out)
 {
     bool fits = true;
 
@@ -49,15 +50,14 @@ static bool product(const int64_t *sizes, int count, int64_t *out)
 }
 
 gram_status gram_factors_view(gram_context *g, const struct gram_batch *batch,
-                              const gram_tensor *factors, int count, struct gram_view *views,
-                              int64_t size[2])
+                              const gram_tensor *const *factors, int64_t count,
+                              struct gram_view *views, int64_t size[2])
 {
     int64_t rows[GRAM_MAX_FACTORS], cols[GRAM_MAX_FACTORS];
     char name[GRAM_FACTOR_NAME_BYTES];
 
     for (int i = 0; i < count; i++) {
-        TRY(gram_view_of(g, batch, gram_factor_name(name, i), &factors[i], 2, GRAM_READ,
-                         &views[i]));
+        TRY(gram_view_of(g, batch, gram_factor_name(name, i), factors[i], 2, GRAM_READ, &views[i]));
         rows[i] = views[i].rows;
         cols[i] = views[i].cols;
     }
@@ -70,11 +70,11 @@ gram_status gram_factors_view(gram_context *g, const struct gram_batch *batch,
 }
 
 gram_status gram_factors_apart(gram_context *g, const char *out_name, const gram_tensor *out,
-                               const gram_tensor *factors, int count)
+                               const gram_tensor *const *factors, int64_t count)
 {
     char name[GRAM_FACTOR_NAME_BYTES];
 
     for (int i = 0; i < count; i++)
-        TRY(gram_check_apart(g, out_name, out, gram_factor_name(name, i), &factors[i]));
+        TRY(gram_check_apart(g, out_name, out, gram_factor_name(name, i), factors[i]));
     return GRAM_OK;
 }

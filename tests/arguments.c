@@ -58,12 +58,7 @@ static gram_status call_lu(gram_context *g, struct arguments *a)
 
 static gram_status call_kron(gram_context *g, struct arguments *a)
 {
-    gram_tensor factors[2];
-
-    if (!a->arg[0] || !a->arg[1])
-        return gram_kron(g, NULL, 2, a->arg[2]);
-    factors[0] = *a->arg[0], factors[1] = *a->arg[1];
-    return gram_kron(g, factors, 2, a->arg[2]);
+    return gram_kron(g, (const gram_tensor *[]){a->arg[0], a->arg[1]}, 2, a->arg[2]);
 }
 
 const struct operation operations[] = {

@@ -116,16 +116,16 @@ static void create(struct harness *h, struct problem *q, int f)
 }
 
 /* The factors, or where they are now. */
-static void collect(const struct problem *q, bool there, gram_tensor *factors)
+static void collect(const struct problem *q, bool there, const gram_tensor **factors)
 {
     for (int f = 0; f < q->row->count; f++)
-        factors[f] = there ? q->there[f].t : q->factor[f].t;
+        factors[f] = there ? &q->there[f].t : &q->factor[f].t;
 }
 
 static gram_status call(struct harness *h, void *problem, gram_workspace *need)
 {
     struct problem *q = problem;
-    gram_tensor factors[GRAM_MAX_FACTORS];
+    const gram_tensor *factors[GRAM_MAX_FACTORS];
 
     collect(q, true, factors);
     return need ? gram_kron_workspace(h->g, factors, q->row->count, &q->out_there.t, need)
@@ -168,7 +168,7 @@ static int64_t integer_at(const gram_tensor *t, int64_t item)
 static void check_element(struct harness *h, const struct problem *q, const int64_t at[3],
                           int64_t element)
 {
-    gram_tensor factors[GRAM_MAX_FACTORS];
+    const gram_tensor *factors[GRAM_MAX_FACTORS];
     bool half = q->row->dtype == GRAM_F16 || q->row->dtype == GRAM_BF16;
     double f32 = test_eps(GRAM_F32), eps = test_eps(q->row->dtype), want, got, bound;
     double least = q->row->dtype == GRAM_F16 ? 0x1p-25 : q->row->dtype == GRAM_BF16 ? 0x1p-134 : 0;
@@ -237,7 +237,7 @@ static gram_status bench_run(gram_context *g, void *state)
 {
     struct bench *s = state;
 
-    return gram_kron(g, s->factor, 2, &s->out);
+    return gram_kron(g, (const gram_tensor *[]){&s->factor[0], &s->factor[1]}, 2, &s->out);
 }
 
 static void bench_destroy(void *state)
@@ -254,13 +254,14 @@ static double bench_error(struct harness *h, void *state)
 {
     const struct reference_batch batch = {.count = 1};
     const struct bench *s = state;
+    const gram_tensor *factors[] = {&s->factor[0], &s->factor[1]};
     int64_t m = s->out.shape[0], n = s->out.shape[1];
     double worst = 0, bound = 3 * test_eps(s->out.dtype);
 
     for (int i = 0; m * n > 0 && i < 2000; i++) {
         int64_t at[3] = {0, (int64_t)(test_uniform(h) * (double)m),
                          (int64_t)(test_uniform(h) * (double)n)};
-        double want = reference_kron(s->factor, 2, &batch, at);
+        double want = reference_kron(factors, 2, &batch, at);
         double error = fabs(test_get(&s->out, at + 1) - want) / (bound * fabs(want) + 0x1p-1000);
         worst = error > worst || isnan(error) ? error : worst;
     }

@@ -334,9 +334,9 @@ gram_status __wrap_gram_solve_lu(gram_context *g, const gram_tensor *a, const gr
 
 /* ---- gram_kron ---------------------------------------------------------------------------- */
 
-gram_status __real_gram_kron(gram_context *g, const gram_tensor *factors, int count,
+gram_status __real_gram_kron(gram_context *g, const gram_tensor *const *factors, int64_t count,
                              gram_tensor *out);
-gram_status __wrap_gram_kron(gram_context *g, const gram_tensor *factors, int count,
+gram_status __wrap_gram_kron(gram_context *g, const gram_tensor *const *factors, int64_t count,
                              gram_tensor *out);
 
 static gram_status run_kron(gram_context *g, const struct wrapped_call *c)
@@ -350,7 +350,7 @@ static gram_status kron_workspace(gram_context *g, const struct wrapped_call *c,
     return gram_kron_workspace(g, c->tensors[0], c->count, c->out, need);
 }
 
-gram_status __wrap_gram_kron(gram_context *g, const gram_tensor *factors, int count,
+gram_status __wrap_gram_kron(gram_context *g, const gram_tensor *const *factors, int64_t count,
                              gram_tensor *out)
 {
     struct wrapped_call c = {.name = "gram_kron", .run = run_kron, .workspace = kron_workspace};

@@ -22,7 +22,7 @@ struct wrapped_call {
     gram_tensor *outputs[WRAPPED_OUTPUTS]; /* all that the call writes */
     int output_count;
     const void *tensors[6]; /* inputs, in the order of the arguments */
-    int count;              /* of the factors that tensors[0] is an array of */
+    int64_t count;          /* of the factors that tensors[0] is an array of */
     const void *options;
     gram_scalar p;
 };

@@ -692,7 +692,7 @@ GRAM_API gram_status gram_solve_lu_workspace(gram_context *g, const gram_tensor 
  * out[..., (i_1, ..., i_N), (j_1, ..., j_N)] = f_1[..., i_1, j_1] * ... * f_N[..., i_N, j_N], the
  * last index of a bracket running fastest.
  *
- * factors is an array of 1 to GRAM_MAX_FACTORS matrices of any sizes (0 gives an empty result) and
+ * factors points to 1 to GRAM_MAX_FACTORS matrices of any sizes (0 gives an empty result) and
  * strides, f_n being P_n by Q_n; out is (P_1 ... P_N) by (Q_1 ... Q_N).  Batches broadcast.  All
  * have one dtype: f32, f64, i32 or i64 (which wrap around), f16 or bf16 (multiplied in f32, rounded
  * once).  out must not overlap a factor or itself.
@@ -700,11 +700,12 @@ GRAM_API gram_status gram_solve_lu_workspace(gram_context *g, const gram_tensor 
  * Error: N - 1 roundings, in an order that the sizes decide; a product on the way may overflow
  * where the whole one does not.
  */
-GRAM_API gram_status gram_kron(gram_context *g, const gram_tensor *factors, int count,
+GRAM_API gram_status gram_kron(gram_context *g, const gram_tensor *const *factors, int64_t count,
                                gram_tensor *out);
 
-GRAM_API gram_status gram_kron_workspace(gram_context *g, const gram_tensor *factors, int count,
-                                         const gram_tensor *out, gram_workspace *need);
+GRAM_API gram_status gram_kron_workspace(gram_context *g, const gram_tensor *const *factors,
+                                         int64_t count, const gram_tensor *out,
+                                         gram_workspace *need);
 
 /* ---- Device code of your own --------------------------------------------------------------- */
 

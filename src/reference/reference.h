@@ -84,8 +84,8 @@ double reference_vjp_scalar(const struct reference_vjp *in, const struct referen
                             int64_t item, bool regularization, double *magnitude);
 
 /* reference_kron.c: out[i, j] of gram_kron */
-double reference_kron(const gram_tensor *factors, int count, const struct reference_batch *batch,
-                      const int64_t item_ij[3]);
+double reference_kron(const gram_tensor *const *factors, int count,
+                      const struct reference_batch *batch, const int64_t item_ij[3]);
 
 /* reference_solve.c: row-major arrays of doubles */
 /* b (n by r) becomes a^-1 b by elimination with partial pivoting; a is destroyed. */
