@@ -20,6 +20,10 @@ enum gram_cdist_form {
     GRAM_FORM_EXPANSION, /* |x|^2 + |y|^2 - 2 x.y */
 };
 
+enum {
+    GRAM_HYPERS = 9
+};
+
 /*
  * out[i][j] = f(outer(sum_k step(x[i][k], y[j][k]))) + r on the diagonal: serves gram_cdist
  * (function GRAM_IDENTITY, outer power 1/p) and gram_kernel.
@@ -29,12 +33,17 @@ struct gram_cdist_op {
     struct gram_view x, y, out;
     bool symmetric; /* x and y are one matrix, item by item */
     gram_inner inner;
-    struct gram_hyper p;           /* the inner power: 0 .. INFINITY */
-    bool root;                     /* the outer power is 1/p (p = 0 and INFINITY: none) */
-    struct gram_hyper outer_power; /* where root is not set */
+    bool root; /* the outer power is 1/p (p = 0 and INFINITY: none) */
     gram_function function;
     gram_kernel_output output;
-    struct gram_hyper bandwidth, exponent, alpha, gamma, coef0, degree, regularization;
+    union {
+        struct {
+            struct gram_hyper p;           /* the inner power: 0 .. INFINITY */
+            struct gram_hyper outer_power; /* where root is not set */
+            struct gram_hyper bandwidth, exponent, alpha, gamma, coef0, degree, regularization;
+        };
+        struct gram_hyper hyper[GRAM_HYPERS]; /* the same, one after the other */
+    };
     /* GRAM_EXPRESSION: f, or f' where the output is the weight; else NULL */
     const struct gram_expression *expression;
     struct gram_hyper parameter[GRAM_MAX_PARAMETERS];

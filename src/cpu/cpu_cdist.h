@@ -85,9 +85,7 @@ void cpu_cdist_loop(const struct cdist_round *round, int64_t count, gram_loop_bo
 void cpu_cdist_run(struct cdist_plan *plan, void *scratch);
 
 /* cpu_cdist_plan.c: chooses pieces and lays out scratch; no tensor's data are read. */
-struct gram_cdist_op cpu_cdist_alone(const struct gram_cdist_op *op, int64_t item); /* but out */
 void cpu_cdist_plan(const gram_context *g, const struct gram_cdist_op *op, struct cdist_plan *plan);
-bool cpu_cdist_is_symmetric(const struct gram_cdist_op *op); /* out mirrors its upper half */
 void cpu_cdist_item(const struct cdist_plan *plan, int64_t item, struct cdist_item *out);
 
 /* cpu_cdist_square.c: whether norms and products are faster for p = 2 here; the shifted panels and

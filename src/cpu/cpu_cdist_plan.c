@@ -3,6 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "../cdist.h"
 #include "cpu_cdist.h"
 #include <math.h>
 
@@ -136,48 +137,6 @@ static void lay_out(struct cdist_plan *plan)
     plan->bytes = at + (size_t)plan->g->threads * plan->buffer_bytes;
 }
 
-static bool all_numbers(const struct gram_cdist_op *op)
-{
-    const struct gram_hyper *const hypers[] = {
-        &op->p,     &op->outer_power, &op->bandwidth, &op->exponent,       &op->alpha,
-        &op->gamma, &op->coef0,       &op->degree,    &op->regularization,
-    };
-
-    for (size_t i = 0; i < sizeof hypers / sizeof *hypers; i++)
-        if (hypers[i]->tensor.data)
-            return false;
-    for (int i = 0; i < op->parameters; i++)
-        if (op->parameter[i].tensor.data)
-            return false;
-    return true;
-}
-
-struct gram_cdist_op cpu_cdist_alone(const struct gram_cdist_op *op, int64_t item)
-{
-    struct gram_cdist_op one = *op;
-    struct gram_hyper *const hypers[] = {
-        &one.p,     &one.outer_power, &one.bandwidth, &one.exponent,       &one.alpha,
-        &one.gamma, &one.coef0,       &one.degree,    &one.regularization,
-    };
-
-    for (size_t i = 0; i < sizeof hypers / sizeof *hypers; i++)
-        *hypers[i] = gram_hyper_alone(hypers[i], &op->batch, item);
-    for (int i = 0; i < one.parameters; i++)
-        one.parameter[i] = gram_hyper_alone(&one.parameter[i], &op->batch, item);
-    one.x = gram_view_alone(&op->x, &op->batch, item);
-    one.y = gram_view_alone(&op->y, &op->batch, item);
-    one.batch = (struct gram_batch){.count = 1};
-    return one;
-}
-
-/* Regularization off the main diagonal is not mirrored: such a matrix is computed whole. */
-bool cpu_cdist_is_symmetric(const struct gram_cdist_op *op)
-{
-    bool regularized = op->regularization.tensor.data || op->regularization.value != 0;
-
-    return op->symmetric && !(regularized && op->row_offset != op->column_offset);
-}
-
 void cpu_cdist_plan(const gram_context *g, const struct gram_cdist_op *op, struct cdist_plan *plan)
 {
     const struct gram_cdist_kernels *tiles;
@@ -189,8 +148,8 @@ void cpu_cdist_plan(const gram_context *g, const struct gram_cdist_op *op, struc
     plan->element = (int64_t)gram_dtype_size(plan->dtype);
     tiles = &plan->kernels->cdist[plan->dtype];
     plan->mr = tiles->mr, plan->nr = tiles->nr;
-    plan->shared_item = all_numbers(op);
-    plan->op.symmetric = cpu_cdist_is_symmetric(op);
+    plan->shared_item = gram_cdist_of_numbers(op);
+    plan->op.symmetric = gram_cdist_mirrors(op);
     orient(plan);
     plan->stream = streams(plan);
     plan->expand = cpu_cdist_expands(plan);

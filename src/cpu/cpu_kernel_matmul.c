@@ -9,6 +9,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "../blas.h"
+#include "../cdist.h"
 #include "cpu_cdist.h"
 
 enum {
@@ -87,10 +88,10 @@ static struct matmul_job make_job(const gram_context *g, const struct gram_kerne
     const struct gram_batch *batch = &op->kernel.batch;
     struct matmul_job job = {
         .g = (gram_context *)g,
-        .kernel = cpu_cdist_alone(&op->kernel, item),
+        .kernel = gram_cdist_alone(&op->kernel, item),
         .v = gram_view_alone(&op->v, batch, item),
         .out = gram_view_alone(&op->out, batch, item),
-        .symmetric = cpu_cdist_is_symmetric(&op->kernel),
+        .symmetric = gram_cdist_mirrors(&op->kernel),
         .element = (int64_t)gram_dtype_size(op->out.dtype),
         .edge = EDGE,
     };

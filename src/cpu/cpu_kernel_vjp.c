@@ -11,6 +11,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cpu_kernel_vjp.h"
+#include "../cdist.h"
 #include "../threads.h"
 #include "cpu_cdist.h"
 #include "cpu_cdist_grad.h"
@@ -156,8 +157,8 @@ static size_t block_workspace(const struct vjp_job *job, const struct vjp_block 
 static struct vjp_job make_job(gram_context *g, const struct gram_kernel_vjp_op *op, int64_t item)
 {
     const struct gram_batch *batch = &op->kernel.batch;
-    struct vjp_job job = {.g = g, .kernel = cpu_cdist_alone(&op->kernel, item)};
-    struct gram_cdist_op *k = &job.kernel;
+    struct vjp_job job = {.g = g, .kernel = gram_cdist_alone(&op->kernel, item)};
+    const struct gram_cdist_op *k = &job.kernel;
     int64_t m = k->x.rows, n = k->y.rows, doubles;
 
     job.grad = gram_view_alone(&op->grad, batch, item);

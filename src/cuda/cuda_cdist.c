@@ -58,27 +58,24 @@ gram_status cuda_cdist_launch(gram_context *g, struct cuda_cdist_plan *plan,
 /* Memory that the device cannot use would be a fault in the middle of the work. */
 static gram_status check_pointers(gram_context *g, const struct gram_cdist_op *op)
 {
-    const struct {
-        const char *name;
-        const struct gram_hyper *hyper;
-    } hypers[] = {
-        {                     "p",              &op->p},
-        {   "options.outer_power",    &op->outer_power},
-        {     "options.bandwidth",      &op->bandwidth},
-        {      "options.exponent",       &op->exponent},
-        {         "options.alpha",          &op->alpha},
-        {         "options.gamma",          &op->gamma},
-        {         "options.coef0",          &op->coef0},
-        {        "options.degree",         &op->degree},
-        {"options.regularization", &op->regularization},
+    static const char *const names[GRAM_HYPERS] = {
+        "p",
+        "options.outer_power",
+        "options.bandwidth",
+        "options.exponent",
+        "options.alpha",
+        "options.gamma",
+        "options.coef0",
+        "options.degree",
+        "options.regularization",
     };
 
     TRY(gram_cuda_check_pointer(g, "x", &op->x));
     if (op->y.data != op->x.data)
         TRY(gram_cuda_check_pointer(g, "y", &op->y));
     TRY(gram_cuda_check_pointer(g, "out", &op->out));
-    for (size_t i = 0; i < sizeof hypers / sizeof *hypers; i++)
-        TRY(gram_cuda_check_pointer(g, hypers[i].name, &hypers[i].hyper->tensor));
+    for (int i = 0; i < GRAM_HYPERS; i++)
+        TRY(gram_cuda_check_pointer(g, names[i], &op->hyper[i].tensor));
     for (int i = 0; i < op->parameters; i++) {
         char name[40];
         if (op->parameter[i].tensor.data) {

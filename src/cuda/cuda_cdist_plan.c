@@ -3,6 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "../cdist.h"
 #include "cuda_ops.h"
 #include <float.h>
 #include <math.h>
@@ -16,40 +17,12 @@ _Static_assert((int)GRAM_EXPRESSION == PAIR_EXPRESSION && (int)GRAM_MATERN52 == 
                "pair_params.h repeats enums of gram.h");
 _Static_assert((int)GRAM_MAX_DIMS == PAIR_DIMS, "pair_params.h repeats a size of gram.h");
 _Static_assert((int)GRAM_MAX_PARAMETERS == PAIR_PARAMETERS, "and another one");
-
-/* Regularization off the main diagonal is not mirrored: such a matrix is computed whole. */
-static bool is_symmetric(const struct gram_cdist_op *op)
-{
-    bool regularized = op->regularization.tensor.data || op->regularization.value != 0;
-
-    return op->symmetric && !(regularized && op->row_offset != op->column_offset);
-}
+_Static_assert((int)GRAM_HYPERS == PAIR_HYPERS &&
+                   offsetof(struct gram_cdist_op, regularization) ==
+                       offsetof(struct gram_cdist_op, hyper[PAIR_REGULARIZATION]),
+               "pair_hyper_name repeats the order of gram_cdist_op's hyperparameters");
 
 /* ---- Hyperparameters ------------------------------------------------------------------------ */
-
-static const struct gram_hyper *hyper_at(const struct gram_cdist_op *op, int name)
-{
-    switch (name) {
-    case PAIR_P:
-        return &op->p;
-    case PAIR_OUTER:
-        return &op->outer_power;
-    case PAIR_BANDWIDTH:
-        return &op->bandwidth;
-    case PAIR_EXPONENT:
-        return &op->exponent;
-    case PAIR_ALPHA:
-        return &op->alpha;
-    case PAIR_GAMMA:
-        return &op->gamma;
-    case PAIR_COEF0:
-        return &op->coef0;
-    case PAIR_DEGREE:
-        return &op->degree;
-    default:
-        return &op->regularization;
-    }
-}
 
 /* The ranges that the fronts demand of numbers. */
 static void set_range(const struct gram_cdist_op *op, int name, struct pair_hyper *h)
@@ -80,7 +53,7 @@ static bool fill_hypers(const struct gram_cdist_op *op, struct pair_params *para
 
     for (int name = 0; name < PAIR_HYPERS; name++) {
         struct pair_hyper *h = &params->hyper[name];
-        fill_hyper(hyper_at(op, name), h);
+        fill_hyper(&op->hyper[name], h);
         if (name == PAIR_OUTER && op->root)
             h->value = (double)NAN, h->data = NULL;
         set_range(op, name, h);
@@ -169,7 +142,7 @@ static int tile_of(const struct gram_cdist_op *op, const struct cuda_cdist_varia
     int tm = cuda_cdist_most_tile(v);
     double work = (double)op->batch.count * (double)op->out.rows * (double)op->out.cols;
 
-    if (is_symmetric(op))
+    if (gram_cdist_mirrors(op))
         work /= 2;
     while (tm > 2 && work / (16.0 * tm * 16.0 * tm) < 2.0 * processors)
         tm /= 2;
@@ -279,7 +252,7 @@ static void fill_shapes(const struct gram_cdist_op *op, int tm, struct pair_para
         params->batch_shape[d] = op->batch.shape[d];
     params->tile_rows = gram_ceil_div(out.rows, 16L * tm);
     params->tile_cols = gram_ceil_div(out.cols, 16L * tm);
-    params->symmetric = is_symmetric(op);
+    params->symmetric = gram_cdist_mirrors(op);
     params->diagonal = op->column_offset - op->row_offset;
     if (turned)
         params->diagonal = -params->diagonal;

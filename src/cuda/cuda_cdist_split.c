@@ -7,6 +7,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "../cdist.h"
 #include "arena.h"
 #include "cuda_ops.h"
 #include "kernels/reduce_params.h"
@@ -23,13 +24,9 @@ enum {
 /* What cannot be added up afterwards, or needs more than the sum. */
 static bool is_whole(const struct gram_cdist_op *op)
 {
-    bool tensors = op->p.tensor.data || op->outer_power.tensor.data || op->bandwidth.tensor.data ||
-                   op->exponent.tensor.data || op->alpha.tensor.data || op->gamma.tensor.data ||
-                   op->coef0.tensor.data || op->degree.tensor.data ||
-                   op->regularization.tensor.data;
     bool largest = op->inner == GRAM_DIFFERENCE && isinf(op->p.value);
 
-    return tensors || largest || op->function == GRAM_COSINE || op->expression ||
+    return !gram_cdist_of_numbers(op) || largest || op->function == GRAM_COSINE || op->expression ||
            op->batch.ndim == GRAM_MAX_DIMS;
 }
 

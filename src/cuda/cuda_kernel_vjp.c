@@ -11,6 +11,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cuda_kernel_vjp.h"
+#include "../cdist.h"
 #include "arena.h"
 
 enum {
@@ -60,23 +61,12 @@ static struct vjp_job make_job(const gram_context *g, const struct gram_kernel_v
     const struct gram_batch *batch = &op->kernel.batch;
     struct vjp_job job = {.g = (gram_context *)g,
                           .processors = device->processors,
-                          .kernel = op->kernel,
+                          .kernel = gram_cdist_alone(&op->kernel, item),
+                          .grad = gram_view_alone(&op->grad, batch, item),
+                          .to_x = gram_view_alone(&op->x, batch, item),
+                          .to_y = gram_view_alone(&op->y, batch, item),
                           .element = gram_dtype_size(op->kernel.x.dtype)};
-    struct gram_cdist_op *k = &job.kernel;
-    struct gram_hyper *const hypers[] = {&k->p,        &k->outer_power, &k->bandwidth,
-                                         &k->exponent, &k->alpha,       &k->gamma,
-                                         &k->coef0,    &k->degree,      &k->regularization};
 
-    for (size_t i = 0; i < sizeof hypers / sizeof *hypers; i++)
-        *hypers[i] = gram_hyper_alone(hypers[i], batch, item);
-    for (int i = 0; i < k->parameters; i++)
-        k->parameter[i] = gram_hyper_alone(&k->parameter[i], batch, item);
-    k->x = gram_view_alone(&k->x, batch, item);
-    k->y = gram_view_alone(&k->y, batch, item);
-    job.grad = gram_view_alone(&op->grad, batch, item);
-    job.to_x = gram_view_alone(&op->x, batch, item);
-    job.to_y = gram_view_alone(&op->y, batch, item);
-    k->batch = (struct gram_batch){.count = 1};
     lay_out(&job, op);
     return job;
 }
