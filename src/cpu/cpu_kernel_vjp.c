@@ -11,7 +11,6 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cpu_kernel_vjp.h"
-#include "../cdist.h"
 #include "../threads.h"
 #include "cpu_cdist.h"
 #include "cpu_cdist_grad.h"
@@ -48,86 +47,19 @@ const struct vjp_rows *cpu_vjp_rows(gram_dtype dtype)
     return dtype == GRAM_F32 ? &f32 : &f64;
 }
 
-static const struct {
-    float f32[2];
-    double f64[2];
-} constants = {
-    {1, -1},
-    {1, -1}
-};
-
-/* A number seen as a matrix. */
-static struct gram_view constant(gram_dtype dtype, int which, int64_t rows, int64_t cols)
+static const void *numbers_of(gram_dtype dtype)
 {
-    static const double zero = 0;
-    const void *data = which == 0          ? (const void *)&zero
-                       : dtype == GRAM_F32 ? (const void *)&constants.f32[which < 0]
-                                           : (const void *)&constants.f64[which < 0];
+    static const float f32[VJP_NUMBERS] = {[VJP_ONE] = 1, [VJP_MINUS_ONE] = -1};
+    static const double f64[VJP_NUMBERS] = {[VJP_ONE] = 1, [VJP_MINUS_ONE] = -1};
 
-    return (struct gram_view){
-        .data = (char *)data, .dtype = dtype, .planes = 1, .rows = rows, .cols = cols};
+    return dtype == GRAM_F32 ? (const void *)f32 : (const void *)f64;
 }
 
-/* Rows [first, first + rows) of a matrix, transposed. */
-static struct gram_view turned(const struct gram_view *v, int64_t first, int64_t rows)
-{
-    struct gram_view t = *v;
-
-    t.rows = v->cols, t.cols = rows;
-    t.row_stride = v->col_stride, t.col_stride = v->row_stride;
-    if (t.data)
-        t.data += first * v->row_stride * (int64_t)gram_dtype_size(v->dtype);
-    return t;
-}
-
-/* The block's rows of x and y as a kernel of their own, with its result in scratch. */
-static struct gram_cdist_op kernel_of(const struct vjp_job *job, const struct vjp_block *b,
-                                      gram_kernel_output output)
-{
-    struct gram_cdist_op op = job->kernel;
-
-    op.symmetric = false;
-    op.output = output;
-    op.regularization = (struct gram_hyper){.value = 0};
-    if (op.x.data)
-        op.x.data = vjp_row_of(job, &op.x, b->i);
-    if (op.y.data)
-        op.y.data = vjp_row_of(job, &op.y, b->j);
-    op.x.rows = b->rows;
-    op.y.rows = b->cols;
-    op.out = (struct gram_view){.data = job->scratch,
-                                .dtype = op.x.dtype,
-                                .planes = 1,
-                                .rows = b->rows,
-                                .cols = b->cols,
-                                .row_stride = b->cols,
-                                .col_stride = 1};
-    return op;
-}
-
-/* What the block's weights contribute to the gradient of x, or of y. */
 static struct gram_cdist_grad_op gradient_of(const struct vjp_job *job, const struct vjp_block *b,
                                              bool of_x)
 {
-    const struct gram_cdist_op *k = &job->kernel;
-    bool dot = k->inner == GRAM_DOT;
-    const struct gram_view weights = {job->scratch, k->x.dtype, 1,  b->rows, b->cols, 0,
-                                      b->cols,      1,          {0}};
-    struct gram_cdist_grad_op op = {
-        .batch = {.count = 1},
-        .a = of_x ? turned(&weights, 0, b->rows) : weights,
-        .b = of_x ? turned(&k->y, b->j, b->cols) : turned(&k->x, b->i, b->rows),
-        .c = constant(k->x.dtype, dot ? -1 : 1, 1, of_x ? b->cols : b->rows),
-        .d = of_x ? turned(&k->x, b->i, b->rows) : turned(&k->y, b->j, b->cols),
-        .out = of_x ? turned(&job->to_x, b->i, b->rows) : turned(&job->to_y, b->j, b->cols),
-        .p = k->p,
-    };
-
-    if (dot) {
-        op.d = constant(k->x.dtype, 0, op.d.rows, op.d.cols);
-        op.p = (struct gram_hyper){.value = 2};
-    }
-    return op;
+    return gram_vjp_gradient(&job->kernel, b, of_x, of_x ? &job->to_x : &job->to_y, job->scratch,
+                             numbers_of(job->kernel.x.dtype));
 }
 
 /* Scratch of the parts of a block of this size. */
@@ -138,17 +70,17 @@ static size_t block_workspace(const struct vjp_job *job, const struct vjp_block 
     bool cosine = op->kernel.function == GRAM_COSINE, gradients = op->want_x || op->want_y;
     const bool used[] = {cosine && gradients, !cosine && gradients, op->want_bandwidth};
     const bool wanted[] = {op->want_y, op->want_x};
-    size_t most = 0, need;
+    size_t most = 0;
 
     for (int i = 0; i < 3; i++) {
-        struct gram_cdist_op kernel = kernel_of(job, b, outputs[i]);
-        need = used[i] ? cpu_cdist_workspace(job->g, &kernel) : 0;
-        most = need > most ? need : most;
+        struct gram_cdist_op kernel = gram_vjp_kernel(&job->kernel, b, outputs[i], NULL);
+        if (used[i])
+            most = gram_most_bytes(most, cpu_cdist_workspace(job->g, &kernel));
     }
     for (int of_x = 0; of_x < 2; of_x++) {
         struct gram_cdist_grad_op grad = gradient_of(job, b, of_x);
-        need = wanted[of_x] ? cpu_cdist_grad_workspace(job->g, &grad) : 0;
-        most = need > most ? need : most;
+        if (wanted[of_x])
+            most = gram_most_bytes(most, cpu_cdist_grad_workspace(job->g, &grad));
     }
     return most;
 }
@@ -175,14 +107,14 @@ static struct vjp_job make_job(gram_context *g, const struct gram_kernel_vjp_op 
         const struct vjp_block b = {0, i & 1 ? m % BLOCK : job.block_rows, 0,
                                     i & 2 ? n % BLOCK : job.block_cols};
         size_t need = b.rows && b.cols ? job.more + block_workspace(&job, &b, op) : job.more;
-        job.total = need > job.total ? need : job.total;
+        job.total = gram_most_bytes(job.total, need);
     }
     return job;
 }
 
 void cpu_vjp_kernel(struct vjp_job *job, gram_kernel_output output)
 {
-    struct gram_cdist_op op = kernel_of(job, &job->block, output);
+    struct gram_cdist_op op = gram_vjp_kernel(&job->kernel, &job->block, output, job->scratch);
     struct cdist_plan plan;
 
     cpu_cdist_plan(job->g, &op, &plan);
@@ -227,17 +159,11 @@ static void zero_rows(const struct vjp_job *job, const struct gram_view *v)
         job->each->zero(vjp_row_of(job, v, i), v->col_stride, v->cols);
 }
 
-static bool has_bandwidth(gram_function function)
-{
-    return function != GRAM_IDENTITY && function != GRAM_POLYNOMIAL && function != GRAM_SIGMOID &&
-           function != GRAM_COSINE;
-}
-
 static double bandwidth_gradient(struct vjp_job *job)
 {
     double total = 0;
 
-    while (has_bandwidth(job->kernel.function) && vjp_next(job)) {
+    while (gram_vjp_has_bandwidth(job->kernel.function) && vjp_next(job)) {
         cpu_vjp_kernel(job, GRAM_BANDWIDTH_DERIVATIVE);
         gram_parallel_for(job->g, job->block.rows, sum_row, job);
         for (int64_t i = 0; i < job->block.rows; i++)
@@ -246,21 +172,17 @@ static double bandwidth_gradient(struct vjp_job *job)
     return total;
 }
 
-/* grad summed where row_offset + i = column_offset + j. */
+/* grad summed where the regularization was added. */
 static double regularization_gradient(const struct vjp_job *job)
 {
-    int64_t shift = job->kernel.row_offset - job->kernel.column_offset;
-    int64_t first = shift < 0 ? -shift : 0, last = job->kernel.x.rows;
+    const struct vjp_diagonal d = gram_vjp_diagonal(&job->kernel);
     const struct gram_view *v = &job->grad;
 
-    if (last > job->kernel.y.rows - shift)
-        last = job->kernel.y.rows - shift;
-    return first >= last
+    return d.count == 0
                ? 0
-               : job->each->grad_sum(NULL,
-                                     vjp_row_of(job, v, first) +
-                                         (first + shift) * v->col_stride * (int64_t)job->element,
-                                     v->row_stride + v->col_stride, last - first);
+               : job->each->grad_sum(
+                     NULL, vjp_row_of(job, v, d.i) + d.j * v->col_stride * (int64_t)job->element,
+                     v->row_stride + v->col_stride, d.count);
 }
 
 static void put_number(const struct gram_view *v, const struct gram_batch *batch, int64_t item,

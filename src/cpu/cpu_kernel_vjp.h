@@ -5,6 +5,7 @@
  */
 #ifndef GRAM_CPU_KERNEL_VJP_H
 #define GRAM_CPU_KERNEL_VJP_H
+#include "../kernel_vjp.h"
 #include "cpu.h"
 
 /* One row at a time; steps are strides in elements, the rows of a block have step 1. */
@@ -23,11 +24,6 @@ struct vjp_rows {
 };
 
 const struct vjp_rows *cpu_vjp_rows(gram_dtype dtype);
-
-/* Rows [i, i + rows) and columns [j, j + cols) of one item's kernel matrix. */
-struct vjp_block {
-    int64_t i, rows, j, cols;
-};
 
 /* One item's work.  Views are of the item; data NULL: not wanted. */
 struct vjp_job {

@@ -11,7 +11,6 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cuda_kernel_vjp.h"
-#include "../cdist.h"
 #include "arena.h"
 
 enum {
@@ -41,7 +40,7 @@ static void lay_out(struct vjp_job *job, const struct gram_kernel_vjp_op *op)
     if (k->function == GRAM_COSINE)
         doubles += cuda_vjp_cosine_doubles(k);
     job->constants = gram_round64((size_t)(job->block_rows * job->block_cols) * job->element);
-    job->sums = job->constants + gram_round64(3 * job->element);
+    job->sums = job->constants + gram_round64(VJP_NUMBERS * job->element);
     job->more = job->sums + gram_round64((size_t)doubles * sizeof(double));
     job->total = job->more;
     for (int i = 0; i < 4; i++) {
@@ -86,18 +85,14 @@ static gram_status points_gradients(struct vjp_job *job)
     return GRAM_OK;
 }
 
-static bool has_bandwidth(gram_function function)
-{
-    return function >= GRAM_LAPLACE && function <= GRAM_RATIONAL_QUADRATIC;
-}
-
 static gram_status bandwidth_gradient(struct vjp_job *job, const struct gram_view *out)
 {
     double *sums = (double *)(job->scratch + job->sums);
     int64_t rows = 0;
 
     job->block = (struct vjp_block){0};
-    while (has_bandwidth(job->kernel.function) && job->kernel.y.rows > 0 && cuda_vjp_next(job)) {
+    while (gram_vjp_has_bandwidth(job->kernel.function) && job->kernel.y.rows > 0 &&
+           cuda_vjp_next(job)) {
         const struct vjp_block *b = &job->block;
         TRY(cuda_vjp_kernel(job, GRAM_BANDWIDTH_DERIVATIVE));
         TRY(cuda_vjp_sum(job, (struct vjp_sums_params){.u = cuda_vjp_elements(job),
@@ -111,21 +106,18 @@ static gram_status bandwidth_gradient(struct vjp_job *job, const struct gram_vie
     return cuda_vjp_number(job, out, sums, rows);
 }
 
-/* grad summed where row_offset + i = column_offset + j. */
+/* grad summed where the regularization was added. */
 static gram_status regularization_gradient(const struct vjp_job *job, const struct gram_view *out)
 {
-    int64_t shift = job->kernel.row_offset - job->kernel.column_offset;
-    int64_t first = shift < 0 ? -shift : 0, last = job->kernel.x.rows;
+    const struct vjp_diagonal d = gram_vjp_diagonal(&job->kernel);
     double *sums = (double *)(job->scratch + job->sums);
-    struct vjp_matrix diagonal = cuda_vjp_matrix(&job->grad, first, first + shift);
+    struct vjp_matrix diagonal = cuda_vjp_matrix(&job->grad, d.i, d.j);
 
-    if (last > job->kernel.y.rows - shift)
-        last = job->kernel.y.rows - shift;
-    if (first >= last)
+    if (d.count == 0)
         return cuda_vjp_number(job, out, sums, 0);
     diagonal.col_stride += diagonal.row_stride;
-    TRY(cuda_vjp_sum(job, (struct vjp_sums_params){
-                              .v = diagonal, .sums = sums, .rows = 1, .cols = last - first}));
+    TRY(cuda_vjp_sum(
+        job, (struct vjp_sums_params){.v = diagonal, .sums = sums, .rows = 1, .cols = d.count}));
     return cuda_vjp_number(job, out, sums, 1);
 }
 

@@ -5,13 +5,9 @@
  */
 #ifndef GRAM_CUDA_KERNEL_VJP_H
 #define GRAM_CUDA_KERNEL_VJP_H
+#include "../kernel_vjp.h"
 #include "cuda_cdist_grad.h"
 #include "kernels/vjp_params.h"
-
-/* Rows [i, i + rows) and columns [j, j + cols) of one item's kernel matrix. */
-struct vjp_block {
-    int64_t i, rows, j, cols;
-};
 
 /* One item's work.  Views are of the item; data NULL: not wanted. */
 struct vjp_job {
