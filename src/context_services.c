@@ -1,11 +1,11 @@
 /*
- * context_services.c - errors, the log and memory: what a backend asks of its context
+ * context_services.c - what a backend asks of its context: errors, the log, memory, items of views
  *
  * Without state of its own, so that the library and its plugins have a copy each.
  *
  * SPDX-License-Identifier: MIT
  */
-#include "context.h"
+#include "view.h"
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -54,4 +54,15 @@ void gram_log(const gram_context *g, const char *format, ...)
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
     fprintf(stderr, "gram: %s\n", line); /* one call, so that lines of several threads stay whole */
+}
+
+char *gram_view_item(const struct gram_view *v, const struct gram_batch *batch, int64_t item)
+{
+    int64_t offset = 0;
+
+    for (int i = batch->ndim - 1; i >= 0; i--) {
+        offset += item % batch->shape[i] * v->batch_stride[i];
+        item /= batch->shape[i];
+    }
+    return v->data ? v->data + offset * (int64_t)gram_dtype_size(v->dtype) : NULL;
 }

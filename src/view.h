@@ -61,17 +61,7 @@ gram_status gram_hyper_check(gram_context *g, const struct gram_batch *batch, co
 double gram_hyper_at(const struct gram_hyper *h, const struct gram_batch *batch, int64_t item);
 
 /* Address of the item'th matrix of a view. */
-static inline char *gram_view_item(const struct gram_view *v, const struct gram_batch *batch,
-                                   int64_t item)
-{
-    int64_t offset = 0;
-
-    for (int i = batch->ndim - 1; i >= 0; i--) {
-        offset += item % batch->shape[i] * v->batch_stride[i];
-        item /= batch->shape[i];
-    }
-    return v->data ? v->data + offset * (int64_t)gram_dtype_size(v->dtype) : NULL;
-}
+char *gram_view_item(const struct gram_view *v, const struct gram_batch *batch, int64_t item);
 
 /* The item'th matrix without its batch, for drivers that go through the items one by one. */
 static inline struct gram_view gram_view_alone(const struct gram_view *v,
