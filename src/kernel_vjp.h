@@ -15,22 +15,11 @@ struct vjp_block {
     int64_t i, rows, j, cols;
 };
 
-/* Rows [first, first + rows) of a matrix. */
-static inline struct gram_view gram_vjp_rows(const struct gram_view *v, int64_t first, int64_t rows)
-{
-    struct gram_view part = *v;
-
-    part.rows = rows;
-    if (part.data)
-        part.data += first * v->row_stride * (int64_t)gram_dtype_size(v->dtype);
-    return part;
-}
-
-/* The same, transposed. */
+/* Rows [first, first + rows) of a matrix, transposed. */
 static inline struct gram_view gram_vjp_turned(const struct gram_view *v, int64_t first,
                                                int64_t rows)
 {
-    struct gram_view part = gram_vjp_rows(v, first, rows);
+    struct gram_view part = gram_view_rows(v, first, rows);
 
     part.planes = 1;
     part.rows = v->cols, part.cols = rows;
@@ -48,8 +37,8 @@ static inline struct gram_cdist_op gram_vjp_kernel(const struct gram_cdist_op *k
     op.symmetric = false;
     op.output = output;
     op.regularization = (struct gram_hyper){.value = 0};
-    op.x = gram_vjp_rows(&kernel->x, b->i, b->rows);
-    op.y = gram_vjp_rows(&kernel->y, b->j, b->cols);
+    op.x = gram_view_rows(&kernel->x, b->i, b->rows);
+    op.y = gram_view_rows(&kernel->y, b->j, b->cols);
     op.out = gram_view_dense(elements, op.x.dtype, b->rows, b->cols);
     return op;
 }

@@ -96,6 +96,18 @@ static inline struct gram_view gram_view_dense(void *data, gram_dtype dtype, int
                               .col_stride = 1};
 }
 
+/* Rows [first, first + rows) of a matrix. */
+static inline struct gram_view gram_view_rows(const struct gram_view *v, int64_t first,
+                                              int64_t rows)
+{
+    struct gram_view part = *v;
+
+    part.rows = rows;
+    if (part.data)
+        part.data += first * v->row_stride * (int64_t)gram_dtype_size(v->dtype);
+    return part;
+}
+
 /* True if two tensors may share an element: their address ranges meet, and they are not two column
  * blocks of rows of one stride. */
 bool gram_tensors_overlap(const gram_tensor *a, const gram_tensor *b);

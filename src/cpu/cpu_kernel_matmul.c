@@ -39,24 +39,13 @@ struct matmul_job {
 static struct gram_cdist_op block_of(const struct matmul_job *job)
 {
     struct gram_cdist_op op = job->kernel;
-    int64_t size = (int64_t)gram_dtype_size(op.x.dtype);
 
     op.symmetric = job->symmetric && job->i == job->j;
     op.row_offset += job->i;
     op.column_offset += job->j;
-    if (op.x.data)
-        op.x.data += job->i * op.x.row_stride * size;
-    if (op.y.data)
-        op.y.data += job->j * op.y.row_stride * size;
-    op.x.rows = job->rows;
-    op.y.rows = job->cols;
-    op.out = (struct gram_view){.data = job->scratch,
-                                .dtype = job->out.dtype,
-                                .planes = 1,
-                                .rows = job->rows,
-                                .cols = job->cols,
-                                .row_stride = job->cols,
-                                .col_stride = 1};
+    op.x = gram_view_rows(&op.x, job->i, job->rows);
+    op.y = gram_view_rows(&op.y, job->j, job->cols);
+    op.out = gram_view_dense(job->scratch, job->out.dtype, job->rows, job->cols);
     return op;
 }
 
