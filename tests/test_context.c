@@ -247,11 +247,14 @@ static void given_workspace(struct harness *h)
 static void a_limit_of_scratch(struct harness *h)
 {
     gram_context_options o = GRAM_CONTEXT_OPTIONS_INIT;
+    gram_info info = {.size = sizeof info};
     gram_workspace need = {0};
     float x[12] = {0}, out[4];
     gram_tensor a = gram_matrix(x, 2, 6, GRAM_F32), d = gram_matrix(out, 2, 2, GRAM_F32);
     gram_context *g;
 
+    CHECK(h, gram_context_info(h->g, &info) == GRAM_OK, "%s", gram_message(h->g));
+    o.threads = info.threads; /* each has scratch of its own */
     CHECK(h, gram_cdist_workspace(h->g, &a, NULL, gram_number(1), NULL, &d, &need) == GRAM_OK, "%s",
           gram_message(h->g));
     for (int less = 0; less < 2; less++) {
