@@ -25,14 +25,9 @@ static const struct option_row warm_rows[] = {
     OPTION_END,
 };
 
-static const struct option_row output_rows[] = {
-    FLAG("json", 0, offsetof(struct settings, json), "write JSON"),
-    OPTION_END,
-};
-
 static const struct option_group groups[] = {
     GROUP("Warming", warm_rows, 0),
-    GROUP("Output", output_rows, 0),
+    GROUP("Output", json_options, offsetof(struct settings, json)),
     GROUP("Other options", common_options, offsetof(struct settings, common)),
     GROUP_END,
 };

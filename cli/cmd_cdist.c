@@ -7,11 +7,9 @@
 #include <math.h>
 
 struct settings {
-    struct common_settings common;
-    struct input_settings input;
-    struct output_settings output;
+    struct matrix_pair_settings pair;
     double p;
-    int no_root, dtype;
+    int no_root;
 };
 
 static const struct option_row rows[] = {
@@ -19,17 +17,17 @@ static const struct option_row rows[] = {
            "the norm: from 0 (how many coordinates differ) to inf (the largest difference)"),
     FLAG("no-root", 0, offsetof(struct settings, no_root),
          "the sum itself, without the power 1/p at the end"),
-    CHOICE("dtype", 0, "TYPE", offsetof(struct settings, dtype), "auto", "auto|f32|f64",
+    CHOICE("dtype", 0, "TYPE", offsetof(struct settings, pair.dtype), "auto", "auto|f32|f64",
            "auto: f32 if all inputs are float32 or float16 arrays, else f64"),
     OPTION_END,
 };
 
 static const struct option_group groups[] = {
     GROUP("Distance", rows, 0),
-    GROUP("Input", input_options, offsetof(struct settings, input)),
-    GROUP("Output", output_options, offsetof(struct settings, output)),
-    GROUP("Device", device_options, offsetof(struct settings, common)),
-    GROUP("Other options", common_options, offsetof(struct settings, common)),
+    GROUP("Input", input_options, offsetof(struct settings, pair.input)),
+    GROUP("Output", output_options, offsetof(struct settings, pair.output)),
+    GROUP("Device", device_options, offsetof(struct settings, pair.common)),
+    GROUP("Other options", common_options, offsetof(struct settings, pair.common)),
     GROUP_END,
 };
 
@@ -48,14 +46,7 @@ static enum exit_status compute(gram_context *g, const void *settings, const gra
 static enum exit_status run(const void *settings, int count, char **operands, struct failure *why)
 {
     const struct settings *s = settings;
-    const struct matrix_pair_job job = {
-        .common = &s->common,
-        .input = &s->input,
-        .output = &s->output,
-        .dtype = s->dtype,
-        .settings = s,
-        .compute = compute,
-    };
+    const struct matrix_pair_job job = {&s->pair, s, compute};
 
     return matrix_pair_run(&job, count, operands, why);
 }

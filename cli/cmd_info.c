@@ -12,13 +12,8 @@ struct settings {
     int json;
 };
 
-static const struct option_row rows[] = {
-    FLAG("json", 0, offsetof(struct settings, json), "write JSON"),
-    OPTION_END,
-};
-
 static const struct option_group groups[] = {
-    GROUP("Output", rows, 0),
+    GROUP("Output", json_options, offsetof(struct settings, json)),
     GROUP("Other options", common_options, offsetof(struct settings, common)),
     GROUP_END,
 };

@@ -10,10 +10,8 @@
 #include <string.h>
 
 struct settings {
-    struct common_settings common;
-    struct input_settings input;
-    struct output_settings output;
-    int kernel, dtype;
+    struct matrix_pair_settings pair;
+    int kernel;
     const char *expression; /* instead of a kernel; or NULL */
     int of;                 /* what its s is */
     struct option_texts parameters;
@@ -82,17 +80,17 @@ static const struct option_row rows[] = {
            "added to the diagonal"),
     INTEGER("seed", 0, "N", offsetof(struct settings, seed), "0", 0, 0x1p53,
             "of the sample that the median is taken of"),
-    CHOICE("dtype", 0, "TYPE", offsetof(struct settings, dtype), "auto", "auto|f32|f64",
+    CHOICE("dtype", 0, "TYPE", offsetof(struct settings, pair.dtype), "auto", "auto|f32|f64",
            "auto: f32 if all inputs are float32 or float16 arrays, else f64"),
     OPTION_END,
 };
 
 static const struct option_group groups[] = {
     GROUP("Kernel", rows, 0),
-    GROUP("Input", input_options, offsetof(struct settings, input)),
-    GROUP("Output", output_options, offsetof(struct settings, output)),
-    GROUP("Device", device_options, offsetof(struct settings, common)),
-    GROUP("Other options", common_options, offsetof(struct settings, common)),
+    GROUP("Input", input_options, offsetof(struct settings, pair.input)),
+    GROUP("Output", output_options, offsetof(struct settings, pair.output)),
+    GROUP("Device", device_options, offsetof(struct settings, pair.common)),
+    GROUP("Other options", common_options, offsetof(struct settings, pair.common)),
     GROUP_END,
 };
 
@@ -208,14 +206,7 @@ static enum exit_status compute(gram_context *g, const void *settings, const gra
 static enum exit_status run(const void *settings, int count, char **operands, struct failure *why)
 {
     const struct settings *s = settings;
-    const struct matrix_pair_job job = {
-        .common = &s->common,
-        .input = &s->input,
-        .output = &s->output,
-        .dtype = s->dtype,
-        .settings = s,
-        .compute = compute,
-    };
+    const struct matrix_pair_job job = {&s->pair, s, compute};
 
     TRY(check_choice(s, why));
     return matrix_pair_run(&job, count, operands, why);

@@ -15,13 +15,8 @@ struct settings {
     int json;
 };
 
-static const struct option_row rows[] = {
-    FLAG("json", 0, offsetof(struct settings, json), "write JSON"),
-    OPTION_END,
-};
-
 static const struct option_group groups[] = {
-    GROUP("Output", rows, 0),
+    GROUP("Output", json_options, offsetof(struct settings, json)),
     GROUP("Input", input_options, offsetof(struct settings, input)),
     GROUP("Device", device_options, offsetof(struct settings, common)),
     GROUP("Other options", common_options, offsetof(struct settings, common)),

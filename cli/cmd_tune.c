@@ -36,15 +36,10 @@ static const struct option_row device_rows[] = {
     OPTION_END,
 };
 
-static const struct option_row output_rows[] = {
-    FLAG("json", 0, offsetof(struct settings, json), "write JSON"),
-    OPTION_END,
-};
-
 static const struct option_group groups[] = {
     GROUP("Problem", problem_rows, 0),
     GROUP("Device", device_rows, offsetof(struct settings, common)),
-    GROUP("Output", output_rows, 0),
+    GROUP("Output", json_options, offsetof(struct settings, json)),
     GROUP("Other options", common_options, offsetof(struct settings, common)),
     GROUP_END,
 };

@@ -124,6 +124,7 @@ enum dtype_choice {
 };
 
 extern const struct option_row common_options[], input_options[];
+extern const struct option_row json_options[]; /* their base is an int: 1 with --json */
 
 /* ---- Parsing and printing ----------------------------------------------------------------- */
 

@@ -205,14 +205,14 @@ static enum exit_status check_dimensions(const struct matrix *m, const char *pat
 static enum exit_status pair_load(const struct matrix_pair_job *job, int count, char *const *paths,
                                   struct matrix_pair *out, struct failure *why)
 {
-    const enum dtype_choice dtype = (enum dtype_choice)job->dtype;
+    const enum dtype_choice dtype = (enum dtype_choice)job->pair->dtype;
 
     *out = (struct matrix_pair){.two = count == 2};
-    TRY(matrix_load(paths[0], job->input, dtype, &out->x, why));
+    TRY(matrix_load(paths[0], &job->pair->input, dtype, &out->x, why));
     TRY(check_dimensions(&out->x, paths[0], why));
     if (!out->two)
         return CLI_OK;
-    TRY(matrix_load(paths[1], job->input, dtype, &out->y, why));
+    TRY(matrix_load(paths[1], &job->pair->input, dtype, &out->y, why));
     TRY(check_dimensions(&out->y, paths[1], why));
     int64_t x_cols = out->x.t.shape[out->x.t.ndim - 1], y_cols = out->y.t.shape[out->y.t.ndim - 1];
     if (x_cols != y_cols)
@@ -259,7 +259,7 @@ static enum exit_status pair_compute(const struct matrix_pair_job *job,
     enum exit_status status;
     gram_context *g;
 
-    TRY(open_context(job->common, &g, why));
+    TRY(open_context(&job->pair->common, &g, why));
     status = compute_there(g, job, pair, out, why);
     gram_context_destroy(g);
     return status;
@@ -277,7 +277,7 @@ enum exit_status matrix_pair_run(const struct matrix_pair_job *job, int count, c
     if (status == CLI_OK)
         status = pair_compute(job, &pair, &out, why);
     if (status == CLI_OK)
-        status = matrix_save(&out, job->output, why);
+        status = matrix_save(&out, &job->pair->output, why);
     matrix_free(&pair.x);
     matrix_free(&pair.y);
     matrix_free(&out);

@@ -72,12 +72,17 @@ enum exit_status matrix_save(const struct matrix *m, const struct output_setting
 
 /* ---- Commands on pairs of rows -------------------------------------------------------------- */
 
-/* What a command that writes one number for every row of X and every row of Y is made of. */
+/* The settings that commands share which write a number for every row of X and every row of Y. */
+struct matrix_pair_settings {
+    struct common_settings common;
+    struct input_settings input;
+    struct output_settings output;
+    int dtype; /* enum dtype_choice */
+};
+
+/* What such a command is made of. */
 struct matrix_pair_job {
-    const struct common_settings *common;
-    const struct input_settings *input;
-    const struct output_settings *output;
-    int dtype;            /* enum dtype_choice */
+    const struct matrix_pair_settings *pair;
     const void *settings; /* of the command */
     /* x, y and out are where the context computes; y NULL: the rows of x among themselves. */
     enum exit_status (*compute)(gram_context *g, const void *settings, const gram_tensor *x,

@@ -44,6 +44,11 @@ const struct option_row input_options[] = {
     OPTION_END,
 };
 
+const struct option_row json_options[] = {
+    FLAG("json", 0, 0, "write JSON"),
+    OPTION_END,
+};
+
 static enum exit_status parse_number(const struct option_row *row, const char *text, double *value,
                                      struct failure *why)
 {
