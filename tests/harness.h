@@ -80,6 +80,9 @@ struct test_copy {
 bool test_send(struct harness *h, const struct test_tensor *from, struct test_copy *to);
 bool test_fetch(struct harness *h, struct test_tensor *to, struct test_copy *from);
 
+/* A context of the first GPU that queues on this stream (NULL: its own); NULL if there is none. */
+gram_context *test_cuda_context(struct harness *h, void *stream);
+
 /* Calls in exactly the scratch that the workspace query names, in memory of h's context; one byte
  * less must be refused.  call answers the query where need is not NULL.  False: it failed. */
 typedef gram_status test_call(struct harness *h, void *problem, gram_workspace *need);

@@ -12,6 +12,17 @@
 #include <string.h>
 #include <unistd.h>
 
+gram_context *test_cuda_context(struct harness *h, void *stream)
+{
+    gram_context_options o = GRAM_CONTEXT_OPTIONS_INIT;
+    gram_context *g = NULL;
+
+    o.device.type = GRAM_CUDA;
+    o.stream = stream;
+    CHECK(h, gram_context_create(&o, &g) == GRAM_OK, "%s", gram_message(NULL));
+    return g;
+}
+
 static char *first_byte(const struct test_tensor *t)
 {
     return (char *)t->mapping + sysconf(_SC_PAGESIZE);

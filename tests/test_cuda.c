@@ -96,12 +96,9 @@ static gram_tensor on_device(void *memory, int64_t rows, int64_t cols)
 
 static bool problem_open(struct harness *h, struct problem *q, void *stream, int64_t n, int64_t k)
 {
-    gram_context_options o = GRAM_CONTEXT_OPTIONS_INIT;
-
     *q = (struct problem){.n = n, .k = k, .host = malloc((size_t)(n * k) * sizeof(float))};
-    o.device.type = GRAM_CUDA;
-    o.stream = stream;
-    if (!CHECK(h, gram_context_create(&o, &q->g) == GRAM_OK && q->host, "%s", gram_message(NULL)))
+    q->g = test_cuda_context(h, stream);
+    if (!q->g || !CHECK(h, q->host, "no memory"))
         return false;
     for (int64_t i = 0; i < n * k; i++)
         q->host[i] = (float)test_uniform(h);

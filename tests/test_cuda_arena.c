@@ -7,6 +7,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cuda/arena.h"
+#include "cuda_stubs.h"
 #include "harness.h"
 #include <stdlib.h>
 #include <string.h>
@@ -96,25 +97,6 @@ static CUresult change_mode(CUstreamCaptureMode *mode)
     return CUDA_SUCCESS;
 }
 
-/* NOLINTNEXTLINE(readability-non-const-parameter): the driver's type */
-static CUresult pointer_attributes(unsigned count, CUpointer_attribute *which, void **values,
-                                   CUdeviceptr address)
-{
-    (void)count;
-    (void)which;
-    (void)address;
-    *(unsigned *)values[0] = CU_MEMORYTYPE_DEVICE;
-    *(unsigned *)values[2] = 0;
-    *(int *)values[1] = 0;
-    return CUDA_SUCCESS;
-}
-
-static CUresult current(CUcontext *context)
-{
-    *context = NULL; /* as the device's: nothing has to be entered */
-    return CUDA_SUCCESS;
-}
-
 static const struct cuda_driver driver = {
     .memory_allocate = allocate,
     .memory_free = release,
@@ -123,8 +105,8 @@ static const struct cuda_driver driver = {
     .memory_info = info,
     .stream_capturing = is_capturing,
     .capture_mode = change_mode,
-    .pointer_attributes = pointer_attributes,
-    .context_current = current,
+    .pointer_attributes = stub_pointer_attributes,
+    .context_current = stub_context_current,
 };
 
 static void start(gram_context *g, struct cuda_device *device, size_t room)

@@ -5,8 +5,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "cuda/cuda_ops.h"
 #include "cuda_cache_folder.h"
+#include "cuda_stubs.h"
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -25,12 +25,6 @@ static struct {
     atomic_int waited_in_vain;
 } fake;
 
-static CUresult capture_mode(CUstreamCaptureMode *mode)
-{
-    *mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
-    return CUDA_SUCCESS;
-}
-
 static CUresult module_load(CUmodule *module, const void *image)
 {
     const struct timespec moment = {.tv_nsec = 1000000};
@@ -46,34 +40,12 @@ static CUresult module_load(CUmodule *module, const void *image)
     return CUDA_SUCCESS;
 }
 
-static CUresult module_function(CUfunction *function, CUmodule module, const char *name)
-{
-    (void)name;
-    *function = (CUfunction)(void *)module;
-    return CUDA_SUCCESS;
-}
-
-static CUresult function_attribute(int *value, CUfunction_attribute which, CUfunction function)
-{
-    (void)which;
-    (void)function;
-    *value = 7;
-    return CUDA_SUCCESS;
-}
-
-static CUresult function_set(CUfunction function, CUfunction_attribute which, int value)
-{
-    (void)function;
-    (void)which;
-    return value > 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
 static const struct cuda_driver driver = {
-    .capture_mode = capture_mode,
+    .capture_mode = stub_capture_mode,
     .module_load = module_load,
-    .module_function = module_function,
-    .function_attribute = function_attribute,
-    .function_set = function_set,
+    .module_function = stub_module_function,
+    .function_attribute = stub_function_attribute,
+    .function_set = stub_function_set,
 };
 
 /* ---- Requests ------------------------------------------------------------------------------- */
@@ -301,12 +273,7 @@ static const struct test_function tests[] = {
 
 int main(void)
 {
-    gram_context g = {.call = "main"};
-    const char *why;
-
-    if (!gram_cuda_compiler(&g, &why)) {
-        printf("skipped: %s\n", why);
+    if (stub_compiler_is_missing())
         return 77;
-    }
     return harness_run_tests(tests, LENGTH(tests));
 }

@@ -62,12 +62,11 @@ static gram_tensor column(gram_dtype dtype, int count)
 
 static bool open_terms(struct harness *h, struct terms *t, gram_dtype dtype)
 {
-    gram_context_options o = GRAM_CONTEXT_OPTIONS_INIT;
     const double zero = 0;
 
     memset(t, 0, sizeof *t);
-    o.device.type = GRAM_CUDA;
-    if (!CHECK(h, gram_context_create(&o, &t->g) == GRAM_OK, "%s", gram_message(NULL)))
+    t->g = test_cuda_context(h, NULL);
+    if (!t->g)
         return false;
     t->dtype = dtype;
     t->x = column(dtype, COUNT), t->y = column(dtype, 1), t->out = column(dtype, COUNT);

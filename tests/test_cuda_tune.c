@@ -5,10 +5,10 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "cuda/cuda_ops.h"
 #include "cuda/jit_store.h"
 #include "cuda/jit_tuned.h"
 #include "cuda_cache_folder.h"
+#include "cuda_stubs.h"
 #include <sys/stat.h>
 #include <time.h>
 
@@ -48,54 +48,9 @@ static CUresult launch(CUfunction function, unsigned x, unsigned y, unsigned z, 
     return CUDA_SUCCESS;
 }
 
-static CUresult capture_mode(CUstreamCaptureMode *mode)
-{
-    *mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
-    return CUDA_SUCCESS;
-}
-
 static CUresult module_load(CUmodule *module, const void *image)
 {
     *module = (CUmodule)(uintptr_t)image; // NOLINT(performance-no-int-to-ptr)
-    return CUDA_SUCCESS;
-}
-
-static CUresult module_function(CUfunction *function, CUmodule module, const char *name)
-{
-    (void)name;
-    *function = (CUfunction)(void *)module;
-    return CUDA_SUCCESS;
-}
-
-static CUresult function_attribute(int *value, CUfunction_attribute which, CUfunction function)
-{
-    (void)which, (void)function;
-    *value = 1;
-    return CUDA_SUCCESS;
-}
-
-static CUresult function_set(CUfunction function, CUfunction_attribute which, int value)
-{
-    (void)function;
-    (void)which;
-    return value > 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
-// NOLINTNEXTLINE(readability-non-const-parameter): the driver's
-static CUresult pointer_attributes(unsigned count, CUpointer_attribute *which, void **values,
-                                   CUdeviceptr pointer)
-{
-    const unsigned type = CU_MEMORYTYPE_DEVICE;
-
-    (void)count, (void)which, (void)pointer;
-    memcpy(values[0], &type, sizeof type);
-    memset(values[1], 0, sizeof(int));
-    return CUDA_SUCCESS;
-}
-
-static CUresult context_current(CUcontext *context)
-{
-    *context = NULL;
     return CUDA_SUCCESS;
 }
 
@@ -107,13 +62,13 @@ static gram_status synchronize(gram_context *g)
 
 static const struct cuda_driver driver = {
     .launch = launch,
-    .capture_mode = capture_mode,
+    .capture_mode = stub_capture_mode,
     .module_load = module_load,
-    .module_function = module_function,
-    .function_attribute = function_attribute,
-    .function_set = function_set,
-    .pointer_attributes = pointer_attributes,
-    .context_current = context_current,
+    .module_function = stub_module_function,
+    .function_attribute = stub_function_attribute,
+    .function_set = stub_function_set,
+    .pointer_attributes = stub_pointer_attributes,
+    .context_current = stub_context_current,
 };
 static const struct gram_backend backend = {.name = "a table", .synchronize = synchronize};
 
@@ -299,12 +254,7 @@ static const struct test_function tests[] = {
 
 int main(void)
 {
-    gram_context g = {.call = "main"};
-    const char *why;
-
-    if (!gram_cuda_compiler(&g, &why)) {
-        printf("skipped: %s\n", why);
+    if (stub_compiler_is_missing())
         return 77;
-    }
     return harness_run_tests(tests, LENGTH(tests));
 }

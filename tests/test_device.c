@@ -9,17 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static gram_context *open_context(struct harness *h, void *stream)
-{
-    gram_context_options o = GRAM_CONTEXT_OPTIONS_INIT;
-    gram_context *g = NULL;
-
-    o.device.type = GRAM_CUDA;
-    o.stream = stream;
-    CHECK(h, gram_context_create(&o, &g) == GRAM_OK, "%s", gram_message(NULL));
-    return g;
-}
-
 static void memory(struct harness *h)
 {
     enum {
@@ -28,7 +17,7 @@ static void memory(struct harness *h)
     float from[COUNT], back[COUNT];
     void *there = NULL, *twice = NULL;
     gram_info info = {.size = sizeof info};
-    gram_context *g = open_context(h, NULL);
+    gram_context *g = test_cuda_context(h, NULL);
 
     if (!g)
         return;
@@ -88,7 +77,7 @@ static bool solving_open(struct harness *h, struct solving *s, void *stream, int
 {
     float *host = malloc((size_t)(n * n + n) * sizeof(float)), *b = host + n * n;
 
-    *s = (struct solving){.g = open_context(h, stream),
+    *s = (struct solving){.g = test_cuda_context(h, stream),
                           .a = on_device(n, n),
                           .b = on_device(n, 1),
                           .x = on_device(n, 1),

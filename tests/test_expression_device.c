@@ -33,10 +33,7 @@ static gram_tensor on_device(int64_t rows, int64_t cols)
 
 static bool problem_open(struct harness *h, struct problem *q)
 {
-    gram_context_options o = GRAM_CONTEXT_OPTIONS_INIT;
-
-    o.device.type = GRAM_CUDA;
-    q->g = NULL;
+    q->g = test_cuda_context(h, NULL);
     q->x = on_device(M, K), q->y = on_device(M, K), q->out = on_device(M, M);
     q->to_x = on_device(M, K), q->to_y = on_device(M, K);
     for (int i = 0; i < M * K; i++)
@@ -44,8 +41,7 @@ static bool problem_open(struct harness *h, struct problem *q)
     for (int i = 0; i < M * M; i++)
         q->out_host[i] = (float)test_uniform(h);
     return CHECK(h,
-                 gram_context_create(&o, &q->g) == GRAM_OK && q->x.data && q->y.data &&
-                     q->out.data && q->to_x.data && q->to_y.data &&
+                 q->g && q->x.data && q->y.data && q->out.data && q->to_x.data && q->to_y.data &&
                      device_upload(q->x.data, q->x_host, sizeof q->x_host) &&
                      device_upload(q->y.data, q->y_host, sizeof q->y_host) &&
                      device_upload(q->out.data, q->out_host, sizeof q->out_host),

@@ -65,17 +65,6 @@ static void on_the_cpu(struct harness *h)
 
 /* ---- With a device --------------------------------------------------------------------------- */
 
-static gram_context *context_on(struct harness *h, void *stream)
-{
-    gram_context_options o = GRAM_CONTEXT_OPTIONS_INIT;
-    gram_context *g = NULL;
-
-    o.device.type = GRAM_CUDA;
-    o.stream = stream;
-    CHECK(h, gram_context_create(&o, &g) == GRAM_OK, "%s", gram_message(NULL));
-    return g;
-}
-
 static gram_module *module_of(struct harness *h, gram_context *g, const char *source,
                               const char *name, const char *options)
 {
@@ -116,7 +105,7 @@ static void the_documented_example(struct harness *h)
         ROWS = 50,
         COLS = 300
     };
-    gram_context *g = context_on(h, NULL);
+    gram_context *g = test_cuda_context(h, NULL);
     char *source = documented_source();
     gram_module *module = g ? module_of(h, g, source, "standardise.cu", "-DSCALE=2.0f") : NULL;
     float host[ROWS * COLS], *x = device_allocate(sizeof host);
@@ -156,7 +145,7 @@ static const char *const adding =
 /* Two modules of one name, of different options, and two kernels of one module. */
 static void modules_side_by_side(struct harness *h)
 {
-    gram_context *g = context_on(h, NULL);
+    gram_context *g = test_cuda_context(h, NULL);
     gram_module *a = g ? module_of(h, g, adding, NULL, "-DFACTOR=1") : NULL;
     gram_module *b = g ? module_of(h, g, adding, NULL, "-DFACTOR=10") : NULL;
     float value = 1, *x = device_allocate(sizeof *x), add = 3;
@@ -199,7 +188,7 @@ static bool add_one(void *arg)
 static void a_launch_is_captured(struct harness *h)
 {
     void *stream = device_stream();
-    gram_context *g = context_on(h, stream);
+    gram_context *g = test_cuda_context(h, stream);
     struct captured c = {g ? module_of(h, g, adding, "graph.cu", "-DFACTOR=1") : NULL,
                          device_allocate(sizeof(float))};
     float value = 0;
@@ -231,7 +220,7 @@ static void shared_memory(struct harness *h)
     enum {
         N = 15000 /* 60000 bytes */
     };
-    gram_context *g = context_on(h, NULL);
+    gram_context *g = test_cuda_context(h, NULL);
     gram_module *module = g ? module_of(h, g, reversing, NULL, NULL) : NULL;
     static int host[N];
     int *x = device_allocate(sizeof host), n = N;
@@ -272,7 +261,7 @@ static void what_is_refused(struct harness *h)
         {    {1, 1, 1}, {33, 32, 1}, "block is 33 by 32 by 1, expected at most 1024 in all"},
         {   {1, 1, -1},   {1, 1, 1},                   "grid[2] is -1, expected 1 to 65535"},
     };
-    gram_context *g = context_on(h, NULL);
+    gram_context *g = test_cuda_context(h, NULL);
     gram_module *module = g ? module_of(h, g, adding, NULL, "-DFACTOR=1") : NULL, *none = NULL;
     gram_module_options o = GRAM_MODULE_OPTIONS_INIT;
     char name[129];
@@ -338,7 +327,7 @@ static void modules_come_from_the_cache(struct harness *h)
         return;
     kept = before ? strdup(before) : NULL;
     setenv("GRAM_CACHE_DIR", folder, 1);
-    g = context_on(h, NULL);
+    g = test_cuda_context(h, NULL);
     for (int i = 0; g && i < 3; i++)
         gram_module_destroy(module_of(h, g, adding, "counted.cu", i ? "-DFACTOR=2" : "-DFACTOR=1"));
     CHECK(h, g && gram_cache_list(g, count_entry, &c) == GRAM_OK && c.count == 2, "%d: %s", c.count,

@@ -184,14 +184,20 @@ void fake_memory_explain(const void *address, char *text, size_t size)
 
 /* ---- The driver's functions ------------------------------------------------------------------ */
 
-static CUresult take(uint64_t *address, size_t bytes, enum kind kind)
+/* Locks; whether memory may be taken or given back now. */
+static CUresult begin(void)
 {
     CUresult result;
 
     fake_lock();
     result = fake_usable();
-    if (result == CUDA_SUCCESS)
-        result = fake_capture_allows();
+    return result == CUDA_SUCCESS ? fake_capture_allows() : result;
+}
+
+static CUresult take(uint64_t *address, size_t bytes, enum kind kind)
+{
+    CUresult result = begin();
+
     if (result == CUDA_SUCCESS)
         result = allocate(address, bytes, kind);
     fake_unlock();
@@ -200,12 +206,8 @@ static CUresult take(uint64_t *address, size_t bytes, enum kind kind)
 
 static CUresult give(uint64_t address)
 {
-    CUresult result;
+    CUresult result = begin();
 
-    fake_lock();
-    result = fake_usable();
-    if (result == CUDA_SUCCESS)
-        result = fake_capture_allows();
     if (result == CUDA_SUCCESS)
         result = fake_drain_all();
     if (result == CUDA_SUCCESS)
