@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* The message of a gram_context_create that failed: there is no context to hold it yet. */
 static _Thread_local char create_message[512];
@@ -147,12 +146,7 @@ void gram_context_cancel(gram_context *g)
 
 int64_t gram_trace_begin(const gram_context *g)
 {
-    struct timespec now;
-
-    if (!g->options.trace)
-        return 0;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    return g->options.trace ? gram_nanoseconds() : 0;
 }
 
 void gram_trace_end(const gram_context *g, const char *name, int thread, int64_t start_ns)

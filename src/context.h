@@ -85,7 +85,14 @@ static inline gram_status gram_call_ended(gram_context *g, gram_status status)
     return status;
 }
 
-/* Nanoseconds of CLOCK_MONOTONIC when the context traces, else 0. */
+/* Nanoseconds of CLOCK_MONOTONIC. */
+int64_t gram_nanoseconds(void);
+static inline double gram_milliseconds_since(int64_t start_ns)
+{
+    return (double)(gram_nanoseconds() - start_ns) * 1e-6;
+}
+
+/* The same when the context traces, else 0. */
 int64_t gram_trace_begin(const gram_context *g);
 /* Reports what began at start_ns; name is a static string. */
 void gram_trace_end(const gram_context *g, const char *name, int thread, int64_t start_ns);

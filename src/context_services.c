@@ -1,5 +1,5 @@
 /*
- * context_services.c - what a backend asks of its context: errors, the log, memory, items of views
+ * context_services.c - what a backend asks of its context: errors, memory, the log, time, views
  *
  * Without state of its own, so that the library and its plugins have a copy each.
  *
@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 void gram_note(gram_context *g, const char *format, ...)
 {
@@ -54,6 +55,14 @@ void gram_log(const gram_context *g, const char *format, ...)
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
     fprintf(stderr, "gram: %s\n", line); /* one call, so that lines of several threads stay whole */
+}
+
+int64_t gram_nanoseconds(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
 char *gram_view_item(const struct gram_view *v, const struct gram_batch *batch, int64_t item)

@@ -5,7 +5,6 @@
  */
 #include "cuda_ops.h"
 #include "jit_tuned.h"
-#include <time.h>
 
 enum {
     ROUNDS = 3, /* the best of so many counts */
@@ -67,23 +66,15 @@ int cuda_tuned_tile(const gram_context *g, const struct gram_cdist_op *op,
 
 /* ---- Measuring ------------------------------------------------------------------------------ */
 
-static double milliseconds(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
-}
-
 static gram_status time_calls(gram_context *g, const struct gram_cdist_op *op, int tile, int calls,
                               double *ms)
 {
-    double start = milliseconds();
+    const int64_t start = gram_nanoseconds();
 
     for (int i = 0; i < calls; i++)
         TRY(cuda_cdist_tiled(g, op, tile));
     TRY(g->backend->synchronize(g));
-    *ms = milliseconds() - start;
+    *ms = gram_milliseconds_since(start);
     return GRAM_OK;
 }
 

@@ -109,14 +109,6 @@ static struct jit_request request_of(int problem, char defines[CUDA_CDIST_DEFINE
     return cuda_cdist_request(&plan, defines);
 }
 
-static double milliseconds(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
-}
-
 static void tell(struct work *work, char *key, size_t bytes, double ms)
 {
     gram_cache_entry entry = {.size = sizeof entry,
@@ -137,13 +129,14 @@ static gram_status warm_one(gram_context *g, struct work *work, const struct ite
     const struct jit_request request = request_of(item->problem, defines);
     struct jit_code code;
     gram_status status = GRAM_OK;
-    double start = milliseconds(), ms = 0;
+    const int64_t start = gram_nanoseconds();
+    double ms = 0;
     char not_kept[256];
 
     gram_jit_key(g, work->compiler, &request, item->chip, key);
     if (!gram_jit_cache_get(g, key, &code)) {
         TRY(gram_jit_compile(g, work->compiler, &request, item->chip, &code));
-        ms = milliseconds() - start;
+        ms = gram_milliseconds_since(start);
         if (!gram_jit_cache_put(g, key, &code, not_kept, sizeof not_kept))
             status = gram_fail(g, GRAM_IO, "a kernel cannot be kept: %s", not_kept);
     }

@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum {
     MEMO = 64 /* kernels that a context finds without a lock; a power of two */
@@ -39,14 +38,6 @@ static struct {
     pthread_cond_t changed;
     struct entry *first;
 } process = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
-
-static double milliseconds(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
-}
 
 static const char *own_text(const struct jit_request *request)
 {
@@ -108,7 +99,7 @@ gram_status gram_jit_code(gram_context *g, const struct cuda_device *device,
     const char *why;
     const struct cuda_compiler *compiler = gram_cuda_compiler(g, &why);
     char chip[32], key[JIT_KEY_BYTES], not_kept[256];
-    double start = milliseconds();
+    const int64_t start = gram_nanoseconds();
 
     if (!compiler)
         return gram_fail(g, GRAM_UNSUPPORTED, "%s", why);
@@ -117,14 +108,14 @@ gram_status gram_jit_code(gram_context *g, const struct cuda_device *device,
         strcat(chip, "a"); // NOLINT(clang-analyzer-security.insecureAPI.strcpy)
     gram_jit_key(g, compiler, request, chip, key);
     if (gram_jit_cache_get(g, key, code)) {
-        gram_log(g, "kernel from the cache, %.1f ms: %s", milliseconds() - start, key);
+        gram_log(g, "kernel from the cache, %.1f ms: %s", gram_milliseconds_since(start), key);
         return GRAM_OK;
     }
     if (g->no_jit)
         return gram_fail(g, GRAM_UNSUPPORTED, "GRAM_JIT is off and the cache has no kernel %s",
                          key);
     TRY(gram_jit_compile(g, compiler, request, chip, code));
-    gram_log(g, "kernel compiled, %.1f ms: %s", milliseconds() - start, key);
+    gram_log(g, "kernel compiled, %.1f ms: %s", gram_milliseconds_since(start), key);
     (void)gram_jit_cache_put(g, key, code, not_kept, sizeof not_kept);
     return GRAM_OK;
 }
@@ -145,7 +136,7 @@ static gram_status load(gram_context *g, const struct cuda_device *device,
 {
     const struct cuda_driver *driver = device->driver;
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    double start = milliseconds();
+    const int64_t start = gram_nanoseconds();
     CUmodule module;
     CUresult result;
 
@@ -159,7 +150,8 @@ static gram_status load(gram_context *g, const struct cuda_device *device,
     (void)driver->capture_mode(&mode);
     TRY(gram_cuda_check(g, driver, result, "cuModuleLoadData"));
     gram_log(g, "kernel loaded, %.1f ms: %d registers, %d bytes of shared and %d of local memory",
-             milliseconds() - start, attribute(device, *function, CU_FUNC_ATTRIBUTE_NUM_REGS),
+             gram_milliseconds_since(start),
+             attribute(device, *function, CU_FUNC_ATTRIBUTE_NUM_REGS),
              attribute(device, *function, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES),
              attribute(device, *function, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES));
     return GRAM_OK;
