@@ -41,18 +41,14 @@ gram_status cuda_cdist_launch(gram_context *g, struct cuda_cdist_plan *plan,
 {
     struct cuda_device *device = g->device;
     int64_t most = list ? LISTED_BLOCKS * (int64_t)device->processors : most_blocks;
-    unsigned blocks = (unsigned)(plan->tiles < most ? plan->tiles : most);
+    const unsigned grid[] = {(unsigned)gram_least(plan->tiles, most), 1, 1};
     void *arguments[] = {&plan->params, &list};
     size_t shared = cuda_cdist_shared(&plan->variant, device->arch);
     CUfunction function = gram_jit_recall(device, plan->number);
 
     if (!function)
         TRY(find_kernel(g, plan, &function));
-    return gram_cuda_check(g, device->driver,
-                           device->driver->launch(function, blocks, 1, 1, THREADS, 1, 1,
-                                                  (unsigned)shared, device->stream, arguments,
-                                                  NULL),
-                           "cuLaunchKernel");
+    return gram_cuda_queue(g, function, grid, (const unsigned[]){THREADS, 1, 1}, shared, arguments);
 }
 
 /* Memory that the device cannot use would be a fault in the middle of the work. */

@@ -101,11 +101,9 @@ static uint64_t pack(const struct cuda_grad_variant *v)
         {   v->b_load, 2},
         {   v->hypers, 1},
     };
-    uint64_t number = 0;
 
-    for (size_t i = 0; i < sizeof field / sizeof *field; i++)
-        number = number << field[i][1] | (uint64_t)field[i][0];
-    return gram_cuda_variant(CUDA_VARIANT_GRAD, number);
+    return gram_cuda_variant(CUDA_VARIANT_GRAD,
+                             gram_cuda_pack(field, sizeof field / sizeof *field));
 }
 
 static const char *real_of(const struct cuda_grad_plan *plan)

@@ -177,11 +177,8 @@ static uint64_t pack(const struct cuda_cdist_variant *v)
         {   v->hypers, 1},
         {   v->listed, 1},
     };
-    uint64_t number = 0;
 
-    for (size_t i = 0; i < sizeof field / sizeof *field; i++)
-        number = number << field[i][1] | (uint64_t)field[i][0];
-    return number;
+    return gram_cuda_pack(field, sizeof field / sizeof *field);
 }
 
 /* The assembler's full optimization moves the reads of a short loop so far ahead that it runs out

@@ -148,11 +148,9 @@ static uint64_t number_of(const struct square *s, enum kind kind)
         {                        last ? v->slope + 1 : 0, 3},
         {                           last ? v->hypers : 0, 1},
     };
-    uint64_t number = 0;
 
-    for (size_t i = 0; i < sizeof field / sizeof *field; i++)
-        number = number << field[i][1] | (uint64_t)field[i][0];
-    return gram_cuda_variant(CUDA_VARIANT_SQUARE, number);
+    return gram_cuda_variant(CUDA_VARIANT_SQUARE,
+                             gram_cuda_pack(field, sizeof field / sizeof *field));
 }
 
 static void describe(const struct square *s, enum kind kind, char *defines)
@@ -192,6 +190,8 @@ static gram_status launch(gram_context *g, const struct square *s, const struct 
 {
     struct cuda_device *device = g->device;
     CUfunction function = gram_jit_recall(device, number_of(s, step->kind));
+    const unsigned grid[] = {(unsigned)gram_least(step->blocks, most_blocks), 1, 1};
+    const unsigned block[] = {(unsigned)step->threads, 1, 1};
     void *arguments[] = {params};
 
     if (!function) {
@@ -199,12 +199,7 @@ static gram_status launch(gram_context *g, const struct square *s, const struct 
         const struct jit_request request = request_of(s, step, defines);
         TRY(gram_jit_kernel(g, device, &request, &function));
     }
-    return gram_cuda_check(
-        g, device->driver,
-        device->driver->launch(function, (unsigned)gram_least(step->blocks, most_blocks), 1, 1,
-                               (unsigned)step->threads, 1, 1, (unsigned)step->shared_bytes,
-                               device->stream, arguments, NULL),
-        "cuLaunchKernel");
+    return gram_cuda_queue(g, function, grid, block, step->shared_bytes, arguments);
 }
 
 /* The dynamic shared memory of cdist_mma.cu: stages and staged sums, which mma_core.cuh keeps in

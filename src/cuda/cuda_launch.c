@@ -5,20 +5,38 @@
  */
 #include "cuda_ops.h"
 
+gram_status gram_cuda_queue(gram_context *g, CUfunction function, const unsigned grid[3],
+                            const unsigned block[3], size_t shared_bytes, void *const *arguments)
+{
+    const struct cuda_device *device = g->device;
+
+    return gram_cuda_check(g, device->driver,
+                           device->driver->launch(function, grid[0], grid[1], grid[2], block[0],
+                                                  block[1], block[2], (unsigned)shared_bytes,
+                                                  device->stream, (void **)arguments, NULL),
+                           "cuLaunchKernel");
+}
+
 gram_status gram_cuda_launch(gram_context *g, const struct jit_request *request, int64_t blocks,
                              unsigned threads, void *params)
 {
     struct cuda_device *device = g->device;
     CUfunction function = gram_jit_recall(device, request->variant);
-    unsigned grid = (unsigned)(blocks < INT32_MAX ? blocks : INT32_MAX);
+    const unsigned grid[] = {(unsigned)gram_least(blocks, INT32_MAX), 1, 1};
     void *arguments[] = {params};
 
     if (!function)
         TRY(gram_jit_kernel(g, device, request, &function));
-    return gram_cuda_check(g, device->driver,
-                           device->driver->launch(function, grid, 1, 1, threads, 1, 1, 0,
-                                                  device->stream, arguments, NULL),
-                           "cuLaunchKernel");
+    return gram_cuda_queue(g, function, grid, (const unsigned[]){threads, 1, 1}, 0, arguments);
+}
+
+uint64_t gram_cuda_pack(const int (*field)[2], size_t count)
+{
+    uint64_t number = 0;
+
+    for (size_t i = 0; i < count; i++)
+        number = number << field[i][1] | (uint64_t)field[i][0];
+    return number;
 }
 
 struct jit_request gram_cuda_plain_request(enum cuda_variant_file file, gram_dtype dtype)

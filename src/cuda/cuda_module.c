@@ -124,12 +124,8 @@ static gram_status launch(struct cuda_module *module, const struct gram_launch_o
                              op->shared_bytes, device->index);
         kernel->shared_bytes = op->shared_bytes;
     }
-    return gram_cuda_check(g, driver,
-                           driver->launch(kernel->function, op->grid[0], op->grid[1], op->grid[2],
-                                          op->block[0], op->block[1], op->block[2],
-                                          (unsigned)op->shared_bytes, device->stream,
-                                          (void **)op->arguments, NULL),
-                           "cuLaunchKernel");
+    return gram_cuda_queue(g, kernel->function, op->grid, op->block, op->shared_bytes,
+                           op->arguments);
 }
 
 gram_status cuda_module_launch(struct gram_module *module, const struct gram_launch_op *op)

@@ -14,6 +14,11 @@
 gram_status gram_cuda_launch(gram_context *g, const struct jit_request *request, int64_t blocks,
                              unsigned threads, void *params);
 
+/* The same for a kernel that was found, with dynamic shared memory of its own and one argument a
+ * parameter. */
+gram_status gram_cuda_queue(gram_context *g, CUfunction function, const unsigned grid[3],
+                            const unsigned block[3], size_t shared_bytes, void *const *arguments);
+
 /* What the numbers of variants begin with, so that those of different files differ. */
 enum cuda_variant_file {
     CUDA_VARIANT_CDIST,
@@ -39,6 +44,9 @@ static inline uint64_t gram_cuda_variant(enum cuda_variant_file file, uint64_t p
 {
     return (uint64_t)file << 56 | parameters;
 }
+
+/* Small numbers side by side, the first one on top: pairs of a value and its bits. */
+uint64_t gram_cuda_pack(const int (*field)[2], size_t count);
 
 /* The request of a kernel whose one parameter (-D) is REAL, and its launch. */
 struct jit_request gram_cuda_plain_request(enum cuda_variant_file file, gram_dtype dtype);

@@ -19,6 +19,7 @@ static gram_status launch(gram_context *g, int kernel, gram_dtype dtype, int64_t
     static const char *const names[] = {"rows_map", "rows_gather", "rows_combine", "rows_diagonal"};
     struct cuda_device *device = g->device;
     int64_t blocks = gram_ceil_div(elements, each);
+    const unsigned grid[] = {(unsigned)gram_least(blocks, MOST_BLOCKS), 1, 1};
     void *arguments[] = {params};
     bool is_double = dtype == GRAM_F64, entered;
     char defines[64];
@@ -40,12 +41,8 @@ static gram_status launch(gram_context *g, int kernel, gram_dtype dtype, int64_t
         status = gram_jit_kernel(g, device, &request, &function);
     }
     if (status == GRAM_OK)
-        status =
-            gram_cuda_check(g, device->driver,
-                            device->driver->launch(
-                                function, (unsigned)(blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS),
-                                1, 1, ROWS_THREADS, 1, 1, 0, device->stream, arguments, NULL),
-                            "cuLaunchKernel");
+        status = gram_cuda_queue(g, function, grid, (const unsigned[]){ROWS_THREADS, 1, 1}, 0,
+                                 arguments);
     gram_cuda_leave(device, entered);
     return status;
 }

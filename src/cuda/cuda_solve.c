@@ -47,10 +47,8 @@ gram_status cuda_solve_launch(gram_context *g, const struct cuda_solve_plan *pla
                  is_double ? "double" : "float", (int)plan->lu, kernel);
         TRY(gram_jit_kernel(g, device, &request, &function));
     }
-    return gram_cuda_check(g, device->driver,
-                           device->driver->launch(function, blocks[0], blocks[1], 1, SOLVE_THREADS,
-                                                  1, 1, 0, device->stream, arguments, NULL),
-                           "cuLaunchKernel");
+    return gram_cuda_queue(g, function, (const unsigned[]){blocks[0], blocks[1], 1},
+                           (const unsigned[]){SOLVE_THREADS, 1, 1}, 0, arguments);
 }
 
 /* ---- Small matrices ------------------------------------------------------------------------- */

@@ -17,9 +17,9 @@ static const double least_ms = 5, /* a measured round */
 /* ---- Classes of problems -------------------------------------------------------------------- */
 
 /* The n with 2^(n-1) < size <= 2^n. */
-static uint64_t octave(int64_t size)
+static int octave(int64_t size)
 {
-    uint64_t n = 0;
+    int n = 0;
 
     while (n < 63 && ((int64_t)1 << n) < size)
         n++;
@@ -29,26 +29,23 @@ static uint64_t octave(int64_t size)
 static uint64_t class_of(int arch, const struct gram_cdist_op *op,
                          const struct cuda_cdist_variant *v)
 {
-    const uint64_t field[][2] = {
-        {         (uint64_t)arch, 10},
-        { (uint64_t)v->is_double,  1},
-        {      (uint64_t)v->half,  2},
-        {      (uint64_t)v->step,  4},
-        {     (uint64_t)v->whole,  4},
-        {  (uint64_t)v->fraction,  1},
-        {    (uint64_t)v->x_load,  2},
-        {    (uint64_t)v->y_load,  2},
-        {(uint64_t)op->symmetric,  1},
+    const int field[][2] = {
+        {                   arch, 10},
+        {           v->is_double,  1},
+        {                v->half,  2},
+        {                v->step,  4},
+        {               v->whole,  4},
+        {            v->fraction,  1},
+        {              v->x_load,  2},
+        {              v->y_load,  2},
+        {          op->symmetric,  1},
         {   octave(op->out.rows),  6},
         {   octave(op->out.cols),  6},
         {     octave(op->x.cols),  6},
         {octave(op->batch.count),  6},
     };
-    uint64_t class = 0;
 
-    for (size_t i = 0; i < sizeof field / sizeof *field; i++)
-        class = class << field[i][1] | field[i][0];
-    return class;
+    return gram_cuda_pack(field, sizeof field / sizeof *field);
 }
 
 int cuda_tuned_tile(const gram_context *g, const struct gram_cdist_op *op,
