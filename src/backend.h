@@ -104,6 +104,17 @@ struct gram_kron_op {
     int count; /* of factors */
 };
 
+/* y = alpha x (factor 1 (x) ... (x) factor N), whatever the side: see kron_matmul_vjp.c */
+struct gram_kron_matmul_vjp_op {
+    struct gram_batch batch;
+    struct gram_view x, factor[GRAM_MAX_FACTORS], grad;
+    int count; /* of factors */
+    struct gram_hyper alpha;
+    /* Gradients, where wanted: stride 0 along the batch where they are summed over it. */
+    struct gram_view to_x, to_factor[GRAM_MAX_FACTORS];
+    bool want_x, want_factor[GRAM_MAX_FACTORS];
+};
+
 enum {
     GRAM_MODULE_OPTIONS_BYTES = 512,
     GRAM_KERNEL_NAME_BYTES = 128
@@ -211,6 +222,10 @@ struct gram_backend {
                                       size_t *bytes);
     gram_status (*kron)(gram_context *g, const struct gram_kron_op *op);
     size_t (*kron_workspace)(const gram_context *g, const struct gram_kron_op *op);
+    gram_status (*kron_matmul_vjp)(gram_context *g, const struct gram_kron_matmul_vjp_op *op);
+    gram_status (*kron_matmul_vjp_workspace)(gram_context *g,
+                                             const struct gram_kron_matmul_vjp_op *op,
+                                             size_t *bytes);
 };
 
 extern const struct gram_backend gram_cpu_backend;

@@ -13,7 +13,7 @@ static gram_status describe(gram_context *g, const gram_tensor *const *factors, 
     *op = (struct gram_kron_op){.batch.count = 1};
     TRY(gram_factors_join(g, &op->batch, factors, count));
     op->count = (int)count;
-    TRY(gram_factors_view(g, &op->batch, factors, count, op->factor, size));
+    TRY(gram_factors_view(g, &op->batch, factors, count, 0, op->factor, size));
     TRY(gram_view_of(g, &op->batch, "out", out, 2, GRAM_WRITE, &op->out));
     if (op->out.dtype != op->factor[0].dtype)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,

@@ -33,6 +33,14 @@ gram_status gram_factors_join(gram_context *g, struct gram_batch *batch,
     return GRAM_OK;
 }
 
+void gram_view_transpose(struct gram_view *v)
+{
+    int64_t rows = v->rows, stride = v->row_stride;
+
+    v->rows = v->cols, v->cols = rows;
+    v->row_stride = v->col_stride, v->col_stride = stride;
+}
+
 /* The product of sizes, 0 if one of them is; false if it overflows. */
 static bool product(const int64_t *sizes, int64_t count, int64_t *out)
 {
@@ -50,7 +58,7 @@ static bool product(const int64_t *sizes, int64_t count, int64_t *out)
 }
 
 gram_status gram_factors_view(gram_context *g, const struct gram_batch *batch,
-                              const gram_tensor *const *factors, int64_t count,
+                              const gram_tensor *const *factors, int64_t count, uint32_t transposed,
                               struct gram_view *views, int64_t size[2])
 {
     int64_t rows[GRAM_MAX_FACTORS], cols[GRAM_MAX_FACTORS];
@@ -58,6 +66,8 @@ gram_status gram_factors_view(gram_context *g, const struct gram_batch *batch,
 
     for (int i = 0; i < count; i++) {
         TRY(gram_view_of(g, batch, gram_factor_name(name, i), factors[i], 2, GRAM_READ, &views[i]));
+        if (transposed >> i & 1)
+            gram_view_transpose(&views[i]);
         rows[i] = views[i].rows;
         cols[i] = views[i].cols;
     }

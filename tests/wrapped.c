@@ -5,16 +5,9 @@
  */
 #include "wrapped.h"
 #include <stdbool.h>
-#include <stddef.h>
 
 /* The linker's names: __wrap_ is called instead of the function, __real_ is the function. */
 // NOLINTBEGIN(bugprone-reserved-identifier, readability-*)
-
-static void add_output(struct wrapped_call *c, gram_tensor *t)
-{
-    if (t)
-        c->outputs[c->output_count++] = t;
-}
 
 /* ---- gram_cdist, gram_kernel, gram_median_distance ---------------------------------------- */
 
@@ -329,35 +322,6 @@ gram_status __wrap_gram_solve_lu(gram_context *g, const gram_tensor *a, const gr
     struct wrapped_call c = {.name = "gram_solve_lu", .run = run_lu, .workspace = lu_workspace};
 
     solve_call(&c, a, b, options, x, info);
-    return wrapped_torture(g, &c);
-}
-
-/* ---- gram_kron ---------------------------------------------------------------------------- */
-
-gram_status __real_gram_kron(gram_context *g, const gram_tensor *const *factors, int64_t count,
-                             gram_tensor *out);
-gram_status __wrap_gram_kron(gram_context *g, const gram_tensor *const *factors, int64_t count,
-                             gram_tensor *out);
-
-static gram_status run_kron(gram_context *g, const struct wrapped_call *c)
-{
-    return __real_gram_kron(g, c->tensors[0], c->count, c->out);
-}
-
-static gram_status kron_workspace(gram_context *g, const struct wrapped_call *c,
-                                  gram_workspace *need)
-{
-    return gram_kron_workspace(g, c->tensors[0], c->count, c->out, need);
-}
-
-gram_status __wrap_gram_kron(gram_context *g, const gram_tensor *const *factors, int64_t count,
-                             gram_tensor *out)
-{
-    struct wrapped_call c = {.name = "gram_kron", .run = run_kron, .workspace = kron_workspace};
-
-    c.tensors[0] = factors, c.count = count;
-    c.out = out;
-    add_output(&c, out);
     return wrapped_torture(g, &c);
 }
 // NOLINTEND(bugprone-reserved-identifier, readability-*)

@@ -11,7 +11,7 @@
 #include "gram/gram.h"
 
 enum {
-    WRAPPED_OUTPUTS = 5
+    WRAPPED_OUTPUTS = 17
 };
 
 struct wrapped_call {
@@ -26,6 +26,13 @@ struct wrapped_call {
     const void *options;
     gram_scalar p;
 };
+
+/* t may be NULL: no output. */
+static inline void add_output(struct wrapped_call *c, gram_tensor *t)
+{
+    if (t)
+        c->outputs[c->output_count++] = t;
+}
 
 /* Does what it wants with the call and leaves the outputs as one run of it does. */
 gram_status wrapped_torture(gram_context *g, const struct wrapped_call *c);

@@ -707,6 +707,65 @@ GRAM_API gram_status gram_kron_workspace(gram_context *g, const gram_tensor *con
                                          int64_t count, const gram_tensor *out,
                                          gram_workspace *need);
 
+typedef enum gram_side {
+    GRAM_RIGHT = 0,
+    GRAM_LEFT = 1,
+} gram_side;
+
+typedef struct gram_kron_options {
+    size_t size;
+    gram_side side;             /* where the factors stand */
+    int transpose_x;            /* x is used transposed */
+    uint32_t transpose_factors; /* bit i: factors[i] is used transposed; UINT32_MAX: all are */
+    gram_scalar alpha, beta;    /* finite; of i32 and i64 whole, at most 2^53 in magnitude */
+    const gram_tensor *z;       /* may be y itself; NULL where beta is the number 0 */
+} gram_kron_options;
+
+/* clang-format off */
+#define GRAM_KRON_OPTIONS_INIT                                                                     \
+    {sizeof(gram_kron_options), GRAM_RIGHT, 0, 0, {1, NULL}, {0, NULL}, NULL}
+/* clang-format on */
+
+/* Where the gradients of gram_kron_matmul go: each has the shape of its input. */
+typedef struct gram_kron_grads {
+    gram_tensor *x;              /* NULL: not wanted */
+    gram_tensor *const *factors; /* one a factor, NULL where it is not wanted; NULL: none is */
+} gram_kron_grads;
+
+/*
+ * The gradients of a sum L of elements of y = gram_kron_matmul(x, factors, count, options), given
+ * grad = dL/dy.  For y = alpha X (F1 (x) ... (x) FN) they are
+ *   dL/dX = alpha grad (F1 (x) ... (x) FN)^T,
+ *   dL/dFi[p, q] = alpha times the sum, over all other indices, of the products of grad, of X and
+ *   of the elements of the other factors,
+ * for a transposed input transposed; from the left in the same way.  An input that is broadcast
+ * over the batch has its gradient summed over it.  grad has the shape of y; its batch broadcasts.
+ * beta and z of the options have no part in these gradients (dL/dz is beta grad).
+ *
+ * All tensors are f32, or all f64; integers have no gradients.  Any strides.  No gradient may
+ * overlap another tensor.  Sizes of 0 give zeros.
+ *
+ * Two chains of products with one factor each, from x and from grad, meet at every factor: N - 1
+ * products for x, N for grad, of which the last is dL/dX, and one for the gradient of each factor,
+ * 3 N - 1 where the call itself takes N.  Each of them is a matrix product, and so is what a
+ * second derivative needs: gram_kron_matmul and this call again.
+ *
+ * Error: that of the sums of these products in the dtype, of as many terms as the matrix products
+ * have.  Results do not depend on the number of threads but where BLAS's own sums do (both sizes of
+ * a factor 64 or more, or few rows).
+ */
+GRAM_API gram_status gram_kron_matmul_vjp(gram_context *g, const gram_tensor *x,
+                                          const gram_tensor *const *factors, int64_t count,
+                                          const gram_kron_options *options, const gram_tensor *grad,
+                                          const gram_kron_grads *grads);
+
+GRAM_API gram_status gram_kron_matmul_vjp_workspace(gram_context *g, const gram_tensor *x,
+                                                    const gram_tensor *const *factors,
+                                                    int64_t count, const gram_kron_options *options,
+                                                    const gram_tensor *grad,
+                                                    const gram_kron_grads *grads,
+                                                    gram_workspace *need);
+
 /* ---- Device code of your own --------------------------------------------------------------- */
 
 /* Kernels that a CUDA context compiled: used with that context, destroyed before it. */

@@ -28,4 +28,6 @@ const struct gram_backend gram_cpu_backend = {
     .solve_lu_workspace = cpu_solve_lu_workspace,
     .kron = cpu_kron,
     .kron_workspace = cpu_kron_workspace,
+    .kron_matmul_vjp = cpu_kron_matmul_vjp,
+    .kron_matmul_vjp_workspace = cpu_kron_matmul_vjp_workspace,
 };

@@ -7,6 +7,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "../kron.h"
 #include "../threads.h"
 #include "cpu.h"
 #include "half.h"
@@ -94,14 +95,6 @@ struct kron_plan {
     char *scratch;
 };
 
-static void transpose(struct gram_view *v)
-{
-    int64_t rows = v->rows, stride = v->row_stride;
-
-    v->rows = v->cols, v->cols = rows;
-    v->row_stride = v->col_stride, v->col_stride = stride;
-}
-
 static int64_t magnitude(int64_t stride)
 {
     return stride < 0 ? -stride : stride;
@@ -119,9 +112,9 @@ static void make_plan(const struct gram_kron_op *op, struct kron_plan *p)
 
     *p = (struct kron_plan){.op = *op, .split = op->count - 1};
     if (magnitude(op->out.row_stride) < magnitude(op->out.col_stride)) {
-        transpose(&p->op.out);
+        gram_view_transpose(&p->op.out);
         for (int i = 0; i < op->count; i++)
-            transpose(&p->op.factor[i]);
+            gram_view_transpose(&p->op.factor[i]);
     }
     p->right = p->op.factor[p->split].cols;
     p->left = p->op.out.cols / p->right;

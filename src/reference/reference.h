@@ -87,6 +87,17 @@ double reference_vjp_scalar(const struct reference_vjp *in, const struct referen
 double reference_kron(const gram_tensor *const *factors, int count,
                       const struct reference_batch *batch, const int64_t item_ij[3]);
 
+/* reference_kron_matmul_vjp.c: one item of gram_kron_matmul_vjp, of a product from the right, as
+ * row-major arrays; the gradients are added to to_x and to_factor. */
+struct reference_kron_vjp {
+    int count;
+    int64_t rows, size[GRAM_MAX_FACTORS][2];
+    double alpha;
+    const double *x, *grad, *factor[GRAM_MAX_FACTORS];
+};
+void reference_kron_matmul_vjp(const struct reference_kron_vjp *in, double *to_x,
+                               double *const *to_factor);
+
 /* reference_solve.c: row-major arrays of doubles */
 /* b (n by r) becomes a^-1 b by elimination with partial pivoting; a is destroyed. */
 void reference_solve(int64_t n, int64_t r, double *a, double *b);
