@@ -98,6 +98,20 @@ struct gram_solve_op {
     gram_uplo uplo;
 };
 
+struct gram_eigh_op {
+    struct gram_batch batch;
+    struct gram_view a, values;   /* values: a vector */
+    struct gram_view vectors;     /* where has_vectors */
+    struct gram_view info, found; /* where has_info, has_found */
+    bool has_vectors, has_info, has_found;
+    bool in_place; /* vectors is a */
+    gram_uplo uplo;
+    bool by_value;        /* pairs with lower < value <= upper, as many as values has room for */
+    double lower, upper;  /* else */
+    int64_t first, count; /* these, counted in ascending order from 0 */
+    gram_eigh_driver driver;
+};
+
 struct gram_kron_op {
     struct gram_batch batch;
     struct gram_view factor[GRAM_MAX_FACTORS], out;
@@ -220,6 +234,8 @@ struct gram_backend {
     gram_status (*solve_lu)(gram_context *g, const struct gram_solve_op *op);
     gram_status (*solve_lu_workspace)(gram_context *g, const struct gram_solve_op *op,
                                       size_t *bytes);
+    gram_status (*eigh)(gram_context *g, const struct gram_eigh_op *op);
+    gram_status (*eigh_workspace)(gram_context *g, const struct gram_eigh_op *op, size_t *bytes);
     gram_status (*kron)(gram_context *g, const struct gram_kron_op *op);
     size_t (*kron_workspace)(const gram_context *g, const struct gram_kron_op *op);
     gram_status (*kron_matmul_vjp)(gram_context *g, const struct gram_kron_matmul_vjp_op *op);

@@ -1,23 +1,13 @@
 /*
  * blas.c - calls BLAS and LAPACK by their Fortran names, with the prefix of the library linked
  *
- * GRAM_BLAS_PREFIX is empty for system libraries and scipy_ for PyPI's scipy-openblas32, which
- * renames its symbols.  Workspace sizes come from LAPACK's documented formulas, not from a query:
- * a query answers in a float, which rounds large sizes down.
+ * Workspace sizes come from LAPACK's documented formulas, not from a query: a query answers in a
+ * float, which rounds large sizes down.  blas_eigh.c has the parts of the eigenproblem.
  *
  * SPDX-License-Identifier: MIT
  */
 #include "blas.h"
-#include <limits.h>
-
-#ifndef GRAM_BLAS_PREFIX
-#  define GRAM_BLAS_PREFIX
-#endif
-#define PASTE_(a, b) a##b
-#define PASTE(a, b)  PASTE_(a, b)
-#define B(name)      PASTE(GRAM_BLAS_PREFIX, name)
-
-typedef int32_t bint; /* BLAS's integer: LP64 */
+#include "blas_fortran.h"
 
 /* The trailing size_t are the hidden lengths of the character arguments. */
 #define DECLARE(real, s)                                                                          \
@@ -77,19 +67,13 @@ bool gram_blas_fits(int64_t m, int64_t n, int64_t k)
     return m <= INT_MAX && n <= INT_MAX && k <= INT_MAX;
 }
 
-/* LAPACK wants leading dimensions of at least 1. */
-static bint lead(int64_t ld)
-{
-    return ld > 0 ? (bint)ld : 1;
-}
-
 /* One column: gemm would pack the matrix, which costs more than the product. */
 static void gemv(gram_dtype dtype, const int64_t mnk[3], double alpha, struct gram_blas_matrix a,
                  const void *x, double beta, void *y)
 {
     bint rows = (bint)(a.transposed ? mnk[2] : mnk[0]),
          cols = (bint)(a.transposed ? mnk[0] : mnk[2]);
-    bint la = lead(a.ld), one = 1;
+    bint la = gram_blas_lead(a.ld), one = 1;
     const char *t = a.transposed ? "T" : "N";
     float alpha32 = (float)alpha, beta32 = (float)beta;
 
@@ -105,7 +89,7 @@ void gram_blas_gemm(gram_dtype dtype, const int64_t mnk[3], double alpha, struct
                     struct gram_blas_matrix b, double beta, void *c, int64_t ldc)
 {
     bint m = (bint)mnk[0], n = (bint)mnk[1], k = (bint)mnk[2];
-    bint la = lead(a.ld), lb = lead(b.ld), lc = lead(ldc);
+    bint la = gram_blas_lead(a.ld), lb = gram_blas_lead(b.ld), lc = gram_blas_lead(ldc);
     const char *ta = a.transposed ? "T" : "N", *tb = b.transposed ? "T" : "N";
     float alpha32 = (float)alpha, beta32 = (float)beta;
 
@@ -122,7 +106,7 @@ void gram_blas_gemm(gram_dtype dtype, const int64_t mnk[3], double alpha, struct
 void gram_blas_syrk(gram_dtype dtype, gram_uplo uplo, int64_t n, int64_t k, double alpha,
                     struct gram_blas_matrix a, double beta, void *c, int64_t ldc)
 {
-    bint bn = (bint)n, bk = (bint)k, la = lead(a.ld), lc = lead(ldc);
+    bint bn = (bint)n, bk = (bint)k, la = gram_blas_lead(a.ld), lc = gram_blas_lead(ldc);
     const char *u = uplo == GRAM_LOWER ? "L" : "U", *t = a.transposed ? "T" : "N";
     float alpha32 = (float)alpha, beta32 = (float)beta;
 
@@ -135,7 +119,7 @@ void gram_blas_syrk(gram_dtype dtype, gram_uplo uplo, int64_t n, int64_t k, doub
 void gram_blas_trsm(gram_dtype dtype, int64_t m, int64_t n, const void *l, int64_t ldl, void *c,
                     int64_t ldc)
 {
-    bint bm = (bint)m, bn = (bint)n, ll = lead(ldl), lc = lead(ldc);
+    bint bm = (bint)m, bn = (bint)n, ll = gram_blas_lead(ldl), lc = gram_blas_lead(ldc);
     float one32 = 1;
     double one = 1;
 
@@ -147,7 +131,7 @@ void gram_blas_trsm(gram_dtype dtype, int64_t m, int64_t n, const void *l, int64
 
 int gram_blas_potrf(gram_dtype dtype, gram_uplo uplo, int64_t n, void *a, int64_t lda)
 {
-    bint bn = (bint)n, la = lead(lda), info = 0;
+    bint bn = (bint)n, la = gram_blas_lead(lda), info = 0;
     const char *u = uplo == GRAM_LOWER ? "L" : "U";
 
     if (dtype == GRAM_F32)
@@ -160,7 +144,7 @@ int gram_blas_potrf(gram_dtype dtype, gram_uplo uplo, int64_t n, void *a, int64_
 void gram_blas_potrs(gram_dtype dtype, gram_uplo uplo, int64_t n, int64_t rhs, const void *a,
                      int64_t lda, void *b, int64_t ldb)
 {
-    bint bn = (bint)n, br = (bint)rhs, la = lead(lda), lb = lead(ldb), info = 0;
+    bint bn = (bint)n, br = (bint)rhs, la = gram_blas_lead(lda), lb = gram_blas_lead(ldb), info = 0;
     const char *u = uplo == GRAM_LOWER ? "L" : "U";
 
     if (dtype == GRAM_F32)
@@ -171,7 +155,7 @@ void gram_blas_potrs(gram_dtype dtype, gram_uplo uplo, int64_t n, int64_t rhs, c
 
 int gram_blas_getrf(gram_dtype dtype, int64_t n, void *a, int64_t lda, int32_t *pivots)
 {
-    bint bn = (bint)n, la = lead(lda), info = 0;
+    bint bn = (bint)n, la = gram_blas_lead(lda), info = 0;
 
     if (dtype == GRAM_F32)
         B(sgetrf_)(&bn, &bn, a, &la, pivots, &info);
@@ -183,7 +167,7 @@ int gram_blas_getrf(gram_dtype dtype, int64_t n, void *a, int64_t lda, int32_t *
 void gram_blas_getrs(gram_dtype dtype, bool transposed, int64_t n, int64_t rhs, const void *a,
                      int64_t lda, const int32_t *pivots, void *b, int64_t ldb)
 {
-    bint bn = (bint)n, br = (bint)rhs, la = lead(lda), lb = lead(ldb), info = 0;
+    bint bn = (bint)n, br = (bint)rhs, la = gram_blas_lead(lda), lb = gram_blas_lead(ldb), info = 0;
     const char *t = transposed ? "T" : "N";
 
     if (dtype == GRAM_F32)
@@ -201,7 +185,7 @@ void gram_blas_syevd_sizes(int64_t n, int64_t *lwork, int64_t *liwork)
 int gram_blas_syevd(gram_dtype dtype, gram_uplo uplo, int64_t n, void *a, int64_t lda, void *w,
                     void *work, int64_t lwork, int32_t *iwork, int64_t liwork)
 {
-    bint bn = (bint)n, la = lead(lda), info = 0;
+    bint bn = (bint)n, la = gram_blas_lead(lda), info = 0;
     bint lw = lwork > INT_MAX ? INT_MAX : (bint)lwork, li = (bint)liwork;
     const char *u = uplo == GRAM_LOWER ? "L" : "U";
 

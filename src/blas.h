@@ -57,4 +57,38 @@ void gram_blas_getrs(gram_dtype dtype, bool transposed, int64_t n, int64_t rhs, 
 int gram_blas_syevd(gram_dtype dtype, gram_uplo uplo, int64_t n, void *a, int64_t lda, void *w,
                     void *work, int64_t lwork, int32_t *iwork, int64_t liwork);
 void gram_blas_syevd_sizes(int64_t n, int64_t *lwork, int64_t *liwork);
+
+/*
+ * blas_eigh.c: the parts of which a symmetric eigenproblem is made when not everything is wanted.
+ * work has gram_blas_eigh_work(n) numbers.  a = Q T Q^T, T tridiagonal with diagonal d and e beside
+ * it, Q left in a and tau.
+ */
+int64_t gram_blas_eigh_work(int64_t n);
+void gram_blas_sytrd(gram_dtype dtype, gram_uplo uplo, int64_t n, void *a, int64_t lda, void *d,
+                     void *e, void *tau, void *work);
+/* c = Q c, c is n by m. */
+void gram_blas_ormtr(gram_dtype dtype, gram_uplo uplo, int64_t n, int64_t m, const void *a,
+                     int64_t lda, const void *tau, void *c, int64_t ldc, void *work);
+
+/* All eigenvalues of T, ascending, over d; e is destroyed. */
+int gram_blas_sterf(gram_dtype dtype, int64_t n, void *d, void *e);
+
+/* A tridiagonal matrix, a range of its pairs (numbers first to last, from 1, or values in
+ * (lower, upper]), and what LAPACK's bisection finds: m values w, block by block. */
+struct gram_blas_tridiagonal {
+    gram_dtype dtype;
+    int64_t n;
+    const void *d, *e;
+    bool by_value;
+    double lower, upper;
+    int64_t first, last;
+    int64_t m;
+    void *w;                /* n */
+    int32_t *block, *split; /* n each */
+    void *work;             /* gram_blas_eigh_work(n) */
+    int32_t *iwork;         /* 3 n */
+};
+int gram_blas_stebz(struct gram_blas_tridiagonal *t);
+/* The vectors of w[0 .. m) to z, n by m, by inverse iteration; fail: m. */
+int gram_blas_stein(const struct gram_blas_tridiagonal *t, void *z, int64_t ldz, int32_t *fail);
 #endif

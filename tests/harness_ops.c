@@ -7,7 +7,7 @@
 
 extern const struct case_op case_cdist, case_kernel, case_expression, case_median;
 extern const struct case_op case_cdist_grad, case_agop, case_kernel_vjp, case_kernel_matmul;
-extern const struct case_op case_solve_cholesky, case_solve_lu;
+extern const struct case_op case_solve_cholesky, case_solve_lu, case_eigh;
 extern const struct case_op case_kron, case_kron_matmul_vjp;
 
 /* clang-format off */
@@ -22,6 +22,7 @@ const struct case_op *const harness_ops[] = {
     &case_kernel_matmul,
     &case_solve_cholesky,
     &case_solve_lu,
+    &case_eigh,
     &case_kron,
     &case_kron_matmul_vjp,
     NULL,

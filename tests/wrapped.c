@@ -4,7 +4,6 @@
  * SPDX-License-Identifier: MIT
  */
 #include "wrapped.h"
-#include <stdbool.h>
 
 /* The linker's names: __wrap_ is called instead of the function, __real_ is the function. */
 // NOLINTBEGIN(bugprone-reserved-identifier, readability-*)
@@ -243,16 +242,6 @@ gram_status __wrap_gram_agop(gram_context *g, const gram_tensor *a, const gram_t
 
 /* ---- gram_solve_cholesky, gram_solve_lu --------------------------------------------------- */
 
-/* The workspace query does not see info: one of another shape than the batch's is no output. */
-static bool is_info(const gram_tensor *info, const gram_tensor *x)
-{
-    bool same = info->data && info->dtype == GRAM_I32 && info->ndim == x->ndim - 2;
-
-    for (int i = 0; same && i < info->ndim; i++)
-        same = info->shape[i] == x->shape[i];
-    return same;
-}
-
 static void solve_call(struct wrapped_call *c, const gram_tensor *a, const gram_tensor *b,
                        const gram_solve_options *options, gram_tensor *x, gram_tensor *info)
 {
@@ -265,7 +254,7 @@ static void solve_call(struct wrapped_call *c, const gram_tensor *a, const gram_
         if (!options->factored)
             add_output(c, options->pivots);
     }
-    if (info && x && is_info(info, x))
+    if (info && x && is_info(info, x, 2))
         add_output(c, info);
 }
 

@@ -9,6 +9,7 @@
 #ifndef GRAM_WRAPPED_H
 #define GRAM_WRAPPED_H
 #include "gram/gram.h"
+#include <stdbool.h>
 
 enum {
     WRAPPED_OUTPUTS = 17
@@ -32,6 +33,16 @@ static inline void add_output(struct wrapped_call *c, gram_tensor *t)
 {
     if (t)
         c->outputs[c->output_count++] = t;
+}
+
+/* The workspace query does not see info: one of another shape than the batch's is no output. */
+static inline bool is_info(const gram_tensor *info, const gram_tensor *x, int core)
+{
+    bool same = info->data && info->dtype == GRAM_I32 && info->ndim == x->ndim - core;
+
+    for (int i = 0; same && i < info->ndim; i++)
+        same = info->shape[i] == x->shape[i];
+    return same;
 }
 
 /* Does what it wants with the call and leaves the outputs as one run of it does. */

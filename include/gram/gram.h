@@ -682,6 +682,70 @@ GRAM_API gram_status gram_solve_lu_workspace(gram_context *g, const gram_tensor 
                                              const gram_solve_options *options,
                                              const gram_tensor *x, gram_workspace *need);
 
+/* ---- Symmetric eigenproblems --------------------------------------------------------------- */
+
+/* Which pairs, eigenvalues counted from 0 in ascending order. */
+typedef enum gram_eigh_select {
+    GRAM_EIGH_ALL = 0,
+    GRAM_EIGH_INDEX = 1,    /* first to first + count - 1 */
+    GRAM_EIGH_VALUE = 2,    /* those with lower < value <= upper */
+    GRAM_EIGH_LARGEST = 3,  /* the count largest */
+    GRAM_EIGH_SMALLEST = 4, /* the count smallest */
+} gram_eigh_select;
+
+/* How they are computed. */
+typedef enum gram_eigh_driver {
+    GRAM_EIGH_DRIVER_AUTO = 0,        /* whichever is expected to be fastest here */
+    GRAM_EIGH_DRIVER_CLOSED_FORM = 1, /* n <= 3: a fixed number of steps; many items at once */
+    GRAM_EIGH_DRIVER_JACOBI = 2,      /* n <= 32: cyclic Jacobi, many items at once */
+    GRAM_EIGH_DRIVER_DIVIDE = 3,      /* LAPACK syevd: all pairs; n <= 32,766 */
+    GRAM_EIGH_DRIVER_BISECTION = 4,   /* LAPACK sytrd, stebz, stein, ormtr: a range of pairs */
+} gram_eigh_driver;
+
+typedef struct gram_eigh_options {
+    size_t size;
+    gram_uplo uplo;          /* the triangle of a that is read */
+    gram_eigh_select select; /* which pairs */
+    int64_t first, count;    /* INDEX; LARGEST and SMALLEST: count */
+    double lower, upper;     /* VALUE; infinities are allowed */
+    gram_tensor *found;      /* VALUE: int64, one an item: how many lie there; else NULL */
+    gram_eigh_driver driver; /* one that cannot do what is asked: GRAM_UNSUPPORTED */
+} gram_eigh_options;
+
+/* clang-format off */
+#define GRAM_EIGH_OPTIONS_INIT GRAM_SIZED_(gram_eigh_options)
+/* clang-format on */
+
+/*
+ * Eigenvalues and eigenvectors of symmetric matrices: A[...] v_j = w_j v_j, w ascending, the
+ * vectors orthonormal: values[..., j] = w_j, vectors[..., :, j] = v_j.
+ *
+ * a is n by n: only the triangle uplo is read; rows and columns mean what they say, whatever the
+ * strides.  values has k elements an item and vectors (NULL: not wanted) is n by k, where k is n
+ * for ALL and count for INDEX, LARGEST and SMALLEST.  For VALUE k is the caller's choice, at most
+ * n: found says how many values lie in (lower, upper], the k smallest of these are stored, and what
+ * is left of values and vectors is NaN.  f32 or f64, one dtype, any strides and batch; the outputs
+ * have the batch shape of a.  vectors may be a itself (same data, shape and strides): in place.
+ *
+ * info: int32, one an item, or NULL: 0; 1 if the method did not converge; 2 if the triangle holds
+ * NaN or infinity.  The values and vectors of such an item are NaN (found is 0), the other items
+ * are unharmed, and the status is GRAM_OK if info was given, else GRAM_NUMERICAL.
+ *
+ * Matrices are scaled by powers of two, so nothing overflows or underflows on the way: the error
+ * of A V = V W and of the orthogonality of V is of the order n eps, relative to |A|, whatever the
+ * matrix.  Sources: closed form: the outer root of the characteristic cubic, then deflation
+ * (D. Eberly, "A robust eigensolver for 3x3 symmetric matrices"); Jacobi: G. Golub and C. Van Loan,
+ * "Matrix computations", 8.5; the rest is LAPACK's.  Scratch: see gram_eigh_workspace.
+ */
+GRAM_API gram_status gram_eigh(gram_context *g, const gram_tensor *a,
+                               const gram_eigh_options *options, gram_tensor *values,
+                               gram_tensor *vectors, gram_tensor *info);
+
+GRAM_API gram_status gram_eigh_workspace(gram_context *g, const gram_tensor *a,
+                                         const gram_eigh_options *options,
+                                         const gram_tensor *values, const gram_tensor *vectors,
+                                         gram_workspace *need);
+
 /* ---- Kronecker products ------------------------------------------------------------------- */
 
 /* Most factors of one product. */

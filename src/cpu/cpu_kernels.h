@@ -9,6 +9,7 @@
  */
 #ifndef GRAM_CPU_KERNELS_H
 #define GRAM_CPU_KERNELS_H
+#include "eigh_kernels.h"
 #include "kernel_map.h"
 #include "power.h"
 #include "solve_kernels.h"
@@ -127,6 +128,7 @@ struct gram_cpu_kernels {
     const struct gram_grad_kernels *cdist_grad[GRAM_F64 + 1];
     gram_stream_rows *stream_rows;
     const struct gram_solve_kernels *solve[GRAM_F64 + 1];
+    const struct gram_eigh_kernels *eigh[GRAM_F64 + 1];
 };
 
 extern const struct gram_cpu_kernels gram_cpu_kernels_base, gram_cpu_kernels_avx2,

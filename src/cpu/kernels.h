@@ -95,5 +95,7 @@ const struct gram_cpu_kernels CAT(gram_cpu_kernels, ISA) = {
     .cdist_grad[GRAM_F64] = &KERNEL_OF(cdist_grad, f64),
     .solve[GRAM_F32] = &KERNEL_OF(solve, f32),
     .solve[GRAM_F64] = &KERNEL_OF(solve, f64),
+    .eigh[GRAM_F32] = &KERNEL_OF(eigh, f32),
+    .eigh[GRAM_F64] = &KERNEL_OF(eigh, f64),
 };
 /* clang-format on */

@@ -96,3 +96,8 @@
 /* ---- Small systems ------------------------------------------------------------------------- */
 
 #include "solve_tile.h"
+
+/* ---- Small eigenproblems ------------------------------------------------------------------- */
+
+#include "eigh_move_tile.h"
+#include "eigh_tile.h"

@@ -107,4 +107,12 @@ double reference_solve_residual(int64_t rows, int64_t n, int64_t r, const double
                                 const double *x, const double *b);
 /* |l u - a| / |a| in the infinity norm. */
 double reference_product_residual(int64_t n, const double *l, const double *u, const double *a);
+
+/* reference_eigh.c: row-major arrays of doubles; a has no elements near overflow or underflow */
+/* a = v diag(w) v^T, w ascending, vectors in the columns of v; a is destroyed. */
+void reference_eigh(int64_t n, double *a, double *w, double *v);
+/* |a v - v diag(w)| / |a| for k pairs, v n by k; |v^T v - I|; INFINITY where something is NaN. */
+double reference_eigh_residual(int64_t n, int64_t k, const double *a, const double *w,
+                               const double *v);
+double reference_orthogonality(int64_t n, int64_t k, const double *v);
 #endif

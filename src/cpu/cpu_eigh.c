@@ -1,0 +1,147 @@
+/*
+ * cpu_eigh.c - symmetric eigenproblems on the CPU: the entry, and how results are stored
+ *
+ * cpu_eigh_plan.c chooses a driver; cpu_eigh_small.c takes many small items at once in the lanes of
+ * vectors, cpu_eigh_large.c gives others to LAPACK.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "cpu_eigh.h"
+#include <limits.h>
+
+/* ---- Results --------------------------------------------------------------------------------- */
+
+static void write_info(const struct eigh_plan *plan, int64_t item, int32_t info, int64_t found)
+{
+    const struct gram_eigh_op *op = plan->op;
+
+    if (op->has_info)
+        *(int32_t *)(void *)cpu_eigh_item(plan, &op->info, item) = info;
+    if (op->has_found)
+        *(int64_t *)(void *)cpu_eigh_item(plan, &op->found, item) = found;
+}
+
+/* NaN to the columns of an item from column first on. */
+static void fill_nan(const struct eigh_plan *plan, const struct gram_view *v, int64_t item,
+                     int64_t first)
+{
+    struct gram_view rest = *v;
+    char *to = cpu_eigh_item(plan, v, item);
+
+    rest.cols -= first;
+    if (to && rest.cols > 0)
+        plan->move->fill_nan(&rest, to + first * v->col_stride *
+                                             (int64_t)gram_dtype_size(plan->op->a.dtype));
+}
+
+void cpu_eigh_fail(struct eigh_plan *plan, int64_t item, enum eigh_outcome outcome)
+{
+    long long code = item * 4 + outcome, seen = atomic_load(&plan->failed);
+
+    write_info(plan, item, outcome, 0);
+    fill_nan(plan, &plan->op->values, item, 0);
+    if (plan->op->has_vectors)
+        fill_nan(plan, &plan->op->vectors, item, 0);
+    while (code < seen && !atomic_compare_exchange_weak(&plan->failed, &seen, code))
+        continue;
+}
+
+void cpu_eigh_choose(const struct eigh_plan *plan, int64_t n, struct eigh_pairs *pairs)
+{
+    const struct gram_eigh_op *op = plan->op;
+
+    pairs->first = op->first;
+    pairs->stored = op->count;
+    if (!op->by_value)
+        return;
+    pairs->first = plan->kernels->count(n, pairs->w, op->lower);
+    pairs->found = plan->kernels->count(n, pairs->w, op->upper) - pairs->first;
+    pairs->stored = pairs->found < op->values.cols ? pairs->found : op->values.cols;
+}
+
+void cpu_eigh_store(const struct eigh_plan *plan, int64_t item, const struct eigh_pairs *pairs)
+{
+    const struct gram_eigh_op *op = plan->op;
+    int64_t size = (int64_t)gram_dtype_size(op->a.dtype);
+    struct gram_eigh_columns values = {
+        .to = cpu_eigh_item(plan, &op->values, item),
+        .from = (const char *)pairs->w + pairs->first * size,
+        .to_stride = {0, op->values.col_stride},
+        .from_stride = {0,                     1},
+        .rows = 1,
+        .cols = pairs->stored,
+    };
+    struct gram_eigh_columns vectors = {
+        .from = pairs->v,
+        .to_stride = {op->vectors.row_stride, op->vectors.col_stride},
+        .from_stride = {      pairs->stride[0],       pairs->stride[1]},
+        .rows = op->a.rows,
+        .cols = pairs->stored,
+        .order = pairs->order,
+    };
+
+    write_info(plan, item, EIGH_DONE, pairs->found);
+    plan->kernels->columns(&values);
+    fill_nan(plan, &op->values, item, pairs->stored);
+    if (!op->has_vectors || !pairs->v)
+        return;
+    vectors.to = cpu_eigh_item(plan, &op->vectors, item);
+    if (pairs->order)
+        vectors.order += pairs->first;
+    else
+        vectors.from = (const char *)pairs->v + pairs->first * pairs->stride[1] * size;
+    plan->kernels->columns(&vectors);
+    fill_nan(plan, &op->vectors, item, pairs->stored);
+}
+
+/* ---- Entry points ---------------------------------------------------------------------------- */
+
+static gram_status run(gram_context *g, struct eigh_plan *plan, void *scratch)
+{
+    long long failed;
+
+    if (plan->op->a.rows > 0)
+        cpu_eigh_driver(plan->driver)->run(g, plan, scratch);
+    else
+        for (int64_t i = 0; i < plan->op->batch.count; i++)
+            write_info(plan, i, EIGH_DONE, 0);
+    failed = atomic_load(&plan->failed);
+    if (failed == LLONG_MAX || plan->op->has_info)
+        return GRAM_OK;
+    if (failed % 4 == EIGH_NOT_FINITE)
+        return gram_fail(g, GRAM_NUMERICAL, "item %lld of a holds NaN or infinity", failed / 4);
+    return gram_fail(g, GRAM_NUMERICAL, "item %lld of a: %s did not converge", failed / 4,
+                     cpu_eigh_driver(plan->driver)->name);
+}
+
+static size_t plan_bytes(const gram_context *g, const struct eigh_plan *plan)
+{
+    return plan->op->a.rows > 0 ? cpu_eigh_driver(plan->driver)->bytes(g, plan) : 0;
+}
+
+gram_status cpu_eigh(gram_context *g, const struct gram_eigh_op *op)
+{
+    struct eigh_plan plan;
+    void *scratch;
+
+    TRY(cpu_eigh_plan(g, op, &plan));
+    TRY(gram_scratch(g, plan_bytes(g, &plan), &scratch));
+    return run(g, &plan, scratch);
+}
+
+gram_status cpu_eigh_in(gram_context *g, const struct gram_eigh_op *op, void *scratch)
+{
+    struct eigh_plan plan;
+
+    TRY(cpu_eigh_plan(g, op, &plan));
+    return run(g, &plan, scratch);
+}
+
+gram_status cpu_eigh_workspace(gram_context *g, const struct gram_eigh_op *op, size_t *bytes)
+{
+    struct eigh_plan plan;
+
+    TRY(cpu_eigh_plan(g, op, &plan));
+    *bytes = plan_bytes(g, &plan);
+    return GRAM_OK;
+}

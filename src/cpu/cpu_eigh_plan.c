@@ -1,0 +1,51 @@
+/*
+ * cpu_eigh_plan.c - which driver takes an eigenproblem on the CPU
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "../blas.h"
+#include "cpu_eigh.h"
+#include <limits.h>
+
+static const struct eigh_driver *const drivers[] = {
+    [GRAM_EIGH_DRIVER_CLOSED_FORM] = &cpu_eigh_closed_form,
+    [GRAM_EIGH_DRIVER_JACOBI] = &cpu_eigh_jacobi,
+    [GRAM_EIGH_DRIVER_DIVIDE] = &cpu_eigh_divide,
+    [GRAM_EIGH_DRIVER_BISECTION] = &cpu_eigh_bisection,
+};
+
+const struct eigh_driver *cpu_eigh_driver(gram_eigh_driver driver)
+{
+    return drivers[driver];
+}
+
+static gram_eigh_driver fastest(const struct gram_eigh_op *op)
+{
+    int64_t n = op->a.rows;
+
+    if (n <= 3)
+        return GRAM_EIGH_DRIVER_CLOSED_FORM;
+    if (n <= EIGH_SMALL)
+        return GRAM_EIGH_DRIVER_JACOBI;
+    /* Inverse iteration makes the vectors of close values orthogonal one by one. */
+    if (op->has_vectors && !op->by_value && op->count <= n / 4)
+        return GRAM_EIGH_DRIVER_BISECTION;
+    return cpu_eigh_divide.takes(op) ? GRAM_EIGH_DRIVER_DIVIDE : GRAM_EIGH_DRIVER_BISECTION;
+}
+
+gram_status cpu_eigh_plan(gram_context *g, const struct gram_eigh_op *op, struct eigh_plan *plan)
+{
+    *plan = (struct eigh_plan){.op = op, .driver = op->driver};
+    plan->kernels = gram_cpu_kernels_of(g)->eigh[op->a.dtype];
+    plan->move = gram_cpu_kernels_of(g)->solve[op->a.dtype];
+    atomic_init(&plan->failed, LLONG_MAX);
+    if (!gram_blas_fits(op->a.rows, 0, 0))
+        return gram_fail(g, GRAM_UNSUPPORTED, "a has %lld rows, LAPACK takes at most %d",
+                         (long long)op->a.rows, INT_MAX);
+    if (plan->driver == GRAM_EIGH_DRIVER_AUTO)
+        plan->driver = fastest(op);
+    if (!drivers[plan->driver]->takes(op))
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s does not take a matrix of order %lld",
+                         drivers[plan->driver]->name, (long long)op->a.rows);
+    return GRAM_OK;
+}

@@ -1,0 +1,183 @@
+/*
+ * eigh.c - gram_eigh: checks the arguments, describes the work
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "backend.h"
+#include <math.h>
+
+/* What the call and the query are given. */
+struct eigh_args {
+    const gram_tensor *a, *values, *vectors, *info;
+    bool query; /* only sizes are asked for; info is not known */
+};
+
+static gram_status check_dtype(gram_context *g, const char *name, const gram_tensor *t,
+                               gram_dtype expected)
+{
+    if (t->dtype != expected)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s has dtype %s, expected %s", name,
+                         gram_dtype_name(t->dtype), gram_dtype_name(expected));
+    return GRAM_OK;
+}
+
+static gram_status check_matrix(gram_context *g, const struct eigh_args *args,
+                                struct gram_eigh_op *op)
+{
+    TRY(gram_batch_join(g, &op->batch, "a", args->a, 2));
+    TRY(gram_view_of(g, &op->batch, "a", args->a, 2, GRAM_READ, &op->a));
+    if (op->a.rows != op->a.cols)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "a is %lld by %lld, expected a square matrix",
+                         (long long)op->a.rows, (long long)op->a.cols);
+    if (args->a->dtype != GRAM_F32 && args->a->dtype != GRAM_F64)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "a has dtype %s, expected f32 or f64",
+                         gram_dtype_name(args->a->dtype));
+    return GRAM_OK;
+}
+
+/* The options that are numbers: the pairs that are asked for, and how many at most. */
+static gram_status check_range(gram_context *g, const gram_eigh_options *o, struct gram_eigh_op *op)
+{
+    int64_t n = op->a.rows;
+
+    op->count = o->select == GRAM_EIGH_ALL ? n : o->count;
+    if (o->select == GRAM_EIGH_VALUE) {
+        op->by_value = true;
+        op->lower = o->lower;
+        op->upper = o->upper;
+        op->count = op->values.cols;
+        if (!(o->lower < o->upper))
+            return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                             "options.lower is %g and options.upper %g, expected lower < upper",
+                             o->lower, o->upper);
+        if (op->values.cols > n)
+            return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                             "values has %lld elements an item, expected at most %lld",
+                             (long long)op->values.cols, (long long)n);
+        return GRAM_OK;
+    }
+    if (op->count < 0 || op->count > n)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "options.count is %lld, expected 0 to %lld",
+                         (long long)op->count, (long long)n);
+    op->first = o->select == GRAM_EIGH_INDEX ? o->first : 0;
+    if (o->select == GRAM_EIGH_LARGEST)
+        op->first = n - op->count;
+    if (op->first < 0 || op->first > n - op->count)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.first is %lld and options.count %lld, expected a range of 0 to "
+                         "%lld",
+                         (long long)op->first, (long long)op->count, (long long)n);
+    if (op->values.cols != op->count)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "values has %lld elements an item, expected %lld",
+                         (long long)op->values.cols, (long long)op->count);
+    return GRAM_OK;
+}
+
+static gram_status check_options(gram_context *g, const gram_eigh_options *o)
+{
+    if (o->uplo != GRAM_LOWER && o->uplo != GRAM_UPPER)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.uplo is %d, expected GRAM_LOWER or GRAM_UPPER", (int)o->uplo);
+    if (o->select < GRAM_EIGH_ALL || o->select > GRAM_EIGH_SMALLEST)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.select is %d, expected a gram_eigh_select", (int)o->select);
+    if (o->driver < GRAM_EIGH_DRIVER_AUTO || o->driver > GRAM_EIGH_DRIVER_BISECTION)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.driver is %d, expected a gram_eigh_driver", (int)o->driver);
+    if ((o->select == GRAM_EIGH_VALUE) != (o->found != NULL))
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         o->found
+                             ? "options.found is given, expected NULL unless options.select is "
+                               "GRAM_EIGH_VALUE"
+                             : "options.found is NULL, expected a tensor for GRAM_EIGH_VALUE");
+    return GRAM_OK;
+}
+
+/* values and vectors. */
+static gram_status check_outputs(gram_context *g, const struct eigh_args *args,
+                                 const gram_eigh_options *o, struct gram_eigh_op *op)
+{
+    TRY(gram_view_of(g, &op->batch, "values", args->values, 1, GRAM_WRITE, &op->values));
+    TRY(check_dtype(g, "values", args->values, args->a->dtype));
+    TRY(check_range(g, o, op));
+    TRY(gram_check_apart(g, "values", args->values, "a", args->a));
+    if (!args->vectors)
+        return GRAM_OK;
+    op->has_vectors = true;
+    op->in_place = gram_tensors_same(args->vectors, args->a);
+    TRY(gram_view_of(g, &op->batch, "vectors", args->vectors, 2, GRAM_WRITE, &op->vectors));
+    TRY(check_dtype(g, "vectors", args->vectors, args->a->dtype));
+    if (op->vectors.rows != op->a.rows || op->vectors.cols != op->values.cols)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "vectors is %lld by %lld, expected %lld by %lld",
+                         (long long)op->vectors.rows, (long long)op->vectors.cols,
+                         (long long)op->a.rows, (long long)op->values.cols);
+    if (!op->in_place)
+        TRY(gram_check_apart(g, "vectors", args->vectors, "a", args->a));
+    return gram_check_apart(g, "vectors", args->vectors, "values", args->values);
+}
+
+/* One number an item: info or options.found. */
+static gram_status check_count(gram_context *g, const struct eigh_args *args, const char *name,
+                               const gram_tensor *t, gram_dtype dtype, struct gram_eigh_op *op)
+{
+    TRY(gram_view_of(g, &op->batch, name, t, 0, GRAM_WRITE,
+                     dtype == GRAM_I32 ? &op->info : &op->found));
+    TRY(check_dtype(g, name, t, dtype));
+    TRY(gram_check_apart(g, name, t, "a", args->a));
+    TRY(gram_check_apart(g, name, t, "values", args->values));
+    return args->vectors ? gram_check_apart(g, name, t, "vectors", args->vectors) : GRAM_OK;
+}
+
+static gram_status describe(gram_context *g, const struct eigh_args *args,
+                            const gram_eigh_options *given, struct gram_eigh_op *op)
+{
+    gram_eigh_options o = GRAM_EIGH_OPTIONS_INIT;
+
+    *op = (struct gram_eigh_op){.batch.count = 1};
+    TRY(gram_options_copy(g, &o, sizeof o, given));
+    TRY(check_options(g, &o));
+    op->uplo = o.uplo;
+    op->driver = o.driver;
+    TRY(check_matrix(g, args, op));
+    TRY(check_outputs(g, args, &o, op));
+    if (o.found) {
+        TRY(check_count(g, args, "options.found", o.found, GRAM_I64, op));
+        op->has_found = true;
+    }
+    if (!g->backend->eigh)
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer it", g->backend->name);
+    if (args->query || !args->info)
+        return GRAM_OK;
+    TRY(check_count(g, args, "info", args->info, GRAM_I32, op));
+    op->has_info = true;
+    return o.found ? gram_check_apart(g, "info", args->info, "options.found", o.found) : GRAM_OK;
+}
+
+gram_status gram_eigh(gram_context *g, const gram_tensor *a, const gram_eigh_options *options,
+                      gram_tensor *values, gram_tensor *vectors, gram_tensor *info)
+{
+    struct eigh_args args = {.a = a, .values = values, .vectors = vectors, .info = info};
+    struct gram_eigh_op op;
+
+    g->call = __func__;
+    TRY(describe(g, &args, options, &op));
+    return g->backend->eigh(g, &op);
+}
+
+gram_status gram_eigh_workspace(gram_context *g, const gram_tensor *a,
+                                const gram_eigh_options *options, const gram_tensor *values,
+                                const gram_tensor *vectors, gram_workspace *need)
+{
+    struct eigh_args args = {.a = a, .values = values, .vectors = vectors, .query = true};
+    struct gram_eigh_op op;
+    size_t bytes;
+
+    g->call = __func__;
+    if (!need)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "need is NULL, expected where to put the sizes");
+    TRY(describe(g, &args, options, &op));
+    TRY(g->backend->eigh_workspace(g, &op, &bytes));
+    *need = gram_workspace_on(g, bytes);
+    return GRAM_OK;
+}
