@@ -44,12 +44,14 @@ static const struct option_group check_groups[] = {
 static const struct option_group bench_groups[] = {
     GROUP("Measuring", bench_rows, 0),
     GROUP("Where", isa_rows, 0),
+    GROUP("Device", device_options, offsetof(struct settings, common)),
     GROUP("Other options", common_options, offsetof(struct settings, common)),
     GROUP_END,
 };
 static const struct option_group profile_groups[] = {
     GROUP("Output", profile_rows, 0),
     GROUP("Where", isa_rows, 0),
+    GROUP("Device", device_options, offsetof(struct settings, common)),
     GROUP("Other options", common_options, offsetof(struct settings, common)),
     GROUP_END,
 };
@@ -73,10 +75,6 @@ static enum exit_status call(int (*entry)(int, char *const *, const struct harne
     int status;
 
     TRY(device_choose(s->common.device, &options.device, why));
-    if (options.device.type != GRAM_CPU && count > 1)
-        return fail(why, CLI_USAGE,
-                    "--device: only whole tables run on a GPU, expected no sizes behind \"%s\"",
-                    operands[0]);
     status = entry(count, operands, &options);
     if (fflush(stdout) != 0)
         return fail(why, CLI_IO, "cannot write standard output: %s", strerror(errno));
@@ -108,8 +106,7 @@ const struct command cmd_check = {
     .details =
         "Without sizes runs the table of test problems of the operation OP, or of all "
         "operations, on every instruction set of this processor. With sizes checks one "
-        "problem of these sizes. The exit status is 1 if an error is above its bound.\n\n"
-        "With --device cuda the tables run on the GPU; problems of given sizes are of the CPU.",
+        "problem of these sizes. The exit status is 1 if an error is above its bound.",
     .examples = "  gram check cdist\n  gram check cdist 1000 900 64 p=1.3 dtype=f64",
     .least = 0,
     .most = 64,
@@ -125,8 +122,8 @@ const struct command cmd_bench = {
     .summary = "time an operation, after checking its answer",
     .details =
         "Prints the median and the least time of a call of the operation OP on a problem of "
-        "the given sizes. With --json: seconds (the median), seconds_min, checked, isa, "
-        "threads and more.",
+        "the given sizes; on a GPU a call ends when its work there is done. With --json: seconds "
+        "(the median), seconds_min, checked, device, isa, threads and more.",
     .examples = "  gram bench cdist 4000 4000 256 p=1 --threads 2 --json",
     .least = 1,
     .most = 64,
@@ -142,7 +139,7 @@ const struct command cmd_profile = {
     .summary = "show what an operation spends its time on",
     .details =
         "Runs the operation OP on a problem of the given sizes and writes a trace of the "
-        "work of every thread.",
+        "work of every thread; on a GPU, of the host's: it queues the work and waits for it.",
     .examples = "  gram profile kernel 4000 4000 64 --trace kernel.json",
     .least = 1,
     .most = 64,

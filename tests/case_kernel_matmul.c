@@ -307,6 +307,7 @@ static bool prepare(struct harness *h, const struct case_args *args, struct case
     }
     *out = (struct case_problem){
         .state = s,
+        .tensors = {&s->x, &s->y, &s->v, &s->out},
         .run = bench_run,
         .error = bench_error,
         .destroy = bench_destroy,

@@ -196,6 +196,7 @@ static bool prepare(struct harness *h, const struct case_args *args, struct case
     }
     *out = (struct case_problem){
         .state = s,
+        .tensors = {&s->x, &s->y, &s->grad, &s->to_x, &s->to_y},
         .run = bench_run,
         .error = bench_error,
         .destroy = bench_destroy,

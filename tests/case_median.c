@@ -231,6 +231,7 @@ static bool prepare(struct harness *h, const struct case_args *args, struct case
     drawn = fmin((double)m, s->options.rows ? (double)s->options.rows : 2000);
     *out = (struct case_problem){
         .state = s,
+        .tensors = {&s->x, &s->out},
         .run = bench_run,
         .error = bench_error,
         .destroy = bench_destroy,

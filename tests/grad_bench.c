@@ -126,6 +126,7 @@ bool grad_prepare(struct harness *h, const struct case_args *args, bool agop,
     }
     *out = (struct case_problem){
         .state = s,
+        .tensors = {&s->a, &s->b, &s->c, &s->d, &s->out},
         .run = bench_run,
         .error = bench_error,
         .destroy = bench_destroy,

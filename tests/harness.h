@@ -124,9 +124,16 @@ struct case_args {
 const char *case_param(const struct case_args *args, const char *name, const char *otherwise);
 double case_number(const struct case_args *args, const char *name, double otherwise);
 
+enum {
+    CASE_TENSORS = 6
+};
+
 /* One problem, allocated and filled; what gram bench and profile run again and again. */
 struct case_problem {
     void *state;
+    /* What run computes on, in the state, NULL after the last: a GPU gets copies of all of them.
+     * None: the problem is of the CPU only. */
+    gram_tensor *tensors[CASE_TENSORS];
     gram_status (*run)(gram_context *g, void *state);
     /* Largest error of the last run over its bound, on all outputs or a seeded sample: <= 1 is
      * right.  In double, against the reference. */
@@ -175,7 +182,7 @@ struct harness_options {
     bool json;
     double seconds;     /* bench: least total time; 0: 0.5 s and 5 repeats */
     const char *trace;  /* profile: the file to write */
-    gram_device device; /* check: where the table runs; every instruction set is of the CPU */
+    gram_device device; /* where it runs; every instruction set is of the CPU */
 };
 
 /* Opens a context (isa NULL: the best one); false with a message on stderr. */

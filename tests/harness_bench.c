@@ -2,11 +2,12 @@
  * harness_bench.c - `gram check` and `gram bench`: one problem checked, then timed
  *
  * Times are of whole calls after one call that warmed caches, threads and scratch memory up and
- * whose answer was checked: at least 5 calls and at least so many seconds as asked for.
+ * whose answer was checked: at least 5 calls and at least so many seconds as asked for.  On a GPU a
+ * call ends when its work there is done.
  *
  * SPDX-License-Identifier: MIT
  */
-#include "harness_args.h"
+#include "harness_problem.h"
 #include "harness_roof.h"
 #include <math.h>
 #include <stdlib.h>
@@ -19,30 +20,21 @@ enum {
 
 /* ---- gram check --------------------------------------------------------------------------- */
 
-static int status_of(gram_status status)
-{
-    return status == GRAM_OUT_OF_MEMORY ? HARNESS_NO_MEMORY
-           : status == GRAM_OK          ? HARNESS_RIGHT
-                                        : HARNESS_WRONG;
-}
-
-/* Prepares a problem and runs it once; HARNESS_RIGHT with its error over the bound. */
-static int first_run(struct harness *h, const struct request *r, struct case_problem *problem,
+/* Opens a problem and runs it once; HARNESS_RIGHT with its error over the bound. */
+static int first_run(struct harness *h, const struct request *r, struct problem *problem,
                      double *error)
 {
+    int opened = problem_open(h, r, problem);
     gram_status status;
 
-    harness_seed(h, r->op->name, 0);
-    h->where = r->op->name;
-    if (!r->op->prepare(h, &r->args, problem))
-        return HARNESS_USAGE;
-    status = problem->run(h->g, problem->state);
+    if (opened != HARNESS_RIGHT)
+        return opened;
+    status = problem_run(h, problem);
     if (status != GRAM_OK) {
-        fprintf(stderr, "%s\n", gram_message(h->g));
-        problem->destroy(problem->state);
-        return status_of(status);
+        problem_close(h, problem);
+        return problem_status(status);
     }
-    *error = problem->error(h, problem->state);
+    *error = problem_error(h, problem);
     return HARNESS_RIGHT;
 }
 
@@ -54,15 +46,15 @@ struct checking {
 static void check_problem(struct harness *h, void *arg)
 {
     struct checking *c = arg;
-    struct case_problem problem = {0};
-    double error;
+    struct problem problem;
+    double error = 0;
     int status = first_run(h, c->request, &problem, &error);
 
     if (status == HARNESS_RIGHT) {
         bool right = error <= 1;
         request_print(c->request, stdout);
         printf(": %s on %s, error %.3g of its bound\n", right ? "right" : "WRONG", h->isa, error);
-        problem.destroy(problem.state);
+        problem_close(h, &problem);
         status = right ? HARNESS_RIGHT : HARNESS_WRONG;
     }
     c->status = status > c->status ? status : c->status;
@@ -113,8 +105,9 @@ int harness_main_check(int argc, char *const *argv, const struct harness_options
 struct measurement {
     double *seconds; /* sorted */
     int count, room;
-    double error; /* of the first run, over its bound */
-    struct roof roof;
+    double error;     /* of the first run, over its bound */
+    struct roof roof; /* of the CPU; 0: it ran on a GPU */
+    char device[16];  /* "cpu" or "cuda:1" */
 };
 
 static bool keep(struct measurement *m, double seconds)
@@ -138,19 +131,17 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static int time_problem(struct harness *h, const struct case_problem *problem, double least,
+static int time_problem(struct harness *h, struct problem *problem, double least,
                         struct measurement *m)
 {
     double total = 0;
 
     while (m->count < LEAST_REPEATS || (total < least && m->count < MOST_REPEATS)) {
         double start = harness_seconds(), seconds;
-        gram_status status = problem->run(h->g, problem->state);
+        gram_status status = problem_run(h, problem);
         seconds = harness_seconds() - start;
-        if (status != GRAM_OK) {
-            fprintf(stderr, "%s\n", gram_message(h->g));
-            return status_of(status);
-        }
+        if (status != GRAM_OK)
+            return problem_status(status);
         total += seconds;
         if (!keep(m, seconds)) {
             fprintf(stderr, "no memory for the times\n");
@@ -182,16 +173,27 @@ static void print_text(const struct harness *h, const struct request *r,
     double s = median(m);
 
     request_print(r, stdout);
-    printf("\n  %s: error %.3g of its bound; %s, %d threads\n", m->error <= 1 ? "right" : "WRONG",
-           m->error, h->isa, h->threads);
+    printf("\n  %s: error %.3g of its bound; ", m->error <= 1 ? "right" : "WRONG", m->error);
+    if (h->device.type == GRAM_CPU)
+        printf("%s, %d threads\n", h->isa, h->threads);
+    else
+        printf("%s\n", m->device);
     printf("  %.6g s median, %.6g least, %.6g most of %d calls\n", s, m->seconds[0],
            m->seconds[m->count - 1], m->count);
-    if (p->work > 0)
-        printf("  %.4g %s/s, %.4g ns each: %.0f %% of this machine's %.4g multiply-adds/s\n",
-               p->work / s, p->unit, s / p->work * 1e9, 100 * fma_share(p, m), m->roof.fma);
-    if (p->bytes > 0)
-        printf("  %.4g GB/s: %.0f %% of this machine's %.4g GB/s of copying\n", p->bytes / s * 1e-9,
-               100 * p->bytes / s / m->roof.copy, m->roof.copy * 1e-9);
+    if (p->work > 0) {
+        printf("  %.4g %s/s, %.4g ns each", p->work / s, p->unit, s / p->work * 1e9);
+        if (m->roof.fma > 0)
+            printf(": %.0f %% of this machine's %.4g multiply-adds/s", 100 * fma_share(p, m),
+                   m->roof.fma);
+        printf("\n");
+    }
+    if (p->bytes > 0) {
+        printf("  %.4g GB/s", p->bytes / s * 1e-9);
+        if (m->roof.copy > 0)
+            printf(": %.0f %% of this machine's %.4g GB/s of copying",
+                   100 * p->bytes / s / m->roof.copy, m->roof.copy * 1e-9);
+        printf("\n");
+    }
 }
 
 static void print_json_sizes(const struct request *r)
@@ -239,27 +241,31 @@ static void print_json(const struct harness *h, const struct request *r,
     print_json_number("seconds_max", m->seconds[m->count - 1]);
     printf(", \"repeats\": %d, \"checked\": %s", m->count, m->error <= 1 ? "true" : "false");
     print_json_number("error", m->error);
-    printf(", \"isa\": \"%s\", \"threads\": %d", h->isa, h->threads);
+    printf(", \"device\": \"%s\", \"isa\": \"%s\", \"threads\": %d", m->device, h->isa, h->threads);
     if (p->work > 0) {
         printf(", \"unit\": \"%s\"", p->unit);
         print_json_number("work", p->work);
         print_json_number("work_per_second", p->work / s);
-        print_json_number("fma_roof_share", fma_share(p, m));
+        if (m->roof.fma > 0)
+            print_json_number("fma_roof_share", fma_share(p, m));
     }
     if (p->bytes > 0) {
         print_json_number("bytes_per_second", p->bytes / s);
-        print_json_number("copy_roof_share", p->bytes / s / m->roof.copy);
+        if (m->roof.copy > 0)
+            print_json_number("copy_roof_share", p->bytes / s / m->roof.copy);
     }
-    print_json_number("fma_roof", m->roof.fma);
-    print_json_number("copy_roof", m->roof.copy);
+    if (m->roof.fma > 0) {
+        print_json_number("fma_roof", m->roof.fma);
+        print_json_number("copy_roof", m->roof.copy);
+    }
     printf(", \"version\": \"%s\"}\n", gram_version());
 }
 
 static int bench_request(const struct request *r, void *arg)
 {
     const struct harness_options *options = arg;
-    struct case_problem problem = {0};
-    struct measurement m = {0};
+    struct measurement m = {.device = "cpu"};
+    struct problem problem;
     struct harness h;
     int status;
 
@@ -267,13 +273,16 @@ static int bench_request(const struct request *r, void *arg)
         return HARNESS_USAGE;
     status = first_run(&h, r, &problem, &m.error);
     if (status == HARNESS_RIGHT) {
-        m.roof = roof_measure(h.isa, h.threads, r->args.dtype);
+        if (h.device.type == GRAM_CPU)
+            m.roof = roof_measure(h.isa, h.threads, r->args.dtype);
+        else
+            snprintf(m.device, sizeof m.device, "cuda:%d", (int)h.device.index);
         status = time_problem(&h, &problem, options->seconds > 0 ? options->seconds : 0.5, &m);
         if (status == HARNESS_RIGHT) {
-            (options->json ? print_json : print_text)(&h, r, &problem, &m);
+            (options->json ? print_json : print_text)(&h, r, &problem.made, &m);
             status = m.error <= 1 ? HARNESS_RIGHT : HARNESS_WRONG;
         }
-        problem.destroy(problem.state);
+        problem_close(&h, &problem);
     }
     free(m.seconds);
     harness_close(&h);

@@ -6,7 +6,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "harness_args.h"
+#include "harness_problem.h"
 #include "harness_roof.h"
 #include <errno.h>
 #include <pthread.h>
@@ -97,17 +97,32 @@ static void print_summary(FILE *out, const struct recorder *r, const gram_trace_
     }
 }
 
-static gram_status timed_call(struct harness *h, struct case_problem *problem, struct recorder *r,
+static int64_t now_ns(void)
+{
+    return (int64_t)(harness_seconds() * 1e9);
+}
+
+/* On a GPU the pieces are what the host does: it queues the work, and waits for it. */
+static gram_status timed_call(struct harness *h, struct problem *problem, struct recorder *r,
                               gram_trace_event *call)
 {
     gram_status status;
-    double start;
+    int64_t queued, done;
 
     r->on = true;
-    start = harness_seconds();
-    status = problem->run(h->g, problem->state);
-    call->start_ns = (int64_t)(start * 1e9);
-    call->duration_ns = (int64_t)((harness_seconds() - start) * 1e9);
+    call->start_ns = now_ns();
+    status = problem->made.run(h->g, problem->made.state);
+    queued = done = now_ns();
+    if (status == GRAM_OK && h->device.type != GRAM_CPU) {
+        status = gram_context_synchronize(h->g);
+        done = now_ns();
+        record(r, &(gram_trace_event){.name = "queueing",
+                                      .start_ns = call->start_ns,
+                                      .duration_ns = queued - call->start_ns});
+        record(r, &(gram_trace_event){
+                      .name = "waiting", .start_ns = queued, .duration_ns = done - queued});
+    }
+    call->duration_ns = done - call->start_ns;
     r->on = false;
     return status;
 }
@@ -116,18 +131,17 @@ static int profile(struct harness *h, const struct request *request, struct reco
                    const struct harness_options *options)
 {
     gram_trace_event call = {.name = request->op->name};
-    struct case_problem problem = {0};
-    gram_status status;
-    int result = HARNESS_WRONG;
+    struct problem problem;
+    int result = problem_open(h, request, &problem);
 
-    harness_seed(h, request->op->name, 0);
-    h->where = request->op->name;
-    if (!request->op->prepare(h, &request->args, &problem))
-        return HARNESS_USAGE;
-    status = problem.run(h->g, problem.state);
-    if (status == GRAM_OK)
-        status = timed_call(h, &problem, r, &call);
-    if (status != GRAM_OK)
+    if (result != HARNESS_RIGHT)
+        return result;
+    result = HARNESS_WRONG;
+    if (problem_run(h, &problem) != GRAM_OK) {
+        problem_close(h, &problem);
+        return result;
+    }
+    if (timed_call(h, &problem, r, &call) != GRAM_OK)
         fprintf(stderr, "%s\n", gram_message(h->g));
     else if (r->full)
         fprintf(stderr, "no memory for the trace\n");
@@ -135,7 +149,7 @@ static int profile(struct harness *h, const struct request *request, struct reco
         result = save(options->trace, r, &call);
     if (result == HARNESS_RIGHT)
         print_summary(options->trace ? stdout : stderr, r, &call);
-    problem.destroy(problem.state);
+    problem_close(h, &problem);
     return result;
 }
 
@@ -150,6 +164,7 @@ static int profile_request(const struct request *request, void *arg)
 
     o.threads = options->threads;
     o.cpu_isa = options->isa;
+    o.device = h.device = options->device;
     o.trace = record;
     o.trace_user = &r;
     if (gram_context_create(&o, &h.g) != GRAM_OK) {

@@ -121,6 +121,7 @@ bool pair_prepare(struct harness *h, const struct case_args *args,
     memset(s->out.data, 0, (size_t)(m * n) * gram_dtype_size(result));
     *out = (struct case_problem){
         .state = s,
+        .tensors = {&s->x, &s->y, &s->out},
         .run = bench_run,
         .error = bench_error,
         .destroy = bench_destroy,

@@ -119,6 +119,7 @@ bool solve_prepare(struct harness *h, const struct case_args *args, struct case_
     fill(h, s);
     *out = (struct case_problem){
         .state = s,
+        .tensors = {&s->a, &s->b, &s->x},
         .run = bench_run,
         .error = bench_error,
         .destroy = bench_destroy,

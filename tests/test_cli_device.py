@@ -3,11 +3,12 @@
 GRAM_TEST_DEVICE=cuda runs the comparisons on a GPU; without it they compare --device auto.
 """
 
+import json
 import os
 
 import numpy as np
 import pytest
-from gram_cli import BAD_DATA, DATA, USAGE, gram, gram_json, refusal
+from gram_cli import BAD_DATA, DATA, USAGE, gram, gram_json, gram_run, refusal
 
 UNSUPPORTED = 69
 RNG = np.random.default_rng(5)
@@ -83,6 +84,53 @@ def test_a_singular_matrix(tmp_path):
     a = save(tmp_path / "a.npy", np.zeros((9, 9)))
     message = refusal("solve", a, a, "--device", WHERE, "-o", tmp_path / "x.npy", status=1)
     assert "singular" in message and not (tmp_path / "x.npy").exists()
+
+
+PROBLEMS = [
+    ["cdist", 50, 40, 7, "p=1.3"],
+    ["kernel", 50, 40, 7, "dtype=f64", "layout=column"],
+    ["expression", 30, 30, 5],
+    ["median", 60, 5],
+    ["cdist_grad", 20, 30, 4, 2],
+    ["agop", 20, 30, 4, 2],
+    ["kernel_vjp", 30, 20, 4],
+    ["solve_cholesky", 40, 3],
+    ["solve_lu", 80, 2, "dtype=f64"],
+]
+
+
+@pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: problem[0])
+def test_problems_of_any_size(tmp_path, problem):
+    where = ["--device", WHERE]
+    on_gpu = gram_json("info")["cuda_devices"] > 0
+    said = gram("check", *problem, *where)
+    assert ": right on cuda" in said if on_gpu else ": right on " in said
+    timed = gram_json("bench", *problem, *where, "--seconds", 0.01)
+    assert timed["checked"] and timed["repeats"] >= 5 and 0 < timed["seconds_min"]
+    assert timed["device"] == ("cuda:0" if on_gpu else "cpu")
+    assert ("fma_roof" in timed) != on_gpu and ("copy_roof_share" in timed) != on_gpu
+    text = gram("bench", *problem, *where, "--seconds", 0.01)
+    assert ("cuda:0\n" in text) == on_gpu and ("this machine's" in text) != on_gpu
+    trace = tmp_path / "trace.json"
+    gram("profile", *problem, *where, "--trace", trace)
+    events = json.loads(trace.read_text())
+    names = [event["name"] for event in events]
+    assert names[0] == problem[0]
+    if on_gpu:
+        assert names == [problem[0], "queueing", "waiting"]
+        assert sum(event["dur"] for event in events[1:]) == pytest.approx(
+            events[0]["dur"], abs=0.01
+        )
+
+
+def test_problems_that_no_gpu_has():
+    if gram_json("info")["cuda_devices"] == 0:
+        pytest.skip("no GPU")
+    for command in ("check", "bench"):
+        done = gram_run(command, "kernel_matmul", 20, 20, 3, 2, "--device", "cuda", status=1)
+        assert "has no kernel_matmul" in done.stderr
+        done = gram_run(command, "kron", 2, 3, 2, 3, "--device", "cuda", status=USAGE)
+        assert "kron: its problems of given sizes are of the CPU" in done.stderr
 
 
 @pytest.fixture(scope="module")
