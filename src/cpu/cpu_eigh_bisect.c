@@ -2,7 +2,11 @@
  * cpu_eigh_bisect.c - a range of eigenpairs of one matrix: bisection and inverse iteration
  *
  * Both work on the tridiagonal form, and only the vectors that are wanted are transformed back:
- * half of the time of all pairs, with O(n) numbers beside the copy of the matrix.
+ * half of the time of all pairs, with O(n) numbers beside the copy of the matrix and the vectors.
+ *
+ * LAPACK's stein leaves vectors of a large cluster that are not orthogonal: 0.006 in f32 for 64
+ * equal values of 65.  So they are made orthogonal by the Cholesky factor of Z^T Z = L L^T: Z L^-T.
+ * Two vectors overlap only as far as their values are equal to rounding, so residuals stay small.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -42,9 +46,24 @@ static void keep_smallest(const struct eigh_plan *plan, struct gram_blas_tridiag
     t->m = kept;
 }
 
+/* z = z L^-T; false if z is not of full rank. */
+static bool make_orthogonal(const struct gram_blas_tridiagonal *t, void *z, int64_t ldz, void *gram)
+{
+    struct gram_blas_matrix all = {.data = z, .ld = ldz, .transposed = true};
+
+    if (t->m == 0)
+        return true;
+    gram_blas_syrk(t->dtype, GRAM_LOWER, t->m, t->n, 1, all, 0, gram, t->m);
+    if (gram_blas_potrf(t->dtype, GRAM_LOWER, t->m, gram, t->m))
+        return false;
+    gram_blas_trsm(t->dtype, t->n, t->m, gram, t->m, z, ldz);
+    return true;
+}
+
 /* The values of the range and, in z, their vectors; found: how many lie there. */
 static enum eigh_outcome find_range(const struct eigh_plan *plan, const struct large_item *m,
-                                    struct gram_blas_tridiagonal *t, void *z, int64_t *found)
+                                    struct gram_blas_tridiagonal *t, void *z, void *gram,
+                                    int64_t *found)
 {
     int32_t *order = t->iwork + 3 * t->n, *fail = order + t->n;
 
@@ -53,7 +72,7 @@ static enum eigh_outcome find_range(const struct eigh_plan *plan, const struct l
     *found = t->m;
     if (t->m > plan->op->values.cols)
         keep_smallest(plan, t, order, plan->op->values.cols);
-    if (z && gram_blas_stein(t, z, m->ld, fail))
+    if (z && (gram_blas_stein(t, z, m->ld, fail) || !make_orthogonal(t, z, m->ld, gram)))
         return EIGH_NOT_CONVERGED;
     return EIGH_DONE;
 }
@@ -116,7 +135,7 @@ enum eigh_outcome cpu_eigh_bisect_item(const struct eigh_plan *plan, const struc
     }
     if (op->values.cols > 0 || op->by_value) {
         gram_blas_sytrd(op->a.dtype, m->uplo, n, m->a, m->ld, d, d + n * size, tau, t.work);
-        if (find_range(plan, m, &t, z, &found))
+        if (find_range(plan, m, &t, z, m->s + at->gram_at, &found))
             return EIGH_NOT_CONVERGED;
         if (z)
             gram_blas_ormtr(op->a.dtype, m->uplo, n, t.m, m->a, m->ld, tau, z, n, t.work);

@@ -45,6 +45,7 @@ static struct large_layout lay_out(const struct eigh_plan *plan)
     s.work_at = room(&s.bytes, s.lwork, size);
     s.integers_at = room(&s.bytes, s.liwork, sizeof(int32_t));
     s.z_at = room(&s.bytes, !divide && op->has_vectors ? n * k : 0, size);
+    s.gram_at = room(&s.bytes, !divide && op->has_vectors ? k * k : 0, size);
     return s;
 }
 

@@ -14,7 +14,7 @@
 /* Where the pieces of an item's scratch begin. */
 struct large_layout {
     bool direct; /* LAPACK works in the memory of vectors */
-    size_t matrix_at, w_at, d_at, work_at, integers_at, z_at, bytes;
+    size_t matrix_at, w_at, d_at, work_at, integers_at, z_at, gram_at, bytes;
     int64_t lwork, liwork;
 };
 
