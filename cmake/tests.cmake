@@ -81,6 +81,7 @@ endforeach()
 
 if(TARGET test_cuda)
     gram_test_emulated(test_cuda 5400 test_cuda)
+    gram_test_emulated(test_cuda_graph 5400 test_cuda_graph)
     gram_test_emulated(test_cuda_square 5400 test_cuda_square)
     gram_test_emulated(test_cuda_power 5400 test_cuda_power)
     gram_test_emulated(test_device 5400 test_device)

@@ -131,8 +131,8 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static int time_problem(struct harness *h, struct problem *problem, double least,
-                        struct measurement *m)
+static gram_status time_problem(struct harness *h, struct problem *problem, double least,
+                                struct measurement *m)
 {
     double total = 0;
 
@@ -141,15 +141,15 @@ static int time_problem(struct harness *h, struct problem *problem, double least
         gram_status status = problem_run(h, problem);
         seconds = harness_seconds() - start;
         if (status != GRAM_OK)
-            return problem_status(status);
+            return status;
         total += seconds;
         if (!keep(m, seconds)) {
             fprintf(stderr, "no memory for the times\n");
-            return HARNESS_NO_MEMORY;
+            return GRAM_OUT_OF_MEMORY;
         }
     }
     qsort(m->seconds, (size_t)m->count, sizeof *m->seconds, ascending);
-    return HARNESS_RIGHT;
+    return GRAM_OK;
 }
 
 static double median(const struct measurement *m)
@@ -267,6 +267,7 @@ static int bench_request(const struct request *r, void *arg)
     struct measurement m = {.device = "cpu"};
     struct problem problem;
     struct harness h;
+    gram_status timed;
     int status;
 
     if (!harness_open(&h, options, options->isa))
@@ -277,8 +278,9 @@ static int bench_request(const struct request *r, void *arg)
             m.roof = roof_measure(h.isa, h.threads, r->args.dtype);
         else
             snprintf(m.device, sizeof m.device, "cuda:%d", (int)h.device.index);
-        status = time_problem(&h, &problem, options->seconds > 0 ? options->seconds : 0.5, &m);
-        if (status == HARNESS_RIGHT) {
+        timed = time_problem(&h, &problem, options->seconds > 0 ? options->seconds : 0.5, &m);
+        status = problem_status(timed);
+        if (timed == GRAM_OK) {
             (options->json ? print_json : print_text)(&h, r, &problem.made, &m);
             status = m.error <= 1 ? HARNESS_RIGHT : HARNESS_WRONG;
         }

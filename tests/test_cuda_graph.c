@@ -1,0 +1,138 @@
+/*
+ * test_cuda_graph.c - calls captured in a CUDA graph, which is replayed on other numbers
+ *
+ * The problems are those of `gram check`: made, sent, run once, captured; then an input changes
+ * where the device has it, so that what stands in the outputs is wrong until the graph has run.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "device_memory.h"
+#include "harness_problem.h"
+#include <string.h>
+
+static void *stream;
+
+static bool run(void *arg)
+{
+    struct problem *p = ((void **)arg)[0];
+    gram_context *g = ((void **)arg)[1];
+
+    return p->made.run(g, p->made.state) == GRAM_OK;
+}
+
+/* Halves every number of the first input, here and there. */
+static bool change_input(struct harness *h, struct problem *p)
+{
+    const gram_tensor *there = p->made.tensors[0], *here = &p->other[0];
+    const size_t bytes = (size_t)test_count(here) * gram_dtype_size(here->dtype);
+
+    for (int64_t i = 0; i < test_count(here); i++)
+        test_put(here, i, test_at(here, i) / 2);
+    return gram_memory_copy(h->g, there->data, here->data, bytes) == GRAM_OK &&
+           gram_context_synchronize(h->g) == GRAM_OK;
+}
+
+static void replay(struct harness *h, const struct request *r)
+{
+    struct problem p;
+    double stale, error;
+
+    if (!CHECK(h, problem_open(h, r, &p) == HARNESS_RIGHT, "the problem cannot be made"))
+        return;
+    CHECK(h, problem_run(h, &p) == GRAM_OK, "%s", gram_message(h->g));
+    error = problem_error(h, &p);
+    CHECK(h, error <= 1, "error %g of its bound", error);
+    CHECK(h, change_input(h, &p), "%s", gram_message(h->g));
+    stale = problem_error(h, &p);
+    CHECK(h, stale > 1, "the input did not matter: error %g of its bound", stale);
+    CHECK(h, device_replay(stream, 2, run, (void *[]){&p, h->g}), "no graph: %s",
+          gram_message(h->g));
+    error = problem_error(h, &p);
+    CHECK(h, error <= 1, "error %g of its bound after a replay", error);
+    problem_close(h, &p);
+}
+
+/* What `gram check` would be told. */
+static const struct row {
+    const char *op, *words;
+} rows[] = {
+    {"cdist_grad",              "20 30 5 1 p=1"},
+    {"cdist_grad",            "20 30 5 3 p=1.3"},
+    {"cdist_grad",             "40 30 5 12 p=2"},
+    {"cdist_grad",  "20 30 5 2 p=1.5 dtype=f64"},
+    {      "agop",              "20 30 5 1 p=1"},
+    {      "agop", "20 30 5 3 p=1.3 diagonal=1"},
+    {      "agop",   "40 30 5 12 p=2 dtype=f64"},
+    {"kernel_vjp",                "30 20 4 p=1"},
+    {"kernel_vjp",        "30 20 4 p=1.3 q=0.9"},
+    {"kernel_vjp",      "30 20 4 p=2 dtype=f64"},
+    {    "median",                   "60 5 p=1"},
+    {    "median",         "300 5 p=2 rows=100"},
+    {    "median",       "60 5 p=1.3 dtype=f64"},
+};
+
+static void one(struct harness *h, const struct row *row)
+{
+    char text[128], *words[HARNESS_MAX_SIZES], *rest = NULL;
+    struct request request;
+    int count = 0;
+
+    snprintf(text, sizeof text, "%s", row->words);
+    for (char *word = strtok_r(text, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
+        words[count++] = word;
+    if (CHECK(h, request_parse(&request, harness_find(row->op), count, words) == HARNESS_RIGHT,
+              "%s %s", row->op, row->words))
+        replay(h, &request);
+}
+
+static void all_of(struct harness *h, const char *op)
+{
+    struct harness there = *h;
+
+    there.device.type = GRAM_CUDA;
+    there.g = test_cuda_context(h, stream);
+    if (!there.g)
+        return;
+    for (int i = 0; i < LENGTH(rows); i++)
+        if (strcmp(rows[i].op, op) == 0)
+            one(&there, &rows[i]);
+    h->checks = there.checks, h->failures = there.failures;
+    gram_context_destroy(there.g);
+}
+
+static void cdist_grad(struct harness *h)
+{
+    all_of(h, "cdist_grad");
+}
+
+static void agop(struct harness *h)
+{
+    all_of(h, "agop");
+}
+
+static void kernel_vjp(struct harness *h)
+{
+    all_of(h, "kernel_vjp");
+}
+
+static void median(struct harness *h)
+{
+    all_of(h, "median");
+}
+
+static const struct test_function tests[] = {
+    {"cdist_grad", cdist_grad},
+    {      "agop",       agop},
+    {"kernel_vjp", kernel_vjp},
+    {    "median",     median},
+};
+
+int main(void)
+{
+    if (gram_best_device().type != GRAM_CUDA || !device_open(0)) {
+        printf("skipped: no CUDA device\n");
+        return 77;
+    }
+    stream = device_stream();
+    return harness_run_tests(tests, LENGTH(tests));
+}
