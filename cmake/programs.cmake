@@ -50,7 +50,7 @@ endif()
 
 # What users want, without the tests.
 add_custom_target(programs ALL DEPENDS ${GRAM_INSTALLED} ${GRAM_GENERATED})
-foreach(target gram_program gram_cuda)
+foreach(target gram_program gram_cuda gram_python)
     if(TARGET ${target})
         add_dependencies(programs ${target})
     endif()

@@ -4,7 +4,7 @@
 #   *_emulated     the same on the emulation of CUDA, tests/fake_cuda
 #   test_*         C programs, labelled "c"; exit status 0 means passed
 #   fuzz_*         the corpus in tests/corpus/<name> replayed, or with GRAM_FUZZ fuzzing for a while
-#   test_*.py      one pytest run a file, labelled "python"
+#   test_*.py      one pytest run a file, labelled "python"; those of tests/python are of the package
 #   example_*      examples/*.c
 #   check_*        scripts/check, labelled "check": style, includes, symbols, sanitizers, ...
 # The time limits end what hangs: a loaded machine ten times slower than a laptop stays below them.
@@ -161,6 +161,18 @@ if(GRAM_TEST_PYTHON)
     endforeach()
     gram_test_emulated(python_test_cli_device 10800 ${pytest}
         ${CMAKE_SOURCE_DIR}/tests/test_cli_device.py)
+endif()
+
+# The Python package as it is in the build folder.
+if(GRAM_TEST_PYTHON AND TARGET gram_python)
+    file(GLOB GRAM_PACKAGE_TESTS CONFIGURE_DEPENDS tests/python/test_*.py)
+    foreach(source ${GRAM_PACKAGE_TESTS})
+        get_filename_component(name ${source} NAME_WE)
+        gram_test(python_${name} python 1800 ${GRAM_TEST_PYTHON} -m pytest -q -p no:cacheprovider
+            --rootdir=${CMAKE_SOURCE_DIR}/tests ${source})
+        set_tests_properties(python_${name} PROPERTIES
+            ENVIRONMENT "${GRAM_TEST_ENVIRONMENT};PYTHONPATH=${CMAKE_BINARY_DIR}/python")
+    endforeach()
 endif()
 
 if(NOT GRAM_SANITIZE AND NOT GRAM_FUZZ)

@@ -1,0 +1,121 @@
+/*
+ * py_buffer.c - an object with the buffer protocol (NumPy's arrays) seen as a gram_tensor
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "py_core.h"
+#include <string.h>
+
+static const struct {
+    size_t size;
+    gram_dtype dtype;
+    char code;
+} formats[] = {
+    {4, GRAM_F32, 'f'},
+    {8, GRAM_F64, 'd'},
+    {2, GRAM_F16, 'e'},
+    {4, GRAM_I32, 'i'},
+    {4, GRAM_I32, 'l'},
+    {8, GRAM_I64, 'l'},
+    {8, GRAM_I64, 'q'},
+};
+
+static int refuse_dtype(const struct py_call *call, const struct py_array *array,
+                        const char *format)
+{
+    PyObject *dtype = PyObject_GetAttrString(array->object, "dtype");
+
+    PyErr_Clear();
+    if (dtype)
+        PyErr_Format(PyExc_TypeError,
+                     "%s: %s has dtype %S, expected float32, float64, float16, bfloat16, int32 or "
+                     "int64",
+                     call->function, array->name, dtype);
+    else
+        PyErr_Format(PyExc_TypeError,
+                     "%s: %s has elements of format '%s', expected 'f', 'd', 'e', 'i' or 'q'",
+                     call->function, array->name, format);
+    Py_XDECREF(dtype);
+    return -1;
+}
+
+static int find_dtype(const struct py_call *call, struct py_array *array)
+{
+    const Py_buffer *view = &array->held.view;
+    const char *format = view->format ? view->format : "B", *code = format;
+    const bool big = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
+    bool foreign = false;
+
+    if (strchr("<>!", *code) && *code)
+        foreign = (*code++ != '<') != big;
+    else if (*code == '@' || *code == '=')
+        code++;
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        if (code[0] != formats[i].code || code[1] || (size_t)view->itemsize != formats[i].size)
+            continue;
+        if (foreign) {
+            PyErr_Format(PyExc_ValueError,
+                         "%s: %s has the byte order of another machine; pass "
+                         "%s.astype(%s.dtype.newbyteorder('='))",
+                         call->function, array->name, array->name, array->name);
+            return -1;
+        }
+        array->tensor.dtype = formats[i].dtype;
+        return 0;
+    }
+    return refuse_dtype(call, array, format);
+}
+
+static int copy_shape(const struct py_call *call, struct py_array *array)
+{
+    const Py_buffer *view = &array->held.view;
+    gram_tensor *t = &array->tensor;
+
+    if (view->ndim > GRAM_MAX_DIMS) {
+        PyErr_Format(PyExc_ValueError, "%s: %s has %d dimensions, expected at most %d",
+                     call->function, array->name, view->ndim, GRAM_MAX_DIMS);
+        return -1;
+    }
+    t->data = view->buf;
+    t->device = (gram_device){GRAM_CPU, 0};
+    t->ndim = view->ndim;
+    if ((uintptr_t)view->buf % (uintptr_t)view->itemsize && view->len) {
+        PyErr_Format(PyExc_ValueError, "%s: %s is not aligned to its elements; pass a copy",
+                     call->function, array->name);
+        return -1;
+    }
+    for (int i = 0; i < view->ndim; i++) {
+        Py_ssize_t stride = view->strides[i];
+        if (stride % view->itemsize && view->shape[i] > 1) {
+            PyErr_Format(PyExc_ValueError,
+                         "%s: %s has a stride of %zd bytes, no multiple of its elements' %zd; "
+                         "pass a copy",
+                         call->function, array->name, stride, view->itemsize);
+            return -1;
+        }
+        t->shape[i] = view->shape[i];
+        t->stride[i] = stride / view->itemsize;
+    }
+    return 0;
+}
+
+int py_view_buffer(struct py_call *call, struct py_array *array, bool write)
+{
+    if (!PyObject_CheckBuffer(array->object))
+        return 0;
+    if (PyObject_GetBuffer(array->object, &array->held.view,
+                           write ? PyBUF_RECORDS : PyBUF_RECORDS_RO)) {
+        if (!write)
+            return py_refuse(call, array, "has elements that are no numbers");
+        PyErr_Clear();
+        if (PyObject_GetBuffer(array->object, &array->held.view, PyBUF_RECORDS_RO))
+            return py_refuse(call, array, "has elements that are no numbers");
+        PyBuffer_Release(&array->held.view);
+        PyErr_Format(PyExc_ValueError, "%s: %s is read-only", call->function, array->name);
+        return -1;
+    }
+    array->hold = PY_BUFFER;
+    if (find_dtype(call, array) || copy_shape(call, array))
+        return -1;
+    return 1;
+}

@@ -1,0 +1,244 @@
+/*
+ * py_call.c - one call from its beginning to its end: arrays in, exceptions out
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "py_core.h"
+#include <string.h>
+
+int py_open(struct py_call *call, struct py_state *state, const char *function)
+{
+    call->state = state;
+    call->function = function;
+    call->device = (gram_device){GRAM_CPU, 0};
+    call->stream = NULL;
+    call->threads = state->threads;
+    call->query = false;
+    call->count = 0;
+    call->result_count = 0;
+    call->as_tuple = false;
+    call->g = py_take_context(state, call->device, NULL);
+    return call->g ? 0 : -1;
+}
+
+static void give_back(struct py_call *call)
+{
+    const struct py_idle idle = {call->g, call->device, call->stream, call->threads};
+
+    py_give_context(call->state, &idle);
+}
+
+/* Gives back what the library worked with; the results stay. */
+static void let_go(struct py_call *call)
+{
+    while (call->count)
+        py_release(&call->array[--call->count]);
+    if (call->g)
+        give_back(call);
+    call->g = NULL;
+}
+
+void py_close(struct py_call *call)
+{
+    let_go(call);
+    while (call->result_count) {
+        struct py_result *result = &call->result[--call->result_count];
+        Py_XDECREF(result->array);
+        Py_XDECREF(result->finish);
+    }
+}
+
+PyObject *py_fail(struct py_call *call)
+{
+    py_close(call);
+    return NULL;
+}
+
+/* What the caller gets for a result, a new reference. */
+static PyObject *finished(const struct py_result *result)
+{
+    if (result->finish && result->finish != Py_None)
+        return PyObject_CallFunctionObjArgs(result->finish, result->array, NULL);
+    Py_INCREF(result->array);
+    return result->array;
+}
+
+static PyObject *all_finished(const struct py_call *call)
+{
+    PyObject *tuple = PyTuple_New(call->result_count), *item;
+
+    for (int i = 0; tuple && i < call->result_count; i++) {
+        item = finished(&call->result[i]);
+        if (!item || PyTuple_SetItem(tuple, i, item))
+            Py_CLEAR(tuple);
+    }
+    return tuple;
+}
+
+PyObject *py_end(struct py_call *call, gram_status status)
+{
+    PyObject *answer;
+
+    if (status != GRAM_OK) {
+        py_raise(call->state, call->g, status);
+        return py_fail(call);
+    }
+    let_go(call);
+    if (call->query)
+        answer = Py_BuildValue("(KK)", (unsigned long long)call->need.host_bytes,
+                               (unsigned long long)call->need.device_bytes);
+    else if (call->result_count == 1 && !call->as_tuple)
+        answer = finished(&call->result[0]);
+    else
+        answer = all_finished(call);
+    py_close(call);
+    return answer;
+}
+
+/* What is no array at all. */
+static int refuse_object(const struct py_call *call, const struct py_array *array)
+{
+    PyObject *name;
+
+    if (PyErr_Occurred())
+        return -1;
+    name = PyObject_GetAttrString((PyObject *)Py_TYPE(array->object), "__name__");
+    if (!name)
+        return -1;
+    PyErr_Format(PyExc_TypeError,
+                 "%s: %s is of type %S, expected an array (of NumPy, PyTorch, JAX, CuPy, or with "
+                 "the buffer protocol or DLPack); numpy.asarray makes one of lists and tables",
+                 call->function, array->name, name);
+    Py_DECREF(name);
+    return -1;
+}
+
+static gram_tensor *view(struct py_call *call, const char *name, PyObject *object, bool write)
+{
+    struct py_array *array = &call->array[call->count];
+    int found = 0;
+
+    if (call->count == PY_MOST_ARRAYS) {
+        PyErr_Format(PyExc_ValueError, "%s: too many arrays", call->function);
+        return NULL;
+    }
+    array->object = object;
+    array->name = name;
+    array->hold = PY_BORROWED;
+    py_type_of(call->state, object, &array->type);
+    if (array->type.is_masked) {
+        PyErr_Format(PyExc_TypeError, "%s: %s has masked elements; pass %s.filled(value)",
+                     call->function, name, name);
+        return NULL;
+    }
+    found = py_view_exchange(call, array, write);
+    if (!found && !array->type.is_frozen)
+        found = py_view_buffer(call, array, write);
+    if (!found)
+        found = py_view_capsule(call, array, write);
+    if (!found)
+        found = refuse_object(call, array);
+    if (found > 0) {
+        call->count++;
+        return &array->tensor;
+    }
+    py_release(array);
+    return NULL;
+}
+
+gram_tensor *py_input(struct py_call *call, const char *name, PyObject *object)
+{
+    return view(call, name, object, false);
+}
+
+gram_tensor *py_inout(struct py_call *call, const char *name, PyObject *object)
+{
+    return view(call, name, object, true);
+}
+
+/* The value of an array without dimensions on the CPU. */
+static bool read_number(const gram_tensor *t, double *out)
+{
+    if (t->ndim || t->device.type != GRAM_CPU)
+        return false;
+    switch (t->dtype) {
+    case GRAM_F32:
+        *out = (double)*(const float *)t->data;
+        return true;
+    case GRAM_F64:
+        *out = *(const double *)t->data;
+        return true;
+    case GRAM_I32:
+        *out = (double)*(const int32_t *)t->data;
+        return true;
+    case GRAM_I64:
+        *out = (double)*(const int64_t *)t->data;
+        return true;
+    default:
+        return false;
+    }
+}
+
+int py_scalar(struct py_call *call, const char *name, PyObject *value, gram_scalar *out)
+{
+    double number;
+    gram_tensor *t;
+
+    if (!value)
+        return 0;
+    if (PyFloat_Check(value) || PyLong_Check(value)) {
+        if (py_double(call->function, name, value, &number))
+            return -1;
+        *out = gram_number(number);
+        return 0;
+    }
+    if (PyUnicode_Check(value)) {
+        PyErr_Format(PyExc_TypeError, "%s: %s is %R, expected a number or an array", call->function,
+                     name, value);
+        return -1;
+    }
+    t = py_input(call, name, value);
+    if (!t)
+        return -1;
+    if (!read_number(t, &number)) {
+        *out = gram_values(t);
+        return 0;
+    }
+    *out = gram_number(number);
+    py_release(&call->array[--call->count]);
+    return 0;
+}
+
+static const char *place_name(gram_device device, char *text, size_t size)
+{
+    if (device.type == GRAM_CPU)
+        return "the CPU";
+    PyOS_snprintf(text, size, "CUDA device %d", (int)device.index);
+    return text;
+}
+
+int py_place(struct py_call *call)
+{
+    const struct py_array *first = &call->array[0];
+    char one[32], other[32];
+    void *stream;
+
+    for (int i = 1; i < call->count; i++) {
+        gram_device a = first->tensor.device, b = call->array[i].tensor.device;
+        if (a.type == b.type && a.index == b.index)
+            continue;
+        PyErr_Format(PyExc_ValueError, "%s: %s is on %s but %s is on %s; move one of them",
+                     call->function, first->name, place_name(a, one, sizeof one),
+                     call->array[i].name, place_name(b, other, sizeof other));
+        return -1;
+    }
+    if (call->count == 0 || first->tensor.device.type == GRAM_CPU)
+        return 0;
+    if (py_current_stream(call, first, &stream))
+        return -1;
+    give_back(call);
+    call->device = first->tensor.device;
+    call->stream = stream;
+    call->g = py_take_context(call->state, call->device, stream);
+    return call->g ? 0 : -1;
+}

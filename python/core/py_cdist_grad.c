@@ -1,0 +1,183 @@
+/*
+ * py_cdist_grad.c - gram.cdist_grad and gram.agop
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "py_functions.h"
+
+enum {
+    A,
+    B,
+    C,
+    D,
+    P,
+    OUT,
+    GRAD_COUNT,
+    DIAGONAL = OUT,
+    ACCUMULATE,
+    POINTS,
+    AGOP_OUT,
+    AGOP_COUNT
+};
+
+static const unsigned char grad_words[] = {PY_a, PY_b, PY_c, PY_d, PY_p, PY_out};
+static const struct py_signature grad_signature = {"gram.cdist_grad", grad_words, GRAD_COUNT, 5, 4};
+static const unsigned char agop_words[] = {PY_a,        PY_b,          PY_c,      PY_d,  PY_p,
+                                           PY_diagonal, PY_accumulate, PY_points, PY_out};
+static const struct py_signature agop_signature = {"gram.agop", agop_words, AGOP_COUNT, 5, 4};
+
+struct inputs {
+    gram_tensor *a, *b, *c, *d;
+    gram_scalar p;
+};
+
+static int64_t size_at(const gram_tensor *t, int from_end)
+{
+    return t->ndim >= from_end ? t->shape[t->ndim - from_end] : 0;
+}
+
+/* Views a, b, c, d and p and joins their batches. */
+static int read_inputs(struct py_call *call, PyObject *const *v, struct inputs *in,
+                       struct py_shape *shape)
+{
+    in->p = gram_number(2);
+    in->a = py_input(call, "a", v[A]);
+    in->b = in->a ? py_input(call, "b", v[B]) : NULL;
+    in->c = in->b ? py_input(call, "c", v[C]) : NULL;
+    in->d = in->c ? py_input(call, "d", v[D]) : NULL;
+    if (!in->d || py_scalar(call, "p", v[P], &in->p) || py_place(call))
+        return -1;
+    shape->dtype = in->a->dtype;
+    py_batch(shape, in->a, 2);
+    py_batch(shape, in->b, 2);
+    py_batch(shape, in->c, 2);
+    py_batch(shape, in->d, 2);
+    if (in->p.tensor)
+        py_batch(shape, in->p.tensor, 0);
+    return 0;
+}
+
+static PyObject *gradients(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                           PyObject *kwnames, bool query)
+{
+    struct py_state *state = py_state_of(module);
+    struct py_shape shape = {0};
+    struct inputs in;
+    struct py_call call;
+    PyObject *v[GRAD_COUNT];
+    gram_tensor *out;
+    gram_status status;
+
+    if (py_parse(state, &grad_signature, args, nargs, kwnames, v) ||
+        py_open(&call, state, grad_signature.name))
+        return NULL;
+    call.query = query;
+    if (read_inputs(&call, v, &in, &shape))
+        return py_fail(&call);
+    py_append(&shape, size_at(in.c, 2));
+    py_append(&shape, size_at(in.d, 2));
+    py_append(&shape, size_at(in.d, 1));
+    out = py_output(&call, "out", v[OUT], &shape);
+    if (!out)
+        return py_fail(&call);
+    if (query)
+        status = gram_cdist_grad_workspace(call.g, in.a, in.b, in.c, in.d, in.p, out, &call.need);
+    else
+        PY_WORK(status, gram_cdist_grad(call.g, in.a, in.b, in.c, in.d, in.p, out));
+    return py_end(&call, status);
+}
+
+static PyObject *products(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                          PyObject *kwnames, bool query)
+{
+    struct py_state *state = py_state_of(module);
+    gram_agop_options options = GRAM_AGOP_OPTIONS_INIT;
+    struct py_shape shape = {0};
+    struct inputs in;
+    struct py_call call;
+    PyObject *v[AGOP_COUNT];
+    gram_tensor *out;
+    gram_status status;
+    bool diagonal = false, accumulate = false;
+
+    if (py_parse(state, &agop_signature, args, nargs, kwnames, v) ||
+        py_bool("gram.agop", "diagonal", v[DIAGONAL], &diagonal) ||
+        py_bool("gram.agop", "accumulate", v[ACCUMULATE], &accumulate) ||
+        py_int64("gram.agop", "points", v[POINTS], &options.points))
+        return NULL;
+    if (accumulate && !py_given(v[AGOP_OUT])) {
+        PyErr_SetString(PyExc_ValueError, "gram.agop: accumulate needs out, which is added to");
+        return NULL;
+    }
+    if (py_open(&call, state, agop_signature.name))
+        return NULL;
+    call.query = query;
+    options.diagonal = diagonal;
+    options.accumulate = accumulate;
+    if (read_inputs(&call, v, &in, &shape))
+        return py_fail(&call);
+    py_append(&shape, size_at(in.d, 2));
+    if (!diagonal)
+        py_append(&shape, size_at(in.d, 2));
+    out = py_output(&call, "out", v[AGOP_OUT], &shape);
+    if (!out)
+        return py_fail(&call);
+    if (query)
+        status =
+            gram_agop_workspace(call.g, in.a, in.b, in.c, in.d, in.p, &options, out, &call.need);
+    else
+        PY_WORK(status, gram_agop(call.g, in.a, in.b, in.c, in.d, in.p, &options, out));
+    return py_end(&call, status);
+}
+
+const char py_cdist_grad_doc[] =
+    "cdist_grad(a, b, c, d, p=2.0, *, out=None)\n--\n\n"
+    "Gradients of kernel expansions:\n"
+    "out[..., o, n, m] = sum_k c[o, k] a[k, m] sgn(d[n, m] - b[n, k]) |d[n, m] - b[n, k]|^(p - 1).\n\n"
+    "a (..., K, M) weights of the kernel (gram.kernel with output=\"weight\"), b (..., N, K) features\n"
+    "of the centres, c (..., O, K) coefficients, d (..., N, M) features of the points, out\n"
+    "(..., O, N, M); float32 or float64, all alike; any strides, so x.T serves as b.  p > 0.  A tie\n"
+    "d = b contributes 0 for every p.\n\n"
+    "Raises ValueError for shapes, dtypes or p that do not fit, TypeError for what is no array.\n"
+    "After Radhakrishnan et al., Science 383 (2024).\n\n"
+    ">>> import gram, numpy as np\n"
+    ">>> a, c = np.ones((1, 1)), np.ones((1, 1))\n"
+    ">>> gram.cdist_grad(a, np.array([[2.0]]), c, np.array([[5.0]])).item()\n"
+    "3.0\n";
+
+const char py_agop_doc[] =
+    "agop(a, b, c, d, p=2.0, *, diagonal=False, accumulate=False, points=0, out=None)\n--\n\n"
+    "The average gradient outer product: out[..., n, l] = (1 / M) sum_{o, m} g[o, n, m] g[o, l, m]\n"
+    "with g = cdist_grad(a, b, c, d, p), which is never stored whole.\n\n"
+    "out is (..., N, N), or (..., N) with diagonal=True.  accumulate=True adds to out; points divides\n"
+    "by that number instead of M: an average over points that come in parts.  Otherwise as\n"
+    "cdist_grad.\n\n"
+    "Raises ValueError for shapes, dtypes or p that do not fit, TypeError for what is no array.\n"
+    "After Radhakrishnan et al., Science 383 (2024).\n\n"
+    ">>> import gram, numpy as np\n"
+    ">>> a, c = np.ones((1, 1)), np.ones((1, 1))\n"
+    ">>> gram.agop(a, np.array([[2.0]]), c, np.array([[5.0]])).item()\n"
+    "9.0\n";
+
+PyObject *py_cdist_grad(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                        PyObject *kwnames)
+{
+    return gradients(module, args, nargs, kwnames, false);
+}
+
+PyObject *py_cdist_grad_workspace(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                                  PyObject *kwnames)
+{
+    return gradients(module, args, nargs, kwnames, true);
+}
+
+PyObject *py_agop(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    return products(module, args, nargs, kwnames, false);
+}
+
+PyObject *py_agop_workspace(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                            PyObject *kwnames)
+{
+    return products(module, args, nargs, kwnames, true);
+}

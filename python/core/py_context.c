@@ -1,0 +1,138 @@
+/*
+ * py_context.c - contexts that wait for calls, devices by name, statuses as exceptions
+ *
+ * A call has a context for itself while it runs, taken from those that wait: so every thread that
+ * is inside of a call has its own, and no more are made than calls ever ran at once.  The library
+ * makes the threads of a context anew in a child after fork().
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "py_core.h"
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+void py_raise(const struct py_state *state, const gram_context *g, gram_status status)
+{
+    const char *message = gram_message(g);
+    PyObject *type = PyExc_RuntimeError;
+
+    if (PyErr_Occurred()) /* of a callback: it says more */
+        return;
+    switch (status) {
+    case GRAM_INVALID_ARGUMENT:
+    case GRAM_BAD_DATA:
+        type = PyExc_ValueError;
+        break;
+    case GRAM_UNSUPPORTED:
+        type = PyExc_NotImplementedError;
+        break;
+    case GRAM_OUT_OF_MEMORY:
+        type = PyExc_MemoryError;
+        break;
+    case GRAM_IO:
+        type = PyExc_OSError;
+        break;
+    case GRAM_NUMERICAL:
+        type = state->linalg_error;
+        break;
+    default:
+        break;
+    }
+    if (strncmp(message, "gram_", 5) == 0) /* the function's name in Python */
+        PyErr_Format(type, "gram.%s", message + 5);
+    else
+        PyErr_SetString(type, message[0] ? message : gram_status_name(status));
+}
+
+gram_context *py_take_context(struct py_state *state, gram_device device, void *stream)
+{
+    gram_context_options options = GRAM_CONTEXT_OPTIONS_INIT;
+    gram_context *g;
+    gram_status status;
+
+    for (int i = state->idle_count - 1; i >= 0; i--) {
+        const struct py_idle *idle = &state->idle[i];
+        if (idle->device.type != device.type || idle->device.index != device.index ||
+            idle->stream != stream)
+            continue;
+        g = idle->g;
+        state->idle_count--;
+        memmove(state->idle + i, state->idle + i + 1,
+                (size_t)(state->idle_count - i) * sizeof *state->idle);
+        return g;
+    }
+    options.device = device;
+    options.stream = stream;
+    options.threads = state->threads;
+    status = gram_context_create(&options, &g);
+    if (status == GRAM_OK)
+        return g;
+    py_raise(state, NULL, status);
+    return NULL;
+}
+
+void py_give_context(struct py_state *state, const struct py_idle *idle)
+{
+    if (idle->threads != state->threads) {
+        gram_context_destroy(idle->g);
+        return;
+    }
+    if (state->idle_count == PY_MOST_IDLE) {
+        gram_context_destroy(state->idle[0].g);
+        state->idle_count--;
+        memmove(state->idle, state->idle + 1, (size_t)state->idle_count * sizeof *state->idle);
+    }
+    state->idle[state->idle_count++] = *idle;
+}
+
+void py_drop_contexts(struct py_state *state)
+{
+    while (state->idle_count)
+        gram_context_destroy(state->idle[--state->idle_count].g);
+}
+
+PyObject *py_device_text(gram_device device)
+{
+    return device.type == GRAM_CPU ? PyUnicode_FromString("cpu")
+                                   : PyUnicode_FromFormat("cuda:%d", (int)device.index);
+}
+
+/* The device of a name, index -1 if there is none of that name. */
+static gram_device device_named(const char *name)
+{
+    gram_device none = {GRAM_CPU, -1};
+    char *end;
+    long index;
+
+    if (strcmp(name, "cpu") == 0 || strcmp(name, "cpu:0") == 0)
+        return (gram_device){GRAM_CPU, 0};
+    if (strcmp(name, "cuda") == 0)
+        return (gram_device){GRAM_CUDA, 0};
+    if (strncmp(name, "cuda:", 5) != 0 || !isdigit((unsigned char)name[5]))
+        return none;
+    index = strtol(name + 5, &end, 10);
+    return *end || index > INT16_MAX ? none : (gram_device){GRAM_CUDA, (int32_t)index};
+}
+
+/* "cpu", "cuda", "cuda:1", or anything whose str() is one of these, as a torch.device. */
+int py_device(const char *function, PyObject *value, gram_device *out)
+{
+    PyObject *text;
+    const char *name;
+
+    *out = (gram_device){GRAM_CPU, 0};
+    if (!py_given(value))
+        return 0;
+    text = PyObject_Str(value);
+    name = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
+    if (name)
+        *out = device_named(name);
+    Py_XDECREF(text);
+    if (!name)
+        return -1;
+    if (out->index < 0)
+        PyErr_Format(PyExc_ValueError, "%s: device is %R, expected \"cpu\" or \"cuda:0\"", function,
+                     value);
+    return out->index < 0 ? -1 : 0;
+}

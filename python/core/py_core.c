@@ -1,0 +1,155 @@
+/*
+ * py_core.c - the module gram._core: its functions, types and state
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "py_core.h"
+#include "py_functions.h"
+#include "py_types.h"
+
+struct py_state *py_state_of(PyObject *module)
+{
+    return PyModule_GetState(module);
+}
+
+PyObject *py_helper(struct py_state *state, const char *name)
+{
+    if (!state->helpers)
+        state->helpers = PyImport_ImportModule("gram._arrays");
+    return state->helpers ? PyObject_GetAttrString(state->helpers, name) : NULL;
+}
+
+#define FAST(function) (PyCFunction)(void (*)(void))(function)
+#define KEYWORDS       (METH_FASTCALL | METH_KEYWORDS)
+#define NEED                                                             \
+  "Bytes of scratch, as (host, device), that the function of this name " \
+  "takes for the same arguments; the data are not read."
+
+static PyMethodDef functions[] = {
+    {                    "cdist",                     FAST(py_cdist),    KEYWORDS,           py_cdist_doc},
+    {          "cdist_workspace",           FAST(py_cdist_workspace),    KEYWORDS,                   NEED},
+    {          "median_distance",           FAST(py_median_distance),    KEYWORDS, py_median_distance_doc},
+    {"median_distance_workspace", FAST(py_median_distance_workspace),    KEYWORDS,                   NEED},
+    {                   "kernel",                    FAST(py_kernel),    KEYWORDS,          py_kernel_doc},
+    {         "kernel_workspace",          FAST(py_kernel_workspace),    KEYWORDS,                   NEED},
+    {               "kernel_vjp",                FAST(py_kernel_vjp),    KEYWORDS,      py_kernel_vjp_doc},
+    {     "kernel_vjp_workspace",      FAST(py_kernel_vjp_workspace),    KEYWORDS,                   NEED},
+    {               "cdist_grad",                FAST(py_cdist_grad),    KEYWORDS,      py_cdist_grad_doc},
+    {     "cdist_grad_workspace",      FAST(py_cdist_grad_workspace),    KEYWORDS,                   NEED},
+    {                     "agop",                      FAST(py_agop),    KEYWORDS,            py_agop_doc},
+    {           "agop_workspace",            FAST(py_agop_workspace),    KEYWORDS,                   NEED},
+    {           "solve_cholesky",            FAST(py_solve_cholesky),    KEYWORDS,  py_solve_cholesky_doc},
+    { "solve_cholesky_workspace",  FAST(py_solve_cholesky_workspace),    KEYWORDS,                   NEED},
+    {                 "solve_lu",                  FAST(py_solve_lu),    KEYWORDS,        py_solve_lu_doc},
+    {       "solve_lu_workspace",        FAST(py_solve_lu_workspace),    KEYWORDS,                   NEED},
+    {                     "tune",                      FAST(py_tune),    KEYWORDS,            py_tune_doc},
+    {                  "devices",                         py_devices, METH_NOARGS,         py_devices_doc},
+    {              "best_device",                     py_best_device, METH_NOARGS,     py_best_device_doc},
+    {              "memory_info",               FAST(py_memory_info),    KEYWORDS,     py_memory_info_doc},
+    {              "set_threads",                     py_set_threads,      METH_O,     py_set_threads_doc},
+    {              "get_threads",                     py_get_threads, METH_NOARGS,     py_get_threads_doc},
+    {                     "info",                            py_info, METH_NOARGS,            py_info_doc},
+    {               "cache_info",                FAST(py_cache_info),    KEYWORDS,                   NULL},
+    {               "cache_list",                FAST(py_cache_list),    KEYWORDS,                   NULL},
+    {              "cache_clear",               FAST(py_cache_clear),    KEYWORDS,                   NULL},
+    {               "cache_warm",                FAST(py_cache_warm),    KEYWORDS,                   NULL},
+    {                       NULL,                               NULL,           0,                   NULL},
+};
+
+static int add_type(PyObject *module, PyType_Spec *spec)
+{
+    PyObject *type = PyType_FromModuleAndSpec(module, spec, NULL);
+    int failed = type ? PyModule_AddType(module, (PyTypeObject *)type) : -1;
+
+    Py_XDECREF(type);
+    return failed;
+}
+
+static int fill(PyObject *module)
+{
+    static const char *const names[] = {
+#define PY_WORD(name) #name,
+        PY_WORDS(PY_WORD)
+#undef PY_WORD
+    };
+    struct py_state *state = py_state_of(module);
+
+    for (int i = 0; i < PY_WORD_COUNT; i++)
+        if (!(state->word[i] = PyUnicode_InternFromString(names[i])))
+            return -1;
+    state->linalg_error = PyErr_NewExceptionWithDoc(
+        "gram.LinAlgError", "A factorisation broke down: the matrix is not what it should be.",
+        PyExc_ValueError, NULL);
+    if (!state->linalg_error || PyModule_AddObjectRef(module, "LinAlgError", state->linalg_error) ||
+        PyModule_AddStringConstant(module, "__version__", gram_version()))
+        return -1;
+    return add_type(module, &py_module_spec);
+}
+
+static int traverse(PyObject *module, visitproc visit, void *arg)
+{
+    struct py_state *state = py_state_of(module);
+
+    if (!state)
+        return 0;
+    Py_VISIT(state->linalg_error);
+    Py_VISIT(state->numpy_empty);
+    Py_VISIT(state->helpers);
+    for (int i = 0; i < PY_MOST_TYPES; i++)
+        Py_VISIT(state->types[i].type);
+    return 0;
+}
+
+static int clear(PyObject *module)
+{
+    struct py_state *state = py_state_of(module);
+
+    if (!state)
+        return 0;
+    Py_CLEAR(state->linalg_error);
+    Py_CLEAR(state->numpy_empty);
+    Py_CLEAR(state->helpers);
+    for (int i = 0; i < PY_MOST_TYPES; i++)
+        Py_CLEAR(state->types[i].type);
+    for (int i = 0; i < PY_WORD_COUNT; i++)
+        Py_CLEAR(state->word[i]);
+    for (int i = 0; i <= GRAM_I64; i++)
+        Py_CLEAR(state->numpy_dtype[i]);
+    return 0;
+}
+
+static void release(void *module)
+{
+    struct py_state *state = py_state_of(module);
+
+    if (!state)
+        return;
+    clear(module);
+    py_drop_contexts(state);
+}
+
+static PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, (void *)fill},
+    {          0,         NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "gram._core",
+    .m_doc = "libgram's functions; see gram.",
+    .m_size = sizeof(struct py_state),
+    .m_methods = functions,
+    .m_slots = slots,
+    .m_traverse = traverse,
+    .m_clear = clear,
+    .m_free = release,
+};
+
+/* NOLINTBEGIN(readability-identifier-naming): CPython looks for this name */
+PyMODINIT_FUNC PyInit__core(void);
+
+PyMODINIT_FUNC PyInit__core(void)
+{
+    return PyModuleDef_Init(&definition);
+}
+/* NOLINTEND(readability-identifier-naming) */

@@ -1,0 +1,202 @@
+/*
+ * py_core.h - what the files of the extension gram._core share: its state, its calls, its arrays
+ *
+ * A function of the module is one py_call: take a context, read the arguments, view the arrays,
+ * let go of the interpreter's lock, call the library, raise its message.  No arithmetic here.
+ * Written for the stable binary interface (Py_LIMITED_API, set by CMake), so that one build serves
+ * every later CPython.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef PY_CORE_H
+#define PY_CORE_H
+#include "gram/gram.h"
+#include "py_words.h"
+#include <Python.h>
+#include <stdbool.h>
+
+enum {
+    PY_MOST_ARRAYS = 28, /* of one call: a kernel's, its numbers and its parameters */
+    PY_MOST_TYPES = 8,   /* of arrays that are remembered */
+    PY_MOST_IDLE = 16,   /* contexts kept between calls */
+    PY_MOST_RESULTS = 4
+};
+
+struct py_exchange;
+
+/* What is known of a type of arrays. */
+struct py_type {
+    PyTypeObject *type;            /* owned, so that its address stays its own */
+    const struct py_exchange *api; /* DLPack's C exchange API; NULL: the type has none */
+    bool is_torch;                 /* has gradients and lazily negated views */
+    bool is_frozen;                /* must not be written, though nothing in the data says so */
+    bool is_masked;                /* has elements that do not count */
+};
+
+/* A context that waits for its next call. */
+struct py_idle {
+    gram_context *g;
+    gram_device device;
+    void *stream;
+    int threads;
+};
+
+struct py_state {
+    PyObject *linalg_error;
+    PyObject *word[PY_WORD_COUNT]; /* the names of arguments, interned */
+    PyObject *numpy_empty;         /* set when the first NumPy output is made */
+    PyObject *numpy_dtype[GRAM_I64 + 1];
+    PyObject *helpers; /* the Python module gram._arrays; set when it is first wanted */
+    struct py_type types[PY_MOST_TYPES];
+    int next_type;
+    struct py_idle idle[PY_MOST_IDLE];
+    int idle_count;
+    int threads; /* of new contexts; 0: the library's choice */
+};
+
+/* ---- Arguments ---------------------------------------------------------------------------- */
+
+/* What a function takes: its words in the order of the positional arguments. */
+struct py_signature {
+    const char *name; /* "gram.cdist" */
+    const unsigned char *words;
+    int count, positional, required;
+};
+
+/* Sorts the arguments of a call into values (borrowed; NULL where none came). */
+int py_parse(struct py_state *state, const struct py_signature *signature, PyObject *const *args,
+             Py_ssize_t nargs, PyObject *kwnames, PyObject **values);
+
+/* Numbers, truth values and texts; an absent value leaves *out as it is. */
+int py_double(const char *function, const char *name, PyObject *value, double *out);
+int py_int64(const char *function, const char *name, PyObject *value, int64_t *out);
+int py_bool(const char *function, const char *name, PyObject *value, bool *out);
+int py_text(const char *function, const char *name, PyObject *value, const char **out);
+/* One of the names, which end with NULL ('-' and '_' are the same); its index goes to *out. */
+int py_choice(const char *function, const char *name, PyObject *value, const char *const *names,
+              int *out);
+
+/* ---- Calls and arrays --------------------------------------------------------------------- */
+
+enum py_hold {
+    PY_BORROWED, /* the caller's reference is enough */
+    PY_BUFFER,   /* view is to be released */
+    PY_CAPSULE,  /* owner is a capsule whose destructor frees the export */
+    PY_MANAGED   /* managed is to be deleted */
+};
+
+/* An array of the caller for the duration of a call. */
+struct py_array {
+    gram_tensor tensor;
+    PyObject *object;    /* borrowed */
+    struct py_type type; /* its references are borrowed from the object */
+    const char *name;
+    enum py_hold hold;
+    union {
+        Py_buffer view;
+        PyObject *capsule;
+        void *managed;
+    } held;
+};
+
+/* An output of a call. */
+struct py_result {
+    PyObject *array;  /* owned */
+    PyObject *finish; /* makes of it what is returned; or NULL */
+};
+
+struct py_call {
+    struct py_state *state;
+    const char *function; /* "gram.cdist" */
+    gram_context *g;      /* of device and stream; of the CPU until py_begin_work */
+    gram_device device;
+    void *stream;
+    int threads;
+    bool query; /* a workspace is asked for: outputs may be absent */
+    gram_workspace need;
+    struct py_array array[PY_MOST_ARRAYS];
+    int count;
+    struct py_result result[PY_MOST_RESULTS];
+    int result_count;
+    bool as_tuple; /* also one result alone */
+};
+
+/* Begins a call on the CPU; -1 with an exception if there is no context. */
+int py_open(struct py_call *call, struct py_state *state, const char *function);
+/* Releases everything. */
+void py_close(struct py_call *call);
+/* Ends a call that has raised an exception already; NULL. */
+PyObject *py_fail(struct py_call *call);
+/* Releases everything; returns the results, of a query the bytes that are needed; if status is not
+ * GRAM_OK, raises. */
+PyObject *py_end(struct py_call *call, gram_status status);
+
+/* Views an array; NULL with an exception.  The tensor lives until py_close. */
+gram_tensor *py_input(struct py_call *call, const char *name, PyObject *object);
+gram_tensor *py_inout(struct py_call *call, const char *name, PyObject *object);
+/* A number, or an array whose values broadcast over the batch.  An absent one leaves *out. */
+int py_scalar(struct py_call *call, const char *name, PyObject *value, gram_scalar *out);
+/* All inputs are there: checks that they are on one device and takes its context. */
+int py_place(struct py_call *call);
+
+/* What an output looks like. */
+struct py_shape {
+    gram_dtype dtype;
+    int ndim;
+    int64_t size[GRAM_MAX_DIMS];
+};
+
+/* The batch that the last-but-core dimensions of tensors broadcast to, in front of shape. */
+void py_batch(struct py_shape *shape, const gram_tensor *t, int core);
+void py_append(struct py_shape *shape, int64_t size);
+/*
+ * An output of a call, one of its results: object, viewed for writing, or if it is None a new array
+ * of the shape, of the library and on the device of the first array; for a query, a description
+ * without memory.  NULL with an exception.
+ */
+gram_tensor *py_output(struct py_call *call, const char *name, PyObject *object,
+                       const struct py_shape *shape);
+
+/* Is it an argument at all? */
+static inline bool py_given(PyObject *value)
+{
+    return value && value != Py_None;
+}
+
+/* The work of a call without the interpreter's lock. */
+#define PY_WORK(status, work)                \
+  do {                                       \
+    Py_BEGIN_ALLOW_THREADS(status) = (work); \
+    Py_END_ALLOW_THREADS                     \
+  } while (0)
+
+struct py_state *py_state_of(PyObject *module);
+/* The attribute of gram._arrays, a new reference. */
+PyObject *py_helper(struct py_state *state, const char *name);
+
+/* ---- How the files divide the work --------------------------------------------------------- */
+
+/* py_type.c: what is known of an object's type. */
+void py_type_of(struct py_state *state, PyObject *object, struct py_type *out);
+/* py_buffer.c, py_dlpack.c: 1 viewed, 0 the object has no such protocol, -1 exception. */
+int py_view_buffer(struct py_call *call, struct py_array *array, bool write);
+int py_view_exchange(struct py_call *call, struct py_array *array, bool write);
+int py_view_capsule(struct py_call *call, struct py_array *array, bool write);
+/* A new array through the exchange API, viewed as array; a new reference or NULL. */
+PyObject *py_new_exchanged(struct py_call *call, const struct py_type *type, struct py_array *array,
+                           const struct py_shape *shape);
+/* The stream on which the library of the array works now. */
+int py_current_stream(struct py_call *call, const struct py_array *array, void **stream);
+void py_release(struct py_array *array);
+/* Raises a TypeError about an array, chained to what its own library said; returns -1. */
+int py_refuse(const struct py_call *call, const struct py_array *array, const char *why);
+const char *py_dtype_name(gram_dtype dtype);
+/* py_context.c */
+gram_context *py_take_context(struct py_state *state, gram_device device, void *stream);
+void py_give_context(struct py_state *state, const struct py_idle *idle);
+void py_drop_contexts(struct py_state *state);
+void py_raise(const struct py_state *state, const gram_context *g, gram_status status);
+PyObject *py_device_text(gram_device device);
+int py_device(const char *function, PyObject *value, gram_device *out);
+
+#endif

@@ -1,0 +1,210 @@
+/*
+ * py_device.c - what this machine offers: devices, memory, threads, versions
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "py_functions.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+const char py_devices_doc[] =
+    "devices()\n--\n\n"
+    "The devices that can be used here: \"cpu\", and \"cuda:0\" and so on.\n\n"
+    ">>> import gram\n"
+    ">>> gram.devices()[0]\n"
+    "'cpu'\n";
+
+static gram_status read_info(gram_context *g, gram_info *info)
+{
+    *info = (gram_info){.size = sizeof *info};
+    return gram_context_info(g, info);
+}
+
+PyObject *py_devices(PyObject *module, PyObject *unused)
+{
+    struct py_call call;
+    PyObject *list = NULL, *text;
+    gram_info info;
+    gram_status status;
+
+    (void)unused;
+    if (py_open(&call, py_state_of(module), "gram.devices"))
+        return NULL;
+    PY_WORK(status, read_info(call.g, &info));
+    if (status != GRAM_OK)
+        return py_end(&call, status);
+    list = PyList_New(0);
+    for (int i = -1; list && i < info.cuda_devices; i++) {
+        text = py_device_text((gram_device){i < 0 ? GRAM_CPU : GRAM_CUDA, i < 0 ? 0 : i});
+        if (!text || PyList_Append(list, text))
+            Py_CLEAR(list);
+        Py_XDECREF(text);
+    }
+    py_close(&call);
+    return list;
+}
+
+const char py_best_device_doc[] =
+    "best_device()\n--\n\n"
+    "The device that a new user should take: a GPU that works, else \"cpu\".\n\n"
+    ">>> import gram\n"
+    ">>> gram.best_device() in gram.devices()\n"
+    "True\n";
+
+PyObject *py_best_device(PyObject *module, PyObject *unused)
+{
+    gram_device device;
+
+    (void)module;
+    (void)unused;
+    Py_BEGIN_ALLOW_THREADS device = gram_best_device();
+    Py_END_ALLOW_THREADS return py_device_text(device);
+}
+
+/* Bytes of memory that this process has resident; -1 where the system does not say. */
+static long long resident_bytes(void)
+{
+    FILE *file = fopen("/proc/self/statm", "r");
+    char line[128], *end = line;
+    long long pages = -1;
+
+    if (!file)
+        return -1;
+    if (fgets(line, sizeof line, file)) {
+        strtoll(line, &end, 10); /* its whole address space comes first */
+        pages = strtoll(end, NULL, 10);
+    }
+    fclose(file);
+    return pages > 0 ? pages * sysconf(_SC_PAGESIZE) : -1;
+}
+
+const char py_memory_info_doc[] =
+    "memory_info(device=\"cpu\")\n--\n\n"
+    "Bytes of memory of a device, as a dict: total; free, for this process; used, by this process\n"
+    "(None where the driver does not say); other, what everything else holds.\n\n"
+    "Raises NotImplementedError for a device that is not there.\n\n"
+    ">>> import gram\n"
+    ">>> info = gram.memory_info(\"cpu\")\n"
+    ">>> 0 < info[\"used\"] < info[\"total\"]\n"
+    "True\n";
+
+PyObject *py_memory_info(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                         PyObject *kwnames)
+{
+    static const unsigned char words[] = {PY_device};
+    static const struct py_signature signature = {"gram.memory_info", words, 1, 1, 0};
+    struct py_state *state = py_state_of(module);
+    long long total, available, used = -1, other;
+    struct py_idle idle = {.threads = state->threads};
+    PyObject *v[1], *by_process;
+    gram_status status;
+    gram_info info;
+
+    if (py_parse(state, &signature, args, nargs, kwnames, v) ||
+        py_device(signature.name, v[0], &idle.device))
+        return NULL;
+    idle.g = py_take_context(state, idle.device, NULL);
+    if (!idle.g)
+        return NULL;
+    PY_WORK(status, read_info(idle.g, &info));
+    if (status != GRAM_OK)
+        py_raise(state, idle.g, status);
+    py_give_context(state, &idle);
+    if (status != GRAM_OK)
+        return NULL;
+    if (idle.device.type == GRAM_CPU) {
+        total = info.memory_total;
+        available = info.memory_available;
+        used = resident_bytes();
+    } else {
+        total = info.device_memory_total;
+        available = info.device_memory_available;
+    }
+    other = total - available - (used > 0 ? used : 0);
+    by_process = used < 0 ? Py_NewRef(Py_None) : PyLong_FromLongLong(used);
+    return Py_BuildValue("{s:L,s:L,s:N,s:L}", "total", total, "free", available, "used", by_process,
+                         "other", other > 0 ? other : 0);
+}
+
+const char py_set_threads_doc[] =
+    "set_threads(count)\n--\n\n"
+    "How many threads later calls use; 0: GRAM_NUM_THREADS, else the processors that this process\n"
+    "may run on.  Results do not depend on it.\n\n"
+    ">>> import gram\n"
+    ">>> gram.set_threads(1)\n"
+    ">>> gram.get_threads()\n"
+    "1\n"
+    ">>> gram.set_threads(0)\n";
+
+PyObject *py_set_threads(PyObject *module, PyObject *count)
+{
+    struct py_state *state = py_state_of(module);
+    int before = state->threads;
+    struct py_call call;
+    int64_t threads;
+
+    if (py_int64("gram.set_threads", "count", count, &threads))
+        return NULL;
+    if (threads < 0 || threads > INT32_MAX) {
+        PyErr_Format(PyExc_ValueError, "gram.set_threads: count is %lld, expected 0 or more",
+                     (long long)threads);
+        return NULL;
+    }
+    state->threads = (int)threads;
+    py_drop_contexts(state);
+    if (py_open(&call, state, "gram.set_threads")) { /* more than the library takes */
+        state->threads = before;
+        return NULL;
+    }
+    py_close(&call);
+    Py_RETURN_NONE;
+}
+
+const char py_get_threads_doc[] =
+    "get_threads()\n--\n\n"
+    "How many threads a call may use.\n\n"
+    ">>> import gram\n"
+    ">>> gram.get_threads() >= 1\n"
+    "True\n";
+
+const char py_info_doc[] =
+    "info()\n--\n\n"
+    "What is used here, as a dict: version, cpu_isa, cpu_isas, blas, threads, cuda_devices.\n\n"
+    ">>> import gram\n"
+    ">>> gram.info()[\"version\"] == gram.__version__\n"
+    "True\n";
+
+static PyObject *describe(PyObject *module, bool threads_only)
+{
+    struct py_call call;
+    PyObject *result;
+    gram_info info;
+    gram_status status;
+
+    if (py_open(&call, py_state_of(module), "gram.info"))
+        return NULL;
+    PY_WORK(status, read_info(call.g, &info));
+    if (status != GRAM_OK)
+        return py_end(&call, status);
+    if (threads_only)
+        result = PyLong_FromLong(info.threads);
+    else
+        result = Py_BuildValue("{s:s,s:s,s:s,s:s,s:i,s:i}", "version", info.version, "cpu_isa",
+                               info.cpu_isa, "cpu_isas", info.cpu_isas, "blas", info.blas,
+                               "threads", info.threads, "cuda_devices", info.cuda_devices);
+    py_close(&call);
+    return result;
+}
+
+PyObject *py_get_threads(PyObject *module, PyObject *unused)
+{
+    (void)unused;
+    return describe(module, true);
+}
+
+PyObject *py_info(PyObject *module, PyObject *unused)
+{
+    (void)unused;
+    return describe(module, false);
+}

@@ -1,0 +1,95 @@
+/*
+ * py_functions.h - the functions of gram._core, and what those of two sets of points share
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef PY_FUNCTIONS_H
+#define PY_FUNCTIONS_H
+#include "py_core.h"
+
+/* x and y of a pairwise function; y NULL: x. */
+struct py_pair {
+    gram_tensor *x, *y;
+};
+
+/* Views v[0] and v[1] and begins the shape of the output with their batch and dtype; -1 with an
+ * exception. */
+int py_pair(struct py_call *call, PyObject *const *v, struct py_pair *pair, struct py_shape *shape);
+/* Ends it with m and n. */
+void py_pair_shape(struct py_shape *shape, const gram_tensor *x, const gram_tensor *y);
+
+/* The arguments that name a kernel, in their order; x and y come first. */
+enum py_kernel_argument {
+    PY_K_KERNEL = 2,
+    PY_K_BANDWIDTH,
+    PY_K_P,
+    PY_K_EXPONENT,
+    PY_K_ALPHA,
+    PY_K_GAMMA,
+    PY_K_COEF0,
+    PY_K_DEGREE,
+    PY_K_REGULARIZATION,
+    PY_K_ROW_OFFSET,
+    PY_K_COLUMN_OFFSET,
+    PY_K_OUTER_POWER,
+    PY_K_EXPRESSION,
+    PY_K_OF,
+    PY_K_PARAMETERS,
+    PY_K_OUTPUT,
+    PY_K_COUNT
+};
+
+#define PY_KERNEL_WORDS                                                                            \
+  PY_x, PY_y, PY_kernel, PY_bandwidth, PY_p, PY_exponent, PY_alpha, PY_gamma, PY_coef0, PY_degree, \
+      PY_regularization, PY_row_offset, PY_column_offset, PY_outer_power, PY_expression, PY_of,    \
+      PY_parameters, PY_output
+
+/* A kernel and the memory that its options point to. */
+struct py_kernel {
+    gram_kernel_options options;
+    gram_parameter parameters[GRAM_MAX_PARAMETERS];
+};
+
+int py_kernel_options(struct py_call *call, PyObject *const *v, struct py_kernel *kernel);
+/* Joins the batches of the kernel's numbers. */
+void py_kernel_batch(struct py_shape *shape, const struct py_kernel *kernel);
+
+/* The functions that Python sees, each described by its docstring. */
+#define PY_FUNCTION(name) \
+  PyObject *name(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+
+extern const char py_cdist_doc[], py_median_distance_doc[], py_kernel_doc[], py_kernel_vjp_doc[],
+    py_cdist_grad_doc[], py_agop_doc[], py_solve_cholesky_doc[], py_solve_lu_doc[], py_tune_doc[],
+    py_devices_doc[], py_best_device_doc[], py_memory_info_doc[], py_set_threads_doc[],
+    py_get_threads_doc[], py_info_doc[];
+
+PY_FUNCTION(py_cdist);
+PY_FUNCTION(py_cdist_workspace);
+PY_FUNCTION(py_median_distance);
+PY_FUNCTION(py_median_distance_workspace);
+PY_FUNCTION(py_kernel);
+PY_FUNCTION(py_kernel_workspace);
+PY_FUNCTION(py_kernel_vjp);
+PY_FUNCTION(py_kernel_vjp_workspace);
+PY_FUNCTION(py_cdist_grad);
+PY_FUNCTION(py_cdist_grad_workspace);
+PY_FUNCTION(py_agop);
+PY_FUNCTION(py_agop_workspace);
+PY_FUNCTION(py_solve_cholesky);
+PY_FUNCTION(py_solve_cholesky_workspace);
+PY_FUNCTION(py_solve_lu);
+PY_FUNCTION(py_solve_lu_workspace);
+PY_FUNCTION(py_tune);
+PY_FUNCTION(py_cache_info);
+PY_FUNCTION(py_cache_list);
+PY_FUNCTION(py_cache_clear);
+PY_FUNCTION(py_cache_warm);
+PY_FUNCTION(py_memory_info);
+
+PyObject *py_devices(PyObject *module, PyObject *unused);
+PyObject *py_best_device(PyObject *module, PyObject *unused);
+PyObject *py_set_threads(PyObject *module, PyObject *count);
+PyObject *py_get_threads(PyObject *module, PyObject *unused);
+PyObject *py_info(PyObject *module, PyObject *unused);
+
+#endif

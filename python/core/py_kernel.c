@@ -1,0 +1,133 @@
+/*
+ * py_kernel.c - gram.kernel and gram.tune
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "py_functions.h"
+
+enum {
+    OUT = PY_K_COUNT,
+    COUNT
+};
+
+static const unsigned char words[] = {PY_KERNEL_WORDS, PY_out};
+static const struct py_signature signature = {"gram.kernel", words, COUNT, 3, 1};
+static const struct py_signature tune_signature = {"gram.tune", words, COUNT, 3, 1};
+
+/* Everything but the work: the arguments read, the output there. */
+static gram_tensor *prepare(struct py_call *call, PyObject *const *v, struct py_pair *pair,
+                            struct py_kernel *k)
+{
+    struct py_shape shape = {0};
+
+    if (py_pair(call, v, pair, &shape) || py_kernel_options(call, v, k) || py_place(call))
+        return NULL;
+    py_kernel_batch(&shape, k);
+    py_pair_shape(&shape, pair->x, pair->y ? pair->y : pair->x);
+    return py_output(call, "out", v[OUT], &shape);
+}
+
+static PyObject *kernel(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                        PyObject *kwnames, bool query)
+{
+    struct py_state *state = py_state_of(module);
+    struct py_pair pair;
+    struct py_kernel k;
+    struct py_call call;
+    PyObject *v[COUNT];
+    gram_tensor *out;
+    gram_status status;
+
+    if (py_parse(state, &signature, args, nargs, kwnames, v) ||
+        py_open(&call, state, signature.name))
+        return NULL;
+    call.query = query;
+    out = prepare(&call, v, &pair, &k);
+    if (!out)
+        return py_fail(&call);
+    if (query)
+        status = gram_kernel_workspace(call.g, pair.x, pair.y, &k.options, out, &call.need);
+    else
+        PY_WORK(status, gram_kernel(call.g, pair.x, pair.y, &k.options, out));
+    return py_end(&call, status);
+}
+
+const char py_kernel_doc[] =
+    "kernel(x, y=None, kernel=\"laplace\", *, bandwidth=1.0, p=2.0, exponent=1.0, alpha=1.0,\n"
+    "       gamma=1.0, coef0=0.0, degree=3.0, regularization=0.0, row_offset=0, column_offset=0,\n"
+    "       outer_power=None, expression=None, of=\"distance\", parameters=None, output=\"value\",\n"
+    "       out=None)\n\n"
+    "A kernel matrix in one pass: out[..., i, j] = f(s) + regularization where\n"
+    "row_offset + i == column_offset + j.  With d the distance of x[i] and y[j] in the p-norm and\n"
+    "L the bandwidth:\n\n"
+    "laplace              exp(-d / L)\n"
+    "lpq-laplace          exp(-d^exponent / L^exponent)\n"
+    "product-laplace      exp(-sum_k |x_k - y_k|^exponent / L^exponent)\n"
+    "gaussian             exp(-d^2 / (2 L^2)), p = 2\n"
+    "matern32, matern52   (1 + t) exp(-t), t = sqrt(3) d / L; (1 + t + t^2 / 3) exp(-t),\n"
+    "                     t = sqrt(5) d / L\n"
+    "rational-quadratic   (1 + d^2 / (2 alpha L^2))^-alpha, p = 2\n"
+    "linear, cosine       x.y; x.y / (|x| |y|)\n"
+    "polynomial, sigmoid  (gamma x.y + coef0)^degree; tanh(gamma x.y + coef0)\n"
+    "distance             d; with outer_power, the sum of |x_k - y_k|^p to that power\n\n"
+    "expression is a formula of s instead, as in C (\"exp(-s / a) * (1 + b * s)\"), of the distance,\n"
+    "the sum or the product (of=), with numbers by name in the dict parameters.  outer_power\n"
+    "replaces the power 1 / p that makes a distance of the sum.  output=\"weight\" gives what\n"
+    "cdist_grad takes as a, \"bandwidth-derivative\" d k / d L.\n\n"
+    "Shapes, dtypes, batches and out are those of cdist; every number may be an array that\n"
+    "broadcasts over the batch.  Raises ValueError for values, shapes and dtypes that do not fit,\n"
+    "TypeError for what is no array.\n\n"
+    ">>> import gram, numpy as np\n"
+    ">>> x = np.array([[0.0], [1.0]])\n"
+    ">>> gram.kernel(x, None, \"gaussian\", bandwidth=2.0).round(3).tolist()\n"
+    "[[1.0, 0.882], [0.882, 1.0]]\n"
+    ">>> gram.kernel(x, expression=\"1 / (1 + c * s)\", parameters={\"c\": 3}).tolist()\n"
+    "[[1.0, 0.25], [0.25, 1.0]]\n";
+
+PyObject *py_kernel(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    return kernel(module, args, nargs, kwnames, false);
+}
+
+PyObject *py_kernel_workspace(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                              PyObject *kwnames)
+{
+    return kernel(module, args, nargs, kwnames, true);
+}
+
+const char py_tune_doc[] =
+    "tune(x, y=None, kernel=\"laplace\", **options)\n\n"
+    "Measures how the GPU of x computes gram.kernel(x, y, kernel, **options) fastest, and has all\n"
+    "later calls for such problems do it so, in other processes too.  Returns a dict: candidates,\n"
+    "tile, table_tile, tile_ms, table_ms, kept.  Takes what gram.kernel takes; out is overwritten.\n\n"
+    "Raises NotImplementedError on the CPU, where there is no choice.\n\n"
+    ">>> import gram, numpy as np\n"
+    ">>> gram.tune(np.ones((4, 2)))\n"
+    "Traceback (most recent call last):\n"
+    "NotImplementedError: gram.tune: cpu has nothing to tune\n";
+
+PyObject *py_tune(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    struct py_state *state = py_state_of(module);
+    gram_tuning found = {.size = sizeof found};
+    struct py_pair pair;
+    struct py_kernel k;
+    struct py_call call;
+    PyObject *v[COUNT];
+    gram_tensor *out;
+    gram_status status;
+
+    if (py_parse(state, &tune_signature, args, nargs, kwnames, v) ||
+        py_open(&call, state, tune_signature.name))
+        return NULL;
+    out = prepare(&call, v, &pair, &k);
+    if (!out)
+        return py_fail(&call);
+    PY_WORK(status, gram_tune(call.g, pair.x, pair.y, &k.options, out, &found));
+    if (status != GRAM_OK)
+        return py_end(&call, status);
+    py_close(&call);
+    return Py_BuildValue("{s:i,s:i,s:i,s:d,s:d,s:O}", "candidates", found.candidates, "tile",
+                         found.tile, "table_tile", found.table_tile, "tile_ms", found.tile_ms,
+                         "table_ms", found.table_ms, "kept", found.kept ? Py_True : Py_False);
+}

@@ -1,0 +1,178 @@
+/*
+ * py_kernel_options.c - a kernel as Python names it, as gram_kernel_options
+ *
+ * The names are those of `gram kernel --kernel`.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "py_functions.h"
+#include <string.h>
+
+/* Where a power comes from that is a letter of the formula. */
+enum power {
+    ONE,
+    TWO,
+    FROM_P,
+    FROM_Q,
+    ONE_OVER_P
+};
+
+static const struct {
+    gram_function function;
+    gram_inner inner;
+    enum power p, outer;
+} kernels[] = {
+    {           GRAM_LAPLACE, GRAM_DIFFERENCE, FROM_P, ONE_OVER_P},
+    { GRAM_EXPONENTIAL_POWER, GRAM_DIFFERENCE, FROM_P, ONE_OVER_P},
+    { GRAM_EXPONENTIAL_POWER, GRAM_DIFFERENCE, FROM_Q, ONE_OVER_P},
+    {          GRAM_GAUSSIAN, GRAM_DIFFERENCE,    TWO,        ONE},
+    {          GRAM_MATERN32, GRAM_DIFFERENCE, FROM_P, ONE_OVER_P},
+    {          GRAM_MATERN52, GRAM_DIFFERENCE, FROM_P, ONE_OVER_P},
+    {GRAM_RATIONAL_QUADRATIC, GRAM_DIFFERENCE,    TWO,        ONE},
+    {          GRAM_IDENTITY,        GRAM_DOT,    TWO,        ONE},
+    {        GRAM_POLYNOMIAL,        GRAM_DOT,    TWO,        ONE},
+    {           GRAM_SIGMOID,        GRAM_DOT,    TWO,        ONE},
+    {            GRAM_COSINE,        GRAM_DOT,    TWO,        ONE},
+    {          GRAM_IDENTITY, GRAM_DIFFERENCE, FROM_P, ONE_OVER_P},
+};
+static const char *const kernel_names[] = {"laplace",
+                                           "lpq-laplace",
+                                           "product-laplace",
+                                           "gaussian",
+                                           "matern32",
+                                           "matern52",
+                                           "rational-quadratic",
+                                           "linear",
+                                           "polynomial",
+                                           "sigmoid",
+                                           "cosine",
+                                           "distance",
+                                           NULL};
+static const char *const of_names[] = {"distance", "sum", "product", NULL};
+static const char *const output_names[] = {"value", "weight", "bandwidth-derivative", NULL};
+
+/* Takes the parameters of an expression from a dict. */
+static int read_parameters(struct py_call *call, PyObject *dict, struct py_kernel *k)
+{
+    PyObject *name, *value;
+    Py_ssize_t at = 0;
+    int count = 0;
+
+    if (!py_given(dict))
+        return 0;
+    if (!PyDict_Check(dict) || PyDict_Size(dict) > GRAM_MAX_PARAMETERS) {
+        PyErr_Format(PyExc_TypeError, "%s: parameters is %R, expected a dict of at most %d names",
+                     call->function, dict, GRAM_MAX_PARAMETERS);
+        return -1;
+    }
+    while (PyDict_Next(dict, &at, &name, &value)) {
+        gram_parameter *p = &k->parameters[count++];
+        if (py_text(call->function, "a name in parameters", name, &p->name) ||
+            py_scalar(call, "parameters", value, &p->value))
+            return -1;
+    }
+    k->options.parameters = k->parameters;
+    k->options.parameter_count = count;
+    return 0;
+}
+
+static int read_numbers(struct py_call *call, PyObject *const *v, struct py_kernel *k)
+{
+    gram_kernel_options *o = &k->options;
+
+    if (py_scalar(call, "bandwidth", v[PY_K_BANDWIDTH], &o->bandwidth) ||
+        py_scalar(call, "p", v[PY_K_P], &o->p) ||
+        py_scalar(call, "exponent", v[PY_K_EXPONENT], &o->exponent) ||
+        py_scalar(call, "alpha", v[PY_K_ALPHA], &o->alpha) ||
+        py_scalar(call, "gamma", v[PY_K_GAMMA], &o->gamma) ||
+        py_scalar(call, "coef0", v[PY_K_COEF0], &o->coef0) ||
+        py_scalar(call, "degree", v[PY_K_DEGREE], &o->degree) ||
+        py_scalar(call, "regularization", v[PY_K_REGULARIZATION], &o->regularization) ||
+        py_int64(call->function, "row_offset", v[PY_K_ROW_OFFSET], &o->row_offset) ||
+        py_int64(call->function, "column_offset", v[PY_K_COLUMN_OFFSET], &o->column_offset))
+        return -1;
+    return read_parameters(call, v[PY_K_PARAMETERS], k);
+}
+
+/* What the kernel's name says of p and of the outer power, unless the caller says it. */
+static int settle_powers(struct py_call *call, PyObject *const *v, gram_kernel_options *o,
+                         enum power p, enum power outer)
+{
+    if (p == FROM_Q)
+        o->p = o->exponent;
+    if (p == TWO && v[PY_K_P] && !v[PY_K_OUTER_POWER] && o->inner == GRAM_DIFFERENCE &&
+        (o->p.tensor || o->p.value != 2)) {
+        PyErr_Format(PyExc_ValueError,
+                     "%s: p is %R, but this kernel is one of the Euclidean distance; give "
+                     "outer_power to have it of another sum",
+                     call->function, v[PY_K_P]);
+        return -1;
+    }
+    if (py_given(v[PY_K_OUTER_POWER]))
+        return py_scalar(call, "outer_power", v[PY_K_OUTER_POWER], &o->outer_power);
+    if (outer != ONE_OVER_P || o->inner != GRAM_DIFFERENCE)
+        return 0;
+    if (o->p.tensor) {
+        PyErr_Format(PyExc_ValueError, "%s: p is an array: give outer_power, 1 / p, as one too",
+                     call->function);
+        return -1;
+    }
+    o->outer_power = gram_number(o->p.value > 0 ? 1 / o->p.value : 1);
+    return 0;
+}
+
+int py_kernel_options(struct py_call *call, PyObject *const *v, struct py_kernel *k)
+{
+    gram_kernel_options *o = &k->options;
+    int kernel = 0, of = 0, output = GRAM_VALUE;
+    enum power p, outer;
+
+    *k = (struct py_kernel){.options = GRAM_KERNEL_OPTIONS_INIT};
+    if (py_choice(call->function, "kernel", v[PY_K_KERNEL], kernel_names, &kernel) ||
+        py_choice(call->function, "of", v[PY_K_OF], of_names, &of) ||
+        py_choice(call->function, "output", v[PY_K_OUTPUT], output_names, &output) ||
+        py_text(call->function, "expression", v[PY_K_EXPRESSION], &o->expression) ||
+        read_numbers(call, v, k))
+        return -1;
+    if (o->expression && py_given(v[PY_K_KERNEL])) {
+        PyErr_Format(PyExc_ValueError, "%s: kernel and expression are given, expected one of them",
+                     call->function);
+        return -1;
+    }
+    o->output = (gram_kernel_output)output;
+    if (o->expression) {
+        o->function = GRAM_EXPRESSION;
+        o->inner = of == 2 ? GRAM_DOT : GRAM_DIFFERENCE;
+        p = FROM_P;
+        outer = of == 0 ? ONE_OVER_P : ONE;
+    } else {
+        o->function = kernels[kernel].function;
+        o->inner = kernels[kernel].inner;
+        p = kernels[kernel].p;
+        outer = kernels[kernel].outer;
+    }
+    return settle_powers(call, v, o, p, outer);
+}
+
+static void join(struct py_shape *shape, gram_scalar s)
+{
+    if (s.tensor)
+        py_batch(shape, s.tensor, 0);
+}
+
+void py_kernel_batch(struct py_shape *shape, const struct py_kernel *k)
+{
+    const gram_kernel_options *o = &k->options;
+
+    join(shape, o->p);
+    join(shape, o->outer_power);
+    join(shape, o->bandwidth);
+    join(shape, o->exponent);
+    join(shape, o->alpha);
+    join(shape, o->gamma);
+    join(shape, o->coef0);
+    join(shape, o->degree);
+    join(shape, o->regularization);
+    for (int64_t i = 0; i < o->parameter_count; i++)
+        join(shape, o->parameters[i].value);
+}

@@ -1,0 +1,89 @@
+/*
+ * py_median.c - gram.median_distance
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "py_functions.h"
+
+enum {
+    X,
+    P,
+    ROOT,
+    ROWS,
+    SEED,
+    OUT,
+    COUNT
+};
+
+static const unsigned char words[] = {PY_x, PY_p, PY_root, PY_rows, PY_seed, PY_out};
+static const struct py_signature signature = {"gram.median_distance", words, COUNT, 2, 1};
+
+static int read_options(PyObject *const *v, gram_median_options *options)
+{
+    int64_t seed = 0;
+    bool root = true;
+
+    if (py_bool(signature.name, "root", v[ROOT], &root) ||
+        py_int64(signature.name, "rows", v[ROWS], &options->rows) ||
+        py_int64(signature.name, "seed", v[SEED], &seed))
+        return -1;
+    options->no_root = !root;
+    options->seed = (uint64_t)seed;
+    return 0;
+}
+
+static PyObject *median(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                        PyObject *kwnames, bool query)
+{
+    struct py_state *state = py_state_of(module);
+    gram_median_options options = GRAM_MEDIAN_OPTIONS_INIT;
+    gram_scalar p = gram_number(2);
+    struct py_shape shape = {0};
+    struct py_call call;
+    PyObject *v[COUNT];
+    gram_tensor *x, *out;
+    gram_status status;
+
+    if (py_parse(state, &signature, args, nargs, kwnames, v) || read_options(v, &options) ||
+        py_open(&call, state, signature.name))
+        return NULL;
+    call.query = query;
+    x = py_input(&call, "x", v[X]);
+    if (!x || py_scalar(&call, "p", v[P], &p) || py_place(&call))
+        return py_fail(&call);
+    shape.dtype = x->dtype == GRAM_F64 ? GRAM_F64 : GRAM_F32;
+    py_batch(&shape, x, 2);
+    if (p.tensor)
+        py_batch(&shape, p.tensor, 0);
+    out = py_output(&call, "out", v[OUT], &shape);
+    if (!out)
+        return py_fail(&call);
+    if (query)
+        status = gram_median_distance_workspace(call.g, x, p, &options, out, &call.need);
+    else
+        PY_WORK(status, gram_median_distance(call.g, x, p, &options, out));
+    return py_end(&call, status);
+}
+
+const char py_median_distance_doc[] =
+    "median_distance(x, p=2.0, *, root=True, rows=2000, seed=0, out=None)\n--\n\n"
+    "The median distance between the rows of x, the usual first guess of a bandwidth.\n\n"
+    "x is (..., m, k), float32, float64, float16 or bfloat16; the result has the shape of the batch\n"
+    "(no dimension for one matrix).  At most rows of them are drawn, by seed.  p and root as in\n"
+    "cdist.  Fewer than two rows give nan; nan distances are left out.\n\n"
+    "Raises ValueError for shapes, dtypes or p that do not fit, TypeError for what is no array.\n\n"
+    ">>> import gram, numpy as np\n"
+    ">>> float(gram.median_distance(np.array([[0.0], [1.0], [3.0]])))\n"
+    "2.0\n";
+
+PyObject *py_median_distance(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                             PyObject *kwnames)
+{
+    return median(module, args, nargs, kwnames, false);
+}
+
+PyObject *py_median_distance_workspace(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                                       PyObject *kwnames)
+{
+    return median(module, args, nargs, kwnames, true);
+}

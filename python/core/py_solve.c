@@ -1,0 +1,160 @@
+/*
+ * py_solve.c - gram.solve_cholesky and gram.solve_lu
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "py_functions.h"
+
+enum {
+    A,
+    B,
+    FACTORED,
+    FACTOR,
+    INFO,
+    OUT,
+    LAST, /* lower, or pivots */
+    COUNT
+};
+
+static const unsigned char cholesky_words[] = {PY_a,    PY_b,   PY_factored, PY_factor,
+                                               PY_info, PY_out, PY_lower};
+static const struct py_signature cholesky = {"gram.solve_cholesky", cholesky_words, COUNT, 2, 2};
+static const unsigned char lu_words[] = {PY_a,    PY_b,   PY_factored, PY_factor,
+                                         PY_info, PY_out, PY_pivots};
+static const struct py_signature lu = {"gram.solve_lu", lu_words, COUNT, 2, 2};
+
+struct system {
+    gram_tensor *a, *b, *info, *x;
+    gram_solve_options options;
+    bool is_vector; /* b is one right-hand side without a dimension for it */
+};
+
+/* A vector seen as the one column of a matrix. */
+static void as_column(gram_tensor *t)
+{
+    t->shape[t->ndim] = 1;
+    t->stride[t->ndim] = 1;
+    t->ndim++;
+}
+
+/* An array that is written besides the result; the same object as a is a itself. */
+static int side_output(struct py_call *call, const char *name, PyObject *object, gram_tensor **out)
+{
+    if (!py_given(object))
+        return 0;
+    *out = py_inout(call, name, object);
+    return *out ? 0 : -1;
+}
+
+static int read_system(struct py_call *call, PyObject *const *v, bool is_lu, struct system *s)
+{
+    bool factored = false, lower = true;
+
+    s->options = (gram_solve_options)GRAM_SOLVE_OPTIONS_INIT;
+    s->info = NULL;
+    if (py_bool(call->function, "factored", v[FACTORED], &factored) ||
+        (!is_lu && py_bool(call->function, "lower", v[LAST], &lower)))
+        return -1;
+    s->options.factored = factored;
+    s->options.uplo = lower ? GRAM_LOWER : GRAM_UPPER;
+    s->a = py_input(call, "a", v[A]);
+    s->b = s->a ? py_input(call, "b", v[B]) : NULL;
+    if (!s->b || side_output(call, "factor", v[FACTOR], &s->options.factor) ||
+        (is_lu && side_output(call, "pivots", v[LAST], &s->options.pivots)) ||
+        side_output(call, "info", v[INFO], &s->info))
+        return -1;
+    s->is_vector = s->b->ndim == 1;
+    return py_place(call);
+}
+
+static int make_output(struct py_call *call, PyObject *value, struct system *s)
+{
+    struct py_shape shape = {.dtype = s->b->dtype};
+
+    if (s->is_vector)
+        as_column(s->b);
+    py_batch(&shape, s->a, 2);
+    py_batch(&shape, s->b, 2);
+    py_append(&shape, s->b->ndim >= 2 ? s->b->shape[s->b->ndim - 2] : 0);
+    if (!s->is_vector)
+        py_append(&shape, s->b->ndim >= 2 ? s->b->shape[s->b->ndim - 1] : 0);
+    s->x = py_output(call, "out", value, &shape);
+    if (!s->x)
+        return -1;
+    if (s->is_vector && s->x->ndim < GRAM_MAX_DIMS)
+        as_column(s->x);
+    return 0;
+}
+
+static PyObject *solve(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
+                       const struct py_signature *signature, bool query)
+{
+    struct py_state *state = py_state_of(module);
+    bool is_lu = signature == &lu;
+    struct system s;
+    struct py_call call;
+    PyObject *v[COUNT];
+    gram_status status;
+
+    if (py_parse(state, signature, args, nargs, kwnames, v) ||
+        py_open(&call, state, signature->name))
+        return NULL;
+    call.query = query;
+    if (read_system(&call, v, is_lu, &s) || make_output(&call, v[OUT], &s))
+        return py_fail(&call);
+    if (query)
+        status = (is_lu ? gram_solve_lu_workspace : gram_solve_cholesky_workspace)(
+            call.g, s.a, s.b, &s.options, s.x, &call.need);
+    else
+        PY_WORK(status, (is_lu ? gram_solve_lu : gram_solve_cholesky)(call.g, s.a, s.b, &s.options,
+                                                                      s.x, s.info));
+    return py_end(&call, status);
+}
+
+const char py_solve_cholesky_doc[] =
+    "solve_cholesky(a, b, *, lower=True, factored=False, factor=None, info=None, out=None)\n--\n\n"
+    "Solves a @ x = b for symmetric positive definite a by Cholesky's factorisation (LAPACK).\n\n"
+    "a is (..., n, n), of which one triangle is read; b is (..., n, r), or (n,) for one right-hand\n"
+    "side; x has the shape of b, broadcast with the batch of a.  float32 or float64, all alike; any\n"
+    "strides; out may be b itself.  factor, an array like a (or a itself), gets the factor, which\n"
+    "factored=True takes back in place of a.  info, int32 of the batch's shape, gets 0, or i > 0\n"
+    "where the leading minor of order i is not positive definite; that item of x is nan then.\n\n"
+    "Raises gram.LinAlgError if a is not positive definite and there is no info, ValueError for\n"
+    "shapes and dtypes that do not fit, TypeError for what is no array.\n\n"
+    ">>> import gram, numpy as np\n"
+    ">>> gram.solve_cholesky(np.array([[4.0, 2.0], [2.0, 3.0]]), np.array([8.0, 8.0]))\n"
+    "array([1., 2.])\n";
+
+const char py_solve_lu_doc[] =
+    "solve_lu(a, b, *, factored=False, factor=None, pivots=None, info=None, out=None)\n--\n\n"
+    "Solves a @ x = b for any square a by LU with partial pivoting (LAPACK).\n\n"
+    "As solve_cholesky, but all of a is read; factor needs pivots, int32 (..., n), and factored=True\n"
+    "takes both back.  info = i > 0 says that U[i, i] is exactly zero or nan.\n\n"
+    "Raises gram.LinAlgError if a is singular and there is no info, ValueError for shapes and\n"
+    "dtypes that do not fit, TypeError for what is no array.\n\n"
+    ">>> import gram, numpy as np\n"
+    ">>> gram.solve_lu(np.array([[0.0, 2.0], [1.0, 0.0]]), np.array([[4.0], [3.0]])).tolist()\n"
+    "[[3.0], [2.0]]\n";
+
+PyObject *py_solve_cholesky(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                            PyObject *kwnames)
+{
+    return solve(module, args, nargs, kwnames, &cholesky, false);
+}
+
+PyObject *py_solve_cholesky_workspace(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                                      PyObject *kwnames)
+{
+    return solve(module, args, nargs, kwnames, &cholesky, true);
+}
+
+PyObject *py_solve_lu(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    return solve(module, args, nargs, kwnames, &lu, false);
+}
+
+PyObject *py_solve_lu_workspace(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                                PyObject *kwnames)
+{
+    return solve(module, args, nargs, kwnames, &lu, true);
+}

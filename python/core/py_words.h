@@ -1,0 +1,28 @@
+/*
+ * py_words.h - the names of all arguments, each once
+ *
+ * PY_WORDS(X) lists X(name); py_core.h makes an enum of them, py_core.c the interned strings.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef PY_WORDS_H
+#define PY_WORDS_H
+
+#define PY_WORDS(X)                                                                             \
+  X(a)                                                                                          \
+  X(accumulate)                                                                                 \
+  X(alpha) X(arguments) X(b) X(bandwidth) X(block) X(c) X(chips) X(coef0) X(column_offset) X(d) \
+      X(degree) X(device) X(diagonal) X(exponent) X(expression) X(factor) X(factored) X(gamma)  \
+          X(grad) X(grid) X(info) X(inner) X(kernel) X(lower) X(name) X(of) X(options) X(out)   \
+              X(outer_power) X(output) X(p) X(parameters) X(pattern) X(pivots) X(points)        \
+                  X(regularization) X(root) X(row_offset) X(rows) X(seed) X(shared_bytes)       \
+                      X(source) X(stream) X(wrt) X(x) X(y)
+
+enum py_word {
+#define PY_WORD(name) PY_##name,
+    PY_WORDS(PY_WORD)
+#undef PY_WORD
+    PY_WORD_COUNT
+};
+
+#endif

@@ -1,0 +1,65 @@
+"""Gram matrices: distances, kernels, their gradients, solves, and kernel machines.
+
+Functions take arrays of NumPy, PyTorch, CuPy, JAX, or of anything with the buffer protocol or
+DLPack, and return arrays of the same library.  See help(gram.cdist), and docs/python.md.
+"""
+
+from gram import cache
+from gram._core import (
+    LinAlgError,
+    Module,
+    __version__,
+    agop,
+    agop_workspace,
+    best_device,
+    cdist,
+    cdist_grad,
+    cdist_grad_workspace,
+    cdist_workspace,
+    devices,
+    get_threads,
+    info,
+    kernel,
+    kernel_vjp,
+    kernel_vjp_workspace,
+    kernel_workspace,
+    median_distance,
+    median_distance_workspace,
+    memory_info,
+    set_threads,
+    solve_cholesky,
+    solve_cholesky_workspace,
+    solve_lu,
+    solve_lu_workspace,
+    tune,
+)
+
+__all__ = [
+    "LinAlgError",
+    "Module",
+    "__version__",
+    "agop",
+    "agop_workspace",
+    "best_device",
+    "cache",
+    "cdist",
+    "cdist_grad",
+    "cdist_grad_workspace",
+    "cdist_workspace",
+    "devices",
+    "get_threads",
+    "info",
+    "kernel",
+    "kernel_vjp",
+    "kernel_vjp_workspace",
+    "kernel_workspace",
+    "median_distance",
+    "median_distance_workspace",
+    "memory_info",
+    "set_threads",
+    "solve_cholesky",
+    "solve_cholesky_workspace",
+    "solve_lu",
+    "solve_lu_workspace",
+    "tune",
+]

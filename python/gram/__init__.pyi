@@ -1,0 +1,285 @@
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias, TypedDict
+
+from gram import cache as cache
+
+# An array of NumPy, PyTorch, JAX, CuPy, or of anything with the buffer protocol or DLPack; what
+# comes back is of the library of the first one.
+Array: TypeAlias = Any
+# A number, or an array whose values broadcast over the batch.
+Number: TypeAlias = float | Array
+Kernel: TypeAlias = Literal[
+    "laplace",
+    "lpq-laplace",
+    "product-laplace",
+    "gaussian",
+    "matern32",
+    "matern52",
+    "rational-quadratic",
+    "linear",
+    "polynomial",
+    "sigmoid",
+    "cosine",
+    "distance",
+]
+Wrt: TypeAlias = Literal["x", "y", "bandwidth", "regularization"]
+
+__version__: str
+
+class LinAlgError(ValueError): ...
+
+class Tuning(TypedDict):
+    candidates: int
+    tile: int
+    table_tile: int
+    tile_ms: float
+    table_ms: float
+    kept: bool
+
+class MemoryInfo(TypedDict):
+    total: int
+    free: int
+    used: int | None
+    other: int
+
+class Info(TypedDict):
+    version: str
+    cpu_isa: str
+    cpu_isas: str
+    blas: str
+    threads: int
+    cuda_devices: int
+
+class Module:
+    def __new__(
+        cls,
+        source: str,
+        name: str | None = None,
+        options: str | None = None,
+        device: Any = "cuda",
+        stream: int | None = None,
+    ) -> Module: ...
+    def launch(
+        self,
+        kernel: str,
+        grid: int | Sequence[int],
+        block: int | Sequence[int],
+        arguments: Sequence[Any] = (),
+        shared_bytes: int = 0,
+    ) -> None: ...
+    def synchronize(self) -> None: ...
+
+def devices() -> list[str]: ...
+def best_device() -> str: ...
+def memory_info(device: Any = "cpu") -> MemoryInfo: ...
+def info() -> Info: ...
+def get_threads() -> int: ...
+def set_threads(count: int, /) -> None: ...
+def cdist(
+    x: Array, y: Array | None = None, p: Number = 2.0, root: bool = True, out: Array | None = None
+) -> Array: ...
+def cdist_workspace(
+    x: Array, y: Array | None = None, p: Number = 2.0, root: bool = True, out: Array | None = None
+) -> tuple[int, int]: ...
+def median_distance(
+    x: Array,
+    p: Number = 2.0,
+    *,
+    root: bool = True,
+    rows: int = 2000,
+    seed: int = 0,
+    out: Array | None = None,
+) -> Array: ...
+def median_distance_workspace(
+    x: Array,
+    p: Number = 2.0,
+    *,
+    root: bool = True,
+    rows: int = 2000,
+    seed: int = 0,
+    out: Array | None = None,
+) -> tuple[int, int]: ...
+def kernel(
+    x: Array,
+    y: Array | None = None,
+    kernel: Kernel = "laplace",
+    *,
+    bandwidth: Number = 1.0,
+    p: Number = 2.0,
+    exponent: Number = 1.0,
+    alpha: Number = 1.0,
+    gamma: Number = 1.0,
+    coef0: Number = 0.0,
+    degree: Number = 3.0,
+    regularization: Number = 0.0,
+    row_offset: int = 0,
+    column_offset: int = 0,
+    outer_power: Number | None = None,
+    expression: str | None = None,
+    of: Literal["distance", "sum", "product"] = "distance",
+    parameters: dict[str, Number] | None = None,
+    output: Literal["value", "weight", "bandwidth-derivative"] = "value",
+    out: Array | None = None,
+) -> Array: ...
+def kernel_workspace(
+    x: Array,
+    y: Array | None = None,
+    kernel: Kernel = "laplace",
+    *,
+    bandwidth: Number = 1.0,
+    p: Number = 2.0,
+    exponent: Number = 1.0,
+    alpha: Number = 1.0,
+    gamma: Number = 1.0,
+    coef0: Number = 0.0,
+    degree: Number = 3.0,
+    regularization: Number = 0.0,
+    row_offset: int = 0,
+    column_offset: int = 0,
+    outer_power: Number | None = None,
+    expression: str | None = None,
+    of: Literal["distance", "sum", "product"] = "distance",
+    parameters: dict[str, Number] | None = None,
+    output: Literal["value", "weight", "bandwidth-derivative"] = "value",
+    out: Array | None = None,
+) -> tuple[int, int]: ...
+def kernel_vjp(
+    x: Array,
+    y: Array | None = None,
+    kernel: Kernel = "laplace",
+    *,
+    grad: Array,
+    wrt: Wrt | Sequence[Wrt] = "x",
+    out: Array | tuple[Array, ...] | None = None,
+    bandwidth: Number = 1.0,
+    p: Number = 2.0,
+    exponent: Number = 1.0,
+    alpha: Number = 1.0,
+    gamma: Number = 1.0,
+    coef0: Number = 0.0,
+    degree: Number = 3.0,
+    regularization: Number = 0.0,
+    row_offset: int = 0,
+    column_offset: int = 0,
+    outer_power: Number | None = None,
+    expression: str | None = None,
+    of: Literal["distance", "sum", "product"] = "distance",
+    parameters: dict[str, Number] | None = None,
+    output: Literal["value", "weight", "bandwidth-derivative"] = "value",
+) -> Array | tuple[Array, ...]: ...
+def kernel_vjp_workspace(
+    x: Array,
+    y: Array | None = None,
+    kernel: Kernel = "laplace",
+    *,
+    grad: Array,
+    wrt: Wrt | Sequence[Wrt] = "x",
+    out: Array | tuple[Array, ...] | None = None,
+    bandwidth: Number = 1.0,
+    p: Number = 2.0,
+    exponent: Number = 1.0,
+    alpha: Number = 1.0,
+    gamma: Number = 1.0,
+    coef0: Number = 0.0,
+    degree: Number = 3.0,
+    regularization: Number = 0.0,
+    row_offset: int = 0,
+    column_offset: int = 0,
+    outer_power: Number | None = None,
+    expression: str | None = None,
+    of: Literal["distance", "sum", "product"] = "distance",
+    parameters: dict[str, Number] | None = None,
+    output: Literal["value", "weight", "bandwidth-derivative"] = "value",
+) -> tuple[int, int]: ...
+def cdist_grad(
+    a: Array, b: Array, c: Array, d: Array, p: Number = 2.0, *, out: Array | None = None
+) -> Array: ...
+def cdist_grad_workspace(
+    a: Array, b: Array, c: Array, d: Array, p: Number = 2.0, *, out: Array | None = None
+) -> tuple[int, int]: ...
+def agop(
+    a: Array,
+    b: Array,
+    c: Array,
+    d: Array,
+    p: Number = 2.0,
+    *,
+    diagonal: bool = False,
+    accumulate: bool = False,
+    points: int = 0,
+    out: Array | None = None,
+) -> Array: ...
+def agop_workspace(
+    a: Array,
+    b: Array,
+    c: Array,
+    d: Array,
+    p: Number = 2.0,
+    *,
+    diagonal: bool = False,
+    accumulate: bool = False,
+    points: int = 0,
+    out: Array | None = None,
+) -> tuple[int, int]: ...
+def solve_cholesky(
+    a: Array,
+    b: Array,
+    *,
+    lower: bool = True,
+    factored: bool = False,
+    factor: Array | None = None,
+    info: Array | None = None,
+    out: Array | None = None,
+) -> Array: ...
+def solve_cholesky_workspace(
+    a: Array,
+    b: Array,
+    *,
+    lower: bool = True,
+    factored: bool = False,
+    factor: Array | None = None,
+    info: Array | None = None,
+    out: Array | None = None,
+) -> tuple[int, int]: ...
+def solve_lu(
+    a: Array,
+    b: Array,
+    *,
+    factored: bool = False,
+    factor: Array | None = None,
+    pivots: Array | None = None,
+    info: Array | None = None,
+    out: Array | None = None,
+) -> Array: ...
+def solve_lu_workspace(
+    a: Array,
+    b: Array,
+    *,
+    factored: bool = False,
+    factor: Array | None = None,
+    pivots: Array | None = None,
+    info: Array | None = None,
+    out: Array | None = None,
+) -> tuple[int, int]: ...
+def tune(
+    x: Array,
+    y: Array | None = None,
+    kernel: Kernel = "laplace",
+    *,
+    bandwidth: Number = 1.0,
+    p: Number = 2.0,
+    exponent: Number = 1.0,
+    alpha: Number = 1.0,
+    gamma: Number = 1.0,
+    coef0: Number = 0.0,
+    degree: Number = 3.0,
+    regularization: Number = 0.0,
+    row_offset: int = 0,
+    column_offset: int = 0,
+    outer_power: Number | None = None,
+    expression: str | None = None,
+    of: Literal["distance", "sum", "product"] = "distance",
+    parameters: dict[str, Number] | None = None,
+    output: Literal["value", "weight", "bandwidth-derivative"] = "value",
+    out: Array | None = None,
+) -> Tuning: ...

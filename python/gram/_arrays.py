@@ -1,0 +1,57 @@
+"""What _core asks of libraries of arrays that it has no quicker way to.
+
+Every library is found among the modules that are loaded already: whoever passes its arrays has
+imported it.
+"""
+
+import sys
+
+
+def _package(array):
+    return type(array).__module__.partition(".")[0]
+
+
+def current_stream(array, index):
+    """The stream on which the library of a CUDA array works now, as a number; 0 is the default."""
+    package = _package(array)
+    if package == "torch":
+        return sys.modules["torch"].cuda.current_stream(index).cuda_stream
+    if package == "cupy":
+        return sys.modules["cupy"].cuda.get_current_stream().ptr
+    return 0
+
+
+def empty(like, shape, dtype, device_type, index):
+    """An array to write into, and the function that makes the caller's result of it, or None."""
+    package = _package(like)
+    if package == "torch":
+        torch = sys.modules["torch"]
+        return torch.empty(shape, dtype=getattr(torch, dtype), device=like.device), None
+    if package == "cupy":
+        cupy = sys.modules["cupy"]
+        with cupy.cuda.Device(index):
+            return cupy.empty(shape, dtype), None
+    if device_type:
+        raise TypeError(
+            f"gram: cannot make an output like a {type(like).__name__} on a CUDA device; "
+            "pass out=, or arrays of PyTorch or CuPy"
+        )
+    if package in ("jax", "jaxlib"):
+        return _aligned(shape, dtype), sys.modules["jax"].numpy.from_dlpack
+    namespace = getattr(like, "__array_namespace__", None)
+    if namespace is not None and hasattr(namespace(), "from_dlpack"):
+        return _aligned(shape, dtype), namespace().from_dlpack
+    return _aligned(shape, dtype), None
+
+
+def _aligned(shape, dtype):
+    """A NumPy array at a multiple of 64 bytes, which others can take over without a copy."""
+    import numpy
+
+    count = 1
+    for size in shape:
+        count *= size
+    dtype = numpy.dtype(dtype)
+    memory = numpy.empty(count * dtype.itemsize + 64, numpy.uint8)
+    begin = -memory.ctypes.data % 64
+    return memory[begin : begin + count * dtype.itemsize].view(dtype).reshape(shape)

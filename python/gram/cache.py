@@ -1,0 +1,41 @@
+"""The cache of compiled GPU kernels, which all processes of a user share.
+
+>>> import gram
+>>> sorted(gram.cache.info())  # doctest: +SKIP
+['bytes', 'file_bytes', 'kernels', 'most_bytes', 'path', 'tuned', 'why']
+"""
+
+from gram._core import cache_clear, cache_info, cache_list, cache_warm
+
+__all__ = ["clear", "entries", "info", "warm"]
+
+
+def info():
+    """Where the cache is and what it holds, as a dict.
+
+    Keys: path, why (why kernels are not kept in it; "" if they are), kernels, bytes (of code),
+    most_bytes (above this the least recently used go), file_bytes, tuned.  Raises
+    NotImplementedError where there is no CUDA backend.
+    """
+    return cache_info()
+
+
+def entries():
+    """All kernels, what was used last first: dicts of kernel, chip, compiler, options, bytes, used."""
+    return cache_list()
+
+
+def clear(pattern=None):
+    """Removes the kernels whose line "kernel chip compiler options" holds the pattern (*, ?, [...]).
+
+    Without a pattern everything, also what gram.tune measured.  Returns how many went.
+    """
+    return cache_clear(pattern)
+
+
+def warm(chips=None):
+    """Compiles the common kernels for chips (as "sm_90"), by default those of this machine.
+
+    Returns their entries, with compile_ms.  Raises ValueError for a chip that is not known.
+    """
+    return cache_warm(chips)

@@ -1,0 +1,179 @@
+"""test_bad_input.py - what cannot be meant: an exception that says what to do, and no output written"""
+
+import gram
+import numpy as np
+import pytest
+
+X = np.arange(6.0).reshape(3, 2)
+
+
+def aligned(offset):
+    memory = np.zeros(3 * 2 * 8 + 8, np.uint8)
+    return memory[offset : offset + 48].view(np.float64).reshape(3, 2)
+
+
+PACKED = np.zeros((3, 2), [("tag", "u1"), ("value", "f8")])
+
+
+class Fake:
+    """Says that it is an array of a GPU."""
+
+    def __dlpack_device__(self):
+        return 2, 0
+
+    def __dlpack__(self, **options):
+        raise BufferError("it is not")
+
+
+@pytest.mark.parametrize(
+    "x, exception, message",
+    [
+        ([[1.0, 2.0]], TypeError, "x is of type list.*numpy.asarray"),
+        (None, TypeError, "x is of type NoneType"),
+        ("text", TypeError, "x is of type str"),
+        (3.0, TypeError, "x is of type float"),
+        (b"bytes", TypeError, "x has elements of format 'B'"),
+        (X.astype(object), TypeError, "x has dtype object, expected float32"),
+        (X.astype(complex), TypeError, "x has dtype complex128"),
+        (X.astype(bool), TypeError, "x has dtype bool"),
+        (X.astype("U"), TypeError, "x has dtype <U"),
+        (X.astype(np.int16), TypeError, "x has dtype int16"),
+        (X.astype(np.longdouble), TypeError, "x has dtype (long|float96|float128)"),
+        (X.astype("M8[s]"), TypeError, "x"),
+        (X.astype(">f8"), ValueError, "byte order of another machine.*newbyteorder"),
+        (X.astype(int), ValueError, "x has dtype i64, expected f32, f64, f16 or bf16"),
+        (np.ma.masked_equal(X, 2), TypeError, r"masked elements; pass x.filled\(value\)"),
+        (aligned(1), ValueError, "not aligned.*pass a copy"),
+        (PACKED["value"], ValueError, "not aligned|stride of .* pass a copy"),
+        (X[0], ValueError, "x has 1 dimensions, expected 2 to 8"),
+        (np.float64(1), ValueError, "x is of type|x has 0 dimensions"),
+        (Fake(), TypeError, "x cannot be exported by DLPack"),
+    ],
+)
+def test_x(x, exception, message):
+    with pytest.raises((exception, NotImplementedError) if isinstance(x, Fake) else exception) as e:
+        gram.cdist(x)
+    assert e.match(message)
+
+
+def test_the_reason_of_another_library_is_kept():
+    class Stubborn(Fake):
+        def __dlpack_device__(self):
+            return 1, 0
+
+    with pytest.raises(TypeError) as e:
+        gram.cdist(Stubborn())
+    assert isinstance(e.value.__cause__, BufferError) and "it is not" in str(e.value.__cause__)
+
+
+def read_only(shape):
+    out = np.full(shape, 7.0)
+    out.flags.writeable = False
+    return out
+
+
+@pytest.mark.parametrize(
+    "out, exception, message",
+    [
+        (read_only((3, 3)), ValueError, "out is read-only"),
+        (np.full((3, 2), 7.0), ValueError, "out is 3 by 2, expected 3 by 3"),
+        (np.full((3, 3), 7, np.float32), ValueError, "out has dtype f32, expected f64"),
+        (np.full((1, 3, 3, 1), 7.0), ValueError, "out"),
+        (np.broadcast_to(np.full(3, 7.0), (3, 3)), ValueError, "out is read-only"),
+        (np.lib.stride_tricks.as_strided(np.full(5, 7.0), (3, 3), (8, 8)), ValueError, "out"),
+        (np.full((3, 3), 7.0, ">f8"), ValueError, "out has the byte order"),
+        ([[0.0] * 3] * 3, TypeError, "out is of type list"),
+    ],
+)
+def test_out(out, exception, message):
+    with pytest.raises(exception, match=message):
+        gram.cdist(X, out=out)
+    assert (np.asarray(out) == 7).all() or isinstance(out, list)
+
+
+def test_out_that_is_an_input():
+    x = np.arange(9.0).reshape(3, 3)
+    with pytest.raises(ValueError, match="out overlaps x|out"):
+        gram.cdist(x, out=x)
+    assert x.ravel().tolist() == list(range(9))
+
+
+@pytest.mark.parametrize(
+    "arguments, named, exception, message",
+    [
+        ((), {}, TypeError, "needs the argument 'x'"),
+        ((X, X, 2, True, None, 5), {}, TypeError, "at most 5 positional arguments, got 6"),
+        ((X,), {"x": X}, TypeError, "got 'x' twice"),
+        ((X,), {"metric": 3}, TypeError, "no argument 'metric'"),
+        ((X,), {"p": "2"}, TypeError, "p is '2', expected a number or an array"),
+        ((X,), {"p": None}, TypeError, "p is of type NoneType"),
+        ((X,), {"p": -1}, ValueError, "p is -1, expected at least 0"),
+        ((X,), {"p": float("nan")}, ValueError, "p is nan"),
+        ((X,), {"p": 10**400}, OverflowError, "int"),
+        ((X,), {"p": np.array([1, -2.0])}, ValueError, "p"),
+        ((X,), {"p": np.array([1, 2])}, ValueError, "p has dtype i64"),
+        ((X,), {"root": "no"}, TypeError, "root is 'no', expected True or False"),
+        ((X, X[:, :1]), {}, ValueError, "x has 2 columns but y has 1"),
+        ((X, X.astype(np.float32)), {}, ValueError, "y has dtype f32, expected that of x, f64"),
+        ((np.ones((2, 3, 2)), np.ones((3, 3, 2))), {}, ValueError, "does not broadcast"),
+    ],
+)
+def test_arguments(arguments, named, exception, message):
+    with pytest.raises(exception, match=message):
+        gram.cdist(*arguments, **named)
+
+
+@pytest.mark.parametrize(
+    "named, exception, message",
+    [
+        ({"kernel": "rbf"}, ValueError, "kernel is 'rbf', expected one of laplace, .*gaussian"),
+        ({"kernel": 3}, TypeError, "kernel is 3, expected a str"),
+        ({"kernel": "gauss\0ian"}, ValueError, "null character"),
+        ({"bandwidth": 0}, ValueError, "bandwidth is 0"),
+        ({"bandwidth": "1"}, TypeError, "bandwidth is '1'"),
+        ({"kernel": "gaussian", "p": 1}, ValueError, "Euclidean"),
+        ({"kernel": "cosine", "expression": "s"}, ValueError, "kernel and expression"),
+        ({"expression": "exp(-s"}, ValueError, "expression"),
+        ({"expression": "a * s", "parameters": {"b": 1}}, ValueError, "a"),
+        ({"expression": "a * s", "parameters": [1]}, TypeError, "parameters is .*a dict"),
+        ({"expression": "s", "parameters": {3: 1}}, TypeError, "name in parameters"),
+        ({"expression": "s", "parameters": dict.fromkeys("abcdefghi", 1)}, TypeError, "at most 8"),
+        ({"p": np.array([1.0])}, ValueError, "give outer_power"),
+        ({"row_offset": 1.5}, TypeError, "row_offset is 1.5, expected a whole number"),
+        ({"output": "gradient"}, ValueError, "expected one of value, weight"),
+        ({"of": "words"}, ValueError, "expected one of distance, sum, product"),
+    ],
+)
+def test_kernel_arguments(named, exception, message):
+    with pytest.raises(exception, match=message):
+        gram.kernel(X, **named)
+
+
+def test_other_arguments():
+    a = np.ones((3, 3))
+    with pytest.raises(TypeError, match="needs the argument 'grad'"):
+        gram.kernel_vjp(X)
+    with pytest.raises(ValueError, match="wrt has 'x' twice"):
+        gram.kernel_vjp(X, grad=a, wrt=("x", "x"))
+    with pytest.raises(ValueError, match="wrt is empty"):
+        gram.kernel_vjp(X, grad=a, wrt=())
+    with pytest.raises(TypeError, match="wrt is 3"):
+        gram.kernel_vjp(X, grad=a, wrt=(3,))
+    with pytest.raises(TypeError, match="expected a tuple of 2 arrays"):
+        gram.kernel_vjp(X, grad=a, wrt=("x", "y"), out=X.copy())
+    with pytest.raises(ValueError, match="accumulate needs out"):
+        gram.agop(a, X.T, a, X.T, accumulate=True)
+    with pytest.raises(ValueError, match="pivots"):
+        gram.solve_lu(a, X, factor=a.copy())
+    with pytest.raises(ValueError, match="a is 3 by 2|a has|square"):
+        gram.solve_lu(X, X)
+    with pytest.raises(ValueError, match="info"):
+        gram.solve_cholesky(np.eye(3), X, info=np.zeros(2, np.int32))
+    with pytest.raises(NotImplementedError):
+        gram.tune(X)
+
+
+def test_memory_that_is_not_there():
+    x = np.broadcast_to(np.float32(1), (2**24, 1))
+    with pytest.raises((MemoryError, ValueError)):
+        gram.cdist(np.broadcast_to(np.float32(1), (2**20, 2**24, 1)), x)

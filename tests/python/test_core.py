@@ -1,0 +1,289 @@
+"""test_core.py - every function of gram against NumPy and SciPy"""
+
+import gram
+import numpy as np
+import pytest
+import scipy.linalg
+from scipy.spatial.distance import cdist
+
+EPS = {np.float32: 2.0**-23, np.float64: 2.0**-52}
+
+
+@pytest.fixture(params=[np.float32, np.float64], ids=["f32", "f64"])
+def dtype(request):
+    return request.param
+
+
+def draw(*shape, dtype=np.float64, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+def close(got, expected, dtype, terms):
+    """Within some terms of rounding of the largest entry."""
+    assert got.dtype == dtype and got.shape == expected.shape
+    bound = 32 * terms * EPS[dtype] * max(1, np.abs(expected).max(initial=0))
+    np.testing.assert_allclose(got, expected, rtol=0, atol=bound)
+
+
+@pytest.mark.parametrize("p", [1, 1.3, 2, 3.0, np.inf])
+def test_cdist_is_scipys(p, dtype):
+    x, y = draw(37, 11, dtype=dtype), draw(23, 11, dtype=dtype, seed=1)
+    expected = cdist(x.astype(float), y.astype(float), "minkowski", p=p)
+    close(gram.cdist(x, y, p), expected, dtype, 11)
+
+
+def test_cdist_without_root_and_without_y():
+    x = draw(9, 4)
+    d = gram.cdist(x, root=False)
+    np.testing.assert_array_equal(d, d.T)
+    assert not d.diagonal().any()
+    np.testing.assert_allclose(d, cdist(x, x, "sqeuclidean"), rtol=1e-12, atol=1e-12)
+
+
+def test_cdist_counts_differences():
+    x = np.array([[1.0, 2, 3], [1, 5, 6]])
+    assert gram.cdist(x, p=0).tolist() == [[0, 2], [2, 0]]
+
+
+def test_half_precision_gives_single():
+    x = draw(5, 8).astype(np.float16)
+    d = gram.cdist(x)
+    assert d.dtype == np.float32
+    np.testing.assert_allclose(d, cdist(x.astype(float), x.astype(float)), rtol=1e-5, atol=1e-5)
+
+
+def test_p_of_every_item():
+    x = draw(3, 6, 4)
+    p = np.array([1.0, 2.0, 3.5])
+    d = gram.cdist(x, p=p)
+    for i in range(3):
+        np.testing.assert_allclose(d[i], cdist(x[i], x[i], "minkowski", p=p[i]), atol=1e-12)
+
+
+def kernel_by_name(name, x, y, bandwidth, q):
+    d = cdist(x, y)
+    t3, t5 = np.sqrt(3) * d / bandwidth, np.sqrt(5) * d / bandwidth
+    dot = x @ y.T
+    norms = np.linalg.norm(x, axis=1)[:, None] * np.linalg.norm(y, axis=1)
+    return {
+        "laplace": np.exp(-d / bandwidth),
+        "lpq-laplace": np.exp(-((d / bandwidth) ** q)),
+        "product-laplace": np.exp(
+            -(np.abs(x[:, None] - y) ** q).sum(-1) / bandwidth**q
+        ),
+        "gaussian": np.exp(-(d**2) / (2 * bandwidth**2)),
+        "matern32": (1 + t3) * np.exp(-t3),
+        "matern52": (1 + t5 + t5**2 / 3) * np.exp(-t5),
+        "rational-quadratic": (1 + d**2 / (2 * 1.5 * bandwidth**2)) ** -1.5,
+        "linear": dot,
+        "polynomial": (0.5 * dot + 1) ** 2,
+        "sigmoid": np.tanh(0.5 * dot + 1),
+        "cosine": dot / norms,
+        "distance": d,
+    }[name]
+
+
+NUMBERS = {
+    "lpq-laplace": {"exponent": 0.8},
+    "product-laplace": {"exponent": 0.8},
+    "rational-quadratic": {"alpha": 1.5},
+    "polynomial": {"gamma": 0.5, "coef0": 1, "degree": 2},
+    "sigmoid": {"gamma": 0.5, "coef0": 1},
+}
+NAMES = (
+    "laplace lpq-laplace product-laplace gaussian matern32 matern52 rational-quadratic linear "
+    "polynomial sigmoid cosine distance"
+).split()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_kernels_by_name(name):
+    x, y = draw(7, 5), draw(4, 5, seed=1)
+    expected = kernel_by_name(name, x, y, 1.7, 0.8)
+    numbers = {"bandwidth": 1.7} | NUMBERS.get(name, {})
+    np.testing.assert_allclose(gram.kernel(x, y, name, **numbers), expected, rtol=1e-10, atol=1e-13)
+    underscores = name.replace("-", "_")
+    np.testing.assert_array_equal(
+        gram.kernel(x, y, underscores, **numbers), gram.kernel(x, y, name, **numbers)
+    )
+
+
+def test_laplace_of_another_norm():
+    x = draw(6, 3)
+    np.testing.assert_allclose(
+        gram.kernel(x, kernel="laplace", p=1, bandwidth=2),
+        np.exp(-cdist(x, x, "cityblock") / 2),
+        rtol=1e-12,
+    )
+
+
+def test_regularization_is_on_the_diagonal_of_a_tile():
+    x = draw(6, 3)
+    whole = gram.kernel(x, kernel="gaussian", regularization=0.5)
+    plain = gram.kernel(x, kernel="gaussian")
+    np.testing.assert_allclose(whole - plain, 0.5 * np.eye(6), atol=1e-15)
+    tile = gram.kernel(x[2:], x[:4], "gaussian", regularization=0.5, row_offset=2)
+    np.testing.assert_allclose(tile, whole[2:, :4], rtol=1e-14)
+
+
+def test_expression_with_parameters_of_every_item():
+    x = draw(2, 5, 3)
+    a = np.array([0.5, 2.0])
+    k = gram.kernel(x, expression="exp(-s * a)", parameters={"a": a}, of="sum")
+    for i in range(2):
+        np.testing.assert_allclose(k[i], np.exp(-cdist(x[i], x[i], "sqeuclidean") * a[i]), atol=1e-14)
+
+
+@pytest.mark.parametrize("name", ["gaussian", "laplace", "matern52", "polynomial"])
+def test_kernel_vjp_is_the_derivative(name):
+    x, y, grad = draw(5, 3), draw(4, 3, seed=1), draw(5, 4, seed=2)
+    numbers = {"bandwidth": 1.3} | NUMBERS.get(name, {})
+
+    def value(x, y, bandwidth, regularization):
+        options = numbers | {"bandwidth": bandwidth, "regularization": regularization}
+        return (grad * gram.kernel(x, y, name, **options)).sum()
+
+    wrt = ("y", "x", "regularization", "bandwidth")
+    got = gram.kernel_vjp(x, y, name, grad=grad, wrt=wrt, **numbers)
+    assert [g.shape for g in got] == [y.shape, x.shape, (), ()]
+    h = 1e-6
+    for variable, g in ((1, got[0]), (0, got[1])):
+        for at in np.ndindex(g.shape):
+            ends = []
+            for sign in (1, -1):
+                moved = [x.copy(), y.copy(), 1.3, 0.0]
+                moved[variable][at] += sign * h
+                ends.append(value(*moved))
+            assert g[at] == pytest.approx((ends[0] - ends[1]) / (2 * h), rel=1e-6, abs=1e-7)
+    assert got[2] == pytest.approx(grad.diagonal().sum())
+    by_l = (value(x, y, 1.3 + h, 0) - value(x, y, 1.3 - h, 0)) / (2 * h)
+    assert got[3] == pytest.approx(by_l, rel=1e-6, abs=1e-7)
+    one = gram.kernel_vjp(x, y, name, grad=grad, wrt="x", **numbers)
+    np.testing.assert_array_equal(one, got[1])
+
+
+@pytest.mark.parametrize("p", [1, 1.5, 2])
+def test_cdist_grad_and_agop(p):
+    a, b, c, d = draw(6, 5), draw(3, 6, seed=1), draw(2, 6, seed=2), draw(3, 5, seed=3)
+    difference = d[:, None, :] - b[:, :, None]  # n, k, m
+    terms = np.sign(difference) * np.abs(difference) ** (p - 1)
+    g = np.einsum("ok,km,nkm->onm", c, a, terms)
+    np.testing.assert_allclose(gram.cdist_grad(a, b, c, d, p), g, rtol=1e-10, atol=1e-12)
+    m = np.einsum("onm,olm->nl", g, g) / 5
+    np.testing.assert_allclose(gram.agop(a, b, c, d, p), m, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(
+        gram.agop(a, b, c, d, p, diagonal=True), m.diagonal(), rtol=1e-10, atol=1e-12
+    )
+    half = gram.agop(a[:, :2], b, c, d[:, :2], p, points=5)
+    both = gram.agop(a[:, 2:], b, c, d[:, 2:], p, points=5, accumulate=True, out=half)
+    assert both is half
+    np.testing.assert_allclose(both, m, rtol=1e-10, atol=1e-12)
+
+
+def test_median_distance():
+    x = draw(30, 4)
+    d = cdist(x, x, "cityblock")[np.triu_indices(30, 1)]
+    assert gram.median_distance(x, 1) == pytest.approx(np.median(d), rel=1e-12)
+    sample = gram.median_distance(draw(300, 4), rows=50, seed=3)
+    assert sample == gram.median_distance(draw(300, 4), rows=50, seed=3) != gram.median_distance(
+        draw(300, 4), rows=50, seed=4
+    )
+    assert gram.median_distance(draw(2, 3, 9, 4)).shape == (2, 3)
+
+
+def test_solve_cholesky(dtype):
+    a = draw(8, 8, dtype=dtype)
+    a = a @ a.T + 8 * np.eye(8, dtype=dtype)
+    b = draw(8, 3, dtype=dtype, seed=1)
+    close(gram.solve_cholesky(a, b), scipy.linalg.solve(a, b, assume_a="pos"), dtype, 64)
+    close(gram.solve_cholesky(a, b[:, 0]), np.linalg.solve(a, b[:, 0]), dtype, 64)
+    factor = np.empty_like(a)
+    first = gram.solve_cholesky(a, b, factor=factor, lower=False)
+    np.testing.assert_array_equal(
+        gram.solve_cholesky(factor, b, factored=True, lower=False), first
+    )
+    np.testing.assert_allclose(np.triu(factor), scipy.linalg.cholesky(a), rtol=1e-3)
+
+
+def test_solve_lu_in_place_and_again():
+    a, b = draw(7, 7), draw(7, 2, seed=1)
+    expected = np.linalg.solve(a, b)
+    factor, pivots, x = a.copy(), np.empty(7, np.int32), b.copy()
+    assert gram.solve_lu(factor, x, factor=factor, pivots=pivots, out=x) is x
+    np.testing.assert_allclose(x, expected, rtol=1e-9)
+    again = gram.solve_lu(factor, b, factored=True, pivots=pivots)
+    np.testing.assert_allclose(again, expected, rtol=1e-9)
+
+
+def test_a_vector_for_a_batch_of_matrices():
+    a = draw(3, 5, 5) + 5 * np.eye(5)
+    b = draw(5, seed=1)
+    x = gram.solve_lu(a, b)
+    assert x.shape == (3, 5)
+    np.testing.assert_allclose(np.einsum("ijk,ik->ij", a, x), np.broadcast_to(b, (3, 5)), rtol=1e-9)
+
+
+def test_a_matrix_that_is_not_positive_definite():
+    a = np.stack([np.eye(3), np.diag([1.0, -1, 1])])
+    with pytest.raises(gram.LinAlgError, match="solve_cholesky.*not positive definite"):
+        gram.solve_cholesky(a, np.ones((3, 1)))
+    info = np.full(2, 9, np.int32)
+    x = gram.solve_cholesky(a, np.ones((3, 1)), info=info)
+    assert info.tolist() == [0, 2]
+    assert np.isfinite(x[0]).all() and np.isnan(x[1]).all()
+    with pytest.raises(gram.LinAlgError):
+        gram.solve_lu(np.zeros((2, 2)), np.ones(2))
+    assert issubclass(gram.LinAlgError, ValueError)
+
+
+def test_workspaces_are_bytes_and_read_no_data():
+    x, y = draw(40, 5), draw(30, 5)
+    square = np.eye(40)
+    needs = [
+        gram.cdist_workspace(x, y, 1.3),
+        gram.kernel_workspace(x, y, "gaussian"),
+        gram.kernel_vjp_workspace(x, y, "gaussian", grad=draw(40, 30), wrt=("x", "y")),
+        gram.cdist_grad_workspace(draw(40, 30), x.T, draw(2, 40), y.T, 1.3),
+        gram.agop_workspace(draw(40, 30), x.T, draw(2, 40), y.T, 1.3),
+        gram.median_distance_workspace(x),
+        gram.solve_cholesky_workspace(square, x),
+        gram.solve_lu_workspace(square, x),
+    ]
+    for host, device in needs:
+        assert host > 0 and device == 0
+    with pytest.raises(ValueError, match="x has 5 columns but y has 4"):
+        gram.cdist_workspace(x, draw(3, 4))
+
+
+def test_threads():
+    before = gram.get_threads()
+    x = draw(300, 20)
+    results = []
+    for count in (1, 2, 3):
+        gram.set_threads(count)
+        assert gram.get_threads() == count
+        results.append(gram.cdist(x, p=1.3))
+    gram.set_threads(0)
+    assert gram.get_threads() == before
+    np.testing.assert_array_equal(results[0], results[1])
+    np.testing.assert_array_equal(results[0], results[2])
+    for wrong, exception in ((-1, ValueError), (10**6, ValueError), ("2", TypeError)):
+        with pytest.raises(exception):
+            gram.set_threads(wrong)
+    assert gram.get_threads() == before
+
+
+def test_what_is_here():
+    assert gram.devices()[0] == "cpu" and gram.best_device() in gram.devices()
+    info = gram.info()
+    assert info["version"] == gram.__version__ and info["cpu_isa"] in info["cpu_isas"].split()
+    memory = gram.memory_info("cpu")
+    assert set(memory) == {"total", "free", "used", "other"}
+    assert 0 < memory["used"] + memory["free"] <= memory["total"] + memory["used"]
+    with pytest.raises(ValueError, match="device is 'tpu'"):
+        gram.memory_info("tpu")
+    if len(gram.devices()) == 1:
+        with pytest.raises(NotImplementedError):
+            gram.memory_info("cuda:0")
+        with pytest.raises(NotImplementedError):
+            gram.Module("")

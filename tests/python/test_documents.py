@@ -1,0 +1,88 @@
+"""test_documents.py - docstrings run, stubs say what is there, docs/python.md and README.md run too"""
+
+import ast
+import doctest
+import importlib
+import inspect
+import os
+import pathlib
+
+import gram
+import numpy as np
+import pytest
+
+SOURCE = pathlib.Path(os.environ.get("GRAM_SOURCE_DIR", pathlib.Path(__file__).parents[2]))
+FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
+PUBLIC = [name for name in gram.__all__ if callable(getattr(gram, name))]
+TWINS = [name for name in PUBLIC if name.endswith("_workspace")]
+
+
+def run(text, name):
+    test = doctest.DocTestParser().get_doctest(text, {}, name, name, 0)
+    runner = doctest.DocTestRunner(optionflags=FLAGS)
+    runner.run(test)
+    assert not runner.failures
+    return len(test.examples)
+
+
+@pytest.mark.parametrize("name", sorted(set(PUBLIC) - set(TWINS) - {"LinAlgError"}))
+def test_docstrings_have_an_example_that_runs(name):
+    assert run(getattr(gram, name).__doc__, name) >= 2
+
+
+def test_everything_has_a_docstring():
+    for name in gram.__all__:
+        assert getattr(gram, name).__doc__, name
+    for name in gram.cache.__all__:
+        assert getattr(gram.cache, name).__doc__, name
+
+
+def stub_functions(name):
+    path = pathlib.Path(gram.__file__).parent / f"{name}.pyi"
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}, tree
+
+
+def test_stubs_know_every_name():
+    functions, tree = stub_functions("__init__")
+    classes = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
+    imported = {a.asname or a.name for n in tree.body if isinstance(n, ast.ImportFrom) for a in n.names}
+    values = {n.target.id for n in tree.body if isinstance(n, ast.AnnAssign)}
+    known = set(functions) | classes | imported | values
+    assert set(gram.__all__) <= known, set(gram.__all__) - known
+
+
+def arguments_of(node):
+    return [a.arg for a in node.args.posonlyargs + node.args.args + node.args.kwonlyargs]
+
+
+def test_stubs_take_what_the_functions_take():
+    """The functions refuse what their stub does not have, and know all that it has."""
+    functions, _ = stub_functions("__init__")
+    for name in set(PUBLIC) - {"LinAlgError", "Module"}:
+        function, arguments = getattr(gram, name), arguments_of(functions[name])
+        for argument in arguments:
+            if name == "set_threads" or argument in arguments[:1]:
+                continue
+            with pytest.raises(TypeError) as e:
+                function(**{argument: None})
+            assert "has no argument" not in str(e.value), (name, argument)
+        if arguments and name != "set_threads":
+            with pytest.raises(TypeError, match="has no argument 'other'"):
+                function(other=None)
+        if function.__text_signature__:
+            assert list(inspect.signature(function).parameters) == arguments or arguments == ["count"]
+
+
+@pytest.mark.parametrize("document", ["docs/python.md"])
+def test_examples_of_the_documents(document):
+    text = (SOURCE / document).read_text(encoding="utf-8")
+    blocks = [b.split("```")[0] for b in text.split("```python\n")[1:]]
+    examples = "\n".join(b for b in blocks if b.startswith(">>>"))
+    assert run(examples, document) >= 10
+
+
+def test_typing_marker():
+    assert (pathlib.Path(gram.__file__).parent / "py.typed").exists()
+    assert importlib.import_module("gram.cache") is gram.cache
+    assert np.isfinite(gram.cdist(np.ones((2, 2)))).all()
