@@ -118,6 +118,18 @@ struct gram_kron_op {
     int count; /* of factors */
 };
 
+/* y = alpha x (factor[0] (x) factor[1] (x) ...) + beta z; factors on the left are seen as their
+ * transposes on the right of the transposes of x, y and z. */
+struct gram_kron_matmul_op {
+    struct gram_batch batch;
+    struct gram_view x, y;
+    struct gram_view z; /* data NULL only where beta is the number 0, or z is empty */
+    struct gram_view factor[GRAM_MAX_FACTORS];
+    int count;     /* of factors */
+    bool in_place; /* y is x */
+    struct gram_hyper alpha, beta;
+};
+
 /* y = alpha x (factor 1 (x) ... (x) factor N), whatever the side: see kron_matmul_vjp.c */
 struct gram_kron_matmul_vjp_op {
     struct gram_batch batch;
@@ -238,6 +250,9 @@ struct gram_backend {
     gram_status (*eigh_workspace)(gram_context *g, const struct gram_eigh_op *op, size_t *bytes);
     gram_status (*kron)(gram_context *g, const struct gram_kron_op *op);
     size_t (*kron_workspace)(const gram_context *g, const struct gram_kron_op *op);
+    gram_status (*kron_matmul)(gram_context *g, const struct gram_kron_matmul_op *op);
+    gram_status (*kron_matmul_workspace)(gram_context *g, const struct gram_kron_matmul_op *op,
+                                         size_t *bytes);
     gram_status (*kron_matmul_vjp)(gram_context *g, const struct gram_kron_matmul_vjp_op *op);
     gram_status (*kron_matmul_vjp_workspace)(gram_context *g,
                                              const struct gram_kron_matmul_vjp_op *op,

@@ -61,6 +61,16 @@ static gram_status call_kron(gram_context *g, struct arguments *a)
     return gram_kron(g, (const gram_tensor *[]){a->arg[0], a->arg[1]}, 2, a->arg[2]);
 }
 
+static gram_status call_kron_matmul(gram_context *g, struct arguments *a)
+{
+    gram_kron_options options = GRAM_KRON_OPTIONS_INIT;
+
+    options.beta = gram_number(1);
+    options.z = a->arg[3];
+    return gram_kron_matmul(g, a->arg[0], (const gram_tensor *[]){a->arg[1], a->arg[2]}, 2,
+                            &options, a->arg[4]);
+}
+
 static gram_status call_kron_matmul_vjp(gram_context *g, struct arguments *a)
 {
     const gram_kron_grads grads = {.x = a->arg[3], .factors = &a->arg[4]};
@@ -80,6 +90,8 @@ const struct operation operations[] = {
     { "gram_solve_cholesky",   call_cholesky,                           {"a 4 4", "b 4 2", "x! 4 2", "info!?"}},
     {       "gram_solve_lu",         call_lu,                           {"a 4 4", "b 4 2", "x! 4 2", "info!?"}},
     {           "gram_kron",       call_kron,                       {"factors 2 3", "factors 4 2", "out! 8 6"}},
+    {    "gram_kron_matmul",
+     call_kron_matmul,       {"x 3 8", "factors 2 3", "factors 4 2", "z 3 6", "y! 3 6"}                       },
     {"gram_kron_matmul_vjp",
      call_kron_matmul_vjp, {"x 4 3", "factors 3 2", "grad 4 2", "x!? 4 3", "factors!? 3 2"}                   },
     {                  NULL,            NULL,                                                           {NULL}},

@@ -313,4 +313,39 @@ gram_status __wrap_gram_solve_lu(gram_context *g, const gram_tensor *a, const gr
     solve_call(&c, a, b, options, x, info);
     return wrapped_torture(g, &c);
 }
+
+/* ---- gram_kron_matmul ---------------------------------------------------------------------- */
+
+gram_status __real_gram_kron_matmul(gram_context *g, const gram_tensor *x,
+                                    const gram_tensor *const *factors, int64_t count,
+                                    const gram_kron_options *options, gram_tensor *y);
+gram_status __wrap_gram_kron_matmul(gram_context *g, const gram_tensor *x,
+                                    const gram_tensor *const *factors, int64_t count,
+                                    const gram_kron_options *options, gram_tensor *y);
+
+static gram_status run_kron_matmul(gram_context *g, const struct wrapped_call *c)
+{
+    return __real_gram_kron_matmul(g, c->tensors[0], c->tensors[1], c->count, c->options, c->out);
+}
+
+static gram_status kron_matmul_workspace(gram_context *g, const struct wrapped_call *c,
+                                         gram_workspace *need)
+{
+    return gram_kron_matmul_workspace(g, c->tensors[0], c->tensors[1], c->count, c->options, c->out,
+                                      need);
+}
+
+gram_status __wrap_gram_kron_matmul(gram_context *g, const gram_tensor *x,
+                                    const gram_tensor *const *factors, int64_t count,
+                                    const gram_kron_options *options, gram_tensor *y)
+{
+    struct wrapped_call c = {
+        .name = "gram_kron_matmul", .run = run_kron_matmul, .workspace = kron_matmul_workspace};
+
+    c.tensors[0] = x, c.tensors[1] = factors;
+    c.count = count, c.options = options;
+    c.out = y;
+    add_output(&c, y);
+    return wrapped_torture(g, &c);
+}
 // NOLINTEND(bugprone-reserved-identifier, readability-*)

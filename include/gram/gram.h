@@ -790,6 +790,41 @@ typedef struct gram_kron_options {
     {sizeof(gram_kron_options), GRAM_RIGHT, 0, 0, {1, NULL}, {0, NULL}, NULL}
 /* clang-format on */
 
+/*
+ * Multiplies by a Kronecker product without forming it.  With K = op(f_1) (x) ... (x) op(f_N) as
+ * gram_kron writes it out, op(f_n) being P_n by Q_n, P = P_1 ... P_N and Q = Q_1 ... Q_N:
+ *   GRAM_RIGHT: y[..., m, :] = alpha op(x)[..., m, :] K + beta z[..., m, :], op(x) is M by P and y
+ *   and z M by Q;
+ *   GRAM_LEFT: y[..., :, m] = alpha K op(x)[..., :, m] + beta z[..., :, m], op(x) is Q by M and y
+ *   and z P by M.
+ *
+ * factors points to 1 to GRAM_MAX_FACTORS matrices of any sizes; no matrix has to be square.  Any
+ * strides; batches of x, the factors, z, alpha and beta broadcast, y has the joined one.  One
+ * dtype: f32, f64, i32 or i64 (which wrap around, exactly), f16 or bf16 (computed in f32, rounded
+ * once).  Where beta is 0 z is not read; y may be z itself (the same data, shape and strides), or x
+ * itself where it is not transposed; it must overlap nothing else.  An empty sum is 0.  options
+ * NULL: factors on the right, nothing transposed, alpha 1, beta 0.
+ *
+ * A row (GRAM_LEFT: a column) of y depends on that of x alone: a NaN stays in its row, and the
+ * result is the same, bit by bit, whatever M, the batch, the layouts and the number of threads, on
+ * one instruction set.  Error: (P_1 + ... + P_N + 2) eps times the same formula of absolute values,
+ * at most, where no number on the way leaves the normal range (GRAM_LEFT: Q_n instead of P_n).
+ *
+ * Indices are contracted one factor after the other, those that shrink x first: after Fernandes,
+ * Plateau and Stewart, Efficient descriptor-vector multiplications in stochastic automata networks,
+ * J. ACM 45 (1998).  Several are applied while a part of x is in the cache, as Jangda and Yadav,
+ * Fast Kronecker matrix-matrix multiplication on GPUs, PPoPP 2024, do.  Scratch: a few rows of x or
+ * y for each thread, and copies of the factors.
+ */
+GRAM_API gram_status gram_kron_matmul(gram_context *g, const gram_tensor *x,
+                                      const gram_tensor *const *factors, int64_t count,
+                                      const gram_kron_options *options, gram_tensor *y);
+
+GRAM_API gram_status gram_kron_matmul_workspace(gram_context *g, const gram_tensor *x,
+                                                const gram_tensor *const *factors, int64_t count,
+                                                const gram_kron_options *options,
+                                                const gram_tensor *y, gram_workspace *need);
+
 /* Where the gradients of gram_kron_matmul go: each has the shape of its input. */
 typedef struct gram_kron_grads {
     gram_tensor *x;              /* NULL: not wanted */

@@ -30,6 +30,8 @@ const struct gram_backend gram_cpu_backend = {
     .eigh_workspace = cpu_eigh_workspace,
     .kron = cpu_kron,
     .kron_workspace = cpu_kron_workspace,
+    .kron_matmul = cpu_kron_matmul,
+    .kron_matmul_workspace = cpu_kron_matmul_workspace,
     .kron_matmul_vjp = cpu_kron_matmul_vjp,
     .kron_matmul_vjp_workspace = cpu_kron_matmul_vjp_workspace,
 };

@@ -11,6 +11,7 @@
 #define GRAM_CPU_KERNELS_H
 #include "eigh_kernels.h"
 #include "kernel_map.h"
+#include "kron_matmul_kernels.h"
 #include "power.h"
 #include "solve_kernels.h"
 
@@ -129,6 +130,7 @@ struct gram_cpu_kernels {
     gram_stream_rows *stream_rows;
     const struct gram_solve_kernels *solve[GRAM_F64 + 1];
     const struct gram_eigh_kernels *eigh[GRAM_F64 + 1];
+    const struct gram_kron_kernels *kron[GRAM_I64 + 1]; /* none of halves */
 };
 
 extern const struct gram_cpu_kernels gram_cpu_kernels_base, gram_cpu_kernels_avx2,

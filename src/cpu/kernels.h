@@ -16,18 +16,22 @@
 
 /* Rows by vectors of the distance tile: as many accumulators as the registers hold. */
 #if VBYTES == 64
-#  define MR         12
-#  define NV         2
-#  define POWER_ROWS 4 /* the tables of a power stay in registers too */
+#  define MR             12
+#  define NV             2
+#  define POWER_ROWS     4 /* the tables of a power stay in registers too */
+#  define KRON_FEW_BYTES 32
 #elif VBYTES == 32
-#  define MR         6
-#  define NV         2
-#  define POWER_ROWS 2
+#  define MR             6
+#  define NV             2
+#  define POWER_ROWS     2
+#  define KRON_FEW_BYTES 16
 #else
-#  define MR         4
-#  define NV         2
-#  define POWER_ROWS 2
+#  define MR             4
+#  define NV             2
+#  define POWER_ROWS     2
+#  define KRON_FEW_BYTES 16
 #endif
+#define KRON_ROWS MR
 
 /* Terms of the distance tile.  UNEQUAL is 1, 0 or, where they do not compare, all bits: a NaN. */
 #define DIFFERENCE(a, b) v_minus(b, a)
@@ -65,6 +69,23 @@
 #undef vec
 #undef ivec
 
+/* --- Kronecker products, integers too --- */
+#define DTYPE f32
+#define real  float
+#include "kron_matmul_dtype.h"
+
+#define DTYPE f64
+#define real  double
+#include "kron_matmul_dtype.h"
+
+#define DTYPE i32
+#define real  uint32_t
+#include "kron_matmul_dtype.h"
+
+#define DTYPE i64
+#define real  uint64_t
+#include "kron_matmul_dtype.h"
+
 /* clang-format off */
 #define KERNEL_OF(name, dtype) CAT(CAT(name, dtype), ISA)
 #define CDIST_TILES(dtype)                                            \
@@ -97,5 +118,9 @@ const struct gram_cpu_kernels CAT(gram_cpu_kernels, ISA) = {
     .solve[GRAM_F64] = &KERNEL_OF(solve, f64),
     .eigh[GRAM_F32] = &KERNEL_OF(eigh, f32),
     .eigh[GRAM_F64] = &KERNEL_OF(eigh, f64),
+    .kron[GRAM_F32] = &KERNEL_OF(kron, f32),
+    .kron[GRAM_F64] = &KERNEL_OF(kron, f64),
+    .kron[GRAM_I32] = &KERNEL_OF(kron, i32),
+    .kron[GRAM_I64] = &KERNEL_OF(kron, i64),
 };
 /* clang-format on */

@@ -87,6 +87,21 @@ double reference_vjp_scalar(const struct reference_vjp *in, const struct referen
 double reference_kron(const gram_tensor *const *factors, int count,
                       const struct reference_batch *batch, const int64_t item_ij[3]);
 
+/* reference_kron_matmul.c: y[i, j] of gram_kron_matmul; options are all given */
+struct reference_kron_matmul {
+    const gram_tensor *x, *const *factors;
+    int count;
+    const gram_kron_options *options;
+};
+/* magnitude gets the same formula of absolute values. */
+double reference_kron_matmul(const struct reference_kron_matmul *in,
+                             const struct reference_batch *batch, const int64_t item_ij[3],
+                             double *magnitude);
+/* Of integers of at most 2^53, as it wraps around. */
+uint64_t reference_kron_matmul_integer(const struct reference_kron_matmul *in,
+                                       const struct reference_batch *batch,
+                                       const int64_t item_ij[3]);
+
 /* reference_kron_matmul_vjp.c: one item of gram_kron_matmul_vjp, of a product from the right, as
  * row-major arrays; the gradients are added to to_x and to_factor. */
 struct reference_kron_vjp {

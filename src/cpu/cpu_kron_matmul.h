@@ -1,0 +1,107 @@
+/*
+ * cpu_kron_matmul.h - the plan of a product with Kronecker factors, and how its data are moved
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_CPU_KRON_MATMUL_H
+#define GRAM_CPU_KRON_MATMUL_H
+#include "../backend.h"
+#include "kron_matmul_kernels.h"
+
+/* ---- cpu_kron_matmul_move.c ---------------------------------------------------------------- */
+
+/* A factor in memory: strides of p and of q. */
+struct kron_factor {
+    const void *data;
+    int64_t depth, outs, step, next;
+};
+
+/* Four indices of a tensor, the last one running fastest. */
+struct kron_piece {
+    void *data;
+    int64_t size[4], stride[4];
+};
+
+struct kron_moves {
+    size_t element; /* bytes of a number of the arithmetic */
+    gram_dtype arithmetic;
+    void (*pack_columns)(const struct kron_factor *f, const struct gram_kron_kernels *k, void *to);
+    void (*pack_slices)(const struct kron_factor *f, const struct gram_kron_kernels *k, void *to);
+    void (*load)(const struct kron_piece *piece, void *tile);
+    void (*store)(const struct kron_piece *y, const struct kron_piece *z, const double scale[2],
+                  const void *tile);
+};
+
+/* How tensors of a dtype are moved. */
+const struct kron_moves *cpu_kron_moves(gram_dtype dtype);
+
+/* ---- cpu_kron_matmul_plan.c ---------------------------------------------------------------- */
+
+/* Neighbouring factors that are all applied to a tile while it is in the cache. */
+struct kron_group {
+    int first, count;
+    int order[GRAM_MAX_FACTORS];  /* of the passes */
+    int64_t in, out;              /* elements of the group's indices, before and after */
+    int64_t before, after;        /* elements of the indices around them, as they are then */
+    int64_t blocks, width;        /* of a tile: of before, and of after */
+    int64_t row_tiles, col_tiles; /* of a unit */
+};
+
+/*
+ * x is seen as a tensor [row, k_1, ..., k_N, lane]: its rows are either units of their own (lanes
+ * is 1) or, where they are contiguous, the lanes of vectors.  A unit is what one thread takes
+ * through all groups: rows one after the other where there is one group, else one row, or lanes.
+ */
+struct kron_plan {
+    const struct gram_kron_matmul_op *op;
+    const struct gram_kron_kernels *kernels;
+    const struct kron_moves *moves;
+    int64_t lanes, rows; /* of a unit: one of them is 1 */
+    int64_t units;       /* of an item */
+    int groups;          /* of factors, in the order of the work */
+    struct kron_group group[GRAM_MAX_FACTORS];
+    bool slices[GRAM_MAX_FACTORS]; /* the pass of the factor is one of slices */
+    bool tiles_apart;              /* few units: their tiles go to different threads */
+    int64_t tile, row;             /* elements of a buffer: of a tile, between groups */
+    int64_t packed_at[GRAM_MAX_FACTORS + 1], packed_step[GRAM_MAX_FACTORS]; /* elements; per item */
+};
+
+/* op has neither an empty y nor an empty x. */
+void cpu_kron_matmul_plan(const gram_context *g, const struct gram_kron_matmul_op *op,
+                          struct kron_plan *plan);
+
+/* How the rows of x are cut: the first part, of whole vectors of lanes, may leave a rest. */
+int64_t cpu_kron_matmul_first_part(const gram_context *g, const struct gram_kron_matmul_op *op);
+
+/* ---- cpu_kron_matmul_tile.c ---------------------------------------------------------------- */
+
+/* The packed factors, buffers of units and buffers of tiles, in bytes; buffers are a thread's,
+ * where tiles are the loop those of the unit are everybody's. */
+struct kron_layout {
+    size_t row, tile;         /* of one buffer */
+    size_t rows_at, tiles_at; /* those of thread 0 */
+    size_t thread_rows, thread_tiles;
+    size_t all;
+};
+
+struct kron_unit {
+    int64_t item, first, rows; /* first row of x; rows is 1 if they are lanes */
+    double scale[2];
+};
+
+struct kron_loop {
+    gram_context *g;
+    const struct kron_plan *plan;
+    const struct kron_layout *layout;
+    char *scratch;
+    struct kron_unit unit; /* where tiles are the loop, and the group they are of */
+    int group;
+};
+
+/* Tiles of the group that make up the unit. */
+int64_t cpu_kron_tiles(const struct kron_unit *unit, const struct kron_group *group);
+
+/* Takes the index'th of them through the number'th group. */
+void cpu_kron_tile(const struct kron_loop *loop, const struct kron_unit *unit, int number,
+                   int64_t index, int thread);
+#endif

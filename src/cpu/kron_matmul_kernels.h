@@ -1,0 +1,70 @@
+/*
+ * kron_matmul_kernels.h - what an instruction set offers for products with Kronecker factors
+ *
+ * A pass contracts one index of a tensor with one factor F, `depth` by `outs`:
+ *   columns   y[b y_block + q y_step + c] = sum_p F[p, q] x[b x_block + p x_step + c]
+ *   slices    y[b y_block + q]            = sum_p F[p, q] x[b x_block + p x_step]
+ * for b < blocks, q < outs and, in columns, c < cols.  Sums run over p = 0, 1, ... with one
+ * multiply-add each in both, so that an element does not depend on which of them computed it.
+ * Strides count elements.
+ *
+ * Vectors overlap where they do not fit; but of less than few_lanes numbers columns (cols) reads
+ * and writes few_lanes of them, slices (outs) writes them.  What is written beyond a row is written
+ * before the row that follows it in memory, so passes into scratch need that much room at the end
+ * and nothing else.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_KRON_MATMUL_KERNELS_H
+#define GRAM_KRON_MATMUL_KERNELS_H
+#include "../sizes.h"
+
+struct gram_kron_pass {
+    int64_t blocks, depth, outs, cols;
+    const void *x, *factor; /* factor: as gram_kron_pack_columns or _slices left it */
+    void *y;
+    int64_t x_block, x_step, y_block, y_step;
+};
+typedef void gram_kron_kernel(const struct gram_kron_pass *pass);
+
+struct gram_kron_kernels {
+    int rows;             /* most rows of a register tile */
+    int lanes, few_lanes; /* numbers of a vector, and of the one for short rows */
+    gram_kron_kernel *columns, *slices;
+};
+
+/*
+ * Factors as the kernels read them.  columns: panels of at most `rows` outputs, all but a few of
+ * one size, of which p = 0, 1, ... follow each other.  slices: pairs of vectors of outputs (the
+ * last one alone if their number is odd), again with p running inside; the last vector ends with
+ * the last output if there are enough of them, else zeros fill it up.
+ */
+
+/* Panels that so many outputs are cut into. */
+static inline int64_t gram_kron_panels(const struct gram_kron_kernels *k, int64_t outs)
+{
+    return gram_ceil_div(outs, k->rows);
+}
+
+/* The numbers in a vector of slices. */
+static inline int64_t gram_kron_slice_lanes(const struct gram_kron_kernels *k, int64_t outs)
+{
+    return outs < k->lanes ? k->few_lanes : k->lanes;
+}
+
+/* The first output of a vector of slices. */
+static inline int64_t gram_kron_slice_first(int64_t vector, int64_t lanes, int64_t outs)
+{
+    return outs < lanes ? 0 : gram_least(vector * lanes, outs - lanes);
+}
+
+/* Elements of a packed factor. */
+static inline int64_t gram_kron_slice_elements(const struct gram_kron_kernels *k, int64_t depth,
+                                               int64_t outs)
+{
+    int64_t lanes = gram_kron_slice_lanes(k, outs);
+
+    return depth * gram_round_up(outs, lanes);
+}
+
+#endif
