@@ -112,6 +112,20 @@ struct gram_eigh_op {
     gram_eigh_driver driver;
 };
 
+struct gram_matrix_power_op {
+    struct gram_batch batch;
+    struct gram_view a, out;
+    struct gram_view info, error; /* where has_info, has_error */
+    bool has_info, has_error;
+    int numerator, denominator; /* without a common factor; the denominator is positive */
+    gram_power_method method;
+    gram_uplo uplo;
+    struct gram_hyper ridge;
+    bool ridge_relative, keep;
+    double condition, tolerance; /* 0: from the ridge; INFINITY: any */
+    int iterations;
+};
+
 struct gram_kron_op {
     struct gram_batch batch;
     struct gram_view factor[GRAM_MAX_FACTORS], out;
@@ -248,6 +262,9 @@ struct gram_backend {
                                       size_t *bytes);
     gram_status (*eigh)(gram_context *g, const struct gram_eigh_op *op);
     gram_status (*eigh_workspace)(gram_context *g, const struct gram_eigh_op *op, size_t *bytes);
+    gram_status (*matrix_power)(gram_context *g, const struct gram_matrix_power_op *op);
+    gram_status (*matrix_power_workspace)(gram_context *g, const struct gram_matrix_power_op *op,
+                                          size_t *bytes);
     gram_status (*kron)(gram_context *g, const struct gram_kron_op *op);
     size_t (*kron_workspace)(const gram_context *g, const struct gram_kron_op *op);
     gram_status (*kron_matmul)(gram_context *g, const struct gram_kron_matmul_op *op);

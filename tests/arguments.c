@@ -79,6 +79,11 @@ static gram_status call_kron_matmul_vjp(gram_context *g, struct arguments *a)
                                 a->arg[2], &grads);
 }
 
+static gram_status call_power(gram_context *g, struct arguments *a)
+{
+    return gram_matrix_power(g, a->arg[0], &a->power, a->arg[1], a->arg[2]);
+}
+
 const struct operation operations[] = {
     {          "gram_cdist",call_cdist,                                  {"x 4 3", "y? 5 3", "out! 4 5"}                            },
     {         "gram_kernel",     call_kernel,                                  {"x 4 3", "y? 5 3", "out! 4 5"}},
@@ -89,6 +94,7 @@ const struct operation operations[] = {
     {           "gram_agop",       call_agop,                {"a 6 4", "b 3 6", "c^ 2 6", "d 3 4", "out! 3 3"}},
     { "gram_solve_cholesky",   call_cholesky,                           {"a 4 4", "b 4 2", "x! 4 2", "info!?"}},
     {       "gram_solve_lu",         call_lu,                           {"a 4 4", "b 4 2", "x! 4 2", "info!?"}},
+    {   "gram_matrix_power",      call_power,                                  {"a 4 4", "out! 4 4", "info!?"}},
     {           "gram_kron",       call_kron,                       {"factors 2 3", "factors 4 2", "out! 8 6"}},
     {    "gram_kron_matmul",
      call_kron_matmul,       {"x 3 8", "factors 2 3", "factors 4 2", "z 3 6", "y! 3 6"}                       },
@@ -133,6 +139,7 @@ void make_valid(const struct operation *o, struct arguments *a)
         .agop = GRAM_AGOP_OPTIONS_INIT,
         .matmul = GRAM_KERNEL_MATMUL_OPTIONS_INIT,
         .solve = GRAM_SOLVE_OPTIONS_INIT,
+        .power = GRAM_MATRIX_POWER_OPTIONS_INIT,
     };
     a->kernel.function = GRAM_LAPLACE;
     a->kernel_options = &a->kernel;

@@ -23,6 +23,7 @@ struct arguments {
     gram_agop_options agop;
     gram_kernel_matmul_options matmul;
     gram_solve_options solve;
+    gram_matrix_power_options power;
 };
 
 /* Tensors as text: name, marks, sizes.  '!': it is written; '?': NULL is another valid call; '~':

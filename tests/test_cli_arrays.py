@@ -385,3 +385,61 @@ def test_inputs_that_are_not_there(tmp_path):
         "cdist", "nope.csv", status=NO_INPUT, cwd=tmp_path
     )
     assert "it is a directory" in refusal("cdist", tmp_path, status=NO_INPUT)
+
+
+def symmetric_power(a, power, ridge=0.0):
+    w, v = np.linalg.eigh(a)
+    return (v * (w + ridge)[..., None, :] ** power) @ np.swapaxes(v, -1, -2)
+
+
+@pytest.mark.parametrize("method", ["auto", "eigh", "coupled-newton", "newton-schulz", "minimax"])
+def test_power(tmp_path, method):
+    a = RNG.normal(size=(3, 6, 6))
+    a = a @ np.swapaxes(a, 1, 2)
+    np.save(tmp_path / "a.npy", a)
+    gram(*"power a.npy --ridge 0.1 -o x.npy -m".split(), method, cwd=tmp_path)
+    np.testing.assert_allclose(
+        np.load(tmp_path / "x.npy"), symmetric_power(a, -0.25, 0.1), rtol=1e-9, atol=1e-9
+    )
+    gram(
+        *"power a.npy --power 1/2 --relative-ridge 1e-3 -o x.npy -m".split(), method, cwd=tmp_path
+    )
+    for item, x in zip(a, np.load(tmp_path / "x.npy")):
+        ridge = 1e-3 * np.linalg.eigvalsh(item)[-1]
+        np.testing.assert_allclose(
+            x, symmetric_power(item, 0.5, ridge), rtol=1e-8, atol=1e-8 * np.abs(x).max()
+        )
+
+
+def test_power_text(tmp_path):
+    a = np.array([[4.0, 1.0], [np.nan, 3.0]])
+    path = save_text(tmp_path / "a.csv", np.nan_to_num(a, nan=9.0))
+    full = np.array([[4.0, 1.0], [1.0, 3.0]])
+    x = load_text(gram("power", path, "--uplo", "upper", "-p", "-1"))
+    np.testing.assert_allclose(x, np.linalg.inv(full), rtol=1e-12)
+    np.save(tmp_path / "f.npy", full.astype(np.float32))
+    gram(*"power f.npy -p 2 -o y.npy".split(), cwd=tmp_path)
+    y = np.load(tmp_path / "y.npy")
+    assert y.dtype == np.float32
+    np.testing.assert_allclose(y, full @ full, rtol=1e-6)
+
+
+def test_power_refusals(tmp_path):
+    a = np.stack([np.eye(3), np.diag([1.0, 0.0, 1.0])])
+    np.save(tmp_path / "a.npy", a)
+    np.save(tmp_path / "b.npy", np.ones((2, 3)))
+    np.save(tmp_path / "c.npy", np.full((2, 2), np.nan))
+    for arguments, status, words in (
+        ("a.npy -o x.npy", FAILURE, "matrix 1 of the batch is not positive definite enough"),
+        ("a.npy -m coupled-newton -o x.npy", FAILURE, "matrix 1 of the batch: the iteration did"),
+        ("a.npy --ridge 1 --tolerance 1e-300 -p -1/3 -o x.npy", FAILURE, "error estimate is above"),
+        ("b.npy -o x.npy", BAD_DATA, "b.npy: 2 by 3, expected a square matrix"),
+        ("c.npy -o x.npy", BAD_DATA, "the matrix holds a NaN"),
+        ("a.npy --power 1/x", USAGE, "--power 1/x: expected whole numbers"),
+        ("a.npy --power 0.5", USAGE, "--power 0.5: expected whole numbers"),
+        ("a.npy --ridge 1 --relative-ridge 1", USAGE, "exclude each other"),
+        ("a.npy --power 1/3 -m newton-schulz", BAD_DATA, "options.denominator is 3"),
+    ):
+        said = refusal("power", *arguments.split(), status=status, cwd=tmp_path)
+        assert words in said
+        assert not (tmp_path / "x.npy").exists()

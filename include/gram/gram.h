@@ -746,6 +746,96 @@ GRAM_API gram_status gram_eigh_workspace(gram_context *g, const gram_tensor *a,
                                          const gram_tensor *values, const gram_tensor *vectors,
                                          gram_workspace *need);
 
+/* ---- Powers of symmetric matrices ---------------------------------------------------------- */
+
+typedef enum gram_power_method {
+    GRAM_POWER_AUTO = 0, /* the best of the device: on the CPU GRAM_POWER_EIGH */
+    GRAM_POWER_EIGH = 1,
+    GRAM_POWER_COUPLED_NEWTON = 2,
+    GRAM_POWER_NEWTON_SCHULZ = 3,
+    GRAM_POWER_MINIMAX = 4,
+} gram_power_method;
+
+/* What info says of an item. */
+typedef enum gram_power_outcome {
+    GRAM_POWER_DONE = 0,
+    GRAM_POWER_NOT_FINITE = 1,    /* the triangle that is read has a NaN or an infinity */
+    GRAM_POWER_NOT_DEFINITE = 2,  /* the power does not exist, see gram_matrix_power */
+    GRAM_POWER_NOT_CONVERGED = 3, /* an iteration diverged or came to its end */
+    GRAM_POWER_INEXACT = 4,       /* the error estimate is above options.tolerance */
+} gram_power_outcome;
+
+typedef struct gram_matrix_power_options {
+    size_t size;
+    int numerator, denominator; /* the power; denominator 1 to 64; both 0: -1/4 */
+    gram_power_method method;
+    gram_uplo uplo;     /* the triangle of a that is read */
+    gram_scalar ridge;  /* r: added to the diagonal, at least 0, one number or one an item */
+    int ridge_relative; /* r is times the largest eigenvalue of a */
+    double condition;   /* minimax: a bound of the condition of A + r I; 0: from the ridge */
+    int iterations;     /* most steps of an iteration without a fixed number; 0: 100 */
+    gram_tensor *error; /* gets the error estimates, one an item, a's dtype; NULL: not wanted */
+    double tolerance;   /* the largest error estimate that is accepted; 0: any */
+    int keep;           /* an item that is not DONE keeps what out held before */
+} gram_matrix_power_options;
+
+/* clang-format off */
+#define GRAM_MATRIX_POWER_OPTIONS_INIT GRAM_SIZED_(gram_matrix_power_options)
+/* clang-format on */
+
+/*
+ * Powers of symmetric positive semidefinite matrices: out = (A + r I)^(numerator / denominator),
+ * the inverse fourth root unless options say otherwise.
+ *
+ * a is n by n, only its triangle uplo is read; out is n by n and gets both triangles, exactly
+ * symmetric; out may be a itself (same data, shape and strides): in place.  Any strides, f32 or
+ * f64, one dtype.  a and a tensor of ridges broadcast; out, info and options.error have the joined
+ * batch.
+ *
+ * Methods, with B = A + r I and its condition kappa = largest / smallest eigenvalue:
+ * - EIGH: V f(L) V^T from the eigendecomposition, on the CPU always in double (the smallest
+ *   eigenvalues decide an inverse root, and in f32 they are noise from kappa 1e5 on).  Any power.
+ *   Negative eigenvalues of A count as 0.  Relative error in the Frobenius norm at most
+ *   eps + 8 n 2^-52 kappa, eps being a's dtype's.
+ * - COUPLED_NEWTON: with q = denominator, M = z B, X = z^(1/q) I, then W = (1 + 1/q) I - M / q,
+ *   X <- X W, M <- W^q M until M is I (Iannazzo 2006; Guo and Higham 2006); X -> B^(-1/q).  Any
+ *   power, by products with X and B.
+ * - NEWTON_SCHULZ: Y = B / s, Z = I, then E = (3 I - Z Y) / 2, Y <- Y E, Z <- E Z; Y -> B^(1/2),
+ *   Z -> B^(-1/2) (Higham 2008, 6.35), again on the square root for denominators 4, 8, 16, 32, 64.
+ * - MINIMAX: coupled like Newton, with W = a I + b M of least max |1 - y^(1/q) (a + b y)| over the
+ *   interval that still holds the eigenvalues y of M.  Their number depends on options.condition
+ *   alone; there is no test of convergence.  The condition comes from the ridge where it is 0:
+ *   1 + 1 / ridge if that is relative.  Least accurate on the largest eigenvalues.
+ * The iterations work in a's dtype and take the largest eigenvalue from 32 Lanczos steps, which
+ * never overstate it.  Where kappa eps < 1/100 their relative error in the Frobenius norm is at
+ * most (2 kappa + 16 n) eps, with MINIMAX (4 kappa + 16 n) eps.
+ *
+ * The error estimate for a power -k/q is the largest magnitude in P - I, P being the product of q
+ * matrices X and k matrices B in an order that keeps it small: B first, then X where the powers of
+ * B so far add up to more than 0, else B; the X from the left and from the right in turn, so the B.
+ * For -1/4 that is X X B X X.  For a power k/q it is the largest magnitude in X^q - B^k over that
+ * in B^k.  It takes q + k products in the precision of the method, whose rounding adds about kappa
+ * eps.  It is computed where options.error or options.tolerance asks for it.
+ *
+ * info: int32, one an item, or NULL: an enum gram_power_outcome.  NOT_DEFINITE: an eigenvalue of A
+ * is below -max(4 n eps times the largest magnitude, ridge), or the power is negative and the
+ * smallest eigenvalue of B is at most n 2^-52 times the largest (EIGH); or B is zero and the power
+ * negative.  Where an iteration meets such a matrix it does not converge.  Items that are not DONE
+ * are filled with NaN, INEXACT ones hold what was found, with options.keep both keep what they had;
+ * their error estimate is NaN where there is none.  Other items are unharmed.  Without info the
+ * status is GRAM_NUMERICAL if any item is not DONE.
+ *
+ * CPU: several items of order 1024 or less are done in parallel, one thread each, larger ones one
+ * after the other with all threads.  EIGH takes n up to 32,000.  CUDA: not offered yet.
+ */
+GRAM_API gram_status gram_matrix_power(gram_context *g, const gram_tensor *a,
+                                       const gram_matrix_power_options *options, gram_tensor *out,
+                                       gram_tensor *info);
+
+GRAM_API gram_status gram_matrix_power_workspace(gram_context *g, const gram_tensor *a,
+                                                 const gram_matrix_power_options *options,
+                                                 const gram_tensor *out, gram_workspace *need);
+
 /* ---- Kronecker products ------------------------------------------------------------------- */
 
 /* Most factors of one product. */

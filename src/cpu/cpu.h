@@ -29,6 +29,9 @@ gram_status cpu_solve_lu(gram_context *g, const struct gram_solve_op *op);
 gram_status cpu_solve_lu_workspace(gram_context *g, const struct gram_solve_op *op, size_t *bytes);
 gram_status cpu_eigh(gram_context *g, const struct gram_eigh_op *op);
 gram_status cpu_eigh_workspace(gram_context *g, const struct gram_eigh_op *op, size_t *bytes);
+gram_status cpu_matrix_power(gram_context *g, const struct gram_matrix_power_op *op);
+gram_status cpu_matrix_power_workspace(gram_context *g, const struct gram_matrix_power_op *op,
+                                       size_t *bytes);
 gram_status cpu_kron(gram_context *g, const struct gram_kron_op *op);
 size_t cpu_kron_workspace(const gram_context *g, const struct gram_kron_op *op);
 gram_status cpu_kron_matmul(gram_context *g, const struct gram_kron_matmul_op *op);

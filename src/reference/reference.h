@@ -123,11 +123,27 @@ double reference_solve_residual(int64_t rows, int64_t n, int64_t r, const double
 /* |l u - a| / |a| in the infinity norm. */
 double reference_product_residual(int64_t n, const double *l, const double *u, const double *a);
 
-/* reference_eigh.c: row-major arrays of doubles; a has no elements near overflow or underflow */
+/* reference_eigh.c: row-major arrays; a has no elements near overflow or underflow */
 /* a = v diag(w) v^T, w ascending, vectors in the columns of v; a is destroyed. */
-void reference_eigh(int64_t n, double *a, double *w, double *v);
+void reference_eigh(int64_t n, long double *a, long double *w, long double *v);
 /* |a v - v diag(w)| / |a| for k pairs, v n by k; |v^T v - I|; INFINITY where something is NaN. */
 double reference_eigh_residual(int64_t n, int64_t k, const double *a, const double *w,
                                const double *v);
 double reference_orthogonality(int64_t n, int64_t k, const double *v);
+
+/* reference_matrix_power.c: x = (a + ridge I)^(numerator / denominator), negative eigenvalues of a
+ * taken as 0; a is destroyed, v is n by n, w gets the eigenvalues of a, ascending. */
+struct reference_matrix_power {
+    int64_t n;
+    int numerator, denominator;
+    double ridge;
+    bool relative; /* ridge times the largest eigenvalue */
+};
+void reference_matrix_power(const struct reference_matrix_power *p, long double *a, long double *v,
+                            long double *w, long double *x);
+/* gram_matrix_power's error estimate of x, b being a with its ridge; r is n by n, t has room for
+ * that and for 2 n. */
+long double reference_matrix_power_error(const struct reference_matrix_power *p,
+                                         const long double *b, const long double *x, long double *t,
+                                         long double *r);
 #endif

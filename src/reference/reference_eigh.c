@@ -1,13 +1,76 @@
 /*
- * reference_eigh.c - symmetric eigenproblems by Jacobi's rotations, and how wrong pairs are
+ * reference_eigh.c - symmetric eigenproblems by cyclic Jacobi rotations, and how wrong pairs are
  *
- * Matrices are plain row-major arrays of doubles.  Norms are 1-norms, the largest sum of magnitudes
- * of a column, as in LAPACK's tests.
+ * Golub and Van Loan, Matrix Computations, 8.5; in long double, so that it can judge results in
+ * double.  Matrices are plain row-major arrays.  Norms of the measures are 1-norms, the largest sum
+ * of magnitudes of a column, as in LAPACK's tests.
  *
  * SPDX-License-Identifier: MIT
  */
 #include "reference.h"
+#include <float.h>
 #include <math.h>
+
+/* a <- J^T a J, v <- v J with the rotation of rows and columns p and q that clears a[p][q]. */
+static void rotate(int64_t n, long double *a, long double *v, int64_t p, int64_t q)
+{
+    long double apq = a[p * n + q], theta = (a[q * n + q] - a[p * n + p]) / (2 * apq);
+    long double t = (theta < 0 ? -1 : 1) / (fabsl(theta) + hypotl(theta, 1));
+    long double c = 1 / hypotl(t, 1), s = t * c;
+
+    for (int64_t i = 0; i < n; i++) {
+        long double x = a[i * n + p], y = a[i * n + q];
+        a[i * n + p] = c * x - s * y;
+        a[i * n + q] = s * x + c * y;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        long double x = a[p * n + i], y = a[q * n + i];
+        a[p * n + i] = c * x - s * y;
+        a[q * n + i] = s * x + c * y;
+        x = v[i * n + p], y = v[i * n + q];
+        v[i * n + p] = c * x - s * y;
+        v[i * n + q] = s * x + c * y;
+    }
+}
+
+static void exchange(long double *a, long double *b)
+{
+    long double kept = *a;
+
+    *a = *b;
+    *b = kept;
+}
+
+void reference_eigh(int64_t n, long double *a, long double *w, long double *v)
+{
+    long double norm = 0;
+    bool rotated = true;
+
+    for (int64_t i = 0; i < n * n; i++) {
+        v[i] = i / n == i % n;
+        norm = fmaxl(norm, fabsl(a[i]));
+    }
+    for (int sweep = 0; rotated && sweep < 60; sweep++) {
+        rotated = false;
+        for (int64_t p = 0; p < n; p++)
+            for (int64_t q = p + 1; q < n; q++) {
+                long double scale = sqrtl(fabsl(a[p * n + p])) * sqrtl(fabsl(a[q * n + q]));
+                if (fabsl(a[p * n + q]) <= LDBL_EPSILON * fmaxl(scale, 1e-6L * norm))
+                    continue; /* right to eps, or far below what rounding leaves */
+                rotate(n, a, v, p, q);
+                rotated = true;
+            }
+    }
+    for (int64_t i = 0; i < n; i++)
+        w[i] = a[i * n + i];
+    for (int64_t i = 0; i < n; i++) /* ascending */
+        for (int64_t j = i + 1; j < n; j++)
+            if (w[j] < w[i]) {
+                exchange(&w[i], &w[j]);
+                for (int64_t k = 0; k < n; k++)
+                    exchange(&v[k * n + i], &v[k * n + j]);
+            }
+}
 
 static double norm(int64_t n, const double *a)
 {
@@ -20,56 +83,6 @@ static double norm(int64_t n, const double *a)
         most = sum > most ? sum : most;
     }
     return most;
-}
-
-/* Columns p and q of a, or rows where by_rows is set, turned by the angle with cosine c. */
-static void turn(int64_t n, double *a, const int64_t pq[2], const double cs[2], int by_rows)
-{
-    for (int64_t i = 0; i < n; i++) {
-        double *x = by_rows ? &a[pq[0] * n + i] : &a[i * n + pq[0]];
-        double *y = by_rows ? &a[pq[1] * n + i] : &a[i * n + pq[1]];
-        double p = *x, q = *y;
-        *x = cs[0] * p - cs[1] * q;
-        *y = cs[1] * p + cs[0] * q;
-    }
-}
-
-void reference_eigh(int64_t n, double *a, double *w, double *v)
-{
-    double scale = norm(n, a);
-
-    for (int64_t i = 0; i < n * n; i++)
-        v[i] = i % (n + 1) == 0;
-    for (int rotated = 1, sweep = 0; rotated && sweep < 60; sweep++) {
-        rotated = 0;
-        for (int64_t p = 0; p < n; p++)
-            for (int64_t q = p + 1; q < n; q++) {
-                double apq = a[p * n + q], d = a[q * n + q] - a[p * n + p];
-                double t = 2 * apq / (fabs(d) + hypot(d, 2 * apq)) * (d < 0 ? -1 : 1);
-                double c = 1 / sqrt(1 + t * t);
-                if (fabs(apq) <= 1e-17 * scale)
-                    continue;
-                rotated = 1;
-                turn(n, a, (int64_t[]){p, q}, (double[]){c, t * c}, 0);
-                turn(n, a, (int64_t[]){p, q}, (double[]){c, t * c}, 1);
-                turn(n, v, (int64_t[]){p, q}, (double[]){c, t * c}, 0);
-            }
-    }
-    for (int64_t i = 0; i < n; i++)
-        w[i] = a[i * n + i];
-    for (int64_t i = 0; i < n; i++) /* ascending */
-        for (int64_t j = i + 1; j < n; j++) {
-            double kept = w[i];
-            if (w[j] >= w[i])
-                continue;
-            w[i] = w[j];
-            w[j] = kept;
-            for (int64_t k = 0; k < n; k++) {
-                kept = v[k * n + i];
-                v[k * n + i] = v[k * n + j];
-                v[k * n + j] = kept;
-            }
-        }
 }
 
 double reference_eigh_residual(int64_t n, int64_t k, const double *a, const double *w,

@@ -1,0 +1,197 @@
+/*
+ * cmd_power.c - `gram power`: powers of symmetric matrices
+ *
+ * The result takes the place of the matrix that was read.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "device.h"
+#include "number.h"
+#include "text.h"
+#include <math.h>
+#include <stdio.h>
+
+struct settings {
+    struct common_settings common;
+    struct input_settings input;
+    struct output_settings output;
+    const char *power;
+    int method, uplo, dtype;
+    double ridge, relative_ridge, condition, tolerance;
+};
+
+static const struct option_row rows[] = {
+    TEXT("power", 'p', "K/Q", offsetof(struct settings, power), "-1/4",
+         "whole numbers, the second may be left out: -1/4, 1/2, -1, 3"),
+    CHOICE("method", 'm', "NAME", offsetof(struct settings, method), "auto",
+           "auto|eigh|coupled-newton|newton-schulz|minimax",
+           "eigh: eigenvalues, in double; the others iterate, in the type of the matrix"),
+    NUMBER("ridge", 0, "R", offsetof(struct settings, ridge), NULL, 0, 1e300,
+           "add R to the diagonal first"),
+    NUMBER("relative-ridge", 0, "R", offsetof(struct settings, relative_ridge), NULL, 0, 1e300,
+           "add R times the largest eigenvalue to the diagonal first"),
+    NUMBER("condition", 0, "C", offsetof(struct settings, condition), NULL, 1, 1e300,
+           "minimax: a bound of the condition number, where no ridge gives one"),
+    NUMBER("tolerance", 0, "E", offsetof(struct settings, tolerance), NULL, 0, 1e300,
+           "fail if the estimate of the largest error of X^Q A^K - I is above E"),
+    CHOICE("uplo", 0, "PART", offsetof(struct settings, uplo), "lower", "lower|upper",
+           "the triangle of A that is read; the other may hold anything"),
+    CHOICE("dtype", 0, "TYPE", offsetof(struct settings, dtype), "auto", "auto|f32|f64",
+           "auto: f32 if A is a float32 or float16 array, else f64"),
+    OPTION_END,
+};
+
+static const struct option_group groups[] = {
+    GROUP("Power", rows, 0),
+    GROUP("Input", input_options, offsetof(struct settings, input)),
+    GROUP("Output", output_options, offsetof(struct settings, output)),
+    GROUP("Device", device_options, offsetof(struct settings, common)),
+    GROUP("Other options", common_options, offsetof(struct settings, common)),
+    GROUP_END,
+};
+
+/* "-1/4", "2": the library says which powers there are. */
+static enum exit_status parse_power(const char *text, gram_matrix_power_options *options,
+                                    struct failure *why)
+{
+    double numerator = 0, denominator = 1;
+    const char *end = number_parse(text, &numerator);
+
+    if (end && *end == '/')
+        end = number_parse(end + 1, &denominator);
+    if (!end || *end || numerator != rint(numerator) || denominator != rint(denominator) ||
+        fabs(numerator) > 1000 || fabs(denominator) > 1000)
+        return fail(why, CLI_USAGE, "--power %s: expected whole numbers K or K/Q, as in -1/4",
+                    text);
+    options->numerator = (int)numerator;
+    options->denominator = (int)denominator;
+    return CLI_OK;
+}
+
+static enum exit_status take_options(const struct settings *s, gram_matrix_power_options *o,
+                                     struct failure *why)
+{
+    int relative = !isnan(s->relative_ridge);
+
+    if (relative && !isnan(s->ridge))
+        return fail(why, CLI_USAGE, "--ridge and --relative-ridge exclude each other");
+    TRY(parse_power(s->power, o, why));
+    o->method = (gram_power_method)s->method;
+    o->uplo = s->uplo ? GRAM_UPPER : GRAM_LOWER;
+    o->ridge = gram_number(relative ? s->relative_ridge : isnan(s->ridge) ? 0 : s->ridge);
+    o->ridge_relative = relative;
+    o->condition = isnan(s->condition) ? 0 : s->condition;
+    o->tolerance = isnan(s->tolerance) ? 0 : s->tolerance;
+    return CLI_OK;
+}
+
+static enum exit_status load(const struct settings *s, const char *path, struct matrix *a,
+                             struct failure *why)
+{
+    TRY(matrix_load(path, &s->input, (enum dtype_choice)s->dtype, a, why));
+    if (a->t.ndim < 2 || a->t.shape[a->t.ndim - 1] != a->t.shape[a->t.ndim - 2])
+        return fail(why, CLI_BAD_DATA, "%s: %lld by %lld, expected a square matrix",
+                    text_name(path), (long long)(a->t.ndim > 1 ? a->t.shape[a->t.ndim - 2] : 1),
+                    (long long)(a->t.ndim > 0 ? a->t.shape[a->t.ndim - 1] : 1));
+    return a->t.dtype == GRAM_F16 ? matrix_convert(a, GRAM_F32, why) : CLI_OK;
+}
+
+/* The first item of the batch without a result. */
+static enum exit_status check_info(const struct matrix *info, const struct settings *s,
+                                   struct failure *why)
+{
+    const int32_t *code = info->t.data;
+    int64_t items = 1;
+
+    for (int d = 0; d < info->t.ndim; d++)
+        items *= info->t.shape[d];
+    for (int64_t i = 0; i < items; i++) {
+        char item[64] = "the matrix";
+        if (items > 1)
+            snprintf(item, sizeof item, "matrix %lld of the batch", (long long)i);
+        switch (code[i]) {
+        case GRAM_POWER_DONE:
+            continue;
+        case GRAM_POWER_NOT_FINITE:
+            return fail(why, CLI_BAD_DATA, "%s holds a NaN or an infinity", item);
+        case GRAM_POWER_NOT_DEFINITE:
+            return fail(why, CLI_FAILURE, "%s is not positive definite enough for power %s", item,
+                        s->power);
+        case GRAM_POWER_INEXACT:
+            return fail(why, CLI_FAILURE, "%s: the error estimate is above %g", item, s->tolerance);
+        default:
+            return fail(why, CLI_FAILURE, "%s: the iteration did not converge", item);
+        }
+    }
+    return CLI_OK;
+}
+
+static enum exit_status call(gram_context *g, const struct settings *s, struct matrix *a,
+                             struct device_matrix there[2], struct failure *why)
+{
+    gram_matrix_power_options options = GRAM_MATRIX_POWER_OPTIONS_INIT;
+    struct matrix info = {.memory = NULL};
+    enum exit_status status;
+    gram_status done;
+
+    TRY(take_options(s, &options, why));
+    TRY(device_matrix_send(g, a, &there[0], why));
+    TRY(device_matrix_allocate(g, GRAM_I32, a->t.ndim - 2, a->t.shape, &there[1], why));
+    done = gram_matrix_power(g, &there[0].t, &options, &there[0].t, &there[1].t);
+    if (done != GRAM_OK)
+        return fail_gram(why, done, g);
+    TRY(device_matrix_fetch(g, &there[0], a, why));
+    TRY(matrix_allocate(&info, GRAM_I32, a->t.ndim - 2, a->t.shape, why));
+    status = device_matrix_fetch(g, &there[1], &info, why);
+    if (status == CLI_OK)
+        status = check_info(&info, s, why);
+    matrix_free(&info);
+    return status;
+}
+
+static enum exit_status compute(const struct settings *s, struct matrix *a, struct failure *why)
+{
+    struct device_matrix there[2] = {{.memory = NULL}, {.memory = NULL}};
+    enum exit_status status;
+    gram_context *g;
+
+    TRY(open_context(&s->common, &g, why));
+    status = call(g, s, a, there, why);
+    device_matrix_free(g, &there[0]);
+    device_matrix_free(g, &there[1]);
+    gram_context_destroy(g);
+    return status;
+}
+
+static enum exit_status run(const void *settings, int count, char **operands, struct failure *why)
+{
+    const struct settings *s = settings;
+    struct matrix a = {.memory = NULL};
+    enum exit_status status = load(s, operands[0], &a, why);
+
+    (void)count;
+    if (status == CLI_OK)
+        status = compute(s, &a, why);
+    if (status == CLI_OK)
+        status = matrix_save(&a, &s->output, why);
+    matrix_free(&a);
+    return status;
+}
+
+const struct command cmd_power = {
+    .name = "power",
+    .operands = "A",
+    .summary = "powers of symmetric matrices, as A^(-1/4)",
+    .details =
+        "Computes X = (A + R I)^(K/Q) of a symmetric positive semidefinite matrix and writes it. A "
+        "is a numeric table in text or a .npy array; more than two dimensions are a batch.\n\n"
+        "The exit status is 1, and nothing is written, if the power of a matrix does not exist (an "
+        "inverse root of a singular matrix without a ridge), an iteration does not converge or the "
+        "error is above --tolerance.",
+    .examples = "  gram power factor.npy --power -1/4 --relative-ridge 1e-6 -o root.npy",
+    .least = 1,
+    .most = 1,
+    .settings_bytes = sizeof(struct settings),
+    .groups = groups,
+    .run = run,
+};

@@ -1,0 +1,205 @@
+/*
+ * matrix_power.c - gram_matrix_power: checks the arguments, describes the work
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "backend.h"
+#include <float.h>
+#include <math.h>
+
+enum {
+    MOST_DENOMINATOR = 64,
+    DEFAULT_ITERATIONS = 100
+};
+
+static int common_factor(int a, int b)
+{
+    while (b) {
+        int rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+static gram_status check_method(gram_context *g, const struct gram_matrix_power_op *op)
+{
+    int q = op->denominator;
+
+    if (op->method < GRAM_POWER_AUTO || op->method > GRAM_POWER_MINIMAX)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.method is %d, expected one of gram_power_method",
+                         (int)op->method);
+    if (op->method == GRAM_POWER_NEWTON_SCHULZ && (q & (q - 1) || q == 1))
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.denominator is %d, expected 2, 4, 8, 16, 32 or 64 with "
+                         "GRAM_POWER_NEWTON_SCHULZ",
+                         q);
+    return GRAM_OK;
+}
+
+static gram_status take_power(gram_context *g, const gram_matrix_power_options *o,
+                              struct gram_matrix_power_op *op)
+{
+    bool chosen = o->numerator || o->denominator;
+    int k = chosen ? o->numerator : -1, q = chosen ? o->denominator : 4, factor;
+
+    if (q < 1 || q > MOST_DENOMINATOR)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "options.denominator is %d, expected 1 to %d", q,
+                         MOST_DENOMINATOR);
+    if (k == 0 || k < -MOST_DENOMINATOR || k > MOST_DENOMINATOR)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.numerator is %d, expected -%d to %d, but not 0", k,
+                         MOST_DENOMINATOR, MOST_DENOMINATOR);
+    factor = common_factor(k < 0 ? -k : k, q);
+    op->numerator = k / factor;
+    op->denominator = q / factor;
+    op->method = o->method;
+    return check_method(g, op);
+}
+
+static gram_status take_numbers(gram_context *g, const gram_matrix_power_options *o,
+                                struct gram_matrix_power_op *op)
+{
+    if (o->uplo != GRAM_LOWER && o->uplo != GRAM_UPPER)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.uplo is %d, expected GRAM_LOWER or GRAM_UPPER", (int)o->uplo);
+    if (!(o->condition == 0 || (o->condition >= 1 && o->condition < INFINITY)))
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.condition is %g, expected at least 1 and finite, or 0",
+                         o->condition);
+    if (!(o->tolerance >= 0))
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "options.tolerance is %g, expected at least 0",
+                         o->tolerance);
+    if (o->iterations < 0)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "options.iterations is %d, expected at least 0",
+                         o->iterations);
+    op->uplo = o->uplo;
+    op->condition = o->condition;
+    op->tolerance = o->tolerance > 0 ? o->tolerance : INFINITY;
+    op->iterations = o->iterations ? o->iterations : DEFAULT_ITERATIONS;
+    op->ridge_relative = o->ridge_relative != 0;
+    op->keep = o->keep != 0;
+    return GRAM_OK;
+}
+
+static gram_status check_dtype(gram_context *g, const char *name, const gram_tensor *t,
+                               gram_dtype expected)
+{
+    if (t->dtype != expected)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s has dtype %s, expected %s", name,
+                         gram_dtype_name(t->dtype), gram_dtype_name(expected));
+    return GRAM_OK;
+}
+
+/* a, out and the ridge: their batch, views, shapes and dtypes. */
+static gram_status view_matrices(gram_context *g, const gram_tensor *a, gram_scalar ridge,
+                                 const gram_tensor *out, struct gram_matrix_power_op *op)
+{
+    TRY(gram_batch_join(g, &op->batch, "a", a, 2));
+    if (ridge.tensor)
+        TRY(gram_batch_join(g, &op->batch, "options.ridge", ridge.tensor, 0));
+    TRY(gram_view_of(g, &op->batch, "a", a, 2, GRAM_READ, &op->a));
+    if (op->a.rows != op->a.cols)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "a is %lld by %lld, expected a square matrix",
+                         (long long)op->a.rows, (long long)op->a.cols);
+    if (a->dtype != GRAM_F32 && a->dtype != GRAM_F64)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "a has dtype %s, expected f32 or f64",
+                         gram_dtype_name(a->dtype));
+    TRY(gram_hyper_of(g, &op->batch, "options.ridge", ridge, &op->ridge));
+    TRY(gram_view_of(g, &op->batch, "out", out, 2, GRAM_WRITE, &op->out));
+    TRY(check_dtype(g, "out", out, a->dtype));
+    if (op->out.rows != op->a.rows || op->out.cols != op->a.cols)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "out is %lld by %lld, expected %lld by %lld",
+                         (long long)op->out.rows, (long long)op->out.cols, (long long)op->a.rows,
+                         (long long)op->a.cols);
+    if (ridge.tensor)
+        TRY(gram_check_apart(g, "out", out, "options.ridge", ridge.tensor));
+    if (!gram_tensors_same(out, a))
+        TRY(gram_check_apart(g, "out", out, "a", a));
+    return GRAM_OK;
+}
+
+/* An output of one number an item. */
+static gram_status view_numbers(gram_context *g, const char *name, const gram_tensor *t,
+                                gram_dtype dtype, const struct gram_batch *batch,
+                                struct gram_view *view)
+{
+    TRY(gram_view_of(g, batch, name, t, 0, GRAM_WRITE, view));
+    return check_dtype(g, name, t, dtype);
+}
+
+static gram_status describe(gram_context *g, const gram_tensor *a,
+                            const gram_matrix_power_options *given, const gram_tensor *out,
+                            struct gram_matrix_power_op *op)
+{
+    gram_matrix_power_options o = GRAM_MATRIX_POWER_OPTIONS_INIT;
+
+    *op = (struct gram_matrix_power_op){.batch.count = 1};
+    TRY(gram_options_copy(g, &o, sizeof o, given));
+    TRY(take_power(g, &o, op));
+    TRY(take_numbers(g, &o, op));
+    TRY(view_matrices(g, a, o.ridge, out, op));
+    if (o.error) {
+        TRY(view_numbers(g, "options.error", o.error, a->dtype, &op->batch, &op->error));
+        TRY(gram_check_apart(g, "options.error", o.error, "a", a));
+        TRY(gram_check_apart(g, "options.error", o.error, "out", out));
+        if (o.ridge.tensor)
+            TRY(gram_check_apart(g, "options.error", o.error, "options.ridge", o.ridge.tensor));
+        op->has_error = true;
+    }
+    if (!g->backend->matrix_power)
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer it", g->backend->name);
+    return GRAM_OK;
+}
+
+/* What only the call needs: the values of the ridges, and info. */
+static gram_status describe_call(gram_context *g, const gram_tensor *a,
+                                 const gram_matrix_power_options *options, const gram_tensor *out,
+                                 const gram_tensor *info, struct gram_matrix_power_op *op)
+{
+    bool needs_ridge = op->method == GRAM_POWER_MINIMAX && op->condition == 0;
+
+    TRY(gram_hyper_check(
+        g, &op->batch, needs_ridge ? "options.ridge (without options.condition)" : "options.ridge",
+        &op->ridge, 0, DBL_MAX, needs_ridge));
+    if (!info)
+        return GRAM_OK;
+    TRY(view_numbers(g, "info", info, GRAM_I32, &op->batch, &op->info));
+    TRY(gram_check_apart(g, "info", info, "a", a));
+    TRY(gram_check_apart(g, "info", info, "out", out));
+    if (op->has_error)
+        TRY(gram_check_apart(g, "info", info, "options.error", options->error));
+    if (op->ridge.tensor.data)
+        TRY(gram_check_apart(g, "info", info, "options.ridge", options->ridge.tensor));
+    op->has_info = true;
+    return GRAM_OK;
+}
+
+gram_status gram_matrix_power(gram_context *g, const gram_tensor *a,
+                              const gram_matrix_power_options *options, gram_tensor *out,
+                              gram_tensor *info)
+{
+    struct gram_matrix_power_op op;
+
+    g->call = __func__;
+    TRY(describe(g, a, options, out, &op));
+    TRY(describe_call(g, a, options, out, info, &op));
+    return g->backend->matrix_power(g, &op);
+}
+
+gram_status gram_matrix_power_workspace(gram_context *g, const gram_tensor *a,
+                                        const gram_matrix_power_options *options,
+                                        const gram_tensor *out, gram_workspace *need)
+{
+    struct gram_matrix_power_op op;
+    size_t bytes;
+
+    g->call = __func__;
+    if (!need)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "need is NULL, expected where to put the sizes");
+    TRY(describe(g, a, options, out, &op));
+    TRY(g->backend->matrix_power_workspace(g, &op, &bytes));
+    *need = gram_workspace_on(g, bytes);
+    return GRAM_OK;
+}
