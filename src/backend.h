@@ -155,6 +155,26 @@ struct gram_kron_matmul_vjp_op {
     bool want_x, want_factor[GRAM_MAX_FACTORS];
 };
 
+/* The trace, or the logarithm of the determinant, of a product of square factors. */
+struct gram_kron_number_op {
+    struct gram_batch batch;
+    struct gram_view factor[GRAM_MAX_FACTORS], sign, out;
+    int count;     /* of factors */
+    int64_t order; /* of the product */
+    bool has_sign;
+};
+
+/* x (factor 1 (x) ... (x) factor N) + shift x = b, whatever the side: see kron_solve.c */
+struct gram_kron_solve_op {
+    struct gram_batch batch;
+    struct gram_view factor[GRAM_MAX_FACTORS], b, x, info;
+    int count; /* of factors */
+    gram_kron_method method;
+    gram_uplo uplo;
+    struct gram_hyper shift;
+    bool has_info;
+};
+
 enum {
     GRAM_MODULE_OPTIONS_BYTES = 512,
     GRAM_KERNEL_NAME_BYTES = 128
@@ -274,6 +294,13 @@ struct gram_backend {
     gram_status (*kron_matmul_vjp_workspace)(gram_context *g,
                                              const struct gram_kron_matmul_vjp_op *op,
                                              size_t *bytes);
+    gram_status (*kron_trace)(gram_context *g, const struct gram_kron_number_op *op);
+    gram_status (*kron_logdet)(gram_context *g, const struct gram_kron_number_op *op);
+    gram_status (*kron_logdet_workspace)(gram_context *g, const struct gram_kron_number_op *op,
+                                         size_t *bytes);
+    gram_status (*kron_solve)(gram_context *g, const struct gram_kron_solve_op *op);
+    gram_status (*kron_solve_workspace)(gram_context *g, const struct gram_kron_solve_op *op,
+                                        size_t *bytes);
 };
 
 extern const struct gram_backend gram_cpu_backend;

@@ -26,6 +26,9 @@ gram_status gram_factors_view(gram_context *g, const struct gram_batch *batch,
                               const gram_tensor *const *factors, int64_t count, uint32_t transposed,
                               struct gram_view *views, int64_t size[2]);
 
+/* Refuses a factor that is not square. */
+gram_status gram_factors_square(gram_context *g, const struct gram_view *factors, int count);
+
 /* Refuses an output that overlaps a factor. */
 gram_status gram_factors_apart(gram_context *g, const char *out_name, const gram_tensor *out,
                                const gram_tensor *const *factors, int64_t count);

@@ -79,6 +79,16 @@ gram_status gram_factors_view(gram_context *g, const struct gram_batch *batch,
     return GRAM_OK;
 }
 
+gram_status gram_factors_square(gram_context *g, const struct gram_view *factors, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (factors[i].rows != factors[i].cols)
+            return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                             "factors[%d] is %lld by %lld, expected a square matrix", i,
+                             (long long)factors[i].rows, (long long)factors[i].cols);
+    return GRAM_OK;
+}
+
 gram_status gram_factors_apart(gram_context *g, const char *out_name, const gram_tensor *out,
                                const gram_tensor *const *factors, int64_t count)
 {

@@ -84,23 +84,48 @@ static gram_status call_power(gram_context *g, struct arguments *a)
     return gram_matrix_power(g, a->arg[0], &a->power, a->arg[1], a->arg[2]);
 }
 
+static gram_status call_kron_diagonal(gram_context *g, struct arguments *a)
+{
+    return gram_kron_diagonal(g, (const gram_tensor *[]){a->arg[0], a->arg[1]}, 2, a->arg[2]);
+}
+
+static gram_status call_kron_trace(gram_context *g, struct arguments *a)
+{
+    return gram_kron_trace(g, (const gram_tensor *[]){a->arg[0]}, 1, a->arg[1]);
+}
+
+static gram_status call_kron_logdet(gram_context *g, struct arguments *a)
+{
+    return gram_kron_logdet(g, (const gram_tensor *[]){a->arg[0]}, 1, a->arg[1], a->arg[2]);
+}
+
+static gram_status call_kron_solve(gram_context *g, struct arguments *a)
+{
+    return gram_kron_solve(g, (const gram_tensor *[]){a->arg[0]}, 1, a->arg[1], NULL, a->arg[2],
+                           a->arg[3]);
+}
+
 const struct operation operations[] = {
     {          "gram_cdist",call_cdist,                                  {"x 4 3", "y? 5 3", "out! 4 5"}                            },
-    {         "gram_kernel",     call_kernel,                                  {"x 4 3", "y? 5 3", "out! 4 5"}},
-    {"gram_median_distance",     call_median,                                           {"x~ 2 4 3", "out! 2"}},
-    {  "gram_kernel_matmul",     call_matmul,                         {"x 4 3", "y? 5 3", "v 5 2", "out! 4 2"}},
-    {     "gram_kernel_vjp",        call_vjp,            {"x 4 3", "y? 5 3", "grad 4 5", "x!? 4 3", "y!? 5 3"}},
-    {     "gram_cdist_grad", call_cdist_grad,               {"a 6 4", "b 3 6", "c 2 6", "d 3 4", "out! 2 3 4"}},
-    {           "gram_agop",       call_agop,                {"a 6 4", "b 3 6", "c^ 2 6", "d 3 4", "out! 3 3"}},
-    { "gram_solve_cholesky",   call_cholesky,                           {"a 4 4", "b 4 2", "x! 4 2", "info!?"}},
-    {       "gram_solve_lu",         call_lu,                           {"a 4 4", "b 4 2", "x! 4 2", "info!?"}},
-    {   "gram_matrix_power",      call_power,                                  {"a 4 4", "out! 4 4", "info!?"}},
-    {           "gram_kron",       call_kron,                       {"factors 2 3", "factors 4 2", "out! 8 6"}},
+    {         "gram_kernel",        call_kernel,                                  {"x 4 3", "y? 5 3", "out! 4 5"}},
+    {"gram_median_distance",        call_median,                                           {"x~ 2 4 3", "out! 2"}},
+    {  "gram_kernel_matmul",        call_matmul,                         {"x 4 3", "y? 5 3", "v 5 2", "out! 4 2"}},
+    {     "gram_kernel_vjp",           call_vjp,            {"x 4 3", "y? 5 3", "grad 4 5", "x!? 4 3", "y!? 5 3"}},
+    {     "gram_cdist_grad",    call_cdist_grad,               {"a 6 4", "b 3 6", "c 2 6", "d 3 4", "out! 2 3 4"}},
+    {           "gram_agop",          call_agop,                {"a 6 4", "b 3 6", "c^ 2 6", "d 3 4", "out! 3 3"}},
+    { "gram_solve_cholesky",      call_cholesky,                           {"a 4 4", "b 4 2", "x! 4 2", "info!?"}},
+    {       "gram_solve_lu",            call_lu,                           {"a 4 4", "b 4 2", "x! 4 2", "info!?"}},
+    {   "gram_matrix_power",         call_power,                                  {"a 4 4", "out! 4 4", "info!?"}},
+    {           "gram_kron",          call_kron,                       {"factors 2 3", "factors 4 2", "out! 8 6"}},
     {    "gram_kron_matmul",
-     call_kron_matmul,       {"x 3 8", "factors 2 3", "factors 4 2", "z 3 6", "y! 3 6"}                       },
+     call_kron_matmul,       {"x 3 8", "factors 2 3", "factors 4 2", "z 3 6", "y! 3 6"}                          },
     {"gram_kron_matmul_vjp",
-     call_kron_matmul_vjp, {"x 4 3", "factors 3 2", "grad 4 2", "x!? 4 3", "factors!? 3 2"}                   },
-    {                  NULL,            NULL,                                                           {NULL}},
+     call_kron_matmul_vjp, {"x 4 3", "factors 3 2", "grad 4 2", "x!? 4 3", "factors!? 3 2"}                      },
+    {  "gram_kron_diagonal", call_kron_diagonal,                         {"factors 2 2", "factors 3 3", "out! 6"}},
+    {     "gram_kron_trace",    call_kron_trace,                                          {"factors 3 3", "out!"}},
+    {    "gram_kron_logdet",   call_kron_logdet,                                {"factors 3 3", "sign!?", "out!"}},
+    {     "gram_kron_solve",    call_kron_solve,                     {"factors 3 3", "b 2 3", "x! 2 3", "info!?"}},
+    {                  NULL,               NULL,                                                           {NULL}},
 };
 
 bool tensor_spec_read(const struct operation *o, int i, struct tensor_spec *s)

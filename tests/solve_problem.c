@@ -71,7 +71,7 @@ static void reflect(struct harness *h, int64_t n, double *a, bool both_sides, do
 }
 
 /* Singular values from 1 down to 1 / condition; positive definite unless lu. */
-static void make_matrix(struct harness *h, int64_t n, double condition, bool lu, double *a)
+void solve_make_matrix(struct harness *h, int64_t n, double condition, bool lu, double *a)
 {
     double *v = doubles(n);
 
@@ -89,7 +89,7 @@ static int64_t broken_order(int64_t n)
     return n * 2 / 3 + 1;
 }
 
-static void damage_matrix(enum solve_damage damage, int64_t n, bool lu, double *a)
+void solve_damage_matrix(enum solve_damage damage, int64_t n, bool lu, double *a)
 {
     int64_t k = broken_order(n) - 1;
 
@@ -120,9 +120,9 @@ static void fill_matrices(struct harness *h, struct system *s)
 
     for (int64_t item = 0; item < s->a_items; item++) {
         double *a = s->a_copy + item * n * n;
-        make_matrix(h, n, s->row->condition, s->lu, a);
+        solve_make_matrix(h, n, s->row->condition, s->lu, a);
         if (is_damaged(s, item))
-            damage_matrix(s->row->damage, n, s->lu, a);
+            solve_damage_matrix(s->row->damage, n, s->lu, a);
         for (int64_t i = 0; i < n; i++)
             for (int64_t j = 0; j < n; j++) {
                 int64_t at = (item * n + i) * n + j;

@@ -41,4 +41,11 @@ void solve_row_label(int index, char *text, size_t size);
 void solve_row_check(struct harness *h, const struct solve_row *row, bool lu);
 bool solve_prepare(struct harness *h, const struct case_args *args, struct case_problem *out,
                    bool lu);
+/* A matrix (n by n) with singular values from 1 down to 1 / condition, positive definite unless lu;
+ * and the same with NaN, or singular, or not definite. */
+void solve_make_matrix(struct harness *h, int64_t n, double condition, bool lu, double *a);
+void solve_damage_matrix(enum solve_damage damage, int64_t n, bool lu, double *a);
+
+/* kron_solve_bench.c */
+bool kron_solve_prepare(struct harness *h, const struct case_args *args, struct case_problem *out);
 #endif

@@ -75,4 +75,44 @@ gram_status __wrap_gram_kron_matmul_vjp(gram_context *g, const gram_tensor *x,
         add_output(&c, grads->factors[i]);
     return wrapped_torture(g, &c);
 }
+
+/* ---- gram_kron_solve ---------------------------------------------------------------------- */
+
+gram_status __real_gram_kron_solve(gram_context *g, const gram_tensor *const *factors,
+                                   int64_t count, const gram_tensor *b,
+                                   const gram_kron_solve_options *options, gram_tensor *x,
+                                   gram_tensor *info);
+gram_status __wrap_gram_kron_solve(gram_context *g, const gram_tensor *const *factors,
+                                   int64_t count, const gram_tensor *b,
+                                   const gram_kron_solve_options *options, gram_tensor *x,
+                                   gram_tensor *info);
+
+static gram_status run_kron_solve(gram_context *g, const struct wrapped_call *c)
+{
+    return __real_gram_kron_solve(g, c->tensors[0], c->count, c->tensors[1], c->options, c->out,
+                                  c->info);
+}
+
+static gram_status kron_solve_workspace(gram_context *g, const struct wrapped_call *c,
+                                        gram_workspace *need)
+{
+    return gram_kron_solve_workspace(g, c->tensors[0], c->count, c->tensors[1], c->options, c->out,
+                                     need);
+}
+
+gram_status __wrap_gram_kron_solve(gram_context *g, const gram_tensor *const *factors,
+                                   int64_t count, const gram_tensor *b,
+                                   const gram_kron_solve_options *options, gram_tensor *x,
+                                   gram_tensor *info)
+{
+    struct wrapped_call c = {
+        .name = "gram_kron_solve", .run = run_kron_solve, .workspace = kron_solve_workspace};
+
+    c.tensors[0] = factors, c.tensors[1] = b;
+    c.count = count, c.options = options;
+    c.out = x, c.info = info;
+    add_output(&c, x);
+    add_output(&c, info);
+    return wrapped_torture(g, &c);
+}
 // NOLINTEND(bugprone-reserved-identifier, readability-*)

@@ -955,6 +955,88 @@ GRAM_API gram_status gram_kron_matmul_vjp_workspace(gram_context *g, const gram_
                                                     const gram_kron_grads *grads,
                                                     gram_workspace *need);
 
+/*
+ * The diagonal of the Kronecker product of square matrices, as gram_kron would write it: out has
+ * the batch and the product of the orders as its shape.  dtypes, strides and errors as gram_kron.
+ */
+GRAM_API gram_status gram_kron_diagonal(gram_context *g, const gram_tensor *const *factors,
+                                        int64_t count, gram_tensor *out);
+
+GRAM_API gram_status gram_kron_diagonal_workspace(gram_context *g,
+                                                  const gram_tensor *const *factors, int64_t count,
+                                                  const gram_tensor *out, gram_workspace *need);
+
+/*
+ * The trace of the Kronecker product of square matrices, the product of their traces: one number an
+ * item, out has the shape of the batch.  One dtype: f32 or f64 (summed in f64, rounded once), i32
+ * or i64 (which wrap around).  The trace of an empty product is 0.  Takes no scratch.
+ */
+GRAM_API gram_status gram_kron_trace(gram_context *g, const gram_tensor *const *factors,
+                                     int64_t count, gram_tensor *out);
+
+/*
+ * The logarithm of |det K| of the Kronecker product K of square matrices, and the sign of det K:
+ * out = sum over i of (n / n_i) log |det F_i|, n_i the order of F_i and n that of K, by LU of each
+ * factor in f64.  sign is 1, -1, or 0 where K is singular (out is then -infinity), or NULL; both
+ * have the shape of the batch.  NaN in a factor gives NaN.  f32 or f64, one dtype.  The determinant
+ * of an empty product is 1.
+ */
+GRAM_API gram_status gram_kron_logdet(gram_context *g, const gram_tensor *const *factors,
+                                      int64_t count, gram_tensor *sign, gram_tensor *out);
+
+GRAM_API gram_status gram_kron_logdet_workspace(gram_context *g, const gram_tensor *const *factors,
+                                                int64_t count, const gram_tensor *sign,
+                                                const gram_tensor *out, gram_workspace *need);
+
+/* How gram_kron_solve divides by the factors. */
+typedef enum gram_kron_method {
+    GRAM_KRON_LU = 0,       /* any factors */
+    GRAM_KRON_CHOLESKY = 1, /* all symmetric positive definite */
+    GRAM_KRON_EIGEN = 2,    /* all symmetric; the one that takes a shift */
+} gram_kron_method;
+
+typedef struct gram_kron_solve_options {
+    size_t size;
+    gram_side side; /* where the factors stand */
+    gram_kron_method method;
+    gram_uplo uplo;    /* of symmetric factors: the triangle that is read */
+    gram_scalar shift; /* finite; 0 unless the method is GRAM_KRON_EIGEN */
+} gram_kron_solve_options;
+
+/* clang-format off */
+#define GRAM_KRON_SOLVE_OPTIONS_INIT GRAM_SIZED_(gram_kron_solve_options)
+/* clang-format on */
+
+/*
+ * Solves systems with a Kronecker product K = F_1 (x) ... (x) F_N of square matrices, never formed:
+ *   GRAM_RIGHT: x (K + shift I) = b, b and x m by n;
+ *   GRAM_LEFT:  (K + shift I) x = b, b and x n by m;   n the product of the orders.
+ * Each factor is factorised once, O(n_i^3), and then applied to every right-hand side, of which
+ * each takes O(n (n_1 + ... + n_N)).  With eigenvectors, F_i = V_i diag(w_i) V_i^T, K + shift I is
+ * (V_1 (x) ...) (diag(w_1 (x) ...) + shift) (V_1 (x) ...)^T: the way of Gaussian processes on
+ * grids (Saatci, Scalable inference for structured Gaussian process models, 2011).
+ *
+ * f32 or f64, one dtype; any strides; batches of the factors, b and shift broadcast.  x may be b
+ * itself (same data, shape and strides), and must overlap nothing else.
+ *
+ * info: int32, one an item of the batch (its shape), or NULL: 0; i > 0 if factor i, counted from 1,
+ * is singular, not positive definite or, with eigenvectors, not finite; N + 1 if an eigenvalue of
+ * K + shift I is exactly 0.  Such an item's x is filled with NaN, the others are unharmed, and the
+ * status is GRAM_OK if info was given, else GRAM_NUMERICAL.
+ *
+ * Error: each of the N steps has the residual of its factorisation, so the relative error of x is
+ * of the order of eps (n_1 + ... + n_N) times the product of the conditions of the factors.
+ */
+GRAM_API gram_status gram_kron_solve(gram_context *g, const gram_tensor *const *factors,
+                                     int64_t count, const gram_tensor *b,
+                                     const gram_kron_solve_options *options, gram_tensor *x,
+                                     gram_tensor *info);
+
+GRAM_API gram_status gram_kron_solve_workspace(gram_context *g, const gram_tensor *const *factors,
+                                               int64_t count, const gram_tensor *b,
+                                               const gram_kron_solve_options *options,
+                                               const gram_tensor *x, gram_workspace *need);
+
 /* ---- Device code of your own --------------------------------------------------------------- */
 
 /* Kernels that a CUDA context compiled: used with that context, destroyed before it. */

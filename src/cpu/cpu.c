@@ -36,4 +36,9 @@ const struct gram_backend gram_cpu_backend = {
     .kron_matmul_workspace = cpu_kron_matmul_workspace,
     .kron_matmul_vjp = cpu_kron_matmul_vjp,
     .kron_matmul_vjp_workspace = cpu_kron_matmul_vjp_workspace,
+    .kron_trace = cpu_kron_trace,
+    .kron_logdet = cpu_kron_logdet,
+    .kron_logdet_workspace = cpu_kron_logdet_workspace,
+    .kron_solve = cpu_kron_solve,
+    .kron_solve_workspace = cpu_kron_solve_workspace,
 };

@@ -40,4 +40,11 @@ gram_status cpu_kron_matmul_workspace(gram_context *g, const struct gram_kron_ma
 gram_status cpu_kron_matmul_vjp(gram_context *g, const struct gram_kron_matmul_vjp_op *op);
 gram_status cpu_kron_matmul_vjp_workspace(gram_context *g, const struct gram_kron_matmul_vjp_op *op,
                                           size_t *bytes);
+gram_status cpu_kron_trace(gram_context *g, const struct gram_kron_number_op *op);
+gram_status cpu_kron_logdet(gram_context *g, const struct gram_kron_number_op *op);
+gram_status cpu_kron_logdet_workspace(gram_context *g, const struct gram_kron_number_op *op,
+                                      size_t *bytes);
+gram_status cpu_kron_solve(gram_context *g, const struct gram_kron_solve_op *op);
+gram_status cpu_kron_solve_workspace(gram_context *g, const struct gram_kron_solve_op *op,
+                                     size_t *bytes);
 #endif

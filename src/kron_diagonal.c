@@ -1,0 +1,65 @@
+/*
+ * kron_diagonal.c - gram_kron_diagonal: the product of the factors' diagonals, which are rows
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "kron.h"
+
+/* A diagonal is a row whose steps go down and to the right at once. */
+static void take_diagonal(struct gram_view *v)
+{
+    v->col_stride += v->row_stride;
+    v->rows = 1, v->row_stride = 0;
+}
+
+static gram_status describe(gram_context *g, const gram_tensor *const *factors, int64_t count,
+                            const gram_tensor *out, struct gram_kron_op *op)
+{
+    int64_t size[2];
+
+    *op = (struct gram_kron_op){.batch.count = 1};
+    TRY(gram_factors_join(g, &op->batch, factors, count));
+    op->count = (int)count;
+    TRY(gram_factors_view(g, &op->batch, factors, count, 0, op->factor, size));
+    TRY(gram_factors_square(g, op->factor, op->count));
+    TRY(gram_view_of(g, &op->batch, "out", out, 1, GRAM_WRITE, &op->out));
+    if (op->out.dtype != op->factor[0].dtype)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "out has dtype %s, expected that of the factors, %s",
+                         gram_dtype_name(op->out.dtype), gram_dtype_name(op->factor[0].dtype));
+    if (op->out.cols != size[0])
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "out has %lld elements, expected %lld, the product of the orders of the "
+                         "factors",
+                         (long long)op->out.cols, (long long)size[0]);
+    TRY(gram_factors_apart(g, "out", out, factors, count));
+    for (int i = 0; i < op->count; i++)
+        take_diagonal(&op->factor[i]);
+    if (!g->backend->kron)
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s has no Kronecker product", g->backend->name);
+    return GRAM_OK;
+}
+
+gram_status gram_kron_diagonal(gram_context *g, const gram_tensor *const *factors, int64_t count,
+                               gram_tensor *out)
+{
+    struct gram_kron_op op;
+
+    g->call = __func__;
+    TRY(describe(g, factors, count, out, &op));
+    return g->backend->kron(g, &op);
+}
+
+gram_status gram_kron_diagonal_workspace(gram_context *g, const gram_tensor *const *factors,
+                                         int64_t count, const gram_tensor *out,
+                                         gram_workspace *need)
+{
+    struct gram_kron_op op;
+
+    g->call = __func__;
+    if (!need)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "need is NULL, expected where to put the sizes");
+    TRY(describe(g, factors, count, out, &op));
+    *need = gram_workspace_on(g, g->backend->kron_workspace(g, &op));
+    return GRAM_OK;
+}
