@@ -113,7 +113,7 @@ endif()
 if(TARGET test_calls AND NOT APPLE)
     foreach(operation
             cdist kernel median_distance kernel_matmul kernel_vjp cdist_grad agop solve_cholesky
-            solve_lu eigh matrix_power kron kron_matmul kron_matmul_vjp kron_solve)
+            solve_lu eigh eigh_kernel matrix_power kron kron_matmul kron_matmul_vjp kron_solve)
         target_link_options(test_calls PRIVATE -Wl,--wrap=gram_${operation})
     endforeach()
 endif()

@@ -110,6 +110,13 @@ struct gram_eigh_op {
     double lower, upper;  /* else */
     int64_t first, count; /* these, counted in ascending order from 0 */
     gram_eigh_driver driver;
+    /* Of GRAM_EIGH_DRIVER_KRYLOV. */
+    double tolerance;
+    int64_t products;
+    uint64_t seed;
+    const gram_operator *apply;                  /* the matrix, where a has no data; or NULL */
+    const struct gram_kernel_matmul_op *product; /* its kernel is the matrix; or NULL */
+    gram_eigh_report *report;                    /* or NULL */
 };
 
 struct gram_matrix_power_op {
@@ -280,6 +287,10 @@ struct gram_backend {
     gram_status (*solve_lu)(gram_context *g, const struct gram_solve_op *op);
     gram_status (*solve_lu_workspace)(gram_context *g, const struct gram_solve_op *op,
                                       size_t *bytes);
+    /* eigh_implicit: of an operator or a kernel */
+    gram_status (*eigh_implicit)(gram_context *g, const struct gram_eigh_op *op);
+    gram_status (*eigh_implicit_workspace)(gram_context *g, const struct gram_eigh_op *op,
+                                           size_t *bytes);
     gram_status (*eigh)(gram_context *g, const struct gram_eigh_op *op);
     gram_status (*eigh_workspace)(gram_context *g, const struct gram_eigh_op *op, size_t *bytes);
     gram_status (*matrix_power)(gram_context *g, const struct gram_matrix_power_op *op);

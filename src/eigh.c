@@ -3,13 +3,14 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "backend.h"
+#include "eigh.h"
 #include <math.h>
 
 /* What the call and the query are given. */
 struct eigh_args {
     const gram_tensor *a, *values, *vectors, *info;
     bool query; /* only sizes are asked for; info is not known */
+    gram_eigh_report *report;
 };
 
 static gram_status check_dtype(gram_context *g, const char *name, const gram_tensor *t,
@@ -82,9 +83,10 @@ static gram_status check_options(gram_context *g, const gram_eigh_options *o)
     if (o->select < GRAM_EIGH_ALL || o->select > GRAM_EIGH_SMALLEST)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "options.select is %d, expected a gram_eigh_select", (int)o->select);
-    if (o->driver < GRAM_EIGH_DRIVER_AUTO || o->driver > GRAM_EIGH_DRIVER_BISECTION)
+    if (o->driver < GRAM_EIGH_DRIVER_AUTO || o->driver > GRAM_EIGH_DRIVER_KRYLOV)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "options.driver is %d, expected a gram_eigh_driver", (int)o->driver);
+    TRY(gram_eigh_check_krylov(g, o));
     if ((o->select == GRAM_EIGH_VALUE) != (o->found != NULL))
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          o->found
@@ -138,7 +140,7 @@ static gram_status describe(gram_context *g, const struct eigh_args *args,
     TRY(gram_options_copy(g, &o, sizeof o, given));
     TRY(check_options(g, &o));
     op->uplo = o.uplo;
-    op->driver = o.driver;
+    gram_eigh_krylov(&o, args->report, op);
     TRY(check_matrix(g, args, op));
     TRY(check_outputs(g, args, &o, op));
     if (o.found) {
@@ -157,19 +159,23 @@ static gram_status describe(gram_context *g, const struct eigh_args *args,
 gram_status gram_eigh(gram_context *g, const gram_tensor *a, const gram_eigh_options *options,
                       gram_tensor *values, gram_tensor *vectors, gram_tensor *info)
 {
-    struct eigh_args args = {.a = a, .values = values, .vectors = vectors, .info = info};
+    gram_eigh_report report = {0};
+    struct eigh_args args = {
+        .a = a, .values = values, .vectors = vectors, .info = info, .report = &report};
     struct gram_eigh_op op;
 
     g->call = __func__;
     TRY(describe(g, &args, options, &op));
-    return g->backend->eigh(g, &op);
+    return gram_eigh_ended(g, g->backend->eigh(g, &op), options, &report);
 }
 
 gram_status gram_eigh_workspace(gram_context *g, const gram_tensor *a,
                                 const gram_eigh_options *options, const gram_tensor *values,
                                 const gram_tensor *vectors, gram_workspace *need)
 {
-    struct eigh_args args = {.a = a, .values = values, .vectors = vectors, .query = true};
+    gram_eigh_report report = {0};
+    struct eigh_args args = {
+        .a = a, .values = values, .vectors = vectors, .query = true, .report = &report};
     struct gram_eigh_op op;
     size_t bytes;
 

@@ -225,7 +225,7 @@ static void check(struct harness *h, int row)
     before = calloc((size_t)elements + 1, sizeof *before);
     for (int64_t i = 0; before && i < elements; i++)
         before[i] = test_at(&q.t[OUT].t, i);
-    if (CHECK(h, before != NULL, "no memory") && run(h, &q))
+    if (CHECK(h, before != NULL, "no memory") && before && run(h, &q))
         compare(h, &q, before);
     free(before);
     for (int i = 0; i < ARGUMENTS; i++)

@@ -68,14 +68,15 @@ static double bench_error(struct harness *h, void *state)
 
 static bool choose_driver(const struct case_args *args, gram_eigh_driver *driver)
 {
-    static const char *const names[] = {"auto", "closed", "jacobi", "divide", "bisection"};
+    static const char *const names[] = {"auto",   "closed",    "jacobi",
+                                        "divide", "bisection", "krylov"};
 
     for (int i = 0; i < LENGTH(names); i++)
         if (strcmp(case_param(args, "driver", "auto"), names[i]) == 0) {
             *driver = (gram_eigh_driver)i;
             return true;
         }
-    fprintf(stderr, "driver: expected auto, closed, jacobi, divide or bisection\n");
+    fprintf(stderr, "driver: expected auto, closed, jacobi, divide, bisection or krylov\n");
     return false;
 }
 

@@ -700,7 +700,17 @@ typedef enum gram_eigh_driver {
     GRAM_EIGH_DRIVER_JACOBI = 2,      /* n <= 32: cyclic Jacobi, many items at once */
     GRAM_EIGH_DRIVER_DIVIDE = 3,      /* LAPACK syevd: all pairs; n <= 32,766 */
     GRAM_EIGH_DRIVER_BISECTION = 4,   /* LAPACK sytrd, stebz, stein, ormtr: a range of pairs */
+    GRAM_EIGH_DRIVER_KRYLOV = 5,      /* block Lanczos: few pairs at one end of a large matrix */
 } gram_eigh_driver;
+
+/* How it went. */
+typedef struct gram_eigh_report {
+    size_t size;             /* set by the caller to sizeof(gram_eigh_report) */
+    gram_eigh_driver driver; /* that was used */
+    int64_t products;        /* KRYLOV: with blocks of vectors, of all items */
+    double residual;         /* KRYLOV: the largest |A v - w v| / |A| of its pairs */
+    int64_t dense;           /* items that KRYLOV gave up and BISECTION did */
+} gram_eigh_report;
 
 typedef struct gram_eigh_options {
     size_t size;
@@ -710,6 +720,11 @@ typedef struct gram_eigh_options {
     double lower, upper;     /* VALUE; infinities are allowed */
     gram_tensor *found;      /* VALUE: int64, one an item: how many lie there; else NULL */
     gram_eigh_driver driver; /* one that cannot do what is asked: GRAM_UNSUPPORTED */
+    /* Of KRYLOV. */
+    double tolerance;         /* of |A v - w v|, relative to |A|; 0: min(10 n eps, 1e-5) */
+    int64_t products;         /* at most so many, with blocks of 8 or 16 vectors; 0: see below */
+    uint64_t seed;            /* of the random start */
+    gram_eigh_report *report; /* gets how it went, with any driver; or NULL */
 } gram_eigh_options;
 
 /* clang-format off */
@@ -736,6 +751,17 @@ typedef struct gram_eigh_options {
  * matrix.  Sources: closed form: the outer root of the characteristic cubic, then deflation
  * (D. Eberly, "A robust eigensolver for 3x3 symmetric matrices"); Jacobi: G. Golub and C. Van Loan,
  * "Matrix computations", 8.5; the rest is LAPACK's.  Scratch: see gram_eigh_workspace.
+ *
+ * KRYLOV takes LARGEST, SMALLEST and an INDEX range at one end.  It multiplies by the matrix, half
+ * of which is read each time, and needs scratch for about 2 k + 250 vectors (f32: 320).  Every pair
+ * that it gives has been verified: |A v - w v| <= tolerance |A|, from a product with v itself, |A|
+ * being the largest |Ritz value|.  Multiple eigenvalues are found with their copies.  Where the
+ * wanted pairs do not converge in options.products (0: 1000) info is 1.  AUTO takes it where n >=
+ * 2000 and k <= n / 200, with max(60, n / 16) products; if those do not do, BISECTION starts afresh
+ * and the report says so: gram_eigh_workspace answers for both, but a context that owns its scratch
+ * takes what BISECTION needs only then.  Can be cancelled.  The result does not depend on the
+ * number of threads.  After K. Wu and H. Simon, Thick-restart Lanczos method for large symmetric
+ * eigenvalue problems, SIAM J. Matrix Anal. Appl. 22 (2000), in blocks.
  */
 GRAM_API gram_status gram_eigh(gram_context *g, const gram_tensor *a,
                                const gram_eigh_options *options, gram_tensor *values,
@@ -745,6 +771,54 @@ GRAM_API gram_status gram_eigh_workspace(gram_context *g, const gram_tensor *a,
                                          const gram_eigh_options *options,
                                          const gram_tensor *values, const gram_tensor *vectors,
                                          gram_workspace *need);
+
+/*
+ * A symmetric matrix that is known by its products: apply computes out = A in, both n by b with b
+ * at most 8, row-major, of this dtype (f32 or f64), in CPU memory that lives for the call.  It must
+ * not use the context of the call that it serves.  A status other than GRAM_OK ends that call,
+ * which returns it.
+ */
+typedef struct gram_operator {
+    int64_t n;
+    gram_dtype dtype;
+    gram_status (*apply)(void *user, const gram_tensor *in, gram_tensor *out);
+    void *user;
+} gram_operator;
+
+/*
+ * The k largest or smallest pairs of a matrix that is known by its products: gram_eigh with KRYLOV
+ * (see there).  options.select is GRAM_EIGH_LARGEST or GRAM_EIGH_SMALLEST, options.driver AUTO or
+ * KRYLOV; options.products 0 is 1000.  values has k elements, vectors (NULL: not wanted) is n by k,
+ * info (NULL: not wanted) is a number: 0; 1 if fewer than k pairs converged; 2 if NaN or infinity
+ * came up.  Values and vectors are NaN then, and the status is GRAM_OK if info was given, else
+ * GRAM_NUMERICAL.  A must be symmetric; it is not checked.  GRAM_UNSUPPORTED: other devices than
+ * the CPU.
+ */
+GRAM_API gram_status gram_eigh_operator(gram_context *g, const gram_operator *a,
+                                        const gram_eigh_options *options, gram_tensor *values,
+                                        gram_tensor *vectors, gram_tensor *info);
+
+GRAM_API gram_status gram_eigh_operator_workspace(gram_context *g, const gram_operator *a,
+                                                  const gram_eigh_options *options,
+                                                  const gram_tensor *values,
+                                                  const gram_tensor *vectors, gram_workspace *need);
+
+/*
+ * The same for the kernel matrix K(x, x) + r I of points, which is never stored: products are those
+ * of gram_kernel_matmul, with any of its outputs.  x is n by d, any strides; batches of x and of
+ * the kernel's hyperparameters broadcast, values, vectors and info have that batch, and the dtype
+ * that gram_kernel's out would have (info: int32).  kernel.row_offset and column_offset are equal.
+ */
+GRAM_API gram_status gram_eigh_kernel(gram_context *g, const gram_tensor *x,
+                                      const gram_kernel_options *kernel,
+                                      const gram_eigh_options *options, gram_tensor *values,
+                                      gram_tensor *vectors, gram_tensor *info);
+
+GRAM_API gram_status gram_eigh_kernel_workspace(gram_context *g, const gram_tensor *x,
+                                                const gram_kernel_options *kernel,
+                                                const gram_eigh_options *options,
+                                                const gram_tensor *values,
+                                                const gram_tensor *vectors, gram_workspace *need);
 
 /* ---- Powers of symmetric matrices ---------------------------------------------------------- */
 

@@ -16,6 +16,9 @@ gram_status cpu_median(gram_context *g, const struct gram_median_op *op);
 size_t cpu_median_workspace(const gram_context *g, const struct gram_median_op *op);
 gram_status cpu_kernel_matmul(gram_context *g, const struct gram_kernel_matmul_op *op);
 size_t cpu_kernel_matmul_workspace(const gram_context *g, const struct gram_kernel_matmul_op *op);
+/* In scratch of cpu_kernel_matmul_workspace() bytes that the caller owns. */
+gram_status cpu_kernel_matmul_in(gram_context *g, const struct gram_kernel_matmul_op *op,
+                                 void *scratch);
 gram_status cpu_kernel_vjp(gram_context *g, const struct gram_kernel_vjp_op *op);
 size_t cpu_kernel_vjp_workspace(const gram_context *g, const struct gram_kernel_vjp_op *op);
 gram_status cpu_cdist_grad(gram_context *g, const struct gram_cdist_grad_op *op);

@@ -105,6 +105,8 @@ static gram_status run(gram_context *g, struct eigh_plan *plan, void *scratch)
     else
         for (int64_t i = 0; i < plan->op->batch.count; i++)
             write_info(plan, i, EIGH_DONE, 0);
+    if (plan->ended != GRAM_OK)
+        return plan->ended;
     failed = atomic_load(&plan->failed);
     if (failed == LLONG_MAX || plan->op->has_info)
         return GRAM_OK;
@@ -116,7 +118,16 @@ static gram_status run(gram_context *g, struct eigh_plan *plan, void *scratch)
 
 static size_t plan_bytes(const gram_context *g, const struct eigh_plan *plan)
 {
-    return plan->op->a.rows > 0 ? cpu_eigh_driver(plan->driver)->bytes(g, plan) : 0;
+    struct eigh_plan other = *plan;
+    size_t bytes = 0;
+
+    if (plan->op->a.rows == 0)
+        return 0;
+    if (plan->fallback != GRAM_EIGH_DRIVER_AUTO && !plan->grows) {
+        other.driver = plan->fallback;
+        bytes = cpu_eigh_driver(other.driver)->bytes(g, &other);
+    }
+    return gram_most_bytes(bytes, cpu_eigh_driver(plan->driver)->bytes(g, plan));
 }
 
 gram_status cpu_eigh(gram_context *g, const struct gram_eigh_op *op)
@@ -125,6 +136,7 @@ gram_status cpu_eigh(gram_context *g, const struct gram_eigh_op *op)
     void *scratch;
 
     TRY(cpu_eigh_plan(g, op, &plan));
+    plan.grows = plan.fallback != GRAM_EIGH_DRIVER_AUTO && !g->scratch_given;
     TRY(gram_scratch(g, plan_bytes(g, &plan), &scratch));
     return run(g, &plan, scratch);
 }

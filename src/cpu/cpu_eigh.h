@@ -14,7 +14,10 @@ struct eigh_plan {
     const struct gram_eigh_kernels *kernels; /* of the dtype */
     const struct gram_solve_kernels *move;   /* strided copies and NaN */
     gram_eigh_driver driver;
-    atomic_llong failed; /* item * 4 + info, the smallest; LLONG_MAX: none */
+    gram_eigh_driver fallback; /* for items that driver gives up; AUTO: none */
+    bool grows;                /* scratch is the context's, which may take more for fallback */
+    gram_status ended;         /* not GRAM_OK: the call ends with it */
+    atomic_llong failed;       /* item * 4 + info, the smallest; LLONG_MAX: none */
 };
 
 /* What became of an item: the values of info. */
@@ -42,6 +45,7 @@ gram_status cpu_eigh_in(gram_context *g, const struct gram_eigh_op *op, void *sc
 /* The drivers. */
 extern const struct eigh_driver cpu_eigh_closed_form, cpu_eigh_jacobi; /* cpu_eigh_small.c */
 extern const struct eigh_driver cpu_eigh_divide, cpu_eigh_bisection;   /* cpu_eigh_large.c */
+extern const struct eigh_driver cpu_eigh_krylov;                       /* cpu_eigh_krylov.c */
 
 /* Pairs of an item on their way out: stored of them, from number first of w on.  w ascends with
  * unit stride; vector j is column order[j] (NULL: j) of v; v NULL: they are in place. */

@@ -7,11 +7,18 @@
 #include "cpu_eigh.h"
 #include <limits.h>
 
+enum {
+    KRYLOV_LEAST =
+        2000,          /* n, and how much larger than k it is, from which on few pairs are worth */
+    KRYLOV_SHARE = 200 /* products: bench/results/2026-11-21-eigh-krylov.md */
+};
+
 static const struct eigh_driver *const drivers[] = {
     [GRAM_EIGH_DRIVER_CLOSED_FORM] = &cpu_eigh_closed_form,
     [GRAM_EIGH_DRIVER_JACOBI] = &cpu_eigh_jacobi,
     [GRAM_EIGH_DRIVER_DIVIDE] = &cpu_eigh_divide,
     [GRAM_EIGH_DRIVER_BISECTION] = &cpu_eigh_bisection,
+    [GRAM_EIGH_DRIVER_KRYLOV] = &cpu_eigh_krylov,
 };
 
 const struct eigh_driver *cpu_eigh_driver(gram_eigh_driver driver)
@@ -27,6 +34,9 @@ static gram_eigh_driver fastest(const struct gram_eigh_op *op)
         return GRAM_EIGH_DRIVER_CLOSED_FORM;
     if (n <= EIGH_SMALL)
         return GRAM_EIGH_DRIVER_JACOBI;
+    if (n >= KRYLOV_LEAST && op->count > 0 && op->count <= n / KRYLOV_SHARE &&
+        cpu_eigh_krylov.takes(op))
+        return GRAM_EIGH_DRIVER_KRYLOV;
     /* Inverse iteration makes the vectors of close values orthogonal one by one. */
     if (op->has_vectors && !op->by_value && op->count <= n / 4)
         return GRAM_EIGH_DRIVER_BISECTION;
@@ -42,8 +52,13 @@ gram_status cpu_eigh_plan(gram_context *g, const struct gram_eigh_op *op, struct
     if (!gram_blas_fits(op->a.rows, 0, 0))
         return gram_fail(g, GRAM_UNSUPPORTED, "a has %lld rows, LAPACK takes at most %d",
                          (long long)op->a.rows, INT_MAX);
-    if (plan->driver == GRAM_EIGH_DRIVER_AUTO)
+    if (plan->driver == GRAM_EIGH_DRIVER_AUTO) {
         plan->driver = fastest(op);
+        if (plan->driver == GRAM_EIGH_DRIVER_KRYLOV)
+            plan->fallback = GRAM_EIGH_DRIVER_BISECTION;
+    }
+    if (op->report)
+        op->report->driver = plan->driver;
     if (!drivers[plan->driver]->takes(op))
         return gram_fail(g, GRAM_UNSUPPORTED, "%s does not take a matrix of order %lld",
                          drivers[plan->driver]->name, (long long)op->a.rows);

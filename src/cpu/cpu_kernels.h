@@ -14,6 +14,7 @@
 #include "kron_matmul_kernels.h"
 #include "power.h"
 #include "solve_kernels.h"
+#include "symmetric_kernels.h"
 
 /* What is summed over the coordinates, with d = x - y. */
 enum gram_step {
@@ -131,6 +132,7 @@ struct gram_cpu_kernels {
     const struct gram_solve_kernels *solve[GRAM_F64 + 1];
     const struct gram_eigh_kernels *eigh[GRAM_F64 + 1];
     const struct gram_kron_kernels *kron[GRAM_I64 + 1]; /* none of halves */
+    gram_symmetric_kernel *symmetric_block[GRAM_F64 + 1];
 };
 
 extern const struct gram_cpu_kernels gram_cpu_kernels_base, gram_cpu_kernels_avx2,

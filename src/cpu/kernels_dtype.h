@@ -97,6 +97,10 @@
 
 #include "solve_tile.h"
 
+/* ---- Symmetric matrices times a few vectors ------------------------------------------------- */
+
+#include "symmetric_tile.h"
+
 /* ---- Small eigenproblems ------------------------------------------------------------------- */
 
 #include "eigh_move_tile.h"

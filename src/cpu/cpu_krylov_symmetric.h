@@ -1,0 +1,30 @@
+/*
+ * cpu_krylov_symmetric.h - products of a stored symmetric matrix, of which one triangle is read
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_CPU_KRYLOV_SYMMETRIC_H
+#define GRAM_CPU_KRYLOV_SYMMETRIC_H
+#include "../view.h"
+#include "cpu_kernels.h"
+#include "cpu_krylov.h"
+
+struct gram_symmetric {
+    gram_context *g;
+    struct gram_view view; /* of one matrix */
+    gram_uplo uplo;
+    char *scratch; /* gram_symmetric_bytes */
+    /* Set by gram_symmetric_prepare. */
+    gram_symmetric_kernel *kernel;
+    double scale; /* a power of 2: products are those of scale^2 A, out of danger */
+};
+
+/* The most columns of a product, 64 bytes, and its scratch. */
+int64_t gram_symmetric_columns(gram_dtype dtype);
+size_t gram_symmetric_bytes(gram_dtype dtype, int64_t n);
+/* Chooses the scale and the order of rows and columns.  False: the triangle holds NaN or
+ * infinity. */
+bool gram_symmetric_prepare(struct gram_symmetric *a);
+/* A krylov_multiply; user is a struct gram_symmetric. */
+gram_status gram_symmetric_multiply(void *user, int64_t columns, const void *in, void *out);
+#endif
