@@ -131,6 +131,26 @@ static const struct variant_kernel {
   /* clang-format off */
     {SOME, "cdist_reduce.cu", "cdist_reduce", "-DREAL=float -DIS_DOUBLE=0 -DHALF=0 -DTM=2 -DSTEP=5 -DWHOLE=1 -DFRACTION=1 -DX_LOAD=2 -DY_LOAD=2 -DFUNCTION=3 -DOUTPUT=1 -DBASE=3 -DSLOPE=3 -DHYPERS=0 -DLISTED=0", NULL},
     {CLASS, "cdist_reduce.cu", "cdist_reduce", "-DREAL=double -DIS_DOUBLE=1 -DHALF=0 -DTM=2 -DSTEP=8 -DWHOLE=0 -DFRACTION=0 -DX_LOAD=2 -DY_LOAD=2 -DFUNCTION=6 -DOUTPUT=1 -DBASE=3 -DSLOPE=3 -DHYPERS=0 -DLISTED=0", NULL},
+    {SOME, "solve_small.cu", "solve_small", "-DREAL=float -DLU=0", NULL},
+    {SOME, "solve_small.cu", "solve_small", "-DREAL=float -DLU=1", NULL},
+    {SOME, "solve_small.cu", "solve_small", "-DREAL=double -DLU=0", NULL},
+    {CLASS, "solve_small.cu", "solve_small", "-DREAL=double -DLU=1", NULL},
+    {SOME, "solve_large.cu", "solve_copy", "-DREAL=float -DLU=1 -DKERNEL=1", NULL},
+    {SOME, "solve_large.cu", "solve_copy", "-DREAL=double -DLU=1 -DKERNEL=1", NULL},
+    {SOME, "solve_large.cu", "solve_verdict", "-DREAL=float -DLU=0 -DKERNEL=2", NULL},
+    {SOME, "solve_large.cu", "solve_verdict", "-DREAL=float -DLU=1 -DKERNEL=2", NULL},
+    {SOME, "solve_large.cu", "solve_verdict", "-DREAL=double -DLU=0 -DKERNEL=2", NULL},
+    {CLASS, "solve_large.cu", "solve_verdict", "-DREAL=double -DLU=1 -DKERNEL=2", NULL},
+    {SOME, "solve_large.cu", "solve_scan", "-DREAL=float -DLU=1 -DKERNEL=3", NULL},
+    {SOME, "solve_large.cu", "solve_scan", "-DREAL=double -DLU=1 -DKERNEL=3", NULL},
+    {SOME, "rows.cu", "rows_map", "-DREAL=float -DKERNEL=0", NULL},
+    {SOME, "rows.cu", "rows_map", "-DREAL=double -DKERNEL=0", NULL},
+    {SOME, "rows.cu", "rows_gather", "-DREAL=float -DKERNEL=1", NULL},
+    {SOME, "rows.cu", "rows_gather", "-DREAL=double -DKERNEL=1", NULL},
+    {SOME, "rows.cu", "rows_combine", "-DREAL=float -DKERNEL=2", NULL},
+    {CLASS, "rows.cu", "rows_combine", "-DREAL=double -DKERNEL=2", NULL},
+    {SOME, "rows.cu", "rows_diagonal", "-DREAL=float -DKERNEL=3", NULL},
+    {SOME, "rows.cu", "rows_diagonal", "-DREAL=double -DKERNEL=3", NULL},
   /* clang-format on */
 };
 #endif

@@ -34,7 +34,7 @@ gram_status cuda_solve_launch(gram_context *g, const struct cuda_solve_plan *pla
     bool is_double = plan->op->a.dtype == GRAM_F64;
     char defines[64];
     struct jit_request request = {
-        .file = "solve.cu",
+        .file = kernel == SOLVE_SMALL ? "solve_small.cu" : "solve_large.cu",
         .kernel = names[kernel],
         .defines = defines,
         .variant = CUDA_SOLVE_VARIANTS + (uint64_t)(kernel * 4 + plan->lu * 2 + is_double),
@@ -43,8 +43,10 @@ gram_status cuda_solve_launch(gram_context *g, const struct cuda_solve_plan *pla
     CUfunction function = gram_jit_recall(device, request.variant);
 
     if (!function) {
-        snprintf(defines, sizeof defines, "-DREAL=%s -DLU=%d -DKERNEL=%d",
-                 is_double ? "double" : "float", (int)plan->lu, kernel);
+        int used = snprintf(defines, sizeof defines, "-DREAL=%s -DLU=%d",
+                            is_double ? "double" : "float", (int)plan->lu);
+        if (kernel != SOLVE_SMALL)
+            snprintf(defines + used, sizeof defines - (size_t)used, " -DKERNEL=%d", kernel);
         TRY(gram_jit_kernel(g, device, &request, &function));
     }
     return gram_cuda_queue(g, function, (const unsigned[]){blocks[0], blocks[1], 1},

@@ -1,5 +1,5 @@
 /*
- * solve_params.h - what the host tells solve.cu: shapes and strides of systems of equations
+ * solve_params.h - what the host tells solve_small.cu and solve_large.cu: shapes and strides
  *
  * Read by the host's compiler and by NVRTC, which sees no other header: so it includes none, and
  * long long stands for int64_t.
@@ -14,7 +14,7 @@
 #define SOLVE_MOST    64  /* largest n of solve_small */
 #define SOLVE_WIDTH   16  /* right-hand sides that it takes at a time */
 
-/* The kernels of solve.cu, as -DKERNEL. */
+/* The kernels; -DKERNEL of solve_large.cu, where the first is not. */
 #define SOLVE_SMALL   0
 #define SOLVE_COPY    1
 #define SOLVE_VERDICT 2
