@@ -71,12 +71,7 @@
 #define TILE_ROWS BM
 #define TILE_COLS BN
 
-typedef unsigned short half_bits;
-#if HALF
-typedef half_bits element;
-#else
-typedef REAL element;
-#endif
+#include "element.cuh"
 
 struct __align__(READ * sizeof(REAL)) group {
     REAL at[READ];
@@ -89,15 +84,6 @@ extern __shared__ __align__(16) REAL panels[]; /* two, of PANEL elements */
 #include "pair_tile.cuh"
 
 /* ---- Panels --------------------------------------------------------------------------------- */
-
-static __device__ REAL value_of(element x)
-{
-#if HALF
-    return HALF == 2 ? ptx_float_of_bfloat(x) : ptx_float_of_half(x);
-#else
-    return x;
-#endif
-}
 
 /* WIDTH elements, or as many zeros. */
 template <int WIDTH> static __device__ void copy(REAL *to, const element *from, bool there)

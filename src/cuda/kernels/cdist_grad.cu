@@ -19,6 +19,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "batch.cuh"
 #include "grad_params.h"
 #include "ptx.cuh"
 
@@ -263,22 +264,11 @@ static __device__ void store(const struct grad_params *a, const struct grad_tile
 
 /* ---- Tiles ---------------------------------------------------------------------------------- */
 
-static __device__ long long offset_of(const struct grad_params *a, const long long *stride,
-                                      long long item)
-{
-    long long offset = 0;
-
-    for (int i = (int)a->batch_ndim - 1; i >= 0; i--) {
-        offset += item % a->batch_shape[i] * stride[i];
-        item /= a->batch_shape[i];
-    }
-    return offset;
-}
-
 static __device__ const REAL *begin_of(const struct grad_params *a, const struct grad_side *side,
                                        long long item)
 {
-    return (const REAL *)side->data + offset_of(a, side->batch_stride, item);
+    return (const REAL *)side->data +
+           batch_offset(a->batch_shape, a->batch_ndim, side->batch_stride, item);
 }
 
 static __device__ void find_exponent(const struct grad_params *a, struct grad_tile *tile)
@@ -287,7 +277,7 @@ static __device__ void find_exponent(const struct grad_params *a, struct grad_ti
     tile->valid = true;
 #if P_TENSOR
     const struct pair_hyper *h = &a->p;
-    const long long at = offset_of(a, h->batch_stride, tile->item);
+    const long long at = batch_offset(a->batch_shape, a->batch_ndim, h->batch_stride, tile->item);
     const double p =
         h->is_double ? ((const double *)h->data)[at] : (double)((const float *)h->data)[at];
     tile->exponent = p - 1;
@@ -319,7 +309,8 @@ static __device__ void find_tile(const struct grad_params *a, long long at, stru
     tile->b = begin_of(a, &a->b, item) + n * a->b.row_stride + k * a->b.col_stride;
     tile->c = begin_of(a, &a->c, item) + o * a->c.row_stride + k * a->c.col_stride;
     tile->d = begin_of(a, &a->d, item) + n * a->d.row_stride + m * a->d.col_stride;
-    tile->out = (REAL *)a->out.data + offset_of(a, a->out.batch_stride, item) +
+    tile->out = (REAL *)a->out.data +
+                batch_offset(a->batch_shape, a->batch_ndim, a->out.batch_stride, item) +
                 split * a->split_stride + o * a->plane_stride + n * a->out.row_stride +
                 m * a->out.col_stride;
     find_exponent(a, tile);

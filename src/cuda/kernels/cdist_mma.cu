@@ -61,12 +61,7 @@
 #define SMALLEST_NORM 0x1p-114f /* as in cdist_square_tile.h of the CPU */
 #define LARGEST_NORM  0x1p126f
 
-#if HALF
-typedef unsigned short element;
-#else
-typedef float element;
-#endif
-
+#include "element.cuh"
 #include "pair_step.cuh"
 
 #include "pair_function.cuh"
@@ -87,22 +82,6 @@ struct shared_state {
 #else
 #  include "wgmma_core.cuh"
 #endif
-
-static __device__ float real_of(element e)
-{
-#if HALF == 1
-    return ptx_float_of_half(e);
-#elif HALF == 2
-    return ptx_float_of_bfloat(e);
-#else
-    return e;
-#endif
-}
-
-static __device__ float power_of_two(int e)
-{
-    return __int_as_float((e + 127) << 23);
-}
 
 /* The sum that acc, of scaled rows, comes to; spoiled: it is not exact enough. */
 static __device__ float whole_sum(float acc, const struct square_row &x, const struct square_row &y,
@@ -141,7 +120,8 @@ static __device__ float direct_sum(const struct pair_params *a, const struct til
 
 #pragma unroll 4
     for (long long k = threadIdx.x % 32; k < a->depth; k += 32)
-        sum = step(sum, real_of(x[k * a->x.col_stride]), real_of(y[k * a->y.col_stride]), none, 0);
+        sum = step(sum, value_of(x[k * a->x.col_stride]), value_of(y[k * a->y.col_stride]), none,
+                   0);
     for (int lane = 16; lane > 0; lane /= 2)
         sum += __shfl_xor_sync(0xffffffffu, sum, lane);
     return sum;

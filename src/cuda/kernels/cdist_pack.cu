@@ -21,6 +21,7 @@
 #  error "cdist_pack.cu: PLANES must be 1 or 2"
 #endif
 
+#define REAL         float
 #define THREADS      256
 #define CENTRED      (STEP == PAIR_TWO)
 #define SMALL        0.25f /* 2^-16 of a row's largest: lo has all its digits from here on */
@@ -28,22 +29,8 @@
 #define INFINITE     __int_as_float(0x7f800000)
 #define NOT_A_NUMBER __int_as_float(0x7fc00000)
 
-#if HALF
-typedef unsigned short element;
-#else
-typedef float element;
-#endif
-
-static __device__ float value_of(element e)
-{
-#if HALF == 1
-    return ptx_float_of_half(e);
-#elif HALF == 2
-    return ptx_float_of_bfloat(e);
-#else
-    return e;
-#endif
-}
+#include "element.cuh"
+#include "real_power.cuh"
 
 /* The first element of an item of a side. */
 static __device__ const element *item_of(const struct square_params *a, int which, long long item)
@@ -97,12 +84,6 @@ static __device__ float read(const struct source *s, long long k)
     if (!s->from || k >= s->depth)
         return 0;
     return value_of(s->from[k * s->col_stride]) - (CENTRED ? s->centre[k] : 0.0f);
-}
-
-/* 2^e for -126 <= e <= 127 */
-static __device__ float power_of_two(int e)
-{
-    return __int_as_float((e + 127) << 23);
 }
 
 /* e for x in [2^e, 2^(e+1)), finite and not 0 */

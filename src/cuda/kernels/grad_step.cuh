@@ -8,14 +8,8 @@
  * SPDX-License-Identifier: MIT
  */
 
-static __device__ float magnitude(float x)
-{
-    return fabsf(x);
-}
-static __device__ double magnitude(double x)
-{
-    return fabs(x);
-}
+#include "real_power.cuh"
+
 static __device__ float signed_as(float size, float sign)
 {
     return copysignf(size, sign);
@@ -49,16 +43,6 @@ static __device__ float above(float t)
 static __device__ double above(double t)
 {
     return t > 0 ? 1 : t < 0 ? 0 : 0.5;
-}
-
-template <int N> static __device__ REAL product(REAL x)
-{
-    if (N == 0)
-        return 1;
-    if (N == 1)
-        return x;
-    REAL y = product<N / 2>(x);
-    return N % 2 ? y * y * x : y * y;
 }
 
 /* 2^(log fraction) by a polynomial of degree 4 (the minimax one on [-1/2, 1/2]), within 2.6e-6: the

@@ -8,6 +8,7 @@
 #include "vjp_params.h"
 
 #define THREADS 256
+#include "block_sum.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     kernel_vjp_number(const __grid_constant__ struct vjp_number_params a)
@@ -18,12 +19,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 
     for (long long i = thread; i < a.count; i += THREADS)
         sum += a.sums[i];
-    sums[thread] = sum;
-    for (int half = THREADS / 2; half > 0; half /= 2) {
-        __syncthreads();
-        if (thread < half)
-            sums[thread] += sums[thread + half];
-    }
+    block_sum(sums, thread, sum);
     if (thread == 0)
         *(REAL *)a.out = (REAL)sums[0];
 }

@@ -8,6 +8,7 @@
 #include "vjp_params.h"
 
 #define THREADS 256
+#include "block_sum.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     kernel_vjp_sums(const __grid_constant__ struct vjp_sums_params a)
@@ -22,12 +23,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 
         for (long long j = thread; j < a.cols; j += THREADS)
             sum += (a.u.data ? (double)u[j * a.u.col_stride] : 1) * (double)v[j * a.v.col_stride];
-        sums[thread] = sum;
-        for (int half = THREADS / 2; half > 0; half /= 2) {
-            __syncthreads();
-            if (thread < half)
-                sums[thread] += sums[thread + half];
-        }
+        block_sum(sums, thread, sum);
         if (thread == 0)
             a.sums[i] = a.add ? a.sums[i] + sums[0] : sums[0];
         __syncthreads(); /* the sums are no longer read */

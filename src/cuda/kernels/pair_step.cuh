@@ -6,8 +6,8 @@
  * SPDX-License-Identifier: MIT
  */
 
-static __device__ float magnitude(float x) { return fabsf(x); }
-static __device__ double magnitude(double x) { return fabs(x); }
+#include "real_power.cuh"
+
 static __device__ double root(double x) { return sqrt(x); }
 
 /* Denormal numbers have roots too. */
@@ -30,16 +30,6 @@ static __device__ float power(float x, double e)
     if (tail != 0 && x > 0 && x <= 0x1.fffffep127f && y > 0 && y <= 0x1.fffffep127f)
         y = fmaf(y, tail * 0.693147181f * ptx_log2(x < 0x1p-126f ? 0x1p-126f : x), y);
     return y;
-}
-
-template <int N> static __device__ REAL product(REAL x)
-{
-    if (N == 0)
-        return 1;
-    if (N == 1)
-        return x;
-    REAL y = product<N / 2>(x);
-    return N % 2 ? y * y * x : y * y;
 }
 
 /* |d|^fraction in f32, 0 < fraction < 1, for denormal d too: d = m 2^e, and e fraction is split

@@ -8,17 +8,7 @@
 #define GROUP_TILES 16 /* rows of tiles that are done together: their rows of y stay in L2 */
 
 #if HYPERS
-static __device__ long long offset_of(const struct pair_params *a, const long long *stride,
-                                      long long item)
-{
-    long long offset = 0;
-
-    for (int i = (int)a->batch_ndim - 1; i >= 0; i--) {
-        offset += item % a->batch_shape[i] * stride[i];
-        item /= a->batch_shape[i];
-    }
-    return offset;
-}
+#  include "batch.cuh"
 
 static __device__ void prepare(const struct pair_params *a, long long item, struct pair_map *map)
 {
@@ -28,7 +18,8 @@ static __device__ void prepare(const struct pair_params *a, long long item, stru
 
     for (int i = 0; i < PAIR_HYPERS + (FUNCTION == PAIR_EXPRESSION ? PAIR_PARAMETERS : 0); i++) {
         const struct pair_hyper *h = &a->hyper[i]; /* parameters lie behind them */
-        long long at = h->data ? offset_of(a, h->batch_stride, item) : 0;
+        long long at =
+            h->data ? batch_offset(a->batch_shape, a->batch_ndim, h->batch_stride, item) : 0;
         value[i] = !h->data ? h->value
                    : h->is_double ? ((const double *)h->data)[at]
                                   : (double)((const float *)h->data)[at];
