@@ -19,19 +19,23 @@ export BUILD CMAKE_FLAGS JOBS
 
 all:
 	@scripts/bootstrap --check build
+	@scripts/bootstrap cuda
 	@scripts/build programs
 
 demo:
 	@scripts/bootstrap build
+	@scripts/bootstrap cuda
 	@scripts/build programs
 	@scripts/demo
 
 test:
 	@scripts/bootstrap test
+	@scripts/bootstrap cuda
 	@scripts/test
 
 check:
 	@scripts/bootstrap --check build
+	@scripts/bootstrap cuda
 	@scripts/build all
 	@scripts/check
 

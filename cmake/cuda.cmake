@@ -1,13 +1,17 @@
 # cuda.cmake - the CUDA backend, libgram_cuda.so: built where CUDA's headers are found
 #
 # Only two headers are needed, cuda.h and nvrtc.h, from a toolkit or from NVIDIA's wheels; no
-# library of CUDA is linked.  Device code (src/cuda/kernels) is embedded as text.
+# library of CUDA is linked.  Device code (src/cuda/kernels) is embedded as text.  The wheels may
+# be those that `scripts/bootstrap cuda` puts into the build folder, or, for a variant, into the
+# folder above.
 
 option(GRAM_CUDA "Build the CUDA backend where CUDA's headers are found" ON)
-find_path(GRAM_CUDA_INCLUDE NAMES cuda.h PATHS ENV CUDA_HOME ENV CUDA_PATH /usr/local/cuda
-    PATH_SUFFIXES include)
+set(wheels ${CMAKE_BINARY_DIR}/nvidia ${CMAKE_BINARY_DIR}/../nvidia)
+find_path(GRAM_CUDA_INCLUDE NAMES cuda.h PATHS ENV CUDA_HOME ENV CUDA_PATH /usr/local/cuda ${wheels}
+    PATH_SUFFIXES include cu13/include cuda_runtime/include)
 find_path(GRAM_NVRTC_INCLUDE NAMES nvrtc.h HINTS ${GRAM_CUDA_INCLUDE}
-    PATHS ENV CUDA_HOME ENV CUDA_PATH /usr/local/cuda PATH_SUFFIXES include)
+    PATHS ENV CUDA_HOME ENV CUDA_PATH /usr/local/cuda ${wheels}
+    PATH_SUFFIXES include cu13/include cuda_nvrtc/include)
 set(GRAM_CUDA_FOUND no)
 if(NOT GRAM_CUDA OR NOT GRAM_CUDA_INCLUDE OR NOT GRAM_NVRTC_INCLUDE)
     return()

@@ -30,12 +30,13 @@ static void *open_in(const char *folder, const char *below, const char *name)
     return used > 0 && (size_t)used < sizeof path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
 }
 
-/* Where pip puts NVIDIA's packages, from this file's folder: one folder for all of CUDA 13, one a
- * library before. */
+/* Where pip puts NVIDIA's packages, from this file's folder (which in a build has them in itself):
+ * one folder for all of CUDA 13, one a library before. */
 static void *open_wheel(const char *name)
 {
     static const char *const below[] = {"/../nvidia/cu13/lib", "/../nvidia/cuda_nvrtc/lib",
-                                        "/../nvidia/cusolver/lib"};
+                                        "/../nvidia/cusolver/lib", "/nvidia/cu13/lib",
+                                        "/nvidia/cuda_nvrtc/lib"};
     static const char anchor = 0;
     char folder[2048];
     void *library = NULL;
