@@ -5,6 +5,8 @@
  */
 #ifndef GRAM_TEST_CUDA_JOBS_H
 #define GRAM_TEST_CUDA_JOBS_H
+#include "cuda/cuda_solve.h"
+#include "cuda/kernels/rows_params.h"
 #include "cuda_variants.h"
 #include "harness.h"
 #include <stdlib.h>
@@ -20,8 +22,8 @@ static const char *const chips[] = {"sm_80",   "sm_86",   "sm_89", "sm_90a",
 enum {
     CHIPS = LENGTH(chips),
     MAIN_CHIP = 3, /* every kernel is compiled for it */
-    MOST_JOBS =
-        CHIPS * (8 * LENGTH(problems) + 2 * LENGTH(gradients) + 2 * CUDA_VARIANTS + LENGTH(kernels))
+    MOST_JOBS = CHIPS * (8 * LENGTH(problems) + 2 * LENGTH(gradients) + 2 * CUDA_VARIANTS + 24 +
+                         LENGTH(kernels))
 };
 
 static bool all; /* kernels for all chips */
@@ -203,17 +205,39 @@ static void list_gradients(struct list *list)
     }
 }
 
+/* One of those that have little but a dtype. */
+static void list_request(struct list *list, const struct jit_request *request)
+{
+    struct job *job = next_job(list, SOME, NULL);
+    struct variant_kernel row;
+
+    if (!job)
+        return;
+    snprintf(job->defines, sizeof job->defines, "%s", request->defines);
+    row = (struct variant_kernel){SOME, request->file, request->kernel, job->defines, NULL};
+    job_of_kernel(job, &row);
+}
+
 static void list_plain(struct list *list)
 {
+    char defines[CUDA_SOLVE_DEFINES];
+    struct jit_request request;
+
     for (int file = CUDA_VARIANT_PLAIN; file < CUDA_VARIANTS; file++)
         for (int wide = 0; wide < 2; wide++) {
-            const struct jit_request request =
+            request =
                 gram_cuda_plain_request((enum cuda_variant_file)file, wide ? GRAM_F64 : GRAM_F32);
-            const struct variant_kernel row = {SOME, request.file, request.kernel, request.defines,
-                                               NULL};
-            struct job *job = next_job(list, row.where, row.chip);
-            if (job)
-                job_of_kernel(job, &row);
+            list_request(list, &request);
+        }
+    for (int kernel = SOLVE_SMALL; kernel <= SOLVE_SCAN; kernel++)
+        for (int kind = 0; kind < 4; kind++) {
+            request = cuda_solve_request(kernel, kind / 2, kind % 2 ? GRAM_F64 : GRAM_F32, defines);
+            list_request(list, &request);
+        }
+    for (int kernel = ROWS_MAP; kernel <= ROWS_DIAGONAL; kernel++)
+        for (int wide = 0; wide < 2; wide++) {
+            request = cuda_rows_request(kernel, wide ? GRAM_F64 : GRAM_F32, defines);
+            list_request(list, &request);
         }
 }
 

@@ -101,7 +101,11 @@ void cuda_memory_free(gram_context *g, void *memory);
 gram_status cuda_memory_copy(gram_context *g, void *to, const void *from, size_t bytes);
 void cuda_describe(const gram_context *g, gram_info *info);
 
-/* cuda_rows.c */
+/* cuda_rows.c; a kernel (ROWS_MAP, ...), whose text defines holds */
+enum {
+    CUDA_ROWS_DEFINES = 64
+};
+struct jit_request cuda_rows_request(int kernel, gram_dtype dtype, char defines[CUDA_ROWS_DEFINES]);
 gram_status cuda_rows_map(gram_context *g, const struct gram_rows_map_op *op);
 gram_status cuda_rows_gather(gram_context *g, const struct gram_rows_gather_op *op);
 gram_status cuda_rows_combine(gram_context *g, const struct gram_rows_combine_op *op);

@@ -12,32 +12,41 @@ enum {
     MOST_BLOCKS = 1 << 16 /* beyond these, blocks loop */
 };
 
+static uint64_t number_of(int kernel, gram_dtype dtype)
+{
+    return CUDA_ROWS_VARIANTS + (uint64_t)(kernel * 2 + (dtype == GRAM_F64));
+}
+
+struct jit_request cuda_rows_request(int kernel, gram_dtype dtype, char defines[CUDA_ROWS_DEFINES])
+{
+    static const char *const names[] = {"rows_map", "rows_gather", "rows_combine", "rows_diagonal"};
+
+    snprintf(defines, CUDA_ROWS_DEFINES, "-DREAL=%s -DKERNEL=%d",
+             dtype == GRAM_F64 ? "double" : "float", kernel);
+    return (struct jit_request){.file = "rows.cu",
+                                .kernel = names[kernel],
+                                .defines = defines,
+                                .variant = number_of(kernel, dtype)};
+}
+
 /* Queues a kernel for so many elements; a block takes `each` of them. */
 static gram_status launch(gram_context *g, int kernel, gram_dtype dtype, int64_t elements,
                           int64_t each, struct rows_params *params)
 {
-    static const char *const names[] = {"rows_map", "rows_gather", "rows_combine", "rows_diagonal"};
     struct cuda_device *device = g->device;
     int64_t blocks = gram_ceil_div(elements, each);
     const unsigned grid[] = {(unsigned)gram_least(blocks, MOST_BLOCKS), 1, 1};
     void *arguments[] = {params};
-    bool is_double = dtype == GRAM_F64, entered;
-    char defines[64];
-    struct jit_request request = {
-        .file = "rows.cu",
-        .kernel = names[kernel],
-        .defines = defines,
-        .variant = CUDA_ROWS_VARIANTS + (uint64_t)(kernel * 2 + is_double),
-    };
-    CUfunction function = gram_jit_recall(device, request.variant);
+    CUfunction function = gram_jit_recall(device, number_of(kernel, dtype));
     gram_status status = GRAM_OK;
+    bool entered;
 
     if (blocks == 0)
         return GRAM_OK;
     entered = gram_cuda_enter(device);
     if (!function) {
-        snprintf(defines, sizeof defines, "-DREAL=%s -DKERNEL=%d", is_double ? "double" : "float",
-                 kernel);
+        char defines[CUDA_ROWS_DEFINES];
+        const struct jit_request request = cuda_rows_request(kernel, dtype, defines);
         status = gram_jit_kernel(g, device, &request, &function);
     }
     if (status == GRAM_OK)

@@ -26,27 +26,37 @@ struct solve_side cuda_solve_side(const struct gram_view *v, bool given)
     return side;
 }
 
+static uint64_t number_of(int kernel, bool lu, gram_dtype dtype)
+{
+    return CUDA_SOLVE_VARIANTS + (uint64_t)(kernel * 4 + lu * 2 + (dtype == GRAM_F64));
+}
+
+struct jit_request cuda_solve_request(int kernel, bool lu, gram_dtype dtype,
+                                      char defines[CUDA_SOLVE_DEFINES])
+{
+    static const char *const names[] = {"solve_small", "solve_copy", "solve_verdict", "solve_scan"};
+    int used = snprintf(defines, CUDA_SOLVE_DEFINES, "-DREAL=%s -DLU=%d",
+                        dtype == GRAM_F64 ? "double" : "float", (int)lu);
+
+    if (kernel != SOLVE_SMALL)
+        snprintf(defines + used, CUDA_SOLVE_DEFINES - (size_t)used, " -DKERNEL=%d", kernel);
+    return (struct jit_request){.file = kernel == SOLVE_SMALL ? "solve_small.cu" : "solve_large.cu",
+                                .kernel = names[kernel],
+                                .defines = defines,
+                                .variant = number_of(kernel, lu, dtype)};
+}
+
 gram_status cuda_solve_launch(gram_context *g, const struct cuda_solve_plan *plan, int kernel,
                               void *params, const unsigned blocks[2])
 {
-    static const char *const names[] = {"solve_small", "solve_copy", "solve_verdict", "solve_scan"};
+    const gram_dtype dtype = plan->op->a.dtype;
     struct cuda_device *device = g->device;
-    bool is_double = plan->op->a.dtype == GRAM_F64;
-    char defines[64];
-    struct jit_request request = {
-        .file = kernel == SOLVE_SMALL ? "solve_small.cu" : "solve_large.cu",
-        .kernel = names[kernel],
-        .defines = defines,
-        .variant = CUDA_SOLVE_VARIANTS + (uint64_t)(kernel * 4 + plan->lu * 2 + is_double),
-    };
     void *arguments[] = {params};
-    CUfunction function = gram_jit_recall(device, request.variant);
+    CUfunction function = gram_jit_recall(device, number_of(kernel, plan->lu, dtype));
 
     if (!function) {
-        int used = snprintf(defines, sizeof defines, "-DREAL=%s -DLU=%d",
-                            is_double ? "double" : "float", (int)plan->lu);
-        if (kernel != SOLVE_SMALL)
-            snprintf(defines + used, sizeof defines - (size_t)used, " -DKERNEL=%d", kernel);
+        char defines[CUDA_SOLVE_DEFINES];
+        const struct jit_request request = cuda_solve_request(kernel, plan->lu, dtype, defines);
         TRY(gram_jit_kernel(g, device, &request, &function));
     }
     return gram_cuda_queue(g, function, (const unsigned[]){blocks[0], blocks[1], 1},

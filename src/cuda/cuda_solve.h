@@ -19,6 +19,12 @@ struct cuda_solve_plan {
 /* A view as the device's code takes it; data NULL where it is not given. */
 struct solve_side cuda_solve_side(const struct gram_view *v, bool given);
 
+/* A kernel (SOLVE_SMALL, ...); defines holds its text. */
+enum {
+    CUDA_SOLVE_DEFINES = 64
+};
+struct jit_request cuda_solve_request(int kernel, bool lu, gram_dtype dtype,
+                                      char defines[CUDA_SOLVE_DEFINES]);
 /* Queues a kernel (SOLVE_SMALL, ...) of so many blocks; the device's context is current. */
 gram_status cuda_solve_launch(gram_context *g, const struct cuda_solve_plan *plan, int kernel,
                               void *params, const unsigned blocks[2]);

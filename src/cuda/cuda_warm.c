@@ -3,8 +3,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "cuda_warm.h"
 #include "../threads.h"
-#include "cuda_ops.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -13,84 +13,21 @@
 #include <time.h>
 
 enum {
-    CHIP_BYTES = 32,
-    PROCESSORS = 100 /* of the chips whose GPU is not here: decides between tiles only */
+    CHIP_BYTES = 32
 };
-
-/* A problem whose kernel is worth having: out = f((sum |x - y|^p)^(root ? 1/p : 1)). */
-static const struct common {
-    gram_dtype dtype;
-    double p;
-    bool root;
-    gram_function function;
-} commons[] = {
-    {GRAM_F32,   1,  true,          GRAM_IDENTITY},
-    {GRAM_F32, 1.3,  true,          GRAM_IDENTITY},
-    {GRAM_F32, 1.5,  true,          GRAM_IDENTITY},
-    {GRAM_F32,   2,  true,          GRAM_IDENTITY},
-    {GRAM_F32,   1,  true, GRAM_EXPONENTIAL_POWER},
-    {GRAM_F32, 1.3,  true, GRAM_EXPONENTIAL_POWER},
-    {GRAM_F32,   2,  true, GRAM_EXPONENTIAL_POWER},
-    {GRAM_F32, 1.3, false,           GRAM_LAPLACE},
-    {GRAM_F32,   2, false,          GRAM_GAUSSIAN},
-    {GRAM_F32,   2,  true,          GRAM_MATERN52},
-    {GRAM_F64,   1,  true,          GRAM_IDENTITY},
-    {GRAM_F64,   2,  true,          GRAM_IDENTITY},
-    {GRAM_F64,   2, false,          GRAM_GAUSSIAN},
-};
-
-/* How it comes: large and small tiles, rows that can be read 16 bytes at a time or not. */
-static const struct shape {
-    int64_t rows, cols;
-} shapes[] = {
-    {20000, 64},
-    {20000, 65},
-    { 1000, 64},
-    { 1000, 65},
-};
-
-enum {
-    COMMONS = sizeof commons / sizeof *commons,
-    SHAPES = sizeof shapes / sizeof *shapes
-};
-
-static struct gram_view rows_of(gram_dtype dtype, int64_t rows, int64_t cols)
-{
-    static _Alignas(16) char memory[16]; /* never read: only its address counts */
-
-    return gram_view_dense(memory, dtype, rows, cols);
-}
-
-static void describe(const struct common *c, const struct shape *shape, struct gram_cdist_op *op)
-{
-    *op = (struct gram_cdist_op){.batch.count = 1,
-                                 .x = rows_of(c->dtype, shape->rows, shape->cols),
-                                 .y = rows_of(c->dtype, shape->rows, shape->cols),
-                                 .out = rows_of(c->dtype, shape->rows, shape->rows),
-                                 .inner = GRAM_DIFFERENCE,
-                                 .function = c->function,
-                                 .p.value = c->p,
-                                 .outer_power.value = c->root ? 1 / c->p : 1,
-                                 .bandwidth.value = 1,
-                                 .exponent.value = c->p,
-                                 .alpha.value = 1,
-                                 .gamma.value = 1};
-    if (c->function == GRAM_IDENTITY)
-        op->root = c->root;
-}
 
 /* ---- The work ------------------------------------------------------------------------------- */
 
-struct item {
-    int problem; /* place in commons x shapes */
-    const char *chip;
+struct chip {
+    char name[CHIP_BYTES]; /* "sm_90", or "compute_90" for newer ones */
+    struct warm_list list;
 };
 
 struct work {
     const gram_context *g;
     const struct cuda_compiler *compiler;
-    struct item *items; /* no two of one kernel */
-    int count;
+    struct chip *chips;
+    int chip_count, count; /* count: of the kernels of all */
     atomic_int next;
     gram_cache_visit visit;
     void *user;
@@ -98,16 +35,6 @@ struct work {
     gram_status status;
     char message[512];
 };
-
-static struct jit_request request_of(int problem, char defines[CUDA_CDIST_DEFINES])
-{
-    struct cuda_cdist_plan plan = {0};
-    struct gram_cdist_op op;
-
-    describe(&commons[problem / SHAPES], &shapes[problem % SHAPES], &op);
-    cuda_cdist_plan(&op, PROCESSORS, &plan);
-    return cuda_cdist_request(&plan, defines);
-}
 
 static void tell(struct work *work, char *key, size_t bytes, double ms)
 {
@@ -123,19 +50,24 @@ static void tell(struct work *work, char *key, size_t bytes, double ms)
     pthread_mutex_unlock(&work->lock);
 }
 
-static gram_status warm_one(gram_context *g, struct work *work, const struct item *item)
+/* The index'th kernel of all chips. */
+static gram_status warm_one(gram_context *g, struct work *work, int index)
 {
-    char defines[CUDA_CDIST_DEFINES], key[JIT_KEY_BYTES];
-    const struct jit_request request = request_of(item->problem, defines);
+    const struct chip *chip = work->chips;
+    const struct jit_request *request;
+    char name[CHIP_BYTES + 1], key[JIT_KEY_BYTES], not_kept[256];
     struct jit_code code;
     gram_status status = GRAM_OK;
     const int64_t start = gram_nanoseconds();
     double ms = 0;
-    char not_kept[256];
 
-    gram_jit_key(g, work->compiler, &request, item->chip, key);
+    for (; index >= chip->list.count; chip++)
+        index -= chip->list.count;
+    request = &chip->list.kernel[index].request;
+    gram_jit_chip_for(request, chip->name, name, sizeof name);
+    gram_jit_key(g, work->compiler, request, name, key);
     if (!gram_jit_cache_get(g, key, &code)) {
-        TRY(gram_jit_compile(g, work->compiler, &request, item->chip, &code));
+        TRY(gram_jit_compile(g, work->compiler, request, name, &code));
         ms = gram_milliseconds_since(start);
         if (!gram_jit_cache_put(g, key, &code, not_kept, sizeof not_kept))
             status = gram_fail(g, GRAM_IO, "a kernel cannot be kept: %s", not_kept);
@@ -158,7 +90,7 @@ static void *work_on(void *arg)
     gram_status status = GRAM_OK;
 
     for (int i; status == GRAM_OK && (i = atomic_fetch_add(&work->next, 1)) < work->count;)
-        status = warm_one(&g, work, &work->items[i]);
+        status = warm_one(&g, work, i);
     if (status != GRAM_OK) {
         atomic_store(&work->next, work->count); /* the others stop too */
         pthread_mutex_lock(&work->lock);
@@ -185,15 +117,23 @@ static void run(struct work *work, int threads)
 
 /* ---- Which kernels -------------------------------------------------------------------------- */
 
+/* The number in "sm_90", "sm_90a" and "compute_90", 0 if it is none of these. */
+static int number_of(const char *chip)
+{
+    bool text = strncmp(chip, "compute_", 8) == 0;
+
+    return text || strncmp(chip, "sm_", 3) == 0
+               ? atoi(chip + (text ? 8 : 3)) // NOLINT(cert-err34-c): 0 is refused
+               : 0;
+}
+
 static gram_status check_chip(gram_context *g, const struct cuda_compiler *compiler,
                               const char *chip)
 {
-    int archs[64], count = 0, number = 0, used = 0;
+    int archs[64], count = 0, used = 0;
+    const int number = number_of(chip);
     char list[384] = "";
-    bool text = strncmp(chip, "compute_", 8) == 0;
 
-    if (text || strncmp(chip, "sm_", 3) == 0)
-        number = atoi(chip + (text ? 8 : 3)); // NOLINT(cert-err34-c): 0 is refused
     if (compiler->arch_count(&count) != NVRTC_SUCCESS || count > 64 ||
         compiler->archs(archs) != NVRTC_SUCCESS)
         count = 0;
@@ -207,22 +147,17 @@ static gram_status check_chip(gram_context *g, const struct cuda_compiler *compi
                      list);
 }
 
-/* The items of one chip, each kernel once. */
-static void add_chip(struct work *work, const char *chip)
+/* A chip is called what its GPUs ask for: sm_90 also where sm_90a was said. */
+static void add_chip(const gram_context *g, struct work *work, const char *name)
 {
-    char seen[COMMONS * SHAPES][CUDA_CDIST_DEFINES];
-    int kinds = 0;
+    struct chip *chip = &work->chips[work->chip_count++];
+    const int number = number_of(name);
+    const bool text = name[0] == 'c';
 
-    for (int problem = 0; problem < COMMONS * SHAPES; problem++) {
-        bool known = false;
-        (void)request_of(problem, seen[kinds]);
-        for (int i = 0; i < kinds && !known; i++)
-            known = strcmp(seen[i], seen[kinds]) == 0;
-        if (!known) {
-            kinds++;
-            work->items[work->count++] = (struct item){problem, chip};
-        }
-    }
+    snprintf(chip->name, sizeof chip->name, text ? "compute_%d" : "sm_%d", number);
+    /* Text is for GPUs that are newer, and are none of those that have kernels of their own. */
+    cuda_warm_list(g, text ? number + 1 : number, &chip->list);
+    work->count += chip->list.count;
 }
 
 /* The chips of the GPUs that are here, each once. */
@@ -266,16 +201,16 @@ gram_status cuda_warm(gram_context *g, const char *const *chips, int count, gram
         TRY(check_chip(g, work.compiler, chips[i]));
     if (count == 0)
         TRY(chips_here(g, work.compiler, here, 16, &found));
-    work.items = calloc((size_t)(count + found + 1) * COMMONS * SHAPES, sizeof *work.items);
-    if (!work.items)
+    work.chips = calloc((size_t)count + (size_t)found + 1, sizeof *work.chips);
+    if (!work.chips)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the list of kernels");
     for (int i = 0; i < count; i++)
-        add_chip(&work, chips[i]);
+        add_chip(g, &work, chips[i]);
     for (int i = 0; i < found; i++)
-        add_chip(&work, here[i]);
+        add_chip(g, &work, here[i]);
     atomic_init(&work.next, 0);
     run(&work, g->threads);
-    free(work.items);
+    free(work.chips);
     if (work.status != GRAM_OK)
         memcpy(g->message, work.message, sizeof g->message);
     return work.status;

@@ -98,14 +98,13 @@ gram_status gram_jit_code(gram_context *g, const struct cuda_device *device,
 {
     const char *why;
     const struct cuda_compiler *compiler = gram_cuda_compiler(g, &why);
-    char chip[32], key[JIT_KEY_BYTES], not_kept[256];
+    char arch[32], chip[33], key[JIT_KEY_BYTES], not_kept[256];
     const int64_t start = gram_nanoseconds();
 
     if (!compiler)
         return gram_fail(g, GRAM_UNSUPPORTED, "%s", why);
-    gram_jit_chip(compiler, device->arch, chip, sizeof chip);
-    if (request->chip_alone)
-        strcat(chip, "a"); // NOLINT(clang-analyzer-security.insecureAPI.strcpy)
+    gram_jit_chip(compiler, device->arch, arch, sizeof arch);
+    gram_jit_chip_for(request, arch, chip, sizeof chip);
     gram_jit_key(g, compiler, request, chip, key);
     if (gram_jit_cache_get(g, key, code)) {
         gram_log(g, "kernel from the cache, %.1f ms: %s", gram_milliseconds_since(start), key);

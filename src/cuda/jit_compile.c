@@ -48,6 +48,11 @@ void gram_jit_chip(const struct cuda_compiler *compiler, int arch, char *chip, s
              known || !newest ? arch : newest);
 }
 
+void gram_jit_chip_for(const struct jit_request *request, const char *chip, char *out, size_t size)
+{
+    snprintf(out, size, "%s%s", chip, request->chip_alone ? "a" : "");
+}
+
 const char *gram_jit_extra_options(const gram_context *g)
 {
     return g->debug_jit ? " --device-debug" : "";

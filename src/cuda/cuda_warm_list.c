@@ -1,0 +1,218 @@
+/*
+ * cuda_warm_list.c - the kernels that gram_cache_warm compiles
+ *
+ * Those of common problems, as their own plans choose them: distances and kernels, with tensor
+ * cores where they serve; the weights and gradients that learning takes; and all kernels that have
+ * little more than a dtype as their parameter: outer products, medians, solves, the machine's rows.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "cuda_cdist_grad.h"
+#include "cuda_solve.h"
+#include "cuda_warm.h"
+#include "kernels/rows_params.h"
+#include <string.h>
+
+enum {
+    PROCESSORS = 100 /* of the chips whose GPU is not here: decides between tiles only */
+};
+
+/* A problem whose kernel is worth having: out = f((sum |x - y|^p)^(root ? 1/p : 1)). */
+static const struct common {
+    double p;
+    gram_dtype dtype;
+    gram_function function;
+    gram_kernel_output output;
+    bool root;
+} commons[] = {
+    {  1, GRAM_F32,          GRAM_IDENTITY,  GRAM_VALUE,  true},
+    {1.3, GRAM_F32,          GRAM_IDENTITY,  GRAM_VALUE,  true},
+    {1.5, GRAM_F32,          GRAM_IDENTITY,  GRAM_VALUE,  true},
+    {  2, GRAM_F32,          GRAM_IDENTITY,  GRAM_VALUE,  true},
+    {  1, GRAM_F32, GRAM_EXPONENTIAL_POWER,  GRAM_VALUE,  true},
+    {1.3, GRAM_F32, GRAM_EXPONENTIAL_POWER,  GRAM_VALUE,  true},
+    {  2, GRAM_F32, GRAM_EXPONENTIAL_POWER,  GRAM_VALUE,  true},
+    {1.3, GRAM_F32,           GRAM_LAPLACE,  GRAM_VALUE, false},
+    {  2, GRAM_F32,          GRAM_GAUSSIAN,  GRAM_VALUE, false},
+    {  2, GRAM_F32,          GRAM_MATERN52,  GRAM_VALUE,  true},
+    {  1, GRAM_F64,          GRAM_IDENTITY,  GRAM_VALUE,  true},
+    {  2, GRAM_F64,          GRAM_IDENTITY,  GRAM_VALUE,  true},
+    {  2, GRAM_F64,          GRAM_GAUSSIAN,  GRAM_VALUE, false},
+    {  1, GRAM_F32, GRAM_EXPONENTIAL_POWER, GRAM_WEIGHT,  true},
+    {1.3, GRAM_F32, GRAM_EXPONENTIAL_POWER, GRAM_WEIGHT,  true},
+    {  2, GRAM_F32, GRAM_EXPONENTIAL_POWER, GRAM_WEIGHT,  true},
+    {  2, GRAM_F32,          GRAM_GAUSSIAN, GRAM_WEIGHT, false},
+};
+
+/* How it comes: large and small tiles, rows that can be read 16 bytes at a time or not. */
+static const struct shape {
+    int64_t rows, cols;
+} shapes[] = {
+    {20000, 64},
+    {20000, 65},
+    { 1000, 64},
+    { 1000, 65},
+};
+
+/* Gradients of an expansion over 10000 centres at as many points in 128 dimensions. */
+static const struct gradient {
+    double p;
+    int64_t outputs;
+    gram_dtype dtype;
+} gradients[] = {
+    {  1,  1, GRAM_F32},
+    {  1, 10, GRAM_F32},
+    {1.3,  1, GRAM_F32},
+    {1.3, 10, GRAM_F32},
+    {1.5,  1, GRAM_F32},
+    {1.5, 10, GRAM_F32},
+    {  2,  1, GRAM_F32},
+    {  2, 10, GRAM_F32},
+    {  1,  1, GRAM_F64},
+    {  2,  1, GRAM_F64},
+};
+
+enum {
+    COMMONS = sizeof commons / sizeof *commons,
+    SHAPES = sizeof shapes / sizeof *shapes,
+    GRADIENTS = sizeof gradients / sizeof *gradients
+};
+
+/* Files and defines are what is compiled: kernels of one file share them. */
+static void add(struct warm_list *list, const struct jit_request *request)
+{
+    struct warm_kernel *new = &list->kernel[list->count];
+
+    for (int i = 0; i < list->count; i++)
+        if (strcmp(list->kernel[i].request.file, request->file) == 0 &&
+            strcmp(list->kernel[i].defines, request->defines) == 0)
+            return;
+    if (list->count == WARM_MOST)
+        return;
+    new->request = *request;
+    strcpy(new->defines, request->defines); // NOLINT(clang-analyzer-security.insecureAPI.strcpy)
+    new->request.defines = new->defines;
+    list->count++;
+}
+
+/* Never read: only addresses count. */
+static _Alignas(16) char memory[16];
+
+static struct gram_view rows_of(gram_dtype dtype, int64_t rows, int64_t cols)
+{
+    return gram_view_dense(memory, dtype, rows, cols);
+}
+
+/* The features of rows_of: its transpose. */
+static struct gram_view features_of(gram_dtype dtype, int64_t rows, int64_t cols)
+{
+    struct gram_view v = rows_of(dtype, cols, rows);
+
+    v.row_stride = 1, v.col_stride = cols;
+    return v;
+}
+
+/* ---- Distances and kernels ------------------------------------------------------------------ */
+
+static void describe(const struct common *c, const struct shape *shape, struct gram_cdist_op *op)
+{
+    *op = (struct gram_cdist_op){.batch.count = 1,
+                                 .x = rows_of(c->dtype, shape->rows, shape->cols),
+                                 .y = rows_of(c->dtype, shape->rows, shape->cols),
+                                 .out = rows_of(c->dtype, shape->rows, shape->rows),
+                                 .inner = GRAM_DIFFERENCE,
+                                 .function = c->function,
+                                 .output = c->output,
+                                 .p.value = c->p,
+                                 .outer_power.value = c->root ? 1 / c->p : 1,
+                                 .bandwidth.value = 1,
+                                 .exponent.value = c->p,
+                                 .alpha.value = 1,
+                                 .gamma.value = 1};
+    if (c->function == GRAM_IDENTITY)
+        op->root = c->root;
+}
+
+static void add_pairs(const gram_context *g, const struct cuda_device *device,
+                      struct warm_list *list, const struct common *c, const struct shape *shape)
+{
+    char defines[CUDA_CDIST_DEFINES];
+    struct cuda_cdist_plan plan = {0};
+    struct gram_cdist_op op;
+    struct jit_request request;
+
+    describe(c, shape, &op);
+    cuda_cdist_plan(&op, PROCESSORS, &plan);
+    request = cuda_cdist_request(&plan, defines);
+    add(list, &request);
+    if (!cuda_cdist_squares(g, &plan))
+        return;
+    for (int k = 0; cuda_cdist_square_request(device, &plan, k, defines, &request); k++)
+        add(list, &request);
+    cuda_cdist_plan_listed(&plan);
+    request = cuda_cdist_request(&plan, defines);
+    add(list, &request);
+}
+
+/* ---- Gradients ------------------------------------------------------------------------------ */
+
+static void add_gradient(struct warm_list *list, const struct gradient *row)
+{
+    const int64_t n = 10000, k = 128;
+    struct gram_cdist_grad_op op = {
+        .batch.count = 1,
+        .a = rows_of(row->dtype, n, n),
+        .b = features_of(row->dtype, k, n),
+        .c = rows_of(row->dtype, row->outputs, n),
+        .d = features_of(row->dtype, k, n),
+        .out = rows_of(row->dtype, k, n),
+        .p.value = row->p,
+    };
+    char defines[CUDA_GRAD_DEFINES];
+    struct cuda_grad_plan plan;
+    struct jit_request request;
+
+    op.out.planes = row->outputs;
+    cuda_cdist_grad_plan(&op, false, PROCESSORS, &plan);
+    request = cuda_cdist_grad_request(&plan, defines);
+    add(list, &request);
+    if (plan.variant.step != GRAD_SQUARE)
+        return;
+    request = cuda_cdist_grad_mean_request(&plan, defines);
+    add(list, &request);
+}
+
+/* ---- What has little but a dtype ------------------------------------------------------------ */
+
+static void add_plain(struct warm_list *list, gram_dtype dtype)
+{
+    char defines[CUDA_SOLVE_DEFINES];
+    struct jit_request request;
+
+    for (int file = CUDA_VARIANT_PLAIN; file < CUDA_VARIANTS; file++) {
+        request = gram_cuda_plain_request((enum cuda_variant_file)file, dtype);
+        add(list, &request);
+    }
+    for (int kernel = SOLVE_SMALL; kernel <= SOLVE_SCAN; kernel++)
+        for (int lu = 0; lu < 2; lu++) {
+            request = cuda_solve_request(kernel, lu, dtype, defines);
+            add(list, &request);
+        }
+    for (int kernel = ROWS_MAP; kernel <= ROWS_DIAGONAL; kernel++) {
+        request = cuda_rows_request(kernel, dtype, defines);
+        add(list, &request);
+    }
+}
+
+void cuda_warm_list(const gram_context *g, int arch, struct warm_list *list)
+{
+    const struct cuda_device device = {.arch = arch, .processors = PROCESSORS};
+
+    list->count = 0;
+    for (int i = 0; i < COMMONS * SHAPES; i++)
+        add_pairs(g, &device, list, &commons[i / SHAPES], &shapes[i % SHAPES]);
+    for (int i = 0; i < GRADIENTS; i++)
+        add_gradient(list, &gradients[i]);
+    add_plain(list, GRAM_F32);
+    add_plain(list, GRAM_F64);
+}
