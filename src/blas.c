@@ -32,6 +32,10 @@
   void B(s##getrs_)(const char *trans, const bint *n, const bint *nrhs, const real *a,            \
                     const bint *lda, const bint *ipiv, real *b, const bint *ldb, bint *info,      \
                     size_t);                                                                      \
+  void B(s##pocon_)(const char *uplo, const bint *n, const real *a, const bint *lda,              \
+                    const real *anorm, real *rcond, real *work, bint *iwork, bint *info, size_t); \
+  void B(s##gecon_)(const char *norm, const bint *n, const real *a, const bint *lda,              \
+                    const real *anorm, real *rcond, real *work, bint *iwork, bint *info, size_t); \
   void B(s##syevd_)(const char *jobz, const char *uplo, const bint *n, real *a, const bint *lda,  \
                     real *w, real *work, const bint *lwork, bint *iwork, const bint *liwork,      \
                     bint *info, size_t, size_t);
@@ -174,6 +178,36 @@ void gram_blas_getrs(gram_dtype dtype, bool transposed, int64_t n, int64_t rhs, 
         B(sgetrs_)(t, &bn, &br, a, &la, pivots, b, &lb, &info, 1);
     else
         B(dgetrs_)(t, &bn, &br, a, &la, pivots, b, &lb, &info, 1);
+}
+
+double gram_blas_pocon(gram_dtype dtype, gram_uplo uplo, int64_t n, const void *a, int64_t lda,
+                       double norm, void *work, int32_t *iwork)
+{
+    bint bn = (bint)n, la = gram_blas_lead(lda), info = 0;
+    const char *u = uplo == GRAM_LOWER ? "L" : "U";
+    float norm32 = (float)norm, rcond32 = 0;
+    double rcond = 0;
+
+    if (dtype == GRAM_F32)
+        B(spocon_)(u, &bn, a, &la, &norm32, &rcond32, work, iwork, &info, 1);
+    else
+        B(dpocon_)(u, &bn, a, &la, &norm, &rcond, work, iwork, &info, 1);
+    return dtype == GRAM_F32 ? (double)rcond32 : rcond;
+}
+
+double gram_blas_gecon(gram_dtype dtype, bool infinity, int64_t n, const void *a, int64_t lda,
+                       double norm, void *work, int32_t *iwork)
+{
+    bint bn = (bint)n, la = gram_blas_lead(lda), info = 0;
+    const char *kind = infinity ? "I" : "1";
+    float norm32 = (float)norm, rcond32 = 0;
+    double rcond = 0;
+
+    if (dtype == GRAM_F32)
+        B(sgecon_)(kind, &bn, a, &la, &norm32, &rcond32, work, iwork, &info, 1);
+    else
+        B(dgecon_)(kind, &bn, a, &la, &norm, &rcond, work, iwork, &info, 1);
+    return dtype == GRAM_F32 ? (double)rcond32 : rcond;
 }
 
 void gram_blas_syevd_sizes(int64_t n, int64_t *lwork, int64_t *liwork)

@@ -52,6 +52,14 @@ int gram_blas_getrf(gram_dtype dtype, int64_t n, void *a, int64_t lda, int32_t *
 void gram_blas_getrs(gram_dtype dtype, bool transposed, int64_t n, int64_t rhs, const void *a,
                      int64_t lda, const int32_t *pivots, void *b, int64_t ldb);
 
+/* LAPACK's estimate of the reciprocal condition number from a factor: of potrf, in the 1-norm; of
+ * getrf, in the infinity norm of a where asked, else in the 1-norm.  norm is a's; work has 4 n
+ * elements, iwork n. */
+double gram_blas_pocon(gram_dtype dtype, gram_uplo uplo, int64_t n, const void *a, int64_t lda,
+                       double norm, void *work, int32_t *iwork);
+double gram_blas_gecon(gram_dtype dtype, bool infinity, int64_t n, const void *a, int64_t lda,
+                       double norm, void *work, int32_t *iwork);
+
 /* Symmetric eigenproblem by divide and conquer: eigenvalues ascending to w, eigenvectors over a,
  * one a column.  work and iwork as gram_blas_syevd_sizes says. */
 int gram_blas_syevd(gram_dtype dtype, gram_uplo uplo, int64_t n, void *a, int64_t lda, void *w,

@@ -7,11 +7,22 @@
  * SPDX-License-Identifier: MIT
  */
 #include "backend.h"
+#include <float.h>
 
 /* What both calls and both queries are given. */
 struct solve_args {
     const gram_tensor *a, *b, *x, *info;
     bool lu, query; /* query: only sizes are asked for; info is not known */
+};
+
+/* An output of one number an item that options ask for. */
+struct number {
+    const char *name;
+    const gram_tensor *t; /* NULL: not asked for */
+    gram_dtype dtype;
+    bool of_a; /* an item of a, else of the batch */
+    struct gram_view *view;
+    bool *has;
 };
 
 static gram_status check_square(gram_context *g, const char *name, const gram_tensor *t)
@@ -134,6 +145,109 @@ static gram_status view_pivots(gram_context *g, const struct solve_args *s,
     return GRAM_OK;
 }
 
+static gram_status fail_option(gram_context *g, const char *name, const char *why)
+{
+    return gram_fail(g, GRAM_INVALID_ARGUMENT, "options.%s is set, expected nothing: %s", name,
+                     why);
+}
+
+/* An output of one number an item, of batch; apart from all that stands in the arguments. */
+static gram_status view_number(gram_context *g, const struct solve_args *s,
+                               const gram_solve_options *o, const struct gram_batch *batch,
+                               struct number *n)
+{
+    if (!n->t)
+        return GRAM_OK;
+    TRY(gram_view_of(g, batch, n->name, n->t, 0, GRAM_WRITE, n->view));
+    TRY(check_dtype(g, n->name, n->t, n->dtype));
+    TRY(gram_check_apart(g, n->name, n->t, "a", s->a));
+    TRY(gram_check_apart(g, n->name, n->t, "b", s->b));
+    TRY(gram_check_apart(g, n->name, n->t, "x", s->x));
+    if (s->info)
+        TRY(gram_check_apart(g, n->name, n->t, "info", s->info));
+    if (o->factor)
+        TRY(gram_check_apart(g, n->name, n->t, "options.factor", o->factor));
+    if (o->pivots)
+        TRY(gram_check_apart(g, n->name, n->t, "options.pivots", o->pivots));
+    *n->has = true;
+    return GRAM_OK;
+}
+
+static gram_status view_numbers(gram_context *g, const struct solve_args *s,
+                                const gram_solve_options *o, struct gram_solve_op *op)
+{
+    struct number numbers[] = {
+        {    "options.rcond",     o->rcond, s->a->dtype,  true,     &op->rcond,     &op->has_rcond},
+        { "options.jittered",  o->jittered, s->a->dtype,  true,  &op->jittered,  &op->has_jittered},
+        { "options.backward",  o->backward,    GRAM_F64, false,  &op->backward,  &op->has_backward},
+        {"options.refinings", o->refinings,    GRAM_I32, false, &op->refinings, &op->has_refinings},
+    };
+    enum {
+        COUNT = sizeof numbers / sizeof *numbers
+    };
+    struct gram_batch own = {.count = 1};
+
+    TRY(gram_batch_join(g, &own, "a", s->a, 2));
+    for (int i = 0; i < COUNT; i++)
+        TRY(view_number(g, s, o, numbers[i].of_a ? &own : &op->batch, &numbers[i]));
+    for (int i = 0; i < COUNT; i++)
+        for (int j = 0; j < i; j++)
+            if (numbers[i].t && numbers[j].t)
+                TRY(gram_check_apart(g, numbers[i].name, numbers[i].t, numbers[j].name,
+                                     numbers[j].t));
+    for (int i = 0; i < COUNT; i++) /* along the joined batch, as a */
+        if (numbers[i].t && numbers[i].of_a)
+            TRY(gram_view_of(g, &op->batch, numbers[i].name, numbers[i].t, 0, GRAM_READ,
+                             numbers[i].view));
+    return GRAM_OK;
+}
+
+/* rcond, jitter and refine: whether they fit together. */
+static gram_status check_extras(gram_context *g, const struct solve_args *s,
+                                const gram_solve_options *o)
+{
+    if (s->lu && (o->jitters || o->jittered))
+        return fail_option(g, o->jitters ? "jitters" : "jittered", "it is Cholesky's");
+    if (o->jitters < 0 || (o->jitters > 0 && !o->jitter))
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.jitters is %d and options.jitter %s, expected a list", o->jitters,
+                         o->jitter ? "given" : "NULL");
+    for (int i = 0; i < o->jitters; i++)
+        if (!(o->jitter[i] >= (i > 0 ? o->jitter[i - 1] : 0)) || o->jitter[i] > DBL_MAX)
+            return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                             "options.jitter[%d] is %g, expected ascending numbers from 0 on", i,
+                             o->jitter[i]);
+    if (o->refine && s->a->dtype != GRAM_F64)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "a has dtype %s, expected f64 for options.refine",
+                         gram_dtype_name(s->a->dtype));
+    if (o->refine && (o->factor || o->pivots))
+        return fail_option(g, o->factor ? "factor" : "pivots",
+                           "options.refine leaves no factor in f64");
+    if (!o->refine && (o->backward || o->refinings))
+        return fail_option(g, o->backward ? "backward" : "refinings", "options.refine is not set");
+    return GRAM_OK;
+}
+
+/* What only the CPU has. */
+static gram_status take_extras(gram_context *g, const struct solve_args *s,
+                               const gram_solve_options *o, struct gram_solve_op *op)
+{
+    if (!o->rcond && !o->jitters && !o->jittered && !o->refine && !o->backward && !o->refinings)
+        return GRAM_OK;
+    TRY(check_extras(g, s, o));
+    if (o->factored)
+        return fail_option(g, "factored", "options.rcond, jitter and refine need a itself");
+    if (g->options.device.type != GRAM_CPU)
+        return gram_fail(g, GRAM_UNSUPPORTED,
+                         "%s offers none of options.rcond, jitter and refine yet, the CPU does",
+                         g->backend->name);
+    op->jitter = o->jitter;
+    op->jitters = o->jitters;
+    op->refine = o->refine != 0;
+    return view_numbers(g, s, o, op);
+}
+
 static gram_status view_info(gram_context *g, const struct solve_args *s,
                              const gram_solve_options *o, struct gram_solve_op *op)
 {
@@ -167,6 +281,7 @@ static gram_status describe(gram_context *g, const struct solve_args *s,
     TRY(view_system(g, s, op));
     TRY(view_factor(g, s, &o, op));
     TRY(view_pivots(g, s, &o, op));
+    TRY(take_extras(g, s, &o, op));
     if (s->lu ? !g->backend->solve_lu : !g->backend->solve_cholesky)
         return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer it", g->backend->name);
     return s->query ? GRAM_OK : view_info(g, s, &o, op);

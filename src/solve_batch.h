@@ -19,7 +19,9 @@ static inline void gram_solve_split(const struct gram_solve_op *op, struct gram_
     own->count = shared->count = 1;
     for (int i = 0; i < op->batch.ndim; i++) {
         bool is_own = op->a.batch_stride[i] || (op->has_factor && op->factor.batch_stride[i]) ||
-                      (op->has_pivots && op->pivots.batch_stride[i]);
+                      (op->has_pivots && op->pivots.batch_stride[i]) ||
+                      (op->has_rcond && op->rcond.batch_stride[i]) ||
+                      (op->has_jittered && op->jittered.batch_stride[i]);
         struct gram_batch *still = is_own ? shared : own;
 
         still->shape[i] = 1;

@@ -629,6 +629,14 @@ typedef struct gram_solve_options {
     gram_tensor *factor; /* gets the factor: n by n, a's dtype, unit stride in one of its last two
                             dimensions; a itself: in place, no copy is made; NULL: not wanted */
     gram_tensor *pivots; /* LU: int32, n an item; needed with factor and with factored */
+    /* On the CPU only, and not with factored: */
+    gram_tensor *rcond;     /* gets reciprocal condition numbers, one an item of a, a's dtype */
+    const double *jitter;   /* Cholesky: s >= 0, ascending: the first for which a + s I factors */
+    int jitters;            /* how many there are; 0: a itself */
+    gram_tensor *jittered;  /* gets the s that was taken, one an item of a, a's dtype */
+    int refine;             /* f64: factor in f32, refine to the accuracy of f64; no factor */
+    gram_tensor *backward;  /* refine: gets the backward errors, f64, one an item of the batch */
+    gram_tensor *refinings; /* refine: gets the number of steps, int32, one an item of the batch */
 } gram_solve_options;
 
 /* clang-format off */
@@ -651,6 +659,20 @@ typedef struct gram_solve_options {
  * factor holds L (or U) in its triangle; the other triangle of the factor is undefined unless it
  * is in place, where it is left as it was.  A scratch copy of one matrix is needed when no factor
  * is asked for or the in-place one has no unit stride; see gram_solve_cholesky_workspace.
+ *
+ * On request, and on the CPU only (elsewhere GRAM_UNSUPPORTED), with scratch for a second copy:
+ * - rcond: LAPACK's estimate of 1 / (|A|_1 |A^-1|_1) from the factor (pocon, gecon; with refine of
+ *   the f32 factor), 0 where the factorisation broke down.
+ * - jitter: A + s I is tried for each s of the list; jittered gets the first that is positive
+ *   definite, NaN (and info as ever) where none is.  Everything else is then about A + s I.
+ * - refine: A is factored in f32, half of the time of f64, and x is refined with residuals in f64:
+ *   steps of all right-hand sides together while the backward error still falls fourfold (as LAPACK
+ *   dsposv), then, for the columns that need it, GMRES preconditioned by the f32 factor (Carson and
+ *   Higham 2017), flexible (Saad 1993).  The backward error of an item is the largest
+ *   |b - A x| / (|A| |x| + |b|) of its columns, infinity norms; at most sqrt(n) 2^-53 is accepted,
+ *   infinite where b is not finite.
+ *   Where that is not reached A is factored in f64 after all; refinings is then -1, else the number
+ *   of times that a residual was computed for some column.
  *
  * CUDA: matrices of order 64 or less in one launch, others by cuSOLVER one after the other, which
  * is opened when the first of them comes (GRAM_UNSUPPORTED where it cannot be) and takes scratch of

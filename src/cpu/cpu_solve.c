@@ -54,7 +54,8 @@ static void make_plan(const gram_context *g, const struct gram_solve_op *op, boo
                       struct solve_plan *plan)
 {
     *plan = (struct solve_plan){.op = op, .lu = lu};
-    plan->kernels = gram_cpu_kernels_of(g)->solve[op->a.dtype];
+    plan->of_dtype = gram_cpu_kernels_of(g)->solve;
+    plan->kernels = plan->of_dtype[op->a.dtype];
     atomic_init(&plan->failed, LLONG_MAX);
     gram_solve_split(op, &plan->own, &plan->shared);
 }
@@ -70,6 +71,8 @@ static bool is_small(const struct solve_plan *plan)
 
 static size_t scratch_bytes(const gram_context *g, const struct solve_plan *plan)
 {
+    if (cpu_solve_is_extra(plan->op))
+        return cpu_solve_extra_bytes(g, plan);
     return is_small(plan) ? cpu_solve_small_bytes(g, plan) : cpu_solve_large_bytes(plan);
 }
 
@@ -103,7 +106,9 @@ static gram_status run(gram_context *g, struct solve_plan *plan)
     if (op->factored && plan->lu)
         TRY(check_pivots(g, plan));
     TRY(gram_scratch(g, scratch_bytes(g, plan), &scratch));
-    if (is_small(plan))
+    if (cpu_solve_is_extra(op))
+        cpu_solve_extra(g, plan, scratch);
+    else if (is_small(plan))
         cpu_solve_small(g, plan, scratch);
     else
         cpu_solve_large(g, plan, scratch);

@@ -18,6 +18,7 @@ enum {
 struct solve_plan {
     const struct gram_solve_op *op;
     const struct gram_solve_kernels *kernels; /* of the dtype */
+    const struct gram_solve_kernels *const *of_dtype;
     bool lu;
     struct gram_batch own, shared;
     atomic_llong failed; /* item of own * (n + 1) + info, the smallest; LLONG_MAX: none */
@@ -41,4 +42,9 @@ size_t cpu_solve_small_bytes(const gram_context *g, const struct solve_plan *pla
 /* All other items, by LAPACK; SIZE_MAX bytes: more than can be counted. */
 void cpu_solve_large(gram_context *g, struct solve_plan *plan, void *memory);
 size_t cpu_solve_large_bytes(const struct solve_plan *plan);
+
+/* What is asked for beside a solution (cpu_solve_extra.c): rcond, jitters, refinement. */
+bool cpu_solve_is_extra(const struct gram_solve_op *op);
+void cpu_solve_extra(gram_context *g, struct solve_plan *plan, void *scratch);
+size_t cpu_solve_extra_bytes(const gram_context *g, const struct solve_plan *plan);
 #endif

@@ -1,0 +1,42 @@
+/*
+ * solve_extra.h - batches of systems for the tests of rcond, jitter and refine
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_SOLVE_EXTRA_H
+#define GRAM_SOLVE_EXTRA_H
+#include "harness.h"
+
+enum {
+    EXTRA_ORDER = 120, /* order */
+    EXTRA_COLUMNS = 5,
+    EXTRA_ITEMS = 3
+};
+
+/* A batch of systems and everything that the options can ask for. */
+struct extra_problem {
+    int64_t n;
+    bool lu;
+    struct test_tensor a, b, x, rcond, jittered, backward, refinings, info, factor, pivots;
+    gram_solve_options options;
+};
+
+void extra_create(struct harness *h, struct extra_problem *p, int64_t n, gram_dtype dtype,
+                  enum layout layout);
+void extra_destroy(struct harness *h, struct extra_problem *p);
+
+/* Item gets a matrix of that condition plus shift I, times scale; not symmetric for lu. */
+void extra_fill(struct harness *h, struct extra_problem *p, int64_t item, double condition,
+                double shift, double scale);
+
+/* A test_call of struct extra_problem. */
+gram_status extra_call(struct harness *h, void *problem, gram_workspace *need);
+
+/* The item of a plus s I (from its triangle, where symmetric), b and x as arrays. */
+void extra_copy(const struct extra_problem *p, int64_t item, double s, double *a, double *b,
+                double *x);
+
+/* (a + s I) x = b by its residual. */
+void extra_check(struct harness *h, const struct extra_problem *p, int64_t item, double s,
+                 double bound);
+#endif
