@@ -8,14 +8,23 @@
 #include <errno.h>
 #include <string.h>
 
+enum {
+    MOST_OPERANDS = 64
+};
+
 struct settings {
     struct common_settings common;
-    const char *isa, *trace;
+    const char *isa, *trace, *implementation;
+    int dtype;
     double seconds;
     int json;
 };
 
+static const char dtypes[] = "f32|f64|f16|bf16|i32|i64"; /* as gram_dtype counts them, from 1 */
+
 static const struct option_row isa_rows[] = {
+    CHOICE("dtype", 0, "TYPE", offsetof(struct settings, dtype), NULL, dtypes,
+           "of the problem; the same as dtype=TYPE behind the sizes"),
     TEXT("isa", 0, "NAME", offsetof(struct settings, isa), NULL,
          "use this instruction set, one of those that gram info names (default: check runs them "
          "all, the others the best)"),
@@ -30,6 +39,8 @@ static const struct option_row bench_rows[] = {
 };
 
 static const struct option_row profile_rows[] = {
+    TEXT("implementation", 0, "NAME", offsetof(struct settings, implementation), NULL,
+         "of kron: naive, explicit, shuffle or gram; the same as implementation=NAME"),
     FILE_NAME("trace", 0, "FILE", offsetof(struct settings, trace), "trace.json",
               "where the trace goes, in the format of Chrome's about:tracing and of Perfetto"),
     OPTION_END,
@@ -61,6 +72,35 @@ static const char *operation(int i)
     return harness_ops[i] ? harness_ops[i]->name : NULL;
 }
 
+/* The operands, and what options say as NAME=VALUE behind them. */
+struct request_words {
+    char *word[MOST_OPERANDS + 2];
+    char dtype[16], implementation[64];
+    int count;
+};
+
+static enum exit_status add_options(const struct settings *s, int count, char **operands,
+                                    struct request_words *to, struct failure *why)
+{
+    static const char *const names[] = {"f32", "f64", "f16", "bf16", "i32", "i64"};
+
+    for (to->count = 0; to->count < count; to->count++)
+        to->word[to->count] = operands[to->count];
+    if ((s->dtype >= 0 || s->implementation) && count < 2)
+        return fail(why, CLI_USAGE, "--%s is given, expected sizes with it",
+                    s->dtype >= 0 ? "dtype" : "implementation");
+    if (s->dtype >= 0) {
+        snprintf(to->dtype, sizeof to->dtype, "dtype=%s", names[s->dtype]);
+        to->word[to->count++] = to->dtype;
+    }
+    if (s->implementation) {
+        snprintf(to->implementation, sizeof to->implementation, "implementation=%s",
+                 s->implementation);
+        to->word[to->count++] = to->implementation;
+    }
+    return CLI_OK;
+}
+
 static enum exit_status call(int (*entry)(int, char *const *, const struct harness_options *),
                              const void *settings, int count, char **operands, struct failure *why)
 {
@@ -72,10 +112,12 @@ static enum exit_status call(int (*entry)(int, char *const *, const struct harne
         .seconds = s->seconds,
         .trace = s->trace,
     };
+    struct request_words words;
     int status;
 
+    TRY(add_options(s, count, operands, &words, why));
     TRY(device_choose(s->common.device, &options.device, why));
-    status = entry(count, operands, &options);
+    status = entry(words.count, words.word, &options);
     if (fflush(stdout) != 0)
         return fail(why, CLI_IO, "cannot write standard output: %s", strerror(errno));
     return (enum exit_status)status;
@@ -106,10 +148,14 @@ const struct command cmd_check = {
     .details =
         "Without sizes runs the table of test problems of the operation OP, or of all "
         "operations, on every instruction set of this processor. With sizes checks one "
-        "problem of these sizes. The exit status is 1 if an error is above its bound.",
-    .examples = "  gram check cdist\n  gram check cdist 1000 900 64 p=1.3 dtype=f64",
+        "problem of these sizes. The exit status is 1 if an error is above its bound.\n\n"
+        "With sizes, kron (M, then P or PxQ for each factor) compares all ways of computing a "
+        "product with Kronecker factors, gradients included.",
+    .examples =
+        "  gram check cdist\n  gram check cdist 1000 900 64 p=1.3 dtype=f64\n"
+        "  gram check kron --dtype f64 16 32 32",
     .least = 0,
-    .most = 64,
+    .most = MOST_OPERANDS,
     .settings_bytes = sizeof(struct settings),
     .groups = check_groups,
     .operand = operation,
@@ -126,7 +172,7 @@ const struct command cmd_bench = {
         "(the median), seconds_min, checked, device, isa, threads and more.",
     .examples = "  gram bench cdist 4000 4000 256 p=1 --threads 2 --json",
     .least = 1,
-    .most = 64,
+    .most = MOST_OPERANDS,
     .settings_bytes = sizeof(struct settings),
     .groups = bench_groups,
     .operand = operation,
@@ -142,7 +188,7 @@ const struct command cmd_profile = {
         "work of every thread; on a GPU, of the host's: it queues the work and waits for it.",
     .examples = "  gram profile kernel 4000 4000 64 --trace kernel.json",
     .least = 1,
-    .most = 64,
+    .most = MOST_OPERANDS,
     .settings_bytes = sizeof(struct settings),
     .groups = profile_groups,
     .operand = operation,

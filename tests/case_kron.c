@@ -1,15 +1,14 @@
 /*
- * case_kron.c - the rows of gram_kron
+ * case_kron.c - the rows of gram_kron; with sizes, gram_kron_matmul beside other ways (kron_tool.c)
  *
  * On the CPU a thread takes 32768 elements of out at a time, and factors are taken apart where the
  * right ones have as many columns as the left ones.
  *
  * SPDX-License-Identifier: MIT
  */
-#include "harness.h"
+#include "kron_ways.h"
 #include "reference/reference.h"
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum contents {
@@ -227,94 +226,15 @@ static void check(struct harness *h, int row)
     test_tensor_destroy(h, &q.out, "out");
 }
 
-/* ---- One product of any sizes ---------------------------------------------------------------- */
-
-struct bench {
-    gram_tensor factor[2], out;
-};
-
-static gram_status bench_run(gram_context *g, void *state)
-{
-    struct bench *s = state;
-
-    return gram_kron(g, (const gram_tensor *[]){&s->factor[0], &s->factor[1]}, 2, &s->out);
-}
-
-static void bench_destroy(void *state)
-{
-    struct bench *s = state;
-
-    free(s->factor[0].data);
-    free(s->factor[1].data);
-    free(s->out.data);
-    free(s);
-}
-
-static double bench_error(struct harness *h, void *state)
-{
-    const struct reference_batch batch = {.count = 1};
-    const struct bench *s = state;
-    const gram_tensor *factors[] = {&s->factor[0], &s->factor[1]};
-    int64_t m = s->out.shape[0], n = s->out.shape[1];
-    double worst = 0, bound = 3 * test_eps(s->out.dtype);
-
-    for (int i = 0; m * n > 0 && i < 2000; i++) {
-        int64_t at[3] = {0, (int64_t)(test_uniform(h) * (double)m),
-                         (int64_t)(test_uniform(h) * (double)n)};
-        double want = reference_kron(factors, 2, &batch, at);
-        double error = fabs(test_get(&s->out, at + 1) - want) / (bound * fabs(want) + 0x1p-1000);
-        worst = error > worst || isnan(error) ? error : worst;
-    }
-    return worst;
-}
-
-static bool allocate(gram_tensor *t, int64_t m, int64_t n, gram_dtype dtype)
-{
-    int64_t size = (int64_t)gram_dtype_size(dtype), bytes;
-
-    if (__builtin_mul_overflow(m, n, &bytes) || __builtin_mul_overflow(bytes, size, &bytes))
-        return false;
-    *t = gram_matrix(malloc(bytes ? (size_t)bytes : 1), m, n, dtype);
-    return t->data != NULL;
-}
-
-static bool prepare(struct harness *h, const struct case_args *args, struct case_problem *out)
-{
-    const int64_t *n = args->sizes;
-    struct bench *s = calloc(1, sizeof *s);
-    double elements;
-
-    if (!s)
-        return false;
-    if (!allocate(&s->factor[0], n[0], n[1], args->dtype) ||
-        !allocate(&s->factor[1], n[2], n[3], args->dtype) ||
-        !allocate(&s->out, n[0] * n[2], n[1] * n[3], args->dtype)) {
-        fprintf(stderr, "cannot allocate the problem\n");
-        bench_destroy(s);
-        return false;
-    }
-    for (int f = 0; f < 2; f++)
-        for (int64_t i = 0; i < test_count(&s->factor[f]); i++)
-            test_put(&s->factor[f], i, floor(16 * test_uniform(h)) + 1);
-    elements = (double)test_count(&s->out);
-    *out = (struct case_problem){
-        .state = s,
-        .run = bench_run,
-        .error = bench_error,
-        .destroy = bench_destroy,
-        .work = elements,
-        .unit = "products",
-        .bytes = elements * (double)gram_dtype_size(args->dtype),
-    };
-    return true;
-}
-
 const struct case_op case_kron = {
     .name = "kron",
-    .sizes = "P1 Q1 P2 Q2",
-    .params = "dtype=f32",
+    .sizes = "M P",
+    .params = "dtype=f32 side=right implementation=gram",
+    .open = true,
     .rows = LENGTH(rows),
     .label = label,
     .check = check,
-    .prepare = prepare,
+    .prepare = kron_prepare,
+    .compare = kron_check,
+    .bench = kron_bench,
 };

@@ -115,7 +115,9 @@ bool test_sampled(int64_t element, int64_t elements, int64_t steps);
 
 /* Sizes and parameters of one problem, from the command line. */
 struct case_args {
-    const int64_t *sizes;      /* as many as case_op.sizes names */
+    const int64_t *sizes;  /* as many as case_op.sizes names, or more where it is open */
+    const int64_t *widths; /* Q of each size PxQ where it is open, else P */
+    int size_count;
     gram_dtype dtype;          /* parameter dtype=, f32 by default */
     const char *const *params; /* "p=1.3", "layout=column", ..., NULL at the end */
 };
@@ -144,15 +146,22 @@ struct case_problem {
     double bytes;     /* least memory traffic of one run */
 };
 
+struct harness_options;
+
 struct case_op {
     const char *name;   /* "cdist" */
     const char *sizes;  /* "M N K": names of the sizes that check, bench and profile take */
     const char *params; /* "p=2 dtype=f32 symmetric=0": all parameters with their defaults */
+    bool open;          /* the last size may come more than once, as P or PxQ */
     int rows;           /* of the table */
     void (*label)(int row, char *text, size_t size); /* "13 17 5 f32 p=1 padded", why it exists */
     void (*check)(struct harness *h, int row);
     /* False with a message on stderr if the arguments make no problem. */
     bool (*prepare)(struct harness *h, const struct case_args *args, struct case_problem *out);
+    /* `gram check` and `gram bench` with sizes, where an operation has its own; else NULL.  They
+     * return an exit status. */
+    int (*compare)(const struct case_args *args, const struct harness_options *options);
+    int (*bench)(const struct case_args *args, const struct harness_options *options);
 };
 
 extern const struct case_op *const harness_ops[]; /* NULL at the end */

@@ -46,7 +46,8 @@ const struct case_op *request_op(const char *name)
 
 static int usage(const struct case_op *op)
 {
-    fprintf(stderr, "usage: %s %s [%s]\n", op->name, op->sizes, op->params);
+    fprintf(stderr, "usage: %s %s%s [%s]\n", op->name, op->sizes, op->open ? "..." : "",
+            op->params);
     return HARNESS_USAGE;
 }
 
@@ -62,13 +63,18 @@ static bool known_param(const struct case_op *op, const char *param)
     return false;
 }
 
-static bool parse_size(const char *text, int64_t *out)
+/* A size, or P and Q of PxQ where the operation is open. */
+static bool parse_size(const char *text, bool open, int64_t *out, int64_t *width)
 {
     char *end;
 
     errno = 0;
-    *out = strtoll(text, &end, 10);
-    return end != text && !*end && !errno && *out >= 0;
+    *out = *width = strtoll(text, &end, 10);
+    if (open && end != text && *end == 'x') {
+        text = end + 1;
+        *width = strtoll(text, &end, 10);
+    }
+    return end != text && !*end && !errno && *out >= 0 && *width >= 0;
 }
 
 static bool parse_dtype(const char *text, gram_dtype *out)
@@ -119,18 +125,25 @@ int request_parse(struct request *r, const struct case_op *op, int count, char *
                 return status;
             continue;
         }
-        if (r->size_count == wanted || r->size_count == HARNESS_MAX_SIZES ||
-            !parse_size(words[i], &r->sizes[r->size_count])) {
+        if ((r->size_count == wanted && !op->open) || r->size_count == HARNESS_MAX_SIZES ||
+            !parse_size(words[i], op->open && r->size_count > 0, &r->sizes[r->size_count],
+                        &r->widths[r->size_count])) {
             fprintf(stderr, "'%s' is not a size of %s\n", words[i], op->name);
             return usage(op);
         }
         r->size_count++;
     }
-    if (r->size_count != wanted) {
+    if (r->size_count < wanted) {
         fprintf(stderr, "%s takes %d sizes, %d are given\n", op->name, wanted, r->size_count);
         return usage(op);
     }
-    r->args = (struct case_args){.sizes = r->sizes, .dtype = GRAM_F32, .params = r->params};
+    r->args = (struct case_args){
+        .sizes = r->sizes,
+        .widths = r->widths,
+        .size_count = r->size_count,
+        .dtype = GRAM_F32,
+        .params = r->params,
+    };
     if (!parse_dtype(case_param(&r->args, "dtype", "f32"), &r->args.dtype)) {
         fprintf(stderr, "dtype=%s, expected f32, f64, f16, bf16, i32 or i64\n",
                 case_param(&r->args, "dtype", "f32"));

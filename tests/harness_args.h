@@ -19,14 +19,14 @@ enum {
 };
 
 enum {
-    HARNESS_MAX_SIZES = 8,
+    HARNESS_MAX_SIZES = 18, /* kron: M and 16 factors, and one too many */
     HARNESS_MAX_PARAMS = 24,
 };
 
 /* One problem that somebody asked for; the texts are borrowed. */
 struct request {
     const struct case_op *op;
-    int64_t sizes[HARNESS_MAX_SIZES];
+    int64_t sizes[HARNESS_MAX_SIZES], widths[HARNESS_MAX_SIZES];
     int size_count;
     const char *params[HARNESS_MAX_PARAMS + 1];
     struct case_args args; /* of the above */
@@ -48,4 +48,8 @@ int request_each(int argc, char *const *argv, int (*body)(const struct request *
 
 /* "M=4000 N=4000 K=256 p=1" */
 void request_print(const struct request *r, FILE *out);
+/* Times a problem's run after one call that warmed up: the median of 5 calls or more, and of so
+ * many seconds at least.  Returns an exit status. */
+int harness_time(struct harness *h, const struct case_problem *problem, double least,
+                 double *median_seconds);
 #endif

@@ -1,4 +1,4 @@
-"""test_guide.py - runs the examples of README.md and docs/guide.md
+"""test_guide.py - runs the examples of README.md, docs/guide.md and docs/kron.md
 
 A fenced block whose first line says "run" (```sh run, ```c run, ```python run) is executed, in the
 order of the document and in one scratch folder a document; it must succeed.  A block ```text output
@@ -52,7 +52,8 @@ def examples_of(document):
     return found
 
 
-EXAMPLES = examples_of("README.md") + examples_of("docs/guide.md")
+DOCUMENTS = ("README.md", "docs/guide.md", "docs/kron.md")
+EXAMPLES = [example for document in DOCUMENTS for example in examples_of(document)]
 
 
 @pytest.fixture(scope="module")
@@ -120,5 +121,5 @@ def test_example(example, folders):
 
 
 def test_documents_have_examples():
-    for document in ("README.md", "docs/guide.md"):
+    for document in DOCUMENTS:
         assert sum(example.document == document for example in EXAMPLES) >= 2, document

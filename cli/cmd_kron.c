@@ -1,0 +1,241 @@
+/*
+ * cmd_kron.c - `gram kron`: products with a Kronecker product, which is not formed
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "matrix.h"
+#include "text.h"
+#include <string.h>
+
+struct settings {
+    struct common_settings common;
+    struct input_settings input;
+    struct output_settings output;
+    int side, dtype, transpose_x, written_out;
+    const char *op;
+};
+
+static const struct option_row rows[] = {
+    CHOICE("side", 's', "SIDE", offsetof(struct settings, side), "right", "right|left",
+           "where the factors stand: right is X (F1 x F2 ...), left is (F1 x F2 ...) X"),
+    TEXT("op", 0, "LETTERS", offsetof(struct settings, op), NULL,
+         "T for a factor that is used transposed, N for one that is not: a letter for each factor, "
+         "as NTN, or one for all"),
+    FLAG("transpose-x", 0, offsetof(struct settings, transpose_x), "X is used transposed"),
+    FLAG("written-out", 0, offsetof(struct settings, written_out),
+         "there is no X: write F1 x F2 x ... itself"),
+    CHOICE("dtype", 0, "TYPE", offsetof(struct settings, dtype), "auto", "auto|f32|f64",
+           "auto: f32 if all inputs are float32 or float16 arrays, else f64"),
+    OPTION_END,
+};
+
+static const struct option_group groups[] = {
+    GROUP("Product", rows, 0),
+    GROUP("Input", input_options, offsetof(struct settings, input)),
+    GROUP("Output", output_options, offsetof(struct settings, output)),
+    GROUP("Other options", common_options, offsetof(struct settings, common)),
+    GROUP_END,
+};
+
+struct product {
+    struct matrix x, factor[GRAM_MAX_FACTORS], y;
+    int count;
+    uint32_t transposed; /* factors */
+    int vector;          /* x was one, and so is y */
+};
+
+/* --op to bits. */
+static enum exit_status read_op(const struct settings *s, int count, uint32_t *out,
+                                struct failure *why)
+{
+    size_t length = s->op ? strlen(s->op) : 0;
+
+    *out = 0;
+    if (!s->op)
+        return CLI_OK;
+    if (strspn(s->op, "NTnt") != length || (length != 1 && length != (size_t)count))
+        return fail(why, CLI_USAGE, "--op is \"%s\", expected N or T, or %d letters of N and T",
+                    s->op, count);
+    for (int i = 0; i < count; i++)
+        if (strchr("Tt", s->op[length == 1 ? 0 : i]))
+            *out |= (uint32_t)1 << i;
+    return CLI_OK;
+}
+
+/* All of one dtype, f32 or f64. */
+static enum exit_status unify(struct product *p, struct failure *why)
+{
+    gram_dtype dtype = p->x.t.dtype == GRAM_F64 ? GRAM_F64 : GRAM_F32;
+
+    for (int i = 0; i < p->count; i++)
+        if (p->factor[i].t.dtype == GRAM_F64)
+            dtype = GRAM_F64;
+    for (int i = 0; i < p->count; i++)
+        TRY(matrix_convert(&p->factor[i], dtype, why));
+    return p->x.memory ? matrix_convert(&p->x, dtype, why) : CLI_OK;
+}
+
+static enum exit_status load(const struct settings *s, int count, char **operands,
+                             struct product *p, struct failure *why)
+{
+    int first = s->written_out ? 0 : 1;
+
+    if (count - first < 1 || count - first > GRAM_MAX_FACTORS)
+        return fail(why, CLI_USAGE, "%d factors, expected 1 to %d behind X", count - first,
+                    GRAM_MAX_FACTORS);
+    TRY(read_op(s, count - first, &p->transposed, why));
+    if (first)
+        TRY(matrix_load(operands[0], &s->input, (enum dtype_choice)s->dtype, &p->x, why));
+    for (; p->count < count - first; p->count++) {
+        struct matrix *f = &p->factor[p->count];
+        const char *path = operands[first + p->count];
+        TRY(matrix_load(path, &s->input, (enum dtype_choice)s->dtype, f, why));
+        if (f->t.ndim < 2) {
+            p->count++; /* it is there, to be freed */
+            return fail(why, CLI_BAD_DATA, "%s: %d dimension%s, expected a matrix", text_name(path),
+                        f->t.ndim, f->t.ndim == 1 ? "" : "s");
+        }
+    }
+    if (first && p->x.t.ndim == 1) {
+        gram_tensor *x = &p->x.t;
+        int at = (s->side == 0) != (s->transpose_x != 0); /* of its elements */
+        int64_t n = x->shape[0], stride = x->stride[0];
+        p->vector = 1;
+        x->ndim = 2;
+        x->shape[at] = n, x->stride[at] = stride;
+        x->shape[!at] = x->stride[!at] = 1;
+    }
+    if (first && p->x.t.ndim < 2)
+        return fail(why, CLI_BAD_DATA, "%s: a number, expected a matrix", text_name(operands[0]));
+    return unify(p, why);
+}
+
+/* The batch that m broadcasts to with what is there; sizes that do not fit are for the library to
+ * refuse. */
+static void join_batch(const struct matrix *m, int *ndim, int64_t *shape)
+{
+    for (; *ndim < m->t.ndim - 2; ++*ndim) { /* one more dimension of 1 in front */
+        memmove(shape + 1, shape, (size_t)*ndim * sizeof *shape);
+        shape[0] = 1;
+    }
+    for (int d = 0; d < m->t.ndim - 2; d++) {
+        int64_t *size = &shape[*ndim - (m->t.ndim - 2) + d];
+        *size = *size == 1 ? m->t.shape[d] : *size;
+    }
+}
+
+/* The product of the rows (0) or columns (1) of the factors as they are used. */
+static enum exit_status size_of(const struct product *p, int which, int64_t *out,
+                                struct failure *why)
+{
+    *out = 1;
+    for (int i = 0; i < p->count; i++) {
+        const gram_tensor *t = &p->factor[i].t;
+        int at = which != (int)(p->transposed >> i & 1);
+        if (__builtin_mul_overflow(*out, t->shape[t->ndim - 2 + at], out))
+            return fail(why, CLI_BAD_DATA, "the product of the factors is larger than can be");
+    }
+    return CLI_OK;
+}
+
+static enum exit_status make_result(const struct settings *s, const char *x_path, struct product *p,
+                                    struct failure *why)
+{
+    const gram_tensor *x = &p->x.t;
+    int64_t shape[GRAM_MAX_DIMS], size[2];
+    int ndim = 0, left = s->side == 1;
+
+    for (int i = 0; i < p->count; i++)
+        join_batch(&p->factor[i], &ndim, shape);
+    TRY(size_of(p, 0, &size[0], why));
+    TRY(size_of(p, 1, &size[1], why));
+    if (!s->written_out) {
+        int flip = left != (s->transpose_x != 0); /* x has its row of elements in columns */
+        int64_t elements = x->shape[x->ndim - (flip ? 2 : 1)];
+        int64_t others = x->shape[x->ndim - (flip ? 1 : 2)];
+        if (elements != size[left])
+            return fail(why, CLI_BAD_DATA,
+                        "%s has %lld %s, expected %lld, the product of the %s "
+                        "of the factors",
+                        text_name(x_path), (long long)elements, flip ? "rows" : "columns",
+                        (long long)size[left], left ? "columns" : "rows");
+        join_batch(&p->x, &ndim, shape);
+        size[left] = others;
+    }
+    shape[ndim] = size[0], shape[ndim + 1] = size[1];
+    return matrix_allocate(&p->y, p->factor[0].t.dtype, ndim + 2, shape, why);
+}
+
+static enum exit_status compute(const struct settings *s, struct product *p, struct failure *why)
+{
+    const gram_tensor *factors[GRAM_MAX_FACTORS];
+    gram_kron_options options = GRAM_KRON_OPTIONS_INIT;
+    enum exit_status status = CLI_OK;
+    gram_status done;
+    gram_context *g;
+
+    for (int i = 0; i < p->count; i++) {
+        gram_tensor *t = &p->factor[i].t;
+        factors[i] = t;
+        if (s->written_out && p->transposed >> i & 1) {
+            int64_t size = t->shape[t->ndim - 2], step = t->stride[t->ndim - 2];
+            t->shape[t->ndim - 2] = t->shape[t->ndim - 1], t->shape[t->ndim - 1] = size;
+            t->stride[t->ndim - 2] = t->stride[t->ndim - 1], t->stride[t->ndim - 1] = step;
+        }
+    }
+    options.side = s->side == 1 ? GRAM_LEFT : GRAM_RIGHT;
+    options.transpose_x = s->transpose_x;
+    options.transpose_factors = p->transposed;
+    TRY(open_context(&s->common, &g, why));
+    done = s->written_out ? gram_kron(g, factors, p->count, &p->y.t)
+                          : gram_kron_matmul(g, &p->x.t, factors, p->count, &options, &p->y.t);
+    if (done != GRAM_OK)
+        status = fail_gram(why, done, g);
+    gram_context_destroy(g);
+    return status;
+}
+
+static enum exit_status run(const void *settings, int count, char **operands, struct failure *why)
+{
+    const struct settings *s = settings;
+    struct product p = {.count = 0};
+    enum exit_status status = load(s, count, operands, &p, why);
+
+    if (status == CLI_OK)
+        status = make_result(s, operands[0], &p, why);
+    if (status == CLI_OK)
+        status = compute(s, &p, why);
+    if (status == CLI_OK && p.vector && p.y.t.ndim == 2) {
+        p.y.t.shape[0] *= p.y.t.shape[1];
+        p.y.t.ndim = 1;
+        p.y.t.stride[0] = 1;
+    }
+    if (status == CLI_OK)
+        status = matrix_save(&p.y, &s->output, why);
+    matrix_free(&p.x);
+    matrix_free(&p.y);
+    for (int i = 0; i < p.count; i++)
+        matrix_free(&p.factor[i]);
+    return status;
+}
+
+const struct command cmd_kron = {
+    .name = "kron",
+    .operands = "X F1 [F2]...",
+    .summary = "products with a Kronecker product of matrices",
+    .details =
+        "Writes Y = X (F1 x F2 x ...), where F1 x F2 is the Kronecker product, with the element "
+        "F1[i,j] F2[k,l] in row i p + k and column j q + l (F2 is p by q). It is never formed: a "
+        "factor after the other is applied. With --side left, Y = (F1 x F2 x ...) X.\n\n"
+        "X and the factors are numeric tables in text or .npy arrays; arrays of more than two "
+        "dimensions are batches of matrices, a vector X is one row (left: one column).",
+    .examples =
+        "  gram kron x.npy f1.npy f2.npy f3.npy -o y.npy\n"
+        "  gram kron x.npy f1.npy f2.npy --side left --op TN -o y.npy\n"
+        "  gram kron --written-out f1.npy f2.npy -o f.npy",
+    .least = 1,
+    .most = GRAM_MAX_FACTORS + 1,
+    .settings_bytes = sizeof(struct settings),
+    .groups = groups,
+    .run = run,
+};

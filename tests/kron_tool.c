@@ -1,0 +1,377 @@
+/*
+ * kron_tool.c - `gram check|bench|profile kron M P[xQ]...`: all ways of kron_ways.h side by side
+ *
+ * gram runs on each instruction set of the machine, as a way of its own.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "harness_args.h"
+#include "harness_roof.h"
+#include "kron_ways.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MOST_RUNS = 8 /* ways, and instruction sets of the last one */
+};
+
+struct run {
+    char name[32];
+    struct kron_result result;
+};
+
+struct comparison {
+    const struct case_args *args;
+    const struct harness_options *options;
+    const struct kron_problem *problem;
+    const struct kron_way *way; /* that each_isa is to run */
+    struct run run[MOST_RUNS];
+    int runs, status;
+    struct roof roof;
+};
+
+static int status_of(gram_status status)
+{
+    return status == GRAM_OUT_OF_MEMORY ? HARNESS_NO_MEMORY : HARNESS_WRONG;
+}
+
+/* ---- gram check ---------------------------------------------------------------------------- */
+
+/* One way, in the context of h. */
+static void run_way(struct harness *h, void *arg)
+{
+    struct comparison *c = arg;
+    struct run *run = &c->run[c->runs];
+    gram_status status;
+
+    if (c->runs == MOST_RUNS || !kron_result_open(c->problem, &run->result)) {
+        c->status = HARNESS_NO_MEMORY;
+        return;
+    }
+    snprintf(run->name, sizeof run->name, "%s%s%s", c->way->name,
+             strcmp(c->way->name, "gram") == 0 ? " " : "",
+             strcmp(c->way->name, "gram") == 0 ? h->isa : "");
+    c->runs++;
+    status = c->way->forward(h->g, c->problem, &run->result);
+    if (status == GRAM_OK && c->problem->gradients)
+        status = c->way->backward(h->g, c->problem, &run->result);
+    if (status == GRAM_OK)
+        return;
+    fprintf(stderr, "%s: %s\n", run->name, gram_message(h->g));
+    c->status = status_of(status);
+}
+
+static double norm(const gram_tensor *t)
+{
+    double sum = 0;
+
+    for (int64_t e = 0; e < test_count(t); e++)
+        sum += test_at(t, e) * test_at(t, e);
+    return sqrt(sum);
+}
+
+/* The largest difference over the largest element of a; NaN counts as infinity. */
+static double difference(const gram_tensor *a, const gram_tensor *b)
+{
+    double most = 0, size = 0;
+
+    for (int64_t e = 0; e < test_count(a); e++) {
+        double x = test_at(a, e), y = test_at(b, e), d = fabs(x - y);
+        if (x != y && !(isnan(x) && isnan(y)))
+            most = isnan(d) ? INFINITY : fmax(most, d);
+        size = isnan(x) ? size : fmax(size, fabs(x));
+    }
+    return most == 0 ? 0 : most / (size > 0 ? size : 1);
+}
+
+/* What two right answers may differ by: a rounding a term of each factor's sums, and the root of
+ * the number of terms for sums over everything else, as errors of random signs add. */
+static double tolerance(const struct kron_problem *p)
+{
+    double terms = 8, all = (double)p->m;
+
+    if (p->dtype == GRAM_I32 || p->dtype == GRAM_I64)
+        return 0;
+    for (int i = 0; i < p->count; i++) {
+        terms += (double)(p->p[i] > p->q[i] ? p->p[i] : p->q[i]);
+        all *= (double)(p->p[i] > p->q[i] ? p->p[i] : p->q[i]);
+    }
+    return (terms + sqrt(all)) * test_eps(p->dtype);
+}
+
+static void print_norms(const struct comparison *c)
+{
+    printf("%-16s %12s", "norms", "y");
+    for (int i = 1; kron_output(c->problem, &c->run[0].result, i); i++)
+        printf(i == 1 ? " %12s" : " %9s%-3d", i == 1 ? "grad x" : "grad f", i - 1);
+    printf("\n");
+    for (int r = 0; r < c->runs; r++) {
+        printf("%-16s", c->run[r].name);
+        for (int i = 0; kron_output(c->problem, &c->run[r].result, i); i++)
+            printf(" %12.6g", norm(kron_output(c->problem, &c->run[r].result, i)));
+        printf("\n");
+    }
+}
+
+static void print_agreement(struct comparison *c)
+{
+    double most = tolerance(c->problem);
+
+    printf("%-32s %-5s  difference (at most %.2g)\n", "agreement", "", most);
+    for (int a = 0; a < c->runs; a++)
+        for (int b = a + 1; b < c->runs; b++) {
+            double worst = 0;
+            const gram_tensor *output;
+            for (int i = 0; (output = kron_output(c->problem, &c->run[a].result, i)); i++)
+                worst =
+                    fmax(worst, difference(output, kron_output(c->problem, &c->run[b].result, i)));
+            printf("%-16s%-16s %-5s  %.3g\n", c->run[a].name, c->run[b].name,
+                   worst <= most ? "True" : "False", worst);
+            if (!(worst <= most))
+                c->status = c->status > HARNESS_WRONG ? c->status : HARNESS_WRONG;
+        }
+}
+
+/* Runs a way in the best context, or on each instruction set. */
+static void run_ways(struct comparison *c, void (*body)(struct harness *h, void *arg))
+{
+    struct harness h;
+
+    for (int i = 0; kron_ways[i].name && c->status == HARNESS_RIGHT; i++) {
+        c->way = &kron_ways[i];
+        if (!c->way->fits(c->problem)) {
+            printf("%-16s too large, left out\n", c->way->name);
+        } else if (strcmp(c->way->name, "gram") == 0) {
+            if (harness_each_isa(c->options, body, c) < 0)
+                c->status = HARNESS_USAGE;
+        } else if (harness_open(&h, c->options, c->options->isa)) {
+            body(&h, c);
+            harness_close(&h);
+        } else {
+            c->status = HARNESS_USAGE;
+        }
+    }
+}
+
+static void print_title(const struct case_args *args, const struct kron_problem *p)
+{
+    static const char *const names[] = {"?", "f32", "f64", "f16", "bf16", "i32", "i64"};
+
+    printf("kron %lld", (long long)p->m);
+    for (int i = 1; i <= p->count; i++)
+        printf(" %lldx%lld", (long long)args->sizes[i], (long long)args->widths[i]);
+    printf(" %s, factors on the %s\n", names[p->dtype], p->side == GRAM_LEFT ? "left" : "right");
+}
+
+static int with_problem(const struct case_args *args, const struct harness_options *options,
+                        void (*body)(struct comparison *c))
+{
+    struct comparison c = {.args = args, .options = options};
+    struct kron_problem problem;
+    struct harness h = {.where = "kron"};
+
+    if (options->device.type != GRAM_CPU) {
+        fprintf(stderr, "kron: its problems of given sizes are of the CPU\n");
+        return HARNESS_USAGE;
+    }
+    harness_seed(&h, "kron", 0);
+    if (!kron_problem_open(&h, args, &problem))
+        return HARNESS_USAGE;
+    c.problem = &problem;
+    body(&c);
+    for (int r = 0; r < c.runs; r++)
+        kron_result_close(&c.run[r].result);
+    kron_problem_close(&problem);
+    return c.status;
+}
+
+static void check_body(struct comparison *c)
+{
+    print_title(c->args, c->problem);
+    run_ways(c, run_way);
+    if (c->status != HARNESS_RIGHT)
+        return;
+    print_norms(c);
+    print_agreement(c);
+}
+
+int kron_check(const struct case_args *args, const struct harness_options *options)
+{
+    return with_problem(args, options, check_body);
+}
+
+/* ---- One way as a problem of the harness ---------------------------------------------------- */
+
+struct timed {
+    struct kron_problem problem;
+    const struct kron_problem *at; /* that one, or somebody else's */
+    struct kron_result result;
+    const struct kron_way *way;
+    bool forward, backward;
+};
+
+static gram_status timed_run(gram_context *g, void *state)
+{
+    struct timed *t = state;
+    gram_status status = GRAM_OK;
+
+    if (t->forward)
+        status = t->way->forward(g, t->at, &t->result);
+    if (status == GRAM_OK && t->backward)
+        status = t->way->backward(g, t->at, &t->result);
+    return status;
+}
+
+static void timed_destroy(void *state)
+{
+    struct timed *t = state;
+
+    kron_result_close(&t->result);
+    kron_problem_close(&t->problem);
+    free(t);
+}
+
+/* kron_check compares; a profile needs a run that ends. */
+static double timed_error(struct harness *h, void *state)
+{
+    const struct timed *t = state;
+
+    (void)h;
+    return isfinite(norm(&t->result.y)) ? 0 : INFINITY;
+}
+
+bool kron_prepare(struct harness *h, const struct case_args *args, struct case_problem *out)
+{
+    const char *name = case_param(args, "implementation", "gram");
+    struct timed *t = calloc(1, sizeof *t);
+
+    if (!t)
+        return false;
+    t->way = kron_way_named(name);
+    if (!t->way) {
+        fprintf(stderr, "implementation=%s, expected naive, explicit, shuffle or gram\n", name);
+        free(t);
+        return false;
+    }
+    if (!kron_problem_open(h, args, &t->problem)) {
+        free(t);
+        return false;
+    }
+    t->at = &t->problem;
+    t->forward = true, t->backward = t->problem.gradients;
+    if (!t->way->fits(t->at) || !kron_result_open(t->at, &t->result)) {
+        fprintf(stderr, "the problem is too large for %s\n", name);
+        timed_destroy(t);
+        return false;
+    }
+    *out = (struct case_problem){
+        .state = t,
+        .run = timed_run,
+        .error = timed_error,
+        .destroy = timed_destroy,
+        .work = t->at->flop,
+        .unit = "flop",
+        .bytes = t->at->bytes,
+    };
+    return true;
+}
+
+/* ---- gram bench ---------------------------------------------------------------------------- */
+
+/* Flop a second that arithmetic and memory allow. */
+static double roof_of(const struct comparison *c)
+{
+    const struct kron_problem *p = c->problem;
+    double arithmetic = 2 * c->roof.fma;
+
+    return p->bytes > 0 ? fmin(arithmetic, c->roof.copy * p->flop / p->bytes) : arithmetic;
+}
+
+static double seconds_of(struct harness *h, struct comparison *c, struct timed *t, bool backward)
+{
+    const struct case_problem problem = {.state = t, .run = timed_run};
+    double seconds = 0;
+    int status;
+
+    t->forward = !backward, t->backward = backward;
+    status =
+        harness_time(h, &problem, c->options->seconds > 0 ? c->options->seconds : 0.5, &seconds);
+    c->status = status > c->status ? status : c->status;
+    return seconds;
+}
+
+static void print_time(const struct comparison *c, const char *name, double forward,
+                       double backward)
+{
+    double rate = forward > 0 ? c->problem->flop / forward : 0;
+
+    if (c->options->json) {
+        printf(
+            "{\"op\": \"kron\", \"implementation\": \"%s\", \"seconds\": %.9g, "
+            "\"flop_per_second\": %.9g, \"roof_share\": %.9g",
+            name, forward, rate, rate / roof_of(c));
+        if (c->problem->gradients)
+            printf(", \"backward_seconds\": %.9g", backward);
+        printf(", \"version\": \"%s\"}\n", gram_version());
+        return;
+    }
+    printf("%-16s %12.1f %10.2f %8.0f %%", name, forward * 1e6, rate * 1e-9,
+           100 * rate / roof_of(c));
+    if (c->problem->gradients)
+        printf(" %12.1f %10.2f x", backward * 1e6, forward > 0 ? backward / forward : 0);
+    printf("\n");
+}
+
+static void time_way(struct harness *h, void *arg)
+{
+    struct comparison *c = arg;
+    struct timed t = {.way = c->way, .at = c->problem, .forward = true};
+    bool is_gram = strcmp(c->way->name, "gram") == 0;
+    double forward = 0, backward = 0;
+    char name[32];
+
+    if (c->status != HARNESS_RIGHT || !kron_result_open(c->problem, &t.result))
+        return;
+    snprintf(name, sizeof name, "%s%s%s", c->way->name, is_gram ? " " : "", is_gram ? h->isa : "");
+    t.backward = c->problem->gradients;
+    if (timed_run(h->g, &t) != GRAM_OK) { /* which also warms up */
+        fprintf(stderr, "%s: %s\n", name, gram_message(h->g));
+        c->status = HARNESS_WRONG;
+    }
+    if (c->status == HARNESS_RIGHT)
+        forward = seconds_of(h, c, &t, false);
+    if (c->status == HARNESS_RIGHT && c->problem->gradients)
+        backward = seconds_of(h, c, &t, true);
+    if (c->status == HARNESS_RIGHT)
+        print_time(c, name, forward, backward);
+    kron_result_close(&t.result);
+}
+
+static void bench_body(struct comparison *c)
+{
+    const struct kron_problem *p = c->problem;
+    struct harness h;
+
+    if (!harness_open(&h, c->options, c->options->isa)) {
+        c->status = HARNESS_USAGE;
+        return;
+    }
+    c->roof = roof_measure(h.isa, h.threads, p->dtype);
+    if (!c->options->json) {
+        print_title(c->args, p);
+        printf(
+            "x and y %.4g MB, %.4g Mflop, %.4g flop a byte; %d threads, roof %.4g GFLOP/s (%s)\n",
+            p->bytes * 1e-6, p->flop * 1e-6, p->bytes > 0 ? p->flop / p->bytes : 0, h.threads,
+            roof_of(c) * 1e-9, roof_of(c) < 2 * c->roof.fma ? "memory" : "arithmetic");
+        printf("%-16s %12s %10s %10s%s\n", "", "forward us", "GFLOP/s", "of roof",
+               p->gradients ? "  backward us" : "");
+    }
+    harness_close(&h);
+    run_ways(c, time_way);
+}
+
+int kron_bench(const struct case_args *args, const struct harness_options *options)
+{
+    return with_problem(args, options, bench_body);
+}
