@@ -12,6 +12,7 @@
 #include "eigh_kernels.h"
 #include "kernel_map.h"
 #include "kron_matmul_kernels.h"
+#include "kron_matmul_vjp_kernels.h"
 #include "power.h"
 #include "solve_kernels.h"
 #include "symmetric_kernels.h"
@@ -133,6 +134,7 @@ struct gram_cpu_kernels {
     const struct gram_eigh_kernels *eigh[GRAM_F64 + 1];
     const struct gram_kron_kernels *kron[GRAM_I64 + 1]; /* none of halves */
     gram_symmetric_kernel *symmetric_block[GRAM_F64 + 1];
+    struct gram_kron_vjp_kernels kron_vjp[GRAM_F64 + 1];
 };
 
 extern const struct gram_cpu_kernels gram_cpu_kernels_base, gram_cpu_kernels_avx2,

@@ -1,5 +1,6 @@
 /*
- * cpu_kron_matmul_vjp_chain.c - the steps of the chains of cpu_kron_matmul_vjp.h, by BLAS
+ * cpu_kron_matmul_vjp_chain.c - the steps of the chains of cpu_kron_matmul_vjp.h, by BLAS and, for
+ * gradients of small factors, by kernels of our own
  *
  * Rows that one thread has go through whole steps.  In a wide plan a step of small factors is cut
  * along S, always into the same slices; one of large factors is left to BLAS and its threads.
@@ -8,6 +9,7 @@
  */
 #include "../blas.h"
 #include "../threads.h"
+#include "cpu_kernels.h"
 #include "cpu_kron_matmul_vjp.h"
 #include <string.h>
 
@@ -97,16 +99,45 @@ static void take_back(const struct step *s, int64_t first, int64_t count, int64_
                    right, 0, s->out + first * s->p * s->size, s->p);
 }
 
+/* The kernel that is faster than BLAS for such a factor, or NULL. */
+static gram_kron_gradient_kernel *gradient_kernel(const struct step *s)
+{
+    const struct kron_vjp_plan *plan = s->rows->plan;
+    const struct gram_kron_vjp_kernels *k =
+        &gram_cpu_kernels_of(plan->g)->kron_vjp[plan->op->x.dtype];
+
+    if (s->p >= VJP_LARGE && s->q >= VJP_LARGE)
+        return NULL;
+    return s->p >= k->lanes[0] ? k->gradient[0] : s->p >= k->lanes[1] ? k->gradient[1] : NULL;
+}
+
 /* The gradient of the factor, p by q, of which BLAS sees q by p. */
 static void gradient(const struct step *s, int64_t first, int64_t count, int64_t slot)
 {
+    const struct kron_vjp_plan *plan = s->rows->plan;
+    size_t bytes = cpu_kron_matmul_vjp_sum_bytes(plan->op, s->i);
+    gram_kron_gradient_kernel *kernel = gradient_kernel(s);
     struct gram_blas_matrix right = {s->right + first * s->size, s->s, true};
     struct gram_blas_matrix left = {s->left + first * s->p * s->size, s->p, true};
-    const struct kron_vjp_plan *plan = s->rows->plan;
+    const struct gram_kron_gradient t = {
+        .depth = count,
+        .p = s->p,
+        .q = s->q,
+        .right_step = s->s,
+        .left = left.data,
+        .right = right.data,
+        .out = s->out + slot * (int64_t)bytes,
+        .alpha = s->alpha,
+    };
 
-    gram_blas_gemm(plan->op->x.dtype, (int64_t[]){s->q, s->p, count}, s->alpha, right, left,
-                   s->rows->accumulate,
-                   s->out + slot * (int64_t)cpu_kron_matmul_vjp_sum_bytes(plan->op, s->i), s->q);
+    if (!kernel) {
+        gram_blas_gemm(plan->op->x.dtype, (int64_t[]){s->q, s->p, count}, s->alpha, right, left,
+                       s->rows->accumulate, t.out, s->q);
+        return;
+    }
+    if (!s->rows->accumulate)
+        memset(t.out, 0, bytes);
+    kernel(&t);
 }
 
 static void run_slice(void *arg, int64_t index, int thread)

@@ -20,16 +20,19 @@
 #  define NV             2
 #  define POWER_ROWS     4 /* the tables of a power stay in registers too */
 #  define KRON_FEW_BYTES 32
+#  define KRON_VJP_ROWS  8
 #elif VBYTES == 32
 #  define MR             6
 #  define NV             2
 #  define POWER_ROWS     2
 #  define KRON_FEW_BYTES 16
+#  define KRON_VJP_ROWS  4
 #else
 #  define MR             4
 #  define NV             2
 #  define POWER_ROWS     2
 #  define KRON_FEW_BYTES 16
+#  define KRON_VJP_ROWS  4
 #endif
 #define KRON_ROWS MR
 
@@ -102,6 +105,11 @@
     [GRAM_STEP_WIDE_POWER]   = KERNEL_OF(cdist_wide_power, dtype),    \
     [GRAM_STEP_DOT]          = KERNEL_OF(cdist_dot, dtype),           \
   }
+#define KRON_VJP(dtype, size)                                         \
+  {                                                                   \
+    {VBYTES / (size), KRON_FEW_BYTES / (size)},                       \
+    {KERNEL_OF(CAT(kron_vjp, dtype), full), KERNEL_OF(CAT(kron_vjp, dtype), half)}, \
+  }
 
 const struct gram_cpu_kernels CAT(gram_cpu_kernels, ISA) = {
     .isa = STR(ISA),
@@ -124,5 +132,7 @@ const struct gram_cpu_kernels CAT(gram_cpu_kernels, ISA) = {
     .kron[GRAM_F64] = &KERNEL_OF(kron, f64),
     .kron[GRAM_I32] = &KERNEL_OF(kron, i32),
     .kron[GRAM_I64] = &KERNEL_OF(kron, i64),
+    .kron_vjp[GRAM_F32] = KRON_VJP(f32, 4),
+    .kron_vjp[GRAM_F64] = KRON_VJP(f64, 8),
 };
 /* clang-format on */

@@ -105,3 +105,13 @@
 
 #include "eigh_move_tile.h"
 #include "eigh_tile.h"
+
+/* ---- Gradients of Kronecker factors ---------------------------------------------------------- */
+
+#define WIDTH full
+#define BYTES VBYTES
+#include "kron_matmul_vjp_tile.h"
+
+#define WIDTH half
+#define BYTES KRON_FEW_BYTES
+#include "kron_matmul_vjp_tile.h"
