@@ -15,6 +15,7 @@
  *   v_stream(to, from)  copies a vector past the caches, to aligned to VBYTES; v_stream_end() once
  *                       after the last one, before others may read
  *   v_sign(a)         -1, 0 or 1 for a number, NaN for NaN
+ *   v_any(mask)       true if any bit of a vector of integers is set
  *
  * On AVX-512 v_sum_abs is a fused multiply-add by 1, exact, where compilers take an addition: the
  * differences already fill the adders of Zen 4 while its multipliers idle (1.5 cycles per 16 terms
@@ -30,6 +31,7 @@
 #define v_sum_abs(s, a)  _Generic((a), vf32 : vf32_sum_abs, vf64 : vf64_sum_abs)(s, a)
 #define v_minus(b, x)    _Generic((b), vf32 : vf32_minus, vf64 : vf64_minus)(b, &(x))
 #define v_sign(a)        _Generic((a), vf32 : vf32_sign, vf64 : vf64_sign)(a)
+#define v_any(mask)      vi32_any((vi32)(mask))
 
 #define CAT_(a, b) a##_##b
 #define CAT(a, b)  CAT_(a, b)

@@ -79,6 +79,11 @@ static inline vf64 vf64_sign(vf64 a)
     return (vf64)_mm256_max_pd(-one, _mm256_min_pd(one, large));
 }
 
+static inline int vi32_any(vi32 a)
+{
+    return !_mm256_testz_si256((__m256i)a, (__m256i)a);
+}
+
 static inline void v_stream(void *to, const void *from)
 {
     _mm256_stream_si256((__m256i *)to, (__m256i)_mm256_loadu_ps(from));

@@ -86,6 +86,11 @@ static inline vf64 vf64_sign(vf64 a)
     return (vf64)_mm512_fixupimm_pd((__m512d)a, (__m512d)a, _mm512_set1_epi64(SIGN_TABLE), 0);
 }
 
+static inline int vi32_any(vi32 a)
+{
+    return _mm512_test_epi32_mask((__m512i)a, (__m512i)a) != 0;
+}
+
 static inline void v_stream(void *to, const void *from)
 {
     _mm512_stream_si512((__m512i *)to, (__m512i)_mm512_loadu_ps(from));

@@ -84,6 +84,13 @@ static inline vf64 vf64_sign(vf64 a)
     return (vf64)(((((vi64)a & INT64_MIN) | (vi64)one) & (a != 0)) | (a != a));
 }
 
+static inline int vi32_any(vi32 a)
+{
+    vi64 words = (vi64)a;
+
+    return (words[0] | words[1]) != 0;
+}
+
 static inline void v_stream(void *to, const void *from)
 {
     __builtin_memcpy(to, from, VBYTES);
