@@ -54,10 +54,30 @@ int py_kernel_options(struct py_call *call, PyObject *const *v, struct py_kernel
 /* Joins the batches of the kernel's numbers. */
 void py_kernel_batch(struct py_shape *shape, const struct py_kernel *kernel);
 
+/* A vector seen as the one column of a matrix; the library refuses one of too many dimensions. */
+static inline void py_as_column(gram_tensor *t)
+{
+    if (t->ndim == GRAM_MAX_DIMS)
+        return;
+    t->shape[t->ndim] = 1;
+    t->stride[t->ndim] = 1;
+    t->ndim++;
+}
+
+/* The factors of a Kronecker product, viewed; list keeps them and is to be released. */
+struct py_factors {
+    PyObject *list;
+    gram_tensor *at[GRAM_MAX_FACTORS];
+    int count;
+};
+
+int py_factors(struct py_call *call, PyObject *value, struct py_factors *factors);
+
 /* The functions that Python sees, each described by its docstring. */
 #define PY_FUNCTION(name) \
   PyObject *name(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 
+extern const char py_eigh_doc[], py_kernel_matmul_doc[], py_kron_doc[];
 extern const char py_cdist_doc[], py_median_distance_doc[], py_kernel_doc[], py_kernel_vjp_doc[],
     py_cdist_grad_doc[], py_agop_doc[], py_solve_cholesky_doc[], py_solve_lu_doc[], py_tune_doc[],
     py_devices_doc[], py_best_device_doc[], py_memory_info_doc[], py_set_threads_doc[],
@@ -79,6 +99,12 @@ PY_FUNCTION(py_solve_cholesky);
 PY_FUNCTION(py_solve_cholesky_workspace);
 PY_FUNCTION(py_solve_lu);
 PY_FUNCTION(py_solve_lu_workspace);
+PY_FUNCTION(py_eigh);
+PY_FUNCTION(py_eigh_workspace);
+PY_FUNCTION(py_kernel_matmul);
+PY_FUNCTION(py_kernel_matmul_workspace);
+PY_FUNCTION(py_kron);
+PY_FUNCTION(py_kron_workspace);
 PY_FUNCTION(py_tune);
 PY_FUNCTION(py_cache_info);
 PY_FUNCTION(py_cache_list);

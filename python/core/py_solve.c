@@ -29,14 +29,6 @@ struct system {
     bool is_vector; /* b is one right-hand side without a dimension for it */
 };
 
-/* A vector seen as the one column of a matrix. */
-static void as_column(gram_tensor *t)
-{
-    t->shape[t->ndim] = 1;
-    t->stride[t->ndim] = 1;
-    t->ndim++;
-}
-
 /* An array that is written besides the result; the same object as a is a itself. */
 static int side_output(struct py_call *call, const char *name, PyObject *object, gram_tensor **out)
 {
@@ -72,7 +64,7 @@ static int make_output(struct py_call *call, PyObject *value, struct system *s)
     struct py_shape shape = {.dtype = s->b->dtype};
 
     if (s->is_vector)
-        as_column(s->b);
+        py_as_column(s->b);
     py_batch(&shape, s->a, 2);
     py_batch(&shape, s->b, 2);
     py_append(&shape, s->b->ndim >= 2 ? s->b->shape[s->b->ndim - 2] : 0);
@@ -81,8 +73,8 @@ static int make_output(struct py_call *call, PyObject *value, struct system *s)
     s->x = py_output(call, "out", value, &shape);
     if (!s->x)
         return -1;
-    if (s->is_vector && s->x->ndim < GRAM_MAX_DIMS)
-        as_column(s->x);
+    if (s->is_vector)
+        py_as_column(s->x);
     return 0;
 }
 

@@ -223,6 +223,72 @@ def test_a_vector_for_a_batch_of_matrices():
     np.testing.assert_allclose(np.einsum("ijk,ik->ij", a, x), np.broadcast_to(b, (3, 5)), rtol=1e-9)
 
 
+@pytest.mark.parametrize("lower", [True, False])
+def test_eigh(lower, dtype):
+    a = draw(2, 9, 9, dtype=dtype)
+    symmetric = np.tril(a) if lower else np.triu(a)
+    symmetric = symmetric + np.swapaxes(symmetric, -1, -2) - a * np.eye(9, dtype=dtype)
+    values, vectors = gram.eigh(a, lower=lower)
+    expected = [scipy.linalg.eigvalsh(item) for item in symmetric]
+    close(values, np.array(expected), dtype, 9)
+    close(vectors * values[:, None] @ np.swapaxes(vectors, -1, -2), symmetric, dtype, 9)
+    largest = gram.eigh(a, lower=lower, vectors=False, select="largest", count=2)
+    close(largest, values[:, -2:], dtype, 9)
+
+
+def test_eigh_of_a_part_and_in_place():
+    a = np.diag([5.0, 1, 3, 2, 4])
+    values, vectors = gram.eigh(a, select="index", first=1, count=2)
+    assert vectors.shape == (5, 2)
+    np.testing.assert_allclose(values, [2, 3])
+    found = np.zeros((), np.int64)
+    values = gram.eigh(a, vectors=False, select="value", range=(1.5, 4), found=found)
+    assert found == 3 and np.isnan(values[3:]).all()
+    np.testing.assert_allclose(values[:3], [2, 3, 4])
+    out = np.empty(5), a
+    assert gram.eigh(a, out=out)[1] is a
+    np.testing.assert_allclose(np.abs(a), np.eye(5)[[4, 0, 2, 1, 3]], atol=1e-14)
+    info = np.zeros(2, np.int32)
+    two = np.stack([np.eye(2), np.full((2, 2), np.nan)])
+    assert np.isnan(gram.eigh(two, info=info)[0][1]).all() and info.tolist() == [0, 2]
+    with pytest.raises(gram.LinAlgError):
+        gram.eigh(two)
+    with pytest.raises(TypeError, match="range is 3"):
+        gram.eigh(a, select="value", range=3)
+    with pytest.raises(TypeError, match="a tuple of values and vectors"):
+        gram.eigh(a, out=np.empty(5))
+
+
+def test_kernel_matmul_is_the_product():
+    x, y, v = draw(40, 3), draw(30, 3, seed=1), draw(30, 4, seed=2)
+    k = gram.kernel(x, y, "matern32", bandwidth=2)
+    product = gram.kernel_matmul(x, y, "matern32", v=v, bandwidth=2)
+    np.testing.assert_allclose(product, k @ v, rtol=1e-12, atol=1e-12)
+    one = gram.kernel_matmul(x, y, "matern32", v=v[:, 0], bandwidth=2)
+    np.testing.assert_allclose(one, k @ v[:, 0], rtol=1e-12, atol=1e-12)
+    gram.kernel_matmul(x, y, "matern32", v=v, bandwidth=2, accumulate=True, out=product)
+    np.testing.assert_allclose(product, 2 * k @ v, rtol=1e-12, atol=1e-12)
+    with pytest.raises(TypeError, match="needs the argument 'v'"):
+        gram.kernel_matmul(x)
+    with pytest.raises(TypeError, match="needs the argument 'out'"):
+        gram.kernel_matmul(x, y, v=v, accumulate=True)
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.float16, np.int32, np.int64])
+def test_kron_is_numpys(kind):
+    factors = [(8 * draw(i + 1, 4 - i, seed=i)).astype(kind) for i in range(3)]
+    expected = np.kron(np.kron(factors[0], factors[1]), factors[2])
+    got = gram.kron(factors)
+    assert got.dtype == kind
+    np.testing.assert_allclose(got, expected, rtol=2e-3 if kind is np.float16 else 1e-6)
+    assert gram.kron([factors[0]] * 2, out=np.empty((1, 16), kind)).shape == (1, 16)
+    for wrong in ((), factors[0].tolist, [factors[0]] * 17, 3):
+        with pytest.raises(TypeError, match="factors|factor"):
+            gram.kron(wrong)
+    with pytest.raises(TypeError, match="a factor is of type"):
+        gram.kron([None])
+
+
 def test_a_matrix_that_is_not_positive_definite():
     a = np.stack([np.eye(3), np.diag([1.0, -1, 1])])
     with pytest.raises(gram.LinAlgError, match="solve_cholesky.*not positive definite"):
@@ -248,6 +314,8 @@ def test_workspaces_are_bytes_and_read_no_data():
         gram.median_distance_workspace(x),
         gram.solve_cholesky_workspace(square, x),
         gram.solve_lu_workspace(square, x),
+        gram.eigh_workspace(square),
+        gram.kernel_matmul_workspace(x, y, v=draw(30, 2)),
     ]
     for host, device in needs:
         assert host > 0 and device == 0
