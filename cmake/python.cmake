@@ -40,7 +40,10 @@ add_custom_target(gram_python_files ALL DEPENDS ${GRAM_PYTHON_FILES} VERBATIM
     COMMAND ${CMAKE_COMMAND} -E copy_if_different ${GRAM_PYTHON_FILES} ${GRAM_PYTHON_FOLDER})
 add_dependencies(gram_python gram_python_files)
 
+# All that a wheel holds.
+add_custom_target(python_package DEPENDS gram_python)
 install(TARGETS gram_python LIBRARY DESTINATION gram COMPONENT python EXCLUDE_FROM_ALL)
 if(TARGET gram_cuda)
+    add_dependencies(python_package gram_cuda)
     install(TARGETS gram_cuda LIBRARY DESTINATION gram COMPONENT python EXCLUDE_FROM_ALL)
 endif()

@@ -5,6 +5,7 @@
  */
 #include "py_core.h"
 #include "py_functions.h"
+#include "py_machine.h"
 #include "py_types.h"
 
 struct py_state *py_state_of(PyObject *module)
@@ -26,48 +27,54 @@ PyObject *py_helper(struct py_state *state, const char *name)
   "takes for the same arguments; the data are not read."
 
 static PyMethodDef functions[] = {
-    {                    "cdist",                     FAST(py_cdist),    KEYWORDS,           py_cdist_doc},
-    {          "cdist_workspace",           FAST(py_cdist_workspace),    KEYWORDS,                   NEED},
-    {          "median_distance",           FAST(py_median_distance),    KEYWORDS, py_median_distance_doc},
-    {"median_distance_workspace", FAST(py_median_distance_workspace),    KEYWORDS,                   NEED},
-    {                   "kernel",                    FAST(py_kernel),    KEYWORDS,          py_kernel_doc},
-    {         "kernel_workspace",          FAST(py_kernel_workspace),    KEYWORDS,                   NEED},
-    {               "kernel_vjp",                FAST(py_kernel_vjp),    KEYWORDS,      py_kernel_vjp_doc},
-    {     "kernel_vjp_workspace",      FAST(py_kernel_vjp_workspace),    KEYWORDS,                   NEED},
-    {               "cdist_grad",                FAST(py_cdist_grad),    KEYWORDS,      py_cdist_grad_doc},
-    {     "cdist_grad_workspace",      FAST(py_cdist_grad_workspace),    KEYWORDS,                   NEED},
-    {                     "agop",                      FAST(py_agop),    KEYWORDS,            py_agop_doc},
-    {           "agop_workspace",            FAST(py_agop_workspace),    KEYWORDS,                   NEED},
-    {           "solve_cholesky",            FAST(py_solve_cholesky),    KEYWORDS,  py_solve_cholesky_doc},
-    { "solve_cholesky_workspace",  FAST(py_solve_cholesky_workspace),    KEYWORDS,                   NEED},
-    {                 "solve_lu",                  FAST(py_solve_lu),    KEYWORDS,        py_solve_lu_doc},
-    {       "solve_lu_workspace",        FAST(py_solve_lu_workspace),    KEYWORDS,                   NEED},
-    {                     "eigh",                      FAST(py_eigh),    KEYWORDS,            py_eigh_doc},
-    {           "eigh_workspace",            FAST(py_eigh_workspace),    KEYWORDS,                   NEED},
-    {            "kernel_matmul",             FAST(py_kernel_matmul),    KEYWORDS,   py_kernel_matmul_doc},
-    {  "kernel_matmul_workspace",   FAST(py_kernel_matmul_workspace),    KEYWORDS,                   NEED},
-    {                     "kron",                      FAST(py_kron),    KEYWORDS,            py_kron_doc},
-    {           "kron_workspace",            FAST(py_kron_workspace),    KEYWORDS,                   NEED},
-    {                     "tune",                      FAST(py_tune),    KEYWORDS,            py_tune_doc},
-    {                  "devices",                         py_devices, METH_NOARGS,         py_devices_doc},
-    {              "best_device",                     py_best_device, METH_NOARGS,     py_best_device_doc},
-    {              "memory_info",               FAST(py_memory_info),    KEYWORDS,     py_memory_info_doc},
-    {              "set_threads",                     py_set_threads,      METH_O,     py_set_threads_doc},
-    {              "get_threads",                     py_get_threads, METH_NOARGS,     py_get_threads_doc},
-    {                     "info",                            py_info, METH_NOARGS,            py_info_doc},
-    {               "cache_info",                FAST(py_cache_info),    KEYWORDS,                   NULL},
-    {               "cache_list",                FAST(py_cache_list),    KEYWORDS,                   NULL},
-    {              "cache_clear",               FAST(py_cache_clear),    KEYWORDS,                   NULL},
-    {               "cache_warm",                FAST(py_cache_warm),    KEYWORDS,                   NULL},
-    {                       NULL,                               NULL,           0,                   NULL},
+    {                    "cdist",                     FAST(py_cdist),     KEYWORDS,           py_cdist_doc},
+    {          "cdist_workspace",           FAST(py_cdist_workspace),     KEYWORDS,                   NEED},
+    {          "median_distance",           FAST(py_median_distance),     KEYWORDS, py_median_distance_doc},
+    {"median_distance_workspace", FAST(py_median_distance_workspace),     KEYWORDS,                   NEED},
+    {                   "kernel",                    FAST(py_kernel),     KEYWORDS,          py_kernel_doc},
+    {         "kernel_workspace",          FAST(py_kernel_workspace),     KEYWORDS,                   NEED},
+    {               "kernel_vjp",                FAST(py_kernel_vjp),     KEYWORDS,      py_kernel_vjp_doc},
+    {     "kernel_vjp_workspace",      FAST(py_kernel_vjp_workspace),     KEYWORDS,                   NEED},
+    {               "cdist_grad",                FAST(py_cdist_grad),     KEYWORDS,      py_cdist_grad_doc},
+    {     "cdist_grad_workspace",      FAST(py_cdist_grad_workspace),     KEYWORDS,                   NEED},
+    {                     "agop",                      FAST(py_agop),     KEYWORDS,            py_agop_doc},
+    {           "agop_workspace",            FAST(py_agop_workspace),     KEYWORDS,                   NEED},
+    {           "solve_cholesky",            FAST(py_solve_cholesky),     KEYWORDS,  py_solve_cholesky_doc},
+    { "solve_cholesky_workspace",  FAST(py_solve_cholesky_workspace),     KEYWORDS,                   NEED},
+    {                 "solve_lu",                  FAST(py_solve_lu),     KEYWORDS,        py_solve_lu_doc},
+    {       "solve_lu_workspace",        FAST(py_solve_lu_workspace),     KEYWORDS,                   NEED},
+    {                     "eigh",                      FAST(py_eigh),     KEYWORDS,            py_eigh_doc},
+    {           "eigh_workspace",            FAST(py_eigh_workspace),     KEYWORDS,                   NEED},
+    {            "kernel_matmul",             FAST(py_kernel_matmul),     KEYWORDS,   py_kernel_matmul_doc},
+    {  "kernel_matmul_workspace",   FAST(py_kernel_matmul_workspace),     KEYWORDS,                   NEED},
+    {                     "kron",                      FAST(py_kron),     KEYWORDS,            py_kron_doc},
+    {           "kron_workspace",            FAST(py_kron_workspace),     KEYWORDS,                   NEED},
+    {                     "tune",                      FAST(py_tune),     KEYWORDS,            py_tune_doc},
+    {                  "devices",                         py_devices,  METH_NOARGS,         py_devices_doc},
+    {              "best_device",                     py_best_device,  METH_NOARGS,     py_best_device_doc},
+    {              "memory_info",               FAST(py_memory_info),     KEYWORDS,     py_memory_info_doc},
+    {              "set_threads",                     py_set_threads,       METH_O,     py_set_threads_doc},
+    {              "get_threads",                     py_get_threads,  METH_NOARGS,     py_get_threads_doc},
+    {                     "info",                            py_info,  METH_NOARGS,            py_info_doc},
+    {               "cache_info",                FAST(py_cache_info),     KEYWORDS,                   NULL},
+    {               "cache_list",                FAST(py_cache_list),     KEYWORDS,                   NULL},
+    {              "cache_clear",               FAST(py_cache_clear),     KEYWORDS,                   NULL},
+    {               "cache_warm",                FAST(py_cache_warm),     KEYWORDS,                   NULL},
+    {              "machine_fit",                     py_machine_fit, METH_VARARGS,                   NULL},
+    {             "machine_load",                    py_machine_load,       METH_O,                   NULL},
+    {                       NULL,                               NULL,            0,                   NULL},
 };
 
-static int add_type(PyObject *module, PyType_Spec *spec)
+/* A type of the module; *out gets a reference, unless out is NULL. */
+static int add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **out)
 {
-    PyObject *type = PyType_FromModuleAndSpec(module, spec, NULL);
-    int failed = type ? PyModule_AddType(module, (PyTypeObject *)type) : -1;
+    PyTypeObject *type = (PyTypeObject *)PyType_FromModuleAndSpec(module, spec, NULL);
+    int failed = type ? PyModule_AddType(module, type) : -1;
 
-    Py_XDECREF(type);
+    if (out && !failed)
+        *out = type;
+    else
+        Py_XDECREF((PyObject *)type);
     return failed;
 }
 
@@ -89,7 +96,9 @@ static int fill(PyObject *module)
     if (!state->linalg_error || PyModule_AddObjectRef(module, "LinAlgError", state->linalg_error) ||
         PyModule_AddStringConstant(module, "__version__", gram_version()))
         return -1;
-    return add_type(module, &py_module_spec);
+    if (add_type(module, &py_machine_spec, &state->machine_type))
+        return -1;
+    return add_type(module, &py_module_spec, NULL);
 }
 
 static int traverse(PyObject *module, visitproc visit, void *arg)
@@ -101,6 +110,7 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->linalg_error);
     Py_VISIT(state->numpy_empty);
     Py_VISIT(state->helpers);
+    Py_VISIT(state->machine_type);
     for (int i = 0; i < PY_MOST_TYPES; i++)
         Py_VISIT(state->types[i].type);
     return 0;
@@ -115,6 +125,7 @@ static int clear(PyObject *module)
     Py_CLEAR(state->linalg_error);
     Py_CLEAR(state->numpy_empty);
     Py_CLEAR(state->helpers);
+    Py_CLEAR(state->machine_type);
     for (int i = 0; i < PY_MOST_TYPES; i++)
         Py_CLEAR(state->types[i].type);
     for (int i = 0; i < PY_WORD_COUNT; i++)

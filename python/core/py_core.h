@@ -46,6 +46,7 @@ struct py_state {
     PyObject *word[PY_WORD_COUNT]; /* the names of arguments, interned */
     PyObject *numpy_empty;         /* set when the first NumPy output is made */
     PyObject *numpy_dtype[GRAM_I64 + 1];
+    PyTypeObject *machine_type;
     PyObject *helpers; /* the Python module gram._arrays; set when it is first wanted */
     struct py_type types[PY_MOST_TYPES];
     int next_type;

@@ -112,6 +112,8 @@ PY_FUNCTION(py_cache_clear);
 PY_FUNCTION(py_cache_warm);
 PY_FUNCTION(py_memory_info);
 
+PyObject *py_machine_fit(PyObject *module, PyObject *args);
+PyObject *py_machine_load(PyObject *module, PyObject *path);
 PyObject *py_devices(PyObject *module, PyObject *unused);
 PyObject *py_best_device(PyObject *module, PyObject *unused);
 PyObject *py_set_threads(PyObject *module, PyObject *count);

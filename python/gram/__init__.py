@@ -40,8 +40,25 @@ from gram._core import (
     tune,
 )
 
+
+def __getattr__(name):
+    """Machine, and the modules for other packages, are loaded when they are first asked for."""
+    if name == "Machine":
+        from gram.machine import Machine
+
+        return Machine
+    if name in _MODULES:
+        import importlib
+
+        return importlib.import_module(f"gram.{name}")
+    raise AttributeError(f"module 'gram' has no attribute {name!r}")
+
+
+_MODULES = ("machine", "sklearn")
+
 __all__ = [
     "LinAlgError",
+    "Machine",
     "Module",
     "__version__",
     "agop",

@@ -2,6 +2,9 @@ from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias, TypedDict
 
 from gram import cache as cache
+from gram import machine as machine
+from gram import sklearn as sklearn
+from gram.machine import Machine as Machine
 
 # An array of NumPy, PyTorch, JAX, CuPy, or of anything with the buffer protocol or DLPack; what
 # comes back is of the library of the first one.

@@ -25,9 +25,18 @@ def run(text, name):
     return len(test.examples)
 
 
-@pytest.mark.parametrize("name", sorted(set(PUBLIC) - set(TWINS) - {"LinAlgError"}))
+@pytest.mark.parametrize("name", sorted(set(PUBLIC) - set(TWINS) - {"LinAlgError", "Machine"}))
 def test_docstrings_have_an_example_that_runs(name):
     assert run(getattr(gram, name).__doc__, name) >= 2
+
+
+@pytest.mark.parametrize("module", ["machine", "sklearn"])
+def test_docstrings_of_modules(module):
+    module = importlib.import_module(f"gram.{module}")
+    results = doctest.testmod(module, optionflags=FLAGS)
+    assert results.attempted >= 4 and not results.failed
+    for name in module.__all__:
+        assert getattr(module, name).__doc__, name
 
 
 def test_everything_has_a_docstring():
@@ -59,7 +68,7 @@ def arguments_of(node):
 def test_stubs_take_what_the_functions_take():
     """The functions refuse what their stub does not have, and know all that it has."""
     functions, _ = stub_functions("__init__")
-    for name in set(PUBLIC) - {"LinAlgError", "Module"}:
+    for name in set(PUBLIC) - {"LinAlgError", "Machine", "Module"}:
         function, arguments = getattr(gram, name), arguments_of(functions[name])
         for argument in arguments:
             if name == "set_threads" or argument in arguments[:1]:

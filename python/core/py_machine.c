@@ -1,0 +1,226 @@
+/*
+ * py_machine.c - gram._core.Machine: a trained kernel machine; gram/machine.py is its public face
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "py_machine.h"
+#include "py_table.h"
+
+struct machine_object {
+    PyObject head;
+    struct py_state *state;
+    PyObject *owner; /* the module, which keeps state */
+    gram_machine *machine;
+};
+
+PyObject *py_machine_wrap(PyObject *module, gram_machine *machine)
+{
+    struct py_state *state = py_state_of(module);
+    PyTypeObject *type = state->machine_type;
+    struct machine_object *self =
+        (struct machine_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+
+    if (!self) {
+        gram_machine_destroy(machine);
+        return NULL;
+    }
+    self->state = state;
+    self->owner = Py_NewRef(module);
+    self->machine = machine;
+    return (PyObject *)self;
+}
+
+static void dealloc(PyObject *object)
+{
+    struct machine_object *self = (struct machine_object *)object;
+    PyTypeObject *type = Py_TYPE(object);
+
+    gram_machine_destroy(self->machine);
+    Py_XDECREF(self->owner);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
+    Py_DECREF((PyObject *)type);
+}
+
+/* The context of a device for one call. */
+static int open_on(struct py_state *state, PyObject *device, struct py_idle *context)
+{
+    *context = (struct py_idle){.threads = state->threads};
+    if (py_device("gram.Machine", device, &context->device))
+        return -1;
+    context->g = py_take_context(state, context->device, NULL);
+    return context->g ? 0 : -1;
+}
+
+/* Predictions into out, a writable array of float64, of the device's name. */
+static PyObject *predict(PyObject *object, PyObject *args, bool proba)
+{
+    const struct machine_object *self = (const struct machine_object *)object;
+    gram_status status = GRAM_OK;
+    PyObject *list, *to, *device;
+    struct py_idle context = {0};
+    struct py_table t = {0};
+    struct py_call call;
+    gram_tensor *out;
+    int failed;
+
+    if (!PyArg_ParseTuple(args, "OOO:predict", &list, &to, &device) ||
+        py_open(&call, self->state, proba ? "gram.Machine.predict_proba" : "gram.Machine.predict"))
+        return NULL;
+    out = py_inout(&call, "out", to);
+    failed = !out || py_read_table(list, &t) || open_on(self->state, device, &context);
+    if (!failed) {
+        PY_WORK(status, (proba ? gram_machine_predict_proba
+                               : gram_machine_predict)(context.g, self->machine, &t.table, out));
+        if (status != GRAM_OK)
+            py_raise(self->state, context.g, status);
+        py_give_context(self->state, &context);
+    }
+    py_release_table(&t);
+    py_close(&call);
+    if (failed || status != GRAM_OK)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *machine_predict(PyObject *object, PyObject *args)
+{
+    return predict(object, args, false);
+}
+
+static PyObject *machine_predict_proba(PyObject *object, PyObject *args)
+{
+    return predict(object, args, true);
+}
+
+static PyObject *machine_evaluate(PyObject *object, PyObject *args)
+{
+    const struct machine_object *self = (const struct machine_object *)object;
+    gram_machine_score score = {.size = sizeof score};
+    gram_status status = GRAM_OK;
+    PyObject *list, *pair, *device;
+    struct py_idle context = {0};
+    struct py_column column = {0};
+    struct py_table t = {0};
+    gram_column target;
+    int failed;
+
+    if (!PyArg_ParseTuple(args, "OOO:score", &list, &pair, &device))
+        return NULL;
+    failed = py_read_table(list, &t) || py_read_column(pair, &column, &target) ||
+             open_on(self->state, device, &context);
+    if (!failed && column.rows != t.table.rows) {
+        PyErr_Format(PyExc_ValueError, "gram.Machine.score: target has %lld rows, the table %lld",
+                     (long long)column.rows, (long long)t.table.rows);
+        failed = -1;
+    }
+    if (!failed) {
+        PY_WORK(status, gram_machine_evaluate(context.g, self->machine, &t.table, &target, &score));
+        if (status != GRAM_OK)
+            py_raise(self->state, context.g, status);
+    }
+    if (context.g)
+        py_give_context(self->state, &context);
+    py_release_column(&column);
+    py_release_table(&t);
+    if (failed || status != GRAM_OK)
+        return NULL;
+    return Py_BuildValue("{s:s,s:d,s:L,s:d,s:d,s:d}", "metric", score.metric, "score", score.score,
+                         "rows", (long long)score.rows, "mae", score.mae, "r2", score.r2,
+                         "log_loss", score.log_loss);
+}
+
+static PyObject *machine_save(PyObject *object, PyObject *path)
+{
+    const struct machine_object *self = (const struct machine_object *)object;
+    struct py_call call;
+    PyObject *bytes;
+    gram_status status;
+
+    if (!PyUnicode_FSConverter(path, &bytes))
+        return NULL;
+    if (py_open(&call, self->state, "gram.Machine.save")) {
+        Py_DECREF(bytes);
+        return NULL;
+    }
+    PY_WORK(status, gram_machine_save(call.g, self->machine, PyBytes_AsString(bytes)));
+    Py_DECREF(bytes);
+    if (status != GRAM_OK)
+        return py_end(&call, status);
+    py_close(&call);
+    Py_RETURN_NONE;
+}
+
+/* [(name, number of categories, importance), ...] */
+static PyObject *machine_features(PyObject *object, PyObject *unused)
+{
+    const struct machine_object *self = (const struct machine_object *)object;
+    int64_t count = gram_machine_feature_count(self->machine);
+    PyObject *list = PyList_New(0), *row;
+    gram_status status = GRAM_OK;
+    struct py_call call;
+
+    (void)unused;
+    if (!list || py_open(&call, self->state, "gram.Machine.features")) {
+        Py_XDECREF(list);
+        return NULL;
+    }
+    for (int64_t i = 0; i < count && list && status == GRAM_OK; i++) {
+        gram_machine_feature f = {.size = sizeof f};
+        status = gram_machine_feature_at(call.g, self->machine, i, &f);
+        row = status == GRAM_OK ? Py_BuildValue("(sid)", f.name, f.categories, f.importance) : NULL;
+        if (status == GRAM_OK && (!row || PyList_Append(list, row)))
+            Py_CLEAR(list);
+        Py_XDECREF(row);
+    }
+    if (status != GRAM_OK) {
+        Py_CLEAR(list);
+        return py_end(&call, status);
+    }
+    py_close(&call);
+    return list;
+}
+
+/* (target, is a classification, classes, classes are numbers, description as JSON) */
+static PyObject *machine_facts(PyObject *object, PyObject *unused)
+{
+    const gram_machine *m = ((const struct machine_object *)object)->machine;
+    PyObject *classes = PyList_New(0), *name;
+
+    (void)unused;
+    for (int64_t i = 0; classes && i < gram_machine_class_count(m); i++) {
+        name = PyUnicode_FromString(gram_machine_class_name(m, i));
+        if (!name || PyList_Append(classes, name))
+            Py_CLEAR(classes);
+        Py_XDECREF(name);
+    }
+    if (!classes)
+        return NULL;
+    return Py_BuildValue("(sONOs)", gram_machine_target(m),
+                         gram_machine_task(m) == GRAM_CLASSIFICATION ? Py_True : Py_False, classes,
+                         gram_machine_classes_are_numbers(m) ? Py_True : Py_False,
+                         gram_machine_describe(m));
+}
+
+static PyMethodDef methods[] = {
+    {      "predict",       machine_predict, METH_VARARGS, NULL},
+    {"predict_proba", machine_predict_proba, METH_VARARGS, NULL},
+    {     "evaluate",      machine_evaluate, METH_VARARGS, NULL},
+    {         "save",          machine_save,       METH_O, NULL},
+    {     "features",      machine_features,  METH_NOARGS, NULL},
+    {        "facts",         machine_facts,  METH_NOARGS, NULL},
+    {           NULL,                  NULL,            0, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_dealloc,                                (void *)dealloc},
+    {Py_tp_methods,                                (void *)methods},
+    {    Py_tp_doc, (void *)"A trained machine; see gram.Machine."},
+    {            0,                                           NULL},
+};
+
+PyType_Spec py_machine_spec = {
+    .name = "gram._core.Machine",
+    .basicsize = sizeof(struct machine_object),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = slots,
+};

@@ -1,0 +1,127 @@
+"""Kernel machines that learn which features matter: what `gram fit` trains, from Python."""
+
+import json
+import os
+import tempfile
+
+from gram import _core, _tables
+
+__all__ = ["Machine"]
+
+
+class Machine:
+    """A trained kernel machine: exp(-||W (x - z)||_p^q / L^q) with a learned W.
+
+    Made by Machine.fit or Machine.load; it does not change, can be pickled, and may be used from
+    several threads.  A table is an array of rows by features (named x0, x1, ...), a dict of
+    columns, or a data frame of pandas; columns of numbers (nan: missing) and of texts, categories
+    or truth values (None: missing).  The model file is that of the command `gram`.
+
+    Attributes: target (its name), is_classification, classes (None for a regression), features
+    (names), importances (by name; they sum to 1), description (hyperparameters, scores and times).
+
+    >>> import gram, numpy as np
+    >>> x = np.random.default_rng(0).standard_normal((200, 3))
+    >>> machine = gram.Machine.fit(x, x[:, 0] ** 2, iterations=2, seed=1)
+    >>> max(machine.importances, key=machine.importances.get)
+    'x0'
+    >>> machine.predict(x[:5]).shape
+    (5,)
+    """
+
+    def __init__(self, core):
+        if not isinstance(core, _core.Machine):
+            raise TypeError("gram.Machine is made by gram.Machine.fit or gram.Machine.load")
+        self._core = core
+        self._read()
+
+    def _read(self):
+        target, is_classification, classes, numbers, text = self._core.facts()
+        features = self._core.features()
+        self.target = target
+        self.is_classification = is_classification
+        self.classes = [float(c) if numbers else c for c in classes] if is_classification else None
+        self.features = [name for name, _, _ in features]
+        self.importances = {name: importance for name, _, importance in features}
+        self.description = json.loads(text)
+
+    @classmethod
+    def fit(cls, table, target, *, weights=None, device="cpu", progress=None, **options):
+        """Trains a kernel ridge regression or a recursive feature machine.
+
+        target is a column: numbers for a regression, texts, categories or truth values for a
+        classification (task="classification" for numbers).  weights, > 0, are those of the rows.
+        progress(fraction, stage) is called now and then; what it raises ends the fit, as Ctrl-C.
+
+        Options, as in gram.h: task, search, p, q, bandwidth, regularization, iterations (rounds of
+        feature learning; -1: none), metric ("diagonal", "full"), metric_power, target_transform
+        ("none", "log", "sqrt"), solver ("cholesky", "cg"), tolerance, validation, leaf_rows,
+        memory_limit, time_limit, seed, dtype ("float32", "float64"), max_categories.
+
+        Raises ValueError for values that cannot be, TypeError for what is no table or option.
+        """
+        if weights is not None:
+            weights = _tables.column("weights", weights)
+        core = _core.machine_fit(
+            _tables.columns(table),
+            _tables.column("target", target),
+            weights,
+            device,
+            progress,
+            options,
+        )
+        return cls(core)
+
+    @classmethod
+    def load(cls, path):
+        """Reads a model file, of `gram fit` too.  Raises OSError, or ValueError for what is none."""
+        return cls(_core.machine_load(path))
+
+    def save(self, path):
+        """Writes the model file, whole or not at all.  Raises OSError."""
+        self._core.save(path)
+
+    def predict(self, table, *, device="cpu"):
+        """A number a row (float64) or, of a classification, a class a row."""
+        import numpy
+
+        columns = _tables.columns(table)
+        out = numpy.empty(_tables.rows(columns))
+        self._core.predict(columns, out, device)
+        if not self.is_classification:
+            return out
+        return numpy.asarray(self.classes)[out.astype(int)]
+
+    def predict_proba(self, table, *, device="cpu"):
+        """Probabilities, rows by classes; they sum to 1.  Raises ValueError for a regression."""
+        import numpy
+
+        columns = _tables.columns(table)
+        out = numpy.empty((_tables.rows(columns), len(self.classes or ())))
+        self._core.predict_proba(columns, out, device)
+        return out
+
+    def score(self, table, target, *, device="cpu"):
+        """Compares predictions with a target: a dict of metric, score, rows, mae, r2, log_loss."""
+        return self._core.evaluate(
+            _tables.columns(table), _tables.column("target", target), device
+        )
+
+    def __getstate__(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "model")
+            self.save(path)
+            with open(path, "rb") as file:
+                return file.read()
+
+    def __setstate__(self, state):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "model")
+            with open(path, "wb") as file:
+                file.write(state)
+            self._core = _core.machine_load(path)
+        self._read()
+
+    def __repr__(self):
+        kind = "classification" if self.is_classification else "regression"
+        return f"<gram.Machine: {kind} of {self.target} from {len(self.features)} features>"

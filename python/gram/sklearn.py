@@ -1,0 +1,318 @@
+"""Estimators for scikit-learn: kernel ridge regression, recursive feature machines, kernels.
+
+>>> import numpy as np
+>>> from gram.sklearn import KernelRidge, RFMClassifier
+>>> x = np.random.default_rng(0).standard_normal((100, 2))
+>>> KernelRidge(kernel="laplace", bandwidth=3.0).fit(x, x[:, 0]).score(x, x[:, 0]) > 0.9
+True
+>>> y = np.where(x[:, 0] > 0, "right", "left")
+>>> RFMClassifier(random_state=0).fit(x, y).predict([[3.0, 0.0], [-3.0, 0.0]]).tolist()
+['right', 'left']
+"""
+
+import numbers
+
+import gram
+import numpy as np
+from gram import _tables
+from gram.machine import Machine
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    MultiOutputMixin,
+    RegressorMixin,
+    TransformerMixin,
+)
+from sklearn.utils import check_random_state, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    _check_feature_names,
+    _check_n_features,
+    _check_sample_weight,
+    check_is_fitted,
+    validate_data,
+)
+
+__all__ = ["KernelRidge", "KernelTransformer", "RFMClassifier", "RFMRegressor"]
+
+FLOATS = [np.float64, np.float32]
+
+
+class _Kernel(BaseEstimator):
+    """What estimators with a fixed kernel share: its parameters, and the bandwidth of the data."""
+
+    def _options(self):
+        return {"p": self.p, "exponent": self.exponent}
+
+    def _fit_bandwidth(self, x):
+        """bandwidth, or the median distance of the distinct rows; 1 where there is none."""
+        if self.bandwidth != "median":
+            return self.bandwidth
+        median = float(gram.median_distance(np.unique(x, axis=0), self.p))
+        return median if median > 0 else 1.0
+
+    def _matrix(self, x, y=None, **more):
+        options = self._options() | {"bandwidth": self.bandwidth_} | more
+        return gram.kernel(x, y, self.kernel, **options)
+
+
+class KernelRidge(MultiOutputMixin, RegressorMixin, _Kernel):
+    """Kernel ridge regression: (K + alpha diag(1 / weights)) dual_coef_ = y, by Cholesky.
+
+    kernel is a name of gram.kernel; bandwidth a number, or "median" for the median distance between
+    distinct rows; p and exponent as in gram.kernel.  y is (n,) or (n, targets).  Attributes: dual_coef_,
+    X_fit_, bandwidth_, n_features_in_.
+    """
+
+    def __init__(self, alpha=1.0, *, kernel="gaussian", bandwidth=1.0, p=2.0, exponent=1.0):
+        self.alpha = alpha
+        self.kernel = kernel
+        self.bandwidth = bandwidth
+        self.p = p
+        self.exponent = exponent
+
+    def fit(self, X, y, sample_weight=None):
+        """X (n, features), y (n,) or (n, targets), weights >= 0 of the rows."""
+        X, y = validate_data(self, X, y, dtype=FLOATS, multi_output=True, y_numeric=True)
+        y = y.astype(X.dtype, copy=False)
+        weights = 1.0
+        if sample_weight is not None:
+            weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+            kept = weights > 0
+            X, y, weights = X[kept], y[kept], weights[kept]
+        if len(X) == 0:
+            raise ValueError("All sample weights are zero.")
+        self.bandwidth_ = self._fit_bandwidth(X)
+        matrix = self._matrix(X)
+        matrix.flat[:: len(X) + 1] += np.asarray(self.alpha / weights, X.dtype)
+        self.X_fit_ = X
+        self.dual_coef_ = gram.solve_cholesky(matrix, y, factor=matrix)
+        return self
+
+    def predict(self, X):
+        """(n,) or (n, targets), the kernel matrix never stored."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=FLOATS, reset=False)
+        X = X.astype(self.X_fit_.dtype, copy=False)
+        options = self._options() | {"bandwidth": self.bandwidth_}
+        return gram.kernel_matmul(X, self.X_fit_, self.kernel, v=self.dual_coef_, **options)
+
+
+class KernelTransformer(TransformerMixin, _Kernel):
+    """Features that are kernels with the training rows, or with components of them (by seed).
+
+    Attributes: components_, bandwidth_, n_features_in_.
+    """
+
+    def __init__(
+        self,
+        *,
+        kernel="gaussian",
+        bandwidth="median",
+        p=2.0,
+        exponent=1.0,
+        n_components=None,
+        random_state=None,
+    ):
+        self.kernel = kernel
+        self.bandwidth = bandwidth
+        self.p = p
+        self.exponent = exponent
+        self.n_components = n_components
+        self.random_state = random_state
+
+    def fit(self, X, y=None):
+        """X (n, features); y is not used."""
+        X = validate_data(self, X, dtype=FLOATS)
+        self.bandwidth_ = self._fit_bandwidth(X)
+        if self.n_components is not None:
+            count = min(self.n_components, len(X))
+            X = X[check_random_state(self.random_state).choice(len(X), count, replace=False)]
+        self.components_ = X
+        self._n_features_out = len(X)
+        return self
+
+    def transform(self, X):
+        """(n, components)"""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=FLOATS, reset=False)
+        return self._matrix(X.astype(self.components_.dtype, copy=False), self.components_)
+
+    def get_feature_names_out(self, input_features=None):
+        """kernel0, kernel1, ..."""
+        check_is_fitted(self)
+        return np.array([f"kernel{i}" for i in range(self._n_features_out)], dtype=object)
+
+
+class _Machine(BaseEstimator):
+    """What both recursive feature machines share."""
+
+    def __init__(
+        self,
+        *,
+        p=None,
+        q=None,
+        bandwidth=None,
+        regularization=None,
+        iterations=None,
+        metric="auto",
+        metric_power=None,
+        search=False,
+        time_limit=None,
+        validation=None,
+        solver="auto",
+        max_categories=None,
+        device="cpu",
+        random_state=None,
+    ):
+        self.p = p
+        self.q = q
+        self.bandwidth = bandwidth
+        self.regularization = regularization
+        self.iterations = iterations
+        self.metric = metric
+        self.metric_power = metric_power
+        self.search = search
+        self.time_limit = time_limit
+        self.validation = validation
+        self.solver = solver
+        self.max_categories = max_categories
+        self.device = device
+        self.random_state = random_state
+
+    def _table(self, X, y=None, reset=False):
+        """X checked as scikit-learn does; a data frame keeps its categories and missing values."""
+        if not _tables.is_frame(X) or all(X[c].dtype.kind in "fiu" for c in X.columns):
+            options = {"dtype": FLOATS, "reset": reset}
+            if y is None:
+                return validate_data(self, X, **options), None
+            return validate_data(self, X, y, multi_output=False, **options)
+        _check_n_features(self, X, reset=reset)
+        _check_feature_names(self, X, reset=reset)
+        if reset and len(X) == 0:
+            raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required.")
+        return X, None if y is None else column_or_1d(y, warn=True)
+
+    def _training_table(self, X, y):
+        if y is None:
+            name = type(self).__name__
+            raise ValueError(f"{name} requires y to be passed, but the target y is None")
+        X, y = self._table(X, y, reset=True)
+        if len(X) < 2:
+            raise ValueError(f"{type(self).__name__} needs 2 rows or more, got n_samples=1")
+        return X, y
+
+    def _columns(self, X):
+        """The columns by the names of training, or x0, x1, ... where it had none."""
+        count = range(X.shape[1])
+        names = getattr(self, "feature_names_in_", [f"x{i}" for i in count])
+        at = X.iloc if _tables.is_frame(X) else X
+        return {str(names[i]): at[:, i] for i in count}
+
+    def _fit(self, X, target, sample_weight, task):
+        weights = None
+        if sample_weight is not None:
+            weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+            X, target, weights = _weighted(X, target, weights)
+            if task == "classification" and len(np.unique(target)) < 2:
+                raise ValueError("Only one class is left where the sample weights are not zero.")
+        names = "p q bandwidth regularization iterations metric_power time_limit validation"
+        options = {name: getattr(self, name) for name in names.split()}
+        if not isinstance(self.random_state, numbers.Integral):
+            options["seed"] = int(check_random_state(self.random_state).randint(2**31))
+        else:
+            options["seed"] = int(self.random_state)
+        self.machine_ = Machine.fit(
+            self._columns(X),
+            target,
+            weights=weights,
+            device=self.device,
+            task=task,
+            search=int(self.search),
+            metric=self.metric,
+            solver=self.solver,
+            max_categories=self.max_categories,
+            dtype="float32" if getattr(X, "dtype", None) == np.float32 else "float64",
+            **options,
+        )
+        self.feature_importances_ = np.array(list(self.machine_.importances.values()))
+        return self
+
+    def save(self, path):
+        """Writes the model file of `gram fit`."""
+        check_is_fitted(self)
+        self.machine_.save(path)
+
+
+def _weighted(X, target, weights):
+    """Rows of weight zero are left out; whole weights are so many copies of a row, since they then
+    count in the statistics, the bandwidth and the validation rows too."""
+    take = X.iloc.__getitem__ if _tables.is_frame(X) else X.__getitem__
+    if (weights == np.round(weights)).all() and 0 < weights.sum() <= 10 * len(weights):
+        rows = np.repeat(np.arange(len(weights)), weights.astype(int))
+        return take(rows), target[rows], None
+    rows = np.flatnonzero(weights > 0)
+    if len(rows) == 0:
+        raise ValueError("All sample weights are zero.")
+    return take(rows), target[rows], weights[rows]
+
+
+class RFMRegressor(RegressorMixin, _Machine):
+    """A recursive feature machine: kernel ridge regression that learns which features matter.
+
+    Parameters are those of gram.Machine.fit; None is its default (iterations=-1: no feature
+    learning).  X may be a data frame with categories, texts and missing values.  Whole sample
+    weights count rows; others divide the regularization.  Attributes: machine_ (gram.Machine),
+    feature_importances_, n_features_in_.
+    """
+
+    def fit(self, X, y, sample_weight=None):
+        """X (n, features), y (n,), weights >= 0 of the rows."""
+        X, y = self._training_table(X, y)
+        y = np.asarray(y, np.float64)
+        return self._fit(X, y, sample_weight, "regression")
+
+    def predict(self, X):
+        """(n,)"""
+        check_is_fitted(self)
+        X, _ = self._table(X)
+        return self.machine_.predict(self._columns(X), device=self.device)
+
+
+class RFMClassifier(ClassifierMixin, _Machine):
+    """A recursive feature machine that classifies; see RFMRegressor.
+
+    Attributes: classes_, machine_ (gram.Machine), feature_importances_, n_features_in_.
+    """
+
+    def fit(self, X, y, sample_weight=None):
+        """X (n, features), y (n,) of any classes, weights >= 0 of the rows."""
+        X, y = self._training_table(X, y)
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(np.asarray(y), return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError("Classifier can't train when only one class is present.")
+        target = np.array(self._labels(), object)[codes]
+        if self.classes_.dtype.kind in "fiu":
+            target = target.astype(np.float64)
+        return self._fit(X, target, sample_weight, "classification")
+
+    def _labels(self):
+        """The classes as the machine names them: numbers or texts."""
+        kind = float if self.classes_.dtype.kind in "fiu" else str
+        return [kind(label) for label in self.classes_]
+
+    def predict_proba(self, X):
+        """(n, classes), in the order of classes_; a class without weight has probability 0."""
+        check_is_fitted(self)
+        X, _ = self._table(X)
+        found = self.machine_.predict_proba(self._columns(X), device=self.device)
+        labels = self._labels()
+        out = np.zeros((len(found), len(labels)))
+        out[:, [labels.index(label) for label in self.machine_.classes]] = found
+        return out
+
+    def predict(self, X):
+        """(n,)"""
+        probabilities = self.predict_proba(X)
+        return self.classes_[probabilities.argmax(axis=1)]

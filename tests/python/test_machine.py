@@ -1,0 +1,169 @@
+"""test_machine.py - gram.Machine: tables of every kind, the model file, pickling, interruption"""
+
+import json
+import os
+import pathlib
+import pickle
+import signal
+import subprocess
+import sys
+
+import gram
+import numpy as np
+import pandas as pd
+import pytest
+
+BUILD = pathlib.Path(os.environ["GRAM_BUILD_DIR"])
+SOURCE = pathlib.Path(os.environ["GRAM_SOURCE_DIR"])
+
+
+@pytest.fixture(scope="module")
+def diamonds():
+    frame = pd.read_csv(SOURCE / "examples/data/diamonds.csv")[::90].reset_index(drop=True)
+    return frame.drop(columns="price"), frame["price"]
+
+
+@pytest.fixture(scope="module")
+def machine(diamonds):
+    table, price = diamonds
+    return gram.Machine.fit(table, price, iterations=1, seed=1)
+
+
+def test_a_data_frame(diamonds, machine):
+    table, price = diamonds
+    assert not machine.is_classification and machine.classes is None
+    assert machine.features == list(table.columns)
+    assert sum(machine.importances.values()) == pytest.approx(1)
+    assert machine.description["seed"] == 1 or "iterations" in json.dumps(machine.description)
+    found = machine.predict(table)
+    score = machine.score(table, price)
+    assert score["metric"] == "rmse" and score["rows"] == len(price)
+    assert score["score"] == pytest.approx(np.sqrt(((found - price) ** 2).mean()), rel=1e-9)
+    assert score["r2"] > 0.9
+    with pytest.raises(ValueError, match="classif"):
+        machine.predict_proba(table)
+
+
+def test_kinds_of_tables_are_one(diamonds, machine):
+    table, _ = diamonds
+    expected = machine.predict(table)
+    by_name = {name: table[name].tolist() for name in reversed(table.columns)}
+    np.testing.assert_array_equal(machine.predict(by_name), expected)
+    categories = table.astype({c: "category" for c in table.columns if table[c].dtype.kind not in "if"})
+    np.testing.assert_array_equal(machine.predict(categories), expected)
+    x = np.random.default_rng(0).standard_normal((50, 2))
+    of_array = gram.Machine.fit(x, x[:, 0], seed=1)
+    assert of_array.features == ["x0", "x1"]
+    of_frame = gram.Machine.fit(pd.DataFrame(x, columns=["x0", "x1"]), x[:, 0], seed=1)
+    np.testing.assert_array_equal(of_array.predict(x), of_frame.predict({"x1": x[:, 1], "x0": x[:, 0]}))
+
+
+def test_missing_values_and_texts():
+    table = pd.DataFrame(
+        {
+            "number": pd.array([1, None, 3, 4, 5, 6] * 5, dtype="Int64"),
+            "text": ["a", None, "b", "a", float("nan"), "b"] * 5,
+            "truth": [True, False, True, True, False, False] * 5,
+        }
+    )
+    target = np.array(["yes", "no", "yes", "yes", "no", "no"] * 5)
+    machine = gram.Machine.fit(table, target, seed=2)
+    assert machine.is_classification and machine.classes == ["no", "yes"]
+    assert machine.predict(table).tolist() == target.tolist()
+    proba = machine.predict_proba(table)
+    assert proba.shape == (30, 2)
+    np.testing.assert_allclose(proba.sum(1), 1)
+    numbers = gram.Machine.fit(table, np.arange(30) % 3, task="classification", seed=2)
+    assert numbers.classes == [0.0, 1.0, 2.0]
+
+
+def test_the_model_file_is_that_of_the_command(tmp_path, diamonds, machine):
+    table, _ = diamonds
+    machine.save(tmp_path / "model")
+    table.to_csv(tmp_path / "table.csv", index=False)
+    if (BUILD / "gram").exists():
+        printed = subprocess.run(
+            [BUILD / "gram", "predict", tmp_path / "model", tmp_path / "table.csv"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.split()
+        assert [float(p) for p in printed[1:]] == pytest.approx(machine.predict(table), rel=1e-6)
+    again = gram.Machine.load(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict(table), machine.predict(table))
+    with pytest.raises(OSError):
+        gram.Machine.load(tmp_path / "none")
+    with pytest.raises(OSError):
+        machine.save(tmp_path / "no folder" / "model")
+    (tmp_path / "model").write_bytes(b"nothing that could be a model")
+    with pytest.raises(ValueError):
+        gram.Machine.load(tmp_path / "model")
+
+
+def test_pickling(diamonds, machine):
+    table, _ = diamonds
+    copy = pickle.loads(pickle.dumps(machine))
+    assert repr(copy) == repr(machine) and copy.importances == machine.importances
+    np.testing.assert_array_equal(copy.predict(table), machine.predict(table))
+
+
+def test_weights_and_options(diamonds):
+    table, price = diamonds
+    table, price = table[:100], price[:100]
+    plain = gram.Machine.fit(table, price, seed=1, dtype="float64")
+    ones = gram.Machine.fit(table, price, seed=1, dtype="float64", weights=np.ones(100))
+    np.testing.assert_allclose(plain.predict(table), ones.predict(table), rtol=1e-10)
+    more = gram.Machine.fit(table, price, seed=1, dtype="float64", weights=np.arange(1, 101) / 9)
+    assert not np.allclose(plain.predict(table), more.predict(table), rtol=1e-6)
+    for options, exception in (
+        ({"depth": 3}, TypeError),
+        ({"p": 5.0}, ValueError),
+        ({"p": "2"}, TypeError),
+        ({"task": "ranking"}, ValueError),
+        ({"iterations": 2**40}, ValueError),
+        ({"iterations": 1.5}, TypeError),
+        ({"weights": np.zeros(100)}, ValueError),
+        ({"weights": np.ones(3)}, ValueError),
+        ({"device": "abacus"}, ValueError),
+    ):
+        with pytest.raises(exception):
+            gram.Machine.fit(table, price, **options)
+    for wrong in (np.ones(3), [[[1.0]]], {"a": np.ones((2, 2))}, {"a": [1.0], "b": [1.0, 2.0]}):
+        with pytest.raises(ValueError):
+            gram.Machine.fit(wrong, price)
+    with pytest.raises(ValueError):
+        gram.Machine.fit(table, price[:5])
+    with pytest.raises(TypeError, match="complex"):
+        gram.Machine.fit({"a": np.ones(3, complex)}, [1.0, 2.0, 3.0])
+    with pytest.raises(TypeError, match="Machine.fit"):
+        gram.Machine(3)
+    with pytest.raises(ValueError, match="depth|carat|column"):
+        plain.predict({"other": [1.0]})
+
+
+def test_progress_and_what_it_raises(diamonds):
+    table, price = diamonds
+    seen = []
+    gram.Machine.fit(table, price, progress=lambda fraction, stage: seen.append((fraction, stage)))
+    assert seen and all(0 <= f <= 1 and isinstance(s, str) for f, s in seen)
+
+    def stop(fraction, stage):
+        raise LookupError("enough")
+
+    with pytest.raises(LookupError, match="enough"):
+        gram.Machine.fit(table, price, progress=stop)
+
+
+def test_interruption():
+    """Ctrl-C ends a fit with KeyboardInterrupt."""
+    code = (
+        "import os, signal, numpy as np, gram\n"
+        "x = np.random.default_rng(0).standard_normal((300, 3))\n"
+        "hit = lambda *a: os.kill(os.getpid(), signal.SIGINT)\n"
+        "try: gram.Machine.fit(x, x[:, 0], progress=hit)\n"
+        "except KeyboardInterrupt: print('stopped')\n"
+        "print(gram.Machine.fit(x, x[:, 0]).predict(x).shape)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "stopped\n(300,)\n"
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
