@@ -6,6 +6,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "eigh_problem.h"
 #include "reference/reference.h"
 #include "vjp_problem.h"
 #include <math.h>
@@ -169,16 +170,15 @@ static void check_item(struct harness *h, const struct problem *q, int64_t item)
     const struct reference_batch batch = {
         .ndim = q->row->batch > 0, .shape = {q->items}, .count = q->items};
     int64_t n = q->row->n, info = (int64_t)test_at(&q->t[INFO].t, item);
-    double *matrix = malloc((size_t)(3 * n * n + n + 1) * sizeof *matrix);
-    double *copy = matrix + n * n, *all = copy + n * n, *w = all + n * n;
+    double *matrix = malloc((size_t)(n * n + n + 1) * sizeof *matrix), *w = matrix + n * n;
 
     if (q->row->nan && item == 0) {
         CHECK(h, info == 2 && isnan(test_at(&q->t[VALUES].t, 0)), "info %lld", (long long)info);
     } else if (CHECK(h, info == 0 && matrix, "info %lld", (long long)info) && matrix && n > 0) {
         for (int64_t i = 0; i < n * n; i++)
-            copy[i] = matrix[i] = reference_kernel(&q->t[X].t, &q->t[X].t, &q->kernel, &batch,
-                                                   (int64_t[]){item, i / n, i % n});
-        reference_eigh(n, copy, w, all);
+            matrix[i] = reference_kernel(&q->t[X].t, &q->t[X].t, &q->kernel, &batch,
+                                         (int64_t[]){item, i / n, i % n});
+        eigh_exact_values(n, matrix, w);
         compare(h, q, item, matrix, w);
     }
     free(matrix);

@@ -214,8 +214,7 @@ static void fetch_pairs(struct harness *h, const struct problem *p, int64_t item
     }
 }
 
-/* The eigenvalues of a, ascending. */
-static void exact_values(int64_t n, const double *a, double *values)
+void eigh_exact_values(int64_t n, const double *a, double *values)
 {
     long double *room = calloc((size_t)(2 * n * n + n) + 1, sizeof *room), *w = room + 2 * n * n;
 
@@ -238,7 +237,7 @@ static void check_item(struct harness *h, const struct problem *p, int64_t item)
     double *w = doubles(n), *v = doubles(n * n), *exact = doubles(n), largest = 0;
     double bound = 30 * (double)n * test_eps(p->row->dtype), error;
 
-    exact_values(n, a, exact);
+    eigh_exact_values(n, a, exact);
     for (int64_t i = 0; i < n; i++)
         largest = fmax(largest, fabs(exact[i]));
     CHECK(h, test_at(&p->info.t, item) == 0, "info of item %lld is %g", (long long)item,

@@ -33,6 +33,9 @@ struct eigh_row {
 /* Solves the row's problem and checks every item against the reference. */
 void eigh_row_check(struct harness *h, const struct eigh_row *row);
 
+/* The eigenvalues of the row-major matrix a by the reference, ascending. */
+void eigh_exact_values(int64_t n, const double *a, double *values);
+
 /* One problem of any size, for gram check, bench and profile. */
 bool eigh_prepare(struct harness *h, const struct case_args *args, struct case_problem *out);
 #endif
