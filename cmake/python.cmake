@@ -1,7 +1,7 @@
 # python.cmake - the Python package: the extension gram._core, with the library inside
 #
-# GRAM_PYTHON=ON builds it into ${CMAKE_BINARY_DIR}/python, where `PYTHONPATH=build/python` finds it;
-# `pip install .` does so through scikit-build-core (pyproject.toml) and takes what is installed
+# GRAM_PYTHON=ON builds it into ${CMAKE_BINARY_DIR}/python, where `PYTHONPATH=build/python` finds
+# it; `pip install .` does so through scikit-build-core (pyproject.toml) and takes what is installed
 # here as the component python.  Python3_EXECUTABLE says whose headers are taken; what is built
 # serves every CPython from 3.11 on.
 

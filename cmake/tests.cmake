@@ -4,7 +4,7 @@
 #   *_emulated     the same on the emulation of CUDA, tests/fake_cuda
 #   test_*         C programs, labelled "c"; exit status 0 means passed
 #   fuzz_*         the corpus in tests/corpus/<name> replayed, or with GRAM_FUZZ fuzzing for a while
-#   test_*.py      one pytest run a file, labelled "python"; those of tests/python are of the package
+#   test_*.py      one pytest run a file, labelled "python"; tests/python is about the package
 #   example_*      examples/*.c
 #   check_*        scripts/check, labelled "check": style, includes, symbols, sanitizers, ...
 # The time limits end what hangs: a loaded machine ten times slower than a laptop stays below them.

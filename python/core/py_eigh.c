@@ -49,8 +49,8 @@ static int read_range(PyObject *value, gram_eigh_options *options)
 static int read_options(PyObject *const *v, gram_eigh_options *options, bool *vectors)
 {
     static const char *const selects[] = {"all", "index", "value", "largest", "smallest", NULL};
-    static const char *const drivers[] = {"auto",   "closed-form", "jacobi",
-                                          "divide", "bisection",   NULL};
+    static const char *const drivers[] = {"auto",      "closed-form", "jacobi", "divide",
+                                          "bisection", "krylov",      NULL};
     int select = GRAM_EIGH_ALL, driver = GRAM_EIGH_DRIVER_AUTO;
     bool lower = true;
 
@@ -138,17 +138,18 @@ static PyObject *decompose(PyObject *module, PyObject *const *args, Py_ssize_t n
 }
 
 const char py_eigh_doc[] =
-    "eigh(a, *, lower=True, vectors=True, select=\"all\", first=0, count=0, range=None, found=None,\n"
-    "     driver=\"auto\", info=None, out=None)\n\n"
-    "Eigenvalues, ascending, and orthonormal eigenvectors of symmetric matrices: (values, vectors)\n"
-    "with a @ vectors = vectors * values, or values alone with vectors=False.\n\n"
+    "eigh(a, *, lower=True, vectors=True, select=\"all\", first=0, count=0, range=None,\n"
+    "     found=None, driver=\"auto\", info=None, out=None)\n\n"
+    "Eigenvalues, ascending, and orthonormal eigenvectors of symmetric matrices: (values,\n"
+    "vectors) with a @ vectors = vectors * values, or values alone with vectors=False.\n\n"
     "a is (..., n, n), of which one triangle is read; float32 or float64; any strides.  select is\n"
-    "\"all\"; \"largest\" or \"smallest\" (count of them); \"index\" (count from first, counted from 0);\n"
-    "or \"value\": those in range=(lower, upper), at most count (default n), whose number goes to\n"
-    "found, int64 of the batch's shape; what is left is nan.  out is the tuple of both\n"
-    "results (values alone with vectors=False), and vectors may be a itself.  info, int32 of the\n"
-    "batch's shape, gets 0; 1: no convergence; 2: nan or infinity; that item is nan then.\n"
-    "driver is \"auto\", \"closed-form\", \"jacobi\", \"divide\" or \"bisection\".\n\n"
+    "\"all\"; \"largest\" or \"smallest\" (count of them); \"index\" (count from first, counted\n"
+    "from 0); or \"value\": those in range=(lower, upper), at most count (default n), whose\n"
+    "number goes to found, int64 of the batch's shape; what is left is nan.  out is the tuple\n"
+    "of both results (values alone with vectors=False), and vectors may be a itself.  info,\n"
+    "int32 of the batch's shape, gets 0; 1: no convergence; 2: nan or infinity; that item is\n"
+    "nan then.  driver is \"auto\", \"closed-form\", \"jacobi\", \"divide\", \"bisection\" or\n"
+    "\"krylov\".\n\n"
     "Raises gram.LinAlgError if an item fails and there is no info, ValueError for shapes, dtypes\n"
     "and values that do not fit, TypeError for what is no array.\n\n"
     ">>> import gram, numpy as np\n"

@@ -64,6 +64,17 @@ static inline void py_as_column(gram_tensor *t)
     t->ndim++;
 }
 
+/* An array that is written besides the results, if it is given; the same object as an input is
+ * that input. */
+static inline int py_side_output(struct py_call *call, const char *name, PyObject *object,
+                                 gram_tensor **out)
+{
+    if (!py_given(object))
+        return 0;
+    *out = py_inout(call, name, object);
+    return *out ? 0 : -1;
+}
+
 /* The factors of a Kronecker product, viewed; list keeps them and is to be released. */
 struct py_factors {
     PyObject *list;
@@ -77,6 +88,7 @@ int py_factors(struct py_call *call, PyObject *value, struct py_factors *factors
 #define PY_FUNCTION(name) \
   PyObject *name(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 
+extern const char py_kron_matmul_doc[], py_matrix_power_doc[];
 extern const char py_eigh_doc[], py_kernel_matmul_doc[], py_kron_doc[];
 extern const char py_cdist_doc[], py_median_distance_doc[], py_kernel_doc[], py_kernel_vjp_doc[],
     py_cdist_grad_doc[], py_agop_doc[], py_solve_cholesky_doc[], py_solve_lu_doc[], py_tune_doc[],
@@ -105,6 +117,10 @@ PY_FUNCTION(py_kernel_matmul);
 PY_FUNCTION(py_kernel_matmul_workspace);
 PY_FUNCTION(py_kron);
 PY_FUNCTION(py_kron_workspace);
+PY_FUNCTION(py_kron_matmul);
+PY_FUNCTION(py_kron_matmul_workspace);
+PY_FUNCTION(py_matrix_power);
+PY_FUNCTION(py_matrix_power_workspace);
 PY_FUNCTION(py_tune);
 PY_FUNCTION(py_cache_info);
 PY_FUNCTION(py_cache_list);

@@ -68,9 +68,9 @@ static PyObject *median(PyObject *module, PyObject *const *args, Py_ssize_t narg
 const char py_median_distance_doc[] =
     "median_distance(x, p=2.0, *, root=True, rows=2000, seed=0, out=None)\n--\n\n"
     "The median distance between the rows of x, the usual first guess of a bandwidth.\n\n"
-    "x is (..., m, k), float32, float64, float16 or bfloat16; the result has the shape of the batch\n"
-    "(no dimension for one matrix).  At most rows of them are drawn, by seed.  p and root as in\n"
-    "cdist.  Fewer than two rows give nan; nan distances are left out.\n\n"
+    "x is (..., m, k), float32, float64, float16 or bfloat16; the result has the shape of the\n"
+    "batch (no dimension for one matrix).  At most rows of them are drawn, by seed.  p and root\n"
+    "as in cdist.  Fewer than two rows give nan; nan distances are left out.\n\n"
     "Raises ValueError for shapes, dtypes or p that do not fit, TypeError for what is no array.\n\n"
     ">>> import gram, numpy as np\n"
     ">>> float(gram.median_distance(np.array([[0.0], [1.0], [3.0]])))\n"

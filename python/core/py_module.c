@@ -216,8 +216,8 @@ static const char module_doc[] =
     "launch(kernel, grid, block, arguments=(), shared_bytes=0) queues one: grid and block are a\n"
     "number or up to three; an argument is an array of the GPU (its pointer), an int (int64), a\n"
     "float (double), or any number of NumPy or ctypes as it is.  synchronize() waits.\n\n"
-    "Raises NotImplementedError without a GPU or where the source does not compile, ValueError for\n"
-    "an option that is not allowed.\n\n"
+    "Raises NotImplementedError without a GPU or where the source does not compile, ValueError\n"
+    "for an option that is not allowed.\n\n"
     ">>> import gram\n"
     ">>> if len(gram.devices()) > 1:\n"
     "...     gram.Module('extern \"C\" __global__ void f() {}').launch(\"f\", 1, 1)\n";

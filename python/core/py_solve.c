@@ -29,15 +29,6 @@ struct system {
     bool is_vector; /* b is one right-hand side without a dimension for it */
 };
 
-/* An array that is written besides the result; the same object as a is a itself. */
-static int side_output(struct py_call *call, const char *name, PyObject *object, gram_tensor **out)
-{
-    if (!py_given(object))
-        return 0;
-    *out = py_inout(call, name, object);
-    return *out ? 0 : -1;
-}
-
 static int read_system(struct py_call *call, PyObject *const *v, bool is_lu, struct system *s)
 {
     bool factored = false, lower = true;
@@ -51,9 +42,9 @@ static int read_system(struct py_call *call, PyObject *const *v, bool is_lu, str
     s->options.uplo = lower ? GRAM_LOWER : GRAM_UPPER;
     s->a = py_input(call, "a", v[A]);
     s->b = s->a ? py_input(call, "b", v[B]) : NULL;
-    if (!s->b || side_output(call, "factor", v[FACTOR], &s->options.factor) ||
-        (is_lu && side_output(call, "pivots", v[LAST], &s->options.pivots)) ||
-        side_output(call, "info", v[INFO], &s->info))
+    if (!s->b || py_side_output(call, "factor", v[FACTOR], &s->options.factor) ||
+        (is_lu && py_side_output(call, "pivots", v[LAST], &s->options.pivots)) ||
+        py_side_output(call, "info", v[INFO], &s->info))
         return -1;
     s->is_vector = s->b->ndim == 1;
     return py_place(call);
@@ -106,11 +97,12 @@ static PyObject *solve(PyObject *module, PyObject *const *args, Py_ssize_t nargs
 const char py_solve_cholesky_doc[] =
     "solve_cholesky(a, b, *, lower=True, factored=False, factor=None, info=None, out=None)\n--\n\n"
     "Solves a @ x = b for symmetric positive definite a by Cholesky's factorisation (LAPACK).\n\n"
-    "a is (..., n, n), of which one triangle is read; b is (..., n, r), or (n,) for one right-hand\n"
-    "side; x has the shape of b, broadcast with the batch of a.  float32 or float64, all alike; any\n"
-    "strides; out may be b itself.  factor, an array like a (or a itself), gets the factor, which\n"
-    "factored=True takes back in place of a.  info, int32 of the batch's shape, gets 0, or i > 0\n"
-    "where the leading minor of order i is not positive definite; that item of x is nan then.\n\n"
+    "a is (..., n, n), of which one triangle is read; b is (..., n, r), or (n,) for one\n"
+    "right-hand side; x has the shape of b, broadcast with the batch of a.  float32 or float64,\n"
+    "all alike; any strides; out may be b itself.  factor, an array like a (or a itself), gets\n"
+    "the factor, which factored=True takes back in place of a.  info, int32 of the batch's\n"
+    "shape, gets 0, or i > 0 where the leading minor of order i is not positive definite; that\n"
+    "item of x is nan then.\n\n"
     "Raises gram.LinAlgError if a is not positive definite and there is no info, ValueError for\n"
     "shapes and dtypes that do not fit, TypeError for what is no array.\n\n"
     ">>> import gram, numpy as np\n"
@@ -120,8 +112,8 @@ const char py_solve_cholesky_doc[] =
 const char py_solve_lu_doc[] =
     "solve_lu(a, b, *, factored=False, factor=None, pivots=None, info=None, out=None)\n--\n\n"
     "Solves a @ x = b for any square a by LU with partial pivoting (LAPACK).\n\n"
-    "As solve_cholesky, but all of a is read; factor needs pivots, int32 (..., n), and factored=True\n"
-    "takes both back.  info = i > 0 says that U[i, i] is exactly zero or nan.\n\n"
+    "As solve_cholesky, but all of a is read; factor needs pivots, int32 (..., n), and\n"
+    "factored=True takes both back.  info = i > 0 says that U[i, i] is exactly zero or nan.\n\n"
     "Raises gram.LinAlgError if a is singular and there is no info, ValueError for shapes and\n"
     "dtypes that do not fit, TypeError for what is no array.\n\n"
     ">>> import gram, numpy as np\n"

@@ -8,18 +8,17 @@
 #ifndef PY_WORDS_H
 #define PY_WORDS_H
 
-#define PY_WORDS(X)                                                                                \
-  X(a)                                                                                             \
-  X(accumulate)                                                                                    \
-  X(alpha) X(arguments) X(b) X(bandwidth) X(beta) X(block) X(c) X(chips) X(coef0) X(column_offset) \
-      X(columns) X(count) X(d) X(degree) X(device) X(diagonal) X(driver) X(exponent) X(expression) \
-          X(factor) X(factored) X(factors) X(first) X(found) X(gamma) X(grad) X(grid) X(info)      \
-              X(inner) X(kernel) X(labels) X(lower) X(name) X(of) X(options) X(out) X(outer_power) \
-                  X(output) X(p) X(parameters) X(path) X(pattern) X(pivots) X(points) X(range)     \
-                      X(regularization) X(root) X(row_offset) X(rows) X(seed) X(select)            \
-                          X(shared_bytes) X(side) X(source) X(stream) X(table) X(target)           \
-                              X(transpose_factors) X(transpose_x) X(v) X(vectors) X(weights)       \
-                                  X(wrt) X(x) X(y) X(z)
+/* clang-format off */
+#define PY_WORDS(X) \
+  X(a) X(accumulate) X(alpha) X(arguments) X(b) X(bandwidth) X(beta) X(block) X(c) X(chips) \
+  X(coef0) X(column_offset) X(condition) X(count) X(d) X(degree) X(denominator) X(device) \
+  X(diagonal) X(driver) X(error) X(exponent) X(expression) X(factor) X(factored) X(factors) \
+  X(first) X(found) X(gamma) X(grad) X(grid) X(info) X(inner) X(iterations) X(keep) X(kernel) \
+  X(lower) X(method) X(name) X(numerator) X(of) X(options) X(out) X(outer_power) X(output) \
+  X(p) X(parameters) X(pattern) X(pivots) X(points) X(range) X(regularization) X(ridge) \
+  X(ridge_relative) X(root) X(row_offset) X(rows) X(seed) X(select) X(shared_bytes) X(side) \
+  X(source) X(stream) X(tolerance) X(v) X(vectors) X(wrt) X(x) X(y) X(z)
+/* clang-format on */
 
 enum py_word {
 #define PY_WORD(name) PY_##name,

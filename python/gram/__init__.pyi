@@ -296,7 +296,9 @@ def eigh(
     count: int = 0,
     range: tuple[float, float] | None = None,
     found: Array | None = None,
-    driver: Literal["auto", "closed-form", "jacobi", "divide", "bisection"] = "auto",
+    driver: Literal[
+        "auto", "closed-form", "jacobi", "divide", "bisection", "krylov"
+    ] = "auto",
     info: Array | None = None,
     out: Array | tuple[Array, Array] | None = None,
 ) -> Array | tuple[Array, Array]: ...
@@ -310,7 +312,9 @@ def eigh_workspace(
     count: int = 0,
     range: tuple[float, float] | None = None,
     found: Array | None = None,
-    driver: Literal["auto", "closed-form", "jacobi", "divide", "bisection"] = "auto",
+    driver: Literal[
+        "auto", "closed-form", "jacobi", "divide", "bisection", "krylov"
+    ] = "auto",
     info: Array | None = None,
     out: Array | tuple[Array, Array] | None = None,
 ) -> tuple[int, int]: ...
@@ -367,4 +371,58 @@ def kron(
 ) -> Array: ...
 def kron_workspace(
     factors: Sequence[Array], *, out: Array | None = None
+) -> tuple[int, int]: ...
+def kron_matmul(
+    x: Array,
+    factors: Sequence[Array],
+    *,
+    side: Literal["right", "left"] = "right",
+    alpha: Number = 1.0,
+    beta: Number = 0.0,
+    z: Array | None = None,
+    out: Array | None = None,
+) -> Array: ...
+def kron_matmul_workspace(
+    x: Array,
+    factors: Sequence[Array],
+    *,
+    side: Literal["right", "left"] = "right",
+    alpha: Number = 1.0,
+    beta: Number = 0.0,
+    z: Array | None = None,
+    out: Array | None = None,
+) -> tuple[int, int]: ...
+def matrix_power(
+    a: Array,
+    numerator: int = -1,
+    denominator: int = 4,
+    *,
+    method: Literal["auto", "eigh", "coupled-newton", "newton-schulz", "minimax"] = "auto",
+    lower: bool = True,
+    ridge: Number = 0.0,
+    ridge_relative: bool = False,
+    condition: float = 0.0,
+    iterations: int = 0,
+    error: Array | None = None,
+    tolerance: float = 0.0,
+    keep: bool = False,
+    info: Array | None = None,
+    out: Array | None = None,
+) -> Array: ...
+def matrix_power_workspace(
+    a: Array,
+    numerator: int = -1,
+    denominator: int = 4,
+    *,
+    method: Literal["auto", "eigh", "coupled-newton", "newton-schulz", "minimax"] = "auto",
+    lower: bool = True,
+    ridge: Number = 0.0,
+    ridge_relative: bool = False,
+    condition: float = 0.0,
+    iterations: int = 0,
+    error: Array | None = None,
+    tolerance: float = 0.0,
+    keep: bool = False,
+    info: Array | None = None,
+    out: Array | None = None,
 ) -> tuple[int, int]: ...

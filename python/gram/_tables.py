@@ -42,7 +42,9 @@ def column(name, values):
         return name, numpy.ascontiguousarray(array, numpy.float64)
     if array.dtype.kind in "bUSTO":
         return name, [_label(value) for value in array.tolist()]
-    raise TypeError(f"gram.Machine: column {name} has dtype {array.dtype}, expected numbers or texts")
+    raise TypeError(
+        f"gram.Machine: column {name} has dtype {array.dtype}, expected numbers or texts"
+    )
 
 
 def _plain(values, kind):

@@ -21,12 +21,14 @@ def info():
 
 
 def entries():
-    """All kernels, what was used last first: dicts of kernel, chip, compiler, options, bytes, used."""
+    """All kernels, used last first: dicts of kernel, chip, compiler, options, bytes, used."""
     return cache_list()
 
 
 def clear(pattern=None):
-    """Removes the kernels whose line "kernel chip compiler options" holds the pattern (*, ?, [...]).
+    """Removes the kernels whose line "kernel chip compiler options" holds the pattern.
+
+    * stands for any text, ? for one character, [...] for a set.
 
     Without a pattern everything, also what gram.tune measured.  Returns how many went.
     """

@@ -74,7 +74,7 @@ class Machine:
 
     @classmethod
     def load(cls, path):
-        """Reads a model file, of `gram fit` too.  Raises OSError, or ValueError for what is none."""
+        """Reads a model file, of `gram fit` too.  Raises OSError; ValueError for what is none."""
         return cls(_core.machine_load(path))
 
     def save(self, path):

@@ -60,8 +60,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, _Kernel):
     """Kernel ridge regression: (K + alpha diag(1 / weights)) dual_coef_ = y, by Cholesky.
 
     kernel is a name of gram.kernel; bandwidth a number, or "median" for the median distance between
-    distinct rows; p and exponent as in gram.kernel.  y is (n,) or (n, targets).  Attributes: dual_coef_,
-    X_fit_, bandwidth_, n_features_in_.
+    distinct rows; p and exponent as in gram.kernel.  y is (n,) or (n, targets).  Attributes:
+    dual_coef_, X_fit_, bandwidth_, n_features_in_.
     """
 
     def __init__(self, alpha=1.0, *, kernel="gaussian", bandwidth=1.0, p=2.0, exponent=1.0):

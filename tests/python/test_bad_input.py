@@ -1,4 +1,4 @@
-"""test_bad_input.py - what cannot be meant: an exception that says what to do, and no output written"""
+"""test_bad_input.py - what cannot be meant: an exception that says so, and no output written"""
 
 import gram
 import numpy as np

@@ -131,7 +131,8 @@ def test_expression_with_parameters_of_every_item():
     a = np.array([0.5, 2.0])
     k = gram.kernel(x, expression="exp(-s * a)", parameters={"a": a}, of="sum")
     for i in range(2):
-        np.testing.assert_allclose(k[i], np.exp(-cdist(x[i], x[i], "sqeuclidean") * a[i]), atol=1e-14)
+        expected = np.exp(-cdist(x[i], x[i], "sqeuclidean") * a[i])
+        np.testing.assert_allclose(k[i], expected, atol=1e-14)
 
 
 @pytest.mark.parametrize("name", ["gaussian", "laplace", "matern52", "polynomial"])
@@ -234,6 +235,8 @@ def test_eigh(lower, dtype):
     close(vectors * values[:, None] @ np.swapaxes(vectors, -1, -2), symmetric, dtype, 9)
     largest = gram.eigh(a, lower=lower, vectors=False, select="largest", count=2)
     close(largest, values[:, -2:], dtype, 9)
+    for driver in ("jacobi", "divide", "bisection"):
+        close(gram.eigh(a, lower=lower, driver=driver)[0], values, dtype, 9)
 
 
 def test_eigh_of_a_part_and_in_place():
@@ -289,6 +292,54 @@ def test_kron_is_numpys(kind):
         gram.kron([None])
 
 
+def test_matrix_power(dtype):
+    a = draw(2, 6, 6, dtype=dtype)
+    a = a @ np.swapaxes(a, -1, -2) + np.eye(6, dtype=dtype)
+    values, vectors = np.linalg.eigh(a.astype(float))
+    for top, bottom in ((-1, 4), (1, 2), (-1, 1), (2, 3)):
+        powers = values ** (top / bottom)
+        expected = vectors * powers[:, None] @ np.swapaxes(vectors, -1, -2)
+        close(gram.matrix_power(a, top, bottom), expected, dtype, 64)
+    ridge = np.array([1.0, 3.0])
+    shifted = gram.matrix_power(a, 1, 2, ridge=ridge.astype(dtype))
+    again = gram.matrix_power(a + ridge.astype(dtype)[:, None, None] * np.eye(6, dtype=dtype), 1, 2)
+    np.testing.assert_allclose(shifted, again, rtol=1e-4, atol=1e-4)
+    error, info = np.full(2, np.nan, dtype), np.full(2, 9, np.int32)
+    newton = gram.matrix_power(a, method="coupled-newton", error=error, info=info)
+    close(newton, gram.matrix_power(a), dtype, 2000)
+    assert info.tolist() == [0, 0] and (error < 1e-2).all()
+    bad = np.stack([np.eye(6, dtype=dtype), np.full((6, 6), np.nan, dtype)])
+    with pytest.raises(gram.LinAlgError):
+        gram.matrix_power(bad)
+    out = np.full_like(bad, 7)
+    gram.matrix_power(bad, info=info, keep=True, out=out)
+    assert info.tolist() == [0, 1] and (out[1] == 7).all() and np.isfinite(out[0]).all()
+    for wrong in ({"denominator": 65}, {"method": "guess"}, {"ridge": -1.0}, {"numerator": 2**40}):
+        with pytest.raises(ValueError):
+            gram.matrix_power(a, **wrong)
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.int32, np.int64])
+def test_kron_matmul(kind):
+    factors = [(4 * draw(2 + i, 4 - i, seed=i)).astype(kind) for i in range(3)]
+    k = gram.kron(factors)
+    x = (4 * draw(5, k.shape[0], seed=9)).astype(kind)
+    y = gram.kron_matmul(x, factors)
+    np.testing.assert_allclose(y, x @ k, rtol=1e-5, atol=1e-3)
+    left = gram.kron_matmul(x.T, [f.T for f in factors], side="left")
+    np.testing.assert_allclose(left, y.T, rtol=1e-5, atol=1e-3)
+    more = gram.kron_matmul(x, factors, alpha=2, beta=-1, z=y, out=y.copy())
+    np.testing.assert_allclose(more, y, rtol=1e-5, atol=1e-3)
+    batch = gram.kron_matmul(np.stack([x, 2 * x]), factors)
+    np.testing.assert_allclose(batch[1], 2 * y, rtol=1e-5, atol=1e-3)
+    with pytest.raises(ValueError, match="x is|x has"):
+        gram.kron_matmul(x[:, 1:], factors)
+    with pytest.raises(ValueError, match="side is 'top'"):
+        gram.kron_matmul(x, factors, side="top")
+    with pytest.raises(TypeError, match="factors is"):
+        gram.kron_matmul(x, ())
+
+
 def test_a_matrix_that_is_not_positive_definite():
     a = np.stack([np.eye(3), np.diag([1.0, -1, 1])])
     with pytest.raises(gram.LinAlgError, match="solve_cholesky.*not positive definite"):
@@ -315,6 +366,8 @@ def test_workspaces_are_bytes_and_read_no_data():
         gram.solve_cholesky_workspace(square, x),
         gram.solve_lu_workspace(square, x),
         gram.eigh_workspace(square),
+        gram.matrix_power_workspace(square),
+        gram.kron_matmul_workspace(x, [draw(5, 2)]),
         gram.kernel_matmul_workspace(x, y, v=draw(30, 2)),
     ]
     for host, device in needs:

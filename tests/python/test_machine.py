@@ -49,13 +49,15 @@ def test_kinds_of_tables_are_one(diamonds, machine):
     expected = machine.predict(table)
     by_name = {name: table[name].tolist() for name in reversed(table.columns)}
     np.testing.assert_array_equal(machine.predict(by_name), expected)
-    categories = table.astype({c: "category" for c in table.columns if table[c].dtype.kind not in "if"})
+    texts = [c for c in table.columns if table[c].dtype.kind not in "if"]
+    categories = table.astype(dict.fromkeys(texts, "category"))
     np.testing.assert_array_equal(machine.predict(categories), expected)
     x = np.random.default_rng(0).standard_normal((50, 2))
     of_array = gram.Machine.fit(x, x[:, 0], seed=1)
     assert of_array.features == ["x0", "x1"]
     of_frame = gram.Machine.fit(pd.DataFrame(x, columns=["x0", "x1"]), x[:, 0], seed=1)
-    np.testing.assert_array_equal(of_array.predict(x), of_frame.predict({"x1": x[:, 1], "x0": x[:, 0]}))
+    swapped = {"x1": x[:, 1], "x0": x[:, 0]}
+    np.testing.assert_array_equal(of_array.predict(x), of_frame.predict(swapped))
 
 
 def test_missing_values_and_texts():

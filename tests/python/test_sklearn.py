@@ -1,4 +1,4 @@
-"""test_sklearn.py - the estimators of gram.sklearn: scikit-learn's own checks, oracles, data frames"""
+"""test_sklearn.py - gram.sklearn: scikit-learn's own checks, oracles, data frames"""
 
 import os
 

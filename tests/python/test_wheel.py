@@ -1,4 +1,4 @@
-"""test_wheel.py - the wheel: built as pip does, one for all CPythons, manylinux, installed, imported
+"""test_wheel.py - the wheel: built by pip, one for all CPythons, manylinux, installed, imported
 
 Built without isolation, from what tests/requirements.txt installs: no network is needed.
 """

@@ -1,0 +1,120 @@
+/*
+ * py_kron_matmul.c - gram.kron_matmul: products with a Kronecker product that is never formed
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "py_functions.h"
+
+enum {
+    X,
+    FACTORS,
+    SIDE,
+    ALPHA,
+    BETA,
+    Z,
+    OUT,
+    COUNT
+};
+
+static const unsigned char words[] = {PY_x, PY_factors, PY_side, PY_alpha, PY_beta, PY_z, PY_out};
+static const struct py_signature signature = {"gram.kron_matmul", words, COUNT, 2, 2};
+
+struct product {
+    gram_tensor *x, *out;
+    struct py_factors factors;
+    gram_kron_options options;
+};
+
+/* Views all inputs and makes the output; py_factors.list is to be released in any case. */
+static int prepare(struct py_call *call, PyObject *const *v, struct product *m)
+{
+    static const char *const sides[] = {"right", "left", NULL};
+    struct py_shape shape = {0};
+    int64_t size = 1;
+    int side = GRAM_RIGHT;
+
+    if (py_choice(call->function, "side", v[SIDE], sides, &side) ||
+        !(m->x = py_input(call, "x", v[X])) || py_factors(call, v[FACTORS], &m->factors) ||
+        py_scalar(call, "alpha", v[ALPHA], &m->options.alpha) ||
+        py_scalar(call, "beta", v[BETA], &m->options.beta) ||
+        (py_given(v[Z]) && !(m->options.z = py_input(call, "z", v[Z]))) || py_place(call))
+        return -1;
+    m->options.side = (gram_side)side;
+    shape.dtype = m->x->dtype;
+    py_batch(&shape, m->x, 2);
+    for (int i = 0; i < m->factors.count; i++) {
+        const gram_tensor *t = m->factors.at[i];
+        py_batch(&shape, t, 2);
+        if (t->ndim >= 2 &&
+            __builtin_mul_overflow(size, t->shape[t->ndim - (side == GRAM_RIGHT ? 1 : 2)], &size))
+            size = INT64_MAX; /* the library refuses x, which cannot be so large */
+    }
+    if (m->options.z)
+        py_batch(&shape, m->options.z, 2);
+    if (m->options.alpha.tensor)
+        py_batch(&shape, m->options.alpha.tensor, 0);
+    if (m->options.beta.tensor)
+        py_batch(&shape, m->options.beta.tensor, 0);
+    if (side == GRAM_LEFT)
+        py_append(&shape, size);
+    py_append(&shape, m->x->ndim >= 2 ? m->x->shape[m->x->ndim - (side == GRAM_RIGHT ? 2 : 1)] : 0);
+    if (side == GRAM_RIGHT)
+        py_append(&shape, size);
+    m->out = py_output(call, "out", v[OUT], &shape);
+    return m->out ? 0 : -1;
+}
+
+static PyObject *multiply(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                          PyObject *kwnames, bool query)
+{
+    struct product m = {.options = GRAM_KRON_OPTIONS_INIT};
+    struct py_state *state = py_state_of(module);
+    const gram_tensor *const *factors;
+    struct py_call call;
+    PyObject *v[COUNT], *answer;
+    gram_status status;
+
+    if (py_parse(state, &signature, args, nargs, kwnames, v) ||
+        py_open(&call, state, signature.name))
+        return NULL;
+    call.query = query;
+    if (prepare(&call, v, &m)) {
+        Py_XDECREF(m.factors.list);
+        return py_fail(&call);
+    }
+    factors = (const gram_tensor *const *)m.factors.at;
+    if (query)
+        status = gram_kron_matmul_workspace(call.g, m.x, factors, m.factors.count, &m.options,
+                                            m.out, &call.need);
+    else
+        PY_WORK(status, gram_kron_matmul(call.g, m.x, factors, m.factors.count, &m.options, m.out));
+    answer = py_end(&call, status);
+    Py_DECREF(m.factors.list);
+    return answer;
+}
+
+const char py_kron_matmul_doc[] =
+    "kron_matmul(x, factors, *, side=\"right\", alpha=1.0, beta=0.0, z=None, out=None)\n--\n\n"
+    "alpha x K + beta z with the Kronecker product K of the factors, which is never formed; with\n"
+    "side=\"left\" alpha K x + beta z.\n\n"
+    "factors is a sequence of 1 to 16 matrices (..., p_i, q_i), P and Q the products of these\n"
+    "sizes; x is (..., m, P) and the result (..., m, Q), on the left (..., Q, m) and (..., P, m).\n"
+    "Pass x.T or a factor's .T for a transposed one: any strides.  Batches broadcast.  float32,\n"
+    "float64, float16, bfloat16, int32 or int64, all alike.  out may be x or z itself.\n\n"
+    "Raises ValueError for shapes and dtypes that do not fit, TypeError for what is no array.\n"
+    "After Fernandes, Plateau and Stewart, J. ACM 45 (1998).\n\n"
+    ">>> import gram, numpy as np\n"
+    ">>> gram.kron_matmul(np.ones((1, 4)), [np.array([[1.0], [2.0]]), np.eye(2)]).tolist()\n"
+    "[[3.0, 3.0]]\n";
+
+PyObject *py_kron_matmul(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                         PyObject *kwnames)
+{
+    return multiply(module, args, nargs, kwnames, false);
+}
+
+PyObject *py_kron_matmul_workspace(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                                   PyObject *kwnames)
+{
+    return multiply(module, args, nargs, kwnames, true);
+}

@@ -1,0 +1,142 @@
+/*
+ * py_matrix_power.c - gram.matrix_power: powers of symmetric positive semidefinite matrices
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "py_functions.h"
+
+enum {
+    A,
+    NUMERATOR,
+    DENOMINATOR,
+    METHOD,
+    LOWER,
+    RIDGE,
+    RIDGE_RELATIVE,
+    CONDITION,
+    ITERATIONS,
+    ERROR,
+    TOLERANCE,
+    KEEP,
+    INFO,
+    OUT,
+    COUNT
+};
+
+static const unsigned char words[] = {PY_a,          PY_numerator, PY_denominator,    PY_method,
+                                      PY_lower,      PY_ridge,     PY_ridge_relative, PY_condition,
+                                      PY_iterations, PY_error,     PY_tolerance,      PY_keep,
+                                      PY_info,       PY_out};
+static const struct py_signature signature = {"gram.matrix_power", words, COUNT, 3, 1};
+
+static int read_int(PyObject *const *v, int at, const char *name, int *out)
+{
+    int64_t whole = *out;
+
+    if (py_int64(signature.name, name, v[at], &whole))
+        return -1;
+    if (whole < INT32_MIN || whole > INT32_MAX) {
+        PyErr_Format(PyExc_ValueError, "%s: %s is %R", signature.name, name, v[at]);
+        return -1;
+    }
+    *out = (int)whole;
+    return 0;
+}
+
+static int read_options(PyObject *const *v, gram_matrix_power_options *options)
+{
+    static const char *const methods[] = {"auto",          "eigh",    "coupled-newton",
+                                          "newton-schulz", "minimax", NULL};
+    bool lower = true, relative = false, keep = false;
+    int method = GRAM_POWER_AUTO;
+
+    options->numerator = -1;
+    options->denominator = 4;
+    if (read_int(v, NUMERATOR, "numerator", &options->numerator) ||
+        read_int(v, DENOMINATOR, "denominator", &options->denominator) ||
+        read_int(v, ITERATIONS, "iterations", &options->iterations) ||
+        py_choice(signature.name, "method", v[METHOD], methods, &method) ||
+        py_bool(signature.name, "lower", v[LOWER], &lower) ||
+        py_bool(signature.name, "ridge_relative", v[RIDGE_RELATIVE], &relative) ||
+        py_bool(signature.name, "keep", v[KEEP], &keep) ||
+        py_double(signature.name, "condition", v[CONDITION], &options->condition) ||
+        py_double(signature.name, "tolerance", v[TOLERANCE], &options->tolerance))
+        return -1;
+    options->method = (gram_power_method)method;
+    options->uplo = lower ? GRAM_LOWER : GRAM_UPPER;
+    options->ridge_relative = relative;
+    options->keep = keep;
+    return 0;
+}
+
+static PyObject *power(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
+                       bool query)
+{
+    struct py_state *state = py_state_of(module);
+    gram_matrix_power_options options = GRAM_MATRIX_POWER_OPTIONS_INIT;
+    gram_tensor *a, *out, *info = NULL;
+    struct py_shape shape = {0};
+    struct py_call call;
+    PyObject *v[COUNT];
+    gram_status status;
+    int64_t n;
+
+    if (py_parse(state, &signature, args, nargs, kwnames, v) || read_options(v, &options) ||
+        py_open(&call, state, signature.name))
+        return NULL;
+    call.query = query;
+    a = py_input(&call, "a", v[A]);
+    if (!a || py_scalar(&call, "ridge", v[RIDGE], &options.ridge) ||
+        py_side_output(&call, "error", v[ERROR], &options.error) ||
+        py_side_output(&call, "info", v[INFO], &info) || py_place(&call))
+        return py_fail(&call);
+    n = a->ndim >= 2 ? a->shape[a->ndim - 1] : 0;
+    shape.dtype = a->dtype;
+    py_batch(&shape, a, 2);
+    if (options.ridge.tensor)
+        py_batch(&shape, options.ridge.tensor, 0);
+    py_append(&shape, n);
+    py_append(&shape, n);
+    out = py_output(&call, "out", v[OUT], &shape);
+    if (!out)
+        return py_fail(&call);
+    if (query)
+        status = gram_matrix_power_workspace(call.g, a, &options, out, &call.need);
+    else
+        PY_WORK(status, gram_matrix_power(call.g, a, &options, out, info));
+    return py_end(&call, status);
+}
+
+const char py_matrix_power_doc[] =
+    "matrix_power(a, numerator=-1, denominator=4, *, method=\"auto\", lower=True, ridge=0.0,\n"
+    "             ridge_relative=False, condition=0.0, iterations=0, error=None, tolerance=0.0,\n"
+    "             keep=False, info=None, out=None)\n\n"
+    "Powers of symmetric positive semidefinite matrices, (a + ridge I)^(numerator / denominator):\n"
+    "the inverse fourth root, unless told otherwise.\n\n"
+    "a is (..., n, n), of which one triangle is read; float32 or float64; any strides; out may be\n"
+    "a itself.  ridge_relative: ridge is times the largest eigenvalue.  method is \"auto\",\n"
+    "\"eigh\",\n"
+    "\"coupled-newton\", \"newton-schulz\" or \"minimax\" (whose condition bounds that of the\n"
+    "matrix). error gets an estimate of the error of every item, of which tolerance is the\n"
+    "largest that is accepted (0: any); info, int32 of the batch's shape, gets 0, or 1: nan or\n"
+    "infinity, 2: not definite, 3: no convergence, 4: above the tolerance.  keep: such items\n"
+    "keep what out held.\n\n"
+    "Raises gram.LinAlgError if an item fails and there is no info, ValueError for shapes, dtypes\n"
+    "and values that do not fit, TypeError for what is no array.  Sources: gram.h.\n\n"
+    ">>> import gram, numpy as np\n"
+    ">>> gram.matrix_power(np.diag([16.0, 81.0])).diagonal().round(3).tolist()\n"
+    "[0.5, 0.333]\n"
+    ">>> gram.matrix_power(np.array([[4.0, 0.0], [0.0, 9.0]]), 1, 2).round(12).tolist()\n"
+    "[[2.0, 0.0], [0.0, 3.0]]\n";
+
+PyObject *py_matrix_power(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                          PyObject *kwnames)
+{
+    return power(module, args, nargs, kwnames, false);
+}
+
+PyObject *py_matrix_power_workspace(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                                    PyObject *kwnames)
+{
+    return power(module, args, nargs, kwnames, true);
+}
