@@ -9,7 +9,7 @@ import pytest
 from gram_cli import FAILURE, GRAM, USAGE, gram, gram_json, gram_run, refusal
 
 COMMANDS = (
-    "fit predict score importance cdist kernel solve eigh kron info cache tune "
+    "fit predict score importance cdist kernel solve eigh power kron info cache tune "
     "check bench profile help"
 ).split()
 

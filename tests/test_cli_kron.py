@@ -1,10 +1,12 @@
 """test_cli_kron.py - gram kron against NumPy, and its refusals"""
 
 import functools
+import json
+import re
 
 import numpy as np
 import pytest
-from gram_cli import BAD_DATA, USAGE, gram, refusal
+from gram_cli import BAD_DATA, USAGE, gram, gram_run, refusal
 
 RNG = np.random.default_rng(6)
 SIZES = [(2, 3), (4, 1), (3, 2)]
@@ -104,3 +106,40 @@ def test_refusals(tmp_path, factors, arguments, status, message):
     assert len(factors) == 3
     assert message in refusal("kron", *arguments, "-o", "y.npy", status=status, cwd=tmp_path)
     assert not (tmp_path / "y.npy").exists()
+
+
+@pytest.mark.parametrize("arguments", [["3", "2x5", "--dtype", "f64"], ["3x4", "2", "side=left"]])
+def test_check_compares_every_way(arguments):
+    said = gram("check", "kron", "4", *arguments)
+    ways = re.findall(r"^(naive|explicit|shuffle|gram \w+) +\d", said, re.M)
+    assert ways[:3] == ["naive", "explicit", "shuffle"] and len(ways) == len(set(ways)) >= 4
+    assert len(re.findall(r" True +[\d.e-]+$", said, re.M)) == len(ways) * (len(ways) - 1) // 2
+    assert "False" not in said and "grad f2" in said
+
+
+def test_check_of_integers_is_exact():
+    said = gram("check", "kron", "5", "3", "4x2", "dtype=i64")
+    assert "grad" not in said and "(at most 0)" in said and "False" not in said
+
+
+def test_bench_times_every_way():
+    lines = gram("bench", "kron", "4", "3", "2", "--json", "--seconds", "0.01").splitlines()
+    told = [json.loads(line) for line in lines]
+    assert {"naive", "explicit", "shuffle"} < {way["implementation"] for way in told}
+    assert all(way["seconds"] > 0 and way["backward_seconds"] > 0 for way in told)
+    assert "forward us" in gram("bench", "kron", "4", "3", "2", "--seconds", "0.01")
+
+
+def test_profile_shows_the_stages(tmp_path):
+    said = gram("profile", "kron", "8", "3", "2", "--trace", "t.json", cwd=tmp_path)
+    stages = {event["name"] for event in json.loads((tmp_path / "t.json").read_text())}
+    assert "kron gradient" in said and {"kron gradient", "kron back"} <= stages
+    arguments = "profile kron 8 3 2 --implementation slow --trace t.json".split()
+    done = gram_run(*arguments, status=USAGE, cwd=tmp_path)
+    assert "implementation=slow, expected naive, explicit, shuffle or gram" in done.stderr
+
+
+@pytest.mark.parametrize("size", ["3x", "x3", "3x4x5", "3x-4", "2.5"])
+def test_sizes_that_are_none(size):
+    done = gram_run("check", "kron", "4", size, status=USAGE)
+    assert f"'{size}' is not a size of kron" in done.stderr
