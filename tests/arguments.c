@@ -56,6 +56,11 @@ static gram_status call_lu(gram_context *g, struct arguments *a)
     return gram_solve_lu(g, a->arg[0], a->arg[1], &a->solve, a->arg[2], a->arg[3]);
 }
 
+static gram_status call_eigh(gram_context *g, struct arguments *a)
+{
+    return gram_eigh(g, a->arg[0], NULL, a->arg[1], a->arg[2], a->arg[3]);
+}
+
 static gram_status call_kron(gram_context *g, struct arguments *a)
 {
     return gram_kron(g, (const gram_tensor *[]){a->arg[0], a->arg[1]}, 2, a->arg[2]);
@@ -115,6 +120,7 @@ const struct operation operations[] = {
     {           "gram_agop",          call_agop,                {"a 6 4", "b 3 6", "c^ 2 6", "d 3 4", "out! 3 3"}},
     { "gram_solve_cholesky",      call_cholesky,                           {"a 4 4", "b 4 2", "x! 4 2", "info!?"}},
     {       "gram_solve_lu",            call_lu,                           {"a 4 4", "b 4 2", "x! 4 2", "info!?"}},
+    {           "gram_eigh",          call_eigh,                {"a 4 4", "values! 4", "vectors!? 4 4", "info!?"}},
     {   "gram_matrix_power",         call_power,                                  {"a 4 4", "out! 4 4", "info!?"}},
     {           "gram_kron",          call_kron,                       {"factors 2 3", "factors 4 2", "out! 8 6"}},
     {    "gram_kron_matmul",

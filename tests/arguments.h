@@ -39,7 +39,7 @@ extern const struct operation operations[]; /* name NULL at the end */
 const struct operation *operation_named(const char *name);
 
 struct tensor_spec {
-    char name[8];
+    char name[16];
     bool output, optional, alone, first_alone;
     int ndim;
     int64_t shape[3];

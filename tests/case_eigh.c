@@ -21,7 +21,7 @@ static const struct eigh_row rows[] = {
     {.n = 16, .batch = {33}, .dtype = GRAM_F64, .a_layout = COLUMN_MAJOR, .layout = COLUMN_MAJOR, .uplo = GRAM_UPPER, .kind = ZOO_RANDOM, .why = "columns"},
     {.n = 13, .batch = {17}, .dtype = GRAM_F32, .a_layout = PADDED, .layout = PADDED, .kind = ZOO_EVEN, .why = "padded"},
     {.n = 12, .batch = {3}, .dtype = GRAM_F64, .a_layout = REVERSED, .layout = EVERY_SECOND, .kind = ZOO_RANDOM, .why = "strides of any sign"},
-    {.n = 31, .batch = {4}, .dtype = GRAM_F32, .kind = ZOO_RANDOM, .in_place = true, .why = "in place, odd"},
+    {.n = 31, .batch = {7}, .dtype = GRAM_F32, .kind = ZOO_RANDOM, .in_place = true, .why = "in place, odd"},
     {.n = 32, .batch = {18}, .dtype = GRAM_F32, .a_layout = EVERY_SECOND, .kind = ZOO_GEOMETRIC, .in_place = true, .why = "in place without a unit stride"},
     {.n = 10, .batch = {5}, .dtype = GRAM_F64, .kind = ZOO_RANDOM, .values_only = true, .why = "values alone"},
     {.n = 10, .batch = {5}, .dtype = GRAM_F32, .select = GRAM_EIGH_INDEX, .first = 2, .count = 3, .layout = PADDED, .kind = ZOO_RANDOM, .why = "pairs 2 to 4"},

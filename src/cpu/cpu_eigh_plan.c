@@ -26,13 +26,20 @@ const struct eigh_driver *cpu_eigh_driver(gram_eigh_driver driver)
     return drivers[driver];
 }
 
+/* A vector takes as long with one lane in use as with all: LAPACK is faster for less than 4 of
+ * order 24 or 8 of order 32, never for order 16 (f32 and f64, Zen 4, 2 threads). */
+static bool worth_lanes(int64_t n, int64_t items)
+{
+    return n <= EIGH_SMALL / 2 || (n <= EIGH_SMALL && items >= n / 4);
+}
+
 static gram_eigh_driver fastest(const struct gram_eigh_op *op)
 {
     int64_t n = op->a.rows;
 
     if (n <= 3)
         return GRAM_EIGH_DRIVER_CLOSED_FORM;
-    if (n <= EIGH_SMALL)
+    if (worth_lanes(n, op->batch.count))
         return GRAM_EIGH_DRIVER_JACOBI;
     if (n >= KRYLOV_LEAST && op->count > 0 && op->count <= n / KRYLOV_SHARE &&
         cpu_eigh_krylov.takes(op))

@@ -75,9 +75,9 @@ static inline vec *FN(eigh_at)(vec *a, int i, int j)
 /* Disjoint pairs that are rotated together: their rows do not meet, so their rotations come from
  * one matrix, and an element is loaded once for the two that change it. */
 struct FN(eigh_round) {
+    struct FN(eigh_turn) turn[EIGH_SMALL / 2];
     int pairs, p[EIGH_SMALL / 2], q[EIGH_SMALL / 2];
     int left; /* the row without a partner where n is odd, else -1 */
-    struct FN(eigh_turn) turn[EIGH_SMALL / 2];
     bool on[EIGH_SMALL / 2]; /* some lane is rotated */
 };
 
