@@ -7,6 +7,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "device.h"
+#include "solve_extras.h"
 #include "text.h"
 #include <stdlib.h>
 
@@ -14,6 +15,7 @@ struct settings {
     struct common_settings common;
     struct input_settings input;
     struct output_settings output;
+    struct solve_extras_settings extras;
     int method, uplo, dtype;
 };
 
@@ -34,6 +36,7 @@ static const struct option_row rows[] = {
 
 static const struct option_group groups[] = {
     GROUP("Method", rows, 0),
+    GROUP("On the CPU", solve_extras_options, offsetof(struct settings, extras)),
     GROUP("Input", input_options, offsetof(struct settings, input)),
     GROUP("Output", output_options, offsetof(struct settings, output)),
     GROUP("Device", device_options, offsetof(struct settings, common)),
@@ -102,6 +105,7 @@ static enum exit_status check_info(const struct settings *s, const struct matrix
 /* The same where the context computes. */
 struct there {
     struct device_matrix a, b, x, pivots, info;
+    struct solve_extras extras;
 };
 
 static enum exit_status send(gram_context *g, const struct settings *s, const struct system *system,
@@ -124,8 +128,11 @@ static enum exit_status call(gram_context *g, const struct settings *s, struct t
     gram_status done;
 
     options.uplo = s->uplo ? GRAM_UPPER : GRAM_LOWER;
-    options.factor = &at->a.t;
-    options.pivots = s->method == METHOD_LU ? &at->pivots.t : NULL;
+    TRY(solve_extras_take(&s->extras, &at->a.t, &at->x.t, &at->extras, &options, why));
+    if (!options.refine) {
+        options.factor = &at->a.t;
+        options.pivots = s->method == METHOD_LU ? &at->pivots.t : NULL;
+    }
     done = s->method == METHOD_LU
                ? gram_solve_lu(g, &at->a.t, &at->b.t, &options, &at->x.t, &at->info.t)
                : gram_solve_cholesky(g, &at->a.t, &at->b.t, &options, &at->x.t, &at->info.t);
@@ -145,6 +152,8 @@ static enum exit_status solve(gram_context *g, const struct settings *s, struct 
     status = device_matrix_fetch(g, &at->info, &info, why);
     if (status == CLI_OK)
         status = check_info(s, &info, why);
+    if (status == CLI_OK)
+        status = solve_extras_report(&s->extras, &system->x.t, &at->extras, why);
     matrix_free(&info);
     return status;
 }
@@ -163,6 +172,7 @@ static enum exit_status compute(const struct settings *s, struct system *system,
     device_matrix_free(g, &there.x);
     device_matrix_free(g, &there.pivots);
     device_matrix_free(g, &there.info);
+    solve_extras_free(&there.extras);
     gram_context_destroy(g);
     return status;
 }

@@ -387,6 +387,50 @@ def test_inputs_that_are_not_there(tmp_path):
     assert "it is a directory" in refusal("cdist", tmp_path, status=NO_INPUT)
 
 
+def test_solve_extras(tmp_path):
+    a = RNG.normal(size=(2, 8, 8))
+    a = a @ np.swapaxes(a, 1, 2) + np.eye(8)
+    a[1] = np.diag([-0.05] + 7 * [1.0])
+    b = RNG.normal(size=(2, 8, 3))
+    np.save(tmp_path / "a.npy", a)
+    np.save(tmp_path / "b.npy", b)
+    ladder = "0,1e-3,0.1,1"
+    for refine in ([], ["--refine"]):
+        gram(
+            *"solve a.npy b.npy -m cholesky -o x.npy --report r.csv --jitter".split(),
+            ladder,
+            *refine,
+            cwd=tmp_path,
+        )
+        lifted = a + np.array([0, 0.1])[:, None, None] * np.eye(8)
+        np.testing.assert_allclose(
+            np.load(tmp_path / "x.npy"), np.linalg.solve(lifted, b), rtol=1e-10, atol=1e-12
+        )
+        lines = [line.split(",") for line in (tmp_path / "r.csv").read_text().splitlines()]
+        assert lines[0] == "item rcond jitter backward_error refinings".split()
+        assert [line[2] for line in lines[1:]] == ["0", "0.1"]
+        for line, item in zip(lines[1:], lifted):
+            truth = 1 / np.linalg.cond(item, 1)
+            assert truth * 0.9 < float(line[1]) < truth * 10
+            assert (line[3] != "" and float(line[3]) < 1e-15) == bool(refine)
+            assert (line[4] != "" and int(line[4]) > 0) == bool(refine)
+    for arguments, status, words in (
+        ("--jitter 1,x", USAGE, "--jitter 1,x: expected at most"),
+        ("--jitter 1,0.5", BAD_DATA, "options.jitter[1] is 0.5"),
+        ("-m lu --jitter 1", BAD_DATA, "it is Cholesky's"),
+        ("--refine --dtype f32", BAD_DATA, "expected f64 for options.refine"),
+        ("--jitter 0,1e-9 --report y.csv", FAILURE, "matrix 1 of the batch is not positive"),
+    ):
+        said = refusal(
+            *"solve a.npy b.npy -m cholesky -o y.npy".split(),
+            *arguments.split(),
+            status=status,
+            cwd=tmp_path,
+        )
+        assert words in said
+        assert not (tmp_path / "y.npy").exists() and not (tmp_path / "y.csv").exists()
+
+
 def symmetric_power(a, power, ridge=0.0):
     w, v = np.linalg.eigh(a)
     return (v * (w + ridge)[..., None, :] ** power) @ np.swapaxes(v, -1, -2)

@@ -1,0 +1,120 @@
+/*
+ * solve_extras.c - what `gram solve` can do and tell beside a solution
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "solve_extras.h"
+#include "number.h"
+#include "output.h"
+
+const struct option_row solve_extras_options[] = {
+    TEXT("jitter", 0, "S,S,...", offsetof(struct solve_extras_settings, jitter), NULL,
+         "cholesky: ascending numbers; the first is taken for which A + S I is positive definite"),
+    FLAG("refine", 0, offsetof(struct solve_extras_settings, refine),
+         "f64: factor in f32 and refine to the accuracy of f64"),
+    FILE_NAME(
+        "report", 0, "FILE", offsetof(struct solve_extras_settings, report), NULL,
+        "write CSV: the reciprocal condition number of each matrix, the S that was taken, the "
+        "backward error and the steps of --refine"),
+    OPTION_END,
+};
+
+static enum exit_status parse_jitters(const char *text, struct solve_extras *extras, int *count,
+                                      struct failure *why)
+{
+    const char *at = text;
+
+    for (*count = 0; at && *count < SOLVE_MOST_JITTERS;) {
+        at = number_parse(at, &extras->jitter[*count]);
+        ++*count;
+        if (at && *at == '\0')
+            return CLI_OK;
+        at = at && *at == ',' ? at + 1 : NULL;
+    }
+    return fail(why, CLI_USAGE, "--jitter %s: expected at most %d numbers with commas between them",
+                text, SOLVE_MOST_JITTERS);
+}
+
+enum exit_status solve_extras_take(const struct solve_extras_settings *s, const gram_tensor *a,
+                                   const gram_tensor *x, struct solve_extras *extras,
+                                   gram_solve_options *options, struct failure *why)
+{
+    int a_dims = a->ndim - 2, x_dims = x->ndim - 2;
+
+    if (s->jitter) {
+        TRY(parse_jitters(s->jitter, extras, &options->jitters, why));
+        options->jitter = extras->jitter;
+    }
+    options->refine = s->refine;
+    if (!s->report)
+        return CLI_OK;
+    TRY(matrix_allocate(&extras->rcond, a->dtype, a_dims, a->shape, why));
+    options->rcond = &extras->rcond.t;
+    if (s->jitter) {
+        TRY(matrix_allocate(&extras->jittered, a->dtype, a_dims, a->shape, why));
+        options->jittered = &extras->jittered.t;
+    }
+    if (!s->refine)
+        return CLI_OK;
+    TRY(matrix_allocate(&extras->backward, GRAM_F64, x_dims, x->shape, why));
+    TRY(matrix_allocate(&extras->refinings, GRAM_I32, x_dims, x->shape, why));
+    options->backward = &extras->backward.t;
+    options->refinings = &extras->refinings.t;
+    return CLI_OK;
+}
+
+/* The number for an item of x's batch, to which that of t broadcasts. */
+static double number_of(const gram_tensor *t, const gram_tensor *x, int64_t item)
+{
+    int64_t at = 0;
+
+    for (int d = x->ndim - 3, k = t->ndim - 1; k >= 0; d--, k--) {
+        at += t->shape[k] > 1 ? item % x->shape[d] * t->stride[k] : 0;
+        item /= x->shape[d];
+    }
+    if (t->dtype == GRAM_I32)
+        return ((const int32_t *)t->data)[at];
+    return t->dtype == GRAM_F32 ? (double)((const float *)t->data)[at]
+                                : ((const double *)t->data)[at];
+}
+
+static void write_number(struct output *out, const struct matrix *m, const gram_tensor *x,
+                         int64_t item)
+{
+    char text[NUMBER_TEXT] = "";
+
+    if (m->memory)
+        number_format(text, number_of(&m->t, x, item));
+    output_format(out, ",%s", text);
+}
+
+enum exit_status solve_extras_report(const struct solve_extras_settings *s, const gram_tensor *x,
+                                     const struct solve_extras *extras, struct failure *why)
+{
+    struct output out;
+    int64_t items = 1;
+
+    if (!s->report)
+        return CLI_OK;
+    for (int d = 0; d < x->ndim - 2; d++)
+        items *= x->shape[d];
+    TRY(output_open(&out, s->report, why));
+    output_text(&out, "item,rcond,jitter,backward_error,refinings\n");
+    for (int64_t i = 0; i < items; i++) {
+        output_format(&out, "%lld", (long long)i);
+        write_number(&out, &extras->rcond, x, i);
+        write_number(&out, &extras->jittered, x, i);
+        write_number(&out, &extras->backward, x, i);
+        write_number(&out, &extras->refinings, x, i);
+        output_text(&out, "\n");
+    }
+    return output_close(&out, why);
+}
+
+void solve_extras_free(struct solve_extras *extras)
+{
+    matrix_free(&extras->rcond);
+    matrix_free(&extras->jittered);
+    matrix_free(&extras->backward);
+    matrix_free(&extras->refinings);
+}

@@ -1,0 +1,35 @@
+/*
+ * solve_extras.h - what `gram solve` can do and tell beside a solution
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_CLI_SOLVE_EXTRAS_H
+#define GRAM_CLI_SOLVE_EXTRAS_H
+#include "matrix.h"
+
+struct solve_extras_settings {
+    const char *jitter, *report;
+    int refine;
+};
+
+extern const struct option_row solve_extras_options[];
+
+enum {
+    SOLVE_MOST_JITTERS = 64
+};
+
+/* Where the library puts its answers, in host memory: solve_extras_free when done. */
+struct solve_extras {
+    struct matrix rcond, jittered, backward, refinings; /* memory NULL: not asked for */
+    double jitter[SOLVE_MOST_JITTERS];
+};
+
+/* Sets the options of a solve of A (a) with the result x; what they point to is in extras. */
+enum exit_status solve_extras_take(const struct solve_extras_settings *s, const gram_tensor *a,
+                                   const gram_tensor *x, struct solve_extras *extras,
+                                   gram_solve_options *options, struct failure *why);
+/* The report: a line of CSV for each item of the batch of x. */
+enum exit_status solve_extras_report(const struct solve_extras_settings *s, const gram_tensor *x,
+                                     const struct solve_extras *extras, struct failure *why);
+void solve_extras_free(struct solve_extras *extras);
+#endif
