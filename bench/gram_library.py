@@ -55,6 +55,40 @@ class KernelOptions(c.Structure):
     ]
 
 
+class PowerOptions(c.Structure):
+    _fields_ = [
+        ("size", c.c_size_t),
+        ("numerator", c.c_int),
+        ("denominator", c.c_int),
+        ("method", c.c_int),
+        ("uplo", c.c_int),
+        ("ridge", Scalar),
+        ("ridge_relative", c.c_int),
+        ("condition", c.c_double),
+        ("iterations", c.c_int),
+        ("error", c.POINTER(Tensor)),
+        ("tolerance", c.c_double),
+        ("keep", c.c_int),
+    ]
+
+
+class SolveOptions(c.Structure):
+    _fields_ = [
+        ("size", c.c_size_t),
+        ("uplo", c.c_int),
+        ("factored", c.c_int),
+        ("factor", c.POINTER(Tensor)),
+        ("pivots", c.POINTER(Tensor)),
+        ("rcond", c.POINTER(Tensor)),
+        ("jitter", c.POINTER(c.c_double)),
+        ("jitters", c.c_int),
+        ("jittered", c.POINTER(Tensor)),
+        ("refine", c.c_int),
+        ("backward", c.POINTER(Tensor)),
+        ("refinings", c.POINTER(Tensor)),
+    ]
+
+
 class ContextOptions(c.Structure):
     _fields_ = [
         ("size", c.c_size_t),
@@ -154,6 +188,29 @@ class Gram:
         ts = [tensor(t) for t in (a, b, coefficients, d, out)]
         ta, tb, tc, td, to = (c.byref(t) for t in ts)
         self.check(self.lib.gram_cdist_grad(self.context, ta, tb, tc, td, number(p), to))
+
+    def matrix_power(self, a, out, power=(-1, 4), method=0, condition=0.0):
+        options = PowerOptions(
+            size=c.sizeof(PowerOptions),
+            numerator=power[0],
+            denominator=power[1],
+            method=method,
+            condition=condition,
+        )
+        ta, to = tensor(a), tensor(out)
+        self.check(
+            self.lib.gram_matrix_power(
+                self.context, c.byref(ta), c.byref(options), c.byref(to), None
+            )
+        )
+
+    def solve(self, a, b, x, lu=False, refine=False):
+        options = SolveOptions(size=c.sizeof(SolveOptions), refine=int(refine))
+        ta, tb, tx = tensor(a), tensor(b), tensor(x)
+        call = self.lib.gram_solve_lu if lu else self.lib.gram_solve_cholesky
+        self.check(
+            call(self.context, c.byref(ta), c.byref(tb), c.byref(options), c.byref(tx), None)
+        )
 
 
 def random(shape, dtype, seed):
