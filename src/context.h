@@ -11,6 +11,7 @@
 #include <stdbool.h>
 
 struct gram_backend;
+struct gram_cpu_kernels;
 struct gram_pool;
 
 struct gram_context {
@@ -22,8 +23,9 @@ struct gram_context {
     int threads;
     struct gram_pool *pool; /* made at the first parallel loop: see threads.c */
     int isa;                /* index into the tables that gram_cpu_kernels_at lists */
-    int cdist_form;         /* enum gram_cdist_form of backend.h */
-    void *scratch;          /* 64-byte aligned, grown on demand, freed with the context */
+    const struct gram_cpu_kernels *kernels; /* that table, of a context on the CPU; else NULL */
+    int cdist_form;                         /* enum gram_cdist_form of backend.h */
+    void *scratch; /* 64-byte aligned, grown on demand, freed with the context */
     size_t scratch_bytes;
     bool scratch_given; /* by gram_context_use_workspace: never grown, never freed */
     atomic_bool cancelled;

@@ -143,9 +143,10 @@ extern const struct gram_cpu_kernels gram_cpu_kernels_base, gram_cpu_kernels_avx
 /* The i-th table this machine can run, best first, or NULL.  g->isa is such an i. */
 const struct gram_cpu_kernels *gram_cpu_kernels_at(int i);
 
-/* The table that a context uses. */
+/* The table that a context uses.  Asking the processor again would take microseconds under a
+ * hypervisor. */
 static inline const struct gram_cpu_kernels *gram_cpu_kernels_of(const gram_context *g)
 {
-    return gram_cpu_kernels_at(g->isa);
+    return g->kernels ? g->kernels : gram_cpu_kernels_at(g->isa);
 }
 #endif

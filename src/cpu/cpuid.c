@@ -64,14 +64,13 @@ gram_status cpu_open(gram_context *g)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "the CPU has index %d, expected 0",
                          (int)g->options.device.index);
     g->isa = 0;
-    if (!wanted)
-        return GRAM_OK;
-    while (g->isa < list->count && strcmp(wanted, list->table[g->isa]->isa) != 0)
+    while (wanted && g->isa < list->count && strcmp(wanted, list->table[g->isa]->isa) != 0)
         g->isa++;
     if (g->isa == list->count)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "the instruction set is \"%s\", this machine can run: %s", wanted,
                          list->names);
+    g->kernels = list->table[g->isa];
     return GRAM_OK;
 }
 
