@@ -94,6 +94,10 @@ static int fill(PyObject *module)
     for (int i = 0; i < PY_WORD_COUNT; i++)
         if (!(state->word[i] = PyUnicode_InternFromString(names[i])))
             return -1;
+    state->requires_grad = PyUnicode_InternFromString("requires_grad");
+    state->is_neg = PyUnicode_InternFromString("is_neg");
+    if (!state->requires_grad || !state->is_neg)
+        return -1;
     state->linalg_error = PyErr_NewExceptionWithDoc(
         "gram.LinAlgError", "A factorisation broke down: the matrix is not what it should be.",
         PyExc_ValueError, NULL);
@@ -132,6 +136,8 @@ static int clear(PyObject *module)
     Py_CLEAR(state->machine_type);
     for (int i = 0; i < PY_MOST_TYPES; i++)
         Py_CLEAR(state->types[i].type);
+    Py_CLEAR(state->requires_grad);
+    Py_CLEAR(state->is_neg);
     for (int i = 0; i < PY_WORD_COUNT; i++)
         Py_CLEAR(state->word[i]);
     for (int i = 0; i <= GRAM_I64; i++)

@@ -43,8 +43,9 @@ struct py_idle {
 
 struct py_state {
     PyObject *linalg_error;
-    PyObject *word[PY_WORD_COUNT]; /* the names of arguments, interned */
-    PyObject *numpy_empty;         /* set when the first NumPy output is made */
+    PyObject *word[PY_WORD_COUNT];    /* the names of arguments, interned */
+    PyObject *requires_grad, *is_neg; /* attributes of a torch.Tensor, interned */
+    PyObject *numpy_empty;            /* set when the first NumPy output is made */
     PyObject *numpy_dtype[GRAM_I64 + 1];
     PyTypeObject *machine_type;
     PyObject *helpers; /* the Python module gram._arrays; set when it is first wanted */

@@ -41,19 +41,27 @@ int py_refuse(const struct py_call *call, const struct py_array *array, const ch
     return -1;
 }
 
+/* Releases an answer of Python; -1 if there is none. */
+static int truth(PyObject *answer)
+{
+    int yes = answer == Py_False ? 0 : answer ? PyObject_IsTrue(answer) : -1;
+
+    Py_XDECREF(answer);
+    return yes;
+}
+
 /* What neither protocol says of a torch.Tensor: that gradients want its operations, and that its
  * values are to be negated when they are read. */
 static int check_torch(const struct py_call *call, const struct py_array *array)
 {
-    PyObject *answer = PyObject_GetAttrString(array->object, "requires_grad");
-    int yes = answer ? PyObject_IsTrue(answer) : -1;
+    PyObject *answer = PyObject_GetAttr(array->object, call->state->requires_grad);
+    int yes = truth(answer);
 
-    Py_XDECREF(answer);
     if (yes > 0)
         return py_refuse(call, array, "requires a gradient; use gram.torch, or pass x.detach()");
-    answer = yes < 0 ? NULL : PyObject_CallMethod(array->object, "is_neg", NULL);
-    yes = answer ? PyObject_IsTrue(answer) : -1;
-    Py_XDECREF(answer);
+    if (yes < 0)
+        return -1;
+    yes = truth(PyObject_CallMethodObjArgs(array->object, call->state->is_neg, NULL));
     if (yes > 0)
         return py_refuse(call, array, "is a negated view; pass x.resolve_neg()");
     return yes;
