@@ -168,8 +168,7 @@ if(GRAM_TEST_PYTHON AND TARGET gram_python)
     file(GLOB GRAM_PACKAGE_TESTS CONFIGURE_DEPENDS tests/python/test_*.py)
     foreach(source ${GRAM_PACKAGE_TESTS})
         get_filename_component(name ${source} NAME_WE)
-        gram_test(python_${name} python 1800 ${GRAM_TEST_PYTHON} -m pytest -q -p no:cacheprovider
-            --rootdir=${CMAKE_SOURCE_DIR}/tests ${source})
+        gram_test(python_${name} python 10800 ${pytest} ${source})
         set_tests_properties(python_${name} PROPERTIES
             ENVIRONMENT "${GRAM_TEST_ENVIRONMENT};PYTHONPATH=${CMAKE_BINARY_DIR}/python")
     endforeach()

@@ -11,6 +11,7 @@
 #include "cuda_solve.h"
 #include "cuda_warm.h"
 #include "kernels/rows_params.h"
+#include <assert.h>
 #include <string.h>
 
 enum {
@@ -87,8 +88,7 @@ static void add(struct warm_list *list, const struct jit_request *request)
         if (strcmp(list->kernel[i].request.file, request->file) == 0 &&
             strcmp(list->kernel[i].defines, request->defines) == 0)
             return;
-    if (list->count == WARM_MOST)
-        return;
+    assert(list->count < WARM_MOST);
     new->request = *request;
     strcpy(new->defines, request->defines); // NOLINT(clang-analyzer-security.insecureAPI.strcpy)
     new->request.defines = new->defines;

@@ -19,7 +19,7 @@ def run(code, **environment):
         [sys.executable, "-c", code],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=3600,
         env=os.environ | environment,
         check=False,
     )
@@ -156,7 +156,7 @@ def work(seed):
 def test_after_fork():
     expected = [work(seed) for seed in range(6)]
     with multiprocessing.get_context("fork").Pool(2) as pool:
-        assert pool.map_async(work, range(6)).get(300) == expected
+        assert pool.map_async(work, range(6)).get(3600) == expected
     assert work(0) == expected[0]
 
 
