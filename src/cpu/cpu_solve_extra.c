@@ -81,74 +81,31 @@ size_t cpu_solve_extra_bytes(const gram_context *g, const struct solve_plan *pla
 
 /* ---- One matrix ----------------------------------------------------------------------------- */
 
-static double get(const struct extra_work *w, const void *a, int64_t at)
-{
-    return w->plan->op->a.dtype == GRAM_F32 ? (double)((const float *)a)[at]
-                                            : ((const double *)a)[at];
-}
-
-static void put(const struct extra_work *w, void *a, int64_t at, double value)
-{
-    if (w->plan->op->a.dtype == GRAM_F32)
-        ((float *)a)[at] = (float)value;
-    else
-        ((double *)a)[at] = value;
-}
-
-/* Both triangles for Cholesky: the norms and the residuals are taken from the whole. */
-static void load(const struct extra_work *w)
-{
-    const struct gram_view *v = &w->plan->op->a;
-    struct solve_copy c = {
-        .to = w->a,
-        .from = cpu_solve_item(w->plan, v, w->own, 0),
-        .to_stride = {                                      1,w->n                                                        },
-        .from_stride = {w->flip ? v->col_stride : v->row_stride,
-                      w->flip ? v->row_stride : v->col_stride},
-        .rows = w->n,
-        .cols = w->n,
-        .part = w->plan->lu ? SOLVE_ALL : SOLVE_LOWER,
-    };
-
-    w->plan->kernels->copy(&c, 0, w->n);
-    for (int64_t j = 0; !w->plan->lu && j < w->n; j++)
-        for (int64_t i = j + 1; i < w->n; i++)
-            put(w, w->a, j + i * w->n, get(w, w->a, i + j * w->n));
-}
-
-/* The largest sum of magnitudes of a column of w->a, or of a row: equal where it is symmetric. */
-static double norm_of(const struct extra_work *w, bool rows)
-{
-    double most = 0;
-
-    for (int64_t j = 0; j < w->n; j++) {
-        double sum = 0;
-        for (int64_t i = 0; i < w->n; i++)
-            sum += fabs(get(w, w->a, rows ? j + i * w->n : i + j * w->n));
-        most = fmax(most, isnan(sum) ? INFINITY : sum);
-    }
-    return most;
-}
-
 static void add_to_diagonal(const struct extra_work *w, void *a, double s)
 {
     for (int64_t i = 0; i < w->n && s != 0; i++)
-        put(w, a, i * (w->n + 1), get(w, a, i * (w->n + 1)) + s);
+        cpu_solve_extra_put(w, a, i * (w->n + 1), cpu_solve_extra_get(w, a, i * (w->n + 1)) + s);
 }
 
 /* f = a + s I, in f32 and scaled if low. */
 static void copy_to_factor(struct extra_work *w, double s)
 {
+    const double *a = w->a;
+    float *f = w->f;
+    double scale;
+
     if (!w->low) {
         memcpy(w->f, w->a, (size_t)(w->n * w->n) * gram_dtype_size(w->plan->op->a.dtype));
         add_to_diagonal(w, w->f, s);
         return;
     }
     frexp(isfinite(w->norm + s) ? w->norm + s : 0, &w->exponent);
-    for (int64_t i = 0; i < w->n * w->n; i++) {
-        double on_diagonal = i % (w->n + 1) == 0 ? s : 0;
-        ((float *)w->f)[i] = (float)ldexp(((const double *)w->a)[i] + on_diagonal, -w->exponent);
-    }
+    w->exponent = (int)gram_most(w->exponent, -1000); /* 2^1000 can be multiplied by */
+    scale = ldexp(1, -w->exponent);
+    for (int64_t i = 0; i < w->n * w->n; i++)
+        f[i] = (float)(a[i] * scale);
+    for (int64_t i = 0; i < w->n * w->n && s != 0; i += w->n + 1)
+        f[i] = (float)((a[i] + s) * scale);
 }
 
 static gram_dtype dtype_of_factor(const struct extra_work *w)
@@ -199,7 +156,7 @@ static int64_t climb(struct extra_work *w)
 static double condition(const struct extra_work *w)
 {
     gram_dtype dtype = dtype_of_factor(w);
-    double norm = ldexp(norm_of(w, w->flip), w->low ? -w->exponent : 0);
+    double norm = ldexp(cpu_solve_extra_norm(w, w->flip), w->low ? -w->exponent : 0);
 
     if (w->n == 0)
         return 1;
@@ -327,12 +284,12 @@ static void solve_item(struct extra_work *w, struct solve_plan *plan)
     const struct gram_solve_op *op = plan->op;
     int64_t info;
 
-    load(w);
+    cpu_solve_extra_load(w);
     if (op->refine)
-        w->norm = norm_of(w, true);
+        w->norm = cpu_solve_extra_norm(w, true);
     info = climb(w);
-    if (op->refine)
-        w->norm = norm_of(w, true);
+    if (op->refine && w->jitter != 0)
+        w->norm = cpu_solve_extra_norm(w, true);
     report_matrix(w, info);
     for (int64_t j = 0; j < plan->shared.count; j++) {
         struct refined told = {0};

@@ -32,6 +32,27 @@ struct extra_work {
     double *basis; /* refine: 2 REFINE_RESTART + 1 vectors for GMRES */
 };
 
+/* An element of a matrix in the dtype of a. */
+static inline double cpu_solve_extra_get(const struct extra_work *w, const void *a, int64_t at)
+{
+    return w->plan->op->a.dtype == GRAM_F32 ? (double)((const float *)a)[at]
+                                            : ((const double *)a)[at];
+}
+
+static inline void cpu_solve_extra_put(const struct extra_work *w, void *a, int64_t at,
+                                       double value)
+{
+    if (w->plan->op->a.dtype == GRAM_F32)
+        ((float *)a)[at] = (float)value;
+    else
+        ((double *)a)[at] = value;
+}
+
+/* Brings A to w->a: both triangles for Cholesky, since norms and residuals are of the whole. */
+void cpu_solve_extra_load(const struct extra_work *w);
+/* The largest sum of magnitudes of a column of w->a, or of a row: equal where it is symmetric. */
+double cpu_solve_extra_norm(const struct extra_work *w, bool rows);
+
 /* Solves with f for a block of columns, in place: in the dtype of f. */
 void cpu_solve_extra_apply(const struct extra_work *w, gram_dtype dtype, int64_t columns, void *x);
 

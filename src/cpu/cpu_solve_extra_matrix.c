@@ -1,0 +1,51 @@
+/*
+ * cpu_solve_extra_matrix.c - a matrix brought to scratch, and its norm
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "cpu_matrix_power.h"
+#include "cpu_solve_extra.h"
+#include <math.h>
+
+void cpu_solve_extra_load(const struct extra_work *w)
+{
+    const struct gram_view *v = &w->plan->op->a;
+    struct solve_copy c = {
+        .to = w->a,
+        .from = cpu_solve_item(w->plan, v, w->own, 0),
+        .to_stride = {                                      1,w->n                                                        },
+        .from_stride = {w->flip ? v->col_stride : v->row_stride,
+                      w->flip ? v->row_stride : v->col_stride},
+        .rows = w->n,
+        .cols = w->n,
+        .part = w->plan->lu ? SOLVE_ALL : SOLVE_LOWER,
+    };
+
+    w->plan->kernels->copy(&c, 0, w->n);
+    if (!w->plan->lu)
+        (v->dtype == GRAM_F32 ? &cpu_matrix_power_f32 : &cpu_matrix_power_f64)->mirror(w->n, w->a);
+}
+
+double cpu_solve_extra_norm(const struct extra_work *w, bool rows)
+{
+    bool by_rows = rows && w->plan->lu;
+    double most = 0;
+
+    for (int64_t i = 0; by_rows && i < w->n; i++)
+        cpu_solve_extra_put(w, w->work, i, 0);
+    for (int64_t j = 0; j < w->n; j++) {
+        double sum = 0;
+        for (int64_t i = 0; i < w->n; i++) {
+            double size = fabs(cpu_solve_extra_get(w, w->a, i + j * w->n));
+            if (by_rows)
+                cpu_solve_extra_put(w, w->work, i, cpu_solve_extra_get(w, w->work, i) + size);
+            sum += size;
+        }
+        most = by_rows ? 0 : fmax(most, isnan(sum) ? INFINITY : sum);
+    }
+    for (int64_t i = 0; by_rows && i < w->n; i++) {
+        double sum = cpu_solve_extra_get(w, w->work, i);
+        most = fmax(most, isnan(sum) ? INFINITY : sum);
+    }
+    return most;
+}
