@@ -3,9 +3,9 @@
   bench/compare_eigh.py [--n 4000] [--k 10] [--threads 2] [--rounds 3]
   bench/compare_eigh.py --points 100000 --dimensions 10   a Laplace kernel that is never stored
 
-SciPy's eigh(subset_by_index) is LAPACK's syevr.  Both take turns; printed are the least wall time and
-the least processor time of the rounds, and the largest residual |A v - w v| / |A| in f64.  On a machine
-that others use too, compare the processor times with --threads 1.
+SciPy's eigh(subset_by_index) is LAPACK's syevr.  Both take turns; printed are the least wall time
+and the least processor time of the rounds, and the largest residual |A v - w v| / |A| in f64.  On a
+machine that others use too, compare the processor times with --threads 1.
 """
 
 import argparse
@@ -127,8 +127,8 @@ def implicit(gram, n, d):
     (w, _, report), took = seconds(lambda: largest(gram, x, kernel))
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print(
-        f"n = {n}, d = {d}: {took[0]:.1f} s, processor {took[1]:.1f} s, {report.products} products, "
-        f"{took[1] / report.products / n / n * 1e9:.3f} ns a pair of points and product, residual "
+        f"n = {n}, d = {d}: {took[0]:.1f} s, processor {took[1]:.1f} s, "
+        f"{report.products} products, {took[1] / report.products / n / n * 1e9:.3f} ns a pair of points and product, residual "
         f"{report.residual:.1e}, memory {(after - before) / 1024:.0f} MiB, values {w[-1]:.6g} to "
         f"{w[0]:.6g}"
     )
