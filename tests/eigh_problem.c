@@ -216,7 +216,7 @@ static void fetch_pairs(struct harness *h, const struct problem *p, int64_t item
 
 void eigh_exact_values(int64_t n, const double *a, double *values)
 {
-    long double *room = calloc((size_t)(2 * n * n + n) + 1, sizeof *room), *w = room + 2 * n * n;
+    long double *room = calloc((size_t)(n * n + 2 * n) + 1, sizeof *room);
 
     if (!room) {
         fprintf(stderr, "cannot allocate the room of a reference\n");
@@ -224,9 +224,7 @@ void eigh_exact_values(int64_t n, const double *a, double *values)
     }
     for (int64_t i = 0; i < n * n; i++)
         room[i] = a[i];
-    reference_eigh(n, room, w, room + n * n);
-    for (int64_t i = 0; i < n; i++)
-        values[i] = (double)w[i];
+    reference_eigenvalues(n, room, room + n * n, values);
     free(room);
 }
 

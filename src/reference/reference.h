@@ -126,6 +126,8 @@ double reference_product_residual(int64_t n, const double *l, const double *u, c
 /* reference_eigh.c: row-major arrays; a has no elements near overflow or underflow */
 /* a = v diag(w) v^T, w ascending, vectors in the columns of v; a is destroyed. */
 void reference_eigh(int64_t n, long double *a, long double *w, long double *v);
+/* The eigenvalues alone, quicker; v has room for 2 n. */
+void reference_eigenvalues(int64_t n, long double *a, long double *v, double *w);
 /* |a v - v diag(w)| / |a| for k pairs, v n by k; |v^T v - I|; INFINITY where something is NaN. */
 double reference_eigh_residual(int64_t n, int64_t k, const double *a, const double *w,
                                const double *v);

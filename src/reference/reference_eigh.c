@@ -1,9 +1,10 @@
 /*
- * reference_eigh.c - symmetric eigenproblems by cyclic Jacobi rotations, and how wrong pairs are
+ * reference_eigh.c - symmetric eigenproblems, and how wrong pairs are
  *
- * Golub and Van Loan, Matrix Computations, 8.5; in long double, so that it can judge results in
- * double.  Matrices are plain row-major arrays.  Norms of the measures are 1-norms, the largest sum
- * of magnitudes of a column, as in LAPACK's tests.
+ * Pairs by cyclic Jacobi rotations (Golub and Van Loan, Matrix Computations, 8.5); values alone, of
+ * larger matrices, by bisection of a tridiagonal one (8.3 and 8.4).  In long double, so that they
+ * can judge results in double.  Matrices are plain row-major arrays.  Norms of the measures are
+ * 1-norms, the largest sum of magnitudes of a column, as in LAPACK's tests.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -70,6 +71,72 @@ void reference_eigh(int64_t n, long double *a, long double *w, long double *v)
                 for (int64_t k = 0; k < n; k++)
                     exchange(&v[k * n + i], &v[k * n + j]);
             }
+}
+
+/* H a H with the reflection H that clears row k of a beyond its element k + 1; v is scratch. */
+static void reflect(int64_t n, long double *a, int64_t k, long double *v)
+{
+    long double square = 0, length, product = 0, *p = v + n;
+
+    for (int64_t i = k + 1; i < n; i++) {
+        v[i] = a[k * n + i];
+        square += v[i] * v[i];
+    }
+    length = sqrtl(square);
+    if (length == 0)
+        return;
+    v[k + 1] += v[k + 1] < 0 ? -length : length;
+    square = 2 * (square + length * fabsl(a[k * n + k + 1])); /* v.v */
+    for (int64_t i = k; i < n; i++) {
+        p[i] = 0;
+        for (int64_t j = k + 1; j < n; j++)
+            p[i] += 2 * a[i * n + j] * v[j] / square;
+        product += i > k ? p[i] * v[i] / square : 0;
+    }
+    for (int64_t i = k + 1; i < n; i++)
+        p[i] -= product * v[i];
+    v[k] = 0;
+    for (int64_t i = k; i < n; i++)
+        for (int64_t j = k; j < n; j++)
+            a[i * n + j] -= v[i] * p[j] + p[i] * v[j];
+}
+
+/* How many eigenvalues of a tridiagonal matrix are below x: negative pivots of it less x. */
+static int64_t count_below(int64_t n, const long double *a, long double x)
+{
+    long double pivot = 1;
+    int64_t count = 0;
+
+    for (int64_t i = 0; i < n; i++) {
+        long double off = i > 0 ? a[i * n + i - 1] : 0;
+        pivot = a[i * n + i] - x - off * off / pivot;
+        if (pivot == 0)
+            pivot = LDBL_EPSILON * LDBL_EPSILON * (fabsl(x) + LDBL_MIN);
+        count += pivot < 0;
+    }
+    return count;
+}
+
+void reference_eigenvalues(int64_t n, long double *a, long double *v, double *w)
+{
+    long double radius = 0;
+
+    for (int64_t k = 0; k + 2 < n; k++)
+        reflect(n, a, k, v);
+    for (int64_t i = 0; i < n; i++)
+        radius = fmaxl(radius, fabsl(a[i * n + i]) + 2 * fabsl(i > 0 ? a[i * n + i - 1] : 0) +
+                                   2 * fabsl(i + 1 < n ? a[(i + 1) * n + i] : 0));
+    for (int64_t j = 0; j < n; j++) {
+        long double low = -radius, high = radius;
+        for (int step = 0; step < 100 && low < high; step++) {
+            long double middle = low + (high - low) / 2;
+            if (count_below(n, a, middle) > j)
+                high = middle;
+            else
+                low = middle;
+        }
+        w[j] = (double)(low + (high - low) / 2);
+    }
 }
 
 static double norm(int64_t n, const double *a)
