@@ -129,8 +129,8 @@ def implicit(gram, n, d):
     print(
         f"n = {n}, d = {d}: {took[0]:.1f} s, processor {took[1]:.1f} s, "
         f"{report.products} products, {took[1] / report.products / n / n * 1e9:.3f} ns a pair of "
-        f"points and product, residual {report.residual:.1e}, memory {(after - before) / 1024:.0f} MiB, values {w[-1]:.6g} to "
-        f"{w[0]:.6g}"
+        f"points and product, residual {report.residual:.1e}, "
+        f"memory {(after - before) / 1024:.0f} MiB, values {w[-1]:.6g} to {w[0]:.6g}"
     )
 
 
