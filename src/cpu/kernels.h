@@ -34,7 +34,13 @@
 #  define KRON_FEW_BYTES 16
 #  define KRON_VJP_ROWS  4
 #endif
-#define KRON_ROWS MR
+/* Of a register tile of Kronecker products.  Compilers that instrument each access would take
+ * minutes for the tiles of all sizes up to MR. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#  define KRON_ROWS 4
+#else
+#  define KRON_ROWS MR
+#endif
 
 /* Terms of the distance tile.  UNEQUAL is 1, 0 or, where they do not compare, all bits: a NaN. */
 #define DIFFERENCE(a, b) v_minus(b, a)
