@@ -58,7 +58,8 @@ static int check_torch(const struct py_call *call, const struct py_array *array)
     int yes = truth(answer);
 
     if (yes > 0)
-        return py_refuse(call, array, "requires a gradient; use gram.torch, or pass x.detach()");
+        return py_refuse(call, array,
+                         "requires a gradient, which is not recorded; pass x.detach()");
     if (yes < 0)
         return -1;
     yes = truth(PyObject_CallMethodObjArgs(array->object, call->state->is_neg, NULL));

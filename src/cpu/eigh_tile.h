@@ -77,7 +77,7 @@ static inline vec *FN(eigh_at)(vec *a, int i, int j)
 struct FN(eigh_round) {
     struct FN(eigh_turn) turn[EIGH_SMALL / 2];
     int pairs, p[EIGH_SMALL / 2], q[EIGH_SMALL / 2];
-    int left; /* the row without a partner where n is odd, else -1 */
+    int left;                /* the row without a partner where n is odd, else -1 */
     bool on[EIGH_SMALL / 2]; /* some lane is rotated */
 };
 
