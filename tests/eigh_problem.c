@@ -8,6 +8,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "eigh_problem.h"
+#include "dense_data.h"
 #include "reference/reference.h"
 #include <math.h>
 #include <stdlib.h>
@@ -25,17 +26,6 @@ struct problem {
     double *copy; /* items of n by n */
     gram_eigh_options options;
 };
-
-static double *doubles(int64_t count)
-{
-    double *memory = calloc((size_t)(count > 0 ? count : 1), sizeof *memory);
-
-    if (!memory) {
-        fprintf(stderr, "cannot allocate %lld doubles for a reference\n", (long long)count);
-        exit(EXIT_FAILURE);
-    }
-    return memory;
-}
 
 static void create(struct harness *h, const struct problem *p, struct test_tensor *t,
                    gram_dtype dtype, enum layout layout, const int64_t *core, int core_dims)
@@ -88,7 +78,7 @@ static void open_problem(struct harness *h, struct problem *p, const struct eigh
     create(h, p, &p->vectors, row->dtype, row->layout, (int64_t[]){row->n, p->k}, 2);
     create(h, p, &p->info, GRAM_I32, ROW_MAJOR, NULL, 0);
     create(h, p, &p->found, GRAM_I64, ROW_MAJOR, NULL, 0);
-    p->copy = doubles(p->items * row->n * row->n);
+    p->copy = dense_doubles(p->items * row->n * row->n);
     fill(h, p);
     if (!row->in_place)
         test_tensor_freeze(&p->a);
@@ -232,7 +222,7 @@ static void check_item(struct harness *h, const struct problem *p, int64_t item)
 {
     int64_t n = p->row->n, first, stored;
     double *a = p->copy + item * n * n;
-    double *w = doubles(n), *v = doubles(n * n), *exact = doubles(n), largest = 0;
+    double *w = dense_doubles(n), *v = dense_doubles(n * n), *exact = dense_doubles(n), largest = 0;
     double bound = 30 * (double)n * test_eps(p->row->dtype), error;
 
     eigh_exact_values(n, a, exact);

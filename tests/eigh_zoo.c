@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "eigh_zoo.h"
+#include "dense_data.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,41 +56,18 @@ static double spread(enum zoo_kind kind, int64_t i, int64_t n, double eps)
     }
 }
 
-/* a = (I - 2 v v^T / v^T v) a (I - 2 v v^T / v^T v), v drawn at random. */
-static void reflect(struct harness *h, int64_t n, double *a)
-{
-    double *v = calloc((size_t)n, sizeof *v), length = 0;
-
-    if (!v) {
-        fprintf(stderr, "cannot allocate a reflector\n");
-        exit(EXIT_FAILURE);
-    }
-    for (int64_t i = 0; i < n; i++) {
-        v[i] = test_uniform(h) - 0.5;
-        length += v[i] * v[i];
-    }
-    for (int side = 0; side < 2; side++)
-        for (int64_t j = 0; j < n; j++) {
-            int64_t step = side ? 1 : n, from = side ? j * n : j;
-            double sum = 0;
-            for (int64_t i = 0; i < n; i++)
-                sum += v[i] * a[from + i * step];
-            for (int64_t i = 0; i < n; i++)
-                a[from + i * step] -= 2 * sum / length * v[i];
-        }
-    free(v);
-}
-
 static void fill_spectrum(struct harness *h, enum zoo_kind kind, int64_t n, double eps, double *a)
 {
     bool diagonal = kind <= ZOO_DIAGONAL_CLUSTERED, positive = kind >= ZOO_POSITIVE_EVEN;
+    double *v = dense_doubles(n);
 
     for (int64_t i = 0; i < n; i++) {
         double sign = !positive && test_uniform(h) < 0.5 ? -1 : 1;
         a[i * n + i] = sign * spread(kind, i, n, eps);
     }
     for (int64_t i = 0; !diagonal && i < n && i < 20; i++)
-        reflect(h, n, a);
+        dense_reflect(h, n, a, true, v);
+    free(v);
     for (int64_t i = 0; i < n; i++) /* rounding made them differ */
         for (int64_t j = 0; j < i; j++)
             put(a, n, i, j, a[i * n + j]);
@@ -111,12 +89,8 @@ static void fill_wilkinson(int64_t n, int64_t size, double *a)
 /* The Gram matrix of n points in so many dimensions, or its Gaussian kernel. */
 static void fill_points(struct harness *h, bool gaussian, int64_t n, int64_t dims, double *a)
 {
-    double *x = calloc((size_t)(n * dims), sizeof *x);
+    double *x = dense_doubles(n * dims);
 
-    if (!x) {
-        fprintf(stderr, "cannot allocate points\n");
-        exit(EXIT_FAILURE);
-    }
     for (int64_t i = 0; i < n * dims; i++)
         x[i] = test_uniform(h) - 0.5;
     for (int64_t i = 0; i < n; i++)

@@ -8,6 +8,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "kron_vjp_problem.h"
+#include "dense_data.h"
 #include "reference/reference.h"
 #include <math.h>
 #include <stdlib.h>
@@ -28,17 +29,6 @@ struct problem {
     double *value[MATRICES];                 /* of an item, from the right */
     double *want[MATRICES], *size[MATRICES]; /* of all items of a gradient, and their magnitudes */
 };
-
-static double *doubles(int64_t count)
-{
-    double *memory = calloc((size_t)(count > 0 ? count : 1), sizeof *memory);
-
-    if (!memory) {
-        fprintf(stderr, "cannot allocate %lld doubles for a reference\n", (long long)count);
-        exit(EXIT_FAILURE);
-    }
-    return memory;
-}
 
 /* ---- Shapes -------------------------------------------------------------------------------- */
 
@@ -231,7 +221,7 @@ static void add_item(struct problem *q, int64_t item, bool of_size)
         if (!exists(q->row, i))
             continue;
         sizes_of(q->row, i, size);
-        to[i] = doubles(size[0] * size[1]);
+        to[i] = dense_doubles(size[0] * size[1]);
         for (int64_t e = 0; e < size[0] * size[1]; e++) {
             double v = test_at(&q->in[i].t, place_of(q, i, item, e / size[1], e % size[1]));
             q->value[i][e] = of_size ? fabs(v) : v;
@@ -329,11 +319,11 @@ void kron_vjp_row_check(struct harness *h, const struct kron_vjp_row *row)
         int64_t size[2] = {0, 0};
         if (exists(row, i))
             sizes_of(row, i, size);
-        q.value[i] = doubles(size[0] * size[1]);
+        q.value[i] = dense_doubles(size[0] * size[1]);
         if (!is_wanted(row, i))
             continue;
-        q.want[i] = doubles(test_count(&q.out[i].t));
-        q.size[i] = doubles(test_count(&q.out[i].t));
+        q.want[i] = dense_doubles(test_count(&q.out[i].t));
+        q.size[i] = dense_doubles(test_count(&q.out[i].t));
     }
     if (run(h, &q)) {
         for (int64_t item = 0; item < 2 * q.batch.count; item++)

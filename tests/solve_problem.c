@@ -8,6 +8,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "solve_problem.h"
+#include "dense_data.h"
 #include "reference/reference.h"
 #include <math.h>
 #include <stdlib.h>
@@ -28,17 +29,6 @@ struct system {
     gram_solve_options options;
 };
 
-static double *doubles(int64_t count)
-{
-    double *memory = calloc((size_t)(count > 0 ? count : 1), sizeof *memory);
-
-    if (!memory) {
-        fprintf(stderr, "cannot allocate %lld doubles for a reference\n", (long long)count);
-        exit(EXIT_FAILURE);
-    }
-    return memory;
-}
-
 void solve_row_label(int index, char *text, size_t size)
 {
     const struct solve_row *row = &solve_rows[index];
@@ -50,36 +40,16 @@ void solve_row_label(int index, char *text, size_t size)
 
 /* ---- Matrices ------------------------------------------------------------------------------ */
 
-/* a = (I - 2 v v^T) a, v a unit vector drawn at random: keeps singular values. */
-static void reflect(struct harness *h, int64_t n, double *a, bool both_sides, double *v)
-{
-    double length = 0;
-
-    for (int64_t i = 0; i < n; i++) {
-        v[i] = test_uniform(h) - 0.5;
-        length += v[i] * v[i];
-    }
-    for (int side = 0; side < (both_sides ? 2 : 1); side++)
-        for (int64_t j = 0; j < n; j++) {
-            int64_t step = side ? 1 : n, from = side ? j * n : j;
-            double sum = 0;
-            for (int64_t i = 0; i < n; i++)
-                sum += v[i] * a[from + i * step];
-            for (int64_t i = 0; i < n; i++)
-                a[from + i * step] -= 2 * sum / length * v[i];
-        }
-}
-
 /* Singular values from 1 down to 1 / condition; positive definite unless lu. */
 void solve_make_matrix(struct harness *h, int64_t n, double condition, bool lu, double *a)
 {
-    double *v = doubles(n);
+    double *v = dense_doubles(n);
 
     memset(a, 0, (size_t)(n * n) * sizeof *a);
     for (int64_t i = 0; i < n; i++)
         a[i * n + i] = n > 1 ? pow(condition, -(double)i / (double)(n - 1)) : 1;
     for (int i = 0; i < 3; i++)
-        reflect(h, n, a, !lu, v);
+        dense_reflect(h, n, a, !lu, v);
     free(v);
 }
 
@@ -200,8 +170,8 @@ static void open_system(struct harness *h, struct system *s, const struct solve_
     create(h, &s->pivots, GRAM_I32, row->a_layout == EVERY_SECOND ? EVERY_SECOND : ROW_MAJOR,
            row->a_batch, square, 1);
     create(h, &s->info, GRAM_I32, ROW_MAJOR, s->batch, NULL, 0);
-    s->a_copy = doubles(s->a_items * row->n * row->n);
-    s->b_copy = doubles(s->items * row->n * row->r);
+    s->a_copy = dense_doubles(s->a_items * row->n * row->n);
+    s->b_copy = dense_doubles(s->items * row->n * row->r);
     fill_matrices(h, s);
     fill_rhs(h, s);
     if (row->factor != FACTOR_IN_PLACE)
@@ -275,7 +245,7 @@ static void check_solution(struct harness *h, const struct system *s)
 {
     int64_t n = s->row->n, r = s->row->r;
     const gram_tensor *solution = s->row->in_place ? &s->b.t : &s->x.t;
-    double *x = doubles(n * r), bound = 4 * (double)n * test_eps(s->row->dtype);
+    double *x = dense_doubles(n * r), bound = 4 * (double)n * test_eps(s->row->dtype);
 
     for (int64_t item = 0; item < s->items; item++) {
         int64_t a_item = item_of(s, s->row->a_batch, item), nans = 0;
@@ -302,7 +272,7 @@ static void check_against_elimination(struct harness *h, const struct system *s)
 {
     int64_t n = s->row->n, r = s->row->r;
     const gram_tensor *solution = s->row->in_place ? &s->b.t : &s->x.t;
-    double *a = doubles(n * n), *b = doubles(n * r), most = 0, scale = 0;
+    double *a = dense_doubles(n * n), *b = dense_doubles(n * r), most = 0, scale = 0;
     double bound = 16 * (double)n * test_eps(s->row->dtype) * s->row->condition;
 
     memcpy(a, s->a_copy, (size_t)(n * n) * sizeof *a);
@@ -324,7 +294,7 @@ static void check_factor(struct harness *h, const struct system *s, int64_t item
 {
     int64_t n = s->row->n;
     const gram_tensor *f = s->row->factor == FACTOR_APART ? &s->factor.t : &s->a.t;
-    double *l = doubles(n * n), *u = doubles(n * n), *a = doubles(n * n), error;
+    double *l = dense_doubles(n * n), *u = dense_doubles(n * n), *a = dense_doubles(n * n), error;
     int64_t rows = llabs((long long)f->stride[f->ndim - 2]);
     bool by_rows = s->lu && n > 1 && llabs((long long)f->stride[f->ndim - 1]) < rows;
     bool flip = s->lu ? by_rows : s->row->uplo == GRAM_UPPER;

@@ -1,0 +1,37 @@
+/*
+ * dense_data.c - row-major matrices that problems are made of and checked with
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "dense_data.h"
+#include <stdlib.h>
+
+double *dense_doubles(int64_t count)
+{
+    double *memory = calloc((size_t)(count > 0 ? count : 1), sizeof *memory);
+
+    if (!memory) {
+        fprintf(stderr, "cannot allocate %lld doubles for a reference\n", (long long)count);
+        exit(EXIT_FAILURE);
+    }
+    return memory;
+}
+
+void dense_reflect(struct harness *h, int64_t n, double *a, bool both_sides, double *v)
+{
+    double length = 0;
+
+    for (int64_t i = 0; i < n; i++) {
+        v[i] = test_uniform(h) - 0.5;
+        length += v[i] * v[i];
+    }
+    for (int side = 0; side < (both_sides ? 2 : 1); side++)
+        for (int64_t j = 0; j < n; j++) {
+            int64_t step = side ? 1 : n, from = side ? j * n : j;
+            double sum = 0;
+            for (int64_t i = 0; i < n; i++)
+                sum += v[i] * a[from + i * step];
+            for (int64_t i = 0; i < n; i++)
+                a[from + i * step] -= 2 * sum / length * v[i];
+        }
+}
