@@ -6,6 +6,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "dense_data.h"
 #include "reference/reference.h"
 #include "vjp_problem.h"
 #include <math.h>
@@ -277,16 +278,6 @@ static double bench_error(struct harness *h, void *state)
     return isnan(worst) ? INFINITY : worst;
 }
 
-static gram_tensor allocate(struct harness *h, int64_t rows_of, int64_t cols, gram_dtype dtype)
-{
-    size_t bytes = (size_t)(rows_of * cols) * gram_dtype_size(dtype);
-    gram_tensor t = gram_matrix(aligned_alloc(64, bytes / 64 * 64 + 64), rows_of, cols, dtype);
-
-    for (int64_t i = 0; t.data && i < rows_of * cols; i++)
-        test_put(&t, i, test_uniform(h) - 0.5);
-    return t;
-}
-
 static bool prepare(struct harness *h, const struct case_args *args, struct case_problem *out)
 {
     int64_t m = args->sizes[0], n = args->sizes[1], k = args->sizes[2], r = args->sizes[3];
@@ -296,10 +287,10 @@ static bool prepare(struct harness *h, const struct case_args *args, struct case
         return false;
     s->kernel = gram_lpq_laplace(case_number(args, "p", 1), case_number(args, "q", 1), 1);
     s->same = case_number(args, "symmetric", 0) != 0;
-    s->x = allocate(h, m, k, args->dtype);
-    s->y = allocate(h, s->same ? 0 : n, k, args->dtype);
-    s->v = allocate(h, s->same ? m : n, r, args->dtype);
-    s->out = allocate(h, m, r, args->dtype);
+    s->x = dense_random(h, m, k, args->dtype);
+    s->y = dense_random(h, s->same ? 0 : n, k, args->dtype);
+    s->v = dense_random(h, s->same ? m : n, r, args->dtype);
+    s->out = dense_random(h, m, r, args->dtype);
     if (!s->x.data || !s->y.data || !s->v.data || !s->out.data) {
         fprintf(stderr, "cannot allocate the problem\n");
         bench_destroy(s);

@@ -8,6 +8,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "dense_data.h"
 #include "reference/reference.h"
 #include "vjp_problem.h"
 #include <math.h>
@@ -165,16 +166,6 @@ static double bench_error(struct harness *h, void *state)
     return isnan(worst) ? INFINITY : worst;
 }
 
-static gram_tensor allocate(struct harness *h, int64_t rows_of, int64_t cols, gram_dtype dtype)
-{
-    size_t bytes = (size_t)(rows_of * cols) * gram_dtype_size(dtype);
-    gram_tensor t = gram_matrix(aligned_alloc(64, bytes / 64 * 64 + 64), rows_of, cols, dtype);
-
-    for (int64_t i = 0; t.data && i < rows_of * cols; i++)
-        test_put(&t, i, test_uniform(h) - 0.5);
-    return t;
-}
-
 static bool prepare(struct harness *h, const struct case_args *args, struct case_problem *out)
 {
     int64_t m = args->sizes[0], n = args->sizes[1], k = args->sizes[2];
@@ -184,11 +175,11 @@ static bool prepare(struct harness *h, const struct case_args *args, struct case
     if (!s)
         return false;
     s->options = gram_lpq_laplace(p, case_number(args, "q", 1), 1);
-    s->x = allocate(h, m, k, args->dtype);
-    s->y = allocate(h, n, k, args->dtype);
-    s->grad = allocate(h, m, n, args->dtype);
-    s->to_x = allocate(h, m, k, args->dtype);
-    s->to_y = allocate(h, n, k, args->dtype);
+    s->x = dense_random(h, m, k, args->dtype);
+    s->y = dense_random(h, n, k, args->dtype);
+    s->grad = dense_random(h, m, n, args->dtype);
+    s->to_x = dense_random(h, m, k, args->dtype);
+    s->to_y = dense_random(h, n, k, args->dtype);
     if (!s->x.data || !s->y.data || !s->grad.data || !s->to_x.data || !s->to_y.data) {
         fprintf(stderr, "cannot allocate the problem\n");
         bench_destroy(s);

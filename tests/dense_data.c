@@ -35,3 +35,13 @@ void dense_reflect(struct harness *h, int64_t n, double *a, bool both_sides, dou
                 a[from + i * step] -= 2 * sum / length * v[i];
         }
 }
+
+gram_tensor dense_random(struct harness *h, int64_t rows, int64_t cols, gram_dtype dtype)
+{
+    size_t bytes = (size_t)(rows * cols) * gram_dtype_size(dtype);
+    gram_tensor t = gram_matrix(aligned_alloc(64, bytes / 64 * 64 + 64), rows, cols, dtype);
+
+    for (int64_t i = 0; t.data && i < rows * cols; i++)
+        test_put(&t, i, test_uniform(h) - 0.5);
+    return t;
+}

@@ -6,6 +6,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "dense_data.h"
 #include "grad_problem.h"
 #include <math.h>
 #include <stdlib.h>
@@ -65,16 +66,6 @@ static double bench_error(struct harness *h, void *state)
     return isnan(worst) ? INFINITY : worst;
 }
 
-static gram_tensor allocate(struct harness *h, int64_t rows, int64_t cols, gram_dtype dtype)
-{
-    size_t bytes = (size_t)(rows * cols) * gram_dtype_size(dtype);
-    gram_tensor t = gram_matrix(aligned_alloc(64, bytes / 64 * 64 + 64), rows, cols, dtype);
-
-    for (int64_t i = 0; t.data && i < rows * cols; i++)
-        test_put(&t, i, test_uniform(h) - 0.5);
-    return t;
-}
-
 static gram_tensor transposed(gram_tensor t)
 {
     int64_t rows = t.shape[0], step = t.stride[0];
@@ -91,13 +82,13 @@ static gram_tensor allocate_out(struct harness *h, const struct bench *s, const 
     gram_tensor t;
 
     if (!s->agop) {
-        t = allocate(h, o * n, m, s->a.dtype);
+        t = dense_random(h, o * n, m, s->a.dtype);
         t = gram_matrices(t.data, o, n, m, s->a.dtype);
     } else if (s->options.diagonal) {
-        t = allocate(h, 1, n, s->a.dtype);
+        t = dense_random(h, 1, n, s->a.dtype);
         t = gram_vector(t.data, n, s->a.dtype);
     } else
-        t = allocate(h, n, n, s->a.dtype);
+        t = dense_random(h, n, n, s->a.dtype);
     return t;
 }
 
@@ -114,10 +105,10 @@ bool grad_prepare(struct harness *h, const struct case_args *args, bool agop,
     s->options = (gram_agop_options)GRAM_AGOP_OPTIONS_INIT;
     s->options.diagonal = case_number(args, "diagonal", 0) != 0;
     s->p = gram_number(case_number(args, "p", 1));
-    s->a = allocate(h, k, m, args->dtype);
-    s->b = transposed(allocate(h, k, n, args->dtype));
-    s->c = allocate(h, o, k, args->dtype);
-    s->d = transposed(allocate(h, m, n, args->dtype));
+    s->a = dense_random(h, k, m, args->dtype);
+    s->b = transposed(dense_random(h, k, n, args->dtype));
+    s->c = dense_random(h, o, k, args->dtype);
+    s->d = transposed(dense_random(h, m, n, args->dtype));
     s->out = allocate_out(h, s, args->sizes);
     if (!s->a.data || !s->b.data || !s->c.data || !s->d.data || !s->out.data) {
         fprintf(stderr, "cannot allocate the problem\n");
