@@ -11,45 +11,56 @@ enum {
 };
 
 static const unsigned char words[] = {PY_KERNEL_WORDS, PY_out};
-static const struct py_signature signature = {"gram.kernel", words, COUNT, 3, 1};
+static const struct py_signature kernel_signature = {"gram.kernel", words, COUNT, 3, 1};
 static const struct py_signature tune_signature = {"gram.tune", words, COUNT, 3, 1};
 
-/* Everything but the work: the arguments read, the output there. */
-static gram_tensor *prepare(struct py_call *call, PyObject *const *v, struct py_pair *pair,
-                            struct py_kernel *k)
-{
-    struct py_shape shape = {0};
+/* A call of either function, ready for the work. */
+struct request {
+    struct py_call call;
+    struct py_pair pair;
+    struct py_kernel kernel;
+    gram_tensor *out;
+};
 
-    if (py_pair(call, v, pair, &shape) || py_kernel_options(call, v, k) || py_place(call))
-        return NULL;
-    py_kernel_batch(&shape, k);
-    py_pair_shape(&shape, pair->x, pair->y ? pair->y : pair->x);
-    return py_output(call, "out", v[OUT], &shape);
+/* Everything but the work: the arguments read, the output there; -1 with an exception, and nothing
+ * is open. */
+static int prepare(struct request *r, const struct py_signature *signature, PyObject *module,
+                   PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, bool query)
+{
+    struct py_state *state = py_state_of(module);
+    struct py_shape shape = {0};
+    PyObject *v[COUNT];
+
+    if (py_parse(state, signature, args, nargs, kwnames, v) ||
+        py_open(&r->call, state, signature->name))
+        return -1;
+    r->call.query = query;
+    r->out = NULL;
+    if (!py_pair(&r->call, v, &r->pair, &shape) && !py_kernel_options(&r->call, v, &r->kernel) &&
+        !py_place(&r->call)) {
+        py_kernel_batch(&shape, &r->kernel);
+        py_pair_shape(&shape, r->pair.x, r->pair.y ? r->pair.y : r->pair.x);
+        r->out = py_output(&r->call, "out", v[OUT], &shape);
+    }
+    if (!r->out)
+        py_close(&r->call);
+    return r->out ? 0 : -1;
 }
 
 static PyObject *kernel(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
                         PyObject *kwnames, bool query)
 {
-    struct py_state *state = py_state_of(module);
-    struct py_pair pair;
-    struct py_kernel k;
-    struct py_call call;
-    PyObject *v[COUNT];
-    gram_tensor *out;
+    struct request r;
     gram_status status;
 
-    if (py_parse(state, &signature, args, nargs, kwnames, v) ||
-        py_open(&call, state, signature.name))
+    if (prepare(&r, &kernel_signature, module, args, nargs, kwnames, query))
         return NULL;
-    call.query = query;
-    out = prepare(&call, v, &pair, &k);
-    if (!out)
-        return py_fail(&call);
     if (query)
-        status = gram_kernel_workspace(call.g, pair.x, pair.y, &k.options, out, &call.need);
+        status = gram_kernel_workspace(r.call.g, r.pair.x, r.pair.y, &r.kernel.options, r.out,
+                                       &r.call.need);
     else
-        PY_WORK(status, gram_kernel(call.g, pair.x, pair.y, &k.options, out));
-    return py_end(&call, status);
+        PY_WORK(status, gram_kernel(r.call.g, r.pair.x, r.pair.y, &r.kernel.options, r.out));
+    return py_end(&r.call, status);
 }
 
 const char py_kernel_doc[] =
@@ -110,25 +121,16 @@ const char py_tune_doc[] =
 
 PyObject *py_tune(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
-    struct py_state *state = py_state_of(module);
     gram_tuning found = {.size = sizeof found};
-    struct py_pair pair;
-    struct py_kernel k;
-    struct py_call call;
-    PyObject *v[COUNT];
-    gram_tensor *out;
+    struct request r;
     gram_status status;
 
-    if (py_parse(state, &tune_signature, args, nargs, kwnames, v) ||
-        py_open(&call, state, tune_signature.name))
+    if (prepare(&r, &tune_signature, module, args, nargs, kwnames, false))
         return NULL;
-    out = prepare(&call, v, &pair, &k);
-    if (!out)
-        return py_fail(&call);
-    PY_WORK(status, gram_tune(call.g, pair.x, pair.y, &k.options, out, &found));
+    PY_WORK(status, gram_tune(r.call.g, r.pair.x, r.pair.y, &r.kernel.options, r.out, &found));
     if (status != GRAM_OK)
-        return py_end(&call, status);
-    py_close(&call);
+        return py_end(&r.call, status);
+    py_close(&r.call);
     return Py_BuildValue("{s:i,s:i,s:i,s:d,s:d,s:O}", "candidates", found.candidates, "tile",
                          found.tile, "table_tile", found.table_tile, "tile_ms", found.tile_ms,
                          "table_ms", found.table_ms, "kept", found.kept ? Py_True : Py_False);
