@@ -17,9 +17,7 @@ static gram_status check_dtypes(gram_context *g, const struct gram_grad_inputs *
         {"d", in->d},
     };
 
-    if (in->a->dtype != GRAM_F32 && in->a->dtype != GRAM_F64)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "a has dtype %s, expected f32 or f64",
-                         gram_dtype_name(in->a->dtype));
+    TRY(gram_check_real(g, "a", in->a));
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
         if (inputs[i].t->dtype != in->a->dtype)
             return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s has dtype %s but a has %s",

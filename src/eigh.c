@@ -13,27 +13,13 @@ struct eigh_args {
     gram_eigh_report *report;
 };
 
-static gram_status check_dtype(gram_context *g, const char *name, const gram_tensor *t,
-                               gram_dtype expected)
-{
-    if (t->dtype != expected)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s has dtype %s, expected %s", name,
-                         gram_dtype_name(t->dtype), gram_dtype_name(expected));
-    return GRAM_OK;
-}
-
 static gram_status check_matrix(gram_context *g, const struct eigh_args *args,
                                 struct gram_eigh_op *op)
 {
     TRY(gram_batch_join(g, &op->batch, "a", args->a, 2));
     TRY(gram_view_of(g, &op->batch, "a", args->a, 2, GRAM_READ, &op->a));
-    if (op->a.rows != op->a.cols)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "a is %lld by %lld, expected a square matrix",
-                         (long long)op->a.rows, (long long)op->a.cols);
-    if (args->a->dtype != GRAM_F32 && args->a->dtype != GRAM_F64)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "a has dtype %s, expected f32 or f64",
-                         gram_dtype_name(args->a->dtype));
-    return GRAM_OK;
+    TRY(gram_check_square(g, "a", args->a));
+    return gram_check_real(g, "a", args->a);
 }
 
 /* The options that are numbers: the pairs that are asked for, and how many at most. */
@@ -77,9 +63,7 @@ static gram_status check_range(gram_context *g, const gram_eigh_options *o, stru
 
 static gram_status check_options(gram_context *g, const gram_eigh_options *o)
 {
-    if (o->uplo != GRAM_LOWER && o->uplo != GRAM_UPPER)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "options.uplo is %d, expected GRAM_LOWER or GRAM_UPPER", (int)o->uplo);
+    TRY(gram_check_uplo(g, o->uplo));
     if (o->select < GRAM_EIGH_ALL || o->select > GRAM_EIGH_SMALLEST)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "options.select is %d, expected a gram_eigh_select", (int)o->select);
@@ -101,7 +85,7 @@ static gram_status check_outputs(gram_context *g, const struct eigh_args *args,
                                  const gram_eigh_options *o, struct gram_eigh_op *op)
 {
     TRY(gram_view_of(g, &op->batch, "values", args->values, 1, GRAM_WRITE, &op->values));
-    TRY(check_dtype(g, "values", args->values, args->a->dtype));
+    TRY(gram_check_dtype(g, "values", args->values, args->a->dtype));
     TRY(check_range(g, o, op));
     TRY(gram_check_apart(g, "values", args->values, "a", args->a));
     if (!args->vectors)
@@ -109,7 +93,7 @@ static gram_status check_outputs(gram_context *g, const struct eigh_args *args,
     op->has_vectors = true;
     op->in_place = gram_tensors_same(args->vectors, args->a);
     TRY(gram_view_of(g, &op->batch, "vectors", args->vectors, 2, GRAM_WRITE, &op->vectors));
-    TRY(check_dtype(g, "vectors", args->vectors, args->a->dtype));
+    TRY(gram_check_dtype(g, "vectors", args->vectors, args->a->dtype));
     if (op->vectors.rows != op->a.rows || op->vectors.cols != op->values.cols)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "vectors is %lld by %lld, expected %lld by %lld",
                          (long long)op->vectors.rows, (long long)op->vectors.cols,
@@ -123,9 +107,8 @@ static gram_status check_outputs(gram_context *g, const struct eigh_args *args,
 static gram_status check_count(gram_context *g, const struct eigh_args *args, const char *name,
                                const gram_tensor *t, gram_dtype dtype, struct gram_eigh_op *op)
 {
-    TRY(gram_view_of(g, &op->batch, name, t, 0, GRAM_WRITE,
-                     dtype == GRAM_I32 ? &op->info : &op->found));
-    TRY(check_dtype(g, name, t, dtype));
+    TRY(gram_view_number(g, &op->batch, name, t, dtype,
+                         dtype == GRAM_I32 ? &op->info : &op->found));
     TRY(gram_check_apart(g, name, t, "a", args->a));
     TRY(gram_check_apart(g, name, t, "values", args->values));
     return args->vectors ? gram_check_apart(g, name, t, "vectors", args->vectors) : GRAM_OK;
@@ -180,8 +163,7 @@ gram_status gram_eigh_workspace(gram_context *g, const gram_tensor *a,
     size_t bytes;
 
     g->call = __func__;
-    if (!need)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "need is NULL, expected where to put the sizes");
+    TRY(gram_check_need(g, need));
     TRY(describe(g, &args, options, &op));
     TRY(g->backend->eigh_workspace(g, &op, &bytes));
     *need = gram_workspace_on(g, bytes);

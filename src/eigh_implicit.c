@@ -79,9 +79,7 @@ static gram_status check_options(gram_context *g, const gram_eigh_options *o)
 static gram_status check_output(gram_context *g, const struct implicit_args *args, const char *name,
                                 const gram_tensor *t, gram_dtype dtype)
 {
-    if (t->dtype != dtype)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s has dtype %s, expected %s", name,
-                         gram_dtype_name(t->dtype), gram_dtype_name(dtype));
+    TRY(gram_check_dtype(g, name, t, dtype));
     return args->x ? gram_check_apart(g, name, t, "x", args->x) : GRAM_OK;
 }
 

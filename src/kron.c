@@ -47,8 +47,7 @@ gram_status gram_kron_workspace(gram_context *g, const gram_tensor *const *facto
     struct gram_kron_op op;
 
     g->call = __func__;
-    if (!need)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "need is NULL, expected where to put the sizes");
+    TRY(gram_check_need(g, need));
     TRY(describe(g, factors, count, out, &op));
     *need = gram_workspace_on(g, g->backend->kron_workspace(g, &op));
     return GRAM_OK;

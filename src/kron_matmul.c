@@ -179,8 +179,7 @@ gram_status gram_kron_matmul_workspace(gram_context *g, const gram_tensor *x,
     size_t bytes;
 
     g->call = __func__;
-    if (!need)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "need is NULL, expected where to put the sizes");
+    TRY(gram_check_need(g, need));
     TRY(describe(g, &a, options, &op));
     TRY(g->backend->kron_matmul_workspace(g, &op, &bytes));
     *need = gram_workspace_on(g, bytes);

@@ -21,9 +21,7 @@ static gram_status check_options(gram_context *g, const gram_kron_solve_options 
     if (o->side != GRAM_RIGHT && o->side != GRAM_LEFT)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "options.side is %d, expected GRAM_RIGHT or GRAM_LEFT", (int)o->side);
-    if (o->uplo != GRAM_LOWER && o->uplo != GRAM_UPPER)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "options.uplo is %d, expected GRAM_LOWER or GRAM_UPPER", (int)o->uplo);
+    TRY(gram_check_uplo(g, o->uplo));
     if (o->method != GRAM_KRON_LU && o->method != GRAM_KRON_CHOLESKY &&
         o->method != GRAM_KRON_EIGEN)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
@@ -86,10 +84,7 @@ static gram_status view_outputs(gram_context *g, const struct solve_args *a,
         TRY(gram_check_apart(g, "x", a->x, "options.shift", o->shift.tensor));
     if (!a->info)
         return GRAM_OK;
-    TRY(gram_view_of(g, &op->batch, "info", a->info, 0, GRAM_WRITE, &op->info));
-    if (op->info.dtype != GRAM_I32)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "info has dtype %s, expected i32",
-                         gram_dtype_name(op->info.dtype));
+    TRY(gram_view_number(g, &op->batch, "info", a->info, GRAM_I32, &op->info));
     TRY(gram_factors_apart(g, "info", a->info, a->factors, a->count));
     TRY(gram_check_apart(g, "info", a->info, "b", a->b));
     TRY(gram_check_apart(g, "info", a->info, "x", a->x));
@@ -142,8 +137,7 @@ gram_status gram_kron_solve_workspace(gram_context *g, const gram_tensor *const 
     size_t bytes;
 
     g->call = __func__;
-    if (!need)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "need is NULL, expected where to put the sizes");
+    TRY(gram_check_need(g, need));
     TRY(describe(g, &a, options, &op));
     TRY(g->backend->kron_solve_workspace(g, &op, &bytes));
     *need = gram_workspace_on(g, bytes);

@@ -93,8 +93,7 @@ gram_status gram_kron_logdet_workspace(gram_context *g, const gram_tensor *const
     size_t bytes;
 
     g->call = __func__;
-    if (!need)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "need is NULL, expected where to put the sizes");
+    TRY(gram_check_need(g, need));
     TRY(describe_logdet(g, factors, count, sign, out, &op));
     TRY(g->backend->kron_logdet_workspace(g, &op, &bytes));
     *need = gram_workspace_on(g, bytes);

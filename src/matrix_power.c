@@ -61,9 +61,7 @@ static gram_status take_power(gram_context *g, const gram_matrix_power_options *
 static gram_status take_numbers(gram_context *g, const gram_matrix_power_options *o,
                                 struct gram_matrix_power_op *op)
 {
-    if (o->uplo != GRAM_LOWER && o->uplo != GRAM_UPPER)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "options.uplo is %d, expected GRAM_LOWER or GRAM_UPPER", (int)o->uplo);
+    TRY(gram_check_uplo(g, o->uplo));
     if (!(o->condition == 0 || (o->condition >= 1 && o->condition < INFINITY)))
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "options.condition is %g, expected at least 1 and finite, or 0",
@@ -83,15 +81,6 @@ static gram_status take_numbers(gram_context *g, const gram_matrix_power_options
     return GRAM_OK;
 }
 
-static gram_status check_dtype(gram_context *g, const char *name, const gram_tensor *t,
-                               gram_dtype expected)
-{
-    if (t->dtype != expected)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s has dtype %s, expected %s", name,
-                         gram_dtype_name(t->dtype), gram_dtype_name(expected));
-    return GRAM_OK;
-}
-
 /* a, out and the ridge: their batch, views, shapes and dtypes. */
 static gram_status view_matrices(gram_context *g, const gram_tensor *a, gram_scalar ridge,
                                  const gram_tensor *out, struct gram_matrix_power_op *op)
@@ -100,15 +89,11 @@ static gram_status view_matrices(gram_context *g, const gram_tensor *a, gram_sca
     if (ridge.tensor)
         TRY(gram_batch_join(g, &op->batch, "options.ridge", ridge.tensor, 0));
     TRY(gram_view_of(g, &op->batch, "a", a, 2, GRAM_READ, &op->a));
-    if (op->a.rows != op->a.cols)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "a is %lld by %lld, expected a square matrix",
-                         (long long)op->a.rows, (long long)op->a.cols);
-    if (a->dtype != GRAM_F32 && a->dtype != GRAM_F64)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "a has dtype %s, expected f32 or f64",
-                         gram_dtype_name(a->dtype));
+    TRY(gram_check_square(g, "a", a));
+    TRY(gram_check_real(g, "a", a));
     TRY(gram_hyper_of(g, &op->batch, "options.ridge", ridge, &op->ridge));
     TRY(gram_view_of(g, &op->batch, "out", out, 2, GRAM_WRITE, &op->out));
-    TRY(check_dtype(g, "out", out, a->dtype));
+    TRY(gram_check_dtype(g, "out", out, a->dtype));
     if (op->out.rows != op->a.rows || op->out.cols != op->a.cols)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "out is %lld by %lld, expected %lld by %lld",
                          (long long)op->out.rows, (long long)op->out.cols, (long long)op->a.rows,
@@ -118,15 +103,6 @@ static gram_status view_matrices(gram_context *g, const gram_tensor *a, gram_sca
     if (!gram_tensors_same(out, a))
         TRY(gram_check_apart(g, "out", out, "a", a));
     return GRAM_OK;
-}
-
-/* An output of one number an item. */
-static gram_status view_numbers(gram_context *g, const char *name, const gram_tensor *t,
-                                gram_dtype dtype, const struct gram_batch *batch,
-                                struct gram_view *view)
-{
-    TRY(gram_view_of(g, batch, name, t, 0, GRAM_WRITE, view));
-    return check_dtype(g, name, t, dtype);
 }
 
 static gram_status describe(gram_context *g, const gram_tensor *a,
@@ -141,7 +117,7 @@ static gram_status describe(gram_context *g, const gram_tensor *a,
     TRY(take_numbers(g, &o, op));
     TRY(view_matrices(g, a, o.ridge, out, op));
     if (o.error) {
-        TRY(view_numbers(g, "options.error", o.error, a->dtype, &op->batch, &op->error));
+        TRY(gram_view_number(g, &op->batch, "options.error", o.error, a->dtype, &op->error));
         TRY(gram_check_apart(g, "options.error", o.error, "a", a));
         TRY(gram_check_apart(g, "options.error", o.error, "out", out));
         if (o.ridge.tensor)
@@ -165,7 +141,7 @@ static gram_status describe_call(gram_context *g, const gram_tensor *a,
         &op->ridge, 0, DBL_MAX, needs_ridge));
     if (!info)
         return GRAM_OK;
-    TRY(view_numbers(g, "info", info, GRAM_I32, &op->batch, &op->info));
+    TRY(gram_view_number(g, &op->batch, "info", info, GRAM_I32, &op->info));
     TRY(gram_check_apart(g, "info", info, "a", a));
     TRY(gram_check_apart(g, "info", info, "out", out));
     if (op->has_error)
@@ -196,8 +172,7 @@ gram_status gram_matrix_power_workspace(gram_context *g, const gram_tensor *a,
     size_t bytes;
 
     g->call = __func__;
-    if (!need)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "need is NULL, expected where to put the sizes");
+    TRY(gram_check_need(g, need));
     TRY(describe(g, a, options, out, &op));
     TRY(g->backend->matrix_power_workspace(g, &op, &bytes));
     *need = gram_workspace_on(g, bytes);

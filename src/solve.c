@@ -25,40 +25,19 @@ struct number {
     bool *has;
 };
 
-static gram_status check_square(gram_context *g, const char *name, const gram_tensor *t)
-{
-    int64_t rows = t->shape[t->ndim - 2], cols = t->shape[t->ndim - 1];
-
-    if (rows != cols)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s is %lld by %lld, expected a square matrix",
-                         name, (long long)rows, (long long)cols);
-    return GRAM_OK;
-}
-
-static gram_status check_dtype(gram_context *g, const char *name, const gram_tensor *t,
-                               gram_dtype expected)
-{
-    if (t->dtype != expected)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s has dtype %s, expected %s", name,
-                         gram_dtype_name(t->dtype), gram_dtype_name(expected));
-    return GRAM_OK;
-}
-
 /* a, b, x: their batch, views, shapes and dtypes. */
 static gram_status view_system(gram_context *g, const struct solve_args *s,
                                struct gram_solve_op *op)
 {
     TRY(gram_batch_join(g, &op->batch, "a", s->a, 2));
-    TRY(check_square(g, "a", s->a));
-    if (s->a->dtype != GRAM_F32 && s->a->dtype != GRAM_F64)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "a has dtype %s, expected f32 or f64",
-                         gram_dtype_name(s->a->dtype));
+    TRY(gram_check_square(g, "a", s->a));
+    TRY(gram_check_real(g, "a", s->a));
     TRY(gram_batch_join(g, &op->batch, "b", s->b, 2));
     TRY(gram_view_of(g, &op->batch, "a", s->a, 2, GRAM_READ, &op->a));
     TRY(gram_view_of(g, &op->batch, "b", s->b, 2, GRAM_READ, &op->b));
     TRY(gram_view_of(g, &op->batch, "x", s->x, 2, GRAM_WRITE, &op->x));
-    TRY(check_dtype(g, "b", s->b, s->a->dtype));
-    TRY(check_dtype(g, "x", s->x, s->a->dtype));
+    TRY(gram_check_dtype(g, "b", s->b, s->a->dtype));
+    TRY(gram_check_dtype(g, "x", s->x, s->a->dtype));
     if (op->b.rows != op->a.rows)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "a is %lld by %lld but b has %lld rows",
                          (long long)op->a.rows, (long long)op->a.cols, (long long)op->b.rows);
@@ -89,7 +68,7 @@ static gram_status view_factor(gram_context *g, const struct solve_args *s,
         return GRAM_OK; /* a holds it already */
     TRY(gram_batch_join(g, &own, "a", s->a, 2));
     TRY(gram_view_of(g, &own, "options.factor", o->factor, 2, GRAM_WRITE, f));
-    TRY(check_dtype(g, "options.factor", o->factor, s->a->dtype));
+    TRY(gram_check_dtype(g, "options.factor", o->factor, s->a->dtype));
     if (f->rows != op->a.rows || f->cols != op->a.cols)
         return gram_fail(
             g, GRAM_INVALID_ARGUMENT, "options.factor is %lld by %lld, expected %lld by %lld",
@@ -128,7 +107,7 @@ static gram_status view_pivots(gram_context *g, const struct solve_args *s,
                          o->factored ? "factored" : "factor");
     TRY(gram_batch_join(g, &own, "a", s->a, 2));
     TRY(gram_view_of(g, &own, "options.pivots", p, 1, o->factored ? GRAM_READ : GRAM_WRITE, v));
-    TRY(check_dtype(g, "options.pivots", p, GRAM_I32));
+    TRY(gram_check_dtype(g, "options.pivots", p, GRAM_I32));
     if (v->cols != op->a.rows)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "options.pivots has %lld elements an item, expected %lld",
@@ -158,8 +137,7 @@ static gram_status view_number(gram_context *g, const struct solve_args *s,
 {
     if (!n->t)
         return GRAM_OK;
-    TRY(gram_view_of(g, batch, n->name, n->t, 0, GRAM_WRITE, n->view));
-    TRY(check_dtype(g, n->name, n->t, n->dtype));
+    TRY(gram_view_number(g, batch, n->name, n->t, n->dtype, n->view));
     TRY(gram_check_apart(g, n->name, n->t, "a", s->a));
     TRY(gram_check_apart(g, n->name, n->t, "b", s->b));
     TRY(gram_check_apart(g, n->name, n->t, "x", s->x));
@@ -251,19 +229,11 @@ static gram_status take_extras(gram_context *g, const struct solve_args *s,
 static gram_status view_info(gram_context *g, const struct solve_args *s,
                              const gram_solve_options *o, struct gram_solve_op *op)
 {
-    if (!s->info)
-        return GRAM_OK;
-    TRY(gram_view_of(g, &op->batch, "info", s->info, 0, GRAM_WRITE, &op->info));
-    TRY(check_dtype(g, "info", s->info, GRAM_I32));
-    TRY(gram_check_apart(g, "info", s->info, "a", s->a));
-    TRY(gram_check_apart(g, "info", s->info, "b", s->b));
-    TRY(gram_check_apart(g, "info", s->info, "x", s->x));
-    if (o->factor)
-        TRY(gram_check_apart(g, "info", s->info, "options.factor", o->factor));
-    if (o->pivots)
-        TRY(gram_check_apart(g, "info", s->info, "options.pivots", o->pivots));
-    op->has_info = true;
-    return GRAM_OK;
+    struct number info = {"info", s->info, GRAM_I32, false, &op->info, &op->has_info};
+    struct solve_args others = *s;
+
+    others.info = NULL; /* it overlaps itself */
+    return view_number(g, &others, o, &op->batch, &info);
 }
 
 static gram_status describe(gram_context *g, const struct solve_args *s,
@@ -273,9 +243,7 @@ static gram_status describe(gram_context *g, const struct solve_args *s,
 
     *op = (struct gram_solve_op){.batch.count = 1};
     TRY(gram_options_copy(g, &o, sizeof o, given));
-    if (o.uplo != GRAM_LOWER && o.uplo != GRAM_UPPER)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "options.uplo is %d, expected GRAM_LOWER or GRAM_UPPER", (int)o.uplo);
+    TRY(gram_check_uplo(g, o.uplo));
     op->uplo = o.uplo;
     op->factored = o.factored != 0;
     TRY(view_system(g, s, op));
@@ -285,11 +253,6 @@ static gram_status describe(gram_context *g, const struct solve_args *s,
     if (s->lu ? !g->backend->solve_lu : !g->backend->solve_cholesky)
         return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer it", g->backend->name);
     return s->query ? GRAM_OK : view_info(g, s, &o, op);
-}
-
-static gram_status fail_need(gram_context *g)
-{
-    return gram_fail(g, GRAM_INVALID_ARGUMENT, "need is NULL, expected where to put the sizes");
 }
 
 gram_status gram_solve_cholesky(gram_context *g, const gram_tensor *a, const gram_tensor *b,
@@ -313,8 +276,7 @@ gram_status gram_solve_cholesky_workspace(gram_context *g, const gram_tensor *a,
     size_t bytes;
 
     g->call = __func__;
-    if (!need)
-        return fail_need(g);
+    TRY(gram_check_need(g, need));
     TRY(describe(g, &s, options, &op));
     TRY(g->backend->solve_cholesky_workspace(g, &op, &bytes));
     *need = gram_workspace_on(g, bytes);
@@ -341,8 +303,7 @@ gram_status gram_solve_lu_workspace(gram_context *g, const gram_tensor *a, const
     size_t bytes;
 
     g->call = __func__;
-    if (!need)
-        return fail_need(g);
+    TRY(gram_check_need(g, need));
     TRY(describe(g, &s, options, &op));
     TRY(g->backend->solve_lu_workspace(g, &op, &bytes));
     *need = gram_workspace_on(g, bytes);

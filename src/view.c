@@ -190,6 +190,55 @@ gram_status gram_view_of(gram_context *g, const struct gram_batch *batch, const 
     return GRAM_OK;
 }
 
+gram_status gram_view_number(gram_context *g, const struct gram_batch *batch, const char *name,
+                             const gram_tensor *t, gram_dtype dtype, struct gram_view *out)
+{
+    TRY(gram_view_of(g, batch, name, t, 0, GRAM_WRITE, out));
+    return gram_check_dtype(g, name, t, dtype);
+}
+
+gram_status gram_check_dtype(gram_context *g, const char *name, const gram_tensor *t,
+                             gram_dtype expected)
+{
+    if (t->dtype != expected)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s has dtype %s, expected %s", name,
+                         gram_dtype_name(t->dtype), gram_dtype_name(expected));
+    return GRAM_OK;
+}
+
+gram_status gram_check_real(gram_context *g, const char *name, const gram_tensor *t)
+{
+    if (t->dtype != GRAM_F32 && t->dtype != GRAM_F64)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s has dtype %s, expected f32 or f64", name,
+                         gram_dtype_name(t->dtype));
+    return GRAM_OK;
+}
+
+gram_status gram_check_square(gram_context *g, const char *name, const gram_tensor *t)
+{
+    int64_t rows = t->shape[t->ndim - 2], cols = t->shape[t->ndim - 1];
+
+    if (rows != cols)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s is %lld by %lld, expected a square matrix",
+                         name, (long long)rows, (long long)cols);
+    return GRAM_OK;
+}
+
+gram_status gram_check_uplo(gram_context *g, gram_uplo uplo)
+{
+    if (uplo != GRAM_LOWER && uplo != GRAM_UPPER)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.uplo is %d, expected GRAM_LOWER or GRAM_UPPER", (int)uplo);
+    return GRAM_OK;
+}
+
+gram_status gram_check_need(gram_context *g, const gram_workspace *need)
+{
+    if (!need)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "need is NULL, expected where to put the sizes");
+    return GRAM_OK;
+}
+
 gram_status gram_hyper_of(gram_context *g, const struct gram_batch *batch, const char *name,
                           gram_scalar s, struct gram_hyper *out)
 {
@@ -197,10 +246,7 @@ gram_status gram_hyper_of(gram_context *g, const struct gram_batch *batch, const
     if (!s.tensor)
         return GRAM_OK;
     TRY(gram_view_of(g, batch, name, s.tensor, 0, GRAM_READ, &out->tensor));
-    if (s.tensor->dtype != GRAM_F32 && s.tensor->dtype != GRAM_F64)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s has dtype %s, expected f32 or f64", name,
-                         gram_dtype_name(s.tensor->dtype));
-    return GRAM_OK;
+    return gram_check_real(g, name, s.tensor);
 }
 
 gram_status gram_hyper_check(gram_context *g, const struct gram_batch *batch, const char *name,

@@ -52,6 +52,20 @@ gram_status gram_view_of(gram_context *g, const struct gram_batch *batch, const 
                          const gram_tensor *t, int core, enum gram_access access,
                          struct gram_view *out);
 
+/* Views an output of one number of dtype an item, such as info. */
+gram_status gram_view_number(gram_context *g, const struct gram_batch *batch, const char *name,
+                             const gram_tensor *t, gram_dtype dtype, struct gram_view *out);
+
+/* Refuse of a tensor that joined the batch: another dtype than expected, one that is not f32 or
+ * f64, a matrix that is not square. */
+gram_status gram_check_dtype(gram_context *g, const char *name, const gram_tensor *t,
+                             gram_dtype expected);
+gram_status gram_check_real(gram_context *g, const char *name, const gram_tensor *t);
+gram_status gram_check_square(gram_context *g, const char *name, const gram_tensor *t);
+/* Refuse an options.uplo that is none, and a query without a place for its answer. */
+gram_status gram_check_uplo(gram_context *g, gram_uplo uplo);
+gram_status gram_check_need(gram_context *g, const gram_workspace *need);
+
 /* Checks a hyperparameter (its tensor joins the batch first: gram_batch_join with core 0) and that
  * every value lies in [least, most], NaN refused; strictly above least if open. */
 gram_status gram_hyper_of(gram_context *g, const struct gram_batch *batch, const char *name,
