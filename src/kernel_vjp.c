@@ -183,11 +183,9 @@ gram_status gram_kernel_vjp_workspace(gram_context *g, const gram_tensor *x, con
     const struct vjp_args args = {x, y, options, grad, grads};
     struct gram_expression expression;
     struct gram_kernel_vjp_op op;
-    size_t bytes;
 
     g->call = __func__;
     TRY(describe(g, &args, &expression, &op));
-    bytes = g->backend->kernel_vjp_workspace(g, &op);
-    *need = gram_workspace_on(g, bytes);
+    *need = gram_workspace_on(g, g->backend->kernel_vjp_workspace(g, &op));
     return GRAM_OK;
 }

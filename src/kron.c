@@ -10,15 +10,10 @@ static gram_status describe(gram_context *g, const gram_tensor *const *factors, 
 {
     int64_t size[2];
 
-    *op = (struct gram_kron_op){.batch.count = 1};
-    TRY(gram_factors_join(g, &op->batch, factors, count));
-    op->count = (int)count;
-    TRY(gram_factors_view(g, &op->batch, factors, count, 0, op->factor, size));
+    *op = (struct gram_kron_op){.batch.count = 1, .count = (int)count};
+    TRY(gram_factors_take(g, &op->batch, factors, count, op->factor, size));
     TRY(gram_view_of(g, &op->batch, "out", out, 2, GRAM_WRITE, &op->out));
-    if (op->out.dtype != op->factor[0].dtype)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "out has dtype %s, expected that of the factors, %s",
-                         gram_dtype_name(op->out.dtype), gram_dtype_name(op->factor[0].dtype));
+    TRY(gram_factors_dtype(g, "out", &op->out, op->factor[0].dtype));
     if (op->out.rows != size[0] || op->out.cols != size[1])
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "out is %lld by %lld, expected %lld by %lld, the products of the rows and "

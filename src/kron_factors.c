@@ -79,6 +79,24 @@ gram_status gram_factors_view(gram_context *g, const struct gram_batch *batch,
     return GRAM_OK;
 }
 
+gram_status gram_factors_take(gram_context *g, struct gram_batch *batch,
+                              const gram_tensor *const *factors, int64_t count,
+                              struct gram_view *views, int64_t size[2])
+{
+    TRY(gram_factors_join(g, batch, factors, count));
+    return gram_factors_view(g, batch, factors, count, 0, views, size);
+}
+
+gram_status gram_factors_dtype(gram_context *g, const char *name, const struct gram_view *v,
+                               gram_dtype dtype)
+{
+    if (v->dtype != dtype)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "%s has dtype %s, expected that of the factors, %s", name,
+                         gram_dtype_name(v->dtype), gram_dtype_name(dtype));
+    return GRAM_OK;
+}
+
 gram_status gram_factors_square(gram_context *g, const struct gram_view *factors, int count)
 {
     for (int i = 0; i < count; i++)

@@ -36,11 +36,7 @@ static gram_status check_options(gram_context *g, const gram_kron_solve_options 
 static gram_status check_matrix(gram_context *g, const char *name, const struct gram_view *v,
                                 int64_t rows, int64_t cols, gram_dtype dtype)
 {
-    if (v->dtype != dtype)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "%s has dtype %s, expected that of the factors, "
-                         "%s",
-                         name, gram_dtype_name(v->dtype), gram_dtype_name(dtype));
+    TRY(gram_factors_dtype(g, name, v, dtype));
     if (v->rows != rows || v->cols != cols)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s is %lld by %lld, expected %lld by %lld",
                          name, (long long)v->rows, (long long)v->cols, (long long)rows,

@@ -20,20 +20,15 @@ static gram_status describe(gram_context *g, const gram_tensor *const *factors, 
     };
     int64_t size[2];
 
-    *op = (struct gram_kron_number_op){.batch.count = 1, .has_sign = sign != NULL};
-    TRY(gram_factors_join(g, &op->batch, factors, count));
-    op->count = (int)count;
-    TRY(gram_factors_view(g, &op->batch, factors, count, 0, op->factor, size));
+    *op = (struct gram_kron_number_op){
+        .batch.count = 1, .count = (int)count, .has_sign = sign != NULL};
+    TRY(gram_factors_take(g, &op->batch, factors, count, op->factor, size));
     TRY(gram_factors_square(g, op->factor, op->count));
     op->order = size[0];
     for (int i = sign ? 0 : 1; i < 2; i++) {
         TRY(gram_view_of(g, &op->batch, outputs[i].name, outputs[i].t, 0, GRAM_WRITE,
                          outputs[i].view));
-        if (outputs[i].view->dtype != op->factor[0].dtype)
-            return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                             "%s has dtype %s, expected that of the factors, %s", outputs[i].name,
-                             gram_dtype_name(outputs[i].view->dtype),
-                             gram_dtype_name(op->factor[0].dtype));
+        TRY(gram_factors_dtype(g, outputs[i].name, outputs[i].view, op->factor[0].dtype));
         TRY(gram_factors_apart(g, outputs[i].name, outputs[i].t, factors, count));
     }
     return sign ? gram_check_apart(g, "sign", sign, "out", out) : GRAM_OK;
