@@ -5,7 +5,6 @@
  */
 #include "device.h"
 #include "number.h"
-#include "text.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -136,10 +135,7 @@ static enum exit_status load(const struct settings *s, const char *path, struct 
     int64_t shape[GRAM_MAX_DIMS];
 
     TRY(matrix_load(path, &s->input, (enum dtype_choice)s->dtype, &p->a, why));
-    if (a->ndim < 2 || a->shape[a->ndim - 1] != a->shape[a->ndim - 2])
-        return fail(why, CLI_BAD_DATA, "%s: %lld by %lld, expected a square matrix",
-                    text_name(path), (long long)(a->ndim > 1 ? a->shape[a->ndim - 2] : 1),
-                    (long long)(a->ndim > 0 ? a->shape[a->ndim - 1] : 1));
+    TRY(matrix_check_square(&p->a, path, why));
     if (a->dtype == GRAM_F16)
         TRY(matrix_convert(&p->a, GRAM_F32, why));
     p->options = (gram_eigh_options)GRAM_EIGH_OPTIONS_INIT;
@@ -161,14 +157,11 @@ static enum exit_status load(const struct settings *s, const char *path, struct 
 static enum exit_status check_info(const struct matrix *info, struct failure *why)
 {
     const int32_t *code = info->t.data;
-    int64_t items = 1;
+    int64_t items = matrix_count(info);
 
-    for (int d = 0; d < info->t.ndim; d++)
-        items *= info->t.shape[d];
     for (int64_t i = 0; i < items; i++) {
-        char item[64] = "the matrix";
-        if (items > 1)
-            snprintf(item, sizeof item, "matrix %lld of the batch", (long long)i);
+        char name[MATRIX_NAME_BYTES];
+        const char *item = matrix_name(name, i, items);
         if (code[i] == 1)
             return fail(why, CLI_FAILURE, "%s: the method did not converge", item);
         if (code[i])
@@ -248,10 +241,8 @@ static void trim(struct matrix *m, int64_t keep)
 static void trim_to_found(struct problem *p)
 {
     const int64_t *found = p->found.t.data;
-    int64_t items = 1, most = 0;
+    int64_t items = matrix_count(&p->found), most = 0;
 
-    for (int d = 0; d < p->found.t.ndim; d++)
-        items *= p->found.t.shape[d];
     for (int64_t i = 0; i < items; i++)
         most = found[i] > most ? found[i] : most;
     trim(&p->values, most);

@@ -7,9 +7,7 @@
  */
 #include "device.h"
 #include "number.h"
-#include "text.h"
 #include <math.h>
-#include <stdio.h>
 
 struct settings {
     struct common_settings common;
@@ -89,10 +87,7 @@ static enum exit_status load(const struct settings *s, const char *path, struct 
                              struct failure *why)
 {
     TRY(matrix_load(path, &s->input, (enum dtype_choice)s->dtype, a, why));
-    if (a->t.ndim < 2 || a->t.shape[a->t.ndim - 1] != a->t.shape[a->t.ndim - 2])
-        return fail(why, CLI_BAD_DATA, "%s: %lld by %lld, expected a square matrix",
-                    text_name(path), (long long)(a->t.ndim > 1 ? a->t.shape[a->t.ndim - 2] : 1),
-                    (long long)(a->t.ndim > 0 ? a->t.shape[a->t.ndim - 1] : 1));
+    TRY(matrix_check_square(a, path, why));
     return a->t.dtype == GRAM_F16 ? matrix_convert(a, GRAM_F32, why) : CLI_OK;
 }
 
@@ -101,14 +96,11 @@ static enum exit_status check_info(const struct matrix *info, const struct setti
                                    struct failure *why)
 {
     const int32_t *code = info->t.data;
-    int64_t items = 1;
+    int64_t items = matrix_count(info);
 
-    for (int d = 0; d < info->t.ndim; d++)
-        items *= info->t.shape[d];
     for (int64_t i = 0; i < items; i++) {
-        char item[64] = "the matrix";
-        if (items > 1)
-            snprintf(item, sizeof item, "matrix %lld of the batch", (long long)i);
+        char name[MATRIX_NAME_BYTES];
+        const char *item = matrix_name(name, i, items);
         switch (code[i]) {
         case GRAM_POWER_DONE:
             continue;

@@ -56,10 +56,7 @@ static enum exit_status load(const struct settings *s, char **operands, struct s
 
     TRY(matrix_load(operands[0], &s->input, (enum dtype_choice)s->dtype, &out->a, why));
     TRY(matrix_load(operands[1], &s->input, (enum dtype_choice)s->dtype, &out->b, why));
-    if (a->ndim < 2 || a->shape[a->ndim - 1] != a->shape[a->ndim - 2])
-        return fail(why, CLI_BAD_DATA, "%s: %lld by %lld, expected a square matrix",
-                    text_name(operands[0]), (long long)(a->ndim > 1 ? a->shape[a->ndim - 2] : 1),
-                    (long long)(a->ndim > 0 ? a->shape[a->ndim - 1] : 1));
+    TRY(matrix_check_square(&out->a, operands[0], why));
     if (b->ndim == 1) {
         b->ndim = 2;
         b->shape[1] = b->stride[1] = 1;
@@ -83,14 +80,11 @@ static enum exit_status check_info(const struct settings *s, const struct matrix
                                    struct failure *why)
 {
     const int32_t *code = info->t.data;
-    int64_t items = 1;
+    int64_t items = matrix_count(info);
 
-    for (int d = 0; d < info->t.ndim; d++)
-        items *= info->t.shape[d];
     for (int64_t i = 0; i < items; i++) {
-        char item[64] = "the matrix";
-        if (items > 1)
-            snprintf(item, sizeof item, "matrix %lld of the batch", (long long)i);
+        char name[MATRIX_NAME_BYTES];
+        const char *item = matrix_name(name, i, items);
         if (code[i] != 0 && s->method == METHOD_CHOLESKY)
             return fail(why, CLI_FAILURE,
                         "%s is not positive definite (its leading minor of order %d is not)", item,

@@ -6,6 +6,7 @@
 #include "device.h"
 #include "load.h"
 #include "npy.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,6 +38,23 @@ enum exit_status matrix_allocate(struct matrix *m, gram_dtype dtype, int ndim, c
     return fail(why, CLI_NO_MEMORY, "out of memory for a matrix of %lld by %lld",
                 (long long)(ndim > 1 ? shape[ndim - 2] : 1),
                 (long long)(ndim > 0 ? shape[ndim - 1] : 1));
+}
+
+int64_t matrix_count(const struct matrix *m)
+{
+    int64_t count = 1;
+
+    for (int d = 0; d < m->t.ndim; d++)
+        count *= m->t.shape[d];
+    return count;
+}
+
+const char *matrix_name(char name[MATRIX_NAME_BYTES], int64_t item, int64_t items)
+{
+    if (items <= 1)
+        return "the matrix";
+    snprintf(name, MATRIX_NAME_BYTES, "matrix %lld of the batch", (long long)item);
+    return name;
 }
 
 static void put(const gram_tensor *t, int64_t i, double value)
@@ -133,16 +151,26 @@ enum exit_status matrix_load(const char *path, const struct input_settings *inpu
     return status;
 }
 
+enum exit_status matrix_check_square(const struct matrix *m, const char *path, struct failure *why)
+{
+    const int64_t *shape = m->t.shape;
+    int ndim = m->t.ndim;
+
+    if (ndim >= 2 && shape[ndim - 1] == shape[ndim - 2])
+        return CLI_OK;
+    return fail(why, CLI_BAD_DATA, "%s: %lld by %lld, expected a square matrix", text_name(path),
+                (long long)(ndim > 1 ? shape[ndim - 2] : 1),
+                (long long)(ndim > 0 ? shape[ndim - 1] : 1));
+}
+
 /* Memory order stays what it was: strides count elements. */
 enum exit_status matrix_convert(struct matrix *m, gram_dtype dtype, struct failure *why)
 {
     struct matrix converted;
-    int64_t count = 1;
+    int64_t count = matrix_count(m);
 
     if (m->t.dtype == dtype)
         return CLI_OK;
-    for (int d = 0; d < m->t.ndim; d++)
-        count *= m->t.shape[d];
     TRY(matrix_allocate(&converted, dtype, m->t.ndim, m->t.shape, why));
     for (int64_t i = 0; i < count; i++)
         put(&converted.t, i,

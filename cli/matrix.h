@@ -18,6 +18,15 @@ enum exit_status matrix_allocate(struct matrix *m, gram_dtype dtype, int ndim, c
                                  struct failure *why);
 void matrix_free(struct matrix *m);
 
+/* Number of elements. */
+int64_t matrix_count(const struct matrix *m);
+
+/* An item of a batch, for messages, in name unless it is the only one: "the matrix". */
+enum {
+    MATRIX_NAME_BYTES = 64
+};
+const char *matrix_name(char name[MATRIX_NAME_BYTES], int64_t item, int64_t items);
+
 /*
  * Reads a numeric array, from text or .npy.  dtype auto: f32 and f16 stay as they are, everything
  * else becomes f64.  Text has a header line if its first line is not all numbers; a missing number
@@ -25,6 +34,9 @@ void matrix_free(struct matrix *m);
  */
 enum exit_status matrix_load(const char *path, const struct input_settings *input,
                              enum dtype_choice dtype, struct matrix *out, struct failure *why);
+
+/* Refuses what was read from path if it is not a square matrix, or a batch of them. */
+enum exit_status matrix_check_square(const struct matrix *m, const char *path, struct failure *why);
 
 /* Converts to f32 or f64; nothing happens if m has that dtype. */
 enum exit_status matrix_convert(struct matrix *m, gram_dtype dtype, struct failure *why);
