@@ -17,8 +17,8 @@ static const struct option_row rows[] = {
            "the norm: from 0 (how many coordinates differ) to inf (the largest difference)"),
     FLAG("no-root", 0, offsetof(struct settings, no_root),
          "the sum itself, without the power 1/p at the end"),
-    CHOICE("dtype", 0, "TYPE", offsetof(struct settings, pair.dtype), "auto", "auto|f32|f64",
-           "auto: f32 if all inputs are float32 or float16 arrays, else f64"),
+    DTYPE(offsetof(struct settings, pair.dtype),
+          "auto: f32 if all inputs are float32 or float16 arrays, else f64"),
     OPTION_END,
 };
 

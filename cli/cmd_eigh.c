@@ -27,13 +27,13 @@ static const struct option_row rows[] = {
             "the K smallest values"),
     TEXT("values", 0, "LO:HI", offsetof(struct settings, values), NULL,
          "the values above LO and at most HI; either may be left out"),
-    CHOICE("uplo", 0, "PART", offsetof(struct settings, uplo), "lower", "lower|upper",
-           "the triangle of A that is read; the other may hold anything"),
+    UPLO(offsetof(struct settings, uplo),
+         "the triangle of A that is read; the other may hold anything"),
     CHOICE("driver", 0, "NAME", offsetof(struct settings, driver), "auto",
            "auto|closed|jacobi|divide|bisection",
            "how it is done: closed up to order 3, jacobi up to order 32"),
-    CHOICE("dtype", 0, "TYPE", offsetof(struct settings, dtype), "auto", "auto|f32|f64",
-           "auto: f32 if A is a float32 or float16 array, else f64"),
+    DTYPE(offsetof(struct settings, dtype),
+          "auto: f32 if A is a float32 or float16 array, else f64"),
     OPTION_END,
 };
 

@@ -80,8 +80,8 @@ static const struct option_row rows[] = {
            "added to the diagonal"),
     INTEGER("seed", 0, "N", offsetof(struct settings, seed), "0", 0, 0x1p53,
             "of the sample that the median is taken of"),
-    CHOICE("dtype", 0, "TYPE", offsetof(struct settings, pair.dtype), "auto", "auto|f32|f64",
-           "auto: f32 if all inputs are float32 or float16 arrays, else f64"),
+    DTYPE(offsetof(struct settings, pair.dtype),
+          "auto: f32 if all inputs are float32 or float16 arrays, else f64"),
     OPTION_END,
 };
 

@@ -24,8 +24,8 @@ static const struct option_row rows[] = {
     FLAG("transpose-x", 0, offsetof(struct settings, transpose_x), "X is used transposed"),
     FLAG("written-out", 0, offsetof(struct settings, written_out),
          "there is no X: write F1 x F2 x ... itself"),
-    CHOICE("dtype", 0, "TYPE", offsetof(struct settings, dtype), "auto", "auto|f32|f64",
-           "auto: f32 if all inputs are float32 or float16 arrays, else f64"),
+    DTYPE(offsetof(struct settings, dtype),
+          "auto: f32 if all inputs are float32 or float16 arrays, else f64"),
     OPTION_END,
 };
 

@@ -32,10 +32,10 @@ static const struct option_row rows[] = {
            "minimax: a bound of the condition number, where no ridge gives one"),
     NUMBER("tolerance", 0, "E", offsetof(struct settings, tolerance), NULL, 0, 1e300,
            "fail if the estimate of the largest error of X^Q A^K - I is above E"),
-    CHOICE("uplo", 0, "PART", offsetof(struct settings, uplo), "lower", "lower|upper",
-           "the triangle of A that is read; the other may hold anything"),
-    CHOICE("dtype", 0, "TYPE", offsetof(struct settings, dtype), "auto", "auto|f32|f64",
-           "auto: f32 if A is a float32 or float16 array, else f64"),
+    UPLO(offsetof(struct settings, uplo),
+         "the triangle of A that is read; the other may hold anything"),
+    DTYPE(offsetof(struct settings, dtype),
+          "auto: f32 if A is a float32 or float16 array, else f64"),
     OPTION_END,
 };
 

@@ -27,10 +27,10 @@ enum {
 static const struct option_row rows[] = {
     CHOICE("method", 'm', "NAME", offsetof(struct settings, method), "lu", "lu|cholesky",
            "lu: any square matrix; cholesky: a symmetric positive definite one, in half the time"),
-    CHOICE("uplo", 0, "PART", offsetof(struct settings, uplo), "lower", "lower|upper",
-           "cholesky: the triangle of A that is read; the other may hold anything"),
-    CHOICE("dtype", 0, "TYPE", offsetof(struct settings, dtype), "auto", "auto|f32|f64",
-           "auto: f32 if both inputs are float32 or float16 arrays, else f64"),
+    UPLO(offsetof(struct settings, uplo),
+         "cholesky: the triangle of A that is read; the other may hold anything"),
+    DTYPE(offsetof(struct settings, dtype),
+          "auto: f32 if both inputs are float32 or float16 arrays, else f64"),
     OPTION_END,
 };
 

@@ -62,6 +62,9 @@ struct option_row {
     {name, letter, OPTION_INTEGER, value, at, help, fallback, NULL, low, high}
 #define NUMBER(name, letter, value, at, fallback, low, high, help) \
     {name, letter, OPTION_NUMBER, value, at, help, fallback, NULL, low, high}
+/* Rows of commands on arrays: the choices are an enum dtype_choice; lower and upper are 0 and 1. */
+#define DTYPE(at, help) CHOICE("dtype", 0, "TYPE", at, "auto", "auto|f32|f64", help)
+#define UPLO(at, help)  CHOICE("uplo", 0, "PART", at, "lower", "lower|upper", help)
 #define OPTION_END {.name = NULL}
 #define GROUP(title, rows, base) {title, rows, base}
 #define GROUP_END {.title = NULL}
