@@ -10,7 +10,6 @@
 #include "../kron.h"
 #include "../threads.h"
 #include "cpu.h"
-#include "half.h"
 
 enum {
     TASK_ELEMENTS = 32768 /* of out that a thread takes at a time: tens of microseconds */
@@ -29,47 +28,9 @@ struct kron_outer {
     int64_t stride;
 };
 
-#define SOURCE   f32
-#define stored   float
-#define real     float
-#define LOAD(e)  (e)
-#define STORE(v) (v)
-#include "kron_expand.h"
-
-#define SOURCE   f64
-#define stored   double
-#define real     double
-#define LOAD(e)  (e)
-#define STORE(v) (v)
-#include "kron_expand.h"
-
-#define SOURCE   i32
-#define stored   uint32_t
-#define real     uint32_t
-#define LOAD(e)  (e)
-#define STORE(v) (v)
-#include "kron_expand.h"
-
-#define SOURCE   i64
-#define stored   uint64_t
-#define real     uint64_t
-#define LOAD(e)  (e)
-#define STORE(v) (v)
-#include "kron_expand.h"
-
-#define SOURCE   f16
-#define stored   uint16_t
-#define real     float
-#define LOAD(e)  from_f16(e)
-#define STORE(v) to_f16(v)
-#include "kron_expand.h"
-
-#define SOURCE   bf16
-#define stored   uint16_t
-#define real     float
-#define LOAD(e)  from_bf16(e)
-#define STORE(v) to_bf16(v)
-#include "kron_expand.h"
+#define TEMPLATE "kron_expand.h"
+#define INTEGERS 1
+#include "each_dtype.h"
 
 static const struct {
     void (*expand)(const struct kron_row *rows, int count, void *to);

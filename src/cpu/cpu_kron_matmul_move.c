@@ -4,55 +4,10 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cpu_kron_matmul.h"
-#include "half.h"
 
-#define SOURCE    f32
-#define stored    float
-#define real      float
-#define LOAD(e)   (e)
-#define STORE(v)  (v)
-#define NUMBER(s) ((float)(s))
-#include "kron_matmul_move.h"
-
-#define SOURCE    f64
-#define stored    double
-#define real      double
-#define LOAD(e)   (e)
-#define STORE(v)  (v)
-#define NUMBER(s) (s)
-#include "kron_matmul_move.h"
-
-#define SOURCE    i32
-#define stored    uint32_t
-#define real      uint32_t
-#define LOAD(e)   (e)
-#define STORE(v)  (v)
-#define NUMBER(s) ((uint32_t)(int64_t)(s))
-#include "kron_matmul_move.h"
-
-#define SOURCE    i64
-#define stored    uint64_t
-#define real      uint64_t
-#define LOAD(e)   (e)
-#define STORE(v)  (v)
-#define NUMBER(s) ((uint64_t)(int64_t)(s))
-#include "kron_matmul_move.h"
-
-#define SOURCE    f16
-#define stored    uint16_t
-#define real      float
-#define LOAD(e)   from_f16(e)
-#define STORE(v)  to_f16(v)
-#define NUMBER(s) ((float)(s))
-#include "kron_matmul_move.h"
-
-#define SOURCE    bf16
-#define stored    uint16_t
-#define real      float
-#define LOAD(e)   from_bf16(e)
-#define STORE(v)  to_bf16(v)
-#define NUMBER(s) ((float)(s))
-#include "kron_matmul_move.h"
+#define TEMPLATE "kron_matmul_move.h"
+#define INTEGERS 1
+#include "each_dtype.h"
 
 /* clang-format off */
 static const struct kron_moves moves[] = {

@@ -6,33 +6,12 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cpu_pack.h"
-#include "half.h"
 #include <math.h>
 #include <string.h>
 
-#define SOURCE  f32
-#define stored  float
-#define real    float
-#define LOAD(e) (e)
-#include "pack_panel.h"
-
-#define SOURCE  f64
-#define stored  double
-#define real    double
-#define LOAD(e) (e)
-#include "pack_panel.h"
-
-#define SOURCE  f16
-#define stored  uint16_t
-#define real    float
-#define LOAD(e) from_f16(e)
-#include "pack_panel.h"
-
-#define SOURCE  bf16
-#define stored  uint16_t
-#define real    float
-#define LOAD(e) from_bf16(e)
-#include "pack_panel.h"
+#define TEMPLATE "pack_panel.h"
+#define INTEGERS 0
+#include "each_dtype.h"
 
 void gram_pack_panel(const struct gram_rows *from, int64_t count, int64_t depth, int64_t width,
                      void *panel)

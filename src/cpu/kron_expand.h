@@ -1,17 +1,10 @@
 /*
  * kron_expand.h - template: rows of a Kronecker product, of one dtype
  *
- * Parameters, all undefined again at the end:
- *   SOURCE    f32, f64, i32, i64, f16 or bf16: names the functions
- *   stored    the type of an element in memory
- *   real      the type of the arithmetic (unsigned integers wrap around)
- *   LOAD(e)   an element's value
- *   STORE(v)  a value as an element
+ * Parameters: SOURCE, stored, real, undefined again at the end, LOAD and STORE: see each_dtype.h.
  *
  * SPDX-License-Identifier: MIT
  */
-#define CAT_(a, b) a##_##b
-#define CAT(a, b)  CAT_(a, b)
 
 /* The Kronecker product of count rows goes to `to`.  It grows in place, from its end. */
 static void CAT(expand, SOURCE)(const struct kron_row *rows, int count, void *to)
@@ -49,10 +42,6 @@ static void CAT(outer, SOURCE)(const struct kron_outer *o)
     }
 }
 
-#undef CAT
-#undef CAT_
 #undef SOURCE
 #undef stored
 #undef real
-#undef LOAD
-#undef STORE

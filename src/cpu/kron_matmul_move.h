@@ -1,18 +1,11 @@
 /*
  * kron_matmul_move.h - template: factors packed, tensors of any strides in and out, of one dtype
  *
- * Parameters, all undefined again at the end:
- *   SOURCE    f32, f64, i32, i64, f16 or bf16: names the functions
- *   stored    the type of an element in memory
- *   real      the type of the arithmetic (unsigned integers wrap around)
- *   LOAD(e)   an element's value
- *   STORE(v)  a value as an element
- *   NUMBER(s) a scalar of the call, a double, as a real
+ * Parameters: SOURCE, stored, real, undefined again at the end, LOAD, STORE and NUMBER: see
+ * each_dtype.h.
  *
  * SPDX-License-Identifier: MIT
  */
-#define CAT_(a, b) a##_##b
-#define CAT(a, b)  CAT_(a, b)
 
 static void CAT(pack_columns, SOURCE)(const struct kron_factor *f,
                                       const struct gram_kron_kernels *k, void *to)
@@ -92,11 +85,6 @@ static void CAT(store, SOURCE)(const struct kron_piece *y, const struct kron_pie
             }
 }
 
-#undef CAT
-#undef CAT_
 #undef SOURCE
 #undef stored
 #undef real
-#undef LOAD
-#undef STORE
-#undef NUMBER

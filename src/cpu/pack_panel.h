@@ -1,16 +1,11 @@
 /*
  * pack_panel.h - template: packs panels from one dtype
  *
- * Parameters, all undefined again at the end:
- *   SOURCE   f32, f64, f16 or bf16: names the functions pack_<source> and norms_<source>
- *   stored   the type of an element in memory
- *   real     the type of an element in a panel
- *   LOAD(e)  an element's value
+ * Parameters: SOURCE (the functions are pack_<source> and norms_<source>), stored, real, undefined
+ * again at the end, and LOAD: see each_dtype.h.
  *
  * SPDX-License-Identifier: MIT
  */
-#define CAT_(a, b) a##_##b
-#define CAT(a, b)  CAT_(a, b)
 
 static void CAT(pack, SOURCE)(const struct gram_rows *from, int64_t count, int64_t depth,
                               int64_t width, void *panel)
@@ -49,9 +44,6 @@ static void CAT(norms, SOURCE)(const struct gram_rows *from, int64_t count, int6
     }
 }
 
-#undef CAT
-#undef CAT_
 #undef SOURCE
 #undef stored
 #undef real
-#undef LOAD
