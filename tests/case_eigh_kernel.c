@@ -170,7 +170,7 @@ static void check_item(struct harness *h, const struct problem *q, int64_t item)
     const struct reference_batch batch = {
         .ndim = q->row->batch > 0, .shape = {q->items}, .count = q->items};
     int64_t n = q->row->n, info = (int64_t)test_at(&q->t[INFO].t, item);
-    double *matrix = malloc((size_t)(n * n + n + 1) * sizeof *matrix), *w = matrix + n * n;
+    double *matrix = calloc((size_t)(n * n + n + 1), sizeof *matrix), *w = matrix + n * n;
 
     if (q->row->nan && item == 0) {
         CHECK(h, info == 2 && isnan(test_at(&q->t[VALUES].t, 0)), "info %lld", (long long)info);

@@ -96,9 +96,11 @@ static gram_tensor on_device(void *memory, int64_t rows, int64_t cols)
 
 static bool problem_open(struct harness *h, struct problem *q, void *stream, int64_t n, int64_t k)
 {
-    *q = (struct problem){.n = n, .k = k, .host = malloc((size_t)(n * k) * sizeof(float))};
-    q->g = test_cuda_context(h, stream);
-    if (!q->g || !CHECK(h, q->host, "no memory"))
+    *q = (struct problem){.n = n, .k = k, .g = test_cuda_context(h, stream)};
+    if (!q->g)
+        return false;
+    q->host = malloc((size_t)(n * k) * sizeof(float));
+    if (!CHECK(h, q->host, "no memory"))
         return false;
     for (int64_t i = 0; i < n * k; i++)
         q->host[i] = (float)test_uniform(h);

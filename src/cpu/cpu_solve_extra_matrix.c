@@ -26,26 +26,47 @@ void cpu_solve_extra_load(const struct extra_work *w)
         (v->dtype == GRAM_F32 ? &cpu_matrix_power_f32 : &cpu_matrix_power_f64)->mirror(w->n, w->a);
 }
 
-double cpu_solve_extra_norm(const struct extra_work *w, bool rows)
+static double size_at(const struct extra_work *w, int64_t i, int64_t j)
 {
-    bool by_rows = rows && w->plan->lu;
+    return fabs(cpu_solve_extra_get(w, w->a, i + j * w->n));
+}
+
+/* Column by column, so that memory is read in order. */
+static double norm_of_rows(const struct extra_work *w)
+{
     double most = 0;
 
-    for (int64_t i = 0; by_rows && i < w->n; i++)
+    for (int64_t i = 0; i < w->n; i++)
         cpu_solve_extra_put(w, w->work, i, 0);
-    for (int64_t j = 0; j < w->n; j++) {
-        double sum = 0;
-        for (int64_t i = 0; i < w->n; i++) {
-            double size = fabs(cpu_solve_extra_get(w, w->a, i + j * w->n));
-            if (by_rows)
-                cpu_solve_extra_put(w, w->work, i, cpu_solve_extra_get(w, w->work, i) + size);
-            sum += size;
-        }
-        most = by_rows ? 0 : fmax(most, isnan(sum) ? INFINITY : sum);
-    }
-    for (int64_t i = 0; by_rows && i < w->n; i++) {
+    for (int64_t j = 0; j < w->n; j++)
+        for (int64_t i = 0; i < w->n; i++)
+            cpu_solve_extra_put(w, w->work, i,
+                                cpu_solve_extra_get(w, w->work, i) + size_at(w, i, j));
+    for (int64_t i = 0; i < w->n; i++) {
         double sum = cpu_solve_extra_get(w, w->work, i);
-        most = fmax(most, isnan(sum) ? INFINITY : sum);
+        if (isnan(sum))
+            return INFINITY;
+        most = fmax(most, sum);
     }
     return most;
+}
+
+static double norm_of_columns(const struct extra_work *w)
+{
+    double most = 0;
+
+    for (int64_t j = 0; j < w->n; j++) {
+        double sum = 0;
+        for (int64_t i = 0; i < w->n; i++)
+            sum += size_at(w, i, j);
+        if (isnan(sum))
+            return INFINITY;
+        most = fmax(most, sum);
+    }
+    return most;
+}
+
+double cpu_solve_extra_norm(const struct extra_work *w, bool rows)
+{
+    return rows && w->plan->lu ? norm_of_rows(w) : norm_of_columns(w);
 }

@@ -16,20 +16,23 @@
 #  define BYTES KRON_FEW_BYTES
 #  include "kron_matmul_tile.h"
 #  define FEW(name) CAT(CAT(CAT(name, DTYPE), few), ISA)
-#else
-#  define FEW(name) FULL(name)
 #endif
 #define FULL(name) CAT(CAT(CAT(name, DTYPE), full), ISA)
 
 static void KERNEL(kron_columns)(const struct gram_kron_pass *pass)
 {
-    const int64_t few = KRON_FEW_BYTES / sizeof(real), lanes = VBYTES / sizeof(real);
+    const int64_t lanes = VBYTES / sizeof(real);
 
-    if (pass->cols <= few)
-        FEW(kron_narrow)(pass);
-    else if (pass->cols < lanes)
-        FEW(kron_wide)(pass);
-    else if (pass->cols == lanes)
+#ifdef FEW
+    if (pass->cols < lanes) {
+        if (pass->cols <= (int64_t)(KRON_FEW_BYTES / sizeof(real)))
+            FEW(kron_narrow)(pass);
+        else
+            FEW(kron_wide)(pass);
+        return;
+    }
+#endif
+    if (pass->cols <= lanes)
         FULL(kron_narrow)(pass);
     else
         FULL(kron_wide)(pass);
@@ -37,10 +40,13 @@ static void KERNEL(kron_columns)(const struct gram_kron_pass *pass)
 
 static void KERNEL(kron_slices)(const struct gram_kron_pass *pass)
 {
-    if (pass->outs < (int64_t)(VBYTES / sizeof(real)))
+#ifdef FEW
+    if (pass->outs < (int64_t)(VBYTES / sizeof(real))) {
         FEW(kron_slices)(pass);
-    else
-        FULL(kron_slices)(pass);
+        return;
+    }
+#endif
+    FULL(kron_slices)(pass);
 }
 
 static const struct gram_kron_kernels KERNEL(kron) = {
