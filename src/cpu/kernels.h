@@ -38,7 +38,12 @@
  * minutes for the tiles of all sizes up to MR. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #  define KRON_ROWS 4
-#else
+#elif defined(__has_feature)
+#  if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#    define KRON_ROWS 4
+#  endif
+#endif
+#ifndef KRON_ROWS
 #  define KRON_ROWS MR
 #endif
 
