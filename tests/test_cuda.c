@@ -94,30 +94,38 @@ static gram_tensor on_device(void *memory, int64_t rows, int64_t cols)
     return t;
 }
 
-static bool problem_open(struct harness *h, struct problem *q, void *stream, int64_t n, int64_t k)
-{
-    *q = (struct problem){.n = n, .k = k, .g = test_cuda_context(h, stream)};
-    if (!q->g)
-        return false;
-    q->host = malloc((size_t)(n * k) * sizeof(float));
-    if (!CHECK(h, q->host, "no memory"))
-        return false;
-    for (int64_t i = 0; i < n * k; i++)
-        q->host[i] = (float)test_uniform(h);
-    q->x = on_device(device_allocate((size_t)(n * k) * sizeof(float)), n, k);
-    q->out = on_device(device_allocate((size_t)(n * n) * sizeof(float)), n, n);
-    return CHECK(h,
-                 q->x.data && q->out.data &&
-                     device_upload(q->x.data, q->host, (size_t)(n * k) * sizeof(float)),
-                 "no memory on the device");
-}
-
 static void problem_close(struct problem *q)
 {
     device_release(q->x.data);
     device_release(q->out.data);
     gram_context_destroy(q->g);
     free(q->host);
+}
+
+static bool problem_fill(struct harness *h, struct problem *q)
+{
+    size_t bytes = (size_t)(q->n * q->k) * sizeof(float);
+
+    q->host = malloc(bytes);
+    if (!CHECK(h, q->host, "no memory") || !q->host)
+        return false;
+    for (int64_t i = 0; i < q->n * q->k; i++)
+        q->host[i] = (float)test_uniform(h);
+    q->x = on_device(device_allocate(bytes), q->n, q->k);
+    q->out = on_device(device_allocate((size_t)(q->n * q->n) * sizeof(float)), q->n, q->n);
+    return CHECK(h, q->x.data && q->out.data && device_upload(q->x.data, q->host, bytes),
+                 "no memory on the device");
+}
+
+static bool problem_open(struct harness *h, struct problem *q, void *stream, int64_t n, int64_t k)
+{
+    bool filled;
+
+    *q = (struct problem){.n = n, .k = k, .g = test_cuda_context(h, stream)};
+    filled = q->g && problem_fill(h, q);
+    if (!filled)
+        problem_close(q);
+    return filled;
 }
 
 static bool call(void *arg)
