@@ -10,6 +10,8 @@ import os
 import pathlib
 import subprocess
 
+import numpy as np
+
 SOURCE = pathlib.Path(os.environ.get("GRAM_SOURCE_DIR", pathlib.Path(__file__).parent.parent))
 GRAM = str(pathlib.Path(os.environ.get("GRAM_BUILD_DIR", SOURCE / "build")) / "gram")
 DATA = SOURCE / "examples" / "data"
@@ -58,3 +60,12 @@ def write_rows(path, rows, delimiter=","):
     with open(path, "w", newline="", encoding="utf-8") as file:
         csv.writer(file, delimiter=delimiter).writerows(rows)
     return path
+
+
+def save_text(path, array, delimiter=",", header=None):
+    np.savetxt(path, array, delimiter=delimiter, fmt="%.17g", header=header or "", comments="")
+    return path
+
+
+def load_text(text, delimiter=","):
+    return np.loadtxt(io.StringIO(text), delimiter=delimiter, ndmin=2)
