@@ -16,10 +16,10 @@
 #include <stdbool.h>
 
 enum {
-    PY_MOST_ARRAYS = 28, /* of one call: a kernel's, its numbers and its parameters */
+    PY_MOST_ARRAYS = 40, /* of one call: factors, and gradients to all of them */
     PY_MOST_TYPES = 8,   /* of arrays that are remembered */
     PY_MOST_IDLE = 16,   /* contexts kept between calls */
-    PY_MOST_RESULTS = 4
+    PY_MOST_RESULTS = 18
 };
 
 struct py_exchange;

@@ -1,14 +1,13 @@
 /*
- * py_eigh.c - gram.eigh: eigenvalues and eigenvectors of symmetric matrices
+ * py_eigh.c - gram.eigh and gram.eigh_kernel: eigenvalues and eigenvectors of symmetric matrices
  *
  * SPDX-License-Identifier: MIT
  */
 #include "py_functions.h"
 #include <string.h>
 
-enum {
-    A,
-    LOWER,
+/* The arguments that both functions take, at the end of theirs. */
+enum option {
     VECTORS,
     SELECT,
     FIRST,
@@ -16,130 +15,235 @@ enum {
     RANGE,
     FOUND,
     DRIVER,
+    TOLERANCE,
+    PRODUCTS,
+    SEED,
+    REPORT,
     INFO,
     OUT,
-    COUNT
+    OPTIONS
 };
 
-static const unsigned char words[] = {PY_a,     PY_lower, PY_vectors, PY_select, PY_first, PY_count,
-                                      PY_range, PY_found, PY_driver,  PY_info,   PY_out};
-static const struct py_signature signature = {"gram.eigh", words, COUNT, 1, 1};
+#define OPTION_WORDS                                                                      \
+  PY_vectors, PY_select, PY_first, PY_count, PY_range, PY_found, PY_driver, PY_tolerance, \
+      PY_products, PY_seed, PY_report, PY_info, PY_out
+
+enum { /* of eigh */
+    A,
+    LOWER,
+    EIGH_OPTIONS,
+    EIGH_COUNT = EIGH_OPTIONS + OPTIONS
+};
+
+enum { /* of eigh_kernel, after the points and the kernel */
+    KERNEL_OPTIONS = PY_K_COUNT,
+    KERNEL_COUNT = KERNEL_OPTIONS + OPTIONS - 1
+};
+
+static const unsigned char eigh_words[] = {PY_a, PY_lower, OPTION_WORDS};
+static const struct py_signature eigh = {"gram.eigh", eigh_words, EIGH_COUNT, 1, 1};
+/* vectors stands where a kernel of two sets has y. */
+static const unsigned char kernel_words[] = {
+    PY_x,     PY_vectors, PY_KERNEL_OPTION_WORDS, PY_select,   PY_first, PY_count,  PY_range,
+    PY_found, PY_driver,  PY_tolerance,           PY_products, PY_seed,  PY_report, PY_info,
+    PY_out};
+static const struct py_signature of_kernel = {"gram.eigh_kernel", kernel_words, KERNEL_COUNT, 1, 1};
+
+/* What both functions are asked for. */
+struct request {
+    const char *function;
+    gram_eigh_options options;
+    gram_eigh_report report;
+    gram_tensor *values, *to_vectors, *info;
+    bool vectors;
+};
 
 /* The pair of numbers of range, an interval that is open below and closed above. */
-static int read_range(PyObject *value, gram_eigh_options *options)
+static int read_range(const char *function, PyObject *value, gram_eigh_options *options)
 {
-    PyObject *item;
     double *ends[] = {&options->lower, &options->upper};
     int failed = 0;
 
     if (!py_given(value))
         return 0;
     if (!PyTuple_Check(value) || PyTuple_Size(value) != 2) {
-        PyErr_Format(PyExc_TypeError, "%s: range is %R, expected a tuple of two numbers",
-                     signature.name, value);
+        PyErr_Format(PyExc_TypeError, "%s: range is %R, expected a tuple of two numbers", function,
+                     value);
         return -1;
     }
-    for (int i = 0; i < 2 && !failed; i++) {
-        item = PyTuple_GetItem(value, i);
-        failed = py_double(signature.name, "range", item, ends[i]);
-    }
+    for (int i = 0; i < 2 && !failed; i++)
+        failed = py_double(function, "range", PyTuple_GetItem(value, i), ends[i]);
     return failed;
 }
 
-static int read_options(PyObject *const *v, gram_eigh_options *options, bool *vectors)
+static int read_numbers(PyObject *const *o, struct request *r)
+{
+    int64_t seed = 0;
+
+    if (py_int64(r->function, "first", o[FIRST], &r->options.first) ||
+        py_int64(r->function, "count", o[COUNT_OF], &r->options.count) ||
+        py_double(r->function, "tolerance", o[TOLERANCE], &r->options.tolerance) ||
+        py_int64(r->function, "products", o[PRODUCTS], &r->options.products) ||
+        py_int64(r->function, "seed", o[SEED], &seed) ||
+        read_range(r->function, o[RANGE], &r->options))
+        return -1;
+    r->options.seed = (uint64_t)seed;
+    return 0;
+}
+
+static int read_options(PyObject *const *o, struct request *r, int select)
 {
     static const char *const selects[] = {"all", "index", "value", "largest", "smallest", NULL};
     static const char *const drivers[] = {"auto",      "closed-form", "jacobi", "divide",
                                           "bisection", "krylov",      NULL};
-    int select = GRAM_EIGH_ALL, driver = GRAM_EIGH_DRIVER_AUTO;
-    bool lower = true;
+    int driver = GRAM_EIGH_DRIVER_AUTO;
 
-    *vectors = true;
-    if (py_bool(signature.name, "lower", v[LOWER], &lower) ||
-        py_bool(signature.name, "vectors", v[VECTORS], vectors) ||
-        py_choice(signature.name, "select", v[SELECT], selects, &select) ||
-        py_choice(signature.name, "driver", v[DRIVER], drivers, &driver) ||
-        py_int64(signature.name, "first", v[FIRST], &options->first) ||
-        py_int64(signature.name, "count", v[COUNT_OF], &options->count) ||
-        read_range(v[RANGE], options))
+    if (py_bool(r->function, "vectors", o[VECTORS], &r->vectors) ||
+        py_choice(r->function, "select", o[SELECT], selects, &select) ||
+        py_choice(r->function, "driver", o[DRIVER], drivers, &driver) || read_numbers(o, r))
         return -1;
-    options->uplo = lower ? GRAM_LOWER : GRAM_UPPER;
-    options->select = (gram_eigh_select)select;
-    options->driver = (gram_eigh_driver)driver;
+    r->options.select = (gram_eigh_select)select;
+    r->options.driver = (gram_eigh_driver)driver;
+    if (!py_given(o[REPORT]))
+        return 0;
+    if (!PyDict_Check(o[REPORT])) {
+        PyErr_Format(PyExc_TypeError, "%s: report is %R, expected a dict", r->function, o[REPORT]);
+        return -1;
+    }
+    r->report.size = sizeof r->report;
+    r->options.report = &r->report;
     return 0;
 }
 
-struct outputs {
-    gram_tensor *values, *vectors, *info;
-};
-
-/* Makes values, and vectors if they are wanted; out is one array or the tuple of both. */
-static int make_outputs(struct py_call *call, PyObject *const *v, const gram_tensor *a,
-                        const gram_eigh_options *options, bool vectors, struct outputs *to)
+/* Makes values, and vectors if they are wanted, of the batch and dtype of shape and the order n;
+ * out is one array or the tuple of both. */
+static int make_outputs(struct py_call *call, PyObject *const *o, struct py_shape shape, int64_t n,
+                        struct request *r)
 {
-    int64_t n = a->ndim >= 2 ? a->shape[a->ndim - 1] : 0;
-    int64_t k = options->select == GRAM_EIGH_ALL ? n : options->count;
-    struct py_shape shape = {.dtype = a->dtype};
-    bool given = py_given(v[OUT]);
+    int64_t k = r->options.select == GRAM_EIGH_ALL ? n : r->options.count;
+    bool given = py_given(o[OUT]);
 
-    *to = (struct outputs){NULL};
-    call->as_tuple = vectors;
-    if (given && vectors && (!PyTuple_Check(v[OUT]) || PyTuple_Size(v[OUT]) != 2)) {
+    call->as_tuple = r->vectors;
+    if (given && r->vectors && (!PyTuple_Check(o[OUT]) || PyTuple_Size(o[OUT]) != 2)) {
         PyErr_Format(PyExc_TypeError, "%s: out is %R, expected a tuple of values and vectors",
-                     signature.name, v[OUT]);
+                     r->function, o[OUT]);
         return -1;
     }
-    if (options->select == GRAM_EIGH_VALUE && !v[COUNT_OF])
+    if (r->options.select == GRAM_EIGH_VALUE && !o[COUNT_OF])
         k = n;
-    py_batch(&shape, a, 2);
-    py_append(&shape, k < 0 ? 0 : k);
-    to->values =
-        py_output(call, "values", given && vectors ? PyTuple_GetItem(v[OUT], 0) : v[OUT], &shape);
-    if (!to->values)
+    k = k < 0 ? 0 : k;
+    py_append(&shape, k);
+    r->values = py_output(call, "values", given && r->vectors ? PyTuple_GetItem(o[OUT], 0) : o[OUT],
+                          &shape);
+    if (!r->values)
         return -1;
-    if (vectors) {
+    if (r->vectors) {
         shape.size[shape.ndim - 1] = n;
-        py_append(&shape, k < 0 ? 0 : k);
-        to->vectors = py_output(call, "vectors", given ? PyTuple_GetItem(v[OUT], 1) : NULL, &shape);
-        if (!to->vectors)
+        py_append(&shape, k);
+        r->to_vectors =
+            py_output(call, "vectors", given ? PyTuple_GetItem(o[OUT], 1) : NULL, &shape);
+        if (!r->to_vectors)
             return -1;
     }
-    if (py_given(v[INFO]) && !(to->info = py_inout(call, "info", v[INFO])))
-        return -1;
-    return 0;
+    return py_side_output(call, "info", o[INFO], &r->info);
+}
+
+/* Puts into the caller's dict how it went. */
+static int tell(PyObject *dict, const gram_eigh_report *report)
+{
+    static const char *const drivers[] = {"auto",   "closed-form", "jacobi",
+                                          "divide", "bisection",   "krylov"};
+    PyObject *items = Py_BuildValue("{s:s,s:L,s:d,s:L}", "driver", drivers[report->driver],
+                                    "products", (long long)report->products, "residual",
+                                    report->residual, "dense", (long long)report->dense);
+    int failed = items ? PyDict_Update(dict, items) : -1;
+
+    Py_XDECREF(items);
+    return failed;
+}
+
+static PyObject *end(struct py_call *call, PyObject *const *o, const struct request *r,
+                     gram_status status)
+{
+    if (status == GRAM_OK && r->options.report && !call->query && tell(o[REPORT], &r->report))
+        return py_fail(call);
+    return py_end(call, status);
 }
 
 static PyObject *decompose(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
                            PyObject *kwnames, bool query)
 {
+    struct request r = {eigh.name, GRAM_EIGH_OPTIONS_INIT, .vectors = true};
     struct py_state *state = py_state_of(module);
-    gram_eigh_options options = GRAM_EIGH_OPTIONS_INIT;
-    struct outputs to;
+    struct py_shape shape = {0};
     struct py_call call;
-    PyObject *v[COUNT];
+    PyObject *v[EIGH_COUNT], **o = v + EIGH_OPTIONS;
     gram_tensor *a;
     gram_status status;
-    bool vectors;
+    bool lower = true;
 
-    if (py_parse(state, &signature, args, nargs, kwnames, v) ||
-        read_options(v, &options, &vectors) || py_open(&call, state, signature.name))
+    if (py_parse(state, &eigh, args, nargs, kwnames, v) ||
+        py_bool(eigh.name, "lower", v[LOWER], &lower) || read_options(o, &r, GRAM_EIGH_ALL) ||
+        py_open(&call, state, eigh.name))
         return NULL;
     call.query = query;
+    r.options.uplo = lower ? GRAM_LOWER : GRAM_UPPER;
     a = py_input(&call, "a", v[A]);
-    if (!a || py_place(&call) ||
-        (py_given(v[FOUND]) && !(options.found = py_inout(&call, "found", v[FOUND]))) ||
-        make_outputs(&call, v, a, &options, vectors, &to))
+    if (!a || py_side_output(&call, "found", o[FOUND], &r.options.found) || py_place(&call))
+        return py_fail(&call);
+    shape.dtype = a->dtype;
+    py_batch(&shape, a, 2);
+    if (make_outputs(&call, o, shape, a->ndim >= 2 ? a->shape[a->ndim - 1] : 0, &r))
         return py_fail(&call);
     if (query)
-        status = gram_eigh_workspace(call.g, a, &options, to.values, to.vectors, &call.need);
+        status = gram_eigh_workspace(call.g, a, &r.options, r.values, r.to_vectors, &call.need);
     else
-        PY_WORK(status, gram_eigh(call.g, a, &options, to.values, to.vectors, to.info));
-    return py_end(&call, status);
+        PY_WORK(status, gram_eigh(call.g, a, &r.options, r.values, r.to_vectors, r.info));
+    return end(&call, o, &r, status);
+}
+
+static PyObject *decompose_kernel(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                                  PyObject *kwnames, bool query)
+{
+    struct request r = {of_kernel.name, GRAM_EIGH_OPTIONS_INIT, .vectors = true};
+    struct py_state *state = py_state_of(module);
+    struct py_shape shape = {0};
+    struct py_kernel kernel;
+    struct py_call call;
+    PyObject *v[KERNEL_COUNT], *o[OPTIONS];
+    gram_tensor *x;
+    gram_status status;
+
+    if (py_parse(state, &of_kernel, args, nargs, kwnames, v))
+        return NULL;
+    o[VECTORS] = v[1];
+    for (int i = SELECT; i < OPTIONS; i++)
+        o[i] = v[KERNEL_OPTIONS + i - SELECT];
+    if (read_options(o, &r, GRAM_EIGH_LARGEST) || py_open(&call, state, of_kernel.name))
+        return NULL;
+    call.query = query;
+    x = py_input(&call, "x", v[0]);
+    if (!x || py_kernel_options(&call, v, &kernel) ||
+        py_side_output(&call, "found", o[FOUND], &r.options.found) || py_place(&call))
+        return py_fail(&call);
+    shape.dtype = x->dtype == GRAM_F64 ? GRAM_F64 : GRAM_F32;
+    py_batch(&shape, x, 2);
+    py_kernel_batch(&shape, &kernel);
+    if (make_outputs(&call, o, shape, x->ndim >= 2 ? x->shape[x->ndim - 2] : 0, &r))
+        return py_fail(&call);
+    if (query)
+        status = gram_eigh_kernel_workspace(call.g, x, &kernel.options, &r.options, r.values,
+                                            r.to_vectors, &call.need);
+    else
+        PY_WORK(status, gram_eigh_kernel(call.g, x, &kernel.options, &r.options, r.values,
+                                         r.to_vectors, r.info));
+    return end(&call, o, &r, status);
 }
 
 const char py_eigh_doc[] =
     "eigh(a, *, lower=True, vectors=True, select=\"all\", first=0, count=0, range=None,\n"
-    "     found=None, driver=\"auto\", info=None, out=None)\n\n"
+    "     found=None, driver=\"auto\", tolerance=0.0, products=0, seed=0, report=None,\n"
+    "     info=None, out=None)\n\n"
     "Eigenvalues, ascending, and orthonormal eigenvectors of symmetric matrices: (values,\n"
     "vectors) with a @ vectors = vectors * values, or values alone with vectors=False.\n\n"
     "a is (..., n, n), of which one triangle is read; float32 or float64; any strides.  select is\n"
@@ -149,7 +253,9 @@ const char py_eigh_doc[] =
     "of both results (values alone with vectors=False), and vectors may be a itself.  info,\n"
     "int32 of the batch's shape, gets 0; 1: no convergence; 2: nan or infinity; that item is\n"
     "nan then.  driver is \"auto\", \"closed-form\", \"jacobi\", \"divide\", \"bisection\" or\n"
-    "\"krylov\".\n\n"
+    "\"krylov\" (few pairs at one end of a large matrix), whose residuals are at most tolerance\n"
+    "(0: the library's choice) and which takes at most so many products, from a start by seed.\n"
+    "report, a dict, gets driver, products, residual, and dense: the items that krylov gave up.\n\n"
     "Raises gram.LinAlgError if an item fails and there is no info, ValueError for shapes, dtypes\n"
     "and values that do not fit, TypeError for what is no array.\n\n"
     ">>> import gram, numpy as np\n"
@@ -168,4 +274,30 @@ PyObject *py_eigh_workspace(PyObject *module, PyObject *const *args, Py_ssize_t 
                             PyObject *kwnames)
 {
     return decompose(module, args, nargs, kwnames, true);
+}
+
+const char py_eigh_kernel_doc[] =
+    "eigh_kernel(x, *, kernel=\"laplace\", vectors=True, select=\"largest\", count=0, first=0,\n"
+    "            range=None, found=None, driver=\"auto\", tolerance=0.0, products=0, seed=0,\n"
+    "            report=None, info=None, out=None, **options)\n\n"
+    "The largest or smallest eigenvalues, ascending, and eigenvectors of kernel(x, x, kernel,\n"
+    "**options), which is never stored: eigh with the driver \"krylov\" (see there), that takes\n"
+    "count pairs at one end.  x is (..., n, d); options are those of gram.kernel.  On the CPU.\n\n"
+    "Raises gram.LinAlgError if an item does not converge and there is no info, ValueError for\n"
+    "shapes, dtypes and values that do not fit, TypeError for what is no array.\n\n"
+    ">>> import gram, numpy as np\n"
+    ">>> x = np.linspace(0, 1, 50)[:, None]\n"
+    ">>> gram.eigh_kernel(x, kernel=\"gaussian\", count=2, vectors=False).round(2).tolist()\n"
+    "[3.73, 46.13]\n";
+
+PyObject *py_eigh_kernel(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                         PyObject *kwnames)
+{
+    return decompose_kernel(module, args, nargs, kwnames, false);
+}
+
+PyObject *py_eigh_kernel_workspace(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                                   PyObject *kwnames)
+{
+    return decompose_kernel(module, args, nargs, kwnames, true);
 }

@@ -39,10 +39,11 @@ enum py_kernel_argument {
     PY_K_COUNT
 };
 
-#define PY_KERNEL_WORDS                                                                            \
-  PY_x, PY_y, PY_kernel, PY_bandwidth, PY_p, PY_exponent, PY_alpha, PY_gamma, PY_coef0, PY_degree, \
-      PY_regularization, PY_row_offset, PY_column_offset, PY_outer_power, PY_expression, PY_of,    \
+#define PY_KERNEL_OPTION_WORDS                                                                  \
+  PY_kernel, PY_bandwidth, PY_p, PY_exponent, PY_alpha, PY_gamma, PY_coef0, PY_degree,          \
+      PY_regularization, PY_row_offset, PY_column_offset, PY_outer_power, PY_expression, PY_of, \
       PY_parameters, PY_output
+#define PY_KERNEL_WORDS PY_x, PY_y, PY_KERNEL_OPTION_WORDS
 
 /* A kernel and the memory that its options point to. */
 struct py_kernel {
@@ -83,12 +84,25 @@ struct py_factors {
 };
 
 int py_factors(struct py_call *call, PyObject *value, struct py_factors *factors);
+/* The dtype and the batch that the factors share, to which *shape is set; the products of their
+ * numbers of rows and of columns go to *rows and *cols (INT64_MAX where they overflow), unless
+ * NULL.
+ */
+void py_factors_shape(const struct py_factors *factors, struct py_shape *shape, int64_t *rows,
+                      int64_t *cols);
+/* Right or left; an absent value leaves *side. */
+int py_side(const char *function, PyObject *value, gram_side *side);
+/* Ends a call on factors, releasing their list; done says whether the library was called. */
+PyObject *py_factors_end(struct py_call *call, struct py_factors *factors, bool done,
+                         gram_status status);
 
 /* The functions that Python sees, each described by its docstring. */
 #define PY_FUNCTION(name) \
   PyObject *name(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 
-extern const char py_kron_matmul_doc[], py_matrix_power_doc[];
+extern const char py_kron_matmul_doc[], py_matrix_power_doc[], py_eigh_kernel_doc[],
+    py_kron_matmul_vjp_doc[], py_kron_solve_doc[], py_kron_logdet_doc[], py_kron_trace_doc[],
+    py_kron_diagonal_doc[];
 extern const char py_eigh_doc[], py_kernel_matmul_doc[], py_kron_doc[];
 extern const char py_cdist_doc[], py_median_distance_doc[], py_kernel_doc[], py_kernel_vjp_doc[],
     py_cdist_grad_doc[], py_agop_doc[], py_solve_cholesky_doc[], py_solve_lu_doc[], py_tune_doc[],
@@ -113,12 +127,23 @@ PY_FUNCTION(py_solve_lu);
 PY_FUNCTION(py_solve_lu_workspace);
 PY_FUNCTION(py_eigh);
 PY_FUNCTION(py_eigh_workspace);
+PY_FUNCTION(py_eigh_kernel);
+PY_FUNCTION(py_eigh_kernel_workspace);
 PY_FUNCTION(py_kernel_matmul);
 PY_FUNCTION(py_kernel_matmul_workspace);
 PY_FUNCTION(py_kron);
 PY_FUNCTION(py_kron_workspace);
 PY_FUNCTION(py_kron_matmul);
 PY_FUNCTION(py_kron_matmul_workspace);
+PY_FUNCTION(py_kron_matmul_vjp);
+PY_FUNCTION(py_kron_matmul_vjp_workspace);
+PY_FUNCTION(py_kron_solve);
+PY_FUNCTION(py_kron_solve_workspace);
+PY_FUNCTION(py_kron_logdet);
+PY_FUNCTION(py_kron_logdet_workspace);
+PY_FUNCTION(py_kron_trace);
+PY_FUNCTION(py_kron_diagonal);
+PY_FUNCTION(py_kron_diagonal_workspace);
 PY_FUNCTION(py_matrix_power);
 PY_FUNCTION(py_matrix_power_workspace);
 PY_FUNCTION(py_tune);

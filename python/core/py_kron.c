@@ -1,5 +1,6 @@
 /*
- * py_kron.c - gram.kron: Kronecker products written out
+ * py_kron.c - gram.kron, kron_diagonal, kron_trace and kron_logdet, and what all functions of a
+ * list of factors share
  *
  * SPDX-License-Identifier: MIT
  */
@@ -12,7 +13,10 @@ enum {
 };
 
 static const unsigned char words[] = {PY_factors, PY_out};
-static const struct py_signature signature = {"gram.kron", words, COUNT, 1, 1};
+static const struct py_signature kron = {"gram.kron", words, COUNT, 1, 1};
+static const struct py_signature diagonal = {"gram.kron_diagonal", words, COUNT, 1, 1};
+static const struct py_signature trace = {"gram.kron_trace", words, COUNT, 1, 1};
+static const struct py_signature logdet = {"gram.kron_logdet", words, COUNT, 1, 1};
 
 int py_factors(struct py_call *call, PyObject *value, struct py_factors *f)
 {
@@ -33,50 +37,88 @@ int py_factors(struct py_call *call, PyObject *value, struct py_factors *f)
     return 0;
 }
 
+void py_factors_shape(const struct py_factors *f, struct py_shape *shape, int64_t *rows,
+                      int64_t *cols)
+{
+    int64_t all[2] = {1, 1};
+
+    shape->dtype = f->at[0]->dtype;
+    for (int i = 0; i < f->count; i++) {
+        const gram_tensor *t = f->at[i];
+        py_batch(shape, t, 2);
+        for (int side = 0; side < 2 && t->ndim >= 2; side++)
+            if (__builtin_mul_overflow(all[side], t->shape[t->ndim - 2 + side], &all[side]))
+                all[side] = INT64_MAX;
+    }
+    if (rows)
+        *rows = all[0];
+    if (cols)
+        *cols = all[1];
+}
+
+int py_side(const char *function, PyObject *value, gram_side *side)
+{
+    static const char *const sides[] = {"right", "left", NULL};
+    int found = *side;
+
+    if (py_choice(function, "side", value, sides, &found))
+        return -1;
+    *side = (gram_side)found;
+    return 0;
+}
+
+PyObject *py_factors_end(struct py_call *call, struct py_factors *f, bool done, gram_status status)
+{
+    PyObject *answer = done ? py_end(call, status) : py_fail(call);
+
+    Py_XDECREF(f->list);
+    return answer;
+}
+
+/* The factors of a call, and the shape that its results begin with; 0 if they are there. */
+static int read_factors(struct py_call *call, PyObject *const *v, struct py_factors *f,
+                        struct py_shape *shape, int64_t *rows, int64_t *cols)
+{
+    if (py_factors(call, v[FACTORS], f) || py_place(call))
+        return -1;
+    py_factors_shape(f, shape, rows, cols);
+    return 0;
+}
+
 static PyObject *product(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
-                         PyObject *kwnames, bool query)
+                         PyObject *kwnames, const struct py_signature *signature, bool query)
 {
     struct py_state *state = py_state_of(module);
+    bool whole = signature == &kron;
     struct py_shape shape = {0};
-    int64_t rows = 1, cols = 1;
     struct py_factors f = {0};
+    const gram_tensor *const *at = (const gram_tensor *const *)f.at;
     struct py_call call;
-    PyObject *v[COUNT], *answer;
+    PyObject *v[COUNT];
     gram_tensor *out = NULL;
-    gram_status status;
-    bool big = false;
+    gram_status status = GRAM_OK;
+    int64_t rows, cols;
 
-    if (py_parse(state, &signature, args, nargs, kwnames, v) ||
-        py_open(&call, state, signature.name))
+    if (py_parse(state, signature, args, nargs, kwnames, v) ||
+        py_open(&call, state, signature->name))
         return NULL;
     call.query = query;
-    if (py_factors(&call, v[FACTORS], &f) == 0 && py_place(&call) == 0) {
-        shape.dtype = f.at[0]->dtype;
-        for (int i = 0; i < f.count; i++) {
-            const gram_tensor *t = f.at[i];
-            py_batch(&shape, t, 2);
-            big |= t->ndim >= 2 && (__builtin_mul_overflow(rows, t->shape[t->ndim - 2], &rows) ||
-                                    __builtin_mul_overflow(cols, t->shape[t->ndim - 1], &cols));
-        }
+    if (!read_factors(&call, v, &f, &shape, &rows, &cols)) {
         py_append(&shape, rows);
-        py_append(&shape, cols);
-        if (big)
-            PyErr_Format(PyExc_ValueError, "%s: the size of the product overflows", signature.name);
+        if (whole)
+            py_append(&shape, cols);
+        if (rows == INT64_MAX || cols == INT64_MAX)
+            PyErr_Format(PyExc_ValueError, "%s: the size of the product overflows",
+                         signature->name);
         else
             out = py_output(&call, "out", v[OUT], &shape);
     }
-    if (!out) {
-        Py_XDECREF(f.list);
-        return py_fail(&call);
-    }
-    if (query)
-        status =
-            gram_kron_workspace(call.g, (const gram_tensor *const *)f.at, f.count, out, &call.need);
-    else
-        PY_WORK(status, gram_kron(call.g, (const gram_tensor *const *)f.at, f.count, out));
-    answer = py_end(&call, status);
-    Py_DECREF(f.list);
-    return answer;
+    if (out && query)
+        status = (whole ? gram_kron_workspace : gram_kron_diagonal_workspace)(call.g, at, f.count,
+                                                                              out, &call.need);
+    else if (out)
+        PY_WORK(status, (whole ? gram_kron : gram_kron_diagonal)(call.g, at, f.count, out));
+    return py_factors_end(&call, &f, out, status);
 }
 
 const char py_kron_doc[] =
@@ -92,11 +134,117 @@ const char py_kron_doc[] =
 
 PyObject *py_kron(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
-    return product(module, args, nargs, kwnames, false);
+    return product(module, args, nargs, kwnames, &kron, false);
 }
 
 PyObject *py_kron_workspace(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
                             PyObject *kwnames)
 {
-    return product(module, args, nargs, kwnames, true);
+    return product(module, args, nargs, kwnames, &kron, true);
+}
+
+const char py_kron_diagonal_doc[] =
+    "kron_diagonal(factors, *, out=None)\n--\n\n"
+    "The diagonal of the Kronecker product of square matrices.\n\n"
+    "factors is a sequence of 1 to 16 matrices (..., n_i, n_i), whose batches broadcast; the\n"
+    "result is (..., n_1 n_2 ...).  dtypes and errors are those of kron.\n\n"
+    ">>> import gram, numpy as np\n"
+    ">>> gram.kron_diagonal([np.diag([1.0, 2.0]), np.diag([3.0, 5.0])]).tolist()\n"
+    "[3.0, 5.0, 6.0, 10.0]\n";
+
+PyObject *py_kron_diagonal(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                           PyObject *kwnames)
+{
+    return product(module, args, nargs, kwnames, &diagonal, false);
+}
+
+PyObject *py_kron_diagonal_workspace(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                                     PyObject *kwnames)
+{
+    return product(module, args, nargs, kwnames, &diagonal, true);
+}
+
+const char py_kron_trace_doc[] =
+    "kron_trace(factors, *, out=None)\n--\n\n"
+    "The trace of the Kronecker product of square matrices, one number an item of the batch.\n\n"
+    "float32, float64 (summed in float64), int32 or int64 (which wrap around).  Otherwise as\n"
+    "kron_diagonal.\n\n"
+    ">>> import gram, numpy as np\n"
+    ">>> gram.kron_trace([np.diag([1.0, 2.0]), np.diag([3.0, 5.0])]).item()\n"
+    "24.0\n";
+
+PyObject *py_kron_trace(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                        PyObject *kwnames)
+{
+    struct py_state *state = py_state_of(module);
+    struct py_shape shape = {0};
+    struct py_factors f = {0};
+    struct py_call call;
+    PyObject *v[COUNT];
+    gram_tensor *out = NULL;
+    gram_status status = GRAM_OK;
+
+    if (py_parse(state, &trace, args, nargs, kwnames, v) || py_open(&call, state, trace.name))
+        return NULL;
+    if (!read_factors(&call, v, &f, &shape, NULL, NULL))
+        out = py_output(&call, "out", v[OUT], &shape);
+    if (out)
+        PY_WORK(status, gram_kron_trace(call.g, (const gram_tensor *const *)f.at, f.count, out));
+    return py_factors_end(&call, &f, out, status);
+}
+
+const char py_kron_logdet_doc[] =
+    "kron_logdet(factors, *, out=None)\n--\n\n"
+    "(sign, logarithm of the absolute value) of the determinant of the Kronecker product of\n"
+    "square matrices, as numpy.linalg.slogdet; one number an item of the batch.\n\n"
+    "sign is 1, -1, or 0 where the product is singular, and the logarithm -inf there.  By LU of\n"
+    "each factor in float64.  float32 or float64; out is the tuple of both results.  Otherwise\n"
+    "as kron_diagonal.\n\n"
+    ">>> import gram, numpy as np\n"
+    ">>> sign, log = gram.kron_logdet([np.diag([1.0, -2.0]), np.eye(3)])\n"
+    ">>> sign.item(), log.round(3).item()\n"
+    "(-1.0, 2.079)\n";
+
+static PyObject *determinant(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                             PyObject *kwnames, bool query)
+{
+    struct py_state *state = py_state_of(module);
+    struct py_shape shape = {0};
+    struct py_factors f = {0};
+    const gram_tensor *const *at = (const gram_tensor *const *)f.at;
+    struct py_call call;
+    PyObject *v[COUNT];
+    gram_tensor *sign = NULL, *out = NULL;
+    gram_status status = GRAM_OK;
+
+    if (py_parse(state, &logdet, args, nargs, kwnames, v) || py_open(&call, state, logdet.name))
+        return NULL;
+    call.query = query;
+    call.as_tuple = true;
+    if (py_given(v[OUT]) && (!PyTuple_Check(v[OUT]) || PyTuple_Size(v[OUT]) != 2))
+        PyErr_Format(PyExc_TypeError, "%s: out is %R, expected a tuple of sign and logarithm",
+                     logdet.name, v[OUT]);
+    else if (!read_factors(&call, v, &f, &shape, NULL, NULL)) {
+        bool given = py_given(v[OUT]);
+        sign = py_output(&call, "sign", given ? PyTuple_GetItem(v[OUT], 0) : NULL, &shape);
+        out = sign ? py_output(&call, "out", given ? PyTuple_GetItem(v[OUT], 1) : NULL, &shape)
+                   : NULL;
+    }
+    if (out && query)
+        status = gram_kron_logdet_workspace(call.g, at, f.count, sign, out, &call.need);
+    else if (out)
+        PY_WORK(status, gram_kron_logdet(call.g, at, f.count, sign, out));
+    return py_factors_end(&call, &f, out, status);
+}
+
+PyObject *py_kron_logdet(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                         PyObject *kwnames)
+{
+    return determinant(module, args, nargs, kwnames, false);
+}
+
+PyObject *py_kron_logdet_workspace(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                                   PyObject *kwnames)
+{
+    return determinant(module, args, nargs, kwnames, true);
 }

@@ -28,38 +28,32 @@ struct product {
 /* Views all inputs and makes the output; py_factors.list is to be released in any case. */
 static int prepare(struct py_call *call, PyObject *const *v, struct product *m)
 {
-    static const char *const sides[] = {"right", "left", NULL};
     struct py_shape shape = {0};
-    int64_t size = 1;
-    int side = GRAM_RIGHT;
+    int64_t rows, cols;
+    bool left;
 
-    if (py_choice(call->function, "side", v[SIDE], sides, &side) ||
-        !(m->x = py_input(call, "x", v[X])) || py_factors(call, v[FACTORS], &m->factors) ||
+    if (py_side(call->function, v[SIDE], &m->options.side) || !(m->x = py_input(call, "x", v[X])) ||
+        py_factors(call, v[FACTORS], &m->factors) ||
         py_scalar(call, "alpha", v[ALPHA], &m->options.alpha) ||
         py_scalar(call, "beta", v[BETA], &m->options.beta) ||
         (py_given(v[Z]) && !(m->options.z = py_input(call, "z", v[Z]))) || py_place(call))
         return -1;
-    m->options.side = (gram_side)side;
+    left = m->options.side == GRAM_LEFT;
+    /* The library refuses an x that would have to be too large. */
+    py_factors_shape(&m->factors, &shape, &rows, &cols);
     shape.dtype = m->x->dtype;
     py_batch(&shape, m->x, 2);
-    for (int i = 0; i < m->factors.count; i++) {
-        const gram_tensor *t = m->factors.at[i];
-        py_batch(&shape, t, 2);
-        if (t->ndim >= 2 &&
-            __builtin_mul_overflow(size, t->shape[t->ndim - (side == GRAM_RIGHT ? 1 : 2)], &size))
-            size = INT64_MAX; /* the library refuses x, which cannot be so large */
-    }
     if (m->options.z)
         py_batch(&shape, m->options.z, 2);
     if (m->options.alpha.tensor)
         py_batch(&shape, m->options.alpha.tensor, 0);
     if (m->options.beta.tensor)
         py_batch(&shape, m->options.beta.tensor, 0);
-    if (side == GRAM_LEFT)
-        py_append(&shape, size);
-    py_append(&shape, m->x->ndim >= 2 ? m->x->shape[m->x->ndim - (side == GRAM_RIGHT ? 2 : 1)] : 0);
-    if (side == GRAM_RIGHT)
-        py_append(&shape, size);
+    if (left)
+        py_append(&shape, rows);
+    py_append(&shape, m->x->ndim >= 2 ? m->x->shape[m->x->ndim - (left ? 1 : 2)] : 0);
+    if (!left)
+        py_append(&shape, cols);
     m->out = py_output(call, "out", v[OUT], &shape);
     return m->out ? 0 : -1;
 }
@@ -68,29 +62,24 @@ static PyObject *multiply(PyObject *module, PyObject *const *args, Py_ssize_t na
                           PyObject *kwnames, bool query)
 {
     struct product m = {.options = GRAM_KRON_OPTIONS_INIT};
+    const gram_tensor *const *at = (const gram_tensor *const *)m.factors.at;
     struct py_state *state = py_state_of(module);
-    const gram_tensor *const *factors;
+    gram_status status = GRAM_OK;
     struct py_call call;
-    PyObject *v[COUNT], *answer;
-    gram_status status;
+    PyObject *v[COUNT];
+    bool ready;
 
     if (py_parse(state, &signature, args, nargs, kwnames, v) ||
         py_open(&call, state, signature.name))
         return NULL;
     call.query = query;
-    if (prepare(&call, v, &m)) {
-        Py_XDECREF(m.factors.list);
-        return py_fail(&call);
-    }
-    factors = (const gram_tensor *const *)m.factors.at;
-    if (query)
-        status = gram_kron_matmul_workspace(call.g, m.x, factors, m.factors.count, &m.options,
-                                            m.out, &call.need);
-    else
-        PY_WORK(status, gram_kron_matmul(call.g, m.x, factors, m.factors.count, &m.options, m.out));
-    answer = py_end(&call, status);
-    Py_DECREF(m.factors.list);
-    return answer;
+    ready = prepare(&call, v, &m) == 0;
+    if (ready && query)
+        status = gram_kron_matmul_workspace(call.g, m.x, at, m.factors.count, &m.options, m.out,
+                                            &call.need);
+    else if (ready)
+        PY_WORK(status, gram_kron_matmul(call.g, m.x, at, m.factors.count, &m.options, m.out));
+    return py_factors_end(&call, &m.factors, ready, status);
 }
 
 const char py_kron_matmul_doc[] =

@@ -12,39 +12,90 @@ enum {
     FACTOR,
     INFO,
     OUT,
+    RCOND,
+    REFINE,
+    BACKWARD,
+    REFININGS,
     LAST, /* lower, or pivots */
-    COUNT
+    LU_COUNT,
+    JITTER = LU_COUNT,
+    JITTERED,
+    COUNT,
+    MOST_JITTERS = 64
 };
 
-static const unsigned char cholesky_words[] = {PY_a,    PY_b,   PY_factored, PY_factor,
-                                               PY_info, PY_out, PY_lower};
+#define COMMON_WORDS                                                                     \
+  PY_a, PY_b, PY_factored, PY_factor, PY_info, PY_out, PY_rcond, PY_refine, PY_backward, \
+      PY_refinings
+
+static const unsigned char cholesky_words[] = {COMMON_WORDS, PY_lower, PY_jitter, PY_jittered};
 static const struct py_signature cholesky = {"gram.solve_cholesky", cholesky_words, COUNT, 2, 2};
-static const unsigned char lu_words[] = {PY_a,    PY_b,   PY_factored, PY_factor,
-                                         PY_info, PY_out, PY_pivots};
-static const struct py_signature lu = {"gram.solve_lu", lu_words, COUNT, 2, 2};
+static const unsigned char lu_words[] = {COMMON_WORDS, PY_pivots};
+static const struct py_signature lu = {"gram.solve_lu", lu_words, LU_COUNT, 2, 2};
 
 struct system {
     gram_tensor *a, *b, *info, *x;
     gram_solve_options options;
+    double jitters[MOST_JITTERS];
     bool is_vector; /* b is one right-hand side without a dimension for it */
 };
 
+/* The list of jitters, which the options then point to. */
+static int read_jitters(PyObject *value, struct system *s)
+{
+    PyObject *list;
+    Py_ssize_t count;
+    int failed = 0;
+
+    if (!py_given(value))
+        return 0;
+    list = PySequence_Check(value) ? PySequence_Tuple(value) : NULL;
+    count = list ? PyTuple_Size(list) : -1;
+    if (count < 0 || count > MOST_JITTERS) {
+        Py_XDECREF(list);
+        PyErr_Format(PyExc_TypeError, "%s: jitter is %R, expected a sequence of at most %d numbers",
+                     cholesky.name, value, (int)MOST_JITTERS);
+        return -1;
+    }
+    for (int i = 0; i < count && !failed; i++)
+        failed = py_double(cholesky.name, "jitter", PyTuple_GetItem(list, i), &s->jitters[i]);
+    Py_DECREF(list);
+    s->options.jitter = s->jitters;
+    s->options.jitters = (int)count;
+    return failed;
+}
+
+/* What is told about a solve, besides info. */
+static int read_reports(struct py_call *call, PyObject *const *v, bool is_lu, struct system *s)
+{
+    gram_solve_options *o = &s->options;
+
+    if (py_side_output(call, "rcond", v[RCOND], &o->rcond) ||
+        py_side_output(call, "backward", v[BACKWARD], &o->backward) ||
+        py_side_output(call, "refinings", v[REFININGS], &o->refinings))
+        return -1;
+    return is_lu ? 0 : py_side_output(call, "jittered", v[JITTERED], &o->jittered);
+}
+
 static int read_system(struct py_call *call, PyObject *const *v, bool is_lu, struct system *s)
 {
-    bool factored = false, lower = true;
+    bool factored = false, lower = true, refine = false;
 
     s->options = (gram_solve_options)GRAM_SOLVE_OPTIONS_INIT;
     s->info = NULL;
     if (py_bool(call->function, "factored", v[FACTORED], &factored) ||
-        (!is_lu && py_bool(call->function, "lower", v[LAST], &lower)))
+        py_bool(call->function, "refine", v[REFINE], &refine) ||
+        (!is_lu &&
+         (py_bool(call->function, "lower", v[LAST], &lower) || read_jitters(v[JITTER], s))))
         return -1;
     s->options.factored = factored;
+    s->options.refine = refine;
     s->options.uplo = lower ? GRAM_LOWER : GRAM_UPPER;
     s->a = py_input(call, "a", v[A]);
     s->b = s->a ? py_input(call, "b", v[B]) : NULL;
     if (!s->b || py_side_output(call, "factor", v[FACTOR], &s->options.factor) ||
         (is_lu && py_side_output(call, "pivots", v[LAST], &s->options.pivots)) ||
-        py_side_output(call, "info", v[INFO], &s->info))
+        py_side_output(call, "info", v[INFO], &s->info) || read_reports(call, v, is_lu, s))
         return -1;
     s->is_vector = s->b->ndim == 1;
     return py_place(call);
@@ -95,7 +146,9 @@ static PyObject *solve(PyObject *module, PyObject *const *args, Py_ssize_t nargs
 }
 
 const char py_solve_cholesky_doc[] =
-    "solve_cholesky(a, b, *, lower=True, factored=False, factor=None, info=None, out=None)\n--\n\n"
+    "solve_cholesky(a, b, *, lower=True, factored=False, factor=None, jitter=None, jittered=None,\n"
+    "               rcond=None, refine=False, backward=None, refinings=None, info=None,\n"
+    "               out=None)\n\n"
     "Solves a @ x = b for symmetric positive definite a by Cholesky's factorisation (LAPACK).\n\n"
     "a is (..., n, n), of which one triangle is read; b is (..., n, r), or (n,) for one\n"
     "right-hand side; x has the shape of b, broadcast with the batch of a.  float32 or float64,\n"
@@ -103,14 +156,26 @@ const char py_solve_cholesky_doc[] =
     "the factor, which factored=True takes back in place of a.  info, int32 of the batch's\n"
     "shape, gets 0, or i > 0 where the leading minor of order i is not positive definite; that\n"
     "item of x is nan then.\n\n"
+    "On the CPU, each array with one value an item: rcond gets LAPACK's estimates of the\n"
+    "reciprocal condition numbers; jitter is an ascending sequence of numbers s, of which the\n"
+    "first for which a + s I can be factored is taken and told in jittered; refine=True factors\n"
+    "float64 in float32 and refines to the accuracy of float64: backward gets the backward\n"
+    "errors, refinings (int32) the steps, -1 where it took a factor in float64 after all.\n\n"
     "Raises gram.LinAlgError if a is not positive definite and there is no info, ValueError for\n"
     "shapes and dtypes that do not fit, TypeError for what is no array.\n\n"
     ">>> import gram, numpy as np\n"
     ">>> gram.solve_cholesky(np.array([[4.0, 2.0], [2.0, 3.0]]), np.array([8.0, 8.0]))\n"
-    "array([1., 2.])\n";
+    "array([1., 2.])\n"
+    ">>> jittered = np.empty(())\n"
+    ">>> ones = np.ones((2, 2))\n"
+    ">>> gram.solve_cholesky(ones, ones, jitter=[0, 1], jittered=jittered).round(3)[0]\n"
+    "array([0.333, 0.333])\n"
+    ">>> jittered.item()\n"
+    "1.0\n";
 
 const char py_solve_lu_doc[] =
-    "solve_lu(a, b, *, factored=False, factor=None, pivots=None, info=None, out=None)\n--\n\n"
+    "solve_lu(a, b, *, factored=False, factor=None, pivots=None, rcond=None, refine=False,\n"
+    "         backward=None, refinings=None, info=None, out=None)\n\n"
     "Solves a @ x = b for any square a by LU with partial pivoting (LAPACK).\n\n"
     "As solve_cholesky, but all of a is read; factor needs pivots, int32 (..., n), and\n"
     "factored=True takes both back.  info = i > 0 says that U[i, i] is exactly zero or nan.\n\n"

@@ -25,6 +25,8 @@ Kernel: TypeAlias = Literal[
     "cosine",
     "distance",
 ]
+Driver: TypeAlias = Literal["auto", "closed-form", "jacobi", "divide", "bisection", "krylov"]
+Side: TypeAlias = Literal["right", "left"]
 Wrt: TypeAlias = Literal["x", "y", "bandwidth", "regularization"]
 
 __version__: str
@@ -231,6 +233,12 @@ def solve_cholesky(
     lower: bool = True,
     factored: bool = False,
     factor: Array | None = None,
+    jitter: Sequence[float] | None = None,
+    jittered: Array | None = None,
+    rcond: Array | None = None,
+    refine: bool = False,
+    backward: Array | None = None,
+    refinings: Array | None = None,
     info: Array | None = None,
     out: Array | None = None,
 ) -> Array: ...
@@ -241,6 +249,12 @@ def solve_cholesky_workspace(
     lower: bool = True,
     factored: bool = False,
     factor: Array | None = None,
+    jitter: Sequence[float] | None = None,
+    jittered: Array | None = None,
+    rcond: Array | None = None,
+    refine: bool = False,
+    backward: Array | None = None,
+    refinings: Array | None = None,
     info: Array | None = None,
     out: Array | None = None,
 ) -> tuple[int, int]: ...
@@ -251,6 +265,10 @@ def solve_lu(
     factored: bool = False,
     factor: Array | None = None,
     pivots: Array | None = None,
+    rcond: Array | None = None,
+    refine: bool = False,
+    backward: Array | None = None,
+    refinings: Array | None = None,
     info: Array | None = None,
     out: Array | None = None,
 ) -> Array: ...
@@ -261,6 +279,10 @@ def solve_lu_workspace(
     factored: bool = False,
     factor: Array | None = None,
     pivots: Array | None = None,
+    rcond: Array | None = None,
+    refine: bool = False,
+    backward: Array | None = None,
+    refinings: Array | None = None,
     info: Array | None = None,
     out: Array | None = None,
 ) -> tuple[int, int]: ...
@@ -296,9 +318,11 @@ def eigh(
     count: int = 0,
     range: tuple[float, float] | None = None,
     found: Array | None = None,
-    driver: Literal[
-        "auto", "closed-form", "jacobi", "divide", "bisection", "krylov"
-    ] = "auto",
+    driver: Driver = "auto",
+    tolerance: float = 0.0,
+    products: int = 0,
+    seed: int = 0,
+    report: dict[str, Any] | None = None,
     info: Array | None = None,
     out: Array | tuple[Array, Array] | None = None,
 ) -> Array | tuple[Array, Array]: ...
@@ -312,9 +336,11 @@ def eigh_workspace(
     count: int = 0,
     range: tuple[float, float] | None = None,
     found: Array | None = None,
-    driver: Literal[
-        "auto", "closed-form", "jacobi", "divide", "bisection", "krylov"
-    ] = "auto",
+    driver: Driver = "auto",
+    tolerance: float = 0.0,
+    products: int = 0,
+    seed: int = 0,
+    report: dict[str, Any] | None = None,
     info: Array | None = None,
     out: Array | tuple[Array, Array] | None = None,
 ) -> tuple[int, int]: ...
@@ -376,7 +402,7 @@ def kron_matmul(
     x: Array,
     factors: Sequence[Array],
     *,
-    side: Literal["right", "left"] = "right",
+    side: Side = "right",
     alpha: Number = 1.0,
     beta: Number = 0.0,
     z: Array | None = None,
@@ -386,7 +412,7 @@ def kron_matmul_workspace(
     x: Array,
     factors: Sequence[Array],
     *,
-    side: Literal["right", "left"] = "right",
+    side: Side = "right",
     alpha: Number = 1.0,
     beta: Number = 0.0,
     z: Array | None = None,
@@ -426,3 +452,120 @@ def matrix_power_workspace(
     info: Array | None = None,
     out: Array | None = None,
 ) -> tuple[int, int]: ...
+def eigh_kernel(
+    x: Array,
+    *,
+    vectors: bool = True,
+    kernel: Kernel = "laplace",
+    select: Literal["index", "largest", "smallest"] = "largest",
+    first: int = 0,
+    count: int = 0,
+    range: tuple[float, float] | None = None,
+    found: Array | None = None,
+    driver: Driver = "auto",
+    tolerance: float = 0.0,
+    products: int = 0,
+    seed: int = 0,
+    report: dict[str, Any] | None = None,
+    info: Array | None = None,
+    out: Array | tuple[Array, Array] | None = None,
+    bandwidth: Number = 1.0,
+    p: Number = 2.0,
+    exponent: Number = 1.0,
+    alpha: Number = 1.0,
+    gamma: Number = 1.0,
+    coef0: Number = 0.0,
+    degree: Number = 3.0,
+    regularization: Number = 0.0,
+    row_offset: int = 0,
+    column_offset: int = 0,
+    outer_power: Number | None = None,
+    expression: str | None = None,
+    of: Literal["distance", "sum", "product"] = "distance",
+    parameters: dict[str, Number] | None = None,
+    output: Literal["value", "weight", "bandwidth-derivative"] = "value",
+) -> Array | tuple[Array, Array]: ...
+def eigh_kernel_workspace(
+    x: Array,
+    *,
+    vectors: bool = True,
+    kernel: Kernel = "laplace",
+    select: Literal["index", "largest", "smallest"] = "largest",
+    first: int = 0,
+    count: int = 0,
+    range: tuple[float, float] | None = None,
+    found: Array | None = None,
+    driver: Driver = "auto",
+    tolerance: float = 0.0,
+    products: int = 0,
+    seed: int = 0,
+    report: dict[str, Any] | None = None,
+    info: Array | None = None,
+    out: Array | tuple[Array, Array] | None = None,
+    bandwidth: Number = 1.0,
+    p: Number = 2.0,
+    exponent: Number = 1.0,
+    alpha: Number = 1.0,
+    gamma: Number = 1.0,
+    coef0: Number = 0.0,
+    degree: Number = 3.0,
+    regularization: Number = 0.0,
+    row_offset: int = 0,
+    column_offset: int = 0,
+    outer_power: Number | None = None,
+    expression: str | None = None,
+    of: Literal["distance", "sum", "product"] = "distance",
+    parameters: dict[str, Number] | None = None,
+    output: Literal["value", "weight", "bandwidth-derivative"] = "value",
+) -> tuple[int, int]: ...
+def kron_matmul_vjp(
+    x: Array,
+    factors: Sequence[Array],
+    *,
+    grad: Array,
+    side: Side = "right",
+    alpha: Number = 1.0,
+    wrt: Literal["all", "x", "factors"] = "all",
+    out: Array | tuple[Array, ...] | None = None,
+) -> Array | tuple[Array, ...]: ...
+def kron_matmul_vjp_workspace(
+    x: Array,
+    factors: Sequence[Array],
+    *,
+    grad: Array,
+    side: Side = "right",
+    alpha: Number = 1.0,
+    wrt: Literal["all", "x", "factors"] = "all",
+    out: Array | tuple[Array, ...] | None = None,
+) -> tuple[int, int]: ...
+def kron_solve(
+    factors: Sequence[Array],
+    b: Array,
+    *,
+    side: Side = "right",
+    method: Literal["lu", "cholesky", "eigen"] = "lu",
+    lower: bool = True,
+    shift: Number = 0.0,
+    info: Array | None = None,
+    out: Array | None = None,
+) -> Array: ...
+def kron_solve_workspace(
+    factors: Sequence[Array],
+    b: Array,
+    *,
+    side: Side = "right",
+    method: Literal["lu", "cholesky", "eigen"] = "lu",
+    lower: bool = True,
+    shift: Number = 0.0,
+    info: Array | None = None,
+    out: Array | None = None,
+) -> tuple[int, int]: ...
+def kron_logdet(
+    factors: Sequence[Array], *, out: tuple[Array, Array] | None = None
+) -> tuple[Array, Array]: ...
+def kron_logdet_workspace(
+    factors: Sequence[Array], *, out: tuple[Array, Array] | None = None
+) -> tuple[int, int]: ...
+def kron_trace(factors: Sequence[Array], *, out: Array | None = None) -> Array: ...
+def kron_diagonal(factors: Sequence[Array], *, out: Array | None = None) -> Array: ...
+def kron_diagonal_workspace(factors: Sequence[Array], *, out: Array | None = None) -> tuple[int, int]: ...

@@ -369,6 +369,10 @@ def test_workspaces_are_bytes_and_read_no_data():
         gram.matrix_power_workspace(square),
         gram.kron_matmul_workspace(x, [draw(5, 2)]),
         gram.kernel_matmul_workspace(x, y, v=draw(30, 2)),
+        gram.eigh_kernel_workspace(draw(400, 3), count=2),
+        gram.kron_matmul_vjp_workspace(x, [draw(5, 2)], grad=draw(40, 2)),
+        gram.kron_solve_workspace([np.eye(5)], x),
+        gram.kron_logdet_workspace([np.eye(5)]),
     ]
     for host, device in needs:
         assert host > 0 and device == 0

@@ -1,0 +1,110 @@
+/*
+ * py_kron_solve.c - gram.kron_solve: systems with a Kronecker product that is never formed
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "py_functions.h"
+
+enum {
+    FACTORS,
+    B,
+    SIDE,
+    METHOD,
+    LOWER,
+    SHIFT,
+    INFO,
+    OUT,
+    COUNT
+};
+
+static const unsigned char words[] = {PY_factors, PY_b,     PY_side, PY_method,
+                                      PY_lower,   PY_shift, PY_info, PY_out};
+static const struct py_signature signature = {"gram.kron_solve", words, COUNT, 2, 2};
+
+struct system {
+    struct py_factors factors;
+    gram_tensor *b, *info, *x;
+    gram_kron_solve_options options;
+};
+
+/* Views all inputs and makes the output; factors.list is to be released in any case. */
+static int prepare(struct py_call *call, PyObject *const *v, struct system *s)
+{
+    static const char *const methods[] = {"lu", "cholesky", "eigen", NULL};
+    struct py_shape shape = {0};
+    int method = GRAM_KRON_LU;
+    bool lower = true;
+
+    if (py_side(call->function, v[SIDE], &s->options.side) ||
+        py_choice(call->function, "method", v[METHOD], methods, &method) ||
+        py_bool(call->function, "lower", v[LOWER], &lower) ||
+        py_factors(call, v[FACTORS], &s->factors) || !(s->b = py_input(call, "b", v[B])) ||
+        py_scalar(call, "shift", v[SHIFT], &s->options.shift) ||
+        py_side_output(call, "info", v[INFO], &s->info) || py_place(call))
+        return -1;
+    s->options.method = (gram_kron_method)method;
+    s->options.uplo = lower ? GRAM_LOWER : GRAM_UPPER;
+    py_factors_shape(&s->factors, &shape, NULL, NULL);
+    py_batch(&shape, s->b, 2);
+    if (s->options.shift.tensor)
+        py_batch(&shape, s->options.shift.tensor, 0);
+    for (int i = 2; i > 0; i--)
+        py_append(&shape, s->b->ndim >= 2 ? s->b->shape[s->b->ndim - i] : 0);
+    s->x = py_output(call, "out", v[OUT], &shape);
+    return s->x ? 0 : -1;
+}
+
+static PyObject *solve(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
+                       bool query)
+{
+    struct system s = {.options = GRAM_KRON_SOLVE_OPTIONS_INIT};
+    const gram_tensor *const *at = (const gram_tensor *const *)s.factors.at;
+    struct py_state *state = py_state_of(module);
+    gram_status status = GRAM_OK;
+    struct py_call call;
+    PyObject *v[COUNT];
+    bool ready;
+
+    if (py_parse(state, &signature, args, nargs, kwnames, v) ||
+        py_open(&call, state, signature.name))
+        return NULL;
+    call.query = query;
+    ready = prepare(&call, v, &s) == 0;
+    if (ready && query)
+        status = gram_kron_solve_workspace(call.g, at, s.factors.count, s.b, &s.options, s.x,
+                                           &call.need);
+    else if (ready)
+        PY_WORK(status, gram_kron_solve(call.g, at, s.factors.count, s.b, &s.options, s.x, s.info));
+    return py_factors_end(&call, &s.factors, ready, status);
+}
+
+const char py_kron_solve_doc[] =
+    "kron_solve(factors, b, *, side=\"right\", method=\"lu\", lower=True, shift=0.0, info=None,\n"
+    "           out=None)\n\n"
+    "Solves x (K + shift I) = b with the Kronecker product K of square factors, which is never\n"
+    "formed; with side=\"left\" (K + shift I) x = b.\n\n"
+    "factors is a sequence of 1 to 16 matrices (..., n_i, n_i), n the product of their orders;\n"
+    "b and x are (..., m, n), on the left (..., n, m).  method is \"lu\"; \"cholesky\" of\n"
+    "symmetric positive definite factors; or \"eigen\" of symmetric ones, the only one that\n"
+    "takes a shift.  Of symmetric factors one triangle is read.  Batches broadcast; float32 or\n"
+    "float64; out may be b itself.  info, int32 of the batch's shape, gets 0, i > 0 if factor i\n"
+    "failed, or one more than there are factors where an eigenvalue of K + shift I is 0; that\n"
+    "item of x is nan.\n\n"
+    "Raises gram.LinAlgError if an item fails and there is no info, ValueError for shapes and\n"
+    "dtypes that do not fit, TypeError for what is no array.\n\n"
+    ">>> import gram, numpy as np\n"
+    ">>> factors = [np.diag([1.0, 2.0]), np.diag([4.0, 5.0])]\n"
+    ">>> gram.kron_solve(factors, np.array([[4.0, 5.0, 8.0, 10.0]])).tolist()\n"
+    "[[1.0, 1.0, 1.0, 1.0]]\n";
+
+PyObject *py_kron_solve(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                        PyObject *kwnames)
+{
+    return solve(module, args, nargs, kwnames, false);
+}
+
+PyObject *py_kron_solve_workspace(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                                  PyObject *kwnames)
+{
+    return solve(module, args, nargs, kwnames, true);
+}
