@@ -144,9 +144,12 @@ gram_status gram_machine_leaf_fit(gram_context *g, const struct machine_params *
                                   const struct machine_data *valid, struct machine_leaf *out,
                                   struct machine_report *report);
 
-/* out (rows by outputs, column-major f64) = the leaf's expansion at rows of x (row-major). */
+/* out (rows by outputs, column-major f64) = the leaf's expansion at rows of x (row-major), both on
+ * the host; and of x where the context computes. */
 gram_status gram_machine_leaf_predict(gram_context *g, const struct machine_leaf *leaf,
                                       int64_t rows, const void *x, double *out);
+gram_status gram_machine_leaf_predict_there(gram_context *g, const struct machine_leaf *leaf,
+                                            int64_t rows, const void *x, double *out);
 /* g may be NULL for a leaf on the CPU. */
 void gram_machine_leaf_destroy(gram_context *g, struct machine_leaf *leaf);
 /* Brings a leaf that was trained on a GPU to the CPU, where it outlives the context. */

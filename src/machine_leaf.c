@@ -6,10 +6,8 @@
  * SPDX-License-Identifier: MIT
  */
 #include "machine_leaf.h"
-#include "machine_element.h"
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* A round may be so much worse than the best before the rounds end. */
 static const double worse = 1.1;
@@ -97,82 +95,62 @@ static gram_status leaf_create(gram_context *g, const struct machine_params *par
     return gram_machine_metric_copy(g, metric, &out->metric);
 }
 
-/* The median distance of rows that are on the CPU, with a context of its own where g is not. */
-static gram_status median_here(gram_context *g, const struct machine_params *params,
-                               const struct machine_leaf *leaf, const void *x, double *out)
+/* The median distance of a leaf's rows, to the host. */
+static gram_status median_of(gram_context *g, uint64_t seed, const struct machine_leaf *leaf,
+                             double *out)
 {
-    gram_tensor z = gram_matrix((void *)x, leaf->rows, leaf->width, leaf->dtype), median = {0};
+    gram_tensor z = gram_machine_matrix(g, leaf->x, leaf->rows, leaf->width, leaf->dtype);
+    gram_tensor median = {.dtype = leaf->dtype, .device = z.device};
     gram_median_options options = GRAM_MEDIAN_OPTIONS_INIT;
-    gram_context_options how = g->options;
-    gram_context *cpu = g;
-    gram_status status = GRAM_OK;
-    float narrow = 0;
+    struct machine_array there;
+    union {
+        float narrow;
+        double wide;
+    } value = {0};
+    gram_status status;
 
+    TRY(gram_machine_room(g, sizeof value, &there));
+    median.data = there.data;
     options.rows = MEDIAN_ROWS;
-    options.seed = params->seed;
-    median.dtype = leaf->dtype;
-    median.data = leaf->dtype == GRAM_F32 ? (void *)&narrow : (void *)out;
-    how.device = (gram_device){GRAM_CPU, 0};
-    if (!gram_machine_on_host(g))
-        status = gram_context_create(&how, &cpu);
+    options.seed = seed;
+    status = gram_median_distance(g, &z, gram_number(leaf->p), &options, &median);
     if (status == GRAM_OK)
-        status = gram_median_distance(cpu, &z, gram_number(leaf->p), &options, &median);
-    if (status != GRAM_OK && cpu != g)
-        status = gram_fail(g, status, "%s", gram_message(cpu));
-    if (cpu != g)
-        gram_context_destroy(cpu);
-    if (leaf->dtype == GRAM_F32)
-        *out = (double)narrow;
+        status = gram_machine_fetch(g, &value, there.data, gram_dtype_size(leaf->dtype));
+    *out = leaf->dtype == GRAM_F32 ? (double)value.narrow : value.wide;
+    gram_machine_array_free(g, &there);
     return status;
 }
 
-/* L of a leaf: given, or so many medians of the distance in its metric.  The median is taken on the
- * CPU, so that it is the same everywhere. */
+/* L of a leaf: given, or so many medians of the distance in its metric. */
 static gram_status set_bandwidth(gram_context *g, const struct machine_params *params,
                                  struct machine_leaf *leaf)
 {
-    void *x = leaf->x;
     double median = 0;
-    gram_status status = GRAM_OK;
 
     leaf->bandwidth = params->bandwidth;
     if (!params->relative_bandwidth)
         return GRAM_OK;
-    if (!gram_machine_on_host(g)) {
-        x = gram_alloc(g, gram_machine_x_bytes(leaf));
-        if (!x)
-            return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes",
-                             gram_machine_x_bytes(leaf));
-        status = gram_machine_fetch(g, x, leaf->x, gram_machine_x_bytes(leaf));
-    }
-    if (status == GRAM_OK)
-        status = median_here(g, params, leaf, x, &median);
-    if (x != leaf->x)
-        gram_free(g, x, gram_machine_x_bytes(leaf));
+    TRY(median_of(g, params->seed, leaf, &median));
     leaf->bandwidth *= median > 0 ? median : 1; /* all rows alike, or one row: any L will do */
-    return status;
+    return GRAM_OK;
 }
 
-/* Trains one leaf in a given metric. */
+/* Trains one leaf in a given metric; data->x is where the context computes. */
 static gram_status solve_leaf(gram_context *g, const struct machine_params *params,
                               const struct machine_data *data, const struct machine_metric *metric,
                               struct machine_leaf *leaf, struct machine_report *report)
 {
     struct machine_data z = *data;
-    struct machine_array x;
-    gram_status status;
 
     TRY(leaf_create(g, params, data, metric, leaf));
-    TRY(gram_machine_send(g, data->x, gram_machine_x_bytes(leaf), &x));
-    status = gram_machine_metric_apply(g, metric, data->dtype, data->rows, x.data, leaf->x);
-    gram_machine_array_free(g, &x);
+    TRY(gram_machine_metric_apply(g, metric, data->dtype, data->rows, data->x, leaf->x));
     z.x = leaf->x;
-    TRY(status);
     TRY(set_bandwidth(g, params, leaf));
     return gram_machine_solve(g, params, leaf->bandwidth, &z, leaf->alpha, report);
 }
 
-/* Mean squared error of all outputs on rows with known targets. */
+/* Mean squared error of all outputs on rows with known targets; valid->x is where the context
+ * computes. */
 static gram_status mean_squared_error(gram_context *g, const struct machine_leaf *leaf,
                                       const struct machine_data *valid, double *out)
 {
@@ -183,7 +161,7 @@ static gram_status mean_squared_error(gram_context *g, const struct machine_leaf
 
     if (!values)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
-    status = gram_machine_leaf_predict(g, leaf, valid->rows, valid->x, values);
+    status = gram_machine_leaf_predict_there(g, leaf, valid->rows, valid->x, values);
     for (int64_t i = 0; status == GRAM_OK && i < count; i++) {
         double y = valid->dtype == GRAM_F32 ? (double)((const float *)valid->y)[i]
                                             : ((const double *)valid->y)[i];
@@ -196,8 +174,8 @@ static gram_status mean_squared_error(gram_context *g, const struct machine_leaf
 
 struct rounds {
     const struct machine_params *params;
-    const struct machine_data *train, *valid;
-    struct machine_metric metric; /* of the round now running */
+    struct machine_data train, valid; /* their x is where the context computes */
+    struct machine_metric metric;     /* of the round now running */
     struct machine_leaf best;
     double best_score;
     int round, best_round;
@@ -208,12 +186,12 @@ struct rounds {
 static gram_status one_round(gram_context *g, struct rounds *r, struct machine_leaf *leaf,
                              bool *more)
 {
-    struct machine_data z = *r->train;
+    struct machine_data z = r->train;
     double score = 0;
 
-    TRY(solve_leaf(g, r->params, r->train, &r->metric, leaf, r->report));
-    if (r->valid->rows > 0)
-        TRY(mean_squared_error(g, leaf, r->valid, &score));
+    TRY(solve_leaf(g, r->params, &r->train, &r->metric, leaf, r->report));
+    if (r->valid.rows > 0)
+        TRY(mean_squared_error(g, leaf, &r->valid, &score));
     *more = r->round < r->params->iterations && score <= worse * r->best_score;
     if (*more) {
         double start = gram_machine_seconds();
@@ -222,7 +200,7 @@ static gram_status one_round(gram_context *g, struct rounds *r, struct machine_l
         TRY(gram_machine_metric_learn(g, r->params, leaf->bandwidth, &z, leaf->alpha, &r->metric));
         r->report->feature_seconds += gram_machine_seconds() - start;
     }
-    if (score < r->best_score || (r->valid->rows == 0 && score <= r->best_score)) {
+    if (score < r->best_score || (r->valid.rows == 0 && score <= r->best_score)) {
         struct machine_leaf former = r->best;
         r->best = *leaf;
         *leaf = former;
@@ -232,22 +210,36 @@ static gram_status one_round(gram_context *g, struct rounds *r, struct machine_l
     return GRAM_OK;
 }
 
+/* Brings the features of some rows to where the context computes. */
+static gram_status send_features(gram_context *g, struct machine_data *data,
+                                 struct machine_array *there)
+{
+    TRY(gram_machine_send(
+        g, data->x, (size_t)(data->rows * data->width) * gram_dtype_size(data->dtype), there));
+    data->x = there->data;
+    return GRAM_OK;
+}
+
 gram_status gram_machine_leaf_fit(gram_context *g, const struct machine_params *params,
                                   const struct machine_data *train,
                                   const struct machine_data *valid, struct machine_leaf *out,
                                   struct machine_report *report)
 {
     struct rounds r = {.params = params,
-                       .train = train,
-                       .valid = valid,
-
+                       .train = *train,
+                       .valid = *valid,
                        .best_score = INFINITY,
                        .report = report};
+    struct machine_array features = {0}, held = {0};
     bool more = true;
     gram_status status = params->start
                              ? gram_machine_metric_copy(g, params->start, &r.metric)
                              : gram_machine_metric_create(g, train->width, params->full, &r.metric);
 
+    if (status == GRAM_OK)
+        status = send_features(g, &r.train, &features);
+    if (status == GRAM_OK && valid->rows > 0)
+        status = send_features(g, &r.valid, &held);
     for (; status == GRAM_OK && more; r.round++) {
         struct machine_leaf leaf = {0};
 
@@ -255,6 +247,8 @@ gram_status gram_machine_leaf_fit(gram_context *g, const struct machine_params *
         gram_machine_leaf_destroy(g, &leaf);
     }
     gram_machine_metric_destroy(&r.metric);
+    gram_machine_array_free(g, &features);
+    gram_machine_array_free(g, &held);
     if (status == GRAM_OK && r.best.rows == 0)
         status = gram_fail(g, GRAM_NUMERICAL, "the validation error is not a number");
     if (status != GRAM_OK)

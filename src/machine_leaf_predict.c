@@ -118,7 +118,7 @@ static gram_status combine(gram_context *g, const struct predict_scratch *s, int
     return GRAM_OK;
 }
 
-/* Values at count points of x, which is on the host. */
+/* Values at count points of x, which is where the context computes. */
 static gram_status predict_block(gram_context *g, const struct predict_scratch *s, int64_t count,
                                  const void *x, double *out, int64_t ld)
 {
@@ -127,20 +127,31 @@ static gram_status predict_block(gram_context *g, const struct predict_scratch *
     gram_tensor centres = gram_machine_matrix(g, leaf->x, leaf->rows, leaf->width, leaf->dtype);
     gram_tensor kernel = gram_machine_matrix(g, s->kernel, count, leaf->rows, leaf->dtype);
     gram_kernel_options options = gram_machine_kernel(leaf->p, leaf->q, leaf->bandwidth);
-    struct machine_array there;
-    gram_status status;
 
-    TRY(gram_machine_send(g, x, (size_t)(count * leaf->width) * gram_dtype_size(leaf->dtype),
-                          &there));
-    status = gram_machine_metric_apply(g, &leaf->metric, leaf->dtype, count, there.data, s->z);
-    gram_machine_array_free(g, &there);
-    TRY(status);
+    TRY(gram_machine_metric_apply(g, &leaf->metric, leaf->dtype, count, x, s->z));
     TRY(gram_kernel(g, &points, &centres, &options, &kernel));
     return combine(g, s, count, out, ld);
 }
 
-gram_status gram_machine_leaf_predict(gram_context *g, const struct machine_leaf *leaf,
-                                      int64_t rows, const void *x, double *out)
+/* The same for points on the host, which travel a block at a time. */
+static gram_status predict_sent(gram_context *g, const struct predict_scratch *s, int64_t count,
+                                const void *x, double *out, int64_t ld)
+{
+    size_t row = (size_t)s->leaf.width * gram_dtype_size(s->leaf.dtype);
+    struct machine_array there;
+    gram_status status;
+
+    TRY(gram_machine_send(g, x, (size_t)count * row, &there));
+    status = predict_block(g, s, count, there.data, out, ld);
+    gram_machine_array_free(g, &there);
+    return status;
+}
+
+typedef gram_status predict_points(gram_context *g, const struct predict_scratch *s, int64_t count,
+                                   const void *x, double *out, int64_t ld);
+
+static gram_status predict(gram_context *g, const struct machine_leaf *leaf, int64_t rows,
+                           const void *x, double *out, predict_points *block)
 {
     size_t row = (size_t)leaf->width * gram_dtype_size(leaf->dtype);
     struct predict_scratch s = {.leaf.borrowed = true, .out.data = out};
@@ -151,8 +162,8 @@ gram_status gram_machine_leaf_predict(gram_context *g, const struct machine_leaf
     for (int64_t first = 0; status == GRAM_OK && first < rows; first += s.points) {
         int64_t count = rows - first < s.points ? rows - first : s.points;
 
-        status = predict_block(g, &s, count, (const char *)x + (size_t)first * row,
-                               (double *)s.out.data + first, rows);
+        status = block(g, &s, count, (const char *)x + (size_t)first * row,
+                       (double *)s.out.data + first, rows);
         if (status == GRAM_OK && gram_cancelled(g))
             status = gram_fail(g, GRAM_CANCELLED, "cancelled");
     }
@@ -161,4 +172,16 @@ gram_status gram_machine_leaf_predict(gram_context *g, const struct machine_leaf
             gram_machine_fetch(g, out, s.out.data, (size_t)(rows * leaf->outputs) * sizeof(double));
     scratch_destroy(g, &s);
     return status;
+}
+
+gram_status gram_machine_leaf_predict(gram_context *g, const struct machine_leaf *leaf,
+                                      int64_t rows, const void *x, double *out)
+{
+    return predict(g, leaf, rows, x, out, predict_sent);
+}
+
+gram_status gram_machine_leaf_predict_there(gram_context *g, const struct machine_leaf *leaf,
+                                            int64_t rows, const void *x, double *out)
+{
+    return predict(g, leaf, rows, x, out, predict_block);
 }
