@@ -41,6 +41,7 @@ static CUresult module_load(CUmodule *module, const void *image)
 }
 
 static const struct cuda_driver driver = {
+    .context_current = stub_context_current,
     .capture_mode = stub_capture_mode,
     .module_load = module_load,
     .module_function = stub_module_function,
@@ -149,6 +150,41 @@ static void different_kernels_side_by_side(struct harness *h)
         CHECK(h, wants[i].status == GRAM_OK, "%s", wants[i].message);
     CHECK(h, wants[0].function != wants[1].function && wants[1].function != wants[2].function,
           "one kernel for two variants");
+    clean(h);
+}
+
+/* What one call wants is made at once, and is there when its turn comes; one that cannot be made
+ * tells why then. */
+static void kernels_of_one_call(struct harness *h)
+{
+    struct cuda_device device = {.driver = &driver, .index = 3, .arch = 80};
+    char defines[4][CUDA_ROWS_DEFINES];
+    struct jit_request requests[5];
+    CUfunction function = NULL;
+    int loads = atomic_load(&fake.loads) + 3;
+
+    fresh(h);
+    h->g->call = "test";
+    h->g->cache_folder = folder;
+    for (int i = 0; i < 4; i++)
+        requests[i] = cuda_rows_request(i, GRAM_F32, defines[i]);
+    requests[3].defines = "-DREAL=nothing";
+    requests[4] = requests[0]; /* the same text: it is left to the cache */
+    requests[4].variant++;
+    atomic_store(&fake.expected, loads);
+    gram_jit_ahead(h->g, &device, requests, LENGTH(requests));
+    CHECK(h, atomic_load(&fake.waited_in_vain) == 0, "one waits for the other");
+    CHECK(h, atomic_load(&fake.loads) == loads, "%d loads", atomic_load(&fake.loads) - loads);
+    for (int i = 0; i < 3; i++)
+        CHECK(h, gram_jit_kernel(h->g, &device, &requests[i], &function) == GRAM_OK && function,
+              "%s", gram_message(h->g));
+    CHECK(h, atomic_load(&fake.loads) == loads, "loaded again");
+    CHECK(h, gram_jit_kernel(h->g, &device, &requests[3], &function) == GRAM_UNSUPPORTED, "made");
+    CHECK(h, strstr(gram_message(h->g), "nothing"), "%s", gram_message(h->g));
+    gram_jit_ahead(h->g, &device, requests, 3); /* all are there */
+    CHECK(h, atomic_load(&fake.loads) == loads, "loaded again");
+    gram_jit_forget(h->g, &device);
+    h->g->cache_folder = NULL;
     clean(h);
 }
 
@@ -266,6 +302,7 @@ static const struct test_function tests[] = {
     {"a_fault_is_the_end_of_a_context", a_fault_is_the_end_of_a_context},
     {     "one_kernel_for_all_threads",      one_kernel_for_all_threads},
     { "different_kernels_side_by_side",  different_kernels_side_by_side},
+    {            "kernels_of_one_call",             kernels_of_one_call},
     {        "a_failure_is_everybodys",         a_failure_is_everybodys},
     {             "without_a_compiler",              without_a_compiler},
     {                        "the_log",                         the_log},

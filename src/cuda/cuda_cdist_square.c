@@ -215,6 +215,20 @@ static size_t shared_bytes(const struct square *s)
     return stages > staged ? stages : staged;
 }
 
+/* The first call of a process compiles its kernels side by side. */
+static void make_ahead(const gram_context *g, const struct square *s, const struct step *centre,
+                       const struct step *pack, const struct step *multiply)
+{
+    char defines[4][CUDA_CDIST_DEFINES];
+    const struct cuda_device *device = g->device;
+    struct jit_request requests[] = {
+        request_of(s, multiply, defines[0]), cuda_cdist_request(s->direct, defines[1]),
+        request_of(s, pack, defines[2]), request_of(s, centre, defines[3])};
+
+    requests[1].shared_bytes = cuda_cdist_shared(&s->direct->variant, device->arch);
+    gram_jit_ahead(g, device, requests, 4);
+}
+
 static gram_status run_round(gram_context *g, const struct square *s, struct square_params *a)
 {
     const struct cuda_device *device = g->device;
@@ -225,6 +239,8 @@ static gram_status run_round(gram_context *g, const struct square *s, struct squ
     struct step pack = {PACK, gram_ceil_div(p->items * groups, PACK_GROUPS), THREADS, 0};
     struct step multiply = {MULTIPLY, tiles, s->core->threads, shared_bytes(s)};
 
+    if (!gram_jit_recall(device, number_of(s, MULTIPLY)))
+        make_ahead(g, s, &centre, &pack, &multiply);
     pack.blocks = gram_least(pack.blocks, (int64_t)PACK_BLOCKS * device->processors);
     if (s->core->blocks)
         multiply.blocks = gram_least(tiles, (int64_t)s->core->blocks * device->processors);

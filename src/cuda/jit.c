@@ -175,8 +175,8 @@ static int chip_of(const struct cuda_device *device)
 }
 
 /* The process's kernel; made by this thread if no other one has or is about to. */
-static gram_status shared_kernel(gram_context *g, const struct cuda_device *device,
-                                 const struct jit_request *request, CUfunction *out)
+gram_status gram_jit_process_kernel(gram_context *g, const struct cuda_device *device,
+                                    const struct jit_request *request, CUfunction *out)
 {
     gram_status status = GRAM_OK;
     struct entry *e;
@@ -230,7 +230,7 @@ gram_status gram_jit_kernel(gram_context *g, struct cuda_device *device,
                              sizeof *device->memo);
         memset(device->memo, 0, sizeof *device->memo);
     }
-    TRY(shared_kernel(g, device, request, out));
+    TRY(gram_jit_process_kernel(g, device, request, out));
     device->memo->at[slot].variant = request->variant;
     device->memo->at[slot].function = *out;
     return GRAM_OK;

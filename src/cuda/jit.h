@@ -30,6 +30,13 @@ CUfunction gram_jit_recall(const struct cuda_device *device, uint64_t variant);
  */
 gram_status gram_jit_kernel(gram_context *g, struct cuda_device *device,
                             const struct jit_request *request, CUfunction *out);
+/* The same without what g remembers: threads may share the device. */
+gram_status gram_jit_process_kernel(gram_context *g, const struct cuda_device *device,
+                                    const struct jit_request *request, CUfunction *out);
+/* jit_ahead.c: kernels that a call is about to want, most expensive first; those that the process
+ * lacks are made side by side.  The device must be current. */
+void gram_jit_ahead(const gram_context *g, const struct cuda_device *device,
+                    const struct jit_request *requests, int count);
 void gram_jit_forget(gram_context *g, struct cuda_device *device);
 
 /* The compiled code of a kernel: machine code for a chip, or text for newer ones. */
