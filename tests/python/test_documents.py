@@ -30,10 +30,12 @@ def test_docstrings_have_an_example_that_runs(name):
     assert run(getattr(gram, name).__doc__, name) >= 2
 
 
-@pytest.mark.parametrize("module", ["machine", "sklearn"])
+@pytest.mark.parametrize("module", ["machine", "sklearn", "torch"])
 def test_docstrings_of_modules(module):
+    if module == "torch":
+        pytest.importorskip("torch", minversion="2.4")
     module = importlib.import_module(f"gram.{module}")
-    results = doctest.testmod(module, optionflags=FLAGS)
+    results = doctest.testmod(module, optionflags=FLAGS, extraglobs={"gram": gram})
     assert results.attempted >= 4 and not results.failed
     for name in module.__all__:
         assert getattr(module, name).__doc__, name

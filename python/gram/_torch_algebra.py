@@ -1,0 +1,229 @@
+"""The operators of PyTorch on matrices: solves, eigenproblems, powers, Kronecker products."""
+
+import torch
+
+from gram import _core
+from gram._torch_register import batch, operator, plain, summed
+
+
+def _solution_shape(a, b):
+    return a.new_empty((*batch((a, 2), (b, 2)), *b.shape[-2:]))
+
+
+# ---- Solves ----------------------------------------------------------------------------------
+
+
+def _cholesky_backward(inputs, outputs, needs, grad, _):
+    a, b, lower = inputs
+    x, factor = outputs
+    return _symmetric_solve_backward(a, b, x, factor, lower, needs, grad)
+
+
+def _symmetric_solve_backward(a, b, x, factor, lower, needs, grad):
+    of_b = solve_factored(a, factor, grad, lower)
+    of_a = None
+    if needs[0]:
+        of_a = -(of_b @ x.mT)
+        of_a = summed((of_a + of_a.mT) / 2, a)
+    return [of_a, summed(of_b, b)]
+
+
+@operator(
+    "(Tensor a, Tensor b, bool lower) -> (Tensor, Tensor)",
+    cores={0: 2, 1: 2},
+    shapes=lambda a, b, lower: (_solution_shape(a, b), a.new_empty(a.shape)),
+    backward=_cholesky_backward,
+    own={1: 0},
+)
+def solve_cholesky(a, b, lower):
+    """The solution and the factor."""
+    a, b = plain(a, b)
+    factor = torch.zeros(a.shape, dtype=a.dtype, device=a.device)  # one triangle is written
+    return _core.solve_cholesky(a, b, lower=lower, factor=factor), factor
+
+
+def _factored_backward(inputs, outputs, needs, grad):
+    a, factor, b, lower = inputs
+    of_a, of_b = _symmetric_solve_backward(a, b, outputs, factor, lower, needs, grad)
+    return [of_a, None, of_b]
+
+
+@operator(
+    "(Tensor a, Tensor factor, Tensor b, bool lower) -> Tensor",
+    cores={0: 2, 1: 2, 2: 2},
+    shapes=lambda a, factor, b, lower: _solution_shape(factor, b),
+    backward=_factored_backward,
+)
+def solve_factored(a, factor, b, lower):
+    """Of the matrix a that has this factor."""
+    factor, b = plain(factor, b)
+    return _core.solve_cholesky(factor, b, lower=lower, factored=True)
+
+
+def _lu_backward(inputs, outputs, needs, grad):
+    a, b = inputs
+    of_b = solve_lu(a.mT, grad)
+    of_a = summed(-(of_b @ outputs.mT), a) if needs[0] else None
+    return [of_a, summed(of_b, b)]
+
+
+@operator(
+    "(Tensor a, Tensor b) -> Tensor",
+    cores={0: 2, 1: 2},
+    shapes=_solution_shape,
+    backward=_lu_backward,
+)
+def solve_lu(a, b):
+    return _core.solve_lu(*plain(a, b))
+
+
+# ---- Eigenproblems and powers ----------------------------------------------------------------
+
+
+def _eigh_shape(a, lower, select, first, count):
+    n = a.shape[-1]
+    k = n if select == "all" else count
+    return a.new_empty((*a.shape[:-2], k)), a.new_empty((*a.shape[:-2], n, k))
+
+
+def _eigh_backward(inputs, outputs, needs, of_values, of_vectors):
+    values, vectors = outputs
+    if inputs[2] != "all":
+        return [eigh_part_vjp(vectors, of_values)]
+    gap = values[..., None, :] - values[..., :, None]
+    # What an eigenvector does inside of the space of a multiple value is not differentiable: 0.
+    tie = gap == 0
+    turn = torch.where(tie, 0, vectors.mT @ of_vectors / torch.where(tie, 1, gap))
+    of_a = vectors @ (torch.diag_embed(of_values) + turn) @ vectors.mT
+    return [(of_a + of_a.mT) / 2]
+
+
+@operator(
+    "(Tensor vectors, Tensor of_values) -> Tensor",
+    cores={0: 2, 1: 1},
+    shapes=lambda vectors, of_values: vectors.new_empty(
+        (*batch((vectors, 2), (of_values, 1)), vectors.shape[-2], vectors.shape[-2])
+    ),
+)
+def eigh_part_vjp(vectors, of_values):
+    """Of the values of a part: not differentiable again, which would take the other vectors."""
+    return vectors * of_values[..., None, :] @ vectors.mT
+
+
+@operator(
+    "(Tensor a, bool lower, str select, int first, int count) -> (Tensor, Tensor)",
+    cores={0: 2},
+    shapes=_eigh_shape,
+    backward=_eigh_backward,
+)
+def eigh(a, lower, select, first, count):
+    words = {} if select == "all" else {"count": count}
+    return _core.eigh(a.detach(), lower=lower, select=select, first=first, **words)
+
+
+def _power_backward(inputs, outputs, needs, grad):
+    a, numerator, denominator, method, lower, ridge = inputs
+    return [matrix_power_vjp(a, grad, numerator, denominator, lower, ridge)]
+
+
+@operator(
+    "(Tensor a, int numerator, int denominator, str method, bool lower, float ridge) -> Tensor",
+    cores={0: 2},
+    shapes=lambda a, *rest: a.new_empty(a.shape),
+    backward=_power_backward,
+)
+def matrix_power(a, numerator, denominator, method, lower, ridge):
+    return _core.matrix_power(
+        a.detach(), numerator, denominator, method=method, lower=lower, ridge=ridge
+    )
+
+
+def _difference(a, b, n):
+    """(a^n - b^n) / (a - b), without the division."""
+    if n < 0:
+        return -_difference(a, b, -n) / (a * b) ** -n
+    total = torch.zeros_like(a * b)
+    for i in range(n):
+        total = total + a**i * b ** (n - 1 - i)
+    return total
+
+
+@operator(
+    "(Tensor a, Tensor grad, int numerator, int denominator, bool lower, float ridge) -> Tensor",
+    cores={0: 2, 1: 2},
+    shapes=lambda a, grad, *rest: a.new_empty((*batch((a, 2), (grad, 2)), *a.shape[-2:])),
+)
+def matrix_power_vjp(a, grad, numerator, denominator, lower, ridge):
+    """Daleckii and Krein: in the basis of the eigenvectors grad times divided differences of the
+    power, which are those of the numerator over those of the denominator at the roots."""
+    a, grad = plain(a, grad)
+    values, vectors = _core.eigh(a, lower=lower)
+    roots = (values + ridge).clamp(min=0) ** (1 / denominator)
+    rows, columns = roots[..., :, None], roots[..., None, :]
+    slopes = _difference(rows, columns, numerator) / _difference(rows, columns, denominator)
+    inner = vectors.mT @ ((grad + grad.mT) / 2) @ vectors * slopes
+    return vectors @ inner @ vectors.mT
+
+
+# ---- Kronecker products ----------------------------------------------------------------------
+
+
+def _product_shape(x, factors, side, alpha):
+    shape = batch((x, 2), *[(f, 2) for f in factors])
+    size = 1
+    for f in factors:
+        size = size * f.shape[-1 if side == "right" else -2]
+    if side == "right":
+        return x.new_empty((*shape, x.shape[-2], size))
+    return x.new_empty((*shape, size, x.shape[-1]))
+
+
+def _product_backward(inputs, outputs, needs, grad):
+    x, factors, side, alpha = inputs
+    of_x, *of_factors = kron_matmul_vjp(x, factors, grad, side, alpha)
+    return [of_x, of_factors]
+
+
+@operator(
+    "(Tensor x, Tensor[] factors, str side, float alpha) -> Tensor",
+    cores={0: 2, 1: 2},
+    shapes=_product_shape,
+    backward=_product_backward,
+)
+def kron_matmul(x, factors, side, alpha):
+    return _core.kron_matmul(x.detach(), plain(*factors), side=side, alpha=alpha)
+
+
+def _product_second(inputs, outputs, needs, grads):
+    """The product is linear in x and in every factor: of each cotangent u, the product with u in
+    the place of what it belongs to."""
+    x, factors, grad, side, alpha = inputs
+    parts = [x, *factors]
+    totals, of_grad = [None] * len(parts), None
+    for i, u in enumerate(grads):
+        if u is None:
+            continue
+        mixed = [u if j == i else part for j, part in enumerate(parts)]
+        product = kron_matmul(mixed[0], mixed[1:], side, alpha)
+        of_grad = product if of_grad is None else of_grad + product
+        found = kron_matmul_vjp(mixed[0], mixed[1:], grad, side, alpha)
+        for j, g in enumerate(found):
+            if j != i:
+                totals[j] = g if totals[j] is None else totals[j] + g
+    return [totals[0], totals[1:], None if of_grad is None else summed(of_grad, grad)]
+
+
+@operator(
+    "(Tensor x, Tensor[] factors, Tensor grad, str side, float alpha) -> Tensor[]",
+    cores={0: 2, 1: 2, 2: 2},
+    shapes=lambda x, factors, grad, side, alpha: [t.new_empty(t.shape) for t in (x, *factors)],
+    backward=_product_second,
+    expand=True,
+)
+def kron_matmul_vjp(x, factors, grad, side, alpha):
+    """Each of the shape of its input, summed over what is broadcast."""
+    return list(
+        _core.kron_matmul_vjp(
+            x.detach(), plain(*factors), grad=grad.detach(), side=side, alpha=alpha
+        )
+    )

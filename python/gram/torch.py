@@ -1,0 +1,209 @@
+"""The functions of gram as operators of PyTorch: gradients, torch.compile, vmap, fake tensors.
+
+Tensors of the CPU and of CUDA, any strides; batches broadcast.  Gradients are finite at ties and
+at distance zero, where coordinates and points contribute 0.  Second derivatives exist for
+distances and kernels (but of expressions and of the cosine kernel), solves, eigenproblems and
+Kronecker products; what has none says so in backward().  torch.func.vmap maps operators and
+gradients that torch.autograd.grad takes; torch.func.grad itself takes no operators of
+torch.library.
+
+>>> import torch, gram.torch
+>>> x = torch.tensor([[0.0], [3.0]], requires_grad=True)
+>>> gram.torch.cdist(x).sum().backward()
+>>> x.grad.tolist()
+[[-2.0], [2.0]]
+"""
+
+try:
+    import torch
+    from torch.library import custom_op as _custom_op  # noqa: F401
+except ImportError as e:
+    raise ImportError("gram.torch needs PyTorch 2.4 or newer (pip install torch)") from e
+
+from gram import _torch_agop, _torch_algebra, _torch_kernels
+
+__all__ = [
+    "agop",
+    "cdist",
+    "cdist_grad",
+    "eigh",
+    "kernel",
+    "kernel_matmul",
+    "kron_matmul",
+    "matrix_power",
+    "median_distance",
+    "solve_cholesky",
+    "solve_lu",
+]
+
+
+def cdist(x, y=None, p=2.0, root=True):
+    """Distances out[..., i, j] of x (..., m, k) and y (..., n, k), as gram.cdist.
+
+    p is a number from 0 to infinity; root=False leaves out the power 1 / p.  Gradients to x and y
+    for every p but infinity, twice.  float32 or float64; float16 and bfloat16 give float32.
+
+    >>> gram.torch.cdist(torch.zeros(1, 2), torch.ones(1, 2), p=1).item()
+    2.0
+    """
+    return _torch_kernels.cdist(x, y, float(p), root)
+
+
+def _options(
+    kernel="laplace",
+    bandwidth=1.0,
+    p=2.0,
+    exponent=1.0,
+    alpha=1.0,
+    gamma=1.0,
+    coef0=0.0,
+    degree=3.0,
+    regularization=0.0,
+    row_offset=0,
+    column_offset=0,
+    outer_power=None,
+    expression=None,
+    of="distance",
+    parameters=None,
+):
+    """The tensors among the numbers of a kernel, and its options as the operators take them."""
+    tensors = [n if isinstance(n, torch.Tensor) else None for n in (bandwidth, regularization)]
+    numbers = [
+        1.0 if tensors[0] is not None else float(bandwidth), float(p), float(exponent),
+        float(alpha), float(gamma), float(coef0), float(degree),
+        0.0 if tensors[1] is not None else float(regularization),
+    ]  # fmt: skip
+    parameters = parameters or {}
+    names, values = ["", *parameters], [0.0, *[float(v) for v in parameters.values()]]
+    outer_power = None if outer_power is None else float(outer_power)
+    offsets = [row_offset, column_offset]
+    return tensors, [kernel, numbers, outer_power, offsets, expression, of, names, values]
+
+
+def kernel(x, y=None, kernel="laplace", *, output="value", **options):
+    """The kernel matrix of x (..., m, k) and y (..., n, k), as gram.kernel (see there for options).
+
+    bandwidth and regularization are numbers or tensors that broadcast over the batch; they and x
+    and y have gradients, twice but for an expression and the cosine kernel.  The other options are
+    numbers.  output="weight" and "bandwidth-derivative" have no gradient.
+
+    >>> length = torch.tensor(2.0, requires_grad=True)
+    >>> k = gram.torch.kernel(torch.zeros(1, 1), torch.ones(1, 1), "gaussian", bandwidth=length)
+    >>> torch.autograd.grad(k, length)[0].item() == k.item() / 8
+    True
+    """
+    tensors, options = _options(kernel, **options)
+    return _torch_kernels.kernel(x, y, *tensors, *options, output)
+
+
+def kernel_matmul(x, y=None, kernel="laplace", *, v, **options):
+    """kernel(x, y) @ v for v (..., n, r) or (n,), the matrix never stored, as gram.kernel_matmul.
+
+    Gradients to x, y, v, bandwidth and regularization, in blocks of rows; those to v twice.
+
+    >>> gram.torch.kernel_matmul(torch.zeros(2, 1), v=torch.ones(2)).tolist()
+    [2.0, 2.0]
+    """
+    tensors, options = _options(kernel, **options)
+    product = _torch_kernels.kernel_matmul(
+        x, y, *tensors, v[:, None] if v.dim() == 1 else v, *options
+    )
+    return product[..., 0] if v.dim() == 1 else product
+
+
+def median_distance(x, p=2.0, *, root=True, rows=2000, seed=0):
+    """The median of the distances of different rows of x, as gram.median_distance: no gradient.
+
+    >>> gram.torch.median_distance(torch.tensor([[0.0], [1.0], [5.0]])).item()
+    4.0
+    """
+    return _torch_kernels.median_distance(x.detach(), float(p), root, rows, seed)
+
+
+def cdist_grad(a, b, c, d, p=2.0):
+    """Gradients of kernel expansions, as gram.cdist_grad: a (..., K, M), b (..., N, K),
+    c (..., O, K), d (..., N, M) give (..., O, N, M).  Gradients to all four, once.
+
+    >>> one = torch.ones(1, 1)
+    >>> gram.torch.cdist_grad(one, 2 * one, 3 * one, 5 * one).item()
+    9.0
+    """
+    return _torch_agop.cdist_grad(a, b, c, d, float(p))
+
+
+def agop(a, b, c, d, p=2.0, *, diagonal=False, points=0):
+    """The average outer product of cdist_grad(a, b, c, d, p), as gram.agop.  Gradients once.
+
+    >>> one = torch.ones(1, 1)
+    >>> gram.torch.agop(one, 2 * one, 3 * one, 5 * one).item()
+    81.0
+    """
+    return _torch_agop.agop(a, b, c, d, float(p), diagonal, points)
+
+
+def solve_cholesky(a, b, *, lower=True):
+    """a^-1 b for symmetric positive definite a (..., n, n), as gram.solve_cholesky.
+
+    b is (..., n, r) or (n,).  Of a one triangle is read; its gradient is symmetric.  Any number of
+    derivatives, for which the factor is used again.  Raises gram.LinAlgError on the CPU where a
+    has no factor; on CUDA such an item is nan.
+
+    >>> gram.torch.solve_cholesky(torch.tensor([[4.0]]), torch.tensor([2.0])).item()
+    0.5
+    """
+    x, _ = _torch_algebra.solve_cholesky(a, b[:, None] if b.dim() == 1 else b, lower)
+    return x[..., 0] if b.dim() == 1 else x
+
+
+def solve_lu(a, b):
+    """a^-1 b for any square a (..., n, n), as gram.solve_lu; b is (..., n, r) or (n,).
+
+    Any number of derivatives.  Raises gram.LinAlgError on the CPU where a is singular; on CUDA
+    such an item is nan.
+
+    >>> gram.torch.solve_lu(torch.tensor([[0.0, 2.0], [1.0, 0.0]]), torch.tensor([4.0, 3.0]))
+    tensor([3., 2.])
+    """
+    x = _torch_algebra.solve_lu(a, b[:, None] if b.dim() == 1 else b)
+    return x[..., 0] if b.dim() == 1 else x
+
+
+def eigh(a, *, lower=True, vectors=True, select="all", first=0, count=0):
+    """Eigenvalues, ascending, and eigenvectors of symmetric a (..., n, n), as gram.eigh.
+
+    select is "all", "index", "largest" or "smallest".  Gradients to the values; to the vectors of
+    "all" too, where what a vector does inside of the space of a multiple value counts as 0 (those
+    of a part are detached).  The gradient of a is symmetric.  Twice differentiable.
+
+    >>> values, vectors = gram.torch.eigh(torch.tensor([[2.0, 0.0], [0.0, 1.0]]))
+    >>> values.tolist()
+    [1.0, 2.0]
+    """
+    if select == "value":
+        raise ValueError("gram.torch.eigh: select is 'value', whose count depends on the data")
+    values, of_values = _torch_algebra.eigh(a, lower, select, first, count)
+    if not vectors:
+        return values
+    return values, of_values if select == "all" else of_values.detach()
+
+
+def matrix_power(a, numerator=-1, denominator=4, *, method="auto", lower=True, ridge=0.0):
+    """(a + ridge I)^(numerator / denominator) of symmetric a (..., n, n), as gram.matrix_power.
+
+    Gradients once, by the eigenvectors of a: n^3 operations, symmetric, exact at multiple
+    eigenvalues.
+
+    >>> gram.torch.matrix_power(torch.tensor([[16.0]])).item()
+    0.5
+    """
+    return _torch_algebra.matrix_power(a, numerator, denominator, method, lower, float(ridge))
+
+
+def kron_matmul(x, factors, *, side="right", alpha=1.0):
+    """alpha x (f_1 (x) ... (x) f_N), or with side="left" alpha (f_1 (x) ... (x) f_N) x, as
+    gram.kron_matmul.  Any number of derivatives, to x and to every factor.
+
+    >>> gram.torch.kron_matmul(torch.ones(1, 4), [torch.eye(2), 3 * torch.eye(2)]).tolist()
+    [[3.0, 3.0, 3.0, 3.0]]
+    """
+    return _torch_algebra.kron_matmul(x, list(factors), side, float(alpha))

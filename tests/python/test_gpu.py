@@ -1,0 +1,225 @@
+"""test_gpu.py - arrays of PyTorch and CuPy on a GPU: the results of the CPU, the caller's stream"""
+
+import gram
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.skipif(len(gram.devices()) < 2, reason="no GPU")
+
+
+class Torch:
+    def __init__(self):
+        self.torch = pytest.importorskip("torch")
+        if not self.torch.cuda.is_available():
+            pytest.skip("PyTorch has no GPU")
+        self.type = self.torch.Tensor
+
+    def put(self, array):
+        return self.torch.from_numpy(np.ascontiguousarray(array)).cuda()
+
+    def get(self, array):
+        assert array.is_cuda
+        return array.cpu().numpy()
+
+    def empty(self, shape, dtype):
+        return self.torch.full(shape, 77, dtype=getattr(self.torch, dtype), device="cuda")
+
+
+class Cupy:
+    def __init__(self):
+        self.cupy = pytest.importorskip("cupy")
+        self.type = self.cupy.ndarray
+
+    def put(self, array):
+        return self.cupy.asarray(array)
+
+    def get(self, array):
+        return self.cupy.asnumpy(array)
+
+    def empty(self, shape, dtype):
+        return self.cupy.full(shape, 77, dtype)
+
+
+@pytest.fixture(params=[Torch, Cupy])
+def library(request):
+    return request.param()
+
+
+def draw(*shape, seed=0, dtype=np.float64):
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+def definite(n):
+    a = draw(n, n)
+    return a @ a.T + n * np.eye(n)
+
+
+X, Y = draw(70, 9), draw(50, 9, seed=1)
+CALLS = {
+    "cdist": lambda put: gram.cdist(put(X), put(Y), 1.3),
+    "cdist_symmetric": lambda put: gram.cdist(put(X)),
+    "cdist_view": lambda put: gram.cdist(put(X)[::2, ::-1], put(Y.T).T, 1),
+    "cdist_batch": lambda put: gram.cdist(put(draw(3, 8, 4)), put(draw(1, 6, 4))),
+    "cdist_batched_p": lambda put: gram.cdist(put(draw(2, 8, 4)), p=put(np.array([1.0, 2.5]))),
+    "kernel": lambda put: gram.kernel(put(X), put(Y), "matern52", bandwidth=2.0),
+    "kernel_bandwidths": lambda put: gram.kernel(
+        put(draw(2, 8, 4)), kernel="gaussian", bandwidth=put(np.array([1.0, 2.0]))
+    ),
+    "expression": lambda put: gram.kernel(
+        put(X), expression="exp(-s / a)", parameters={"a": put(np.array(3.0))}
+    ),
+    "kernel_vjp": lambda put: gram.kernel_vjp(
+        put(X), put(Y), "gaussian", grad=put(draw(70, 50)), wrt=("x", "y", "bandwidth")
+    ),
+    "cdist_grad": lambda put: gram.cdist_grad(
+        put(draw(70, 50)), put(X.T), put(draw(2, 70)), put(Y.T), 1.5
+    ),
+    "agop": lambda put: gram.agop(put(draw(70, 50)), put(X.T), put(draw(2, 70)), put(Y.T)),
+    "median_distance": lambda put: gram.median_distance(put(X)),
+    "solve_cholesky": lambda put: gram.solve_cholesky(put(definite(40)), put(draw(40, 3))),
+    "solve_cholesky_large": lambda put: gram.solve_cholesky(put(definite(150)), put(draw(150))),
+    "solve_lu": lambda put: gram.solve_lu(put(draw(2, 20, 20)), put(draw(20, 3))),
+    "kernel_matmul": lambda put: gram.kernel_matmul(put(X), put(Y), v=put(draw(50, 3))),
+    "eigh": lambda put: gram.eigh(put(definite(20)), vectors=False),
+    "matrix_power": lambda put: gram.matrix_power(put(definite(20))),
+    "kron": lambda put: gram.kron([put(draw(3, 2)), put(draw(2, 5))]),
+    "kron_matmul": lambda put: gram.kron_matmul(
+        put(draw(7, 6)), [put(draw(3, 2)), put(draw(2, 5))]
+    ),
+    "kron_matmul_vjp": lambda put: gram.kron_matmul_vjp(
+        put(draw(7, 6)), [put(draw(3, 2)), put(draw(2, 5))], grad=put(draw(7, 10))
+    ),
+    "kron_solve": lambda put: gram.kron_solve(
+        [put(definite(3)), put(definite(4))], put(draw(5, 12))
+    ),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32], ids=["f64", "f32"])
+@pytest.mark.parametrize("name", CALLS)
+def test_results_are_those_of_the_cpu(library, name, dtype):
+    expected = CALLS[name](lambda a: a.astype(dtype))
+    try:
+        got = CALLS[name](lambda a: library.put(a.astype(dtype)))
+    except NotImplementedError as e:
+        pytest.skip(str(e))
+    several = isinstance(got, tuple)
+    for g, e in zip(got if several else (got,), expected if several else (expected,), strict=True):
+        assert isinstance(g, library.type)
+        g, e = library.get(g), np.asarray(e)
+        assert g.dtype == dtype and g.shape == e.shape
+        scale = np.abs(e).max(initial=1e-30)
+        eps = 1e-10 if dtype is np.float64 else 2e-4
+        np.testing.assert_allclose(g / scale, e / scale, rtol=0, atol=eps)
+
+
+def test_outputs_of_the_caller(library):
+    x = library.put(X)
+    out = library.empty((70, 70), "float64")
+    assert gram.cdist(x, out=out) is out
+    np.testing.assert_allclose(library.get(out), gram.cdist(X), atol=1e-12)
+    info = library.empty((2,), "int32")
+    a = library.put(np.stack([np.eye(3), -np.eye(3)]))
+    solved = library.get(gram.solve_cholesky(a, library.put(np.ones((3, 1))), info=info))
+    assert library.get(info).tolist() == [0, 1]
+    assert np.isnan(solved[1]).all() and (solved[0] == 1).all()
+
+
+def test_arrays_of_two_devices_are_refused(library):
+    with pytest.raises(ValueError, match="x is on CUDA device 0 but y is on the CPU"):
+        gram.cdist(library.put(X), Y)
+    with pytest.raises(ValueError, match="out is on|y is on|but"):
+        gram.cdist(X, out=library.empty((70, 70), "float64"))
+
+
+def test_work_is_queued_on_the_callers_stream(library):
+    """An input that a long chain of work on this stream is still to write, an output read on it."""
+    if isinstance(library, Torch):
+        torch = library.torch
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            big = torch.randn(3000, 3000, device="cuda", dtype=torch.float64)
+            for _ in range(10):
+                big = (big @ big).clamp(-1, 1)
+            x = torch.zeros(70, 9, dtype=torch.float64, device="cuda") + 0 * big[:70, :9]
+            x += torch.from_numpy(X).to("cuda", non_blocking=True)
+            d = gram.cdist(x, p=1) * 2
+        stream.synchronize()
+    else:
+        cupy = library.cupy
+        stream = cupy.cuda.Stream(non_blocking=True)
+        with stream:
+            big = cupy.ones((3000, 3000))
+            for _ in range(10):
+                big = (big @ big).clip(-1, 1)
+            x = 0 * big[:70, :9] + cupy.asarray(X)
+            d = gram.cdist(x, p=1) * 2
+        stream.synchronize()
+    np.testing.assert_allclose(library.get(d), 2 * gram.cdist(X, p=1), rtol=1e-12)
+
+
+def test_a_cuda_graph_of_torch():
+    library = Torch()
+    torch = library.torch
+    x, out = library.put(X), library.empty((70, 70), "float64")
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        gram.cdist(x, p=1.3, out=out)
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=stream):
+        gram.cdist(x, p=1.3, out=out)
+    x.copy_(torch.from_numpy(2 * X))
+    out.zero_()
+    graph.replay()
+    np.testing.assert_allclose(library.get(out), 2 * gram.cdist(X, p=1.3), rtol=1e-10)
+
+
+def test_torch_and_cupy_share_memory():
+    torch, cupy = Torch().torch, Cupy().cupy
+    x = torch.from_numpy(X).cuda()
+    d = gram.cdist(cupy.from_dlpack(x), x)
+    assert isinstance(d, cupy.ndarray)
+    np.testing.assert_allclose(cupy.asnumpy(d), gram.cdist(X), atol=1e-12)
+
+
+def test_what_the_gpu_tells():
+    assert gram.best_device() == "cuda:0" and gram.info()["cuda_devices"] >= 1
+    memory = gram.memory_info("cuda:0")
+    assert 0 < memory["free"] <= memory["total"] and memory["other"] >= 0
+    library = Torch()
+    host, device = gram.cdist_workspace(library.put(X), library.put(Y), 1.3)
+    assert host >= 0 and device >= 0
+
+
+def test_a_kernel_of_ones_own(library):
+    module = gram.Module(
+        'extern "C" __global__ void scale(double *x, double a, long long n) {'
+        "long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; if (i < n) x[i] *= a; }"
+    )
+    x = library.put(np.arange(1000.0))
+    library.get(x)  # what fills it is done
+    module.launch("scale", 4, 256, (x, 3.0, 1000))
+    module.synchronize()
+    np.testing.assert_array_equal(library.get(x), 3 * np.arange(1000.0))
+    with pytest.raises(NotImplementedError, match="error"):
+        gram.Module('extern "C" __global__ void f() { nonsense }')
+
+
+def test_the_cache_and_tuning():
+    library = Torch()
+    tuned = gram.tune(library.put(draw(200, 64, dtype=np.float32)))
+    assert tuned["candidates"] >= 1 and tuned["tile_ms"] >= 0
+    info = gram.cache.info()
+    assert info["path"] and info["kernels"] >= 0
+    assert all({"kernel", "chip", "bytes"} <= set(entry) for entry in gram.cache.entries())
+
+
+def test_gradients_are_refused_and_devices_of_torch_are_named():
+    library = Torch()
+    x = library.put(X).requires_grad_()
+    with pytest.raises(TypeError, match="detach"):
+        gram.cdist(x)
+    assert gram.cdist(x.detach()).device.type == "cuda"
+    assert gram.cdist(library.put(X.astype(np.float16))).dtype == library.torch.float32

@@ -1,0 +1,337 @@
+"""test_torch.py - gram.torch: gradients by gradcheck, opcheck, torch.compile, vmap, on every device
+
+Skipped without PyTorch 2.4.
+"""
+
+import gram
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", minversion="2.4")
+gt = pytest.importorskip("gram.torch")
+from torch.autograd import gradcheck, gradgradcheck  # noqa: E402
+from torch.library import opcheck  # noqa: E402
+
+DEVICES = ["cpu"]
+if torch.cuda.is_available() and len(gram.devices()) > 1:
+    DEVICES.append("cuda")
+
+
+@pytest.fixture(params=DEVICES)
+def device(request):
+    torch.manual_seed(0)
+    return request.param
+
+
+def draw(*shape, device="cpu", dtype=torch.float64):
+    return torch.randn(shape, dtype=torch.float64).to(device, dtype).requires_grad_()
+
+
+def number(value, device="cpu"):
+    return torch.tensor(value, dtype=torch.float64, device=device, requires_grad=True)
+
+
+def symmetric(s):
+    return (s + s.mT) / 2
+
+
+def definite(s):
+    return s @ s.mT + 3 * torch.eye(s.shape[-1], dtype=s.dtype, device=s.device)
+
+
+def holds(check, f, inputs):
+    """A check of derivatives; skipped for what a device does not offer."""
+    try:
+        assert check(f, inputs)
+    except NotImplementedError as e:
+        if inputs[0].is_cuda:
+            pytest.skip(str(e))
+        raise
+
+
+@pytest.mark.parametrize("root", [True, False])
+@pytest.mark.parametrize("p", [1, 1.5, 2, 3])
+def test_gradients_of_distances(p, root, device):
+    inputs = draw(5, 3, device=device), draw(4, 3, device=device)
+    holds(gradcheck, lambda x, y: gt.cdist(x, y, p, root), inputs)
+    holds(gradgradcheck, lambda x, y: gt.cdist(x, y, p, root), inputs)
+
+
+KERNELS = (
+    "laplace lpq-laplace product-laplace gaussian matern32 matern52 rational-quadratic linear "
+    "polynomial sigmoid distance"
+).split()
+OPTIONS = {"exponent": 1.4, "alpha": 1.7, "gamma": 0.3, "coef0": 0.5}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_gradients_of_kernels(name, device):
+    def f(x, y, bandwidth, regularization):
+        numbers = {"bandwidth": bandwidth, "regularization": regularization}
+        return gt.kernel(x, y, name, **numbers, **OPTIONS)
+
+    inputs = draw(4, 3, device=device), draw(3, 3, device=device), number(1.3), number(0.2)
+    holds(gradcheck, f, inputs)
+    holds(gradgradcheck, f, inputs)
+
+
+def test_gradients_of_batches_and_of_one_set(device):
+    bandwidth = number([1.0, 2.0], device)
+    x, y = draw(2, 4, 3, device=device), draw(3, 3, device=device)
+    f = lambda x, y, b: gt.kernel(x, y, "gaussian", bandwidth=b)  # noqa: E731
+    holds(gradcheck, f, (x, y, bandwidth))
+    holds(gradgradcheck, f, (x, y, bandwidth))
+    for one in (
+        lambda x: gt.kernel(x, kernel="matern52", p=1),
+        lambda x: gt.cdist(x, root=False),
+        lambda x: gt.kernel(x, expression="exp(-s * a)", of="sum", parameters={"a": 0.5}),
+    ):
+        holds(gradcheck, one, (y,))
+
+
+@pytest.mark.parametrize("p", [0.5, 1, 1.5, 2, 3])
+def test_gradients_are_finite_at_ties(p, device):
+    x = torch.tensor([[1.0, 2, 3], [1, 2, 3], [1, 5, 3]], device=device, requires_grad=True)
+    for f in (
+        lambda x: gt.cdist(x, p=p),
+        lambda x: gt.kernel(x, p=p),
+        lambda x: gt.kernel(x, kernel="lpq-laplace", p=p, exponent=0.7),
+    ):
+        (grad,) = torch.autograd.grad(f(x).sum(), x, create_graph=True)
+        assert torch.isfinite(grad).all()
+        (again,) = torch.autograd.grad(grad.square().sum(), x)
+        assert torch.isfinite(again).all()
+
+
+def test_halves_and_single_precision(device):
+    for dtype in (torch.float16, torch.bfloat16, torch.float32):
+        x = draw(6, 3, device=device, dtype=torch.float64)
+        low = x.detach().to(dtype).requires_grad_()
+        d = gt.cdist(low)
+        assert d.dtype == torch.float32
+        d.sum().backward()
+        assert low.grad.dtype == dtype
+        gt.cdist(x).sum().backward()
+        tolerance = {"rtol": 0.05, "atol": 0.05}
+        torch.testing.assert_close(low.grad.to(x.dtype), x.grad, **tolerance)
+
+
+def test_gradients_of_products_with_kernels(device):
+    def f(x, y, v, bandwidth, regularization):
+        numbers = {"bandwidth": bandwidth, "regularization": regularization}
+        return gt.kernel_matmul(x, y, "matern32", v=v, **numbers)
+
+    x, y = draw(5, 3, device=device), draw(4, 3, device=device)
+    holds(gradcheck, f, (x, y, draw(4, 2, device=device), number(1.3), number(0.2)))
+    one = lambda x, v, r: gt.kernel_matmul(x, v=v, regularization=r)  # noqa: E731
+    holds(gradcheck, one, (x, draw(5, device=device), number(0.2)))
+
+
+def test_products_with_kernels_go_in_blocks(monkeypatch):
+    from gram import _torch_kernels
+
+    monkeypatch.setattr(_torch_kernels, "_BLOCK", 20)
+    test_gradients_of_products_with_kernels("cpu")
+
+
+@pytest.mark.parametrize("p", [1, 1.5, 2, 3])
+def test_gradients_of_cdist_grad_and_agop(p, device):
+    shapes = (5, 4), (3, 5), (2, 5), (3, 4)
+    inputs = tuple(draw(*shape, device=device) for shape in shapes)
+    holds(gradcheck, lambda a, b, c, d: gt.cdist_grad(a, b, c, d, p), inputs)
+    holds(gradcheck, lambda a, b, c, d: gt.agop(a, b, c, d, p), inputs)
+    diagonal = lambda a, b, c, d: gt.agop(a, b, c, d, p, diagonal=True, points=7)  # noqa: E731
+    holds(gradcheck, diagonal, inputs)
+
+
+MATRICES = {
+    "solve_cholesky": lambda s, b: gt.solve_cholesky(definite(s), b),
+    "solve_cholesky_vector": lambda s, b: gt.solve_cholesky(definite(s), b[:, 0], lower=False),
+    "solve_lu": gt.solve_lu,
+    "eigh_values": lambda s, b: gt.eigh(symmetric(s))[0],
+    "eigh_vectors": lambda s, b: gt.eigh(symmetric(s))[1].abs(),
+    "kron_matmul": lambda s, b: gt.kron_matmul(b.mT, [s[0, :2], b[:2]], alpha=2.0),
+    "kron_matmul_left": lambda s, b: gt.kron_matmul(b, [s[:, :2, :2], b[:3, :2]], side="left"),
+}
+ONCE = {
+    "eigh_largest": lambda s, b: gt.eigh(
+        symmetric(s), vectors=False, select="largest", count=2
+    ),
+    "power_inverse_fourth": lambda s, b: gt.matrix_power(definite(s), ridge=0.1),
+    "power_two_thirds": lambda s, b: gt.matrix_power(definite(s), 2, 3),
+    "power_square": lambda s, b: gt.matrix_power(definite(s), 2, 1),
+}
+
+
+@pytest.mark.parametrize("name", [*MATRICES, *ONCE])
+def test_gradients_of_matrix_functions(name, device):
+    f = (MATRICES | ONCE)[name]
+    inputs = draw(2, 4, 4, device=device), draw(4, 2, device=device)
+    holds(gradcheck, f, inputs)
+    if name in MATRICES:
+        holds(gradgradcheck, f, inputs)
+
+
+def test_powers_at_multiple_eigenvalues():
+    zero = torch.zeros(3, 3, dtype=torch.float64, requires_grad=True)
+    two = 2 * torch.eye(3, dtype=torch.float64)
+    assert gradcheck(lambda s: gt.matrix_power(two + symmetric(s), -1, 2), (zero,))
+    values = gt.eigh(two + symmetric(zero))[1]
+    assert torch.isfinite(torch.autograd.grad(values.sum(), zero)[0]).all()
+
+
+def test_what_has_no_derivative_says_so():
+    x = draw(4, 2)
+    with pytest.raises(NotImplementedError, match="inf has no gradient"):
+        gt.cdist(x, p=float("inf")).sum().backward()
+    with pytest.raises(NotImplementedError, match="has no gradient"):
+        gt.kernel(x, output="weight").sum().backward()
+    for options in ({"expression": "exp(-s)"}, {"kernel": "cosine"}, {"outer_power": 1.0}):
+        (grad,) = torch.autograd.grad(gt.kernel(x, **options).sum(), x, create_graph=True)
+        with pytest.raises(NotImplementedError, match="no second derivative"):
+            grad.square().sum().backward()
+    s = definite(draw(3, 3))
+    (grad,) = torch.autograd.grad(gt.matrix_power(s).sum(), s, create_graph=True)
+    with pytest.raises(RuntimeError, match="no autograd formula"):
+        grad.sum().backward()
+    assert not gt.median_distance(x).requires_grad
+    with pytest.raises(ValueError, match="'value'"):
+        gt.eigh(s, select="value")
+    with pytest.raises(gram.LinAlgError):
+        gt.solve_cholesky(-torch.eye(2), torch.ones(2))
+    with pytest.raises(ValueError, match="columns"):
+        gt.cdist(x, torch.ones(2, 3, dtype=x.dtype))
+
+
+GAUSSIAN = ["gaussian", [1.0, 2.0, 1.0, 1.0, 1.0, 0.0, 3.0, 0.0], None, [0, 0], None, "distance"]
+GAUSSIAN += [[""], [0.0]]
+
+
+def operators(device):
+    d = lambda *shape: draw(*shape, device=device)  # noqa: E731
+    x, y, bandwidth, s = d(5, 3), d(4, 3), number(1.3, device), definite(d(2, 4, 4)).detach()
+    a, b, c, z = d(5, 4), d(3, 5), d(2, 5), d(3, 4)
+    plain = [t.detach() for t in (x, y, bandwidth)]
+    s.requires_grad_()
+    return {
+        "cdist": (x, y, 2.0, True),
+        "kernel": (x, y, bandwidth, None, *GAUSSIAN, "value"),
+        "kernel_vjp": (x, y, bandwidth, None, d(5, 4), *GAUSSIAN, ["x", "bandwidth"]),
+        "kernel_matmul": (x, None, bandwidth, None, d(5, 2), *GAUSSIAN),
+        "kernel_matmul_vjp": (
+            plain[0], None, plain[2], None, plain[0], plain[0], *GAUSSIAN, ["x", "y"],
+        ),
+        "cdist_grad": (a, b, c, z, 2.0),
+        "cdist_grad_vjp": (*[t.detach() for t in (a, b, c, z)], d(2, 3, 4).detach(), 1.5),
+        "agop": (a, b, c, z, 1.5, False, 0),
+        "solve_cholesky": (s, d(4, 2), True),
+        "solve_lu": (s, d(4, 2)),
+        "eigh": (s, True, "all", 0, 0),
+        "matrix_power": (s, -1, 4, "auto", True, 0.0),
+        "kron_matmul": (d(3, 6), [d(2, 3), d(3, 2)], "right", 1.0),
+        "kron_matmul_vjp": (d(3, 6), [d(2, 3), d(3, 2)], d(3, 6), "right", 1.0),
+        "median_distance": (plain[0], 2.0, True, 100, 0),
+        "second_weight": (*plain, "laplace", [1.0, 2.0, 1.0, 1.0, 1.0, 0.0, 3.0]),
+        "pair_slopes": (*plain[:2], *plain[:2], 1.5),
+        "pair_sums": (*plain[:2], *plain[:2], a.detach(), a.detach(), 1.5),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", operators("cpu"))
+def test_operators_are_what_pytorch_expects(name, device):
+    arguments = operators(device)[name]
+    try:
+        opcheck(getattr(torch.ops.gram, name).default, arguments)
+    except NotImplementedError as e:
+        assert device == "cuda", e
+        pytest.skip(str(e))
+
+
+def likelihood(x, y, length):
+    k = gt.kernel(x, kernel="gaussian", bandwidth=length, regularization=0.1)
+    return (y * gt.solve_cholesky(k, y)).sum() + gt.eigh(k)[0].log().sum()
+
+
+def test_compile_without_graph_breaks(device):
+    if device == "cuda":
+        pytest.skip("eigh of this backend may not be there")
+    x, y, length = draw(20, 3), draw(20).detach(), number(1.5)
+    compiled = torch.compile(likelihood, fullgraph=True, backend="aot_eager")
+    eager = torch.autograd.grad(likelihood(x, y, length), (x, length))
+    traced = torch.autograd.grad(compiled(x, y, length), (x, length))
+    for a, b in zip(eager, traced, strict=True):
+        torch.testing.assert_close(a, b)
+    everything = torch.compile(
+        lambda x, v: (
+            gt.cdist(x, p=1.3).sum()
+            + gt.kernel_matmul(x, v=v).sum()
+            + gt.kernel(x, expression="exp(-s / a)", parameters={"a": 2.0}).sum()
+            + gt.kron_matmul(v[None], [torch.ones(4, 2, dtype=v.dtype)] * 2).sum()
+            + gt.median_distance(x)
+        ),
+        fullgraph=True,
+        backend="aot_eager",
+    )
+    assert torch.isfinite(everything(draw(16, 3), draw(16)))
+
+
+MAPPED = {
+    "cdist": (lambda x, y: gt.cdist(x, y, 1.5), (4, 3), (5, 3)),
+    "kernel": (lambda x, b: gt.kernel(x, bandwidth=b.square().sum() + 1), (4, 3), ()),
+    "kernel_batched": (lambda x, y: gt.kernel(x, y), (4, 3), (2, 5, 3)),
+    "kernel_matmul": (lambda x, v: gt.kernel_matmul(x, v=v), (4, 3), (4, 2)),
+    "cdist_grad": (lambda a, b: gt.cdist_grad(a, b, b[:1], b[:, :4], 2), (6, 4), (3, 6)),
+    "solve_cholesky": (lambda s, b: gt.solve_cholesky(definite(s), b), (4, 4), (4, 2)),
+    "solve_lu": (gt.solve_lu, (4, 4), (4,)),
+    "eigh": (lambda s, b: gt.eigh(symmetric(s))[0] * b, (4, 4), ()),
+    "matrix_power": (lambda s, b: gt.matrix_power(definite(s)) * b, (4, 4), ()),
+    "kron_matmul": (lambda x, f: gt.kron_matmul(x, [f, f.mT]), (2, 6), (2, 3)),
+    "median_distance": (lambda x, b: gt.median_distance(x) + b, (4, 3), ()),
+}
+
+
+@pytest.mark.parametrize("dims", [(0, 0), (1, None), (None, 0)])
+@pytest.mark.parametrize("name", MAPPED)
+def test_vmap(name, dims):
+    torch.manual_seed(0)
+    f, *shapes = MAPPED[name]
+    inputs = []
+    for dim, shape in zip(dims, shapes, strict=True):
+        mapped = shape if dim is None else (*shape[:dim], 3, *shape[dim:])
+        inputs.append(draw(*mapped).detach())
+    got = torch.func.vmap(f, in_dims=dims)(*inputs)
+    for i in range(3):
+        item = [t if d is None else t.select(d, i) for t, d in zip(inputs, dims, strict=True)]
+        torch.testing.assert_close(got[i], f(*item))
+
+
+@pytest.mark.parametrize(
+    "name", ["cdist", "kernel", "kernel_matmul", "cdist_grad", "solve_cholesky", "kron_matmul"]
+)
+def test_vmap_over_gradients(name):
+    """The Jacobian from one gradient under vmap is that from one an output."""
+    f, *shapes = MAPPED[name]
+    inputs = tuple(draw(*shape) for shape in shapes)
+    out = f(*inputs)
+    rows = torch.eye(out.numel(), dtype=out.dtype).reshape(-1, *out.shape)
+    got = torch.func.vmap(lambda g: torch.autograd.grad(out, inputs, g, retain_graph=True))(rows)
+    expected = torch.autograd.functional.jacobian(f, inputs)
+    for a, b in zip(got, expected, strict=True):
+        torch.testing.assert_close(a.reshape(b.shape), b)
+
+
+def test_views_and_lazily_negated_tensors(device):
+    x = torch.randn(8, 6, dtype=torch.float64, device=device)
+    views = x[::2, ::3].mT, x.T[:, :3], x.expand(2, 8, 6)
+    for view in views:
+        expected = gram.cdist(view.cpu().numpy())
+        np.testing.assert_allclose(gt.cdist(view).cpu().numpy(), expected, atol=1e-12)
+    negated = torch._neg_view(x)
+    torch.testing.assert_close(gt.kernel(negated, x, "linear"), -(x @ x.mT))
+    for wrong in ("meta", "integers"):
+        bad = x.to("meta") if wrong == "meta" else (x * 8).long()
+        if wrong == "meta":
+            assert gt.cdist(bad).shape == (8, 8)
+        else:
+            with pytest.raises((TypeError, ValueError)):
+                gt.cdist(bad)
