@@ -100,6 +100,8 @@ class ContextOptions(c.Structure):
         ("user", c.c_void_p),
         ("trace", c.c_void_p),
         ("trace_user", c.c_void_p),
+        ("stream", c.c_void_p),
+        ("scratch_limit", c.c_size_t),
     ]
 
 
@@ -130,12 +132,12 @@ def number(value):
 
 
 class Gram:
-    """A context of the library at a path."""
+    """A context of the library at a path, on the CPU or on another device."""
 
-    def __init__(self, path, threads):
+    def __init__(self, path, threads, device=Device()):
         self.lib = c.CDLL(path)
         self.lib.gram_message.restype = c.c_char_p
-        options = ContextOptions(size=c.sizeof(ContextOptions), threads=threads)
+        options = ContextOptions(size=c.sizeof(ContextOptions), threads=threads, device=device)
         self.context = c.c_void_p()
         self.check(self.lib.gram_context_create(c.byref(options), c.byref(self.context)))
         info = Info(size=c.sizeof(Info))

@@ -4,6 +4,8 @@
  *   run_cases             everything
  *   run_cases OP...       these operations
  *   run_cases OP ROW      one row, as a debugger wants it
+ *   run_cases OP ROW-LAST some rows, with a line of output after each
+ *   run_cases --list      the operations and how many rows each has
  *
  * GRAM_TEST_ISA limits it to one instruction set ("best": the best here), GRAM_NUM_THREADS sets the
  * threads (2 by default, so that a machine with many processors does not run small rows on all of
@@ -64,34 +66,68 @@ static bool run(const struct case_op *op, int row, struct harness_count *sum)
 
     if (!harness_run_table(op, row, &options, &count))
         return false;
-    printf("%s: %d rows, %d runs, %d failed\n", op->name, op->rows, count.passed + count.failed,
-           count.failed);
+    if (row < 0)
+        printf("%s: %d rows, %d runs, %d failed\n", op->name, op->rows, count.passed + count.failed,
+               count.failed);
+    else
+        printf("%s %d: %d runs, %d failed\n", op->name, row, count.passed + count.failed,
+               count.failed);
+    fflush(stdout); /* what is done is known if somebody stops the rest */
     sum->passed += count.passed;
     sum->failed += count.failed;
     return count.passed + count.failed > 0;
 }
 
+static bool run_range(const struct case_op *op, const int range[2], struct harness_count *sum)
+{
+    bool complete = true;
+
+    for (int row = range[0]; row <= range[1]; row++)
+        complete &= run(op, row, sum);
+    return complete;
+}
+
+/* True if text is "3" or "3-7". */
+static bool rows_of(const char *text, int range[2])
+{
+    char *end;
+    long first = strtol(text, &end, 10), last = first;
+
+    if (end != text && *end == '-') {
+        text = end + 1;
+        last = strtol(text, &end, 10);
+    }
+    if (end == text || *end || first < 0 || last < first || last > 1000000)
+        return false;
+    range[0] = (int)first;
+    range[1] = (int)last;
+    return true;
+}
+
+static int list(void)
+{
+    for (int i = 0; harness_ops[i]; i++)
+        printf("%s %d\n", harness_ops[i]->name, harness_ops[i]->rows);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     struct harness_count sum = {0};
+    int range[2] = {-1, -1};
     bool complete = true;
-    int row = -1;
-    char *end;
 
-    if (argc == 3) {
-        long value = strtol(argv[2], &end, 10);
-        if (end != argv[2] && !*end && value >= 0) {
-            row = (int)value;
-            argc = 2;
-        }
-    }
+    if (argc == 2 && strcmp(argv[1], "--list") == 0)
+        return list();
+    if (argc == 3 && rows_of(argv[2], range))
+        argc = 2;
     for (int i = 1; i < argc; i++) {
         const struct case_op *op = harness_find(argv[i]);
         if (!op) {
             fprintf(stderr, "run_cases: no operation is called '%s'\n", argv[i]);
             return 2;
         }
-        complete &= run(op, row, &sum);
+        complete &= run_range(op, range, &sum);
     }
     for (int i = 0; argc == 1 && harness_ops[i]; i++)
         complete &= run(harness_ops[i], -1, &sum);
