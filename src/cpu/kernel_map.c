@@ -48,7 +48,8 @@ void gram_raise_prepare(struct gram_raise *raise, gram_dtype dtype, double e)
         raise->kind = GRAM_RAISE_NARROW;
     else
         raise->kind = GRAM_RAISE_WIDE;
-    gram_power_prepare(&raise->power, dtype, e, at_zero);
+    if (raise->kind == GRAM_RAISE_NARROW || raise->kind == GRAM_RAISE_WIDE)
+        gram_power_prepare(&raise->power, dtype, e, at_zero); /* 200 calls of pow: others do not */
 }
 
 /* Within the range of dtype, so that 0 times infinity cannot come of it. */

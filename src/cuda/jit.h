@@ -12,6 +12,7 @@ struct cuda_source {
     const char *name, *text;
 };
 extern const struct cuda_source gram_cuda_sources[]; /* name NULL at the end */
+extern const uint64_t gram_cuda_sources_hash;        /* of all their names and texts */
 
 struct jit_request {
     const char *file;       /* "cdist.cu" */

@@ -26,10 +26,8 @@ static uint64_t hash_of(uint64_t value, const char *text)
 /* Over the names and texts of everything that may be included. */
 static uint64_t hash_of_sources(const struct cuda_source *own)
 {
-    uint64_t value = 0xCBF29CE484222325u;
+    const uint64_t value = gram_cuda_sources_hash;
 
-    for (const struct cuda_source *s = gram_cuda_sources; s->name; s++)
-        value = hash_of(hash_of(value, s->name), s->text);
     return own->name ? hash_of(hash_of(value, own->name), own->text) : value;
 }
 
