@@ -30,7 +30,7 @@ static const struct option_row rows[] = {
     UPLO(offsetof(struct settings, uplo),
          "the triangle of A that is read; the other may hold anything"),
     CHOICE("driver", 0, "NAME", offsetof(struct settings, driver), "auto",
-           "auto|closed|jacobi|divide|bisection",
+           "auto|closed|jacobi|divide|bisection|krylov",
            "how it is done: closed up to order 3, jacobi up to order 32"),
     DTYPE(offsetof(struct settings, dtype),
           "auto: f32 if A is a float32 or float16 array, else f64"),

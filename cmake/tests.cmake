@@ -57,7 +57,8 @@ function(gram_test_emulated name timeout)
 endfunction()
 
 # The tables of what the CUDA backend offers: on a device if there is one, and emulated.
-foreach(operation cdist kernel expression median kernel_vjp cdist_grad agop solve_cholesky solve_lu)
+foreach(operation cdist kernel expression median kernel_vjp cdist_grad agop solve_cholesky solve_lu
+        eigh)
     if(TARGET gram_cuda AND TARGET run_cases)
         gram_test(case_${operation}_cuda c 5400 run_cases ${operation})
         set_tests_properties(case_${operation}_cuda PROPERTIES
@@ -85,6 +86,7 @@ if(TARGET test_cuda)
     gram_test_emulated(test_cuda_square 5400 test_cuda_square)
     gram_test_emulated(test_cuda_power 5400 test_cuda_power)
     gram_test_emulated(test_device 5400 test_device)
+    gram_test_emulated(test_eigh_zoo 5400 test_eigh_zoo)
     gram_test_emulated(test_cuda_ptx 5400 test_cuda_ptx)
     gram_test_emulated(test_cuda_emulation 5400 test_cuda_emulation)
 endif()

@@ -67,7 +67,7 @@ static gram_status check_options(gram_context *g, const gram_eigh_options *o)
     if (o->select < GRAM_EIGH_ALL || o->select > GRAM_EIGH_SMALLEST)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "options.select is %d, expected a gram_eigh_select", (int)o->select);
-    if (o->driver < GRAM_EIGH_DRIVER_AUTO || o->driver > GRAM_EIGH_DRIVER_KRYLOV)
+    if (o->driver < GRAM_EIGH_DRIVER_AUTO || o->driver > GRAM_EIGH_DRIVER_BATCHED)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "options.driver is %d, expected a gram_eigh_driver", (int)o->driver);
     TRY(gram_eigh_check_krylov(g, o));

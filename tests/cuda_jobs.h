@@ -5,6 +5,7 @@
  */
 #ifndef GRAM_TEST_CUDA_JOBS_H
 #define GRAM_TEST_CUDA_JOBS_H
+#include "cuda/cuda_eigh.h"
 #include "cuda/cuda_solve.h"
 #include "cuda/kernels/rows_params.h"
 #include "cuda_variants.h"
@@ -234,6 +235,11 @@ static void list_plain(struct list *list)
             request = cuda_solve_request(kernel, kind / 2, kind % 2 ? GRAM_F64 : GRAM_F32, defines);
             list_request(list, &request);
         }
+    for (int kernel = 0; kernel < 2 * EIGH_KERNELS; kernel++) {
+        request = cuda_eigh_request(kernel / 2, kernel % 2 ? GRAM_F64 : GRAM_F32, defines);
+        if (request.file)
+            list_request(list, &request);
+    }
     for (int kernel = ROWS_MAP; kernel <= ROWS_DIAGONAL; kernel++)
         for (int wide = 0; wide < 2; wide++) {
             request = cuda_rows_request(kernel, wide ? GRAM_F64 : GRAM_F32, defines);

@@ -68,15 +68,16 @@ static double bench_error(struct harness *h, void *state)
 
 static bool choose_driver(const struct case_args *args, gram_eigh_driver *driver)
 {
-    static const char *const names[] = {"auto",   "closed",    "jacobi",
-                                        "divide", "bisection", "krylov"};
+    static const char *const names[] = {"auto",      "closed", "jacobi", "divide",
+                                        "bisection", "krylov", "batched"};
 
     for (int i = 0; i < LENGTH(names); i++)
         if (strcmp(case_param(args, "driver", "auto"), names[i]) == 0) {
             *driver = (gram_eigh_driver)i;
             return true;
         }
-    fprintf(stderr, "driver: expected auto, closed, jacobi, divide, bisection or krylov\n");
+    fprintf(stderr,
+            "driver: expected auto, closed, jacobi, divide, bisection, krylov or batched\n");
     return false;
 }
 
@@ -143,6 +144,7 @@ bool eigh_prepare(struct harness *h, const struct case_args *args, struct case_p
     }
     *out = (struct case_problem){
         .state = s,
+        .tensors = {&s->a, &s->values, &s->vectors},
         .run = bench_run,
         .error = bench_error,
         .destroy = bench_destroy,

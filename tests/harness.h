@@ -80,6 +80,8 @@ struct test_copy {
 bool test_send(struct harness *h, const struct test_tensor *from, struct test_copy *to);
 bool test_fetch(struct harness *h, struct test_tensor *to, struct test_copy *from);
 
+/* What GRAM_TEST_DEVICE asks for, the CPU without it; ends the process if it is not here. */
+gram_device test_asked_device(void);
 /* A context of the first GPU that queues on this stream (NULL: its own); NULL if there is none. */
 gram_context *test_cuda_context(struct harness *h, void *stream);
 

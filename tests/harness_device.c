@@ -23,6 +23,27 @@ gram_context *test_cuda_context(struct harness *h, void *stream)
     return g;
 }
 
+gram_device test_asked_device(void)
+{
+    const char *name = getenv("GRAM_TEST_DEVICE");
+    gram_device best;
+
+    if (!name || !*name)
+        return (gram_device){GRAM_CPU, 0};
+    if (strcmp(name, "cuda") != 0) {
+        fprintf(stderr, "GRAM_TEST_DEVICE is \"%s\", expected cuda\n", name);
+        exit(2);
+    }
+    best = gram_best_device();
+    if (best.type != GRAM_CUDA) {
+        printf("skipped: no CUDA device\n");
+        exit(77);
+    }
+    if (getenv("GRAM_TEST_EMULATED"))
+        printf("on the emulation of a CUDA device (tests/fake_cuda)\n");
+    return best;
+}
+
 static char *first_byte(const struct test_tensor *t)
 {
     return (char *)t->mapping + sysconf(_SC_PAGESIZE);

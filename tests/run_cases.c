@@ -33,34 +33,12 @@ static const char *test_isa(void)
     return isa;
 }
 
-/* Exits if the device that is asked for is not here. */
-static gram_device test_device(void)
-{
-    const char *name = getenv("GRAM_TEST_DEVICE");
-    gram_device best;
-
-    if (!name || !*name)
-        return (gram_device){GRAM_CPU, 0};
-    if (strcmp(name, "cuda") != 0) {
-        fprintf(stderr, "run_cases: GRAM_TEST_DEVICE is \"%s\", expected cuda\n", name);
-        exit(2);
-    }
-    best = gram_best_device();
-    if (best.type != GRAM_CUDA) {
-        printf("skipped: no CUDA device\n");
-        exit(77);
-    }
-    if (getenv("GRAM_TEST_EMULATED"))
-        printf("on the emulation of a CUDA device (tests/fake_cuda)\n");
-    return best;
-}
-
 static bool run(const struct case_op *op, int row, struct harness_count *sum)
 {
     struct harness_options options = {
         .isa = test_isa(),
         .threads = getenv("GRAM_NUM_THREADS") ? 0 : 2,
-        .device = test_device(),
+        .device = test_asked_device(),
     };
     struct harness_count count = {0};
 

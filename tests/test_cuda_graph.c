@@ -66,6 +66,10 @@ static const struct row {
     {"kernel_vjp",                "30 20 4 p=1"},
     {"kernel_vjp",        "30 20 4 p=1.3 q=0.9"},
     {"kernel_vjp",      "30 20 4 p=2 dtype=f64"},
+    {      "eigh",                       "40 3"},
+    {      "eigh",             "5 20 dtype=f64"},
+    {      "eigh",                       "2 40"},
+    {      "eigh",    "1 50 k=5 driver=batched"},
     {    "median",                   "60 5 p=1"},
     {    "median",         "300 5 p=2 rows=100"},
     {    "median",       "60 5 p=1.3 dtype=f64"},
@@ -115,6 +119,12 @@ static void kernel_vjp(struct harness *h)
     all_of(h, "kernel_vjp");
 }
 
+/* XsyevBatched and the kernels of small matrices; what cannot be captured is in test_device.c. */
+static void eigh(struct harness *h)
+{
+    all_of(h, "eigh");
+}
+
 static void median(struct harness *h)
 {
     all_of(h, "median");
@@ -124,6 +134,7 @@ static const struct test_function tests[] = {
     {"cdist_grad", cdist_grad},
     {      "agop",       agop},
     {"kernel_vjp", kernel_vjp},
+    {      "eigh",       eigh},
     {    "median",     median},
 };
 

@@ -54,6 +54,7 @@ struct solving {
     gram_context *g;
     gram_tensor a, b, x;
     bool lu;
+    gram_status status; /* of the last eigh_by_divide() */
 };
 
 static bool solve(void *arg)
@@ -142,9 +143,37 @@ static void solves_are_captured(struct harness *h)
     }
 }
 
+static bool eigh_by_divide(void *arg)
+{
+    struct solving *s = arg;
+    gram_eigh_options options = GRAM_EIGH_OPTIONS_INIT;
+
+    options.driver = GRAM_EIGH_DRIVER_DIVIDE;
+    s->status = gram_eigh(s->g, &s->a, &options, &s->b, NULL, NULL);
+    return s->status == GRAM_OK;
+}
+
+/* Xsyevd waits inside: in a capture that is refused before anything is queued. */
+static void xsyevd_is_not_captured(struct harness *h)
+{
+    void *stream = device_stream();
+    struct solving s;
+
+    if (!CHECK(h, stream, "no stream") || !solving_open(h, &s, stream, 40, false))
+        return;
+    s.b = gram_vector(s.b.data, 40, GRAM_F32);
+    s.b.device.type = GRAM_CUDA;
+    CHECK(h, eigh_by_divide(&s), "%s", gram_message(s.g));
+    (void)device_replay(stream, 1, eigh_by_divide, &s);
+    CHECK(h, s.status == GRAM_UNSUPPORTED && strstr(gram_message(s.g), "cannot be captured"),
+          "%s: %s", gram_status_name(s.status), gram_message(s.g));
+    solving_close(&s);
+}
+
 static const struct test_function tests[] = {
-    {             "memory",              memory},
-    {"solves_are_captured", solves_are_captured},
+    {                "memory",                 memory},
+    {   "solves_are_captured",    solves_are_captured},
+    {"xsyevd_is_not_captured", xsyevd_is_not_captured},
 };
 
 int main(void)

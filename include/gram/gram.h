@@ -720,9 +720,11 @@ typedef enum gram_eigh_driver {
     GRAM_EIGH_DRIVER_AUTO = 0,        /* whichever is expected to be fastest here */
     GRAM_EIGH_DRIVER_CLOSED_FORM = 1, /* n <= 3: a fixed number of steps; many items at once */
     GRAM_EIGH_DRIVER_JACOBI = 2,      /* n <= 32: cyclic Jacobi, many items at once */
-    GRAM_EIGH_DRIVER_DIVIDE = 3,      /* LAPACK syevd: all pairs; n <= 32,766 */
-    GRAM_EIGH_DRIVER_BISECTION = 4,   /* LAPACK sytrd, stebz, stein, ormtr: a range of pairs */
+    GRAM_EIGH_DRIVER_DIVIDE = 3,      /* LAPACK syevd: all pairs; n <= 32,766.  CUDA: Xsyevd */
+    GRAM_EIGH_DRIVER_BISECTION = 4,   /* LAPACK sytrd, stebz, stein, ormtr: a range of pairs.  CUDA:
+                                         Xsyevdx, for a range by index, else Xsyevd */
     GRAM_EIGH_DRIVER_KRYLOV = 5,      /* block Lanczos: few pairs at one end of a large matrix */
+    GRAM_EIGH_DRIVER_BATCHED = 6,     /* CUDA: cuSOLVER's XsyevBatched; n <= 26,754 */
 } gram_eigh_driver;
 
 /* How it went. */
@@ -772,7 +774,13 @@ typedef struct gram_eigh_options {
  * of A V = V W and of the orthogonality of V is of the order n eps, relative to |A|, whatever the
  * matrix.  Sources: closed form: the outer root of the characteristic cubic, then deflation
  * (D. Eberly, "A robust eigensolver for 3x3 symmetric matrices"); Jacobi: G. Golub and C. Van Loan,
- * "Matrix computations", 8.5; the rest is LAPACK's.  Scratch: see gram_eigh_workspace.
+ * "Matrix computations", 8.5; the rest is LAPACK's or cuSOLVER's.  Scratch: see
+ * gram_eigh_workspace.
+ *
+ * CUDA: info alone tells what became of an item.  CLOSED_FORM, JACOBI and BATCHED only enqueue and
+ * can be captured in a graph; DIVIDE and BISECTION keep the calling thread inside cuSOLVER until
+ * the device is done, item by item, and give GRAM_UNSUPPORTED in a capture.  KRYLOV is not offered.
+ * AUTO takes BATCHED for one item up to n = 512, several up to n = 256, more than 4 + n / 400.
  *
  * KRYLOV takes LARGEST, SMALLEST and an INDEX range at one end.  It multiplies by the matrix, half
  * of which is read each time, and needs scratch for about 2 k + 250 vectors (f32: 320).  Every pair

@@ -59,6 +59,8 @@ gram_status cpu_eigh_plan(gram_context *g, const struct gram_eigh_op *op, struct
     if (!gram_blas_fits(op->a.rows, 0, 0))
         return gram_fail(g, GRAM_UNSUPPORTED, "a has %lld rows, LAPACK takes at most %d",
                          (long long)op->a.rows, INT_MAX);
+    if (plan->driver == GRAM_EIGH_DRIVER_BATCHED)
+        return gram_fail(g, GRAM_UNSUPPORTED, "GRAM_EIGH_DRIVER_BATCHED is one of CUDA devices");
     if (plan->driver == GRAM_EIGH_DRIVER_AUTO) {
         plan->driver = fastest(op);
         if (plan->driver == GRAM_EIGH_DRIVER_KRYLOV)

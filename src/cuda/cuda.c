@@ -97,4 +97,6 @@ const struct gram_backend gram_cuda_backend = {
     .solve_cholesky_workspace = cuda_solve_cholesky_workspace,
     .solve_lu = cuda_solve_lu,
     .solve_lu_workspace = cuda_solve_lu_workspace,
+    .eigh = cuda_eigh,
+    .eigh_workspace = cuda_eigh_workspace,
 };

@@ -61,6 +61,10 @@ size_t cuda_agop_workspace(const gram_context *g, const struct gram_agop_op *op)
 gram_status cuda_cdist_grad(gram_context *g, const struct gram_cdist_grad_op *op);
 size_t cuda_cdist_grad_workspace(const gram_context *g, const struct gram_cdist_grad_op *op);
 
+/* cuda_eigh.c */
+gram_status cuda_eigh(gram_context *g, const struct gram_eigh_op *op);
+gram_status cuda_eigh_workspace(gram_context *g, const struct gram_eigh_op *op, size_t *bytes);
+
 /* cuda_module.c */
 gram_status cuda_module_compile(gram_context *g, const struct gram_module_op *op,
                                 gram_module **out);
@@ -121,6 +125,7 @@ gram_status cuda_solve_lu_workspace(gram_context *g, const struct gram_solve_op 
 /* Numbers of variants (jit.h) begin at one of these, those of cdist.cu at 0. */
 #define CUDA_SOLVE_VARIANTS ((uint64_t)1 << 62)
 #define CUDA_ROWS_VARIANTS  (CUDA_SOLVE_VARIANTS + 256)
+#define CUDA_EIGH_VARIANTS  (CUDA_SOLVE_VARIANTS + 4096)
 
 /* cuda_cdist_plan.c: which kernel serves a problem, and what it is told. */
 

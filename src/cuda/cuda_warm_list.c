@@ -8,6 +8,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cuda_cdist_grad.h"
+#include "cuda_eigh.h"
 #include "cuda_solve.h"
 #include "cuda_warm.h"
 #include "kernels/rows_params.h"
@@ -198,6 +199,11 @@ static void add_plain(struct warm_list *list, gram_dtype dtype)
             request = cuda_solve_request(kernel, lu, dtype, defines);
             add(list, &request);
         }
+    for (int kernel = 0; kernel < EIGH_KERNELS; kernel++) {
+        request = cuda_eigh_request(kernel, dtype, defines);
+        if (request.file)
+            add(list, &request);
+    }
     for (int kernel = ROWS_MAP; kernel <= ROWS_DIAGONAL; kernel++) {
         request = cuda_rows_request(kernel, dtype, defines);
         add(list, &request);

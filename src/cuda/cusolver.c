@@ -38,6 +38,17 @@ static const struct cuda_symbol symbols[] = {
     {                         NULL,                  0},
 };
 
+/* What older libraries lack, the older functions first. */
+static const struct cuda_symbol newer_symbols[] = {
+    {      "cusolverDnXsyevd_bufferSize",        AT(syevd_bytes)},
+    {                 "cusolverDnXsyevd",              AT(syevd)},
+    {     "cusolverDnXsyevdx_bufferSize",       AT(syevdx_bytes)},
+    {                "cusolverDnXsyevdx",             AT(syevdx)},
+    {"cusolverDnXsyevBatched_bufferSize", AT(syev_batched_bytes)},
+    {           "cusolverDnXsyevBatched",       AT(syev_batched)},
+    {                               NULL,                      0},
+};
+
 static bool open_library(const gram_context *g)
 {
     static const char *const names[] = {"libcusolver.so.12", "libcusolver.so.11", NULL};
@@ -50,8 +61,10 @@ static bool open_library(const gram_context *g)
                  "set GRAM_CUDA_LIB_DIR)");
     else if (!gram_cuda_symbols(library, symbols, &process.calls, missing, sizeof missing))
         snprintf(process.why, sizeof process.why, "cuSOLVER is too old: %s", missing);
-    else
+    else {
+        (void)gram_cuda_symbols(library, newer_symbols, &process.calls, missing, sizeof missing);
         return true;
+    }
     return false;
 }
 

@@ -11,7 +11,8 @@
 #define GRAM_CUSOLVER_H
 #include "driver.h"
 
-/* cudaDataType, cublasFillMode_t, cublasOperation_t and cusolverStatus_t. */
+/* cudaDataType, cublasFillMode_t, cublasOperation_t, cusolverEigMode_t,
+ * cusolverEigRange_t and cusolverStatus_t. */
 enum {
     CUSOLVER_F32 = 0,
     CUSOLVER_F64 = 1,
@@ -19,6 +20,9 @@ enum {
     CUSOLVER_UPPER = 1,
     CUSOLVER_PLAIN = 0,
     CUSOLVER_TRANSPOSED = 1,
+    CUSOLVER_VALUES = 0, /* of an eigenproblem; with its vectors */
+    CUSOLVER_VECTORS = 1,
+    CUSOLVER_RANGE_INDEX = 1002,
     CUSOLVER_SUCCESS = 0,
     CUSOLVER_ALLOC_FAILED = 2,
 };
@@ -44,6 +48,30 @@ struct cuda_cusolver {
     int (*getrs)(void *handle, void *params, int transposed, int64_t n, int64_t columns, int type_a,
                  const void *a, int64_t lda, const int64_t *pivots, int type_b, void *b,
                  int64_t ldb, int *info);
+    /* Symmetric eigenproblems: NULL where the library is too old for one (syev_batched: before
+     * CUDA 12.6).  Ascending values to w, vectors over a.  syevd and syevdx wait for the device
+     * inside; syevdx: pairs first to last, counted from 1, *found of them. */
+    int (*syevd_bytes)(void *handle, void *params, int vectors, int uplo, int64_t n, int type,
+                       const void *a, int64_t lda, int type_w, const void *w, int compute,
+                       size_t *device, size_t *host);
+    int (*syevd)(void *handle, void *params, int vectors, int uplo, int64_t n, int type, void *a,
+                 int64_t lda, int type_w, void *w, int compute, void *device, size_t device_bytes,
+                 void *host, size_t host_bytes, int *info);
+    int (*syevdx_bytes)(void *handle, void *params, int vectors, int range, int uplo, int64_t n,
+                        int type, const void *a, int64_t lda, const void *lower, const void *upper,
+                        int64_t first, int64_t last, int64_t *found, int type_w, const void *w,
+                        int compute, size_t *device, size_t *host);
+    int (*syevdx)(void *handle, void *params, int vectors, int range, int uplo, int64_t n, int type,
+                  void *a, int64_t lda, void *lower, void *upper, int64_t first, int64_t last,
+                  int64_t *found, int type_w, void *w, int compute, void *device,
+                  size_t device_bytes, void *host, size_t host_bytes, int *info);
+    int (*syev_batched_bytes)(void *handle, void *params, int vectors, int uplo, int64_t n,
+                              int type, const void *a, int64_t lda, int type_w, const void *w,
+                              int compute, size_t *device, size_t *host, int64_t items);
+    int (*syev_batched)(void *handle, void *params, int vectors, int uplo, int64_t n, int type,
+                        void *a, int64_t lda, int type_w, void *w, int compute, void *device,
+                        size_t device_bytes, void *host, size_t host_bytes, int *info,
+                        int64_t items);
 };
 
 /* What a context keeps of it. */

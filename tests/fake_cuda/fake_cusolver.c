@@ -1,6 +1,6 @@
 /*
  * fake_cusolver.c - libcusolver.so.12 on LAPACK: what src/cuda/cusolver.h opens, on memory of the
- * fake device
+ * fake device; its eigenproblems are in fake_syev.c
  *
  * The work lies in the handle's stream like a kernel's.  Workspaces are asked for and overwritten,
  * so that one that is too small, or shared with something, is noticed.
@@ -9,18 +9,13 @@
  */
 #include "blas.h"
 #include "fake_driver.h"
+#include "fake_solver.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    SUCCESS = 0,
-    NOT_INITIALIZED = 1,
-    ALLOC_FAILED = 2,
-    INVALID_VALUE = 3,
-    EXECUTION_FAILED = 6,
-    MOST_ORDER = 1 << 15,
-    HOST_BYTES = 96
+    MOST_ORDER = 1 << 15
 };
 
 struct handle {
@@ -97,32 +92,48 @@ static bool on_device(const void *memory)
     return fake_memory_is_device((uintptr_t)memory);
 }
 
-static int queue(void *handle, const struct solver_work *w)
+bool fake_solver_stream(const void *handle, CUstream *stream)
 {
     const struct handle *h = handle;
-    struct solver_work *copy;
-    CUresult result;
 
     if (!h || !h->ready)
-        return NOT_INITIALIZED;
+        return false;
+    *stream = h->stream;
+    return true;
+}
+
+int fake_solver_queue(const void *handle, const struct fake_work *work, size_t bytes)
+{
+    struct fake_work *copy = malloc(bytes);
+    CUresult result;
+
+    if (!copy)
+        return FAKE_ALLOC_FAILED;
+    memcpy(copy, work, bytes);
+    fake_lock();
+    result = fake_usable();
+    if (result == CUDA_SUCCESS)
+        result = fake_queue(((const struct handle *)handle)->stream, copy);
+    else
+        free(copy);
+    fake_unlock();
+    return result == CUDA_SUCCESS ? FAKE_SUCCESS : FAKE_EXECUTION_FAILED;
+}
+
+static int queue(void *handle, const struct solver_work *w)
+{
+    struct solver_work copy = *w;
+    CUstream stream;
+
+    if (!fake_solver_stream(handle, &stream))
+        return FAKE_NOT_INITIALIZED;
     if (w->n <= 0 || w->n > MOST_ORDER || w->lda < w->n || !on_device(w->a) ||
         !on_device(w->info) || (w->lu && !on_device(w->pivots)) ||
         (w->solve && (w->columns <= 0 || w->ldb < w->n || !on_device(w->b))) ||
         (!w->solve && (!on_device(w->workspace) || w->workspace_bytes < device_bytes(w->n))))
-        return INVALID_VALUE;
-    copy = malloc(sizeof *copy);
-    if (!copy)
-        return ALLOC_FAILED;
-    *copy = *w;
-    copy->work = (struct fake_work){.run = run, .bytes = sizeof *copy};
-    fake_lock();
-    result = fake_usable();
-    if (result == CUDA_SUCCESS)
-        result = fake_queue(h->stream, &copy->work);
-    else
-        free(copy);
-    fake_unlock();
-    return result == CUDA_SUCCESS ? SUCCESS : EXECUTION_FAILED;
+        return FAKE_INVALID_VALUE;
+    copy.work = (struct fake_work){.run = run, .bytes = sizeof copy};
+    return fake_solver_queue(handle, &copy.work, sizeof copy);
 }
 
 int cusolverDnCreate(void **handle)
@@ -131,42 +142,42 @@ int cusolverDnCreate(void **handle)
 
     *handle = h;
     if (!h)
-        return ALLOC_FAILED;
+        return FAKE_ALLOC_FAILED;
     h->ready = fake_context() != NULL;
-    return h->ready ? SUCCESS : NOT_INITIALIZED;
+    return h->ready ? FAKE_SUCCESS : FAKE_NOT_INITIALIZED;
 }
 
 int cusolverDnDestroy(void *handle)
 {
     free(handle);
-    return SUCCESS;
+    return FAKE_SUCCESS;
 }
 
 int cusolverDnSetStream(void *handle, CUstream stream)
 {
     ((struct handle *)handle)->stream = stream;
-    return SUCCESS;
+    return FAKE_SUCCESS;
 }
 
 int cusolverDnCreateParams(void **params)
 {
     *params = malloc(1);
-    return *params ? SUCCESS : ALLOC_FAILED;
+    return *params ? FAKE_SUCCESS : FAKE_ALLOC_FAILED;
 }
 
 int cusolverDnDestroyParams(void *params)
 {
     free(params);
-    return SUCCESS;
+    return FAKE_SUCCESS;
 }
 
 static int bytes(const void *handle, const void *params, int64_t n, size_t *device, size_t *host)
 {
     if (!handle || !params || n <= 0)
-        return INVALID_VALUE;
+        return FAKE_INVALID_VALUE;
     *device = device_bytes(n);
-    *host = HOST_BYTES;
-    return SUCCESS;
+    *host = FAKE_HOST_BYTES;
+    return FAKE_SUCCESS;
 }
 
 static gram_dtype dtype_of(int type)
@@ -182,7 +193,8 @@ int cusolverDnXpotrf_bufferSize(void *handle, void *params, int uplo, int64_t n,
 {
     (void)uplo;
     (void)a;
-    return lda >= n && type == compute ? bytes(handle, params, n, device, host) : INVALID_VALUE;
+    return lda >= n && type == compute ? bytes(handle, params, n, device, host)
+                                       : FAKE_INVALID_VALUE;
 }
 
 int cusolverDnXpotrf(void *handle, void *params, int uplo, int64_t n, int type, void *a,
@@ -191,8 +203,8 @@ int cusolverDnXpotrf(void *handle, void *params, int uplo, int64_t n, int type, 
 {
     (void)params;
     (void)compute;
-    if (!host || host_size < HOST_BYTES)
-        return INVALID_VALUE;
+    if (!host || host_size < FAKE_HOST_BYTES)
+        return FAKE_INVALID_VALUE;
     memset(host, 0xFF, host_size);
     return queue(handle, &(struct solver_work){.dtype = dtype_of(type),
                                                .uplo = uplo ? GRAM_UPPER : GRAM_LOWER,
@@ -227,7 +239,7 @@ int cusolverDnXgetrf_bufferSize(void *handle, void *params, int64_t m, int64_t n
 {
     (void)a;
     return m == n && lda >= n && type == compute ? bytes(handle, params, n, device, host)
-                                                 : INVALID_VALUE;
+                                                 : FAKE_INVALID_VALUE;
 }
 
 int cusolverDnXgetrf(void *handle, void *params, int64_t m, int64_t n, int type, void *a,
@@ -236,8 +248,8 @@ int cusolverDnXgetrf(void *handle, void *params, int64_t m, int64_t n, int type,
 {
     (void)params;
     (void)compute;
-    if (m != n || !host || host_size < HOST_BYTES)
-        return INVALID_VALUE;
+    if (m != n || !host || host_size < FAKE_HOST_BYTES)
+        return FAKE_INVALID_VALUE;
     memset(host, 0xFF, host_size);
     return queue(handle, &(struct solver_work){.dtype = dtype_of(type),
                                                .lu = true,

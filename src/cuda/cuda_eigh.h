@@ -1,0 +1,44 @@
+/*
+ * cuda_eigh.h - what the drivers of the symmetric eigenproblem share on the device
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_CUDA_EIGH_H
+#define GRAM_CUDA_EIGH_H
+#include "cuda_ops.h"
+#include "kernels/eigh_params.h"
+
+/* A call and how it is done. */
+struct cuda_eigh_plan {
+    const struct gram_eigh_op *op;
+    gram_eigh_driver driver;
+    struct eigh_call call; /* op for the device */
+};
+
+enum {
+    CUDA_EIGH_BATCHED_MOST = 26754 /* 3 n^2 < 2^31: the largest n of XsyevBatched */
+};
+
+/* cuda_eigh_plan.c: which driver; GRAM_UNSUPPORTED if the one that is asked for does not do. */
+gram_status cuda_eigh_plan(gram_context *g, const struct gram_eigh_op *op,
+                           struct cuda_eigh_plan *plan);
+
+/* Kernels of eigh_small.cu (EIGH_KERNEL_SMALL + n), eigh_jacobi.cu (EIGH_KERNEL_JACOBI + log2 of
+ * its N) and eigh_large.cu (EIGH_SCAN, ...); defines holds the text of the request. */
+enum {
+    EIGH_KERNEL_SMALL = 4,  /* + 1, 2, 3 */
+    EIGH_KERNEL_JACOBI = 8, /* + 3, 4, 5 */
+    EIGH_KERNELS = 16,
+    CUDA_EIGH_DEFINES = 64
+};
+/* file NULL: there is none of this number. */
+struct jit_request cuda_eigh_request(int kernel, gram_dtype dtype, char defines[CUDA_EIGH_DEFINES]);
+/* Queues a kernel; the device's context is current. */
+gram_status cuda_eigh_launch(gram_context *g, int kernel, gram_dtype dtype, int64_t blocks,
+                             int64_t items, void *params);
+
+/* cuda_eigh_large.c: through cuSOLVER; the scratch that it takes, the work. */
+gram_status cuda_eigh_large_bytes(gram_context *g, const struct cuda_eigh_plan *plan,
+                                  size_t *bytes);
+gram_status cuda_eigh_large(gram_context *g, const struct cuda_eigh_plan *plan);
+#endif

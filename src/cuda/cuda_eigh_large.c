@@ -1,0 +1,213 @@
+/*
+ * cuda_eigh_large.c - eigenproblems through cuSOLVER
+ *
+ * The triangle is copied, scaled, to a matrix in the scratch, which cuSOLVER overwrites with the
+ * vectors; pairs go from there to the caller's tensors.  XsyevBatched takes many matrices, as many
+ * as fit below its limit 3 n^2 items < 2^31, and only enqueues.  Xsyevd and Xsyevdx take one, wait
+ * for the device inside, and so cannot be captured.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "arena.h"
+#include "cuda_eigh.h"
+#include "cusolver.h"
+
+enum {
+    SCAN_ROWS = 32,           /* of a matrix that a block of eigh_scan takes at least */
+    CHUNK_ELEMENTS = 1 << 27, /* of the matrices of a chunk, unless one alone has more */
+    TILES_A_BLOCK = 4,
+};
+
+/* Where the pieces of the scratch begin. */
+struct layout {
+    int64_t chunk, parts; /* items; blocks of eigh_scan that share one */
+    size_t w_at, codes_at, largest_at, work_at;
+    size_t work_bytes, host_bytes; /* cuSOLVER's */
+    size_t bytes;                  /* of all */
+};
+
+/* What a call works with. */
+struct large {
+    const struct cuda_eigh_plan *plan;
+    struct cuda_solver *solver;
+    struct layout at;
+    char *memory;
+    void *host;
+};
+
+static int type_of(const struct cuda_eigh_plan *plan)
+{
+    return plan->op->a.dtype == GRAM_F64 ? CUSOLVER_F64 : CUSOLVER_F32;
+}
+
+/* Whether vectors are computed: no pairs need none. */
+static int mode_of(const struct cuda_eigh_plan *plan)
+{
+    return plan->op->has_vectors && plan->op->values.cols > 0 ? CUSOLVER_VECTORS : CUSOLVER_VALUES;
+}
+
+/* Whether cuSOLVER is asked for the wanted pairs alone. */
+static bool is_range(const struct cuda_eigh_plan *plan)
+{
+    return plan->driver == GRAM_EIGH_DRIVER_BISECTION && !plan->op->by_value && plan->op->count > 0;
+}
+
+static int64_t chunk_of(const struct cuda_eigh_plan *plan)
+{
+    int64_t n = plan->call.n, items = plan->call.items;
+
+    if (plan->driver != GRAM_EIGH_DRIVER_BATCHED)
+        return 1;
+    items = gram_least(items, INT32_MAX / 3 / (n * n));
+    return gram_most(1, gram_least(items, CHUNK_ELEMENTS / (n * n)));
+}
+
+/* cuSOLVER's scratch for so many items. */
+static gram_status work_bytes(gram_context *g, const struct cuda_eigh_plan *plan,
+                              const struct cuda_solver *s, struct layout *at)
+{
+    const struct cuda_cusolver *call = s->call;
+    int64_t n = plan->call.n, first = plan->call.first, found;
+    int mode = mode_of(plan), type = type_of(plan), status;
+    double limit[2] = {0};
+
+    if (plan->driver == GRAM_EIGH_DRIVER_BATCHED && !call->syev_batched)
+        return gram_fail(g, GRAM_UNSUPPORTED,
+                         "cuSOLVER is too old: cusolverDnXsyevBatched is not in it");
+    if (!call->syevd || !call->syevdx)
+        return gram_fail(g, GRAM_UNSUPPORTED,
+                         "cuSOLVER is too old: cusolverDnXsyevdx is not in it");
+    if (plan->driver == GRAM_EIGH_DRIVER_BATCHED)
+        status =
+            call->syev_batched_bytes(s->handle, s->params, mode, CUSOLVER_LOWER, n, type, NULL, n,
+                                     type, NULL, type, &at->work_bytes, &at->host_bytes, at->chunk);
+    else if (is_range(plan))
+        status = call->syevdx_bytes(s->handle, s->params, mode, CUSOLVER_RANGE_INDEX,
+                                    CUSOLVER_LOWER, n, type, NULL, n, &limit[0], &limit[1],
+                                    first + 1, first + plan->call.count, &found, type, NULL, type,
+                                    &at->work_bytes, &at->host_bytes);
+    else
+        status = call->syevd_bytes(s->handle, s->params, mode, CUSOLVER_LOWER, n, type, NULL, n,
+                                   type, NULL, type, &at->work_bytes, &at->host_bytes);
+    return gram_cuda_solver_check(g, status, "cusolverDnXsyev*_bufferSize");
+}
+
+static gram_status lay_out(gram_context *g, const struct cuda_eigh_plan *plan,
+                           const struct cuda_solver *solver, struct layout *at)
+{
+    size_t n = (size_t)plan->call.n, size = gram_dtype_size(plan->op->a.dtype), items;
+
+    *at = (struct layout){.chunk = 1};
+    if (n > SIZE_MAX / 64 / n)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "a has %zu rows: its copy has too many bytes", n);
+    at->chunk = chunk_of(plan);
+    at->parts = gram_least(gram_ceil_div(plan->call.n, SCAN_ROWS), EIGH_PARTS);
+    TRY(work_bytes(g, plan, solver, at));
+    items = (size_t)at->chunk;
+    at->w_at = gram_round64(items * n * n * size);
+    at->codes_at = at->w_at + gram_round64(items * n * size);
+    at->largest_at = at->codes_at + gram_round64(items * sizeof(int));
+    at->work_at = at->largest_at + gram_round64(items * (size_t)at->parts * size);
+    at->bytes = at->work_at + gram_round64(at->work_bytes);
+    return GRAM_OK;
+}
+
+/* The eigenproblems of a chunk, which is in the scratch. */
+static gram_status solve(gram_context *g, const struct large *l, int64_t items)
+{
+    const struct cuda_eigh_plan *plan = l->plan;
+    const struct cuda_solver *s = l->solver;
+    const struct cuda_cusolver *call = s->call;
+    int64_t n = plan->call.n, first = plan->call.first, found = 0;
+    int mode = mode_of(plan), type = type_of(plan), status;
+    int *codes = (int *)(void *)(l->memory + l->at.codes_at);
+    void *w = l->memory + l->at.w_at, *work = l->memory + l->at.work_at;
+    double limit[2] = {0};
+
+    if (plan->driver == GRAM_EIGH_DRIVER_BATCHED)
+        status = call->syev_batched(s->handle, s->params, mode, CUSOLVER_LOWER, n, type, l->memory,
+                                    n, type, w, type, work, l->at.work_bytes, l->host,
+                                    l->at.host_bytes, codes, items);
+    else if (is_range(plan))
+        status = call->syevdx(s->handle, s->params, mode, CUSOLVER_RANGE_INDEX, CUSOLVER_LOWER, n,
+                              type, l->memory, n, &limit[0], &limit[1], first + 1,
+                              first + plan->call.count, &found, type, w, type, work,
+                              l->at.work_bytes, l->host, l->at.host_bytes, codes);
+    else
+        status =
+            call->syevd(s->handle, s->params, mode, CUSOLVER_LOWER, n, type, l->memory, n, type, w,
+                        type, work, l->at.work_bytes, l->host, l->at.host_bytes, codes);
+    return gram_cuda_solver_check(g, status, "cusolverDnXsyev*");
+}
+
+static gram_status run_chunk(gram_context *g, const struct large *l, int64_t begin, int64_t items)
+{
+    const struct cuda_eigh_plan *plan = l->plan;
+    gram_dtype dtype = plan->op->a.dtype;
+    int64_t side = gram_ceil_div(plan->call.n, EIGH_TILE);
+    int64_t wide = gram_ceil_div(plan->call.count, EIGH_TILE);
+    struct eigh_chunk_params p = {
+        .call = plan->call,
+        .begin = begin,
+        .items = items,
+        .matrix = l->memory,
+        .w = l->memory + l->at.w_at,
+        .code = (const int *)(void *)(l->memory + l->at.codes_at),
+        .largest = l->memory + l->at.largest_at,
+        .parts = l->at.parts,
+        .computed = is_range(plan) ? plan->call.first : 0,
+        .has_vectors = mode_of(plan) == CUSOLVER_VECTORS,
+    };
+
+    TRY(cuda_eigh_launch(g, EIGH_SCAN, dtype, l->at.parts, items, &p));
+    TRY(cuda_eigh_launch(g, EIGH_LOAD, dtype, gram_ceil_div(side * side, TILES_A_BLOCK), items,
+                         &p));
+    TRY(solve(g, l, items));
+    return cuda_eigh_launch(g, EIGH_STORE, dtype,
+                            gram_most(1, gram_ceil_div(side * wide, TILES_A_BLOCK)), items, &p);
+}
+
+/* Xsyevd and Xsyevdx wait for the stream, which a capture forbids: said before anything is done. */
+static gram_status check_capture(gram_context *g, const struct cuda_eigh_plan *plan)
+{
+    const struct cuda_device *device = g->device;
+    CUstreamCaptureStatus capturing = CU_STREAM_CAPTURE_STATUS_NONE;
+
+    if (plan->driver == GRAM_EIGH_DRIVER_BATCHED)
+        return GRAM_OK;
+    TRY(gram_cuda_check(g, device->driver,
+                        device->driver->stream_capturing(device->stream, &capturing),
+                        "cuStreamIsCapturing"));
+    if (capturing != CU_STREAM_CAPTURE_STATUS_NONE)
+        return gram_fail(g, GRAM_UNSUPPORTED,
+                         "cuSOLVER's Xsyevd and Xsyevdx cannot be captured in a graph, expected "
+                         "options.driver GRAM_EIGH_DRIVER_BATCHED there");
+    return GRAM_OK;
+}
+
+gram_status cuda_eigh_large(gram_context *g, const struct cuda_eigh_plan *plan)
+{
+    struct large l = {.plan = plan};
+    void *memory;
+
+    TRY(check_capture(g, plan));
+    TRY(gram_cuda_solver(g, &l.solver));
+    TRY(lay_out(g, plan, l.solver, &l.at));
+    TRY(gram_cuda_solver_host(g, l.solver, l.at.host_bytes, &l.host));
+    TRY(gram_cuda_scratch(g, l.at.bytes, &memory));
+    l.memory = memory;
+    for (int64_t at = 0; at < plan->call.items; at += l.at.chunk)
+        TRY(run_chunk(g, &l, at, gram_least(l.at.chunk, plan->call.items - at)));
+    return GRAM_OK;
+}
+
+gram_status cuda_eigh_large_bytes(gram_context *g, const struct cuda_eigh_plan *plan, size_t *bytes)
+{
+    struct cuda_solver *solver;
+    struct layout at;
+
+    TRY(gram_cuda_solver(g, &solver));
+    TRY(lay_out(g, plan, solver, &at));
+    *bytes = at.bytes;
+    return GRAM_OK;
+}
