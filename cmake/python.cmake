@@ -36,8 +36,11 @@ if(GRAM_BLAS STREQUAL "scipy-openblas32") # which lies beside us in site-package
 endif()
 
 # The Python files beside it, so that the build folder is a package.
-add_custom_target(gram_python_files ALL DEPENDS ${GRAM_PYTHON_FILES} VERBATIM
-    COMMAND ${CMAKE_COMMAND} -E copy_if_different ${GRAM_PYTHON_FILES} ${GRAM_PYTHON_FOLDER})
+file(GLOB GRAM_COMPAT_FILES CONFIGURE_DEPENDS python/gram/compat/*.py)
+file(MAKE_DIRECTORY ${GRAM_PYTHON_FOLDER}/compat)
+add_custom_target(gram_python_files ALL DEPENDS ${GRAM_PYTHON_FILES} ${GRAM_COMPAT_FILES} VERBATIM
+    COMMAND ${CMAKE_COMMAND} -E copy_if_different ${GRAM_PYTHON_FILES} ${GRAM_PYTHON_FOLDER}
+    COMMAND ${CMAKE_COMMAND} -E copy_if_different ${GRAM_COMPAT_FILES} ${GRAM_PYTHON_FOLDER}/compat)
 add_dependencies(gram_python gram_python_files)
 
 # All that a wheel holds.

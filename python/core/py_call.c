@@ -132,7 +132,7 @@ static gram_tensor *view(struct py_call *call, const char *name, PyObject *objec
         return NULL;
     }
     found = py_view_exchange(call, array, write);
-    if (!found && !array->type.is_frozen)
+    if (!found && !array->type.is_frozen && !array->type.is_cuda)
         found = py_view_buffer(call, array, write);
     if (!found)
         found = py_view_capsule(call, array, write);

@@ -31,6 +31,7 @@ struct py_type {
     bool is_torch;                 /* has gradients and lazily negated views */
     bool is_frozen;                /* must not be written, though nothing in the data says so */
     bool is_masked;                /* has elements that do not count */
+    bool is_cuda;                  /* the buffer protocol, where it has it, is not for a GPU */
 };
 
 /* A context that waits for its next call. */

@@ -117,6 +117,7 @@ struct launch {
 static int read_argument(struct py_call *call, PyObject *value, struct launch *l)
 {
     int i = l->count++;
+    struct py_type type;
     gram_tensor *t;
 
     l->address[i] = &l->value[i];
@@ -124,7 +125,8 @@ static int read_argument(struct py_call *call, PyObject *value, struct launch *l
         return py_double(call->function, "an argument", value, &l->value[i].number);
     if (PyLong_Check(value))
         return py_int64(call->function, "an argument", value, &l->value[i].whole);
-    if (PyObject_CheckBuffer(value)) { /* a number of ctypes or NumPy: its bytes */
+    py_type_of(call->state, value, &type);
+    if (PyObject_CheckBuffer(value) && !type.is_cuda) { /* a number of ctypes or NumPy: its bytes */
         const Py_buffer *view = &l->view[l->views];
         if (PyObject_GetBuffer(value, &l->view[l->views], PyBUF_RECORDS_RO))
             return -1;

@@ -58,6 +58,7 @@ void py_type_of(struct py_state *state, PyObject *object, struct py_type *out)
     *out = (struct py_type){.type = type, .api = exchange_of(type)};
     out->is_torch = has(type, "is_neg") && has(type, "requires_grad");
     out->is_frozen = is_from(type, "jax") || is_from(type, "jaxlib");
+    out->is_cuda = has(type, "__cuda_array_interface__");
     out->is_masked = has(type, "filled") && has(type, "mask");
     Py_INCREF((PyObject *)type);
     old = (PyObject *)state->types[state->next_type].type;

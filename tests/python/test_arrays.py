@@ -99,6 +99,23 @@ def test_memory_that_is_no_numpy():
     assert out.tolist() == [2] * 4
 
 
+class OfGpu(np.ndarray):
+    """As CuPy's: the buffer protocol is there but not for a GPU, DLPack does it."""
+
+    __cuda_array_interface__ = None
+    asked = 0
+
+    def __dlpack__(self, **options):
+        OfGpu.asked += 1
+        return super().__dlpack__(**options)
+
+
+def test_buffers_of_types_of_a_gpu_are_left_alone():
+    x = np.arange(6.0).reshape(3, 2)
+    np.testing.assert_array_equal(gram.cdist(x.view(OfGpu)), gram.cdist(x))
+    assert OfGpu.asked == 1
+
+
 class Exported:
     """An array that offers DLPack alone, of an older or a newer version."""
 

@@ -30,13 +30,16 @@ def test_docstrings_have_an_example_that_runs(name):
     assert run(getattr(gram, name).__doc__, name) >= 2
 
 
-@pytest.mark.parametrize("module", ["machine", "sklearn", "torch"])
+@pytest.mark.parametrize(
+    "module",
+    "machine sklearn torch compat.scipy compat.sklearn compat.torch compat.kermac".split(),
+)
 def test_docstrings_of_modules(module):
-    if module == "torch":
+    if module in ("torch", "compat.torch", "compat.kermac"):
         pytest.importorskip("torch", minversion="2.4")
     module = importlib.import_module(f"gram.{module}")
     results = doctest.testmod(module, optionflags=FLAGS, extraglobs={"gram": gram})
-    assert results.attempted >= 4 and not results.failed
+    assert results.attempted >= 1 and not results.failed
     for name in module.__all__:
         assert getattr(module, name).__doc__, name
 

@@ -49,7 +49,7 @@ def test_one_wheel_serves_every_cpython(wheel):
     assert re.fullmatch(r"libgram-[0-9.]+-cp311-abi3-linux_\w+\.whl", wheel.name)
     names = set(zipfile.ZipFile(wheel).namelist())
     needed = {"__init__.py", "__init__.pyi", "py.typed", "_core.abi3.so", "machine.py", "sklearn.py"}
-    needed |= {"torch.py", "_torch_kernels.py", "_torch_algebra.py"}
+    needed |= {"torch.py", "_torch_kernels.py", "compat/__init__.py", "compat/kermac.py"}
     assert {f"gram/{name}" for name in needed} <= names
     assert not [n for n in names if not n.startswith(("gram/", "libgram-"))]
 

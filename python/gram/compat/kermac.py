@@ -1,0 +1,389 @@
+"""kermac's functions by libgram, on the CPU as on CUDA, in float32 and float64.
+
+Names, arguments and shapes are kermac 0.1's, and cdist_expadd and cdist_grad_expadd those that
+xRFM asks for.  Results have a batch dimension; matrices are row- or column-major, possibly padded;
+numbers are floats or tensors of one or L values.  What is done otherwise, on purpose: an int is a
+number; skip_epilogue leaves nothing behind; tied coordinates give 0 in cdist_grad; a NaN stays a
+NaN on the diagonal; offset_x belongs to the rows of the result and offset_y to its columns,
+whatever its layout; any p >= 0, also inf, and sizes of 0.  debug and try_to_align are taken and not
+needed.  Nothing waits for the device.
+
+install() makes `import kermac` find this module, for programs that cannot be changed:
+
+>>> import gram.compat.kermac
+>>> gram.compat.kermac.install()
+>>> import kermac, torch
+>>> kermac.cdist(torch.zeros(1, 2), torch.ones(1, 2), p=1.0).tolist()
+[[[2.0]]]
+"""
+
+import dataclasses
+import enum
+import sys
+import types
+
+import torch
+
+import gram
+
+__all__ = [
+    "FillMode",
+    "InnerOperator",
+    "KernelDescriptor",
+    "KernelType",
+    "PowerType",
+    "cdist",
+    "cdist_expadd",
+    "cdist_grad",
+    "cdist_grad_expadd",
+    "install",
+    "kernel_descriptor_l1_norm",
+    "kernel_descriptor_l2_norm",
+    "kernel_descriptor_laplace_l1",
+    "kernel_descriptor_laplace_l2",
+    "kernel_descriptor_mma",
+    "kernel_descriptor_p_norm",
+    "linalg",
+    "run_kernel",
+]
+
+__version__ = "0.1.4"
+
+
+class InnerOperator(enum.Enum):
+    """What is summed: a power of b - a, or a times b."""
+
+    DIFF = 0
+    DOT = 1
+
+
+class PowerType(enum.Enum):
+    """The power of what is summed, or of the sum; POW takes a number."""
+
+    NOOP = 0
+    ABS = 1
+    SQUARE = 2
+    SQRT = 3
+    POW = 4
+
+
+class KernelType(enum.Enum):
+    """s itself, exp(-s / bandwidth), or exp(-s / (2 bandwidth^2)), which does not square s."""
+
+    NONE = 0
+    LAPLACE = 1
+    GAUSSIAN = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class KernelDescriptor:
+    """s = outer(sum of inner(operator)), then exp(-s / L), exp(-s / (2 L^2)) or s itself."""
+
+    inner_operator: InnerOperator
+    inner_power: PowerType
+    outer_power: PowerType
+    kernel_type: KernelType
+
+
+_D, _P, _K = InnerOperator, PowerType, KernelType
+kernel_descriptor_laplace_l1 = KernelDescriptor(_D.DIFF, _P.ABS, _P.NOOP, _K.LAPLACE)
+kernel_descriptor_laplace_l2 = KernelDescriptor(_D.DIFF, _P.SQUARE, _P.SQRT, _K.LAPLACE)
+kernel_descriptor_p_norm = KernelDescriptor(_D.DIFF, _P.POW, _P.POW, _K.NONE)
+kernel_descriptor_l1_norm = KernelDescriptor(_D.DIFF, _P.ABS, _P.NOOP, _K.NONE)
+kernel_descriptor_l2_norm = KernelDescriptor(_D.DIFF, _P.SQUARE, _P.SQRT, _K.NONE)
+kernel_descriptor_mma = KernelDescriptor(_D.DOT, _P.NOOP, _P.NOOP, _K.NONE)
+
+
+# ---- Arguments -------------------------------------------------------------------------------
+
+
+def _matrix(function, name, t, last_only=False):
+    if not isinstance(t, torch.Tensor):
+        raise TypeError(f"{function}: {name} is of type {type(t).__name__}, expected a tensor")
+    if t.dtype not in (torch.float32, torch.float64):
+        raise TypeError(f"{function}: {name} has dtype {t.dtype}, expected float32 or float64")
+    if t.dim() not in (2, 3):
+        raise ValueError(f"{function}: {name} has {t.dim()} dimensions, expected 2 or 3")
+    rows, cols = t.shape[-2:]
+    row_major = t.stride(-1) == 1 and (t.stride(-2) >= cols or rows < 2)
+    col_major = t.stride(-2) == 1 and (t.stride(-1) >= rows or cols < 2)
+    if not (row_major or (col_major and not last_only) or rows * cols <= 1):
+        raise ValueError(
+            f"{function}: {name} has strides {t.stride()}, expected a row-major"
+            f"{'' if last_only else ' or column-major'} matrix"
+        )
+    return t.detach() if t.dim() == 3 else t.detach()[None]
+
+
+def _number(function, name, value):
+    """A float, or a tensor of one value or one an item."""
+    if isinstance(value, torch.Tensor):
+        if value.dim() > 1:
+            raise ValueError(f"{function}: {name} has {value.dim()} dimensions, expected 0 or 1")
+        return value.detach().reshape(()) if value.numel() == 1 else value.detach()
+    if isinstance(value, int | float):
+        return float(value)
+    raise TypeError(f"{function}: {name} is of type {type(value).__name__}, expected a number")
+
+
+def _items(function, *parts):
+    """The number of items that matrices and numbers share; each has it or 1."""
+    sizes = {1}
+    for part in parts:
+        if isinstance(part, torch.Tensor) and part.dim():
+            sizes.add(part.shape[0])
+    if len(sizes) > 2:
+        raise ValueError(f"{function}: batches of {sorted(sizes - {1})} items do not fit together")
+    return max(sizes) if 0 not in sizes else 0
+
+
+def _output(function, out, like, shape):
+    if out is None:
+        return torch.empty(shape, dtype=like.dtype, device=like.device), None
+    if not isinstance(out, torch.Tensor):
+        raise TypeError(f"{function}: out is of type {type(out).__name__}, expected a tensor")
+    view = out if out.dim() == len(shape) else out[None]
+    if tuple(view.shape) != tuple(shape):
+        raise ValueError(f"{function}: out has shape {tuple(out.shape)}, expected {tuple(shape)}")
+    return view.detach(), out
+
+
+# ---- Distances and kernels -------------------------------------------------------------------
+
+
+def cdist(a, b, out=None, p=2.0, skip_epilogue=False, try_to_align=False, debug=False):
+    """out[l, m, n] = (sum_k |a[l, m, k] - b[l, n, k]|^p)^(1/p); skip_epilogue: without the root."""
+    x, y = _matrix("kermac.cdist", "a", a), _matrix("kermac.cdist", "b", b)
+    p = _number("kermac.cdist", "p", p)
+    items = _items("kermac.cdist", x, y, p)
+    to, given = _output("kermac.cdist", out, x, (items, x.shape[-2], y.shape[-2]))
+    gram.cdist(x, y, p, not skip_epilogue, out=to)
+    return to if given is None else given
+
+
+def _power(which, kind, value):
+    """The exponent that a PowerType is."""
+    if (kind is _P.POW) != (value is not None):
+        raise ValueError(
+            f"kermac.run_kernel: {which}_power is {kind.name} and {which}_p is {value!r}: "
+            "POW needs a number, the others take none"
+        )
+    fixed = {_P.NOOP: 1.0, _P.ABS: 1.0, _P.SQUARE: 2.0, _P.SQRT: 0.5}
+    return _number("kermac.run_kernel", f"{which}_p", value) if kind is _P.POW else fixed[kind]
+
+
+def _powers(descriptor, p, inner_p, outer_p):
+    if p is not None:
+        if inner_p is not None or outer_p is not None:
+            raise ValueError("kermac.run_kernel: p goes with neither inner_p nor outer_p")
+        inner_p, outer_p = p, 1.0 / p
+    inner = _power("inner", descriptor.inner_power, inner_p)
+    outer = _power("outer", descriptor.outer_power, outer_p)
+    difference = descriptor.inner_operator is _D.DIFF
+    if difference and descriptor.inner_power in (_P.NOOP, _P.SQRT):
+        raise ValueError("kermac.run_kernel: DIFF needs the inner power ABS, SQUARE or POW")
+    if not difference and descriptor.inner_power is not _P.NOOP:
+        raise ValueError("kermac.run_kernel: DOT needs the inner power NOOP")
+    return inner, outer
+
+
+def run_kernel(
+    kernel_descriptor,
+    a,
+    b,
+    out=None,
+    p=None,
+    inner_p=None,
+    outer_p=None,
+    bandwidth=None,
+    epsilon=None,
+    regularization=None,
+    regularization_offset_x=0,
+    regularization_offset_y=0,
+    try_to_align=False,
+    debug=False,
+):
+    """The kernel matrix (L, M, N) of a (L, M, K) and b (L, N, K) under a KernelDescriptor.
+
+    Of a kernel s below epsilon (1e-5) counts as 0, and regularization r sets the elements with
+    offset_x + row == offset_y + column to 1 + r, as kermac does.
+    """
+    name = "kermac.run_kernel"
+    x, y = _matrix(name, "a", a), _matrix(name, "b", b)
+    inner, outer = _powers(kernel_descriptor, p, inner_p, outer_p)
+    kind = kernel_descriptor.kernel_type
+    if kind is _K.NONE and (bandwidth, epsilon, regularization) != (None, None, None):
+        raise ValueError(f"{name}: NONE takes no bandwidth, epsilon or regularization")
+    if kind is not _K.NONE and bandwidth is None:
+        raise ValueError(f"{name}: {kind.name} needs a bandwidth")
+    numbers = {
+        "l": 1.0 if bandwidth is None else _number(name, "bandwidth", bandwidth),
+        "e": 1e-5 if epsilon is None else _number(name, "epsilon", epsilon),
+        "q": outer,
+    }
+    r = 0.0 if regularization is None else _number(name, "regularization", regularization)
+    shape = _items(name, x, y, inner, r, *numbers.values()), x.shape[-2], y.shape[-2]
+    to, given = _output(name, out, x, shape)
+    s = "s" if kernel_descriptor.outer_power is _P.NOOP else "pow(s, q)"
+    if kind is not _K.NONE:
+        bottom = "l" if kind is _K.LAPLACE else "(2 * l * l)"
+        s = f"exp(-({s} < e ? 0 : {s}) / {bottom})"
+    parameters = {n: v for n, v in numbers.items() if f"{n}" in _letters(s)}
+    of = "product" if kernel_descriptor.inner_operator is _D.DOT else "sum"
+    gram.kernel(x, y, expression=s, of=of, p=inner, parameters=parameters, out=to)
+    if regularization is not None and not (isinstance(r, float) and r == 0):
+        _set_diagonal(to, r, regularization_offset_x, regularization_offset_y)
+    return to if given is None else given
+
+
+def _letters(expression):
+    return set(expression.replace("exp", " ").replace("pow", " "))
+
+
+def _set_diagonal(k, r, offset_x, offset_y):
+    diagonal = k.diagonal(offset_x - offset_y, -2, -1)
+    value = r[:, None] if isinstance(r, torch.Tensor) and r.dim() else r
+    diagonal.copy_(torch.where(diagonal.isnan(), diagonal, torch.as_tensor(1 + value).to(k)))
+
+
+# ---- Gradients -------------------------------------------------------------------------------
+
+
+def cdist_grad(a, b, c, d, out=None, p=2.0, eps=1e-8, debug=False):
+    """out[l, o, n, m] = sum_k c[o, k] a[k, m] sgn(d[n, m] - b[n, k]) |d[n, m] - b[n, k]|^(p - 1).
+
+    A tie contributes 0 for every p; eps, which kept kermac from dividing by it, is not needed.
+    """
+    name = "kermac.cdist_grad"
+    parts = [_matrix(name, n, t, True) for n, t in zip("abcd", (a, b, c, d), strict=True)]
+    p = _number(name, "p", p)
+    shape = (_items(name, *parts, p), parts[2].shape[-2], *parts[3].shape[-2:])
+    to, given = _output(name, out, parts[0], shape)
+    gram.cdist_grad(*parts, p, out=to)
+    return to if given is None else given
+
+
+def _scale(lengthscale, scale, p):
+    if (lengthscale is None) == (scale is None):
+        raise ValueError("kermac.cdist_expadd: give one of lengthscale and scale")
+    return scale if lengthscale is None else -1.0 / lengthscale**p
+
+
+def cdist_expadd(a, b, *, p, lengthscale=None, scale=None, out=None, debug=False):
+    """out[l, m, n] = sum_k exp(scale |a[m, k] - b[n, k]|^p), scale = -1 / lengthscale^p: one kernel
+    matrix a feature, added up."""
+    name = "kermac.cdist_expadd"
+    x, y = _matrix(name, "a", a), _matrix(name, "b", b)
+    scale = _scale(lengthscale, scale, p)
+    to, given = _output(name, out, x, (_items(name, x, y), x.shape[-2], y.shape[-2]))
+    part = torch.empty_like(to)
+    to.zero_()
+    for k in range(x.shape[-1]):
+        u, v = x[..., k : k + 1], y[..., k : k + 1]
+        to += gram.kernel(
+            u, v, expression="exp(s * a)", of="sum", p=p, parameters={"a": scale}, out=part
+        )
+    return to if given is None else given
+
+
+def cdist_grad_expadd(
+    a, b, c, d, *, p, q, c0, scale=None, lengthscale=None, eps=1e-8, s_km=None, out=None,
+    debug=False,
+):  # fmt: skip
+    """Gradients of sum_k c[o, k] (c0 + S[k, m])^q, S = cdist_expadd, by d; a[k, m] multiplies:
+
+    out[o, n, m] = sum_k c[o, k] a[k, m] q (c0 + S)^(q - 1) exp(scale |t|^p) scale p sgn(t)
+    |t|^(p - 1), t = d[n, m] - b[n, k]; a tie contributes 0.  One cdist_grad a feature.
+    """
+    name = "kermac.cdist_grad_expadd"
+    parts = [_matrix(name, n, t) for n, t in zip("abcd", (a, b, c, d), strict=True)]
+    a, b, c, d = parts
+    scale = _scale(lengthscale, scale, p)
+    if s_km is None:
+        s_km = cdist_expadd(b.mT.contiguous(), d.mT.contiguous(), p=p, scale=scale)
+    weight = a * (q * (c0 + s_km) ** (q - 1)) * (scale * p)
+    shape = (_items(name, *parts), c.shape[-2], *d.shape[-2:])
+    to, given = _output(name, out, a, shape)
+    for n in range(d.shape[-2]):
+        u, v = b[..., n : n + 1, :], d[..., n : n + 1, :]
+        near = gram.kernel(
+            u.mT, v.mT, expression="exp(s * a)", of="sum", p=p, parameters={"a": scale}
+        )
+        to[..., n : n + 1, :] = gram.cdist_grad(weight * near, u, c, v, p)
+    return to if given is None else given
+
+
+# ---- kermac.linalg ---------------------------------------------------------------------------
+
+
+class FillMode(enum.Enum):
+    """The triangle that is read."""
+
+    LOWER = 0
+    UPPER = 1
+
+
+def _solve(name, a, b, overwrite_a, overwrite_b, check_errors, solve):
+    a3, b3 = _matrix(name, "a", a), _matrix(name, "b", b, True)
+    items = a3.shape[0]
+    if b3.shape[0] != items:
+        raise ValueError(f"{name}: a has {items} items and b {b3.shape[0]}, expected as many")
+    info = torch.zeros(items, dtype=torch.int32, device=a3.device)
+    factor = a3 if overwrite_a else torch.empty_like(a3.contiguous())
+    x = b3 if overwrite_b else torch.empty_like(b3.contiguous())
+    # The right-hand sides are rows.
+    solve(a3, b3.mT, factor=factor, info=info, out=x.mT)
+    _check(name, info, check_errors)
+    return (b if overwrite_b else x), info, torch.zeros_like(info)
+
+
+def _check(name, info, check_errors):
+    if check_errors and bool(info.any()):
+        raise ValueError(f"{name}: items failed, infos {info.tolist()}")
+
+
+def solve_cholesky(
+    a, b, fill_mode=FillMode.LOWER, overwrite_a=False, overwrite_b=False, check_errors=False,
+    debug=False,
+):  # fmt: skip
+    """a (L, N, N) symmetric positive definite, right-hand sides the rows of b (L, C, N): the
+    solutions as rows, and int32 (L,) twice: 0, or which minor of a is not positive definite."""
+
+    def solve(a, b, **words):
+        gram.solve_cholesky(a, b, lower=fill_mode is FillMode.LOWER, **words)
+
+    return _solve("solve_cholesky", a, b, overwrite_a, overwrite_b, check_errors, solve)
+
+
+def solve_lu(a, b, overwrite_a=False, overwrite_b=False, check_errors=False, debug=False):
+    """As solve_cholesky for any square a."""
+
+    def solve(a, b, **words):
+        pivots = torch.empty(a.shape[:-1], dtype=torch.int32, device=a.device)
+        gram.solve_lu(a, b, pivots=pivots, **words)
+
+    return _solve("solve_lu", a, b, overwrite_a, overwrite_b, check_errors, solve)
+
+
+def eigh(a, fill_mode=FillMode.LOWER, overwrite_a=False, check_errors=False):
+    """Eigenvalues (L, N), ascending, eigenvectors (L, N, N) in columns, and int32 (L,): 0 if an
+    item converged."""
+    a3 = _matrix("eigh", "a", a)
+    info = torch.zeros(a3.shape[0], dtype=torch.int32, device=a3.device)
+    values, vectors = gram.eigh(a3, lower=fill_mode is FillMode.LOWER, info=info)
+    _check("eigh", info, check_errors)
+    if overwrite_a:
+        a3.copy_(vectors)
+        vectors = a3
+    return values, vectors, info
+
+
+linalg = types.ModuleType("kermac.linalg", "kermac's solves and eigenproblems by libgram")
+for _function in (solve_cholesky, solve_lu, eigh, FillMode):
+    setattr(linalg, _function.__name__, _function)
+
+
+def install():
+    """Makes `import kermac` and `import kermac.linalg` find this module in this process."""
+    sys.modules["kermac"] = sys.modules[__name__]
+    sys.modules["kermac.linalg"] = linalg

@@ -1,0 +1,74 @@
+"""test_compat.py - gram.compat against scikit-learn, PyTorch and the formulas of kermac
+
+SciPy's part is test_scipy_distances.py.
+"""
+
+import subprocess
+import sys
+
+import gram
+import numpy as np
+import pytest
+from sklearn import metrics
+from sklearn.metrics.pairwise import pairwise_kernels
+
+from gram.compat import sklearn as ours
+
+X, Y = (np.random.default_rng(s).standard_normal((n, 5)) for s, n in ((0, 30), (1, 20)))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    "metric", "cityblock manhattan l1 euclidean l2 sqeuclidean chebyshev minkowski hamming".split()
+)
+def test_distances_of_sklearn(metric, dtype):
+    x, y = np.round(X, 1).astype(dtype), np.round(Y, 1).astype(dtype)
+    options = {"p": 1.5} if metric == "minkowski" else {}
+    for pair in ((x,), (x, y), (x.tolist(), y.tolist())):
+        expected = metrics.pairwise_distances(*pair, metric=metric, **options)
+        got = ours.pairwise_distances(*pair, metric=metric, **options)
+        assert got.dtype == expected.dtype
+        np.testing.assert_allclose(got, expected, rtol=1e-5, atol=2e-3)
+        assert not len(pair) == 1 or not got.diagonal().any()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    "metric", "linear poly polynomial rbf laplacian sigmoid cosine additive_chi2".split()
+)
+def test_kernels_of_sklearn(metric, dtype):
+    x, y = np.abs(X).astype(dtype), np.abs(Y).astype(dtype)
+    for options in ({}, {"gamma": 0.3}, {"gamma": 0.3, "coef0": 0.5}):
+        for pair in ((x,), (x, y)):
+            expected = pairwise_kernels(*pair, metric=metric, filter_params=True, **options)
+            got = ours.pairwise_kernels(*pair, metric=metric, filter_params=True, **options)
+            assert got.dtype == expected.dtype
+            np.testing.assert_allclose(got, expected, rtol=1e-4 if dtype is np.float32 else 1e-9)
+
+
+def test_what_is_sklearns_goes_to_sklearn():
+    import scipy.sparse
+
+    np.testing.assert_allclose(
+        ours.pairwise_distances(scipy.sparse.csr_matrix(X)), gram.cdist(X), atol=1e-6
+    )
+    np.testing.assert_allclose(
+        ours.pairwise_distances(X, metric="cosine"), metrics.pairwise_distances(X, metric="cosine")
+    )
+    bad = X.copy()
+    bad[0, 0] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        ours.pairwise_distances(bad)
+    with pytest.raises(ValueError):
+        ours.pairwise_distances(X, Y[:, 1:])
+    with pytest.raises(TypeError):
+        ours.pairwise_kernels(X, metric="rbf", nonsense=1)
+
+
+def test_importing_gram_loads_none_of_them():
+    code = (
+        "import sys, gram; "
+        "assert not {'torch', 'scipy', 'sklearn', 'matplotlib', 'numpy'} & set(sys.modules); "
+        "assert gram.compat.__name__ == 'gram.compat' and 'scipy' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
