@@ -243,6 +243,43 @@ struct gram_diagonal_op { /* matrix[i][i] += add[i] */
     const double *add;
 };
 
+struct gram_rows_add_op { /* out = keep out + scale from, in f64; keep 0 reads no out */
+    gram_dtype dtype;     /* of from, which may be NULL: zeros */
+    int64_t count;
+    double *out;
+    const void *from;
+    double keep, scale;
+};
+
+/* What conjugate gradients (machine_cg.c) do to every column; product holds K x or K d in f64. */
+enum gram_cg_step {
+    GRAM_CG_START,    /* x = 0; r = b; norm_b = norm_r = |b| */
+    GRAM_CG_RESIDUAL, /* r = b - (K + ridge) x; norm_r = |r| */
+    GRAM_CG_RESTART,  /* d = 0; rz = 0 */
+    GRAM_CG_DESCEND,  /* s = rz / (d . (K + ridge) d); x += s d; r -= s (K + ridge) d; norm_r */
+    GRAM_CG_TURN,     /* d = z + ((r . z) / rz) d; rz = r . z */
+};
+
+struct gram_cg_op {
+    enum gram_cg_step step;
+    gram_dtype dtype;
+    int64_t n, columns;
+    const void *b;
+    void *x, *r, *z, *d;           /* n by columns, column-major */
+    const double *product, *ridge; /* n by columns; n */
+    double *norm_b, *norm_r, *rz;  /* one a column */
+};
+
+struct gram_cg_precondition_op { /* z = (r - keep rows^T weight) / lambda */
+    gram_dtype dtype;
+    int64_t n, columns, rank;
+    const void *rows;     /* rank by n, row-major */
+    const double *weight; /* rank by columns, column-major */
+    const void *r;
+    void *z;
+    double keep, lambda;
+};
+
 struct gram_backend {
     const char *version; /* GRAM_VERSION where it was built; another one is refused */
     const char *name;    /* for messages: "the CPU" */
@@ -261,6 +298,9 @@ struct gram_backend {
     gram_status (*rows_gather)(gram_context *g, const struct gram_rows_gather_op *op);
     gram_status (*rows_combine)(gram_context *g, const struct gram_rows_combine_op *op);
     gram_status (*diagonal_add)(gram_context *g, const struct gram_diagonal_op *op);
+    gram_status (*rows_add)(gram_context *g, const struct gram_rows_add_op *op);
+    gram_status (*cg_step)(gram_context *g, const struct gram_cg_op *op);
+    gram_status (*cg_precondition)(gram_context *g, const struct gram_cg_precondition_op *op);
     /* The cache of compiled kernels, for a context of any device: see gram.h. */
     void (*cache_info)(const gram_context *g, gram_cache *cache);
     gram_status (*cache_list)(gram_context *g, gram_cache_visit visit, void *user);

@@ -25,27 +25,30 @@ enum {
     MOST_ROUNDS = 4,
 };
 
-enum step {
-    START,    /* norm_b = |b| */
-    RESIDUAL, /* r = b - r, where r holds A x; norm_r = |r| */
-    DESCEND,  /* alpha = rz / (d . ad); x += alpha d; r -= alpha ad; norm_r = |r| */
-    TURN,     /* beta = (r . z) / rz; d = z + beta d; rz = r . z */
-};
-
 struct cg {
     const struct machine_system *system;
     int64_t n, columns;
     gram_dtype dtype;
     const char *b;
-    char *x, *r, *z, *d, *ad;
-    double *norm_b, *norm_r, *rz;
-    enum step step;
+    char *x, *r, *z, *d;
+    char *ad;                     /* (K + diag(ridge)) d; on a GPU K d in f64 */
+    double *norm_b, *norm_r, *rz; /* one after the other */
+    double *norms;                /* norm_b and norm_r on the host */
+    enum gram_cg_step step;
 };
 
-size_t gram_machine_cg_bytes(int64_t n, int64_t columns, gram_dtype dtype)
+/* Of the product with K. */
+static size_t product_bytes(const gram_context *g, int64_t n, int64_t columns, gram_dtype dtype)
 {
-    return 4 * gram_round64((size_t)(n * columns) * gram_dtype_size(dtype)) +
-           3 * gram_round64((size_t)columns * sizeof(double));
+    size_t size = gram_machine_on_host(g) ? gram_dtype_size(dtype) : sizeof(double);
+
+    return gram_round64((size_t)(n * columns) * size);
+}
+
+size_t gram_machine_cg_bytes(const gram_context *g, int64_t n, int64_t columns, gram_dtype dtype)
+{
+    return 3 * gram_round64((size_t)(n * columns) * gram_dtype_size(dtype)) +
+           product_bytes(g, n, columns, dtype) + 3 * (size_t)columns * sizeof(double);
 }
 
 static double dot(const struct cg *c, const char *a, const char *b, size_t at)
@@ -75,26 +78,33 @@ static void turn(const struct cg *c, double beta, const char *x, char *y, size_t
 static void column_step(void *arg, int64_t column, int thread)
 {
     const struct cg *c = arg;
-    size_t at = (size_t)(column * c->n) * gram_dtype_size(c->dtype);
+    size_t size = gram_dtype_size(c->dtype), at = (size_t)(column * c->n) * size;
     double s;
 
     (void)thread;
     switch (c->step) {
-    case START:
-        c->norm_b[column] = sqrt(dot(c, c->b, c->b, at));
+    case GRAM_CG_START:
+        memset(c->x + at, 0, (size_t)c->n * size);
+        memcpy(c->r + at, c->b + at, (size_t)c->n * size);
+        c->norm_b[column] = c->norm_r[column] = sqrt(dot(c, c->b, c->b, at));
         break;
-    case RESIDUAL:
+    case GRAM_CG_RESIDUAL:
+        memcpy(c->r + at, c->ad + at, (size_t)c->n * size);
         turn(c, -1, c->b, c->r, at);
         c->norm_r[column] = sqrt(dot(c, c->r, c->r, at));
         break;
-    case DESCEND:
+    case GRAM_CG_RESTART:
+        memset(c->d + at, 0, (size_t)c->n * size);
+        c->rz[column] = 0;
+        break;
+    case GRAM_CG_DESCEND:
         s = dot(c, c->d, c->ad, at);
         s = s > 0 ? c->rz[column] / s : 0; /* 0: this column is solved */
         add(c, s, c->d, c->x, at);
         add(c, -s, c->ad, c->r, at);
         c->norm_r[column] = sqrt(dot(c, c->r, c->r, at));
         break;
-    case TURN:
+    case GRAM_CG_TURN:
         s = dot(c, c->r, c->z, at);
         turn(c, c->rz[column] > 0 ? s / c->rz[column] : 0, c->z, c->d, at);
         c->rz[column] = s;
@@ -102,39 +112,84 @@ static void column_step(void *arg, int64_t column, int thread)
     }
 }
 
-static void each_column(gram_context *g, struct cg *c, enum step step)
+static gram_status each_column(gram_context *g, struct cg *c, enum gram_cg_step step)
 {
+    const struct gram_cg_op op = {.step = step,
+                                  .dtype = c->dtype,
+                                  .n = c->n,
+                                  .columns = c->columns,
+                                  .b = c->b,
+                                  .x = c->x,
+                                  .r = c->r,
+                                  .z = c->z,
+                                  .d = c->d,
+                                  .product = (const double *)(const void *)c->ad,
+                                  .ridge = c->system->ridge,
+                                  .norm_b = c->norm_b,
+                                  .norm_r = c->norm_r,
+                                  .rz = c->rz};
+
     c->step = step;
+    if (!gram_machine_on_host(g))
+        return g->backend->cg_step(g, &op);
     gram_parallel_for(g, c->columns, column_step, c);
+    return GRAM_OK;
 }
 
-static double largest_residual(const struct cg *c)
+/* Largest of |r| / |b|; waits for a GPU. */
+static gram_status largest_residual(gram_context *g, const struct cg *c, double *out)
 {
     double largest = 0;
 
+    TRY(gram_machine_fetch(g, c->norms, c->norm_b, 2 * (size_t)c->columns * sizeof(double)));
     for (int64_t j = 0; j < c->columns; j++)
-        if (c->norm_b[j] > 0)
-            largest = fmax(largest, c->norm_r[j] / c->norm_b[j]);
-    return largest;
+        if (c->norms[j] > 0)
+            largest = fmax(largest, c->norms[c->columns + j] / c->norms[j]);
+    *out = largest;
+    return GRAM_OK;
 }
 
-static void multiply(gram_context *g, const struct cg *c, const char *v, char *out)
+/* ad = K v: see struct cg. */
+static gram_status multiply(gram_context *g, const struct cg *c, const char *v)
 {
-    gram_machine_blocks_multiply(g, c->system->k, c->system->ridge, c->columns, v, out);
+    const struct machine_system *s = c->system;
+    const struct gram_rows_combine_op op = {.dtype = c->dtype,
+                                            .rows = c->n,
+                                            .terms = c->n,
+                                            .outputs = c->columns,
+                                            .ld = c->n,
+                                            .kernel = s->matrix,
+                                            .alpha = v,
+                                            .out = (double *)(void *)c->ad};
+
+    if (!gram_machine_on_host(g))
+        return g->backend->rows_combine(g, &op);
+    gram_machine_blocks_multiply(g, s->k, s->ridge, c->columns, v, c->ad);
+    return GRAM_OK;
+}
+
+/* z = P^-1 r. */
+static gram_status precondition(gram_context *g, const struct cg *c)
+{
+    if (!gram_machine_on_host(g))
+        return gram_machine_nystrom_apply(g, c->system->nystrom, c->r, c->z);
+    gram_machine_preconditioner_apply(g, c->system->p, c->r, c->z);
+    return GRAM_OK;
 }
 
 /* Iterates from the true residual in r until the carried one is below tolerance. */
 static gram_status one_round(gram_context *g, struct cg *c, double tolerance, int *iterations)
 {
-    size_t bytes = (size_t)(c->n * c->columns) * gram_dtype_size(c->dtype);
+    double carried;
 
-    memset(c->rz, 0, (size_t)c->columns * sizeof(double));
-    memset(c->d, 0, bytes);
-    while (*iterations < MOST_ITERATIONS && largest_residual(c) > tolerance) {
-        gram_machine_preconditioner_apply(g, c->system->p, c->r, c->z);
-        each_column(g, c, TURN);
-        multiply(g, c, c->d, c->ad);
-        each_column(g, c, DESCEND);
+    TRY(each_column(g, c, GRAM_CG_RESTART));
+    TRY(largest_residual(g, c, &carried));
+    while (*iterations < MOST_ITERATIONS && carried > tolerance) {
+        TRY(precondition(g, c));
+        TRY(each_column(g, c, GRAM_CG_TURN));
+        TRY(multiply(g, c, c->d));
+        TRY(each_column(g, c, GRAM_CG_DESCEND));
+        TRY(largest_residual(g, c, &carried));
         ++*iterations;
         if (gram_cancelled(g))
             return gram_fail(g, GRAM_CANCELLED, "cancelled");
@@ -148,11 +203,13 @@ static gram_status iterate(gram_context *g, struct cg *c, double tolerance,
     double before = INFINITY;
 
     *report = (struct machine_cg_report){0};
-    each_column(g, c, START);
+    TRY(each_column(g, c, GRAM_CG_START));
     for (int round = 0; round < MOST_ROUNDS; round++) {
-        multiply(g, c, c->x, c->r);
-        each_column(g, c, RESIDUAL);
-        report->residual = largest_residual(c);
+        if (round > 0) {
+            TRY(multiply(g, c, c->x));
+            TRY(each_column(g, c, GRAM_CG_RESIDUAL));
+        }
+        TRY(largest_residual(g, c, &report->residual));
         if (report->residual <= tolerance || report->iterations >= MOST_ITERATIONS ||
             report->residual > 0.5 * before) /* rounding allows no more */
             break;
@@ -166,27 +223,31 @@ gram_status gram_machine_cg(gram_context *g, const struct machine_system *system
                             const void *b, void *x, struct machine_cg_report *report)
 {
     struct cg c = {.system = system,
-                   .n = system->k->n,
+                   .n = system->n,
                    .columns = system->columns,
-                   .dtype = system->k->dtype,
+                   .dtype = system->dtype,
                    .b = b,
                    .x = x};
-    size_t bytes = gram_machine_cg_bytes(c.n, c.columns, c.dtype);
     size_t part = gram_round64((size_t)(c.n * c.columns) * gram_dtype_size(c.dtype));
-    size_t small = gram_round64((size_t)c.columns * sizeof(double));
-    char *memory = gram_alloc(g, bytes);
+    size_t norms = 2 * (size_t)c.columns * sizeof(double);
+    struct machine_array memory;
     gram_status status;
 
-    if (!memory)
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
-    c.r = memory;
+    TRY(gram_machine_room(g, gram_machine_cg_bytes(g, c.n, c.columns, c.dtype), &memory));
+    c.r = memory.data;
     c.z = c.r + part;
     c.d = c.z + part;
     c.ad = c.d + part;
-    c.norm_b = (double *)(c.ad + part);
-    c.norm_r = (double *)((char *)c.norm_b + small);
-    c.rz = (double *)((char *)c.norm_r + small);
-    status = iterate(g, &c, tolerance, report);
-    gram_free(g, memory, bytes);
+    c.norm_b = (double *)(void *)(c.ad + product_bytes(g, c.n, c.columns, c.dtype));
+    c.norm_r = c.norm_b + c.columns;
+    c.rz = c.norm_r + c.columns;
+    c.norms = gram_machine_on_host(g) ? c.norm_b : gram_alloc(g, norms);
+    if (c.norms)
+        status = iterate(g, &c, tolerance, report);
+    else
+        status = gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", norms);
+    if (c.norms != c.norm_b)
+        gram_free(g, c.norms, norms);
+    gram_machine_array_free(g, &memory);
     return status;
 }

@@ -112,15 +112,6 @@ static int64_t rows_that_fit(gram_context *g, const struct machine_job *job)
     return low;
 }
 
-static gram_status check_device(gram_context *g, const gram_machine_options *o)
-{
-    if (!gram_machine_on_host(g) && o->solver == GRAM_SOLVER_CG)
-        return gram_fail(g, GRAM_UNSUPPORTED,
-                         "options.solver is GRAM_SOLVER_CG, %s offers GRAM_SOLVER_CHOLESKY",
-                         g->backend->name);
-    return GRAM_OK;
-}
-
 static gram_status job_open(gram_context *g, struct machine_job *job)
 {
     uint64_t state = job->o.seed;
@@ -203,7 +194,6 @@ gram_status gram_machine_fit(gram_context *g, const gram_table *table, const gra
     *out = NULL;
     TRY(gram_options_copy(g, &job.o, sizeof job.o, options));
     TRY(check_options(g, &job.o));
-    TRY(check_device(g, &job.o));
     TRY(gram_table_check(g, table));
     TRY(check_target(g, table, target));
     job.o.dtype = job.o.dtype ? job.o.dtype : GRAM_F32;

@@ -175,11 +175,22 @@ def test_the_machine(letters, tmp_path, how):
     assert abs(scores[0] - scores[1]) <= 0.01 and scores[0] > 0.5
 
 
-def test_the_gpu_does_not_iterate(letters, tmp_path):
-    if gram_json("info")["cuda_devices"] == 0:
-        pytest.skip("no GPU")
-    message = refusal(
-        "fit", letters / "train.csv", "--target", "letter", "-o", tmp_path / "m",
-        "--solver", "cg", "--device", "cuda", status=UNSUPPORTED,
-    )  # fmt: skip
-    assert "GRAM_SOLVER_CG" in message and not (tmp_path / "m").exists()
+@pytest.mark.parametrize(
+    "how, tolerance", [(["--dtype", "f64", "--weights", 5], 1e-6), (["--iterations", 1], 1e-4)]
+)
+def test_conjugate_gradients(tmp_path, how, tolerance):
+    """Down to a small residual they give what Cholesky gives on the CPU, wherever they run."""
+    x = RNG.normal(size=(90, 6))
+    x[:, 4] = np.sin(2 * x[:, 0]) + x[:, 1]
+    x[:, 5] = RNG.integers(1, 4, size=90)
+    table = save(tmp_path / "table.npy", x)
+    predicted = []
+    for solver, where in (("cholesky", "cpu"), ("cg", WHERE)):
+        model, out = tmp_path / "m.gram", tmp_path / "p.npy"
+        fit = gram_json("fit", table, "--target", 4, "-o", model, "--solver", solver, "-r", 0.1,
+                        "--tolerance", tolerance, "--device", where, *how)  # fmt: skip
+        gram("predict", model, table, "-o", out)
+        predicted.append(np.load(out))
+    assert fit["machine"]["solver"] == "conjugate gradients"
+    assert 0 < fit["machine"]["residual"] <= tolerance
+    np.testing.assert_allclose(predicted[1], predicted[0], atol=20 * tolerance)

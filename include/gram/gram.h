@@ -1209,7 +1209,7 @@ typedef enum gram_task {
 } gram_task;
 
 typedef enum gram_solver {
-    GRAM_SOLVER_AUTO = 0,     /* Cholesky up to 6000 rows, else conjugate gradients */
+    GRAM_SOLVER_AUTO = 0,     /* Cholesky up to 6000 rows, else conjugate gradients; see below */
     GRAM_SOLVER_CHOLESKY = 1, /* exact, n^3 / 3 flops, in place */
     GRAM_SOLVER_CG = 2,       /* preconditioned conjugate gradients down to tolerance */
 } gram_solver;
@@ -1293,9 +1293,10 @@ typedef struct gram_machine gram_machine;
  * largest leaf's rows squared plus a tenth (and the process); scratch that the context has grown
  * earlier is freed first.  *out is NULL on an error.
  *
- * CUDA: the same from the CPU's tables, with kernel matrices, factorisations and gradients on the
- * GPU; it waits for them.  Always by Cholesky (GRAM_SOLVER_CG: GRAM_UNSUPPORTED); leaf_rows follows
- * from the memory that is free there, or memory_limit if that is less.
+ * CUDA: the same from the CPU's tables, with features, kernel matrices, solves and gradients on the
+ * GPU; it waits for them.  GRAM_SOLVER_AUTO is Cholesky up to 16,000 rows, and beyond them where
+ * conjugate gradients do not reach tolerance; leaf_rows follows from the memory that is free there,
+ * or memory_limit if that is less.
  *
  * After Radhakrishnan et al., Science 383 (2024), and Beaglehole et al., xRFM, arXiv:2508.10053.
  */

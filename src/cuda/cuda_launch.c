@@ -55,6 +55,9 @@ struct jit_request gram_cuda_plain_request(enum cuda_variant_file file, gram_dty
         [CUDA_VARIANT_MEDIAN_ROWS] = {       "median_rows.cu",        "median_rows"},
         [CUDA_VARIANT_MEDIAN_COUNT] = {      "median_count.cu",       "median_count"},
         [CUDA_VARIANT_MEDIAN_PICK] = {       "median_pick.cu",        "median_pick"},
+        [CUDA_VARIANT_CG_STEP] = {           "cg_step.cu",            "cg_step"},
+        [CUDA_VARIANT_CG_PRECONDITION] = {   "cg_precondition.cu",    "cg_precondition"},
+        [CUDA_VARIANT_ROWS_ADD] = {          "rows_add.cu",           "rows_add"},
     };
     bool is_double = dtype == GRAM_F64;
 

@@ -38,6 +38,9 @@ enum cuda_variant_file {
     CUDA_VARIANT_MEDIAN_ROWS,
     CUDA_VARIANT_MEDIAN_COUNT,
     CUDA_VARIANT_MEDIAN_PICK,
+    CUDA_VARIANT_CG_STEP,
+    CUDA_VARIANT_CG_PRECONDITION,
+    CUDA_VARIANT_ROWS_ADD,
     CUDA_VARIANTS
 };
 static inline uint64_t gram_cuda_variant(enum cuda_variant_file file, uint64_t parameters)
@@ -114,6 +117,11 @@ gram_status cuda_rows_map(gram_context *g, const struct gram_rows_map_op *op);
 gram_status cuda_rows_gather(gram_context *g, const struct gram_rows_gather_op *op);
 gram_status cuda_rows_combine(gram_context *g, const struct gram_rows_combine_op *op);
 gram_status cuda_diagonal_add(gram_context *g, const struct gram_diagonal_op *op);
+
+/* cuda_cg.c */
+gram_status cuda_cg_step(gram_context *g, const struct gram_cg_op *op);
+gram_status cuda_cg_precondition(gram_context *g, const struct gram_cg_precondition_op *op);
+gram_status cuda_rows_add(gram_context *g, const struct gram_rows_add_op *op);
 
 /* cuda_solve.c */
 gram_status cuda_solve_cholesky(gram_context *g, const struct gram_solve_op *op);

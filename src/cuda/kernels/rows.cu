@@ -116,11 +116,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
             for (int i = 0; i < TILE; i++)
 #pragma unroll
-                for (int j = 0; j < TILE; j++) {
-                    double all = total(sum[i][j], shared);
-                    if (threadIdx.x == 0 && i < rows && j < outputs)
-                        out[(output + j) * a.ld + row + i] = all;
-                }
+                for (int j = 0; j < TILE; j++)
+                    if (i < rows && j < outputs) {
+                        double all = total(sum[i][j], shared);
+                        if (threadIdx.x == 0)
+                            out[(output + j) * a.ld + row + i] = all;
+                    }
         }
 }
 

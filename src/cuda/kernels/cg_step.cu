@@ -1,0 +1,138 @@
+/*
+ * cg_step.cu - one step of conjugate gradients, a block a column, sums in double
+ *
+ *   CG_START     x = 0; r = b; norm_b = norm_r = |b|
+ *   CG_RESIDUAL  r = b - (product + ridge x); norm_r = |r|
+ *   CG_RESTART   d = 0; rz = 0
+ *   CG_DESCEND   q = product + ridge d; s = rz / (d . q); x += s d; r -= s q; norm_r = |r|
+ *   CG_TURN      d = z + ((r . z) / rz) d; rz = r . z
+ *
+ * A step is chosen as it runs, so that one kernel is compiled in place of five: what a column does
+ * is short against the launch.
+ *
+ * Parameters (-D): REAL.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "cg_params.h"
+
+#define THREADS CG_STEP_THREADS
+#include "block_sum.cuh"
+
+/* One column: its pointers, and the thread's part of it. */
+struct column {
+    long long n, first;
+    const REAL *b;
+    REAL *x, *r, *z, *d;
+    const double *product, *ridge;
+};
+
+#define EACH(i) for (long long i = threadIdx.x; i < c.n; i += THREADS)
+
+/* What all threads have, to all of them. */
+static __device__ double total(double mine)
+{
+    __shared__ double sums[THREADS];
+    double sum;
+
+    block_sum(sums, threadIdx.x, mine);
+    __syncthreads();
+    sum = sums[0];
+    __syncthreads();
+    return sum;
+}
+
+static __device__ double norm(const struct column &c)
+{
+    double sum = 0;
+
+    EACH(i)
+    sum += (double)c.r[i] * (double)c.r[i];
+    return sqrt(total(sum));
+}
+
+static __device__ double start(const struct column &c)
+{
+    EACH(i)
+    {
+        c.x[i] = 0;
+        c.r[i] = c.b[i];
+    }
+    return norm(c);
+}
+
+static __device__ double residual(const struct column &c)
+{
+    EACH(i)
+    c.r[i] = (REAL)((double)c.b[i] - (c.product[i] + c.ridge[i] * (double)c.x[i]));
+    return norm(c);
+}
+
+static __device__ double descend(const struct column &c, double rz)
+{
+    double sum = 0, s;
+
+    EACH(i)
+    sum += (double)c.d[i] * (c.product[i] + c.ridge[i] * (double)c.d[i]);
+    sum = total(sum);
+    s = sum > 0 ? rz / sum : 0; /* 0: this column is solved */
+    EACH(i)
+    {
+        const double d = (double)c.d[i];
+
+        c.x[i] = (REAL)((double)c.x[i] + s * d);
+        c.r[i] = (REAL)((double)c.r[i] - s * (c.product[i] + c.ridge[i] * d));
+    }
+    return norm(c);
+}
+
+static __device__ double turn(const struct column &c, double rz)
+{
+    double sum = 0, beta;
+
+    EACH(i)
+    sum += (double)c.r[i] * (double)c.z[i];
+    sum = total(sum);
+    beta = rz > 0 ? sum / rz : 0;
+    EACH(i)
+    c.d[i] = (REAL)((double)c.z[i] + beta * (double)c.d[i]);
+    return sum;
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    cg_step(const __grid_constant__ struct cg_params a)
+{
+    for (long long j = blockIdx.x; j < a.columns; j += gridDim.x) {
+        const long long at = j * a.n;
+        const struct column c = {a.n,
+                                 threadIdx.x,
+                                 (const REAL *)a.b + at,
+                                 (REAL *)a.x + at,
+                                 (REAL *)a.r + at,
+                                 (REAL *)a.z + at,
+                                 (REAL *)a.d + at,
+                                 a.product + at,
+                                 a.ridge};
+        double norm_r = 0, rz = 0;
+
+        if (a.step == CG_START)
+            norm_r = start(c);
+        else if (a.step == CG_RESIDUAL)
+            norm_r = residual(c);
+        else if (a.step == CG_DESCEND)
+            norm_r = descend(c, a.rz[j]);
+        else if (a.step == CG_TURN)
+            rz = turn(c, a.rz[j]);
+        else
+            EACH(i)
+        c.d[i] = 0;
+        if (threadIdx.x != 0)
+            continue;
+        if (a.step == CG_START)
+            a.norm_b[j] = norm_r;
+        if (a.step == CG_TURN || a.step == CG_RESTART)
+            a.rz[j] = rz;
+        else
+            a.norm_r[j] = norm_r;
+    }
+}
