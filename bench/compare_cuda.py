@@ -283,6 +283,26 @@ def show(report):
     sys.stdout.flush()
 
 
+def table(rows):
+    """All rows as one table in Markdown: milliseconds, and what was to be reached."""
+    lines = ["| work | libgram | must be | | kermac | torch | error |", "|---" * 7 + "|"]
+    for row in rows:
+        results = row["results"]
+        gram = results.get("gram", {})
+        cells = [row["title"], number_of(gram), f"{row['target_ms']:.4g}"]
+        cells.append({True: "met", False: "**missed**", None: ""}[row.get("met")])
+        cells += [number_of(results.get(name, {})) for name in ("kermac", "torch")]
+        cells.append(f"{gram['error']:.2g}" if "error" in gram else "")
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def number_of(result):
+    if "ms" not in result:
+        return "-"
+    return f"{result['ms']:.4g}{' (wrong)' if result.get('wrong') else ''}"
+
+
 def machine(tools):
     from importlib.metadata import PackageNotFoundError, version
 
@@ -331,15 +351,19 @@ def main():
     report = {"date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "machine": machine(tools)}
     print(json.dumps(report["machine"], indent=1))
     report["rows"] = []
-    for row in reports_of(ROWS, args, tools):
-        show(row)
-        report["rows"].append(row)
-    verdicts = [row["met"] for row in report["rows"] if "met" in row]
-    print(f"{sum(verdicts)} of {len(verdicts)} targets met")
+    path = None
     if args.output or not (args.rows or args.only):
         chip = "".join(c if c.isalnum() else "-" for c in report["machine"]["gpu"].lower())
         path = Path(args.output or HERE / "results" / f"{report['date'][:10]}-{chip}-compare.json")
-        path.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    for row in reports_of(ROWS, args, tools):
+        show(row)
+        report["rows"].append(row)
+        if path:  # after every row: a run may be stopped
+            path.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    verdicts = [row["met"] for row in report["rows"] if "met" in row]
+    print(table(report["rows"]))
+    print(f"{sum(verdicts)} of {len(verdicts)} targets met")
+    if path:
         print(f"written: {path}")
     return 0
 
