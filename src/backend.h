@@ -115,6 +115,7 @@ struct gram_eigh_op {
     double lower, upper;  /* else */
     int64_t first, count; /* these, counted in ascending order from 0 */
     gram_eigh_driver driver;
+    bool background; /* what keeps the calling thread is done by one of the context's */
     /* Of GRAM_EIGH_DRIVER_KRYLOV. */
     double tolerance;
     int64_t products;
@@ -338,6 +339,7 @@ struct gram_backend {
                                            size_t *bytes);
     gram_status (*eigh)(gram_context *g, const struct gram_eigh_op *op);
     gram_status (*eigh_workspace)(gram_context *g, const struct gram_eigh_op *op, size_t *bytes);
+    gram_status (*eigh_wait)(gram_context *g); /* NULL: a call has finished when it returns */
     gram_status (*matrix_power)(gram_context *g, const struct gram_matrix_power_op *op);
     gram_status (*matrix_power_workspace)(gram_context *g, const struct gram_matrix_power_op *op,
                                           size_t *bytes);

@@ -169,3 +169,9 @@ gram_status gram_eigh_workspace(gram_context *g, const gram_tensor *a,
     *need = gram_workspace_on(g, bytes);
     return GRAM_OK;
 }
+
+gram_status gram_eigh_wait(gram_context *g)
+{
+    g->call = __func__;
+    return g->backend->eigh_wait ? g->backend->eigh_wait(g) : GRAM_OK;
+}

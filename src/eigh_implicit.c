@@ -27,6 +27,7 @@ gram_status gram_eigh_check_krylov(gram_context *g, const gram_eigh_options *o)
 void gram_eigh_krylov(const gram_eigh_options *o, gram_eigh_report *report, struct gram_eigh_op *op)
 {
     op->driver = o->driver;
+    op->background = o->background != 0;
     op->tolerance = o->tolerance;
     op->products = o->products;
     op->seed = o->seed;

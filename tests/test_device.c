@@ -170,10 +170,68 @@ static void xsyevd_is_not_captured(struct harness *h)
     solving_close(&s);
 }
 
+/* The values of a: 1 / n everywhere and 1 more on the diagonal. */
+static void check_values(struct harness *h, const struct solving *s, const char *what)
+{
+    float got[40] = {0};
+
+    CHECK(h,
+          device_download(got, s->b.data, sizeof got) && fabsf(got[0] - 1) < 1e-5F &&
+              fabsf(got[38] - 1) < 1e-5F && fabsf(got[39] - 2) < 1e-5F,
+          "%s: values %g, %g, %g", what, (double)got[0], (double)got[38], (double)got[39]);
+}
+
+/* Nothing is written before somebody waits: what b held is still there. */
+static void check_untouched(struct harness *h, const struct solving *s)
+{
+    float got[40] = {0};
+
+    CHECK(h, device_download(got, s->b.data, sizeof got) && got[0] == -7 && got[39] == -7,
+          "values %g and %g before anybody waited", (double)got[0], (double)got[39]);
+}
+
+/* Whatever waits for the thread, the outputs are there then. */
+static void eigh_in_the_background(struct harness *h)
+{
+    void *stream = device_stream();
+    gram_eigh_options options = GRAM_EIGH_OPTIONS_INIT;
+    struct solving s;
+    gram_status status;
+    float before[40];
+
+    if (!CHECK(h, stream, "no stream") || !solving_open(h, &s, stream, 40, false))
+        return;
+    for (int i = 0; i < LENGTH(before); i++)
+        before[i] = -7;
+    s.b = gram_vector(s.b.data, 40, GRAM_F32);
+    s.b.device.type = GRAM_CUDA;
+    options.driver = GRAM_EIGH_DRIVER_DIVIDE;
+    options.background = 1;
+    for (int way = 0; way < 3; way++) {
+        CHECK(h, device_upload(s.b.data, before, sizeof before), "upload");
+        status = gram_eigh(s.g, &s.a, &options, &s.b, NULL, NULL);
+        CHECK(h, status == GRAM_OK, "%s", gram_message(s.g));
+        check_untouched(h, &s);
+        if (way == 0)
+            status = gram_eigh_wait(s.g);
+        else if (way == 1) /* the next call waits */
+            status = gram_eigh(s.g, &s.a, &options, &s.b, NULL, NULL);
+        CHECK(h, status == GRAM_OK, "%s", gram_message(s.g));
+        CHECK(h, gram_context_synchronize(s.g) == GRAM_OK, "%s", gram_message(s.g));
+        check_values(h, &s, way == 0 ? "wait" : way == 1 ? "next call" : "synchronize");
+    }
+    CHECK(h, gram_eigh_wait(s.g) == GRAM_OK, "nothing to wait for: %s", gram_message(s.g));
+    CHECK(h, gram_eigh(s.g, &s.a, &options, &s.b, NULL, NULL) == GRAM_OK, "%s", gram_message(s.g));
+    gram_context_destroy(s.g); /* while the thread may run */
+    s.g = NULL;
+    solving_close(&s);
+}
+
 static const struct test_function tests[] = {
     {                "memory",                 memory},
     {   "solves_are_captured",    solves_are_captured},
     {"xsyevd_is_not_captured", xsyevd_is_not_captured},
+    {"eigh_in_the_background", eigh_in_the_background},
 };
 
 int main(void)

@@ -749,6 +749,7 @@ typedef struct gram_eigh_options {
     int64_t products;         /* at most so many, with blocks of 8 or 16 vectors; 0: see below */
     uint64_t seed;            /* of the random start */
     gram_eigh_report *report; /* gets how it went, with any driver; or NULL */
+    int background;           /* CUDA: 1: do not keep the calling thread; see gram_eigh_wait */
 } gram_eigh_options;
 
 /* clang-format off */
@@ -779,8 +780,9 @@ typedef struct gram_eigh_options {
  *
  * CUDA: info alone tells what became of an item.  CLOSED_FORM, JACOBI and BATCHED only enqueue and
  * can be captured in a graph; DIVIDE and BISECTION keep the calling thread inside cuSOLVER until
- * the device is done, item by item, and give GRAM_UNSUPPORTED in a capture.  KRYLOV is not offered.
- * AUTO takes BATCHED for one item up to n = 512, several up to n = 256, more than 4 + n / 400.
+ * the device is done (but see gram_eigh_wait), item by item, and give GRAM_UNSUPPORTED in a
+ * capture.  KRYLOV is not offered. AUTO takes BATCHED for one item up to n = 512, several up to n =
+ * 256, more than 4 + n / 400.
  *
  * KRYLOV takes LARGEST, SMALLEST and an INDEX range at one end.  It multiplies by the matrix, half
  * of which is read each time, and needs scratch for about 2 k + 250 vectors (f32: 320).  Every pair
@@ -796,6 +798,18 @@ typedef struct gram_eigh_options {
 GRAM_API gram_status gram_eigh(gram_context *g, const gram_tensor *a,
                                const gram_eigh_options *options, gram_tensor *values,
                                gram_tensor *vectors, gram_tensor *info);
+
+/*
+ * Waits for a gram_eigh with options.background: DIVIDE or BISECTION of one matrix on CUDA, which
+ * keep the thread that calls cuSOLVER until the device is done.  With background 1 a thread of the
+ * context calls it, on a stream of its own that begins behind what the context's stream holds, and
+ * gram_eigh returns at once: the caller and its stream go on.  Afterwards (also after
+ * gram_context_synchronize, or the next call of the context that needs scratch or cuSOLVER, which
+ * wait too) the outputs are there in the order of the context's stream; until then a and they must
+ * be left alone, and no capture may begin.  Gives what failed meanwhile.  Everything else, the CPU
+ * too, ignores background, and there is nothing to wait for.
+ */
+GRAM_API gram_status gram_eigh_wait(gram_context *g);
 
 GRAM_API gram_status gram_eigh_workspace(gram_context *g, const gram_tensor *a,
                                          const gram_eigh_options *options,

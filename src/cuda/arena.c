@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "arena.h"
+#include "background.h"
 
 enum {
     GRAIN = 1 << 21 /* the pool maps memory in pieces of 2 MiB */
@@ -108,6 +109,7 @@ gram_status gram_cuda_scratch(gram_context *g, size_t bytes, void **out)
     *out = NULL;
     if (bytes == 0)
         return GRAM_OK;
+    gram_cuda_join(g);
     if (arena->given) {
         if (bytes > arena->given_bytes)
             return gram_fail(g, GRAM_OUT_OF_MEMORY,
@@ -135,6 +137,7 @@ gram_status gram_cuda_use_workspace(gram_context *g, void *memory, size_t bytes)
     gram_status status;
 
     TRY(gram_cuda_check_pointer(g, "memory", &view));
+    gram_cuda_join(g);
     entered = gram_cuda_enter(device);
     status = retire(g, device);
     gram_cuda_leave(device, entered);
@@ -152,6 +155,7 @@ void gram_cuda_scratch_release(gram_context *g)
 
     if (!device->arena.block.address || device->arena.block.captured)
         return;
+    gram_cuda_join(g);
     entered = gram_cuda_enter(device);
     give_back(device, &device->arena.block);
     gram_cuda_leave(device, entered);

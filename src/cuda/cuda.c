@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "arena.h"
+#include "background.h"
 #include "cuda_ops.h"
 #include "cusolver.h"
 #include "jit_tuned.h"
@@ -38,6 +39,7 @@ static void close_device(gram_context *g)
 
     if (!device)
         return;
+    gram_cuda_background_close(g, device);
     gram_jit_forget(g, device);
     gram_cuda_solver_close(g, device);
     gram_cuda_arena_close(g, device);
@@ -49,11 +51,13 @@ static void close_device(gram_context *g)
 static gram_status synchronize(gram_context *g)
 {
     const struct cuda_device *device = g->device;
+    gram_status joined = gram_cuda_joined(g);
     bool entered = gram_cuda_enter(device);
     CUresult result = device->driver->stream_synchronize(device->stream);
 
     gram_cuda_leave(device, entered);
-    return gram_cuda_check(g, device->driver, result, "cuStreamSynchronize");
+    TRY(gram_cuda_check(g, device->driver, result, "cuStreamSynchronize"));
+    return joined;
 }
 
 GRAM_PUBLIC extern const struct gram_backend gram_cuda_backend;
@@ -102,4 +106,5 @@ const struct gram_backend gram_cuda_backend = {
     .solve_lu_workspace = cuda_solve_lu_workspace,
     .eigh = cuda_eigh,
     .eigh_workspace = cuda_eigh_workspace,
+    .eigh_wait = gram_cuda_joined,
 };

@@ -9,30 +9,12 @@
  * SPDX-License-Identifier: MIT
  */
 #include "arena.h"
-#include "cuda_eigh.h"
-#include "cusolver.h"
+#include "cuda_eigh_background.h"
 
 enum {
     SCAN_ROWS = 32,           /* of a matrix that a block of eigh_scan takes at least */
     CHUNK_ELEMENTS = 1 << 27, /* of the matrices of a chunk, unless one alone has more */
     TILES_A_BLOCK = 4,
-};
-
-/* Where the pieces of the scratch begin. */
-struct layout {
-    int64_t chunk, parts; /* items; blocks of eigh_scan that share one */
-    size_t w_at, codes_at, largest_at, work_at;
-    size_t work_bytes, host_bytes; /* cuSOLVER's */
-    size_t bytes;                  /* of all */
-};
-
-/* What a call works with. */
-struct large {
-    const struct cuda_eigh_plan *plan;
-    struct cuda_solver *solver;
-    struct layout at;
-    char *memory;
-    void *host;
 };
 
 static int type_of(const struct cuda_eigh_plan *plan)
@@ -64,7 +46,7 @@ static int64_t chunk_of(const struct cuda_eigh_plan *plan)
 
 /* cuSOLVER's scratch for so many items. */
 static gram_status work_bytes(gram_context *g, const struct cuda_eigh_plan *plan,
-                              const struct cuda_solver *s, struct layout *at)
+                              const struct cuda_solver *s, struct cuda_eigh_layout *at)
 {
     const struct cuda_cusolver *call = s->call;
     int64_t n = plan->call.n, first = plan->call.first, found;
@@ -93,11 +75,11 @@ static gram_status work_bytes(gram_context *g, const struct cuda_eigh_plan *plan
 }
 
 static gram_status lay_out(gram_context *g, const struct cuda_eigh_plan *plan,
-                           const struct cuda_solver *solver, struct layout *at)
+                           const struct cuda_solver *solver, struct cuda_eigh_layout *at)
 {
     size_t n = (size_t)plan->call.n, size = gram_dtype_size(plan->op->a.dtype), items;
 
-    *at = (struct layout){.chunk = 1};
+    *at = (struct cuda_eigh_layout){.chunk = 1};
     if (n > SIZE_MAX / 64 / n)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "a has %zu rows: its copy has too many bytes", n);
     at->chunk = chunk_of(plan);
@@ -112,40 +94,54 @@ static gram_status lay_out(gram_context *g, const struct cuda_eigh_plan *plan,
     return GRAM_OK;
 }
 
-/* The eigenproblems of a chunk, which is in the scratch. */
-static gram_status solve(gram_context *g, const struct large *l, int64_t items)
+int cuda_eigh_large_solve(const struct cuda_eigh_large *l, int64_t items)
 {
     const struct cuda_eigh_plan *plan = l->plan;
     const struct cuda_solver *s = l->solver;
     const struct cuda_cusolver *call = s->call;
     int64_t n = plan->call.n, first = plan->call.first, found = 0;
-    int mode = mode_of(plan), type = type_of(plan), status;
+    int mode = mode_of(plan), type = type_of(plan);
     int *codes = (int *)(void *)(l->memory + l->at.codes_at);
     void *w = l->memory + l->at.w_at, *work = l->memory + l->at.work_at;
     double limit[2] = {0};
 
     if (plan->driver == GRAM_EIGH_DRIVER_BATCHED)
-        status = call->syev_batched(s->handle, s->params, mode, CUSOLVER_LOWER, n, type, l->memory,
-                                    n, type, w, type, work, l->at.work_bytes, l->host,
-                                    l->at.host_bytes, codes, items);
-    else if (is_range(plan))
-        status = call->syevdx(s->handle, s->params, mode, CUSOLVER_RANGE_INDEX, CUSOLVER_LOWER, n,
-                              type, l->memory, n, &limit[0], &limit[1], first + 1,
-                              first + plan->call.count, &found, type, w, type, work,
-                              l->at.work_bytes, l->host, l->at.host_bytes, codes);
-    else
-        status =
-            call->syevd(s->handle, s->params, mode, CUSOLVER_LOWER, n, type, l->memory, n, type, w,
-                        type, work, l->at.work_bytes, l->host, l->at.host_bytes, codes);
-    return gram_cuda_solver_check(g, status, "cusolverDnXsyev*");
+        return call->syev_batched(s->handle, s->params, mode, CUSOLVER_LOWER, n, type, l->memory, n,
+                                  type, w, type, work, l->at.work_bytes, l->host, l->at.host_bytes,
+                                  codes, items);
+    if (is_range(plan))
+        return call->syevdx(s->handle, s->params, mode, CUSOLVER_RANGE_INDEX, CUSOLVER_LOWER, n,
+                            type, l->memory, n, &limit[0], &limit[1], first + 1,
+                            first + plan->call.count, &found, type, w, type, work, l->at.work_bytes,
+                            l->host, l->at.host_bytes, codes);
+    return call->syevd(s->handle, s->params, mode, CUSOLVER_LOWER, n, type, l->memory, n, type, w,
+                       type, work, l->at.work_bytes, l->host, l->at.host_bytes, codes);
 }
 
-static gram_status run_chunk(gram_context *g, const struct large *l, int64_t begin, int64_t items)
+gram_status cuda_eigh_large_store(gram_context *g, const struct cuda_eigh_large *l,
+                                  struct eigh_chunk_params *params)
+{
+    int64_t side = gram_ceil_div(params->call.n, EIGH_TILE);
+    int64_t wide = gram_ceil_div(params->call.count, EIGH_TILE);
+
+    return cuda_eigh_launch(g, EIGH_STORE, l->plan->op->a.dtype,
+                            gram_most(1, gram_ceil_div(side * wide, TILES_A_BLOCK)), params->items,
+                            params);
+}
+
+/* Whether a thread is to wait for cuSOLVER: where it has one matrix and keeps who calls it. */
+static bool in_background(const struct cuda_eigh_plan *plan)
+{
+    return plan->op->background && plan->driver != GRAM_EIGH_DRIVER_BATCHED &&
+           plan->call.items == 1;
+}
+
+static gram_status run_chunk(gram_context *g, const struct cuda_eigh_large *l, int64_t begin,
+                             int64_t items)
 {
     const struct cuda_eigh_plan *plan = l->plan;
     gram_dtype dtype = plan->op->a.dtype;
     int64_t side = gram_ceil_div(plan->call.n, EIGH_TILE);
-    int64_t wide = gram_ceil_div(plan->call.count, EIGH_TILE);
     struct eigh_chunk_params p = {
         .call = plan->call,
         .begin = begin,
@@ -162,9 +158,10 @@ static gram_status run_chunk(gram_context *g, const struct large *l, int64_t beg
     TRY(cuda_eigh_launch(g, EIGH_SCAN, dtype, l->at.parts, items, &p));
     TRY(cuda_eigh_launch(g, EIGH_LOAD, dtype, gram_ceil_div(side * side, TILES_A_BLOCK), items,
                          &p));
-    TRY(solve(g, l, items));
-    return cuda_eigh_launch(g, EIGH_STORE, dtype,
-                            gram_most(1, gram_ceil_div(side * wide, TILES_A_BLOCK)), items, &p);
+    if (in_background(plan))
+        return cuda_eigh_background(g, l, &p);
+    TRY(gram_cuda_solver_check(g, cuda_eigh_large_solve(l, items), "cusolverDnXsyev*"));
+    return cuda_eigh_large_store(g, l, &p);
 }
 
 /* Xsyevd and Xsyevdx wait for the stream, which a capture forbids: said before anything is done. */
@@ -187,7 +184,7 @@ static gram_status check_capture(gram_context *g, const struct cuda_eigh_plan *p
 
 gram_status cuda_eigh_large(gram_context *g, const struct cuda_eigh_plan *plan)
 {
-    struct large l = {.plan = plan};
+    struct cuda_eigh_large l = {.plan = plan};
     void *memory;
 
     TRY(check_capture(g, plan));
@@ -204,7 +201,7 @@ gram_status cuda_eigh_large(gram_context *g, const struct cuda_eigh_plan *plan)
 gram_status cuda_eigh_large_bytes(gram_context *g, const struct cuda_eigh_plan *plan, size_t *bytes)
 {
     struct cuda_solver *solver;
-    struct layout at;
+    struct cuda_eigh_layout at;
 
     TRY(gram_cuda_solver(g, &solver));
     TRY(lay_out(g, plan, solver, &at));

@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cusolver.h"
+#include "background.h"
 #include "library.h"
 #include <pthread.h>
 #include <stdio.h>
@@ -113,6 +114,7 @@ gram_status gram_cuda_solver(gram_context *g, struct cuda_solver **out)
     struct cuda_solver *solver = device->solver;
     gram_status status;
 
+    gram_cuda_join(g);
     *out = solver;
     if (solver)
         return GRAM_OK;

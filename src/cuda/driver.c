@@ -50,6 +50,12 @@ static const struct cuda_symbol driver_symbols[] = {
     {              "cuStreamIsCapturing", offsetof(struct cuda_driver,      stream_capturing)},
     {                    "cuMemcpyAsync", offsetof(struct cuda_driver,           memory_copy)},
     {                  "cuDeviceGetName", offsetof(struct cuda_driver,           device_name)},
+    {                   "cuStreamCreate", offsetof(struct cuda_driver,         stream_create)},
+    {               "cuStreamDestroy_v2", offsetof(struct cuda_driver,        stream_destroy)},
+    {                "cuStreamWaitEvent", offsetof(struct cuda_driver,           stream_wait)},
+    {                    "cuEventCreate", offsetof(struct cuda_driver,          event_create)},
+    {                "cuEventDestroy_v2", offsetof(struct cuda_driver,         event_destroy)},
+    {                    "cuEventRecord", offsetof(struct cuda_driver,          event_record)},
     {                   "cuLaunchKernel", offsetof(struct cuda_driver,                launch)},
     {                               NULL,                           0                       },
 };

@@ -38,6 +38,12 @@ struct cuda_driver {
     __typeof__(&cuMemcpyAsync) memory_copy;
     __typeof__(&cuDeviceGetName) device_name;
     __typeof__(&cuStreamIsCapturing) stream_capturing;
+    __typeof__(&cuStreamCreate) stream_create;
+    __typeof__(&cuStreamDestroy) stream_destroy;
+    __typeof__(&cuStreamWaitEvent) stream_wait;
+    __typeof__(&cuEventCreate) event_create;
+    __typeof__(&cuEventDestroy) event_destroy;
+    __typeof__(&cuEventRecord) event_record;
     __typeof__(&cuLaunchKernel) launch;
 };
 
@@ -84,7 +90,8 @@ struct cuda_device {
     CUstream stream;
     struct cuda_kernel_memo *memo; /* jit.c: kernels that this context has used */
     struct cuda_arena arena;
-    struct cuda_solver *solver; /* cusolver.c: made at the first solve; or NULL */
+    struct cuda_background *background; /* cuda_eigh_background.c; or NULL */
+    struct cuda_solver *solver;         /* cusolver.c: made at the first solve; or NULL */
 };
 
 /* NULL with the reason in why: no driver or no device that can be used.  The first call of the

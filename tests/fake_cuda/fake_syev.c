@@ -132,7 +132,8 @@ static struct syev_work work_of(int uplo, int64_t n, int type, void *a, int64_t 
     };
 }
 
-/* NOLINTBEGIN(readability-function-size): the arguments are cuSOLVER's */
+/* The arguments are cuSOLVER's. */
+/* NOLINTBEGIN(readability-function-size, readability-non-const-parameter) */
 
 int cusolverDnXsyevd_bufferSize(void *handle, void *params, int vectors, int uplo, int64_t n,
                                 int type, const void *a, int64_t lda, int type_w, const void *w,
@@ -207,4 +208,4 @@ int cusolverDnXsyevBatched(void *handle, void *params, int vectors, int uplo, in
     return queue(handle, &s, host, host_bytes, false);
 }
 
-/* NOLINTEND(readability-function-size) */
+/* NOLINTEND(readability-function-size, readability-non-const-parameter) */
