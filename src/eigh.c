@@ -152,22 +152,38 @@ gram_status gram_eigh(gram_context *g, const gram_tensor *a, const gram_eigh_opt
     return gram_eigh_ended(g, g->backend->eigh(g, &op), options, &report);
 }
 
+gram_status gram_eigh_query(gram_context *g, const struct gram_eigh_call *call,
+                            gram_eigh_driver *driver, gram_workspace *need)
+{
+    gram_eigh_report report = {0};
+    struct eigh_args args = {
+        .a = call->a,
+        .values = call->values,
+        .vectors = call->vectors,
+        .info = call->info,
+        .report = &report,
+        .query = call->info == NULL,
+    };
+    struct gram_eigh_op op;
+    size_t bytes;
+
+    TRY(describe(g, &args, call->options, &op));
+    TRY(g->backend->eigh_workspace(g, &op, &bytes));
+    *need = gram_workspace_on(g, bytes);
+    *driver = report.driver;
+    return GRAM_OK;
+}
+
 gram_status gram_eigh_workspace(gram_context *g, const gram_tensor *a,
                                 const gram_eigh_options *options, const gram_tensor *values,
                                 const gram_tensor *vectors, gram_workspace *need)
 {
-    gram_eigh_report report = {0};
-    struct eigh_args args = {
-        .a = a, .values = values, .vectors = vectors, .query = true, .report = &report};
-    struct gram_eigh_op op;
-    size_t bytes;
+    const struct gram_eigh_call call = {a, options, values, vectors, NULL};
+    gram_eigh_driver driver;
 
     g->call = __func__;
     TRY(gram_check_need(g, need));
-    TRY(describe(g, &args, options, &op));
-    TRY(g->backend->eigh_workspace(g, &op, &bytes));
-    *need = gram_workspace_on(g, bytes);
-    return GRAM_OK;
+    return gram_eigh_query(g, &call, &driver, need);
 }
 
 gram_status gram_eigh_wait(gram_context *g)

@@ -15,4 +15,14 @@ void gram_eigh_krylov(const gram_eigh_options *o, gram_eigh_report *report,
  * covers, and gives the status. */
 gram_status gram_eigh_ended(gram_context *g, gram_status status, const gram_eigh_options *given,
                             const gram_eigh_report *report);
+
+/* The arguments of gram_eigh; info may be NULL. */
+struct gram_eigh_call {
+    const gram_tensor *a;
+    const gram_eigh_options *options;
+    const gram_tensor *values, *vectors, *info;
+};
+/* Checks them; the driver that would be used, and the scratch. */
+gram_status gram_eigh_query(gram_context *g, const struct gram_eigh_call *call,
+                            gram_eigh_driver *driver, gram_workspace *need);
 #endif

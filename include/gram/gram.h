@@ -816,6 +816,35 @@ GRAM_API gram_status gram_eigh_workspace(gram_context *g, const gram_tensor *a,
                                          const gram_tensor *values, const gram_tensor *vectors,
                                          gram_workspace *need);
 
+/* A call that has been checked, and what it will do; made by gram_eigh_plan. */
+typedef struct gram_plan gram_plan;
+
+typedef struct gram_plan_description {
+    size_t size;             /* set by the caller to sizeof(gram_plan_description) */
+    gram_eigh_driver driver; /* that is tried first */
+    int only_enqueues;       /* 1: never keeps the calling thread, can be captured in a graph */
+    gram_workspace need;     /* scratch: bytes on the device, on the host */
+    char text[256];          /* the same in words */
+} gram_plan_description;
+
+/*
+ * Plans gram_eigh(g, a, options, values, vectors, info): checks everything, picks the driver (or
+ * takes options.driver), and asks for the scratch, all without touching data.  The plan keeps
+ * copies of the structs, not of what they point to: the memory of the tensors, options.report, and
+ * the context must live until it is destroyed.  Errors are those of gram_eigh, and
+ * GRAM_OUT_OF_MEMORY; *plan is NULL then.
+ *
+ * gram_plan_describe says what was picked.  gram_plan_execute is the call, as often as wanted; its
+ * scratch is the context's, or what gram_context_use_workspace gave, of the bytes that the
+ * description names.  gram_plan_destroy takes NULL too.
+ */
+GRAM_API gram_status gram_eigh_plan(gram_context *g, const gram_tensor *a,
+                                    const gram_eigh_options *options, gram_tensor *values,
+                                    gram_tensor *vectors, gram_tensor *info, gram_plan **plan);
+GRAM_API gram_status gram_plan_describe(const gram_plan *plan, gram_plan_description *description);
+GRAM_API gram_status gram_plan_execute(gram_plan *plan);
+GRAM_PUBLIC void gram_plan_destroy(gram_plan *plan);
+
 /*
  * A symmetric matrix that is known by its products: apply computes out = A in, both n by b with b
  * at most 8, row-major, of this dtype (f32 or f64), in CPU memory that lives for the call.  It must

@@ -1,0 +1,123 @@
+/*
+ * eigh_plan.c - gram_eigh_plan: a call of gram_eigh checked beforehand, and what it will do
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "eigh.h"
+#include <stdio.h>
+#include <string.h>
+
+struct gram_plan {
+    gram_context *g;
+    gram_eigh_options options;
+    gram_tensor a, values, vectors, info, found;
+    bool has_vectors, has_info;
+    gram_plan_description description;
+};
+
+static const char *const drivers[] = {
+    [GRAM_EIGH_DRIVER_AUTO] = "auto",
+    [GRAM_EIGH_DRIVER_CLOSED_FORM] = "closed form",
+    [GRAM_EIGH_DRIVER_JACOBI] = "Jacobi",
+    [GRAM_EIGH_DRIVER_DIVIDE] = "divide and conquer",
+    [GRAM_EIGH_DRIVER_BISECTION] = "a range of pairs",
+    [GRAM_EIGH_DRIVER_KRYLOV] = "block Lanczos",
+    [GRAM_EIGH_DRIVER_BATCHED] = "batched divide and conquer",
+};
+
+/* The drivers of a device that wait inside are cuSOLVER's for one matrix. */
+static bool only_enqueues(const gram_context *g, gram_eigh_driver driver)
+{
+    return g->options.device.type == GRAM_CUDA &&
+           (driver == GRAM_EIGH_DRIVER_CLOSED_FORM || driver == GRAM_EIGH_DRIVER_JACOBI ||
+            driver == GRAM_EIGH_DRIVER_BATCHED);
+}
+
+static void put_in_words(const gram_plan *plan, gram_plan_description *d)
+{
+    long long items = 1, n = plan->a.shape[plan->a.ndim - 1];
+
+    for (int i = 0; i < plan->a.ndim - 2; i++)
+        items *= plan->a.shape[i];
+    snprintf(
+        d->text, sizeof d->text,
+        "%s of %lld x %lld x %lld %s on %s, %lld %s an item; scratch: %zu bytes of the device, "
+        "%zu of the host; %s",
+        drivers[d->driver], items, n, n, gram_dtype_name(plan->a.dtype), plan->g->backend->name,
+        (long long)plan->values.shape[plan->values.ndim - 1],
+        plan->has_vectors ? "pairs" : "values", d->need.device_bytes, d->need.host_bytes,
+        d->only_enqueues ? "only enqueues" : "keeps the calling thread");
+}
+
+/* Copies the arguments, which have been checked. */
+static void keep(gram_plan *plan, const struct gram_eigh_call *call)
+{
+    plan->options = (gram_eigh_options)GRAM_EIGH_OPTIONS_INIT;
+    if (call->options)
+        memcpy(&plan->options, call->options, call->options->size);
+    plan->options.size = sizeof plan->options;
+    plan->a = *call->a;
+    plan->values = *call->values;
+    plan->has_vectors = call->vectors != NULL;
+    if (call->vectors)
+        plan->vectors = *call->vectors;
+    plan->has_info = call->info != NULL;
+    if (call->info)
+        plan->info = *call->info;
+    if (plan->options.found) {
+        plan->found = *plan->options.found;
+        plan->options.found = &plan->found;
+    }
+}
+
+gram_status gram_eigh_plan(gram_context *g, const gram_tensor *a, const gram_eigh_options *options,
+                           gram_tensor *values, gram_tensor *vectors, gram_tensor *info,
+                           gram_plan **plan)
+{
+    const struct gram_eigh_call call = {a, options, values, vectors, info};
+    gram_plan_description d = {.size = sizeof d};
+    gram_plan *made;
+
+    g->call = __func__;
+    if (!plan)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "plan is NULL");
+    *plan = NULL;
+    TRY(gram_eigh_query(g, &call, &d.driver, &d.need));
+    made = gram_alloc(g, sizeof *made);
+    if (!made)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", sizeof *made);
+    *made = (gram_plan){.g = g};
+    keep(made, &call);
+    d.only_enqueues = only_enqueues(g, d.driver);
+    put_in_words(made, &d);
+    made->description = d;
+    *plan = made;
+    return GRAM_OK;
+}
+
+gram_status gram_plan_describe(const gram_plan *plan, gram_plan_description *description)
+{
+    const size_t size = description->size;
+
+    plan->g->call = __func__;
+    if (size < sizeof size || size > sizeof *description)
+        return gram_fail(plan->g, GRAM_INVALID_ARGUMENT,
+                         "description.size is %zu, expected at most %zu", size,
+                         sizeof *description);
+    memcpy(description, &plan->description, size);
+    description->size = size;
+    return GRAM_OK;
+}
+
+gram_status gram_plan_execute(gram_plan *plan)
+{
+    return gram_eigh(plan->g, &plan->a, &plan->options, &plan->values,
+                     plan->has_vectors ? &plan->vectors : NULL,
+                     plan->has_info ? &plan->info : NULL);
+}
+
+void gram_plan_destroy(gram_plan *plan)
+{
+    if (plan)
+        gram_free(plan->g, plan, sizeof *plan);
+}
