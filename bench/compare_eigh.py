@@ -28,43 +28,24 @@ arguments = parser.parse_args()
 os.environ["OPENBLAS_NUM_THREADS"] = str(arguments.threads)  # read when NumPy is loaded
 
 import numpy as np  # noqa: E402
-from gram_library import LAPLACE, Gram, KernelOptions, number, random, tensor  # noqa: E402
+from gram_library import (  # noqa: E402
+    LAPLACE,
+    EighOptions,
+    EighReport,
+    Gram,
+    KernelOptions,
+    number,
+    random,
+    tensor,
+)
 
 LARGEST, KRYLOV = 3, 5
-
-
-class Report(c.Structure):
-    _fields_ = [
-        ("size", c.c_size_t),
-        ("driver", c.c_int),
-        ("products", c.c_int64),
-        ("residual", c.c_double),
-        ("dense", c.c_int64),
-    ]
-
-
-class EighOptions(c.Structure):
-    _fields_ = [
-        ("size", c.c_size_t),
-        ("uplo", c.c_int),
-        ("select", c.c_int),
-        ("first", c.c_int64),
-        ("count", c.c_int64),
-        ("lower", c.c_double),
-        ("upper", c.c_double),
-        ("found", c.c_void_p),
-        ("driver", c.c_int),
-        ("tolerance", c.c_double),
-        ("products", c.c_int64),
-        ("seed", c.c_uint64),
-        ("report", c.POINTER(Report)),
-    ]
 
 
 def largest(gram, x, kernel=None):
     """The k largest pairs of x, or of a kernel's matrix of the rows of x, and the report."""
     k = arguments.k
-    report = Report(size=c.sizeof(Report))
+    report = EighReport(size=c.sizeof(EighReport))
     options = EighOptions(size=c.sizeof(EighOptions), select=LARGEST, count=k, driver=KRYLOV)
     options.report = c.pointer(report)
     w, v = np.empty(k, x.dtype), np.empty((len(x), k), x.dtype)

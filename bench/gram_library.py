@@ -89,6 +89,34 @@ class SolveOptions(c.Structure):
     ]
 
 
+class EighReport(c.Structure):
+    _fields_ = [
+        ("size", c.c_size_t),
+        ("driver", c.c_int),
+        ("products", c.c_int64),
+        ("residual", c.c_double),
+        ("dense", c.c_int64),
+    ]
+
+
+class EighOptions(c.Structure):
+    _fields_ = [
+        ("size", c.c_size_t),
+        ("uplo", c.c_int),
+        ("select", c.c_int),
+        ("first", c.c_int64),
+        ("count", c.c_int64),
+        ("lower", c.c_double),
+        ("upper", c.c_double),
+        ("found", c.c_void_p),
+        ("driver", c.c_int),
+        ("tolerance", c.c_double),
+        ("products", c.c_int64),
+        ("seed", c.c_uint64),
+        ("report", c.POINTER(EighReport)),
+    ]
+
+
 class ContextOptions(c.Structure):
     _fields_ = [
         ("size", c.c_size_t),
