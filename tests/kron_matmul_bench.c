@@ -113,6 +113,7 @@ bool kron_matmul_prepare(struct harness *h, const struct case_args *args, struct
         .destroy = bench_destroy,
         .work = flop,
         .unit = "flop",
+        .tensors = {&s->x, &s->factor, &s->y},
         .bytes = (double)m * (double)(in + to) * (double)gram_dtype_size(args->dtype),
     };
     return true;

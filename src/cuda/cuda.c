@@ -107,4 +107,6 @@ const struct gram_backend gram_cuda_backend = {
     .eigh = cuda_eigh,
     .eigh_workspace = cuda_eigh_workspace,
     .eigh_wait = gram_cuda_joined,
+    .kron_matmul = cuda_kron_matmul,
+    .kron_matmul_workspace = cuda_kron_matmul_workspace,
 };

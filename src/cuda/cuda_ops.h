@@ -123,6 +123,11 @@ gram_status cuda_cg_step(gram_context *g, const struct gram_cg_op *op);
 gram_status cuda_cg_precondition(gram_context *g, const struct gram_cg_precondition_op *op);
 gram_status cuda_rows_add(gram_context *g, const struct gram_rows_add_op *op);
 
+/* cuda_kron_matmul.c */
+gram_status cuda_kron_matmul(gram_context *g, const struct gram_kron_matmul_op *op);
+gram_status cuda_kron_matmul_workspace(gram_context *g, const struct gram_kron_matmul_op *op,
+                                       size_t *bytes);
+
 /* cuda_solve.c */
 gram_status cuda_solve_cholesky(gram_context *g, const struct gram_solve_op *op);
 gram_status cuda_solve_cholesky_workspace(gram_context *g, const struct gram_solve_op *op,
@@ -134,6 +139,7 @@ gram_status cuda_solve_lu_workspace(gram_context *g, const struct gram_solve_op 
 #define CUDA_SOLVE_VARIANTS ((uint64_t)1 << 62)
 #define CUDA_ROWS_VARIANTS  (CUDA_SOLVE_VARIANTS + 256)
 #define CUDA_EIGH_VARIANTS  (CUDA_SOLVE_VARIANTS + 4096)
+#define CUDA_KRON_VARIANTS  ((uint64_t)1 << 63) /* and a hash of the defines */
 
 /* cuda_cdist_plan.c: which kernel serves a problem, and what it is told. */
 

@@ -1,0 +1,57 @@
+/*
+ * cuda_kron.h - the plan of a product with Kronecker factors on the device
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_CUDA_KRON_H
+#define GRAM_CUDA_KRON_H
+#include "cuda_ops.h"
+#include "kernels/kron_params.h"
+
+enum {
+    CUDA_KRON_DEFINES = 384
+};
+
+enum cuda_kron_kernel {
+    CUDA_KRON_FUSED, /* kron_matmul.cu */
+    CUDA_KRON_ONE,   /* kron_matmul_one.cu */
+    CUDA_KRON_MMA,   /* kron_matmul_mma.cu */
+};
+
+/* Neighbouring factors that one launch applies. */
+struct cuda_kron_pass {
+    int first, count, order[GRAM_MAX_FACTORS]; /* of its contractions */
+    int64_t in, out, before, after; /* elements of the group's indices, and around them, then */
+    enum cuda_kron_kernel kernel;
+    int64_t units, columns; /* TB and TA, or BQ and BN, of a tile */
+    int mt, nt, wq;         /* CUDA_KRON_MMA */
+    int threads;
+    bool in_place, padded;
+    bool along; /* neighbours in x are those along the factor's index */
+    size_t shared_bytes;
+};
+
+struct cuda_kron_plan {
+    const struct gram_kron_matmul_op *op;
+    struct gram_view x, y, z; /* op's; columns before rows are seen as one row */
+    int64_t rows, extra;      /* extra: rows of op, where they are indices after the factors */
+    size_t element;           /* bytes of a number of the arithmetic */
+    int passes;
+    struct cuda_kron_pass pass[GRAM_MAX_FACTORS];
+    int64_t wide;                    /* columns of a row between passes; 0 if there is one pass */
+    int64_t chunk_rows, chunk_items; /* that go through all passes together */
+    double bytes;                    /* of scratch: more than can be counted is told so */
+};
+
+/* device: its arch and number of processors count. */
+void cuda_kron_plan(const struct cuda_device *device, const struct gram_kron_matmul_op *op,
+                    struct cuda_kron_plan *plan);
+
+/* cuda_kron_matmul_request.c: bytes of an element of x, or of the factors, of a pass. */
+size_t cuda_kron_stored(const struct cuda_kron_plan *plan, bool is_factor, int number);
+
+/* The params of a pass without its tensors' addresses, and the request of its kernel. */
+struct jit_request cuda_kron_request(const struct cuda_kron_plan *plan, int number,
+                                     const struct kron_params *params,
+                                     char defines[CUDA_KRON_DEFINES]);
+#endif

@@ -1,0 +1,195 @@
+/*
+ * cuda_kron_matmul.c - products with Kronecker factors on the device: one launch a group of them
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "arena.h"
+#include "cuda_kron.h"
+
+_Static_assert(KRON_DIMS == GRAM_MAX_DIMS && KRON_MOST == GRAM_MAX_FACTORS,
+               "kron_params.h repeats numbers of gram.h");
+
+static struct kron_side side_of(const struct gram_view *v)
+{
+    struct kron_side side = {
+        .data = v->data, .row_stride = v->row_stride, .col_stride = v->col_stride};
+
+    for (int d = 0; d < GRAM_MAX_DIMS; d++)
+        side.batch_stride[d] = v->batch_stride[d];
+    return side;
+}
+
+static struct kron_number number_of(const struct gram_hyper *h)
+{
+    struct kron_number number = {
+        .value = h->value, .data = h->tensor.data, .is_double = h->tensor.dtype == GRAM_F64};
+
+    for (int d = 0; d < GRAM_MAX_DIMS; d++)
+        number.batch_stride[d] = h->tensor.batch_stride[d];
+    return number;
+}
+
+/* A buffer between passes: items and rows one after the other. */
+static struct kron_side between(const struct cuda_kron_plan *plan, void *scratch, size_t at,
+                                int64_t columns)
+{
+    const struct gram_batch *batch = &plan->op->batch;
+    struct kron_side side = {.data = (char *)scratch + at, .row_stride = columns, .col_stride = 1};
+    int64_t step = plan->rows * columns;
+
+    for (int d = batch->ndim - 1; d >= 0; d--) {
+        side.batch_stride[d] = step;
+        step *= batch->shape[d];
+    }
+    return side;
+}
+
+static void fill_params(const struct cuda_kron_plan *plan, void *scratch, int number,
+                        struct kron_params *params)
+{
+    const struct gram_kron_matmul_op *op = plan->op;
+    const struct cuda_kron_pass *pass = &plan->pass[number];
+    size_t half = plan->passes > 2 ? gram_round64((size_t)plan->bytes / 2) : 0;
+    int64_t columns = pass->before * pass->after;
+
+    *params = (struct kron_params){.ndim = op->batch.ndim,
+                                   .items = op->batch.count,
+                                   .z = side_of(&plan->z),
+                                   .alpha = number_of(&op->alpha),
+                                   .beta = number_of(&op->beta),
+                                   .rows = plan->rows,
+                                   .before = pass->before,
+                                   .after = pass->after,
+                                   .depth = pass->in,
+                                   .outs = pass->out,
+                                   .last = number + 1 == plan->passes};
+    for (int d = 0; d < op->batch.ndim; d++)
+        params->shape[d] = op->batch.shape[d];
+    for (int f = 0; f < pass->count; f++)
+        params->factor[f] = side_of(&op->factor[pass->first + f]);
+    params->x = number == 0 ? side_of(&plan->x)
+                            : between(plan, scratch, number % 2 ? 0 : half, columns * pass->in);
+    params->y = params->last ? side_of(&plan->y)
+                             : between(plan, scratch, number % 2 ? half : 0, columns * pass->out);
+}
+
+static gram_status queue_pass(gram_context *g, const struct cuda_kron_plan *plan, int number,
+                              struct kron_params *params)
+{
+    const struct cuda_kron_pass *pass = &plan->pass[number];
+    struct cuda_device *device = g->device;
+    char defines[CUDA_KRON_DEFINES];
+    const struct jit_request request = cuda_kron_request(plan, number, params, defines);
+    CUfunction function = gram_jit_recall(device, request.variant);
+    int64_t units = plan->rows * pass->before;
+    void *arguments[] = {params};
+    double tiles;
+
+    if (!function)
+        TRY(gram_jit_kernel(g, device, &request, &function));
+    if (pass->kernel == CUDA_KRON_FUSED) {
+        params->unit_tiles = gram_ceil_div(units, pass->units);
+        params->col_tiles = gram_ceil_div(pass->after, pass->columns);
+    } else {
+        params->unit_tiles = gram_ceil_div(units * pass->after, pass->columns);
+        params->col_tiles = gram_ceil_div(pass->out, pass->units);
+    }
+    tiles = (double)params->unit_tiles * (double)params->col_tiles * (double)params->items;
+    return gram_cuda_queue(
+        g, function, (const unsigned[]){tiles < INT32_MAX ? (unsigned)tiles : INT32_MAX, 1, 1},
+        (const unsigned[]){(unsigned)pass->threads, 1, 1}, pass->shared_bytes, arguments);
+}
+
+static gram_status queue(gram_context *g, const struct cuda_kron_plan *plan)
+{
+    struct kron_params params;
+    void *scratch;
+
+    TRY(gram_cuda_scratch(g, gram_round64((size_t)plan->bytes), &scratch));
+    for (int i = 0; i < plan->passes; i++) {
+        fill_params(plan, scratch, i, &params);
+        TRY(queue_pass(g, plan, i, &params));
+    }
+    return GRAM_OK;
+}
+
+/* ---- Entry points --------------------------------------------------------------------------- */
+
+static bool is_empty(const struct gram_kron_matmul_op *op)
+{
+    return op->batch.count == 0 || op->y.rows == 0 || op->y.cols == 0;
+}
+
+/* With sums of nothing the product is one factor's that has no rows.  Blocks of a large factor read
+ * columns that others write: in place, a factor that is the number 1 (data NULL) copies x before.
+ */
+static struct gram_kron_matmul_op filled(const struct gram_kron_matmul_op *op)
+{
+    struct gram_kron_matmul_op one = *op;
+
+    if (op->x.cols == 0) {
+        one.count = 1;
+        one.factor[0] = (struct gram_view){
+            .dtype = op->x.dtype, .planes = 1, .cols = op->y.cols, .row_stride = op->y.cols};
+    } else if (op->in_place && op->count == 1) {
+        one.count = 2;
+        one.factor[1] = (struct gram_view){
+            .dtype = op->x.dtype, .planes = 1, .rows = 1, .cols = 1, .row_stride = 1};
+    }
+    return one;
+}
+
+static gram_status make_plan(gram_context *g, const struct gram_kron_matmul_op *op,
+                             struct cuda_kron_plan *plan)
+{
+    cuda_kron_plan(g->device, op, plan);
+    if (plan->bytes > 0x1p58)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "a row of x or y is too long: scratch overflows");
+    return GRAM_OK;
+}
+
+static gram_status check_pointers(gram_context *g, const struct gram_kron_matmul_op *op)
+{
+    TRY(gram_cuda_check_pointer(g, "x", &op->x));
+    TRY(gram_cuda_check_pointer(g, "y", &op->y));
+    for (int i = 0; i < op->count; i++)
+        TRY(gram_cuda_check_pointer(g, "factors", &op->factor[i]));
+    if (op->z.data)
+        TRY(gram_cuda_check_pointer(g, "options.z", &op->z));
+    if (op->alpha.tensor.data)
+        TRY(gram_cuda_check_pointer(g, "options.alpha", &op->alpha.tensor));
+    if (op->beta.tensor.data)
+        TRY(gram_cuda_check_pointer(g, "options.beta", &op->beta.tensor));
+    return GRAM_OK;
+}
+
+gram_status cuda_kron_matmul(gram_context *g, const struct gram_kron_matmul_op *op)
+{
+    const struct gram_kron_matmul_op work = filled(op);
+    struct cuda_kron_plan plan;
+    gram_status status;
+    bool entered;
+
+    if (is_empty(op))
+        return GRAM_OK;
+    TRY(make_plan(g, &work, &plan));
+    TRY(check_pointers(g, op));
+    entered = gram_cuda_enter(g->device);
+    status = queue(g, &plan);
+    gram_cuda_leave(g->device, entered);
+    return status;
+}
+
+gram_status cuda_kron_matmul_workspace(gram_context *g, const struct gram_kron_matmul_op *op,
+                                       size_t *bytes)
+{
+    const struct gram_kron_matmul_op work = filled(op);
+    struct cuda_kron_plan plan;
+
+    *bytes = 0;
+    if (is_empty(op))
+        return GRAM_OK;
+    TRY(make_plan(g, &work, &plan));
+    *bytes = gram_round64((size_t)plan.bytes);
+    return GRAM_OK;
+}

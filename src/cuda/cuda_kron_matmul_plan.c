@@ -1,0 +1,310 @@
+/*
+ * cuda_kron_matmul_plan.c - which factors a launch applies together, and to tiles of what size
+ *
+ * Every launch reads and writes all elements, so there are as few as shared memory allows: factors
+ * of at most SMALL by SMALL are fused, from the last one on, as long as a tile fits; among the ways
+ * to as few launches that with the smallest tiles is taken, since more blocks then share a
+ * processor.  Launches and the contractions in them are ordered as on the CPU
+ * (cpu_kron_matmul_plan.c): what shrinks comes first.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "cuda_kron.h"
+
+enum {
+    SMALL = 32,             /* largest P and Q of a fused factor */
+    RUN_BYTES = 64,         /* of neighbours in memory that a tile should read at least */
+    LEAST_BUDGET = 16384,   /* of a tile: below this smaller ones are no better */
+    WANTED_ELEMENTS = 4096, /* of a tile that can be as large as one likes */
+    MANY_TILES = 8,         /* for a processor: more may be joined */
+    MMA_BK = 16,            /* as in kron_matmul_mma.cu */
+    MMA_STAGES = 3,
+    WIDE_BLOCK_BYTES = 65536, /* tiles from here on have 512 threads */
+};
+
+/* Room for factors in shared memory: a row is rounded up. */
+static int64_t factors_elements(const struct gram_kron_matmul_op *op, int first, int count)
+{
+    int64_t elements = 0;
+
+    for (int f = first; f < first + count; f++)
+        elements += op->factor[f].rows * (op->factor[f].cols + 4);
+    return elements;
+}
+
+/* Shared memory of a block, less what a kernel has for offsets. */
+static int64_t shared_of(int arch)
+{
+    int64_t kib = arch == 80 || arch == 87 ? 163 : arch >= 90 && arch < 120 ? 227 : 99;
+
+    return kib * 1024 - 4096;
+}
+
+/* The contraction that comes first costs least. */
+static double key(int64_t in, int64_t out)
+{
+    return 1 / (double)in - 1 / (double)out;
+}
+
+/* Orders the contractions; gives the most elements that the group's indices have on the way. */
+static int64_t order_pass(const struct gram_kron_matmul_op *op, struct cuda_kron_pass *pass)
+{
+    int64_t most, now;
+
+    pass->in = pass->out = 1;
+    for (int i = 0; i < pass->count; i++) {
+        int factor = pass->first + pass->count - 1 - i, at = i;
+        const struct gram_view *f = &op->factor[factor];
+        for (; at > 0; at--) {
+            const struct gram_view *other = &op->factor[pass->order[at - 1]];
+            if (key(other->rows, other->cols) <= key(f->rows, f->cols))
+                break;
+            pass->order[at] = pass->order[at - 1];
+        }
+        pass->order[at] = factor;
+        pass->in *= f->rows;
+        pass->out *= f->cols;
+    }
+    most = now = pass->in;
+    for (int i = 0; i < pass->count; i++) {
+        const struct gram_view *f = &op->factor[pass->order[i]];
+        now = f->rows ? now / f->rows * f->cols : pass->out;
+        most = gram_most(most, now);
+    }
+    return most;
+}
+
+static bool is_small(const struct gram_view *f)
+{
+    return f->rows <= SMALL && f->cols <= SMALL && f->rows > 0;
+}
+
+static bool all_square(const struct gram_kron_matmul_op *op, const struct cuda_kron_pass *pass)
+{
+    for (int f = pass->first; f < pass->first + pass->count; f++)
+        if (op->factor[f].rows != op->factor[f].cols)
+            return false;
+    return true;
+}
+
+/* A block's bytes: factors, a tile, or two where they alternate, and some for padding. */
+static double tile_bytes(const struct cuda_kron_plan *plan, const struct cuda_kron_pass *pass,
+                         int64_t most, int64_t width)
+{
+    double buffers = all_square(plan->op, pass) ? 1 : 2;
+
+    return ((double)most * (double)width * buffers * 33 / 32 + 2 +
+            (double)factors_elements(plan->op, pass->first, pass->count)) *
+           (double)plan->element;
+}
+
+/* Cuts the factors into passes whose tiles fit; how many. */
+static int cut(struct cuda_kron_plan *plan, double budget)
+{
+    const struct gram_kron_matmul_op *op = plan->op;
+    int64_t run = RUN_BYTES / (int64_t)plan->element, after = plan->extra;
+
+    plan->passes = 0;
+    for (int last = op->count - 1; last >= 0;) {
+        struct cuda_kron_pass *pass = &plan->pass[plan->passes++];
+        *pass = (struct cuda_kron_pass){.first = last, .count = 1};
+        pass->kernel = is_small(&op->factor[last]) ? CUDA_KRON_FUSED : CUDA_KRON_ONE;
+        while (pass->kernel == CUDA_KRON_FUSED && pass->first > 0 &&
+               is_small(&op->factor[pass->first - 1])) {
+            struct cuda_kron_pass longer = {.first = pass->first - 1, .count = pass->count + 1};
+            int64_t most = order_pass(op, &longer);
+            if (tile_bytes(plan, &longer, most, gram_least(after, run)) > budget)
+                break;
+            pass->first = longer.first, pass->count = longer.count;
+        }
+        order_pass(op, pass);
+        last = pass->first - 1;
+        if (after < run)
+            after *= gram_most(pass->in, pass->out);
+    }
+    return plan->passes;
+}
+
+static void make_passes(const struct cuda_device *device, struct cuda_kron_plan *plan)
+{
+    double budget = (double)shared_of(device->arch);
+    int passes = cut(plan, budget);
+
+    while (budget / 2 >= LEAST_BUDGET && cut(plan, budget / 2) == passes)
+        budget /= 2;
+    cut(plan, budget);
+}
+
+static void order_passes(struct cuda_kron_plan *plan)
+{
+    for (int i = 1; i < plan->passes; i++) {
+        struct cuda_kron_pass moved = plan->pass[i];
+        int at = i;
+        for (; at > 0; at--) {
+            const struct cuda_kron_pass *other = &plan->pass[at - 1];
+            if (key(other->in, other->out) <= key(moved.in, moved.out))
+                break;
+            plan->pass[at] = *other;
+        }
+        plan->pass[at] = moved;
+    }
+}
+
+/* What is around each group when its turn comes, and the columns between passes. */
+static void place_passes(struct cuda_kron_plan *plan)
+{
+    plan->wide = 0;
+    for (int i = 0; i < plan->passes; i++) {
+        struct cuda_kron_pass *pass = &plan->pass[i];
+        pass->before = 1, pass->after = plan->extra;
+        for (int j = 0; j < plan->passes; j++) {
+            const struct cuda_kron_pass *other = &plan->pass[j];
+            int64_t size = j < i ? other->out : other->in;
+            if (j != i)
+                *(other->first < pass->first ? &pass->before : &pass->after) *= size;
+        }
+        if (i + 1 < plan->passes)
+            plan->wide = gram_most(plan->wide, pass->before * pass->out * pass->after);
+    }
+}
+
+static bool is_power(int64_t n)
+{
+    return (n & (n - 1)) == 0;
+}
+
+static void choose_tile(const struct cuda_device *device, const struct cuda_kron_plan *plan,
+                        struct cuda_kron_pass *pass)
+{
+    const struct gram_kron_matmul_op *op = plan->op;
+    int64_t most = order_pass(op, pass), run = RUN_BYTES / (int64_t)plan->element;
+    int64_t units = plan->rows * op->batch.count * pass->before;
+    int64_t many = (int64_t)MANY_TILES * device->processors, size, buffers;
+
+    pass->columns = gram_least(pass->after, run);
+    pass->units = 1;
+    while (pass->columns < pass->after && most * pass->columns * 2 <= WANTED_ELEMENTS &&
+           units * (pass->after / pass->columns) / 2 >= many)
+        pass->columns = gram_least(pass->after, pass->columns * 2);
+    while (pass->columns == pass->after &&
+           most * pass->columns * pass->units * 2 <= WANTED_ELEMENTS &&
+           units / pass->units / 2 >= many && pass->units < plan->rows * pass->before)
+        pass->units *= 2;
+    pass->in_place = all_square(op, pass);
+    pass->padded = is_power(pass->columns);
+    for (int f = pass->first; f < pass->first + pass->count; f++)
+        pass->padded = pass->padded && is_power(op->factor[f].rows) && is_power(op->factor[f].cols);
+    size = most * pass->columns * pass->units * (int64_t)plan->element;
+    buffers = pass->in_place ? 1 : 2;
+    pass->threads = size >= WIDE_BLOCK_BYTES ? 512 : size >= 4096 ? 256 : 64;
+    size = size / (int64_t)plan->element;
+    size += (pass->padded ? size / (32 * 4 / (int64_t)plan->element) : 0) + 1;
+    pass->shared_bytes =
+        (size_t)(size * buffers + factors_elements(op, pass->first, pass->count)) * plan->element;
+}
+
+/* The stages of kron_matmul_mma.cu. */
+static size_t mma_bytes(const struct cuda_kron_plan *plan, int number)
+{
+    const struct cuda_kron_pass *pass = &plan->pass[number];
+    size_t x = cuda_kron_stored(plan, false, number), f = cuda_kron_stored(plan, true, number);
+    size_t columns = (size_t)pass->columns, units = (size_t)pass->units;
+    size_t pad = 16 / x < 4 ? 4 : 16 / x;
+
+    x *= pass->along ? columns * (MMA_BK + pad) : MMA_BK * (columns + 32 / x);
+    f *= MMA_BK * (units + 32 / f);
+    return MMA_STAGES * (x + f);
+}
+
+/* Tiles of 16, 32, 64 or 128 of the factor's columns, as few in vain as there can be; narrow ones
+ * where they would leave processors idle. */
+static void choose_mma(const struct cuda_device *device, const struct cuda_kron_plan *plan,
+                       int number, struct cuda_kron_pass *pass)
+{
+    bool is_double = plan->element == 8;
+    double columns = (double)plan->rows * (double)pass->before * (double)pass->after *
+                     (double)plan->op->batch.count;
+
+    pass->units = 128;
+    while (pass->units > 16 &&
+           gram_round_up(pass->out, pass->units / 2) < gram_round_up(pass->out, pass->units))
+        pass->units /= 2;
+    pass->mt = pass->units == 16 ? 1 : pass->units == 128 && !is_double ? 4 : 2;
+    pass->wq = (int)(pass->units / 16 / pass->mt);
+    pass->nt = 4;
+    while (pass->nt > 1 && columns / (pass->nt * 8 * (8 / pass->wq)) *
+                                   (double)gram_ceil_div(pass->out, pass->units) <
+                               device->processors)
+        pass->nt /= 2;
+    pass->columns = pass->nt * 8 * (8 / pass->wq);
+    pass->shared_bytes = mma_bytes(plan, number);
+}
+
+static void choose_one(const struct cuda_device *device, const struct cuda_kron_plan *plan,
+                       int number, struct cuda_kron_pass *pass)
+{
+    double columns = (double)plan->rows * (double)pass->before * (double)pass->after *
+                     (double)plan->op->batch.count;
+    gram_dtype dtype = plan->op->x.dtype;
+
+    pass->threads = 256;
+    pass->along = pass->after == 1 && (number > 0 || plan->x.col_stride == 1);
+    if (dtype != GRAM_I32 && dtype != GRAM_I64 && pass->in >= 16 && pass->out >= 16) {
+        pass->kernel = CUDA_KRON_MMA;
+        choose_mma(device, plan, number, pass);
+        return;
+    }
+    pass->units = pass->out <= 16 ? 16 : pass->out <= 32 ? 32 : 64;
+    pass->columns = 64;
+    if (columns / 64 * (double)gram_ceil_div(pass->out, pass->units) < 2.0 * device->processors)
+        pass->columns = 16;
+}
+
+/* Rows that are neighbours in memory before the columns are: one row of columns with one more index
+ * after the factors. */
+static bool rows_are_inside(const struct gram_view *v)
+{
+    return v->rows > 1 && v->row_stride != 0 && v->col_stride == v->rows * v->row_stride;
+}
+
+static void turn(struct gram_view *v)
+{
+    v->cols *= v->rows;
+    v->col_stride = v->row_stride;
+    v->rows = 1, v->row_stride = 0;
+}
+
+static void see_rows(struct cuda_kron_plan *plan)
+{
+    const struct gram_kron_matmul_op *op = plan->op;
+
+    plan->x = op->x, plan->y = op->y, plan->z = op->z;
+    plan->rows = op->x.rows, plan->extra = 1;
+    if (!rows_are_inside(&op->x) || !rows_are_inside(&op->y) ||
+        (op->z.data && !rows_are_inside(&op->z)))
+        return;
+    plan->extra = plan->rows, plan->rows = 1;
+    turn(&plan->x);
+    turn(&plan->y);
+    turn(&plan->z);
+}
+
+void cuda_kron_plan(const struct cuda_device *device, const struct gram_kron_matmul_op *op,
+                    struct cuda_kron_plan *plan)
+{
+    *plan = (struct cuda_kron_plan){
+        .op = op, .element = op->x.dtype == GRAM_F64 || op->x.dtype == GRAM_I64 ? 8 : 4};
+    see_rows(plan);
+    make_passes(device, plan);
+    order_passes(plan);
+    place_passes(plan);
+    for (int i = 0; i < plan->passes; i++)
+        if (plan->pass[i].kernel == CUDA_KRON_FUSED)
+            choose_tile(device, plan, &plan->pass[i]);
+        else
+            choose_one(device, plan, i, &plan->pass[i]);
+    plan->chunk_rows = plan->rows, plan->chunk_items = op->batch.count;
+    plan->bytes = (double)plan->wide * (double)plan->chunk_rows * (double)plan->chunk_items *
+                  (double)plan->element;
+    plan->bytes = plan->passes > 2 ? 2 * (plan->bytes + 64) : plan->bytes;
+}
