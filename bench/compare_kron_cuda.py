@@ -147,7 +147,7 @@ def measure(gram, m, sizes, dtype, with_bmm):
         whole = not dtype.is_floating_point
         x = torch.empty((p, m) if left else (m, p), dtype=dtype, device="cuda")
         x.random_(-9, 9) if whole else x.uniform_(-1, 1)
-        factors = [torch.empty(s, dtype=torch.float32, device="cuda").uniform_(-1, 1) for s in sizes]
+        factors = [torch.rand(s, device="cuda") * 2 - 1 for s in sizes]
         factors = [(9 * f if whole else f).to(dtype) for f in factors]
         y = torch.empty((q, m) if left else (m, q), dtype=dtype, device="cuda")
         run = gram.runner(x, [f.T for f in factors] if left else factors, y, left)

@@ -58,7 +58,7 @@ endfunction()
 
 # The tables of what the CUDA backend offers: on a device if there is one, and emulated.
 foreach(operation cdist kernel expression median kernel_vjp cdist_grad agop solve_cholesky solve_lu
-        eigh kron_matmul)
+        eigh kron kron_matmul)
     if(TARGET gram_cuda AND TARGET run_cases)
         gram_test(case_${operation}_cuda c 5400 run_cases ${operation})
         set_tests_properties(case_${operation}_cuda PROPERTIES
@@ -83,6 +83,7 @@ endforeach()
 if(TARGET test_cuda)
     gram_test_emulated(test_cuda 5400 test_cuda)
     gram_test_emulated(test_cuda_graph 5400 test_cuda_graph)
+    gram_test_emulated(test_cuda_kron 5400 test_cuda_kron)
     gram_test_emulated(test_cuda_square 5400 test_cuda_square)
     gram_test_emulated(test_cuda_power 5400 test_cuda_power)
     gram_test_emulated(test_device 5400 test_device)

@@ -107,6 +107,9 @@ const struct gram_backend gram_cuda_backend = {
     .eigh = cuda_eigh,
     .eigh_workspace = cuda_eigh_workspace,
     .eigh_wait = gram_cuda_joined,
+    .kron = cuda_kron,
+    .kron_workspace = cuda_kron_workspace,
+    .kron_trace = cuda_kron_trace,
     .kron_matmul = cuda_kron_matmul,
     .kron_matmul_workspace = cuda_kron_matmul_workspace,
 };

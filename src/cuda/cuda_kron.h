@@ -47,11 +47,22 @@ struct cuda_kron_plan {
 void cuda_kron_plan(const struct cuda_device *device, const struct gram_kron_matmul_op *op,
                     struct cuda_kron_plan *plan);
 
-/* cuda_kron_matmul_request.c: bytes of an element of x, or of the factors, of a pass. */
+/* cuda_kron_matmul.c */
+struct kron_side cuda_kron_side(const struct gram_view *v);
+
+/* cuda_kron_matmul_request.c: -DX_KIND and -DREAL of a dtype. */
+int cuda_kron_kind(gram_dtype dtype);
+const char *cuda_kron_real(gram_dtype dtype);
+/* Bytes of an element of x, or of the factors, of a pass. */
 size_t cuda_kron_stored(const struct cuda_kron_plan *plan, bool is_factor, int number);
 
 /* The params of a pass without its tensors' addresses, and the request of its kernel. */
 struct jit_request cuda_kron_request(const struct cuda_kron_plan *plan, int number,
                                      const struct kron_params *params,
                                      char defines[CUDA_KRON_DEFINES]);
+
+/* cuda_kron.c */
+struct jit_request cuda_kron_expand_request(gram_dtype dtype, int count,
+                                            char defines[CUDA_KRON_DEFINES]);
+struct jit_request cuda_kron_trace_request(gram_dtype dtype, char defines[CUDA_KRON_DEFINES]);
 #endif

@@ -9,7 +9,7 @@
 _Static_assert(KRON_DIMS == GRAM_MAX_DIMS && KRON_MOST == GRAM_MAX_FACTORS,
                "kron_params.h repeats numbers of gram.h");
 
-static struct kron_side side_of(const struct gram_view *v)
+struct kron_side cuda_kron_side(const struct gram_view *v)
 {
     struct kron_side side = {
         .data = v->data, .row_stride = v->row_stride, .col_stride = v->col_stride};
@@ -54,7 +54,7 @@ static void fill_params(const struct cuda_kron_plan *plan, void *scratch, int nu
 
     *params = (struct kron_params){.ndim = op->batch.ndim,
                                    .items = op->batch.count,
-                                   .z = side_of(&plan->z),
+                                   .z = cuda_kron_side(&plan->z),
                                    .alpha = number_of(&op->alpha),
                                    .beta = number_of(&op->beta),
                                    .rows = plan->rows,
@@ -66,10 +66,10 @@ static void fill_params(const struct cuda_kron_plan *plan, void *scratch, int nu
     for (int d = 0; d < op->batch.ndim; d++)
         params->shape[d] = op->batch.shape[d];
     for (int f = 0; f < pass->count; f++)
-        params->factor[f] = side_of(&op->factor[pass->first + f]);
-    params->x = number == 0 ? side_of(&plan->x)
+        params->factor[f] = cuda_kron_side(&op->factor[pass->first + f]);
+    params->x = number == 0 ? cuda_kron_side(&plan->x)
                             : between(plan, scratch, number % 2 ? 0 : half, columns * pass->in);
-    params->y = params->last ? side_of(&plan->y)
+    params->y = params->last ? cuda_kron_side(&plan->y)
                              : between(plan, scratch, number % 2 ? half : 0, columns * pass->out);
 }
 

@@ -13,6 +13,8 @@
 
 enum {
     SMALL = 32,             /* largest P and Q of a fused factor */
+    LEAST_MMA = 16,         /* least P and Q of one for tensor cores */
+    MOST_PAIRED = 8,        /* P of factors that kron_matmul.cu takes two at a time */
     RUN_BYTES = 64,         /* of neighbours in memory that a tile should read at least */
     LEAST_BUDGET = 16384,   /* of a tile: below this smaller ones are no better */
     WANTED_ELEMENTS = 4096, /* of a tile that can be as large as one likes */
@@ -74,9 +76,22 @@ static int64_t order_pass(const struct gram_kron_matmul_op *op, struct cuda_kron
     return most;
 }
 
-static bool is_small(const struct gram_view *f)
+static bool is_whole(const struct gram_kron_matmul_op *op)
 {
-    return f->rows <= SMALL && f->cols <= SMALL && f->rows > 0;
+    return op->x.dtype == GRAM_I32 || op->x.dtype == GRAM_I64;
+}
+
+/* Worth the tensor cores: from LEAST_MMA on a launch a factor costs less than sums without them. */
+static bool is_for_mma(const struct gram_kron_matmul_op *op, const struct gram_view *f)
+{
+    return !is_whole(op) && f->rows >= LEAST_MMA && f->cols >= LEAST_MMA;
+}
+
+static bool is_small(const struct gram_kron_matmul_op *op, int factor)
+{
+    const struct gram_view *f = &op->factor[factor];
+
+    return f->rows <= SMALL && f->cols <= SMALL && f->rows > 0 && !is_for_mma(op, f);
 }
 
 static bool all_square(const struct gram_kron_matmul_op *op, const struct cuda_kron_pass *pass)
@@ -108,9 +123,9 @@ static int cut(struct cuda_kron_plan *plan, double budget)
     for (int last = op->count - 1; last >= 0;) {
         struct cuda_kron_pass *pass = &plan->pass[plan->passes++];
         *pass = (struct cuda_kron_pass){.first = last, .count = 1};
-        pass->kernel = is_small(&op->factor[last]) ? CUDA_KRON_FUSED : CUDA_KRON_ONE;
+        pass->kernel = is_small(op, last) ? CUDA_KRON_FUSED : CUDA_KRON_ONE;
         while (pass->kernel == CUDA_KRON_FUSED && pass->first > 0 &&
-               is_small(&op->factor[pass->first - 1])) {
+               is_small(op, pass->first - 1)) {
             struct cuda_kron_pass longer = {.first = pass->first - 1, .count = pass->count + 1};
             int64_t most = order_pass(op, &longer);
             if (tile_bytes(plan, &longer, most, gram_least(after, run)) > budget)
@@ -168,6 +183,15 @@ static void place_passes(struct cuda_kron_plan *plan)
     }
 }
 
+static bool is_paired(const struct cuda_kron_plan *plan, const struct cuda_kron_pass *pass)
+{
+    bool paired = pass->in_place && plan->element == 4 && pass->count > 1;
+
+    for (int f = pass->first; f < pass->first + pass->count; f++)
+        paired = paired && plan->op->factor[f].rows <= MOST_PAIRED;
+    return paired;
+}
+
 static bool is_power(int64_t n)
 {
     return (n & (n - 1)) == 0;
@@ -198,6 +222,9 @@ static void choose_tile(const struct cuda_device *device, const struct cuda_kron
     buffers = pass->in_place ? 1 : 2;
     pass->threads = size >= WIDE_BLOCK_BYTES ? 512 : size >= 4096 ? 256 : 64;
     size = size / (int64_t)plan->element;
+    if (is_paired(plan, pass)) /* a thread has that many elements at a time */
+        pass->threads = (int)gram_most(
+            64, gram_least(256, gram_round_up(size / (MOST_PAIRED * MOST_PAIRED), 32)));
     size += (pass->padded ? size / (32 * 4 / (int64_t)plan->element) : 0) + 1;
     pass->shared_bytes =
         (size_t)(size * buffers + factors_elements(op, pass->first, pass->count)) * plan->element;
@@ -245,11 +272,10 @@ static void choose_one(const struct cuda_device *device, const struct cuda_kron_
 {
     double columns = (double)plan->rows * (double)pass->before * (double)pass->after *
                      (double)plan->op->batch.count;
-    gram_dtype dtype = plan->op->x.dtype;
 
     pass->threads = 256;
     pass->along = pass->after == 1 && (number > 0 || plan->x.col_stride == 1);
-    if (dtype != GRAM_I32 && dtype != GRAM_I64 && pass->in >= 16 && pass->out >= 16) {
+    if (is_for_mma(plan->op, &plan->op->factor[pass->first])) {
         pass->kernel = CUDA_KRON_MMA;
         choose_mma(device, plan, number, pass);
         return;

@@ -32,9 +32,18 @@ static int moved_at_once(const struct kron_side *side, size_t bytes, int64_t aft
     return most;
 }
 
-static int kind_of(gram_dtype dtype)
+int cuda_kron_kind(gram_dtype dtype)
 {
     return dtype == GRAM_F16 ? KRON_HALF : dtype == GRAM_BF16 ? KRON_BFLOAT : KRON_REAL;
+}
+
+const char *cuda_kron_real(gram_dtype dtype)
+{
+    static const char *const names[] = {
+        [GRAM_F32] = "float",  [GRAM_F64] = "double",   [GRAM_F16] = "float",
+        [GRAM_BF16] = "float", [GRAM_I32] = "unsigned", [GRAM_I64] = "whole64"};
+
+    return names[dtype];
 }
 
 /* Appends "-DNAME=a,b,c" of the factors, as one part of them says. */
@@ -102,17 +111,15 @@ struct jit_request cuda_kron_request(const struct cuda_kron_plan *plan, int numb
     static const char *const files[] = {"kron_matmul.cu", "kron_matmul_one.cu",
                                         "kron_matmul_mma.cu"};
     static const char *const kernels[] = {"kron_matmul", "kron_matmul_one", "kron_matmul_mma"};
-    static const char *const reals[] = {
-        [GRAM_F32] = "float",  [GRAM_F64] = "double",   [GRAM_F16] = "float",
-        [GRAM_BF16] = "float", [GRAM_I32] = "unsigned", [GRAM_I64] = "whole64"};
     const struct cuda_kron_pass *pass = &plan->pass[number];
     const gram_dtype dtype = plan->op->x.dtype;
     const bool first = number == 0, last = number + 1 == plan->passes;
-    const int x_kind = first ? kind_of(dtype) : KRON_REAL;
-    const int y_kind = last ? kind_of(dtype) : KRON_REAL;
-    int used = snprintf(defines, CUDA_KRON_DEFINES,
-                        "-DREAL=%s -DWHOLE=%d -DX_KIND=%d -DY_KIND=%d -DF_KIND=%d", reals[dtype],
-                        dtype == GRAM_I32 || dtype == GRAM_I64, x_kind, y_kind, kind_of(dtype));
+    const int x_kind = first ? cuda_kron_kind(dtype) : KRON_REAL;
+    const int y_kind = last ? cuda_kron_kind(dtype) : KRON_REAL;
+    int used =
+        snprintf(defines, CUDA_KRON_DEFINES,
+                 "-DREAL=%s -DWHOLE=%d -DX_KIND=%d -DY_KIND=%d -DF_KIND=%d", cuda_kron_real(dtype),
+                 dtype == GRAM_I32 || dtype == GRAM_I64, x_kind, y_kind, cuda_kron_kind(dtype));
 
     if (pass->kernel == CUDA_KRON_FUSED)
         define_fused(plan, number, params, defines + used, CUDA_KRON_DEFINES - (size_t)used);

@@ -123,6 +123,11 @@ gram_status cuda_cg_step(gram_context *g, const struct gram_cg_op *op);
 gram_status cuda_cg_precondition(gram_context *g, const struct gram_cg_precondition_op *op);
 gram_status cuda_rows_add(gram_context *g, const struct gram_rows_add_op *op);
 
+/* cuda_kron.c */
+gram_status cuda_kron(gram_context *g, const struct gram_kron_op *op);
+size_t cuda_kron_workspace(const gram_context *g, const struct gram_kron_op *op);
+gram_status cuda_kron_trace(gram_context *g, const struct gram_kron_number_op *op);
+
 /* cuda_kron_matmul.c */
 gram_status cuda_kron_matmul(gram_context *g, const struct gram_kron_matmul_op *op);
 gram_status cuda_kron_matmul_workspace(gram_context *g, const struct gram_kron_matmul_op *op,
@@ -136,10 +141,11 @@ gram_status cuda_solve_lu(gram_context *g, const struct gram_solve_op *op);
 gram_status cuda_solve_lu_workspace(gram_context *g, const struct gram_solve_op *op, size_t *bytes);
 
 /* Numbers of variants (jit.h) begin at one of these, those of cdist.cu at 0. */
-#define CUDA_SOLVE_VARIANTS ((uint64_t)1 << 62)
-#define CUDA_ROWS_VARIANTS  (CUDA_SOLVE_VARIANTS + 256)
-#define CUDA_EIGH_VARIANTS  (CUDA_SOLVE_VARIANTS + 4096)
-#define CUDA_KRON_VARIANTS  ((uint64_t)1 << 63) /* and a hash of the defines */
+#define CUDA_SOLVE_VARIANTS       ((uint64_t)1 << 62)
+#define CUDA_ROWS_VARIANTS        (CUDA_SOLVE_VARIANTS + 256)
+#define CUDA_EIGH_VARIANTS        (CUDA_SOLVE_VARIANTS + 4096)
+#define CUDA_KRON_EXPAND_VARIANTS (CUDA_SOLVE_VARIANTS + 8192)
+#define CUDA_KRON_VARIANTS        ((uint64_t)1 << 63) /* and a hash of the defines */
 
 /* cuda_cdist_plan.c: which kernel serves a problem, and what it is told. */
 

@@ -7,9 +7,10 @@
  * A block takes TB units and TA of the indices after the group, reads them once, contracts one
  * index after the other, and writes them once.  In a contraction a thread has RC columns (all
  * indices but the contracted one) and RQ of the results of each; with IN_PLACE these are all, and
- * the results go where the column was.  Neighbouring threads have neighbouring columns.  Where the
- * sizes are powers of two each 32 words of a tile are followed by an empty one, so that columns
- * that are a power of two apart lie in different banks.
+ * the results go where the column was; small ones are then taken two at a time in registers.
+ * Neighbouring threads have neighbouring columns.  Where the sizes are powers of two each 32 or 64
+ * words of a tile are followed by an empty one, so that columns that are a power of two apart lie
+ * in different banks.
  *
  * Parameters (-D), set by cuda_kron_matmul_plan.c:
  *   REAL, X_KIND, Y_KIND, F_KIND, WHOLE   see kron_pass.cuh; WHOLE: REAL is of integers
@@ -84,9 +85,25 @@ static __device__ constexpr int factor_at(int factor)
 static constexpr int IN = elements_at(0, 0, COUNT), OUT = elements_at(COUNT, 0, COUNT);
 static constexpr int TILE = most_elements() * TA * TB;
 
+/* Two passes at once in registers: of neighbours, the right one first, whose block of elements fits
+ * in PAIR registers. */
+static constexpr int PAIR = 64;
+static __device__ constexpr bool paired(int pass)
+{
+    if (!IN_PLACE || pass + 1 >= COUNT || order[pass + 1] + 1 != order[pass])
+        return false;
+    return p_of[order[pass]] * p_of[order[pass + 1]] * WORDS <= PAIR;
+}
+
+/* Words of a tile that an empty one follows: a pair's columns are so far apart. */
+static __device__ constexpr int pad_of()
+{
+    return paired(0) && p_of[order[0]] * p_of[order[1]] * WORDS == PAIR ? PAIR / WORDS : 32 / WORDS;
+}
+
 static __device__ constexpr int padded(int element)
 {
-    return PADDED ? element + element / (32 / WORDS) : element;
+    return PADDED ? element + element / pad_of() : element;
 }
 static constexpr int BUFFER = padded(TILE) + 1, FACTORS = factor_at(COUNT);
 
@@ -159,11 +176,86 @@ template <int PASS> static __device__ void contract(const REAL *from, REAL *to, 
     __syncthreads();
 }
 
+/* sum over i and j of x[i, j] f1[i, q1] f2[j, q2], in place, a few rows and then a few columns at a
+ * time, so that a row of a factor serves them all. */
+template <int P1, int P2>
+static __device__ void multiply_pair(REAL (&x)[P1][P2], const REAL *f1, const REAL *f2)
+{
+    constexpr int ROWS = (P1 + 1) / 2, COLS = (P2 + 1) / 2;
+
+#pragma unroll
+    for (int first = 0; first < P1; first += ROWS) {
+        REAL sum[ROWS][P2] = {};
+#pragma unroll
+        for (int j = 0; j < P2; j++) {
+            REAL row[P2];
+            read_row(row, f2 + j * row_of(P2));
+#pragma unroll
+            for (int i = 0; i < ROWS; i++)
+#pragma unroll
+                for (int q = 0; q < P2; q++)
+                    if (first + i < P1)
+                        sum[i][q] += x[first + i][j] * row[q];
+        }
+#pragma unroll
+        for (int i = 0; i < ROWS; i++)
+#pragma unroll
+            for (int q = 0; q < P2; q++)
+                if (first + i < P1)
+                    x[first + i][q] = sum[i][q];
+    }
+#pragma unroll
+    for (int first = 0; first < P2; first += COLS) {
+        REAL sum[P1][COLS] = {};
+#pragma unroll
+        for (int i = 0; i < P1; i++) {
+            REAL row[P1];
+            read_row(row, f1 + i * row_of(P1));
+#pragma unroll
+            for (int j = 0; j < COLS; j++)
+#pragma unroll
+                for (int q = 0; q < P1; q++)
+                    if (first + j < P2)
+                        sum[q][j] += x[i][first + j] * row[q];
+        }
+#pragma unroll
+        for (int j = 0; j < COLS; j++)
+#pragma unroll
+            for (int q = 0; q < P1; q++)
+                if (first + j < P2)
+                    x[q][first + j] = sum[q][j];
+    }
+}
+
+template <int PASS> static __device__ void contract_pair(REAL *tile, const REAL *factors)
+{
+    constexpr int right = order[PASS], left = right - 1, P1 = p_of[left], P2 = p_of[right];
+    constexpr int R = elements_at(PASS, right + 1, COUNT) * TA;
+    constexpr int COLUMNS = elements_at(PASS, 0, left) * TB * R;
+
+#pragma unroll 1
+    for (int column = threadIdx.x; column < COLUMNS; column += THREADS) {
+        const int start = column / R * (P1 * P2 * R) + column % R, at = padded(start);
+        REAL x[P1][P2];
+#pragma unroll
+        for (int i = 0; i < P1 * P2; i++)
+            x[i / P2][i % P2] = tile[behind(start, at, i * R)];
+        multiply_pair<P1, P2>(x, factors + factor_at(left), factors + factor_at(right));
+#pragma unroll
+        for (int i = 0; i < P1 * P2; i++)
+            tile[behind(start, at, i * R)] = x[i / P2][i % P2];
+    }
+    __syncthreads();
+}
+
 /* All of them; where the results are. */
 template <int PASS> static __device__ REAL *contract_all(REAL *from, REAL *to, const REAL *factors)
 {
     if constexpr (PASS == COUNT) {
         return from;
+    } else if constexpr (paired(PASS)) {
+        contract_pair<PASS>(from, factors);
+        return contract_all<PASS + 2>(from, to, factors);
     } else {
         contract<PASS>(from, IN_PLACE ? from : to, factors);
         return contract_all<PASS + 1>(IN_PLACE ? from : to, IN_PLACE ? to : from, factors);
@@ -267,7 +359,7 @@ static __device__ void read_factors(const struct kron_params &a, long long item,
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
     kron_matmul(const __grid_constant__ struct kron_params a)
 {
     extern __shared__ __align__(16) REAL memory[]; /* factors, one or two tiles */

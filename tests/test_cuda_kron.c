@@ -1,0 +1,125 @@
+/*
+ * test_cuda_kron.c - diagonals and traces of Kronecker products on a device, against the CPU's
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "harness.h"
+#include <math.h>
+
+enum {
+    FACTORS = 3,
+    ITEMS = 3,
+    ORDER = 5 * 300 * 4,
+};
+
+static const int64_t orders[FACTORS] = {5, 300, 4}; /* one is larger than a block */
+
+struct product {
+    struct test_tensor factor[FACTORS], diagonal, trace;
+    struct test_copy there[FACTORS], diagonal_there, trace_there;
+};
+
+/* The first factor is a batch, the second one lies by columns. */
+static void setup(struct harness *h, struct product *p, gram_dtype dtype)
+{
+    const int64_t shape[2] = {ITEMS, ORDER};
+
+    for (int f = 0; f < FACTORS; f++) {
+        const int64_t sizes[3] = {ITEMS, orders[f], orders[f]};
+        test_tensor_create(h, &p->factor[f], dtype, f == 1 ? COLUMN_MAJOR : PADDED, f == 0 ? 3 : 2,
+                           f == 0 ? sizes : sizes + 1);
+        if (dtype == GRAM_I32 || dtype == GRAM_I64)
+            test_fill_integers(h, &p->factor[f], 100);
+        else
+            test_fill_uniform(h, &p->factor[f], 0, 1);
+    }
+    test_tensor_create(h, &p->diagonal, dtype, EVERY_SECOND, 2, shape);
+    test_tensor_create(h, &p->trace, dtype, ROW_MAJOR, 1, shape);
+}
+
+static bool compute(struct harness *there, struct product *p)
+{
+    const gram_tensor *factors[FACTORS];
+    bool ran = test_send(there, &p->diagonal, &p->diagonal_there) &&
+               test_send(there, &p->trace, &p->trace_there);
+
+    for (int f = 0; f < FACTORS; f++) {
+        ran = test_send(there, &p->factor[f], &p->there[f]) && ran;
+        factors[f] = &p->there[f].t;
+    }
+    ran = ran &&
+          CHECK(there,
+                gram_kron_diagonal(there->g, factors, FACTORS, &p->diagonal_there.t) == GRAM_OK &&
+                    gram_kron_trace(there->g, factors, FACTORS, &p->trace_there.t) == GRAM_OK,
+                "%s", gram_message(there->g));
+    for (int f = 0; f < FACTORS; f++)
+        ran = test_fetch(there, &p->factor[f], &p->there[f]) && ran;
+    ran = test_fetch(there, &p->diagonal, &p->diagonal_there) && ran;
+    return test_fetch(there, &p->trace, &p->trace_there) && ran;
+}
+
+/* Sums and products of positive numbers: a few roundings apart. */
+static void compare(struct harness *h, const struct test_tensor *got, const gram_tensor *want)
+{
+    for (int64_t i = 0; i < test_count(want); i++) {
+        double a = test_at(&got->t, i), b = test_at(want, i);
+        CHECK(h, fabs(a - b) <= 4 * test_eps(want->dtype) * fabs(b),
+              "element %lld is %.17g, not %.17g", (long long)i, a, b);
+    }
+}
+
+static void one_dtype(struct harness *h, struct harness *there, gram_dtype dtype)
+{
+    const int64_t shape[2] = {ITEMS, ORDER};
+    struct test_tensor diagonal, trace;
+    const gram_tensor *factors[FACTORS];
+    struct product p;
+
+    setup(h, &p, dtype);
+    test_tensor_create(h, &diagonal, dtype, ROW_MAJOR, 2, shape);
+    test_tensor_create(h, &trace, dtype, ROW_MAJOR, 1, shape);
+    for (int f = 0; f < FACTORS; f++)
+        factors[f] = &p.factor[f].t;
+    CHECK(h,
+          gram_kron_diagonal(h->g, factors, FACTORS, &diagonal.t) == GRAM_OK &&
+              gram_kron_trace(h->g, factors, FACTORS, &trace.t) == GRAM_OK,
+          "%s", gram_message(h->g));
+    if (compute(there, &p)) {
+        compare(h, &p.diagonal, &diagonal.t);
+        compare(h, &p.trace, &trace.t);
+    }
+    for (int f = 0; f < FACTORS; f++)
+        test_tensor_destroy(h, &p.factor[f], "a factor");
+    test_tensor_destroy(h, &p.diagonal, "the diagonal");
+    test_tensor_destroy(h, &p.trace, "the trace");
+    test_tensor_destroy(h, &diagonal, "the CPU's diagonal");
+    test_tensor_destroy(h, &trace, "the CPU's trace");
+}
+
+static void diagonals_and_traces(struct harness *h)
+{
+    static const gram_dtype dtypes[] = {GRAM_F32, GRAM_F64, GRAM_I32, GRAM_I64};
+    struct harness there = *h;
+
+    there.device.type = GRAM_CUDA;
+    there.g = test_cuda_context(h, NULL);
+    if (!there.g)
+        return;
+    for (int i = 0; i < LENGTH(dtypes); i++)
+        one_dtype(h, &there, dtypes[i]);
+    h->checks += there.checks, h->failures += there.failures;
+    gram_context_destroy(there.g);
+}
+
+static const struct test_function tests[] = {
+    {"diagonals_and_traces", diagonals_and_traces},
+};
+
+int main(void)
+{
+    if (gram_best_device().type != GRAM_CUDA) {
+        printf("skipped: no CUDA device\n");
+        return 77;
+    }
+    return harness_run_tests(tests, LENGTH(tests));
+}
