@@ -132,6 +132,7 @@ struct gram_matrix_power_op {
     bool has_info, has_error;
     int numerator, denominator; /* without a common factor; the denominator is positive */
     gram_power_method method;
+    gram_power_precision precision;
     gram_uplo uplo;
     struct gram_hyper ridge;
     bool ridge_relative, keep;

@@ -72,6 +72,11 @@ static gram_status take_numbers(gram_context *g, const gram_matrix_power_options
     if (o->iterations < 0)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "options.iterations is %d, expected at least 0",
                          o->iterations);
+    if (o->precision < GRAM_POWER_PRECISION_AUTO || o->precision > GRAM_POWER_PRECISION_TF32)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.precision is %d, expected one of gram_power_precision",
+                         (int)o->precision);
+    op->precision = o->precision;
     op->uplo = o->uplo;
     op->condition = o->condition;
     op->tolerance = o->tolerance > 0 ? o->tolerance : INFINITY;
@@ -91,6 +96,10 @@ static gram_status view_matrices(gram_context *g, const gram_tensor *a, gram_sca
     TRY(gram_view_of(g, &op->batch, "a", a, 2, GRAM_READ, &op->a));
     TRY(gram_check_square(g, "a", a));
     TRY(gram_check_real(g, "a", a));
+    if (a->dtype == GRAM_F64 && op->precision > GRAM_POWER_PRECISION_F64)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.precision is %d, expected AUTO or F64 where a is f64",
+                         (int)op->precision);
     TRY(gram_hyper_of(g, &op->batch, "options.ridge", ridge, &op->ridge));
     TRY(gram_view_of(g, &op->batch, "out", out, 2, GRAM_WRITE, &op->out));
     TRY(gram_check_dtype(g, "out", out, a->dtype));

@@ -160,6 +160,7 @@ bool power_prepare(struct harness *h, const struct case_args *args, struct case_
     }
     *out = (struct case_problem){
         .state = s,
+        .tensors = {&s->a, &s->out},
         .run = bench_run,
         .error = bench_error,
         .destroy = bench_destroy,

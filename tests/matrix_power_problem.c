@@ -152,6 +152,7 @@ static void open_power(struct harness *h, struct power *p, const struct power_ro
     p->options.numerator = row->numerator;
     p->options.denominator = row->denominator;
     p->options.method = row->method;
+    p->options.precision = row->precision;
     p->options.uplo = row->uplo;
     p->options.ridge_relative = row->relative;
     p->options.condition = row->bound;
@@ -197,10 +198,18 @@ static bool run(struct harness *h, struct power *p)
            test_fetch(h, &p->ridges, &p->there.ridges) && ran;
 }
 
+/* Of the products of an iteration. */
+static double eps_of(const struct power_row *row)
+{
+    if (row->precision == GRAM_POWER_PRECISION_TF32)
+        return 0x1p-10;
+    return row->precision == GRAM_POWER_PRECISION_TF32X3 ? 0x1p-20 : test_eps(row->dtype);
+}
+
 /* What gram.h promises: the relative error in the Frobenius norm. */
 static double promised(const struct power_row *row, double condition)
 {
-    double eps = test_eps(row->dtype);
+    double eps = eps_of(row);
 
     if (row->method == GRAM_POWER_AUTO || row->method == GRAM_POWER_EIGH)
         return eps + 8 * (double)row->n * 0x1p-52 * condition;
@@ -219,7 +228,7 @@ static void check_estimate(struct harness *h, const struct power *p, int64_t ite
     double truth = (double)reference_matrix_power_error(r, b, x, t, t + n * n + 2 * n);
     double told = test_at(&p->error.t, item);
     bool eigh = row->method == GRAM_POWER_AUTO || row->method == GRAM_POWER_EIGH;
-    double eps = eigh ? 0x1p-52 : test_eps(row->dtype);
+    double eps = eigh ? 0x1p-52 : eps_of(row);
     double slack = r->denominator * eps * ((double)n + condition);
 
     CHECK(h, fabs(told - truth) <= slack + 1e-6 * truth,

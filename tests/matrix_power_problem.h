@@ -27,6 +27,7 @@ struct power_row {
     double scale; /* of the matrix; 0: 1 */
     int numerator, denominator;
     gram_power_method method;
+    gram_power_precision precision;
     double ridge;
     bool relative;
     bool ridges;  /* a tensor of them: the i'th of the batch (or of 3) is ridge / (i + 1) */

@@ -65,6 +65,16 @@ static void bad_method(struct call *c)
     c->options.method = (gram_power_method)9;
 }
 
+static void bad_precision(struct call *c)
+{
+    c->options.precision = (gram_power_precision)5;
+}
+
+static void f64_in_f32(struct call *c)
+{
+    c->options.precision = GRAM_POWER_PRECISION_F32;
+}
+
 static void power_zero(struct call *c)
 {
     c->options.denominator = 2;
@@ -179,6 +189,8 @@ static const struct refusal refusals[] = {
     {           out_across_a, GRAM_INVALID_ARGUMENT,                    "out overlaps a"},
     {               bad_uplo, GRAM_INVALID_ARGUMENT,                 "options.uplo is 7"},
     {             bad_method, GRAM_INVALID_ARGUMENT,               "options.method is 9"},
+    {          bad_precision, GRAM_INVALID_ARGUMENT,            "options.precision is 5"},
+    {             f64_in_f32, GRAM_INVALID_ARGUMENT,        "expected AUTO or F64 where"},
     {             power_zero, GRAM_INVALID_ARGUMENT,            "options.numerator is 0"},
     {         no_denominator, GRAM_INVALID_ARGUMENT,          "options.denominator is 0"},
     {       high_denominator, GRAM_INVALID_ARGUMENT,         "options.denominator is 65"},

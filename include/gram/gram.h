@@ -896,12 +896,23 @@ GRAM_API gram_status gram_eigh_kernel_workspace(gram_context *g, const gram_tens
 /* ---- Powers of symmetric matrices ---------------------------------------------------------- */
 
 typedef enum gram_power_method {
-    GRAM_POWER_AUTO = 0, /* the best of the device: on the CPU GRAM_POWER_EIGH */
+    GRAM_POWER_AUTO = 0, /* GRAM_POWER_EIGH */
     GRAM_POWER_EIGH = 1,
     GRAM_POWER_COUPLED_NEWTON = 2,
     GRAM_POWER_NEWTON_SCHULZ = 3,
     GRAM_POWER_MINIMAX = 4,
 } gram_power_method;
+
+/* What the products of matrices of an iteration are computed in; f64 matrices know AUTO and F64. */
+typedef enum gram_power_precision {
+    GRAM_POWER_PRECISION_AUTO =
+        0, /* CPU: a's dtype.  CUDA: F64 where that is as fast as f32 (sm_80,
+              sm_90, sm_100: they have tensor cores for f64), else F32 */
+    GRAM_POWER_PRECISION_F64 = 1,
+    GRAM_POWER_PRECISION_F32 = 2,
+    GRAM_POWER_PRECISION_TF32X3 = 3, /* three products of TF32: about 21 bits.  CPU: as F32 */
+    GRAM_POWER_PRECISION_TF32 = 4,   /* 11 bits: for conditions up to about 100.  CPU: as F32 */
+} gram_power_precision;
 
 /* What info says of an item. */
 typedef enum gram_power_outcome {
@@ -924,6 +935,7 @@ typedef struct gram_matrix_power_options {
     gram_tensor *error; /* gets the error estimates, one an item, a's dtype; NULL: not wanted */
     double tolerance;   /* the largest error estimate that is accepted; 0: any */
     int keep;           /* an item that is not DONE keeps what out held before */
+    gram_power_precision precision;
 } gram_matrix_power_options;
 
 /* clang-format off */
@@ -940,8 +952,8 @@ typedef struct gram_matrix_power_options {
  * batch.
  *
  * Methods, with B = A + r I and its condition kappa = largest / smallest eigenvalue:
- * - EIGH: V f(L) V^T from the eigendecomposition, on the CPU always in double (the smallest
- *   eigenvalues decide an inverse root, and in f32 they are noise from kappa 1e5 on).  Any power.
+ * - EIGH: V f(L) V^T from the eigendecomposition, always in double (the smallest eigenvalues decide
+ *   an inverse root, and in f32 they are noise from kappa 1e5 on).  Any power.
  *   Negative eigenvalues of A count as 0.  Relative error in the Frobenius norm at most
  *   eps + 8 n 2^-52 kappa, eps being a's dtype's.
  * - COUPLED_NEWTON: with q = denominator, M = z B, X = z^(1/q) I, then W = (1 + 1/q) I - M / q,
@@ -953,9 +965,10 @@ typedef struct gram_matrix_power_options {
  *   interval that still holds the eigenvalues y of M.  Their number depends on options.condition
  *   alone; there is no test of convergence.  The condition comes from the ridge where it is 0:
  *   1 + 1 / ridge if that is relative.  Least accurate on the largest eigenvalues.
- * The iterations work in a's dtype and take the largest eigenvalue from 32 Lanczos steps, which
- * never overstate it.  Where kappa eps < 1/100 their relative error in the Frobenius norm is at
- * most (2 kappa + 16 n) eps, with MINIMAX (4 kappa + 16 n) eps.
+ * The iterations work in options.precision and take the largest eigenvalue from 32 Lanczos steps,
+ * which never overstate it.  Where kappa eps < 1/100 their relative error in the Frobenius norm is
+ * at most (2 kappa + 16 n) eps, with MINIMAX (4 kappa + 16 n) eps, eps being a's dtype's; TF32X3
+ * and TF32 promise nothing: ask for the error estimate.
  *
  * The error estimate for a power -k/q is the largest magnitude in P - I, P being the product of q
  * matrices X and k matrices B in an order that keeps it small: B first, then X where the powers of
@@ -973,7 +986,14 @@ typedef struct gram_matrix_power_options {
  * status is GRAM_NUMERICAL if any item is not DONE.
  *
  * CPU: several items of order 1024 or less are done in parallel, one thread each, larger ones one
- * after the other with all threads.  EIGH takes n up to 32,000.  CUDA: not offered yet.
+ * after the other with all threads.  EIGH takes n up to 32,000.
+ *
+ * CUDA: the whole batch step by step, in chunks of about a GiB of scratch; products are cuBLAS's,
+ * EIGH is cuSOLVER's XsyevBatched (12.6.2 or newer).  Nothing waits, and iterations take a fixed
+ * number of steps: those that condition options.condition, else that of a relative ridge given as a
+ * number, else 1 / eps needs; at most options.iterations.  An item that is done before keeps what
+ * it has, one that would need more is NOT_CONVERGED.  A ridge in a tensor that is negative or not
+ * finite makes its item NOT_FINITE.  Can be captured in a graph after a first call.
  */
 GRAM_API gram_status gram_matrix_power(gram_context *g, const gram_tensor *a,
                                        const gram_matrix_power_options *options, gram_tensor *out,

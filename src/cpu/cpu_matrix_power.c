@@ -23,7 +23,7 @@ static void make_plan(const gram_context *g, const struct gram_matrix_power_op *
     *plan = (struct power_plan){
         .op = op,
         .method = eigh ? GRAM_POWER_EIGH : op->method,
-        .work = eigh ? GRAM_F64 : op->a.dtype,
+        .work = eigh || op->precision == GRAM_POWER_PRECISION_F64 ? GRAM_F64 : op->a.dtype,
         .estimate = op->has_error || op->tolerance < INFINITY,
         .workers = 1,
     };

@@ -5,6 +5,7 @@
  */
 #include "arena.h"
 #include "background.h"
+#include "cublas.h"
 #include "cuda_ops.h"
 #include "cusolver.h"
 #include "jit_tuned.h"
@@ -41,6 +42,7 @@ static void close_device(gram_context *g)
         return;
     gram_cuda_background_close(g, device);
     gram_jit_forget(g, device);
+    gram_cuda_blas_close(g, device);
     gram_cuda_solver_close(g, device);
     gram_cuda_arena_close(g, device);
     gram_cuda_device_close(device);
@@ -112,4 +114,6 @@ const struct gram_backend gram_cuda_backend = {
     .kron_trace = cuda_kron_trace,
     .kron_matmul = cuda_kron_matmul,
     .kron_matmul_workspace = cuda_kron_matmul_workspace,
+    .matrix_power = cuda_matrix_power,
+    .matrix_power_workspace = cuda_matrix_power_workspace,
 };

@@ -41,6 +41,21 @@ enum cuda_variant_file {
     CUDA_VARIANT_CG_STEP,
     CUDA_VARIANT_CG_PRECONDITION,
     CUDA_VARIANT_ROWS_ADD,
+    CUDA_VARIANT_POWER_BEGIN,
+    CUDA_VARIANT_POWER_MEASURE,
+    CUDA_VARIANT_POWER_LOAD,
+    CUDA_VARIANT_POWER_FINISH,
+    CUDA_VARIANT_POWER_VERDICT,
+    CUDA_VARIANT_POWER_STORE,
+    CUDA_VARIANT_POWER_TURN,
+    CUDA_VARIANT_POWER_TIMES,
+    CUDA_VARIANT_POWER_BOUND,
+    CUDA_VARIANT_POWER_COMBINE,
+    CUDA_VARIANT_POWER_DECIDE,
+    CUDA_VARIANT_POWER_DISTANCE,
+    CUDA_VARIANT_POWER_SPLIT,
+    CUDA_VARIANT_POWER_VALUES,
+    CUDA_VARIANT_POWER_COLUMNS,
     CUDA_VARIANTS
 };
 static inline uint64_t gram_cuda_variant(enum cuda_variant_file file, uint64_t parameters)
@@ -139,6 +154,11 @@ gram_status cuda_solve_cholesky_workspace(gram_context *g, const struct gram_sol
                                           size_t *bytes);
 gram_status cuda_solve_lu(gram_context *g, const struct gram_solve_op *op);
 gram_status cuda_solve_lu_workspace(gram_context *g, const struct gram_solve_op *op, size_t *bytes);
+
+/* cuda_matrix_power.c */
+gram_status cuda_matrix_power(gram_context *g, const struct gram_matrix_power_op *op);
+gram_status cuda_matrix_power_workspace(gram_context *g, const struct gram_matrix_power_op *op,
+                                        size_t *bytes);
 
 /* Numbers of variants (jit.h) begin at one of these, those of cdist.cu at 0. */
 #define CUDA_SOLVE_VARIANTS       ((uint64_t)1 << 62)

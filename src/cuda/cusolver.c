@@ -6,17 +6,6 @@
 #include "cusolver.h"
 #include "background.h"
 #include "library.h"
-#include <pthread.h>
-#include <stdio.h>
-#include <string.h>
-
-/* What the process has opened: written once, under the lock. */
-static struct {
-    pthread_mutex_t lock;
-    bool tried, has;
-    char why[256];
-    struct cuda_cusolver calls;
-} process = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 struct cuda_host_block {
     struct cuda_host_block *former;
@@ -25,59 +14,35 @@ struct cuda_host_block {
 
 #define AT(member) offsetof(struct cuda_cusolver, member)
 static const struct cuda_symbol symbols[] = {
-    {           "cusolverDnCreate",         AT(create)},
-    {          "cusolverDnDestroy",        AT(destroy)},
-    {        "cusolverDnSetStream",     AT(set_stream)},
-    {     "cusolverDnCreateParams",  AT(create_params)},
-    {    "cusolverDnDestroyParams", AT(destroy_params)},
-    {"cusolverDnXpotrf_bufferSize",    AT(potrf_bytes)},
-    {           "cusolverDnXpotrf",          AT(potrf)},
-    {           "cusolverDnXpotrs",          AT(potrs)},
-    {"cusolverDnXgetrf_bufferSize",    AT(getrf_bytes)},
-    {           "cusolverDnXgetrf",          AT(getrf)},
-    {           "cusolverDnXgetrs",          AT(getrs)},
-    {                         NULL,                  0},
+    {                  "cusolverDnCreate",             AT(create)},
+    {                 "cusolverDnDestroy",            AT(destroy)},
+    {               "cusolverDnSetStream",         AT(set_stream)},
+    {            "cusolverDnCreateParams",      AT(create_params)},
+    {           "cusolverDnDestroyParams",     AT(destroy_params)},
+    {       "cusolverDnXpotrf_bufferSize",        AT(potrf_bytes)},
+    {                  "cusolverDnXpotrf",              AT(potrf)},
+    {                  "cusolverDnXpotrs",              AT(potrs)},
+    {       "cusolverDnXgetrf_bufferSize",        AT(getrf_bytes)},
+    {                  "cusolverDnXgetrf",              AT(getrf)},
+    {                  "cusolverDnXgetrs",              AT(getrs)},
+    {      "?cusolverDnXsyevd_bufferSize",        AT(syevd_bytes)},
+    {                 "?cusolverDnXsyevd",              AT(syevd)},
+    {     "?cusolverDnXsyevdx_bufferSize",       AT(syevdx_bytes)},
+    {                "?cusolverDnXsyevdx",             AT(syevdx)},
+    {"?cusolverDnXsyevBatched_bufferSize", AT(syev_batched_bytes)},
+    {           "?cusolverDnXsyevBatched",       AT(syev_batched)},
+    {                                NULL,                      0},
 };
 
-/* What older libraries lack, the older functions first. */
-static const struct cuda_symbol newer_symbols[] = {
-    {      "cusolverDnXsyevd_bufferSize",        AT(syevd_bytes)},
-    {                 "cusolverDnXsyevd",              AT(syevd)},
-    {     "cusolverDnXsyevdx_bufferSize",       AT(syevdx_bytes)},
-    {                "cusolverDnXsyevdx",             AT(syevdx)},
-    {"cusolverDnXsyevBatched_bufferSize", AT(syev_batched_bytes)},
-    {           "cusolverDnXsyevBatched",       AT(syev_batched)},
-    {                               NULL,                      0},
+static struct cuda_cusolver functions;
+static struct cuda_opened opened = {
+    .lock = PTHREAD_MUTEX_INITIALIZER,
+    .name = "cuSOLVER",
+    .files = {"libcusolver.so.12", "libcusolver.so.11"},
+    .package = "nvidia-cusolver",
+    .symbols = symbols,
+    .into = &functions,
 };
-
-static bool open_library(const gram_context *g)
-{
-    static const char *const names[] = {"libcusolver.so.12", "libcusolver.so.11", NULL};
-    void *library = gram_cuda_library(g, names);
-    char missing[128];
-
-    if (!library)
-        snprintf(process.why, sizeof process.why,
-                 "cuSOLVER cannot be opened (libcusolver.so.12 or .11: install nvidia-cusolver, or "
-                 "set GRAM_CUDA_LIB_DIR)");
-    else if (!gram_cuda_symbols(library, symbols, &process.calls, missing, sizeof missing))
-        snprintf(process.why, sizeof process.why, "cuSOLVER is too old: %s", missing);
-    else {
-        (void)gram_cuda_symbols(library, newer_symbols, &process.calls, missing, sizeof missing);
-        return true;
-    }
-    return false;
-}
-
-static const struct cuda_cusolver *calls(const gram_context *g)
-{
-    pthread_mutex_lock(&process.lock);
-    if (!process.tried)
-        process.has = open_library(g);
-    process.tried = true;
-    pthread_mutex_unlock(&process.lock);
-    return process.has ? &process.calls : NULL;
-}
 
 gram_status gram_cuda_solver_check(gram_context *g, int status, const char *what)
 {
@@ -110,7 +75,6 @@ static gram_status make(gram_context *g, const struct cuda_device *device,
 gram_status gram_cuda_solver(gram_context *g, struct cuda_solver **out)
 {
     struct cuda_device *device = g->device;
-    const struct cuda_cusolver *call;
     struct cuda_solver *solver = device->solver;
     gram_status status;
 
@@ -118,13 +82,11 @@ gram_status gram_cuda_solver(gram_context *g, struct cuda_solver **out)
     *out = solver;
     if (solver)
         return GRAM_OK;
-    call = calls(g);
-    if (!call)
-        return gram_fail(g, GRAM_UNSUPPORTED, "%s", process.why);
+    TRY(gram_cuda_open(g, &opened));
     solver = gram_alloc(g, sizeof *solver);
     if (!solver)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", sizeof *solver);
-    *solver = (struct cuda_solver){.call = call};
+    *solver = (struct cuda_solver){.call = &functions};
     device->solver = solver;
     status = make(g, device, solver);
     if (status != GRAM_OK)

@@ -92,6 +92,7 @@ struct cuda_device {
     struct cuda_arena arena;
     struct cuda_background *background; /* cuda_eigh_background.c; or NULL */
     struct cuda_solver *solver;         /* cusolver.c: made at the first solve; or NULL */
+    struct cuda_blas *blas;             /* cublas.c: made at the first product; or NULL */
 };
 
 /* NULL with the reason in why: no driver or no device that can be used.  The first call of the

@@ -12,8 +12,9 @@ bool gram_cuda_symbols(void *library, const struct cuda_symbol *symbols, void *i
                        size_t why_bytes)
 {
     for (; symbols->name; symbols++) {
-        void *found = dlsym(library, symbols->name);
-        if (!found) {
+        const bool optional = symbols->name[0] == '?';
+        void *found = dlsym(library, symbols->name + optional);
+        if (!found && !optional) {
             snprintf(why, why_bytes, "%s is not in it", symbols->name);
             return false;
         }
@@ -34,9 +35,9 @@ static void *open_in(const char *folder, const char *below, const char *name)
  * one folder for all of CUDA 13, one a library before. */
 static void *open_wheel(const char *name)
 {
-    static const char *const below[] = {"/../nvidia/cu13/lib", "/../nvidia/cuda_nvrtc/lib",
-                                        "/../nvidia/cusolver/lib", "/nvidia/cu13/lib",
-                                        "/nvidia/cuda_nvrtc/lib"};
+    static const char *const below[] = {"/../nvidia/cu13/lib",     "/../nvidia/cuda_nvrtc/lib",
+                                        "/../nvidia/cusolver/lib", "/../nvidia/cublas/lib",
+                                        "/nvidia/cu13/lib",        "/nvidia/cuda_nvrtc/lib"};
     static const char anchor = 0;
     char folder[2048];
     void *library = NULL;
@@ -70,4 +71,33 @@ void *gram_cuda_library(const gram_context *g, const char *const *names)
     for (int i = 0; !library && names[i]; i++)
         library = open_in("/usr/local/cuda", "/lib64", names[i]);
     return library;
+}
+
+static bool open_now(const gram_context *g, struct cuda_opened *l)
+{
+    void *library = gram_cuda_library(g, l->files);
+    char missing[128];
+
+    if (!library)
+        snprintf(l->why, sizeof l->why,
+                 "%s cannot be opened (%s or older: install %s, or set GRAM_CUDA_LIB_DIR)", l->name,
+                 l->files[0], l->package);
+    else if (!gram_cuda_symbols(library, l->symbols, l->into, missing, sizeof missing))
+        snprintf(l->why, sizeof l->why, "%s is too old: %s", l->name, missing);
+    else
+        return true;
+    return false;
+}
+
+gram_status gram_cuda_open(gram_context *g, struct cuda_opened *library)
+{
+    bool has;
+
+    pthread_mutex_lock(&library->lock);
+    if (!library->tried)
+        library->has = open_now(g, library);
+    library->tried = true;
+    has = library->has;
+    pthread_mutex_unlock(&library->lock);
+    return has ? GRAM_OK : gram_fail(g, GRAM_UNSUPPORTED, "%s", library->why);
 }

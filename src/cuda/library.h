@@ -6,10 +6,12 @@
 #ifndef GRAM_CUDA_LIBRARY_H
 #define GRAM_CUDA_LIBRARY_H
 #include "../context.h"
+#include <pthread.h>
 
 /* A function of a library and where its address goes in a struct of pointers. */
 struct cuda_symbol {
-    const char *name; /* NULL at the end of a list */
+    const char *name; /* NULL at the end of a list; "?name": an old library may lack it, its pointer
+                         is then NULL */
     size_t at;
 };
 
@@ -23,4 +25,19 @@ void *gram_cuda_library(const gram_context *g, const char *const *names);
 /* Fills in a struct of pointers; false, with the reason in why, if a function is missing. */
 bool gram_cuda_symbols(void *library, const struct cuda_symbol *symbols, void *into, char *why,
                        size_t why_bytes);
+
+/* A library that the process opens once, when it is first needed: its functions' addresses go to
+ * into.  What follows package is written under the lock. */
+struct cuda_opened {
+    pthread_mutex_t lock;
+    const char *name, *files[4]; /* "cuSOLVER"; NULL at the end */
+    const struct cuda_symbol *symbols;
+    void *into;
+    const char *package; /* of PyPI, for the message */
+    bool tried, has;
+    char why[256];
+};
+
+/* GRAM_UNSUPPORTED, with the reason, where there is no such library. */
+gram_status gram_cuda_open(gram_context *g, struct cuda_opened *library);
 #endif

@@ -1,0 +1,117 @@
+/*
+ * cublas.c - opens cuBLAS, makes a context's handle, multiplies
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "cublas.h"
+#include "library.h"
+
+enum {
+    STATUS_ALLOC_FAILED = 3,
+    DEFAULT_ALGORITHM = -1
+};
+
+#define AT(member) offsetof(struct cuda_cublas, member)
+static const struct cuda_symbol symbols[] = {
+    {           "cublasCreate_v2",        AT(create)},
+    {          "cublasDestroy_v2",       AT(destroy)},
+    {        "cublasSetStream_v2",    AT(set_stream)},
+    {     "cublasSetWorkspace_v2", AT(set_workspace)},
+    {"cublasGemmStridedBatchedEx",          AT(gemm)},
+    {                        NULL,                 0},
+};
+
+static struct cuda_cublas functions;
+static struct cuda_opened opened = {
+    .lock = PTHREAD_MUTEX_INITIALIZER,
+    .name = "cuBLAS",
+    .files = {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11"},
+    .package = "nvidia-cublas",
+    .symbols = symbols,
+    .into = &functions,
+};
+
+static gram_status check(gram_context *g, int status, const char *what)
+{
+    if (status == 0)
+        return GRAM_OK;
+    return gram_fail(g, status == STATUS_ALLOC_FAILED ? GRAM_OUT_OF_MEMORY : GRAM_DEVICE_FAILED,
+                     "CUDA device %d: %s gives status %d", (int)g->options.device.index, what,
+                     status);
+}
+
+/* Making a handle takes memory, which a stream that is being captured forbids, unless the thread
+ * says otherwise. */
+static gram_status make(gram_context *g, const struct cuda_device *device, struct cuda_blas *blas)
+{
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    int status;
+
+    (void)device->driver->capture_mode(&mode);
+    status = blas->call->create(&blas->handle);
+    (void)device->driver->capture_mode(&mode);
+    TRY(check(g, status, "cublasCreate"));
+    return check(g, blas->call->set_stream(blas->handle, device->stream), "cublasSetStream");
+}
+
+static gram_status blas_of(gram_context *g, struct cuda_blas **out)
+{
+    struct cuda_device *device = g->device;
+    struct cuda_blas *blas = device->blas;
+    gram_status status;
+
+    *out = blas;
+    if (blas)
+        return GRAM_OK;
+    TRY(gram_cuda_open(g, &opened));
+    blas = gram_alloc(g, sizeof *blas);
+    if (!blas)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", sizeof *blas);
+    *blas = (struct cuda_blas){.call = &functions};
+    device->blas = blas;
+    status = make(g, device, blas);
+    if (status != GRAM_OK)
+        gram_cuda_blas_close(g, device);
+    *out = device->blas;
+    return status;
+}
+
+gram_status gram_cuda_blas(gram_context *g, void *workspace, struct cuda_blas **out)
+{
+    TRY(blas_of(g, out));
+    return check(g, (*out)->call->set_workspace((*out)->handle, workspace, CUDA_BLAS_BYTES),
+                 "cublasSetWorkspace");
+}
+
+gram_status gram_cuda_gemm(gram_context *g, const struct cuda_blas *blas,
+                           const struct cuda_gemm *gemm)
+{
+    const float narrow[2] = {(float)gemm->alpha, (float)gemm->beta};
+    const double wide[2] = {gemm->alpha, gemm->beta};
+    const bool is_wide = gemm->dtype == GRAM_F64;
+    const void *alpha = is_wide ? (const void *)&wide[0] : &narrow[0];
+    const void *beta = is_wide ? (const void *)&wide[1] : &narrow[1];
+    const int n = (int)gemm->n, ld = (int)gemm->ld, type = is_wide; /* cudaDataType */
+    const long long stride = gemm->n * gemm->ld;
+
+    return check(g,
+                 blas->call->gemm(blas->handle, 0, gemm->transposed_b, n, n, n, alpha, gemm->a,
+                                  type, ld, stride, gemm->b, type, ld, stride, beta, gemm->c, type,
+                                  ld, stride, (int)gemm->count, gemm->compute, DEFAULT_ALGORITHM),
+                 "cublasGemmStridedBatchedEx");
+}
+
+void gram_cuda_blas_close(gram_context *g, struct cuda_device *device)
+{
+    struct cuda_blas *blas = device->blas;
+    bool entered;
+
+    if (!blas)
+        return;
+    entered = gram_cuda_enter(device);
+    if (blas->handle)
+        (void)blas->call->destroy(blas->handle);
+    gram_cuda_leave(device, entered);
+    gram_free(g, blas, sizeof *blas);
+    device->blas = NULL;
+}

@@ -1,0 +1,330 @@
+/*
+ * cuda_matrix_power.c - gram_matrix_power on the device: chunks of the batch, scratch, launches
+ *
+ * Nothing waits: how an item fares is known to the device alone, in its struct power_state.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "cuda_matrix_power.h"
+#include "arena.h"
+#include "cuda_solve.h"
+#include <limits.h>
+#include <math.h>
+
+enum {
+    MATRICES = 5,
+    HALVES = 4,
+    CHUNK_BYTES = 1 << 30,   /* of matrices: enough to fill any device */
+    BLOCKS_A_PROCESSOR = 16, /* of a pass over all matrices */
+    MOST_ORDER = 30000       /* n * n items of cuBLAS and cuSOLVER are counted in 32 bits */
+};
+
+_Static_assert(POWER_EIGH == GRAM_POWER_EIGH && POWER_NEWTON == GRAM_POWER_COUPLED_NEWTON &&
+                   POWER_SCHULZ == GRAM_POWER_NEWTON_SCHULZ && POWER_MINIMAX == GRAM_POWER_MINIMAX,
+               "matrix_power_params.h repeats numbers of gram.h");
+_Static_assert((int)POWER_DONE == GRAM_POWER_DONE && POWER_INEXACT == GRAM_POWER_INEXACT &&
+                   (int)POWER_NOT_FINITE == GRAM_POWER_NOT_FINITE &&
+                   (int)POWER_NOT_DEFINITE == GRAM_POWER_NOT_DEFINITE &&
+                   (int)POWER_NOT_CONVERGED == GRAM_POWER_NOT_CONVERGED,
+               "matrix_power_params.h repeats numbers of gram.h");
+
+/* ---- Launches ------------------------------------------------------------------------------- */
+
+gram_status cuda_power_pass(gram_context *g, struct power_job *job, enum cuda_variant_file kernel)
+{
+    const struct power_params *p = &job->params;
+
+    return gram_cuda_launch_plain(g, kernel, job->work, p->count * p->parts, POWER_THREADS,
+                                  &job->params);
+}
+
+gram_status cuda_power_items(gram_context *g, struct power_job *job, enum cuda_variant_file kernel,
+                             unsigned threads)
+{
+    return gram_cuda_launch_plain(g, kernel, job->work, job->params.count, threads, &job->params);
+}
+
+/* A thread an item. */
+static gram_status for_threads(gram_context *g, struct power_job *job,
+                               enum cuda_variant_file kernel)
+{
+    return gram_cuda_launch_plain(g, kernel, job->work,
+                                  gram_ceil_div(job->params.count, POWER_THREADS), POWER_THREADS,
+                                  &job->params);
+}
+
+gram_status cuda_power_combine(gram_context *g, struct power_job *job, int what, char *from,
+                               char *to)
+{
+    job->params.what = what;
+    job->params.from = from;
+    job->params.to = to;
+    return cuda_power_pass(g, job, CUDA_VARIANT_POWER_COMBINE);
+}
+
+gram_status cuda_power_decide(gram_context *g, struct power_job *job, int what)
+{
+    job->params.what = what;
+    return cuda_power_items(g, job, CUDA_VARIANT_POWER_DECIDE, POWER_THREADS);
+}
+
+/* ---- Products ------------------------------------------------------------------------------- */
+
+static gram_status multiply(gram_context *g, const struct power_job *job, const char *const ab[2],
+                            bool transposed, double beta, char *c)
+{
+    const struct cuda_gemm gemm = {
+        .dtype = job->work,
+        .compute = job->compute,
+        .n = job->params.n,
+        .ld = job->params.ld,
+        .count = job->params.count,
+        .a = ab[0],
+        .b = ab[1],
+        .transposed_b = transposed,
+        .c = c,
+        .alpha = 1,
+        .beta = beta,
+    };
+
+    return gram_cuda_gemm(g, job->blas, &gemm);
+}
+
+static gram_status split(gram_context *g, struct power_job *job, const char *from,
+                         char *const to[2])
+{
+    job->params.from = (char *)from;
+    job->params.to = to[0];
+    job->params.other = to[1];
+    return cuda_power_pass(g, job, CUDA_VARIANT_POWER_SPLIT);
+}
+
+/* Small products first, so that the sum loses little. */
+gram_status cuda_power_product(gram_context *g, struct power_job *job, const char *a, const char *b,
+                               char *c)
+{
+    char *const *left = job->halves, *const *right = a == b ? left : left + 2;
+
+    if (!job->split)
+        return multiply(g, job, (const char *[]){a, b}, false, 0, c);
+    TRY(split(g, job, a, left));
+    if (a != b)
+        TRY(split(g, job, b, right));
+    TRY(multiply(g, job, (const char *[]){left[1], right[0]}, false, 0, c));
+    TRY(multiply(g, job, (const char *[]){left[0], right[1]}, false, 1, c));
+    return multiply(g, job, (const char *[]){left[0], right[0]}, false, 1, c);
+}
+
+gram_status cuda_power_square(gram_context *g, struct power_job *job, const char *a, char *c)
+{
+    return multiply(g, job, (const char *[]){a, a}, true, 0, c);
+}
+
+/* ---- The job -------------------------------------------------------------------------------- */
+
+static bool has_f64_tensor_cores(int arch)
+{
+    return arch == 80 || arch == 90 || arch == 100;
+}
+
+static void choose_precision(const struct cuda_device *device, struct power_job *job)
+{
+    gram_power_precision precision = job->op->precision;
+
+    if (job->eigh || job->op->a.dtype == GRAM_F64)
+        precision = GRAM_POWER_PRECISION_F64;
+    if (precision == GRAM_POWER_PRECISION_AUTO)
+        precision = has_f64_tensor_cores(device->arch) ? GRAM_POWER_PRECISION_F64
+                                                       : GRAM_POWER_PRECISION_F32;
+    job->work = precision == GRAM_POWER_PRECISION_F64 ? GRAM_F64 : GRAM_F32;
+    job->compute = job->work == GRAM_F64                   ? CUBLAS_COMPUTE_F64
+                   : precision == GRAM_POWER_PRECISION_F32 ? CUBLAS_COMPUTE_F32
+                                                           : CUBLAS_COMPUTE_TF32;
+    job->split = precision == GRAM_POWER_PRECISION_TF32X3;
+}
+
+/* Lays out the scratch of a chunk. */
+static void lay_out(struct power_job *job)
+{
+    size_t count = (size_t)job->chunk, n = (size_t)job->params.n;
+    size_t size = gram_dtype_size(job->work), at = 0;
+
+    job->matrix_bytes = gram_round64(count * n * (size_t)job->params.ld * size);
+    job->matrices_at = at;
+    at += (size_t)(MATRICES + (job->split ? HALVES : 0)) * job->matrix_bytes;
+    job->state_at = at;
+    at += gram_round64(count * sizeof(struct power_state));
+    job->vectors_at = at;
+    at += gram_round64(count * 3 * n * size);
+    job->sums_at = at;
+    at += gram_round64(count * POWER_PARTS * sizeof(double));
+    job->values_at = at;
+    at += job->eigh ? gram_round64(count * n * size) : 0;
+    job->codes_at = at;
+    at += job->eigh ? gram_round64(count * sizeof(int)) : 0;
+    job->blas_at = at;
+    at += CUDA_BLAS_BYTES;
+    job->solver_at = at;
+    job->bytes = at + gram_round64(job->solver_bytes);
+}
+
+static gram_status make_job(gram_context *g, const struct gram_matrix_power_op *op,
+                            struct power_job *job)
+{
+    const int64_t n = op->a.rows;
+    int64_t item;
+
+    *job = (struct power_job){.op = op};
+    job->eigh = op->method == GRAM_POWER_AUTO || op->method == GRAM_POWER_EIGH;
+    if (n > MOST_ORDER)
+        return gram_fail(g, GRAM_UNSUPPORTED, "a has %lld rows, CUDA takes at most %d",
+                         (long long)n, MOST_ORDER);
+    choose_precision(g->device, job);
+    job->params.n = n;
+    job->params.ld = (n + 3) / 4 * 4; /* for loads of 16 bytes */
+    item = n * job->params.ld * (int64_t)gram_dtype_size(job->work) *
+           (MATRICES + (job->split ? HALVES : 0));
+    job->chunk = gram_least(op->batch.count, n ? CHUNK_BYTES / item + 1 : INT_MAX / POWER_PARTS);
+    if (job->eigh && n) /* cuSOLVER's limit: 3 n^2 numbers an item, counted in 31 bits */
+        job->chunk = gram_least(job->chunk, INT_MAX / (3 * n * n) + (3 * n * n > INT_MAX));
+    job->steps = job->eigh ? 0 : cuda_power_steps(op);
+    if (job->eigh && n && job->chunk)
+        TRY(cuda_power_eigh_bytes(g, job));
+    if (n && job->chunk)
+        lay_out(job);
+    else
+        job->bytes = gram_round64((size_t)job->chunk * sizeof(struct power_state));
+    return GRAM_OK;
+}
+
+/* Blocks of an item: no more than its columns fill, nor than fill the device. */
+static void choose_blocks(const struct cuda_device *device, struct power_job *job)
+{
+    struct power_params *p = &job->params;
+    int64_t fill = gram_ceil_div((int64_t)device->processors * BLOCKS_A_PROCESSOR, job->chunk);
+    int64_t most;
+
+    for (p->width = 32; p->width < POWER_THREADS && p->width < p->n;)
+        p->width *= 2;
+    most = gram_ceil_div(p->n ? p->n : 1, POWER_THREADS / p->width);
+    p->parts = gram_least(POWER_PARTS, gram_least(fill, most));
+}
+
+static void fill_params(const struct cuda_device *device, struct power_job *job)
+{
+    const struct gram_matrix_power_op *op = job->op;
+    struct power_params *p = &job->params;
+    const bool narrow = op->a.dtype == GRAM_F32;
+
+    p->ndim = op->batch.ndim;
+    for (int d = 0; d < op->batch.ndim; d++)
+        p->shape[d] = op->batch.shape[d];
+    p->a = cuda_solve_side(&op->a, true);
+    p->out = cuda_solve_side(&op->out, true);
+    p->info = cuda_solve_side(&op->info, op->has_info);
+    p->error = cuda_solve_side(&op->error, op->has_error);
+    p->ridge = cuda_solve_side(&op->ridge.tensor, op->ridge.tensor.data != NULL);
+    p->wide = !narrow;
+    p->ridge_wide = op->ridge.tensor.dtype == GRAM_F64;
+    p->upper = op->uplo == GRAM_UPPER;
+    p->relative = op->ridge_relative;
+    p->keep = op->keep;
+    p->estimate = op->has_error || op->tolerance < (double)INFINITY;
+    p->numerator = op->numerator;
+    p->denominator = op->denominator;
+    p->method = job->eigh ? GRAM_POWER_EIGH : op->method;
+    p->ridge_value = op->ridge.value;
+    p->condition = op->condition;
+    p->tolerance = op->tolerance;
+    p->nearly = narrow ? 3e-4 : 1e-8;
+    p->enough = narrow ? 1e-7 : 1e-15;
+    choose_blocks(device, job);
+}
+
+static void place_scratch(struct power_job *job)
+{
+    struct power_params *p = &job->params;
+    char *m = job->scratch + job->matrices_at;
+
+    job->s = (struct power_matrices){m, m + job->matrix_bytes, m + 2 * job->matrix_bytes,
+                                     m + 3 * job->matrix_bytes, m + 4 * job->matrix_bytes};
+    for (int i = 0; i < HALVES; i++)
+        job->halves[i] = m + (size_t)(MATRICES + i) * job->matrix_bytes;
+    p->state = (struct power_state *)(void *)(job->scratch + job->state_at);
+    p->vectors = job->scratch + job->vectors_at;
+    p->sums = (double *)(void *)(job->scratch + job->sums_at);
+    p->values = (double *)(void *)(job->scratch + job->values_at);
+    p->codes = (const int *)(const void *)(job->scratch + job->codes_at);
+}
+
+static gram_status run_chunk(gram_context *g, struct power_job *job)
+{
+    place_scratch(job);
+    TRY(for_threads(g, job, CUDA_VARIANT_POWER_BEGIN));
+    if (job->params.n == 0)
+        return for_threads(g, job, CUDA_VARIANT_POWER_VERDICT);
+    TRY(cuda_power_pass(g, job, CUDA_VARIANT_POWER_MEASURE));
+    job->params.to = job->s.b;
+    TRY(cuda_power_pass(g, job, CUDA_VARIANT_POWER_LOAD));
+    TRY(job->eigh ? cuda_power_eigh(g, job) : cuda_power_iterate(g, job));
+    job->params.to = job->s.x;
+    TRY(cuda_power_pass(g, job, CUDA_VARIANT_POWER_FINISH)); /* what is estimated is stored */
+    if (job->params.estimate)
+        TRY(cuda_power_estimate(g, job));
+    TRY(for_threads(g, job, CUDA_VARIANT_POWER_VERDICT));
+    job->params.from = job->s.x;
+    return cuda_power_pass(g, job, CUDA_VARIANT_POWER_STORE);
+}
+
+static gram_status run(gram_context *g, const struct gram_matrix_power_op *op)
+{
+    struct power_job job;
+    void *scratch;
+
+    TRY(make_job(g, op, &job));
+    if (op->batch.count == 0)
+        return GRAM_OK;
+    TRY(gram_cuda_scratch(g, job.bytes, &scratch));
+    job.scratch = scratch;
+    fill_params(g->device, &job);
+    if (op->a.rows > 0)
+        TRY(gram_cuda_blas(g, job.scratch + job.blas_at, &job.blas));
+    if (job.eigh && op->a.rows > 0)
+        TRY(gram_cuda_solver_host(g, job.solver, job.host_bytes, &job.host));
+    for (int64_t begin = 0; begin < op->batch.count; begin += job.chunk) {
+        job.params.begin = begin;
+        job.params.count = gram_least(job.chunk, op->batch.count - begin);
+        TRY(run_chunk(g, &job));
+    }
+    return GRAM_OK;
+}
+
+gram_status cuda_matrix_power(gram_context *g, const struct gram_matrix_power_op *op)
+{
+    gram_status status;
+    bool entered;
+
+    TRY(gram_cuda_check_pointer(g, "a", &op->a));
+    TRY(gram_cuda_check_pointer(g, "out", &op->out));
+    TRY(gram_cuda_check_pointer(g, "options.ridge", &op->ridge.tensor));
+    if (op->has_info)
+        TRY(gram_cuda_check_pointer(g, "info", &op->info));
+    if (op->has_error)
+        TRY(gram_cuda_check_pointer(g, "options.error", &op->error));
+    entered = gram_cuda_enter(g->device);
+    status = run(g, op);
+    gram_cuda_leave(g->device, entered);
+    return status;
+}
+
+gram_status cuda_matrix_power_workspace(gram_context *g, const struct gram_matrix_power_op *op,
+                                        size_t *bytes)
+{
+    struct power_job job;
+    bool entered = gram_cuda_enter(g->device);
+    gram_status status = make_job(g, op, &job);
+
+    gram_cuda_leave(g->device, entered);
+    *bytes = op->batch.count > 0 ? job.bytes : 0;
+    return status;
+}

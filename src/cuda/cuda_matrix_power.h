@@ -1,0 +1,63 @@
+/*
+ * cuda_matrix_power.h - what the methods of gram_matrix_power share on the device
+ *
+ * A job is a chunk of the batch: every launch and every product is for all of its items.  Matrices
+ * in scratch are column-major with leading dimension ld, one item after the other.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_CUDA_MATRIX_POWER_H
+#define GRAM_CUDA_MATRIX_POWER_H
+#include "cublas.h"
+#include "cuda_ops.h"
+#include "cusolver.h"
+#include "kernels/matrix_power_params.h"
+
+/* Matrices of all items; they change places. */
+struct power_matrices {
+    char *b, *x, *m, *w, *t;
+};
+
+struct power_job {
+    const struct gram_matrix_power_op *op;
+    gram_dtype work; /* what is computed in */
+    int compute;     /* of cuBLAS */
+    bool eigh, split;
+    int64_t chunk; /* items at a time */
+    int steps;     /* of an iteration, at most */
+    /* Where the pieces of the scratch begin; its bytes. */
+    size_t matrices_at, state_at, vectors_at, sums_at, values_at, codes_at, blas_at, solver_at;
+    size_t bytes, matrix_bytes;
+    size_t solver_bytes, host_bytes; /* cuSOLVER's */
+    struct cuda_blas *blas;
+    struct cuda_solver *solver;
+    void *host;
+    char *scratch;
+    struct power_params params; /* of this chunk */
+    struct power_matrices s;
+    char *halves[4]; /* of the factors of a product, where it is split */
+};
+
+/* A kernel of items * parts blocks; of a block an item. */
+gram_status cuda_power_pass(gram_context *g, struct power_job *job, enum cuda_variant_file kernel);
+gram_status cuda_power_items(gram_context *g, struct power_job *job, enum cuda_variant_file kernel,
+                             unsigned threads);
+/* to = shift I + factor from: what is POWER_COPY, ... */
+gram_status cuda_power_combine(gram_context *g, struct power_job *job, int what, char *from,
+                               char *to);
+/* The next number of the state, from what is POWER_AFTER_STEP, ... */
+gram_status cuda_power_decide(gram_context *g, struct power_job *job, int what);
+/* c = a b, or a b^T; c is neither of them. */
+gram_status cuda_power_product(gram_context *g, struct power_job *job, const char *a, const char *b,
+                               char *c);
+gram_status cuda_power_square(gram_context *g, struct power_job *job, const char *a, char *c);
+
+/* The methods: from s.b to s.x. */
+gram_status cuda_power_iterate(gram_context *g, struct power_job *job);
+gram_status cuda_power_eigh(gram_context *g, struct power_job *job);
+/* Steps that a fixed iteration takes; what cuSOLVER needs for a chunk. */
+int cuda_power_steps(const struct gram_matrix_power_op *op);
+gram_status cuda_power_eigh_bytes(gram_context *g, struct power_job *job);
+/* The error estimate's magnitudes; s.x stays. */
+gram_status cuda_power_estimate(gram_context *g, struct power_job *job);
+#endif

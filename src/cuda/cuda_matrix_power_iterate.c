@@ -1,0 +1,264 @@
+/*
+ * cuda_matrix_power_iterate.c - powers by iterations of matrix products, and the error estimate
+ *
+ * gram.h has the formulas and their sources.  How many steps an iteration takes is known before it
+ * begins, from a bound of the condition: the same iteration on the eigenvalues of both ends.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "cuda_matrix_power.h"
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+
+enum {
+    SPARE_STEPS = 2 /* for an error that is a sum over eigenvalues, and its test after the step */
+};
+
+/* ---- The number of steps -------------------------------------------------------------------- */
+
+/* A bound of the condition of B. */
+static double condition_of(const struct gram_matrix_power_op *op)
+{
+    if (op->condition > 0)
+        return op->condition;
+    if (op->ridge_relative && !op->ridge.tensor.data && op->ridge.value > 0)
+        return 1 + 1 / op->ridge.value;
+    return 1 / (op->a.dtype == GRAM_F32 ? (double)FLT_EPSILON : DBL_EPSILON);
+}
+
+/* Eigenvalues y of M after W^q: with y at most 1 they rise. */
+static int newton_steps(double q, double condition, double done)
+{
+    double high = (1 + q) / 2, low = high / condition;
+    int steps = SPARE_STEPS;
+
+    for (; 1 - low > done; steps++) {
+        double from_low = low * pow(1 + (1 - low) / q, q);
+        double from_high = high * pow(1 + (1 - high) / q, q);
+        low = fmin(from_low, from_high);
+        high = 1;
+    }
+    return steps;
+}
+
+static int schulz_steps(double condition, double done)
+{
+    int steps = SPARE_STEPS;
+
+    for (double y = 1 / condition; 1 - y > done; steps++)
+        y *= (3 - y) * (3 - y) / 4;
+    return steps;
+}
+
+/* As matrix_power_minimax.cuh has it, where the numbers are explained. */
+static int minimax_steps(double q, double condition, double done)
+{
+    double low = 1 / (1.05 * condition), high = 1.01, p = 1 / q, e = 1;
+    int steps = 0;
+
+    for (; e > done; steps++) {
+        double t = high - low > 1e-9 * high
+                       ? (pow(high, p) - pow(low, p)) / (pow(high, 1 + p) - pow(low, 1 + p))
+                       : 1 / ((1 + q) * low);
+        double peak = 1 / (t * (1 + q));
+        double least = pow(low, p) * (1 - t * low), most = pow(peak, p) * (1 - t * peak);
+        e = (most - least) / (most + least);
+        low = pow(1 - e, q), high = pow(1 + e, q);
+    }
+    return steps;
+}
+
+int cuda_power_steps(const struct gram_matrix_power_op *op)
+{
+    const double done = op->a.dtype == GRAM_F32 ? 1e-4 : 1e-8, condition = condition_of(op);
+    int steps;
+
+    if (op->method == GRAM_POWER_MINIMAX)
+        return minimax_steps(op->denominator, condition, op->a.dtype == GRAM_F32 ? 1e-7 : 1e-15);
+    steps = op->method == GRAM_POWER_COUPLED_NEWTON ? newton_steps(op->denominator, condition, done)
+                                                    : schulz_steps(condition, done);
+    return (int)gram_least(steps, op->iterations);
+}
+
+/* ---- Iterations ----------------------------------------------------------------------------- */
+
+static void swap(char **a, char **b)
+{
+    char *kept = *a;
+
+    *a = *b;
+    *b = kept;
+}
+
+/* to <- a b by way of t; to may be a or b. */
+static gram_status multiply(gram_context *g, struct power_job *job, const char *a, const char *b,
+                            char **to)
+{
+    TRY(cuda_power_product(g, job, a, b, job->s.t));
+    swap(to, &job->s.t);
+    return GRAM_OK;
+}
+
+/* x <- x w, m <- w^q m; x is I at first; not m at last. */
+static gram_status couple(gram_context *g, struct power_job *job, bool first, bool last)
+{
+    struct power_matrices *s = &job->s;
+
+    TRY(cuda_power_combine(g, job, POWER_STEP, s->m, s->w));
+    TRY(cuda_power_decide(g, job, POWER_AFTER_STEP));
+    if (first)
+        TRY(cuda_power_combine(g, job, POWER_COPY, s->w, s->x));
+    else
+        TRY(multiply(g, job, s->x, s->w, &s->x));
+    for (int q = last ? 0 : job->op->denominator; q > 0; q /= 2) {
+        if (q % 2)
+            TRY(multiply(g, job, s->w, s->m, &s->m));
+        if (q > 1)
+            TRY(multiply(g, job, s->w, s->w, &s->w));
+    }
+    return GRAM_OK;
+}
+
+/* x becomes b^(-1/q): Newton, or the polynomials. */
+static gram_status coupled(gram_context *g, struct power_job *job)
+{
+    TRY(cuda_power_combine(g, job, POWER_FIRST, job->s.b, job->s.m));
+    for (int i = 0; i < job->steps; i++)
+        TRY(couple(g, job, i == 0, i == job->steps - 1));
+    TRY(cuda_power_decide(g, job, POWER_END));
+    return cuda_power_combine(g, job, POWER_LAST, job->s.x, job->s.x);
+}
+
+/* x becomes the square root of x, m its inverse; the largest eigenvalue of x is at most about 1.
+ * Whole products: with m x made symmetric rounding errors grow. */
+static gram_status newton_schulz(gram_context *g, struct power_job *job, int steps)
+{
+    struct power_matrices *s = &job->s;
+
+    TRY(cuda_power_decide(g, job, POWER_RESTART));
+    TRY(cuda_power_combine(g, job, POWER_IDENTITY, s->m, s->m));
+    for (int i = 0; i < steps; i++) {
+        TRY(multiply(g, job, s->m, s->x, &s->w));
+        TRY(cuda_power_combine(g, job, POWER_STEP, s->w, s->w));
+        TRY(cuda_power_decide(g, job, POWER_AFTER_STEP));
+        TRY(multiply(g, job, s->x, s->w, &s->x));
+        TRY(multiply(g, job, s->w, s->m, &s->m));
+    }
+    return cuda_power_decide(g, job, POWER_END);
+}
+
+/* x becomes b^(1/q), or b^(-1/q) if the power is negative. */
+static gram_status square_roots(gram_context *g, struct power_job *job)
+{
+    TRY(cuda_power_combine(g, job, POWER_FIRST, job->s.b, job->s.x));
+    for (int q = job->op->denominator; q > 1; q /= 2)
+        TRY(newton_schulz(g, job, job->steps));
+    if (job->op->numerator < 0)
+        swap(&job->s.x, &job->s.m);
+    return cuda_power_combine(g, job, POWER_LAST, job->s.x, job->s.x);
+}
+
+/* x <- x^k; m is free. */
+static gram_status raise_to(gram_context *g, struct power_job *job, int k)
+{
+    if (k > 1)
+        TRY(cuda_power_combine(g, job, POWER_COPY, job->s.x, job->s.m));
+    for (int i = 1; i < k; i++)
+        TRY(multiply(g, job, job->s.x, job->s.m, &job->s.x));
+    return GRAM_OK;
+}
+
+/* The power of b from what a method makes: b^(-1/q), or, Newton-Schulz, b^(1/q) where k > 0. */
+static gram_status power_of(gram_context *g, struct power_job *job)
+{
+    const struct gram_matrix_power_op *op = job->op;
+    int k = op->numerator, q = op->denominator, whole = k > 0 ? (k + q - 1) / q : 0;
+    bool roots = op->method == GRAM_POWER_NEWTON_SCHULZ;
+
+    if (k > 0 && q == 1) { /* a whole power */
+        TRY(cuda_power_combine(g, job, POWER_COPY, job->s.b, job->s.x));
+        return raise_to(g, job, k);
+    }
+    TRY(roots ? square_roots(g, job) : coupled(g, job));
+    TRY(raise_to(g, job, k < 0 || roots ? abs(k) : whole * q - k));
+    for (int i = 0; i < whole && !roots; i++)
+        TRY(multiply(g, job, job->s.x, job->s.b, &job->s.x));
+    return GRAM_OK;
+}
+
+/* The largest eigenvalue, the ridge, and what follows from both. */
+static gram_status bound(gram_context *g, struct power_job *job)
+{
+    struct power_params *p = &job->params;
+
+    p->from = job->s.b;
+    p->turn = 0;
+    TRY(cuda_power_items(g, job, CUDA_VARIANT_POWER_TURN, POWER_THREADS));
+    for (int k = 1; k <= POWER_LANCZOS && k <= p->n; k++) {
+        TRY(cuda_power_pass(g, job, CUDA_VARIANT_POWER_TIMES));
+        p->turn = k;
+        TRY(cuda_power_items(g, job, CUDA_VARIANT_POWER_TURN, POWER_THREADS));
+    }
+    TRY(cuda_power_items(g, job, CUDA_VARIANT_POWER_BOUND, 32));
+    return cuda_power_combine(g, job, POWER_RIDGE, job->s.b, job->s.b);
+}
+
+gram_status cuda_power_iterate(gram_context *g, struct power_job *job)
+{
+    TRY(bound(g, job));
+    return power_of(g, job);
+}
+
+/* ---- The error estimate --------------------------------------------------------------------- */
+
+static gram_status distance(gram_context *g, struct power_job *job, char *from, double shift,
+                            char *other, int to)
+{
+    job->params.from = from;
+    job->params.shift = shift;
+    job->params.other = other;
+    job->params.what = to;
+    return cuda_power_pass(g, job, CUDA_VARIANT_POWER_DISTANCE);
+}
+
+/* x^q against b^k. */
+static gram_status error_of_root(gram_context *g, struct power_job *job)
+{
+    const struct gram_matrix_power_op *op = job->op;
+    struct power_matrices *s = &job->s;
+    char *c;
+
+    TRY(cuda_power_combine(g, job, POWER_COPY, s->b, s->m));
+    for (int i = 1; i < op->numerator; i++)
+        TRY(multiply(g, job, s->m, s->b, &s->m));
+    TRY(cuda_power_combine(g, job, POWER_COPY, s->x, s->w));
+    for (int i = 1; i < op->denominator; i++)
+        TRY(multiply(g, job, s->w, s->x, &s->w));
+    c = s->w;
+    TRY(distance(g, job, s->m, 0, NULL, 0));
+    TRY(distance(g, job, c, 0, s->m, 1));
+    return distance(g, job, c, 0, NULL, 2);
+}
+
+gram_status cuda_power_estimate(gram_context *g, struct power_job *job)
+{
+    const struct gram_matrix_power_op *op = job->op;
+    struct power_matrices *s = &job->s;
+    int q = op->denominator, k = -op->numerator, excess = q, x_taken = 0, b_taken = 1;
+
+    job->params.to = s->b;
+    TRY(cuda_power_pass(g, job, CUDA_VARIANT_POWER_LOAD));
+    TRY(cuda_power_combine(g, job, POWER_RIDGE, s->b, s->b));
+    if (op->numerator > 0)
+        return error_of_root(g, job);
+    TRY(cuda_power_combine(g, job, POWER_COPY, s->b, s->m));
+    while (x_taken < q || b_taken < k) { /* m = b^(excess / q) so far */
+        bool by_x = excess > 0;
+        char *by = by_x ? s->x : s->b;
+        bool left = by_x ? x_taken++ % 2 == 0 : b_taken++ % 2 == 1;
+        TRY(multiply(g, job, left ? by : s->m, left ? s->m : by, &s->m));
+        excess += by_x ? -k : q;
+    }
+    return distance(g, job, s->m, 1, NULL, 0);
+}

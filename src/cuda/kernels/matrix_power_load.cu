@@ -1,0 +1,155 @@
+/*
+ * matrix_power_load.cu - a matrix of the caller's into scratch, and the result back
+ *
+ * matrix_power_begin: nothing is known of an item.
+ * matrix_power_measure: the largest magnitude of the triangle that is read.
+ * matrix_power_load: A' = 2^-exponent A with both triangles, its largest magnitude in [2^-q, 2^q)
+ * for the denominator q; an item that holds NaN or infinity becomes I.
+ * matrix_power_finish: the mean of both triangles, rounded as the caller's dtype has it.
+ * matrix_power_verdict: the error estimate and info.
+ * matrix_power_store: the result times its power of two; NaN or nothing for an item that failed.
+ *
+ * Parameters (-D): REAL.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "matrix_power.cuh"
+
+#define INFINITE 0x7FF0000000000000ull /* the bits of infinity; those of NaN are above */
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    matrix_power_begin(const __grid_constant__ params a)
+{
+    const long long item = blockIdx.x * (long long)THREADS + threadIdx.x;
+
+    if (item >= a.count)
+        return;
+    a.state[item].most = 0;
+    a.state[item].size[0] = a.state[item].size[1] = a.state[item].size[2] = 0;
+    a.state[item].shift = 0;
+    a.state[item].steps = a.state[item].settled = 0;
+    a.state[item].exponent = a.state[item].outcome = a.state[item].done = a.state[item].zero = 0;
+}
+
+/* Element fast of line slow of the triangle, or nothing; neighbouring threads read neighbours. */
+static __device__ bool find(const params &a, long long slow, long long fast, long long *i,
+                            long long *j)
+{
+    const bool by_rows = llabs(a.a.col_stride) <= llabs(a.a.row_stride);
+
+    *i = by_rows ? slow : fast;
+    *j = by_rows ? fast : slow;
+    return a.upper ? *i <= *j : *i >= *j;
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    matrix_power_measure(const __grid_constant__ params a)
+{
+    const long long item = item_of(a), at = place_of(a, a.a, item);
+    unsigned long long most = 0;
+    long long i, j;
+
+    for (long long slow = first_column(a); slow < a.n; slow += columns_apart(a))
+        for (long long fast = first_row(a); fast < a.n; fast += a.width)
+            if (find(a, slow, fast, &i, &j)) {
+                const unsigned long long mine = magnitude(
+                    element(a.wide, a.a.data, at + i * a.a.row_stride + j * a.a.col_stride));
+                most = mine > most ? mine : most;
+            }
+    largest_to(&a.state[item].most, most);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    matrix_power_load(const __grid_constant__ params a)
+{
+    const long long item = item_of(a), at = place_of(a, a.a, item);
+    const unsigned long long most = a.state[item].most;
+    REAL *to = matrix_of(a, a.to, item);
+    int exponent = 0;
+    long long i, j;
+
+    if (most < INFINITE)
+        frexp(__longlong_as_double((long long)most), &exponent);
+    exponent -= exponent % (int)a.denominator; /* so that its root is a power of two as well */
+    for (long long slow = first_column(a); slow < a.n; slow += columns_apart(a))
+        for (long long fast = first_row(a); fast < a.n; fast += a.width)
+            if (find(a, slow, fast, &i, &j)) {
+                const double value =
+                    element(a.wide, a.a.data, at + i * a.a.row_stride + j * a.a.col_stride);
+                const REAL kept = most < INFINITE ? (REAL)ldexp(value, -exponent) : (REAL)(i == j);
+                to[i + j * a.ld] = to[j + i * a.ld] = kept;
+            }
+    if (part_of(a) == 0 && threadIdx.x == 0) {
+        a.state[item].exponent = exponent;
+        if (most >= INFINITE)
+            a.state[item].outcome = POWER_NOT_FINITE;
+    }
+}
+
+static __device__ REAL rounded(const params &a, double v)
+{
+    return (REAL)(a.wide ? v : (double)(float)v);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    matrix_power_finish(const __grid_constant__ params a)
+{
+    const long long item = item_of(a);
+    const bool zero = a.state[item].zero;
+    REAL *x = matrix_of(a, a.to, item);
+
+    for (long long j = first_column(a); j < a.n; j += columns_apart(a))
+        for (long long i = j + first_row(a); i < a.n; i += a.width) {
+            const double mean = ((double)x[i + j * a.ld] + (double)x[j + i * a.ld]) / 2;
+            x[i + j * a.ld] = x[j + i * a.ld] = zero ? (REAL)0 : rounded(a, mean);
+        }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    matrix_power_verdict(const __grid_constant__ params a)
+{
+    const long long item = blockIdx.x * (long long)THREADS + threadIdx.x;
+    double error = NAN_OF, size[3];
+
+    if (item >= a.count)
+        return;
+    struct power_state *s = &a.state[item];
+    for (int i = 0; i < 3; i++)
+        size[i] = __longlong_as_double((long long)s->size[i]);
+    if (a.n == 0)
+        error = 0;
+    else if (s->outcome == POWER_DONE && a.estimate) {
+        if (a.numerator < 0)
+            error = size[0];
+        else
+            error = size[0] > 0 ? size[1] / size[0] : size[2];
+        if (!(error <= a.tolerance))
+            s->outcome = POWER_INEXACT;
+    }
+    if (a.info.data)
+        ((int *)a.info.data)[place_of(a, a.info, item)] = s->outcome;
+    if (a.error.data)
+        put(a.wide, a.error.data, place_of(a, a.error, item), error);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    matrix_power_store(const __grid_constant__ params a)
+{
+    const long long item = item_of(a), at = place_of(a, a.out, item);
+    const struct power_state *s = &a.state[item];
+    const bool by_rows = llabs(a.out.col_stride) <= llabs(a.out.row_stride);
+    const bool good = s->outcome == POWER_DONE || s->outcome == POWER_INEXACT;
+    const int exponent = s->exponent / (int)a.denominator * (int)a.numerator;
+    const REAL *x = matrix_of(a, a.from, item);
+
+    if (s->outcome != POWER_DONE && a.keep)
+        return;
+    for (long long slow = first_column(a); slow < a.n; slow += columns_apart(a))
+        for (long long fast = first_row(a); fast < a.n; fast += a.width) {
+            const long long to = by_rows ? slow * a.out.row_stride + fast * a.out.col_stride
+                                         : fast * a.out.row_stride + slow * a.out.col_stride;
+            /* x is symmetric: its column is the caller's row */
+            put(a.wide, a.out.data, at + to,
+                good ? ldexp((double)x[fast + slow * a.ld], exponent) : NAN_OF);
+        }
+}
