@@ -911,7 +911,8 @@ typedef enum gram_power_precision {
     GRAM_POWER_PRECISION_F64 = 1,
     GRAM_POWER_PRECISION_F32 = 2,
     GRAM_POWER_PRECISION_TF32X3 = 3, /* three products of TF32: about 21 bits.  CPU: as F32 */
-    GRAM_POWER_PRECISION_TF32 = 4,   /* 11 bits: for conditions up to about 100.  CPU: as F32 */
+    GRAM_POWER_PRECISION_TF32 = 4,   /* 11 bits, in the steps whose errors grow by at most 20, the
+                                        last ones; F32 in the others.  CPU: as F32 */
 } gram_power_precision;
 
 /* What info says of an item. */

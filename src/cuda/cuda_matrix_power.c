@@ -137,10 +137,11 @@ static void choose_precision(const struct cuda_device *device, struct power_job 
         precision = has_f64_tensor_cores(device->arch) ? GRAM_POWER_PRECISION_F64
                                                        : GRAM_POWER_PRECISION_F32;
     job->work = precision == GRAM_POWER_PRECISION_F64 ? GRAM_F64 : GRAM_F32;
-    job->compute = job->work == GRAM_F64                   ? CUBLAS_COMPUTE_F64
-                   : precision == GRAM_POWER_PRECISION_F32 ? CUBLAS_COMPUTE_F32
-                                                           : CUBLAS_COMPUTE_TF32;
+    job->compute = job->work == GRAM_F64                      ? CUBLAS_COMPUTE_F64
+                   : precision == GRAM_POWER_PRECISION_TF32X3 ? CUBLAS_COMPUTE_TF32
+                                                              : CUBLAS_COMPUTE_F32;
     job->split = precision == GRAM_POWER_PRECISION_TF32X3;
+    job->rough = precision == GRAM_POWER_PRECISION_TF32;
 }
 
 /* Lays out the scratch of a chunk. */
@@ -187,7 +188,8 @@ static gram_status make_job(gram_context *g, const struct gram_matrix_power_op *
     job->chunk = gram_least(op->batch.count, n ? CHUNK_BYTES / item + 1 : INT_MAX / POWER_PARTS);
     if (job->eigh && n) /* cuSOLVER's limit: 3 n^2 numbers an item, counted in 31 bits */
         job->chunk = gram_least(job->chunk, INT_MAX / (3 * n * n) + (3 * n * n > INT_MAX));
-    job->steps = job->eigh ? 0 : cuda_power_steps(op);
+    if (!job->eigh)
+        job->steps = cuda_power_steps(op);
     if (job->eigh && n && job->chunk)
         TRY(cuda_power_eigh_bytes(g, job));
     if (n && job->chunk)

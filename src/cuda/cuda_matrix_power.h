@@ -18,13 +18,19 @@ struct power_matrices {
     char *b, *x, *m, *w, *t;
 };
 
+/* How many steps an iteration takes, at most; and how many of them, the first, TF32 would spoil. */
+struct power_steps {
+    int all, exact;
+};
+
 struct power_job {
     const struct gram_matrix_power_op *op;
     gram_dtype work; /* what is computed in */
     int compute;     /* of cuBLAS */
     bool eigh, split;
+    bool rough;    /* TF32 where it does little harm */
     int64_t chunk; /* items at a time */
-    int steps;     /* of an iteration, at most */
+    struct power_steps steps;
     /* Where the pieces of the scratch begin; its bytes. */
     size_t matrices_at, state_at, vectors_at, sums_at, values_at, codes_at, blas_at, solver_at;
     size_t bytes, matrix_bytes;
@@ -55,8 +61,8 @@ gram_status cuda_power_square(gram_context *g, struct power_job *job, const char
 /* The methods: from s.b to s.x. */
 gram_status cuda_power_iterate(gram_context *g, struct power_job *job);
 gram_status cuda_power_eigh(gram_context *g, struct power_job *job);
-/* Steps that a fixed iteration takes; what cuSOLVER needs for a chunk. */
-int cuda_power_steps(const struct gram_matrix_power_op *op);
+/* What cuSOLVER needs for a chunk. */
+struct power_steps cuda_power_steps(const struct gram_matrix_power_op *op);
 gram_status cuda_power_eigh_bytes(gram_context *g, struct power_job *job);
 /* The error estimate's magnitudes; s.x stays. */
 gram_status cuda_power_estimate(gram_context *g, struct power_job *job);

@@ -27,13 +27,23 @@ static double condition_of(const struct gram_matrix_power_op *op)
     return 1 / (op->a.dtype == GRAM_F32 ? (double)FLT_EPSILON : DBL_EPSILON);
 }
 
+/* Rounding errors of M are amplified by what its smallest eigenvalues still have to grow. */
+static const double most_growth_of_tf32 = 20;
+
+static void count(struct power_steps *steps, double smallest)
+{
+    steps->all++;
+    steps->exact += smallest * most_growth_of_tf32 < 1;
+}
+
 /* Eigenvalues y of M after W^q: with y at most 1 they rise. */
-static int newton_steps(double q, double condition, double done)
+static struct power_steps newton_steps(double q, double condition, double done)
 {
     double high = (1 + q) / 2, low = high / condition;
-    int steps = SPARE_STEPS;
+    struct power_steps steps = {SPARE_STEPS, 0};
 
-    for (; 1 - low > done; steps++) {
+    while (1 - low > done) {
+        count(&steps, low);
         double from_low = low * pow(1 + (1 - low) / q, q);
         double from_high = high * pow(1 + (1 - high) / q, q);
         low = fmin(from_low, from_high);
@@ -42,43 +52,45 @@ static int newton_steps(double q, double condition, double done)
     return steps;
 }
 
-static int schulz_steps(double condition, double done)
+static struct power_steps schulz_steps(double condition, double done)
 {
-    int steps = SPARE_STEPS;
+    struct power_steps steps = {SPARE_STEPS, 0};
 
-    for (double y = 1 / condition; 1 - y > done; steps++)
-        y *= (3 - y) * (3 - y) / 4;
+    for (double y = 1 / condition; 1 - y > done; y *= (3 - y) * (3 - y) / 4)
+        count(&steps, y);
     return steps;
 }
 
 /* As matrix_power_minimax.cuh has it, where the numbers are explained. */
-static int minimax_steps(double q, double condition, double done)
+static struct power_steps minimax_steps(double q, double condition, double done)
 {
     double low = 1 / (1.05 * condition), high = 1.01, p = 1 / q, e = 1;
-    int steps = 0;
+    struct power_steps steps = {0, 0};
 
-    for (; e > done; steps++) {
+    while (e > done) {
         double t = high - low > 1e-9 * high
                        ? (pow(high, p) - pow(low, p)) / (pow(high, 1 + p) - pow(low, 1 + p))
                        : 1 / ((1 + q) * low);
         double peak = 1 / (t * (1 + q));
         double least = pow(low, p) * (1 - t * low), most = pow(peak, p) * (1 - t * peak);
+        count(&steps, low);
         e = (most - least) / (most + least);
         low = pow(1 - e, q), high = pow(1 + e, q);
     }
     return steps;
 }
 
-int cuda_power_steps(const struct gram_matrix_power_op *op)
+struct power_steps cuda_power_steps(const struct gram_matrix_power_op *op)
 {
     const double done = op->a.dtype == GRAM_F32 ? 1e-4 : 1e-8, condition = condition_of(op);
-    int steps;
+    struct power_steps steps;
 
     if (op->method == GRAM_POWER_MINIMAX)
         return minimax_steps(op->denominator, condition, op->a.dtype == GRAM_F32 ? 1e-7 : 1e-15);
     steps = op->method == GRAM_POWER_COUPLED_NEWTON ? newton_steps(op->denominator, condition, done)
                                                     : schulz_steps(condition, done);
-    return (int)gram_least(steps, op->iterations);
+    steps.all = (int)gram_least(steps.all, op->iterations);
+    return steps;
 }
 
 /* ---- Iterations ----------------------------------------------------------------------------- */
@@ -120,31 +132,49 @@ static gram_status couple(gram_context *g, struct power_job *job, bool first, bo
     return GRAM_OK;
 }
 
+/* What the products of a step are computed in. */
+static void begin_step(struct power_job *job, int step)
+{
+    if (job->rough)
+        job->compute = step < job->steps.exact ? CUBLAS_COMPUTE_F32 : CUBLAS_COMPUTE_TF32;
+}
+
+static void end_steps(struct power_job *job)
+{
+    if (job->rough)
+        job->compute = CUBLAS_COMPUTE_F32;
+}
+
 /* x becomes b^(-1/q): Newton, or the polynomials. */
 static gram_status coupled(gram_context *g, struct power_job *job)
 {
     TRY(cuda_power_combine(g, job, POWER_FIRST, job->s.b, job->s.m));
-    for (int i = 0; i < job->steps; i++)
-        TRY(couple(g, job, i == 0, i == job->steps - 1));
+    for (int i = 0; i < job->steps.all; i++) {
+        begin_step(job, i);
+        TRY(couple(g, job, i == 0, i == job->steps.all - 1));
+    }
+    end_steps(job);
     TRY(cuda_power_decide(g, job, POWER_END));
     return cuda_power_combine(g, job, POWER_LAST, job->s.x, job->s.x);
 }
 
 /* x becomes the square root of x, m its inverse; the largest eigenvalue of x is at most about 1.
  * Whole products: with m x made symmetric rounding errors grow. */
-static gram_status newton_schulz(gram_context *g, struct power_job *job, int steps)
+static gram_status newton_schulz(gram_context *g, struct power_job *job)
 {
     struct power_matrices *s = &job->s;
 
     TRY(cuda_power_decide(g, job, POWER_RESTART));
     TRY(cuda_power_combine(g, job, POWER_IDENTITY, s->m, s->m));
-    for (int i = 0; i < steps; i++) {
+    for (int i = 0; i < job->steps.all; i++) {
+        begin_step(job, i);
         TRY(multiply(g, job, s->m, s->x, &s->w));
         TRY(cuda_power_combine(g, job, POWER_STEP, s->w, s->w));
         TRY(cuda_power_decide(g, job, POWER_AFTER_STEP));
         TRY(multiply(g, job, s->x, s->w, &s->x));
         TRY(multiply(g, job, s->w, s->m, &s->m));
     }
+    end_steps(job);
     return cuda_power_decide(g, job, POWER_END);
 }
 
@@ -153,7 +183,7 @@ static gram_status square_roots(gram_context *g, struct power_job *job)
 {
     TRY(cuda_power_combine(g, job, POWER_FIRST, job->s.b, job->s.x));
     for (int q = job->op->denominator; q > 1; q /= 2)
-        TRY(newton_schulz(g, job, job->steps));
+        TRY(newton_schulz(g, job));
     if (job->op->numerator < 0)
         swap(&job->s.x, &job->s.m);
     return cuda_power_combine(g, job, POWER_LAST, job->s.x, job->s.x);
