@@ -232,7 +232,8 @@ static void list_plain(struct list *list)
         }
     for (int kernel = SOLVE_SMALL; kernel <= SOLVE_SCAN; kernel++)
         for (int kind = 0; kind < 4; kind++) {
-            request = cuda_solve_request(kernel, kind / 2, kind % 2 ? GRAM_F64 : GRAM_F32, defines);
+            request =
+                cuda_solve_request(kernel, kind / 2, kind % 2 ? GRAM_F64 : GRAM_F32, 90, defines);
             list_request(list, &request);
         }
     for (int kernel = 0; kernel < 2 * EIGH_KERNELS; kernel++) {

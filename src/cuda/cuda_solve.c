@@ -10,6 +10,9 @@
 #include <stdio.h>
 
 enum {
+    FEW = 4,                /* matrices that cuSOLVER takes one after the other where both can */
+    MANY = 16,              /* that are quicker side by side though they lie in scratch */
+    MOST_IN_SCRATCH = 512,  /* order of these */
     BLOCKS_A_PROCESSOR = 4, /* of solve_small: as many as its shared memory allows */
     MOST_BLOCKS_Y = 65535,
 };
@@ -31,7 +34,15 @@ static uint64_t number_of(int kernel, bool lu, gram_dtype dtype)
     return CUDA_SOLVE_VARIANTS + (uint64_t)(kernel * 4 + lu * 2 + (dtype == GRAM_F64));
 }
 
-struct jit_request cuda_solve_request(int kernel, bool lu, gram_dtype dtype,
+/* Shared memory that a block may have on a chip. */
+static size_t most_shared(int arch)
+{
+    size_t kib = arch == 80 || arch == 87 ? 163 : arch >= 90 && arch < 120 ? 227 : 99;
+
+    return kib << 10;
+}
+
+struct jit_request cuda_solve_request(int kernel, bool lu, gram_dtype dtype, int arch,
                                       char defines[CUDA_SOLVE_DEFINES])
 {
     static const char *const names[] = {"solve_small", "solve_copy", "solve_verdict", "solve_scan"};
@@ -43,36 +54,82 @@ struct jit_request cuda_solve_request(int kernel, bool lu, gram_dtype dtype,
     return (struct jit_request){.file = kernel == SOLVE_SMALL ? "solve_small.cu" : "solve_large.cu",
                                 .kernel = names[kernel],
                                 .defines = defines,
+                                .shared_bytes = kernel == SOLVE_SMALL ? most_shared(arch) : 0,
                                 .variant = number_of(kernel, lu, dtype)};
+}
+
+/* Bytes of a small matrix, and whether it fits a block's shared memory with all else. */
+static size_t matrix_bytes(const struct cuda_solve_plan *plan)
+{
+    const size_t n = (size_t)plan->op->a.rows;
+
+    return SOLVE_SMALL_MATRIX(n, gram_dtype_size(plan->op->a.dtype));
+}
+
+static bool fits(const struct cuda_device *device, const struct cuda_solve_plan *plan)
+{
+    const size_t n = (size_t)plan->op->a.rows, most = most_shared(device->arch);
+
+    return matrix_bytes(plan) + SOLVE_SMALL_REST(n, gram_dtype_size(plan->op->a.dtype)) <= most;
+}
+
+static size_t small_bytes(const struct cuda_device *device, const struct cuda_solve_plan *plan)
+{
+    const size_t n = (size_t)plan->op->a.rows;
+
+    return SOLVE_SMALL_REST(n, gram_dtype_size(plan->op->a.dtype)) +
+           (fits(device, plan) ? matrix_bytes(plan) : 0);
 }
 
 gram_status cuda_solve_launch(gram_context *g, const struct cuda_solve_plan *plan, int kernel,
                               void *params, const unsigned blocks[2])
 {
     const gram_dtype dtype = plan->op->a.dtype;
+    const int64_t n = plan->op->a.rows;
     struct cuda_device *device = g->device;
     void *arguments[] = {params};
     CUfunction function = gram_jit_recall(device, number_of(kernel, plan->lu, dtype));
 
     if (!function) {
         char defines[CUDA_SOLVE_DEFINES];
-        const struct jit_request request = cuda_solve_request(kernel, plan->lu, dtype, defines);
+        const struct jit_request request =
+            cuda_solve_request(kernel, plan->lu, dtype, device->arch, defines);
         TRY(gram_jit_kernel(g, device, &request, &function));
     }
-    return gram_cuda_queue(g, function, (const unsigned[]){blocks[0], blocks[1], 1},
-                           (const unsigned[]){SOLVE_THREADS, 1, 1}, 0, arguments);
+    return gram_cuda_queue(
+        g, function, (const unsigned[]){blocks[0], blocks[1], 1},
+        (const unsigned[]){kernel == SOLVE_SMALL ? SOLVE_SMALL_THREADS(n) : SOLVE_THREADS, 1, 1},
+        kernel == SOLVE_SMALL ? small_bytes(device, plan) : 0, arguments);
 }
 
 /* ---- Small matrices ------------------------------------------------------------------------- */
 
-static bool is_small(const struct cuda_solve_plan *plan)
+/* What fits a block's shared memory, or many that do not; few are as quick in cuSOLVER. */
+static bool is_small(const gram_context *g, const struct cuda_solve_plan *plan)
 {
-    return plan->op->a.rows <= SOLVE_MOST;
+    const struct cuda_device *device = g->device;
+    const int64_t n = plan->op->a.rows;
+
+    return n <= SOLVE_MOST || (plan->own.count >= MANY && n <= MOST_IN_SCRATCH) ||
+           (plan->own.count >= FEW && n <= MOST_IN_SCRATCH && fits(device, plan));
 }
 
 static unsigned at_most(int64_t count, int64_t most)
 {
     return (unsigned)(count < 1 ? 1 : count < most ? count : most);
+}
+
+/* Blocks whose matrices lie in scratch; 0: in shared memory. */
+static int64_t scratch_blocks(const struct cuda_device *device, const struct cuda_solve_plan *plan)
+{
+    if (fits(device, plan))
+        return 0;
+    return gram_least(plan->own.count, (int64_t)device->processors * BLOCKS_A_PROCESSOR);
+}
+
+static size_t scratch_bytes(const struct cuda_device *device, const struct cuda_solve_plan *plan)
+{
+    return gram_round64((size_t)scratch_blocks(device, plan) * matrix_bytes(plan));
 }
 
 /* Groups of right-hand sides of one matrix go to several blocks where matrices alone do not fill
@@ -101,6 +158,12 @@ static gram_status solve_small(gram_context *g, const struct cuda_solve_plan *pl
 
     if (blocks[1] > room)
         blocks[1] = at_most(room, MOST_BLOCKS_Y);
+    if (scratch_blocks(device, plan) > 0) {
+        void *scratch;
+        TRY(gram_cuda_scratch(g, scratch_bytes(device, plan), &scratch));
+        params.scratch = scratch;
+        blocks[0] = (unsigned)scratch_blocks(device, plan), blocks[1] = 1;
+    }
     if (blocks[1] > 1 && op->has_factor && op->factor_is_a) {
         params.columns = 0;
         TRY(cuda_solve_launch(g, plan, SOLVE_SMALL, &params, (unsigned[2]){blocks[0], 1}));
@@ -149,7 +212,7 @@ static gram_status run(gram_context *g, const struct gram_solve_op *op, bool lu)
         return GRAM_OK;
     TRY(check_pointers(g, op));
     entered = gram_cuda_enter(g->device);
-    status = is_small(&plan) ? solve_small(g, &plan) : cuda_solve_large(g, &plan);
+    status = is_small(g, &plan) ? solve_small(g, &plan) : cuda_solve_large(g, &plan);
     gram_cuda_leave(g->device, entered);
     return status;
 }
@@ -163,8 +226,12 @@ static gram_status workspace(gram_context *g, const struct gram_solve_op *op, bo
 
     make_plan(op, lu, &plan);
     *bytes = 0;
-    if (plan.own.count == 0 || is_small(&plan))
+    if (plan.own.count == 0)
         return GRAM_OK;
+    if (is_small(g, &plan)) {
+        *bytes = scratch_bytes(g->device, &plan);
+        return GRAM_OK;
+    }
     entered = gram_cuda_enter(g->device);
     status = cuda_solve_large_bytes(g, &plan, bytes);
     gram_cuda_leave(g->device, entered);

@@ -23,7 +23,7 @@ struct solve_side cuda_solve_side(const struct gram_view *v, bool given);
 enum {
     CUDA_SOLVE_DEFINES = 64
 };
-struct jit_request cuda_solve_request(int kernel, bool lu, gram_dtype dtype,
+struct jit_request cuda_solve_request(int kernel, bool lu, gram_dtype dtype, int arch,
                                       char defines[CUDA_SOLVE_DEFINES]);
 /* Queues a kernel (SOLVE_SMALL, ...) of so many blocks; the device's context is current. */
 gram_status cuda_solve_launch(gram_context *g, const struct cuda_solve_plan *plan, int kernel,

@@ -185,7 +185,7 @@ static void add_gradient(struct warm_list *list, const struct gradient *row)
 
 /* ---- What has little but a dtype ------------------------------------------------------------ */
 
-static void add_plain(struct warm_list *list, gram_dtype dtype)
+static void add_plain(struct warm_list *list, gram_dtype dtype, int arch)
 {
     char defines[CUDA_SOLVE_DEFINES];
     struct jit_request request;
@@ -196,7 +196,7 @@ static void add_plain(struct warm_list *list, gram_dtype dtype)
     }
     for (int kernel = SOLVE_SMALL; kernel <= SOLVE_SCAN; kernel++)
         for (int lu = 0; lu < 2; lu++) {
-            request = cuda_solve_request(kernel, lu, dtype, defines);
+            request = cuda_solve_request(kernel, lu, dtype, arch, defines);
             add(list, &request);
         }
     for (int kernel = 0; kernel < EIGH_KERNELS; kernel++) {
@@ -219,6 +219,6 @@ void cuda_warm_list(const gram_context *g, int arch, struct warm_list *list)
         add_pairs(g, &device, list, &commons[i / SHAPES], &shapes[i % SHAPES]);
     for (int i = 0; i < GRADIENTS; i++)
         add_gradient(list, &gradients[i]);
-    add_plain(list, GRAM_F32);
-    add_plain(list, GRAM_F64);
+    add_plain(list, GRAM_F32, arch);
+    add_plain(list, GRAM_F64, arch);
 }

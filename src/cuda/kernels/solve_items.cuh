@@ -39,7 +39,7 @@ static __device__ void report(const struct solve_side &info, const struct solve_
                               long long own, int verdict)
 {
     if (info.data)
-        for (long long j = threadIdx.x; j < items.shared; j += THREADS)
+        for (long long j = threadIdx.x; j < items.shared; j += blockDim.x)
             ((int *)info.data)[item_offset(info, items, own, j)] = verdict;
 }
 

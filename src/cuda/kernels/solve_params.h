@@ -10,9 +10,16 @@
 #define GRAM_SOLVE_PARAMS_H
 
 #define SOLVE_DIMS    8
-#define SOLVE_THREADS 256 /* of a block of every kernel */
-#define SOLVE_MOST    64  /* largest n of solve_small */
+#define SOLVE_THREADS 256 /* of a block of every kernel but solve_small */
+#define SOLVE_MOST    64  /* n up to which solve_small takes every system */
 #define SOLVE_WIDTH   16  /* right-hand sides that it takes at a time */
+
+/* Of solve_small: threads of a block, few for small n, which then run side by side; elements of
+ * size bytes in shared memory, the matrix and right-hand sides, and ints behind them. */
+#define SOLVE_MOST_THREADS          512
+#define SOLVE_SMALL_THREADS(n)      ((n) <= 16 ? 32 : (n) <= 32 ? 64 : (n) <= 96 ? 256 : 512)
+#define SOLVE_SMALL_MATRIX(n, size) ((n) * ((n) | 1) * (size))
+#define SOLVE_SMALL_REST(n, size)   (SOLVE_WIDTH * ((n) | 1) * (size) + ((n) + 8) * 4)
 
 /* The kernels; -DKERNEL of solve_large.cu, where the first is not. */
 #define SOLVE_SMALL   0
@@ -40,6 +47,7 @@ struct solve_items {
 struct solve_small_params {
     struct solve_items items;
     struct solve_side a, b, x, factor, pivots, info;
+    char *scratch; /* NULL: matrices lie in shared memory */
     long long n, columns;
     long long flip; /* the buffer holds the transpose of what the caller's indices mean */
     long long factored;

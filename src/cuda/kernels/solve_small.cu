@@ -1,11 +1,12 @@
 /*
  * solve_small.cu - small systems of equations on the device, whole
  *
- * A block factorises one matrix of order n <= SOLVE_MOST in shared memory and solves for its
- * right-hand sides, SOLVE_WIDTH at a time; the blocks of one matrix in y share them out.
- * The buffer holds what LAPACK would see in the caller's factor, so that small and large items
- * leave the same factors: Cholesky always its lower triangle L (of the transpose for GRAM_UPPER),
- * LU the matrix or, where it is stored by rows, its transpose.
+ * A block factorises one matrix in shared memory and solves for its right-hand sides, SOLVE_WIDTH
+ * at a time (in scratch if it is larger); the blocks of one matrix in y share them out.  Its
+ * dynamic shared memory and its threads are as many as solve_params.h says for n. The buffer holds
+ * what LAPACK would see in the caller's factor, so that small and large items leave the same
+ * factors: Cholesky always its lower triangle L (of the transpose for GRAM_UPPER), LU the matrix
+ * or, where it is stored by rows, its transpose.
  *
  * Parameters (-D), set by cuda_solve.c:
  *   REAL    float or double
@@ -15,17 +16,34 @@
  */
 #include "solve_items.cuh"
 
-#define LD   (SOLVE_MOST + 1) /* odd: columns and rows are read without bank conflicts */
-#define LOOK 8                /* threads that look for a pivot */
+#undef THREADS
+#define THREADS ((int)blockDim.x)
+#define LD      m.ld
+#define LOOK    8 /* threads that look for a pivot */
 
 /* A factorisation in shared memory. */
 struct small {
-    REAL s[SOLVE_MOST * LD]; /* column-major */
-    REAL rhs[SOLVE_WIDTH * LD];
-    int pivots[SOLVE_MOST], best[LOOK];
+    REAL *s; /* column-major */
+    REAL *rhs;
+    int *pivots, *best;
+    int ld; /* odd: columns and rows are read without bank conflicts */
 };
 
-#define S(i, j) (m.s[(j) * LD + (i)])
+extern __shared__ __align__(16) char memory[];
+
+/* A matrix that does not fit shared memory lies in scratch, one a block. */
+static __device__ struct small lay_out(int n, char *scratch)
+{
+    const int ld = n | 1;
+    const long long block = blockIdx.x + blockIdx.y * (long long)gridDim.x;
+    REAL *rhs = (REAL *)memory + (scratch ? 0 : n * ld);
+    REAL *s = scratch ? (REAL *)scratch + block * n * ld : (REAL *)memory;
+    int *numbers = (int *)(rhs + SOLVE_WIDTH * ld);
+
+    return {s, rhs, numbers, numbers + n, ld};
+}
+
+#define S(i, j) (m.s[(j)*LD + (i)])
 
 static __device__ void load(const struct solve_small_params &a, long long own, struct small &m)
 {
@@ -236,11 +254,11 @@ static __device__ void solve_group(const struct solve_small_params &a, long long
     __syncthreads();
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(SOLVE_MOST_THREADS)
     solve_small(const __grid_constant__ struct solve_small_params a)
 {
-    __shared__ struct small m;
     int n = (int)a.n;
+    struct small m = lay_out(n, a.scratch);
     long long groups = (a.columns + SOLVE_WIDTH - 1) / SOLVE_WIDTH;
 
     for (long long own = blockIdx.x; own < a.items.own; own += gridDim.x) {
