@@ -30,7 +30,7 @@ class Distances:
 
     unit = "relative error"
 
-    def __init__(self, key, shape, p, target, dtype=torch.float32, symmetric=False, limit=4e-6):
+    def __init__(self, key, shape, p, target, dtype=torch.float32, symmetric=False, limit=1e-5):
         self.key, self.shape, self.p, self.target = key, shape, p, target
         self.dtype, self.symmetric, self.limit = dtype, symmetric, limit
         what = "f64 " if dtype == torch.float64 else ""
