@@ -6,6 +6,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "machine_element.h"
 #include "machine_fit.h"
 #include <math.h>
 #include <stdlib.h>
@@ -154,24 +155,21 @@ static gram_status train_leaf(gram_context *g, struct machine_job *job,
     return status;
 }
 
-/* Mean and variance of every feature: how much of its range the data use. */
-static void variances(const struct machine_data *data, double *variance)
+/* Variance of every feature: how much of its range the data use.  Rows after rows, as they lie. */
+static void variances(const struct machine_data *data, double *mean, double *variance)
 {
-    for (int64_t j = 0; j < data->width; j++) {
-        double mean = 0, sum = 0;
+    for (int64_t j = 0; j < data->width; j++)
+        mean[j] = variance[j] = 0;
+    for (int pass = 0; pass < 2; pass++)
+        for (int64_t i = 0; i < data->rows; i++)
+            for (int64_t j = 0; j < data->width; j++) {
+                double v = machine_element(data->dtype, data->x, i * data->width + j);
 
-        for (int pass = 0; pass < 2; pass++)
-            for (int64_t i = 0; i < data->rows; i++) {
-                double v = data->dtype == GRAM_F32
-                               ? (double)((const float *)data->x)[i * data->width + j]
-                               : ((const double *)data->x)[i * data->width + j];
                 if (pass == 0)
-                    mean += v / (double)data->rows;
+                    mean[j] += v / (double)data->rows;
                 else
-                    sum += (v - mean) * (v - mean);
+                    variance[j] += (v - mean[j]) * (v - mean[j]) / (double)data->rows;
             }
-        variance[j] = sum / (double)data->rows;
-    }
 }
 
 /* Adds a leaf's mean squared gradient, times the variance of the feature, to its column. */
@@ -181,18 +179,20 @@ static gram_status add_importance(gram_context *g, const struct machine_params *
 {
     const struct gram_encoder *encoder = machine->encoder;
     int64_t width = data->width, step = leaf->metric.full ? width + 1 : 1;
-    size_t bytes = (size_t)(leaf->metric.full ? width * width + width : 2 * width) * sizeof(double);
-    double *agop = gram_alloc(g, bytes), *variance;
+    size_t count = (size_t)(leaf->metric.full ? width * width : width);
+    size_t bytes = (count + 2 * (size_t)width) * sizeof(double);
+    double *agop = gram_alloc(g, bytes), *mean, *variance;
     struct machine_data z = *data;
     gram_status status;
 
     if (!agop)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
-    variance = agop + bytes / sizeof(double) - width;
+    mean = agop + count;
+    variance = mean + width;
     z.x = leaf->x;
     status =
         gram_machine_metric_agop(g, params, leaf->bandwidth, &z, leaf->alpha, &leaf->metric, agop);
-    variances(data, variance);
+    variances(data, mean, variance);
     for (int64_t c = 0; status == GRAM_OK && c < encoder->columns; c++)
         for (int64_t j = 0; j < encoder->column[c].width; j++) {
             int64_t at = encoder->column[c].first + j;
