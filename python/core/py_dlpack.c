@@ -76,6 +76,19 @@ static bool is_empty(const gram_tensor *t)
     return false;
 }
 
+/*
+ * CuPy divides a negative stride in bytes by the size of an element as if it were unsigned: what
+ * comes is 2^64 / size too large.  No true stride reaches 2^60.
+ */
+static void mend_strides(gram_tensor *t)
+{
+    uint64_t size = gram_dtype_size(t->dtype);
+
+    for (int i = 0; i < t->ndim; i++)
+        if (t->stride[i] >= (int64_t)1 << 60)
+            t->stride[i] = (int64_t)((uint64_t)t->stride[i] * size) / (int64_t)size;
+}
+
 static int read_tensor(const struct py_call *call, struct py_array *array,
                        const struct gram_dl_tensor *t)
 {
@@ -101,6 +114,7 @@ static int read_tensor(const struct py_call *call, struct py_array *array,
         Py_XDECREF(dtype);
         return -1;
     }
+    mend_strides(&array->tensor);
     if (!array->tensor.data && !is_empty(&array->tensor))
         return py_refuse(call, array, "has no memory: it is a fake or meta tensor");
     size = gram_dtype_size(array->tensor.dtype);

@@ -160,7 +160,7 @@ def kernel_second(tensors, options, cotangents):
         seen, rows = weight * slope, second * slope
         by_scale = None
         if kernel != "distance" and ("bandwidth" in cotangents or bandwidth is not None):
-            length = _column(scale if bandwidth is None else bandwidth.to(x.dtype))
+            length = _column(scale if bandwidth is None else bandwidth.to(x))
             distance = torch.ops.gram.cdist(x, other, p, False)
             # Derivatives by L: of w, of k, and of k twice.
             of_weight = -(p * weight + second * distance) / length
@@ -168,12 +168,12 @@ def kernel_second(tensors, options, cotangents):
             twice = (-of_weight * distance - of_kernel) / length
             by_scale = of_weight * slope
             if "bandwidth" in cotangents:
-                mine = _column(cotangents["bandwidth"])
+                mine = _column(cotangents["bandwidth"].to(x))
                 seen, rows = seen + mine * of_kernel, rows + mine * of_weight
                 by_scale = by_scale + mine * twice
         found = pair_sums(x, other, u, v, grad * rows, grad * weight, p)
     if "regularization" in cotangents:
-        seen = seen + _column(cotangents["regularization"]) * _diagonal(seen, options[3])
+        seen = seen + _column(cotangents["regularization"].to(x)) * _diagonal(seen, options[3])
     of_x, of_y = found
     if y is None:
         of_x, of_y = of_x + of_y, None

@@ -1,6 +1,7 @@
 """test_arrays.py - arrays of every layout, drawn at random: strides, broadcasting, outputs"""
 
 import array
+import ctypes
 
 import gram
 import hypothesis.extra.numpy as hnp
@@ -157,3 +158,27 @@ def test_the_largest_shapes():
     assert gram.cdist(x).shape == (1,) * 6 + (2, 2)
     with pytest.raises(ValueError, match="9 dimensions"):
         gram.cdist(np.ones((1,) * 9))
+
+
+class WithStride(Exported):
+    """DLPack with a stride of our choice, written into the capsule."""
+
+    def __init__(self, array, stride):
+        super().__init__(array, versioned=False)
+        self.stride = stride
+
+    def __dlpack__(self, **options):
+        capsule = super().__dlpack__(**options)
+        api = ctypes.pythonapi
+        api.PyCapsule_GetPointer.restype = ctypes.c_void_p
+        api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+        at = api.PyCapsule_GetPointer(capsule, b"dltensor")
+        # data, device (8 bytes), ndim, dtype (4 bytes), shape, strides
+        strides = ctypes.cast(at + 32, ctypes.POINTER(ctypes.POINTER(ctypes.c_int64)))[0]
+        strides[1] = self.stride
+        return capsule
+
+
+def test_negative_strides_as_cupy_says_them():
+    x = np.arange(12.0).reshape(4, 3)[:, ::-1]
+    np.testing.assert_array_equal(gram.cdist(WithStride(x, 2**61 - 1)), gram.cdist(x))

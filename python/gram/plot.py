@@ -1,0 +1,87 @@
+"""Plots with matplotlib (pip install "libgram[plot]"): each takes an Axes or makes one, returns it.
+
+>>> import matplotlib, numpy as np, gram, gram.plot
+>>> matplotlib.use("Agg")
+>>> x = np.linspace(0, 1, 20)[:, None]
+>>> gram.plot.kernel_matrix(gram.kernel(x, kernel="gaussian", bandwidth=0.2)).get_ylabel()
+'i'
+"""
+
+import json
+import os
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+__all__ = ["bench", "convergence", "feature_importance", "kernel_matrix", "spectrum"]
+
+
+def _axes(ax):
+    return plt.subplots()[1] if ax is None else ax
+
+
+def kernel_matrix(k, ax=None, *, colorbar=True):
+    """A matrix (m, n) as an image, its first row at the top."""
+    ax = _axes(ax)
+    image = ax.imshow(np.asarray(k), interpolation="nearest", aspect="auto")
+    if colorbar:
+        ax.figure.colorbar(image, ax=ax)
+    ax.set(xlabel="j", ylabel="i")
+    return ax
+
+
+def spectrum(values, ax=None):
+    """Eigenvalues, largest first, on a logarithmic scale; those that are not positive are left out
+    and counted in the title."""
+    ax = _axes(ax)
+    values = np.sort(np.asarray(values, float).ravel())[::-1]
+    positive = values[values > 0]
+    ax.semilogy(np.arange(1, positive.size + 1), positive)
+    ax.set(xlabel="number", ylabel="eigenvalue")
+    if positive.size < values.size:
+        ax.set_title(f"{values.size - positive.size} of {values.size} are not positive")
+    return ax
+
+
+def feature_importance(importances, ax=None, *, top=20):
+    """Bars of the top most important features, the most important one at the top.
+
+    importances is a gram.Machine, an estimator of gram.sklearn, a dict, or numbers in the order of
+    the features.
+    """
+    ax = _axes(ax)
+    machine = getattr(importances, "machine_", importances)
+    found = getattr(machine, "importances", machine)
+    if not isinstance(found, dict):
+        found = {f"x{i}": value for i, value in enumerate(found)}
+    best = sorted(found.items(), key=lambda item: item[1], reverse=True)[:top][::-1]
+    ax.barh([name for name, _ in best], [value for _, value in best])
+    ax.set(xlabel="importance")
+    return ax
+
+
+def convergence(scores, ax=None):
+    """A score after every round, as of fits with iterations=0, 1, 2 and so on."""
+    ax = _axes(ax)
+    ax.plot(np.arange(len(scores)), scores, marker="o")
+    ax.set(xlabel="round", ylabel="score")
+    return ax
+
+
+def bench(results, ax=None, *, value="seconds"):
+    """What `gram bench --json` measured, one bar a result: value is any of its numbers.
+
+    results is a list of dicts, of lines of JSON, or the path of a file of such lines.
+    """
+    ax = _axes(ax)
+    if isinstance(results, str | os.PathLike):
+        with open(results, encoding="utf-8") as file:
+            results = [line for line in file if line.strip()]
+    results = [json.loads(r) if isinstance(r, str | bytes) else r for r in results]
+    names = []
+    for r in results:
+        sizes = " ".join(str(size) for size in r["sizes"].values())
+        names.append(f"{r['op']} {sizes} {r['device']}")
+    ax.barh(names[::-1], [r[value] for r in results][::-1])
+    ax.set(xlabel=value.replace("_", " "))
+    return ax

@@ -1,0 +1,62 @@
+"""test_examples.py - the Python examples run, and check what they find; the plots of gram.plot"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import gram
+import numpy as np
+import pytest
+
+SOURCE = pathlib.Path(os.environ.get("GRAM_SOURCE_DIR", pathlib.Path(__file__).parents[2]))
+EXAMPLES = sorted((SOURCE / "examples/python").glob("*.py"))
+
+
+def test_there_are_examples():
+    assert len(EXAMPLES) >= 4
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=[path.stem for path in EXAMPLES])
+def test_example(path):
+    done = subprocess.run(
+        [sys.executable, path], capture_output=True, text=True, check=False, cwd=SOURCE
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout
+
+
+@pytest.fixture
+def plot():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    import gram.plot
+
+    yield gram.plot
+    plt.close("all")
+
+
+def test_plots(plot, tmp_path):
+    x = np.random.default_rng(0).standard_normal((60, 3))
+    k = gram.kernel(x, kernel="gaussian")
+    image = plot.kernel_matrix(k).get_images()[0]
+    np.testing.assert_array_equal(image.get_array(), k)
+    axes = plot.spectrum([-1.0, 4, 1, 2])
+    assert axes.lines[0].get_ydata().tolist() == [4, 2, 1] and "1 of 4" in axes.get_title()
+    machine = gram.Machine.fit(x, x[:, 1], iterations=1, seed=1)
+    bars = plot.feature_importance(machine, top=2)
+    assert len(bars.patches) == 2 and bars.get_yticklabels()[-1].get_text() == "x1"
+    assert len(plot.feature_importance([0.1, 0.9, 0.0]).patches) == 3
+    line = plot.convergence([0.5, 0.75]).lines[0]
+    assert line.get_xydata().tolist() == [[0, 0.5], [1, 0.75]]
+    results = [
+        {"op": "cdist", "sizes": {"M": 2, "N": 3}, "device": "cpu", "seconds": s} for s in (1, 2)
+    ]
+    path = tmp_path / "bench.json"
+    path.write_text("\n".join(json.dumps(r) for r in results))
+    axes = plot.bench(path, ax=bars)
+    assert axes is bars and axes.get_xlabel() == "seconds"
+    assert [bar.get_width() for bar in axes.patches[-2:]] == [2, 1]
