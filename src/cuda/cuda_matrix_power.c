@@ -71,7 +71,7 @@ gram_status cuda_power_decide(gram_context *g, struct power_job *job, int what)
 /* ---- Products ------------------------------------------------------------------------------- */
 
 static gram_status multiply(gram_context *g, const struct power_job *job, const char *const ab[2],
-                            bool transposed, double beta, char *c)
+                            bool transposed, double beta, void *c)
 {
     const struct cuda_gemm gemm = {
         .dtype = job->work,
@@ -203,7 +203,8 @@ static gram_status make_job(gram_context *g, const struct gram_matrix_power_op *
 static void choose_blocks(const struct cuda_device *device, struct power_job *job)
 {
     struct power_params *p = &job->params;
-    int64_t fill = gram_ceil_div((int64_t)device->processors * BLOCKS_A_PROCESSOR, job->chunk);
+    int64_t items = job->chunk > 0 ? job->chunk : 1;
+    int64_t fill = gram_ceil_div((int64_t)device->processors * BLOCKS_A_PROCESSOR, items);
     int64_t most;
 
     for (p->width = 32; p->width < POWER_THREADS && p->width < p->n;)

@@ -11,7 +11,7 @@
 enum {
     KEY_FORMAT = 1, /* of the key and of what is stored under it */
     MOST_OPTIONS = 40,
-    MOST_SOURCES = 64,
+    MOST_HEADERS = 96,
     MOST_ARCHS = 64
 };
 
@@ -163,11 +163,17 @@ static gram_status take_code(gram_context *g, const struct cuda_compiler *compil
                      compiler->error_string(result));
 }
 
+/* .h or .cuh: the others are the kernels, which nothing includes. */
+static bool is_header(const char *name)
+{
+    return name[strlen(name) - 1] == 'h';
+}
+
 gram_status gram_jit_compile(gram_context *g, const struct cuda_compiler *compiler,
                              const struct jit_request *request, const char *chip,
                              struct jit_code *out)
 {
-    const char *options[MOST_OPTIONS], *names[MOST_SOURCES], *texts[MOST_SOURCES], *text = NULL;
+    const char *options[MOST_OPTIONS], *names[MOST_HEADERS], *texts[MOST_HEADERS], *text = NULL;
     char arch[64], words[1024];
     int count = 0, headers = 0;
     nvrtcProgram program;
@@ -179,10 +185,13 @@ gram_status gram_jit_compile(gram_context *g, const struct cuda_compiler *compil
         text = request->own.text;
     else if (request->own.name)
         names[headers] = request->own.name, texts[headers++] = request->own.text;
-    for (const struct cuda_source *s = gram_cuda_sources; s->name && headers < MOST_SOURCES; s++) {
+    for (const struct cuda_source *s = gram_cuda_sources; s->name; s++) {
         if (strcmp(s->name, request->file) == 0)
             text = text ? text : s->text;
-        else
+        else if (is_header(s->name) && headers == MOST_HEADERS)
+            return gram_fail(g, GRAM_UNSUPPORTED, "more than %d headers of device code",
+                             (int)MOST_HEADERS);
+        else if (is_header(s->name))
             names[headers] = s->name, texts[headers++] = s->text;
     }
     snprintf(arch, sizeof arch, "--gpu-architecture=%s", chip);

@@ -29,7 +29,7 @@ extern char **environ;
 
 enum {
     MOST_WORDS = 96,
-    MOST_HEADERS = 64
+    MOST_HEADERS = 96
 };
 
 struct _nvrtcProgram {

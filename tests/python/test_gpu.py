@@ -15,7 +15,7 @@ class Torch:
         self.type = self.torch.Tensor
 
     def put(self, array):
-        return self.torch.from_numpy(np.ascontiguousarray(array)).cuda()
+        return self.torch.from_numpy(np.array(array)).cuda()
 
     def get(self, array):
         assert array.is_cuda
@@ -58,7 +58,7 @@ X, Y = draw(70, 9), draw(50, 9, seed=1)
 CALLS = {
     "cdist": lambda put: gram.cdist(put(X), put(Y), 1.3),
     "cdist_symmetric": lambda put: gram.cdist(put(X)),
-    "cdist_view": lambda put: gram.cdist(put(X)[::2, ::-1], put(Y.T).T, 1),
+    "cdist_view": lambda put: gram.cdist(put(X)[::2, 1:], put(Y.T)[1:].T, 1),
     "cdist_batch": lambda put: gram.cdist(put(draw(3, 8, 4)), put(draw(1, 6, 4))),
     "cdist_batched_p": lambda put: gram.cdist(put(draw(2, 8, 4)), p=put(np.array([1.0, 2.5]))),
     "kernel": lambda put: gram.kernel(put(X), put(Y), "matern52", bandwidth=2.0),
@@ -182,6 +182,12 @@ def test_torch_and_cupy_share_memory():
     d = gram.cdist(cupy.from_dlpack(x), x)
     assert isinstance(d, cupy.ndarray)
     np.testing.assert_allclose(cupy.asnumpy(d), gram.cdist(X), atol=1e-12)
+
+
+def test_negative_strides_of_cupy():
+    library = Cupy()
+    d = gram.cdist(library.put(X)[::-2, ::-1], p=1)
+    np.testing.assert_allclose(library.get(d), gram.cdist(X[::-2, ::-1], p=1), rtol=1e-12)
 
 
 def test_what_the_gpu_tells():

@@ -242,9 +242,10 @@ def test_operators_are_what_pytorch_expects(name, device):
     arguments = operators(device)[name]
     try:
         opcheck(getattr(torch.ops.gram, name).default, arguments)
-    except NotImplementedError as e:
-        assert device == "cuda", e
-        pytest.skip(str(e))
+    except Exception as e:
+        if device == "cuda" and isinstance(e.__cause__, NotImplementedError):
+            pytest.skip(str(e.__cause__))
+        raise
 
 
 def likelihood(x, y, length):
