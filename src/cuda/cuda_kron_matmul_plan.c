@@ -12,16 +12,15 @@
 #include "cuda_kron.h"
 
 enum {
-    SMALL = 32,             /* largest P and Q of a fused factor */
-    LEAST_MMA = 16,         /* least P and Q of one for tensor cores */
-    MOST_PAIRED = 8,        /* P of factors that kron_matmul.cu takes two at a time */
-    RUN_BYTES = 64,         /* of neighbours in memory that a tile should read at least */
-    LEAST_BUDGET = 16384,   /* of a tile: below this smaller ones are no better */
-    WANTED_ELEMENTS = 4096, /* of a tile that can be as large as one likes */
-    MANY_TILES = 8,         /* for a processor: more may be joined */
-    MMA_BK = 16,            /* as in kron_matmul_mma.cu */
+    SMALL = 32,           /* largest P and Q of a fused factor */
+    LEAST_MMA = 16,       /* least P and Q of one for tensor cores */
+    MOST_PAIRED = 8,      /* P of factors that kron_matmul.cu takes two at a time */
+    RUN_BYTES = 64,       /* of neighbours in memory that a tile should read at least */
+    LEAST_BUDGET = 16384, /* of a tile: below this smaller ones are no better */
+    WANTED_BYTES = 32768, /* of a tile that can be as large as one likes */
+    MANY_TILES = 8,       /* for a processor: more may be joined */
+    MMA_BK = 16,          /* as in kron_matmul_mma.cu */
     MMA_STAGES = 3,
-    WIDE_BLOCK_BYTES = 65536, /* tiles from here on have 512 threads */
 };
 
 /* Room for factors in shared memory: a row is rounded up. */
@@ -81,10 +80,13 @@ static bool is_whole(const struct gram_kron_matmul_op *op)
     return op->x.dtype == GRAM_I32 || op->x.dtype == GRAM_I64;
 }
 
-/* Worth the tensor cores: from LEAST_MMA on a launch a factor costs less than sums without them. */
+/* Worth the tensor cores: what is too large to be fused, and f64 from 32 by 32 on. */
 static bool is_for_mma(const struct gram_kron_matmul_op *op, const struct gram_view *f)
 {
-    return !is_whole(op) && f->rows >= LEAST_MMA && f->cols >= LEAST_MMA;
+    int64_t least = gram_least(f->rows, f->cols), most = gram_most(f->rows, f->cols);
+
+    return !is_whole(op) && least >= LEAST_MMA &&
+           (most > SMALL || (op->x.dtype == GRAM_F64 && least == SMALL));
 }
 
 static bool is_small(const struct gram_kron_matmul_op *op, int factor)
@@ -197,6 +199,12 @@ static bool is_power(int64_t n)
     return (n & (n - 1)) == 0;
 }
 
+/* As were fastest on an H200: a thread has so many elements of a tile. */
+static int threads_for(int64_t elements, int64_t each, int64_t most)
+{
+    return (int)gram_most(64, gram_least(most, gram_round_up(elements / each, 32)));
+}
+
 static void choose_tile(const struct cuda_device *device, const struct cuda_kron_plan *plan,
                         struct cuda_kron_pass *pass)
 {
@@ -204,14 +212,14 @@ static void choose_tile(const struct cuda_device *device, const struct cuda_kron
     int64_t most = order_pass(op, pass), run = RUN_BYTES / (int64_t)plan->element;
     int64_t units = plan->rows * op->batch.count * pass->before;
     int64_t many = (int64_t)MANY_TILES * device->processors, size, buffers;
+    int64_t wanted = WANTED_BYTES / (int64_t)plan->element;
 
     pass->columns = gram_least(pass->after, run);
     pass->units = 1;
-    while (pass->columns < pass->after && most * pass->columns * 2 <= WANTED_ELEMENTS &&
+    while (pass->columns < pass->after && most * pass->columns * 2 <= wanted &&
            units * (pass->after / pass->columns) / 2 >= many)
         pass->columns = gram_least(pass->after, pass->columns * 2);
-    while (pass->columns == pass->after &&
-           most * pass->columns * pass->units * 2 <= WANTED_ELEMENTS &&
+    while (pass->columns == pass->after && most * pass->columns * pass->units * 2 <= wanted &&
            units / pass->units / 2 >= many && pass->units < plan->rows * pass->before)
         pass->units *= 2;
     pass->in_place = all_square(op, pass);
@@ -220,11 +228,9 @@ static void choose_tile(const struct cuda_device *device, const struct cuda_kron
         pass->padded = pass->padded && is_power(op->factor[f].rows) && is_power(op->factor[f].cols);
     size = most * pass->columns * pass->units * (int64_t)plan->element;
     buffers = pass->in_place ? 1 : 2;
-    pass->threads = size >= WIDE_BLOCK_BYTES ? 512 : size >= 4096 ? 256 : 64;
     size = size / (int64_t)plan->element;
-    if (is_paired(plan, pass)) /* a thread has that many elements at a time */
-        pass->threads = (int)gram_most(
-            64, gram_least(256, gram_round_up(size / (MOST_PAIRED * MOST_PAIRED), 32)));
+    pass->threads =
+        is_paired(plan, pass) ? threads_for(size, 128, 256) : threads_for(size, 32, 512);
     size += (pass->padded ? size / (32 * 4 / (int64_t)plan->element) : 0) + 1;
     pass->shared_bytes =
         (size_t)(size * buffers + factors_elements(op, pass->first, pass->count)) * plan->element;
@@ -256,9 +262,9 @@ static void choose_mma(const struct cuda_device *device, const struct cuda_kron_
     while (pass->units > 16 &&
            gram_round_up(pass->out, pass->units / 2) < gram_round_up(pass->out, pass->units))
         pass->units /= 2;
-    pass->mt = pass->units == 16 ? 1 : pass->units == 128 && !is_double ? 4 : 2;
+    pass->mt = pass->units == 16 ? 1 : 2;
     pass->wq = (int)(pass->units / 16 / pass->mt);
-    pass->nt = 4;
+    pass->nt = is_double && pass->units < 128 ? 2 : 4;
     while (pass->nt > 1 && columns / (pass->nt * 8 * (8 / pass->wq)) *
                                    (double)gram_ceil_div(pass->out, pass->units) <
                                device->processors)

@@ -296,4 +296,11 @@ static inline void ptx_mma_f64(double c[2], double a, double b)
 {
     fake_mma(c, &a, &b, fake_multiply_f64);
 }
+
+static inline void ptx_mma_f64_wide(double c[4], const double a[4], const double b[2])
+{
+    for (int k = 0; k < 2; k++)
+        for (int half = 0; half < 2; half++)
+            ptx_mma_f64(c + 2 * half, a[2 * k + half], b[k]);
+}
 #endif

@@ -274,11 +274,12 @@ static __device__ struct tile tile_of(const struct kron_params &a, long long num
 {
     const long long across = (a.after + TA - 1) / TA, units = a.rows * a.before;
     const long long down = (units + TB - 1) / TB;
+    const long long line = quotient(number, across), item = quotient(line, down);
     struct tile t;
 
-    t.column = number % across * TA;
-    t.unit = number / across % down * TB;
-    t.item = a.first + number / across / down;
+    t.column = (number - line * across) * TA;
+    t.unit = (line - item * down) * TB;
+    t.item = a.first + item;
     t.units = units - t.unit < TB ? (int)(units - t.unit) : TB;
     t.columns = a.after - t.column < TA ? (int)(a.after - t.column) : TA;
     return t;

@@ -88,7 +88,7 @@ static __device__ void place_columns(const struct kron_params &a, struct offsets
                                      long long column, int columns)
 {
     for (int n = threadIdx.x; n < columns; n += THREADS) {
-        const long long unit = (column + n) / a.after, inside = (column + n) % a.after;
+        const long long unit = quotient(column + n, a.after), inside = column + n - unit * a.after;
         at.x[n] = unit_offset(a, a.x, unit, a.depth) + inside * a.x.col_stride;
         at.y[n] = unit_offset(a, a.y, unit, a.outs) + inside * a.y.col_stride;
         at.z[n] = unit_offset(a, a.z, unit, a.outs) + inside * a.z.col_stride;
@@ -108,10 +108,14 @@ template <int COUNT> static __device__ void split(fragment (&)[2][COUNT])
 /* 16 by 8 by 8, in the order of the f32 one's fragments. */
 static __device__ void multiply(double c[4], const fragment (&a)[2][4], const fragment (&b)[2][2])
 {
+#  if __CUDA_ARCH__ == 900 /* twice as fast as the others */
+    ptx_mma_f64_wide(c, a[0], b[0]);
+#  else
     ptx_mma_f64(c, a[0][0], b[0][0]);
     ptx_mma_f64(c + 2, a[0][1], b[0][0]);
     ptx_mma_f64(c, a[0][2], b[0][1]);
     ptx_mma_f64(c + 2, a[0][3], b[0][1]);
+#  endif
 }
 
 static __device__ fragment fragment_of(REAL v)
@@ -137,13 +141,19 @@ template <int COUNT> static __device__ void split(fragment (&v)[2][COUNT])
     }
 }
 
+/* Tensor cores cut sums off where additions round: they add the products of eight p alone. */
 static __device__ void multiply(float c[4], const fragment (&a)[2][4], const fragment (&b)[2][2])
 {
+    float sum[4] = {};
+
     if constexpr (F_PARTS == 2)
-        ptx_mma_tf32(c, a[1], b[0]);
+        ptx_mma_tf32(sum, a[1], b[0]);
     if constexpr (X_PARTS == 2)
-        ptx_mma_tf32(c, a[0], b[1]);
-    ptx_mma_tf32(c, a[0], b[0]);
+        ptx_mma_tf32(sum, a[0], b[1]);
+    ptx_mma_tf32(sum, a[0], b[0]);
+#  pragma unroll
+    for (int i = 0; i < 4; i++)
+        c[i] += sum[i];
 }
 
 static __device__ fragment fragment_of(REAL v)
@@ -245,7 +255,7 @@ static __device__ void sum_products(const struct kron_params &a, const struct of
             copy_factor(a, stages[next], f, ahead, q0);
         }
         ptx_copy_commit();
-#pragma unroll
+#pragma unroll 1
         for (int k = 0; k < BK; k += 8)
             multiply_step(stages[now], k, sum);
         now = now + 1 == STAGES ? 0 : now + 1, next = next + 1 == STAGES ? 0 : next + 1;
@@ -261,8 +271,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const long long columns = a.rows * a.before * a.after, tiles = a.unit_tiles * a.col_tiles;
 
     for (long long number = blockIdx.x; number < tiles * a.items; number += gridDim.x) {
-        const long long item = a.first + number / tiles, q0 = number % a.col_tiles * BQ;
-        const long long column = number % tiles / a.col_tiles * BN;
+        const long long done = quotient(number, tiles), rest = number - done * tiles;
+        const long long across = quotient(rest, a.col_tiles), item = a.first + done;
+        const long long q0 = (rest - across * a.col_tiles) * BQ, column = across * BN;
         const int width = columns - column < BN ? (int)(columns - column) : BN;
         REAL sum[MT][NT][4] = {};
         place_columns(a, at, column, width);

@@ -54,7 +54,7 @@ static __device__ void place_columns(const struct kron_params &a, struct memory 
                                      long long column, int columns)
 {
     for (int n = threadIdx.x; n < columns; n += THREADS) {
-        const long long unit = (column + n) / a.after, at = (column + n) % a.after;
+        const long long unit = quotient(column + n, a.after), at = column + n - unit * a.after;
         m.x_offset[n] = unit_offset(a, a.x, unit, a.depth) + at * a.x.col_stride;
         m.y_offset[n] = unit_offset(a, a.y, unit, a.outs) + at * a.y.col_stride;
         m.z_offset[n] = unit_offset(a, a.z, unit, a.outs) + at * a.z.col_stride;
@@ -95,8 +95,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const int tn = ALONG ? threadIdx.x / SIDE : threadIdx.x % SIDE;
 
     for (long long number = blockIdx.x; number < tiles * a.items; number += gridDim.x) {
-        const long long item = a.first + number / tiles, q0 = number % a.col_tiles * BQ;
-        const long long column = number % tiles / a.col_tiles * BN;
+        const long long done = quotient(number, tiles), rest = number - done * tiles;
+        const long long across = quotient(rest, a.col_tiles), item = a.first + done;
+        const long long q0 = (rest - across * a.col_tiles) * BQ, column = across * BN;
         const int width = columns - column < BN ? (int)(columns - column) : BN;
         const struct finish f = finish_of(a, item);
         const x_element *x = item_of<const x_element>(a, a.x, item);

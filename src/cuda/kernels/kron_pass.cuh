@@ -86,9 +86,17 @@ static __device__ struct finish finish_of(const struct kron_params &a, long long
     return f;
 }
 
+/* a / b for numbers that are not negative: a division of 64 bits takes as long as a small tile. */
+static __device__ long long quotient(long long a, long long b)
+{
+    return (a | b) >> 32 == 0 ? (long long)((unsigned)a / (unsigned)b) : a / b;
+}
+
 /* Where a unit begins in a matrix whose rows have group * after columns an index before. */
 static __device__ long long unit_offset(const struct kron_params &a, const struct kron_side &side,
                                         long long unit, long long group)
 {
-    return unit / a.before * side.row_stride + unit % a.before * group * a.after * side.col_stride;
+    const long long row = quotient(unit, a.before);
+
+    return row * side.row_stride + (unit - row * a.before) * group * a.after * side.col_stride;
 }

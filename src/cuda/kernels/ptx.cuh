@@ -11,7 +11,7 @@
  *
  *   shape           A (m by k)          B (k by n)         C and D (m by n)
  *   m16n8k8         a0 [g][t]           b0 [t][g]          c0 [g][2t]
- *   tf32            a1 [g+8][t]         b1 [t+4][g]        c1 [g][2t+1]
+ *   tf32, f64       a1 [g+8][t]         b1 [t+4][g]        c1 [g][2t+1]
  *                   a2 [g][t+4]                            c2 [g+8][2t]
  *                   a3 [g+8][t+4]                          c3 [g+8][2t+1]
  *   m16n8k16        a0 [g][2t, +1]      b0 [2t, +1][g]     as above
@@ -330,5 +330,14 @@ static __device__ void ptx_mma_f64(double c[2], double a, double b)
     asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
                  : "+d"(c[0]), "+d"(c[1])
                  : "d"(a), "d"(b));
+}
+
+/* sm_90 and newer; fragments as those of tf32. */
+static __device__ void ptx_mma_f64_wide(double c[4], const double a[4], const double b[2])
+{
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, "
+                 "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
+                 : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));
 }
 #endif
