@@ -87,42 +87,59 @@ static __device__ double total(double mine, double *shared)
     return sum;
 }
 
+/* A tile of TILE rows, fewer at the end, and OUTPUTS outputs: each word of x is read once for them.
+ * The loop is unrolled so that a thread has its words of x on the way at once: memory is what
+ * limits it. */
+template <int OUTPUTS>
+static __device__ void combine(const struct rows_params &a, long long row, long long output,
+                               double *shared)
+{
+    const REAL *x = (const REAL *)a.x + row * a.width;
+    const REAL *alpha = (const REAL *)a.alpha + output * a.width;
+    double *out = (double *)a.out;
+    const int rows = within(row, a.rows);
+    double sum[TILE][OUTPUTS] = {};
+
+#  pragma unroll 4
+    for (long long k = threadIdx.x; k < a.width; k += THREADS) {
+        double left[TILE], right[OUTPUTS];
+#  pragma unroll
+        for (int i = 0; i < TILE; i++)
+            left[i] = i < rows ? (double)x[i * a.width + k] : 0;
+#  pragma unroll
+        for (int j = 0; j < OUTPUTS; j++)
+            right[j] = (double)alpha[j * a.width + k];
+#  pragma unroll
+        for (int i = 0; i < TILE; i++)
+#  pragma unroll
+            for (int j = 0; j < OUTPUTS; j++)
+                sum[i][j] += left[i] * right[j];
+    }
+#  pragma unroll
+    for (int i = 0; i < TILE; i++)
+#  pragma unroll
+        for (int j = 0; j < OUTPUTS; j++)
+            if (i < rows) {
+                double all = total(sum[i][j], shared);
+                if (threadIdx.x == 0)
+                    out[(output + j) * a.ld + row + i] = all;
+            }
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS)
     rows_combine(const __grid_constant__ struct rows_params a)
 {
     __shared__ double shared[THREADS];
-    const REAL *x = (const REAL *)a.x, *alpha = (const REAL *)a.alpha;
-    double *out = (double *)a.out;
 
     for (long long row = blockIdx.x * (long long)TILE; row < a.rows;
-         row += gridDim.x * (long long)TILE)
-        for (long long output = 0; output < a.outputs; output += TILE) {
-            int rows = within(row, a.rows), outputs = within(output, a.outputs);
-            double sum[TILE][TILE] = {};
+         row += gridDim.x * (long long)TILE) {
+        long long output = 0;
 
-            for (long long k = threadIdx.x; k < a.width; k += THREADS) {
-                double left[TILE], right[TILE];
-#pragma unroll
-                for (int i = 0; i < TILE; i++) {
-                    left[i] = i < rows ? (double)x[(row + i) * a.width + k] : 0;
-                    right[i] = i < outputs ? (double)alpha[(output + i) * a.width + k] : 0;
-                }
-#pragma unroll
-                for (int i = 0; i < TILE; i++)
-#pragma unroll
-                    for (int j = 0; j < TILE; j++)
-                        sum[i][j] += left[i] * right[j];
-            }
-#pragma unroll
-            for (int i = 0; i < TILE; i++)
-#pragma unroll
-                for (int j = 0; j < TILE; j++)
-                    if (i < rows && j < outputs) {
-                        double all = total(sum[i][j], shared);
-                        if (threadIdx.x == 0)
-                            out[(output + j) * a.ld + row + i] = all;
-                    }
-        }
+        for (; output + TILE <= a.outputs; output += TILE)
+            combine<TILE>(a, row, output, shared);
+        for (; output < a.outputs; output++)
+            combine<1>(a, row, output, shared);
+    }
 }
 
 #else
