@@ -12,6 +12,7 @@ matplotlib.
 import argparse
 import csv
 import ctypes as c
+import io
 import time
 
 import numpy as np
@@ -138,7 +139,10 @@ def draw(lines, column, label, path):
         axis.legend(fontsize=7)
     axes[0].set_ylabel(label)
     figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})
+    picture = io.StringIO()
+    figure.savefig(picture, format="svg", metadata={"Date": None})
+    with open(path, "w") as file:
+        file.writelines(line.rstrip() + "\n" for line in picture.getvalue().splitlines())
 
 
 def plot(arguments):
