@@ -29,13 +29,14 @@ struct work {
     const gram_kernel_options *kernel;
     bool symmetric;
     double target_ms; /* what it should take on an H200 */
+    gram_dtype dtype; /* GRAM_F32 where nothing is said */
 };
 
 struct bench {
     const struct work *work;
     gram_context *g;
     gram_tensor x, y, out;
-    float *host_x, *host_y;
+    double *host_x, *host_y;
 };
 
 static bool run(void *arg)
@@ -66,21 +67,42 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static gram_tensor matrix(float *host, int64_t rows, int64_t cols, unsigned seed)
+static void *host_memory(int64_t count)
 {
-    size_t bytes = (size_t)(rows * cols) * sizeof(float);
-    gram_tensor t = gram_matrix(device_allocate(bytes), rows, cols, GRAM_F32);
-    uint32_t state = seed;
+    void *memory = malloc((size_t)count * sizeof(double));
+
+    if (!memory) {
+        fprintf(stderr, "bench_cuda: out of memory\n");
+        exit(EXIT_FAILURE);
+    }
+    return memory;
+}
+
+/* Numbers that a float holds exactly. */
+static void fill(double *to, int64_t count, uint32_t state)
+{
+    for (int64_t i = 0; i < count; i++) {
+        state = state * 1664525u + 1013904223u; /* Numerical Recipes' generator */
+        to[i] = (double)(state >> 8) / 16777216;
+    }
+}
+
+/* host: NULL, or the elements. */
+static gram_tensor matrix(gram_dtype dtype, const double *host, int64_t rows, int64_t cols)
+{
+    const size_t size = dtype == GRAM_F64 ? sizeof(double) : sizeof(float);
+    const size_t bytes = (size_t)(rows * cols) * size;
+    gram_tensor t = gram_matrix(device_allocate(bytes), rows, cols, dtype);
+    float *narrow = host && dtype == GRAM_F32 ? host_memory(rows * cols) : NULL;
 
     t.device.type = GRAM_CUDA;
-    for (int64_t i = 0; host && i < rows * cols; i++) {
-        state = state * 1664525u + 1013904223u; /* Numerical Recipes' generator */
-        host[i] = (float)(state >> 8) / 16777216.0f;
-    }
-    if (!t.data || (host && !device_upload(t.data, host, bytes))) {
+    for (int64_t i = 0; narrow && i < rows * cols; i++)
+        narrow[i] = (float)host[i];
+    if (!t.data || (host && !device_upload(t.data, narrow ? (const void *)narrow : host, bytes))) {
         fprintf(stderr, "no memory on the device\n");
         exit(EXIT_FAILURE);
     }
+    free(narrow);
     return t;
 }
 
@@ -88,11 +110,11 @@ static double want(const struct bench *b, int64_t i, int64_t j)
 {
     const struct work *w = b->work;
     const gram_kernel_options *o = w->kernel;
-    const float *y = w->symmetric ? b->host_x : b->host_y;
+    const double *y = w->symmetric ? b->host_x : b->host_y;
     double sum = 0, p = o ? o->p.value : w->p;
 
     for (int64_t k = 0; k < w->k; k++)
-        sum += pow(fabs((double)b->host_x[i * w->k + k] - (double)y[j * w->k + k]), p);
+        sum += pow(fabs(b->host_x[i * w->k + k] - y[j * w->k + k]), p);
     if (!o)
         return pow(sum, 1 / p);
     sum = pow(sum, o->outer_power.value);
@@ -105,6 +127,18 @@ static double want(const struct bench *b, int64_t i, int64_t j)
     return sum + (i == j ? o->regularization.value : 0);
 }
 
+static bool read_element(const struct bench *b, int64_t at, double *to)
+{
+    float narrow = 0;
+
+    if (b->work->dtype == GRAM_F64)
+        return device_download(to, (double *)b->out.data + at, sizeof *to);
+    if (!device_download(&narrow, (float *)b->out.data + at, sizeof narrow))
+        return false;
+    *to = (double)narrow;
+    return true;
+}
+
 /* Largest relative error of a sample. */
 static double error_of(const struct bench *b)
 {
@@ -113,10 +147,9 @@ static double error_of(const struct bench *b)
     for (int s = 0; s < SAMPLE; s++) {
         int64_t i = s * 7919 % b->work->m, j = s < 20 ? i : (int64_t)s * 104729 % b->work->n;
         double expected = want(b, i, j), off;
-        float got = 0;
-        if (!device_download(&got, (float *)b->out.data + i * b->work->n + j, sizeof got))
+        if (!read_element(b, i * b->work->n + j, &off))
             return INFINITY;
-        off = fabs((double)got - expected);
+        off = fabs(off - expected);
         off = expected != 0 ? off / expected : off;
         worst = off > worst || isnan(off) ? off : worst;
     }
@@ -128,15 +161,13 @@ static void measure(gram_context *g, const struct work *w)
     struct bench b = {.work = w, .g = g};
     double ms[REPEATS], first;
 
-    b.host_x = malloc((size_t)(w->m * w->k) * sizeof(float));
-    b.host_y = malloc((size_t)(w->n * w->k) * sizeof(float));
-    if (!b.host_x || !b.host_y) {
-        fprintf(stderr, "bench_cuda: out of memory\n");
-        exit(EXIT_FAILURE);
-    }
-    b.x = matrix(b.host_x, w->m, w->k, 1);
-    b.y = matrix(b.host_y, w->n, w->k, 2);
-    b.out = matrix(NULL, w->m, w->n, 0);
+    b.host_x = host_memory(w->m * w->k);
+    b.host_y = host_memory(w->n * w->k);
+    fill(b.host_x, w->m * w->k, 1);
+    fill(b.host_y, w->n * w->k, 2);
+    b.x = matrix(w->dtype, b.host_x, w->m, w->k);
+    b.y = matrix(w->dtype, b.host_y, w->n, w->k);
+    b.out = matrix(w->dtype, NULL, w->m, w->n);
     first = milliseconds();
     if (!run(&b))
         exit(EXIT_FAILURE);
@@ -167,7 +198,8 @@ static bool measure_launch(gram_context *g)
     struct bench b = {.work = &small, .g = g};
     double start;
 
-    b.x = matrix(NULL, 64, 16, 1), b.y = matrix(NULL, 64, 16, 2), b.out = matrix(NULL, 64, 64, 0);
+    b.x = matrix(GRAM_F32, NULL, 64, 16), b.y = matrix(GRAM_F32, NULL, 64, 16);
+    b.out = matrix(GRAM_F32, NULL, 64, 64);
     for (int i = 0; i < 100; i++)
         if (!run(&b))
             return false;
@@ -188,19 +220,25 @@ int main(int argc, char **argv)
                         product = gram_lpq_laplace(1.3, 1.3, 9);
     gaussian.regularization = gram_number(0.5);
     const struct work works[] = {
-        {          "p=1 large", 30000, 30000, 1024,   1,      NULL, false,   60},
-        {          "p=2 large", 30000, 30000, 1024,   2,      NULL, false,   12},
-        {        "p=1.3 large", 30000, 30000, 1024, 1.3,      NULL, false,  265},
-        {        "p=1.5 large", 30000, 30000, 1024, 1.5,      NULL, false,  240},
-        {        "p=0.5 large", 30000, 30000, 1024, 0.5,      NULL, false,  240},
-        {          "p=3 large", 30000, 30000, 1024,   3,      NULL, false,   92},
-        {          "p=4 large", 30000, 30000, 1024,   4,      NULL, false,   92},
-        {      "p=1 symmetric", 30000, 30000, 1024,   1,      NULL,  true, 33.6},
-        {          "p=1 small", 10000, 10000,  128,   1,      NULL, false,  0.9},
-        {          "p=2 small", 10000, 10000,  128,   2,      NULL, false,  0.4},
-        {         "Laplace-L2", 20000, 20000,  256,   2,  &laplace, false,  2.5},
-        {   "Gaussian + 0.5 I", 20000, 20000,  256,   2, &gaussian, false,  2.5},
-        {"product Laplace 1.3", 20000, 20000,  256, 1.3,  &product, false,   31},
+        {          "p=1 large", 30000, 30000, 1024,   1,      NULL, false,   60, GRAM_F32},
+        {          "p=2 large", 30000, 30000, 1024,   2,      NULL, false,   12, GRAM_F32},
+        {        "p=1.3 large", 30000, 30000, 1024, 1.3,      NULL, false,  265, GRAM_F32},
+        {        "p=1.5 large", 30000, 30000, 1024, 1.5,      NULL, false,  240, GRAM_F32},
+        {        "p=1.7 large", 30000, 30000, 1024, 1.7,      NULL, false,  265, GRAM_F32},
+        {        "p=0.5 large", 30000, 30000, 1024, 0.5,      NULL, false,  240, GRAM_F32},
+        {          "p=3 large", 30000, 30000, 1024,   3,      NULL, false,   92, GRAM_F32},
+        {          "p=4 large", 30000, 30000, 1024,   4,      NULL, false,   92, GRAM_F32},
+        {      "p=1 symmetric", 30000, 30000, 1024,   1,      NULL,  true, 33.6, GRAM_F32},
+        {      "p=2 symmetric", 30000, 30000, 1024,   2,      NULL,  true,  6.7, GRAM_F32},
+        {    "p=1.3 symmetric", 30000, 30000, 1024, 1.3,      NULL,  true,  148, GRAM_F32},
+        {          "p=1 small", 10000, 10000,  128,   1,      NULL, false,  0.9, GRAM_F32},
+        {          "p=2 small", 10000, 10000,  128,   2,      NULL, false,  0.4, GRAM_F32},
+        {         "Laplace-L2", 20000, 20000,  256,   2,  &laplace, false,  2.5, GRAM_F32},
+        {   "Gaussian + 0.5 I", 20000, 20000,  256,   2, &gaussian, false,  2.5, GRAM_F32},
+        {"product Laplace 1.3", 20000, 20000,  256, 1.3,  &product, false,   31, GRAM_F32},
+        {            "p=1 f64", 16384, 16384,  512,   1,      NULL, false, 18.3, GRAM_F64},
+        {            "p=2 f64", 16384, 16384,  512,   2,      NULL, false, 18.3, GRAM_F64},
+        {          "p=1.3 f64", 16384, 16384,  512, 1.3,      NULL, false,    0, GRAM_F64},
     };
     gram_context_options options = GRAM_CONTEXT_OPTIONS_INIT;
     gram_context *g;

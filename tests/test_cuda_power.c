@@ -126,8 +126,8 @@ static void terms_of(struct harness *h, gram_dtype dtype, double p)
 
 static void every_size_in_f32(struct harness *h)
 {
-    static const double powers[] = {0.3, 0.5, 0.9,  1.01, 1.1,   1.3, 1.38,
-                                    1.5, 1.7, 1.99, 2.5,  3.141, 7.7, 15.5};
+    static const double powers[] = {0.3, 0.5,  0.9, 1.01, 1.1,   1.3, 1.38, 1.5,
+                                    1.7, 1.99, 2.5, 2.7,  3.141, 7.7, 15.5, 15.7};
 
     for (int i = 0; i < LENGTH(powers); i++)
         terms_of(h, GRAM_F32, powers[i]);

@@ -82,8 +82,16 @@ static void prepare_map(const struct gram_cdist_op *op, struct pair_params *para
 
 /* ---- Variants ------------------------------------------------------------------------------- */
 
-/* The fraction of p up to which special functions are exact enough: see pair_power.cuh. */
+/* How far from a whole number special functions are exact enough: see pair_power.cuh. */
 static const double most_mixed = 0.34;
+
+/* MIX of cdist.cu. */
+static int mix_of(double p, const struct cuda_cdist_variant *v)
+{
+    if (!v->fraction || p < 1 || v->is_double)
+        return 0;
+    return p - floor(p) <= most_mixed ? 1 : ceil(p) - p <= most_mixed ? 2 : 0;
+}
 
 static void choose_step(const struct gram_cdist_op *op, struct cuda_cdist_variant *v)
 {
@@ -110,7 +118,7 @@ static void choose_step(const struct gram_cdist_op *op, struct cuda_cdist_varian
         v->step = PAIR_POWER;
         v->whole = (int)p;
         v->fraction = p != floor(p);
-        v->mix = v->fraction && p > 1 && p - floor(p) <= most_mixed && !v->is_double;
+        v->mix = mix_of(p, v);
     }
 }
 
@@ -164,7 +172,7 @@ static uint64_t pack(const struct cuda_cdist_variant *v)
         {v->is_double, 1},
         {     v->half, 2},
         {       v->tm, 4},
-        {      v->mix, 1},
+        {      v->mix, 2},
         {     v->step, 4},
         {    v->whole, 4},
         { v->fraction, 1},

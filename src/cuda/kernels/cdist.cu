@@ -258,7 +258,7 @@ static __device__ unsigned col_of(unsigned thread)
 static __device__ void compute(const struct pair_params *a, const struct tile *tile,
                                const struct pair_map *map, double *norms)
 {
-    const REAL fraction = (REAL)map->fraction;
+    const REAL fraction = (REAL)(MIX == 2 ? (map->fraction - 1) / 2 : map->fraction);
     REAL acc[TM][TN] = {};
     double squares = 0;
     const int count = (int)((a->depth + BK - 1) / BK);

@@ -12,12 +12,16 @@
  * which saturation turns into 0.  In f64 the degree is 9.  Infinity and NaN give NaN; a sum
  * overflows up to a factor of 1.44 too early.
  *
- * With MIX 3 of 8 steps of f32 are |d|^WHOLE 2^(f log2 |d|), f the fraction, by special functions,
- * whose units would have nothing to do: so 7.8 instructions a step instead of 9.3, and 252 ms
- * instead of 294 for 30000 x 30000 x 1024 on an H200 (256 with 4 of 8, 263 with 2).  The steps are
- * chosen alike for (i, j) and (j, i).  The error, with L = |log2 d|: f L / 3 eps of the logarithm,
- * f L / 3.6 eps at most of the product's rounding, 3 eps of the rest.  For f <= 0.34 that is under
- * 8 eps for L < 20 and under 14 eps for L < 48; sums that could have come of others are doubtful.
+ * With MIX 3 of 8 steps of f32 are |d|^n 2^(f log2 |d|), n a whole number near p and f = p - n, by
+ * special functions, whose units would have nothing to do: so 7.8 instructions a step instead of
+ * 9.3, and 252 ms instead of 294 for 30000 x 30000 x 1024 on an H200 (256 with 4 of 8, 263 with 2).
+ * The steps are chosen alike for (i, j) and (j, i).  The error, with L = |log2 d|: |f| L / 3 eps of
+ * the logarithm, |f| L / 3.6 eps at most of the product's rounding, 3 eps of the rest.  For |f| <=
+ * 0.34 that is under 8 eps for L < 20 and under 14 eps for L < 48; sums that could have come of
+ * others are doubtful.
+ * MIX is 1 where n = WHOLE < p.  It is 2 where n = WHOLE + 1 > p: there t = d^2 + 2^-126 takes the
+ * place of d^2, so that the logarithm of 0 is a number; what that adds to a sum which is not
+ * doubtful is less than 2^-27 of it.
  *
  * Part of cdist.cu, whose parameters it uses.
  *
@@ -92,11 +96,17 @@ static __device__ float add_power(float acc, float d, const struct pair_power *p
 /* Three of every eight neighbours. */
 #  define MIXED(diagonal, k) (((diagonal) % 4 * 2 + (k) % 2) * 3 % 8 >= 5)
 
-static __device__ float special_power(float acc, float d, float fraction)
+/* exponent: f, or f / 2 where it goes with d^2 */
+static __device__ float special_power(float acc, float d, float exponent)
 {
     const float a = fabsf(d);
-
-    return acc + product<WHOLE>(a) * ptx_exp2(fraction * ptx_log2(a));
+#if MIX == 1
+    return acc + product<WHOLE>(a) * ptx_exp2(exponent * ptx_log2(a));
+#else
+    const float t = fmaf(d, d, 0x1p-126f), e = ptx_exp2(exponent * ptx_log2(t));
+    /* in this order nothing underflows but the term */
+    return WHOLE == 1 ? fmaf(t, e, acc) : fmaf(product<WHOLE>(a) * e, a, acc);
+#endif
 }
 #endif
 
