@@ -299,6 +299,6 @@ void cuda_cdist_plan(const struct gram_cdist_op *op, int processors, struct cuda
 void cuda_cdist_plan_listed(struct cuda_cdist_plan *plan)
 {
     plan->variant.listed = 1;
-    plan->variant.tm = SQUARE_ROWS / 16;
+    plan->variant.tm = SQUARE_LEFT_ROWS(plan->variant.is_double) / 16;
     plan->number = pack(&plan->variant);
 }

@@ -23,28 +23,35 @@ static const int64_t most_blocks = INT32_MAX, round_bytes = 1 << 28;
 /* Differences take 30 us for so many terms on an H200; packing and four launches 15. */
 static const double least_work = 0x1p29;
 
-/* How the two cores of cdist_mma.cu work.  On an H200 wgmma with stages of 32 columns multiplies
+/* How the cores of cdist_mma.cu work.  On an H200 wgmma with stages of 32 columns multiplies
  * [30000, 30000, 1024] in 7 ms; a partial sum for every 32 columns cost 2 ms more, one for all
  * columns an error of 3e-6. */
 static const struct core {
     int core, depth, stages, promoted;
     int threads, blocks; /* blocks: a processor; 0: one a tile */
-} mma = {1, 32, 3, 0, THREADS, 0}, wgmma = {2, 32, 4, 4, THREADS + 128, 1};
+} mma = {1, 32, 3, 0, THREADS, 0}, wgmma = {2, 32, 4, 4, THREADS + 128, 1}, mma64 = {3, 16, 3, 0, THREADS, 0};
 
 struct square {
-    struct cuda_cdist_plan *direct; /* the same problem for cdist.cu, in tiles of 128 by 128 */
+    struct cuda_cdist_plan *direct; /* the same problem for cdist.cu */
     const struct core *core;
     int planes;
     int64_t items; /* of a round */
     size_t panel_bytes[2], row_bytes[2], centre_bytes, bytes;
 };
 
+/* Chips whose tensor cores know f64, and whose multiprocessors have the memory for a tile of it. */
+static bool has_fast_f64(int arch)
+{
+    return arch == 80 || arch == 90 || arch == 100;
+}
+
 bool cuda_cdist_squares(const gram_context *g, const struct cuda_cdist_plan *plan)
 {
     const struct cuda_cdist_variant *v = &plan->variant;
     const struct pair_params *p = &plan->params;
 
-    if (plan->tiles == 0 || plan->expression || v->is_double ||
+    if (plan->tiles == 0 || plan->expression ||
+        (v->is_double && !has_fast_f64(((const struct cuda_device *)g->device)->arch)) ||
         (v->step != PAIR_TWO && v->step != PAIR_DOT) || p->depth == 0)
         return false;
     if (g->cdist_form != GRAM_FORM_AUTO)
@@ -61,25 +68,29 @@ static void lay_out(const struct cuda_device *device, struct cuda_cdist_plan *pl
 {
     const struct pair_params *p = &plan->params;
     const struct cuda_cdist_variant *v = &plan->variant;
-    int64_t depth, rows[2];
+    int64_t depth, rows[2], left;
     size_t item_bytes;
 
     s->direct = plan;
-    s->core = device->arch == 90 ? &wgmma : &mma;
+    s->core = v->is_double ? &mma64 : device->arch == 90 ? &wgmma : &mma;
     s->planes = v->half && v->step == PAIR_DOT ? 1 : 2;
+    left = SQUARE_ROWS / SQUARE_LEFT_ROWS(v->is_double);
     depth = gram_round_up(p->depth, s->core->depth);
     rows[0] = gram_round_up(p->x.rows, SQUARE_ROWS);
     rows[1] = gram_round_up(p->y.rows, SQUARE_ROWS);
     for (int i = 0; i < 2; i++) {
-        bool packed = i == 0 || !p->symmetric;
+        bool packed = !v->is_double && (i == 0 || !p->symmetric);
         s->panel_bytes[i] = packed ? (size_t)(rows[i] * depth * 2 * s->planes) : 0;
         s->row_bytes[i] = packed ? (size_t)rows[i] * sizeof(struct square_row) : 0;
     }
-    s->centre_bytes = v->step == PAIR_TWO ? gram_round64((size_t)p->depth * sizeof(float)) : 0;
+    s->centre_bytes = v->step == PAIR_TWO && !v->is_double
+                          ? gram_round64((size_t)p->depth * sizeof(float))
+                          : 0;
     item_bytes =
         s->panel_bytes[0] + s->panel_bytes[1] + s->row_bytes[0] + s->row_bytes[1] +
         s->centre_bytes +
-        (size_t)(rows[0] / SQUARE_ROWS * (rows[1] / SQUARE_ROWS)) * sizeof(struct square_tile);
+        (size_t)(rows[0] / SQUARE_ROWS * (rows[1] / SQUARE_ROWS) * left * left) *
+            sizeof(struct square_tile);
     s->items = round_bytes / (int64_t)item_bytes;
     s->items = s->items < 1 ? 1 : gram_least(s->items, p->items);
     s->bytes = (size_t)s->items * item_bytes + gram_round64(sizeof(struct square_list));
@@ -136,10 +147,13 @@ static uint64_t number_of(const struct square *s, enum kind kind)
 {
     const struct cuda_cdist_variant *v = &s->direct->variant;
     const bool last = kind == MULTIPLY; /* the other parameters are those of the sums alone */
+    const bool loads = last && v->is_double;
     const int field[][2] = {
         {                                           kind, 4},
         {                              s->core->core + 1, 2},
         {                                        v->half, 2},
+        {                           loads ? v->x_load : 0, 2},
+        {                           loads ? v->y_load : 0, 2},
         {                                        v->step, 4},
         {                                      s->planes, 2},
         {last ? v->function : v->function == PAIR_COSINE, 4},
@@ -163,9 +177,10 @@ static void describe(const struct square *s, enum kind kind, char *defines)
 
     if (kind == MULTIPLY)
         snprintf(defines + used, left,
-                 " -DCORE=%d -DSTAGES=%d -DPROMOTED=%d -DFUNCTION=%d -DOUTPUT=%d -DBASE=%d "
-                 "-DSLOPE=%d -DHYPERS=%d",
-                 c->core, c->stages, c->promoted, v->function, v->output, v->base, v->slope,
+                 " -DCORE=%d -DSTAGES=%d -DPROMOTED=%d -DX_LOAD=%d -DY_LOAD=%d -DFUNCTION=%d "
+                 "-DOUTPUT=%d -DBASE=%d -DSLOPE=%d -DHYPERS=%d",
+                 c->core, c->stages, c->promoted, v->is_double ? v->x_load : 0,
+                 v->is_double ? v->y_load : 0, v->function, v->output, v->base, v->slope,
                  v->hypers);
     else
         snprintf(defines + used, left, " -DCOSINE=%d", v->function == PAIR_COSINE);
@@ -207,9 +222,12 @@ static gram_status launch(gram_context *g, const struct square *s, const struct 
 static size_t shared_bytes(const struct square *s)
 {
     const struct core *c = s->core;
+    const size_t size = c == &mma64 ? sizeof(double) : sizeof(float);
     size_t stages = 2 * SQUARE_ROWS * (size_t)(c->stages * c->depth * 2 * s->planes);
-    size_t staged = (size_t)(SQUARE_ROWS * (SQUARE_ROWS + 8)) * sizeof(float);
+    size_t staged = (size_t)(SQUARE_ROWS * (SQUARE_ROWS + 8)) * size;
 
+    if (c == &mma64) /* a row of the centre, four numbers beside each row */
+        stages = (2 * SQUARE_ROWS + 1) * (size_t)(c->stages * (c->depth + 4)) * size;
     if (c == &wgmma)
         return stages + staged + (size_t)c->stages * 2 * sizeof(uint64_t);
     return stages > staged ? stages : staged;
@@ -236,7 +254,8 @@ static gram_status run_round(gram_context *g, const struct square *s, struct squ
     int64_t tiles = p->items * p->tile_rows * p->tile_cols;
     int64_t groups = (a->side[0].item_rows + (a->sides > 1 ? a->side[1].item_rows : 0)) / 8;
     struct step centre = {CENTRE, p->items * gram_ceil_div(p->depth, 32), THREADS, 0};
-    struct step pack = {PACK, gram_ceil_div(p->items * groups, PACK_GROUPS), THREADS, 0};
+    /* without rows to pack, as in f64, it still empties the list */
+    struct step pack = {PACK, 1 + p->items * groups / PACK_GROUPS, THREADS, 0};
     struct step multiply = {MULTIPLY, tiles, s->core->threads, shared_bytes(s)};
 
     if (!gram_jit_recall(device, number_of(s, MULTIPLY)))
@@ -244,7 +263,7 @@ static gram_status run_round(gram_context *g, const struct square *s, struct squ
     pack.blocks = gram_least(pack.blocks, (int64_t)PACK_BLOCKS * device->processors);
     if (s->core->blocks)
         multiply.blocks = gram_least(tiles, (int64_t)s->core->blocks * device->processors);
-    if (s->direct->variant.step == PAIR_TWO)
+    if (s->centre_bytes > 0)
         TRY(launch(g, s, &centre, a));
     TRY(launch(g, s, &pack, a));
     TRY(launch(g, s, &multiply, a));

@@ -188,7 +188,7 @@ struct cuda_cdist_plan {
 int cuda_cdist_most_tile(const struct cuda_cdist_variant *v);
 /* processors: of the device. */
 void cuda_cdist_plan(const struct gram_cdist_op *op, int processors, struct cuda_cdist_plan *plan);
-/* Turns the plan into one for the tiles of a list alone, of 128 by 128 in f32. */
+/* Turns the plan into one for the tiles of a list alone: SQUARE_LEFT_ROWS. */
 void cuda_cdist_plan_listed(struct cuda_cdist_plan *plan);
 /* What the compiler is told, without the text of the expression; defines, CUDA_CDIST_DEFINES bytes,
  * holds its text. */

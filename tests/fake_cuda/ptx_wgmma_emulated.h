@@ -79,6 +79,25 @@ static inline void ptx_copy_bulk(void *shared, const void *global, int bytes,
     fake_mbarrier_advance(b);
 }
 
+static inline void ptx_store_bulk(void *global, const void *shared, int bytes)
+{
+    if (((size_t)shared | (size_t)global | (size_t)bytes) % 16)
+        fake_device.runtime->fail("cp.async.bulk: addresses and bytes must be multiples of 16");
+    __builtin_memcpy(global, shared, (size_t)bytes);
+}
+
+static inline void ptx_store_bulk_commit()
+{
+}
+
+static inline void ptx_store_bulk_wait()
+{
+}
+
+static inline void ptx_bulk_fence()
+{
+}
+
 /* ---- Products
  * ------------------------------------------------------------------------------------ */
 

@@ -15,6 +15,14 @@ static __device__ void barrier()
     __syncthreads();
 }
 
+static __device__ void leave_staged()
+{
+}
+
+static __device__ void store_rows(const struct pair_params *, const struct tile *, const REAL *)
+{
+}
+
 struct pipeline {
     char *stages;
 };
@@ -84,9 +92,11 @@ static __device__ void copy_chunk(char *to, const char **x, const char **y)
     *x += PLANES * PLANE_X, *y += PLANES * PLANE_Y;
 }
 
-static __device__ void sum_products(const struct square_params *a, const struct tile *tile,
+static __device__ void sum_products(const struct square_params *a,
+                                    const struct shared_state *shared,
                                     struct pipeline *pipeline, float acc[BLOCKS][4])
 {
+    const struct tile *tile = &shared->tile;
     const long long item = tile->item - a->first;
     const int chunks = (int)a->chunks;
     const char *x = a->side[0].data + item * a->side[0].item_bytes +

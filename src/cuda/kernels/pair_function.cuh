@@ -14,7 +14,7 @@ static __device__ REAL raised(const struct pair_raise *r, int kind, REAL x)
     case PAIR_UNIT:
         return 1;
     case PAIR_SQRT:
-        return sqrt(x);
+        return root(x);
     default:
         return power(x, r->e);
     }

@@ -90,6 +90,31 @@ static __device__ void ptx_copy_bulk(void *shared, const void *global, int bytes
         : "memory");
 }
 
+/* The other way; the thread's copies since the last commit make a group. */
+static __device__ void ptx_store_bulk(void *global, const void *shared, int bytes)
+{
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(global),
+                 "r"(ptx_shared_address(shared)), "r"(bytes)
+                 : "memory");
+}
+
+static __device__ void ptx_store_bulk_commit()
+{
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+/* Waits until the thread's groups have read shared memory. */
+static __device__ void ptx_store_bulk_wait()
+{
+    asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+
+/* Makes what the thread has written to shared memory known to bulk copies; a barrier must follow. */
+static __device__ void ptx_bulk_fence()
+{
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
 /* ---- Products by four warps, the first of which has a number divisible by 4 ---------------------
  */
 

@@ -16,6 +16,8 @@
 #include "pair_params.h"
 
 #define SQUARE_ROWS    128 /* of a panel, rows and columns of a tile */
+/* of the tiles of a list, and their columns */
+#define SQUARE_LEFT_ROWS(is_double) ((is_double) ? 64 : SQUARE_ROWS)
 #define SQUARE_SPOILED 512 /* elements that a tile sums again itself; see cdist_mma.cu */
 #define SQUARE_SAMPLE  64  /* rows that the centre is the mean of: any centre is right */
 
@@ -30,7 +32,7 @@ struct square_panels {
     long long item_bytes, item_rows; /* rows: whole panels */
 };
 
-/* A tile of 128 by 128 of out for cdist.cu. */
+/* A tile of out for cdist.cu. */
 struct square_tile {
     long long item;
     int row, col; /* in tiles */

@@ -20,6 +20,26 @@ static __device__ void barrier()
     ptx_barrier<1, THREADS>();
 }
 
+/* Waits until what store_rows has queued has left. */
+static __device__ void leave_staged()
+{
+    ptx_store_bulk_wait();
+}
+
+/* Queues the staged rows of a tile for out. */
+static __device__ void store_rows(const struct pair_params *a, const struct tile *tile,
+                                  const REAL *staged)
+{
+    const int row = (int)threadIdx.x;
+
+    ptx_bulk_fence();
+    barrier();
+    if (row < tile->rows[0])
+        ptx_store_bulk(tile->out + (tile->i + row) * a->out.row_stride + tile->j,
+                       staged + row * STAGED_LD, tile->rows[1] * (int)sizeof(REAL));
+    ptx_store_bulk_commit();
+}
+
 struct pipeline {
     char *stages;
     unsigned long long *full, *empty;
@@ -70,7 +90,7 @@ static __device__ void multiply_chunk(float part[BLOCKS][4], const char *stage, 
     ptx_wgmma_commit();
 }
 
-static __device__ void sum_products(const struct square_params *a, const struct tile *,
+static __device__ void sum_products(const struct square_params *a, const struct shared_state *,
                                     struct pipeline *p, float acc[BLOCKS][4])
 {
     const int chunks = (int)a->chunks;
