@@ -152,9 +152,25 @@ static void name_problem(struct job *job, const struct variant_problem *row)
              "%s %s%s p=%g dtype=%d inner=%d function=%d output=%d rows=%lld layout=%d root=%d "
              "tensors=%d",
              job->chip, job->request.kernel,
-             strstr(job->request.defines, "-DLISTED=1") ? " listed" : "", row->p, (int)row->dtype,
-             (int)row->inner, (int)row->function, (int)row->output, (long long)row->rows,
-             row->layout, row->root, row->tensors);
+             strstr(job->request.defines, "-DLISTED=1")   ? " listed"
+             : strstr(job->request.defines, "-DPACKED=1") ? " packed"
+                                                          : "",
+             row->p, (int)row->dtype, (int)row->inner, (int)row->function, (int)row->output,
+             (long long)row->rows, row->layout, row->root, row->tensors);
+}
+
+static void list_packed(struct list *list, const struct variant_problem *row,
+                        const struct cuda_cdist_plan *plan)
+{
+    struct cuda_cdist_plan packed = *plan;
+    struct job *job = next_job(list, row->where, NULL);
+
+    job->request = cuda_cdist_panels_request(plan, job->defines);
+    name_problem(job, row);
+    job = next_job(list, row->where, NULL);
+    (void)cuda_cdist_plan_packed(&packed);
+    job->request = cuda_cdist_request(&packed, job->defines);
+    name_problem(job, row);
 }
 
 /* The kernel of a problem, and those for tensor cores where they serve its class. */
@@ -171,7 +187,10 @@ static void list_problem(struct list *list, const struct variant_problem *row)
     cuda_cdist_plan(&op, 132, &plan);
     job->request = cuda_cdist_request(&plan, job->defines);
     name_problem(job, row);
-    if ((row->where != CLASS && !all) || !cuda_cdist_squares(list->g, &plan))
+    if (cuda_cdist_packs(list->g, &device, &plan))
+        list_packed(list, row, &plan);
+    if ((row->where != CLASS && row->dtype != GRAM_F64 && !all) ||
+        !cuda_cdist_squares(list->g, &device, &plan))
         return;
     for (int k = 0;; k++) {
         job = &list->jobs[list->count];

@@ -8,6 +8,7 @@
  */
 #include "device_memory.h"
 #include "harness_problem.h"
+#include <stdlib.h>
 #include <string.h>
 
 static void *stream;
@@ -79,6 +80,8 @@ static const struct row {
     {"matrix_power", "40 2 method=coupled_newton condition=100 dtype=f64"},
     {"matrix_power",            "40 2 method=newton_schulz condition=100"},
     {"matrix_power",                                 "40 2 condition=100"},
+    {       "cdist",                                     "150 140 40 p=1"},
+    {       "cdist",                           "150 140 40 p=2 dtype=f64"},
 };
 
 static void one(struct harness *h, const struct row *row)
@@ -108,6 +111,15 @@ static void all_of(struct harness *h, const char *op)
             one(&there, &rows[i]);
     h->checks = there.checks, h->failures = there.failures;
     gram_context_destroy(there.g);
+}
+
+/* As large problems are computed: with panels, and by tensor cores. */
+static void cdist(struct harness *h)
+{
+    if (!CHECK(h, setenv("GRAM_CDIST_FORM", "expansion", 1) == 0, "the environment"))
+        return;
+    all_of(h, "cdist");
+    unsetenv("GRAM_CDIST_FORM");
 }
 
 static void cdist_grad(struct harness *h)
@@ -154,6 +166,7 @@ static const struct test_function tests[] = {
     {      "median",       median},
     { "kron_matmul",  kron_matmul},
     {"matrix_power", matrix_power},
+    {       "cdist",        cdist},
 };
 
 int main(void)

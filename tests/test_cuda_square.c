@@ -1,6 +1,7 @@
 /*
- * test_cuda_square.c - squared distances and inner products by tensor cores, where cdist.cu alone
- * would be as quick: rows for the corners of cdist_pack.cu and cdist_mma.cu
+ * test_cuda_square.c - squared distances and inner products by tensor cores, and sums from panels,
+ * where cdist.cu alone would be as quick: rows for the corners of cdist_pack.cu, cdist_mma.cu and
+ * cdist_panels.cu
  *
  * On a device, or emulated for a chip of each kind.
  *
@@ -79,6 +80,16 @@ static const struct pair_row rows[] = {
     {.m = 150, .k = 40, .dtype = GRAM_F64, .kernel = &gaussian, .same = true, .why = "f64, a diagonal that is not the main one"},
     {.m = 150, .n = 140, .k = 70, .dtype = GRAM_F64, .kernel = &dot, .data = DATA_WIDE, .why = "f64, products of every magnitude"},
     {.m = 150, .n = 140, .k = 20, .dtype = GRAM_F64, .kernel = &cosine, .data = DATA_SPECIAL, .why = "f64, a row of zeros"},
+    {.m = 300, .n = 260, .k = 70, .dtype = GRAM_F32, .p = 1, .why = "panels, ragged on every edge"},
+    {.m = 256, .n = 128, .k = 64, .dtype = GRAM_F32, .p = 3, .no_root = true, .why = "panels, whole tiles and chunks"},
+    {.m = 1, .n = 129, .k = 300, .dtype = GRAM_F32, .p = 4, .why = "panels, more chunks than stages, several times"},
+    {.m = 140, .n = 150, .k = 33, .dtype = GRAM_F32, .p = INFINITY, .x_layout = COLUMN_MAJOR, .y_layout = REVERSED, .out_layout = COLUMN_MAJOR, .why = "panels, strides"},
+    {.m = 150, .k = 40, .dtype = GRAM_F32, .p = 1, .same = true, .data = DATA_SPECIAL, .out_layout = EVERY_SECOND, .why = "panels, x = y, NaN"},
+    {.m = 140, .n = 150, .k = 40, .dtype = GRAM_F16, .p = 1, .y_layout = PADDED, .why = "panels, f16"},
+    {.m = 140, .n = 150, .k = 40, .dtype = GRAM_BF16, .p = 3, .why = "panels, bf16"},
+    {.m = 300, .n = 150, .k = 40, .dtype = GRAM_F64, .p = 1, .x_layout = COLUMN_MAJOR, .out_layout = MISALIGNED, .why = "panels, f64"},
+    {.m = 260, .k = 70, .dtype = GRAM_F64, .p = 3, .same = true, .why = "panels, f64, x = y"},
+    {.m = 140, .n = 30, .k = 20, .x_batch = {2, 1}, .y_batch = {1, 3}, .dtype = GRAM_F32, .p = 1, .why = "no panels: a batch"},
     {.m = 4, .n = 5, .k = 2, .x_batch = {9000}, .dtype = GRAM_F32, .p = 2, .why = "more items than a round takes"},
 };
 /* clang-format on */

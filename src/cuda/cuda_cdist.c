@@ -113,19 +113,22 @@ gram_status cuda_cdist_tiled(gram_context *g, const struct gram_cdist_op *op, in
     const struct cuda_device *device = g->device;
     struct cuda_cdist_plan plan = {.tile = tm};
     gram_status status;
-    bool entered, squares;
+    bool entered, squares, packs;
 
     TRY(check_expression(g, op));
     cuda_cdist_plan(op, device->processors, &plan);
     if (plan.tiles == 0)
         return GRAM_OK;
-    squares = !tm && cuda_cdist_squares(g, &plan);
-    if (!tm && !squares && (plan.tile = cuda_tuned_tile(g, op, &plan.variant)) != 0)
+    squares = !tm && cuda_cdist_squares(g, device, &plan);
+    packs = !tm && !squares && cuda_cdist_packs(g, device, &plan);
+    if (!tm && !squares && !packs && (plan.tile = cuda_tuned_tile(g, op, &plan.variant)) != 0)
         cuda_cdist_plan(op, device->processors, &plan);
     TRY(check_pointers(g, op));
     entered = gram_cuda_enter(device);
     if (squares)
         status = cuda_cdist_square(g, &plan);
+    else if (packs)
+        status = cuda_cdist_packed(g, &plan);
     else if (cuda_cdist_split_bytes(op, device->processors) > 0)
         status = cuda_cdist_split(g, op, &plan);
     else
@@ -145,6 +148,7 @@ size_t cuda_cdist_workspace(const gram_context *g, const struct gram_cdist_op *o
     struct cuda_cdist_plan plan = {0};
 
     cuda_cdist_plan(op, device->processors, &plan);
-    return cuda_cdist_squares(g, &plan) ? cuda_cdist_square_bytes(device, &plan)
-                                        : cuda_cdist_split_bytes(op, device->processors);
+    return cuda_cdist_squares(g, device, &plan) ? cuda_cdist_square_bytes(device, &plan)
+           : cuda_cdist_packs(g, device, &plan) ? cuda_cdist_packed_bytes(&plan)
+                                                : cuda_cdist_split_bytes(op, device->processors);
 }

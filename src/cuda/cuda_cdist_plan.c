@@ -184,6 +184,7 @@ static uint64_t pack(const struct cuda_cdist_variant *v)
         {v->slope + 1, 3},
         {   v->hypers, 1},
         {   v->listed, 1},
+        {   v->packed, 1},
     };
 
     return gram_cuda_pack(field, sizeof field / sizeof *field);
@@ -200,22 +201,23 @@ static bool is_short(const struct cuda_cdist_variant *v)
 size_t cuda_cdist_shared(const struct cuda_cdist_variant *v, int arch)
 {
     bool narrow = arch < 90 || (arch >= 120 && arch < 130);
-    size_t row = (narrow ? 4 : 8) * 16 + 16;
+    size_t row = narrow ? 64 : 128, rows = 2 * 16 * (size_t)v->tm;
 
-    return 2 * 16 * (size_t)(2 * v->tm) * row;
+    return v->packed ? 3 * rows * row : 2 * rows * (row + 16);
 }
 
 struct jit_request cuda_cdist_request(const struct cuda_cdist_plan *plan, char *defines)
 {
     const struct cuda_cdist_variant *v = &plan->variant;
+    const char *level = is_short(v) && !v->packed ? " --ptxas-options=-O1" : "";
 
     snprintf(defines, CUDA_CDIST_DEFINES,
              "-DREAL=%s -DIS_DOUBLE=%d -DHALF=%d -DTM=%d -DSTEP=%d -DWHOLE=%d -DFRACTION=%d "
              "-DMIX=%d -DX_LOAD=%d -DY_LOAD=%d -DFUNCTION=%d -DOUTPUT=%d -DBASE=%d -DSLOPE=%d "
-             "-DHYPERS=%d -DLISTED=%d%s",
+             "-DHYPERS=%d -DLISTED=%d -DPACKED=%d%s",
              v->is_double ? "double" : "float", v->is_double, v->half, v->tm, v->step, v->whole,
              v->fraction, v->mix, v->x_load, v->y_load, v->function, v->output, v->base, v->slope,
-             v->hypers, v->listed, is_short(v) ? " --ptxas-options=-O1" : "");
+             v->hypers, v->listed, v->packed, level);
     return (struct jit_request){
         .file = "cdist.cu", .kernel = "cdist", .defines = defines, .variant = plan->number};
 }
@@ -294,6 +296,26 @@ void cuda_cdist_plan(const struct gram_cdist_op *op, int processors, struct cuda
         plan->number =
             (gram_cuda_expression_number(op->expression) ^ plan->number * 0x9E3779B97F4A7C15u) |
             (uint64_t)1 << 63;
+}
+
+/* Steps of a few instructions, where those that fetch panels tell. */
+bool cuda_cdist_plan_packed(struct cuda_cdist_plan *plan)
+{
+    struct cuda_cdist_variant *v = &plan->variant;
+    struct pair_params *p = &plan->params;
+
+    if (plan->expression || !is_short(v) || v->step == PAIR_TWO || v->step == PAIR_DOT)
+        return false;
+    v->half = v->x_load = v->y_load = 0;
+    v->packed = 1;
+    v->tm = PANEL_ROWS / 16;
+    p->depth = gram_round_up(p->depth, PANEL_COLS);
+    p->tile_rows = gram_ceil_div(p->x.rows, PANEL_ROWS);
+    p->tile_cols = gram_ceil_div(p->y.rows, PANEL_ROWS);
+    p->x.row_stride = p->y.row_stride = p->depth;
+    plan->tiles = p->items * p->tile_rows * p->tile_cols;
+    plan->number = pack(v);
+    return true;
 }
 
 void cuda_cdist_plan_listed(struct cuda_cdist_plan *plan)

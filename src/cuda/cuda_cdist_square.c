@@ -29,7 +29,8 @@ static const double least_work = 0x1p29;
 static const struct core {
     int core, depth, stages, promoted;
     int threads, blocks; /* blocks: a processor; 0: one a tile */
-} mma = {1, 32, 3, 0, THREADS, 0}, wgmma = {2, 32, 4, 4, THREADS + 128, 1}, mma64 = {3, 16, 3, 0, THREADS, 0};
+} mma = {1, 32, 3, 0, THREADS, 0}, wgmma = {2, 32, 4, 4, THREADS + 128, 1},
+  mma64 = {3, 16, 3, 0, THREADS, 0};
 
 struct square {
     struct cuda_cdist_plan *direct; /* the same problem for cdist.cu */
@@ -45,13 +46,13 @@ static bool has_fast_f64(int arch)
     return arch == 80 || arch == 90 || arch == 100;
 }
 
-bool cuda_cdist_squares(const gram_context *g, const struct cuda_cdist_plan *plan)
+bool cuda_cdist_squares(const gram_context *g, const struct cuda_device *device,
+                        const struct cuda_cdist_plan *plan)
 {
     const struct cuda_cdist_variant *v = &plan->variant;
     const struct pair_params *p = &plan->params;
 
-    if (plan->tiles == 0 || plan->expression ||
-        (v->is_double && !has_fast_f64(((const struct cuda_device *)g->device)->arch)) ||
+    if (plan->tiles == 0 || plan->expression || (v->is_double && !has_fast_f64(device->arch)) ||
         (v->step != PAIR_TWO && v->step != PAIR_DOT) || p->depth == 0)
         return false;
     if (g->cdist_form != GRAM_FORM_AUTO)
@@ -83,14 +84,12 @@ static void lay_out(const struct cuda_device *device, struct cuda_cdist_plan *pl
         s->panel_bytes[i] = packed ? (size_t)(rows[i] * depth * 2 * s->planes) : 0;
         s->row_bytes[i] = packed ? (size_t)rows[i] * sizeof(struct square_row) : 0;
     }
-    s->centre_bytes = v->step == PAIR_TWO && !v->is_double
-                          ? gram_round64((size_t)p->depth * sizeof(float))
-                          : 0;
-    item_bytes =
-        s->panel_bytes[0] + s->panel_bytes[1] + s->row_bytes[0] + s->row_bytes[1] +
-        s->centre_bytes +
-        (size_t)(rows[0] / SQUARE_ROWS * (rows[1] / SQUARE_ROWS) * left * left) *
-            sizeof(struct square_tile);
+    s->centre_bytes =
+        v->step == PAIR_TWO && !v->is_double ? gram_round64((size_t)p->depth * sizeof(float)) : 0;
+    item_bytes = s->panel_bytes[0] + s->panel_bytes[1] + s->row_bytes[0] + s->row_bytes[1] +
+                 s->centre_bytes +
+                 (size_t)(rows[0] / SQUARE_ROWS * (rows[1] / SQUARE_ROWS) * left * left) *
+                     sizeof(struct square_tile);
     s->items = round_bytes / (int64_t)item_bytes;
     s->items = s->items < 1 ? 1 : gram_least(s->items, p->items);
     s->bytes = (size_t)s->items * item_bytes + gram_round64(sizeof(struct square_list));
@@ -152,8 +151,8 @@ static uint64_t number_of(const struct square *s, enum kind kind)
         {                                           kind, 4},
         {                              s->core->core + 1, 2},
         {                                        v->half, 2},
-        {                           loads ? v->x_load : 0, 2},
-        {                           loads ? v->y_load : 0, 2},
+        {                          loads ? v->x_load : 0, 2},
+        {                          loads ? v->y_load : 0, 2},
         {                                        v->step, 4},
         {                                      s->planes, 2},
         {last ? v->function : v->function == PAIR_COSINE, 4},
@@ -299,7 +298,7 @@ gram_status cuda_cdist_square(gram_context *g, struct cuda_cdist_plan *plan)
 bool cuda_cdist_square_request(const struct cuda_device *device, struct cuda_cdist_plan *plan,
                                int which, char *defines, struct jit_request *out)
 {
-    struct step step = {.kind = (enum kind)(which + 1)};
+    struct step step = {.kind = (enum kind)(which + (plan->variant.is_double ? PACK : CENTRE))};
     struct square s = {0};
 
     lay_out(device, plan, &s);

@@ -7,6 +7,7 @@
 #define GRAM_CUDA_OPS_H
 #include "cuda_expression.h"
 #include "jit.h"
+#include "kernels/panel_params.h"
 #include "kernels/square_params.h"
 
 /* cuda_launch.c: queues a kernel with its struct of parameters; the device is current.  Blocks are
@@ -26,6 +27,7 @@ enum cuda_variant_file {
     CUDA_VARIANT_GRAD,
     CUDA_VARIANT_GRAD_MEAN,
     CUDA_VARIANT_SQUARE, /* cdist_pack.cu and cdist_mma.cu */
+    CUDA_VARIANT_PANELS, /* cdist_panels.cu */
     CUDA_VARIANT_PLAIN,  /* from here on REAL is the one parameter */
     CUDA_VARIANT_GRAD_SUM = CUDA_VARIANT_PLAIN,
     CUDA_VARIANT_AGOP,
@@ -172,7 +174,7 @@ gram_status cuda_matrix_power_workspace(gram_context *g, const struct gram_matri
 /* The parameters (-D) of cdist.cu. */
 struct cuda_cdist_variant {
     int is_double, half, tm, step, whole, fraction, mix, x_load, y_load, function, output, base,
-        slope, hypers, listed;
+        slope, hypers, listed, packed;
 };
 
 struct cuda_cdist_plan {
@@ -190,6 +192,9 @@ int cuda_cdist_most_tile(const struct cuda_cdist_variant *v);
 void cuda_cdist_plan(const struct gram_cdist_op *op, int processors, struct cuda_cdist_plan *plan);
 /* Turns the plan into one for the tiles of a list alone: SQUARE_LEFT_ROWS. */
 void cuda_cdist_plan_listed(struct cuda_cdist_plan *plan);
+/* Turns the plan into one for panels of cdist_panels.cu, whose places are still to be filled in;
+ * false, and nothing is changed, where they do not pay. */
+bool cuda_cdist_plan_packed(struct cuda_cdist_plan *plan);
 /* What the compiler is told, without the text of the expression; defines, CUDA_CDIST_DEFINES bytes,
  * holds its text. */
 enum {
@@ -212,12 +217,19 @@ int cuda_tuned_tile(const gram_context *g, const struct gram_cdist_op *op,
 
 /* cuda_cdist_square.c: squared distances and inner products by tensor cores.  Whether that is what
  * plan should become; the scratch that it takes; the work. */
-bool cuda_cdist_squares(const gram_context *g, const struct cuda_cdist_plan *plan);
+bool cuda_cdist_squares(const gram_context *g, const struct cuda_device *device,
+                        const struct cuda_cdist_plan *plan);
 size_t cuda_cdist_square_bytes(const struct cuda_device *device, struct cuda_cdist_plan *plan);
 gram_status cuda_cdist_square(gram_context *g, struct cuda_cdist_plan *plan);
 /* The which'th of its kernels for a device of this arch; false: there are no more. */
 bool cuda_cdist_square_request(const struct cuda_device *device, struct cuda_cdist_plan *plan,
                                int which, char *defines, struct jit_request *out);
+/* cuda_cdist_packed.c: x and y in panels first.  The same for them. */
+bool cuda_cdist_packs(const gram_context *g, const struct cuda_device *device,
+                      const struct cuda_cdist_plan *plan);
+size_t cuda_cdist_packed_bytes(const struct cuda_cdist_plan *plan);
+gram_status cuda_cdist_packed(gram_context *g, const struct cuda_cdist_plan *plan);
+struct jit_request cuda_cdist_panels_request(const struct cuda_cdist_plan *plan, char *defines);
 /* cuda_cdist_power.c: the numbers of cdist.cu for |d|^g, 1 < g < 2, in f32. */
 void cuda_cdist_power(double g, struct pair_power *power);
 #endif

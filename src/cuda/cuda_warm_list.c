@@ -146,7 +146,14 @@ static void add_pairs(const gram_context *g, const struct cuda_device *device,
     cuda_cdist_plan(&op, PROCESSORS, &plan);
     request = cuda_cdist_request(&plan, defines);
     add(list, &request);
-    if (!cuda_cdist_squares(g, &plan))
+    if (cuda_cdist_packs(g, device, &plan)) {
+        request = cuda_cdist_panels_request(&plan, defines);
+        add(list, &request);
+        (void)cuda_cdist_plan_packed(&plan);
+        request = cuda_cdist_request(&plan, defines);
+        add(list, &request);
+    }
+    if (!cuda_cdist_squares(g, device, &plan))
         return;
     for (int k = 0; cuda_cdist_square_request(device, &plan, k, defines, &request); k++)
         add(list, &request);

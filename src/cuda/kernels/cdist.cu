@@ -4,8 +4,11 @@
  * out[i][j] = f(sum_k term(x[i][k], y[j][k])) + r on the diagonal, for every item of a batch.
  * A block computes tiles of BM by BN of out; each of its 256 threads sums TM by TN elements in
  * registers, rows and columns 16 apart.  Panels of BK columns of x and y come to shared memory by
- * asynchronous copies, two deep; there a row is padded by 16 bytes, which spreads the 16-byte reads
- * of eight neighbouring rows over all banks.  Every element is one sequential sum over k, so that
+ * asynchronous copies, STAGES deep; there a row is padded by 16 bytes, which spreads the 16-byte
+ * reads of eight neighbouring rows over all banks.  With PACKED, cdist_panels.cu has written
+ * the panels as they are read; then they come by two instructions of one thread, and warps wait for
+ * each other only where they use the same memory again: barriers there say when a panel is full and
+ * when it is empty.  Every element is one sequential sum over k, so that
  * out[i][j] of x, y is out[j][i] of y, x.
  *
  * In f32, y's columns change places with their neighbours in a panel (SWAP).  A 16-byte read fills
@@ -23,6 +26,7 @@
  *   FUNCTION, OUTPUT  with PAIR_EXPRESSION, pair_expression.cuh is given beside the other files
  *   BASE, SLOPE     kinds of two powers of the sum, or PAIR_RUN_TIME
  *   HYPERS          1: hyperparameters are read from tensors
+ *   PACKED          1: x and y are panels of cdist_panels.cu
  *   LISTED          1: only the tiles of a list, which cdist_mma.cu has written
  *
  * SPDX-License-Identifier: MIT
@@ -30,6 +34,9 @@
 #define PAIR_FN static __device__
 #include "pair_map.h"
 #include "ptx.cuh"
+#if PACKED
+#  include "ptx_wgmma.cuh"
+#endif
 #include "square_params.h"
 
 #if TM != 8 && TM != 4 && TM != 2
@@ -45,11 +52,9 @@
 #define BN        (16 * TN)
 #define LANES     ((int)(16 / sizeof(REAL))) /* of a 16-byte read */
 /* Chips with room for two blocks of wide panels: cuda_cdist_shared knows them too. */
-#if __CUDA_ARCH__ == 900 || (__CUDA_ARCH__ >= 1000 && __CUDA_ARCH__ < 1200)
-#  define BK      (8 * LANES)
-#else
-#  define BK      (4 * LANES)
-#endif
+#define WIDE      (__CUDA_ARCH__ == 900 || (__CUDA_ARCH__ >= 1000 && __CUDA_ARCH__ < 1200))
+#define BK        ((WIDE ? 8 : 4) * LANES)
+#define STAGES    (PACKED ? 3 : 2)
 #define LD        (BK + LANES)
 #define TABLED    (STEP == PAIR_POWER && FRACTION && WHOLE > 0)
 /* Columns that a thread reads at once: few where a step is long and takes much of the instruction
@@ -62,9 +67,9 @@
 #  define READ    LANES
 #endif
 #define SWAP      (IS_DOUBLE || READ == 1 ? 0 : 1)
-#define PANEL     ((BM + BN) * LD) /* of x, and of y behind it */
+#define PANEL     ((BM + BN) * (PACKED ? BK : LD)) /* of x, and of y behind it */
 /* Rows of sums that take the place of the panels at a time. */
-#define STAGED(rows) ((rows)*TN * THREADS <= 2 * PANEL)
+#define STAGED(rows) ((rows)*TN * THREADS <= STAGES * PANEL)
 #define STAGED_ROWS (STAGED(TM) ? TM : STAGED(TM / 2) ? TM / 2 : TM / 4)
 #define BLOCKS    (TM * TN * (int)sizeof(REAL) > 256 ? 1 : 2) /* of a multiprocessor at least */
 #define LARGEST   (IS_DOUBLE ? (REAL)0x1.fffffffffffffp1023 : (REAL)0x1.fffffep127)
@@ -77,7 +82,7 @@ struct __align__(READ * sizeof(REAL)) group {
     REAL at[READ];
 };
 
-extern __shared__ __align__(16) REAL panels[]; /* two, of PANEL elements */
+extern __shared__ __align__(16) REAL panels[]; /* STAGES, of PANEL elements */
 
 #include "pair_step.cuh"
 #include "pair_function.cuh"
@@ -87,20 +92,102 @@ extern __shared__ __align__(16) REAL panels[]; /* two, of PANEL elements */
 
 #include "pair_panel.cuh"
 
-/* The panel'th columns of x and y. */
-static __device__ void load_panels(REAL *to, const struct pair_params *a, const struct tile *tile,
-                                   int panel)
+/* What the warps tell each other, and how many panels this block has used. */
+struct pipeline {
+    unsigned long long *full, *empty;
+    unsigned count;
+};
+
+/* Queues the copies of the panel'th columns of x and y to the place of the count'th panel. */
+static __device__ void load_panels(const struct pipeline *pipeline, unsigned count,
+                                   const struct pair_params *a, const struct tile *tile, int panel)
 {
+    REAL *to = panels + count % STAGES * PANEL;
     const long long k = (long long)panel * BK;
+#if PACKED
+    unsigned long long *full = pipeline->full + count % STAGES;
+
+    if (threadIdx.x > 0)
+        return;
+    ptx_mbarrier_wait(pipeline->empty + count % STAGES, count / STAGES % 2 ^ 1);
+    ptx_mbarrier_expect(full, PANEL * (int)sizeof(REAL));
+    ptx_copy_bulk(to, tile->from[0] + k * BM, BM * BK * (int)sizeof(REAL), full);
+    ptx_copy_bulk(to + BM * BK, tile->from[1] + k * BN, BN * BK * (int)sizeof(REAL), full);
+#else
     const int left = a->depth - k < BK ? (int)(a->depth - k) : BK;
 
     load_panel<X_LOAD, BM, 0>(to, &a->x, tile->from[0] + k * a->x.col_stride, tile->rows[0], left);
     load_panel<Y_LOAD, BN, SWAP>(to + BM * LD, &a->y, tile->from[1] + k * a->y.col_stride,
                                  tile->rows[1], left);
+#endif
+}
+
+/* Waits for the panel and queues the next one, if there is one. */
+static __device__ void enter_panel(const struct pipeline *pipeline, const struct pair_params *a,
+                                   const struct tile *tile, int panel, bool last)
+{
+#if PACKED
+    const unsigned count = pipeline->count;
+
+    if (!last)
+        load_panels(pipeline, count + 1, a, tile, panel + 1);
+    __syncwarp();
+    ptx_mbarrier_wait(pipeline->full + count % STAGES, count / STAGES % 2);
+#else
+    ptx_copy_wait<0>();
+    __syncthreads(); /* this panel is there, and the other one is no longer read */
+    if (!last)
+        load_panels(pipeline, (unsigned)panel + 1, a, tile, panel + 1);
+    ptx_copy_commit();
+#endif
+}
+
+/* The thread does not read the panel any more. */
+static __device__ void leave_panel(struct pipeline *pipeline)
+{
+#if PACKED
+    __syncwarp();
+    if (threadIdx.x % 32 == 0)
+        ptx_mbarrier_arrive(pipeline->empty + pipeline->count % STAGES);
+    pipeline->count++;
+#endif
 }
 
 /* ---- Tiles ---------------------------------------------------------------------------------- */
 
+#if PACKED
+#  define GROUP (8 / (int)sizeof(REAL)) /* columns of a row that are neighbours in a panel */
+
+struct __align__(16) two_rows
+{
+    REAL at[LANES];
+};
+
+/* x_at, y_at: where the thread's first rows begin in shared memory. */
+static __device__ void sum_panel(REAL acc[TM][TN], unsigned x_at, unsigned y_at,
+                                 const struct pair_map *map, REAL fraction,
+                                 const struct pair_power *power)
+{
+#pragma unroll 2
+    for (int k = 0; k < BK; k += GROUP, x_at += BM * 8, y_at += BN * 8) {
+        struct two_rows x[TM / 2], y[TN / 2];
+#pragma unroll
+        for (int i = 0; i < TM / 2; i++)
+            ptx_read_shared(x[i].at, x_at + 256 * i);
+#pragma unroll
+        for (int j = 0; j < TN / 2; j++)
+            ptx_read_shared(y[j].at, y_at + 256 * j);
+#pragma unroll
+        for (int j = 0; j < TN; j++)
+#pragma unroll
+            for (int l = 0; l < GROUP; l++)
+#pragma unroll
+                for (int i = 0; i < TM; i++)
+                    acc[i][j] = step(acc[i][j], x[i / 2].at[i % 2 * GROUP + l],
+                                     y[j / 2].at[j % 2 * GROUP + (l ^ SWAP)], map, fraction, power);
+    }
+}
+#else
 /* x_at, y_at: where the thread's first rows begin in shared memory. */
 static __device__ void sum_panel(REAL acc[TM][TN], unsigned x_at, unsigned y_at,
                                  const struct pair_map *map, REAL fraction,
@@ -130,6 +217,7 @@ static __device__ void sum_panel(REAL acc[TM][TN], unsigned x_at, unsigned y_at,
         }
     }
 }
+#endif
 
 /* Adds up the squares of one row of a panel, for GRAM_COSINE. */
 static __device__ double add_squares(double sum, const REAL *row, int swap)
@@ -208,7 +296,8 @@ static __device__ unsigned col_of(unsigned thread)
 }
 
 static __device__ void compute(const struct pair_params *a, const struct tile *tile,
-                               const struct pair_map *map, double *norms)
+                               const struct pair_map *map, struct pipeline *pipeline,
+                               double *norms)
 {
     const REAL fraction = (REAL)(MIX == 2 ? (map->fraction - 1) / 2 : map->fraction);
     REAL acc[TM][TN] = {};
@@ -216,22 +305,22 @@ static __device__ void compute(const struct pair_params *a, const struct tile *t
     const int count = (int)((a->depth + BK - 1) / BK);
 
     if (count > 0)
-        load_panels(panels, a, tile, 0);
+        load_panels(pipeline, pipeline->count, a, tile, 0);
     ptx_copy_commit();
 #pragma unroll 1
     for (int panel = 0; panel < count; panel++) {
-        const unsigned now = panel % 2 * PANEL, thread = ptx_thread();
-        ptx_copy_wait<0>();
-        __syncthreads(); /* this panel is there, and the other one is no longer read */
-        if (panel + 1 < count)
-            load_panels(panels + PANEL - now, a, tile, panel + 1);
-        ptx_copy_commit();
+        const unsigned at = PACKED ? pipeline->count : (unsigned)panel;
+        const unsigned now = at % STAGES * PANEL, thread = ptx_thread();
+        enter_panel(pipeline, a, tile, panel, panel + 1 == count);
         if (FUNCTION == PAIR_COSINE && threadIdx.x < BM + BN)
             squares = add_squares(squares, panels + now + threadIdx.x * LD,
                                   threadIdx.x < BM ? 0 : SWAP);
-        sum_panel(acc, ptx_shared_address(panels + now + row_of(thread) * LD),
-                  ptx_shared_address(panels + now + (BM + col_of(thread)) * LD), map, fraction,
-                  &a->power);
+        sum_panel(acc,
+                  ptx_shared_address(panels + now + row_of(thread) * (PACKED ? LANES : LD)),
+                  ptx_shared_address(panels + now + BM * (PACKED ? BK : LD) +
+                                     col_of(thread) * (PACKED ? LANES : LD)),
+                  map, fraction, &a->power);
+        leave_panel(pipeline);
     }
     if (FUNCTION == PAIR_COSINE && threadIdx.x < BM + BN)
         norms[threadIdx.x] = squares == 0 ? 0 : 1 / sqrt(squares);
@@ -270,6 +359,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     __shared__ double norms[FUNCTION == PAIR_COSINE ? BM + BN : 1];
     __shared__ struct tile tile;
     __shared__ bool wanted, more;
+    __shared__ unsigned long long barriers[2 * STAGES];
+    struct pipeline pipeline = {barriers, barriers + STAGES, 0};
 #if HYPERS
     __shared__ struct pair_map map;
 #else
@@ -279,7 +370,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 #if TABLED
     fill_powers(&a.power);
 #endif
+#if PACKED
+    if (threadIdx.x == 0)
+        for (int s = 0; s < STAGES; s++) {
+            ptx_mbarrier_init(pipeline.full + s, 1);
+            ptx_mbarrier_init(pipeline.empty + s, THREADS / 32);
+        }
+#endif
     for (int round = 0;; round++) {
+#if PACKED
+        ptx_mbarrier_init_fence(); /* bulk copies come after what was staged, too */
+#endif
         __syncthreads(); /* the last tile is stored */
         if (threadIdx.x == 0) {
             wanted = next_tile(&a, list, blockIdx.x + (long long)round * gridDim.x, &tile, &more);
@@ -290,7 +391,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         }
         __syncthreads();
         if (wanted)
-            compute(&a, &tile, &map, norms);
+            compute(&a, &tile, &map, &pipeline, norms);
         else if (!more)
             break;
     }

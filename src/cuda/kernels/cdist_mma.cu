@@ -15,8 +15,8 @@
  * leaves the range in which nothing over- or underflows, are summed again from differences: up to
  * SQUARE_SPOILED of a tile here, a warp an element; a tile with more is left to cdist.cu, by the
  * list.
- * In f64 e and |e|^2 are made on the way, and s < N / 8 is the limit: with a row of y as the centre s
- * is about N / 2, and sums of f64 products err by less than those of differences, times N / s.
+ * In f64 e and |e|^2 are made on the way, and s < N / 8 is the limit: with a row of y as the centre
+ * s is about N / 2, and sums of f64 products err by less than those of differences, times N / s.
  *
  * A block computes tiles of 128 by 128 of out.  CORE says how:
  *   CORE_MMA    mma.sync, sm_80 and newer: 8 warps, each loads and multiplies    (mma_core.cuh)

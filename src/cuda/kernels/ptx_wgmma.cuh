@@ -109,7 +109,8 @@ static __device__ void ptx_store_bulk_wait()
     asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
 }
 
-/* Makes what the thread has written to shared memory known to bulk copies; a barrier must follow. */
+/* Makes what the thread has written to shared memory known to bulk copies; a barrier must
+ * follow. */
 static __device__ void ptx_bulk_fence()
 {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");

@@ -16,10 +16,11 @@
 #include "pair_params.h"
 
 #define SQUARE_ROWS    128 /* of a panel, rows and columns of a tile */
-/* of the tiles of a list, and their columns */
-#define SQUARE_LEFT_ROWS(is_double) ((is_double) ? 64 : SQUARE_ROWS)
 #define SQUARE_SPOILED 512 /* elements that a tile sums again itself; see cdist_mma.cu */
 #define SQUARE_SAMPLE  64  /* rows that the centre is the mean of: any centre is right */
+
+/* Rows and columns of the tiles of a list. */
+#define SQUARE_LEFT_ROWS(is_double) ((is_double) ? 64 : SQUARE_ROWS)
 
 /* A row's share of the end of a sum: see scale_of in cdist_pack.cu. */
 struct square_row {
