@@ -209,19 +209,13 @@ static void list_problem(struct list *list, const struct variant_problem *row)
 static void list_gradients(struct list *list)
 {
     for (int i = 0; i < LENGTH(gradients); i++) {
-        struct job *job = next_job(list, gradients[i].where, NULL), *mean;
+        struct job *job = next_job(list, gradients[i].where, NULL);
         struct cuda_grad_plan plan;
         if (!job)
             continue;
         plan_gradient(&gradients[i], &plan);
         job->request = cuda_cdist_grad_request(&plan, job->defines);
         name_gradient(job, &gradients[i]);
-        if (plan.variant.step != GRAD_SQUARE)
-            continue;
-        mean = &list->jobs[list->count++];
-        mean->chip = job->chip;
-        mean->request = cuda_cdist_grad_mean_request(&plan, mean->defines);
-        name_gradient(mean, &gradients[i]);
     }
 }
 

@@ -2,7 +2,8 @@
  * grad_bound.c - what gradients should be, and how far off they may be
  *
  * The bounds are those of gram.h: (K / 128 + 160) eps times the sum of the absolute values of the
- * terms, and for p = 2 (K + 8) eps with |d - s| + |b - s| in place of |d - b|, s the mean of b.
+ * terms, and for p = 2 (K + 8) eps with |d - s| + |b - s| in place of |d - b|, s the mean of b; in
+ * f32 K 2^-37 of the largest a, c and |b - s| are added.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -22,20 +23,27 @@ struct grad_answer grad_answer(const struct reference_grad *in, const struct ref
     int64_t count = in->a->shape[in->a->ndim - 2];
     double p = reference_scalar(in->p, batch, item), eps = test_eps(in->a->dtype), sum = 0,
            mean = 0;
+    double largest[3] = {0}, rest = 0; /* of a, c and |b - s| */
     double d = at(in->d, batch, item, n, m);
 
     for (int64_t k = 0; k < count; k++)
         mean += at(in->b, batch, item, n, k) / (double)count;
     for (int64_t k = 0; k < count; k++) {
         double b = at(in->b, batch, item, n, k);
-        double ca = at(in->c, batch, item, o, k) * at(in->a, batch, item, k, m);
+        double c = at(in->c, batch, item, o, k), a = at(in->a, batch, item, k, m), ca = c * a;
         double size =
             p == 2 ? fabs(d - mean) + fabs(b - mean) : fabs(reference_signed_power(d - b, p - 1));
         sum += fabs(ca) * size;
+        largest[0] = fmax(largest[0], fabs(a));
+        largest[1] = fmax(largest[1], fabs(c));
+        largest[2] = fmax(largest[2], fabs(b - mean));
     }
+    if (p == 2 && in->a->dtype == GRAM_F32)
+        rest = (double)count * 0x1p-37 * largest[0] * largest[1] * largest[2];
     return (struct grad_answer){
         .want = reference_cdist_grad(in, batch, item_onm),
-        .bound = (p == 2 ? (double)count + 8 : (double)count / 128 + 160) * eps * sum + 1e-300,
+        .bound =
+            (p == 2 ? (double)count + 8 : (double)count / 128 + 160) * eps * sum + rest + 1e-300,
     };
 }
 

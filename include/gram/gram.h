@@ -574,7 +574,8 @@ GRAM_API gram_status gram_kernel_vjp_workspace(
  * any strides (so X itself, transposed by its strides, serves as b); batches and p broadcast.
  * p > 0.  A tie d = b contributes 0 for every p.  p = 2 is computed by matrix products,
  * (d - s) (c a) - (c (b - s)) a with s[n] the mean of b[n, :], with an absolute error of
- * (K + 8) eps sum |c a| (|d - s| + |b - s|) at most; that of other p is at most
+ * (K + 8) eps sum |c a| (|d - s| + |b - s|) at most, on CUDA in f32, where tensor cores multiply,
+ * plus K 2^-37 max |a[:, m]| max |c[o, :]| max |b[n, :] - s|; that of other p is at most
  * (K / 128 + 160) eps sum |c a| |d - b|^(p - 1).
  * After Radhakrishnan et al., Mechanism for feature learning in neural networks and
  * backpropagation-free machine learning models, Science 383 (2024).

@@ -7,50 +7,80 @@
 #include "arena.h"
 
 enum {
-    SUM_THREADS = 256,  /* of cdist_grad_sum.cu */
-    SUM_BLOCKS = 2048,  /* that keep every processor busy */
-    MEAN_THREADS = 256, /* of cdist_grad_mean.cu */
+    SUM_THREADS = 256,   /* of cdist_grad_sum.cu */
+    SUM_BLOCKS = 2048,   /* that keep every processor busy */
+    RANGE_THREADS = 256, /* of cdist_grad_range.cu */
 };
 
-static gram_status queue_means(gram_context *g, struct cuda_grad_plan *plan)
+static gram_status queue_ranges(gram_context *g, struct cuda_grad_plan *plan)
 {
     struct grad_params *params = &plan->params;
-    char defines[CUDA_GRAD_DEFINES];
-    const struct jit_request request = cuda_cdist_grad_mean_request(plan, defines);
-    int64_t blocks = params->items * gram_ceil_div(params->features, GRAD_MEAN_ROWS) *
-                     gram_ceil_div(params->centres, GRAD_MEAN_CENTRES);
+    const struct jit_request request = cuda_cdist_grad_range_request(plan);
+    int64_t groups = gram_ceil_div(params->points, GRAD_RANGE_ROWS) +
+                     gram_ceil_div(params->features, GRAD_RANGE_ROWS) +
+                     gram_ceil_div(params->outputs, GRAD_RANGE_ROWS);
+    int64_t parts = gram_ceil_div(params->centres, GRAD_RANGE_CENTRES);
 
-    return gram_cuda_launch(g, &request, blocks, MEAN_THREADS, params);
+    return gram_cuda_launch(g, &request, params->items * groups * parts, RANGE_THREADS, params);
+}
+
+static struct jit_request sum_request(const struct cuda_grad_plan *plan)
+{
+    return gram_cuda_plain_request(CUDA_VARIANT_GRAD_SUM,
+                                   plan->variant.is_double ? GRAM_F64 : GRAM_F32);
 }
 
 static gram_status queue_sum(gram_context *g, struct cuda_grad_plan *plan)
 {
     struct grad_sum_params *params = &plan->sum;
+    const struct jit_request request = sum_request(plan);
     int64_t all = params->items * params->outputs * params->features * params->points;
     int64_t blocks = gram_ceil_div(all, SUM_THREADS);
 
-    return gram_cuda_launch_plain(g, CUDA_VARIANT_GRAD_SUM,
-                                  plan->variant.is_double ? GRAM_F64 : GRAM_F32,
-                                  blocks < SUM_BLOCKS ? blocks : SUM_BLOCKS, SUM_THREADS, params);
+    return gram_cuda_launch(g, &request, blocks < SUM_BLOCKS ? blocks : SUM_BLOCKS, SUM_THREADS,
+                            params);
+}
+
+/* The plan's kernels side by side, if its first one is not there yet. */
+static void compile_ahead(const gram_context *g, const struct cuda_grad_plan *plan)
+{
+    char defines[CUDA_GRAD_DEFINES];
+    struct jit_request requests[3] = {cuda_cdist_grad_request(plan, defines)};
+    int count = 1;
+
+    if (plan->variant.step == GRAD_SQUARE)
+        requests[count++] = cuda_cdist_grad_range_request(plan);
+    if (plan->params.splits > 1)
+        requests[count++] = sum_request(plan);
+    gram_jit_ahead(g, g->device, requests, count);
+}
+
+static gram_status queue_tiles(gram_context *g, struct cuda_grad_plan *plan)
+{
+    char defines[CUDA_GRAD_DEFINES];
+    struct jit_request request = {.variant = plan->number, .shared_bytes = plan->shared_bytes};
+
+    if (!gram_jit_recall(g->device, plan->number))
+        request = cuda_cdist_grad_request(plan, defines);
+    return gram_cuda_launch(g, &request, plan->tiles, plan->threads, &plan->params);
 }
 
 gram_status cuda_cdist_grad_queue(gram_context *g, struct cuda_grad_plan *plan, void *scratch)
 {
     bool square = plan->variant.step == GRAD_SQUARE, parts = plan->params.splits > 1;
-    char defines[CUDA_GRAD_DEFINES];
-    struct jit_request request;
 
     if (plan->tiles == 0)
         return GRAM_OK;
-    plan->params.means = scratch;
+    if (!gram_jit_recall(g->device, plan->number))
+        compile_ahead(g, plan);
+    plan->params.ranges = scratch;
     if (square)
-        TRY(queue_means(g, plan));
+        TRY(queue_ranges(g, plan));
     if (parts) {
         plan->params.out.data = (char *)scratch + plan->parts_at;
         plan->sum.parts = plan->params.out.data;
     }
-    request = cuda_cdist_grad_request(plan, defines);
-    TRY(gram_cuda_launch(g, &request, plan->tiles, square ? 256 : 128, &plan->params));
+    TRY(queue_tiles(g, plan));
     return parts ? queue_sum(g, plan) : GRAM_OK;
 }
 

@@ -19,7 +19,10 @@ struct cuda_grad_plan {
     struct grad_params params;
     struct grad_sum_params sum; /* with several splits */
     int64_t tiles;              /* of all items and splits; 0: nothing to do */
-    size_t parts_at, bytes;     /* scratch: sums for the means, then the parts */
+    unsigned threads;           /* of a block */
+    size_t shared_bytes;        /* of a block, dynamic */
+    uint64_t number;            /* of the variant */
+    size_t parts_at, bytes;     /* scratch: ranges, then the parts */
 };
 
 enum {
@@ -32,8 +35,7 @@ void cuda_cdist_grad_plan(const struct gram_cdist_grad_op *op, bool add, int pro
                           struct cuda_grad_plan *plan);
 struct jit_request cuda_cdist_grad_request(const struct cuda_grad_plan *plan,
                                            char defines[CUDA_GRAD_DEFINES]);
-struct jit_request cuda_cdist_grad_mean_request(const struct cuda_grad_plan *plan,
-                                                char defines[CUDA_GRAD_DEFINES]);
+struct jit_request cuda_cdist_grad_range_request(const struct cuda_grad_plan *plan);
 
 /* cuda_cdist_grad.c: refuses what is not memory of the device. */
 gram_status cuda_cdist_grad_check(gram_context *g, const struct gram_cdist_grad_op *op);

@@ -12,10 +12,13 @@
 
 enum {
     TX = 16,           /* threads of cdist_grad.cu along points */
+    TX_SIGNS = 4,      /* with p = 1 and several outputs */
     TY = 8,            /* and along features */
-    TY_SQUARE = 16,    /* with p = 2 */
+    TY_SQUARE = 16,    /* with p = 2 in f64 */
     PER_PROCESSOR = 3, /* blocks that run side by side */
-    PER_PROCESSOR_SQUARE = 2,
+    PER_PROCESSOR_WIDE = 2,
+    THREADS_OF_TERMS = TX * TY,
+    THREADS_OF_SQUARE = TX * TY_SQUARE,
     LEAST_CENTRES = 256, /* of a part: fewer would not be worth its sum */
     MOST_SPLITS = 16,
     CENTRE_GRAIN = 16, /* a part is a whole number of panels */
@@ -44,10 +47,22 @@ static void choose_step(const struct gram_cdist_grad_op *op, struct cuda_grad_va
         v->whole = (int)rest;
     } else if (!v->is_double && p < 1)
         v->step = GRAD_FLAT;
-    else if (!v->is_double && rest <= GRAD_MOST_WHOLE) {
+    else if (!v->is_double && rest < GRAD_MOST_WHOLE) {
         v->step = GRAD_POWER;
-        v->whole = rest > 0 ? (int)rest : 0;
+        v->whole = (int)rest + 1;
     }
+}
+
+/* By cdist_grad_mma.cu. */
+static bool by_products(const struct cuda_grad_variant *v)
+{
+    return v->step == GRAD_SQUARE && !v->is_double;
+}
+
+/* SIGNS of cdist_grad.cu. */
+static bool by_signs(const struct cuda_grad_variant *v, int64_t outputs)
+{
+    return v->step == GRAD_SIGN && outputs > 1 && !v->is_double;
 }
 
 /* Outputs of a tile: few rounds of equal size, the largest that registers hold. */
@@ -55,13 +70,22 @@ static void choose_tile(const struct gram_cdist_grad_op *op, struct cuda_grad_va
 {
     int64_t outputs = op->c.rows, most = v->is_double ? 8 : 16;
 
+    if (by_products(v)) {
+        v->to = 1;
+        return;
+    }
     if (v->step == GRAD_SQUARE) {
-        int all = v->is_double ? 4 : 8;
+        int all = 4;
         v->to = 1;
         while (2 * v->to <= all && outputs % (2L * v->to) == 0)
             v->to *= 2;
         v->tn = all / v->to;
         v->tm = all;
+        return;
+    }
+    if (by_signs(v, outputs)) {
+        v->to = outputs <= 8 ? 8 : 16;
+        v->tn = 8, v->tm = 2;
         return;
     }
     v->to = (int)gram_ceil_div(outputs, gram_ceil_div(outputs, most));
@@ -111,32 +135,65 @@ static const char *real_of(const struct cuda_grad_plan *plan)
     return plan->variant.is_double ? "double" : "float";
 }
 
+/* Features and points of a tile, and the threads that make it. */
+static unsigned tile_of(const struct cuda_grad_variant *v, int64_t *features, int64_t *points)
+{
+    int tx = by_signs(v, v->to) ? TX_SIGNS : TX;
+
+    if (by_products(v)) {
+        *features = *points = GRAD_MMA_TILE;
+        return GRAD_MMA_THREADS;
+    }
+    *features = (int64_t)v->tn * (v->step == GRAD_SQUARE ? TY_SQUARE : TY);
+    *points = (int64_t)v->tm * tx;
+    return v->step == GRAD_SQUARE ? THREADS_OF_SQUARE : THREADS_OF_TERMS;
+}
+
+/* Dynamic shared memory: two panels and the totals, as cdist_grad.cu lays them out. */
+static size_t shared_bytes(const struct cuda_grad_variant *v)
+{
+    bool signs = by_signs(v, v->to), square = v->step == GRAD_SQUARE;
+    int64_t size = v->is_double ? 8 : 4, lanes = 16 / size, own = signs ? v->to / 4 : v->to;
+    int64_t centres = signs ? GRAD_SIGN_CENTRES : v->to > 1 && !square ? 8 : 16;
+    int64_t c_ld = v->to == 1 ? 1 : gram_round_up(v->to, lanes), features, points, centre, totals;
+    unsigned threads = tile_of(v, &features, &points);
+
+    if (by_products(v))
+        return GRAD_MMA_BYTES;
+    centre = features + points + (signs ? 3 : 2) * lanes + c_ld;
+    totals = square ? 0 : own * v->tn * v->tm * (int64_t)threads;
+    return (size_t)((2 * centres * centre + totals) * size);
+}
+
 struct jit_request cuda_cdist_grad_request(const struct cuda_grad_plan *plan,
                                            char defines[CUDA_GRAD_DEFINES])
 {
     const struct cuda_grad_variant *v = &plan->variant;
 
+    if (by_products(v)) {
+        snprintf(defines, CUDA_GRAD_DEFINES, "-DA_LOAD=%d -DB_LOAD=%d", v->a_load, v->b_load);
+        return (struct jit_request){.file = "cdist_grad_mma.cu",
+                                    .kernel = "cdist_grad_mma",
+                                    .defines = defines,
+                                    .variant = plan->number,
+                                    .shared_bytes = plan->shared_bytes};
+    }
     snprintf(defines, CUDA_GRAD_DEFINES,
              "-DREAL=%s -DIS_DOUBLE=%d -DSTEP=%d -DWHOLE=%d -DTO=%d -DTN=%d -DTM=%d -DA_LOAD=%d "
              "-DB_LOAD=%d -DP_TENSOR=%d",
              real_of(plan), v->is_double, v->step, v->whole, v->to, v->tn, v->tm, v->a_load,
              v->b_load, v->hypers);
-    return (struct jit_request){
-        .file = "cdist_grad.cu", .kernel = "cdist_grad", .defines = defines, .variant = pack(v)};
+    return (struct jit_request){.file = "cdist_grad.cu",
+                                .kernel = "cdist_grad",
+                                .defines = defines,
+                                .variant = plan->number,
+                                .shared_bytes = plan->shared_bytes};
 }
 
-struct jit_request cuda_cdist_grad_mean_request(const struct cuda_grad_plan *plan,
-                                                char defines[CUDA_GRAD_DEFINES])
+struct jit_request cuda_cdist_grad_range_request(const struct cuda_grad_plan *plan)
 {
-    const struct cuda_grad_variant *v = &plan->variant;
-    uint64_t near = v->b_load == 0, is_double = (uint64_t)v->is_double;
-
-    snprintf(defines, CUDA_GRAD_DEFINES, "-DREAL=%s -DNEAR=%d", real_of(plan), (int)near);
-    return (struct jit_request){
-        .file = "cdist_grad_mean.cu",
-        .kernel = "cdist_grad_mean",
-        .defines = defines,
-        .variant = gram_cuda_variant(CUDA_VARIANT_GRAD_MEAN, 2 * near + is_double)};
+    return gram_cuda_plain_request(CUDA_VARIANT_GRAD_RANGE,
+                                   plan->variant.is_double ? GRAM_F64 : GRAM_F32);
 }
 
 /* ---- Shapes --------------------------------------------------------------------------------- */
@@ -164,15 +221,13 @@ static void fill_p(const struct gram_cdist_grad_op *op, struct grad_params *para
     for (int d = 0; d < GRAM_MAX_DIMS; d++)
         params->p.batch_stride[d] = p->tensor.batch_stride[d];
     params->exponent = p->value - 1;
-    params->fraction = p->value < 1 ? p->value - 1 : p->value - 2;
-    if (p->value > 2)
-        params->fraction -= floor(params->fraction);
+    params->fraction = p->value < 1 ? p->value - 1 : p->value - floor(p->value);
 }
 
 static void fill_shapes(const struct gram_cdist_grad_op *op, const struct cuda_grad_variant *v,
                         struct grad_params *params)
 {
-    int ty = v->step == GRAD_SQUARE ? TY_SQUARE : TY;
+    int64_t features, points;
 
     params->a = side_of(&op->a), params->b = side_of(&op->b);
     params->c = side_of(&op->c), params->d = side_of(&op->d);
@@ -184,9 +239,10 @@ static void fill_shapes(const struct gram_cdist_grad_op *op, const struct cuda_g
     params->batch_ndim = op->batch.ndim;
     for (int d = 0; d < op->batch.ndim; d++)
         params->batch_shape[d] = op->batch.shape[d];
+    tile_of(v, &features, &points);
     params->output_tiles = gram_ceil_div(params->outputs, v->to);
-    params->feature_tiles = gram_ceil_div(params->features, (int64_t)ty * v->tn);
-    params->point_tiles = gram_ceil_div(params->points, (int64_t)TX * v->tm);
+    params->feature_tiles = gram_ceil_div(params->features, features);
+    params->point_tiles = gram_ceil_div(params->points, points);
 }
 
 /* ---- Parts of the centres ----------------------------------------------------------------------
@@ -226,15 +282,17 @@ static void cut(struct cuda_grad_plan *plan, int64_t slots, bool add)
     tiles = params->items * params->output_tiles * params->feature_tiles * params->point_tiles;
     params->splits = best_splits(params, tiles, slots, element);
     params->split_centres = gram_ceil_div(params->centres, params->splits);
-    params->split_centres = gram_round_up(params->split_centres, CENTRE_GRAIN);
+    params->split_centres = gram_round_up(
+        params->split_centres, by_products(&plan->variant) ? GRAD_RANGE_CENTRES : CENTRE_GRAIN);
     if (params->centres > 0)
         params->splits = gram_ceil_div(params->centres, params->split_centres);
     params->add = add;
     plan->tiles = tiles * params->splits;
     if (plan->variant.step == GRAD_SQUARE)
-        plan->bytes = gram_round64((size_t)(gram_ceil_div(params->centres, GRAD_MEAN_CENTRES) *
-                                            params->items * params->features) *
-                                   sizeof(double));
+        plan->bytes = gram_round64(
+            (size_t)(gram_ceil_div(params->centres, GRAD_RANGE_CENTRES) * params->items *
+                     (params->points + params->features + params->outputs)) *
+            sizeof(struct grad_range));
     if (params->splits == 1)
         return;
     plan->sum = (struct grad_sum_params){.out = params->out,
@@ -264,7 +322,7 @@ void cuda_cdist_grad_plan(const struct gram_cdist_grad_op *op, bool add, int pro
                           struct cuda_grad_plan *plan)
 {
     struct cuda_grad_variant v = {.is_double = op->a.dtype == GRAM_F64};
-    int64_t slots;
+    int64_t slots, features, points;
 
     *plan = (struct cuda_grad_plan){0};
     if (op->batch.count == 0 || op->out.planes == 0 || op->out.rows == 0 || op->out.cols == 0)
@@ -274,8 +332,13 @@ void cuda_cdist_grad_plan(const struct gram_cdist_grad_op *op, bool add, int pro
     v.a_load = load_of(&op->a, &op->batch, op->a.col_stride, op->a.row_stride);
     v.b_load = load_of(&op->b, &op->batch, op->b.row_stride, op->b.col_stride);
     fill_p(op, &plan->params);
+    if (v.step == GRAD_POWER)
+        cuda_cdist_power(plan->params.fraction, &plan->params.power);
     fill_shapes(op, &v, &plan->params);
     plan->variant = v;
-    slots = v.step == GRAD_SQUARE ? PER_PROCESSOR_SQUARE : PER_PROCESSOR;
+    plan->number = pack(&v);
+    plan->shared_bytes = shared_bytes(&v);
+    plan->threads = tile_of(&v, &features, &points);
+    slots = v.step == GRAD_SQUARE || by_signs(&v, v.to) ? PER_PROCESSOR_WIDE : PER_PROCESSOR;
     cut(plan, slots * processors, add);
 }

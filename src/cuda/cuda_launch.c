@@ -27,7 +27,8 @@ gram_status gram_cuda_launch(gram_context *g, const struct jit_request *request,
 
     if (!function)
         TRY(gram_jit_kernel(g, device, request, &function));
-    return gram_cuda_queue(g, function, grid, (const unsigned[]){threads, 1, 1}, 0, arguments);
+    return gram_cuda_queue(g, function, grid, (const unsigned[]){threads, 1, 1},
+                           request->shared_bytes, arguments);
 }
 
 uint64_t gram_cuda_pack(const int (*field)[2], size_t count)
@@ -45,6 +46,7 @@ struct jit_request gram_cuda_plain_request(enum cuda_variant_file file, gram_dty
         const char *file, *kernel;
     } names[] = {
         [CUDA_VARIANT_GRAD_SUM] = {      "cdist_grad_sum.cu",        "cdist_grad_sum"},
+        [CUDA_VARIANT_GRAD_RANGE] = {    "cdist_grad_range.cu",      "cdist_grad_range"},
         [CUDA_VARIANT_AGOP] = {                "agop.cu",                  "agop"},
         [CUDA_VARIANT_AGOP_DIAGONAL] = {       "agop_diagonal.cu",         "agop_diagonal"},
         [CUDA_VARIANT_AGOP_SUM] = {            "agop_sum.cu",              "agop_sum"},

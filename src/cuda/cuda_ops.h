@@ -25,11 +25,11 @@ enum cuda_variant_file {
     CUDA_VARIANT_CDIST,
     CUDA_VARIANT_CDIST_REDUCE,
     CUDA_VARIANT_GRAD,
-    CUDA_VARIANT_GRAD_MEAN,
     CUDA_VARIANT_SQUARE, /* cdist_pack.cu and cdist_mma.cu */
     CUDA_VARIANT_PANELS, /* cdist_panels.cu */
     CUDA_VARIANT_PLAIN,  /* from here on REAL is the one parameter */
     CUDA_VARIANT_GRAD_SUM = CUDA_VARIANT_PLAIN,
+    CUDA_VARIANT_GRAD_RANGE,
     CUDA_VARIANT_AGOP,
     CUDA_VARIANT_AGOP_DIAGONAL,
     CUDA_VARIANT_AGOP_SUM,
@@ -230,6 +230,6 @@ bool cuda_cdist_packs(const gram_context *g, const struct cuda_device *device,
 size_t cuda_cdist_packed_bytes(const struct cuda_cdist_plan *plan);
 gram_status cuda_cdist_packed(gram_context *g, const struct cuda_cdist_plan *plan);
 struct jit_request cuda_cdist_panels_request(const struct cuda_cdist_plan *plan, char *defines);
-/* cuda_cdist_power.c: the numbers of cdist.cu for |d|^g, 1 < g < 2, in f32. */
+/* cuda_cdist_power.c: the numbers of pair_power.cuh for |d|^g, 0 < g < 2. */
 void cuda_cdist_power(double g, struct pair_power *power);
 #endif

@@ -184,10 +184,6 @@ static void add_gradient(struct warm_list *list, const struct gradient *row)
     cuda_cdist_grad_plan(&op, false, PROCESSORS, &plan);
     request = cuda_cdist_grad_request(&plan, defines);
     add(list, &request);
-    if (plan.variant.step != GRAD_SQUARE)
-        return;
-    request = cuda_cdist_grad_mean_request(&plan, defines);
-    add(list, &request);
 }
 
 /* ---- What has little but a dtype ------------------------------------------------------------ */

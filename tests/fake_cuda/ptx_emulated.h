@@ -123,6 +123,24 @@ static inline unsigned ptx_bfloats_of_floats(float low, float high)
     return ptx_bfloat_of_float(low) | (unsigned)ptx_bfloat_of_float(high) << 16;
 }
 
+static inline float fake_bfloat_of(unsigned two, int which)
+{
+    return ptx_float_of_bfloat((unsigned short)(two >> 16 * which));
+}
+static inline unsigned ptx_fma_of_bfloats(unsigned a, unsigned b, unsigned c)
+{
+    float y[2];
+
+    for (int i = 0; i < 2; i++)
+        y[i] = fmaf(fake_bfloat_of(a, i), fake_bfloat_of(b, i), fake_bfloat_of(c, i));
+    return ptx_bfloats_of_floats(y[0], y[1]);
+}
+
+static inline unsigned ptx_upper_halves(float low, float high)
+{
+    return __float_as_uint(low) >> 16 | (__float_as_uint(high) & 0xffff0000u);
+}
+
 static inline unsigned ptx_tf32_of_float(float x)
 {
     const unsigned bits = __float_as_uint(x);

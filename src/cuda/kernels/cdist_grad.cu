@@ -4,15 +4,18 @@
  *   out[o, n, m] = sum_k c[o, k] a[k, m] sgn(d[n, m] - b[n, k]) |d[n, m] - b[n, k]|^(p - 1)
  *
  * A block computes tiles of TO outputs, BN features and BM points of an item, over one part of the
- * centres k; each thread TO by TN by TM elements.  Panels of BK centres of a, b and c come to
- * shared memory by asynchronous copies, two deep.  There a centre's features, points and outputs
- * are neighbours; rows are 16 bytes longer than they need to be, so that copies of columns do not
- * all meet in one bank.  The parts of the centres are added by cdist_grad_sum.cu.
+ * centres k; each thread OWN outputs by TN features by TM points.  Panels of BK centres of a, b and
+ * c come to shared memory by asynchronous copies, two deep.  There a centre's features, points and
+ * outputs are neighbours; rows are 16 bytes longer than they need to be, so that copies of columns
+ * do not all meet in one bank.  The parts of the centres are added by cdist_grad_sum.cu.
+ *
+ * p = 2 in f32 has a file of its own, cdist_grad_mma.cu.
  *
  * Parameters (-D), set by cuda_cdist_grad_plan.c; the steps are named in grad_params.h:
  *   REAL, IS_DOUBLE  float or double
  *   STEP, WHOLE      the term
- *   TO, TN, TM       of a thread: any TO; TN and TM powers of 2
+ *   TO, TN, TM       outputs of a tile, features and points of a thread: any TO, but 8 or 16 with
+ *                    p = 1 and several outputs in f32; TN and TM powers of 2
  *   A_LOAD, B_LOAD   2: aligned groups of 16 bytes along points, or features; 1: any strides,
  *                    points or features are near; 0: any strides, centres are near
  *   P_TENSOR         1: p is read from a tensor
@@ -23,38 +26,37 @@
 #include "grad_params.h"
 #include "ptx.cuh"
 
-#if STEP < GRAD_SIGN || STEP > GRAD_ANY
-#  error "cdist_grad.cu: STEP must be one of grad_params.h"
+#if STEP < GRAD_SIGN || STEP > GRAD_ANY || (STEP == GRAD_SQUARE && !IS_DOUBLE)
+#  error "cdist_grad.cu: STEP must be one of grad_params.h, GRAD_SQUARE in f64 alone"
 #endif
 
 #define LANES ((int)(16 / sizeof(REAL))) /* of a 16-byte read */
-#define TX    16                         /* threads along points */
+/* By tensor cores: see grad_signs.cuh. */
+#define SIGNS (STEP == GRAD_SIGN && TO > 1 && !IS_DOUBLE)
+#define TX    (SIGNS ? 4 : 16) /* threads along points */
+#define TY    (SIGNS ? 8 : THREADS / TX)
+#define OWN   (SIGNS ? TO / 4 : TO) /* outputs of a thread */
 #if STEP == GRAD_SQUARE
 #  define THREADS 256
-/* On a multiprocessor; f64, addresses of columns and older chips take the registers of two. */
-#  if IS_DOUBLE || A_LOAD == 0 || (defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900)
-#    define BLOCKS 1
-#  else
-#    define BLOCKS 2
-#  endif
+#  define BLOCKS  1 /* on a multiprocessor */
 #else
 #  define THREADS 128
-#  define BLOCKS  3
+#  define BLOCKS  (SIGNS ? 2 : 3)
 #endif
-#define BK     (TO > 1 && STEP != GRAD_SQUARE ? 8 : 16)
+#define BK     (SIGNS ? GRAD_SIGN_CENTRES : TO > 1 && STEP != GRAD_SQUARE ? 8 : 16)
 #define BM     (TX * TM)
-#define BN     (THREADS / TX * TN)
+#define BN     (TY * TN)
 #define A_LD   (BM + LANES)
-#define B_LD   (BN + LANES)
+#define B_LD   (BN + (SIGNS ? 2 : 1) * LANES)
 #define C_LD   (TO == 1 ? 1 : (TO + LANES - 1) / LANES * LANES)
 #define STAGE  (BK * (A_LD + B_LD + C_LD))
-#define TOTALS (STEP == GRAD_SQUARE ? 0 : TO * TN * TM * THREADS)
+#define TOTALS (STEP == GRAD_SQUARE ? 0 : OWN * TN * TM * THREADS)
 
 /* Centres of a round of the loop: the longer terms would not fit the cache of instructions. */
 static constexpr int unrolled = STEP == GRAD_SIGN && TO == 1 ? 4 : 2;
 
 struct grad_sums {
-    REAL at[TO][TN][TM];
+    REAL at[OWN][TN][TM];
     REAL weight[TM]; /* the sum of c a */
 };
 
@@ -62,18 +64,7 @@ struct grad_panels {
     const REAL *a, *b, *c;
 };
 
-/* A tile and where its data begin: the same for the whole block, in shared memory, so that it takes
- * no registers while the sums do. */
-struct grad_tile {
-    long long item;
-    int outputs, features, points; /* that it has */
-    long long feature;             /* its first one */
-    long long centres;             /* that are summed */
-    const REAL *a, *b, *c, *d;     /* its first element of each */
-    REAL *out;
-    double exponent;
-    bool valid;
-};
+#include "grad_tile.cuh"
 
 /* ---- Panels --------------------------------------------------------------------------------- */
 
@@ -166,6 +157,24 @@ static __device__ void load_panels(const struct grad_params *a, const struct gra
 /* ---- What a thread has of a tile --------------------------------------------------------------
  */
 
+#if SIGNS
+/* A warp has TM points; of its lanes each group of four shares features, and has OWN outputs each.
+ */
+static __device__ int point_of(int j)
+{
+    return (int)threadIdx.x / 32 * TM + j;
+}
+
+static __device__ int feature_of(int i)
+{
+    return (i / LANES * 8 + (int)threadIdx.x % 32 / 4) * LANES + i % LANES;
+}
+
+static __device__ int output_of(int o)
+{
+    return (int)threadIdx.x % 4 * OWN + o;
+}
+#else
 /* The columns and rows of threads: along points and along features.  A warp has 16 by 2 of them,
  * but with p = 2, where shared memory is the narrow way, 8 by 4: they read fewer different groups.
  */
@@ -194,6 +203,12 @@ static __device__ int feature_of(int i)
     return thread_row() * TN + i;
 }
 
+static __device__ int output_of(int o)
+{
+    return o;
+}
+#endif
+
 template <int N> struct __align__(N * sizeof(REAL)) grad_group
 {
     REAL at[N];
@@ -218,6 +233,7 @@ static __device__ void read_points(REAL to[TM], const REAL *row)
     read_groups<TM, TX * LANES>(to, row + point_of(0));
 }
 
+#if !SIGNS
 static __device__ void read_features(REAL to[TN], const REAL *row)
 {
     read_groups<TN, LANES>(to, row + feature_of(0));
@@ -228,101 +244,32 @@ static __device__ void read_outputs(REAL to[TO], const REAL *row)
     REAL all[C_LD];
 
     read_groups<C_LD, LANES>(all, row);
-#pragma unroll
+#  pragma unroll
     for (int o = 0; o < TO; o++)
         to[o] = all[o];
 }
-
-/* d at a feature and a point of the tile, 0 outside. */
-static __device__ REAL coordinate(const struct grad_params *a, const struct grad_tile *tile,
-                                  int feature, int point)
-{
-    return feature < tile->features && point < tile->points
-               ? tile->d[feature * a->d.row_stride + point * a->d.col_stride]
-               : (REAL)0;
-}
-
-static __device__ void store(const struct grad_params *a, const struct grad_tile *tile, int o,
-                             int feature, int point, REAL value)
-{
-    REAL *to =
-        tile->out + o * a->plane_stride + feature * a->out.row_stride + point * a->out.col_stride;
-
-    if (o >= tile->outputs || feature >= tile->features || point >= tile->points)
-        return;
-    if (!tile->valid)
-        value = (REAL)__int_as_float(0x7fc00000);
-    *to = a->add ? *to + value : value;
-}
+#endif
 
 #if STEP == GRAD_SQUARE
 #  include "grad_square.cuh"
 #else
 #  include "grad_step.cuh"
+#  if SIGNS
+#    include "grad_signs.cuh"
+#  endif
 #  include "grad_terms.cuh"
 #endif
-
-/* ---- Tiles ---------------------------------------------------------------------------------- */
-
-static __device__ const REAL *begin_of(const struct grad_params *a, const struct grad_side *side,
-                                       long long item)
-{
-    return (const REAL *)side->data +
-           batch_offset(a->batch_shape, a->batch_ndim, side->batch_stride, item);
-}
-
-static __device__ void find_exponent(const struct grad_params *a, struct grad_tile *tile)
-{
-    tile->exponent = a->exponent;
-    tile->valid = true;
-#if P_TENSOR
-    const struct pair_hyper *h = &a->p;
-    const long long at = batch_offset(a->batch_shape, a->batch_ndim, h->batch_stride, tile->item);
-    const double p =
-        h->is_double ? ((const double *)h->data)[at] : (double)((const float *)h->data)[at];
-    tile->exponent = p - 1;
-    tile->valid = p > h->least && p <= h->most;
-#endif
-}
-
-static __device__ int part_of(long long all, long long first, int most)
-{
-    return all - first < most ? (int)(all - first) : most;
-}
-
-/* The at'th tile: features first, since they share a. */
-static __device__ void find_tile(const struct grad_params *a, long long at, struct grad_tile *tile)
-{
-    const long long n = at % a->feature_tiles * BN,
-                    o = at / a->feature_tiles % a->output_tiles * TO;
-    const long long rest = at / a->feature_tiles / a->output_tiles;
-    const long long m = rest % a->point_tiles * BM, split = rest / a->point_tiles % a->splits;
-    const long long item = rest / a->point_tiles / a->splits, k = split * a->split_centres;
-
-    tile->item = item;
-    tile->feature = n;
-    tile->outputs = part_of(a->outputs, o, TO);
-    tile->features = part_of(a->features, n, BN);
-    tile->points = part_of(a->points, m, BM);
-    tile->centres = a->centres - k < a->split_centres ? a->centres - k : a->split_centres;
-    tile->a = begin_of(a, &a->a, item) + k * a->a.row_stride + m * a->a.col_stride;
-    tile->b = begin_of(a, &a->b, item) + n * a->b.row_stride + k * a->b.col_stride;
-    tile->c = begin_of(a, &a->c, item) + o * a->c.row_stride + k * a->c.col_stride;
-    tile->d = begin_of(a, &a->d, item) + n * a->d.row_stride + m * a->d.col_stride;
-    tile->out = (REAL *)a->out.data +
-                batch_offset(a->batch_shape, a->batch_ndim, a->out.batch_stride, item) +
-                split * a->split_stride + o * a->plane_stride + n * a->out.row_stride +
-                m * a->out.col_stride;
-    find_exponent(a, tile);
-}
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     cdist_grad(const __grid_constant__ struct grad_params a)
 {
-    __shared__ __align__(16) REAL memory[2 * STAGE + TOTALS];
+    extern __shared__ __align__(16) REAL memory[]; /* 2 STAGE + TOTALS */
     __shared__ struct grad_tile tile;
     const long long tiles = a.items * a.splits * a.point_tiles * a.output_tiles * a.feature_tiles;
 
+#if STEP == GRAD_POWER
+    fill_powers(&a.power);
+#endif
     for (long long at = blockIdx.x; at < tiles; at += gridDim.x) {
         __syncthreads(); /* the last tile is stored */
         if (threadIdx.x == 0)

@@ -15,17 +15,30 @@
 #define GRAD_ROOT   1 /* p = 3/2: sgn t |t|^(1/2) */
 #define GRAD_SQUARE 2 /* p = 2: t, by products */
 #define GRAD_WHOLE  3 /* t |t|^WHOLE */
-#define GRAD_POWER  4 /* f32: t |t|^WHOLE |t|^fraction, p > 1, fraction from -1 to 1 */
+#define GRAD_POWER  4 /* f32: sgn t |t|^WHOLE |t|^fraction, p > 1 */
 #define GRAD_FLAT   5 /* f32: sgn t |t|^fraction, p < 1 */
 #define GRAD_ANY    6 /* sgn t |t|^(p-1), any p, known only on the device where P_TENSOR is 1 */
 
-#define GRAD_MOST_WHOLE   14  /* of GRAD_WHOLE and GRAD_POWER */
-#define GRAD_MEAN_ROWS    32  /* features of a block of cdist_grad_mean.cu */
-#define GRAD_MEAN_CENTRES 512 /* and centres: one part of the sum */
+#define GRAD_MOST_WHOLE    14  /* of GRAD_WHOLE and GRAD_POWER */
+#define GRAD_RANGE_ROWS    32  /* rows of a block of cdist_grad_range.cu */
+#define GRAD_RANGE_CENTRES 512 /* and centres: one part of the sum */
+
+#define GRAD_SIGN_CENTRES 32 /* of a panel, with p = 1 and several outputs in f32 */
+
+/* Threads and dynamic shared memory of a block of cdist_grad_mma.cu, 128 by 128 of an output. */
+#define GRAD_MMA_TILE    128
+#define GRAD_MMA_THREADS 256
+#define GRAD_MMA_BYTES   (32768 + 65536 + 4 * 512)
 
 struct grad_side {
     char *data; /* of item 0 */
     long long row_stride, col_stride, batch_stride[PAIR_DIMS];
+};
+
+/* Of some centres of a row. */
+struct grad_range {
+    double sum;
+    float least, most;
 };
 
 struct grad_params {
@@ -33,15 +46,16 @@ struct grad_params {
     struct grad_side out;        /* rows n, columns m of output 0 */
     long long plane_stride;      /* from one output to the next */
     long long split_stride;      /* from what one part of the centres sums to to the next */
-    double *means;               /* GRAD_SQUARE: sums of rows of b, [part][item][n] */
+    struct grad_range *ranges;   /* GRAD_SQUARE: [part][item][points, features, outputs] */
     long long outputs, features, points, centres;
     long long items, batch_ndim, batch_shape[PAIR_DIMS];
     long long output_tiles, feature_tiles, point_tiles, splits;
     long long split_centres; /* of one part */
     long long add;           /* to what out holds */
     double exponent;         /* p - 1 */
-    double fraction;
-    struct pair_hyper p; /* GRAD_ANY */
+    double fraction;         /* GRAD_POWER: of p - 1; GRAD_FLAT: p - 1 */
+    struct pair_power power; /* GRAD_POWER */
+    struct pair_hyper p;     /* GRAD_ANY */
 };
 
 /* cdist_grad_sum.cu: out = or += the sum of the parts. */

@@ -1,5 +1,5 @@
 /*
- * grad_square.cuh - one tile of a gradient with p = 2, by products of matrices
+ * grad_square.cuh - one tile of a gradient with p = 2 in f64, by products of matrices
  *
  * Part of cdist_grad.cu.
  *   out[o, n, m] = (d[n, m] - s[n]) (c a)[o, m] - sum_k c[o, k] (b[n, k] - s[n]) a[k, m]
@@ -71,13 +71,15 @@ static __device__ void add_centre(struct grad_sums *sums, const struct grad_pane
 static __device__ void find_means(const struct grad_params *a, const struct grad_tile *tile,
                                   REAL *means)
 {
-    const long long parts = (a->centres + GRAD_MEAN_CENTRES - 1) / GRAD_MEAN_CENTRES;
+    const long long parts = (a->centres + GRAD_RANGE_CENTRES - 1) / GRAD_RANGE_CENTRES;
+    const long long rows = a->points + a->features + a->outputs;
 
     for (int n = threadIdx.x; n < BN; n += THREADS) {
         double sum = 0;
 #pragma unroll 1
         for (long long part = 0; n < tile->features && part < parts; part++)
-            sum += a->means[(part * a->items + tile->item) * a->features + tile->feature + n];
+            sum += a->ranges[(part * a->items + tile->item) * rows + a->points + tile->feature + n]
+                       .sum;
         sum /= (double)a->centres;
         means[n] = isfinite(sum) ? (REAL)sum : (REAL)0;
     }

@@ -80,10 +80,8 @@ template <bool POLYNOMIAL> static __device__ REAL quick_term(REAL t, REAL fracti
         return signed_as(quick_root(size), t);
     case GRAD_WHOLE:
         return t * product<WHOLE>(size);
-    case GRAD_FLAT:
-        return t == 0 ? 0 : signed_as(quick_power<POLYNOMIAL>(size, fraction), t);
     default:
-        return t * product<WHOLE>(size) * quick_power<POLYNOMIAL>(size, fraction);
+        return t == 0 ? 0 : signed_as(quick_power<POLYNOMIAL>(size, fraction), t);
     }
 }
 
@@ -109,7 +107,8 @@ static __device__ bool needs_care(float x)
 {
     const unsigned bits = (unsigned)__float_as_int(x) << 1;
 
-    return bits >= 0xff000000u || bits - 1 < (27u << 24) - 1; /* 27: the exponent of 2^-100 */
+    /* 27: the exponent of 2^-100; without a branch */
+    return (int)(bits >= 0xff000000u) | (int)(bits - 1 < (27u << 24) - 1);
 }
 
 static __device__ bool needs_care(double x)

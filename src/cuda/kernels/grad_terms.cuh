@@ -12,6 +12,10 @@
  * SPDX-License-Identifier: MIT
  */
 
+#if STEP == GRAD_POWER
+#  include "grad_power.cuh"
+#endif
+
 #define FOLD 256
 
 static __device__ REAL *total_of(REAL *totals, int o, int i, int j)
@@ -19,59 +23,81 @@ static __device__ REAL *total_of(REAL *totals, int o, int i, int j)
     return totals + ((o * TN + i) * TM + j) * THREADS + threadIdx.x;
 }
 
-/* Every eighth element in five takes the polynomial: what keeps both ways equally busy. */
-static __device__ constexpr bool by_polynomial(int element)
+#if !SIGNS
+/* Five of eight elements go by numbers, the others by special functions: what keeps both ways
+ * equally busy. */
+static __device__ constexpr bool by_numbers(int element)
 {
     return element * 5 % 8 < 5;
 }
 
-static __device__ REAL term_at(int element, REAL t, REAL fraction)
+/* weight sgn(t) |t|^(p-1) */
+static __device__ REAL weighted(int element, REAL weight, REAL t, const struct grad_params *a)
 {
-    return by_polynomial(element) ? quick_term<true>(t, fraction) : quick_term<false>(t, fraction);
+#  if STEP == GRAD_POWER
+    return by_numbers(element) ? table_term(weight, t, &a->power)
+                               : weight * special_term(t, (float)a->fraction);
+#  else
+    const REAL fraction = (REAL)a->fraction;
+
+    return weight *
+           (by_numbers(element) ? quick_term<true>(t, fraction) : quick_term<false>(t, fraction));
+#  endif
 }
 
 static __device__ void add_centre(struct grad_sums *sums, const REAL d[TN][TM],
-                                  const struct grad_panels *p, int k, REAL fraction)
+                                  const struct grad_panels *p, int k,
+                                  const struct grad_params *params)
 {
     REAL a[TM], b[TN];
 
     read_points(a, p->a + k * A_LD);
     read_features(b, p->b + k * B_LD);
-#if TO == 1
+#  if TO == 1
     const REAL c = p->c[k];
-#  pragma unroll
+#    pragma unroll
     for (int j = 0; j < TM; j++) {
         a[j] *= c;
         sums->weight[j] += a[j];
     }
-#  pragma unroll
+#    pragma unroll
     for (int i = 0; i < TN; i++)
-#  pragma unroll
-        for (int j = 0; j < TM; j++)
+#    pragma unroll
+        for (int j = 0; j < TM; j++) {
+            const REAL t = d[i][j] - b[i];
             sums->at[0][i][j] +=
-                a[j] * (STEP == GRAD_SIGN ? above(d[i][j] - b[i])
-                                          : term_at(i * TM + j, d[i][j] - b[i], fraction));
-#else
+                STEP == GRAD_SIGN ? a[j] * above(t) : weighted(i * TM + j, a[j], t, params);
+        }
+#  else
     REAL c[TO];
     read_outputs(c, p->c + k * C_LD);
-#  pragma unroll
+#    pragma unroll
     for (int i = 0; i < TN; i++)
-#  pragma unroll
+#    pragma unroll
         for (int j = 0; j < TM; j++) {
             const REAL t = d[i][j] - b[i];
             const REAL v = STEP == GRAD_SIGN ? above(t) * (a[j] + a[j]) - a[j]
-                                             : a[j] * term_at(i * TM + j, t, fraction);
-#  pragma unroll
+                                             : weighted(i * TM + j, a[j], t, params);
+#    pragma unroll
             for (int o = 0; o < TO; o++)
                 sums->at[o][i][j] += c[o] * v;
         }
-#endif
+#  endif
 }
+
+static __device__ void add_panel(struct grad_sums *sums, const REAL d[TN][TM],
+                                 const struct grad_panels *p, const struct grad_params *params)
+{
+#  pragma unroll unrolled
+    for (int k = 0; k < BK; k++)
+        add_centre(sums, d, p, k, params);
+}
+#endif
 
 static __device__ void fold(struct grad_sums *sums, REAL *totals)
 {
 #pragma unroll
-    for (int o = 0; o < TO; o++)
+    for (int o = 0; o < OWN; o++)
 #pragma unroll
         for (int i = 0; i < TN; i++) {
 #pragma unroll
@@ -90,7 +116,7 @@ static __device__ void fold(struct grad_sums *sums, REAL *totals)
 
 static __device__ void clear(REAL *totals)
 {
-    for (int e = 0; e < TO * TN * TM; e++)
+    for (int e = 0; e < OWN * TN * TM; e++)
         totals[e * THREADS + threadIdx.x] = 0;
 }
 
@@ -99,9 +125,14 @@ static __device__ bool suspect(const REAL *b)
 {
     bool bad = false;
 
+#pragma unroll 1
+    for (int e = (int)threadIdx.x * LANES; e < BK * BN; e += THREADS * LANES) {
+        REAL x[LANES];
+        read_groups<LANES, 0>(x, b + e / BN * B_LD + e % BN);
 #pragma unroll
-    for (int e = threadIdx.x; e < BK * BN; e += THREADS)
-        bad |= needs_care(b[e / BN * B_LD + e % BN]);
+        for (int l = 0; l < LANES; l++)
+            bad |= needs_care(x[l]);
+    }
     return bad;
 }
 
@@ -110,18 +141,15 @@ static __device__ bool quick_sums(const struct grad_params *a, const struct grad
                                   REAL *panels, REAL *totals)
 {
     const int count = panel_count(tile);
-    const REAL fraction = (REAL)a->fraction;
     struct grad_sums sums = {};
     REAL d[TN][TM];
     bool bad = false;
 
-    const REAL *row = tile->d + feature_of(0) * a->d.row_stride;
 #pragma unroll
-    for (int i = 0; i < TN; i++, row += a->d.row_stride)
+    for (int i = 0; i < TN; i++)
 #pragma unroll
         for (int j = 0; j < TM; j++) {
-            const bool there = feature_of(i) < tile->features && point_of(j) < tile->points;
-            d[i][j] = there ? row[point_of(j) * a->d.col_stride] : (REAL)0;
+            d[i][j] = coordinate(a, tile, feature_of(i), point_of(j));
             bad |= needs_care(d[i][j]);
         }
     clear(totals);
@@ -134,14 +162,12 @@ static __device__ bool quick_sums(const struct grad_params *a, const struct grad
         load_panels(a, tile, panels, panel + 1, count);
         now = panels_at(panels, panel);
         bad |= suspect(now.b);
-#pragma unroll unrolled
-        for (int k = 0; k < BK; k++)
-            add_centre(&sums, d, &now, k, fraction);
+        add_panel(&sums, d, &now, a);
         if ((panel + 1) % (FOLD / BK) == 0 || panel + 1 == count)
             fold(&sums, totals);
     }
 #pragma unroll 1
-    for (int e = 0; e < TO * TN * TM; e++)
+    for (int e = 0; e < OWN * TN * TM; e++)
         bad |= !isfinite(totals[e * THREADS + threadIdx.x]);
     return bad;
 }
@@ -157,8 +183,8 @@ static __device__ void careful_element(const struct grad_panels *p, REAL d, int 
     for (int k = 0; k < left; k++) {
         const REAL v = a[k * A_LD] * careful_term(d - b[k * B_LD], exponent);
 #pragma unroll 1
-        for (int o = 0; o < TO; o++)
-            *total_of(totals, o, i, j) += p->c[k * C_LD + o] * v;
+        for (int o = 0; o < OWN; o++)
+            *total_of(totals, o, i, j) += p->c[k * C_LD + output_of(o)] * v;
     }
 }
 
@@ -189,8 +215,8 @@ static __device__ void finish_tile(const struct grad_params *a, const struct gra
                                    REAL *totals)
 {
 #pragma unroll 1
-    for (int e = 0; e < TO * TN * TM; e++)
-        store(a, tile, e / (TN * TM), feature_of(e / TM % TN), point_of(e % TM),
+    for (int e = 0; e < OWN * TN * TM; e++)
+        store(a, tile, output_of(e / (TN * TM)), feature_of(e / TM % TN), point_of(e % TM),
               totals[e * THREADS + threadIdx.x]);
 }
 

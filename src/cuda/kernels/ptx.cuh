@@ -147,6 +147,24 @@ static __device__ unsigned ptx_bfloats_of_floats(float low, float high)
     return y;
 }
 
+/* a b + c of two bfloat16 each. */
+static __device__ unsigned ptx_fma_of_bfloats(unsigned a, unsigned b, unsigned c)
+{
+    unsigned y;
+
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(y) : "r"(a), "r"(b), "r"(c));
+    return y;
+}
+
+/* The upper halves of two words. */
+static __device__ unsigned ptx_upper_halves(float low, float high)
+{
+    unsigned y;
+
+    asm("prmt.b32 %0, %1, %2, 0x7632;" : "=r"(y) : "f"(low), "f"(high));
+    return y;
+}
+
 /* The nearest f32 with 10 bits after the point, ties away from zero, as bits: for ptx_mma_tf32. */
 static __device__ unsigned ptx_tf32_of_float(float x)
 {
