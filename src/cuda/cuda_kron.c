@@ -71,26 +71,28 @@ struct jit_request cuda_kron_expand_request(gram_dtype dtype, int count,
                                            (uint64_t)count};
 }
 
-gram_status cuda_kron(gram_context *g, const struct gram_kron_op *given)
+gram_status cuda_kron(gram_context *g, const struct gram_kron_op *op)
 {
-    struct gram_kron_op op = *given;
+    struct gram_kron_op turned = *op;
     struct kron_expand_params params;
     char defines[CUDA_KRON_DEFINES];
-    const struct jit_request request = cuda_kron_expand_request(op.out.dtype, op.count, defines);
+    const struct jit_request request =
+        cuda_kron_expand_request(turned.out.dtype, turned.count, defines);
 
-    if (op.batch.count == 0 || op.out.rows == 0 || op.out.cols == 0)
+    if (turned.batch.count == 0 || turned.out.rows == 0 || turned.out.cols == 0)
         return GRAM_OK;
-    TRY(check_pointers(g, op.factor, op.count, &op.out));
-    if (llabs(op.out.row_stride) < llabs(op.out.col_stride)) { /* neighbours for neighbours */
-        turn(&op.out);
-        for (int f = 0; f < op.count; f++)
-            turn(&op.factor[f]);
+    TRY(check_pointers(g, turned.factor, turned.count, &turned.out));
+    if (llabs(turned.out.row_stride) <
+        llabs(turned.out.col_stride)) { /* neighbours for neighbours */
+        turn(&turned.out);
+        for (int f = 0; f < turned.count; f++)
+            turn(&turned.factor[f]);
     }
-    fill(&op.batch, op.factor, op.count, &op.out, &params);
+    fill(&op->batch, turned.factor, turned.count, &turned.out, &params);
     return launch(g, &request,
-                  (double)gram_ceil_div(op.out.rows, KRON_EXPAND_ROWS) *
-                      (double)gram_ceil_div(op.out.cols, KRON_EXPAND_THREADS) *
-                      (double)op.batch.count,
+                  (double)gram_ceil_div(turned.out.rows, KRON_EXPAND_ROWS) *
+                      (double)gram_ceil_div(turned.out.cols, KRON_EXPAND_THREADS) *
+                      (double)turned.batch.count,
                   &params);
 }
 

@@ -254,6 +254,7 @@ static size_t mma_bytes(const struct cuda_kron_plan *plan, int number)
 static void choose_mma(const struct cuda_device *device, const struct cuda_kron_plan *plan,
                        int number, struct cuda_kron_pass *pass)
 {
+    int64_t across; /* columns of the warps side by side, of 8 */
     bool is_double = plan->element == 8;
     double columns = (double)plan->rows * (double)pass->before * (double)pass->after *
                      (double)plan->op->batch.count;
@@ -265,11 +266,12 @@ static void choose_mma(const struct cuda_device *device, const struct cuda_kron_
     pass->mt = pass->units == 16 ? 1 : 2;
     pass->wq = (int)(pass->units / 16 / pass->mt);
     pass->nt = is_double && pass->units < 128 ? 2 : 4;
-    while (pass->nt > 1 && columns / (pass->nt * 8 * (8 / pass->wq)) *
-                                   (double)gram_ceil_div(pass->out, pass->units) <
-                               device->processors)
+    across = 8 * (int64_t)(8 / pass->wq);
+    while (pass->nt > 1 &&
+           columns / (double)(pass->nt * across) * (double)gram_ceil_div(pass->out, pass->units) <
+               device->processors)
         pass->nt /= 2;
-    pass->columns = pass->nt * 8 * (8 / pass->wq);
+    pass->columns = pass->nt * across;
     pass->shared_bytes = mma_bytes(plan, number);
 }
 
