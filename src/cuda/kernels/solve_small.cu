@@ -254,7 +254,7 @@ static __device__ void solve_group(const struct solve_small_params &a, long long
     __syncthreads();
 }
 
-extern "C" __global__ void __launch_bounds__(SOLVE_MOST_THREADS)
+extern "C" __global__ void __launch_bounds__(SOLVE_MOST_THREADS, 2)
     solve_small(const __grid_constant__ struct solve_small_params a)
 {
     int n = (int)a.n;
