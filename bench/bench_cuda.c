@@ -27,9 +27,9 @@ struct work {
     int64_t m, n, k;
     double p;
     const gram_kernel_options *kernel;
-    bool symmetric;
     double target_ms; /* what it should take on an H200 */
-    gram_dtype dtype; /* GRAM_F32 where nothing is said */
+    gram_dtype dtype;
+    bool symmetric;
 };
 
 struct bench {
@@ -220,25 +220,25 @@ int main(int argc, char **argv)
                         product = gram_lpq_laplace(1.3, 1.3, 9);
     gaussian.regularization = gram_number(0.5);
     const struct work works[] = {
-        {          "p=1 large", 30000, 30000, 1024,   1,      NULL, false,   60, GRAM_F32},
-        {          "p=2 large", 30000, 30000, 1024,   2,      NULL, false,   12, GRAM_F32},
-        {        "p=1.3 large", 30000, 30000, 1024, 1.3,      NULL, false,  265, GRAM_F32},
-        {        "p=1.5 large", 30000, 30000, 1024, 1.5,      NULL, false,  240, GRAM_F32},
-        {        "p=1.7 large", 30000, 30000, 1024, 1.7,      NULL, false,  265, GRAM_F32},
-        {        "p=0.5 large", 30000, 30000, 1024, 0.5,      NULL, false,  240, GRAM_F32},
-        {          "p=3 large", 30000, 30000, 1024,   3,      NULL, false,   92, GRAM_F32},
-        {          "p=4 large", 30000, 30000, 1024,   4,      NULL, false,   92, GRAM_F32},
-        {      "p=1 symmetric", 30000, 30000, 1024,   1,      NULL,  true, 33.6, GRAM_F32},
-        {      "p=2 symmetric", 30000, 30000, 1024,   2,      NULL,  true,  6.7, GRAM_F32},
-        {    "p=1.3 symmetric", 30000, 30000, 1024, 1.3,      NULL,  true,  148, GRAM_F32},
-        {          "p=1 small", 10000, 10000,  128,   1,      NULL, false,  0.9, GRAM_F32},
-        {          "p=2 small", 10000, 10000,  128,   2,      NULL, false,  0.4, GRAM_F32},
-        {         "Laplace-L2", 20000, 20000,  256,   2,  &laplace, false,  2.5, GRAM_F32},
-        {   "Gaussian + 0.5 I", 20000, 20000,  256,   2, &gaussian, false,  2.5, GRAM_F32},
-        {"product Laplace 1.3", 20000, 20000,  256, 1.3,  &product, false,   31, GRAM_F32},
-        {            "p=1 f64", 16384, 16384,  512,   1,      NULL, false, 18.3, GRAM_F64},
-        {            "p=2 f64", 16384, 16384,  512,   2,      NULL, false, 18.3, GRAM_F64},
-        {          "p=1.3 f64", 16384, 16384,  512, 1.3,      NULL, false,    0, GRAM_F64},
+        {          "p=1 large", 30000, 30000, 1024,   1,      NULL,   60, GRAM_F32, false},
+        {          "p=2 large", 30000, 30000, 1024,   2,      NULL,   12, GRAM_F32, false},
+        {        "p=1.3 large", 30000, 30000, 1024, 1.3,      NULL,  265, GRAM_F32, false},
+        {        "p=1.5 large", 30000, 30000, 1024, 1.5,      NULL,  240, GRAM_F32, false},
+        {        "p=1.7 large", 30000, 30000, 1024, 1.7,      NULL,  265, GRAM_F32, false},
+        {        "p=0.5 large", 30000, 30000, 1024, 0.5,      NULL,  240, GRAM_F32, false},
+        {          "p=3 large", 30000, 30000, 1024,   3,      NULL,   92, GRAM_F32, false},
+        {          "p=4 large", 30000, 30000, 1024,   4,      NULL,   92, GRAM_F32, false},
+        {      "p=1 symmetric", 30000, 30000, 1024,   1,      NULL, 33.6, GRAM_F32,  true},
+        {      "p=2 symmetric", 30000, 30000, 1024,   2,      NULL,  6.7, GRAM_F32,  true},
+        {    "p=1.3 symmetric", 30000, 30000, 1024, 1.3,      NULL,  148, GRAM_F32,  true},
+        {          "p=1 small", 10000, 10000,  128,   1,      NULL,  0.9, GRAM_F32, false},
+        {          "p=2 small", 10000, 10000,  128,   2,      NULL,  0.4, GRAM_F32, false},
+        {         "Laplace-L2", 20000, 20000,  256,   2,  &laplace,  2.5, GRAM_F32, false},
+        {   "Gaussian + 0.5 I", 20000, 20000,  256,   2, &gaussian,  2.5, GRAM_F32, false},
+        {"product Laplace 1.3", 20000, 20000,  256, 1.3,  &product,   31, GRAM_F32, false},
+        {            "p=1 f64", 16384, 16384,  512,   1,      NULL, 18.3, GRAM_F64, false},
+        {            "p=2 f64", 16384, 16384,  512,   2,      NULL, 18.3, GRAM_F64, false},
+        {          "p=1.3 f64", 16384, 16384,  512, 1.3,      NULL,    0, GRAM_F64, false},
     };
     gram_context_options options = GRAM_CONTEXT_OPTIONS_INIT;
     gram_context *g;

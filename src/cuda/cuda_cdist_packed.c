@@ -68,7 +68,7 @@ size_t cuda_cdist_packed_bytes(const struct cuda_cdist_plan *plan)
     return panel_bytes(plan, plan->params.x.rows) + panel_bytes(plan, plan->params.y.rows);
 }
 
-static gram_status fill_panels(gram_context *g, const struct cuda_cdist_plan *plan, char *scratch,
+static gram_status fill_panels(gram_context *g, const struct cuda_cdist_plan *plan,
                                struct panel_params *params)
 {
     struct cuda_device *device = g->device;
@@ -82,13 +82,11 @@ static gram_status fill_panels(gram_context *g, const struct cuda_cdist_plan *pl
         const struct jit_request request = cuda_cdist_panels_request(plan, defines);
         TRY(gram_jit_kernel(g, device, &request, &function));
     }
-    *params = (struct panel_params){
-        .side = {                   p->x,                       p->y},
-        .panels = { scratch, scratch + panel_bytes(plan,                                       p->x.rows)},
-        .tiles = { gram_ceil_div(p->x.rows, PANEL_ROWS),                                     gram_ceil_div(p->y.rows, PANEL_ROWS)},
-        .depth = p->depth,
-        .chunks = gram_ceil_div(p->depth, PANEL_COLS),
-    };
+    params->side[0] = p->x, params->side[1] = p->y;
+    params->tiles[0] = gram_ceil_div(p->x.rows, PANEL_ROWS);
+    params->tiles[1] = gram_ceil_div(p->y.rows, PANEL_ROWS);
+    params->depth = p->depth;
+    params->chunks = gram_ceil_div(p->depth, PANEL_COLS);
     grid[0] = (unsigned)gram_least((params->tiles[0] + params->tiles[1]) * params->chunks,
                                    (int64_t)BLOCKS * device->processors);
     return gram_cuda_queue(g, function, grid, block, 0, (void *[]){params});
@@ -101,7 +99,9 @@ gram_status cuda_cdist_packed(gram_context *g, const struct cuda_cdist_plan *pla
     void *scratch;
 
     TRY(gram_cuda_scratch(g, cuda_cdist_packed_bytes(plan), &scratch));
-    TRY(fill_panels(g, plan, scratch, &params));
+    params.panels[0] = scratch;
+    params.panels[1] = params.panels[0] + panel_bytes(plan, plan->params.x.rows);
+    TRY(fill_panels(g, plan, &params));
     (void)cuda_cdist_plan_packed(&packed);
     packed.params.x.data = params.panels[0];
     packed.params.y.data = params.panels[1];
