@@ -51,10 +51,6 @@ SHAPES = [  # name, rows, factors
 ]
 
 
-class ContextOptions(gl.ContextOptions):
-    _fields_ = [("stream", c.c_void_p), ("scratch_limit", c.c_size_t)]
-
-
 class Options(c.Structure):
     _fields_ = [
         ("size", c.c_size_t),
@@ -72,7 +68,7 @@ class Gram:
         self.lib = c.CDLL(path)
         self.lib.gram_message.restype = c.c_char_p
         self.stream = torch.cuda.Stream()
-        options = ContextOptions(size=c.sizeof(ContextOptions), stream=self.stream.cuda_stream)
+        options = gl.ContextOptions(size=c.sizeof(gl.ContextOptions), stream=self.stream.cuda_stream)
         options.device.type = 1
         self.context = c.c_void_p()
         self.check(self.lib.gram_context_create(c.byref(options), c.byref(self.context)))
