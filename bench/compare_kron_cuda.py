@@ -68,7 +68,8 @@ class Gram:
         self.lib = c.CDLL(path)
         self.lib.gram_message.restype = c.c_char_p
         self.stream = torch.cuda.Stream()
-        options = gl.ContextOptions(size=c.sizeof(gl.ContextOptions), stream=self.stream.cuda_stream)
+        options = gl.ContextOptions(size=c.sizeof(gl.ContextOptions))
+        options.stream = self.stream.cuda_stream
         options.device.type = 1
         self.context = c.c_void_p()
         self.check(self.lib.gram_context_create(c.byref(options), c.byref(self.context)))
