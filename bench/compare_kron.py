@@ -46,18 +46,6 @@ SHAPES = [  # rows, the factors
 ]
 
 
-class Options(c.Structure):
-    _fields_ = [
-        ("size", c.c_size_t),
-        ("side", c.c_int),
-        ("transpose_x", c.c_int),
-        ("transpose_factors", c.c_uint32),
-        ("alpha", gl.Scalar),
-        ("beta", gl.Scalar),
-        ("z", c.c_void_p),
-    ]
-
-
 def gram_run(gram, x, factors, y):
     tx, ty = gl.tensor(x), gl.tensor(y)
     ts = [gl.tensor(f) for f in factors]

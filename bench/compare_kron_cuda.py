@@ -51,18 +51,6 @@ SHAPES = [  # name, rows, factors
 ]
 
 
-class Options(c.Structure):
-    _fields_ = [
-        ("size", c.c_size_t),
-        ("side", c.c_int),
-        ("transpose_x", c.c_int),
-        ("transpose_factors", c.c_uint32),
-        ("alpha", gl.Scalar),
-        ("beta", gl.Scalar),
-        ("z", c.c_void_p),
-    ]
-
-
 class Gram:
     def __init__(self, path):
         self.lib = c.CDLL(path)
@@ -88,7 +76,7 @@ class Gram:
 
         tx, ty, ts = view(x), view(y), [view(f) for f in factors]
         pointers = (c.c_void_p * len(ts))(*[c.addressof(t) for t in ts])
-        options = Options(size=c.sizeof(Options), side=LEFT if left else 0)
+        options = gl.KronOptions(size=c.sizeof(gl.KronOptions), side=LEFT if left else 0)
         options.alpha.value = 1
 
         def run(_keep=(ts, x, factors, y)):

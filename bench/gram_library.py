@@ -117,6 +117,18 @@ class EighOptions(c.Structure):
     ]
 
 
+class KronOptions(c.Structure):
+    _fields_ = [
+        ("size", c.c_size_t),
+        ("side", c.c_int),
+        ("transpose_x", c.c_int),
+        ("transpose_factors", c.c_uint32),
+        ("alpha", Scalar),
+        ("beta", Scalar),
+        ("z", c.c_void_p),
+    ]
+
+
 class ContextOptions(c.Structure):
     _fields_ = [
         ("size", c.c_size_t),

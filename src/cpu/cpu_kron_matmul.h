@@ -6,6 +6,7 @@
 #ifndef GRAM_CPU_KRON_MATMUL_H
 #define GRAM_CPU_KRON_MATMUL_H
 #include "../backend.h"
+#include "../kron_span.h"
 #include "kron_matmul_kernels.h"
 
 /* ---- cpu_kron_matmul_move.c ---------------------------------------------------------------- */
@@ -39,10 +40,7 @@ const struct kron_moves *cpu_kron_moves(gram_dtype dtype);
 
 /* Neighbouring factors that are all applied to a tile while it is in the cache. */
 struct kron_group {
-    int first, count;
-    int order[GRAM_MAX_FACTORS];  /* of the passes */
-    int64_t in, out;              /* elements of the group's indices, before and after */
-    int64_t before, after;        /* elements of the indices around them, as they are then */
+    struct gram_kron_span span;
     int64_t blocks, width;        /* of a tile: of before, and of after */
     int64_t row_tiles, col_tiles; /* of a unit */
 };

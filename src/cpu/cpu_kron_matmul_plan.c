@@ -22,41 +22,6 @@ enum {
     APART_STEPS = 1 << 17, /* unless a unit has fewer multiply-adds: 2 us, as a parallel loop */
 };
 
-/* The contraction that comes first costs least. */
-static double key(int64_t in, int64_t out)
-{
-    return 1 / (double)in - 1 / (double)out;
-}
-
-/* Factors first .. first + count - 1 in the order of their passes; gives the most elements that
- * their indices have on the way. */
-static int64_t order_passes(const struct gram_kron_matmul_op *op, struct kron_group *group)
-{
-    int64_t elements = 1, most;
-
-    group->in = group->out = 1;
-    for (int i = 0; i < group->count; i++) {
-        int factor = group->first + group->count - 1 - i, at = i;
-        const struct gram_view *f = &op->factor[factor];
-        for (; at > 0; at--) {
-            const struct gram_view *other = &op->factor[group->order[at - 1]];
-            if (key(other->rows, other->cols) <= key(f->rows, f->cols))
-                break;
-            group->order[at] = group->order[at - 1];
-        }
-        group->order[at] = factor;
-        group->in *= f->rows;
-        group->out *= f->cols;
-    }
-    most = elements = group->in;
-    for (int i = 0; i < group->count; i++) {
-        const struct gram_view *f = &op->factor[group->order[i]];
-        elements = elements / f->rows * f->cols;
-        most = gram_most(most, elements);
-    }
-    return most;
-}
-
 /* Cuts the factors into groups, from the last one on, as long as a tile fits. */
 static void make_groups(struct kron_plan *plan)
 {
@@ -67,49 +32,19 @@ static void make_groups(struct kron_plan *plan)
     for (int last = op->count - 1; last >= 0;) {
         struct kron_group *group = &plan->group[plan->groups++];
         int64_t width = gram_least(after, 2 * plan->kernels->lanes);
-        *group = (struct kron_group){.first = last, .count = 1};
-        while (group->first > 0) {
-            struct kron_group longer = {.first = group->first - 1, .count = group->count + 1};
-            if (order_passes(op, &longer) > budget / width)
+        *group = (struct kron_group){
+            .span = {.first = last, .count = 1}
+        };
+        while (group->span.first > 0) {
+            struct gram_kron_span longer = {.first = group->span.first - 1,
+                                            .count = group->span.count + 1};
+            if (gram_kron_span_order(op, &longer) > budget / width)
                 break;
-            *group = longer;
+            group->span = longer;
         }
-        order_passes(op, group);
-        after *= gram_most(group->in, group->out);
-        last = group->first - 1;
-    }
-}
-
-static void order_groups(struct kron_plan *plan)
-{
-    for (int i = 1; i < plan->groups; i++) {
-        struct kron_group moved = plan->group[i];
-        int at = i;
-        for (; at > 0; at--) {
-            const struct kron_group *other = &plan->group[at - 1];
-            if (key(other->in, other->out) <= key(moved.in, moved.out))
-                break;
-            plan->group[at] = *other;
-        }
-        plan->group[at] = moved;
-    }
-}
-
-/* What is around each group when its turn comes, and the elements between groups. */
-static void place_groups(struct kron_plan *plan)
-{
-    plan->row = 0;
-    for (int i = 0; i < plan->groups; i++) {
-        struct kron_group *group = &plan->group[i];
-        group->before = 1, group->after = plan->lanes;
-        for (int j = 0; j < plan->groups; j++) {
-            const struct kron_group *other = &plan->group[j];
-            int64_t size = j < i ? other->out : other->in;
-            if (j != i)
-                *(other->first < group->first ? &group->before : &group->after) *= size;
-        }
-        if (i + 1 < plan->groups)
-            plan->row = gram_most(plan->row, group->before * group->out * group->after);
+        gram_kron_span_order(op, &group->span);
+        after *= gram_most(group->span.in, group->span.out);
+        last = group->span.first - 1;
     }
 }
 
@@ -122,18 +57,19 @@ static void choose_tiles(struct kron_plan *plan)
     for (int i = 0; i < plan->groups; i++) {
         struct kron_group *group = &plan->group[i];
         struct kron_group copy = *group;
-        int64_t most = order_passes(plan->op, &copy), step = plan->kernels->lanes;
-        int64_t before = group->before * plan->rows;
+        int64_t most = gram_kron_span_order(plan->op, &copy.span), step = plan->kernels->lanes;
+        int64_t before = group->span.before * plan->rows;
         if (plan->lanes > 1)
             step = plan->lanes;
-        group->width = gram_least(group->after, gram_most(budget / most, 2 * step));
-        group->col_tiles = gram_ceil_div(group->after, group->width);
-        group->width = gram_least(
-            group->after, gram_round_up(gram_ceil_div(group->after, group->col_tiles), step));
-        group->col_tiles = gram_ceil_div(group->after, group->width);
+        group->width = gram_least(group->span.after, gram_most(budget / most, 2 * step));
+        group->col_tiles = gram_ceil_div(group->span.after, group->width);
+        group->width =
+            gram_least(group->span.after,
+                       gram_round_up(gram_ceil_div(group->span.after, group->col_tiles), step));
+        group->col_tiles = gram_ceil_div(group->span.after, group->width);
         group->blocks = 1;
         if (group->col_tiles == 1)
-            group->blocks = gram_least(before, gram_most(budget / (most * group->after), 1));
+            group->blocks = gram_least(before, gram_most(budget / (most * group->span.after), 1));
         group->row_tiles = gram_ceil_div(before, group->blocks);
         plan->tile = gram_most(plan->tile, most * group->blocks * group->width);
     }
@@ -146,9 +82,10 @@ static double steps(const struct kron_plan *plan)
 
     for (int i = 0; i < plan->groups; i++) {
         const struct kron_group *group = &plan->group[i];
-        double elements = (double)group->before * (double)group->in * (double)group->after;
-        for (int j = 0; j < group->count; j++) {
-            const struct gram_view *f = &plan->op->factor[group->order[j]];
+        double elements =
+            (double)group->span.before * (double)group->span.in * (double)group->span.after;
+        for (int j = 0; j < group->span.count; j++) {
+            const struct gram_view *f = &plan->op->factor[group->span.order[j]];
             total += elements * (double)f->cols;
             elements = elements / (double)f->rows * (double)f->cols;
         }
@@ -164,15 +101,15 @@ static void place_factors(struct kron_plan *plan)
 
     for (int i = 0; i < plan->groups; i++) {
         const struct kron_group *group = &plan->group[i];
-        int64_t inside = group->after;
-        for (int f = group->first + group->count - 1; f >= group->first; f--) {
+        int64_t inside = group->span.after;
+        for (int f = group->span.first + group->span.count - 1; f >= group->span.first; f--) {
             int64_t now = 1;
-            for (int j = 0; group->order[j] != f; j++) /* those after f that come before it */
-                if (group->order[j] > f)
-                    now *= op->factor[group->order[j]].cols;
-            for (int j = group->count - 1; group->order[j] != f; j--)
-                if (group->order[j] > f)
-                    now *= op->factor[group->order[j]].rows;
+            for (int j = 0; group->span.order[j] != f; j++) /* those after f that come before it */
+                if (group->span.order[j] > f)
+                    now *= op->factor[group->span.order[j]].cols;
+            for (int j = group->span.count - 1; group->span.order[j] != f; j--)
+                if (group->span.order[j] > f)
+                    now *= op->factor[group->span.order[j]].rows;
             plan->slices[f] = inside * now == 1;
         }
     }
@@ -223,10 +160,10 @@ void cpu_kron_matmul_plan(const gram_context *g, const struct gram_kron_matmul_o
     if (rows_are_lanes(op))
         plan->lanes = rows < 2 * most_lanes(g, op) ? rows : most_lanes(g, op);
     make_groups(plan);
-    order_groups(plan);
-    place_groups(plan);
+    plan->row =
+        gram_kron_spans_arrange(plan->group, sizeof plan->group[0], plan->groups, plan->lanes);
     if (plan->lanes == 1 && plan->groups == 1) { /* several tiles of rows */
-        int64_t most = gram_most(plan->group[0].in, plan->group[0].out);
+        int64_t most = gram_most(plan->group[0].span.in, plan->group[0].span.out);
         int64_t share = gram_ceil_div(all, (int64_t)g->threads * UNITS_A_THREAD);
         plan->rows = 4 * TILE_BYTES / (int64_t)plan->moves->element / most;
         plan->rows = gram_most(gram_least(gram_least(plan->rows, rows), share), 1);

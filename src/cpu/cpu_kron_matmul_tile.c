@@ -27,7 +27,7 @@ static struct kron_place place_view(const struct kron_plan *plan, const struct g
                                     const struct kron_unit *unit, const struct kron_group *group,
                                     int64_t in_group)
 {
-    int64_t size = (int64_t)gram_dtype_size(v->dtype), after = group->after / plan->lanes;
+    int64_t size = (int64_t)gram_dtype_size(v->dtype), after = group->span.after / plan->lanes;
     struct kron_place place = {.size = size, .exact = true};
 
     place.data =
@@ -45,8 +45,8 @@ static struct kron_place place_buffer(const struct kron_plan *plan, char *data,
 {
     return (struct kron_place){.data = data,
                                .size = (int64_t)plan->moves->element,
-                               .before = in_group * group->after,
-                               .index = group->after,
+                               .before = in_group * group->span.after,
+                               .index = group->span.after,
                                .column = plan->lanes,
                                .lane = 1};
 }
@@ -110,12 +110,13 @@ struct kron_step {
 static struct kron_step step_of(const struct kron_plan *plan, const struct kron_group *group,
                                 int number)
 {
-    struct kron_step s = {.factor = group->order[number], .before = 1, .after = 1};
+    struct kron_step s = {.factor = group->span.order[number], .before = 1, .after = 1};
 
-    for (int i = 0; i < group->count; i++) {
-        const struct gram_view *f = &plan->op->factor[group->order[i]];
+    for (int i = 0; i < group->span.count; i++) {
+        const struct gram_view *f = &plan->op->factor[group->span.order[i]];
         if (i != number)
-            *(group->order[i] < s.factor ? &s.before : &s.after) *= i < number ? f->cols : f->rows;
+            *(group->span.order[i] < s.factor ? &s.before : &s.after) *=
+                i < number ? f->cols : f->rows;
     }
     return s;
 }
@@ -212,7 +213,7 @@ static void run_passes(const struct kron_work *w)
 {
     const struct kron_plan *plan = w->loop->plan;
     const struct kron_group *group = w->group;
-    int64_t in_group = group->in;
+    int64_t in_group = group->span.in;
     int buffer = 0;
     struct kron_side from = in_buffer(w, 0, in_group), to;
 
@@ -223,13 +224,13 @@ static void run_passes(const struct kron_work *w)
         from = (struct kron_side){w->from.data, w->from.index, w->from.before};
         buffer = 1;
     }
-    for (int i = 0; i < group->count; i++) {
+    for (int i = 0; i < group->span.count; i++) {
         struct kron_step s = step_of(plan, group, i);
         const struct gram_view *f = &plan->op->factor[s.factor];
         in_group = in_group / f->rows * f->cols;
         buffer = !buffer;
         to = in_buffer(w, buffer, in_group);
-        if (i == group->count - 1 && !w->to.moved)
+        if (i == group->span.count - 1 && !w->to.moved)
             to = (struct kron_side){w->to.data, w->to.index, w->to.before};
         run_pass(w, &s, &from, &to);
         from = to;
@@ -253,7 +254,7 @@ static void choose_moves(struct kron_work *w)
 {
     const struct kron_plan *plan = w->loop->plan;
     int64_t width = w->tile.width, from;
-    int last = w->group->count - 1;
+    int last = w->group->span.count - 1;
 
     w->from.moved = w->from.moved || !is_packed(plan, &w->tile, &w->from) ||
                     !can_pass(w, 0, w->from.index, width, true);
@@ -272,18 +273,18 @@ static void find_places(struct kron_work *w, int number, char *rows)
     bool converted = op->x.dtype != plan->moves->arithmetic;
 
     if (first) {
-        w->from = place_view(plan, &op->x, w->unit, group, group->in);
-        w->from.moved = converted || (op->in_place && last && group->count == 1);
+        w->from = place_view(plan, &op->x, w->unit, group, group->span.in);
+        w->from.moved = converted || (op->in_place && last && group->span.count == 1);
     } else {
         w->from = place_buffer(plan, rows + (size_t)((number - 1) % 2) * w->loop->layout->row,
-                               group, group->in);
+                               group, group->span.in);
     }
     if (last) {
-        w->to = place_view(plan, &op->y, w->unit, group, group->out);
+        w->to = place_view(plan, &op->y, w->unit, group, group->span.out);
         w->to.moved = converted || w->unit->scale[0] != 1 || w->unit->scale[1] != 0;
     } else {
         w->to = place_buffer(plan, rows + (size_t)(number % 2) * w->loop->layout->row, group,
-                             group->out);
+                             group->span.out);
     }
 }
 
@@ -292,24 +293,25 @@ static void store_tile(const struct kron_work *w, bool last)
 {
     const struct kron_plan *plan = w->loop->plan;
     static const double plain[2] = {1, 0};
-    struct kron_piece to = piece_of(plan, &w->tile, &w->to, w->group->out), z;
-    const void *tile = w->buffer[(w->group->count - w->from.moved + 1) % 2];
+    struct kron_piece to = piece_of(plan, &w->tile, &w->to, w->group->span.out), z;
+    const void *tile = w->buffer[(w->group->span.count - w->from.moved + 1) % 2];
 
     if (!last) {
         cpu_kron_moves(plan->moves->arithmetic)->store(&to, NULL, plain, tile);
     } else if (w->unit->scale[1] == 0) {
         plan->moves->store(&to, NULL, w->unit->scale, tile);
     } else {
-        struct kron_place place = place_view(plan, &plan->op->z, w->unit, w->group, w->group->out);
+        struct kron_place place =
+            place_view(plan, &plan->op->z, w->unit, w->group, w->group->span.out);
         go_to_tile(plan, &w->tile, &place);
-        z = piece_of(plan, &w->tile, &place, w->group->out);
+        z = piece_of(plan, &w->tile, &place, w->group->span.out);
         plan->moves->store(&to, &z, w->unit->scale, tile);
     }
 }
 
 int64_t cpu_kron_tiles(const struct kron_unit *unit, const struct kron_group *group)
 {
-    return gram_ceil_div(group->before * unit->rows, group->blocks) * group->col_tiles;
+    return gram_ceil_div(group->span.before * unit->rows, group->blocks) * group->col_tiles;
 }
 
 void cpu_kron_tile(const struct kron_loop *loop, const struct kron_unit *unit, int number,
@@ -322,9 +324,9 @@ void cpu_kron_tile(const struct kron_loop *loop, const struct kron_unit *unit, i
     bool last = number == plan->groups - 1;
 
     w.tile.block = index / group->col_tiles * group->blocks;
-    w.tile.blocks = gram_least(group->blocks, group->before * unit->rows - w.tile.block);
+    w.tile.blocks = gram_least(group->blocks, group->span.before * unit->rows - w.tile.block);
     w.tile.column = index % group->col_tiles * group->width;
-    w.tile.width = gram_least(group->width, group->after - w.tile.column);
+    w.tile.width = gram_least(group->width, group->span.after - w.tile.column);
     w.buffer[0] = loop->scratch + l->tiles_at + (size_t)thread * l->thread_tiles;
     w.buffer[1] = w.buffer[0] + l->tile;
     find_places(&w, number, loop->scratch + l->rows_at + (size_t)thread * l->thread_rows);

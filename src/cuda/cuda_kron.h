@@ -7,6 +7,7 @@
 #define GRAM_CUDA_KRON_H
 #include "cuda_ops.h"
 #include "kernels/kron_params.h"
+#include "kron_span.h"
 
 enum {
     CUDA_KRON_DEFINES = 384
@@ -20,8 +21,7 @@ enum cuda_kron_kernel {
 
 /* Neighbouring factors that one launch applies. */
 struct cuda_kron_pass {
-    int first, count, order[GRAM_MAX_FACTORS]; /* of its contractions */
-    int64_t in, out, before, after; /* elements of the group's indices, and around them, then */
+    struct gram_kron_span span;
     enum cuda_kron_kernel kernel;
     int64_t units, columns; /* TB and TA, or BQ and BN, of a tile */
     int mt, nt, wq;         /* CUDA_KRON_MMA */

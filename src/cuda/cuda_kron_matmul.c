@@ -50,7 +50,7 @@ static void fill_params(const struct cuda_kron_plan *plan, void *scratch, int nu
     const struct gram_kron_matmul_op *op = plan->op;
     const struct cuda_kron_pass *pass = &plan->pass[number];
     size_t half = plan->passes > 2 ? gram_round64((size_t)plan->bytes / 2) : 0;
-    int64_t columns = pass->before * pass->after;
+    int64_t columns = pass->span.before * pass->span.after;
 
     *params = (struct kron_params){.ndim = op->batch.ndim,
                                    .items = op->batch.count,
@@ -58,19 +58,21 @@ static void fill_params(const struct cuda_kron_plan *plan, void *scratch, int nu
                                    .alpha = number_of(&op->alpha),
                                    .beta = number_of(&op->beta),
                                    .rows = plan->rows,
-                                   .before = pass->before,
-                                   .after = pass->after,
-                                   .depth = pass->in,
-                                   .outs = pass->out,
+                                   .before = pass->span.before,
+                                   .after = pass->span.after,
+                                   .depth = pass->span.in,
+                                   .outs = pass->span.out,
                                    .last = number + 1 == plan->passes};
     for (int d = 0; d < op->batch.ndim; d++)
         params->shape[d] = op->batch.shape[d];
-    for (int f = 0; f < pass->count; f++)
-        params->factor[f] = cuda_kron_side(&op->factor[pass->first + f]);
-    params->x = number == 0 ? cuda_kron_side(&plan->x)
-                            : between(plan, scratch, number % 2 ? 0 : half, columns * pass->in);
-    params->y = params->last ? cuda_kron_side(&plan->y)
-                             : between(plan, scratch, number % 2 ? half : 0, columns * pass->out);
+    for (int f = 0; f < pass->span.count; f++)
+        params->factor[f] = cuda_kron_side(&op->factor[pass->span.first + f]);
+    params->x = number == 0
+                    ? cuda_kron_side(&plan->x)
+                    : between(plan, scratch, number % 2 ? 0 : half, columns * pass->span.in);
+    params->y = params->last
+                    ? cuda_kron_side(&plan->y)
+                    : between(plan, scratch, number % 2 ? half : 0, columns * pass->span.out);
 }
 
 static gram_status queue_pass(gram_context *g, const struct cuda_kron_plan *plan, int number,
@@ -81,7 +83,7 @@ static gram_status queue_pass(gram_context *g, const struct cuda_kron_plan *plan
     char defines[CUDA_KRON_DEFINES];
     const struct jit_request request = cuda_kron_request(plan, number, params, defines);
     CUfunction function = gram_jit_recall(device, request.variant);
-    int64_t units = plan->rows * pass->before;
+    int64_t units = plan->rows * pass->span.before;
     void *arguments[] = {params};
     double tiles;
 
@@ -89,10 +91,10 @@ static gram_status queue_pass(gram_context *g, const struct cuda_kron_plan *plan
         TRY(gram_jit_kernel(g, device, &request, &function));
     if (pass->kernel == CUDA_KRON_FUSED) {
         params->unit_tiles = gram_ceil_div(units, pass->units);
-        params->col_tiles = gram_ceil_div(pass->after, pass->columns);
+        params->col_tiles = gram_ceil_div(pass->span.after, pass->columns);
     } else {
-        params->unit_tiles = gram_ceil_div(units * pass->after, pass->columns);
-        params->col_tiles = gram_ceil_div(pass->out, pass->units);
+        params->unit_tiles = gram_ceil_div(units * pass->span.after, pass->columns);
+        params->col_tiles = gram_ceil_div(pass->span.out, pass->units);
     }
     tiles = (double)params->unit_tiles * (double)params->col_tiles * (double)params->items;
     return gram_cuda_queue(

@@ -41,40 +41,6 @@ static int64_t shared_of(int arch)
     return kib * 1024 - 4096;
 }
 
-/* The contraction that comes first costs least. */
-static double key(int64_t in, int64_t out)
-{
-    return 1 / (double)in - 1 / (double)out;
-}
-
-/* Orders the contractions; gives the most elements that the group's indices have on the way. */
-static int64_t order_pass(const struct gram_kron_matmul_op *op, struct cuda_kron_pass *pass)
-{
-    int64_t most, now;
-
-    pass->in = pass->out = 1;
-    for (int i = 0; i < pass->count; i++) {
-        int factor = pass->first + pass->count - 1 - i, at = i;
-        const struct gram_view *f = &op->factor[factor];
-        for (; at > 0; at--) {
-            const struct gram_view *other = &op->factor[pass->order[at - 1]];
-            if (key(other->rows, other->cols) <= key(f->rows, f->cols))
-                break;
-            pass->order[at] = pass->order[at - 1];
-        }
-        pass->order[at] = factor;
-        pass->in *= f->rows;
-        pass->out *= f->cols;
-    }
-    most = now = pass->in;
-    for (int i = 0; i < pass->count; i++) {
-        const struct gram_view *f = &op->factor[pass->order[i]];
-        now = f->rows ? now / f->rows * f->cols : pass->out;
-        most = gram_most(most, now);
-    }
-    return most;
-}
-
 static bool is_whole(const struct gram_kron_matmul_op *op)
 {
     return op->x.dtype == GRAM_I32 || op->x.dtype == GRAM_I64;
@@ -98,7 +64,7 @@ static bool is_small(const struct gram_kron_matmul_op *op, int factor)
 
 static bool all_square(const struct gram_kron_matmul_op *op, const struct cuda_kron_pass *pass)
 {
-    for (int f = pass->first; f < pass->first + pass->count; f++)
+    for (int f = pass->span.first; f < pass->span.first + pass->span.count; f++)
         if (op->factor[f].rows != op->factor[f].cols)
             return false;
     return true;
@@ -111,7 +77,7 @@ static double tile_bytes(const struct cuda_kron_plan *plan, const struct cuda_kr
     double buffers = all_square(plan->op, pass) ? 1 : 2;
 
     return ((double)most * (double)width * buffers * 33 / 32 + 2 +
-            (double)factors_elements(plan->op, pass->first, pass->count)) *
+            (double)factors_elements(plan->op, pass->span.first, pass->span.count)) *
            (double)plan->element;
 }
 
@@ -124,20 +90,24 @@ static int cut(struct cuda_kron_plan *plan, double budget)
     plan->passes = 0;
     for (int last = op->count - 1; last >= 0;) {
         struct cuda_kron_pass *pass = &plan->pass[plan->passes++];
-        *pass = (struct cuda_kron_pass){.first = last, .count = 1};
+        *pass = (struct cuda_kron_pass){
+            .span = {.first = last, .count = 1}
+        };
         pass->kernel = is_small(op, last) ? CUDA_KRON_FUSED : CUDA_KRON_ONE;
-        while (pass->kernel == CUDA_KRON_FUSED && pass->first > 0 &&
-               is_small(op, pass->first - 1)) {
-            struct cuda_kron_pass longer = {.first = pass->first - 1, .count = pass->count + 1};
-            int64_t most = order_pass(op, &longer);
+        while (pass->kernel == CUDA_KRON_FUSED && pass->span.first > 0 &&
+               is_small(op, pass->span.first - 1)) {
+            struct cuda_kron_pass longer = {
+                .span = {.first = pass->span.first - 1, .count = pass->span.count + 1}
+            };
+            int64_t most = gram_kron_span_order(op, &longer.span);
             if (tile_bytes(plan, &longer, most, gram_least(after, run)) > budget)
                 break;
-            pass->first = longer.first, pass->count = longer.count;
+            pass->span.first = longer.span.first, pass->span.count = longer.span.count;
         }
-        order_pass(op, pass);
-        last = pass->first - 1;
+        gram_kron_span_order(op, &pass->span);
+        last = pass->span.first - 1;
         if (after < run)
-            after *= gram_most(pass->in, pass->out);
+            after *= gram_most(pass->span.in, pass->span.out);
     }
     return plan->passes;
 }
@@ -152,44 +122,11 @@ static void make_passes(const struct cuda_device *device, struct cuda_kron_plan 
     cut(plan, budget);
 }
 
-static void order_passes(struct cuda_kron_plan *plan)
-{
-    for (int i = 1; i < plan->passes; i++) {
-        struct cuda_kron_pass moved = plan->pass[i];
-        int at = i;
-        for (; at > 0; at--) {
-            const struct cuda_kron_pass *other = &plan->pass[at - 1];
-            if (key(other->in, other->out) <= key(moved.in, moved.out))
-                break;
-            plan->pass[at] = *other;
-        }
-        plan->pass[at] = moved;
-    }
-}
-
-/* What is around each group when its turn comes, and the columns between passes. */
-static void place_passes(struct cuda_kron_plan *plan)
-{
-    plan->wide = 0;
-    for (int i = 0; i < plan->passes; i++) {
-        struct cuda_kron_pass *pass = &plan->pass[i];
-        pass->before = 1, pass->after = plan->extra;
-        for (int j = 0; j < plan->passes; j++) {
-            const struct cuda_kron_pass *other = &plan->pass[j];
-            int64_t size = j < i ? other->out : other->in;
-            if (j != i)
-                *(other->first < pass->first ? &pass->before : &pass->after) *= size;
-        }
-        if (i + 1 < plan->passes)
-            plan->wide = gram_most(plan->wide, pass->before * pass->out * pass->after);
-    }
-}
-
 static bool is_paired(const struct cuda_kron_plan *plan, const struct cuda_kron_pass *pass)
 {
-    bool paired = pass->in_place && plan->element == 4 && pass->count > 1;
+    bool paired = pass->in_place && plan->element == 4 && pass->span.count > 1;
 
-    for (int f = pass->first; f < pass->first + pass->count; f++)
+    for (int f = pass->span.first; f < pass->span.first + pass->span.count; f++)
         paired = paired && plan->op->factor[f].rows <= MOST_PAIRED;
     return paired;
 }
@@ -209,22 +146,22 @@ static void choose_tile(const struct cuda_device *device, const struct cuda_kron
                         struct cuda_kron_pass *pass)
 {
     const struct gram_kron_matmul_op *op = plan->op;
-    int64_t most = order_pass(op, pass), run = RUN_BYTES / (int64_t)plan->element;
-    int64_t units = plan->rows * op->batch.count * pass->before;
+    int64_t most = gram_kron_span_order(op, &pass->span), run = RUN_BYTES / (int64_t)plan->element;
+    int64_t units = plan->rows * op->batch.count * pass->span.before;
     int64_t many = (int64_t)MANY_TILES * device->processors, size, buffers;
     int64_t wanted = WANTED_BYTES / (int64_t)plan->element;
 
-    pass->columns = gram_least(pass->after, run);
+    pass->columns = gram_least(pass->span.after, run);
     pass->units = 1;
-    while (pass->columns < pass->after && most * pass->columns * 2 <= wanted &&
-           units * (pass->after / pass->columns) / 2 >= many)
-        pass->columns = gram_least(pass->after, pass->columns * 2);
-    while (pass->columns == pass->after && most * pass->columns * pass->units * 2 <= wanted &&
-           units / pass->units / 2 >= many && pass->units < plan->rows * pass->before)
+    while (pass->columns < pass->span.after && most * pass->columns * 2 <= wanted &&
+           units * (pass->span.after / pass->columns) / 2 >= many)
+        pass->columns = gram_least(pass->span.after, pass->columns * 2);
+    while (pass->columns == pass->span.after && most * pass->columns * pass->units * 2 <= wanted &&
+           units / pass->units / 2 >= many && pass->units < plan->rows * pass->span.before)
         pass->units *= 2;
     pass->in_place = all_square(op, pass);
     pass->padded = is_power(pass->columns);
-    for (int f = pass->first; f < pass->first + pass->count; f++)
+    for (int f = pass->span.first; f < pass->span.first + pass->span.count; f++)
         pass->padded = pass->padded && is_power(op->factor[f].rows) && is_power(op->factor[f].cols);
     size = most * pass->columns * pass->units * (int64_t)plan->element;
     buffers = pass->in_place ? 1 : 2;
@@ -233,7 +170,8 @@ static void choose_tile(const struct cuda_device *device, const struct cuda_kron
         is_paired(plan, pass) ? threads_for(size, 128, 256) : threads_for(size, 32, 512);
     size += (pass->padded ? size / (32 * 4 / (int64_t)plan->element) : 0) + 1;
     pass->shared_bytes =
-        (size_t)(size * buffers + factors_elements(op, pass->first, pass->count)) * plan->element;
+        (size_t)(size * buffers + factors_elements(op, pass->span.first, pass->span.count)) *
+        plan->element;
 }
 
 /* The stages of kron_matmul_mma.cu. */
@@ -256,20 +194,20 @@ static void choose_mma(const struct cuda_device *device, const struct cuda_kron_
 {
     int64_t across; /* columns of the warps side by side, of 8 */
     bool is_double = plan->element == 8;
-    double columns = (double)plan->rows * (double)pass->before * (double)pass->after *
+    double columns = (double)plan->rows * (double)pass->span.before * (double)pass->span.after *
                      (double)plan->op->batch.count;
 
     pass->units = 128;
-    while (pass->units > 16 &&
-           gram_round_up(pass->out, pass->units / 2) < gram_round_up(pass->out, pass->units))
+    while (pass->units > 16 && gram_round_up(pass->span.out, pass->units / 2) <
+                                   gram_round_up(pass->span.out, pass->units))
         pass->units /= 2;
     pass->mt = pass->units == 16 ? 1 : 2;
     pass->wq = (int)(pass->units / 16 / pass->mt);
     pass->nt = is_double && pass->units < 128 ? 2 : 4;
     across = 8 * (int64_t)(8 / pass->wq);
-    while (pass->nt > 1 &&
-           columns / (double)(pass->nt * across) * (double)gram_ceil_div(pass->out, pass->units) <
-               device->processors)
+    while (pass->nt > 1 && columns / (double)(pass->nt * across) *
+                                   (double)gram_ceil_div(pass->span.out, pass->units) <
+                               device->processors)
         pass->nt /= 2;
     pass->columns = pass->nt * across;
     pass->shared_bytes = mma_bytes(plan, number);
@@ -278,19 +216,20 @@ static void choose_mma(const struct cuda_device *device, const struct cuda_kron_
 static void choose_one(const struct cuda_device *device, const struct cuda_kron_plan *plan,
                        int number, struct cuda_kron_pass *pass)
 {
-    double columns = (double)plan->rows * (double)pass->before * (double)pass->after *
+    double columns = (double)plan->rows * (double)pass->span.before * (double)pass->span.after *
                      (double)plan->op->batch.count;
 
     pass->threads = 256;
-    pass->along = pass->after == 1 && (number > 0 || plan->x.col_stride == 1);
-    if (is_for_mma(plan->op, &plan->op->factor[pass->first])) {
+    pass->along = pass->span.after == 1 && (number > 0 || plan->x.col_stride == 1);
+    if (is_for_mma(plan->op, &plan->op->factor[pass->span.first])) {
         pass->kernel = CUDA_KRON_MMA;
         choose_mma(device, plan, number, pass);
         return;
     }
-    pass->units = pass->out <= 16 ? 16 : pass->out <= 32 ? 32 : 64;
+    pass->units = pass->span.out <= 16 ? 16 : pass->span.out <= 32 ? 32 : 64;
     pass->columns = 64;
-    if (columns / 64 * (double)gram_ceil_div(pass->out, pass->units) < 2.0 * device->processors)
+    if (columns / 64 * (double)gram_ceil_div(pass->span.out, pass->units) <
+        2.0 * device->processors)
         pass->columns = 16;
 }
 
@@ -330,8 +269,8 @@ void cuda_kron_plan(const struct cuda_device *device, const struct gram_kron_mat
         .op = op, .element = op->x.dtype == GRAM_F64 || op->x.dtype == GRAM_I64 ? 8 : 4};
     see_rows(plan);
     make_passes(device, plan);
-    order_passes(plan);
-    place_passes(plan);
+    plan->wide =
+        gram_kron_spans_arrange(plan->pass, sizeof plan->pass[0], plan->passes, plan->extra);
     for (int i = 0; i < plan->passes; i++)
         if (plan->pass[i].kernel == CUDA_KRON_FUSED)
             choose_tile(device, plan, &plan->pass[i]);

@@ -54,11 +54,11 @@ static int list_sizes(const struct cuda_kron_plan *plan, const struct cuda_kron_
     int used = 0;
 
     for (int kind = 0; kind < 3; kind++)
-        for (int i = 0; i < pass->count; i++) {
-            const struct gram_view *f = &plan->op->factor[pass->first + i];
+        for (int i = 0; i < pass->span.count; i++) {
+            const struct gram_view *f = &plan->op->factor[pass->span.first + i];
             int64_t number = kind == 0   ? f->rows
                              : kind == 1 ? f->cols
-                                         : pass->order[i] - pass->first;
+                                         : pass->span.order[i] - pass->span.first;
             used += snprintf(to + used, room - (size_t)used, "%s%lld", i == 0 ? names[kind] : ",",
                              (long long)number);
         }
@@ -86,9 +86,9 @@ static void define_fused(const struct cuda_kron_plan *plan, int number,
              " -DTB=%lld -DTA=%lld -DTHREADS=%d -DIN_PLACE=%d -DPADDED=%d -DX_LOAD=%d -DY_LOAD=%d",
              (long long)pass->units, (long long)pass->columns, pass->threads, pass->in_place,
              pass->padded,
-             moved_at_once(&params->x, cuda_kron_stored(plan, false, number), pass->after,
-                           pass->columns, pass->in),
-             moved_at_once(&params->y, y_bytes, pass->after, pass->columns, pass->out));
+             moved_at_once(&params->x, cuda_kron_stored(plan, false, number), pass->span.after,
+                           pass->columns, pass->span.in),
+             moved_at_once(&params->y, y_bytes, pass->span.after, pass->columns, pass->span.out));
 }
 
 static void define_mma(const struct cuda_kron_plan *plan, int number,
@@ -96,12 +96,12 @@ static void define_mma(const struct cuda_kron_plan *plan, int number,
 {
     const struct cuda_kron_pass *pass = &plan->pass[number];
 
-    snprintf(
-        to, room, " -DDOUBLES=%d -DMT=%d -DNT=%d -DWQ=%d -DALONG=%d -DX_LOAD=%d -DF_LOAD=%d",
-        plan->element == 8, pass->mt, pass->nt, pass->wq, pass->along,
-        moved_at_once(&params->x, cuda_kron_stored(plan, false, number), pass->after, pass->columns,
-                      pass->in),
-        moved_at_once(&params->factor[0], cuda_kron_stored(plan, true, number), 1, 1, pass->out));
+    snprintf(to, room, " -DDOUBLES=%d -DMT=%d -DNT=%d -DWQ=%d -DALONG=%d -DX_LOAD=%d -DF_LOAD=%d",
+             plan->element == 8, pass->mt, pass->nt, pass->wq, pass->along,
+             moved_at_once(&params->x, cuda_kron_stored(plan, false, number), pass->span.after,
+                           pass->columns, pass->span.in),
+             moved_at_once(&params->factor[0], cuda_kron_stored(plan, true, number), 1, 1,
+                           pass->span.out));
 }
 
 struct jit_request cuda_kron_request(const struct cuda_kron_plan *plan, int number,
