@@ -49,7 +49,7 @@ static inline int64_t gram_kron_span_order(const struct gram_kron_matmul_op *op,
     most = now = span->in;
     for (int i = 0; i < span->count; i++) {
         const struct gram_view *f = &op->factor[span->order[i]];
-        now = f->rows ? now / f->rows * f->cols : span->out;
+        now = now / gram_most(f->rows, 1) * f->cols; /* an empty factor has none */
         most = gram_most(most, now);
     }
     return most;
