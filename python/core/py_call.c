@@ -21,6 +21,17 @@ int py_open(struct py_call *call, struct py_state *state, const char *function)
     return call->g ? 0 : -1;
 }
 
+int py_begin(struct py_call *call, PyObject *module, const struct py_signature *signature,
+             PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, PyObject **values)
+{
+    struct py_state *state = py_state_of(module);
+
+    if (py_parse(state, signature, args, nargs, kwnames, values) ||
+        py_open(call, state, signature->name))
+        return -1;
+    return 0;
+}
+
 static void give_back(struct py_call *call)
 {
     const struct py_idle idle = {call->g, call->device, call->stream, call->threads};

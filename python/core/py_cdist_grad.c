@@ -60,7 +60,6 @@ static int read_inputs(struct py_call *call, PyObject *const *v, struct inputs *
 static PyObject *gradients(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
                            PyObject *kwnames, bool query)
 {
-    struct py_state *state = py_state_of(module);
     struct py_shape shape = {0};
     struct inputs in;
     struct py_call call;
@@ -68,8 +67,7 @@ static PyObject *gradients(PyObject *module, PyObject *const *args, Py_ssize_t n
     gram_tensor *out;
     gram_status status;
 
-    if (py_parse(state, &grad_signature, args, nargs, kwnames, v) ||
-        py_open(&call, state, grad_signature.name))
+    if (py_begin(&call, module, &grad_signature, args, nargs, kwnames, v))
         return NULL;
     call.query = query;
     if (read_inputs(&call, v, &in, &shape))

@@ -126,6 +126,9 @@ struct py_call {
 
 /* Begins a call on the CPU; -1 with an exception if there is no context. */
 int py_open(struct py_call *call, struct py_state *state, const char *function);
+/* Sorts the arguments into values and begins a call of that signature. */
+int py_begin(struct py_call *call, PyObject *module, const struct py_signature *signature,
+             PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, PyObject **values);
 /* Releases everything. */
 void py_close(struct py_call *call);
 /* Ends a call that has raised an exception already; NULL. */

@@ -101,7 +101,6 @@ static int make_outputs(struct py_call *call, PyObject *value, const struct want
 static PyObject *products(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
                           PyObject *kwnames, bool query)
 {
-    struct py_state *state = py_state_of(module);
     gram_tensor *grad, *to[MOST_GRADS] = {NULL};
     struct py_shape shape = {0};
     struct wanted wanted;
@@ -112,8 +111,7 @@ static PyObject *products(PyObject *module, PyObject *const *args, Py_ssize_t na
     PyObject *v[COUNT];
     gram_status status;
 
-    if (py_parse(state, &signature, args, nargs, kwnames, v) ||
-        py_open(&call, state, signature.name))
+    if (py_begin(&call, module, &signature, args, nargs, kwnames, v))
         return NULL;
     call.query = query;
     if (!py_given(v[GRAD])) {

@@ -176,7 +176,6 @@ const char py_kron_trace_doc[] =
 PyObject *py_kron_trace(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
                         PyObject *kwnames)
 {
-    struct py_state *state = py_state_of(module);
     struct py_shape shape = {0};
     struct py_factors f = {0};
     struct py_call call;
@@ -184,7 +183,7 @@ PyObject *py_kron_trace(PyObject *module, PyObject *const *args, Py_ssize_t narg
     gram_tensor *out = NULL;
     gram_status status = GRAM_OK;
 
-    if (py_parse(state, &trace, args, nargs, kwnames, v) || py_open(&call, state, trace.name))
+    if (py_begin(&call, module, &trace, args, nargs, kwnames, v))
         return NULL;
     if (!read_factors(&call, v, &f, &shape, NULL, NULL))
         out = py_output(&call, "out", v[OUT], &shape);
@@ -208,7 +207,6 @@ const char py_kron_logdet_doc[] =
 static PyObject *determinant(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
                              PyObject *kwnames, bool query)
 {
-    struct py_state *state = py_state_of(module);
     struct py_shape shape = {0};
     struct py_factors f = {0};
     const gram_tensor *const *at = (const gram_tensor *const *)f.at;
@@ -217,7 +215,7 @@ static PyObject *determinant(PyObject *module, PyObject *const *args, Py_ssize_t
     gram_tensor *sign = NULL, *out = NULL;
     gram_status status = GRAM_OK;
 
-    if (py_parse(state, &logdet, args, nargs, kwnames, v) || py_open(&call, state, logdet.name))
+    if (py_begin(&call, module, &logdet, args, nargs, kwnames, v))
         return NULL;
     call.query = query;
     call.as_tuple = true;

@@ -88,14 +88,12 @@ static PyObject *differentiate(PyObject *module, PyObject *const *args, Py_ssize
 {
     struct product m = {.options = GRAM_KRON_OPTIONS_INIT};
     const gram_tensor *const *at = (const gram_tensor *const *)m.factors.at;
-    struct py_state *state = py_state_of(module);
     gram_status status = GRAM_OK;
     struct py_call call;
     PyObject *v[COUNT];
     bool ready;
 
-    if (py_parse(state, &signature, args, nargs, kwnames, v) ||
-        py_open(&call, state, signature.name))
+    if (py_begin(&call, module, &signature, args, nargs, kwnames, v))
         return NULL;
     call.query = query;
     ready = prepare(&call, v, &m) == 0;

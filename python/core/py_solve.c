@@ -123,15 +123,13 @@ static int make_output(struct py_call *call, PyObject *value, struct system *s)
 static PyObject *solve(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
                        const struct py_signature *signature, bool query)
 {
-    struct py_state *state = py_state_of(module);
     bool is_lu = signature == &lu;
     struct system s;
     struct py_call call;
     PyObject *v[COUNT];
     gram_status status;
 
-    if (py_parse(state, signature, args, nargs, kwnames, v) ||
-        py_open(&call, state, signature->name))
+    if (py_begin(&call, module, signature, args, nargs, kwnames, v))
         return NULL;
     call.query = query;
     if (read_system(&call, v, is_lu, &s) || make_output(&call, v[OUT], &s))
