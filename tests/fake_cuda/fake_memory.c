@@ -1,9 +1,10 @@
 /*
  * fake_memory.c - memory of the device: mapped pages between pages that can never be touched
  *
- * An allocation ends at such a page but for the alignment of 256 bytes, whose rest is watched by a
- * canary.  Freed addresses are never given again.  GRAM_FAKE_CUDA_MEMORY sets how many MiB there
- * are (1024).
+ * Sixteen such pages lie on either side of an allocation, so that an index that is wrong by
+ * thousands meets them too.  It ends where they begin but for the alignment of 256 bytes, whose
+ * rest is watched by a canary.  Freed addresses are never given again.  GRAM_FAKE_CUDA_MEMORY sets
+ * how many MiB there are (1024).
  *
  * SPDX-License-Identifier: MIT
  */
@@ -49,6 +50,12 @@ static size_t page_size(void)
     return (size_t)sysconf(_SC_PAGESIZE);
 }
 
+/* Bytes on either side of an allocation. */
+static size_t guard_size(void)
+{
+    return 16 * page_size();
+}
+
 /* The allocation whose bytes, or whose guard pages, hold the address. */
 static struct allocation *find(uint64_t address, bool guards)
 {
@@ -63,9 +70,9 @@ static struct allocation *find(uint64_t address, bool guards)
 
 static void protect(const struct allocation *a, int access)
 {
-    size_t page = page_size();
+    size_t guard = guard_size();
 
-    if (mprotect(a->mapping + page, a->mapping_bytes - 2 * page, access) != 0) {
+    if (mprotect(a->mapping + guard, a->mapping_bytes - 2 * guard, access) != 0) {
         fprintf(stderr, "fake CUDA: mprotect fails\n");
         abort();
     }
@@ -93,7 +100,7 @@ void fake_memory_close(void)
 static CUresult allocate(uint64_t *address, size_t bytes, enum kind kind)
 {
     size_t page = page_size(), rounded = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    size_t inner = (rounded + page - 1) / page * page;
+    size_t inner = (rounded + page - 1) / page * page, guard = guard_size();
     struct allocation *a;
 
     if (bytes == 0 || !address)
@@ -103,14 +110,14 @@ static CUresult allocate(uint64_t *address, size_t bytes, enum kind kind)
     a = calloc(1, sizeof *a);
     if (!a)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    a->mapping_bytes = inner + 2 * page;
+    a->mapping_bytes = inner + 2 * guard;
     a->mapping =
         mmap(NULL, a->mapping_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (a->mapping == MAP_FAILED) {
         free(a);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    a->data = a->mapping + page + inner - rounded;
+    a->data = a->mapping + guard + inner - rounded;
     a->bytes = bytes, a->kind = kind;
     a->next = memory.first;
     memory.first = a;
@@ -127,7 +134,7 @@ static CUresult allocate(uint64_t *address, size_t bytes, enum kind kind)
 /* Ends the process if somebody wrote behind the allocation. */
 static void check_canary(const struct allocation *a)
 {
-    const char *end = a->mapping + a->mapping_bytes - page_size();
+    const char *end = a->mapping + a->mapping_bytes - guard_size();
 
     protect(a, PROT_READ | PROT_WRITE);
     for (const char *at = a->data + a->bytes; at < end; at++)
