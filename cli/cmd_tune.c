@@ -1,11 +1,12 @@
 /*
- * cmd_tune.c - `gram tune`: measures how a GPU computes one problem fastest, and remembers it
+ * cmd_tune.c - `gram tune`: measures how one problem is computed fastest here, and remembers it
  *
  * SPDX-License-Identifier: MIT
  */
 #include "device.h"
 #include "json.h"
 #include "number.h"
+#include "tune_eigh.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,34 +18,47 @@ enum {
 struct settings {
     struct common_settings common;
     double p;
-    int dtype, symmetric, json;
+    int64_t largest, smallest;
+    int dtype, symmetric, no_vectors, matrix, json;
 };
 
 static const struct option_row problem_rows[] = {
-    NUMBER("p", 'p', "P", offsetof(struct settings, p), "2", 1e-300, INFINITY,
-           "the norm: p > 0, inf is the largest difference"),
+    NUMBER("p", 'p', "P", offsetof(struct settings, p), NULL, 1e-300, INFINITY,
+           "the norm: p > 0, inf is the largest difference (default: 2)"),
     CHOICE("dtype", 0, "TYPE", offsetof(struct settings, dtype), "f32", "f32|f64",
-           "what the rows are made of"),
+           "what rows and matrices are made of"),
     FLAG("symmetric", 0, offsetof(struct settings, symmetric),
          "the rows of one matrix with each other; N is M"),
     OPTION_END,
 };
 
+static const struct option_row eigh_rows[] = {
+    INTEGER("largest", 0, "K", offsetof(struct settings, largest), NULL, 0, 0x1p31,
+            "the K largest pairs (default: all pairs)"),
+    INTEGER("smallest", 0, "K", offsetof(struct settings, smallest), NULL, 0, 0x1p31,
+            "the K smallest pairs"),
+    FLAG("no-vectors", 0, offsetof(struct settings, no_vectors), "values alone"),
+    CHOICE("matrix", 0, "KIND", offsetof(struct settings, matrix), "random", "random|kernel",
+           "kernel: of a Gaussian kernel, whose few large values krylov finds sooner"),
+    OPTION_END,
+};
+
 static const struct option_row device_rows[] = {
     TEXT("device", 0, "DEVICE", offsetof(struct common_settings, device), "cuda",
-         "the GPU: cuda or cuda:N"),
+         "the GPU: cuda or cuda:N; for eigh also cpu"),
     OPTION_END,
 };
 
 static const struct option_group groups[] = {
     GROUP("Problem", problem_rows, 0),
+    GROUP("Eigenproblems", eigh_rows, 0),
     GROUP("Device", device_rows, offsetof(struct settings, common)),
     GROUP("Output", json_options, offsetof(struct settings, json)),
     GROUP("Other options", common_options, offsetof(struct settings, common)),
     GROUP_END,
 };
 
-static const char *const operations[] = {"cdist", "kernel", NULL};
+static const char *const operations[] = {"cdist", "kernel", "eigh", NULL};
 
 static const char *operation(int i)
 {
@@ -118,13 +132,14 @@ static enum exit_status tune(gram_context *g, const struct settings *s, int kern
                              const int64_t size[SIZES], struct failure *why)
 {
     const gram_dtype dtype = s->dtype == 0 ? GRAM_F32 : GRAM_F64;
+    const double p = isnan(s->p) ? 2 : s->p;
     gram_kernel_options options = GRAM_KERNEL_OPTIONS_INIT;
     gram_tuning result = {.size = sizeof result};
     struct device_matrix x = {0}, y = {0}, out = {0};
     enum exit_status status = make(g, dtype, size[0], size[2], &x, why);
 
-    options.p = gram_number(s->p);
-    options.outer_power = gram_number(s->p > 0 && isfinite(s->p) ? 1 / s->p : 1);
+    options.p = gram_number(p);
+    options.outer_power = gram_number(p > 0 && isfinite(p) ? 1 / p : 1);
     options.function = kernel ? GRAM_LAPLACE : GRAM_IDENTITY;
     if (status == CLI_OK && !s->symmetric)
         status = make(g, dtype, size[1], size[2], &y, why);
@@ -142,25 +157,67 @@ static enum exit_status tune(gram_context *g, const struct settings *s, int kern
     return status == CLI_OK ? print(&result, s->json, why) : status;
 }
 
+static enum exit_status parse_sizes(int count, char **operands, int64_t size[SIZES],
+                                    struct failure *why)
+{
+    for (int i = 0; i < count; i++) {
+        double value = 0;
+        const char *end = number_parse(operands[i], &value);
+        if (!end || *end || !(value >= 1 && value <= 0x1p31) || value != floor(value))
+            return fail(why, CLI_USAGE, "size \"%.100s\" is no number from 1 to 2^31", operands[i]);
+        size[i] = (int64_t)value;
+    }
+    return CLI_OK;
+}
+
+static enum exit_status run_eigh(const struct settings *s, const int64_t size[SIZES],
+                                 struct failure *why)
+{
+    const struct tune_eigh t = {
+        .items = size[0],
+        .n = size[1],
+        .largest = s->largest,
+        .smallest = s->smallest,
+        .no_vectors = s->no_vectors,
+        .kernel = s->matrix,
+        .dtype = s->dtype == 0 ? GRAM_F32 : GRAM_F64,
+        .json = s->json,
+    };
+    enum exit_status status;
+    gram_context *g;
+
+    if (!isnan(s->p) || s->symmetric)
+        return fail(why, CLI_USAGE, "--p and --symmetric are for cdist and kernel");
+    if (t.largest >= 0 && t.smallest >= 0)
+        return fail(why, CLI_USAGE, "--largest and --smallest exclude each other");
+    if (t.largest > t.n || t.smallest > t.n)
+        return fail(why, CLI_USAGE, "more pairs than the %lld of the order", (long long)t.n);
+    TRY(open_context(&s->common, &g, why));
+    status = tune_eigh(g, &t, why);
+    gram_context_destroy(g);
+    return status;
+}
+
 static enum exit_status run(const void *settings, int count, char **operands, struct failure *why)
 {
     const struct settings *s = settings;
-    const int kernel = strcmp(operands[0], "kernel") == 0;
+    const int kernel = strcmp(operands[0], "kernel") == 0, eigh = strcmp(operands[0], "eigh") == 0;
+    const int sizes = eigh ? SIZES - 1 : SIZES;
     int64_t size[SIZES];
     enum exit_status status;
     gram_context *g;
 
-    (void)count;
-    if (!kernel && strcmp(operands[0], "cdist") != 0)
-        return fail(why, CLI_USAGE, "\"%.100s\" is neither cdist nor kernel", operands[0]);
-    for (int i = 0; i < SIZES; i++) {
-        double value = 0;
-        const char *end = number_parse(operands[i + 1], &value);
-        if (!end || *end || !(value >= 1 && value <= 0x1p31) || value != floor(value))
-            return fail(why, CLI_USAGE, "size \"%.100s\" is no number from 1 to 2^31",
-                        operands[i + 1]);
-        size[i] = (int64_t)value;
-    }
+    if (!kernel && !eigh && strcmp(operands[0], "cdist") != 0)
+        return fail(why, CLI_USAGE, "\"%.100s\" is none of cdist, kernel and eigh", operands[0]);
+    if (count != sizes + 1)
+        return fail(why, CLI_USAGE, "expected operands %s, got %d of them",
+                    eigh ? "eigh B N" : "cdist|kernel M N K", count);
+    TRY(parse_sizes(sizes, operands + 1, size, why));
+    if (eigh)
+        return run_eigh(s, size, why);
+    if (s->largest >= 0 || s->smallest >= 0 || s->no_vectors || s->matrix)
+        return fail(why, CLI_USAGE,
+                    "--largest, --smallest, --no-vectors and --matrix are for eigh");
     if (s->symmetric && size[0] != size[1])
         return fail(why, CLI_USAGE, "--symmetric with %lld and %lld rows", (long long)size[0],
                     (long long)size[1]);
@@ -172,18 +229,23 @@ static enum exit_status run(const void *settings, int count, char **operands, st
 
 const struct command cmd_tune = {
     .name = "tune",
-    .operands = "cdist|kernel M N K",
-    .summary = "measure how a GPU computes one problem fastest",
+    .operands = "cdist|kernel M N K | eigh B N",
+    .summary = "measure how one problem is computed fastest here",
     .details =
         "Computes the distances, or a Laplace kernel, of M and N rows of K numbers on the GPU in "
         "every way that the library has, and keeps the fastest beside the compiled kernels (see "
         "gram cache). From then on all calls and processes take it for such problems: the same "
         "type, p (for most p its whole part) and layout, and sizes that are the same to the next "
-        "power of two. gram cache clear forgets it.",
+        "power of two. gram cache clear forgets it.\n\n"
+        "eigh does the same for B symmetric matrices of order N with every driver, on the GPU or "
+        "the CPU (--device cpu): what is fastest is taken where no driver is asked for, for the "
+        "same type, with vectors or without, N with the same three leading bits, and B and the "
+        "number of pairs the same to the next power of two.",
     .examples =
         "  gram tune cdist 30000 30000 1024 --p 1.3\n"
-        "  gram tune kernel 20000 20000 256 --p 1 --symmetric",
-    .least = SIZES + 1,
+        "  gram tune kernel 20000 20000 256 --p 1 --symmetric\n"
+        "  gram tune eigh 32 512 --device cpu --threads 2",
+    .least = SIZES,
     .most = SIZES + 1,
     .settings_bytes = sizeof(struct settings),
     .groups = groups,

@@ -115,7 +115,8 @@ struct gram_eigh_op {
     double lower, upper;  /* else */
     int64_t first, count; /* these, counted in ascending order from 0 */
     gram_eigh_driver driver;
-    bool background; /* what keeps the calling thread is done by one of the context's */
+    gram_eigh_driver tuned; /* that AUTO takes if it does what is asked; AUTO: the table's */
+    bool background;        /* what keeps the calling thread is done by one of the context's */
     /* Of GRAM_EIGH_DRIVER_KRYLOV. */
     double tolerance;
     int64_t products;
@@ -287,6 +288,7 @@ struct gram_backend {
     const char *name;    /* for messages: "the CPU" */
     gram_status (*open)(gram_context *g);                     /* completes a new context */
     void (*describe)(const gram_context *g, gram_info *info); /* its part of gram_info */
+    uint64_t (*machine)(const gram_context *g); /* < 2^16: what measured times depend on */
     /* NULL on the CPU */
     void (*close)(gram_context *g);              /* undoes open, also one that failed */
     gram_status (*synchronize)(gram_context *g); /* waits for what is queued */

@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "backend.h"
+#include "tuned.h"
 #include <dlfcn.h>
 #include <string.h>
 
@@ -59,6 +60,8 @@ gram_status gram_cache_clear(gram_context *g, const char *pattern, int64_t *remo
     g->call = __func__;
     if (removed)
         *removed = 0;
+    if (!pattern)
+        gram_tuned_clear(g);
     TRY(load(g, &handle, &table));
     status = table->cache_clear(g, pattern, &count);
     dlclose(handle);

@@ -132,6 +132,8 @@ static gram_status describe(gram_context *g, const struct eigh_args *args,
     }
     if (!g->backend->eigh)
         return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer it", g->backend->name);
+    if (op->driver == GRAM_EIGH_DRIVER_AUTO)
+        op->tuned = gram_eigh_time_best(g, op);
     if (args->query || !args->info)
         return GRAM_OK;
     TRY(check_count(g, args, "info", args->info, GRAM_I32, op));
@@ -152,25 +154,33 @@ gram_status gram_eigh(gram_context *g, const gram_tensor *a, const gram_eigh_opt
     return gram_eigh_ended(g, g->backend->eigh(g, &op), options, &report);
 }
 
-gram_status gram_eigh_query(gram_context *g, const struct gram_eigh_call *call,
-                            gram_eigh_driver *driver, gram_workspace *need)
+gram_status gram_eigh_describe(gram_context *g, const struct gram_eigh_call *call,
+                               struct gram_eigh_op *op)
 {
-    gram_eigh_report report = {0};
-    struct eigh_args args = {
+    const struct eigh_args args = {
         .a = call->a,
         .values = call->values,
         .vectors = call->vectors,
         .info = call->info,
-        .report = &report,
         .query = call->info == NULL,
     };
+
+    return describe(g, &args, call->options, op);
+}
+
+gram_status gram_eigh_query(gram_context *g, const struct gram_eigh_call *call,
+                            gram_plan_description *d)
+{
+    gram_eigh_report report = {0};
     struct gram_eigh_op op;
     size_t bytes;
 
-    TRY(describe(g, &args, call->options, &op));
+    TRY(gram_eigh_describe(g, call, &op));
+    op.report = &report;
     TRY(g->backend->eigh_workspace(g, &op, &bytes));
-    *need = gram_workspace_on(g, bytes);
-    *driver = report.driver;
+    d->need = gram_workspace_on(g, bytes);
+    d->driver = report.driver;
+    d->time_source = gram_eigh_time(g, &op, d->driver, &d->seconds);
     return GRAM_OK;
 }
 
@@ -179,11 +189,13 @@ gram_status gram_eigh_workspace(gram_context *g, const gram_tensor *a,
                                 const gram_tensor *vectors, gram_workspace *need)
 {
     const struct gram_eigh_call call = {a, options, values, vectors, NULL};
-    gram_eigh_driver driver;
+    gram_plan_description d;
 
     g->call = __func__;
     TRY(gram_check_need(g, need));
-    return gram_eigh_query(g, &call, &driver, need);
+    TRY(gram_eigh_query(g, &call, &d));
+    *need = d.need;
+    return GRAM_OK;
 }
 
 gram_status gram_eigh_wait(gram_context *g)

@@ -22,7 +22,19 @@ struct gram_eigh_call {
     const gram_eigh_options *options;
     const gram_tensor *values, *vectors, *info;
 };
-/* Checks them; the driver that would be used, and the scratch. */
+/* Checks them, and describes the work; no report is kept. */
+gram_status gram_eigh_describe(gram_context *g, const struct gram_eigh_call *call,
+                               struct gram_eigh_op *op);
+/* Checks them; the driver that would be used, the scratch, and the time that it would take. */
 gram_status gram_eigh_query(gram_context *g, const struct gram_eigh_call *call,
-                            gram_eigh_driver *driver, gram_workspace *need);
+                            gram_plan_description *d);
+
+/* eigh_time.c: what was measured to be fastest for such problems; AUTO: nothing was. */
+gram_eigh_driver gram_eigh_time_best(const gram_context *g, const struct gram_eigh_op *op);
+/* Keeps what was measured; false if not for later processes. */
+bool gram_eigh_time_keep(const gram_context *g, const struct gram_eigh_op *op,
+                         gram_eigh_driver driver, double seconds);
+/* How long driver is expected to take, and how that is known. */
+gram_time_source gram_eigh_time(const gram_context *g, const struct gram_eigh_op *op,
+                                gram_eigh_driver driver, double *seconds);
 #endif

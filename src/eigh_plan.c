@@ -35,6 +35,11 @@ static bool only_enqueues(const gram_context *g, gram_eigh_driver driver)
 
 static void put_in_words(const gram_plan *plan, gram_plan_description *d)
 {
+    static const char *const sources[] = {
+        [GRAM_TIME_UNKNOWN] = "unknown",
+        [GRAM_TIME_MEASURED] = "measured",
+        [GRAM_TIME_ESTIMATED] = "estimated",
+    };
     long long items = 1, n = plan->a.shape[plan->a.ndim - 1];
 
     for (int i = 0; i < plan->a.ndim - 2; i++)
@@ -42,11 +47,12 @@ static void put_in_words(const gram_plan *plan, gram_plan_description *d)
     snprintf(
         d->text, sizeof d->text,
         "%s of %lld x %lld x %lld %s on %s, %lld %s an item; scratch: %zu bytes of the device, "
-        "%zu of the host; %s",
+        "%zu of the host; %s; time: %.3g ms, %s",
         drivers[d->driver], items, n, n, gram_dtype_name(plan->a.dtype), plan->g->backend->name,
         (long long)plan->values.shape[plan->values.ndim - 1],
         plan->has_vectors ? "pairs" : "values", d->need.device_bytes, d->need.host_bytes,
-        d->only_enqueues ? "only enqueues" : "keeps the calling thread");
+        d->only_enqueues ? "only enqueues" : "keeps the calling thread", d->seconds * 1e3,
+        sources[d->time_source]);
 }
 
 /* Copies the arguments, which have been checked. */
@@ -82,12 +88,14 @@ gram_status gram_eigh_plan(gram_context *g, const gram_tensor *a, const gram_eig
     if (!plan)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "plan is NULL");
     *plan = NULL;
-    TRY(gram_eigh_query(g, &call, &d.driver, &d.need));
+    TRY(gram_eigh_query(g, &call, &d));
     made = gram_alloc(g, sizeof *made);
     if (!made)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", sizeof *made);
     *made = (gram_plan){.g = g};
     keep(made, &call);
+    if (d.driver != GRAM_EIGH_DRIVER_KRYLOV) /* which AUTO alone replaces where it gives up */
+        made->options.driver = d.driver;
     d.only_enqueues = only_enqueues(g, d.driver);
     put_in_words(made, &d);
     made->description = d;

@@ -45,10 +45,45 @@ def test_the_processor_has_nothing_to_tune():
     assert "nothing to tune" in text
 
 
+def check_drivers(found, names):
+    assert set(found["ms"]) == names and found["candidates"] == len(names)
+    assert found["driver"] in names and found["table_driver"] in names
+    assert found["kept"] is True and all(ms >= 0 for ms in found["ms"].values())
+
+
+@pytest.mark.skipif(not pathlib.Path(GRAM).with_name("libgram_cuda.so").exists(),
+                    reason="gram cache is of the CUDA backend")  # fmt: skip
+def test_drivers_of_the_processor(tmp_path):
+    tmp_path.chmod(0o700)
+    env = {**os.environ, "GRAM_CACHE_DIR": str(tmp_path)}
+    sizes = ("tune", "eigh", 2, 24, "--device", "cpu", "--threads", 2)
+    check_drivers(gram_json(*sizes, env=env), {"jacobi", "divide", "bisection", "krylov"})
+    assert gram_json("cache", "info", env=env)["tuned"] == 1
+    text = gram(*sizes, "--no-vectors", "--smallest", 3, "--dtype", "f64", env=env)
+    assert "the fastest" in text and "the table's choice" in text and "not kept" not in text
+    found = gram_json("tune", "eigh", 1, 60, "--matrix", "kernel", "--largest", 2, "--device",
+                      "cpu", env=env)  # fmt: skip
+    check_drivers(found, {"divide", "bisection", "krylov"})
+    assert gram_json("cache", "info", env=env)["tuned"] == 3
+    gram("cache", "clear", env=env)
+    assert gram_json("cache", "info", env=env)["tuned"] == 0
+
+
+def test_drivers_of_the_gpu(emulation):
+    check_drivers(gram_json("tune", "eigh", 2, 6, env=emulation),
+                  {"jacobi", "divide", "bisection", "batched"})  # fmt: skip
+
+
 def test_wrong_usage():
-    assert "neither cdist nor kernel" in refusal("tune", "median", 1, 2, 3, status=USAGE)
+    assert "none of cdist, kernel and eigh" in refusal("tune", "median", 1, 2, 3, status=USAGE)
     for size in ("0", "-1", "1.5", "x", "1e30"):
         assert "no number from 1" in refusal("tune", "cdist", "--", 1, size, 3, status=USAGE)
     assert "--symmetric" in refusal("tune", "cdist", 3, 4, 5, "--symmetric", status=USAGE)
     assert "expected operands" in refusal("tune", "cdist", 3, 4, status=USAGE)
+    assert "expected operands eigh B N" in refusal("tune", "eigh", 3, 4, 5, status=USAGE)
+    assert "are for eigh" in refusal("tune", "cdist", 3, 4, 5, "--largest", 1, status=USAGE)
+    assert "for cdist and kernel" in refusal("tune", "eigh", 3, 4, "--p", 1, status=USAGE)
+    assert "more pairs" in refusal("tune", "eigh", 3, 4, "--largest", 5, status=USAGE)
+    both = ("--largest", 1, "--smallest", 1)
+    assert "exclude each other" in refusal("tune", "eigh", 3, 4, *both, status=USAGE)
     assert "--device" in refusal("tune", "cdist", 3, 4, 5, "--device", "x", status=USAGE)

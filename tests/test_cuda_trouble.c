@@ -6,8 +6,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "cuda/jit_store.h"
 #include "cuda_cache_folder.h"
+#include "store.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -91,13 +91,13 @@ static bool in_child(struct harness *h, bool (*body)(struct harness *h))
 
 static bool sql(struct harness *h, const char *text)
 {
-    struct jit_store s;
+    struct gram_store s;
     bool done;
 
-    if (!jit_store_open(h->g, true, &s))
+    if (!gram_store_open(h->g, true, &s))
         return false;
     done = s.call.exec(s.db, text, NULL, NULL, NULL) == 0;
-    jit_store_close(&s);
+    gram_store_close(&s);
     return done;
 }
 

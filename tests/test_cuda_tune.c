@@ -5,10 +5,10 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "cuda/jit_store.h"
-#include "cuda/jit_tuned.h"
 #include "cuda_cache_folder.h"
 #include "cuda_stubs.h"
+#include "store.h"
+#include "tuned.h"
 #include <sys/stat.h>
 #include <time.h>
 
@@ -85,13 +85,13 @@ static void begin(struct harness *h)
     h->g->backend = &backend;
     h->g->device = &device;
     h->g->call = "test";
-    gram_jit_tuned_forget();
+    gram_tuned_forget();
 }
 
 static void end(struct harness *h)
 {
     gram_jit_forget(h->g, &device);
-    gram_jit_tuned_forget();
+    gram_tuned_forget();
     h->g->backend = cpu;
     h->g->device = NULL;
     clean(h);
@@ -157,7 +157,7 @@ static void the_fastest_is_taken_and_kept(struct harness *h)
           result.tile_ms, result.table_ms);
     CHECK(h, takes(h, &op, 8) && takes(h, &near, 8), "it is not taken");
     CHECK(h, takes(h, &far, 4) && takes(h, &other, 4), "it is taken for another class");
-    gram_jit_tuned_forget(); /* another process */
+    gram_tuned_forget(); /* another process */
     CHECK(h, takes(h, &op, 8) && takes(h, &far, 4), "it is not kept");
     gram_jit_cache_info(h->g, &cache);
     CHECK(h, cache.tuned == 1, "%lld are kept", (long long)cache.tuned);
@@ -192,7 +192,7 @@ static void without_a_cache_the_process_keeps_it(struct harness *h)
     CHECK(h, cuda_tune(h->g, &op, &result) == GRAM_OK && !result.kept && result.tile == 32,
           "tile %d, kept %d", result.tile, result.kept);
     CHECK(h, takes(h, &op, 2), "%u blocks", fake.blocks);
-    gram_jit_tuned_forget();
+    gram_tuned_forget();
     CHECK(h, takes(h, &op, 4), "%u blocks", fake.blocks);
     h->g->cache_folder = folder;
     end(h);
@@ -204,7 +204,7 @@ static void choices_that_are_none(struct harness *h)
     static const int wrong[] = {8, 3, -1, 1 << 20};
     const struct gram_cdist_op op = problem(GRAM_F64, 1000, 40);
     gram_tuning result = {.size = sizeof result};
-    struct jit_store s;
+    struct gram_store s;
     char sql[64];
 
     begin(h);
@@ -214,11 +214,11 @@ static void choices_that_are_none(struct harness *h)
     for (int i = 0; i < LENGTH(wrong); i++) {
         snprintf(sql, sizeof sql, "UPDATE tuned SET choice=%d", wrong[i]);
         CHECK(h,
-              jit_store_open(h->g, true, &s) && s.call.exec(s.db, sql, NULL, NULL, NULL) == 0 &&
+              gram_store_open(h->g, true, &s) && s.call.exec(s.db, sql, NULL, NULL, NULL) == 0 &&
                   s.call.changes(s.db) == 1,
               "%s", sql);
-        jit_store_close(&s);
-        gram_jit_tuned_forget();
+        gram_store_close(&s);
+        gram_tuned_forget();
         CHECK(h, takes(h, &op, 4), "a choice of %d is taken", wrong[i]);
     }
     end(h);

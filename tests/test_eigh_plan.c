@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "harness.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -80,6 +81,8 @@ static void same_as_the_call(struct harness *h, int64_t n, gram_eigh_driver driv
           (int)d.driver);
     CHECK(h, d.need.host_bytes == need.host_bytes && d.need.device_bytes == need.device_bytes,
           "scratch %zu and %zu", d.need.host_bytes, need.host_bytes);
+    CHECK(h, d.time_source == GRAM_TIME_ESTIMATED && d.seconds > 0 && d.seconds < 1, "%g s, %d",
+          d.seconds, (int)d.time_source);
     CHECK(h, !d.only_enqueues && strstr(d.text, "f64") && strstr(d.text, "keeps the calling"), "%s",
           d.text);
     planned->options.driver = (gram_eigh_driver)99; /* the plan has copies */
@@ -138,6 +141,15 @@ static void what_is_refused(struct harness *h)
           gram_plan_describe(plan, (gram_plan_description *)(void *)&small) == GRAM_OK &&
               small.driver == GRAM_EIGH_DRIVER_JACOBI,
           "driver %d", (int)small.driver);
+    gram_plan_destroy(plan);
+    p->options.driver = GRAM_EIGH_DRIVER_KRYLOV;
+    d.size = sizeof d;
+    CHECK(h, gram_eigh_plan(h->g, &p->ta, &p->options, &p->tw, NULL, NULL, &plan) == GRAM_OK, "%s",
+          gram_message(h->g));
+    CHECK(h,
+          gram_plan_describe(plan, &d) == GRAM_OK && d.time_source == GRAM_TIME_UNKNOWN &&
+              isnan(d.seconds),
+          "%g s", d.seconds);
     gram_plan_destroy(plan);
     gram_plan_destroy(NULL);
     free(p);

@@ -718,7 +718,8 @@ typedef enum gram_eigh_select {
 
 /* How they are computed. */
 typedef enum gram_eigh_driver {
-    GRAM_EIGH_DRIVER_AUTO = 0,        /* whichever is expected to be fastest here */
+    GRAM_EIGH_DRIVER_AUTO = 0,        /* whichever is expected to be fastest here, or was measured
+                                         to be: see gram_tune_eigh */
     GRAM_EIGH_DRIVER_CLOSED_FORM = 1, /* n <= 3: a fixed number of steps; many items at once */
     GRAM_EIGH_DRIVER_JACOBI = 2,      /* n <= 32: cyclic Jacobi, many items at once */
     GRAM_EIGH_DRIVER_DIVIDE = 3,      /* LAPACK syevd: all pairs; n <= 32,766.  CUDA: Xsyevd */
@@ -820,12 +821,22 @@ GRAM_API gram_status gram_eigh_workspace(gram_context *g, const gram_tensor *a,
 /* A call that has been checked, and what it will do; made by gram_eigh_plan. */
 typedef struct gram_plan gram_plan;
 
+/* Where an expected time comes from. */
+typedef enum gram_time_source {
+    GRAM_TIME_UNKNOWN = 0,   /* KRYLOV, which depends on the matrix, unless it was measured */
+    GRAM_TIME_MEASURED = 1,  /* gram_tune_eigh, scaled by the operations of this problem */
+    GRAM_TIME_ESTIMATED = 2, /* a table of one machine (CPU: a Zen 4 core; CUDA: an H200), of all
+                                pairs with vectors in f32: the order of magnitude */
+} gram_time_source;
+
 typedef struct gram_plan_description {
     size_t size;             /* set by the caller to sizeof(gram_plan_description) */
     gram_eigh_driver driver; /* that is tried first */
     int only_enqueues;       /* 1: never keeps the calling thread, can be captured in a graph */
     gram_workspace need;     /* scratch: bytes on the device, on the host */
     char text[256];          /* the same in words */
+    double seconds;          /* that a call is expected to take; NaN: unknown */
+    gram_time_source time_source;
 } gram_plan_description;
 
 /*
@@ -845,6 +856,35 @@ GRAM_API gram_status gram_eigh_plan(gram_context *g, const gram_tensor *a,
 GRAM_API gram_status gram_plan_describe(const gram_plan *plan, gram_plan_description *description);
 GRAM_API gram_status gram_plan_execute(gram_plan *plan);
 GRAM_PUBLIC void gram_plan_destroy(gram_plan *plan);
+
+/* What gram_tune_eigh found. */
+typedef struct gram_eigh_tuning {
+    size_t size;                   /* set by the caller to sizeof(gram_eigh_tuning) */
+    int candidates;                /* drivers that were measured */
+    int kept;                      /* 1: in the cache, for other processes too; 0: for this one */
+    gram_eigh_driver driver;       /* the fastest */
+    gram_eigh_driver table_driver; /* the library's own choice */
+    double driver_seconds[16];     /* a call with each, by its number; NaN: not measured, since it
+                                      does not do what is asked, or gave up */
+} gram_eigh_tuning;
+
+/*
+ * Measures every driver that does gram_eigh(g, a, options, values, vectors, info), where
+ * options.driver is AUTO, and has AUTO take the fastest for such problems from then on: the same
+ * device (CPU: instruction set and number of threads; CUDA: compute capability), dtype, vectors or
+ * none, at an end of the spectrum or not, n with the same three leading bits, and numbers of items
+ * and of pairs that are the same to the next power of two (or all pairs).  What a driver takes may
+ * depend on the matrix (KRYLOV does): a should be one of those that will come, without NaN.
+ *
+ * Kept in the file of gram_cache_info, for other processes too; gram_cache_clear forgets it.  A
+ * plan made before keeps its driver; a workspace asked for before may be too small.  Waits for the
+ * device; the outputs are overwritten, options.report is not.  GRAM_INVALID_ARGUMENT: a has no
+ * elements, vectors is a, a driver is given.  Otherwise errors are those of gram_eigh.
+ */
+GRAM_API gram_status gram_tune_eigh(gram_context *g, const gram_tensor *a,
+                                    const gram_eigh_options *options, gram_tensor *values,
+                                    gram_tensor *vectors, gram_tensor *info,
+                                    gram_eigh_tuning *result);
 
 /*
  * A symmetric matrix that is known by its products: apply computes out = A in, both n by b with b
@@ -1446,7 +1486,7 @@ typedef struct gram_cache {
     int64_t bytes;      /* of their code */
     int64_t most_bytes; /* above this the kernels that were not used for longest go */
     int64_t file_bytes;
-    int64_t tuned; /* classes of problems that gram_tune measured */
+    int64_t tuned; /* classes of problems that gram_tune and gram_tune_eigh measured */
 } gram_cache;
 
 /* A kernel of the cache; the strings are valid until the visit ends. */

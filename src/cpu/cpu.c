@@ -10,6 +10,7 @@ const struct gram_backend gram_cpu_backend = {
     .name = "the CPU",
     .open = cpu_open,
     .describe = cpu_describe,
+    .machine = cpu_machine,
     .cdist = cpu_cdist,
     .cdist_workspace = cpu_cdist_workspace,
     .median = cpu_median,

@@ -9,6 +9,7 @@
 
 gram_status cpu_open(gram_context *g);                     /* cpuid.c: picks the kernels */
 void cpu_describe(const gram_context *g, gram_info *info); /* cpuid.c */
+uint64_t cpu_machine(const gram_context *g);               /* cpuid.c */
 
 gram_status cpu_cdist(gram_context *g, const struct gram_cdist_op *op);
 size_t cpu_cdist_workspace(const gram_context *g, const struct gram_cdist_op *op);

@@ -33,10 +33,19 @@ static bool worth_lanes(int64_t n, int64_t items)
     return n <= EIGH_SMALL / 2 || (n <= EIGH_SMALL && items >= n / 4);
 }
 
+/* Whether what was measured to be fastest does; it is not taken on trust, since a file has it. */
+static bool may_be_tuned(const struct gram_eigh_op *op)
+{
+    return op->tuned > GRAM_EIGH_DRIVER_AUTO &&
+           (size_t)op->tuned < sizeof drivers / sizeof *drivers && drivers[op->tuned]->takes(op);
+}
+
 static gram_eigh_driver fastest(const struct gram_eigh_op *op)
 {
     int64_t n = op->a.rows;
 
+    if (may_be_tuned(op))
+        return op->tuned;
     if (n <= 3)
         return GRAM_EIGH_DRIVER_CLOSED_FORM;
     if (worth_lanes(n, op->batch.count))

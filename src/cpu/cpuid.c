@@ -82,3 +82,9 @@ void cpu_describe(const gram_context *g, gram_info *info)
     info->cpu_isas = list->names;
     info->blas = gram_blas_name();
 }
+
+/* The instruction set, and the number of threads, of which there are at most 1024. */
+uint64_t cpu_machine(const gram_context *g)
+{
+    return (uint64_t)g->isa << 11 | (uint64_t)g->threads;
+}

@@ -3,12 +3,12 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "../tuned.h"
 #include "arena.h"
 #include "background.h"
 #include "cublas.h"
 #include "cuda_ops.h"
 #include "cusolver.h"
-#include "jit_tuned.h"
 #include <string.h>
 
 /* Opening NVRTC and SQLite takes some milliseconds, which the first call need not wait for. */
@@ -18,7 +18,7 @@ static gram_status open_libraries(gram_context *g)
 
     if (!gram_cuda_compiler(g, &why))
         return gram_fail(g, GRAM_UNSUPPORTED, "no CUDA device: %s", why);
-    (void)gram_jit_tuned_any(g);
+    (void)gram_tuned_any(g);
     return GRAM_OK;
 }
 
@@ -50,6 +50,13 @@ static void close_device(gram_context *g)
     g->device = NULL;
 }
 
+static uint64_t machine(const gram_context *g)
+{
+    const struct cuda_device *device = g->device;
+
+    return (uint64_t)device->arch;
+}
+
 static gram_status synchronize(gram_context *g)
 {
     const struct cuda_device *device = g->device;
@@ -69,6 +76,7 @@ const struct gram_backend gram_cuda_backend = {
     .name = "the CUDA backend",
     .open = open_device,
     .describe = cuda_describe,
+    .machine = machine,
     .close = close_device,
     .synchronize = synchronize,
     .use_workspace = gram_cuda_use_workspace,

@@ -21,10 +21,26 @@ static bool worth_batching(int64_t n, int64_t items)
     return n <= BATCHED_PAIR || (items >= 4 + n / BATCHED_SHARE && n <= CUDA_EIGH_BATCHED_MOST);
 }
 
+static bool takes(gram_eigh_driver driver, int64_t n)
+{
+    switch (driver) {
+    case GRAM_EIGH_DRIVER_CLOSED_FORM:
+        return n <= 3;
+    case GRAM_EIGH_DRIVER_JACOBI:
+        return n <= EIGH_LANES;
+    case GRAM_EIGH_DRIVER_BATCHED:
+        return n <= CUDA_EIGH_BATCHED_MOST;
+    default:
+        return driver == GRAM_EIGH_DRIVER_DIVIDE || driver == GRAM_EIGH_DRIVER_BISECTION;
+    }
+}
+
 static gram_eigh_driver fastest(const struct gram_eigh_op *op)
 {
     int64_t n = op->a.rows;
 
+    if (takes(op->tuned, n)) /* measured; a file has it, so that it is not taken on trust */
+        return op->tuned;
     if (n > 0 && n <= 3)
         return GRAM_EIGH_DRIVER_CLOSED_FORM;
     if (n <= EIGH_LANES)
@@ -46,20 +62,12 @@ static gram_status check(gram_context *g, const struct gram_eigh_op *op, gram_ei
         [GRAM_EIGH_DRIVER_KRYLOV] = "block Lanczos",
         [GRAM_EIGH_DRIVER_BATCHED] = "cuSOLVER's XsyevBatched",
     };
-    int64_t n = op->a.rows;
-    bool takes = true;
 
     if (driver == GRAM_EIGH_DRIVER_KRYLOV)
         return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer block Lanczos", g->backend->name);
-    if (driver == GRAM_EIGH_DRIVER_CLOSED_FORM)
-        takes = n <= 3;
-    if (driver == GRAM_EIGH_DRIVER_JACOBI)
-        takes = n <= EIGH_LANES;
-    if (driver == GRAM_EIGH_DRIVER_BATCHED)
-        takes = n <= CUDA_EIGH_BATCHED_MOST;
-    if (!takes)
+    if (!takes(driver, op->a.rows))
         return gram_fail(g, GRAM_UNSUPPORTED, "%s does not take a matrix of order %lld",
-                         names[driver], (long long)n);
+                         names[driver], (long long)op->a.rows);
     return GRAM_OK;
 }
 

@@ -3,8 +3,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "../tuned.h"
 #include "cuda_ops.h"
-#include "jit_tuned.h"
 
 enum {
     ROUNDS = 3, /* the best of so many counts */
@@ -16,33 +16,23 @@ static const double least_ms = 5, /* a measured round */
 
 /* ---- Classes of problems -------------------------------------------------------------------- */
 
-/* The n with 2^(n-1) < size <= 2^n. */
-static int octave(int64_t size)
-{
-    int n = 0;
-
-    while (n < 63 && ((int64_t)1 << n) < size)
-        n++;
-    return n;
-}
-
 static uint64_t class_of(int arch, const struct gram_cdist_op *op,
                          const struct cuda_cdist_variant *v)
 {
     const int field[][2] = {
-        {                   arch, 10},
-        {           v->is_double,  1},
-        {                v->half,  2},
-        {                v->step,  4},
-        {               v->whole,  4},
-        {            v->fraction,  1},
-        {              v->x_load,  2},
-        {              v->y_load,  2},
-        {          op->symmetric,  1},
-        {   octave(op->out.rows),  6},
-        {   octave(op->out.cols),  6},
-        {     octave(op->x.cols),  6},
-        {octave(op->batch.count),  6},
+        {                        arch, 10},
+        {                v->is_double,  1},
+        {                     v->half,  2},
+        {                     v->step,  4},
+        {                    v->whole,  4},
+        {                 v->fraction,  1},
+        {                   v->x_load,  2},
+        {                   v->y_load,  2},
+        {               op->symmetric,  1},
+        {   gram_octave(op->out.rows),  6},
+        {   gram_octave(op->out.cols),  6},
+        {     gram_octave(op->x.cols),  6},
+        {gram_octave(op->batch.count),  6},
     };
 
     return gram_cuda_pack(field, sizeof field / sizeof *field);
@@ -53,12 +43,12 @@ int cuda_tuned_tile(const gram_context *g, const struct gram_cdist_op *op,
 {
     const struct cuda_device *device = g->device;
     const int most = cuda_cdist_most_tile(v);
-    int tile;
+    int64_t tile;
 
-    if (!gram_jit_tuned_any(g))
+    if (!gram_tuned_any(g))
         return 0;
-    tile = gram_jit_tuned_get(g, class_of(device->arch, op, v));
-    return (tile == 2 || tile == 4 || tile == 8) && tile <= most ? tile : 0;
+    tile = gram_tuned_get(g, class_of(device->arch, op, v));
+    return (tile == 2 || tile == 4 || tile == 8) && tile <= most ? (int)tile : 0;
 }
 
 /* ---- Measuring ------------------------------------------------------------------------------ */
@@ -124,6 +114,6 @@ gram_status cuda_tune(gram_context *g, const struct gram_cdist_op *op, gram_tuni
     }
     result->tile = 16 * best;
     result->table_tile = 16 * plan.variant.tm;
-    result->kept = gram_jit_tuned_put(g, class_of(device->arch, op, &plan.variant), best);
+    result->kept = gram_tuned_put(g, class_of(device->arch, op, &plan.variant), best);
     return GRAM_OK;
 }

@@ -1,5 +1,5 @@
 /*
- * jit_store.c - the file that keeps compiled kernels and tuned tiles: one SQLite database
+ * store.c - the file that keeps compiled kernels and what was tuned: one SQLite database
  *
  * GRAM_CACHE_DIR, else $XDG_CACHE_HOME/gram, else ~/.cache/gram, holds kernels-1.db.  Who can write
  * it can run code as its reader: a folder or file of another owner, or that others may write, is
@@ -9,7 +9,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "jit_store.h"
+#include "store.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -21,6 +21,12 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+#ifndef O_TMPFILE
+#  define O_TMPFILE                                                              \
+    0 /* macOS: a folder cannot be opened to write, so that a named file is made \
+       */
+#endif
 
 enum {
     FOLDER_MODE = 0700,
@@ -60,7 +66,7 @@ static const struct {
     {      "sqlite3_errmsg", offsetof(struct sqlite,   error_text)},
 };
 
-static bool load_sqlite(struct jit_store *s)
+static bool load_sqlite(struct gram_store *s)
 {
     s->library = dlopen("libsqlite3.so.0", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!s->library)
@@ -88,7 +94,7 @@ static const char *objection(const struct stat *info, bool folder)
 
 /* False, with the reason, where path may not be used; one that is not there is a reason only where
  * it should be. */
-static bool is_private(struct jit_store *s, bool folder, bool must_be)
+static bool is_private(struct gram_store *s, bool folder, bool must_be)
 {
     const char *wrong;
     struct stat info;
@@ -115,7 +121,7 @@ static void make_folders(char *path)
     (void)mkdir(path, FOLDER_MODE);
 }
 
-static bool find_folder(const gram_context *g, struct jit_store *s)
+static bool find_folder(const gram_context *g, struct gram_store *s)
 {
     const size_t most = sizeof s->path - sizeof file_name - sizeof lock_ending - 16;
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
@@ -137,7 +143,7 @@ static bool find_folder(const gram_context *g, struct jit_store *s)
 }
 
 /* The path of the file, in a folder that only its owner may write. */
-static bool find_path(const gram_context *g, bool create, struct jit_store *s)
+static bool find_path(const gram_context *g, bool create, struct gram_store *s)
 {
     bool usable;
 
@@ -178,7 +184,7 @@ static bool has_locks(const char *path)
 }
 
 /* Removes the lock of a process that was killed. */
-static void break_stale_lock(const struct jit_store *s)
+static void break_stale_lock(const struct gram_store *s)
 {
     char lock[STORE_PATH_BYTES + 16];
     struct stat info;
@@ -190,7 +196,7 @@ static void break_stale_lock(const struct jit_store *s)
 
 /* A limit on the size of files (ulimit -f) is an error like a full disk, not the end of the
  * process: the signal is held back while the database is open, and forgotten. */
-static void hold_limit_signal(struct jit_store *s)
+static void hold_limit_signal(struct gram_store *s)
 {
     sigset_t set, before;
 
@@ -200,16 +206,17 @@ static void hold_limit_signal(struct jit_store *s)
         pthread_sigmask(SIG_BLOCK, &set, &before) == 0 && sigismember(&before, SIGXFSZ) == 0;
 }
 
-static void release_limit_signal(struct jit_store *s)
+static void release_limit_signal(struct gram_store *s)
 {
-    const struct timespec now = {0};
-    sigset_t set;
+    sigset_t set, pending;
+    int taken;
 
     if (!s->blocked)
         return;
     sigemptyset(&set);
     sigaddset(&set, SIGXFSZ);
-    while (sigtimedwait(&set, NULL, &now) == SIGXFSZ)
+    while (sigpending(&pending) == 0 && sigismember(&pending, SIGXFSZ) == 1 &&
+           sigwait(&set, &taken) == 0)
         continue;
     (void)pthread_sigmask(SIG_UNBLOCK, &set, NULL);
     s->blocked = false;
@@ -217,7 +224,7 @@ static void release_limit_signal(struct jit_store *s)
 
 /* ---- Open and close ------------------------------------------------------------------------- */
 
-void jit_store_set_aside(const gram_context *g, struct jit_store *s)
+void gram_store_set_aside(const gram_context *g, struct gram_store *s)
 {
     int code = s->db ? s->call.error(s->db) & 0xff : 0;
     char aside[STORE_PATH_BYTES + 16];
@@ -229,7 +236,7 @@ void jit_store_set_aside(const gram_context *g, struct jit_store *s)
     s->aside = rename(s->path, aside) == 0;
 }
 
-static bool open_database(const gram_context *g, bool create, struct jit_store *s)
+static bool open_database(const gram_context *g, bool create, struct gram_store *s)
 {
     static const char schema[] =
         "PRAGMA mmap_size=0; CREATE TABLE IF NOT EXISTS kernel(key TEXT PRIMARY KEY, code BLOB NOT "
@@ -248,15 +255,15 @@ static bool open_database(const gram_context *g, bool create, struct jit_store *
     }
     snprintf(s->why, sizeof s->why, "%.380s: %s", s->path,
              s->db ? s->call.error_text(s->db) : "out of memory");
-    jit_store_set_aside(g, s);
+    gram_store_set_aside(g, s);
     return false;
 }
 
-bool jit_store_open(const gram_context *g, bool create, struct jit_store *s)
+bool gram_store_open(const gram_context *g, bool create, struct gram_store *s)
 {
     bool opened = false;
 
-    *s = (struct jit_store){0};
+    *s = (struct gram_store){0};
     if (find_path(g, create, s) && (create || access(s->path, F_OK) == 0)) {
         hold_limit_signal(s);
         if (!load_sqlite(s))
@@ -267,11 +274,11 @@ bool jit_store_open(const gram_context *g, bool create, struct jit_store *s)
     if (!opened && s->why[0])
         gram_log(g, "no cache of kernels: %s", s->why);
     if (!opened)
-        jit_store_close(s);
+        gram_store_close(s);
     return opened;
 }
 
-void jit_store_close(struct jit_store *s)
+void gram_store_close(struct gram_store *s)
 {
     if (s->db)
         (void)s->call.close(s->db);
@@ -281,7 +288,7 @@ void jit_store_close(struct jit_store *s)
     release_limit_signal(s);
 }
 
-void *jit_store_prepare(const struct jit_store *s, const char *sql, const char *text)
+void *gram_store_prepare(const struct gram_store *s, const char *sql, const char *text)
 {
     void *statement = NULL;
 

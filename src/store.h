@@ -1,11 +1,11 @@
 /*
- * jit_store.h - the file that keeps compiled kernels and tuned tiles: found, checked, opened
+ * store.h - the file that keeps compiled kernels and what was tuned: found, checked, opened
  *
  * SPDX-License-Identifier: MIT
  */
-#ifndef GRAM_CUDA_JIT_STORE_H
-#define GRAM_CUDA_JIT_STORE_H
-#include "../context.h"
+#ifndef GRAM_STORE_H
+#define GRAM_STORE_H
+#include "context.h"
 
 /* SQLite's C interface, the part that is used, with the numbers that its documentation gives. */
 enum {
@@ -36,7 +36,7 @@ enum {
     STORE_PATH_BYTES = 4096
 };
 
-struct jit_store {
+struct gram_store {
     struct sqlite call;
     void *library, *db;
     char path[STORE_PATH_BYTES];
@@ -47,11 +47,11 @@ struct jit_store {
 
 /* Opens the user's file; create makes it, and the folders above it.  False: there is no database
  * to use, for the reason in s->why, and nothing to close. */
-bool jit_store_open(const gram_context *g, bool create, struct jit_store *s);
-void jit_store_close(struct jit_store *s);
+bool gram_store_open(const gram_context *g, bool create, struct gram_store *s);
+void gram_store_close(struct gram_store *s);
 /* Renames the file if what just failed says that it is corrupt: the next access begins anew. */
-void jit_store_set_aside(const gram_context *g, struct jit_store *s);
+void gram_store_set_aside(const gram_context *g, struct gram_store *s);
 
 /* A prepared statement with its first parameter, a text, where given; NULL on a failure. */
-void *jit_store_prepare(const struct jit_store *s, const char *sql, const char *text);
+void *gram_store_prepare(const struct gram_store *s, const char *sql, const char *text);
 #endif

@@ -1,13 +1,13 @@
 /*
- * jit_tuned.c - what was measured to be fastest: kept beside the kernels, and by the process
+ * tuned.c - what was measured to be fastest: kept beside the kernels, and by the process
  *
  * A line of the file is a key, "<version of the library> <class of problems>", and the choice.  The
  * process reads its lines once; looking up a class then takes no lock.
  *
  * SPDX-License-Identifier: MIT
  */
-#include "jit_tuned.h"
-#include "jit_store.h"
+#include "tuned.h"
+#include "store.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ static struct {
     atomic_int count; /* of entries that are complete */
     struct {
         _Atomic uint64_t class;
-        atomic_int choice;
+        _Atomic int64_t choice;
     } at[MOST_TUNED];
 } process = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -39,7 +39,7 @@ static int find(uint64_t class)
 }
 
 /* Under the lock. */
-static void set(uint64_t class, int choice)
+static void set(uint64_t class, int64_t choice)
 {
     int at = find(class), count = atomic_load(&process.count);
 
@@ -55,26 +55,26 @@ static void set(uint64_t class, int choice)
 
 static void load(const gram_context *g)
 {
-    struct jit_store s;
+    struct gram_store s;
     void *row;
 
-    if (!jit_store_open(g, false, &s))
+    if (!gram_store_open(g, false, &s))
         return;
-    row = jit_store_prepare(&s, "SELECT key, choice FROM tuned WHERE key GLOB ? || ' *'",
-                            GRAM_VERSION);
+    row = gram_store_prepare(&s, "SELECT key, choice FROM tuned WHERE key GLOB ? || ' *'",
+                             GRAM_VERSION);
     while (row && s.call.step(row) == SQLITE_ROW_CODE) {
         const char *text = s.call.column_blob(row, 0);
         char key[KEY_BYTES];
         unsigned long long class;
         snprintf(key, sizeof key, "%.*s", s.call.column_bytes(row, 0), text ? text : "");
         if (sscanf(key, "%*s %llx", &class) == 1) // NOLINT(cert-err34-c)
-            set(class, (int)s.call.column_int64(row, 1));
+            set(class, s.call.column_int64(row, 1));
     }
     (void)s.call.finalize(row);
-    jit_store_close(&s);
+    gram_store_close(&s);
 }
 
-bool gram_jit_tuned_any(const gram_context *g)
+bool gram_tuned_any(const gram_context *g)
 {
     if (!atomic_load_explicit(&process.loaded, memory_order_acquire)) {
         pthread_mutex_lock(&process.lock);
@@ -86,16 +86,16 @@ bool gram_jit_tuned_any(const gram_context *g)
     return atomic_load_explicit(&process.count, memory_order_relaxed) > 0;
 }
 
-int gram_jit_tuned_get(const gram_context *g, uint64_t class)
+int64_t gram_tuned_get(const gram_context *g, uint64_t class)
 {
-    int at = gram_jit_tuned_any(g) ? find(class) : -1;
+    int at = gram_tuned_any(g) ? find(class) : -1;
 
     return at < 0 ? 0 : atomic_load_explicit(&process.at[at].choice, memory_order_relaxed);
 }
 
-bool gram_jit_tuned_put(const gram_context *g, uint64_t class, int choice)
+bool gram_tuned_put(const gram_context *g, uint64_t class, int64_t choice)
 {
-    struct jit_store s;
+    struct gram_store s;
     char key[KEY_BYTES];
     void *row;
     bool kept;
@@ -103,23 +103,34 @@ bool gram_jit_tuned_put(const gram_context *g, uint64_t class, int choice)
     pthread_mutex_lock(&process.lock);
     set(class, choice);
     pthread_mutex_unlock(&process.lock);
-    if (!jit_store_open(g, true, &s))
+    if (!gram_store_open(g, true, &s))
         return false;
     snprintf(key, sizeof key, "%s %llx", GRAM_VERSION, (unsigned long long)class);
     (void)s.call.exec(s.db,
                       "CREATE TABLE IF NOT EXISTS tuned(key TEXT PRIMARY KEY, choice INTEGER)",
                       NULL, NULL, NULL);
-    row = jit_store_prepare(&s, "INSERT OR REPLACE INTO tuned VALUES(?,?)", key);
+    row = gram_store_prepare(&s, "INSERT OR REPLACE INTO tuned VALUES(?,?)", key);
     kept = row && s.call.bind_int64(row, 2, choice) == 0 && s.call.step(row) == SQLITE_DONE_CODE;
     (void)s.call.finalize(row);
-    jit_store_close(&s);
+    gram_store_close(&s);
     return kept;
 }
 
-void gram_jit_tuned_forget(void)
+void gram_tuned_forget(void)
 {
     pthread_mutex_lock(&process.lock);
     atomic_store(&process.count, 0);
     atomic_store(&process.loaded, false);
     pthread_mutex_unlock(&process.lock);
+}
+
+void gram_tuned_clear(const gram_context *g)
+{
+    struct gram_store s;
+
+    if (gram_store_open(g, false, &s)) {
+        (void)s.call.exec(s.db, "DROP TABLE IF EXISTS tuned", NULL, NULL, NULL);
+        gram_store_close(&s);
+    }
+    gram_tuned_forget();
 }
