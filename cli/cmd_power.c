@@ -14,7 +14,7 @@ struct settings {
     struct input_settings input;
     struct output_settings output;
     const char *power;
-    int method, uplo, dtype;
+    int method, precision, uplo, dtype;
     double ridge, relative_ridge, condition, tolerance;
 };
 
@@ -24,6 +24,10 @@ static const struct option_row rows[] = {
     CHOICE("method", 'm', "NAME", offsetof(struct settings, method), "auto",
            "auto|eigh|coupled-newton|newton-schulz|minimax",
            "eigh: eigenvalues, in double; the others iterate, in the type of the matrix"),
+    CHOICE("precision", 0, "TYPE", offsetof(struct settings, precision), "auto",
+           "auto|f64|f32|tf32x3|tf32",
+           "what the products of an iteration are computed in on a GPU; on the CPU the last three "
+           "are one, and f64 matrices know auto and f64 alone"),
     NUMBER("ridge", 0, "R", offsetof(struct settings, ridge), NULL, 0, 1e300,
            "add R to the diagonal first"),
     NUMBER("relative-ridge", 0, "R", offsetof(struct settings, relative_ridge), NULL, 0, 1e300,
@@ -75,6 +79,7 @@ static enum exit_status take_options(const struct settings *s, gram_matrix_power
         return fail(why, CLI_USAGE, "--ridge and --relative-ridge exclude each other");
     TRY(parse_power(s->power, o, why));
     o->method = (gram_power_method)s->method;
+    o->precision = (gram_power_precision)s->precision;
     o->uplo = s->uplo ? GRAM_UPPER : GRAM_LOWER;
     o->ridge = gram_number(relative ? s->relative_ridge : isnan(s->ridge) ? 0 : s->ridge);
     o->ridge_relative = relative;

@@ -140,6 +140,17 @@ def test_power(tmp_path, method):
         )
 
 
+@pytest.mark.parametrize("precision", ["auto", "f64", "f32", "tf32x3", "tf32"])
+def test_precision_of_power(tmp_path, precision):
+    a = RNG.normal(size=(6, 6)).astype(np.float32)
+    a = a @ a.T + np.eye(6, dtype=np.float32)
+    np.save(tmp_path / "a.npy", a)
+    gram(*"power a.npy -m coupled-newton -o x.npy --precision".split(), precision, cwd=tmp_path)
+    x = np.load(tmp_path / "x.npy")
+    assert x.dtype == np.float32
+    np.testing.assert_allclose(x, symmetric_power(a.astype(float), -0.25), rtol=1e-2, atol=1e-3)
+
+
 def test_power_text(tmp_path):
     a = np.array([[4.0, 1.0], [np.nan, 3.0]])
     path = save_text(tmp_path / "a.csv", np.nan_to_num(a, nan=9.0))
@@ -158,6 +169,7 @@ def test_power_refusals(tmp_path):
     np.save(tmp_path / "a.npy", a)
     np.save(tmp_path / "b.npy", np.ones((2, 3)))
     np.save(tmp_path / "c.npy", np.full((2, 2), np.nan))
+    np.save(tmp_path / "f.npy", np.diag([1.0, 0.0, 2.0]).astype(np.float32))
     for arguments, status, words in (
         ("a.npy -o x.npy", FAILURE, "matrix 1 of the batch is not positive definite enough"),
         ("a.npy -m coupled-newton -o x.npy", FAILURE, "matrix 1 of the batch: the iteration did"),
@@ -167,6 +179,10 @@ def test_power_refusals(tmp_path):
         ("a.npy --power 1/x", USAGE, "--power 1/x: expected whole numbers"),
         ("a.npy --power 0.5", USAGE, "--power 0.5: expected whole numbers"),
         ("a.npy --ridge 1 --relative-ridge 1", USAGE, "exclude each other"),
+        ("a.npy -m minimax --precision f32", BAD_DATA, "options.precision is 2, expected AUTO or"),
+        ("a.npy --precision half", USAGE, "--precision"),
+        ("f.npy -m coupled-newton --precision f32 -o x.npy", FAILURE, "the iteration did not"),
+        ("f.npy -m minimax --ridge 1 --precision tf32 --tolerance 1e-30", FAILURE, "above"),
         ("a.npy --power 1/3 -m newton-schulz", BAD_DATA, "options.denominator is 3"),
     ):
         said = refusal("power", *arguments.split(), status=status, cwd=tmp_path)

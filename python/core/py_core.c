@@ -65,6 +65,7 @@ static PyMethodDef functions[] = {
     {             "matrix_power",              FAST(py_matrix_power),     KEYWORDS,    py_matrix_power_doc},
     {   "matrix_power_workspace",    FAST(py_matrix_power_workspace),     KEYWORDS,                   NEED},
     {                     "tune",                      FAST(py_tune),     KEYWORDS,            py_tune_doc},
+    {                "tune_eigh",                 FAST(py_tune_eigh),     KEYWORDS,       py_tune_eigh_doc},
     {                  "devices",                         py_devices,  METH_NOARGS,         py_devices_doc},
     {              "best_device",                     py_best_device,  METH_NOARGS,     py_best_device_doc},
     {              "memory_info",               FAST(py_memory_info),     KEYWORDS,     py_memory_info_doc},
@@ -115,7 +116,8 @@ static int fill(PyObject *module)
     if (!state->linalg_error || PyModule_AddObjectRef(module, "LinAlgError", state->linalg_error) ||
         PyModule_AddStringConstant(module, "__version__", gram_version()))
         return -1;
-    if (add_type(module, &py_machine_spec, &state->machine_type))
+    if (add_type(module, &py_machine_spec, &state->machine_type) ||
+        add_type(module, &py_pending_spec, &state->pending_type))
         return -1;
     return add_type(module, &py_module_spec, NULL);
 }
@@ -130,6 +132,7 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->numpy_empty);
     Py_VISIT(state->helpers);
     Py_VISIT(state->machine_type);
+    Py_VISIT(state->pending_type);
     for (int i = 0; i < PY_MOST_TYPES; i++)
         Py_VISIT(state->types[i].type);
     return 0;
@@ -145,6 +148,7 @@ static int clear(PyObject *module)
     Py_CLEAR(state->numpy_empty);
     Py_CLEAR(state->helpers);
     Py_CLEAR(state->machine_type);
+    Py_CLEAR(state->pending_type);
     for (int i = 0; i < PY_MOST_TYPES; i++)
         Py_CLEAR(state->types[i].type);
     Py_CLEAR(state->requires_grad);

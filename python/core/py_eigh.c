@@ -4,6 +4,8 @@
  * SPDX-License-Identifier: MIT
  */
 #include "py_functions.h"
+#include "py_types.h"
+#include <math.h>
 #include <string.h>
 
 /* The arguments that both functions take, at the end of theirs. */
@@ -19,6 +21,7 @@ enum option {
     PRODUCTS,
     SEED,
     REPORT,
+    BACKGROUND,
     INFO,
     OUT,
     OPTIONS
@@ -26,7 +29,7 @@ enum option {
 
 #define OPTION_WORDS                                                                      \
   PY_vectors, PY_select, PY_first, PY_count, PY_range, PY_found, PY_driver, PY_tolerance, \
-      PY_products, PY_seed, PY_report, PY_info, PY_out
+      PY_products, PY_seed, PY_report, PY_background, PY_info, PY_out
 
 enum { /* of eigh */
     A,
@@ -35,13 +38,16 @@ enum { /* of eigh */
     EIGH_COUNT = EIGH_OPTIONS + OPTIONS
 };
 
-enum { /* of eigh_kernel, after the points and the kernel */
+enum { /* of eigh_kernel, after the points and the kernel; without vectors and background */
     KERNEL_OPTIONS = PY_K_COUNT,
-    KERNEL_COUNT = KERNEL_OPTIONS + OPTIONS - 1
+    KERNEL_COUNT = KERNEL_OPTIONS + OPTIONS - 2
 };
 
 static const unsigned char eigh_words[] = {PY_a, PY_lower, OPTION_WORDS};
-static const struct py_signature eigh = {"gram.eigh", eigh_words, EIGH_COUNT, 1, 1};
+static const struct py_signature eigh = {"gram.eigh", eigh_words, EIGH_COUNT, 1, 1},
+                                 tune = {"gram.tune_eigh", eigh_words, EIGH_COUNT, 1, 1};
+static const char *const drivers[] = {"auto",      "closed-form", "jacobi",  "divide",
+                                      "bisection", "krylov",      "batched", NULL};
 /* vectors stands where a kernel of two sets has y. */
 static const unsigned char kernel_words[] = {
     PY_x,     PY_vectors, PY_KERNEL_OPTION_WORDS, PY_select,   PY_first, PY_count,  PY_range,
@@ -94,16 +100,17 @@ static int read_numbers(PyObject *const *o, struct request *r)
 static int read_options(PyObject *const *o, struct request *r, int select)
 {
     static const char *const selects[] = {"all", "index", "value", "largest", "smallest", NULL};
-    static const char *const drivers[] = {"auto",      "closed-form", "jacobi", "divide",
-                                          "bisection", "krylov",      NULL};
+    bool background = false;
     int driver = GRAM_EIGH_DRIVER_AUTO;
 
     if (py_bool(r->function, "vectors", o[VECTORS], &r->vectors) ||
+        py_bool(r->function, "background", o[BACKGROUND], &background) ||
         py_choice(r->function, "select", o[SELECT], selects, &select) ||
         py_choice(r->function, "driver", o[DRIVER], drivers, &driver) || read_numbers(o, r))
         return -1;
     r->options.select = (gram_eigh_select)select;
     r->options.driver = (gram_eigh_driver)driver;
+    r->options.background = background;
     if (!py_given(o[REPORT]))
         return 0;
     if (!PyDict_Check(o[REPORT])) {
@@ -151,8 +158,6 @@ static int make_outputs(struct py_call *call, PyObject *const *o, struct py_shap
 /* Puts into the caller's dict how it went. */
 static int tell(PyObject *dict, const gram_eigh_report *report)
 {
-    static const char *const drivers[] = {"auto",   "closed-form", "jacobi",
-                                          "divide", "bisection",   "krylov"};
     PyObject *items = Py_BuildValue("{s:s,s:L,s:d,s:L}", "driver", drivers[report->driver],
                                     "products", (long long)report->products, "residual",
                                     report->residual, "dense", (long long)report->dense);
@@ -170,10 +175,38 @@ static PyObject *end(struct py_call *call, PyObject *const *o, const struct requ
     return py_end(call, status);
 }
 
-static PyObject *decompose(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
-                           PyObject *kwnames, bool query)
+/* What gram.tune_eigh returns. */
+static PyObject *measured(const gram_eigh_tuning *t)
 {
-    struct request r = {eigh.name, GRAM_EIGH_OPTIONS_INIT, .vectors = true};
+    PyObject *seconds = PyDict_New(), *number;
+
+    for (int i = 1; seconds && drivers[i]; i++) {
+        if (isnan(t->driver_seconds[i]))
+            continue;
+        number = PyFloat_FromDouble(t->driver_seconds[i]);
+        if (!number || PyDict_SetItemString(seconds, drivers[i], number))
+            Py_CLEAR(seconds);
+        Py_XDECREF(number);
+    }
+    if (!seconds)
+        return NULL;
+    return Py_BuildValue("{s:i,s:s,s:s,s:N,s:O}", "candidates", t->candidates, "driver",
+                         drivers[t->driver], "table_driver", drivers[t->table_driver], "seconds",
+                         seconds, "kept", t->kept ? Py_True : Py_False);
+}
+
+enum purpose {
+    COMPUTE,
+    QUERY,
+    TUNE
+};
+
+static PyObject *decompose(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                           PyObject *kwnames, enum purpose purpose)
+{
+    const struct py_signature *signature = purpose == TUNE ? &tune : &eigh;
+    struct request r = {signature->name, GRAM_EIGH_OPTIONS_INIT, .vectors = true};
+    gram_eigh_tuning found = {.size = sizeof found};
     struct py_state *state = py_state_of(module);
     struct py_shape shape = {0};
     struct py_call call;
@@ -182,11 +215,11 @@ static PyObject *decompose(PyObject *module, PyObject *const *args, Py_ssize_t n
     gram_status status;
     bool lower = true;
 
-    if (py_parse(state, &eigh, args, nargs, kwnames, v) ||
-        py_bool(eigh.name, "lower", v[LOWER], &lower) || read_options(o, &r, GRAM_EIGH_ALL) ||
-        py_open(&call, state, eigh.name))
+    if (py_parse(state, signature, args, nargs, kwnames, v) ||
+        py_bool(signature->name, "lower", v[LOWER], &lower) || read_options(o, &r, GRAM_EIGH_ALL) ||
+        py_open(&call, state, signature->name))
         return NULL;
-    call.query = query;
+    call.query = purpose == QUERY;
     r.options.uplo = lower ? GRAM_LOWER : GRAM_UPPER;
     a = py_input(&call, "a", v[A]);
     if (!a || py_side_output(&call, "found", o[FOUND], &r.options.found) || py_place(&call))
@@ -195,10 +228,23 @@ static PyObject *decompose(PyObject *module, PyObject *const *args, Py_ssize_t n
     py_batch(&shape, a, 2);
     if (make_outputs(&call, o, shape, a->ndim >= 2 ? a->shape[a->ndim - 1] : 0, &r))
         return py_fail(&call);
-    if (query)
+    if (purpose == TUNE) {
+        PY_WORK(status,
+                gram_tune_eigh(call.g, a, &r.options, r.values, r.to_vectors, r.info, &found));
+        if (status != GRAM_OK)
+            return py_end(&call, status);
+        py_close(&call);
+        return measured(&found);
+    }
+    if (purpose == QUERY)
         status = gram_eigh_workspace(call.g, a, &r.options, r.values, r.to_vectors, &call.need);
     else
         PY_WORK(status, gram_eigh(call.g, a, &r.options, r.values, r.to_vectors, r.info));
+    if (status == GRAM_OK && purpose == COMPUTE && r.options.background) {
+        if (r.options.report && tell(o[REPORT], &r.report))
+            return py_fail(&call);
+        return py_pending(&call, module);
+    }
     return end(&call, o, &r, status);
 }
 
@@ -217,8 +263,11 @@ static PyObject *decompose_kernel(PyObject *module, PyObject *const *args, Py_ss
     if (py_parse(state, &of_kernel, args, nargs, kwnames, v))
         return NULL;
     o[VECTORS] = v[1];
-    for (int i = SELECT; i < OPTIONS; i++)
+    for (int i = SELECT; i < BACKGROUND; i++)
         o[i] = v[KERNEL_OPTIONS + i - SELECT];
+    o[BACKGROUND] = NULL;
+    for (int i = INFO; i < OPTIONS; i++)
+        o[i] = v[KERNEL_OPTIONS + i - SELECT - 1];
     if (read_options(o, &r, GRAM_EIGH_LARGEST) || py_open(&call, state, of_kernel.name))
         return NULL;
     call.query = query;
@@ -243,7 +292,7 @@ static PyObject *decompose_kernel(PyObject *module, PyObject *const *args, Py_ss
 const char py_eigh_doc[] =
     "eigh(a, *, lower=True, vectors=True, select=\"all\", first=0, count=0, range=None,\n"
     "     found=None, driver=\"auto\", tolerance=0.0, products=0, seed=0, report=None,\n"
-    "     info=None, out=None)\n\n"
+    "     background=False, info=None, out=None)\n\n"
     "Eigenvalues, ascending, and orthonormal eigenvectors of symmetric matrices: (values,\n"
     "vectors) with a @ vectors = vectors * values, or values alone with vectors=False.\n\n"
     "a is (..., n, n), of which one triangle is read; float32 or float64; any strides.  select is\n"
@@ -252,10 +301,13 @@ const char py_eigh_doc[] =
     "number goes to found, int64 of the batch's shape; what is left is nan.  out is the tuple\n"
     "of both results (values alone with vectors=False), and vectors may be a itself.  info,\n"
     "int32 of the batch's shape, gets 0; 1: no convergence; 2: nan or infinity; that item is\n"
-    "nan then.  driver is \"auto\", \"closed-form\", \"jacobi\", \"divide\", \"bisection\" or\n"
-    "\"krylov\" (few pairs at one end of a large matrix), whose residuals are at most tolerance\n"
-    "(0: the library's choice) and which takes at most so many products, from a start by seed.\n"
-    "report, a dict, gets driver, products, residual, and dense: the items that krylov gave up.\n\n"
+    "nan then.  driver is \"auto\", \"closed-form\", \"jacobi\", \"divide\", \"bisection\",\n"
+    "\"batched\" (on a GPU) or \"krylov\" (few pairs at one end of a large matrix), whose\n"
+    "residuals are at most tolerance (0: the library's choice) and which takes at most so many\n"
+    "products, from a start by seed.\n"
+    "report, a dict, gets driver, products, residual, and dense: the items that krylov gave up.\n"
+    "background: returns a gram.Pending, whose result() waits and gives the results; one large\n"
+    "matrix on a GPU is done meanwhile, everything else before.\n\n"
     "Raises gram.LinAlgError if an item fails and there is no info, ValueError for shapes, dtypes\n"
     "and values that do not fit, TypeError for what is no array.\n\n"
     ">>> import gram, numpy as np\n"
@@ -267,13 +319,31 @@ const char py_eigh_doc[] =
 
 PyObject *py_eigh(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
-    return decompose(module, args, nargs, kwnames, false);
+    return decompose(module, args, nargs, kwnames, COMPUTE);
 }
 
 PyObject *py_eigh_workspace(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
                             PyObject *kwnames)
 {
-    return decompose(module, args, nargs, kwnames, true);
+    return decompose(module, args, nargs, kwnames, QUERY);
+}
+
+const char py_tune_eigh_doc[] =
+    "tune_eigh(a, **options)\n\n"
+    "Measures every driver that does gram.eigh(a, **options), where no driver is given, and has\n"
+    "gram.eigh take the fastest for such problems from then on, in other processes too: the same\n"
+    "device, dtype, vectors or none, about the same n, numbers of items and of pairs to the next\n"
+    "power of two.  Returns a dict: candidates, driver, table_driver (the library's own choice),\n"
+    "seconds (of a call, by driver), kept.  a is left alone, out is overwritten.\n\n"
+    "Raises what gram.eigh raises, and ValueError where there is nothing to measure.\n\n"
+    ">>> import gram, numpy as np\n"
+    ">>> gram.tune_eigh(np.ones((0, 9, 9)))\n"
+    "Traceback (most recent call last):\n"
+    "ValueError: gram.tune_eigh: a has no elements: nothing can be measured\n";
+
+PyObject *py_tune_eigh(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    return decompose(module, args, nargs, kwnames, TUNE);
 }
 
 const char py_eigh_kernel_doc[] =

@@ -106,8 +106,8 @@ extern const char py_kron_matmul_doc[], py_matrix_power_doc[], py_eigh_kernel_do
 extern const char py_eigh_doc[], py_kernel_matmul_doc[], py_kron_doc[];
 extern const char py_cdist_doc[], py_median_distance_doc[], py_kernel_doc[], py_kernel_vjp_doc[],
     py_cdist_grad_doc[], py_agop_doc[], py_solve_cholesky_doc[], py_solve_lu_doc[], py_tune_doc[],
-    py_devices_doc[], py_best_device_doc[], py_memory_info_doc[], py_set_threads_doc[],
-    py_get_threads_doc[], py_info_doc[];
+    py_tune_eigh_doc[], py_devices_doc[], py_best_device_doc[], py_memory_info_doc[],
+    py_set_threads_doc[], py_get_threads_doc[], py_info_doc[];
 
 PY_FUNCTION(py_cdist);
 PY_FUNCTION(py_cdist_workspace);
@@ -147,6 +147,7 @@ PY_FUNCTION(py_kron_diagonal_workspace);
 PY_FUNCTION(py_matrix_power);
 PY_FUNCTION(py_matrix_power_workspace);
 PY_FUNCTION(py_tune);
+PY_FUNCTION(py_tune_eigh);
 PY_FUNCTION(py_cache_info);
 PY_FUNCTION(py_cache_list);
 PY_FUNCTION(py_cache_clear);

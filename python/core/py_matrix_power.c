@@ -18,15 +18,16 @@ enum {
     ERROR,
     TOLERANCE,
     KEEP,
+    PRECISION,
     INFO,
     OUT,
     COUNT
 };
 
-static const unsigned char words[] = {PY_a,          PY_numerator, PY_denominator,    PY_method,
-                                      PY_lower,      PY_ridge,     PY_ridge_relative, PY_condition,
-                                      PY_iterations, PY_error,     PY_tolerance,      PY_keep,
-                                      PY_info,       PY_out};
+static const unsigned char words[] = {
+    PY_a,         PY_numerator,      PY_denominator, PY_method,     PY_lower,
+    PY_ridge,     PY_ridge_relative, PY_condition,   PY_iterations, PY_error,
+    PY_tolerance, PY_keep,           PY_precision,   PY_info,       PY_out};
 static const struct py_signature signature = {"gram.matrix_power", words, COUNT, 3, 1};
 
 static int read_int(PyObject *const *v, int at, const char *name, int *out)
@@ -47,8 +48,9 @@ static int read_options(PyObject *const *v, gram_matrix_power_options *options)
 {
     static const char *const methods[] = {"auto",          "eigh",    "coupled-newton",
                                           "newton-schulz", "minimax", NULL};
+    static const char *const precisions[] = {"auto", "f64", "f32", "tf32x3", "tf32", NULL};
     bool lower = true, relative = false, keep = false;
-    int method = GRAM_POWER_AUTO;
+    int method = GRAM_POWER_AUTO, precision = GRAM_POWER_PRECISION_AUTO;
 
     options->numerator = -1;
     options->denominator = 4;
@@ -56,6 +58,7 @@ static int read_options(PyObject *const *v, gram_matrix_power_options *options)
         read_int(v, DENOMINATOR, "denominator", &options->denominator) ||
         read_int(v, ITERATIONS, "iterations", &options->iterations) ||
         py_choice(signature.name, "method", v[METHOD], methods, &method) ||
+        py_choice(signature.name, "precision", v[PRECISION], precisions, &precision) ||
         py_bool(signature.name, "lower", v[LOWER], &lower) ||
         py_bool(signature.name, "ridge_relative", v[RIDGE_RELATIVE], &relative) ||
         py_bool(signature.name, "keep", v[KEEP], &keep) ||
@@ -63,6 +66,7 @@ static int read_options(PyObject *const *v, gram_matrix_power_options *options)
         py_double(signature.name, "tolerance", v[TOLERANCE], &options->tolerance))
         return -1;
     options->method = (gram_power_method)method;
+    options->precision = (gram_power_precision)precision;
     options->uplo = lower ? GRAM_LOWER : GRAM_UPPER;
     options->ridge_relative = relative;
     options->keep = keep;
@@ -110,7 +114,7 @@ static PyObject *power(PyObject *module, PyObject *const *args, Py_ssize_t nargs
 const char py_matrix_power_doc[] =
     "matrix_power(a, numerator=-1, denominator=4, *, method=\"auto\", lower=True, ridge=0.0,\n"
     "             ridge_relative=False, condition=0.0, iterations=0, error=None, tolerance=0.0,\n"
-    "             keep=False, info=None, out=None)\n\n"
+    "             keep=False, precision=\"auto\", info=None, out=None)\n\n"
     "Powers of symmetric positive semidefinite matrices, (a + ridge I)^(numerator / denominator):\n"
     "the inverse fourth root, unless told otherwise.\n\n"
     "a is (..., n, n), of which one triangle is read; float32 or float64; any strides; out may be\n"
@@ -120,7 +124,8 @@ const char py_matrix_power_doc[] =
     "matrix). error gets an estimate of the error of every item, of which tolerance is the\n"
     "largest that is accepted (0: any); info, int32 of the batch's shape, gets 0, or 1: nan or\n"
     "infinity, 2: not definite, 3: no convergence, 4: above the tolerance.  keep: such items\n"
-    "keep what out held.\n\n"
+    "keep what out held.  precision: what the products of an iteration are computed in on a GPU,\n"
+    "\"f64\", \"f32\", \"tf32x3\" or \"tf32\" (float64 knows \"f64\" alone).\n\n"
     "Raises gram.LinAlgError if an item fails and there is no info, ValueError for shapes, dtypes\n"
     "and values that do not fit, TypeError for what is no array.  Sources: gram.h.\n\n"
     ">>> import gram, numpy as np\n"

@@ -8,6 +8,7 @@ from gram import cache
 from gram._core import (
     LinAlgError,
     Module,
+    Pending,
     __version__,
     agop,
     agop_workspace,
@@ -53,6 +54,7 @@ from gram._core import (
     solve_lu,
     solve_lu_workspace,
     tune,
+    tune_eigh,
 )
 
 
@@ -75,6 +77,7 @@ __all__ = [
     "LinAlgError",
     "Machine",
     "Module",
+    "Pending",
     "__version__",
     "agop",
     "agop_workspace",
@@ -121,4 +124,5 @@ __all__ = [
     "solve_lu",
     "solve_lu_workspace",
     "tune",
+    "tune_eigh",
 ]

@@ -25,7 +25,10 @@ Kernel: TypeAlias = Literal[
     "cosine",
     "distance",
 ]
-Driver: TypeAlias = Literal["auto", "closed-form", "jacobi", "divide", "bisection", "krylov"]
+Driver: TypeAlias = Literal[
+    "auto", "closed-form", "jacobi", "divide", "bisection", "krylov", "batched"
+]
+Precision: TypeAlias = Literal["auto", "f64", "f32", "tf32x3", "tf32"]
 Side: TypeAlias = Literal["right", "left"]
 Wrt: TypeAlias = Literal["x", "y", "bandwidth", "regularization"]
 
@@ -39,6 +42,13 @@ class Tuning(TypedDict):
     table_tile: int
     tile_ms: float
     table_ms: float
+    kept: bool
+
+class EighTuning(TypedDict):
+    candidates: int
+    driver: str
+    table_driver: str
+    seconds: dict[str, float]
     kept: bool
 
 class MemoryInfo(TypedDict):
@@ -73,6 +83,9 @@ class Module:
         shared_bytes: int = 0,
     ) -> None: ...
     def synchronize(self) -> None: ...
+
+class Pending:
+    def result(self) -> Any: ...
 
 def devices() -> list[str]: ...
 def best_device() -> str: ...
@@ -323,9 +336,29 @@ def eigh(
     products: int = 0,
     seed: int = 0,
     report: dict[str, Any] | None = None,
+    background: bool = False,
     info: Array | None = None,
     out: Array | tuple[Array, Array] | None = None,
-) -> Array | tuple[Array, Array]: ...
+) -> Array | tuple[Array, Array] | Pending: ...
+def tune_eigh(
+    a: Array,
+    *,
+    lower: bool = True,
+    vectors: bool = True,
+    select: Literal["all", "index", "value", "largest", "smallest"] = "all",
+    first: int = 0,
+    count: int = 0,
+    range: tuple[float, float] | None = None,
+    found: Array | None = None,
+    driver: Driver = "auto",
+    tolerance: float = 0.0,
+    products: int = 0,
+    seed: int = 0,
+    report: dict[str, Any] | None = None,
+    background: bool = False,
+    info: Array | None = None,
+    out: Array | tuple[Array, Array] | None = None,
+) -> EighTuning: ...
 def eigh_workspace(
     a: Array,
     *,
@@ -341,6 +374,7 @@ def eigh_workspace(
     products: int = 0,
     seed: int = 0,
     report: dict[str, Any] | None = None,
+    background: bool = False,
     info: Array | None = None,
     out: Array | tuple[Array, Array] | None = None,
 ) -> tuple[int, int]: ...
@@ -432,6 +466,7 @@ def matrix_power(
     error: Array | None = None,
     tolerance: float = 0.0,
     keep: bool = False,
+    precision: Precision = "auto",
     info: Array | None = None,
     out: Array | None = None,
 ) -> Array: ...
@@ -449,6 +484,7 @@ def matrix_power_workspace(
     error: Array | None = None,
     tolerance: float = 0.0,
     keep: bool = False,
+    precision: Precision = "auto",
     info: Array | None = None,
     out: Array | None = None,
 ) -> tuple[int, int]: ...

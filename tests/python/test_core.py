@@ -1,5 +1,9 @@
 """test_core.py - every function of gram against NumPy and SciPy"""
 
+import os
+import subprocess
+import sys
+
 import gram
 import numpy as np
 import pytest
@@ -290,6 +294,74 @@ def test_kron_is_numpys(kind):
             gram.kron(wrong)
     with pytest.raises(TypeError, match="a factor is of type"):
         gram.kron([None])
+
+
+def test_eigh_in_the_background():
+    a = draw(2, 9, 9)
+    values, vectors = gram.eigh(a)
+    report, out = {}, (np.empty((2, 9)), np.empty((2, 9, 9)))
+    pending = gram.eigh(a, background=True, out=out, report=report)
+    assert isinstance(pending, gram.Pending) and report["driver"] == "jacobi"
+    got = pending.result()
+    assert got[0] is out[0] and got[1] is out[1] and pending.result()[0] is out[0]
+    np.testing.assert_array_equal(out[0], values)
+    np.testing.assert_array_equal(out[1], vectors)
+    alone = gram.eigh(a, vectors=False, background=True).result()
+    np.testing.assert_allclose(alone, values, atol=1e-12)
+    before = sys.getrefcount(a)
+    forgotten = gram.eigh(a, background=True)
+    assert sys.getrefcount(a) > before
+    del forgotten
+    assert sys.getrefcount(a) == before
+    with pytest.raises(TypeError):
+        gram.Pending()
+    with pytest.raises(ValueError, match="gram.eigh: a is 2 by 3"):
+        gram.eigh(np.ones((2, 3)), background=True)
+
+
+def test_tune_eigh(tmp_path):
+    """In a process with a cache of its own, so that other tests keep their drivers."""
+    tmp_path.chmod(0o700)
+    code = """
+import gram, numpy as np
+a = np.random.default_rng(0).standard_normal((3, 7, 7))
+found = gram.tune_eigh(a)
+assert set(found["seconds"]) == {"jacobi", "divide", "bisection", "krylov"}, found
+assert found["driver"] in found["seconds"] and found["table_driver"] == "jacobi", found
+assert found["candidates"] == 4 and all(s > 0 for s in found["seconds"].values()), found
+report = {}
+values = gram.eigh(a, report=report)[0]
+assert report["driver"] == found["driver"], (report, found)
+np.testing.assert_allclose(values, gram.eigh(a, driver="divide")[0], atol=1e-12)
+"""
+    env = {**os.environ, "GRAM_CACHE_DIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", code], env=env, check=True)
+    a = draw(3, 7, 7)
+    with pytest.raises(ValueError, match="gram.tune_eigh: options.driver"):
+        gram.tune_eigh(a, driver="divide")
+    with pytest.raises(ValueError, match="no elements"):
+        gram.tune_eigh(a[:0])
+
+
+def test_precision_of_matrix_power():
+    a = draw(3, 8, 8, dtype=np.float32)
+    a = a @ np.swapaxes(a, -1, -2) + np.eye(8, dtype=np.float32)
+    expected = gram.matrix_power(a)
+    for precision in ("auto", "f64", "f32", "tf32x3", "tf32"):
+        x = gram.matrix_power(a, method="coupled-newton", precision=precision)
+        np.testing.assert_allclose(x, expected, rtol=2e-2, atol=2e-3)
+    with pytest.raises(ValueError, match="options.precision is 2"):
+        gram.matrix_power(a.astype(float), precision="f32")
+    with pytest.raises(ValueError, match="expected one of auto, f64"):
+        gram.matrix_power(a, precision="half")
+    info = np.full(3, 9, np.int32)
+    a[1] = np.nan
+    a[2] = 0
+    gram.matrix_power(a, method="coupled-newton", precision="f32", info=info)
+    assert info[:2].tolist() == [0, 1] and info[2] in (2, 3)
+    gram.matrix_power(a, 1, 3, ridge=1.0, tolerance=1e-30, precision="tf32", info=info,
+                      method="coupled-newton")  # fmt: skip
+    assert info[:2].tolist() == [4, 1]
 
 
 def test_matrix_power(dtype):
