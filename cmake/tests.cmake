@@ -81,6 +81,7 @@ foreach(source ${GRAM_TEST_SOURCES})
     gram_test_program(${name} ${source})
     gram_test(${name} c 5400 ${name})
 endforeach()
+include(cmake/mpi_tests.cmake)
 
 if(TARGET test_cuda)
     gram_test_emulated(test_cuda 5400 test_cuda)

@@ -159,6 +159,19 @@ struct gram_kron_matmul_op {
     struct gram_hyper alpha, beta;
 };
 
+/*
+ * A tensor of any strides and [plane][item][row][column] without gaps: how the parts of a product
+ * that several processes share are gathered for an exchange and put where they belong after it.
+ */
+struct gram_kron_move_op {
+    struct gram_batch batch;
+    struct gram_view view;  /* f32, f64, i32 or i64; planes, rows and columns of an item */
+    void *dense;            /* element 0 of the other */
+    bool gather;            /* dense = view; else view = dense + beta z */
+    struct gram_view z;     /* as view; data NULL: none */
+    struct gram_hyper beta; /* of z */
+};
+
 /* y = alpha x (factor 1 (x) ... (x) factor N), whatever the side: see kron_matmul_vjp.c */
 struct gram_kron_matmul_vjp_op {
     struct gram_batch batch;
@@ -351,6 +364,7 @@ struct gram_backend {
     gram_status (*kron_matmul)(gram_context *g, const struct gram_kron_matmul_op *op);
     gram_status (*kron_matmul_workspace)(gram_context *g, const struct gram_kron_matmul_op *op,
                                          size_t *bytes);
+    gram_status (*kron_move)(gram_context *g, const struct gram_kron_move_op *op);
     gram_status (*kron_matmul_vjp)(gram_context *g, const struct gram_kron_matmul_vjp_op *op);
     gram_status (*kron_matmul_vjp_workspace)(gram_context *g,
                                              const struct gram_kron_matmul_vjp_op *op,
@@ -371,8 +385,18 @@ gram_status gram_backend_open(gram_context *g);
 /* Undoes gram_backend_open, whether it failed or not. */
 void gram_backend_close(gram_context *g);
 
-/* plugin.c: the table of the CUDA plugin; its handle goes to *handle, for dlclose.  NULL if it
- * cannot be loaded, with the reason in why. */
+/* A plugin: its file, the name of its table, whose first member is its version, and what messages
+ * call it. */
+struct gram_plugin {
+    const char *file, *table, *what;
+};
+
+/* plugin.c: the table of a plugin; its handle goes to *handle, for dlclose.  NULL if it cannot be
+ * loaded, with the reason in why. */
+const void *gram_plugin_open(const gram_context *g, const struct gram_plugin *plugin, void **handle,
+                             char *why, size_t why_bytes);
+
+/* The same of the CUDA plugin. */
 const struct gram_backend *gram_plugin_load(const gram_context *g, void **handle, char *why,
                                             size_t why_bytes);
 #endif

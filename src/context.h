@@ -34,7 +34,7 @@ struct gram_context {
     bool no_jit;               /* kernels come from the cache alone */
     bool debug_jit;            /* kernels are compiled for a debugger */
     int64_t cache_bytes;       /* the most code that the cache keeps */
-    const char *plugin_folder; /* where libgram_cuda.so is looked for first; or NULL */
+    const char *plugin_folder; /* where plugins are looked for first; or NULL */
     const char *cuda_folder;   /* where CUDA's libraries are looked for first; or NULL */
     const char *cache_folder;  /* of compiled kernels; NULL: in the user's cache */
     void *plugin;              /* handle of the backend's library; or NULL */

@@ -38,6 +38,22 @@ gram_status gram_factors_dtype(gram_context *g, const char *name, const struct g
 /* Refuses a factor that is not square. */
 gram_status gram_factors_square(gram_context *g, const struct gram_view *factors, int count);
 
+/* What gram_kron_matmul is given, and gram_kron_matmul_multi: ranks is 0, or x and y are the part
+ * of rank in a split by columns. */
+struct gram_kron_args {
+    const gram_tensor *x, *const *factors, *y;
+    int64_t count;
+    int rank, ranks;
+};
+
+/* kron_matmul.c: checks everything but the communicator, and describes the product. */
+gram_status gram_kron_matmul_describe(gram_context *g, const struct gram_kron_args *args,
+                                      const gram_kron_options *options,
+                                      struct gram_kron_matmul_op *op);
+
+/* Refuses options.communicator, for calls of one process. */
+gram_status gram_kron_check_alone(gram_context *g, const gram_kron_options *options);
+
 /* Refuses an output that overlaps a factor. */
 gram_status gram_factors_apart(gram_context *g, const char *out_name, const gram_tensor *out,
                                const gram_tensor *const *factors, int64_t count);

@@ -7,9 +7,18 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "kron.h"
+#include "kron_multi.h"
 #include <float.h>
 #include <math.h>
+
+gram_status gram_kron_check_alone(gram_context *g, const gram_kron_options *o)
+{
+    if (o->communicator)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.communicator is given, expected NULL: only "
+                         "gram_kron_matmul_multi works over several processes");
+    return GRAM_OK;
+}
 
 static gram_status check_options(gram_context *g, const gram_kron_options *o)
 {
@@ -53,14 +62,8 @@ static gram_status check_shape(gram_context *g, const char *name, const struct g
     return GRAM_OK;
 }
 
-/* What the calls are given. */
-struct kron_args {
-    const gram_tensor *x, *const *factors, *y;
-    int64_t count;
-};
-
 /* Views of everything but y, as they are given, with what is marked as transposed turned. */
-static gram_status view_inputs(gram_context *g, const struct kron_args *a,
+static gram_status view_inputs(gram_context *g, const struct gram_kron_args *a,
                                const gram_kron_options *o, int64_t size[2],
                                struct gram_kron_matmul_op *op)
 {
@@ -85,8 +88,22 @@ static gram_status view_inputs(gram_context *g, const struct kron_args *a,
     return GRAM_OK;
 }
 
+/* Columns of x that are expected, and of y (GRAM_LEFT: rows): of the product of the factors, or the
+ * part of one rank of it. */
+static void expected_part(const struct gram_kron_args *a, const struct gram_kron_matmul_op *op,
+                          bool left, int64_t size[2])
+{
+    struct gram_kron_cut cut;
+
+    if (a->ranks == 0)
+        return;
+    gram_kron_cut(op, left, a->ranks, &cut);
+    size[left] = gram_kron_part_count(cut.in, &cut, a->rank);
+    size[!left] = gram_kron_part_count(cut.out, &cut, a->rank);
+}
+
 /* y and z, and that x fits the factors. */
-static gram_status view_output(gram_context *g, const struct kron_args *a,
+static gram_status view_output(gram_context *g, const struct gram_kron_args *a,
                                const gram_kron_options *o, const int64_t size[2],
                                struct gram_kron_matmul_op *op)
 {
@@ -96,10 +113,10 @@ static gram_status view_output(gram_context *g, const struct kron_args *a,
 
     if (inner != expected)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "x has %lld %s%s, expected %lld: the product of the %s of the factors",
+                         "x has %lld %s%s, expected %lld: %sthe product of the %s of the factors",
                          (long long)inner, left ? "rows" : "columns",
                          o->transpose_x ? " (transposed)" : "", (long long)expected,
-                         left ? "columns" : "rows");
+                         a->ranks > 0 ? "this rank's part of " : "", left ? "columns" : "rows");
     TRY(gram_view_of(g, &op->batch, "y", a->y, 2, GRAM_WRITE, &op->y));
     TRY(check_shape(g, "y", &op->y, rows, cols, op->x.dtype));
     TRY(view_scalar(g, op, "options.alpha", o->alpha, &op->alpha));
@@ -121,7 +138,7 @@ static gram_status view_output(gram_context *g, const struct kron_args *a,
     return GRAM_OK;
 }
 
-static gram_status check_apart(gram_context *g, const struct kron_args *a,
+static gram_status check_apart(gram_context *g, const struct gram_kron_args *a,
                                const gram_kron_options *o, struct gram_kron_matmul_op *op)
 {
     const gram_tensor *scalars[] = {o->alpha.tensor, o->beta.tensor};
@@ -139,29 +156,38 @@ static gram_status check_apart(gram_context *g, const struct kron_args *a,
     return GRAM_OK;
 }
 
-static gram_status describe(gram_context *g, const struct kron_args *a,
-                            const gram_kron_options *given, struct gram_kron_matmul_op *op)
+gram_status gram_kron_matmul_describe(gram_context *g, const struct gram_kron_args *a,
+                                      const gram_kron_options *o, struct gram_kron_matmul_op *op)
 {
-    gram_kron_options o = GRAM_KRON_OPTIONS_INIT;
     int64_t size[2];
 
     *op = (struct gram_kron_matmul_op){.batch.count = 1};
-    TRY(gram_options_copy(g, &o, sizeof o, given));
-    TRY(check_options(g, &o));
-    TRY(view_inputs(g, a, &o, size, op));
-    TRY(view_output(g, a, &o, size, op));
-    TRY(check_apart(g, a, &o, op));
+    TRY(check_options(g, o));
+    TRY(view_inputs(g, a, o, size, op));
+    expected_part(a, op, o->side == GRAM_LEFT, size);
+    TRY(view_output(g, a, o, size, op));
+    TRY(check_apart(g, a, o, op));
     if (!g->backend->kron_matmul)
         return gram_fail(g, GRAM_UNSUPPORTED, "%s has no products with Kronecker factors",
                          g->backend->name);
     return GRAM_OK;
 }
 
+static gram_status describe(gram_context *g, const struct gram_kron_args *a,
+                            const gram_kron_options *given, struct gram_kron_matmul_op *op)
+{
+    gram_kron_options o = GRAM_KRON_OPTIONS_INIT;
+
+    TRY(gram_options_copy(g, &o, sizeof o, given));
+    TRY(gram_kron_check_alone(g, &o));
+    return gram_kron_matmul_describe(g, a, &o, op);
+}
+
 gram_status gram_kron_matmul(gram_context *g, const gram_tensor *x,
                              const gram_tensor *const *factors, int64_t count,
                              const gram_kron_options *options, gram_tensor *y)
 {
-    const struct kron_args a = {.x = x, .factors = factors, .count = count, .y = y};
+    const struct gram_kron_args a = {.x = x, .factors = factors, .count = count, .y = y};
     struct gram_kron_matmul_op op;
 
     g->call = __func__;
@@ -174,7 +200,7 @@ gram_status gram_kron_matmul_workspace(gram_context *g, const gram_tensor *x,
                                        const gram_kron_options *options, const gram_tensor *y,
                                        gram_workspace *need)
 {
-    const struct kron_args a = {.x = x, .factors = factors, .count = count, .y = y};
+    const struct gram_kron_args a = {.x = x, .factors = factors, .count = count, .y = y};
     struct gram_kron_matmul_op op;
     size_t bytes;
 

@@ -44,6 +44,7 @@ static gram_status read_options(gram_context *g, const gram_kron_options *given,
 {
     *o = (gram_kron_options)GRAM_KRON_OPTIONS_INIT;
     TRY(gram_options_copy(g, o, sizeof *o, given));
+    TRY(gram_kron_check_alone(g, o));
     if (o->side != GRAM_RIGHT && o->side != GRAM_LEFT)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "options.side is %d, expected GRAM_RIGHT or GRAM_LEFT", (int)o->side);

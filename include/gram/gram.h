@@ -1075,6 +1075,15 @@ typedef enum gram_side {
     GRAM_LEFT = 1,
 } gram_side;
 
+/* How x and y lie on the ranks of a communicator: see gram_kron_matmul_multi. */
+typedef enum gram_kron_split {
+    GRAM_KRON_SPLIT_ROWS = 0,
+    GRAM_KRON_SPLIT_COLUMNS = 1,
+    GRAM_KRON_SPLIT_AUTO = 2, /* for gram_kron_matmul_part, which then says which of them to take */
+} gram_kron_split;
+
+typedef struct gram_communicator gram_communicator;
+
 typedef struct gram_kron_options {
     size_t size;
     gram_side side;             /* where the factors stand */
@@ -1082,11 +1091,14 @@ typedef struct gram_kron_options {
     uint32_t transpose_factors; /* bit i: factors[i] is used transposed; UINT32_MAX: all are */
     gram_scalar alpha, beta;    /* finite; of i32 and i64 whole, at most 2^53 in magnitude */
     const gram_tensor *z;       /* may be y itself; NULL where beta is the number 0 */
+    /* Of gram_kron_matmul_multi and gram_kron_matmul_part; other calls refuse a communicator. */
+    gram_communicator *communicator;
+    gram_kron_split split;
 } gram_kron_options;
 
 /* clang-format off */
 #define GRAM_KRON_OPTIONS_INIT                                                                     \
-    {sizeof(gram_kron_options), GRAM_RIGHT, 0, 0, {1, NULL}, {0, NULL}, NULL}
+    {sizeof(gram_kron_options), GRAM_RIGHT, 0, 0, {1, NULL}, {0, NULL}, NULL, NULL, GRAM_KRON_SPLIT_ROWS}
 /* clang-format on */
 
 /*
@@ -1123,6 +1135,83 @@ GRAM_API gram_status gram_kron_matmul_workspace(gram_context *g, const gram_tens
                                                 const gram_tensor *const *factors, int64_t count,
                                                 const gram_kron_options *options,
                                                 const gram_tensor *y, gram_workspace *need);
+
+/*
+ * The processes that share the work of a call, made from the caller's MPI communicator: mpi_comm
+ * points to an MPI_Comm of bytes = sizeof(MPI_Comm), so that gram.h needs no mpi.h.  MPI must be
+ * initialised, and be the one that libgram_mpi.so was built with; that library is opened here, and
+ * GRAM_UNSUPPORTED says that it cannot be.  Every rank of mpi_comm calls this; what it makes has a
+ * copy of the communicator (MPI_Comm_dup), whose messages meet no others.  *out is NULL on an
+ * error, which every rank gets if one that has the library and MPI fails.
+ *
+ * g must outlive it.  It serves one call at a time.  Every rank destroys it, before MPI_Finalize;
+ * NULL is allowed.
+ */
+GRAM_API gram_status gram_communicator_create_mpi(gram_context *g, const void *mpi_comm,
+                                                  size_t bytes, gram_communicator **out);
+GRAM_PUBLIC void gram_communicator_destroy(gram_communicator *communicator);
+
+/* Of this process, from 0 on, and their number. */
+GRAM_PUBLIC int gram_communicator_rank(const gram_communicator *communicator);
+GRAM_PUBLIC int gram_communicator_size(const gram_communicator *communicator);
+
+/*
+ * gram_kron_matmul by the ranks of options.communicator: each calls it with its part of x, y and z,
+ * and with the whole factors.  The same product as that of one process, to rounding.
+ *
+ * GRAM_KRON_SPLIT_ROWS: a rank has any number of rows of op(x), y and z (GRAM_LEFT: columns), none
+ * included.  No data are exchanged.
+ *
+ * GRAM_KRON_SPLIT_COLUMNS: a rank has all rows, and of their columns (GRAM_LEFT: of the columns,
+ * the rows) the block that gram_kron_matmul_part names.  The factors are cut into two groups, the
+ * first k and the rest.  A block of columns holds whole indices of the second group, which is
+ * applied where x lies; one exchange, all to all, then gives each rank whole indices of the first
+ * group, for a part of the rows or of what is left; that is applied, and a second exchange puts y
+ * where it belongs: two exchanges whatever the number of factors, after Jangda and Yadav, Fast
+ * Kronecker matrix-matrix multiplication on GPUs, PPoPP 2024.  With one factor the second group is
+ * empty, and with one row and one factor one rank does the work.  f32, f64, i32 and i64, of the
+ * CPU; error: as gram_kron_matmul.
+ *
+ * Factors, alpha, the split, the batch and, by columns, the number of rows must be the same on all
+ * ranks; alpha's number and all sizes are compared.  Before each exchange, and before y is written,
+ * the ranks agree that none has failed: a bad argument or a failure on one rank ends the call on
+ * all of them, on the others with the same status and a message that names the rank; then no y was
+ * written (by rows, where it is not an argument or scratch that fails, some may be).  A process
+ * that dies is MPI's to deal with: mpirun ends the others.  Every rank must call, with a context
+ * and a communicator that are valid.
+ *
+ * Scratch by columns: twice the rank's part of x, of y or of what is between the groups, whichever
+ * is the largest, and what gram_kron_matmul needs.
+ */
+GRAM_API gram_status gram_kron_matmul_multi(gram_context *g, const gram_tensor *x,
+                                            const gram_tensor *const *factors, int64_t count,
+                                            const gram_kron_options *options, gram_tensor *y);
+
+/* Of this rank; the others are not asked. */
+GRAM_API gram_status gram_kron_matmul_multi_workspace(gram_context *g, const gram_tensor *x,
+                                                      const gram_tensor *const *factors,
+                                                      int64_t count,
+                                                      const gram_kron_options *options,
+                                                      const gram_tensor *y, gram_workspace *need);
+
+/* A rank's part of a product: of op(x) as GRAM_RIGHT sees it, for GRAM_LEFT of its transpose. */
+typedef struct gram_kron_part {
+    gram_kron_split split;
+    int64_t first_row, rows;       /* of x and y */
+    int64_t first_column, columns; /* of x */
+    int64_t first_out, outs;       /* columns of y */
+} gram_kron_part;
+
+/*
+ * Which part of x and y, of so many rows in all, this rank of options.communicator is to have, with
+ * options.split.  GRAM_KRON_SPLIT_AUTO takes rows unless the most that a rank gets is over 1.25
+ * times the average, as with fewer rows than ranks.  Rows are spread evenly; any other spread of
+ * them is as good to gram_kron_matmul_multi.  Columns depend on the sizes of the factors and on the
+ * number of ranks, and are the same if all factors are transposed and x and y change places.
+ */
+GRAM_API gram_status gram_kron_matmul_part(gram_context *g, int64_t rows,
+                                           const gram_tensor *const *factors, int64_t count,
+                                           const gram_kron_options *options, gram_kron_part *part);
 
 /* Where the gradients of gram_kron_matmul go: each has the shape of its input. */
 typedef struct gram_kron_grads {

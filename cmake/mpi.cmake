@@ -1,0 +1,23 @@
+# mpi.cmake - the transport over MPI, libgram_mpi.so: built where CMake finds MPI
+#
+# Nothing else is linked with MPI: src/communicator.c opens the library when it is asked for.
+
+option(GRAM_MPI "Build the transport over MPI where MPI is found" ON)
+set(GRAM_MPI_FOUND no)
+if(GRAM_MPI)
+    find_package(MPI QUIET COMPONENTS C)
+endif()
+if(NOT GRAM_MPI OR NOT MPI_C_FOUND)
+    return()
+endif()
+list(GET MPI_C_LIBRARIES 0 GRAM_MPI_FOUND)
+
+add_library(gram_mpi MODULE src/mpi/mpi.c
+    $<FILTER:$<TARGET_OBJECTS:gram_objects>,INCLUDE,/context_services\\.c>)
+target_include_directories(gram_mpi PRIVATE include src)
+target_compile_definitions(gram_mpi PRIVATE GRAM_VERSION="${PROJECT_VERSION}")
+target_link_libraries(gram_mpi PRIVATE gram_flags MPI::MPI_C)
+if(NOT APPLE AND NOT GRAM_SANITIZE AND NOT GRAM_FUZZ)
+    target_link_options(gram_mpi PRIVATE -Wl,--no-undefined)
+endif()
+install(TARGETS gram_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})

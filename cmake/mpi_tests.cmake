@@ -1,0 +1,30 @@
+# mpi_tests.cmake - tests/test_mpi_*.c on the ranks of MPI; without it they say they are skipped
+#
+# More ranks than processors, and root, are what containers have: Open MPI wants to be told of both.
+# A rank that waits gives its processor away, so that ranks may be more than processors.
+
+if(NOT TARGET gram_mpi)
+    return()
+endif()
+set(GRAM_MPI_ENVIRONMENT "${GRAM_TEST_ENVIRONMENT};OMPI_ALLOW_RUN_AS_ROOT=1"
+    OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+    PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe OMPI_MCA_mpi_yield_when_idle=1
+    OMPI_MCA_plm_rsh_agent=true OMPI_MCA_btl_vader_single_copy_mechanism=none GRAM_NUM_THREADS=2)
+foreach(source ${GRAM_TEST_SOURCES})
+    get_filename_component(name ${source} NAME_WE)
+    if(NOT name MATCHES "^test_mpi_")
+        continue()
+    endif()
+    target_link_libraries(${name} PRIVATE MPI::MPI_C)
+    target_compile_definitions(${name} PRIVATE GRAM_TEST_MPI="${MPIEXEC_EXECUTABLE}")
+    set_tests_properties(${name} PROPERTIES TIMEOUT 1200 ENVIRONMENT "${GRAM_MPI_ENVIRONMENT}")
+    add_dependencies(${name} gram_mpi)
+endforeach()
+foreach(name test_mpi_kron test_mpi_trouble)
+    foreach(ranks 2 3)
+        gram_test(${name}_${ranks} c 1200
+            ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks} $<TARGET_FILE:${name}>)
+        set_tests_properties(${name}_${ranks} PROPERTIES
+            PROCESSORS ${ranks} ENVIRONMENT "${GRAM_MPI_ENVIRONMENT}")
+    endforeach()
+endforeach()

@@ -1,0 +1,56 @@
+/*
+ * communicator.h - what calls of several processes need of a transport
+ *
+ * Private: a transport is a plugin that is built from this tree.  There are two collective
+ * operations, of which every rank calls the same ones in the same order.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_COMMUNICATOR_H
+#define GRAM_COMMUNICATOR_H
+#include "context.h"
+
+/* Chunks for every rank, one after the other in its order, this one included. */
+struct gram_exchange {
+    const char *send;
+    char *receive;
+    const size_t *send_bytes, *receive_bytes; /* one a rank */
+};
+
+struct gram_transport {
+    const char *version; /* GRAM_VERSION where it was built; another one is refused */
+    const char *name;    /* for messages */
+    /* Sets rank, size and state from the caller's handle; undone by close. */
+    gram_status (*open)(gram_context *g, const void *handle, size_t bytes, gram_communicator *c);
+    void (*close)(gram_context *g, gram_communicator *c);
+    /* Each of count values becomes the largest of all ranks. */
+    gram_status (*largest)(gram_context *g, gram_communicator *c, int64_t *values, int count);
+    gram_status (*exchange)(gram_context *g, gram_communicator *c, const struct gram_exchange *e);
+};
+
+struct gram_communicator {
+    gram_context *g; /* whose memory it lives in */
+    const struct gram_transport *transport;
+    void *plugin; /* its handle */
+    void *state;  /* the transport's own */
+    int rank, size;
+    size_t *send_bytes, *receive_bytes; /* one a rank: for an exchange */
+};
+
+/* Something that must be the same on all ranks. */
+struct gram_common {
+    const char *name; /* for messages, as "the rows of factors[%d]" */
+    int index;        /* its %d, or -1 */
+    int64_t value;
+};
+
+enum {
+    GRAM_MAX_COMMON = 64
+};
+
+/* The ranks tell each other how they fare and what they have in common.  Gives GRAM_OK on all of
+ * them, or on none: status where it is a failure, else that of the rank whose is the worst, or
+ * GRAM_INVALID_ARGUMENT where a value is not the same everywhere. */
+gram_status gram_agree(gram_context *g, gram_communicator *c, gram_status status,
+                       const struct gram_common *common, int count);
+#endif
