@@ -78,6 +78,8 @@ static PyMethodDef functions[] = {
     {               "cache_warm",                FAST(py_cache_warm),     KEYWORDS,                   NULL},
     {              "machine_fit",                     py_machine_fit, METH_VARARGS,                   NULL},
     {             "machine_load",                    py_machine_load,       METH_O,                   NULL},
+    {           "kernel_numbers",            FAST(py_kernel_numbers),     KEYWORDS,                   NULL},
+    {             "xla_handlers",                    py_xla_handlers,  METH_NOARGS,                   NULL},
     {                       NULL,                               NULL,            0,                   NULL},
 };
 

@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "py_functions.h"
+#include "py_xla.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -158,6 +159,7 @@ PyObject *py_set_threads(PyObject *module, PyObject *count)
         return NULL;
     }
     py_close(&call);
+    py_xla_set_threads(state->threads);
     Py_RETURN_NONE;
 }
 

@@ -153,6 +153,7 @@ PY_FUNCTION(py_cache_list);
 PY_FUNCTION(py_cache_clear);
 PY_FUNCTION(py_cache_warm);
 PY_FUNCTION(py_memory_info);
+PY_FUNCTION(py_kernel_numbers);
 
 PyObject *py_machine_fit(PyObject *module, PyObject *args);
 PyObject *py_machine_load(PyObject *module, PyObject *path);
@@ -161,5 +162,6 @@ PyObject *py_best_device(PyObject *module, PyObject *unused);
 PyObject *py_set_threads(PyObject *module, PyObject *count);
 PyObject *py_get_threads(PyObject *module, PyObject *unused);
 PyObject *py_info(PyObject *module, PyObject *unused);
+PyObject *py_xla_handlers(PyObject *module, PyObject *unused);
 
 #endif

@@ -1,0 +1,161 @@
+/*
+ * py_xla.h - what XLA's runtime hands to a foreign function, and what the handler of gram.jax makes
+ * of it
+ *
+ * The binary interface (version 0) as its handlers see it, in our own words: so that nothing of
+ * jaxlib is needed to build, and one build serves every jaxlib.  Every struct that crosses the
+ * border begins with its size in bytes and a list of extensions; members are appended only.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef PY_XLA_H
+#define PY_XLA_H
+#include "gram/gram.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+struct xla_error; /* made and owned by the runtime; NULL: all is well */
+
+struct xla_extension {
+    size_t size;
+    int kind;
+    struct xla_extension *next;
+};
+
+struct xla_version {
+    size_t size;
+    struct xla_extension *extensions;
+    int major, minor;
+};
+
+/* What a handler says of itself when it is asked, by an extension of this kind. */
+enum {
+    XLA_METADATA = 1
+};
+
+struct xla_metadata {
+    size_t size;
+    struct xla_version version;
+};
+
+struct xla_metadata_request {
+    struct xla_extension head;
+    struct xla_metadata *metadata;
+};
+
+/* What is said about an error; a code of absl::Status. */
+struct xla_error_request {
+    size_t size;
+    struct xla_extension *extensions;
+    const char *message;
+    int code;
+};
+
+enum xla_code {
+    XLA_INVALID_ARGUMENT = 3,
+    XLA_OUT_OF_MEMORY = 8,
+    XLA_FAILED_PRECONDITION = 9,
+    XLA_UNSUPPORTED = 12,
+    XLA_INTERNAL = 13
+};
+
+/* The runtime's functions; this is the first. */
+struct xla_api {
+    size_t size;
+    struct xla_extension *extensions;
+    struct xla_version version;
+    const void *internal;
+    struct xla_error *(*create_error)(struct xla_error_request *request);
+};
+
+/* An array: row-major, without gaps. */
+struct xla_buffer {
+    size_t size;
+    struct xla_extension *extensions;
+    int dtype; /* of xla's PrimitiveType */
+    void *data;
+    int64_t rank;
+    int64_t *dims;
+};
+
+/* Arguments, and results; kind 1 is a buffer. */
+struct xla_values {
+    size_t size;
+    struct xla_extension *extensions;
+    int64_t count;
+    int *kinds;
+    void **items;
+};
+
+struct xla_text {
+    const char *at; /* not ended by a 0 */
+    size_t length;
+};
+
+struct xla_numbers {
+    int dtype;
+    size_t count;
+    void *data;
+};
+
+/* Attributes: of kind 1 a struct xla_numbers, of kind 4 a struct xla_text. */
+enum {
+    XLA_BUFFER = 1,
+    XLA_NUMBERS = 1,
+    XLA_TEXT = 4
+};
+
+struct xla_attributes {
+    size_t size;
+    struct xla_extension *extensions;
+    int64_t count;
+    int *kinds;
+    struct xla_text **names;
+    void **items;
+};
+
+struct xla_frame {
+    size_t size;
+    struct xla_extension *extensions;
+    const struct xla_api *api;
+    void *context;
+    int stage;
+    struct xla_values arguments, results;
+    struct xla_attributes attributes;
+};
+
+/* ---- What is made of it ------------------------------------------------------------------- */
+
+enum {
+    PY_XLA_MOST = 18 /* arrays: cotangent, x and 16 factors */
+};
+
+/* A call of one operation. */
+struct py_xla_call {
+    gram_tensor in[PY_XLA_MOST], out[PY_XLA_MOST];
+    int in_count, out_count;
+    const int64_t *integers;
+    const double *numbers;
+    size_t integer_count, number_count;
+    char *text; /* lines: an expression, then the names of its parameters */
+    bool wrong; /* what came is none of the operation's calls; set by run */
+};
+
+/* An operation: its arrays, at least and at most, and how many numbers it has at least. */
+struct py_xla_operation {
+    const char *name;
+    gram_status (*run)(gram_context *g, struct py_xla_call *call);
+    int in_least, in_most, out_least, out_most;
+    size_t integers, numbers;
+};
+
+/* py_xla_calls.c, py_xla_kernels.c: NULL where there is none of this name. */
+const struct py_xla_operation *py_xla_operation(const struct xla_text *name);
+const struct py_xla_operation *py_xla_kernel_operation(const struct xla_text *name);
+/* The operation of the name in a table that ends with a name of NULL. */
+const struct py_xla_operation *py_xla_find(const struct py_xla_operation *table,
+                                           const struct xla_text *name);
+/* How many threads contexts of later calls have; 0: the library's choice. */
+void py_xla_set_threads(int threads);
+
+#endif

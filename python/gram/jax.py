@@ -1,0 +1,220 @@
+"""The functions of gram in programs of JAX: jit, grad, vmap.
+
+They are foreign functions of XLA: on the CPU, in any jit, without the interpreter's lock.  Arrays
+of other devices are refused when the program runs.  Gradients are reverse mode (jax.grad, jax.vjp,
+jax.jacrev) and finite at ties and at distance zero, where coordinates and points contribute 0;
+what cannot be differentiated again says so.  A matrix that cannot be factored gives nan, as in
+jax.numpy.linalg.
+
+>>> import jax, jax.numpy as jnp, gram.jax
+>>> x = jnp.array([[0.0], [3.0]])
+>>> jax.grad(lambda x: gram.jax.cdist(x).sum())(x).tolist()
+[[-2.0], [2.0]]
+"""
+
+import functools
+
+try:
+    import jax
+    import jax.ffi
+    import jax.numpy as jnp
+except ImportError as e:
+    raise ImportError("gram.jax needs JAX 0.6 or newer (pip install jax)") from e
+
+from gram import _jax_algebra, _jax_points
+from gram._jax_call import matrices, number, result_type
+
+__all__ = [
+    "agop",
+    "cdist",
+    "cdist_grad",
+    "eigh",
+    "kernel",
+    "kernel_matmul",
+    "kron_matmul",
+    "matrix_power",
+    "median_distance",
+    "solve_cholesky",
+    "solve_lu",
+]
+
+
+def cdist(x, y=None, p=2.0, root=True):
+    """Distances out[..., i, j] of x (..., m, k) and y (..., n, k), as gram.cdist.
+
+    p is a number from 0 to infinity; root=False leaves out the power 1 / p.  Gradients to x and y
+    for every p but infinity.  float32 or float64; float16 and bfloat16 give float32.
+
+    >>> gram.jax.cdist(jnp.zeros((1, 2)), jnp.ones((1, 2)), p=1).item()
+    2.0
+    """
+    x, y = matrices("cdist", x=x, y=y)
+    return _jax_points.cdist(float(p), bool(root), x, y)
+
+
+def _options(kernel, output="value", expression=None, of="distance", parameters=None, **numbers):
+    return _jax_points.settled(kernel, expression, of, parameters, output, **numbers)
+
+
+def kernel(
+    x,
+    y=None,
+    kernel="laplace",
+    *,
+    bandwidth=1.0,
+    regularization=0.0,
+    output="value",
+    **options,
+):
+    """The kernel matrix of x (..., m, k) and y (..., n, k), as gram.kernel (see there for options).
+
+    bandwidth and regularization are numbers or arrays that broadcast over the batch; they and x
+    and y have gradients.  The other options are numbers that are known when a program is traced.
+    output="weight" and "bandwidth-derivative" have no gradient.
+
+    >>> k = lambda length: gram.jax.kernel(
+    ...     jnp.zeros((1, 1)), jnp.ones((1, 1)), "gaussian", bandwidth=length)[0, 0]
+    >>> bool(jnp.isclose(jax.grad(k)(2.0), k(2.0) / 8))
+    True
+    """
+    x, y = matrices("kernel", x=x, y=y)
+    dtype = result_type(x)
+    return _jax_points.kernel(
+        _options(kernel, output, **options), x, y,
+        number(bandwidth, dtype), number(regularization, dtype),
+    )  # fmt: skip
+
+
+def kernel_matmul(
+    x, y=None, kernel="laplace", *, v, bandwidth=1.0, regularization=0.0, **options
+):
+    """kernel(x, y) @ v for v (..., n, r) or (n,), the matrix never stored, as gram.kernel_matmul.
+
+    Gradients to x, y, v, bandwidth and regularization, in blocks of rows; those to v any number of
+    times.
+
+    >>> gram.jax.kernel_matmul(jnp.zeros((2, 1)), v=jnp.ones(2)).tolist()
+    [2.0, 2.0]
+    """
+    x, y = matrices("kernel_matmul", x=x, y=y)
+    dtype = result_type(x)
+    v = number(v, dtype)
+    product = _jax_points.kernel_matmul(
+        _options(kernel, **options), x, y, number(bandwidth, dtype), number(regularization, dtype),
+        v[:, None] if v.ndim == 1 else v,
+    )  # fmt: skip
+    return product[..., 0] if v.ndim == 1 else product
+
+
+def median_distance(x, p=2.0, *, root=True, rows=2000, seed=0):
+    """The median of the distances of different rows of x, as gram.median_distance: no gradient.
+
+    >>> gram.jax.median_distance(jnp.array([[0.0], [1.0], [5.0]])).item()
+    4.0
+    """
+    (x,) = matrices("median_distance", x=x)
+    return _jax_points.median_distance(x, float(p), bool(root), int(rows), int(seed))
+
+
+def cdist_grad(a, b, c, d, p=2.0):
+    """Gradients of kernel expansions, as gram.cdist_grad: a (..., K, M), b (..., N, K),
+    c (..., O, K), d (..., N, M) give (..., O, N, M).  Gradients to all four.
+
+    >>> one = jnp.ones((1, 1))
+    >>> gram.jax.cdist_grad(one, 2 * one, 3 * one, 5 * one).item()
+    9.0
+    """
+    return _jax_points.cdist_grad(float(p), *matrices("cdist_grad", a=a, b=b, c=c, d=d))
+
+
+def agop(a, b, c, d, p=2.0, *, diagonal=False, points=0):
+    """The average outer product of cdist_grad(a, b, c, d, p), as gram.agop.  Gradients to all four.
+
+    >>> one = jnp.ones((1, 1))
+    >>> gram.jax.agop(one, 2 * one, 3 * one, 5 * one).item()
+    81.0
+    """
+    inputs = matrices("agop", a=a, b=b, c=c, d=d)
+    return _jax_points.agop(float(p), bool(diagonal), int(points), *inputs)
+
+
+def solve_cholesky(a, b, *, lower=True):
+    """a^-1 b for symmetric positive definite a (..., n, n), as gram.solve_cholesky.
+
+    b is (..., n, r) or (n,).  Of a one triangle is read; its gradient is symmetric.  Any number of
+    derivatives, for which the factor is used again.  Where a has no factor the result is nan.
+
+    >>> gram.jax.solve_cholesky(jnp.array([[4.0]]), jnp.array([2.0])).item()
+    0.5
+    """
+    solve = functools.partial(_jax_algebra.solve_cholesky, bool(lower))
+    return _solve("solve_cholesky", solve, a, b)
+
+
+def solve_lu(a, b):
+    """a^-1 b for any square a (..., n, n), as gram.solve_lu; b is (..., n, r) or (n,).
+
+    Any number of derivatives.  Where a is singular the result is nan.
+
+    >>> gram.jax.solve_lu(jnp.array([[0.0, 2.0], [1.0, 0.0]]), jnp.array([4.0, 3.0])).tolist()
+    [3.0, 2.0]
+    """
+    return _solve("solve_lu", _jax_algebra.solve_lu, a, b)
+
+
+def _solve(function, solve, a, b):
+    is_vector = jnp.ndim(b) == 1
+    a, b = matrices(function, a=a, b=jnp.asarray(b)[:, None] if is_vector else b)
+    x = solve(a, b)
+    return x[..., 0] if is_vector else x
+
+
+def eigh(a, *, lower=True, vectors=True, select="all", first=0, count=0):
+    """Eigenvalues, ascending, and eigenvectors of symmetric a (..., n, n), as gram.eigh.
+
+    select is "all", "index", "largest" or "smallest".  Gradients to the values; to the vectors of
+    "all" too, where what a vector does inside of the space of a multiple value counts as 0 (those
+    of a part have none).  The gradient of a is symmetric.  With "all" twice differentiable.
+
+    >>> values, vectors = gram.jax.eigh(jnp.array([[2.0, 0.0], [0.0, 1.0]]))
+    >>> values.tolist()
+    [1.0, 2.0]
+    """
+    if select not in ("all", "index", "largest", "smallest"):
+        raise ValueError(
+            f"gram.jax.eigh: select is {select!r}, expected 'all', 'index', 'largest' or 'smallest'"
+        )
+    (a,) = matrices("eigh", a=a)
+    found, of_found = _jax_algebra.eigh(bool(lower), select, int(first), int(count), a)
+    if not vectors:
+        return found
+    return found, of_found if select == "all" else jax.lax.stop_gradient(of_found)
+
+
+def matrix_power(a, numerator=-1, denominator=4, *, method="auto", lower=True, ridge=0.0):
+    """(a + ridge I)^(numerator / denominator) of symmetric a (..., n, n), as gram.matrix_power.
+
+    Gradients once, by the eigenvectors of a: n^3 operations, symmetric, exact at multiple
+    eigenvalues.
+
+    >>> gram.jax.matrix_power(jnp.array([[16.0]])).item()
+    0.5
+    """
+    (a,) = matrices("matrix_power", a=a)
+    return _jax_algebra.matrix_power(
+        int(numerator), int(denominator), method, bool(lower), float(ridge), a
+    )
+
+
+def kron_matmul(x, factors, *, side="right", alpha=1.0):
+    """alpha x (f_1 (x) ... (x) f_N), or with side="left" alpha (f_1 (x) ... (x) f_N) x, as
+    gram.kron_matmul.  Any number of derivatives, to x and to every factor.
+
+    >>> gram.jax.kron_matmul(jnp.ones((1, 4)), [jnp.eye(2), 3 * jnp.eye(2)]).tolist()
+    [[3.0, 3.0, 3.0, 3.0]]
+    """
+    if side not in ("right", "left"):
+        raise ValueError(f"gram.jax.kron_matmul: side is {side!r}, expected 'right' or 'left'")
+    named = {f"factors[{i}]": f for i, f in enumerate(factors)}
+    x, *factors = matrices("kron_matmul", x=x, **named)
+    return _jax_algebra.kron_matmul(side, float(alpha), x, factors)

@@ -1,0 +1,335 @@
+"""test_jax.py - gram.jax: values, jit, gradients by differences, vmap, what fails
+
+Skipped without JAX 0.6.
+"""
+
+import os
+import threading
+
+import gram
+import numpy as np
+import pytest
+
+# What takes the time is compiling.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+jax = pytest.importorskip("jax", minversion="0.6")
+import jax.numpy as jnp  # noqa: E402
+from jax.test_util import check_grads  # noqa: E402
+
+gj = pytest.importorskip("gram.jax")
+
+
+@pytest.fixture(autouse=True)
+def doubles():
+    jax.config.update("jax_enable_x64", True)
+    yield
+    jax.config.update("jax_enable_x64", False)
+
+
+def draw(*shape, seed=0, dtype=jnp.float64):
+    return jax.random.normal(jax.random.key(seed + sum(shape)), shape, dtype)
+
+
+def symmetric(s):
+    return (s + s.mT) / 2
+
+
+def definite(s):
+    return s @ s.mT + 3 * jnp.eye(s.shape[-1], dtype=s.dtype)
+
+
+def projector(vectors):
+    return vectors[..., 2:] @ vectors[..., 2:].mT
+
+
+def check(f, inputs, order=1):
+    check_grads(jax.jit(f), inputs, order=order, modes=["rev"], atol=1e-4, rtol=1e-4)
+
+
+SQUARE, FACTORS = (4, 4), ((2, 3), (3, 2))
+
+# Every operation on arrays of these shapes, and the same of gram.
+OPERATIONS = {
+    "cdist": (gj.cdist, gram.cdist, [(4, 3), (5, 3)]),
+    "cdist of one set": (lambda x: gj.cdist(x, p=1.5), lambda x: gram.cdist(x, p=1.5), [(4, 3)]),
+    "kernel": (
+        lambda x, y, b: gj.kernel(x, y, "matern32", bandwidth=1 + b**2, regularization=0.5),
+        lambda x, y, b: gram.kernel(x, y, "matern32", bandwidth=1 + b**2, regularization=0.5),
+        [(4, 3), (5, 3), ()],
+    ),
+    "expression": (
+        lambda x, y: gj.kernel(x, y, expression="exp(-s / a) + b", parameters={"a": 2, "b": 3}),
+        lambda x, y: gram.kernel(x, y, expression="exp(-s / a) + b", parameters={"a": 2, "b": 3}),
+        [(4, 3), (5, 3)],
+    ),
+    "kernel_matmul": (
+        lambda x, y, v: gj.kernel_matmul(x, y, "gaussian", v=v, row_offset=1, regularization=0.3),
+        lambda x, y, v: gram.kernel_matmul(
+            x, y, "gaussian", v=v, row_offset=1, regularization=0.3
+        ),
+        [(4, 3), (5, 3), (5, 2)],
+    ),
+    "cdist_grad": (
+        lambda *t: gj.cdist_grad(*t, p=1.5),
+        lambda *t: gram.cdist_grad(*t, p=1.5),
+        [(5, 4), (3, 5), (2, 5), (3, 4)],
+    ),
+    "agop": (
+        lambda *t: gj.agop(*t, p=1),
+        lambda *t: gram.agop(*t, p=1),
+        [(5, 4), (3, 5), (2, 5), (3, 4)],
+    ),
+    "agop diagonal": (
+        lambda *t: gj.agop(*t, diagonal=True, points=9),
+        lambda *t: gram.agop(*t, diagonal=True, points=9),
+        [(5, 4), (3, 5), (2, 5), (3, 4)],
+    ),
+    "solve_cholesky": (
+        lambda s, b: gj.solve_cholesky(definite(s), b),
+        lambda s, b: gram.solve_cholesky(np.asarray(definite(s)), b),
+        [SQUARE, (4, 2)],
+    ),
+    "solve_cholesky upper": (
+        lambda s, b: gj.solve_cholesky(definite(s), b, lower=False),
+        lambda s, b: gram.solve_cholesky(np.asarray(definite(s)), b, lower=False),
+        [SQUARE, (4, 2)],
+    ),
+    "solve_lu": (gj.solve_lu, gram.solve_lu, [SQUARE, (4, 2)]),
+    "eigenvalues": (
+        lambda s: gj.eigh(symmetric(s), vectors=False),
+        lambda s: gram.eigh(np.asarray(symmetric(s)), vectors=False),
+        [SQUARE],
+    ),
+    "the largest": (
+        lambda s: gj.eigh(symmetric(s), vectors=False, select="largest", count=2),
+        lambda s: gram.eigh(np.asarray(symmetric(s)), vectors=False, select="largest", count=2),
+        [SQUARE],
+    ),
+    "projector of eigenvectors": (
+        lambda s: projector(gj.eigh(symmetric(s))[1]),
+        lambda s: projector(jnp.asarray(gram.eigh(np.asarray(symmetric(s)))[1])),
+        [SQUARE],
+    ),
+    "matrix_power": (
+        lambda s: gj.matrix_power(definite(s), -3, 4, ridge=0.5),
+        lambda s: gram.matrix_power(np.asarray(definite(s)), -3, 4, ridge=0.5),
+        [SQUARE],
+    ),
+    "kron_matmul": (
+        lambda x, *f: gj.kron_matmul(x, f, alpha=2.0),
+        lambda x, *f: gram.kron_matmul(x, f, alpha=2.0),
+        [(3, 6), *FACTORS],
+    ),
+    "kron_matmul left": (
+        lambda x, *f: gj.kron_matmul(x, f, side="left"),
+        lambda x, *f: gram.kron_matmul(x, f, side="left"),
+        [(6, 3), *FACTORS],
+    ),
+}  # fmt: skip
+TWICE = "solve_cholesky", "solve_lu", "eigenvalues", "kron_matmul", "kron_matmul left"
+
+
+def inputs_of(name):
+    return [draw(*shape, seed=i) for i, shape in enumerate(OPERATIONS[name][2])]
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_values_are_those_of_gram(name):
+    f, reference, _ = OPERATIONS[name]
+    inputs = inputs_of(name)
+    expected = reference(*[np.asarray(a) for a in inputs])
+    for run in (f, jax.jit(f)):
+        np.testing.assert_allclose(run(*inputs), expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_gradients(name):
+    check(OPERATIONS[name][0], inputs_of(name), 2 if name in TWICE else 1)
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_vmap_is_a_loop(name):
+    """Over all inputs, over one after the other, and twice: values and gradients."""
+    f, _, shapes = OPERATIONS[name]
+    count = len(shapes)
+    gradients = jax.grad(lambda *t: f(*t).sum(), argnums=tuple(range(count)))
+    both = jax.jit(lambda *t: (f(*t), *gradients(*t)))
+    plain = inputs_of(name)
+    for mapped in {tuple(range(count)), *[(i,) for i in range(count)]}:
+        inputs = [draw(2, *s, seed=i) if i in mapped else plain[i] for i, s in enumerate(shapes)]
+        axes = [0 if i in mapped else None for i in range(count)]
+        found = jax.jit(jax.vmap(both, axes))(*inputs)
+        for b in range(2):
+            row = [a[b] if i in mapped else a for i, a in enumerate(inputs)]
+            for got, expected in zip(found, both(*row), strict=True):
+                np.testing.assert_allclose(got[b], expected, rtol=1e-7, atol=1e-7)
+    axes = [None] * (count - 1)
+    twice = jax.jit(jax.vmap(jax.vmap(both, [*axes, 0]), [*axes, 1]))
+    last = draw(3, 2, *shapes[-1])
+    for got, expected in zip(twice(*plain[:-1], last), both(*plain[:-1], last[2, 1]), strict=True):
+        np.testing.assert_allclose(got[1, 2], expected, rtol=1e-7, atol=1e-7)
+
+
+KERNELS = (
+    "laplace lpq-laplace product-laplace gaussian matern32 matern52 rational-quadratic linear "
+    "polynomial sigmoid cosine distance"
+).split()
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_gradients_of_kernels(name):
+    def f(x, y, bandwidth, regularization):
+        numbers = {"bandwidth": bandwidth, "regularization": regularization}
+        return gj.kernel(x, y, name, **numbers, exponent=1.4, alpha=1.7, gamma=0.3, coef0=0.5)
+
+    check(f, (draw(4, 3), draw(3, 3), 1.3, 0.2))
+    check(lambda x, b: f(x, None, b, 0.2), (draw(2, 4, 3), jnp.array([1.3, 0.8])))
+
+
+@pytest.mark.parametrize("block", [1 << 22, 20, 1])
+def test_gradients_of_products_with_kernels(block, monkeypatch):
+    from gram import _jax_points
+
+    monkeypatch.setattr(_jax_points, "_BLOCK", block)
+
+    def f(x, y, v, bandwidth, regularization):
+        numbers = {"bandwidth": bandwidth, "regularization": regularization}
+        return gj.kernel_matmul(x, y, "matern32", v=v, column_offset=2, **numbers)
+
+    check(f, (draw(5, 3), draw(4, 3), draw(4, 2), 1.3, 0.2))
+    check(f, (draw(2, 5, 3), draw(4, 3), draw(4, 2), jnp.array([1.3, 0.8]), 0.2))
+    check(lambda x, v, r: gj.kernel_matmul(x, v=v, regularization=r), (draw(5, 3), draw(5), 0.2))
+    check(lambda v: gj.kernel_matmul(draw(5, 3), v=v), (draw(5, 1),), 2)
+
+
+@pytest.mark.parametrize("p", [0.5, 1, 1.5, 2, 3])
+def test_gradients_are_finite_at_ties(p):
+    x = jnp.array([[1.0, 2, 3], [1, 2, 3], [1, 5, 3]])
+    for f in (gj.cdist, lambda x, p: gj.kernel(x, p=p), lambda x, p: gj.cdist(x, p=p, root=False)):
+        assert jnp.isfinite(jax.grad(lambda x, f=f: f(x, p=p).sum())(x)).all()
+    one = jnp.ones((3, 3))
+    for g in jax.grad(lambda *t: gj.cdist_grad(*t, p=p).sum(), argnums=(0, 1, 2, 3))(*[one] * 4):
+        assert jnp.isfinite(g).all()
+
+
+def test_batches_broadcast():
+    x, y, b = draw(2, 1, 4, 3), draw(5, 6, 3), draw(5) ** 2 + 1
+    k = gj.kernel(x, y, bandwidth=b)
+    np.testing.assert_allclose(k, gram.kernel(*map(np.asarray, (x, y)), bandwidth=np.asarray(b)))
+    check(lambda x, y, b: gj.kernel(x, y, bandwidth=b), (x, y, b))
+    assert gj.cdist(jnp.zeros((0, 3)), jnp.ones((2, 3))).shape == (0, 2)
+
+
+def test_halves_and_single_precision():
+    for dtype in (jnp.float16, jnp.bfloat16, jnp.float32):
+        x = draw(6, 3).astype(dtype)
+        assert gj.cdist(x).dtype == jnp.float32
+        g = jax.grad(lambda x: gj.cdist(x).sum())
+        assert g(x).dtype == dtype
+        np.testing.assert_allclose(g(x).astype(float), g(x.astype(float)), rtol=0.05, atol=0.05)
+
+
+def test_weights_and_medians():
+    x = draw(7, 3)
+    for output in ("weight", "bandwidth-derivative"):
+        np.testing.assert_allclose(
+            gj.kernel(x, output=output), gram.kernel(np.asarray(x), output=output)
+        )
+        with pytest.raises(NotImplementedError, match="output='value'"):
+            jax.grad(lambda x, o=output: gj.kernel(x, output=o).sum())(x)
+    assert gj.median_distance(x, 1) == gram.median_distance(np.asarray(x), 1)
+    scaled = lambda x: gj.kernel(x, bandwidth=gj.median_distance(x)).sum()  # noqa: E731
+    assert jnp.isfinite(jax.grad(scaled)(x)).all()
+
+
+def test_an_item_that_fails_is_nan():
+    a = jnp.stack([jnp.eye(3), -jnp.eye(3), jnp.eye(3)])
+    for f in (gj.solve_cholesky, gj.solve_lu):
+        x = jax.jit(f)(a * jnp.array([1.0, f is gj.solve_cholesky, 1.0])[:, None, None], 0 * a + 1)
+        assert jnp.isfinite(x[::2]).all() and jnp.isnan(x[1]).all()
+    assert jnp.isnan(gj.solve_cholesky(-jnp.eye(2), jnp.zeros(2))).all()
+    w, v = gj.eigh(a.at[1].set(jnp.nan))
+    assert jnp.isfinite(w[::2]).all() and jnp.isnan(w[1]).all() and jnp.isnan(v[1]).all()
+    power = gj.matrix_power(a)
+    assert jnp.isfinite(power[::2]).all() and jnp.isnan(power[1]).all()
+
+
+def test_what_is_refused():
+    x = draw(4, 3)
+    for wrong, error, words in (
+        (lambda: gj.cdist(x, draw(4, 2)), ValueError, "x has 3 columns but y has 2"),
+        (lambda: gj.cdist(x, x.astype(jnp.float32)), TypeError, "y has dtype float32"),
+        (lambda: gj.cdist(jnp.arange(6).reshape(2, 3)), TypeError, "dtype int"),
+        (lambda: gj.cdist(x[0]), ValueError, "x has 1 dimensions"),
+        (lambda: gj.kernel(x, kernel="none"), ValueError, "none"),
+        (lambda: gj.kernel(x, alpha=jnp.ones(2)), TypeError, "alpha is an array"),
+        (lambda: gj.kernel(x, expression="s +"), Exception, "gram.jax.kernel: options.expression"),
+        (lambda: gj.solve_lu(x, x), ValueError, "4 by 3"),
+        (lambda: gj.kernel_matmul(x, v=x[:3]), ValueError, "v has 3 rows"),
+        (lambda: gj.kron_matmul(x, [x]), ValueError, "x has 3 columns"),
+        (lambda: gj.kron_matmul(x, [x], side="up"), ValueError, "'up'"),
+        (lambda: gj.eigh(x @ x.T, select="value"), ValueError, "'value'"),
+        (lambda: gj.matrix_power(x @ x.T, method="no"), ValueError, "'no'"),
+        (lambda: gj.cdist(x, p=-1.0).block_until_ready(), Exception, "gram.jax.cdist: p"),
+        (lambda: jax.grad(lambda x: gj.cdist(x, p=np.inf).sum())(x), NotImplementedError, "inf"),
+        (lambda: jax.hessian(lambda x: gj.cdist(x).sum())(x), Exception, "forward|differentiat"),
+        (lambda: jax.vmap(gj.cdist)(draw(*[1] * 9)), Exception, "more than 8 dimensions"),
+    ):
+        with pytest.raises(error, match=words):
+            wrong()
+
+
+def raw(name, op, *arrays, shape=(4, 4), integers=(1, 0), numbers=(2.0,), **options):
+    run = jax.ffi.ffi_call(name, jax.ShapeDtypeStruct(shape, jnp.float64))
+    words = {"integers": np.array(integers), "numbers": np.array(numbers), "text": ""}
+    return run(*arrays, op=op, **words | options).block_until_ready()
+
+
+def test_calls_that_this_version_does_not_have():
+    """A program may have been written, or kept, by another version."""
+    x = draw(4, 3)
+    assert raw("gram", "cdist", x).shape == (4, 4)
+    for op, arrays, options, words in (
+        ("none", [x], {}, "no such operation"),
+        ("cdist", [x, x, x], {}, "not those of this version"),
+        ("cdist", [x], {"numbers": np.array([1, 2])}, "not those of this version"),
+        ("cdist", [x], {"text": np.int64(1)}, "not those of this version"),
+        ("cdist", [x.astype(complex)], {}, "dtype"),
+        ("eigh", [x], {}, "not those of this version"),
+        ("kernel", [x, x, x], {"integers": np.arange(3)}, "not those of this version"),
+        ("kron_matmul_vjp", [x, x, x], {}, "not those of this version"),
+        ("kernel_vjp", [x[0, 0], x[0, 0], x @ x.T, x],
+         {"integers": np.array([1, 1, 0, 0, 0, 3]), "numbers": np.ones(7)}, "not those of this"),
+        ("kernel", [x[0, 0], x[0, 0], x],
+         {"integers": np.array([10, 1, 0, 0, 0]), "numbers": np.ones(7), "text": "s\na"}, "not those of this"),
+    ):  # fmt: skip
+        with pytest.raises(Exception, match=words):
+            raw("gram", op, *arrays, **options)
+
+
+def test_other_devices_are_refused():
+    from gram import _core
+
+    jax.ffi.register_ffi_target("gram_refused", _core.xla_handlers()["CUDA"], platform="cpu")
+    with pytest.raises(Exception, match="on the CPU only"):
+        raw("gram_refused", "cdist", draw(4, 3))
+
+
+def test_calls_of_many_threads():
+    x, y = draw(60, 5), draw(70, 5)
+    expected = np.asarray(gj.cdist(x, y))
+    f, wrong = jax.jit(lambda x, y: gj.cdist(x, y) + gj.cdist(x, y, p=1) * 0), []
+
+    def work():
+        for _ in range(20):
+            if not np.array_equal(f(x, y), expected):
+                wrong.append(1)
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for t in threads:
+        t.start()
+    gram.set_threads(1)
+    gram.set_threads(0)
+    for t in threads:
+        t.join()
+    assert not wrong
