@@ -99,4 +99,10 @@ struct gram_blas_tridiagonal {
 int gram_blas_stebz(struct gram_blas_tridiagonal *t);
 /* The vectors of w[0 .. m) to z, n by m, by inverse iteration; fail: m. */
 int gram_blas_stein(const struct gram_blas_tridiagonal *t, void *z, int64_t ldz, int32_t *fail);
+
+/* blas_qr.c: the n by n matrix a becomes the orthogonal factor of a = Q R, its columns in the order
+ * of a's; by reflections, so that Q is orthogonal whatever the rank.  tau has n numbers, work
+ * gram_blas_qr_work(n). */
+int64_t gram_blas_qr_work(int64_t n);
+void gram_blas_qr(gram_dtype dtype, int64_t n, void *a, void *tau, void *work);
 #endif
