@@ -296,6 +296,8 @@ struct gram_cg_precondition_op { /* z = (r - keep rows^T weight) / lambda */
     double keep, lambda;
 };
 
+struct gram_optimizer_op; /* optimizer.h */
+
 struct gram_backend {
     const char *version; /* GRAM_VERSION where it was built; another one is refused */
     const char *name;    /* for messages: "the CPU" */
@@ -376,6 +378,8 @@ struct gram_backend {
     gram_status (*kron_solve)(gram_context *g, const struct gram_kron_solve_op *op);
     gram_status (*kron_solve_workspace)(gram_context *g, const struct gram_kron_solve_op *op,
                                         size_t *bytes);
+    gram_status (*optimizer_step)(gram_context *g, const struct gram_optimizer_op *op);
+    gram_status (*optimizer_workspace)(gram_context *g, const gram_optimizer *o, size_t *bytes);
 };
 
 extern const struct gram_backend gram_cpu_backend;

@@ -303,6 +303,15 @@ bool gram_tensors_overlap(const gram_tensor *a, const gram_tensor *b)
     return !separate_columns(a, b);
 }
 
+void gram_tensor_range(const gram_tensor *t, intptr_t *low, intptr_t *high)
+{
+    int64_t first = 0, end = 0;
+
+    (void)byte_range(t, &first, &end);
+    *low = (intptr_t)t->data + first;
+    *high = (intptr_t)t->data + end;
+}
+
 gram_status gram_check_apart(gram_context *g, const char *out_name, const gram_tensor *out,
                              const char *in_name, const gram_tensor *in)
 {

@@ -126,6 +126,9 @@ static inline struct gram_view gram_view_rows(const struct gram_view *v, int64_t
  * blocks of rows of one stride. */
 bool gram_tensors_overlap(const gram_tensor *a, const gram_tensor *b);
 
+/* The addresses of the first byte of a checked tensor and of that behind its last. */
+void gram_tensor_range(const gram_tensor *t, intptr_t *low, intptr_t *high);
+
 /* Refuses an output that overlaps an input. */
 gram_status gram_check_apart(gram_context *g, const char *out_name, const gram_tensor *out,
                              const char *in_name, const gram_tensor *in);

@@ -45,4 +45,6 @@ const struct gram_backend gram_cpu_backend = {
     .kron_logdet_workspace = cpu_kron_logdet_workspace,
     .kron_solve = cpu_kron_solve,
     .kron_solve_workspace = cpu_kron_solve_workspace,
+    .optimizer_step = cpu_optimizer_step,
+    .optimizer_workspace = cpu_optimizer_workspace,
 };

@@ -52,4 +52,6 @@ gram_status cpu_kron_logdet_workspace(gram_context *g, const struct gram_kron_nu
 gram_status cpu_kron_solve(gram_context *g, const struct gram_kron_solve_op *op);
 gram_status cpu_kron_solve_workspace(gram_context *g, const struct gram_kron_solve_op *op,
                                      size_t *bytes);
+gram_status cpu_optimizer_step(gram_context *g, const struct gram_optimizer_op *op);
+gram_status cpu_optimizer_workspace(gram_context *g, const gram_optimizer *o, size_t *bytes);
 #endif

@@ -148,4 +148,21 @@ void reference_matrix_power(const struct reference_matrix_power *p, long double 
 long double reference_matrix_power_error(const struct reference_matrix_power *p,
                                          const long double *b, const long double *x, long double *t,
                                          long double *r);
+
+/*
+ * reference_shampoo.c: one parameter under gram_optimizer_step with GRAM_SHAMPOO.  All is a list of
+ * doubles in the parameter's row-major order; number is that of its first block in the optimizer.
+ */
+struct reference_shampoo;
+struct reference_shampoo *reference_shampoo_create(const gram_optimizer_options *options, int ndim,
+                                                   const int64_t *shape, int64_t number);
+void reference_shampoo_destroy(struct reference_shampoo *r);
+int64_t reference_shampoo_blocks(const struct reference_shampoo *r);
+/* A step: the direction p for parameter w and gradient g; or nothing but zeros, and no step, where
+ * g is NULL. */
+void reference_shampoo_direction(struct reference_shampoo *r, const double *w, const double *g,
+                                 double *p);
+/* L_k (or X_k where root is set) of a block, element [i][j]. */
+double reference_shampoo_matrix(const struct reference_shampoo *r, int64_t block, int k, bool root,
+                                int64_t i, int64_t j);
 #endif

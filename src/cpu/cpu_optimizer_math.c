@@ -1,0 +1,24 @@
+/*
+ * cpu_optimizer_math.c - loops over the numbers of a block
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "cpu_optimizer.h"
+#include <math.h>
+
+enum {
+    TILE = 32 /* of a transposition, as in cpu_matrix_power_parts.c */
+};
+
+#define SUFFIX f32
+#define real   float
+#include "optimizer_tile.h"
+
+#define SUFFIX f64
+#define real   double
+#include "optimizer_tile.h"
+
+const struct cpu_optimizer_math *cpu_optimizer_math(gram_dtype work)
+{
+    return work == GRAM_F64 ? &math_f64 : &math_f32;
+}

@@ -1,0 +1,419 @@
+/*
+ * cpu_shampoo_root.c - the roots of Shampoo's factors: those that are due, equal ones in batches
+ *
+ * The factors that are due are sorted by order and exponent; a run of equal ones is loaded, divided
+ * by its correction, and given to gram_matrix_power's driver as one batch, a chunk at a time.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "../blas.h"
+#include "../random.h"
+#include "../threads.h"
+#include "cpu_shampoo.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    CHUNK_BYTES = 64 << 20, /* of a batch: at least as many items as threads, whatever they take */
+    LARGEST_STEPS = 32      /* power iterations for the largest eigenvalue, if fits() needs it */
+};
+
+/* A factor that is due. */
+struct item {
+    int64_t block, n;
+    int k;
+    int outcome; /* gram_power_outcome; or FITS */
+};
+
+enum {
+    FITS = -1
+};
+
+static const struct gram_optimizer_parameter *parameter_of(const gram_optimizer *o, int64_t block)
+{
+    return &o->parameter[o->block[block].parameter];
+}
+
+/* ---- Scratch ------------------------------------------------------------------------------ */
+
+static int64_t factors(const gram_optimizer *o)
+{
+    int64_t count = 0;
+
+    for (int64_t i = 0; i < o->blocks; i++)
+        count += gram_optimizer_owns(o, &o->block[i]) ? o->block[i].order : 0;
+    return count;
+}
+
+/* Items of order n that are done at a time. */
+static int64_t capacity(const gram_context *g, int64_t all, int64_t n, gram_dtype work)
+{
+    int64_t bytes = 2 * n * n * (int64_t)gram_dtype_size(work);
+
+    return gram_least(all, gram_most(g->threads, CHUNK_BYTES / gram_most(bytes, 1)));
+}
+
+static struct gram_matrix_power_op power_of(const gram_optimizer *o,
+                                            const struct gram_optimizer_block *b, int64_t n,
+                                            gram_dtype work, int64_t count)
+{
+    struct gram_matrix_power_op op = {
+        .batch = {                  .ndim = 1, .shape = {count}, .count = count},
+        .a = gram_view_dense(NULL, work, n, n),
+        .out = gram_view_dense(NULL, work, n, n),
+        .info = gram_view_dense(NULL, GRAM_I32, 1, 1),
+        .has_info = true,
+        .numerator = -b->numerator,
+        .denominator = b->denominator,
+        .method = o->options.root,
+        .uplo = GRAM_UPPER,
+        .ridge = {.value = o->options.epsilon                 },
+        .ridge_relative = o->options.epsilon_relative != 0,
+        .tolerance = INFINITY,
+        .iterations = 100,
+    };
+
+    op.a.batch_stride[0] = op.out.batch_stride[0] = n * n;
+    op.info.batch_stride[0] = 1;
+    return op;
+}
+
+/* Where the parts of a batch lie in the scratch behind the items. */
+struct batch {
+    int64_t count;
+    size_t out, info, power, power_bytes, bytes;
+};
+
+static gram_status lay_out(gram_context *g, const gram_optimizer *o, int64_t block, int k,
+                           int64_t all, struct batch *batch)
+{
+    const struct gram_optimizer_block *b = &o->block[block];
+    gram_dtype work = parameter_of(o, block)->work;
+    int64_t n = b->size[k];
+    struct gram_matrix_power_op op;
+    size_t fits, matrix;
+
+    if (!gram_blas_fits(n, b->count / n, n) || n > INT64_C(1) << 24)
+        return gram_fail(g, GRAM_UNSUPPORTED,
+                         "parameters[%lld] has a block of %lld by %lld, more than BLAS can count",
+                         (long long)b->parameter, (long long)n, (long long)(b->count / n));
+    matrix = (size_t)(n * n) * gram_dtype_size(work);
+    batch->count = capacity(g, all, n, work);
+    batch->out = gram_round64((size_t)batch->count * matrix);
+    batch->info = 2 * batch->out;
+    batch->power = batch->info + gram_round64((size_t)batch->count * sizeof(int32_t));
+    op = power_of(o, b, n, work, batch->count);
+    TRY(g->backend->matrix_power_workspace(g, &op, &batch->power_bytes));
+    batch->bytes = batch->power + batch->power_bytes;
+    fits = o->options.skip > 0 ? 4 * (size_t)g->threads * gram_round64(matrix) : 0;
+    batch->bytes = gram_most_bytes(batch->bytes, fits);
+    return GRAM_OK;
+}
+
+gram_status cpu_shampoo_refresh_bytes(gram_context *g, const gram_optimizer *o, size_t *bytes)
+{
+    int64_t all = factors(o);
+    size_t most = 0;
+
+    for (int64_t i = 0; i < o->blocks; i++)
+        for (int k = 0; gram_optimizer_owns(o, &o->block[i]) && k < o->block[i].order; k++) {
+            struct batch batch;
+            TRY(lay_out(g, o, i, k, all, &batch));
+            most = gram_most_bytes(most, batch.bytes);
+        }
+    *bytes = gram_round64((size_t)all * sizeof(struct item)) + most;
+    return GRAM_OK;
+}
+
+/* ---- Does the old root still fit? ---------------------------------------------------------- */
+
+/* A run of items of one order and one exponent, and what a thread does with them. */
+struct run {
+    const struct cpu_optimizer_step *s;
+    struct item *items;
+    int64_t n;
+    gram_dtype work;
+    char *memory; /* behind all items */
+    size_t matrix;
+    const struct batch *batch;
+};
+
+/* The corrected factor, both triangles. */
+static void load_factor(const struct run *run, const struct item *item, void *to)
+{
+    const gram_optimizer *o = run->s->o;
+    const struct gram_optimizer_block *b = &o->block[item->block];
+    double by = cpu_shampoo_correction(o, o->options.beta2, o->steps[b->parameter] + 1);
+
+    cpu_optimizer_load(o, &b->factor[item->k], run->work, true, to);
+    cpu_optimizer_math(run->work)->scale(run->n * run->n, 1 / by, to);
+}
+
+static void multiply(const struct run *run, const void *a, const void *b, void *c)
+{
+    int64_t n = run->n;
+
+    gram_blas_gemm(run->work, (int64_t[]){n, n, n}, 1, (struct gram_blas_matrix){a, n, false},
+                   (struct gram_blas_matrix){b, n, false}, 0, c, n);
+}
+
+static void shift(const struct run *run, double by, void *matrix)
+{
+    for (int64_t i = 0; i < run->n; i++)
+        if (run->work == GRAM_F64)
+            ((double *)matrix)[i * run->n + i] += by;
+        else
+            ((float *)matrix)[i * run->n + i] += (float)by;
+}
+
+static void set_random(const struct run *run, void *vector)
+{
+    uint64_t state = 1;
+
+    for (int64_t i = 0; i < run->n; i++)
+        if (run->work == GRAM_F64)
+            ((double *)vector)[i] = gram_random_unit(&state);
+        else
+            ((float *)vector)[i] = (float)gram_random_unit(&state);
+}
+
+/* About the largest eigenvalue, from below; x and y have room for a vector. */
+static double largest(const struct run *run, const void *a, void *x, void *y)
+{
+    const struct cpu_optimizer_math *math = cpu_optimizer_math(run->work);
+    int64_t n = run->n;
+    double norm = 0;
+
+    set_random(run, x);
+    for (int i = 0; i < LARGEST_STEPS; i++) {
+        double old = sqrt(math->squares(n, x));
+        void *other = x;
+        if (!(old > 0) || old == INFINITY)
+            return 0;
+        math->scale(n, 1 / old, x);
+        gram_blas_gemm(run->work, (int64_t[]){n, 1, n}, 1, (struct gram_blas_matrix){a, n, false},
+                       (struct gram_blas_matrix){x, n, false}, 0, y, n);
+        norm = sqrt(math->squares(n, y));
+        x = y;
+        y = other;
+    }
+    return norm;
+}
+
+/* |X^(q/2) B^k X^(q/2) - I|_F <= skip sqrt(n), X being the old root for -k / q. */
+static bool fits(const struct run *run, const struct item *item, char *memory)
+{
+    const gram_optimizer *o = run->s->o;
+    const struct gram_optimizer_block *b = &o->block[item->block];
+    void *factor = memory, *root = memory + run->matrix, *y = memory + 2 * run->matrix,
+         *z = memory + 3 * run->matrix, *other;
+    double ridge = o->options.epsilon;
+
+    load_factor(run, item, factor);
+    if (o->options.epsilon_relative)
+        ridge *= largest(run, factor, y, z);
+    shift(run, ridge, factor);
+    cpu_optimizer_load(o, &b->root[item->k], run->work, true, root);
+    memcpy(y, factor, (size_t)(run->n * run->n) * gram_dtype_size(run->work));
+    for (int i = 1; i < b->numerator; i++, other = y, y = z, z = other)
+        multiply(run, factor, y, z);
+    for (int i = 0; i < b->denominator; i++, other = y, y = z, z = other)
+        multiply(run, i % 2 ? y : root, i % 2 ? root : y, z);
+    shift(run, -1, y);
+    return sqrt(cpu_optimizer_math(run->work)->squares(run->n * run->n, y)) <=
+           o->options.skip * sqrt((double)run->n);
+}
+
+static void look(void *arg, int64_t index, int thread)
+{
+    const struct run *run = arg;
+    struct item *item = &run->items[index];
+    const gram_optimizer *o = run->s->o;
+
+    if (o->steps[o->block[item->block].parameter] + 1 > o->options.start &&
+        fits(run, item, run->memory + (size_t)thread * 4 * run->matrix))
+        item->outcome = FITS;
+}
+
+/* ---- Roots -------------------------------------------------------------------------------- */
+
+static void load(void *arg, int64_t index, int thread)
+{
+    const struct run *run = arg;
+
+    (void)thread;
+    load_factor(run, &run->items[index],
+                run->memory +
+                    (size_t)index * (size_t)(run->n * run->n) * gram_dtype_size(run->work));
+}
+
+static void keep(void *arg, int64_t index, int thread)
+{
+    const struct run *run = arg;
+    struct item *item = &run->items[index];
+    const int32_t *info = (const int32_t *)(void *)(run->memory + run->batch->info);
+    const gram_optimizer *o = run->s->o;
+
+    (void)thread;
+    item->outcome = info[index];
+    if (item->outcome == GRAM_POWER_DONE)
+        cpu_optimizer_store(o, &o->block[item->block].root[item->k], run->work,
+                            run->memory + run->batch->out +
+                                (size_t)index * (size_t)(run->n * run->n) *
+                                    gram_dtype_size(run->work));
+}
+
+static void take_chunk(const struct run *run, int64_t count)
+{
+    gram_context *g = run->s->g;
+    const struct gram_optimizer_block *b = &run->s->o->block[run->items->block];
+    struct gram_matrix_power_op op = power_of(run->s->o, b, run->n, run->work, count);
+    struct cpu_optimizer_lent lent;
+
+    op.a.data = run->memory;
+    op.out.data = run->memory + run->batch->out;
+    op.info.data = run->memory + run->batch->info;
+    gram_parallel_for(g, count, load, (void *)(uintptr_t)run);
+    lent = cpu_optimizer_lend(g, run->memory + run->batch->power, run->batch->power_bytes);
+    for (int64_t i = 0; i < count; i++)
+        ((int32_t *)(void *)op.info.data)[i] = GRAM_POWER_NOT_CONVERGED;
+    /* Its sizes were checked and its scratch is here: what fails, fails item by item. */
+    (void)g->backend->matrix_power(g, &op);
+    cpu_optimizer_take_back(g, lent);
+    gram_parallel_for(g, count, keep, (void *)(uintptr_t)run);
+}
+
+static int by_outcome(const void *a, const void *b)
+{
+    const struct item *x = a, *y = b;
+
+    return (x->outcome == FITS) - (y->outcome == FITS);
+}
+
+/* All items of a run. */
+static void take_run(struct run *run, int64_t count, int64_t all)
+{
+    const struct cpu_optimizer_step *s = run->s;
+    struct batch batch;
+
+    /* It went well when the scratch was counted. */
+    if (lay_out(s->g, s->o, run->items->block, run->items->k, all, &batch) != GRAM_OK)
+        return;
+    run->batch = &batch;
+    run->matrix = gram_round64((size_t)(run->n * run->n) * gram_dtype_size(run->work));
+    if (s->o->options.skip > 0) {
+        gram_blas_one_thread();
+        gram_parallel_for(s->g, count, look, run);
+        qsort(run->items, (size_t)count, sizeof *run->items, by_outcome);
+        while (count > 0 && run->items[count - 1].outcome == FITS)
+            count--;
+    }
+    for (int64_t done = 0; done < count; done += batch.count) {
+        struct run chunk = *run;
+        chunk.items += done;
+        take_chunk(&chunk, gram_least(batch.count, count - done));
+    }
+}
+
+/* ---- What is due -------------------------------------------------------------------------- */
+
+static int64_t find_due(const struct cpu_optimizer_step *s, struct item *items)
+{
+    const gram_optimizer *o = s->o;
+    int64_t count = 0;
+
+    for (int64_t i = 0; i < o->blocks; i++) {
+        const struct gram_optimizer_block *b = &o->block[i];
+        if (!gram_optimizer_owns(o, b) || s->rests[b->parameter] ||
+            !cpu_optimizer_due(o, b, o->steps[b->parameter] + 1))
+            continue;
+        for (int k = 0; k < b->order; k++)
+            items[count++] = (struct item){.block = i, .n = b->size[k], .k = k};
+    }
+    return count;
+}
+
+static int by_block(const void *a, const void *b)
+{
+    const struct item *x = a, *y = b;
+
+    return (x->block > y->block) - (x->block < y->block);
+}
+
+/* Items that can be one batch, together: by order, dtype and exponent. */
+struct kind {
+    int64_t n;
+    gram_dtype work;
+    int numerator, denominator;
+};
+
+static struct kind kind_of(const gram_optimizer *o, const struct item *item)
+{
+    const struct gram_optimizer_block *b = &o->block[item->block];
+
+    return (struct kind){item->n, parameter_of(o, item->block)->work, b->numerator, b->denominator};
+}
+
+static bool same_kind(struct kind a, struct kind b)
+{
+    return a.n == b.n && a.work == b.work && a.numerator == b.numerator &&
+           a.denominator == b.denominator;
+}
+
+/* Brings the items that are of the kind of the first one to the front, in order. */
+static int64_t gather_kind(const gram_optimizer *o, struct item *items, int64_t count)
+{
+    struct kind first = kind_of(o, items);
+    int64_t found = 0;
+
+    for (int64_t i = 0; i < count; i++)
+        if (same_kind(kind_of(o, &items[i]), first)) {
+            struct item other = items[found];
+            items[found++] = items[i];
+            items[i] = other;
+        }
+    return found;
+}
+
+static void tell(const struct cpu_optimizer_step *s, struct item *items, int64_t count)
+{
+    gram_optimizer_report *report = s->op->report;
+    gram_optimizer *o = s->o;
+
+    qsort(items, (size_t)count, sizeof *items, by_block);
+    for (int64_t i = 0; i < count; i++) {
+        int64_t block = items[i].block, failed = 0;
+        for (; i < count && items[i].block == block; i++) {
+            report->kept += items[i].outcome == FITS;
+            report->refreshed += items[i].outcome == GRAM_POWER_DONE;
+            failed += items[i].outcome > GRAM_POWER_DONE;
+        }
+        i--;
+        if (failed && report->first_failed < 0)
+            report->first_failed = o->block[block].parameter;
+        report->failed += failed;
+        o->failures[block] = failed ? o->failures[block] + 1 : 0;
+    }
+}
+
+void cpu_shampoo_refresh(const struct cpu_optimizer_step *s)
+{
+    struct item *items = (struct item *)(void *)s->scratch;
+    int64_t all = factors(s->o), count = find_due(s, items), taken = 0;
+
+    while (taken < count) {
+        struct item *first = items + taken;
+        int64_t equal = gather_kind(s->o, first, count - taken);
+        struct run run = {
+            .s = s,
+            .items = first,
+            .n = first->n,
+            .work = parameter_of(s->o, first->block)->work,
+            .memory = s->scratch + gram_round64((size_t)all * sizeof(struct item)),
+        };
+        take_run(&run, equal, all);
+        taken += equal;
+    }
+    tell(s, items, count);
+}

@@ -1,0 +1,152 @@
+/*
+ * optimizer.h - what an optimizer consists of: parameters, their blocks, and the state of each
+ * block
+ *
+ * A parameter's shape is merged (options.merge) and each dimension cut into pieces of at most
+ * options.block: a block is one piece along each dimension.  All work and all state are a block's,
+ * so that blocks can be done in any order, by any thread and on any rank.  Merging keeps the
+ * row-major order of elements, so that a block is a set of runs of the parameter's flat indices.
+ *
+ * State lies in one allocation; a slot is one tensor in it.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_OPTIMIZER_H
+#define GRAM_OPTIMIZER_H
+#include "context.h"
+
+/* A tensor of the state of a block: a matrix of order n, row-major (packed: the upper triangle of a
+ * symmetric one, row by row, as gram_syrk_ema packs) or, n = 0, an array of the block's shape.
+ * dtype 0: there is none. */
+struct gram_optimizer_slot {
+    gram_dtype dtype;
+    bool packed;
+    int64_t n, count; /* order; elements */
+    size_t offset;    /* in the optimizer's state */
+};
+
+struct gram_optimizer_block {
+    int64_t parameter, number;                         /* which block of the parameter */
+    int64_t rank;                                      /* that does it */
+    int order;                                         /* dimensions, at least 1 */
+    int64_t size[GRAM_MAX_DIMS], start[GRAM_MAX_DIMS]; /* within the parameter's merged shape */
+    int64_t count;                                     /* elements */
+    int numerator, denominator; /* of the exponent of its roots, where the method has any */
+    struct gram_optimizer_slot factor[GRAM_MAX_DIMS], root[GRAM_MAX_DIMS]; /* order n each */
+    struct gram_optimizer_slot moment, velocity, second; /* arrays: M, B, V of gram.h */
+};
+
+struct gram_optimizer_parameter {
+    gram_dtype dtype;
+    int ndim;
+    int64_t shape[GRAM_MAX_DIMS];
+    int order; /* of the merged shape */
+    int64_t merged[GRAM_MAX_DIMS];
+    int64_t count;               /* elements */
+    gram_dtype state, work;      /* of moments; of the arithmetic: f32 or f64 */
+    int64_t first_block, blocks; /* in the optimizer's list */
+};
+
+/* A state tensor by name, for gram_optimizer_state_at and files. */
+struct gram_optimizer_named {
+    char name[64];
+    gram_tensor view;
+};
+
+/* Where a tensor of a call lies, to find those that overlap: optimizer_check.c. */
+struct gram_optimizer_range {
+    intptr_t low, high;
+    const gram_tensor *tensor;
+    const char *list; /* "parameters" */
+    int64_t index;
+    bool written;
+};
+
+struct gram_optimizer {
+    gram_context_options memory; /* whose allocator the optimizer's memory came from */
+    gram_optimizer_options options;
+    int64_t parameters, blocks, names;
+    struct gram_optimizer_parameter *parameter;
+    struct gram_optimizer_block *block;
+    struct gram_optimizer_named *named;
+    struct gram_optimizer_range *range; /* room for three lists of tensors */
+    /* In the state: calls that did a step; one a parameter; one a block, refreshes that failed */
+    int64_t *step, *steps, *failures;
+    char *state;
+    size_t state_bytes;
+};
+
+/* What a method is to the front: src/optimizer_<method>.c. */
+struct gram_optimizer_method_front {
+    const char *name;
+    bool cut;    /* into blocks of at most options.block along each dimension; else one block */
+    bool matrix; /* the first dimension by the rest, whatever options.merge says */
+    void (*defaults)(gram_optimizer_options *o); /* changes Shampoo's to its own; NULL: none */
+    /* Refuses options, and a parameter or block, that the method has no formula for, and says which
+     * slots of state a block has: dtype, n and count of each. */
+    gram_status (*check)(gram_context *g, const gram_optimizer_options *o);
+    gram_status (*describe)(gram_context *g, const gram_optimizer *o,
+                            const struct gram_optimizer_parameter *p,
+                            struct gram_optimizer_block *b);
+};
+
+extern const struct gram_optimizer_method_front gram_optimizer_shampoo;
+
+/* NULL: there is no such method. */
+const struct gram_optimizer_method_front *gram_optimizer_front(gram_optimizer_method method);
+
+/* optimizer_options.c: options is filled with the method's defaults, then what was given, all of it
+ * checked. */
+gram_status gram_optimizer_take_options(gram_context *g, const gram_optimizer_options *given,
+                                        gram_optimizer_options *options);
+/* e as k / q with both at most 64; false: it is none. */
+bool gram_optimizer_fraction(double e, int *numerator, int *denominator);
+
+/* For describe(): a slot for a symmetric matrix of order n, for any one, for an array as the block;
+ * a root begins as the identity, everything else as 0. */
+struct gram_optimizer_slot gram_optimizer_symmetric(const gram_optimizer *o, gram_dtype dtype,
+                                                    int64_t n);
+struct gram_optimizer_slot gram_optimizer_square(gram_dtype dtype, int64_t n); /* never packed */
+struct gram_optimizer_slot gram_optimizer_array(const struct gram_optimizer_block *b,
+                                                gram_dtype dtype);
+/* The dtype of matrices and second moments: the state's, f32 for bf16, whose 8 bits lose the small
+ * changes of a sum, and the differences that are left where a root meets a factor of low rank. */
+gram_dtype gram_optimizer_statistics(const struct gram_optimizer_parameter *p);
+
+/* optimizer_blocks.c: the merged shape of a parameter and the number of its blocks (< 0: too many),
+ * then its blocks, without slots; and who does which. */
+int64_t gram_optimizer_merge(const gram_optimizer *o, struct gram_optimizer_parameter *p);
+void gram_optimizer_cut(const gram_optimizer *o, const struct gram_optimizer_parameter *p,
+                        int64_t parameter, struct gram_optimizer_block *blocks);
+gram_status gram_optimizer_share(gram_context *g, gram_optimizer *o);
+
+/* The i'th slot of a block, 0 <= i < gram_optimizer_slots(b), with its name in the state. */
+int gram_optimizer_slots(const struct gram_optimizer_block *b);
+struct gram_optimizer_slot *gram_optimizer_slot(struct gram_optimizer_block *b, int i,
+                                                const char **name);
+
+static inline bool gram_optimizer_owns(const gram_optimizer *o,
+                                       const struct gram_optimizer_block *b)
+{
+    return b->rank == o->options.rank;
+}
+
+static inline void *gram_optimizer_data(const gram_optimizer *o,
+                                        const struct gram_optimizer_slot *s)
+{
+    return o->state + s->offset;
+}
+
+/* A step behind the front.  All lists have one entry a parameter. */
+struct gram_optimizer_op {
+    gram_optimizer *optimizer;
+    const gram_tensor *const *parameters;
+    const gram_tensor *const *gradients; /* NULL: the parameter rests */
+    gram_tensor *const *directions;      /* NULL, or an entry NULL: not wanted */
+    gram_tensor *const *updated;         /* the parameters, to be changed in place; or NULL */
+    gram_optimizer_report *report;       /* never NULL; zeros, first_failed -1 */
+};
+
+/* optimizer_check.c */
+gram_status gram_optimizer_check(gram_context *g, const struct gram_optimizer_op *op);
+#endif

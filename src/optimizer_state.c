@@ -1,0 +1,300 @@
+/*
+ * optimizer_state.c - an optimizer made and destroyed: its parameters, blocks, and all its state
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "backend.h"
+#include "optimizer.h"
+#include <stdio.h>
+#include <string.h>
+
+/* ---- Slots -------------------------------------------------------------------------------- */
+
+gram_dtype gram_optimizer_statistics(const struct gram_optimizer_parameter *p)
+{
+    return p->state == GRAM_BF16 ? GRAM_F32 : p->state;
+}
+
+/* A count of -1 does not fit and is refused when the state is laid out. */
+struct gram_optimizer_slot gram_optimizer_square(gram_dtype dtype, int64_t n)
+{
+    struct gram_optimizer_slot s = {.dtype = dtype, .n = n};
+
+    if (__builtin_mul_overflow(n, n, &s.count))
+        s.count = -1;
+    return s;
+}
+
+struct gram_optimizer_slot gram_optimizer_symmetric(const gram_optimizer *o, gram_dtype dtype,
+                                                    int64_t n)
+{
+    struct gram_optimizer_slot s = gram_optimizer_square(dtype, n);
+
+    s.packed = o->options.packed != 0;
+    if (s.packed && s.count > 0)
+        s.count = (s.count - n) / 2 + n;
+    return s;
+}
+
+struct gram_optimizer_slot gram_optimizer_array(const struct gram_optimizer_block *b,
+                                                gram_dtype dtype)
+{
+    return (struct gram_optimizer_slot){.dtype = dtype, .count = b->count};
+}
+
+int gram_optimizer_slots(const struct gram_optimizer_block *b)
+{
+    return 2 * b->order + 3;
+}
+
+struct gram_optimizer_slot *gram_optimizer_slot(struct gram_optimizer_block *b, int i,
+                                                const char **name)
+{
+    static const char *const arrays[] = {"moment", "velocity", "second"};
+    struct gram_optimizer_slot *const slots[] = {&b->moment, &b->velocity, &b->second};
+
+    if (i < 2 * b->order) {
+        *name = i % 2 ? "root" : "factor";
+        return i % 2 ? &b->root[i / 2] : &b->factor[i / 2];
+    }
+    *name = arrays[i - 2 * b->order];
+    return slots[i - 2 * b->order];
+}
+
+/* ---- Making ------------------------------------------------------------------------------- */
+
+/* Of the optimizer's own memory, zeros. */
+static gram_status allocate(gram_context *g, size_t count, size_t size, void *out)
+{
+    size_t bytes;
+    void *memory = NULL;
+
+    if (!__builtin_mul_overflow(count, size, &bytes))
+        memory = gram_alloc(g, bytes);
+    if (!memory)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu times %zu bytes", count, size);
+    memset(memory, 0, bytes);
+    memcpy(out, &memory, sizeof memory);
+    return GRAM_OK;
+}
+
+static gram_status take_parameter(gram_context *g, const gram_optimizer *o, int64_t index,
+                                  const gram_tensor *t, struct gram_optimizer_parameter *p)
+{
+    int64_t bytes = 1;
+    bool real = t && (t->dtype == GRAM_F32 || t->dtype == GRAM_F64 || t->dtype == GRAM_F16 ||
+                      t->dtype == GRAM_BF16);
+
+    if (!t)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "parameters[%lld] is NULL", (long long)index);
+    if (!real)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "parameters[%lld] has dtype %s, expected f32, f64, f16 or bf16",
+                         (long long)index, gram_dtype_name(t->dtype));
+    if (t->ndim < 0 || t->ndim > GRAM_MAX_DIMS)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "parameters[%lld] has %d dimensions, expected 0 to %d", (long long)index,
+                         (int)t->ndim, GRAM_MAX_DIMS);
+    *p = (struct gram_optimizer_parameter){.dtype = t->dtype, .ndim = t->ndim, .count = 1};
+    for (int i = 0; i < t->ndim; i++) {
+        p->shape[i] = t->shape[i];
+        if (t->shape[i] < 0 ||
+            (t->shape[i] && __builtin_mul_overflow(bytes, t->shape[i], &bytes)) ||
+            bytes > INT64_MAX / (int64_t)sizeof(double))
+            return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                             "parameters[%lld] has size %lld in dimension %d: negative, or too "
+                             "large together with the others",
+                             (long long)index, (long long)t->shape[i], i);
+        p->count *= t->shape[i];
+    }
+    p->state = o->options.state ? o->options.state : t->dtype == GRAM_F64 ? GRAM_F64 : GRAM_F32;
+    p->work = t->dtype == GRAM_F64 || p->state == GRAM_F64 ? GRAM_F64 : GRAM_F32;
+    return GRAM_OK;
+}
+
+static gram_status take_parameters(gram_context *g, gram_optimizer *o,
+                                   const gram_tensor *const *parameters)
+{
+    for (int64_t i = 0; i < o->parameters; i++) {
+        struct gram_optimizer_parameter *p = &o->parameter[i];
+        TRY(take_parameter(g, o, i, parameters[i], p));
+        p->first_block = o->blocks;
+        p->blocks = gram_optimizer_merge(o, p);
+        if (p->blocks < 0 || __builtin_add_overflow(o->blocks, p->blocks, &o->blocks))
+            return gram_fail(g, GRAM_OUT_OF_MEMORY, "the number of blocks overflows");
+    }
+    TRY(allocate(g, (size_t)o->blocks, sizeof *o->block, &o->block));
+    for (int64_t i = 0; i < o->parameters; i++)
+        gram_optimizer_cut(o, &o->parameter[i], i, o->block + o->parameter[i].first_block);
+    return gram_optimizer_share(g, o);
+}
+
+/* Adds a tensor of count elements to the state; false: it does not fit. */
+static bool place(gram_optimizer *o, int64_t count, gram_dtype dtype, size_t *offset)
+{
+    size_t bytes;
+
+    *offset = o->state_bytes;
+    if (count < 0 || __builtin_mul_overflow((size_t)count, gram_dtype_size(dtype), &bytes) ||
+        bytes > SIZE_MAX / 2 ||
+        __builtin_add_overflow(o->state_bytes, gram_round64(bytes), &o->state_bytes))
+        return false;
+    o->names++;
+    return true;
+}
+
+static gram_status lay_out(gram_context *g, gram_optimizer *o, size_t offset[3])
+{
+    const struct gram_optimizer_method_front *front = gram_optimizer_front(o->options.method);
+    bool fits = place(o, 1, GRAM_I64, &offset[0]) &&
+                place(o, o->parameters, GRAM_I64, &offset[1]) &&
+                place(o, o->blocks, GRAM_I64, &offset[2]);
+
+    for (int64_t i = 0; i < o->blocks; i++) {
+        struct gram_optimizer_block *b = &o->block[i];
+        const char *name;
+        if (!gram_optimizer_owns(o, b))
+            continue;
+        TRY(front->describe(g, o, &o->parameter[b->parameter], b));
+        for (int j = 0; j < gram_optimizer_slots(b); j++) {
+            struct gram_optimizer_slot *s = gram_optimizer_slot(b, j, &name);
+            fits = fits && (!s->dtype || place(o, s->count, s->dtype, &s->offset));
+        }
+    }
+    return fits ? GRAM_OK : gram_fail(g, GRAM_OUT_OF_MEMORY, "the size of the state overflows");
+}
+
+/* ---- Names and first values ---------------------------------------------------------------- */
+
+static gram_tensor counts(int64_t *data, int64_t count)
+{
+    return gram_vector(data, count, GRAM_I64);
+}
+
+static gram_tensor view_of(const gram_optimizer *o, const struct gram_optimizer_block *b,
+                           const struct gram_optimizer_slot *s)
+{
+    void *data = gram_optimizer_data(o, s);
+    gram_tensor t = {.data = data, .dtype = s->dtype, .ndim = b->order};
+    int64_t stride = 1;
+
+    if (s->n > 0)
+        return s->packed ? gram_vector(data, s->count, s->dtype)
+                         : gram_matrix(data, s->n, s->n, s->dtype);
+    for (int i = b->order - 1; i >= 0; i--) {
+        t.shape[i] = b->size[i];
+        t.stride[i] = stride;
+        stride *= b->size[i];
+    }
+    return t;
+}
+
+static void set_one(const gram_optimizer *o, const struct gram_optimizer_slot *s, int64_t at)
+{
+    void *data = gram_optimizer_data(o, s);
+
+    if (s->dtype == GRAM_F64)
+        ((double *)data)[at] = 1;
+    else
+        ((float *)data)[at] = 1;
+}
+
+static void set_identity(const gram_optimizer *o, const struct gram_optimizer_slot *s)
+{
+    for (int64_t i = 0; s->dtype && i < s->n; i++)
+        set_one(o, s, s->packed ? i * s->n - i * (i - 1) / 2 : i * s->n + i);
+}
+
+static void name_state(gram_optimizer *o)
+{
+    static const char *const vectors[] = {"step", "steps", "failures"};
+    struct gram_optimizer_named *to = o->named;
+
+    for (int i = 0; i < 3; i++)
+        (void)snprintf(to[i].name, sizeof to[i].name, "%s", vectors[i]);
+    to[0].view = (gram_tensor){.data = o->step, .dtype = GRAM_I64};
+    to[1].view = counts(o->steps, o->parameters);
+    to[2].view = counts(o->failures, o->blocks);
+    to += 3;
+    for (int64_t i = 0; i < o->blocks; i++) {
+        struct gram_optimizer_block *b = &o->block[i];
+        for (int j = 0; j < gram_optimizer_slots(b); j++) {
+            const char *name;
+            struct gram_optimizer_slot *s = gram_optimizer_slot(b, j, &name);
+            int used;
+            if (!s->dtype)
+                continue;
+            used = snprintf(to->name, sizeof to->name, "%lld.%lld.%s", (long long)b->parameter,
+                            (long long)b->number, name);
+            if (s->n > 0)
+                (void)snprintf(to->name + used, sizeof to->name - (size_t)used, ".%d", j / 2);
+            to->view = view_of(o, b, s);
+            to++;
+        }
+        for (int k = 0; k < b->order; k++)
+            set_identity(o, &b->root[k]);
+    }
+}
+
+static gram_status fill(gram_context *g, gram_optimizer *o, const gram_tensor *const *parameters)
+{
+    size_t offset[3] = {0}, count = (size_t)o->parameters, bytes;
+
+    TRY(allocate(g, count, sizeof *o->parameter, &o->parameter));
+    TRY(allocate(g, count, 3 * sizeof *o->range, &o->range));
+    TRY(take_parameters(g, o, parameters));
+    TRY(lay_out(g, o, offset));
+    TRY(allocate(g, (size_t)o->names, sizeof *o->named, &o->named));
+    TRY(allocate(g, o->state_bytes, 1, &o->state));
+    o->step = (int64_t *)(void *)(o->state + offset[0]);
+    o->steps = (int64_t *)(void *)(o->state + offset[1]);
+    o->failures = (int64_t *)(void *)(o->state + offset[2]);
+    name_state(o);
+    return g->backend->optimizer_workspace(g, o, &bytes); /* refuses sizes that cannot be done */
+}
+
+gram_status gram_optimizer_create(gram_context *g, const gram_optimizer_options *options,
+                                  const gram_tensor *const *parameters, int64_t count,
+                                  gram_optimizer **out)
+{
+    gram_optimizer_options taken;
+    gram_optimizer *o;
+    gram_status status;
+
+    g->call = __func__;
+    if (!out)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "out is NULL");
+    *out = NULL;
+    if (count < 0 || count > INT64_MAX / 1024 || (count > 0 && !parameters))
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "count is %lld and parameters is %s, expected a list of so many",
+                         (long long)count, parameters ? "given" : "NULL");
+    TRY(gram_optimizer_take_options(g, options, &taken));
+    if (!g->backend->optimizer_step)
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer it", g->backend->name);
+    TRY(allocate(g, 1, sizeof *o, &o));
+    o->memory = g->options;
+    o->options = taken;
+    o->parameters = count;
+    status = fill(g, o, parameters);
+    if (status != GRAM_OK)
+        gram_optimizer_destroy(o);
+    else
+        *out = o;
+    return status;
+}
+
+void gram_optimizer_destroy(gram_optimizer *o)
+{
+    gram_context allocator;
+
+    if (!o)
+        return;
+    allocator = (gram_context){.options = o->memory};
+    gram_free(&allocator, o->range, (size_t)o->parameters * 3 * sizeof *o->range);
+    gram_free(&allocator, o->parameter, (size_t)o->parameters * sizeof *o->parameter);
+    gram_free(&allocator, o->block, (size_t)o->blocks * sizeof *o->block);
+    gram_free(&allocator, o->named, (size_t)o->names * sizeof *o->named);
+    gram_free(&allocator, o->state, o->state_bytes);
+    gram_free(&allocator, o, sizeof *o);
+}

@@ -1,0 +1,365 @@
+/*
+ * test_optimizer.c - Shampoo's steps against its formulas: every option, shapes of 0 to 4
+ * dimensions
+ *
+ * Each row runs a few steps on a list of parameters, tensors of all layouts, by
+ * gram_optimizer_direction and by gram_optimizer_step in turn, beside src/reference.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "harness.h"
+#include "reference/reference.h"
+#include <math.h>
+#include <stdlib.h>
+
+enum {
+    PARAMETERS = 8,
+    STEPS = 7
+};
+
+static const struct {
+    int ndim;
+    int64_t shape[4];
+    enum layout layout;
+} shapes[PARAMETERS] = {
+    {2,       {5, 4},    ROW_MAJOR},
+    {1,          {7},     REVERSED},
+    {0,           {},    ROW_MAJOR},
+    {3,    {3, 4, 5}, COLUMN_MAJOR},
+    {4, {2, 3, 2, 3},       PADDED},
+    {2,       {0, 3},    ROW_MAJOR},
+    {3,    {1, 6, 1}, EVERY_SECOND},
+    {2,      {9, 11}, COLUMN_MAJOR},
+};
+
+struct row {
+    const char *why;
+    void (*choose)(gram_optimizer_options *o);
+    gram_dtype dtype, state; /* state 0: the default */
+    double bound;            /* of the error over the largest element of a direction */
+};
+
+static void defaults(gram_optimizer_options *o)
+{
+    (void)o;
+}
+
+static void blocks(gram_optimizer_options *o)
+{
+    o->block = 4;
+    o->beta2 = 0.9;
+}
+
+static void blunt(gram_optimizer_options *o)
+{
+    o->epsilon = 1; /* what bf16 rounds off must not be what a root makes large */
+    o->beta2 = 0.9;
+}
+
+static void whole_dimensions(gram_optimizer_options *o)
+{
+    o->block = 3;
+    o->merge = 0;
+}
+
+static void not_packed(gram_optimizer_options *o)
+{
+    o->packed = 0;
+    o->block = 4;
+}
+
+static void moving_average(gram_optimizer_options *o)
+{
+    o->beta2 = 0.8;
+    o->beta3 = 0.5;
+    o->epsilon = 1e-3;
+    o->epsilon_relative = 1;
+}
+
+static void no_correction(gram_optimizer_options *o)
+{
+    o->beta2 = 0.8;
+    o->bias_correction = 0;
+}
+
+static void no_moment(gram_optimizer_options *o)
+{
+    o->beta1 = 0;
+    o->exponent = 0.5;
+}
+
+static void other_exponent(gram_optimizer_options *o)
+{
+    o->exponent = 2.0 / 3;
+    o->beta3 = 0;
+}
+
+static void graft_sgd(gram_optimizer_options *o)
+{
+    o->graft = GRAM_GRAFT_SGD;
+    o->block = 4;
+}
+
+static void graft_adagrad(gram_optimizer_options *o)
+{
+    o->graft = GRAM_GRAFT_ADAGRAD;
+    o->start = 3;
+}
+
+static void graft_rmsprop(gram_optimizer_options *o)
+{
+    o->graft = GRAM_GRAFT_RMSPROP;
+    o->graft_beta2 = 0.7;
+    o->block = 4;
+}
+
+static void graft_adam(gram_optimizer_options *o)
+{
+    o->graft = GRAM_GRAFT_ADAM;
+    o->graft_epsilon = 1e-3;
+    o->start = 2;
+}
+
+static void momentum(gram_optimizer_options *o)
+{
+    o->momentum = 0.6;
+    o->dampening = 0.25;
+    o->weight_decay = 0.1;
+}
+
+static void nesterov(gram_optimizer_options *o)
+{
+    o->momentum = 0.6;
+    o->nesterov = 1;
+    o->weight_decay = 0.1;
+    o->decay = GRAM_DECAY_L2;
+}
+
+static void seldom(gram_optimizer_options *o)
+{
+    o->refresh = 3;
+}
+
+static void late(gram_optimizer_options *o)
+{
+    o->start = 4;
+    o->refresh = 2;
+}
+
+static void staggered(gram_optimizer_options *o)
+{
+    o->start = 1;
+    o->refresh = 3;
+    o->stagger = 1;
+    o->block = 4;
+}
+
+static void coupled_newton(gram_optimizer_options *o)
+{
+    o->root = GRAM_POWER_COUPLED_NEWTON;
+    o->block = 6;
+}
+
+static void newton_schulz(gram_optimizer_options *o)
+{
+    o->root = GRAM_POWER_NEWTON_SCHULZ;
+    o->exponent = 0.25;
+}
+
+static void minimax(gram_optimizer_options *o)
+{
+    o->root = GRAM_POWER_MINIMAX;
+    o->epsilon_relative = 1;
+}
+
+static void fitting(gram_optimizer_options *o)
+{
+    o->skip = 1e-9; /* nothing fits: random gradients move every factor by more */
+    o->epsilon_relative = 1;
+    o->exponent = 1.0 / 3;
+}
+
+static const struct row rows[] = {
+    {                           "the defaults: sums",         defaults,  GRAM_F64,         0, 1e-6},
+    {                          "the defaults in f32",         defaults,  GRAM_F32,         0, 2e-3},
+    {              "several blocks, moving averages",           blocks,  GRAM_F64,         0, 1e-6},
+    {                        "several blocks in f32",           blocks,  GRAM_F32,         0, 2e-3},
+    {                        "f32 with state of f64",           blocks,  GRAM_F32,  GRAM_F64, 1e-5},
+    {                        "f64 with state of f32",           blocks,  GRAM_F64,  GRAM_F32, 2e-3},
+    {                     "f32 with moments of bf16",            blunt,  GRAM_F32, GRAM_BF16, 0.02},
+    {                              "bf16 parameters",         defaults, GRAM_BF16,         0, 0.02},
+    {                               "f16 parameters",         defaults,  GRAM_F16,         0, 5e-3},
+    {         "nothing merged, dimensions of 1 kept", whole_dimensions,  GRAM_F64,         0, 1e-6},
+    {                      "whole matrices of state",       not_packed,  GRAM_F64,         0, 1e-6},
+    {      "a filter of its own, a relative epsilon",   moving_average,  GRAM_F64,         0, 1e-6},
+    {                           "no bias correction",    no_correction,  GRAM_F64,         0, 1e-6},
+    {                              "no first moment",        no_moment,  GRAM_F64,         0, 1e-6},
+    {"another exponent; a filter without the moment",   other_exponent,  GRAM_F64,         0, 1e-6},
+    {                               "grafted to SGD",        graft_sgd,  GRAM_F64,         0, 1e-6},
+    {             "grafted to Adagrad, which begins",    graft_adagrad,  GRAM_F64,         0, 1e-6},
+    {                           "grafted to RMSprop",    graft_rmsprop,  GRAM_F64,         0, 1e-6},
+    {                "grafted to Adam, which begins",       graft_adam,  GRAM_F64,         0, 1e-6},
+    {         "momentum, dampening, decoupled decay",         momentum,  GRAM_F64,         0, 1e-6},
+    {              "Nesterov, decay in the gradient",         nesterov,  GRAM_F64,         0, 1e-6},
+    {       "roots every third step, from the third",           seldom,  GRAM_F64,         0, 1e-6},
+    {                                 "a late start",             late,  GRAM_F64,         0, 1e-6},
+    {                              "staggered roots",        staggered,  GRAM_F64,         0, 1e-6},
+    {                               "coupled Newton",   coupled_newton,  GRAM_F64,         0, 1e-6},
+    {                                "Newton-Schulz",    newton_schulz,  GRAM_F64,         0, 1e-6},
+    {                                      "minimax",          minimax,  GRAM_F64,         0, 1e-6},
+    {                         "roots that never fit",          fitting,  GRAM_F64,         0, 1e-6},
+};
+
+/* One parameter, everything that belongs to it, and what it should be. */
+struct parameter {
+    struct test_tensor w, g, p;
+    struct reference_shampoo *reference;
+    double *values, *gradient, *direction;
+    int64_t count;
+};
+
+static double *numbers(int64_t count)
+{
+    double *array = calloc((size_t)count + 1, sizeof *array);
+
+    if (!array)
+        exit(2);
+    return array;
+}
+
+static void open_parameter(struct harness *h, struct parameter *q, int i, gram_dtype dtype,
+                           const gram_optimizer_options *o, int64_t number)
+{
+    test_tensor_create(h, &q->w, dtype, shapes[i].layout, shapes[i].ndim, shapes[i].shape);
+    test_tensor_create(h, &q->g, dtype, shapes[(i + 3) % PARAMETERS].layout, shapes[i].ndim,
+                       shapes[i].shape);
+    test_tensor_create(h, &q->p, dtype == GRAM_BF16 ? GRAM_F32 : dtype,
+                       shapes[(i + 4) % PARAMETERS].layout, shapes[i].ndim, shapes[i].shape);
+    test_fill_normal(h, &q->w, 0, 1);
+    q->reference = reference_shampoo_create(o, shapes[i].ndim, shapes[i].shape, number);
+    q->count = test_count(&q->w.t);
+    q->values = numbers(q->count);
+    q->gradient = numbers(q->count);
+    q->direction = numbers(q->count);
+    for (int64_t e = 0; e < q->count; e++)
+        q->values[e] = test_at(&q->w.t, e);
+}
+
+static void close_parameter(struct harness *h, struct parameter *q)
+{
+    test_tensor_destroy(h, &q->w, "a parameter");
+    test_tensor_destroy(h, &q->g, "a gradient");
+    test_tensor_destroy(h, &q->p, "a direction");
+    reference_shampoo_destroy(q->reference);
+    free(q->values);
+    free(q->gradient);
+    free(q->direction);
+}
+
+/* New gradients, and the reference's step; parameter 1 rests at every third step. */
+static bool advance(struct harness *h, struct parameter *q, int i, int step, double learning_rate)
+{
+    bool rests = i == 1 && step % 3 == 2;
+
+    test_fill_normal(h, &q->g, 0, 1);
+    for (int64_t e = 0; e < q->count; e++)
+        q->gradient[e] = test_at(&q->g.t, e);
+    reference_shampoo_direction(q->reference, q->values, rests ? NULL : q->gradient, q->direction);
+    for (int64_t e = 0; e < q->count; e++)
+        q->values[e] -= learning_rate * q->direction[e];
+    return !rests;
+}
+
+/* The largest difference over the largest element of the direction. */
+static double distance(const struct parameter *q, const gram_tensor *got, const double *expected,
+                       double scale)
+{
+    double most = 1e-300, difference = 0;
+
+    for (int64_t e = 0; e < q->count; e++) {
+        double d = fabs(test_at(got, e) - expected[e]);
+        most = fmax(most, fabs(q->direction[e]) * scale);
+        difference = !(d <= difference) ? d : difference;
+    }
+    return difference / most;
+}
+
+static void compare(struct harness *h, struct parameter *q, bool stepped, const struct row *row,
+                    int i, int step, double learning_rate)
+{
+    /* Where parameters are stored with few bits, their change is known only as well as they are. */
+    double scale = stepped ? learning_rate : 1, rounding = stepped ? test_eps(row->dtype) : 0;
+    double error =
+        distance(q, stepped ? &q->w.t : &q->p.t, stepped ? q->values : q->direction, scale);
+
+    CHECK(h, error <= row->bound + 8 * rounding / scale, "%s: parameter %d, step %d: error %g",
+          row->why, i, step, error);
+    for (int64_t e = 0; e < q->count; e++) /* both go on from the same values */
+        if (stepped)
+            q->values[e] = test_at(&q->w.t, e);
+        else
+            test_put(&q->w.t, e, q->values[e]);
+    for (int64_t e = 0; e < q->count; e++)
+        q->values[e] = test_at(&q->w.t, e);
+}
+
+static void check_row(struct harness *h, const struct row *row)
+{
+    gram_optimizer_options o = GRAM_OPTIMIZER_OPTIONS_INIT;
+    struct parameter q[PARAMETERS];
+    gram_tensor *w[PARAMETERS], *p[PARAMETERS];
+    const gram_tensor *g[PARAMETERS];
+    gram_optimizer *optimizer = NULL;
+    gram_status status = GRAM_OK;
+    int64_t number = 0;
+
+    o.epsilon = 1e-4;
+    o.block = 12; /* merges some dimensions, cuts none */
+    o.state = row->state;
+    row->choose(&o);
+    for (int i = 0; i < PARAMETERS; i++) {
+        open_parameter(h, &q[i], i, row->dtype, &o, number);
+        number += reference_shampoo_blocks(q[i].reference);
+        w[i] = &q[i].w.t;
+        p[i] = &q[i].p.t;
+    }
+    status = gram_optimizer_create(h->g, &o, (const gram_tensor *const *)w, PARAMETERS, &optimizer);
+    CHECK(h, status == GRAM_OK, "%s: %s", row->why, gram_message(h->g));
+    for (int step = 1; status == GRAM_OK && step <= STEPS; step++) {
+        gram_optimizer_report report = {.size = sizeof report};
+        bool stepped = step % 2 == 0;
+        for (int i = 0; i < PARAMETERS; i++)
+            g[i] = advance(h, &q[i], i, step, o.learning_rate) ? &q[i].g.t : NULL;
+        status = stepped ? gram_optimizer_step(h->g, optimizer, w, g, &report)
+                         : gram_optimizer_direction(h->g, optimizer, (const gram_tensor *const *)w,
+                                                    g, p, &report);
+        CHECK(h, status == GRAM_OK, "%s: %s", row->why, gram_message(h->g));
+        CHECK(h,
+              report.skipped == 0 && report.failed == 0 && report.first_failed == -1 &&
+                  report.kept == 0,
+              "%s: %lld skipped, %lld failed, %lld kept", row->why, (long long)report.skipped,
+              (long long)report.failed, (long long)report.kept);
+        for (int i = 0; status == GRAM_OK && i < PARAMETERS; i++)
+            compare(h, &q[i], stepped, row, i, step, o.learning_rate);
+    }
+    gram_optimizer_destroy(optimizer);
+    for (int i = 0; i < PARAMETERS; i++)
+        close_parameter(h, &q[i]);
+}
+
+static void steps_are_right(struct harness *h)
+{
+    for (int i = 0; i < LENGTH(rows); i++) {
+        harness_seed(h, "optimizer", i);
+        check_row(h, &rows[i]);
+    }
+}
+
+static const struct test_function tests[] = {
+    {"steps_are_right", steps_are_right},
+};
+
+int main(void)
+{
+    return harness_run_tests(tests, LENGTH(tests));
+}
