@@ -7,7 +7,7 @@
 #include "backend.h"
 #include <string.h>
 
-static gram_status check_optimizer(gram_context *g, const gram_optimizer *o)
+gram_status gram_optimizer_check_call(gram_context *g, const gram_optimizer *o)
 {
     if (!o)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "the optimizer is NULL");
@@ -63,7 +63,7 @@ gram_status gram_optimizer_direction(gram_context *g, gram_optimizer *o,
         .optimizer = o, .parameters = parameters, .gradients = gradients, .directions = directions};
 
     g->call = __func__;
-    TRY(check_optimizer(g, o));
+    TRY(gram_optimizer_check_call(g, o));
     if (!directions && o->parameters > 0)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "directions is NULL, expected %lld tensors",
                          (long long)o->parameters);
@@ -79,7 +79,7 @@ gram_status gram_optimizer_step(gram_context *g, gram_optimizer *o, gram_tensor 
                                    .updated = parameters};
 
     g->call = __func__;
-    TRY(check_optimizer(g, o));
+    TRY(gram_optimizer_check_call(g, o));
     if (o->options.ranks > 1)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "options.ranks is %lld: add the directions of all ranks up "
@@ -93,7 +93,7 @@ gram_status gram_optimizer_workspace(gram_context *g, const gram_optimizer *o, g
     size_t bytes;
 
     g->call = __func__;
-    TRY(check_optimizer(g, o));
+    TRY(gram_optimizer_check_call(g, o));
     TRY(gram_check_need(g, need));
     TRY(g->backend->optimizer_workspace(g, o, &bytes));
     *need = gram_workspace_on(g, bytes);
@@ -155,7 +155,7 @@ gram_status gram_optimizer_set(gram_context *g, gram_optimizer *o,
     bool forgive;
 
     g->call = __func__;
-    TRY(check_optimizer(g, o));
+    TRY(gram_optimizer_check_call(g, o));
     next = *o;
     TRY(gram_optimizer_take_options(g, options, &next.options));
     TRY(check_fixed(g, &o->options, &next.options));
@@ -182,7 +182,7 @@ gram_status gram_optimizer_get(gram_context *g, const gram_optimizer *o,
                                gram_optimizer_options *options, gram_optimizer_info *info)
 {
     g->call = __func__;
-    TRY(check_optimizer(g, o));
+    TRY(gram_optimizer_check_call(g, o));
     if (options)
         TRY(check_size(g, "options", options->size, sizeof *options));
     if (info)
@@ -210,7 +210,7 @@ gram_status gram_optimizer_state_at(gram_context *g, gram_optimizer *o, int64_t 
                                     const char **name, gram_tensor *view)
 {
     g->call = __func__;
-    TRY(check_optimizer(g, o));
+    TRY(gram_optimizer_check_call(g, o));
     if (index < 0 || index >= o->names)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "index is %lld, expected 0 to %lld",
                          (long long)index, (long long)o->names - 1);

@@ -147,6 +147,15 @@ struct gram_optimizer_op {
     gram_optimizer_report *report;       /* never NULL; zeros, first_failed -1 */
 };
 
+/* Refuses a missing optimizer, and a device without any. */
+gram_status gram_optimizer_check_call(gram_context *g, const gram_optimizer *o);
+
+/* optimizer_file.c: the state from a file that was read, all of it or, if it is refused, nothing.
+ */
+struct gram_model_file;
+gram_status gram_optimizer_take_file(gram_context *g, gram_optimizer *o,
+                                     const struct gram_model_file *file);
+
 /* optimizer_check.c */
 gram_status gram_optimizer_check(gram_context *g, const struct gram_optimizer_op *op);
 #endif

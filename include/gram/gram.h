@@ -1410,6 +1410,7 @@ typedef enum gram_not_finite {
 typedef struct gram_optimizer_options {
     size_t size;
     gram_optimizer_method method;
+    int bias_correction;  /* 1 */
     double learning_rate; /* 0.01; any finite number */
     double beta1;         /* of the first moment, [0, 1); 0.9; 0: none */
     double beta2;         /* of the statistics, (0, 1]; 1: their sum */
@@ -1417,40 +1418,39 @@ typedef struct gram_optimizer_options {
     double shampoo_beta;  /* of SOAP's factors, [0, 1); negative: beta2 */
     double epsilon;       /* added to the eigenvalues of the factors, >= 0; 1e-12 */
     int epsilon_relative; /* epsilon is times the largest eigenvalue; 0 */
+    int nesterov;         /* 0 */
     double momentum;      /* of the directions, [0, 1); 0: none */
     double dampening;     /* [0, 1); 0 */
-    int nesterov;         /* 0 */
     double weight_decay;  /* >= 0; 0 */
     gram_weight_decay decay;
-    int bias_correction;               /* 1 */
     gram_graft graft;                  /* GRAM_GRAFT_NONE */
     double graft_beta2, graft_epsilon; /* [0, 1) and >= 0; 0.999 and 1e-8 */
     int64_t block;                     /* largest side of a factor; 1024 */
+    int64_t start;                     /* the first step that preconditions; 0: refresh */
+    int64_t refresh;                   /* roots are taken every so many steps; 1 */
     int merge;       /* dimensions of 1 are dropped, small ones merged from the right while their
                         product is at most block; 1 */
-    int64_t start;   /* the first step that preconditions; 0: refresh */
-    int64_t refresh; /* roots are taken every so many steps; 1 */
-    int stagger; /* block i's at steps t with (t + i) divisible by refresh, not all at once; 0 */
-    double exponent;        /* e of the roots L^-e, k / q with whole k and q up to 64;
-                               0: 1 / (2 order) */
+    int stagger;     /* block i's roots at steps t with t + i divisible by refresh; 0 */
+    double exponent; /* e of the roots L^-e, k / q with whole k and q up to 64; 0: 1 / (2 order) */
+    double skip;     /* no refresh where |X^(q/2) (L + epsilon I)^k X^(q/2) - I|_F of the root at
+                        hand is at most skip sqrt(n); 0: always refresh */
     gram_power_method root; /* GRAM_POWER_AUTO */
-    double skip;      /* no refresh where the root still fits within this; 0: always refresh */
-    int failures;     /* refreshes that may fail in a row, keeping the previous root; 3 */
-    gram_dtype state; /* f32, f64, or bf16 (M and B; matrices and V stay f32); 0: the parameter's,
-                         f32 for halves */
-    int packed;       /* symmetric state as triangles, half the bytes; 1 */
-    int steps;        /* Muon's Newton-Schulz steps; 5 */
-    int one_dimensional; /* SOAP: vectors have a basis too; 0 */
-    int normalize;       /* SOAP: directions are scaled to a root mean square of 1; 0 */
+    int failures;           /* refreshes that may fail in a row, keeping the previous root; 3 */
+    gram_dtype state;       /* f32, f64, or bf16 (M and B; matrices and V stay f32); 0: the
+                               parameter's, f32 for halves */
+    int packed;             /* symmetric state as triangles, half the bytes; 1 */
+    int steps;              /* Muon's Newton-Schulz steps; 5 */
+    int one_dimensional;    /* SOAP: vectors have a basis too; 0 */
+    int normalize;          /* SOAP: directions are scaled to a root mean square of 1; 0 */
     gram_not_finite not_finite;
     int64_t rank, ranks; /* this process does its share of the blocks; 0 of 1 */
 } gram_optimizer_options;
 
 /* clang-format off */
 #define GRAM_OPTIMIZER_OPTIONS_INIT                                                                \
-    {sizeof(gram_optimizer_options), GRAM_SHAMPOO, 0.01, 0.9, 1, -1, -1, 1e-12, 0, 0, 0, 0, 0,     \
-     GRAM_DECAY_DECOUPLED, 1, GRAM_GRAFT_NONE, 0.999, 1e-8, 1024, 1, 0, 1, 0, 0, GRAM_POWER_AUTO,  \
-     0, 3, (gram_dtype)0, 1, 5, 0, 0, GRAM_NOT_FINITE_SKIP, 0, 1}
+    {sizeof(gram_optimizer_options), GRAM_SHAMPOO, 1, 0.01, 0.9, 1, -1, -1, 1e-12, 0, 0, 0, 0, 0,  \
+     GRAM_DECAY_DECOUPLED, GRAM_GRAFT_NONE, 0.999, 1e-8, 1024, 0, 1, 1, 0, 0, 0, GRAM_POWER_AUTO,  \
+     3, (gram_dtype)0, 1, 5, 0, 0, GRAM_NOT_FINITE_SKIP, 0, 1}
 /* clang-format on */
 
 /* Fills options, as much of it as options->size covers, with the defaults of a method: those of the

@@ -7,7 +7,6 @@
  * SPDX-License-Identifier: MIT
  */
 #include "../blas.h"
-#include "../random.h"
 #include "../threads.h"
 #include "cpu_shampoo.h"
 #include <math.h>
@@ -15,19 +14,7 @@
 #include <string.h>
 
 enum {
-    CHUNK_BYTES = 64 << 20, /* of a batch: at least as many items as threads, whatever they take */
-    LARGEST_STEPS = 32      /* power iterations for the largest eigenvalue, if fits() needs it */
-};
-
-/* A factor that is due. */
-struct item {
-    int64_t block, n;
-    int k;
-    int outcome; /* gram_power_outcome; or FITS */
-};
-
-enum {
-    FITS = -1
+    CHUNK_BYTES = 64 << 20 /* of a batch: at least as many items as threads, whatever they take */
 };
 
 static const struct gram_optimizer_parameter *parameter_of(const gram_optimizer *o, int64_t block)
@@ -79,14 +66,8 @@ static struct gram_matrix_power_op power_of(const gram_optimizer *o,
     return op;
 }
 
-/* Where the parts of a batch lie in the scratch behind the items. */
-struct batch {
-    int64_t count;
-    size_t out, info, power, power_bytes, bytes;
-};
-
 static gram_status lay_out(gram_context *g, const gram_optimizer *o, int64_t block, int k,
-                           int64_t all, struct batch *batch)
+                           int64_t all, struct cpu_shampoo_batch *batch)
 {
     const struct gram_optimizer_block *b = &o->block[block];
     gram_dtype work = parameter_of(o, block)->work;
@@ -118,140 +99,43 @@ gram_status cpu_shampoo_refresh_bytes(gram_context *g, const gram_optimizer *o, 
 
     for (int64_t i = 0; i < o->blocks; i++)
         for (int k = 0; gram_optimizer_owns(o, &o->block[i]) && k < o->block[i].order; k++) {
-            struct batch batch;
+            struct cpu_shampoo_batch batch;
             TRY(lay_out(g, o, i, k, all, &batch));
             most = gram_most_bytes(most, batch.bytes);
         }
-    *bytes = gram_round64((size_t)all * sizeof(struct item)) + most;
+    *bytes = gram_round64((size_t)all * sizeof(struct cpu_shampoo_item)) + most;
     return GRAM_OK;
 }
 
-/* ---- Does the old root still fit? ---------------------------------------------------------- */
-
-/* A run of items of one order and one exponent, and what a thread does with them. */
-struct run {
-    const struct cpu_optimizer_step *s;
-    struct item *items;
-    int64_t n;
-    gram_dtype work;
-    char *memory; /* behind all items */
-    size_t matrix;
-    const struct batch *batch;
-};
-
-/* The corrected factor, both triangles. */
-static void load_factor(const struct run *run, const struct item *item, void *to)
-{
-    const gram_optimizer *o = run->s->o;
-    const struct gram_optimizer_block *b = &o->block[item->block];
-    double by = cpu_shampoo_correction(o, o->options.beta2, o->steps[b->parameter] + 1);
-
-    cpu_optimizer_load(o, &b->factor[item->k], run->work, true, to);
-    cpu_optimizer_math(run->work)->scale(run->n * run->n, 1 / by, to);
-}
-
-static void multiply(const struct run *run, const void *a, const void *b, void *c)
-{
-    int64_t n = run->n;
-
-    gram_blas_gemm(run->work, (int64_t[]){n, n, n}, 1, (struct gram_blas_matrix){a, n, false},
-                   (struct gram_blas_matrix){b, n, false}, 0, c, n);
-}
-
-static void shift(const struct run *run, double by, void *matrix)
-{
-    for (int64_t i = 0; i < run->n; i++)
-        if (run->work == GRAM_F64)
-            ((double *)matrix)[i * run->n + i] += by;
-        else
-            ((float *)matrix)[i * run->n + i] += (float)by;
-}
-
-static void set_random(const struct run *run, void *vector)
-{
-    uint64_t state = 1;
-
-    for (int64_t i = 0; i < run->n; i++)
-        if (run->work == GRAM_F64)
-            ((double *)vector)[i] = gram_random_unit(&state);
-        else
-            ((float *)vector)[i] = (float)gram_random_unit(&state);
-}
-
-/* About the largest eigenvalue, from below; x and y have room for a vector. */
-static double largest(const struct run *run, const void *a, void *x, void *y)
-{
-    const struct cpu_optimizer_math *math = cpu_optimizer_math(run->work);
-    int64_t n = run->n;
-    double norm = 0;
-
-    set_random(run, x);
-    for (int i = 0; i < LARGEST_STEPS; i++) {
-        double old = sqrt(math->squares(n, x));
-        void *other = x;
-        if (!(old > 0) || old == INFINITY)
-            return 0;
-        math->scale(n, 1 / old, x);
-        gram_blas_gemm(run->work, (int64_t[]){n, 1, n}, 1, (struct gram_blas_matrix){a, n, false},
-                       (struct gram_blas_matrix){x, n, false}, 0, y, n);
-        norm = sqrt(math->squares(n, y));
-        x = y;
-        y = other;
-    }
-    return norm;
-}
-
-/* |X^(q/2) B^k X^(q/2) - I|_F <= skip sqrt(n), X being the old root for -k / q. */
-static bool fits(const struct run *run, const struct item *item, char *memory)
-{
-    const gram_optimizer *o = run->s->o;
-    const struct gram_optimizer_block *b = &o->block[item->block];
-    void *factor = memory, *root = memory + run->matrix, *y = memory + 2 * run->matrix,
-         *z = memory + 3 * run->matrix, *other;
-    double ridge = o->options.epsilon;
-
-    load_factor(run, item, factor);
-    if (o->options.epsilon_relative)
-        ridge *= largest(run, factor, y, z);
-    shift(run, ridge, factor);
-    cpu_optimizer_load(o, &b->root[item->k], run->work, true, root);
-    memcpy(y, factor, (size_t)(run->n * run->n) * gram_dtype_size(run->work));
-    for (int i = 1; i < b->numerator; i++, other = y, y = z, z = other)
-        multiply(run, factor, y, z);
-    for (int i = 0; i < b->denominator; i++, other = y, y = z, z = other)
-        multiply(run, i % 2 ? y : root, i % 2 ? root : y, z);
-    shift(run, -1, y);
-    return sqrt(cpu_optimizer_math(run->work)->squares(run->n * run->n, y)) <=
-           o->options.skip * sqrt((double)run->n);
-}
+/* ---- Roots that still fit ------------------------------------------------------------------ */
 
 static void look(void *arg, int64_t index, int thread)
 {
-    const struct run *run = arg;
-    struct item *item = &run->items[index];
+    const struct cpu_shampoo_run *run = arg;
+    struct cpu_shampoo_item *item = &run->items[index];
     const gram_optimizer *o = run->s->o;
 
     if (o->steps[o->block[item->block].parameter] + 1 > o->options.start &&
-        fits(run, item, run->memory + (size_t)thread * 4 * run->matrix))
-        item->outcome = FITS;
+        cpu_shampoo_fits(run, item, run->memory + (size_t)thread * 4 * run->matrix))
+        item->outcome = CPU_SHAMPOO_FITS;
 }
 
 /* ---- Roots -------------------------------------------------------------------------------- */
 
 static void load(void *arg, int64_t index, int thread)
 {
-    const struct run *run = arg;
+    const struct cpu_shampoo_run *run = arg;
 
     (void)thread;
-    load_factor(run, &run->items[index],
-                run->memory +
-                    (size_t)index * (size_t)(run->n * run->n) * gram_dtype_size(run->work));
+    cpu_shampoo_load_factor(run, &run->items[index],
+                            run->memory + (size_t)index * (size_t)(run->n * run->n) *
+                                              gram_dtype_size(run->work));
 }
 
 static void keep(void *arg, int64_t index, int thread)
 {
-    const struct run *run = arg;
-    struct item *item = &run->items[index];
+    const struct cpu_shampoo_run *run = arg;
+    struct cpu_shampoo_item *item = &run->items[index];
     const int32_t *info = (const int32_t *)(void *)(run->memory + run->batch->info);
     const gram_optimizer *o = run->s->o;
 
@@ -264,7 +148,7 @@ static void keep(void *arg, int64_t index, int thread)
                                     gram_dtype_size(run->work));
 }
 
-static void take_chunk(const struct run *run, int64_t count)
+static void take_chunk(const struct cpu_shampoo_run *run, int64_t count)
 {
     gram_context *g = run->s->g;
     const struct gram_optimizer_block *b = &run->s->o->block[run->items->block];
@@ -286,16 +170,16 @@ static void take_chunk(const struct run *run, int64_t count)
 
 static int by_outcome(const void *a, const void *b)
 {
-    const struct item *x = a, *y = b;
+    const struct cpu_shampoo_item *x = a, *y = b;
 
-    return (x->outcome == FITS) - (y->outcome == FITS);
+    return (x->outcome == CPU_SHAMPOO_FITS) - (y->outcome == CPU_SHAMPOO_FITS);
 }
 
 /* All items of a run. */
-static void take_run(struct run *run, int64_t count, int64_t all)
+static void take_run(struct cpu_shampoo_run *run, int64_t count, int64_t all)
 {
     const struct cpu_optimizer_step *s = run->s;
-    struct batch batch;
+    struct cpu_shampoo_batch batch;
 
     /* It went well when the scratch was counted. */
     if (lay_out(s->g, s->o, run->items->block, run->items->k, all, &batch) != GRAM_OK)
@@ -306,11 +190,11 @@ static void take_run(struct run *run, int64_t count, int64_t all)
         gram_blas_one_thread();
         gram_parallel_for(s->g, count, look, run);
         qsort(run->items, (size_t)count, sizeof *run->items, by_outcome);
-        while (count > 0 && run->items[count - 1].outcome == FITS)
+        while (count > 0 && run->items[count - 1].outcome == CPU_SHAMPOO_FITS)
             count--;
     }
     for (int64_t done = 0; done < count; done += batch.count) {
-        struct run chunk = *run;
+        struct cpu_shampoo_run chunk = *run;
         chunk.items += done;
         take_chunk(&chunk, gram_least(batch.count, count - done));
     }
@@ -318,7 +202,7 @@ static void take_run(struct run *run, int64_t count, int64_t all)
 
 /* ---- What is due -------------------------------------------------------------------------- */
 
-static int64_t find_due(const struct cpu_optimizer_step *s, struct item *items)
+static int64_t find_due(const struct cpu_optimizer_step *s, struct cpu_shampoo_item *items)
 {
     const gram_optimizer *o = s->o;
     int64_t count = 0;
@@ -329,14 +213,14 @@ static int64_t find_due(const struct cpu_optimizer_step *s, struct item *items)
             !cpu_optimizer_due(o, b, o->steps[b->parameter] + 1))
             continue;
         for (int k = 0; k < b->order; k++)
-            items[count++] = (struct item){.block = i, .n = b->size[k], .k = k};
+            items[count++] = (struct cpu_shampoo_item){.block = i, .n = b->size[k], .k = k};
     }
     return count;
 }
 
 static int by_block(const void *a, const void *b)
 {
-    const struct item *x = a, *y = b;
+    const struct cpu_shampoo_item *x = a, *y = b;
 
     return (x->block > y->block) - (x->block < y->block);
 }
@@ -348,7 +232,7 @@ struct kind {
     int numerator, denominator;
 };
 
-static struct kind kind_of(const gram_optimizer *o, const struct item *item)
+static struct kind kind_of(const gram_optimizer *o, const struct cpu_shampoo_item *item)
 {
     const struct gram_optimizer_block *b = &o->block[item->block];
 
@@ -362,21 +246,21 @@ static bool same_kind(struct kind a, struct kind b)
 }
 
 /* Brings the items that are of the kind of the first one to the front, in order. */
-static int64_t gather_kind(const gram_optimizer *o, struct item *items, int64_t count)
+static int64_t gather_kind(const gram_optimizer *o, struct cpu_shampoo_item *items, int64_t count)
 {
     struct kind first = kind_of(o, items);
     int64_t found = 0;
 
     for (int64_t i = 0; i < count; i++)
         if (same_kind(kind_of(o, &items[i]), first)) {
-            struct item other = items[found];
+            struct cpu_shampoo_item other = items[found];
             items[found++] = items[i];
             items[i] = other;
         }
     return found;
 }
 
-static void tell(const struct cpu_optimizer_step *s, struct item *items, int64_t count)
+static void tell(const struct cpu_optimizer_step *s, struct cpu_shampoo_item *items, int64_t count)
 {
     gram_optimizer_report *report = s->op->report;
     gram_optimizer *o = s->o;
@@ -385,7 +269,7 @@ static void tell(const struct cpu_optimizer_step *s, struct item *items, int64_t
     for (int64_t i = 0; i < count; i++) {
         int64_t block = items[i].block, failed = 0;
         for (; i < count && items[i].block == block; i++) {
-            report->kept += items[i].outcome == FITS;
+            report->kept += items[i].outcome == CPU_SHAMPOO_FITS;
             report->refreshed += items[i].outcome == GRAM_POWER_DONE;
             failed += items[i].outcome > GRAM_POWER_DONE;
         }
@@ -399,18 +283,18 @@ static void tell(const struct cpu_optimizer_step *s, struct item *items, int64_t
 
 void cpu_shampoo_refresh(const struct cpu_optimizer_step *s)
 {
-    struct item *items = (struct item *)(void *)s->scratch;
+    struct cpu_shampoo_item *items = (struct cpu_shampoo_item *)(void *)s->scratch;
     int64_t all = factors(s->o), count = find_due(s, items), taken = 0;
 
     while (taken < count) {
-        struct item *first = items + taken;
+        struct cpu_shampoo_item *first = items + taken;
         int64_t equal = gather_kind(s->o, first, count - taken);
-        struct run run = {
+        struct cpu_shampoo_run run = {
             .s = s,
             .items = first,
             .n = first->n,
             .work = parameter_of(s->o, first->block)->work,
-            .memory = s->scratch + gram_round64((size_t)all * sizeof(struct item)),
+            .memory = s->scratch + gram_round64((size_t)all * sizeof(struct cpu_shampoo_item)),
         };
         take_run(&run, equal, all);
         taken += equal;

@@ -1,0 +1,35 @@
+/*
+ * optimizer_sample.h - a small list of parameters with gradients, for the tests of optimizers
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_OPTIMIZER_SAMPLE_H
+#define GRAM_OPTIMIZER_SAMPLE_H
+#include "harness.h"
+
+enum {
+    SAMPLE = 4,         /* parameters: 6 by 5, 7, a number, 0 by 3 */
+    SAMPLE_NUMBERS = 38 /* of all of them */
+};
+
+struct sample {
+    double w[SAMPLE_NUMBERS], g[SAMPLE_NUMBERS], p[SAMPLE_NUMBERS];
+    gram_tensor value[SAMPLE], grad[SAMPLE], dir[SAMPLE];
+    gram_tensor *values[SAMPLE], *directions[SAMPLE];
+    const gram_tensor *gradients[SAMPLE];
+};
+
+/* Points into itself. */
+void sample_open(struct harness *h, struct sample *s);
+/* New gradients. */
+void sample_next(struct harness *h, struct sample *s);
+/* An optimizer of it, or the end of the program. */
+gram_optimizer *sample_optimizer(struct harness *h, struct sample *s,
+                                 const gram_optimizer_options *o);
+/* A step that must go well; its report. */
+gram_optimizer_report sample_step(struct harness *h, struct sample *s, gram_optimizer *o);
+
+/* A copy of all state, to be freed; and whether all of it is still the same, byte for byte. */
+char *sample_state(struct harness *h, gram_optimizer *o);
+bool sample_same_state(struct harness *h, gram_optimizer *o, const char *copy);
+#endif
