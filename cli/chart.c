@@ -47,8 +47,8 @@ static void xml_text(struct output *out, const char *text, int limit)
     }
 }
 
-static void label(struct output *out, double x, double y, const char *attributes, const char *text,
-                  int limit)
+void chart_label(struct output *out, double x, double y, const char *attributes, const char *text,
+                 int limit)
 {
     output_format(out, "<text x=\"%.1f\" y=\"%.1f\" %s>", x, y, attributes);
     xml_text(out, text, limit);
@@ -80,20 +80,21 @@ void chart_write(struct output *out, const struct chart *chart)
                   "sans-serif\" font-size=\"%d\" fill=\"#222222\">\n"
                   "<rect width=\"%d\" height=\"%d\" fill=\"#ffffff\"/>\n",
                   WIDTH, height, WIDTH, height, FONT, WIDTH, height);
-    label(out, MARGIN, 36, "font-size=\"19\" font-weight=\"bold\"", chart->title, 70);
-    label(out, MARGIN, 58, "fill=\"#555555\"", chart->subtitle, 100);
+    chart_label(out, MARGIN, 36, "font-size=\"19\" font-weight=\"bold\"", chart->title, 70);
+    chart_label(out, MARGIN, 58, "fill=\"#555555\"", chart->subtitle, 100);
     for (int i = 0; i < chart->count; i++) {
         const struct chart_bar *bar = &chart->bars[i];
         double y = FIRST_ROW + i * ROW, middle = y + BAR / 2.0 + FONT * 0.36;
         double length = largest > 0 ? bar->value / largest * room : 0;
         char value[32];
         snprintf(value, sizeof value, "%.1f %%", bar->value * 100);
-        label(out, left - 10, middle, "text-anchor=\"end\"", bar->name, NAME_LIMIT);
+        chart_label(out, left - 10, middle, "text-anchor=\"end\"", bar->name, NAME_LIMIT);
         output_format(out,
                       "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" rx=\"2\" "
                       "fill=\"#2f6db3\"/>\n",
                       left, y, length > 1 ? length : 1, BAR);
-        label(out, left + (length > 1 ? length : 1) + 7, middle, "fill=\"#555555\"", value, 31);
+        chart_label(out, left + (length > 1 ? length : 1) + 7, middle, "fill=\"#555555\"", value,
+                    31);
     }
     output_text(out, "</svg>\n");
 }

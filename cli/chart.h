@@ -19,5 +19,8 @@ struct chart {
     int count;
 };
 
+/* A text at (x, y), escaped, of at most limit characters. */
+void chart_label(struct output *out, double x, double y, const char *attributes, const char *text,
+                 int limit);
 void chart_write(struct output *out, const struct chart *chart);
 #endif

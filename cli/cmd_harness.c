@@ -5,7 +5,10 @@
  */
 #include "device.h"
 #include "harness.h"
+#include "number.h"
+#include "plot_eigh.h"
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 
 enum {
@@ -14,7 +17,7 @@ enum {
 
 struct settings {
     struct common_settings common;
-    const char *isa, *trace, *implementation;
+    const char *isa, *trace, *implementation, *plot;
     int dtype;
     double seconds;
     int json;
@@ -35,6 +38,9 @@ static const struct option_row bench_rows[] = {
     NUMBER("seconds", 0, "S", offsetof(struct settings, seconds), "0.5", 0, 3600,
            "measure for at least so long"),
     FLAG("json", 0, offsetof(struct settings, json), "write JSON"),
+    FILE_NAME("plot", 0, "FILE.svg", offsetof(struct settings, plot), NULL,
+              "of eigh: draw time and workspace of every driver over n, for B matrices of the "
+              "orders 4 to N (1 and 1024); the numbers go to FILE.csv"),
     OPTION_END,
 };
 
@@ -129,9 +135,41 @@ static enum exit_status run_check(const void *settings, int count, char **operan
     return call(harness_main_check, settings, count, operands, why);
 }
 
+/* gram bench eigh [B N] --plot FILE.svg */
+static enum exit_status run_plot(const struct settings *s, int count, char **operands,
+                                 struct failure *why)
+{
+    struct plot_eigh p = {.path = s->plot, .items = 1, .most = 1024, .seconds = s->seconds / 5};
+    int64_t *const sizes[] = {&p.items, &p.most};
+    enum exit_status status;
+    gram_context *g;
+
+    if (strcmp(operands[0], "eigh") != 0 || (count != 1 && count != 3) || s->json || s->isa)
+        return fail(why, CLI_USAGE,
+                    "--plot is for eigh, alone or with B N, without --json and --isa");
+    for (int i = 1; i < count; i++) {
+        double value = 0;
+        const char *end = number_parse(operands[i], &value);
+        if (!end || *end || !(value >= 1 && value <= 0x1p31) || value != floor(value))
+            return fail(why, CLI_USAGE, "size \"%.100s\" is no number from 1 to 2^31", operands[i]);
+        *sizes[i - 1] = (int64_t)value;
+    }
+    if (s->dtype > 1)
+        return fail(why, CLI_USAGE, "--dtype: eigh takes f32 and f64");
+    p.dtype = s->dtype == 1 ? GRAM_F64 : GRAM_F32;
+    TRY(open_context(&s->common, &g, why));
+    status = plot_eigh(g, &p, why);
+    gram_context_destroy(g);
+    return status;
+}
+
 static enum exit_status run_bench(const void *settings, int count, char **operands,
                                   struct failure *why)
 {
+    const struct settings *s = settings;
+
+    if (s->plot)
+        return run_plot(s, count, operands, why);
     return call(harness_main_bench, settings, count, operands, why);
 }
 
@@ -169,8 +207,13 @@ const struct command cmd_bench = {
     .details =
         "Prints the median and the least time of a call of the operation OP on a problem of "
         "the given sizes; on a GPU a call ends when its work there is done. With --json: seconds "
-        "(the median), seconds_min, checked, device, isa, threads and more.",
-    .examples = "  gram bench cdist 4000 4000 256 p=1 --threads 2 --json",
+        "(the median), seconds_min, checked, device, isa, threads and more.\n\n"
+        "With --plot FILE.svg eigh is drawn instead: the least time of a call and the workspace of "
+        "every driver over n, all pairs of random matrices, each point measured for a fifth of "
+        "--seconds at least; a driver stops where a call takes more than 2 s.",
+    .examples =
+        "  gram bench cdist 4000 4000 256 p=1 --threads 2 --json\n"
+        "  gram bench eigh 64 512 --plot eigh.svg",
     .least = 1,
     .most = MOST_OPERANDS,
     .settings_bytes = sizeof(struct settings),

@@ -174,13 +174,10 @@ static enum exit_status run_eigh(const struct settings *s, const int64_t size[SI
                                  struct failure *why)
 {
     const struct tune_eigh t = {
-        .items = size[0],
-        .n = size[1],
+        .shape = {s->dtype == 0 ? GRAM_F32 : GRAM_F64, size[0], size[1], s->matrix},
         .largest = s->largest,
         .smallest = s->smallest,
         .no_vectors = s->no_vectors,
-        .kernel = s->matrix,
-        .dtype = s->dtype == 0 ? GRAM_F32 : GRAM_F64,
         .json = s->json,
     };
     enum exit_status status;
@@ -190,8 +187,8 @@ static enum exit_status run_eigh(const struct settings *s, const int64_t size[SI
         return fail(why, CLI_USAGE, "--p and --symmetric are for cdist and kernel");
     if (t.largest >= 0 && t.smallest >= 0)
         return fail(why, CLI_USAGE, "--largest and --smallest exclude each other");
-    if (t.largest > t.n || t.smallest > t.n)
-        return fail(why, CLI_USAGE, "more pairs than the %lld of the order", (long long)t.n);
+    if (t.largest > size[1] || t.smallest > size[1])
+        return fail(why, CLI_USAGE, "more pairs than the %lld of the order", (long long)size[1]);
     TRY(open_context(&s->common, &g, why));
     status = tune_eigh(g, &t, why);
     gram_context_destroy(g);

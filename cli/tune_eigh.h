@@ -5,15 +5,13 @@
  */
 #ifndef GRAM_CLI_TUNE_EIGH_H
 #define GRAM_CLI_TUNE_EIGH_H
-#include "command.h"
+#include "eigh_sample.h"
 
-/* items matrices of order n; the largest or the smallest pairs of each, -1: all. */
+/* The largest or the smallest pairs of each matrix, -1: all. */
 struct tune_eigh {
-    int64_t items, n, largest, smallest;
-    int no_vectors;
-    int kernel; /* kernel matrices instead of random ones */
-    gram_dtype dtype;
-    int json;
+    struct eigh_shape shape;
+    int64_t largest, smallest;
+    int no_vectors, json;
 };
 
 enum exit_status tune_eigh(gram_context *g, const struct tune_eigh *t, struct failure *why);
