@@ -119,7 +119,8 @@ endif()
 if(TARGET test_calls AND NOT APPLE)
     foreach(operation
             cdist kernel median_distance kernel_matmul kernel_vjp cdist_grad agop solve_cholesky
-            solve_lu eigh eigh_kernel matrix_power kron kron_matmul kron_matmul_vjp kron_solve)
+            solve_lu matmul_batched syrk_ema eigh eigh_kernel matrix_power kron kron_matmul
+            kron_matmul_vjp kron_solve)
         target_link_options(test_calls PRIVATE -Wl,--wrap=gram_${operation})
     endforeach()
 endif()

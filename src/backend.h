@@ -10,6 +10,7 @@
  */
 #ifndef GRAM_BACKEND_H
 #define GRAM_BACKEND_H
+#include "backend_matmul.h"
 #include "expression.h"
 #include "view.h"
 
@@ -310,6 +311,7 @@ struct gram_backend {
     int (*devices)(const gram_context *g);       /* how many can be used here */
     gram_status (*memory_allocate)(gram_context *g, size_t bytes, void **out);
     void (*memory_free)(gram_context *g, void *memory);
+    gram_status (*memory_zero)(gram_context *g, void *memory, size_t bytes);
     gram_status (*memory_copy)(gram_context *g, void *to, const void *from, size_t bytes);
     gram_status (*use_workspace)(gram_context *g, void *memory, size_t bytes); /* the device's */
     void (*release_scratch)(gram_context *g);
@@ -350,6 +352,12 @@ struct gram_backend {
                                             size_t *bytes);
     gram_status (*solve_lu)(gram_context *g, const struct gram_solve_op *op);
     gram_status (*solve_lu_workspace)(gram_context *g, const struct gram_solve_op *op,
+                                      size_t *bytes);
+    gram_status (*matmul_batched)(gram_context *g, const struct gram_matmul_batched_op *op);
+    gram_status (*matmul_batched_workspace)(gram_context *g,
+                                            const struct gram_matmul_batched_op *op, size_t *bytes);
+    gram_status (*syrk_ema)(gram_context *g, const struct gram_syrk_ema_op *op);
+    gram_status (*syrk_ema_workspace)(gram_context *g, const struct gram_syrk_ema_op *op,
                                       size_t *bytes);
     /* eigh_implicit: of an operator or a kernel */
     gram_status (*eigh_implicit)(gram_context *g, const struct gram_eigh_op *op);

@@ -6,9 +6,8 @@
 #include "backend.h"
 #include <string.h>
 
-gram_status gram_memory_allocate(gram_context *g, size_t bytes, void **out)
+static gram_status allocate(gram_context *g, size_t bytes, void **out)
 {
-    g->call = __func__;
     if (!out)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "out is NULL, expected where to put the memory");
     *out = NULL;
@@ -18,6 +17,32 @@ gram_status gram_memory_allocate(gram_context *g, size_t bytes, void **out)
         return g->backend->memory_allocate(g, bytes, out);
     *out = gram_alloc(g, bytes);
     return *out ? GRAM_OK : gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
+}
+
+gram_status gram_memory_allocate(gram_context *g, size_t bytes, void **out)
+{
+    g->call = __func__;
+    return allocate(g, bytes, out);
+}
+
+gram_status gram_memory_allocate_zeros(gram_context *g, size_t bytes, void **out)
+{
+    gram_status status;
+
+    g->call = __func__;
+    TRY(allocate(g, bytes, out));
+    if (bytes == 0)
+        return GRAM_OK;
+    if (!g->backend->memory_zero) {
+        memset(*out, 0, bytes);
+        return GRAM_OK;
+    }
+    status = g->backend->memory_zero(g, *out, bytes);
+    if (status != GRAM_OK) {
+        g->backend->memory_free(g, *out);
+        *out = NULL;
+    }
+    return status;
 }
 
 void gram_memory_free(gram_context *g, void *memory, size_t bytes)

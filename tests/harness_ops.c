@@ -8,7 +8,7 @@
 extern const struct case_op case_cdist, case_kernel, case_expression, case_median;
 extern const struct case_op case_cdist_grad, case_agop, case_kernel_vjp, case_kernel_matmul;
 extern const struct case_op case_solve_cholesky, case_solve_lu, case_eigh, case_matrix_power;
-extern const struct case_op case_eigh_kernel;
+extern const struct case_op case_eigh_kernel, case_matmul_batched, case_syrk_ema;
 extern const struct case_op case_kron, case_kron_matmul, case_kron_matmul_vjp, case_kron_solve;
 
 /* clang-format off */
@@ -23,6 +23,8 @@ const struct case_op *const harness_ops[] = {
     &case_kernel_matmul,
     &case_solve_cholesky,
     &case_solve_lu,
+    &case_matmul_batched,
+    &case_syrk_ema,
     &case_eigh,
     &case_eigh_kernel,
     &case_matrix_power,

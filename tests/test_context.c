@@ -289,9 +289,21 @@ static void memory(struct harness *h)
     CHECK(h, gram_memory_copy(h->g, there, NULL, 1) == GRAM_INVALID_ARGUMENT, "from NULL");
     gram_memory_free(h->g, there, sizeof from);
     CHECK(h, gram_memory_allocate(h->g, 1, NULL) == GRAM_INVALID_ARGUMENT, "out NULL");
+    CHECK(h, gram_memory_allocate_zeros(h->g, 1, NULL) == GRAM_INVALID_ARGUMENT, "out NULL");
     CHECK(h, gram_memory_allocate(h->g, SIZE_MAX, &there) == GRAM_OUT_OF_MEMORY && !there, "%p",
           there);
     gram_memory_free(h->g, NULL, 0);
+    memset(back, 1, sizeof back);
+    for (int i = 0; i < 2; i++) { /* the second time it is memory that was in use */
+        CHECK(h, gram_memory_allocate_zeros(h->g, sizeof back, &there) == GRAM_OK && there, "%s",
+              gram_message(h->g));
+        CHECK(h, memchr(there, 1, sizeof back) == NULL && *(char *)there == 0, "not zeros");
+        memcpy(there, back, sizeof back);
+        gram_memory_free(h->g, there, sizeof back);
+    }
+    CHECK(h, gram_memory_allocate_zeros(h->g, 0, &there) == GRAM_OK && !there, "0 bytes");
+    CHECK(h, gram_memory_allocate_zeros(h->g, SIZE_MAX, &there) == GRAM_OUT_OF_MEMORY && !there,
+          "%p", there);
 }
 
 static const struct test_function tests[] = {

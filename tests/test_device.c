@@ -43,6 +43,14 @@ static void memory(struct harness *h)
     CHECK(h, memcmp(from, back, sizeof from) == 0, "back[1] is %g", (double)back[1]);
     gram_memory_free(g, there, sizeof from);
     gram_memory_free(g, twice, sizeof from);
+    CHECK(h,
+          gram_memory_allocate_zeros(g, sizeof from, &there) == GRAM_OK &&
+              gram_memory_copy(g, back, there, sizeof from) == GRAM_OK &&
+              gram_context_synchronize(g) == GRAM_OK,
+          "%s", gram_message(g));
+    for (int i = 0; i < COUNT; i++)
+        CHECK(h, back[i] == 0, "element %d is %g, not zero", i, (double)back[i]);
+    gram_memory_free(g, there, sizeof from);
     CHECK(h, gram_memory_allocate(g, (size_t)1 << 50, &there) == GRAM_OUT_OF_MEMORY && !there,
           "a petabyte");
     CHECK(h, strstr(gram_message(g), "are free"), "%s", gram_message(g));

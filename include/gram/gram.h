@@ -292,6 +292,10 @@ GRAM_PUBLIC gram_device gram_best_device(void);
 GRAM_API gram_status gram_memory_allocate(gram_context *g, size_t bytes, void **out);
 GRAM_PUBLIC void gram_memory_free(gram_context *g, void *memory, size_t bytes);
 
+/* The same with contents of zeros, for what is accumulated into (CUDA: set in the order of the
+ * stream). */
+GRAM_API gram_status gram_memory_allocate_zeros(gram_context *g, size_t bytes, void **out);
+
 /*
  * Copies bytes between the CPU's memory and that of the context's device, in any direction.  On
  * CUDA the copy is queued on the context's stream: keep both memories alive and unchanged, and do
@@ -704,6 +708,113 @@ GRAM_API gram_status gram_solve_lu_workspace(gram_context *g, const gram_tensor 
                                              const gram_tensor *b,
                                              const gram_solve_options *options,
                                              const gram_tensor *x, gram_workspace *need);
+
+/* ---- Matrix products ------------------------------------------------------------------------ */
+
+typedef struct gram_matmul_options {
+    size_t size;
+    int transpose_a, transpose_b; /* the matrix is used transposed */
+    gram_scalar alpha, beta;      /* finite; one number or one an item */
+    const gram_tensor *c;         /* may be out itself; NULL where beta is the number 0 */
+} gram_matmul_options;
+
+/* clang-format off */
+#define GRAM_MATMUL_OPTIONS_INIT                                                                   \
+    {sizeof(gram_matmul_options), 0, 0, {1, NULL}, {0, NULL}, NULL}
+/* clang-format on */
+
+/*
+ * Products of batches of matrices:
+ * out[..., i, j] = alpha sum_l op(a)[..., i, l] op(b)[..., l, j] + beta c[..., i, j].
+ *
+ * op(a) is m by k, op(b) k by n, c and out m by n; all f32 or all f64; any strides (also zero and
+ * negative ones).  Batches of a, b, c, alpha and beta broadcast, out has the joined one.  Where
+ * beta is 0 c is not read, where alpha is 0 a and b need not be.  out may be c itself (the same
+ * data, shape and strides) and must overlap nothing else.  k = 0 gives beta c.  A NaN in a row of
+ * op(a) stays in that row of out.  options NULL: nothing transposed, alpha 1, beta 0.
+ *
+ * Error: at most (k + 3) eps times the same formula of absolute values, where nothing overflows.
+ *
+ * BLAS does the products: many items in parallel with a thread each, few or large ones one after
+ * the other with all threads.  A batch of a that meets one b and whose rows lie evenly is one
+ * product.  Scratch: copies of matrices without a unit stride, one item for each thread.
+ * GRAM_UNSUPPORTED: m, n or k above 2^31 - 1, and other devices than the CPU.
+ */
+GRAM_API gram_status gram_matmul_batched(gram_context *g, const gram_tensor *a,
+                                         const gram_tensor *b, const gram_matmul_options *options,
+                                         gram_tensor *out);
+
+GRAM_API gram_status gram_matmul_batched_workspace(gram_context *g, const gram_tensor *a,
+                                                   const gram_tensor *b,
+                                                   const gram_matmul_options *options,
+                                                   const gram_tensor *out, gram_workspace *need);
+
+/*
+ * The same product of operands that may be larger than memory, as files that are mapped into it
+ * are: in pieces, no more than memory bytes of a, b, c, out and scratch being worked on at a time
+ * (0: half of gram_info's memory_available).  A product that fits is one piece, else each item of
+ * the batch is split along m and n, so that least is read twice, and along k, whose pieces are
+ * summed in out.  The result is that of gram_matmul_batched to rounding, and within its bound.
+ * Can be cancelled between pieces (out then holds some of them).  GRAM_INVALID_ARGUMENT: memory for
+ * less than one element of each.
+ */
+GRAM_API gram_status gram_matmul_chunked(gram_context *g, const gram_tensor *a,
+                                         const gram_tensor *b, const gram_matmul_options *options,
+                                         size_t memory, gram_tensor *out);
+
+GRAM_API gram_status gram_matmul_chunked_workspace(gram_context *g, const gram_tensor *a,
+                                                   const gram_tensor *b,
+                                                   const gram_matmul_options *options,
+                                                   size_t memory, const gram_tensor *out,
+                                                   gram_workspace *need);
+
+/* Numbers in the upper triangle of a symmetric matrix, packed row by row: its element i, j, with
+ * i <= j < n, is number i (2 n - i - 1) / 2 + j. */
+static inline int64_t gram_packed_size(int64_t n)
+{
+    return n % 2 == 0 ? n / 2 * (n + 1) : (n + 1) / 2 * n;
+}
+
+typedef struct gram_syrk_ema_options {
+    size_t size;
+    int transpose;     /* G^T G instead of G G^T */
+    int packed;        /* l holds the upper triangle alone, see gram_packed_size */
+    gram_scalar beta;  /* from 0 to 1, one number or one an item */
+    gram_scalar alpha; /* finite, one number or one an item */
+    int sum;           /* alpha without the factor 1 - beta */
+    int keep;          /* an item whose G is not finite leaves l as it is */
+} gram_syrk_ema_options;
+
+/* clang-format off */
+#define GRAM_SYRK_EMA_OPTIONS_INIT                                                                 \
+    {sizeof(gram_syrk_ema_options), 0, 0, {0, NULL}, {1, NULL}, 0, 0}
+/* clang-format on */
+
+/*
+ * The running average of a Gram matrix, in place: l <- beta l + (1 - beta) alpha G G^T; with
+ * transpose G^T G, with sum l <- beta l + alpha G G^T.
+ *
+ * x (the matrix G) is m by k, any strides; l is n by n, where n is m, with transpose k; or with
+ * packed a vector of gram_packed_size(n) numbers, any strides.  Of l the upper triangle is read
+ * (where beta is 0 nothing is) and both are written, exactly symmetric.  f32 or f64, one dtype. The
+ * batch of l is the call's: x, beta and alpha broadcast over it.  l must not overlap x.
+ *
+ * info: int32, one an item, or NULL: 1 where x has a NaN or an infinity, or where the sum of the
+ * squares of its elements overflows, else 0.  With keep such an item's l is left as it is: a bad
+ * gradient does not poison the average.  The status is GRAM_OK all the same.
+ *
+ * Error: at most (k + 4) eps times the same formula of absolute values, where nothing overflows.
+ * Half the work of a product, by BLAS (syrk and gemm on 256 rows at a time).  Scratch: 256 rows of
+ * l, and a copy of an x without a unit stride, for each thread that takes items.  GRAM_UNSUPPORTED:
+ * m or k above 2^31 - 1, and other devices than the CPU.
+ */
+GRAM_API gram_status gram_syrk_ema(gram_context *g, const gram_tensor *x,
+                                   const gram_syrk_ema_options *options, gram_tensor *l,
+                                   gram_tensor *info);
+
+GRAM_API gram_status gram_syrk_ema_workspace(gram_context *g, const gram_tensor *x,
+                                             const gram_syrk_ema_options *options,
+                                             const gram_tensor *l, gram_workspace *need);
 
 /* ---- Symmetric eigenproblems --------------------------------------------------------------- */
 

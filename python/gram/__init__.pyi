@@ -426,6 +426,68 @@ def kernel_matmul_workspace(
     parameters: dict[str, Number] | None = None,
     output: Literal["value", "weight", "bandwidth-derivative"] = "value",
 ) -> tuple[int, int]: ...
+def matmul_batched(
+    a: Array,
+    b: Array,
+    *,
+    alpha: Number = 1.0,
+    beta: Number = 0.0,
+    c: Array | None = None,
+    out: Array | None = None,
+) -> Array: ...
+def matmul_batched_workspace(
+    a: Array,
+    b: Array,
+    *,
+    alpha: Number = 1.0,
+    beta: Number = 0.0,
+    c: Array | None = None,
+    out: Array | None = None,
+) -> tuple[int, int]: ...
+def matmul_chunked(
+    a: Array,
+    b: Array,
+    *,
+    alpha: Number = 1.0,
+    beta: Number = 0.0,
+    c: Array | None = None,
+    out: Array | None = None,
+    memory: int = 0,
+) -> Array: ...
+def matmul_chunked_workspace(
+    a: Array,
+    b: Array,
+    *,
+    alpha: Number = 1.0,
+    beta: Number = 0.0,
+    c: Array | None = None,
+    out: Array | None = None,
+    memory: int = 0,
+) -> tuple[int, int]: ...
+def syrk_ema(
+    x: Array,
+    l: Array,
+    *,
+    beta: Number = 0.0,
+    alpha: Number = 1.0,
+    transpose: bool = False,
+    packed: bool = False,
+    sum: bool = False,
+    keep: bool = False,
+    info: Array | None = None,
+) -> Array: ...
+def syrk_ema_workspace(
+    x: Array,
+    l: Array,
+    *,
+    beta: Number = 0.0,
+    alpha: Number = 1.0,
+    transpose: bool = False,
+    packed: bool = False,
+    sum: bool = False,
+    keep: bool = False,
+    info: Array | None = None,
+) -> tuple[int, int]: ...
 def kron(
     factors: Sequence[Array], *, out: Array | None = None
 ) -> Array: ...

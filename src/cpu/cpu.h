@@ -31,6 +31,12 @@ gram_status cpu_solve_cholesky_workspace(gram_context *g, const struct gram_solv
                                          size_t *bytes);
 gram_status cpu_solve_lu(gram_context *g, const struct gram_solve_op *op);
 gram_status cpu_solve_lu_workspace(gram_context *g, const struct gram_solve_op *op, size_t *bytes);
+gram_status cpu_matmul_batched(gram_context *g, const struct gram_matmul_batched_op *op);
+gram_status cpu_matmul_batched_workspace(gram_context *g, const struct gram_matmul_batched_op *op,
+                                         size_t *bytes);
+gram_status cpu_syrk_ema(gram_context *g, const struct gram_syrk_ema_op *op);
+gram_status cpu_syrk_ema_workspace(gram_context *g, const struct gram_syrk_ema_op *op,
+                                   size_t *bytes);
 gram_status cpu_eigh(gram_context *g, const struct gram_eigh_op *op);
 gram_status cpu_eigh_workspace(gram_context *g, const struct gram_eigh_op *op, size_t *bytes);
 gram_status cpu_matrix_power(gram_context *g, const struct gram_matrix_power_op *op);

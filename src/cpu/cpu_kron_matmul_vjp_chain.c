@@ -9,6 +9,7 @@
  */
 #include "../blas.h"
 #include "../threads.h"
+#include "cpu_blas_view.h"
 #include "cpu_kernels.h"
 #include "cpu_kron_matmul_vjp.h"
 #include <string.h>
@@ -52,29 +53,17 @@ struct step {
 
 bool cpu_kron_matmul_vjp_packed(const struct gram_view *f)
 {
-    bool by_rows =
-        (f->cols == 1 || f->col_stride == 1) && (f->rows == 1 || f->row_stride >= f->cols);
-    bool by_cols =
-        (f->rows == 1 || f->row_stride == 1) && (f->cols == 1 || f->col_stride >= f->rows);
-
-    return !(by_rows || by_cols) || f->row_stride > INT32_MAX || f->col_stride > INT32_MAX;
+    return !cpu_blas_direct(f);
 }
 
 static struct gram_blas_matrix factor_of(const struct kron_vjp_rows *r, int i)
 {
     const struct gram_kron_matmul_vjp_op *op = r->plan->op;
     const struct gram_view *f = &op->factor[i];
-    bool by_rows =
-        (f->cols == 1 || f->col_stride == 1) && (f->rows == 1 || f->row_stride >= f->cols);
 
     if (cpu_kron_matmul_vjp_packed(f))
         return (struct gram_blas_matrix){r->memory + r->plan->at.factor[i], f->cols, false};
-    return (struct gram_blas_matrix){
-        gram_view_item(f, &op->batch, r->item),
-        by_rows ? (f->rows == 1 ? f->cols : f->row_stride)
-                : (f->cols == 1 ? f->rows : f->col_stride),
-        !by_rows,
-    };
+    return cpu_blas_transpose_of(f, gram_view_item(f, &op->batch, r->item));
 }
 
 /* left[i-1] = F^T left^T: q by s, of which BLAS sees s by q. */

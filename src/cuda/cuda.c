@@ -82,6 +82,7 @@ const struct gram_backend gram_cuda_backend = {
     .use_workspace = gram_cuda_use_workspace,
     .memory_allocate = cuda_memory_allocate,
     .memory_free = cuda_memory_free,
+    .memory_zero = cuda_memory_zero,
     .memory_copy = cuda_memory_copy,
     .release_scratch = gram_cuda_scratch_release,
     .rows_map = cuda_rows_map,

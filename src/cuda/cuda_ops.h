@@ -122,6 +122,7 @@ gram_status cuda_warm(gram_context *g, const char *const *chips, int count, gram
 /* cuda_memory.c */
 gram_status cuda_memory_allocate(gram_context *g, size_t bytes, void **out);
 void cuda_memory_free(gram_context *g, void *memory);
+gram_status cuda_memory_zero(gram_context *g, void *memory, size_t bytes);
 gram_status cuda_memory_copy(gram_context *g, void *to, const void *from, size_t bytes);
 void cuda_describe(const gram_context *g, gram_info *info);
 

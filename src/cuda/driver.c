@@ -49,6 +49,7 @@ static const struct cuda_symbol driver_symbols[] = {
     {                  "cuMemGetInfo_v2", offsetof(struct cuda_driver,           memory_info)},
     {              "cuStreamIsCapturing", offsetof(struct cuda_driver,      stream_capturing)},
     {                    "cuMemcpyAsync", offsetof(struct cuda_driver,           memory_copy)},
+    {                  "cuMemsetD8Async", offsetof(struct cuda_driver,            memory_set)},
     {                  "cuDeviceGetName", offsetof(struct cuda_driver,           device_name)},
     {                   "cuStreamCreate", offsetof(struct cuda_driver,         stream_create)},
     {               "cuStreamDestroy_v2", offsetof(struct cuda_driver,        stream_destroy)},

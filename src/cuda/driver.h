@@ -36,6 +36,7 @@ struct cuda_driver {
     __typeof__(&cuMemFreeAsync) memory_free_async;
     __typeof__(&cuMemGetInfo) memory_info;
     __typeof__(&cuMemcpyAsync) memory_copy;
+    __typeof__(&cuMemsetD8Async) memory_set;
     __typeof__(&cuDeviceGetName) device_name;
     __typeof__(&cuStreamIsCapturing) stream_capturing;
     __typeof__(&cuStreamCreate) stream_create;

@@ -83,6 +83,16 @@ double reference_vjp_points(const struct reference_vjp *in, const struct referen
 double reference_vjp_scalar(const struct reference_vjp *in, const struct reference_batch *batch,
                             int64_t item, bool regularization, double *magnitude);
 
+/* reference_matmul_batched.c: out[i, j] of gram_matmul_batched, and of gram_syrk_ema, before being
+ * what l held there; options are all given, magnitude gets the same formula of absolute values. */
+double reference_matmul_batched(const gram_tensor *a, const gram_tensor *b,
+                                const gram_matmul_options *options,
+                                const struct reference_batch *batch, const int64_t item_ij[3],
+                                double *magnitude);
+double reference_syrk_ema(const gram_tensor *x, const gram_syrk_ema_options *options, double before,
+                          const struct reference_batch *batch, const int64_t item_ij[3],
+                          double *magnitude);
+
 /* reference_kron.c: out[i, j] of gram_kron */
 double reference_kron(const gram_tensor *const *factors, int count,
                       const struct reference_batch *batch, const int64_t item_ij[3]);

@@ -1,0 +1,156 @@
+/*
+ * py_matmul.c - gram.matmul_batched and gram.matmul_chunked: products of batches of matrices
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "py_functions.h"
+
+enum {
+    A,
+    B,
+    ALPHA,
+    BETA,
+    C,
+    OUT,
+    MEMORY,
+    COUNT
+};
+
+static const unsigned char words[] = {PY_a, PY_b, PY_alpha, PY_beta, PY_c, PY_out, PY_memory};
+static const struct py_signature batched = {"gram.matmul_batched", words, MEMORY, 2, 2};
+static const struct py_signature chunked = {"gram.matmul_chunked", words, COUNT, 2, 2};
+
+struct product {
+    gram_tensor *a, *b, *out;
+    gram_matmul_options options;
+    size_t memory;
+};
+
+static int read_memory(const char *function, PyObject *value, size_t *memory)
+{
+    int64_t bytes = 0;
+
+    if (py_int64(function, "memory", value, &bytes))
+        return -1;
+    if (bytes < 0) {
+        PyErr_Format(PyExc_ValueError,
+                     "%s: memory is %R, expected a number of bytes, 0: half of "
+                     "what is available",
+                     function, value);
+        return -1;
+    }
+    *memory = (size_t)bytes;
+    return 0;
+}
+
+/* Views all inputs and makes the output. */
+static int prepare(struct py_call *call, PyObject *const *v, struct product *m)
+{
+    gram_matmul_options *o = &m->options;
+    struct py_shape shape = {0};
+
+    if (!(m->a = py_input(call, "a", v[A])) || !(m->b = py_input(call, "b", v[B])) ||
+        py_scalar(call, "alpha", v[ALPHA], &o->alpha) ||
+        py_scalar(call, "beta", v[BETA], &o->beta) ||
+        (py_given(v[C]) && !(o->c = py_input(call, "c", v[C]))) || py_place(call))
+        return -1;
+    shape.dtype = m->a->dtype;
+    py_batch(&shape, m->a, 2);
+    py_batch(&shape, m->b, 2);
+    if (o->c)
+        py_batch(&shape, o->c, 2);
+    if (o->alpha.tensor)
+        py_batch(&shape, o->alpha.tensor, 0);
+    if (o->beta.tensor)
+        py_batch(&shape, o->beta.tensor, 0);
+    py_append(&shape, m->a->ndim >= 2 ? m->a->shape[m->a->ndim - 2] : 0);
+    py_append(&shape, m->b->ndim >= 2 ? m->b->shape[m->b->ndim - 1] : 0);
+    m->out = py_output(call, "out", v[OUT], &shape);
+    return m->out ? 0 : -1;
+}
+
+static PyObject *multiply(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                          PyObject *kwnames, bool query)
+{
+    struct product m = {.options = GRAM_MATMUL_OPTIONS_INIT};
+    struct py_call call;
+    PyObject *v[COUNT];
+    gram_status status;
+
+    if (py_begin(&call, module, &batched, args, nargs, kwnames, v))
+        return NULL;
+    call.query = query;
+    if (prepare(&call, v, &m))
+        return py_fail(&call);
+    if (query)
+        status = gram_matmul_batched_workspace(call.g, m.a, m.b, &m.options, m.out, &call.need);
+    else
+        PY_WORK(status, gram_matmul_batched(call.g, m.a, m.b, &m.options, m.out));
+    return py_end(&call, status);
+}
+
+static PyObject *multiply_pieces(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                                 PyObject *kwnames, bool query)
+{
+    struct product m = {.options = GRAM_MATMUL_OPTIONS_INIT};
+    struct py_call call;
+    PyObject *v[COUNT];
+    gram_status status;
+
+    if (py_begin(&call, module, &chunked, args, nargs, kwnames, v))
+        return NULL;
+    call.query = query;
+    if (read_memory(chunked.name, v[MEMORY], &m.memory) || prepare(&call, v, &m))
+        return py_fail(&call);
+    if (query)
+        status = gram_matmul_chunked_workspace(call.g, m.a, m.b, &m.options, m.memory, m.out,
+                                               &call.need);
+    else
+        PY_WORK(status, gram_matmul_chunked(call.g, m.a, m.b, &m.options, m.memory, m.out));
+    return py_end(&call, status);
+}
+
+const char py_matmul_batched_doc[] =
+    "matmul_batched(a, b, *, alpha=1.0, beta=0.0, c=None, out=None)\n--\n\n"
+    "Products of batches of matrices, alpha a b + beta c.\n\n"
+    "a is (..., m, k), b (..., k, n), c and the result (..., m, n); float32 or float64, all\n"
+    "alike; any strides (pass a.mT for a transposed matrix), batches broadcast.  alpha and beta\n"
+    "may be arrays with a number an item.  out may be c itself.  Where beta is 0 c is not read.\n\n"
+    "Raises ValueError for shapes and dtypes that do not fit, TypeError for what is no array.\n\n"
+    ">>> import gram, numpy as np\n"
+    ">>> gram.matmul_batched(np.ones((2, 1, 3)), np.eye(3), alpha=2.0).tolist()\n"
+    "[[[2.0, 2.0, 2.0]], [[2.0, 2.0, 2.0]]]\n";
+
+PyObject *py_matmul_batched(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                            PyObject *kwnames)
+{
+    return multiply(module, args, nargs, kwnames, false);
+}
+
+PyObject *py_matmul_batched_workspace(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                                      PyObject *kwnames)
+{
+    return multiply(module, args, nargs, kwnames, true);
+}
+
+const char py_matmul_chunked_doc[] =
+    "matmul_chunked(a, b, *, alpha=1.0, beta=0.0, c=None, out=None, memory=0)\n--\n\n"
+    "matmul_batched of operands that may be larger than memory, such as numpy.memmap: in pieces\n"
+    "of which no more than memory bytes are worked on at a time (0: half of what is available).\n\n"
+    "The result is that of matmul_batched to rounding.  Arguments and errors are its as well;\n"
+    "ValueError where memory has not room for one element of each.\n\n"
+    ">>> import gram, numpy as np\n"
+    ">>> gram.matmul_chunked(np.ones((2, 3)), np.ones((3, 2)), memory=48).tolist()\n"
+    "[[3.0, 3.0], [3.0, 3.0]]\n";
+
+PyObject *py_matmul_chunked(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                            PyObject *kwnames)
+{
+    return multiply_pieces(module, args, nargs, kwnames, false);
+}
+
+PyObject *py_matmul_chunked_workspace(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                                      PyObject *kwnames)
+{
+    return multiply_pieces(module, args, nargs, kwnames, true);
+}

@@ -1,0 +1,27 @@
+/*
+ * backend_matmul.h - the part of backend.h that describes matrix products
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_BACKEND_MATMUL_H
+#define GRAM_BACKEND_MATMUL_H
+#include "view.h"
+
+/* out = alpha a b + beta c */
+struct gram_matmul_batched_op {
+    struct gram_batch batch;
+    struct gram_view a, b, out;
+    struct gram_view c; /* where has_c: beta may be other than 0 */
+    bool has_c, c_is_out;
+    struct gram_hyper alpha, beta;
+};
+
+/* l = beta l + weight x x^T, weight being alpha, or (1 - beta) alpha unless sum */
+struct gram_syrk_ema_op {
+    struct gram_batch batch;
+    struct gram_view x, l; /* packed: l is a vector */
+    struct gram_view info; /* where has_info */
+    bool packed, sum, keep, has_info;
+    struct gram_hyper beta, alpha;
+};
+#endif
