@@ -1446,6 +1446,172 @@ GRAM_API gram_status gram_kron_solve_workspace(gram_context *g, const gram_tenso
                                                const gram_kron_solve_options *options,
                                                const gram_tensor *x, gram_workspace *need);
 
+/* ---- Layers of networks -------------------------------------------------------------------- */
+
+typedef enum gram_layer_kind {
+    GRAM_LAYER_LINEAR = 0,
+    GRAM_LAYER_CONVOLUTION = 1,
+    GRAM_LAYER_EMBEDDING = 2,
+    GRAM_LAYER_NORM = 3,
+    GRAM_LAYER_GROUP_NORM = 4, /* instance normalisation has as many groups as channels */
+} gram_layer_kind;
+
+/*
+ * A layer of a network, seen from what goes in (activations a) and from the gradients of a loss
+ * with respect to what comes out (g), one sample of N after the other.  Shapes, with S positions in
+ * any number of dimensions (none: one position):
+ *   GRAM_LAYER_LINEAR: a (N, S..., I), g (N, S..., O), weight (O, I), bias (O);
+ *   GRAM_LAYER_CONVOLUTION: a (N, I, X...), g (N, O, Y...), weight (O, I / groups, kernel...), bias
+ *     (O), X, Y and kernel of `spatial` dimensions, Y = (X + 2 padding - dilation (kernel - 1) - 1)
+ *     / stride + 1, rounded down; the positions S are Y;
+ *   GRAM_LAYER_EMBEDDING: a (N, S...) of i32 or i64, the rows, g (N, S..., O), weight (rows, O);
+ *   GRAM_LAYER_NORM: a (N, S..., D...), g the same shape, weight and bias (D...), D of `normalized`
+ *     dimensions, over which an example's position has its mean and its variance;
+ *   GRAM_LAYER_GROUP_NORM: a (N, I, S...), g the same shape, weight and bias (I), mean and variance
+ *     over the positions and the channels of one of `groups` groups.
+ * a and g have one dtype, f32, f64, f16 or bf16 (but the rows of an embedding), and any strides.
+ * Members that a kind does not name are not read.
+ */
+typedef struct gram_layer {
+    size_t size;
+    gram_layer_kind kind;
+    int bias;    /* it has one */
+    int spatial; /* 1, 2 or 3: how many of the following count */
+    int64_t kernel[3], stride[3], padding[3], dilation[3];
+    int64_t groups;
+    int64_t rows;        /* of an embedding's table */
+    int64_t padding_row; /* the one without a gradient; negative: every row has one */
+    int normalized;      /* at least 1 */
+    double epsilon;      /* added to the variance; more than 0 */
+} gram_layer;
+
+/* clang-format off */
+#define GRAM_LAYER_INIT                                                                            \
+    {sizeof(gram_layer), GRAM_LAYER_LINEAR, 0, 2, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}, {1, 1, 1}, 1,   \
+     0, -1, 1, 1e-5}
+/* clang-format on */
+
+/* How the norms of linear layers and convolutions are found. */
+typedef enum gram_sample_method {
+    GRAM_SAMPLE_AUTO = 0,   /* ghost norms where 2 S^2 <= I O, of one group */
+    GRAM_SAMPLE_GHOST = 1,  /* from products of positions: |W|^2 = <a a^T, g g^T> */
+    GRAM_SAMPLE_BLOCKS = 2, /* from the gradient, a block of it at a time */
+} gram_sample_method;
+
+typedef struct gram_sample_grad_options {
+    size_t size;
+    double scale; /* multiplies g: N where the loss is a mean over the samples; finite */
+    double clip;  /* the largest norm C of what a sample adds to a sum; 0: any */
+    /* (N), of the outputs' dtype, finite, instead of clip: what each sample is multiplied by in a
+     * sum; a norm over several layers gives all of them one.  NULL: 1, or from clip. */
+    const gram_tensor *coefficients;
+    int accumulate; /* norms become sqrt(norms^2 + this layer's), sums are added to what they hold
+                     */
+    gram_sample_method method;
+} gram_sample_grad_options;
+
+/* clang-format off */
+#define GRAM_SAMPLE_GRAD_OPTIONS_INIT                                                              \
+    {sizeof(gram_sample_grad_options), 1, 0, NULL, 0, GRAM_SAMPLE_AUTO}
+/* clang-format on */
+
+/* What is wanted of gram_sample_grad; NULL: not wanted. */
+typedef struct gram_sample_grads {
+    gram_tensor *weight, *bias;         /* (N, the weight's shape), (N, the bias's shape) */
+    gram_tensor *norms;                 /* (N) */
+    gram_tensor *sum_weight, *sum_bias; /* the shapes of weight and bias */
+} gram_sample_grads;
+
+/*
+ * The gradients of each sample's loss with respect to the parameters of one layer, from a and g:
+ *   linear:         weight[n, o, i] = sum_s g[n, s, o] a[n, s, i],  bias[n, o] = sum_s g[n, s, o];
+ *   convolution:    the same with the patch of a at position s for a[n, s, :], group by group;
+ *   embedding:      weight[n, r, o] = sum over the s with a[n, s] = r of g[n, s, o];
+ *   normalisations: weight[n, d] = sum_s g[n, s, d] x[n, s, d],  bias[n, d] = sum_s g[n, s, d],
+ *                   x = (a - mean) / sqrt(variance + epsilon);
+ * all times options.scale.  norms[n] is the Euclidean norm of weight[n] and, where layer.bias is
+ * set, of bias[n] together.  sum_weight = sum_n c[n] weight[n], sum_bias the same of bias, with c
+ * the given coefficients, or min(1, C / (norms[n] + 1e-6)) with clip C.  A sample with c = 0 is
+ * left out, whatever it holds; with clip, so is one whose norm is not finite, so that a sum is
+ * never further than N C from 0 (norms tell which those are).  Where norms are shared over layers,
+ * gather them with accumulate, then give coefficients.
+ *
+ * Outputs are f64 where g is, else f32; any strides; they overlap nothing.  A sample's gradient and
+ * norm depend on that sample alone (a NaN stays in it) and not on the number of threads.  The norm
+ * of a sample takes the cheaper of S^2 (I + O) and S I O operations and never N gradients: scratch
+ * is blocks of patches, of at most 2 MiB or 16 positions, and of gradients, for each thread, and
+ * one gradient where sums are wanted.  Ghost norms have an absolute error of about S eps
+ * sum_st |a_s . a_t| |g_s . g_t| in their square.  Norms and statistics are summed in f64.
+ * GRAM_INVALID_ARGUMENT: also a row of an embedding that is not in its table.  CPU only.
+ *
+ * Ghost norms: Li et al., Large language models can be strong differentially private learners,
+ * ICLR 2022; the choice: Bu et al., Scalable and efficient training of large convolutional neural
+ * networks with differential privacy, NeurIPS 2022.
+ */
+GRAM_API gram_status gram_sample_grad(gram_context *g, const gram_layer *layer,
+                                      const gram_tensor *activations, const gram_tensor *gradients,
+                                      const gram_sample_grad_options *options,
+                                      const gram_sample_grads *out);
+
+GRAM_API gram_status gram_sample_grad_workspace(gram_context *g, const gram_layer *layer,
+                                                const gram_tensor *activations,
+                                                const gram_tensor *gradients,
+                                                const gram_sample_grad_options *options,
+                                                const gram_sample_grads *out, gram_workspace *need);
+
+/* What positions share a weight as: in a sum of terms, or as one term. */
+typedef enum gram_kfac_setting {
+    GRAM_KFAC_EXPAND = 0,
+    GRAM_KFAC_REDUCE = 1,
+} gram_kfac_setting;
+
+typedef struct gram_kfac_factors_options {
+    size_t size;
+    gram_kfac_setting setting;
+    double scale; /* multiplies g: N R where the loss is a mean over N samples and R terms each */
+    double keep;  /* 0 to 1: a factor becomes keep * itself + (1 - keep) * the new one */
+} gram_kfac_factors_options;
+
+/* clang-format off */
+#define GRAM_KFAC_FACTORS_OPTIONS_INIT                                                             \
+    {sizeof(gram_kfac_factors_options), GRAM_KFAC_EXPAND, 1, 0}
+/* clang-format on */
+
+/*
+ * The Kronecker factors of a layer's curvature, F ~ N B (x) A on [W b] of a summed loss (B (x) A of
+ * the mean), from a and g as gram_sample_grad takes them, a' the patch or row a with a 1 behind it
+ * where layer.bias is set (columns in the order of W's, then the bias):
+ *   GRAM_KFAC_EXPAND: A = 1 / (N S) sum_{n,s} a'[n,s] a'[n,s]^T,  B = 1 / N sum_{n,s} g[n,s]
+ * g[n,s]^T; GRAM_KFAC_REDUCE: A = 1 / N sum_n u u^T, u = 1 / S sum_s a'[n,s], B = 1 / N sum_n v
+ * v^T, v = sum_s g[n,s]. g is of the sum over samples of their losses, which options.scale makes of
+ * other ones: a mean over N samples has scale N, one over the R terms of each of them too (tokens,
+ * say) N R.
+ *
+ * a_factor is I' by I', I' = I (a convolution: I / groups times the kernel's size) + bias; b_factor
+ * O by O.  A convolution of several groups has one of each a group: (groups, I', I') with
+ * I / groups, and (groups, O / groups, O / groups).  An embedding's A is diagonal and given as a
+ * vector of its rows, in the reduce setting too, where that is its diagonal alone; the padding row
+ * counts neither in A nor in B.  Normalisations have no factors.  Either may be NULL, and then what
+ * it is made of too.  f64 where g (or a) is, else f32; any strides, both triangles, exactly
+ * symmetric if it was before.  N or S of 0 gives keep * itself.  Patches are never stored but for
+ * blocks of 2 MiB or 16 positions.  With keep 0 factors are not read.  CPU only.
+ *
+ * Martens and Grosse, Optimizing neural networks with Kronecker-factored approximate curvature,
+ * ICML 2015; Eschenhagen et al., Kronecker-factored approximate curvature for modern neural network
+ * architectures, NeurIPS 2023.
+ */
+GRAM_API gram_status gram_kfac_factors(gram_context *g, const gram_layer *layer,
+                                       const gram_tensor *activations, const gram_tensor *gradients,
+                                       const gram_kfac_factors_options *options,
+                                       gram_tensor *a_factor, gram_tensor *b_factor);
+
+GRAM_API gram_status gram_kfac_factors_workspace(gram_context *g, const gram_layer *layer,
+                                                 const gram_tensor *activations,
+                                                 const gram_tensor *gradients,
+                                                 const gram_kfac_factors_options *options,
+                                                 const gram_tensor *a_factor,
+                                                 const gram_tensor *b_factor, gram_workspace *need);
+
 /* ---- Device code of your own --------------------------------------------------------------- */
 
 /* Kernels that a CUDA context compiled: used with that context, destroyed before it. */
