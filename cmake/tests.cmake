@@ -120,7 +120,7 @@ if(TARGET test_calls AND NOT APPLE)
     foreach(operation
             cdist kernel median_distance kernel_matmul kernel_vjp cdist_grad agop solve_cholesky
             solve_lu matmul_batched syrk_ema eigh eigh_kernel matrix_power kron kron_matmul
-            kron_matmul_vjp kron_solve)
+            kron_matmul_vjp kron_solve sample_grad kfac_factors)
         target_link_options(test_calls PRIVATE -Wl,--wrap=gram_${operation})
     endforeach()
 endif()

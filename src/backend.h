@@ -204,6 +204,9 @@ struct gram_kron_solve_op {
     bool has_info;
 };
 
+struct gram_sample_grad_op; /* layer.h has both */
+struct gram_kfac_factors_op;
+
 enum {
     GRAM_MODULE_OPTIONS_BYTES = 512,
     GRAM_KERNEL_NAME_BYTES = 128
@@ -388,6 +391,12 @@ struct gram_backend {
                                         size_t *bytes);
     gram_status (*optimizer_step)(gram_context *g, const struct gram_optimizer_op *op);
     gram_status (*optimizer_workspace)(gram_context *g, const gram_optimizer *o, size_t *bytes);
+    gram_status (*sample_grad)(gram_context *g, const struct gram_sample_grad_op *op);
+    gram_status (*sample_grad_workspace)(gram_context *g, const struct gram_sample_grad_op *op,
+                                         size_t *bytes);
+    gram_status (*kfac_factors)(gram_context *g, const struct gram_kfac_factors_op *op);
+    gram_status (*kfac_factors_workspace)(gram_context *g, const struct gram_kfac_factors_op *op,
+                                          size_t *bytes);
 };
 
 extern const struct gram_backend gram_cpu_backend;

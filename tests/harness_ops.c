@@ -10,6 +10,7 @@ extern const struct case_op case_cdist_grad, case_agop, case_kernel_vjp, case_ke
 extern const struct case_op case_solve_cholesky, case_solve_lu, case_eigh, case_matrix_power;
 extern const struct case_op case_eigh_kernel, case_matmul_batched, case_syrk_ema;
 extern const struct case_op case_kron, case_kron_matmul, case_kron_matmul_vjp, case_kron_solve;
+extern const struct case_op case_sample_grad, case_kfac_factors;
 
 /* clang-format off */
 const struct case_op *const harness_ops[] = {
@@ -32,6 +33,8 @@ const struct case_op *const harness_ops[] = {
     &case_kron_matmul,
     &case_kron_matmul_vjp,
     &case_kron_solve,
+    &case_sample_grad,
+    &case_kfac_factors,
     NULL,
 };
 /* clang-format on */

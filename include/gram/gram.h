@@ -1531,18 +1531,18 @@ typedef struct gram_sample_grads {
  *                   x = (a - mean) / sqrt(variance + epsilon);
  * all times options.scale.  norms[n] is the Euclidean norm of weight[n] and, where layer.bias is
  * set, of bias[n] together.  sum_weight = sum_n c[n] weight[n], sum_bias the same of bias, with c
- * the given coefficients, or min(1, C / (norms[n] + 1e-6)) with clip C.  A sample with c = 0 is
- * left out, whatever it holds; with clip, so is one whose norm is not finite, so that a sum is
- * never further than N C from 0 (norms tell which those are).  Where norms are shared over layers,
- * gather them with accumulate, then give coefficients.
+ * the given coefficients, or min(1, C / (|sample n| + 1e-6)) with clip C, | | the norm of this
+ * layer alone.  A sample with c = 0 is left out, whatever it holds; with clip, so is one whose norm
+ * is not finite, so that a sum is never further than N C from 0 (norms tell which those are). Where
+ * norms are shared over layers, gather them with accumulate, then give coefficients.
  *
  * Outputs are f64 where g is, else f32; any strides; they overlap nothing.  A sample's gradient and
  * norm depend on that sample alone (a NaN stays in it) and not on the number of threads.  The norm
  * of a sample takes the cheaper of S^2 (I + O) and S I O operations and never N gradients: scratch
- * is blocks of patches, of at most 2 MiB or 16 positions, and of gradients, for each thread, and
- * one gradient where sums are wanted.  Ghost norms have an absolute error of about S eps
- * sum_st |a_s . a_t| |g_s . g_t| in their square.  Norms and statistics are summed in f64.
- * GRAM_INVALID_ARGUMENT: also a row of an embedding that is not in its table.  CPU only.
+ * is blocks of patches, of at most 2 MiB or 256 positions, and of gradients, for each thread, and
+ * one gradient where sums are wanted (an embedding's in f64).  Ghost norms have an absolute error
+ * of about S eps sum_st |a_s . a_t| |g_s . g_t| in their square.  Norms and statistics are summed
+ * in f64. GRAM_INVALID_ARGUMENT: also a row of an embedding that is not in its table.  CPU only.
  *
  * Ghost norms: Li et al., Large language models can be strong differentially private learners,
  * ICLR 2022; the choice: Bu et al., Scalable and efficient training of large convolutional neural
@@ -1594,7 +1594,7 @@ typedef struct gram_kfac_factors_options {
  * counts neither in A nor in B.  Normalisations have no factors.  Either may be NULL, and then what
  * it is made of too.  f64 where g (or a) is, else f32; any strides, both triangles, exactly
  * symmetric if it was before.  N or S of 0 gives keep * itself.  Patches are never stored but for
- * blocks of 2 MiB or 16 positions.  With keep 0 factors are not read.  CPU only.
+ * blocks of 2 MiB or 256 positions.  With keep 0 factors are not read.  CPU only.
  *
  * Martens and Grosse, Optimizing neural networks with Kronecker-factored approximate curvature,
  * ICML 2015; Eschenhagen et al., Kronecker-factored approximate curvature for modern neural network

@@ -51,4 +51,8 @@ const struct gram_backend gram_cpu_backend = {
     .kron_solve_workspace = cpu_kron_solve_workspace,
     .optimizer_step = cpu_optimizer_step,
     .optimizer_workspace = cpu_optimizer_workspace,
+    .sample_grad = cpu_sample_grad,
+    .sample_grad_workspace = cpu_sample_grad_workspace,
+    .kfac_factors = cpu_kfac_factors,
+    .kfac_factors_workspace = cpu_kfac_factors_workspace,
 };

@@ -60,4 +60,10 @@ gram_status cpu_kron_solve_workspace(gram_context *g, const struct gram_kron_sol
                                      size_t *bytes);
 gram_status cpu_optimizer_step(gram_context *g, const struct gram_optimizer_op *op);
 gram_status cpu_optimizer_workspace(gram_context *g, const gram_optimizer *o, size_t *bytes);
+gram_status cpu_sample_grad(gram_context *g, const struct gram_sample_grad_op *op);
+gram_status cpu_sample_grad_workspace(gram_context *g, const struct gram_sample_grad_op *op,
+                                      size_t *bytes);
+gram_status cpu_kfac_factors(gram_context *g, const struct gram_kfac_factors_op *op);
+gram_status cpu_kfac_factors_workspace(gram_context *g, const struct gram_kfac_factors_op *op,
+                                       size_t *bytes);
 #endif

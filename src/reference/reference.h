@@ -175,4 +175,25 @@ void reference_shampoo_direction(struct reference_shampoo *r, const double *w, c
 /* L_k (or X_k where root is set) of a block, element [i][j]. */
 double reference_shampoo_matrix(const struct reference_shampoo *r, int64_t block, int k, bool root,
                                 int64_t i, int64_t j);
+
+/* reference_sample_grad.c: a layer with its tensors, and the sizes of one group */
+struct reference_layer {
+    const gram_layer *layer;
+    const gram_tensor *a, *d; /* what goes in, and the gradients of what comes out */
+    int64_t samples, positions, in, out;
+};
+/* Feature f of sample n at position s: of a patch, of one-hot rows, normalised; of a gradient. */
+double reference_layer_input(const struct reference_layer *r, const int64_t n_s_f[3],
+                             int64_t group);
+double reference_layer_gradient(const struct reference_layer *r, const int64_t n_s_o[3],
+                                int64_t group);
+/* weight[n, o, i] (o of all groups; an embedding's i is the row; a normalisation has no i) and
+ * bias[n, o] of gram_sample_grad; magnitude gets the sum of the absolute values of the terms. */
+double reference_sample_weight(const struct reference_layer *r, const int64_t n_o_i[3],
+                               double *magnitude);
+double reference_sample_bias(const struct reference_layer *r, const int64_t n_o[2],
+                             double *magnitude);
+/* A[i, j] or B[i, j] of gram_kfac_factors; magnitude as above. */
+double reference_kfac_factor(const struct reference_layer *r, bool reduced, bool gradients,
+                             const int64_t group_ij[3], double *magnitude);
 #endif
