@@ -190,7 +190,7 @@ bool gram_kron_multi_plan(const struct gram_kron_matmul_op *op, gram_communicato
     *m = (struct gram_kron_multi){.op = op, .c = c};
     gram_kron_cut(op, false, c->size, &m->cut);
     out = m->cut.out[1];
-    m->by_rows = (double)gram_ceil_div(op->x.rows, c->size) * (double)out <
+    m->by_rows = (double)gram_ceil_div(op->x.rows, c->size) * (double)out <=
                  rows * (double)gram_ceil_div(out, c->size);
     m->copy_x = wants_copy(m);
     row = gram_kron_multi_rows(m, c->rank), d = gram_kron_multi_d(m, c->rank);

@@ -18,6 +18,7 @@ int main(void)
 }
 
 #else
+#  include "failing_alloc.h"
 #  include <mpi.h>
 
 static gram_communicator *mpi_world;
@@ -37,6 +38,8 @@ static int mpi_rank(void)
 /* Runs the tests on every rank; a rank on which one fails makes mpirun fail. */
 static int mpi_run_tests(int *argc, char ***argv, const struct test_function *tests, int count)
 {
+    static struct failing_alloc alloc = FAILING_ALLOC_INIT;
+    gram_context_options options = GRAM_CONTEXT_OPTIONS_INIT;
     MPI_Comm world = MPI_COMM_WORLD;
     gram_context *g = NULL;
     int failed = 1, ranks = 0, rank = 0;
@@ -45,7 +48,8 @@ static int mpi_run_tests(int *argc, char ***argv, const struct test_function *te
         return 1;
     MPI_Comm_size(world, &ranks);
     MPI_Comm_rank(world, &rank);
-    if (gram_context_create(NULL, &g) != GRAM_OK)
+    failing_alloc_use(&alloc, &options);
+    if (gram_context_create(&options, &g) != GRAM_OK)
         fprintf(stderr, "%s\n", gram_message(NULL));
     else if (gram_communicator_create_mpi(g, &world, sizeof world, &mpi_world) != GRAM_OK)
         fprintf(stderr, "%s\n", gram_message(g));
@@ -55,7 +59,10 @@ static int mpi_run_tests(int *argc, char ***argv, const struct test_function *te
         failed = harness_run_tests(tests, count);
     gram_communicator_destroy(mpi_world);
     gram_context_destroy(g);
-    if (MPI_Finalize() != MPI_SUCCESS)
+    if (alloc.live != 0 || alloc.wrong_releases != 0)
+        failed = fprintf(stderr, "the communicator leaves %lld blocks, %lld released wrongly\n",
+                         (long long)alloc.live, (long long)alloc.wrong_releases);
+    if (MPI_Finalize() != MPI_SUCCESS || failed != 0)
         failed = 1;
     return failed;
 }

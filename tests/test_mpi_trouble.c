@@ -122,6 +122,36 @@ static void a_rank_that_fails_in_the_middle_ends_all(struct harness *h)
     }
 }
 
+/* Rank 0 has no memory for one of the blocks of a communicator. */
+static void a_communicator_needs_memory_everywhere(struct harness *h)
+{
+    static struct failing_alloc alloc = FAILING_ALLOC_INIT;
+    gram_context_options options = GRAM_CONTEXT_OPTIONS_INIT;
+    MPI_Comm world = MPI_COMM_WORLD;
+    int64_t blocks = 1;
+    gram_context *g;
+
+    failing_alloc_use(&alloc, &options);
+    if (!CHECK(h, gram_context_create(&options, &g) == GRAM_OK, "%s", gram_message(NULL)))
+        return;
+    for (int64_t i = 1; i <= blocks; i++) {
+        gram_communicator *c;
+        gram_status status;
+        failing_alloc_reset(&alloc, 0);
+        CHECK(h, gram_communicator_create_mpi(g, &world, sizeof world, &c) == GRAM_OK, "%s",
+              gram_message(g));
+        gram_communicator_destroy(c);
+        blocks = alloc.calls; /* the same on all ranks */
+        failing_alloc_reset(&alloc, mpi_rank() == 0 ? i : 0);
+        status = gram_communicator_create_mpi(g, &world, sizeof world, &c);
+        CHECK(h, status == GRAM_OUT_OF_MEMORY && !c, "block %lld: %s", (long long)i,
+              gram_status_name(status));
+    }
+    CHECK(h, blocks > 1, "%lld blocks", (long long)blocks);
+    gram_context_destroy(g);
+    CHECK(h, alloc.live == 0, "%lld blocks are left", (long long)alloc.live);
+}
+
 /* ---- What is refused ----------------------------------------------------------------------- */
 
 static void refused(struct harness *h, gram_status status, const char *expected)
@@ -166,6 +196,7 @@ int main(int argc, char **argv)
         {   "other factors on one rank are noticed",    other_factors_on_one_rank_are_noticed},
         {    "scratch that one rank lacks ends all",     scratch_that_one_rank_lacks_ends_all},
         {"a rank that fails in the middle ends all", a_rank_that_fails_in_the_middle_ends_all},
+        {  "a communicator needs memory everywhere",   a_communicator_needs_memory_everywhere},
         {                      "bad input is named",                       bad_input_is_named},
     };
 
