@@ -3,6 +3,7 @@
 #   make          build build/libgram.so and build/gram
 #   make demo     install what is missing, build, and learn and predict on a real data set
 #   make test     install what the tests need, build, and run everything
+#                 (GRAM_TEST_TORCH=1: with PyTorch, which is 0.6 GB; see docs/python.md)
 #   make check    the checks alone (style, includes, symbols, sanitizers, ...)
 #   make format   lay out every C file as .clang-format says
 #   make docs     the API reference, in build/docs/html
@@ -15,7 +16,8 @@ BUILD ?= build
 PREFIX ?= /usr/local
 CMAKE_FLAGS ?=
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
-export BUILD CMAKE_FLAGS JOBS
+GRAM_TEST_TORCH ?=
+export BUILD CMAKE_FLAGS JOBS GRAM_TEST_TORCH
 
 all:
 	@scripts/bootstrap --check build

@@ -170,14 +170,15 @@ if(GRAM_TEST_PYTHON)
         ${CMAKE_SOURCE_DIR}/tests/test_cli_device.py)
 endif()
 
-# The Python package as it is in the build folder.
+# The Python package as it is in the build folder, and PyTorch where scripts/bootstrap has put it.
 if(GRAM_TEST_PYTHON AND TARGET gram_python)
     file(GLOB GRAM_PACKAGE_TESTS CONFIGURE_DEPENDS tests/python/test_*.py)
+    set(path ${CMAKE_BINARY_DIR}/python:${CMAKE_BINARY_DIR}/torch-packages)
     foreach(source ${GRAM_PACKAGE_TESTS})
         get_filename_component(name ${source} NAME_WE)
         gram_test(python_${name} python 10800 ${pytest} ${source})
         set_tests_properties(python_${name} PROPERTIES
-            ENVIRONMENT "${GRAM_TEST_ENVIRONMENT};PYTHONPATH=${CMAKE_BINARY_DIR}/python")
+            ENVIRONMENT "${GRAM_TEST_ENVIRONMENT};PYTHONPATH=${path}")
     endforeach()
 endif()
 
