@@ -1612,6 +1612,109 @@ GRAM_API gram_status gram_kfac_factors_workspace(gram_context *g, const gram_lay
                                                  const gram_tensor *a_factor,
                                                  const gram_tensor *b_factor, gram_workspace *need);
 
+/* ---- K-FAC --------------------------------------------------------------------------------- */
+
+/* The second moments of the layers of a network, and what they make of its gradients. */
+typedef struct gram_kfac gram_kfac;
+
+typedef enum gram_kfac_damping {
+    GRAM_KFAC_FACTORED = 0, /* each factor has its part, by Cholesky's factorisation */
+    GRAM_KFAC_EXACT = 1,    /* of the Kronecker product, in its eigenvectors */
+} gram_kfac_damping;
+
+typedef struct gram_kfac_options {
+    size_t size;
+    int corrected; /* EKFAC: eigenvalues from gradients of samples; damping EXACT */
+    gram_kfac_damping damping;
+    double lambda;             /* added to the curvature, more than 0 */
+    double decay;              /* of the factors' averages, 0 to 1 */
+    double kl_clip;            /* the bound kappa below; 0: none */
+    gram_kfac_setting setting; /* see gram_kfac_factors */
+    double scale;              /* see gram_kfac_factors */
+} gram_kfac_options;
+
+/* clang-format off */
+#define GRAM_KFAC_OPTIONS_INIT                                                                     \
+    {sizeof(gram_kfac_options), 0, GRAM_KFAC_FACTORED, 1e-3, 0.95, 1e-3, GRAM_KFAC_EXPAND, 1}
+/* clang-format on */
+
+/*
+ * K-FAC and EKFAC: directions (F + lambda I)^-1 grad, F being B (x) A for every layer by itself.
+ *
+ * create makes the state for count layers (linear, convolution, embedding without a bias; others
+ * GRAM_UNSUPPORTED); inputs[i] and outputs[i] are I and O of layer i (an embedding's inputs are not
+ * read).  All state is f64: of a layer with factors of order m and n, in each of its groups, 2 (m^2
+ * + n^2) + m + n numbers (of an embedding 2 n^2 + 2 m + n), with corrected m n more; besides the
+ * gradient of all layers once, and four pieces of work as large as the largest matrix.  It is
+ * allocated here; later calls take scratch from their context alone.  *out is NULL on an error.
+ *
+ * update takes what went into layer `index` and the gradients of what came out (as
+ * gram_kfac_factors) and moves the averages of A and B towards theirs: the k'th update keeps
+ * min(1 - 1 / k, decay) of them.  Where the new ones are not finite nothing changes but
+ * gram_kfac_info's skipped: NaN does not poison the averages.  With corrected it moves the
+ * eigenvalues s[i][j] = E_n[(qb_i^T G_n qa_j)^2] likewise, G_n the gradient of sample n in [W b]
+ * (not of embeddings); these begin anew when the eigenvectors do.  feed takes new A and B that the
+ * caller has (summed over processes, say) in the shapes of gram_kfac_factors; either may be NULL.
+ *
+ * refresh makes the inverses of the factors.  FACTORED: (A + pi sqrt(lambda) I)^-1 and (B +
+ * sqrt(lambda) / pi I)^-1, pi^2 = (tr A / m) / (tr B / n), within 1e-4 and 1e4 and 1 where a trace
+ * is 0; where Cholesky's factorisation breaks down eigenvalues below 0 are taken as 0.  EXACT:
+ * eigenvectors and eigenvalues, those below 0 as 0.  A layer whose factors have no inverse keeps
+ * the previous one and is counted in gram_kfac_info's failed.
+ *
+ * precondition: with M = [W b] of the gradient of a layer, V = B^-1 M A^-1, or Qb ((Qb^T M Qa) /
+ * (s + lambda)) Qa^T with s = db da^T or, corrected, its own; then all V times nu = min(1,
+ * sqrt(kappa / |sum lr^2 <V, M>|)), the sum over all layers.  weights and biases have count entries
+ * each, of the parameters' shapes (biases NULL, or an entry, where there is none); f32 or f64, any
+ * strides; to_weights and to_biases get the directions and may be the gradients themselves.  A
+ * layer before its first refresh has V = M.  GRAM_NUMERICAL, with nothing written, where a gradient
+ * is not finite.  learning_rate is used for nu alone.
+ *
+ * set changes lambda, decay, kl_clip and scale between calls (lambda counts from the next refresh
+ * on where damping is FACTORED); the others are refused where they differ.
+ *
+ * save writes the state as a safetensors file, whole or not at all; load reads it into an object of
+ * the same layers and options, which is unchanged on an error.  state_at gives part `index` of the
+ * state by name, as a view that lives as long as the object ("0.a", "0.b", "0.a_inverse" or
+ * "0.a_vectors", ..., "0.counts"); GRAM_INVALID_ARGUMENT behind the last one.
+ *
+ * CPU only.  One context at a time.  Martens and Grosse, ICML 2015; George et al., Fast approximate
+ * natural gradient descent in a Kronecker-factored eigenbasis, NeurIPS 2018.
+ */
+GRAM_API gram_status gram_kfac_create(gram_context *g, const gram_layer *const *layers,
+                                      const int64_t *inputs, const int64_t *outputs, int64_t count,
+                                      const gram_kfac_options *options, gram_kfac **out);
+GRAM_PUBLIC void gram_kfac_destroy(gram_kfac *kfac);
+GRAM_API gram_status gram_kfac_set(gram_context *g, gram_kfac *kfac,
+                                   const gram_kfac_options *options);
+GRAM_API gram_status gram_kfac_update(gram_context *g, gram_kfac *kfac, int64_t index,
+                                      const gram_tensor *activations, const gram_tensor *gradients);
+GRAM_API gram_status gram_kfac_feed(gram_context *g, gram_kfac *kfac, int64_t index,
+                                    const gram_tensor *a_factor, const gram_tensor *b_factor);
+GRAM_API gram_status gram_kfac_refresh(gram_context *g, gram_kfac *kfac);
+GRAM_API gram_status gram_kfac_precondition(gram_context *g, gram_kfac *kfac, double learning_rate,
+                                            const gram_tensor *const *weights,
+                                            const gram_tensor *const *biases,
+                                            gram_tensor *const *to_weights,
+                                            gram_tensor *const *to_biases);
+GRAM_API gram_status gram_kfac_save(gram_context *g, const gram_kfac *kfac, const char *path);
+GRAM_API gram_status gram_kfac_load(gram_context *g, gram_kfac *kfac, const char *path);
+GRAM_API gram_status gram_kfac_state_at(gram_context *g, gram_kfac *kfac, int64_t index,
+                                        const char **name, gram_tensor *view);
+
+/* What became of it, counted since it was created (not saved). */
+typedef struct gram_kfac_info {
+    size_t size; /* set by the caller to sizeof(gram_kfac_info) */
+    int64_t layers, parameters;
+    int64_t bytes;   /* of all memory */
+    int64_t states;  /* parts that gram_kfac_state_at gives */
+    int64_t skipped; /* updates that were not finite */
+    int64_t failed;  /* layers in a refresh that kept what they had */
+    double nu;       /* of the last precondition; 1 before */
+} gram_kfac_info;
+
+GRAM_API gram_status gram_kfac_get(gram_context *g, const gram_kfac *kfac, gram_kfac_info *info);
+
 /* ---- Device code of your own --------------------------------------------------------------- */
 
 /* Kernels that a CUDA context compiled: used with that context, destroyed before it. */

@@ -1,0 +1,326 @@
+/*
+ * kfac.c - gram_kfac: its memory, its options, and what it tells
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "kfac.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MOST_NUMBERS = INT32_MAX, /* along a side of a matrix */
+    SAMPLE_NUMBERS = 1 << 16  /* of the gradients of the samples that are corrected by at a time */
+};
+
+/* ---- Options ------------------------------------------------------------------------------- */
+
+static gram_status check_options(gram_context *g, gram_kfac_options *o)
+{
+    if (g->options.device.type != GRAM_CPU)
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s has no K-FAC", g->backend->name);
+    if (!(o->lambda > 0 && o->lambda < INFINITY))
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.lambda is %g, expected more than 0, and finite", o->lambda);
+    if (!(o->decay >= 0 && o->decay <= 1))
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "options.decay is %g, expected 0 to 1",
+                         o->decay);
+    if (!(o->kl_clip >= 0))
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "options.kl_clip is %g, expected at least 0",
+                         o->kl_clip);
+    if (!isfinite(o->scale))
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "options.scale is %g, expected a finite number",
+                         o->scale);
+    if (o->damping != GRAM_KFAC_FACTORED && o->damping != GRAM_KFAC_EXACT)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.damping is %d, expected GRAM_KFAC_FACTORED or GRAM_KFAC_EXACT",
+                         (int)o->damping);
+    if (o->setting != GRAM_KFAC_EXPAND && o->setting != GRAM_KFAC_REDUCE)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.setting is %d, expected GRAM_KFAC_EXPAND or GRAM_KFAC_REDUCE",
+                         (int)o->setting);
+    o->corrected = o->corrected != 0;
+    if (o->corrected)
+        o->damping = GRAM_KFAC_EXACT;
+    return GRAM_OK;
+}
+
+gram_status gram_kfac_set(gram_context *g, gram_kfac *kfac, const gram_kfac_options *options)
+{
+    gram_kfac_options o = GRAM_KFAC_OPTIONS_INIT;
+
+    g->call = __func__;
+    TRY(gram_options_copy(g, &o, sizeof o, options));
+    TRY(check_options(g, &o));
+    if (o.corrected != kfac->options.corrected || o.damping != kfac->options.damping ||
+        o.setting != kfac->options.setting)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.corrected, damping and setting are %d, %d and %d, expected what "
+                         "the object was created with, %d, %d and %d",
+                         o.corrected, (int)o.damping, (int)o.setting, kfac->options.corrected,
+                         (int)kfac->options.damping, (int)kfac->options.setting);
+    kfac->options = o;
+    return GRAM_OK;
+}
+
+/* ---- Layers -------------------------------------------------------------------------------- */
+
+static gram_status check_size(gram_context *g, const char *name, int64_t index, int64_t size)
+{
+    if (size < 1 || size > MOST_NUMBERS)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s[%lld] is %lld, expected 1 to %d", name,
+                         (long long)index, (long long)size, MOST_NUMBERS);
+    return GRAM_OK;
+}
+
+static gram_status describe_convolution(gram_context *g, struct kfac_layer *l, int64_t index)
+{
+    int64_t patch = l->cols;
+
+    l->groups = l->layer.groups;
+    if (l->layer.spatial < 1 || l->layer.spatial > 3 || l->groups < 1 || l->cols % l->groups ||
+        l->rows % l->groups)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "layers[%lld] is a convolution in %d dimensions of %lld groups, %lld "
+                         "inputs and %lld outputs: expected 1 to 3 dimensions, and groups that "
+                         "divide both",
+                         (long long)index, l->layer.spatial, (long long)l->groups,
+                         (long long)l->cols, (long long)l->rows);
+    patch /= l->groups;
+    for (int i = 0; i < l->layer.spatial; i++)
+        if (l->layer.kernel[i] < 1 || __builtin_mul_overflow(patch, l->layer.kernel[i], &patch))
+            return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                             "the kernel of layers[%lld] has size %lld in dimension %d",
+                             (long long)index, (long long)l->layer.kernel[i], i);
+    l->cols = patch;
+    l->rows /= l->groups;
+    return check_size(g, "the patch of layers", index, patch);
+}
+
+static gram_status describe_layer(gram_context *g, const gram_layer *layer, int64_t index,
+                                  const int64_t sizes[2], struct kfac_layer *l)
+{
+    if (!layer || layer->size == 0)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "layers[%lld] is %s", (long long)index,
+                         layer ? "of size 0" : "NULL");
+    TRY(gram_options_copy(g, &l->layer, sizeof l->layer, layer));
+    if (l->layer.kind != GRAM_LAYER_LINEAR && l->layer.kind != GRAM_LAYER_CONVOLUTION &&
+        l->layer.kind != GRAM_LAYER_EMBEDDING)
+        return gram_fail(g, GRAM_UNSUPPORTED, "layers[%lld] has kind %d, which has no factors",
+                         (long long)index, (int)l->layer.kind);
+    l->diagonal = l->layer.kind == GRAM_LAYER_EMBEDDING;
+    l->groups = 1;
+    l->inputs = l->cols = l->diagonal ? l->layer.rows : sizes[0];
+    l->outputs = l->rows = sizes[1];
+    TRY(check_size(g, l->diagonal ? "the rows of layers" : "inputs", index, l->cols));
+    TRY(check_size(g, "outputs", index, l->rows));
+    if (l->diagonal && l->layer.bias)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "layers[%lld] is an embedding with a bias, expected none",
+                         (long long)index);
+    if (l->layer.kind == GRAM_LAYER_CONVOLUTION)
+        TRY(describe_convolution(g, l, index));
+    l->cols += l->layer.bias != 0;
+    return GRAM_OK;
+}
+
+struct gram_batch kfac_weight_shape(const struct kfac_layer *l)
+{
+    struct gram_batch s = {.ndim = 2, .count = l->outputs * l->inputs};
+
+    s.shape[0] = l->diagonal ? l->inputs : l->outputs;
+    s.shape[1] = l->diagonal ? l->outputs : l->inputs / l->groups;
+    if (l->layer.kind == GRAM_LAYER_CONVOLUTION)
+        for (int i = 0; i < l->layer.spatial; i++)
+            s.shape[s.ndim++] = l->layer.kernel[i];
+    return s;
+}
+
+/* ---- Memory -------------------------------------------------------------------------------- */
+
+/* Counts the numbers of a layer's state, of M, and of its largest matrix; false: they overflow. */
+static bool count_layer(const gram_kfac *k, struct kfac_layer *l, int64_t *numbers, int64_t *most)
+{
+    double a =
+        l->diagonal ? (double)l->cols : (double)l->groups * (double)l->cols * (double)l->cols;
+    double b = (double)l->groups * (double)l->rows * (double)l->rows;
+    double m = (double)l->groups * (double)l->rows * (double)l->cols;
+    double all = 2 * (a + b) + 2 * m + (double)l->groups * (double)(l->rows + l->cols);
+
+    l->corrected = k->options.corrected && !l->diagonal;
+    if (!(all < 0x1p56))
+        return false;
+    *numbers += 2 * (kfac_a_count(l) + kfac_b_count(l)) + l->groups * (l->rows + l->cols) +
+                (l->corrected ? kfac_m_count(l) : 0);
+    *most = gram_most(*most, gram_most(kfac_m_count(l), kfac_b_count(l)));
+    *most = gram_most(*most, l->diagonal ? l->cols : kfac_a_count(l));
+    return *numbers < (int64_t)1 << 58;
+}
+
+/* A part of the state, from the memory that is left at *at. */
+static double *add_state(gram_kfac *k, int64_t layer, const char *part, const int64_t shape[3],
+                         double **at)
+{
+    struct kfac_state *s = &k->state[k->states++];
+    double *memory = *at;
+    gram_tensor t = {.data = memory, .dtype = GRAM_F64};
+    int64_t count = 1;
+
+    (void)snprintf(s->name, sizeof s->name, "%lld.%s", (long long)layer, part);
+    for (int i = 0; i < 3; i++)
+        if (shape[i] > 0)
+            t.shape[t.ndim++] = shape[i];
+    for (int i = t.ndim - 1; i >= 0; count *= t.shape[i--])
+        t.stride[i] = count;
+    s->view = t;
+    *at += count;
+    return memory;
+}
+
+static void place_layer(gram_kfac *k, int64_t index, double **at)
+{
+    struct kfac_layer *l = &k->layer[index];
+    bool exact = k->options.damping == GRAM_KFAC_EXACT;
+    int64_t groups = l->groups > 1 ? l->groups : 0;
+    const int64_t a[3] = {groups, l->cols, l->diagonal ? 0 : l->cols};
+    const int64_t b[3] = {groups, l->rows, l->rows}, m[3] = {groups, l->rows, l->cols};
+    struct kfac_state *counts;
+
+    l->a = add_state(k, index, "a", a, at);
+    l->b = add_state(k, index, "b", b, at);
+    if (!l->diagonal)
+        l->a_inverse = add_state(k, index, exact ? "a_vectors" : "a_inverse", a, at);
+    l->b_inverse = add_state(k, index, exact ? "b_vectors" : "b_inverse", b, at);
+    if (exact || l->diagonal)
+        l->a_values = add_state(k, index, exact ? "a_values" : "a_inverse",
+                                (int64_t[3]){groups, l->cols}, at);
+    if (exact)
+        l->b_values = add_state(k, index, "b_values", (int64_t[3]){groups, l->rows}, at);
+    if (l->corrected)
+        l->corrections = add_state(k, index, "corrections", m, at);
+    counts = &k->state[k->states++];
+    (void)snprintf(counts->name, sizeof counts->name, "%lld.counts", (long long)index);
+    counts->view = gram_vector(l->counts, KFAC_COUNTS, GRAM_I64);
+}
+
+static gram_status allocate(gram_context *g, gram_kfac *k)
+{
+    int64_t numbers = 0, gradients = 0, most = SAMPLE_NUMBERS;
+    double *at;
+
+    for (int64_t i = 0; i < k->count; i++) {
+        if (!count_layer(k, &k->layer[i], &numbers, &most))
+            return gram_fail(g, GRAM_OUT_OF_MEMORY, "the bytes of the state overflow");
+        gradients += kfac_m_count(&k->layer[i]);
+        k->parameters += kfac_m_count(&k->layer[i]);
+    }
+    k->numbers = numbers + gradients + KFAC_WORKS * most;
+    k->work_count = most;
+    k->state = calloc((size_t)k->count * 8 + 1, sizeof *k->state);
+    k->gradients = calloc((size_t)k->numbers + 1, sizeof *k->gradients);
+    if (!k->state || !k->gradients)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %lld numbers of state",
+                         (long long)k->numbers);
+    at = k->gradients;
+    for (int64_t i = 0; i < k->count; at += kfac_m_count(&k->layer[i++]))
+        k->layer[i].gradient = at;
+    for (int i = 0; i < KFAC_WORKS; i++, at += most)
+        k->work[i] = at;
+    for (int64_t i = 0; i < k->count; i++)
+        place_layer(k, i, &at);
+    return GRAM_OK;
+}
+
+static gram_status build(gram_context *g, gram_kfac *k, const gram_layer *const *layers,
+                         const int64_t *inputs, const int64_t *outputs)
+{
+    k->layer = calloc((size_t)k->count + 1, sizeof *k->layer);
+    if (!k->layer)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %lld layers", (long long)k->count);
+    for (int64_t i = 0; i < k->count; i++) {
+        const gram_layer defaults = GRAM_LAYER_INIT;
+        k->layer[i].layer = defaults;
+        TRY(describe_layer(g, layers[i], i, (int64_t[2]){inputs[i], outputs[i]}, &k->layer[i]));
+    }
+    return allocate(g, k);
+}
+
+gram_status gram_kfac_create(gram_context *g, const gram_layer *const *layers,
+                             const int64_t *inputs, const int64_t *outputs, int64_t count,
+                             const gram_kfac_options *options, gram_kfac **out)
+{
+    gram_kfac_options o = GRAM_KFAC_OPTIONS_INIT;
+    gram_status status;
+    gram_kfac *k;
+
+    g->call = __func__;
+    if (!out)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "out is NULL");
+    *out = NULL;
+    if (count < 0 || count > MOST_NUMBERS || (count > 0 && (!layers || !inputs || !outputs)))
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "count is %lld, expected at least 0, and layers, inputs and outputs",
+                         (long long)count);
+    TRY(gram_options_copy(g, &o, sizeof o, options));
+    TRY(check_options(g, &o));
+    k = calloc(1, sizeof *k);
+    if (!k)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the object");
+    k->options = o;
+    k->count = count;
+    k->nu = 1;
+    status = build(g, k, layers, inputs, outputs);
+    if (status == GRAM_OK)
+        *out = k;
+    else
+        gram_kfac_destroy(k);
+    return status;
+}
+
+void gram_kfac_destroy(gram_kfac *kfac)
+{
+    if (!kfac)
+        return;
+    free(kfac->gradients);
+    free(kfac->state);
+    free(kfac->layer);
+    free(kfac);
+}
+
+/* ---- What is told -------------------------------------------------------------------------- */
+
+gram_status gram_kfac_get(gram_context *g, const gram_kfac *kfac, gram_kfac_info *info)
+{
+    gram_kfac_info all;
+
+    g->call = __func__;
+    if (!info || info->size < sizeof info->size)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "info is NULL or of size 0");
+    all = (gram_kfac_info){
+        .size = info->size,
+        .layers = kfac->count,
+        .parameters = kfac->parameters,
+        .bytes = (int64_t)(sizeof *kfac + (size_t)kfac->count * sizeof *kfac->layer +
+                           (size_t)kfac->count * 8 * sizeof *kfac->state) +
+                 kfac->numbers * (int64_t)sizeof(double),
+        .states = kfac->states,
+        .skipped = kfac->skipped,
+        .failed = kfac->failed,
+        .nu = kfac->nu,
+    };
+    memcpy(info, &all, info->size < sizeof all ? info->size : sizeof all);
+    return GRAM_OK;
+}
+
+gram_status gram_kfac_state_at(gram_context *g, gram_kfac *kfac, int64_t index, const char **name,
+                               gram_tensor *view)
+{
+    g->call = __func__;
+    if (index < 0 || index >= kfac->states || !name || !view)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "index is %lld, expected 0 to %lld",
+                         (long long)index, (long long)kfac->states - 1);
+    *name = kfac->state[index].name;
+    *view = kfac->state[index].view;
+    return GRAM_OK;
+}

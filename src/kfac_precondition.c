@@ -1,0 +1,189 @@
+/*
+ * kfac_precondition.c - gram_kfac_precondition: gradients to directions, all layers in one pass
+ *
+ * The directions of all layers are made first, with the sum that decides how long they may be;
+ * then they are stored.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "kfac.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+struct kfac_tensors {
+    const gram_tensor *const *weights, *const *biases;
+    gram_tensor *const *to_weights, *const *to_biases;
+};
+
+static const gram_tensor *entry(const gram_tensor *const *list, int64_t i)
+{
+    return list ? list[i] : NULL;
+}
+
+static gram_status check_one(gram_context *g, const char *list, int64_t index, const gram_tensor *t,
+                             const struct gram_batch *shape, enum gram_access access)
+{
+    char name[48];
+
+    (void)snprintf(name, sizeof name, "%s[%lld]", list, (long long)index);
+    if (!t)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s is NULL, expected a tensor", name);
+    return kfac_check_shape(g, name, t, shape, access);
+}
+
+static gram_status check(gram_context *g, const gram_kfac *k, const struct kfac_tensors *t)
+{
+    for (int64_t i = 0; i < k->count; i++) {
+        const struct kfac_layer *l = &k->layer[i];
+        struct gram_batch weight = kfac_weight_shape(l), bias = {.ndim = 1, .shape = {l->outputs}};
+        const gram_tensor *to_weight = entry((const gram_tensor *const *)t->to_weights, i);
+        const gram_tensor *to_bias = entry((const gram_tensor *const *)t->to_biases, i);
+
+        TRY(check_one(g, "weights", i, entry(t->weights, i), &weight, GRAM_READ));
+        TRY(check_one(g, "to_weights", i, to_weight, &weight, GRAM_WRITE));
+        if (l->layer.bias) {
+            TRY(check_one(g, "biases", i, entry(t->biases, i), &bias, GRAM_READ));
+            TRY(check_one(g, "to_biases", i, to_bias, &bias, GRAM_WRITE));
+        } else if (entry(t->biases, i) || to_bias) {
+            return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                             "biases[%lld] or to_biases[%lld] is given, but the layer has no bias",
+                             (long long)i, (long long)i);
+        }
+    }
+    return GRAM_OK;
+}
+
+/* M of a weight, and its last column of a bias. */
+static struct kfac_move weight_of(const struct kfac_layer *l, const gram_tensor *t, double *m)
+{
+    if (l->diagonal) /* the table is the transpose of M */
+        return (struct kfac_move){t, m, l->rows, 1, l->cols, 1};
+    return (struct kfac_move){t, m, l->cols - (l->layer.bias != 0), l->cols, 1, 1};
+}
+
+static struct kfac_move bias_of(const struct kfac_layer *l, const gram_tensor *t, double *m)
+{
+    return (struct kfac_move){t, m + l->cols - 1, 1, l->cols, 0, 1};
+}
+
+/* out = op(b) m op(a), A diagonal: its eigenvectors are those of I. */
+static gram_status both_sides(gram_context *g, const struct kfac_layer *l, double *m, double *spare,
+                              bool transpose_b, bool transpose_a, double *out)
+{
+    gram_tensor x = gram_matrices(m, l->groups, l->rows, l->cols, GRAM_F64);
+    gram_tensor y = gram_matrices(l->diagonal ? out : spare, l->groups, l->rows, l->cols, GRAM_F64);
+    gram_tensor z = gram_matrices(out, l->groups, l->rows, l->cols, GRAM_F64);
+    gram_tensor b = gram_matrices(l->b_inverse, l->groups, l->rows, l->rows, GRAM_F64);
+    gram_tensor a = gram_matrices(l->a_inverse, l->groups, l->cols, l->cols, GRAM_F64);
+    gram_matmul_options from_left = GRAM_MATMUL_OPTIONS_INIT, from_right = from_left;
+
+    from_left.transpose_a = transpose_b;
+    from_right.transpose_b = transpose_a;
+    TRY(gram_matmul_batched(g, &b, &x, &from_left, &y));
+    if (l->diagonal)
+        return GRAM_OK;
+    return gram_matmul_batched(g, &y, &a, &from_right, &z);
+}
+
+/* V of the layer's M, to out. */
+static gram_status direction_of(gram_context *g, gram_kfac *k, struct kfac_layer *l, double *out)
+{
+    int64_t count = kfac_m_count(l);
+    double *turned = k->work[0], *spare = k->work[1];
+
+    if (!l->counts[KFAC_READY]) {
+        memcpy(out, l->gradient, (size_t)count * sizeof *out);
+        return GRAM_OK;
+    }
+    if (k->options.damping == GRAM_KFAC_FACTORED) {
+        TRY(both_sides(g, l, l->gradient, spare, false, false, out));
+        for (int64_t i = 0; l->diagonal && i < count; i++)
+            out[i] *= l->a_values[i % l->cols];
+        return GRAM_OK;
+    }
+    TRY(both_sides(g, l, l->gradient, spare, true, false, turned));
+    for (int64_t i = 0; i < count; i++) {
+        int64_t row = i / l->cols, col = i % l->cols + row / l->rows * l->cols;
+        double s = l->corrected ? l->corrections[i] : l->b_values[row] * l->a_values[col];
+        turned[i] /= s + k->options.lambda;
+    }
+    return both_sides(g, l, turned, spare, false, true, out);
+}
+
+/* All directions, in place of the gradients, and the sum of <V, M>. */
+static gram_status all_directions(gram_context *g, gram_kfac *k, double *sum)
+{
+    *sum = 0;
+    for (int64_t i = 0; i < k->count; i++) {
+        struct kfac_layer *l = &k->layer[i];
+        int64_t count = kfac_m_count(l);
+        double *v = k->work[2];
+
+        TRY(direction_of(g, k, l, v));
+        for (int64_t e = 0; e < count; e++) {
+            *sum += v[e] * l->gradient[e];
+            l->gradient[e] = v[e];
+        }
+    }
+    return GRAM_OK;
+}
+
+static gram_status load_gradients(gram_context *g, gram_kfac *k, const struct kfac_tensors *t)
+{
+    for (int64_t i = 0; i < k->count; i++) {
+        struct kfac_layer *l = &k->layer[i];
+        struct kfac_move weight = weight_of(l, t->weights[i], l->gradient);
+
+        kfac_load(&weight);
+        if (l->layer.bias) {
+            struct kfac_move bias = bias_of(l, t->biases[i], l->gradient);
+            kfac_load(&bias);
+        }
+        if (!kfac_finite(kfac_m_count(l), l->gradient))
+            return gram_fail(g, GRAM_NUMERICAL,
+                             "weights[%lld] or its bias has a gradient that is not finite",
+                             (long long)i);
+    }
+    return GRAM_OK;
+}
+
+static void store_directions(const gram_kfac *k, const struct kfac_tensors *t, double nu)
+{
+    for (int64_t i = 0; i < k->count; i++) {
+        const struct kfac_layer *l = &k->layer[i];
+        struct kfac_move weight = weight_of(l, t->to_weights[i], l->gradient);
+
+        weight.factor = nu;
+        kfac_store(&weight);
+        if (l->layer.bias) {
+            struct kfac_move bias = bias_of(l, t->to_biases[i], l->gradient);
+            bias.factor = nu;
+            kfac_store(&bias);
+        }
+    }
+}
+
+/* NOLINTNEXTLINE(readability-function-size): gradients and directions */
+gram_status gram_kfac_precondition(gram_context *g, gram_kfac *kfac, double learning_rate,
+                                   const gram_tensor *const *weights,
+                                   const gram_tensor *const *biases, gram_tensor *const *to_weights,
+                                   gram_tensor *const *to_biases)
+{
+    const struct kfac_tensors t = {weights, biases, to_weights, to_biases};
+    double sum, nu = 1;
+
+    g->call = __func__;
+    if (!isfinite(learning_rate))
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "learning_rate is %g, expected a finite number",
+                         learning_rate);
+    TRY(check(g, kfac, &t));
+    TRY(load_gradients(g, kfac, &t));
+    TRY(all_directions(g, kfac, &sum));
+    sum = fabs(sum * learning_rate * learning_rate);
+    if (kfac->options.kl_clip > 0 && sum > kfac->options.kl_clip)
+        nu = sqrt(kfac->options.kl_clip / sum);
+    store_directions(kfac, &t, nu);
+    kfac->nu = nu;
+    return GRAM_OK;
+}
