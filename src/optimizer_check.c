@@ -22,6 +22,8 @@ static gram_status check_one(gram_context *g, const struct gram_optimizer_parame
     char name[NAME_BYTES];
 
     (void)snprintf(name, sizeof name, "%s[%lld]", r->list, (long long)r->index);
+    if (!t)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s is NULL", name);
     TRY(gram_batch_join(g, &batch, name, t, 0));
     if (t->dtype != GRAM_F32 && t->dtype != GRAM_F64 && t->dtype != GRAM_F16 &&
         t->dtype != GRAM_BF16)

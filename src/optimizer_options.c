@@ -91,7 +91,7 @@ static gram_status check_numbers(gram_context *g, const gram_optimizer_options *
         {        "beta1",         o->beta1,         0,        1,  true},
         {        "beta2",         o->beta2, 0x1p-1022,        1, false},
         {        "beta3",         o->beta3, -INFINITY,        1,  true},
-        { "shampoo_beta",  o->shampoo_beta, -INFINITY,        1,  true},
+        { "shampoo_beta",  o->shampoo_beta, -INFINITY,        1, false},
         {      "epsilon",       o->epsilon,         0, INFINITY,  true},
         {     "momentum",      o->momentum,         0,        1,  true},
         {    "dampening",     o->dampening,         0,        1,  true},

@@ -108,8 +108,10 @@ static void poor_gradients(struct harness *h)
             sample_open(h, &s);
             optimizer = sample_optimizer(h, &s, &o);
             for (int step = 0; step < 4; step++) {
-                for (int e = 0; e < SAMPLE_NUMBERS; e++)
-                    s.g[e] = rank * (e / 5 + 1) * (e % 5 - 2.0);
+                for (int e = 0; e < SAMPLE_NUMBERS; e++) {
+                    int row = e / 5, column = e % 5;
+                    s.g[e] = rank * (row + 1.0) * (column - 2.0);
+                }
                 CHECK(h,
                       gram_optimizer_direction(h->g, optimizer,
                                                (const gram_tensor *const *)s.values, s.gradients,

@@ -57,7 +57,7 @@ static gram_status lay_out(gram_context *g, const gram_optimizer *o, struct layo
     size_t most = 0;
     bool overflow = false;
 
-    *l = (struct layout){.workers = 1, .flags = gram_round64((size_t)o->parameters)};
+    *l = (struct layout){.workers = 1, .flags = gram_round64((size_t)o->parameters + 1)};
     for (int64_t i = 0; i < o->blocks; i++) {
         const struct gram_optimizer_block *b = &o->block[i];
         size_t bytes = (size_t)b->count * gram_dtype_size(o->parameter[b->parameter].work);
@@ -93,8 +93,14 @@ gram_status cpu_optimizer_workspace(gram_context *g, const gram_optimizer *o, si
 
 /* ---- Passes ------------------------------------------------------------------------------- */
 
-typedef void pass_body(struct cpu_optimizer_unit *u, const struct gram_optimizer_op *op,
-                       char *flag);
+/* What a pass does with a block. */
+struct task {
+    struct cpu_optimizer_unit unit;
+    const struct gram_optimizer_op *op;
+    char *flag; /* of the block's parameter: it rests */
+};
+
+typedef void pass_body(struct task *task);
 
 struct pass {
     const struct gram_optimizer_op *op;
@@ -110,7 +116,11 @@ static void one_block(void *arg, int64_t index, int thread)
     gram_optimizer *o = pass->op->optimizer;
     const struct gram_optimizer_block *b = &o->block[index];
     char *memory = pass->scratch + (size_t)thread * pass->layout->worker_bytes;
-    struct cpu_optimizer_unit u = {
+    struct task task = {.op = pass->op, .flag = &pass->flags[b->parameter]};
+
+    if (!pass->others && (*task.flag || !gram_optimizer_owns(o, b)))
+        return;
+    task.unit = (struct cpu_optimizer_unit){
         .o = o,
         .p = &o->parameter[b->parameter],
         .b = b,
@@ -118,13 +128,10 @@ static void one_block(void *arg, int64_t index, int thread)
         .g = memory,
         .spare = {memory + pass->layout->array_bytes, memory + 2 * pass->layout->array_bytes},
         .own = memory + 3 * pass->layout->array_bytes,
+        .work = o->parameter[b->parameter].work,
+        .math = cpu_optimizer_math(o->parameter[b->parameter].work),
     };
-
-    if (!pass->others && (pass->flags[b->parameter] || !gram_optimizer_owns(o, b)))
-        return;
-    u.work = u.p->work;
-    u.math = cpu_optimizer_math(u.work);
-    pass->body(&u, pass->op, &pass->flags[b->parameter]);
+    pass->body(&task);
 }
 
 static void do_pass(gram_context *g, struct pass *pass, pass_body *body, bool others)
@@ -159,22 +166,22 @@ static void load_gradient(struct cpu_optimizer_unit *u, const struct gram_optimi
 
 /* The flag of a gradient that is not finite, or whose squares do not fit into the statistics.  Of a
  * parameter's blocks, several threads may set it: they all write the same. */
-static void look(struct cpu_optimizer_unit *u, const struct gram_optimizer_op *op, char *flag)
+static void look(struct task *task)
 {
+    struct cpu_optimizer_unit *u = &task->unit;
     double most = gram_optimizer_statistics(u->p) == GRAM_F64 ? DBL_MAX : FLT_MAX;
 
-    if (!op->gradients[u->b->parameter])
+    if (!task->op->gradients[u->b->parameter])
         return;
-    load_gradient(u, op);
+    load_gradient(u, task->op);
     if (!(u->math->squares(u->b->count, u->g) <= most))
-        __atomic_store_n(flag, 1, __ATOMIC_RELAXED);
+        __atomic_store_n(task->flag, 1, __ATOMIC_RELAXED);
 }
 
-static void statistics(struct cpu_optimizer_unit *u, const struct gram_optimizer_op *op, char *flag)
+static void statistics(struct task *task)
 {
-    (void)flag;
-    load_gradient(u, op);
-    method_of(u->o)->statistics(u);
+    load_gradient(&task->unit, task->op);
+    method_of(task->unit.o)->statistics(&task->unit);
 }
 
 /* Decoupled decay, and the momentum of directions. */
@@ -195,10 +202,12 @@ static void finish_direction(struct cpu_optimizer_unit *u, const struct gram_opt
     }
 }
 
-static void direction(struct cpu_optimizer_unit *u, const struct gram_optimizer_op *op, char *flag)
+static void direction(struct task *task)
 {
+    struct cpu_optimizer_unit *u = &task->unit;
+    const struct gram_optimizer_op *op = task->op;
     int64_t index = u->b->parameter, count = u->b->count;
-    bool own = gram_optimizer_owns(u->o, u->b) && !*flag;
+    bool own = gram_optimizer_owns(u->o, u->b) && !*task->flag;
 
     if (own) {
         load_gradient(u, op);

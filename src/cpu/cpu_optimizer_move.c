@@ -17,26 +17,34 @@ typedef void write_run(const void *from, int64_t n, void *data, int64_t step);
 
 static read_run *reader(gram_dtype dtype, gram_dtype work)
 {
-    static read_run *const readers[][2] = {
-        [GRAM_F32] = { read_f32_f32,  read_f64_f32},
-        [GRAM_F64] = { read_f32_f64,  read_f64_f64},
-        [GRAM_F16] = { read_f32_f16,  read_f64_f16},
-        [GRAM_BF16] = {read_f32_bf16, read_f64_bf16},
-    };
+    bool wide = work == GRAM_F64;
 
-    return readers[dtype][work == GRAM_F64];
+    switch (dtype) {
+    case GRAM_F64:
+        return wide ? read_f64_f64 : read_f32_f64;
+    case GRAM_F16:
+        return wide ? read_f64_f16 : read_f32_f16;
+    case GRAM_BF16:
+        return wide ? read_f64_bf16 : read_f32_bf16;
+    default:
+        return wide ? read_f64_f32 : read_f32_f32;
+    }
 }
 
 static write_run *writer(gram_dtype dtype, gram_dtype work)
 {
-    static write_run *const writers[][2] = {
-        [GRAM_F32] = { write_f32_f32,  write_f64_f32},
-        [GRAM_F64] = { write_f32_f64,  write_f64_f64},
-        [GRAM_F16] = { write_f32_f16,  write_f64_f16},
-        [GRAM_BF16] = {write_f32_bf16, write_f64_bf16},
-    };
+    bool wide = work == GRAM_F64;
 
-    return writers[dtype][work == GRAM_F64];
+    switch (dtype) {
+    case GRAM_F64:
+        return wide ? write_f64_f64 : write_f32_f64;
+    case GRAM_F16:
+        return wide ? write_f64_f16 : write_f32_f16;
+    case GRAM_BF16:
+        return wide ? write_f64_bf16 : write_f32_bf16;
+    default:
+        return wide ? write_f64_f32 : write_f32_f32;
+    }
 }
 
 /* ---- Tensors ------------------------------------------------------------------------------ */

@@ -148,7 +148,7 @@ static void keep(void *arg, int64_t index, int thread)
                                     gram_dtype_size(run->work));
 }
 
-static void take_chunk(const struct cpu_shampoo_run *run, int64_t count)
+static void take_chunk(struct cpu_shampoo_run *run, int64_t count)
 {
     gram_context *g = run->s->g;
     const struct gram_optimizer_block *b = &run->s->o->block[run->items->block];
@@ -158,14 +158,14 @@ static void take_chunk(const struct cpu_shampoo_run *run, int64_t count)
     op.a.data = run->memory;
     op.out.data = run->memory + run->batch->out;
     op.info.data = run->memory + run->batch->info;
-    gram_parallel_for(g, count, load, (void *)(uintptr_t)run);
+    gram_parallel_for(g, count, load, run);
     lent = cpu_optimizer_lend(g, run->memory + run->batch->power, run->batch->power_bytes);
     for (int64_t i = 0; i < count; i++)
         ((int32_t *)(void *)op.info.data)[i] = GRAM_POWER_NOT_CONVERGED;
     /* Its sizes were checked and its scratch is here: what fails, fails item by item. */
     (void)g->backend->matrix_power(g, &op);
     cpu_optimizer_take_back(g, lent);
-    gram_parallel_for(g, count, keep, (void *)(uintptr_t)run);
+    gram_parallel_for(g, count, keep, run);
 }
 
 static int by_outcome(const void *a, const void *b)
@@ -175,28 +175,34 @@ static int by_outcome(const void *a, const void *b)
     return (x->outcome == CPU_SHAMPOO_FITS) - (y->outcome == CPU_SHAMPOO_FITS);
 }
 
-/* All items of a run. */
-static void take_run(struct cpu_shampoo_run *run, int64_t count, int64_t all)
+/* Moves what still fits behind the rest, whose number it gives. */
+static int64_t leave_out_fitting(struct cpu_shampoo_run *run, int64_t count)
 {
-    const struct cpu_optimizer_step *s = run->s;
+    gram_blas_one_thread();
+    gram_parallel_for(run->s->g, count, look, run);
+    qsort(run->items, (size_t)count, sizeof *run->items, by_outcome);
+    while (count > 0 && run->items[count - 1].outcome == CPU_SHAMPOO_FITS)
+        count--;
+    return count;
+}
+
+/* All items of a run. */
+static void take_run(const struct cpu_shampoo_run *whole, int64_t count, int64_t all)
+{
+    const struct cpu_optimizer_step *s = whole->s;
+    struct cpu_shampoo_run run = *whole;
     struct cpu_shampoo_batch batch;
 
     /* It went well when the scratch was counted. */
-    if (lay_out(s->g, s->o, run->items->block, run->items->k, all, &batch) != GRAM_OK)
+    if (lay_out(s->g, s->o, run.items->block, run.items->k, all, &batch) != GRAM_OK)
         return;
-    run->batch = &batch;
-    run->matrix = gram_round64((size_t)(run->n * run->n) * gram_dtype_size(run->work));
-    if (s->o->options.skip > 0) {
-        gram_blas_one_thread();
-        gram_parallel_for(s->g, count, look, run);
-        qsort(run->items, (size_t)count, sizeof *run->items, by_outcome);
-        while (count > 0 && run->items[count - 1].outcome == CPU_SHAMPOO_FITS)
-            count--;
-    }
-    for (int64_t done = 0; done < count; done += batch.count) {
-        struct cpu_shampoo_run chunk = *run;
-        chunk.items += done;
-        take_chunk(&chunk, gram_least(batch.count, count - done));
+    run.batch = &batch;
+    run.matrix = gram_round64((size_t)(run.n * run.n) * gram_dtype_size(run.work));
+    if (s->o->options.skip > 0)
+        count = leave_out_fitting(&run, count);
+    for (int64_t left = count; left > 0; left -= batch.count) {
+        take_chunk(&run, gram_least(batch.count, left));
+        run.items += batch.count;
     }
 }
 
@@ -213,7 +219,8 @@ static int64_t find_due(const struct cpu_optimizer_step *s, struct cpu_shampoo_i
             !cpu_optimizer_due(o, b, o->steps[b->parameter] + 1))
             continue;
         for (int k = 0; k < b->order; k++)
-            items[count++] = (struct cpu_shampoo_item){.block = i, .n = b->size[k], .k = k};
+            items[count++] = (struct cpu_shampoo_item){
+                .block = i, .n = b->size[k], .k = k, .outcome = GRAM_POWER_NOT_CONVERGED};
     }
     return count;
 }
