@@ -90,7 +90,8 @@ struct gram_optimizer_method_front {
                             struct gram_optimizer_block *b);
 };
 
-extern const struct gram_optimizer_method_front gram_optimizer_shampoo;
+extern const struct gram_optimizer_method_front gram_optimizer_shampoo, gram_optimizer_soap,
+    gram_optimizer_muon;
 
 /* NULL: there is no such method. */
 const struct gram_optimizer_method_front *gram_optimizer_front(gram_optimizer_method method);

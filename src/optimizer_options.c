@@ -18,6 +18,8 @@ const struct gram_optimizer_method_front *gram_optimizer_front(gram_optimizer_me
 {
     static const struct gram_optimizer_method_front *const fronts[] = {
         [GRAM_SHAMPOO] = &gram_optimizer_shampoo,
+        [GRAM_SOAP] = &gram_optimizer_soap,
+        [GRAM_MUON] = &gram_optimizer_muon,
     };
 
     if (method < GRAM_SHAMPOO || method >= (int)(sizeof fronts / sizeof *fronts))

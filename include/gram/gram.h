@@ -1887,10 +1887,36 @@ typedef struct gram_optimizer gram_optimizer;
  *   W  -= learning_rate P.
  * Divisions by 1 - beta^t are bias_correction's.  t counts the steps of the parameter itself.
  *
+ * SOAP (Vyas et al. 2024): Adam in the eigenbases of Shampoo's factors.  A parameter, merged, is
+ * one block; a dimension of more than options.block has no L_k and Q_k, nor has a vector or a
+ * scalar without one_dimensional.  The first step takes L_k from 0, and for Q_k, whose rows are a
+ * basis, the eigenvectors of L_k, that of the largest eigenvalue first; it moves nothing.  The s'th
+ * one after it is, with b = shampoo_beta: G += weight_decay W (GRAM_DECAY_L2) F   = G times Q_k
+ * along every dimension k; M   = beta1 M + (1 - beta1) F,  V = beta2 V + (1 - beta2) F^2; P   = M /
+ * (sqrt(V) + epsilon), times Q_k^T along every dimension k; P  /= its root mean square (normalize),
+ * P *= sqrt(1 - beta2^s) / (1 - beta1^s); P   = (1 - learning_rate weight_decay) P + weight_decay W
+ * (GRAM_DECAY_DECOUPLED) L_k = b L_k + (1 - b) G_k G_k^T; where s is divisible by refresh (with
+ * stagger: s + the block's number): the rows q of Q_k are sorted by falling q L_k q^T, V goes with
+ * them, the rows of Q_k L_k made orthonormal from the first to the last are the new Q_k, and M is
+ * turned into its coordinates; and B, and W, as above. options.skip leaves a Q_k in place while the
+ * norm of what Q_k L_k Q_k^T has off its diagonal is at most so much of the whole.  In f32, what
+ * LAPACK gives up or what overflows is tried in f64.
+ *
+ * Muon (Jordan et al. 2024): a parameter of two dimensions or more is one matrix of n rows, its
+ * first dimension, and m columns:
+ *   B   = momentum B + (1 - dampening) G, X = B, or G + momentum B with nesterov;
+ *   X  /= max(|X|, epsilon), then options.steps times, with A = X X^T,
+ *   X   = 3.4445 X + (-4.7750 A + 2.0315 A^2) X;
+ *   P   = sqrt(max(1, n / m)) X + weight_decay W.
+ * Vectors and scalars take Adam's step with beta1, beta2, epsilon and bias_correction; they mostly
+ * want another learning rate, and then an optimizer of their own.
+ *
  * State, each tensor rounded up to 64 bytes: a block of sides d_k has two symmetric matrices of
  * order d_k for each k (packed: d_k (d_k + 1) / 2 elements, the rows of the upper triangle one
  * after the other), M where beta1 or beta3 is not 0, B where momentum is not 0, V for grafts beyond
- * SGD; and 8 bytes for each parameter and each block.
+ * SGD; SOAP: one such matrix and Q_k, which is not symmetric, for each k that has a basis, M, V,
+ * and B where momentum is not 0; Muon: B as M, where momentum is not 0, or Adam's M and V; and 8
+ * bytes for each parameter and each block.
  *
  * ranks > 1: blocks are shared out by n^3, largest first, and this rank has the state of its own
  * blocks alone.  The gradients must be those of all ranks, the same everywhere.

@@ -1,8 +1,8 @@
 /*
- * cpu_mode.c - products of a tensor along one dimension, and sums over all others, by BLAS
+ * cpu_mode.c - products of a tensor along one dimension, by BLAS
  *
- * BLAS is column-major: a matrix is its transpose there, a lower triangle an upper one, the slab b
- * of a tensor an after by n matrix.  Where nothing is behind the dimension all slabs together are
+ * BLAS is column-major: a matrix is its transpose there, the slab b of a tensor an after by n
+ * matrix.  Where nothing is behind the dimension all slabs together are
  * one n by before matrix.
  *
  * SPDX-License-Identifier: MIT
@@ -37,22 +37,5 @@ void cpu_mode_product(gram_dtype dtype, const struct cpu_mode *mode, const void 
         struct gram_blas_matrix x = {.data = (const char *)from + b * slab, .ld = mode->after};
         gram_blas_gemm(dtype, (int64_t[]){mode->after, n, n}, 1, x, basis, 0, (char *)to + b * slab,
                        mode->after);
-    }
-}
-
-void cpu_mode_gram(gram_dtype dtype, const struct cpu_mode *mode, double alpha, const void *x,
-                   double beta, void *c)
-{
-    int64_t n = mode->n, slab = n * mode->after * (int64_t)gram_dtype_size(dtype);
-
-    if (mode->after == 1) {
-        struct gram_blas_matrix all = {.data = x, .ld = n};
-        gram_blas_syrk(dtype, GRAM_UPPER, n, mode->before, alpha, all, beta, c, n);
-        return;
-    }
-    for (int64_t b = 0; b < mode->before; b++) {
-        struct gram_blas_matrix one = {
-            .data = (const char *)x + b * slab, .ld = mode->after, .transposed = true};
-        gram_blas_syrk(dtype, GRAM_UPPER, n, mode->after, alpha, one, b == 0 ? beta : 1, c, n);
     }
 }

@@ -1,5 +1,5 @@
 /*
- * cpu_mode.h - a tensor seen from one of its dimensions: products along it, and its Gram matrix
+ * cpu_mode.h - a tensor seen from one of its dimensions: products along it
  *
  * Tensors and matrices are dense, row-major, of f32 or f64, and not empty.  BLAS does the work on
  * as many threads as it was told to take; sizes are ones that gram_blas_fits() takes.
@@ -23,9 +23,4 @@ struct cpu_mode cpu_mode_of(const int64_t *shape, int order, int at);
  * not overlap from. */
 void cpu_mode_product(gram_dtype dtype, const struct cpu_mode *mode, const void *from,
                       const void *q, bool transposed, void *to);
-
-/* The lower triangle, i >= j, of c[i][j] = alpha sum_{b, a} x[b][i][a] x[b][j][a] + beta c[i][j];
- * c is n by n. */
-void cpu_mode_gram(gram_dtype dtype, const struct cpu_mode *mode, double alpha, const void *x,
-                   double beta, void *c);
 #endif

@@ -20,6 +20,8 @@ static const struct cpu_optimizer_method *method_of(const gram_optimizer *o)
 {
     static const struct cpu_optimizer_method *const methods[] = {
         [GRAM_SHAMPOO] = &cpu_shampoo,
+        [GRAM_SOAP] = &cpu_soap,
+        [GRAM_MUON] = &cpu_muon,
     };
 
     return methods[o->options.method];

@@ -63,7 +63,7 @@ struct cpu_optimizer_method {
     bool refresh_last; /* after the directions */
 };
 
-extern const struct cpu_optimizer_method cpu_shampoo;
+extern const struct cpu_optimizer_method cpu_shampoo, cpu_soap, cpu_muon;
 
 /* Whether the roots of a block are due in its step t. */
 bool cpu_optimizer_due(const gram_optimizer *o, const struct gram_optimizer_block *b, int64_t t);

@@ -123,6 +123,44 @@ struct reference_kron_vjp {
 void reference_kron_matmul_vjp(const struct reference_kron_vjp *in, double *to_x,
                                double *const *to_factor);
 
+/* reference_soap.c: SOAP of one tensor, row-major arrays of doubles.  Neither the tensor nor a
+ * factor has more than REFERENCE_SOAP_MOST elements.  m, v and gg are 0 at first, step too. */
+enum {
+    REFERENCE_SOAP_MOST = 512
+};
+struct reference_soap {
+    int order;
+    int64_t shape[GRAM_MAX_DIMS];
+    bool basis[GRAM_MAX_DIMS]; /* false: the dimension keeps its own coordinates */
+    double beta1, beta2, shampoo_beta, epsilon;
+    int64_t refresh;
+    bool bias_correction, normalize;
+    int64_t step; /* updates so far */
+    double *m, *v;
+    double *gg[GRAM_MAX_DIMS], *q[GRAM_MAX_DIMS];
+};
+/* The first gradient makes the bases and nothing else; each further one gives the update u, of
+ * which the learning rate takes its part. */
+void reference_soap_begin(struct reference_soap *s, const double *g);
+void reference_soap_step(struct reference_soap *s, const double *g, double *u);
+
+/* reference_muon.c: of a row-major matrix, with the bound of reference_soap.c; and Adam. */
+struct reference_muon {
+    int64_t rows, cols;
+    double beta, dampening, epsilon;
+    bool nesterov;
+    int steps;
+    double *momentum; /* 0 at first */
+};
+void reference_muon_step(struct reference_muon *s, const double *g, double *u);
+struct reference_adam {
+    double beta1, beta2, epsilon;
+    bool bias_correction;
+    int64_t step;
+    double *m, *v; /* 0 at first */
+};
+void reference_adam_step(struct reference_adam *s, int64_t n, const double *g, double *u);
+
 /* reference_solve.c: row-major arrays of doubles */
 /* b (n by r) becomes a^-1 b by elimination with partial pivoting; a is destroyed. */
 void reference_solve(int64_t n, int64_t r, double *a, double *b);
