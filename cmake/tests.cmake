@@ -114,6 +114,7 @@ if(TARGET gram_cuda)
     endif()
     gram_test_program(bench_cuda bench/bench_cuda.c)
 endif()
+gram_test_program(bench_optimizer bench/bench_optimizer.c)
 
 # test_calls catches the calls that the cases make (see tests/wrapped.h); Apple's linker cannot.
 if(TARGET test_calls AND NOT APPLE)
