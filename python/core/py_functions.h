@@ -102,7 +102,7 @@ PyObject *py_factors_end(struct py_call *call, struct py_factors *factors, bool 
 
 extern const char py_kron_matmul_doc[], py_matrix_power_doc[], py_eigh_kernel_doc[],
     py_kron_matmul_vjp_doc[], py_kron_solve_doc[], py_kron_logdet_doc[], py_kron_trace_doc[],
-    py_kron_diagonal_doc[];
+    py_kron_diagonal_doc[], py_sample_grad_doc[], py_kfac_factors_doc[];
 extern const char py_eigh_doc[], py_kernel_matmul_doc[], py_kron_doc[];
 extern const char py_matmul_batched_doc[], py_matmul_chunked_doc[], py_syrk_ema_doc[];
 extern const char py_cdist_doc[], py_median_distance_doc[], py_kernel_doc[], py_kernel_vjp_doc[],
@@ -153,6 +153,10 @@ PY_FUNCTION(py_matmul_chunked);
 PY_FUNCTION(py_matmul_chunked_workspace);
 PY_FUNCTION(py_syrk_ema);
 PY_FUNCTION(py_syrk_ema_workspace);
+PY_FUNCTION(py_sample_grad);
+PY_FUNCTION(py_sample_grad_workspace);
+PY_FUNCTION(py_kfac_factors);
+PY_FUNCTION(py_kfac_factors_workspace);
 PY_FUNCTION(py_tune);
 PY_FUNCTION(py_tune_eigh);
 PY_FUNCTION(py_cache_info);

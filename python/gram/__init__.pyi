@@ -30,6 +30,7 @@ Driver: TypeAlias = Literal[
 ]
 Precision: TypeAlias = Literal["auto", "f64", "f32", "tf32x3", "tf32"]
 Side: TypeAlias = Literal["right", "left"]
+Layer: TypeAlias = Literal["linear", "convolution", "embedding", "layer_norm", "group_norm"]
 Wrt: TypeAlias = Literal["x", "y", "bandwidth", "regularization"]
 
 __version__: str
@@ -488,6 +489,46 @@ def syrk_ema_workspace(
     keep: bool = False,
     info: Array | None = None,
 ) -> tuple[int, int]: ...
+def kfac_factors(
+    activations: Array | None,
+    gradients: Array | None,
+    kind: Layer = "linear",
+    *,
+    bias: bool = True,
+    kernel_size: int | Sequence[int] = 1,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    rows: int = 0,
+    padding_row: int = -1,
+    normalized: int = 1,
+    epsilon: float = 1e-5,
+    setting: Literal["expand", "reduce"] = "expand",
+    scale: float = 1.0,
+    keep: float = 0.0,
+    out: tuple[Array, Array] | None = None,
+) -> tuple[Array, ...]: ...
+def kfac_factors_workspace(
+    activations: Array | None,
+    gradients: Array | None,
+    kind: Layer = "linear",
+    *,
+    bias: bool = True,
+    kernel_size: int | Sequence[int] = 1,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    rows: int = 0,
+    padding_row: int = -1,
+    normalized: int = 1,
+    epsilon: float = 1e-5,
+    setting: Literal["expand", "reduce"] = "expand",
+    scale: float = 1.0,
+    keep: float = 0.0,
+    out: tuple[Array, Array] | None = None,
+) -> tuple[int, int]: ...
 def kron(
     factors: Sequence[Array], *, out: Array | None = None
 ) -> Array: ...
@@ -549,6 +590,48 @@ def matrix_power_workspace(
     precision: Precision = "auto",
     info: Array | None = None,
     out: Array | None = None,
+) -> tuple[int, int]: ...
+def sample_grad(
+    activations: Array,
+    gradients: Array,
+    kind: Layer = "linear",
+    *,
+    bias: bool = True,
+    kernel_size: int | Sequence[int] = 1,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    rows: int = 0,
+    padding_row: int = -1,
+    normalized: int = 1,
+    epsilon: float = 1e-5,
+    output: Literal["gradient", "norm", "sum"] = "gradient",
+    scale: float = 1.0,
+    clip: float = 0.0,
+    coefficients: Array | None = None,
+    method: Literal["auto", "ghost", "blocks"] = "auto",
+) -> tuple[Array, ...] | Array: ...
+def sample_grad_workspace(
+    activations: Array,
+    gradients: Array,
+    kind: Layer = "linear",
+    *,
+    bias: bool = True,
+    kernel_size: int | Sequence[int] = 1,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    rows: int = 0,
+    padding_row: int = -1,
+    normalized: int = 1,
+    epsilon: float = 1e-5,
+    output: Literal["gradient", "norm", "sum"] = "gradient",
+    scale: float = 1.0,
+    clip: float = 0.0,
+    coefficients: Array | None = None,
+    method: Literal["auto", "ghost", "blocks"] = "auto",
 ) -> tuple[int, int]: ...
 def eigh_kernel(
     x: Array,

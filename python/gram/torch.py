@@ -20,7 +20,7 @@ try:
 except ImportError as e:
     raise ImportError("gram.torch needs PyTorch 2.4 or newer (pip install torch)") from e
 
-from gram import _torch_agop, _torch_algebra, _torch_kernels
+from gram import _torch_agop, _torch_algebra, _torch_kernels, _torch_samples
 
 __all__ = [
     "agop",
@@ -32,6 +32,8 @@ __all__ = [
     "kron_matmul",
     "matrix_power",
     "median_distance",
+    "per_sample_gradients",
+    "per_sample_norms",
     "solve_cholesky",
     "solve_lu",
 ]
@@ -207,3 +209,42 @@ def kron_matmul(x, factors, *, side="right", alpha=1.0):
     [[3.0, 3.0, 3.0, 3.0]]
     """
     return _torch_algebra.kron_matmul(x, list(factors), side, float(alpha))
+
+
+def per_sample_gradients(model, loss, inputs, targets, *, method="auto", chunk=None):
+    """The gradients of each sample's loss, {name of a parameter: (N, *its shape)}.
+
+    model is any torch.nn.Module, called once with inputs (a tensor, or a tuple of them) whose first
+    dimension is that of the N samples; loss(outputs, targets) is a tensor, which is summed, and is
+    taken of each sample as a batch of one: a mean over the batch has no 1 / N here.  Parameters
+    that are not trained have no entry, those that are not used have zeros.  Nothing's .grad is
+    read or written.
+
+    Where all trained parameters belong to torch.nn.Linear, Conv1d to Conv3d, Embedding, LayerNorm,
+    GroupNorm or InstanceNorm (also shared, or used more than once) on the CPU, one pass forward and
+    back serves, with gram.sample_grad in each layer: the samples must not meet elsewhere in the
+    model.  Otherwise torch.func.vmap(grad) does it, `chunk` samples at a time, and a warning says
+    why.  method="layers" raises ValueError instead, "func" always takes torch.func.  A BatchNorm
+    that mixes samples is a ValueError.
+
+    >>> layer = torch.nn.Linear(2, 1, bias=False)
+    >>> x, y = torch.tensor([[1.0, 2.0], [3.0, 0.0]]), torch.zeros(2, 1)
+    >>> each = gram.torch.per_sample_gradients(layer, lambda out, y: out.sum(), x, y)
+    >>> each["weight"].tolist()
+    [[[1.0, 2.0]], [[3.0, 0.0]]]
+    """
+    return _torch_samples.per_sample_gradients(model, loss, inputs, targets, method, chunk)
+
+
+def per_sample_norms(model, loss, inputs, targets, *, method="auto", chunk=None):
+    """The Euclidean norms (N,) of what per_sample_gradients would give, over all parameters.
+
+    The gradients themselves are not stored, but for layers that share parameters and where
+    torch.func is needed.
+
+    >>> layer = torch.nn.Linear(2, 1, bias=False)
+    >>> x, y = torch.tensor([[3.0, 4.0], [6.0, 8.0]]), torch.zeros(2, 1)
+    >>> gram.torch.per_sample_norms(layer, lambda out, y: out.sum(), x, y).tolist()
+    [5.0, 10.0]
+    """
+    return _torch_samples.per_sample_norms(model, loss, inputs, targets, method, chunk)

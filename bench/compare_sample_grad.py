@@ -1,0 +1,128 @@
+"""Norms and gradients of samples beside torch.func.vmap(grad): time and memory, on the CPU.
+
+    python bench/compare_sample_grad.py [--repeats 5] [--json FILE]
+
+Every measurement is a process of its own, with the library and PyTorch on the same number of
+threads: the best time of the repeats after one to warm up, and the growth of the process's peak
+resident memory over what it was before the first call (with model and data in place), so that the
+forward pass and what it keeps are in it.  Both ways' norms are compared first.
+"""
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+
+WAYS = ("gram norms", "vmap norms", "gram gradients", "vmap gradients")
+
+
+def models():
+    import torch
+    from torch import nn
+    from torch.nn import functional as F
+
+    class Block(nn.Module):
+        def __init__(self, width, heads):
+            super().__init__()
+            self.first, self.second = nn.LayerNorm(width), nn.LayerNorm(width)
+            self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+            self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+            self.heads = heads
+
+        def forward(self, x):
+            n, s, d = x.shape
+            qkv = self.qkv(self.first(x)).view(n, s, 3, self.heads, d // self.heads)
+            q, k, v = qkv.permute(2, 0, 3, 1, 4)
+            weights = torch.softmax(q @ k.transpose(-1, -2) * (d // self.heads) ** -0.5, -1)
+            x = x + self.out((weights @ v).transpose(1, 2).reshape(n, s, d))
+            return x + self.down(F.gelu(self.up(self.second(x))))
+
+    torch.manual_seed(0)
+    convolutions = nn.Sequential(
+        nn.Conv2d(3, 32, 3, padding=1), nn.ReLU(),
+        nn.Conv2d(32, 64, 3, stride=2, padding=1), nn.ReLU(),
+        nn.Conv2d(64, 128, 3, stride=2, padding=1), nn.ReLU(),
+        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, 10),
+    )  # fmt: skip
+    return {
+        "3 convolutions, 32 x 32, 64 samples": (
+            convolutions, F.cross_entropy, torch.randn(64, 3, 32, 32), torch.arange(64) % 10,
+        ),
+        "transformer block, width 256, 64 words, 32 samples": (
+            Block(256, 4), F.mse_loss, torch.randn(32, 64, 256), torch.randn(32, 64, 256),
+        ),
+        "transformer block, width 512, 32 words, 16 samples": (
+            Block(512, 8), F.mse_loss, torch.randn(16, 32, 512), torch.randn(16, 32, 512),
+        ),
+    }  # fmt: skip
+
+
+def run(way, problem):
+    import gram.torch as gt
+
+    who, what = way.split()
+    method = "layers" if who == "gram" else "func"
+    call = gt.per_sample_norms if what == "norms" else gt.per_sample_gradients
+    return call(*problem, method=method)
+
+
+def resident():
+    with open("/proc/self/statm") as f:
+        return int(f.read().split()[1]) * resource.getpagesize()
+
+
+def measure(way, name, repeats):
+    import gram
+    import gram.torch as gt
+    import torch
+
+    torch.set_num_threads(gram.get_threads())
+    problem = models()[name]
+    few = (*problem[:2], problem[2][:1], problem[3][:1])
+    # what is loaded and kept once, whatever the batch
+    (gt.per_sample_norms)(*few, method="layers" if way.startswith("gram") else "func")
+    before = resident()
+    found = run(way, problem)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
+    norms = found.tolist() if way.endswith("norms") else None
+    del found
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        run(way, problem)
+        times.append(time.perf_counter() - start)
+    print(json.dumps({"ms": min(times) * 1e3, "mib": peak / 2**20, "norms": norms}))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--json")
+    parser.add_argument("--one", nargs=2)
+    args = parser.parse_args()
+    if args.one:
+        measure(*args.one, args.repeats)
+        return
+    results = {}
+    for name in models():
+        results[name] = rows = {}
+        for way in WAYS:
+            command = [sys.executable, __file__, "--repeats", str(args.repeats), "--one", way, name]
+            out = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+            rows[way] = json.loads(out)
+        pairs = zip(rows["gram norms"].pop("norms"), rows["vmap norms"].pop("norms"), strict=True)
+        worst = max(abs(a - b) / b for a, b in pairs)
+        print(f"{name}: norms agree to {worst:.1e}")
+        for way, row in rows.items():
+            row.pop("norms", None)
+            print(f"  {way:16} {row['ms']:9.1f} ms {row['mib']:9.1f} MiB")
+    if args.json:
+        with open(args.json, "w") as f:
+            json.dump(results, f, indent=1)
+            f.write("\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,197 @@
+"""test_torch_samples.py - gradients of samples of a model against torch.func.vmap(grad)
+
+Skipped without PyTorch 2.4.
+"""
+
+import gram
+import pytest
+
+torch = pytest.importorskip("torch", minversion="2.4")
+gt = pytest.importorskip("gram.torch")
+from torch import nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    torch.manual_seed(0)
+
+
+class Block(nn.Module):
+    """A transformer block on words, whose positions are an embedding."""
+
+    def __init__(self, words=11, width=12, heads=3):
+        super().__init__()
+        self.words = nn.Embedding(words, width, padding_idx=0)
+        self.places = nn.Embedding(9, width)
+        self.norms = nn.ModuleList([nn.LayerNorm(width), nn.LayerNorm(width)])
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width, bias=False)
+        self.mlp = nn.Sequential(nn.Linear(width, 20), nn.GELU(), nn.Linear(20, width))
+        self.head = nn.Linear(width, words)
+        self.heads = heads
+
+    def forward(self, rows):
+        x = self.words(rows) + self.places(torch.arange(rows.shape[1]).expand_as(rows))
+        n, s, d = x.shape
+        qkv = self.qkv(self.norms[0](x)).view(n, s, 3, self.heads, d // self.heads)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4)
+        x = x + self.out(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(n, s, d))
+        x = x + self.mlp(self.norms[1](x))
+        return self.head(x).transpose(1, 2)
+
+
+def block():
+    rows = torch.randint(0, 11, (5, 7))
+    return Block().double(), F.cross_entropy, rows, torch.randint(0, 11, (5, 7))
+
+
+def images():
+    model = nn.Sequential(
+        nn.Conv2d(3, 6, 3, padding=1, stride=2), nn.GroupNorm(2, 6), nn.ReLU(inplace=True),
+        nn.Conv2d(6, 6, 3, groups=3, padding="same"), nn.InstanceNorm2d(6, affine=True), nn.Tanh(),
+        nn.Conv2d(6, 4, (1, 1), bias=False), nn.Flatten(), nn.Linear(64, 10),
+    )  # fmt: skip
+    return model.double(), F.cross_entropy, torch.randn(6, 3, 8, 8).double(), torch.arange(6)
+
+
+def lines():
+    model = nn.Sequential(
+        nn.Conv1d(2, 4, 3, dilation=2), nn.ReLU(), nn.Unflatten(2, (1, 2, 8)),
+        nn.Conv3d(4, 3, (1, 2, 3), padding=(0, 1, 1)), nn.Flatten(), nn.Linear(72, 2),
+    )  # fmt: skip
+    return model.double(), F.mse_loss, torch.randn(4, 2, 20).double(), torch.randn(4, 2).double()
+
+
+class Tied(nn.Module):
+    """A layer that is called twice, and one whose weight another one has too."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.c = nn.Linear(4, 4), nn.Linear(4, 4, bias=False), nn.Linear(4, 2)
+        self.b.weight = self.a.weight
+        self.unused = nn.Linear(2, 3)
+        self.c.weight.requires_grad_(False)
+
+    def forward(self, x):
+        return self.c(self.a(self.b(torch.tanh(self.a(x)))))
+
+
+def tied():
+    return Tied().double(), F.mse_loss, torch.randn(3, 4).double(), torch.randn(3, 2).double()
+
+
+@pytest.mark.parametrize("make", [block, images, lines, tied])
+def test_against_vmap(make):
+    model, loss, x, y = make()
+    found = gt.per_sample_gradients(model, loss, x, y, method="layers")
+    want = gt.per_sample_gradients(model, loss, x, y, method="func")
+    assert found.keys() == want.keys()
+    for name, each in want.items():
+        assert found[name].shape == each.shape
+        torch.testing.assert_close(found[name], each, atol=1e-12, rtol=1e-9, msg=name)
+    norms = torch.stack([g.flatten(1).square().sum(1) for g in want.values()]).sum(0).sqrt()
+    torch.testing.assert_close(gt.per_sample_norms(model, loss, x, y, method="layers"), norms)
+    torch.testing.assert_close(gt.per_sample_norms(model, loss, x, y, method="func"), norms)
+
+
+def test_one_sample_at_a_time():
+    model, loss, x, y = images()
+    found = gt.per_sample_gradients(model, loss, x, y)
+    for n in range(len(x)):
+        grads = torch.autograd.grad(loss(model(x[n : n + 1]), y[n : n + 1]), model.parameters())
+        for (name, _), g in zip(model.named_parameters(), grads, strict=True):
+            torch.testing.assert_close(found[name][n], g, atol=1e-12, rtol=1e-9)
+
+
+def test_grad_is_untouched():
+    model, loss, x, y = images()
+    kept = torch.ones_like(model[0].weight)
+    model[0].weight.grad = kept
+    with torch.no_grad():
+        gt.per_sample_gradients(model, loss, x, y)
+        gt.per_sample_norms(model, loss, x, y)
+    assert model[0].weight.grad is kept and (kept == 1).all()
+    assert all(p.grad is None for p in list(model.parameters())[1:])
+    assert not any(m._forward_hooks for m in model.modules())
+
+
+class Scale(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(4))
+
+    def forward(self, x):
+        return x * self.scale
+
+
+def test_falls_back_and_says_why():
+    model = nn.Sequential(nn.Linear(4, 4), Scale())
+    x, y = torch.randn(3, 4), torch.randn(3, 4)
+    with pytest.warns(UserWarning, match="1: gram.sample_grad does not know Scale"):
+        found = gt.per_sample_gradients(model, F.mse_loss, x, y)
+    assert found["1.scale"].shape == (3, 4) and found["0.weight"].shape == (3, 4, 4)
+    with pytest.raises(ValueError, match="does not know Scale"):
+        gt.per_sample_norms(model, F.mse_loss, x, y, method="layers")
+    whole = gt.per_sample_gradients(model, F.mse_loss, x, y, method="func", chunk=2)
+    for name, each in found.items():
+        torch.testing.assert_close(each, whole[name])
+
+
+@pytest.mark.parametrize(
+    "layer, words",
+    [
+        (nn.Conv1d(2, 2, 2, padding="same"), "padding='same'"),
+        (nn.Conv1d(2, 2, 3, padding=1, padding_mode="circular"), "padding_mode"),
+        (nn.InstanceNorm1d(2, affine=True, track_running_stats=True).eval(), "InstanceNorm1d"),
+        (nn.BatchNorm1d(2).eval(), "BatchNorm1d"),
+    ],
+)
+def test_what_layers_do_not_serve(layer, words):
+    x, y = torch.randn(3, 2, 5), torch.zeros(3)
+    with pytest.raises(ValueError, match=words):
+        gt.per_sample_gradients(layer, lambda o, y: o.sum(), x, y, method="layers")
+
+
+def test_refusals():
+    x, y = torch.randn(3, 4), torch.randn(3, 4)
+    layer = nn.Linear(4, 4)
+    with pytest.raises(ValueError, match="mixes the samples"):
+        gt.per_sample_gradients(nn.BatchNorm1d(4), F.mse_loss, x, y)
+    with pytest.raises(ValueError, match="first dimensions"):
+        gt.per_sample_gradients(layer, F.mse_loss, x, y[:2])
+    with pytest.raises(ValueError, match="expected auto, layers or func"):
+        gt.per_sample_norms(layer, F.mse_loss, x, y, method="hooks")
+    layer.register_forward_hook(lambda module, args, output: output * 2)
+    with pytest.warns(UserWarning, match="hooks"):
+        gt.per_sample_norms(layer, F.mse_loss, x, y)
+
+
+def test_samples_behind_each_other():
+    """Samples that are not the first dimension of what goes into a layer are not guessed."""
+
+    class Turned(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Linear(4, 2)
+
+        def forward(self, x):
+            return self.inner(x.transpose(0, 1)).transpose(0, 1)
+
+    x, y = torch.randn(3, 5, 4), torch.zeros(3)
+    with pytest.raises(ValueError, match="without the samples in front"):
+        gt.per_sample_gradients(Turned(), lambda o, y: o.sum(), x, y, method="layers")
+
+
+def test_halves():
+    model = nn.Linear(4, 3).to(torch.bfloat16)
+    x, y = torch.randn(5, 4, dtype=torch.bfloat16), torch.zeros(5)
+    found = gt.per_sample_gradients(model, lambda o, y: o.sum(), x, y, method="layers")
+    assert found["weight"].dtype == torch.bfloat16
+    torch.testing.assert_close(found["weight"], x[:, None, :].expand(5, 3, 4))
+
+
+def test_layer_outputs_of_torch():
+    a, g = torch.randn(4, 6), torch.randn(4, 5)
+    weight, bias = gram.sample_grad(a, g)
+    torch.testing.assert_close(weight, g[:, :, None] * a[:, None])
+    torch.testing.assert_close(bias, g)
