@@ -15,6 +15,7 @@
 #include "comma_locale.h"
 #include "failing_alloc.h"
 #include "harness.h"
+#include "solve_extra.h"
 #include "wrapped.h"
 #include <fenv.h>
 #include <stdlib.h>
@@ -240,6 +241,43 @@ gram_status wrapped_torture(gram_context *g, const struct wrapped_call *c)
     return status;
 }
 
+/* ---- Extras of the solves, which the tables cannot have: devices do not offer them ---------- */
+
+/* One of the items is not positive definite, or singular, as it is. */
+static void solve_with_extras(struct harness *h, bool lu, gram_dtype dtype, enum layout layout)
+{
+    static const double jitter[] = {0, 1e-3, 10};
+    struct extra_problem p;
+
+    for (int refine = 0; refine < (dtype == GRAM_F64 ? 2 : 1); refine++)
+        for (int kept = 0; kept < 2 - refine; kept++) {
+            extra_create(h, &p, 70, dtype, layout);
+            p.lu = lu;
+            p.options.rcond = &p.rcond.t;
+            p.options.jitter = lu ? NULL : jitter;
+            p.options.jitters = lu ? 0 : LENGTH(jitter);
+            p.options.jittered = lu ? NULL : &p.jittered.t;
+            p.options.refine = refine;
+            p.options.backward = refine ? &p.backward.t : NULL;
+            p.options.refinings = refine ? &p.refinings.t : NULL;
+            p.options.factor = kept ? &p.factor.t : NULL;
+            p.options.pivots = kept && lu ? &p.pivots.t : NULL;
+            for (int item = 0; item < EXTRA_ITEMS; item++)
+                extra_fill(h, &p, item, 100, item == 1 ? -1 : 0, item == 2 && lu ? 0 : 1);
+            CHECK(h, extra_call(h, &p, NULL) == GRAM_OK, "%s", gram_message(h->g));
+            CHECK(h, lu || test_at(&p.jittered.t, 1) == 10, "s = %g", test_at(&p.jittered.t, 1));
+            extra_destroy(h, &p);
+        }
+}
+
+static void solve_extras(struct harness *h, bool lu)
+{
+    harness_seed(h, "solve_extras", lu);
+    solve_with_extras(h, lu, GRAM_F64, ROW_MAJOR);
+    solve_with_extras(h, lu, GRAM_F64, PADDED);
+    solve_with_extras(h, lu, GRAM_F32, COLUMN_MAJOR);
+}
+
 static void run_rows(struct harness *h, void *arg)
 {
     const struct case_op *op = *(const struct case_op *const *)arg;
@@ -247,6 +285,8 @@ static void run_rows(struct harness *h, void *arg)
     current = h;
     for (int row = 0; row < op->rows; row++)
         harness_run_row(h, op, row);
+    if (strncmp(op->name, "solve_", strlen("solve_")) == 0)
+        solve_extras(h, strcmp(op->name, "solve_lu") == 0);
     current = NULL;
 }
 

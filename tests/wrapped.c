@@ -253,6 +253,10 @@ static void solve_call(struct wrapped_call *c, const gram_tensor *a, const gram_
         add_output(c, options->factor);
         if (!options->factored)
             add_output(c, options->pivots);
+        add_output(c, options->rcond);
+        add_output(c, options->jittered);
+        add_output(c, options->backward);
+        add_output(c, options->refinings);
     }
     if (info && x && is_info(info, x, 2))
         add_output(c, info);
