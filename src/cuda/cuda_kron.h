@@ -49,6 +49,9 @@ void cuda_kron_plan(const struct cuda_device *device, const struct gram_kron_mat
 
 /* cuda_kron_matmul.c */
 struct kron_side cuda_kron_side(const struct gram_view *v);
+/* What a pass gets; between passes rows lie in scratch. */
+void cuda_kron_params(const struct cuda_kron_plan *plan, void *scratch, int number,
+                      struct kron_params *params);
 
 /* cuda_kron_matmul_request.c: -DX_KIND and -DREAL of a dtype. */
 int cuda_kron_kind(gram_dtype dtype);

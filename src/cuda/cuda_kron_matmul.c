@@ -44,8 +44,8 @@ static struct kron_side between(const struct cuda_kron_plan *plan, void *scratch
     return side;
 }
 
-static void fill_params(const struct cuda_kron_plan *plan, void *scratch, int number,
-                        struct kron_params *params)
+void cuda_kron_params(const struct cuda_kron_plan *plan, void *scratch, int number,
+                      struct kron_params *params)
 {
     const struct gram_kron_matmul_op *op = plan->op;
     const struct cuda_kron_pass *pass = &plan->pass[number];
@@ -75,8 +75,22 @@ static void fill_params(const struct cuda_kron_plan *plan, void *scratch, int nu
                     : between(plan, scratch, number % 2 ? half : 0, columns * pass->span.out);
 }
 
-static gram_status queue_pass(gram_context *g, const struct cuda_kron_plan *plan, int number,
-                              struct kron_params *params)
+/* The first call of a process compiles the kernels of its passes side by side. */
+static void make_ahead(const gram_context *g, const struct cuda_kron_plan *plan, void *scratch)
+{
+    char defines[GRAM_MAX_FACTORS][CUDA_KRON_DEFINES];
+    struct jit_request requests[GRAM_MAX_FACTORS];
+    struct kron_params params;
+
+    for (int i = 0; i < plan->passes; i++) {
+        cuda_kron_params(plan, scratch, i, &params);
+        requests[i] = cuda_kron_request(plan, i, &params, defines[i]);
+    }
+    gram_jit_ahead(g, g->device, requests, plan->passes);
+}
+
+static gram_status queue_pass(gram_context *g, const struct cuda_kron_plan *plan, void *scratch,
+                              int number, struct kron_params *params)
 {
     const struct cuda_kron_pass *pass = &plan->pass[number];
     struct cuda_device *device = g->device;
@@ -87,8 +101,10 @@ static gram_status queue_pass(gram_context *g, const struct cuda_kron_plan *plan
     void *arguments[] = {params};
     double tiles;
 
-    if (!function)
+    if (!function) {
+        make_ahead(g, plan, scratch);
         TRY(gram_jit_kernel(g, device, &request, &function));
+    }
     if (pass->kernel == CUDA_KRON_FUSED) {
         params->unit_tiles = gram_ceil_div(units, pass->units);
         params->col_tiles = gram_ceil_div(pass->span.after, pass->columns);
@@ -109,8 +125,8 @@ static gram_status queue(gram_context *g, const struct cuda_kron_plan *plan)
 
     TRY(gram_cuda_scratch(g, gram_round64((size_t)plan->bytes), &scratch));
     for (int i = 0; i < plan->passes; i++) {
-        fill_params(plan, scratch, i, &params);
-        TRY(queue_pass(g, plan, i, &params));
+        cuda_kron_params(plan, scratch, i, &params);
+        TRY(queue_pass(g, plan, scratch, i, &params));
     }
     return GRAM_OK;
 }

@@ -8,7 +8,7 @@
 #include "cuda_ops.h"
 
 enum {
-    WARM_MOST = 256 /* more than there are */
+    WARM_MOST = 320 /* more than there are */
 };
 
 struct warm_kernel {

@@ -2,13 +2,15 @@
  * cuda_warm_list.c - the kernels that gram_cache_warm compiles
  *
  * Those of common problems, as their own plans choose them: distances and kernels, with tensor
- * cores where they serve; the weights and gradients that learning takes; and all kernels that have
+ * cores where they serve; the weights and gradients that learning takes; products with Kronecker
+ * factors of equal sizes that are powers of two; and all kernels that have
  * little more than a dtype as their parameter: outer products, medians, solves, the machine's rows.
  *
  * SPDX-License-Identifier: MIT
  */
 #include "cuda_cdist_grad.h"
 #include "cuda_eigh.h"
+#include "cuda_kron.h"
 #include "cuda_solve.h"
 #include "cuda_warm.h"
 #include "kernels/rows_params.h"
@@ -74,7 +76,23 @@ static const struct gradient {
     {  2,  1, GRAM_F64},
 };
 
+/* Kronecker products of 1024 rows: so many factors of order P, on the right. */
+static const struct kron {
+    int order, count;
+} krons[] = {
+    {  2, 10},
+    {  4,  6},
+    {  8,  5},
+    { 16,  4},
+    { 32,  3},
+    { 64,  2},
+    {128,  2},
+};
+
+_Static_assert((int)CUDA_KRON_DEFINES <= (int)CUDA_CDIST_DEFINES, "a request does not fit");
+
 enum {
+    KRONS = sizeof krons / sizeof *krons,
     COMMONS = sizeof commons / sizeof *commons,
     SHAPES = sizeof shapes / sizeof *shapes,
     GRADIENTS = sizeof gradients / sizeof *gradients
@@ -186,6 +204,30 @@ static void add_gradient(struct warm_list *list, const struct gradient *row)
     add(list, &request);
 }
 
+/* ---- Kronecker products ---------------------------------------------------------------------- */
+
+static void add_kron(const struct cuda_device *device, struct warm_list *list,
+                     const struct kron *row, gram_dtype dtype)
+{
+    const int64_t m = 1024;
+    struct gram_kron_matmul_op op = {.batch.count = 1, .count = row->count, .alpha.value = 1};
+    struct cuda_kron_plan plan;
+    struct kron_params params;
+    char defines[CUDA_KRON_DEFINES];
+    int64_t columns = 1;
+
+    for (int i = 0; i < row->count; i++, columns *= row->order)
+        op.factor[i] = rows_of(dtype, row->order, row->order);
+    op.x = op.y = rows_of(dtype, m, columns);
+    cuda_kron_plan(device, &op, &plan);
+    for (int i = 0; i < plan.passes; i++) {
+        struct jit_request request;
+        cuda_kron_params(&plan, NULL, i, &params);
+        request = cuda_kron_request(&plan, i, &params, defines);
+        add(list, &request);
+    }
+}
+
 /* ---- What has little but a dtype ------------------------------------------------------------ */
 
 static void add_plain(struct warm_list *list, gram_dtype dtype, int arch)
@@ -222,6 +264,10 @@ void cuda_warm_list(const gram_context *g, int arch, struct warm_list *list)
         add_pairs(g, &device, list, &commons[i / SHAPES], &shapes[i % SHAPES]);
     for (int i = 0; i < GRADIENTS; i++)
         add_gradient(list, &gradients[i]);
+    for (int i = 0; i < KRONS; i++) {
+        add_kron(&device, list, &krons[i], GRAM_F32);
+        add_kron(&device, list, &krons[i], GRAM_F64);
+    }
     add_plain(list, GRAM_F32, arch);
     add_plain(list, GRAM_F64, arch);
 }
