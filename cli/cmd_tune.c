@@ -7,6 +7,8 @@
 #include "json.h"
 #include "number.h"
 #include "tune_eigh.h"
+#include "tune_kron.h"
+#include "tune_matrix.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,47 +60,11 @@ static const struct option_group groups[] = {
     GROUP_END,
 };
 
-static const char *const operations[] = {"cdist", "kernel", "eigh", NULL};
+static const char *const operations[] = {"cdist", "kernel", "eigh", "kron", NULL};
 
 static const char *operation(int i)
 {
     return operations[i];
-}
-
-/* Numbers of which no two are alike, from 0 to 1. */
-static void fill(void *to, int64_t count, gram_dtype dtype)
-{
-    uint64_t state = 1;
-
-    for (int64_t i = 0; i < count; i++) {
-        double value;
-        state = state * 6364136223846793005u + 1442695040888963407u;
-        value = (double)(state >> 11) / 9007199254740992.0;
-        if (dtype == GRAM_F64)
-            ((double *)to)[i] = value;
-        else
-            ((float *)to)[i] = (float)value;
-    }
-}
-
-/* A matrix of the device with numbers in it. */
-static enum exit_status make(gram_context *g, gram_dtype dtype, int64_t rows, int64_t cols,
-                             struct device_matrix *out, struct failure *why)
-{
-    const int64_t shape[] = {rows, cols};
-    gram_status status = GRAM_OK;
-    void *host;
-
-    TRY(device_matrix_allocate(g, dtype, 2, shape, out, why));
-    host = malloc(out->bytes ? out->bytes : 1);
-    if (!host)
-        return fail_memory(why, "the rows");
-    fill(host, rows * cols, dtype);
-    status = gram_memory_copy(g, out->memory, host, out->bytes);
-    if (status == GRAM_OK)
-        status = gram_context_synchronize(g);
-    free(host);
-    return status == GRAM_OK ? CLI_OK : fail_gram(why, status, g);
 }
 
 static enum exit_status print(const gram_tuning *t, int json, struct failure *why)
@@ -136,13 +102,13 @@ static enum exit_status tune(gram_context *g, const struct settings *s, int kern
     gram_kernel_options options = GRAM_KERNEL_OPTIONS_INIT;
     gram_tuning result = {.size = sizeof result};
     struct device_matrix x = {0}, y = {0}, out = {0};
-    enum exit_status status = make(g, dtype, size[0], size[2], &x, why);
+    enum exit_status status = tune_matrix(g, dtype, size[0], size[2], &x, why);
 
     options.p = gram_number(p);
     options.outer_power = gram_number(p > 0 && isfinite(p) ? 1 / p : 1);
     options.function = kernel ? GRAM_LAPLACE : GRAM_IDENTITY;
     if (status == CLI_OK && !s->symmetric)
-        status = make(g, dtype, size[1], size[2], &y, why);
+        status = tune_matrix(g, dtype, size[1], size[2], &y, why);
     if (status == CLI_OK)
         status = device_matrix_allocate(g, dtype, 2, size, &out, why);
     if (status == CLI_OK) {
@@ -195,26 +161,45 @@ static enum exit_status run_eigh(const struct settings *s, const int64_t size[SI
     return status;
 }
 
+static enum exit_status run_kron(const struct settings *s, int count, char **operands,
+                                 struct failure *why)
+{
+    struct tune_kron t = {.dtype = s->dtype == 0 ? GRAM_F32 : GRAM_F64, .json = s->json};
+    enum exit_status status;
+    gram_context *g;
+
+    if (!isnan(s->p) || s->symmetric)
+        return fail(why, CLI_USAGE, "--p and --symmetric are for cdist and kernel");
+    TRY(tune_kron_parse(count, operands, &t, why));
+    TRY(open_context(&s->common, &g, why));
+    status = tune_kron(g, &t, why);
+    gram_context_destroy(g);
+    return status;
+}
+
 static enum exit_status run(const void *settings, int count, char **operands, struct failure *why)
 {
     const struct settings *s = settings;
     const int kernel = strcmp(operands[0], "kernel") == 0, eigh = strcmp(operands[0], "eigh") == 0;
-    const int sizes = eigh ? SIZES - 1 : SIZES;
+    const int kron = strcmp(operands[0], "kron") == 0, sizes = eigh ? SIZES - 1 : SIZES;
     int64_t size[SIZES];
     enum exit_status status;
     gram_context *g;
 
-    if (!kernel && !eigh && strcmp(operands[0], "cdist") != 0)
-        return fail(why, CLI_USAGE, "\"%.100s\" is none of cdist, kernel and eigh", operands[0]);
+    if (!kernel && !eigh && !kron && strcmp(operands[0], "cdist") != 0)
+        return fail(why, CLI_USAGE, "\"%.100s\" is none of cdist, kernel, eigh and kron",
+                    operands[0]);
+    if (!eigh && (s->largest >= 0 || s->smallest >= 0 || s->no_vectors || s->matrix))
+        return fail(why, CLI_USAGE,
+                    "--largest, --smallest, --no-vectors and --matrix are for eigh");
+    if (kron)
+        return run_kron(s, count - 1, operands + 1, why);
     if (count != sizes + 1)
         return fail(why, CLI_USAGE, "expected operands %s, got %d of them",
                     eigh ? "eigh B N" : "cdist|kernel M N K", count);
     TRY(parse_sizes(sizes, operands + 1, size, why));
     if (eigh)
         return run_eigh(s, size, why);
-    if (s->largest >= 0 || s->smallest >= 0 || s->no_vectors || s->matrix)
-        return fail(why, CLI_USAGE,
-                    "--largest, --smallest, --no-vectors and --matrix are for eigh");
     if (s->symmetric && size[0] != size[1])
         return fail(why, CLI_USAGE, "--symmetric with %lld and %lld rows", (long long)size[0],
                     (long long)size[1]);
@@ -226,7 +211,7 @@ static enum exit_status run(const void *settings, int count, char **operands, st
 
 const struct command cmd_tune = {
     .name = "tune",
-    .operands = "cdist|kernel M N K | eigh B N",
+    .operands = "cdist|kernel M N K | eigh B N | kron M P[xQ]...",
     .summary = "measure how one problem is computed fastest here",
     .details =
         "Computes the distances, or a Laplace kernel, of M and N rows of K numbers on the GPU in "
@@ -237,13 +222,17 @@ const struct command cmd_tune = {
         "eigh does the same for B symmetric matrices of order N with every driver, on the GPU or "
         "the CPU (--device cpu): what is fastest is taken where no driver is asked for, for the "
         "same type, with vectors or without, N with the same three leading bits, and B and the "
-        "number of pairs the same to the next power of two.",
+        "number of pairs the same to the next power of two.\n\n"
+        "kron measures, on the GPU, how a matrix of M rows is multiplied by the Kronecker product "
+        "of factors of P rows and Q columns: which of them a launch applies together, and to tiles "
+        "of what size.",
     .examples =
         "  gram tune cdist 30000 30000 1024 --p 1.3\n"
         "  gram tune kernel 20000 20000 256 --p 1 --symmetric\n"
-        "  gram tune eigh 32 512 --device cpu --threads 2",
+        "  gram tune eigh 32 512 --device cpu --threads 2\n"
+        "  gram tune kron 1024 16 16 16 16",
     .least = SIZES,
-    .most = SIZES + 1,
+    .most = GRAM_MAX_FACTORS + 2,
     .settings_bytes = sizeof(struct settings),
     .groups = groups,
     .operand = operation,

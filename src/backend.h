@@ -272,6 +272,8 @@ struct gram_backend {
                               gram_cache_visit visit, void *user);
     /* NULL below: not offered */
     gram_status (*tune)(gram_context *g, const struct gram_cdist_op *op, gram_tuning *result);
+    gram_status (*tune_kron)(gram_context *g, const struct gram_kron_matmul_op *op,
+                             gram_kron_tuning *result);
     gram_status (*module_compile)(gram_context *g, const struct gram_module_op *op,
                                   gram_module **out);
     gram_status (*module_launch)(gram_module *module, const struct gram_launch_op *op);

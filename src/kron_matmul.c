@@ -10,6 +10,7 @@
 #include "kron_multi.h"
 #include <float.h>
 #include <math.h>
+#include <string.h>
 
 gram_status gram_kron_check_alone(gram_context *g, const gram_kron_options *o)
 {
@@ -209,5 +210,28 @@ gram_status gram_kron_matmul_workspace(gram_context *g, const gram_tensor *x,
     TRY(describe(g, &a, options, &op));
     TRY(g->backend->kron_matmul_workspace(g, &op, &bytes));
     *need = gram_workspace_on(g, bytes);
+    return GRAM_OK;
+}
+
+gram_status gram_tune_kron(gram_context *g, const gram_tensor *x, const gram_tensor *const *factors,
+                           int64_t count, const gram_kron_options *options, gram_tensor *y,
+                           gram_kron_tuning *result)
+{
+    const struct kron_args a = {.x = x, .factors = factors, .count = count, .y = y};
+    const size_t size = result ? result->size : 0;
+    gram_kron_tuning found = {.size = size};
+    struct gram_kron_matmul_op op;
+
+    g->call = __func__;
+    if (size < sizeof size || size > sizeof found)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "result.size is %zu, expected at most %zu", size,
+                         sizeof found);
+    TRY(describe(g, &a, options, &op));
+    if (op.in_place)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "y is x, which every call needs anew");
+    if (!g->backend->tune_kron)
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s has nothing to tune", g->backend->name);
+    TRY(g->backend->tune_kron(g, &op, &found));
+    memcpy(result, &found, size);
     return GRAM_OK;
 }

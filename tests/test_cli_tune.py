@@ -2,6 +2,9 @@
 
 import os
 import pathlib
+import re
+import sqlite3
+import subprocess
 
 import pytest
 from gram_cli import GRAM, USAGE, gram, gram_json, refusal
@@ -43,6 +46,8 @@ def test_without_a_cache(emulation):
 def test_the_processor_has_nothing_to_tune():
     text = refusal("tune", "cdist", 4, 5, 6, "--device", "cpu", status=UNSUPPORTED)
     assert "nothing to tune" in text
+    text = refusal("tune", "kron", 4, 2, 3, "--device", "cpu", status=UNSUPPORTED)
+    assert "nothing to tune" in text
 
 
 def check_drivers(found, names):
@@ -74,8 +79,44 @@ def test_drivers_of_the_gpu(emulation):
                   {"jacobi", "divide", "bisection", "batched"})  # fmt: skip
 
 
+def test_groups_of_kronecker_factors(emulation):
+    sizes = (6, 2, 4, "3x2", 2)
+    found = gram_json("tune", "kron", *sizes, env=emulation)
+    assert found["candidates"] >= 1 and found["kept"] is True
+    assert found["launches"] >= 1 and found["table_launches"] >= 1
+    assert 0 < found["ms"] <= found["table_ms"]
+    text = gram("tune", "kron", 3, 64, "5x7", "--dtype", "f64", env=emulation)
+    assert "the library's own choice" in text
+    assert gram_json("cache", "info", env=emulation)["tuned"] == 2
+
+
+def kernels_of_choice(choice, folder, env):
+    """What is compiled for a product, found right, where the file has this choice for it."""
+    with sqlite3.connect(folder / "kernels-1.db") as db:
+        assert db.execute("UPDATE tuned SET choice=?", (choice,)).rowcount == 1
+    db.close()
+    done = subprocess.run(
+        [GRAM, *"check kron_matmul 2 8 8 5 --device cuda".split()],
+        env={**env, "GRAM_LOG": "debug"}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert ": right" in done.stdout
+    used = re.findall(r"-DP_OF=[\d,]+.*?-DTB=\d+ -DTA=\d+", done.stderr)
+    assert used
+    return tuple(sorted(used))
+
+
+def test_choices_of_groups(emulation, tmp_path):
+    """Every choice that can stand in the file is right; what is none of them is not taken."""
+    found = gram_json("tune", "kron", 2, 8, 8, 8, 8, 8, env=emulation)
+    assert found["candidates"] >= 2
+    used = [kernels_of_choice(choice, tmp_path, emulation) for choice in range(13)]
+    assert len(set(used)) == found["candidates"]
+    for none in (13, -1, 2**40):
+        assert kernels_of_choice(none, tmp_path, emulation) == used[0]
+
+
 def test_wrong_usage():
-    assert "none of cdist, kernel and eigh" in refusal("tune", "median", 1, 2, 3, status=USAGE)
+    assert "none of cdist, kernel" in refusal("tune", "median", 1, 2, 3, status=USAGE)
     for size in ("0", "-1", "1.5", "x", "1e30"):
         assert "no number from 1" in refusal("tune", "cdist", "--", 1, size, 3, status=USAGE)
     assert "--symmetric" in refusal("tune", "cdist", 3, 4, 5, "--symmetric", status=USAGE)
@@ -84,6 +125,10 @@ def test_wrong_usage():
     assert "are for eigh" in refusal("tune", "cdist", 3, 4, 5, "--largest", 1, status=USAGE)
     assert "for cdist and kernel" in refusal("tune", "eigh", 3, 4, "--p", 1, status=USAGE)
     assert "more pairs" in refusal("tune", "eigh", 3, 4, "--largest", 5, status=USAGE)
+    assert "neither P nor PxQ" in refusal("tune", "kron", 3, "4y5", status=USAGE)
+    assert "neither P nor PxQ" in refusal("tune", "kron", 3, "4x0", status=USAGE)
+    assert "no number from 1" in refusal("tune", "kron", "3x2", 4, status=USAGE)
+    assert "are for eigh" in refusal("tune", "kron", 3, 4, "--largest", 1, status=USAGE)
     both = ("--largest", 1, "--smallest", 1)
     assert "exclude each other" in refusal("tune", "eigh", 3, 4, *both, status=USAGE)
     assert "--device" in refusal("tune", "cdist", 3, 4, 5, "--device", "x", status=USAGE)

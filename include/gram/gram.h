@@ -1324,6 +1324,30 @@ GRAM_API gram_status gram_kron_matmul_part(gram_context *g, int64_t rows,
                                            const gram_tensor *const *factors, int64_t count,
                                            const gram_kron_options *options, gram_kron_part *part);
 
+/* What gram_tune_kron found. */
+typedef struct gram_kron_tuning {
+    size_t size;        /* set by the caller to sizeof(gram_kron_tuning) */
+    int candidates;     /* that were measured */
+    int launches;       /* of the fastest: groups of factors */
+    int table_launches; /* of the library's own choice */
+    int kept;           /* 1: in the cache, for other processes too; 0: for this process */
+    double ms;          /* a call */
+    double table_ms;    /* a call */
+} gram_kron_tuning;
+
+/*
+ * Measures groups of factors and tiles on the context's GPU for gram_kron_matmul(g, x, factors,
+ * count, options, y), and has all later calls take the fastest for such problems: the same compute
+ * capability, dtype, sizes of factors and direction of x and y in memory, and numbers of rows and
+ * of items that are the same to the next power of two.  Scratch may then be another; results differ
+ * by rounding.  Kept as gram_tune does.  Waits for the device; y is overwritten and may not be x.
+ * GRAM_UNSUPPORTED: the CPU, where there is no choice.
+ */
+GRAM_API gram_status gram_tune_kron(gram_context *g, const gram_tensor *x,
+                                    const gram_tensor *const *factors, int64_t count,
+                                    const gram_kron_options *options, gram_tensor *y,
+                                    gram_kron_tuning *result);
+
 /* Where the gradients of gram_kron_matmul go: each has the shape of its input. */
 typedef struct gram_kron_grads {
     gram_tensor *x;              /* NULL: not wanted */
@@ -2188,7 +2212,7 @@ typedef struct gram_cache {
     int64_t bytes;      /* of their code */
     int64_t most_bytes; /* above this the kernels that were not used for longest go */
     int64_t file_bytes;
-    int64_t tuned; /* classes of problems that gram_tune and gram_tune_eigh measured */
+    int64_t tuned; /* classes of problems that gram_tune, _eigh and _kron measured */
 } gram_cache;
 
 /* A kernel of the cache; the strings are valid until the visit ends. */

@@ -98,6 +98,7 @@ const struct gram_backend gram_cuda_backend = {
     .cache_clear = gram_jit_cache_clear,
     .cache_warm = cuda_warm,
     .tune = cuda_tune,
+    .tune_kron = cuda_tune_kron,
     .module_compile = cuda_module_compile,
     .module_launch = cuda_module_launch,
     .module_destroy = cuda_module_destroy,

@@ -10,7 +10,10 @@
 #include "kron_span.h"
 
 enum {
-    CUDA_KRON_DEFINES = 384
+    CUDA_KRON_DEFINES = 384,
+    CUDA_KRON_BUDGETS = 4, /* of a tile's shared memory: all that there is, half, ... */
+    CUDA_KRON_TILES = 3,   /* of what is wanted of a tile that can be as large as one likes */
+    CUDA_KRON_CHOICES = CUDA_KRON_BUDGETS * CUDA_KRON_TILES
 };
 
 enum cuda_kron_kernel {
@@ -39,13 +42,21 @@ struct cuda_kron_plan {
     int passes;
     struct cuda_kron_pass pass[GRAM_MAX_FACTORS];
     int64_t wide;                    /* columns of a row between passes; 0 if there is one pass */
+    int64_t wanted_bytes;            /* of a tile that can be as large as one likes */
     int64_t chunk_rows, chunk_items; /* that go through all passes together */
     double bytes;                    /* of scratch: more than can be counted is told so */
 };
 
-/* device: its arch and number of processors count. */
+/* device: its arch and number of processors count.  choice: 0 the model's, or one of 1 to
+ * CUDA_KRON_CHOICES, in whose place the model's is taken where its tiles do not fit. */
 void cuda_kron_plan(const struct cuda_device *device, const struct gram_kron_matmul_op *op,
-                    struct cuda_kron_plan *plan);
+                    int choice, struct cuda_kron_plan *plan);
+
+/* cuda_kron_tune.c: the choice that was fastest for problems like op; 0: not measured. */
+int cuda_kron_tuned(const gram_context *g, const struct gram_kron_matmul_op *op);
+/* cuda_kron_matmul.c: the product by one of the choices. */
+gram_status cuda_kron_matmul_chosen(gram_context *g, const struct gram_kron_matmul_op *op,
+                                    int choice);
 
 /* cuda_kron_matmul.c */
 struct kron_side cuda_kron_side(const struct gram_view *v);

@@ -157,10 +157,10 @@ static struct gram_kron_matmul_op filled(const struct gram_kron_matmul_op *op)
     return one;
 }
 
-static gram_status make_plan(gram_context *g, const struct gram_kron_matmul_op *op,
+static gram_status make_plan(gram_context *g, const struct gram_kron_matmul_op *op, int choice,
                              struct cuda_kron_plan *plan)
 {
-    cuda_kron_plan(g->device, op, plan);
+    cuda_kron_plan(g->device, op, choice, plan);
     if (plan->bytes > 0x1p58)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "a row of x or y is too long: scratch overflows");
     return GRAM_OK;
@@ -181,7 +181,8 @@ static gram_status check_pointers(gram_context *g, const struct gram_kron_matmul
     return GRAM_OK;
 }
 
-gram_status cuda_kron_matmul(gram_context *g, const struct gram_kron_matmul_op *op)
+gram_status cuda_kron_matmul_chosen(gram_context *g, const struct gram_kron_matmul_op *op,
+                                    int choice)
 {
     const struct gram_kron_matmul_op work = filled(op);
     struct cuda_kron_plan plan;
@@ -190,12 +191,17 @@ gram_status cuda_kron_matmul(gram_context *g, const struct gram_kron_matmul_op *
 
     if (is_empty(op))
         return GRAM_OK;
-    TRY(make_plan(g, &work, &plan));
+    TRY(make_plan(g, &work, choice, &plan));
     TRY(check_pointers(g, op));
     entered = gram_cuda_enter(g->device);
     status = queue(g, &plan);
     gram_cuda_leave(g->device, entered);
     return status;
+}
+
+gram_status cuda_kron_matmul(gram_context *g, const struct gram_kron_matmul_op *op)
+{
+    return cuda_kron_matmul_chosen(g, op, cuda_kron_tuned(g, op));
 }
 
 gram_status cuda_kron_matmul_workspace(gram_context *g, const struct gram_kron_matmul_op *op,
@@ -207,7 +213,7 @@ gram_status cuda_kron_matmul_workspace(gram_context *g, const struct gram_kron_m
     *bytes = 0;
     if (is_empty(op))
         return GRAM_OK;
-    TRY(make_plan(g, &work, &plan));
+    TRY(make_plan(g, &work, cuda_kron_tuned(g, op), &plan));
     *bytes = gram_round64((size_t)plan.bytes);
     return GRAM_OK;
 }

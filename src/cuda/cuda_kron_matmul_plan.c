@@ -112,11 +112,16 @@ static int cut(struct cuda_kron_plan *plan, double budget)
     return plan->passes;
 }
 
-static void make_passes(const struct cuda_device *device, struct cuda_kron_plan *plan)
+/* choice: whose budget is taken; 0: the least that makes as few passes as all memory does. */
+static void make_passes(const struct cuda_device *device, int choice, struct cuda_kron_plan *plan)
 {
     double budget = (double)shared_of(device->arch);
     int passes = cut(plan, budget);
 
+    if (choice > 0) {
+        cut(plan, budget / (1 << (choice - 1) / CUDA_KRON_TILES));
+        return;
+    }
     while (budget / 2 >= LEAST_BUDGET && cut(plan, budget / 2) == passes)
         budget /= 2;
     cut(plan, budget);
@@ -149,7 +154,7 @@ static void choose_tile(const struct cuda_device *device, const struct cuda_kron
     int64_t most = gram_kron_span_order(op, &pass->span), run = RUN_BYTES / (int64_t)plan->element;
     int64_t units = plan->rows * op->batch.count * pass->span.before;
     int64_t many = (int64_t)MANY_TILES * device->processors, size, buffers;
-    int64_t wanted = WANTED_BYTES / (int64_t)plan->element;
+    int64_t wanted = plan->wanted_bytes / (int64_t)plan->element;
 
     pass->columns = gram_least(pass->span.after, run);
     pass->units = 1;
@@ -262,13 +267,26 @@ static void see_rows(struct cuda_kron_plan *plan)
     turn(&plan->z);
 }
 
-void cuda_kron_plan(const struct cuda_device *device, const struct gram_kron_matmul_op *op,
-                    struct cuda_kron_plan *plan)
+static bool fits(const struct cuda_device *device, const struct cuda_kron_plan *plan)
 {
+    for (int i = 0; i < plan->passes; i++)
+        if (plan->pass[i].shared_bytes > (size_t)shared_of(device->arch))
+            return false;
+    return true;
+}
+
+static void make(const struct cuda_device *device, const struct gram_kron_matmul_op *op, int choice,
+                 struct cuda_kron_plan *plan)
+{
+    static const int64_t wanted[CUDA_KRON_TILES] = {WANTED_BYTES, WANTED_BYTES / 2,
+                                                    WANTED_BYTES * 2};
+
     *plan = (struct cuda_kron_plan){
-        .op = op, .element = op->x.dtype == GRAM_F64 || op->x.dtype == GRAM_I64 ? 8 : 4};
+        .op = op,
+        .element = op->x.dtype == GRAM_F64 || op->x.dtype == GRAM_I64 ? 8 : 4,
+        .wanted_bytes = wanted[choice > 0 ? (choice - 1) % CUDA_KRON_TILES : 0]};
     see_rows(plan);
-    make_passes(device, plan);
+    make_passes(device, choice, plan);
     plan->wide =
         gram_kron_spans_arrange(plan->pass, sizeof plan->pass[0], plan->passes, plan->extra);
     for (int i = 0; i < plan->passes; i++)
@@ -280,4 +298,12 @@ void cuda_kron_plan(const struct cuda_device *device, const struct gram_kron_mat
     plan->bytes = (double)plan->wide * (double)plan->chunk_rows * (double)plan->chunk_items *
                   (double)plan->element;
     plan->bytes = plan->passes > 2 ? 2 * (plan->bytes + 64) : plan->bytes;
+}
+
+void cuda_kron_plan(const struct cuda_device *device, const struct gram_kron_matmul_op *op,
+                    int choice, struct cuda_kron_plan *plan)
+{
+    make(device, op, choice, plan);
+    if (choice > 0 && !fits(device, plan))
+        make(device, op, 0, plan);
 }

@@ -213,6 +213,12 @@ gram_status cuda_cdist_split(gram_context *g, const struct gram_cdist_op *op,
 
 /* cuda_tune.c: measures tiles; the tm that was fastest for problems like op, 0: not measured. */
 gram_status cuda_tune(gram_context *g, const struct gram_cdist_op *op, gram_tuning *result);
+/* Milliseconds of a run, after one that compiles and warms up. */
+gram_status cuda_tune_time(gram_context *g, gram_status (*run)(gram_context *g, const void *what),
+                           const void *what, double *ms);
+/* cuda_kron_tune.c */
+gram_status cuda_tune_kron(gram_context *g, const struct gram_kron_matmul_op *op,
+                           gram_kron_tuning *result);
 int cuda_tuned_tile(const gram_context *g, const struct gram_cdist_op *op,
                     const struct cuda_cdist_variant *v);
 

@@ -53,37 +53,56 @@ int cuda_tuned_tile(const gram_context *g, const struct gram_cdist_op *op,
 
 /* ---- Measuring ------------------------------------------------------------------------------ */
 
-static gram_status time_calls(gram_context *g, const struct gram_cdist_op *op, int tile, int calls,
-                              double *ms)
+static gram_status time_calls(gram_context *g, gram_status (*run)(gram_context *, const void *),
+                              const void *what, int calls, double *ms)
 {
     const int64_t start = gram_nanoseconds();
 
     for (int i = 0; i < calls; i++)
-        TRY(cuda_cdist_tiled(g, op, tile));
+        TRY(run(g, what));
     TRY(g->backend->synchronize(g));
     *ms = gram_milliseconds_since(start);
     return GRAM_OK;
 }
 
-/* Milliseconds a call, after one that compiles and warms up. */
-static gram_status time_tile(gram_context *g, const struct gram_cdist_op *op, int tile, double *ms)
+gram_status cuda_tune_time(gram_context *g, gram_status (*run)(gram_context *g, const void *what),
+                           const void *what, double *ms)
 {
     double total = 0, best = 0;
     int calls = 1;
 
-    TRY(time_calls(g, op, tile, 1, &total));
+    TRY(time_calls(g, run, what, 1, &total));
     for (;; calls *= 2) {
-        TRY(time_calls(g, op, tile, calls, &total));
+        TRY(time_calls(g, run, what, calls, &total));
         if (total >= least_ms || calls >= MOST_CALLS)
             break;
     }
     best = total;
     for (int round = 1; round < ROUNDS; round++) {
-        TRY(time_calls(g, op, tile, calls, &total));
+        TRY(time_calls(g, run, what, calls, &total));
         best = total < best ? total : best;
     }
     *ms = best / calls;
     return GRAM_OK;
+}
+
+struct attempt {
+    const struct gram_cdist_op *op;
+    int tile;
+};
+
+static gram_status run_tile(gram_context *g, const void *attempt)
+{
+    const struct attempt *a = attempt;
+
+    return cuda_cdist_tiled(g, a->op, a->tile);
+}
+
+static gram_status time_tile(gram_context *g, const struct gram_cdist_op *op, int tile, double *ms)
+{
+    const struct attempt attempt = {op, tile};
+
+    return cuda_tune_time(g, run_tile, &attempt, ms);
 }
 
 gram_status cuda_tune(gram_context *g, const struct gram_cdist_op *op, gram_tuning *result)

@@ -219,7 +219,7 @@ static void add_kron(const struct cuda_device *device, struct warm_list *list,
     for (int i = 0; i < row->count; i++, columns *= row->order)
         op.factor[i] = rows_of(dtype, row->order, row->order);
     op.x = op.y = rows_of(dtype, m, columns);
-    cuda_kron_plan(device, &op, &plan);
+    cuda_kron_plan(device, &op, 0, &plan);
     for (int i = 0; i < plan.passes; i++) {
         struct jit_request request;
         cuda_kron_params(&plan, NULL, i, &params);
