@@ -32,12 +32,15 @@ def test_docstrings_have_an_example_that_runs(name):
 
 @pytest.mark.parametrize(
     "module",
-    "machine sklearn jax torch plot compat.scipy compat.sklearn compat.torch compat.kermac".split(),
+    (
+        "machine sklearn gpytorch jax torch plot "
+        "compat.scipy compat.sklearn compat.torch compat.kermac"
+    ).split(),
 )
 def test_docstrings_of_modules(module):
     if module in ("torch", "compat.torch", "compat.kermac"):
         pytest.importorskip("torch", minversion="2.4")
-    if module in ("jax", "plot"):
+    if module in ("gpytorch", "jax", "plot"):
         pytest.importorskip({"plot": "matplotlib"}.get(module, module))
     module = importlib.import_module(f"gram.{module}")
     results = doctest.testmod(module, optionflags=FLAGS, extraglobs={"gram": gram})
