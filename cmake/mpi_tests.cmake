@@ -31,5 +31,11 @@ foreach(name test_mpi_kron test_mpi_trouble)
             PROCESSORS ${ranks} ENVIRONMENT "${GRAM_MPI_ENVIRONMENT}")
     endforeach()
 endforeach()
+gram_test_emulated(test_mpi_kron_2 1200
+    ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} 2 $<TARGET_FILE:test_mpi_kron>)
+if(GRAM_EMULATION)
+    set_tests_properties(test_mpi_kron_2_emulated PROPERTIES
+        PROCESSORS 2 ENVIRONMENT "${GRAM_MPI_ENVIRONMENT};${GRAM_EMULATION_ENVIRONMENT}")
+endif()
 gram_test_program(bench_kron_mpi bench/bench_kron_mpi.c)
 target_link_libraries(bench_kron_mpi PRIVATE MPI::MPI_C)

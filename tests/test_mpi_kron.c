@@ -130,6 +130,45 @@ static void scratch_is_told_exactly(struct harness *h)
     }
 }
 
+/* Rows on a GPU, be it emulated; columns are refused on all ranks. */
+static void rows_may_be_on_a_gpu(struct harness *h)
+{
+    gram_context *cpu = h->g;
+    struct test_copy x, y, factor[3];
+    gram_tensor all_x, all_y;
+    struct problem p;
+
+    set(h, &p, GRAM_KRON_SPLIT_COLUMNS);
+    p.options.communicator = NULL;
+    CHECK(h, gram_kron_matmul(cpu, &p.x.t, p.factors, 3, &p.options, &p.whole.t) == GRAM_OK, "%s",
+          gram_message(cpu));
+    h->g = test_cuda_context(h, NULL);
+    h->device = gram_context_device(h->g);
+    test_send(h, &p.x, &x);
+    test_send(h, &p.y, &y);
+    for (int f = 0; f < 3; f++) {
+        test_send(h, &p.factor[f], &factor[f]);
+        p.factors[f] = &factor[f].t;
+    }
+    all_x = p.x.t, all_y = p.y.t;
+    for (int split = 1; split >= 0; split--) {
+        p.x.t = x.t, p.y.t = y.t;
+        take_part(h, &p, (gram_kron_split)split);
+        p.x.t = all_x, p.y.t = all_y;
+        CHECK(h, multiply(h, &p) == (split == 0 ? GRAM_OK : GRAM_UNSUPPORTED), "split %d: %s",
+              split, gram_message(h->g));
+    }
+    CHECK(h, gram_context_synchronize(h->g) == GRAM_OK, "%s", gram_message(h->g));
+    test_fetch(h, &p.x, &x);
+    test_fetch(h, &p.y, &y);
+    for (int f = 0; f < 3; f++)
+        test_fetch(h, &p.factor[f], &factor[f]);
+    compare(h, &p);
+    gram_context_destroy(h->g);
+    h->g = cpu, h->device = gram_context_device(cpu);
+    drop(h, &p);
+}
+
 static void the_split_follows_the_rows(struct harness *h)
 {
     struct problem p;
@@ -157,8 +196,10 @@ int main(int argc, char **argv)
         {"products follow one another", products_follow_one_another},
         {    "scratch is told exactly",     scratch_is_told_exactly},
         { "the split follows the rows",  the_split_follows_the_rows},
+        {       "rows may be on a gpu",        rows_may_be_on_a_gpu},
     };
+    bool gpu = gram_best_device().type == GRAM_CUDA;
 
-    return mpi_run_tests(&argc, &argv, tests, LENGTH(tests));
+    return mpi_run_tests(&argc, &argv, tests, LENGTH(tests) - !gpu);
 }
 #endif

@@ -1271,7 +1271,7 @@ GRAM_PUBLIC int gram_communicator_size(const gram_communicator *communicator);
  * and with the whole factors.  The same product as that of one process, to rounding.
  *
  * GRAM_KRON_SPLIT_ROWS: a rank has any number of rows of op(x), y and z (GRAM_LEFT: columns), none
- * included.  No data are exchanged.
+ * included.  No data are exchanged.  Any device, and any dtype of gram_kron_matmul.
  *
  * GRAM_KRON_SPLIT_COLUMNS: a rank has all rows, and of their columns (GRAM_LEFT: of the columns,
  * the rows) the block that gram_kron_matmul_part names.  The factors are cut into two groups, the
