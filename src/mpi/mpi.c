@@ -9,6 +9,7 @@
  */
 #include "../communicator.h"
 #include <mpi.h>
+#include <string.h>
 
 enum {
     PIECE = 1 << 30, /* most bytes of a message */
@@ -142,7 +143,7 @@ static gram_status start(gram_context *g, const gram_communicator *c, const stru
     *requests = 0;
     for (int rank = 0; rank < c->size; rank++) {
         piece = piece_of(e->receive_bytes[rank], done);
-        if (piece > 0)
+        if (piece > 0 && rank != c->rank)
             TRY(check(g,
                       MPI_Irecv(to + done, piece, MPI_BYTE, rank, TAG, state->comm,
                                 &state->requests[(*requests)++]),
@@ -151,7 +152,7 @@ static gram_status start(gram_context *g, const gram_communicator *c, const stru
     }
     for (int rank = 0; rank < c->size; rank++) {
         piece = piece_of(e->send_bytes[rank], done);
-        if (piece > 0)
+        if (piece > 0 && rank != c->rank)
             TRY(check(g,
                       MPI_Isend(from + done, piece, MPI_BYTE, rank, TAG, state->comm,
                                 &state->requests[(*requests)++]),
@@ -161,11 +162,23 @@ static gram_status start(gram_context *g, const gram_communicator *c, const stru
     return GRAM_OK;
 }
 
+static void keep_own(const gram_communicator *c, const struct gram_exchange *e)
+{
+    const char *from = e->send;
+    char *to = e->receive;
+
+    for (int rank = 0; rank < c->rank; rank++)
+        from += e->send_bytes[rank], to += e->receive_bytes[rank];
+    if (e->send_bytes[c->rank] > 0)
+        memcpy(to, from, e->send_bytes[c->rank]);
+}
+
 static gram_status exchange(gram_context *g, gram_communicator *c, const struct gram_exchange *e)
 {
     struct mpi_state *state = c->state;
     int requests = 1;
 
+    keep_own(c, e);
     for (size_t done = 0; requests > 0; done += PIECE) {
         TRY(start(g, c, e, done, &requests));
         TRY(check(g, MPI_Waitall(requests, state->requests, MPI_STATUSES_IGNORE), "MPI_Waitall"));
