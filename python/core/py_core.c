@@ -131,6 +131,8 @@ static int fill(PyObject *module)
     if (add_type(module, &py_machine_spec, &state->machine_type) ||
         add_type(module, &py_pending_spec, &state->pending_type))
         return -1;
+    if (add_type(module, &py_kfac_spec, NULL))
+        return -1;
     return add_type(module, &py_module_spec, NULL);
 }
 
