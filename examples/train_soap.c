@@ -45,8 +45,10 @@ static void view(struct network *n, struct tensors *v)
 /* Evenly spread points of the square from -1 to 1. */
 static void point(int i, double x[INPUTS], double *y)
 {
-    x[0] = -1 + (i % 16 + 0.5) / 8;
-    x[1] = -1 + (i / 16 + 0.5) / 8;
+    int row = i / 16, column = i % 16;
+
+    x[0] = -1 + (column + 0.5) / 8;
+    x[1] = -1 + (row + 0.5) / 8;
     *y = sin(3 * x[0]) * x[1];
 }
 
