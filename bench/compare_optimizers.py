@@ -4,11 +4,13 @@
 
 BENCH_OPTIMIZER is build/tests/bench_optimizer.  The others run in this process: SOAP of
 pytorch_optimizer and Muon of torch.optim, both f32 with torch's threads.  Rounds alternate, so that
-what else the machine does meets all of them.
+what else the machine does meets all of them; `cpu` is the processor's time, with --threads 1 the
+figure that other work on the machine changes least.
 """
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import time
@@ -43,11 +45,14 @@ def time_other(make, shapes, steps):
         p.grad = torch.rand_like(p) - 0.5
     optimizer = make(parameters)
     times = []
-    for _ in range(steps + 1):
+    for i in range(steps + 1):
+        if i == 1:
+            busy = time.process_time()
         start = time.perf_counter()
         optimizer.step()
         times.append((time.perf_counter() - start) * 1e3)
-    return {"first": times[0], **summary(times[1:])}
+    busy = (time.process_time() - busy) * 1e3 / steps
+    return {"first": times[0], **summary(times[1:]), "cpu": busy}
 
 
 def summary(times):
@@ -68,10 +73,17 @@ def main():
     parser.add_argument("program")
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=0, help="of both; 0: as they like")
+    parser.add_argument("--case", choices=list(CASES))
     parser.add_argument("--json")
     arguments = parser.parse_args()
+    if arguments.threads > 0:
+        torch.set_num_threads(arguments.threads)
+        os.environ["GRAM_NUM_THREADS"] = str(arguments.threads)
     rows = []
     for case, shapes in CASES.items():
+        if arguments.case not in (None, case):
+            continue
         for method, other in OTHERS.items():
             best = {}
             for _ in range(arguments.rounds):
@@ -86,7 +98,7 @@ def main():
                 rows.append({"case": case, "method": method, "package": name, **run})
                 print(f"{case:20} {method:5} {name:6} first {run['first']:8.1f}  "
                       f"median {run['median']:8.1f}  mean {run['mean']:8.1f}  "
-                      f"most {run['most']:8.1f} ms", flush=True)
+                      f"most {run['most']:8.1f}  cpu {run['cpu']:8.1f} ms", flush=True)
     if arguments.json:
         with open(arguments.json, "w") as file:
             json.dump({"torch": torch.__version__, "threads": torch.get_num_threads(),
