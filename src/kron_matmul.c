@@ -217,7 +217,7 @@ gram_status gram_tune_kron(gram_context *g, const gram_tensor *x, const gram_ten
                            int64_t count, const gram_kron_options *options, gram_tensor *y,
                            gram_kron_tuning *result)
 {
-    const struct kron_args a = {.x = x, .factors = factors, .count = count, .y = y};
+    const struct gram_kron_args a = {.x = x, .factors = factors, .count = count, .y = y};
     const size_t size = result ? result->size : 0;
     gram_kron_tuning found = {.size = size};
     struct gram_kron_matmul_op op;
