@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "py_core.h"
+#include <limits.h>
 #include <string.h>
 
 int py_open(struct py_call *call, struct py_state *state, const char *function)
@@ -14,11 +15,27 @@ int py_open(struct py_call *call, struct py_state *state, const char *function)
     call->stream = NULL;
     call->threads = state->threads;
     call->query = false;
+    call->array = call->own;
+    call->most = PY_MOST_ARRAYS;
     call->count = 0;
     call->result_count = 0;
     call->as_tuple = false;
     call->g = py_take_context(state, call->device, NULL);
     return call->g ? 0 : -1;
+}
+
+int py_reserve(struct py_call *call, Py_ssize_t most)
+{
+    if (most <= call->most)
+        return 0;
+    call->array = most <= INT_MAX ? PyMem_Calloc((size_t)most, sizeof *call->array) : NULL;
+    if (!call->array) {
+        call->array = call->own;
+        PyErr_NoMemory();
+        return -1;
+    }
+    call->most = (int)most;
+    return 0;
 }
 
 int py_begin(struct py_call *call, PyObject *module, const struct py_signature *signature,
@@ -44,6 +61,9 @@ static void let_go(struct py_call *call)
 {
     while (call->count)
         py_release(&call->array[--call->count]);
+    if (call->array != call->own)
+        PyMem_Free(call->array);
+    call->array = call->own;
     if (call->g)
         give_back(call);
     call->g = NULL;
@@ -129,7 +149,7 @@ static gram_tensor *view(struct py_call *call, const char *name, PyObject *objec
     struct py_array *array = &call->array[call->count];
     int found = 0;
 
-    if (call->count == PY_MOST_ARRAYS) {
+    if (call->count == call->most) {
         PyErr_Format(PyExc_ValueError, "%s: too many arrays", call->function);
         return NULL;
     }

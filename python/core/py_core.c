@@ -6,6 +6,7 @@
 #include "py_core.h"
 #include "py_functions.h"
 #include "py_machine.h"
+#include "py_optimizer.h"
 #include "py_types.h"
 
 struct py_state *py_state_of(PyObject *module)
@@ -90,6 +91,8 @@ static PyMethodDef functions[] = {
     {             "machine_load",                    py_machine_load,       METH_O,                   NULL},
     {           "kernel_numbers",            FAST(py_kernel_numbers),     KEYWORDS,                   NULL},
     {             "xla_handlers",                    py_xla_handlers,  METH_NOARGS,                   NULL},
+    {         "optimizer_create",                py_optimizer_create, METH_VARARGS,                   NULL},
+    {       "optimizer_defaults",              py_optimizer_defaults,       METH_O,                   NULL},
     {                       NULL,                               NULL,            0,                   NULL},
 };
 
@@ -129,7 +132,9 @@ static int fill(PyObject *module)
         PyModule_AddStringConstant(module, "__version__", gram_version()))
         return -1;
     if (add_type(module, &py_machine_spec, &state->machine_type) ||
-        add_type(module, &py_pending_spec, &state->pending_type))
+        add_type(module, &py_pending_spec, &state->pending_type) ||
+        add_type(module, &py_optimizer_spec, &state->optimizer_type) ||
+        add_type(module, &py_optimizer_state_spec, &state->optimizer_state_type))
         return -1;
     if (add_type(module, &py_kfac_spec, NULL))
         return -1;
@@ -147,6 +152,8 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->helpers);
     Py_VISIT(state->machine_type);
     Py_VISIT(state->pending_type);
+    Py_VISIT(state->optimizer_type);
+    Py_VISIT(state->optimizer_state_type);
     for (int i = 0; i < PY_MOST_TYPES; i++)
         Py_VISIT(state->types[i].type);
     return 0;
@@ -163,6 +170,8 @@ static int clear(PyObject *module)
     Py_CLEAR(state->helpers);
     Py_CLEAR(state->machine_type);
     Py_CLEAR(state->pending_type);
+    Py_CLEAR(state->optimizer_type);
+    Py_CLEAR(state->optimizer_state_type);
     for (int i = 0; i < PY_MOST_TYPES; i++)
         Py_CLEAR(state->types[i].type);
     Py_CLEAR(state->requires_grad);

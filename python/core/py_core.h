@@ -16,7 +16,7 @@
 #include <stdbool.h>
 
 enum {
-    PY_MOST_ARRAYS = 40, /* of one call: factors, and gradients to all of them */
+    PY_MOST_ARRAYS = 40, /* of one call without py_reserve: factors, and gradients to all of them */
     PY_MOST_TYPES = 8,   /* of arrays that are remembered */
     PY_MOST_IDLE = 16,   /* contexts kept between calls */
     PY_MOST_RESULTS = 18
@@ -48,7 +48,7 @@ struct py_state {
     PyObject *requires_grad, *is_neg; /* attributes of a torch.Tensor, interned */
     PyObject *numpy_empty;            /* set when the first NumPy output is made */
     PyObject *numpy_dtype[GRAM_I64 + 1];
-    PyTypeObject *machine_type, *pending_type;
+    PyTypeObject *machine_type, *pending_type, *optimizer_type, *optimizer_state_type;
     PyObject *helpers; /* the Python module gram._arrays; set when it is first wanted */
     struct py_type types[PY_MOST_TYPES];
     int next_type;
@@ -117,8 +117,9 @@ struct py_call {
     int threads;
     bool query; /* a workspace is asked for: outputs may be absent */
     gram_workspace need;
-    struct py_array array[PY_MOST_ARRAYS];
-    int count;
+    struct py_array own[PY_MOST_ARRAYS];
+    struct py_array *array; /* own, or the heap's (py_reserve) */
+    int count, most;
     struct py_result result[PY_MOST_RESULTS];
     int result_count;
     bool as_tuple; /* also one result alone */
@@ -126,6 +127,8 @@ struct py_call {
 
 /* Begins a call on the CPU; -1 with an exception if there is no context. */
 int py_open(struct py_call *call, struct py_state *state, const char *function);
+/* Makes room for most arrays in place of PY_MOST_ARRAYS, before the first; -1 with an exception. */
+int py_reserve(struct py_call *call, Py_ssize_t most);
 /* Sorts the arguments into values and begins a call of that signature. */
 int py_begin(struct py_call *call, PyObject *module, const struct py_signature *signature,
              PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, PyObject **values);

@@ -168,6 +168,8 @@ PY_FUNCTION(py_kernel_numbers);
 
 PyObject *py_machine_fit(PyObject *module, PyObject *args);
 PyObject *py_machine_load(PyObject *module, PyObject *path);
+PyObject *py_optimizer_create(PyObject *module, PyObject *args);
+PyObject *py_optimizer_defaults(PyObject *module, PyObject *method);
 PyObject *py_devices(PyObject *module, PyObject *unused);
 PyObject *py_best_device(PyObject *module, PyObject *unused);
 PyObject *py_set_threads(PyObject *module, PyObject *count);

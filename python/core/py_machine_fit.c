@@ -5,6 +5,7 @@
  */
 #include "py_functions.h"
 #include "py_machine.h"
+#include "py_options.h"
 #include "py_table.h"
 
 /* What the progress of a fit needs: the caller's function, and an exception on its way. */
@@ -34,19 +35,6 @@ static void report(void *user, double fraction, const char *stage)
     PyGILState_Release(lock);
 }
 
-/* One option by its name in gram_machine_options. */
-struct option_row {
-    const char *name;
-    size_t offset;
-    const char *const *names; /* of a choice, which begins with its 0 */
-    enum {
-        WHOLE,
-        WHOLE64,
-        NUMBER,
-        CHOICE
-    } kind;
-};
-
 static const char *const tasks[] = {"auto", "regression", "classification", NULL};
 static const char *const solvers[] = {"auto", "cholesky", "cg", NULL};
 static const char *const transforms[] = {"auto", "none", "log", "sqrt", NULL};
@@ -54,76 +42,27 @@ static const char *const metrics[] = {"auto", "diagonal", "full", NULL};
 static const char *const dtypes[] = {"auto", "float32", "float64", NULL};
 
 #define AT(member) offsetof(gram_machine_options, member)
-static const struct option_row rows[] = {
-    {            "task",             AT(task),      tasks,  CHOICE},
-    {          "search",           AT(search),       NULL,   WHOLE},
-    {               "p",                AT(p),       NULL,  NUMBER},
-    {               "q",                AT(q),       NULL,  NUMBER},
-    {       "bandwidth",        AT(bandwidth),       NULL,  NUMBER},
-    {  "regularization",   AT(regularization),       NULL,  NUMBER},
-    {      "iterations",       AT(iterations),       NULL,   WHOLE},
-    {          "metric",           AT(metric),    metrics,  CHOICE},
-    {    "metric_power",     AT(metric_power),       NULL,  NUMBER},
-    {"target_transform", AT(target_transform), transforms,  CHOICE},
-    {          "solver",           AT(solver),    solvers,  CHOICE},
-    {       "tolerance",        AT(tolerance),       NULL,  NUMBER},
-    {      "validation",       AT(validation),       NULL,  NUMBER},
-    {       "leaf_rows",        AT(leaf_rows),       NULL, WHOLE64},
-    {    "memory_limit",     AT(memory_limit),       NULL, WHOLE64},
-    {      "time_limit",       AT(time_limit),       NULL,  NUMBER},
-    {            "seed",             AT(seed),       NULL, WHOLE64},
-    {           "dtype",            AT(dtype),     dtypes,  CHOICE},
-    {  "max_categories",   AT(max_categories),       NULL, WHOLE64},
+static const struct py_option rows[] = {
+    {            "task",             AT(task),      tasks,  PY_CHOICE},
+    {          "search",           AT(search),       NULL,   PY_WHOLE},
+    {               "p",                AT(p),       NULL,  PY_NUMBER},
+    {               "q",                AT(q),       NULL,  PY_NUMBER},
+    {       "bandwidth",        AT(bandwidth),       NULL,  PY_NUMBER},
+    {  "regularization",   AT(regularization),       NULL,  PY_NUMBER},
+    {      "iterations",       AT(iterations),       NULL,   PY_WHOLE},
+    {          "metric",           AT(metric),    metrics,  PY_CHOICE},
+    {    "metric_power",     AT(metric_power),       NULL,  PY_NUMBER},
+    {"target_transform", AT(target_transform), transforms,  PY_CHOICE},
+    {          "solver",           AT(solver),    solvers,  PY_CHOICE},
+    {       "tolerance",        AT(tolerance),       NULL,  PY_NUMBER},
+    {      "validation",       AT(validation),       NULL,  PY_NUMBER},
+    {       "leaf_rows",        AT(leaf_rows),       NULL, PY_WHOLE64},
+    {    "memory_limit",     AT(memory_limit),       NULL, PY_WHOLE64},
+    {      "time_limit",       AT(time_limit),       NULL,  PY_NUMBER},
+    {            "seed",             AT(seed),       NULL, PY_WHOLE64},
+    {           "dtype",            AT(dtype),     dtypes,  PY_CHOICE},
+    {  "max_categories",   AT(max_categories),       NULL, PY_WHOLE64},
 };
-
-static int read_option(const struct option_row *row, PyObject *value, gram_machine_options *o)
-{
-    const char *function = "gram.Machine.fit";
-    char *at = (char *)o + row->offset;
-    int64_t whole = 0;
-    int choice = 0;
-
-    if (row->kind == NUMBER)
-        return py_double(function, row->name, value, (double *)at);
-    if (row->kind == CHOICE) {
-        if (py_choice(function, row->name, value, row->names, &choice))
-            return -1;
-        *(int *)at = choice;
-        return 0;
-    }
-    if (py_int64(function, row->name, value, &whole))
-        return -1;
-    if (row->kind == WHOLE64) {
-        *(int64_t *)at = whole;
-        return 0;
-    }
-    if (whole < INT32_MIN || whole > INT32_MAX) {
-        PyErr_Format(PyExc_ValueError, "%s: %s is %R", function, row->name, value);
-        return -1;
-    }
-    *(int *)at = (int)whole;
-    return 0;
-}
-
-static int read_options(PyObject *dict, gram_machine_options *o)
-{
-    PyObject *name, *value;
-    Py_ssize_t at = 0;
-    size_t i;
-
-    while (PyDict_Next(dict, &at, &name, &value)) {
-        for (i = 0; i < sizeof rows / sizeof *rows; i++)
-            if (PyUnicode_CompareWithASCIIString(name, rows[i].name) == 0)
-                break;
-        if (i == sizeof rows / sizeof *rows) {
-            PyErr_Format(PyExc_TypeError, "gram.Machine.fit() has no argument %R", name);
-            return -1;
-        }
-        if (value != Py_None && read_option(&rows[i], value, o))
-            return -1;
-    }
-    return 0;
-}
 
 /* What a fit borrows while it runs. */
 struct job {
@@ -140,7 +79,9 @@ static int read_job(struct py_state *state, PyObject *args, struct job *job, PyO
 
     if (!PyArg_ParseTuple(args, "OOOOOO!:fit", &table, &target, &weights, &device, progress,
                           &PyDict_Type, &options) ||
-        read_options(options, &job->options) || py_read_table(table, &job->table) ||
+        py_read_options("gram.Machine.fit", rows, sizeof rows / sizeof *rows, options,
+                        &job->options) ||
+        py_read_table(table, &job->table) ||
         py_read_column(target, &job->target_column, &job->target) ||
         py_device("gram.Machine.fit", device, &job->context.device))
         return -1;

@@ -149,7 +149,7 @@ gram_tensor *py_output(struct py_call *call, const char *name, PyObject *object,
     struct py_result *result = &call->result[call->result_count];
     gram_tensor *t;
 
-    if (call->count == PY_MOST_ARRAYS || call->result_count == PY_MOST_RESULTS) {
+    if (call->count == call->most || call->result_count == PY_MOST_RESULTS) {
         PyErr_Format(PyExc_ValueError, "%s: too many arrays", call->function);
         return NULL;
     }

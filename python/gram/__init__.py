@@ -81,7 +81,7 @@ def __getattr__(name):
     raise AttributeError(f"module 'gram' has no attribute {name!r}")
 
 
-_MODULES = ("compat", "gpytorch", "jax", "machine", "plot", "sklearn", "torch")
+_MODULES = ("compat", "gpytorch", "jax", "machine", "optim", "plot", "sklearn", "torch")
 
 __all__ = [
     "LinAlgError",

@@ -3,6 +3,7 @@ from typing import Any, Literal, TypeAlias, TypedDict
 
 from gram import cache as cache
 from gram import machine as machine
+from gram import optim as optim
 from gram import sklearn as sklearn
 from gram.machine import Machine as Machine
 

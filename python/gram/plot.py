@@ -13,7 +13,7 @@ import os
 import matplotlib.pyplot as plt
 import numpy as np
 
-__all__ = ["bench", "convergence", "feature_importance", "kernel_matrix", "spectrum"]
+__all__ = ["bench", "convergence", "feature_importance", "kernel_matrix", "spectrum", "training"]
 
 
 def _axes(ax):
@@ -65,6 +65,17 @@ def convergence(scores, ax=None):
     ax = _axes(ax)
     ax.plot(np.arange(len(scores)), scores, marker="o")
     ax.set(xlabel="round", ylabel="score")
+    return ax
+
+
+def training(curves, ax=None):
+    """Losses over steps, on a logarithmic scale: curves has (step, loss) pairs by names."""
+    ax = _axes(ax)
+    for name, points in curves.items():
+        steps, losses = zip(*points, strict=True)
+        ax.semilogy(steps, losses, label=name)
+    ax.set(xlabel="step", ylabel="loss")
+    ax.legend()
     return ax
 
 

@@ -54,6 +54,9 @@ def test_plots(plot, tmp_path):
     assert len(plot.feature_importance([0.1, 0.9, 0.0]).patches) == 3
     line = plot.convergence([0.5, 0.75]).lines[0]
     assert line.get_xydata().tolist() == [[0, 0.5], [1, 0.75]]
+    lines = plot.training({"a": [(0, 2.0), (5, 1.0)], "b": [(0, 3.0)]})
+    assert lines.lines[0].get_xydata().tolist() == [[0, 2], [5, 1]]
+    assert [text.get_text() for text in lines.get_legend().get_texts()] == ["a", "b"]
     results = [
         {"op": "cdist", "sizes": {"M": 2, "N": 3}, "device": "cpu", "seconds": s} for s in (1, 2)
     ]

@@ -1,0 +1,351 @@
+/*
+ * py_optimizer.c - gram._core.Optimizer: an optimizer of a list of arrays; gram/optim.py is its
+ * public face
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "py_optimizer.h"
+#include "py_functions.h"
+
+/* Lists of arrays, viewed for one call: an entry of None is NULL. */
+struct lists {
+    PyObject *tuple[3]; /* owned */
+    gram_tensor **at[3];
+    int count;
+};
+
+static const char *const list_names[] = {"parameters", "gradients", "directions"};
+
+static void release_lists(struct lists *l)
+{
+    for (int i = 0; i < l->count; i++) {
+        PyMem_Free(l->at[i]);
+        Py_XDECREF(l->tuple[i]);
+    }
+}
+
+/* Views one list; gradients, and the directions where there is none, may be None. */
+static int view_list(struct py_call *call, struct lists *l, int which, bool write)
+{
+    Py_ssize_t count = PyTuple_Size(l->tuple[which]);
+    PyObject *item;
+
+    l->at[which] = PyMem_Calloc((size_t)count + 1, sizeof *l->at[which]);
+    if (!l->at[which]) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        item = PyTuple_GetItem(l->tuple[which], i);
+        if (item == Py_None && which > 0)
+            continue;
+        l->at[which][i] = write ? py_inout(call, list_names[which], item)
+                                : py_input(call, list_names[which], item);
+        if (!l->at[which][i])
+            return -1;
+    }
+    return 0;
+}
+
+/* Views count lists of the same length, of which those of the bits of writes are written. */
+static int read_lists(struct py_call *call, struct lists *l, PyObject *const *objects, int count,
+                      int writes)
+{
+    Py_ssize_t length, own;
+
+    *l = (struct lists){.count = count};
+    for (int i = 0; i < count; i++)
+        if (!(l->tuple[i] = PySequence_Tuple(objects[i])))
+            return -1;
+    length = PyTuple_Size(l->tuple[0]);
+    for (int i = 1; i < count; i++) {
+        own = PyTuple_Size(l->tuple[i]);
+        if (own == length)
+            continue;
+        PyErr_Format(PyExc_ValueError, "%s: %zd %s but %zd %s", call->function, own, list_names[i],
+                     length, list_names[0]);
+        return -1;
+    }
+    if (py_reserve(call, length * count))
+        return -1;
+    for (int i = 0; i < count; i++)
+        if (view_list(call, l, i, writes >> i & 1))
+            return -1;
+    return py_place(call);
+}
+
+static int check_count(const struct py_optimizer *self, const struct py_call *call,
+                       const struct lists *l)
+{
+    if (PyTuple_Size(l->tuple[0]) == self->count)
+        return 0;
+    PyErr_Format(PyExc_ValueError, "%s: %zd parameters, the optimizer was made for %lld",
+                 call->function, PyTuple_Size(l->tuple[0]), (long long)self->count);
+    return -1;
+}
+
+/* Takes the optimizer for a thread. */
+static int take(struct py_optimizer *self, const char *function)
+{
+    if (!self->busy) {
+        self->busy = true;
+        return 0;
+    }
+    PyErr_Format(PyExc_RuntimeError, "%s: another thread works with this optimizer", function);
+    return -1;
+}
+
+static PyObject *report_dict(const gram_optimizer_report *r)
+{
+    return Py_BuildValue("{s:L,s:L,s:L,s:L,s:L}", "skipped", (long long)r->skipped, "refreshed",
+                         (long long)r->refreshed, "kept", (long long)r->kept, "failed",
+                         (long long)r->failed, "first_failed", (long long)r->first_failed);
+}
+
+static gram_status run(const struct py_call *call, struct py_optimizer *self, const struct lists *l,
+                       gram_optimizer_report *report)
+{
+    const gram_tensor *const *parameters = (const gram_tensor *const *)l->at[0];
+    const gram_tensor *const *gradients = (const gram_tensor *const *)l->at[1];
+
+    if (l->count == 2)
+        return gram_optimizer_step(call->g, self->optimizer, l->at[0], gradients, report);
+    return gram_optimizer_direction(call->g, self->optimizer, parameters, gradients, l->at[2],
+                                    report);
+}
+
+/* A step, or with three lists its directions alone. */
+static PyObject *work(PyObject *object, PyObject *args, int count, const char *function)
+{
+    struct py_optimizer *self = (struct py_optimizer *)object;
+    gram_optimizer_report report = {.size = sizeof report};
+    gram_status status = GRAM_OK;
+    struct lists l = {.count = 0};
+    PyObject *objects[3];
+    struct py_call call;
+
+    if (!PyArg_UnpackTuple(args, function, count, count, &objects[0], &objects[1], &objects[2]) ||
+        py_open(&call, self->state, function))
+        return NULL;
+    if (read_lists(&call, &l, objects, count, count == 3 ? 4 : 1) || check_count(self, &call, &l) ||
+        take(self, function)) {
+        release_lists(&l);
+        return py_fail(&call);
+    }
+    PY_WORK(status, run(&call, self, &l, &report));
+    self->busy = false;
+    release_lists(&l);
+    if (status != GRAM_OK)
+        return py_end(&call, status);
+    py_close(&call);
+    return report_dict(&report);
+}
+
+static PyObject *optimizer_step(PyObject *object, PyObject *args)
+{
+    return work(object, args, 2, "gram.optim.step");
+}
+
+static PyObject *optimizer_direction(PyObject *object, PyObject *args)
+{
+    return work(object, args, 3, "gram.optim.direction");
+}
+
+static PyObject *optimizer_set(PyObject *object, PyObject *dict)
+{
+    struct py_optimizer *self = (struct py_optimizer *)object;
+    gram_optimizer_options options = {.size = sizeof options};
+    gram_status status;
+    struct py_call call;
+
+    if (!PyDict_Check(dict)) {
+        PyErr_SetString(PyExc_TypeError, "gram.optim: the options are no dict");
+        return NULL;
+    }
+    if (py_open(&call, self->state, "gram.optim.set"))
+        return NULL;
+    if (take(self, call.function))
+        return py_fail(&call);
+    status = gram_optimizer_get(call.g, self->optimizer, &options, NULL);
+    if (status == GRAM_OK && py_optimizer_options(call.function, dict, &options)) {
+        self->busy = false;
+        return py_fail(&call);
+    }
+    if (status == GRAM_OK)
+        status = gram_optimizer_set(call.g, self->optimizer, &options);
+    self->busy = false;
+    if (status != GRAM_OK)
+        return py_end(&call, status);
+    py_close(&call);
+    Py_RETURN_NONE;
+}
+
+/* (options, facts), two dicts. */
+static PyObject *optimizer_get(PyObject *object, PyObject *unused)
+{
+    const struct py_optimizer *self = (const struct py_optimizer *)object;
+    gram_optimizer_options options = {.size = sizeof options};
+    gram_optimizer_info info = {.size = sizeof info};
+    gram_status status;
+    struct py_call call;
+    PyObject *dict;
+
+    (void)unused;
+    if (py_open(&call, self->state, "gram.optim.get"))
+        return NULL;
+    status = gram_optimizer_get(call.g, self->optimizer, &options, &info);
+    if (status != GRAM_OK)
+        return py_end(&call, status);
+    py_close(&call);
+    dict = py_optimizer_options_dict(&options);
+    if (!dict)
+        return NULL;
+    return Py_BuildValue("(N{s:L,s:L,s:L,s:L,s:L})", dict, "step", (long long)info.step,
+                         "parameters", (long long)info.parameters, "blocks", (long long)info.blocks,
+                         "own_blocks", (long long)info.own_blocks, "bytes", (long long)info.bytes);
+}
+
+/* [(name, dtype, memoryview), ...] */
+static PyObject *optimizer_state(PyObject *object, PyObject *unused)
+{
+    struct py_optimizer *self = (struct py_optimizer *)object;
+    gram_optimizer_info info = {.size = sizeof info};
+    PyObject *list = PyList_New(0), *row, *view;
+    gram_status status;
+    struct py_call call;
+    const char *name;
+    gram_tensor t;
+
+    (void)unused;
+    if (!list || py_open(&call, self->state, "gram.optim.state")) {
+        Py_XDECREF(list);
+        return NULL;
+    }
+    status = gram_optimizer_get(call.g, self->optimizer, NULL, &info);
+    for (int64_t i = 0; i < info.states && list && status == GRAM_OK; i++) {
+        status = gram_optimizer_state_at(call.g, self->optimizer, i, &name, &t);
+        if (status != GRAM_OK)
+            break;
+        view = py_optimizer_view(self, &t);
+        row = view ? Py_BuildValue("(ssN)", name, py_dtype_name(t.dtype), view) : NULL;
+        if (!row || PyList_Append(list, row))
+            Py_CLEAR(list);
+        Py_XDECREF(row);
+    }
+    if (status != GRAM_OK) {
+        Py_CLEAR(list);
+        return py_end(&call, status);
+    }
+    py_close(&call);
+    return list;
+}
+
+static PyObject *file(PyObject *object, PyObject *path, bool save)
+{
+    struct py_optimizer *self = (struct py_optimizer *)object;
+    struct py_call call;
+    gram_status status;
+    PyObject *bytes;
+
+    if (!PyUnicode_FSConverter(path, &bytes))
+        return NULL;
+    if (py_open(&call, self->state, save ? "gram.optim.save" : "gram.optim.load")) {
+        Py_DECREF(bytes);
+        return NULL;
+    }
+    if (take(self, call.function)) {
+        Py_DECREF(bytes);
+        return py_fail(&call);
+    }
+    PY_WORK(status, (save ? gram_optimizer_save(call.g, self->optimizer, PyBytes_AsString(bytes))
+                          : gram_optimizer_load(call.g, self->optimizer, PyBytes_AsString(bytes))));
+    self->busy = false;
+    Py_DECREF(bytes);
+    if (status != GRAM_OK)
+        return py_end(&call, status);
+    py_close(&call);
+    Py_RETURN_NONE;
+}
+
+static PyObject *optimizer_save(PyObject *object, PyObject *path)
+{
+    return file(object, path, true);
+}
+
+static PyObject *optimizer_load(PyObject *object, PyObject *path)
+{
+    return file(object, path, false);
+}
+
+/* (options, parameters) */
+PyObject *py_optimizer_create(PyObject *module, PyObject *args)
+{
+    struct py_state *state = py_state_of(module);
+    PyTypeObject *type = state->optimizer_type;
+    gram_optimizer_options options = {.size = sizeof options};
+    struct lists l = {.count = 0};
+    struct py_optimizer *self;
+    PyObject *dict, *list;
+    struct py_call call;
+    gram_status status;
+
+    if (!PyArg_ParseTuple(args, "O!O:optimizer_create", &PyDict_Type, &dict, &list))
+        return NULL;
+    gram_optimizer_defaults(GRAM_SHAMPOO, &options);
+    if (py_optimizer_options("gram.optim", dict, &options) || py_open(&call, state, "gram.optim"))
+        return NULL;
+    self = (struct py_optimizer *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+    if (!self || read_lists(&call, &l, &list, 1, 0)) {
+        release_lists(&l);
+        Py_XDECREF((PyObject *)self);
+        return py_fail(&call);
+    }
+    self->state = state;
+    self->owner = Py_NewRef(module);
+    self->count = (int64_t)PyTuple_Size(l.tuple[0]);
+    PY_WORK(status, gram_optimizer_create(call.g, &options, (const gram_tensor *const *)l.at[0],
+                                          self->count, &self->optimizer));
+    release_lists(&l);
+    if (status != GRAM_OK) {
+        Py_DECREF((PyObject *)self);
+        return py_end(&call, status);
+    }
+    py_close(&call);
+    return (PyObject *)self;
+}
+
+static void dealloc(PyObject *object)
+{
+    struct py_optimizer *self = (struct py_optimizer *)object;
+    PyTypeObject *type = Py_TYPE(object);
+
+    gram_optimizer_destroy(self->optimizer);
+    Py_XDECREF(self->owner);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
+    Py_DECREF((PyObject *)type);
+}
+
+static PyMethodDef methods[] = {
+    {"direction", optimizer_direction, METH_VARARGS, NULL},
+    {     "step",      optimizer_step, METH_VARARGS, NULL},
+    {      "set",       optimizer_set,       METH_O, NULL},
+    {      "get",       optimizer_get,  METH_NOARGS, NULL},
+    {    "state",     optimizer_state,  METH_NOARGS, NULL},
+    {     "save",      optimizer_save,       METH_O, NULL},
+    {     "load",      optimizer_load,       METH_O, NULL},
+    {       NULL,                NULL,            0, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_dealloc,                         (void *)dealloc},
+    {Py_tp_methods,                         (void *)methods},
+    {    Py_tp_doc, (void *)"An optimizer; see gram.optim."},
+    {            0,                                    NULL},
+};
+
+PyType_Spec py_optimizer_spec = {
+    .name = "gram._core.Optimizer",
+    .basicsize = sizeof(struct py_optimizer),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = slots,
+};

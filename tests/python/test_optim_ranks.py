@@ -1,0 +1,120 @@
+"""test_optim_ranks.py - two ranks of torch.distributed share the work of gram.optim (gloo)
+
+Skipped without PyTorch 2.4.
+"""
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+torch = pytest.importorskip("torch", minversion="2.4")
+
+import gram.optim  # noqa: E402
+
+RANK = """
+    import sys, torch, gram.optim
+    rank, ranks, folder, method = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=ranks)
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(
+        torch.nn.Linear(6, 5), torch.nn.Tanh(), torch.nn.Linear(5, 3),
+        torch.nn.Linear(3, 3).double())
+    options = {"block": 4, "merge": False, "eps": 1e-4} if method == "Shampoo" else {}
+    optimizer = getattr(gram.optim, method)(
+        model.parameters(), lr=0.05, process_group=torch.distributed.group.WORLD, **options)
+    wide = torch.nn.parallel.DistributedDataParallel(model[:3])
+    for step in range(6):
+        optimizer.zero_grad()
+        torch.manual_seed(100 * step + rank)
+        (wide(torch.randn(8, 6)).square().mean()).backward()
+        torch.manual_seed(step)
+        model[3](torch.randn(8, 3).double()).square().mean().backward()
+        if step == 3:
+            model[0].bias.grad = None
+        optimizer.step()
+        if step == 3:
+            middle = optimizer.consolidated_state_dict()
+            weights = {k: v.clone() for k, v in model.state_dict().items()}
+            mine = sum(t.numel() for s in optimizer.state_dict()["state"].values()
+                       for t in s.values())
+            whole = sum(t.numel() for s in middle["state"].values() for t in s.values())
+            assert mine < whole or ranks == 1, (mine, whole)
+    torch.save([model.state_dict(), middle, weights], f"{folder}/{method}.{ranks}.{rank}")
+    optimizer = getattr(gram.optim, method)(
+        model.parameters(), lr=0.05, process_group=torch.distributed.group.WORLD, **options)
+    optimizer.load_state_dict(middle)
+    model.load_state_dict(weights)
+    for step in range(4, 6):
+        optimizer.zero_grad()
+        torch.manual_seed(100 * step + rank)
+        (wide(torch.randn(8, 6)).square().mean()).backward()
+        torch.manual_seed(step)
+        model[3](torch.randn(8, 3).double()).square().mean().backward()
+        optimizer.step()
+    final = torch.load(f"{folder}/{method}.{ranks}.{rank}")[0]
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(tensor, final[name]), name
+    if rank == 1:
+        optimizer.param_groups[0]["weight_decay"] = float("nan")
+    optimizer.zero_grad()
+    model[3](torch.randn(8, 3).double()).square().mean().backward()
+    try:
+        optimizer.step()
+    except (ValueError, RuntimeError) as e:
+        print("refused", e)
+    torch.distributed.destroy_process_group()
+"""
+
+
+@pytest.mark.parametrize("name", ["Shampoo", "SOAP", "Muon"])
+@pytest.mark.skipif(not torch.distributed.is_available(), reason="no torch.distributed")
+@pytest.mark.skipif(not torch.distributed.is_gloo_available(), reason="no gloo")
+def test_two_ranks_share_the_work(name, tmp_path):
+    """Two ranks give the parameters of one that has the mean of their gradients; a checkpoint of
+    both goes on; trouble on one is raised on both."""
+    script = tmp_path / "rank.py"
+    script.write_text(textwrap.dedent(RANK))
+    work = [
+        subprocess.Popen(
+            [sys.executable, script, str(rank), "2", str(tmp_path), name],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    for process in work:
+        output, _ = process.communicate(timeout=600)
+        assert process.returncode == 0, output
+        assert "refused" in output, output
+    results = [torch.load(tmp_path / f"{name}.2.{rank}") for rank in range(2)]
+    for key, tensor in results[0][0].items():
+        assert torch.equal(tensor, results[1][0][key]), key
+    expected = alone(name, 6)
+    for key, tensor in results[0][0].items():
+        torch.testing.assert_close(tensor, expected[key], rtol=1e-4, atol=1e-5, msg=key)
+
+
+def alone(name, steps):
+    """What the ranks do, by one process with the mean of their gradients."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(
+        torch.nn.Linear(6, 5), torch.nn.Tanh(), torch.nn.Linear(5, 3),
+        torch.nn.Linear(3, 3).double(),
+    )  # fmt: skip
+    options = {"block": 4, "merge": False, "eps": 1e-4} if name == "Shampoo" else {}
+    optimizer = getattr(gram.optim, name)(model.parameters(), lr=0.05, **options)
+    for step in range(steps):
+        optimizer.zero_grad()
+        for rank in range(2):
+            torch.manual_seed(100 * step + rank)
+            (model[:3](torch.randn(8, 6)).square().mean() / 2).backward()
+        torch.manual_seed(step)
+        model[3](torch.randn(8, 3).double()).square().mean().backward()
+        if step == 3:
+            model[0].bias.grad = None
+        optimizer.step()
+    return model.state_dict()
