@@ -21,6 +21,8 @@ enum {
     RANK_BYTES = 48
 };
 
+static const int64_t most_steps = INT64_C(1) << 53; /* of a file: none comes near the overflow */
+
 static void describe_rank(const gram_optimizer *o, char text[RANK_BYTES])
 {
     (void)snprintf(text, RANK_BYTES, "%lld of %lld", (long long)o->options.rank,
@@ -206,6 +208,9 @@ static gram_status check_steps(gram_context *g, const gram_optimizer *o,
 
     TRY(gram_model_need_vector(g, file, "step", GRAM_I64, 1, &step, NULL));
     TRY(gram_model_need_vector(g, file, "steps", GRAM_I64, o->parameters, &steps, NULL));
+    if (*(const int64_t *)step > most_steps)
+        return gram_model_bad(g, file, "it has done %lld steps, more than there can be",
+                              (long long)*(const int64_t *)step);
     for (int64_t i = 0; i < o->parameters; i++)
         if (((const int64_t *)steps)[i] > *(const int64_t *)step)
             return gram_model_bad(g, file, "parameter %lld has done more steps than the optimizer",

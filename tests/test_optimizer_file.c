@@ -210,13 +210,14 @@ static void bad_numbers(struct harness *h)
         int64_t count; /* where value is 0 */
         const char *says;
     } rows[] = {
-        {  "0.0.root.0",      NAN,  0,                     "array \"0.0.root.0\" holds nan"},
-        {"0.1.factor.1", INFINITY,  0,                   "array \"0.1.factor.1\" holds inf"},
-        {  "0.0.second",       -1,  0,                      "array \"0.0.second\" holds -1"},
-        {        "step",        0, -1,                            "array \"step\" holds -1"},
-        {    "failures",        0, -7,                        "array \"failures\" holds -7"},
-        {       "steps",        0,  9, "parameter 0 has done more steps than the optimizer"},
-        {      "shapes",        0,  3,           "parameter 0 has 3 dimensions, expected 2"},
+        {  "0.0.root.0",      NAN,         0,                     "array \"0.0.root.0\" holds nan"},
+        {"0.1.factor.1", INFINITY,         0,                   "array \"0.1.factor.1\" holds inf"},
+        {  "0.0.second",       -1,         0,                      "array \"0.0.second\" holds -1"},
+        {        "step",        0,        -1,                            "array \"step\" holds -1"},
+        {        "step",        0, INT64_MAX,              "it has done 9223372036854775807 steps"},
+        {    "failures",        0,        -7,                        "array \"failures\" holds -7"},
+        {       "steps",        0,         9, "parameter 0 has done more steps than the optimizer"},
+        {      "shapes",        0,         3,           "parameter 0 has 3 dimensions, expected 2"},
     };
     struct victim v;
 
