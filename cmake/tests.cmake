@@ -193,7 +193,7 @@ if(NOT GRAM_SANITIZE AND NOT GRAM_FUZZ)
             ${CMAKE_SOURCE_DIR}/scripts/check ${part})
     endforeach()
     # These use every processor themselves.
-    foreach(part tidy cross asan tsan fuzz)
+    foreach(part tidy cross asan python-asan tsan fuzz)
         set_tests_properties(check_${part} PROPERTIES PROCESSORS 64)
     endforeach()
 endif()
