@@ -1,5 +1,6 @@
-"""test_examples.py - the Python examples run, and check what they find; the plots of gram.plot"""
+"""test_examples.py - the Python examples run as notebooks and check what they find; gram.plot"""
 
+import ast
 import json
 import os
 import pathlib
@@ -18,12 +19,38 @@ def test_there_are_examples():
     assert len(EXAMPLES) >= 4
 
 
+@pytest.fixture(scope="module")
+def notebooks(tmp_path_factory):
+    """The folder of the examples as notebooks."""
+    folder = tmp_path_factory.mktemp("notebooks")
+    subprocess.run([sys.executable, SOURCE / "scripts/notebooks.py", folder], check=True)
+    return folder
+
+
+# What a notebook does: its cells, one after the other, in one namespace.
+RUN = """
+import json, sys
+for cell in json.load(open(sys.argv[1], encoding="utf-8"))["cells"]:
+    if cell["cell_type"] == "code":
+        exec("".join(cell["source"]), globals())
+"""
+
+
 @pytest.mark.parametrize("path", EXAMPLES, ids=[path.stem for path in EXAMPLES])
-def test_example(path):
+def test_example(path, notebooks):
+    """Run as a notebook, which holds every statement of the script."""
     if "gpytorch" in path.stem:
         pytest.importorskip("gpytorch")
+    file = notebooks / f"{path.stem}.ipynb"
+    cells = json.loads(file.read_text(encoding="utf-8"))["cells"]
+    code = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "code")
+    assert cells[0]["cell_type"] == "markdown" and len(cells) >= 4
+    script = ast.parse(path.read_text(encoding="utf-8")).body
+    again = ast.parse(code).body
+    assert [ast.dump(node) for node in script[1:-1]] == [ast.dump(node) for node in again[:-1]]
+    assert ast.dump(script[-1].body[0]) == ast.dump(again[-1])
     done = subprocess.run(
-        [sys.executable, path], capture_output=True, text=True, check=False, cwd=SOURCE
+        [sys.executable, "-c", RUN, file], capture_output=True, text=True, check=False, cwd=SOURCE
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout
