@@ -1,9 +1,10 @@
 """Norms and gradients of samples beside torch.func.vmap(grad): time and memory, on the CPU.
 
-    python bench/compare_sample_grad.py [--repeats 5] [--json FILE]
+    python bench/compare_sample_grad.py [--repeats 5] [--threads 1] [--json FILE]
 
 Every measurement is a process of its own, with the library and PyTorch on the same number of
-threads: the best time of the repeats after one to warm up, and the growth of the process's peak
+threads: the best time of the repeats after one to warm up (also of the processor's time, which on
+one thread says more where others use the machine), and the growth of the process's peak
 resident memory over what it was before the first call (with model and data in place), so that the
 forward pass and what it keeps are in it.  Both ways' norms are compared first.
 """
@@ -73,16 +74,18 @@ def resident():
         return int(f.read().split()[1]) * resource.getpagesize()
 
 
-def measure(way, name, repeats):
+def measure(way, name, repeats, threads):
     import gram
     import gram.torch as gt
     import torch
 
+    if threads:
+        gram.set_threads(threads)
     torch.set_num_threads(gram.get_threads())
     problem = models()[name]
     few = (*problem[:2], problem[2][:1], problem[3][:1])
     # what is loaded and kept once, whatever the batch
-    (gt.per_sample_norms)(*few, method="layers" if way.startswith("gram") else "func")
+    gt.per_sample_norms(*few, method="layers" if way.startswith("gram") else "func")
     before = resident()
     found = run(way, problem)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
@@ -90,26 +93,29 @@ def measure(way, name, repeats):
     del found
     times = []
     for _ in range(repeats):
-        start = time.perf_counter()
+        start = time.perf_counter(), time.process_time()
         run(way, problem)
-        times.append(time.perf_counter() - start)
-    print(json.dumps({"ms": min(times) * 1e3, "mib": peak / 2**20, "norms": norms}))
+        times.append((time.perf_counter() - start[0], time.process_time() - start[1]))
+    wall, processor = (min(t) * 1e3 for t in zip(*times, strict=True))
+    print(json.dumps({"ms": wall, "cpu_ms": processor, "mib": peak / 2**20, "norms": norms}))
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--json")
     parser.add_argument("--one", nargs=2)
     args = parser.parse_args()
     if args.one:
-        measure(*args.one, args.repeats)
+        measure(*args.one, args.repeats, args.threads)
         return
     results = {}
     for name in models():
         results[name] = rows = {}
         for way in WAYS:
-            command = [sys.executable, __file__, "--repeats", str(args.repeats), "--one", way, name]
+            options = ["--repeats", str(args.repeats), "--threads", str(args.threads)]
+            command = [sys.executable, __file__, *options, "--one", way, name]
             out = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
             rows[way] = json.loads(out)
         pairs = zip(rows["gram norms"].pop("norms"), rows["vmap norms"].pop("norms"), strict=True)
@@ -117,7 +123,8 @@ def main():
         print(f"{name}: norms agree to {worst:.1e}")
         for way, row in rows.items():
             row.pop("norms", None)
-            print(f"  {way:16} {row['ms']:9.1f} ms {row['mib']:9.1f} MiB")
+            print(f"  {way:16} {row['ms']:9.1f} ms", end="")
+            print(f" {row['cpu_ms']:9.1f} CPU ms {row['mib']:9.1f} MiB")
     if args.json:
         with open(args.json, "w") as f:
             json.dump(results, f, indent=1)

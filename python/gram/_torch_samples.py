@@ -1,7 +1,8 @@
 """Gradients of every sample of a model: gram.sample_grad where layers are known, else torch.func.
 
 A forward pass of the whole batch keeps what goes into each layer and the edge of the graph where
-its output is; torch.autograd.grad gives the gradients there.  Parameters' .grad is never touched.
+its output is; on the way back each layer's gradients are dealt with as they come and let go.
+Parameters' .grad is never touched.
 """
 
 import warnings
@@ -150,44 +151,92 @@ def _size(inputs, targets):
     return sizes.pop()
 
 
-def _record(model, loss, inputs, targets, names):
-    """Layers with their calls, each (what went in, the gradients of what came out)."""
-    samples = _size(inputs, targets)
-    if any(p.device.type != "cpu" for p in names):
-        raise _Unknown("parameters are not on the CPU")
-    if any(p.dtype not in _DTYPES for p in names):
-        raise _Unknown("parameters are of another dtype than float32, float64, float16, bfloat16")
-    layers = _layers(model, names)
+def _first(edges):
+    """Edges from which the graph leads to no other: a pass back to them meets all."""
+    nodes = {edge.node for edge in edges}
+
+    def leads_on(start):
+        seen, stack = {start}, [start]
+        while stack:
+            for node, _ in stack.pop().next_functions:
+                if node in nodes:
+                    return True
+                if node is not None and node not in seen:
+                    seen.add(node)
+                    stack.append(node)
+        return False
+
+    return [not leads_on(edge.node) for edge in edges]
+
+
+def _give(taker, layer, call, gradient):
+    """One call's gradients, as soon as they are there, so that none waits for the others."""
+    into, original, version, _ = call
+    if gradient is None:
+        return
+    if original._version != version:
+        raise _Unknown(f"what went into {layer.name} was overwritten")
+    if into.is_floating_point() and into.dtype != gradient.dtype:
+        wide = torch.promote_types(into.dtype, gradient.dtype)
+        into, gradient = into.to(wide), gradient.to(wide)
+    with torch.no_grad():
+        taker.take(layer, into.resolve_neg(), gradient.detach().resolve_neg())
+
+
+def _forward(model, inputs, layers):
     handles = []
     try:
         for layer in layers:
             hook = layer.module.register_forward_hook(_keep(layer), with_kwargs=True)
             handles.append(hook)
-        with torch.enable_grad():
-            total = _sum_of_losses(loss, model(*inputs), targets)
+        return model(*inputs)
     finally:
         for handle in handles:
             handle.remove()
-    calls = [(layer, *call) for layer in layers for call in layer.calls]
-    for layer in layers:
-        layer.calls = []
-    edges = [edge for *_, edge in calls]
-    if not edges or not total.requires_grad:
-        return samples, layers
-    gradients = torch.autograd.grad(total, edges, allow_unused=True)
-    for (layer, into, original, version, _), gradient in zip(calls, gradients, strict=True):
-        if gradient is None:
-            continue
+
+
+def _backward(total, calls, taker):
+    edges = [call[3] for _, call in calls]
+    first = _first(edges)
+    handles = []
+    try:
+        for (layer, call), is_first in zip(calls, first, strict=True):
+            if not is_first:
+                edge = call[3]
+
+                def hook(grads, layer=layer, call=call, number=edge.output_nr):
+                    _give(taker, layer, call, grads[number])
+
+                handles.append(edge.node.register_prehook(hook))
+        wanted = [edge for edge, is_first in zip(edges, first, strict=True) if is_first]
+        found = iter(torch.autograd.grad(total, wanted, allow_unused=True))
+    finally:
+        for handle in handles:
+            handle.remove()
+    for (layer, call), is_first in zip(calls, first, strict=True):
+        if is_first:
+            _give(taker, layer, call, next(found))
+
+
+def _run(model, loss, inputs, targets, names, taker):
+    """What the taker makes of every layer's calls: of what went in and of the gradients."""
+    if any(p.device.type != "cpu" for p in names):
+        raise _Unknown("parameters are not on the CPU")
+    if any(p.dtype not in _DTYPES for p in names):
+        raise _Unknown("parameters are of another dtype than float32, float64, float16, bfloat16")
+    samples = _size(inputs, targets)
+    layers = _layers(model, names)
+    with torch.enable_grad():
+        total = _sum_of_losses(loss, _forward(model, inputs, layers), targets)
+    calls = [(layer, call) for layer in layers for call in layer.calls]
+    for layer, (into, *_) in calls:
         least, most = layer.dims()
         if into.shape[:1] != (samples,) or not least <= into.dim() <= most:
             raise _Unknown(f"{layer.name} got {tuple(into.shape)}, without the samples in front")
-        if original._version != version:
-            raise _Unknown(f"what went into {layer.name} was overwritten")
-        if into.is_floating_point() and into.dtype != gradient.dtype:
-            wide = torch.promote_types(into.dtype, gradient.dtype)
-            into, gradient = into.to(wide), gradient.to(wide)
-        layer.calls.append((into.resolve_neg(), gradient.detach().resolve_neg()))
-    return samples, layers
+    taker.begin(samples, layers, names)
+    if calls and total.requires_grad:
+        _backward(total, calls, taker)
+    return taker.end()
 
 
 _DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
@@ -213,19 +262,55 @@ def _bias(layer, gradient):
     return gradient.flatten(1, -2).sum(1) if gradient.dim() > 2 else gradient
 
 
-def _collect(samples, layers, names):
-    shapes = {n: p.shape for p, n in names.items()}
-    dtypes = {n: p.dtype for p, n in names.items()}
-    out = {}
-    for layer in layers:
-        for into, gradient in layer.calls:
-            for name, each in _gradients_of(layer, into, gradient):
-                each = each.reshape(samples, *shapes[name])
-                out[name] = out[name] + each if name in out else each
-    for parameter, name in names.items():
-        if name not in out:
-            out[name] = parameter.new_zeros((samples, *parameter.shape))
-    return {name: out[name].to(dtypes[name]) for name in names.values()}
+class _Gradients:
+    """Takes each sample's gradients, added over the calls of layers."""
+
+    def begin(self, samples, layers, names):
+        self.samples, self.names, self.out = samples, names, {}
+        self.shapes = {n: p.shape for p, n in names.items()}
+
+    def take(self, layer, into, gradient):
+        for name, each in _gradients_of(layer, into, gradient):
+            each = each.reshape(self.samples, *self.shapes[name])
+            self.out[name] = self.out[name] + each if name in self.out else each
+
+    def end(self):
+        found = {}
+        for parameter, name in self.names.items():
+            each = self.out.get(name)
+            if each is None:
+                each = parameter.new_zeros((self.samples, *parameter.shape))
+            found[name] = each.to(parameter.dtype)
+        return found
+
+
+class _Norms(_Gradients):
+    """Takes norms; gradients only of parameters that several calls share."""
+
+    def begin(self, samples, layers, names):
+        super().begin(samples, layers, names)
+        uses = {}
+        for layer in layers:
+            for name in (layer.weight, layer.bias):
+                uses[name] = uses.get(name, 0) + len(layer.calls)
+        self.alone = {
+            layer
+            for layer in layers
+            if layer.weight and all(uses[n] <= 1 for n in (layer.weight, layer.bias) if n)
+        }
+        self.squares = torch.zeros(samples, dtype=torch.float64)
+
+    def take(self, layer, into, gradient):
+        if layer in self.alone:
+            norm = sample_grad(into, gradient, **layer.options, output="norm")
+            self.squares += norm.double() ** 2
+        else:
+            super().take(layer, into, gradient)
+
+    def end(self):
+        for each in self.out.values():
+            self.squares += each.double().flatten(1).square().sum(1)
+        return self.squares.sqrt()
 
 
 def _by_func(model, loss, inputs, targets, names, chunk):
@@ -245,8 +330,8 @@ def _by_func(model, loss, inputs, targets, names, chunk):
     return each(values, tuple(inputs), targets)
 
 
-def _attempt(function, model, loss, inputs, targets, method, run):
-    """The recorded layers, or None where torch.func is to do it; says why."""
+def _attempt(function, model, loss, inputs, targets, method, taker):
+    """What the taker makes, or None where torch.func is to do it; says why."""
     if method not in ("auto", "layers", "func"):
         raise ValueError(f"{function}: method is {method!r}, expected auto, layers or func")
     names = _parameters(model)
@@ -256,7 +341,7 @@ def _attempt(function, model, loss, inputs, targets, method, run):
     if method == "func":
         return names, None
     try:
-        return names, run(*_record(model, loss, inputs, targets, names), names)
+        return names, _run(model, loss, inputs, targets, names, taker)
     except _Unknown as e:
         if method == "layers":
             raise ValueError(f"{function}: {e}") from None
@@ -272,39 +357,18 @@ def per_sample_gradients(model, loss, inputs, targets, method, chunk):
     inputs = _tuple(inputs)
     _size(inputs, targets)
     names, found = _attempt(
-        "gram.torch.per_sample_gradients", model, loss, inputs, targets, method, _collect
+        "gram.torch.per_sample_gradients", model, loss, inputs, targets, method, _Gradients()
     )
     if found is None:
         found = _by_func(model, loss, inputs, targets, names, chunk)
     return found
 
 
-def _norms(samples, layers, names):
-    """Squares are added, but for parameters that several calls share, which are added first."""
-    uses = {}
-    for layer in layers:
-        for name in (layer.weight, layer.bias):
-            uses[name] = uses.get(name, 0) + len(layer.calls)
-    alone, shared = [], []
-    for layer in layers:
-        single = layer.weight and all(uses[n] <= 1 for n in (layer.weight, layer.bias) if n)
-        (alone if single else shared).append(layer)
-    squares = torch.zeros(samples, dtype=torch.float64)
-    for layer in alone:
-        for into, gradient in layer.calls:
-            norm = sample_grad(into, gradient, **layer.options, output="norm")
-            squares += norm.double() ** 2
-    wanted = {p: n for p, n in names.items() if any(n in (s.weight, s.bias) for s in shared)}
-    for each in _collect(samples, shared, wanted).values():
-        squares += each.double().flatten(1).square().sum(1)
-    return squares.sqrt()
-
-
 def per_sample_norms(model, loss, inputs, targets, method, chunk):
     inputs = _tuple(inputs)
     _size(inputs, targets)
     names, norms = _attempt(
-        "gram.torch.per_sample_norms", model, loss, inputs, targets, method, _norms
+        "gram.torch.per_sample_norms", model, loss, inputs, targets, method, _Norms()
     )
     if norms is None:
         found = _by_func(model, loss, inputs, targets, names, chunk)

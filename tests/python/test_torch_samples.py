@@ -182,6 +182,24 @@ def test_samples_behind_each_other():
         gt.per_sample_gradients(Turned(), lambda o, y: o.sum(), x, y, method="layers")
 
 
+@pytest.mark.parametrize("behind", [nn.Identity(), nn.Linear(4, 4)])
+def test_overwritten_inputs(behind):
+    class Clearing(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words, self.inner, self.behind = nn.Embedding(5, 4), nn.Linear(4, 4), behind
+
+        def forward(self, rows):
+            x = torch.tanh(self.behind(self.words(rows)))
+            out = self.inner(x)
+            rows.zero_()
+            return out
+
+    rows, y = torch.tensor([[1, 2], [3, 4]]), torch.zeros(2)
+    with pytest.raises(ValueError, match="what went into words was overwritten"):
+        gt.per_sample_norms(Clearing(), lambda o, y: o.sum(), rows, y, method="layers")
+
+
 def test_halves():
     model = nn.Linear(4, 3).to(torch.bfloat16)
     x, y = torch.randn(5, 4, dtype=torch.bfloat16), torch.zeros(5)
