@@ -303,6 +303,10 @@ struct gram_backend {
     gram_status (*syrk_ema)(gram_context *g, const struct gram_syrk_ema_op *op);
     gram_status (*syrk_ema_workspace)(gram_context *g, const struct gram_syrk_ema_op *op,
                                       size_t *bytes);
+    gram_status (*natural_gradient)(gram_context *g, const struct gram_natural_gradient_op *op);
+    gram_status (*natural_gradient_workspace)(gram_context *g,
+                                              const struct gram_natural_gradient_op *op,
+                                              size_t *bytes);
     /* eigh_implicit: of an operator or a kernel */
     gram_status (*eigh_implicit)(gram_context *g, const struct gram_eigh_op *op);
     gram_status (*eigh_implicit_workspace)(gram_context *g, const struct gram_eigh_op *op,

@@ -24,4 +24,13 @@ struct gram_syrk_ema_op {
     bool packed, sum, keep, has_info;
     struct gram_hyper beta, alpha;
 };
+
+/* (gradients^T gradients / rows + damping I) out = v */
+struct gram_natural_gradient_op {
+    struct gram_batch batch;
+    struct gram_view gradients, v, out; /* v and out: vectors */
+    struct gram_view info;              /* where has_info */
+    bool has_info;
+    struct gram_hyper damping;
+};
 #endif

@@ -1636,6 +1636,34 @@ GRAM_API gram_status gram_kfac_factors_workspace(gram_context *g, const gram_lay
                                                  const gram_tensor *a_factor,
                                                  const gram_tensor *b_factor, gram_workspace *need);
 
+/* ---- Natural gradients --------------------------------------------------------------------- */
+
+/*
+ * The natural gradient of a small model: out = (J^T J / N + damping I)^-1 v, with J the gradients
+ * of N samples' log likelihoods with respect to all P parameters (or, for the exact Fisher, the
+ * Jacobians of the outputs times factors of the likelihood's Hessian, each a row, times
+ * sqrt(rows / samples)).
+ *
+ * gradients is N by P, v and out have P elements (out may be v itself); f32 or f64, one dtype, any
+ * strides; batches of gradients, v and damping broadcast.  damping > 0.  N = 0 gives v / damping.
+ * info: int32, one an item, or NULL: 0, or i > 0 where the factorisation broke down at order i (NaN
+ * counts as such): that item's out is NaN, others are unharmed, and the status is GRAM_OK if info
+ * was given, else GRAM_NUMERICAL.
+ *
+ * By Cholesky's factorisation of the smaller Gram matrix: P by P, or where P > N N by N (Sherman,
+ * Morrison, Woodbury), which costs N^2 P.  The relative error is of the order of eps times the
+ * condition of J^T J / N + damping I.  Scratch: the matrix, a copy of gradients without a unit
+ * stride, and vectors.  CPU only; sizes up to 2^31 - 1.  Amari, Natural gradient works efficiently
+ * in learning, Neural Computation 10 (1998).
+ */
+GRAM_API gram_status gram_natural_gradient(gram_context *g, const gram_tensor *gradients,
+                                           const gram_tensor *v, gram_scalar damping,
+                                           gram_tensor *out, gram_tensor *info);
+
+GRAM_API gram_status gram_natural_gradient_workspace(gram_context *g, const gram_tensor *gradients,
+                                                     const gram_tensor *v, gram_scalar damping,
+                                                     const gram_tensor *out, gram_workspace *need);
+
 /* ---- K-FAC --------------------------------------------------------------------------------- */
 
 /* The second moments of the layers of a network, and what they make of its gradients. */

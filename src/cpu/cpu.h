@@ -37,6 +37,10 @@ gram_status cpu_matmul_batched_workspace(gram_context *g, const struct gram_matm
 gram_status cpu_syrk_ema(gram_context *g, const struct gram_syrk_ema_op *op);
 gram_status cpu_syrk_ema_workspace(gram_context *g, const struct gram_syrk_ema_op *op,
                                    size_t *bytes);
+gram_status cpu_natural_gradient(gram_context *g, const struct gram_natural_gradient_op *op);
+gram_status cpu_natural_gradient_workspace(gram_context *g,
+                                           const struct gram_natural_gradient_op *op,
+                                           size_t *bytes);
 gram_status cpu_eigh(gram_context *g, const struct gram_eigh_op *op);
 gram_status cpu_eigh_workspace(gram_context *g, const struct gram_eigh_op *op, size_t *bytes);
 gram_status cpu_matrix_power(gram_context *g, const struct gram_matrix_power_op *op);

@@ -1,0 +1,171 @@
+/*
+ * cpu_natural_gradient.c - gram_natural_gradient on the CPU: by the smaller of two Gram matrices
+ *
+ * With J the N by P gradients: where P <= N, (J^T J / N + l I) out = v by Cholesky; else, by
+ * Sherman, Morrison and Woodbury, K s = J v with K = J J^T / N + l I, and out = (v - J^T s / N) /
+ * l. The matrix, its factor and vectors are in J's dtype.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "cpu.h"
+#include "cpu_blas_view.h"
+#include "cpu_kron_matmul_vjp.h"
+#include <math.h>
+
+struct natural_plan {
+    const struct gram_natural_gradient_op *op;
+    bool pack, wide; /* wide: more columns than rows */
+    int64_t n;       /* order of the Gram matrix */
+    size_t gram_at, vector_at, right_at, bytes;
+};
+
+static gram_status make_plan(gram_context *g, const struct gram_natural_gradient_op *op,
+                             struct natural_plan *p)
+{
+    int64_t rows = op->gradients.rows, cols = op->gradients.cols;
+    size_t size = gram_dtype_size(op->v.dtype), n = (size_t)gram_least(rows, cols);
+    size_t room = SIZE_MAX / 8 / size;
+
+    *p = (struct natural_plan){
+        .op = op, .pack = !cpu_blas_direct(&op->gradients), .wide = cols > rows, .n = (int64_t)n};
+    if (!gram_blas_fits(rows, cols, 0))
+        return gram_fail(g, GRAM_UNSUPPORTED,
+                         "gradients is %lld by %lld, BLAS takes sizes up to %d", (long long)rows,
+                         (long long)cols, INT32_MAX);
+    if (cols > 0 && (size_t)rows > room / (size_t)cols)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "the bytes of a copy of gradients overflow");
+    p->gram_at = p->pack ? gram_round64((size_t)rows * (size_t)cols * size) : 0;
+    p->vector_at = p->gram_at + gram_round64(n * n * size);
+    p->right_at = p->vector_at + gram_round64((size_t)cols * size);
+    p->bytes = p->right_at + gram_round64((size_t)rows * size);
+    return GRAM_OK;
+}
+
+static double get(gram_dtype dtype, const void *data, int64_t at)
+{
+    return dtype == GRAM_F32 ? (double)((const float *)data)[at] : ((const double *)data)[at];
+}
+
+static void put(gram_dtype dtype, void *data, int64_t at, double value)
+{
+    if (dtype == GRAM_F32)
+        ((float *)data)[at] = (float)value;
+    else
+        ((double *)data)[at] = value;
+}
+
+/* y = alpha J x + beta y, or with J^T; t is J^T as BLAS sees it. */
+static void apply(const struct natural_plan *p, struct gram_blas_matrix t, bool transposed,
+                  const void *x, double alpha, double beta, void *y)
+{
+    int64_t rows = p->op->gradients.rows, cols = p->op->gradients.cols;
+    int64_t m = transposed ? cols : rows, k = transposed ? rows : cols;
+
+    if (!transposed)
+        t.transposed = !t.transposed;
+    gram_blas_gemm(p->op->v.dtype, (int64_t[]){m, 1, k}, alpha, t,
+                   (struct gram_blas_matrix){x, k, false}, beta, y, m);
+}
+
+/* Solves an item; its vector is v and becomes out. */
+static int solve(const struct natural_plan *p, struct gram_blas_matrix t, double damping,
+                 char *scratch)
+{
+    gram_dtype dtype = p->op->v.dtype;
+    int64_t rows = p->op->gradients.rows, cols = p->op->gradients.cols, n = p->n;
+    void *gram = scratch + p->gram_at, *vector = scratch + p->vector_at;
+    void *right = scratch + p->right_at;
+    struct gram_blas_matrix of = {t.data, t.ld, t.transposed != p->wide};
+    int info;
+
+    gram_blas_syrk(dtype, GRAM_LOWER, n, p->wide ? cols : rows, 1 / (double)rows, of, 0, gram, n);
+    for (int64_t i = 0; i < n; i++)
+        put(dtype, gram, i * (n + 1), get(dtype, gram, i * (n + 1)) + damping);
+    info = gram_blas_potrf(dtype, GRAM_LOWER, n, gram, n);
+    for (int64_t i = 0; i < n && info == 0; i++)
+        if (!(get(dtype, gram, i * (n + 1)) > 0))
+            info = (int)(i + 1);
+    if (info != 0)
+        return info;
+    if (!p->wide) {
+        gram_blas_potrs(dtype, GRAM_LOWER, n, 1, gram, n, vector, n);
+        return 0;
+    }
+    apply(p, t, false, vector, 1, 0, right);
+    gram_blas_potrs(dtype, GRAM_LOWER, n, 1, gram, n, right, n);
+    apply(p, t, true, right, -1 / damping / (double)rows, 1 / damping, vector);
+    return 0;
+}
+
+static void run_item(const struct natural_plan *p, int64_t item, char *scratch, int *info)
+{
+    const struct gram_natural_gradient_op *op = p->op;
+    const char *from = gram_view_item(&op->gradients, &op->batch, item);
+    struct gram_view dense =
+        gram_view_dense(scratch, op->v.dtype, op->gradients.rows, op->gradients.cols);
+    const char *v = gram_view_item(&op->v, &op->batch, item);
+    char *out = gram_view_item(&op->out, &op->batch, item);
+    struct gram_blas_matrix t;
+
+    if (p->pack) {
+        const struct kron_vjp_move m = {
+            .to = scratch,
+            .from = from,
+            .to_stride = {        dense.row_stride,                        1},
+            .from_stride = {op->gradients.row_stride, op->gradients.col_stride},
+            .rows = dense.rows,
+            .cols = dense.cols,
+        };
+        cpu_kron_matmul_vjp_move(op->v.dtype, &m);
+    }
+    t = p->pack ? cpu_blas_transpose_of(&dense, scratch)
+                : cpu_blas_transpose_of(&op->gradients, from);
+    for (int64_t i = 0; i < op->v.cols; i++)
+        put(op->v.dtype, scratch + p->vector_at, i, get(op->v.dtype, v, i * op->v.col_stride));
+    *info = 0;
+    if (op->gradients.rows > 0 && op->v.cols > 0)
+        *info = solve(p, t, gram_hyper_at(&op->damping, &op->batch, item), scratch);
+    for (int64_t i = 0; i < op->v.cols; i++) {
+        double value = get(op->v.dtype, scratch + p->vector_at, i);
+        if (op->gradients.rows == 0)
+            value /= gram_hyper_at(&op->damping, &op->batch, item);
+        put(op->v.dtype, out, i * op->out.col_stride, *info ? NAN : value);
+    }
+}
+
+gram_status cpu_natural_gradient(gram_context *g, const struct gram_natural_gradient_op *op)
+{
+    struct natural_plan plan;
+    bool failed = false;
+    void *scratch;
+
+    if (op->batch.count == 0)
+        return GRAM_OK;
+    TRY(make_plan(g, op, &plan));
+    TRY(gram_scratch(g, plan.bytes, &scratch));
+    gram_blas_threads(g);
+    for (int64_t item = 0; item < op->batch.count; item++) {
+        int info;
+        run_item(&plan, item, scratch, &info);
+        failed |= info != 0;
+        if (op->has_info)
+            *(int32_t *)(void *)gram_view_item(&op->info, &op->batch, item) = info;
+    }
+    if (failed && !op->has_info)
+        return gram_fail(g, GRAM_NUMERICAL,
+                         "the Fisher matrix of an item is not positive definite, or not finite");
+    return GRAM_OK;
+}
+
+gram_status cpu_natural_gradient_workspace(gram_context *g,
+                                           const struct gram_natural_gradient_op *op, size_t *bytes)
+{
+    struct natural_plan plan;
+
+    *bytes = 0;
+    if (op->batch.count == 0)
+        return GRAM_OK;
+    TRY(make_plan(g, op, &plan));
+    *bytes = plan.bytes;
+    return GRAM_OK;
+}
