@@ -104,7 +104,8 @@ extern const char py_kron_matmul_doc[], py_matrix_power_doc[], py_eigh_kernel_do
     py_kron_matmul_vjp_doc[], py_kron_solve_doc[], py_kron_logdet_doc[], py_kron_trace_doc[],
     py_kron_diagonal_doc[], py_sample_grad_doc[], py_kfac_factors_doc[];
 extern const char py_eigh_doc[], py_kernel_matmul_doc[], py_kron_doc[];
-extern const char py_matmul_batched_doc[], py_matmul_chunked_doc[], py_syrk_ema_doc[];
+extern const char py_matmul_batched_doc[], py_matmul_chunked_doc[], py_syrk_ema_doc[],
+    py_natural_gradient_doc[];
 extern const char py_cdist_doc[], py_median_distance_doc[], py_kernel_doc[], py_kernel_vjp_doc[],
     py_cdist_grad_doc[], py_agop_doc[], py_solve_cholesky_doc[], py_solve_lu_doc[], py_tune_doc[],
     py_tune_eigh_doc[], py_devices_doc[], py_best_device_doc[], py_memory_info_doc[],
@@ -151,6 +152,8 @@ PY_FUNCTION(py_matmul_batched);
 PY_FUNCTION(py_matmul_batched_workspace);
 PY_FUNCTION(py_matmul_chunked);
 PY_FUNCTION(py_matmul_chunked_workspace);
+PY_FUNCTION(py_natural_gradient);
+PY_FUNCTION(py_natural_gradient_workspace);
 PY_FUNCTION(py_syrk_ema);
 PY_FUNCTION(py_syrk_ema_workspace);
 PY_FUNCTION(py_sample_grad);

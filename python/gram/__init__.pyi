@@ -530,6 +530,22 @@ def kfac_factors_workspace(
     keep: float = 0.0,
     out: tuple[Array, Array] | None = None,
 ) -> tuple[int, int]: ...
+def natural_gradient(
+    gradients: Array,
+    v: Array,
+    damping: Number,
+    *,
+    info: Array | None = None,
+    out: Array | None = None,
+) -> Array: ...
+def natural_gradient_workspace(
+    gradients: Array,
+    v: Array,
+    damping: Number,
+    *,
+    info: Array | None = None,
+    out: Array | None = None,
+) -> tuple[int, int]: ...
 def kron(
     factors: Sequence[Array], *, out: Array | None = None
 ) -> Array: ...

@@ -422,6 +422,23 @@ def test_matmul_chunked_of_a_file(tmp_path):
     np.testing.assert_allclose(got, a @ a.T, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("shape", [(12, 5), (5, 12)])
+def test_natural_gradient(shape):
+    j, v = draw(2, *shape, seed=1), draw(2, shape[1], seed=2)
+    fisher = j.transpose(0, 2, 1) @ j / shape[0] + 0.1 * np.eye(shape[1])
+    got = gram.natural_gradient(j, v, 0.1)
+    np.testing.assert_allclose(got, np.linalg.solve(fisher, v[..., None])[..., 0], rtol=1e-9)
+    assert gram.natural_gradient_workspace(j, v, 0.1)[0] > 0
+    info = np.zeros(2, np.int32)
+    j[1, 0, 0] = np.nan
+    again = gram.natural_gradient(j, v, 0.1, info=info)
+    assert info[0] == 0 and info[1] > 0 and np.isnan(again[1]).all() and (again[0] == got[0]).all()
+    with pytest.raises(gram.LinAlgError):
+        gram.natural_gradient(j, v, 0.1)
+    with pytest.raises(ValueError, match="damping is 0"):
+        gram.natural_gradient(j, v, 0.0)
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_syrk_ema(dtype):
     x, l = draw(3, 6, 4).astype(dtype), np.tile(np.eye(6, dtype=dtype), (3, 1, 1))
