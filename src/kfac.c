@@ -125,7 +125,7 @@ static gram_status describe_layer(gram_context *g, const gram_layer *layer, int6
     return GRAM_OK;
 }
 
-struct gram_batch kfac_weight_shape(const struct kfac_layer *l)
+struct gram_batch gram_kfac_weight_shape(const struct kfac_layer *l)
 {
     struct gram_batch s = {.ndim = 2, .count = l->outputs * l->inputs};
 

@@ -79,14 +79,14 @@ static inline int64_t kfac_m_count(const struct kfac_layer *l)
 }
 
 /* True if all are. */
-bool kfac_finite(int64_t count, const double *values);
+bool gram_kfac_finite(int64_t count, const double *values);
 
 /* The parameters of layer i as their gradients are shaped; ndim 0: there is no bias. */
-struct gram_batch kfac_weight_shape(const struct kfac_layer *l);
+struct gram_batch gram_kfac_weight_shape(const struct kfac_layer *l);
 
 /* Checks a tensor of a shape, f32 or f64, in any strides. */
-gram_status kfac_check_shape(gram_context *g, const char *name, const gram_tensor *t,
-                             const struct gram_batch *shape, enum gram_access access);
+gram_status gram_kfac_check_shape(gram_context *g, const char *name, const gram_tensor *t,
+                                  const struct gram_batch *shape, enum gram_access access);
 
 /* The elements of a tensor of f32 or f64 and any strides, row-major, to or from doubles: element e
  * is at to[(e / inner) * outer_step + (e % inner) * inner_step]. */
@@ -96,9 +96,9 @@ struct kfac_move {
     int64_t inner, outer_step, inner_step;
     double factor; /* of what is stored */
 };
-void kfac_load(const struct kfac_move *m);
-void kfac_store(const struct kfac_move *m);
+void gram_kfac_gather(const struct kfac_move *m);
+void gram_kfac_scatter(const struct kfac_move *m);
 
 /* kfac_update.c: the options of a layer's factors. */
-double kfac_keep(const struct gram_kfac *k, int64_t updates);
+double gram_kfac_keep(const struct gram_kfac *k, int64_t updates);
 #endif

@@ -64,7 +64,7 @@ static gram_status check(gram_context *g, const gram_kfac *k, const struct gram_
         const gram_tensor *t = &k->state[i].view;
         const struct gram_model_array *a;
         TRY(gram_model_need(g, file, k->state[i].name, (int)t->dtype, t->ndim, t->shape, &a));
-        if (t->dtype == GRAM_I64 ? !counts_hold(a->data) : !kfac_finite(count_of(t), a->data))
+        if (t->dtype == GRAM_I64 ? !counts_hold(a->data) : !gram_kfac_finite(count_of(t), a->data))
             return gram_model_bad(g, file, "%s makes no sense", a->name);
     }
     return GRAM_OK;

@@ -29,14 +29,15 @@ static gram_status check_one(gram_context *g, const char *list, int64_t index, c
     (void)snprintf(name, sizeof name, "%s[%lld]", list, (long long)index);
     if (!t)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s is NULL, expected a tensor", name);
-    return kfac_check_shape(g, name, t, shape, access);
+    return gram_kfac_check_shape(g, name, t, shape, access);
 }
 
 static gram_status check(gram_context *g, const gram_kfac *k, const struct kfac_tensors *t)
 {
     for (int64_t i = 0; i < k->count; i++) {
         const struct kfac_layer *l = &k->layer[i];
-        struct gram_batch weight = kfac_weight_shape(l), bias = {.ndim = 1, .shape = {l->outputs}};
+        struct gram_batch weight = gram_kfac_weight_shape(l),
+                          bias = {.ndim = 1, .shape = {l->outputs}};
         const gram_tensor *to_weight = entry((const gram_tensor *const *)t->to_weights, i);
         const gram_tensor *to_bias = entry((const gram_tensor *const *)t->to_biases, i);
 
@@ -135,12 +136,12 @@ static gram_status load_gradients(gram_context *g, gram_kfac *k, const struct kf
         struct kfac_layer *l = &k->layer[i];
         struct kfac_move weight = weight_of(l, t->weights[i], l->gradient);
 
-        kfac_load(&weight);
+        gram_kfac_gather(&weight);
         if (l->layer.bias) {
             struct kfac_move bias = bias_of(l, t->biases[i], l->gradient);
-            kfac_load(&bias);
+            gram_kfac_gather(&bias);
         }
-        if (!kfac_finite(kfac_m_count(l), l->gradient))
+        if (!gram_kfac_finite(kfac_m_count(l), l->gradient))
             return gram_fail(g, GRAM_NUMERICAL,
                              "weights[%lld] or its bias has a gradient that is not finite",
                              (long long)i);
@@ -155,11 +156,11 @@ static void store_directions(const gram_kfac *k, const struct kfac_tensors *t, d
         struct kfac_move weight = weight_of(l, t->to_weights[i], l->gradient);
 
         weight.factor = nu;
-        kfac_store(&weight);
+        gram_kfac_scatter(&weight);
         if (l->layer.bias) {
             struct kfac_move bias = bias_of(l, t->to_biases[i], l->gradient);
             bias.factor = nu;
-            kfac_store(&bias);
+            gram_kfac_scatter(&bias);
         }
     }
 }

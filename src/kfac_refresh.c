@@ -44,7 +44,7 @@ static gram_status invert(gram_context *g, int64_t n, const double *from, double
         to[i * n + i] = 1;
     }
     TRY(gram_solve_cholesky(g, &a, &x, NULL, &x, &info));
-    if (info_value == 0 && kfac_finite(n * n, to)) {
+    if (info_value == 0 && gram_kfac_finite(n * n, to)) {
         for (int64_t i = 0; i < n; i++)
             for (int64_t j = 0; j < i; j++)
                 to[i * n + j] = to[j * n + i] = (to[i * n + j] + to[j * n + i]) / 2;

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-bool kfac_finite(int64_t count, const double *values)
+bool gram_kfac_finite(int64_t count, const double *values)
 {
     double sum = 0;
 
@@ -16,7 +16,7 @@ bool kfac_finite(int64_t count, const double *values)
     return sum == 0;
 }
 
-double kfac_keep(const struct gram_kfac *k, int64_t updates)
+double gram_kfac_keep(const struct gram_kfac *k, int64_t updates)
 {
     return fmin(1 - 1 / (double)(updates + 1), k->options.decay);
 }
@@ -37,8 +37,8 @@ static struct kfac_layer *layer_at(gram_context *g, gram_kfac *k, int64_t index)
 
 /* ---- Tensors to numbers -------------------------------------------------------------------- */
 
-gram_status kfac_check_shape(gram_context *g, const char *name, const gram_tensor *t,
-                             const struct gram_batch *shape, enum gram_access access)
+gram_status gram_kfac_check_shape(gram_context *g, const char *name, const gram_tensor *t,
+                                  const struct gram_batch *shape, enum gram_access access)
 {
     struct gram_batch own = {.count = 1};
     struct gram_view view;
@@ -83,12 +83,12 @@ static void move(const struct kfac_move *m, bool store)
     }
 }
 
-void kfac_load(const struct kfac_move *m)
+void gram_kfac_gather(const struct kfac_move *m)
 {
     move(m, false);
 }
 
-void kfac_store(const struct kfac_move *m)
+void gram_kfac_scatter(const struct kfac_move *m)
 {
     move(m, true);
 }
@@ -122,14 +122,15 @@ static gram_tensor dense(void *numbers, const struct gram_batch *shape)
 /* Takes new factors (NULL: none) into the averages, both or neither; false: they are not finite. */
 static bool take(gram_kfac *k, struct kfac_layer *l, const double *a, const double *b)
 {
-    if ((a && !kfac_finite(kfac_a_count(l), a)) || (b && !kfac_finite(kfac_b_count(l), b))) {
+    if ((a && !gram_kfac_finite(kfac_a_count(l), a)) ||
+        (b && !gram_kfac_finite(kfac_b_count(l), b))) {
         k->skipped++;
         return false;
     }
     if (a)
-        mix(kfac_a_count(l), kfac_keep(k, l->counts[KFAC_A_UPDATES]++), a, l->a);
+        mix(kfac_a_count(l), gram_kfac_keep(k, l->counts[KFAC_A_UPDATES]++), a, l->a);
     if (b)
-        mix(kfac_b_count(l), kfac_keep(k, l->counts[KFAC_B_UPDATES]++), b, l->b);
+        mix(kfac_b_count(l), gram_kfac_keep(k, l->counts[KFAC_B_UPDATES]++), b, l->b);
     return true;
 }
 
@@ -145,13 +146,13 @@ gram_status gram_kfac_feed(gram_context *g, gram_kfac *kfac, int64_t index,
     for (int i = 0; i < 2; i++)
         shape[i] = factor_shape(l, i == 0);
     if (a_factor)
-        TRY(kfac_check_shape(g, "a_factor", a_factor, &shape[0], GRAM_READ));
+        TRY(gram_kfac_check_shape(g, "a_factor", a_factor, &shape[0], GRAM_READ));
     if (b_factor)
-        TRY(kfac_check_shape(g, "b_factor", b_factor, &shape[1], GRAM_READ));
+        TRY(gram_kfac_check_shape(g, "b_factor", b_factor, &shape[1], GRAM_READ));
     for (int i = 0; i < 2; i++) {
         const gram_tensor *t = i == 0 ? a_factor : b_factor;
         if (t)
-            kfac_load(&(struct kfac_move){t, kfac->work[i], shape[i].count, 0, 1, 1});
+            gram_kfac_gather(&(struct kfac_move){t, kfac->work[i], shape[i].count, 0, 1, 1});
     }
     (void)take(kfac, l, a_factor ? kfac->work[0] : NULL, b_factor ? kfac->work[1] : NULL);
     return GRAM_OK;
@@ -176,7 +177,7 @@ static gram_status sample_gradients(gram_context *g, gram_kfac *k, const struct 
 {
     gram_sample_grad_options options = GRAM_SAMPLE_GRAD_OPTIONS_INIT;
     gram_dtype dtype = d->dtype == GRAM_F64 ? GRAM_F64 : GRAM_F32;
-    struct gram_batch shape = kfac_weight_shape(l), all = {.ndim = shape.ndim + 1};
+    struct gram_batch shape = gram_kfac_weight_shape(l), all = {.ndim = shape.ndim + 1};
     int64_t count = d->shape[0], bias = l->layer.bias != 0, width = l->cols - bias;
     gram_tensor weight, biases = gram_matrix(k->work[2], count, l->outputs, dtype);
     gram_sample_grads out = {.weight = &weight, .bias = bias ? &biases : NULL};
@@ -187,9 +188,9 @@ static gram_status sample_gradients(gram_context *g, gram_kfac *k, const struct 
     weight = dense(k->work[1], &all);
     weight.dtype = dtype;
     TRY(gram_sample_grad(g, &l->layer, a, d, &options, &out));
-    kfac_load(&(struct kfac_move){&weight, k->work[0], width, l->cols, 1, 1});
+    gram_kfac_gather(&(struct kfac_move){&weight, k->work[0], width, l->cols, 1, 1});
     if (bias)
-        kfac_load(&(struct kfac_move){&biases, k->work[0] + width, 1, l->cols, 0, 1});
+        gram_kfac_gather(&(struct kfac_move){&biases, k->work[0] + width, 1, l->cols, 0, 1});
     return GRAM_OK;
 }
 
@@ -257,8 +258,8 @@ static gram_status new_factors(gram_context *g, gram_kfac *k, const struct kfac_
         return GRAM_OK;
     a.data = memcpy(k->work[2], a.data, (size_t)shape_a.count * sizeof(float));
     b.data = memcpy(k->work[3], b.data, (size_t)shape_b.count * sizeof(float));
-    kfac_load(&(struct kfac_move){&a, k->work[0], shape_a.count, 0, 1, 1});
-    kfac_load(&(struct kfac_move){&b, k->work[1], shape_b.count, 0, 1, 1});
+    gram_kfac_gather(&(struct kfac_move){&a, k->work[0], shape_a.count, 0, 1, 1});
+    gram_kfac_gather(&(struct kfac_move){&b, k->work[1], shape_b.count, 0, 1, 1});
     return GRAM_OK;
 }
 
@@ -280,7 +281,7 @@ gram_status gram_kfac_update(gram_context *g, gram_kfac *kfac, int64_t index,
     corrects = l->corrected && l->counts[KFAC_READY];
     if (corrects && activations->shape[0] == gradients->shape[0]) {
         TRY(correct(g, kfac, l, activations, gradients));
-        if (kfac_finite(kfac_m_count(l), kfac->work[3])) {
+        if (gram_kfac_finite(kfac_m_count(l), kfac->work[3])) {
             memcpy(l->gradient, kfac->work[3], (size_t)kfac_m_count(l) * sizeof(double));
         } else {
             kfac->skipped++;
@@ -289,7 +290,7 @@ gram_status gram_kfac_update(gram_context *g, gram_kfac *kfac, int64_t index,
     }
     TRY(new_factors(g, kfac, l, activations, gradients));
     if (take(kfac, l, kfac->work[0], kfac->work[1]) && corrects)
-        mix(kfac_m_count(l), kfac_keep(kfac, l->counts[KFAC_CORRECTIONS]++), l->gradient,
+        mix(kfac_m_count(l), gram_kfac_keep(kfac, l->counts[KFAC_CORRECTIONS]++), l->gradient,
             l->corrections);
     return GRAM_OK;
 }

@@ -1765,6 +1765,7 @@ typedef struct gram_kfac_info {
     double nu;       /* of the last precondition; 1 before */
 } gram_kfac_info;
 
+/* Fills in info, as much of it as info->size covers. */
 GRAM_API gram_status gram_kfac_get(gram_context *g, const gram_kfac *kfac, gram_kfac_info *info);
 
 /* ---- Device code of your own --------------------------------------------------------------- */
