@@ -38,6 +38,13 @@ int py_reserve(struct py_call *call, Py_ssize_t most)
     return 0;
 }
 
+void py_move(struct py_call *to, const struct py_call *from)
+{
+    *to = *from;
+    if (from->array == from->own)
+        to->array = to->own;
+}
+
 int py_begin(struct py_call *call, PyObject *module, const struct py_signature *signature,
              PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, PyObject **values)
 {

@@ -129,6 +129,8 @@ struct py_call {
 int py_open(struct py_call *call, struct py_state *state, const char *function);
 /* Makes room for most arrays in place of PY_MOST_ARRAYS, before the first; -1 with an exception. */
 int py_reserve(struct py_call *call, Py_ssize_t most);
+/* Moves a call to where it goes on; from is not to be closed then. */
+void py_move(struct py_call *to, const struct py_call *from);
 /* Sorts the arguments into values and begins a call of that signature. */
 int py_begin(struct py_call *call, PyObject *module, const struct py_signature *signature,
              PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, PyObject **values);

@@ -63,7 +63,7 @@ PyObject *py_pending(struct py_call *call, PyObject *module)
         return py_fail(call);
     }
     self->owner = Py_NewRef(module);
-    self->call = *call;
+    py_move(&self->call, call);
     self->open = true;
     for (int i = 0; i < call->count; i++)
         self->kept[i] = Py_XNewRef(call->array[i].object);
