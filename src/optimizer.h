@@ -100,6 +100,9 @@ const struct gram_optimizer_method_front *gram_optimizer_front(gram_optimizer_me
  * checked. */
 gram_status gram_optimizer_take_options(gram_context *g, const gram_optimizer_options *given,
                                         gram_optimizer_options *options);
+/* Refuses sums in place of averages, and grafts: what SOAP and Muon have not. */
+gram_status gram_optimizer_check_averages(gram_context *g, const gram_optimizer_options *o,
+                                          const char *method);
 /* e as k / q with both at most 64; false: it is none. */
 bool gram_optimizer_fraction(double e, int *numerator, int *denominator);
 

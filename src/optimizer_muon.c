@@ -19,14 +19,7 @@ static void defaults(gram_optimizer_options *o)
 
 static gram_status check(gram_context *g, const gram_optimizer_options *o)
 {
-    if (o->beta2 == 1)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "options.beta2 is 1, expected less with GRAM_MUON");
-    if (o->graft != GRAM_GRAFT_NONE)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "options.graft is %d, GRAM_MUON takes GRAM_GRAFT_NONE only",
-                         (int)o->graft);
-    return GRAM_OK;
+    return gram_optimizer_check_averages(g, o, "GRAM_MUON");
 }
 
 static gram_status describe(gram_context *g, const gram_optimizer *o,

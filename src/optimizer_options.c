@@ -156,6 +156,19 @@ static gram_status check_choices(gram_context *g, const gram_optimizer_options *
     return GRAM_OK;
 }
 
+gram_status gram_optimizer_check_averages(gram_context *g, const gram_optimizer_options *o,
+                                          const char *method)
+{
+    if (o->beta2 == 1)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "options.beta2 is 1, expected less with %s",
+                         method);
+    if (o->graft != GRAM_GRAFT_NONE)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.graft is %d, %s takes GRAM_GRAFT_NONE only", (int)o->graft,
+                         method);
+    return GRAM_OK;
+}
+
 gram_status gram_optimizer_take_options(gram_context *g, const gram_optimizer_options *given,
                                         gram_optimizer_options *options)
 {

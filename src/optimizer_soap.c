@@ -21,14 +21,10 @@ static void defaults(gram_optimizer_options *o)
 
 static gram_status check(gram_context *g, const gram_optimizer_options *o)
 {
-    if (o->beta2 == 1)
+    if (o->shampoo_beta == 1)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "options.beta2 is 1, expected less with GRAM_SOAP");
-    if (o->graft != GRAM_GRAFT_NONE)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "options.graft is %d, GRAM_SOAP takes GRAM_GRAFT_NONE only",
-                         (int)o->graft);
-    return GRAM_OK;
+                         "options.shampoo_beta is 1, expected less with GRAM_SOAP");
+    return gram_optimizer_check_averages(g, o, "GRAM_SOAP");
 }
 
 /* Vectors have a basis where they are asked to, sides above options.block never. */

@@ -127,14 +127,7 @@ static void run(gram_context *g, struct eigh_plan *plan, void *scratch)
 {
     struct large_loop loop = {.g = g, .plan = plan, .at = lay_out(plan), .scratch = scratch};
 
-    if (at_once(g, plan) > 1) {
-        gram_blas_one_thread();
-        gram_parallel_for(g, plan->op->batch.count, solve_item, &loop);
-        return;
-    }
-    gram_blas_threads(g);
-    for (int64_t i = 0; i < plan->op->batch.count; i++)
-        solve_item(&loop, i, 0);
+    gram_blas_for(g, at_once(g, plan) > 1, plan->op->batch.count, solve_item, &loop);
 }
 
 static bool takes_divide(const struct gram_eigh_op *op)

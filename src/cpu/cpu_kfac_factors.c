@@ -10,6 +10,7 @@
 #include "../threads.h"
 #include "cpu.h"
 #include "cpu_layer_rows.h"
+#include "cpu_mirror.h"
 #include <string.h>
 
 /* One side's factor, of each group. */
@@ -78,17 +79,6 @@ static void store_row(void *arg, int64_t row, int thread)
     cpu_layer_store(&s, job->triangle + (size_t)(row * job->order) * gram_dtype_size(s.dtype), 0);
 }
 
-/* The lower triangle of a column-major matrix is the upper of a row-major one: mirrors it. */
-static void mirror(gram_dtype dtype, int64_t n, void *matrix)
-{
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t j = 0; j < i; j++)
-            if (dtype == GRAM_F32)
-                ((float *)matrix)[i * n + j] = ((const float *)matrix)[j * n + i];
-            else
-                ((double *)matrix)[i * n + j] = ((const double *)matrix)[j * n + i];
-}
-
 static void run_group(struct factor_job *job, int64_t group, char *scratch)
 {
     const struct gram_layer_op *l = &job->op->layer;
@@ -113,7 +103,7 @@ static void run_group(struct factor_job *job, int64_t group, char *scratch)
         gram_blas_syrk(l->dtype, GRAM_LOWER, job->order, count, job->scale, m, 1, scratch,
                        job->order);
     }
-    mirror(l->dtype, job->order, scratch);
+    cpu_mirror(l->dtype, job->order, scratch);
     if (job->positions == 0)
         store.store.scale = 0;
     gram_parallel_for(job->g, job->order, store_row, &store);

@@ -179,14 +179,7 @@ gram_status cpu_matmul_batched(gram_context *g, const struct gram_matmul_batched
     TRY(make_plan(g, op, &plan));
     TRY(gram_scratch(g, (size_t)plan.workers * plan.worker_bytes, &scratch));
     plan.scratch = scratch;
-    if (plan.workers > 1) {
-        gram_blas_one_thread();
-        gram_parallel_for(g, plan.op.batch.count, run_item, &plan);
-        return GRAM_OK;
-    }
-    gram_blas_threads(g);
-    for (int64_t item = 0; item < plan.op.batch.count; item++)
-        run_item(&plan, item, 0);
+    gram_blas_for(g, plan.workers > 1, plan.op.batch.count, run_item, &plan);
     return GRAM_OK;
 }
 

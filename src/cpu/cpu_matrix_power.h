@@ -14,8 +14,7 @@
 
 /* Small loops over a matrix, one table a dtype: matrix_power_tile.h. */
 struct matrix_power_kernels {
-    /* The upper triangle from the lower one; and both from their mean. */
-    void (*mirror)(int64_t n, void *a);
+    /* Both triangles from their mean. */
     void (*average)(int64_t n, void *a);
     /* to = shift I + factor from, which may be to. */
     void (*combine)(int64_t n, double shift, double factor, const void *from, void *to);
@@ -23,7 +22,8 @@ struct matrix_power_kernels {
      * And the square root of the sum of the squares of a - I. */
     double (*distance)(int64_t n, const void *a, double shift, double factor, const void *b);
     double (*from_identity)(int64_t n, const void *a);
-    /* The triangle of an f32 or f64 matrix of the caller's, times 2^-exponent, both ways. */
+    /* The triangle of an f32 or f64 matrix of the caller's, times 2^-exponent, to the lower one;
+     * and a matrix back, times factor. */
     void (*load)(const struct gram_view *v, const char *from, gram_uplo uplo, int exponent,
                  void *to);
     void (*store)(const struct gram_view *v, char *to, double factor, const void *from);

@@ -6,10 +6,11 @@
 #include "../blas.h"
 #include "../random.h"
 #include "cpu_matrix_power.h"
+#include "cpu_mirror.h"
 #include <math.h>
 
 enum {
-    TILE = 32,   /* of a transposition: two of 8-byte elements fill half of a cache of 32 KB */
+    TILE = 32,   /* of a transposition: as in cpu_mirror.c */
     PANEL = 256, /* columns of a product of which only the lower triangle is wanted: as fast as the
                     whole width in OpenBLAS's sgemm on a Zen 4 */
     LANCZOS_STEPS = 32
@@ -34,6 +35,7 @@ void cpu_matrix_power_load(const struct power_work *w, void *to)
     const struct gram_matrix_power_op *op = w->plan->op;
 
     w->plan->kernels->load(&op->a, w->a, op->uplo, w->exponent, to);
+    cpu_mirror(w->plan->work, w->n, to);
 }
 
 void cpu_matrix_power_product(const struct power_work *w, const void *a, const void *b, void *c)
@@ -59,7 +61,7 @@ void cpu_matrix_power_symmetric(const struct power_work *w, const void *a, const
                            (struct gram_blas_matrix){(const char *)b + j * n * size, n, false}, 0,
                            (char *)c + (j + j * n) * size, n);
         }
-    w->plan->kernels->mirror(n, c);
+    cpu_mirror(work, n, c);
 }
 
 /* How many eigenvalues of the tridiagonal matrix with diagonal d and off-diagonal e lie below x:

@@ -8,6 +8,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "../blas.h"
+#include "cpu_mirror.h"
 #include "cpu_mode.h"
 #include "cpu_muon.h"
 #include "cpu_optimizer.h"
@@ -53,11 +54,11 @@ void *cpu_muon_orthogonalise(const struct muon_matrix *m, void *x, void *spare, 
         void *kept = x;
         gram_blas_syrk(m->dtype, GRAM_LOWER, mode.n, mode.before * mode.after, 1,
                        (struct gram_blas_matrix){x, m->cols, mode.before == 1}, 0, y, mode.n);
-        math->mirror(mode.n, y);
+        cpu_mirror(m->dtype, mode.n, y);
         memcpy(p, y, (size_t)(mode.n * mode.n) * gram_dtype_size(m->dtype));
         gram_blas_syrk(m->dtype, GRAM_LOWER, mode.n, mode.n, muon_c,
                        (struct gram_blas_matrix){y, mode.n, false}, muon_b, p, mode.n);
-        math->mirror(mode.n, p);
+        cpu_mirror(m->dtype, mode.n, p);
         add_diagonal(m->dtype, mode.n, muon_a, p);
         cpu_mode_product(m->dtype, &mode, x, p, false, spare);
         x = spare;

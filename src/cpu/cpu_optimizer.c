@@ -138,18 +138,9 @@ static void one_block(void *arg, int64_t index, int thread)
 
 static void do_pass(gram_context *g, struct pass *pass, pass_body *body, bool others)
 {
-    int64_t blocks = pass->op->optimizer->blocks;
-
     pass->body = body;
     pass->others = others;
-    if (pass->layout->workers > 1) {
-        gram_blas_one_thread();
-        gram_parallel_for(g, blocks, one_block, pass);
-        return;
-    }
-    gram_blas_threads(g);
-    for (int64_t i = 0; i < blocks; i++)
-        one_block(pass, i, 0);
+    gram_blas_for(g, pass->layout->workers > 1, pass->op->optimizer->blocks, one_block, pass);
 }
 
 /* ---- What passes do ------------------------------------------------------------------------ */

@@ -13,7 +13,7 @@
 #include "../optimizer.h"
 #include "cpu.h"
 
-/* Loops over n numbers of f32 or f64 (sums in double); matrices are n by n, row-major. */
+/* Loops over n numbers of f32 or f64 (sums in double). */
 struct cpu_optimizer_math {
     double (*squares)(int64_t n, const void *x);              /* sum of x^2 */
     void (*scale)(int64_t n, double s, void *x);              /* x *= s */
@@ -25,7 +25,6 @@ struct cpu_optimizer_math {
     void (*adapt)(int64_t n, double scale, double epsilon, const void *f, const void *v, void *to);
     /* b = momentum b + take p, then p = b, or p + momentum b */
     void (*momentum)(int64_t n, double momentum, double take, bool nesterov, void *b, void *p);
-    void (*mirror)(int64_t n, void *matrix); /* the upper triangle to the lower one */
 };
 
 /* A block in a pass, in the hands of one thread. */
@@ -109,10 +108,10 @@ static inline void cpu_optimizer_take_back(gram_context *g, struct cpu_optimizer
     g->scratch_given = was.given;
 }
 
-/* cpu_optimizer_apply.c: the upper triangle of matrix = keep matrix + take x_k x_k^T, x_k being x,
- * an array of the block's shape, with dimension k as rows; other has room for a copy of x. */
-void cpu_optimizer_gram(const struct cpu_optimizer_unit *u, int k, double keep, double take,
-                        const void *x, void *other, void *matrix);
+/* cpu_optimizer_apply.c: every factor of the block = keep factor + take G_k G_k^T, G_k being the
+ * gradient with dimension k as rows; matrix has room for the largest, spare[0] is overwritten. */
+void cpu_optimizer_accumulate(const struct cpu_optimizer_unit *u, double keep, double take,
+                              void *matrix);
 
 /* to = x, with its first dimension multiplied by the symmetric matrix of that order (both
  * triangles) and made the last one; sizes are first by rest.  One such product for each dimension,

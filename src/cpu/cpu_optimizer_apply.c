@@ -7,6 +7,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "../blas.h"
+#include "cpu_mirror.h"
 #include "cpu_optimizer.h"
 #include <string.h>
 
@@ -20,21 +21,38 @@ static void middle_first(int64_t a, int64_t n, int64_t rest, size_t size, const 
             memcpy(to + (size_t)(j * a + i) * run, x + (size_t)(i * n + j) * run, run);
 }
 
-void cpu_optimizer_gram(const struct cpu_optimizer_unit *u, int k, double keep, double take,
-                        const void *x, void *other, void *matrix)
+/* The upper triangle of matrix = keep matrix + take G_k G_k^T, G_k being the gradient with
+ * dimension k as rows. */
+static void add_gram(const struct cpu_optimizer_unit *u, int k, double keep, double take,
+                     void *matrix)
 {
     int64_t n = u->b->size[k], rest = u->b->count / n, before = 1;
-    struct gram_blas_matrix rows = {x, rest, true};
+    struct gram_blas_matrix rows = {u->g, rest, true};
 
     for (int i = 0; i < k; i++)
         before *= u->b->size[i];
     if (before > 1 && before == rest) { /* the last dimension that is not 1: rows are columns */
-        rows = (struct gram_blas_matrix){x, n, false};
+        rows = (struct gram_blas_matrix){u->g, n, false};
     } else if (before > 1) {
-        middle_first(before, n, rest / before, gram_dtype_size(u->work), x, other);
-        rows.data = other;
+        middle_first(before, n, rest / before, gram_dtype_size(u->work), u->g, u->spare[0]);
+        rows.data = u->spare[0];
     }
     gram_blas_syrk(u->work, GRAM_LOWER, n, rest, take, rows, keep, matrix, n);
+}
+
+void cpu_optimizer_accumulate(const struct cpu_optimizer_unit *u, double keep, double take,
+                              void *matrix)
+{
+    for (int k = 0; k < u->b->order; k++) {
+        const struct gram_optimizer_slot *factor = &u->b->factor[k];
+        if (!factor->dtype)
+            continue;
+        cpu_optimizer_load(u->o, factor, u->work, false, matrix);
+        add_gram(u, k, keep, take, matrix);
+        if (!factor->packed)
+            cpu_mirror(u->work, factor->n, matrix);
+        cpu_optimizer_store(u->o, factor, u->work, matrix);
+    }
 }
 
 void cpu_optimizer_turn(gram_dtype work, int64_t first, int64_t rest, const void *matrix,

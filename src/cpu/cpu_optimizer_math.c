@@ -6,10 +6,6 @@
 #include "cpu_optimizer.h"
 #include <math.h>
 
-enum {
-    TILE = 32 /* of a transposition, as in cpu_matrix_power_parts.c */
-};
-
 #define SUFFIX f32
 #define real   float
 #include "optimizer_tile.h"

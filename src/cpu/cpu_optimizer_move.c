@@ -6,6 +6,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "cpu_mirror.h"
 #include "cpu_optimizer.h"
 
 #define TEMPLATE "optimizer_move.h"
@@ -167,7 +168,7 @@ void cpu_optimizer_load(const gram_optimizer *o, const struct gram_optimizer_slo
     for (int64_t i = 0, at = 0; i < s->n; at += s->n - i++)
         read(from + (size_t)at * size, 1, s->n - i, (char *)to + (size_t)(i * s->n + i) * out);
     if (mirror)
-        cpu_optimizer_math(work)->mirror(s->n, to);
+        cpu_mirror(work, s->n, to);
 }
 
 void cpu_optimizer_store(const gram_optimizer *o, const struct gram_optimizer_slot *s,

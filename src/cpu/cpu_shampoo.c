@@ -29,13 +29,7 @@ static void statistics(struct cpu_optimizer_unit *u)
 {
     double beta = u->o->options.beta2;
 
-    for (int k = 0; k < u->b->order; k++) {
-        cpu_optimizer_load(u->o, &u->b->factor[k], u->work, false, u->own);
-        cpu_optimizer_gram(u, k, beta, beta < 1 ? 1 - beta : 1, u->g, u->spare[0], u->own);
-        if (!u->b->factor[k].packed)
-            u->math->mirror(u->b->size[k], u->own);
-        cpu_optimizer_store(u->o, &u->b->factor[k], u->work, u->own);
-    }
+    cpu_optimizer_accumulate(u, beta, beta < 1 ? 1 - beta : 1, u->own);
 }
 
 /* V takes the gradient in. */

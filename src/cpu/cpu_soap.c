@@ -73,16 +73,7 @@ static void accumulate(const struct cpu_optimizer_unit *u, void *matrix)
 {
     double beta = u->o->options.shampoo_beta;
 
-    for (int k = 0; k < u->b->order; k++) {
-        const struct gram_optimizer_slot *slot = &u->b->factor[k];
-        if (!slot->dtype)
-            continue;
-        cpu_optimizer_load(u->o, slot, u->work, false, matrix);
-        cpu_optimizer_gram(u, k, beta, 1 - beta, u->g, u->spare[0], matrix);
-        if (!slot->packed)
-            u->math->mirror(slot->n, matrix);
-        cpu_optimizer_store(u->o, slot, u->work, matrix);
-    }
+    cpu_optimizer_accumulate(u, beta, 1 - beta, matrix);
 }
 
 /* What the direction is multiplied by: steps counts those that moved. */

@@ -3,7 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "cpu_matrix_power.h"
+#include "cpu_mirror.h"
 #include "cpu_solve_extra.h"
 #include <math.h>
 
@@ -23,7 +23,7 @@ void cpu_solve_extra_load(const struct extra_work *w)
 
     w->plan->kernels->copy(&c, 0, w->n);
     if (!w->plan->lu)
-        (v->dtype == GRAM_F32 ? &cpu_matrix_power_f32 : &cpu_matrix_power_f64)->mirror(w->n, w->a);
+        cpu_mirror(v->dtype, w->n, w->a);
 }
 
 static double size_at(const struct extra_work *w, int64_t i, int64_t j)

@@ -9,17 +9,6 @@
 #define PASTE(a, b)  PASTE_(a, b)
 #define NAME(name)   PASTE(name, SUFFIX)
 
-static void NAME(mirror)(int64_t n, void *matrix)
-{
-    real *a = matrix;
-
-    for (int64_t j0 = 0; j0 < n; j0 += TILE)
-        for (int64_t i0 = j0; i0 < n; i0 += TILE)
-            for (int64_t j = j0; j < n && j < j0 + TILE; j++)
-                for (int64_t i = i0 > j ? i0 : j + 1; i < n && i < i0 + TILE; i++)
-                    a[j + i * n] = a[i + j * n];
-}
-
 static void NAME(average)(int64_t n, void *matrix)
 {
     real *a = matrix;
@@ -85,7 +74,6 @@ static void NAME(load)(const struct gram_view *v, const char *from, gram_uplo up
                                             : j * v->row_stride + i * v->col_stride;
             a[i + j * n] = (real)ldexp(element(v, from, at), -exponent);
         }
-    NAME(mirror)(n, to);
 }
 
 static void NAME(store)(const struct gram_view *v, char *to, double factor, const void *from)
@@ -144,7 +132,6 @@ static void NAME(round_f32)(int64_t n, void *matrix)
 }
 
 const struct matrix_power_kernels NAME(cpu_matrix_power) = {
-    .mirror = NAME(mirror),
     .average = NAME(average),
     .combine = NAME(combine),
     .distance = NAME(distance),

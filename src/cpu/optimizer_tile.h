@@ -85,17 +85,6 @@ static void NAME(momentum)(int64_t n, double momentum, double take, bool nestero
     }
 }
 
-static void NAME(mirror)(int64_t n, void *matrix)
-{
-    real *a = matrix;
-
-    for (int64_t i0 = 0; i0 < n; i0 += TILE)
-        for (int64_t j0 = 0; j0 <= i0; j0 += TILE)
-            for (int64_t i = i0; i < n && i < i0 + TILE; i++)
-                for (int64_t j = j0; j < i && j < j0 + TILE; j++)
-                    a[i * n + j] = a[j * n + i];
-}
-
 static const struct cpu_optimizer_math NAME(math) = {
     .squares = NAME(squares),
     .scale = NAME(scale),
@@ -104,7 +93,6 @@ static const struct cpu_optimizer_math NAME(math) = {
     .second = NAME(second),
     .adapt = NAME(adapt),
     .momentum = NAME(momentum),
-    .mirror = NAME(mirror),
 };
 
 #undef PASTE_
