@@ -93,13 +93,4 @@ const char py_cdist_doc[] =
     ">>> gram.cdist(x, np.ones((1, 2)), p=1).tolist()\n"
     "[[2.0], [5.0]]\n";
 
-PyObject *py_cdist(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
-{
-    return distances(module, args, nargs, kwnames, false);
-}
-
-PyObject *py_cdist_workspace(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
-                             PyObject *kwnames)
-{
-    return distances(module, args, nargs, kwnames, true);
-}
+PY_WITH_WORKSPACE(py_cdist, distances)

@@ -158,25 +158,6 @@ const char py_agop_doc[] =
     ">>> gram.agop(a, np.array([[2.0]]), c, np.array([[5.0]])).item()\n"
     "9.0\n";
 
-PyObject *py_cdist_grad(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
-                        PyObject *kwnames)
-{
-    return gradients(module, args, nargs, kwnames, false);
-}
+PY_WITH_WORKSPACE(py_cdist_grad, gradients)
 
-PyObject *py_cdist_grad_workspace(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
-                                  PyObject *kwnames)
-{
-    return gradients(module, args, nargs, kwnames, true);
-}
-
-PyObject *py_agop(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
-{
-    return products(module, args, nargs, kwnames, false);
-}
-
-PyObject *py_agop_workspace(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
-                            PyObject *kwnames)
-{
-    return products(module, args, nargs, kwnames, true);
-}
+PY_WITH_WORKSPACE(py_agop, products)

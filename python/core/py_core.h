@@ -185,6 +185,23 @@ struct py_state *py_state_of(PyObject *module);
 /* The attribute of gram._arrays, a new reference. */
 PyObject *py_helper(struct py_state *state, const char *name);
 
+/* ---- Objects and lists -------------------------------------------------------------------- */
+
+/* A new object of a type of the module, all zeros; NULL with an exception. */
+void *py_new(PyTypeObject *type);
+/* The end of a deallocator: drops what the object kept alive, which may be NULL, and its memory. */
+void py_delete(PyObject *object, PyObject *owner);
+/* Takes an object, which is called what, for a thread; -1 with an exception where it is busy. */
+int py_take(bool *busy, const char *function, const char *what);
+/* Begins a call that makes a list, which is returned; NULL with an exception. */
+PyObject *py_open_list(struct py_call *call, struct py_state *state, const char *function);
+/* Appends an item, which is taken; where it is NULL or there is no memory, the list is dropped. */
+void py_add(PyObject **list, PyObject *item);
+/* Releases everything; returns the list, or raises if status is not GRAM_OK. */
+PyObject *py_end_list(struct py_call *call, PyObject *list, gram_status status);
+/* The same of a call that gives nothing: None. */
+PyObject *py_end_none(struct py_call *call, gram_status status);
+
 /* ---- How the files divide the work --------------------------------------------------------- */
 
 /* py_type.c: what is known of an object's type. */

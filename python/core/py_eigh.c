@@ -360,14 +360,4 @@ const char py_eigh_kernel_doc[] =
     ">>> gram.eigh_kernel(x, kernel=\"gaussian\", count=2, vectors=False).round(2).tolist()\n"
     "[3.73, 46.13]\n";
 
-PyObject *py_eigh_kernel(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
-                         PyObject *kwnames)
-{
-    return decompose_kernel(module, args, nargs, kwnames, false);
-}
-
-PyObject *py_eigh_kernel_workspace(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
-                                   PyObject *kwnames)
-{
-    return decompose_kernel(module, args, nargs, kwnames, true);
-}
+PY_WITH_WORKSPACE(py_eigh_kernel, decompose_kernel)

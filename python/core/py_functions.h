@@ -100,6 +100,17 @@ PyObject *py_factors_end(struct py_call *call, struct py_factors *factors, bool 
 #define PY_FUNCTION(name) \
   PyObject *name(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 
+/* Defines name and name_workspace: run, which ends with whether the workspace is asked for. */
+#define PY_WITH_WORKSPACE(name, run)                 \
+  PY_FUNCTION(name)                                  \
+  {                                                  \
+    return run(module, args, nargs, kwnames, false); \
+  }                                                  \
+  PY_FUNCTION(name##_workspace)                      \
+  {                                                  \
+    return run(module, args, nargs, kwnames, true);  \
+  }
+
 extern const char py_kron_matmul_doc[], py_matrix_power_doc[], py_eigh_kernel_doc[],
     py_kron_matmul_vjp_doc[], py_kron_solve_doc[], py_kron_logdet_doc[], py_kron_trace_doc[],
     py_kron_diagonal_doc[], py_sample_grad_doc[], py_kfac_factors_doc[];

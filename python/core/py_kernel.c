@@ -96,16 +96,7 @@ const char py_kernel_doc[] =
     ">>> gram.kernel(x, expression=\"1 / (1 + c * s)\", parameters={\"c\": 3}).tolist()\n"
     "[[1.0, 0.25], [0.25, 1.0]]\n";
 
-PyObject *py_kernel(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
-{
-    return kernel(module, args, nargs, kwnames, false);
-}
-
-PyObject *py_kernel_workspace(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
-                              PyObject *kwnames)
-{
-    return kernel(module, args, nargs, kwnames, true);
-}
+PY_WITH_WORKSPACE(py_kernel, kernel)
 
 const char py_tune_doc[] =
     "tune(x, y=None, kernel=\"laplace\", **options)\n\n"

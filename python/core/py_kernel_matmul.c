@@ -78,14 +78,4 @@ const char py_kernel_matmul_doc[] =
     ">>> gram.kernel_matmul(x, kernel=\"linear\", v=np.ones(3)).tolist()\n"
     "[0.0, 3.0, 6.0]\n";
 
-PyObject *py_kernel_matmul(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
-                           PyObject *kwnames)
-{
-    return multiply(module, args, nargs, kwnames, false);
-}
-
-PyObject *py_kernel_matmul_workspace(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
-                                     PyObject *kwnames)
-{
-    return multiply(module, args, nargs, kwnames, true);
-}
+PY_WITH_WORKSPACE(py_kernel_matmul, multiply)

@@ -154,14 +154,4 @@ const char py_kernel_vjp_doc[] =
     ">>> gram.kernel_vjp(x, y, \"linear\", grad=np.array([[2.0]])).item()\n"
     "2.0\n";
 
-PyObject *py_kernel_vjp(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
-                        PyObject *kwnames)
-{
-    return products(module, args, nargs, kwnames, false);
-}
-
-PyObject *py_kernel_vjp_workspace(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
-                                  PyObject *kwnames)
-{
-    return products(module, args, nargs, kwnames, true);
-}
+PY_WITH_WORKSPACE(py_kernel_vjp, products)

@@ -114,7 +114,7 @@ static PyObject *kfac_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         !PyArg_ParseTuple(args, "O!O:Kfac", &PyTuple_Type, &list, &numbers) ||
         read_options(numbers, &options))
         return NULL;
-    self = (struct kfac_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+    self = py_new(type);
     if (!self)
         return NULL;
     self->state = py_state_of(owner);
@@ -140,30 +140,14 @@ static PyObject *kfac_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 static void dealloc(PyObject *object)
 {
     struct kfac_object *self = (struct kfac_object *)object;
-    PyTypeObject *type = Py_TYPE(object);
 
     gram_kfac_destroy(self->kfac);
-    Py_XDECREF(self->owner);
-    ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-    Py_DECREF((PyObject *)type);
+    py_delete(object, self->owner);
 }
 
 static int take(struct kfac_object *self, const char *function)
 {
-    if (!self->busy) {
-        self->busy = true;
-        return 0;
-    }
-    PyErr_Format(PyExc_RuntimeError, "%s: another thread works with this object", function);
-    return -1;
-}
-
-static PyObject *ended(struct py_call *call, gram_status status)
-{
-    if (status != GRAM_OK)
-        return py_end(call, status);
-    py_close(call);
-    Py_RETURN_NONE;
+    return py_take(&self->busy, function, "object");
 }
 
 /* update(index, activations, gradients), and feed(index, a, b) with factors. */
@@ -186,7 +170,7 @@ static PyObject *learn(PyObject *object, PyObject *args, bool factors)
     PY_WORK(status, factors ? gram_kfac_feed(call.g, self->kfac, index, a, b)
                             : gram_kfac_update(call.g, self->kfac, index, a, b));
     self->busy = false;
-    return ended(&call, status);
+    return py_end_none(&call, status);
 }
 
 static PyObject *kfac_update(PyObject *object, PyObject *args)
@@ -212,7 +196,7 @@ static PyObject *kfac_refresh(PyObject *object, PyObject *unused)
         return py_fail(&call);
     PY_WORK(status, gram_kfac_refresh(call.g, self->kfac));
     self->busy = false;
-    return ended(&call, status);
+    return py_end_none(&call, status);
 }
 
 /* The gradients of a call: tensors of all layers, viewed by as many py_calls as they need. */
@@ -305,7 +289,7 @@ static PyObject *kfac_set(PyObject *object, PyObject *numbers)
     if (take(self, call.function))
         return py_fail(&call);
     self->busy = false;
-    return ended(&call, gram_kfac_set(call.g, self->kfac, &options));
+    return py_end_none(&call, gram_kfac_set(call.g, self->kfac, &options));
 }
 
 static PyObject *kfac_info(PyObject *object, PyObject *unused)
@@ -351,25 +335,19 @@ static PyObject *part_of(const char *name, const gram_tensor *t)
 static PyObject *kfac_state(PyObject *object, PyObject *unused)
 {
     const struct kfac_object *self = (const struct kfac_object *)object;
-    PyObject *list = PyList_New(0), *row;
+    PyObject *list;
     struct py_call call;
     const char *name;
     gram_tensor t;
 
     (void)unused;
-    if (!list || py_open(&call, self->state, "gram.KFAC")) {
-        Py_XDECREF(list);
+    list = py_open_list(&call, self->state, "gram.KFAC");
+    if (!list)
         return NULL;
-    }
     for (int64_t i = 0; list && gram_kfac_state_at(call.g, self->kfac, i, &name, &t) == GRAM_OK;
-         i++) {
-        row = part_of(name, &t);
-        if (!row || PyList_Append(list, row))
-            Py_CLEAR(list);
-        Py_XDECREF(row);
-    }
-    py_close(&call);
-    return list;
+         i++)
+        py_add(&list, part_of(name, &t));
+    return py_end_list(&call, list, GRAM_OK);
 }
 
 static PyMethodDef methods[] = {

@@ -114,14 +114,4 @@ const char py_kfac_factors_doc[] =
     ">>> a.tolist(), b.tolist()\n"
     "([[5.0, 2.0], [2.0, 1.0]], [[2.0]])\n";
 
-PyObject *py_kfac_factors(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
-                          PyObject *kwnames)
-{
-    return factors(module, args, nargs, kwnames, false);
-}
-
-PyObject *py_kfac_factors_workspace(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
-                                    PyObject *kwnames)
-{
-    return factors(module, args, nargs, kwnames, true);
-}
+PY_WITH_WORKSPACE(py_kfac_factors, factors)

@@ -235,14 +235,4 @@ static PyObject *determinant(PyObject *module, PyObject *const *args, Py_ssize_t
     return py_factors_end(&call, &f, out, status);
 }
 
-PyObject *py_kron_logdet(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
-                         PyObject *kwnames)
-{
-    return determinant(module, args, nargs, kwnames, false);
-}
-
-PyObject *py_kron_logdet_workspace(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
-                                   PyObject *kwnames)
-{
-    return determinant(module, args, nargs, kwnames, true);
-}
+PY_WITH_WORKSPACE(py_kron_logdet, determinant)

@@ -94,14 +94,4 @@ const char py_kron_matmul_doc[] =
     ">>> gram.kron_matmul(np.ones((1, 4)), [np.array([[1.0], [2.0]]), np.eye(2)]).tolist()\n"
     "[[3.0, 3.0]]\n";
 
-PyObject *py_kron_matmul(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
-                         PyObject *kwnames)
-{
-    return multiply(module, args, nargs, kwnames, false);
-}
-
-PyObject *py_kron_matmul_workspace(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
-                                   PyObject *kwnames)
-{
-    return multiply(module, args, nargs, kwnames, true);
-}
+PY_WITH_WORKSPACE(py_kron_matmul, multiply)

@@ -120,14 +120,4 @@ const char py_kron_matmul_vjp_doc[] =
     ">>> of_x.tolist(), of_f.tolist()\n"
     "([[30.0, 40.0]], [[10.0], [20.0]])\n";
 
-PyObject *py_kron_matmul_vjp(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
-                             PyObject *kwnames)
-{
-    return differentiate(module, args, nargs, kwnames, false);
-}
-
-PyObject *py_kron_matmul_vjp_workspace(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
-                                       PyObject *kwnames)
-{
-    return differentiate(module, args, nargs, kwnames, true);
-}
+PY_WITH_WORKSPACE(py_kron_matmul_vjp, differentiate)

@@ -95,14 +95,4 @@ const char py_kron_solve_doc[] =
     ">>> gram.kron_solve(factors, np.array([[4.0, 5.0, 8.0, 10.0]])).tolist()\n"
     "[[1.0, 1.0, 1.0, 1.0]]\n";
 
-PyObject *py_kron_solve(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
-                        PyObject *kwnames)
-{
-    return solve(module, args, nargs, kwnames, false);
-}
-
-PyObject *py_kron_solve_workspace(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
-                                  PyObject *kwnames)
-{
-    return solve(module, args, nargs, kwnames, true);
-}
+PY_WITH_WORKSPACE(py_kron_solve, solve)

@@ -16,9 +16,7 @@ struct machine_object {
 PyObject *py_machine_wrap(PyObject *module, gram_machine *machine)
 {
     struct py_state *state = py_state_of(module);
-    PyTypeObject *type = state->machine_type;
-    struct machine_object *self =
-        (struct machine_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+    struct machine_object *self = py_new(state->machine_type);
 
     if (!self) {
         gram_machine_destroy(machine);
@@ -33,12 +31,9 @@ PyObject *py_machine_wrap(PyObject *module, gram_machine *machine)
 static void dealloc(PyObject *object)
 {
     struct machine_object *self = (struct machine_object *)object;
-    PyTypeObject *type = Py_TYPE(object);
 
     gram_machine_destroy(self->machine);
-    Py_XDECREF(self->owner);
-    ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-    Py_DECREF((PyObject *)type);
+    py_delete(object, self->owner);
 }
 
 /* The context of a device for one call. */
@@ -144,10 +139,7 @@ static PyObject *machine_save(PyObject *object, PyObject *path)
     }
     PY_WORK(status, gram_machine_save(call.g, self->machine, PyBytes_AsString(bytes)));
     Py_DECREF(bytes);
-    if (status != GRAM_OK)
-        return py_end(&call, status);
-    py_close(&call);
-    Py_RETURN_NONE;
+    return py_end_none(&call, status);
 }
 
 /* [(name, number of categories, importance), ...] */
@@ -155,44 +147,32 @@ static PyObject *machine_features(PyObject *object, PyObject *unused)
 {
     const struct machine_object *self = (const struct machine_object *)object;
     int64_t count = gram_machine_feature_count(self->machine);
-    PyObject *list = PyList_New(0), *row;
     gram_status status = GRAM_OK;
     struct py_call call;
+    PyObject *list;
 
     (void)unused;
-    if (!list || py_open(&call, self->state, "gram.Machine.features")) {
-        Py_XDECREF(list);
+    list = py_open_list(&call, self->state, "gram.Machine.features");
+    if (!list)
         return NULL;
-    }
     for (int64_t i = 0; i < count && list && status == GRAM_OK; i++) {
         gram_machine_feature f = {.size = sizeof f};
         status = gram_machine_feature_at(call.g, self->machine, i, &f);
-        row = status == GRAM_OK ? Py_BuildValue("(sid)", f.name, f.categories, f.importance) : NULL;
-        if (status == GRAM_OK && (!row || PyList_Append(list, row)))
-            Py_CLEAR(list);
-        Py_XDECREF(row);
+        if (status == GRAM_OK)
+            py_add(&list, Py_BuildValue("(sid)", f.name, f.categories, f.importance));
     }
-    if (status != GRAM_OK) {
-        Py_CLEAR(list);
-        return py_end(&call, status);
-    }
-    py_close(&call);
-    return list;
+    return py_end_list(&call, list, status);
 }
 
 /* (target, is a classification, classes, classes are numbers, description as JSON) */
 static PyObject *machine_facts(PyObject *object, PyObject *unused)
 {
     const gram_machine *m = ((const struct machine_object *)object)->machine;
-    PyObject *classes = PyList_New(0), *name;
+    PyObject *classes = PyList_New(0);
 
     (void)unused;
-    for (int64_t i = 0; classes && i < gram_machine_class_count(m); i++) {
-        name = PyUnicode_FromString(gram_machine_class_name(m, i));
-        if (!name || PyList_Append(classes, name))
-            Py_CLEAR(classes);
-        Py_XDECREF(name);
-    }
+    for (int64_t i = 0; classes && i < gram_machine_class_count(m); i++)
+        py_add(&classes, PyUnicode_FromString(gram_machine_class_name(m, i)));
     if (!classes)
         return NULL;
     return Py_BuildValue("(sONOs)", gram_machine_target(m),

@@ -69,45 +69,47 @@ static int prepare(struct py_call *call, PyObject *const *v, struct product *m)
     return m->out ? 0 : -1;
 }
 
-static PyObject *multiply(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
-                          PyObject *kwnames, bool query)
+static gram_status run(struct py_call *call, const struct product *m, bool pieces)
+{
+    if (call->query && pieces)
+        return gram_matmul_chunked_workspace(call->g, m->a, m->b, &m->options, m->memory, m->out,
+                                             &call->need);
+    if (call->query)
+        return gram_matmul_batched_workspace(call->g, m->a, m->b, &m->options, m->out, &call->need);
+    if (pieces)
+        return gram_matmul_chunked(call->g, m->a, m->b, &m->options, m->memory, m->out);
+    return gram_matmul_batched(call->g, m->a, m->b, &m->options, m->out);
+}
+
+/* The product at once or in pieces, as the signature says. */
+static PyObject *product_of(PyObject *module, const struct py_signature *signature,
+                            PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, bool query)
 {
     struct product m = {.options = GRAM_MATMUL_OPTIONS_INIT};
+    bool pieces = signature == &chunked;
     struct py_call call;
     PyObject *v[COUNT];
     gram_status status;
 
-    if (py_begin(&call, module, &batched, args, nargs, kwnames, v))
+    if (py_begin(&call, module, signature, args, nargs, kwnames, v))
         return NULL;
     call.query = query;
-    if (prepare(&call, v, &m))
+    if ((pieces && read_memory(chunked.name, v[MEMORY], &m.memory)) || prepare(&call, v, &m))
         return py_fail(&call);
-    if (query)
-        status = gram_matmul_batched_workspace(call.g, m.a, m.b, &m.options, m.out, &call.need);
-    else
-        PY_WORK(status, gram_matmul_batched(call.g, m.a, m.b, &m.options, m.out));
+    PY_WORK(status, run(&call, &m, pieces));
     return py_end(&call, status);
+}
+
+static PyObject *multiply(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                          PyObject *kwnames, bool query)
+{
+    return product_of(module, &batched, args, nargs, kwnames, query);
 }
 
 static PyObject *multiply_pieces(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
                                  PyObject *kwnames, bool query)
 {
-    struct product m = {.options = GRAM_MATMUL_OPTIONS_INIT};
-    struct py_call call;
-    PyObject *v[COUNT];
-    gram_status status;
-
-    if (py_begin(&call, module, &chunked, args, nargs, kwnames, v))
-        return NULL;
-    call.query = query;
-    if (read_memory(chunked.name, v[MEMORY], &m.memory) || prepare(&call, v, &m))
-        return py_fail(&call);
-    if (query)
-        status = gram_matmul_chunked_workspace(call.g, m.a, m.b, &m.options, m.memory, m.out,
-                                               &call.need);
-    else
-        PY_WORK(status, gram_matmul_chunked(call.g, m.a, m.b, &m.options, m.memory, m.out));
-    return py_end(&call, status);
+    return product_of(module, &chunked, args, nargs, kwnames, query);
 }
 
 const char py_matmul_batched_doc[] =
@@ -121,17 +123,7 @@ const char py_matmul_batched_doc[] =
     ">>> gram.matmul_batched(np.ones((2, 1, 3)), np.eye(3), alpha=2.0).tolist()\n"
     "[[[2.0, 2.0, 2.0]], [[2.0, 2.0, 2.0]]]\n";
 
-PyObject *py_matmul_batched(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
-                            PyObject *kwnames)
-{
-    return multiply(module, args, nargs, kwnames, false);
-}
-
-PyObject *py_matmul_batched_workspace(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
-                                      PyObject *kwnames)
-{
-    return multiply(module, args, nargs, kwnames, true);
-}
+PY_WITH_WORKSPACE(py_matmul_batched, multiply)
 
 const char py_matmul_chunked_doc[] =
     "matmul_chunked(a, b, *, alpha=1.0, beta=0.0, c=None, out=None, memory=0)\n--\n\n"
@@ -143,14 +135,4 @@ const char py_matmul_chunked_doc[] =
     ">>> gram.matmul_chunked(np.ones((2, 3)), np.ones((3, 2)), memory=48).tolist()\n"
     "[[3.0, 3.0], [3.0, 3.0]]\n";
 
-PyObject *py_matmul_chunked(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
-                            PyObject *kwnames)
-{
-    return multiply_pieces(module, args, nargs, kwnames, false);
-}
-
-PyObject *py_matmul_chunked_workspace(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
-                                      PyObject *kwnames)
-{
-    return multiply_pieces(module, args, nargs, kwnames, true);
-}
+PY_WITH_WORKSPACE(py_matmul_chunked, multiply_pieces)

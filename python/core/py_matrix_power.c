@@ -134,14 +134,4 @@ const char py_matrix_power_doc[] =
     ">>> gram.matrix_power(np.array([[4.0, 0.0], [0.0, 9.0]]), 1, 2).round(12).tolist()\n"
     "[[2.0, 0.0], [0.0, 3.0]]\n";
 
-PyObject *py_matrix_power(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
-                          PyObject *kwnames)
-{
-    return power(module, args, nargs, kwnames, false);
-}
-
-PyObject *py_matrix_power_workspace(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
-                                    PyObject *kwnames)
-{
-    return power(module, args, nargs, kwnames, true);
-}
+PY_WITH_WORKSPACE(py_matrix_power, power)

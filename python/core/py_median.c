@@ -76,14 +76,4 @@ const char py_median_distance_doc[] =
     ">>> float(gram.median_distance(np.array([[0.0], [1.0], [3.0]])))\n"
     "2.0\n";
 
-PyObject *py_median_distance(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
-                             PyObject *kwnames)
-{
-    return median(module, args, nargs, kwnames, false);
-}
-
-PyObject *py_median_distance_workspace(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
-                                       PyObject *kwnames)
-{
-    return median(module, args, nargs, kwnames, true);
-}
+PY_WITH_WORKSPACE(py_median_distance, median)

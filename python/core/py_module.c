@@ -32,7 +32,7 @@ static PyObject *module_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
                                      &options.name, &options.options, &device, &stream))
         return NULL;
     state = py_state_of(owner);
-    self = (struct module_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+    self = py_new(type);
     if (!self)
         return NULL;
     self->state = state;
@@ -62,7 +62,6 @@ failed:
 static void module_dealloc(PyObject *object)
 {
     struct module_object *self = (struct module_object *)object;
-    PyTypeObject *type = Py_TYPE(object);
     gram_status status = GRAM_OK;
 
     if (self->module) {
@@ -73,9 +72,7 @@ static void module_dealloc(PyObject *object)
         py_give_context(self->state, &self->context);
     else if (self->context.g)
         gram_context_destroy(self->context.g);
-    Py_XDECREF(self->owner);
-    ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-    Py_DECREF((PyObject *)type);
+    py_delete(object, self->owner);
 }
 
 /* One to three whole numbers. */

@@ -63,14 +63,4 @@ const char py_natural_gradient_doc[] =
     ">>> gram.natural_gradient(np.array([[2.0, 0.0]]), np.array([5.0, 1.0]), 1.0).tolist()\n"
     "[1.0, 1.0]\n";
 
-PyObject *py_natural_gradient(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
-                              PyObject *kwnames)
-{
-    return solve(module, args, nargs, kwnames, false);
-}
-
-PyObject *py_natural_gradient_workspace(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
-                                        PyObject *kwnames)
-{
-    return solve(module, args, nargs, kwnames, true);
-}
+PY_WITH_WORKSPACE(py_natural_gradient, solve)

@@ -87,12 +87,7 @@ static int check_count(const struct py_optimizer *self, const struct py_call *ca
 /* Takes the optimizer for a thread. */
 static int take(struct py_optimizer *self, const char *function)
 {
-    if (!self->busy) {
-        self->busy = true;
-        return 0;
-    }
-    PyErr_Format(PyExc_RuntimeError, "%s: another thread works with this optimizer", function);
-    return -1;
+    return py_take(&self->busy, function, "optimizer");
 }
 
 static PyObject *report_dict(const gram_optimizer_report *r)
@@ -174,10 +169,7 @@ static PyObject *optimizer_set(PyObject *object, PyObject *dict)
     if (status == GRAM_OK)
         status = gram_optimizer_set(call.g, self->optimizer, &options);
     self->busy = false;
-    if (status != GRAM_OK)
-        return py_end(&call, status);
-    py_close(&call);
-    Py_RETURN_NONE;
+    return py_end_none(&call, status);
 }
 
 /* (options, facts), two dicts. */
@@ -210,34 +202,25 @@ static PyObject *optimizer_state(PyObject *object, PyObject *unused)
 {
     struct py_optimizer *self = (struct py_optimizer *)object;
     gram_optimizer_info info = {.size = sizeof info};
-    PyObject *list = PyList_New(0), *row, *view;
+    PyObject *list, *view;
     gram_status status;
     struct py_call call;
     const char *name;
     gram_tensor t;
 
     (void)unused;
-    if (!list || py_open(&call, self->state, "gram.optim.state")) {
-        Py_XDECREF(list);
+    list = py_open_list(&call, self->state, "gram.optim.state");
+    if (!list)
         return NULL;
-    }
     status = gram_optimizer_get(call.g, self->optimizer, NULL, &info);
     for (int64_t i = 0; i < info.states && list && status == GRAM_OK; i++) {
         status = gram_optimizer_state_at(call.g, self->optimizer, i, &name, &t);
         if (status != GRAM_OK)
             break;
         view = py_optimizer_view(self, &t);
-        row = view ? Py_BuildValue("(ssN)", name, py_dtype_name(t.dtype), view) : NULL;
-        if (!row || PyList_Append(list, row))
-            Py_CLEAR(list);
-        Py_XDECREF(row);
+        py_add(&list, view ? Py_BuildValue("(ssN)", name, py_dtype_name(t.dtype), view) : NULL);
     }
-    if (status != GRAM_OK) {
-        Py_CLEAR(list);
-        return py_end(&call, status);
-    }
-    py_close(&call);
-    return list;
+    return py_end_list(&call, list, status);
 }
 
 static PyObject *file(PyObject *object, PyObject *path, bool save)
@@ -261,10 +244,7 @@ static PyObject *file(PyObject *object, PyObject *path, bool save)
                           : gram_optimizer_load(call.g, self->optimizer, PyBytes_AsString(bytes))));
     self->busy = false;
     Py_DECREF(bytes);
-    if (status != GRAM_OK)
-        return py_end(&call, status);
-    py_close(&call);
-    Py_RETURN_NONE;
+    return py_end_none(&call, status);
 }
 
 static PyObject *optimizer_save(PyObject *object, PyObject *path)
@@ -281,7 +261,6 @@ static PyObject *optimizer_load(PyObject *object, PyObject *path)
 PyObject *py_optimizer_create(PyObject *module, PyObject *args)
 {
     struct py_state *state = py_state_of(module);
-    PyTypeObject *type = state->optimizer_type;
     gram_optimizer_options options = {.size = sizeof options};
     struct lists l = {.count = 0};
     struct py_optimizer *self;
@@ -294,7 +273,7 @@ PyObject *py_optimizer_create(PyObject *module, PyObject *args)
     gram_optimizer_defaults(GRAM_SHAMPOO, &options);
     if (py_optimizer_options("gram.optim", dict, &options) || py_open(&call, state, "gram.optim"))
         return NULL;
-    self = (struct py_optimizer *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+    self = py_new(state->optimizer_type);
     if (!self || read_lists(&call, &l, &list, 1, 0)) {
         release_lists(&l);
         Py_XDECREF((PyObject *)self);
@@ -317,12 +296,9 @@ PyObject *py_optimizer_create(PyObject *module, PyObject *args)
 static void dealloc(PyObject *object)
 {
     struct py_optimizer *self = (struct py_optimizer *)object;
-    PyTypeObject *type = Py_TYPE(object);
 
     gram_optimizer_destroy(self->optimizer);
-    Py_XDECREF(self->owner);
-    ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-    Py_DECREF((PyObject *)type);
+    py_delete(object, self->owner);
 }
 
 static PyMethodDef methods[] = {

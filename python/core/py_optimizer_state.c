@@ -65,18 +65,13 @@ static int get_buffer(PyObject *object, Py_buffer *view, int flags)
 static void dealloc(PyObject *object)
 {
     struct state_object *self = (struct state_object *)object;
-    PyTypeObject *type = Py_TYPE(object);
 
-    Py_XDECREF(self->optimizer);
-    ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-    Py_DECREF((PyObject *)type);
+    py_delete(object, self->optimizer);
 }
 
 PyObject *py_optimizer_view(struct py_optimizer *self, const gram_tensor *t)
 {
-    PyTypeObject *type = self->state->optimizer_state_type;
-    struct state_object *object =
-        (struct state_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+    struct state_object *object = py_new(self->state->optimizer_state_type);
     PyObject *view;
 
     if (!object)

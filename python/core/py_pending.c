@@ -36,7 +36,6 @@ static PyObject *end(struct pending_object *self)
 static void pending_dealloc(PyObject *object)
 {
     struct pending_object *self = (struct pending_object *)object;
-    PyTypeObject *type = Py_TYPE(object);
 
     if (self->open) { /* nobody wants to know, but the arrays must stay until then */
         PyObject *raised[3];
@@ -45,17 +44,13 @@ static void pending_dealloc(PyObject *object)
         PyErr_Restore(raised[0], raised[1], raised[2]);
     }
     Py_XDECREF(self->result);
-    Py_XDECREF(self->owner);
-    ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-    Py_DECREF((PyObject *)type);
+    py_delete(object, self->owner);
 }
 
 PyObject *py_pending(struct py_call *call, PyObject *module)
 {
-    PyTypeObject *type = call->state->pending_type;
-    struct pending_object *self;
+    struct pending_object *self = py_new(call->state->pending_type);
 
-    self = (struct pending_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
     if (!self) {
         gram_status status;
         PY_WORK(status, gram_eigh_wait(call->g));

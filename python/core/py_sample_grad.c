@@ -129,14 +129,4 @@ const char py_sample_grad_doc[] =
     ">>> gram.sample_grad(a, g, bias=False, output=\"norm\")[1].item()\n"
     "3.0\n";
 
-PyObject *py_sample_grad(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
-                         PyObject *kwnames)
-{
-    return gradients(module, args, nargs, kwnames, false);
-}
-
-PyObject *py_sample_grad_workspace(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
-                                   PyObject *kwnames)
-{
-    return gradients(module, args, nargs, kwnames, true);
-}
+PY_WITH_WORKSPACE(py_sample_grad, gradients)

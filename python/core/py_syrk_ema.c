@@ -83,13 +83,4 @@ const char py_syrk_ema_doc[] =
     ">>> gram.syrk_ema(np.array([[1.0], [2.0]]), l, beta=0.5).tolist()\n"
     "[[1.0, 1.0], [1.0, 2.5]]\n";
 
-PyObject *py_syrk_ema(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
-{
-    return average(module, args, nargs, kwnames, false);
-}
-
-PyObject *py_syrk_ema_workspace(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
-                                PyObject *kwnames)
-{
-    return average(module, args, nargs, kwnames, true);
-}
+PY_WITH_WORKSPACE(py_syrk_ema, average)
