@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from gram._jax_call import batched, call, summed
+from gram._powers import difference
 
 _SELECTS = ("all", "index", "value", "largest", "smallest")
 _METHODS = ("auto", "eigh", "coupled-newton", "newton-schulz", "minimax")
@@ -157,23 +158,13 @@ def _power_forward(numerator, denominator, method, lower, ridge, a):
     return matrix_power(numerator, denominator, method, lower, ridge, a), a
 
 
-def _difference(a, b, n):
-    """(a^n - b^n) / (a - b), without the division."""
-    if n < 0:
-        return -_difference(a, b, -n) / (a * b) ** -n
-    total = jnp.zeros_like(a * b)
-    for i in range(n):
-        total = total + a**i * b ** (n - 1 - i)
-    return total
-
-
 def _power_backward(numerator, denominator, method, lower, ridge, a, grad):
     """Daleckii and Krein: in the basis of the eigenvectors grad times divided differences of the
     power, which are those of the numerator over those of the denominator at the roots."""
     values, vectors = _eigh_call(lower, "all", 0, 0, a)
     roots = jnp.maximum(values + ridge, 0) ** (1 / denominator)
     rows, columns = roots[..., :, None], roots[..., None, :]
-    slopes = _difference(rows, columns, numerator) / _difference(rows, columns, denominator)
+    slopes = difference(rows, columns, numerator) / difference(rows, columns, denominator)
     inner = vectors.mT @ symmetric(grad) @ vectors * slopes
     return (vectors @ inner @ vectors.mT,)
 

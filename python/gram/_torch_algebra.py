@@ -3,6 +3,7 @@
 import torch
 
 from gram import _core
+from gram._powers import difference
 from gram._torch_register import batch, operator, plain, summed
 
 
@@ -138,16 +139,6 @@ def matrix_power(a, numerator, denominator, method, lower, ridge):
     )
 
 
-def _difference(a, b, n):
-    """(a^n - b^n) / (a - b), without the division."""
-    if n < 0:
-        return -_difference(a, b, -n) / (a * b) ** -n
-    total = torch.zeros_like(a * b)
-    for i in range(n):
-        total = total + a**i * b ** (n - 1 - i)
-    return total
-
-
 @operator(
     "(Tensor a, Tensor grad, int numerator, int denominator, bool lower, float ridge) -> Tensor",
     cores={0: 2, 1: 2},
@@ -160,7 +151,7 @@ def matrix_power_vjp(a, grad, numerator, denominator, lower, ridge):
     values, vectors = _core.eigh(a, lower=lower)
     roots = (values + ridge).clamp(min=0) ** (1 / denominator)
     rows, columns = roots[..., :, None], roots[..., None, :]
-    slopes = _difference(rows, columns, numerator) / _difference(rows, columns, denominator)
+    slopes = difference(rows, columns, numerator) / difference(rows, columns, denominator)
     inner = vectors.mT @ ((grad + grad.mT) / 2) @ vectors * slopes
     return vectors @ inner @ vectors.mT
 

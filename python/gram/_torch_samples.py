@@ -283,6 +283,10 @@ class _Gradients:
             found[name] = each.to(parameter.dtype)
         return found
 
+    def of_all(self, found):
+        """What end() would give, of the gradients."""
+        return found
+
 
 class _Norms(_Gradients):
     """Takes norms; gradients only of parameters that several calls share."""
@@ -312,6 +316,9 @@ class _Norms(_Gradients):
             self.squares += each.double().flatten(1).square().sum(1)
         return self.squares.sqrt()
 
+    def of_all(self, found):
+        return sum(g.double().flatten(1).square().sum(1) for g in found.values()).sqrt()
+
 
 def _by_func(model, loss, inputs, targets, names, chunk):
     """torch.func.vmap(grad), a sample a batch of one."""
@@ -330,48 +337,31 @@ def _by_func(model, loss, inputs, targets, names, chunk):
     return each(values, tuple(inputs), targets)
 
 
-def _attempt(function, model, loss, inputs, targets, method, taker):
-    """What the taker makes, or None where torch.func is to do it; says why."""
+def _samples(function, model, loss, inputs, targets, method, chunk, taker):
+    """The names of the parameters and what the taker makes; says why where torch.func does it."""
+    inputs = inputs if isinstance(inputs, tuple) else (inputs,)
+    _size(inputs, targets)
     if method not in ("auto", "layers", "func"):
         raise ValueError(f"{function}: method is {method!r}, expected auto, layers or func")
     names = _parameters(model)
     mixing = _mixing(model)
     if mixing:
         raise ValueError(f"{function}: {mixing}: a sample has no gradient of its own")
-    if method == "func":
-        return names, None
-    try:
-        return names, _run(model, loss, inputs, targets, names, taker)
-    except _Unknown as e:
-        if method == "layers":
-            raise ValueError(f"{function}: {e}") from None
-        warnings.warn(f"{function}: {e}: torch.func does it", stacklevel=4)
-        return names, None
+    if method != "func":
+        try:
+            return names, _run(model, loss, inputs, targets, names, taker)
+        except _Unknown as e:
+            if method == "layers":
+                raise ValueError(f"{function}: {e}") from None
+            warnings.warn(f"{function}: {e}: torch.func does it", stacklevel=4)
+    return names, taker.of_all(_by_func(model, loss, inputs, targets, names, chunk))
 
 
-def _tuple(inputs):
-    return inputs if isinstance(inputs, tuple) else (inputs,)
+def per_sample_gradients(*arguments):
+    return _samples("gram.torch.per_sample_gradients", *arguments, _Gradients())[1]
 
 
-def per_sample_gradients(model, loss, inputs, targets, method, chunk):
-    inputs = _tuple(inputs)
-    _size(inputs, targets)
-    names, found = _attempt(
-        "gram.torch.per_sample_gradients", model, loss, inputs, targets, method, _Gradients()
-    )
-    if found is None:
-        found = _by_func(model, loss, inputs, targets, names, chunk)
-    return found
-
-
-def per_sample_norms(model, loss, inputs, targets, method, chunk):
-    inputs = _tuple(inputs)
-    _size(inputs, targets)
-    names, norms = _attempt(
-        "gram.torch.per_sample_norms", model, loss, inputs, targets, method, _Norms()
-    )
-    if norms is None:
-        found = _by_func(model, loss, inputs, targets, names, chunk)
-        norms = sum(g.double().flatten(1).square().sum(1) for g in found.values()).sqrt()
+def per_sample_norms(*arguments):
+    names, norms = _samples("gram.torch.per_sample_norms", *arguments, _Norms())
     dtype = torch.float64 if any(p.dtype == torch.float64 for p in names) else torch.float32
     return norms.to(dtype)
