@@ -4,11 +4,10 @@
  * SPDX-License-Identifier: MIT
  */
 #include "device.h"
-#include "json.h"
-#include "number.h"
 #include "tune_eigh.h"
 #include "tune_kron.h"
 #include "tune_matrix.h"
+#include "tune_report.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,29 +68,23 @@ static const char *operation(int i)
 
 static enum exit_status print(const gram_tuning *t, int json, struct failure *why)
 {
-    struct output out;
-    struct json j;
+    struct tune_report r;
 
-    TRY(output_open(&out, "-", why));
-    j = json_to(&out);
+    TRY(tune_report_open(&r, json, why));
     if (json) {
-        json_object(&j, NULL);
-        json_integer(&j, "tile", t->tile);
-        json_number(&j, "tile_ms", t->tile_ms);
-        json_integer(&j, "table_tile", t->table_tile);
-        json_number(&j, "table_ms", t->table_ms);
-        json_integer(&j, "candidates", t->candidates);
-        json_bool(&j, "kept", t->kept);
-        json_end(&j);
+        json_integer(&r.j, "tile", t->tile);
+        json_number(&r.j, "tile_ms", t->tile_ms);
+        json_integer(&r.j, "table_tile", t->table_tile);
+        json_number(&r.j, "table_ms", t->table_ms);
+        json_integer(&r.j, "candidates", t->candidates);
+        json_bool(&r.j, "kept", t->kept);
     } else {
-        output_format(&out, "tiles of %d x %d: %.4f ms a call, the fastest of %d\n", t->tile,
+        output_format(&r.out, "tiles of %d x %d: %.4f ms a call, the fastest of %d\n", t->tile,
                       t->tile, t->tile_ms, t->candidates);
-        output_format(&out, "tiles of %d x %d: %.4f ms a call, the table's choice\n", t->table_tile,
-                      t->table_tile, t->table_ms);
-        if (!t->kept)
-            output_text(&out, "It is not kept: gram cache info says why.\n");
+        output_format(&r.out, "tiles of %d x %d: %.4f ms a call, the table's choice\n",
+                      t->table_tile, t->table_tile, t->table_ms);
     }
-    return output_close(&out, why);
+    return tune_report_close(&r, t->kept, why);
 }
 
 static enum exit_status tune(gram_context *g, const struct settings *s, int kernel,
@@ -127,11 +120,7 @@ static enum exit_status parse_sizes(int count, char **operands, int64_t size[SIZ
                                     struct failure *why)
 {
     for (int i = 0; i < count; i++) {
-        double value = 0;
-        const char *end = number_parse(operands[i], &value);
-        if (!end || *end || !(value >= 1 && value <= 0x1p31) || value != floor(value))
-            return fail(why, CLI_USAGE, "size \"%.100s\" is no number from 1 to 2^31", operands[i]);
-        size[i] = (int64_t)value;
+        TRY(tune_size(operands[i], &size[i], why));
     }
     return CLI_OK;
 }

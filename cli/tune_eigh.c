@@ -4,38 +4,32 @@
  * SPDX-License-Identifier: MIT
  */
 #include "tune_eigh.h"
-#include "json.h"
+#include "tune_report.h"
 #include <math.h>
 
 static enum exit_status print(const gram_eigh_tuning *t, int json, struct failure *why)
 {
-    struct output out;
-    struct json j;
+    struct tune_report r;
 
-    TRY(output_open(&out, "-", why));
-    j = json_to(&out);
+    TRY(tune_report_open(&r, json, why));
     if (json) {
-        json_object(&j, NULL);
-        json_string(&j, "driver", eigh_driver_names[t->driver]);
-        json_string(&j, "table_driver", eigh_driver_names[t->table_driver]);
-        json_integer(&j, "candidates", t->candidates);
-        json_bool(&j, "kept", t->kept);
-        json_object(&j, "ms");
+        json_string(&r.j, "driver", eigh_driver_names[t->driver]);
+        json_string(&r.j, "table_driver", eigh_driver_names[t->table_driver]);
+        json_integer(&r.j, "candidates", t->candidates);
+        json_bool(&r.j, "kept", t->kept);
+        json_object(&r.j, "ms");
         for (int i = 1; eigh_driver_names[i]; i++)
             if (!isnan(t->driver_seconds[i]))
-                json_number(&j, eigh_driver_names[i], t->driver_seconds[i] * 1e3);
-        json_end(&j);
-        json_end(&j);
-        return output_close(&out, why);
+                json_number(&r.j, eigh_driver_names[i], t->driver_seconds[i] * 1e3);
+        json_end(&r.j);
+        return tune_report_close(&r, t->kept, why);
     }
     for (int i = 1; eigh_driver_names[i]; i++)
         if (!isnan(t->driver_seconds[i]))
-            output_format(&out, "%-9s  %12.4f ms a call%s%s\n", eigh_driver_names[i],
+            output_format(&r.out, "%-9s  %12.4f ms a call%s%s\n", eigh_driver_names[i],
                           t->driver_seconds[i] * 1e3, i == (int)t->driver ? ", the fastest" : "",
                           i == (int)t->table_driver ? ", the table's choice" : "");
-    if (!t->kept)
-        output_text(&out, "It is not kept: gram cache info says why.\n");
-    return output_close(&out, why);
+    return tune_report_close(&r, t->kept, why);
 }
 
 enum exit_status tune_eigh(gram_context *g, const struct tune_eigh *t, struct failure *why)

@@ -4,38 +4,21 @@
  * SPDX-License-Identifier: MIT
  */
 #include "tune_kron.h"
-#include "json.h"
-#include "number.h"
 #include "tune_matrix.h"
-#include <math.h>
-
-/* Reads a whole number from 1 to 2^31; where it ends, or NULL. */
-static const char *parse_size(const char *text, int64_t *out)
-{
-    double value = 0;
-    const char *end = number_parse(text, &value);
-
-    if (!end || !(value >= 1 && value <= 0x1p31) || value != floor(value))
-        return NULL;
-    *out = (int64_t)value;
-    return end;
-}
+#include "tune_report.h"
 
 enum exit_status tune_kron_parse(int count, char **operands, struct tune_kron *t,
                                  struct failure *why)
 {
-    const char *end = parse_size(operands[0], &t->m);
-
-    if (!end || *end)
-        return fail(why, CLI_USAGE, "size \"%.100s\" is no number from 1 to 2^31", operands[0]);
+    TRY(tune_size(operands[0], &t->m, why));
     t->count = count - 1;
     if (t->count < 1 || t->count > GRAM_MAX_FACTORS)
         return fail(why, CLI_USAGE, "%d factors, expected 1 to %d", t->count, GRAM_MAX_FACTORS);
     for (int i = 0; i < t->count; i++) {
-        end = parse_size(operands[i + 1], &t->rows[i]);
+        const char *end = tune_parse_size(operands[i + 1], &t->rows[i]);
         t->cols[i] = t->rows[i];
         if (end && *end == 'x')
-            end = parse_size(end + 1, &t->cols[i]);
+            end = tune_parse_size(end + 1, &t->cols[i]);
         if (!end || *end)
             return fail(why, CLI_USAGE, "size \"%.100s\" is neither P nor PxQ", operands[i + 1]);
     }
@@ -44,29 +27,23 @@ enum exit_status tune_kron_parse(int count, char **operands, struct tune_kron *t
 
 static enum exit_status print(const gram_kron_tuning *t, int json, struct failure *why)
 {
-    struct output out;
-    struct json j;
+    struct tune_report r;
 
-    TRY(output_open(&out, "-", why));
-    j = json_to(&out);
+    TRY(tune_report_open(&r, json, why));
     if (json) {
-        json_object(&j, NULL);
-        json_integer(&j, "candidates", t->candidates);
-        json_integer(&j, "launches", t->launches);
-        json_number(&j, "ms", t->ms);
-        json_integer(&j, "table_launches", t->table_launches);
-        json_number(&j, "table_ms", t->table_ms);
-        json_bool(&j, "kept", t->kept);
-        json_end(&j);
-        return output_close(&out, why);
+        json_integer(&r.j, "candidates", t->candidates);
+        json_integer(&r.j, "launches", t->launches);
+        json_number(&r.j, "ms", t->ms);
+        json_integer(&r.j, "table_launches", t->table_launches);
+        json_number(&r.j, "table_ms", t->table_ms);
+        json_bool(&r.j, "kept", t->kept);
+        return tune_report_close(&r, t->kept, why);
     }
-    output_format(&out, "%d launches: %.4f ms a call, the fastest of %d\n", t->launches, t->ms,
+    output_format(&r.out, "%d launches: %.4f ms a call, the fastest of %d\n", t->launches, t->ms,
                   t->candidates);
-    output_format(&out, "%d launches: %.4f ms a call, the library's own choice\n",
+    output_format(&r.out, "%d launches: %.4f ms a call, the library's own choice\n",
                   t->table_launches, t->table_ms);
-    if (!t->kept)
-        output_text(&out, "It is not kept: gram cache info says why.\n");
-    return output_close(&out, why);
+    return tune_report_close(&r, t->kept, why);
 }
 
 /* The product of the sizes, -1 where it is beyond any memory. */

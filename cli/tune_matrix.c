@@ -1,10 +1,32 @@
 /*
- * tune_matrix.c - matrices of numbers to measure with, where the context computes
+ * tune_matrix.c - matrices of numbers to measure with, where the context computes, and their sizes
  *
  * SPDX-License-Identifier: MIT
  */
 #include "tune_matrix.h"
+#include "number.h"
+#include <math.h>
 #include <stdlib.h>
+
+const char *tune_parse_size(const char *text, int64_t *out)
+{
+    double value = 0;
+    const char *end = number_parse(text, &value);
+
+    if (!end || !(value >= 1 && value <= 0x1p31) || value != floor(value))
+        return NULL;
+    *out = (int64_t)value;
+    return end;
+}
+
+enum exit_status tune_size(const char *operand, int64_t *out, struct failure *why)
+{
+    const char *end = tune_parse_size(operand, out);
+
+    if (!end || *end)
+        return fail(why, CLI_USAGE, "size \"%.100s\" is no number from 1 to 2^31", operand);
+    return CLI_OK;
+}
 
 /* Numbers of which no two are alike, from 0 to 1. */
 static void fill(void *to, int64_t count, gram_dtype dtype)
