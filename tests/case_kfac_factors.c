@@ -17,13 +17,6 @@ struct kfac_row {
     const char *why;
 };
 
-#define LINEAR(samples, from, to) \
-  .kind = GRAM_LAYER_LINEAR, .n = (samples), .in = (from), .out = (to)
-#define CONVOLUTION(samples, from, to, spatial) \
-  .kind = GRAM_LAYER_CONVOLUTION, .n = (samples), .in = (from), .out = (to), .dims = (spatial)
-#define EMBEDDING(samples, from, to, type) \
-  .kind = GRAM_LAYER_EMBEDDING, .n = (samples), .in = (from), .out = (to), .rows_dtype = (type)
-
 /* clang-format off */
 static const struct kfac_row rows[] = {
     {{LINEAR(1, 1, 1), .dtype = GRAM_F32}, .why = "smallest"},
@@ -219,13 +212,11 @@ static void destroy(void *state)
 
 static bool prepare(struct harness *h, const struct case_args *args, struct case_problem *out)
 {
-    struct bench *b = calloc(1, sizeof *b);
+    struct bench *b = layer_bench(args, sizeof *b);
     const struct layer_row *l;
 
-    if (!b || !layer_from_args(args, &b->row.layer)) {
-        free(b);
+    if (!b)
         return false;
-    }
     l = &b->row.layer;
     b->q.row = &b->row;
     layer_create(h, l, &b->q.p);

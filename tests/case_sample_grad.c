@@ -9,12 +9,6 @@
  */
 #include "sample_grad_problem.h"
 
-#define LINEAR(samples, from, to) \
-  .kind = GRAM_LAYER_LINEAR, .n = (samples), .in = (from), .out = (to)
-#define CONVOLUTION(samples, from, to, spatial) \
-  .kind = GRAM_LAYER_CONVOLUTION, .n = (samples), .in = (from), .out = (to), .dims = (spatial)
-#define EMBEDDING(samples, from, to, type) \
-  .kind = GRAM_LAYER_EMBEDDING, .n = (samples), .in = (from), .out = (to), .rows_dtype = (type)
 #define NORM(samples, from) .kind = GRAM_LAYER_NORM, .n = (samples), .in = (from), .out = (from)
 #define GROUPS(samples, from, count) \
   .kind = GRAM_LAYER_GROUP_NORM, .n = (samples), .in = (from), .out = (from), .groups = (count)

@@ -5,6 +5,7 @@
  */
 #include "layer_problem.h"
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const kinds[] = {"linear", "convolution", "embedding", "layer norm",
@@ -143,7 +144,7 @@ int layer_weight_shape(const struct layer_problem *p, int leading, int64_t *shap
     return n;
 }
 
-bool layer_from_args(const struct case_args *args, struct layer_row *row)
+static bool layer_from_args(const struct case_args *args, struct layer_row *row)
 {
     if (args->dtype == GRAM_I32 || args->dtype == GRAM_I64) {
         fprintf(stderr, "dtype is an integer, expected f32, f64, f16 or bf16\n");
@@ -158,4 +159,15 @@ bool layer_from_args(const struct case_args *args, struct layer_row *row)
                               .bias = case_number(args, "bias", 1) != 0,
                               .dtype = args->dtype};
     return true;
+}
+
+void *layer_bench(const struct case_args *args, size_t size)
+{
+    void *zeros = calloc(1, size);
+
+    if (zeros && !layer_from_args(args, zeros)) {
+        free(zeros);
+        return NULL;
+    }
+    return zeros;
 }

@@ -24,6 +24,14 @@ struct layer_row {
     bool nan; /* everything of sample 1 */
 };
 
+/* The first members of a layer_row. */
+#define LINEAR(samples, from, to) \
+  .kind = GRAM_LAYER_LINEAR, .n = (samples), .in = (from), .out = (to)
+#define CONVOLUTION(samples, from, to, spatial) \
+  .kind = GRAM_LAYER_CONVOLUTION, .n = (samples), .in = (from), .out = (to), .dims = (spatial)
+#define EMBEDDING(samples, from, to, type) \
+  .kind = GRAM_LAYER_EMBEDDING, .n = (samples), .in = (from), .out = (to), .rows_dtype = (type)
+
 struct layer_problem {
     const struct layer_row *row;
     gram_layer layer;
@@ -40,6 +48,7 @@ void layer_destroy(struct harness *h, struct layer_problem *p);
 /* The shape of the weight after the first `leading` sizes of shape; returns the dimensions. */
 int layer_weight_shape(const struct layer_problem *p, int leading, int64_t *shape);
 
-/* A linear layer with N samples of S positions, I by O features, from the command line. */
-bool layer_from_args(const struct case_args *args, struct layer_row *row);
+/* size bytes, to be freed, or NULL: zeros behind a layer_row from the command line, a linear layer
+ * with N samples of S positions, I by O features. */
+void *layer_bench(const struct case_args *args, size_t size);
 #endif

@@ -42,6 +42,14 @@ void sample_open(struct harness *h, struct sample *s)
     sample_next(h, s);
 }
 
+void sample_call(struct harness *h, struct call *c)
+{
+    *c = (struct call){.options = GRAM_OPTIMIZER_OPTIONS_INIT};
+    sample_open(h, &c->s);
+    c->options.block = 4;
+    c->options.epsilon = 1e-6;
+}
+
 void sample_next(struct harness *h, struct sample *s)
 {
     for (int i = 0; i < SAMPLE_NUMBERS; i++)

@@ -19,8 +19,16 @@ struct sample {
     const gram_tensor *gradients[SAMPLE];
 };
 
+/* With options of its own. */
+struct call {
+    struct sample s;
+    gram_optimizer_options options;
+};
+
 /* Points into itself. */
 void sample_open(struct harness *h, struct sample *s);
+/* The same, and options that make several blocks of it. */
+void sample_call(struct harness *h, struct call *c);
 /* New gradients. */
 void sample_next(struct harness *h, struct sample *s);
 /* An optimizer of it, or the end of the program. */

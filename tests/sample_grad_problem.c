@@ -272,13 +272,11 @@ static void destroy(void *state)
 
 bool sample_prepare(struct harness *h, const struct case_args *args, struct case_problem *out)
 {
-    struct bench *b = calloc(1, sizeof *b);
+    struct bench *b = layer_bench(args, sizeof *b);
     const struct layer_row *l;
 
-    if (!b || !layer_from_args(args, &b->row.layer)) {
-        free(b);
+    if (!b)
         return false;
-    }
     l = &b->row.layer;
     b->row.wanted = NORMS;
     b->q.row = &b->row;

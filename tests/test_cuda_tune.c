@@ -7,8 +7,7 @@
  */
 #include "cuda_cache_folder.h"
 #include "cuda_stubs.h"
-#include "store.h"
-#include "tuned.h"
+#include "tuned_choice.h"
 #include <sys/stat.h>
 #include <time.h>
 
@@ -204,21 +203,13 @@ static void choices_that_are_none(struct harness *h)
     static const int wrong[] = {8, 3, -1, 1 << 20};
     const struct gram_cdist_op op = problem(GRAM_F64, 1000, 40);
     gram_tuning result = {.size = sizeof result};
-    struct gram_store s;
-    char sql[64];
 
     begin(h);
     fake.fast = blocks_of(1000, 2);
     CHECK(h, cuda_tune(h->g, &op, &result) == GRAM_OK && result.candidates == 2 && takes(h, &op, 2),
           "%d candidates", result.candidates);
     for (int i = 0; i < LENGTH(wrong); i++) {
-        snprintf(sql, sizeof sql, "UPDATE tuned SET choice=%d", wrong[i]);
-        CHECK(h,
-              gram_store_open(h->g, true, &s) && s.call.exec(s.db, sql, NULL, NULL, NULL) == 0 &&
-                  s.call.changes(s.db) == 1,
-              "%s", sql);
-        gram_store_close(&s);
-        gram_tuned_forget();
+        tuned_choice(h, wrong[i]);
         CHECK(h, takes(h, &op, 4), "a choice of %d is taken", wrong[i]);
     }
     end(h);

@@ -8,8 +8,7 @@
 #include "cpu/cpu.h"
 #include "eigh.h"
 #include "harness.h"
-#include "store.h"
-#include "tuned.h"
+#include "tuned_choice.h"
 #include <dlfcn.h>
 #include <math.h>
 #include <stdlib.h>
@@ -290,15 +289,7 @@ static void choices_that_are_none(struct harness *h)
     h->g->backend = &gram_cpu_backend;
     p.options.report = &report;
     for (int i = 0; i < LENGTH(rows); i++) {
-        struct gram_store s;
-        char sql[64];
-        snprintf(sql, sizeof sql, "UPDATE tuned SET choice=%lld", rows[i].choice);
-        CHECK(h,
-              gram_store_open(h->g, true, &s) && s.call.exec(s.db, sql, NULL, NULL, NULL) == 0 &&
-                  s.call.changes(s.db) == 1,
-              "%s", sql);
-        gram_store_close(&s);
-        gram_tuned_forget();
+        tuned_choice(h, rows[i].choice);
         CHECK(h, gram_eigh(h->g, &p.ta, &p.options, &p.tw, &p.tv, NULL) == GRAM_OK, "%s",
               gram_message(h->g));
         CHECK(h, report.driver == rows[i].driver, "row %d: driver %d", i, (int)report.driver);

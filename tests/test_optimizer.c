@@ -8,13 +8,15 @@
  * SPDX-License-Identifier: MIT
  */
 #include "harness.h"
+#include "optimizer_change.h"
 #include "reference/reference.h"
 #include <math.h>
 #include <stdlib.h>
 
 enum {
     PARAMETERS = 8,
-    STEPS = 7
+    STEPS = 7,
+    CHANGES = 5 /* and the end of a list */
 };
 
 static const struct {
@@ -34,181 +36,59 @@ static const struct {
 
 struct row {
     const char *why;
-    void (*choose)(gram_optimizer_options *o);
     gram_dtype dtype, state; /* state 0: the default */
     double bound;            /* of the error over the largest element of a direction */
+    struct optimizer_change changes[CHANGES];
 };
 
-static void defaults(gram_optimizer_options *o)
-{
-    (void)o;
-}
-
-static void blocks(gram_optimizer_options *o)
-{
-    o->block = 4;
-    o->beta2 = 0.9;
-}
-
-static void blunt(gram_optimizer_options *o)
-{
-    o->epsilon = 1; /* what bf16 rounds off must not be what a root makes large */
-    o->beta2 = 0.9;
-}
-
-static void whole_dimensions(gram_optimizer_options *o)
-{
-    o->block = 3;
-    o->merge = 0;
-}
-
-static void not_packed(gram_optimizer_options *o)
-{
-    o->packed = 0;
-    o->block = 4;
-}
-
-static void moving_average(gram_optimizer_options *o)
-{
-    o->beta2 = 0.8;
-    o->beta3 = 0.5;
-    o->epsilon = 1e-3;
-    o->epsilon_relative = 1;
-}
-
-static void no_correction(gram_optimizer_options *o)
-{
-    o->beta2 = 0.8;
-    o->bias_correction = 0;
-}
-
-static void no_moment(gram_optimizer_options *o)
-{
-    o->beta1 = 0;
-    o->exponent = 0.5;
-}
-
-static void other_exponent(gram_optimizer_options *o)
-{
-    o->exponent = 2.0 / 3;
-    o->beta3 = 0;
-}
-
-static void graft_sgd(gram_optimizer_options *o)
-{
-    o->graft = GRAM_GRAFT_SGD;
-    o->block = 4;
-}
-
-static void graft_adagrad(gram_optimizer_options *o)
-{
-    o->graft = GRAM_GRAFT_ADAGRAD;
-    o->start = 3;
-}
-
-static void graft_rmsprop(gram_optimizer_options *o)
-{
-    o->graft = GRAM_GRAFT_RMSPROP;
-    o->graft_beta2 = 0.7;
-    o->block = 4;
-}
-
-static void graft_adam(gram_optimizer_options *o)
-{
-    o->graft = GRAM_GRAFT_ADAM;
-    o->graft_epsilon = 1e-3;
-    o->start = 2;
-}
-
-static void momentum(gram_optimizer_options *o)
-{
-    o->momentum = 0.6;
-    o->dampening = 0.25;
-    o->weight_decay = 0.1;
-}
-
-static void nesterov(gram_optimizer_options *o)
-{
-    o->momentum = 0.6;
-    o->nesterov = 1;
-    o->weight_decay = 0.1;
-    o->decay = GRAM_DECAY_L2;
-}
-
-static void seldom(gram_optimizer_options *o)
-{
-    o->refresh = 3;
-}
-
-static void late(gram_optimizer_options *o)
-{
-    o->start = 4;
-    o->refresh = 2;
-}
-
-static void staggered(gram_optimizer_options *o)
-{
-    o->start = 1;
-    o->refresh = 3;
-    o->stagger = 1;
-    o->block = 4;
-}
-
-static void coupled_newton(gram_optimizer_options *o)
-{
-    o->root = GRAM_POWER_COUPLED_NEWTON;
-    o->block = 6;
-}
-
-static void newton_schulz(gram_optimizer_options *o)
-{
-    o->root = GRAM_POWER_NEWTON_SCHULZ;
-    o->exponent = 0.25;
-}
-
-static void minimax(gram_optimizer_options *o)
-{
-    o->root = GRAM_POWER_MINIMAX;
-    o->epsilon_relative = 1;
-}
-
-static void fitting(gram_optimizer_options *o)
-{
-    o->skip = 1e-9; /* nothing fits: random gradients move every factor by more */
-    o->epsilon_relative = 1;
-    o->exponent = 1.0 / 3;
-}
-
+/* clang-format off */
 static const struct row rows[] = {
-    {                           "the defaults: sums",         defaults,  GRAM_F64,         0, 1e-6},
-    {                          "the defaults in f32",         defaults,  GRAM_F32,         0, 2e-3},
-    {              "several blocks, moving averages",           blocks,  GRAM_F64,         0, 1e-6},
-    {                        "several blocks in f32",           blocks,  GRAM_F32,         0, 2e-3},
-    {                        "f32 with state of f64",           blocks,  GRAM_F32,  GRAM_F64, 1e-5},
-    {                        "f64 with state of f32",           blocks,  GRAM_F64,  GRAM_F32, 2e-3},
-    {                     "f32 with moments of bf16",            blunt,  GRAM_F32, GRAM_BF16, 0.02},
-    {                              "bf16 parameters",         defaults, GRAM_BF16,         0, 0.02},
-    {                               "f16 parameters",         defaults,  GRAM_F16,         0, 5e-3},
-    {         "nothing merged, dimensions of 1 kept", whole_dimensions,  GRAM_F64,         0, 1e-6},
-    {                      "whole matrices of state",       not_packed,  GRAM_F64,         0, 1e-6},
-    {      "a filter of its own, a relative epsilon",   moving_average,  GRAM_F64,         0, 1e-6},
-    {                           "no bias correction",    no_correction,  GRAM_F64,         0, 1e-6},
-    {                              "no first moment",        no_moment,  GRAM_F64,         0, 1e-6},
-    {"another exponent; a filter without the moment",   other_exponent,  GRAM_F64,         0, 1e-6},
-    {                               "grafted to SGD",        graft_sgd,  GRAM_F64,         0, 1e-6},
-    {             "grafted to Adagrad, which begins",    graft_adagrad,  GRAM_F64,         0, 1e-6},
-    {                           "grafted to RMSprop",    graft_rmsprop,  GRAM_F64,         0, 1e-6},
-    {                "grafted to Adam, which begins",       graft_adam,  GRAM_F64,         0, 1e-6},
-    {         "momentum, dampening, decoupled decay",         momentum,  GRAM_F64,         0, 1e-6},
-    {              "Nesterov, decay in the gradient",         nesterov,  GRAM_F64,         0, 1e-6},
-    {       "roots every third step, from the third",           seldom,  GRAM_F64,         0, 1e-6},
-    {                                 "a late start",             late,  GRAM_F64,         0, 1e-6},
-    {                              "staggered roots",        staggered,  GRAM_F64,         0, 1e-6},
-    {                               "coupled Newton",   coupled_newton,  GRAM_F64,         0, 1e-6},
-    {                                "Newton-Schulz",    newton_schulz,  GRAM_F64,         0, 1e-6},
-    {                                      "minimax",          minimax,  GRAM_F64,         0, 1e-6},
-    {                         "roots that never fit",          fitting,  GRAM_F64,         0, 1e-6},
+    {"the defaults: sums", GRAM_F64, 0, 1e-6, {CHANGE_NONE}},
+    {"the defaults in f32", GRAM_F32, 0, 2e-3, {CHANGE_NONE}},
+    {"several blocks, moving averages", GRAM_F64, 0, 1e-6, {OPTION(block, 4), OPTION(beta2, 0.9)}},
+    {"several blocks in f32", GRAM_F32, 0, 2e-3, {OPTION(block, 4), OPTION(beta2, 0.9)}},
+    {"f32 with state of f64", GRAM_F32, GRAM_F64, 1e-5, {OPTION(block, 4), OPTION(beta2, 0.9)}},
+    {"f64 with state of f32", GRAM_F64, GRAM_F32, 2e-3, {OPTION(block, 4), OPTION(beta2, 0.9)}},
+    /* What bf16 rounds off must not be what a root makes large. */
+    {"f32 with moments of bf16", GRAM_F32, GRAM_BF16, 0.02,
+     {OPTION(epsilon, 1), OPTION(beta2, 0.9)}},
+    {"bf16 parameters", GRAM_BF16, 0, 0.02, {CHANGE_NONE}},
+    {"f16 parameters", GRAM_F16, 0, 5e-3, {CHANGE_NONE}},
+    {"nothing merged, dimensions of 1 kept", GRAM_F64, 0, 1e-6,
+     {OPTION(block, 3), OPTION(merge, 0)}},
+    {"whole matrices of state", GRAM_F64, 0, 1e-6, {OPTION(packed, 0), OPTION(block, 4)}},
+    {"a filter of its own, a relative epsilon", GRAM_F64, 0, 1e-6,
+     {OPTION(beta2, 0.8), OPTION(beta3, 0.5), OPTION(epsilon, 1e-3), OPTION(epsilon_relative, 1)}},
+    {"no bias correction", GRAM_F64, 0, 1e-6, {OPTION(beta2, 0.8), OPTION(bias_correction, 0)}},
+    {"no first moment", GRAM_F64, 0, 1e-6, {OPTION(beta1, 0), OPTION(exponent, 0.5)}},
+    {"another exponent; a filter without the moment", GRAM_F64, 0, 1e-6,
+     {OPTION(exponent, 2.0 / 3), OPTION(beta3, 0)}},
+    {"grafted to SGD", GRAM_F64, 0, 1e-6, {OPTION(graft, GRAM_GRAFT_SGD), OPTION(block, 4)}},
+    {"grafted to Adagrad, which begins", GRAM_F64, 0, 1e-6,
+     {OPTION(graft, GRAM_GRAFT_ADAGRAD), OPTION(start, 3)}},
+    {"grafted to RMSprop", GRAM_F64, 0, 1e-6,
+     {OPTION(graft, GRAM_GRAFT_RMSPROP), OPTION(graft_beta2, 0.7), OPTION(block, 4)}},
+    {"grafted to Adam, which begins", GRAM_F64, 0, 1e-6,
+     {OPTION(graft, GRAM_GRAFT_ADAM), OPTION(graft_epsilon, 1e-3), OPTION(start, 2)}},
+    {"momentum, dampening, decoupled decay", GRAM_F64, 0, 1e-6,
+     {OPTION(momentum, 0.6), OPTION(dampening, 0.25), OPTION(weight_decay, 0.1)}},
+    {"Nesterov, decay in the gradient", GRAM_F64, 0, 1e-6,
+     {OPTION(momentum, 0.6), OPTION(nesterov, 1), OPTION(weight_decay, 0.1),
+      OPTION(decay, GRAM_DECAY_L2)}},
+    {"roots every third step, from the third", GRAM_F64, 0, 1e-6, {OPTION(refresh, 3)}},
+    {"a late start", GRAM_F64, 0, 1e-6, {OPTION(start, 4), OPTION(refresh, 2)}},
+    {"staggered roots", GRAM_F64, 0, 1e-6,
+     {OPTION(start, 1), OPTION(refresh, 3), OPTION(stagger, 1), OPTION(block, 4)}},
+    {"coupled Newton", GRAM_F64, 0, 1e-6,
+     {OPTION(root, GRAM_POWER_COUPLED_NEWTON), OPTION(block, 6)}},
+    {"Newton-Schulz", GRAM_F64, 0, 1e-6,
+     {OPTION(root, GRAM_POWER_NEWTON_SCHULZ), OPTION(exponent, 0.25)}},
+    {"minimax", GRAM_F64, 0, 1e-6, {OPTION(root, GRAM_POWER_MINIMAX), OPTION(epsilon_relative, 1)}},
+    /* Nothing fits: random gradients move every factor by more. */
+    {"roots that never fit", GRAM_F64, 0, 1e-6,
+     {OPTION(skip, 1e-9), OPTION(epsilon_relative, 1), OPTION(exponent, 1.0 / 3)}},
 };
+/* clang-format on */
 
 /* One parameter, everything that belongs to it, and what it should be. */
 struct parameter {
@@ -316,7 +196,7 @@ static void check_row(struct harness *h, const struct row *row)
     o.epsilon = 1e-4;
     o.block = 12; /* merges some dimensions, cuts none */
     o.state = row->state;
-    row->choose(&o);
+    optimizer_change(&o, row->changes);
     for (int i = 0; i < PARAMETERS; i++) {
         open_parameter(h, &q[i], i, row->dtype, &o, number);
         number += reference_shampoo_blocks(q[i].reference);

@@ -8,27 +8,14 @@
 #include <math.h>
 #include <string.h>
 
-struct call {
-    struct sample s;
-    gram_optimizer_options options;
-};
-
-static void open_call(struct harness *h, struct call *c)
-{
-    *c = (struct call){.options = GRAM_OPTIMIZER_OPTIONS_INIT};
-    sample_open(h, &c->s);
-    c->options.block = 4;
-    c->options.epsilon = 1e-6;
-}
-
 /* A direction in the place of its gradient; one without a gradient may be left out. */
 static void directions_in_place(struct harness *h)
 {
     struct call a, b;
     gram_optimizer *first, *second;
 
-    open_call(h, &a);
-    open_call(h, &b);
+    sample_call(h, &a);
+    sample_call(h, &b);
     first = sample_optimizer(h, &a.s, &a.options);
     second = sample_optimizer(h, &b.s, &b.options);
     a.s.gradients[1] = b.s.gradients[1] = NULL;
@@ -73,7 +60,7 @@ static void bytes_are_told(struct harness *h)
         gram_optimizer *o;
         gram_optimizer_info info = {.size = sizeof info};
         int64_t expected = rounded(1, 8) + rounded(SAMPLE, 8) + rounded(7, 8), states = 3;
-        open_call(h, &c);
+        sample_call(h, &c);
         c.options.packed = packed;
         c.options.graft = GRAM_GRAFT_ADAM;
         o = sample_optimizer(h, &c.s, &c.options);
@@ -106,7 +93,7 @@ static void states_have_names(struct harness *h)
     const char *name;
     gram_tensor view;
 
-    open_call(h, &c);
+    sample_call(h, &c);
     c.options.packed = 0;
     o = sample_optimizer(h, &c.s, &c.options);
     sample_step(h, &c.s, o);

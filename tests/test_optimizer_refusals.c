@@ -9,19 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct call {
-    struct sample s;
-    gram_optimizer_options options;
-};
-
-static void open_call(struct harness *h, struct call *c)
-{
-    *c = (struct call){.options = GRAM_OPTIMIZER_OPTIONS_INIT};
-    sample_open(h, &c->s);
-    c->options.block = 4;
-    c->options.epsilon = 1e-6;
-}
-
 /* ---- Creation ----------------------------------------------------------------------------- */
 
 static void bad_method(struct call *c)
@@ -186,7 +173,7 @@ static void refused_creations(struct harness *h)
         struct call c;
         gram_optimizer *o = (gram_optimizer *)(void *)&c;
         gram_status status;
-        open_call(h, &c);
+        sample_call(h, &c);
         creations[i].spoil(&c);
         status = gram_optimizer_create(h->g, &c.options, (const gram_tensor *const *)c.s.values,
                                        SAMPLE, &o);
@@ -269,7 +256,7 @@ static void refused_steps(struct harness *h)
         gram_optimizer *o;
         gram_status status;
         char *state;
-        open_call(h, &c);
+        sample_call(h, &c);
         o = sample_optimizer(h, &c.s, &c.options);
         state = sample_state(h, o);
         steps[i].spoil(&c);
@@ -331,7 +318,7 @@ static void options_change(struct harness *h)
     gram_optimizer_options got = {.size = sizeof got};
     double before;
 
-    open_call(h, &c);
+    sample_call(h, &c);
     o = sample_optimizer(h, &c.s, &c.options);
     for (int i = 0; i < LENGTH(changes); i++) {
         struct call other = c;

@@ -3,13 +3,13 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "optimizer_change.h"
 #include "reference/reference.h"
 #include "soap_run.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Options of a row that are not SOAP's own. */
 struct row {
     const char *why;
     int ndim;
@@ -20,92 +20,41 @@ struct row {
      * that were found, after they were looked at. */
     bool adopt;
     gram_dtype dtype, state;
-    void (*change)(gram_optimizer_options *o);
+    struct optimizer_change changes[6]; /* and the end of the list */
 };
 
-static void small_block(gram_optimizer_options *o)
-{
-    o->block = 6;
-}
-
-static void small_block_merged(gram_optimizer_options *o)
-{
-    o->block = 6;
-    o->merge = 1;
-}
-
-/* A gradient of rank one a step: the bases of 7 are unique after 7 steps. */
-static void slowly(gram_optimizer_options *o)
-{
-    o->refresh = 7;
-}
-
-static void vectors_too(gram_optimizer_options *o)
-{
-    o->one_dimensional = 1;
-    o->refresh = 7;
-}
-
-static void normalized(gram_optimizer_options *o)
-{
-    o->normalize = 1;
-    o->bias_correction = 0;
-}
-
-static void other_betas(gram_optimizer_options *o)
-{
-    o->beta1 = 0.8;
-    o->beta2 = 0.9;
-    o->shampoo_beta = 0.7;
-    o->epsilon = 1e-3;
-    o->refresh = 1;
-}
-
-static void no_first_moment(gram_optimizer_options *o)
-{
-    o->beta1 = 0;
-}
-
-static void l2(gram_optimizer_options *o)
-{
-    o->decay = GRAM_DECAY_L2;
-    o->weight_decay = 0.3;
-}
-
-static void decoupled(gram_optimizer_options *o)
-{
-    o->learning_rate = 0.5;
-    o->weight_decay = 0.3;
-}
-
-static void whole_matrices(gram_optimizer_options *o)
-{
-    o->packed = 0;
-}
-
+/* clang-format off */
 static const struct row rows[] = {
-    {                 "a square matrix", 2,       {6, 6}, 2,       {6, 6}, false, GRAM_F64,        0,               NULL},
-    {"wide: a factor without full rank", 2,       {5, 9}, 2,       {5, 9},  true, GRAM_F64,        0,               NULL},
-    {                            "tall", 2,       {9, 5}, 2,       {9, 5},  true, GRAM_F64,        0,               NULL},
-    {                         "one row", 2,       {1, 7}, 2,       {1, 7},  true, GRAM_F64,        0,             slowly},
-    {                "three dimensions", 3,    {4, 3, 5}, 3,    {4, 3, 5}, false, GRAM_F64,        0,               NULL},
-    {                 "four dimensions", 4, {3, 2, 4, 3}, 4, {3, 2, 4, 3}, false, GRAM_F64,        0,               NULL},
-    {              "a vector is Adam's", 1,          {7}, 1,          {7}, false, GRAM_F64,        0,               NULL},
-    {           "a vector with a basis", 1,          {7}, 1,          {7},  true, GRAM_F64,        0,        vectors_too},
-    {                        "a scalar", 0,          {0}, 1,          {1}, false, GRAM_F64,        0,               NULL},
-    {              "a side above block", 2,       {5, 9}, 2,       {5, 9}, false, GRAM_F64,        0,        small_block},
-    {          "the side in the middle", 3,    {3, 9, 4}, 3,    {3, 9, 4}, false, GRAM_F64,        0,        small_block},
-    {                          "merged", 3,    {2, 3, 5}, 2,       {6, 5},  true, GRAM_F64,        0, small_block_merged},
-    {       "normalized, no correction", 2,       {6, 6}, 2,       {6, 6}, false, GRAM_F64,        0,         normalized},
-    {   "other betas, always refreshed", 2,       {6, 6}, 2,       {6, 6}, false, GRAM_F64,        0,        other_betas},
-    {                      "beta1 of 0", 2,       {6, 6}, 2,       {6, 6}, false, GRAM_F64,        0,    no_first_moment},
-    {                        "L2 decay", 2,       {6, 6}, 2,       {6, 6}, false, GRAM_F64,        0,                 l2},
-    {                 "decoupled decay", 2,       {6, 6}, 2,       {6, 6}, false, GRAM_F64,        0,          decoupled},
-    {                    "no triangles", 3,    {4, 3, 5}, 3,    {4, 3, 5}, false, GRAM_F64,        0,     whole_matrices},
-    {                             "f32", 2,       {6, 6}, 2,       {6, 6}, false, GRAM_F32,        0,               NULL},
-    {           "f32 with state in f64", 2,       {6, 6}, 2,       {6, 6}, false, GRAM_F32, GRAM_F64,               NULL},
-    {           "f64 with state in f32", 2,       {6, 6}, 2,       {6, 6}, false, GRAM_F64, GRAM_F32,               NULL},
+    {"a square matrix", 2, {6, 6}, 2, {6, 6}, false, GRAM_F64, 0, {CHANGE_NONE}},
+    {"wide: a factor without full rank", 2, {5, 9}, 2, {5, 9}, true, GRAM_F64, 0, {CHANGE_NONE}},
+    {"tall", 2, {9, 5}, 2, {9, 5}, true, GRAM_F64, 0, {CHANGE_NONE}},
+    /* A gradient of rank one a step: the bases of 7 are unique after 7 steps. */
+    {"one row", 2, {1, 7}, 2, {1, 7}, true, GRAM_F64, 0, {OPTION(refresh, 7)}},
+    {"three dimensions", 3, {4, 3, 5}, 3, {4, 3, 5}, false, GRAM_F64, 0, {CHANGE_NONE}},
+    {"four dimensions", 4, {3, 2, 4, 3}, 4, {3, 2, 4, 3}, false, GRAM_F64, 0, {CHANGE_NONE}},
+    {"a vector is Adam's", 1, {7}, 1, {7}, false, GRAM_F64, 0, {CHANGE_NONE}},
+    {"a vector with a basis", 1, {7}, 1, {7}, true, GRAM_F64, 0,
+     {OPTION(one_dimensional, 1), OPTION(refresh, 7)}},
+    {"a scalar", 0, {0}, 1, {1}, false, GRAM_F64, 0, {CHANGE_NONE}},
+    {"a side above block", 2, {5, 9}, 2, {5, 9}, false, GRAM_F64, 0, {OPTION(block, 6)}},
+    {"the side in the middle", 3, {3, 9, 4}, 3, {3, 9, 4}, false, GRAM_F64, 0, {OPTION(block, 6)}},
+    {"merged", 3, {2, 3, 5}, 2, {6, 5}, true, GRAM_F64, 0, {OPTION(block, 6), OPTION(merge, 1)}},
+    {"normalized, no correction", 2, {6, 6}, 2, {6, 6}, false, GRAM_F64, 0,
+     {OPTION(normalize, 1), OPTION(bias_correction, 0)}},
+    {"other betas, always refreshed", 2, {6, 6}, 2, {6, 6}, false, GRAM_F64, 0,
+     {OPTION(beta1, 0.8), OPTION(beta2, 0.9), OPTION(shampoo_beta, 0.7), OPTION(epsilon, 1e-3),
+      OPTION(refresh, 1)}},
+    {"beta1 of 0", 2, {6, 6}, 2, {6, 6}, false, GRAM_F64, 0, {OPTION(beta1, 0)}},
+    {"L2 decay", 2, {6, 6}, 2, {6, 6}, false, GRAM_F64, 0,
+     {OPTION(decay, GRAM_DECAY_L2), OPTION(weight_decay, 0.3)}},
+    {"decoupled decay", 2, {6, 6}, 2, {6, 6}, false, GRAM_F64, 0,
+     {OPTION(learning_rate, 0.5), OPTION(weight_decay, 0.3)}},
+    {"no triangles", 3, {4, 3, 5}, 3, {4, 3, 5}, false, GRAM_F64, 0, {OPTION(packed, 0)}},
+    {"f32", 2, {6, 6}, 2, {6, 6}, false, GRAM_F32, 0, {CHANGE_NONE}},
+    {"f32 with state in f64", 2, {6, 6}, 2, {6, 6}, false, GRAM_F32, GRAM_F64, {CHANGE_NONE}},
+    {"f64 with state in f32", 2, {6, 6}, 2, {6, 6}, false, GRAM_F64, GRAM_F32, {CHANGE_NONE}},
 };
+/* clang-format on */
 
 /* The reference and its arrays. */
 struct oracle {
@@ -210,8 +159,7 @@ static void as_the_reference(struct harness *h)
         CHECK(h, gram_optimizer_defaults(GRAM_SOAP, &options), "no SOAP");
         options.refresh = 3;
         options.state = rows[i].state;
-        if (rows[i].change)
-            rows[i].change(&options);
+        optimizer_change(&options, rows[i].changes);
         open_oracle(&o, &rows[i], &options);
         if (soap_run_begin(h, &r, &options, rows[i].dtype, rows[i].ndim, rows[i].shape))
             for (int step = 0; step < 14; step++)

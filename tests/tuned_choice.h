@@ -1,0 +1,27 @@
+/*
+ * tuned_choice.h - what was tuned, changed behind the library's back
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_TUNED_CHOICE_H
+#define GRAM_TUNED_CHOICE_H
+#include "harness.h"
+#include "store.h"
+#include "tuned.h"
+#include <stdio.h>
+
+/* The one choice in the file is now this; the process forgets what it has read. */
+static inline void tuned_choice(struct harness *h, long long choice)
+{
+    struct gram_store s;
+    char sql[64];
+
+    snprintf(sql, sizeof sql, "UPDATE tuned SET choice=%lld", choice);
+    CHECK(h,
+          gram_store_open(h->g, true, &s) && s.call.exec(s.db, sql, NULL, NULL, NULL) == 0 &&
+              s.call.changes(s.db) == 1,
+          "%s", sql);
+    gram_store_close(&s);
+    gram_tuned_forget();
+}
+#endif
