@@ -61,19 +61,6 @@ void gram_blas_one_thread(void)
         B(openblas_set_num_threads)(1);
 }
 
-void gram_blas_for(gram_context *g, bool side_by_side, int64_t count, gram_loop_body *body,
-                   void *arg)
-{
-    if (side_by_side) {
-        gram_blas_one_thread();
-        gram_parallel_for(g, count, body, arg);
-        return;
-    }
-    gram_blas_threads(g);
-    for (int64_t i = 0; i < count; i++)
-        body(arg, i, 0);
-}
-
 const char *gram_blas_name(void)
 {
     return B(openblas_get_config) ? B(openblas_get_config)() : "BLAS";

@@ -11,18 +11,12 @@
 #ifndef GRAM_BLAS_H
 #define GRAM_BLAS_H
 #include "context.h"
-#include "threads.h"
 
 /* Makes BLAS use the context's number of threads: call it once before a series of BLAS calls. */
 void gram_blas_threads(const gram_context *g);
 
 /* Makes BLAS use one thread: before a parallel loop whose tasks call it, each for itself. */
 void gram_blas_one_thread(void);
-
-/* Runs body, which calls BLAS, for every index in [0, count): side by side, each with one thread of
- * BLAS, or one after the other with all of them. */
-void gram_blas_for(gram_context *g, bool side_by_side, int64_t count, gram_loop_body *body,
-                   void *arg);
 
 /* As "OpenBLAS 0.3.21 ... SkylakeX"; "BLAS" where the library does not say. */
 const char *gram_blas_name(void);

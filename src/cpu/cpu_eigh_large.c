@@ -8,7 +8,7 @@
 #include "cpu_eigh_large.h"
 #include "../blas.h"
 #include "../solve_batch.h"
-#include "../threads.h"
+#include "cpu_blas_for.h"
 
 enum {
     MOST_ROWS = 32766, /* syevd counts 2 n^2 words of workspace in 32 bits */
@@ -127,7 +127,7 @@ static void run(gram_context *g, struct eigh_plan *plan, void *scratch)
 {
     struct large_loop loop = {.g = g, .plan = plan, .at = lay_out(plan), .scratch = scratch};
 
-    gram_blas_for(g, at_once(g, plan) > 1, plan->op->batch.count, solve_item, &loop);
+    cpu_blas_for(g, at_once(g, plan) > 1, plan->op->batch.count, solve_item, &loop);
 }
 
 static bool takes_divide(const struct gram_eigh_op *op)

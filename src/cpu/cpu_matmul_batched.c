@@ -9,8 +9,8 @@
  * SPDX-License-Identifier: MIT
  */
 #include "../kron.h"
-#include "../threads.h"
 #include "cpu.h"
+#include "cpu_blas_for.h"
 #include "cpu_blas_view.h"
 #include "cpu_kron_matmul_vjp.h"
 
@@ -179,7 +179,7 @@ gram_status cpu_matmul_batched(gram_context *g, const struct gram_matmul_batched
     TRY(make_plan(g, op, &plan));
     TRY(gram_scratch(g, (size_t)plan.workers * plan.worker_bytes, &scratch));
     plan.scratch = scratch;
-    gram_blas_for(g, plan.workers > 1, plan.op.batch.count, run_item, &plan);
+    cpu_blas_for(g, plan.workers > 1, plan.op.batch.count, run_item, &plan);
     return GRAM_OK;
 }
 

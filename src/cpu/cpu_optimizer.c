@@ -6,8 +6,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cpu_optimizer.h"
-#include "../blas.h"
-#include "../threads.h"
+#include "cpu_blas_for.h"
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -140,7 +139,7 @@ static void do_pass(gram_context *g, struct pass *pass, pass_body *body, bool ot
 {
     pass->body = body;
     pass->others = others;
-    gram_blas_for(g, pass->layout->workers > 1, pass->op->optimizer->blocks, one_block, pass);
+    cpu_blas_for(g, pass->layout->workers > 1, pass->op->optimizer->blocks, one_block, pass);
 }
 
 /* ---- What passes do ------------------------------------------------------------------------ */

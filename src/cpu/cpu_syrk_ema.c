@@ -9,6 +9,7 @@
  */
 #include "../threads.h"
 #include "cpu.h"
+#include "cpu_blas_for.h"
 #include "cpu_blas_view.h"
 #include "cpu_kron_matmul_vjp.h"
 #include <math.h>
@@ -177,7 +178,7 @@ gram_status cpu_syrk_ema(gram_context *g, const struct gram_syrk_ema_op *op)
     TRY(make_plan(g, op, &plan));
     TRY(gram_scratch(g, (size_t)plan.workers * plan.worker_bytes, &scratch));
     plan.scratch = scratch;
-    gram_blas_for(g, plan.workers > 1, op->batch.count, run_item, &plan);
+    cpu_blas_for(g, plan.workers > 1, op->batch.count, run_item, &plan);
     return GRAM_OK;
 }
 
