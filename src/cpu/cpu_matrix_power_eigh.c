@@ -26,15 +26,15 @@ static struct eigh_scratch lay_out(int64_t n, bool estimate, char *memory)
     size_t matrix = gram_round64((size_t)(n * n) * sizeof(double)), at = 0;
 
     gram_blas_syevd_sizes(n, &s.lwork, &s.liwork);
-    s.v = (double *)(void *)(memory + at);
+    s.v = gram_part(memory, at);
     at += matrix;
-    s.work = (double *)(void *)(memory + at);
+    s.work = gram_part(memory, at);
     at += gram_round64((size_t)s.lwork * sizeof(double));
-    s.values = (double *)(void *)(memory + at);
+    s.values = gram_part(memory, at);
     at += gram_round64((size_t)n * sizeof(double));
-    s.iwork = (int32_t *)(void *)(memory + at);
+    s.iwork = gram_part(memory, at);
     at += gram_round64((size_t)s.liwork * sizeof(int32_t));
-    s.more = (double *)(void *)(memory + at);
+    s.more = gram_part(memory, at);
     s.bytes = at + (estimate ? 2 * matrix : 0);
     return s;
 }

@@ -30,11 +30,11 @@ static struct basis_scratch lay_out(int64_t n, char *memory)
     gram_blas_syevd_sizes(n, &s.lwork, &s.liwork);
     s.lwork = gram_most(s.lwork, 2 * n * n + n + gram_blas_qr_work(n));
     s.product = (double *)(void *)memory;
-    s.work = (double *)(void *)(memory + at);
+    s.work = gram_part(memory, at);
     at += gram_round64((size_t)s.lwork * sizeof(double));
-    s.values = (double *)(void *)(memory + at);
+    s.values = gram_part(memory, at);
     at += gram_round64((size_t)n * sizeof(double));
-    s.iwork = (int32_t *)(void *)(memory + at);
+    s.iwork = gram_part(memory, at);
     s.bytes = at + gram_round64((size_t)gram_most(s.liwork, n) * sizeof(int32_t));
     return s;
 }
