@@ -42,10 +42,4 @@ static inline size_t gram_round64(size_t bytes)
 {
     return (bytes + 63) / 64 * 64;
 }
-
-/* A part of scratch; NULL where there is none and only its size is wanted. */
-static inline void *gram_part(char *memory, size_t at)
-{
-    return memory ? memory + at : NULL;
-}
 #endif

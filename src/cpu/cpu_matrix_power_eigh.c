@@ -17,31 +17,34 @@ struct eigh_scratch {
     double *v, *work, *values, *more; /* more: two matrices for the estimate */
     int32_t *iwork;
     int64_t lwork, liwork;
-    size_t bytes;
 };
 
-static struct eigh_scratch lay_out(int64_t n, bool estimate, char *memory)
+static struct eigh_scratch lay_out(int64_t n, char *memory)
 {
     struct eigh_scratch s = {0};
     size_t matrix = gram_round64((size_t)(n * n) * sizeof(double)), at = 0;
 
     gram_blas_syevd_sizes(n, &s.lwork, &s.liwork);
-    s.v = gram_part(memory, at);
+    s.v = (double *)(void *)(memory + at);
     at += matrix;
-    s.work = gram_part(memory, at);
+    s.work = (double *)(void *)(memory + at);
     at += gram_round64((size_t)s.lwork * sizeof(double));
-    s.values = gram_part(memory, at);
+    s.values = (double *)(void *)(memory + at);
     at += gram_round64((size_t)n * sizeof(double));
-    s.iwork = gram_part(memory, at);
+    s.iwork = (int32_t *)(void *)(memory + at);
     at += gram_round64((size_t)s.liwork * sizeof(int32_t));
-    s.more = gram_part(memory, at);
-    s.bytes = at + (estimate ? 2 * matrix : 0);
+    s.more = (double *)(void *)(memory + at);
     return s;
 }
 
 size_t cpu_matrix_power_eigh_bytes(int64_t n, bool estimate)
 {
-    return lay_out(n, estimate, NULL).bytes;
+    int64_t lwork, liwork;
+
+    gram_blas_syevd_sizes(n, &lwork, &liwork);
+    return (estimate ? 3 : 1) * gram_round64((size_t)(n * n) * sizeof(double)) +
+           gram_round64((size_t)lwork * sizeof(double)) + gram_round64((size_t)n * sizeof(double)) +
+           gram_round64((size_t)liwork * sizeof(int32_t));
 }
 
 /* The ridge of A', and whether the power exists; values are ascending. */
@@ -63,7 +66,7 @@ static gram_power_outcome check_values(struct power_work *w, const double *value
 gram_power_outcome cpu_matrix_power_eigh(struct power_work *w)
 {
     const struct gram_matrix_power_op *op = w->plan->op;
-    struct eigh_scratch s = lay_out(w->n, w->plan->estimate, w->memory);
+    struct eigh_scratch s = lay_out(w->n, w->memory);
     int64_t n = w->n;
     double power = (double)op->numerator / op->denominator;
     gram_power_outcome outcome;

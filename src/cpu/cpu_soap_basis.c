@@ -19,29 +19,38 @@ struct basis_scratch {
     double *product, *work, *values;
     int32_t *iwork;
     int64_t lwork, liwork;
-    size_t bytes;
 };
+
+static void work_sizes(int64_t n, int64_t *lwork, int64_t *liwork)
+{
+    gram_blas_syevd_sizes(n, lwork, liwork);
+    *lwork = gram_most(*lwork, 2 * n * n + n + gram_blas_qr_work(n));
+    *liwork = gram_most(*liwork, n);
+}
 
 static struct basis_scratch lay_out(int64_t n, char *memory)
 {
     struct basis_scratch s = {0};
     size_t at = gram_round64((size_t)(n * n) * sizeof(double));
 
-    gram_blas_syevd_sizes(n, &s.lwork, &s.liwork);
-    s.lwork = gram_most(s.lwork, 2 * n * n + n + gram_blas_qr_work(n));
+    work_sizes(n, &s.lwork, &s.liwork);
     s.product = (double *)(void *)memory;
-    s.work = gram_part(memory, at);
+    s.work = (double *)(void *)(memory + at);
     at += gram_round64((size_t)s.lwork * sizeof(double));
-    s.values = gram_part(memory, at);
+    s.values = (double *)(void *)(memory + at);
     at += gram_round64((size_t)n * sizeof(double));
-    s.iwork = gram_part(memory, at);
-    s.bytes = at + gram_round64((size_t)gram_most(s.liwork, n) * sizeof(int32_t));
+    s.iwork = (int32_t *)(void *)(memory + at);
     return s;
 }
 
 size_t cpu_soap_basis_bytes(int64_t n)
 {
-    return lay_out(n, NULL).bytes;
+    int64_t lwork, liwork;
+
+    work_sizes(n, &lwork, &liwork);
+    return gram_round64((size_t)(n * n) * sizeof(double)) +
+           gram_round64((size_t)lwork * sizeof(double)) + gram_round64((size_t)n * sizeof(double)) +
+           gram_round64((size_t)liwork * sizeof(int32_t));
 }
 
 /* ---- The first basis ------------------------------------------------------------------------- */
