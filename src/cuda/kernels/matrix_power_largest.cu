@@ -55,10 +55,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     struct power_state *s = &a.state[item];
     REAL *w = vector_of(a, item, k);
     const REAL *v = vector_of(a, item, k + 2), *u = vector_of(a, item, k + 1);
-    double alpha = 0, beta = k > 1 ? s->beta[k - 2] : 0, length;
+    double alpha = 0, beta, length;
 
-    if (s->settled)
+    if (s->settled) /* then beta[k - 2] was never written */
         return;
+    beta = k > 1 ? s->beta[k - 2] : 0;
     if (k > 0)
         alpha = dot(a, sums, v, w);
     for (long long i = threadIdx.x; i < a.n; i += THREADS)
