@@ -39,8 +39,9 @@ for cell in json.load(open(sys.argv[1], encoding="utf-8"))["cells"]:
 @pytest.mark.parametrize("path", EXAMPLES, ids=[path.stem for path in EXAMPLES])
 def test_example(path, notebooks):
     """Run as a notebook, which holds every statement of the script."""
-    if "gpytorch" in path.stem:
-        pytest.importorskip("gpytorch")
+    for package in ("gpytorch", "torch"):
+        if path.stem.endswith(f"_{package}"):
+            pytest.importorskip(package)
     file = notebooks / f"{path.stem}.ipynb"
     cells = json.loads(file.read_text(encoding="utf-8"))["cells"]
     code = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "code")
