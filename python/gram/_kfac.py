@@ -98,6 +98,11 @@ class KFAC(torch.optim.Optimizer):
     RuntimeError where a layer is used twice in a forward pass.  Gradients may be accumulated over
     several backward passes; each of these updates the factors.
 
+    process_group: the ranks of a group of torch.distributed, whose gradients must be equal (as
+    DistributedDataParallel makes them), average their factors before every refresh, and EKFAC's
+    eigenvalues after every update, by one all-reduce: with batches of one size that is the same as
+    one process with all samples.  Every rank holds all state and makes all inverses.
+
     Sources: Martens and Grosse, ICML 2015; Eschenhagen et al., NeurIPS 2023; EKFAC: George et al.,
     NeurIPS 2018.
 
@@ -134,6 +139,7 @@ class KFAC(torch.optim.Optimizer):
         setting="expand",
         reduction="mean",
         generator=None,
+        process_group=None,
     ):
         for name, value, choices in (
             ("fisher", fisher, _FISHERS),
@@ -154,6 +160,7 @@ class KFAC(torch.optim.Optimizer):
         )
         self._fisher, self._likelihood, self._generator = fisher, likelihood, generator
         self._mean = reduction == "mean"
+        self._process_group = process_group
         self._every = (int(update_every), int(refresh_every))
         self._steps = 0
         self._options = (
@@ -269,6 +276,26 @@ class KFAC(torch.optim.Optimizer):
             self._learn(index, a, g, a.shape[0] if self._mean else 1)
         self._batch.clear()
 
+    def _average(self, refreshes):
+        """Updates of this rank, then the mean of all ranks' averages, which are linear in these."""
+        trouble = None
+        try:
+            self._empirical()
+        except Exception as e:  # the others wait for this rank: they are told
+            trouble = e
+        due = (".a", ".b") * refreshes + (".corrections",) * self._corrected
+        parts = [part for name, part in self._parts() if name.endswith(due)] if due else []
+        told = torch.full((1,), float(trouble is not None), dtype=torch.float64)
+        flat = torch.cat([part.flatten() for part in parts] + [told])
+        torch.distributed.all_reduce(flat, group=self._process_group)
+        if trouble is not None:
+            raise trouble
+        if flat[-1] > 0:
+            raise RuntimeError(f"gram.{type(self).__name__}: the step failed on another rank")
+        flat /= torch.distributed.get_world_size(self._process_group)
+        for part, mean in zip(parts, flat[:-1].split([p.numel() for p in parts]), strict=True):
+            part.copy_(mean.view(part.shape))
+
     def _directions(self):
         """{parameter: direction} of those with factors, clones of their gradients."""
         found, weights, biases = {}, [], []
@@ -296,8 +323,12 @@ class KFAC(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        self._empirical()
-        if self._steps % self._every[1] == 0:
+        refreshes = self._steps % self._every[1] == 0
+        if self._process_group is None:
+            self._empirical()
+        else:
+            self._average(refreshes)
+        if refreshes:
             self._kfac.refresh()
         found = self._directions()
         for group in self.param_groups:

@@ -69,27 +69,77 @@ RANK = """
 """
 
 
+KFAC = """
+    import sys, torch, gram.optim
+    rank, ranks, folder, method = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.Tanh(), torch.nn.Linear(5, 3))
+    group, wide = None, model
+    if ranks > 1:
+        torch.distributed.init_process_group(
+            "gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=ranks)
+        group, wide = torch.distributed.group.WORLD, torch.nn.parallel.DistributedDataParallel(model)
+    optimizer = getattr(gram.optim, method)(
+        model, lr=0.05, kl_clip=0, refresh_every=3, process_group=group)
+    def move(step, spoil=False):
+        x, y = torch.randn(16, 6), torch.randint(3, (16,))
+        mine = slice(8 * rank, 8 * rank + 8) if ranks > 1 else slice(16)
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(wide(x[mine]), y[mine]).backward()
+        if spoil:
+            optimizer._learn = None
+        optimizer.step()
+    for step in range(8):
+        move(step)
+    torch.save(model.state_dict(), f"{folder}/{method}.{ranks}.{rank}")
+    if ranks > 1:
+        try:
+            move(8, rank == 1)
+        except (TypeError, RuntimeError) as e:
+            print("refused", e)
+        torch.distributed.destroy_process_group()
+"""
+
+
+def run(text, ranks, folder, name):
+    """What the ranks of a script print."""
+    script = folder / "rank.py"
+    script.write_text(textwrap.dedent(text))
+    work = [
+        subprocess.Popen(
+            [sys.executable, script, str(rank), str(ranks), str(folder), name],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for rank in range(ranks)
+    ]
+    outputs = [process.communicate(timeout=600)[0] for process in work]
+    assert [process.returncode for process in work] == [0] * ranks, outputs
+    return outputs
+
+
+@pytest.mark.skipif(not torch.distributed.is_available(), reason="no torch.distributed")
+@pytest.mark.skipif(not torch.distributed.is_gloo_available(), reason="no gloo")
+@pytest.mark.parametrize("name", ["KFAC", "EKFAC"])
+def test_two_ranks_average_their_factors(name, tmp_path):
+    """Two ranks give the parameters of one that has all samples; trouble on one is raised on
+    both."""
+    assert all("refused" in output for output in run(KFAC, 2, tmp_path, name))
+    run(KFAC, 1, tmp_path, name)
+    expected = torch.load(tmp_path / f"{name}.1.0")
+    for rank in range(2):
+        for key, tensor in torch.load(tmp_path / f"{name}.2.{rank}").items():
+            torch.testing.assert_close(tensor, expected[key], rtol=1e-4, atol=1e-5, msg=key)
+
+
 @pytest.mark.parametrize("name", ["Shampoo", "SOAP", "Muon"])
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="no torch.distributed")
 @pytest.mark.skipif(not torch.distributed.is_gloo_available(), reason="no gloo")
 def test_two_ranks_share_the_work(name, tmp_path):
     """Two ranks give the parameters of one that has the mean of their gradients; a checkpoint of
     both goes on; trouble on one is raised on both."""
-    script = tmp_path / "rank.py"
-    script.write_text(textwrap.dedent(RANK))
-    work = [
-        subprocess.Popen(
-            [sys.executable, script, str(rank), "2", str(tmp_path), name],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    for process in work:
-        output, _ = process.communicate(timeout=600)
-        assert process.returncode == 0, output
-        assert "refused" in output, output
+    assert all("refused" in output for output in run(RANK, 2, tmp_path, name))
     results = [torch.load(tmp_path / f"{name}.2.{rank}") for rank in range(2)]
     for key, tensor in results[0][0].items():
         assert torch.equal(tensor, results[1][0][key]), key
