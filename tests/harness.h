@@ -129,7 +129,7 @@ const char *case_param(const struct case_args *args, const char *name, const cha
 double case_number(const struct case_args *args, const char *name, double otherwise);
 
 enum {
-    CASE_TENSORS = 6
+    CASE_TENSORS = 2 * (GRAM_MAX_FACTORS + 2) /* of kron_matmul_vjp */
 };
 
 /* One problem, allocated and filled; what gram bench and profile run again and again. */

@@ -131,6 +131,9 @@ bool kron_solve_prepare(struct harness *h, const struct case_args *args, struct 
                 (s->options.method == GRAM_KRON_EIGEN ? 2 : 1),
         .unit = "flop",
         .bytes = 2 * (double)gram_dtype_size(args->dtype) * (double)test_count(&s->b),
+        .tensors = {&s->b, &s->x},
     };
+    for (int f = 0; f < s->count; f++)
+        out->tensors[2 + f] = &s->factor[f];
     return true;
 }

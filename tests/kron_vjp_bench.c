@@ -172,6 +172,9 @@ bool kron_vjp_prepare(struct harness *h, const struct case_args *args, struct ca
         .unit = "flop",
         .bytes = (double)gram_dtype_size(args->dtype) *
                  (double)(2 * test_count(&s->in[X]) + test_count(&s->in[GRAD])),
+        .tensors = {&s->in[X], &s->in[GRAD], &s->out[X]},
     };
+    for (int i = 0; i < s->count; i++)
+        out->tensors[3 + 2 * i] = &s->in[i], out->tensors[4 + 2 * i] = &s->out[i];
     return true;
 }

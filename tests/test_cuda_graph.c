@@ -57,31 +57,33 @@ static void replay(struct harness *h, const struct request *r)
 static const struct row {
     const char *op, *words;
 } rows[] = {
-    {  "cdist_grad",                                      "20 30 5 1 p=1"},
-    {  "cdist_grad",                                    "20 30 5 3 p=1.3"},
-    {  "cdist_grad",                                     "40 30 5 12 p=2"},
-    {  "cdist_grad",                          "20 30 5 2 p=1.5 dtype=f64"},
-    {        "agop",                                      "20 30 5 1 p=1"},
-    {        "agop",                         "20 30 5 3 p=1.3 diagonal=1"},
-    {        "agop",                           "40 30 5 12 p=2 dtype=f64"},
-    {  "kernel_vjp",                                        "30 20 4 p=1"},
-    {  "kernel_vjp",                                "30 20 4 p=1.3 q=0.9"},
-    {  "kernel_vjp",                              "30 20 4 p=2 dtype=f64"},
-    {        "eigh",                                               "40 3"},
-    {        "eigh",                                     "5 20 dtype=f64"},
-    {        "eigh",                                               "2 40"},
-    {        "eigh",                            "1 50 k=5 driver=batched"},
-    {      "median",                                           "60 5 p=1"},
-    {      "median",                                 "300 5 p=2 rows=100"},
-    {      "median",                               "60 5 p=1.3 dtype=f64"},
-    { "kron_matmul",                                 "30 8 8 3 dtype=f64"},
-    { "kron_matmul",                                "9 40 30 2 side=left"},
-    {"matrix_power",                  "40 2 method=minimax condition=100"},
-    {"matrix_power", "40 2 method=coupled_newton condition=100 dtype=f64"},
-    {"matrix_power",            "40 2 method=newton_schulz condition=100"},
-    {"matrix_power",                                 "40 2 condition=100"},
-    {       "cdist",                                     "150 140 40 p=1"},
-    {       "cdist",                           "150 140 40 p=2 dtype=f64"},
+    {     "cdist_grad",                                      "20 30 5 1 p=1"},
+    {     "cdist_grad",                                    "20 30 5 3 p=1.3"},
+    {     "cdist_grad",                                     "40 30 5 12 p=2"},
+    {     "cdist_grad",                          "20 30 5 2 p=1.5 dtype=f64"},
+    {           "agop",                                      "20 30 5 1 p=1"},
+    {           "agop",                         "20 30 5 3 p=1.3 diagonal=1"},
+    {           "agop",                           "40 30 5 12 p=2 dtype=f64"},
+    {     "kernel_vjp",                                        "30 20 4 p=1"},
+    {     "kernel_vjp",                                "30 20 4 p=1.3 q=0.9"},
+    {     "kernel_vjp",                              "30 20 4 p=2 dtype=f64"},
+    {           "eigh",                                               "40 3"},
+    {           "eigh",                                     "5 20 dtype=f64"},
+    {           "eigh",                                               "2 40"},
+    {           "eigh",                            "1 50 k=5 driver=batched"},
+    {         "median",                                           "60 5 p=1"},
+    {         "median",                                 "300 5 p=2 rows=100"},
+    {         "median",                               "60 5 p=1.3 dtype=f64"},
+    {    "kron_matmul",                                 "30 8 8 3 dtype=f64"},
+    {    "kron_matmul",                                "9 40 30 2 side=left"},
+    {"kron_matmul_vjp",                                           "30 3 8 4"},
+    {"kron_matmul_vjp",                      "9 2 40 30 dtype=f64 side=left"},
+    {   "matrix_power",                  "40 2 method=minimax condition=100"},
+    {   "matrix_power", "40 2 method=coupled_newton condition=100 dtype=f64"},
+    {   "matrix_power",            "40 2 method=newton_schulz condition=100"},
+    {   "matrix_power",                                 "40 2 condition=100"},
+    {          "cdist",                                     "150 140 40 p=1"},
+    {          "cdist",                           "150 140 40 p=2 dtype=f64"},
 };
 
 static void one(struct harness *h, const struct row *row)
@@ -158,15 +160,21 @@ static void kron_matmul(struct harness *h)
     all_of(h, "kron_matmul");
 }
 
+static void kron_matmul_vjp(struct harness *h)
+{
+    all_of(h, "kron_matmul_vjp");
+}
+
 static const struct test_function tests[] = {
-    {  "cdist_grad",   cdist_grad},
-    {        "agop",         agop},
-    {  "kernel_vjp",   kernel_vjp},
-    {        "eigh",         eigh},
-    {      "median",       median},
-    { "kron_matmul",  kron_matmul},
-    {"matrix_power", matrix_power},
-    {       "cdist",        cdist},
+    {     "cdist_grad",      cdist_grad},
+    {           "agop",            agop},
+    {     "kernel_vjp",      kernel_vjp},
+    {           "eigh",            eigh},
+    {         "median",          median},
+    {    "kron_matmul",     kron_matmul},
+    {"kron_matmul_vjp", kron_matmul_vjp},
+    {   "matrix_power",    matrix_power},
+    {          "cdist",           cdist},
 };
 
 int main(void)

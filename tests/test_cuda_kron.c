@@ -1,5 +1,6 @@
 /*
- * test_cuda_kron.c - diagonals and traces of Kronecker products on a device, against the CPU's
+ * test_cuda_kron.c - diagonals and traces of Kronecker products on a device, and gradients of many
+ * rows, against the CPU's
  *
  * SPDX-License-Identifier: MIT
  */
@@ -111,8 +112,88 @@ static void diagonals_and_traces(struct harness *h)
     gram_context_destroy(there.g);
 }
 
+/* ---- Gradients in little scratch --------------------------------------------------------------
+ */
+
+enum {
+    X = 2, /* behind the factors */
+    GRAD,
+    MATRICES,
+    ROWS = 900,
+    LIMIT = 9 << 20, /* of scratch, of which rows have a half: three pieces of them */
+};
+
+static const int64_t sizes[MATRICES][3] = {
+    {1,   12,   8},
+    {1,   10,  12},
+    {1, ROWS, 120},
+    {3, ROWS,  96}
+};
+
+/* x is one for the three items of grad, so that its gradient is a sum over pieces. */
+static bool differentiate(struct harness *h, struct test_tensor *in, struct test_tensor *out)
+{
+    struct test_copy from[MATRICES], to[GRAD];
+    const gram_tensor *factors[] = {&from[0].t, &from[1].t};
+    gram_tensor *const grads[] = {&to[0].t, &to[1].t};
+    const gram_kron_grads all = {&to[X].t, grads};
+    bool ran = true;
+
+    for (int i = 0; i < MATRICES; i++) {
+        ran = test_send(h, &in[i], &from[i]) && ran;
+        ran = (i == GRAD || test_send(h, &out[i], &to[i])) && ran;
+    }
+    ran = ran && CHECK(h,
+                       gram_kron_matmul_vjp(h->g, &from[X].t, factors, X, NULL, &from[GRAD].t,
+                                            &all) == GRAM_OK,
+                       "%s", gram_message(h->g));
+    for (int i = 0; i < MATRICES; i++) {
+        ran = test_fetch(h, &in[i], &from[i]) && ran;
+        ran = (i == GRAD || test_fetch(h, &out[i], &to[i])) && ran;
+    }
+    return ran;
+}
+
+static void gradients_in_pieces(struct harness *h)
+{
+    struct test_tensor in[MATRICES], want[GRAD], got[GRAD];
+    gram_context_options o = GRAM_CONTEXT_OPTIONS_INIT;
+    struct harness there = *h;
+
+    o.device.type = there.device.type = GRAM_CUDA;
+    o.scratch_limit = LIMIT;
+    if (!CHECK(h, gram_context_create(&o, &there.g) == GRAM_OK, "%s", gram_message(NULL)))
+        return;
+    for (int i = 0; i < MATRICES; i++) {
+        const int64_t *shape = i == GRAD ? sizes[i] : sizes[i] + 1;
+        test_tensor_create(h, &in[i], GRAM_F64, ROW_MAJOR, i == GRAD ? 3 : 2, shape);
+        test_fill_uniform(h, &in[i], 0, 1);
+        if (i == GRAD)
+            continue;
+        test_tensor_create(h, &want[i], GRAM_F64, ROW_MAJOR, 2, shape);
+        test_tensor_create(h, &got[i], GRAM_F64, EVERY_SECOND, 2, shape);
+    }
+    if (differentiate(h, in, want) && differentiate(&there, in, got))
+        for (int i = 0; i < GRAD; i++)
+            for (int64_t e = 0; e < test_count(&want[i].t); e++) {
+                double a = test_at(&got[i].t, e), b = test_at(&want[i].t, e);
+                CHECK(h, fabs(a - b) <= 1e-12 * b, "gradient %d: element %lld is %.17g, not %.17g",
+                      i, (long long)e, a, b);
+            }
+    for (int i = 0; i < MATRICES; i++) {
+        test_tensor_destroy(h, &in[i], "an input");
+        if (i == GRAD)
+            continue;
+        test_tensor_destroy(h, &want[i], "the CPU's gradient");
+        test_tensor_destroy(h, &got[i], "a gradient");
+    }
+    h->checks += there.checks, h->failures += there.failures;
+    gram_context_destroy(there.g);
+}
+
 static const struct test_function tests[] = {
     {"diagonals_and_traces", diagonals_and_traces},
+    { "gradients_in_pieces",  gradients_in_pieces},
 };
 
 int main(void)

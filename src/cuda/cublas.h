@@ -53,10 +53,25 @@ struct cuda_gemm {
     double alpha, beta;
 };
 
+/* c[i] = alpha op(a[i]) op(b[i]) + beta c[i] for count column-major matrices; c is m by n, the sums
+ * have k terms.  Strides, in elements, lead from one matrix to the next. */
+struct cuda_gemm_batch {
+    gram_dtype dtype; /* f32 or f64 */
+    int compute;
+    int64_t m, n, k, count;
+    const void *a, *b;
+    bool transposed_a, transposed_b;
+    void *c;
+    int64_t lda, ldb, ldc, stride_a, stride_b, stride_c;
+    double alpha, beta;
+};
+
 /* The context's, made at the first call; the device's context must be current.  workspace:
  * CUDA_BLAS_BYTES of device memory for the calls that follow. */
 gram_status gram_cuda_blas(gram_context *g, void *workspace, struct cuda_blas **out);
 gram_status gram_cuda_gemm(gram_context *g, const struct cuda_blas *blas,
                            const struct cuda_gemm *gemm);
+gram_status gram_cuda_gemm_batch(gram_context *g, const struct cuda_blas *blas,
+                                 const struct cuda_gemm_batch *gemm);
 void gram_cuda_blas_close(gram_context *g, struct cuda_device *device);
 #endif

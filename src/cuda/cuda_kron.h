@@ -60,6 +60,7 @@ gram_status cuda_kron_matmul_chosen(gram_context *g, const struct gram_kron_matm
 
 /* cuda_kron_matmul.c */
 struct kron_side cuda_kron_side(const struct gram_view *v);
+struct kron_number cuda_kron_number(const struct gram_hyper *h);
 /* What a pass gets; between passes rows lie in scratch. */
 void cuda_kron_params(const struct cuda_kron_plan *plan, void *scratch, int number,
                       struct kron_params *params);

@@ -19,7 +19,7 @@ struct kron_side cuda_kron_side(const struct gram_view *v)
     return side;
 }
 
-static struct kron_number number_of(const struct gram_hyper *h)
+struct kron_number cuda_kron_number(const struct gram_hyper *h)
 {
     struct kron_number number = {
         .value = h->value, .data = h->tensor.data, .is_double = h->tensor.dtype == GRAM_F64};
@@ -55,8 +55,8 @@ void cuda_kron_params(const struct cuda_kron_plan *plan, void *scratch, int numb
     *params = (struct kron_params){.ndim = op->batch.ndim,
                                    .items = op->batch.count,
                                    .z = cuda_kron_side(&plan->z),
-                                   .alpha = number_of(&op->alpha),
-                                   .beta = number_of(&op->beta),
+                                   .alpha = cuda_kron_number(&op->alpha),
+                                   .beta = cuda_kron_number(&op->beta),
                                    .rows = plan->rows,
                                    .before = pass->span.before,
                                    .after = pass->span.after,

@@ -75,6 +75,10 @@ struct jit_request gram_cuda_plain_request(enum cuda_variant_file file, gram_dty
         [CUDA_VARIANT_POWER_SPLIT] = {   "matrix_power_step.cu",    "matrix_power_split"},
         [CUDA_VARIANT_POWER_VALUES] = {   "matrix_power_eigh.cu",   "matrix_power_values"},
         [CUDA_VARIANT_POWER_COLUMNS] = {   "matrix_power_eigh.cu",  "matrix_power_columns"},
+        [CUDA_VARIANT_KRON_VJP_LOAD] = {            "kron_vjp.cu",         "kron_vjp_load"},
+        [CUDA_VARIANT_KRON_VJP_ADD] = {            "kron_vjp.cu",          "kron_vjp_add"},
+        [CUDA_VARIANT_KRON_VJP_SUM] = {            "kron_vjp.cu",          "kron_vjp_sum"},
+        [CUDA_VARIANT_KRON_VJP_STORE] = {            "kron_vjp.cu",        "kron_vjp_store"},
     };
     bool is_double = dtype == GRAM_F64;
 

@@ -58,6 +58,10 @@ enum cuda_variant_file {
     CUDA_VARIANT_POWER_SPLIT,
     CUDA_VARIANT_POWER_VALUES,
     CUDA_VARIANT_POWER_COLUMNS,
+    CUDA_VARIANT_KRON_VJP_LOAD,
+    CUDA_VARIANT_KRON_VJP_ADD,
+    CUDA_VARIANT_KRON_VJP_SUM,
+    CUDA_VARIANT_KRON_VJP_STORE,
     CUDA_VARIANTS
 };
 static inline uint64_t gram_cuda_variant(enum cuda_variant_file file, uint64_t parameters)
@@ -150,6 +154,11 @@ gram_status cuda_kron_trace(gram_context *g, const struct gram_kron_number_op *o
 gram_status cuda_kron_matmul(gram_context *g, const struct gram_kron_matmul_op *op);
 gram_status cuda_kron_matmul_workspace(gram_context *g, const struct gram_kron_matmul_op *op,
                                        size_t *bytes);
+
+/* cuda_kron_matmul_vjp.c */
+gram_status cuda_kron_matmul_vjp(gram_context *g, const struct gram_kron_matmul_vjp_op *op);
+gram_status cuda_kron_matmul_vjp_workspace(gram_context *g,
+                                           const struct gram_kron_matmul_vjp_op *op, size_t *bytes);
 
 /* cuda_solve.c */
 gram_status cuda_solve_cholesky(gram_context *g, const struct gram_solve_op *op);

@@ -1,0 +1,386 @@
+/*
+ * cuda_kron_matmul_vjp.c - gram_kron_matmul_vjp on the device: chains of cuBLAS's products
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "cuda_kron_matmul_vjp.h"
+#include "arena.h"
+
+/* Rows of every group on their way. */
+struct chain {
+    const struct cuda_kron_vjp_plan *plan;
+    const struct cuda_blas *blas;
+    char *memory;
+    int64_t first, count; /* rows */
+    const char *left[GRAM_MAX_FACTORS], *right;
+    int64_t left_stride[GRAM_MAX_FACTORS]; /* from group to group */
+};
+
+static int64_t size_of(const struct cuda_kron_vjp_plan *plan)
+{
+    return (int64_t)gram_dtype_size(plan->op->x.dtype);
+}
+
+static void put_batch(const struct gram_batch *batch, long long *ndim, long long *shape)
+{
+    *ndim = batch->ndim;
+    for (int d = 0; d < batch->ndim; d++)
+        shape[d] = batch->shape[d];
+}
+
+static int64_t blocks_for(int64_t elements)
+{
+    return gram_most(1, gram_ceil_div(elements, KRON_VJP_THREADS));
+}
+
+/* ---- Before the chains ---------------------------------------------------------------------- */
+
+/* What the chains read of a matrix that does not lie as they want it. */
+static gram_status load(gram_context *g, const struct gram_batch *batch, const struct gram_view *v,
+                        struct kron_vjp_move_params *p)
+{
+    int64_t tiles = gram_ceil_div(p->count, KRON_VJP_TILE) * gram_ceil_div(v->cols, KRON_VJP_TILE);
+
+    put_batch(batch, &p->ndim, p->shape);
+    p->side = cuda_kron_side(v);
+    p->item_rows = v->rows, p->cols = v->cols;
+    return gram_cuda_launch_plain(g, CUDA_VARIANT_KRON_VJP_LOAD, v->dtype,
+                                  gram_least(tiles, INT32_MAX) * p->groups, KRON_VJP_THREADS, p);
+}
+
+/* Joined factors, or one that cuBLAS cannot take: written out to scratch. */
+static gram_status load_factor(gram_context *g, const struct cuda_kron_vjp_plan *plan,
+                               const struct cuda_kron_join *j, char *memory)
+{
+    const struct gram_kron_matmul_vjp_op *op = plan->op;
+    struct gram_kron_op product = {.batch = op->batch, .count = j->count};
+    int64_t step = j->p * j->q;
+
+    if (j->stride == 0)
+        product.batch = (struct gram_batch){.count = 1};
+    for (int i = 0; i < j->count; i++)
+        product.factor[i] = op->factor[j->first + i];
+    product.out = gram_view_dense(memory + j->at, op->x.dtype, j->p, j->q);
+    for (int d = product.batch.ndim - 1; d >= 0; d--) {
+        product.out.batch_stride[d] = step;
+        step *= product.batch.shape[d];
+    }
+    return cuda_kron(g, &product);
+}
+
+static gram_status load_rows(gram_context *g, struct chain *c)
+{
+    const struct cuda_kron_vjp_plan *plan = c->plan;
+    const struct gram_kron_matmul_vjp_op *op = plan->op;
+    const int last = plan->joins - 1;
+    struct kron_vjp_move_params p = {.groups = plan->groups,
+                                     .row_count = plan->group_rows,
+                                     .first = c->first,
+                                     .count = c->count};
+
+    for (int i = plan->first; i <= last; i++) {
+        c->left[i] = c->memory + plan->join[i].left_at;
+        c->left_stride[i] = c->count * plan->join[i].per_row * plan->join[i].p;
+    }
+    if (plan->first <= last && plan->x_direct) {
+        c->left[last] = op->x.data + c->first * op->x.cols * size_of(plan);
+        c->left_stride[last] = plan->group_rows * op->x.cols;
+    } else if (plan->first <= last) {
+        p.buffer = c->memory + plan->join[last].left_at;
+        TRY(load(g, &op->batch, &op->x, &p));
+    }
+    c->right = plan->grad_direct ? op->grad.data : c->memory + plan->right_at[0];
+    if (plan->grad_direct)
+        return GRAM_OK;
+    p.buffer = c->memory + plan->right_at[0];
+    p.by_columns = true;
+    return load(g, &op->batch, &op->grad, &p);
+}
+
+/* ---- The chains ----------------------------------------------------------------------------- */
+
+static struct cuda_gemm_batch product_of(const struct chain *c)
+{
+    const gram_dtype dtype = c->plan->op->x.dtype;
+
+    return (struct cuda_gemm_batch){.dtype = dtype,
+                                    .compute =
+                                        dtype == GRAM_F64 ? CUBLAS_COMPUTE_F64 : CUBLAS_COMPUTE_F32,
+                                    .count = c->plan->groups,
+                                    .alpha = 1};
+}
+
+static const void *factor_of(const struct chain *c, const struct cuda_kron_join *j)
+{
+    return j->copied ? c->memory + j->at : c->plan->op->factor[j->first].data;
+}
+
+/* left[i-1] = F^T left^T: q by s, of which cuBLAS sees s by q. */
+static gram_status contract(gram_context *g, const struct chain *c, int i)
+{
+    const struct cuda_kron_join *j = &c->plan->join[i];
+    struct cuda_gemm_batch p = product_of(c);
+
+    p.m = c->count * j->per_row, p.n = j->q, p.k = j->p;
+    p.a = c->left[i], p.lda = j->p, p.transposed_a = true;
+    p.stride_a = c->left_stride[i];
+    p.b = factor_of(c, j), p.ldb = j->ld, p.transposed_b = !j->by_columns;
+    p.stride_b = j->stride;
+    p.c = (char *)c->left[i - 1], p.ldc = p.m;
+    p.stride_c = c->left_stride[i - 1];
+    return gram_cuda_gemm_batch(g, c->blas, &p);
+}
+
+/* right[i+1] = right^T F^T: s by p, of which cuBLAS sees p by s. */
+static gram_status take_back(gram_context *g, struct chain *c, int i)
+{
+    const struct cuda_kron_vjp_plan *plan = c->plan;
+    const struct gram_kron_matmul_vjp_op *op = plan->op;
+    const struct cuda_kron_join *j = &plan->join[i];
+    const bool to_x = i + 1 == plan->joins && plan->to_x_direct;
+    struct cuda_gemm_batch p = product_of(c);
+    char *out = to_x ? op->to_x.data + c->first * op->x.cols * size_of(plan)
+                     : c->memory + plan->right_at[(i + 1) % 2];
+
+    p.m = j->p, p.n = c->count * j->per_row, p.k = j->q;
+    p.a = factor_of(c, j), p.lda = j->ld, p.transposed_a = !j->by_columns;
+    p.stride_a = j->stride;
+    p.b = c->right, p.ldb = p.n, p.transposed_b = true;
+    p.stride_b = p.n * j->q;
+    p.c = out, p.ldc = j->p;
+    p.stride_c = to_x ? plan->group_rows * op->x.cols : p.n * j->p;
+    p.alpha = to_x ? op->alpha.value : 1;
+    c->right = out;
+    return gram_cuda_gemm_batch(g, c->blas, &p);
+}
+
+/* A product of slices, one after the other, each with a place of its own; the rest is one more. */
+static gram_status add_slices(gram_context *g, struct cuda_gemm_batch *p, const struct chain *c,
+                              const struct cuda_kron_join *j, int64_t s)
+{
+    const int64_t size = size_of(c->plan), whole = s / j->slice;
+
+    p->count = whole, p->k = j->slice;
+    p->stride_a = j->slice, p->stride_b = j->slice * j->p, p->stride_c = j->p * j->q;
+    if (whole > 0)
+        TRY(gram_cuda_gemm_batch(g, c->blas, p));
+    p->a = (const char *)p->a + whole * p->stride_a * size;
+    p->b = (const char *)p->b + whole * p->stride_b * size;
+    p->c = (char *)p->c + whole * p->stride_c * size;
+    p->count = 1, p->k = s - whole * j->slice;
+    return p->k > 0 ? gram_cuda_gemm_batch(g, c->blas, p) : GRAM_OK;
+}
+
+/* The gradient of joined factors, p by q, of which cuBLAS sees q by p. */
+static gram_status add_gradient(gram_context *g, const struct chain *c, int i)
+{
+    const struct cuda_kron_join *j = &c->plan->join[i];
+    const int64_t s = c->count * j->per_row, size = size_of(c->plan);
+    struct cuda_gemm_batch p = product_of(c);
+
+    p.m = j->q, p.n = j->p, p.k = s;
+    p.a = c->right, p.lda = s, p.transposed_a = true, p.stride_a = s * j->q;
+    p.b = c->left[i], p.ldb = j->p, p.transposed_b = true, p.stride_b = c->left_stride[i];
+    p.c = c->memory + j->sums_at, p.ldc = j->q, p.stride_c = j->slots * j->p * j->q;
+    p.beta = c->first > 0;
+    if (j->slots == 1)
+        return gram_cuda_gemm_batch(g, c->blas, &p);
+    for (int64_t group = 0; group < c->plan->groups; group++) {
+        struct cuda_gemm_batch one = p;
+        one.a = (const char *)p.a + group * p.stride_a * size;
+        one.b = (const char *)p.b + group * p.stride_b * size;
+        one.c = (char *)p.c + group * p.stride_c * size;
+        TRY(add_slices(g, &one, c, j, s));
+    }
+    return GRAM_OK;
+}
+
+/* The gradient of x where the chain could not write it in place. */
+static gram_status store_x(gram_context *g, const struct chain *c)
+{
+    const struct cuda_kron_vjp_plan *plan = c->plan;
+    const struct gram_kron_matmul_vjp_op *op = plan->op;
+    struct kron_vjp_move_params p = {.side = cuda_kron_side(&op->to_x),
+                                     .item_rows = op->x.rows,
+                                     .cols = op->x.cols,
+                                     .groups = plan->groups,
+                                     .row_count = plan->group_rows,
+                                     .first = c->first,
+                                     .count = c->count,
+                                     .buffer = (char *)c->right,
+                                     .alpha = cuda_kron_number(&op->alpha)};
+
+    put_batch(&op->batch, &p.ndim, p.shape);
+    return gram_cuda_launch_plain(g, CUDA_VARIANT_KRON_VJP_ADD, op->x.dtype,
+                                  blocks_for(plan->groups * plan->group_rows * op->x.cols),
+                                  KRON_VJP_THREADS, &p);
+}
+
+static gram_status run_rows(gram_context *g, struct chain *c)
+{
+    const struct cuda_kron_vjp_plan *plan = c->plan;
+
+    TRY(load_rows(g, c));
+    for (int i = plan->joins - 1; i > plan->first; i--)
+        TRY(contract(g, c, i));
+    for (int i = 0; i <= plan->last || i < plan->steps; i++) {
+        if (plan->join[i].wanted)
+            TRY(add_gradient(g, c, i));
+        if (i < plan->steps)
+            TRY(take_back(g, c, i));
+    }
+    return plan->op->want_x && !plan->to_x_direct ? store_x(g, c) : GRAM_OK;
+}
+
+/* ---- After them ----------------------------------------------------------------------------- */
+
+/* Adds up the pieces of the gradient of joined factors, and finds the gradient of one of them. */
+static gram_status store_factor(gram_context *g, const struct chain *c,
+                                const struct cuda_kron_join *j, int which)
+{
+    const struct cuda_kron_vjp_plan *plan = c->plan;
+    const struct gram_kron_matmul_vjp_op *op = plan->op;
+    const struct gram_view *to = &op->to_factor[j->first + which];
+    struct kron_vjp_store_params p = {.out = cuda_kron_side(to),
+                                      .rows = to->rows,
+                                      .cols = to->cols,
+                                      .sums = c->memory + j->sums_at,
+                                      .group_stride = j->slots * j->p * j->q,
+                                      .alpha = cuda_kron_number(&op->alpha),
+                                      .count = j->count,
+                                      .which = which};
+    int64_t items = 1, terms = j->p / to->rows * (j->q / to->cols);
+
+    if (plan->groups > 1)
+        put_batch(&op->batch, &p.ndim, p.shape);
+    for (int d = 0; d < p.ndim; d++) {
+        items *= p.out.batch_stride[d] ? p.shape[d] : 1;
+        terms *= p.out.batch_stride[d] ? 1 : p.shape[d];
+    }
+    for (int i = 0; i < j->count; i++) {
+        p.factor[i] = cuda_kron_side(&op->factor[j->first + i]);
+        p.p[i] = op->factor[j->first + i].rows, p.q[i] = op->factor[j->first + i].cols;
+    }
+    for (p.lanes = 1; p.lanes < 32 && p.lanes * 2 <= terms;)
+        p.lanes *= 2;
+    return gram_cuda_launch_plain(g, CUDA_VARIANT_KRON_VJP_STORE, op->x.dtype,
+                                  blocks_for(items * to->rows * to->cols * p.lanes),
+                                  KRON_VJP_THREADS, &p);
+}
+
+static gram_status store_factors(gram_context *g, const struct chain *c)
+{
+    const struct cuda_kron_vjp_plan *plan = c->plan;
+
+    for (int i = 0; i < plan->joins; i++) {
+        const struct cuda_kron_join *j = &plan->join[i];
+        struct kron_vjp_sum_params p = {.sums = c->memory + j->sums_at,
+                                        .groups = plan->groups,
+                                        .slots = j->slots,
+                                        .elements = j->p * j->q};
+        if (j->wanted && j->slots > 1)
+            TRY(gram_cuda_launch_plain(g, CUDA_VARIANT_KRON_VJP_SUM, plan->op->x.dtype,
+                                       blocks_for(p.groups * p.elements), KRON_VJP_THREADS, &p));
+        for (int f = 0; f < j->count; f++)
+            if (plan->op->want_factor[j->first + f])
+                TRY(store_factor(g, c, j, f));
+    }
+    return GRAM_OK;
+}
+
+static gram_status run(gram_context *g, const struct cuda_kron_vjp_plan *plan)
+{
+    struct chain c = {.plan = plan};
+    struct cuda_blas *blas;
+    void *memory;
+
+    TRY(gram_cuda_scratch(g, (size_t)plan->bytes, &memory));
+    c.memory = memory;
+    TRY(gram_cuda_blas(g, c.memory + plan->blas_at, &blas));
+    c.blas = blas;
+    for (int i = 0; i < plan->joins; i++)
+        if (plan->join[i].copied)
+            TRY(load_factor(g, plan, &plan->join[i], c.memory));
+    for (; c.first < plan->group_rows; c.first += c.count) {
+        c.count = gram_least(plan->rows, plan->group_rows - c.first);
+        TRY(run_rows(g, &c));
+    }
+    return store_factors(g, &c);
+}
+
+/* ---- Entry points --------------------------------------------------------------------------- */
+
+/* Without rows, columns or items gradients are sums of nothing. */
+static bool is_empty(const struct gram_kron_matmul_vjp_op *op)
+{
+    return op->batch.count == 0 || op->x.rows == 0 || op->x.cols == 0 || op->grad.cols == 0;
+}
+
+static gram_status fill_zero(gram_context *g, const struct gram_batch *batch,
+                             const struct gram_view *v)
+{
+    struct kron_vjp_store_params p = {
+        .out = cuda_kron_side(v), .rows = v->rows, .cols = v->cols, .lanes = 1};
+    int64_t elements = v->rows * v->cols;
+
+    put_batch(batch, &p.ndim, p.shape);
+    for (int d = 0; d < batch->ndim; d++) {
+        p.shape[d] = v->batch_stride[d] == 0 ? 1 : p.shape[d]; /* of none there is nothing to add */
+        elements *= p.shape[d];
+    }
+    if (elements == 0)
+        return GRAM_OK;
+    return gram_cuda_launch_plain(g, CUDA_VARIANT_KRON_VJP_STORE, v->dtype, blocks_for(elements),
+                                  KRON_VJP_THREADS, &p);
+}
+
+static gram_status fill_zeros(gram_context *g, const struct gram_kron_matmul_vjp_op *op)
+{
+    for (int i = 0; i < op->count; i++)
+        if (op->want_factor[i])
+            TRY(fill_zero(g, &op->batch, &op->to_factor[i]));
+    return op->want_x ? fill_zero(g, &op->batch, &op->to_x) : GRAM_OK;
+}
+
+static gram_status check_pointers(gram_context *g, const struct gram_kron_matmul_vjp_op *op)
+{
+    TRY(gram_cuda_check_pointer(g, "x", &op->x));
+    TRY(gram_cuda_check_pointer(g, "grad", &op->grad));
+    TRY(gram_cuda_check_pointer(g, "options.alpha", &op->alpha.tensor));
+    if (op->want_x)
+        TRY(gram_cuda_check_pointer(g, "grads.x", &op->to_x));
+    for (int i = 0; i < op->count; i++) {
+        TRY(gram_cuda_check_pointer(g, "factors", &op->factor[i]));
+        if (op->want_factor[i])
+            TRY(gram_cuda_check_pointer(g, "grads.factors", &op->to_factor[i]));
+    }
+    return GRAM_OK;
+}
+
+gram_status cuda_kron_matmul_vjp(gram_context *g, const struct gram_kron_matmul_vjp_op *op)
+{
+    struct cuda_kron_vjp_plan plan;
+    bool empty = is_empty(op), entered;
+    gram_status status;
+
+    TRY(check_pointers(g, op));
+    if (!empty)
+        TRY(cuda_kron_vjp_plan(g, op, &plan));
+    entered = gram_cuda_enter(g->device);
+    status = empty ? fill_zeros(g, op) : run(g, &plan);
+    gram_cuda_leave(g->device, entered);
+    return status;
+}
+
+gram_status cuda_kron_matmul_vjp_workspace(gram_context *g,
+                                           const struct gram_kron_matmul_vjp_op *op, size_t *bytes)
+{
+    struct cuda_kron_vjp_plan plan;
+
+    *bytes = 0;
+    if (is_empty(op))
+        return GRAM_OK;
+    TRY(cuda_kron_vjp_plan(g, op, &plan));
+    *bytes = (size_t)plan.bytes;
+    return GRAM_OK;
+}

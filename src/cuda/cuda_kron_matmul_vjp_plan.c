@@ -1,0 +1,255 @@
+/*
+ * cuda_kron_matmul_vjp_plan.c - how the gradients of a Kronecker product are cut: see
+ * cuda_kron_matmul_vjp.h
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "cuda_kron_matmul_vjp.h"
+
+enum {
+    JOINED = 64,       /* most rows and columns of joined factors: as fast as memory in f64 */
+    TILE = 64,         /* of cuBLAS, about: how many blocks a gradient has */
+    MOST_SLICES = 128, /* of the sums of a gradient */
+    LEAST_SLICE = 1024,
+};
+
+static const double chunk_bytes = 0x1p31; /* of what lies on the way, unless one row has more */
+static const double most_bytes = 0x1p58;
+
+static bool is_one_for_all(const struct gram_batch *batch, const struct gram_view *v)
+{
+    for (int d = 0; d < batch->ndim; d++)
+        if (batch->shape[d] > 1 && v->batch_stride[d] != 0)
+            return false;
+    return true;
+}
+
+/* True if the rows of all items are one long matrix to the factors. */
+static bool is_merged(const struct gram_kron_matmul_vjp_op *op)
+{
+    bool merged = !op->alpha.tensor.data || is_one_for_all(&op->batch, &op->alpha.tensor);
+
+    for (int i = 0; i < op->count; i++)
+        merged = merged && is_one_for_all(&op->batch, &op->factor[i]) &&
+                 (!op->want_factor[i] || is_one_for_all(&op->batch, &op->to_factor[i]));
+    return merged;
+}
+
+static void join(struct cuda_kron_vjp_plan *plan)
+{
+    const struct gram_kron_matmul_vjp_op *op = plan->op;
+
+    for (int i = 0; i < op->count; i++) {
+        const struct gram_view *f = &op->factor[i];
+        struct cuda_kron_join *j = &plan->join[plan->joins > 0 ? plan->joins - 1 : 0];
+        if (plan->joins > 0 && f->rows <= JOINED && f->cols <= JOINED && j->p * f->rows <= JOINED &&
+            j->q * f->cols <= JOINED) {
+            j->p *= f->rows, j->q *= f->cols;
+            j->count++;
+        } else {
+            j = &plan->join[plan->joins++];
+            *j = (struct cuda_kron_join){.first = i, .count = 1, .p = f->rows, .q = f->cols};
+        }
+        j->wanted |= op->want_factor[i];
+    }
+    plan->first = plan->joins, plan->last = -1;
+    for (int i = plan->joins - 1; i >= 0; i--)
+        if (plan->join[i].wanted) {
+            plan->first = i;
+            plan->last = plan->last < 0 ? i : plan->last;
+        }
+    plan->steps = op->want_x ? plan->joins : plan->last > 0 ? plan->last : 0;
+}
+
+/* Whether cuBLAS takes a single factor as it lies, and how. */
+static bool lies_well(const struct cuda_kron_vjp_plan *plan, struct cuda_kron_join *j)
+{
+    const struct gram_batch *batch = &plan->op->batch;
+    const struct gram_view *f = &plan->op->factor[j->first];
+    bool by_rows =
+        (f->cols == 1 || f->col_stride == 1) && (f->rows == 1 || f->row_stride >= f->cols);
+
+    if (j->count > 1 || f->row_stride > INT32_MAX || f->col_stride > INT32_MAX)
+        return false;
+    if (!is_one_for_all(batch, f)) {
+        if (batch->ndim != 1 || f->batch_stride[0] < 0)
+            return false;
+        j->stride = f->batch_stride[0];
+    }
+    j->by_columns = !by_rows;
+    if (by_rows)
+        j->ld = f->rows == 1 ? f->cols : f->row_stride;
+    else
+        j->ld = f->cols == 1 ? f->rows : f->col_stride;
+    return by_rows ||
+           ((f->rows == 1 || f->row_stride == 1) && (f->cols == 1 || f->col_stride >= f->rows));
+}
+
+static void place_factors(struct cuda_kron_vjp_plan *plan)
+{
+    const struct gram_kron_matmul_vjp_op *op = plan->op;
+
+    for (int i = 0; i < plan->joins; i++) {
+        struct cuda_kron_join *j = &plan->join[i];
+        bool batched = false;
+        j->copied = !lies_well(plan, j);
+        if (!j->copied)
+            continue;
+        for (int f = j->first; f < j->first + j->count; f++)
+            batched = batched || !is_one_for_all(&op->batch, &op->factor[f]);
+        j->by_columns = false;
+        j->ld = j->q;
+        j->stride = batched ? j->p * j->q : 0;
+    }
+}
+
+/* Rows of all items, one after the other without gaps. */
+static bool is_dense(const struct gram_batch *batch, const struct gram_view *v)
+{
+    int64_t step = v->rows * v->cols;
+
+    if ((v->cols > 1 && v->col_stride != 1) || (v->rows > 1 && v->row_stride != v->cols))
+        return false;
+    for (int d = batch->ndim - 1; d >= 0; d--) {
+        if (batch->shape[d] > 1 && v->batch_stride[d] != step)
+            return false;
+        step *= batch->shape[d];
+    }
+    return true;
+}
+
+/* Elements of a row of left[i] and of right[i], i up to joins for the latter. */
+static double left_elements(const struct cuda_kron_vjp_plan *plan, int i)
+{
+    return (double)plan->join[i].per_row * (double)plan->join[i].p;
+}
+
+static double right_elements(const struct cuda_kron_vjp_plan *plan, int i)
+{
+    return i < plan->joins ? (double)plan->join[i].per_row * (double)plan->join[i].q
+                           : (double)plan->op->x.cols;
+}
+
+static bool has_left(const struct cuda_kron_vjp_plan *plan, int i)
+{
+    return i >= plan->first && !(plan->x_direct && i == plan->joins - 1);
+}
+
+/* Rows go through the chains in half of the scratch that there may be. */
+static double room_of(const gram_context *g)
+{
+    double limit = (double)g->options.scratch_limit / 2;
+
+    return limit > 0 && limit < chunk_bytes ? limit : chunk_bytes;
+}
+
+static gram_status choose_rows(gram_context *g, struct cuda_kron_vjp_plan *plan)
+{
+    double elements = 0, size = (double)gram_dtype_size(plan->op->x.dtype), most = 0, fit;
+    int64_t longest = 1;
+
+    for (int i = 0; i < plan->joins; i++) {
+        elements += has_left(plan, i) ? left_elements(plan, i) : 0;
+        most = right_elements(plan, i) > most ? right_elements(plan, i) : most;
+        longest = gram_most(longest, plan->join[i].per_row);
+        if (plan->join[i].per_row > INT32_MAX || plan->join[i].p > INT32_MAX ||
+            plan->join[i].q > INT32_MAX || plan->groups > INT32_MAX)
+            return gram_fail(g, GRAM_UNSUPPORTED,
+                             "a row has more elements on its way than cuBLAS can count");
+    }
+    most = right_elements(plan, plan->joins) > most ? right_elements(plan, plan->joins) : most;
+    fit = room_of(g) / ((elements + 2 * most) * size * (double)plan->groups);
+    plan->rows = plan->group_rows;
+    if (fit < (double)plan->rows)
+        plan->rows = gram_most(1, (int64_t)fit);
+    plan->rows = gram_least(plan->rows, INT32_MAX / longest);
+    return GRAM_OK;
+}
+
+/* Pieces of the sums of a gradient: where it alone would leave processors idle. */
+static void choose_slices(const struct cuda_device *device, const struct cuda_kron_vjp_plan *plan,
+                          struct cuda_kron_join *j)
+{
+    int64_t s = plan->rows * j->per_row;
+    int64_t tiles = gram_ceil_div(j->p, TILE) * gram_ceil_div(j->q, TILE) * plan->groups;
+    int64_t slices = gram_least((int64_t)device->processors * 2 / tiles, MOST_SLICES);
+
+    slices = gram_most(1, gram_least(slices, s / LEAST_SLICE));
+    j->slice = slices > 1 ? s / slices / 32 * 32 : s;
+    j->slots = gram_ceil_div(s, j->slice);
+}
+
+static size_t round_up(double bytes)
+{
+    return bytes < most_bytes ? gram_round64((size_t)bytes) : 0;
+}
+
+/* Lays out the scratch; double counts what overflows. */
+static void lay_out(struct cuda_kron_vjp_plan *plan)
+{
+    double size = (double)gram_dtype_size(plan->op->x.dtype), most[2] = {0, 0}, at = 0;
+    double rows = (double)plan->rows * (double)plan->groups;
+
+    for (int i = 0; i < plan->joins; i++) {
+        struct cuda_kron_join *j = &plan->join[i];
+        double matrix = (double)j->p * (double)j->q * size;
+        j->at = round_up(at);
+        if (j->copied)
+            at = (double)j->at + matrix * (double)(j->stride ? plan->groups : 1);
+        j->left_at = round_up(at);
+        if (has_left(plan, i))
+            at = (double)j->left_at + left_elements(plan, i) * rows * size;
+        j->sums_at = round_up(at);
+        if (j->wanted)
+            at = (double)j->sums_at + matrix * (double)j->slots * (double)plan->groups;
+    }
+    for (int i = plan->grad_direct; i <= plan->steps; i++) {
+        double bytes = right_elements(plan, i) * rows * size;
+        if (i < plan->joins || !plan->to_x_direct)
+            most[i % 2] = bytes > most[i % 2] ? bytes : most[i % 2];
+    }
+    for (int i = 0; i < 2; i++) {
+        plan->right_at[i] = round_up(at);
+        at = (double)plan->right_at[i] + most[i];
+    }
+    plan->blas_at = round_up(at);
+    plan->bytes = (double)plan->blas_at + CUDA_BLAS_BYTES;
+    if (!(at < most_bytes))
+        plan->bytes = at;
+}
+
+gram_status cuda_kron_vjp_plan(gram_context *g, const struct gram_kron_matmul_vjp_op *op,
+                               struct cuda_kron_vjp_plan *plan)
+{
+    bool merged = is_merged(op), fits = true;
+    int64_t after = 1, before = 1;
+
+    *plan = (struct cuda_kron_vjp_plan){
+        .op = op, .groups = merged ? 1 : op->batch.count, .group_rows = op->x.rows};
+    if (merged)
+        fits = !__builtin_mul_overflow(op->x.rows, op->batch.count, &plan->group_rows);
+    join(plan);
+    place_factors(plan);
+    for (int i = plan->joins - 1; i >= 0; i--) {
+        plan->join[i].per_row = after;
+        after *= plan->join[i].q;
+    }
+    for (int i = 0; i < plan->joins; i++) {
+        struct cuda_kron_join *j = &plan->join[i];
+        fits = fits && !__builtin_mul_overflow(j->per_row, before, &j->per_row);
+        before *= j->p;
+    }
+    if (!fits)
+        return gram_fail(g, GRAM_UNSUPPORTED,
+                         "a row has more elements on its way than cuBLAS can count");
+    plan->x_direct = is_dense(&op->batch, &op->x);
+    plan->grad_direct = plan->group_rows == 1 && is_dense(&op->batch, &op->grad);
+    plan->to_x_direct = op->want_x && !op->alpha.tensor.data && is_dense(&op->batch, &op->to_x);
+    TRY(choose_rows(g, plan));
+    for (int i = 0; i < plan->joins; i++)
+        choose_slices(g->device, plan, &plan->join[i]);
+    lay_out(plan);
+    if (plan->bytes > most_bytes)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "a row of x or y is too long: scratch overflows");
+    return GRAM_OK;
+}
