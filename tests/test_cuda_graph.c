@@ -78,6 +78,9 @@ static const struct row {
     {    "kron_matmul",                                "9 40 30 2 side=left"},
     {"kron_matmul_vjp",                                           "30 3 8 4"},
     {"kron_matmul_vjp",                      "9 2 40 30 dtype=f64 side=left"},
+    {     "kron_solve",                                   "5 2 20 method=lu"},
+    {     "kron_solve",                   "5 2 70 method=cholesky dtype=f64"},
+    {     "kron_solve",                      "3 2 40 method=eigen dtype=f64"},
     {   "matrix_power",                  "40 2 method=minimax condition=100"},
     {   "matrix_power", "40 2 method=coupled_newton condition=100 dtype=f64"},
     {   "matrix_power",            "40 2 method=newton_schulz condition=100"},
@@ -165,6 +168,11 @@ static void kron_matmul_vjp(struct harness *h)
     all_of(h, "kron_matmul_vjp");
 }
 
+static void kron_solve(struct harness *h)
+{
+    all_of(h, "kron_solve");
+}
+
 static const struct test_function tests[] = {
     {     "cdist_grad",      cdist_grad},
     {           "agop",            agop},
@@ -173,6 +181,7 @@ static const struct test_function tests[] = {
     {         "median",          median},
     {    "kron_matmul",     kron_matmul},
     {"kron_matmul_vjp", kron_matmul_vjp},
+    {     "kron_solve",      kron_solve},
     {   "matrix_power",    matrix_power},
     {          "cdist",           cdist},
 };

@@ -1,6 +1,6 @@
 /*
- * test_cuda_kron.c - diagonals and traces of Kronecker products on a device, and gradients of many
- * rows, against the CPU's
+ * test_cuda_kron.c - diagonals, traces and determinants of Kronecker products on a device, and
+ * gradients of many rows, against the CPU's
  *
  * SPDX-License-Identifier: MIT
  */
@@ -112,6 +112,122 @@ static void diagonals_and_traces(struct harness *h)
     gram_context_destroy(there.g);
 }
 
+/* ---- Determinants -----------------------------------------------------------------------------
+ */
+
+enum {
+    MOST_ORDER = 70, /* more than a block of solve_small has */
+};
+
+static const struct determinant {
+    int64_t n[2];
+    double damage; /* a column of the second item of factor 0 is this; 1: nothing is damaged */
+    const char *why;
+} determinants[] = {
+    {         {5, 4},   1, "signs count, since orders are even and odd"},
+    {         {1, 1},   1,                                    "numbers"},
+    {{3, MOST_ORDER},   1,      "a factor that cuSOLVER takes, or many"},
+    {         {6, 3},   0,                   "an item that is singular"},
+    {         {6, 3}, NAN,                             "NaN in an item"},
+    {         {3, 0},   1,                           "nothing: it is 1"},
+};
+
+struct logdet {
+    struct test_tensor factor[2], sign, out;
+    struct test_copy there[2], sign_there, out_there;
+};
+
+static gram_status find_logdet(struct harness *h, void *problem, gram_workspace *need)
+{
+    struct logdet *q = problem;
+    const gram_tensor *factors[] = {&q->there[0].t, &q->there[1].t};
+
+    if (need)
+        return gram_kron_logdet_workspace(h->g, factors, 2, &q->sign_there.t, &q->out_there.t,
+                                          need);
+    return gram_kron_logdet(h->g, factors, 2, &q->sign_there.t, &q->out_there.t);
+}
+
+static void make_logdet(struct harness *h, struct logdet *q, const struct determinant *row,
+                        gram_dtype dtype)
+{
+    const int64_t items = ITEMS;
+
+    for (int f = 0; f < 2; f++) {
+        int64_t n = row->n[f], shape[3] = {ITEMS, n, n};
+        test_tensor_create(h, &q->factor[f], dtype, f ? COLUMN_MAJOR : REVERSED, f ? 2 : 3,
+                           f ? shape + 1 : shape);
+        test_fill_uniform(h, &q->factor[f], -1, 1);
+        for (int64_t i = 0; f == 0 && row->damage != 1 && i < n; i++)
+            test_put(&q->factor[0].t, (n + i) * n, row->damage);
+        test_tensor_freeze(&q->factor[f]);
+    }
+    test_tensor_create(h, &q->sign, dtype, ROW_MAJOR, 1, &items);
+    test_tensor_create(h, &q->out, dtype, EVERY_SECOND, 1, &items);
+}
+
+static bool run_logdet(struct harness *h, struct logdet *q)
+{
+    bool ran = test_send(h, &q->sign, &q->sign_there) && test_send(h, &q->out, &q->out_there);
+
+    for (int f = 0; f < 2; f++)
+        ran = test_send(h, &q->factor[f], &q->there[f]) && ran;
+    ran = ran && test_in_exact_scratch(h, find_logdet, q);
+    for (int f = 0; f < 2; f++)
+        ran = test_fetch(h, &q->factor[f], &q->there[f]) && ran;
+    return test_fetch(h, &q->sign, &q->sign_there) && test_fetch(h, &q->out, &q->out_there) && ran;
+}
+
+static void drop_logdet(struct harness *h, struct logdet *q)
+{
+    for (int f = 0; f < 2; f++)
+        test_tensor_destroy(h, &q->factor[f], "a factor");
+    test_tensor_destroy(h, &q->sign, "the sign");
+    test_tensor_destroy(h, &q->out, "the determinant");
+}
+
+static bool same(double a, double b, double error)
+{
+    return (isnan(a) && isnan(b)) || a == b || fabs(a - b) <= error;
+}
+
+static void one_determinant(struct harness *h, struct harness *there, const struct determinant *row,
+                            gram_dtype dtype)
+{
+    struct logdet want, got;
+    uint64_t random = h->random;
+
+    make_logdet(h, &want, row, dtype);
+    h->random = random;
+    make_logdet(h, &got, row, dtype);
+    if (run_logdet(h, &want) && run_logdet(there, &got))
+        for (int64_t i = 0; i < ITEMS; i++) {
+            double a = test_at(&got.out.t, i), b = test_at(&want.out.t, i);
+            double s = test_at(&got.sign.t, i), t = test_at(&want.sign.t, i);
+            CHECK(h, same(s, t, 0), "%s: the sign of item %lld is %g, not %g", row->why,
+                  (long long)i, s, t);
+            CHECK(h, same(a, b, 4 * test_eps(dtype) * fabs(b) + 1e-9),
+                  "%s: item %lld is %.17g, not %.17g", row->why, (long long)i, a, b);
+        }
+    drop_logdet(h, &want);
+    drop_logdet(h, &got);
+}
+
+static void logdets(struct harness *h)
+{
+    struct harness there = *h;
+
+    there.device.type = GRAM_CUDA;
+    there.g = test_cuda_context(h, NULL);
+    if (!there.g)
+        return;
+    for (int i = 0; i < LENGTH(determinants); i++)
+        for (int d = GRAM_F32; d <= GRAM_F64; d++)
+            one_determinant(h, &there, &determinants[i], (gram_dtype)d);
+    h->checks += there.checks, h->failures += there.failures;
+    gram_context_destroy(there.g);
+}
+
 /* ---- Gradients in little scratch --------------------------------------------------------------
  */
 
@@ -193,6 +309,7 @@ static void gradients_in_pieces(struct harness *h)
 
 static const struct test_function tests[] = {
     {"diagonals_and_traces", diagonals_and_traces},
+    {             "logdets",              logdets},
     { "gradients_in_pieces",  gradients_in_pieces},
 };
 

@@ -129,6 +129,24 @@ gram_status gram_cuda_scratch(gram_context *g, size_t bytes, void **out)
     return GRAM_OK;
 }
 
+void gram_cuda_scratch_begin(gram_context *g, void *memory, size_t bytes,
+                             struct cuda_borrowed *before)
+{
+    struct cuda_arena *arena = &((struct cuda_device *)g->device)->arena;
+
+    *before = (struct cuda_borrowed){arena->given, arena->given_bytes};
+    arena->given = memory;
+    arena->given_bytes = bytes;
+}
+
+void gram_cuda_scratch_end(gram_context *g, const struct cuda_borrowed *before)
+{
+    struct cuda_arena *arena = &((struct cuda_device *)g->device)->arena;
+
+    arena->given = before->given;
+    arena->given_bytes = before->bytes;
+}
+
 gram_status gram_cuda_use_workspace(gram_context *g, void *memory, size_t bytes)
 {
     struct cuda_device *device = g->device;

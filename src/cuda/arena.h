@@ -18,6 +18,16 @@
  * bytes. */
 gram_status gram_cuda_scratch(gram_context *g, size_t bytes, void **out);
 
+/* Calls that are parts of another one take their scratch in a piece of its scratch, from begin to
+ * end; before keeps what end brings back. */
+struct cuda_borrowed {
+    void *given;
+    size_t bytes;
+};
+void gram_cuda_scratch_begin(gram_context *g, void *memory, size_t bytes,
+                             struct cuda_borrowed *before);
+void gram_cuda_scratch_end(gram_context *g, const struct cuda_borrowed *before);
+
 /* gram_context_use_workspace on this device. */
 gram_status gram_cuda_use_workspace(gram_context *g, void *memory, size_t bytes);
 

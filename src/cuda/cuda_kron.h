@@ -61,6 +61,14 @@ gram_status cuda_kron_matmul_chosen(gram_context *g, const struct gram_kron_matm
 /* cuda_kron_matmul.c */
 struct kron_side cuda_kron_side(const struct gram_view *v);
 struct kron_number cuda_kron_number(const struct gram_hyper *h);
+/* cuda_kron_batch.c: the shape of a batch for the device; blocks of so many threads. */
+void cuda_kron_put_batch(const struct gram_batch *batch, long long *ndim, long long *shape);
+/* Whether a matrix is the same in all items; the batch of those that it has. */
+bool cuda_kron_is_shared(const struct gram_batch *batch, const struct gram_view *v);
+struct gram_batch cuda_kron_own(const struct gram_batch *batch, const struct gram_view *v);
+/* Matrices one after the other, row by row, one for each item of own. */
+struct gram_view cuda_kron_dense(void *data, gram_dtype dtype, const struct gram_batch *own,
+                                 int64_t rows, int64_t cols);
 /* What a pass gets; between passes rows lie in scratch. */
 void cuda_kron_params(const struct cuda_kron_plan *plan, void *scratch, int number,
                       struct kron_params *params);

@@ -21,13 +21,6 @@ static int64_t size_of(const struct cuda_kron_vjp_plan *plan)
     return (int64_t)gram_dtype_size(plan->op->x.dtype);
 }
 
-static void put_batch(const struct gram_batch *batch, long long *ndim, long long *shape)
-{
-    *ndim = batch->ndim;
-    for (int d = 0; d < batch->ndim; d++)
-        shape[d] = batch->shape[d];
-}
-
 static int64_t blocks_for(int64_t elements)
 {
     return gram_most(1, gram_ceil_div(elements, KRON_VJP_THREADS));
@@ -41,7 +34,7 @@ static gram_status load(gram_context *g, const struct gram_batch *batch, const s
 {
     int64_t tiles = gram_ceil_div(p->count, KRON_VJP_TILE) * gram_ceil_div(v->cols, KRON_VJP_TILE);
 
-    put_batch(batch, &p->ndim, p->shape);
+    cuda_kron_put_batch(batch, &p->ndim, p->shape);
     p->side = cuda_kron_side(v);
     p->item_rows = v->rows, p->cols = v->cols;
     return gram_cuda_launch_plain(g, CUDA_VARIANT_KRON_VJP_LOAD, v->dtype,
@@ -54,17 +47,12 @@ static gram_status load_factor(gram_context *g, const struct cuda_kron_vjp_plan 
 {
     const struct gram_kron_matmul_vjp_op *op = plan->op;
     struct gram_kron_op product = {.batch = op->batch, .count = j->count};
-    int64_t step = j->p * j->q;
 
     if (j->stride == 0)
         product.batch = (struct gram_batch){.count = 1};
     for (int i = 0; i < j->count; i++)
         product.factor[i] = op->factor[j->first + i];
-    product.out = gram_view_dense(memory + j->at, op->x.dtype, j->p, j->q);
-    for (int d = product.batch.ndim - 1; d >= 0; d--) {
-        product.out.batch_stride[d] = step;
-        step *= product.batch.shape[d];
-    }
+    product.out = cuda_kron_dense(memory + j->at, op->x.dtype, &product.batch, j->p, j->q);
     return cuda_kron(g, &product);
 }
 
@@ -210,7 +198,7 @@ static gram_status store_x(gram_context *g, const struct chain *c)
                                      .buffer = (char *)c->right,
                                      .alpha = cuda_kron_number(&op->alpha)};
 
-    put_batch(&op->batch, &p.ndim, p.shape);
+    cuda_kron_put_batch(&op->batch, &p.ndim, p.shape);
     return gram_cuda_launch_plain(g, CUDA_VARIANT_KRON_VJP_ADD, op->x.dtype,
                                   blocks_for(plan->groups * plan->group_rows * op->x.cols),
                                   KRON_VJP_THREADS, &p);
@@ -252,7 +240,7 @@ static gram_status store_factor(gram_context *g, const struct chain *c,
     int64_t items = 1, terms = j->p / to->rows * (j->q / to->cols);
 
     if (plan->groups > 1)
-        put_batch(&op->batch, &p.ndim, p.shape);
+        cuda_kron_put_batch(&op->batch, &p.ndim, p.shape);
     for (int d = 0; d < p.ndim; d++) {
         items *= p.out.batch_stride[d] ? p.shape[d] : 1;
         terms *= p.out.batch_stride[d] ? 1 : p.shape[d];
@@ -323,7 +311,7 @@ static gram_status fill_zero(gram_context *g, const struct gram_batch *batch,
         .out = cuda_kron_side(v), .rows = v->rows, .cols = v->cols, .lanes = 1};
     int64_t elements = v->rows * v->cols;
 
-    put_batch(batch, &p.ndim, p.shape);
+    cuda_kron_put_batch(batch, &p.ndim, p.shape);
     for (int d = 0; d < batch->ndim; d++) {
         p.shape[d] = v->batch_stride[d] == 0 ? 1 : p.shape[d]; /* of none there is nothing to add */
         elements *= p.shape[d];

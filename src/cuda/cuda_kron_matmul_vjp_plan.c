@@ -16,22 +16,14 @@ enum {
 static const double chunk_bytes = 0x1p31; /* of what lies on the way, unless one row has more */
 static const double most_bytes = 0x1p58;
 
-static bool is_one_for_all(const struct gram_batch *batch, const struct gram_view *v)
-{
-    for (int d = 0; d < batch->ndim; d++)
-        if (batch->shape[d] > 1 && v->batch_stride[d] != 0)
-            return false;
-    return true;
-}
-
 /* True if the rows of all items are one long matrix to the factors. */
 static bool is_merged(const struct gram_kron_matmul_vjp_op *op)
 {
-    bool merged = !op->alpha.tensor.data || is_one_for_all(&op->batch, &op->alpha.tensor);
+    bool merged = !op->alpha.tensor.data || cuda_kron_is_shared(&op->batch, &op->alpha.tensor);
 
     for (int i = 0; i < op->count; i++)
-        merged = merged && is_one_for_all(&op->batch, &op->factor[i]) &&
-                 (!op->want_factor[i] || is_one_for_all(&op->batch, &op->to_factor[i]));
+        merged = merged && cuda_kron_is_shared(&op->batch, &op->factor[i]) &&
+                 (!op->want_factor[i] || cuda_kron_is_shared(&op->batch, &op->to_factor[i]));
     return merged;
 }
 
@@ -71,7 +63,7 @@ static bool lies_well(const struct cuda_kron_vjp_plan *plan, struct cuda_kron_jo
 
     if (j->count > 1 || f->row_stride > INT32_MAX || f->col_stride > INT32_MAX)
         return false;
-    if (!is_one_for_all(batch, f)) {
+    if (!cuda_kron_is_shared(batch, f)) {
         if (batch->ndim != 1 || f->batch_stride[0] < 0)
             return false;
         j->stride = f->batch_stride[0];
@@ -96,7 +88,7 @@ static void place_factors(struct cuda_kron_vjp_plan *plan)
         if (!j->copied)
             continue;
         for (int f = j->first; f < j->first + j->count; f++)
-            batched = batched || !is_one_for_all(&op->batch, &op->factor[f]);
+            batched = batched || !cuda_kron_is_shared(&op->batch, &op->factor[f]);
         j->by_columns = false;
         j->ld = j->q;
         j->stride = batched ? j->p * j->q : 0;

@@ -79,6 +79,12 @@ struct jit_request gram_cuda_plain_request(enum cuda_variant_file file, gram_dty
         [CUDA_VARIANT_KRON_VJP_ADD] = {            "kron_vjp.cu",          "kron_vjp_add"},
         [CUDA_VARIANT_KRON_VJP_SUM] = {            "kron_vjp.cu",          "kron_vjp_sum"},
         [CUDA_VARIANT_KRON_VJP_STORE] = {            "kron_vjp.cu",        "kron_vjp_store"},
+        [CUDA_VARIANT_KRON_SOLVE_SCAN] = {          "kron_solve.cu",       "kron_solve_scan"},
+        [CUDA_VARIANT_KRON_SOLVE_DIVIDE] = {          "kron_solve.cu",     "kron_solve_divide"},
+        [CUDA_VARIANT_KRON_SOLVE_STORE] = {          "kron_solve.cu",      "kron_solve_store"},
+        [CUDA_VARIANT_KRON_SOLVE_FINISH] = {          "kron_solve.cu",     "kron_solve_finish"},
+        [CUDA_VARIANT_KRON_LOGDET_LOAD] = {         "kron_logdet.cu",      "kron_logdet_load"},
+        [CUDA_VARIANT_KRON_LOGDET_FINISH] = {         "kron_logdet.cu",    "kron_logdet_finish"},
     };
     bool is_double = dtype == GRAM_F64;
 

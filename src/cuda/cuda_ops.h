@@ -62,6 +62,12 @@ enum cuda_variant_file {
     CUDA_VARIANT_KRON_VJP_ADD,
     CUDA_VARIANT_KRON_VJP_SUM,
     CUDA_VARIANT_KRON_VJP_STORE,
+    CUDA_VARIANT_KRON_SOLVE_SCAN,
+    CUDA_VARIANT_KRON_SOLVE_DIVIDE,
+    CUDA_VARIANT_KRON_SOLVE_STORE,
+    CUDA_VARIANT_KRON_SOLVE_FINISH,
+    CUDA_VARIANT_KRON_LOGDET_LOAD,
+    CUDA_VARIANT_KRON_LOGDET_FINISH,
     CUDA_VARIANTS
 };
 static inline uint64_t gram_cuda_variant(enum cuda_variant_file file, uint64_t parameters)
@@ -154,6 +160,16 @@ gram_status cuda_kron_trace(gram_context *g, const struct gram_kron_number_op *o
 gram_status cuda_kron_matmul(gram_context *g, const struct gram_kron_matmul_op *op);
 gram_status cuda_kron_matmul_workspace(gram_context *g, const struct gram_kron_matmul_op *op,
                                        size_t *bytes);
+
+/* cuda_kron_logdet.c */
+gram_status cuda_kron_logdet(gram_context *g, const struct gram_kron_number_op *op);
+gram_status cuda_kron_logdet_workspace(gram_context *g, const struct gram_kron_number_op *op,
+                                       size_t *bytes);
+
+/* cuda_kron_solve.c */
+gram_status cuda_kron_solve(gram_context *g, const struct gram_kron_solve_op *op);
+gram_status cuda_kron_solve_workspace(gram_context *g, const struct gram_kron_solve_op *op,
+                                      size_t *bytes);
 
 /* cuda_kron_matmul_vjp.c */
 gram_status cuda_kron_matmul_vjp(gram_context *g, const struct gram_kron_matmul_vjp_op *op);

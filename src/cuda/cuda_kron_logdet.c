@@ -1,0 +1,149 @@
+/*
+ * cuda_kron_logdet.c - gram_kron_logdet on the device: LU of every factor in double
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "cuda_kron_solve.h"
+
+struct logdet_job {
+    const struct gram_kron_number_op *op;
+    struct cuda_kron_factors f;
+};
+
+/* LU of a factor's copy, where it lies; no right-hand sides. */
+static struct gram_solve_op system_of(const struct logdet_job *job, int i)
+{
+    const struct cuda_kron_factor *f = &job->f.factor[i];
+    int64_t n = f->view->rows;
+    struct gram_solve_op p = {.batch = f->own,
+                              .info = cuda_kron_code(&job->f, i),
+                              .has_info = true,
+                              .has_factor = true,
+                              .factor_is_a = true,
+                              .has_pivots = true,
+                              .x_is_b = true};
+
+    p.a = cuda_kron_dense(cuda_kron_at(&job->f, f->matrix_at, f->view->data), GRAM_F64, &f->own, n,
+                          n);
+    p.factor = p.a;
+    p.pivots = cuda_kron_dense(cuda_kron_at(&job->f, f->values_at, f->view->data), GRAM_I32,
+                               &f->own, 1, n);
+    p.x = cuda_kron_dense(NULL, GRAM_F64, &f->own, n, 0);
+    p.x.row_stride = 1, p.x.col_stride = n;
+    p.b = p.x;
+    return p;
+}
+
+static gram_status make_job(gram_context *g, const struct gram_kron_number_op *op,
+                            struct logdet_job *job)
+{
+    double most = 0;
+    size_t bytes;
+
+    *job = (struct logdet_job){.op = op};
+    cuda_kron_factors_open(&job->f, &op->batch, op->factor, op->order > 0 ? op->count : 0,
+                           op->order);
+    for (int i = 0; i < job->f.count; i++) {
+        struct cuda_kron_factor *f = &job->f.factor[i];
+        size_t n = (size_t)f->view->rows, own = (size_t)f->own.count;
+        most += (double)n * (double)n * (double)own * 8;
+        if (most > 0x1p58)
+            return gram_fail(g, GRAM_OUT_OF_MEMORY, "the factors are too large: scratch overflows");
+        f->matrix_at = job->f.bytes;
+        f->values_at = f->matrix_at + gram_round64(own * n * n * sizeof(double));
+        job->f.bytes = f->values_at + gram_round64(own * n * sizeof(int));
+    }
+    job->f.inner_at = job->f.bytes;
+    for (int i = 0; i < job->f.count; i++) {
+        const struct gram_solve_op system = system_of(job, i);
+        TRY(cuda_solve_lu_workspace(g, &system, &bytes));
+        job->f.inner_bytes = gram_most_bytes(job->f.inner_bytes, bytes);
+    }
+    job->f.bytes += gram_round64(job->f.inner_bytes);
+    return GRAM_OK;
+}
+
+static gram_status factorise(gram_context *g, const struct logdet_job *job, int i,
+                             struct kron_logdet_params *all)
+{
+    const struct cuda_kron_factor *f = &job->f.factor[i];
+    const struct gram_solve_op system = system_of(job, i);
+    struct kron_logdet_params p = {.of = {.items = f->own.count}};
+
+    all->lu[i] = cuda_kron_side(&system.a);
+    all->pivots[i] = cuda_kron_side(&system.pivots);
+    p.lu[0] = all->lu[i];
+    p.of.factor[0] = cuda_kron_side(f->view), p.of.n[0] = f->view->rows;
+    cuda_kron_put_batch(&f->own, &p.of.ndim, p.of.shape);
+    TRY(gram_cuda_launch_plain(
+        g, CUDA_VARIANT_KRON_LOGDET_LOAD, job->op->out.dtype,
+        gram_ceil_div(f->own.count * p.of.n[0] * p.of.n[0], KRON_SOLVE_THREADS), KRON_SOLVE_THREADS,
+        &p));
+    return cuda_solve_lu(g, &system);
+}
+
+static gram_status run_parts(gram_context *g, const struct logdet_job *job,
+                             struct kron_logdet_params *p)
+{
+    struct cuda_borrowed before;
+    gram_status status = GRAM_OK;
+
+    gram_cuda_scratch_begin(g, job->f.memory + job->f.inner_at, job->f.inner_bytes, &before);
+    for (int i = 0; status == GRAM_OK && i < job->f.count; i++)
+        status = factorise(g, job, i, p);
+    gram_cuda_scratch_end(g, &before);
+    return status;
+}
+
+static gram_status run(gram_context *g, struct logdet_job *job)
+{
+    const struct gram_kron_number_op *op = job->op;
+    struct kron_logdet_params p = {.out = cuda_kron_side(&op->out)};
+    void *memory;
+
+    if (op->has_sign)
+        p.sign = cuda_kron_side(&op->sign);
+    TRY(gram_cuda_scratch(g, job->f.bytes, &memory));
+    job->f.memory = memory;
+    cuda_kron_factors_params(&job->f, &p.of);
+    if (job->f.count > 0) {
+        TRY(cuda_kron_scan(g, &job->f, 0));
+        TRY(run_parts(g, job, &p));
+    }
+    return gram_cuda_launch_plain(g, CUDA_VARIANT_KRON_LOGDET_FINISH, op->out.dtype,
+                                  op->batch.count, KRON_SOLVE_THREADS, &p);
+}
+
+gram_status cuda_kron_logdet(gram_context *g, const struct gram_kron_number_op *op)
+{
+    struct logdet_job job;
+    gram_status status;
+    bool entered;
+
+    if (op->batch.count == 0)
+        return GRAM_OK;
+    for (int i = 0; i < op->count; i++)
+        if (op->factor[i].rows > 0)
+            TRY(gram_cuda_check_pointer(g, "factors", &op->factor[i]));
+    TRY(gram_cuda_check_pointer(g, "out", &op->out));
+    if (op->has_sign)
+        TRY(gram_cuda_check_pointer(g, "sign", &op->sign));
+    TRY(make_job(g, op, &job));
+    entered = gram_cuda_enter(g->device);
+    status = run(g, &job);
+    gram_cuda_leave(g->device, entered);
+    return status;
+}
+
+gram_status cuda_kron_logdet_workspace(gram_context *g, const struct gram_kron_number_op *op,
+                                       size_t *bytes)
+{
+    struct logdet_job job;
+
+    *bytes = 0;
+    if (op->batch.count == 0)
+        return GRAM_OK;
+    TRY(make_job(g, op, &job));
+    *bytes = job.f.bytes;
+    return GRAM_OK;
+}

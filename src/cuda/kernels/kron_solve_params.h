@@ -1,0 +1,45 @@
+/*
+ * kron_solve_params.h - what the host tells kron_solve.cu and kron_logdet.cu
+ *
+ * Read by the host's compiler and by NVRTC, which sees no other header: so it includes none of
+ * CUDA's, and long long stands for int64_t.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_KRON_SOLVE_PARAMS_H
+#define GRAM_KRON_SOLVE_PARAMS_H
+#include "kron_params.h"
+
+#define KRON_SOLVE_THREADS 256
+#define KRON_SOLVE_ROWS    8    /* that a thread divides by one eigenvalue */
+#define KRON_SOLVE_TILE    32   /* rows and columns that a block stores at a time */
+#define KRON_SOLVE_PART    4096 /* elements that a block looks at, or fills, at a time */
+
+/*
+ * The factors of a call.  A number of theirs that a factor has only where it changes (codes, found,
+ * values, diagonals) has strides of 0 where it does not.
+ */
+struct kron_solve_params {
+    long long ndim, shape[KRON_DIMS], items; /* of the batch */
+    long long count, order;                  /* of factors; the order of their product */
+    struct kron_side factor[KRON_MOST];
+    long long n[KRON_MOST];
+    long long triangle;                 /* that is read: 0 all, 1 the lower one, 2 the upper one */
+    struct kron_side code[KRON_MOST];   /* ints: what became of the factorisation */
+    long long found;                    /* ints from code to whether the factor is not finite */
+    struct kron_side values[KRON_MOST]; /* kron_solve_divide: eigenvalues */
+    struct kron_number shift;
+    char *rows; /* of all items, without gaps: what is divided, or [group][column][row] */
+    long long groups, group_rows, row_count; /* row_count: of an item */
+    int *singular;                           /* one an item; NULL: none is */
+    struct kron_side x, info;                /* data NULL: not given */
+};
+
+/* kron_logdet.cu: LU of every factor in double, row by row without gaps. */
+struct kron_logdet_params {
+    struct kron_solve_params of;
+    struct kron_side pivots[KRON_MOST]; /* ints */
+    struct kron_side lu[KRON_MOST];
+    struct kron_side out, sign; /* data NULL: not wanted */
+};
+#endif
