@@ -129,6 +129,20 @@ class KronOptions(c.Structure):
     ]
 
 
+class KronGrads(c.Structure):
+    _fields_ = [("x", c.POINTER(Tensor)), ("factors", c.c_void_p)]
+
+
+class KronSolveOptions(c.Structure):
+    _fields_ = [
+        ("size", c.c_size_t),
+        ("side", c.c_int),
+        ("method", c.c_int),
+        ("uplo", c.c_int),
+        ("shift", Scalar),
+    ]
+
+
 class ContextOptions(c.Structure):
     _fields_ = [
         ("size", c.c_size_t),

@@ -1370,7 +1370,8 @@ typedef struct gram_kron_grads {
  * Two chains of products with one factor each, from x and from grad, meet at every factor: N - 1
  * products for x, N for grad, of which the last is dL/dX, and one for the gradient of each factor,
  * 3 N - 1 where the call itself takes N.  Each of them is a matrix product, and so is what a
- * second derivative needs: gram_kron_matmul and this call again.
+ * second derivative needs: gram_kron_matmul and this call again.  On CUDA cuBLAS computes them, and
+ * nothing waits.
  *
  * Error: that of the sums of these products in the dtype, of as many terms as the matrix products
  * have.  Results do not depend on the number of threads but where BLAS's own sums do (both sizes of
@@ -1412,7 +1413,7 @@ GRAM_API gram_status gram_kron_trace(gram_context *g, const gram_tensor *const *
  * out = sum over i of (n / n_i) log |det F_i|, n_i the order of F_i and n that of K, by LU of each
  * factor in f64.  sign is 1, -1, or 0 where K is singular (out is then -infinity), or NULL; both
  * have the shape of the batch.  NaN in a factor gives NaN.  f32 or f64, one dtype.  The determinant
- * of an empty product is 1.
+ * of an empty product is 1.  On CUDA nothing waits.
  */
 GRAM_API gram_status gram_kron_logdet(gram_context *g, const gram_tensor *const *factors,
                                       int64_t count, gram_tensor *sign, gram_tensor *out);
@@ -1455,7 +1456,8 @@ typedef struct gram_kron_solve_options {
  * info: int32, one an item of the batch (its shape), or NULL: 0; i > 0 if factor i, counted from 1,
  * is singular, not positive definite or, with eigenvectors, not finite; N + 1 if an eigenvalue of
  * K + shift I is exactly 0.  Such an item's x is filled with NaN, the others are unharmed, and the
- * status is GRAM_OK if info was given, else GRAM_NUMERICAL.
+ * status is GRAM_OK if info was given, else GRAM_NUMERICAL.  On CUDA nothing waits: what became of
+ * an item is in info alone, and the status is GRAM_OK.
  *
  * Error: each of the N steps has the residual of its factorisation, so the relative error of x is
  * of the order of eps (n_1 + ... + n_N) times the product of the conditions of the factors.

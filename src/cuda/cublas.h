@@ -72,6 +72,6 @@ gram_status gram_cuda_blas(gram_context *g, void *workspace, struct cuda_blas **
 gram_status gram_cuda_gemm(gram_context *g, const struct cuda_blas *blas,
                            const struct cuda_gemm *gemm);
 gram_status gram_cuda_gemm_batch(gram_context *g, const struct cuda_blas *blas,
-                                 const struct cuda_gemm_batch *gemm);
+                                 const struct cuda_gemm_batch *p);
 void gram_cuda_blas_close(gram_context *g, struct cuda_device *device);
 #endif
