@@ -17,9 +17,6 @@ const char *gram_factor_name(char name[GRAM_FACTOR_NAME_BYTES], int index);
 gram_status gram_factors_join(gram_context *g, struct gram_batch *batch,
                               const gram_tensor *const *factors, int64_t count);
 
-/* Exchanges rows and columns of a matrix. */
-void gram_view_transpose(struct gram_view *v);
-
 /* Views them along the batch, factor i transposed where transposed has bit i, and gives the product
  * of their rows and of their columns, then. */
 gram_status gram_factors_view(gram_context *g, const struct gram_batch *batch,

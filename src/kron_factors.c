@@ -33,14 +33,6 @@ gram_status gram_factors_join(gram_context *g, struct gram_batch *batch,
     return GRAM_OK;
 }
 
-void gram_view_transpose(struct gram_view *v)
-{
-    int64_t rows = v->rows, stride = v->row_stride;
-
-    v->rows = v->cols, v->cols = rows;
-    v->row_stride = v->col_stride, v->col_stride = stride;
-}
-
 /* The product of sizes, 0 if one of them is; false if it overflows. */
 static bool product(const int64_t *sizes, int64_t count, int64_t *out)
 {

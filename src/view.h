@@ -110,6 +110,15 @@ static inline struct gram_view gram_view_dense(void *data, gram_dtype dtype, int
                               .col_stride = 1};
 }
 
+/* Exchanges rows and columns of a matrix. */
+static inline void gram_view_transpose(struct gram_view *v)
+{
+    int64_t rows = v->rows, stride = v->row_stride;
+
+    v->rows = v->cols, v->cols = rows;
+    v->row_stride = v->col_stride, v->col_stride = stride;
+}
+
 /* Rows [first, first + rows) of a matrix. */
 static inline struct gram_view gram_view_rows(const struct gram_view *v, int64_t first,
                                               int64_t rows)

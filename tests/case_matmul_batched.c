@@ -93,6 +93,9 @@ struct problem {
     double *before;                             /* what out held */
     struct reference_batch batch;
     gram_matmul_options options;
+    struct {
+        struct test_copy in[3], alpha, beta, out;
+    } there; /* the same on the device */
 };
 
 static void label(int row, char *text, size_t size)
@@ -156,10 +159,33 @@ static void setup(struct harness *h, struct problem *q)
 static gram_status call(struct harness *h, void *problem, gram_workspace *need)
 {
     struct problem *q = problem;
+    const gram_tensor *a = &q->there.in[0].t, *b = &q->there.in[1].t;
+    gram_tensor *out = &q->there.out.t;
+    gram_matmul_options o = q->options;
 
-    return need ? gram_matmul_batched_workspace(h->g, &q->in[0].t, &q->in[1].t, &q->options,
-                                                &q->out.t, need)
-                : gram_matmul_batched(h->g, &q->in[0].t, &q->in[1].t, &q->options, &q->out.t);
+    if (o.c)
+        o.c = q->row->c == SAME ? out : &q->there.in[2].t;
+    if (q->row->per_item)
+        o.alpha = gram_values(&q->there.alpha.t), o.beta = gram_values(&q->there.beta.t);
+    return need ? gram_matmul_batched_workspace(h->g, a, b, &o, out, need)
+                : gram_matmul_batched(h->g, a, b, &o, out);
+}
+
+/* The call where the context's device is, in memory of that device. */
+static bool run(struct harness *h, struct problem *q)
+{
+    struct test_tensor *const own[] = {&q->in[0], &q->in[1], &q->in[2],
+                                       &q->alpha, &q->beta,  &q->out};
+    struct test_copy *const there[] = {&q->there.in[0], &q->there.in[1], &q->there.in[2],
+                                       &q->there.alpha, &q->there.beta,  &q->there.out};
+    bool ran = true;
+
+    for (int i = 0; i < LENGTH(own); i++)
+        ran = test_send(h, own[i], there[i]) && ran;
+    ran = ran && test_in_exact_scratch(h, call, q);
+    for (int i = 0; i < LENGTH(own); i++)
+        ran = test_fetch(h, own[i], there[i]) && ran;
+    return ran;
 }
 
 static void check_out(struct harness *h, const struct problem *q)
@@ -192,7 +218,7 @@ static void check(struct harness *h, int row)
     struct problem q = {.row = &rows[row]};
 
     setup(h, &q);
-    if (test_in_exact_scratch(h, call, &q))
+    if (run(h, &q))
         check_out(h, &q);
     free(q.before);
     for (int i = 0; i < 3; i++)

@@ -78,6 +78,9 @@ struct problem {
     double *before; /* what l held, item by item */
     struct reference_batch batch;
     gram_syrk_ema_options options;
+    struct {
+        struct test_copy x, l, beta, alpha, info;
+    } there; /* the same on the device */
 };
 
 static void label(int row, char *text, size_t size)
@@ -129,16 +132,33 @@ static void setup(struct harness *h, struct problem *q)
         q->before[i] = test_at(&q->l.t, i);
 }
 
-/* Runs again and again (the harness's exact scratch) begin with the same l. */
+/* What fails for want of scratch leaves l as it was: one call changes it. */
 static gram_status call(struct harness *h, void *problem, gram_workspace *need)
 {
     struct problem *q = problem;
+    gram_tensor *x = &q->there.x.t, *l = &q->there.l.t;
+    gram_syrk_ema_options o = q->options;
 
-    if (need)
-        return gram_syrk_ema_workspace(h->g, &q->x.t, &q->options, &q->l.t, need);
-    for (int64_t i = 0; i < test_count(&q->l.t); i++)
-        test_put(&q->l.t, i, q->before[i]);
-    return gram_syrk_ema(h->g, &q->x.t, &q->options, &q->l.t, q->row->info ? &q->info.t : NULL);
+    if (q->row->per_item)
+        o.beta = gram_values(&q->there.beta.t), o.alpha = gram_values(&q->there.alpha.t);
+    return need ? gram_syrk_ema_workspace(h->g, x, &o, l, need)
+                : gram_syrk_ema(h->g, x, &o, l, q->row->info ? &q->there.info.t : NULL);
+}
+
+/* The call where the context's device is, in memory of that device. */
+static bool run(struct harness *h, struct problem *q)
+{
+    struct test_tensor *const own[] = {&q->x, &q->l, &q->beta, &q->alpha, &q->info};
+    struct test_copy *const there[] = {&q->there.x, &q->there.l, &q->there.beta, &q->there.alpha,
+                                       &q->there.info};
+    bool ran = true;
+
+    for (int i = 0; i < LENGTH(own); i++)
+        ran = test_send(h, own[i], there[i]) && ran;
+    ran = ran && test_in_exact_scratch(h, call, q);
+    for (int i = 0; i < LENGTH(own); i++)
+        ran = test_fetch(h, own[i], there[i]) && ran;
+    return ran;
 }
 
 static bool is_bad(const struct problem *q, int64_t item)
@@ -195,7 +215,7 @@ static void check(struct harness *h, int row)
     struct problem q = {.row = &rows[row]};
 
     setup(h, &q);
-    if (test_in_exact_scratch(h, call, &q))
+    if (run(h, &q))
         check_l(h, &q);
     free(q.before);
     test_tensor_destroy(h, &q.x, "x");

@@ -81,6 +81,10 @@ static const struct row {
     {     "kron_solve",                                   "5 2 20 method=lu"},
     {     "kron_solve",                   "5 2 70 method=cholesky dtype=f64"},
     {     "kron_solve",                      "3 2 40 method=eigen dtype=f64"},
+    { "matmul_batched",                                         "20 30 10 3"},
+    { "matmul_batched",                               "20 30 10 3 dtype=f64"},
+    {       "syrk_ema",                                            "20 10 3"},
+    {       "syrk_ema",                                  "20 10 3 dtype=f64"},
     {   "matrix_power",                  "40 2 method=minimax condition=100"},
     {   "matrix_power", "40 2 method=coupled_newton condition=100 dtype=f64"},
     {   "matrix_power",            "40 2 method=newton_schulz condition=100"},
@@ -153,6 +157,16 @@ static void median(struct harness *h)
     all_of(h, "median");
 }
 
+static void matmul_batched(struct harness *h)
+{
+    all_of(h, "matmul_batched");
+}
+
+static void syrk_ema(struct harness *h)
+{
+    all_of(h, "syrk_ema");
+}
+
 static void matrix_power(struct harness *h)
 {
     all_of(h, "matrix_power");
@@ -182,6 +196,8 @@ static const struct test_function tests[] = {
     {    "kron_matmul",     kron_matmul},
     {"kron_matmul_vjp", kron_matmul_vjp},
     {     "kron_solve",      kron_solve},
+    { "matmul_batched",  matmul_batched},
+    {       "syrk_ema",        syrk_ema},
     {   "matrix_power",    matrix_power},
     {          "cdist",           cdist},
 };

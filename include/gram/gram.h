@@ -738,7 +738,9 @@ typedef struct gram_matmul_options {
  * BLAS does the products: many items in parallel with a thread each, few or large ones one after
  * the other with all threads.  A batch of a that meets one b and whose rows lie evenly is one
  * product.  Scratch: copies of matrices without a unit stride, one item for each thread.
- * GRAM_UNSUPPORTED: m, n or k above 2^31 - 1, and other devices than the CPU.
+ * CUDA: cuBLAS, one call for as many items as lie evenly in memory, f32 in f32; alpha and beta may
+ * be tensors of the device, and the call can be captured in a graph.
+ * GRAM_UNSUPPORTED: m, n or k above 2^31 - 1.
  */
 GRAM_API gram_status gram_matmul_batched(gram_context *g, const gram_tensor *a,
                                          const gram_tensor *b, const gram_matmul_options *options,
@@ -805,8 +807,9 @@ typedef struct gram_syrk_ema_options {
  *
  * Error: at most (k + 4) eps times the same formula of absolute values, where nothing overflows.
  * Half the work of a product, by BLAS (syrk and gemm on 256 rows at a time).  Scratch: 256 rows of
- * l, and a copy of an x without a unit stride, for each thread that takes items.  GRAM_UNSUPPORTED:
- * m or k above 2^31 - 1, and other devices than the CPU.
+ * l, and a copy of an x without a unit stride, for each thread that takes items.  CUDA: the whole
+ * product by cuBLAS to scratch, then one kernel adds it; info is the device's, nothing waits.
+ * GRAM_UNSUPPORTED: m or k above 2^31 - 1.
  */
 GRAM_API gram_status gram_syrk_ema(gram_context *g, const gram_tensor *x,
                                    const gram_syrk_ema_options *options, gram_tensor *l,

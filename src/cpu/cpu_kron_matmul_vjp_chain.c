@@ -8,8 +8,8 @@
  * SPDX-License-Identifier: MIT
  */
 #include "../blas.h"
+#include "../blas_view.h"
 #include "../threads.h"
-#include "cpu_blas_view.h"
 #include "cpu_kernels.h"
 #include "cpu_kron_matmul_vjp.h"
 #include <string.h>
@@ -53,7 +53,7 @@ struct step {
 
 bool cpu_kron_matmul_vjp_packed(const struct gram_view *f)
 {
-    return !cpu_blas_direct(f);
+    return !gram_blas_direct(f);
 }
 
 static struct gram_blas_matrix factor_of(const struct kron_vjp_rows *r, int i)
@@ -63,7 +63,7 @@ static struct gram_blas_matrix factor_of(const struct kron_vjp_rows *r, int i)
 
     if (cpu_kron_matmul_vjp_packed(f))
         return (struct gram_blas_matrix){r->memory + r->plan->at.factor[i], f->cols, false};
-    return cpu_blas_transpose_of(f, gram_view_item(f, &op->batch, r->item));
+    return gram_blas_transpose_of(f, gram_view_item(f, &op->batch, r->item));
 }
 
 /* left[i-1] = F^T left^T: q by s, of which BLAS sees s by q. */

@@ -8,10 +8,10 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "../blas_view.h"
 #include "../kron.h"
 #include "cpu.h"
 #include "cpu_blas_for.h"
-#include "cpu_blas_view.h"
 #include "cpu_kron_matmul_vjp.h"
 
 enum {
@@ -95,12 +95,12 @@ static gram_status make_plan(gram_context *g, const struct gram_matmul_batched_o
                          "a is %lld by %lld and b %lld by %lld, BLAS takes sizes up to %d",
                          (long long)op->a.rows, (long long)op->a.cols, (long long)op->b.rows,
                          (long long)op->b.cols, INT32_MAX);
-    if (!cpu_blas_by_rows(&p->op.out) && cpu_blas_direct(&p->op.out))
+    if (!gram_blas_by_rows(&p->op.out) && gram_blas_direct(&p->op.out))
         turn(&p->op);
     fold(&p->op);
-    p->pack_a = !cpu_blas_direct(&p->op.a);
-    p->pack_b = !cpu_blas_direct(&p->op.b);
-    p->pack_out = !cpu_blas_by_rows(&p->op.out) || !cpu_blas_direct(&p->op.out);
+    p->pack_a = !gram_blas_direct(&p->op.a);
+    p->pack_b = !gram_blas_direct(&p->op.b);
+    p->pack_out = !gram_blas_by_rows(&p->op.out) || !gram_blas_direct(&p->op.out);
     p->workers = count_workers(g, &p->op);
     if (p->pack_a)
         fits = add_matrix(&p->worker_bytes, &p->op.a);
@@ -138,9 +138,9 @@ static struct gram_blas_matrix load(const struct gram_view *v, bool pack, const 
     struct gram_view dense = gram_view_dense(scratch, v->dtype, v->rows, v->cols);
 
     if (!pack)
-        return cpu_blas_transpose_of(v, data);
+        return gram_blas_transpose_of(v, data);
     move(&dense, scratch, v, data);
-    return cpu_blas_transpose_of(&dense, scratch);
+    return gram_blas_transpose_of(&dense, scratch);
 }
 
 static void run_item(void *arg, int64_t item, int worker)

@@ -7,8 +7,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "../blas_view.h"
 #include "cpu.h"
-#include "cpu_blas_view.h"
 #include "cpu_kron_matmul_vjp.h"
 #include <math.h>
 
@@ -27,7 +27,7 @@ static gram_status make_plan(gram_context *g, const struct gram_natural_gradient
     size_t room = SIZE_MAX / 8 / size;
 
     *p = (struct natural_plan){
-        .op = op, .pack = !cpu_blas_direct(&op->gradients), .wide = cols > rows, .n = (int64_t)n};
+        .op = op, .pack = !gram_blas_direct(&op->gradients), .wide = cols > rows, .n = (int64_t)n};
     if (!gram_blas_fits(rows, cols, 0))
         return gram_fail(g, GRAM_UNSUPPORTED,
                          "gradients is %lld by %lld, BLAS takes sizes up to %d", (long long)rows,
@@ -118,8 +118,8 @@ static void run_item(const struct natural_plan *p, int64_t item, char *scratch, 
         };
         cpu_kron_matmul_vjp_move(op->v.dtype, &m);
     }
-    t = p->pack ? cpu_blas_transpose_of(&dense, scratch)
-                : cpu_blas_transpose_of(&op->gradients, from);
+    t = p->pack ? gram_blas_transpose_of(&dense, scratch)
+                : gram_blas_transpose_of(&op->gradients, from);
     for (int64_t i = 0; i < op->v.cols; i++)
         put(op->v.dtype, scratch + p->vector_at, i, get(op->v.dtype, v, i * op->v.col_stride));
     *info = 0;

@@ -7,10 +7,10 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "../blas_view.h"
 #include "../threads.h"
 #include "cpu.h"
 #include "cpu_blas_for.h"
-#include "cpu_blas_view.h"
 #include "cpu_kron_matmul_vjp.h"
 #include <math.h>
 
@@ -59,7 +59,7 @@ static gram_status make_plan(gram_context *g, const struct gram_syrk_ema_op *op,
     size_t size = gram_dtype_size(op->x.dtype);
     size_t panel = (size_t)gram_least(op->x.rows, PANEL) * rows * size;
 
-    *p = (struct ema_plan){.g = g, .op = op, .pack = !cpu_blas_direct(&op->x), .workers = 1};
+    *p = (struct ema_plan){.g = g, .op = op, .pack = !gram_blas_direct(&op->x), .workers = 1};
     if (!gram_blas_fits(op->x.rows, op->x.cols, 0))
         return gram_fail(g, GRAM_UNSUPPORTED, "x is %lld by %lld, BLAS takes sizes up to %d",
                          (long long)op->x.rows, (long long)op->x.cols, INT32_MAX);
@@ -163,7 +163,8 @@ static void run_item(void *arg, int64_t item, int worker)
         cpu_kron_matmul_vjp_move(op->x.dtype, &m);
     }
     add_item(plan, item,
-             plan->pack ? cpu_blas_transpose_of(&dense, scratch) : cpu_blas_transpose_of(&op->x, x),
+             plan->pack ? gram_blas_transpose_of(&dense, scratch)
+                        : gram_blas_transpose_of(&op->x, x),
              scratch + plan->panel_at);
     gram_trace_end(plan->g, "syrk ema", worker, start);
 }

@@ -83,22 +83,23 @@ gram_status gram_cuda_blas(gram_context *g, void *workspace, struct cuda_blas **
                  "cublasSetWorkspace");
 }
 
-gram_status gram_cuda_gemm_batch(gram_context *g, const struct cuda_blas *blas,
-                                 const struct cuda_gemm_batch *p)
+gram_status gram_cuda_gemm_items(gram_context *g, const struct cuda_blas *blas,
+                                 const struct cuda_gemm_items *gemm)
 {
-    const float narrow[2] = {(float)p->alpha, (float)p->beta};
-    const double wide[2] = {p->alpha, p->beta};
-    const bool is_wide = p->dtype == GRAM_F64;
+    const float narrow[2] = {(float)gemm->alpha, (float)gemm->beta};
+    const double wide[2] = {gemm->alpha, gemm->beta};
+    const bool is_wide = gemm->dtype == GRAM_F64;
     const void *alpha = is_wide ? (const void *)&wide[0] : &narrow[0];
     const void *beta = is_wide ? (const void *)&wide[1] : &narrow[1];
+    const struct cuda_gemm_side *a = &gemm->a, *b = &gemm->b;
     const int type = is_wide; /* cudaDataType */
 
     return check(g,
-                 blas->call->gemm(blas->handle, p->transposed_a, p->transposed_b, (int)p->m,
-                                  (int)p->n, (int)p->k, alpha, p->a, type, (int)p->lda, p->stride_a,
-                                  p->b, type, (int)p->ldb, p->stride_b, beta, p->c, type,
-                                  (int)p->ldc, p->stride_c, (int)p->count, p->compute,
-                                  DEFAULT_ALGORITHM),
+                 blas->call->gemm(blas->handle, a->transposed, b->transposed, (int)gemm->m,
+                                  (int)gemm->n, (int)gemm->k, alpha, a->data, type, (int)a->ld,
+                                  a->stride, b->data, type, (int)b->ld, b->stride, beta, gemm->c,
+                                  type, (int)gemm->ldc, gemm->stride_c, (int)gemm->count,
+                                  gemm->compute, DEFAULT_ALGORITHM),
                  "cublasGemmStridedBatchedEx");
 }
 
@@ -106,28 +107,23 @@ gram_status gram_cuda_gemm(gram_context *g, const struct cuda_blas *blas,
                            const struct cuda_gemm *gemm)
 {
     const int64_t stride = gemm->n * gemm->ld;
-    const struct cuda_gemm_batch all = {
+    const struct cuda_gemm_items items = {
         .dtype = gemm->dtype,
         .compute = gemm->compute,
         .m = gemm->n,
         .n = gemm->n,
         .k = gemm->n,
         .count = gemm->count,
-        .a = gemm->a,
-        .b = gemm->b,
-        .transposed_b = gemm->transposed_b,
+        .a = {gemm->a, gemm->ld, stride,              false},
+        .b = {gemm->b, gemm->ld, stride, gemm->transposed_b},
         .c = gemm->c,
-        .lda = gemm->ld,
-        .ldb = gemm->ld,
         .ldc = gemm->ld,
-        .stride_a = stride,
-        .stride_b = stride,
         .stride_c = stride,
         .alpha = gemm->alpha,
         .beta = gemm->beta,
     };
 
-    return gram_cuda_gemm_batch(g, blas, &all);
+    return gram_cuda_gemm_items(g, blas, &items);
 }
 
 void gram_cuda_blas_close(gram_context *g, struct cuda_device *device)

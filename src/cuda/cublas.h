@@ -53,16 +53,21 @@ struct cuda_gemm {
     double alpha, beta;
 };
 
-/* c[i] = alpha op(a[i]) op(b[i]) + beta c[i] for count column-major matrices; c is m by n, the sums
- * have k terms.  Strides, in elements, lead from one matrix to the next. */
-struct cuda_gemm_batch {
+/* An operand of a product: column-major matrices, from one item to the next stride elements. */
+struct cuda_gemm_side {
+    const void *data;
+    int64_t ld, stride;
+    bool transposed;
+};
+
+/* c[i] = alpha op(a[i]) op(b[i]) + beta c[i], c[i] being m by n and op(a[i]) m by k. */
+struct cuda_gemm_items {
     gram_dtype dtype; /* f32 or f64 */
     int compute;
     int64_t m, n, k, count;
-    const void *a, *b;
-    bool transposed_a, transposed_b;
+    struct cuda_gemm_side a, b;
     void *c;
-    int64_t lda, ldb, ldc, stride_a, stride_b, stride_c;
+    int64_t ldc, stride_c;
     double alpha, beta;
 };
 
@@ -71,7 +76,7 @@ struct cuda_gemm_batch {
 gram_status gram_cuda_blas(gram_context *g, void *workspace, struct cuda_blas **out);
 gram_status gram_cuda_gemm(gram_context *g, const struct cuda_blas *blas,
                            const struct cuda_gemm *gemm);
-gram_status gram_cuda_gemm_batch(gram_context *g, const struct cuda_blas *blas,
-                                 const struct cuda_gemm_batch *p);
+gram_status gram_cuda_gemm_items(gram_context *g, const struct cuda_blas *blas,
+                                 const struct cuda_gemm_items *gemm);
 void gram_cuda_blas_close(gram_context *g, struct cuda_device *device);
 #endif

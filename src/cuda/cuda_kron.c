@@ -47,14 +47,6 @@ static gram_status launch(gram_context *g, const struct jit_request *request, do
     return status;
 }
 
-static void turn(struct gram_view *v)
-{
-    int64_t rows = v->rows, stride = v->row_stride;
-
-    v->rows = v->cols, v->cols = rows;
-    v->row_stride = v->col_stride, v->col_stride = stride;
-}
-
 struct jit_request cuda_kron_expand_request(gram_dtype dtype, int count,
                                             char defines[CUDA_KRON_DEFINES])
 {
@@ -84,9 +76,9 @@ gram_status cuda_kron(gram_context *g, const struct gram_kron_op *op)
     TRY(check_pointers(g, turned.factor, turned.count, &turned.out));
     if (llabs(turned.out.row_stride) <
         llabs(turned.out.col_stride)) { /* neighbours for neighbours */
-        turn(&turned.out);
+        gram_view_transpose(&turned.out);
         for (int f = 0; f < turned.count; f++)
-            turn(&turned.factor[f]);
+            gram_view_transpose(&turned.factor[f]);
     }
     fill(&op->batch, turned.factor, turned.count, &turned.out, &params);
     return launch(g, &request,

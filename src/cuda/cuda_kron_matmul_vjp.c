@@ -87,11 +87,11 @@ static gram_status load_rows(gram_context *g, struct chain *c)
 
 /* ---- The chains ----------------------------------------------------------------------------- */
 
-static struct cuda_gemm_batch product_of(const struct chain *c)
+static struct cuda_gemm_items product_of(const struct chain *c)
 {
     const gram_dtype dtype = c->plan->op->x.dtype;
 
-    return (struct cuda_gemm_batch){.dtype = dtype,
+    return (struct cuda_gemm_items){.dtype = dtype,
                                     .compute =
                                         dtype == GRAM_F64 ? CUBLAS_COMPUTE_F64 : CUBLAS_COMPUTE_F32,
                                     .count = c->plan->groups,
@@ -107,16 +107,16 @@ static const void *factor_of(const struct chain *c, const struct cuda_kron_join 
 static gram_status contract(gram_context *g, const struct chain *c, int i)
 {
     const struct cuda_kron_join *j = &c->plan->join[i];
-    struct cuda_gemm_batch p = product_of(c);
+    struct cuda_gemm_items p = product_of(c);
 
     p.m = c->count * j->per_row, p.n = j->q, p.k = j->p;
-    p.a = c->left[i], p.lda = j->p, p.transposed_a = true;
-    p.stride_a = c->left_stride[i];
-    p.b = factor_of(c, j), p.ldb = j->ld, p.transposed_b = !j->by_columns;
-    p.stride_b = j->stride;
+    p.a.data = c->left[i], p.a.ld = j->p, p.a.transposed = true;
+    p.a.stride = c->left_stride[i];
+    p.b.data = factor_of(c, j), p.b.ld = j->ld, p.b.transposed = !j->by_columns;
+    p.b.stride = j->stride;
     p.c = (char *)c->left[i - 1], p.ldc = p.m;
     p.stride_c = c->left_stride[i - 1];
-    return gram_cuda_gemm_batch(g, c->blas, &p);
+    return gram_cuda_gemm_items(g, c->blas, &p);
 }
 
 /* right[i+1] = right^T F^T: s by p, of which cuBLAS sees p by s. */
@@ -126,37 +126,37 @@ static gram_status take_back(gram_context *g, struct chain *c, int i)
     const struct gram_kron_matmul_vjp_op *op = plan->op;
     const struct cuda_kron_join *j = &plan->join[i];
     const bool to_x = i + 1 == plan->joins && plan->to_x_direct;
-    struct cuda_gemm_batch p = product_of(c);
+    struct cuda_gemm_items p = product_of(c);
     char *out = to_x ? op->to_x.data + c->first * op->x.cols * size_of(plan)
                      : c->memory + plan->right_at[(i + 1) % 2];
 
     p.m = j->p, p.n = c->count * j->per_row, p.k = j->q;
-    p.a = factor_of(c, j), p.lda = j->ld, p.transposed_a = !j->by_columns;
-    p.stride_a = j->stride;
-    p.b = c->right, p.ldb = p.n, p.transposed_b = true;
-    p.stride_b = p.n * j->q;
+    p.a.data = factor_of(c, j), p.a.ld = j->ld, p.a.transposed = !j->by_columns;
+    p.a.stride = j->stride;
+    p.b.data = c->right, p.b.ld = p.n, p.b.transposed = true;
+    p.b.stride = p.n * j->q;
     p.c = out, p.ldc = j->p;
     p.stride_c = to_x ? plan->group_rows * op->x.cols : p.n * j->p;
     p.alpha = to_x ? op->alpha.value : 1;
     c->right = out;
-    return gram_cuda_gemm_batch(g, c->blas, &p);
+    return gram_cuda_gemm_items(g, c->blas, &p);
 }
 
 /* A product of slices, one after the other, each with a place of its own; the rest is one more. */
-static gram_status add_slices(gram_context *g, struct cuda_gemm_batch *p, const struct chain *c,
+static gram_status add_slices(gram_context *g, struct cuda_gemm_items *p, const struct chain *c,
                               const struct cuda_kron_join *j, int64_t s)
 {
     const int64_t size = size_of(c->plan), whole = s / j->slice;
 
     p->count = whole, p->k = j->slice;
-    p->stride_a = j->slice, p->stride_b = j->slice * j->p, p->stride_c = j->p * j->q;
+    p->a.stride = j->slice, p->b.stride = j->slice * j->p, p->stride_c = j->p * j->q;
     if (whole > 0)
-        TRY(gram_cuda_gemm_batch(g, c->blas, p));
-    p->a = (const char *)p->a + whole * p->stride_a * size;
-    p->b = (const char *)p->b + whole * p->stride_b * size;
+        TRY(gram_cuda_gemm_items(g, c->blas, p));
+    p->a.data = (const char *)p->a.data + whole * p->a.stride * size;
+    p->b.data = (const char *)p->b.data + whole * p->b.stride * size;
     p->c = (char *)p->c + whole * p->stride_c * size;
     p->count = 1, p->k = s - whole * j->slice;
-    return p->k > 0 ? gram_cuda_gemm_batch(g, c->blas, p) : GRAM_OK;
+    return p->k > 0 ? gram_cuda_gemm_items(g, c->blas, p) : GRAM_OK;
 }
 
 /* The gradient of joined factors, p by q, of which cuBLAS sees q by p. */
@@ -164,19 +164,19 @@ static gram_status add_gradient(gram_context *g, const struct chain *c, int i)
 {
     const struct cuda_kron_join *j = &c->plan->join[i];
     const int64_t s = c->count * j->per_row, size = size_of(c->plan);
-    struct cuda_gemm_batch p = product_of(c);
+    struct cuda_gemm_items p = product_of(c);
 
     p.m = j->q, p.n = j->p, p.k = s;
-    p.a = c->right, p.lda = s, p.transposed_a = true, p.stride_a = s * j->q;
-    p.b = c->left[i], p.ldb = j->p, p.transposed_b = true, p.stride_b = c->left_stride[i];
+    p.a.data = c->right, p.a.ld = s, p.a.transposed = true, p.a.stride = s * j->q;
+    p.b.data = c->left[i], p.b.ld = j->p, p.b.transposed = true, p.b.stride = c->left_stride[i];
     p.c = c->memory + j->sums_at, p.ldc = j->q, p.stride_c = j->slots * j->p * j->q;
     p.beta = c->first > 0;
     if (j->slots == 1)
-        return gram_cuda_gemm_batch(g, c->blas, &p);
+        return gram_cuda_gemm_items(g, c->blas, &p);
     for (int64_t group = 0; group < c->plan->groups; group++) {
-        struct cuda_gemm_batch one = p;
-        one.a = (const char *)p.a + group * p.stride_a * size;
-        one.b = (const char *)p.b + group * p.stride_b * size;
+        struct cuda_gemm_items one = p;
+        one.a.data = (const char *)p.a.data + group * p.a.stride * size;
+        one.b.data = (const char *)p.b.data + group * p.b.stride * size;
         one.c = (char *)p.c + group * p.stride_c * size;
         TRY(add_slices(g, &one, c, j, s));
     }

@@ -43,6 +43,9 @@ enum cuda_variant_file {
     CUDA_VARIANT_CG_STEP,
     CUDA_VARIANT_CG_PRECONDITION,
     CUDA_VARIANT_ROWS_ADD,
+    CUDA_VARIANT_MATRIX_MOVE,
+    CUDA_VARIANT_EMA_LOOK,
+    CUDA_VARIANT_EMA_ADD,
     CUDA_VARIANT_POWER_BEGIN,
     CUDA_VARIANT_POWER_MEASURE,
     CUDA_VARIANT_POWER_LOAD,
@@ -182,6 +185,16 @@ gram_status cuda_solve_cholesky_workspace(gram_context *g, const struct gram_sol
                                           size_t *bytes);
 gram_status cuda_solve_lu(gram_context *g, const struct gram_solve_op *op);
 gram_status cuda_solve_lu_workspace(gram_context *g, const struct gram_solve_op *op, size_t *bytes);
+
+/* cuda_matmul_batched.c */
+gram_status cuda_matmul_batched(gram_context *g, const struct gram_matmul_batched_op *op);
+gram_status cuda_matmul_batched_workspace(gram_context *g, const struct gram_matmul_batched_op *op,
+                                          size_t *bytes);
+
+/* cuda_syrk_ema.c */
+gram_status cuda_syrk_ema(gram_context *g, const struct gram_syrk_ema_op *op);
+gram_status cuda_syrk_ema_workspace(gram_context *g, const struct gram_syrk_ema_op *op,
+                                    size_t *bytes);
 
 /* cuda_matrix_power.c */
 gram_status cuda_matrix_power(gram_context *g, const struct gram_matrix_power_op *op);

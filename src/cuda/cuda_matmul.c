@@ -1,0 +1,92 @@
+/*
+ * cuda_matmul.c - operands of cuBLAS: batches that lie evenly, and copies of those that do not
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "cuda_matmul.h"
+#include "../blas_view.h"
+
+enum {
+    MOST_BLOCKS = 1 << 20 /* beyond these, blocks loop */
+};
+
+gram_status cuda_matmul_move(gram_context *g, gram_dtype dtype, const struct gram_batch *batch,
+                             struct move_params *params)
+{
+    int64_t blocks = gram_ceil_div(params->rows * params->cols, MOVE_THREADS);
+
+    if (blocks == 0)
+        return GRAM_OK;
+    params->ndim = batch->ndim;
+    for (int d = 0; d < batch->ndim; d++)
+        params->shape[d] = batch->shape[d];
+    blocks = params->count > MOST_BLOCKS / blocks ? MOST_BLOCKS : blocks * params->count;
+    return gram_cuda_launch_plain(g, CUDA_VARIANT_MATRIX_MOVE, dtype, blocks, MOVE_THREADS, params);
+}
+
+struct cuda_matmul_side cuda_matmul_side_of(const struct gram_view *v)
+{
+    struct cuda_matmul_side s = {.view = *v, .pack = !gram_blas_direct(v)};
+
+    s.item_bytes = (size_t)v->rows * (size_t)v->cols * gram_dtype_size(v->dtype);
+    return s;
+}
+
+static int64_t last_stride(const struct gram_view *v, const struct gram_batch *batch)
+{
+    return batch->ndim > 0 ? v->batch_stride[batch->ndim - 1] : 0;
+}
+
+struct cuda_gemm_side cuda_matmul_operand(const struct cuda_matmul_side *s,
+                                          const struct gram_batch *batch, int64_t first)
+{
+    const struct gram_view dense =
+        gram_view_dense(s->packed, s->view.dtype, s->view.rows, s->view.cols);
+    const struct gram_view *v = s->pack ? &dense : &s->view;
+    const struct gram_blas_matrix m =
+        gram_blas_transpose_of(v, s->pack ? s->packed : gram_view_item(&s->view, batch, first));
+
+    return (struct cuda_gemm_side){
+        m.data, m.ld, s->pack ? v->rows * v->cols : last_stride(v, batch), m.transposed};
+}
+
+gram_status cuda_matmul_pack(gram_context *g, const struct cuda_matmul_side *s,
+                             const struct gram_batch *batch, int64_t first, int64_t count)
+{
+    const struct gram_view dense =
+        gram_view_dense(s->packed, s->view.dtype, s->view.rows, s->view.cols);
+    struct move_params params = {
+        .begin = first,
+        .count = count,
+        .rows = dense.rows,
+        .cols = dense.cols,
+        .to = {  cuda_kron_side(&dense), dense.rows * dense.cols},
+        .from = {cuda_kron_side(&s->view),                       0},
+        .alpha.value = 1,
+    };
+
+    return s->pack ? cuda_matmul_move(g, dense.dtype, batch, &params) : GRAM_OK;
+}
+
+void cuda_matmul_squeeze(struct gram_batch *batch, int64_t *const *strides, int count)
+{
+    int kept = 0;
+
+    for (int d = 0; d < batch->ndim; d++) {
+        if (batch->shape[d] == 1)
+            continue;
+        batch->shape[kept] = batch->shape[d];
+        for (int i = 0; i < count; i++)
+            strides[i][kept] = strides[i][d];
+        kept++;
+    }
+    batch->ndim = kept;
+}
+
+bool cuda_matmul_even(const struct gram_batch *batch, const int64_t *stride, int d)
+{
+    for (int i = d; i + 1 < batch->ndim; i++)
+        if (stride[i] != stride[i + 1] * batch->shape[i + 1])
+            return false;
+    return true;
+}

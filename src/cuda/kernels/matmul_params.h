@@ -1,0 +1,47 @@
+/*
+ * matmul_params.h - what the host tells matrix_move.cu and syrk_ema.cu
+ *
+ * Read by the host's compiler and by NVRTC, which sees no other header: long long stands for
+ * int64_t.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_MATMUL_PARAMS_H
+#define GRAM_MATMUL_PARAMS_H
+#include "kron_params.h"
+
+#define MOVE_THREADS 256
+#define EMA_THREADS  256
+#define EMA_PARTS    64 /* most blocks of an item of syrk_ema_look */
+
+/* A matrix an item: of the batch from its first item; dense: of a buffer, one after the other. */
+struct move_side {
+    struct kron_side side;
+    long long dense; /* elements from an item to the next; 0: strides of the batch count */
+};
+
+/* to = alpha from + beta c */
+struct move_params {
+    long long ndim, shape[KRON_DIMS]; /* of the batch */
+    long long begin, count;           /* items */
+    long long rows, cols;
+    struct move_side to, from, c; /* from.data NULL: zeros; c.data NULL: none */
+    struct kron_number alpha, beta;
+};
+
+/* l = beta l + weight product: weight is alpha, or (1 - beta) alpha without sum */
+struct ema_params {
+    long long ndim, shape[KRON_DIMS];
+    long long begin, count;
+    long long rows, cols;    /* of x */
+    struct kron_side x, l;   /* packed: l is a vector, its col_stride counts */
+    struct kron_number info; /* data NULL: not wanted */
+    struct kron_number beta, alpha;
+    long long sum, packed, keep;
+    long long looked;    /* squares holds what syrk_ema_look found */
+    long long parts;     /* blocks of an item of syrk_ema_look */
+    double *squares;     /* parts an item, of this launch's items */
+    const char *product; /* rows by rows, dense, of this launch's items */
+    long long blocks;    /* of an item of syrk_ema_add */
+};
+#endif
