@@ -20,6 +20,7 @@ enum cuda_kron_kernel {
     CUDA_KRON_FUSED, /* kron_matmul.cu */
     CUDA_KRON_ONE,   /* kron_matmul_one.cu */
     CUDA_KRON_MMA,   /* kron_matmul_mma.cu */
+    CUDA_KRON_TILE,  /* kron_matmul_tile.cu */
 };
 
 /* Neighbouring factors that one launch applies. */
@@ -28,7 +29,9 @@ struct cuda_kron_pass {
     enum cuda_kron_kernel kernel;
     int64_t units, columns; /* TB and TA, or BQ and BN, of a tile */
     int mt, nt, wq;         /* CUDA_KRON_MMA */
-    int threads;
+    int steps;              /* CUDA_KRON_TILE: of factors step and on, so many */
+    int step[GRAM_MAX_FACTORS + 2], with[GRAM_MAX_FACTORS + 2];
+    int threads, blocks, wide; /* CUDA_KRON_TILE: blocks on a processor, sums at a time */
     bool in_place, padded;
     bool along; /* neighbours in x are those along the factor's index */
     size_t shared_bytes;
@@ -39,6 +42,8 @@ struct cuda_kron_plan {
     struct gram_view x, y, z; /* op's; columns before rows are seen as one row */
     int64_t rows, extra;      /* extra: rows of op, where they are indices after the factors */
     size_t element;           /* bytes of a number of the arithmetic */
+    int64_t tile_bytes;       /* wanted of a tile of kron_matmul_tile.cu */
+    bool tiled;               /* columns of x, y and z are neighbours */
     int passes;
     struct cuda_kron_pass pass[GRAM_MAX_FACTORS];
     int64_t wide;                    /* columns of a row between passes; 0 if there is one pass */
@@ -51,6 +56,17 @@ struct cuda_kron_plan {
  * CUDA_KRON_CHOICES, in whose place the model's is taken where its tiles do not fit. */
 void cuda_kron_plan(const struct cuda_device *device, const struct gram_kron_matmul_op *op,
                     int choice, struct cuda_kron_plan *plan);
+
+/* cuda_kron_tile.c, sets tile_bytes: factors that kron_matmul_tile.cu is for; whether a group, of
+ * so many elements and with so many indices behind it, fits its tiles; makes a pass one of its, or
+ * gives false; and what the compiler is told of it. */
+bool cuda_kron_tile_takes(const struct gram_kron_matmul_op *op, int factor);
+void cuda_kron_tile_size(struct cuda_kron_plan *plan, int choice, int64_t shared);
+bool cuda_kron_tile_holds(const struct cuda_kron_plan *plan, int64_t most, int64_t after);
+bool cuda_kron_tile_choose(const struct cuda_device *device, const struct cuda_kron_plan *plan,
+                           struct cuda_kron_pass *pass);
+void cuda_kron_tile_define(const struct cuda_kron_plan *plan, int number,
+                           const struct kron_params *params, char *to, size_t room);
 
 /* cuda_kron_tune.c: the choice that was fastest for problems like op; 0: not measured. */
 int cuda_kron_tuned(const gram_context *g, const struct gram_kron_matmul_op *op);

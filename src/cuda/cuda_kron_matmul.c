@@ -99,13 +99,15 @@ static gram_status queue_pass(gram_context *g, const struct cuda_kron_plan *plan
     CUfunction function = gram_jit_recall(device, request.variant);
     int64_t units = plan->rows * pass->span.before;
     void *arguments[] = {params};
-    double tiles;
+    double tiles, most = INT32_MAX;
 
     if (!function) {
         make_ahead(g, plan, scratch);
         TRY(gram_jit_kernel(g, device, &request, &function));
     }
-    if (pass->kernel == CUDA_KRON_FUSED) {
+    if (pass->kernel == CUDA_KRON_TILE)
+        most = (double)device->processors * pass->blocks;
+    if (pass->kernel == CUDA_KRON_FUSED || pass->kernel == CUDA_KRON_TILE) {
         params->unit_tiles = gram_ceil_div(units, pass->units);
         params->col_tiles = gram_ceil_div(pass->span.after, pass->columns);
     } else {
@@ -114,7 +116,7 @@ static gram_status queue_pass(gram_context *g, const struct cuda_kron_plan *plan
     }
     tiles = (double)params->unit_tiles * (double)params->col_tiles * (double)params->items;
     return gram_cuda_queue(
-        g, function, (const unsigned[]){tiles < INT32_MAX ? (unsigned)tiles : INT32_MAX, 1, 1},
+        g, function, (const unsigned[]){(unsigned)(tiles < most ? tiles : most), 1, 1},
         (const unsigned[]){(unsigned)pass->threads, 1, 1}, pass->shared_bytes, arguments);
 }
 

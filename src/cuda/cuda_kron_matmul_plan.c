@@ -93,6 +93,7 @@ static int cut(struct cuda_kron_plan *plan, double budget)
         *pass = (struct cuda_kron_pass){
             .span = {.first = last, .count = 1}
         };
+        bool tiled = plan->tiled && cuda_kron_tile_takes(op, last);
         pass->kernel = is_small(op, last) ? CUDA_KRON_FUSED : CUDA_KRON_ONE;
         while (pass->kernel == CUDA_KRON_FUSED && pass->span.first > 0 &&
                is_small(op, pass->span.first - 1)) {
@@ -100,8 +101,12 @@ static int cut(struct cuda_kron_plan *plan, double budget)
                 .span = {.first = pass->span.first - 1, .count = pass->span.count + 1}
             };
             int64_t most = gram_kron_span_order(op, &longer.span);
-            if (tile_bytes(plan, &longer, most, gram_least(after, run)) > budget)
+            bool fits = tiled && cuda_kron_tile_takes(op, longer.span.first)
+                            ? cuda_kron_tile_holds(plan, most, after)
+                            : tile_bytes(plan, &longer, most, gram_least(after, run)) <= budget;
+            if (!fits)
                 break;
+            tiled = tiled && cuda_kron_tile_takes(op, longer.span.first);
             pass->span.first = longer.span.first, pass->span.count = longer.span.count;
         }
         gram_kron_span_order(op, &pass->span);
@@ -286,14 +291,17 @@ static void make(const struct cuda_device *device, const struct gram_kron_matmul
         .element = op->x.dtype == GRAM_F64 || op->x.dtype == GRAM_I64 ? 8 : 4,
         .wanted_bytes = wanted[choice > 0 ? (choice - 1) % CUDA_KRON_TILES : 0]};
     see_rows(plan);
+    plan->tiled = plan->x.col_stride == 1 && plan->y.col_stride == 1 &&
+                  (!plan->z.data || plan->z.col_stride == 1);
+    cuda_kron_tile_size(plan, choice, shared_of(device->arch));
     make_passes(device, choice, plan);
     plan->wide =
         gram_kron_spans_arrange(plan->pass, sizeof plan->pass[0], plan->passes, plan->extra);
     for (int i = 0; i < plan->passes; i++)
-        if (plan->pass[i].kernel == CUDA_KRON_FUSED)
-            choose_tile(device, plan, &plan->pass[i]);
-        else
+        if (plan->pass[i].kernel != CUDA_KRON_FUSED)
             choose_one(device, plan, i, &plan->pass[i]);
+        else if (!cuda_kron_tile_choose(device, plan, &plan->pass[i]))
+            choose_tile(device, plan, &plan->pass[i]);
     plan->chunk_rows = plan->rows, plan->chunk_items = op->batch.count;
     plan->bytes = (double)plan->wide * (double)plan->chunk_rows * (double)plan->chunk_items *
                   (double)plan->element;

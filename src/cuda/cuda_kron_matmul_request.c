@@ -109,8 +109,9 @@ struct jit_request cuda_kron_request(const struct cuda_kron_plan *plan, int numb
                                      char defines[CUDA_KRON_DEFINES])
 {
     static const char *const files[] = {"kron_matmul.cu", "kron_matmul_one.cu",
-                                        "kron_matmul_mma.cu"};
-    static const char *const kernels[] = {"kron_matmul", "kron_matmul_one", "kron_matmul_mma"};
+                                        "kron_matmul_mma.cu", "kron_matmul_tile.cu"};
+    static const char *const kernels[] = {"kron_matmul", "kron_matmul_one", "kron_matmul_mma",
+                                          "kron_matmul_tile"};
     const struct cuda_kron_pass *pass = &plan->pass[number];
     const gram_dtype dtype = plan->op->x.dtype;
     const bool first = number == 0, last = number + 1 == plan->passes;
@@ -123,6 +124,9 @@ struct jit_request cuda_kron_request(const struct cuda_kron_plan *plan, int numb
 
     if (pass->kernel == CUDA_KRON_FUSED)
         define_fused(plan, number, params, defines + used, CUDA_KRON_DEFINES - (size_t)used);
+    else if (pass->kernel == CUDA_KRON_TILE)
+        cuda_kron_tile_define(plan, number, params, defines + used,
+                              CUDA_KRON_DEFINES - (size_t)used);
     else if (pass->kernel == CUDA_KRON_MMA)
         define_mma(plan, number, params, defines + used, CUDA_KRON_DEFINES - (size_t)used);
     else

@@ -1,0 +1,252 @@
+/*
+ * cuda_kron_tile.c - the groups, steps and tiles of kron_matmul_tile.cu
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "cuda_kron.h"
+#include <stdio.h>
+
+enum {
+    LEAST = 4, /* P and Q of a factor */
+    MOST = 32,
+    PAIRED = 8,           /* most P of factors of 4 bytes that a step takes two of */
+    RUN_BYTES = 32,       /* of neighbours in memory that a tile has at least */
+    TILE_BYTES = 32768,   /* wanted of a tile; of the last factors half of it is faster */
+    WHOLE_BYTES = 131072, /* most of a tile of all factors, which is faster than two launches */
+    MANY_TILES = 4,       /* for a processor: tiles are smaller where there are fewer */
+    THREAD_BYTES = 256,   /* of a tile that a thread has, twice as many of the largest tiles */
+    LEAST_THREADS = 64,
+    MOST_THREADS = 512,
+    FEWER_THREADS = 384, /* of a processor, where a thread needs more than 128 registers */
+    MOST_TRIED = 256,    /* sizes of a tile that divide nothing */
+};
+
+bool cuda_kron_tile_takes(const struct gram_kron_matmul_op *op, int factor)
+{
+    const struct gram_view *f = &op->factor[factor];
+
+    return gram_least(f->rows, f->cols) >= LEAST && gram_most(f->rows, f->cols) <= MOST;
+}
+
+static size_t shared_of(const struct cuda_kron_plan *plan, const struct cuda_kron_pass *pass,
+                        int64_t most)
+{
+    int64_t lanes = 16 / (int64_t)plan->element, banks = 128 / (int64_t)plan->element;
+    int64_t elements = 0;
+
+    for (int f = pass->span.first; f < pass->span.first + pass->span.count; f++)
+        elements += plan->op->factor[f].rows * gram_round_up(plan->op->factor[f].cols, lanes);
+    if (pass->steps > 1)
+        elements += most * pass->units * pass->columns * (banks + 1) / banks + 1;
+    return (size_t)elements * plan->element;
+}
+
+/* All factors in one launch where a tile can hold a row.  Choices are this, no such launch, smaller
+ * tiles, and none of these. */
+void cuda_kron_tile_size(struct cuda_kron_plan *plan, int choice, int64_t shared)
+{
+    struct cuda_kron_pass all = {
+        .span = {.count = plan->op->count}, .units = 1, .columns = 1, .steps = 2};
+    int64_t most = gram_kron_span_order(plan->op, &all.span), element = (int64_t)plan->element;
+    int way = choice > 0 ? (choice - 1) / CUDA_KRON_TILES : 0;
+
+    plan->tile_bytes = way == 2 ? TILE_BYTES / 2 : TILE_BYTES;
+    plan->tiled = plan->tiled && way < 3;
+    if (way > 0 || plan->extra > 1 || most > WHOLE_BYTES / element)
+        return;
+    for (int f = 0; f < plan->op->count; f++)
+        if (!cuda_kron_tile_takes(plan->op, f))
+            return;
+    while ((int64_t)shared_of(plan, &all, most) <= shared && plan->tile_bytes < most * element)
+        plan->tile_bytes *= 2;
+}
+
+bool cuda_kron_tile_holds(const struct cuda_kron_plan *plan, int64_t most, int64_t after)
+{
+    int64_t run = RUN_BYTES / (int64_t)plan->element;
+
+    return most * gram_least(after, run) * (int64_t)plan->element <= plan->tile_bytes;
+}
+
+/* ---- Steps ---------------------------------------------------------------------------------- */
+
+static void add_step(struct cuda_kron_pass *pass, int factor, int with)
+{
+    pass->step[pass->steps] = factor, pass->with[pass->steps] = with;
+    pass->steps++;
+}
+
+static int64_t rows_of(const struct cuda_kron_plan *plan, const struct cuda_kron_pass *pass, int i)
+{
+    return plan->op->factor[pass->span.first + i].rows;
+}
+
+static bool is_pair(const struct cuda_kron_plan *plan, const struct cuda_kron_pass *pass, int i)
+{
+    const struct gram_view *f = &plan->op->factor[pass->span.first + i];
+
+    return plan->element == 4 && f[0].rows == f[0].cols && f[1].rows == f[1].cols &&
+           gram_most(f[0].rows, f[1].rows) <= PAIRED;
+}
+
+/* Factors first .. last - 1, from the right, two at a time where that is possible. */
+static void add_steps(const struct cuda_kron_plan *plan, struct cuda_kron_pass *pass, int first,
+                      int last)
+{
+    while (last > first) {
+        int with = last - first >= 2 && is_pair(plan, pass, last - 2) ? 2 : 1;
+        last -= with;
+        add_step(pass, last, with);
+    }
+}
+
+/* The least elements behind a factor in memory, before and after. */
+static int64_t behind(const struct cuda_kron_plan *plan, const struct cuda_kron_pass *pass, int i)
+{
+    int64_t in = pass->columns, out = pass->columns;
+
+    for (i++; i < pass->span.count; i++) {
+        in *= rows_of(plan, pass, i);
+        out *= plan->op->factor[pass->span.first + i].cols;
+    }
+    return gram_least(in, out);
+}
+
+/* What is read and written has neighbours behind it; where no factor has, tiles are copied. */
+static void choose_steps(const struct cuda_kron_plan *plan, struct cuda_kron_pass *pass)
+{
+    int64_t run = RUN_BYTES / (int64_t)plan->element;
+    int count = pass->span.count, first = 0;
+    bool has_last;
+
+    pass->steps = 0;
+    if (pass->columns >= run) {
+        add_steps(plan, pass, 0, count);
+        return;
+    }
+    if (behind(plan, pass, 0) >= run)
+        first = 1;
+    if (count > 4 && is_pair(plan, pass, 0) && behind(plan, pass, 1) >= run)
+        first = 2;
+    has_last = count > first + 1 && first > 0 && behind(plan, pass, first) >= run;
+    add_step(pass, 0, first);
+    add_steps(plan, pass, first + has_last, count);
+    add_step(pass, has_last ? first : 0, has_last);
+}
+
+/* ---- Tiles ---------------------------------------------------------------------------------- */
+
+/* The largest divisor of after that is at most so large, if it is no power of two at most
+ * MOST_TRIED of the largest; 0: there is none of at least run. */
+static int64_t divisor_of(int64_t after, int64_t most, int64_t run)
+{
+    int64_t power = after & -after;
+
+    if (after <= most)
+        return after;
+    if (power >= run) {
+        while (power > most)
+            power /= 2;
+        return power;
+    }
+    most = gram_least(most, MOST_TRIED);
+    while (most >= run && after % most != 0)
+        most--;
+    return most >= run ? most : 0;
+}
+
+static void choose_threads(const struct cuda_kron_plan *plan, struct cuda_kron_pass *pass,
+                           int64_t tile)
+{
+    bool large = tile > TILE_BYTES;
+    int all = pass->span.after == 1 ? MOST_THREADS : FEWER_THREADS;
+
+    for (int i = 0; i < pass->steps; i++)
+        if (pass->with[i] == 2)
+            all = FEWER_THREADS;
+    pass->threads = LEAST_THREADS;
+    while (pass->threads < MOST_THREADS &&
+           (int64_t)pass->threads * THREAD_BYTES * (large ? 2 : 1) < tile)
+        pass->threads *= 2;
+    pass->blocks =
+        (int)gram_most(1, large ? MOST_THREADS / 2 / pass->threads : all / pass->threads);
+    pass->wide = (large ? 64 : 32) * 4 / (int)plan->element;
+}
+
+bool cuda_kron_tile_choose(const struct cuda_device *device, const struct cuda_kron_plan *plan,
+                           struct cuda_kron_pass *pass)
+{
+    int64_t most = gram_kron_span_order(plan->op, &pass->span), element = (int64_t)plan->element;
+    int64_t units = plan->rows * pass->span.before, after = pass->span.after;
+    int64_t run = RUN_BYTES / element, wanted = plan->tile_bytes / element, all, tile;
+
+    for (int f = pass->span.first; f < pass->span.first + pass->span.count; f++)
+        if (!cuda_kron_tile_takes(plan->op, f))
+            return false;
+    if (!plan->tiled)
+        return false;
+    if (after == 1 && plan->tile_bytes == TILE_BYTES)
+        wanted /= 2;
+    all = units * after * plan->op->batch.count;
+    while (wanted > gram_most(most, run) && all * most / wanted < MANY_TILES * device->processors)
+        wanted /= 2;
+    pass->columns = divisor_of(after, gram_most(wanted / most, run), run);
+    if (pass->columns == 0)
+        return false;
+    pass->units = 1;
+    while (pass->columns == after && most * pass->columns * pass->units * 2 <= wanted &&
+           pass->units < units)
+        pass->units *= 2;
+    choose_steps(plan, pass);
+    tile = most * pass->columns * pass->units * element;
+    choose_threads(plan, pass, tile);
+    pass->kernel = CUDA_KRON_TILE;
+    pass->shared_bytes = shared_of(plan, pass, most);
+    return true;
+}
+
+/* ---- What the compiler is told -------------------------------------------------------------- */
+
+static int list(char *to, size_t room, const char *name, const int *numbers, int count)
+{
+    int used = snprintf(to, room, " -D%s", name);
+
+    for (int i = 0; i < count; i++)
+        used += snprintf(to + used, room - (size_t)used, "%c%d", i ? ',' : '=', numbers[i]);
+    return used;
+}
+
+/* Units one behind the other. */
+static bool is_linear(const struct kron_params *params, const struct kron_side *side, int64_t group)
+{
+    return params->rows == 1 || side->row_stride == params->before * group * params->after;
+}
+
+void cuda_kron_tile_define(const struct cuda_kron_plan *plan, int number,
+                           const struct kron_params *params, char *to, size_t room)
+{
+    const struct cuda_kron_pass *pass = &plan->pass[number];
+    const struct gram_hyper *alpha = &plan->op->alpha, *beta = &plan->op->beta;
+    bool has_z = beta->tensor.data || beta->value != 0;
+    bool plain = !params->last || (!alpha->tensor.data && alpha->value == 1 && !has_z);
+    bool linear = is_linear(params, &params->x, pass->span.in) &&
+                  is_linear(params, &params->y, pass->span.out) &&
+                  (plain || !has_z || is_linear(params, &params->z, pass->span.out));
+    bool is_batch = plan->op->batch.count > 1, simple = plain && linear && !is_batch;
+    int p[GRAM_MAX_FACTORS], q[GRAM_MAX_FACTORS], used = 0;
+
+    for (int i = 0; i < pass->span.count; i++) {
+        p[i] = (int)plan->op->factor[pass->span.first + i].rows;
+        q[i] = (int)plan->op->factor[pass->span.first + i].cols;
+    }
+    used += list(to, room, "P_OF", p, pass->span.count);
+    used += list(to + used, room - (size_t)used, "Q_OF", q, pass->span.count);
+    used += list(to + used, room - (size_t)used, "STEP_OF", pass->step, pass->steps);
+    used += list(to + used, room - (size_t)used, "WITH_OF", pass->with, pass->steps);
+    snprintf(to + used, room - (size_t)used,
+             " -DTB=%lld -DTA=%lld -DAFTER=%lld -DTHREADS=%d -DBLOCKS=%d -DWIDE=%d -DPLAIN=%d"
+             " -DLINEAR=%d -DBATCHED=%d",
+             (long long)pass->units, (long long)pass->columns,
+             plan->extra == 1 ? (long long)pass->span.after : 0, pass->threads,
+             simple ? pass->blocks : (pass->blocks + 1) / 2, pass->wide, plain, linear, is_batch);
+}
