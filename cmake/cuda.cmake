@@ -38,6 +38,7 @@ target_link_libraries(gram_cuda_objects PRIVATE gram_flags Threads::Threads)
 add_library(gram_cuda MODULE $<TARGET_OBJECTS:gram_cuda_objects>
     $<FILTER:$<TARGET_OBJECTS:gram_objects>,INCLUDE,/context_services\\.c>
     $<FILTER:$<TARGET_OBJECTS:gram_objects>,INCLUDE,/expression\\.c>
+    $<FILTER:$<TARGET_OBJECTS:gram_objects>,INCLUDE,/krylov\\.c>
     $<FILTER:$<TARGET_OBJECTS:gram_objects>,INCLUDE,/store\\.c>
     $<FILTER:$<TARGET_OBJECTS:gram_objects>,INCLUDE,/tuned\\.c>)
 set_target_properties(gram_cuda PROPERTIES LINKER_LANGUAGE C)

@@ -105,6 +105,14 @@ struct gram_solve_op {
     int jitters;
 };
 
+/* LAPACK's symmetric eigenproblem of small matrices of doubles, on one thread of the host: for
+ * backends that have no LAPACK of their own.  solve: 0, or LAPACK's info; see gram_blas_syevd. */
+struct gram_small_eigh {
+    void (*sizes)(int64_t n, int64_t *lwork, int64_t *liwork);
+    int (*solve)(int64_t n, double *a, int64_t ld, double *w, double *work, int64_t lwork,
+                 int32_t *iwork, int64_t liwork);
+};
+
 struct gram_eigh_op {
     struct gram_batch batch;
     struct gram_view a, values;   /* values: a vector */
@@ -125,7 +133,8 @@ struct gram_eigh_op {
     uint64_t seed;
     const gram_operator *apply;                  /* the matrix, where a has no data; or NULL */
     const struct gram_kernel_matmul_op *product; /* its kernel is the matrix; or NULL */
-    gram_eigh_report *report;                    /* or NULL */
+    const struct gram_small_eigh *small_eigh;
+    gram_eigh_report *report; /* or NULL */
 };
 
 struct gram_matrix_power_op {

@@ -3,6 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "blas.h"
 #include "cdist.h"
 #include "eigh.h"
 #include "pairwise.h"
@@ -24,6 +25,15 @@ gram_status gram_eigh_check_krylov(gram_context *g, const gram_eigh_options *o)
     return GRAM_OK;
 }
 
+static int small_eigh(int64_t n, double *a, int64_t ld, double *w, double *work, int64_t lwork,
+                      int32_t *iwork, int64_t liwork)
+{
+    gram_blas_one_thread();
+    return gram_blas_syevd(GRAM_F64, GRAM_UPPER, n, a, ld, w, work, lwork, iwork, liwork);
+}
+
+static const struct gram_small_eigh lapack = {gram_blas_syevd_sizes, small_eigh};
+
 void gram_eigh_krylov(const gram_eigh_options *o, gram_eigh_report *report, struct gram_eigh_op *op)
 {
     op->driver = o->driver;
@@ -31,6 +41,7 @@ void gram_eigh_krylov(const gram_eigh_options *o, gram_eigh_report *report, stru
     op->tolerance = o->tolerance;
     op->products = o->products;
     op->seed = o->seed;
+    op->small_eigh = &lapack;
     op->report = report;
 }
 
@@ -135,9 +146,27 @@ static gram_status describe(gram_context *g, const struct implicit_args *args,
     return GRAM_OK;
 }
 
+/* The caller's operator, and one in its place that says why it failed. */
+struct operator_memory {
+    gram_context *g;
+    const gram_operator *given;
+    gram_operator own;
+    gram_eigh_report report;
+};
+
+static gram_status apply_given(void *user, const gram_tensor *in, gram_tensor *out)
+{
+    const struct operator_memory *memory = user;
+    gram_status status = memory->given->apply(memory->given->user, in, out);
+
+    if (status != GRAM_OK)
+        return gram_fail(memory->g, status, "a.apply returned %s", gram_status_name(status));
+    return GRAM_OK;
+}
+
 static gram_status describe_operator(gram_context *g, const gram_operator *a,
-                                     const struct implicit_args *args, gram_eigh_report *report,
-                                     struct gram_eigh_op *op)
+                                     const struct implicit_args *args,
+                                     struct operator_memory *memory, struct gram_eigh_op *op)
 {
     if (!a || !a->apply)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, a ? "a.apply is NULL" : "a is NULL");
@@ -147,9 +176,12 @@ static gram_status describe_operator(gram_context *g, const gram_operator *a,
     if (a->dtype != GRAM_F32 && a->dtype != GRAM_F64)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "a.dtype is %s, expected f32 or f64",
                          gram_dtype_name(a->dtype));
-    *op = (struct gram_eigh_op){.batch.count = 1, .apply = a};
+    *memory = (struct operator_memory){.g = g, .given = a, .own = *a};
+    memory->own.apply = apply_given;
+    memory->own.user = memory;
+    *op = (struct gram_eigh_op){.batch.count = 1, .apply = &memory->own};
     op->a = (struct gram_view){.dtype = a->dtype, .planes = 1, .rows = a->n, .cols = a->n};
-    return describe(g, args, report, op);
+    return describe(g, args, &memory->report, op);
 }
 
 gram_status gram_eigh_operator(gram_context *g, const gram_operator *a,
@@ -157,12 +189,12 @@ gram_status gram_eigh_operator(gram_context *g, const gram_operator *a,
                                gram_tensor *vectors, gram_tensor *info)
 {
     const struct implicit_args args = {options, values, vectors, info, NULL};
-    gram_eigh_report report = {0};
+    struct operator_memory memory;
     struct gram_eigh_op op;
 
     g->call = __func__;
-    TRY(describe_operator(g, a, &args, &report, &op));
-    return gram_eigh_ended(g, g->backend->eigh_implicit(g, &op), options, &report);
+    TRY(describe_operator(g, a, &args, &memory, &op));
+    return gram_eigh_ended(g, g->backend->eigh_implicit(g, &op), options, &memory.report);
 }
 
 gram_status gram_eigh_operator_workspace(gram_context *g, const gram_operator *a,
@@ -171,12 +203,12 @@ gram_status gram_eigh_operator_workspace(gram_context *g, const gram_operator *a
                                          gram_workspace *need)
 {
     const struct implicit_args args = {options, values, vectors, NULL, NULL};
-    gram_eigh_report report = {0};
+    struct operator_memory memory;
     struct gram_eigh_op op;
     size_t bytes;
 
     g->call = __func__;
-    TRY(describe_operator(g, a, &args, &report, &op));
+    TRY(describe_operator(g, a, &args, &memory, &op));
     TRY(g->backend->eigh_implicit_workspace(g, &op, &bytes));
     *need = gram_workspace_on(g, bytes);
     return GRAM_OK;

@@ -281,6 +281,7 @@ static bool prepare(struct harness *h, const struct case_args *args, struct case
         test_put(&s->x, i, test_uniform(h));
     *out = (struct case_problem){
         .state = s,
+        .tensors = {&s->x, &s->values, &s->vectors},
         .run = bench_run,
         .error = bench_error,
         .destroy = bench_destroy,

@@ -191,9 +191,10 @@ static void run_test(struct harness *h, void *arg)
     t->passed &= h->failures == 0;
 }
 
-static int run_tests(const struct test_function *tests, int count, bool every_isa)
+static int run_tests(const struct test_function *tests, int count, bool every_isa,
+                     gram_device device)
 {
-    const struct harness_options options = {.threads = 2};
+    const struct harness_options options = {.threads = 2, .device = device};
     int passed = 0;
 
     for (int i = 0; i < count; i++) {
@@ -215,10 +216,15 @@ static int run_tests(const struct test_function *tests, int count, bool every_is
 
 int harness_run_tests(const struct test_function *tests, int count)
 {
-    return run_tests(tests, count, false);
+    return run_tests(tests, count, false, (gram_device){GRAM_CPU, 0});
+}
+
+int harness_run_tests_where_asked(const struct test_function *tests, int count)
+{
+    return run_tests(tests, count, false, test_asked_device());
 }
 
 int harness_run_tests_each_isa(const struct test_function *tests, int count)
 {
-    return run_tests(tests, count, true);
+    return run_tests(tests, count, true, (gram_device){GRAM_CPU, 0});
 }

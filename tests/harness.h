@@ -179,6 +179,8 @@ struct test_function {
 /* Runs each with a context of 2 threads on the best instruction set; prints "N passed, N failed"
  * and returns an exit status. */
 int harness_run_tests(const struct test_function *tests, int count);
+/* The same with a context of the device that GRAM_TEST_DEVICE asks for. */
+int harness_run_tests_where_asked(const struct test_function *tests, int count);
 /* The same on each instruction set of this machine. */
 int harness_run_tests_each_isa(const struct test_function *tests, int count);
 

@@ -74,6 +74,8 @@ static const struct row {
     {         "median",                                           "60 5 p=1"},
     {         "median",                                 "300 5 p=2 rows=100"},
     {         "median",                               "60 5 p=1.3 dtype=f64"},
+    {  "kernel_matmul",                                          "30 40 4 3"},
+    {  "kernel_matmul",                    "50 50 4 2 symmetric=1 dtype=f64"},
     {    "kron_matmul",                                 "30 8 8 3 dtype=f64"},
     {    "kron_matmul",                                "9 40 30 2 side=left"},
     {"kron_matmul_vjp",                                           "30 3 8 4"},
@@ -152,6 +154,11 @@ static void eigh(struct harness *h)
     all_of(h, "eigh");
 }
 
+static void kernel_matmul(struct harness *h)
+{
+    all_of(h, "kernel_matmul");
+}
+
 static void median(struct harness *h)
 {
     all_of(h, "median");
@@ -191,6 +198,7 @@ static const struct test_function tests[] = {
     {     "cdist_grad",      cdist_grad},
     {           "agop",            agop},
     {     "kernel_vjp",      kernel_vjp},
+    {  "kernel_matmul",   kernel_matmul},
     {           "eigh",            eigh},
     {         "median",          median},
     {    "kron_matmul",     kron_matmul},

@@ -527,7 +527,9 @@ typedef struct gram_kernel_matmul_options {
  * Error: that of gram_kernel's elements, and (n + 8) eps sum_j |K[i, j] v[j, c]|.  A NaN in row i
  * of x gives NaN in row i of out; a NaN in y or v reaches all rows, as in any product.
  *
- * CPU: can be cancelled (gram_context_cancel): out then holds a part of the sums.
+ * Can be cancelled (gram_context_cancel) while it works, or queues: out then holds a part of the
+ * sums, on CUDA what it held before.  CUDA: only enqueues; products are cuBLAS's; the scratch also
+ * holds v and out by columns; sizes up to 2^31 - 1.
  */
 GRAM_API gram_status gram_kernel_matmul(gram_context *g, const gram_tensor *x, const gram_tensor *y,
                                         const gram_kernel_options *kernel, const gram_tensor *v,
@@ -897,8 +899,9 @@ typedef struct gram_eigh_options {
  * CUDA: info alone tells what became of an item.  CLOSED_FORM, JACOBI and BATCHED only enqueue and
  * can be captured in a graph; DIVIDE and BISECTION keep the calling thread inside cuSOLVER until
  * the device is done (but see gram_eigh_wait), item by item, and give GRAM_UNSUPPORTED in a
- * capture.  KRYLOV is not offered. AUTO takes BATCHED for one item up to n = 512, several up to n =
- * 256, more than 4 + n / 400.
+ * capture.  So does KRYLOV, whose calling thread looks at the numbers of each step; it also gives
+ * GRAM_NUMERICAL as above.  AUTO takes BATCHED for one item up to n = 512, several up to n = 256,
+ * more than 4 + n / 400; KRYLOV not with options.background.
  *
  * KRYLOV takes LARGEST, SMALLEST and an INDEX range at one end.  It multiplies by the matrix, half
  * of which is read each time, and needs scratch for about 2 k + 250 vectors (f32: 320).  Every pair
@@ -908,8 +911,9 @@ typedef struct gram_eigh_options {
  * 2000 and k <= n / 200, with max(60, n / 16) products; if those do not do, BISECTION starts afresh
  * and the report says so: gram_eigh_workspace answers for both, but a context that owns its scratch
  * takes what BISECTION needs only then.  Can be cancelled.  The result does not depend on the
- * number of threads.  After K. Wu and H. Simon, Thick-restart Lanczos method for large symmetric
- * eigenvalue problems, SIAM J. Matrix Anal. Appl. 22 (2000), in blocks.
+ * number of threads.  CUDA: scratch for about 4 k + 330 vectors.  After K. Wu and H. Simon,
+ * Thick-restart Lanczos method for large symmetric eigenvalue problems, SIAM J. Matrix Anal. Appl.
+ * 22 (2000), in blocks.
  */
 GRAM_API gram_status gram_eigh(gram_context *g, const gram_tensor *a,
                                const gram_eigh_options *options, gram_tensor *values,
@@ -1002,8 +1006,9 @@ GRAM_API gram_status gram_tune_eigh(gram_context *g, const gram_tensor *a,
 
 /*
  * A symmetric matrix that is known by its products: apply computes out = A in, both n by b with b
- * at most 8, row-major, of this dtype (f32 or f64), in CPU memory that lives for the call.  It must
- * not use the context of the call that it serves.  A status other than GRAM_OK ends that call,
+ * at most 8, row-major, of this dtype (f32 or f64), in memory of the context's device that lives
+ * for the call; on CUDA apply queues its work on the context's stream, or waits for its own.  It
+ * must not use the context of the call that it serves.  A status other than GRAM_OK ends that call,
  * which returns it.
  */
 typedef struct gram_operator {
@@ -1019,8 +1024,8 @@ typedef struct gram_operator {
  * KRYLOV; options.products 0 is 1000.  values has k elements, vectors (NULL: not wanted) is n by k,
  * info (NULL: not wanted) is a number: 0; 1 if fewer than k pairs converged; 2 if NaN or infinity
  * came up.  Values and vectors are NaN then, and the status is GRAM_OK if info was given, else
- * GRAM_NUMERICAL.  A must be symmetric; it is not checked.  GRAM_UNSUPPORTED: other devices than
- * the CPU.
+ * GRAM_NUMERICAL.  A must be symmetric; it is not checked.  CUDA: keeps the calling thread, and
+ * gives GRAM_UNSUPPORTED in a capture.
  */
 GRAM_API gram_status gram_eigh_operator(gram_context *g, const gram_operator *a,
                                         const gram_eigh_options *options, gram_tensor *values,

@@ -1,20 +1,16 @@
 /*
- * cpu_eigh_krylov.c - few pairs of a large matrix by cpu_krylov.c: stored, a kernel, or products
+ * cpu_eigh_krylov.c - few pairs of a large matrix by krylov.c: stored, a kernel, or products
  *
  * SPDX-License-Identifier: MIT
  */
 #include "../cdist.h"
 #include "cpu_eigh.h"
 #include "cpu_krylov_symmetric.h"
-#include <float.h>
 #include <math.h>
 
 enum {
     BLOCK = 8,       /* columns of products that are not stored */
-    PRODUCTS = 1000, /* of blocks, where nothing else would do */
-    LEAST_PRODUCTS = 60,
-    PRODUCT_SHARE = 16 /* n over it: products of blocks of 8 that take a quarter of the dense
-                          driver's time (Zen 4, n = 4000) */
+    SMALL_FLOPS = 72 /* of a small eigenproblem, as struct krylov counts them */
 };
 
 /* What an item's products need. */
@@ -29,24 +25,20 @@ struct source {
 static struct krylov problem(gram_context *g, const struct eigh_plan *plan)
 {
     const struct gram_eigh_op *op = plan->op;
-    double eps = op->a.dtype == GRAM_F32 ? FLT_EPSILON : DBL_EPSILON;
-    struct krylov z = {
-        .g = g,
-        .dtype = op->a.dtype,
-        .n = op->a.rows,
-        .k = op->count,
-        .smallest = op->first == 0,
-        .tolerance = op->tolerance > 0 ? op->tolerance : fmin(10 * (double)op->a.rows * eps, 1e-5),
-        .most_products = op->products > 0 ? op->products : PRODUCTS,
-        .seed = op->seed,
-        .block = gram_least(op->apply || op->product ? BLOCK : gram_symmetric_columns(op->a.dtype),
-                            op->a.rows),
-    };
+    struct krylov z = gram_krylov_problem(g, op, plan->fallback != GRAM_EIGH_DRIVER_AUTO);
 
-    if (plan->fallback != GRAM_EIGH_DRIVER_AUTO && op->products == 0)
-        z.most_products = gram_most(LEAST_PRODUCTS, op->a.rows / PRODUCT_SHARE);
+    z.ops = &cpu_krylov_ops;
+    z.small_flops = SMALL_FLOPS;
+    z.block = gram_least(op->apply || op->product ? BLOCK : gram_symmetric_columns(op->a.dtype),
+                         op->a.rows);
     gram_krylov_plan(&z);
     return z;
+}
+
+/* Scratch of z itself. */
+static size_t own_bytes(const struct krylov *z)
+{
+    return gram_round64(z->bytes) + z->host_bytes;
 }
 
 /* ---- Products -------------------------------------------------------------------------------- */
@@ -57,11 +49,8 @@ static gram_status multiply_operator(void *user, int64_t columns, const void *in
     const gram_operator *a = from->op->apply;
     const gram_tensor x = gram_matrix((void *)in, a->n, columns, a->dtype);
     gram_tensor y = gram_matrix(out, a->n, columns, a->dtype);
-    gram_status status = a->apply(a->user, &x, &y);
 
-    if (status != GRAM_OK)
-        return gram_fail(from->g, status, "a.apply returned %s", gram_status_name(status));
-    return GRAM_OK;
+    return a->apply(a->user, &x, &y);
 }
 
 static void view_product(struct source *from, int64_t columns, const void *in, void *out)
@@ -138,12 +127,7 @@ static void store(const struct eigh_plan *plan, int64_t item, const struct krylo
         .stored = z->k,
     };
 
-    for (int64_t i = 0; i < z->k; i++) { /* one by one to their place: they are nearly in order */
-        int64_t at = i;
-        for (; at > 0 && z->wanted[order[at - 1]] > z->wanted[i]; at--)
-            order[at] = order[at - 1];
-        order[at] = (int32_t)i;
-    }
+    gram_krylov_order(z, order);
     for (int64_t i = 0; i < z->k; i++) {
         double value = z->wanted[order[i]] / scale / scale;
         if (z->dtype == GRAM_F32)
@@ -152,18 +136,6 @@ static void store(const struct eigh_plan *plan, int64_t item, const struct krylo
             ((double *)(void *)scratch)[i] = value;
     }
     cpu_eigh_store(plan, item, &pairs);
-}
-
-static void report(const struct eigh_plan *plan, const struct krylov *z)
-{
-    gram_eigh_report *to = plan->op->report;
-    double residual = z->norm > 0 ? z->residual / z->norm : 0;
-
-    if (!to)
-        return;
-    to->products += z->products;
-    if (z->complete && z->converged == z->k)
-        to->residual = fmax(to->residual, residual);
 }
 
 /* ---- Items ----------------------------------------------------------------------------------- */
@@ -196,7 +168,7 @@ static void run_item(gram_context *g, struct eigh_plan *plan, int64_t item, void
 {
     struct krylov z = problem(g, plan);
     struct source from = {.g = g, .op = plan->op};
-    char *results = (char *)*scratch + z.bytes;
+    char *results = (char *)*scratch + own_bytes(&z);
 
     from.scratch = results + results_bytes(&z);
     if (z.k == 0) {
@@ -207,10 +179,10 @@ static void run_item(gram_context *g, struct eigh_plan *plan, int64_t item, void
         cpu_eigh_fail(plan, item, EIGH_NOT_FINITE);
         return;
     }
-    plan->ended = gram_krylov_run(&z, *scratch);
+    plan->ended = gram_krylov_run(&z, (char *)*scratch + gram_round64(z.bytes), *scratch);
     if (plan->ended != GRAM_OK)
         return;
-    report(plan, &z);
+    gram_krylov_report(&z, plan->op->report);
     if (z.not_finite)
         cpu_eigh_fail(plan, item, EIGH_NOT_FINITE);
     else if (z.complete && z.converged == z.k)
@@ -231,17 +203,7 @@ static size_t bytes(const gram_context *g, const struct eigh_plan *plan)
 {
     struct krylov z = problem((gram_context *)g, plan);
 
-    return z.bytes + results_bytes(&z) + product_bytes(g, plan->op, z.block);
+    return own_bytes(&z) + results_bytes(&z) + product_bytes(g, plan->op, z.block);
 }
 
-static bool takes(const struct gram_eigh_op *op)
-{
-    enum {
-        MOST_PAIRS = 1 << 15 /* products of sizes stay far from overflow */
-    };
-
-    return op->count <= MOST_PAIRS && !op->by_value &&
-           (op->first == 0 || op->first + op->count == op->a.rows);
-}
-
-const struct eigh_driver cpu_eigh_krylov = {"block Lanczos", takes, bytes, run};
+const struct eigh_driver cpu_eigh_krylov = {"block Lanczos", gram_krylov_takes, bytes, run};

@@ -1,5 +1,5 @@
 /*
- * cpu_krylov_basis.c - arithmetic on the tall matrices of the Krylov solver, see cpu_krylov.h
+ * cpu_krylov_basis.c - arithmetic on the tall matrices of the Krylov solver, see krylov.h
  *
  * SPDX-License-Identifier: MIT
  */
@@ -83,12 +83,12 @@ static void project(const struct tall *job, double *h)
     }
 }
 
-void gram_krylov_project(const struct krylov *z, int64_t dim, int64_t cols, double *h)
+static void project_out(const struct krylov *z, int64_t dim, int64_t cols, double *h)
 {
     project(&(struct tall){z, dim, cols, false}, h);
 }
 
-void gram_krylov_gram(const struct krylov *z, int64_t cols, double *gram)
+static void gram_of(const struct krylov *z, int64_t cols, double *gram)
 {
     project(&(struct tall){z, cols, cols, true}, gram);
 }
@@ -107,7 +107,7 @@ static void subtract_part(void *arg, int64_t part, int thread)
                    1, z->w + bytes_of(z, first * job->cols), job->cols);
 }
 
-void gram_krylov_subtract(const struct krylov *z, int64_t dim, int64_t cols, const double *h)
+static void subtract(const struct krylov *z, int64_t dim, int64_t cols, const double *h)
 {
     struct tall job = {z, dim, cols, false};
 
@@ -121,22 +121,24 @@ void gram_krylov_subtract(const struct krylov *z, int64_t dim, int64_t cols, con
 /* ---- Columns -----------------------------------------------------------------------------------
  */
 
-void gram_krylov_append(struct krylov *z, int64_t at)
+static gram_status append(struct krylov *z, int64_t at)
 {
     for (int64_t row = 0; row < z->n; row++)
         memcpy(z->v + bytes_of(z, row * z->most + at), z->q + bytes_of(z, row * z->width),
                bytes_of(z, z->width));
+    return GRAM_OK;
 }
 
-void gram_krylov_extract(struct krylov *z, int64_t at, int64_t cols)
+static gram_status extract(struct krylov *z, int64_t at, int64_t cols)
 {
     for (int64_t row = 0; row < z->n; row++)
         memcpy(z->q + bytes_of(z, row * cols), z->v + bytes_of(z, row * z->most + at),
                bytes_of(z, cols));
+    return GRAM_OK;
 }
 
-void gram_krylov_residuals(const struct krylov *z, int64_t at, int64_t cols, double *values,
-                           double *residuals)
+static gram_status residuals_of(struct krylov *z, int64_t at, int64_t cols, double *values,
+                                double *residuals)
 {
     for (int64_t c = 0; c < cols; c++) {
         double value = 0, length = 0, sum = 0;
@@ -153,9 +155,10 @@ void gram_krylov_residuals(const struct krylov *z, int64_t at, int64_t cols, dou
         values[c] = value;
         residuals[c] = sqrt(sum / length);
     }
+    return GRAM_OK;
 }
 
-void gram_krylov_turn(struct krylov *z, int64_t dim, int64_t cols, const double *s)
+static gram_status turn(struct krylov *z, int64_t dim, int64_t cols, const double *s)
 {
     char *turned = z->w, *rotation = z->small;
     int64_t most_rows = gram_least(KRYLOV_ROWS, gram_most(1, z->n * z->block / cols));
@@ -173,6 +176,7 @@ void gram_krylov_turn(struct krylov *z, int64_t dim, int64_t cols, const double 
             memcpy(v + bytes_of(z, row * z->most), turned + bytes_of(z, row * cols),
                    bytes_of(z, cols));
     }
+    return GRAM_OK;
 }
 
 /* ---- Orthonormal blocks ------------------------------------------------------------------------
@@ -191,19 +195,11 @@ static double normal(uint64_t *state)
     return x * sqrt(-2 * log(r) / r);
 }
 
-void gram_krylov_random(struct krylov *z, int64_t cols)
+static gram_status fill_random(struct krylov *z, int64_t cols)
 {
     for (int64_t i = 0; i < z->n * cols; i++)
         put(z, z->w, i, normal(&z->random));
-}
-
-bool gram_krylov_small_eigh(const struct krylov *z, int64_t n, double *a, int64_t ld, double *w)
-{
-    int64_t lwork, liwork;
-
-    gram_blas_syevd_sizes(n, &lwork, &liwork);
-    return gram_blas_syevd(GRAM_F64, GRAM_UPPER, n, a, ld, w, z->work, lwork, z->iwork, liwork) ==
-           0;
+    return GRAM_OK;
 }
 
 /* W m for an m of width by width in doubles, to Q. */
@@ -238,7 +234,7 @@ static int64_t whiten(struct krylov *z, double *m, double *least)
     int64_t b = z->width, missing = 0;
     double *gram = z->s, *scale = z->s + b * b, *w = scale + b; /* s is free here */
 
-    gram_krylov_gram(z, b, gram);
+    gram_of(z, b, gram);
     *least = INFINITY;
     for (int64_t i = 0; i < b; i++) {
         double length = gram[i * b + i];
@@ -280,26 +276,74 @@ static void combine(struct krylov *z, const double *m, int64_t missing)
     z->w = q;
 }
 
-bool gram_krylov_orthonormalise(struct krylov *z, int64_t dim)
+static gram_status orthonormalise(struct krylov *z, int64_t dim)
 {
     enum {
         ROUNDS = 8 /* two are the rule, random columns take two more */
     };
-    double *h = z->column, *m = z->mix, least = 0;
+    double *h = z->other, *m = z->mix, least = 0;
 
     for (int round = 0; round < ROUNDS; round++) {
         int64_t missing;
         if (round > 0) {
-            gram_krylov_project(z, dim, z->width, h);
-            gram_krylov_subtract(z, dim, z->width, h);
+            project_out(z, dim, z->width, h);
+            subtract(z, dim, z->width, h);
         }
         missing = whiten(z, m, &least);
-        if (missing < 0)
-            return false;
+        if (missing < 0) {
+            z->not_finite = true;
+            return GRAM_OK;
+        }
         combine(z, m, missing);
         if (round > 0 && missing == 0 && least > 0.5)
             break;
     }
     memcpy(z->q, z->w, bytes_of(z, z->n * z->width));
-    return true;
+    return GRAM_OK;
 }
+
+/* ---- The table ---------------------------------------------------------------------------------
+ */
+
+static size_t place(struct krylov *z, char *memory)
+{
+    const size_t tall = gram_round64(bytes_of(z, z->n * z->most));
+    const size_t block = gram_round64(bytes_of(z, z->n * z->block));
+    const size_t part = gram_round64(bytes_of(z, z->most * z->block));
+    const size_t rotation = gram_round64(bytes_of(z, z->most * gram_most(z->keep, z->block)));
+
+    if (memory) {
+        z->v = memory;
+        z->q = z->v + tall;
+        z->w = z->q + block;
+        z->small = z->w + block;
+    }
+    return tall + 2 * block + gram_most_bytes(KRYLOV_PARTS * part, rotation);
+}
+
+static gram_status expand(struct krylov *z, int64_t dim, int64_t cols)
+{
+    gram_blas_one_thread(); /* multiply may have changed it */
+    project_out(z, dim, cols, z->column);
+    subtract(z, dim, cols, z->column);
+    gram_of(z, cols, z->gram);
+    return GRAM_OK;
+}
+
+static gram_status fetch(struct krylov *z)
+{
+    (void)z;
+    return GRAM_OK;
+}
+
+const struct krylov_ops cpu_krylov_ops = {
+    .place = place,
+    .append = append,
+    .extract = extract,
+    .random = fill_random,
+    .project = expand,
+    .orthonormalise = orthonormalise,
+    .fetch = fetch,
+    .residuals = residuals_of,
+    .turn = turn,
+};

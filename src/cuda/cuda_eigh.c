@@ -2,7 +2,8 @@
  * cuda_eigh.c - symmetric eigenproblems on the device: the entry, launches of kernels
  *
  * Small matrices are done by kernels of ours in one launch (eigh_small.cu, eigh_jacobi.cu), others
- * by cuSOLVER (cuda_eigh_large.c).  What became of an item is in info alone: nothing waits for it.
+ * by cuSOLVER (cuda_eigh_large.c); what became of an item is in info alone, and nothing waits for
+ * it.  Few pairs of a large matrix come from cuda_eigh_krylov.c.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -87,6 +88,8 @@ static gram_status run_small(gram_context *g, struct cuda_eigh_plan *plan)
 
 static gram_status check_pointers(gram_context *g, const struct gram_eigh_op *op)
 {
+    if (op->product)
+        TRY(cuda_cdist_check(g, &op->product->kernel));
     TRY(gram_cuda_check_pointer(g, "a", &op->a));
     TRY(gram_cuda_check_pointer(g, "values", &op->values));
     if (op->has_vectors)
@@ -112,7 +115,12 @@ gram_status cuda_eigh(gram_context *g, const struct gram_eigh_op *op)
         return GRAM_OK;
     TRY(check_pointers(g, op));
     entered = gram_cuda_enter(g->device);
-    status = is_small(&plan) ? run_small(g, &plan) : cuda_eigh_large(g, &plan);
+    if (is_small(&plan))
+        status = run_small(g, &plan);
+    else if (plan.driver == GRAM_EIGH_DRIVER_KRYLOV)
+        status = cuda_eigh_krylov(g, &plan);
+    else
+        status = cuda_eigh_large(g, &plan);
     gram_cuda_leave(g->device, entered);
     return status;
 }
@@ -128,7 +136,8 @@ gram_status cuda_eigh_workspace(gram_context *g, const struct gram_eigh_op *op, 
     if (op->batch.count == 0 || is_small(&plan))
         return GRAM_OK;
     entered = gram_cuda_enter(g->device);
-    status = cuda_eigh_large_bytes(g, &plan, bytes);
+    status = plan.driver == GRAM_EIGH_DRIVER_KRYLOV ? cuda_eigh_krylov_bytes(g, &plan, bytes)
+                                                    : cuda_eigh_large_bytes(g, &plan, bytes);
     gram_cuda_leave(g->device, entered);
     return status;
 }

@@ -12,6 +12,7 @@
 struct cuda_eigh_plan {
     const struct gram_eigh_op *op;
     gram_eigh_driver driver;
+    bool falls_back;       /* KRYLOV: Xsyevdx does what it gives up */
     struct eigh_call call; /* op for the device */
 };
 
@@ -41,4 +42,9 @@ gram_status cuda_eigh_launch(gram_context *g, int kernel, gram_dtype dtype, int6
 gram_status cuda_eigh_large_bytes(gram_context *g, const struct cuda_eigh_plan *plan,
                                   size_t *bytes);
 gram_status cuda_eigh_large(gram_context *g, const struct cuda_eigh_plan *plan);
+
+/* cuda_eigh_krylov.c: the same by krylov.c. */
+gram_status cuda_eigh_krylov_bytes(gram_context *g, const struct cuda_eigh_plan *plan,
+                                   size_t *bytes);
+gram_status cuda_eigh_krylov(gram_context *g, const struct cuda_eigh_plan *plan);
 #endif

@@ -3,6 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "../krylov.h"
 #include "cuda_eigh.h"
 #include "cuda_solve.h"
 
@@ -10,6 +11,9 @@ enum {
     BATCHED_ALONE = 512, /* n up to which one matrix goes to XsyevBatched, as quick as Xsyevd */
     BATCHED_PAIR = 256,  /* and several always do */
     BATCHED_SHARE = 400, /* n over it, and 4: as many take as long one by one */
+    KRYLOV_LEAST =
+        2000,          /* n, and how much larger than k it is, from which on few pairs are worth */
+    KRYLOV_SHARE = 200 /* products */
 };
 
 /* Milliseconds on an H200 (f32; f64 is alike), XsyevBatched against Xsyevd one after the other:
@@ -21,8 +25,10 @@ static bool worth_batching(int64_t n, int64_t items)
     return n <= BATCHED_PAIR || (items >= 4 + n / BATCHED_SHARE && n <= CUDA_EIGH_BATCHED_MOST);
 }
 
-static bool takes(gram_eigh_driver driver, int64_t n)
+static bool takes(const struct gram_eigh_op *op, gram_eigh_driver driver)
 {
+    int64_t n = op->a.rows;
+
     switch (driver) {
     case GRAM_EIGH_DRIVER_CLOSED_FORM:
         return n <= 3;
@@ -30,6 +36,8 @@ static bool takes(gram_eigh_driver driver, int64_t n)
         return n <= EIGH_LANES;
     case GRAM_EIGH_DRIVER_BATCHED:
         return n <= CUDA_EIGH_BATCHED_MOST;
+    case GRAM_EIGH_DRIVER_KRYLOV:
+        return gram_krylov_takes(op) && n <= INT32_MAX; /* cuBLAS counts in 32 bits */
     default:
         return driver == GRAM_EIGH_DRIVER_DIVIDE || driver == GRAM_EIGH_DRIVER_BISECTION;
     }
@@ -39,12 +47,15 @@ static gram_eigh_driver fastest(const struct gram_eigh_op *op)
 {
     int64_t n = op->a.rows;
 
-    if (takes(op->tuned, n)) /* measured; a file has it, so that it is not taken on trust */
+    if (takes(op, op->tuned)) /* measured; a file has it, so that it is not taken on trust */
         return op->tuned;
     if (n > 0 && n <= 3)
         return GRAM_EIGH_DRIVER_CLOSED_FORM;
     if (n <= EIGH_LANES)
         return GRAM_EIGH_DRIVER_JACOBI;
+    if (n >= KRYLOV_LEAST && op->count > 0 && op->count <= n / KRYLOV_SHARE && !op->background &&
+        takes(op, GRAM_EIGH_DRIVER_KRYLOV))
+        return GRAM_EIGH_DRIVER_KRYLOV;
     if (worth_batching(n, op->batch.count))
         return GRAM_EIGH_DRIVER_BATCHED;
     return !op->by_value && op->count <= n / 2 ? GRAM_EIGH_DRIVER_BISECTION
@@ -63,9 +74,7 @@ static gram_status check(gram_context *g, const struct gram_eigh_op *op, gram_ei
         [GRAM_EIGH_DRIVER_BATCHED] = "cuSOLVER's XsyevBatched",
     };
 
-    if (driver == GRAM_EIGH_DRIVER_KRYLOV)
-        return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer block Lanczos", g->backend->name);
-    if (!takes(driver, op->a.rows))
+    if (!takes(op, driver))
         return gram_fail(g, GRAM_UNSUPPORTED, "%s does not take a matrix of order %lld",
                          names[driver], (long long)op->a.rows);
     return GRAM_OK;
@@ -101,8 +110,10 @@ gram_status cuda_eigh_plan(gram_context *g, const struct gram_eigh_op *op,
                            struct cuda_eigh_plan *plan)
 {
     *plan = (struct cuda_eigh_plan){.op = op, .driver = op->driver};
-    if (plan->driver == GRAM_EIGH_DRIVER_AUTO)
+    if (plan->driver == GRAM_EIGH_DRIVER_AUTO) {
         plan->driver = fastest(op);
+        plan->falls_back = plan->driver == GRAM_EIGH_DRIVER_KRYLOV;
+    }
     TRY(check(g, op, plan->driver));
     if (op->report)
         op->report->driver = plan->driver;

@@ -46,6 +46,12 @@ enum cuda_variant_file {
     CUDA_VARIANT_MATRIX_MOVE,
     CUDA_VARIANT_EMA_LOOK,
     CUDA_VARIANT_EMA_ADD,
+    CUDA_VARIANT_KRYLOV_PRODUCT,
+    CUDA_VARIANT_KRYLOV_SUM,
+    CUDA_VARIANT_KRYLOV_WHITEN,
+    CUDA_VARIANT_KRYLOV_COMBINE,
+    CUDA_VARIANT_KRYLOV_RESIDUAL,
+    CUDA_VARIANT_KRYLOV_COPY,
     CUDA_VARIANT_POWER_BEGIN,
     CUDA_VARIANT_POWER_MEASURE,
     CUDA_VARIANT_POWER_LOAD,
@@ -115,6 +121,10 @@ gram_status cuda_cdist_queue(gram_context *g, const struct gram_cdist_op *op);
 /* cuda_median.c */
 gram_status cuda_median(gram_context *g, const struct gram_median_op *op);
 size_t cuda_median_workspace(const gram_context *g, const struct gram_median_op *op);
+
+/* cuda_kernel_matmul.c */
+gram_status cuda_kernel_matmul(gram_context *g, const struct gram_kernel_matmul_op *op);
+size_t cuda_kernel_matmul_workspace(const gram_context *g, const struct gram_kernel_matmul_op *op);
 
 /* cuda_kernel_vjp.c */
 gram_status cuda_kernel_vjp(gram_context *g, const struct gram_kernel_vjp_op *op);

@@ -94,6 +94,10 @@ static inline bool isinf(float x)
 {
     return __builtin_isinf(x);
 }
+static inline double cospi(double x)
+{
+    return cos(3.141592653589793 * x);
+}
 static inline bool isfinite(double x)
 {
     return __builtin_isfinite(x);

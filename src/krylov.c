@@ -1,50 +1,52 @@
 /*
- * cpu_krylov.c - the iteration of the Krylov solver, see cpu_krylov.h
+ * krylov.c - the iteration of the Krylov solver, see krylov.h
+ *
+ * Without state of its own, so that the library and its plugins have a copy each.
  *
  * SPDX-License-Identifier: MIT
  */
-#include "cpu_krylov.h"
+#include "krylov.h"
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
 enum {
     MORE_VECTORS = 160, /* of a basis beyond the wanted vectors and as many again */
     MORE_KEPT = 12,     /* Ritz vectors that are kept beyond them */
-    SMALL_FLOPS = 72,   /* of a small eigenproblem over n^3, times how much slower they are */
+    PRODUCTS = 1000,    /* of blocks, where nothing else would do */
+    LEAST_PRODUCTS = 60,
+    PRODUCT_SHARE = 16 /* n over it: products of blocks of 8 that take a quarter of the dense
+                          driver's time (Zen 4, n = 4000) */
 };
 
-/* Where the scratch of a run lies. */
+/* Where the host's scratch of a run lies. */
 static size_t place(struct krylov *z, char *scratch)
 {
     size_t at = 0;
     int64_t m = z->most, b = z->block, lwork, liwork;
-    int64_t smalls = KRYLOV_PARTS * (int64_t)gram_round64((size_t)(m * b) * z->element);
     struct {
         void *to;
         size_t bytes;
     } parts[] = {
-        {        &z->v,(size_t)(z->n * m) * z->element                                         },
-        {        &z->q,  (size_t)(z->n * b) * z->element                  },
-        {        &z->w,  (size_t)(z->n * b) * z->element                  },
-        {    &z->small,
-         gram_most_bytes((size_t)smalls,                                   (size_t)(m * gram_most(z->keep, b)) * z->element)},
-        {        &z->t, (size_t)(m * m) * sizeof(double)                                             },
+        {        &z->t, (size_t)(m * m) * sizeof(double)},
         {        &z->s,          (size_t)gram_most(m * m,b * b + 2 * b) * sizeof(double)},
-        {     &z->gram, (size_t)(b * b) * sizeof(double)},
-        {   &z->values,       (size_t)m * sizeof(double)                  },
-        {&z->residuals,       (size_t)m * sizeof(double)                  },
-        {   &z->before,       (size_t)m * sizeof(double)                  },
-        {   &z->wanted,    (size_t)z->k * sizeof(double)                  },
-        {   &z->column, (size_t)(m * b) * sizeof(double)                  },
-        {      &z->mix, (size_t)(b * b) * sizeof(double)                  },
-        {     &z->work,                                0                  },
-        {    &z->iwork,                                0                  },
+        {     &z->gram, (size_t)(b * b) * sizeof(double)                                },
+        {   &z->values,       (size_t)m * sizeof(double)},
+        {&z->residuals,       (size_t)m * sizeof(double)                                },
+        {   &z->before,       (size_t)m * sizeof(double)},
+        {   &z->wanted,    (size_t)z->k * sizeof(double)                                },
+        {   &z->column, (size_t)(m * b) * sizeof(double)},
+        {    &z->other, (size_t)(m * b) * sizeof(double)                                },
+        {      &z->mix, (size_t)(b * b) * sizeof(double)},
+        {     &z->work,                                0                                },
+        {    &z->iwork,                                0},
     };
+    const size_t count = sizeof parts / sizeof *parts;
 
-    gram_blas_syevd_sizes(gram_most(m, b), &lwork, &liwork);
-    parts[13].bytes = (size_t)lwork * sizeof(double);
-    parts[14].bytes = (size_t)liwork * sizeof(int32_t);
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+    z->small_eigh->sizes(gram_most(m, b), &lwork, &liwork);
+    parts[count - 2].bytes = (size_t)lwork * sizeof(double);
+    parts[count - 1].bytes = (size_t)liwork * sizeof(int32_t);
+    for (size_t i = 0; i < count; i++) {
         if (scratch)
             *(char **)parts[i].to = scratch + at;
         at += gram_round64(parts[i].bytes);
@@ -57,7 +59,16 @@ void gram_krylov_plan(struct krylov *z)
     z->element = gram_dtype_size(z->dtype);
     z->keep = gram_least(2 * z->k + MORE_KEPT, z->n);
     z->most = gram_least(2 * z->k + MORE_VECTORS, z->n);
-    z->bytes = place(z, NULL);
+    z->host_bytes = place(z, NULL);
+    z->bytes = z->ops->place(z, NULL);
+}
+
+bool gram_krylov_small_eigh(const struct krylov *z, int64_t n, double *a, int64_t ld, double *w)
+{
+    int64_t lwork, liwork;
+
+    z->small_eigh->sizes(n, &lwork, &liwork);
+    return z->small_eigh->solve(n, a, ld, w, z->work, lwork, z->iwork, liwork) == 0;
 }
 
 static double *t_at(const struct krylov *z, int64_t i, int64_t j)
@@ -68,18 +79,36 @@ static double *t_at(const struct krylov *z, int64_t i, int64_t j)
 /* Multiplies by Q, which joins the basis; W becomes what of the product is outside. */
 static gram_status expand(struct krylov *z)
 {
-    int64_t at = z->dim, b = z->width;
-    double *h = z->column;
-
     if (gram_cancelled(z->g))
         return gram_fail(z->g, GRAM_CANCELLED, "cancelled");
-    gram_krylov_append(z, at);
-    TRY(z->multiply(z->user, b, z->q, z->w));
+    TRY(z->ops->append(z, z->dim));
+    TRY(z->multiply(z->user, z->width, z->q, z->w));
     z->products++;
-    z->dim += b;
-    z->last = b;
-    gram_blas_one_thread();
-    gram_krylov_project(z, z->dim, b, h);
+    z->dim += z->width;
+    z->last = z->width;
+    TRY(z->ops->project(z, z->dim, z->last));
+    z->flops += 2 * (double)z->n * (double)z->last * (double)(z->n + 4 * z->dim);
+    return GRAM_OK;
+}
+
+/* The next Q: what W holds, or random numbers. */
+static gram_status next_block(struct krylov *z, bool fresh)
+{
+    z->width = gram_least(z->block, z->n - z->dim);
+    if (z->width == 0)
+        return GRAM_OK;
+    if (fresh || z->width != z->last) /* few columns are left: any will do */
+        TRY(z->ops->random(z, z->width));
+    return z->ops->orthonormalise(z, z->dim);
+}
+
+/* The new block's part of T. */
+static gram_status extend(struct krylov *z)
+{
+    int64_t b = z->last, at = z->dim - b;
+    const double *h = z->column;
+
+    TRY(z->ops->fetch(z));
     for (int64_t c = 0; c < b; c++)
         for (int64_t i = 0; i < z->dim; i++) {
             double value = h[c * z->dim + i];
@@ -88,22 +117,7 @@ static gram_status expand(struct krylov *z)
                 value = (value + h[(i - at) * z->dim + at + c]) / 2;
             *t_at(z, i, at + c) = *t_at(z, at + c, i) = value;
         }
-    gram_krylov_subtract(z, z->dim, b, h);
-    gram_krylov_gram(z, b, z->gram);
-    z->flops += 2 * (double)z->n * (double)b * (double)(z->n + 4 * z->dim);
     return GRAM_OK;
-}
-
-/* The next Q: what W holds, or random numbers. */
-static void next_block(struct krylov *z, bool fresh)
-{
-    z->width = gram_least(z->block, z->n - z->dim);
-    if (z->width == 0)
-        return;
-    if (fresh || z->width != z->last) /* few columns are left: any will do */
-        gram_krylov_random(z, z->width);
-    if (!gram_krylov_orthonormalise(z, z->dim))
-        z->not_finite = true;
 }
 
 /* sqrt(|s^T G s|): the residual of the Ritz vector with these last elements. */
@@ -154,15 +168,16 @@ static int64_t below(const struct krylov *z, double tolerance)
 }
 
 /* Cuts the basis down to the best Ritz vectors; Q stays. */
-static void restart(struct krylov *z)
+static gram_status restart(struct krylov *z)
 {
     int64_t keep = gram_least(z->keep, z->dim);
 
-    gram_krylov_turn(z, z->dim, keep, z->s);
+    TRY(z->ops->turn(z, z->dim, keep, z->s));
     for (int64_t j = 0; j < keep; j++)
         for (int64_t i = 0; i < keep; i++)
             *t_at(z, i, j) = i == j ? z->values[i] : 0;
     z->dim = keep;
+    return GRAM_OK;
 }
 
 /* True when it pays, or is time, to look at the Ritz values. */
@@ -170,7 +185,7 @@ static bool is_due(const struct krylov *z)
 {
     double d = (double)z->dim;
 
-    return z->dim >= z->k && (z->flops >= SMALL_FLOPS * d * d * d || z->width == 0 ||
+    return z->dim >= z->k && (z->flops >= z->small_flops * d * d * d || z->width == 0 ||
                               z->dim + z->width > z->most || z->products >= z->most_products);
 }
 
@@ -182,7 +197,8 @@ static gram_status iterate(struct krylov *z, double tolerance, int64_t least)
 
     while (!z->not_finite) {
         TRY(expand(z));
-        next_block(z, false);
+        TRY(next_block(z, false));
+        TRY(extend(z));
         if (z->not_finite || !is_due(z))
             continue;
         rayleigh_ritz(z);
@@ -191,7 +207,7 @@ static gram_status iterate(struct krylov *z, double tolerance, int64_t least)
         if (z->complete || z->products >= z->most_products)
             break;
         if (z->dim + z->width > z->most)
-            restart(z);
+            TRY(restart(z));
     }
     return GRAM_OK;
 }
@@ -203,17 +219,17 @@ static gram_status verify(struct krylov *z)
     int64_t next = z->width;
     double limit;
 
-    restart(z);
+    TRY(restart(z));
     if (next > 0)
-        gram_krylov_append(z, z->dim);
+        TRY(z->ops->append(z, z->dim));
     z->converged = 0;
     z->residual = 0;
     for (int64_t at = 0; at < z->k; at += z->block) {
         int64_t cols = gram_least(z->block, z->k - at);
-        gram_krylov_extract(z, at, cols);
+        TRY(z->ops->extract(z, at, cols));
         TRY(z->multiply(z->user, cols, z->q, z->w));
         z->products++;
-        gram_krylov_residuals(z, at, cols, &z->wanted[at], &z->residuals[at]);
+        TRY(z->ops->residuals(z, at, cols, &z->wanted[at], &z->residuals[at]));
     }
     for (int64_t i = 0; i < z->k; i++)
         z->norm = fmax(z->norm, fabs(z->wanted[i]));
@@ -223,11 +239,8 @@ static gram_status verify(struct krylov *z)
         z->residual = fmax(z->residual, z->residuals[i]);
         z->not_finite = z->not_finite || !isfinite(z->residuals[i]);
     }
-    gram_blas_one_thread();
     z->width = next;
-    if (next > 0)
-        gram_krylov_extract(z, z->dim, next);
-    return GRAM_OK;
+    return next > 0 ? z->ops->extract(z, z->dim, next) : GRAM_OK;
 }
 
 /* Values closer than this count as one. */
@@ -276,17 +289,17 @@ static bool same_as_before(struct krylov *z)
     return same;
 }
 
-gram_status gram_krylov_run(struct krylov *z, void *scratch)
+gram_status gram_krylov_run(struct krylov *z, void *host, void *memory)
 {
     double tolerance = z->tolerance / 2;
     int64_t least = 0;
 
-    place(z, scratch);
+    place(z, host);
+    z->ops->place(z, memory);
     z->random = z->seed;
-    gram_blas_one_thread();
     for (int64_t i = 0; i < z->k; i++)
         z->before[i] = INFINITY;
-    next_block(z, true);
+    TRY(next_block(z, true));
     for (;;) {
         TRY(iterate(z, tolerance, least));
         if (z->not_finite)
@@ -301,6 +314,59 @@ gram_status gram_krylov_run(struct krylov *z, void *scratch)
         least = steps_for_copies(z);
         if (least == 0 || same_as_before(z))
             return GRAM_OK;
-        next_block(z, true);
+        TRY(next_block(z, true));
     }
+}
+
+/* ---- An eigenproblem ------------------------------------------------------------------------- */
+
+struct krylov gram_krylov_problem(gram_context *g, const struct gram_eigh_op *op, bool falls_back)
+{
+    double eps = op->a.dtype == GRAM_F32 ? FLT_EPSILON : DBL_EPSILON;
+    struct krylov z = {
+        .g = g,
+        .dtype = op->a.dtype,
+        .n = op->a.rows,
+        .k = op->count,
+        .smallest = op->first == 0,
+        .tolerance = op->tolerance > 0 ? op->tolerance : fmin(10 * (double)op->a.rows * eps, 1e-5),
+        .most_products = op->products > 0 ? op->products : PRODUCTS,
+        .seed = op->seed,
+        .small_eigh = op->small_eigh,
+    };
+
+    if (falls_back && op->products == 0)
+        z.most_products = gram_most(LEAST_PRODUCTS, op->a.rows / PRODUCT_SHARE);
+    return z;
+}
+
+bool gram_krylov_takes(const struct gram_eigh_op *op)
+{
+    enum {
+        MOST_PAIRS = 1 << 15 /* products of sizes stay far from overflow */
+    };
+
+    return op->count <= MOST_PAIRS && !op->by_value &&
+           (op->first == 0 || op->first + op->count == op->a.rows);
+}
+
+void gram_krylov_order(const struct krylov *z, int32_t *order)
+{
+    for (int64_t i = 0; i < z->k; i++) { /* one by one to their place: they are nearly in order */
+        int64_t at = i;
+        for (; at > 0 && z->wanted[order[at - 1]] > z->wanted[i]; at--)
+            order[at] = order[at - 1];
+        order[at] = (int32_t)i;
+    }
+}
+
+void gram_krylov_report(const struct krylov *z, gram_eigh_report *to)
+{
+    double residual = z->norm > 0 ? z->residual / z->norm : 0;
+
+    if (!to)
+        return;
+    to->products += z->products;
+    if (z->complete && z->converged == z->k)
+        to->residual = fmax(to->residual, residual);
 }

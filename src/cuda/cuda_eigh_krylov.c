@@ -1,0 +1,347 @@
+/*
+ * cuda_eigh_krylov.c - few pairs of a large matrix by krylov.c: stored, a kernel, or products
+ *
+ * The calling thread looks at the numbers of every step and does the small eigenproblems itself,
+ * by LAPACK: it is kept until the pairs are there, and nothing of it can be captured.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "../cdist.h"
+#include "arena.h"
+#include "cuda_eigh.h"
+#include "cuda_krylov.h"
+
+enum {
+    BLOCK = 8,           /* columns of products of an operator, as gram.h promises */
+    SMALL_FLOPS = 10000, /* of a small eigenproblem, as struct krylov counts them: 3 ms for n = 180
+                            on the host, while an H200 does 20 Tflop/s */
+};
+
+/* What an item's products need, and where. */
+struct source {
+    gram_context *g;
+    const struct cuda_eigh_plan *plan;
+    struct cuda_symmetric stored;
+    struct cuda_kernel_product product;
+    char *in, *out; /* of an operator: by rows */
+};
+
+static struct krylov problem(gram_context *g, const struct cuda_eigh_plan *plan)
+{
+    const struct gram_eigh_op *op = plan->op;
+    struct krylov z = gram_krylov_problem(g, op, plan->falls_back);
+
+    z.ops = &cuda_krylov_ops;
+    z.small_flops = SMALL_FLOPS;
+    z.block = gram_least(op->apply ? BLOCK : cuda_krylov_columns(op->a.dtype), op->a.rows);
+    gram_krylov_plan(&z);
+    return z;
+}
+
+/* ---- Products -------------------------------------------------------------------------------- */
+
+/* Between columns one after the other and rows. */
+static gram_status move(const struct source *from, int64_t columns, const void *in, void *out,
+                        bool by_rows)
+{
+    const struct gram_view *a = &from->plan->op->a;
+    struct krylov_copy_params p = {
+        .rows = a->rows,
+        .columns = columns,
+        .from = in,
+        .from_row = by_rows ? 1 : columns,
+        .from_column = by_rows ? a->rows : 1,
+        .to = out,
+        .to_row = by_rows ? columns : 1,
+        .to_column = by_rows ? 1 : a->rows,
+    };
+
+    return cuda_krylov_copy(from->g, a->dtype, &p);
+}
+
+static gram_status multiply_operator(void *user, int64_t columns, const void *in, void *out)
+{
+    const struct source *from = user;
+    const gram_operator *a = from->plan->op->apply;
+    gram_tensor x = gram_matrix(from->in, a->n, columns, a->dtype);
+    gram_tensor y = gram_matrix(from->out, a->n, columns, a->dtype);
+
+    x.device = y.device = from->g->options.device;
+    TRY(move(from, columns, in, from->in, true));
+    TRY(a->apply(a->user, &x, &y));
+    return move(from, columns, from->out, out, false);
+}
+
+static gram_status multiply_kernel(void *user, int64_t columns, const void *in, void *out)
+{
+    struct source *from = user;
+    const struct gram_view *a = &from->plan->op->a;
+
+    from->product.columns = columns;
+    from->product.v = in;
+    from->product.out = out;
+    TRY(cuda_memory_zero(from->g, out, (size_t)(a->rows * columns) * gram_dtype_size(a->dtype)));
+    return cuda_kernel_product(from->g, &from->product);
+}
+
+/* Scratch of products and of cuBLAS, behind that of z. */
+static size_t product_bytes(const struct gram_eigh_op *op, const struct krylov *z)
+{
+    const size_t vectors = gram_round64((size_t)(z->n * z->block) * z->element);
+
+    if (op->apply)
+        return CUDA_BLAS_BYTES + 2 * vectors;
+    if (op->product)
+        return CUDA_BLAS_BYTES + cuda_kernel_product_bytes(z->dtype, z->n, z->n);
+    return CUDA_BLAS_BYTES + cuda_symmetric_bytes(z->dtype, z->n);
+}
+
+/* Brings the item to where z multiplies by it; *finite: it holds neither NaN nor infinity. */
+static gram_status open_source(struct source *from, int64_t item, char *memory, struct krylov *z,
+                               bool *finite)
+{
+    const struct gram_eigh_op *op = from->plan->op;
+    const struct cuda_krylov *d = z->device;
+
+    *finite = true;
+    z->user = from;
+    from->stored.scale = 1;
+    if (op->apply) {
+        z->multiply = multiply_operator;
+        from->in = memory + CUDA_BLAS_BYTES;
+        from->out = from->in + gram_round64((size_t)(z->n * z->block) * z->element);
+        return GRAM_OK;
+    }
+    if (op->product) {
+        z->multiply = multiply_kernel;
+        from->product = (struct cuda_kernel_product){
+            .kernel = gram_cdist_alone(&op->product->kernel, item),
+            .mirrors = true,
+            .dtype = z->dtype,
+            .panel = memory + CUDA_BLAS_BYTES,
+            .blas = d->blas,
+        };
+        return GRAM_OK;
+    }
+    z->multiply = cuda_symmetric_multiply;
+    z->user = &from->stored;
+    from->stored = (struct cuda_symmetric){.g = from->g,
+                                           .call = &from->plan->call,
+                                           .item = item,
+                                           .dtype = z->dtype,
+                                           .a = gram_view_item(&op->a, &op->batch, item),
+                                           .sums = memory + CUDA_BLAS_BYTES};
+    return cuda_symmetric_prepare(&from->stored, finite);
+}
+
+/* ---- Results --------------------------------------------------------------------------------- */
+
+static gram_status write_info(gram_context *g, const struct gram_eigh_op *op, int64_t item,
+                              int32_t info)
+{
+    if (!op->has_info)
+        return GRAM_OK;
+    return cuda_memory_copy(g, gram_view_item(&op->info, &op->batch, item), &info, sizeof info);
+}
+
+/* Columns of from, or NaN where that is NULL, to the item of a tensor. */
+static gram_status write_columns(gram_context *g, const struct gram_eigh_op *op,
+                                 const struct gram_view *to, int64_t item,
+                                 struct krylov_copy_params p)
+{
+    p.rows = to->rows;
+    p.columns = op->count;
+    p.to = gram_view_item(to, &op->batch, item);
+    p.to_row = to->row_stride;
+    p.to_column = to->col_stride;
+    p.nan = p.from == NULL;
+    return cuda_krylov_copy(g, op->a.dtype, &p);
+}
+
+static gram_status fail_item(gram_context *g, const struct gram_eigh_op *op, int64_t item,
+                             int32_t info)
+{
+    const struct krylov_copy_params nothing = {0};
+
+    TRY(write_columns(g, op, &op->values, item, nothing));
+    if (op->has_vectors)
+        TRY(write_columns(g, op, &op->vectors, item, nothing));
+    return write_info(g, op, item, info);
+}
+
+/* scratch: on the host, results_bytes. */
+static gram_status store(gram_context *g, const struct gram_eigh_op *op, int64_t item,
+                         struct krylov *z, double scale, char *scratch)
+{
+    int32_t *order = (int32_t *)(void *)(scratch + gram_round64((size_t)z->k * z->element));
+    struct krylov_copy_params vectors = {.from = z->v, .from_row = 1, .from_column = z->n};
+    struct krylov_copy_params values = {.from_column = 1};
+    const int *order_at;
+    char *values_at;
+
+    gram_krylov_order(z, order);
+    for (int64_t i = 0; i < z->k; i++) {
+        double value = z->wanted[order[i]] / scale / scale;
+        if (z->dtype == GRAM_F32)
+            ((float *)(void *)scratch)[i] = (float)value;
+        else
+            ((double *)(void *)scratch)[i] = value;
+    }
+    TRY(cuda_krylov_send(z, scratch, order, &values_at, &order_at));
+    values.from = values_at;
+    vectors.order = order_at;
+    TRY(write_columns(g, op, &op->values, item, values));
+    if (op->has_vectors)
+        TRY(write_columns(g, op, &op->vectors, item, vectors));
+    return write_info(g, op, item, EIGH_INFO_DONE);
+}
+
+/* ---- Items ----------------------------------------------------------------------------------- */
+
+/* The item by Xsyevdx. */
+static gram_status fall_back(gram_context *g, const struct gram_eigh_op *op, int64_t item)
+{
+    struct gram_eigh_op one = *op;
+    struct cuda_eigh_plan plan;
+
+    one.batch = (struct gram_batch){.count = 1};
+    one.a = gram_view_alone(&op->a, &op->batch, item);
+    one.values = gram_view_alone(&op->values, &op->batch, item);
+    one.vectors = gram_view_alone(&op->vectors, &op->batch, item);
+    one.info = gram_view_alone(&op->info, &op->batch, item);
+    one.driver = GRAM_EIGH_DRIVER_BISECTION;
+    one.background = false;
+    one.report = NULL;
+    if (op->report)
+        op->report->dense++;
+    TRY(cuda_eigh_plan(g, &one, &plan));
+    return cuda_eigh_large(g, &plan);
+}
+
+/* Memory of an item's work: on the host, what struct krylov needs, the staging, the results. */
+static size_t results_bytes(const struct krylov *z)
+{
+    return gram_round64((size_t)z->k * z->element) + gram_round64((size_t)z->k * sizeof(int32_t));
+}
+
+static size_t host_bytes(const struct krylov *z)
+{
+    return gram_round64(z->host_bytes) + gram_round64(cuda_krylov_staging(z)) + results_bytes(z);
+}
+
+/* The pairs of an item; *info: what became of them, -1: it is to fall back. */
+static gram_status solve_item(gram_context *g, const struct cuda_eigh_plan *plan, int64_t item,
+                              struct krylov *z, char *host, int32_t *info)
+{
+    const size_t own = gram_round64(z->bytes);
+    struct cuda_krylov d = {.staging = host + gram_round64(z->host_bytes)};
+    struct source from = {.g = g, .plan = plan};
+    char *results = d.staging + gram_round64(cuda_krylov_staging(z));
+    void *memory;
+    bool finite;
+
+    TRY(gram_cuda_scratch(g, own + product_bytes(plan->op, z), &memory));
+    TRY(gram_cuda_blas(g, (char *)memory + own, &d.blas));
+    z->device = &d;
+    TRY(open_source(&from, item, (char *)memory + own, z, &finite));
+    *info = EIGH_INFO_NOT_FINITE;
+    if (!finite)
+        return GRAM_OK;
+    TRY(gram_krylov_run(z, host, memory));
+    gram_krylov_report(z, plan->op->report);
+    if (z->not_finite)
+        return GRAM_OK;
+    *info = plan->falls_back ? -1 : EIGH_INFO_NOT_CONVERGED;
+    if (!z->complete || z->converged < z->k)
+        return GRAM_OK;
+    *info = EIGH_INFO_DONE;
+    return store(g, plan->op, item, z, from.stored.scale, results);
+}
+
+static gram_status run_item(gram_context *g, const struct cuda_eigh_plan *plan, int64_t item,
+                            char *host, int32_t *info)
+{
+    struct krylov z = problem(g, plan);
+
+    *info = EIGH_INFO_DONE;
+    if (z.k == 0)
+        return write_info(g, plan->op, item, EIGH_INFO_DONE);
+    TRY(solve_item(g, plan, item, &z, host, info));
+    if (*info < 0) {
+        *info = EIGH_INFO_DONE;
+        return fall_back(g, plan->op, item);
+    }
+    return *info == EIGH_INFO_DONE ? GRAM_OK : fail_item(g, plan->op, item, *info);
+}
+
+/* What a call says that was given no info: the first item that failed. */
+static gram_status verdict(gram_context *g, int64_t item, int32_t info)
+{
+    if (info == EIGH_INFO_NOT_FINITE)
+        return gram_fail(g, GRAM_NUMERICAL, "item %lld of a holds NaN or infinity",
+                         (long long)item);
+    return gram_fail(g, GRAM_NUMERICAL, "item %lld of a: block Lanczos did not converge",
+                     (long long)item);
+}
+
+static gram_status run(gram_context *g, const struct cuda_eigh_plan *plan, char *host)
+{
+    int64_t failed = -1;
+    int32_t info, why = EIGH_INFO_DONE;
+
+    for (int64_t item = 0; item < plan->op->batch.count; item++) {
+        TRY(run_item(g, plan, item, host, &info));
+        if (info != EIGH_INFO_DONE && failed < 0) {
+            failed = item;
+            why = info;
+        }
+    }
+    return failed < 0 || plan->op->has_info ? GRAM_OK : verdict(g, failed, why);
+}
+
+static gram_status check_capture(gram_context *g)
+{
+    const struct cuda_device *device = g->device;
+    CUstreamCaptureStatus capturing = CU_STREAM_CAPTURE_STATUS_NONE;
+
+    TRY(gram_cuda_check(g, device->driver,
+                        device->driver->stream_capturing(device->stream, &capturing),
+                        "cuStreamIsCapturing"));
+    if (capturing != CU_STREAM_CAPTURE_STATUS_NONE)
+        return gram_fail(g, GRAM_UNSUPPORTED,
+                         "block Lanczos looks at its numbers in every step and cannot be captured "
+                         "in a graph");
+    return GRAM_OK;
+}
+
+gram_status cuda_eigh_krylov(gram_context *g, const struct cuda_eigh_plan *plan)
+{
+    const struct krylov z = problem(g, plan);
+    const size_t bytes = host_bytes(&z);
+    gram_status status;
+    char *host;
+
+    TRY(check_capture(g));
+    host = gram_alloc(g, bytes);
+    if (!host)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
+    status = run(g, plan, host);
+    gram_free(g, host, bytes);
+    return status;
+}
+
+gram_status cuda_eigh_krylov_bytes(gram_context *g, const struct cuda_eigh_plan *plan,
+                                   size_t *bytes)
+{
+    const struct krylov z = problem(g, plan);
+    struct cuda_eigh_plan dense = *plan;
+    size_t more = 0;
+
+    if (plan->falls_back) {
+        dense.driver = GRAM_EIGH_DRIVER_BISECTION;
+        TRY(cuda_eigh_large_bytes(g, &dense, &more));
+    }
+    *bytes = plan->op->count == 0 ? 0 : gram_round64(z.bytes) + product_bytes(plan->op, &z);
+    *bytes = gram_most_bytes(*bytes, more);
+    return GRAM_OK;
+}

@@ -1,0 +1,354 @@
+/*
+ * cuda_krylov.c - arithmetic on the tall matrices of the Krylov solver on the device
+ *
+ * Large products are cuBLAS's.  A step only queues until its numbers, V^T W and what became of the
+ * new block, come to the host together: one wait a step.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "cuda_krylov.h"
+#include "../random.h"
+#include <float.h>
+#include <math.h>
+
+enum {
+    MOST_BLOCKS = 1 << 16 /* beyond these, blocks loop */
+};
+
+int64_t cuda_krylov_columns(gram_dtype dtype)
+{
+    return KRYLOV_BYTES / (int64_t)gram_dtype_size(dtype);
+}
+
+/* ---- Scratch --------------------------------------------------------------------------------- */
+
+/* Where the small matrices lie.  The first three come to the host together: V^T W, the Gram matrix
+ * of W, and what two rounds of krylov_whiten found. */
+struct smalls {
+    size_t gram, found, news;
+    size_t column, other_gram, mix, rotation, residuals, values, order, bytes;
+};
+
+static struct smalls smalls_of(const struct krylov *z)
+{
+    const size_t b = (size_t)z->block, m = (size_t)z->most, k = (size_t)z->k, size = z->element;
+    struct smalls s;
+
+    s.gram = gram_round64(m * b * size);
+    s.found = s.gram + gram_round64(b * b * size);
+    s.news = s.found + gram_round64(2 * sizeof(struct krylov_found));
+    s.column = s.news;
+    s.other_gram = s.column + gram_round64(m * b * size);
+    s.mix = s.other_gram + gram_round64(b * b * size);
+    s.rotation = s.mix + gram_round64(b * b * size);
+    s.residuals = s.rotation + gram_round64(m * (size_t)z->keep * size);
+    s.values = s.residuals + gram_round64(2 * b * sizeof(double));
+    s.order = s.values + gram_round64(k * size);
+    s.bytes = s.order + gram_round64(k * sizeof(int32_t));
+    return s;
+}
+
+static size_t place(struct krylov *z, char *memory)
+{
+    const size_t n = (size_t)z->n, size = z->element;
+    const size_t tall = gram_round64(n * (size_t)z->most * size);
+    const size_t block = gram_round64(n * (size_t)z->block * size);
+    const size_t turned = gram_round64(n * (size_t)gram_most(z->block, z->keep) * size);
+
+    if (memory) {
+        z->v = memory;
+        z->q = z->v + tall;
+        z->w = z->q + block;
+        z->small = z->w + turned;
+    }
+    return tall + block + turned + smalls_of(z).bytes;
+}
+
+size_t cuda_krylov_staging(const struct krylov *z)
+{
+    return gram_most_bytes(smalls_of(z).news,
+                           gram_round64((size_t)(z->most * z->keep) * z->element));
+}
+
+/* ---- Between host and device ----------------------------------------------------------------- */
+
+static gram_status copy(const struct krylov *z, void *to, const void *from, size_t bytes)
+{
+    const struct cuda_device *device = z->g->device;
+
+    return gram_cuda_check(z->g, device->driver,
+                           device->driver->memory_copy((CUdeviceptr)(uintptr_t)to,
+                                                       (CUdeviceptr)(uintptr_t)from, bytes,
+                                                       device->stream),
+                           "cuMemcpyAsync");
+}
+
+/* To the host: waits. */
+static gram_status receive(const struct krylov *z, void *to, const void *from, size_t bytes)
+{
+    const struct cuda_device *device = z->g->device;
+
+    TRY(copy(z, to, from, bytes));
+    return gram_cuda_check(z->g, device->driver, device->driver->stream_synchronize(device->stream),
+                           "cuStreamSynchronize");
+}
+
+static gram_status receive_news(struct krylov *z)
+{
+    struct cuda_krylov *d = z->device;
+
+    TRY(receive(z, d->staging, z->small, smalls_of(z).news));
+    d->fetched = true;
+    return GRAM_OK;
+}
+
+static void widen(const struct krylov *z, const char *from, int64_t count, double *to)
+{
+    for (int64_t i = 0; i < count; i++)
+        to[i] = z->dtype == GRAM_F32 ? (double)((const float *)(const void *)from)[i]
+                                     : ((const double *)(const void *)from)[i];
+}
+
+static gram_status fetch(struct krylov *z)
+{
+    const struct cuda_krylov *d = z->device;
+
+    if (!d->fetched)
+        TRY(receive_news(z));
+    widen(z, d->staging, z->dim * z->last, z->column);
+    widen(z, d->staging + smalls_of(z).gram, z->last * z->last, z->gram);
+    return GRAM_OK;
+}
+
+gram_status cuda_krylov_send(struct krylov *z, const void *values, const int32_t *order,
+                             char **values_at, const int **order_at)
+{
+    const struct smalls s = smalls_of(z);
+
+    *values_at = z->small + s.values;
+    *order_at = (const int *)(const void *)(z->small + s.order);
+    TRY(copy(z, z->small + s.values, values, (size_t)z->k * z->element));
+    return copy(z, z->small + s.order, order, (size_t)z->k * sizeof *order);
+}
+
+/* ---- Products with V ------------------------------------------------------------------------- */
+
+/* c = a^T b for tall a (n by rows) and b (n by cols). */
+static gram_status project(const struct krylov *z, const char *a, int64_t rows, const char *b,
+                           int64_t cols, char *c)
+{
+    const struct cuda_krylov *d = z->device;
+    const struct cuda_gemm_items product = {
+        .dtype = z->dtype,
+        .compute = z->dtype == GRAM_F64 ? CUBLAS_COMPUTE_F64 : CUBLAS_COMPUTE_F32,
+        .m = rows,
+        .n = cols,
+        .k = z->n,
+        .count = 1,
+        .a = {.data = a, .ld = z->n, .transposed = true},
+        .b = {.data = b, .ld = z->n                   },
+        .c = c,
+        .ldc = rows,
+        .alpha = 1,
+    };
+
+    return gram_cuda_gemm_items(z->g, d->blas, &product);
+}
+
+/* c = alpha V[:, :dim] h + beta c, n by cols. */
+static gram_status expand(const struct krylov *z, int64_t dim, int64_t cols, const double scale[2],
+                          const char *h, char *c)
+{
+    const struct cuda_krylov *d = z->device;
+    const struct cuda_gemm_items product = {
+        .dtype = z->dtype,
+        .compute = z->dtype == GRAM_F64 ? CUBLAS_COMPUTE_F64 : CUBLAS_COMPUTE_F32,
+        .m = z->n,
+        .n = cols,
+        .k = dim,
+        .count = 1,
+        .a = {.data = z->v, .ld = z->n},
+        .b = {   .data = h,  .ld = dim},
+        .c = c,
+        .ldc = z->n,
+        .alpha = scale[0],
+        .beta = scale[1],
+    };
+
+    return gram_cuda_gemm_items(z->g, d->blas, &product);
+}
+
+/* h = V^T W, W -= V h, gram = W^T W. */
+static gram_status project_out(struct krylov *z, int64_t dim, int64_t cols, char *h, char *gram)
+{
+    static const double subtract[2] = {-1, 1};
+
+    if (dim > 0) {
+        TRY(project(z, z->v, dim, z->w, cols, h));
+        TRY(expand(z, dim, cols, subtract, h, z->w));
+    }
+    return project(z, z->w, cols, z->w, cols, gram);
+}
+
+static gram_status project_block(struct krylov *z, int64_t dim, int64_t cols)
+{
+    struct cuda_krylov *d = z->device;
+
+    d->has_gram = true;
+    d->fetched = false;
+    return project_out(z, dim, cols, z->small, z->small + smalls_of(z).gram);
+}
+
+static gram_status turn(struct krylov *z, int64_t dim, int64_t cols, const double *s)
+{
+    static const double replace[2] = {1, 0};
+    const struct cuda_krylov *d = z->device;
+    char *rotation = z->small + smalls_of(z).rotation;
+
+    for (int64_t c = 0; c < cols; c++)
+        for (int64_t i = 0; i < dim; i++) {
+            if (z->dtype == GRAM_F32)
+                ((float *)(void *)d->staging)[c * dim + i] = (float)s[c * z->most + i];
+            else
+                ((double *)(void *)d->staging)[c * dim + i] = s[c * z->most + i];
+        }
+    TRY(copy(z, rotation, d->staging, (size_t)(dim * cols) * z->element));
+    TRY(expand(z, dim, cols, replace, rotation, z->w));
+    return copy(z, z->v, z->w, (size_t)(z->n * cols) * z->element);
+}
+
+/* ---- Blocks ---------------------------------------------------------------------------------- */
+
+static gram_status append(struct krylov *z, int64_t at)
+{
+    return copy(z, z->v + (size_t)(at * z->n) * z->element, z->q,
+                (size_t)(z->width * z->n) * z->element);
+}
+
+static gram_status extract(struct krylov *z, int64_t at, int64_t cols)
+{
+    return copy(z, z->q, z->v + (size_t)(at * z->n) * z->element,
+                (size_t)(cols * z->n) * z->element);
+}
+
+static gram_status whiten(const struct krylov *z, const char *gram, struct krylov_found *found)
+{
+    double eps = z->dtype == GRAM_F32 ? FLT_EPSILON : DBL_EPSILON;
+    struct krylov_whiten_params p = {
+        .columns = z->width,
+        .gram = gram,
+        .mix = z->small + smalls_of(z).mix,
+        .found = found,
+        .limit = 32 * (double)z->width * eps,
+    };
+
+    return gram_cuda_launch_plain(z->g, CUDA_VARIANT_KRYLOV_WHITEN, z->dtype, 1, KRYLOV_WARP, &p);
+}
+
+/* W becomes what found says, and Q too if it is wanted; found NULL: random. */
+static gram_status combine(struct krylov *z, int64_t cols, const struct krylov_found *found,
+                           char *other)
+{
+    struct cuda_krylov *d = z->device;
+    struct krylov_combine_params p = {
+        .n = z->n,
+        .columns = cols,
+        .w = z->w,
+        .other = other,
+        .mix = found ? z->small + smalls_of(z).mix : NULL,
+        .found = found,
+        .key = gram_random(&z->random),
+    };
+    int64_t blocks = gram_least(gram_ceil_div(z->n, KRYLOV_THREADS), MOST_BLOCKS);
+
+    d->has_gram = false;
+    return gram_cuda_launch_plain(z->g, CUDA_VARIANT_KRYLOV_COMBINE, z->dtype, blocks,
+                                  KRYLOV_THREADS, &p);
+}
+
+static gram_status fill_random(struct krylov *z, int64_t cols)
+{
+    return combine(z, cols, NULL, NULL);
+}
+
+/* One round; gives to the second of found what a later one than the first finds. */
+static gram_status make_orthonormal(struct krylov *z, int64_t dim, int round)
+{
+    const struct cuda_krylov *d = z->device;
+    const struct smalls s = smalls_of(z);
+    struct krylov_found *found = (struct krylov_found *)(void *)(z->small + s.found) + (round > 0);
+    char *gram = z->small + (d->has_gram ? s.gram : s.other_gram);
+
+    if (round > 0)
+        TRY(project_out(z, dim, z->width, z->small + s.column, gram));
+    else if (!d->has_gram)
+        TRY(project(z, z->w, z->width, z->w, z->width, gram));
+    TRY(whiten(z, gram, found));
+    return combine(z, z->width, found, round > 0 ? z->q : NULL);
+}
+
+static gram_status orthonormalise(struct krylov *z, int64_t dim)
+{
+    enum {
+        ROUNDS = 8 /* two are the rule, random columns take two more */
+    };
+    const struct cuda_krylov *d = z->device;
+    const struct krylov_found *found =
+        (const struct krylov_found *)(const void *)(d->staging + smalls_of(z).found);
+
+    TRY(make_orthonormal(z, dim, 0));
+    for (int round = 1; round < ROUNDS; round++) {
+        TRY(make_orthonormal(z, dim, round));
+        TRY(receive_news(z));
+        z->not_finite = z->not_finite || found[0].missing < 0 || found[1].missing < 0;
+        if (z->not_finite || (found[1].missing == 0 && found[1].least > 0.5))
+            break;
+    }
+    return GRAM_OK;
+}
+
+static gram_status residuals_of(struct krylov *z, int64_t at, int64_t cols, double *values,
+                                double *residuals)
+{
+    const struct cuda_krylov *d = z->device;
+    double *to = (double *)(void *)(z->small + smalls_of(z).residuals);
+    const double *from = (const double *)(const void *)d->staging;
+    struct krylov_residual_params p = {
+        .n = z->n,
+        .columns = cols,
+        .v = z->v + (size_t)(at * z->n) * z->element,
+        .w = z->w,
+        .values = to,
+        .residuals = to + cols,
+    };
+
+    TRY(gram_cuda_launch_plain(z->g, CUDA_VARIANT_KRYLOV_RESIDUAL, z->dtype, cols, KRYLOV_SUM, &p));
+    TRY(receive(z, d->staging, to, (size_t)(2 * cols) * sizeof *to));
+    for (int64_t c = 0; c < cols; c++) {
+        values[c] = from[c];
+        residuals[c] = from[cols + c];
+    }
+    return GRAM_OK;
+}
+
+gram_status cuda_krylov_copy(gram_context *g, gram_dtype dtype, struct krylov_copy_params *p)
+{
+    int64_t blocks = gram_ceil_div(p->rows * p->columns, KRYLOV_THREADS);
+
+    if (blocks == 0)
+        return GRAM_OK;
+    return gram_cuda_launch_plain(g, CUDA_VARIANT_KRYLOV_COPY, dtype,
+                                  gram_least(blocks, MOST_BLOCKS), KRYLOV_THREADS, p);
+}
+
+const struct krylov_ops cuda_krylov_ops = {
+    .place = place,
+    .append = append,
+    .extract = extract,
+    .random = fill_random,
+    .project = project_block,
+    .orthonormalise = orthonormalise,
+    .fetch = fetch,
+    .residuals = residuals_of,
+    .turn = turn,
+};
