@@ -60,7 +60,8 @@ endfunction()
 
 # The tables of what the CUDA backend offers: on a device if there is one, and emulated.
 foreach(operation cdist kernel expression median kernel_vjp cdist_grad agop solve_cholesky solve_lu
-        matmul_batched syrk_ema eigh eigh_kernel kernel_matmul matrix_power kron kron_matmul)
+        matmul_batched syrk_ema eigh eigh_kernel kernel_matmul matrix_power kron kron_matmul
+        kron_matmul_vjp kron_solve)
     if(TARGET gram_cuda AND TARGET run_cases)
         gram_test(case_${operation}_cuda c 5400 run_cases ${operation})
         set_tests_properties(case_${operation}_cuda PROPERTIES
@@ -93,6 +94,8 @@ if(TARGET test_cuda)
     gram_test_emulated(test_eigh_zoo 5400 test_eigh_zoo)
     gram_test_emulated(test_eigh_krylov 5400 test_eigh_krylov)
     gram_test_emulated(test_eigh_operator 5400 test_eigh_operator)
+    gram_test_emulated(test_solve_extra 5400 test_solve_extra)
+    gram_test_emulated(test_solve_refine 5400 test_solve_refine)
     gram_test_emulated(test_cuda_ptx 5400 test_cuda_ptx)
     gram_test_emulated(test_cuda_emulation 5400 test_cuda_emulation)
 endif()

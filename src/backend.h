@@ -98,7 +98,7 @@ struct gram_solve_op {
     bool factored;            /* a is the factor */
     bool factor_is_a, x_is_b; /* in place */
     gram_uplo uplo;
-    /* On the CPU only, where any of them is set: */
+    /* rcond, jitter and refine: */
     bool has_rcond, has_jittered, has_backward, has_refinings, refine;
     struct gram_view rcond, jittered, backward, refinings;
     const double *jitter;

@@ -207,7 +207,7 @@ static gram_status check_extras(gram_context *g, const struct solve_args *s,
     return GRAM_OK;
 }
 
-/* What only the CPU has. */
+/* rcond, jitter and refine. */
 static gram_status take_extras(gram_context *g, const struct solve_args *s,
                                const gram_solve_options *o, struct gram_solve_op *op)
 {
@@ -216,10 +216,6 @@ static gram_status take_extras(gram_context *g, const struct solve_args *s,
     TRY(check_extras(g, s, o));
     if (o->factored)
         return fail_option(g, "factored", "options.rcond, jitter and refine need a itself");
-    if (g->options.device.type != GRAM_CPU)
-        return gram_fail(g, GRAM_UNSUPPORTED,
-                         "%s offers none of options.rcond, jitter and refine yet, the CPU does",
-                         g->backend->name);
     op->jitter = o->jitter;
     op->jitters = o->jitters;
     op->refine = o->refine != 0;

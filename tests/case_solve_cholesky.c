@@ -18,7 +18,7 @@ static bool prepare(struct harness *h, const struct case_args *args, struct case
 const struct case_op case_solve_cholesky = {
     .name = "solve_cholesky",
     .sizes = "N R",
-    .params = "dtype=f32 layout=row rhs=row uplo=lower",
+    .params = "dtype=f32 layout=row rhs=row uplo=lower refine=0 jitter=0 rcond=0",
     .rows = SOLVE_ROWS,
     .label = solve_row_label,
     .check = check,

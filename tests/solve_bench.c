@@ -18,9 +18,11 @@ enum {
 struct bench {
     int64_t n, r;
     bool lu;
-    gram_tensor a, b, x;
+    gram_tensor a, b, x, rcond; /* rcond without data: not asked for */
     gram_solve_options options;
 };
+
+static const double jitter[] = {0, 1e-3, 1}; /* the first one does */
 
 static gram_status bench_run(gram_context *g, void *state)
 {
@@ -37,6 +39,7 @@ static void bench_destroy(void *state)
     free(s->a.data);
     free(s->b.data);
     free(s->x.data);
+    free(s->rcond.data);
     free(s);
 }
 
@@ -89,6 +92,22 @@ static void fill(struct harness *h, struct bench *s)
             test_set(&s->b, (int64_t[]){i, j}, test_uniform(h) - 0.5);
 }
 
+/* What the parameters ask for beside the solution. */
+static bool take_extras(const struct case_args *args, struct bench *s)
+{
+    s->options.refine = strcmp(case_param(args, "refine", "0"), "0") != 0;
+    if (!s->lu && strcmp(case_param(args, "jitter", "0"), "0") != 0) {
+        s->options.jitter = jitter;
+        s->options.jitters = LENGTH(jitter);
+    }
+    if (strcmp(case_param(args, "rcond", "0"), "0") == 0)
+        return true;
+    s->rcond = gram_vector(calloc(1, sizeof(double)), 1, args->dtype);
+    s->rcond.ndim = 0;
+    s->options.rcond = &s->rcond;
+    return s->rcond.data != NULL;
+}
+
 bool solve_prepare(struct harness *h, const struct case_args *args, struct case_problem *out,
                    bool lu)
 {
@@ -111,7 +130,7 @@ bool solve_prepare(struct harness *h, const struct case_args *args, struct case_
     s->a = allocate(n, n, args->dtype, a_columns);
     s->b = allocate(n, r, args->dtype, b_columns);
     s->x = allocate(n, r, args->dtype, b_columns);
-    if (!s->a.data || !s->b.data || !s->x.data) {
+    if (!take_extras(args, s) || !s->a.data || !s->b.data || !s->x.data) {
         fprintf(stderr, "cannot allocate the problem\n");
         bench_destroy(s);
         return false;
@@ -119,7 +138,7 @@ bool solve_prepare(struct harness *h, const struct case_args *args, struct case_
     fill(h, s);
     *out = (struct case_problem){
         .state = s,
-        .tensors = {&s->a, &s->b, &s->x},
+        .tensors = {&s->a, &s->b, &s->x, s->rcond.data ? &s->rcond : NULL},
         .run = bench_run,
         .error = bench_error,
         .destroy = bench_destroy,

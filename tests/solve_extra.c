@@ -55,16 +55,97 @@ void extra_fill(struct harness *h, struct extra_problem *p, int64_t item, double
         }
 }
 
-gram_status extra_call(struct harness *h, void *problem, gram_workspace *need)
+/* The problem's tensors, in the order of its copies. */
+static void list(struct extra_problem *p, struct test_tensor *all[EXTRA_TENSORS])
+{
+    struct test_tensor *const tensors[EXTRA_TENSORS] = {
+        &p->a,        &p->b,         &p->x,    &p->rcond,  &p->jittered,
+        &p->backward, &p->refinings, &p->info, &p->factor, &p->pivots,
+    };
+
+    for (int i = 0; i < EXTRA_TENSORS; i++)
+        all[i] = tensors[i];
+}
+
+/* A tensor of the options as the device has it. */
+static gram_tensor *copy_of(struct extra_problem *p, const gram_tensor *t)
+{
+    struct test_tensor *all[EXTRA_TENSORS];
+
+    list(p, all);
+    for (int i = 0; i < EXTRA_TENSORS; i++)
+        if (t == &all[i]->t)
+            return &p->copies[i].t;
+    return NULL;
+}
+
+static bool send(struct harness *h, struct extra_problem *p)
+{
+    struct test_tensor *all[EXTRA_TENSORS];
+    gram_solve_options *o = &p->there;
+    bool there = true;
+
+    list(p, all);
+    for (int i = 0; i < EXTRA_TENSORS; i++)
+        there = test_send(h, all[i], &p->copies[i]) && there;
+    for (int i = 0; i < EXTRA_TENSORS && h->device.type != GRAM_CPU; i++)
+        for (int j = 0; j < EXTRA_TENSORS; j++) { /* data that another tensor has */
+            ptrdiff_t at = (char *)all[i]->t.data - (char *)all[j]->mapping;
+            ptrdiff_t from = (char *)all[i]->t.data - (char *)all[i]->mapping;
+            bool own = from >= 0 && from < (ptrdiff_t)all[i]->mapping_bytes;
+            if (!own && at >= 0 && at < (ptrdiff_t)all[j]->mapping_bytes)
+                p->copies[i].t.data = p->copies[j].t.data;
+        }
+    *o = p->options;
+    o->factor = copy_of(p, o->factor);
+    o->pivots = copy_of(p, o->pivots);
+    o->rcond = copy_of(p, o->rcond);
+    o->jittered = copy_of(p, o->jittered);
+    o->backward = copy_of(p, o->backward);
+    o->refinings = copy_of(p, o->refinings);
+    return there;
+}
+
+static void fetch(struct harness *h, struct extra_problem *p)
+{
+    struct test_tensor *all[EXTRA_TENSORS];
+
+    list(p, all);
+    for (int i = 0; i < EXTRA_TENSORS; i++)
+        test_fetch(h, all[i], &p->copies[i]);
+}
+
+static gram_status call(struct harness *h, void *problem, gram_workspace *need)
 {
     struct extra_problem *p = problem;
-    gram_tensor *a = &p->a.t, *b = &p->b.t, *x = &p->x.t, *info = &p->info.t;
+    gram_tensor *a = copy_of(p, &p->a.t), *b = copy_of(p, &p->b.t), *x = copy_of(p, &p->x.t);
+    gram_tensor *info = copy_of(p, &p->info.t);
 
     if (p->lu)
-        return need ? gram_solve_lu_workspace(h->g, a, b, &p->options, x, need)
-                    : gram_solve_lu(h->g, a, b, &p->options, x, info);
-    return need ? gram_solve_cholesky_workspace(h->g, a, b, &p->options, x, need)
-                : gram_solve_cholesky(h->g, a, b, &p->options, x, info);
+        return need ? gram_solve_lu_workspace(h->g, a, b, &p->there, x, need)
+                    : gram_solve_lu(h->g, a, b, &p->there, x, info);
+    return need ? gram_solve_cholesky_workspace(h->g, a, b, &p->there, x, need)
+                : gram_solve_cholesky(h->g, a, b, &p->there, x, info);
+}
+
+gram_status extra_once(struct harness *h, struct extra_problem *p)
+{
+    gram_status status = GRAM_DEVICE_FAILED;
+
+    if (send(h, p))
+        status = call(h, p, NULL);
+    CHECK(h, status != GRAM_OK || gram_context_synchronize(h->g) == GRAM_OK, "%s",
+          gram_message(h->g));
+    fetch(h, p);
+    return status;
+}
+
+bool extra_run(struct harness *h, struct extra_problem *p)
+{
+    bool ran = send(h, p) && test_in_exact_scratch(h, call, p);
+
+    fetch(h, p);
+    return ran;
 }
 
 void extra_copy(const struct extra_problem *p, int64_t item, double s, double *a, double *b,

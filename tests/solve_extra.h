@@ -10,7 +10,8 @@
 enum {
     EXTRA_ORDER = 120, /* order */
     EXTRA_COLUMNS = 5,
-    EXTRA_ITEMS = 3
+    EXTRA_ITEMS = 3,
+    EXTRA_TENSORS = 10
 };
 
 /* A batch of systems and everything that the options can ask for. */
@@ -18,7 +19,10 @@ struct extra_problem {
     int64_t n;
     bool lu;
     struct test_tensor a, b, x, rcond, jittered, backward, refinings, info, factor, pivots;
-    gram_solve_options options;
+    gram_solve_options options; /* its tensors are those above */
+    /* What the call is given where the device has its own memory. */
+    struct test_copy copies[EXTRA_TENSORS];
+    gram_solve_options there;
 };
 
 void extra_create(struct harness *h, struct extra_problem *p, int64_t n, gram_dtype dtype,
@@ -29,8 +33,9 @@ void extra_destroy(struct harness *h, struct extra_problem *p);
 void extra_fill(struct harness *h, struct extra_problem *p, int64_t item, double condition,
                 double shift, double scale);
 
-/* A test_call of struct extra_problem. */
-gram_status extra_call(struct harness *h, void *problem, gram_workspace *need);
+/* The call on h's device: once, or in exactly the scratch that it asks for. */
+gram_status extra_once(struct harness *h, struct extra_problem *p);
+bool extra_run(struct harness *h, struct extra_problem *p);
 
 /* The item of a plus s I (from its triangle, where symmetric), b and x as arrays. */
 void extra_copy(const struct extra_problem *p, int64_t item, double s, double *a, double *b,

@@ -241,7 +241,7 @@ gram_status wrapped_torture(gram_context *g, const struct wrapped_call *c)
     return status;
 }
 
-/* ---- Extras of the solves, which the tables cannot have: devices do not offer them ---------- */
+/* ---- Extras of the solves, which the tables do not have -------------------------------------- */
 
 /* One of the items is not positive definite, or singular, as it is. */
 static void solve_with_extras(struct harness *h, bool lu, gram_dtype dtype, enum layout layout)
@@ -264,7 +264,7 @@ static void solve_with_extras(struct harness *h, bool lu, gram_dtype dtype, enum
             p.options.pivots = kept && lu ? &p.pivots.t : NULL;
             for (int item = 0; item < EXTRA_ITEMS; item++)
                 extra_fill(h, &p, item, 100, item == 1 ? -1 : 0, item == 2 && lu ? 0 : 1);
-            CHECK(h, extra_call(h, &p, NULL) == GRAM_OK, "%s", gram_message(h->g));
+            CHECK(h, extra_once(h, &p) == GRAM_OK, "%s", gram_message(h->g));
             CHECK(h, lu || test_at(&p.jittered.t, 1) == 10, "s = %g", test_at(&p.jittered.t, 1));
             extra_destroy(h, &p);
         }

@@ -77,6 +77,12 @@ static const struct row {
     {  "kernel_matmul",                                          "30 40 4 3"},
     {  "kernel_matmul",                    "50 50 4 2 symmetric=1 dtype=f64"},
     {    "kron_matmul",                                 "30 8 8 3 dtype=f64"},
+    { "solve_cholesky",                              "70 3 jitter=1 rcond=1"},
+    { "solve_cholesky",                   "70 3 dtype=f64 refine=1 jitter=1"},
+    { "solve_cholesky",                             "520 2 jitter=1 rcond=1"},
+    {       "solve_lu",                                       "70 3 rcond=1"},
+    {       "solve_lu",                    "70 3 dtype=f64 refine=1 rcond=1"},
+    {       "solve_lu",                           "520 2 dtype=f64 refine=1"},
     {    "kron_matmul",                                "9 40 30 2 side=left"},
     {"kron_matmul_vjp",                                           "30 3 8 4"},
     {"kron_matmul_vjp",                      "9 2 40 30 dtype=f64 side=left"},
@@ -154,9 +160,14 @@ static void eigh(struct harness *h)
     all_of(h, "eigh");
 }
 
-static void kernel_matmul(struct harness *h)
+/* What test_device.c does not have: rcond, jitter and refine. */
+static void solve_cholesky(struct harness *h) static void kernel_matmul(struct harness *h)
 {
-    all_of(h, "kernel_matmul");
+    all_of(h, "solve_lu");
+    all_of(h, "solve_cholesky");
+}
+
+static void solve_lu(struct harness *h) all_of(h, "kernel_matmul");
 }
 
 static void median(struct harness *h)
@@ -202,6 +213,8 @@ static const struct test_function tests[] = {
     {           "eigh",            eigh},
     {         "median",          median},
     {    "kron_matmul",     kron_matmul},
+    { "solve_cholesky",  solve_cholesky},
+    {       "solve_lu",        solve_lu},
     {"kron_matmul_vjp", kron_matmul_vjp},
     {     "kron_solve",      kron_solve},
     { "matmul_batched",  matmul_batched},

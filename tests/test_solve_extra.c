@@ -48,7 +48,7 @@ static void rcond_of(struct harness *h, bool lu, gram_dtype dtype, enum layout l
     p.options.pivots = kept && lu ? &p.pivots.t : NULL;
     for (int i = 0; i < EXTRA_ITEMS; i++)
         extra_fill(h, &p, i, conditions[i], 0, 3);
-    if (!test_in_exact_scratch(h, extra_call, &p))
+    if (!extra_run(h, &p))
         return;
     for (int i = 0; i < EXTRA_ITEMS; i++) {
         double truth = true_rcond(&p, i), told = test_at(&p.rcond.t, i);
@@ -63,7 +63,7 @@ static void rcond_of(struct harness *h, bool lu, gram_dtype dtype, enum layout l
         memset(p.x.t.data, 0, sizeof(float));
         gram_tensor a = p.a.t;
         p.a.t = p.factor.t;
-        CHECK(h, extra_call(h, &p, NULL) == GRAM_OK, "%s", gram_message(h->g));
+        CHECK(h, extra_once(h, &p) == GRAM_OK, "%s", gram_message(h->g));
         p.a.t = a;
         for (int i = 0; i < EXTRA_ITEMS; i++)
             extra_check(h, &p, i, 0, 4 * 70 * test_eps(dtype));
@@ -90,7 +90,7 @@ static void condition_of_broken_matrices(struct harness *h)
     extra_fill(h, &p, 1, 10, -0.5, 1); /* eigenvalues of both signs */
     extra_fill(h, &p, 2, 10, 0, 1);
     test_put(&p.a.t, 2 * 81 + 8 * 9, NAN);
-    CHECK(h, extra_call(h, &p, NULL) == GRAM_OK, "%s", gram_message(h->g));
+    CHECK(h, extra_once(h, &p) == GRAM_OK, "%s", gram_message(h->g));
     CHECK(h, test_at(&p.rcond.t, 0) > 0.01, "rcond is %g", test_at(&p.rcond.t, 0));
     for (int i = 1; i < EXTRA_ITEMS; i++) {
         CHECK(h, test_at(&p.rcond.t, i) == 0, "rcond is %g", test_at(&p.rcond.t, i));
@@ -122,7 +122,7 @@ static void ladder_of(struct harness *h, gram_dtype dtype, gram_uplo uplo, bool 
         p.options.factor = &p.factor.t;
     for (int i = 0; i < EXTRA_ITEMS; i++)
         extra_fill(h, &p, i, 100, lowest[i] - 0.01, 1);
-    if (!test_in_exact_scratch(h, extra_call, &p))
+    if (!extra_run(h, &p))
         return;
     for (int i = 0; i < EXTRA_ITEMS; i++) {
         double s = test_at(&p.jittered.t, i);
@@ -135,7 +135,7 @@ static void ladder_of(struct harness *h, gram_dtype dtype, gram_uplo uplo, bool 
         p.options.factored = 1;
         a = p.a.t;
         p.a.t = p.factor.t;
-        CHECK(h, extra_call(h, &p, NULL) == GRAM_OK, "%s", gram_message(h->g));
+        CHECK(h, extra_once(h, &p) == GRAM_OK, "%s", gram_message(h->g));
         p.a.t = a;
         for (int i = 0; i < EXTRA_ITEMS; i++)
             extra_check(h, &p, i, expected[i], 4 * 40 * test_eps(dtype));
@@ -164,7 +164,7 @@ static void ladders_that_are_too_short(struct harness *h)
     extra_fill(h, &p, 1, 10, -0.5, 1);
     extra_fill(h, &p, 2, 10, 0, 1);
     test_put(&p.a.t, 2 * 400 + 399, NAN);
-    CHECK(h, extra_call(h, &p, NULL) == GRAM_OK, "%s", gram_message(h->g));
+    CHECK(h, extra_once(h, &p) == GRAM_OK, "%s", gram_message(h->g));
     CHECK(h, test_at(&p.jittered.t, 0) == 0 && test_at(&p.info.t, 0) == 0, "s is %g",
           test_at(&p.jittered.t, 0));
     extra_check(h, &p, 0, 0, 4 * 20 * test_eps(GRAM_F64));
@@ -190,7 +190,7 @@ static void empty(struct harness *h)
     p.options.jittered = &p.jittered.t;
     p.options.rcond = &p.rcond.t;
     p.options.refinings = &p.refinings.t;
-    CHECK(h, extra_call(h, &p, NULL) == GRAM_OK, "%s", gram_message(h->g));
+    CHECK(h, extra_once(h, &p) == GRAM_OK, "%s", gram_message(h->g));
     CHECK(h,
           test_at(&p.info.t, 1) == 0 && test_at(&p.rcond.t, 1) == 1 &&
               test_at(&p.jittered.t, 1) == 0 && test_at(&p.refinings.t, 1) == 0,
@@ -238,7 +238,7 @@ static void refused(struct harness *h)
             p.rcond.t.shape[0] = 2;
         if (i == 11)
             p.backward.t.data = p.rcond.t.data;
-        status = extra_call(h, &p, NULL);
+        status = extra_once(h, &p);
         CHECK(h, status == GRAM_INVALID_ARGUMENT, "%s: status %s", says[i],
               gram_status_name(status));
         CHECK(h, strstr(gram_message(h->g), says[i]) != NULL, "it says \"%s\", not \"%s\"",
@@ -260,5 +260,5 @@ static const struct test_function tests[] = {
 
 int main(void)
 {
-    return harness_run_tests(tests, LENGTH(tests));
+    return harness_run_tests_where_asked(tests, LENGTH(tests));
 }

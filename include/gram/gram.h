@@ -636,7 +636,7 @@ typedef struct gram_solve_options {
     gram_tensor *factor; /* gets the factor: n by n, a's dtype, unit stride in one of its last two
                             dimensions; a itself: in place, no copy is made; NULL: not wanted */
     gram_tensor *pivots; /* LU: int32, n an item; needed with factor and with factored */
-    /* On the CPU only, and not with factored: */
+    /* Not with factored: */
     gram_tensor *rcond;     /* gets reciprocal condition numbers, one an item of a, a's dtype */
     const double *jitter;   /* Cholesky: s >= 0, ascending: the first for which a + s I factors */
     int jitters;            /* how many there are; 0: a itself */
@@ -667,7 +667,7 @@ typedef struct gram_solve_options {
  * is in place, where it is left as it was.  A scratch copy of one matrix is needed when no factor
  * is asked for or the in-place one has no unit stride; see gram_solve_cholesky_workspace.
  *
- * On request, and on the CPU only (elsewhere GRAM_UNSUPPORTED), with scratch for a second copy:
+ * On request, with scratch for a second copy:
  * - rcond: LAPACK's estimate of 1 / (|A|_1 |A^-1|_1) from the factor (pocon, gecon; with refine of
  *   the f32 factor), 0 where the factorisation broke down.
  * - jitter: A + s I is tried for each s of the list; jittered gets the first that is positive
@@ -685,6 +685,12 @@ typedef struct gram_solve_options {
  * is opened when the first of them comes (GRAM_UNSUPPORTED where it cannot be) and takes scratch of
  * its own.  Nothing waits, so without info a failure shows in x alone and the status is GRAM_OK.
  * Right-hand sides that are not columns with unit stride pass through scratch.
+ *
+ * With rcond, jitter or refine a whole batch goes side by side, and the device decides: the first
+ * factorisation of few large matrices is cuSOLVER's, those that only some items turn out to need
+ * are kernels that end at once for the others.  Refinement then takes at most 10 plain steps and 3
+ * cycles of GMRES of 20 vectors, every column by itself; refinings is the largest number of steps
+ * of a column.
  */
 GRAM_API gram_status gram_solve_cholesky(gram_context *g, const gram_tensor *a,
                                          const gram_tensor *b, const gram_solve_options *options,

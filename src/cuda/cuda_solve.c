@@ -7,6 +7,7 @@
  */
 #include "cuda_solve.h"
 #include "arena.h"
+#include "cuda_solve_extra.h"
 #include <stdio.h>
 
 enum {
@@ -198,6 +199,14 @@ static gram_status check_pointers(gram_context *g, const struct gram_solve_op *o
         TRY(gram_cuda_check_pointer(g, "info", &op->info));
     if (op->has_pivots)
         TRY(gram_cuda_check_pointer(g, "options.pivots", &op->pivots));
+    if (op->has_rcond)
+        TRY(gram_cuda_check_pointer(g, "options.rcond", &op->rcond));
+    if (op->has_jittered)
+        TRY(gram_cuda_check_pointer(g, "options.jittered", &op->jittered));
+    if (op->has_backward)
+        TRY(gram_cuda_check_pointer(g, "options.backward", &op->backward));
+    if (op->has_refinings)
+        TRY(gram_cuda_check_pointer(g, "options.refinings", &op->refinings));
     return op->has_factor ? gram_cuda_check_pointer(g, "options.factor", &op->factor) : GRAM_OK;
 }
 
@@ -212,7 +221,10 @@ static gram_status run(gram_context *g, const struct gram_solve_op *op, bool lu)
         return GRAM_OK;
     TRY(check_pointers(g, op));
     entered = gram_cuda_enter(g->device);
-    status = is_small(g, &plan) ? solve_small(g, &plan) : cuda_solve_large(g, &plan);
+    if (cuda_solve_is_extra(op))
+        status = cuda_solve_extra(g, &plan);
+    else
+        status = is_small(g, &plan) ? solve_small(g, &plan) : cuda_solve_large(g, &plan);
     gram_cuda_leave(g->device, entered);
     return status;
 }
@@ -228,12 +240,13 @@ static gram_status workspace(gram_context *g, const struct gram_solve_op *op, bo
     *bytes = 0;
     if (plan.own.count == 0)
         return GRAM_OK;
-    if (is_small(g, &plan)) {
+    if (!cuda_solve_is_extra(op) && is_small(g, &plan)) {
         *bytes = scratch_bytes(g->device, &plan);
         return GRAM_OK;
     }
     entered = gram_cuda_enter(g->device);
-    status = cuda_solve_large_bytes(g, &plan, bytes);
+    status = cuda_solve_is_extra(op) ? cuda_solve_extra_bytes(g, &plan, bytes)
+                                     : cuda_solve_large_bytes(g, &plan, bytes);
     gram_cuda_leave(g->device, entered);
     return status;
 }

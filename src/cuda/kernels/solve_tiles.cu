@@ -1,0 +1,208 @@
+/*
+ * solve_tiles.cu - Cholesky factors of a batch in one launch, where the device says so
+ *
+ * Tiles are tasks, in the order of their columns, the items of the batch side by side.  A block
+ * takes the next one, adds up what lies to the left of it as soon as that is there, and finishes
+ * it: on the diagonal by factorising, below by a triangular system.  Whom a task waits for has a
+ * lower number, and so a block already: nobody waits for ever.
+ *
+ * Parameters (-D): REAL.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "solve_tile.cuh"
+
+#define QUARTER (TILE / 4)
+
+union shared {
+    struct operands part;
+    REAL square[TILE][TILE + 1]; /* by columns */
+};
+
+struct task {
+    long long item, row, col; /* of tiles */
+    REAL *matrix;
+    int *done; /* tiles of each row that are finished */
+};
+
+static __device__ struct task task_of(const struct solve_tiles_params &a, long long number)
+{
+    const long long tiles = (a.n + TILE - 1) / TILE, item = number % a.items;
+    long long rest = number / a.items, col = 0;
+
+    while (rest >= tiles - col)
+        rest -= tiles - col, col++;
+    return {item, col + rest, col, (REAL *)(a.matrix + item * a.item_bytes),
+            a.control + SOLVE_CONTROL + item * tiles};
+}
+
+/* Until so many tiles of a row are there; all threads. */
+static __device__ void wait_for(const int *done, long long tiles)
+{
+    if (threadIdx.x == 0) {
+        while (*(const volatile int *)done < tiles)
+            __nanosleep(20);
+        __threadfence();
+    }
+    __syncthreads();
+}
+
+/* What is left of a tile once all to the left of it is subtracted, in registers. */
+static __device__ void collect(const struct solve_tiles_params &a, const struct task &t,
+                               union shared &s, REAL sum[4][4])
+{
+    for (long long left = 0; left < t.col; left++) {
+        if (threadIdx.x == 0) {
+            const volatile int *mine = &t.done[t.row], *other = &t.done[t.col];
+            while (*mine <= left || *other <= left)
+                __nanosleep(20);
+            __threadfence();
+        }
+        __syncthreads();
+        for (int part = 0; part < TILE; part += DEPTH) {
+            load_rows(t.matrix, a.n, a.ld, t.row * TILE, left * TILE + part, s.part.a);
+            load_rows(t.matrix, a.n, a.ld, t.col * TILE, left * TILE + part, s.part.b);
+            __syncthreads();
+            multiply(s.part, sum);
+            __syncthreads();
+        }
+    }
+}
+
+/* The tile minus what was collected, to shared memory; the identity beyond n. */
+static __device__ void subtract(const struct solve_tiles_params &a, const struct task &t,
+                                union shared &s, const REAL sum[4][4])
+{
+    const int row = (int)threadIdx.x % 16 * 4, col = (int)threadIdx.x / 16 * 4;
+
+    for (int j = 0; j < 4; j++)
+        for (int i = 0; i < 4; i++) {
+            const long long r = t.row * TILE + row + i, c = t.col * TILE + col + j;
+            REAL v = row + i == col + j && t.row == t.col;
+            if (r < a.n && c < a.n)
+                v = t.matrix[r + c * a.ld] - sum[i][j];
+            s.square[col + j][row + i] = v;
+        }
+    __syncthreads();
+}
+
+/* A tile on the diagonal: columns are scaled at the end, so that one barrier a column does. */
+static __device__ void factorise(const struct solve_tiles_params &a, const struct task &t,
+                                 union shared &s)
+{
+    int bad = 0;
+
+    for (int k = 0; k < TILE; k++) {
+        const REAL d = s.square[k][k];
+        const int left = TILE - k - 1;
+        if (!(d > 0)) {
+            bad = k + 1;
+            break; /* all threads see the same */
+        }
+        const REAL inverse = 1 / d;
+        for (int e = threadIdx.x; e < left * left; e += SOLVE_THREADS) {
+            const int i = k + 1 + e % left, j = k + 1 + e / left;
+            if (i >= j)
+                s.square[j][i] -= s.square[k][i] * (s.square[k][j] * inverse);
+        }
+        __syncthreads();
+    }
+    if (bad && threadIdx.x == 0)
+        atomicMin(&a.state[t.item].bad, (int)(t.col * TILE) + bad);
+    for (int e = threadIdx.x; e < TILE * TILE; e += SOLVE_THREADS) {
+        const int i = e % TILE, j = e / TILE;
+        const long long r = t.row * TILE + i, c = t.col * TILE + j;
+        if (i >= j && r < a.n && c < a.n) {
+            const REAL d = s.square[j][j];
+            t.matrix[r + c * a.ld] =
+                bad && j >= bad - 1 ? s.square[j][i] : s.square[j][i] / sqrt(d);
+        }
+    }
+}
+
+/* A tile below: X L^T = C, four threads a row, each with every fourth column of it. */
+static __device__ void divide(const struct solve_tiles_params &a, const struct task &t,
+                              union shared &s)
+{
+    const int row = (int)threadIdx.x / 4, mine = (int)threadIdx.x % 4;
+    const long long first = t.col * TILE;
+    REAL x[QUARTER];
+
+#pragma unroll
+    for (int m = 0; m < QUARTER; m++)
+        x[m] = s.square[4 * m + mine][row];
+    wait_for(&t.done[t.col], t.col + 1);
+    for (int e = threadIdx.x; e < TILE * TILE; e += SOLVE_THREADS) {
+        const int i = e % TILE, j = e / TILE;
+        REAL v = i == j;
+        if (i >= j && first + i < a.n && first + j < a.n)
+            v = __ldcg(&t.matrix[first + i + (first + j) * a.ld]);
+        s.square[j][i] = i == j ? 1 / v : v;
+    }
+    __syncthreads();
+#pragma unroll
+    for (int m = 0; m < QUARTER; m++)
+#pragma unroll
+        for (int q = 0; q < 4; q++) {
+            const int k = 4 * m + q;
+            const REAL found = __shfl_sync(WARP, x[m], q, 4) * s.square[k][k];
+            if (mine == q)
+                x[m] = found;
+#pragma unroll
+            for (int other = m; other < QUARTER; other++)
+                if (4 * other + mine > k)
+                    x[other] -= found * s.square[k][4 * other + mine];
+        }
+#pragma unroll
+    for (int m = 0; m < QUARTER; m++)
+        if (t.row * TILE + row < a.n && first + 4 * m + mine < a.n)
+            t.matrix[t.row * TILE + row + (first + 4 * m + mine) * a.ld] = x[m];
+}
+
+static __device__ void run(const struct solve_tiles_params &a, long long number, union shared &s)
+{
+    const struct task t = task_of(a, number);
+    REAL sum[4][4] = {};
+    __shared__ int failed;
+
+    if (threadIdx.x == 0)
+        failed = !a.go[t.item] || *(volatile int *)&a.state[t.item].bad != SOLVE_NONE;
+    __syncthreads();
+    if (!failed) {
+        collect(a, t, s, sum);
+        subtract(a, t, s, sum);
+        if (t.row == t.col)
+            factorise(a, t, s);
+        else
+            divide(a, t, s);
+    }
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0)
+        atomicAdd(&t.done[t.row], 1);
+}
+
+extern "C" __global__ void __launch_bounds__(SOLVE_THREADS, 2)
+    solve_tiles(const __grid_constant__ struct solve_tiles_params a)
+{
+    const long long tiles = (a.n + TILE - 1) / TILE, tasks = tiles * (tiles + 1) / 2 * a.items;
+    __shared__ union shared s;
+    __shared__ int number;
+
+    for (;;) {
+        __syncthreads();
+        if (threadIdx.x == 0)
+            number = atomicAdd(&a.control[0], 1);
+        __syncthreads();
+        if (number >= tasks)
+            break;
+        run(a, number, s);
+    }
+    __syncthreads();
+    if (threadIdx.x == 0)
+        number = atomicAdd(&a.control[1], 1);
+    __syncthreads();
+    if (number == (int)gridDim.x - 1) /* the last one leaves all as it was */
+        for (long long e = threadIdx.x; e < SOLVE_CONTROL + a.items * tiles; e += SOLVE_THREADS)
+            a.control[e] = 0;
+}
