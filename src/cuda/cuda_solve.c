@@ -221,7 +221,7 @@ static gram_status run(gram_context *g, const struct gram_solve_op *op, bool lu)
         return GRAM_OK;
     TRY(check_pointers(g, op));
     entered = gram_cuda_enter(g->device);
-    if (cuda_solve_is_extra(op))
+    if (cuda_solve_is_extra(&plan))
         status = cuda_solve_extra(g, &plan);
     else
         status = is_small(g, &plan) ? solve_small(g, &plan) : cuda_solve_large(g, &plan);
@@ -240,13 +240,13 @@ static gram_status workspace(gram_context *g, const struct gram_solve_op *op, bo
     *bytes = 0;
     if (plan.own.count == 0)
         return GRAM_OK;
-    if (!cuda_solve_is_extra(op) && is_small(g, &plan)) {
+    if (!cuda_solve_is_extra(&plan) && is_small(g, &plan)) {
         *bytes = scratch_bytes(g->device, &plan);
         return GRAM_OK;
     }
     entered = gram_cuda_enter(g->device);
-    status = cuda_solve_is_extra(op) ? cuda_solve_extra_bytes(g, &plan, bytes)
-                                     : cuda_solve_large_bytes(g, &plan, bytes);
+    status = cuda_solve_is_extra(&plan) ? cuda_solve_extra_bytes(g, &plan, bytes)
+                                        : cuda_solve_large_bytes(g, &plan, bytes);
     gram_cuda_leave(g->device, entered);
     return status;
 }

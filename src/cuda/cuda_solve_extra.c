@@ -13,14 +13,27 @@
 enum {
     CHUNK_BYTES = 1 << 30,  /* of scratch: enough to fill any device */
     PARTS_A_PROCESSOR = 16, /* blocks of a pass over all matrices */
-    LIBRARY_ORDER = 512,    /* from which cuSOLVER is quicker, */
-    LIBRARY_ITEMS = 4,      /* for Cholesky up to so many items */
-    PLAIN_COLUMNS = 512,    /* right-hand sides at a time without refine */
+    PLAIN_ORDER = 96,       /* beyond which tiles are quicker than solve_small.cu */
+    LIBRARY_ORDER = 512,    /* beyond which cuSOLVER is quicker, */
+    LIBRARY_ITEMS = 4,      /* up to so many items */
+    LU_ITEMS = 8,           /* from which LU is done side by side */
+    PLAIN_COLUMNS = 512     /* right-hand sides at a time without refine */
 };
 
-bool cuda_solve_is_extra(const struct gram_solve_op *op)
+static bool is_asked_for(const struct gram_solve_op *op)
 {
     return op->has_rcond || op->jitters || op->has_jittered || op->refine;
+}
+
+/* More than a few tiles, where nothing is gained by working in place; few LUs are cuSOLVER's. */
+bool cuda_solve_is_extra(const struct cuda_solve_plan *plan)
+{
+    const struct gram_solve_op *op = plan->op;
+
+    if (is_asked_for(op))
+        return true;
+    return op->a.rows > PLAIN_ORDER && !op->factored && !op->factor_is_a &&
+           (!plan->lu || plan->own.count >= LU_ITEMS);
 }
 
 /* ---- Scratch -------------------------------------------------------------------------------- */
@@ -50,8 +63,8 @@ static void lay_out(const struct cuda_extra *e, int64_t count, struct cuda_extra
     s->zeros = *b;
     s->state = take(b, items * sizeof(struct solve_state));
     s->go = take(b, items * sizeof(int));
-    s->matrix = take(b, items * n * n * size);
     s->lifted = take(b, items * n * n * size);
+    s->matrix = e->plain ? s->lifted : take(b, items * n * n * size);
     s->exchanges = take(b, lu * n * sizeof(int));
     s->permutation = take(b, lu * n * sizeof(int));
     s->block = take(b, items * n * width * size);
@@ -97,12 +110,12 @@ static gram_status prepare(gram_context *g, const struct cuda_solve_plan *plan,
     const int64_t n = op->a.rows;
     struct cuda_extra_scratch one;
 
-    *e = (struct cuda_extra){.plan = plan, .op = op};
+    *e = (struct cuda_extra){.plan = plan, .op = op, .plain = !is_asked_for(op)};
     e->width = gram_least(op->x.cols, op->refine ? SOLVE_WIDTH : PLAIN_COLUMNS);
     if (n > 0 && n > INT64_MAX / 4096 / n)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "a has %lld rows: its copy has too many bytes",
                          (long long)n);
-    if (n > LIBRARY_ORDER && (plan->lu || plan->own.count <= LIBRARY_ITEMS))
+    if (n > LIBRARY_ORDER && plan->own.count <= LIBRARY_ITEMS)
         TRY(library_bytes(g, e));
     one = e->at;
     lay_out(e, 1, &one);
@@ -156,7 +169,8 @@ static gram_status climb(gram_context *g, struct cuda_extra *e)
             e->params.low = low;
             e->params.jitter = op->jitters ? op->jitter[i] : 0;
             TRY(cuda_extra_decide(g, e, SOLVE_TRY));
-            TRY(cuda_extra_pass(g, e, CUDA_VARIANT_SOLVE_LIFT, dtype));
+            if (!e->plain)
+                TRY(cuda_extra_pass(g, e, CUDA_VARIANT_SOLVE_LIFT, dtype));
             TRY(cuda_extra_factorise(g, e, dtype, e->solver && first));
             TRY(cuda_extra_decide(g, e, SOLVE_VERDICTS));
             first = false;
@@ -231,7 +245,8 @@ static gram_status run_chunk(gram_context *g, struct cuda_extra *e)
     e->params.shared = 0;
     TRY(cuda_extra_decide(g, e, SOLVE_BEGIN));
     TRY(cuda_extra_pass(g, e, CUDA_VARIANT_SOLVE_LOAD, dtype));
-    TRY(cuda_extra_pass(g, e, CUDA_VARIANT_SOLVE_NORM, dtype));
+    if (!e->plain)
+        TRY(cuda_extra_pass(g, e, CUDA_VARIANT_SOLVE_NORM, dtype));
     TRY(climb(g, e));
     TRY(report_matrices(g, e));
     for (e->params.shared = 0; e->params.shared < shared; e->params.shared++)
@@ -272,6 +287,7 @@ static void describe(struct cuda_extra *e)
         .upper = op->uplo == GRAM_UPPER,
         .wide = op->a.dtype == GRAM_F64,
         .refine = op->refine,
+        .mirror = !lu && !e->plain,
         .matrix = m + e->at.matrix,
         .lifted = m + e->at.lifted,
         .block = m + e->at.block,

@@ -30,11 +30,13 @@ struct cuda_extra {
     struct solve_extra_params params;
     struct cuda_solver *solver; /* the first factorisation is cuSOLVER's; or NULL */
     int64_t items, width;       /* of a chunk; most columns at a time */
+    bool plain;                 /* A is needed no more once it is factored */
     char *memory;
     void *host;
 };
 
-bool cuda_solve_is_extra(const struct gram_solve_op *op);
+/* Whether this way is taken: for what only it can do, and where it is the quickest. */
+bool cuda_solve_is_extra(const struct cuda_solve_plan *plan);
 gram_status cuda_solve_extra(gram_context *g, const struct cuda_solve_plan *plan);
 gram_status cuda_solve_extra_bytes(gram_context *g, const struct cuda_solve_plan *plan,
                                    size_t *bytes);

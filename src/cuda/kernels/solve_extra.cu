@@ -1,7 +1,7 @@
 /*
  * solve_extra.cu - solves with rcond, jitter and refine: matrices in and out, what is decided
  *
- * solve_load: a of the caller's to scratch, both triangles for Cholesky, transposed if flip.
+ * solve_load: a of the caller's to scratch, both triangles if mirror, transposed if flip.
  * solve_norm: the largest sums of magnitudes of its columns and rows.
  * solve_lift: A + s I to where it is factorised, in f32 and scaled where an item says so.
  * solve_shift: adds the s that was taken to A.
@@ -18,6 +18,8 @@
  */
 #include "solve_extra.cuh"
 
+#define SIDE 32 /* of a square of solve_load */
+
 /* Blocks of an item are neighbours. */
 static __device__ long long item_of(const params &a)
 {
@@ -29,24 +31,42 @@ static __device__ long long part_of(const params &a)
     return blockIdx.x % a.parts;
 }
 
+/* Squares of the matrix, neighbours of the caller's in the fast direction, pass through shared
+ * memory, so that neighbours are written too. */
 extern "C" __global__ void __launch_bounds__(THREADS) solve_load(const __grid_constant__ params a)
 {
-    const long long item = item_of(a), n = a.n;
+    __shared__ REAL square[SIDE][SIDE + 1];
+    const long long item = item_of(a), n = a.n, sides = (n + SIDE - 1) / SIDE;
     const bool by_rows = llabs(a.a.col_stride) <= llabs(a.a.row_stride);
+    const long long slow_stride = by_rows ? a.a.row_stride : a.a.col_stride;
+    const long long fast_stride = by_rows ? a.a.col_stride : a.a.row_stride;
+    const bool straight = a.mirror || by_rows == (a.flip != 0);
+    const bool turned = a.mirror || by_rows != (a.flip != 0);
+    const bool above = by_rows == (a.upper != 0); /* the triangle has fast >= slow */
+    const int lane = (int)threadIdx.x % SIDE, first = (int)threadIdx.x / SIDE;
     const REAL *from = (const REAL *)a.a.data + place_of(a, a.a, item);
     REAL *to = (REAL *)a.matrix + item * n * n;
 
-    for (long long slow = part_of(a); slow < n; slow += a.parts)
-        for (long long fast = threadIdx.x; fast < n; fast += THREADS) {
-            const long long i = by_rows ? slow : fast, j = by_rows ? fast : slow;
-            if (!a.lu && (a.upper ? i > j : i < j))
-                continue;
-            const REAL v = from[i * a.a.row_stride + j * a.a.col_stride];
-            if (!a.lu || !a.flip)
-                to[i + j * n] = v;
-            if (!a.lu || a.flip)
-                to[j + i * n] = v;
+    for (long long at = part_of(a); at < sides * sides; at += a.parts) {
+        const long long s = at / sides * SIDE, f = at % sides * SIDE;
+        if (!a.lu && (above ? f < s : f > s))
+            continue;
+        for (int r = first; r < SIDE; r += THREADS / SIDE) {
+            const long long slow = s + r, fast = f + lane;
+            const bool read =
+                slow < n && fast < n && (a.lu || (above ? fast >= slow : fast <= slow));
+            square[r][lane] = read ? from[slow * slow_stride + fast * fast_stride] : (REAL)0;
+            if (read && straight)
+                to[fast + slow * n] = square[r][lane];
         }
+        __syncthreads();
+        for (int r = first; turned && r < SIDE; r += THREADS / SIDE) {
+            const long long slow = s + lane, fast = f + r;
+            if (slow < n && fast < n && (a.lu || (above ? fast >= slow : fast <= slow)))
+                to[slow + fast * n] = square[lane][r];
+        }
+        __syncthreads();
+    }
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) solve_norm(const __grid_constant__ params a)

@@ -98,7 +98,7 @@ struct solve_extra_params {
     long long begin, count;      /* items of own */
     long long n, shared;         /* the item of shared */
     long long first, width;      /* columns: of the caller's, that are worked on */
-    long long lu, flip, upper, wide, refine;
+    long long lu, flip, upper, wide, refine, mirror;
     long long what, low, rung, mode, last;
     long long parts; /* blocks of an item */
     double jitter;   /* that is tried */

@@ -72,7 +72,7 @@ static __device__ void rotate(struct solve_column *c, int k)
         h[i + 1] = c->c[i] * h[i + 1] - c->s[i] * h[i];
         h[i] = upper;
     }
-    length = hypot(h[k], h[k + 1]);
+    length = sqrt(h[k] * h[k] + h[k + 1] * h[k + 1]); /* near 1: of A times its inverse */
     c->c[k] = length > 0 ? h[k] / length : 1;
     c->s[k] = length > 0 ? h[k + 1] / length : 0;
     h[k] = length;

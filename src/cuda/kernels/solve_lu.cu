@@ -22,34 +22,33 @@ static __device__ int width_of(const struct solve_lu_params &a)
 /* The first row, from row on, of the largest magnitude in a column; NaN is never larger. */
 static __device__ long long find_pivot(const REAL *column, long long row, long long n)
 {
-    __shared__ REAL size[SOLVE_PANEL_THREADS];
-    __shared__ long long place[SOLVE_PANEL_THREADS];
+    __shared__ REAL size[SOLVE_PANEL_THREADS / 32];
+    __shared__ long long place[SOLVE_PANEL_THREADS / 32];
     REAL most = -1;
     long long best = row;
 
     for (long long i = row + threadIdx.x; i < n; i += THREADS)
         if (fabs(column[i]) > most)
             most = fabs(column[i]), best = i;
-    size[threadIdx.x] = most;
-    place[threadIdx.x] = best;
-    for (int half = THREADS / 2; half > 0; half /= 2) {
-        __syncthreads();
-        if (threadIdx.x < half) {
-            const int other = (int)threadIdx.x + half;
-            if (size[other] > size[threadIdx.x] ||
-                (size[other] == size[threadIdx.x] && place[other] < place[threadIdx.x])) {
-                size[threadIdx.x] = size[other];
-                place[threadIdx.x] = place[other];
-            }
-        }
+    for (int apart = 16; apart > 0; apart /= 2) {
+        const REAL other = __shfl_xor_sync(WARP, most, apart);
+        const long long there = __shfl_xor_sync(WARP, best, apart);
+        if (other > most || (other == most && there < best))
+            most = other, best = there;
+    }
+    if (threadIdx.x % 32 == 0) {
+        size[threadIdx.x / 32] = most;
+        place[threadIdx.x / 32] = best;
     }
     __syncthreads();
-    best = size[0] >= 0 ? place[0] : row;
-    __syncthreads();
+    most = -1, best = row;
+    for (int w = 0; w < THREADS / 32; w++)
+        if (size[w] > most || (size[w] == most && size[w] >= 0 && place[w] < best))
+            most = size[w], best = place[w];
     return best;
 }
 
-extern "C" __global__ void __launch_bounds__(SOLVE_PANEL_THREADS)
+extern "C" __global__ void __launch_bounds__(SOLVE_PANEL_THREADS, 1)
     solve_lu_panel(const __grid_constant__ struct solve_lu_params a)
 {
     const long long item = blockIdx.x;
@@ -70,13 +69,14 @@ extern "C" __global__ void __launch_bounds__(SOLVE_PANEL_THREADS)
         }
         __syncthreads();
         const REAL d = upper[k];
+        const REAL lift = fabs(d) < 1 ? (REAL)4294967296.0 : (REAL)1, inverse = 1 / (d * lift);
         if (threadIdx.x == 0) {
             a.exchanges[item * a.n + row] = (int)pivot + 1;
             if (d == 0 || d != d)
                 atomicMin(&a.state[item].bad, (int)row + 1);
         }
         for (long long i = row + 1 + threadIdx.x; d != 0 && i < a.n; i += THREADS) {
-            const REAL factor = column[i] / d;
+            const REAL factor = column[i] * lift * inverse; /* no d is too small */
             column[i] = factor;
             for (int j = k + 1; j < width; j++)
                 panel[i + j * a.ld] -= factor * upper[j];
@@ -114,17 +114,18 @@ extern "C" __global__ void __launch_bounds__(SOLVE_THREADS)
         return;
     for (int c = (int)threadIdx.x / 32; c < TILE && begin + c < a.n; c += SOLVE_THREADS / 32) {
         REAL *column = m + (begin + c) * a.ld + a.first;
-        REAL v[2];
-        for (int h = 0; h < 2; h++)
-            v[h] = lane + 32 * h < width ? column[lane + 32 * h] : (REAL)0;
+        REAL upper = lane < width ? column[lane] : (REAL)0;
+        REAL below = lane + 32 < width ? column[lane + 32] : (REAL)0;
         for (int k = 0; k < width; k++) {
-            const REAL found = __shfl_sync(WARP, k < 32 ? v[0] : v[1], k % 32);
-            for (int h = 0; h < 2; h++)
-                if (lane + 32 * h > k)
-                    v[h] -= lower[k][lane + 32 * h] * found;
+            const REAL found = __shfl_sync(WARP, k < 32 ? upper : below, k % 32);
+            if (lane > k)
+                upper -= lower[k][lane] * found;
+            if (lane + 32 > k)
+                below -= lower[k][lane + 32] * found;
         }
-        for (int h = 0; h < 2; h++)
-            if (lane + 32 * h < width)
-                column[lane + 32 * h] = v[h];
+        if (lane < width)
+            column[lane] = upper;
+        if (lane + 32 < width)
+            column[lane + 32] = below;
     }
 }

@@ -3,7 +3,8 @@
  *
  * T X = B in place.  A block takes some rows of one item, subtracts what the rows
  * before them contribute as soon as these are solved for, solves for its own, and tells how far the
- * item is.  Blocks are numbered as they begin, so whom a block waits for has begun.
+ * item is.  Meanwhile it inverts its part of the diagonal.  Blocks are numbered as they begin, so
+ * whom a block waits for has begun.
  *
  * Parameters (-D): REAL.
  *
@@ -19,6 +20,12 @@
 
 typedef REAL square[ROWS][ROWS + 1]; /* by columns */
 
+/* Right-hand sides, by rows. */
+struct __align__(16) block
+{
+    REAL at[ROWS][COLUMNS + 16 / sizeof(REAL)];
+};
+
 struct rows {
     const REAL *factor;
     REAL *x; /* of the first column of the group */
@@ -31,6 +38,7 @@ struct rows {
 static __device__ void load(const struct solve_sweep_params &a, const REAL *factor, long long row,
                             long long col, square &to)
 {
+#pragma unroll 4
     for (int e = threadIdx.x; e < ROWS * ROWS; e += SOLVE_THREADS) {
         const int fast = e % ROWS, slow = e / ROWS;
         const int i = a.transposed ? slow : fast, k = a.transposed ? fast : slow;
@@ -42,41 +50,41 @@ static __device__ void load(const struct solve_sweep_params &a, const REAL *fact
     }
 }
 
-/* Rows of the right-hand sides, by columns. */
+/* Rows that are solved for. */
 static __device__ void fetch(const struct solve_sweep_params &a, const struct rows &w,
-                             long long row, REAL (*to)[ROWS + 1])
+                             long long row, struct block &to)
 {
+#pragma unroll
     for (int e = threadIdx.x; e < ROWS * COLUMNS; e += SOLVE_THREADS) {
         const int i = e % ROWS, c = e / ROWS;
         const bool inside = row + i < a.n && c < w.columns;
-        to[c][i] = inside ? __ldcg(&w.x[row + i + c * a.ldx]) : (REAL)0;
+        to.at[i][c] = inside ? __ldcg(&w.x[row + i + c * a.ldx]) : (REAL)0;
     }
     __syncthreads();
 }
 
-/* The rows solved for: a warp takes columns, a lane every 32nd row. */
-static __device__ void substitute(const struct solve_sweep_params &a, const square &t,
-                                  REAL (*x)[ROWS + 1])
+/* The inverse of a triangle on the diagonal, whose diagonal is reciprocal: a warp takes columns, a
+ * lane every 32nd row.  There is time for it while the block waits. */
+static __device__ void invert(const struct solve_sweep_params &a, const square &t, square &to)
 {
     const int lane = (int)threadIdx.x % 32, warps = SOLVE_THREADS / 32;
 
-    for (int c = (int)threadIdx.x / 32; c < COLUMNS; c += warps) {
+    for (int c = (int)threadIdx.x / 32; c < ROWS; c += warps) {
         REAL v[HALVES];
 #pragma unroll
         for (int h = 0; h < HALVES; h++)
-            v[h] = x[c][lane + 32 * h];
+            v[h] = lane + 32 * h == c;
 #pragma unroll
         for (int step = 0; step < HALVES; step++) {
             const int half = a.forward ? step : HALVES - 1 - step;
             for (int turn = 0; turn < 32; turn++) {
                 const int from = a.forward ? turn : 31 - turn, k = 32 * half + from;
                 REAL found = v[0];
-#pragma unroll
-                for (int h = 1; h < HALVES; h++)
-                    found = half == h ? v[h] : found;
+                if (HALVES > 1 && half > 0)
+                    found = v[HALVES - 1];
                 found = __shfl_sync(WARP, found, from);
                 if (!a.unit)
-                    found *= t[k][k]; /* its reciprocal */
+                    found *= t[k][k];
 #pragma unroll
                 for (int h = 0; h < HALVES; h++) {
                     const int i = lane + 32 * h;
@@ -89,24 +97,46 @@ static __device__ void substitute(const struct solve_sweep_params &a, const squa
         }
 #pragma unroll
         for (int h = 0; h < HALVES; h++)
-            x[c][lane + 32 * h] = v[h];
+            to[c][lane + 32 * h] = v[h];
     }
-    __syncthreads();
+}
+
+/* sum += a tile times x: a row of a few columns a thread. */
+static __device__ void add_product(const square &tile, const struct block &x, REAL sum[MINE])
+{
+    const int row = (int)threadIdx.x % ROWS, col = (int)threadIdx.x / ROWS * MINE;
+
+#pragma unroll 8
+    for (int k = 0; k < ROWS; k++) {
+        const REAL t = tile[k][row];
+#pragma unroll
+        for (int c = 0; c < MINE; c++)
+            sum[c] += t * x.at[k][col + c];
+    }
 }
 
 /* The rows at one place in the order of the sweep. */
 static __device__ void solve(const struct solve_sweep_params &a, const struct rows &w,
                              long long place, long long places)
 {
-    __shared__ square tile, own;
-    __shared__ REAL x[COLUMNS][ROWS + 1];
+    __shared__ square tile, inverse;
+    __shared__ struct block x;
     const int row = (int)threadIdx.x % ROWS, col = (int)threadIdx.x / ROWS * MINE;
-    REAL sum[MINE] = {};
+    REAL sum[MINE], own[MINE];
 
-    load(a, w.factor, w.first, w.first, own);
+    load(a, w.factor, w.first, w.first, tile);
+#pragma unroll
+    for (int c = 0; c < MINE; c++) {
+        const bool inside = w.first + row < a.n && col + c < w.columns;
+        own[c] = inside ? __ldcg(&w.x[w.first + row + (col + c) * a.ldx]) : (REAL)0;
+        sum[c] = 0;
+    }
     __syncthreads();
     if (!a.unit && threadIdx.x < ROWS)
-        own[threadIdx.x][threadIdx.x] = 1 / own[threadIdx.x][threadIdx.x];
+        tile[threadIdx.x][threadIdx.x] = 1 / tile[threadIdx.x][threadIdx.x];
+    __syncthreads();
+    invert(a, tile, inverse);
+    __syncthreads();
     for (long long before = 0; before < place; before++) {
         const long long there = (a.forward ? before : places - 1 - before) * ROWS;
         load(a, w.factor, w.first, there, tile);
@@ -117,25 +147,20 @@ static __device__ void solve(const struct solve_sweep_params &a, const struct ro
         }
         __syncthreads();
         fetch(a, w, there, x);
-        for (int k = 0; k < ROWS; k++) {
-            const REAL t = tile[k][row];
-#pragma unroll
-            for (int c = 0; c < MINE; c++)
-                sum[c] += t * x[col + c][k];
-        }
+        add_product(tile, x, sum);
         __syncthreads();
     }
-    fetch(a, w, w.first, x);
+#pragma unroll
+    for (int c = 0; c < MINE; c++) {
+        x.at[row][col + c] = own[c] - sum[c];
+        sum[c] = 0;
+    }
+    __syncthreads();
+    add_product(inverse, x, sum);
 #pragma unroll
     for (int c = 0; c < MINE; c++)
-        x[col + c][row] -= sum[c];
-    __syncthreads();
-    substitute(a, own, x);
-    for (int e = threadIdx.x; e < ROWS * COLUMNS; e += SOLVE_THREADS) {
-        const int i = e % ROWS, c = e / ROWS;
-        if (w.first + i < a.n && c < w.columns)
-            w.x[w.first + i + c * a.ldx] = x[c][i];
-    }
+        if (w.first + row < a.n && col + c < w.columns)
+            w.x[w.first + row + (col + c) * a.ldx] = sum[c];
 }
 
 extern "C" __global__ void __launch_bounds__(SOLVE_THREADS, 2)

@@ -24,7 +24,7 @@ static __device__ void multiply(const struct operands &s, REAL sum[4][4])
 {
     const int row = (int)threadIdx.x % 16 * 4, col = (int)threadIdx.x / 16 * 4;
 
-#pragma unroll 8
+#pragma unroll 4
     for (int k = 0; k < DEPTH; k++) {
         REAL a[4], b[4];
 #pragma unroll
@@ -43,7 +43,7 @@ static __device__ void multiply(const struct operands &s, REAL sum[4][4])
 static __device__ void load_rows(const REAL *matrix, long long n, long long ld, long long row,
                                  long long col, REAL (*to)[TILE + 4])
 {
-#pragma unroll
+#pragma unroll 4
     for (int e = 0; e < TILE * DEPTH / SOLVE_THREADS; e++) {
         const int at = e * SOLVE_THREADS + (int)threadIdx.x, i = at % TILE, k = at / TILE;
         const bool inside = row + i < n && col + k < n;
@@ -55,7 +55,7 @@ static __device__ void load_rows(const REAL *matrix, long long n, long long ld, 
 static __device__ void load_columns(const REAL *matrix, long long n, long long ld, long long row,
                                     long long col, REAL (*to)[TILE + 4])
 {
-#pragma unroll
+#pragma unroll 4
     for (int e = 0; e < TILE * DEPTH / SOLVE_THREADS; e++) {
         const int at = e * SOLVE_THREADS + (int)threadIdx.x, k = at % DEPTH, i = at / DEPTH;
         const bool inside = row + k < n && col + i < n;

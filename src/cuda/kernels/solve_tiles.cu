@@ -90,32 +90,38 @@ static __device__ void subtract(const struct solve_tiles_params &a, const struct
 static __device__ void factorise(const struct solve_tiles_params &a, const struct task &t,
                                  union shared &s)
 {
+    __shared__ REAL root[TILE], inverse[TILE];
     int bad = 0;
 
     for (int k = 0; k < TILE; k++) {
         const REAL d = s.square[k][k];
-        const int left = TILE - k - 1;
         if (!(d > 0)) {
             bad = k + 1;
             break; /* all threads see the same */
         }
-        const REAL inverse = 1 / d;
-        for (int e = threadIdx.x; e < left * left; e += SOLVE_THREADS) {
-            const int i = k + 1 + e % left, j = k + 1 + e / left;
-            if (i >= j)
-                s.square[j][i] -= s.square[k][i] * (s.square[k][j] * inverse);
+        const REAL reciprocal = 1 / d;
+        for (int j = k + 1 + (int)threadIdx.x / 16; j < TILE; j += SOLVE_THREADS / 16) {
+            const REAL factor = s.square[k][j] * reciprocal;
+            for (int i = k + 1 + (int)threadIdx.x % 16; i < TILE; i += 16)
+                if (i >= j)
+                    s.square[j][i] -= s.square[k][i] * factor;
         }
         __syncthreads();
     }
     if (bad && threadIdx.x == 0)
         atomicMin(&a.state[t.item].bad, (int)(t.col * TILE) + bad);
+    if (threadIdx.x < TILE) {
+        const bool done = !bad || threadIdx.x < bad - 1;
+        root[threadIdx.x] = done ? sqrt(s.square[threadIdx.x][threadIdx.x]) : (REAL)1;
+        inverse[threadIdx.x] = 1 / root[threadIdx.x];
+    }
+    __syncthreads();
     for (int e = threadIdx.x; e < TILE * TILE; e += SOLVE_THREADS) {
         const int i = e % TILE, j = e / TILE;
         const long long r = t.row * TILE + i, c = t.col * TILE + j;
         if (i >= j && r < a.n && c < a.n) {
-            const REAL d = s.square[j][j];
-            t.matrix[r + c * a.ld] =
-                bad && j >= bad - 1 ? s.square[j][i] : s.square[j][i] / sqrt(d);
+            const bool pivot = i == j && (!bad || j < bad - 1);
+            t.matrix[r + c * a.ld] = pivot ? root[j] : s.square[j][i] * inverse[j];
         }
     }
 }
@@ -142,7 +148,7 @@ static __device__ void divide(const struct solve_tiles_params &a, const struct t
     __syncthreads();
 #pragma unroll
     for (int m = 0; m < QUARTER; m++)
-#pragma unroll
+#pragma unroll 1
         for (int q = 0; q < 4; q++) {
             const int k = 4 * m + q;
             const REAL found = __shfl_sync(WARP, x[m], q, 4) * s.square[k][k];
