@@ -681,11 +681,11 @@ typedef struct gram_solve_options {
  *   Where that is not reached A is factored in f64 after all; refinings is then -1, else the number
  *   of times that a residual was computed for some column.
  *
- * CUDA: matrices of order 64 or less in one launch; larger ones side by side from copies of up to
- * 1 GiB in scratch, unless the factor goes over a, or is given, or they are less than 8 for LU: these
- * go to cuSOLVER one after the other.  It is opened when the first of them comes, or one of at most
- * four beyond order 512 (GRAM_UNSUPPORTED where it cannot be), and takes scratch of
- * its own.  Nothing waits, so without info a failure shows in x alone and the status is GRAM_OK.
+ * CUDA: matrices of order 64 or less in one launch; larger ones side by side, from copies of up to
+ * 1 GiB in scratch.  But where the factor goes over a or is given, and for less than 8 matrices for
+ * LU, cuSOLVER takes one after the other.  It is opened when the first of these comes, or at most
+ * four matrices beyond order 512 (GRAM_UNSUPPORTED where it cannot be), and has scratch of its own.
+ * Nothing waits, so without info a failure shows in x alone and the status is GRAM_OK.
  * Right-hand sides that are not columns with unit stride pass through scratch.
  *
  * With rcond, jitter or refine the device decides: the first factorisation of at most four matrices

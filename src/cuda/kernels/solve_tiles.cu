@@ -13,6 +13,8 @@
 #include "solve_tile.cuh"
 
 #define QUARTER (TILE / 4)
+#define SHARE   (TILE * DEPTH / SOLVE_THREADS)
+#define AHEAD   (sizeof(REAL) == 4) /* registers do for it */
 
 union shared {
     struct operands part;
@@ -47,25 +49,79 @@ static __device__ void wait_for(const int *done, long long tiles)
     __syncthreads();
 }
 
-/* What is left of a tile once all to the left of it is subtracted, in registers. */
+/* A thread's share of a part of both operands, on its way from memory. */
+struct strip {
+    REAL a[SHARE], b[SHARE];
+};
+
+static __device__ void read(const struct solve_tiles_params &a, const struct task &t,
+                            long long part, struct strip &s)
+{
+#pragma unroll
+    for (int e = 0; e < SHARE; e++) {
+        const int at = e * SOLVE_THREADS + (int)threadIdx.x, i = at % TILE;
+        const long long k = part * DEPTH + at / TILE, row = t.row * TILE + i,
+                        col = t.col * TILE + i;
+        s.a[e] = row < a.n ? __ldcg(&t.matrix[row + k * a.ld]) : (REAL)0;
+        s.b[e] = col < a.n ? __ldcg(&t.matrix[col + k * a.ld]) : (REAL)0;
+    }
+}
+
+static __device__ void put(const struct strip &s, struct operands &to)
+{
+#pragma unroll
+    for (int e = 0; e < SHARE; e++) {
+        const int at = e * SOLVE_THREADS + (int)threadIdx.x;
+        to.a[at / TILE][at % TILE] = s.a[e];
+        to.b[at / TILE][at % TILE] = s.b[e];
+    }
+}
+
+/* How many tiles to the left there are in both rows of tiles; at least so many: waits. */
+static __device__ long long tiles_left(const struct task &t, long long least)
+{
+    const volatile int *mine = &t.done[t.row], *other = &t.done[t.col];
+    long long there;
+
+    for (;;) {
+        there = min(*mine, *other);
+        if (there >= least)
+            break;
+        __nanosleep(20);
+    }
+    __threadfence();
+    return there;
+}
+
+/* What is left of a tile once all to the left of it is subtracted, in registers.  While a part is
+ * worked on the next one is read, if it is there. */
 static __device__ void collect(const struct solve_tiles_params &a, const struct task &t,
                                union shared &s, REAL sum[4][4])
 {
-    for (long long left = 0; left < t.col; left++) {
-        if (threadIdx.x == 0) {
-            const volatile int *mine = &t.done[t.row], *other = &t.done[t.col];
-            while (*mine <= left || *other <= left)
-                __nanosleep(20);
-            __threadfence();
+    const long long parts = t.col * (TILE / DEPTH);
+    __shared__ long long there;
+    struct strip next;
+    bool have = false;
+
+    for (long long part = 0; part < parts; part++) {
+        if (threadIdx.x == 0)
+            there = tiles_left(t, part / (TILE / DEPTH) + 1);
+        if (!have)
+            __syncthreads();
+        if (!AHEAD) {
+            load_rows(t.matrix, a.n, a.ld, t.row * TILE, part * DEPTH, s.part.a);
+            load_rows(t.matrix, a.n, a.ld, t.col * TILE, part * DEPTH, s.part.b);
+        } else {
+            if (!have)
+                read(a, t, part, next);
+            put(next, s.part);
         }
         __syncthreads();
-        for (int part = 0; part < TILE; part += DEPTH) {
-            load_rows(t.matrix, a.n, a.ld, t.row * TILE, left * TILE + part, s.part.a);
-            load_rows(t.matrix, a.n, a.ld, t.col * TILE, left * TILE + part, s.part.b);
-            __syncthreads();
-            multiply(s.part, sum);
-            __syncthreads();
-        }
+        have = AHEAD && part + 1 < parts && (part + 1) / (TILE / DEPTH) < there;
+        if (have)
+            read(a, t, part + 1, next);
+        multiply(s.part, sum);
+        __syncthreads();
     }
 }
 
