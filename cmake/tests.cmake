@@ -99,6 +99,12 @@ if(TARGET test_cuda)
     gram_test_emulated(test_cuda_ptx 5400 test_cuda_ptx)
     gram_test_emulated(test_cuda_emulation 5400 test_cuda_emulation)
 endif()
+foreach(name test_many test_eigh_multi) # on several devices
+    if(TARGET ${name})
+        gram_test_emulated(${name} 5400 ${CMAKE_COMMAND} -E env GRAM_FAKE_CUDA_DEVICES=3
+            $<TARGET_FILE:${name}>)
+    endif()
+endforeach()
 foreach(name test_module test_expression_device)
     if(TARGET ${name})
         gram_test_emulated(${name} 5400 ${name})
@@ -120,6 +126,7 @@ if(TARGET gram_cuda)
     gram_test_program(bench_cuda bench/bench_cuda.c)
 endif()
 gram_test_program(bench_optimizer bench/bench_optimizer.c)
+gram_test_program(bench_eigh_multi bench/bench_eigh_multi.c)
 
 # test_calls catches the calls that the cases make (see tests/wrapped.h); Apple's linker cannot.
 if(TARGET test_calls AND NOT APPLE)

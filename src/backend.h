@@ -249,6 +249,7 @@ struct gram_cg_precondition_op { /* z = (r - keep rows^T weight) / lambda */
 };
 
 struct gram_optimizer_op; /* optimizer.h */
+struct gram_eigh_multi;   /* eigh_multi.h */
 
 struct gram_backend {
     const char *version; /* GRAM_VERSION where it was built; another one is refused */
@@ -323,6 +324,14 @@ struct gram_backend {
     gram_status (*eigh)(gram_context *g, const struct gram_eigh_op *op);
     gram_status (*eigh_workspace)(gram_context *g, const struct gram_eigh_op *op, size_t *bytes);
     gram_status (*eigh_wait)(gram_context *g); /* NULL: a call has finished when it returns */
+    /* eigh_multi: of one matrix on the devices of several contexts (eigh_multi.h).  Bytes of each
+     * device, one a context, and of a panel on the CPU; an item's values: *outcome is what info
+     * gets; its vectors from first on, stored of them, NaN behind. */
+    gram_status (*eigh_multi_workspace)(const struct gram_eigh_multi *m, size_t *device_bytes,
+                                        size_t *panel_bytes);
+    gram_status (*eigh_multi_solve)(struct gram_eigh_multi *m, int64_t item, int *outcome);
+    gram_status (*eigh_multi_store)(const struct gram_eigh_multi *m, int64_t item, int64_t first,
+                                    int64_t stored);
     gram_status (*matrix_power)(gram_context *g, const struct gram_matrix_power_op *op);
     gram_status (*matrix_power_workspace)(gram_context *g, const struct gram_matrix_power_op *op,
                                           size_t *bytes);

@@ -3,17 +3,9 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "eigh.h"
+#include "eigh_plan.h"
 #include <stdio.h>
 #include <string.h>
-
-struct gram_plan {
-    gram_context *g;
-    gram_eigh_options options;
-    gram_tensor a, values, vectors, info, found;
-    bool has_vectors, has_info;
-    gram_plan_description description;
-};
 
 static const char *const drivers[] = {
     [GRAM_EIGH_DRIVER_AUTO] = "auto",
@@ -55,8 +47,7 @@ static void put_in_words(const gram_plan *plan, gram_plan_description *d)
         sources[d->time_source]);
 }
 
-/* Copies the arguments, which have been checked. */
-static void keep(gram_plan *plan, const struct gram_eigh_call *call)
+void gram_plan_keep(gram_plan *plan, const struct gram_eigh_call *call)
 {
     plan->options = (gram_eigh_options)GRAM_EIGH_OPTIONS_INIT;
     if (call->options)
@@ -93,10 +84,12 @@ gram_status gram_eigh_plan(gram_context *g, const gram_tensor *a, const gram_eig
     if (!made)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", sizeof *made);
     *made = (gram_plan){.g = g};
-    keep(made, &call);
+    gram_plan_keep(made, &call);
     if (d.driver != GRAM_EIGH_DRIVER_KRYLOV) /* which AUTO alone replaces where it gives up */
         made->options.driver = d.driver;
     d.only_enqueues = only_enqueues(g, d.driver);
+    d.devices = 1;
+    d.device_bytes[0] = d.need.device_bytes;
     put_in_words(made, &d);
     made->description = d;
     *plan = made;
@@ -119,9 +112,13 @@ gram_status gram_plan_describe(const gram_plan *plan, gram_plan_description *des
 
 gram_status gram_plan_execute(gram_plan *plan)
 {
-    return gram_eigh(plan->g, &plan->a, &plan->options, &plan->values,
-                     plan->has_vectors ? &plan->vectors : NULL,
-                     plan->has_info ? &plan->info : NULL);
+    gram_tensor *vectors = plan->has_vectors ? &plan->vectors : NULL;
+    gram_tensor *info = plan->has_info ? &plan->info : NULL;
+
+    if (plan->group.count)
+        return gram_eigh_multi(&plan->group, &plan->a, &plan->options, &plan->values, vectors,
+                               info);
+    return gram_eigh(plan->g, &plan->a, &plan->options, &plan->values, vectors, info);
 }
 
 void gram_plan_destroy(gram_plan *plan)

@@ -310,6 +310,22 @@ GRAM_API gram_status gram_memory_copy(gram_context *g, void *to, const void *fro
 GRAM_API gram_status gram_tensor_from_dlpack(gram_context *g, const void *dl_tensor,
                                              gram_tensor *out);
 
+/* ---- Several contexts ----------------------------------------------------------------------- */
+
+/* Contexts that share the work of one call: distinct ones, each as a rule with a device of its own.
+ * None of them may be used by another thread meanwhile. */
+typedef struct gram_group {
+    size_t size;
+    gram_context *const *contexts; /* what was wrong is the message of the first */
+    int64_t count;                 /* at least 1 */
+    const double *speeds; /* gram_*_many: how fast each is, above 0, in any unit; NULL: alike */
+    int force;            /* gram_eigh_multi: 1: also where one device alone would be faster */
+} gram_group;
+
+/* clang-format off */
+#define GRAM_GROUP_INIT GRAM_SIZED_(gram_group)
+/* clang-format on */
+
 /* ---- Pairwise distances ------------------------------------------------------------------- */
 
 typedef struct gram_cdist_options {
@@ -963,6 +979,11 @@ typedef struct gram_plan_description {
     char text[256];          /* the same in words */
     double seconds;          /* that a call is expected to take; NaN: unknown */
     gram_time_source time_source;
+    /* Of gram_eigh_multi_plan; else 1, that device's bytes, 0 and "". */
+    int devices;
+    size_t device_bytes[16]; /* of each, in the order of the group */
+    int refused;             /* 1: one device alone would be faster: execute needs group.force */
+    char reason[248];        /* what says so; else "" */
 } gram_plan_description;
 
 /*
@@ -982,6 +1003,39 @@ GRAM_API gram_status gram_eigh_plan(gram_context *g, const gram_tensor *a,
 GRAM_API gram_status gram_plan_describe(const gram_plan *plan, gram_plan_description *description);
 GRAM_API gram_status gram_plan_execute(gram_plan *plan);
 GRAM_PUBLIC void gram_plan_destroy(gram_plan *plan);
+
+/*
+ * gram_eigh of one matrix (each of a batch in turn) that all devices of a group share, inside this
+ * process, through cusolverMg: for matrices that one device cannot hold.  Contexts are on distinct
+ * CUDA devices, at most 16, which can reach each other's memory; arguments, results and info are
+ * those of gram_eigh with the driver DIVIDE.  options.driver is AUTO or DIVIDE; background is
+ * ignored.  Ranges are chosen from all pairs: cusolverMg has no others.
+ *
+ * Tensors lie on the CPU or on devices of the group, each where it likes, with any strides; blocks
+ * of 256 columns go from there to the devices in turn.  Each device needs scratch for its share of
+ * the matrix, for cusolverMg's and for one block, the CPU for one block and the values:
+ * gram_eigh_multi_plan.  Scratch is the contexts', or what gram_context_use_workspace gave each,
+ * which others must be able to reach (memory of cuMemAlloc).
+ *
+ * The call waits: first for the streams of all contexts, then for the result.  It cannot be
+ * captured.  GRAM_UNSUPPORTED: other devices than CUDA's; no cusolverMg; devices that do not reach
+ * each other; and, unless group.force is 1, where one device of the group can hold the problem and
+ * is known to be faster: the message says what was measured.  cusolverMg's handle is kept by the
+ * first context, for the same devices in the same order.
+ */
+GRAM_API gram_status gram_eigh_multi(const gram_group *group, const gram_tensor *a,
+                                     const gram_eigh_options *options, gram_tensor *values,
+                                     gram_tensor *vectors, gram_tensor *info);
+
+/*
+ * Plans gram_eigh_multi: like gram_eigh_plan, whose functions take the plan.  The description has
+ * the bytes of each device, and whether execute would refuse; making the plan is no refusal.  The
+ * contexts must live until the plan is destroyed.
+ */
+GRAM_API gram_status gram_eigh_multi_plan(const gram_group *group, const gram_tensor *a,
+                                          const gram_eigh_options *options, gram_tensor *values,
+                                          gram_tensor *vectors, gram_tensor *info,
+                                          gram_plan **plan);
 
 /* What gram_tune_eigh found. */
 typedef struct gram_eigh_tuning {
@@ -1171,6 +1225,64 @@ GRAM_API gram_status gram_matrix_power(gram_context *g, const gram_tensor *a,
 GRAM_API gram_status gram_matrix_power_workspace(gram_context *g, const gram_tensor *a,
                                                  const gram_matrix_power_options *options,
                                                  const gram_tensor *out, gram_workspace *need);
+
+/* ---- Many matrices on several devices ------------------------------------------------------- */
+
+/* What became of a matrix of a list. */
+typedef struct gram_many_item {
+    gram_status status;
+    int32_t context;   /* of the group, counted from 0, that it was given to */
+    char message[248]; /* why it failed; else "" */
+} gram_many_item;
+
+typedef struct gram_many {
+    size_t size;
+    int64_t count;             /* of matrices: the length of every list */
+    gram_many_item *items;     /* gets what became of each; or NULL */
+    gram_tensor *const *found; /* gram_eigh_many with GRAM_EIGH_VALUE: options.found of each */
+    gram_tensor *const *error; /* gram_matrix_power_many: options.error of each; or NULL */
+} gram_many;
+
+/* clang-format off */
+#define GRAM_MANY_INIT GRAM_SIZED_(gram_many)
+/* clang-format on */
+
+/*
+ * gram_eigh of many matrices (or batches) of any orders, shared by the contexts of a group: what
+ * the call computes for a[i] is gram_eigh(contexts[c], a[i], options, values[i], vectors[i],
+ * info[i]).  vectors and info, or elements of them, may be NULL: not wanted.
+ *
+ * Which context c takes a matrix depends on the sizes alone: the longest first (n^3 times the
+ * items of its batch, the first of equal ones first), each to the context that would be done with
+ * it soonest by its speed, the first of equal ones.  Each context has a thread for its share, the
+ * first one the caller's; where no thread can be had, the caller's does it afterwards.
+ *
+ * Tensors lie on the CPU or on any CUDA device, also on different ones, whatever their strides;
+ * what is not on the device of the matrix's context is copied there and back, which takes memory
+ * for it beside the workspace.  A matrix with a tensor on a CUDA device needs a context on one
+ * (GRAM_INVALID_ARGUMENT).  Outputs share memory with nothing else, except that vectors[i] may be
+ * a[i].
+ *
+ * The call waits: first for the streams of all contexts, then for the results.  A matrix that fails
+ * leaves the others alone; its outputs are as gram_eigh says.  The status and the message are those
+ * of the first in the list that failed.  options: found and report must be NULL, background is
+ * ignored.  Without a context there is no message.  GRAM_OUT_OF_MEMORY, GRAM_INVALID_ARGUMENT:
+ * also before anything is done, items is untouched then.
+ */
+GRAM_API gram_status gram_eigh_many(const gram_group *group, const gram_many *many,
+                                    const gram_tensor *const *a, const gram_eigh_options *options,
+                                    gram_tensor *const *values, gram_tensor *const *vectors,
+                                    gram_tensor *const *info);
+
+/*
+ * The same of gram_matrix_power: out[i] is what gram_matrix_power(contexts[c], a[i], options,
+ * out[i], info[i]) gives; info, or elements of it, may be NULL.  The ridge is a number;
+ * options.error must be NULL (many.error has a tensor for each).
+ */
+GRAM_API gram_status gram_matrix_power_many(const gram_group *group, const gram_many *many,
+                                            const gram_tensor *const *a,
+                                            const gram_matrix_power_options *options,
+                                            gram_tensor *const *out, gram_tensor *const *info);
 
 /* ---- Kronecker products ------------------------------------------------------------------- */
 

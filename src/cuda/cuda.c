@@ -9,6 +9,7 @@
 #include "cublas.h"
 #include "cuda_ops.h"
 #include "cusolver.h"
+#include "cusolver_mg.h"
 #include <string.h>
 
 /* Opening NVRTC and SQLite takes some milliseconds, which the first call need not wait for. */
@@ -43,6 +44,7 @@ static void close_device(gram_context *g)
     gram_cuda_background_close(g, device);
     gram_jit_forget(g, device);
     gram_cuda_blas_close(g, device);
+    gram_cuda_multi_close(g, device);
     gram_cuda_solver_close(g, device);
     gram_cuda_arena_close(g, device);
     gram_cuda_device_close(device);
@@ -127,6 +129,9 @@ const struct gram_backend gram_cuda_backend = {
     .eigh = cuda_eigh,
     .eigh_workspace = cuda_eigh_workspace,
     .eigh_wait = gram_cuda_joined,
+    .eigh_multi_workspace = cuda_eigh_multi_workspace,
+    .eigh_multi_solve = cuda_eigh_multi_solve,
+    .eigh_multi_store = cuda_eigh_multi_store,
     .kron = cuda_kron,
     .kron_workspace = cuda_kron_workspace,
     .kron_trace = cuda_kron_trace,

@@ -34,6 +34,7 @@ struct jit_request cuda_eigh_request(int kernel, gram_dtype dtype, char defines[
         [EIGH_SCAN] = { "eigh_large.cu",   "eigh_scan", "KERNEL",  EIGH_SCAN},
         [EIGH_LOAD] = { "eigh_large.cu",   "eigh_load", "KERNEL",  EIGH_LOAD},
         [EIGH_STORE] = { "eigh_large.cu",  "eigh_store", "KERNEL", EIGH_STORE},
+        [EIGH_PANEL] = { "eigh_large.cu",  "eigh_panel", "KERNEL", EIGH_PANEL},
         [EIGH_KERNEL_SMALL + 1] = { "eigh_small.cu",  "eigh_small",  "ORDER",          1},
         [EIGH_KERNEL_SMALL + 2] = { "eigh_small.cu",  "eigh_small",  "ORDER",          2},
         [EIGH_KERNEL_SMALL + 3] = { "eigh_small.cu",  "eigh_small",  "ORDER",          3},

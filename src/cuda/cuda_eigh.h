@@ -34,7 +34,7 @@ enum {
 };
 /* file NULL: there is none of this number. */
 struct jit_request cuda_eigh_request(int kernel, gram_dtype dtype, char defines[CUDA_EIGH_DEFINES]);
-/* Queues a kernel; the device's context is current. */
+/* Queues a kernel; the device's context is current; params is what that kernel takes. */
 gram_status cuda_eigh_launch(gram_context *g, int kernel, gram_dtype dtype, int64_t blocks,
                              int64_t items, void *params);
 

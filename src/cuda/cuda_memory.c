@@ -33,15 +33,20 @@ void cuda_memory_free(gram_context *g, void *memory)
     gram_cuda_leave(device, entered);
 }
 
-gram_status cuda_memory_zero(gram_context *g, void *memory, size_t bytes)
+gram_status cuda_memory_set_bytes(gram_context *g, void *memory, unsigned char byte, size_t bytes)
 {
     const struct cuda_device *device = g->device;
     bool entered = gram_cuda_enter(device);
     CUresult result =
-        device->driver->memory_set((CUdeviceptr)(uintptr_t)memory, 0, bytes, device->stream);
+        device->driver->memory_set((CUdeviceptr)(uintptr_t)memory, byte, bytes, device->stream);
 
     gram_cuda_leave(device, entered);
     return gram_cuda_check(g, device->driver, result, "cuMemsetD8Async");
+}
+
+gram_status cuda_memory_zero(gram_context *g, void *memory, size_t bytes)
+{
+    return cuda_memory_set_bytes(g, memory, 0, bytes);
 }
 
 gram_status cuda_memory_copy(gram_context *g, void *to, const void *from, size_t bytes)

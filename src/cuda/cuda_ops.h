@@ -125,6 +125,13 @@ size_t cuda_cdist_grad_workspace(const gram_context *g, const struct gram_cdist_
 gram_status cuda_eigh(gram_context *g, const struct gram_eigh_op *op);
 gram_status cuda_eigh_workspace(gram_context *g, const struct gram_eigh_op *op, size_t *bytes);
 
+/* cuda_eigh_multi.c */
+gram_status cuda_eigh_multi_workspace(const struct gram_eigh_multi *m, size_t *device_bytes,
+                                      size_t *panel_bytes);
+gram_status cuda_eigh_multi_solve(struct gram_eigh_multi *m, int64_t item, int *outcome);
+gram_status cuda_eigh_multi_store(const struct gram_eigh_multi *m, int64_t item, int64_t first,
+                                  int64_t stored);
+
 /* cuda_module.c */
 gram_status cuda_module_compile(gram_context *g, const struct gram_module_op *op,
                                 gram_module **out);
@@ -166,6 +173,7 @@ gram_status cuda_warm(gram_context *g, const char *const *chips, int count, gram
 /* cuda_memory.c */
 gram_status cuda_memory_allocate(gram_context *g, size_t bytes, void **out);
 void cuda_memory_free(gram_context *g, void *memory);
+gram_status cuda_memory_set_bytes(gram_context *g, void *memory, unsigned char byte, size_t bytes);
 gram_status cuda_memory_zero(gram_context *g, void *memory, size_t bytes);
 gram_status cuda_memory_copy(gram_context *g, void *to, const void *from, size_t bytes);
 void cuda_describe(const gram_context *g, gram_info *info);

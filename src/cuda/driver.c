@@ -58,6 +58,11 @@ static const struct cuda_symbol driver_symbols[] = {
     {                "cuEventDestroy_v2", offsetof(struct cuda_driver,         event_destroy)},
     {                    "cuEventRecord", offsetof(struct cuda_driver,          event_record)},
     {                   "cuLaunchKernel", offsetof(struct cuda_driver,                launch)},
+    {                 "cuCtxSynchronize", offsetof(struct cuda_driver,   context_synchronize)},
+    {            "cuDeviceCanAccessPeer", offsetof(struct cuda_driver,         peer_possible)},
+    {            "cuCtxEnablePeerAccess", offsetof(struct cuda_driver,           peer_enable)},
+    {               "cuDeviceGetMemPool", offsetof(struct cuda_driver,           device_pool)},
+    {               "cuMemPoolSetAccess", offsetof(struct cuda_driver,           pool_access)},
     {                               NULL,                           0                       },
 };
 

@@ -46,6 +46,11 @@ struct cuda_driver {
     __typeof__(&cuEventDestroy) event_destroy;
     __typeof__(&cuEventRecord) event_record;
     __typeof__(&cuLaunchKernel) launch;
+    __typeof__(&cuCtxSynchronize) context_synchronize;
+    __typeof__(&cuDeviceCanAccessPeer) peer_possible;
+    __typeof__(&cuCtxEnablePeerAccess) peer_enable;
+    __typeof__(&cuDeviceGetMemPool) device_pool;
+    __typeof__(&cuMemPoolSetAccess) pool_access;
 };
 
 struct cuda_compiler {
@@ -94,6 +99,7 @@ struct cuda_device {
     struct cuda_background *background; /* cuda_eigh_background.c; or NULL */
     struct cuda_solver *solver;         /* cusolver.c: made at the first solve; or NULL */
     struct cuda_blas *blas;             /* cublas.c: made at the first product; or NULL */
+    struct cuda_multi *multi;           /* cusolver_mg.c: made at the first eigh_multi; or NULL */
 };
 
 /* NULL with the reason in why: no driver or no device that can be used.  The first call of the

@@ -1,9 +1,9 @@
 /*
  * fake_context.c - the fake driver's device, contexts and errors
  *
- * There is one device, which answers as one of compute capability 9.0.  Of its multiprocessors
- * there are GRAM_FAKE_CUDA_PROCESSORS (2): few, so that small problems are cut as large ones are on
- * a real device.
+ * There are GRAM_FAKE_CUDA_DEVICES (1) devices, which answer as ones of compute capability 9.0.  Of
+ * their multiprocessors there are GRAM_FAKE_CUDA_PROCESSORS (2) each: few, so that small problems
+ * are cut as large ones are on a real device.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -18,14 +18,18 @@ void __lsan_ignore_object(const void *memory);
 #endif
 
 enum {
-    CONTEXTS = 64 /* that a thread can push */
+    CONTEXTS = 64, /* that a thread can push */
+    MOST_DEVICES = 16
 };
 
 static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static bool initialised;
-static int retained;   /* times that the primary context was */
 static CUresult fault; /* of a kernel: the process does not get the device back */
-static char primary;   /* its address is the context */
+static struct {
+    int retained;            /* times that the primary context was */
+    bool peer[MOST_DEVICES]; /* whose memory it may touch, and that of the pool */
+    bool pool[MOST_DEVICES];
+} primary[MOST_DEVICES]; /* their addresses are the contexts */
 static __thread CUcontext stack[CONTEXTS];
 static __thread int depth;
 
@@ -63,13 +67,38 @@ CUcontext fake_context(void)
     return depth > 0 ? stack[depth - 1] : NULL;
 }
 
+static int devices(void)
+{
+    long count = fake_setting("GRAM_FAKE_CUDA_DEVICES", 1);
+
+    return count < MOST_DEVICES ? (int)count : MOST_DEVICES;
+}
+
+static CUcontext context_of(int device)
+{
+    return (CUcontext)(void *)&primary[device];
+}
+
+int fake_current_device(void)
+{
+    CUcontext current = fake_context();
+    int device = 0;
+
+    while (device + 1 < MOST_DEVICES && current != context_of(device))
+        device++;
+    return device;
+}
+
 CUresult fake_usable(void)
 {
     if (!initialised)
         return CUDA_ERROR_NOT_INITIALIZED;
     if (!fake_context())
         return CUDA_ERROR_INVALID_CONTEXT;
-    return fault ? fault : retained > 0 ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    if (fault)
+        return fault;
+    return primary[fake_current_device()].retained > 0 ? CUDA_SUCCESS
+                                                       : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
 void fake_set_fault(CUresult result)
@@ -84,21 +113,22 @@ static const struct {
     CUresult result;
     const char *name, *text;
 } errors[] = {
-    {                         NAMED(CUDA_SUCCESS),                   "no error"},
-    {             NAMED(CUDA_ERROR_INVALID_VALUE),           "invalid argument"},
-    {             NAMED(CUDA_ERROR_OUT_OF_MEMORY),              "out of memory"},
-    {           NAMED(CUDA_ERROR_NOT_INITIALIZED),       "initialization error"},
-    {            NAMED(CUDA_ERROR_INVALID_DEVICE),     "invalid device ordinal"},
-    {           NAMED(CUDA_ERROR_INVALID_CONTEXT),     "invalid device context"},
-    {             NAMED(CUDA_ERROR_INVALID_IMAGE),      "no image for a device"},
-    {                 NAMED(CUDA_ERROR_NOT_FOUND),     "named symbol not found"},
-    {            NAMED(CUDA_ERROR_INVALID_HANDLE),    "invalid resource handle"},
-    {                 NAMED(CUDA_ERROR_NOT_READY),           "device not ready"},
-    {             NAMED(CUDA_ERROR_NOT_SUPPORTED),    "operation not supported"},
-    {      NAMED(CUDA_ERROR_CONTEXT_IS_DESTROYED),       "context is destroyed"},
-    {           NAMED(CUDA_ERROR_ILLEGAL_ADDRESS),   "an illegal memory access"},
-    {NAMED(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED), "not permitted in a capture"},
-    {NAMED(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED),     "the capture had failed"},
+    {                          NAMED(CUDA_SUCCESS),                       "no error"},
+    {              NAMED(CUDA_ERROR_INVALID_VALUE),               "invalid argument"},
+    {              NAMED(CUDA_ERROR_OUT_OF_MEMORY),                  "out of memory"},
+    {            NAMED(CUDA_ERROR_NOT_INITIALIZED),           "initialization error"},
+    {             NAMED(CUDA_ERROR_INVALID_DEVICE),         "invalid device ordinal"},
+    {            NAMED(CUDA_ERROR_INVALID_CONTEXT),         "invalid device context"},
+    {              NAMED(CUDA_ERROR_INVALID_IMAGE),          "no image for a device"},
+    {                  NAMED(CUDA_ERROR_NOT_FOUND),         "named symbol not found"},
+    {             NAMED(CUDA_ERROR_INVALID_HANDLE),        "invalid resource handle"},
+    {                  NAMED(CUDA_ERROR_NOT_READY),               "device not ready"},
+    {              NAMED(CUDA_ERROR_NOT_SUPPORTED),        "operation not supported"},
+    {       NAMED(CUDA_ERROR_CONTEXT_IS_DESTROYED),           "context is destroyed"},
+    {NAMED(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED), "peer access is already enabled"},
+    {            NAMED(CUDA_ERROR_ILLEGAL_ADDRESS),       "an illegal memory access"},
+    { NAMED(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED),     "not permitted in a capture"},
+    { NAMED(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED),         "the capture had failed"},
 };
 #undef NAMED
 
@@ -139,14 +169,14 @@ CUresult cuDriverGetVersion(int *version)
 
 CUresult cuDeviceGetCount(int *count)
 {
-    *count = 1;
+    *count = devices();
     return initialised ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
 }
 
 CUresult cuDeviceGet(CUdevice *device, int index)
 {
     *device = index;
-    return index == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+    return index >= 0 && index < devices() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
 CUresult cuDeviceGetName(char *name, int size, CUdevice device)
@@ -203,12 +233,12 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute which, CUdevice dev
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 {
-    if (device != 0)
+    if (device < 0 || device >= devices())
         return CUDA_ERROR_INVALID_DEVICE;
     fake_lock();
-    retained++;
+    primary[device].retained++;
     fake_unlock();
-    *context = (CUcontext)(void *)&primary;
+    *context = context_of(device);
     return CUDA_SUCCESS;
 }
 
@@ -216,12 +246,12 @@ CUresult cuDevicePrimaryCtxRelease(CUdevice device)
 {
     CUresult result = CUDA_SUCCESS;
 
-    if (device != 0 || retained == 0)
+    if (device < 0 || device >= devices() || primary[device].retained == 0)
         return CUDA_ERROR_INVALID_CONTEXT;
     fake_lock();
-    if (retained == 1)
+    if (primary[device].retained == 1)
         result = fake_drain_all();
-    retained--;
+    primary[device].retained--;
     fake_unlock();
     return result;
 }
@@ -259,7 +289,7 @@ CUresult cuCtxSetCurrent(CUcontext context)
 
 CUresult cuCtxGetDevice(CUdevice *device)
 {
-    *device = 0;
+    *device = fake_current_device();
     return fake_usable();
 }
 
@@ -273,4 +303,62 @@ CUresult cuCtxSynchronize(void)
         result = fake_drain_all();
     fake_unlock();
     return result == CUDA_SUCCESS ? fake_usable() : result;
+}
+
+/* ---- Peers ----------------------------------------------------------------------------------- */
+
+CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
+{
+    *can = device != peer;
+    return device >= 0 && peer >= 0 && device < devices() && peer < devices()
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_INVALID_DEVICE;
+}
+
+CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags)
+{
+    CUresult result = fake_usable();
+    int mine = fake_current_device(), other = 0;
+
+    while (other < devices() && peer != context_of(other))
+        other++;
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (other == devices() || other == mine || flags)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (primary[mine].peer[other])
+        return CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
+    primary[mine].peer[other] = true;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice device)
+{
+    if (device < 0 || device >= devices())
+        return CUDA_ERROR_INVALID_DEVICE;
+    *pool = (CUmemoryPool)(void *)&primary[device];
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *access, size_t count)
+{
+    int owner = 0;
+
+    while (owner < devices() && pool != (CUmemoryPool)(void *)&primary[owner])
+        owner++;
+    if (owner == devices())
+        return CUDA_ERROR_INVALID_VALUE;
+    for (size_t i = 0; i < count; i++) {
+        if (access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE || access[i].location.id < 0 ||
+            access[i].location.id >= devices() ||
+            access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+            return CUDA_ERROR_INVALID_VALUE;
+        primary[access[i].location.id].pool[owner] = true;
+    }
+    return CUDA_SUCCESS;
+}
+
+bool fake_can_reach(int device, int peer)
+{
+    return device == peer || (primary[device].peer[peer] && primary[device].pool[peer]);
 }

@@ -27,6 +27,9 @@ long fake_setting(const char *name, long otherwise);
 /* Memory of zeros for what a caller may keep until the process ends: no leak.  free() */
 void *fake_handle(size_t bytes);
 CUcontext fake_context(void); /* the thread's, NULL if it has none */
+int fake_current_device(void);
+/* Whether a device may touch another's memory: cuCtxEnablePeerAccess, cuMemPoolSetAccess. */
+bool fake_can_reach(int device, int peer);
 /* CUDA_SUCCESS: initialised, a context is current, and no kernel has failed. */
 CUresult fake_usable(void);
 void fake_set_fault(CUresult result);
@@ -42,6 +45,8 @@ void fake_memory_close(void);
  * driver's. */
 bool fake_memory_is_device(uint64_t address);
 bool fake_memory_is_pinned(uint64_t address);
+/* The device whose memory it is; -1: of none. */
+int fake_memory_device(uint64_t address);
 /* What lies at the address, in words. */
 void fake_memory_explain(const void *address, char *text, size_t size);
 

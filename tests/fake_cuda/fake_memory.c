@@ -31,6 +31,7 @@ struct allocation {
     char *data, *mapping;
     size_t bytes, mapping_bytes;
     enum kind kind;
+    int device;
     bool freed;
 };
 
@@ -119,6 +120,7 @@ static CUresult allocate(uint64_t *address, size_t bytes, enum kind kind)
     }
     a->data = a->mapping + guard + inner - rounded;
     a->bytes = bytes, a->kind = kind;
+    a->device = fake_current_device();
     a->next = memory.first;
     memory.first = a;
     memory.used += bytes;
@@ -175,6 +177,13 @@ bool fake_memory_is_pinned(uint64_t address)
     const struct allocation *a = find(address, false);
 
     return a && a->kind == PINNED;
+}
+
+int fake_memory_device(uint64_t address)
+{
+    const struct allocation *a = find(address, false);
+
+    return a && a->kind != PINNED ? a->device : -1;
 }
 
 void fake_memory_explain(const void *address, char *text, size_t size)
@@ -332,7 +341,7 @@ static CUresult attribute(const struct allocation *a, CUpointer_attribute which,
                           CUdeviceptr address)
 {
     unsigned type = !a ? 0 : a->kind == PINNED ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
-    int ordinal = a ? 0 : -2;
+    int ordinal = a ? a->device : -2;
     unsigned managed = a && a->kind == MANAGED;
 
     switch ((int)which) {

@@ -9,9 +9,12 @@
  * eigh_store: chooses the pairs, scales the values back, brings all to the caller's tensors; NaN
  * for an item that failed.
  *
- * Blocks in x share an item, those in y are items.  Parameters (-D), set by cuda_eigh_large.c:
+ * eigh_panel: some columns of one matrix, scaled, from strides to others; tiles are transposed
+ * where that lets neighbours read and write neighbours.
+ *
+ * Blocks in x share an item, those in y are items.  Parameters (-D), set by cuda_eigh.c:
  *   REAL    float or double
- *   KERNEL  which of the three, as named in eigh_params.h
+ *   KERNEL  which of the four, as named in eigh_params.h
  *
  * SPDX-License-Identifier: MIT
  */
@@ -66,6 +69,50 @@ extern "C" __global__ void __launch_bounds__(EIGH_THREADS)
 
 #else
 
+/* The element of a tile that a thread moves in a step: neighbours along a row, or a column. */
+static __device__ void place_of(int step, bool by_rows, int *i, int *j)
+{
+    int slow = step * ROWS + (int)threadIdx.x / EIGH_TILE, fast = threadIdx.x % EIGH_TILE;
+
+    *i = by_rows ? slow : fast;
+    *j = by_rows ? fast : slow;
+}
+
+#  if KERNEL == EIGH_PANEL
+
+extern "C" __global__ void __launch_bounds__(EIGH_THREADS)
+    eigh_panel(const __grid_constant__ struct eigh_panel_params p)
+{
+    __shared__ struct tile t;
+    bool from_by_rows = llabs(p.from_col) <= llabs(p.from_row);
+    bool to_by_rows = llabs(p.to_col) <= llabs(p.to_row);
+    long long wide = (p.cols + EIGH_TILE - 1) / EIGH_TILE;
+    long long tiles = (p.rows + EIGH_TILE - 1) / EIGH_TILE * wide;
+    int e = (int)p.exponent;
+
+    for (long long at = blockIdx.x; at < tiles; at += gridDim.x) {
+        long long row = at / wide * EIGH_TILE, col = at % wide * EIGH_TILE;
+        if (p.lower && row + EIGH_TILE <= col)
+            continue;
+        for (int step = 0; step < EIGH_TILE / ROWS; step++) {
+            int i, j;
+            place_of(step, from_by_rows, &i, &j);
+            if (row + i < p.rows && col + j < p.cols && (!p.lower || row + i >= col + j))
+                t.s[j][i] = ((const REAL *)p.from)[(row + i) * p.from_row + (col + j) * p.from_col];
+        }
+        __syncthreads();
+        for (int step = 0; step < EIGH_TILE / ROWS; step++) {
+            int i, j;
+            place_of(step, to_by_rows, &i, &j);
+            if (row + i < p.rows && col + j < p.cols && (!p.lower || row + i >= col + j))
+                ((REAL *)p.to)[(row + i) * p.to_row + (col + j) * p.to_col] = ldexp(t.s[j][i], -e);
+        }
+        __syncthreads();
+    }
+}
+
+#  else
+
 /* What eigh_scan found in an item. */
 static __device__ REAL scanned(const struct eigh_chunk_params &p, long long item, REAL *room)
 {
@@ -76,16 +123,7 @@ static __device__ REAL scanned(const struct eigh_chunk_params &p, long long item
     return largest_of(largest, room);
 }
 
-/* The element of a tile that a thread moves in a step: neighbours along a row, or a column. */
-static __device__ void place_of(int step, bool by_rows, int *i, int *j)
-{
-    int slow = step * ROWS + (int)threadIdx.x / EIGH_TILE, fast = threadIdx.x % EIGH_TILE;
-
-    *i = by_rows ? slow : fast;
-    *j = by_rows ? fast : slow;
-}
-
-#  if KERNEL == EIGH_LOAD
+#    if KERNEL == EIGH_LOAD
 
 extern "C" __global__ void __launch_bounds__(EIGH_THREADS)
     eigh_load(const __grid_constant__ struct eigh_chunk_params p)
@@ -124,7 +162,7 @@ extern "C" __global__ void __launch_bounds__(EIGH_THREADS)
     }
 }
 
-#  elif KERNEL == EIGH_STORE
+#    elif KERNEL == EIGH_STORE
 
 /* Values among n ascending ones that are at most limit once they are scaled back. */
 static __device__ long long count_of(const REAL *w, long long n, int e, double limit)
@@ -200,7 +238,8 @@ extern "C" __global__ void __launch_bounds__(EIGH_THREADS)
     }
 }
 
-#  else
-#    error "eigh_large.cu: KERNEL must be one of eigh_params.h"
+#    else
+#      error "eigh_large.cu: KERNEL must be one of eigh_params.h"
+#    endif
 #  endif
 #endif

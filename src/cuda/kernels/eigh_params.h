@@ -20,6 +20,7 @@
 #define EIGH_SCAN  0
 #define EIGH_LOAD  1
 #define EIGH_STORE 2
+#define EIGH_PANEL 3
 
 /* info */
 #define EIGH_INFO_DONE          0
@@ -48,5 +49,16 @@ struct eigh_chunk_params {
     long long parts;        /* of a matrix */
     long long computed;     /* the first pair that cuSOLVER was asked for */
     long long has_vectors;  /* matrix holds them */
+};
+
+/* Some columns of one matrix on their way to or from another device: to = 2^-exponent from, rows by
+ * cols, or only where the row is no smaller than the column. */
+struct eigh_panel_params {
+    char *to;
+    const char *from;
+    long long to_row, to_col, from_row, from_col; /* strides */
+    long long rows, cols;
+    long long lower; /* 1: only that triangle */
+    long long exponent;
 };
 #endif
