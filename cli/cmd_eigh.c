@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "device.h"
+#include "eigh_devices.h"
 #include "number.h"
 #include <math.h>
 #include <stdio.h>
@@ -15,7 +16,7 @@ struct settings {
     struct input_settings input;
     const char *range, *values, *prefix;
     int64_t largest, smallest;
-    int uplo, dtype, driver, no_vectors;
+    int uplo, dtype, driver, no_vectors, force;
 };
 
 static const struct option_row rows[] = {
@@ -45,11 +46,20 @@ static const struct option_row result_rows[] = {
     OPTION_END,
 };
 
+static const struct option_row several_rows[] = {
+    TEXT("device", 0, "DEVICE", offsetof(struct settings, common.device), "cpu",
+         "where to compute: cpu; cuda or cuda:N, an NVIDIA GPU; auto, a GPU if there is one that "
+         "can be used; cuda:0,1, several GPUs that share each matrix"),
+    FLAG("force", 0, offsetof(struct settings, force),
+         "several GPUs also where one can hold the matrix and is faster"),
+    OPTION_END,
+};
+
 static const struct option_group groups[] = {
     GROUP("Which pairs", rows, 0),
     GROUP("Input", input_options, offsetof(struct settings, input)),
     GROUP("Output", result_rows, 0),
-    GROUP("Device", device_options, offsetof(struct settings, common)),
+    GROUP("Device", several_rows, 0),
     GROUP("Other options", common_options, offsetof(struct settings, common)),
     GROUP_END,
 };
@@ -201,12 +211,36 @@ static enum exit_status solve(gram_context *g, struct problem *p, struct there *
     return check_info(&p->info, why);
 }
 
+/* Several GPUs take the matrix from the CPU and bring the results back. */
+static enum exit_status share(const struct settings *s, struct problem *p, struct failure *why)
+{
+    gram_eigh_options options = p->options;
+    struct eigh_devices devices;
+    enum exit_status status = eigh_devices_open(&s->common, &devices, why);
+    gram_status done;
+
+    if (status == CLI_OK) {
+        devices.group.force = s->force;
+        if (options.select == GRAM_EIGH_VALUE)
+            options.found = &p->found.t;
+        done = gram_eigh_multi(&devices.group, &p->a.t, &options, &p->values.t,
+                               p->with_vectors ? &p->vectors.t : NULL, &p->info.t);
+        status = done == GRAM_OK ? check_info(&p->info, why) : fail_gram(why, done, devices.g[0]);
+    }
+    eigh_devices_close(&devices);
+    return status;
+}
+
 static enum exit_status compute(const struct settings *s, struct problem *p, struct failure *why)
 {
     struct there there = {.a.memory = NULL};
     enum exit_status status;
     gram_context *g;
 
+    if (eigh_devices_several(s->common.device))
+        return share(s, p, why);
+    if (s->force)
+        return fail(why, CLI_USAGE, "--force is for several GPUs: --device cuda:0,1");
     TRY(open_context(&s->common, &g, why));
     status = solve(g, p, &there, why);
     device_matrix_free(g, &there.a);
@@ -309,7 +343,8 @@ const struct command cmd_eigh = {
         "with NaN.",
     .examples =
         "  gram eigh kernel.npy --largest 10 -o kernel\n"
-        "  gram eigh kernel.npy --values :1e-6",
+        "  gram eigh kernel.npy --values :1e-6\n"
+        "  gram eigh huge.npy --device cuda:0,1 -o huge",
     .least = 1,
     .most = 1,
     .settings_bytes = sizeof(struct settings),

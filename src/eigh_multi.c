@@ -38,8 +38,7 @@ static gram_status check_group(struct work *w)
         gram_device device = group->contexts[i]->options.device;
         if (!group->contexts[i]->backend->eigh_multi_solve)
             return gram_fail(w->g, GRAM_UNSUPPORTED,
-                             "%s does not share a matrix with other devices: gram_eigh uses all of "
-                             "its threads",
+                             "%s shares no matrix: gram_eigh uses all its threads",
                              group->contexts[i]->backend->name);
         for (int64_t j = 0; j < i; j++)
             if (group->contexts[j]->options.device.index == device.index)

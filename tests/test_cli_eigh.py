@@ -118,3 +118,10 @@ def test_refusals(tmp_path):
     said = refusal("eigh", "b.npy", "-o", "e", status=FAILURE, cwd=tmp_path)
     assert "matrix 1 of the batch holds NaN or infinity" in said
     assert not (tmp_path / "e-values.npy").exists()
+
+
+def test_several_gpus_by_name(tmp_path):
+    np.save(tmp_path / "a.npy", symmetric(4, 4))
+    for name in ("cuda:0,", "cuda:,1", "cuda:0,x", "cuda:0,1.5", "cuda:" + ",".join("0" * 17)):
+        assert "--device" in refusal("eigh", tmp_path / "a.npy", "--device", name, status=USAGE)
+    assert "cuda:0,1" in refusal("eigh", tmp_path / "a.npy", "--force", status=USAGE)

@@ -180,6 +180,9 @@ PY_FUNCTION(py_cache_warm);
 PY_FUNCTION(py_memory_info);
 PY_FUNCTION(py_kernel_numbers);
 
+PyObject *py_eigh_many(PyObject *module, PyObject *args);
+PyObject *py_eigh_multi(PyObject *module, PyObject *args);
+PyObject *py_matrix_power_many(PyObject *module, PyObject *args);
 PyObject *py_machine_fit(PyObject *module, PyObject *args);
 PyObject *py_machine_load(PyObject *module, PyObject *path);
 PyObject *py_optimizer_create(PyObject *module, PyObject *args);

@@ -71,11 +71,15 @@ from gram._core import (
 
 
 def __getattr__(name):
-    """Machine, and the modules for other packages, are loaded when they are first asked for."""
+    """Machine, lists, and modules for other packages are loaded when they are first asked for."""
     if name == "Machine":
         from gram.machine import Machine
 
         return Machine
+    if name in _MANY:
+        from gram import _many
+
+        return getattr(_many, name)
     if name in _MODULES:
         import importlib
 
@@ -83,6 +87,7 @@ def __getattr__(name):
     raise AttributeError(f"module 'gram' has no attribute {name!r}")
 
 
+_MANY = ("eigh_many", "eigh_multi", "matrix_power_many")
 _MODULES = ("compat", "gpytorch", "jax", "machine", "optim", "plot", "sklearn", "torch")
 
 __all__ = [
@@ -103,6 +108,8 @@ __all__ = [
     "eigh",
     "eigh_kernel",
     "eigh_kernel_workspace",
+    "eigh_many",
+    "eigh_multi",
     "eigh_workspace",
     "get_threads",
     "info",
@@ -132,6 +139,7 @@ __all__ = [
     "matmul_chunked",
     "matmul_chunked_workspace",
     "matrix_power",
+    "matrix_power_many",
     "matrix_power_workspace",
     "median_distance",
     "median_distance_workspace",

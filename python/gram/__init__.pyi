@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, TypeAlias, TypedDict
 
 from gram import cache as cache
@@ -342,6 +342,31 @@ def eigh(
     info: Array | None = None,
     out: Array | tuple[Array, Array] | None = None,
 ) -> Array | tuple[Array, Array] | Pending: ...
+def eigh_many(
+    a: Iterable[Array],
+    *,
+    devices: str | Iterable[str] | None = None,
+    lower: bool = True,
+    vectors: bool = True,
+    select: Literal["all", "index", "largest", "smallest"] = "all",
+    first: int = 0,
+    count: int = 0,
+    driver: Driver = "auto",
+    info: Iterable[Array | None] | None = None,
+    report: list[Any] | None = None,
+) -> list[Any]: ...
+def eigh_multi(
+    a: Array,
+    *,
+    devices: str | Iterable[str] | None = None,
+    lower: bool = True,
+    vectors: bool = True,
+    select: Literal["all", "index", "largest", "smallest"] = "all",
+    first: int = 0,
+    count: int = 0,
+    info: Array | None = None,
+    force: bool = False,
+) -> Array | tuple[Array, Array]: ...
 def tune_eigh(
     a: Array,
     *,
@@ -590,6 +615,26 @@ def matrix_power(
     info: Array | None = None,
     out: Array | None = None,
 ) -> Array: ...
+def matrix_power_many(
+    a: Iterable[Array],
+    numerator: int = -1,
+    denominator: int = 4,
+    *,
+    devices: str | Iterable[str] | None = None,
+    method: Literal["auto", "eigh", "coupled-newton", "newton-schulz", "minimax"] = "auto",
+    lower: bool = True,
+    ridge: float = 0.0,
+    ridge_relative: bool = False,
+    condition: float = 0.0,
+    iterations: int = 0,
+    error: Iterable[Array | None] | None = None,
+    tolerance: float = 0.0,
+    keep: bool = False,
+    precision: Literal["auto", "f64", "f32", "tf32x3", "tf32"] = "auto",
+    info: Iterable[Array | None] | None = None,
+    out: Iterable[Array] | None = None,
+    report: list[Any] | None = None,
+) -> list[Any]: ...
 def matrix_power_workspace(
     a: Array,
     numerator: int = -1,

@@ -89,6 +89,9 @@ def test_stubs_take_what_the_functions_take():
     functions, _ = stub_functions("__init__")
     for name in set(PUBLIC) - {"LinAlgError", "Machine", "Module", "Pending"}:
         function, arguments = getattr(gram, name), arguments_of(functions[name])
+        if inspect.isfunction(function):  # of Python, which refuses others itself
+            assert list(inspect.signature(function).parameters) == arguments
+            continue
         for argument in arguments:
             if name == "set_threads" or argument in arguments[:1]:
                 continue
