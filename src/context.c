@@ -38,6 +38,11 @@ gram_status gram_context_create(const gram_context_options *options, gram_contex
         return keep_message(&first, gram_fail(&first, GRAM_INVALID_ARGUMENT,
                                               "options.allocate and options.release must both "
                                               "be given or both be NULL"));
+    if (!o.allocate_device != !o.release_device)
+        return keep_message(&first,
+                            gram_fail(&first, GRAM_INVALID_ARGUMENT,
+                                      "options.allocate_device and options.release_device must "
+                                      "both be given or both be NULL"));
     g = gram_alloc(&first, sizeof *g);
     if (!g)
         return keep_message(

@@ -23,6 +23,7 @@ static struct {
     int allocations;                         /* ever */
     CUstreamCaptureMode mode, mode_of_alloc; /* of the thread; and when cuMemAlloc was called */
     CUstreamCaptureStatus capture;
+    int wrong_releases; /* by the caller's allocator, of other sizes than were allocated */
 } fake;
 
 static CUresult take(CUdeviceptr *address, size_t bytes, int *count)
@@ -224,12 +225,66 @@ static void given_memory(struct harness *h)
     finish(h, &g, &device);
 }
 
+static void *caller_allocates(void *user, size_t bytes, void *stream)
+{
+    CUdeviceptr address = 0;
+    int *blocks = user;
+
+    (void)stream;
+    return take(&address, bytes, blocks) == CUDA_SUCCESS
+               ? (void *)(uintptr_t)address // NOLINT(performance-no-int-to-ptr)
+               : NULL;
+}
+
+static void caller_releases(void *user, void *memory, size_t bytes, void *stream)
+{
+    size_t before = fake.room;
+
+    (void)stream;
+    put_back((CUdeviceptr)(uintptr_t)memory, user);
+    fake.wrong_releases += fake.room != before + bytes;
+}
+
+static void memory_of_the_callers_allocator(struct harness *h)
+{
+    struct cuda_device device;
+    gram_context g;
+    void *memory, *captured;
+    int blocks = 0;
+
+    start(&g, &device, 10 * (size_t)MIB);
+    g.options.allocate_device = caller_allocates;
+    g.options.release_device = caller_releases;
+    g.options.device_user = &blocks;
+    CHECK(h, gram_cuda_scratch(&g, 1000, &memory) == GRAM_OK && blocks == 1, "%s", g.message);
+    CHECK(h, fake.room == 10 * (size_t)MIB - 1024, "%zu bytes are left", fake.room);
+    CHECK(h, gram_cuda_scratch(&g, 500, &captured) == GRAM_OK && captured == memory, "%s",
+          g.message);
+    fake.capture = CU_STREAM_CAPTURE_STATUS_ACTIVE;
+    CHECK(h, gram_cuda_scratch(&g, 500, &captured) == GRAM_OK && fake.allocations == 2,
+          "a graph has memory that was allocated outside of its capture");
+    CHECK(h, blocks == 1, "%d blocks", blocks);
+    fake.capture = CU_STREAM_CAPTURE_STATUS_NONE;
+    CHECK(h, gram_cuda_scratch(&g, 500, &memory) == GRAM_OK && fake.allocations == 3,
+          "memory of a graph is used outside of it");
+    CHECK(h, gram_cuda_scratch(&g, 11 * (size_t)MIB, &memory) == GRAM_OUT_OF_MEMORY, "accepted");
+    CHECK(h, blocks == 0 && gram_cuda_scratch(&g, 64, &memory) == GRAM_OK && blocks == 1,
+          "%d blocks", blocks);
+    CHECK(h, gram_cuda_use_workspace(&g, NULL, 0) == GRAM_OK && blocks == 0, "%d blocks", blocks);
+    CHECK(h, gram_cuda_scratch(&g, 64, &memory) == GRAM_OK && blocks == 1, "%s", g.message);
+    gram_cuda_scratch_release(&g);
+    CHECK(h, blocks == 0 && fake.wrong_releases == 0, "%d blocks, %d of other sizes", blocks,
+          fake.wrong_releases);
+    finish(h, &g, &device);
+}
+
 static const struct test_function tests[] = {
     {"nothing_is_allocated_in_the_steady_state", nothing_is_allocated_in_the_steady_state},
     {                 "a_graph_keeps_its_block",                  a_graph_keeps_its_block},
     {                                "too_much",                                 too_much},
     {                                 "a_limit",                                  a_limit},
     {                            "given_memory",                             given_memory},
+    {         "memory_of_the_callers_allocator",          memory_of_the_callers_allocator},
 };
 
 int main(void)

@@ -205,6 +205,13 @@ typedef struct gram_context_options {
     void *stream; /* CUDA: the cudaStream_t to queue on, which stays yours and outlives the context;
                      NULL: the default one */
     size_t scratch_limit; /* most bytes of scratch that the context takes; 0: no limit */
+    /* CUDA: where scratch on the device comes from; NULL: the driver's pool.  Memory aligned to 64
+     * bytes, or NULL, for work that is queued on stream; it is released when that work is queued,
+     * not done.  What is allocated while stream is being captured must live as long as the graph,
+     * released or not.  Both may be called from any thread that uses the context. */
+    void *(*allocate_device)(void *device_user, size_t bytes, void *stream);
+    void (*release_device)(void *device_user, void *memory, size_t bytes, void *stream);
+    void *device_user;
 } gram_context_options;
 
 /* clang-format off */
@@ -229,7 +236,8 @@ GRAM_PUBLIC const char *gram_message(const gram_context *g);
 /*
  * Scratch memory comes from the context's arena, which grows as needed and keeps its size.  Given
  * memory replaces it until NULL is given: a call that needs more fails with GRAM_OUT_OF_MEMORY,
- * having written nothing.  memory is aligned to 64 bytes and stays the caller's.
+ * having written nothing.  memory is aligned to 64 bytes and stays the caller's.  NULL also gives
+ * back what the arena holds; the next call that needs scratch grows it again.
  *
  * CUDA: the arena, and the given memory, are on the device.  It grows in the order of the stream,
  * without waiting.  A captured graph keeps using the memory it was captured with: the context (or

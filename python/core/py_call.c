@@ -13,6 +13,7 @@ int py_open(struct py_call *call, struct py_state *state, const char *function)
     call->function = function;
     call->device = (gram_device){GRAM_CPU, 0};
     call->stream = NULL;
+    call->of_torch = false;
     call->threads = state->threads;
     call->query = false;
     call->array = call->own;
@@ -20,7 +21,7 @@ int py_open(struct py_call *call, struct py_state *state, const char *function)
     call->count = 0;
     call->result_count = 0;
     call->as_tuple = false;
-    call->g = py_take_context(state, call->device, NULL);
+    call->g = py_take_context(state, call->device, NULL, false);
     return call->g ? 0 : -1;
 }
 
@@ -58,7 +59,8 @@ int py_begin(struct py_call *call, PyObject *module, const struct py_signature *
 
 static void give_back(struct py_call *call)
 {
-    const struct py_idle idle = {call->g, call->device, call->stream, call->threads};
+    const struct py_idle idle = {call->g, call->device, call->stream, call->threads,
+                                 call->of_torch};
 
     py_give_context(call->state, &idle);
 }
@@ -277,6 +279,7 @@ int py_place(struct py_call *call)
     give_back(call);
     call->device = first->tensor.device;
     call->stream = stream;
-    call->g = py_take_context(call->state, call->device, stream);
+    call->of_torch = first->type.is_torch;
+    call->g = py_take_context(call->state, call->device, stream, call->of_torch);
     return call->g ? 0 : -1;
 }

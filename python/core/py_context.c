@@ -45,7 +45,8 @@ void py_raise(const struct py_state *state, const gram_context *g, gram_status s
         PyErr_SetString(type, message[0] ? message : gram_status_name(status));
 }
 
-gram_context *py_take_context(struct py_state *state, gram_device device, void *stream)
+gram_context *py_take_context(struct py_state *state, gram_device device, void *stream,
+                              bool of_torch)
 {
     gram_context_options options = GRAM_CONTEXT_OPTIONS_INIT;
     gram_context *g;
@@ -54,7 +55,7 @@ gram_context *py_take_context(struct py_state *state, gram_device device, void *
     for (int i = state->idle_count - 1; i >= 0; i--) {
         const struct py_idle *idle = &state->idle[i];
         if (idle->device.type != device.type || idle->device.index != device.index ||
-            idle->stream != stream)
+            idle->stream != stream || idle->of_torch != of_torch)
             continue;
         g = idle->g;
         state->idle_count--;
@@ -65,6 +66,8 @@ gram_context *py_take_context(struct py_state *state, gram_device device, void *
     options.device = device;
     options.stream = stream;
     options.threads = state->threads;
+    if (of_torch)
+        py_scratch_of_torch(&options);
     status = gram_context_create(&options, &g);
     if (status == GRAM_OK)
         return g;
@@ -74,6 +77,10 @@ gram_context *py_take_context(struct py_state *state, gram_device device, void *
 
 void py_give_context(struct py_state *state, const struct py_idle *idle)
 {
+    if (idle->of_torch) { /* PyTorch may give the memory to tensors now */
+        gram_status status = gram_context_use_workspace(idle->g, NULL, 0);
+        (void)status; /* a device that has died is told by the next call */
+    }
     if (idle->threads != state->threads) {
         gram_context_destroy(idle->g);
         return;

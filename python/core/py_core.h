@@ -40,6 +40,7 @@ struct py_idle {
     gram_device device;
     void *stream;
     int threads;
+    bool of_torch; /* its scratch on the device comes from PyTorch's allocator */
 };
 
 struct py_state {
@@ -115,7 +116,8 @@ struct py_call {
     gram_device device;
     void *stream;
     int threads;
-    bool query; /* a workspace is asked for: outputs may be absent */
+    bool of_torch; /* scratch on the device comes from PyTorch's allocator */
+    bool query;    /* a workspace is asked for: outputs may be absent */
     gram_workspace need;
     struct py_array own[PY_MOST_ARRAYS];
     struct py_array *array; /* own, or the heap's (py_reserve) */
@@ -220,9 +222,12 @@ void py_release(struct py_array *array);
 int py_refuse(const struct py_call *call, const struct py_array *array, const char *why);
 const char *py_dtype_name(gram_dtype dtype);
 /* py_context.c */
-gram_context *py_take_context(struct py_state *state, gram_device device, void *stream);
+gram_context *py_take_context(struct py_state *state, gram_device device, void *stream,
+                              bool of_torch);
 void py_give_context(struct py_state *state, const struct py_idle *idle);
 void py_drop_contexts(struct py_state *state);
+/* py_scratch.c: scratch on the device comes from PyTorch's caching allocator. */
+void py_scratch_of_torch(gram_context_options *options);
 void py_raise(const struct py_state *state, const gram_context *g, gram_status status);
 PyObject *py_device_text(gram_device device);
 int py_device(const char *function, PyObject *value, gram_device *out);

@@ -105,7 +105,7 @@ PyObject *py_memory_info(PyObject *module, PyObject *const *args, Py_ssize_t nar
     if (py_parse(state, &signature, args, nargs, kwnames, v) ||
         py_device(signature.name, v[0], &idle.device))
         return NULL;
-    idle.g = py_take_context(state, idle.device, NULL);
+    idle.g = py_take_context(state, idle.device, NULL, false);
     if (!idle.g)
         return NULL;
     PY_WORK(status, read_info(idle.g, &info));

@@ -42,7 +42,7 @@ static int open_on(struct py_state *state, PyObject *device, struct py_idle *con
     *context = (struct py_idle){.threads = state->threads};
     if (py_device("gram.Machine", device, &context->device))
         return -1;
-    context->g = py_take_context(state, context->device, NULL);
+    context->g = py_take_context(state, context->device, NULL, false);
     return context->g ? 0 : -1;
 }
 

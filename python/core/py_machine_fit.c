@@ -97,7 +97,7 @@ static int read_job(struct py_state *state, PyObject *args, struct job *job, PyO
         return -1;
     }
     job->context.threads = state->threads;
-    job->context.g = py_take_context(state, job->context.device, NULL);
+    job->context.g = py_take_context(state, job->context.device, NULL, false);
     return job->context.g ? 0 : -1;
 }
 

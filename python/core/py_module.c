@@ -47,7 +47,7 @@ static PyObject *module_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
         if (PyErr_Occurred())
             goto failed;
     }
-    self->context.g = py_take_context(state, self->context.device, self->context.stream);
+    self->context.g = py_take_context(state, self->context.device, self->context.stream, false);
     if (!self->context.g)
         goto failed;
     PY_WORK(status, gram_module_compile(self->context.g, source, &options, &self->module));

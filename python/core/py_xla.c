@@ -2,70 +2,21 @@
  * py_xla.c - the handler by which programs of XLA call the library: gram.jax
  *
  * One handler serves all operations: the attribute "op" names one, "integers", "numbers" and "text"
- * are its options in the order that py_xla_calls.c and py_xla_kernels.c say.  XLA calls it from
- * threads of its own, without the interpreter's lock, and gives it no pointer of ours: so contexts
- * wait for their next call in this file, behind a lock.
+ * are its options in the order that py_xla_calls.c and py_xla_kernels.c say.  It is registered
+ * twice, for the CPU and for CUDA, where the work is queued on XLA's stream.
  *
  * SPDX-License-Identifier: MIT
  */
 #include "py_xla.h"
 #include "py_functions.h"
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    MOST_IDLE = 8,
     MAJOR = 0,
     MINOR = 1 /* of the interface, and every later one: minor versions only append */
 };
-
-static struct {
-    pthread_mutex_t lock;
-    gram_context *idle[MOST_IDLE];
-    int count;
-    int threads, generation; /* contexts of an older generation have other threads */
-} process = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-void py_xla_set_threads(int threads)
-{
-    gram_context *old[MOST_IDLE];
-    int count;
-
-    pthread_mutex_lock(&process.lock);
-    process.threads = threads;
-    process.generation++;
-    count = process.count;
-    memcpy(old, process.idle, sizeof old);
-    process.count = 0;
-    pthread_mutex_unlock(&process.lock);
-    for (int i = 0; i < count; i++)
-        gram_context_destroy(old[i]);
-}
-
-static gram_status take_context(gram_context **g, int *generation)
-{
-    gram_context_options options = GRAM_CONTEXT_OPTIONS_INIT;
-
-    pthread_mutex_lock(&process.lock);
-    *g = process.count ? process.idle[--process.count] : NULL;
-    *generation = process.generation;
-    options.threads = process.threads;
-    pthread_mutex_unlock(&process.lock);
-    return *g ? GRAM_OK : gram_context_create(&options, g);
-}
-
-static void give_context(gram_context *g, int generation)
-{
-    pthread_mutex_lock(&process.lock);
-    if (generation == process.generation && process.count < MOST_IDLE) {
-        process.idle[process.count++] = g;
-        g = NULL;
-    }
-    pthread_mutex_unlock(&process.lock);
-    gram_context_destroy(g);
-}
 
 /* ---- Errors ------------------------------------------------------------------------------- */
 
@@ -126,7 +77,7 @@ static int read_dtype(int theirs, gram_dtype *dtype)
     return -1;
 }
 
-static const char *read_tensor(const struct xla_buffer *buffer, gram_tensor *t)
+static const char *read_tensor(const struct xla_buffer *buffer, gram_device device, gram_tensor *t)
 {
     int64_t stride = 1;
 
@@ -135,7 +86,7 @@ static const char *read_tensor(const struct xla_buffer *buffer, gram_tensor *t)
     if (buffer->rank > GRAM_MAX_DIMS)
         return "gram.jax: an array has more than 8 dimensions";
     t->data = buffer->data;
-    t->device = (gram_device){GRAM_CPU, 0};
+    t->device = device;
     t->ndim = (int32_t)buffer->rank;
     for (int i = t->ndim - 1; i >= 0; i--) {
         t->shape[i] = buffer->dims[i];
@@ -145,8 +96,8 @@ static const char *read_tensor(const struct xla_buffer *buffer, gram_tensor *t)
     return NULL;
 }
 
-static const char *read_tensors(const struct xla_values *values, int least, int most,
-                                gram_tensor *tensors, int *count)
+static const char *read_tensors(const struct xla_values *values, gram_device device, int least,
+                                int most, gram_tensor *tensors, int *count)
 {
     const char *wrong = NULL;
 
@@ -154,7 +105,7 @@ static const char *read_tensors(const struct xla_values *values, int least, int 
         return other_version;
     *count = (int)values->count;
     for (int i = 0; i < *count && !wrong; i++)
-        wrong = values->kinds[i] == XLA_BUFFER ? read_tensor(values->items[i], &tensors[i])
+        wrong = values->kinds[i] == XLA_BUFFER ? read_tensor(values->items[i], device, &tensors[i])
                                                : other_version;
     return wrong;
 }
@@ -171,7 +122,7 @@ static const void *attribute(const struct xla_attributes *a, const char *name, i
 
 /* Reads the whole call; call->text is to be freed, whatever comes. */
 static const char *read_call(const struct xla_frame *frame, const struct py_xla_operation *op,
-                             struct py_xla_call *call)
+                             gram_device device, struct py_xla_call *call)
 {
     const struct xla_numbers *integers = attribute(&frame->attributes, "integers", XLA_NUMBERS);
     const struct xla_numbers *numbers = attribute(&frame->attributes, "numbers", XLA_NUMBERS);
@@ -192,9 +143,10 @@ static const char *read_call(const struct xla_frame *frame, const struct py_xla_
         return "gram.jax: out of memory";
     memcpy(call->text, text->at, text->length);
     call->text[text->length] = 0;
-    wrong = read_tensors(&frame->arguments, op->in_least, op->in_most, call->in, &call->in_count);
+    wrong = read_tensors(&frame->arguments, device, op->in_least, op->in_most, call->in,
+                         &call->in_count);
     return wrong ? wrong
-                 : read_tensors(&frame->results, op->out_least, op->out_most, call->out,
+                 : read_tensors(&frame->results, device, op->out_least, op->out_most, call->out,
                                 &call->out_count);
 }
 
@@ -223,58 +175,68 @@ static bool introduce(const struct xla_frame *frame)
     return false;
 }
 
-static struct xla_error *handle(const struct xla_frame *frame)
+static struct xla_error *handle(const struct xla_frame *frame, gram_device device, void *stream)
 {
-    const struct xla_text *name;
-    const struct py_xla_operation *op = NULL;
+    const struct xla_text *name = attribute(&frame->attributes, "op", XLA_TEXT);
+    const struct py_xla_operation *op = name ? py_xla_operation(name) : NULL;
     struct py_xla_call call = {0};
+    struct py_xla_context *context;
     struct xla_error *error = NULL;
-    gram_context *g;
     const char *wrong;
     gram_status status;
-    int generation;
 
-    if (introduce(frame))
-        return NULL;
-    name = attribute(&frame->attributes, "op", XLA_TEXT);
-    if (name && !(op = py_xla_operation(name)))
+    if (name && !op)
         op = py_xla_kernel_operation(name);
     if (!op)
         return fail(frame, XLA_UNSUPPORTED, "gram.jax: this version of gram has no such operation");
-    wrong = read_call(frame, op, &call);
+    wrong = read_call(frame, op, device, &call);
     if (wrong) {
         free(call.text);
         return fail(frame, XLA_INVALID_ARGUMENT, wrong);
     }
-    status = take_context(&g, &generation);
+    status = py_xla_take(frame, device, stream, &context);
     if (status != GRAM_OK) {
         free(call.text);
         return fail_with(frame, NULL, status);
     }
-    status = op->run(g, &call);
+    status = op->run(context->g, &call);
     if (call.wrong)
         error = fail(frame, XLA_INVALID_ARGUMENT, other_version);
     else if (status != GRAM_OK)
-        error = fail_with(frame, g, status);
-    give_context(g, generation);
+        error = fail_with(frame, context->g, status);
+    py_xla_give(context);
     free(call.text);
     return error;
 }
 
-/* Of every platform but the CPU. */
-static struct xla_error *refuse(const struct xla_frame *frame)
+static struct xla_error *handle_cpu(const struct xla_frame *frame)
 {
     if (introduce(frame))
         return NULL;
-    return fail(frame, XLA_UNSUPPORTED,
-                "gram.jax computes on the CPU only in this version: put the arrays there "
-                "(jax.device_put(x, jax.devices('cpu')[0])), or hand them to gram's functions as "
-                "arrays of PyTorch or CuPy, which DLPack makes of them without a copy");
+    return handle(frame, (gram_device){GRAM_CPU, 0}, NULL);
+}
+
+static struct xla_error *handle_cuda(const struct xla_frame *frame)
+{
+    struct xla_stream stream = {sizeof stream, NULL, frame->context, NULL};
+    struct xla_ordinal device = {sizeof device, NULL, frame->context, 0};
+    const struct xla_api *api = frame->api;
+    struct xla_error *error;
+
+    if (introduce(frame))
+        return NULL;
+    if (api->size < offsetof(struct xla_api, get_ordinal) + sizeof api->get_ordinal)
+        return fail(frame, XLA_UNSUPPORTED,
+                    "gram.jax on CUDA needs a newer jaxlib, which says on which device a call is");
+    error = api->get_stream(&stream);
+    if (!error)
+        error = api->get_ordinal(&device);
+    return error ? error : handle(frame, (gram_device){GRAM_CUDA, device.ordinal}, stream.stream);
 }
 
 PyObject *py_xla_handlers(PyObject *module, PyObject *unused)
 {
-    struct xla_error *(*handlers[])(const struct xla_frame *) = {handle, refuse};
+    struct xla_error *(*handlers[])(const struct xla_frame *) = {handle_cpu, handle_cuda};
     void *at[2];
 
     (void)module, (void)unused;

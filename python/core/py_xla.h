@@ -59,13 +59,59 @@ enum xla_code {
     XLA_INTERNAL = 13
 };
 
-/* The runtime's functions; this is the first. */
+struct xla_error_end {
+    size_t size;
+    struct xla_extension *extensions;
+    struct xla_error *error;
+};
+
+/* What is asked of the runtime in a call, whose context comes with its frame. */
+struct xla_stream {
+    size_t size;
+    struct xla_extension *extensions;
+    void *context;
+    void *stream; /* set */
+};
+
+struct xla_ordinal {
+    size_t size;
+    struct xla_extension *extensions;
+    void *context;
+    int ordinal; /* set: the device's number */
+};
+
+struct xla_allocation {
+    size_t size;
+    struct xla_extension *extensions;
+    void *context;
+    size_t bytes, alignment;
+    void *data; /* set */
+};
+
+struct xla_release {
+    size_t size;
+    struct xla_extension *extensions;
+    void *context;
+    size_t bytes;
+    void *data;
+};
+
+/* The runtime's functions, in their order up to the last that is used. */
 struct xla_api {
     size_t size;
     struct xla_extension *extensions;
     struct xla_version version;
     const void *internal;
     struct xla_error *(*create_error)(struct xla_error_request *request);
+    void (*error_message)(void *);
+    void (*destroy_error)(struct xla_error_end *end);
+    struct xla_error *(*register_handler)(void *);
+    struct xla_error *(*get_stream)(struct xla_stream *stream);
+    struct xla_error *(*of_types_and_states[4])(void *);
+    struct xla_error *(*allocate)(struct xla_allocation *allocation);
+    struct xla_error *(*release)(struct xla_release *release);
+    struct xla_error *(*of_threads_futures_and_runs[6])(void *);
+    struct xla_error *(*get_ordinal)(struct xla_ordinal *ordinal);
 };
 
 /* An array: row-major, without gaps. */
@@ -155,6 +201,18 @@ const struct py_xla_operation *py_xla_kernel_operation(const struct xla_text *na
 /* The operation of the name in a table that ends with a name of NULL. */
 const struct py_xla_operation *py_xla_find(const struct py_xla_operation *table,
                                            const struct xla_text *name);
+/* py_xla_context.c: a context for the time of a call, with what it is found by. */
+struct py_xla_context {
+    gram_context *g;
+    gram_device device;
+    void *stream;
+    int generation;
+    const struct xla_frame *frame; /* of the call */
+};
+
+gram_status py_xla_take(const struct xla_frame *frame, gram_device device, void *stream,
+                        struct py_xla_context **out);
+void py_xla_give(struct py_xla_context *context);
 /* How many threads contexts of later calls have; 0: the library's choice. */
 void py_xla_set_threads(int threads);
 

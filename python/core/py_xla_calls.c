@@ -8,7 +8,6 @@
  * SPDX-License-Identifier: MIT
  */
 #include "py_xla.h"
-#include <math.h>
 
 /* x, y (optional) -> distances; root | p */
 static gram_status cdist(gram_context *g, struct py_xla_call *c)
@@ -49,40 +48,17 @@ static gram_status agop(gram_context *g, struct py_xla_call *c)
                      &options, &c->out[0]);
 }
 
-/* An item whose info is not 0 becomes NaN. */
-static void spoil(gram_tensor *items, const gram_tensor *info, int64_t size)
-{
-    const int32_t *outcome = info->data;
-    int64_t count = 1;
-
-    for (int i = 0; i < info->ndim; i++)
-        count *= info->shape[i];
-    for (int64_t item = 0; item < count; item++) {
-        if (outcome[item] == 0)
-            continue;
-        for (int64_t i = item * size; i < (item + 1) * size; i++)
-            if (items->dtype == GRAM_F64)
-                ((double *)items->data)[i] = NAN;
-            else
-                ((float *)items->data)[i] = NAN;
-    }
-}
-
 /* a -> factor, info; lower |: no right-hand side */
 static gram_status cholesky(gram_context *g, struct py_xla_call *c)
 {
     gram_solve_options options = GRAM_SOLVE_OPTIONS_INIT;
     gram_tensor none = c->in[0];
-    gram_status status;
 
     options.uplo = c->integers[0] ? GRAM_LOWER : GRAM_UPPER;
     options.factor = &c->out[0];
     if (none.ndim >= 2)
         none.shape[none.ndim - 1] = 0;
-    status = gram_solve_cholesky(g, &c->in[0], &none, &options, &none, &c->out[1]);
-    if (status == GRAM_OK)
-        spoil(&c->out[0], &c->out[1], none.shape[none.ndim - 2] * none.shape[none.ndim - 2]);
-    return status;
+    return gram_solve_cholesky(g, &c->in[0], &none, &options, &none, &c->out[1]);
 }
 
 /* factor, b -> x, info; lower | */

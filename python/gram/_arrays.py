@@ -21,6 +21,20 @@ def current_stream(array, index):
     return 0
 
 
+def allocate(index, size, stream):
+    """Scratch on a CUDA device, of PyTorch's caching allocator: an address, 0 if there is none."""
+    torch = sys.modules["torch"]
+    try:
+        return torch.cuda.caching_allocator_alloc(size, index, stream)
+    except torch.cuda.OutOfMemoryError:
+        return 0
+
+
+def release(address):
+    """Gives it back, in the order of its stream."""
+    sys.modules["torch"].cuda.caching_allocator_delete(address)
+
+
 def empty(like, shape, dtype, device_type, index):
     """An array to write into, and the function that makes the caller's result of it, or None."""
     package = _package(like)

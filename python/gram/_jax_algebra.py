@@ -5,7 +5,8 @@ import functools
 import jax
 import jax.numpy as jnp
 
-from gram._jax_call import batched, call, summed
+from gram._jax_call import batched, call, moving, summed
+from gram._jax_linear import linear
 from gram._powers import difference
 
 _SELECTS = ("all", "index", "value", "largest", "smallest")
@@ -27,74 +28,38 @@ def symmetric(a):
 # ---- Solves ----------------------------------------------------------------------------------
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _solution(op, a, b, integers=()):
+    shape, arrays = batched((a, 2), (b, 2))
+    results = [((*shape, *b.shape[-2:]), b.dtype), (shape, jnp.int32)]
+    return call(op, results, *arrays, integers=integers)[0]
+
+
+def _whole(a, b):
+    """The right-hand sides with the batch of both."""
+    shape, _ = batched((a, 2), (b, 2))
+    return jnp.broadcast_to(b, (*shape, *b.shape[-2:]))
+
+
 def solve_cholesky(lower, a, b):
-    return _solve_forward(lower, a, b)[0]
-
-
-def _solve_forward(lower, a, b):
     _check_square("solve_cholesky", a, b)
-    factor, _ = call(  # what it depends on is a matter of solve_factored
-        "cholesky", [(a.shape, a.dtype), (a.shape[:-2], jnp.int32)], jax.lax.stop_gradient(a),
-        integers=[lower],
+    fixed = jax.lax.stop_gradient(a)  # how the solution depends on a is said by the products
+    results = [(a.shape, a.dtype), (a.shape[:-2], jnp.int32)]
+    factor, info = call("cholesky", results, fixed, integers=[lower])
+    factor = jnp.where(info[..., None, None] == 0, factor, jnp.nan)
+    return jax.lax.custom_linear_solve(
+        lambda x: symmetric(a) @ x, _whole(a, b),
+        lambda _, b: _solution("solve_factored", factor, b, [lower]), symmetric=True,
     )  # fmt: skip
-    x = solve_factored(lower, a, factor, b)
-    return x, (a, factor, b, x)
 
 
-def _solve_backward(lower, kept, grad):
-    a, factor, b, x = kept
-    of_b = solve_factored(lower, a, factor, grad)
-    return summed(-symmetric(of_b @ x.mT), a), summed(of_b, b)
-
-
-solve_cholesky.defvjp(_solve_forward, _solve_backward)
-
-
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
-def solve_factored(lower, a, factor, b):
-    """Of the matrix a that has this factor; nan where it has none."""
-    shape, arrays = batched((factor, 2), (b, 2))
-    x, _ = call(
-        "solve_factored", [((*shape, *b.shape[-2:]), b.dtype), (shape, jnp.int32)], *arrays,
-        integers=[lower],
-    )  # fmt: skip
-    return x
-
-
-def _factored_forward(lower, a, factor, b):
-    x = solve_factored(lower, a, factor, b)
-    return x, (a, factor, b, x)
-
-
-def _factored_backward(lower, kept, grad):
-    of_a, of_b = _solve_backward(lower, kept, grad)
-    return of_a, None, of_b
-
-
-solve_factored.defvjp(_factored_forward, _factored_backward)
-
-
-@jax.custom_vjp
 def solve_lu(a, b):
     _check_square("solve_lu", a, b)
-    shape, arrays = batched((a, 2), (b, 2))
-    x, _ = call("solve_lu", [((*shape, *b.shape[-2:]), b.dtype), (shape, jnp.int32)], *arrays)
-    return x
-
-
-def _lu_forward(a, b):
-    x = solve_lu(a, b)
-    return x, (a, b, x)
-
-
-def _lu_backward(kept, grad):
-    a, b, x = kept
-    of_b = solve_lu(a.mT, grad)
-    return summed(-(of_b @ x.mT), a), summed(of_b, b)
-
-
-solve_lu.defvjp(_lu_forward, _lu_backward)
+    fixed = jax.lax.stop_gradient(a)
+    return jax.lax.custom_linear_solve(
+        lambda x: a @ x, _whole(a, b),
+        lambda _, b: _solution("solve_lu", fixed, b),
+        lambda _, b: _solution("solve_lu", fixed.mT, b),
+    )  # fmt: skip
 
 
 # ---- Eigenproblems and powers ----------------------------------------------------------------
@@ -113,36 +78,45 @@ def _eigh_call(lower, select, first, count, a):
     return values, vectors
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1, 2, 3))
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2, 3))
 def eigh(lower, select, first, count, a):
     return tuple(_eigh_call(lower, select, first, count, a))
 
 
-def _eigh_forward(lower, select, first, count, a):
-    if select == "all":
-        found = eigh(lower, select, first, count, a)
-    else:  # not differentiable again, which would take the other vectors
-        found = tuple(_eigh_call(lower, select, first, count, a))
-    return found, found
-
-
-def _eigh_backward(lower, select, first, count, found, grads):
-    values, vectors = found
-    of_values, of_vectors = grads
-    if select != "all":
-        return (vectors * of_values[..., None, :] @ vectors.mT,)
+@eigh.defjvp
+def _eigh_jvp(lower, select, first, count, primals, tangents):
+    ((a,), (e,)) = primals, tangents
+    if select != "all":  # a second derivative would take the other vectors
+        values, vectors = _constant("eigh of a part of the spectrum", _eigh_call)(
+            lower, select, first, count, a
+        )
+        found = (vectors * (symmetric(e) @ vectors)).sum(-2)
+        return (values, vectors), (found, jnp.zeros_like(vectors))
+    values, vectors = eigh(lower, select, first, count, a)
+    inner = vectors.mT @ symmetric(e) @ vectors
     gap = values[..., None, :] - values[..., :, None]
     # What an eigenvector does inside of the space of a multiple value is not differentiable: 0.
     tie = gap == 0
-    turn = jnp.where(tie, 0, vectors.mT @ of_vectors / jnp.where(tie, 1, gap))
-    inner = of_values[..., None, :] * jnp.eye(values.shape[-1], dtype=values.dtype) + turn
-    return (symmetric(vectors @ inner @ vectors.mT),)
+    turn = jnp.where(tie, 0, inner / jnp.where(tie, 1, gap))
+    of_values = jnp.diagonal(inner, axis1=-2, axis2=-1)
+    return (values, vectors), (of_values, vectors @ turn)
 
 
-eigh.defvjp(_eigh_forward, _eigh_backward)
+def _constant(what, f):
+    """f, the derivative of whose last argument says that there is none."""
+
+    @functools.partial(jax.custom_jvp, nondiff_argnums=tuple(range(4)))
+    def run(*arguments):
+        return tuple(f(*arguments))
+
+    @run.defjvp
+    def refuse(*arguments):
+        raise NotImplementedError(f"gram.jax: {what} has no second derivative")
+
+    return run
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1, 2, 3, 4))
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2, 3, 4))
 def matrix_power(numerator, denominator, method, lower, ridge, a):
     _check_square("matrix_power", a)
     if method not in _METHODS:
@@ -154,28 +128,25 @@ def matrix_power(numerator, denominator, method, lower, ridge, a):
     return power
 
 
-def _power_forward(numerator, denominator, method, lower, ridge, a):
-    return matrix_power(numerator, denominator, method, lower, ridge, a), a
-
-
-def _power_backward(numerator, denominator, method, lower, ridge, a, grad):
-    """Daleckii and Krein: in the basis of the eigenvectors grad times divided differences of the
-    power, which are those of the numerator over those of the denominator at the roots."""
-    values, vectors = _eigh_call(lower, "all", 0, 0, a)
+@matrix_power.defjvp
+def _power_jvp(numerator, denominator, method, lower, ridge, primals, tangents):
+    """Daleckii and Krein: in the basis of the eigenvectors the change of a times divided
+    differences of the power, which are those of the numerator over those of the denominator at
+    the roots."""
+    ((a,), (e,)) = primals, tangents
+    values, vectors = _constant("matrix_power", _eigh_call)(lower, "all", 0, 0, a)
     roots = jnp.maximum(values + ridge, 0) ** (1 / denominator)
     rows, columns = roots[..., :, None], roots[..., None, :]
     slopes = difference(rows, columns, numerator) / difference(rows, columns, denominator)
-    inner = vectors.mT @ symmetric(grad) @ vectors * slopes
-    return (vectors @ inner @ vectors.mT,)
-
-
-matrix_power.defvjp(_power_forward, _power_backward)
+    inner = vectors.mT @ symmetric(e) @ vectors * slopes
+    power = matrix_power(numerator, denominator, method, lower, ridge, a)
+    return power, vectors @ inner @ vectors.mT
 
 
 # ---- Kronecker products ----------------------------------------------------------------------
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
 def kron_matmul(side, alpha, x, factors):
     rows = cols = 1
     for f in factors:
@@ -195,46 +166,68 @@ def kron_matmul(side, alpha, x, factors):
     return out
 
 
-def _product_forward(side, alpha, x, factors):
-    return kron_matmul(side, alpha, x, factors), (x, factors)
+def _put(parts, i, part):
+    return [part if j == i else old for j, old in enumerate(parts)]
 
 
-def _product_backward(side, alpha, kept, grad):
-    x, factors = kept
-    of_x, *of_factors = kron_matmul_vjp(side, alpha, x, factors, grad)
-    return of_x, of_factors
+def _products(side, alpha, parts, moved):
+    """The sum of the products with each part of moved, {number: part}, in its place."""
+    mixed = [_put(parts, i, part) for i, part in moved.items()]
+    products = [kron_matmul(side, alpha, x, factors) for x, *factors in mixed]
+    return sum(products[1:], products[0])
 
 
-kron_matmul.defvjp(_product_forward, _product_backward)
+@functools.partial(kron_matmul.defjvp, symbolic_zeros=True)
+def _product_jvp(side, alpha, primals, tangents):
+    (x, factors), (of_x, of_factors) = primals, tangents
+    moved = {i: t for i, t in enumerate(moving([of_x, *of_factors])) if t is not None}
+    out = kron_matmul(side, alpha, x, factors)
+
+    def transpose(parts, grad):
+        found = kron_matmul_vjp(side, alpha, parts, grad)
+        return {i: found[i] for i in moved}
+
+    forward = functools.partial(_products, side, alpha)
+    return out, linear(forward, transpose, [x, *factors], moved) if moved else jnp.zeros_like(out)
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
-def kron_matmul_vjp(side, alpha, x, factors, grad):
-    """Each of the shape of its input, summed over what is broadcast."""
-    _, arrays = batched((grad, 2), (x, 2), *[(f, 2) for f in factors])
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+def kron_matmul_vjp(side, alpha, parts, grad):
+    """The gradients of x and the factors, of their shapes, summed over what is broadcast."""
+    _, arrays = batched((grad, 2), *[(part, 2) for part in parts])
     found = call(
         "kron_matmul_vjp", [(a.shape, a.dtype) for a in arrays[1:]], *arrays,
         integers=[side == "left"], numbers=[alpha], broadcast=True,
     )  # fmt: skip
-    return [g.reshape(t.shape) for g, t in zip(found, (x, *factors), strict=True)]
+    return [g.reshape(part.shape) for g, part in zip(found, parts, strict=True)]
 
 
-def _product_vjp_forward(side, alpha, x, factors, grad):
-    return kron_matmul_vjp(side, alpha, x, factors, grad), (x, factors, grad)
+@functools.partial(kron_matmul_vjp.defjvp, symbolic_zeros=True)
+def _product_vjp_jvp(side, alpha, primals, tangents):
+    """The product is linear in x and in every factor: of each tangent u, the gradients with u in
+    the place of what it belongs to.  Its transpose by these is the same map: it is a Hessian."""
+    parts, grad = primals
+    of_parts, of_grad = tangents
+    moved = {i: t for i, t in enumerate(moving([*of_parts, of_grad])) if t is not None}
+    last = len(parts)
 
+    def forward(kept, moved):
+        *parts, grad = kept
+        totals = [jnp.zeros_like(part) for part in parts]
+        for i, u in moved.items():
+            mixed = parts if i == last else _put(parts, i, u)
+            found = kron_matmul_vjp(side, alpha, mixed, u if i == last else grad)
+            totals = [t if j == i else t + g for j, (t, g) in enumerate(zip(totals, found))]
+        return totals
 
-def _product_vjp_backward(side, alpha, kept, cotangents):
-    """The product is linear in x and in every factor: of each cotangent u, the product with u in
-    the place of what it belongs to."""
-    x, factors, grad = kept
-    parts = [x, *factors]
-    totals, of_grad = [jnp.zeros_like(part) for part in parts], jnp.zeros_like(grad)
-    for i, u in enumerate(cotangents):
-        mixed = [u if j == i else part for j, part in enumerate(parts)]
-        of_grad += summed(kron_matmul(side, alpha, mixed[0], mixed[1:]), grad)
-        found = kron_matmul_vjp(side, alpha, mixed[0], mixed[1:], grad)
-        totals = [t if j == i else t + g for j, (t, g) in enumerate(zip(totals, found))]
-    return totals[0], totals[1:], of_grad
+    def transpose(kept, cotangents):
+        *parts, grad = kept
+        found = dict(enumerate(forward(kept, dict(enumerate(cotangents)))))
+        if last in moved:
+            found[last] = summed(
+                _products(side, alpha, parts, dict(enumerate(cotangents))), grad
+            )
+        return {i: found[i] for i in moved}
 
-
-kron_matmul_vjp.defvjp(_product_vjp_forward, _product_vjp_backward)
+    found = kron_matmul_vjp(side, alpha, parts, grad)
+    return found, linear(forward, transpose, [*parts, grad], moved)

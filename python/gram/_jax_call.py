@@ -84,18 +84,12 @@ def summed(grad, like):
     return grad.sum(tuple(wide), keepdims=True).astype(like.dtype)
 
 
-def cotangent(grad):
-    """An array, where JAX knows that it is zero too."""
-    if isinstance(grad, jax.custom_derivatives.SymbolicZero):
-        return jnp.zeros(grad.shape, grad.dtype)
-    return grad
+def moving(tangents):
+    """The tangents that rules with symbolic zeros are given; None for zeros."""
+    zero = jax.custom_derivatives.SymbolicZero
+    return [None if isinstance(t, zero) else t for t in tangents]
 
 
-def values(primals):
-    """What functions of custom_vjp with symbolic_zeros are given: the arrays."""
-    return [None if p is None else p.value for p in primals]
-
-
-def wanted(**primals):
-    """Those that are differentiated: a dict whose keys count, so that it is no data."""
-    return {name: None for name, p in primals.items() if p is not None and p.perturbed}
+def named(names, tangents):
+    """Those that are not zero, by name."""
+    return {n: t for n, t in zip(names, moving(tangents), strict=True) if t is not None}

@@ -1,4 +1,4 @@
-"""Distances, kernels, their products and gradients for JAX."""
+"""Distances, kernels and their products for JAX."""
 
 import functools
 import math
@@ -6,24 +6,22 @@ import math
 import jax
 import jax.numpy as jnp
 
-from gram import _core
-from gram._jax_call import batched, call, cotangent, result_type, summed, values, wanted
+from gram._jax_call import batched, call, named, result_type, summed
+from gram._jax_derivatives import (
+    COLUMN,
+    NAMES,
+    OUTPUT,
+    ROW,
+    along,
+    column,
+    kernel_vjp,
+    settled,
+    tangent,
+    value,
+)
+from gram._jax_linear import linear
 
-_NAMES = ("x", "y", "bandwidth", "regularization")
-_ROW, _COLUMN = 3, 4  # where the offsets are among the integers of a kernel
 _BLOCK = 1 << 22  # elements of the matrices that a block of rows makes
-
-
-def settled(kernel, expression, of, parameters, output, **numbers):
-    """A kernel as the foreign function takes it: integers, numbers, text; it can be hashed."""
-    words = {name: value for name, value in numbers.items() if value is not None}
-    if expression is None:
-        words["kernel"] = kernel
-    else:
-        words |= {"expression": expression, "of": of, "parameters": parameters or {}}
-    integers, numbers = _core.kernel_numbers(output=output, **words)
-    text = "" if expression is None else expression.replace("\n", " ")
-    return integers, numbers, "\n".join([text, *(parameters or {})])
 
 
 def _check_columns(function, x, y):
@@ -36,7 +34,7 @@ def _check_columns(function, x, y):
 # ---- Distances -------------------------------------------------------------------------------
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
 def cdist(p, root, x, y):
     _check_columns("cdist", x, y)
     pairs = [(x, 2)] if y is None else [(x, 2), (y, 2)]
@@ -49,91 +47,44 @@ def cdist(p, root, x, y):
     return out
 
 
-def _cdist_forward(p, root, *primals):
-    x, y = values(primals)
-    return cdist(p, root, x, y), (x, y, wanted(x=primals[0], y=primals[1]))
-
-
-def _cdist_backward(p, root, kept, grad):
-    x, y, wrt = kept
+@functools.partial(cdist.defjvp, symbolic_zeros=True)
+def _cdist_jvp(p, root, primals, tangents):
     if p == math.inf:
         raise NotImplementedError("gram.jax.cdist: p = inf has no gradient; take a finite p")
-    if p == 0:
-        return None, None
-    options = settled("distance", None, "", None, "value", p=p, outer_power=1 / p if root else 1.0)
-    one = jnp.ones((), grad.dtype)
-    return _points_vjp(options, x, y, one, 0 * one, cotangent(grad), wrt)[:2]
-
-
-cdist.defvjp(_cdist_forward, _cdist_backward, symbolic_zeros=True)
+    out = cdist(p, root, *primals)
+    tangents = named(("x", "y"), tangents)
+    if p == 0 or not tangents:
+        return out, jnp.zeros_like(out)
+    power = 1 / p if root else 1.0
+    options = settled("distance", None, "", None, "value", p=p, outer_power=power)
+    one = jnp.ones((), out.dtype)
+    return out, tangent(options, *primals, one, 0 * one, tangents)
 
 
 # ---- Kernels ---------------------------------------------------------------------------------
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def kernel(options, x, y, bandwidth, regularization):
     _check_columns("kernel", x, y)
-    integers, numbers, text = options
-    pairs = [(bandwidth, 0), (regularization, 0), (x, 2)] + ([] if y is None else [(y, 2)])
-    shape, arrays = batched(*pairs)
-    rows = (x if y is None else y).shape[-2]
-    (out,) = call(
-        "kernel", [((*shape, x.shape[-2], rows), result_type(x))], *arrays,
-        integers=integers, numbers=numbers, text=text,
-    )  # fmt: skip
-    return out
+    return value(options, x, y, bandwidth, regularization)
 
 
-def _kernel_forward(options, *primals):
-    inputs = values(primals)
-    if options[0][2] != 0:
+@functools.partial(kernel.defjvp, symbolic_zeros=True)
+def _kernel_jvp(options, primals, tangents):
+    out = kernel(options, *primals)
+    tangents = named(NAMES, tangents)
+    if not tangents:
+        return out, jnp.zeros_like(out)
+    if options[0][0][OUTPUT] != 0:
         raise NotImplementedError("gram.jax.kernel: only output='value' has a gradient")
-    names = wanted(**dict(zip(_NAMES, primals, strict=True)))
-    return kernel(options, *inputs), (*inputs, names)
-
-
-def _kernel_backward(options, kept, grad):
-    *inputs, wrt = kept
-    return _points_vjp(options, *inputs, cotangent(grad), wrt)
-
-
-kernel.defvjp(_kernel_forward, _kernel_backward, symbolic_zeros=True)
-
-
-def _points_vjp(options, x, y, bandwidth, regularization, grad, wrt):
-    """The gradients of a kernel matrix to those of its inputs that are wanted, None for others."""
-    inputs = dict(zip(_NAMES, (x, y, bandwidth, regularization), strict=True))
-    both = y is None and "x" in wrt
-    names = [name for name in _NAMES if name in wrt or (both and name == "y")]
-    # Halves are differentiated in the precision of the result.
-    wide = [None if a is None else a.astype(grad.dtype) for a in (x, y)]
-    found = _kernel_vjp(options, names, *wide, bandwidth, regularization, grad)
-    if both:
-        found["x"] = found["x"] + found.pop("y")
-    return tuple(summed(found[n], a) if n in found else None for n, a in inputs.items())
-
-
-def _kernel_vjp(options, names, x, y, bandwidth, regularization, grad):
-    """A gradient by each of the names, each with the batch of all."""
-    if not names:
-        return {}
-    integers, numbers, text = options
-    pairs = [(bandwidth, 0), (regularization, 0), (grad, 2), (x, 2)]
-    shape, arrays = batched(*pairs, *([] if y is None else [(y, 2)]))
-    own = {"x": x.shape[-2:], "y": (x if y is None else y).shape[-2:]}
-    found = call(
-        "kernel_vjp", [((*shape, *own.get(name, ())), grad.dtype) for name in names], *arrays,
-        integers=[*integers, sum(1 << _NAMES.index(name) for name in names)], numbers=numbers,
-        text=text, broadcast=True,
-    )  # fmt: skip
-    return dict(zip(names, found, strict=True))
+    return out, tangent(options, *primals, tangents)
 
 
 # ---- Products with a kernel matrix that is never stored --------------------------------------
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def kernel_matmul(options, x, y, bandwidth, regularization, v):
     _check_columns("kernel_matmul", x, y)
     rows = (x if y is None else y).shape[-2]
@@ -141,7 +92,7 @@ def kernel_matmul(options, x, y, bandwidth, regularization, v):
         raise ValueError(
             f"gram.jax.kernel_matmul: v has {v.shape[-2]} rows, expected {rows}, one a point"
         )
-    integers, numbers, text = options
+    (integers, numbers, text), _ = options
     pairs = [(bandwidth, 0), (regularization, 0), (v, 2), (x, 2)]
     shape, arrays = batched(*pairs, *([] if y is None else [(y, 2)]))
     (out,) = call(
@@ -151,63 +102,112 @@ def kernel_matmul(options, x, y, bandwidth, regularization, v):
     return out
 
 
-def _matmul_forward(options, *primals):
-    inputs = values(primals)
-    names = wanted(**dict(zip((*_NAMES, "v"), primals, strict=True)))
-    return kernel_matmul(options, *inputs), (*inputs, names)
+@functools.partial(kernel_matmul.defjvp, symbolic_zeros=True)
+def _matmul_jvp(options, primals, tangents):
+    out = kernel_matmul(options, *primals)
+    tangents = named((*NAMES, "v"), tangents)
+    if not tangents:
+        return out, jnp.zeros_like(out)
+    x, y, *numbers = primals
+    dtype = out.dtype
+    kept = [x.astype(dtype), None if y is None else y.astype(dtype), *numbers]
+    forward = functools.partial(_matmul_along, options, out.shape)
+    transpose = functools.partial(_matmul_vjp, options, primals, tuple(tangents))
+    return out, linear(forward, transpose, kept, tangents)
+
+
+def _matmul_along(options, shape, kept, tangents):
+    """In blocks of rows of x, of whose matrices one is stored at a time."""
+    x, y, bandwidth, regularization, v = kept
+    found = jnp.zeros(shape, v.dtype)
+    if "v" in tangents:
+        found = found + kernel_matmul(options, x, y, bandwidth, regularization, tangents["v"])
+    if "regularization" in tangents:
+        begin, end, shift = _on_diagonal(options, x.shape[-2], v.shape[-2])
+        part = column(tangents["regularization"]) * v[..., begin + shift : end + shift, :]
+        found = found.at[..., begin:end, :].add(part)
+    moved = {n: tangents[n].astype(v.dtype) for n in ("x", "y", "bandwidth") if n in tangents}
+    if moved:
+        u = moved.pop("x", None)
+        if y is None:
+            y = x
+            moved |= {} if u is None else {"y": u}
+
+        def block(x, *u):
+            of_x = {"x": u[0]} if u else {}
+            return along(options, (x, y, bandwidth), moved | of_x) @ v
+
+        rows = [x] if u is None else [x, u]
+        found = found + _by_rows(block, _rows_of_block(y, shape[:-2]), *rows)
+    return found
+
+
+def _matmul_vjp(options, primals, wanted, kept, grad):
+    x, y, bandwidth, regularization, v = kept
+    found = {}
+    if "v" in wanted:
+        a, b = (x, None) if y is None else (y, x)
+        found["v"] = kernel_matmul(_turned(options), a, b, bandwidth, regularization, grad)
+    if "regularization" in wanted:
+        begin, end, shift = _on_diagonal(options, grad.shape[-2], v.shape[-2])
+        product = grad[..., begin:end, :] * v[..., begin + shift : end + shift, :]
+        found["regularization"] = product.sum((-1, -2))
+    names = [n for n in NAMES[:3] if n in wanted or (n == "y" and y is None and "x" in wanted)]
+    if names:
+        found |= _blocks_vjp(options, tuple(names), x, x if y is None else y, bandwidth, grad, v)
+        if y is None and "x" in found:
+            found["x"] = found["x"] + found.pop("y")
+    like = dict(zip((*NAMES, "v"), primals, strict=True))
+    return {name: summed(g, like[name]) for name, g in found.items()}
 
 
 def _turned(options):
     """Of the transposed matrix."""
-    integers, numbers, text = options
-    turned = (*integers[:_ROW], integers[_COLUMN], integers[_ROW])
-    return turned, numbers, text
+    (integers, numbers, text), name = options
+    return ((*integers[:ROW], integers[COLUMN], integers[ROW]), numbers, text), name
 
 
-def _matmul_backward(options, kept, grad):
-    x, y, bandwidth, regularization, v, wrt = kept
-    grad = cotangent(grad)
-    grads = dict.fromkeys((*_NAMES, "v"))
-    if "v" in wrt:
-        a, b = (x, None) if y is None else (y, x)
-        product = kernel_matmul(_turned(options), a, b, bandwidth, regularization, grad)
-        grads["v"] = summed(product, v)
-    if "regularization" in wrt:
-        grads["regularization"] = summed(_diagonal_product(options, grad, v), regularization)
-    inputs = {"x": x, "y": y, "bandwidth": bandwidth}
-    names = [name for name in inputs if name in wrt or (name == "y" and y is None and "x" in wrt)]
-    if names:
-        wide = [None if a is None else a.astype(grad.dtype) for a in (x, y)]
-        found = _blocks_vjp(options, names, *wide, bandwidth, grad, v)
-        if y is None and "x" in found:
-            found["x"] = found["x"] + found.pop("y")
-        grads |= {name: summed(g, inputs[name]) for name, g in found.items()}
-    return tuple(grads.values())
+def _on_diagonal(options, rows, columns):
+    """The rows i that have a column j = i + shift with row_offset + i == column_offset + j."""
+    integers = options[0][0]
+    shift = integers[ROW] - integers[COLUMN]
+    begin = max(0, -shift)
+    return begin, max(begin, min(rows, columns - shift)), shift
 
 
-kernel_matmul.defvjp(_matmul_forward, _matmul_backward, symbolic_zeros=True)
+def _rows_of_block(y, batch):
+    return max(1, _BLOCK // max(1, y.shape[-2] * math.prod(batch)))
 
 
-def _diagonal_product(options, grad, v):
-    """sum of grad_i . v_j where row_offset + i == column_offset + j, one an item"""
-    shift = options[0][_ROW] - options[0][_COLUMN]
-    begin, end = max(0, -shift), max(0, -shift, min(grad.shape[-2], v.shape[-2] - shift))
-    return (grad[..., begin:end, :] * v[..., begin + shift : end + shift, :]).sum((-1, -2))
+def _split(a, whole, rows):
+    return jnp.moveaxis(a[..., :whole, :].reshape(*a.shape[:-2], -1, rows, a.shape[-1]), -3, 0)
+
+
+def _by_rows(f, rows, *arrays):
+    """f, which maps rows to rows, of so many rows at a time."""
+    m = arrays[0].shape[-2]
+    whole = m // rows * rows
+    if m <= rows:
+        return f(*arrays)
+    found = jax.lax.map(lambda part: f(*part), tuple(_split(a, whole, rows) for a in arrays))
+    found = jnp.moveaxis(found, 0, -3)
+    found = [found.reshape(*found.shape[:-3], whole, found.shape[-1])]
+    if whole < m:
+        found.append(f(*[a[..., whole:, :] for a in arrays]))
+    return jnp.concatenate(found, -2)
 
 
 def _blocks_vjp(options, names, x, y, bandwidth, grad, v):
     """In blocks of rows of x, whose cotangents grad v^T are all that is stored."""
-    y = x if y is None else y
-    none = jnp.zeros((), grad.dtype)
     batch, _ = batched((x, 2), (y, 2), (bandwidth, 0), (grad, 2), (v, 2))
     m = x.shape[-2]
-    rows = min(m, max(1, _BLOCK // max(1, y.shape[-2] * math.prod(batch))))
-    whole = m // rows * rows if rows else 0
+    rows = _rows_of_block(y, batch)
+    whole = m // rows * rows
 
     def block(part):
         rows_of_x, rows_of_grad = part
         cotangents = rows_of_grad @ v.mT
-        found = _kernel_vjp(options, names, rows_of_x, y, bandwidth, none, cotangents)
+        found = kernel_vjp(options, names, rows_of_x, y, bandwidth, cotangents)
         # kernel_vjp has the batch of its own arguments.
         own = {"x": rows_of_x.shape[-2:], "y": y.shape[-2:]}
         return {n: jnp.broadcast_to(g, (*batch, *own.get(n, ()))) for n, g in found.items()}
@@ -217,14 +217,12 @@ def _blocks_vjp(options, names, x, y, bandwidth, grad, v):
         of_x = found.pop("x", None)
         return {name: total[name] + g for name, g in found.items()}, of_x
 
-    def split(a):
-        return jnp.moveaxis(a[..., :whole, :].reshape(*a.shape[:-2], -1, rows, a.shape[-1]), -3, 0)
-
-    if whole == rows == m:
+    if m <= rows:
         return block((x, grad))
     own = {"y": y.shape[-2:], "bandwidth": ()}
     total = {name: jnp.zeros((*batch, *own[name]), grad.dtype) for name in names if name in own}
-    total, of_x = jax.lax.scan(step, total, (split(x), split(grad)))
+    parts = tuple(_split(a, whole, rows) for a in (x, grad))
+    total, of_x = jax.lax.scan(step, total, parts)
     if of_x is not None:
         of_x = [jnp.moveaxis(of_x, 0, -3).reshape(*batch, whole, x.shape[-1])]
     if whole < m:
@@ -243,82 +241,3 @@ def median_distance(x, p, root, rows, seed):
         integers=[root, rows, seed], numbers=[p],
     )  # fmt: skip
     return out
-
-
-# ---- Gradients of kernel expansions ----------------------------------------------------------
-
-
-def _powers(t, p):
-    """sgn(t) |t|^(p - 1) and its derivative, both 0 at 0."""
-    if p == 2:
-        return t, jnp.ones_like(t)
-    if p == 1:
-        return jnp.sign(t), jnp.zeros_like(t)
-    tie = t == 0
-    size = jnp.where(tie, 1, jnp.abs(t))
-    phi = jnp.where(tie, 0, jnp.sign(t) * size ** (p - 1))
-    return phi, jnp.where(tie, 0, (p - 1) * size ** (p - 2))
-
-
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
-def cdist_grad(p, a, b, c, d):
-    shape, arrays = batched((a, 2), (b, 2), (c, 2), (d, 2))
-    (out,) = call(
-        "cdist_grad", [((*shape, c.shape[-2], *d.shape[-2:]), a.dtype)], *arrays, numbers=[p]
-    )
-    return out
-
-
-def _grad_forward(p, *inputs):
-    return cdist_grad(p, *inputs), inputs
-
-
-def _grad_backward(p, inputs, grad):
-    """A feature after the other: each is a matrix of centres by points."""
-    a, b, c, d = inputs
-
-    def step(total, feature):
-        of_a, of_c = total
-        centre, point, g = feature
-        phi, slope = _powers(point[..., None, :] - centre[..., :, None], p)
-        back = c.mT @ g
-        t = back * a * slope
-        total = of_a + back * phi, of_c + g @ (a * phi).mT
-        return total, (t.sum(-2), -t.sum(-1))
-
-    batch, _ = batched((a, 2), (b, 2), (c, 2), (d, 2))
-    zeros = [jnp.zeros((*batch, *t.shape[-2:]), a.dtype) for t in (a, c)]
-    features = (jnp.moveaxis(b, -2, 0), jnp.moveaxis(d, -2, 0), jnp.moveaxis(grad, -2, 0))
-    (of_a, of_c), (of_d, of_b) = jax.lax.scan(step, tuple(zeros), features)
-    found = of_a, jnp.moveaxis(of_b, 0, -2), of_c, jnp.moveaxis(of_d, 0, -2)
-    return tuple(summed(g, t) for g, t in zip(found, inputs, strict=True))
-
-
-cdist_grad.defvjp(_grad_forward, _grad_backward)
-
-
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1, 2))
-def agop(p, diagonal, points, a, b, c, d):
-    shape, arrays = batched((a, 2), (b, 2), (c, 2), (d, 2))
-    n = d.shape[-2]
-    (out,) = call(
-        "agop", [((*shape, n) if diagonal else (*shape, n, n), a.dtype)], *arrays,
-        integers=[diagonal, points], numbers=[p],
-    )  # fmt: skip
-    return out
-
-
-def _agop_forward(p, diagonal, points, *inputs):
-    return agop(p, diagonal, points, *inputs), inputs
-
-
-def _agop_backward(p, diagonal, points, inputs, grad):
-    gradients = cdist_grad(p, *inputs)
-    if diagonal:
-        back = 2 * grad[..., None, :, None] * gradients
-    else:
-        back = (grad + grad.mT)[..., None, :, :] @ gradients
-    return _grad_backward(p, inputs, back / max(1, points or inputs[3].shape[-1]))
-
-
-agop.defvjp(_agop_forward, _agop_backward)

@@ -11,25 +11,8 @@ import re
 import torch
 
 from gram import _core
+from gram._second import OF_DISTANCE, OF_PRODUCT
 from gram._torch_register import batch, operator, plain, summed
-
-# w of a kernel k(s), s the distance, l the bandwidth: dk/ds s^(1 - p).
-_OF_DISTANCE = {
-    "laplace": "-exp(-s / l) / l * pow(s, 1 - p)",
-    "lpq-laplace": "-q / l * pow(s / l, q - 1) * exp(-pow(s / l, q)) * pow(s, 1 - p)",
-    "product-laplace": "-q / l * pow(s / l, q - 1) * exp(-pow(s / l, q)) * pow(s, 1 - p)",
-    "gaussian": "-exp(-s * s / (2 * l * l)) / (l * l)",
-    "matern32": "-3 / (l * l) * exp(-sqrt(3) * s / l) * pow(s, 2 - p)",
-    "matern52": "-5 / (3 * l * l) * (1 + sqrt(5) * s / l) * exp(-sqrt(5) * s / l) * pow(s, 2 - p)",
-    "rational-quadratic": "-pow(1 + s * s / (2 * a * l * l), -a - 1) / (l * l)",
-    "distance": "c * pow(s, c - p)",
-}
-# dk/ds of a kernel k(s), s the product.
-_OF_PRODUCT = {
-    "linear": "1 + 0 * s",
-    "polynomial": "g * n * pow(g * s + c, n - 1)",
-    "sigmoid": "g * (1 - tanh(g * s + c) * tanh(g * s + c))",
-}
 
 
 def powers(t, p):
@@ -52,8 +35,8 @@ def second_weight(x, y, bandwidth, kernel, numbers):
     """w2 of a distance, d^2 k / ds^2 of a product; numbers as kernel_second makes them."""
     names = ("l", "p", "q", "a", "g", "c", "n")
     parameters = dict(zip(names, numbers, strict=True))
-    product = kernel in _OF_PRODUCT
-    expression = (_OF_PRODUCT if product else _OF_DISTANCE)[kernel]
+    product = kernel in OF_PRODUCT
+    expression = (OF_PRODUCT if product else OF_DISTANCE)[kernel]
     if bandwidth is not None:
         parameters["l"] = bandwidth.detach()
     words = set(re.findall(r"\w+", expression))
@@ -124,7 +107,7 @@ def _name(options):
     if expression is not None or kernel == "cosine":
         what = "the cosine kernel" if expression is None else "an expression"
         raise NotImplementedError(f"gram.torch: {what} has no second derivative")
-    if outer_power is not None and kernel != "distance" and kernel not in _OF_PRODUCT:
+    if outer_power is not None and kernel != "distance" and kernel not in OF_PRODUCT:
         raise NotImplementedError("gram.torch: no second derivative with outer_power")
     return kernel.replace("_", "-")
 
@@ -141,7 +124,7 @@ def kernel_second(tensors, options, cotangents):
     v = cotangents.get("y", torch.zeros_like(other))
     scale, p, q, alpha, gamma, coef0, degree, _ = options[1]
     weight = torch.ops.gram.kernel(x, other, bandwidth, None, *options, "weight")
-    if kernel in _OF_PRODUCT:
+    if kernel in OF_PRODUCT:
         second = second_weight(
             x, other, None, kernel, [scale, p, q, alpha, gamma, coef0, degree]
         )

@@ -1,10 +1,9 @@
 """The functions of gram in programs of JAX: jit, grad, vmap.
 
-They are foreign functions of XLA: on the CPU, in any jit, without the interpreter's lock.  Arrays
-of other devices are refused when the program runs.  Gradients are reverse mode (jax.grad, jax.vjp,
-jax.jacrev) and finite at ties and at distance zero, where coordinates and points contribute 0;
-what cannot be differentiated again says so.  A matrix that cannot be factored gives nan, as in
-jax.numpy.linalg.
+They are foreign functions of XLA: on the CPU and on CUDA, in any jit, without the interpreter's
+lock.  Derivatives are forward and reverse mode (jax.jvp, jax.grad, jax.hessian) and finite at ties
+and at distance zero, where coordinates and points contribute 0; what cannot be differentiated
+again says so.  A matrix that cannot be factored gives nan, as in jax.numpy.linalg.
 
 >>> import jax, jax.numpy as jnp, gram.jax
 >>> x = jnp.array([[0.0], [3.0]])
@@ -21,7 +20,7 @@ try:
 except ImportError as e:
     raise ImportError("gram.jax needs JAX 0.6 or newer (pip install jax)") from e
 
-from gram import _jax_algebra, _jax_points
+from gram import _jax_agop, _jax_algebra, _jax_derivatives, _jax_points
 from gram._jax_call import matrices, number, result_type
 
 __all__ = [
@@ -43,7 +42,7 @@ def cdist(x, y=None, p=2.0, root=True):
     """Distances out[..., i, j] of x (..., m, k) and y (..., n, k), as gram.cdist.
 
     p is a number from 0 to infinity; root=False leaves out the power 1 / p.  Gradients to x and y
-    for every p but infinity.  float32 or float64; float16 and bfloat16 give float32.
+    for every p but infinity, twice.  float32 or float64; float16 and bfloat16 give float32.
 
     >>> gram.jax.cdist(jnp.zeros((1, 2)), jnp.ones((1, 2)), p=1).item()
     2.0
@@ -53,7 +52,7 @@ def cdist(x, y=None, p=2.0, root=True):
 
 
 def _options(kernel, output="value", expression=None, of="distance", parameters=None, **numbers):
-    return _jax_points.settled(kernel, expression, of, parameters, output, **numbers)
+    return _jax_derivatives.settled(kernel, expression, of, parameters, output, **numbers)
 
 
 def kernel(
@@ -69,7 +68,8 @@ def kernel(
     """The kernel matrix of x (..., m, k) and y (..., n, k), as gram.kernel (see there for options).
 
     bandwidth and regularization are numbers or arrays that broadcast over the batch; they and x
-    and y have gradients.  The other options are numbers that are known when a program is traced.
+    and y have gradients, twice but for an expression.  The other options are numbers that are
+    known when a program is traced.
     output="weight" and "bandwidth-derivative" have no gradient.
 
     >>> k = lambda length: gram.jax.kernel(
@@ -90,8 +90,7 @@ def kernel_matmul(
 ):
     """kernel(x, y) @ v for v (..., n, r) or (n,), the matrix never stored, as gram.kernel_matmul.
 
-    Gradients to x, y, v, bandwidth and regularization, in blocks of rows; those to v any number of
-    times.
+    Gradients to x, y, v, bandwidth and regularization, in blocks of rows, twice.
 
     >>> gram.jax.kernel_matmul(jnp.zeros((2, 1)), v=jnp.ones(2)).tolist()
     [2.0, 2.0]
@@ -118,13 +117,13 @@ def median_distance(x, p=2.0, *, root=True, rows=2000, seed=0):
 
 def cdist_grad(a, b, c, d, p=2.0):
     """Gradients of kernel expansions, as gram.cdist_grad: a (..., K, M), b (..., N, K),
-    c (..., O, K), d (..., N, M) give (..., O, N, M).  Gradients to all four.
+    c (..., O, K), d (..., N, M) give (..., O, N, M).  Gradients to all four, any number of times.
 
     >>> one = jnp.ones((1, 1))
     >>> gram.jax.cdist_grad(one, 2 * one, 3 * one, 5 * one).item()
     9.0
     """
-    return _jax_points.cdist_grad(float(p), *matrices("cdist_grad", a=a, b=b, c=c, d=d))
+    return _jax_agop.cdist_grad(float(p), *matrices("cdist_grad", a=a, b=b, c=c, d=d))
 
 
 def agop(a, b, c, d, p=2.0, *, diagonal=False, points=0):
@@ -135,7 +134,7 @@ def agop(a, b, c, d, p=2.0, *, diagonal=False, points=0):
     81.0
     """
     inputs = matrices("agop", a=a, b=b, c=c, d=d)
-    return _jax_points.agop(float(p), bool(diagonal), int(points), *inputs)
+    return _jax_agop.agop(float(p), bool(diagonal), int(points), *inputs)
 
 
 def solve_cholesky(a, b, *, lower=True):
@@ -174,7 +173,7 @@ def eigh(a, *, lower=True, vectors=True, select="all", first=0, count=0):
 
     select is "all", "index", "largest" or "smallest".  Gradients to the values; to the vectors of
     "all" too, where what a vector does inside of the space of a multiple value counts as 0 (those
-    of a part have none).  The gradient of a is symmetric.  With "all" twice differentiable.
+    of a part have none).  The gradient of a is symmetric.  With "all" any number of derivatives.
 
     >>> values, vectors = gram.jax.eigh(jnp.array([[2.0, 0.0], [0.0, 1.0]]))
     >>> values.tolist()

@@ -16,11 +16,16 @@ struct cuda_kept_block {
     struct cuda_block block;
 };
 
-static void give_back(const struct cuda_device *device, const struct cuda_block *block)
+static void give_back(const gram_context *g, const struct cuda_device *device,
+                      const struct cuda_block *block)
 {
     if (!block->address)
         return;
-    if (block->from_pool)
+    if (block->from_caller)
+        g->options.release_device(g->options.device_user,
+                                  // NOLINTNEXTLINE(performance-no-int-to-ptr)
+                                  (void *)(uintptr_t)block->address, block->bytes, device->stream);
+    else if (block->from_pool)
         (void)device->driver->memory_free_async(block->address, device->stream);
     else
         (void)device->driver->memory_free(block->address);
@@ -32,7 +37,7 @@ static gram_status retire(gram_context *g, struct cuda_device *device)
     struct cuda_arena *arena = &device->arena;
     struct cuda_kept_block *kept;
 
-    if (arena->block.captured) {
+    if (arena->block.captured && !arena->block.from_caller) {
         kept = gram_alloc(g, sizeof *kept);
         if (!kept)
             return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", sizeof *kept);
@@ -40,21 +45,26 @@ static gram_status retire(gram_context *g, struct cuda_device *device)
         arena->kept = kept;
         arena->kept_bytes += arena->block.bytes;
     } else
-        give_back(device, &arena->block);
+        give_back(g, device, &arena->block);
     arena->block = (struct cuda_block){0};
     return GRAM_OK;
 }
 
 /* A stream that is being captured forbids cuMemAlloc, unless the thread says otherwise. */
-static CUresult allocate(const struct cuda_device *device, size_t bytes, bool capturing,
-                         struct cuda_block *out)
+static CUresult allocate(const gram_context *g, const struct cuda_device *device, size_t bytes,
+                         bool capturing, struct cuda_block *out)
 {
     const struct cuda_driver *driver = device->driver;
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     CUresult result;
 
     *out = (struct cuda_block){.bytes = bytes, .from_pool = !capturing};
-    if (!capturing) {
+    if (g->options.allocate_device) {
+        out->from_caller = true;
+        out->address = (CUdeviceptr)(uintptr_t)g->options.allocate_device(g->options.device_user,
+                                                                          bytes, device->stream);
+        result = out->address ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    } else if (!capturing) {
         result = driver->memory_allocate_async(&out->address, bytes, device->stream);
     } else {
         (void)driver->capture_mode(&mode);
@@ -80,7 +90,9 @@ static gram_status fail_memory(gram_context *g, const struct cuda_device *device
 static gram_status grow(gram_context *g, struct cuda_device *device, size_t bytes, bool capturing)
 {
     struct cuda_arena *arena = &device->arena;
-    size_t rounded = (bytes + GRAIN - 1) / GRAIN * GRAIN, limit = g->options.scratch_limit;
+    /* The caller's allocator has sizes of its own. */
+    size_t grain = g->options.allocate_device ? 64 : GRAIN;
+    size_t rounded = (bytes + grain - 1) / grain * grain, limit = g->options.scratch_limit;
     CUresult result;
 
     if (rounded < bytes)
@@ -93,7 +105,7 @@ static gram_status grow(gram_context *g, struct cuda_device *device, size_t byte
                          bytes, device->index, limit, arena->kept_bytes);
     if (limit && rounded > limit - arena->kept_bytes)
         rounded = limit - arena->kept_bytes;
-    result = allocate(device, rounded, capturing, &arena->block);
+    result = allocate(g, device, rounded, capturing, &arena->block);
     if (result == CUDA_ERROR_OUT_OF_MEMORY)
         return fail_memory(g, device, bytes);
     return gram_cuda_check(g, device->driver, result, capturing ? "cuMemAlloc" : "cuMemAllocAsync");
@@ -122,7 +134,8 @@ gram_status gram_cuda_scratch(gram_context *g, size_t bytes, void **out)
                         device->driver->stream_capturing(device->stream, &capture),
                         "cuStreamIsCapturing"));
     capturing = capture != CU_STREAM_CAPTURE_STATUS_NONE;
-    if (bytes > arena->block.bytes)
+    if (bytes > arena->block.bytes ||
+        (arena->block.from_caller && arena->block.captured != capturing))
         TRY(grow(g, device, bytes, capturing));
     arena->block.captured |= capturing;
     *out = (void *)(uintptr_t)arena->block.address; // NOLINT(performance-no-int-to-ptr)
@@ -171,11 +184,12 @@ void gram_cuda_scratch_release(gram_context *g)
     struct cuda_device *device = g->device;
     bool entered;
 
-    if (!device->arena.block.address || device->arena.block.captured)
+    if (!device->arena.block.address ||
+        (device->arena.block.captured && !device->arena.block.from_caller))
         return;
     gram_cuda_join(g);
     entered = gram_cuda_enter(device);
-    give_back(device, &device->arena.block);
+    give_back(g, device, &device->arena.block);
     gram_cuda_leave(device, entered);
     device->arena.block = (struct cuda_block){0};
 }
@@ -188,10 +202,10 @@ void gram_cuda_arena_close(gram_context *g, struct cuda_device *device)
     if (!arena->block.address && !arena->kept)
         return;
     entered = gram_cuda_enter(device);
-    give_back(device, &arena->block);
+    give_back(g, device, &arena->block);
     for (struct cuda_kept_block *kept = arena->kept, *next; kept; kept = next) {
         next = kept->next;
-        give_back(device, &kept->block);
+        give_back(g, device, &kept->block);
         gram_free(g, kept, sizeof *kept);
     }
     gram_cuda_leave(device, entered);

@@ -7,6 +7,10 @@
  * give memory that belongs to the graph alone, so a block then comes from cuMemAlloc.  A block that
  * a graph may use is never given back before the context ends.
  *
+ * Blocks of options.allocate_device are given back like others, graph or not: their allocator
+ * answers for graphs.  A block that was allocated outside of a capture is not used inside of one,
+ * nor the other way round.
+ *
  * SPDX-License-Identifier: MIT
  */
 #ifndef GRAM_CUDA_ARENA_H

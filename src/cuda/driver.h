@@ -72,8 +72,9 @@ struct cuda_compiler {
 struct cuda_block {
     CUdeviceptr address; /* 0: none */
     size_t bytes;
-    bool from_pool; /* given back in the order of the stream */
-    bool captured;  /* a graph may use it as long as the context lives */
+    bool from_pool;   /* given back in the order of the stream */
+    bool from_caller; /* of options.allocate_device, which knows of captures itself */
+    bool captured;    /* a graph may use it as long as the context lives */
 };
 
 /* Scratch memory: see arena.h. */

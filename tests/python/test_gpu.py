@@ -176,6 +176,52 @@ def test_a_cuda_graph_of_torch():
     np.testing.assert_allclose(library.get(out), 2 * gram.cdist(X, p=1.3), rtol=1e-10)
 
 
+def expansion(library, rows=400, dtype=np.float32):
+    """Arguments of agop, which takes scratch."""
+    shapes = (rows, rows), (20, rows), (2, rows), (20, rows)
+    return [library.put(draw(*s, seed=i, dtype=dtype)) for i, s in enumerate(shapes)]
+
+
+def test_scratch_comes_from_the_allocator_of_torch():
+    library = Torch()
+    cuda = library.torch.cuda
+    inputs = expansion(library)
+    need = gram.agop_workspace(*inputs)[1]
+    expected = gram.agop(*inputs)
+    assert need > 1000
+    cuda.reset_peak_memory_stats()
+    before = cuda.memory_allocated()
+    result = gram.agop(*inputs)
+    assert cuda.memory_allocated() - before < result.nbytes + 1024
+    assert cuda.max_memory_allocated() - before >= need
+    np.testing.assert_array_equal(library.get(result), library.get(expected))
+    cuda.empty_cache()
+    cuda.set_per_process_memory_fraction(1e-6)
+    try:
+        with pytest.raises(MemoryError, match="scratch"):
+            gram.agop(*inputs, out=result)
+    finally:
+        cuda.set_per_process_memory_fraction(1.0)
+    np.testing.assert_array_equal(library.get(gram.agop(*inputs)), library.get(expected))
+
+
+def test_scratch_in_a_graph_of_torch():
+    """Other tensors take what a call has given back; the graph's own memory stays its own."""
+    library = Torch()
+    torch = library.torch
+    inputs = expansion(library)
+    result = gram.agop(*inputs)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        gram.agop(*inputs, out=result)
+    others = [torch.full((1 << 18,), 77.0, device="cuda") for _ in range(64)]
+    inputs[0].mul_(2)
+    graph.replay()
+    expected = gram.agop(*inputs)
+    np.testing.assert_array_equal(library.get(result), library.get(expected))
+    assert all((t == 77).all() for t in others)
+
+
 def test_torch_and_cupy_share_memory():
     torch, cupy = Torch().torch, Cupy().cupy
     x = torch.from_numpy(X).cuda()
