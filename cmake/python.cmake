@@ -36,7 +36,7 @@ if(GRAM_BLAS STREQUAL "scipy-openblas32") # which lies beside us in site-package
 endif()
 
 # The Python files beside it, so that the build folder is a package.
-file(GLOB GRAM_COMPAT_FILES CONFIGURE_DEPENDS python/gram/compat/*.py)
+file(GLOB GRAM_COMPAT_FILES CONFIGURE_DEPENDS python/gram/compat/*.py python/gram/compat/*.pyi)
 file(MAKE_DIRECTORY ${GRAM_PYTHON_FOLDER}/compat)
 add_custom_target(gram_python_files ALL DEPENDS ${GRAM_PYTHON_FILES} ${GRAM_COMPAT_FILES} VERBATIM
     COMMAND ${CMAKE_COMMAND} -E copy_if_different ${GRAM_PYTHON_FILES} ${GRAM_PYTHON_FOLDER}

@@ -31,6 +31,8 @@ Driver: TypeAlias = Literal[
 ]
 Precision: TypeAlias = Literal["auto", "f64", "f32", "tf32x3", "tf32"]
 Side: TypeAlias = Literal["right", "left"]
+Output: TypeAlias = Literal["value", "weight", "bandwidth-derivative"]
+PowerMethod: TypeAlias = Literal["auto", "eigh", "coupled-newton", "newton-schulz", "minimax"]
 Layer: TypeAlias = Literal["linear", "convolution", "embedding", "layer_norm", "group_norm"]
 Wrt: TypeAlias = Literal["x", "y", "bandwidth", "regularization"]
 
@@ -138,7 +140,7 @@ def kernel(
     expression: str | None = None,
     of: Literal["distance", "sum", "product"] = "distance",
     parameters: dict[str, Number] | None = None,
-    output: Literal["value", "weight", "bandwidth-derivative"] = "value",
+    output: Output = "value",
     out: Array | None = None,
 ) -> Array: ...
 def kernel_workspace(
@@ -160,7 +162,7 @@ def kernel_workspace(
     expression: str | None = None,
     of: Literal["distance", "sum", "product"] = "distance",
     parameters: dict[str, Number] | None = None,
-    output: Literal["value", "weight", "bandwidth-derivative"] = "value",
+    output: Output = "value",
     out: Array | None = None,
 ) -> tuple[int, int]: ...
 def kernel_vjp(
@@ -185,7 +187,7 @@ def kernel_vjp(
     expression: str | None = None,
     of: Literal["distance", "sum", "product"] = "distance",
     parameters: dict[str, Number] | None = None,
-    output: Literal["value", "weight", "bandwidth-derivative"] = "value",
+    output: Output = "value",
 ) -> Array | tuple[Array, ...]: ...
 def kernel_vjp_workspace(
     x: Array,
@@ -209,7 +211,7 @@ def kernel_vjp_workspace(
     expression: str | None = None,
     of: Literal["distance", "sum", "product"] = "distance",
     parameters: dict[str, Number] | None = None,
-    output: Literal["value", "weight", "bandwidth-derivative"] = "value",
+    output: Output = "value",
 ) -> tuple[int, int]: ...
 def cdist_grad(
     a: Array, b: Array, c: Array, d: Array, p: Number = 2.0, *, out: Array | None = None
@@ -320,7 +322,7 @@ def tune(
     expression: str | None = None,
     of: Literal["distance", "sum", "product"] = "distance",
     parameters: dict[str, Number] | None = None,
-    output: Literal["value", "weight", "bandwidth-derivative"] = "value",
+    output: Output = "value",
     out: Array | None = None,
 ) -> Tuning: ...
 def eigh(
@@ -427,7 +429,7 @@ def kernel_matmul(
     expression: str | None = None,
     of: Literal["distance", "sum", "product"] = "distance",
     parameters: dict[str, Number] | None = None,
-    output: Literal["value", "weight", "bandwidth-derivative"] = "value",
+    output: Output = "value",
 ) -> Array: ...
 def kernel_matmul_workspace(
     x: Array,
@@ -451,7 +453,7 @@ def kernel_matmul_workspace(
     expression: str | None = None,
     of: Literal["distance", "sum", "product"] = "distance",
     parameters: dict[str, Number] | None = None,
-    output: Literal["value", "weight", "bandwidth-derivative"] = "value",
+    output: Output = "value",
 ) -> tuple[int, int]: ...
 def matmul_batched(
     a: Array,
@@ -602,7 +604,7 @@ def matrix_power(
     numerator: int = -1,
     denominator: int = 4,
     *,
-    method: Literal["auto", "eigh", "coupled-newton", "newton-schulz", "minimax"] = "auto",
+    method: PowerMethod = "auto",
     lower: bool = True,
     ridge: Number = 0.0,
     ridge_relative: bool = False,
@@ -640,7 +642,7 @@ def matrix_power_workspace(
     numerator: int = -1,
     denominator: int = 4,
     *,
-    method: Literal["auto", "eigh", "coupled-newton", "newton-schulz", "minimax"] = "auto",
+    method: PowerMethod = "auto",
     lower: bool = True,
     ridge: Number = 0.0,
     ridge_relative: bool = False,
@@ -726,7 +728,7 @@ def eigh_kernel(
     expression: str | None = None,
     of: Literal["distance", "sum", "product"] = "distance",
     parameters: dict[str, Number] | None = None,
-    output: Literal["value", "weight", "bandwidth-derivative"] = "value",
+    output: Output = "value",
 ) -> Array | tuple[Array, Array]: ...
 def eigh_kernel_workspace(
     x: Array,
@@ -759,7 +761,7 @@ def eigh_kernel_workspace(
     expression: str | None = None,
     of: Literal["distance", "sum", "product"] = "distance",
     parameters: dict[str, Number] | None = None,
-    output: Literal["value", "weight", "bandwidth-derivative"] = "value",
+    output: Output = "value",
 ) -> tuple[int, int]: ...
 def kron_matmul_vjp(
     x: Array,
@@ -811,4 +813,6 @@ def kron_logdet_workspace(
 ) -> tuple[int, int]: ...
 def kron_trace(factors: Sequence[Array], *, out: Array | None = None) -> Array: ...
 def kron_diagonal(factors: Sequence[Array], *, out: Array | None = None) -> Array: ...
-def kron_diagonal_workspace(factors: Sequence[Array], *, out: Array | None = None) -> tuple[int, int]: ...
+def kron_diagonal_workspace(
+    factors: Sequence[Array], *, out: Array | None = None
+) -> tuple[int, int]: ...

@@ -119,6 +119,56 @@ def test_stubs_of_the_optimizers():
         assert given == [p.default for p in list(known.values())[2:]], name
 
 
+MODULES = (
+    "cache gpytorch jax machine plot sklearn torch compat/kermac compat/scipy compat/sklearn "
+    "compat/torch"
+).split()
+
+
+def is_public(node):
+    kind = ast.FunctionDef | ast.ClassDef
+    return isinstance(node, kind) and (not node.name.startswith("_") or node.name == "__init__")
+
+
+def signatures(tree, name=""):
+    """{name: arguments as (name, how it is given, default)}, of classes and their methods too."""
+    found = {}
+    for node in filter(is_public, tree.body):
+        path = f"{name}{node.name}"
+        if isinstance(node, ast.ClassDef):
+            found |= {path: [ast.unparse(base) for base in node.bases]}
+            found |= signatures(node, f"{path}.")
+            continue
+        a = node.args
+        plain = a.posonlyargs + a.args
+        defaults = [None] * (len(plain) - len(a.defaults)) + a.defaults
+        given = [(p.arg, "either", d) for p, d in zip(plain, defaults, strict=True)]
+        given += [(p.arg, "name", d) for p, d in zip(a.kwonlyargs, a.kw_defaults, strict=True)]
+        given += [(p.arg, "rest", None) for p in (a.vararg, a.kwarg) if p]
+        found[path] = [(n, how, d and ast.unparse(d)) for n, how, d in given]
+    return found
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_stubs_of_modules(name):
+    """Every class, method, function, argument and default; ... stands for any default."""
+    module = pathlib.Path(gram.__file__).parent / f"{name}.py"
+    known = signatures(ast.parse(module.read_text(encoding="utf-8")))
+    stub = signatures(stub_functions(name)[1])
+    assert list(stub) == list(known)
+    for path, arguments in known.items():
+        for mine, theirs in zip(stub[path], arguments, strict=True):
+            assert mine == theirs or (mine[:2] == theirs[:2] and mine[2] == "..."), (path, mine)
+
+
+def test_every_module_has_a_stub():
+    folder = pathlib.Path(gram.__file__).parent
+    public = [p for f in ("*.py", "compat/*.py") for p in folder.glob(f) if p.name[0] != "_"]
+    stubs = {p for p in public if p.with_suffix(".pyi").exists()}
+    assert stubs == set(public)
+    assert {str(p.relative_to(folder).with_suffix("")) for p in public} == {*MODULES, "optim"}
+
+
 @pytest.mark.parametrize("document", ["docs/python.md", "docs/second-order.md"])
 def test_examples_of_the_documents(document):
     text = (SOURCE / document).read_text(encoding="utf-8")

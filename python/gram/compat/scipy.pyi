@@ -1,0 +1,20 @@
+from collections.abc import Callable
+from typing import Any
+
+from gram import Array
+
+def cdist(
+    XA: Any,
+    XB: Any,
+    metric: str | Callable[..., float] = "euclidean",
+    *,
+    out: Array | None = None,
+    **kwargs: Any,
+) -> Array: ...
+def pdist(
+    X: Any,
+    metric: str | Callable[..., float] = "euclidean",
+    *,
+    out: Array | None = None,
+    **kwargs: Any,
+) -> Array: ...

@@ -1,0 +1,81 @@
+from os import PathLike
+from typing import Any, Literal, Self
+
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    MultiOutputMixin,
+    RegressorMixin,
+    TransformerMixin,
+)
+
+from gram import Array, Kernel
+from gram.machine import Machine
+
+class _Kernel(BaseEstimator): ...
+
+class KernelRidge(MultiOutputMixin, RegressorMixin, _Kernel):
+    dual_coef_: Array
+    X_fit_: Array
+    bandwidth_: float
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        *,
+        kernel: Kernel = "gaussian",
+        bandwidth: float | Literal["median"] = 1.0,
+        p: float = 2.0,
+        exponent: float = 1.0,
+    ) -> None: ...
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self: ...
+    def predict(self, X: Any) -> Array: ...
+
+class KernelTransformer(TransformerMixin, _Kernel):
+    components_: Array
+    bandwidth_: float
+    def __init__(
+        self,
+        *,
+        kernel: Kernel = "gaussian",
+        bandwidth: float | Literal["median"] = "median",
+        p: float = 2.0,
+        exponent: float = 1.0,
+        n_components: int | None = None,
+        random_state: Any = None,
+    ) -> None: ...
+    def fit(self, X: Any, y: Any = None) -> Self: ...
+    def transform(self, X: Any) -> Array: ...
+    def get_feature_names_out(self, input_features: Any = None) -> Array: ...
+
+class _Machine(BaseEstimator):
+    machine_: Machine
+    feature_importances_: Array
+    def __init__(
+        self,
+        *,
+        p: float | None = None,
+        q: float | None = None,
+        bandwidth: float | None = None,
+        regularization: float | None = None,
+        iterations: int | None = None,
+        metric: Literal["auto", "diagonal", "full"] = "auto",
+        metric_power: float | None = None,
+        search: bool = False,
+        time_limit: float | None = None,
+        validation: float | None = None,
+        solver: Literal["auto", "cholesky", "cg"] = "auto",
+        max_categories: int | None = None,
+        device: Any = "cpu",
+        random_state: Any = None,
+    ) -> None: ...
+    def save(self, path: str | PathLike[str]) -> None: ...
+
+class RFMRegressor(RegressorMixin, _Machine):
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self: ...
+    def predict(self, X: Any) -> Array: ...
+
+class RFMClassifier(ClassifierMixin, _Machine):
+    classes_: Array
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self: ...
+    def predict_proba(self, X: Any) -> Array: ...
+    def predict(self, X: Any) -> Array: ...

@@ -1,0 +1,99 @@
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import torch
+
+from gram import Kernel, Output, PowerMethod, Side
+
+def cdist(
+    x: torch.Tensor,
+    y: torch.Tensor | None = None,
+    p: float = 2.0,
+    root: bool = True,
+) -> torch.Tensor: ...
+def kernel(
+    x: torch.Tensor,
+    y: torch.Tensor | None = None,
+    kernel: Kernel = "laplace",
+    *,
+    output: Output = "value",
+    **options: Any,
+) -> torch.Tensor: ...
+def kernel_matmul(
+    x: torch.Tensor,
+    y: torch.Tensor | None = None,
+    kernel: Kernel = "laplace",
+    *,
+    v: torch.Tensor,
+    **options: Any,
+) -> torch.Tensor: ...
+def median_distance(
+    x: torch.Tensor,
+    p: float = 2.0,
+    *,
+    root: bool = True,
+    rows: int = 2000,
+    seed: int = 0,
+) -> torch.Tensor: ...
+def cdist_grad(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    c: torch.Tensor,
+    d: torch.Tensor,
+    p: float = 2.0,
+) -> torch.Tensor: ...
+def agop(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    c: torch.Tensor,
+    d: torch.Tensor,
+    p: float = 2.0,
+    *,
+    diagonal: bool = False,
+    points: int = 0,
+) -> torch.Tensor: ...
+def solve_cholesky(a: torch.Tensor, b: torch.Tensor, *, lower: bool = True) -> torch.Tensor: ...
+def solve_lu(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor: ...
+def eigh(
+    a: torch.Tensor,
+    *,
+    lower: bool = True,
+    vectors: bool = True,
+    select: Literal["all", "index", "largest", "smallest"] = "all",
+    first: int = 0,
+    count: int = 0,
+) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]: ...
+def matrix_power(
+    a: torch.Tensor,
+    numerator: int = -1,
+    denominator: int = 4,
+    *,
+    method: PowerMethod = "auto",
+    lower: bool = True,
+    ridge: float = 0.0,
+) -> torch.Tensor: ...
+def kron_matmul(
+    x: torch.Tensor,
+    factors: Sequence[torch.Tensor],
+    *,
+    side: Side = "right",
+    alpha: float = 1.0,
+) -> torch.Tensor: ...
+def per_sample_gradients(
+    model: torch.nn.Module,
+    loss: Callable[[Any, Any], torch.Tensor],
+    inputs: torch.Tensor | tuple[torch.Tensor, ...],
+    targets: Any,
+    *,
+    method: Literal["auto", "layers", "func"] = "auto",
+    chunk: int | None = None,
+) -> dict[str, torch.Tensor]: ...
+def per_sample_norms(
+    model: torch.nn.Module,
+    loss: Callable[[Any, Any], torch.Tensor],
+    inputs: torch.Tensor | tuple[torch.Tensor, ...],
+    targets: Any,
+    *,
+    method: Literal["auto", "layers", "func"] = "auto",
+    chunk: int | None = None,
+) -> torch.Tensor: ...
