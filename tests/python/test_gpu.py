@@ -1,8 +1,11 @@
 """test_gpu.py - arrays of PyTorch and CuPy on a GPU: the results of the CPU, the caller's stream"""
 
 import gram
+import hypothesis.extra.numpy as hnp
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 pytestmark = pytest.mark.skipif(len(gram.devices()) < 2, reason="no GPU")
 
@@ -111,6 +114,47 @@ def test_results_are_those_of_the_cpu(library, name, dtype):
         scale = np.abs(e).max(initial=1e-30)
         eps = 1e-10 if dtype is np.float64 else 2e-4
         np.testing.assert_allclose(g / scale, e / scale, rtol=0, atol=eps)
+
+
+@st.composite
+def ways(draw, shape):
+    """What makes a view of that shape, of arrays of NumPy and of a GPU alike, and its memory."""
+    steps = [draw(st.sampled_from([1, 1, 2, 3])) for _ in shape]
+    order = draw(st.permutations(range(len(shape))))
+    whole = tuple(shape[i] * steps[i] for i in order)
+    memory = np.random.default_rng(draw(st.integers(0, 2**31))).integers(-4, 5, whole)
+
+    def view(array):
+        return _turned(array, np.argsort(order))[tuple(slice(None, None, step) for step in steps)]
+
+    return memory, view
+
+
+def _turned(array, order):
+    order = [int(i) for i in order]
+    return array.permute(*order) if hasattr(array, "permute") else array.transpose(*order)
+
+
+@settings(
+    deadline=None, max_examples=60, derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)  # fmt: skip
+@given(st.data())
+def test_any_layout(library, data):
+    batches = data.draw(hnp.mutually_broadcastable_shapes(num_shapes=2, max_dims=2, max_side=3))
+    m, n, k = (data.draw(st.integers(0, 6)) for _ in range(3))
+    dtype = data.draw(st.sampled_from([np.float32, np.float64]))
+    p = data.draw(st.sampled_from([1, 2, 1.5]))
+    given = [data.draw(ways(s + t)) for s, t in zip(batches.input_shapes, ((m, k), (n, k)))]
+    views = [view(memory.astype(dtype)) for memory, view in given]
+    expected = gram.cdist(*views, p)
+    got = gram.cdist(*[view(library.put(memory.astype(dtype))) for memory, view in given], p)
+    assert tuple(got.shape) == expected.shape
+    np.testing.assert_allclose(library.get(got), expected, rtol=1e-5, atol=1e-5)
+    memory, view = data.draw(ways(expected.shape))
+    out = view(library.put(memory.astype(dtype)))
+    assert gram.cdist(*[view(library.put(a.astype(dtype))) for a, view in given], p, out=out) is out
+    np.testing.assert_allclose(library.get(out), expected, rtol=1e-5, atol=1e-5)
 
 
 def test_outputs_of_the_caller(library):
