@@ -3,8 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "optimizer.h"
-#include "backend.h"
+#include "optimizer_counts.h"
 #include <string.h>
 
 gram_status gram_optimizer_check_call(gram_context *g, const gram_optimizer *o)
@@ -13,6 +12,10 @@ gram_status gram_optimizer_check_call(gram_context *g, const gram_optimizer *o)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "the optimizer is NULL");
     if (!g->backend->optimizer_step)
         return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer it", g->backend->name);
+    if (o->owner ? o->owner != g : g->backend->optimizer_open != NULL)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "the optimizer belongs to another context: one with state on a GPU is of "
+                         "the context that made it");
     return GRAM_OK;
 }
 
@@ -46,6 +49,7 @@ static gram_status run(gram_context *g, struct gram_optimizer_op *op, gram_optim
     TRY(check_failures(g, op->optimizer));
     TRY(check_report(g, report));
     op->report = &told;
+    op->asked = report != NULL;
     TRY(g->backend->optimizer_step(g, op));
     if (report) {
         told.size = report->size;
@@ -159,11 +163,16 @@ gram_status gram_optimizer_set(gram_context *g, gram_optimizer *o,
     next = *o;
     TRY(gram_optimizer_take_options(g, options, &next.options));
     TRY(check_fixed(g, &o->options, &next.options));
+    if (g->backend->optimizer_accepts)
+        TRY(g->backend->optimizer_accepts(g, &next.options));
     TRY(describe_blocks(g, &next, false));
     TRY(describe_blocks(g, &next, true));
     forgive = o->options.epsilon != next.options.epsilon ||
               !o->options.epsilon_relative != !next.options.epsilon_relative ||
               o->options.root != next.options.root || o->options.failures != next.options.failures;
+    if (forgive && o->owner)
+        TRY(g->backend->memory_zero(g, o->state + ((char *)o->failures - o->counts),
+                                    (size_t)o->blocks * sizeof *o->failures));
     o->options = next.options;
     for (int64_t i = 0; forgive && i < o->blocks; i++)
         o->failures[i] = 0;
@@ -193,6 +202,7 @@ gram_status gram_optimizer_get(gram_context *g, const gram_optimizer *o,
         options->size = size;
     }
     if (info) {
+        TRY(gram_optimizer_read_counts(g, o));
         gram_optimizer_info told = {.size = info->size,
                                     .step = *o->step,
                                     .parameters = o->parameters,
@@ -216,6 +226,7 @@ gram_status gram_optimizer_state_at(gram_context *g, gram_optimizer *o, int64_t 
                          (long long)index, (long long)o->names - 1);
     if (!name || !view)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s is NULL", name ? "view" : "name");
+    o->stale = o->owner != NULL; /* the caller may write it */
     *name = o->named[index].name;
     *view = o->named[index].view;
     return GRAM_OK;

@@ -7,7 +7,7 @@
  * so that blocks can be done in any order, by any thread and on any rank.  Merging keeps the
  * row-major order of elements, so that a block is a set of runs of the parameter's flat indices.
  *
- * State lies in one allocation; a slot is one tensor in it.
+ * State lies in one allocation, on a GPU in its memory; a slot is one tensor in it.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -70,10 +70,16 @@ struct gram_optimizer {
     struct gram_optimizer_block *block;
     struct gram_optimizer_named *named;
     struct gram_optimizer_range *range; /* room for three lists of tensors */
-    /* In the state: calls that did a step; one a parameter; one a block, refreshes that failed */
+    /* Calls that did a step; one a parameter; one a block, refreshes that failed.  They lie in
+     * counts, with which the state begins; on a GPU a copy that is the host's. */
     int64_t *step, *steps, *failures;
-    char *state;
-    size_t state_bytes;
+    char *counts, *state;
+    size_t counts_bytes, state_bytes;
+    /* On a GPU: whose memory the state is, what the backend keeps, and whether counts have to be
+     * read again before the next step. */
+    gram_context *owner;
+    void *device;
+    bool stale;
 };
 
 /* What a method is to the front: src/optimizer_<method>.c. */
@@ -115,7 +121,10 @@ struct gram_optimizer_slot gram_optimizer_array(const struct gram_optimizer_bloc
                                                 gram_dtype dtype);
 /* The dtype of matrices and second moments: the state's, f32 for bf16, whose 8 bits lose the small
  * changes of a sum, and the differences that are left where a root meets a factor of low rank. */
-gram_dtype gram_optimizer_statistics(const struct gram_optimizer_parameter *p);
+static inline gram_dtype gram_optimizer_statistics(const struct gram_optimizer_parameter *p)
+{
+    return p->state == GRAM_BF16 ? GRAM_F32 : p->state;
+}
 
 /* optimizer_blocks.c: the merged shape of a parameter and the number of its blocks (< 0: too many),
  * then its blocks, without slots; and who does which. */
@@ -135,6 +144,41 @@ static inline bool gram_optimizer_owns(const gram_optimizer *o,
     return b->rank == o->options.rank;
 }
 
+/* Whether the roots of a block are due in its step t. */
+static inline bool gram_optimizer_due(const gram_optimizer *o, const struct gram_optimizer_block *b,
+                                      int64_t t)
+{
+    const gram_optimizer_options *options = &o->options;
+    int64_t number = b - o->block;
+
+    if (t <= options->start)
+        return t == options->start;
+    return (t % options->refresh + (options->stagger ? number % options->refresh : 0)) %
+               options->refresh ==
+           0;
+}
+
+/* A tensor in as few dimensions as its strides allow, the last one first; gives their number. */
+static inline int gram_optimizer_join(const gram_tensor *t, int64_t shape[GRAM_MAX_DIMS],
+                                      int64_t stride[GRAM_MAX_DIMS])
+{
+    int ndim = 0;
+
+    for (int i = t->ndim - 1; i >= 0; i--) {
+        if (t->shape[i] == 1)
+            continue;
+        if (ndim > 0 && t->stride[i] == stride[ndim - 1] * shape[ndim - 1]) {
+            shape[ndim - 1] *= t->shape[i];
+        } else {
+            shape[ndim] = t->shape[i];
+            stride[ndim++] = t->stride[i];
+        }
+    }
+    if (ndim == 0)
+        shape[0] = stride[0] = 1;
+    return ndim > 0 ? ndim : 1;
+}
+
 static inline void *gram_optimizer_data(const gram_optimizer *o,
                                         const struct gram_optimizer_slot *s)
 {
@@ -149,6 +193,7 @@ struct gram_optimizer_op {
     gram_tensor *const *directions;      /* NULL, or an entry NULL: not wanted */
     gram_tensor *const *updated;         /* the parameters, to be changed in place; or NULL */
     gram_optimizer_report *report;       /* never NULL; zeros, first_failed -1 */
+    bool asked;                          /* the caller wants the report */
 };
 
 /* Refuses a missing optimizer, and a device without any. */

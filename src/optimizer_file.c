@@ -41,6 +41,34 @@ static int file_shape(const gram_tensor *t, int64_t shape[GRAM_MODEL_DIMS])
     return t->ndim == 0 ? 1 : t->ndim - joined;
 }
 
+/* ---- The state where the host can read it --------------------------------------------------- */
+
+/* The state itself; of a GPU memory of as many bytes, with read a copy. */
+static gram_status open_image(gram_context *g, const gram_optimizer *o, bool read, char **image)
+{
+    gram_status status = GRAM_OK;
+
+    *image = o->owner ? gram_alloc(g, o->state_bytes) : o->state;
+    if (!*image)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", o->state_bytes);
+    if (!o->owner)
+        return GRAM_OK;
+    memset(*image, 0, o->state_bytes);
+    if (read)
+        status = g->backend->memory_copy(g, *image, o->state, o->state_bytes);
+    if (read && status == GRAM_OK)
+        status = g->backend->synchronize(g);
+    if (status != GRAM_OK)
+        gram_free(g, *image, o->state_bytes);
+    return status;
+}
+
+static void close_image(gram_context *g, const gram_optimizer *o, char *image)
+{
+    if (o->owner)
+        gram_free(g, image, o->state_bytes);
+}
+
 /* ---- Saving ------------------------------------------------------------------------------- */
 
 static int64_t count_shapes(const gram_optimizer *o)
@@ -86,8 +114,9 @@ static gram_status put_shapes(gram_context *g, const gram_optimizer *o, struct g
     return GRAM_OK;
 }
 
-static gram_status save(gram_context *g, const gram_optimizer *o, struct gram_model_writer *w,
-                        const char *path)
+/* image: the state where the host can read it. */
+static gram_status save(gram_context *g, const gram_optimizer *o, const char *image,
+                        struct gram_model_writer *w, const char *path)
 {
     char rank[RANK_BYTES];
 
@@ -101,7 +130,8 @@ static gram_status save(gram_context *g, const gram_optimizer *o, struct gram_mo
         const gram_tensor *t = &o->named[i].view;
         int64_t shape[GRAM_MODEL_DIMS];
         int ndim = file_shape(t, shape);
-        gram_model_put(w, o->named[i].name, (int)t->dtype, ndim, shape, t->data);
+        gram_model_put(w, o->named[i].name, (int)t->dtype, ndim, shape,
+                       image + ((const char *)t->data - o->state));
     }
     return gram_model_commit(g, w, path);
 }
@@ -109,15 +139,18 @@ static gram_status save(gram_context *g, const gram_optimizer *o, struct gram_mo
 gram_status gram_optimizer_save(gram_context *g, const gram_optimizer *o, const char *path)
 {
     struct gram_model_writer *w;
+    char *image = NULL;
     gram_status status;
 
     g->call = __func__;
     TRY(gram_optimizer_check_call(g, o));
     if (!path)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "path is NULL");
+    TRY(open_image(g, o, true, &image));
     w = gram_model_writer_create();
-    status = save(g, o, w, path);
+    status = save(g, o, image, w, path);
     gram_model_writer_destroy(w);
+    close_image(g, o, image);
     return status;
 }
 
@@ -218,10 +251,25 @@ static gram_status check_steps(gram_context *g, const gram_optimizer *o,
     return GRAM_OK;
 }
 
+/* Makes it the state, and frees it where it is a copy. */
+static gram_status put_image(gram_context *g, gram_optimizer *o, char *image)
+{
+    gram_status status = GRAM_OK;
+
+    if (o->owner) {
+        status = g->backend->memory_copy(g, o->state, image, o->state_bytes);
+        if (status == GRAM_OK)
+            status = g->backend->synchronize(g);
+        o->stale = true;
+    }
+    close_image(g, o, image);
+    return status;
+}
+
 gram_status gram_optimizer_take_file(gram_context *g, gram_optimizer *o,
                                      const struct gram_model_file *file)
 {
-    char rank[RANK_BYTES];
+    char rank[RANK_BYTES], *image = NULL;
     const struct gram_model_array *a;
 
     describe_rank(o, rank);
@@ -237,6 +285,7 @@ gram_status gram_optimizer_take_file(gram_context *g, gram_optimizer *o,
     if (file->arrays != (size_t)o->names + 1)
         return gram_model_bad(g, file, "it has %zu arrays, expected %lld", file->arrays,
                               (long long)o->names + 1);
+    TRY(open_image(g, o, false, &image));
     for (int64_t i = 0; i < o->names; i++) {
         const gram_tensor *t = &o->named[i].view;
         size_t bytes = gram_dtype_size(t->dtype);
@@ -244,9 +293,9 @@ gram_status gram_optimizer_take_file(gram_context *g, gram_optimizer *o,
         for (int j = 0; j < t->ndim; j++)
             bytes *= (size_t)t->shape[j];
         if (bytes > 0)
-            memcpy(t->data, a->data, bytes);
+            memcpy(image + ((char *)t->data - o->state), a->data, bytes);
     }
-    return GRAM_OK;
+    return put_image(g, o, image);
 }
 
 gram_status gram_optimizer_load(gram_context *g, gram_optimizer *o, const char *path)

@@ -10,11 +10,6 @@
 
 /* ---- Slots -------------------------------------------------------------------------------- */
 
-gram_dtype gram_optimizer_statistics(const struct gram_optimizer_parameter *p)
-{
-    return p->state == GRAM_BF16 ? GRAM_F32 : p->state;
-}
-
 /* A count of -1 does not fit and is refused when the state is laid out. */
 struct gram_optimizer_slot gram_optimizer_square(gram_dtype dtype, int64_t n)
 {
@@ -150,6 +145,7 @@ static gram_status lay_out(gram_context *g, gram_optimizer *o, size_t offset[3])
                 place(o, o->parameters, GRAM_I64, &offset[1]) &&
                 place(o, o->blocks, GRAM_I64, &offset[2]);
 
+    o->counts_bytes = o->state_bytes;
     for (int64_t i = 0; i < o->blocks; i++) {
         struct gram_optimizer_block *b = &o->block[i];
         const char *name;
@@ -165,11 +161,6 @@ static gram_status lay_out(gram_context *g, gram_optimizer *o, size_t offset[3])
 }
 
 /* ---- Names and first values ---------------------------------------------------------------- */
-
-static gram_tensor counts(int64_t *data, int64_t count)
-{
-    return gram_vector(data, count, GRAM_I64);
-}
 
 static gram_tensor view_of(const gram_optimizer *o, const struct gram_optimizer_block *b,
                            const struct gram_optimizer_slot *s)
@@ -187,6 +178,12 @@ static gram_tensor view_of(const gram_optimizer *o, const struct gram_optimizer_
         stride *= b->size[i];
     }
     return t;
+}
+
+/* Counts as the caller sees them: where the state is. */
+static gram_tensor counts(const gram_optimizer *o, const int64_t *data, int64_t count)
+{
+    return gram_vector(o->state + ((const char *)data - o->counts), count, GRAM_I64);
 }
 
 static void set_one(const gram_optimizer *o, const struct gram_optimizer_slot *s, int64_t at)
@@ -212,9 +209,10 @@ static void name_state(gram_optimizer *o)
 
     for (int i = 0; i < 3; i++)
         (void)snprintf(to[i].name, sizeof to[i].name, "%s", vectors[i]);
-    to[0].view = (gram_tensor){.data = o->step, .dtype = GRAM_I64};
-    to[1].view = counts(o->steps, o->parameters);
-    to[2].view = counts(o->failures, o->blocks);
+    to[0].view = counts(o, o->step, 1);
+    to[0].view.ndim = 0;
+    to[1].view = counts(o, o->steps, o->parameters);
+    to[2].view = counts(o, o->failures, o->blocks);
     to += 3;
     for (int64_t i = 0; i < o->blocks; i++) {
         struct gram_optimizer_block *b = &o->block[i];
@@ -231,9 +229,28 @@ static void name_state(gram_optimizer *o)
             to->view = view_of(o, b, s);
             to++;
         }
-        for (int k = 0; k < b->order; k++)
+        for (int k = 0; k < b->order && !o->owner; k++)
             set_identity(o, &b->root[k]);
     }
+    for (int64_t i = 0; o->owner && i < o->names; i++)
+        o->named[i].view.device = o->owner->options.device;
+}
+
+/* Memory of the state, zeros. */
+static gram_status allocate_state(gram_context *g, gram_optimizer *o)
+{
+    void *memory;
+
+    if (!g->backend->optimizer_open) {
+        TRY(allocate(g, o->state_bytes, 1, &o->state));
+        o->counts = o->state;
+        return GRAM_OK;
+    }
+    TRY(allocate(g, o->counts_bytes, 1, &o->counts));
+    o->owner = g;
+    TRY(g->backend->memory_allocate(g, o->state_bytes, &memory));
+    o->state = memory;
+    return g->backend->memory_zero(g, memory, o->state_bytes);
 }
 
 static gram_status fill(gram_context *g, gram_optimizer *o, const gram_tensor *const *parameters)
@@ -245,11 +262,13 @@ static gram_status fill(gram_context *g, gram_optimizer *o, const gram_tensor *c
     TRY(take_parameters(g, o, parameters));
     TRY(lay_out(g, o, offset));
     TRY(allocate(g, (size_t)o->names, sizeof *o->named, &o->named));
-    TRY(allocate(g, o->state_bytes, 1, &o->state));
-    o->step = (int64_t *)(void *)(o->state + offset[0]);
-    o->steps = (int64_t *)(void *)(o->state + offset[1]);
-    o->failures = (int64_t *)(void *)(o->state + offset[2]);
+    TRY(allocate_state(g, o));
+    o->step = (int64_t *)(void *)(o->counts + offset[0]);
+    o->steps = (int64_t *)(void *)(o->counts + offset[1]);
+    o->failures = (int64_t *)(void *)(o->counts + offset[2]);
     name_state(o);
+    if (o->owner)
+        TRY(g->backend->optimizer_open(g, o));            /* roots begin as the identity */
     return g->backend->optimizer_workspace(g, o, &bytes); /* refuses sizes that cannot be done */
 }
 
@@ -295,6 +314,13 @@ void gram_optimizer_destroy(gram_optimizer *o)
     gram_free(&allocator, o->parameter, (size_t)o->parameters * sizeof *o->parameter);
     gram_free(&allocator, o->block, (size_t)o->blocks * sizeof *o->block);
     gram_free(&allocator, o->named, (size_t)o->names * sizeof *o->named);
-    gram_free(&allocator, o->state, o->state_bytes);
+    if (o->owner) {
+        o->owner->backend->optimizer_close(o);
+        if (o->state)
+            o->owner->backend->memory_free(o->owner, o->state);
+        gram_free(&allocator, o->counts, o->counts_bytes);
+    } else {
+        gram_free(&allocator, o->state, o->state_bytes);
+    }
     gram_free(&allocator, o, sizeof *o);
 }

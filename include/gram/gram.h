@@ -2051,6 +2051,16 @@ typedef struct gram_optimizer_info {
 /*
  * An optimizer of a list of parameters: formulas, shapes and all state.  It holds no parameter and
  * belongs to no context, but allocates as the one it was made with does; one thread at a time.
+ *
+ * CUDA: Shampoo alone.  State is in the memory of the device, parameters, gradients and directions
+ * too; the optimizer belongs to the context that made it, and has to be destroyed before it.  A
+ * step is queued and returns: which gradients are not finite and which roots could be taken is the
+ * device's to know, until a report is asked for, which waits.  Without one, roots that fail again
+ * and again keep the previous one and no step is refused for them, and a step whose gradient was
+ * not finite still counts when the next roots are due.  A step can be captured in a CUDA graph:
+ * options, whether roots are taken, and all addresses are those of the capture; report must be NULL
+ * and not_finite GRAM_NOT_FINITE_SKIP.  GRAM_NOT_FINITE_FAIL waits before anything is written.
+ * options.skip must be 0.  GRAM_POWER_AUTO is GRAM_POWER_EIGH; the iterations are faster.
  */
 typedef struct gram_optimizer gram_optimizer;
 
@@ -2161,7 +2171,8 @@ GRAM_API gram_status gram_optimizer_get(gram_context *g, const gram_optimizer *o
 
 /*
  * The state tensor number index, 0 <= index < info.states, as a view into the optimizer that a
- * caller may read and, between steps, write; name and view live as long as the optimizer.  Names:
+ * caller may read and, between steps, write; name and view live as long as the optimizer.  CUDA:
+ * its data are the device's, and the next step waits to see what was written.  Names:
  * "step" (i64, one number), "steps" (i64, one a parameter), "failures" (i64, one a block), then for
  * parameter p and block b "p.b.factor.k" (L_k), "p.b.root.k" (X_k; SOAP: Q_k), "p.b.moment" (M),
  * "p.b.velocity" (B) and "p.b.second" (V).  Blocks are counted from 0 in each parameter, in the

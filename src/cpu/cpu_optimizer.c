@@ -26,18 +26,6 @@ static const struct cpu_optimizer_method *method_of(const gram_optimizer *o)
     return methods[o->options.method];
 }
 
-bool cpu_optimizer_due(const gram_optimizer *o, const struct gram_optimizer_block *b, int64_t t)
-{
-    const gram_optimizer_options *options = &o->options;
-    int64_t number = b - o->block;
-
-    if (t <= options->start)
-        return t == options->start;
-    return (t % options->refresh + (options->stagger ? number % options->refresh : 0)) %
-               options->refresh ==
-           0;
-}
-
 /* ---- Scratch ------------------------------------------------------------------------------ */
 
 /* flags: one a parameter.  Then, for a pass, bytes for each worker; or what a refresh takes. */

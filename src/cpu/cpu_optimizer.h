@@ -64,9 +64,6 @@ struct cpu_optimizer_method {
 
 extern const struct cpu_optimizer_method cpu_shampoo, cpu_soap, cpu_muon;
 
-/* Whether the roots of a block are due in its step t. */
-bool cpu_optimizer_due(const gram_optimizer *o, const struct gram_optimizer_block *b, int64_t t);
-
 const struct cpu_optimizer_math *cpu_optimizer_math(gram_dtype work);
 
 /* cpu_optimizer_move.c: the block of a tensor with the parameter's shape, of any dtype and strides,

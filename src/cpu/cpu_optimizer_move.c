@@ -63,26 +63,6 @@ struct walk {
     int64_t array_size; /* of an element of the block's array, in bytes */
 };
 
-/* The last dimension comes first. */
-static void join_dimensions(const gram_tensor *t, struct walk *w)
-{
-    for (int i = t->ndim - 1; i >= 0; i--) {
-        int last = w->ndim - 1;
-        if (t->shape[i] == 1)
-            continue;
-        if (w->ndim > 0 && t->stride[i] == w->stride[last] * w->shape[last]) {
-            w->shape[last] *= t->shape[i];
-        } else {
-            w->shape[w->ndim] = t->shape[i];
-            w->stride[w->ndim++] = t->stride[i];
-        }
-    }
-    if (w->ndim == 0) {
-        w->shape[0] = w->stride[0] = 1;
-        w->ndim = 1;
-    }
-}
-
 /* Elements flat .. flat + n of the tensor; to or from is moved on by n elements. */
 static void move_run(struct walk *w, int64_t flat, int64_t n)
 {
@@ -136,7 +116,7 @@ void cpu_optimizer_gather(const struct cpu_optimizer_unit *u, const gram_tensor 
                      .to = to,
                      .array_size = (int64_t)gram_dtype_size(u->work)};
 
-    join_dimensions(t, &w);
+    w.ndim = gram_optimizer_join(t, w.shape, w.stride);
     move_block(u->p, u->b, &w);
 }
 
@@ -148,7 +128,7 @@ void cpu_optimizer_scatter(const struct cpu_optimizer_unit *u, const void *from,
                      .from = from,
                      .array_size = (int64_t)gram_dtype_size(u->work)};
 
-    join_dimensions(t, &w);
+    w.ndim = gram_optimizer_join(t, w.shape, w.stride);
     move_block(u->p, u->b, &w);
 }
 

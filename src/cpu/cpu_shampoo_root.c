@@ -7,6 +7,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "../blas.h"
+#include "../optimizer_power.h"
 #include "../threads.h"
 #include "cpu_shampoo.h"
 #include <math.h>
@@ -41,31 +42,6 @@ static int64_t capacity(const gram_context *g, int64_t all, int64_t n, gram_dtyp
     return gram_least(all, gram_most(g->threads, CHUNK_BYTES / gram_most(bytes, 1)));
 }
 
-static struct gram_matrix_power_op power_of(const gram_optimizer *o,
-                                            const struct gram_optimizer_block *b, int64_t n,
-                                            gram_dtype work, int64_t count)
-{
-    struct gram_matrix_power_op op = {
-        .batch = {                  .ndim = 1, .shape = {count}, .count = count},
-        .a = gram_view_dense(NULL, work, n, n),
-        .out = gram_view_dense(NULL, work, n, n),
-        .info = gram_view_dense(NULL, GRAM_I32, 1, 1),
-        .has_info = true,
-        .numerator = -b->numerator,
-        .denominator = b->denominator,
-        .method = o->options.root,
-        .uplo = GRAM_UPPER,
-        .ridge = {.value = o->options.epsilon                 },
-        .ridge_relative = o->options.epsilon_relative != 0,
-        .tolerance = INFINITY,
-        .iterations = 100,
-    };
-
-    op.a.batch_stride[0] = op.out.batch_stride[0] = n * n;
-    op.info.batch_stride[0] = 1;
-    return op;
-}
-
 static gram_status lay_out(gram_context *g, const gram_optimizer *o, int64_t block, int k,
                            int64_t all, struct cpu_shampoo_batch *batch)
 {
@@ -84,7 +60,7 @@ static gram_status lay_out(gram_context *g, const gram_optimizer *o, int64_t blo
     batch->out = gram_round64((size_t)batch->count * matrix);
     batch->info = 2 * batch->out;
     batch->power = batch->info + gram_round64((size_t)batch->count * sizeof(int32_t));
-    op = power_of(o, b, n, work, batch->count);
+    op = gram_optimizer_power(o, b, n, work, batch->count);
     TRY(g->backend->matrix_power_workspace(g, &op, &batch->power_bytes));
     batch->bytes = batch->power + batch->power_bytes;
     fits = o->options.skip > 0 ? 4 * (size_t)g->threads * gram_round64(matrix) : 0;
@@ -152,7 +128,7 @@ static void take_chunk(struct cpu_shampoo_run *run, int64_t count)
 {
     gram_context *g = run->s->g;
     const struct gram_optimizer_block *b = &run->s->o->block[run->items->block];
-    struct gram_matrix_power_op op = power_of(run->s->o, b, run->n, run->work, count);
+    struct gram_matrix_power_op op = gram_optimizer_power(run->s->o, b, run->n, run->work, count);
     struct cpu_optimizer_lent lent;
 
     op.a.data = run->memory;
@@ -216,7 +192,7 @@ static int64_t find_due(const struct cpu_optimizer_step *s, struct cpu_shampoo_i
     for (int64_t i = 0; i < o->blocks; i++) {
         const struct gram_optimizer_block *b = &o->block[i];
         if (!gram_optimizer_owns(o, b) || s->rests[b->parameter] ||
-            !cpu_optimizer_due(o, b, o->steps[b->parameter] + 1))
+            !gram_optimizer_due(o, b, o->steps[b->parameter] + 1))
             continue;
         for (int k = 0; k < b->order; k++)
             items[count++] = (struct cpu_shampoo_item){

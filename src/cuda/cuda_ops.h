@@ -98,6 +98,22 @@ enum cuda_variant_file {
     CUDA_VARIANT_SOLVE_REFINE,
     CUDA_VARIANT_SOLVE_MULTIPLY,
     CUDA_VARIANT_SOLVE_GMRES,
+    CUDA_VARIANT_OPTIMIZER_LIST,
+    CUDA_VARIANT_OPTIMIZER_IDENTITY,
+    CUDA_VARIANT_OPTIMIZER_BEGIN,
+    CUDA_VARIANT_OPTIMIZER_LOOK,
+    CUDA_VARIANT_OPTIMIZER_VERDICT,
+    CUDA_VARIANT_OPTIMIZER_END,
+    CUDA_VARIANT_OPTIMIZER_EMA,
+    CUDA_VARIANT_OPTIMIZER_UNPACK,
+    CUDA_VARIANT_OPTIMIZER_UNPACK_ITEMS,
+    CUDA_VARIANT_OPTIMIZER_KEEP,
+    CUDA_VARIANT_OPTIMIZER_COUNT,
+    CUDA_VARIANT_SHAMPOO_GATHER,
+    CUDA_VARIANT_SHAMPOO_PERMUTE,
+    CUDA_VARIANT_SHAMPOO_FILTER,
+    CUDA_VARIANT_SHAMPOO_SQUARES,
+    CUDA_VARIANT_SHAMPOO_FINISH,
     CUDA_VARIANTS
 };
 static inline uint64_t gram_cuda_variant(enum cuda_variant_file file, uint64_t parameters)
@@ -217,6 +233,12 @@ gram_status cuda_kron_solve_workspace(gram_context *g, const struct gram_kron_so
 gram_status cuda_kron_matmul_vjp(gram_context *g, const struct gram_kron_matmul_vjp_op *op);
 gram_status cuda_kron_matmul_vjp_workspace(gram_context *g,
                                            const struct gram_kron_matmul_vjp_op *op, size_t *bytes);
+/* cuda_optimizer.c and cuda_optimizer_plan.c */
+gram_status cuda_optimizer_step(gram_context *g, const struct gram_optimizer_op *op);
+gram_status cuda_optimizer_workspace(gram_context *g, const gram_optimizer *o, size_t *bytes);
+gram_status cuda_optimizer_open(gram_context *g, gram_optimizer *o);
+void cuda_optimizer_close(gram_optimizer *o);
+gram_status cuda_optimizer_accepts(gram_context *g, const gram_optimizer_options *options);
 
 /* cuda_solve.c */
 gram_status cuda_solve_cholesky(gram_context *g, const struct gram_solve_op *op);

@@ -1,0 +1,270 @@
+/*
+ * cuda_optimizer.c - a step of an optimizer on the device: who rests, the waves, the end
+ *
+ * A step only queues: without a report nothing waits, and it can be captured in a graph.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "cuda_optimizer.h"
+#include "../optimizer_counts.h"
+#include "arena.h"
+
+gram_status cuda_optimizer_launch(const struct cuda_optimizer_job *job, gram_dtype work,
+                                  enum cuda_variant_file kernel, int64_t blocks, void *params)
+{
+    return gram_cuda_launch_plain(job->g, kernel, work, blocks, OPTIMIZER_THREADS, params);
+}
+
+/* ---- What a step is given ------------------------------------------------------------------- */
+
+static gram_status check_pointers(gram_context *g, const struct gram_optimizer_op *op)
+{
+    for (int64_t i = 0; i < op->optimizer->parameters; i++) {
+        const gram_tensor *const tensors[] = {op->parameters[i], op->gradients[i],
+                                              op->directions ? op->directions[i] : NULL};
+        static const char *const names[] = {"parameters", "gradients", "directions"};
+        for (int j = 0; j < 3; j++) {
+            struct gram_view view = {.data = tensors[j] ? tensors[j]->data : NULL};
+            TRY(gram_cuda_check_pointer(g, names[j], &view));
+        }
+    }
+    return GRAM_OK;
+}
+
+static struct optimizer_tensor tensor_of(const gram_tensor *t)
+{
+    struct optimizer_tensor to = {0};
+    int64_t shape[GRAM_MAX_DIMS], stride[GRAM_MAX_DIMS];
+
+    if (!t)
+        return to;
+    to.data = t->data;
+    to.type = cuda_optimizer_type(t->dtype);
+    to.ndim = gram_optimizer_join(t, shape, stride);
+    for (int d = 0; d < to.ndim; d++) {
+        to.shape[d] = shape[d];
+        to.stride[d] = stride[d];
+    }
+    return to;
+}
+
+/* The table of all tensors, which lies in scratch. */
+static gram_status send_tensors(const struct cuda_optimizer_job *job)
+{
+    const struct gram_optimizer_op *op = job->op;
+
+    for (int64_t first = 0; first < job->o->parameters; first += OPTIMIZER_LIST) {
+        struct optimizer_list list = {.to = job->params.tensors, .first = first};
+        list.count = gram_least(OPTIMIZER_LIST, job->o->parameters - first);
+        for (int64_t i = 0; i < list.count; i++)
+            list.item[i] = (struct optimizer_tensors){
+                .weight = tensor_of(op->parameters[first + i]),
+                .gradient = tensor_of(op->gradients[first + i]),
+                .direction = tensor_of(op->directions ? op->directions[first + i] : NULL),
+            };
+        TRY(cuda_optimizer_launch(job, GRAM_F32, CUDA_VARIANT_OPTIMIZER_LIST, 1, &list));
+    }
+    return GRAM_OK;
+}
+
+static struct optimizer_options options_of(const gram_optimizer_options *o)
+{
+    bool decoupled = o->decay == GRAM_DECAY_DECOUPLED;
+
+    return (struct optimizer_options){
+        .learning_rate = o->learning_rate,
+        .beta1 = o->beta1,
+        .beta2 = o->beta2,
+        .beta3 = o->beta3,
+        .epsilon = o->epsilon,
+        .momentum = o->momentum,
+        .take = 1 - o->dampening,
+        .decay_gradient = decoupled ? 0 : o->weight_decay,
+        .decay_direction = decoupled ? o->weight_decay : 0,
+        .graft_beta2 = o->graft_beta2,
+        .graft_epsilon = o->graft_epsilon,
+        .nesterov = o->nesterov != 0,
+        .start = o->start,
+        .bias_correction = o->bias_correction != 0,
+        .graft_none = o->graft == GRAM_GRAFT_NONE,
+        .graft_sum = o->graft == GRAM_GRAFT_ADAGRAD,
+        .graft_corrected = o->graft == GRAM_GRAFT_ADAM,
+    };
+}
+
+static void fill_params(struct cuda_optimizer_job *job)
+{
+    const gram_optimizer *o = job->o;
+    const struct cuda_optimizer *c = job->c;
+    char *scratch = job->scratch, *state = o->state;
+
+    job->params = (struct optimizer_params){
+        .tensors = (struct optimizer_tensors *)(void *)scratch,
+        .now = (struct optimizer_now *)(void *)(scratch + job->at.now),
+        .counts = (struct optimizer_counts *)(void *)(c->memory + c->counts_at),
+        .failed = (int *)(void *)(c->memory + c->failed_at),
+        .step = (long long *)(void *)(state + ((char *)o->step - o->counts)),
+        .steps = (long long *)(void *)(state + ((char *)o->steps - o->counts)),
+        .failures = (long long *)(void *)(state + ((char *)o->failures - o->counts)),
+        .parameters = o->parameters,
+        .options = options_of(&o->options),
+        .updates = job->op->updated != NULL,
+        .squares = (double *)(void *)(scratch + job->at.squares),
+        .grafted_squares = (double *)(void *)(scratch + job->at.grafted_squares),
+    };
+}
+
+/* ---- Passes --------------------------------------------------------------------------------- */
+
+typedef gram_status pass_body(const struct cuda_optimizer_job *job,
+                              const struct cuda_optimizer_kind *kind, struct optimizer_params *p);
+
+/* Over the waves of all kinds; others: of other ranks too. */
+static gram_status do_pass(const struct cuda_optimizer_job *job, pass_body *body, bool others)
+{
+    for (int64_t i = 0; i < job->c->kinds; i++) {
+        const struct cuda_optimizer_kind *kind = &job->c->kind[i];
+        for (int64_t first = 0; (kind->own || others) && first < kind->count; first += kind->wave) {
+            struct optimizer_params p =
+                cuda_optimizer_wave(job, kind, first, gram_least(kind->wave, kind->count - first));
+            TRY(body(job, kind, &p));
+        }
+    }
+    return GRAM_OK;
+}
+
+static gram_status look(const struct cuda_optimizer_job *job,
+                        const struct cuda_optimizer_kind *kind, struct optimizer_params *p)
+{
+    TRY(cuda_optimizer_launch(job, kind->work, CUDA_VARIANT_OPTIMIZER_LOOK, p->blocks * p->tiles,
+                              p));
+    return cuda_optimizer_launch(job, kind->work, CUDA_VARIANT_OPTIMIZER_VERDICT, p->blocks, p);
+}
+
+static gram_status for_parameters(struct cuda_optimizer_job *job, enum cuda_variant_file kernel)
+{
+    return cuda_optimizer_launch(job, GRAM_F64, kernel,
+                                 gram_ceil_div(job->o->parameters + 1, OPTIMIZER_THREADS),
+                                 &job->params);
+}
+
+/* Refuses a step with a gradient that is not finite: the host has to know. */
+static gram_status refuse_not_finite(const struct cuda_optimizer_job *job)
+{
+    gram_context *g = job->g;
+
+    TRY(g->backend->memory_copy(g, job->c->now, job->params.now,
+                                (size_t)job->o->parameters * sizeof *job->c->now));
+    TRY(g->backend->synchronize(g));
+    for (int64_t i = 0; i < job->o->parameters; i++)
+        if (job->c->now[i].rests & OPTIMIZER_NOT_FINITE)
+            return gram_fail(g, GRAM_NUMERICAL,
+                             "gradients[%lld] holds a NaN or an infinity, or its sum of squares "
+                             "overflows",
+                             (long long)i);
+    return GRAM_OK;
+}
+
+/* Only after this is anything written. */
+static gram_status choose(struct cuda_optimizer_job *job)
+{
+    TRY(send_tensors(job));
+    TRY(for_parameters(job, CUDA_VARIANT_OPTIMIZER_BEGIN));
+    TRY(do_pass(job, look, true));
+    if (job->o->options.not_finite == GRAM_NOT_FINITE_FAIL)
+        TRY(refuse_not_finite(job));
+    return GRAM_OK;
+}
+
+static gram_status use_blas(struct cuda_optimizer_job *job)
+{
+    return gram_cuda_blas(job->g, job->scratch + job->at.blas, &job->blas);
+}
+
+static gram_status report(const struct cuda_optimizer_job *job)
+{
+    gram_context *g = job->g;
+    struct optimizer_counts counts = {0};
+
+    TRY(g->backend->memory_copy(g, &counts, job->params.counts, sizeof counts));
+    TRY(gram_optimizer_read_counts(g, job->o)); /* waits */
+    job->op->report->skipped = counts.skipped;
+    job->op->report->refreshed = counts.refreshed;
+    job->op->report->failed = counts.failed;
+    job->op->report->first_failed = counts.first_failed;
+    return GRAM_OK;
+}
+
+/* As far as the host knows: a gradient that is not finite is not in its count. */
+static void count_steps(const struct cuda_optimizer_job *job)
+{
+    ++*job->o->step;
+    for (int64_t i = 0; i < job->o->parameters; i++)
+        job->o->steps[i] += job->op->gradients[i] != NULL;
+}
+
+static gram_status run(struct cuda_optimizer_job *job)
+{
+    void *scratch;
+
+    TRY(cuda_optimizer_lay_out(job->g, job->o, &job->at));
+    TRY(gram_cuda_scratch(job->g, job->at.bytes, &scratch));
+    job->scratch = scratch;
+    fill_params(job);
+    TRY(choose(job));
+    TRY(use_blas(job));
+    TRY(do_pass(job, cuda_shampoo_statistics, false));
+    for (int64_t i = 0; i < job->c->kinds; i++)
+        if (job->c->kind[i].own)
+            TRY(cuda_shampoo_refresh(job, &job->c->kind[i]));
+    TRY(use_blas(job)); /* roots have given it other scratch */
+    TRY(do_pass(job, cuda_shampoo_direction, true));
+    TRY(for_parameters(job, CUDA_VARIANT_OPTIMIZER_END));
+    if (job->op->asked)
+        return report(job);
+    if (!job->capturing)
+        count_steps(job);
+    return GRAM_OK;
+}
+
+/* ---- A step --------------------------------------------------------------------------------- */
+
+static gram_status check_capture(struct cuda_optimizer_job *job)
+{
+    gram_context *g = job->g;
+    const struct cuda_device *device = g->device;
+    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+
+    TRY(gram_cuda_check(g, device->driver,
+                        device->driver->stream_capturing(device->stream, &capture),
+                        "cuStreamIsCapturing"));
+    job->capturing = capture != CU_STREAM_CAPTURE_STATUS_NONE;
+    if (job->capturing && job->op->asked)
+        return gram_fail(g, GRAM_UNSUPPORTED,
+                         "report is given, expected NULL: a graph cannot wait for it");
+    if (job->capturing && job->o->options.not_finite == GRAM_NOT_FINITE_FAIL)
+        return gram_fail(g, GRAM_UNSUPPORTED,
+                         "options.not_finite is GRAM_NOT_FINITE_FAIL, for which a graph cannot "
+                         "wait: expected GRAM_NOT_FINITE_SKIP");
+    return GRAM_OK;
+}
+
+gram_status cuda_optimizer_step(gram_context *g, const struct gram_optimizer_op *op)
+{
+    struct cuda_optimizer_job job = {
+        .g = g, .o = op->optimizer, .c = op->optimizer->device, .op = op};
+    gram_status status;
+    bool entered;
+
+    TRY(check_pointers(g, op));
+    TRY(check_capture(&job));
+    if (!job.capturing && (job.o->stale || job.c->captured)) {
+        TRY(gram_optimizer_read_counts(g, job.o));
+        job.o->stale = false;
+    }
+    job.c->captured |= job.capturing;
+    entered = gram_cuda_enter(g->device);
+    status = run(&job);
+    gram_cuda_leave(g->device, entered);
+    return status;
+}

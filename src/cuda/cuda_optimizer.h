@@ -1,0 +1,97 @@
+/*
+ * cuda_optimizer.h - a step of an optimizer on the device: blocks of one shape in waves
+ *
+ * Blocks are sorted into kinds: one shape, one dtype of state.  A launch is about a wave, as many
+ * blocks of a kind as scratch has room for, which lie there one after the other: a product of
+ * cuBLAS is a batch of all of them.  The host knows which parameters have a gradient and which
+ * roots are due; the device knows which gradients are finite and which roots could be taken.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_CUDA_OPTIMIZER_H
+#define GRAM_CUDA_OPTIMIZER_H
+#include "../optimizer.h"
+#include "cublas.h"
+#include "cuda_ops.h"
+#include "kernels/optimizer_params.h"
+
+struct cuda_optimizer_kind {
+    int64_t first, count; /* of the order */
+    int64_t wave;         /* blocks at a time */
+    int64_t array, tiles; /* elements from a block to the next; tiles of a block */
+    const struct gram_optimizer_block *block; /* the first one */
+    gram_dtype work;
+    bool own;
+};
+
+/* What an optimizer keeps beside its state. */
+struct cuda_optimizer {
+    int64_t *order; /* of the optimizer's blocks, kind after kind */
+    struct cuda_optimizer_kind *kind;
+    int64_t kinds;
+    struct optimizer_now *now; /* the host's: room for what the device found */
+    char *memory;              /* the device's: entries, counts, failed */
+    size_t entries_bytes, counts_at, failed_at, memory_bytes;
+    bool captured; /* a graph may change the state at any time */
+};
+
+/* Where scratch is; the arrays of a wave and the matrices of roots share a place. */
+struct cuda_optimizer_layout {
+    size_t now, squares, grafted_squares, blas, arrays, bytes;
+    size_t arrays_bytes, matrix; /* an array of a wave; matrices, from the arrays on */
+};
+
+/* Of a batch of roots of a kind: matrices, roots, info, and what the roots take. */
+struct cuda_optimizer_batch {
+    int64_t count;
+    size_t out, info, power, power_bytes, bytes;
+};
+
+struct cuda_optimizer_job {
+    gram_context *g;
+    gram_optimizer *o;
+    struct cuda_optimizer *c;
+    const struct gram_optimizer_op *op;
+    struct cuda_optimizer_layout at;
+    struct optimizer_params params; /* what all launches have in common */
+    struct cuda_blas *blas;
+    char *scratch;
+    bool capturing;
+};
+
+/* cuda_optimizer_plan.c */
+gram_status cuda_optimizer_lay_out(gram_context *g, const gram_optimizer *o,
+                                   struct cuda_optimizer_layout *at);
+int cuda_optimizer_type(gram_dtype dtype);
+/* k of a block: a matrix's order, elements before and after it. */
+void cuda_optimizer_dimension(const struct gram_optimizer_block *b, int k,
+                              struct optimizer_params *p);
+/* The parameters of a launch about count blocks of a kind from number first on. */
+struct optimizer_params cuda_optimizer_wave(const struct cuda_optimizer_job *job,
+                                            const struct cuda_optimizer_kind *kind, int64_t first,
+                                            int64_t count);
+/* cuda_optimizer.c: so many blocks of threads. */
+gram_status cuda_optimizer_launch(const struct cuda_optimizer_job *job, gram_dtype work,
+                                  enum cuda_variant_file kernel, int64_t blocks, void *params);
+static inline int64_t cuda_optimizer_pairs(int64_t n)
+{
+    int64_t sides = gram_ceil_div(n, OPTIMIZER_SIDE);
+
+    return sides * (sides + 1) / 2;
+}
+
+/* cuda_shampoo.c: passes over the blocks of a wave. */
+gram_status cuda_shampoo_statistics(const struct cuda_optimizer_job *job,
+                                    const struct cuda_optimizer_kind *kind,
+                                    struct optimizer_params *p);
+gram_status cuda_shampoo_direction(const struct cuda_optimizer_job *job,
+                                   const struct cuda_optimizer_kind *kind,
+                                   struct optimizer_params *p);
+
+/* cuda_shampoo_root.c: roots that are due; the scratch of a batch. */
+gram_status cuda_shampoo_batch(gram_context *g, const gram_optimizer *o,
+                               const struct cuda_optimizer_kind *kind, int k,
+                               struct cuda_optimizer_batch *batch);
+gram_status cuda_shampoo_refresh(const struct cuda_optimizer_job *job,
+                                 const struct cuda_optimizer_kind *kind);
+#endif

@@ -1,0 +1,369 @@
+/*
+ * cuda_optimizer_plan.c - an optimizer's blocks sorted into kinds, and its scratch laid out
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "cuda_optimizer.h"
+#include <float.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    ARRAYS = 3,           /* the gradient, and two that products go to in turn or grafts */
+    WAVE_BYTES = 1 << 28, /* of arrays and a matrix of each block: enough to fill any device */
+    MOST_BLOCKS = 1 << 16
+};
+
+int cuda_optimizer_type(gram_dtype dtype)
+{
+    switch (dtype) {
+    case GRAM_F32:
+        return OPTIMIZER_F32;
+    case GRAM_F64:
+        return OPTIMIZER_F64;
+    case GRAM_F16:
+        return OPTIMIZER_F16;
+    case GRAM_BF16:
+        return OPTIMIZER_BF16;
+    default:
+        return OPTIMIZER_NONE;
+    }
+}
+
+void cuda_optimizer_dimension(const struct gram_optimizer_block *b, int k,
+                              struct optimizer_params *p)
+{
+    p->k = k;
+    p->n = b->size[k];
+    p->before = 1;
+    for (int i = 0; i < k; i++)
+        p->before *= b->size[i];
+    p->after = b->count / p->n / p->before;
+}
+
+/* ---- Kinds -------------------------------------------------------------------------------- */
+
+struct sorted {
+    const gram_optimizer *o;
+    int64_t block;
+};
+
+static int order_of(int64_t a, int64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+/* Blocks of one kind compare as 0. */
+static int compare_kinds(const gram_optimizer *o, int64_t first, int64_t second)
+{
+    const struct gram_optimizer_block *a = &o->block[first], *b = &o->block[second];
+    const struct gram_optimizer_parameter *p = &o->parameter[a->parameter],
+                                          *q = &o->parameter[b->parameter];
+    int order = order_of(gram_optimizer_owns(o, a), gram_optimizer_owns(o, b));
+
+    if (!order)
+        order = order_of(p->work, q->work);
+    if (!order)
+        order = order_of(p->state, q->state);
+    if (!order)
+        order = order_of(a->order, b->order);
+    for (int i = 0; i < a->order && !order; i++)
+        order = order_of(a->size[i], b->size[i]);
+    return order;
+}
+
+static int compare(const void *x, const void *y)
+{
+    const struct sorted *a = x, *b = y;
+    int order = compare_kinds(a->o, a->block, b->block);
+
+    return order ? order : order_of(a->block, b->block);
+}
+
+static gram_status no_memory(gram_context *g, size_t bytes)
+{
+    return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
+}
+
+static gram_status sort(gram_context *g, const gram_optimizer *o, struct cuda_optimizer *c)
+{
+    size_t bytes = (size_t)o->blocks * sizeof(struct sorted);
+    struct sorted *list = gram_alloc(g, bytes + 1);
+
+    if (!list)
+        return no_memory(g, bytes);
+    for (int64_t i = 0; i < o->blocks; i++)
+        list[i] = (struct sorted){o, i};
+    if (o->blocks > 0)
+        qsort(list, (size_t)o->blocks, sizeof *list, compare);
+    for (int64_t i = 0; i < o->blocks; i++)
+        c->order[i] = list[i].block;
+    gram_free(g, list, bytes + 1);
+    return GRAM_OK;
+}
+
+static struct cuda_optimizer_kind kind_of(const gram_optimizer *o, const struct cuda_optimizer *c,
+                                          int64_t first)
+{
+    const struct gram_optimizer_block *b = &o->block[c->order[first]];
+    struct cuda_optimizer_kind k = {
+        .first = first,
+        .count = 1,
+        .block = b,
+        .work = o->parameter[b->parameter].work,
+        .own = gram_optimizer_owns(o, b),
+        .array = gram_ceil_div(b->count, 16) * 16,
+        .tiles = gram_ceil_div(b->count, OPTIMIZER_TILE),
+    };
+    int64_t n = 0, bytes;
+
+    for (int i = 0; i < b->order; i++)
+        n = gram_most(n, b->size[i]);
+    bytes = (ARRAYS * k.array + n * n) * (int64_t)gram_dtype_size(k.work);
+    k.wave = gram_least(WAVE_BYTES / bytes + 1, MOST_BLOCKS);
+    while (first + k.count < o->blocks &&
+           compare_kinds(o, c->order[first], c->order[first + k.count]) == 0)
+        k.count++;
+    k.wave = gram_least(k.wave, k.count);
+    return k;
+}
+
+static gram_status make_kinds(gram_context *g, const gram_optimizer *o, struct cuda_optimizer *c)
+{
+    for (int64_t i = 0; i < o->blocks; i++) {
+        const struct gram_optimizer_block *b = &o->block[i];
+        for (int k = 0; k < b->order; k++)
+            if (b->size[k] > INT32_MAX || b->count / b->size[k] > INT32_MAX ||
+                b->count > INT64_MAX / 256)
+                return gram_fail(g, GRAM_UNSUPPORTED,
+                                 "parameters[%lld] has a block of %lld by %lld, more than cuBLAS "
+                                 "can count",
+                                 (long long)b->parameter, (long long)b->size[k],
+                                 (long long)(b->count / b->size[k]));
+    }
+    for (int64_t first = 0; first < o->blocks; first += c->kind[c->kinds++].count)
+        c->kind[c->kinds] = kind_of(o, c, first);
+    return GRAM_OK;
+}
+
+/* ---- What the device keeps ------------------------------------------------------------------ */
+
+static struct optimizer_entry entry_of(const gram_optimizer *o, int64_t number)
+{
+    const struct gram_optimizer_block *b = &o->block[number];
+    const struct gram_optimizer_parameter *p = &o->parameter[b->parameter];
+    struct optimizer_entry e = {
+        .parameter = b->parameter,
+        .number = number,
+        .moment = (int64_t)b->moment.offset,
+        .velocity = (int64_t)b->velocity.offset,
+        .second = (int64_t)b->second.offset,
+    };
+    int64_t stride = 1;
+
+    for (int k = b->order - 1; k >= 0; k--) {
+        e.stride[k] = stride;
+        e.start += b->start[k] * stride;
+        stride *= p->merged[k];
+        e.factor[k] = (int64_t)b->factor[k].offset;
+        e.root[k] = (int64_t)b->root[k].offset;
+    }
+    return e;
+}
+
+static gram_status send_entries(gram_context *g, const gram_optimizer *o, struct cuda_optimizer *c)
+{
+    struct optimizer_entry *entries = gram_alloc(g, c->entries_bytes);
+    void *memory;
+    gram_status status;
+
+    if (!entries)
+        return no_memory(g, c->entries_bytes);
+    for (int64_t i = 0; i < o->blocks; i++)
+        entries[i] = entry_of(o, c->order[i]);
+    status = g->backend->memory_allocate(g, c->memory_bytes, &memory);
+    if (status == GRAM_OK) {
+        c->memory = memory;
+        status = g->backend->memory_zero(g, c->memory, c->memory_bytes);
+    }
+    if (status == GRAM_OK)
+        status =
+            g->backend->memory_copy(g, c->memory, entries, (size_t)o->blocks * sizeof *entries);
+    if (status == GRAM_OK)
+        status = g->backend->synchronize(g); /* the copy has been read */
+    gram_free(g, entries, c->entries_bytes);
+    return status;
+}
+
+static gram_status set_identities(gram_context *g, gram_optimizer *o, struct cuda_optimizer *c)
+{
+    const struct cuda_optimizer_job job = {.g = g, .o = o, .c = c};
+    bool entered = gram_cuda_enter(g->device);
+    gram_status status = GRAM_OK;
+
+    for (int64_t i = 0; i < c->kinds; i++) {
+        const struct cuda_optimizer_kind *kind = &c->kind[i];
+        struct optimizer_params p = cuda_optimizer_wave(&job, kind, 0, kind->count);
+        for (int k = 0; kind->own && k < kind->block->order && status == GRAM_OK; k++) {
+            cuda_optimizer_dimension(kind->block, k, &p);
+            status = cuda_optimizer_launch(
+                &job, kind->work, CUDA_VARIANT_OPTIMIZER_IDENTITY,
+                gram_least(gram_ceil_div(kind->count * p.n, OPTIMIZER_THREADS), MOST_BLOCKS), &p);
+        }
+    }
+    gram_cuda_leave(g->device, entered);
+    return status;
+}
+
+gram_status cuda_optimizer_accepts(gram_context *g, const gram_optimizer_options *options)
+{
+    if (options->method != GRAM_SHAMPOO)
+        return gram_fail(g, GRAM_UNSUPPORTED, "options.method is %d, %s has GRAM_SHAMPOO alone",
+                         (int)options->method, g->backend->name);
+    if (options->skip > 0)
+        return gram_fail(g, GRAM_UNSUPPORTED,
+                         "options.skip is %g, expected 0: %s cannot leave out a root that it has "
+                         "queued",
+                         options->skip, g->backend->name);
+    return GRAM_OK;
+}
+
+static gram_status fill(gram_context *g, gram_optimizer *o, struct cuda_optimizer *c)
+{
+    size_t blocks = (size_t)o->blocks;
+
+    TRY(cuda_optimizer_accepts(g, &o->options));
+    c->order = gram_alloc(g, blocks * sizeof *c->order + 1);
+    c->kind = gram_alloc(g, blocks * sizeof *c->kind + 1);
+    c->now = gram_alloc(g, (size_t)o->parameters * sizeof *c->now + 1);
+    if (!c->order || !c->kind || !c->now)
+        return no_memory(g, blocks * (sizeof *c->order + sizeof *c->kind));
+    c->entries_bytes = gram_round64(blocks * sizeof(struct optimizer_entry) + 1);
+    c->counts_at = c->entries_bytes;
+    c->failed_at = c->counts_at + gram_round64(sizeof(struct optimizer_counts));
+    c->memory_bytes = c->failed_at + gram_round64(blocks * sizeof(int) + 1);
+    TRY(sort(g, o, c));
+    TRY(make_kinds(g, o, c));
+    TRY(send_entries(g, o, c));
+    return set_identities(g, o, c);
+}
+
+gram_status cuda_optimizer_open(gram_context *g, gram_optimizer *o)
+{
+    struct cuda_optimizer *c = gram_alloc(g, sizeof *c);
+
+    if (!c)
+        return no_memory(g, sizeof *c);
+    *c = (struct cuda_optimizer){0};
+    o->device = c;
+    return fill(g, o, c);
+}
+
+void cuda_optimizer_close(gram_optimizer *o)
+{
+    struct cuda_optimizer *c = o->device;
+    gram_context *g = o->owner;
+    size_t blocks = (size_t)o->blocks;
+
+    if (!c)
+        return;
+    if (c->memory)
+        g->backend->memory_free(g, c->memory);
+    gram_free(g, c->order, blocks * sizeof *c->order + 1);
+    gram_free(g, c->kind, blocks * sizeof *c->kind + 1);
+    gram_free(g, c->now, (size_t)o->parameters * sizeof *c->now + 1);
+    gram_free(g, c, sizeof *c);
+    o->device = NULL;
+}
+
+/* ---- Scratch -------------------------------------------------------------------------------- */
+
+static bool grow(size_t *at, size_t *bytes, size_t more)
+{
+    *at = *bytes;
+    return more > SIZE_MAX / 2 || __builtin_add_overflow(*bytes, gram_round64(more), bytes);
+}
+
+gram_status cuda_optimizer_lay_out(gram_context *g, const gram_optimizer *o,
+                                   struct cuda_optimizer_layout *at)
+{
+    const struct cuda_optimizer *c = o->device;
+    size_t tensors, parameters = (size_t)o->parameters, squares = 0, rest = 0;
+    bool overflow;
+
+    *at = (struct cuda_optimizer_layout){0};
+    for (int64_t i = 0; i < c->kinds; i++) {
+        const struct cuda_optimizer_kind *kind = &c->kind[i];
+        size_t size = gram_dtype_size(kind->work);
+        squares = gram_most_bytes(squares, (size_t)(kind->wave * kind->tiles) * sizeof(double));
+        at->arrays_bytes = gram_most_bytes(at->arrays_bytes,
+                                           gram_round64((size_t)(kind->wave * kind->array) * size));
+    }
+    at->matrix = ARRAYS * at->arrays_bytes;
+    for (int64_t i = 0; i < c->kinds; i++) {
+        const struct cuda_optimizer_kind *kind = &c->kind[i];
+        for (int k = 0; kind->own && k < kind->block->order; k++) {
+            struct cuda_optimizer_batch batch;
+            size_t n = (size_t)kind->block->size[k];
+            TRY(cuda_shampoo_batch(g, o, kind, k, &batch));
+            rest = gram_most_bytes(rest, batch.bytes);
+            rest = gram_most_bytes(rest, at->matrix + (size_t)kind->wave * n * n *
+                                                          gram_dtype_size(kind->work));
+        }
+    }
+    rest = gram_most_bytes(rest, at->matrix);
+    overflow = grow(&tensors, &at->bytes, parameters * sizeof(struct optimizer_tensors));
+    overflow |= grow(&at->now, &at->bytes, parameters * sizeof(struct optimizer_now));
+    overflow |= grow(&at->squares, &at->bytes, squares);
+    overflow |= grow(&at->grafted_squares, &at->bytes, squares);
+    overflow |= grow(&at->blas, &at->bytes, CUDA_BLAS_BYTES);
+    overflow |= grow(&at->arrays, &at->bytes, rest);
+    if (overflow)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "the size of the scratch overflows");
+    return GRAM_OK;
+}
+
+gram_status cuda_optimizer_workspace(gram_context *g, const gram_optimizer *o, size_t *bytes)
+{
+    struct cuda_optimizer_layout at;
+
+    TRY(cuda_optimizer_lay_out(g, o, &at));
+    *bytes = at.bytes;
+    return GRAM_OK;
+}
+
+/* ---- Launches ------------------------------------------------------------------------------- */
+
+struct optimizer_params cuda_optimizer_wave(const struct cuda_optimizer_job *job,
+                                            const struct cuda_optimizer_kind *kind, int64_t first,
+                                            int64_t count)
+{
+    const struct gram_optimizer_block *b = kind->block;
+    const struct gram_optimizer_parameter *q = &job->o->parameter[b->parameter];
+    struct optimizer_params p = job->params;
+
+    p.state = job->o->state;
+    p.entry = (const struct optimizer_entry *)(void *)job->c->memory + kind->first + first;
+    p.most = gram_optimizer_statistics(q) == GRAM_F64 ? DBL_MAX : (double)FLT_MAX;
+    p.blocks = count;
+    p.order = b->order;
+    for (int i = 0; i < b->order; i++)
+        p.size[i] = b->size[i];
+    p.count = b->count;
+    p.array = kind->array;
+    p.tiles = kind->tiles;
+    p.own = kind->own;
+    p.matrix_type = cuda_optimizer_type(gram_optimizer_statistics(q));
+    p.packed = job->o->options.packed != 0;
+    p.moment_type = cuda_optimizer_type(b->moment.dtype);
+    p.velocity_type = cuda_optimizer_type(b->velocity.dtype);
+    p.second_type = cuda_optimizer_type(b->second.dtype);
+    if (job->scratch) {
+        char *arrays = job->scratch + job->at.arrays;
+        p.g = arrays;
+        p.to = arrays + job->at.arrays_bytes;
+        p.grafted = arrays + 2 * job->at.arrays_bytes;
+        p.matrix = arrays + job->at.matrix;
+    }
+    return p;
+}

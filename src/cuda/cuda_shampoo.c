@@ -1,0 +1,141 @@
+/*
+ * cuda_shampoo.c - Shampoo on the device: statistics and directions of the blocks of a wave
+ *
+ * cuBLAS is column-major: a row-major array of m by n is its matrix of n by m.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "cuda_optimizer.h"
+
+static gram_status for_tiles(const struct cuda_optimizer_job *job,
+                             const struct cuda_optimizer_kind *kind, enum cuda_variant_file kernel,
+                             struct optimizer_params *p)
+{
+    return cuda_optimizer_launch(job, kind->work, kernel, p->blocks * p->tiles, p);
+}
+
+static gram_status for_pairs(const struct cuda_optimizer_job *job,
+                             const struct cuda_optimizer_kind *kind, enum cuda_variant_file kernel,
+                             struct optimizer_params *p)
+{
+    return cuda_optimizer_launch(job, kind->work, kernel, p->blocks * cuda_optimizer_pairs(p->n),
+                                 p);
+}
+
+static struct cuda_gemm_items product(const struct cuda_optimizer_kind *kind,
+                                      const struct optimizer_params *p)
+{
+    return (struct cuda_gemm_items){
+        .dtype = kind->work,
+        .compute = kind->work == GRAM_F64 ? CUBLAS_COMPUTE_F64 : CUBLAS_COMPUTE_F32,
+        .m = p->n,
+        .n = p->n,
+        .count = p->blocks,
+        .alpha = 1,
+    };
+}
+
+/* matrix = G_k G_k^T, G_k being the gradient with dimension k as rows. */
+static gram_status multiply(const struct cuda_optimizer_job *job,
+                            const struct cuda_optimizer_kind *kind, struct optimizer_params *p)
+{
+    struct cuda_gemm_items gemm = product(kind, p);
+    struct cuda_gemm_side rows = {p->g, p->count / p->n, p->array, false};
+
+    if (p->before > 1 && p->after == 1) { /* its columns lie one after the other */
+        rows.ld = p->n;
+        rows.transposed = true;
+    } else if (p->before > 1) {
+        p->from = p->g;
+        TRY(for_tiles(job, kind, CUDA_VARIANT_SHAMPOO_PERMUTE, p));
+        rows.data = p->to;
+    }
+    gemm.k = p->count / p->n;
+    gemm.a = gemm.b = rows;
+    gemm.a.transposed = !rows.transposed;
+    gemm.c = p->matrix;
+    gemm.ldc = p->n;
+    gemm.stride_c = p->n * p->n;
+    return gram_cuda_gemm_items(job->g, job->blas, &gemm);
+}
+
+gram_status cuda_shampoo_statistics(const struct cuda_optimizer_job *job,
+                                    const struct cuda_optimizer_kind *kind,
+                                    struct optimizer_params *p)
+{
+    const double beta = job->o->options.beta2;
+
+    TRY(for_tiles(job, kind, CUDA_VARIANT_SHAMPOO_GATHER, p));
+    p->keep = beta;
+    p->take = beta < 1 ? 1 - beta : 1;
+    for (int k = 0; k < kind->block->order; k++) {
+        cuda_optimizer_dimension(kind->block, k, p);
+        TRY(multiply(job, kind, p));
+        TRY(for_pairs(job, kind, CUDA_VARIANT_OPTIMIZER_EMA, p));
+    }
+    return GRAM_OK;
+}
+
+/* to = x, with its first dimension multiplied by its root and made the last one: after all of them
+ * the shape is what it was. */
+static gram_status turn(const struct cuda_optimizer_job *job,
+                        const struct cuda_optimizer_kind *kind, const struct optimizer_params *p,
+                        const char *x, char *to)
+{
+    struct cuda_gemm_items gemm = product(kind, p);
+
+    gemm.n = p->count / p->n;
+    gemm.k = p->n;
+    gemm.a = (struct cuda_gemm_side){p->matrix, p->n, p->n * p->n, false};
+    gemm.b = (struct cuda_gemm_side){x, gemm.n, p->array, true};
+    gemm.c = to;
+    gemm.ldc = p->n;
+    gemm.stride_c = p->array;
+    return gram_cuda_gemm_items(job->g, job->blas, &gemm);
+}
+
+/* from: the filtered gradient times the roots along every dimension. */
+static gram_status precondition(const struct cuda_optimizer_job *job,
+                                const struct cuda_optimizer_kind *kind, struct optimizer_params *p)
+{
+    char *from = p->g, *to = p->to;
+
+    p->is_root = 1;
+    for (int k = 0; k < kind->block->order; k++) {
+        char *other = from;
+        cuda_optimizer_dimension(kind->block, k, p);
+        TRY(for_pairs(job, kind, CUDA_VARIANT_OPTIMIZER_UNPACK, p));
+        TRY(turn(job, kind, p, from, to));
+        from = to;
+        to = other;
+    }
+    p->from = from;
+    return for_tiles(job, kind, CUDA_VARIANT_SHAMPOO_SQUARES, p);
+}
+
+/* False if no block of the wave can have a root yet. */
+static bool has_roots(const struct cuda_optimizer_job *job, const struct cuda_optimizer_kind *kind)
+{
+    const gram_optimizer *o = job->o;
+
+    for (int64_t i = 0; i < kind->count; i++) {
+        const struct gram_optimizer_block *b = &o->block[job->c->order[kind->first + i]];
+        if (o->steps[b->parameter] + 1 >= o->options.start)
+            return true;
+    }
+    return false;
+}
+
+gram_status cuda_shampoo_direction(const struct cuda_optimizer_job *job,
+                                   const struct cuda_optimizer_kind *kind,
+                                   struct optimizer_params *p)
+{
+    p->from = NULL;
+    if (kind->own) {
+        TRY(for_tiles(job, kind, CUDA_VARIANT_SHAMPOO_GATHER, p));
+        TRY(for_tiles(job, kind, CUDA_VARIANT_SHAMPOO_FILTER, p));
+        if (has_roots(job, kind))
+            TRY(precondition(job, kind, p));
+    }
+    return for_tiles(job, kind, CUDA_VARIANT_SHAMPOO_FINISH, p);
+}

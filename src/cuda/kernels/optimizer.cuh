@@ -1,0 +1,144 @@
+/*
+ * optimizer.cuh - numbers of any type, and where the elements of a block lie
+ *
+ * Part of files whose parameter is REAL, the type that is computed in.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "optimizer_params.h"
+
+#include "ptx.cuh"
+
+#define THREADS OPTIMIZER_THREADS
+
+#include "block_sum.cuh"
+
+typedef struct optimizer_params params;
+
+static __device__ REAL number_of(long long type, const char *data, long long at)
+{
+    if (type == OPTIMIZER_F32)
+        return (REAL)((const float *)data)[at];
+    if (type == OPTIMIZER_F64)
+        return (REAL)((const double *)data)[at];
+    if (type == OPTIMIZER_F16)
+        return (REAL)ptx_float_of_half(((const unsigned short *)data)[at]);
+    return (REAL)ptx_float_of_bfloat(((const unsigned short *)data)[at]);
+}
+
+static __device__ void put(long long type, char *data, long long at, REAL value)
+{
+    if (type == OPTIMIZER_F32)
+        ((float *)data)[at] = (float)value;
+    else if (type == OPTIMIZER_F64)
+        ((double *)data)[at] = (double)value;
+    else if (type == OPTIMIZER_F16)
+        ((unsigned short *)data)[at] = ptx_half_of_float((float)value);
+    else
+        ((unsigned short *)data)[at] = ptx_bfloat_of_float((float)value);
+}
+
+/* The flat index in its parameter of element i of a block. */
+static __device__ long long flat_of(const params &a, const struct optimizer_entry &e, long long i)
+{
+    long long flat = e.start;
+
+    if (a.count < 0x80000000ll) {
+        unsigned rest = (unsigned)i;
+        for (int k = (int)a.order - 1; k > 0; k--) {
+            const unsigned n = (unsigned)a.size[k], next = rest / n;
+            flat += (rest - next * n) * e.stride[k];
+            rest = next;
+        }
+        return flat + rest * e.stride[0];
+    }
+    for (int k = (int)a.order - 1; k >= 0; k--) {
+        flat += i % a.size[k] * e.stride[k];
+        i /= a.size[k];
+    }
+    return flat;
+}
+
+static __device__ long long place_of(const struct optimizer_tensor &t, long long flat)
+{
+    long long at = 0;
+
+    if (t.ndim == 1)
+        return flat * t.stride[0];
+    for (int d = 0; d < (int)t.ndim; d++) {
+        at += flat % t.shape[d] * t.stride[d];
+        flat /= t.shape[d];
+    }
+    return at;
+}
+
+static __device__ REAL element_of(const struct optimizer_tensor &t, long long flat)
+{
+    return number_of(t.type, t.data, place_of(t, flat));
+}
+
+/* The gradient with the decay that belongs to it. */
+static __device__ REAL gradient_of(const params &a, const struct optimizer_tensors &t,
+                                   long long flat)
+{
+    REAL g = element_of(t.gradient, flat);
+
+    if (a.options.decay_gradient != 0)
+        g += (REAL)a.options.decay_gradient * element_of(t.weight, flat);
+    return g;
+}
+
+/* A block of threads has a tile of a block of a parameter. */
+static __device__ long long block_of(const params &a)
+{
+    return blockIdx.x / a.tiles;
+}
+
+static __device__ long long first_of(const params &a)
+{
+    return blockIdx.x % a.tiles * OPTIMIZER_TILE + threadIdx.x;
+}
+
+static __device__ long long last_of(const params &a)
+{
+    const long long end = (blockIdx.x % a.tiles + 1) * OPTIMIZER_TILE;
+
+    return end < a.count ? end : a.count;
+}
+
+/* The sum of what the tiles of a block have, to all threads. */
+static __device__ double tiles_sum(const params &a, const double *of, double *sums)
+{
+    double mine = 0;
+
+    for (long long i = threadIdx.x; i < a.tiles; i += THREADS)
+        mine += of[block_of(a) * a.tiles + i];
+    block_sum(sums, (int)threadIdx.x, mine);
+    __syncthreads();
+    return sums[0];
+}
+
+/* Where element (i, j), i <= j, of a symmetric matrix of the state lies. */
+static __device__ long long upper_of(const params &a, long long i, long long j)
+{
+    return a.packed ? i * (2 * a.n - i - 1) / 2 + j : i * a.n + j;
+}
+
+/* Tiles of the upper triangle of a matrix, and the pair'th of them. */
+static __device__ long long pairs_of(long long n)
+{
+    const long long sides = (n + OPTIMIZER_SIDE - 1) / OPTIMIZER_SIDE;
+
+    return sides * (sides + 1) / 2;
+}
+
+static __device__ void tile_of(long long n, long long pair, long long *i, long long *j)
+{
+    const long long sides = (n + OPTIMIZER_SIDE - 1) / OPTIMIZER_SIDE;
+    long long row = 0;
+
+    while (pair >= sides - row)
+        pair -= sides - row++;
+    *i = row * OPTIMIZER_SIDE;
+    *j = (row + pair) * OPTIMIZER_SIDE;
+}

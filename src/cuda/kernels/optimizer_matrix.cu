@@ -1,0 +1,137 @@
+/*
+ * optimizer_matrix.cu - matrices of the state, to and from scratch
+ *
+ * optimizer_ema: factor = keep factor + take product.
+ * optimizer_unpack: a matrix of the state with both triangles; a factor divided by its correction.
+ * optimizer_keep: roots that were taken to the state, others keep the previous one.
+ * optimizer_count: how many, and failures in a row; a thread has a block of the wave.
+ *
+ * Parameters (-D): REAL.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "optimizer.cuh"
+
+#define SIDE OPTIMIZER_SIDE
+#define DOWN (THREADS / SIDE)
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    optimizer_ema(const __grid_constant__ params a)
+{
+    const long long pairs = pairs_of(a.n), block = blockIdx.x / pairs;
+    const struct optimizer_entry &e = a.entry[block];
+    const REAL *product = (const REAL *)a.matrix + block * a.n * a.n;
+    char *factor = a.state + e.factor[a.k];
+    const REAL keep = (REAL)a.keep, take = (REAL)a.take;
+    long long row, column;
+
+    if (a.now[e.parameter].rests)
+        return;
+    tile_of(a.n, blockIdx.x % pairs, &row, &column);
+    for (int y = (int)threadIdx.x / SIDE; y < SIDE; y += DOWN) {
+        const long long i = row + y, j = column + (int)threadIdx.x % SIDE;
+        if (i > j || j >= a.n)
+            continue;
+        const long long at = upper_of(a, i, j);
+        const REAL v = keep * number_of(a.matrix_type, factor, at) + take * product[i * a.n + j];
+        put(a.matrix_type, factor, at, v);
+        if (!a.packed)
+            put(a.matrix_type, factor, j * a.n + i, v);
+    }
+}
+
+/* A matrix of the item'th of the blocks. */
+static __device__ void unpack(const params &a, const struct optimizer_entry &e, long long pair,
+                              REAL *to)
+{
+    __shared__ REAL tile[SIDE][SIDE + 1];
+    const char *from = a.state + (a.is_root ? e.root[a.k] : e.factor[a.k]);
+    const REAL scale = (REAL)(a.is_root ? 1 : 1 / a.now[e.parameter].correction);
+    const int x = (int)threadIdx.x % SIDE;
+    long long row, column;
+
+    tile_of(a.n, pair, &row, &column);
+    for (int y = (int)threadIdx.x / SIDE; y < SIDE; y += DOWN) {
+        const long long i = row + y, j = column + x;
+        if (i <= j && j < a.n) {
+            const REAL v = scale * number_of(a.matrix_type, from, upper_of(a, i, j));
+            tile[y][x] = v;
+            to[i * a.n + j] = v;
+        }
+    }
+    __syncthreads();
+    for (int y = (int)threadIdx.x / SIDE; y < SIDE; y += DOWN) {
+        const long long i = column + y, j = row + x; /* of the lower triangle */
+        if (i > j && i < a.n)
+            to[i * a.n + j] = tile[x][y];
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    optimizer_unpack(const __grid_constant__ params a)
+{
+    const long long pairs = pairs_of(a.n), block = blockIdx.x / pairs;
+
+    unpack(a, a.entry[block], blockIdx.x % pairs, (REAL *)a.matrix + block * a.n * a.n);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    optimizer_unpack_items(const __grid_constant__ struct optimizer_roots r)
+{
+    const long long pairs = pairs_of(r.a.n), item = blockIdx.x / pairs;
+
+    unpack(r.a, r.a.entry[r.item[item]], blockIdx.x % pairs,
+           (REAL *)r.a.matrix + item * r.a.n * r.a.n);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    optimizer_keep(const __grid_constant__ struct optimizer_roots r)
+{
+    const params &a = r.a;
+    const long long pairs = pairs_of(a.n), item = blockIdx.x / pairs, pair = blockIdx.x % pairs;
+    const struct optimizer_entry &e = a.entry[r.item[item]];
+    const REAL *from = (const REAL *)a.matrix + item * a.n * a.n;
+    char *root = a.state + e.root[a.k];
+    long long row, column;
+
+    if (a.now[e.parameter].rests)
+        return;
+    if (pair == 0 && threadIdx.x == 0) {
+        atomicAdd((unsigned long long *)(r.info[item] ? &a.counts->failed : &a.counts->refreshed),
+                  1ull);
+        if (r.info[item])
+            a.failed[e.number] = 1;
+    }
+    if (r.info[item])
+        return;
+    tile_of(a.n, pair, &row, &column);
+    for (int y = (int)threadIdx.x / SIDE; y < SIDE; y += DOWN) {
+        const long long i = row + y, j = column + (int)threadIdx.x % SIDE;
+        if (i > j || j >= a.n)
+            continue;
+        put(a.matrix_type, root, upper_of(a, i, j), from[i * a.n + j]);
+        if (!a.packed)
+            put(a.matrix_type, root, j * a.n + i, from[i * a.n + j]);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    optimizer_count(const __grid_constant__ struct optimizer_roots r)
+{
+    const params &a = r.a;
+    const long long item = blockIdx.x * (long long)THREADS + threadIdx.x;
+
+    if (item >= r.items)
+        return;
+    const struct optimizer_entry &e = a.entry[r.item[item]];
+    if (a.now[e.parameter].rests)
+        return;
+    if (!a.failed[e.number]) {
+        a.failures[e.number] = 0;
+        return;
+    }
+    a.failures[e.number]++;
+    a.failed[e.number] = 0;
+    /* the lowest of them; -1, none, is the largest as an unsigned number */
+    atomicMin((unsigned long long *)&a.counts->first_failed, (unsigned long long)e.parameter);
+}

@@ -1,0 +1,105 @@
+/*
+ * optimizer_params.h - what the host tells the kernels of an optimizer's step
+ *
+ * A launch is about a wave: blocks of one shape, one after the other in scratch.  Read by the
+ * host's compiler and by NVRTC, which sees no other header: long long stands for int64_t.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_OPTIMIZER_PARAMS_H
+#define GRAM_OPTIMIZER_PARAMS_H
+
+#define OPTIMIZER_DIMS    8
+#define OPTIMIZER_THREADS 256
+#define OPTIMIZER_TILE    4096 /* elements that a block of threads takes */
+#define OPTIMIZER_SIDE    32   /* of a tile of a matrix */
+#define OPTIMIZER_LIST    7    /* parameters that a launch of optimizer_list has room for */
+#define OPTIMIZER_ITEMS   512  /* most matrices of a batch of roots */
+
+/* Types of numbers. */
+#define OPTIMIZER_NONE 0
+#define OPTIMIZER_F32  1
+#define OPTIMIZER_F64  2
+#define OPTIMIZER_F16  3
+#define OPTIMIZER_BF16 4
+
+/* Why a parameter rests. */
+#define OPTIMIZER_NO_GRADIENT 1
+#define OPTIMIZER_NOT_FINITE  2
+
+/* A tensor in few dimensions, the last one first; data NULL: it is not wanted. */
+struct optimizer_tensor {
+    char *data;
+    long long type, ndim, shape[OPTIMIZER_DIMS], stride[OPTIMIZER_DIMS];
+};
+
+struct optimizer_tensors {
+    struct optimizer_tensor weight, gradient, direction;
+};
+
+/* Of a parameter, in this step. */
+struct optimizer_now {
+    long long t;                      /* its step, from 1 */
+    double correction, filter, graft; /* what L is divided by, F and V are multiplied by */
+    int rests;
+};
+
+/* Of a block, for good: where it begins in the parameter's flat indices, and its state. */
+struct optimizer_entry {
+    long long parameter, number; /* number: in the optimizer's list */
+    long long start, stride[OPTIMIZER_DIMS];
+    long long factor[OPTIMIZER_DIMS], root[OPTIMIZER_DIMS], moment, velocity, second; /* bytes */
+};
+
+struct optimizer_counts {
+    long long skipped, refreshed, failed, first_failed;
+};
+
+struct optimizer_options {
+    double learning_rate, beta1, beta2, beta3, epsilon;
+    double momentum, take; /* take: 1 - dampening */
+    double decay_gradient, decay_direction;
+    double graft_beta2, graft_epsilon;
+    long long nesterov, start, bias_correction;
+    long long graft_none, graft_sum, graft_corrected;
+};
+
+struct optimizer_params {
+    char *state;
+    const struct optimizer_entry *entry; /* of the wave's first block */
+    struct optimizer_tensors *tensors;   /* one a parameter */
+    struct optimizer_now *now;
+    struct optimizer_counts *counts;
+    int *failed; /* one a block of the optimizer: roots that failed in this step */
+    long long *step, *steps, *failures;
+    long long parameters;
+    struct optimizer_options options;
+    double most; /* sum of squares that fits */
+    /* The wave. */
+    long long blocks, order, size[OPTIMIZER_DIMS], count;
+    long long array;        /* elements of scratch from a block to the next */
+    long long tiles;        /* of a block */
+    long long own, updates; /* this rank's; parameters are to be changed */
+    long long matrix_type, packed, moment_type, velocity_type, second_type;
+    char *g, *from, *to, *grafted, *matrix;
+    double *squares, *grafted_squares; /* tiles a block */
+    /* A dimension of the blocks: before by n by after elements. */
+    long long k, n, before, after;
+    double keep, take; /* of optimizer_ema */
+    long long is_root; /* optimizer_unpack: roots, else factors divided by their correction */
+};
+
+/* A batch of roots: blocks of the wave by their place in it. */
+struct optimizer_roots {
+    struct optimizer_params a;
+    long long items;
+    const int *info;
+    int item[OPTIMIZER_ITEMS];
+};
+
+struct optimizer_list {
+    struct optimizer_tensors *to;
+    long long first, count;
+    struct optimizer_tensors item[OPTIMIZER_LIST];
+};
+#endif

@@ -1,0 +1,39 @@
+/*
+ * optimizer_power.h - the roots of Shampoo's factors as an operation of any device
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_OPTIMIZER_POWER_H
+#define GRAM_OPTIMIZER_POWER_H
+#include "backend.h"
+#include "optimizer.h"
+#include <math.h>
+
+/* Of count factors of order n of blocks like b, one after the other; places are still to be filled
+ * in. */
+static inline struct gram_matrix_power_op gram_optimizer_power(const gram_optimizer *o,
+                                                               const struct gram_optimizer_block *b,
+                                                               int64_t n, gram_dtype work,
+                                                               int64_t count)
+{
+    struct gram_matrix_power_op op = {
+        .batch = {                  .ndim = 1, .shape = {count}, .count = count},
+        .a = gram_view_dense(NULL, work, n, n),
+        .out = gram_view_dense(NULL, work, n, n),
+        .info = gram_view_dense(NULL, GRAM_I32, 1, 1),
+        .has_info = true,
+        .numerator = -b->numerator,
+        .denominator = b->denominator,
+        .method = o->options.root,
+        .uplo = GRAM_UPPER,
+        .ridge = {.value = o->options.epsilon                 },
+        .ridge_relative = o->options.epsilon_relative != 0,
+        .tolerance = INFINITY,
+        .iterations = 100,
+    };
+
+    op.a.batch_stride[0] = op.out.batch_stride[0] = n * n;
+    op.info.batch_stride[0] = 1;
+    return op;
+}
+#endif

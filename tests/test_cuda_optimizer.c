@@ -1,0 +1,308 @@
+/*
+ * test_cuda_optimizer.c - Shampoo on a GPU beyond its numbers: graphs, gradients that are not
+ * finite, files, what is refused
+ *
+ * The numbers are test_optimizer's with GRAM_TEST_DEVICE=cuda.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#define _GNU_SOURCE // NOLINT(bugprone-reserved-identifier)
+#include "device_memory.h"
+#include "optimizer_sample.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    BYTES = SAMPLE_NUMBERS * sizeof(double)
+};
+
+static void *stream;
+
+/* The sample with its tensors in the device's memory. */
+struct there {
+    gram_context *g;
+    struct sample s;
+    void *memory; /* values, gradients */
+    gram_optimizer *o;
+};
+
+static gram_optimizer_options options_of(void)
+{
+    gram_optimizer_options o = GRAM_OPTIMIZER_OPTIONS_INIT;
+
+    o.block = 4;
+    o.epsilon = 1e-3;
+    o.beta2 = 0.9;
+    o.graft = GRAM_GRAFT_ADAM;
+    o.momentum = 0.5;
+    o.weight_decay = 0.1;
+    return o;
+}
+
+static void send(struct harness *h, struct there *t)
+{
+    CHECK(h,
+          gram_memory_copy(t->g, t->memory, t->s.w, BYTES) == GRAM_OK &&
+              gram_memory_copy(t->g, (char *)t->memory + BYTES, t->s.g, BYTES) == GRAM_OK &&
+              gram_context_synchronize(t->g) == GRAM_OK,
+          "%s", gram_message(t->g));
+}
+
+static void fetch(struct harness *h, struct there *t)
+{
+    CHECK(h,
+          gram_memory_copy(t->g, t->s.w, t->memory, BYTES) == GRAM_OK &&
+              gram_context_synchronize(t->g) == GRAM_OK,
+          "%s", gram_message(t->g));
+}
+
+static bool open(struct harness *h, struct there *t, gram_context *g,
+                 const gram_optimizer_options *options)
+{
+    *t = (struct there){.g = g};
+    sample_open(h, &t->s);
+    if (!CHECK(h, gram_memory_allocate(g, 2 * (size_t)BYTES, &t->memory) == GRAM_OK, "%s",
+               gram_message(g)))
+        return false;
+    for (int i = 0; i < SAMPLE; i++) {
+        gram_tensor *value = &t->s.value[i], *grad = &t->s.grad[i];
+        value->data = (char *)t->memory + ((char *)value->data - (char *)t->s.w);
+        grad->data = (char *)t->memory + BYTES + ((char *)grad->data - (char *)t->s.g);
+        value->device = grad->device = (gram_device){GRAM_CUDA, 0};
+    }
+    send(h, t);
+    return CHECK(h,
+                 gram_optimizer_create(g, options, (const gram_tensor *const *)t->s.values, SAMPLE,
+                                       &t->o) == GRAM_OK,
+                 "%s", gram_message(g));
+}
+
+static void end(struct there *t)
+{
+    gram_optimizer_destroy(t->o);
+    gram_memory_free(t->g, t->memory, 2 * (size_t)BYTES);
+}
+
+static gram_status step(struct there *t, gram_optimizer_report *report)
+{
+    return gram_optimizer_step(t->g, t->o, t->s.values, t->s.gradients, report);
+}
+
+static bool body(void *arg)
+{
+    return step(arg, NULL) == GRAM_OK;
+}
+
+static double distance(const struct there *a, const struct there *b)
+{
+    double most = 0;
+
+    for (int i = 0; i < SAMPLE_NUMBERS; i++) {
+        double d = fabs(a->s.w[i] - b->s.w[i]);
+        most = !(d <= most) ? d : most;
+    }
+    return most;
+}
+
+/* Steps replayed from a graph are those that calls make, and the count of steps goes on. */
+static void graphs(struct harness *h)
+{
+    gram_context *g = test_cuda_context(h, stream);
+    gram_optimizer_options o = options_of();
+    gram_optimizer_info info = {.size = sizeof info};
+    struct there a, b;
+
+    if (g && open(h, &a, g, &o) && open(h, &b, g, &o)) {
+        memcpy(b.s.w, a.s.w, BYTES);
+        memcpy(b.s.g, a.s.g, BYTES);
+        send(h, &b);
+        for (int i = 0; i < 5; i++)
+            CHECK(h, step(&a, NULL) == GRAM_OK, "%s", gram_message(g));
+        CHECK(h, step(&b, NULL) == GRAM_OK, "%s", gram_message(g));
+        CHECK(h, device_replay(stream, 3, body, &b), "no graph: %s", gram_message(g));
+        CHECK(h, step(&b, NULL) == GRAM_OK, "%s", gram_message(g));
+        fetch(h, &a);
+        fetch(h, &b);
+        CHECK(h, distance(&a, &b) <= 1e-12, "replayed steps differ by %g", distance(&a, &b));
+        CHECK(h, gram_optimizer_get(g, b.o, NULL, &info) == GRAM_OK && info.step == 5,
+              "%lld steps, expected 5", (long long)info.step);
+        end(&a);
+        end(&b);
+    }
+    gram_context_destroy(g);
+}
+
+static bool body_with_report(void *arg)
+{
+    gram_optimizer_report report = {.size = sizeof report};
+
+    return step(arg, &report) == GRAM_OK;
+}
+
+static void what_a_graph_cannot(struct harness *h)
+{
+    gram_context *g = test_cuda_context(h, stream);
+    gram_optimizer_options o = options_of();
+    struct there a;
+
+    if (g && open(h, &a, g, &o)) {
+        CHECK(h, step(&a, NULL) == GRAM_OK, "%s", gram_message(g));
+        CHECK(h, !device_replay(stream, 1, body_with_report, &a), "a graph waited for a report");
+        CHECK(h, strstr(gram_message(g), "report is given"), "%s", gram_message(g));
+        o.not_finite = GRAM_NOT_FINITE_FAIL;
+        CHECK(h, gram_optimizer_set(g, a.o, &o) == GRAM_OK, "%s", gram_message(g));
+        CHECK(h, !device_replay(stream, 1, body, &a), "a graph waited for a verdict");
+        CHECK(h, strstr(gram_message(g), "not_finite"), "%s", gram_message(g));
+        end(&a);
+    }
+    gram_context_destroy(g);
+}
+
+/* Parameter 1 (numbers 30 to 36) rests, the others do not. */
+static void not_finite(struct harness *h)
+{
+    gram_context *g = test_cuda_context(h, NULL);
+    gram_optimizer_options o = options_of();
+    gram_optimizer_report report = {.size = sizeof report};
+    struct there a;
+    double before[SAMPLE_NUMBERS];
+
+    if (g && open(h, &a, g, &o)) {
+        memcpy(before, a.s.w, BYTES);
+        a.s.g[31] = NAN;
+        send(h, &a);
+        CHECK(h, step(&a, &report) == GRAM_OK, "%s", gram_message(g));
+        fetch(h, &a);
+        CHECK(h, report.skipped == 1 && report.failed == 0 && report.first_failed == -1,
+              "%lld skipped, %lld failed", (long long)report.skipped, (long long)report.failed);
+        for (int i = 0; i < SAMPLE_NUMBERS; i++)
+            CHECK(h, isfinite(a.s.w[i]) && (a.s.w[i] == before[i]) == (i >= 30 && i < 37),
+                  "number %d is %g, it was %g", i, a.s.w[i], before[i]);
+        o.not_finite = GRAM_NOT_FINITE_FAIL;
+        memcpy(before, a.s.w, BYTES);
+        CHECK(h, gram_optimizer_set(g, a.o, &o) == GRAM_OK, "%s", gram_message(g));
+        CHECK(h, step(&a, NULL) == GRAM_NUMERICAL && strstr(gram_message(g), "gradients[1]"), "%s",
+              gram_message(g));
+        fetch(h, &a);
+        CHECK(h, memcmp(before, a.s.w, BYTES) == 0, "a step that failed has changed parameters");
+        end(&a);
+    }
+    gram_context_destroy(g);
+}
+
+/* A gradient of rank one and no epsilon: the roots of the matrices cannot be taken. */
+static void failures(struct harness *h)
+{
+    gram_context *g = test_cuda_context(h, NULL);
+    gram_optimizer_options o = options_of();
+    gram_optimizer_report report = {.size = sizeof report};
+    struct there a;
+
+    o.epsilon = 0;
+    o.failures = 1;
+    if (g && open(h, &a, g, &o)) {
+        for (int i = 0; i < SAMPLE_NUMBERS; i++)
+            a.s.g[i] = 1;
+        send(h, &a);
+        for (int i = 0; i < 2; i++)
+            CHECK(h, step(&a, &report) == GRAM_OK && report.failed > 0 && report.first_failed == 0,
+                  "%lld failed: %s", (long long)report.failed, gram_message(g));
+        CHECK(h, step(&a, &report) == GRAM_NUMERICAL, "a third failure was allowed");
+        o.epsilon = 1e-3;
+        CHECK(h, gram_optimizer_set(g, a.o, &o) == GRAM_OK, "%s", gram_message(g));
+        CHECK(h, step(&a, &report) == GRAM_OK && report.failed == 0, "%s", gram_message(g));
+        end(&a);
+    }
+    gram_context_destroy(g);
+}
+
+/* A file goes into an optimizer on the GPU, and into one of the CPU: all take the same step. */
+static void files(struct harness *h)
+{
+    gram_context *g = test_cuda_context(h, NULL);
+    gram_optimizer_options o = options_of();
+    char path[] = "/tmp/gram-test-XXXXXX";
+    struct there a, b;
+    struct sample here;
+    gram_optimizer *host;
+
+    close(mkstemp(path));
+    if (g && open(h, &a, g, &o) && open(h, &b, g, &o)) {
+        for (int i = 0; i < 2; i++)
+            CHECK(h, step(&a, NULL) == GRAM_OK, "%s", gram_message(g));
+        CHECK(h, gram_optimizer_save(g, a.o, path) == GRAM_OK, "%s", gram_message(g));
+        CHECK(h, gram_optimizer_load(g, b.o, path) == GRAM_OK, "%s", gram_message(g));
+        fetch(h, &a);
+        memcpy(b.s.w, a.s.w, BYTES);
+        memcpy(b.s.g, a.s.g, BYTES);
+        send(h, &b);
+        sample_open(h, &here);
+        memcpy(here.w, a.s.w, BYTES);
+        memcpy(here.g, a.s.g, BYTES);
+        host = sample_optimizer(h, &here, &o);
+        CHECK(h, gram_optimizer_load(h->g, host, path) == GRAM_OK, "%s", gram_message(h->g));
+        (void)sample_step(h, &here, host);
+        CHECK(h, step(&a, NULL) == GRAM_OK && step(&b, NULL) == GRAM_OK, "%s", gram_message(g));
+        fetch(h, &a);
+        fetch(h, &b);
+        CHECK(h, distance(&a, &b) == 0, "a file changes a step by %g", distance(&a, &b));
+        memcpy(b.s.w, here.w, BYTES);
+        CHECK(h, distance(&a, &b) <= 1e-9, "the CPU's step differs by %g", distance(&a, &b));
+        gram_optimizer_destroy(host);
+        end(&a);
+        end(&b);
+    }
+    unlink(path);
+    gram_context_destroy(g);
+}
+
+static void refusals(struct harness *h)
+{
+    gram_context *g = test_cuda_context(h, NULL);
+    gram_optimizer_options o = options_of();
+    struct there a;
+    gram_optimizer *other = NULL;
+    const char *name;
+    gram_tensor view;
+
+    if (g && open(h, &a, g, &o)) {
+        const gram_tensor *const *shapes = (const gram_tensor *const *)a.s.values;
+        CHECK(h, gram_optimizer_state_at(g, a.o, 3, &name, &view) == GRAM_OK, "%s",
+              gram_message(g));
+        CHECK(h, view.device.type == GRAM_CUDA, "%s is not on the device", name);
+        CHECK(h,
+              gram_optimizer_step(h->g, a.o, a.s.values, a.s.gradients, NULL) ==
+                  GRAM_INVALID_ARGUMENT,
+              "another context took the step");
+        o.skip = 0.1;
+        CHECK(h, gram_optimizer_set(g, a.o, &o) == GRAM_UNSUPPORTED, "skip was taken");
+        CHECK(h, gram_optimizer_create(g, &o, shapes, SAMPLE, &other) == GRAM_UNSUPPORTED && !other,
+              "skip was taken");
+        (void)gram_optimizer_defaults(GRAM_SOAP, &o);
+        CHECK(h, gram_optimizer_create(g, &o, shapes, SAMPLE, &other) == GRAM_UNSUPPORTED && !other,
+              "SOAP was taken");
+        end(&a);
+    }
+    gram_context_destroy(g);
+}
+
+static const struct test_function tests[] = {
+    {             "graphs",              graphs},
+    {"what_a_graph_cannot", what_a_graph_cannot},
+    {         "not_finite",          not_finite},
+    {           "failures",            failures},
+    {              "files",               files},
+    {           "refusals",            refusals},
+};
+
+int main(void)
+{
+    if (gram_best_device().type != GRAM_CUDA || !device_open(0)) {
+        printf("skipped: no CUDA device\n");
+        return 77;
+    }
+    stream = device_stream();
+    return harness_run_tests(tests, LENGTH(tests));
+}
