@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""compare_optimizers_cuda.py - a Shampoo step on a GPU beside PyTorch's, one run
+"""compare_optimizers_cuda.py - steps of Shampoo and Muon on a GPU beside PyTorch's, one run
 
     compare_optimizers_cuda.py build/libgram.so [--json FILE]
 
@@ -51,11 +51,11 @@ class OptimizerOptions(c.Structure):
 
 
 class Shampoo:
-    def __init__(self, gram, parameters, gradients, **options):
+    def __init__(self, gram, parameters, gradients, method=0, **options):
         self.gram = gram
         self.lib = gram.lib
         self.given = OptimizerOptions(c.sizeof(OptimizerOptions))
-        self.lib.gram_optimizer_defaults(0, c.byref(self.given))
+        self.lib.gram_optimizer_defaults(method, c.byref(self.given))
         self.set(**options)
         count = len(parameters)
         self.tensors = [tensor(t) for t in (*parameters, *gradients)]
@@ -251,6 +251,18 @@ def times(gram, rows):
             tell(rows, "gram, minimax, every 10 steps", ms=timed(own.step, 10))
         own.close()
         torch.cuda.empty_cache()
+    matrices = [i for i, s in enumerate(SHAPES) if len(s) == 2]
+    own = Shampoo(gram, *[[t[i] for i in matrices] for t in (parameters, gradients)], method=2)
+    own.step()
+    tell(rows, "gram, Muon of all matrices", ms=timed(own.step, 3))
+    own.close()
+    copies = [torch.nn.Parameter(parameters[i].clone()) for i in matrices]
+    for p, i in zip(copies, matrices):
+        p.grad = gradients[i]
+    other = torch.optim.Muon(copies)
+    other.step()
+    tell(rows, "torch, Muon of all matrices, bf16", ms=timed(other.step, 3))
+    del other, copies
     for name, roots in [("coupled Newton in f32", newton_roots), ("eigh", eigh_roots)]:
         other = TorchShampoo(parameters, gradients, roots)
         if roots is newton_roots:

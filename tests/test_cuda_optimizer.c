@@ -58,8 +58,8 @@ static void fetch(struct harness *h, struct there *t)
           "%s", gram_message(t->g));
 }
 
-static bool open(struct harness *h, struct there *t, gram_context *g,
-                 const gram_optimizer_options *options)
+static bool open_there(struct harness *h, struct there *t, gram_context *g,
+                       const gram_optimizer_options *options)
 {
     *t = (struct there){.g = g};
     sample_open(h, &t->s);
@@ -114,7 +114,7 @@ static void graphs(struct harness *h)
     gram_optimizer_info info = {.size = sizeof info};
     struct there a, b;
 
-    if (g && open(h, &a, g, &o) && open(h, &b, g, &o)) {
+    if (g && open_there(h, &a, g, &o) && open_there(h, &b, g, &o)) {
         memcpy(b.s.w, a.s.w, BYTES);
         memcpy(b.s.g, a.s.g, BYTES);
         send(h, &b);
@@ -147,7 +147,7 @@ static void what_a_graph_cannot(struct harness *h)
     gram_optimizer_options o = options_of();
     struct there a;
 
-    if (g && open(h, &a, g, &o)) {
+    if (g && open_there(h, &a, g, &o)) {
         CHECK(h, step(&a, NULL) == GRAM_OK, "%s", gram_message(g));
         CHECK(h, !device_replay(stream, 1, body_with_report, &a), "a graph waited for a report");
         CHECK(h, strstr(gram_message(g), "report is given"), "%s", gram_message(g));
@@ -169,7 +169,7 @@ static void not_finite(struct harness *h)
     struct there a;
     double before[SAMPLE_NUMBERS];
 
-    if (g && open(h, &a, g, &o)) {
+    if (g && open_there(h, &a, g, &o)) {
         memcpy(before, a.s.w, BYTES);
         a.s.g[31] = NAN;
         send(h, &a);
@@ -202,7 +202,7 @@ static void failures(struct harness *h)
 
     o.epsilon = 0;
     o.failures = 1;
-    if (g && open(h, &a, g, &o)) {
+    if (g && open_there(h, &a, g, &o)) {
         for (int i = 0; i < SAMPLE_NUMBERS; i++)
             a.s.g[i] = 1;
         send(h, &a);
@@ -229,7 +229,7 @@ static void files(struct harness *h)
     gram_optimizer *host;
 
     close(mkstemp(path));
-    if (g && open(h, &a, g, &o) && open(h, &b, g, &o)) {
+    if (g && open_there(h, &a, g, &o) && open_there(h, &b, g, &o)) {
         for (int i = 0; i < 2; i++)
             CHECK(h, step(&a, NULL) == GRAM_OK, "%s", gram_message(g));
         CHECK(h, gram_optimizer_save(g, a.o, path) == GRAM_OK, "%s", gram_message(g));
@@ -258,6 +258,36 @@ static void files(struct harness *h)
     gram_context_destroy(g);
 }
 
+/* Muon's steps are those of the CPU. */
+static void muon(struct harness *h)
+{
+    gram_context *g = test_cuda_context(h, NULL);
+    gram_optimizer_options o = {.size = sizeof o};
+    struct there a, b;
+    gram_optimizer *host;
+
+    (void)gram_optimizer_defaults(GRAM_MUON, &o);
+    o.weight_decay = 0.1;
+    if (g && open_there(h, &a, g, &o)) {
+        b = a; /* its numbers alone are used */
+        sample_open(h, &b.s);
+        host = sample_optimizer(h, &b.s, &o);
+        for (int i = 0; i < 3; i++) {
+            sample_next(h, &b.s);
+            fetch(h, &a);
+            memcpy(a.s.g, b.s.g, BYTES);
+            send(h, &a);
+            (void)sample_step(h, &b.s, host);
+            CHECK(h, step(&a, NULL) == GRAM_OK, "%s", gram_message(g));
+            fetch(h, &a);
+            CHECK(h, distance(&a, &b) <= 1e-10, "step %d differs by %g", i, distance(&a, &b));
+        }
+        gram_optimizer_destroy(host);
+        end(&a);
+    }
+    gram_context_destroy(g);
+}
+
 static void refusals(struct harness *h)
 {
     gram_context *g = test_cuda_context(h, NULL);
@@ -267,7 +297,7 @@ static void refusals(struct harness *h)
     const char *name;
     gram_tensor view;
 
-    if (g && open(h, &a, g, &o)) {
+    if (g && open_there(h, &a, g, &o)) {
         const gram_tensor *const *shapes = (const gram_tensor *const *)a.s.values;
         CHECK(h, gram_optimizer_state_at(g, a.o, 3, &name, &view) == GRAM_OK, "%s",
               gram_message(g));
@@ -294,6 +324,7 @@ static const struct test_function tests[] = {
     {         "not_finite",          not_finite},
     {           "failures",            failures},
     {              "files",               files},
+    {               "muon",                muon},
     {           "refusals",            refusals},
 };
 

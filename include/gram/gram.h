@@ -2052,12 +2052,12 @@ typedef struct gram_optimizer_info {
  * An optimizer of a list of parameters: formulas, shapes and all state.  It holds no parameter and
  * belongs to no context, but allocates as the one it was made with does; one thread at a time.
  *
- * CUDA: Shampoo alone.  State is in the memory of the device, parameters, gradients and directions
- * too; the optimizer belongs to the context that made it, and has to be destroyed before it.  A
- * step is queued and returns: which gradients are not finite and which roots could be taken is the
- * device's to know, until a report is asked for, which waits.  Without one, roots that fail again
- * and again keep the previous one and no step is refused for them, and a step whose gradient was
- * not finite still counts when the next roots are due.  A step can be captured in a CUDA graph:
+ * CUDA: Shampoo and Muon.  State is in the memory of the device, parameters, gradients and
+ * directions too; the optimizer belongs to the context that made it, and has to be destroyed before
+ * it.  A step is queued and returns: which gradients are not finite and which roots could be taken
+ * is the device's to know, until a report is asked for, which waits.  Without one, roots that fail
+ * again and again keep the previous one and no step is refused for them, and a step whose gradient
+ * was not finite still counts when the next roots are due.  A step can be captured in a CUDA graph:
  * options, whether roots are taken, and all addresses are those of the capture; report must be NULL
  * and not_finite GRAM_NOT_FINITE_SKIP.  GRAM_NOT_FINITE_FAIL waits before anything is written.
  * options.skip must be 0.  GRAM_POWER_AUTO is GRAM_POWER_EIGH; the iterations are faster.

@@ -131,6 +131,9 @@ struct jit_request gram_cuda_plain_request(enum cuda_variant_file file, gram_dty
         [CUDA_VARIANT_SOLVE_REFINE] = {        "solve_refine.cu",           "solve_refine"},
         [CUDA_VARIANT_SOLVE_MULTIPLY] = {        "solve_refine.cu",         "solve_multiply"},
         [CUDA_VARIANT_SOLVE_GMRES] = {         "solve_gmres.cu",            "solve_gmres"},
+        [CUDA_VARIANT_MUON_MOMENTUM] = {                "muon.cu",          "muon_momentum"},
+        [CUDA_VARIANT_MUON_NORMALIZE] = {                "muon.cu",         "muon_normalize"},
+        [CUDA_VARIANT_MUON_POLYNOMIAL] = {                "muon.cu",        "muon_polynomial"},
     };
     bool is_double = dtype == GRAM_F64;
 

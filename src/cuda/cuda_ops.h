@@ -114,6 +114,9 @@ enum cuda_variant_file {
     CUDA_VARIANT_SHAMPOO_FILTER,
     CUDA_VARIANT_SHAMPOO_SQUARES,
     CUDA_VARIANT_SHAMPOO_FINISH,
+    CUDA_VARIANT_MUON_MOMENTUM,
+    CUDA_VARIANT_MUON_NORMALIZE,
+    CUDA_VARIANT_MUON_POLYNOMIAL,
     CUDA_VARIANTS
 };
 static inline uint64_t gram_cuda_variant(enum cuda_variant_file file, uint64_t parameters)

@@ -70,8 +70,7 @@ static gram_status send_tensors(const struct cuda_optimizer_job *job)
 static struct optimizer_options options_of(const gram_optimizer_options *o)
 {
     bool decoupled = o->decay == GRAM_DECAY_DECOUPLED;
-
-    return (struct optimizer_options){
+    struct optimizer_options options = {
         .learning_rate = o->learning_rate,
         .beta1 = o->beta1,
         .beta2 = o->beta2,
@@ -90,6 +89,16 @@ static struct optimizer_options options_of(const gram_optimizer_options *o)
         .graft_sum = o->graft == GRAM_GRAFT_ADAGRAD,
         .graft_corrected = o->graft == GRAM_GRAFT_ADAM,
     };
+
+    if (o->method == GRAM_MUON) { /* of vectors: Adam as a filter and its graft */
+        options.beta3 = o->beta1;
+        options.graft_beta2 = o->beta2;
+        options.graft_epsilon = o->epsilon;
+        options.graft_corrected = options.bias_correction;
+        options.graft_none = true;
+        options.start = 0;
+    }
+    return options;
 }
 
 static void fill_params(struct cuda_optimizer_job *job)
@@ -203,8 +212,16 @@ static void count_steps(const struct cuda_optimizer_job *job)
         job->o->steps[i] += job->op->gradients[i] != NULL;
 }
 
+static const struct cuda_optimizer_method methods[] = {
+    [GRAM_SHAMPOO] = {.statistics = cuda_shampoo_statistics,
+                      .refresh = cuda_shampoo_refresh,
+                      .direction = cuda_shampoo_direction},
+    [GRAM_MUON] = {     .direction = cuda_muon_direction },
+};
+
 static gram_status run(struct cuda_optimizer_job *job)
 {
+    const struct cuda_optimizer_method *method = &methods[job->o->options.method];
     void *scratch;
 
     TRY(cuda_optimizer_lay_out(job->g, job->o, &job->at));
@@ -213,12 +230,13 @@ static gram_status run(struct cuda_optimizer_job *job)
     fill_params(job);
     TRY(choose(job));
     TRY(use_blas(job));
-    TRY(do_pass(job, cuda_shampoo_statistics, false));
-    for (int64_t i = 0; i < job->c->kinds; i++)
+    if (method->statistics)
+        TRY(do_pass(job, method->statistics, false));
+    for (int64_t i = 0; i < job->c->kinds && method->refresh; i++)
         if (job->c->kind[i].own)
-            TRY(cuda_shampoo_refresh(job, &job->c->kind[i]));
+            TRY(method->refresh(job, &job->c->kind[i]));
     TRY(use_blas(job)); /* roots have given it other scratch */
-    TRY(do_pass(job, cuda_shampoo_direction, true));
+    TRY(do_pass(job, method->direction, true));
     TRY(for_parameters(job, CUDA_VARIANT_OPTIMIZER_END));
     if (job->op->asked)
         return report(job);

@@ -19,6 +19,7 @@ struct cuda_optimizer_kind {
     int64_t first, count; /* of the order */
     int64_t wave;         /* blocks at a time */
     int64_t array, tiles; /* elements from a block to the next; tiles of a block */
+    int64_t matrix;       /* elements of matrices that a block has scratch for */
     const struct gram_optimizer_block *block; /* the first one */
     gram_dtype work;
     bool own;
@@ -59,6 +60,17 @@ struct cuda_optimizer_job {
     bool capturing;
 };
 
+/* What a method is on the device. */
+struct cuda_optimizer_method {
+    /* Passes over the blocks of a wave, roots between them, statistics and refresh NULL: none. */
+    gram_status (*statistics)(const struct cuda_optimizer_job *job,
+                              const struct cuda_optimizer_kind *kind, struct optimizer_params *p);
+    gram_status (*refresh)(const struct cuda_optimizer_job *job,
+                           const struct cuda_optimizer_kind *kind);
+    gram_status (*direction)(const struct cuda_optimizer_job *job,
+                             const struct cuda_optimizer_kind *kind, struct optimizer_params *p);
+};
+
 /* cuda_optimizer_plan.c */
 gram_status cuda_optimizer_lay_out(gram_context *g, const gram_optimizer *o,
                                    struct cuda_optimizer_layout *at);
@@ -87,6 +99,10 @@ gram_status cuda_shampoo_statistics(const struct cuda_optimizer_job *job,
 gram_status cuda_shampoo_direction(const struct cuda_optimizer_job *job,
                                    const struct cuda_optimizer_kind *kind,
                                    struct optimizer_params *p);
+
+/* cuda_muon.c */
+gram_status cuda_muon_direction(const struct cuda_optimizer_job *job,
+                                const struct cuda_optimizer_kind *kind, struct optimizer_params *p);
 
 /* cuda_shampoo_root.c: roots that are due; the scratch of a batch. */
 gram_status cuda_shampoo_batch(gram_context *g, const gram_optimizer *o,

@@ -119,7 +119,12 @@ static struct cuda_optimizer_kind kind_of(const gram_optimizer *o, const struct 
 
     for (int i = 0; i < b->order; i++)
         n = gram_most(n, b->size[i]);
-    bytes = (ARRAYS * k.array + n * n) * (int64_t)gram_dtype_size(k.work);
+    k.matrix = n * n;
+    if (o->options.method == GRAM_MUON) {
+        n = b->order == 2 ? gram_least(b->size[0], b->size[1]) : 0;
+        k.matrix = 2 * n * n;
+    }
+    bytes = (ARRAYS * k.array + k.matrix) * (int64_t)gram_dtype_size(k.work);
     k.wave = gram_least(WAVE_BYTES / bytes + 1, MOST_BLOCKS);
     while (first + k.count < o->blocks &&
            compare_kinds(o, c->order[first], c->order[first + k.count]) == 0)
@@ -205,6 +210,8 @@ static gram_status set_identities(gram_context *g, gram_optimizer *o, struct cud
         const struct cuda_optimizer_kind *kind = &c->kind[i];
         struct optimizer_params p = cuda_optimizer_wave(&job, kind, 0, kind->count);
         for (int k = 0; kind->own && k < kind->block->order && status == GRAM_OK; k++) {
+            if (!kind->block->root[k].dtype)
+                continue;
             cuda_optimizer_dimension(kind->block, k, &p);
             status = cuda_optimizer_launch(
                 &job, kind->work, CUDA_VARIANT_OPTIMIZER_IDENTITY,
@@ -217,9 +224,9 @@ static gram_status set_identities(gram_context *g, gram_optimizer *o, struct cud
 
 gram_status cuda_optimizer_accepts(gram_context *g, const gram_optimizer_options *options)
 {
-    if (options->method != GRAM_SHAMPOO)
-        return gram_fail(g, GRAM_UNSUPPORTED, "options.method is %d, %s has GRAM_SHAMPOO alone",
-                         (int)options->method, g->backend->name);
+    if (options->method == GRAM_SOAP)
+        return gram_fail(g, GRAM_UNSUPPORTED, "options.method is GRAM_SOAP, which %s has not",
+                         g->backend->name);
     if (options->skip > 0)
         return gram_fail(g, GRAM_UNSUPPORTED,
                          "options.skip is %g, expected 0: %s cannot leave out a root that it has "
@@ -302,13 +309,13 @@ gram_status cuda_optimizer_lay_out(gram_context *g, const gram_optimizer *o,
     at->matrix = ARRAYS * at->arrays_bytes;
     for (int64_t i = 0; i < c->kinds; i++) {
         const struct cuda_optimizer_kind *kind = &c->kind[i];
-        for (int k = 0; kind->own && k < kind->block->order; k++) {
+        bool roots = kind->own && o->options.method == GRAM_SHAMPOO;
+        rest = gram_most_bytes(rest, at->matrix + (size_t)(kind->wave * kind->matrix) *
+                                                      gram_dtype_size(kind->work));
+        for (int k = 0; roots && k < kind->block->order; k++) {
             struct cuda_optimizer_batch batch;
-            size_t n = (size_t)kind->block->size[k];
             TRY(cuda_shampoo_batch(g, o, kind, k, &batch));
             rest = gram_most_bytes(rest, batch.bytes);
-            rest = gram_most_bytes(rest, at->matrix + (size_t)kind->wave * n * n *
-                                                          gram_dtype_size(kind->work));
         }
     }
     rest = gram_most_bytes(rest, at->matrix);
@@ -353,6 +360,7 @@ struct optimizer_params cuda_optimizer_wave(const struct cuda_optimizer_job *job
     p.array = kind->array;
     p.tiles = kind->tiles;
     p.own = kind->own;
+    p.scale = 1;
     p.matrix_type = cuda_optimizer_type(gram_optimizer_statistics(q));
     p.packed = job->o->options.packed != 0;
     p.moment_type = cuda_optimizer_type(b->moment.dtype);

@@ -86,6 +86,7 @@ struct optimizer_params {
     /* A dimension of the blocks: before by n by after elements. */
     long long k, n, before, after;
     double keep, take; /* of optimizer_ema */
+    double scale;      /* of shampoo_finish: what the direction is multiplied by */
     long long is_root; /* optimizer_unpack: roots, else factors divided by their correction */
 };
 

@@ -105,7 +105,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
     const struct optimizer_now &now = a.now[e.parameter];
     const bool moves = a.own && !now.rests, early = now.t < o.start || !a.from;
     const REAL *from = (const REAL *)(early ? a.grafted : a.from) + block_of(a) * a.array;
-    REAL scale = 1;
+    REAL scale = (REAL)a.scale;
 
     if (moves && !early && !o.graft_none)
         scale = (REAL)(sqrt(tiles_sum(a, a.grafted_squares, sums[0])) /

@@ -1,0 +1,124 @@
+/*
+ * cuda_muon.c - Muon on the device: matrices of one shape made orthogonal together
+ *
+ * With n the smaller side of X a step is y = X X^T (or X^T X), p = b y + a I + c y y, X = p X (or
+ * X p): three batched products of cuBLAS.  Vectors take Adam's step, which is what Shampoo's filter
+ * and graft are with other numbers.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "cuda_optimizer.h"
+#include <math.h>
+
+enum {
+    MOST_BLOCKS = 1 << 16
+};
+
+/* As cpu_muon_iterate.c has them. */
+static const double muon_a = 3.4445, muon_b = -4.7750, muon_c = 2.0315;
+
+static gram_status multiply(const struct cuda_optimizer_job *job,
+                            const struct cuda_optimizer_kind *kind,
+                            const struct optimizer_params *p, struct cuda_gemm_items gemm)
+{
+    gemm.dtype = kind->work;
+    gemm.compute = kind->work == GRAM_F64 ? CUBLAS_COMPUTE_F64 : CUBLAS_COMPUTE_F32;
+    gemm.count = p->blocks;
+    return gram_cuda_gemm_items(job->g, job->blas, &gemm);
+}
+
+/* p = b y + a I + c y y, of y = X X^T with X's smaller side as rows. */
+static gram_status make_polynomial(const struct cuda_optimizer_job *job,
+                                   const struct cuda_optimizer_kind *kind,
+                                   struct optimizer_params *p, const char *x, char *y)
+{
+    const int64_t n = p->n, cols = p->size[1];
+    const bool wide = p->size[0] <= cols;
+    const struct cuda_gemm_side side = {x, cols, p->array, wide}, square = {y, n, n * n, false};
+    struct cuda_gemm_items gemm = {.m = n,
+                                   .n = n,
+                                   .k = p->count / n,
+                                   .a = side,
+                                   .b = side,
+                                   .c = y,
+                                   .ldc = n,
+                                   .stride_c = n * n,
+                                   .alpha = 1};
+
+    gemm.b.transposed = !wide;
+    TRY(multiply(job, kind, p, gemm));
+    p->from = y;
+    p->keep = muon_b;
+    p->take = muon_a;
+    TRY(cuda_optimizer_launch(
+        job, kind->work, CUDA_VARIANT_MUON_POLYNOMIAL,
+        gram_least(gram_ceil_div(p->blocks * n * n, OPTIMIZER_THREADS), MOST_BLOCKS), p));
+    gemm.k = n;
+    gemm.a = gemm.b = square;
+    gemm.c = p->matrix;
+    gemm.alpha = muon_c;
+    gemm.beta = 1;
+    return multiply(job, kind, p, gemm);
+}
+
+/* to = p X, or X p: as cuBLAS sees it X is transposed, and p is symmetric. */
+static gram_status apply(const struct cuda_optimizer_job *job,
+                         const struct cuda_optimizer_kind *kind, const struct optimizer_params *p,
+                         const char *x, char *to)
+{
+    const int64_t n = p->n, cols = p->size[1];
+    const struct cuda_gemm_side side = {x, cols, p->array, false},
+                                square = {p->matrix, n, n * n, false};
+    const bool wide = p->size[0] <= cols;
+    struct cuda_gemm_items gemm = {.m = cols,
+                                   .n = p->size[0],
+                                   .k = n,
+                                   .a = wide ? side : square,
+                                   .b = wide ? square : side,
+                                   .ldc = cols,
+                                   .stride_c = p->array,
+                                   .alpha = 1};
+
+    gemm.c = to;
+    return multiply(job, kind, p, gemm);
+}
+
+static gram_status orthogonalize(const struct cuda_optimizer_job *job,
+                                 const struct cuda_optimizer_kind *kind, struct optimizer_params *p)
+{
+    const int64_t square = p->blocks * p->n * p->n * (int64_t)gram_dtype_size(kind->work);
+    char *x = p->g, *to = p->to, *other;
+
+    TRY(cuda_optimizer_launch(job, kind->work, CUDA_VARIANT_MUON_MOMENTUM, p->blocks * p->tiles,
+                              p));
+    TRY(cuda_optimizer_launch(job, kind->work, CUDA_VARIANT_MUON_NORMALIZE, p->blocks * p->tiles,
+                              p));
+    for (int i = 0; i < job->o->options.steps; i++) {
+        TRY(make_polynomial(job, kind, p, x, p->matrix + square));
+        TRY(apply(job, kind, p, x, to));
+        other = x;
+        x = to;
+        to = other;
+    }
+    p->from = x;
+    p->scale = sqrt(fmax(1, (double)p->size[0] / (double)p->size[1]));
+    return GRAM_OK;
+}
+
+gram_status cuda_muon_direction(const struct cuda_optimizer_job *job,
+                                const struct cuda_optimizer_kind *kind, struct optimizer_params *p)
+{
+    p->from = NULL;
+    if (kind->own)
+        TRY(cuda_optimizer_launch(job, kind->work, CUDA_VARIANT_SHAMPOO_GATHER,
+                                  p->blocks * p->tiles, p));
+    if (kind->own && p->order == 2) {
+        p->n = gram_least(p->size[0], p->size[1]);
+        TRY(orthogonalize(job, kind, p));
+    } else if (kind->own) {
+        TRY(cuda_optimizer_launch(job, kind->work, CUDA_VARIANT_SHAMPOO_FILTER,
+                                  p->blocks * p->tiles, p));
+    }
+    return cuda_optimizer_launch(job, kind->work, CUDA_VARIANT_SHAMPOO_FINISH, p->blocks * p->tiles,
+                                 p);
+}
