@@ -84,6 +84,37 @@ static int check_count(const struct py_optimizer *self, const struct py_call *ca
     return -1;
 }
 
+/* The context that the optimizer's calls are made in. */
+static gram_context *context_of(const struct py_optimizer *self, const struct py_call *call)
+{
+    return self->g ? self->g : call->g;
+}
+
+static PyObject *fail(const struct py_optimizer *self, struct py_call *call, gram_status status)
+{
+    py_raise(call->state, context_of(self, call), status);
+    return py_fail(call);
+}
+
+/* Ends a call that gives None. */
+static PyObject *end(const struct py_optimizer *self, struct py_call *call, gram_status status)
+{
+    return status == GRAM_OK ? py_end_none(call, status) : fail(self, call, status);
+}
+
+/* A GPU's optimizer stays on the stream that it began on: its state is written in its order. */
+static int check_stream(const struct py_optimizer *self, const struct py_call *call)
+{
+    bool here = call->device.type != GRAM_CPU;
+
+    if (self->count == 0 || (here == (self->g != NULL) && (!here || call->stream == self->stream)))
+        return 0;
+    PyErr_Format(PyExc_ValueError,
+                 "%s: the arrays are on %s, the optimizer was made on another device or stream",
+                 call->function, here ? "a GPU" : "the CPU");
+    return -1;
+}
+
 /* Takes the optimizer for a thread. */
 static int take(struct py_optimizer *self, const char *function)
 {
@@ -100,13 +131,13 @@ static PyObject *report_dict(const gram_optimizer_report *r)
 static gram_status run(const struct py_call *call, struct py_optimizer *self, const struct lists *l,
                        gram_optimizer_report *report)
 {
+    gram_context *g = context_of(self, call);
     const gram_tensor *const *parameters = (const gram_tensor *const *)l->at[0];
     const gram_tensor *const *gradients = (const gram_tensor *const *)l->at[1];
 
     if (l->count == 2)
-        return gram_optimizer_step(call->g, self->optimizer, l->at[0], gradients, report);
-    return gram_optimizer_direction(call->g, self->optimizer, parameters, gradients, l->at[2],
-                                    report);
+        return gram_optimizer_step(g, self->optimizer, l->at[0], gradients, report);
+    return gram_optimizer_direction(g, self->optimizer, parameters, gradients, l->at[2], report);
 }
 
 /* A step, or with three lists its directions alone. */
@@ -123,16 +154,18 @@ static PyObject *work(PyObject *object, PyObject *args, int count, const char *f
         py_open(&call, self->state, function))
         return NULL;
     if (read_lists(&call, &l, objects, count, count == 3 ? 4 : 1) || check_count(self, &call, &l) ||
-        take(self, function)) {
+        check_stream(self, &call) || take(self, function)) {
         release_lists(&l);
         return py_fail(&call);
     }
-    PY_WORK(status, run(&call, self, &l, &report));
+    PY_WORK(status, run(&call, self, &l, self->g ? NULL : &report));
     self->busy = false;
     release_lists(&l);
     if (status != GRAM_OK)
-        return py_end(&call, status);
+        return fail(self, &call, status);
     py_close(&call);
+    if (self->g) /* it would have to wait */
+        Py_RETURN_NONE;
     return report_dict(&report);
 }
 
@@ -161,15 +194,15 @@ static PyObject *optimizer_set(PyObject *object, PyObject *dict)
         return NULL;
     if (take(self, call.function))
         return py_fail(&call);
-    status = gram_optimizer_get(call.g, self->optimizer, &options, NULL);
+    status = gram_optimizer_get(context_of(self, &call), self->optimizer, &options, NULL);
     if (status == GRAM_OK && py_optimizer_options(call.function, dict, &options)) {
         self->busy = false;
         return py_fail(&call);
     }
     if (status == GRAM_OK)
-        status = gram_optimizer_set(call.g, self->optimizer, &options);
+        status = gram_optimizer_set(context_of(self, &call), self->optimizer, &options);
     self->busy = false;
-    return py_end_none(&call, status);
+    return end(self, &call, status);
 }
 
 /* (options, facts), two dicts. */
@@ -185,9 +218,9 @@ static PyObject *optimizer_get(PyObject *object, PyObject *unused)
     (void)unused;
     if (py_open(&call, self->state, "gram.optim.get"))
         return NULL;
-    status = gram_optimizer_get(call.g, self->optimizer, &options, &info);
+    status = gram_optimizer_get(context_of(self, &call), self->optimizer, &options, &info);
     if (status != GRAM_OK)
-        return py_end(&call, status);
+        return fail(self, &call, status);
     py_close(&call);
     dict = py_optimizer_options_dict(&options);
     if (!dict)
@@ -212,15 +245,30 @@ static PyObject *optimizer_state(PyObject *object, PyObject *unused)
     list = py_open_list(&call, self->state, "gram.optim.state");
     if (!list)
         return NULL;
-    status = gram_optimizer_get(call.g, self->optimizer, NULL, &info);
+    status = gram_optimizer_get(context_of(self, &call), self->optimizer, NULL, &info);
     for (int64_t i = 0; i < info.states && list && status == GRAM_OK; i++) {
-        status = gram_optimizer_state_at(call.g, self->optimizer, i, &name, &t);
+        status = gram_optimizer_state_at(context_of(self, &call), self->optimizer, i, &name, &t);
         if (status != GRAM_OK)
             break;
         view = py_optimizer_view(self, &t);
         py_add(&list, view ? Py_BuildValue("(ssN)", name, py_dtype_name(t.dtype), view) : NULL);
     }
     return py_end_list(&call, list, status);
+}
+
+/* Views that state() gave, and that were written since: on a GPU they are copies. */
+static PyObject *optimizer_put(PyObject *object, PyObject *views)
+{
+    const struct py_optimizer *self = (const struct py_optimizer *)object;
+    PyObject *tuple = PySequence_Tuple(views);
+    int result = tuple ? 0 : -1;
+
+    for (Py_ssize_t i = 0; result == 0 && i < PyTuple_Size(tuple); i++)
+        result = py_optimizer_put(self, PyTuple_GetItem(tuple, i));
+    Py_XDECREF(tuple);
+    if (result)
+        return NULL;
+    Py_RETURN_NONE;
 }
 
 static PyObject *file(PyObject *object, PyObject *path, bool save)
@@ -240,11 +288,13 @@ static PyObject *file(PyObject *object, PyObject *path, bool save)
         Py_DECREF(bytes);
         return py_fail(&call);
     }
-    PY_WORK(status, (save ? gram_optimizer_save(call.g, self->optimizer, PyBytes_AsString(bytes))
-                          : gram_optimizer_load(call.g, self->optimizer, PyBytes_AsString(bytes))));
+    PY_WORK(status, (save ? gram_optimizer_save(context_of(self, &call), self->optimizer,
+                                                PyBytes_AsString(bytes))
+                          : gram_optimizer_load(context_of(self, &call), self->optimizer,
+                                                PyBytes_AsString(bytes))));
     self->busy = false;
     Py_DECREF(bytes);
-    return py_end_none(&call, status);
+    return end(self, &call, status);
 }
 
 static PyObject *optimizer_save(PyObject *object, PyObject *path)
@@ -289,6 +339,11 @@ PyObject *py_optimizer_create(PyObject *module, PyObject *args)
         Py_DECREF((PyObject *)self);
         return py_end(&call, status);
     }
+    if (call.device.type != GRAM_CPU) { /* it keeps the context, which holds its state */
+        self->g = call.g;
+        self->stream = call.stream;
+        call.g = NULL;
+    }
     py_close(&call);
     return (PyObject *)self;
 }
@@ -298,6 +353,7 @@ static void dealloc(PyObject *object)
     struct py_optimizer *self = (struct py_optimizer *)object;
 
     gram_optimizer_destroy(self->optimizer);
+    gram_context_destroy(self->g);
     py_delete(object, self->owner);
 }
 
@@ -307,6 +363,7 @@ static PyMethodDef methods[] = {
     {      "set",       optimizer_set,       METH_O, NULL},
     {      "get",       optimizer_get,  METH_NOARGS, NULL},
     {    "state",     optimizer_state,  METH_NOARGS, NULL},
+    {      "put",       optimizer_put,       METH_O, NULL},
     {     "save",      optimizer_save,       METH_O, NULL},
     {     "load",      optimizer_load,       METH_O, NULL},
     {       NULL,                NULL,            0, NULL},

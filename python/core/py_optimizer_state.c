@@ -10,6 +10,7 @@ struct state_object {
     PyObject head;
     PyObject *optimizer;
     gram_tensor tensor;
+    void *copy; /* of a GPU's: what the view shows; else NULL */
     Py_ssize_t shape[GRAM_MAX_DIMS], strides[GRAM_MAX_DIMS];
 };
 
@@ -45,7 +46,7 @@ static int get_buffer(PyObject *object, Py_buffer *view, int flags)
     const char *format = format_of(t->dtype, &view->itemsize);
 
     view->obj = Py_NewRef(object);
-    view->buf = t->data;
+    view->buf = self->copy ? self->copy : t->data;
     view->readonly = 0;
     view->format = flags & PyBUF_FORMAT ? (char *)format : NULL;
     view->ndim = t->ndim;
@@ -66,7 +67,64 @@ static void dealloc(PyObject *object)
 {
     struct state_object *self = (struct state_object *)object;
 
+    PyMem_Free(self->copy);
     py_delete(object, self->optimizer);
+}
+
+/* Between the copy and the device, either way, waiting. */
+static int move(const struct py_optimizer *o, void *to, const void *from, size_t bytes)
+{
+    gram_status status = gram_memory_copy(o->g, to, from, bytes);
+
+    if (status == GRAM_OK)
+        status = gram_context_synchronize(o->g);
+    if (status == GRAM_OK)
+        return 0;
+    py_raise(o->state, o->g, status);
+    return -1;
+}
+
+static size_t bytes_of(const gram_tensor *t)
+{
+    Py_ssize_t size;
+
+    (void)format_of(t->dtype, &size);
+    for (int i = 0; i < t->ndim; i++)
+        size *= (Py_ssize_t)t->shape[i];
+    return (size_t)size;
+}
+
+static int copy_here(const struct py_optimizer *o, struct state_object *object)
+{
+    size_t bytes = bytes_of(&object->tensor);
+
+    object->copy = PyMem_Malloc(bytes + 1);
+    if (object->copy)
+        return bytes > 0 ? move(o, object->copy, object->tensor.data, bytes) : 0;
+    PyErr_NoMemory();
+    return -1;
+}
+
+int py_optimizer_put(const struct py_optimizer *self, PyObject *view)
+{
+    PyObject *base = PyObject_GetAttrString(view, "obj"); /* of a memoryview: what is under it */
+    struct state_object *object = (struct state_object *)base;
+    size_t bytes;
+    int result = 0;
+
+    if (!base)
+        return -1;
+    if (!PyObject_TypeCheck(base, self->state->optimizer_state_type) ||
+        object->optimizer != (PyObject *)self) {
+        PyErr_SetString(PyExc_TypeError, "gram.optim: not a tensor of this optimizer's state");
+        result = -1;
+    } else {
+        bytes = bytes_of(&object->tensor);
+        if (object->copy && bytes > 0)
+            result = move(self, object->tensor.data, object->copy, bytes);
+    }
+    Py_DECREF(base);
+    return result;
 }
 
 PyObject *py_optimizer_view(struct py_optimizer *self, const gram_tensor *t)
@@ -78,7 +136,7 @@ PyObject *py_optimizer_view(struct py_optimizer *self, const gram_tensor *t)
         return NULL;
     object->optimizer = Py_NewRef((PyObject *)self);
     object->tensor = *t;
-    view = PyMemoryView_FromObject((PyObject *)object);
+    view = self->g && copy_here(self, object) ? NULL : PyMemoryView_FromObject((PyObject *)object);
     Py_DECREF((PyObject *)object);
     return view;
 }

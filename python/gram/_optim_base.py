@@ -82,9 +82,9 @@ class Base(torch.optim.Optimizer):
         gradients = []
         for j, p in enumerate(group["params"]):
             where = f"{self._name}: parameter {j} of group {i}"
-            if p.device.type != "cpu":
+            if p.device.type not in ("cpu", "cuda"):
                 raise NotImplementedError(
-                    f"{where} is on {p.device}; this version works on the CPU alone"
+                    f"{where} is on {p.device}; this version works on the CPU and on CUDA devices"
                 )
             g = p.grad
             if g is not None and (g.layout != torch.strided or p.layout != torch.strided):
@@ -100,7 +100,7 @@ class Base(torch.optim.Optimizer):
         """Does a step; closure, if given, is called first, with gradients on, and its value is
         returned.  Parameters whose grad is None rest.  reports then says what happened, a dict a
         group: skipped (parameters whose gradients were not finite), refreshed, kept and failed
-        (roots), first_failed (a parameter's number, or -1)."""
+        (roots), first_failed (a parameter's number, or -1); on a GPU None, since nothing waits."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -135,7 +135,11 @@ class Base(torch.optim.Optimizer):
             sums.setdefault(dtype, []).append(j)
         flats, directions = [], [None] * len(parameters)
         for dtype, members in sums.items():
-            flat = torch.zeros(sum(parameters[j].numel() for j in members) + 1, dtype=dtype)
+            flat = torch.zeros(
+                sum(parameters[j].numel() for j in members) + 1,
+                dtype=dtype,
+                device=parameters[members[0]].device,
+            )
             flats.append(flat)
             parts = flat[:-1].split([parameters[j].numel() for j in members])
             for j, part in zip(members, parts, strict=True):
@@ -183,7 +187,8 @@ class Base(torch.optim.Optimizer):
         params, counters = group["params"], group.pop(_COUNTERS, None)
         if counters is None:
             return
-        own = {name: _tensor_of(view, dtype) for name, dtype, view in core.state()}
+        state = core.state()
+        own = {name: _tensor_of(view, dtype) for name, dtype, view in state}
         steps = own.pop("steps")
         for name in ("step", "failures"):
             self._fill(own.pop(name), counters[name], name)
@@ -192,6 +197,7 @@ class Base(torch.optim.Optimizer):
         for name, tensor in own.items():
             number, rest = name.split(".", 1)
             self._fill(tensor, self.state.get(params[int(number)], {}).get(rest), name)
+        core.put([view for _, _, view in state])
         for p in params:
             self.state.pop(p, None)
 

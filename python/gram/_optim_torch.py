@@ -19,8 +19,8 @@ _COMMON = """
     rank holds the state of its own blocks alone, and directions are added up by one all-reduce.
 
     Raises ValueError for numbers that cannot be and for parameters that changed their shape,
-    TypeError for sparse gradients, NotImplementedError for parameters on a GPU, gram.LinAlgError
-    where roots fail again and again.
+    TypeError for sparse gradients, NotImplementedError for SOAP of parameters on a GPU,
+    gram.LinAlgError where roots fail again and again.
 """
 
 

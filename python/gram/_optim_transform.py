@@ -59,6 +59,10 @@ def _detached(array):
     """An array without the record of gradients that a tensor of PyTorch may have."""
     if not hasattr(array, "dtype") or not hasattr(array, "shape"):
         raise TypeError(f"gram.optim.transform: {array!r} is no array")
+    if "cuda" in str(getattr(array, "device", "")).lower():
+        raise NotImplementedError(
+            f"gram.optim.transform: an array is on {array.device}; gram.optim.Shampoo works there"
+        )
     return array.detach() if hasattr(array, "detach") else array
 
 
