@@ -21,6 +21,7 @@ enum cuda_kron_kernel {
     CUDA_KRON_ONE,   /* kron_matmul_one.cu */
     CUDA_KRON_MMA,   /* kron_matmul_mma.cu */
     CUDA_KRON_TILE,  /* kron_matmul_tile.cu */
+    CUDA_KRON_KEPT,  /* kron_matmul_kept.cu */
 };
 
 /* Neighbouring factors that one launch applies. */
@@ -32,6 +33,7 @@ struct cuda_kron_pass {
     int steps;              /* CUDA_KRON_TILE: of factors step and on, so many */
     int step[GRAM_MAX_FACTORS + 2], with[GRAM_MAX_FACTORS + 2];
     int threads, blocks, wide; /* CUDA_KRON_TILE: blocks on a processor, sums at a time */
+    int warpgroups, stages;    /* CUDA_KRON_KEPT */
     bool in_place, padded;
     bool along; /* neighbours in x are those along the factor's index */
     size_t shared_bytes;
@@ -67,6 +69,10 @@ bool cuda_kron_tile_choose(const struct cuda_device *device, const struct cuda_k
                            struct cuda_kron_pass *pass);
 void cuda_kron_tile_define(const struct cuda_kron_plan *plan, int number,
                            const struct kron_params *params, char *to, size_t room);
+/* cuda_kron_kept.c: makes a pass of one factor, whose span is set, one of kron_matmul_kept.cu;
+ * false if it cannot be. */
+bool cuda_kron_keep(const struct cuda_device *device, const struct cuda_kron_plan *plan, int number,
+                    struct cuda_kron_pass *pass);
 
 /* cuda_kron_tune.c: the choice that was fastest for problems like op; 0: not measured. */
 int cuda_kron_tuned(const gram_context *g, const struct gram_kron_matmul_op *op);
@@ -94,6 +100,11 @@ int cuda_kron_kind(gram_dtype dtype);
 const char *cuda_kron_real(gram_dtype dtype);
 /* Bytes of an element of x, or of the factors, of a pass. */
 size_t cuda_kron_stored(const struct cuda_kron_plan *plan, bool is_factor, int number);
+
+/* Elements of so many bytes that can be moved at once: neighbours, none of them across the end of a
+ * run of `group` indices or, with others after them, of `width` of these. */
+int cuda_kron_moved(const struct kron_side *side, size_t bytes, int64_t after, int64_t width,
+                    int64_t group);
 
 /* The params of a pass without its tensors' addresses, and the request of its kernel. */
 struct jit_request cuda_kron_request(const struct cuda_kron_plan *plan, int number,

@@ -115,6 +115,8 @@ static gram_status queue_pass(gram_context *g, const struct cuda_kron_plan *plan
         params->col_tiles = gram_ceil_div(pass->span.out, pass->units);
     }
     tiles = (double)params->unit_tiles * (double)params->col_tiles * (double)params->items;
+    if (pass->kernel == CUDA_KRON_KEPT) /* blocks stay, with their factor */
+        tiles = tiles < device->processors ? tiles : device->processors;
     return gram_cuda_queue(
         g, function, (const unsigned[]){(unsigned)(tiles < most ? tiles : most), 1, 1},
         (const unsigned[]){(unsigned)pass->threads, 1, 1}, pass->shared_bytes, arguments);

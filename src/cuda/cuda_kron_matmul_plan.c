@@ -232,6 +232,8 @@ static void choose_one(const struct cuda_device *device, const struct cuda_kron_
     pass->threads = 256;
     pass->along = pass->span.after == 1 && (number > 0 || plan->x.col_stride == 1);
     if (is_for_mma(plan->op, &plan->op->factor[pass->span.first])) {
+        if (cuda_kron_keep(device, plan, number, pass))
+            return;
         pass->kernel = CUDA_KRON_MMA;
         choose_mma(device, plan, number, pass);
         return;

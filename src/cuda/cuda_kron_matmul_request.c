@@ -6,14 +6,17 @@
 #include "cuda_kron.h"
 #include <stdio.h>
 
+enum {
+    CHAIN = 1, /* chunks of f32 that tensor cores add up */
+};
+
 size_t cuda_kron_stored(const struct cuda_kron_plan *plan, bool is_factor, int number)
 {
     return is_factor || number == 0 ? gram_dtype_size(plan->op->x.dtype) : plan->element;
 }
 
-/* Elements that can be moved at once: neighbours, none of them across the end of a run. */
-static int moved_at_once(const struct kron_side *side, size_t bytes, int64_t after, int64_t width,
-                         int64_t group)
+int cuda_kron_moved(const struct kron_side *side, size_t bytes, int64_t after, int64_t width,
+                    int64_t group)
 {
     int most = (int)(16 / bytes);
     int64_t run = after == 1 ? group : width;
@@ -86,9 +89,9 @@ static void define_fused(const struct cuda_kron_plan *plan, int number,
              " -DTB=%lld -DTA=%lld -DTHREADS=%d -DIN_PLACE=%d -DPADDED=%d -DX_LOAD=%d -DY_LOAD=%d",
              (long long)pass->units, (long long)pass->columns, pass->threads, pass->in_place,
              pass->padded,
-             moved_at_once(&params->x, cuda_kron_stored(plan, false, number), pass->span.after,
-                           pass->columns, pass->span.in),
-             moved_at_once(&params->y, y_bytes, pass->span.after, pass->columns, pass->span.out));
+             cuda_kron_moved(&params->x, cuda_kron_stored(plan, false, number), pass->span.after,
+                             pass->columns, pass->span.in),
+             cuda_kron_moved(&params->y, y_bytes, pass->span.after, pass->columns, pass->span.out));
 }
 
 static void define_mma(const struct cuda_kron_plan *plan, int number,
@@ -98,10 +101,23 @@ static void define_mma(const struct cuda_kron_plan *plan, int number,
 
     snprintf(to, room, " -DDOUBLES=%d -DMT=%d -DNT=%d -DWQ=%d -DALONG=%d -DX_LOAD=%d -DF_LOAD=%d",
              plan->element == 8, pass->mt, pass->nt, pass->wq, pass->along,
-             moved_at_once(&params->x, cuda_kron_stored(plan, false, number), pass->span.after,
-                           pass->columns, pass->span.in),
-             moved_at_once(&params->factor[0], cuda_kron_stored(plan, true, number), 1, 1,
-                           pass->span.out));
+             cuda_kron_moved(&params->x, cuda_kron_stored(plan, false, number), pass->span.after,
+                             pass->columns, pass->span.in),
+             cuda_kron_moved(&params->factor[0], cuda_kron_stored(plan, true, number), 1, 1,
+                             pass->span.out));
+}
+
+static void define_kept(const struct cuda_kron_plan *plan, int number,
+                        const struct kron_params *params, char *to, size_t room)
+{
+    const struct cuda_kron_pass *pass = &plan->pass[number];
+
+    snprintf(to, room,
+             " -DDOUBLES=%d -DP=%lld -DBQ=%lld -DALONG=%d -DWGS=%d -DSTAGES=%d -DCHAIN=%d"
+             " -DF_LOAD=%d",
+             plan->element == 8, (long long)pass->span.in, (long long)pass->units,
+             pass->span.after == 1, pass->warpgroups, pass->stages, CHAIN,
+             cuda_kron_moved(&params->factor[0], plan->element, 1, 1, pass->span.out));
 }
 
 struct jit_request cuda_kron_request(const struct cuda_kron_plan *plan, int number,
@@ -109,9 +125,10 @@ struct jit_request cuda_kron_request(const struct cuda_kron_plan *plan, int numb
                                      char defines[CUDA_KRON_DEFINES])
 {
     static const char *const files[] = {"kron_matmul.cu", "kron_matmul_one.cu",
-                                        "kron_matmul_mma.cu", "kron_matmul_tile.cu"};
+                                        "kron_matmul_mma.cu", "kron_matmul_tile.cu",
+                                        "kron_matmul_kept.cu"};
     static const char *const kernels[] = {"kron_matmul", "kron_matmul_one", "kron_matmul_mma",
-                                          "kron_matmul_tile"};
+                                          "kron_matmul_tile", "kron_matmul_kept"};
     const struct cuda_kron_pass *pass = &plan->pass[number];
     const gram_dtype dtype = plan->op->x.dtype;
     const bool first = number == 0, last = number + 1 == plan->passes;
@@ -129,6 +146,8 @@ struct jit_request cuda_kron_request(const struct cuda_kron_plan *plan, int numb
                               CUDA_KRON_DEFINES - (size_t)used);
     else if (pass->kernel == CUDA_KRON_MMA)
         define_mma(plan, number, params, defines + used, CUDA_KRON_DEFINES - (size_t)used);
+    else if (pass->kernel == CUDA_KRON_KEPT)
+        define_kept(plan, number, params, defines + used, CUDA_KRON_DEFINES - (size_t)used);
     else
         snprintf(defines + used, CUDA_KRON_DEFINES - (size_t)used,
                  " -DBQ=%lld -DBN=%lld -DBK=16 -DALONG=%d", (long long)pass->units,
@@ -137,5 +156,6 @@ struct jit_request cuda_kron_request(const struct cuda_kron_plan *plan, int numb
                                 .kernel = kernels[pass->kernel],
                                 .defines = defines,
                                 .variant = CUDA_KRON_VARIANTS | hash(defines) >> 1,
+                                .chip_alone = pass->kernel == CUDA_KRON_KEPT && plan->element == 4,
                                 .shared_bytes = pass->shared_bytes};
 }

@@ -122,6 +122,9 @@ template <int COUNT> static inline void ptx_more_registers()
 template <int COUNT> static inline void ptx_fewer_registers()
 {
 }
+static inline void ptx_wgmma_place(float &)
+{
+}
 static inline void ptx_wgmma_fence()
 {
 }
@@ -178,5 +181,52 @@ static inline void ptx_wgmma_f16(float *c, unsigned long long a, unsigned long l
     fake_wgmma mine = {c, a, b, accumulate, (int)threadIdx.x / 32 % 4};
 
     fake_device.runtime->meet(0xffffffff, &mine, fake_multiply_wgmma<N>);
+}
+
+/* ---- The same of tf32, a from registers ---------------------------------------------------------
+ */
+
+struct fake_wgmma_tf32 {
+    float *c;
+    const unsigned *a;
+    unsigned long long b;
+    int accumulate;
+};
+
+static inline unsigned fake_wgmma_word(unsigned long long operand, int row, int k)
+{
+    unsigned bits;
+
+    __builtin_memcpy(&bits,
+                     fake_dynamic + ((operand & 0x3fff) << 4) +
+                         (size_t)(row / 8) * ((operand >> 32 & 0x3fff) << 4) +
+                         (size_t)(k / 4) * ((operand >> 16 & 0x3fff) << 4) + row % 8 * 16 +
+                         k % 4 * 4,
+                     4);
+    return bits & 0xffffe000u;
+}
+
+template <int N> static void fake_multiply_wgmma_tf32(unsigned, void *const *arguments)
+{
+    for (int j = 0; j < N; j++)
+        for (int i = 0; i < 16; i++) {
+            const fake_wgmma_tf32 *lane = (const fake_wgmma_tf32 *)arguments[i % 8 * 4 + j % 8 / 2];
+            float *c = lane->c + j / 8 * 4 + i / 8 * 2 + j % 2, sum = lane->accumulate ? *c : 0;
+            for (int k = 0; k < 8; k++) {
+                const unsigned *a = ((const fake_wgmma_tf32 *)arguments[i % 8 * 4 + k % 4])->a;
+                sum += __uint_as_float(a[i / 8 + k / 4 * 2] & 0xffffe000u) *
+                       __uint_as_float(fake_wgmma_word(lane->b, j, k));
+            }
+            *c = sum;
+        }
+}
+
+template <int N>
+static inline void ptx_wgmma_tf32(float *c, const unsigned a[4], unsigned long long b,
+                                  int accumulate)
+{
+    fake_wgmma_tf32 mine = {c, a, b, accumulate};
+
+    fake_device.runtime->meet(0xffffffff, &mine, fake_multiply_wgmma_tf32<N>);
 }
 #endif

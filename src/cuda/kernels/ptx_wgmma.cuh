@@ -140,6 +140,12 @@ static __device__ void ptx_wgmma_fence()
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 
+/* Gives a sum a register of its own before the fence: a copy behind it would make products wait. */
+static __device__ void ptx_wgmma_place(float &sum)
+{
+    asm volatile("" : "+f"(sum)::"memory");
+}
+
 /* Makes a group of the products since the last one. */
 static __device__ void ptx_wgmma_commit()
 {
@@ -190,6 +196,86 @@ __device__ void ptx_wgmma_f16<128>(float *c, unsigned long long a,
                    "+f"(c[56]), "+f"(c[57]), "+f"(c[58]), "+f"(c[59]),
                    "+f"(c[60]), "+f"(c[61]), "+f"(c[62]), "+f"(c[63])
                  : "l"(a), "l"(b), "r"(accumulate));
+}
+/* clang-format on */
+
+/* c = a b, plus c with accumulate: a 64 by 8 in registers, warp w has rows 16 w .. as a of m16n8k8;
+ * b 8 by N, as above.  The last 13 bits of a and b do not count. */
+template <int N>
+static __device__ void ptx_wgmma_tf32(float *c, const unsigned a[4], unsigned long long b,
+                                      int accumulate);
+
+/* clang-format off */
+template <>
+__device__ void ptx_wgmma_tf32<32>(float *c, const unsigned a[4],
+                                  unsigned long long b, int accumulate)
+{
+    asm volatile("{.reg .pred p; setp.ne.b32 p, %21, 0; "
+                 "wgmma.mma_async.sync.aligned.m64n32k8.f32.tf32.tf32 {"
+                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, "
+                 "%12, %13, %14, %15}, "
+                 "{%16, %17, %18, %19}, %20, p, 1, 1;}"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]),
+                   "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
+                   "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]),
+                   "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]),
+                   "l"(b), "r"(accumulate));
+}
+
+template <>
+__device__ void ptx_wgmma_tf32<64>(float *c, const unsigned a[4],
+                                  unsigned long long b, int accumulate)
+{
+    asm volatile("{.reg .pred p; setp.ne.b32 p, %37, 0; "
+                 "wgmma.mma_async.sync.aligned.m64n64k8.f32.tf32.tf32 {"
+                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, "
+                 "%12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, "
+                 "%24, %25, %26, %27, %28, %29, %30, %31}, "
+                 "{%32, %33, %34, %35}, %36, p, 1, 1;}"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]),
+                   "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
+                   "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]),
+                   "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]),
+                   "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]),
+                   "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23]),
+                   "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]),
+                   "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]),
+                   "l"(b), "r"(accumulate));
+}
+
+template <>
+__device__ void ptx_wgmma_tf32<128>(float *c, const unsigned a[4],
+                                   unsigned long long b, int accumulate)
+{
+    asm volatile("{.reg .pred p; setp.ne.b32 p, %69, 0; "
+                 "wgmma.mma_async.sync.aligned.m64n128k8.f32.tf32.tf32 {"
+                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, "
+                 "%12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, "
+                 "%24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, "
+                 "%36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+                 "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, "
+                 "%60, %61, %62, %63}, "
+                 "{%64, %65, %66, %67}, %68, p, 1, 1;}"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]),
+                   "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
+                   "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]),
+                   "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]),
+                   "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]),
+                   "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23]),
+                   "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]),
+                   "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31]),
+                   "+f"(c[32]), "+f"(c[33]), "+f"(c[34]), "+f"(c[35]),
+                   "+f"(c[36]), "+f"(c[37]), "+f"(c[38]), "+f"(c[39]),
+                   "+f"(c[40]), "+f"(c[41]), "+f"(c[42]), "+f"(c[43]),
+                   "+f"(c[44]), "+f"(c[45]), "+f"(c[46]), "+f"(c[47]),
+                   "+f"(c[48]), "+f"(c[49]), "+f"(c[50]), "+f"(c[51]),
+                   "+f"(c[52]), "+f"(c[53]), "+f"(c[54]), "+f"(c[55]),
+                   "+f"(c[56]), "+f"(c[57]), "+f"(c[58]), "+f"(c[59]),
+                   "+f"(c[60]), "+f"(c[61]), "+f"(c[62]), "+f"(c[63])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]),
+                   "l"(b), "r"(accumulate));
 }
 /* clang-format on */
 #endif
