@@ -28,7 +28,8 @@ struct many {
 static void close_many(struct many *m)
 {
     for (int i = 0; i < MOST_CONTEXTS && m->g[i]; i++) {
-        const struct py_idle idle = {m->g[i], m->device[i], NULL, m->call.threads};
+        const struct py_idle idle = {
+            .g = m->g[i], .device = m->device[i], .threads = m->call.threads};
         py_give_context(m->call.state, &idle);
     }
     for (int i = 0; i < LISTS; i++)
@@ -49,7 +50,7 @@ static int open_contexts(struct many *m, PyObject *devices)
     for (int i = 0; i < (int)count; i++) {
         if (py_device(m->call.function, PyTuple_GetItem(devices, i), &m->device[i]))
             return -1;
-        m->g[i] = py_take_context(m->call.state, m->device[i], NULL);
+        m->g[i] = py_take_context(m->call.state, m->device[i], NULL, false);
         if (!m->g[i])
             return -1;
     }
@@ -70,7 +71,7 @@ static int wait_for(struct many *m, const struct py_array *array)
         return 0;
     if (py_current_stream(call, array, &idle.stream))
         return -1;
-    idle.g = py_take_context(call->state, idle.device, idle.stream);
+    idle.g = py_take_context(call->state, idle.device, idle.stream, false);
     if (!idle.g)
         return -1;
     PY_WORK(status, gram_context_synchronize(idle.g));
