@@ -13,7 +13,7 @@
 enum {
     CHUNK_BYTES = 1 << 30,  /* of scratch: enough to fill any device */
     PARTS_A_PROCESSOR = 16, /* blocks of a pass over all matrices */
-    PLAIN_ORDER = 96,       /* beyond which tiles are quicker than solve_small.cu */
+    PLAIN_ORDER = 160,      /* beyond which tiles are quicker than solve_small.cu */
     LIBRARY_ORDER = 512,    /* beyond which cuSOLVER is quicker, */
     LIBRARY_ITEMS = 4,      /* up to so many items */
     LU_ITEMS = 8,           /* from which LU is done side by side */

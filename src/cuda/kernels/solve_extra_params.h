@@ -12,7 +12,7 @@
 
 #define SOLVE_TILE          64 /* rows and columns of a tile; columns of a panel of LU */
 #define SOLVE_TILE_DEPTH    32
-#define SOLVE_PANEL_THREADS 512
+#define SOLVE_PANEL_THREADS 1024
 #define SOLVE_MULTIPLY_ROWS 32 /* of a block of solve_multiply */
 
 /* Rows that a block of solve_sweep takes for elements of size bytes. */

@@ -12,7 +12,8 @@
  */
 #include "solve_tile.cuh"
 
-#define THREADS ((int)blockDim.x)
+#define THREADS   ((int)blockDim.x)
+#define AT_A_TIME 8 /* columns of a panel */
 
 static __device__ int width_of(const struct solve_lu_params &a)
 {
@@ -78,8 +79,16 @@ extern "C" __global__ void __launch_bounds__(SOLVE_PANEL_THREADS, 1)
         for (long long i = row + 1 + threadIdx.x; d != 0 && i < a.n; i += THREADS) {
             const REAL factor = column[i] * lift * inverse; /* no d is too small */
             column[i] = factor;
-            for (int j = k + 1; j < width; j++)
-                panel[i + j * a.ld] -= factor * upper[j];
+            for (int j = k + 1; j < width; j += AT_A_TIME) { /* loads before stores */
+                REAL v[AT_A_TIME];
+#pragma unroll
+                for (int c = 0; c < AT_A_TIME; c++)
+                    v[c] = j + c < width ? panel[i + (j + c) * a.ld] : (REAL)0;
+#pragma unroll
+                for (int c = 0; c < AT_A_TIME; c++)
+                    if (j + c < width)
+                        panel[i + (j + c) * a.ld] = v[c] - factor * upper[j + c];
+            }
         }
         __syncthreads();
     }

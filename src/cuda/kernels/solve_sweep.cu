@@ -77,6 +77,7 @@ static __device__ void invert(const struct solve_sweep_params &a, const square &
 #pragma unroll
         for (int step = 0; step < HALVES; step++) {
             const int half = a.forward ? step : HALVES - 1 - step;
+#pragma unroll 8
             for (int turn = 0; turn < 32; turn++) {
                 const int from = a.forward ? turn : 31 - turn, k = 32 * half + from;
                 REAL found = v[0];
