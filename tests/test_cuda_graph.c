@@ -84,6 +84,8 @@ static const struct row {
     {       "solve_lu",                    "70 3 dtype=f64 refine=1 rcond=1"},
     {       "solve_lu",                           "520 2 dtype=f64 refine=1"},
     {    "kron_matmul",                                "9 40 30 2 side=left"},
+    {    "kron_matmul",                                          "3 64 64 2"},
+    {    "kron_matmul",                               "2 128 64 2 dtype=f64"},
     {"kron_matmul_vjp",                                           "30 3 8 4"},
     {"kron_matmul_vjp",                      "9 2 40 30 dtype=f64 side=left"},
     {     "kron_solve",                                   "5 2 20 method=lu"},

@@ -34,6 +34,8 @@ struct cuda_kron_pass {
     int step[GRAM_MAX_FACTORS + 2], with[GRAM_MAX_FACTORS + 2];
     int threads, blocks, wide; /* CUDA_KRON_TILE: blocks on a processor, sums at a time */
     int warpgroups, stages;    /* CUDA_KRON_KEPT */
+    int64_t kept;              /* columns of the last factor that a block keeps */
+    bool paired;               /* it has two factors */
     bool in_place, padded;
     bool along; /* neighbours in x are those along the factor's index */
     size_t shared_bytes;
@@ -46,6 +48,7 @@ struct cuda_kron_plan {
     size_t element;           /* bytes of a number of the arithmetic */
     int64_t tile_bytes;       /* wanted of a tile of kron_matmul_tile.cu */
     bool tiled;               /* columns of x, y and z are neighbours */
+    bool pairs;               /* the last two factors make a pass of CUDA_KRON_KEPT */
     int passes;
     struct cuda_kron_pass pass[GRAM_MAX_FACTORS];
     int64_t wide;                    /* columns of a row between passes; 0 if there is one pass */
@@ -73,6 +76,10 @@ void cuda_kron_tile_define(const struct cuda_kron_plan *plan, int number,
  * false if it cannot be. */
 bool cuda_kron_keep(const struct cuda_device *device, const struct cuda_kron_plan *plan, int number,
                     struct cuda_kron_pass *pass);
+/* Whether it can be with the last two, before there are passes. */
+bool cuda_kron_pairs(const struct cuda_device *device, const struct cuda_kron_plan *plan);
+void cuda_kron_kept_defines(const struct cuda_kron_plan *plan, int number,
+                            const struct kron_params *params, char *to, size_t room);
 
 /* cuda_kron_tune.c: the choice that was fastest for problems like op; 0: not measured. */
 int cuda_kron_tuned(const gram_context *g, const struct gram_kron_matmul_op *op);

@@ -4,16 +4,19 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cuda_kron.h"
+#include <stdio.h>
 
 enum {
-    MOST_DEPTH = 128,  /* rows of a factor */
-    OWN = 16,          /* columns of a warp, as in kron_matmul_kept.cu */
-    PIECE_BYTES = 16,  /* of x and y that are moved at once */
-    CHUNK_BYTES = 128, /* of a column */
-    SLOT_BYTES = 2048, /* a chunk of a warp's columns */
-    MOST_STAGES = 8,   /* chunks that a warp has room for */
-    WIDE = 128,        /* columns of the factor from which on two groups of warps have registers */
-    SHARED = 227 * 1024, /* bytes of a block on sm_90 */
+    MOST_DEPTH = 128,            /* rows of a factor */
+    OWN = 16,                    /* columns of a warp, as in kron_matmul_kept.cu */
+    PIECE_BYTES = 16,            /* of x and y that are moved at once */
+    CHUNK_BYTES = 128,           /* of a column */
+    SLOT_BYTES = 2048,           /* a chunk of a warp's columns */
+    MOST_STAGES = 8,             /* chunks that a warp has room for */
+    WIDE = 128,                  /* most columns of a factor that a block keeps */
+    MOST_STEP = INT32_MAX / OWN, /* from row to row, where a warp adds up steps in 32 bits */
+    GROUP = 4 * OWN,             /* of four warps that multiply together */
+    SHARED = 227 * 1024,         /* bytes of a block on sm_90 */
 };
 
 /* Units follow each other by one stride. */
@@ -31,13 +34,16 @@ static bool is_aligned(const struct cuda_kron_plan *plan, const struct gram_kron
     const struct kron_side side = cuda_kron_side(v);
     int64_t piece = PIECE_BYTES / (int64_t)plan->element;
 
+    if (span->before * span->after == 1 &&
+        (side.row_stride < -MOST_STEP || side.row_stride > MOST_STEP))
+        return false;
     return is_even(plan, span, &side, group) &&
            cuda_kron_moved(&side, plan->element, span->after, OWN, group) == piece;
 }
 
-/* Whether a pass, whose span is set, is for this kernel. */
-static bool is_for_kept(const struct cuda_device *device, const struct cuda_kron_plan *plan,
-                        int number, const struct gram_kron_span *span)
+/* Whether one factor's sizes, and those around it, are for this kernel. */
+static bool is_sized(const struct cuda_device *device, const struct cuda_kron_plan *plan,
+                     const struct gram_kron_span *span)
 {
     const gram_dtype dtype = plan->op->x.dtype;
     int64_t piece = PIECE_BYTES / (int64_t)plan->element;
@@ -45,35 +51,100 @@ static bool is_for_kept(const struct cuda_device *device, const struct cuda_kron
                      (double)plan->op->batch.count * (double)gram_ceil_div(span->out, 32);
 
     if (device->arch != 90 || (dtype != GRAM_F32 && dtype != GRAM_F64) || span->count != 1 ||
-        span->in > MOST_DEPTH || columns > INT32_MAX / 2)
+        span->in > MOST_DEPTH || columns > INT32_MAX / 2 ||
+        gram_most(span->in, span->out) > INT32_MAX / span->after)
         return false;
-    if (span->after == 1 ? span->in % piece || span->out % piece : span->after % OWN)
+    return span->after == 1 ? span->in % piece == 0 && span->out % piece == 0
+                            : span->after % OWN == 0;
+}
+
+static bool is_between(int64_t n, int64_t least, int64_t most)
+{
+    return n >= least && n <= most;
+}
+
+/* The kernel wants 64 rows of the first factor, a whole number of warps' columns between the
+ * two, and rows of x and y without gaps. */
+bool cuda_kron_pairs(const struct cuda_device *device, const struct cuda_kron_plan *plan)
+{
+    const struct gram_kron_matmul_op *op = plan->op;
+    const struct gram_view *f = &op->factor[op->count - 1];
+    struct gram_kron_span x, y;
+
+    if (op->count < 2 || plan->extra != 1 || f[-1].rows != GROUP ||
+        !is_between(f[-1].cols, 2, GROUP) || !is_between(f->rows, 1, GROUP) ||
+        !is_between(f->cols, OWN, f[-1].rows) || f->cols % OWN)
         return false;
-    return (number > 0 || is_aligned(plan, span, &plan->x, span->in)) &&
-           (number + 1 < plan->passes || is_aligned(plan, span, &plan->y, span->out));
+    x = y = (struct gram_kron_span){.count = 1, .in = f->rows, .out = f->cols, .after = 1};
+    x.before = op->x.cols / f->rows;
+    y.before = op->y.cols / f->cols;
+    return is_sized(device, plan, &x) && is_sized(device, plan, &y) &&
+           is_aligned(plan, &x, &plan->x, f->rows) && is_aligned(plan, &y, &plan->y, f->cols);
+}
+
+static int64_t kept_bytes(const struct cuda_kron_plan *plan, int64_t rows, int64_t cols)
+{
+    return gram_round_up(rows, CHUNK_BYTES / (int64_t)plan->element) * cols * 8;
+}
+
+/* Of the columns of a factor those that a block keeps. */
+static int64_t kept_columns(int64_t cols)
+{
+    return cols <= 32 ? 32 : cols <= 64 ? 64 : WIDE;
 }
 
 bool cuda_kron_keep(const struct cuda_device *device, const struct cuda_kron_plan *plan, int number,
                     struct cuda_kron_pass *pass)
 {
     const struct gram_kron_span *span = &pass->span;
+    const struct gram_view *f = &plan->op->factor[span->first + span->count - 1];
     int64_t columns = plan->rows * span->before * span->after, kept, slots;
 
-    if (!is_for_kept(device, plan, number, span))
+    if (span->count == 1 &&
+        !(is_sized(device, plan, span) &&
+          (number > 0 || is_aligned(plan, span, &plan->x, span->in)) &&
+          (number + 1 < plan->passes || is_aligned(plan, span, &plan->y, span->out))))
         return false;
     pass->kernel = CUDA_KRON_KEPT;
-    pass->units = span->out <= 32 ? 32 : span->out <= 64 ? 64 : WIDE;
-    pass->warpgroups = plan->element == 4 || pass->units == WIDE ? 2 : 3;
-    while (pass->warpgroups > 1 && gram_ceil_div(columns, 4 * OWN * pass->warpgroups) *
+    pass->paired = span->count == 2;
+    pass->kept = kept_columns(f->cols);
+    pass->units = pass->paired ? span->out : pass->kept;
+    columns *= pass->paired ? f[-1].rows : 1;
+    pass->warpgroups = plan->element == 4 && !pass->paired && pass->kept < WIDE ? 3 : 2;
+    while (pass->warpgroups > 1 && gram_ceil_div(columns, GROUP * pass->warpgroups) *
                                            plan->op->batch.count *
                                            gram_ceil_div(span->out, pass->units) <
                                        device->processors)
         pass->warpgroups--;
-    pass->columns = 4 * OWN * pass->warpgroups;
+    pass->columns = GROUP * pass->warpgroups;
     pass->threads = 128 * pass->warpgroups;
-    kept = gram_round_up(span->in, CHUNK_BYTES / (int64_t)plan->element) * pass->units * 8;
+    kept = kept_bytes(plan, f->rows, pass->kept);
+    if (pass->paired) {
+        int64_t between = f[-1].rows * pass->columns * (int64_t)plan->element;
+        kept += kept_bytes(plan, f[-1].rows, kept_columns(f[-1].cols)) + between;
+    }
     slots = SLOT_BYTES * 4 * pass->warpgroups;
     pass->stages = (int)gram_least(MOST_STAGES, (SHARED - kept) / slots);
     pass->shared_bytes = (size_t)(kept + pass->stages * slots);
     return true;
+}
+
+void cuda_kron_kept_defines(const struct cuda_kron_plan *plan, int number,
+                            const struct kron_params *params, char *to, size_t room)
+{
+    const struct cuda_kron_pass *pass = &plan->pass[number];
+    const struct gram_view *f = &plan->op->factor[pass->span.first + pass->span.count - 1];
+    int64_t e_rows = pass->paired ? f[-1].rows : 0, e_cols = pass->paired ? f[-1].cols : 0;
+    int load = cuda_kron_moved(&params->factor[pass->paired], plan->element, 1, 1, f->cols);
+
+    if (pass->paired)
+        load =
+            (int)gram_least(load, cuda_kron_moved(&params->factor[0], plan->element, 1, 1, e_cols));
+    snprintf(to, room,
+             " -DDOUBLES=%d -DP=%lld -DQ=%lld -DBQ=%lld -DALONG=%d -DE_P=%lld -DE_Q=%lld"
+             " -DE_BQ=%lld -DWGS=%d -DSTAGES=%d -DF_LOAD=%d",
+             plan->element == 8, (long long)f->rows, (long long)f->cols, (long long)pass->kept,
+             pass->span.after == 1, (long long)e_rows, (long long)e_cols,
+             (long long)(pass->paired ? kept_columns(e_cols) : 0), pass->warpgroups, pass->stages,
+             load);
 }

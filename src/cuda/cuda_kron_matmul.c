@@ -111,6 +111,7 @@ static gram_status queue_pass(gram_context *g, const struct cuda_kron_plan *plan
         params->unit_tiles = gram_ceil_div(units, pass->units);
         params->col_tiles = gram_ceil_div(pass->span.after, pass->columns);
     } else {
+        units *= pass->paired ? plan->op->factor[pass->span.first].rows : 1;
         params->unit_tiles = gram_ceil_div(units * pass->span.after, pass->columns);
         params->col_tiles = gram_ceil_div(pass->span.out, pass->units);
     }

@@ -95,6 +95,8 @@ static int cut(struct cuda_kron_plan *plan, double budget)
         };
         bool tiled = plan->tiled && cuda_kron_tile_takes(op, last);
         pass->kernel = is_small(op, last) ? CUDA_KRON_FUSED : CUDA_KRON_ONE;
+        if (plan->pairs && last == op->count - 1)
+            pass->span.first--, pass->span.count = 2;
         while (pass->kernel == CUDA_KRON_FUSED && pass->span.first > 0 &&
                is_small(op, pass->span.first - 1)) {
             struct cuda_kron_pass longer = {
@@ -296,6 +298,8 @@ static void make(const struct cuda_device *device, const struct gram_kron_matmul
     plan->tiled = plan->x.col_stride == 1 && plan->y.col_stride == 1 &&
                   (!plan->z.data || plan->z.col_stride == 1);
     cuda_kron_tile_size(plan, choice, shared_of(device->arch));
+    plan->pairs = cuda_kron_pairs(device, plan) && is_for_mma(op, &op->factor[op->count - 1]) &&
+                  is_for_mma(op, &op->factor[op->count - 2]);
     make_passes(device, choice, plan);
     plan->wide =
         gram_kron_spans_arrange(plan->pass, sizeof plan->pass[0], plan->passes, plan->extra);

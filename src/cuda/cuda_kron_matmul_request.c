@@ -6,10 +6,6 @@
 #include "cuda_kron.h"
 #include <stdio.h>
 
-enum {
-    CHAIN = 1, /* chunks of f32 that tensor cores add up */
-};
-
 size_t cuda_kron_stored(const struct cuda_kron_plan *plan, bool is_factor, int number)
 {
     return is_factor || number == 0 ? gram_dtype_size(plan->op->x.dtype) : plan->element;
@@ -107,19 +103,6 @@ static void define_mma(const struct cuda_kron_plan *plan, int number,
                              pass->span.out));
 }
 
-static void define_kept(const struct cuda_kron_plan *plan, int number,
-                        const struct kron_params *params, char *to, size_t room)
-{
-    const struct cuda_kron_pass *pass = &plan->pass[number];
-
-    snprintf(to, room,
-             " -DDOUBLES=%d -DP=%lld -DBQ=%lld -DALONG=%d -DWGS=%d -DSTAGES=%d -DCHAIN=%d"
-             " -DF_LOAD=%d",
-             plan->element == 8, (long long)pass->span.in, (long long)pass->units,
-             pass->span.after == 1, pass->warpgroups, pass->stages, CHAIN,
-             cuda_kron_moved(&params->factor[0], plan->element, 1, 1, pass->span.out));
-}
-
 struct jit_request cuda_kron_request(const struct cuda_kron_plan *plan, int number,
                                      const struct kron_params *params,
                                      char defines[CUDA_KRON_DEFINES])
@@ -147,7 +130,8 @@ struct jit_request cuda_kron_request(const struct cuda_kron_plan *plan, int numb
     else if (pass->kernel == CUDA_KRON_MMA)
         define_mma(plan, number, params, defines + used, CUDA_KRON_DEFINES - (size_t)used);
     else if (pass->kernel == CUDA_KRON_KEPT)
-        define_kept(plan, number, params, defines + used, CUDA_KRON_DEFINES - (size_t)used);
+        cuda_kron_kept_defines(plan, number, params, defines + used,
+                               CUDA_KRON_DEFINES - (size_t)used);
     else
         snprintf(defines + used, CUDA_KRON_DEFINES - (size_t)used,
                  " -DBQ=%lld -DBN=%lld -DBK=16 -DALONG=%d", (long long)pass->units,

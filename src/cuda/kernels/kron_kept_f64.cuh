@@ -11,15 +11,16 @@ struct operand {
     double v[STEPS][4];
 };
 
-static __device__ void keep(char *kept, int p, int q, double v)
+template <typename F> static __device__ void keep(char *kept, int p, int q, double v)
 {
-    ((double *)kept)[q * K + ((p / 2) ^ (q % 2 * 4)) * 2 + p % 2] = v;
+    ((double *)kept)[q * F::K + ((p / 2) ^ (q % 2 * 4)) * 2 + p % 2] = v;
 }
 
 static __device__ void finish_factor()
 {
 }
 
+template <bool BY_COLUMNS>
 static __device__ void read_chunk(const char *slot, double (&v)[STEPS][4])
 {
     const int lane = (int)threadIdx.x % 32, g = lane / 4, t = lane % 4;
@@ -30,7 +31,7 @@ static __device__ void read_chunk(const char *slot, double (&v)[STEPS][4])
 #pragma unroll
         for (int side = 0; side < 2; side++) {
             double two[2];
-            if (ALONG) {
+            if (BY_COLUMNS) {
                 ptx_read_shared(two,
                                 from + (g + side * 8) * 128 + ((step * 4 + t) ^ (g % 2 * 4)) * 16);
                 v[step][side] = two[0], v[step][side + 2] = two[1];
@@ -48,32 +49,36 @@ static __device__ void prepare(struct operand &x, const double (&v)[STEPS][4])
         x.v[i / 4][i % 4] = v[i / 4][i % 4];
 }
 
-struct sums {
-    double v[TILES][4];
+template <typename F> struct sums {
+    double v[F::TILES][4];
 };
 
-static __device__ void multiply_chunk(struct sums &sum, const struct operand &x, const char *kept,
-                                      int chunk)
+template <typename F> static __device__ void clear(struct sums<F> &sum)
+{
+#pragma unroll
+    for (int i = 0; i < F::TILES * 4; i++)
+        sum.v[i / 4][i % 4] = 0;
+}
+
+template <typename F>
+static __device__ void multiply_chunk(struct sums<F> &sum, const struct operand &x,
+                                      const char *kept, int chunk)
 {
     const int lane = (int)threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    const unsigned from = ptx_shared_address(kept) + (unsigned)(g * K * 8 + t * 16);
+    const unsigned from = ptx_shared_address(kept) + (unsigned)(g * F::K * 8 + t * 16);
 
-#pragma unroll
-    for (int i = 0; i < TILES * 4; i++)
-        if (chunk == 0)
-            sum.v[i / 4][i % 4] = 0;
 #pragma unroll
     for (int step = 0; step < STEPS; step++) {
         const unsigned at = from + (unsigned)(((chunk * STEPS + step) ^ g % 2) * 64);
 #pragma unroll
-        for (int j = 0; j < TILES; j++) {
+        for (int j = 0; j < F::TILES; j++) {
             double b[2];
-            ptx_read_shared(b, at + (unsigned)(j * 8 * K * 8));
+            ptx_read_shared(b, at + (unsigned)(j * 8 * F::K * 8));
             ptx_mma_f64_wide(sum.v[j], x.v[step], b);
         }
     }
 }
 
-static __device__ void finish_chunk(struct sums &, int)
+template <typename F> static __device__ void finish_chunk(struct sums<F> &)
 {
 }

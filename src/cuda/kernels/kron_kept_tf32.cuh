@@ -3,17 +3,15 @@
  *
  * A number is the sum of two with 11 bits each, and three of the four products are added: what is
  * left out is 2^-24 of a product.  The low part of an infinite number is NaN, and so is the result.
- * Tensor cores cut sums off where additions round: they add the products of CHAIN chunks, small
- * ones first, and CUDA cores these sums, while the other warps multiply.
+ * Tensor cores cut sums off where additions round: they add the products of a chunk, small ones
+ * first, and CUDA cores these sums, while the other warps multiply.
  *
- * The factor's parts lie in squares of 8 q by 4 p.  Where ALONG, of every 16 p the k-th of the
- * s-th step is 4 (k % 4) + 2 s + k / 4, and of every 16 q the n-th is such that a thread's sums are
- * four neighbours.
+ * The factor's parts lie in squares of 8 q by 4 p.  Where a line is a column, of every 16 p the
+ * k-th of the s-th step is 4 (k % 4) + 2 s + k / 4, and of every 16 q the n-th is such that a
+ * thread's sums are four neighbours.
  *
  * SPDX-License-Identifier: MIT
  */
-#include "ptx_wgmma.cuh"
-
 struct operand {
     unsigned v[STEPS][2][4]; /* high, low parts */
 };
@@ -29,15 +27,15 @@ static __device__ unsigned low_of(float v, unsigned high)
     return __float_as_uint(v - __uint_as_float(high));
 }
 
-static __device__ void keep(char *kept, int p, int q, float v)
+template <typename F> static __device__ void keep(char *kept, int p, int q, float v)
 {
-    const int k = ALONG ? p / 16 * 16 + p / 2 % 2 * 8 + p % 2 * 4 + p % 16 / 4 : p;
-    const int n = ALONG ? q / 16 * 16 + q / 2 % 2 * 8 + q % 16 / 4 * 2 + q % 2 : q;
-    unsigned *to = (unsigned *)kept + k / 4 * (BQ * 4) + n * 4 + k % 4;
+    const int k = F::BY_COLUMNS ? p / 16 * 16 + p / 2 % 2 * 8 + p % 2 * 4 + p % 16 / 4 : p;
+    const int n = F::BY_COLUMNS ? q / 16 * 16 + q / 2 % 2 * 8 + q % 16 / 4 * 2 + q % 2 : q;
+    unsigned *to = (unsigned *)kept + k / 4 * (F::N * 4) + n * 4 + k % 4;
     const unsigned high = high_of(v);
 
     to[0] = high;
-    to[K * BQ] = low_of(v, high);
+    to[F::K * F::N] = low_of(v, high);
 }
 
 static __device__ void finish_factor()
@@ -45,12 +43,12 @@ static __device__ void finish_factor()
     ptx_bulk_fence();
 }
 
-static __device__ void read_chunk(const char *slot, float (&v)[STEPS][4])
+template <bool BY_COLUMNS> static __device__ void read_chunk(const char *slot, float (&v)[STEPS][4])
 {
     const int lane = (int)threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const unsigned from = ptx_shared_address(slot);
 
-    if constexpr (ALONG) {
+    if constexpr (BY_COLUMNS) {
 #pragma unroll
         for (int i = 0; i < STEPS; i++) {
             const int side = i % 2;
@@ -81,45 +79,47 @@ static __device__ void prepare(struct operand &x, const float (&v)[STEPS][4])
     }
 }
 
-struct sums {
-    float v[TILES][4], part[TILES][4];
+template <typename F> struct sums {
+    float v[F::TILES][4], part[F::TILES][4]; /* part: of a chunk */
 };
 
-static __device__ void multiply_chunk(struct sums &sum, const struct operand &x, const char *kept,
-                                      int chunk)
+template <typename F> static __device__ void clear(struct sums<F> &sum)
+{
+#pragma unroll
+    for (int i = 0; i < F::TILES * 4; i++)
+        sum.v[i / 4][i % 4] = sum.part[i / 4][i % 4] = 0;
+}
+
+template <typename F>
+static __device__ void multiply_chunk(struct sums<F> &sum, const struct operand &x,
+                                      const char *kept, int chunk)
 {
     const unsigned long long high =
-        ptx_wgmma_shifted(ptx_wgmma_operand(kept, BQ * 16, 128), chunk * (BK * BQ * 4));
-    const unsigned long long low = ptx_wgmma_shifted(high, K * BQ * 4);
+        ptx_wgmma_shifted(ptx_wgmma_operand(kept, F::N * 16, 128), chunk * (BK * F::N * 4));
+    const unsigned long long low = ptx_wgmma_shifted(high, F::K * F::N * 4);
 
 #pragma unroll
-    for (int i = 0; i < TILES * 4; i++) {
-        if (chunk == 0)
-            sum.part[i / 4][i % 4] = 0; /* or it would be kept from tile to tile */
+    for (int i = 0; i < F::TILES * 4; i++)
         ptx_wgmma_place(sum.part[i / 4][i % 4]);
-    }
     ptx_wgmma_fence();
 #pragma unroll
     for (int step = 0; step < STEPS; step++) {
-        ptx_wgmma_tf32<BQ>(&sum.part[0][0], x.v[step][1], ptx_wgmma_shifted(high, step * (BQ * 32)),
-                           chunk % CHAIN > 0 || step > 0);
-        ptx_wgmma_tf32<BQ>(&sum.part[0][0], x.v[step][0], ptx_wgmma_shifted(low, step * (BQ * 32)),
-                           1);
+        ptx_wgmma_tf32<F::N>(&sum.part[0][0], x.v[step][1],
+                             ptx_wgmma_shifted(high, step * (F::N * 32)), step > 0);
+        ptx_wgmma_tf32<F::N>(&sum.part[0][0], x.v[step][0],
+                             ptx_wgmma_shifted(low, step * (F::N * 32)), 1);
     }
 #pragma unroll
     for (int step = 0; step < STEPS; step++)
-        ptx_wgmma_tf32<BQ>(&sum.part[0][0], x.v[step][0], ptx_wgmma_shifted(high, step * (BQ * 32)),
-                           1);
+        ptx_wgmma_tf32<F::N>(&sum.part[0][0], x.v[step][0],
+                             ptx_wgmma_shifted(high, step * (F::N * 32)), 1);
     ptx_wgmma_commit();
 }
 
-static __device__ void finish_chunk(struct sums &sum, int chunk)
+template <typename F> static __device__ void finish_chunk(struct sums<F> &sum)
 {
     ptx_wgmma_wait<0>(); /* meanwhile the other warps multiply */
-    if ((chunk + 1) % CHAIN > 0 && chunk + 1 < CHUNKS)
-        return;
 #pragma unroll
-    for (int i = 0; i < TILES * 4; i++) {
-        sum.v[i / 4][i % 4] = sum.part[i / 4][i % 4] + (chunk < CHAIN ? 0 : sum.v[i / 4][i % 4]);
-    }
+    for (int i = 0; i < F::TILES * 4; i++)
+        sum.v[i / 4][i % 4] += sum.part[i / 4][i % 4];
 }
