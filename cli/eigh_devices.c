@@ -32,17 +32,22 @@ enum exit_status eigh_devices_open(const struct common_settings *common, struct 
                                    struct failure *why)
 {
     const char *at = common->device + strlen("cuda:");
+    gram_device devices[MOST_EIGH_DEVICES];
+    int count = 0;
 
     *out = (struct eigh_devices){.group = GRAM_GROUP_INIT};
     out->group.contexts = out->g;
     while (*at) {
+        if (count == MOST_EIGH_DEVICES)
+            return fail(why, CLI_USAGE, "--device: at most %d devices", MOST_EIGH_DEVICES);
+        TRY(next_device(common->device, &at, &devices[count++], why));
+    }
+    for (int i = 0; i < count; i++) {
         gram_context_options options = GRAM_CONTEXT_OPTIONS_INIT;
         gram_status status;
-        if (out->group.count == MOST_EIGH_DEVICES)
-            return fail(why, CLI_USAGE, "--device: at most %d devices", MOST_EIGH_DEVICES);
-        TRY(next_device(common->device, &at, &options.device, why));
+        options.device = devices[i];
         options.threads = common->threads > 0 ? (int)common->threads : 0;
-        status = gram_context_create(&options, &out->g[out->group.count]);
+        status = gram_context_create(&options, &out->g[i]);
         if (status != GRAM_OK)
             return fail_gram(why, status, NULL);
         out->group.count++;

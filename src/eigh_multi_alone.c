@@ -18,8 +18,8 @@ struct point {
 };
 
 static const struct point points[] = {
-    {GRAM_F32, 10000, 2.09, 0.71},
-    {GRAM_F32, 20000, 7.15, 3.46},
+    {GRAM_F32, 10000, 2.22, 0.711},
+    {GRAM_F32, 20000, 7.50,  3.60},
 };
 
 static const double usable = 0.95; /* of a device's memory, beside what its driver takes */

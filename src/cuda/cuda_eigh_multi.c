@@ -6,6 +6,9 @@
  * device of the group is read and written by a kernel there, beside its panel of one block; what
  * lies on the CPU by the front, through a panel there.  Everything waits.
  *
+ * Vectors are computed where values alone are wanted too: cusolverMg takes longer without them
+ * (n = 20,000 in f32 on two H200: 11.7 s, with them 7.5).
+ *
  * SPDX-License-Identifier: MIT
  */
 #include "arena.h"
@@ -57,11 +60,6 @@ static int type_of(const struct gram_eigh_multi *m)
     return m->dtype == GRAM_F64 ? CUSOLVER_F64 : CUSOLVER_F32;
 }
 
-static int mode_of(const struct gram_eigh_multi *m)
-{
-    return m->has_vectors ? CUSOLVER_VECTORS : CUSOLVER_VALUES;
-}
-
 /* ---- Scratch -------------------------------------------------------------------------------- */
 
 static gram_status make_matrix(const struct gram_eigh_multi *m, const struct cuda_multi *multi,
@@ -86,8 +84,8 @@ static gram_status work_size(const struct gram_eigh_multi *m, const struct cuda_
                         device->driver->context_push(device->context), "cuCtxPushCurrent"));
     status = make_matrix(m, multi, &matrix) == GRAM_OK ? CUSOLVER_SUCCESS : CUSOLVER_ALLOC_FAILED;
     if (status == CUSOLVER_SUCCESS) {
-        status = multi->call->syevd_size(multi->handle, mode_of(m), CUSOLVER_LOWER, (int)m->n, none,
-                                         1, 1, matrix, &w, type_of(m), type_of(m), work);
+        status = multi->call->syevd_size(multi->handle, CUSOLVER_VECTORS, CUSOLVER_LOWER, (int)m->n,
+                                         none, 1, 1, matrix, &w, type_of(m), type_of(m), work);
         (void)multi->call->destroy_matrix(matrix);
     }
     gram_cuda_leave(device, true);
@@ -299,9 +297,9 @@ static gram_status decompose(const struct state *s, int *info)
     TRY(gram_cuda_check(m->contexts[0], device->driver,
                         device->driver->context_push(device->context), "cuCtxPushCurrent"));
     if (make_matrix(m, s->multi, &matrix) == GRAM_OK) {
-        status =
-            s->multi->call->syevd(s->multi->handle, mode_of(m), CUSOLVER_LOWER, (int)m->n, a, 1, 1,
-                                  matrix, m->w, type_of(m), type_of(m), work, s->at.work, info);
+        status = s->multi->call->syevd(s->multi->handle, CUSOLVER_VECTORS, CUSOLVER_LOWER,
+                                       (int)m->n, a, 1, 1, matrix, m->w, type_of(m), type_of(m),
+                                       work, s->at.work, info);
         (void)s->multi->call->destroy_matrix(matrix);
     }
     gram_cuda_leave(device, true);

@@ -62,6 +62,7 @@ static const struct cuda_symbol driver_symbols[] = {
     {            "cuDeviceCanAccessPeer", offsetof(struct cuda_driver,         peer_possible)},
     {            "cuCtxEnablePeerAccess", offsetof(struct cuda_driver,           peer_enable)},
     {               "cuDeviceGetMemPool", offsetof(struct cuda_driver,           device_pool)},
+    {                "cuMemcpyPeerAsync", offsetof(struct cuda_driver,      memory_copy_peer)},
     {               "cuMemPoolSetAccess", offsetof(struct cuda_driver,           pool_access)},
     {                               NULL,                           0                       },
 };

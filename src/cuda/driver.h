@@ -51,6 +51,7 @@ struct cuda_driver {
     __typeof__(&cuCtxEnablePeerAccess) peer_enable;
     __typeof__(&cuDeviceGetMemPool) device_pool;
     __typeof__(&cuMemPoolSetAccess) pool_access;
+    __typeof__(&cuMemcpyPeerAsync) memory_copy_peer;
 };
 
 struct cuda_compiler {

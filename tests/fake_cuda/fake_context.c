@@ -358,6 +358,11 @@ CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *access, si
     return CUDA_SUCCESS;
 }
 
+bool fake_pool_lets(int owner, int device)
+{
+    return owner == device || primary[device].pool[owner];
+}
+
 bool fake_can_reach(int device, int peer)
 {
     return device == peer || (primary[device].peer[peer] && primary[device].pool[peer]);

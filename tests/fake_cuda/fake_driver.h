@@ -30,6 +30,8 @@ CUcontext fake_context(void); /* the thread's, NULL if it has none */
 int fake_current_device(void);
 /* Whether a device may touch another's memory: cuCtxEnablePeerAccess, cuMemPoolSetAccess. */
 bool fake_can_reach(int device, int peer);
+/* Whether the pool of a device lets another in. */
+bool fake_pool_lets(int owner, int device);
 /* CUDA_SUCCESS: initialised, a context is current, and no kernel has failed. */
 CUresult fake_usable(void);
 void fake_set_fault(CUresult result);
@@ -47,6 +49,8 @@ bool fake_memory_is_device(uint64_t address);
 bool fake_memory_is_pinned(uint64_t address);
 /* The device whose memory it is; -1: of none. */
 int fake_memory_device(uint64_t address);
+/* Whether a copy that a device makes can touch it. */
+bool fake_memory_reached(uint64_t address, int device);
 /* What lies at the address, in words. */
 void fake_memory_explain(const void *address, char *text, size_t size);
 

@@ -22,6 +22,7 @@ enum {
 
 enum kind {
     DEVICE,
+    POOL,   /* of the device: others reach it where cuMemPoolSetAccess lets them */
     PINNED, /* of the host */
     MANAGED
 };
@@ -82,7 +83,7 @@ static void protect(const struct allocation *a, int access)
 static void protect_all(int access)
 {
     for (struct allocation *a = memory.first; a; a = a->next)
-        if (a->kind == DEVICE && !a->freed)
+        if (a->kind <= POOL && !a->freed)
             protect(a, access);
 }
 
@@ -127,7 +128,7 @@ static CUresult allocate(uint64_t *address, size_t bytes, enum kind kind)
     protect(a, PROT_READ | PROT_WRITE);
     memset(a->data, 0xFF, bytes);
     memset(a->data + bytes, CANARY, rounded - bytes);
-    if (kind == DEVICE && !memory.opened)
+    if (kind <= POOL && !memory.opened)
         protect(a, PROT_NONE);
     *address = (uintptr_t)a->data;
     return CUDA_SUCCESS;
@@ -177,6 +178,13 @@ bool fake_memory_is_pinned(uint64_t address)
     const struct allocation *a = find(address, false);
 
     return a && a->kind == PINNED;
+}
+
+bool fake_memory_reached(uint64_t address, int device)
+{
+    const struct allocation *a = find(address, false);
+
+    return !a || a->kind != POOL || fake_pool_lets(a->device, device);
 }
 
 int fake_memory_device(uint64_t address)
@@ -252,7 +260,7 @@ CUresult cuMemAllocAsync(CUdeviceptr *address, size_t bytes, CUstream stream)
     (void)cuStreamIsCapturing(stream, &capture);
     if (capture != CU_STREAM_CAPTURE_STATUS_NONE)
         return CUDA_ERROR_NOT_SUPPORTED; /* nodes of graphs that allocate */
-    result = take(&at, bytes, DEVICE);
+    result = take(&at, bytes, POOL);
     if (result == CUDA_SUCCESS)
         *address = (CUdeviceptr)at;
     return result;

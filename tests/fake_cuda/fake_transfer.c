@@ -83,6 +83,9 @@ static CUresult copy(void *to, const void *from, size_t bytes, CUstream stream, 
     result = fake_usable();
     if (result == CUDA_SUCCESS && waits)
         result = fake_capture_allows();
+    if (result == CUDA_SUCCESS && !(fake_memory_reached((uintptr_t)to, fake_current_device()) &&
+                                    fake_memory_reached((uintptr_t)from, fake_current_device())))
+        result = CUDA_ERROR_INVALID_VALUE;
     if (result == CUDA_SUCCESS)
         result = copy_async(to, from, bytes, stream);
     /* Pageable memory of the host is written before the call returns. */
@@ -135,6 +138,19 @@ CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstr
 CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
     return copy(pointer(to), pointer(from), bytes, stream, false);
+}
+
+/* Contexts need not let each other in. */
+CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
+                           CUcontext from_context, size_t bytes, CUstream stream)
+{
+    CUresult result = to_context && from_context ? fake_usable() : CUDA_ERROR_INVALID_CONTEXT;
+
+    fake_lock();
+    if (result == CUDA_SUCCESS)
+        result = copy_async(pointer(to), pointer(from), bytes, stream);
+    fake_unlock();
+    return result;
 }
 
 static CUresult fill(CUdeviceptr to, uint32_t pattern, int width, size_t count, CUstream stream)
