@@ -10,6 +10,7 @@
 #include "plot_eigh.h"
 #include "eigh_sample.h"
 #include "line_chart.h"
+#include "plot_eigh_workspace.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,6 +119,13 @@ static enum exit_status measure(gram_context *g, const struct plot_eigh *p, stru
     return status;
 }
 
+/* What is drawn. */
+struct picture {
+    struct track tracks[DRIVERS];
+    struct workspace_track planned[WORKSPACE_TRACKS];
+    int plans;
+};
+
 /* ---- Files ---------------------------------------------------------------------------------- */
 
 static const char *device_name(gram_context *g)
@@ -126,8 +134,10 @@ static const char *device_name(gram_context *g)
 }
 
 static void write_csv(struct output *out, const struct plot_eigh *p, gram_context *g,
-                      const struct track *tracks)
+                      const struct picture *drawn)
 {
+    const struct track *tracks = drawn->tracks;
+
     output_text(out, "device,dtype,driver,items,n,seconds,workspace_bytes\n");
     for (int d = 0; d < DRIVERS; d++)
         for (int i = 0; i < tracks[d].count; i++)
@@ -135,30 +145,39 @@ static void write_csv(struct output *out, const struct plot_eigh *p, gram_contex
                           p->dtype == GRAM_F64 ? "float64" : "float32", eigh_driver_names[d],
                           (long long)p->items, tracks[d].n[i], tracks[d].seconds[i],
                           tracks[d].bytes[i]);
+    for (int d = 0; d < drawn->plans; d++) /* no time: of each GPU, as its plan says */
+        for (int i = 0; i < drawn->planned[d].count; i++)
+            output_format(out, "%s x%d,%s,divide,1,%.0f,,%.0f\n", device_name(g),
+                          drawn->planned[d].devices, p->dtype == GRAM_F64 ? "float64" : "float32",
+                          drawn->planned[d].n[i], drawn->planned[d].bytes[i]);
 }
 
 static void write_picture(struct output *out, const struct plot_eigh *p, gram_context *g,
-                          const struct track *tracks)
+                          const struct picture *drawn)
 {
-    struct line times[DRIVERS], bytes[DRIVERS];
+    struct line times[DRIVERS], bytes[DRIVERS], plans[WORKSPACE_TRACKS];
     struct line_panel panels[] = {
-        {"time of a call", "n", LINE_SECONDS, times, 0},
-        {     "workspace", "n",   LINE_BYTES, bytes, 0},
+        {                 "time of a call", "n", LINE_SECONDS, times,            0},
+        {                      "workspace", "n",   LINE_BYTES, bytes,            0},
+        {"workspace of each GPU, 1 matrix", "n",   LINE_BYTES, plans, drawn->plans},
     };
     char title[128];
     int count = 0;
 
     for (int d = 0; d < DRIVERS; d++) {
-        const struct track *t = &tracks[d];
+        const struct track *t = &drawn->tracks[d];
         if (t->count == 0)
             continue;
         times[count] = (struct line){eigh_driver_names[d], d, t->count, t->n, t->seconds};
         bytes[count] = (struct line){eigh_driver_names[d], d, t->count, t->n, t->bytes};
         panels[0].count = panels[1].count = ++count;
     }
+    for (int d = 0; d < drawn->plans; d++)
+        plans[d] = (struct line){drawn->planned[d].name, d, drawn->planned[d].count,
+                                 drawn->planned[d].n, drawn->planned[d].bytes};
     snprintf(title, sizeof title, "eigh: all pairs of %lld n x n, %s, %s", (long long)p->items,
              p->dtype == GRAM_F64 ? "f64" : "f32", device_name(g));
-    line_chart_write(out, title, panels, 2);
+    line_chart_write(out, title, panels, drawn->plans ? 3 : 2);
 }
 
 /* FILE.csv beside FILE.svg. */
@@ -173,7 +192,7 @@ static char *csv_path(const char *svg)
 }
 
 static enum exit_status write_both(gram_context *g, const struct plot_eigh *p,
-                                   const struct track *tracks, struct failure *why)
+                                   const struct picture *drawn, struct failure *why)
 {
     struct output out;
     enum exit_status status;
@@ -183,30 +202,32 @@ static enum exit_status write_both(gram_context *g, const struct plot_eigh *p,
         return fail_memory(why, "a path");
     status = output_open(&out, path, why);
     if (status == CLI_OK) {
-        write_csv(&out, p, g, tracks);
+        write_csv(&out, p, g, drawn);
         status = output_close(&out, why);
     }
     free(path);
     TRY(status);
     TRY(output_open(&out, p->path, why));
-    write_picture(&out, p, g, tracks);
+    write_picture(&out, p, g, drawn);
     return output_close(&out, why);
 }
 
 enum exit_status plot_eigh(gram_context *g, const struct plot_eigh *p, struct failure *why)
 {
     size_t length = strlen(p->path);
-    struct track *tracks;
+    struct picture *drawn;
     enum exit_status status;
 
     if (length < 5 || strcmp(p->path + length - 4, ".svg") != 0)
         return fail(why, CLI_USAGE, "--plot %s: expected a name that ends with .svg", p->path);
-    tracks = calloc(DRIVERS, sizeof *tracks);
-    if (!tracks)
+    drawn = calloc(1, sizeof *drawn);
+    if (!drawn)
         return fail_memory(why, "the measurements");
-    status = measure(g, p, tracks, why);
+    status = measure(g, p, drawn->tracks, why);
     if (status == CLI_OK)
-        status = write_both(g, p, tracks, why);
-    free(tracks);
+        status = workspace_plans(g, p->dtype, drawn->planned, &drawn->plans, why);
+    if (status == CLI_OK)
+        status = write_both(g, p, drawn, why);
+    free(drawn);
     return status;
 }
