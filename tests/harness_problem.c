@@ -50,8 +50,7 @@ static gram_status copy_all(struct harness *h, const struct problem *p)
     return status == GRAM_OK ? gram_context_synchronize(h->g) : status;
 }
 
-/* Afterwards the tensors of made are on the GPU; on the CPU there is nothing to do. */
-static gram_status send(struct harness *h, struct problem *p)
+gram_status problem_send(struct harness *h, struct problem *p)
 {
     gram_status status = GRAM_OK;
 
@@ -79,6 +78,15 @@ static void free_copies(struct harness *h, struct problem *p)
     p->count = 0;
 }
 
+gram_status problem_fetch(struct harness *h, struct problem *p)
+{
+    gram_status status = copy_all(h, p);
+
+    change_places(p);
+    free_copies(h, p);
+    return status;
+}
+
 int problem_open(struct harness *h, const struct request *r, struct problem *p)
 {
     gram_status status;
@@ -93,7 +101,7 @@ int problem_open(struct harness *h, const struct request *r, struct problem *p)
         p->made.destroy(p->made.state);
         return HARNESS_USAGE;
     }
-    status = send(h, p);
+    status = problem_send(h, p);
     if (status == GRAM_OK)
         return HARNESS_RIGHT;
     fprintf(stderr, "%s\n", gram_message(h->g));

@@ -16,6 +16,10 @@ struct problem {
 /* Makes what was asked for and sends it where h's context computes; else a status of the entry
  * points, with a message on stderr. */
 int problem_open(struct harness *h, const struct request *r, struct problem *p);
+/* The two halves of it for whoever has made the tensors: afterwards they are on the GPU, or what is
+ * there came back; on the CPU there is nothing to do.  A fetch follows where a send has failed. */
+gram_status problem_send(struct harness *h, struct problem *p);
+gram_status problem_fetch(struct harness *h, struct problem *p);
 /* Runs it, and waits for it; a message on stderr where that fails. */
 gram_status problem_run(struct harness *h, struct problem *p);
 /* The error of the last run over its bound. */

@@ -1,13 +1,14 @@
 /*
  * kron_tool.c - `gram check|bench|profile kron M P[xQ]...`: all ways of kron_ways.h side by side
  *
- * gram runs on each instruction set of the machine, as a way of its own.
+ * gram runs on each instruction set of the machine, and on a GPU that is asked for, as ways of
+ * their own.
  *
  * SPDX-License-Identifier: MIT
  */
 #include "harness_args.h"
 #include "harness_roof.h"
-#include "kron_ways.h"
+#include "kron_there.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +44,8 @@ static void run_way(struct harness *h, void *arg)
 {
     struct comparison *c = arg;
     struct run *run = &c->run[c->runs];
-    gram_status status;
+    gram_status status, back;
+    struct kron_there t;
 
     if (c->runs == MOST_RUNS || !kron_result_open(c->problem, &run->result)) {
         c->status = HARNESS_NO_MEMORY;
@@ -53,9 +55,13 @@ static void run_way(struct harness *h, void *arg)
              strcmp(c->way->name, "gram") == 0 ? " " : "",
              strcmp(c->way->name, "gram") == 0 ? h->isa : "");
     c->runs++;
-    status = c->way->forward(h->g, c->problem, &run->result);
+    status = kron_send(h, c->problem, &run->result, &t);
+    if (status == GRAM_OK)
+        status = c->way->forward(h->g, &t.problem, &t.result);
     if (status == GRAM_OK && c->problem->gradients)
-        status = c->way->backward(h->g, c->problem, &run->result);
+        status = c->way->backward(h->g, &t.problem, &t.result);
+    back = kron_fetch(h, &t, &run->result);
+    status = status == GRAM_OK ? back : status;
     if (status == GRAM_OK)
         return;
     fprintf(stderr, "%s: %s\n", run->name, gram_message(h->g));
@@ -69,35 +75,6 @@ static double norm(const gram_tensor *t)
     for (int64_t e = 0; e < test_count(t); e++)
         sum += test_at(t, e) * test_at(t, e);
     return sqrt(sum);
-}
-
-/* The largest difference over the largest element of a; NaN counts as infinity. */
-static double difference(const gram_tensor *a, const gram_tensor *b)
-{
-    double most = 0, size = 0;
-
-    for (int64_t e = 0; e < test_count(a); e++) {
-        double x = test_at(a, e), y = test_at(b, e), d = fabs(x - y);
-        if (x != y && !(isnan(x) && isnan(y)))
-            most = isnan(d) ? INFINITY : fmax(most, d);
-        size = isnan(x) ? size : fmax(size, fabs(x));
-    }
-    return most == 0 ? 0 : most / (size > 0 ? size : 1);
-}
-
-/* What two right answers may differ by: a rounding a term of each factor's sums, and the root of
- * the number of terms for sums over everything else, as errors of random signs add. */
-static double tolerance(const struct kron_problem *p)
-{
-    double terms = 8, all = (double)p->m;
-
-    if (p->dtype == GRAM_I32 || p->dtype == GRAM_I64)
-        return 0;
-    for (int i = 0; i < p->count; i++) {
-        terms += (double)(p->p[i] > p->q[i] ? p->p[i] : p->q[i]);
-        all *= (double)(p->p[i] > p->q[i] ? p->p[i] : p->q[i]);
-    }
-    return (terms + sqrt(all)) * test_eps(p->dtype);
 }
 
 static void print_norms(const struct comparison *c)
@@ -116,7 +93,7 @@ static void print_norms(const struct comparison *c)
 
 static void print_agreement(struct comparison *c)
 {
-    double most = tolerance(c->problem);
+    double most = kron_tolerance(c->problem);
 
     printf("%-32s %-5s  difference (at most %.2g)\n", "agreement", "", most);
     for (int a = 0; a < c->runs; a++)
@@ -124,8 +101,8 @@ static void print_agreement(struct comparison *c)
             double worst = 0;
             const gram_tensor *output;
             for (int i = 0; (output = kron_output(c->problem, &c->run[a].result, i)); i++)
-                worst =
-                    fmax(worst, difference(output, kron_output(c->problem, &c->run[b].result, i)));
+                worst = fmax(
+                    worst, kron_difference(output, kron_output(c->problem, &c->run[b].result, i)));
             printf("%-16s%-16s %-5s  %.3g\n", c->run[a].name, c->run[b].name,
                    worst <= most ? "True" : "False", worst);
             if (!(worst <= most))
@@ -133,23 +110,43 @@ static void print_agreement(struct comparison *c)
         }
 }
 
-/* Runs a way in the best context, or on each instruction set. */
-static void run_ways(struct comparison *c, void (*body)(struct harness *h, void *arg))
+static struct harness_options on_cpu(const struct comparison *c)
+{
+    struct harness_options cpu = *c->options;
+
+    cpu.device = (gram_device){GRAM_CPU, 0};
+    return cpu;
+}
+
+static void run_once(struct comparison *c, const struct harness_options *options,
+                     void (*body)(struct harness *h, void *arg))
 {
     struct harness h;
+
+    if (harness_open(&h, options, options->isa)) {
+        body(&h, c);
+        harness_close(&h);
+    } else {
+        c->status = HARNESS_USAGE;
+    }
+}
+
+/* Runs a way in the best context of the CPU, or on each instruction set, and on the GPU. */
+static void run_ways(struct comparison *c, void (*body)(struct harness *h, void *arg))
+{
+    const struct harness_options cpu = on_cpu(c);
 
     for (int i = 0; kron_ways[i].name && c->status == HARNESS_RIGHT; i++) {
         c->way = &kron_ways[i];
         if (!c->way->fits(c->problem)) {
             printf("%-16s too large, left out\n", c->way->name);
         } else if (strcmp(c->way->name, "gram") == 0) {
-            if (harness_each_isa(c->options, body, c) < 0)
+            if (harness_each_isa(&cpu, body, c) < 0)
                 c->status = HARNESS_USAGE;
-        } else if (harness_open(&h, c->options, c->options->isa)) {
-            body(&h, c);
-            harness_close(&h);
+            if (c->options->device.type != GRAM_CPU && c->status == HARNESS_RIGHT)
+                run_once(c, c->options, body);
         } else {
-            c->status = HARNESS_USAGE;
+            run_once(c, &cpu, body);
         }
     }
 }
@@ -171,10 +168,6 @@ static int with_problem(const struct case_args *args, const struct harness_optio
     struct kron_problem problem;
     struct harness h = {.where = "kron"};
 
-    if (options->device.type != GRAM_CPU) {
-        fprintf(stderr, "kron: its problems of given sizes are of the CPU\n");
-        return HARNESS_USAGE;
-    }
     harness_seed(&h, "kron", 0);
     if (!kron_problem_open(&h, args, &problem))
         return HARNESS_USAGE;
@@ -301,23 +294,31 @@ static double seconds_of(struct harness *h, struct comparison *c, struct timed *
     return seconds;
 }
 
-static void print_time(const struct comparison *c, const char *name, double forward,
-                       double backward)
+/* The roof is the CPU's. */
+static void print_time(const struct comparison *c, const struct harness *h, const char *name,
+                       const double seconds[2])
 {
+    double forward = seconds[0], backward = seconds[1];
     double rate = forward > 0 ? c->problem->flop / forward : 0;
+    bool on_gpu = h->device.type != GRAM_CPU;
 
     if (c->options->json) {
         printf(
             "{\"op\": \"kron\", \"implementation\": \"%s\", \"seconds\": %.9g, "
-            "\"flop_per_second\": %.9g, \"roof_share\": %.9g",
-            name, forward, rate, rate / roof_of(c));
+            "\"flop_per_second\": %.9g",
+            name, forward, rate);
+        if (!on_gpu)
+            printf(", \"roof_share\": %.9g", rate / roof_of(c));
         if (c->problem->gradients)
             printf(", \"backward_seconds\": %.9g", backward);
         printf(", \"version\": \"%s\"}\n", gram_version());
         return;
     }
-    printf("%-16s %12.1f %10.2f %8.0f %%", name, forward * 1e6, rate * 1e-9,
-           100 * rate / roof_of(c));
+    printf("%-16s %12.1f %10.2f", name, forward * 1e6, rate * 1e-9);
+    if (on_gpu)
+        printf(" %10s", "");
+    else
+        printf(" %8.0f %%", 100 * rate / roof_of(c));
     if (c->problem->gradients)
         printf(" %12.1f %10.2f x", backward * 1e6, forward > 0 ? backward / forward : 0);
     printf("\n");
@@ -326,16 +327,20 @@ static void print_time(const struct comparison *c, const char *name, double forw
 static void time_way(struct harness *h, void *arg)
 {
     struct comparison *c = arg;
-    struct timed t = {.way = c->way, .at = c->problem, .forward = true};
+    struct timed t = {.way = c->way, .forward = true};
     bool is_gram = strcmp(c->way->name, "gram") == 0;
+    struct kron_result result;
+    struct kron_there there;
     double forward = 0, backward = 0;
     char name[32];
 
-    if (c->status != HARNESS_RIGHT || !kron_result_open(c->problem, &t.result))
+    if (c->status != HARNESS_RIGHT || !kron_result_open(c->problem, &result))
         return;
     snprintf(name, sizeof name, "%s%s%s", c->way->name, is_gram ? " " : "", is_gram ? h->isa : "");
     t.backward = c->problem->gradients;
-    if (timed_run(h->g, &t) != GRAM_OK) { /* which also warms up */
+    if (kron_send(h, c->problem, &result, &there) == GRAM_OK)
+        t.at = &there.problem, t.result = there.result;
+    if (!t.at || timed_run(h->g, &t) != GRAM_OK) { /* which also warms up */
         fprintf(stderr, "%s: %s\n", name, gram_message(h->g));
         c->status = HARNESS_WRONG;
     }
@@ -344,16 +349,19 @@ static void time_way(struct harness *h, void *arg)
     if (c->status == HARNESS_RIGHT && c->problem->gradients)
         backward = seconds_of(h, c, &t, true);
     if (c->status == HARNESS_RIGHT)
-        print_time(c, name, forward, backward);
-    kron_result_close(&t.result);
+        print_time(c, h, name, (double[]){forward, backward});
+    there.result = t.result;
+    (void)kron_fetch(h, &there, &result);
+    kron_result_close(&result);
 }
 
 static void bench_body(struct comparison *c)
 {
     const struct kron_problem *p = c->problem;
+    const struct harness_options cpu = on_cpu(c);
     struct harness h;
 
-    if (!harness_open(&h, c->options, c->options->isa)) {
+    if (!harness_open(&h, &cpu, cpu.isa)) {
         c->status = HARNESS_USAGE;
         return;
     }

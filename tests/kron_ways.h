@@ -48,6 +48,12 @@ void kron_result_close(struct kron_result *r);
 /* Output i of a result: y, the gradient of x, of each factor; NULL behind the last one. */
 const gram_tensor *kron_output(const struct kron_problem *p, const struct kron_result *r, int i);
 
+/* The largest difference over the largest element of a; NaN counts as infinity. */
+double kron_difference(const gram_tensor *a, const gram_tensor *b);
+/* What two right answers may differ by: a rounding a term of each factor's sums, and the root of
+ * the number of terms for sums over everything else, as errors of random signs add. */
+double kron_tolerance(const struct kron_problem *p);
+
 /* The entries of case_kron (kron_tool.c). */
 int kron_check(const struct case_args *args, const struct harness_options *options);
 int kron_bench(const struct case_args *args, const struct harness_options *options);

@@ -141,3 +141,29 @@ const gram_tensor *kron_output(const struct kron_problem *p, const struct kron_r
         return NULL;
     return i == 1 ? &r->x : &r->factor[i - 2];
 }
+
+double kron_difference(const gram_tensor *a, const gram_tensor *b)
+{
+    double most = 0, size = 0;
+
+    for (int64_t e = 0; e < test_count(a); e++) {
+        double x = test_at(a, e), y = test_at(b, e), d = fabs(x - y);
+        if (x != y && !(isnan(x) && isnan(y)))
+            most = isnan(d) ? INFINITY : fmax(most, d);
+        size = isnan(x) ? size : fmax(size, fabs(x));
+    }
+    return most == 0 ? 0 : most / (size > 0 ? size : 1);
+}
+
+double kron_tolerance(const struct kron_problem *p)
+{
+    double terms = 8, all = (double)p->m;
+
+    if (p->dtype == GRAM_I32 || p->dtype == GRAM_I64)
+        return 0;
+    for (int i = 0; i < p->count; i++) {
+        terms += (double)(p->p[i] > p->q[i] ? p->p[i] : p->q[i]);
+        all *= (double)(p->p[i] > p->q[i] ? p->p[i] : p->q[i]);
+    }
+    return (terms + sqrt(all)) * test_eps(p->dtype);
+}

@@ -129,8 +129,16 @@ def test_problems_that_no_gpu_has():
     for command in ("check", "bench"):
         done = gram_run(command, "kernel_matmul", 20, 20, 3, 2, "--device", "cuda", status=1)
         assert "has no kernel_matmul" in done.stderr
-        done = gram_run(command, "kron", 2, 3, 2, 3, "--device", "cuda", status=USAGE)
-        assert "kron: its problems of given sizes are of the CPU" in done.stderr
+
+
+def test_kron_is_a_way_more_on_a_gpu():
+    on_gpu = gram_json("info")["cuda_devices"] > 0
+    said = gram("check", "kron", 4, 3, "2x5", "--device", WHERE)
+    assert ("gram cuda" in said) == on_gpu and " True " in said and "False" not in said
+    lines = gram("bench", "kron", 4, 3, 2, "--device", WHERE, "--seconds", 0.01, "--json")
+    ways = [json.loads(line) for line in lines.splitlines()]
+    assert ("gram cuda" in [way["implementation"] for way in ways]) == on_gpu
+    assert all(("roof_share" in way) == (way["implementation"] != "gram cuda") for way in ways)
 
 
 @pytest.fixture(scope="module")
