@@ -1506,8 +1506,7 @@ typedef struct gram_kron_grads {
  * Two chains of products with one factor each, from x and from grad, meet at every factor: N - 1
  * products for x, N for grad, of which the last is dL/dX, and one for the gradient of each factor,
  * 3 N - 1 where the call itself takes N.  Each of them is a matrix product, and so is what a
- * second derivative needs: gram_kron_matmul and this call again.  On CUDA cuBLAS computes them, and
- * nothing waits.
+ * second derivative needs: gram_kron_matmul and this call again.  On CUDA nothing waits.
  *
  * Error: that of the sums of these products in the dtype, of as many terms as the matrix products
  * have.  Results do not depend on the number of threads but where BLAS's own sums do (both sizes of

@@ -6,20 +6,9 @@
 #include "cuda_kron_matmul_vjp.h"
 #include "arena.h"
 
-/* Rows of every group on their way. */
-struct chain {
-    const struct cuda_kron_vjp_plan *plan;
-    const struct cuda_blas *blas;
-    char *memory;
-    int64_t first, count; /* rows */
-    const char *left[GRAM_MAX_FACTORS], *right;
-    int64_t left_stride[GRAM_MAX_FACTORS]; /* from group to group */
+enum {
+    MANY_SLOTS = 64 /* of a sum: a warp takes them */
 };
-
-static int64_t size_of(const struct cuda_kron_vjp_plan *plan)
-{
-    return (int64_t)gram_dtype_size(plan->op->x.dtype);
-}
 
 static int64_t blocks_for(int64_t elements)
 {
@@ -56,7 +45,7 @@ static gram_status load_factor(gram_context *g, const struct cuda_kron_vjp_plan 
     return cuda_kron(g, &product);
 }
 
-static gram_status load_rows(gram_context *g, struct chain *c)
+static gram_status load_rows(gram_context *g, struct cuda_kron_chain *c)
 {
     const struct cuda_kron_vjp_plan *plan = c->plan;
     const struct gram_kron_matmul_vjp_op *op = plan->op;
@@ -71,7 +60,7 @@ static gram_status load_rows(gram_context *g, struct chain *c)
         c->left_stride[i] = c->count * plan->join[i].per_row * plan->join[i].p;
     }
     if (plan->first <= last && plan->x_direct) {
-        c->left[last] = op->x.data + c->first * op->x.cols * size_of(plan);
+        c->left[last] = op->x.data + c->first * op->x.cols * cuda_kron_vjp_size(plan);
         c->left_stride[last] = plan->group_rows * op->x.cols;
     } else if (plan->first <= last) {
         p.buffer = c->memory + plan->join[last].left_at;
@@ -87,104 +76,8 @@ static gram_status load_rows(gram_context *g, struct chain *c)
 
 /* ---- The chains ----------------------------------------------------------------------------- */
 
-static struct cuda_gemm_items product_of(const struct chain *c)
-{
-    const gram_dtype dtype = c->plan->op->x.dtype;
-
-    return (struct cuda_gemm_items){.dtype = dtype,
-                                    .compute =
-                                        dtype == GRAM_F64 ? CUBLAS_COMPUTE_F64 : CUBLAS_COMPUTE_F32,
-                                    .count = c->plan->groups,
-                                    .alpha = 1};
-}
-
-static const void *factor_of(const struct chain *c, const struct cuda_kron_join *j)
-{
-    return j->copied ? c->memory + j->at : c->plan->op->factor[j->first].data;
-}
-
-/* left[i-1] = F^T left^T: q by s, of which cuBLAS sees s by q. */
-static gram_status contract(gram_context *g, const struct chain *c, int i)
-{
-    const struct cuda_kron_join *j = &c->plan->join[i];
-    struct cuda_gemm_items p = product_of(c);
-
-    p.m = c->count * j->per_row, p.n = j->q, p.k = j->p;
-    p.a.data = c->left[i], p.a.ld = j->p, p.a.transposed = true;
-    p.a.stride = c->left_stride[i];
-    p.b.data = factor_of(c, j), p.b.ld = j->ld, p.b.transposed = !j->by_columns;
-    p.b.stride = j->stride;
-    p.c = (char *)c->left[i - 1], p.ldc = p.m;
-    p.stride_c = c->left_stride[i - 1];
-    return gram_cuda_gemm_items(g, c->blas, &p);
-}
-
-/* right[i+1] = right^T F^T: s by p, of which cuBLAS sees p by s. */
-static gram_status take_back(gram_context *g, struct chain *c, int i)
-{
-    const struct cuda_kron_vjp_plan *plan = c->plan;
-    const struct gram_kron_matmul_vjp_op *op = plan->op;
-    const struct cuda_kron_join *j = &plan->join[i];
-    const bool to_x = i + 1 == plan->joins && plan->to_x_direct;
-    struct cuda_gemm_items p = product_of(c);
-    char *out = to_x ? op->to_x.data + c->first * op->x.cols * size_of(plan)
-                     : c->memory + plan->right_at[(i + 1) % 2];
-
-    p.m = j->p, p.n = c->count * j->per_row, p.k = j->q;
-    p.a.data = factor_of(c, j), p.a.ld = j->ld, p.a.transposed = !j->by_columns;
-    p.a.stride = j->stride;
-    p.b.data = c->right, p.b.ld = p.n, p.b.transposed = true;
-    p.b.stride = p.n * j->q;
-    p.c = out, p.ldc = j->p;
-    p.stride_c = to_x ? plan->group_rows * op->x.cols : p.n * j->p;
-    p.alpha = to_x ? op->alpha.value : 1;
-    c->right = out;
-    return gram_cuda_gemm_items(g, c->blas, &p);
-}
-
-/* A product of slices, one after the other, each with a place of its own; the rest is one more. */
-static gram_status add_slices(gram_context *g, struct cuda_gemm_items *p, const struct chain *c,
-                              const struct cuda_kron_join *j, int64_t s)
-{
-    const int64_t size = size_of(c->plan), whole = s / j->slice;
-
-    p->count = whole, p->k = j->slice;
-    p->a.stride = j->slice, p->b.stride = j->slice * j->p, p->stride_c = j->p * j->q;
-    if (whole > 0)
-        TRY(gram_cuda_gemm_items(g, c->blas, p));
-    p->a.data = (const char *)p->a.data + whole * p->a.stride * size;
-    p->b.data = (const char *)p->b.data + whole * p->b.stride * size;
-    p->c = (char *)p->c + whole * p->stride_c * size;
-    p->count = 1, p->k = s - whole * j->slice;
-    return p->k > 0 ? gram_cuda_gemm_items(g, c->blas, p) : GRAM_OK;
-}
-
-/* The gradient of joined factors, p by q, of which cuBLAS sees q by p. */
-static gram_status add_gradient(gram_context *g, const struct chain *c, int i)
-{
-    const struct cuda_kron_join *j = &c->plan->join[i];
-    const int64_t s = c->count * j->per_row, size = size_of(c->plan);
-    struct cuda_gemm_items p = product_of(c);
-
-    p.m = j->q, p.n = j->p, p.k = s;
-    p.a.data = c->right, p.a.ld = s, p.a.transposed = true, p.a.stride = s * j->q;
-    p.b.data = c->left[i], p.b.ld = j->p, p.b.transposed = true, p.b.stride = c->left_stride[i];
-    p.c = c->memory + j->sums_at, p.ldc = j->q, p.stride_c = j->slots * j->p * j->q;
-    p.beta = c->first > 0;
-    if (j->slots == 1)
-        return gram_cuda_gemm_items(g, c->blas, &p);
-    for (int64_t group = 0; group < c->plan->groups; group++) {
-        struct cuda_gemm_items one = p;
-        one.a.data = (const char *)p.a.data + group * p.a.stride * size;
-        one.b.data = (const char *)p.b.data + group * p.b.stride * size;
-        one.c = (char *)p.c + group * p.stride_c * size;
-        TRY(add_slices(g, &one, c, j, s));
-    }
-    return GRAM_OK;
-}
-
 /* The gradient of x where the chain could not write it in place. */
-static gram_status store_x(gram_context *g, const struct chain *c)
+static gram_status store_x(gram_context *g, const struct cuda_kron_chain *c)
 {
     const struct cuda_kron_vjp_plan *plan = c->plan;
     const struct gram_kron_matmul_vjp_op *op = plan->op;
@@ -204,18 +97,18 @@ static gram_status store_x(gram_context *g, const struct chain *c)
                                   KRON_VJP_THREADS, &p);
 }
 
-static gram_status run_rows(gram_context *g, struct chain *c)
+static gram_status run_rows(gram_context *g, struct cuda_kron_chain *c)
 {
     const struct cuda_kron_vjp_plan *plan = c->plan;
 
     TRY(load_rows(g, c));
     for (int i = plan->joins - 1; i > plan->first; i--)
-        TRY(contract(g, c, i));
+        TRY(cuda_kron_vjp_contract(g, c, i));
     for (int i = 0; i <= plan->last || i < plan->steps; i++) {
         if (plan->join[i].wanted)
-            TRY(add_gradient(g, c, i));
+            TRY(cuda_kron_vjp_add_gradient(g, c, i));
         if (i < plan->steps)
-            TRY(take_back(g, c, i));
+            TRY(cuda_kron_vjp_take_back(g, c, i));
     }
     return plan->op->want_x && !plan->to_x_direct ? store_x(g, c) : GRAM_OK;
 }
@@ -223,7 +116,7 @@ static gram_status run_rows(gram_context *g, struct chain *c)
 /* ---- After them ----------------------------------------------------------------------------- */
 
 /* Adds up the pieces of the gradient of joined factors, and finds the gradient of one of them. */
-static gram_status store_factor(gram_context *g, const struct chain *c,
+static gram_status store_factor(gram_context *g, const struct cuda_kron_chain *c,
                                 const struct cuda_kron_join *j, int which)
 {
     const struct cuda_kron_vjp_plan *plan = c->plan;
@@ -256,7 +149,7 @@ static gram_status store_factor(gram_context *g, const struct chain *c,
                                   KRON_VJP_THREADS, &p);
 }
 
-static gram_status store_factors(gram_context *g, const struct chain *c)
+static gram_status store_factors(gram_context *g, const struct cuda_kron_chain *c)
 {
     const struct cuda_kron_vjp_plan *plan = c->plan;
 
@@ -265,10 +158,12 @@ static gram_status store_factors(gram_context *g, const struct chain *c)
         struct kron_vjp_sum_params p = {.sums = c->memory + j->sums_at,
                                         .groups = plan->groups,
                                         .slots = j->slots,
-                                        .elements = j->p * j->q};
+                                        .elements = j->p * j->q,
+                                        .lanes = j->slots < MANY_SLOTS ? 1 : 32};
         if (j->wanted && j->slots > 1)
             TRY(gram_cuda_launch_plain(g, CUDA_VARIANT_KRON_VJP_SUM, plan->op->x.dtype,
-                                       blocks_for(p.groups * p.elements), KRON_VJP_THREADS, &p));
+                                       blocks_for(p.groups * p.elements * p.lanes),
+                                       KRON_VJP_THREADS, &p));
         for (int f = 0; f < j->count; f++)
             if (plan->op->want_factor[j->first + f])
                 TRY(store_factor(g, c, j, f));
@@ -278,7 +173,7 @@ static gram_status store_factors(gram_context *g, const struct chain *c)
 
 static gram_status run(gram_context *g, const struct cuda_kron_vjp_plan *plan)
 {
-    struct chain c = {.plan = plan};
+    struct cuda_kron_chain c = {.plan = plan};
     struct cuda_blas *blas;
     void *memory;
 

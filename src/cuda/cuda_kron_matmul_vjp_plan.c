@@ -11,6 +11,7 @@ enum {
     TILE = 64,         /* of cuBLAS, about: how many blocks a gradient has */
     MOST_SLICES = 128, /* of the sums of a gradient */
     LEAST_SLICE = 1024,
+    BLOCKS = 4, /* of kron_vjp_gradient for a processor */
 };
 
 static const double chunk_bytes = 0x1p31; /* of what lies on the way, unless one row has more */
@@ -84,6 +85,7 @@ static void place_factors(struct cuda_kron_vjp_plan *plan)
     for (int i = 0; i < plan->joins; i++) {
         struct cuda_kron_join *j = &plan->join[i];
         bool batched = false;
+        j->small = j->p <= KRON_VJP_SMALL && j->q <= KRON_VJP_SMALL;
         j->copied = !lies_well(plan, j);
         if (!j->copied)
             continue;
@@ -166,6 +168,8 @@ static void choose_slices(const struct cuda_device *device, const struct cuda_kr
     int64_t tiles = gram_ceil_div(j->p, TILE) * gram_ceil_div(j->q, TILE) * plan->groups;
     int64_t slices = gram_least((int64_t)device->processors * 2 / tiles, MOST_SLICES);
 
+    if (j->small)
+        slices = (int64_t)device->processors * BLOCKS / plan->groups;
     slices = gram_most(1, gram_least(slices, s / LEAST_SLICE));
     j->slice = slices > 1 ? s / slices / 32 * 32 : s;
     j->slots = gram_ceil_div(s, j->slice);

@@ -131,14 +131,19 @@ extern "C" __global__ void __launch_bounds__(KRON_VJP_THREADS)
 extern "C" __global__ void __launch_bounds__(KRON_VJP_THREADS)
     kron_vjp_sum(const __grid_constant__ struct kron_vjp_sum_params a)
 {
-    for (long long e = blockIdx.x * (long long)KRON_VJP_THREADS + threadIdx.x;
-         e < a.groups * a.elements; e += (long long)gridDim.x * KRON_VJP_THREADS) {
-        const long long group = e / a.elements;
+    const long long each = KRON_VJP_THREADS / a.lanes, all = a.groups * a.elements;
+    const int lane = (int)threadIdx.x % (int)a.lanes;
+
+    for (long long first = blockIdx.x * each; first < all; first += gridDim.x * each) {
+        const long long e = first + threadIdx.x / a.lanes, group = e / a.elements;
         REAL *sums = (REAL *)a.sums + group * a.slots * a.elements + (e - group * a.elements);
-        double sum = sums[0];
-        for (long long k = 1; k < a.slots; k++)
+        double sum = 0;
+        for (long long k = lane; e < all && k < a.slots; k += a.lanes)
             sum += sums[k * a.elements];
-        sums[0] = (REAL)sum;
+        for (int half = (int)a.lanes / 2; half > 0; half /= 2)
+            sum += __shfl_xor_sync(0xFFFFFFFF, sum, half);
+        if (e < all && lane == 0)
+            sums[0] = (REAL)sum;
     }
 }
 

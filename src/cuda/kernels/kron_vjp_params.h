@@ -1,5 +1,5 @@
 /*
- * kron_vjp_params.h - what the host tells kron_vjp.cu
+ * kron_vjp_params.h - what the host tells kron_vjp.cu and kron_vjp_step.cuh
  *
  * Read by the host's compiler and by NVRTC, which sees no other header: so it includes none of
  * CUDA's, and long long stands for int64_t.
@@ -32,6 +32,22 @@ struct kron_vjp_move_params {
 struct kron_vjp_sum_params {
     char *sums;
     long long groups, slots, elements;
+    long long lanes; /* threads that share a sum: 1 or 32 */
+};
+
+#define KRON_VJP_SMALL 32 /* most rows and columns of a factor of kron_vjp_step.cuh */
+#define KRON_VJP_ROWS  64 /* of S that a block takes at a time */
+#define KRON_VJP_EACH  8  /* columns of a thread */
+
+/* A step of the chains with a small factor F, p by q: left is S by p, right is q by S. */
+struct kron_vjp_step_params {
+    const char *left, *right, *factor;
+    char *out;
+    long long left_stride, right_stride, factor_stride, out_stride; /* from group to group */
+    long long factor_row, factor_col;
+    long long groups, s, p, q;
+    long long slice, slots, accumulate; /* kron_vjp_gradient: S of a piece, places of a group */
+    double alpha;
 };
 
 /*
