@@ -33,9 +33,12 @@ struct cuda_kron_pass {
     int steps;              /* CUDA_KRON_TILE: of factors step and on, so many */
     int step[GRAM_MAX_FACTORS + 2], with[GRAM_MAX_FACTORS + 2];
     int threads, blocks, wide; /* CUDA_KRON_TILE: blocks on a processor, sums at a time */
-    int warpgroups, stages;    /* CUDA_KRON_KEPT */
-    int64_t kept;              /* columns of the last factor that a block keeps */
-    bool paired;               /* it has two factors */
+    int stages;                /* CUDA_KRON_TILE, each of so many bytes; CUDA_KRON_KEPT */
+    size_t stage_bytes;
+    bool plain, linear;
+    int warpgroups; /* CUDA_KRON_KEPT */
+    int64_t kept;   /* columns of the last factor that a block keeps */
+    bool paired;    /* it has two factors */
     bool in_place, padded;
     bool along; /* neighbours in x are those along the factor's index */
     size_t shared_bytes;
@@ -46,7 +49,7 @@ struct cuda_kron_plan {
     struct gram_view x, y, z; /* op's; columns before rows are seen as one row */
     int64_t rows, extra;      /* extra: rows of op, where they are indices after the factors */
     size_t element;           /* bytes of a number of the arithmetic */
-    int64_t tile_bytes;       /* wanted of a tile of kron_matmul_tile.cu */
+    int64_t tile_bytes;       /* most of a tile of kron_matmul_tile.cu */
     bool tiled;               /* columns of x, y and z are neighbours */
     bool pairs;               /* the last two factors make a pass of CUDA_KRON_KEPT */
     int passes;
@@ -62,16 +65,17 @@ struct cuda_kron_plan {
 void cuda_kron_plan(const struct cuda_device *device, const struct gram_kron_matmul_op *op,
                     int choice, struct cuda_kron_plan *plan);
 
-/* cuda_kron_tile.c, sets tile_bytes: factors that kron_matmul_tile.cu is for; whether a group, of
- * so many elements and with so many indices behind it, fits its tiles; makes a pass one of its, or
- * gives false; and what the compiler is told of it. */
+/* cuda_kron_tile.c: factors that kron_matmul_tile.cu is for; sets tile_bytes, and gives those that
+ * are worth it where they save a launch; whether a group, of so many elements and with so many
+ * indices behind it, fits tile_bytes; makes a pass one of this kernel, or gives false; what the
+ * compiler is told of it. */
 bool cuda_kron_tile_takes(const struct gram_kron_matmul_op *op, int factor);
-void cuda_kron_tile_size(struct cuda_kron_plan *plan, int choice, int64_t shared);
+int64_t cuda_kron_tile_size(const struct cuda_device *device, struct cuda_kron_plan *plan,
+                            int choice, int64_t shared);
 bool cuda_kron_tile_holds(const struct cuda_kron_plan *plan, int64_t most, int64_t after);
 bool cuda_kron_tile_choose(const struct cuda_device *device, const struct cuda_kron_plan *plan,
-                           struct cuda_kron_pass *pass);
-void cuda_kron_tile_define(const struct cuda_kron_plan *plan, int number,
-                           const struct kron_params *params, char *to, size_t room);
+                           int64_t shared, int number, struct cuda_kron_pass *pass);
+void cuda_kron_tile_define(const struct cuda_kron_plan *plan, int number, char *to, size_t room);
 /* cuda_kron_kept.c: makes a pass of one factor, whose span is set, one of kron_matmul_kept.cu;
  * false if it cannot be. */
 bool cuda_kron_keep(const struct cuda_device *device, const struct cuda_kron_plan *plan, int number,

@@ -123,7 +123,14 @@ static int cut(struct cuda_kron_plan *plan, double budget)
 static void make_passes(const struct cuda_device *device, int choice, struct cuda_kron_plan *plan)
 {
     double budget = (double)shared_of(device->arch);
+    const int64_t large = cuda_kron_tile_size(device, plan, choice, shared_of(device->arch));
+    const int64_t small = plan->tile_bytes;
     int passes = cut(plan, budget);
+
+    plan->tile_bytes = large;
+    if (large == small || cut(plan, budget) >= passes)
+        plan->tile_bytes = small;
+    passes = cut(plan, budget);
 
     if (choice > 0) {
         cut(plan, budget / (1 << (choice - 1) / CUDA_KRON_TILES));
@@ -297,7 +304,6 @@ static void make(const struct cuda_device *device, const struct gram_kron_matmul
     see_rows(plan);
     plan->tiled = plan->x.col_stride == 1 && plan->y.col_stride == 1 &&
                   (!plan->z.data || plan->z.col_stride == 1);
-    cuda_kron_tile_size(plan, choice, shared_of(device->arch));
     plan->pairs = cuda_kron_pairs(device, plan) && is_for_mma(op, &op->factor[op->count - 1]) &&
                   is_for_mma(op, &op->factor[op->count - 2]);
     make_passes(device, choice, plan);
@@ -306,7 +312,7 @@ static void make(const struct cuda_device *device, const struct gram_kron_matmul
     for (int i = 0; i < plan->passes; i++)
         if (plan->pass[i].kernel != CUDA_KRON_FUSED)
             choose_one(device, plan, i, &plan->pass[i]);
-        else if (!cuda_kron_tile_choose(device, plan, &plan->pass[i]))
+        else if (!cuda_kron_tile_choose(device, plan, shared_of(device->arch), i, &plan->pass[i]))
             choose_tile(device, plan, &plan->pass[i]);
     plan->chunk_rows = plan->rows, plan->chunk_items = op->batch.count;
     plan->bytes = (double)plan->wide * (double)plan->chunk_rows * (double)plan->chunk_items *

@@ -125,8 +125,7 @@ struct jit_request cuda_kron_request(const struct cuda_kron_plan *plan, int numb
     if (pass->kernel == CUDA_KRON_FUSED)
         define_fused(plan, number, params, defines + used, CUDA_KRON_DEFINES - (size_t)used);
     else if (pass->kernel == CUDA_KRON_TILE)
-        cuda_kron_tile_define(plan, number, params, defines + used,
-                              CUDA_KRON_DEFINES - (size_t)used);
+        cuda_kron_tile_define(plan, number, defines + used, CUDA_KRON_DEFINES - (size_t)used);
     else if (pass->kernel == CUDA_KRON_MMA)
         define_mma(plan, number, params, defines + used, CUDA_KRON_DEFINES - (size_t)used);
     else if (pass->kernel == CUDA_KRON_KEPT)

@@ -12,9 +12,10 @@ enum {
     PAIRED = 8,           /* most P of factors of 4 bytes that a step takes two of */
     RUN_BYTES = 32,       /* of neighbours in memory that a tile has at least */
     TILE_BYTES = 32768,   /* wanted of a tile; of the last factors half of it is faster */
-    WHOLE_BYTES = 131072, /* most of a tile of all factors, which is faster than two launches */
-    MANY_TILES = 4,       /* for a processor: tiles are smaller where there are fewer */
-    THREAD_BYTES = 256,   /* of a tile that a thread has, twice as many of the largest tiles */
+    LARGE_BYTES = 131072, /* of one that saves a launch */
+    LARGE_SHARED = 200 << 10,
+    MANY_TILES = 4,     /* for a processor: tiles are smaller where there are fewer */
+    THREAD_BYTES = 256, /* of a tile that a thread has, twice as many of the largest tiles */
     LEAST_THREADS = 64,
     MOST_THREADS = 512,
     FEWER_THREADS = 384, /* of a processor, where a thread needs more than 128 registers */
@@ -41,24 +42,20 @@ static size_t shared_of(const struct cuda_kron_plan *plan, const struct cuda_kro
     return (size_t)elements * plan->element;
 }
 
-/* All factors in one launch where a tile can hold a row.  Choices are this, no such launch, smaller
- * tiles, and none of these. */
-void cuda_kron_tile_size(struct cuda_kron_plan *plan, int choice, int64_t shared)
+/* Choices are the model's, no large tiles, small ones only, and none of this kernel. */
+int64_t cuda_kron_tile_size(const struct cuda_device *device, struct cuda_kron_plan *plan,
+                            int choice, int64_t shared)
 {
-    struct cuda_kron_pass all = {
-        .span = {.count = plan->op->count}, .units = 1, .columns = 1, .steps = 2};
-    int64_t most = gram_kron_span_order(plan->op, &all.span), element = (int64_t)plan->element;
+    const struct gram_kron_matmul_op *op = plan->op;
     int way = choice > 0 ? (choice - 1) / CUDA_KRON_TILES : 0;
+    double bytes =
+        (double)op->x.rows * (double)op->x.cols * (double)op->batch.count * (double)plan->element;
 
     plan->tile_bytes = way == 2 ? TILE_BYTES / 2 : TILE_BYTES;
     plan->tiled = plan->tiled && way < 3;
-    if (way > 0 || plan->extra > 1 || most > WHOLE_BYTES / element)
-        return;
-    for (int f = 0; f < plan->op->count; f++)
-        if (!cuda_kron_tile_takes(plan->op, f))
-            return;
-    while ((int64_t)shared_of(plan, &all, most) <= shared && plan->tile_bytes < most * element)
-        plan->tile_bytes *= 2;
+    return way == 0 && shared >= LARGE_SHARED && bytes >= (double)LARGE_BYTES * device->processors
+               ? LARGE_BYTES
+               : plan->tile_bytes;
 }
 
 bool cuda_kron_tile_holds(const struct cuda_kron_plan *plan, int64_t most, int64_t after)
@@ -173,19 +170,57 @@ static void choose_threads(const struct cuda_kron_plan *plan, struct cuda_kron_p
     pass->wide = (large ? 64 : 32) * 4 / (int)plan->element;
 }
 
+/* Rows one behind the other. */
+static bool is_linear(const struct cuda_kron_plan *plan, const struct gram_view *v)
+{
+    return !v->data || plan->rows == 1 || v->row_stride == v->cols;
+}
+
+/* What simplifies a kernel: y is the product itself, and units lie one behind the other. */
+static void see_ends(const struct cuda_kron_plan *plan, int number, struct cuda_kron_pass *pass)
+{
+    const struct gram_hyper *alpha = &plan->op->alpha, *beta = &plan->op->beta;
+    bool last = number + 1 == plan->passes, has_z = beta->tensor.data || beta->value != 0;
+
+    pass->plain = !last || (!alpha->tensor.data && alpha->value == 1 && !has_z);
+    pass->linear = (number > 0 || is_linear(plan, &plan->x)) &&
+                   (!last || (is_linear(plan, &plan->y) && (!has_z || is_linear(plan, &plan->z))));
+}
+
+/* Tiles of x are copied ahead where 16 bytes are neighbours: before the sums if there is one step,
+ * else when the first step has taken the tile before. */
+static void choose_stages(const struct cuda_kron_plan *plan, int number,
+                          struct cuda_kron_pass *pass, size_t shared)
+{
+    size_t stored = cuda_kron_stored(plan, false, number);
+    size_t tile = (size_t)(pass->span.in * pass->columns * pass->units) * stored;
+    size_t run = pass->columns == pass->span.after ? tile : (size_t)pass->columns * stored;
+    size_t behind = (size_t)pass->span.after * stored; /* where the next run begins */
+    bool aligned = number > 0 || (uintptr_t)plan->x.data % 16 == 0;
+
+    if (run % 16 != 0 || (run != tile && behind % 16 != 0) || !aligned || !pass->linear ||
+        plan->op->batch.count > 1)
+        return;
+    pass->stages = pass->steps == 1 ? 2 : 1;
+    pass->stage_bytes = tile + tile / 16 + 16;
+    if (pass->shared_bytes + (size_t)pass->stages * pass->stage_bytes > shared / 2)
+        pass->stages = 0;
+}
+
 bool cuda_kron_tile_choose(const struct cuda_device *device, const struct cuda_kron_plan *plan,
-                           struct cuda_kron_pass *pass)
+                           int64_t shared, int number, struct cuda_kron_pass *pass)
 {
     int64_t most = gram_kron_span_order(plan->op, &pass->span), element = (int64_t)plan->element;
     int64_t units = plan->rows * pass->span.before, after = pass->span.after;
-    int64_t run = RUN_BYTES / element, wanted = plan->tile_bytes / element, all, tile;
+    int64_t run = RUN_BYTES / element, wanted = gram_least(plan->tile_bytes, TILE_BYTES) / element;
+    int64_t all, tile;
 
     for (int f = pass->span.first; f < pass->span.first + pass->span.count; f++)
         if (!cuda_kron_tile_takes(plan->op, f))
             return false;
     if (!plan->tiled)
         return false;
-    if (after == 1 && plan->tile_bytes == TILE_BYTES)
+    if (after == 1)
         wanted /= 2;
     all = units * after * plan->op->batch.count;
     while (wanted > gram_most(most, run) && all * most / wanted < MANY_TILES * device->processors)
@@ -201,7 +236,12 @@ bool cuda_kron_tile_choose(const struct cuda_device *device, const struct cuda_k
     tile = most * pass->columns * pass->units * element;
     choose_threads(plan, pass, tile);
     pass->kernel = CUDA_KRON_TILE;
+    see_ends(plan, number, pass);
     pass->shared_bytes = shared_of(plan, pass, most);
+    if (all * most / (tile / element) >= 2 * (int64_t)pass->blocks * device->processors)
+        choose_stages(plan, number, pass, (size_t)shared);
+    pass->shared_bytes += (size_t)pass->stages * pass->stage_bytes;
+    pass->blocks = (int)gram_least(pass->blocks, shared / ((int64_t)pass->shared_bytes + 1024));
     return true;
 }
 
@@ -216,23 +256,10 @@ static int list(char *to, size_t room, const char *name, const int *numbers, int
     return used;
 }
 
-/* Units one behind the other. */
-static bool is_linear(const struct kron_params *params, const struct kron_side *side, int64_t group)
-{
-    return params->rows == 1 || side->row_stride == params->before * group * params->after;
-}
-
-void cuda_kron_tile_define(const struct cuda_kron_plan *plan, int number,
-                           const struct kron_params *params, char *to, size_t room)
+void cuda_kron_tile_define(const struct cuda_kron_plan *plan, int number, char *to, size_t room)
 {
     const struct cuda_kron_pass *pass = &plan->pass[number];
-    const struct gram_hyper *alpha = &plan->op->alpha, *beta = &plan->op->beta;
-    bool has_z = beta->tensor.data || beta->value != 0;
-    bool plain = !params->last || (!alpha->tensor.data && alpha->value == 1 && !has_z);
-    bool linear = is_linear(params, &params->x, pass->span.in) &&
-                  is_linear(params, &params->y, pass->span.out) &&
-                  (plain || !has_z || is_linear(params, &params->z, pass->span.out));
-    bool is_batch = plan->op->batch.count > 1, simple = plain && linear && !is_batch;
+    bool is_batch = plan->op->batch.count > 1, simple = pass->plain && pass->linear && !is_batch;
     int p[GRAM_MAX_FACTORS], q[GRAM_MAX_FACTORS], used = 0;
 
     for (int i = 0; i < pass->span.count; i++) {
@@ -245,8 +272,9 @@ void cuda_kron_tile_define(const struct cuda_kron_plan *plan, int number,
     used += list(to + used, room - (size_t)used, "WITH_OF", pass->with, pass->steps);
     snprintf(to + used, room - (size_t)used,
              " -DTB=%lld -DTA=%lld -DAFTER=%lld -DTHREADS=%d -DBLOCKS=%d -DWIDE=%d -DPLAIN=%d"
-             " -DLINEAR=%d -DBATCHED=%d",
+             " -DLINEAR=%d -DBATCHED=%d -DSTAGES=%d",
              (long long)pass->units, (long long)pass->columns,
              plan->extra == 1 ? (long long)pass->span.after : 0, pass->threads,
-             simple ? pass->blocks : (pass->blocks + 1) / 2, pass->wide, plain, linear, is_batch);
+             simple ? pass->blocks : (pass->blocks + 1) / 2, pass->wide, pass->plain, pass->linear,
+             is_batch, pass->stages);
 }

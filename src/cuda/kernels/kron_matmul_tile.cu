@@ -22,9 +22,11 @@
  *   AFTER        the indices after the group, 0: not known yet
  *   BATCHED      0: one item
  *   LINEAR       1: units lie one behind the other
- *   PLAIN        1: y is the product, 0: alpha times it, plus beta z
- *   WIDE         sums of a thread at a time in steps of two factors
- *   THREADS, BLOCKS   of a block; on a processor at least
+ *   STAGES       tiles of x that asynchronous copies bring to shared memory while others are
+ * computed with: 0, 1 (after the first step), 2 (before it); for 16 bytes that are neighbours in a
+ * tile and in memory, and for LINEAR without BATCHED PLAIN        1: y is the product, 0: alpha
+ * times it, plus beta z WIDE         sums of a thread at a time in steps of two factors THREADS,
+ * BLOCKS   of a block; on a processor at least
  *
  * SPDX-License-Identifier: MIT
  */
@@ -178,6 +180,42 @@ static __device__ constexpr int padded(int element)
     return padded_by(element, PAD);
 }
 
+/* A tile of x as it is copied: after so many elements 16 bytes are left out. */
+static constexpr int AT_ONCE = 16 / (int)sizeof(x_element);
+
+static __device__ constexpr int ahead_by(int element, int pad)
+{
+    return pad ? element + element / pad * AT_ONCE : element;
+}
+
+static __device__ constexpr int ahead_pad_of()
+{
+    const int behind = behind_of(0), size = block_of(0, false), apart = apart_of(0, PAD);
+    int best = 0, least = 1 << 30;
+
+    if (!POWERS || with_of[0] == 0 || X_KIND != KRON_REAL)
+        return 0;
+    for (int pad = 0; pad <= 1024; pad = pad ? pad * 2 : 16 * AT_ONCE) {
+        int most = 0, used[BANKS] = {};
+        for (int lane = 0; lane < BANKS; lane++) {
+            const int column = column_at(lane, behind, apart);
+            const int at = ahead_by(column / behind * (size * behind) + column % behind, pad);
+            if (++used[at % BANKS] > most)
+                most = used[at % BANKS];
+        }
+        if (most < least)
+            best = pad, least = most;
+    }
+    return best;
+}
+static constexpr int AHEAD_PAD = ahead_pad_of();
+
+static __device__ constexpr int ahead(int element)
+{
+    return ahead_by(element, AHEAD_PAD);
+}
+static constexpr int STAGE = (ahead(TB * IN * TA) + AT_ONCE - 1) / AT_ONCE * AT_ONCE;
+
 /* ---- To and from memory --------------------------------------------------------------------- */
 
 struct tile {
@@ -212,7 +250,8 @@ static __device__ struct tile tile_of(const struct kron_params &a, long long num
 
 /* What threads need of a tile. */
 struct place {
-    const x_element *x; /* LINEAR: of the tile */
+    const x_element *x;     /* LINEAR: of the tile */
+    const x_element *ahead; /* STAGES: the copy of its tile */
     y_element *y;
     const y_element *z;
     REAL alpha, beta;
@@ -327,6 +366,13 @@ template <int STEP> struct columns {
         return padded(start(i, size));
     }
 
+    static __device__ int start_ahead(int i, int size)
+    {
+        if constexpr (BITS)
+            return ahead(first_of((int)threadIdx.x, size)) + ahead(first_of(i * THREADS, size));
+        return ahead(start(i, size));
+    }
+
     template <int LENGTH>
     static __device__ void write(const struct kron_params &a, const struct place &t, REAL *tile,
                                  const REAL (&value)[LENGTH], int i)
@@ -376,6 +422,13 @@ template <int STEP> struct streamed {
 #pragma unroll
         for (int i = 0; i < V; i++) {
             const int s = c::start(i, P);
+            if constexpr (STAGES > 0) {
+                const x_element *from = t.ahead + c::start_ahead(i, P) + ahead(p0 * R);
+#pragma unroll
+                for (int p = 0; p < COUNT; p++)
+                    x[p][i] = real_of<X_KIND>(from[ahead(p * R)]);
+                continue;
+            }
             const x_element *from = t.x + reach(a, t, s, IN, x_offset) + inside(a, p0 * R);
             const bool there = c::has(i) && is_there(t, s, IN);
 #pragma unroll
@@ -479,7 +532,12 @@ template <int STEP> struct held {
         REAL x[V][G];
 #pragma unroll
         for (int i = 0; i < V; i++) {
-            if constexpr (STEP == 0) {
+            if constexpr (STEP == 0 && STAGES > 0) {
+                const x_element *from = t.ahead + c::start_ahead(i, G);
+#pragma unroll
+                for (int e = 0; e < G; e++)
+                    x[i][e] = real_of<X_KIND>(from[ahead(e * R)]);
+            } else if constexpr (STEP == 0) {
                 const int s = c::start(i, G);
                 const x_element *from = t.x + reach(a, t, s, IN, x_offset);
                 const bool there = c::has(i) && is_there(t, s, IN);
@@ -517,6 +575,8 @@ template <int STEP> struct copied {
                 v[i] = 0;
                 if constexpr (STEP > 0)
                     v[i] = e < ALL ? tile[padded(e)] : (REAL)0;
+                else if (STAGES > 0)
+                    v[i] = e < ALL ? real_of<X_KIND>(t.ahead[ahead(e)]) : (REAL)0;
                 else if (e < ALL && is_there(t, e, IN))
                     v[i] = real_of<X_KIND>(t.x[reach(a, t, e, IN, x_offset)]);
             }
@@ -535,54 +595,103 @@ template <int STEP> struct copied {
 };
 
 template <int STEP>
+static __device__ void run_step(const struct kron_params &a, const struct place &t, REAL *tile,
+                                const REAL *factors)
+{
+    if constexpr (with_of[STEP] == 0)
+        copied<STEP>::run(a, t, tile);
+    else if constexpr (is_held(STEP))
+        held<STEP>::run(a, t, tile, factors);
+    else
+        streamed<STEP>::run(a, t, tile, factors);
+    __syncthreads();
+}
+
+template <int STEP>
 static __device__ void run_steps(const struct kron_params &a, const struct place &t, REAL *tile,
                                  const REAL *factors)
 {
     if constexpr (STEP < STEPS) {
-        if constexpr (with_of[STEP] == 0)
-            copied<STEP>::run(a, t, tile);
-        else if constexpr (is_held(STEP))
-            held<STEP>::run(a, t, tile, factors);
-        else
-            streamed<STEP>::run(a, t, tile, factors);
-        __syncthreads();
+        run_step<STEP>(a, t, tile, factors);
         run_steps<STEP + 1>(a, t, tile, factors);
     }
+}
+
+/* Asks for a tile of x. */
+static __device__ void copy_ahead(const struct kron_params &a, const struct place &t, x_element *to)
+{
+#pragma unroll 4
+    for (int e = (int)threadIdx.x * AT_ONCE; e < TB * IN * TA; e += THREADS * AT_ONCE)
+        if (is_there(t, e, IN))
+            ptx_copy_async<16>(to + ahead(e), t.x + reach(a, t, e, IN, x_offset), 16);
+}
+
+/* A block's place in memory; offsets of units are in shared memory if they are not LINEAR. */
+static __device__ struct place place_of(const struct kron_params &a, const struct tile &t)
+{
+    struct place p = {};
+
+    p.column = t.column, p.units = t.units;
+    p.x = matrix_of<const x_element>(a, a.x, t.item);
+    p.y = matrix_of<y_element>(a, a.y, t.item);
+    if constexpr (LINEAR) {
+        p.x += t.unit * IN * a.after + t.column;
+        p.y += t.unit * OUT * a.after + t.column;
+    } else {
+        for (int u = threadIdx.x; u < t.units; u += THREADS) {
+            x_offset[u] = unit_offset(a, a.x, t.unit + u, IN);
+            y_offset[u] = unit_offset(a, a.y, t.unit + u, OUT);
+            z_offset[u] = PLAIN ? 0 : unit_offset(a, a.z, t.unit + u, OUT);
+        }
+    }
+    if constexpr (!PLAIN) {
+        const struct finish f = finish_of(a, t.item);
+        p.alpha = f.alpha, p.beta = f.beta, p.z = f.z;
+        if (LINEAR && f.z)
+            p.z += t.unit * OUT * a.after + t.column;
+    }
+    return p;
+}
+
+/* The tile of the block that comes `later` after this one is copied to its stage. */
+static __device__ void ask_for(const struct kron_params &a, long long number, long long tiles,
+                               x_element *to)
+{
+    if (number < tiles)
+        copy_ahead(a, place_of(a, tile_of(a, number)), to);
+    ptx_copy_commit();
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     kron_matmul_tile(const __grid_constant__ struct kron_params a)
 {
-    extern __shared__ __align__(16) REAL memory[]; /* factors, the tile */
+    extern __shared__ __align__(16) REAL memory[]; /* factors, stages, the tile */
     const long long tiles = a.unit_tiles * a.col_tiles * a.items;
+    x_element *stage = (x_element *)(memory + FACTORS);
+    REAL *tile = (REAL *)(stage + STAGES * STAGE);
     long long read = -1;
+    int now = 0;
 
+    if (STAGES > 0)
+        ask_for(a, blockIdx.x, tiles, stage);
     for (long long number = blockIdx.x; number < tiles; number += gridDim.x) {
         const struct tile t = tile_of(a, number);
-        struct place p = {};
-        if constexpr (!LINEAR)
-            for (int u = threadIdx.x; u < t.units; u += THREADS) {
-                x_offset[u] = unit_offset(a, a.x, t.unit + u, IN);
-                y_offset[u] = unit_offset(a, a.y, t.unit + u, OUT);
-                z_offset[u] = PLAIN ? 0 : unit_offset(a, a.z, t.unit + u, OUT);
-            }
+        struct place p = place_of(a, t);
         if (read != t.item)
             read_factors(a, t.item, memory);
         read = t.item;
-        p.column = t.column, p.units = t.units;
-        p.x = matrix_of<const x_element>(a, a.x, t.item);
-        p.y = matrix_of<y_element>(a, a.y, t.item);
-        if constexpr (LINEAR) {
-            p.x += t.unit * IN * a.after + t.column;
-            p.y += t.unit * OUT * a.after + t.column;
-        }
-        if constexpr (!PLAIN) {
-            const struct finish f = finish_of(a, t.item);
-            p.alpha = f.alpha, p.beta = f.beta, p.z = f.z;
-            if (LINEAR && f.z)
-                p.z += t.unit * OUT * a.after + t.column;
-        }
+        if (STAGES > 0)
+            ptx_copy_wait<0>();
         __syncthreads();
-        run_steps<0>(a, p, memory + FACTORS, memory);
+        if constexpr (STAGES > 0)
+            p.ahead = stage + now * STAGE;
+        if constexpr (STAGES == 2) {
+            now = 1 - now;
+            ask_for(a, number + gridDim.x, tiles, stage + now * STAGE);
+        }
+        run_step<0>(a, p, tile, memory);
+        if constexpr (STAGES == 1)
+            ask_for(a, number + gridDim.x, tiles, stage);
+        run_steps<1>(a, p, tile, memory);
     }
 }
