@@ -268,8 +268,10 @@ static void refuses_and_says_why(struct harness *h)
         for (int kernel = 0; kernel < 2; kernel++) {
             struct operator_call *c = operator_call_open(h);
             wrong[i].spoil(c);
-            CHECK(h, (kernel ? operator_call_kernel : operator_call_run)(h, c) == GRAM_INVALID_ARGUMENT, "%s",
-                  wrong[i].says);
+            CHECK(h,
+                  (kernel ? operator_call_kernel : operator_call_run)(h, c) ==
+                      GRAM_INVALID_ARGUMENT,
+                  "%s", wrong[i].says);
             CHECK(h, strstr(gram_message(h->g), wrong[i].says) != NULL, "\"%s\" of \"%s\"",
                   wrong[i].says, gram_message(h->g));
             CHECK(h, untouched(c), "%s: outputs were written", wrong[i].says);
