@@ -25,6 +25,7 @@ gram_status gram_eigh_check_krylov(gram_context *g, const gram_eigh_options *o)
     return GRAM_OK;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): the arguments are those of LAPACK */
 static int small_eigh(int64_t n, double *a, int64_t ld, double *w, double *work, int64_t lwork,
                       int32_t *iwork, int64_t liwork)
 {

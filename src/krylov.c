@@ -87,7 +87,7 @@ static gram_status expand(struct krylov *z)
     z->dim += z->width;
     z->last = z->width;
     TRY(z->ops->project(z, z->dim, z->last));
-    z->flops += 2 * (double)z->n * (double)z->last * (double)(z->n + 4 * z->dim);
+    z->flops += z->step_flops + 2 * (double)z->n * (double)z->last * (double)(z->n + 4 * z->dim);
     return GRAM_OK;
 }
 

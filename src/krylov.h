@@ -71,6 +71,7 @@ struct krylov {
     const struct krylov_ops *ops;
     const struct gram_small_eigh *small_eigh;
     double small_flops; /* of a small eigenproblem over n^3, times how much slower they are */
+    double step_flops;  /* that a step takes the time of, whatever n */
     void *device;       /* for the ops; or NULL */
 
     /* Results.  The vectors are the first k columns of V, the best pair first. */

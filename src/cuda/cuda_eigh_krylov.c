@@ -11,11 +11,9 @@
 #include "cuda_eigh.h"
 #include "cuda_krylov.h"
 
-enum {
-    BLOCK = 8,           /* columns of products of an operator, as gram.h promises */
-    SMALL_FLOPS = 10000, /* of a small eigenproblem, as struct krylov counts them: 3 ms for n = 180
-                            on the host, while an H200 does 20 Tflop/s */
-};
+/* As struct krylov counts them, for an H200: a step of n = 10,000 takes 0.25 ms, most of it
+ * whatever n, a small eigenproblem of n = 180 on the host 5. */
+static const double small_flops = 8e3, step_flops = 1e9;
 
 /* What an item's products need, and where. */
 struct source {
@@ -32,8 +30,9 @@ static struct krylov problem(gram_context *g, const struct cuda_eigh_plan *plan)
     struct krylov z = gram_krylov_problem(g, op, plan->falls_back);
 
     z.ops = &cuda_krylov_ops;
-    z.small_flops = SMALL_FLOPS;
-    z.block = gram_least(op->apply ? BLOCK : cuda_krylov_columns(op->a.dtype), op->a.rows);
+    z.small_flops = small_flops;
+    z.step_flops = step_flops;
+    z.block = gram_least(KRYLOV_COLUMNS, op->a.rows);
     gram_krylov_plan(&z);
     return z;
 }
@@ -231,42 +230,41 @@ static size_t host_bytes(const struct krylov *z)
 
 /* The pairs of an item; *info: what became of them, -1: it is to fall back. */
 static gram_status solve_item(gram_context *g, const struct cuda_eigh_plan *plan, int64_t item,
-                              struct krylov *z, char *host, int32_t *info)
+                              char *host, int32_t *info)
 {
-    const size_t own = gram_round64(z->bytes);
-    struct cuda_krylov d = {.staging = host + gram_round64(z->host_bytes)};
+    struct krylov z = problem(g, plan);
+    const size_t own = gram_round64(z.bytes);
+    struct cuda_krylov d = {.staging = host + gram_round64(z.host_bytes)};
     struct source from = {.g = g, .plan = plan};
-    char *results = d.staging + gram_round64(cuda_krylov_staging(z));
+    char *results = d.staging + gram_round64(cuda_krylov_staging(&z));
     void *memory;
     bool finite;
 
-    TRY(gram_cuda_scratch(g, own + product_bytes(plan->op, z), &memory));
+    TRY(gram_cuda_scratch(g, own + product_bytes(plan->op, &z), &memory));
     TRY(gram_cuda_blas(g, (char *)memory + own, &d.blas));
-    z->device = &d;
-    TRY(open_source(&from, item, (char *)memory + own, z, &finite));
+    z.device = &d;
+    TRY(open_source(&from, item, (char *)memory + own, &z, &finite));
     *info = EIGH_INFO_NOT_FINITE;
     if (!finite)
         return GRAM_OK;
-    TRY(gram_krylov_run(z, host, memory));
-    gram_krylov_report(z, plan->op->report);
-    if (z->not_finite)
+    TRY(gram_krylov_run(&z, host, memory));
+    gram_krylov_report(&z, plan->op->report);
+    if (z.not_finite)
         return GRAM_OK;
     *info = plan->falls_back ? -1 : EIGH_INFO_NOT_CONVERGED;
-    if (!z->complete || z->converged < z->k)
+    if (!z.complete || z.converged < z.k)
         return GRAM_OK;
     *info = EIGH_INFO_DONE;
-    return store(g, plan->op, item, z, from.stored.scale, results);
+    return store(g, plan->op, item, &z, from.stored.scale, results);
 }
 
 static gram_status run_item(gram_context *g, const struct cuda_eigh_plan *plan, int64_t item,
                             char *host, int32_t *info)
 {
-    struct krylov z = problem(g, plan);
-
     *info = EIGH_INFO_DONE;
-    if (z.k == 0)
+    if (plan->op->count == 0)
         return write_info(g, plan->op, item, EIGH_INFO_DONE);
-    TRY(solve_item(g, plan, item, &z, host, info));
+    TRY(solve_item(g, plan, item, host, info));
     if (*info < 0) {
         *info = EIGH_INFO_DONE;
         return fall_back(g, plan->op, item);

@@ -108,7 +108,7 @@ static struct layout layout_of(const struct gram_kernel_matmul_op *op)
 }
 
 /* Between a view and columns one after the other. */
-static gram_status move(gram_context *g, const struct gram_view *v, char *columns, bool back)
+static gram_status move(gram_context *g, const struct gram_view *v, void *columns, bool back)
 {
     struct krylov_copy_params p = {
         .rows = v->rows,
@@ -125,7 +125,7 @@ static gram_status move(gram_context *g, const struct gram_view *v, char *column
 }
 
 static gram_status run_item(gram_context *g, const struct gram_kernel_matmul_op *op, int64_t item,
-                            struct cuda_kernel_product *p, char *columns)
+                            struct cuda_kernel_product *p, void *columns)
 {
     const struct gram_batch *batch = &op->kernel.batch;
     const struct gram_view v = gram_view_alone(&op->v, batch, item),

@@ -15,11 +15,6 @@ enum {
     MOST_BLOCKS = 1 << 16 /* beyond these, blocks loop */
 };
 
-int64_t cuda_krylov_columns(gram_dtype dtype)
-{
-    return KRYLOV_BYTES / (int64_t)gram_dtype_size(dtype);
-}
-
 /* ---- Scratch --------------------------------------------------------------------------------- */
 
 /* Where the small matrices lie.  The first three come to the host together: V^T W, the Gram matrix
@@ -135,7 +130,7 @@ gram_status cuda_krylov_send(struct krylov *z, const void *values, const int32_t
 
 /* c = a^T b for tall a (n by rows) and b (n by cols). */
 static gram_status project(const struct krylov *z, const char *a, int64_t rows, const char *b,
-                           int64_t cols, char *c)
+                           int64_t cols, void *c)
 {
     const struct cuda_krylov *d = z->device;
     const struct cuda_gemm_items product = {
@@ -157,7 +152,7 @@ static gram_status project(const struct krylov *z, const char *a, int64_t rows, 
 
 /* c = alpha V[:, :dim] h + beta c, n by cols. */
 static gram_status expand(const struct krylov *z, int64_t dim, int64_t cols, const double scale[2],
-                          const char *h, char *c)
+                          const char *h, void *c)
 {
     const struct cuda_krylov *d = z->device;
     const struct cuda_gemm_items product = {
@@ -247,7 +242,7 @@ static gram_status whiten(const struct krylov *z, const char *gram, struct krylo
 
 /* W becomes what found says, and Q too if it is wanted; found NULL: random. */
 static gram_status combine(struct krylov *z, int64_t cols, const struct krylov_found *found,
-                           char *other)
+                           void *other)
 {
     struct cuda_krylov *d = z->device;
     struct krylov_combine_params p = {

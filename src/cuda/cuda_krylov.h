@@ -21,14 +21,12 @@ struct cuda_krylov {
 };
 
 extern const struct krylov_ops cuda_krylov_ops;
-/* The most columns of a block. */
-int64_t cuda_krylov_columns(gram_dtype dtype);
 size_t cuda_krylov_staging(const struct krylov *z);
 /* Brings values (of the dtype) and the order of V's columns, k of each on the host, to the device:
  * where they are. */
 gram_status cuda_krylov_send(struct krylov *z, const void *values, const int32_t *order,
                              char **values_at, const int **order_at);
-gram_status cuda_krylov_copy(gram_context *g, gram_dtype dtype, struct krylov_copy_params *copy);
+gram_status cuda_krylov_copy(gram_context *g, gram_dtype dtype, struct krylov_copy_params *p);
 
 /* cuda_krylov_symmetric.c: products of one item of a stored matrix. */
 struct cuda_symmetric {

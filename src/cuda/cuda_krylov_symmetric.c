@@ -9,7 +9,7 @@
 
 enum {
     BLOCKS = 1024,        /* of krylov_product: enough to fill any device */
-    PARTS = 4,            /* most shares of a sum */
+    PARTS = 6,            /* most shares of a sum */
     SUM_BLOCKS = 1 << 16, /* beyond these, blocks loop */
 };
 
@@ -28,9 +28,8 @@ size_t cuda_symmetric_bytes(gram_dtype dtype, int64_t n)
 {
     int64_t parts, chunk;
 
-    (void)dtype;
     shares(n, &parts, &chunk);
-    return (size_t)(parts * n) * KRYLOV_BYTES;
+    return (size_t)(parts * n * KRYLOV_COLUMNS) * gram_dtype_size(dtype);
 }
 
 gram_status cuda_symmetric_multiply(void *user, int64_t columns, const void *in, void *out)

@@ -16,7 +16,7 @@
  */
 #include "krylov_params.h"
 
-#define COLUMNS ((int)(KRYLOV_BYTES / sizeof(REAL)))
+#define COLUMNS KRYLOV_COLUMNS
 #define THREADS KRYLOV_SUM
 #define NAN_OF  ((REAL)__longlong_as_double(0x7FF8000000000000ll))
 #include "block_sum.cuh"

@@ -9,11 +9,11 @@
 #ifndef GRAM_KRYLOV_PARAMS_H
 #define GRAM_KRYLOV_PARAMS_H
 
-#define KRYLOV_BYTES   64   /* of a row of a block of vectors: 16 of f32, 8 of f64 at most */
+#define KRYLOV_COLUMNS 8    /* of a block of vectors, at most */
 #define KRYLOV_ROWS    64   /* of a product that a block of krylov_product has */
 #define KRYLOV_DEPTH   32   /* columns of the matrix that it takes at a time */
 #define KRYLOV_PRODUCT 128  /* its threads */
-#define KRYLOV_BLOCKS  5    /* of them on a processor at least */
+#define KRYLOV_BLOCKS  6    /* of them on a processor at least */
 #define KRYLOV_THREADS 256  /* of the others, but: */
 #define KRYLOV_WARP    32   /* krylov_whiten */
 #define KRYLOV_SUM     1024 /* krylov_residual: one block sums a column */
@@ -26,7 +26,7 @@ struct krylov_product_params {
     long long row_stride, col_stride;
     const void *x;
     void *y;
-    void *sums;      /* parts by KRYLOV_BYTES by n: of shares of the columns of a */
+    void *sums;      /* parts by KRYLOV_COLUMNS by n: of shares of the columns of a */
     long long parts; /* chunk columns of a each, a multiple of KRYLOV_DEPTH */
     long long chunk;
     double scale; /* y = scale^2 a x */
@@ -37,7 +37,7 @@ struct krylov_found {
     double least; /* the smallest pivot of the Gram matrix of W's columns at length 1, or a length^2
                      if that is less; far below 1 if W has lost what it had before */
     int missing;  /* directions; -1: not a number */
-    int lacks[KRYLOV_BYTES / 4]; /* the columns */
+    int lacks[KRYLOV_COLUMNS]; /* the columns */
 };
 
 struct krylov_whiten_params {

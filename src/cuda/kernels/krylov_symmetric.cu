@@ -15,8 +15,7 @@
  */
 #include "krylov_params.h"
 
-#define COLUMNS ((int)(KRYLOV_BYTES / sizeof(REAL)))
-#define EACH    (COLUMNS / 8) /* columns of a thread; it has 4 rows */
+#define COLUMNS KRYLOV_COLUMNS
 #define A_STEPS (KRYLOV_ROWS * KRYLOV_DEPTH / KRYLOV_PRODUCT)
 #define X_STEPS (KRYLOV_DEPTH * COLUMNS / KRYLOV_PRODUCT)
 
@@ -89,11 +88,11 @@ extern "C" __global__ void __launch_bounds__(KRYLOV_PRODUCT, KRYLOV_BLOCKS)
     krylov_product(const __grid_constant__ struct krylov_product_params p)
 {
     __shared__ __align__(16) REAL a[KRYLOV_DEPTH][KRYLOV_ROWS];
-    __shared__ __align__(16) REAL x[KRYLOV_DEPTH][COLUMNS + 2];
+    __shared__ __align__(16) REAL x[KRYLOV_DEPTH][COLUMNS + 1];
     const long long row = blockIdx.x / p.parts * KRYLOV_ROWS, part = blockIdx.x % p.parts;
     const long long first = part * p.chunk, end = first + p.chunk < p.n ? first + p.chunk : p.n;
-    const int r4 = (int)threadIdx.x / 8 * 4, c0 = (int)threadIdx.x % 8 * EACH;
-    REAL sum[4][EACH] = {};
+    const int r4 = (int)threadIdx.x / COLUMNS * 4, c = (int)threadIdx.x % COLUMNS; /* of a thread */
+    REAL sum[4] = {};
     struct staged s;
 
     load(p, row, first, end, &s);
@@ -117,16 +116,13 @@ extern "C" __global__ void __launch_bounds__(KRYLOV_PRODUCT, KRYLOV_BLOCKS)
             const REAL *four = &a[k][turned(r4, k)];
 #pragma unroll
             for (int i = 0; i < 4; i++)
-#pragma unroll
-                for (int c = 0; c < EACH; c++)
-                    sum[i][c] += four[i] * x[k][c0 + c];
+                sum[i] += four[i] * x[k][c];
         }
         __syncthreads();
     }
-    for (int c = 0; c < EACH; c++)
-        for (int i = 0; i < 4; i++)
-            if (row + r4 + i < p.n)
-                ((REAL *)p.sums)[(part * COLUMNS + c0 + c) * p.n + row + r4 + i] = sum[i][c];
+    for (int i = 0; i < 4; i++)
+        if (row + r4 + i < p.n)
+            ((REAL *)p.sums)[(part * COLUMNS + c) * p.n + row + r4 + i] = sum[i];
 }
 
 extern "C" __global__ void __launch_bounds__(KRYLOV_THREADS)
