@@ -162,14 +162,20 @@ static void eigh(struct harness *h)
     all_of(h, "eigh");
 }
 
-/* What test_device.c does not have: rcond, jitter and refine. */
-static void solve_cholesky(struct harness *h) static void kernel_matmul(struct harness *h)
+static void kernel_matmul(struct harness *h)
 {
-    all_of(h, "solve_lu");
+    all_of(h, "kernel_matmul");
+}
+
+/* What test_device.c does not have: rcond, jitter and refine. */
+static void solve_cholesky(struct harness *h)
+{
     all_of(h, "solve_cholesky");
 }
 
-static void solve_lu(struct harness *h) all_of(h, "kernel_matmul");
+static void solve_lu(struct harness *h)
+{
+    all_of(h, "solve_lu");
 }
 
 static void median(struct harness *h)
