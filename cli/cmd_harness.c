@@ -210,8 +210,8 @@ const struct command cmd_bench = {
         "(the median), seconds_min, checked, device, isa, threads and more.\n\n"
         "With --plot FILE.svg eigh is drawn instead: the least time of a call and the workspace of "
         "every driver over n, all pairs of random matrices, each point measured for a fifth of "
-        "--seconds at least; a driver stops where a call takes more than 2 s. On a GPU also what plans "
-        "say of the workspace of each of 1, 2, 4, ... GPUs that share one matrix.",
+        "--seconds at least; a driver stops where a call takes more than 2 s. On a GPU also what "
+        "plans say of the workspace of each of 1, 2, 4, ... GPUs that share one matrix.",
     .examples =
         "  gram bench cdist 4000 4000 256 p=1 --threads 2 --json\n"
         "  gram bench eigh 64 512 --plot eigh.svg",
