@@ -251,28 +251,11 @@ static void check_item(struct harness *h, const struct problem *p, int64_t item)
     free(exact);
 }
 
-/* A driver that the device does not have. */
-static void check_refused(struct harness *h, struct problem *p)
-{
-    gram_workspace need;
-    gram_status status;
-
-    p->there.a.t = p->a.t, p->there.values.t = p->values.t, p->there.vectors.t = p->vectors.t;
-    p->there.a.t.device = p->there.values.t.device = p->there.vectors.t.device = h->device;
-    status = call(h, p, &need);
-    CHECK(h, status == GRAM_UNSUPPORTED, "status is %s", gram_status_name(status));
-}
-
 void eigh_row_check(struct harness *h, const struct eigh_row *row)
 {
     struct problem p;
 
     open_problem(h, &p, row);
-    if (row->driver == GRAM_EIGH_DRIVER_KRYLOV && h->device.type == GRAM_CUDA) {
-        check_refused(h, &p);
-        close_problem(h, &p);
-        return;
-    }
     run(h, &p);
     for (int64_t item = 0; item < p.items; item++)
         (is_damaged(&p, item) ? check_damaged : check_item)(h, &p, item);

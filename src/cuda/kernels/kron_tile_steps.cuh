@@ -48,7 +48,7 @@ template <int STEP> struct columns {
     {
         if constexpr (BITS)
             return first_of((int)threadIdx.x, size) + first_of(i * THREADS, size);
-        return first_of((int)threadIdx.x + (has(i) ? i : 0) * THREADS, size);
+        return first_of(has(i) ? (int)threadIdx.x + i * THREADS : 0, size);
     }
     static __device__ int start_padded(int i, int size)
     {
