@@ -37,7 +37,7 @@ struct kron_matmul_row {
 };
 
 enum {
-    KRON_MATMUL_ROWS = 80
+    KRON_MATMUL_ROWS = 81
 };
 extern const struct kron_matmul_row kron_matmul_rows[KRON_MATMUL_ROWS];
 

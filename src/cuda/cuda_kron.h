@@ -49,6 +49,7 @@ struct cuda_kron_plan {
     struct gram_view x, y, z; /* op's; columns before rows are seen as one row */
     int64_t rows, extra;      /* extra: rows of op, where they are indices after the factors */
     size_t element;           /* bytes of a number of the arithmetic */
+    int64_t shared_bytes;     /* that a block can have */
     int64_t tile_bytes;       /* most of a tile of kron_matmul_tile.cu */
     bool tiled;               /* columns of x, y and z are neighbours */
     bool pairs;               /* the last two factors make a pass of CUDA_KRON_KEPT */
@@ -66,13 +67,16 @@ void cuda_kron_plan(const struct cuda_device *device, const struct gram_kron_mat
                     int choice, struct cuda_kron_plan *plan);
 
 /* cuda_kron_tile.c: factors that kron_matmul_tile.cu is for; sets tile_bytes, and gives those that
- * are worth it where they save a launch; whether a group, of so many elements and with so many
- * indices behind it, fits tile_bytes; makes a pass one of this kernel, or gives false; what the
+ * are worth it where they save a launch; whether a group, with so many indices behind it, fits
+ * tile_bytes; makes a pass one of this kernel, or gives false; what the
  * compiler is told of it. */
+/* Whether beta z is added. */
+bool cuda_kron_adds(const struct gram_kron_matmul_op *op);
 bool cuda_kron_tile_takes(const struct gram_kron_matmul_op *op, int factor);
 int64_t cuda_kron_tile_size(const struct cuda_device *device, struct cuda_kron_plan *plan,
                             int choice, int64_t shared);
-bool cuda_kron_tile_holds(const struct cuda_kron_plan *plan, int64_t most, int64_t after);
+bool cuda_kron_tile_holds(const struct cuda_kron_plan *plan, const struct gram_kron_span *span,
+                          int64_t after);
 bool cuda_kron_tile_choose(const struct cuda_device *device, const struct cuda_kron_plan *plan,
                            int64_t shared, int number, struct cuda_kron_pass *pass);
 void cuda_kron_tile_define(const struct cuda_kron_plan *plan, int number, char *to, size_t room);

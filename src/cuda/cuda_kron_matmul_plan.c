@@ -104,7 +104,9 @@ static int cut(struct cuda_kron_plan *plan, double budget)
             };
             int64_t most = gram_kron_span_order(op, &longer.span);
             bool fits = tiled && cuda_kron_tile_takes(op, longer.span.first)
-                            ? cuda_kron_tile_holds(plan, most, after)
+                            ? cuda_kron_tile_holds(plan, &longer.span, after) &&
+                                  tile_bytes(plan, &longer, most, gram_least(after, run)) <=
+                                      (double)plan->shared_bytes
                             : tile_bytes(plan, &longer, most, gram_least(after, run)) <= budget;
             if (!fits)
                 break;
@@ -300,10 +302,11 @@ static void make(const struct cuda_device *device, const struct gram_kron_matmul
     *plan = (struct cuda_kron_plan){
         .op = op,
         .element = op->x.dtype == GRAM_F64 || op->x.dtype == GRAM_I64 ? 8 : 4,
+        .shared_bytes = (int64_t)shared_of(device->arch),
         .wanted_bytes = wanted[choice > 0 ? (choice - 1) % CUDA_KRON_TILES : 0]};
     see_rows(plan);
     plan->tiled = plan->x.col_stride == 1 && plan->y.col_stride == 1 &&
-                  (!plan->z.data || plan->z.col_stride == 1);
+                  (!cuda_kron_adds(op) || plan->z.col_stride == 1);
     plan->pairs = cuda_kron_pairs(device, plan) && is_for_mma(op, &op->factor[op->count - 1]) &&
                   is_for_mma(op, &op->factor[op->count - 2]);
     make_passes(device, choice, plan);

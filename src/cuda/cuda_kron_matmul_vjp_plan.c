@@ -85,7 +85,7 @@ static void place_factors(struct cuda_kron_vjp_plan *plan)
     for (int i = 0; i < plan->joins; i++) {
         struct cuda_kron_join *j = &plan->join[i];
         bool batched = false;
-        j->small = j->p <= KRON_VJP_SMALL && j->q <= KRON_VJP_SMALL;
+        j->small = op->x.dtype == GRAM_F32 && gram_most(j->p, j->q) <= KRON_VJP_SMALL;
         j->copied = !lies_well(plan, j);
         if (!j->copied)
             continue;

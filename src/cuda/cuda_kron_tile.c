@@ -58,9 +58,20 @@ int64_t cuda_kron_tile_size(const struct cuda_device *device, struct cuda_kron_p
                : plan->tile_bytes;
 }
 
-bool cuda_kron_tile_holds(const struct cuda_kron_plan *plan, int64_t most, int64_t after)
+/* Elements that there are at most between the steps of a group, in whatever order these are. */
+static int64_t most_of(const struct gram_kron_matmul_op *op, const struct gram_kron_span *span)
 {
-    int64_t run = RUN_BYTES / (int64_t)plan->element;
+    int64_t most = 1;
+
+    for (int f = span->first; f < span->first + span->count; f++)
+        most *= gram_most(op->factor[f].rows, op->factor[f].cols);
+    return most;
+}
+
+bool cuda_kron_tile_holds(const struct cuda_kron_plan *plan, const struct gram_kron_span *span,
+                          int64_t after)
+{
+    int64_t run = RUN_BYTES / (int64_t)plan->element, most = most_of(plan->op, span);
 
     return most * gram_least(after, run) * (int64_t)plan->element <= plan->tile_bytes;
 }
@@ -176,11 +187,16 @@ static bool is_linear(const struct cuda_kron_plan *plan, const struct gram_view 
     return !v->data || plan->rows == 1 || v->row_stride == v->cols;
 }
 
+bool cuda_kron_adds(const struct gram_kron_matmul_op *op)
+{
+    return op->z.data && (op->beta.tensor.data || op->beta.value != 0);
+}
+
 /* What simplifies a kernel: y is the product itself, and units lie one behind the other. */
 static void see_ends(const struct cuda_kron_plan *plan, int number, struct cuda_kron_pass *pass)
 {
-    const struct gram_hyper *alpha = &plan->op->alpha, *beta = &plan->op->beta;
-    bool last = number + 1 == plan->passes, has_z = beta->tensor.data || beta->value != 0;
+    const struct gram_hyper *alpha = &plan->op->alpha;
+    bool last = number + 1 == plan->passes, has_z = cuda_kron_adds(plan->op);
 
     pass->plain = !last || (!alpha->tensor.data && alpha->value == 1 && !has_z);
     pass->linear = (number > 0 || is_linear(plan, &plan->x)) &&
@@ -210,7 +226,7 @@ static void choose_stages(const struct cuda_kron_plan *plan, int number,
 bool cuda_kron_tile_choose(const struct cuda_device *device, const struct cuda_kron_plan *plan,
                            int64_t shared, int number, struct cuda_kron_pass *pass)
 {
-    int64_t most = gram_kron_span_order(plan->op, &pass->span), element = (int64_t)plan->element;
+    int64_t most, element = (int64_t)plan->element;
     int64_t units = plan->rows * pass->span.before, after = pass->span.after;
     int64_t run = RUN_BYTES / element, wanted = gram_least(plan->tile_bytes, TILE_BYTES) / element;
     int64_t all, tile;
@@ -220,6 +236,7 @@ bool cuda_kron_tile_choose(const struct cuda_device *device, const struct cuda_k
             return false;
     if (!plan->tiled)
         return false;
+    most = most_of(plan->op, &pass->span);
     if (after == 1)
         wanted /= 2;
     all = units * after * plan->op->batch.count;

@@ -78,7 +78,8 @@ KFAC = """
     if ranks > 1:
         torch.distributed.init_process_group(
             "gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=ranks)
-        group, wide = torch.distributed.group.WORLD, torch.nn.parallel.DistributedDataParallel(model)
+        group = torch.distributed.group.WORLD
+        wide = torch.nn.parallel.DistributedDataParallel(model)
     optimizer = getattr(gram.optim, method)(
         model, lr=0.05, kl_clip=0, refresh_every=3, process_group=group)
     def move(step, spoil=False):

@@ -35,7 +35,7 @@ struct kron_vjp_sum_params {
     long long lanes; /* threads that share a sum: 1 or 32 */
 };
 
-#define KRON_VJP_SMALL 32 /* most rows and columns of a factor of kron_vjp_step.cuh */
+#define KRON_VJP_SMALL 16 /* most rows and columns of a factor of kron_vjp_step.cuh */
 #define KRON_VJP_ROWS  64 /* of S that a block takes at a time */
 #define KRON_VJP_EACH  8  /* columns of a thread */
 
