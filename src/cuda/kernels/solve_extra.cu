@@ -203,7 +203,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) solve_decide(const __grid_
     if (item >= a.count)
         return;
     struct solve_state *s = &a.state[item];
-    const bool good = !s->open;
+    const bool good = a.what != SOLVE_BEGIN && !s->open;
     switch (a.what) {
     case SOLVE_BEGIN:
         begin(a, s);

@@ -125,7 +125,7 @@ static __device__ void collect(const struct solve_tiles_params &a, const struct 
     }
 }
 
-/* The tile minus what was collected, to shared memory; the identity beyond n. */
+/* The lower triangle's tile minus what was collected, to shared memory; the identity beyond n. */
 static __device__ void subtract(const struct solve_tiles_params &a, const struct task &t,
                                 union shared &s, const REAL sum[4][4])
 {
@@ -135,7 +135,7 @@ static __device__ void subtract(const struct solve_tiles_params &a, const struct
         for (int i = 0; i < 4; i++) {
             const long long r = t.row * TILE + row + i, c = t.col * TILE + col + j;
             REAL v = row + i == col + j && t.row == t.col;
-            if (r < a.n && c < a.n)
+            if (r < a.n && c <= r) /* what is above may not have been written */
                 v = t.matrix[r + c * a.ld] - sum[i][j];
             s.square[col + j][row + i] = v;
         }
