@@ -58,13 +58,22 @@ int64_t cuda_kron_tile_size(const struct cuda_device *device, struct cuda_kron_p
                : plan->tile_bytes;
 }
 
-/* Elements that there are at most between the steps of a group, in whatever order these are. */
+/* Elements that there are at most before, between and after the steps of a group, which take the
+ * first factor and then the others from the right, or all from the right. */
 static int64_t most_of(const struct gram_kron_matmul_op *op, const struct gram_kron_span *span)
 {
-    int64_t most = 1;
+    const struct gram_view *f = &op->factor[span->first];
+    int64_t all = 1, most, last, first;
 
-    for (int f = span->first; f < span->first + span->count; f++)
-        most *= gram_most(op->factor[f].rows, op->factor[f].cols);
+    for (int i = 0; i < span->count; i++)
+        all *= f[i].rows;
+    last = all, first = all / f[0].rows * f[0].cols, most = gram_most(all, first);
+    for (int i = span->count - 1; i >= 0; i--) {
+        last = last / f[i].rows * f[i].cols;
+        if (i > 0)
+            first = first / f[i].rows * f[i].cols;
+        most = gram_most(most, gram_most(last, first));
+    }
     return most;
 }
 
