@@ -16,6 +16,25 @@ struct gram_matmul_batched_op {
     struct gram_hyper alpha, beta;
 };
 
+/* Whether there is nothing to compute. */
+static inline bool gram_matmul_is_empty(const struct gram_matmul_batched_op *op)
+{
+    return op->batch.count == 0 || op->out.rows == 0 || op->out.cols == 0;
+}
+
+/* out^T = alpha b^T a^T + beta c^T */
+static inline void gram_matmul_transpose(struct gram_matmul_batched_op *op)
+{
+    struct gram_view a = op->a;
+
+    op->a = op->b;
+    op->b = a;
+    gram_view_transpose(&op->a);
+    gram_view_transpose(&op->b);
+    gram_view_transpose(&op->c);
+    gram_view_transpose(&op->out);
+}
+
 /* l = beta l + weight x x^T, weight being alpha, or (1 - beta) alpha unless sum */
 struct gram_syrk_ema_op {
     struct gram_batch batch;

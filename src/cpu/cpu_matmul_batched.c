@@ -27,23 +27,6 @@ struct matmul_plan {
     char *scratch;
 };
 
-static bool is_empty(const struct gram_matmul_batched_op *op)
-{
-    return op->batch.count == 0 || op->out.rows == 0 || op->out.cols == 0;
-}
-
-static void turn(struct gram_matmul_batched_op *op)
-{
-    struct gram_view a = op->a;
-
-    op->a = op->b;
-    op->b = a;
-    gram_view_transpose(&op->a);
-    gram_view_transpose(&op->b);
-    gram_view_transpose(&op->c);
-    gram_view_transpose(&op->out);
-}
-
 /* True if the matrices along a batch dimension are each other's next rows. */
 static bool goes_on(const struct gram_view *v, int dimension)
 {
@@ -96,7 +79,7 @@ static gram_status make_plan(gram_context *g, const struct gram_matmul_batched_o
                          (long long)op->a.rows, (long long)op->a.cols, (long long)op->b.rows,
                          (long long)op->b.cols, INT32_MAX);
     if (!gram_blas_by_rows(&p->op.out) && gram_blas_direct(&p->op.out))
-        turn(&p->op);
+        gram_matmul_transpose(&p->op);
     fold(&p->op);
     p->pack_a = !gram_blas_direct(&p->op.a);
     p->pack_b = !gram_blas_direct(&p->op.b);
@@ -174,7 +157,7 @@ gram_status cpu_matmul_batched(gram_context *g, const struct gram_matmul_batched
     struct matmul_plan plan;
     void *scratch;
 
-    if (is_empty(op))
+    if (gram_matmul_is_empty(op))
         return GRAM_OK;
     TRY(make_plan(g, op, &plan));
     TRY(gram_scratch(g, (size_t)plan.workers * plan.worker_bytes, &scratch));
@@ -189,7 +172,7 @@ gram_status cpu_matmul_batched_workspace(gram_context *g, const struct gram_matm
     struct matmul_plan plan;
 
     *bytes = 0;
-    if (is_empty(op))
+    if (gram_matmul_is_empty(op))
         return GRAM_OK;
     TRY(make_plan(g, op, &plan));
     *bytes = (size_t)plan.workers * plan.worker_bytes;

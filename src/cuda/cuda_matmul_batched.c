@@ -27,23 +27,6 @@ struct matmul_job {
     char *scratch;
 };
 
-static bool is_empty(const struct gram_matmul_batched_op *op)
-{
-    return op->batch.count == 0 || op->out.rows == 0 || op->out.cols == 0;
-}
-
-static void turn(struct gram_matmul_batched_op *op)
-{
-    struct gram_view a = op->a;
-
-    op->a = op->b;
-    op->b = a;
-    gram_view_transpose(&op->a);
-    gram_view_transpose(&op->b);
-    gram_view_transpose(&op->c);
-    gram_view_transpose(&op->out);
-}
-
 static bool is_even(const struct matmul_job *job, int d)
 {
     const struct gram_matmul_batched_op *op = &job->op;
@@ -116,7 +99,7 @@ static gram_status make_job(gram_context *g, const struct gram_matmul_batched_op
                          (long long)op->a.rows, (long long)op->a.cols, (long long)op->b.rows,
                          (long long)op->b.cols, INT32_MAX);
     if (!gram_blas_by_rows(&own->out) && gram_blas_direct(&own->out))
-        turn(own);
+        gram_matmul_transpose(own);
     cuda_matmul_squeeze(&own->batch, strides, sizeof strides / sizeof *strides);
     job->a = cuda_matmul_side_of(&own->a);
     job->b = cuda_matmul_side_of(&own->b);
@@ -220,7 +203,7 @@ gram_status cuda_matmul_batched(gram_context *g, const struct gram_matmul_batche
     gram_status status;
     bool entered;
 
-    if (is_empty(op))
+    if (gram_matmul_is_empty(op))
         return GRAM_OK;
     if (op->a.cols > 0) {
         TRY(gram_cuda_check_pointer(g, "a", &op->a));
@@ -244,7 +227,7 @@ gram_status cuda_matmul_batched_workspace(gram_context *g, const struct gram_mat
     struct matmul_job job;
 
     *bytes = 0;
-    if (is_empty(op))
+    if (gram_matmul_is_empty(op))
         return GRAM_OK;
     TRY(make_job(g, op, &job));
     *bytes = job.bytes;
