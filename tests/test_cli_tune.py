@@ -76,7 +76,7 @@ def test_drivers_of_the_processor(tmp_path):
 
 def test_drivers_of_the_gpu(emulation):
     check_drivers(gram_json("tune", "eigh", 2, 6, env=emulation),
-                  {"jacobi", "divide", "bisection", "batched"})  # fmt: skip
+                  {"jacobi", "divide", "bisection", "batched", "krylov"})  # fmt: skip
 
 
 def test_groups_of_kronecker_factors(emulation):
