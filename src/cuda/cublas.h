@@ -53,6 +53,12 @@ struct cuda_gemm {
     double alpha, beta;
 };
 
+/* Products of f32 or f64 in the dtype itself. */
+static inline int gram_cuda_compute_of(gram_dtype dtype)
+{
+    return dtype == GRAM_F64 ? CUBLAS_COMPUTE_F64 : CUBLAS_COMPUTE_F32;
+}
+
 /* An operand of a product: column-major matrices, from one item to the next stride elements. */
 struct cuda_gemm_side {
     const void *data;

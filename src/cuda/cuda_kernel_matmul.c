@@ -38,7 +38,7 @@ static gram_status multiply(gram_context *g, const struct cuda_kernel_product *p
     const size_t size = gram_dtype_size(p->dtype);
     const struct cuda_gemm_items product = {
         .dtype = p->dtype,
-        .compute = p->dtype == GRAM_F64 ? CUBLAS_COMPUTE_F64 : CUBLAS_COMPUTE_F32,
+        .compute = gram_cuda_compute_of(p->dtype),
         .m = turned ? at->cols : at->rows,
         .n = p->columns,
         .k = turned ? at->rows : at->cols,

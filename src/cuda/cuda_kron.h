@@ -74,11 +74,11 @@ void cuda_kron_plan(const struct cuda_device *device, const struct gram_kron_mat
 bool cuda_kron_adds(const struct gram_kron_matmul_op *op);
 bool cuda_kron_tile_takes(const struct gram_kron_matmul_op *op, int factor);
 int64_t cuda_kron_tile_size(const struct cuda_device *device, struct cuda_kron_plan *plan,
-                            int choice, int64_t shared);
+                            int choice);
 bool cuda_kron_tile_holds(const struct cuda_kron_plan *plan, const struct gram_kron_span *span,
                           int64_t after);
 bool cuda_kron_tile_choose(const struct cuda_device *device, const struct cuda_kron_plan *plan,
-                           int64_t shared, int number, struct cuda_kron_pass *pass);
+                           int number, struct cuda_kron_pass *pass);
 void cuda_kron_tile_define(const struct cuda_kron_plan *plan, int number, char *to, size_t room);
 /* cuda_kron_kept.c: makes a pass of one factor, whose span is set, one of kron_matmul_kept.cu;
  * false if it cannot be. */

@@ -124,8 +124,8 @@ static int cut(struct cuda_kron_plan *plan, double budget)
 /* choice: whose budget is taken; 0: the least that makes as few passes as all memory does. */
 static void make_passes(const struct cuda_device *device, int choice, struct cuda_kron_plan *plan)
 {
-    double budget = (double)shared_of(device->arch);
-    const int64_t large = cuda_kron_tile_size(device, plan, choice, shared_of(device->arch));
+    double budget = (double)plan->shared_bytes;
+    const int64_t large = cuda_kron_tile_size(device, plan, choice);
     const int64_t small = plan->tile_bytes;
     int passes = cut(plan, budget);
 
@@ -285,10 +285,10 @@ static void see_rows(struct cuda_kron_plan *plan)
     turn(&plan->z);
 }
 
-static bool fits(const struct cuda_device *device, const struct cuda_kron_plan *plan)
+static bool fits(const struct cuda_kron_plan *plan)
 {
     for (int i = 0; i < plan->passes; i++)
-        if (plan->pass[i].shared_bytes > (size_t)shared_of(device->arch))
+        if (plan->pass[i].shared_bytes > (size_t)plan->shared_bytes)
             return false;
     return true;
 }
@@ -315,7 +315,7 @@ static void make(const struct cuda_device *device, const struct gram_kron_matmul
     for (int i = 0; i < plan->passes; i++)
         if (plan->pass[i].kernel != CUDA_KRON_FUSED)
             choose_one(device, plan, i, &plan->pass[i]);
-        else if (!cuda_kron_tile_choose(device, plan, shared_of(device->arch), i, &plan->pass[i]))
+        else if (!cuda_kron_tile_choose(device, plan, i, &plan->pass[i]))
             choose_tile(device, plan, &plan->pass[i]);
     plan->chunk_rows = plan->rows, plan->chunk_items = op->batch.count;
     plan->bytes = (double)plan->wide * (double)plan->chunk_rows * (double)plan->chunk_items *
@@ -327,6 +327,6 @@ void cuda_kron_plan(const struct cuda_device *device, const struct gram_kron_mat
                     int choice, struct cuda_kron_plan *plan)
 {
     make(device, op, choice, plan);
-    if (choice > 0 && !fits(device, plan))
+    if (choice > 0 && !fits(plan))
         make(device, op, 0, plan);
 }

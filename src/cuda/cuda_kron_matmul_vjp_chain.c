@@ -11,8 +11,7 @@ static struct cuda_gemm_items product_of(const struct cuda_kron_chain *c)
     const gram_dtype dtype = c->plan->op->x.dtype;
 
     return (struct cuda_gemm_items){.dtype = dtype,
-                                    .compute =
-                                        dtype == GRAM_F64 ? CUBLAS_COMPUTE_F64 : CUBLAS_COMPUTE_F32,
+                                    .compute = gram_cuda_compute_of(dtype),
                                     .count = c->plan->groups,
                                     .alpha = 1};
 }

@@ -44,7 +44,7 @@ static size_t shared_of(const struct cuda_kron_plan *plan, const struct cuda_kro
 
 /* Choices are the model's, no large tiles, small ones only, and none of this kernel. */
 int64_t cuda_kron_tile_size(const struct cuda_device *device, struct cuda_kron_plan *plan,
-                            int choice, int64_t shared)
+                            int choice)
 {
     const struct gram_kron_matmul_op *op = plan->op;
     int way = choice > 0 ? (choice - 1) / CUDA_KRON_TILES : 0;
@@ -53,7 +53,8 @@ int64_t cuda_kron_tile_size(const struct cuda_device *device, struct cuda_kron_p
 
     plan->tile_bytes = way == 2 ? TILE_BYTES / 2 : TILE_BYTES;
     plan->tiled = plan->tiled && way < 3;
-    return way == 0 && shared >= LARGE_SHARED && bytes >= (double)LARGE_BYTES * device->processors
+    return way == 0 && plan->shared_bytes >= LARGE_SHARED &&
+                   bytes >= (double)LARGE_BYTES * device->processors
                ? LARGE_BYTES
                : plan->tile_bytes;
 }
@@ -233,7 +234,7 @@ static void choose_stages(const struct cuda_kron_plan *plan, int number,
 }
 
 bool cuda_kron_tile_choose(const struct cuda_device *device, const struct cuda_kron_plan *plan,
-                           int64_t shared, int number, struct cuda_kron_pass *pass)
+                           int number, struct cuda_kron_pass *pass)
 {
     int64_t most, element = (int64_t)plan->element;
     int64_t units = plan->rows * pass->span.before, after = pass->span.after;
@@ -265,9 +266,10 @@ bool cuda_kron_tile_choose(const struct cuda_device *device, const struct cuda_k
     see_ends(plan, number, pass);
     pass->shared_bytes = shared_of(plan, pass, most);
     if (all * most / (tile / element) >= 2 * (int64_t)pass->blocks * device->processors)
-        choose_stages(plan, number, pass, (size_t)shared);
+        choose_stages(plan, number, pass, (size_t)plan->shared_bytes);
     pass->shared_bytes += (size_t)pass->stages * pass->stage_bytes;
-    pass->blocks = (int)gram_least(pass->blocks, shared / ((int64_t)pass->shared_bytes + 1024));
+    pass->blocks =
+        (int)gram_least(pass->blocks, plan->shared_bytes / ((int64_t)pass->shared_bytes + 1024));
     return true;
 }
 

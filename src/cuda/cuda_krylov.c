@@ -135,7 +135,7 @@ static gram_status project(const struct krylov *z, const char *a, int64_t rows, 
     const struct cuda_krylov *d = z->device;
     const struct cuda_gemm_items product = {
         .dtype = z->dtype,
-        .compute = z->dtype == GRAM_F64 ? CUBLAS_COMPUTE_F64 : CUBLAS_COMPUTE_F32,
+        .compute = gram_cuda_compute_of(z->dtype),
         .m = rows,
         .n = cols,
         .k = z->n,
@@ -157,7 +157,7 @@ static gram_status expand(const struct krylov *z, int64_t dim, int64_t cols, con
     const struct cuda_krylov *d = z->device;
     const struct cuda_gemm_items product = {
         .dtype = z->dtype,
-        .compute = z->dtype == GRAM_F64 ? CUBLAS_COMPUTE_F64 : CUBLAS_COMPUTE_F32,
+        .compute = gram_cuda_compute_of(z->dtype),
         .m = z->n,
         .n = cols,
         .k = dim,

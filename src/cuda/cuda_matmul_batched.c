@@ -141,7 +141,7 @@ static gram_status multiply(gram_context *g, const struct matmul_job *job, int64
     const int last = op->batch.ndim - 1;
     struct cuda_gemm_items gemm = {
         .dtype = out->dtype,
-        .compute = out->dtype == GRAM_F64 ? CUBLAS_COMPUTE_F64 : CUBLAS_COMPUTE_F32,
+        .compute = gram_cuda_compute_of(out->dtype),
         .m = out->cols,
         .n = out->rows,
         .k = op->a.cols,

@@ -27,7 +27,7 @@ static struct cuda_gemm_items product(const struct cuda_optimizer_kind *kind,
 {
     return (struct cuda_gemm_items){
         .dtype = kind->work,
-        .compute = kind->work == GRAM_F64 ? CUBLAS_COMPUTE_F64 : CUBLAS_COMPUTE_F32,
+        .compute = gram_cuda_compute_of(kind->work),
         .m = p->n,
         .n = p->n,
         .count = p->blocks,

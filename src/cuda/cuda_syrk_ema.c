@@ -119,7 +119,7 @@ static gram_status multiply(gram_context *g, const struct ema_job *job, int64_t 
     const struct cuda_gemm_side x = cuda_matmul_operand(&job->x, &op->batch, first);
     struct cuda_gemm_items gemm = {
         .dtype = op->x.dtype,
-        .compute = op->x.dtype == GRAM_F64 ? CUBLAS_COMPUTE_F64 : CUBLAS_COMPUTE_F32,
+        .compute = gram_cuda_compute_of(op->x.dtype),
         .m = op->x.rows,
         .n = op->x.rows,
         .k = op->x.cols,
