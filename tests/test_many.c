@@ -49,11 +49,12 @@ static void every_number_of_contexts(struct harness *h)
     }
 }
 
+/* Into the same memory: a BLAS may add in another order at another alignment. */
 static void the_same_as_alone(struct harness *h)
 {
     struct many_contexts c;
     struct many_list l;
-    double w[MANY_MOST], v[MANY_MOST * MANY_MOST];
+    double w[MANY_MOST], v[MANY_ROOM];
 
     if (!many_fill(h, &l) || !many_open(h, &c, 2, false)) {
         free(l.entry);
@@ -61,16 +62,16 @@ static void the_same_as_alone(struct harness *h)
     }
     CHECK(h, eigh(&c.group, &l, NULL) == GRAM_OK, "%s", gram_message(c.g[0]));
     for (int k = 0; k < MANY_COUNT; k++) {
-        gram_tensor tw = gram_vector(w, many_orders[k], GRAM_F64);
-        gram_tensor tv = gram_matrix(v, many_orders[k], many_orders[k], GRAM_F64);
-        if (k % 3 == 1)
-            tv.stride[0] = 1, tv.stride[1] = many_orders[k];
-        CHECK(h, gram_eigh(c.g[0], l.a[k], NULL, &tw, &tv, NULL) == GRAM_OK, "%s",
+        struct many_entry *e = &l.entry[k];
+        memcpy(w, e->w, sizeof w);
+        memcpy(v, e->v, sizeof v);
+        memset(e->w, 0, sizeof e->w);
+        for (int64_t i = 0; i < many_orders[k]; i++)
+            *many_at(&e->tv, i, i) = 0;
+        CHECK(h, gram_eigh(c.g[0], l.a[k], NULL, &e->tw, &e->tv, NULL) == GRAM_OK, "%s",
               gram_message(c.g[0]));
-        CHECK(h, memcmp(w, l.entry[k].w, (size_t)many_orders[k] * sizeof *w) == 0,
-              "%d: other values", k);
-        for (int64_t j = 0; j < many_orders[k]; j++)
-            CHECK(h, *many_at(&tv, 0, j) == *many_at(&l.entry[k].tv, 0, j), "%d: other vectors", k);
+        CHECK(h, memcmp(w, e->w, (size_t)many_orders[k] * sizeof *w) == 0, "%d: other values", k);
+        CHECK(h, memcmp(v, e->v, sizeof v) == 0, "%d: other vectors", k);
     }
     many_close(&c);
     free(l.entry);
