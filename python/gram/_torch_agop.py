@@ -4,7 +4,7 @@ import torch
 
 from gram import _core
 from gram._torch_register import batch, operator, plain, summed
-from gram._torch_second import powers
+from gram._torch_second import curvature, powers
 
 _CORES = {0: 2, 1: 2, 2: 2, 3: 2}
 
@@ -31,18 +31,31 @@ def cdist_grad(a, b, c, d, p):
     return _core.cdist_grad(*plain(a, b, c, d), p)
 
 
+def _vjp_shape(a, b, c, d, grad):
+    return torch.broadcast_shapes(_shape(a, b, c, d), grad.shape[:-3])
+
+
+def _vjp_backward(inputs, outputs, needs, cotangents):
+    *tensors, p = inputs
+    full = [
+        torch.zeros_like(g) if u is None else u for u, g in zip(cotangents, outputs, strict=True)
+    ]
+    found = cdist_grad_second(*tensors, *full, p)
+    return [summed(g, t) for g, t in zip(found, tensors, strict=True)]
+
+
 @operator(
     "(Tensor a, Tensor b, Tensor c, Tensor d, Tensor grad, float p) -> Tensor[]",
     cores=_CORES | {4: 3},
     shapes=lambda a, b, c, d, grad, p: [
-        t.new_empty((*torch.broadcast_shapes(_shape(a, b, c, d), grad.shape[:-3]), *t.shape[-2:]))
-        for t in (a, b, c, d)
+        t.new_empty((*_vjp_shape(a, b, c, d, grad), *t.shape[-2:])) for t in (a, b, c, d)
     ],
+    backward=_vjp_backward,
 )
 def cdist_grad_vjp(a, b, c, d, grad, p):
     """A feature after the other: each is a matrix of centres by points."""
     a, b, c, d, grad = plain(a, b, c, d, grad)
-    shape = torch.broadcast_shapes(_shape(a, b, c, d), grad.shape[:-3])
+    shape = _vjp_shape(a, b, c, d, grad)
     of_a, of_b, of_c, of_d = (t.new_zeros((*shape, *t.shape[-2:])) for t in (a, b, c, d))
     for n in range(d.shape[-2]):
         phi, slope = powers(d[..., n, None, :] - b[..., n, :, None], p)
@@ -54,6 +67,44 @@ def cdist_grad_vjp(a, b, c, d, grad, p):
         of_d[..., n, :] = t.sum(-2)
         of_b[..., n, :] = -t.sum(-1)
     return [of_a, of_b, of_c, of_d]
+
+
+def _second_shape(a, b, c, d, grad, *cotangents):
+    return torch.broadcast_shapes(
+        _vjp_shape(a, b, c, d, grad), *[u.shape[:-2] for u in cotangents]
+    )
+
+
+@operator(
+    "(Tensor a, Tensor b, Tensor c, Tensor d, Tensor grad, Tensor of_a, Tensor of_b, Tensor of_c, "
+    "Tensor of_d, float p) -> Tensor[]",
+    cores=_CORES | {4: 3, 5: 2, 6: 2, 7: 2, 8: 2},
+    shapes=lambda *args: [
+        t.new_empty((*_second_shape(*args[:9]), *t.shape[(-3 if i == 4 else -2) :]))
+        for i, t in enumerate(args[:5])
+    ],
+)
+def cdist_grad_second(a, b, c, d, grad, of_a, of_b, of_c, of_d, p):
+    """The gradients of the sum of the results of cdist_grad_vjp times of_a, of_b, of_c and of_d."""
+    tensors = plain(a, b, c, d, grad, of_a, of_b, of_c, of_d)
+    shape = _second_shape(*tensors)
+    a, b, c, d, grad, of_a, of_b, of_c, of_d = tensors
+    to_a, to_b, to_c, to_d = (t.new_zeros((*shape, *t.shape[-2:])) for t in (a, b, c, d))
+    to_grad = grad.new_zeros((*shape, *grad.shape[-3:]))
+    for n in range(d.shape[-2]):
+        difference = d[..., n, None, :] - b[..., n, :, None]
+        phi, slope = powers(difference, p)
+        turn = of_d[..., n, None, :] - of_b[..., n, :, None]
+        g = grad[..., n, :]
+        back, across = c.mT @ g, of_c.mT @ g
+        to_a += across * phi + back * slope * turn
+        of_back = of_a * phi + a * slope * turn
+        to_c += g @ of_back.mT
+        to_grad[..., n, :] = c @ of_back + of_c @ (a * phi)
+        t = (of_a * back + across * a) * slope + back * a * curvature(difference, p) * turn
+        to_d[..., n, :] = t.sum(-2)
+        to_b[..., n, :] = -t.sum(-1)
+    return [to_a, to_b, to_c, to_d, to_grad]
 
 
 def _agop_shape(a, b, c, d, p, diagonal, points):

@@ -3,7 +3,7 @@
 import torch
 
 from gram import _core
-from gram._powers import difference
+from gram._powers import difference, second_slopes
 from gram._torch_register import batch, operator, plain, summed
 
 
@@ -139,21 +139,68 @@ def matrix_power(a, numerator, denominator, method, lower, ridge):
     )
 
 
+def _power_second(inputs, outputs, needs, u):
+    a, grad, *rest = inputs
+    of_a = of_grad = None
+    if needs[0]:
+        of_a = summed(matrix_power_second(a, grad, u, *rest), a)
+    if needs[1]:
+        of_grad = summed(matrix_power_vjp(a, u, *rest), grad)
+    return [of_a, of_grad]
+
+
 @operator(
     "(Tensor a, Tensor grad, int numerator, int denominator, bool lower, float ridge) -> Tensor",
     cores={0: 2, 1: 2},
     shapes=lambda a, grad, *rest: a.new_empty((*batch((a, 2), (grad, 2)), *a.shape[-2:])),
+    backward=_power_second,
 )
 def matrix_power_vjp(a, grad, numerator, denominator, lower, ridge):
     """Daleckii and Krein: in the basis of the eigenvectors grad times divided differences of the
     power, which are those of the numerator over those of the denominator at the roots."""
     a, grad = plain(a, grad)
-    values, vectors = _core.eigh(a, lower=lower)
-    roots = (values + ridge).clamp(min=0) ** (1 / denominator)
+    roots, vectors = _roots(a, denominator, lower, ridge)
     rows, columns = roots[..., :, None], roots[..., None, :]
     slopes = difference(rows, columns, numerator) / difference(rows, columns, denominator)
-    inner = vectors.mT @ ((grad + grad.mT) / 2) @ vectors * slopes
-    return vectors @ inner @ vectors.mT
+    return vectors @ (_turned(vectors, grad) * slopes) @ vectors.mT
+
+
+def _roots(a, denominator, lower, ridge):
+    values, vectors = _core.eigh(a, lower=lower)
+    return (values + ridge).clamp(min=0) ** (1 / denominator), vectors
+
+
+def _turned(vectors, grad):
+    """The symmetric part, in the basis of the eigenvectors."""
+    return vectors.mT @ ((grad + grad.mT) / 2) @ vectors
+
+
+_BLOCK = 1 << 22  # elements of the divided differences of a block
+
+
+@operator(
+    "(Tensor a, Tensor grad, Tensor u, int numerator, int denominator, bool lower, float ridge)"
+    " -> Tensor",
+    cores={0: 2, 1: 2, 2: 2},
+    shapes=lambda a, grad, u, *rest: a.new_empty(
+        (*batch((a, 2), (grad, 2), (u, 2)), *a.shape[-2:])
+    ),
+)
+def matrix_power_second(a, grad, u, numerator, denominator, lower, ridge):
+    """The gradient to a of the sum of u matrix_power_vjp(a, grad): T + T^T in the basis of the
+    eigenvectors, T_kj = sum_i f[i, k, j] grad_ki u_ij with second divided differences f."""
+    a, grad, u = plain(a, grad, u)
+    roots, vectors = _roots(a, denominator, lower, ridge)
+    g, u = _turned(vectors, grad), _turned(vectors, u)
+    n = a.shape[-1]
+    total = torch.zeros_like(g * u)
+    step = max(1, _BLOCK // max(1, total.numel()))
+    rows, columns = roots[..., None, :, None], roots[..., None, None, :]
+    for begin in range(0, n, step):
+        part = slice(begin, begin + step)
+        f = second_slopes(roots[..., part, None, None], rows, columns, numerator, denominator)
+        total += (f * g[..., part, :, None] * u[..., part, None, :]).sum(-3)
+    return vectors @ (total + total.mT) @ vectors.mT
 
 
 # ---- Kronecker products ----------------------------------------------------------------------

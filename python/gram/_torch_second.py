@@ -24,6 +24,13 @@ def powers(t, p):
     return phi, torch.zeros_like(t) if p == 1 else torch.where(tie, 0, (p - 1) * size ** (p - 2))
 
 
+def curvature(t, p):
+    """The second derivative of phi, 0 at 0."""
+    if p in (1, 2):
+        return torch.zeros_like(t)
+    return torch.where(t == 0, 0, (p - 1) * (p - 2) * t.sign() * t.abs() ** (p - 3))
+
+
 @operator(
     "(Tensor x, Tensor y, Tensor? bandwidth, str kernel, float[] numbers) -> Tensor",
     cores={0: 2, 1: 2, 2: 0},
@@ -97,6 +104,33 @@ def pair_sums(x, y, u, v, q, r, p):
     return torch.stack([t[0] for t in parts], -1), torch.stack([t[1] for t in parts], -1)
 
 
+def _unit(x):
+    """Points of length 1, and their lengths; both 0, and 1, for points at 0."""
+    length = x.norm(dim=-1, keepdim=True)
+    zero = length == 0
+    length = torch.where(zero, 1, length)
+    return x / length, length, (~zero).to(x.dtype)
+
+
+def cosine_second(x, y, grad, u, v):
+    """The gradients to x and y of the sum of grad times slopes, and these, the derivative of the
+    cosines of the angles along u and v."""
+    (e, r, here), (f, s, there) = _unit(x), _unit(y)
+    across = lambda unit, t: t - unit * (unit * t).sum(-1, keepdim=True)  # noqa: E731
+    a, b = here * across(e, u) / r, there * across(f, v) / s
+
+    def of(unit, length, here, u, a, m, own):
+        """m is what meets the derivative of unit along u, which is a; own what meets unit."""
+        along = (unit * u).sum(-1, keepdim=True) * across(unit, m)
+        along = along + (unit * m).sum(-1, keepdim=True) * across(unit, u)
+        total = across(unit, own) - unit * (m * a).sum(-1, keepdim=True) - along / length
+        return here * total / length
+
+    of_x = of(e, r, here, u, a, grad @ f, grad @ b)
+    of_y = of(f, s, there, v, b, grad.mT @ e, grad.mT @ a)
+    return (of_x, of_y), a @ f.mT + e @ b.mT
+
+
 def _column(number):
     """A number of every item, to multiply matrices with."""
     return number[..., None, None] if isinstance(number, torch.Tensor) else number
@@ -104,10 +138,9 @@ def _column(number):
 
 def _name(options):
     kernel, _, outer_power, _, expression, *_ = options
-    if expression is not None or kernel == "cosine":
-        what = "the cosine kernel" if expression is None else "an expression"
-        raise NotImplementedError(f"gram.torch: {what} has no second derivative")
-    if outer_power is not None and kernel != "distance" and kernel not in OF_PRODUCT:
+    if expression is not None:
+        raise NotImplementedError("gram.torch: an expression has no second derivative")
+    if outer_power is not None and kernel not in ("distance", "cosine", *OF_PRODUCT):
         raise NotImplementedError("gram.torch: no second derivative with outer_power")
     return kernel.replace("_", "-")
 
@@ -123,6 +156,10 @@ def kernel_second(tensors, options, cotangents):
     u = cotangents.get("x", torch.zeros_like(x))
     v = cotangents.get("y", torch.zeros_like(other))
     scale, p, q, alpha, gamma, coef0, degree, _ = options[1]
+    by_scale = None
+    if kernel == "cosine":
+        found, slope = cosine_second(x, other, grad, u, v)
+        return _second(tensors, cotangents, options, found, slope, None)
     weight = torch.ops.gram.kernel(x, other, bandwidth, None, *options, "weight")
     if kernel in OF_PRODUCT:
         second = second_weight(
@@ -132,7 +169,6 @@ def kernel_second(tensors, options, cotangents):
         seen = weight * slope
         rows, sums = grad * second * slope, grad * weight
         found = rows @ other + sums @ v, rows.mT @ x + sums.mT @ u
-        by_scale = None
     else:
         p = {"product-laplace": q, "gaussian": 2.0, "rational-quadratic": 2.0}.get(kernel, p)
         power = p * (1 / p if options[2] is None else options[2])
@@ -141,7 +177,6 @@ def kernel_second(tensors, options, cotangents):
         )
         slope = pair_slopes(x, other, u, v, p)
         seen, rows = weight * slope, second * slope
-        by_scale = None
         if kernel != "distance" and ("bandwidth" in cotangents or bandwidth is not None):
             length = _column(scale if bandwidth is None else bandwidth.to(x))
             distance = torch.ops.gram.cdist(x, other, p, False)
@@ -155,6 +190,12 @@ def kernel_second(tensors, options, cotangents):
                 seen, rows = seen + mine * of_kernel, rows + mine * of_weight
                 by_scale = by_scale + mine * twice
         found = pair_sums(x, other, u, v, grad * rows, grad * weight, p)
+    return _second(tensors, cotangents, options, found, seen, by_scale)
+
+
+def _second(tensors, cotangents, options, found, seen, by_scale):
+    """found: to x and y; seen: to grad; by_scale: those of a kernel's elements to bandwidth."""
+    x, y, bandwidth, regularization, grad = tensors
     if "regularization" in cotangents:
         seen = seen + _column(cotangents["regularization"].to(x)) * _diagonal(seen, options[3])
     of_x, of_y = found

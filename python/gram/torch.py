@@ -1,11 +1,10 @@
 """The functions of gram as operators of PyTorch: gradients, torch.compile, vmap, fake tensors.
 
 Tensors of the CPU and of CUDA, any strides; batches broadcast.  Gradients are finite at ties and
-at distance zero, where coordinates and points contribute 0.  Second derivatives exist for
-distances and kernels (but of expressions and of the cosine kernel), solves, eigenproblems and
-Kronecker products; what has none says so in backward().  torch.func.vmap maps operators and
-gradients that torch.autograd.grad takes; torch.func.grad itself takes no operators of
-torch.library.
+at distance zero, where coordinates and points contribute 0.  Everything with gradients has second
+derivatives, but for expressions, kernels with outer_power and a part of a spectrum, which say so in
+backward().  torch.func.vmap maps operators and gradients that torch.autograd.grad takes;
+torch.func.grad itself takes no operators of torch.library.
 
 >>> import torch, gram.torch
 >>> x = torch.tensor([[0.0], [3.0]], requires_grad=True)
@@ -20,7 +19,7 @@ try:
 except ImportError as e:
     raise ImportError("gram.torch needs PyTorch 2.4 or newer (pip install torch)") from e
 
-from gram import _torch_agop, _torch_algebra, _torch_kernels, _torch_samples
+from gram import _torch_agop, _torch_algebra, _torch_kernels, _torch_products, _torch_samples
 
 __all__ = [
     "agop",
@@ -86,7 +85,7 @@ def kernel(x, y=None, kernel="laplace", *, output="value", **options):
     """The kernel matrix of x (..., m, k) and y (..., n, k), as gram.kernel (see there for options).
 
     bandwidth and regularization are numbers or tensors that broadcast over the batch; they and x
-    and y have gradients, twice but for an expression and the cosine kernel.  The other options are
+    and y have gradients, twice but for an expression and outer_power.  The other options are
     numbers.  output="weight" and "bandwidth-derivative" have no gradient.
 
     >>> length = torch.tensor(2.0, requires_grad=True)
@@ -101,13 +100,14 @@ def kernel(x, y=None, kernel="laplace", *, output="value", **options):
 def kernel_matmul(x, y=None, kernel="laplace", *, v, **options):
     """kernel(x, y) @ v for v (..., n, r) or (n,), the matrix never stored, as gram.kernel_matmul.
 
-    Gradients to x, y, v, bandwidth and regularization, in blocks of rows; those to v twice.
+    Gradients to x, y, v, bandwidth and regularization, twice as gram.torch.kernel has them, in
+    blocks of rows.
 
     >>> gram.torch.kernel_matmul(torch.zeros(2, 1), v=torch.ones(2)).tolist()
     [2.0, 2.0]
     """
     tensors, options = _options(kernel, **options)
-    product = _torch_kernels.kernel_matmul(
+    product = _torch_products.kernel_matmul(
         x, y, *tensors, v[:, None] if v.dim() == 1 else v, *options
     )
     return product[..., 0] if v.dim() == 1 else product
@@ -124,7 +124,7 @@ def median_distance(x, p=2.0, *, root=True, rows=2000, seed=0):
 
 def cdist_grad(a, b, c, d, p=2.0):
     """Gradients of kernel expansions, as gram.cdist_grad: a (..., K, M), b (..., N, K),
-    c (..., O, K), d (..., N, M) give (..., O, N, M).  Gradients to all four, once.
+    c (..., O, K), d (..., N, M) give (..., O, N, M).  Gradients to all four, twice.
 
     >>> one = torch.ones(1, 1)
     >>> gram.torch.cdist_grad(one, 2 * one, 3 * one, 5 * one).item()
@@ -134,7 +134,7 @@ def cdist_grad(a, b, c, d, p=2.0):
 
 
 def agop(a, b, c, d, p=2.0, *, diagonal=False, points=0):
-    """The average outer product of cdist_grad(a, b, c, d, p), as gram.agop.  Gradients once.
+    """The average outer product of cdist_grad(a, b, c, d, p), as gram.agop.  Gradients twice.
 
     >>> one = torch.ones(1, 1)
     >>> gram.torch.agop(one, 2 * one, 3 * one, 5 * one).item()
@@ -175,7 +175,8 @@ def eigh(a, *, lower=True, vectors=True, select="all", first=0, count=0):
 
     select is "all", "index", "largest" or "smallest".  Gradients to the values; to the vectors of
     "all" too, where what a vector does inside of the space of a multiple value counts as 0 (those
-    of a part are detached).  The gradient of a is symmetric.  Twice differentiable.
+    of a part are detached).  The gradient of a is symmetric.  Twice differentiable; of a part once,
+    since its second derivatives take the other eigenvectors too.
 
     >>> values, vectors = gram.torch.eigh(torch.tensor([[2.0, 0.0], [0.0, 1.0]]))
     >>> values.tolist()
@@ -192,7 +193,7 @@ def eigh(a, *, lower=True, vectors=True, select="all", first=0, count=0):
 def matrix_power(a, numerator=-1, denominator=4, *, method="auto", lower=True, ridge=0.0):
     """(a + ridge I)^(numerator / denominator) of symmetric a (..., n, n), as gram.matrix_power.
 
-    Gradients once, by the eigenvectors of a: n^3 operations, symmetric, exact at multiple
+    Gradients twice, by the eigenvectors of a: n^3 operations, symmetric, exact at multiple
     eigenvalues.
 
     >>> gram.torch.matrix_power(torch.tensor([[16.0]])).item()

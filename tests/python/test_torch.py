@@ -59,7 +59,7 @@ def test_gradients_of_distances(p, root, device):
 
 KERNELS = (
     "laplace lpq-laplace product-laplace gaussian matern32 matern52 rational-quadratic linear "
-    "polynomial sigmoid distance"
+    "polynomial sigmoid distance cosine"
 ).split()
 OPTIONS = {"exponent": 1.4, "alpha": 1.7, "gamma": 0.3, "coef0": 0.5}
 
@@ -122,15 +122,24 @@ def test_gradients_of_products_with_kernels(device):
         return gt.kernel_matmul(x, y, "matern32", v=v, **numbers)
 
     x, y = draw(5, 3, device=device), draw(4, 3, device=device)
-    holds(gradcheck, f, (x, y, draw(4, 2, device=device), number(1.3), number(0.2)))
     one = lambda x, v, r: gt.kernel_matmul(x, v=v, regularization=r)  # noqa: E731
-    holds(gradcheck, one, (x, draw(5, device=device), number(0.2)))
+    for check in (gradcheck, gradgradcheck):
+        holds(check, f, (x, y, draw(4, 2, device=device), number(1.3), number(0.2)))
+        holds(check, one, (x, draw(5, device=device), number(0.2)))
+
+
+@pytest.mark.parametrize("name", ["laplace", "lpq-laplace", "polynomial", "distance", "cosine"])
+def test_second_derivatives_of_products_with_kernels(name):
+    torch.manual_seed(1)
+    options = OPTIONS | ({"p": 1.5} if name != "polynomial" else {})
+    f = lambda x, y, v: gt.kernel_matmul(x, y, name, v=v, **options)  # noqa: E731
+    assert gradgradcheck(f, (draw(4, 3), draw(2, 3, 3), draw(3, 2)))
 
 
 def test_products_with_kernels_go_in_blocks(monkeypatch):
-    from gram import _torch_kernels
+    from gram import _torch_products
 
-    monkeypatch.setattr(_torch_kernels, "_BLOCK", 20)
+    monkeypatch.setattr(_torch_products, "_BLOCK", 20)
     test_gradients_of_products_with_kernels("cpu")
 
 
@@ -138,10 +147,16 @@ def test_products_with_kernels_go_in_blocks(monkeypatch):
 def test_gradients_of_cdist_grad_and_agop(p, device):
     shapes = (5, 4), (3, 5), (2, 5), (3, 4)
     inputs = tuple(draw(*shape, device=device) for shape in shapes)
-    holds(gradcheck, lambda a, b, c, d: gt.cdist_grad(a, b, c, d, p), inputs)
-    holds(gradcheck, lambda a, b, c, d: gt.agop(a, b, c, d, p), inputs)
     diagonal = lambda a, b, c, d: gt.agop(a, b, c, d, p, diagonal=True, points=7)  # noqa: E731
-    holds(gradcheck, diagonal, inputs)
+    for check in (gradcheck, gradgradcheck):
+        holds(check, lambda a, b, c, d: gt.cdist_grad(a, b, c, d, p), inputs)
+        holds(check, lambda a, b, c, d: gt.agop(a, b, c, d, p), inputs)
+        holds(check, diagonal, inputs)
+
+
+def test_second_derivatives_of_cdist_grad_in_batches():
+    inputs = draw(2, 1, 3, 2), draw(2, 3), draw(2, 2, 3), draw(2, 2, 2)
+    assert gradgradcheck(lambda a, b, c, d: gt.cdist_grad(a, b, c, d, 1.5), inputs)
 
 
 MATRICES = {
@@ -152,14 +167,15 @@ MATRICES = {
     "eigh_vectors": lambda s, b: gt.eigh(symmetric(s))[1].abs(),
     "kron_matmul": lambda s, b: gt.kron_matmul(b.mT, [s[0, :2], b[:2]], alpha=2.0),
     "kron_matmul_left": lambda s, b: gt.kron_matmul(b, [s[:, :2, :2], b[:3, :2]], side="left"),
+    "power_inverse_fourth": lambda s, b: gt.matrix_power(definite(s), ridge=0.1),
+    "power_two_thirds": lambda s, b: gt.matrix_power(definite(s), 2, 3),
+    "power_cube": lambda s, b: gt.matrix_power(definite(s), 3, 1),
+    "power_minus_five_halves": lambda s, b: gt.matrix_power(definite(s), -5, 2, lower=False),
 }
 ONCE = {
     "eigh_largest": lambda s, b: gt.eigh(
         symmetric(s), vectors=False, select="largest", count=2
     ),
-    "power_inverse_fourth": lambda s, b: gt.matrix_power(definite(s), ridge=0.1),
-    "power_two_thirds": lambda s, b: gt.matrix_power(definite(s), 2, 3),
-    "power_square": lambda s, b: gt.matrix_power(definite(s), 2, 1),
 }
 
 
@@ -175,7 +191,8 @@ def test_gradients_of_matrix_functions(name, device):
 def test_powers_at_multiple_eigenvalues():
     zero = torch.zeros(3, 3, dtype=torch.float64, requires_grad=True)
     two = 2 * torch.eye(3, dtype=torch.float64)
-    assert gradcheck(lambda s: gt.matrix_power(two + symmetric(s), -1, 2), (zero,))
+    for check in (gradcheck, gradgradcheck):
+        assert check(lambda s: gt.matrix_power(two + symmetric(s), -1, 2), (zero,))
     values = gt.eigh(two + symmetric(zero))[1]
     assert torch.isfinite(torch.autograd.grad(values.sum(), zero)[0]).all()
 
@@ -186,12 +203,13 @@ def test_what_has_no_derivative_says_so():
         gt.cdist(x, p=float("inf")).sum().backward()
     with pytest.raises(NotImplementedError, match="has no gradient"):
         gt.kernel(x, output="weight").sum().backward()
-    for options in ({"expression": "exp(-s)"}, {"kernel": "cosine"}, {"outer_power": 1.0}):
+    for options in ({"expression": "exp(-s)"}, {"outer_power": 1.0}):
         (grad,) = torch.autograd.grad(gt.kernel(x, **options).sum(), x, create_graph=True)
         with pytest.raises(NotImplementedError, match="no second derivative"):
             grad.square().sum().backward()
     s = definite(draw(3, 3))
-    (grad,) = torch.autograd.grad(gt.matrix_power(s).sum(), s, create_graph=True)
+    part = gt.eigh(s, vectors=False, select="largest", count=1)
+    (grad,) = torch.autograd.grad(part.sum(), s, create_graph=True)
     with pytest.raises(RuntimeError, match="no autograd formula"):
         grad.sum().backward()
     assert not gt.median_distance(x).requires_grad
@@ -213,21 +231,26 @@ def operators(device):
     a, b, c, z = d(5, 4), d(3, 5), d(2, 5), d(3, 4)
     plain = [t.detach() for t in (x, y, bandwidth)]
     s.requires_grad_()
+    points = [t.detach() for t in (a, b, c, z)]
     return {
         "cdist": (x, y, 2.0, True),
         "kernel": (x, y, bandwidth, None, *GAUSSIAN, "value"),
         "kernel_vjp": (x, y, bandwidth, None, d(5, 4), *GAUSSIAN, ["x", "bandwidth"]),
         "kernel_matmul": (x, None, bandwidth, None, d(5, 2), *GAUSSIAN),
-        "kernel_matmul_vjp": (
-            plain[0], None, plain[2], None, plain[0], plain[0], *GAUSSIAN, ["x", "y"],
+        "kernel_matmul_vjp": (x, None, bandwidth, None, x, x, *GAUSSIAN, ["x", "bandwidth"]),
+        "kernel_matmul_second": (
+            *plain, None, *plain[:2], plain[0], None, plain[2], None, *GAUSSIAN,
         ),
         "cdist_grad": (a, b, c, z, 2.0),
-        "cdist_grad_vjp": (*[t.detach() for t in (a, b, c, z)], d(2, 3, 4).detach(), 1.5),
+        "cdist_grad_vjp": (a, b, c, z, d(2, 3, 4), 1.5),
+        "cdist_grad_second": (*points, d(2, 3, 4).detach(), *points, 1.5),
         "agop": (a, b, c, z, 1.5, False, 0),
         "solve_cholesky": (s, d(4, 2), True),
         "solve_lu": (s, d(4, 2)),
         "eigh": (s, True, "all", 0, 0),
         "matrix_power": (s, -1, 4, "auto", True, 0.0),
+        "matrix_power_vjp": (s, d(4, 4), -1, 4, True, 0.0),
+        "matrix_power_second": (s.detach(), plain[1] @ plain[1].mT, s.detach(), 1, 2, True, 0.0),
         "kron_matmul": (d(3, 6), [d(2, 3), d(3, 2)], "right", 1.0),
         "kron_matmul_vjp": (d(3, 6), [d(2, 3), d(3, 2)], d(3, 6), "right", 1.0),
         "median_distance": (plain[0], 2.0, True, 100, 0),
