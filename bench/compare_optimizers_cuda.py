@@ -47,6 +47,7 @@ class OptimizerOptions(c.Structure):
         ("not_finite", c.c_int),
         ("rank", c.c_int64),
         ("ranks", c.c_int64),
+        *[(n, c.c_int) for n in "precision root_precision".split()],
     ]
 
 

@@ -139,16 +139,24 @@ static gram_status check_choices(gram_context *g, const gram_optimizer_options *
         const char *name, *type;
         int value, most;
     } choices[] = {
-        {     "graft",        "gram_graft",      (int)o->graft,      GRAM_GRAFT_ADAM},
-        {     "decay", "gram_weight_decay",      (int)o->decay,        GRAM_DECAY_L2},
-        {      "root", "gram_power_method",       (int)o->root,   GRAM_POWER_MINIMAX},
-        {"not_finite",   "gram_not_finite", (int)o->not_finite, GRAM_NOT_FINITE_FAIL},
+        {         "graft",           "gram_graft",          (int)o->graft,GRAM_GRAFT_ADAM                                                                          },
+        {         "decay",    "gram_weight_decay",          (int)o->decay,        GRAM_DECAY_L2},
+        {          "root",    "gram_power_method",           (int)o->root,   GRAM_POWER_MINIMAX},
+        {    "not_finite",      "gram_not_finite",     (int)o->not_finite, GRAM_NOT_FINITE_FAIL},
+        {"root_precision", "gram_power_precision", (int)o->root_precision,
+         GRAM_POWER_PRECISION_TF32                                                             },
     };
 
     for (size_t i = 0; i < sizeof choices / sizeof *choices; i++)
         if (choices[i].value < 0 || choices[i].value > choices[i].most)
             return gram_fail(g, GRAM_INVALID_ARGUMENT, "options.%s is %d, expected one of %s",
                              choices[i].name, choices[i].value, choices[i].type);
+    if (o->precision != GRAM_POWER_PRECISION_AUTO && o->precision != GRAM_POWER_PRECISION_F32 &&
+        o->precision != GRAM_POWER_PRECISION_TF32)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.precision is %d, expected GRAM_POWER_PRECISION_AUTO, _F32 or "
+                         "_TF32",
+                         (int)o->precision);
     if (o->state && o->state != GRAM_F32 && o->state != GRAM_F64 && o->state != GRAM_BF16)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "options.state is %d (%s), expected f32, f64 or bf16", (int)o->state,

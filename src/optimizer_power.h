@@ -25,6 +25,7 @@ static inline struct gram_matrix_power_op gram_optimizer_power(const gram_optimi
         .numerator = -b->numerator,
         .denominator = b->denominator,
         .method = o->options.root,
+        .precision = work == GRAM_F32 ? o->options.root_precision : GRAM_POWER_PRECISION_AUTO,
         .uplo = GRAM_UPPER,
         .ridge = {.value = o->options.epsilon                 },
         .ridge_relative = o->options.epsilon_relative != 0,

@@ -310,9 +310,6 @@ static void refusals(struct harness *h)
         CHECK(h, gram_optimizer_set(g, a.o, &o) == GRAM_UNSUPPORTED, "skip was taken");
         CHECK(h, gram_optimizer_create(g, &o, shapes, SAMPLE, &other) == GRAM_UNSUPPORTED && !other,
               "skip was taken");
-        (void)gram_optimizer_defaults(GRAM_SOAP, &o);
-        CHECK(h, gram_optimizer_create(g, &o, shapes, SAMPLE, &other) == GRAM_UNSUPPORTED && !other,
-              "SOAP was taken");
         end(&a);
     }
     gram_context_destroy(g);

@@ -66,6 +66,16 @@ static void bad_root(struct call *c)
     c->options.root = (gram_power_method)-1;
 }
 
+static void bad_precision(struct call *c)
+{
+    c->options.precision = GRAM_POWER_PRECISION_F64;
+}
+
+static void bad_root_precision(struct call *c)
+{
+    c->options.root_precision = (gram_power_precision)5;
+}
+
 static void bad_state(struct call *c)
 {
     c->options.state = GRAM_F16;
@@ -151,6 +161,9 @@ static const struct refusal creations[] = {
     {      momentum_one, GRAM_INVALID_ARGUMENT,                               "options.momentum is 1"},
     {         bad_graft, GRAM_INVALID_ARGUMENT,      "options.graft is 9, expected one of gram_graft"},
     {          bad_root, GRAM_INVALID_ARGUMENT,                                  "options.root is -1"},
+    {     bad_precision, GRAM_INVALID_ARGUMENT,
+     "options.precision is 1, expected GRAM_POWER_PRECISION_AUTO"                                    },
+    {bad_root_precision, GRAM_INVALID_ARGUMENT,                         "options.root_precision is 5"},
     {         bad_state, GRAM_INVALID_ARGUMENT, "options.state is 3 (f16), expected f32, f64 or bf16"},
     {        block_zero, GRAM_INVALID_ARGUMENT,                                  "options.block is 0"},
     {      refresh_zero, GRAM_INVALID_ARGUMENT,                                "options.refresh is 0"},

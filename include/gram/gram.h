@@ -2014,13 +2014,19 @@ typedef struct gram_optimizer_options {
     int normalize;          /* SOAP: directions are scaled to a root mean square of 1; 0 */
     gram_not_finite not_finite;
     int64_t rank, ranks; /* this process does its share of the blocks; 0 of 1 */
+    /* CUDA, in f32: what the products of statistics and directions, and what roots (as
+     * gram_power_options has it) are computed in.  The CPU computes in f32. */
+    gram_power_precision precision; /* GRAM_POWER_PRECISION_AUTO: F32; TF32: 11 bits, several
+                                       times faster */
+    gram_power_precision root_precision;
 } gram_optimizer_options;
 
 /* clang-format off */
 #define GRAM_OPTIMIZER_OPTIONS_INIT                                                                \
     {sizeof(gram_optimizer_options), GRAM_SHAMPOO, 1, 0.01, 0.9, 1, -1, -1, 1e-12, 0, 0, 0, 0, 0,  \
      GRAM_DECAY_DECOUPLED, GRAM_GRAFT_NONE, 0.999, 1e-8, 1024, 0, 1, 1, 0, 0, 0, GRAM_POWER_AUTO,  \
-     3, (gram_dtype)0, 1, 5, 0, 0, GRAM_NOT_FINITE_SKIP, 0, 1}
+     3, (gram_dtype)0, 1, 5, 0, 0, GRAM_NOT_FINITE_SKIP, 0, 1, GRAM_POWER_PRECISION_AUTO,          \
+     GRAM_POWER_PRECISION_AUTO}
 /* clang-format on */
 
 /* Fills options, as much of it as options->size covers, with the defaults of a method: those of the
@@ -2051,15 +2057,18 @@ typedef struct gram_optimizer_info {
  * An optimizer of a list of parameters: formulas, shapes and all state.  It holds no parameter and
  * belongs to no context, but allocates as the one it was made with does; one thread at a time.
  *
- * CUDA: Shampoo and Muon.  State is in the memory of the device, parameters, gradients and
- * directions too; the optimizer belongs to the context that made it, and has to be destroyed before
- * it.  A step is queued and returns: which gradients are not finite and which roots could be taken
- * is the device's to know, until a report is asked for, which waits.  Without one, roots that fail
- * again and again keep the previous one and no step is refused for them, and a step whose gradient
- * was not finite still counts when the next roots are due.  A step can be captured in a CUDA graph:
- * options, whether roots are taken, and all addresses are those of the capture; report must be NULL
- * and not_finite GRAM_NOT_FINITE_SKIP.  GRAM_NOT_FINITE_FAIL waits before anything is written.
- * options.skip must be 0.  GRAM_POWER_AUTO is GRAM_POWER_EIGH; the iterations are faster.
+ * CUDA: state is in the memory of the device, parameters, gradients and directions too; the
+ * optimizer belongs to the context that made it, and has to be destroyed before it.  A step is
+ * queued and returns: which gradients are not finite and which roots could be taken is the device's
+ * to know, until a report is asked for, which waits.  Without one, roots that fail again and again
+ * keep the previous one and no step is refused for them, and a step whose gradient was not finite
+ * still counts when the next roots are due.  A step can be captured in a CUDA graph: options,
+ * whether roots are taken, and all addresses are those of the capture; report must be NULL and
+ * not_finite GRAM_NOT_FINITE_SKIP; the first step of a parameter with SOAP is refused there, and
+ * the one after it waits to see whether there was one.  GRAM_NOT_FINITE_FAIL waits before anything
+ * is written.  options.skip must be 0 with Shampoo; SOAP makes the new bases before the device
+ * leaves out those it need not take, which saves no time.  GRAM_POWER_AUTO is GRAM_POWER_EIGH; the
+ * iterations are faster.  What SOAP cannot do in f32 has failed, and is not tried in f64.
  */
 typedef struct gram_optimizer gram_optimizer;
 

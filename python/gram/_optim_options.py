@@ -9,6 +9,7 @@ _SHARED = {
     "bias_correction": "bias_correction",
     "state_dtype": "state",
     "not_finite": "not_finite",
+    "precision": "precision",
 }
 _NAMES = {
     "shampoo": {
@@ -28,6 +29,7 @@ _NAMES = {
         "stagger": "stagger",
         "exponent": "exponent",
         "root": "root",
+        "root_precision": "root_precision",
         "skip": "skip",
         "failures": "failures",
         "packed": "packed",

@@ -11,6 +11,8 @@ Group: TypeAlias = Any  # a torch.distributed.ProcessGroup
 Root: TypeAlias = Literal["auto", "eigh", "coupled-newton", "newton-schulz", "minimax"]
 Graft: TypeAlias = Literal["sgd", "adagrad", "rmsprop", "adam"]
 Trouble: TypeAlias = Literal["skip", "raise"]
+Product: TypeAlias = Literal["auto", "f32", "tf32"]
+Precision: TypeAlias = Literal["auto", "f64", "f32", "tf32x3", "tf32"]
 Parameters: TypeAlias = Iterable[torch.Tensor] | Iterable[dict[str, Any]]
 
 class State(NamedTuple):
@@ -70,6 +72,8 @@ class Shampoo(_Optimizer):
         state_dtype: str | torch.dtype | None = None,
         packed: bool = True,
         not_finite: Trouble = "skip",
+        precision: Product = "auto",
+        root_precision: Precision = "auto",
         process_group: Group | None = None,
     ) -> None: ...
 
@@ -93,6 +97,7 @@ class SOAP(_Optimizer):
         state_dtype: str | torch.dtype | None = None,
         packed: bool = True,
         not_finite: Trouble = "skip",
+        precision: Product = "auto",
         process_group: Group | None = None,
     ) -> None: ...
 
@@ -112,6 +117,7 @@ class Muon(_Optimizer):
         bias_correction: bool = True,
         state_dtype: str | torch.dtype | None = None,
         not_finite: Trouble = "skip",
+        precision: Product = "auto",
         process_group: Group | None = None,
     ) -> None: ...
 

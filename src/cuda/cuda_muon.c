@@ -22,7 +22,7 @@ static gram_status multiply(const struct cuda_optimizer_job *job,
                             const struct optimizer_params *p, struct cuda_gemm_items gemm)
 {
     gemm.dtype = kind->work;
-    gemm.compute = gram_cuda_compute_of(kind->work);
+    gemm.compute = cuda_optimizer_compute(job, kind->work);
     gemm.count = p->blocks;
     return gram_cuda_gemm_items(job->g, job->blas, &gemm);
 }

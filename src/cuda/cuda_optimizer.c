@@ -98,6 +98,18 @@ static struct optimizer_options options_of(const gram_optimizer_options *o)
         options.graft_none = true;
         options.start = 0;
     }
+    if (o->method == GRAM_SOAP) { /* Adam again, of all; beta2 1: factors stay as they are */
+        options.beta2 = 1;
+        options.beta3 = o->beta1;
+        options.graft_beta2 = o->beta2;
+        options.graft_epsilon = o->epsilon;
+        options.graft_corrected = false;
+        options.graft_none = true;
+        options.start = 0;
+        options.soap = true;
+        options.normalize = o->normalize != 0;
+        options.soap_keep = decoupled ? 1 - o->learning_rate * o->weight_decay : 1;
+    }
     return options;
 }
 
@@ -199,6 +211,7 @@ static gram_status report(const struct cuda_optimizer_job *job)
     TRY(gram_optimizer_read_counts(g, job->o)); /* waits */
     job->op->report->skipped = counts.skipped;
     job->op->report->refreshed = counts.refreshed;
+    job->op->report->kept = counts.kept;
     job->op->report->failed = counts.failed;
     job->op->report->first_failed = counts.first_failed;
     return GRAM_OK;
@@ -208,16 +221,33 @@ static gram_status report(const struct cuda_optimizer_job *job)
 static void count_steps(const struct cuda_optimizer_job *job)
 {
     ++*job->o->step;
-    for (int64_t i = 0; i < job->o->parameters; i++)
-        job->o->steps[i] += job->op->gradients[i] != NULL;
+    for (int64_t i = 0; i < job->o->parameters; i++) {
+        if (!job->op->gradients[i])
+            continue;
+        if (job->o->options.method == GRAM_SOAP && job->o->steps[i] == 0)
+            job->o->stale = true; /* its first step, if it was one, made the bases */
+        job->o->steps[i]++;
+    }
 }
 
 static const struct cuda_optimizer_method methods[] = {
     [GRAM_SHAMPOO] = {.statistics = cuda_shampoo_statistics,
                       .refresh = cuda_shampoo_refresh,
                       .direction = cuda_shampoo_direction},
+    [GRAM_SOAP] = {         .refresh = cuda_soap_refresh,
+                      .direction = cuda_soap_direction,
+                      .refresh_last = true},
     [GRAM_MUON] = {     .direction = cuda_muon_direction },
 };
+
+static gram_status refresh(const struct cuda_optimizer_job *job,
+                           const struct cuda_optimizer_method *method)
+{
+    for (int64_t i = 0; i < job->c->kinds && method->refresh; i++)
+        if (job->c->kind[i].own)
+            TRY(method->refresh(job, &job->c->kind[i]));
+    return GRAM_OK;
+}
 
 static gram_status run(struct cuda_optimizer_job *job)
 {
@@ -232,11 +262,12 @@ static gram_status run(struct cuda_optimizer_job *job)
     TRY(use_blas(job));
     if (method->statistics)
         TRY(do_pass(job, method->statistics, false));
-    for (int64_t i = 0; i < job->c->kinds && method->refresh; i++)
-        if (job->c->kind[i].own)
-            TRY(method->refresh(job, &job->c->kind[i]));
+    if (!method->refresh_last)
+        TRY(refresh(job, method));
     TRY(use_blas(job)); /* roots have given it other scratch */
     TRY(do_pass(job, method->direction, true));
+    if (method->refresh_last)
+        TRY(refresh(job, method));
     TRY(for_parameters(job, CUDA_VARIANT_OPTIMIZER_END));
     if (job->op->asked)
         return report(job);
@@ -264,6 +295,12 @@ static gram_status check_capture(struct cuda_optimizer_job *job)
         return gram_fail(g, GRAM_UNSUPPORTED,
                          "options.not_finite is GRAM_NOT_FINITE_FAIL, for which a graph cannot "
                          "wait: expected GRAM_NOT_FINITE_SKIP");
+    for (int64_t i = 0; job->capturing && i < job->o->parameters; i++)
+        if (job->o->options.method == GRAM_SOAP && job->op->gradients[i] && job->o->steps[i] == 0)
+            return gram_fail(g, GRAM_UNSUPPORTED,
+                             "parameters[%lld] has not been stepped yet: its first step makes the "
+                             "bases, which a graph would make again and again",
+                             (long long)i);
     return GRAM_OK;
 }
 

@@ -69,6 +69,7 @@ struct cuda_optimizer_method {
                            const struct cuda_optimizer_kind *kind);
     gram_status (*direction)(const struct cuda_optimizer_job *job,
                              const struct cuda_optimizer_kind *kind, struct optimizer_params *p);
+    bool refresh_last; /* behind the directions */
 };
 
 /* cuda_optimizer_plan.c */
@@ -85,6 +86,13 @@ struct optimizer_params cuda_optimizer_wave(const struct cuda_optimizer_job *job
 /* cuda_optimizer.c: so many blocks of threads. */
 gram_status cuda_optimizer_launch(const struct cuda_optimizer_job *job, gram_dtype work,
                                   enum cuda_variant_file kernel, int64_t blocks, void *params);
+/* What products of statistics and directions are computed in: options.precision. */
+static inline int cuda_optimizer_compute(const struct cuda_optimizer_job *job, gram_dtype work)
+{
+    return work == GRAM_F32 && job->o->options.precision == GRAM_POWER_PRECISION_TF32
+               ? CUBLAS_COMPUTE_TF32
+               : gram_cuda_compute_of(work);
+}
 static inline int64_t cuda_optimizer_pairs(int64_t n)
 {
     int64_t sides = gram_ceil_div(n, OPTIMIZER_SIDE);
@@ -100,11 +108,42 @@ gram_status cuda_shampoo_direction(const struct cuda_optimizer_job *job,
                                    const struct cuda_optimizer_kind *kind,
                                    struct optimizer_params *p);
 
+/* The gradients lie in scratch: statistics that keep beta. */
+gram_status cuda_shampoo_accumulate(const struct cuda_optimizer_job *job,
+                                    const struct cuda_optimizer_kind *kind,
+                                    struct optimizer_params *p, double beta);
+
+/* cuda_soap.c, cuda_soap_basis.c: bases that are due; the bytes of scratch that a kind takes. */
+gram_status cuda_soap_direction(const struct cuda_optimizer_job *job,
+                                const struct cuda_optimizer_kind *kind, struct optimizer_params *p);
+gram_status cuda_soap_refresh(const struct cuda_optimizer_job *job,
+                              const struct cuda_optimizer_kind *kind);
+gram_status cuda_soap_bytes(gram_context *g, const struct cuda_optimizer_kind *kind, int k,
+                            size_t *bytes);
+
 /* cuda_muon.c */
 gram_status cuda_muon_direction(const struct cuda_optimizer_job *job,
                                 const struct cuda_optimizer_kind *kind, struct optimizer_params *p);
 
-/* cuda_shampoo_root.c: roots that are due; the scratch of a batch. */
+/* The operation inside of a step takes its scratch from memory: what it took it from before. */
+struct cuda_optimizer_given {
+    void *memory;
+    size_t bytes;
+};
+static inline struct cuda_optimizer_given cuda_optimizer_give(gram_context *g,
+                                                              struct cuda_optimizer_given to)
+{
+    struct cuda_device *device = g->device;
+    struct cuda_optimizer_given before = {device->arena.given, device->arena.given_bytes};
+
+    device->arena.given = to.memory;
+    device->arena.given_bytes = to.bytes;
+    return before;
+}
+
+/* cuda_shampoo_root.c: whether roots of a kind are due, these, the scratch of a batch. */
+bool cuda_shampoo_is_due(const struct cuda_optimizer_job *job,
+                         const struct cuda_optimizer_kind *kind);
 gram_status cuda_shampoo_batch(gram_context *g, const gram_optimizer *o,
                                const struct cuda_optimizer_kind *kind, int k,
                                struct cuda_optimizer_batch *batch);

@@ -118,7 +118,7 @@ static struct cuda_optimizer_kind kind_of(const gram_optimizer *o, const struct 
     int64_t n = 0, bytes;
 
     for (int i = 0; i < b->order; i++)
-        n = gram_most(n, b->size[i]);
+        n = gram_most(n, b->factor[i].n);
     k.matrix = n * n;
     if (o->options.method == GRAM_MUON) {
         n = b->order == 2 ? gram_least(b->size[0], b->size[1]) : 0;
@@ -202,7 +202,8 @@ static gram_status send_entries(gram_context *g, const gram_optimizer *o, struct
 
 static gram_status set_identities(gram_context *g, gram_optimizer *o, struct cuda_optimizer *c)
 {
-    const struct cuda_optimizer_job job = {.g = g, .o = o, .c = c};
+    const struct cuda_optimizer_job job = {
+        .g = g, .o = o, .c = c, .params.options.soap = o->options.method == GRAM_SOAP};
     bool entered = gram_cuda_enter(g->device);
     gram_status status = GRAM_OK;
 
@@ -224,10 +225,7 @@ static gram_status set_identities(gram_context *g, gram_optimizer *o, struct cud
 
 gram_status cuda_optimizer_accepts(gram_context *g, const gram_optimizer_options *options)
 {
-    if (options->method == GRAM_SOAP)
-        return gram_fail(g, GRAM_UNSUPPORTED, "options.method is GRAM_SOAP, which %s has not",
-                         g->backend->name);
-    if (options->skip > 0)
+    if (options->skip > 0 && options->method == GRAM_SHAMPOO)
         return gram_fail(g, GRAM_UNSUPPORTED,
                          "options.skip is %g, expected 0: %s cannot leave out a root that it has "
                          "queued",
@@ -310,12 +308,18 @@ gram_status cuda_optimizer_lay_out(gram_context *g, const gram_optimizer *o,
     for (int64_t i = 0; i < c->kinds; i++) {
         const struct cuda_optimizer_kind *kind = &c->kind[i];
         bool roots = kind->own && o->options.method == GRAM_SHAMPOO;
+        bool bases = kind->own && o->options.method == GRAM_SOAP;
         rest = gram_most_bytes(rest, at->matrix + (size_t)(kind->wave * kind->matrix) *
                                                       gram_dtype_size(kind->work));
         for (int k = 0; roots && k < kind->block->order; k++) {
             struct cuda_optimizer_batch batch;
             TRY(cuda_shampoo_batch(g, o, kind, k, &batch));
             rest = gram_most_bytes(rest, batch.bytes);
+        }
+        for (int k = 0; bases && k < kind->block->order; k++) {
+            size_t bytes;
+            TRY(cuda_soap_bytes(g, kind, k, &bytes));
+            rest = gram_most_bytes(rest, bytes);
         }
     }
     rest = gram_most_bytes(rest, at->matrix);

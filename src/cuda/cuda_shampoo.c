@@ -22,12 +22,13 @@ static gram_status for_pairs(const struct cuda_optimizer_job *job,
                                  p);
 }
 
-static struct cuda_gemm_items product(const struct cuda_optimizer_kind *kind,
+static struct cuda_gemm_items product(const struct cuda_optimizer_job *job,
+                                      const struct cuda_optimizer_kind *kind,
                                       const struct optimizer_params *p)
 {
     return (struct cuda_gemm_items){
         .dtype = kind->work,
-        .compute = gram_cuda_compute_of(kind->work),
+        .compute = cuda_optimizer_compute(job, kind->work),
         .m = p->n,
         .n = p->n,
         .count = p->blocks,
@@ -39,7 +40,7 @@ static struct cuda_gemm_items product(const struct cuda_optimizer_kind *kind,
 static gram_status multiply(const struct cuda_optimizer_job *job,
                             const struct cuda_optimizer_kind *kind, struct optimizer_params *p)
 {
-    struct cuda_gemm_items gemm = product(kind, p);
+    struct cuda_gemm_items gemm = product(job, kind, p);
     struct cuda_gemm_side rows = {p->g, p->count / p->n, p->array, false};
 
     if (p->before > 1 && p->after == 1) { /* its columns lie one after the other */
@@ -59,21 +60,31 @@ static gram_status multiply(const struct cuda_optimizer_job *job,
     return gram_cuda_gemm_items(job->g, job->blas, &gemm);
 }
 
-gram_status cuda_shampoo_statistics(const struct cuda_optimizer_job *job,
+gram_status cuda_shampoo_accumulate(const struct cuda_optimizer_job *job,
                                     const struct cuda_optimizer_kind *kind,
-                                    struct optimizer_params *p)
+                                    struct optimizer_params *p, double beta)
 {
-    const double beta = job->o->options.beta2;
-
-    TRY(for_tiles(job, kind, CUDA_VARIANT_SHAMPOO_GATHER, p));
     p->keep = beta;
     p->take = beta < 1 ? 1 - beta : 1;
     for (int k = 0; k < kind->block->order; k++) {
+        if (!kind->block->factor[k].dtype)
+            continue;
         cuda_optimizer_dimension(kind->block, k, p);
         TRY(multiply(job, kind, p));
         TRY(for_pairs(job, kind, CUDA_VARIANT_OPTIMIZER_EMA, p));
     }
     return GRAM_OK;
+}
+
+/* Where no roots are due the pass of the directions does it, and gathers the gradients once. */
+gram_status cuda_shampoo_statistics(const struct cuda_optimizer_job *job,
+                                    const struct cuda_optimizer_kind *kind,
+                                    struct optimizer_params *p)
+{
+    if (!cuda_shampoo_is_due(job, kind))
+        return GRAM_OK;
+    TRY(for_tiles(job, kind, CUDA_VARIANT_SHAMPOO_GATHER, p));
+    return cuda_shampoo_accumulate(job, kind, p, job->o->options.beta2);
 }
 
 /* to = x, with its first dimension multiplied by its root and made the last one: after all of them
@@ -82,7 +93,7 @@ static gram_status turn(const struct cuda_optimizer_job *job,
                         const struct cuda_optimizer_kind *kind, const struct optimizer_params *p,
                         const char *x, char *to)
 {
-    struct cuda_gemm_items gemm = product(kind, p);
+    struct cuda_gemm_items gemm = product(job, kind, p);
 
     gemm.n = p->count / p->n;
     gemm.k = p->n;
@@ -94,15 +105,17 @@ static gram_status turn(const struct cuda_optimizer_job *job,
     return gram_cuda_gemm_items(job->g, job->blas, &gemm);
 }
 
-/* from: the filtered gradient times the roots along every dimension. */
+/* from: the filtered gradient times the roots along every dimension; spare: besides p->to, where
+ * it may be. */
 static gram_status precondition(const struct cuda_optimizer_job *job,
-                                const struct cuda_optimizer_kind *kind, struct optimizer_params *p)
+                                const struct cuda_optimizer_kind *kind, struct optimizer_params *p,
+                                char *spare)
 {
     char *from = p->g, *to = p->to;
 
     p->is_root = 1;
     for (int k = 0; k < kind->block->order; k++) {
-        char *other = from;
+        char *other = k == 0 ? spare : from;
         cuda_optimizer_dimension(kind->block, k, p);
         TRY(for_pairs(job, kind, CUDA_VARIANT_OPTIMIZER_UNPACK, p));
         TRY(turn(job, kind, p, from, to));
@@ -110,6 +123,8 @@ static gram_status precondition(const struct cuda_optimizer_job *job,
         to = other;
     }
     p->from = from;
+    if (job->o->options.graft == GRAM_GRAFT_NONE)
+        return GRAM_OK;
     return for_tiles(job, kind, CUDA_VARIANT_SHAMPOO_SQUARES, p);
 }
 
@@ -130,12 +145,21 @@ gram_status cuda_shampoo_direction(const struct cuda_optimizer_job *job,
                                    const struct cuda_optimizer_kind *kind,
                                    struct optimizer_params *p)
 {
+    char *spare = p->g;
+
     p->from = NULL;
     if (kind->own) {
         TRY(for_tiles(job, kind, CUDA_VARIANT_SHAMPOO_GATHER, p));
-        TRY(for_tiles(job, kind, CUDA_VARIANT_SHAMPOO_FILTER, p));
+        if (!cuda_shampoo_is_due(job, kind))
+            TRY(cuda_shampoo_accumulate(job, kind, p, job->o->options.beta2));
+        if (job->o->options.graft != GRAM_GRAFT_NONE || p->moment_type) {
+            TRY(for_tiles(job, kind, CUDA_VARIANT_SHAMPOO_FILTER, p));
+        } else { /* the gradient is what it would make, and stays */
+            spare = p->grafted;
+            p->grafted = p->g;
+        }
         if (has_roots(job, kind))
-            TRY(precondition(job, kind, p));
+            TRY(precondition(job, kind, p, spare));
     }
     return for_tiles(job, kind, CUDA_VARIANT_SHAMPOO_FINISH, p);
 }

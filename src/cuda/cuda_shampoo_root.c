@@ -31,20 +31,14 @@ gram_status cuda_shampoo_batch(gram_context *g, const gram_optimizer *o,
     return GRAM_OK;
 }
 
-/* The operation inside of this one takes its scratch from memory. */
 static gram_status take_power(gram_context *g, const struct gram_matrix_power_op *op, char *memory,
                               size_t bytes)
 {
-    struct cuda_device *device = g->device;
-    void *given = device->arena.given;
-    size_t given_bytes = device->arena.given_bytes;
-    gram_status status;
+    const struct cuda_optimizer_given before =
+        cuda_optimizer_give(g, (struct cuda_optimizer_given){memory, bytes});
+    gram_status status = cuda_matrix_power(g, op);
 
-    device->arena.given = memory;
-    device->arena.given_bytes = bytes;
-    status = cuda_matrix_power(g, op);
-    device->arena.given = given;
-    device->arena.given_bytes = given_bytes;
+    (void)cuda_optimizer_give(g, before);
     return status;
 }
 
@@ -77,6 +71,15 @@ static bool is_due(const struct cuda_optimizer_job *job, const struct gram_optim
 {
     return job->op->gradients[b->parameter] &&
            gram_optimizer_due(job->o, b, job->o->steps[b->parameter] + 1);
+}
+
+bool cuda_shampoo_is_due(const struct cuda_optimizer_job *job,
+                         const struct cuda_optimizer_kind *kind)
+{
+    for (int64_t i = 0; i < kind->count; i++)
+        if (is_due(job, &job->o->block[job->c->order[kind->first + i]]))
+            return true;
+    return false;
 }
 
 /* What a batch has room for, of every dimension. */

@@ -10,6 +10,7 @@
 #include "ptx.cuh"
 
 #define THREADS OPTIMIZER_THREADS
+#define EACH    (16 / (int)sizeof(REAL)) /* elements that a thread has on their way at a time */
 
 #include "block_sum.cuh"
 
@@ -104,6 +105,17 @@ static __device__ long long last_of(const params &a)
     const long long end = (blockIdx.x % a.tiles + 1) * OPTIMIZER_TILE;
 
     return end < a.count ? end : a.count;
+}
+
+/* The gradient's elements i, i + THREADS, ... of a block: all are asked for before one is used. */
+static __device__ void gradients_of(const params &a, const struct optimizer_entry &e,
+                                    const struct optimizer_tensors &t, long long i, REAL *to)
+{
+#pragma unroll
+    for (int u = 0; u < EACH; u++) {
+        const long long at = i + u * THREADS;
+        to[u] = at < last_of(a) ? gradient_of(a, t, flat_of(a, e, at)) : (REAL)0;
+    }
 }
 
 /* The sum of what the tiles of a block have, to all threads. */

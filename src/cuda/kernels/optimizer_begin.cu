@@ -27,7 +27,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     for (long long e = blockIdx.x * (long long)THREADS + threadIdx.x; e < a.blocks * a.n;
          e += (long long)gridDim.x * THREADS) {
         const long long i = e % a.n;
-        put(a.matrix_type, a.state + a.entry[e / a.n].root[a.k], upper_of(a, i, i), (REAL)1);
+        const long long at = a.options.soap ? i * a.n + i : upper_of(a, i, i);
+        put(a.matrix_type, a.state + a.entry[e / a.n].root[a.k], at, (REAL)1);
     }
 }
 
@@ -38,7 +39,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const struct optimizer_options &o = a.options;
 
     if (p == 0) {
-        a.counts->skipped = a.counts->refreshed = a.counts->failed = 0;
+        a.counts->skipped = a.counts->refreshed = a.counts->kept = a.counts->failed = 0;
         a.counts->first_failed = -1;
     }
     if (p >= a.parameters)
@@ -48,7 +49,13 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     now->t = a.steps[p] + 1;
     now->rests = a.tensors[p].gradient.data ? 0 : OPTIMIZER_NO_GRADIENT;
     now->correction = o.bias_correction && o.beta2 < 1 ? -expm1(t * log(o.beta2)) : 1;
-    now->filter = o.bias_correction ? 1 / (1 - o.beta3 * pow(o.beta1, t - 1)) : 1;
+    now->still = o.soap && now->t == 1;
+    now->scale = 1;
+    if (o.soap && o.bias_correction && !now->still) /* t - 1 steps have moved */
+        now->scale = sqrt(1 - pow(o.graft_beta2, t - 1)) / (1 - pow(o.beta1, t - 1));
+    if (o.soap)
+        now->scale *= o.soap_keep;
+    now->filter = o.bias_correction && !o.soap ? 1 / (1 - o.beta3 * pow(o.beta1, t - 1)) : 1;
     now->graft = o.graft_corrected ? 1 / -expm1(t * log(o.graft_beta2)) : 1;
 }
 
@@ -60,9 +67,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
     const struct optimizer_tensors &t = a.tensors[e.parameter];
     double sum = 0;
 
-    for (long long i = first_of(a); t.gradient.data && i < last_of(a); i += THREADS) {
-        const double v = (double)gradient_of(a, t, flat_of(a, e, i));
-        sum += v * v;
+    for (long long i = first_of(a); t.gradient.data && i < last_of(a); i += EACH * THREADS) {
+        REAL v[EACH];
+        gradients_of(a, e, t, i, v);
+#pragma unroll
+        for (int u = 0; u < EACH; u++)
+            sum += (double)v[u] * (double)v[u];
     }
     block_sum(sums, (int)threadIdx.x, sum);
     if (threadIdx.x == 0)

@@ -14,6 +14,7 @@
 
 #define SIDE OPTIMIZER_SIDE
 #define DOWN (THREADS / SIDE)
+#define ROWS (SIDE / DOWN) /* of a tile, that a thread has */
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     optimizer_ema(const __grid_constant__ params a)
@@ -28,15 +29,24 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     if (a.now[e.parameter].rests)
         return;
     tile_of(a.n, blockIdx.x % pairs, &row, &column);
-    for (int y = (int)threadIdx.x / SIDE; y < SIDE; y += DOWN) {
-        const long long i = row + y, j = column + (int)threadIdx.x % SIDE;
+    const long long j = column + (int)threadIdx.x % SIDE;
+    REAL v[ROWS], p[ROWS];
+#pragma unroll
+    for (int u = 0; u < ROWS; u++) {
+        const long long i = row + (int)threadIdx.x / SIDE + u * DOWN;
+        const bool in = i <= j && j < a.n;
+        v[u] = in ? number_of(a.matrix_type, factor, upper_of(a, i, j)) : (REAL)0;
+        p[u] = in ? product[i * a.n + j] : (REAL)0;
+    }
+#pragma unroll
+    for (int u = 0; u < ROWS; u++) {
+        const long long i = row + (int)threadIdx.x / SIDE + u * DOWN;
         if (i > j || j >= a.n)
             continue;
-        const long long at = upper_of(a, i, j);
-        const REAL v = keep * number_of(a.matrix_type, factor, at) + take * product[i * a.n + j];
-        put(a.matrix_type, factor, at, v);
+        v[u] = keep * v[u] + take * p[u];
+        put(a.matrix_type, factor, upper_of(a, i, j), v[u]);
         if (!a.packed)
-            put(a.matrix_type, factor, j * a.n + i, v);
+            put(a.matrix_type, factor, j * a.n + i, v[u]);
     }
 }
 
@@ -51,13 +61,18 @@ static __device__ void unpack(const params &a, const struct optimizer_entry &e, 
     long long row, column;
 
     tile_of(a.n, pair, &row, &column);
-    for (int y = (int)threadIdx.x / SIDE; y < SIDE; y += DOWN) {
+    REAL v[ROWS];
+#pragma unroll
+    for (int u = 0; u < ROWS; u++) {
+        const long long i = row + (int)threadIdx.x / SIDE + u * DOWN, j = column + x;
+        v[u] = i <= j && j < a.n ? number_of(a.matrix_type, from, upper_of(a, i, j)) : (REAL)0;
+    }
+#pragma unroll
+    for (int u = 0; u < ROWS; u++) {
+        const int y = (int)threadIdx.x / SIDE + u * DOWN;
         const long long i = row + y, j = column + x;
-        if (i <= j && j < a.n) {
-            const REAL v = scale * number_of(a.matrix_type, from, upper_of(a, i, j));
-            tile[y][x] = v;
-            to[i * a.n + j] = v;
-        }
+        if (i <= j && j < a.n)
+            tile[y][x] = to[i * a.n + j] = scale * v[u];
     }
     __syncthreads();
     for (int y = (int)threadIdx.x / SIDE; y < SIDE; y += DOWN) {

@@ -16,6 +16,13 @@
 #define OPTIMIZER_LIST    7    /* parameters that a launch of optimizer_list has room for */
 #define OPTIMIZER_ITEMS   512  /* most matrices of a batch of roots */
 
+#define SOAP_PANEL         32 /* columns that are reflected before the others */
+#define SOAP_PANEL_THREADS 512
+/* What became of a basis. */
+#define SOAP_REFRESHED 0
+#define SOAP_KEPT      1
+#define SOAP_FAILED    2
+
 /* Types of numbers. */
 #define OPTIMIZER_NONE 0
 #define OPTIMIZER_F32  1
@@ -41,7 +48,9 @@ struct optimizer_tensors {
 struct optimizer_now {
     long long t;                      /* its step, from 1 */
     double correction, filter, graft; /* what L is divided by, F and V are multiplied by */
+    double scale;                     /* of the direction */
     int rests;
+    int still; /* SOAP's first step: moments and weights stay */
 };
 
 /* Of a block, for good: where it begins in the parameter's flat indices, and its state. */
@@ -52,7 +61,7 @@ struct optimizer_entry {
 };
 
 struct optimizer_counts {
-    long long skipped, refreshed, failed, first_failed;
+    long long skipped, refreshed, kept, failed, first_failed;
 };
 
 struct optimizer_options {
@@ -62,6 +71,8 @@ struct optimizer_options {
     double graft_beta2, graft_epsilon;
     long long nesterov, start, bias_correction;
     long long graft_none, graft_sum, graft_corrected;
+    long long soap, normalize;
+    double soap_keep; /* of SOAP's direction, decay takes the rest */
 };
 
 struct optimizer_params {
@@ -96,6 +107,23 @@ struct optimizer_roots {
     long long items;
     const int *info;
     int item[OPTIMIZER_ITEMS];
+};
+
+/* A batch of bases of dimension a.k, from a.matrix, the factors, on: matrices are n by n. */
+struct soap_turn {
+    struct optimizer_roots r; /* info: of eigenvectors */
+    char *q, *product, *next; /* the bases, times the factors, and to be */
+    double *values;           /* of the vectors */
+    int *order, *outcome;     /* the old number of a new vector; SOAP_REFRESHED, ... */
+    char *moment, *second;    /* arrays of the items */
+    double skip;
+    long long first; /* next is made of eigenvectors */
+};
+
+/* Matrices of count items, column-major; triangle: elements from an item's to the next. */
+struct soap_panel {
+    long long n, count, column, width, triangle;
+    char *a, *reflectors, *triangles;
 };
 
 struct optimizer_list {

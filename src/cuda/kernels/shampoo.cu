@@ -22,8 +22,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
     const bool rests = a.now[e.parameter].rests != 0;
     REAL *to = (REAL *)a.g + block_of(a) * a.array;
 
-    for (long long i = first_of(a); i < last_of(a); i += THREADS)
-        to[i] = rests ? (REAL)0 : gradient_of(a, t, flat_of(a, e, i));
+    for (long long i = first_of(a); i < last_of(a); i += EACH * THREADS) {
+        REAL v[EACH] = {0};
+        if (!rests)
+            gradients_of(a, e, t, i, v);
+#pragma unroll
+        for (int u = 0; u < EACH; u++)
+            if (i + u * THREADS < last_of(a))
+                to[i + u * THREADS] = v[u];
+    }
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 3)
@@ -54,27 +61,40 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
     REAL *grafted = (REAL *)a.grafted + block_of(a) * a.array;
     double sum = 0;
 
-    for (long long i = first_of(a); i < last_of(a); i += THREADS) {
-        REAL f = g[i], v = 0, step;
-        if (now.rests)
-            continue;
-        if (a.second_type) {
-            v = v_keep * number_of(a.second_type, a.state + e.second, i) + v_take * f * f;
-            put(a.second_type, a.state + e.second, i, v);
+    for (long long i = first_of(a); !now.rests && !now.still && i < last_of(a);
+         i += EACH * THREADS) {
+        REAL f[EACH], v[EACH], m[EACH];
+#pragma unroll
+        for (int u = 0; u < EACH; u++) {
+            const long long at = i + u * THREADS;
+            const bool in = at < last_of(a);
+            f[u] = in ? g[at] : (REAL)0;
+            v[u] = in && a.second_type ? number_of(a.second_type, a.state + e.second, at) : (REAL)0;
+            m[u] = in && a.moment_type ? number_of(a.moment_type, a.state + e.moment, at) : (REAL)0;
         }
-        if (a.moment_type) {
-            const REAL m = number_of(a.moment_type, a.state + e.moment, i), gradient = f;
-            f = f_keep * m + f_take * gradient;
-            put(a.moment_type, a.state + e.moment, i, m_keep * m + m_take * gradient);
-            g[i] = f;
+#pragma unroll
+        for (int u = 0; u < EACH; u++) {
+            const long long at = i + u * THREADS;
+            const REAL gradient = f[u];
+            REAL step;
+            if (at >= last_of(a))
+                continue;
+            if (a.moment_type) {
+                f[u] = f_keep * m[u] + f_take * gradient;
+                put(a.moment_type, a.state + e.moment, at, m_keep * m[u] + m_take * gradient);
+                g[at] = f[u];
+            }
+            step = f[u];
+            if (a.second_type) {
+                v[u] = v_keep * v[u] + v_take * gradient * gradient;
+                put(a.second_type, a.state + e.second, at, v[u]);
+                const REAL root =
+                    (REAL)sqrt((double)(v[u] * (REAL)now.graft)) + (REAL)o.graft_epsilon;
+                step = root > 0 ? f[u] / root : (REAL)0;
+            }
+            grafted[at] = step;
+            sum += (double)step * (double)step;
         }
-        step = f;
-        if (a.second_type) {
-            const REAL root = (REAL)sqrt((double)(v * (REAL)now.graft)) + (REAL)o.graft_epsilon;
-            step = root > 0 ? f / root : (REAL)0;
-        }
-        grafted[i] = step;
-        sum += (double)step * (double)step;
     }
     block_sum(sums, (int)threadIdx.x, sum);
     if (threadIdx.x == 0)
@@ -103,33 +123,46 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
     const struct optimizer_entry &e = a.entry[block_of(a)];
     const struct optimizer_tensors &t = a.tensors[e.parameter];
     const struct optimizer_now &now = a.now[e.parameter];
-    const bool moves = a.own && !now.rests, early = now.t < o.start || !a.from;
+    const bool weighs = a.updates || o.decay_direction != 0;
+    const bool moves = a.own && !now.rests && !now.still, early = now.t < o.start || !a.from;
     const REAL *from = (const REAL *)(early ? a.grafted : a.from) + block_of(a) * a.array;
-    REAL scale = (REAL)a.scale;
+    double by = a.scale * now.scale;
 
     if (moves && !early && !o.graft_none)
-        scale = (REAL)(sqrt(tiles_sum(a, a.grafted_squares, sums[0])) /
-                       (sqrt(tiles_sum(a, a.squares, sums[1])) + 1e-16));
-    for (long long i = first_of(a); i < last_of(a); i += THREADS) {
-        const long long flat = flat_of(a, e, i);
-        REAL p = 0;
-        if (moves) {
-            p = scale * from[i];
+        by = sqrt(tiles_sum(a, a.grafted_squares, sums[0])) /
+             (sqrt(tiles_sum(a, a.squares, sums[1])) + 1e-16);
+    if (moves && !early && o.normalize)
+        by /= 1e-30 + sqrt(tiles_sum(a, a.squares, sums[0]) / (double)a.count);
+    const REAL scale = (REAL)by;
+    for (long long i = first_of(a); i < last_of(a); i += EACH * THREADS) {
+        REAL p[EACH], w[EACH], b[EACH];
+#pragma unroll
+        for (int u = 0; u < EACH; u++) {
+            const long long at = i + u * THREADS;
+            const bool in = moves && at < last_of(a);
+            p[u] = in ? from[at] : (REAL)0;
+            w[u] = in && weighs ? element_of(t.weight, flat_of(a, e, at)) : (REAL)0;
+            b[u] = in && a.velocity_type ? number_of(a.velocity_type, a.state + e.velocity, at)
+                                         : (REAL)0;
+        }
+#pragma unroll
+        for (int u = 0; u < EACH; u++) {
+            const long long at = i + u * THREADS, flat = flat_of(a, e, at);
+            if (at >= last_of(a))
+                continue;
+            p[u] *= scale;
             if (o.decay_direction != 0)
-                p += (REAL)o.decay_direction * element_of(t.weight, flat);
-        }
-        if (moves && a.velocity_type) {
-            const REAL b = (REAL)o.momentum * number_of(a.velocity_type, a.state + e.velocity, i) +
-                           (REAL)o.take * p;
-            put(a.velocity_type, a.state + e.velocity, i, b);
-            p = o.nesterov ? p + (REAL)o.momentum * b : b;
-        }
-        if (t.direction.data)
-            put(t.direction.type, t.direction.data, place_of(t.direction, flat), p);
-        if (moves && a.updates) {
-            const long long at = place_of(t.weight, flat);
-            put(t.weight.type, t.weight.data, at,
-                number_of(t.weight.type, t.weight.data, at) - (REAL)o.learning_rate * p);
+                p[u] += (REAL)o.decay_direction * w[u];
+            if (moves && a.velocity_type) {
+                b[u] = (REAL)o.momentum * b[u] + (REAL)o.take * p[u];
+                put(a.velocity_type, a.state + e.velocity, at, b[u]);
+                p[u] = o.nesterov ? p[u] + (REAL)o.momentum * b[u] : b[u];
+            }
+            if (t.direction.data)
+                put(t.direction.type, t.direction.data, place_of(t.direction, flat), p[u]);
+            if (moves && a.updates)
+                put(t.weight.type, t.weight.data, place_of(t.weight, flat),
+                    w[u] - (REAL)o.learning_rate * p[u]);
         }
     }
 }

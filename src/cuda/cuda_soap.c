@@ -1,0 +1,156 @@
+/*
+ * cuda_soap.c - SOAP on the device: Adam in the eigenbases of Shampoo's factors
+ *
+ * Adam is what Shampoo's filter and graft are with other numbers.  A step moves along the bases
+ * that the steps before it have left, so statistics and directions are one pass and the bases are
+ * turned behind it (cuda_soap_basis.c).
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "cuda_soap.h"
+
+enum {
+    MOST_ITEMS = 1 << 15 /* of a call of cuBLAS */
+};
+
+/* The matrix times slices of n by after, count of them: rows are multiplied. */
+static gram_status multiply_rows(gram_context *g, const struct cuda_blas *blas,
+                                 const struct cuda_soap_product *m, int64_t item, int64_t count)
+{
+    const struct optimizer_params *p = m->p;
+    const bool shared = p->before > 1; /* by all slices of an item */
+    const int64_t size = (int64_t)gram_dtype_size(m->work);
+    struct cuda_gemm_items gemm = {
+        .dtype = m->work,
+        .compute = m->compute,
+        .m = p->after,
+        .n = p->n,
+        .k = p->n,
+        .a = {.ld = p->after, .stride = shared ? p->n * p->after : p->array       },
+        .b = { .ld = p->n,            .stride = shared ? 0 : p->n * p->n,.transposed = m->back},
+        .ldc = p->after,
+        .alpha = 1,
+    };
+
+    gemm.stride_c = gemm.a.stride;
+    for (int64_t first = 0; first < count; first += MOST_ITEMS) {
+        gemm.count = gram_least(MOST_ITEMS, count - first);
+        gemm.a.data = m->x + (item * p->array + first * gemm.a.stride) * size;
+        gemm.b.data = m->matrix + (item * p->n * p->n + first * gemm.b.stride) * size;
+        gemm.c = m->to + (item * p->array + first * gemm.a.stride) * size;
+        TRY(gram_cuda_gemm_items(g, blas, &gemm));
+    }
+    return GRAM_OK;
+}
+
+/* Of blocks whose dimension k is the last one of more than 1. */
+static gram_status multiply_columns(gram_context *g, const struct cuda_blas *blas,
+                                    const struct cuda_soap_product *m)
+{
+    const struct optimizer_params *p = m->p;
+    const int64_t size = (int64_t)gram_dtype_size(m->work);
+    struct cuda_gemm_items gemm = {
+        .dtype = m->work,
+        .compute = m->compute,
+        .m = p->n,
+        .n = p->before,
+        .k = p->n,
+        .a = {.ld = p->n, .stride = p->n * p->n, .transposed = !m->back},
+        .b = {.ld = p->n,    .stride = p->array                       },
+        .ldc = p->n,
+        .stride_c = p->array,
+        .alpha = 1,
+    };
+
+    for (int64_t first = 0; first < m->count; first += MOST_ITEMS) {
+        gemm.count = gram_least(MOST_ITEMS, m->count - first);
+        gemm.a.data = m->matrix + first * p->n * p->n * size;
+        gemm.b.data = m->x + first * p->array * size;
+        gemm.c = m->to + first * p->array * size;
+        TRY(gram_cuda_gemm_items(g, blas, &gemm));
+    }
+    return GRAM_OK;
+}
+
+gram_status cuda_soap_multiply(gram_context *g, const struct cuda_blas *blas,
+                               const struct cuda_soap_product *m)
+{
+    if (m->p->before == 1)
+        return multiply_rows(g, blas, m, 0, m->count);
+    if (m->p->after == 1)
+        return multiply_columns(g, blas, m);
+    for (int64_t item = 0; item < m->count; item++)
+        TRY(multiply_rows(g, blas, m, item, m->p->before));
+    return GRAM_OK;
+}
+
+/* p->from in the coordinates of the bases, or back from there; p->from and *spare change places. */
+static gram_status project(const struct cuda_optimizer_job *job,
+                           const struct cuda_optimizer_kind *kind, struct optimizer_params *p,
+                           bool back, char **spare)
+{
+    struct cuda_soap_product product = {
+        .p = p,
+        .work = kind->work,
+        .compute = cuda_optimizer_compute(job, kind->work),
+        .count = p->blocks,
+        .matrix = p->matrix,
+        .back = back,
+    };
+
+    for (int k = 0; k < kind->block->order; k++) {
+        char *kept = p->from;
+        if (!kind->block->root[k].dtype)
+            continue;
+        cuda_optimizer_dimension(kind->block, k, p);
+        TRY(cuda_optimizer_launch(job, kind->work, CUDA_VARIANT_SOAP_BASIS,
+                                  p->blocks * gram_ceil_div(p->n * p->n, OPTIMIZER_TILE), p));
+        product.x = p->from;
+        product.to = *spare;
+        TRY(cuda_soap_multiply(job->g, job->blas, &product));
+        p->from = *spare;
+        *spare = kept;
+    }
+    return GRAM_OK;
+}
+
+/* False if no block of the kind has moved yet. */
+static bool has_bases(const struct cuda_optimizer_job *job, const struct cuda_optimizer_kind *kind)
+{
+    for (int64_t i = 0; i < kind->count; i++)
+        if (job->o->steps[job->o->block[job->c->order[kind->first + i]].parameter] > 0)
+            return true;
+    return false;
+}
+
+static gram_status adapt(const struct cuda_optimizer_job *job,
+                         const struct cuda_optimizer_kind *kind, struct optimizer_params *p)
+{
+    const int64_t tiles = p->blocks * p->tiles;
+    char *spare = p->to;
+
+    p->from = p->g;
+    TRY(project(job, kind, p, false, &spare));
+    p->g = p->from;
+    TRY(cuda_optimizer_launch(job, kind->work, CUDA_VARIANT_SHAMPOO_FILTER, tiles, p));
+    p->from = p->grafted;
+    TRY(project(job, kind, p, true, &spare));
+    if (!job->o->options.normalize)
+        return GRAM_OK;
+    return cuda_optimizer_launch(job, kind->work, CUDA_VARIANT_SHAMPOO_SQUARES, tiles, p);
+}
+
+gram_status cuda_soap_direction(const struct cuda_optimizer_job *job,
+                                const struct cuda_optimizer_kind *kind, struct optimizer_params *p)
+{
+    const int64_t tiles = p->blocks * p->tiles;
+
+    p->from = NULL;
+    if (kind->own) {
+        TRY(cuda_optimizer_launch(job, kind->work, CUDA_VARIANT_SHAMPOO_GATHER, tiles, p));
+        TRY(cuda_shampoo_accumulate(job, kind, p, job->o->options.shampoo_beta));
+        if (has_bases(job, kind))
+            TRY(adapt(job, kind, p));
+    }
+    return cuda_optimizer_launch(job, kind->work, CUDA_VARIANT_SHAMPOO_FINISH, tiles, p);
+}
