@@ -23,6 +23,7 @@ struct gram_kron_matmul_op {
     int count;     /* of factors */
     bool in_place; /* y is x */
     struct gram_hyper alpha, beta;
+    int64_t after; /* indices behind those of the factors in a row of x and y; CUDA, 0: none */
 };
 
 /*

@@ -275,8 +275,8 @@ static void see_rows(struct cuda_kron_plan *plan)
     const struct gram_kron_matmul_op *op = plan->op;
 
     plan->x = op->x, plan->y = op->y, plan->z = op->z;
-    plan->rows = op->x.rows, plan->extra = 1;
-    if (!rows_are_inside(&op->x) || !rows_are_inside(&op->y) ||
+    plan->rows = op->x.rows, plan->extra = gram_most(1, op->after);
+    if (op->after > 1 || !rows_are_inside(&op->x) || !rows_are_inside(&op->y) ||
         (op->z.data && !rows_are_inside(&op->z)))
         return;
     plan->extra = plan->rows, plan->rows = 1;

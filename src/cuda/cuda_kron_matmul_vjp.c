@@ -1,5 +1,5 @@
 /*
- * cuda_kron_matmul_vjp.c - gram_kron_matmul_vjp on the device: chains of cuBLAS's products
+ * cuda_kron_matmul_vjp.c - gram_kron_matmul_vjp on the device: chains of products
  *
  * SPDX-License-Identifier: MIT
  */
@@ -7,7 +7,8 @@
 #include "arena.h"
 
 enum {
-    MANY_SLOTS = 64 /* of a sum: a warp takes them */
+    AT_ONCE = 4, /* pieces that a thread of kron_vjp_sum reads together */
+    BLOCKS = 4,  /* of it, for a processor */
 };
 
 static int64_t blocks_for(int64_t elements)
@@ -30,21 +31,6 @@ static gram_status load(gram_context *g, const struct gram_batch *batch, const s
                                   gram_least(tiles, INT32_MAX) * p->groups, KRON_VJP_THREADS, p);
 }
 
-/* Joined factors, or one that cuBLAS cannot take: written out to scratch. */
-static gram_status load_factor(gram_context *g, const struct cuda_kron_vjp_plan *plan,
-                               const struct cuda_kron_join *j, char *memory)
-{
-    const struct gram_kron_matmul_vjp_op *op = plan->op;
-    struct gram_kron_op product = {.batch = op->batch, .count = j->count};
-
-    if (j->stride == 0)
-        product.batch = (struct gram_batch){.count = 1};
-    for (int i = 0; i < j->count; i++)
-        product.factor[i] = op->factor[j->first + i];
-    product.out = cuda_kron_dense(memory + j->at, op->x.dtype, &product.batch, j->p, j->q);
-    return cuda_kron(g, &product);
-}
-
 static gram_status load_rows(gram_context *g, struct cuda_kron_chain *c)
 {
     const struct cuda_kron_vjp_plan *plan = c->plan;
@@ -55,22 +41,14 @@ static gram_status load_rows(gram_context *g, struct cuda_kron_chain *c)
                                      .first = c->first,
                                      .count = c->count};
 
-    for (int i = plan->first; i <= last; i++) {
-        c->left[i] = c->memory + plan->join[i].left_at;
-        c->left_stride[i] = c->count * plan->join[i].per_row * plan->join[i].p;
-    }
-    if (plan->first <= last && plan->x_direct) {
-        c->left[last] = op->x.data + c->first * op->x.cols * cuda_kron_vjp_size(plan);
-        c->left_stride[last] = plan->group_rows * op->x.cols;
-    } else if (plan->first <= last) {
+    cuda_kron_vjp_begin(c);
+    if (plan->first <= last && !plan->x_direct) {
         p.buffer = c->memory + plan->join[last].left_at;
         TRY(load(g, &op->batch, &op->x, &p));
     }
-    c->right = plan->grad_direct ? op->grad.data : c->memory + plan->right_at[0];
     if (plan->grad_direct)
         return GRAM_OK;
     p.buffer = c->memory + plan->right_at[0];
-    p.by_columns = true;
     return load(g, &op->batch, &op->grad, &p);
 }
 
@@ -115,7 +93,7 @@ static gram_status run_rows(gram_context *g, struct cuda_kron_chain *c)
 
 /* ---- After them ----------------------------------------------------------------------------- */
 
-/* Adds up the pieces of the gradient of joined factors, and finds the gradient of one of them. */
+/* The gradient of one of joined factors from that of their product. */
 static gram_status store_factor(gram_context *g, const struct cuda_kron_chain *c,
                                 const struct cuda_kron_join *j, int which)
 {
@@ -149,21 +127,50 @@ static gram_status store_factor(gram_context *g, const struct cuda_kron_chain *c
                                   KRON_VJP_THREADS, &p);
 }
 
+/* One factor of one group: its gradient is the sum of its pieces. */
+static bool sum_is_all(const struct cuda_kron_chain *c, const struct cuda_kron_join *j)
+{
+    return j->count == 1 && c->plan->groups == 1;
+}
+
+/* Adds up the pieces of the gradient of joined factors; direct: it is what is wanted. */
+static gram_status add_up(gram_context *g, const struct cuda_kron_chain *c,
+                          const struct cuda_kron_join *j, bool direct)
+{
+    const struct gram_kron_matmul_vjp_op *op = c->plan->op;
+    const int64_t processors = ((const struct cuda_device *)g->device)->processors;
+    struct kron_vjp_sum_params p = {.sums = c->memory + j->sums_at,
+                                    .groups = c->plan->groups,
+                                    .slots = j->slots,
+                                    .elements = j->p * j->q,
+                                    .lanes = 1,
+                                    .direct = direct,
+                                    .cols = j->q,
+                                    .out = cuda_kron_side(&op->to_factor[j->first]),
+                                    .alpha = cuda_kron_number(&op->alpha)};
+
+    while (p.lanes < KRON_VJP_THREADS && p.lanes * AT_ONCE < p.slots &&
+           blocks_for(p.groups * p.elements * p.lanes) < BLOCKS * processors)
+        p.lanes *= 2;
+    return gram_cuda_launch_plain(g, CUDA_VARIANT_KRON_VJP_SUM, op->x.dtype,
+                                  blocks_for(p.groups * p.elements * p.lanes), KRON_VJP_THREADS,
+                                  &p);
+}
+
 static gram_status store_factors(gram_context *g, const struct cuda_kron_chain *c)
 {
     const struct cuda_kron_vjp_plan *plan = c->plan;
 
     for (int i = 0; i < plan->joins; i++) {
         const struct cuda_kron_join *j = &plan->join[i];
-        struct kron_vjp_sum_params p = {.sums = c->memory + j->sums_at,
-                                        .groups = plan->groups,
-                                        .slots = j->slots,
-                                        .elements = j->p * j->q,
-                                        .lanes = j->slots < MANY_SLOTS ? 1 : 32};
-        if (j->wanted && j->slots > 1)
-            TRY(gram_cuda_launch_plain(g, CUDA_VARIANT_KRON_VJP_SUM, plan->op->x.dtype,
-                                       blocks_for(p.groups * p.elements * p.lanes),
-                                       KRON_VJP_THREADS, &p));
+        if (!j->wanted)
+            continue;
+        if (sum_is_all(c, j)) {
+            TRY(add_up(g, c, j, true));
+            continue;
+        }
+        if (j->slots > 1)
+            TRY(add_up(g, c, j, false));
         for (int f = 0; f < j->count; f++)
             if (plan->op->want_factor[j->first + f])
                 TRY(store_factor(g, c, j, f));
@@ -174,16 +181,10 @@ static gram_status store_factors(gram_context *g, const struct cuda_kron_chain *
 static gram_status run(gram_context *g, const struct cuda_kron_vjp_plan *plan)
 {
     struct cuda_kron_chain c = {.plan = plan};
-    struct cuda_blas *blas;
     void *memory;
 
     TRY(gram_cuda_scratch(g, (size_t)plan->bytes, &memory));
     c.memory = memory;
-    TRY(gram_cuda_blas(g, c.memory + plan->blas_at, &blas));
-    c.blas = blas;
-    for (int i = 0; i < plan->joins; i++)
-        if (plan->join[i].copied)
-            TRY(load_factor(g, plan, &plan->join[i], c.memory));
     for (; c.first < plan->group_rows; c.first += c.count) {
         c.count = gram_least(plan->rows, plan->group_rows - c.first);
         TRY(run_rows(g, &c));

@@ -1,10 +1,13 @@
 /*
  * cuda_kron_matmul_vjp.h - the plan of the gradients of a product with Kronecker factors
  *
- * The chains of src/cpu/cpu_kron_matmul_vjp.h, whose products cuBLAS computes, or kernels of ours
- * where a factor is small: left[i] is S by P_i, right[i] is Q_i by S, and every step is one product
- * that moves a dimension.  Neighbouring small factors are joined to one, written out, since
- * products with few columns wait for memory.
+ * The indices of a row of left[i] are those of x up to factor i, then those of y:
+ * [P_1 .. P_i, Q_i+1 .. Q_N]; of right[i] [P_1 .. P_i-1, Q_i .. Q_N].  left[N] is x and left[i-1]
+ * the product of left[i] with factor i; right[1] is the gradient of y and right[i+1] the product of
+ * right[i] with factor i's transpose.  The gradient of factor i is the sum of their products over
+ * all indices but its own, which are in the same places in both: nothing is ever transposed.
+ * Neighbouring small factors are joined, since steps with few columns wait for memory: a step then
+ * applies all of them, and their gradients come from that of their product.
  *
  * Items of the batch are groups, each with a chain of its own; where no factor changes from item to
  * item the rows of all items make up one group.
@@ -13,25 +16,22 @@
  */
 #ifndef GRAM_CUDA_KRON_MATMUL_VJP_H
 #define GRAM_CUDA_KRON_MATMUL_VJP_H
-#include "cublas.h"
 #include "cuda_kron.h"
 #include "kernels/kron_vjp_params.h"
+
+enum {
+    CUDA_KRON_VJP_DEFINES = 128
+};
 
 /* Neighbouring factors of op as one of p rows and q columns. */
 struct cuda_kron_join {
     int first, count; /* of op's factors */
     int64_t p, q;
     bool wanted;
-    bool small; /* its steps are those of kron_vjp_step.cuh */
-    /* How cuBLAS gets it: as it lies, or row by row in scratch. */
-    bool copied;
-    size_t at;      /* in the scratch, where it is copied */
-    int64_t ld;     /* of the transpose, or of the matrix itself where by_columns */
-    int64_t stride; /* from group to group, in elements; 0: one for all */
-    bool by_columns;
-    int64_t per_row; /* S of one row of x */
-    /* Its gradient: pieces of the sums over S, each with a place of its own. */
-    int64_t slice, slots; /* S of a piece; places of a group */
+    int64_t before, after, per_row; /* indices around them; their product */
+    /* The tiles of its gradient, which is added up in pieces, each with a place of its own. */
+    int mt, nt, wp, wq;
+    int64_t slice, slots; /* columns of a piece; places of a group */
     size_t left_at, sums_at;
 };
 
@@ -43,18 +43,18 @@ struct cuda_kron_vjp_plan {
     int steps;              /* that grad goes through */
     struct cuda_kron_join join[GRAM_MAX_FACTORS];
     bool x_direct, grad_direct, to_x_direct;
-    size_t right_at[2], blas_at;
-    double bytes; /* of scratch: more than can be counted is told so */
+    size_t right_at[2], step_at, step_bytes; /* of a step's own scratch */
+    double bytes;                            /* of scratch: more than can be counted is told so */
 };
 
 /* Rows of every group on their way. */
 struct cuda_kron_chain {
     const struct cuda_kron_vjp_plan *plan;
-    const struct cuda_blas *blas;
     char *memory;
     int64_t first, count; /* rows */
-    const char *left[GRAM_MAX_FACTORS], *right;
-    int64_t left_stride[GRAM_MAX_FACTORS]; /* from group to group */
+    const char *left[GRAM_MAX_FACTORS], *right, *next;
+    /* From group to group: of left[i], of right, and of what comes after that. */
+    int64_t left_stride[GRAM_MAX_FACTORS], right_stride, next_stride;
 };
 
 gram_status cuda_kron_vjp_plan(gram_context *g, const struct gram_kron_matmul_vjp_op *op,
@@ -66,9 +66,20 @@ static inline int64_t cuda_kron_vjp_size(const struct cuda_kron_vjp_plan *plan)
     return (int64_t)gram_dtype_size(plan->op->x.dtype);
 }
 
-/* cuda_kron_matmul_vjp_chain.c: left[i-1] from left[i]; right[i+1] from right[i], which right then
- * is; adds to the sums of the gradient of join i. */
+/* cuda_kron_matmul_vjp_chain.c: where the chains begin; left[i-1] from left[i]; where right[i+1]
+ * goes; right[i+1] from right[i], which right then is; the scratch that a step takes. */
+void cuda_kron_vjp_begin(struct cuda_kron_chain *c);
 gram_status cuda_kron_vjp_contract(gram_context *g, const struct cuda_kron_chain *c, int i);
 gram_status cuda_kron_vjp_take_back(gram_context *g, struct cuda_kron_chain *c, int i);
+gram_status cuda_kron_vjp_step_bytes(gram_context *g, const struct cuda_kron_vjp_plan *plan,
+                                     size_t *bytes);
+
+/* cuda_kron_matmul_vjp_gradient.c: the pieces of the gradient of a join; adds to their sums. */
+void cuda_kron_vjp_cut_gradient(const struct cuda_device *device,
+                                const struct cuda_kron_vjp_plan *plan, struct cuda_kron_join *j);
 gram_status cuda_kron_vjp_add_gradient(gram_context *g, const struct cuda_kron_chain *c, int i);
+/* Tiles for p and q; the kernel of these, which copies so many elements at once. */
+void cuda_kron_vjp_choose_tile(gram_dtype dtype, struct cuda_kron_join *j);
+struct jit_request cuda_kron_vjp_gradient_request(gram_dtype dtype, const struct cuda_kron_join *j,
+                                                  int load, char defines[CUDA_KRON_VJP_DEFINES]);
 #endif

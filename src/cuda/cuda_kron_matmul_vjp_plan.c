@@ -7,11 +7,8 @@
 #include "cuda_kron_matmul_vjp.h"
 
 enum {
-    JOINED = 64,       /* most rows and columns of joined factors: as fast as memory in f64 */
-    TILE = 64,         /* of cuBLAS, about: how many blocks a gradient has */
-    MOST_SLICES = 128, /* of the sums of a gradient */
-    LEAST_SLICE = 1024,
-    BLOCKS = 4, /* of kron_vjp_gradient for a processor */
+    JOINED = 64,  /* most rows and columns of joined factors: their sums are as fast as memory */
+    ALIGNED = 16, /* rows of a chunk are a multiple of so many: it begins where x is aligned */
 };
 
 static const double chunk_bytes = 0x1p31; /* of what lies on the way, unless one row has more */
@@ -35,8 +32,9 @@ static void join(struct cuda_kron_vjp_plan *plan)
     for (int i = 0; i < op->count; i++) {
         const struct gram_view *f = &op->factor[i];
         struct cuda_kron_join *j = &plan->join[plan->joins > 0 ? plan->joins - 1 : 0];
-        if (plan->joins > 0 && f->rows <= JOINED && f->cols <= JOINED && j->p * f->rows <= JOINED &&
-            j->q * f->cols <= JOINED) {
+        bool small = f->rows <= JOINED && f->cols <= JOINED && j->p <= JOINED && j->q <= JOINED &&
+                     j->p * f->rows <= JOINED && j->q * f->cols <= JOINED;
+        if (plan->joins > 0 && (small || !(j->wanted || op->want_factor[i]))) {
             j->p *= f->rows, j->q *= f->cols;
             j->count++;
         } else {
@@ -52,49 +50,6 @@ static void join(struct cuda_kron_vjp_plan *plan)
             plan->last = plan->last < 0 ? i : plan->last;
         }
     plan->steps = op->want_x ? plan->joins : plan->last > 0 ? plan->last : 0;
-}
-
-/* Whether cuBLAS takes a single factor as it lies, and how. */
-static bool lies_well(const struct cuda_kron_vjp_plan *plan, struct cuda_kron_join *j)
-{
-    const struct gram_batch *batch = &plan->op->batch;
-    const struct gram_view *f = &plan->op->factor[j->first];
-    bool by_rows =
-        (f->cols == 1 || f->col_stride == 1) && (f->rows == 1 || f->row_stride >= f->cols);
-
-    if (j->count > 1 || f->row_stride > INT32_MAX || f->col_stride > INT32_MAX)
-        return false;
-    if (!cuda_kron_is_shared(batch, f)) {
-        if (batch->ndim != 1 || f->batch_stride[0] < 0)
-            return false;
-        j->stride = f->batch_stride[0];
-    }
-    j->by_columns = !by_rows;
-    if (by_rows)
-        j->ld = f->rows == 1 ? f->cols : f->row_stride;
-    else
-        j->ld = f->cols == 1 ? f->rows : f->col_stride;
-    return by_rows ||
-           ((f->rows == 1 || f->row_stride == 1) && (f->cols == 1 || f->col_stride >= f->rows));
-}
-
-static void place_factors(struct cuda_kron_vjp_plan *plan)
-{
-    const struct gram_kron_matmul_vjp_op *op = plan->op;
-
-    for (int i = 0; i < plan->joins; i++) {
-        struct cuda_kron_join *j = &plan->join[i];
-        bool batched = false;
-        j->small = op->x.dtype == GRAM_F32 && gram_most(j->p, j->q) <= KRON_VJP_SMALL;
-        j->copied = !lies_well(plan, j);
-        if (!j->copied)
-            continue;
-        for (int f = j->first; f < j->first + j->count; f++)
-            batched = batched || !cuda_kron_is_shared(&op->batch, &op->factor[f]);
-        j->by_columns = false;
-        j->ld = j->q;
-        j->stride = batched ? j->p * j->q : 0;
-    }
 }
 
 /* Rows of all items, one after the other without gaps. */
@@ -137,42 +92,21 @@ static double room_of(const gram_context *g)
     return limit > 0 && limit < chunk_bytes ? limit : chunk_bytes;
 }
 
-static gram_status choose_rows(gram_context *g, struct cuda_kron_vjp_plan *plan)
+static void choose_rows(const gram_context *g, struct cuda_kron_vjp_plan *plan)
 {
-    double elements = 0, size = (double)gram_dtype_size(plan->op->x.dtype), most = 0, fit;
-    int64_t longest = 1;
+    double elements = 0, size = (double)cuda_kron_vjp_size(plan), most = 0, fit;
 
     for (int i = 0; i < plan->joins; i++) {
         elements += has_left(plan, i) ? left_elements(plan, i) : 0;
         most = right_elements(plan, i) > most ? right_elements(plan, i) : most;
-        longest = gram_most(longest, plan->join[i].per_row);
-        if (plan->join[i].per_row > INT32_MAX || plan->join[i].p > INT32_MAX ||
-            plan->join[i].q > INT32_MAX || plan->groups > INT32_MAX)
-            return gram_fail(g, GRAM_UNSUPPORTED,
-                             "a row has more elements on its way than cuBLAS can count");
     }
     most = right_elements(plan, plan->joins) > most ? right_elements(plan, plan->joins) : most;
     fit = room_of(g) / ((elements + 2 * most) * size * (double)plan->groups);
     plan->rows = plan->group_rows;
     if (fit < (double)plan->rows)
         plan->rows = gram_most(1, (int64_t)fit);
-    plan->rows = gram_least(plan->rows, INT32_MAX / longest);
-    return GRAM_OK;
-}
-
-/* Pieces of the sums of a gradient: where it alone would leave processors idle. */
-static void choose_slices(const struct cuda_device *device, const struct cuda_kron_vjp_plan *plan,
-                          struct cuda_kron_join *j)
-{
-    int64_t s = plan->rows * j->per_row;
-    int64_t tiles = gram_ceil_div(j->p, TILE) * gram_ceil_div(j->q, TILE) * plan->groups;
-    int64_t slices = gram_least((int64_t)device->processors * 2 / tiles, MOST_SLICES);
-
-    if (j->small)
-        slices = (int64_t)device->processors * BLOCKS / plan->groups;
-    slices = gram_most(1, gram_least(slices, s / LEAST_SLICE));
-    j->slice = slices > 1 ? s / slices / 32 * 32 : s;
-    j->slots = gram_ceil_div(s, j->slice);
+    if (plan->rows < plan->group_rows && plan->rows > ALIGNED)
+        plan->rows = plan->rows / ALIGNED * ALIGNED;
 }
 
 static size_t round_up(double bytes)
@@ -189,9 +123,6 @@ static void lay_out(struct cuda_kron_vjp_plan *plan)
     for (int i = 0; i < plan->joins; i++) {
         struct cuda_kron_join *j = &plan->join[i];
         double matrix = (double)j->p * (double)j->q * size;
-        j->at = round_up(at);
-        if (j->copied)
-            at = (double)j->at + matrix * (double)(j->stride ? plan->groups : 1);
         j->left_at = round_up(at);
         if (has_left(plan, i))
             at = (double)j->left_at + left_elements(plan, i) * rows * size;
@@ -208,10 +139,16 @@ static void lay_out(struct cuda_kron_vjp_plan *plan)
         plan->right_at[i] = round_up(at);
         at = (double)plan->right_at[i] + most[i];
     }
-    plan->blas_at = round_up(at);
-    plan->bytes = (double)plan->blas_at + CUDA_BLAS_BYTES;
-    if (!(at < most_bytes))
-        plan->bytes = at;
+    plan->step_at = round_up(at);
+    plan->bytes = at;
+}
+
+/* What steps take for themselves. */
+static gram_status add_step_bytes(gram_context *g, struct cuda_kron_vjp_plan *plan)
+{
+    TRY(cuda_kron_vjp_step_bytes(g, plan, &plan->step_bytes));
+    plan->bytes = (double)plan->step_at + (double)plan->step_bytes;
+    return GRAM_OK;
 }
 
 gram_status cuda_kron_vjp_plan(gram_context *g, const struct gram_kron_matmul_vjp_op *op,
@@ -225,27 +162,30 @@ gram_status cuda_kron_vjp_plan(gram_context *g, const struct gram_kron_matmul_vj
     if (merged)
         fits = !__builtin_mul_overflow(op->x.rows, op->batch.count, &plan->group_rows);
     join(plan);
-    place_factors(plan);
     for (int i = plan->joins - 1; i >= 0; i--) {
-        plan->join[i].per_row = after;
+        plan->join[i].after = after;
         after *= plan->join[i].q;
     }
     for (int i = 0; i < plan->joins; i++) {
         struct cuda_kron_join *j = &plan->join[i];
-        fits = fits && !__builtin_mul_overflow(j->per_row, before, &j->per_row);
+        j->before = before;
+        fits = fits && !__builtin_mul_overflow(j->after, before, &j->per_row);
         before *= j->p;
     }
     if (!fits)
         return gram_fail(g, GRAM_UNSUPPORTED,
-                         "a row has more elements on its way than cuBLAS can count");
+                         "a row has more elements on its way than 64 bits can count");
     plan->x_direct = is_dense(&op->batch, &op->x);
-    plan->grad_direct = plan->group_rows == 1 && is_dense(&op->batch, &op->grad);
+    plan->grad_direct = is_dense(&op->batch, &op->grad);
     plan->to_x_direct = op->want_x && !op->alpha.tensor.data && is_dense(&op->batch, &op->to_x);
-    TRY(choose_rows(g, plan));
+    choose_rows(g, plan);
     for (int i = 0; i < plan->joins; i++)
-        choose_slices(g->device, plan, &plan->join[i]);
+        if (plan->join[i].wanted)
+            cuda_kron_vjp_cut_gradient(g->device, plan, &plan->join[i]);
     lay_out(plan);
-    if (plan->bytes > most_bytes)
+    if (plan->bytes < most_bytes)
+        TRY(add_step_bytes(g, plan));
+    if (!(plan->bytes < most_bytes))
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "a row of x or y is too long: scratch overflows");
     return GRAM_OK;
 }

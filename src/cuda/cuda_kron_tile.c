@@ -302,7 +302,7 @@ void cuda_kron_tile_define(const struct cuda_kron_plan *plan, int number, char *
              " -DTB=%lld -DTA=%lld -DAFTER=%lld -DTHREADS=%d -DBLOCKS=%d -DWIDE=%d -DPLAIN=%d"
              " -DLINEAR=%d -DBATCHED=%d -DSTAGES=%d",
              (long long)pass->units, (long long)pass->columns,
-             plan->extra == 1 ? (long long)pass->span.after : 0, pass->threads,
-             simple ? pass->blocks : (pass->blocks + 1) / 2, pass->wide, pass->plain, pass->linear,
-             is_batch, pass->stages);
+             plan->extra == 1 || plan->op->after > 1 ? (long long)pass->span.after : 0,
+             pass->threads, simple ? pass->blocks : (pass->blocks + 1) / 2, pass->wide, pass->plain,
+             pass->linear, is_batch, pass->stages);
 }

@@ -31,7 +31,7 @@ int cuda_kron_tuned(const gram_context *g, const struct gram_kron_matmul_op *op)
 {
     int64_t choice;
 
-    if (!gram_tuned_any(g))
+    if (op->after > 1 || !gram_tuned_any(g))
         return 0;
     choice = gram_tuned_get(g, class_of(g->device, op));
     return choice > 0 && choice <= CUDA_KRON_CHOICES ? (int)choice : 0;

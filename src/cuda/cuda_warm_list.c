@@ -10,7 +10,7 @@
  */
 #include "cuda_cdist_grad.h"
 #include "cuda_eigh.h"
-#include "cuda_kron.h"
+#include "cuda_kron_matmul_vjp.h"
 #include "cuda_solve.h"
 #include "cuda_warm.h"
 #include "kernels/rows_params.h"
@@ -228,6 +228,20 @@ static void add_kron(const struct cuda_device *device, struct warm_list *list,
     }
 }
 
+/* The gradients of a factor of such an order, the last one and others. */
+static void add_kron_gradient(struct warm_list *list, int order, gram_dtype dtype)
+{
+    char defines[CUDA_KRON_VJP_DEFINES];
+    struct cuda_kron_join j = {.p = order, .q = order};
+    struct jit_request request;
+
+    cuda_kron_vjp_choose_tile(dtype, &j);
+    for (j.after = 1; j.after <= order; j.after += order - 1) {
+        request = cuda_kron_vjp_gradient_request(dtype, &j, dtype == GRAM_F64 ? 2 : 4, defines);
+        add(list, &request);
+    }
+}
+
 /* ---- What has little but a dtype ------------------------------------------------------------ */
 
 static void add_plain(struct warm_list *list, gram_dtype dtype, int arch)
@@ -267,6 +281,8 @@ void cuda_warm_list(const gram_context *g, int arch, struct warm_list *list)
     for (int i = 0; i < KRONS; i++) {
         add_kron(&device, list, &krons[i], GRAM_F32);
         add_kron(&device, list, &krons[i], GRAM_F64);
+        add_kron_gradient(list, krons[i].order, GRAM_F32);
+        add_kron_gradient(list, krons[i].order, GRAM_F64);
     }
     add_plain(list, GRAM_F32, arch);
     add_plain(list, GRAM_F64, arch);

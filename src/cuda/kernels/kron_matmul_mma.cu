@@ -8,9 +8,8 @@
  * which come to shared memory by asynchronous copies, STAGES - 1 ahead.  Fragments are those of
  * ptx.cuh: A is the factor, transposed, B is x.
  *
- * f32: a number is the sum of two with 11 bits each, and three of the four products are added: what
- * is left out is 2^-24 of a product.  The low part of an infinite number is NaN, and so is the
- * result.  Halves have 11 bits at most: one product, or two where x lies in between as f32.
+ * f32: two parts of a number, see kron_mma.cuh.  Halves have 11 bits at most: one product, or two
+ * where x lies in between as f32.
  *
  * Parameters (-D), set by cuda_kron_matmul_plan.c:
  *   REAL, X_KIND, Y_KIND, F_KIND, WHOLE   see kron_pass.cuh; REAL is float or double
@@ -97,71 +96,9 @@ static __device__ void place_columns(const struct kron_params &a, struct offsets
 
 /* ---- Products ------------------------------------------------------------------------------- */
 
-#if DOUBLES
+#include "kron_mma.cuh"
 
-typedef double fragment;
-
-template <int COUNT> static __device__ void split(fragment (&)[2][COUNT])
-{
-}
-
-/* 16 by 8 by 8, in the order of the f32 one's fragments. */
-static __device__ void multiply(double c[4], const fragment (&a)[2][4], const fragment (&b)[2][2])
-{
-#  if __CUDA_ARCH__ == 900 /* twice as fast as the others */
-    ptx_mma_f64_wide(c, a[0], b[0]);
-#  else
-    ptx_mma_f64(c, a[0][0], b[0][0]);
-    ptx_mma_f64(c + 2, a[0][1], b[0][0]);
-    ptx_mma_f64(c, a[0][2], b[0][1]);
-    ptx_mma_f64(c + 2, a[0][3], b[0][1]);
-#  endif
-}
-
-static __device__ fragment fragment_of(REAL v)
-{
-    return v;
-}
-
-#else
-
-typedef unsigned fragment;
-#  define F_PARTS (F_KIND == KRON_REAL ? 2 : 1)
-#  define X_PARTS (X_KIND == KRON_REAL ? 2 : 1)
-
-/* The nearest number with 11 bits, and what is left; the last 13 bits of a fragment do not count.
- */
-template <int COUNT> static __device__ void split(fragment (&v)[2][COUNT])
-{
-#  pragma unroll
-    for (int i = 0; i < COUNT; i++) {
-        const unsigned high = (v[0][i] + 0x1000) & 0xffffe000u;
-        v[1][i] = __float_as_uint(__uint_as_float(v[0][i]) - __uint_as_float(high));
-        v[0][i] = high;
-    }
-}
-
-/* Tensor cores cut sums off where additions round: they add the products of eight p alone. */
-static __device__ void multiply(float c[4], const fragment (&a)[2][4], const fragment (&b)[2][2])
-{
-    float sum[4] = {};
-
-    if constexpr (F_PARTS == 2)
-        ptx_mma_tf32(sum, a[1], b[0]);
-    if constexpr (X_PARTS == 2)
-        ptx_mma_tf32(sum, a[0], b[1]);
-    ptx_mma_tf32(sum, a[0], b[0]);
-#  pragma unroll
-    for (int i = 0; i < 4; i++)
-        c[i] += sum[i];
-}
-
-static __device__ fragment fragment_of(REAL v)
-{
-    return __float_as_uint(v);
-}
-
-#endif
+static constexpr int F_PARTS = F_KIND == KRON_REAL ? 2 : 1, X_PARTS = X_KIND == KRON_REAL ? 2 : 1;
 
 /* What there is of eight p: this warp's 16 MT by 8 NT results. */
 static __device__ void multiply_step(const struct stage &s, int k, REAL (&sum)[MT][NT][4])
@@ -191,9 +128,7 @@ static __device__ void multiply_step(const struct stage &s, int k, REAL (&sum)[M
                 real_of<F_KIND>(s.f[(p + part / 2 * 4) * F_ROW + q0 + i * 16 + part % 2 * 8]));
         if (F_KIND == KRON_REAL)
             split(a);
-#pragma unroll
-        for (int j = 0; j < NT; j++)
-            multiply(sum[i][j], a, b[j]);
+        multiply<F_PARTS, X_PARTS>(sum[i], a, b);
     }
 }
 

@@ -131,19 +131,33 @@ extern "C" __global__ void __launch_bounds__(KRON_VJP_THREADS)
 extern "C" __global__ void __launch_bounds__(KRON_VJP_THREADS)
     kron_vjp_sum(const __grid_constant__ struct kron_vjp_sum_params a)
 {
-    const long long each = KRON_VJP_THREADS / a.lanes, all = a.groups * a.elements;
-    const int lane = (int)threadIdx.x % (int)a.lanes;
+    __shared__ double parts[KRON_VJP_THREADS];
+    const int lanes = (int)a.lanes, each = KRON_VJP_THREADS / lanes;
+    const int mine = (int)threadIdx.x % each, lane = (int)threadIdx.x / each;
+    const long long all = a.groups * a.elements;
 
-    for (long long first = blockIdx.x * each; first < all; first += gridDim.x * each) {
-        const long long e = first + threadIdx.x / a.lanes, group = e / a.elements;
+    for (long long first = (long long)blockIdx.x * each; first < all;
+         first += (long long)gridDim.x * each) {
+        const long long e = first + mine, group = e / a.elements;
         REAL *sums = (REAL *)a.sums + group * a.slots * a.elements + (e - group * a.elements);
         double sum = 0;
-        for (long long k = lane; e < all && k < a.slots; k += a.lanes)
+#pragma unroll 4
+        for (long long k = lane; e < all && k < a.slots; k += lanes)
             sum += sums[k * a.elements];
-        for (int half = (int)a.lanes / 2; half > 0; half /= 2)
-            sum += __shfl_xor_sync(0xFFFFFFFF, sum, half);
-        if (e < all && lane == 0)
-            sums[0] = (REAL)sum;
+        parts[threadIdx.x] = sum;
+        for (int half = lanes / 2; half > 0; half /= 2) {
+            __syncthreads();
+            if (lane < half)
+                parts[threadIdx.x] += parts[threadIdx.x + half * each];
+        }
+        if (e < all && lane == 0) {
+            if (a.direct)
+                sums = (REAL *)a.out.data + e / a.cols * a.out.row_stride +
+                       e % a.cols * a.out.col_stride;
+            sums[0] =
+                (REAL)(a.direct ? (double)number_of(a.alpha, 0, 0, 0) * parts[mine] : parts[mine]);
+        }
+        __syncthreads();
     }
 }
 

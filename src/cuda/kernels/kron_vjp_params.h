@@ -1,5 +1,5 @@
 /*
- * kron_vjp_params.h - what the host tells kron_vjp.cu and kron_vjp_step.cuh
+ * kron_vjp_params.h - what the host tells kron_vjp.cu and kron_vjp_gradient.cu
  *
  * Read by the host's compiler and by NVRTC, which sees no other header: so it includes none of
  * CUDA's, and long long stands for int64_t.
@@ -28,26 +28,35 @@ struct kron_vjp_move_params {
     struct kron_number alpha; /* kron_vjp_add: of what goes to the tensor */
 };
 
-/* sums[group][0] = the sum of sums[group][slot]. */
+/*
+ * sums[group][0] = the sum of sums[group][slot]; or, where there is one group and direct is set,
+ * alpha times it is a matrix with so many columns.
+ */
 struct kron_vjp_sum_params {
     char *sums;
     long long groups, slots, elements;
-    long long lanes; /* threads that share a sum: 1 or 32 */
+    long long lanes; /* threads that share a sum: a power of 2 up to KRON_VJP_THREADS */
+    long long direct, cols;
+    struct kron_side out;
+    struct kron_number alpha;
 };
 
-#define KRON_VJP_SMALL 16 /* most rows and columns of a factor of kron_vjp_step.cuh */
-#define KRON_VJP_ROWS  64 /* of S that a block takes at a time */
-#define KRON_VJP_EACH  8  /* columns of a thread */
+/* Shared memory of kron_vjp_gradient.cu: chunks of columns, of which WK warps share one, with so
+ * many rows of both sides; elements left out after a row of p or q. */
+#define KRON_VJP_STAGES 3
+#define KRON_VJP_CHUNK(rows, wk, doubles) \
+  ((rows) <= 32 && !(doubles) ? 128 : (wk)*8 > ((doubles) ? 16 : 32) ? (wk)*8 : (doubles) ? 16 : 32)
+#define KRON_VJP_PAD(doubles) ((doubles) ? 2 : 4)
 
-/* A step of the chains with a small factor F, p by q: left is S by p, right is q by S. */
-struct kron_vjp_step_params {
-    const char *left, *right, *factor;
+/* out[group][slot][p][q] = the sums over a slice of columns (unit, a), a < after, of
+ * left[unit][p][a] right[unit][q][a]. */
+struct kron_vjp_gradient_params {
+    const char *left, *right;
     char *out;
-    long long left_stride, right_stride, factor_stride, out_stride; /* from group to group */
-    long long factor_row, factor_col;
-    long long groups, s, p, q;
-    long long slice, slots, accumulate; /* kron_vjp_gradient: S of a piece, places of a group */
-    double alpha;
+    long long left_stride, right_stride; /* from group to group */
+    long long groups, columns, after, p, q;
+    long long slice, slots; /* columns of a place; places of a group */
+    long long accumulate;   /* out is added to */
 };
 
 /*

@@ -1,0 +1,143 @@
+/*
+ * cuda_kron_matmul_vjp_gradient.c - the gradients of joined factors: tiles of kron_vjp_gradient.cu
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "cuda_kron_matmul_vjp.h"
+#include <stdio.h>
+
+enum {
+    WARPS = 8,     /* of a block, as in kron_vjp_gradient.cu */
+    PIECE = 16,    /* bytes that are copied at once, where neighbours allow it */
+    CHUNKS = 4,    /* that a slice has at least */
+    RESIDENT = 2,  /* blocks of a processor, more where tiles are small */
+    SMALL = 32,    /* rows and columns of such a tile */
+    WIDEST = 128,  /* rows and columns of a tile */
+    NARROWER = 64, /* columns of the widest ones in f64 */
+};
+
+/* 16, 32, 64 or 128, as few in vain as there can be. */
+static int extent_of(int64_t n)
+{
+    int extent = WIDEST;
+
+    while (extent > 16 && gram_round_up(n, extent / 2) < gram_round_up(n, extent))
+        extent /= 2;
+    return n <= 16 ? 16 : extent;
+}
+
+/* Elements of a side that can be moved together. */
+static bool is_aligned(const char *data, int64_t stride, int64_t load, int64_t size)
+{
+    return (uintptr_t)data % (size_t)(load * size) == 0 && stride % load == 0;
+}
+
+void cuda_kron_vjp_choose_tile(gram_dtype dtype, struct cuda_kron_join *j)
+{
+    int bp = extent_of(j->p), bq = extent_of(j->q);
+
+    if (dtype == GRAM_F64 && bp == WIDEST && bq == WIDEST)
+        bq = NARROWER;
+    j->mt = (int)gram_least(bp == WIDEST && bq == WIDEST ? 4 : 2, bp / 16);
+    j->nt = (int)gram_least(4, bq / 8);
+    j->wp = bp / (16 * j->mt), j->wq = bq / (8 * j->nt);
+}
+
+static int64_t tile_rows(const struct cuda_kron_join *j)
+{
+    return 16 * (int64_t)j->mt * j->wp;
+}
+
+static int64_t tile_cols(const struct cuda_kron_join *j)
+{
+    return 8 * (int64_t)j->nt * j->wq;
+}
+
+static int64_t chunk_of(gram_dtype dtype, const struct cuda_kron_join *j)
+{
+    int wk = WARPS / (j->wp * j->wq);
+
+    return KRON_VJP_CHUNK(tile_rows(j) + tile_cols(j), wk, dtype == GRAM_F64);
+}
+
+static size_t shared_of(gram_dtype dtype, const struct cuda_kron_join *j)
+{
+    int64_t pad = j->after == 1 ? KRON_VJP_PAD(dtype == GRAM_F64) : 0;
+
+    return (size_t)((tile_rows(j) + tile_cols(j) + 2 * pad) * chunk_of(dtype, j) *
+                    KRON_VJP_STAGES) *
+           gram_dtype_size(dtype);
+}
+
+void cuda_kron_vjp_cut_gradient(const struct cuda_device *device,
+                                const struct cuda_kron_vjp_plan *plan, struct cuda_kron_join *j)
+{
+    int64_t columns = plan->rows * j->per_row, chunk, blocks, slices, tiles;
+
+    cuda_kron_vjp_choose_tile(plan->op->x.dtype, j);
+    chunk = chunk_of(plan->op->x.dtype, j);
+    tiles = gram_ceil_div(j->p, tile_rows(j)) * gram_ceil_div(j->q, tile_cols(j));
+    blocks = (int64_t)device->processors * RESIDENT;
+    if (gram_most(tile_rows(j), tile_cols(j)) <= SMALL)
+        blocks *= 2;
+    slices = gram_least(blocks / (tiles * plan->groups), columns / (chunk * CHUNKS));
+    j->slice = gram_round_up(gram_ceil_div(columns, gram_most(1, slices)), chunk);
+    j->slots = gram_ceil_div(columns, j->slice);
+}
+
+struct jit_request cuda_kron_vjp_gradient_request(gram_dtype dtype, const struct cuda_kron_join *j,
+                                                  int load, char defines[CUDA_KRON_VJP_DEFINES])
+{
+    bool is_double = dtype == GRAM_F64, along = j->after == 1;
+    const int fields[][2] = {
+        {is_double, 1},
+        {    along, 1},
+        {     load, 3},
+        {    j->mt, 3},
+        {    j->nt, 3},
+        {    j->wp, 4},
+        {    j->wq, 4}
+    };
+
+    snprintf(defines, CUDA_KRON_VJP_DEFINES,
+             "-DREAL=%s -DDOUBLES=%d -DMT=%d -DNT=%d -DWP=%d -DWQ=%d -DALONG=%d -DLOAD=%d",
+             is_double ? "double" : "float", is_double, j->mt, j->nt, j->wp, j->wq, along, load);
+    return (struct jit_request){
+        .file = "kron_vjp_gradient.cu",
+        .kernel = "kron_vjp_gradient",
+        .defines = defines,
+        .variant = gram_cuda_variant(CUDA_VARIANT_KRON_VJP_GRADIENT,
+                                     gram_cuda_pack(fields, sizeof fields / sizeof *fields)),
+        .shared_bytes = shared_of(dtype, j)};
+}
+
+gram_status cuda_kron_vjp_add_gradient(gram_context *g, const struct cuda_kron_chain *c, int i)
+{
+    const struct cuda_kron_vjp_plan *plan = c->plan;
+    const struct cuda_kron_join *j = &plan->join[i];
+    const int64_t size = cuda_kron_vjp_size(plan), run = j->after;
+    char defines[CUDA_KRON_VJP_DEFINES];
+    struct kron_vjp_gradient_params p = {.left = c->left[i],
+                                         .right = c->right,
+                                         .out = c->memory + j->sums_at,
+                                         .left_stride = c->left_stride[i],
+                                         .right_stride = c->right_stride,
+                                         .groups = plan->groups,
+                                         .columns = c->count * j->per_row,
+                                         .after = j->after,
+                                         .p = j->p,
+                                         .q = j->q,
+                                         .slice = j->slice,
+                                         .slots = j->slots,
+                                         .accumulate = c->first > 0};
+    int64_t tiles = gram_ceil_div(j->p, tile_rows(j)) * gram_ceil_div(j->q, tile_cols(j));
+    int load = (int)(PIECE / size);
+    struct jit_request request;
+
+    if (!is_aligned(p.left, p.left_stride, load, size) ||
+        !is_aligned(p.right, p.right_stride, load, size) ||
+        (run == 1 ? j->p % load || j->q % load : run % load != 0))
+        load = 1;
+    request = cuda_kron_vjp_gradient_request(plan->op->x.dtype, j, load, defines);
+    return gram_cuda_launch(g, &request, tiles * p.slots * p.groups, KRON_VJP_THREADS, &p);
+}
