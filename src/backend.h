@@ -354,11 +354,9 @@ struct gram_backend {
                                         size_t *bytes);
     gram_status (*optimizer_step)(gram_context *g, const struct gram_optimizer_op *op);
     gram_status (*optimizer_workspace)(gram_context *g, const gram_optimizer *o, size_t *bytes);
-    /* NULL on the CPU: what the backend keeps of a new optimizer; undone, also after a failure;
-     * options about to change are refused where it has no formula for them. */
+    /* NULL on the CPU: what the backend keeps of a new optimizer; undone, also after a failure. */
     gram_status (*optimizer_open)(gram_context *g, gram_optimizer *o);
     void (*optimizer_close)(gram_optimizer *o);
-    gram_status (*optimizer_accepts)(gram_context *g, const gram_optimizer_options *options);
     gram_status (*sample_grad)(gram_context *g, const struct gram_sample_grad_op *op);
     gram_status (*sample_grad_workspace)(gram_context *g, const struct gram_sample_grad_op *op,
                                          size_t *bytes);

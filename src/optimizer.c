@@ -163,8 +163,6 @@ gram_status gram_optimizer_set(gram_context *g, gram_optimizer *o,
     next = *o;
     TRY(gram_optimizer_take_options(g, options, &next.options));
     TRY(check_fixed(g, &o->options, &next.options));
-    if (g->backend->optimizer_accepts)
-        TRY(g->backend->optimizer_accepts(g, &next.options));
     TRY(describe_blocks(g, &next, false));
     TRY(describe_blocks(g, &next, true));
     forgive = o->options.epsilon != next.options.epsilon ||

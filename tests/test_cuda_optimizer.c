@@ -218,6 +218,41 @@ static void failures(struct harness *h)
     gram_context_destroy(g);
 }
 
+/* The same gradient leaves factors as they are, whose roots then fit; a larger one does not. */
+static void fitting_roots(struct harness *h, int relative, double exponent)
+{
+    gram_context *g = test_cuda_context(h, NULL);
+    gram_optimizer_options o = options_of();
+    gram_optimizer_report report = {.size = sizeof report};
+    struct there a;
+
+    o.skip = 0.1;
+    o.epsilon = 0.01;
+    o.epsilon_relative = relative;
+    o.exponent = exponent;
+    if (g && open_there(h, &a, g, &o)) {
+        for (int i = 0; i < 3; i++) {
+            const int64_t kept = i == 1 ? 7 : 0;
+            for (int j = 0; i == 2 && j < SAMPLE_NUMBERS; j++)
+                a.s.g[j] *= 10;
+            send(h, &a);
+            CHECK(h, step(&a, &report) == GRAM_OK, "%s", gram_message(g));
+            CHECK(h, report.kept == kept && report.refreshed == 7 - kept && report.failed == 0,
+                  "step %d: %lld refreshed, %lld kept", i, (long long)report.refreshed,
+                  (long long)report.kept);
+        }
+        end(&a);
+    }
+    gram_context_destroy(g);
+}
+
+static void roots_that_fit(struct harness *h)
+{
+    fitting_roots(h, 0, 0);
+    fitting_roots(h, 1, 0);
+    fitting_roots(h, 0, 2.0 / 3);
+}
+
 /* A file goes into an optimizer on the GPU, and into one of the CPU: all take the same step. */
 static void files(struct harness *h)
 {
@@ -293,12 +328,10 @@ static void refusals(struct harness *h)
     gram_context *g = test_cuda_context(h, NULL);
     gram_optimizer_options o = options_of();
     struct there a;
-    gram_optimizer *other = NULL;
     const char *name;
     gram_tensor view;
 
     if (g && open_there(h, &a, g, &o)) {
-        const gram_tensor *const *shapes = (const gram_tensor *const *)a.s.values;
         CHECK(h, gram_optimizer_state_at(g, a.o, 3, &name, &view) == GRAM_OK, "%s",
               gram_message(g));
         CHECK(h, view.device.type == GRAM_CUDA, "%s is not on the device", name);
@@ -306,10 +339,6 @@ static void refusals(struct harness *h)
               gram_optimizer_step(h->g, a.o, a.s.values, a.s.gradients, NULL) ==
                   GRAM_INVALID_ARGUMENT,
               "another context took the step");
-        o.skip = 0.1;
-        CHECK(h, gram_optimizer_set(g, a.o, &o) == GRAM_UNSUPPORTED, "skip was taken");
-        CHECK(h, gram_optimizer_create(g, &o, shapes, SAMPLE, &other) == GRAM_UNSUPPORTED && !other,
-              "skip was taken");
         end(&a);
     }
     gram_context_destroy(g);
@@ -320,6 +349,7 @@ static const struct test_function tests[] = {
     {"what_a_graph_cannot", what_a_graph_cannot},
     {         "not_finite",          not_finite},
     {           "failures",            failures},
+    {     "roots_that_fit",      roots_that_fit},
     {              "files",               files},
     {               "muon",                muon},
     {           "refusals",            refusals},

@@ -2066,9 +2066,9 @@ typedef struct gram_optimizer_info {
  * whether roots are taken, and all addresses are those of the capture; report must be NULL and
  * not_finite GRAM_NOT_FINITE_SKIP; the first step of a parameter with SOAP is refused there, and
  * the one after it waits to see whether there was one.  GRAM_NOT_FINITE_FAIL waits before anything
- * is written.  options.skip must be 0 with Shampoo; SOAP makes the new bases before the device
- * leaves out those it need not take, which saves no time.  GRAM_POWER_AUTO is GRAM_POWER_EIGH; the
- * iterations are faster.  What SOAP cannot do in f32 has failed, and is not tried in f64.
+ * is written.  Roots and bases that still fit (options.skip) are left in place by the device, after
+ * the new ones were made: that saves no time.  GRAM_POWER_AUTO is GRAM_POWER_EIGH; the iterations
+ * are faster.  What SOAP cannot do in f32 has failed, and is not tried in f64.
  */
 typedef struct gram_optimizer gram_optimizer;
 

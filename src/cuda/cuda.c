@@ -136,7 +136,6 @@ const struct gram_backend gram_cuda_backend = {
     .optimizer_workspace = cuda_optimizer_workspace,
     .optimizer_open = cuda_optimizer_open,
     .optimizer_close = cuda_optimizer_close,
-    .optimizer_accepts = cuda_optimizer_accepts,
     .kron = cuda_kron,
     .kron_workspace = cuda_kron_workspace,
     .kron_trace = cuda_kron_trace,

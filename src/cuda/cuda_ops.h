@@ -115,6 +115,9 @@ enum cuda_variant_file {
     CUDA_VARIANT_SHAMPOO_FILTER,
     CUDA_VARIANT_SHAMPOO_SQUARES,
     CUDA_VARIANT_SHAMPOO_FINISH,
+    CUDA_VARIANT_SHAMPOO_LARGEST,
+    CUDA_VARIANT_SHAMPOO_SHIFT,
+    CUDA_VARIANT_SHAMPOO_FITS,
     CUDA_VARIANT_SOAP_PANEL,
     CUDA_VARIANT_SOAP_IDENTITY,
     CUDA_VARIANT_SOAP_BASIS,
@@ -254,7 +257,6 @@ gram_status cuda_optimizer_step(gram_context *g, const struct gram_optimizer_op 
 gram_status cuda_optimizer_workspace(gram_context *g, const gram_optimizer *o, size_t *bytes);
 gram_status cuda_optimizer_open(gram_context *g, gram_optimizer *o);
 void cuda_optimizer_close(gram_optimizer *o);
-gram_status cuda_optimizer_accepts(gram_context *g, const gram_optimizer_options *options);
 
 /* cuda_solve.c */
 gram_status cuda_solve_cholesky(gram_context *g, const struct gram_solve_op *op);

@@ -45,7 +45,7 @@ struct cuda_optimizer_layout {
 /* Of a batch of roots of a kind: matrices, roots, info, and what the roots take. */
 struct cuda_optimizer_batch {
     int64_t count;
-    size_t out, info, power, power_bytes, bytes;
+    size_t out, info, kept, power, power_bytes, bytes;
 };
 
 struct cuda_optimizer_job {
@@ -147,6 +147,11 @@ bool cuda_shampoo_is_due(const struct cuda_optimizer_job *job,
 gram_status cuda_shampoo_batch(gram_context *g, const gram_optimizer *o,
                                const struct cuda_optimizer_kind *kind, int k,
                                struct cuda_optimizer_batch *batch);
+/* cuda_shampoo_fit.c: r->kept of the items, whose factors r->a.matrix has; bytes of its memory. */
+gram_status cuda_shampoo_fit(const struct cuda_optimizer_job *job,
+                             const struct cuda_optimizer_kind *kind,
+                             const struct optimizer_roots *r, char *memory);
+size_t cuda_shampoo_fit_bytes(const struct cuda_optimizer_kind *kind, int64_t n, int64_t items);
 gram_status cuda_shampoo_refresh(const struct cuda_optimizer_job *job,
                                  const struct cuda_optimizer_kind *kind);
 #endif

@@ -223,21 +223,10 @@ static gram_status set_identities(gram_context *g, gram_optimizer *o, struct cud
     return status;
 }
 
-gram_status cuda_optimizer_accepts(gram_context *g, const gram_optimizer_options *options)
-{
-    if (options->skip > 0 && options->method == GRAM_SHAMPOO)
-        return gram_fail(g, GRAM_UNSUPPORTED,
-                         "options.skip is %g, expected 0: %s cannot leave out a root that it has "
-                         "queued",
-                         options->skip, g->backend->name);
-    return GRAM_OK;
-}
-
 static gram_status fill(gram_context *g, gram_optimizer *o, struct cuda_optimizer *c)
 {
     size_t blocks = (size_t)o->blocks;
 
-    TRY(cuda_optimizer_accepts(g, &o->options));
     c->order = gram_alloc(g, blocks * sizeof *c->order + 1);
     c->kind = gram_alloc(g, blocks * sizeof *c->kind + 1);
     c->now = gram_alloc(g, (size_t)o->parameters * sizeof *c->now + 1);

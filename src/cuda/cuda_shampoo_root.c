@@ -24,10 +24,14 @@ gram_status cuda_shampoo_batch(gram_context *g, const gram_optimizer *o,
     batch->count = gram_least(gram_least(kind->count, OPTIMIZER_ITEMS), BATCH_BYTES / bytes + 1);
     batch->out = gram_round64((size_t)(batch->count * bytes));
     batch->info = 2 * batch->out;
-    batch->power = batch->info + gram_round64((size_t)batch->count * sizeof(int32_t));
+    batch->kept = batch->info + gram_round64((size_t)batch->count * sizeof(int32_t));
+    batch->power = batch->kept + gram_round64((size_t)batch->count * sizeof(int));
     op = gram_optimizer_power(o, kind->block, n, kind->work, batch->count);
     TRY(cuda_matrix_power_workspace(g, &op, &batch->power_bytes));
-    batch->bytes = batch->power + batch->power_bytes;
+    batch->bytes = batch->power_bytes;
+    if (o->options.skip > 0)
+        batch->bytes = gram_most_bytes(batch->bytes, cuda_shampoo_fit_bytes(kind, n, batch->count));
+    batch->bytes += batch->power;
     return GRAM_OK;
 }
 
@@ -62,6 +66,11 @@ static gram_status take_roots(const struct cuda_optimizer_job *job,
     r->info = (const int *)(const void *)op.info.data;
     TRY(cuda_optimizer_launch(job, kind->work, CUDA_VARIANT_OPTIMIZER_UNPACK_ITEMS,
                               r->items * pairs, r));
+    r->kept = NULL;
+    if (job->o->options.skip > 0) {
+        r->kept = (int *)(void *)(memory + batch.kept);
+        TRY(cuda_shampoo_fit(job, kind, r, memory + batch.power));
+    }
     TRY(take_power(job->g, &op, memory + batch.power, batch.power_bytes));
     r->a.matrix = op.out.data;
     return cuda_optimizer_launch(job, kind->work, CUDA_VARIANT_OPTIMIZER_KEEP, r->items * pairs, r);

@@ -111,13 +111,14 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 
     if (a.now[e.parameter].rests)
         return;
+    const bool kept = r.kept && r.kept[item], failed = !kept && r.info[item];
     if (pair == 0 && threadIdx.x == 0) {
-        atomicAdd((unsigned long long *)(r.info[item] ? &a.counts->failed : &a.counts->refreshed),
-                  1ull);
-        if (r.info[item])
+        long long *count = failed ? &a.counts->failed : &a.counts->refreshed;
+        atomicAdd((unsigned long long *)(kept ? &a.counts->kept : count), 1ull);
+        if (failed)
             a.failed[e.number] = 1;
     }
-    if (r.info[item])
+    if (kept || failed)
         return;
     tile_of(a.n, pair, &row, &column);
     for (int y = (int)threadIdx.x / SIDE; y < SIDE; y += DOWN) {

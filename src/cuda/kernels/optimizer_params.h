@@ -106,7 +106,20 @@ struct optimizer_roots {
     struct optimizer_params a;
     long long items;
     const int *info;
+    int *kept; /* not 0: the root at hand still fits; NULL: nobody has looked */
     int item[OPTIMIZER_ITEMS];
+};
+
+/* Do roots fit?  Matrices of n by n, one an item. */
+struct shampoo_fit {
+    long long n, items;
+    const char *factor;
+    char *matrix;    /* the factor with its ridge, then the product with the roots */
+    char *vectors;   /* two of n numbers an item */
+    double *largest; /* eigenvalue of a factor */
+    int *kept;
+    double epsilon, skip;
+    long long relative; /* epsilon is */
 };
 
 /* A batch of bases of dimension a.k, from a.matrix, the factors, on: matrices are n by n. */
