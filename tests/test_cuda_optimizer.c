@@ -232,12 +232,12 @@ static void fitting_roots(struct harness *h, int relative, double exponent)
     o.exponent = exponent;
     if (g && open_there(h, &a, g, &o)) {
         for (int i = 0; i < 3; i++) {
-            const int64_t kept = i == 1 ? 7 : 0;
+            const int64_t kept = i == 1 ? 11 : 0;
             for (int j = 0; i == 2 && j < SAMPLE_NUMBERS; j++)
                 a.s.g[j] *= 10;
             send(h, &a);
             CHECK(h, step(&a, &report) == GRAM_OK, "%s", gram_message(g));
-            CHECK(h, report.kept == kept && report.refreshed == 7 - kept && report.failed == 0,
+            CHECK(h, report.kept == kept && report.refreshed == 11 - kept && report.failed == 0,
                   "step %d: %lld refreshed, %lld kept", i, (long long)report.refreshed,
                   (long long)report.kept);
         }

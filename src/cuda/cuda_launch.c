@@ -137,6 +137,7 @@ static const struct {
     [CUDA_VARIANT_SOAP_IDENTITY] = {             "soap_qr.cu",          "soap_identity"},
     [CUDA_VARIANT_SOAP_BASIS] = {          "soap_basis.cu",             "soap_basis"},
     [CUDA_VARIANT_SOAP_LOAD] = {          "soap_basis.cu",              "soap_load"},
+    [CUDA_VARIANT_SOAP_LOOK] = {          "soap_basis.cu",              "soap_look"},
     [CUDA_VARIANT_SOAP_JUDGE] = {          "soap_basis.cu",             "soap_judge"},
     [CUDA_VARIANT_SOAP_ESTIMATE] = {          "soap_basis.cu",          "soap_estimate"},
     [CUDA_VARIANT_SOAP_RANK] = {          "soap_basis.cu",              "soap_rank"},

@@ -13,7 +13,7 @@
 #include "cuda_soap.h"
 
 enum {
-    BATCH_BYTES = 1 << 28, /* of the items of a batch, about: enough to fill any device */
+    BATCH_BYTES = 1 << 30, /* of the items of a batch, about: a panel has few blocks of threads */
     SQUARES = 4,           /* matrices of an item: factor, basis, product, new basis */
     ARRAYS = 3             /* of an item: the first moment and where it is turned, the second */
 };
@@ -154,7 +154,7 @@ static gram_status take_eigenvectors(struct batch *b)
     op.a.data = memory;
     op.values.data = memory + b->room.values;
     op.vectors.data = b->turn.next + (n - 1) * n * (int64_t)gram_dtype_size(b->kind->work);
-    op.info.data = (char *)b->turn.outcome;
+    op.info.data = (char *)b->turn.order;
     before = cuda_optimizer_give(
         g, (struct cuda_optimizer_given){memory + b->room.eigh, b->room.eigh_bytes});
     status = cuda_eigh(g, &op);
@@ -176,11 +176,13 @@ static gram_status iterate(struct batch *b)
         .q = t->next,
     };
 
-    TRY(for_tiles(b, CUDA_VARIANT_SOAP_LOAD));
     TRY(multiply(b, t->r.a.matrix, false, t->q, t->product));
     if (t->skip > 0)
         TRY(multiply(b, t->q, true, t->product, t->next));
-    TRY(launch(b, CUDA_VARIANT_SOAP_JUDGE, 1));
+    t->looked = t->product;
+    TRY(for_tiles(b, CUDA_VARIANT_SOAP_LOOK));
+    if (t->skip > 0)
+        TRY(launch(b, CUDA_VARIANT_SOAP_JUDGE, 1));
     TRY(launch(b, CUDA_VARIANT_SOAP_ESTIMATE, gram_ceil_div(t->r.a.n, OPTIMIZER_THREADS / 32)));
     TRY(launch(b, CUDA_VARIANT_SOAP_RANK, gram_ceil_div(t->r.a.n, OPTIMIZER_THREADS)));
     TRY(for_tiles(b, CUDA_VARIANT_SOAP_SORT));
@@ -229,11 +231,15 @@ static gram_status turn_bases(struct batch *b, int k)
     t->outcome = (int *)(void *)(memory + b->room.outcome);
     t->moment = memory + b->room.arrays;
     t->second = t->moment + b->room.array;
-    t->r.info = t->outcome;
+    t->r.info = t->order;
     TRY(cuda_optimizer_launch(b->job, b->kind->work, CUDA_VARIANT_OPTIMIZER_UNPACK_ITEMS,
                               t->r.items * cuda_optimizer_pairs(t->r.a.n), &t->r));
+    TRY(for_tiles(b, CUDA_VARIANT_SOAP_LOAD));
     TRY(t->first ? take_eigenvectors(b) : iterate(b));
-    TRY(launch(b, CUDA_VARIANT_SOAP_VERDICT, 1));
+    t->looked = t->next;
+    TRY(for_tiles(b, CUDA_VARIANT_SOAP_LOOK));
+    TRY(cuda_optimizer_launch(b->job, b->kind->work, CUDA_VARIANT_SOAP_VERDICT,
+                              gram_ceil_div(t->r.items, OPTIMIZER_THREADS), t));
     if (!t->first)
         TRY(turn_moments(b));
     return for_tiles(b, CUDA_VARIANT_SOAP_STORE);

@@ -107,15 +107,34 @@ static __device__ long long last_of(const params &a)
     return end < a.count ? end : a.count;
 }
 
-/* The gradient's elements i, i + THREADS, ... of a block: all are asked for before one is used. */
+/* The same for threads that have EACH elements in a row, from here on. */
+static __device__ long long first_run_of(const params &a)
+{
+    return blockIdx.x % a.tiles * OPTIMIZER_TILE + threadIdx.x * EACH;
+}
+
+/* flat_of of EACH elements in a row. */
+static __device__ void flats_of(const params &a, const struct optimizer_entry &e, long long i,
+                                long long *flat)
+{
+    const bool even = a.size[a.order - 1] % EACH == 0; /* in one row of the block */
+
+    flat[0] = flat_of(a, e, i);
+#pragma unroll
+    for (int u = 1; u < EACH; u++)
+        flat[u] = even ? flat[0] + u : flat_of(a, e, i + u);
+}
+
+/* The gradient's elements from i on: all are asked for before one is used. */
 static __device__ void gradients_of(const params &a, const struct optimizer_entry &e,
                                     const struct optimizer_tensors &t, long long i, REAL *to)
 {
+    long long flat[EACH];
+
+    flats_of(a, e, i, flat);
 #pragma unroll
-    for (int u = 0; u < EACH; u++) {
-        const long long at = i + u * THREADS;
-        to[u] = at < last_of(a) ? gradient_of(a, t, flat_of(a, e, at)) : (REAL)0;
-    }
+    for (int u = 0; u < EACH; u++)
+        to[u] = i + u < last_of(a) ? gradient_of(a, t, flat[u]) : (REAL)0;
 }
 
 /* The sum of what the tiles of a block have, to all threads. */

@@ -67,7 +67,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
     const struct optimizer_tensors &t = a.tensors[e.parameter];
     double sum = 0;
 
-    for (long long i = first_of(a); t.gradient.data && i < last_of(a); i += EACH * THREADS) {
+    for (long long i = first_run_of(a); t.gradient.data && i < last_of(a); i += EACH * THREADS) {
         REAL v[EACH];
         gradients_of(a, e, t, i, v);
 #pragma unroll

@@ -17,7 +17,7 @@
 #define OPTIMIZER_ITEMS   512  /* most matrices of a batch of roots */
 
 #define SOAP_PANEL         32 /* columns that are reflected before the others */
-#define SOAP_PANEL_THREADS 512
+#define SOAP_PANEL_THREADS 1024
 /* What became of a basis. */
 #define SOAP_REFRESHED 0
 #define SOAP_KEPT      1
@@ -126,6 +126,7 @@ struct shampoo_fit {
 struct soap_turn {
     struct optimizer_roots r; /* info: of eigenvectors */
     char *q, *product, *next; /* the bases, times the factors, and to be */
+    const char *looked;       /* soap_look: one of them */
     double *values;           /* of the vectors */
     int *order, *outcome;     /* the old number of a new vector; SOAP_REFRESHED, ... */
     char *moment, *second;    /* arrays of the items */

@@ -22,14 +22,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
     const bool rests = a.now[e.parameter].rests != 0;
     REAL *to = (REAL *)a.g + block_of(a) * a.array;
 
-    for (long long i = first_of(a); i < last_of(a); i += EACH * THREADS) {
+    for (long long i = first_run_of(a); i < last_of(a); i += EACH * THREADS) {
         REAL v[EACH] = {0};
         if (!rests)
             gradients_of(a, e, t, i, v);
 #pragma unroll
         for (int u = 0; u < EACH; u++)
-            if (i + u * THREADS < last_of(a))
-                to[i + u * THREADS] = v[u];
+            if (i + u < last_of(a))
+                to[i + u] = v[u];
     }
 }
 
@@ -134,20 +134,22 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
     if (moves && !early && o.normalize)
         by /= 1e-30 + sqrt(tiles_sum(a, a.squares, sums[0]) / (double)a.count);
     const REAL scale = (REAL)by;
-    for (long long i = first_of(a); i < last_of(a); i += EACH * THREADS) {
+    for (long long i = first_run_of(a); i < last_of(a); i += EACH * THREADS) {
         REAL p[EACH], w[EACH], b[EACH];
+        long long flat[EACH];
+        flats_of(a, e, i, flat);
 #pragma unroll
         for (int u = 0; u < EACH; u++) {
-            const long long at = i + u * THREADS;
+            const long long at = i + u;
             const bool in = moves && at < last_of(a);
             p[u] = in ? from[at] : (REAL)0;
-            w[u] = in && weighs ? element_of(t.weight, flat_of(a, e, at)) : (REAL)0;
+            w[u] = in && weighs ? element_of(t.weight, flat[u]) : (REAL)0;
             b[u] = in && a.velocity_type ? number_of(a.velocity_type, a.state + e.velocity, at)
                                          : (REAL)0;
         }
 #pragma unroll
         for (int u = 0; u < EACH; u++) {
-            const long long at = i + u * THREADS, flat = flat_of(a, e, at);
+            const long long at = i + u;
             if (at >= last_of(a))
                 continue;
             p[u] *= scale;
@@ -159,9 +161,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
                 p[u] = o.nesterov ? p[u] + (REAL)o.momentum * b[u] : b[u];
             }
             if (t.direction.data)
-                put(t.direction.type, t.direction.data, place_of(t.direction, flat), p[u]);
+                put(t.direction.type, t.direction.data, place_of(t.direction, flat[u]), p[u]);
             if (moves && a.updates)
-                put(t.weight.type, t.weight.data, place_of(t.weight, flat),
+                put(t.weight.type, t.weight.data, place_of(t.weight, flat[u]),
                     w[u] - (REAL)o.learning_rate * p[u]);
         }
     }

@@ -3,10 +3,11 @@
  *
  * soap_basis: bases of a wave to scratch.
  * soap_load: bases of items that are due.
- * soap_judge: does an item's product Q L do for a new basis, or does the old one still fit?
+ * soap_look: items with a number that is not finite have failed.
+ * soap_judge: does the old basis still fit?
  * soap_estimate, soap_rank: eigenvalues q . q L, and the vectors by falling ones.
  * soap_sort: the rows of Q L in this order.
- * soap_verdict: is the new basis one?  It is counted.
+ * soap_verdict: what became of each is counted; a thread has an item.
  * soap_moments: the first moment to scratch, the second one with its vectors in their new order.
  * soap_settle, soap_store: moments, and bases, to the state where there are new ones.
  *
@@ -57,44 +58,40 @@ extern "C" __global__ void __launch_bounds__(THREADS) soap_load(const __grid_con
 
     for (long long i = p.first; i < p.last; i += THREADS)
         to[i] = number_of(a.matrix_type, root, i);
+    if (p.first == 0)
+        s.outcome[p.item] = SOAP_REFRESHED;
 }
 
-/* The sum, over all threads, of zeros: NaN where a number is not finite. */
-static __device__ double trouble(const REAL *x, long long count, double *sums)
+extern "C" __global__ void __launch_bounds__(THREADS) soap_look(const __grid_constant__ turn s)
 {
-    double mine = 0;
+    const struct part p = part_of(s.r.a.n);
+    const REAL *x = (const REAL *)s.looked + p.item * s.r.a.n * s.r.a.n;
+    bool finite = true;
 
-    for (long long i = threadIdx.x; i < count; i += THREADS)
-        mine += (double)(x[i] - x[i]);
-    block_sum(sums, (int)threadIdx.x, mine);
-    __syncthreads();
-    return sums[0];
+#pragma unroll 4
+    for (long long i = p.first; i < p.last; i += THREADS)
+        finite = finite && x[i] - x[i] == 0;
+    if (!finite && s.outcome[p.item] == SOAP_REFRESHED)
+        s.outcome[p.item] = SOAP_FAILED;
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) soap_judge(const __grid_constant__ turn s)
 {
     __shared__ double sums[2][THREADS];
-    const params &a = s.r.a;
-    const long long item = blockIdx.x, square = a.n * a.n;
-    const REAL *fit = (const REAL *)s.next + item * square; /* Q L Q^T, where s.skip is not 0 */
-    int outcome = SOAP_REFRESHED;
+    const long long item = blockIdx.x, n = s.r.a.n;
+    const REAL *fit = (const REAL *)s.next + item * n * n; /* Q L Q^T */
     double off = 0, all = 0;
 
-    if (trouble((const REAL *)s.product + item * square, square, sums[0]) != 0)
-        outcome = SOAP_FAILED;
-    for (long long i = threadIdx.x; s.skip > 0 && i < square; i += THREADS) {
+    for (long long i = threadIdx.x; i < n * n; i += THREADS) {
         const double v = (double)fit[i] * (double)fit[i];
         all += v;
-        off += i % (a.n + 1) == 0 ? 0 : v;
+        off += i % (n + 1) == 0 ? 0 : v;
     }
-    __syncthreads();
     block_sum(sums[0], (int)threadIdx.x, off);
     block_sum(sums[1], (int)threadIdx.x, all);
-    if (threadIdx.x > 0)
-        return;
-    if (outcome == SOAP_REFRESHED && s.skip > 0 && sums[0][0] <= s.skip * s.skip * sums[1][0])
-        outcome = SOAP_KEPT;
-    s.outcome[item] = outcome;
+    if (threadIdx.x == 0 && s.outcome[item] == SOAP_REFRESHED &&
+        sums[0][0] <= s.skip * s.skip * sums[1][0])
+        s.outcome[item] = SOAP_KEPT;
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) soap_estimate(const __grid_constant__ turn s)
@@ -143,26 +140,22 @@ extern "C" __global__ void __launch_bounds__(THREADS) soap_sort(const __grid_con
 
 extern "C" __global__ void __launch_bounds__(THREADS) soap_verdict(const __grid_constant__ turn s)
 {
-    __shared__ double sums[THREADS];
     const params &a = s.r.a;
-    const long long item = blockIdx.x;
-    const struct optimizer_entry &e = entry_of(s, item);
-    const double zero = trouble((const REAL *)s.next + item * a.n * a.n, a.n * a.n, sums);
-    int outcome = s.first ? (s.r.info[item] ? SOAP_FAILED : SOAP_REFRESHED) : s.outcome[item];
+    const long long item = blockIdx.x * (long long)THREADS + threadIdx.x;
     unsigned long long *count = (unsigned long long *)&a.counts->refreshed;
 
-    if (threadIdx.x > 0)
+    if (item >= s.r.items)
         return;
-    if (outcome == SOAP_REFRESHED && zero != 0)
-        outcome = SOAP_FAILED;
+    const struct optimizer_entry &e = entry_of(s, item);
+    if (s.first && s.r.info[item])
+        s.outcome[item] = SOAP_FAILED;
     if (a.now[e.parameter].rests) {
         s.outcome[item] = SOAP_KEPT;
         return;
     }
-    s.outcome[item] = outcome;
-    if (outcome == SOAP_KEPT)
+    if (s.outcome[item] == SOAP_KEPT)
         count = (unsigned long long *)&a.counts->kept;
-    if (outcome == SOAP_FAILED) {
+    if (s.outcome[item] == SOAP_FAILED) {
         count = (unsigned long long *)&a.counts->failed;
         a.failed[e.number] = 1;
     }

@@ -22,11 +22,22 @@ static __device__ REAL dot(const REAL *x, const REAL *y, long long first, long l
 {
     REAL sum = 0;
 
+#pragma unroll 8
     for (long long i = first + threadIdx.x % WARP; i < n; i += WARP)
         sum += x[i] * y[i];
     for (int lane = WARP / 2; lane > 0; lane /= 2)
         sum += __shfl_xor_sync(0xffffffffu, sum, lane);
     return sum;
+}
+
+/* y -= by x in rows from first on; they lie apart, and several numbers are on their way at a time.
+ */
+static __device__ void subtract(REAL by, const REAL *__restrict__ x, REAL *__restrict__ y,
+                                long long first, long long n)
+{
+#pragma unroll 8
+    for (long long i = first + threadIdx.x % WARP; i < n; i += WARP)
+        y[i] -= by * x[i];
 }
 
 /* tau of column x's reflector, which goes to v; every thread has it. */
@@ -70,8 +81,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             const REAL sum = w == c ? (REAL)0 : dot(mine, w > c ? y : v + w * p.n, j, p.n);
             if (w < c && thread % WARP == 0)
                 dots[w] = sum;
-            for (long long i = j + thread % WARP; w > c && i < p.n; i += WARP)
-                y[i] -= tau * sum * mine[i];
+            if (w > c)
+                subtract(tau * sum, mine, y, j, p.n);
         }
         __syncthreads();
         if (thread < c) {
