@@ -28,7 +28,7 @@ enum cuda_variant_file {
     CUDA_VARIANT_SQUARE, /* cdist_pack.cu and cdist_mma.cu */
     CUDA_VARIANT_PANELS, /* cdist_panels.cu */
     CUDA_VARIANT_KRON_VJP_GRADIENT,
-    CUDA_VARIANT_PLAIN,  /* from here on REAL is the one parameter */
+    CUDA_VARIANT_PLAIN, /* from here on REAL is the one parameter */
     CUDA_VARIANT_GRAD_SUM = CUDA_VARIANT_PLAIN,
     CUDA_VARIANT_GRAD_RANGE,
     CUDA_VARIANT_AGOP,
