@@ -7,8 +7,7 @@
 #include "arena.h"
 
 enum {
-    AT_ONCE = 4, /* pieces that a thread of kron_vjp_sum reads together */
-    BLOCKS = 4,  /* of it, for a processor */
+    BLOCKS = 4 /* of kron_vjp_sum, for a processor */
 };
 
 static int64_t blocks_for(int64_t elements)
@@ -149,7 +148,7 @@ static gram_status add_up(gram_context *g, const struct cuda_kron_chain *c,
                                     .out = cuda_kron_side(&op->to_factor[j->first]),
                                     .alpha = cuda_kron_number(&op->alpha)};
 
-    while (p.lanes < KRON_VJP_THREADS && p.lanes * AT_ONCE < p.slots &&
+    while (p.lanes < KRON_VJP_THREADS && p.lanes * KRON_VJP_AT_ONCE < p.slots &&
            blocks_for(p.groups * p.elements * p.lanes) < BLOCKS * processors)
         p.lanes *= 2;
     return gram_cuda_launch_plain(g, CUDA_VARIANT_KRON_VJP_SUM, op->x.dtype,

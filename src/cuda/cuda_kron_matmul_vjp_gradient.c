@@ -7,13 +7,12 @@
 #include <stdio.h>
 
 enum {
-    WARPS = 8,     /* of a block, as in kron_vjp_gradient.cu */
     PIECE = 16,    /* bytes that are copied at once, where neighbours allow it */
     CHUNKS = 4,    /* that a slice has at least */
     RESIDENT = 2,  /* blocks of a processor, more where tiles are small */
     SMALL = 32,    /* rows and columns of such a tile */
     WIDEST = 128,  /* rows and columns of a tile */
-    NARROWER = 64, /* columns of the widest ones in f64 */
+    NARROWER = 64, /* columns of those that would be widest both ways: few registers */
 };
 
 /* 16, 32, 64 or 128, as few in vain as there can be. */
@@ -32,13 +31,13 @@ static bool is_aligned(const char *data, int64_t stride, int64_t load, int64_t s
     return (uintptr_t)data % (size_t)(load * size) == 0 && stride % load == 0;
 }
 
-void cuda_kron_vjp_choose_tile(gram_dtype dtype, struct cuda_kron_join *j)
+void cuda_kron_vjp_choose_tile(struct cuda_kron_join *j)
 {
     int bp = extent_of(j->p), bq = extent_of(j->q);
 
-    if (dtype == GRAM_F64 && bp == WIDEST && bq == WIDEST)
+    if (bp == WIDEST && bq == WIDEST)
         bq = NARROWER;
-    j->mt = (int)gram_least(bp == WIDEST && bq == WIDEST ? 4 : 2, bp / 16);
+    j->mt = (int)gram_least(2, bp / 16);
     j->nt = (int)gram_least(4, bq / 8);
     j->wp = bp / (16 * j->mt), j->wq = bq / (8 * j->nt);
 }
@@ -55,18 +54,17 @@ static int64_t tile_cols(const struct cuda_kron_join *j)
 
 static int64_t chunk_of(gram_dtype dtype, const struct cuda_kron_join *j)
 {
-    int wk = WARPS / (j->wp * j->wq);
-
-    return KRON_VJP_CHUNK(tile_rows(j) + tile_cols(j), wk, dtype == GRAM_F64);
+    return KRON_VJP_CHUNK(tile_rows(j) + tile_cols(j), dtype == GRAM_F64);
 }
 
 static size_t shared_of(gram_dtype dtype, const struct cuda_kron_join *j)
 {
-    int64_t pad = j->after == 1 ? KRON_VJP_PAD(dtype == GRAM_F64) : 0;
+    bool is_double = dtype == GRAM_F64;
+    int64_t rows = tile_rows(j), cols = tile_cols(j), width = rows + cols;
 
-    return (size_t)((tile_rows(j) + tile_cols(j) + 2 * pad) * chunk_of(dtype, j) *
-                    KRON_VJP_STAGES) *
-           gram_dtype_size(dtype);
+    if (j->after == 1)
+        width += KRON_VJP_PAD(rows, is_double) + KRON_VJP_PAD(cols, is_double);
+    return (size_t)(width * chunk_of(dtype, j) * KRON_VJP_STAGES) * gram_dtype_size(dtype);
 }
 
 void cuda_kron_vjp_cut_gradient(const struct cuda_device *device,
@@ -74,7 +72,7 @@ void cuda_kron_vjp_cut_gradient(const struct cuda_device *device,
 {
     int64_t columns = plan->rows * j->per_row, chunk, blocks, slices, tiles;
 
-    cuda_kron_vjp_choose_tile(plan->op->x.dtype, j);
+    cuda_kron_vjp_choose_tile(j);
     chunk = chunk_of(plan->op->x.dtype, j);
     tiles = gram_ceil_div(j->p, tile_rows(j)) * gram_ceil_div(j->q, tile_cols(j));
     blocks = (int64_t)device->processors * RESIDENT;

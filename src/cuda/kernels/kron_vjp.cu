@@ -13,8 +13,9 @@
 #include "batch.cuh"
 #include "kron_vjp_params.h"
 
-#define TILE KRON_VJP_TILE
-#define STEP (KRON_VJP_THREADS / TILE)
+#define TILE    KRON_VJP_TILE
+#define STEP    (KRON_VJP_THREADS / TILE)
+#define AT_ONCE KRON_VJP_AT_ONCE
 
 static __device__ REAL number_of(const struct kron_number &n, const long long *shape,
                                  long long ndim, long long item)
@@ -141,9 +142,15 @@ extern "C" __global__ void __launch_bounds__(KRON_VJP_THREADS)
         const long long e = first + mine, group = e / a.elements;
         REAL *sums = (REAL *)a.sums + group * a.slots * a.elements + (e - group * a.elements);
         double sum = 0;
-#pragma unroll 4
-        for (long long k = lane; e < all && k < a.slots; k += lanes)
-            sum += sums[k * a.elements];
+        for (long long k = lane; e < all && k < a.slots; k += AT_ONCE * lanes) {
+            REAL v[AT_ONCE]; /* reads that do not wait for each other */
+#pragma unroll
+            for (int i = 0; i < AT_ONCE; i++)
+                v[i] = k + i * lanes < a.slots ? sums[(k + i * lanes) * a.elements] : (REAL)0;
+#pragma unroll
+            for (int i = 0; i < AT_ONCE; i++)
+                sum += v[i];
+        }
         parts[threadIdx.x] = sum;
         for (int half = lanes / 2; half > 0; half /= 2) {
             __syncthreads();

@@ -27,18 +27,22 @@
 #define WK      (8 / (WP * WQ))
 #define BP      (16 * MT * WP)
 #define BQ      (8 * NT * WQ)
-#define BK      KRON_VJP_CHUNK(BP + BQ, WK, DOUBLES)
+#define BK      KRON_VJP_CHUNK(BP + BQ, DOUBLES)
 #define STAGES  KRON_VJP_STAGES
 
-/* Rows in shared memory, so that a warp's fragments come from all banks: of p or q with some left
- * out, or of columns, whose groups of eight change places. */
-static constexpr int P_ROW = ALONG ? BP + KRON_VJP_PAD(DOUBLES) : BK;
-static constexpr int Q_ROW = ALONG ? BQ + KRON_VJP_PAD(DOUBLES) : BK;
-static constexpr int TURNS = DOUBLES ? 1 : 3;
+/* Rows in shared memory, so that a warp's fragments come from all banks: of p or q, or of columns,
+ * whose groups change places; short ones of p or q have some left out behind them. */
+static constexpr int P_ROW = ALONG ? BP + KRON_VJP_PAD(BP, DOUBLES) : BK;
+static constexpr int Q_ROW = ALONG ? BQ + KRON_VJP_PAD(BQ, DOUBLES) : BK;
 
-static __device__ int turned(int row, int k)
+template <int ROW> static __device__ int place_of(int p, int k)
 {
-    return ALONG ? k : k ^ (row & TURNS) * 8;
+    if constexpr (!ALONG)
+        return p * ROW + (k ^ (p & (DOUBLES ? 1 : 3)) * 8);
+    else if constexpr (ROW % 16 != 0)
+        return k * ROW + p;
+    else
+        return k * ROW + (p ^ (k / 2 & 3) * (DOUBLES ? 4 : 8));
 }
 
 struct stage {
@@ -52,7 +56,8 @@ struct side {
     long long all, first;
 };
 
-/* Brings columns first .. first + count - 1, and zeros for others, to BK by WIDTH elements. */
+/* Brings columns first .. first + count - 1, and zeros for others, to BK by WIDTH elements; those
+ * of rows that are not there stay as they are. */
 template <int WIDTH, int ROW>
 static __device__ void copy(REAL *to, const struct side &s, long long first, long long count,
                             long long after)
@@ -60,12 +65,12 @@ static __device__ void copy(REAL *to, const struct side &s, long long first, lon
     constexpr int BYTES = LOAD * (int)sizeof(REAL);
 
     if constexpr (ALONG) {
-#pragma unroll 4
+#pragma unroll 2
         for (int i = 0; i < BK * WIDTH; i += THREADS * LOAD) {
             const int e = i + (int)threadIdx.x * LOAD, k = e / WIDTH, p = e % WIDTH;
-            const bool there = k < count && s.first + p < s.all;
-            if (BK * WIDTH % (THREADS * LOAD) == 0 || e < BK * WIDTH)
-                ptx_copy_async<BYTES>(to + k * ROW + p,
+            const bool there = k < count;
+            if ((BK * WIDTH % (THREADS * LOAD) == 0 || e < BK * WIDTH) && s.first + p < s.all)
+                ptx_copy_async<BYTES>(to + place_of<ROW>(p, k),
                                       there ? s.from + (first + k) * s.all + s.first + p : s.from,
                                       there ? BYTES : 0);
         }
@@ -77,13 +82,13 @@ static __device__ void copy(REAL *to, const struct side &s, long long first, lon
                                    ? (long long)((unsigned)column / (unsigned)after)
                                    : column / after;
         const REAL *from = s.from + (unit * s.all + s.first) * after + (column - unit * after);
-#pragma unroll 4
+#pragma unroll 2
         for (int i = 0; i < WIDTH; i += LINES) {
             const int p = i + line;
-            const bool there = k < count && s.first + p < s.all;
-            if (WIDTH % LINES == 0 || p < WIDTH)
-                ptx_copy_async<BYTES>(to + p * ROW + turned(p, k),
-                                      there ? from + p * after : s.from, there ? BYTES : 0);
+            const bool there = k < count;
+            if ((WIDTH % LINES == 0 || p < WIDTH) && s.first + p < s.all)
+                ptx_copy_async<BYTES>(to + place_of<ROW>(p, k), there ? from + p * after : s.from,
+                                      there ? BYTES : 0);
         }
     }
 }
@@ -93,11 +98,11 @@ template <int ROW>
 static __device__ void read_two(const REAL *from, int row, int k, fragment &one, fragment &other)
 {
     if constexpr (ALONG) {
-        one = fragment_of(from[k * ROW + row]);
-        other = fragment_of(from[(k + 1) * ROW + row]);
+        one = fragment_of(from[place_of<ROW>(row, k)]);
+        other = fragment_of(from[place_of<ROW>(row, k + 1)]);
     } else {
         REAL two[2];
-        ptx_read_shared(two, ptx_shared_address(from + row * ROW + turned(row, k)));
+        ptx_read_shared(two, ptx_shared_address(from + place_of<ROW>(row, k)));
         one = fragment_of(two[0]), other = fragment_of(two[1]);
     }
 }
@@ -156,6 +161,19 @@ static __device__ void bring(const struct kron_vjp_gradient_params &a, const str
     ptx_copy_commit();
 }
 
+/* Zeros for the rows that are not there. */
+static __device__ void clear(const struct kron_vjp_gradient_params &a, const struct piece &w,
+                             struct stage *stages)
+{
+    constexpr int SIZE = STAGES * (int)(sizeof(struct stage) / sizeof(REAL));
+
+    if (w.left.first + BP <= a.p && w.right.first + BQ <= a.q)
+        return;
+    for (int e = (int)threadIdx.x; e < SIZE; e += THREADS)
+        ((REAL *)stages)[e] = 0;
+    __syncthreads();
+}
+
 /* Adds up what the warps of the same p and q have, in shared memory. */
 static __device__ void gather(REAL *tile, int share, int p0, int q0, const REAL (&sum)[MT][NT][4])
 {
@@ -187,7 +205,7 @@ static __device__ void store(const struct kron_vjp_gradient_params &a, const str
     __syncthreads(); /* the stages are free again */
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, DOUBLES || MT * NT > 8 ? 1 : 2)
+extern "C" __global__ void __launch_bounds__(THREADS, DOUBLES ? 1 : 2)
     kron_vjp_gradient(const __grid_constant__ struct kron_vjp_gradient_params a)
 {
     extern __shared__ __align__(16) char memory[]; /* stages, then the tile of results */
@@ -200,6 +218,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, DOUBLES || MT * NT > 8 ? 1
         const struct piece w = piece_of(a, number);
         REAL sum[MT][NT][4] = {};
         int now = 0, next = STAGES - 1;
+        clear(a, w, stages);
 #pragma unroll 1
         for (int s = 0; s < STAGES - 1; s++)
             bring(a, w, stages[s], w.first + s * BK);

@@ -28,6 +28,8 @@ struct kron_vjp_move_params {
     struct kron_number alpha; /* kron_vjp_add: of what goes to the tensor */
 };
 
+#define KRON_VJP_AT_ONCE 8 /* pieces that a thread of kron_vjp_sum reads together */
+
 /*
  * sums[group][0] = the sum of sums[group][slot]; or, where there is one group and direct is set,
  * alpha times it is a matrix with so many columns.
@@ -41,12 +43,17 @@ struct kron_vjp_sum_params {
     struct kron_number alpha;
 };
 
-/* Shared memory of kron_vjp_gradient.cu: chunks of columns, of which WK warps share one, with so
- * many rows of both sides; elements left out after a row of p or q. */
+/* Shared memory of kron_vjp_gradient.cu: columns of a chunk, of so many rows of both sides;
+ * elements left out after a row of p or q. */
 #define KRON_VJP_STAGES 3
-#define KRON_VJP_CHUNK(rows, wk, doubles) \
-  ((rows) <= 32 && !(doubles) ? 128 : (wk)*8 > ((doubles) ? 16 : 32) ? (wk)*8 : (doubles) ? 16 : 32)
-#define KRON_VJP_PAD(doubles) ((doubles) ? 2 : 4)
+#define KRON_VJP_CHUNK(rows, doubles) \
+  ((doubles) ? ((rows) <= 64    ? 64  \
+                : (rows) <= 128 ? 32  \
+                                : 16) \
+             : ((rows) <= 32    ? 128 \
+                : (rows) <= 128 ? 64  \
+                                : 32))
+#define KRON_VJP_PAD(width, doubles) (!(doubles) && (width) < 32 ? 4 : 0)
 
 /* out[group][slot][p][q] = the sums over a slice of columns (unit, a), a < after, of
  * left[unit][p][a] right[unit][q][a]. */
