@@ -12,8 +12,10 @@ enum {
     PIECE_BYTES = 16,            /* of x and y that are moved at once */
     CHUNK_BYTES = 128,           /* of a column */
     SLOT_BYTES = 2048,           /* a chunk of a warp's columns */
-    MOST_STAGES = 8,             /* chunks that a warp has room for */
-    WIDE = 128,                  /* most columns of a factor that a block keeps */
+    LEAST_STAGES = 3,            /* least chunks that a warp has room for */
+    MOST_STAGES = 8,             /* most */
+    LEAST_KEPT = 32,             /* least columns of a factor that a block keeps */
+    WIDE = 128,                  /* most */
     MOST_STEP = INT32_MAX / OWN, /* from row to row, where a warp adds up steps in 32 bits */
     GROUP = 4 * OWN,             /* of four warps that multiply together */
     SHARED = 227 * 1024,         /* bytes of a block on sm_90 */
@@ -82,15 +84,42 @@ bool cuda_kron_pairs(const struct cuda_device *device, const struct cuda_kron_pl
            is_aligned(plan, &x, &plan->x, f->rows) && is_aligned(plan, &y, &plan->y, f->cols);
 }
 
+static int64_t chunks_of(const struct cuda_kron_plan *plan, int64_t rows)
+{
+    return gram_ceil_div(rows, CHUNK_BYTES / (int64_t)plan->element);
+}
+
 static int64_t kept_bytes(const struct cuda_kron_plan *plan, int64_t rows, int64_t cols)
 {
-    return gram_round_up(rows, CHUNK_BYTES / (int64_t)plan->element) * cols * 8;
+    return chunks_of(plan, rows) * (CHUNK_BYTES / (int64_t)plan->element) * cols * 8;
 }
 
 /* Of the columns of a factor those that a block keeps. */
 static int64_t kept_columns(int64_t cols)
 {
-    return cols <= 32 ? 32 : cols <= 64 ? 64 : WIDE;
+    return cols <= LEAST_KEPT ? LEAST_KEPT : cols <= 64 ? 64 : WIDE;
+}
+
+/* With few columns there are more blocks if each of them has less. */
+static void share_out(const struct cuda_device *device, const struct cuda_kron_plan *plan,
+                      int64_t columns, int64_t chunks, struct cuda_kron_pass *pass)
+{
+    const int64_t items = plan->op->batch.count;
+    int64_t tiles;
+
+    while (pass->warpgroups > 1 && gram_ceil_div(columns, GROUP * pass->warpgroups) * items *
+                                           gram_ceil_div(pass->span.out, pass->units) <
+                                       device->processors)
+        pass->warpgroups--;
+    pass->columns = GROUP * pass->warpgroups;
+    tiles = gram_ceil_div(columns, pass->columns) * items;
+    while (!pass->paired && pass->warpgroups == 1 && pass->kept > LEAST_KEPT &&
+           tiles * gram_ceil_div(pass->span.out, pass->kept) < device->processors)
+        pass->kept /= 2;
+    pass->units = pass->paired ? pass->span.out : pass->kept;
+    pass->stages = MOST_STAGES;
+    if (tiles * gram_ceil_div(pass->span.out, pass->units) <= device->processors) /* one a block */
+        pass->stages = (int)gram_least(MOST_STAGES, gram_most(LEAST_STAGES, chunks + 1));
 }
 
 bool cuda_kron_keep(const struct cuda_device *device, const struct cuda_kron_plan *plan, int number,
@@ -111,12 +140,7 @@ bool cuda_kron_keep(const struct cuda_device *device, const struct cuda_kron_pla
     pass->units = pass->paired ? span->out : pass->kept;
     columns *= pass->paired ? f[-1].rows : 1;
     pass->warpgroups = plan->element == 4 && !pass->paired && pass->kept < WIDE ? 3 : 2;
-    while (pass->warpgroups > 1 && gram_ceil_div(columns, GROUP * pass->warpgroups) *
-                                           plan->op->batch.count *
-                                           gram_ceil_div(span->out, pass->units) <
-                                       device->processors)
-        pass->warpgroups--;
-    pass->columns = GROUP * pass->warpgroups;
+    share_out(device, plan, columns, chunks_of(plan, f->rows), pass);
     pass->threads = 128 * pass->warpgroups;
     kept = kept_bytes(plan, f->rows, pass->kept);
     if (pass->paired) {
@@ -124,7 +148,7 @@ bool cuda_kron_keep(const struct cuda_device *device, const struct cuda_kron_pla
         kept += kept_bytes(plan, f[-1].rows, kept_columns(f[-1].cols)) + between;
     }
     slots = SLOT_BYTES * 4 * pass->warpgroups;
-    pass->stages = (int)gram_least(MOST_STAGES, (SHARED - kept) / slots);
+    pass->stages = (int)gram_least(pass->stages, (SHARED - kept) / slots);
     pass->shared_bytes = (size_t)(kept + pass->stages * slots);
     return true;
 }

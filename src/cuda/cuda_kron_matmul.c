@@ -97,6 +97,7 @@ static gram_status queue_pass(gram_context *g, const struct cuda_kron_plan *plan
     char defines[CUDA_KRON_DEFINES];
     const struct jit_request request = cuda_kron_request(plan, number, params, defines);
     CUfunction function = gram_jit_recall(device, request.variant);
+    const bool early = number > 0 && device->overlaps && pass->kernel == CUDA_KRON_KEPT;
     int64_t units = plan->rows * pass->span.before;
     void *arguments[] = {params};
     double tiles, most = INT32_MAX;
@@ -118,7 +119,7 @@ static gram_status queue_pass(gram_context *g, const struct cuda_kron_plan *plan
     tiles = (double)params->unit_tiles * (double)params->col_tiles * (double)params->items;
     if (pass->kernel == CUDA_KRON_KEPT) /* blocks stay, with their factor */
         tiles = tiles < device->processors ? tiles : device->processors;
-    return gram_cuda_queue(
+    return (early ? gram_cuda_queue_early : gram_cuda_queue)(
         g, function, (const unsigned[]){(unsigned)(tiles < most ? tiles : most), 1, 1},
         (const unsigned[]){(unsigned)pass->threads, 1, 1}, pass->shared_bytes, arguments);
 }

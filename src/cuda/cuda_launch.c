@@ -17,6 +17,29 @@ gram_status gram_cuda_queue(gram_context *g, CUfunction function, const unsigned
                            "cuLaunchKernel");
 }
 
+gram_status gram_cuda_queue_early(gram_context *g, CUfunction function, const unsigned grid[3],
+                                  const unsigned block[3], size_t shared_bytes,
+                                  void *const *arguments)
+{
+    const struct cuda_device *device = g->device;
+    CUlaunchAttribute early = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+                               .value.programmaticStreamSerializationAllowed = 1};
+    const CUlaunchConfig config = {.gridDimX = grid[0],
+                                   .gridDimY = grid[1],
+                                   .gridDimZ = grid[2],
+                                   .blockDimX = block[0],
+                                   .blockDimY = block[1],
+                                   .blockDimZ = block[2],
+                                   .sharedMemBytes = (unsigned)shared_bytes,
+                                   .hStream = device->stream,
+                                   .attrs = &early,
+                                   .numAttrs = 1};
+
+    return gram_cuda_check(g, device->driver,
+                           device->driver->launch_with(&config, function, (void **)arguments, NULL),
+                           "cuLaunchKernelEx");
+}
+
 gram_status gram_cuda_launch(gram_context *g, const struct jit_request *request, int64_t blocks,
                              unsigned threads, void *params)
 {

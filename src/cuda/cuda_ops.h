@@ -20,6 +20,13 @@ gram_status gram_cuda_launch(gram_context *g, const struct jit_request *request,
 gram_status gram_cuda_queue(gram_context *g, CUfunction function, const unsigned grid[3],
                             const unsigned block[3], size_t shared_bytes, void *const *arguments);
 
+/* The same for a kernel that may begin before the one queued before it has ended: it calls
+ * ptx_grid_wait before it reads what that one writes, and before it writes.  Only where
+ * device->overlaps. */
+gram_status gram_cuda_queue_early(gram_context *g, CUfunction function, const unsigned grid[3],
+                                  const unsigned block[3], size_t shared_bytes,
+                                  void *const *arguments);
+
 /* What the numbers of variants begin with, so that those of different files differ. */
 enum cuda_variant_file {
     CUDA_VARIANT_CDIST,

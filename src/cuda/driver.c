@@ -58,6 +58,8 @@ static const struct cuda_symbol driver_symbols[] = {
     {                "cuEventDestroy_v2", offsetof(struct cuda_driver,         event_destroy)},
     {                    "cuEventRecord", offsetof(struct cuda_driver,          event_record)},
     {                   "cuLaunchKernel", offsetof(struct cuda_driver,                launch)},
+    {                 "cuLaunchKernelEx", offsetof(struct cuda_driver,           launch_with)},
+    {               "cuDriverGetVersion", offsetof(struct cuda_driver,               version)},
     {                 "cuCtxSynchronize", offsetof(struct cuda_driver,   context_synchronize)},
     {            "cuDeviceCanAccessPeer", offsetof(struct cuda_driver,         peer_possible)},
     {            "cuCtxEnablePeerAccess", offsetof(struct cuda_driver,           peer_enable)},
@@ -153,6 +155,14 @@ static int attribute(const struct cuda_driver *driver, CUdevice device, CUdevice
     int value = 0;
 
     return driver->device_attribute(&value, which, device) == CUDA_SUCCESS ? value : 0;
+}
+
+/* Graphs know of launches that overlap since CUDA 12.3. */
+static bool can_overlap(const struct cuda_driver *driver, int arch)
+{
+    int version = 0;
+
+    return arch >= 90 && driver->version(&version) == CUDA_SUCCESS && version >= 12030;
 }
 
 static int arch_of(const struct cuda_driver *driver, CUdevice device)
@@ -253,6 +263,7 @@ gram_status gram_cuda_device_open(gram_context *g, struct cuda_device *device)
                          index, device->arch / 10, device->arch % 10);
     device->processors = attribute(driver, id, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
     device->reads_host = attribute(driver, id, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS) != 0;
+    device->overlaps = can_overlap(driver, device->arch);
     device->index = index;
     device->stream = g->options.stream;
     TRY(gram_cuda_check(g, driver, driver->context_retain(&device->context, id),

@@ -12,6 +12,7 @@
 /* The functions that are used; the names with a version are those that cuda.h maps to. */
 struct cuda_driver {
     __typeof__(&cuInit) init;
+    __typeof__(&cuDriverGetVersion) version;
     __typeof__(&cuGetErrorName) error_name;
     __typeof__(&cuGetErrorString) error_string;
     __typeof__(&cuDeviceGetCount) device_count;
@@ -46,6 +47,7 @@ struct cuda_driver {
     __typeof__(&cuEventDestroy) event_destroy;
     __typeof__(&cuEventRecord) event_record;
     __typeof__(&cuLaunchKernel) launch;
+    __typeof__(&cuLaunchKernelEx) launch_with;
     __typeof__(&cuCtxSynchronize) context_synchronize;
     __typeof__(&cuDeviceCanAccessPeer) peer_possible;
     __typeof__(&cuCtxEnablePeerAccess) peer_enable;
@@ -94,6 +96,7 @@ struct cuda_device {
     int index, arch; /* arch: 90 for compute capability 9.0 */
     int processors;
     bool reads_host; /* any host memory, without being told */
+    bool overlaps;   /* a launch can begin before the one before it has ended */
     CUcontext context;
     CUstream stream;
     struct cuda_kernel_memo *memo; /* jit.c: kernels that this context has used */

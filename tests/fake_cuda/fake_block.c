@@ -149,6 +149,11 @@ static int lane(void)
     return fake_block.current->lane;
 }
 
+static void wait_launch(void)
+{
+    fake_block.current->waited = true;
+}
+
 const struct fake_runtime fake_runtime = {.barrier = barrier,
                                           .meet = meet,
                                           .copy = fake_copy,
@@ -156,7 +161,8 @@ const struct fake_runtime fake_runtime = {.barrier = barrier,
                                           .wait = fake_copy_wait,
                                           .yield = yield,
                                           .fail = fail,
-                                          .lane = lane};
+                                          .lane = lane,
+                                          .wait_launch = wait_launch};
 
 /* ---- Blocks
  * --------------------------------------------------------------------------------------- */
@@ -166,6 +172,8 @@ static void thread_main(void)
     const struct fake_launch *launch = fake_block.launch;
 
     launch->kernel->call(launch->arguments);
+    if (launch->early && !fake_block.current->waited)
+        fail("a launch that may overlap does not wait for the one before it");
     fake_block.current->state = ENDED;
     fake_block.live--;
     for (int id = 0; id < FAKE_BARRIERS; id++)
@@ -197,7 +205,7 @@ static void prepare_threads(const struct fake_launch *launch)
         if (!fiber_create(&t->fiber))
             fail("no memory for stacks");
         t->state = READY, t->index = at, t->lane = i % FAKE_WARP;
-        t->copies = 0, t->group = 0;
+        t->copies = 0, t->group = 0, t->waited = false;
         fiber_prepare(&t->fiber, thread_main);
         if (++at.x == launch->block.x)
             at.x = 0, at.y++;

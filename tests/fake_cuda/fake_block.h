@@ -36,6 +36,7 @@ struct fake_thread {
     fake_together *together;
     struct fake_copy *copy; /* `copies` of them, room for `copy_room` */
     int copies, copy_room, group;
+    bool waited; /* for the launch before */
 };
 
 struct fake_barrier {

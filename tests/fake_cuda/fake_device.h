@@ -32,6 +32,8 @@ struct fake_runtime {
     /* Says what is wrong, and where, and ends the process. */
     void (*fail)(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
     int (*lane)(void);
+    /* Waits for the launch before: every thread does so in one that may overlap. */
+    void (*wait_launch)(void);
 };
 
 struct fake_device {

@@ -77,6 +77,7 @@ struct fake_launch {
     struct fake_device *device;
     struct fake_index grid, block;
     unsigned shared; /* dynamic */
+    bool early;      /* it might begin before the launch before it has ended */
     void *const *arguments;
 };
 void fake_run(const struct fake_launch *launch);

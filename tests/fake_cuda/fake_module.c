@@ -172,6 +172,7 @@ struct launch {
     CUfunction function;
     struct fake_index grid, block;
     unsigned shared;
+    bool early;
     _Alignas(16) char bytes[];
 };
 
@@ -197,6 +198,7 @@ static void run(struct fake_work *work)
                                    .grid = l->grid,
                                    .block = l->block,
                                    .shared = l->shared,
+                                   .early = l->early,
                                    .arguments = arguments});
 }
 
@@ -231,26 +233,48 @@ static struct launch *make_launch(CUfunction f, void **arguments)
     return l;
 }
 
-// NOLINTNEXTLINE(readability-function-size): the driver's own parameters
-CUresult cuLaunchKernel(CUfunction f, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-                        unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
-                        CUstream stream, void **arguments, void **extra)
+CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **arguments,
+                          void **extra)
 {
-    struct fake_index grid = {grid_x, grid_y, grid_z}, block = {block_x, block_y, block_z};
+    struct fake_index grid = {config->gridDimX, config->gridDimY, config->gridDimZ};
+    struct fake_index block = {config->blockDimX, config->blockDimY, config->blockDimZ};
+    bool early = false;
     struct launch *l;
     CUresult result;
 
-    if (!f || extra || !is_launchable(f, grid, block, shared))
+    for (unsigned i = 0; i < config->numAttrs; i++) {
+        if (config->attrs[i].id != CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
+            return CUDA_ERROR_INVALID_VALUE;
+        early = config->attrs[i].value.programmaticStreamSerializationAllowed;
+    }
+    if (!f || extra || !is_launchable(f, grid, block, config->sharedMemBytes))
         return CUDA_ERROR_INVALID_VALUE;
     fake_lock();
     result = fake_usable();
     l = result == CUDA_SUCCESS ? make_launch(f, arguments) : NULL;
     if (l) {
-        l->grid = grid, l->block = block, l->shared = shared;
-        result = fake_queue(stream, &l->work);
+        l->grid = grid, l->block = block, l->shared = config->sharedMemBytes, l->early = early;
+        result = fake_queue(config->hStream, &l->work);
     } else if (result == CUDA_SUCCESS) {
         result = CUDA_ERROR_OUT_OF_MEMORY;
     }
     fake_unlock();
     return result;
+}
+
+// NOLINTNEXTLINE(readability-function-size): the driver's own parameters
+CUresult cuLaunchKernel(CUfunction f, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                        unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
+                        CUstream stream, void **arguments, void **extra)
+{
+    const CUlaunchConfig config = {.gridDimX = grid_x,
+                                   .gridDimY = grid_y,
+                                   .gridDimZ = grid_z,
+                                   .blockDimX = block_x,
+                                   .blockDimY = block_y,
+                                   .blockDimZ = block_z,
+                                   .sharedMemBytes = shared,
+                                   .hStream = stream};
+
+    return cuLaunchKernelEx(&config, f, arguments, extra);
 }

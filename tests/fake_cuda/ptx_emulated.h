@@ -57,6 +57,15 @@ template <typename T, int COUNT> static inline void ptx_read_shared(T (&to)[COUN
 {
     __builtin_memcpy(to, fake_dynamic + from, sizeof to);
 }
+template <typename T, int COUNT> static inline void ptx_write_global(T *to, const T (&v)[COUNT])
+{
+    struct alignas(sizeof(T) * COUNT) run {
+        T v[COUNT];
+    } out;
+
+    __builtin_memcpy(&out, v, sizeof out);
+    *(run *)to = out;
+}
 static inline float ptx_largest(float a, float b)
 {
     return a > b || a != a ? a : b;
@@ -165,6 +174,15 @@ static inline void ptx_copy_commit()
 template <int GROUPS> static inline void ptx_copy_wait()
 {
     fake_device.runtime->wait(GROUPS);
+}
+
+/* Launches run one after the other. */
+static inline void ptx_grid_next()
+{
+}
+static inline void ptx_grid_wait()
+{
+    fake_device.runtime->wait_launch();
 }
 
 /* ---- Matrices -------------------------------------------------------------------------------- */

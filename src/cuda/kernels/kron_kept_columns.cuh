@@ -13,7 +13,7 @@ struct tile {
 static __device__ struct tile tile_of(const struct kron_params &a, int number)
 {
     const int rows = (int)a.unit_tiles, across = (int)a.col_tiles;
-    const int line = number / rows, item = line / across;
+    const int line = number < rows ? 0 : number / rows, item = line < across ? 0 : line / across;
 
     return {a.first + item, (line - item * across) * BQ,
             (number - line * rows) * BN + (int)threadIdx.x / 32 * OWN};
@@ -72,7 +72,7 @@ static __device__ void copy_next(const struct kron_params &a, struct stream &s)
     s.to = s.to + 1 == STAGES ? 0 : s.to + 1;
 }
 
-static __device__ struct stream stream_begin(const struct kron_params &a, char *slots)
+static __device__ struct stream stream_of(const struct kron_params &a, char *slots)
 {
     struct stream s = {};
 
@@ -80,10 +80,16 @@ static __device__ struct stream stream_begin(const struct kron_params &a, char *
     s.tiles = (int)(a.unit_tiles * a.col_tiles * a.items);
     s.columns = (int)(a.rows * a.before * a.after) * (PAIRED ? E_P : 1);
     s.slots = slots + threadIdx.x / 32 * (STAGES * SLOT);
-#pragma unroll 1
-    for (int i = 0; i < STAGES - 1; i++)
-        copy_next(a, s);
     return s;
+}
+
+/* Fills all slots, when x is there. */
+static __device__ void begin_stream(const struct kron_params &a, struct stream &s)
+{
+    ptx_grid_wait();
+#pragma unroll 1
+    for (int i = 0; i < STAGES; i++)
+        copy_next(a, s);
 }
 
 /* The next chunk as fragments; its p are in the order that the factor's are kept in. */

@@ -74,30 +74,39 @@ template <bool BY_COLUMNS> static __device__ int turned(int line)
 #  include "kron_kept_tf32.cuh"
 #endif
 
+#include "kron_kept_columns.cuh"
+
 /* ---- Factors -------------------------------------------------------------------------------- */
 
-/* Columns q0 .. of a factor with so many rows and columns. */
-template <typename F>
+/* Columns q0 .. of a factor with so many rows and columns; `meanwhile` is done while the first of
+ * its numbers are on their way. */
+template <typename F, typename WORK>
 static __device__ void keep_factor(const struct kron_side &side, const f_element *f, int rows,
-                                   int cols, int q0, char *kept)
+                                   int cols, int q0, char *kept, const WORK &meanwhile)
 {
     constexpr int ACROSS = F::N / F_LOAD, ALL = F::K * ACROSS;
-    constexpr int EACH = (ALL + THREADS - 1) / THREADS, AHEAD = EACH < 4 ? EACH : 4;
+    constexpr int EACH = (ALL + THREADS - 1) / THREADS, MOST = BQ < 128 ? 8 : 4;
+    constexpr int AHEAD = EACH < MOST ? EACH : MOST;
+    constexpr int ROUNDS = BQ < 128 ? EACH : 1;     /* unrolled: of 128 columns they would spill */
+    const int thread = (int)ptx_thread() % THREADS; /* addresses are not kept in registers */
 
-    for (int first = threadIdx.x; first < ALL; first += THREADS * AHEAD) {
+#pragma unroll(ROUNDS)
+    for (int first = 0; first < EACH; first += AHEAD) {
         run<f_element, F_LOAD> v[AHEAD];
 #pragma unroll
         for (int i = 0; i < AHEAD; i++) {
-            const int e = first + i * THREADS, p = e / (8 * ACROSS) * 8 + e % 8;
-            const int q = q0 + e / 8 % ACROSS * F_LOAD;
+            const int e = thread + (first + i) * THREADS;
+            const int p = e / (8 * ACROSS) * 8 + e % 8, q = q0 + e / 8 % ACROSS * F_LOAD;
             v[i] = {};
             if (p < rows && q < cols)
                 v[i] = *(const run<f_element, F_LOAD> *)(f + p * side.row_stride +
                                                          q * side.col_stride);
         }
+        if (first == 0)
+            meanwhile();
 #pragma unroll
         for (int i = 0; i < AHEAD; i++) {
-            const int e = first + i * THREADS;
+            const int e = thread + (first + i) * THREADS;
 #pragma unroll
             for (int j = 0; j < F_LOAD; j++)
                 if (e < ALL)
@@ -114,24 +123,27 @@ struct kept {
     int q0;
 };
 
-static __device__ void keep_factors(const struct kron_params &a, long long item, int q0,
-                                    struct kept &k)
+/* Before the first tile the stream of x begins here: factors do not wait for the launch before. */
+static __device__ void keep_factors(const struct kron_params &a, const struct tile &t,
+                                    struct kept &k, struct stream &s)
 {
-    const f_element *f = item_of<const f_element>(a, a.factor[PAIRED], item);
-    const f_element *e = item_of<const f_element>(a, a.factor[0], item);
+    const f_element *f = item_of<const f_element>(a, a.factor[PAIRED], t.item);
+    const f_element *e = item_of<const f_element>(a, a.factor[0], t.item);
+    const auto begin = [&] {
+        if (!k.f)
+            begin_stream(a, s);
+    };
 
-    if (f == k.f && e == k.e && q0 == k.q0)
+    if (f == k.f && e == k.e && t.q0 == k.q0)
         return;
     __syncthreads();
-    keep_factor<right>(a.factor[PAIRED], f, P, Q, q0, k.memory);
+    keep_factor<right>(a.factor[PAIRED], f, P, Q, t.q0, k.memory, begin);
     if (PAIRED)
-        keep_factor<left>(a.factor[0], e, E_P, E_Q, 0, k.memory + right::BYTES);
+        keep_factor<left>(a.factor[0], e, E_P, E_Q, 0, k.memory + right::BYTES, [] {});
     finish_factor();
     __syncthreads();
-    k.f = f, k.e = e, k.q0 = q0;
+    k.f = f, k.e = e, k.q0 = t.q0;
 }
-
-#include "kron_kept_columns.cuh"
 
 /* ---- The second factor ---------------------------------------------------------------------- */
 
@@ -208,9 +220,9 @@ static __device__ void finish_tile(const struct kron_params &a, const struct til
         meet_group(); /* what is between is no longer read */
         write_pair(a, t, f, columns, both);
     } else if constexpr (ALONG) {
-        write_along(a, t, f, columns, sum);
+        write_lines(a, t, f, columns, sum);
     } else {
-        write_columns(a, t, f, columns, sum);
+        write_single(a, t, f, columns, sum);
     }
 }
 
@@ -218,18 +230,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     kron_matmul_kept(const __grid_constant__ struct kron_params a)
 {
     extern __shared__ __align__(128) char memory[]; /* factors, sums between, slots */
-    struct stream s = stream_begin(a, memory + KEPT + WARPS * BETWEEN);
+    struct stream s = stream_of(a, memory + KEPT + WARPS * BETWEEN);
     struct kept k = {memory, 0, 0, 0};
     struct operand x;
     REAL v[STEPS][4];
 
-    take_chunk(s, v);
-    copy_next(a, s);
+    ptx_grid_next();
 #pragma unroll 1
     for (int number = blockIdx.x; number < s.tiles; number += (int)gridDim.x) {
         const struct tile t = tile_of(a, number);
         struct sums<right> sum;
-        keep_factors(a, t.item, t.q0, k);
+        keep_factors(a, t, k, s);
+        if (number == blockIdx.x)
+            take_chunk(s, v);
         clear(sum);
 #pragma unroll 1
         for (int chunk = 0; chunk < right::CHUNKS; chunk++) {

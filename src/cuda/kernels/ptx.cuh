@@ -250,6 +250,24 @@ static __device__ void ptx_read_shared(double (&to)[1], unsigned from)
                  : "memory");
 }
 
+/* Neighbours to global memory at once: 8 or 16 bytes, aligned. */
+static __device__ void ptx_write_global(float *to, const float (&v)[2])
+{
+    asm volatile("st.global.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(v[0]), "f"(v[1]) : "memory");
+}
+
+static __device__ void ptx_write_global(float *to, const float (&v)[4])
+{
+    asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(v[0]), "f"(v[1]),
+                 "f"(v[2]), "f"(v[3])
+                 : "memory");
+}
+
+static __device__ void ptx_write_global(double *to, const double (&v)[2])
+{
+    asm volatile("st.global.v2.f64 [%0], {%1, %2};" ::"l"(to), "d"(v[0]), "d"(v[1]) : "memory");
+}
+
 /* Makes a group of the thread's copies since the last one. */
 static __device__ void ptx_copy_commit()
 {
@@ -260,6 +278,25 @@ static __device__ void ptx_copy_commit()
 template <int GROUPS> static __device__ void ptx_copy_wait()
 {
     asm volatile("cp.async.wait_group %0;" ::"n"(GROUPS) : "memory");
+}
+
+/* ---- Launches that overlap, on sm_90 and newer: nothing elsewhere ---------------------------- */
+
+/* Lets the launch queued behind this one begin as soon as every block has come here. */
+static __device__ void ptx_grid_next()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+/* Waits until the launch before this one has ended and what it wrote is there; returns at once if
+ * this one was not queued to overlap. */
+static __device__ void ptx_grid_wait()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
 }
 
 /* ---- Matrices of 8 by 8 16-bit elements from shared memory ----------------------------------- */
