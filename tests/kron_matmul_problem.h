@@ -37,7 +37,7 @@ struct kron_matmul_row {
 };
 
 enum {
-    KRON_MATMUL_ROWS = 81
+    KRON_MATMUL_ROWS = 86
 };
 extern const struct kron_matmul_row kron_matmul_rows[KRON_MATMUL_ROWS];
 

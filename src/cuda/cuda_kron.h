@@ -10,7 +10,7 @@
 #include "kron_span.h"
 
 enum {
-    CUDA_KRON_DEFINES = 384,
+    CUDA_KRON_DEFINES = 448,
     CUDA_KRON_BUDGETS = 4, /* of a tile's shared memory: all that there is, half, ... */
     CUDA_KRON_TILES = 3,   /* of what is wanted of a tile that can be as large as one likes */
     CUDA_KRON_CHOICES = CUDA_KRON_BUDGETS * CUDA_KRON_TILES
@@ -36,6 +36,8 @@ struct cuda_kron_pass {
     int stages;                /* CUDA_KRON_TILE, each of so many bytes; CUDA_KRON_KEPT */
     size_t stage_bytes;
     bool plain, linear;
+    bool mma; /* CUDA_KRON_TILE: by tensor cores, with these of each factor */
+    int gap[GRAM_MAX_FACTORS], spread[GRAM_MAX_FACTORS], row[GRAM_MAX_FACTORS];
     int warpgroups; /* CUDA_KRON_KEPT */
     int64_t kept;   /* columns of the last factor that a block keeps */
     bool paired;    /* it has two factors */
@@ -52,6 +54,7 @@ struct cuda_kron_plan {
     int64_t shared_bytes;     /* that a block can have */
     int64_t tile_bytes;       /* most of a tile of kron_matmul_tile.cu */
     bool tiled;               /* columns of x, y and z are neighbours */
+    bool tensor;              /* kron_matmul_tile.cu may use tensor cores */
     bool pairs;               /* the last two factors make a pass of CUDA_KRON_KEPT */
     int passes;
     struct cuda_kron_pass pass[GRAM_MAX_FACTORS];
@@ -80,6 +83,13 @@ bool cuda_kron_tile_holds(const struct cuda_kron_plan *plan, const struct gram_k
 bool cuda_kron_tile_choose(const struct cuda_device *device, const struct cuda_kron_plan *plan,
                            int number, struct cuda_kron_pass *pass);
 void cuda_kron_tile_define(const struct cuda_kron_plan *plan, int number, char *to, size_t room);
+/* cuda_kron_tile_mma.c: whether tensor cores are worth it at all, and for a factor; the places in
+ * shared memory of a pass whose steps are chosen, and whose tile has so many elements, by tensor
+ * cores, or false if there is too little of it. */
+bool cuda_kron_has_tensor(int arch, const struct gram_kron_matmul_op *op);
+bool cuda_kron_tile_by_mma(const struct cuda_kron_plan *plan, int factor);
+bool cuda_kron_tile_choose_mma(const struct cuda_kron_plan *plan, struct cuda_kron_pass *pass,
+                               int64_t elements);
 /* cuda_kron_kept.c: makes a pass of one factor, whose span is set, one of kron_matmul_kept.cu;
  * false if it cannot be. */
 bool cuda_kron_keep(const struct cuda_device *device, const struct cuda_kron_plan *plan, int number,

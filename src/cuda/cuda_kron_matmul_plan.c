@@ -46,20 +46,24 @@ static bool is_whole(const struct gram_kron_matmul_op *op)
     return op->x.dtype == GRAM_I32 || op->x.dtype == GRAM_I64;
 }
 
-/* Worth the tensor cores: what is too large to be fused, and f64 from 32 by 32 on. */
-static bool is_for_mma(const struct gram_kron_matmul_op *op, const struct gram_view *f)
+/* Worth the tensor cores: what is too large to be fused, and f64 from 32 by 32 on if
+ * kron_matmul_tile.cu has none. */
+static bool is_for_mma(const struct cuda_kron_plan *plan, int factor)
 {
+    const struct gram_kron_matmul_op *op = plan->op;
+    const struct gram_view *f = &op->factor[factor];
     int64_t least = gram_least(f->rows, f->cols), most = gram_most(f->rows, f->cols);
 
     return !is_whole(op) && least >= LEAST_MMA &&
-           (most > SMALL || (op->x.dtype == GRAM_F64 && least == SMALL));
+           (most > SMALL ||
+            (op->x.dtype == GRAM_F64 && least == SMALL && !cuda_kron_tile_by_mma(plan, factor)));
 }
 
-static bool is_small(const struct gram_kron_matmul_op *op, int factor)
+static bool is_small(const struct cuda_kron_plan *plan, int factor)
 {
-    const struct gram_view *f = &op->factor[factor];
+    const struct gram_view *f = &plan->op->factor[factor];
 
-    return f->rows <= SMALL && f->cols <= SMALL && f->rows > 0 && !is_for_mma(op, f);
+    return f->rows <= SMALL && f->cols <= SMALL && f->rows > 0 && !is_for_mma(plan, factor);
 }
 
 static bool all_square(const struct gram_kron_matmul_op *op, const struct cuda_kron_pass *pass)
@@ -94,11 +98,11 @@ static int cut(struct cuda_kron_plan *plan, double budget)
             .span = {.first = last, .count = 1}
         };
         bool tiled = plan->tiled && cuda_kron_tile_takes(op, last);
-        pass->kernel = is_small(op, last) ? CUDA_KRON_FUSED : CUDA_KRON_ONE;
+        pass->kernel = is_small(plan, last) ? CUDA_KRON_FUSED : CUDA_KRON_ONE;
         if (plan->pairs && last == op->count - 1)
             pass->span.first--, pass->span.count = 2;
         while (pass->kernel == CUDA_KRON_FUSED && pass->span.first > 0 &&
-               is_small(op, pass->span.first - 1)) {
+               is_small(plan, pass->span.first - 1)) {
             struct cuda_kron_pass longer = {
                 .span = {.first = pass->span.first - 1, .count = pass->span.count + 1}
             };
@@ -242,7 +246,7 @@ static void choose_one(const struct cuda_device *device, const struct cuda_kron_
 
     pass->threads = 256;
     pass->along = pass->span.after == 1 && (number > 0 || plan->x.col_stride == 1);
-    if (is_for_mma(plan->op, &plan->op->factor[pass->span.first])) {
+    if (is_for_mma(plan, pass->span.first)) {
         if (cuda_kron_keep(device, plan, number, pass))
             return;
         pass->kernel = CUDA_KRON_MMA;
@@ -307,8 +311,9 @@ static void make(const struct cuda_device *device, const struct gram_kron_matmul
     see_rows(plan);
     plan->tiled = plan->x.col_stride == 1 && plan->y.col_stride == 1 &&
                   (!cuda_kron_adds(op) || plan->z.col_stride == 1);
-    plan->pairs = cuda_kron_pairs(device, plan) && is_for_mma(op, &op->factor[op->count - 1]) &&
-                  is_for_mma(op, &op->factor[op->count - 2]);
+    plan->tensor = plan->tiled && cuda_kron_has_tensor(device->arch, op);
+    plan->pairs = cuda_kron_pairs(device, plan) && is_for_mma(plan, op->count - 1) &&
+                  is_for_mma(plan, op->count - 2);
     make_passes(device, choice, plan);
     plan->wide =
         gram_kron_spans_arrange(plan->pass, sizeof plan->pass[0], plan->passes, plan->extra);

@@ -11,6 +11,7 @@ enum {
     MOST = 32,
     PAIRED = 8,           /* most P of factors of 4 bytes that a step takes two of */
     RUN_BYTES = 32,       /* of neighbours in memory that a tile has at least */
+    LINE_BYTES = 128,     /* of neighbours that are worth a large tile, by tensor cores in f64 */
     TILE_BYTES = 32768,   /* wanted of a tile; of the last factors half of it is faster */
     LARGE_BYTES = 131072, /* of one that saves a launch */
     LARGE_SHARED = 200 << 10,
@@ -19,7 +20,8 @@ enum {
     LEAST_THREADS = 64,
     MOST_THREADS = 512,
     FEWER_THREADS = 384, /* of a processor, where a thread needs more than 128 registers */
-    MOST_TRIED = 256,    /* sizes of a tile that divide nothing */
+    MMA_THREADS = 128,
+    MOST_TRIED = 256, /* sizes of a tile that divide nothing */
 };
 
 bool cuda_kron_tile_takes(const struct gram_kron_matmul_op *op, int factor)
@@ -53,6 +55,7 @@ int64_t cuda_kron_tile_size(const struct cuda_device *device, struct cuda_kron_p
 
     plan->tile_bytes = way == 2 ? TILE_BYTES / 2 : TILE_BYTES;
     plan->tiled = plan->tiled && way < 3;
+    plan->tensor = plan->tensor && plan->tiled;
     return way == 0 && plan->shared_bytes >= LARGE_SHARED &&
                    bytes >= (double)LARGE_BYTES * device->processors
                ? LARGE_BYTES
@@ -191,6 +194,15 @@ static void choose_threads(const struct cuda_kron_plan *plan, struct cuda_kron_p
     pass->wide = (large ? 64 : 32) * 4 / (int)plan->element;
 }
 
+/* By tensor cores: sums of a warp and factors are in many registers. */
+static void choose_mma_threads(struct cuda_kron_pass *pass, int64_t tile)
+{
+    bool large = tile > TILE_BYTES;
+
+    pass->threads = large ? MOST_THREADS : MMA_THREADS;
+    pass->blocks = large ? 1 : FEWER_THREADS / MMA_THREADS;
+}
+
 /* Rows one behind the other. */
 static bool is_linear(const struct cuda_kron_plan *plan, const struct gram_view *v)
 {
@@ -233,39 +245,59 @@ static void choose_stages(const struct cuda_kron_plan *plan, int number,
         pass->stages = 0;
 }
 
-bool cuda_kron_tile_choose(const struct cuda_device *device, const struct cuda_kron_plan *plan,
-                           int number, struct cuda_kron_pass *pass)
+static bool is_taken(const struct cuda_kron_plan *plan, const struct cuda_kron_pass *pass, bool mma)
 {
-    int64_t most, element = (int64_t)plan->element;
-    int64_t units = plan->rows * pass->span.before, after = pass->span.after;
-    int64_t run = RUN_BYTES / element, wanted = gram_least(plan->tile_bytes, TILE_BYTES) / element;
-    int64_t all, tile;
+    bool taken = plan->tiled;
 
     for (int f = pass->span.first; f < pass->span.first + pass->span.count; f++)
-        if (!cuda_kron_tile_takes(plan->op, f))
-            return false;
-    if (!plan->tiled)
-        return false;
-    most = most_of(plan->op, &pass->span);
+        taken = taken && (mma ? cuda_kron_tile_by_mma(plan, f) : cuda_kron_tile_takes(plan->op, f));
+    return taken;
+}
+
+/* Units and columns of a tile that has `most` elements a column; false: columns cannot be shared
+ * out.  In f64 by tensor cores whole lines of x are worth a large tile. */
+static bool choose_size(const struct cuda_device *device, const struct cuda_kron_plan *plan,
+                        struct cuda_kron_pass *pass, int64_t most)
+{
+    int64_t element = (int64_t)plan->element, units = plan->rows * pass->span.before;
+    int64_t after = pass->span.after, all = units * after * plan->op->batch.count;
+    int64_t run = RUN_BYTES / element, line = LINE_BYTES / element;
+    int64_t many = MANY_TILES * (int64_t)device->processors;
+    int64_t wanted = gram_least(plan->tile_bytes, TILE_BYTES) / element;
+
     if (after == 1)
         wanted /= 2;
-    all = units * after * plan->op->batch.count;
-    while (wanted > gram_most(most, run) && all * most / wanted < MANY_TILES * device->processors)
+    while (wanted > gram_most(most, run) && all * most / wanted < many)
         wanted /= 2;
+    if (element == 8 && is_taken(plan, pass, true) && after > 1 &&
+        most * LINE_BYTES <= LARGE_BYTES && all >= many * line)
+        wanted = gram_most(wanted, most * line);
     pass->columns = divisor_of(after, gram_most(wanted / most, run), run);
-    if (pass->columns == 0)
-        return false;
     pass->units = 1;
     while (pass->columns == after && most * pass->columns * pass->units * 2 <= wanted &&
            pass->units < units)
         pass->units *= 2;
+    return pass->columns > 0;
+}
+
+bool cuda_kron_tile_choose(const struct cuda_device *device, const struct cuda_kron_plan *plan,
+                           int number, struct cuda_kron_pass *pass)
+{
+    int64_t most = most_of(plan->op, &pass->span), tile, tiles;
+
+    if (!is_taken(plan, pass, false) || !choose_size(device, plan, pass, most))
+        return false;
     choose_steps(plan, pass);
-    tile = most * pass->columns * pass->units * element;
-    choose_threads(plan, pass, tile);
+    tile = most * pass->columns * pass->units;
+    tiles = plan->rows * pass->span.before * pass->span.after * plan->op->batch.count * most / tile;
+    choose_threads(plan, pass, tile * (int64_t)plan->element);
+    pass->shared_bytes = shared_of(plan, pass, most);
+    pass->mma = is_taken(plan, pass, true) && cuda_kron_tile_choose_mma(plan, pass, tile);
+    if (pass->mma)
+        choose_mma_threads(pass, tile * (int64_t)plan->element);
     pass->kernel = CUDA_KRON_TILE;
     see_ends(plan, number, pass);
-    pass->shared_bytes = shared_of(plan, pass, most);
-    if (all * most / (tile / element) >= 2 * (int64_t)pass->blocks * device->processors)
+    if (tiles >= 2 * (int64_t)pass->blocks * device->processors)
         choose_stages(plan, number, pass, (size_t)plan->shared_bytes);
     pass->shared_bytes += (size_t)pass->stages * pass->stage_bytes;
     pass->blocks =
@@ -298,11 +330,17 @@ void cuda_kron_tile_define(const struct cuda_kron_plan *plan, int number, char *
     used += list(to + used, room - (size_t)used, "Q_OF", q, pass->span.count);
     used += list(to + used, room - (size_t)used, "STEP_OF", pass->step, pass->steps);
     used += list(to + used, room - (size_t)used, "WITH_OF", pass->with, pass->steps);
+    if (pass->mma) {
+        used += list(to + used, room - (size_t)used, "GAP_OF", pass->gap, pass->span.count);
+        used += list(to + used, room - (size_t)used, "SPREAD_OF", pass->spread, pass->span.count);
+        used += list(to + used, room - (size_t)used, "ROW_OF", pass->row, pass->span.count);
+        used += snprintf(to + used, room - (size_t)used, " -DDOUBLES=%d", plan->element == 8);
+    }
     snprintf(to + used, room - (size_t)used,
              " -DTB=%lld -DTA=%lld -DAFTER=%lld -DTHREADS=%d -DBLOCKS=%d -DWIDE=%d -DPLAIN=%d"
-             " -DLINEAR=%d -DBATCHED=%d -DSTAGES=%d",
+             " -DLINEAR=%d -DBATCHED=%d -DSTAGES=%d -DMMA=%d",
              (long long)pass->units, (long long)pass->columns,
              plan->extra == 1 || plan->op->after > 1 ? (long long)pass->span.after : 0,
              pass->threads, simple ? pass->blocks : (pass->blocks + 1) / 2, pass->wide, pass->plain,
-             pass->linear, is_batch, pass->stages);
+             pass->linear, is_batch, pass->stages, pass->mma);
 }

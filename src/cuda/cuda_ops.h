@@ -324,7 +324,7 @@ bool cuda_cdist_plan_packed(struct cuda_cdist_plan *plan);
 /* What the compiler is told, without the text of the expression; defines, CUDA_CDIST_DEFINES bytes,
  * holds its text. */
 enum {
-    CUDA_CDIST_DEFINES = 384
+    CUDA_CDIST_DEFINES = 448
 };
 struct jit_request cuda_cdist_request(const struct cuda_cdist_plan *plan, char *defines);
 /* Bytes of dynamic shared memory that a block needs on a chip: two panels of x and y. */

@@ -26,6 +26,8 @@
  */
 #include "kron_pass.cuh"
 
+#include "kron_factors.cuh"
+
 static __device__ constexpr int p_of[] = {P_OF}, q_of[] = {Q_OF}, order[] = {ORDER};
 static constexpr int COUNT = (int)(sizeof p_of / sizeof *p_of), WORDS = (int)sizeof(REAL) / 4;
 static constexpr int MOST_RESULTS = 32 / WORDS, MOST_SUMS = 64 / WORDS; /* of a thread */
@@ -60,6 +62,7 @@ static __device__ constexpr int most_elements()
 }
 
 /* Results of a thread and column at a time, and room for a row of the factor in shared memory. */
+static constexpr int LANES = 16 / (int)sizeof(REAL);
 static __device__ constexpr int results_of(int q)
 {
     int chunks = (q + MOST_RESULTS - 1) / MOST_RESULTS;
@@ -68,10 +71,9 @@ static __device__ constexpr int results_of(int q)
 }
 static __device__ constexpr int row_of(int q)
 {
-    constexpr int lanes = 16 / (int)sizeof(REAL);
     int used = (q + results_of(q) - 1) / results_of(q) * results_of(q);
 
-    return (used + lanes - 1) / lanes * lanes;
+    return (used + LANES - 1) / LANES * LANES;
 }
 static __device__ constexpr int factor_at(int factor)
 {
@@ -116,23 +118,6 @@ static __device__ int behind(int from, int at, int offset)
     return PADDED ? at + padded(offset) : from + offset;
 }
 
-template <int RQ> static __device__ void read_row(REAL (&row)[RQ], const REAL *f)
-{
-    if constexpr (RQ * sizeof(REAL) % 16 == 0) {
-        struct alignas(16) pack {
-            REAL v[RQ];
-        };
-        const struct pack all = *(const struct pack *)f;
-#pragma unroll
-        for (int q = 0; q < RQ; q++)
-            row[q] = all.v[q];
-    } else {
-#pragma unroll
-        for (int q = 0; q < RQ; q++)
-            row[q] = f[q];
-    }
-}
-
 template <int PASS> static __device__ void contract(const REAL *from, REAL *to, const REAL *factors)
 {
     constexpr int factor = order[PASS], P = p_of[factor], Q = q_of[factor];
@@ -156,7 +141,12 @@ template <int PASS> static __device__ void contract(const REAL *from, REAL *to, 
 #pragma unroll(P <= 16 ? P : 2)
             for (int p = 0; p < P; p++) {
                 REAL row[RQ];
-                read_row(row, f + p * row_of(Q) + q0);
+                if constexpr (RQ % LANES == 0)
+                    read_row(row, f + p * row_of(Q) + q0);
+                else
+#pragma unroll
+                    for (int q = 0; q < RQ; q++)
+                        row[q] = f[p * row_of(Q) + q0 + q];
 #pragma unroll
                 for (int i = 0; i < RC; i++) {
                     const REAL x = from[behind(start[i], at[i], p * R)];
@@ -176,57 +166,6 @@ template <int PASS> static __device__ void contract(const REAL *from, REAL *to, 
     __syncthreads();
 }
 
-/* sum over i and j of x[i, j] f1[i, q1] f2[j, q2], in place, a few rows and then a few columns at a
- * time, so that a row of a factor serves them all. */
-template <int P1, int P2>
-static __device__ void multiply_pair(REAL (&x)[P1][P2], const REAL *f1, const REAL *f2)
-{
-    constexpr int ROWS = (P1 + 1) / 2, COLS = (P2 + 1) / 2;
-
-#pragma unroll
-    for (int first = 0; first < P1; first += ROWS) {
-        REAL sum[ROWS][P2] = {};
-#pragma unroll
-        for (int j = 0; j < P2; j++) {
-            REAL row[P2];
-            read_row(row, f2 + j * row_of(P2));
-#pragma unroll
-            for (int i = 0; i < ROWS; i++)
-#pragma unroll
-                for (int q = 0; q < P2; q++)
-                    if (first + i < P1)
-                        sum[i][q] += x[first + i][j] * row[q];
-        }
-#pragma unroll
-        for (int i = 0; i < ROWS; i++)
-#pragma unroll
-            for (int q = 0; q < P2; q++)
-                if (first + i < P1)
-                    x[first + i][q] = sum[i][q];
-    }
-#pragma unroll
-    for (int first = 0; first < P2; first += COLS) {
-        REAL sum[P1][COLS] = {};
-#pragma unroll
-        for (int i = 0; i < P1; i++) {
-            REAL row[P1];
-            read_row(row, f1 + i * row_of(P1));
-#pragma unroll
-            for (int j = 0; j < COLS; j++)
-#pragma unroll
-                for (int q = 0; q < P1; q++)
-                    if (first + j < P2)
-                        sum[q][j] += x[i][first + j] * row[q];
-        }
-#pragma unroll
-        for (int j = 0; j < COLS; j++)
-#pragma unroll
-            for (int q = 0; q < P1; q++)
-                if (first + j < P2)
-                    x[q][first + j] = sum[q][j];
-    }
-}
-
 template <int PASS> static __device__ void contract_pair(REAL *tile, const REAL *factors)
 {
     constexpr int right = order[PASS], left = right - 1, P1 = p_of[left], P2 = p_of[right];
@@ -236,14 +175,15 @@ template <int PASS> static __device__ void contract_pair(REAL *tile, const REAL 
 #pragma unroll 1
     for (int column = threadIdx.x; column < COLUMNS; column += THREADS) {
         const int start = column / R * (P1 * P2 * R) + column % R, at = padded(start);
-        REAL x[P1][P2];
+        REAL x[P1 * P2];
 #pragma unroll
         for (int i = 0; i < P1 * P2; i++)
-            x[i / P2][i % P2] = tile[behind(start, at, i * R)];
-        multiply_pair<P1, P2>(x, factors + factor_at(left), factors + factor_at(right));
+            x[i] = tile[behind(start, at, i * R)];
+        multiply_blocks<P2, 1, (P1 + 1) / 2, row_of(P2)>(x, factors + factor_at(right));
+        multiply_blocks<P1, P2, (P2 + 1) / 2, row_of(P1)>(x, factors + factor_at(left));
 #pragma unroll
         for (int i = 0; i < P1 * P2; i++)
-            tile[behind(start, at, i * R)] = x[i / P2][i % P2];
+            tile[behind(start, at, i * R)] = x[i];
     }
     __syncthreads();
 }
@@ -346,18 +286,9 @@ static __device__ void write_tile(const struct kron_params &a, const struct tile
 static __device__ void read_factors(const struct kron_params &a, long long item, REAL *to)
 {
 #pragma unroll
-    for (int i = 0; i < COUNT; i++) {
-        const struct kron_side &side = a.factor[i];
-        const f_element *f = item_of<const f_element>(a, side, item);
-        const int width = row_of(q_of[i]);
-        for (int e = threadIdx.x; e < p_of[i] * width; e += THREADS) {
-            const int p = e / width, q = e % width;
-            REAL value = q == 0 ? 1 : 0;
-            if (side.data && q < q_of[i])
-                value = real_of<F_KIND>(f[p * side.row_stride + q * side.col_stride]);
-            to[factor_at(i) + e] = value;
-        }
-    }
+    for (int i = 0; i < COUNT; i++)
+        read_factor<THREADS>(a.factor[i], item_of<const f_element>(a, a.factor[i], item), p_of[i],
+                             q_of[i], row_of(q_of[i]), to + factor_at(i));
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)

@@ -28,10 +28,19 @@
  *                16 bytes are neighbours in a tile and in memory, LINEAR is 1 and BATCHED is 0
  *   WIDE         sums of a thread at a time in steps of two factors
  *   THREADS, BLOCKS   of a block; on a processor at least
+ *   MMA          1: by tensor cores, with these; REAL is float or double, all factors are square,
+ *                and there are no steps of two of them
+ *   DOUBLES      1: REAL is double
+ *   GAP_OF       elements left out behind those that are behind a factor's index
+ *   SPREAD_OF    1: lane t of four has index t of every four, 2: 2 t of every eight, and 2 t + 1
+ *   ROW_OF       of a row of a factor in shared memory
  *
  * SPDX-License-Identifier: MIT
  */
 #include "kron_tile_steps.cuh"
+#if MMA
+#  include "kron_tile_mma.cuh"
+#endif
 
 template <int STEP>
 static __device__ void run_step(const struct kron_params &a, const struct place &t, REAL *tile,
@@ -39,10 +48,15 @@ static __device__ void run_step(const struct kron_params &a, const struct place 
 {
     if constexpr (with_of[STEP] == 0)
         copied<STEP>::run(a, t, tile);
+#if MMA
+    else
+        multiplied<STEP>::run(a, t, tile, factors);
+#else
     else if constexpr (is_held(STEP))
         held<STEP>::run(a, t, tile, factors);
     else
         streamed<STEP>::run(a, t, tile, factors);
+#endif
     __syncthreads();
 }
 

@@ -89,16 +89,7 @@ static __device__ void put(const struct place &t, long long at, long long z_at, 
 static __device__ void read_factors(const struct kron_params &a, long long item, REAL *to)
 {
 #pragma unroll
-    for (int i = 0; i < COUNT; i++) {
-        const struct kron_side &side = a.factor[i];
-        const f_element *f = matrix_of<const f_element>(a, side, item);
-        const int width = row_of(q_of[i]);
-        for (int e = threadIdx.x; e < p_of[i] * width; e += THREADS) {
-            const int p = e / width, q = e % width;
-            REAL value = q == 0 ? 1 : 0;
-            if (side.data && q < q_of[i])
-                value = real_of<F_KIND>(f[p * side.row_stride + q * side.col_stride]);
-            to[factor_at(i) + e] = value;
-        }
-    }
+    for (int i = 0; i < COUNT; i++)
+        read_factor<THREADS>(a.factor[i], matrix_of<const f_element>(a, a.factor[i], item), p_of[i],
+                             q_of[i], width_of(i), to + factor_at(i));
 }

@@ -7,8 +7,14 @@
  */
 #include "kron_pass.cuh"
 
+#include "kron_factors.cuh"
+
 static __device__ constexpr int p_of[] = {P_OF}, q_of[] = {Q_OF}, step_of[] = {STEP_OF},
                                 with_of[] = {WITH_OF};
+#if MMA
+static __device__ constexpr int gap_of[] = {GAP_OF}, spread_of[] = {SPREAD_OF},
+                                width_list[] = {ROW_OF};
+#endif
 static constexpr int COUNT = (int)(sizeof p_of / sizeof *p_of),
                      STEPS = (int)(sizeof step_of / sizeof *step_of),
                      BANKS = 128 / (int)sizeof(REAL);
@@ -39,12 +45,20 @@ static __device__ constexpr int row_of(int q)
 
     return (q + lanes - 1) / lanes * lanes;
 }
+static __device__ constexpr int width_of(int factor)
+{
+#if MMA
+    return width_list[factor];
+#else
+    return row_of(q_of[factor]);
+#endif
+}
 static __device__ constexpr int factor_at(int factor)
 {
     int at = 0;
 
     for (int f = 0; f < factor; f++)
-        at += p_of[f] * row_of(q_of[f]);
+        at += p_of[f] * width_of(f);
     return at;
 }
 
@@ -148,11 +162,20 @@ static __device__ constexpr int pad_of()
     }
     return best;
 }
-static constexpr int PAD = pad_of(), FACTORS = factor_at(COUNT);
+static constexpr int PAD = MMA ? 0 : pad_of(), FACTORS = factor_at(COUNT);
 
-static __device__ constexpr int padded(int element)
+/* MMA: the elements behind a factor's index, from this factor on, are followed by a gap. */
+template <int FACTOR = 0> static __device__ constexpr int padded(int element)
 {
+#if MMA
+    if constexpr (FACTOR < COUNT) {
+        constexpr int behind = elements_at(0, FACTOR + 1, COUNT) * TA, gap = gap_of[FACTOR];
+        return element / behind * gap + padded<FACTOR + 1>(element);
+    }
+    return element;
+#else
     return padded_by(element, PAD);
+#endif
 }
 
 /* A tile of x as it is copied: after so many elements 16 bytes are left out. */
@@ -163,9 +186,19 @@ static __device__ constexpr int ahead_by(int element, int pad)
     return pad ? element + element / pad * AT_ONCE : element;
 }
 
+/* MMA: between the elements that the lanes of a column have. */
+static __device__ constexpr int ahead_step()
+{
+#if MMA
+    return spread_of[step_of[0]] * behind_of(0);
+#else
+    return 0;
+#endif
+}
+
 static __device__ constexpr int ahead_pad_of()
 {
-    const int behind = behind_of(0), size = block_of(0, false), apart = apart_of(0, PAD);
+    const int behind = behind_of(0), size = block_of(0, false), apart = MMA ? 1 : apart_of(0, PAD);
     int best = 0, least = 1 << 30;
 
     if (!POWERS || with_of[0] == 0 || X_KIND != KRON_REAL)
@@ -173,8 +206,10 @@ static __device__ constexpr int ahead_pad_of()
     for (int pad = 0; pad <= 1024; pad = pad ? pad * 2 : 16 * AT_ONCE) {
         int most = 0, used[BANKS] = {};
         for (int lane = 0; lane < BANKS; lane++) {
-            const int column = column_at(lane, behind, apart);
-            const int at = ahead_by(column / behind * (size * behind) + column % behind, pad);
+            const int column = column_at(MMA ? lane / 4 : lane, behind, apart);
+            const int at = ahead_by(column / behind * (size * behind) + column % behind +
+                                        (MMA ? lane % 4 * ahead_step() : 0),
+                                    pad);
             if (++used[at % BANKS] > most)
                 most = used[at % BANKS];
         }

@@ -7,22 +7,6 @@
  */
 #include "kron_tile_memory.cuh"
 
-template <int Q> static __device__ void read_row(REAL (&row)[Q], const REAL *f)
-{
-    constexpr int LANES = 16 / (int)sizeof(REAL);
-    struct alignas(16) pack {
-        REAL v[LANES];
-    };
-
-#pragma unroll
-    for (int q = 0; q < Q; q += LANES) {
-        const struct pack some = *(const struct pack *)(f + q);
-#pragma unroll
-        for (int i = 0; i < LANES && q + i < Q; i++)
-            row[q + i] = some.v[i];
-    }
-}
-
 /* Columns of a thread in a step.  Numbers of powers of two have no bits in common with a thread's,
  * so that one place, and constants, lead to all. */
 template <int STEP> struct columns {
@@ -64,11 +48,9 @@ template <int STEP> struct columns {
         return ahead(start(i, size));
     }
 
-    template <int LENGTH>
     static __device__ void write(const struct kron_params &a, const struct place &t, REAL *tile,
-                                 const REAL (&value)[LENGTH], int i)
+                                 const REAL *value, int i)
     {
-        static_assert(LENGTH == Q, "a column");
         if constexpr (STEP + 1 < STEPS) {
             const int at = start_padded(i, Q);
 #pragma unroll
@@ -184,62 +166,34 @@ template <int STEP> struct held {
     static constexpr int LEFT = step_of[STEP], RIGHT = LEFT + with_of[STEP] - 1;
     static constexpr int P1 = p_of[LEFT], P2 = p_of[RIGHT], G = c::P, R = c::R, V = c::V;
 
-    /* Blocks of P elements that are APART from each other: WIDE sums at a time. */
-    template <int P, int BESIDE> static __device__ void multiply(REAL (&x)[V][G], const REAL *f)
+    /* WIDE sums at a time. */
+    template <int P, int BESIDE> static __device__ void multiply(REAL (&x)[V * G], const REAL *f)
     {
-        constexpr int BLOCKS_OF = V * G / P, SOME = WIDE / P < 1 ? 1 : WIDE / P;
-#pragma unroll
-        for (int first = 0; first < BLOCKS_OF; first += SOME) {
-            REAL sum[SOME][P] = {};
-#pragma unroll
-            for (int p = 0; p < P; p++) {
-                REAL row[P];
-                read_row(row, f + p * row_of(P));
-#pragma unroll
-                for (int i = 0; i < SOME; i++)
-#pragma unroll
-                    for (int q = 0; q < P; q++)
-                        if (first + i < BLOCKS_OF)
-                            sum[i][q] += x[place_of<P, BESIDE>(first + i, p) / G]
-                                          [place_of<P, BESIDE>(first + i, p) % G] *
-                                         row[q];
-            }
-#pragma unroll
-            for (int i = 0; i < SOME; i++)
-#pragma unroll
-                for (int q = 0; q < P; q++)
-                    if (first + i < BLOCKS_OF)
-                        x[place_of<P, BESIDE>(first + i, q) / G]
-                         [place_of<P, BESIDE>(first + i, q) % G] = sum[i][q];
-        }
-    }
-    template <int P, int BESIDE> static __device__ constexpr int place_of(int block, int p)
-    {
-        return block / BESIDE * (P * BESIDE) + p * BESIDE + block % BESIDE;
+        multiply_blocks<P, BESIDE, (WIDE / P < 1 ? 1 : WIDE / P), row_of(P)>(x, f);
     }
     static __device__ void run(const struct kron_params &a, const struct place &t, REAL *tile,
                                const REAL *factors)
     {
-        REAL x[V][G];
+        REAL x[V * G];
 #pragma unroll
         for (int i = 0; i < V; i++) {
             if constexpr (STEP == 0 && STAGES > 0) {
                 const x_element *from = t.ahead + c::start_ahead(i, G);
 #pragma unroll
                 for (int e = 0; e < G; e++)
-                    x[i][e] = real_of<X_KIND>(from[ahead(e * R)]);
+                    x[i * G + e] = real_of<X_KIND>(from[ahead(e * R)]);
             } else if constexpr (STEP == 0) {
                 const int s = c::start(i, G);
                 const x_element *from = t.x + reach(a, t, s, IN, x_offset);
                 const bool there = c::has(i) && is_there(t, s, IN);
 #pragma unroll
                 for (int e = 0; e < G; e++)
-                    x[i][e] = there ? real_of<X_KIND>(from[inside(a, e * R)]) : (REAL)0;
+                    x[i * G + e] = there ? real_of<X_KIND>(from[inside(a, e * R)]) : (REAL)0;
             } else {
                 const int at = c::start_padded(i, G);
 #pragma unroll
                 for (int e = 0; e < G; e++)
-                    x[i][e] = tile[at + padded(e * R)];
+                    x[i * G + e] = tile[at + padded(e * R)];
             }
         }
         multiply<P2, 1>(x, factors + factor_at(RIGHT));
@@ -247,7 +201,7 @@ template <int STEP> struct held {
             multiply<P1, P2>(x, factors + factor_at(LEFT));
 #pragma unroll
         for (int i = 0; i < V; i++)
-            c::write(a, t, tile, x[i], i);
+            c::write(a, t, tile, x + i * G, i);
     }
 };
 
