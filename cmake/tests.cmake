@@ -127,6 +127,7 @@ if(TARGET gram_cuda)
     endif()
     gram_test_program(bench_cuda bench/bench_cuda.c)
 endif()
+gram_test_program(bench_call bench/bench_call.c)
 gram_test_program(bench_optimizer bench/bench_optimizer.c)
 gram_test_program(bench_eigh_multi bench/bench_eigh_multi.c)
 
