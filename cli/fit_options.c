@@ -71,6 +71,8 @@ static const struct option_row hyper_rows[] = {
     NUMBER("metric-power", 0, "A", AT(metric_power), NULL, 0.01, 1,
            "the metric is the average gradient outer product to the power of A (default: 1/2 in a "
            "classification, 1/4 in a regression)"),
+    INTEGER("metric-rows", 0, "N", AT(metric_rows), NULL, 10, 0x1p53,
+            "learn the metric from at most N rows (default: 6000, or 400 a feature if more)"),
     CHOICE("transform", 0, "NAME", AT(transform), "auto", "auto|none|log|sqrt",
            "of the target of a regression: predict its logarithm or square root"),
     OPTION_END,
@@ -154,6 +156,7 @@ enum exit_status fit_options(const struct fit_settings *s, gram_machine_options 
     options->validation = or_zero(s->validation);
     options->max_categories = s->max_categories;
     options->leaf_rows = s->leaf_rows > 0 ? s->leaf_rows : 0;
+    options->metric_rows = s->metric_rows > 0 ? s->metric_rows : 0;
     options->memory_limit = (int64_t)(or_zero(s->memory) * 0x1p30);
     options->time_limit = s->time_limit;
     options->seed = (uint64_t)s->seed;

@@ -249,6 +249,7 @@ struct gram_cg_precondition_op { /* z = (r - keep rows^T weight) / lambda */
 };
 
 struct gram_optimizer_op; /* optimizer.h */
+struct gram_strip_op;     /* strip.h */
 struct gram_eigh_multi;   /* eigh_multi.h */
 
 struct gram_backend {
@@ -257,6 +258,7 @@ struct gram_backend {
     gram_status (*open)(gram_context *g);                     /* completes a new context */
     void (*describe)(const gram_context *g, gram_info *info); /* its part of gram_info */
     uint64_t (*machine)(const gram_context *g); /* < 2^16: what measured times depend on */
+    void (*strip_multiply)(const gram_context *g, const struct gram_strip_op *op); /* the CPU's */
     /* NULL on the CPU */
     void (*close)(gram_context *g);              /* undoes open, also one that failed */
     gram_status (*synchronize)(gram_context *g); /* waits for what is queued */

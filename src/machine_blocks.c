@@ -4,8 +4,10 @@
  * SPDX-License-Identifier: MIT
  */
 #include "machine_blocks.h"
-#include "blas.h"
+#include "machine_element.h"
+#include "strip.h"
 #include "threads.h"
+#include <string.h>
 
 /* Rows of a block: a product of blocks takes long against a call, and there are enough of them for
  * the threads. */
@@ -18,11 +20,22 @@ static int64_t block_count(int64_t n)
     return gram_ceil_div(n, BLOCK_ROWS);
 }
 
-size_t gram_machine_blocks_bytes(int64_t n, gram_dtype dtype)
+static size_t matrix_bytes(int64_t n, gram_dtype dtype)
 {
     size_t rows = n < BLOCK_ROWS ? (size_t)n : BLOCK_ROWS, edge = (size_t)block_count(n);
 
-    return edge * (edge + 1) / 2 * rows * rows * gram_dtype_size(dtype);
+    return gram_round64(edge * (edge + 1) / 2 * rows * rows * gram_dtype_size(dtype));
+}
+
+/* Of the vectors that the matrix is multiplied by at a time, or of their products. */
+static size_t strip_bytes(int64_t n)
+{
+    return (size_t)n * 2 * GRAM_STRIP_BYTES;
+}
+
+size_t gram_machine_blocks_bytes(int64_t n, gram_dtype dtype)
+{
+    return matrix_bytes(n, dtype) + 2 * strip_bytes(n);
 }
 
 /* First element of block (i, j), j <= i. */
@@ -64,6 +77,8 @@ gram_status gram_machine_blocks_create(gram_context *g, const gram_tensor *x,
                          "cannot allocate %zu bytes for a kernel matrix of "
                          "%lld rows",
                          k.bytes, (long long)k.n);
+    k.strips = k.data + matrix_bytes(k.n, k.dtype);
+    k.product = k.strips + strip_bytes(k.n);
     *out = k;
     for (int64_t i = 0; i < k.count; i++)
         for (int64_t j = 0; j <= i; j++) {
@@ -84,27 +99,59 @@ void gram_machine_blocks_destroy(gram_context *g, struct machine_blocks *k)
     *k = (struct machine_blocks){0};
 }
 
+/* The vectors of a product, in rows of one or two strips (gram_strip_op). */
 struct multiply_job {
+    const gram_context *g;
     const struct machine_blocks *k;
     const double *ridge;
-    int64_t columns;
+    int64_t first, count; /* columns that are multiplied now */
+    int strips;
     const char *v;
     char *out;
 };
 
-/* out = ridge * v for the rows of block i. */
-static void ridge_rows(const struct multiply_job *job, int64_t i)
+/* Numbers of a row of strips. */
+static int64_t strip_width(const struct machine_blocks *k, int strips)
 {
-    int64_t n = job->k->n, first = i * job->k->size, last = first + rows_of(job->k, i);
+    return strips * (int64_t)(GRAM_STRIP_BYTES / gram_dtype_size(k->dtype));
+}
 
-    for (int64_t j = 0; j < job->columns; j++)
-        for (int64_t at = first; at < last; at++)
-            if (job->k->dtype == GRAM_F32)
-                ((float *)job->out)[j * n + at] =
-                    (float)job->ridge[at] * ((const float *)job->v)[j * n + at];
-            else
-                ((double *)job->out)[j * n + at] =
-                    job->ridge[at] * ((const double *)job->v)[j * n + at];
+static char *strip_at(const struct multiply_job *job, char *strips, int64_t row)
+{
+    return strips + (size_t)(row * job->strips) * GRAM_STRIP_BYTES;
+}
+
+/* The rows of v that belong to block i into strips, zeros beyond the columns. */
+static void gather_rows(void *arg, int64_t i, int thread)
+{
+    const struct multiply_job *job = arg;
+    const struct machine_blocks *k = job->k;
+    int64_t width = strip_width(k, job->strips), n = k->n, first = i * k->size;
+    char *to = strip_at(job, k->strips, first);
+
+    (void)thread;
+    memset(to, 0, (size_t)(rows_of(k, i) * job->strips) * GRAM_STRIP_BYTES);
+    for (int64_t j = 0; j < job->count; j++)
+        for (int64_t r = 0; r < rows_of(k, i); r++)
+            machine_set_element(
+                k->dtype, to, r * width + j,
+                machine_element(k->dtype, job->v, (job->first + j) * n + first + r));
+}
+
+/* out = ridge * v + product for the rows of block i. */
+static void store_rows(const struct multiply_job *job, int64_t i, const char *product)
+{
+    const struct machine_blocks *k = job->k;
+    int64_t width = strip_width(k, job->strips);
+
+    for (int64_t j = 0; j < job->count; j++)
+        for (int64_t r = 0; r < rows_of(k, i); r++) {
+            int64_t row = i * k->size + r, at = (job->first + j) * k->n + row;
+
+            machine_set_element(k->dtype, job->out, at,
+                                job->ridge[row] * machine_element(k->dtype, job->v, at) +
+                                    machine_element(k->dtype, product, r * width + j));
+        }
 }
 
 /* Rows of block i of the product: its blocks left of the diagonal as they are, those below it
@@ -114,25 +161,38 @@ static void multiply_rows(void *arg, int64_t i, int thread)
 {
     const struct multiply_job *job = arg;
     const struct machine_blocks *k = job->k;
-    size_t size = gram_dtype_size(k->dtype);
+    char *product = strip_at(job, k->product, i * k->size);
 
     (void)thread;
-    ridge_rows(job, i);
+    memset(product, 0, (size_t)(rows_of(k, i) * job->strips) * GRAM_STRIP_BYTES);
     for (int64_t j = 0; j < k->count; j++) {
-        struct gram_blas_matrix block = {i >= j ? block_at(k, i, j) : block_at(k, j, i), k->size,
-                                         i >= j};
-        struct gram_blas_matrix v = {job->v + (size_t)(j * k->size) * size, k->n, false};
+        const struct gram_strip_op op = {
+            .dtype = k->dtype,
+            .rows = rows_of(k, i >= j ? i : j),
+            .cols = rows_of(k, i >= j ? j : i),
+            .lda = k->size,
+            .strips = job->strips,
+            .transposed = i < j,
+            .a = i >= j ? block_at(k, i, j) : block_at(k, j, i),
+            .v = strip_at(job, k->strips, j * k->size),
+            .out = product,
+        };
 
-        gram_blas_gemm(k->dtype, (int64_t[3]){rows_of(k, i), job->columns, rows_of(k, j)}, 1, block,
-                       v, 1, job->out + (size_t)(i * k->size) * size, k->n);
+        job->g->backend->strip_multiply(job->g, &op);
     }
+    store_rows(job, i, product);
 }
 
 void gram_machine_blocks_multiply(gram_context *g, const struct machine_blocks *k,
                                   const double *ridge, int64_t columns, const void *v, void *out)
 {
-    struct multiply_job job = {k, ridge, columns, v, out};
+    struct multiply_job job = {.g = g, .k = k, .ridge = ridge, .v = v, .out = out};
+    int64_t most = strip_width(k, 2);
 
-    gram_blas_one_thread();
-    gram_parallel_for(g, k->count, multiply_rows, &job);
+    for (; job.first < columns; job.first += most) {
+        job.count = columns - job.first < most ? columns - job.first : most;
+        job.strips = job.count > most / 2 ? 2 : 1;
+        gram_parallel_for(g, k->count, gather_rows, &job);
+        gram_parallel_for(g, k->count, multiply_rows, &job);
+    }
 }

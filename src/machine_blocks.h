@@ -14,7 +14,8 @@ struct machine_blocks {
     int64_t n, size, count; /* rows, rows of a block, blocks along an edge */
     gram_dtype dtype;
     char *data;
-    size_t bytes;
+    char *strips, *product; /* room for a product, behind the blocks */
+    size_t bytes;           /* of all */
 };
 
 size_t gram_machine_blocks_bytes(int64_t n, gram_dtype dtype);

@@ -8,12 +8,17 @@
  */
 #include "machine_element.h"
 #include "machine_fit.h"
+#include "sizes.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    VALIDATION_ROWS = 8000 /* most rows that are held out to choose a metric */
+    VALIDATION_ROWS = 8000, /* most rows that are held out to choose a metric */
+    /* A metric is an average over rows: it settles long before the machine itself does, whose
+     * solves grow with the square of the rows and more. */
+    METRIC_ROWS = 6000,
+    METRIC_ROWS_EACH = 400 /* feature */
 };
 
 void gram_machine_encoded_destroy(gram_context *g, struct machine_encoded *e)
@@ -96,18 +101,20 @@ static gram_status learn_metric(gram_context *g, const struct machine_job *job,
 {
     double fraction = job->o.validation > 0 ? job->o.validation : 0.2;
     int64_t held = (int64_t)(fraction * (double)all->rows);
-    int64_t *rows = malloc((size_t)all->rows * sizeof *rows + 1), used;
+    int64_t *rows = malloc((size_t)all->rows * sizeof *rows + 1), used, most = job->o.metric_rows;
     struct machine_encoded train = {0}, valid = {0};
     struct machine_leaf leaf = {0};
     gram_status status;
 
     held = held < 1 ? 1 : held < VALIDATION_ROWS ? held : VALIDATION_ROWS;
     used = all->rows - held;
+    if (most == 0)
+        most = gram_most(METRIC_ROWS, METRIC_ROWS_EACH * all->width);
     if (!rows)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %lld rows", (long long)all->rows);
     for (int64_t i = 0; i < all->rows; i++)
         rows[i] = i;
-    status = part_of(g, job, all, rows, used, &train);
+    status = part_of(g, job, all, rows, used < most ? used : most, &train);
     if (status == GRAM_OK)
         status = part_of(g, job, all, rows + used, held, &valid);
     if (status == GRAM_OK)

@@ -49,6 +49,7 @@ static gram_status check_options(gram_context *g, const gram_machine_options *o)
     TRY(check_range(g, "iterations", o->iterations, -1, 100));
     TRY(check_range(g, "leaf_rows", (double)o->leaf_rows, 10, 1e12));
     TRY(check_range(g, "max_categories", (double)o->max_categories, 2, 1e9));
+    TRY(check_range(g, "metric_rows", (double)o->metric_rows, 10, 1e12));
     TRY(check_range(g, "memory_limit", (double)o->memory_limit, 1e6, 1e18));
     if (o->dtype && o->dtype != GRAM_F32 && o->dtype != GRAM_F64)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "options.dtype is %s, expected f32 or f64",

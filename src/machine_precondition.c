@@ -20,6 +20,7 @@
 enum {
     BLOCK = 100,      /* pivots a step: large enough for matrix products, small against the rank */
     CHUNK = 1024,     /* rows of F that are widened, or multiplied by one thread, at a time */
+    COLUMNS = 4,      /* that one thread solves for */
     MOST_RANK = 1000, /* more costs as much as the iterations it saves */
     LEAST_RANK = 200, /* below about 600 rows everything is one or two steps */
 };
@@ -328,23 +329,37 @@ static void finish_chunk(void *arg, int64_t chunk, int thread)
                                 machine_element(p->dtype, job->out, i) / p->lambda);
 }
 
+/* Some columns of (F^T F + lambda)^-1 F^T v, from the chunks' products into the first of them. */
+static void solve_columns(void *arg, int64_t task, int thread)
+{
+    const struct apply_job *job = arg;
+    const struct machine_preconditioner *p = job->p;
+    int64_t first = task * COLUMNS, rest = p->columns - first, end, total = p->rank * p->columns;
+    int64_t columns = rest < COLUMNS ? rest : COLUMNS;
+
+    (void)thread;
+    end = (first + columns) * p->rank;
+    for (int64_t i = first * p->rank; i < end; i++) {
+        p->wide[i] = 0;
+        for (int64_t c = 0; c < chunks_of(p->n); c++)
+            p->wide[i] += machine_element(p->dtype, p->product, c * total + i);
+    }
+    gram_blas_potrs(GRAM_F64, GRAM_LOWER, p->rank, columns, p->cholesky, p->rank,
+                    p->wide + first * p->rank, p->rank);
+    for (int64_t i = first * p->rank; i < end; i++)
+        machine_set_element(p->dtype, p->product, i, p->wide[i]);
+}
+
 void gram_machine_preconditioner_apply(gram_context *g, const struct machine_preconditioner *p,
                                        const void *v, void *out)
 {
     struct apply_job job = {p, v, out};
-    int64_t chunks = chunks_of(p->n), count = p->rank * p->columns;
+    int64_t chunks = chunks_of(p->n);
 
     gram_blas_one_thread();
     if (p->rank > 0) {
         gram_parallel_for(g, chunks, product_of_chunk, &job);
-        memset(p->wide, 0, (size_t)count * sizeof *p->wide);
-        for (int64_t c = 0; c < chunks; c++)
-            for (int64_t i = 0; i < count; i++)
-                p->wide[i] += machine_element(p->dtype, p->product, c * count + i);
-        gram_blas_potrs(GRAM_F64, GRAM_LOWER, p->rank, p->columns, p->cholesky, p->rank, p->wide,
-                        p->rank);
-        for (int64_t i = 0; i < count; i++)
-            machine_set_element(p->dtype, p->product, i, p->wide[i]);
+        gram_parallel_for(g, gram_ceil_div(p->columns, COLUMNS), solve_columns, &job);
     }
     gram_parallel_for(g, chunks, finish_chunk, &job);
 }

@@ -198,6 +198,7 @@ def test_task(tmp_path):
         ["--leaf-rows", "60"],
         ["--iterations", "2", "--metric", "diagonal", "--metric-power", "0.5"],
         ["--iterations", "2", "--metric", "full", "--validation", "0.3"],
+        ["--iterations", "2", "--metric-rows", "60"],
         ["--transform", "none"],
         ["--memory", "0.5"],
         ["--auto", "--time-limit", "2"],

@@ -2278,6 +2278,8 @@ typedef struct gram_machine_options {
     void (*progress)(void *progress_user, double fraction, const char *stage);
     void *progress_user;
     int64_t max_categories; /* of a column that are told apart, >= 2; 0: 256 (see below) */
+    int64_t metric_rows;    /* most rows of a leaf that its metric is learned from, >= 10; 0: 6000,
+                               or 400 an encoded feature if that is more */
 } gram_machine_options;
 
 /* clang-format off */

@@ -62,6 +62,7 @@ static const struct py_option rows[] = {
     {            "seed",             AT(seed),       NULL, PY_WHOLE64},
     {           "dtype",            AT(dtype),     dtypes,  PY_CHOICE},
     {  "max_categories",   AT(max_categories),       NULL, PY_WHOLE64},
+    {     "metric_rows",      AT(metric_rows),       NULL, PY_WHOLE64},
 };
 
 /* What a fit borrows while it runs. */

@@ -56,7 +56,7 @@ class Machine:
         Options, as in gram.h: task, search, p, q, bandwidth, regularization, iterations (rounds of
         feature learning; -1: none), metric ("diagonal", "full"), metric_power, target_transform
         ("none", "log", "sqrt"), solver ("cholesky", "cg"), tolerance, validation, leaf_rows,
-        memory_limit, time_limit, seed, dtype ("float32", "float64"), max_categories.
+        memory_limit, time_limit, seed, dtype ("float32", "float64"), max_categories, metric_rows.
 
         Raises ValueError for values that cannot be, TypeError for what is no table or option.
         """

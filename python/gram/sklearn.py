@@ -157,6 +157,7 @@ class _Machine(BaseEstimator):
         iterations=None,
         metric="auto",
         metric_power=None,
+        metric_rows=None,
         search=False,
         time_limit=None,
         validation=None,
@@ -172,6 +173,7 @@ class _Machine(BaseEstimator):
         self.iterations = iterations
         self.metric = metric
         self.metric_power = metric_power
+        self.metric_rows = metric_rows
         self.search = search
         self.time_limit = time_limit
         self.validation = validation
@@ -216,8 +218,8 @@ class _Machine(BaseEstimator):
             X, target, weights = _weighted(X, target, weights)
             if task == "classification" and len(np.unique(target)) < 2:
                 raise ValueError("Only one class is left where the sample weights are not zero.")
-        names = "p q bandwidth regularization iterations metric_power time_limit validation"
-        options = {name: getattr(self, name) for name in names.split()}
+        names = "p q bandwidth regularization iterations metric_power metric_rows time_limit"
+        options = {name: getattr(self, name) for name in [*names.split(), "validation"]}
         if not isinstance(self.random_state, numbers.Integral):
             options["seed"] = int(check_random_state(self.random_state).randint(2**31))
         else:

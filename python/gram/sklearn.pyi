@@ -60,6 +60,7 @@ class _Machine(BaseEstimator):
         iterations: int | None = None,
         metric: Literal["auto", "diagonal", "full"] = "auto",
         metric_power: float | None = None,
+        metric_rows: int | None = None,
         search: bool = False,
         time_limit: float | None = None,
         validation: float | None = None,

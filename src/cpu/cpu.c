@@ -11,6 +11,7 @@ const struct gram_backend gram_cpu_backend = {
     .open = cpu_open,
     .describe = cpu_describe,
     .machine = cpu_machine,
+    .strip_multiply = cpu_strip_multiply,
     .cdist = cpu_cdist,
     .cdist_workspace = cpu_cdist_workspace,
     .median = cpu_median,

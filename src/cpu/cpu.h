@@ -11,6 +11,7 @@ gram_status cpu_open(gram_context *g);                     /* cpuid.c: picks the
 void cpu_describe(const gram_context *g, gram_info *info); /* cpuid.c */
 uint64_t cpu_machine(const gram_context *g);               /* cpuid.c */
 
+void cpu_strip_multiply(const gram_context *g, const struct gram_strip_op *op);
 gram_status cpu_cdist(gram_context *g, const struct gram_cdist_op *op);
 size_t cpu_cdist_workspace(const gram_context *g, const struct gram_cdist_op *op);
 gram_status cpu_median(gram_context *g, const struct gram_median_op *op);

@@ -15,6 +15,7 @@
 #include "kron_matmul_vjp_kernels.h"
 #include "power.h"
 #include "solve_kernels.h"
+#include "strip_kernels.h"
 #include "symmetric_kernels.h"
 
 /* What is summed over the coordinates, with d = x - y. */
@@ -133,6 +134,7 @@ struct gram_cpu_kernels {
     const struct gram_solve_kernels *solve[GRAM_F64 + 1];
     const struct gram_eigh_kernels *eigh[GRAM_F64 + 1];
     const struct gram_kron_kernels *kron[GRAM_I64 + 1]; /* none of halves */
+    gram_strip_kernel *strip[GRAM_F64 + 1];
     gram_symmetric_kernel *symmetric_block[GRAM_F64 + 1];
     struct gram_kron_vjp_kernels kron_vjp[GRAM_F64 + 1];
 };

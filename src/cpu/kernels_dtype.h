@@ -97,6 +97,10 @@
 
 #include "solve_tile.h"
 
+/* ---- Matrices times a few vectors ------------------------------------------------------------ */
+
+#include "strip_tile.h"
+
 /* ---- Symmetric matrices times a few vectors ------------------------------------------------- */
 
 #include "symmetric_tile.h"

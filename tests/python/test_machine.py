@@ -117,7 +117,14 @@ def test_weights_and_options(diamonds):
     np.testing.assert_allclose(plain.predict(table), ones.predict(table), rtol=1e-10)
     more = gram.Machine.fit(table, price, seed=1, dtype="float64", weights=np.arange(1, 101) / 9)
     assert not np.allclose(plain.predict(table), more.predict(table), rtol=1e-6)
+    learned = {"iterations": 1, "seed": 1, "dtype": "float64"}
+    every, same, few = (
+        gram.Machine.fit(table, price, metric_rows=rows, **learned).importances
+        for rows in (0, 80, 20)
+    )
+    assert every == same and every != few
     for options, exception in (
+        ({"metric_rows": 9}, ValueError),
         ({"depth": 3}, TypeError),
         ({"p": 5.0}, ValueError),
         ({"p": "2"}, TypeError),
