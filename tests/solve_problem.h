@@ -33,7 +33,7 @@ struct solve_row {
 };
 
 enum {
-    SOLVE_ROWS = 31
+    SOLVE_ROWS = 32
 };
 extern const struct solve_row solve_rows[SOLVE_ROWS]; /* both operations are checked on them */
 

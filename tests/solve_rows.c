@@ -61,6 +61,8 @@ const struct solve_row solve_rows[SOLVE_ROWS] = {
      .why = "a batch that fits a GPU's shared memory"},
     {.n = 170, .r = 2, .a_batch = {17}, .b_batch = {17}, .dtype = GRAM_F64, .uplo = GRAM_UPPER,
      .factor = FACTOR_APART, .condition = 10, .damage = HAS_NAN, .why = "a batch beyond that"},
+    {.n = 210, .r = 2, .a_batch = {9}, .b_batch = {9}, .dtype = GRAM_F32, .condition = 100,
+     .damage = BROKEN, .why = "the same in f32: several panels"},
     {.n = 67, .r = 2, .a_batch = {4}, .b_batch = {4}, .dtype = GRAM_F64, .a_layout = COLUMN_MAJOR,
      .factor = FACTOR_APART, .condition = 1e3, .damage = HAS_NAN, .why = "the same in f64"},
     {.n = 12, .r = 2, .b_batch = {4}, .dtype = GRAM_F32, .factor = FACTOR_IN_PLACE,

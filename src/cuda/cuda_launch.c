@@ -143,7 +143,7 @@ static const struct {
     [CUDA_VARIANT_SOLVE_MOVE] = {         "solve_extra.cu",             "solve_move"},
     [CUDA_VARIANT_SOLVE_RESULT] = {         "solve_extra.cu",           "solve_result"},
     [CUDA_VARIANT_SOLVE_TILES] = {         "solve_tiles.cu",            "solve_tiles"},
-    [CUDA_VARIANT_SOLVE_LU_PANEL] = {            "solve_lu.cu",         "solve_lu_panel"},
+    [CUDA_VARIANT_SOLVE_LU_PANEL] = {      "solve_lu_panel.cu",         "solve_lu_panel"},
     [CUDA_VARIANT_SOLVE_LU_ROWS] = {            "solve_lu.cu",          "solve_lu_rows"},
     [CUDA_VARIANT_SOLVE_LU_REST] = {       "solve_lu_rest.cu",          "solve_lu_rest"},
     [CUDA_VARIANT_SOLVE_SWEEP] = {         "solve_sweep.cu",            "solve_sweep"},

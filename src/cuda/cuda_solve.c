@@ -35,8 +35,7 @@ static uint64_t number_of(int kernel, bool lu, gram_dtype dtype)
     return CUDA_SOLVE_VARIANTS + (uint64_t)(kernel * 4 + lu * 2 + (dtype == GRAM_F64));
 }
 
-/* Shared memory that a block may have on a chip. */
-static size_t most_shared(int arch)
+size_t cuda_solve_most_shared(int arch)
 {
     size_t kib = arch == 80 || arch == 87 ? 163 : arch >= 90 && arch < 120 ? 227 : 99;
 
@@ -55,7 +54,8 @@ struct jit_request cuda_solve_request(int kernel, bool lu, gram_dtype dtype, int
     return (struct jit_request){.file = kernel == SOLVE_SMALL ? "solve_small.cu" : "solve_large.cu",
                                 .kernel = names[kernel],
                                 .defines = defines,
-                                .shared_bytes = kernel == SOLVE_SMALL ? most_shared(arch) : 0,
+                                .shared_bytes =
+                                    kernel == SOLVE_SMALL ? cuda_solve_most_shared(arch) : 0,
                                 .variant = number_of(kernel, lu, dtype)};
 }
 
@@ -69,7 +69,7 @@ static size_t matrix_bytes(const struct cuda_solve_plan *plan)
 
 static bool fits(const struct cuda_device *device, const struct cuda_solve_plan *plan)
 {
-    const size_t n = (size_t)plan->op->a.rows, most = most_shared(device->arch);
+    const size_t n = (size_t)plan->op->a.rows, most = cuda_solve_most_shared(device->arch);
 
     return matrix_bytes(plan) + SOLVE_SMALL_REST(n, gram_dtype_size(plan->op->a.dtype)) <= most;
 }

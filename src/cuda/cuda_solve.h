@@ -19,6 +19,9 @@ struct cuda_solve_plan {
 /* A view as the device's code takes it; data NULL where it is not given. */
 struct solve_side cuda_solve_side(const struct gram_view *v, bool given);
 
+/* Shared memory that a block may have on a chip. */
+size_t cuda_solve_most_shared(int arch);
+
 /* A kernel (SOLVE_SMALL, ...); defines holds its text. */
 enum {
     CUDA_SOLVE_DEFINES = 64

@@ -60,6 +60,7 @@ static void lay_out(const struct cuda_extra *e, int64_t count, struct cuda_extra
     s->bytes = 0;
     s->sweeps = take(b, (SOLVE_CONTROL + items * (groups > 0 ? groups : 1)) * sizeof(int));
     s->tiles = take(b, (SOLVE_CONTROL + items * tiles) * sizeof(int));
+    s->words = take(b, items * (groups > 0 ? groups : 1) * SOLVE_SWEEP_WORDS * sizeof(long long));
     s->zeros = *b;
     s->state = take(b, items * sizeof(struct solve_state));
     s->go = take(b, items * sizeof(int));

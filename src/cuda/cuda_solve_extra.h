@@ -14,7 +14,7 @@
 
 /* Where the pieces of the scratch begin. */
 struct cuda_extra_scratch {
-    size_t state, go, sweeps, tiles, matrix, lifted, exchanges, permutation;
+    size_t state, go, sweeps, tiles, words, matrix, lifted, exchanges, permutation;
     size_t block, other, probe, signs;
     size_t column, solution, residual, correction, basis;
     size_t codes, outside, work;

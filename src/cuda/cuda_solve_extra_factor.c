@@ -36,6 +36,18 @@ static gram_status cholesky(gram_context *g, struct cuda_extra *e, gram_dtype dt
     return gram_cuda_launch_plain(g, CUDA_VARIANT_SOLVE_TILES, dtype, blocks, SOLVE_THREADS, &p);
 }
 
+/* As many columns of a panel as there is shared memory for. */
+static gram_status panel(gram_context *g, gram_dtype dtype, struct solve_lu_params *p)
+{
+    const int size = (int)gram_dtype_size(dtype), arch = ((struct cuda_device *)g->device)->arch;
+    const int64_t most = (int64_t)cuda_solve_most_shared(arch) - SOLVE_PANEL_SHARED(size);
+    struct jit_request request = gram_cuda_plain_request(CUDA_VARIANT_SOLVE_LU_PANEL, dtype);
+
+    request.shared_bytes = (size_t)most;
+    p->room = most;
+    return gram_cuda_launch(g, &request, p->items, SOLVE_PANEL_THREADS, p);
+}
+
 static gram_status lu(gram_context *g, struct cuda_extra *e, gram_dtype dtype)
 {
     struct solve_lu_params p = {
@@ -52,8 +64,7 @@ static gram_status lu(gram_context *g, struct cuda_extra *e, gram_dtype dtype)
     for (p.first = 0; p.first < p.n; p.first += SOLVE_TILE) {
         int64_t all = gram_ceil_div(p.n, SOLVE_TILE);
         int64_t rest = all - p.first / SOLVE_TILE - 1;
-        TRY(gram_cuda_launch_plain(g, CUDA_VARIANT_SOLVE_LU_PANEL, dtype, p.items,
-                                   SOLVE_PANEL_THREADS, &p));
+        TRY(panel(g, dtype, &p));
         if (all > 1)
             TRY(gram_cuda_launch_plain(g, CUDA_VARIANT_SOLVE_LU_ROWS, dtype, p.items * all,
                                        SOLVE_THREADS, &p));
@@ -114,6 +125,7 @@ static gram_status sweep(gram_context *g, struct cuda_extra *e, const struct cud
         .x = c->x,
         .go = e->params.go,
         .control = (int *)(void *)(e->memory + e->at.sweeps),
+        .words = (unsigned long long *)(void *)(e->memory + e->at.words),
         .factor_bytes = (long long)item_bytes(e),
         .x_bytes = (long long)c->item_bytes,
         .n = e->params.n,

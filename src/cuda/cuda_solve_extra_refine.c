@@ -88,6 +88,7 @@ static gram_status multiply(gram_context *g, struct cuda_extra *e, int vector)
     if (vector >= 0) {
         p.x = e->params.basis + (SOLVE_GMRES + 1 + vector) * n;
         p.b = NULL;
+        p.column = e->params.column;
         p.y = e->params.basis + (vector + 1) * n;
         p.x_apart = p.y_apart = (2 * SOLVE_GMRES + 1) * n;
     }

@@ -228,5 +228,19 @@ static inline int __all_sync(unsigned mask, int p)
     return __ballot_sync(mask, p) == mask;
 }
 
+static inline unsigned __reduce_max_sync(unsigned mask, unsigned value)
+{
+    for (int apart = FAKE_WARP / 2; apart > 0; apart /= 2) {
+        const unsigned other = __shfl_xor_sync(mask, value, apart);
+        value = other > value ? other : value;
+    }
+    return value;
+}
+
+static inline unsigned __reduce_min_sync(unsigned mask, unsigned value)
+{
+    return ~__reduce_max_sync(mask, ~value);
+}
+
 #include "device_math.h"
 #endif

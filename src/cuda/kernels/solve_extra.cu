@@ -154,6 +154,7 @@ static __device__ void begin(const params &a, struct solve_state *s)
     s->norm[0] = s->norm[1] = 0;
     s->jitter = s->rcond = s->backward = 0;
     s->steps = s->low = s->exponent = 0;
+    s->estimate = s->other = 0;
     s->bad = SOLVE_NONE;
     s->open = 1;
 }

@@ -12,15 +12,22 @@
 
 #define SOLVE_TILE          64 /* rows and columns of a tile; columns of a panel of LU */
 #define SOLVE_TILE_DEPTH    32
-#define SOLVE_PANEL_THREADS 1024
+#define SOLVE_PANEL_THREADS 512
+#define SOLVE_STRIP         16 /* most columns of a panel that are in shared memory at a time */
 #define SOLVE_MULTIPLY_ROWS 32 /* of a block of solve_multiply */
 
 /* Rows that a block of solve_sweep takes for elements of size bytes. */
 #define SOLVE_SWEEP_ROWS(size) (256 / (size) < 64 ? 32 : 64)
 
+/* Shared memory of a block of solve_lu_panel beside a strip's, for elements of size bytes. */
+#define SOLVE_PANEL_SHARED(size) ((SOLVE_TILE + SOLVE_STRIP + 4) * SOLVE_TILE * (size) + 2048)
+
+/* Words of an item and group of columns that places of solve_sweep pass on what they solved in. */
+#define SOLVE_SWEEP_WORDS (3 * 64 * SOLVE_WIDTH)
+
 /* Ints that solve_tiles and solve_sweep need in params.control beside those of progress: zero at
- * first, and zero again when a launch has ended. */
-#define SOLVE_CONTROL 2
+ * first, and zero again when a launch has ended, but for solve_sweep's count of launches. */
+#define SOLVE_CONTROL 4
 
 #define SOLVE_NONE     0x7FFFFFFF /* bad: nothing is */
 #define SOLVE_GMRES    20         /* vectors of one cycle */
@@ -123,6 +130,7 @@ struct solve_sweep_params {
     char *x;
     const int *go;                   /* an item with 0 is left out */
     int *control;                    /* then one an item and group of SOLVE_WIDTH columns */
+    unsigned long long *words;       /* zero at first: SOLVE_SWEEP_WORDS of each of these */
     long long factor_bytes, x_bytes; /* from item to item */
     long long n, ld, columns, ldx, items;
     long long forward, transposed, unit; /* transposed: what is stored is */
@@ -152,12 +160,14 @@ struct solve_lu_params {
     struct solve_state *state;
     int *exchanges;
     long long item_bytes, n, ld, items, first;
+    long long room; /* bytes of dynamic shared memory of solve_lu_panel */
 };
 
 /* y = b - A x, or A x where b is NULL; columns of double, go as above. */
 struct solve_multiply_params {
     const double *matrix, *x, *b;
     double *y;
+    const struct solve_column *column; /* only of those that GMRES works on; NULL: of all */
     const int *go;
     long long n, columns, items;
     long long x_apart, y_apart; /* from column to column */

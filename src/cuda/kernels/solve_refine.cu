@@ -194,7 +194,15 @@ extern "C" __global__ void __launch_bounds__(THREADS) solve_refine(const __grid_
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+/* What a column's x holds is of use. */
+static __device__ bool is_wanted(const struct solve_multiply_params &a, long long item, int c)
+{
+    const struct solve_column *column = a.column + item * a.columns + c;
+
+    return c < a.columns && (!a.column || (column->mode == SOLVE_KRYLOV && column->running));
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 3)
     solve_multiply(const __grid_constant__ struct solve_multiply_params a)
 {
     const long long bands = (a.n + ROWS - 1) / ROWS, item = blockIdx.x / bands;
@@ -204,17 +212,22 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     __shared__ double x[THREADS][SOLVE_WIDTH];
     __shared__ double part[SLICES][ROWS];
     double sum[SOLVE_WIDTH] = {};
+    unsigned wanted = 0;
 
     if (!a.go[item])
         return;
+#pragma unroll 1
+    for (int c = 0; c < SOLVE_WIDTH; c++)
+        wanted |= (unsigned)is_wanted(a, item, c) << c;
     for (long long begin = 0; begin < a.n; begin += THREADS) {
         __syncthreads();
+#pragma unroll 8
         for (int c = 0; c < SOLVE_WIDTH; c++)
-            x[threadIdx.x][c] = begin + threadIdx.x < a.n && c < a.columns
+            x[threadIdx.x][c] = begin + threadIdx.x < a.n && wanted >> c & 1
                                     ? a.x[(item * a.columns + c) * a.x_apart + begin + threadIdx.x]
                                     : 0;
         __syncthreads();
-#pragma unroll 4
+#pragma unroll 8
         for (int k = slice; k < THREADS; k += SLICES) {
             const double v = row < a.n && begin + k < a.n ? m[(begin + k) * a.n] : 0;
 #pragma unroll

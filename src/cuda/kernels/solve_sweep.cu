@@ -6,6 +6,11 @@
  * item is.  Meanwhile it inverts its part of the diagonal.  Blocks are numbered as they begin, so
  * whom a block waits for has begun.
  *
+ * Most of the time is that from block to block.  So the next block, whose turn it is then, finds
+ * what was solved for in words that say themselves whether they are new: half of a word is a tag,
+ * of the launch and the place.  So does the block after that, which would else be late.  Three
+ * places have words in turn: what is overwritten has been read.
+ *
  * Parameters (-D): REAL.
  *
  * SPDX-License-Identifier: MIT
@@ -30,23 +35,46 @@ struct rows {
     const REAL *factor;
     REAL *x; /* of the first column of the group */
     int *done;
+    unsigned long long *words;
+    unsigned launch;
     long long first; /* row */
     int columns;
 };
 
-/* Elements of the triangle: rows from row on, columns from col on; the identity beyond n. */
-static __device__ void load(const struct solve_sweep_params &a, const REAL *factor, long long row,
-                            long long col, square &to)
+/* A thread's part of a square. */
+struct part {
+    REAL at[ROWS * ROWS / SOLVE_THREADS];
+};
+
+/* Elements of the triangle: rows from row on, columns from col on; the identity beyond n and, since
+ * it may not have been written, on the other side of the diagonal. */
+static __device__ void read(const struct solve_sweep_params &a, const REAL *factor, long long row,
+                            long long col, struct part &to)
 {
-#pragma unroll 4
-    for (int e = threadIdx.x; e < ROWS * ROWS; e += SOLVE_THREADS) {
-        const int fast = e % ROWS, slow = e / ROWS;
-        const int i = a.transposed ? slow : fast, k = a.transposed ? fast : slow;
-        const long long r = row + i, c = col + k;
-        REAL v = r == c;
-        if (r < a.n && c < a.n)
-            v = a.transposed ? factor[c + r * a.ld] : factor[r + c * a.ld];
-        to[k][i] = v;
+    const int fast = (int)threadIdx.x % ROWS, apart = SOLVE_THREADS / ROWS;
+    const long long f = (a.transposed ? col : row) + fast;
+    const long long s = (a.transposed ? row : col) + (int)threadIdx.x / ROWS;
+    const bool below = (a.forward != 0) != (a.transposed != 0); /* f >= s in the triangle */
+    const REAL *from = factor + f + s * a.ld;
+
+#pragma unroll
+    for (int e = 0; e < ROWS / apart; e++) {
+        const long long slow = s + e * apart;
+        REAL v = f == slow;
+        if (f < a.n && slow < a.n && (below ? f >= slow : f <= slow))
+            v = from[e * apart * a.ld];
+        to.at[e] = v;
+    }
+}
+
+static __device__ void put(const struct solve_sweep_params &a, const struct part &from, square &to)
+{
+    const int fast = (int)threadIdx.x % ROWS, apart = SOLVE_THREADS / ROWS;
+
+#pragma unroll
+    for (int e = 0; e < ROWS / apart; e++) {
+        const int slow = e * apart + (int)threadIdx.x / ROWS;
+        to[a.transposed ? fast : slow][a.transposed ? slow : fast] = from.at[e];
     }
 }
 
@@ -62,6 +90,89 @@ static __device__ void fetch(const struct solve_sweep_params &a, const struct ro
     }
     __syncthreads();
 }
+
+/* ---- From one place to the next ----------------------------------------------------------------
+ */
+
+static __device__ unsigned long long *words_of(const struct rows &w, long long place)
+{
+    return w.words + place % 3 * (SOLVE_SWEEP_WORDS / 3);
+}
+
+static __device__ unsigned tag_of(const struct rows &w, long long place)
+{
+    return w.launch << 2 | ((unsigned)place & 3);
+}
+
+/* Element e of a place's: one word, or two halves of a double. */
+static __device__ void give(const struct rows &w, long long place, int e, REAL value)
+{
+    volatile unsigned long long *words = words_of(w, place) + e;
+    const unsigned long long tag = (unsigned long long)tag_of(w, place) << 32;
+
+    if (sizeof(REAL) == 4) {
+        words[0] = tag | __float_as_uint((float)value);
+    } else {
+        const unsigned long long bits = (unsigned long long)__double_as_longlong((double)value);
+        words[0] = tag | (bits & 0xFFFFFFFF);
+        words[ROWS * COLUMNS] = tag | bits >> 32;
+    }
+}
+
+/* Waits for what a place gives; a thread's words are asked for together. */
+static __device__ void take(const struct rows &w, long long place, struct block &to)
+{
+    const volatile unsigned long long *words = words_of(w, place) + threadIdx.x;
+    const unsigned tag = tag_of(w, place);
+    const int halves = (int)sizeof(REAL) / 4;
+    unsigned long long v[MINE][2];
+    bool waits;
+
+    do {
+        waits = false;
+#pragma unroll
+        for (int e = 0; e < MINE; e++)
+#pragma unroll
+            for (int h = 0; h < halves; h++)
+                if (e * SOLVE_THREADS < w.columns * ROWS)
+                    v[e][h] = words[e * SOLVE_THREADS + h * ROWS * COLUMNS];
+#pragma unroll
+        for (int e = 0; e < MINE; e++)
+#pragma unroll
+            for (int h = 0; h < halves; h++)
+                waits |=
+                    e * SOLVE_THREADS + (int)threadIdx.x < w.columns * ROWS && v[e][h] >> 32 != tag;
+    } while (waits);
+#pragma unroll
+    for (int e = 0; e < MINE; e++) {
+        const int at = e * SOLVE_THREADS + (int)threadIdx.x;
+        const unsigned long long low = v[e][0] & 0xFFFFFFFF;
+        REAL value = 0;
+        if (at < w.columns * ROWS && sizeof(REAL) == 4)
+            value = (REAL)__uint_as_float((unsigned)low);
+        else if (at < w.columns * ROWS)
+            value = (REAL)__longlong_as_double((long long)(low | v[e][halves - 1] << 32));
+        to.at[at % ROWS][at / ROWS] = value;
+    }
+    __syncthreads();
+}
+
+/* Until more than so many places are done; gives how many are. */
+static __device__ int wait_for(const struct rows &w, long long before)
+{
+    __shared__ int seen;
+
+    if (threadIdx.x == 0) {
+        while ((seen = *(const volatile int *)w.done) <= before)
+            __nanosleep(20);
+        __threadfence();
+    }
+    __syncthreads();
+    return seen;
+}
+
+/* ---- Squares ----------------------------------------------------------------------------------
+ */
 
 /* The inverse of a triangle on the diagonal, whose diagonal is reciprocal: a warp takes columns, a
  * lane every 32nd row.  There is time for it while the block waits. */
@@ -103,12 +214,13 @@ static __device__ void invert(const struct solve_sweep_params &a, const square &
 }
 
 /* sum += a tile times x: a row of a few columns a thread. */
-static __device__ void add_product(const square &tile, const struct block &x, REAL sum[MINE])
+static __device__ void add_product(const square &tile, const struct block &x, int columns,
+                                   REAL sum[MINE])
 {
     const int row = (int)threadIdx.x % ROWS, col = (int)threadIdx.x / ROWS * MINE;
 
 #pragma unroll 8
-    for (int k = 0; k < ROWS; k++) {
+    for (int k = 0; k < ROWS && col < columns; k++) {
         const REAL t = tile[k][row];
 #pragma unroll
         for (int c = 0; c < MINE; c++)
@@ -124,8 +236,13 @@ static __device__ void solve(const struct solve_sweep_params &a, const struct ro
     __shared__ struct block x;
     const int row = (int)threadIdx.x % ROWS, col = (int)threadIdx.x / ROWS * MINE;
     REAL sum[MINE], own[MINE];
+    struct part next;
+    int seen = 0;
 
-    load(a, w.factor, w.first, w.first, tile);
+    read(a, w.factor, w.first, w.first, next);
+    put(a, next, tile);
+    if (place > 0)
+        read(a, w.factor, w.first, (a.forward ? 0 : places - 1) * ROWS, next);
 #pragma unroll
     for (int c = 0; c < MINE; c++) {
         const bool inside = w.first + row < a.n && col + c < w.columns;
@@ -140,15 +257,16 @@ static __device__ void solve(const struct solve_sweep_params &a, const struct ro
     __syncthreads();
     for (long long before = 0; before < place; before++) {
         const long long there = (a.forward ? before : places - 1 - before) * ROWS;
-        load(a, w.factor, w.first, there, tile);
-        if (threadIdx.x == 0) {
-            while (*(const volatile int *)w.done <= before)
-                __nanosleep(20);
-            __threadfence();
-        }
-        __syncthreads();
-        fetch(a, w, there, x);
-        add_product(tile, x, sum);
+        put(a, next, tile);
+        if (before + 1 < place)
+            read(a, w.factor, w.first, a.forward ? there + ROWS : there - ROWS, next);
+        if (before + 2 < place && seen <= before)
+            seen = wait_for(w, before);
+        if (before + 2 < place)
+            fetch(a, w, there, x);
+        else
+            take(w, before, x);
+        add_product(tile, x, w.columns, sum);
         __syncthreads();
     }
 #pragma unroll
@@ -157,7 +275,11 @@ static __device__ void solve(const struct solve_sweep_params &a, const struct ro
         sum[c] = 0;
     }
     __syncthreads();
-    add_product(inverse, x, sum);
+    add_product(inverse, x, w.columns, sum);
+#pragma unroll
+    for (int c = 0; c < MINE; c++)
+        if (col + c < w.columns && place + 1 < places)
+            give(w, place, row + (col + c) * ROWS, sum[c]);
 #pragma unroll
     for (int c = 0; c < MINE; c++)
         if (w.first + row < a.n && col + c < w.columns)
@@ -181,6 +303,8 @@ extern "C" __global__ void __launch_bounds__(SOLVE_THREADS, 2)
         (const REAL *)(a.factor + item * a.factor_bytes),
         (REAL *)(a.x + item * a.x_bytes) + group * COLUMNS * a.ldx,
         done,
+        a.words + which * SOLVE_SWEEP_WORDS,
+        (unsigned)*(const volatile int *)&a.control[2] + 1,
         (a.forward ? place : places - 1 - place) * ROWS,
         left < COLUMNS ? (int)left : COLUMNS,
     };
@@ -196,6 +320,9 @@ extern "C" __global__ void __launch_bounds__(SOLVE_THREADS, 2)
                 atomicAdd(done, 1);
         }
     }
-    if (threadIdx.x == 0 && atomicAdd(&a.control[1], 1) == (int)gridDim.x - 1)
+    __syncthreads(); /* all have read a.control[2] */
+    if (threadIdx.x == 0 && atomicAdd(&a.control[1], 1) == (int)gridDim.x - 1) {
         a.control[0] = a.control[1] = 0;
+        a.control[2]++;
+    }
 }
