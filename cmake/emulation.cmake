@@ -39,7 +39,7 @@ if(at GREATER -1)
     set(GRAM_EMULATION_SANITIZED ON)
 endif()
 
-foreach(library cuda nvrtc cusolver cusolverMg cublas)
+foreach(library cuda nvrtc cusolver cusolverMg cublas nccl)
     if(library STREQUAL nvrtc)
         set(sources nvrtc rewrite)
         set(version 13)
@@ -52,6 +52,9 @@ foreach(library cuda nvrtc cusolver cusolverMg cublas)
     elseif(library STREQUAL cublas)
         set(sources cublas)
         set(version 13)
+    elseif(library STREQUAL nccl)
+        set(sources nccl nccl_work)
+        set(version 2)
     else()
         set(sources block context copy fault fiber graph memory module stream transfer)
         set(version 1)
@@ -75,6 +78,8 @@ foreach(library fake_cusolver fake_cusolverMg fake_cublas)
     target_include_directories(${library} PRIVATE include src)
     target_link_libraries(${library} PRIVATE fake_cuda gram_blas)
 endforeach()
+
+target_link_libraries(fake_nccl PRIVATE fake_cuda)
 
 set(GRAM_EMULATION_ENVIRONMENT "GRAM_TEST_DEVICE=cuda;GRAM_TEST_EMULATED=1"
     "GRAM_CUDA_LIB_DIR=${GRAM_EMULATION_FOLDER}"

@@ -101,7 +101,7 @@ if(TARGET test_cuda)
     gram_test_emulated(test_cuda_ptx 5400 test_cuda_ptx)
     gram_test_emulated(test_cuda_emulation 5400 test_cuda_emulation)
 endif()
-foreach(name test_many test_eigh_multi) # on several devices
+foreach(name test_many test_eigh_multi test_nccl_kron) # on several devices
     if(TARGET ${name})
         gram_test_emulated(${name} 5400 ${CMAKE_COMMAND} -E env GRAM_FAKE_CUDA_DEVICES=3
             $<TARGET_FILE:${name}>)
@@ -130,6 +130,7 @@ endif()
 gram_test_program(bench_call bench/bench_call.c)
 gram_test_program(bench_optimizer bench/bench_optimizer.c)
 gram_test_program(bench_eigh_multi bench/bench_eigh_multi.c)
+gram_test_program(bench_kron_nccl bench/bench_kron_nccl.c)
 
 # test_calls catches the calls that the cases make (see tests/wrapped.h); Apple's linker cannot.
 if(TARGET test_calls AND NOT APPLE)

@@ -269,6 +269,14 @@ struct gram_backend {
     gram_status (*memory_copy)(gram_context *g, void *to, const void *from, size_t bytes);
     gram_status (*use_workspace)(gram_context *g, void *memory, size_t bytes); /* the device's */
     void (*release_scratch)(gram_context *g);
+    /* For fronts that make a call of several of a backend's own: scratch of the device, and a piece
+     * of it for the calls between begin and end.  NULL: scratch is context.h's. */
+    gram_status (*scratch)(gram_context *g, size_t bytes, void **out);
+    void (*scratch_begin)(gram_context *g, void *memory, size_t bytes,
+                          struct gram_scratch_before *before);
+    void (*scratch_end)(gram_context *g, const struct gram_scratch_before *before);
+    /* Refuses memory that the device cannot read; NULL: there is none. */
+    gram_status (*check_pointer)(gram_context *g, const char *name, const struct gram_view *v);
     gram_status (*rows_map)(gram_context *g, const struct gram_rows_map_op *op);
     gram_status (*rows_gather)(gram_context *g, const struct gram_rows_gather_op *op);
     gram_status (*rows_combine)(gram_context *g, const struct gram_rows_combine_op *op);

@@ -8,14 +8,12 @@
 #include <dlfcn.h>
 #include <stdio.h>
 
-static gram_status open_transport(gram_context *g, const void *handle, size_t bytes,
-                                  gram_communicator *c)
+static gram_status open_transport(gram_context *g, const struct gram_plugin *plugin,
+                                  const void *handle, size_t bytes, gram_communicator *c)
 {
-    static const struct gram_plugin mpi = {
-        .file = "libgram_mpi.so", .table = "gram_mpi_transport", .what = "the MPI transport"};
     char why[384];
 
-    c->transport = gram_plugin_open(g, &mpi, &c->plugin, why, sizeof why);
+    c->transport = gram_plugin_open(g, plugin, &c->plugin, why, sizeof why);
     if (!c->transport)
         return gram_fail(g, GRAM_UNSUPPORTED, "%s", why);
     return c->transport->open(g, handle, bytes, c);
@@ -36,19 +34,12 @@ static size_t all_bytes(const gram_communicator *c)
 }
 
 /* No rank leaves the others alone: memory is wanted only when all of them can be told. */
-gram_status gram_communicator_create_mpi(gram_context *g, const void *mpi_comm, size_t bytes,
-                                         gram_communicator **out)
+gram_status gram_communicator_open(gram_context *g, const struct gram_plugin *plugin,
+                                   const void *handle, size_t bytes, gram_communicator **out)
 {
     gram_communicator here = {.g = g}, *c = NULL;
-    gram_status status;
+    gram_status status = open_transport(g, plugin, handle, bytes, &here);
 
-    g->call = __func__;
-    if (!out)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "out is NULL");
-    *out = NULL;
-    if (!mpi_comm)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "mpi_comm is NULL, expected an MPI_Comm");
-    status = open_transport(g, mpi_comm, bytes, &here);
     if (status == GRAM_OK) {
         c = gram_alloc(g, all_bytes(&here));
         if (!c)
@@ -66,6 +57,21 @@ gram_status gram_communicator_create_mpi(gram_context *g, const void *mpi_comm, 
     *c = here;
     *out = c;
     return GRAM_OK;
+}
+
+gram_status gram_communicator_create_mpi(gram_context *g, const void *mpi_comm, size_t bytes,
+                                         gram_communicator **out)
+{
+    static const struct gram_plugin mpi = {
+        .file = "libgram_mpi.so", .table = "gram_mpi_transport", .what = "the MPI transport"};
+
+    g->call = __func__;
+    if (!out)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "out is NULL");
+    *out = NULL;
+    if (!mpi_comm)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "mpi_comm is NULL, expected an MPI_Comm");
+    return gram_communicator_open(g, &mpi, mpi_comm, bytes, out);
 }
 
 void gram_communicator_destroy(gram_communicator *c)
@@ -107,6 +113,8 @@ gram_status gram_agree(gram_context *g, gram_communicator *c, gram_status status
     int64_t values[1 + 2 * GRAM_MAX_COMMON];
     gram_status worst;
 
+    if (status == GRAM_OK && c->transport->look)
+        status = c->transport->look(g, c);
     /* Of ranks with one status the first is named. */
     values[0] = status == GRAM_OK ? 0 : (int64_t)status << 32 | (INT32_MAX - c->rank);
     for (int i = 0; i < count; i++) {

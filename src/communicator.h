@@ -1,8 +1,10 @@
 /*
  * communicator.h - what calls of several processes need of a transport
  *
- * Private: a transport is a plugin that is built from this tree.  There are two collective
- * operations, of which every rank calls the same ones in the same order.
+ * Private: a transport is a part of a plugin that is built from this tree.  There are two
+ * collective operations, of which every rank calls the same ones in the same order.  What is
+ * exchanged is memory of the transport's device.  On a GPU an exchange is queued on the context's
+ * stream, and one to which a rank does not come stays there until all ranks abandon it.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -20,12 +22,26 @@ struct gram_exchange {
 struct gram_transport {
     const char *version; /* GRAM_VERSION where it was built; another one is refused */
     const char *name;    /* for messages */
+    gram_device_type device;
+    /* NULL where the handle of open needs none. */
+    gram_status (*make_id)(gram_context *g, void *id);
     /* Sets rank, size and state from the caller's handle; undone by close. */
     gram_status (*open)(gram_context *g, const void *handle, size_t bytes, gram_communicator *c);
     void (*close)(gram_context *g, gram_communicator *c);
+    /* A failure that was met in the background; NULL: there is no background. */
+    gram_status (*look)(gram_context *g, gram_communicator *c);
     /* Each of count values becomes the largest of all ranks. */
     gram_status (*largest)(gram_context *g, gram_communicator *c, int64_t *values, int count);
     gram_status (*exchange)(gram_context *g, gram_communicator *c, const struct gram_exchange *e);
+    /* Ends the exchanges that are queued and the communicator with them; NULL: none are. */
+    void (*abandon)(gram_communicator *c);
+};
+
+/* The handle of NCCL's transport. */
+struct gram_nccl_rank {
+    const void *id; /* GRAM_NCCL_ID_BYTES */
+    int rank, size;
+    double timeout; /* seconds; may be infinite */
 };
 
 struct gram_communicator {
@@ -36,6 +52,12 @@ struct gram_communicator {
     int rank, size;
     size_t *send_bytes, *receive_bytes; /* one a rank: for an exchange */
 };
+
+struct gram_plugin;
+
+/* Opens the transport of a plugin and makes a communicator of it, or none on any rank. */
+gram_status gram_communicator_open(gram_context *g, const struct gram_plugin *plugin,
+                                   const void *handle, size_t bytes, gram_communicator **out);
 
 /* Something that must be the same on all ranks. */
 struct gram_common {

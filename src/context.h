@@ -60,6 +60,13 @@ void gram_free(gram_context *g, void *memory, size_t bytes);
 /* Scratch of at least bytes; valid until the next call.  Contents are undefined. */
 gram_status gram_scratch(gram_context *g, size_t bytes, void **out);
 
+/* The scratch of a call while others, which are parts of it, take theirs in a piece of it. */
+struct gram_scratch_before {
+    void *memory;
+    size_t bytes;
+    bool given;
+};
+
 /* Frees what scratch has grown to, before memory is wanted that dwarfs it; the next call that
  * needs some grows it again.  Scratch that the caller gave stays. */
 void gram_scratch_release(gram_context *g);

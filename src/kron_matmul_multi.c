@@ -27,6 +27,40 @@ static gram_status take_options(gram_context *g, const gram_kron_options *given,
     return GRAM_OK;
 }
 
+/* What a backend checks before its first launch, here before any rank begins. */
+static gram_status check_pointers(gram_context *g, const struct gram_kron_matmul_op *op)
+{
+    gram_status (*check)(gram_context *, const char *, const struct gram_view *) =
+        g->backend->check_pointer;
+
+    if (!check || op->batch.count == 0 || op->x.rows == 0)
+        return GRAM_OK;
+    TRY(check(g, "x", &op->x));
+    TRY(check(g, "y", &op->y));
+    for (int i = 0; i < op->count; i++)
+        TRY(check(g, "factors", &op->factor[i]));
+    TRY(check(g, "options.z", &op->z));
+    TRY(check(g, "options.alpha", &op->alpha.tensor));
+    return check(g, "options.beta", &op->beta.tensor);
+}
+
+/* An exchange takes memory of its transport's device, and is queued on its context's stream. */
+static gram_status check_device(gram_context *g, const gram_communicator *c)
+{
+    const struct gram_transport *transport = c->transport;
+
+    if (transport->device == GRAM_CUDA && g != c->g)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.communicator was made with another context, expected this one");
+    if (transport->device == g->options.device.type)
+        return GRAM_OK;
+    return gram_fail(g, GRAM_UNSUPPORTED,
+                     "%s exchanges memory of %s, which %s does not compute in; by columns that "
+                     "is needed",
+                     transport->name, transport->device == GRAM_CUDA ? "GPUs" : "the CPU",
+                     g->backend->name);
+}
+
 static gram_status plan_columns(gram_context *g, struct multi_call *call)
 {
     struct gram_kron_multi *plan = &call->plan;
@@ -37,9 +71,8 @@ static gram_status plan_columns(gram_context *g, struct multi_call *call)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "x has dtype %s, expected f32, f64, i32 or i64 in a split by columns",
                          gram_dtype_name(op->x.dtype));
-    if (!g->backend->kron_move)
-        return gram_fail(g, GRAM_UNSUPPORTED, "%s has no Kronecker products split by columns",
-                         g->backend->name);
+    TRY(check_device(g, call->options.communicator));
+    TRY(check_pointers(g, op));
     if (!gram_kron_multi_plan(op, call->options.communicator, plan))
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "this rank's part is too large: scratch overflows");
     for (int i = 0; i < 2; i++) {
@@ -104,9 +137,11 @@ static gram_status reserve(gram_context *g, struct multi_call *call, void **scra
 {
     *scratch = NULL;
     TRY(describe(g, call));
-    if (g->options.device.type != GRAM_CPU)
+    if (!g->backend->scratch)
+        return gram_scratch(g, call->bytes, scratch);
+    if (call->options.split == GRAM_KRON_SPLIT_ROWS)
         return GRAM_OK; /* its product takes its own scratch */
-    return gram_scratch(g, call->bytes, scratch);
+    return g->backend->scratch(g, call->bytes, scratch);
 }
 
 gram_status gram_kron_matmul_multi(gram_context *g, const gram_tensor *x,

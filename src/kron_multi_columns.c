@@ -10,36 +10,38 @@
 #include "kron_multi.h"
 
 /* Scratch behind what this call keeps, for the products inside it. */
-struct inner_scratch {
-    void *memory;
-    size_t bytes;
-    bool given;
-};
-
-static struct inner_scratch enter(gram_context *g, size_t kept)
+static void enter(gram_context *g, char *inner, size_t bytes, struct gram_scratch_before *before)
 {
-    struct inner_scratch outer = {g->scratch, g->scratch_bytes, g->scratch_given};
-
-    g->scratch = (char *)g->scratch + kept;
-    g->scratch_bytes -= kept;
+    if (g->backend->scratch_begin) {
+        g->backend->scratch_begin(g, inner, bytes, before);
+        return;
+    }
+    *before = (struct gram_scratch_before){g->scratch, g->scratch_bytes, g->scratch_given};
+    g->scratch = inner;
+    g->scratch_bytes = bytes;
     g->scratch_given = true;
-    return outer;
 }
 
-static void leave(gram_context *g, const struct inner_scratch *outer)
+static void leave(gram_context *g, const struct gram_scratch_before *before)
 {
-    g->scratch = outer->memory;
-    g->scratch_bytes = outer->bytes;
-    g->scratch_given = outer->given;
+    if (g->backend->scratch_end) {
+        g->backend->scratch_end(g, before);
+        return;
+    }
+    g->scratch = before->memory;
+    g->scratch_bytes = before->bytes;
+    g->scratch_given = before->given;
 }
 
-static gram_status product(gram_context *g, const struct gram_kron_multi *m,
+static gram_status product(gram_context *g, const struct gram_kron_multi *m, char *scratch,
                            const struct gram_kron_matmul_op *op)
 {
-    struct inner_scratch outer = enter(g, m->buffer[0] + m->buffer[1]);
-    gram_status status = g->backend->kron_matmul(g, op);
+    struct gram_scratch_before before;
+    gram_status status;
 
-    leave(g, &outer);
+    enter(g, scratch + m->buffer[0] + m->buffer[1], m->inner, &before);
+    status = g->backend->kron_matmul(g, op);
+    leave(g, &before);
     return status;
 }
 
@@ -73,7 +75,7 @@ static gram_status apply_second(gram_context *g, const struct gram_kron_multi *m
     } else {
         if (m->copy_x)
             TRY(copy_x(g, m, buffer[1]));
-        TRY(product(g, m, &op));
+        TRY(product(g, m, buffer[0], &op));
     }
     all.planes = a;
     all.plane_stride = all.cols;
@@ -132,7 +134,8 @@ static void count_chunks(const struct gram_kron_multi *m, const int64_t sizes[2]
     }
 }
 
-/* Nothing is sent unless all ranks have got so far. */
+/* Nothing is sent unless all ranks have got so far.  Where the exchange is only queued it may wait
+ * for ranks that do not come: they say so when all of it is. */
 static gram_status exchange(gram_context *g, const struct gram_kron_multi *m, gram_status status,
                             const char *from, void *to)
 {
@@ -142,7 +145,10 @@ static gram_status exchange(gram_context *g, const struct gram_kron_multi *m, gr
                                     .receive_bytes = m->c->receive_bytes};
     int64_t start;
 
-    TRY(gram_agree(g, m->c, status, NULL, 0));
+    if (m->c->transport->abandon)
+        TRY(status);
+    else
+        TRY(gram_agree(g, m->c, status, NULL, 0));
     start = gram_trace_begin(g);
     status = m->c->transport->exchange(g, m->c, &e);
     gram_trace_end(g, "exchange", 0, start);
@@ -159,10 +165,13 @@ gram_status gram_kron_multi_columns(gram_context *g, const struct gram_kron_mult
     status = apply_second(g, m, buffer);
     status = exchange(g, m, status, buffer[1], buffer[0]);
     if (status == GRAM_OK)
-        status = product(g, m, &first);
+        status = product(g, m, scratch, &first);
     count_chunks(m, m->cut.out, true);
     /* A rank whose exchange failed tells it here to those whose did not. */
     status = exchange(g, m, status, buffer[1], buffer[0]);
-    TRY(gram_agree(g, m->c, status, NULL, 0));
+    status = gram_agree(g, m->c, status, NULL, 0);
+    if (status != GRAM_OK && m->c->transport->abandon)
+        m->c->transport->abandon(m->c);
+    TRY(status);
     return fill_y(g, m, buffer[0]);
 }

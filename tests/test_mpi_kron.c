@@ -13,85 +13,35 @@
 #  include <math.h>
 #  include <string.h>
 
-/* clang-format off */
-static const struct row table[] = {
-    {4, {2, 2}, {2, 2}, 0, GRAM_F64, false, false, 1, 0, ROW_MAJOR},
-    {37, {8, 8, 8}, {8, 8, 8}, 0, GRAM_F32, false, false, 1, 0, ROW_MAJOR},
-    {1, {4, 4, 4, 4, 4, 4}, {4, 4, 4, 4, 4, 4}, 0, GRAM_F32, false, false, 1, 0, ROW_MAJOR}, /* fewer rows than ranks */
-    {2, {5, 7, 3}, {5, 7, 3}, 0, GRAM_F64, false, false, -2, 0, ROW_MAJOR},       /* nothing divides */
-    {5, {3, 4, 5}, {6, 2, 7}, 0, GRAM_F64, false, false, 0.5, 2, PADDED},         /* rectangles, z */
-    {3, {7, 2}, {1, 9}, 0, GRAM_F64, false, false, 1, -1, COLUMN_MAJOR},
-    {6, {1, 1, 5}, {1, 1, 4}, 0, GRAM_F32, false, false, 1, 0, ROW_MAJOR},        /* no more than one index in front */
-    {4, {9}, {5}, 0, GRAM_F64, false, false, 3, 0, ROW_MAJOR},                    /* one factor: an empty group */
-    {1, {9}, {5}, 0, GRAM_F64, false, false, 1, 0, ROW_MAJOR},                    /* one rank does it all */
-    {4, {3, 4, 2}, {2, 3, 4}, 5, GRAM_F32, false, false, 2, 1, ROW_MAJOR},        /* a batch */
-    {4, {3, 4, 2}, {2, 3, 4}, 3, GRAM_F64, true, true, 2, 1, EVERY_SECOND},
-    {5, {6}, {4}, 2, GRAM_F64, false, false, 1, 1, ROW_MAJOR},                    /* a batch and an empty group */
-    {7, {6, 5, 4}, {6, 5, 4}, 0, GRAM_F32, true, false, 1, 0, ROW_MAJOR},
-    {7, {6, 5, 4}, {5, 6, 3}, 0, GRAM_F64, true, true, 1, 0.25, COLUMN_MAJOR},
-    {1, {8, 8, 8}, {8, 8, 8}, 0, GRAM_F64, true, false, 1, 0, ROW_MAJOR},
-    {9, {4, 6, 3}, {3, 5, 4}, 0, GRAM_I32, false, true, 3, -7, ROW_MAJOR},        /* they wrap around */
-    {3, {4, 6, 3}, {3, 5, 4}, 2, GRAM_I64, false, false, -5, 2, REVERSED},
-    {1, {2, 3, 2, 3}, {3, 2, 3, 2}, 0, GRAM_I64, true, false, 1, 0, ROW_MAJOR},
-    {0, {4, 3}, {4, 3}, 0, GRAM_F64, false, false, 1, 0, ROW_MAJOR},              /* no rows */
-    {2000, {3, 3}, {2, 4}, 0, GRAM_F32, false, false, 1, 0, ROW_MAJOR},           /* the move is cut into pieces */
-};
-/* clang-format on */
-
-/* y is right in this rank's part, and as it was elsewhere. */
-static void compare(struct harness *h, const struct problem *p)
-{
-    const gram_tensor *y = &p->y.t, *whole = &p->whole.t;
-    bool whole_numbers = y->dtype == GRAM_I32 || y->dtype == GRAM_I64, left = p->row->left;
-    double bound = whole_numbers ? 0 : 100 * test_eps(y->dtype);
-    int64_t rows = y->shape[y->ndim - 2], cols = y->shape[y->ndim - 1], wrong = 0, mine = 0;
-
-    for (int64_t i = 0; i < test_count(y); i++) {
-        int64_t row = i / cols % rows, col = i % cols;
-        int64_t m = left ? col : row, q = left ? row : col;
-        bool here = m >= p->part.first_row && m < p->part.first_row + p->part.rows &&
-                    q >= p->part.first_out && q < p->part.first_out + p->part.outs;
-        double got = test_at(y, i), want = here ? test_at(whole, i) : 77;
-        double scale = here && !whole_numbers ? 1 + fabs(want) : 1;
-        mine += here;
-        if (y->dtype == GRAM_I64 && here)
-            wrong += *(int64_t *)test_address(y, i) != *(int64_t *)test_address(whole, i);
-        else
-            wrong += !(fabs(got - want) <= bound * scale);
-    }
-    CHECK(h, wrong == 0, "%lld of %lld elements, %lld of them this rank's, are wrong",
-          (long long)wrong, (long long)test_count(y), (long long)mine);
-}
-
 static void parts_make_the_whole(struct harness *h)
 {
-    for (int r = 0; r < LENGTH(table); r++) {
+    for (int r = 0; r < KRON_PARTS_ROWS; r++) {
         char name[48];
-        struct problem p;
+        struct kron_parts p;
         harness_seed(h, "mpi_kron", r);
-        setup(h, &p, &table[r]);
+        kron_parts_make(h, &p, &kron_parts_table[r]);
         CHECK(h,
               gram_kron_matmul(h->g, &p.x.t, p.factors, p.count, &p.options, &p.whole.t) == GRAM_OK,
               "%s", gram_message(h->g));
         for (int split = 0; split < 2; split++) {
             snprintf(name, sizeof name, "row %d by %s", r, split ? "columns" : "rows");
             h->where = name;
-            spoil(&p);
+            kron_parts_spoil(&p);
             take_part(h, &p, (gram_kron_split)split);
             CHECK(h,
                   gram_kron_matmul_multi(h->g, &p.my_x, p.factors, p.count, &p.options, &p.my_y) ==
                       GRAM_OK,
                   "%s", gram_message(h->g));
-            compare(h, &p);
+            kron_parts_compare(h, &p);
         }
-        drop(h, &p);
+        kron_parts_drop(h, &p);
     }
 }
 
 /* y of one product is the x of the next, in its own place. */
 static void products_follow_one_another(struct harness *h)
 {
-    struct problem p;
+    struct kron_parts p;
 
     for (int split = 0; split < 2; split++) {
         set(h, &p, (gram_kron_split)split);
@@ -101,18 +51,18 @@ static void products_follow_one_another(struct harness *h)
         CHECK(h, gram_kron_matmul(h->g, &p.y.t, p.factors, 3, &p.options, &p.whole.t) == GRAM_OK,
               "%s", gram_message(h->g));
         p.options.communicator = mpi_ranks(h);
-        spoil(&p);
+        kron_parts_spoil(&p);
         CHECK(h, multiply(h, &p) == GRAM_OK, "%s", gram_message(h->g));
         p.my_x = p.my_y;
         CHECK(h, multiply(h, &p) == GRAM_OK, "%s", gram_message(h->g));
-        compare(h, &p);
-        drop(h, &p);
+        kron_parts_compare(h, &p);
+        kron_parts_drop(h, &p);
     }
 }
 
 static gram_status multiply_or_ask(struct harness *h, void *problem, gram_workspace *need)
 {
-    struct problem *p = problem;
+    struct kron_parts *p = problem;
 
     if (need)
         return gram_kron_matmul_multi_workspace(h->g, &p->my_x, p->factors, p->count, &p->options,
@@ -123,10 +73,10 @@ static gram_status multiply_or_ask(struct harness *h, void *problem, gram_worksp
 static void scratch_is_told_exactly(struct harness *h)
 {
     for (int split = 0; split < 2; split++) {
-        struct problem p;
+        struct kron_parts p;
         set(h, &p, (gram_kron_split)split);
         CHECK(h, test_in_exact_scratch(h, multiply_or_ask, &p), "%s", gram_message(h->g));
-        drop(h, &p);
+        kron_parts_drop(h, &p);
     }
 }
 
@@ -136,7 +86,7 @@ static void rows_may_be_on_a_gpu(struct harness *h)
     gram_context *cpu = h->g;
     struct test_copy x, y, factor[3];
     gram_tensor all_x, all_y;
-    struct problem p;
+    struct kron_parts p;
 
     set(h, &p, GRAM_KRON_SPLIT_COLUMNS);
     p.options.communicator = NULL;
@@ -163,15 +113,15 @@ static void rows_may_be_on_a_gpu(struct harness *h)
     test_fetch(h, &p.y, &y);
     for (int f = 0; f < 3; f++)
         test_fetch(h, &p.factor[f], &factor[f]);
-    compare(h, &p);
+    kron_parts_compare(h, &p);
     gram_context_destroy(h->g);
     h->g = cpu, h->device = gram_context_device(cpu);
-    drop(h, &p);
+    kron_parts_drop(h, &p);
 }
 
 static void the_split_follows_the_rows(struct harness *h)
 {
-    struct problem p;
+    struct kron_parts p;
     gram_kron_part part;
     int ranks;
 
@@ -186,7 +136,7 @@ static void the_split_follows_the_rows(struct harness *h)
             CHECK(h, (part.split == GRAM_KRON_SPLIT_COLUMNS) == by_columns, "%lld rows: split %d",
                   (long long)m, (int)part.split);
     }
-    drop(h, &p);
+    kron_parts_drop(h, &p);
 }
 
 int main(int argc, char **argv)

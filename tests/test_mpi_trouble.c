@@ -13,7 +13,7 @@
 
 /* Every rank gets status, the one in trouble with own in its message, the others with other; nobody
  * has written. */
-static void all_refuse(struct harness *h, struct problem *p, gram_status status, const char *own,
+static void all_refuse(struct harness *h, struct kron_parts *p, gram_status status, const char *own,
                        const char *other)
 {
     const char *text = mpi_rank() == 0 ? own : other;
@@ -30,7 +30,7 @@ static void all_refuse(struct harness *h, struct problem *p, gram_status status,
 static void a_bad_argument_of_one_rank_ends_all(struct harness *h)
 {
     for (int split = 0; split < 2; split++) {
-        struct problem p;
+        struct kron_parts p;
         set(h, &p, (gram_kron_split)split);
         if (mpi_rank() == 0)
             p.my_x.shape[1]++;
@@ -43,20 +43,20 @@ static void a_bad_argument_of_one_rank_ends_all(struct harness *h)
         if (mpi_rank() == 0)
             p.options.alpha.value = 2;
         if (gram_communicator_size(mpi_ranks(h)) == 1) { /* with itself a rank agrees */
-            drop(h, &p);
+            kron_parts_drop(h, &p);
             continue;
         }
         all_refuse(h, &p, GRAM_INVALID_ARGUMENT, "the ranks disagree: options.alpha",
                    "the ranks disagree: options.alpha");
         p.options.alpha.value = 1;
         CHECK(h, multiply(h, &p) == GRAM_OK, "afterwards: %s", gram_message(h->g));
-        drop(h, &p);
+        kron_parts_drop(h, &p);
     }
 }
 
 static void other_factors_on_one_rank_are_noticed(struct harness *h)
 {
-    struct problem p;
+    struct kron_parts p;
     gram_tensor turned[3];
     const gram_tensor *saved[3];
 
@@ -75,13 +75,13 @@ static void other_factors_on_one_rank_are_noticed(struct harness *h)
     all_refuse(h, &p, GRAM_INVALID_ARGUMENT, "the ranks disagree: the rows of factors[0] is 4",
                "6 on another");
     memcpy(p.factors, saved, sizeof saved);
-    drop(h, &p);
+    kron_parts_drop(h, &p);
 }
 
 static void scratch_that_one_rank_lacks_ends_all(struct harness *h)
 {
     _Alignas(64) static char little[64];
-    struct problem p;
+    struct kron_parts p;
 
     for (int split = 0; split < 2; split++) {
         set(h, &p, (gram_kron_split)split);
@@ -90,7 +90,7 @@ static void scratch_that_one_rank_lacks_ends_all(struct harness *h)
                   gram_message(h->g));
         all_refuse(h, &p, GRAM_OUT_OF_MEMORY, "the given workspace", "rank 0 failed with GRAM_OUT");
         CHECK(h, gram_context_use_workspace(h->g, NULL, 0) == GRAM_OK, "%s", gram_message(h->g));
-        drop(h, &p);
+        kron_parts_drop(h, &p);
     }
 }
 
@@ -111,14 +111,14 @@ static void a_rank_that_fails_in_the_middle_ends_all(struct harness *h)
 
     broken.kron_matmul = failing_product;
     for (fails_at = 0; fails_at < 2; fails_at++) {
-        struct problem p;
+        struct kron_parts p;
         set(h, &p, GRAM_KRON_SPLIT_COLUMNS);
         products = 0;
         h->g->backend = &broken;
         all_refuse(h, &p, GRAM_DEVICE_FAILED, "broken for the test", "rank 0 failed with GRAM_DEV");
         h->g->backend = whole;
         CHECK(h, multiply(h, &p) == GRAM_OK, "afterwards: %s", gram_message(h->g));
-        drop(h, &p);
+        kron_parts_drop(h, &p);
     }
 }
 
@@ -167,7 +167,7 @@ static void bad_input_is_named(struct harness *h)
     MPI_Comm null = MPI_COMM_NULL, world = MPI_COMM_WORLD;
     gram_kron_options o = GRAM_KRON_OPTIONS_INIT;
     gram_kron_part part;
-    struct problem p;
+    struct kron_parts p;
 
     set(h, &p, GRAM_KRON_SPLIT_COLUMNS);
     refused(h, gram_communicator_create_mpi(h->g, &world, 1, &none), "bytes is 1, expected");
@@ -186,7 +186,7 @@ static void bad_input_is_named(struct harness *h)
     refused(h, gram_kron_matmul_part(h->g, 1, p.factors, 0, &p.options, &part), "count is 0");
     p.options.split = (gram_kron_split)3;
     refused(h, gram_kron_matmul_part(h->g, 1, p.factors, 3, &p.options, &part), "split is 3");
-    drop(h, &p);
+    kron_parts_drop(h, &p);
 }
 
 int main(int argc, char **argv)

@@ -1396,6 +1396,54 @@ GRAM_API gram_status gram_kron_matmul_workspace(gram_context *g, const gram_tens
  */
 GRAM_API gram_status gram_communicator_create_mpi(gram_context *g, const void *mpi_comm,
                                                   size_t bytes, gram_communicator **out);
+
+/* Bytes of an id of NCCL. */
+#define GRAM_NCCL_ID_BYTES 128
+
+/*
+ * An id for a new communicator over NCCL: GRAM_NCCL_ID_BYTES bytes, made once and brought to all
+ * ranks by the caller (a file, a socket, a broadcast).  g is a context of a GPU.  NCCL
+ * (libnccl.so.2, 2.14 or newer, as PyTorch's wheels bring it) is opened when it is first needed;
+ * GRAM_UNSUPPORTED says that it cannot be.
+ */
+GRAM_API gram_status gram_nccl_id(gram_context *g, void *id, size_t bytes);
+
+typedef struct gram_nccl_options {
+    size_t size;
+    double timeout; /* seconds that a rank waits for the others to come; 0: 600; may be infinite */
+} gram_nccl_options;
+
+#define GRAM_NCCL_OPTIONS_INIT   \
+  {                              \
+    sizeof(gram_nccl_options), 0 \
+  }
+
+/*
+ * Rank `rank` of `size`, whose memory is that of g's GPU: every rank calls this with one id, in
+ * processes or in threads of their own, with a GPU each, and waits for the others.  bytes is
+ * GRAM_NCCL_ID_BYTES.  options NULL: the defaults.  *out is NULL on an error; a rank that does not
+ * come is one for the others when their timeout is over.
+ *
+ * Calls with such a communicator take the context it was made with, on a thread for each rank.  A
+ * call waits until all ranks have come, not for any work of a device: that is queued on the
+ * contexts' streams.  A failure that NCCL meets in the background is an error of the next call on
+ * all ranks.  After a rank failed in the middle of a call, or a timeout, the communicator is given
+ * up (ncclCommAbort): what of it runs on the GPUs ends, and every later call fails.
+ */
+GRAM_API gram_status gram_communicator_create_nccl(gram_context *g, const void *id, size_t bytes,
+                                                   int rank, int size,
+                                                   const gram_nccl_options *options,
+                                                   gram_communicator **out);
+
+/*
+ * The same for all ranks in this process: out[i] is rank i, of contexts[i], each of another GPU.
+ * count is 64 at most.  Messages of errors are in contexts[0].
+ */
+GRAM_API gram_status gram_communicator_create_nccl_all(gram_context *const *contexts, int count,
+                                                       const gram_nccl_options *options,
+                                                       gram_communicator **out);
+
+/* Every rank destroys its own, before its context and, over MPI, before MPI_Finalize. */
 GRAM_PUBLIC void gram_communicator_destroy(gram_communicator *communicator);
 
 /* Of this process, from 0 on, and their number. */
@@ -1416,8 +1464,8 @@ GRAM_PUBLIC int gram_communicator_size(const gram_communicator *communicator);
  * group, for a part of the rows or of what is left; that is applied, and a second exchange puts y
  * where it belongs: two exchanges whatever the number of factors, after Jangda and Yadav, Fast
  * Kronecker matrix-matrix multiplication on GPUs, PPoPP 2024.  With one factor the second group is
- * empty, and with one row and one factor one rank does the work.  f32, f64, i32 and i64, of the
- * CPU; error: as gram_kron_matmul.
+ * empty, and with one row and one factor one rank does the work.  f32, f64, i32 and i64; on the
+ * CPU over MPI, on GPUs over NCCL; error: as gram_kron_matmul.
  *
  * Factors, alpha, the split, the batch and, by columns, the number of rows must be the same on all
  * ranks; alpha's number and all sizes are compared.  Before each exchange, and before y is written,
@@ -1425,7 +1473,8 @@ GRAM_PUBLIC int gram_communicator_size(const gram_communicator *communicator);
  * all of them, on the others with the same status and a message that names the rank; then no y was
  * written (by rows, where it is not an argument or scratch that fails, some may be).  A process
  * that dies is MPI's to deal with: mpirun ends the others.  Every rank must call, with a context
- * and a communicator that are valid.
+ * and a communicator that are valid.  Over NCCL all of this is about queueing the work: the ranks
+ * agree on their arguments before it and, once, when all of it but the last move to y is queued.
  *
  * Scratch by columns: twice the rank's part of x, of y or of what is between the groups, whichever
  * is the largest, and what gram_kron_matmul needs.

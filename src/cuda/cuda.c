@@ -71,6 +71,31 @@ static gram_status synchronize(gram_context *g)
     return joined;
 }
 
+static gram_status scratch(gram_context *g, size_t bytes, void **out)
+{
+    bool entered = gram_cuda_enter(g->device);
+    gram_status status = gram_cuda_scratch(g, bytes, out);
+
+    gram_cuda_leave(g->device, entered);
+    return status;
+}
+
+static void scratch_begin(gram_context *g, void *memory, size_t bytes,
+                          struct gram_scratch_before *before)
+{
+    struct cuda_borrowed outer;
+
+    gram_cuda_scratch_begin(g, memory, bytes, &outer);
+    *before = (struct gram_scratch_before){.memory = outer.given, .bytes = outer.bytes};
+}
+
+static void scratch_end(gram_context *g, const struct gram_scratch_before *before)
+{
+    const struct cuda_borrowed outer = {.given = before->memory, .bytes = before->bytes};
+
+    gram_cuda_scratch_end(g, &outer);
+}
+
 GRAM_PUBLIC extern const struct gram_backend gram_cuda_backend;
 
 const struct gram_backend gram_cuda_backend = {
@@ -87,6 +112,10 @@ const struct gram_backend gram_cuda_backend = {
     .memory_zero = cuda_memory_zero,
     .memory_copy = cuda_memory_copy,
     .release_scratch = gram_cuda_scratch_release,
+    .scratch = scratch,
+    .scratch_begin = scratch_begin,
+    .scratch_end = scratch_end,
+    .check_pointer = gram_cuda_check_pointer,
     .rows_map = cuda_rows_map,
     .rows_gather = cuda_rows_gather,
     .rows_combine = cuda_rows_combine,
@@ -137,6 +166,7 @@ const struct gram_backend gram_cuda_backend = {
     .optimizer_open = cuda_optimizer_open,
     .optimizer_close = cuda_optimizer_close,
     .kron = cuda_kron,
+    .kron_move = cuda_kron_move,
     .kron_workspace = cuda_kron_workspace,
     .kron_trace = cuda_kron_trace,
     .kron_matmul_vjp = cuda_kron_matmul_vjp,

@@ -140,4 +140,6 @@ struct jit_request cuda_kron_request(const struct cuda_kron_plan *plan, int numb
 struct jit_request cuda_kron_expand_request(gram_dtype dtype, int count,
                                             char defines[CUDA_KRON_DEFINES]);
 struct jit_request cuda_kron_trace_request(gram_dtype dtype, char defines[CUDA_KRON_DEFINES]);
+/* cuda_kron_move.c */
+struct jit_request cuda_kron_move_request(gram_dtype dtype, char defines[CUDA_KRON_DEFINES]);
 #endif

@@ -239,6 +239,7 @@ gram_status cuda_rows_add(gram_context *g, const struct gram_rows_add_op *op);
 /* cuda_kron.c */
 gram_status cuda_kron(gram_context *g, const struct gram_kron_op *op);
 size_t cuda_kron_workspace(const gram_context *g, const struct gram_kron_op *op);
+gram_status cuda_kron_move(gram_context *g, const struct gram_kron_move_op *op);
 gram_status cuda_kron_trace(gram_context *g, const struct gram_kron_number_op *op);
 
 /* cuda_kron_matmul.c */

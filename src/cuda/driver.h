@@ -24,6 +24,7 @@ struct cuda_driver {
     __typeof__(&cuCtxPushCurrent) context_push;
     __typeof__(&cuCtxPopCurrent) context_pop;
     __typeof__(&cuStreamSynchronize) stream_synchronize;
+    __typeof__(&cuStreamQuery) stream_query;
     __typeof__(&cuThreadExchangeStreamCaptureMode) capture_mode;
     __typeof__(&cuModuleLoadData) module_load;
     __typeof__(&cuModuleGetFunction) module_function;
@@ -33,6 +34,8 @@ struct cuda_driver {
     __typeof__(&cuPointerGetAttributes) pointer_attributes;
     __typeof__(&cuMemAlloc) memory_allocate;
     __typeof__(&cuMemFree) memory_free;
+    __typeof__(&cuMemHostAlloc) memory_host_allocate;
+    __typeof__(&cuMemFreeHost) memory_host_free;
     __typeof__(&cuMemAllocAsync) memory_allocate_async;
     __typeof__(&cuMemFreeAsync) memory_free_async;
     __typeof__(&cuMemGetInfo) memory_info;

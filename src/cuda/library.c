@@ -37,7 +37,8 @@ static void *open_wheel(const char *name)
 {
     static const char *const below[] = {"/../nvidia/cu13/lib",     "/../nvidia/cuda_nvrtc/lib",
                                         "/../nvidia/cusolver/lib", "/../nvidia/cublas/lib",
-                                        "/nvidia/cu13/lib",        "/nvidia/cuda_nvrtc/lib"};
+                                        "/../nvidia/nccl/lib",     "/nvidia/cu13/lib",
+                                        "/nvidia/cuda_nvrtc/lib"};
     static const char anchor = 0;
     char folder[2048];
     void *library = NULL;

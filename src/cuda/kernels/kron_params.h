@@ -1,5 +1,5 @@
 /*
- * kron_params.h - what the host tells kron_matmul.cu and kron_matmul_one.cu
+ * kron_params.h - what the host tells kron_matmul*.cu and kron_move.cu
  *
  * Read by the host's compiler and by NVRTC, which sees no other header: so it includes none, and
  * long long stands for int64_t.
@@ -11,6 +11,9 @@
 
 #define KRON_DIMS 8
 #define KRON_MOST 16 /* factors */
+
+#define KRON_MOVE_THREADS 256 /* of a block of kron_move.cu */
+#define KRON_MOVE_EACH    4   /* elements a thread */
 
 /* How elements are stored, as -DX_KIND, -DY_KIND, -DF_KIND. */
 #define KRON_REAL   0 /* as the arithmetic is */
@@ -41,7 +44,8 @@ struct kron_params {
     struct kron_side factor[KRON_MOST]; /* of the group; data NULL: the number 1 */
     struct kron_number alpha, beta;
     long long rows, before, after;
-    long long depth, outs;           /* kron_matmul_one.cu: rows and columns of the factor */
+    long long depth, outs;           /* kron_matmul_one.cu: rows and columns of the factor;
+                                        kron_move.cu: outs is columns of x and y */
     long long unit_tiles, col_tiles; /* kron_matmul_one.cu: tiles of columns, tiles of outs */
     long long last;                  /* alpha, beta and z count */
 };
