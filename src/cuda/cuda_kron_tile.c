@@ -194,13 +194,16 @@ static void choose_threads(const struct cuda_kron_plan *plan, struct cuda_kron_p
     pass->wide = (large ? 64 : 32) * 4 / (int)plan->element;
 }
 
-/* By tensor cores: sums of a warp and factors are in many registers. */
-static void choose_mma_threads(struct cuda_kron_pass *pass, int64_t tile)
+/* By tensor cores: sums of a warp are in many registers, and factors but those of f64 with more
+ * than 16 rows. */
+static void choose_mma_threads(const struct cuda_kron_plan *plan, struct cuda_kron_pass *pass,
+                               int64_t tile)
 {
     bool large = tile > TILE_BYTES;
+    bool kept = plan->element == 4 || rows_of(plan, pass, 0) <= 16;
 
     pass->threads = large ? MOST_THREADS : MMA_THREADS;
-    pass->blocks = large ? 1 : FEWER_THREADS / MMA_THREADS;
+    pass->blocks = large ? 1 : (kept ? FEWER_THREADS : MOST_THREADS) / MMA_THREADS;
 }
 
 /* Rows one behind the other. */
@@ -294,7 +297,7 @@ bool cuda_kron_tile_choose(const struct cuda_device *device, const struct cuda_k
     pass->shared_bytes = shared_of(plan, pass, most);
     pass->mma = is_taken(plan, pass, true) && cuda_kron_tile_choose_mma(plan, pass, tile);
     if (pass->mma)
-        choose_mma_threads(pass, tile * (int64_t)plan->element);
+        choose_mma_threads(plan, pass, tile * (int64_t)plan->element);
     pass->kernel = CUDA_KRON_TILE;
     see_ends(plan, number, pass);
     if (tiles >= 2 * (int64_t)pass->blocks * device->processors)

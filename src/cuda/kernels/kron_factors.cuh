@@ -5,12 +5,14 @@
  *
  * SPDX-License-Identifier: MIT
  */
-/* A factor, whose rows are so many elements apart there; without data it is the number 1. */
-template <int THREADS_OF_BLOCK>
+
+/* A factor, whose rows are so many elements apart there; without data it is the number 1.  A thread
+ * asks for AHEAD elements at a time. */
+template <int THREADS_OF_BLOCK, int AHEAD>
 static __device__ void read_factor(const struct kron_side &side, const f_element *f, int rows,
                                    int cols, int width, REAL *to)
 {
-#pragma unroll 1
+#pragma unroll AHEAD
     for (int e = threadIdx.x; e < rows * width; e += THREADS_OF_BLOCK) {
         const int p = e / width, q = e % width;
         REAL value = q == 0 ? 1 : 0;

@@ -287,8 +287,8 @@ static __device__ void read_factors(const struct kron_params &a, long long item,
 {
 #pragma unroll
     for (int i = 0; i < COUNT; i++)
-        read_factor<THREADS>(a.factor[i], item_of<const f_element>(a, a.factor[i], item), p_of[i],
-                             q_of[i], row_of(q_of[i]), to + factor_at(i));
+        read_factor<THREADS, 1>(a.factor[i], item_of<const f_element>(a, a.factor[i], item),
+                                p_of[i], q_of[i], row_of(q_of[i]), to + factor_at(i));
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)

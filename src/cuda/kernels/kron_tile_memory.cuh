@@ -90,6 +90,6 @@ static __device__ void read_factors(const struct kron_params &a, long long item,
 {
 #pragma unroll
     for (int i = 0; i < COUNT; i++)
-        read_factor<THREADS>(a.factor[i], matrix_of<const f_element>(a, a.factor[i], item), p_of[i],
-                             q_of[i], width_of(i), to + factor_at(i));
+        read_factor<THREADS, 4>(a.factor[i], matrix_of<const f_element>(a, a.factor[i], item),
+                                p_of[i], q_of[i], width_of(i), to + factor_at(i));
 }

@@ -16,8 +16,10 @@ template <int STEP> struct multiplied {
     static constexpr int R = behind_of(STEP), ALL = columns_of(STEP), WARPS = THREADS / 32;
     static constexpr int EIGHTS = (P + 7) / 8;
     static constexpr bool ROOM = THREADS * BLOCKS < 512; /* more than 128 registers */
-    static constexpr int ONCE = EIGHTS == 1 ? 4 : EIGHTS == 2 && (ROOM || !DOUBLES) ? 2 : 1;
-    static constexpr bool KEPT = EIGHTS < 3 || (!DOUBLES && ROOM); /* the factor, in registers */
+    static constexpr int ONCE = EIGHTS < 3 ? 4 / EIGHTS : 1;
+    /* The factor, in registers. */
+    static constexpr bool KEPT =
+        EIGHTS == 1 || (EIGHTS == 2 && !DOUBLES) || (ROOM && (EIGHTS == 2 || !DOUBLES));
     static constexpr bool FULL = ALL % (16 * WARPS * ONCE) == 0;
     static constexpr int X_PARTS = STEP > 0 || X_KIND == KRON_REAL ? 2 : 1;
     static constexpr int F_PARTS = F_KIND == KRON_REAL ? 2 : 1;
