@@ -39,6 +39,8 @@ add_library(gram_cuda MODULE $<TARGET_OBJECTS:gram_cuda_objects>
     $<FILTER:$<TARGET_OBJECTS:gram_objects>,INCLUDE,/context_services\\.c>
     $<FILTER:$<TARGET_OBJECTS:gram_objects>,INCLUDE,/expression\\.c>
     $<FILTER:$<TARGET_OBJECTS:gram_objects>,INCLUDE,/krylov\\.c>
+    $<FILTER:$<TARGET_OBJECTS:gram_objects>,INCLUDE,/krylov_filter\\.c>
+    $<FILTER:$<TARGET_OBJECTS:gram_objects>,INCLUDE,/krylov_problem\\.c>
     $<FILTER:$<TARGET_OBJECTS:gram_objects>,INCLUDE,/store\\.c>
     $<FILTER:$<TARGET_OBJECTS:gram_objects>,INCLUDE,/tuned\\.c>)
 set_target_properties(gram_cuda PROPERTIES LINKER_LANGUAGE C)

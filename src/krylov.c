@@ -11,12 +11,7 @@
 #include <string.h>
 
 enum {
-    MORE_VECTORS = 160, /* of a basis beyond the wanted vectors and as many again */
-    MORE_KEPT = 12,     /* Ritz vectors that are kept beyond them */
-    PRODUCTS = 1000,    /* of blocks, where nothing else would do */
-    LEAST_PRODUCTS = 60,
-    PRODUCT_SHARE = 16 /* n over it: products of blocks of 8 that take a quarter of the dense
-                          driver's time (Zen 4, n = 4000) */
+    MORE_KEPT = 12, /* Ritz vectors that are kept beyond the wanted ones and as many again */
 };
 
 /* Where the host's scratch of a run lies. */
@@ -58,7 +53,7 @@ void gram_krylov_plan(struct krylov *z)
 {
     z->element = gram_dtype_size(z->dtype);
     z->keep = gram_least(2 * z->k + MORE_KEPT, z->n);
-    z->most = gram_least(2 * z->k + MORE_VECTORS, z->n);
+    z->most = gram_least(2 * z->k + z->more, z->n);
     z->host_bytes = place(z, NULL);
     z->bytes = z->ops->place(z, NULL);
 }
@@ -82,12 +77,13 @@ static gram_status expand(struct krylov *z)
     if (gram_cancelled(z->g))
         return gram_fail(z->g, GRAM_CANCELLED, "cancelled");
     TRY(z->ops->append(z, z->dim));
-    TRY(z->multiply(z->user, z->width, z->q, z->w));
-    z->products++;
+    TRY(gram_krylov_multiply(z));
+    z->steps++;
     z->dim += z->width;
     z->last = z->width;
     TRY(z->ops->project(z, z->dim, z->last));
-    z->flops += z->step_flops + 2 * (double)z->n * (double)z->last * (double)(z->n + 4 * z->dim);
+    z->flops += z->step_flops + 2 * (double)z->n * (double)z->last *
+                                    (double)(gram_krylov_degree(z) * z->n + 4 * z->dim);
     return GRAM_OK;
 }
 
@@ -135,6 +131,7 @@ static double residual_of(const struct krylov *z, const double *s)
 static void rayleigh_ritz(struct krylov *z)
 {
     int64_t d = z->dim, m = z->most;
+    const bool filtered = z->radius != 0, ascending = z->smallest && !filtered;
 
     for (int64_t j = 0; j < d; j++)
         memcpy(&z->s[j * m], &z->t[j * m], (size_t)d * sizeof(double));
@@ -142,9 +139,10 @@ static void rayleigh_ritz(struct krylov *z)
         z->not_finite = true;
         return;
     }
-    z->norm = fmax(z->norm, fmax(fabs(z->values[0]), fabs(z->values[d - 1])));
-    z->far = z->values[z->smallest ? d - 1 : 0];
-    if (!z->smallest)
+    if (!filtered)
+        z->norm = fmax(z->norm, fmax(fabs(z->values[0]), fabs(z->values[d - 1])));
+    z->far = z->values[ascending ? d - 1 : 0];
+    if (!ascending)
         for (int64_t i = 0, j = d - 1; i < j; i++, j--) {
             double keep = z->values[i];
             z->values[i] = z->values[j], z->values[j] = keep;
@@ -153,7 +151,8 @@ static void rayleigh_ritz(struct krylov *z)
             memcpy(&z->s[j * m], z->column, (size_t)d * sizeof(double));
         }
     for (int64_t i = 0; i < d; i++)
-        z->residuals[i] = residual_of(z, &z->s[i * m + d - z->last]);
+        z->residuals[i] =
+            residual_of(z, &z->s[i * m + d - z->last]) / gram_krylov_slope(z, z->values[i]);
     z->flops = 0;
 }
 
@@ -180,13 +179,65 @@ static gram_status restart(struct krylov *z)
     return GRAM_OK;
 }
 
+/* Begins again with p(A), from a block of mixtures of the best Ritz vectors. */
+static gram_status begin_filtered(struct krylov *z)
+{
+    static const double pi = 3.14159265358979323846;
+    const int64_t d = z->dim, m = z->most, b = z->block;
+    const int64_t keep = gram_least(gram_most(z->keep, b), d);
+    double *mixed = z->t; /* which is of A */
+
+    for (int64_t c = 0; c < b; c++)
+        for (int64_t i = 0; i < d; i++) {
+            double sum = 0;
+            for (int64_t j = 0; j < keep;
+                 j++) /* by columns of an orthogonal matrix without zeros */
+                sum += z->s[j * m + i] *
+                       cos(pi * (double)((2 * j + 1) * (2 * c + 1)) / (double)(4 * keep));
+            mixed[c * m + i] = sum * sqrt(2 / (double)keep);
+        }
+    TRY(z->ops->turn(z, d, b, mixed));
+    TRY(z->ops->extract(z, 0, b));
+    z->width = b;
+    z->dim = 0;
+    z->look = z->steps + m / b / 2;
+    z->worst = 0;
+    z->looked = z->steps;
+    return GRAM_OK;
+}
+
+static bool is_full(const struct krylov *z)
+{
+    return z->dim + z->width > z->most;
+}
+
 /* True when it pays, or is time, to look at the Ritz values. */
 static bool is_due(const struct krylov *z)
 {
     double d = (double)z->dim;
 
-    return z->dim >= z->k && (z->flops >= z->small_flops * d * d * d || z->width == 0 ||
-                              z->dim + z->width > z->most || z->products >= z->most_products);
+    if (z->width == 0 || is_full(z) || z->products >= z->most_products)
+        return z->dim >= z->k;
+    return z->dim >= z->k && z->steps >= z->look && z->flops >= z->small_flops * d * d * d;
+}
+
+/* When to look again: p(A) makes residuals smaller by about the same factor in every step. */
+static void look_later(struct krylov *z, double tolerance)
+{
+    double worst = 0, left, rate;
+
+    if (z->radius == 0)
+        return;
+    for (int64_t i = 0; i < gram_least(z->k, z->dim); i++)
+        worst = fmax(worst, z->residuals[i]);
+    worst = log(worst / z->norm);
+    left = worst - log(tolerance);
+    rate = (z->worst - worst) / (double)(z->steps - z->looked);
+    z->look = left > 0 ? INT64_MAX : 0; /* when the basis is full */
+    if (left > 0 && left < (double)z->most_products * rate)
+        z->look = z->steps + (int64_t)(left / rate);
+    z->worst = worst;
+    z->looked = z->steps;
 }
 
 /* Expands and restarts until the estimates say that all wanted pairs are there, after least
@@ -195,6 +246,7 @@ static gram_status iterate(struct krylov *z, double tolerance, int64_t least)
 {
     int64_t begin = z->products;
 
+    z->look = 0;
     while (!z->not_finite) {
         TRY(expand(z));
         TRY(next_block(z, false));
@@ -206,8 +258,9 @@ static gram_status iterate(struct krylov *z, double tolerance, int64_t least)
             z->width == 0 || (z->products - begin >= least && below(z, tolerance) == z->k);
         if (z->complete || z->products >= z->most_products)
             break;
-        if (z->dim + z->width > z->most)
-            TRY(restart(z));
+        look_later(z, tolerance);
+        if (is_full(z))
+            TRY(gram_krylov_choose_filter(z) ? begin_filtered(z) : restart(z));
     }
     return GRAM_OK;
 }
@@ -219,6 +272,7 @@ static gram_status verify(struct krylov *z)
     int64_t next = z->width;
     double limit;
 
+    z->decided = true;
     TRY(restart(z));
     if (next > 0)
         TRY(z->ops->append(z, z->dim));
@@ -289,10 +343,19 @@ static bool same_as_before(struct krylov *z)
     return same;
 }
 
+/* With A from nothing, where p(A) is not for the values: they have copies, or estimates deceive. */
+static gram_status begin_unfiltered(struct krylov *z)
+{
+    z->radius = 0;
+    z->dim = 0;
+    return next_block(z, true);
+}
+
 gram_status gram_krylov_run(struct krylov *z, void *host, void *memory)
 {
     double tolerance = z->tolerance / 2;
     int64_t least = 0;
+    int failed = 0;
 
     place(z, host);
     z->ops->place(z, memory);
@@ -307,66 +370,17 @@ gram_status gram_krylov_run(struct krylov *z, void *host, void *memory)
         TRY(verify(z));
         if (z->not_finite || !z->complete || z->width == 0)
             return GRAM_OK;
-        if (z->converged < z->k) {
-            tolerance /= 4;
-            continue;
-        }
         least = steps_for_copies(z);
-        if (least == 0 || same_as_before(z))
+        failed += z->converged < z->k;
+        if (z->radius != 0 && (failed > 1 || least > 0)) {
+            TRY(begin_unfiltered(z));
+            tolerance = z->tolerance / 2;
+        } else if (z->converged < z->k) {
+            tolerance /= 4;
+        } else if (least == 0 || same_as_before(z)) {
             return GRAM_OK;
-        TRY(next_block(z, true));
+        } else {
+            TRY(next_block(z, true));
+        }
     }
-}
-
-/* ---- An eigenproblem ------------------------------------------------------------------------- */
-
-struct krylov gram_krylov_problem(gram_context *g, const struct gram_eigh_op *op, bool falls_back)
-{
-    double eps = op->a.dtype == GRAM_F32 ? FLT_EPSILON : DBL_EPSILON;
-    struct krylov z = {
-        .g = g,
-        .dtype = op->a.dtype,
-        .n = op->a.rows,
-        .k = op->count,
-        .smallest = op->first == 0,
-        .tolerance = op->tolerance > 0 ? op->tolerance : fmin(10 * (double)op->a.rows * eps, 1e-5),
-        .most_products = op->products > 0 ? op->products : PRODUCTS,
-        .seed = op->seed,
-        .small_eigh = op->small_eigh,
-    };
-
-    if (falls_back && op->products == 0)
-        z.most_products = gram_most(LEAST_PRODUCTS, op->a.rows / PRODUCT_SHARE);
-    return z;
-}
-
-bool gram_krylov_takes(const struct gram_eigh_op *op)
-{
-    enum {
-        MOST_PAIRS = 1 << 15 /* products of sizes stay far from overflow */
-    };
-
-    return op->count <= MOST_PAIRS && !op->by_value &&
-           (op->first == 0 || op->first + op->count == op->a.rows);
-}
-
-void gram_krylov_order(const struct krylov *z, int32_t *order)
-{
-    for (int64_t i = 0; i < z->k; i++) { /* one by one to their place: they are nearly in order */
-        int64_t at = i;
-        for (; at > 0 && z->wanted[order[at - 1]] > z->wanted[i]; at--)
-            order[at] = order[at - 1];
-        order[at] = (int32_t)i;
-    }
-}
-
-void gram_krylov_report(const struct krylov *z, gram_eigh_report *to)
-{
-    double residual = z->norm > 0 ? z->residual / z->norm : 0;
-
-    if (!to)
-        return;
-    to->products += z->products;
-    if (z->complete && z->converged == z->k)
-        to->residual = fmax(to->residual, residual);
 }

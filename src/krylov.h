@@ -14,9 +14,15 @@
  * on with a fresh random block, long enough for a copy to grow from its random share to 1 (a bound
  * by Chebyshev polynomials), and ends when nothing new came up.
  *
+ * Where the first full basis does not have the pairs, products of A give way to products of p(A), a
+ * Chebyshev polynomial of degree 3 (krylov_filter.c): steps count for three, orthogonalisation and
+ * small eigenproblems for one.
+ *
  * After K. Wu and H. Simon, Thick-restart Lanczos method for large symmetric eigenvalue problems,
  * SIAM J. Matrix Anal. Appl. 22 (2000); A. Stathopoulos and K. Wu, A block orthogonalization
- * procedure with constant synchronization requirements, SIAM J. Sci. Comput. 23 (2002).
+ * procedure with constant synchronization requirements, SIAM J. Sci. Comput. 23 (2002); M. Embree,
+ * J. Loe and R. Morgan, Polynomial preconditioned Arnoldi with stability control, SIAM J. Sci.
+ * Comput. 43 (2021).
  *
  * The iteration (krylov.c) is the same for every device, and has its small matrices on the host, in
  * doubles; what touches V, Q and W is the device's (krylov_ops).
@@ -56,6 +62,10 @@ struct krylov_ops {
     /* The first cols columns of V become V s; s is dim by cols by columns with leading dimension
      * most. */
     gram_status (*turn)(struct krylov *z, int64_t dim, int64_t cols, const double *s);
+    /* out = by[0] in[0] + by[1] in[1] + by[2] in[2] of cols columns as Q is stored, where by is not
+     * 0; out may be one of them.  Where z->filters. */
+    gram_status (*blend)(struct krylov *z, int64_t cols, void *out, char *const in[3],
+                         const double by[3]);
 };
 
 struct krylov {
@@ -70,6 +80,8 @@ struct krylov {
     void *user;
     const struct krylov_ops *ops;
     const struct gram_small_eigh *small_eigh;
+    bool filters;       /* products of p(A) are worth it: ops has blend, and x is there */
+    int64_t more;       /* vectors of a basis beyond the wanted ones and as many again */
     double small_flops; /* of a small eigenproblem over n^3, times how much slower they are */
     double step_flops;  /* that a step takes the time of, whatever n */
     void *device;       /* for the ops; or NULL */
@@ -89,8 +101,9 @@ struct krylov {
     size_t element;
     size_t host_bytes, bytes; /* of scratch: on the host, for V, Q and W */
 
-    /* The device's scratch: V, Q, W; small matrices. */
-    char *v, *q, *w, *small;
+    /* The device's scratch: V, Q, W; where z->filters another block like Q; small
+     * matrices. */
+    char *v, *q, *w, *x, *small;
     /* The host's, by columns: T and its eigenvectors with leading dimension most, the Gram matrix
      * of W, the Ritz values (the best first), their residuals, the values of an earlier round,
      * V^T W, the same while W is made orthonormal, and what does that. */
@@ -100,7 +113,16 @@ struct krylov {
     int64_t dim;   /* columns of V with a product; Q comes next */
     int64_t width; /* columns of Q */
     double far;    /* the Ritz value at the other end */
-    int64_t last;  /* columns of the block that was multiplied last */
+    /* p(A) = T_3((A - centre) / radius) is what is multiplied by, if radius is not 0: the wanted
+     * values become those above 1, the others are between -1 and 1, or below. */
+    double centre, radius;
+    bool decided;   /* whether to */
+    int64_t steps;  /* that the basis grew by */
+    int64_t look;   /* steps before which the pairs cannot be there */
+    int64_t looked; /* steps at the last look; then worst: the logarithm of the largest residual of
+                       a wanted pair over the norm */
+    double worst;
+    int64_t last; /* columns of the block that was multiplied last */
     uint64_t random;
     double flops; /* since the last Rayleigh-Ritz */
 };
@@ -111,6 +133,15 @@ void gram_krylov_plan(struct krylov *z);
 /* Runs in scratch of z->host_bytes and z->bytes, aligned to 64.  GRAM_OK: the results say what was
  * found.  GRAM_CANCELLED, or what multiply or the device returned. */
 gram_status gram_krylov_run(struct krylov *z, void *host, void *memory);
+/* krylov_filter.c.  Chooses p by the Ritz values, the best first, of a basis; false: none is worth
+ * it, or it is too late. */
+bool gram_krylov_choose_filter(struct krylov *z);
+/* W = A Q or p(A) Q, counted. */
+gram_status gram_krylov_multiply(struct krylov *z);
+/* What residuals of p(A) at p(value) are to be divided by: an estimate from below. */
+double gram_krylov_slope(const struct krylov *z, double filtered);
+/* Products that a step takes. */
+int64_t gram_krylov_degree(const struct krylov *z);
 /* Eigenvalues (ascending) and eigenvectors (over a) of a small matrix of doubles. */
 bool gram_krylov_small_eigh(const struct krylov *z, int64_t n, double *a, int64_t ld, double *w);
 /* What an eigenproblem asks for: everything but ops, block, multiply and user. */

@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 
 enum {
-    N = 300, /* above 2 k + 160: the basis is cut down and grows again */
+    N = 300, /* above 2 k + 160: the basis is cut down and grows again, on CUDA 2 k + 92 */
     K = 10,
 };
 

@@ -10,6 +10,7 @@
 
 enum {
     BLOCK = 8,       /* columns of products that are not stored */
+    MORE = 160,      /* vectors of a basis, as struct krylov counts them */
     SMALL_FLOPS = 72 /* of a small eigenproblem, as struct krylov counts them */
 };
 
@@ -28,6 +29,7 @@ static struct krylov problem(gram_context *g, const struct eigh_plan *plan)
     struct krylov z = gram_krylov_problem(g, op, plan->fallback != GRAM_EIGH_DRIVER_AUTO);
 
     z.ops = &cpu_krylov_ops;
+    z.more = MORE;
     z.small_flops = SMALL_FLOPS;
     z.block = gram_least(op->apply || op->product ? BLOCK : gram_symmetric_columns(op->a.dtype),
                          op->a.rows);

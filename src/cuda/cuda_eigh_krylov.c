@@ -13,7 +13,11 @@
 
 /* As struct krylov counts them, for an H200: a step of n = 10,000 takes 0.25 ms, most of it
  * whatever n, a small eigenproblem of n = 180 on the host 5. */
-static const double small_flops = 8e3, step_flops = 1e9;
+static const double small_flops = 16e3, step_flops = 1e9;
+
+enum {
+    MORE = 92 /* vectors of a basis: small eigenproblems are kept small, at the price of restarts */
+};
 
 /* What an item's products need, and where. */
 struct source {
@@ -30,6 +34,8 @@ static struct krylov problem(gram_context *g, const struct cuda_eigh_plan *plan)
     struct krylov z = gram_krylov_problem(g, op, plan->falls_back);
 
     z.ops = &cuda_krylov_ops;
+    z.filters = true;
+    z.more = MORE;
     z.small_flops = small_flops;
     z.step_flops = step_flops;
     z.block = gram_least(KRYLOV_COLUMNS, op->a.rows);

@@ -48,12 +48,13 @@ static size_t place(struct krylov *z, char *memory)
     const size_t n = (size_t)z->n, size = z->element;
     const size_t tall = gram_round64(n * (size_t)z->most * size);
     const size_t block = gram_round64(n * (size_t)z->block * size);
-    const size_t turned = gram_round64(n * (size_t)gram_most(z->block, z->keep) * size);
+    const size_t turned = gram_round64(n * (size_t)gram_most(2 * z->block, z->keep) * size);
 
     if (memory) {
         z->v = memory;
         z->q = z->v + tall;
         z->w = z->q + block;
+        z->x = z->w + n * (size_t)z->block * size;
         z->small = z->w + turned;
     }
     return tall + block + turned + smalls_of(z).bytes;
@@ -326,6 +327,21 @@ static gram_status residuals_of(struct krylov *z, int64_t at, int64_t cols, doub
     return GRAM_OK;
 }
 
+static gram_status blend(struct krylov *z, int64_t cols, void *out, char *const in[3],
+                         const double by[3])
+{
+    struct krylov_blend_params p = {
+        .count = z->n * cols,
+        .out = out,
+        .in = {in[0], in[1], in[2]},
+        .by = {by[0], by[1], by[2]},
+    };
+
+    return gram_cuda_launch_plain(z->g, CUDA_VARIANT_KRYLOV_BLEND, z->dtype,
+                                  gram_least(gram_ceil_div(p.count, KRYLOV_THREADS), MOST_BLOCKS),
+                                  KRYLOV_THREADS, &p);
+}
+
 gram_status cuda_krylov_copy(gram_context *g, gram_dtype dtype, struct krylov_copy_params *p)
 {
     int64_t blocks = gram_ceil_div(p->rows * p->columns, KRYLOV_THREADS);
@@ -346,4 +362,5 @@ const struct krylov_ops cuda_krylov_ops = {
     .fetch = fetch,
     .residuals = residuals_of,
     .turn = turn,
+    .blend = blend,
 };

@@ -8,8 +8,8 @@
 #include <math.h>
 
 enum {
-    BLOCKS = 1024,        /* of krylov_product: enough to fill any device */
-    PARTS = 6,            /* most shares of a sum */
+    BLOCKS = 1600,        /* of krylov_product: twice as many as an H200 has at a time */
+    PARTS = 10,           /* most shares of a sum */
     SUM_BLOCKS = 1 << 16, /* beyond these, blocks loop */
 };
 

@@ -90,6 +90,7 @@ static const struct {
     [CUDA_VARIANT_KRYLOV_WHITEN] = {        "krylov_basis.cu",          "krylov_whiten"},
     [CUDA_VARIANT_KRYLOV_COMBINE] = {        "krylov_basis.cu",         "krylov_combine"},
     [CUDA_VARIANT_KRYLOV_RESIDUAL] = {        "krylov_basis.cu",        "krylov_residual"},
+    [CUDA_VARIANT_KRYLOV_BLEND] = {        "krylov_basis.cu",           "krylov_blend"},
     [CUDA_VARIANT_KRYLOV_COPY] = {        "krylov_basis.cu",            "krylov_copy"},
     [CUDA_VARIANT_POWER_BEGIN] = {   "matrix_power_load.cu",     "matrix_power_begin"},
     [CUDA_VARIANT_POWER_MEASURE] = {   "matrix_power_load.cu",   "matrix_power_measure"},

@@ -8,6 +8,8 @@
  *
  * krylov_residual: v . A v and |A v - v (v . A v)| of columns.
  *
+ * krylov_blend: a sum of three blocks.
+ *
  * krylov_copy: moves a block from strides to strides, its columns in an order.
  *
  * Parameters (-D): REAL.
@@ -188,6 +190,25 @@ extern "C" __global__ void __launch_bounds__(KRYLOV_SUM)
     if (threadIdx.x == 0) {
         p.values[blockIdx.x] = value;
         p.residuals[blockIdx.x] = sqrt(sum / length);
+    }
+}
+
+/* ---- Sums ------------------------------------------------------------------------------------ */
+
+extern "C" __global__ void __launch_bounds__(KRYLOV_THREADS)
+    krylov_blend(const __grid_constant__ struct krylov_blend_params p)
+{
+    const long long step = (long long)gridDim.x * KRYLOV_THREADS;
+    const REAL by[3] = {(REAL)p.by[0], (REAL)p.by[1], (REAL)p.by[2]};
+
+    for (long long i = (long long)blockIdx.x * KRYLOV_THREADS + threadIdx.x; i < p.count;
+         i += step) {
+        REAL sum = 0;
+#pragma unroll
+        for (int term = 0; term < 3; term++)
+            if (p.by[term] != 0)
+                sum += by[term] * ((const REAL *)p.in[term])[i];
+        ((REAL *)p.out)[i] = sum;
     }
 }
 

@@ -63,6 +63,13 @@ struct krylov_residual_params {
     double *values, *residuals;
 };
 
+struct krylov_blend_params {
+    long long count;
+    void *out; /* may be one of in */
+    const void *in[3];
+    double by[3]; /* 0: without it */
+};
+
 struct krylov_copy_params {
     long long rows, columns;
     const void *from;
