@@ -206,9 +206,12 @@ static gram_status begin_filtered(struct krylov *z)
     return GRAM_OK;
 }
 
+/* A small basis decides whether to filter, and does for p(A). */
 static bool is_full(const struct krylov *z)
 {
-    return z->dim + z->width > z->most;
+    bool small = z->filters && (z->radius != 0 || !z->decided);
+
+    return z->dim + z->width > (small ? gram_least(2 * z->k + z->few, z->most) : z->most);
 }
 
 /* True when it pays, or is time, to look at the Ritz values. */
@@ -221,23 +224,36 @@ static bool is_due(const struct krylov *z)
     return z->dim >= z->k && z->steps >= z->look && z->flops >= z->small_flops * d * d * d;
 }
 
-/* When to look again: p(A) makes residuals smaller by about the same factor in every step. */
-static void look_later(struct krylov *z, double tolerance)
+/* With A from nothing, where p(A) is not for the values: they have copies, or estimates deceive. */
+static gram_status begin_unfiltered(struct krylov *z)
+{
+    z->radius = 0;
+    z->dim = 0;
+    return next_block(z, true);
+}
+
+/* When to look again: p(A) makes residuals smaller by about the same factor in every step.  False:
+ * by too little. */
+static bool look_later(struct krylov *z, double tolerance)
 {
     double worst = 0, left, rate;
 
     if (z->radius == 0)
-        return;
+        return true;
     for (int64_t i = 0; i < gram_least(z->k, z->dim); i++)
         worst = fmax(worst, z->residuals[i]);
     worst = log(worst / z->norm);
     left = worst - log(tolerance);
     rate = (z->worst - worst) / (double)(z->steps - z->looked);
-    z->look = left > 0 ? INT64_MAX : 0; /* when the basis is full */
-    if (left > 0 && left < (double)z->most_products * rate)
-        z->look = z->steps + (int64_t)(left / rate);
     z->worst = worst;
     z->looked = z->steps;
+    z->look = 0;
+    if (left <= 0)
+        return true;
+    if (!(left * (double)gram_krylov_degree(z) < rate * (double)(z->most_products - z->products)))
+        return false;
+    z->look = z->steps + (int64_t)(left / rate);
+    return true;
 }
 
 /* Expands and restarts until the estimates say that all wanted pairs are there, after least
@@ -258,9 +274,12 @@ static gram_status iterate(struct krylov *z, double tolerance, int64_t least)
             z->width == 0 || (z->products - begin >= least && below(z, tolerance) == z->k);
         if (z->complete || z->products >= z->most_products)
             break;
-        look_later(z, tolerance);
-        if (is_full(z))
-            TRY(gram_krylov_choose_filter(z) ? begin_filtered(z) : restart(z));
+        if (!look_later(z, tolerance))
+            TRY(begin_unfiltered(z));
+        else if (is_full(z) && gram_krylov_choose_filter(z))
+            TRY(begin_filtered(z));
+        else if (is_full(z))
+            TRY(restart(z));
     }
     return GRAM_OK;
 }
@@ -341,14 +360,6 @@ static bool same_as_before(struct krylov *z)
         z->before[i] = z->wanted[i];
     }
     return same;
-}
-
-/* With A from nothing, where p(A) is not for the values: they have copies, or estimates deceive. */
-static gram_status begin_unfiltered(struct krylov *z)
-{
-    z->radius = 0;
-    z->dim = 0;
-    return next_block(z, true);
 }
 
 gram_status gram_krylov_run(struct krylov *z, void *host, void *memory)

@@ -82,6 +82,7 @@ struct krylov {
     const struct gram_small_eigh *small_eigh;
     bool filters;       /* products of p(A) are worth it: ops has blend, and x is there */
     int64_t more;       /* vectors of a basis beyond the wanted ones and as many again */
+    int64_t few;        /* where it filters: the same, until that is decided and with p(A) */
     double small_flops; /* of a small eigenproblem over n^3, times how much slower they are */
     double step_flops;  /* that a step takes the time of, whatever n */
     void *device;       /* for the ops; or NULL */

@@ -943,7 +943,7 @@ typedef struct gram_eigh_options {
  * 2000 and k <= n / 200, with max(60, n / 16) products; if those do not do, BISECTION starts afresh
  * and the report says so: gram_eigh_workspace answers for both, but a context that owns its scratch
  * takes what BISECTION needs only then.  Can be cancelled.  The result does not depend on the
- * number of threads.  CUDA: scratch for about 4 k + 190 vectors and 4 MiB.  After K. Wu and H.
+ * number of threads.  CUDA: scratch for about 4 k + 240 vectors and 4 MiB.  After K. Wu and H.
  * Simon, Thick-restart Lanczos method for large symmetric eigenvalue problems, SIAM J. Matrix Anal.
  * Appl. 22 (2000), in blocks.
  */

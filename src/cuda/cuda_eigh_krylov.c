@@ -16,7 +16,8 @@
 static const double small_flops = 16e3, step_flops = 1e9;
 
 enum {
-    MORE = 92 /* vectors of a basis: small eigenproblems are kept small, at the price of restarts */
+    MORE = 140, /* vectors of a basis */
+    FEW = 92    /* with a filter: small eigenproblems are kept small, at the price of restarts */
 };
 
 /* What an item's products need, and where. */
@@ -36,6 +37,7 @@ static struct krylov problem(gram_context *g, const struct cuda_eigh_plan *plan)
     z.ops = &cuda_krylov_ops;
     z.filters = true;
     z.more = MORE;
+    z.few = FEW;
     z.small_flops = small_flops;
     z.step_flops = step_flops;
     z.block = gram_least(KRYLOV_COLUMNS, op->a.rows);

@@ -1,8 +1,8 @@
 /*
  * cuda_krylov.c - arithmetic on the tall matrices of the Krylov solver on the device
  *
- * Large products are cuBLAS's.  A step only queues until its numbers, V^T W and what became of the
- * new block, come to the host together: one wait a step.
+ * Products for a restart are cuBLAS's, those of a step our own.  A step only queues until its
+ * numbers, V^T W and what became of the new block, come to the host together: one wait a step.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -129,31 +129,32 @@ gram_status cuda_krylov_send(struct krylov *z, const void *values, const int32_t
 
 /* ---- Products with V ------------------------------------------------------------------------- */
 
-/* c = a^T b for tall a (n by rows) and b (n by cols). */
-static gram_status project(const struct krylov *z, const char *a, int64_t rows, const char *b,
-                           int64_t cols, void *c)
+/* h = V^T W for dim tall columns of V. */
+static gram_status project(const struct krylov *z, const char *v, int64_t dim, int64_t cols,
+                           void *h)
 {
-    const struct cuda_krylov *d = z->device;
-    const struct cuda_gemm_items product = {
-        .dtype = z->dtype,
-        .compute = gram_cuda_compute_of(z->dtype),
-        .m = rows,
-        .n = cols,
-        .k = z->n,
-        .count = 1,
-        .a = {.data = a, .ld = z->n, .transposed = true},
-        .b = {.data = b, .ld = z->n                   },
-        .c = c,
-        .ldc = rows,
-        .alpha = 1,
-    };
+    struct krylov_project_params p = {z->n, dim, cols, v, z->w, h};
 
-    return gram_cuda_gemm_items(z->g, d->blas, &product);
+    if (dim == 0)
+        return GRAM_OK;
+    return gram_cuda_launch_plain(z->g, CUDA_VARIANT_KRYLOV_PROJECT, z->dtype, dim, KRYLOV_LONG,
+                                  &p);
 }
 
-/* c = alpha V[:, :dim] h + beta c, n by cols. */
-static gram_status expand(const struct krylov *z, int64_t dim, int64_t cols, const double scale[2],
-                          const char *h, void *c)
+/* W -= V h for the first dim columns of V. */
+static gram_status subtract(const struct krylov *z, int64_t dim, int64_t cols, void *h)
+{
+    struct krylov_project_params p = {z->n, dim, cols, z->v, z->w, h};
+
+    if (dim == 0)
+        return GRAM_OK;
+    return gram_cuda_launch_plain(z->g, CUDA_VARIANT_KRYLOV_SUBTRACT, z->dtype,
+                                  gram_least(gram_ceil_div(z->n, 32), MOST_BLOCKS), KRYLOV_THREADS,
+                                  &p);
+}
+
+/* W = V s for the first dim columns of V. */
+static gram_status multiply_basis(const struct krylov *z, int64_t dim, int64_t cols, const char *s)
 {
     const struct cuda_krylov *d = z->device;
     const struct cuda_gemm_items product = {
@@ -164,11 +165,10 @@ static gram_status expand(const struct krylov *z, int64_t dim, int64_t cols, con
         .k = dim,
         .count = 1,
         .a = {.data = z->v, .ld = z->n},
-        .b = {   .data = h,  .ld = dim},
-        .c = c,
+        .b = {   .data = s,  .ld = dim},
+        .c = z->w,
         .ldc = z->n,
-        .alpha = scale[0],
-        .beta = scale[1],
+        .alpha = 1,
     };
 
     return gram_cuda_gemm_items(z->g, d->blas, &product);
@@ -177,13 +177,9 @@ static gram_status expand(const struct krylov *z, int64_t dim, int64_t cols, con
 /* h = V^T W, W -= V h, gram = W^T W. */
 static gram_status project_out(struct krylov *z, int64_t dim, int64_t cols, char *h, char *gram)
 {
-    static const double subtract[2] = {-1, 1};
-
-    if (dim > 0) {
-        TRY(project(z, z->v, dim, z->w, cols, h));
-        TRY(expand(z, dim, cols, subtract, h, z->w));
-    }
-    return project(z, z->w, cols, z->w, cols, gram);
+    TRY(project(z, z->v, dim, cols, h));
+    TRY(subtract(z, dim, cols, h));
+    return project(z, z->w, cols, cols, gram);
 }
 
 static gram_status project_block(struct krylov *z, int64_t dim, int64_t cols)
@@ -197,7 +193,6 @@ static gram_status project_block(struct krylov *z, int64_t dim, int64_t cols)
 
 static gram_status turn(struct krylov *z, int64_t dim, int64_t cols, const double *s)
 {
-    static const double replace[2] = {1, 0};
     const struct cuda_krylov *d = z->device;
     char *rotation = z->small + smalls_of(z).rotation;
 
@@ -209,7 +204,7 @@ static gram_status turn(struct krylov *z, int64_t dim, int64_t cols, const doubl
                 ((double *)(void *)d->staging)[c * dim + i] = s[c * z->most + i];
         }
     TRY(copy(z, rotation, d->staging, (size_t)(dim * cols) * z->element));
-    TRY(expand(z, dim, cols, replace, rotation, z->w));
+    TRY(multiply_basis(z, dim, cols, rotation));
     return copy(z, z->v, z->w, (size_t)(z->n * cols) * z->element);
 }
 
@@ -278,7 +273,7 @@ static gram_status make_orthonormal(struct krylov *z, int64_t dim, int round)
     if (round > 0)
         TRY(project_out(z, dim, z->width, z->small + s.column, gram));
     else if (!d->has_gram)
-        TRY(project(z, z->w, z->width, z->w, z->width, gram));
+        TRY(project(z, z->w, z->width, z->width, gram));
     TRY(whiten(z, gram, found));
     return combine(z, z->width, found, round > 0 ? z->q : NULL);
 }

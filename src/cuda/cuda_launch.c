@@ -87,6 +87,8 @@ static const struct {
     [CUDA_VARIANT_EMA_ADD] = {            "syrk_ema.cu",           "syrk_ema_add"},
     [CUDA_VARIANT_KRYLOV_PRODUCT] = {    "krylov_symmetric.cu",         "krylov_product"},
     [CUDA_VARIANT_KRYLOV_SUM] = {    "krylov_symmetric.cu",             "krylov_sum"},
+    [CUDA_VARIANT_KRYLOV_PROJECT] = {      "krylov_project.cu",         "krylov_project"},
+    [CUDA_VARIANT_KRYLOV_SUBTRACT] = {      "krylov_project.cu",        "krylov_subtract"},
     [CUDA_VARIANT_KRYLOV_WHITEN] = {        "krylov_basis.cu",          "krylov_whiten"},
     [CUDA_VARIANT_KRYLOV_COMBINE] = {        "krylov_basis.cu",         "krylov_combine"},
     [CUDA_VARIANT_KRYLOV_RESIDUAL] = {        "krylov_basis.cu",        "krylov_residual"},

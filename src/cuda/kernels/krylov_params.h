@@ -1,5 +1,5 @@
 /*
- * krylov_params.h - what the host tells krylov_symmetric.cu and krylov_basis.cu
+ * krylov_params.h - what the host tells krylov_symmetric.cu, krylov_basis.cu and krylov_project.cu
  *
  * Read by the host's compiler and by NVRTC, which sees no other header: so it includes none, and
  * long long stands for int64_t.
@@ -17,6 +17,7 @@
 #define KRYLOV_THREADS 256  /* of the others, but: */
 #define KRYLOV_WARP    32   /* krylov_whiten */
 #define KRYLOV_SUM     1024 /* krylov_residual: one block sums a column */
+#define KRYLOV_LONG    512  /* krylov_project, likewise */
 
 /* Vectors are columns of n numbers, one after the other, unless strides are given. */
 
@@ -30,6 +31,13 @@ struct krylov_product_params {
     long long parts; /* chunk columns of a each, a multiple of KRYLOV_DEPTH */
     long long chunk;
     double scale; /* y = scale^2 a x */
+};
+
+struct krylov_project_params {
+    long long n, dim, columns; /* of V, of W: KRYLOV_COLUMNS at most */
+    const void *v;
+    void *w; /* krylov_subtract: W -= V h */
+    void *h; /* dim by columns, by columns; krylov_project: V^T W */
 };
 
 /* What krylov_whiten found. */
