@@ -293,11 +293,12 @@ gram_status cuda_matrix_power_workspace(gram_context *g, const struct gram_matri
                                         size_t *bytes);
 
 /* Numbers of variants (jit.h) begin at one of these, those of cdist.cu at 0. */
-#define CUDA_SOLVE_VARIANTS       ((uint64_t)1 << 62)
+#define CUDA_SOLVE_VARIANTS       ((uint64_t)127 << 56)
 #define CUDA_ROWS_VARIANTS        (CUDA_SOLVE_VARIANTS + 256)
 #define CUDA_EIGH_VARIANTS        (CUDA_SOLVE_VARIANTS + 4096)
 #define CUDA_KRON_EXPAND_VARIANTS (CUDA_SOLVE_VARIANTS + 8192)
 #define CUDA_KRON_VARIANTS        ((uint64_t)1 << 63) /* and a hash of the defines */
+_Static_assert(CUDA_VARIANTS <= 127, "a file's number is the solves', see CUDA_SOLVE_VARIANTS");
 
 /* cuda_cdist_plan.c: which kernel serves a problem, and what it is told. */
 
