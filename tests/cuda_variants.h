@@ -172,7 +172,7 @@ static const struct variant_kernel {
     {SOME, "kron_matmul_kept.cu", "kron_matmul_kept", "-DREAL=double -DWHOLE=0 -DX_KIND=0 -DY_KIND=0 -DF_KIND=0 -DDOUBLES=1 -DP=128 -DQ=128 -DBQ=128 -DALONG=1 -DE_P=0 -DE_Q=0 -DE_BQ=0 -DWGS=2 -DSTAGES=6 -DF_LOAD=2", "sm_90a"},
     {SOME, "kron_matmul_kept.cu", "kron_matmul_kept", "-DREAL=double -DWHOLE=0 -DX_KIND=0 -DY_KIND=0 -DF_KIND=0 -DDOUBLES=1 -DP=64 -DQ=64 -DBQ=64 -DALONG=0 -DE_P=0 -DE_Q=0 -DE_BQ=0 -DWGS=2 -DSTAGES=8 -DF_LOAD=1", "sm_90a"},
     {SOME, "kron_matmul_kept.cu", "kron_matmul_kept", "-DREAL=double -DWHOLE=0 -DX_KIND=0 -DY_KIND=0 -DF_KIND=0 -DDOUBLES=1 -DP=64 -DQ=64 -DBQ=64 -DALONG=1 -DE_P=64 -DE_Q=64 -DE_BQ=64 -DWGS=2 -DSTAGES=6 -DF_LOAD=2", "sm_90a"},
-    {CLASS, "kron_vjp_gradient.cu", "kron_vjp_gradient", "-DREAL=float -DDOUBLES=0 -DMT=2 -DNT=4 -DWP=4 -DWQ=2 -DALONG=0 -DLOAD=4", NULL},
+    {CLASS, "kron_vjp_gradient.cu", "kron_vjp_gradient", "-DREAL=float -DDOUBLES=0 -DMT=4 -DNT=4 -DWP=2 -DWQ=4 -DALONG=0 -DLOAD=4", NULL},
     {SOME, "kron_vjp_gradient.cu", "kron_vjp_gradient", "-DREAL=float -DDOUBLES=0 -DMT=2 -DNT=4 -DWP=2 -DWQ=2 -DALONG=1 -DLOAD=4", NULL},
     {SOME, "kron_vjp_gradient.cu", "kron_vjp_gradient", "-DREAL=float -DDOUBLES=0 -DMT=1 -DNT=2 -DWP=1 -DWQ=1 -DALONG=0 -DLOAD=1", NULL},
     {SOME, "kron_vjp_gradient.cu", "kron_vjp_gradient", "-DREAL=double -DDOUBLES=1 -DMT=2 -DNT=4 -DWP=4 -DWQ=2 -DALONG=0 -DLOAD=2", NULL},

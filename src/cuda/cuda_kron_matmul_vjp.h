@@ -79,7 +79,7 @@ void cuda_kron_vjp_cut_gradient(const struct cuda_device *device,
                                 const struct cuda_kron_vjp_plan *plan, struct cuda_kron_join *j);
 gram_status cuda_kron_vjp_add_gradient(gram_context *g, const struct cuda_kron_chain *c, int i);
 /* Tiles for p and q; the kernel of these, which copies so many elements at once. */
-void cuda_kron_vjp_choose_tile(struct cuda_kron_join *j);
+void cuda_kron_vjp_choose_tile(gram_dtype dtype, struct cuda_kron_join *j);
 struct jit_request cuda_kron_vjp_gradient_request(gram_dtype dtype, const struct cuda_kron_join *j,
                                                   int load, char defines[CUDA_KRON_VJP_DEFINES]);
 #endif

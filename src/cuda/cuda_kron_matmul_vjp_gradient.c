@@ -12,7 +12,7 @@ enum {
     RESIDENT = 2,  /* blocks of a processor, more where tiles are small */
     SMALL = 32,    /* rows and columns of such a tile */
     WIDEST = 128,  /* rows and columns of a tile */
-    NARROWER = 64, /* columns of those that would be widest both ways: few registers */
+    NARROWER = 64, /* columns of the widest ones in f64 */
 };
 
 /* 16, 32, 64 or 128, as few in vain as there can be. */
@@ -31,13 +31,14 @@ static bool is_aligned(const char *data, int64_t stride, int64_t load, int64_t s
     return (uintptr_t)data % (size_t)(load * size) == 0 && stride % load == 0;
 }
 
-void cuda_kron_vjp_choose_tile(struct cuda_kron_join *j)
+void cuda_kron_vjp_choose_tile(gram_dtype dtype, struct cuda_kron_join *j)
 {
     int bp = extent_of(j->p), bq = extent_of(j->q);
+    bool widest = bp == WIDEST && bq == WIDEST;
 
-    if (bp == WIDEST && bq == WIDEST)
+    if (widest && dtype == GRAM_F64)
         bq = NARROWER;
-    j->mt = (int)gram_least(2, bp / 16);
+    j->mt = (int)gram_least(widest && dtype == GRAM_F32 ? 4 : 2, bp / 16);
     j->nt = (int)gram_least(4, bq / 8);
     j->wp = bp / (16 * j->mt), j->wq = bq / (8 * j->nt);
 }
@@ -72,7 +73,7 @@ void cuda_kron_vjp_cut_gradient(const struct cuda_device *device,
 {
     int64_t columns = plan->rows * j->per_row, chunk, blocks, slices, tiles;
 
-    cuda_kron_vjp_choose_tile(j);
+    cuda_kron_vjp_choose_tile(plan->op->x.dtype, j);
     chunk = chunk_of(plan->op->x.dtype, j);
     tiles = gram_ceil_div(j->p, tile_rows(j)) * gram_ceil_div(j->q, tile_cols(j));
     blocks = (int64_t)device->processors * RESIDENT;

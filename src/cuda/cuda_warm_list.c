@@ -235,7 +235,7 @@ static void add_kron_gradient(struct warm_list *list, int order, gram_dtype dtyp
     struct cuda_kron_join j = {.p = order, .q = order};
     struct jit_request request;
 
-    cuda_kron_vjp_choose_tile(&j);
+    cuda_kron_vjp_choose_tile(dtype, &j);
     for (j.after = 1; j.after <= order; j.after += order - 1) {
         request = cuda_kron_vjp_gradient_request(dtype, &j, dtype == GRAM_F64 ? 2 : 4, defines);
         add(list, &request);

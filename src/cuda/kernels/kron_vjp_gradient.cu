@@ -205,7 +205,7 @@ static __device__ void store(const struct kron_vjp_gradient_params &a, const str
     __syncthreads(); /* the stages are free again */
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, DOUBLES ? 1 : 2)
+extern "C" __global__ void __launch_bounds__(THREADS, DOUBLES || MT == 4 ? 1 : 2)
     kron_vjp_gradient(const __grid_constant__ struct kron_vjp_gradient_params a)
 {
     extern __shared__ __align__(16) char memory[]; /* stages, then the tile of results */
