@@ -134,10 +134,9 @@ static void count_chunks(const struct gram_kron_multi *m, const int64_t sizes[2]
     }
 }
 
-/* Nothing is sent unless all ranks have got so far.  Where the exchange is only queued it may wait
- * for ranks that do not come: they say so when all of it is. */
+/* Nothing is sent, or queued, unless all ranks have got so far. */
 static gram_status exchange(gram_context *g, const struct gram_kron_multi *m, gram_status status,
-                            const char *from, void *to)
+                            const char *from, void *to, bool *begun)
 {
     const struct gram_exchange e = {.send = from,
                                     .receive = to,
@@ -145,10 +144,8 @@ static gram_status exchange(gram_context *g, const struct gram_kron_multi *m, gr
                                     .receive_bytes = m->c->receive_bytes};
     int64_t start;
 
-    if (m->c->transport->abandon)
-        TRY(status);
-    else
-        TRY(gram_agree(g, m->c, status, NULL, 0));
+    TRY(gram_agree(g, m->c, status, NULL, 0));
+    *begun = true;
     start = gram_trace_begin(g);
     status = m->c->transport->exchange(g, m->c, &e);
     gram_trace_end(g, "exchange", 0, start);
@@ -160,17 +157,18 @@ gram_status gram_kron_multi_columns(gram_context *g, const struct gram_kron_mult
     char *const buffer[] = {scratch, scratch + m->buffer[0]};
     struct gram_kron_matmul_op first = gram_kron_multi_first(m, buffer[0], buffer[1]);
     gram_status status;
+    bool begun = false;
 
     count_chunks(m, m->cut.in, false);
     status = apply_second(g, m, buffer);
-    status = exchange(g, m, status, buffer[1], buffer[0]);
+    status = exchange(g, m, status, buffer[1], buffer[0], &begun);
     if (status == GRAM_OK)
         status = product(g, m, scratch, &first);
     count_chunks(m, m->cut.out, true);
     /* A rank whose exchange failed tells it here to those whose did not. */
-    status = exchange(g, m, status, buffer[1], buffer[0]);
+    status = exchange(g, m, status, buffer[1], buffer[0], &begun);
     status = gram_agree(g, m->c, status, NULL, 0);
-    if (status != GRAM_OK && m->c->transport->abandon)
+    if (status != GRAM_OK && begun && m->c->transport->abandon) /* one may wait for this rank */
         m->c->transport->abandon(m->c);
     TRY(status);
     return fill_y(g, m, buffer[0]);

@@ -1427,8 +1427,9 @@ typedef struct gram_nccl_options {
  * Calls with such a communicator take the context it was made with, on a thread for each rank.  A
  * call waits until all ranks have come, not for any work of a device: that is queued on the
  * contexts' streams.  A failure that NCCL meets in the background is an error of the next call on
- * all ranks.  After a rank failed in the middle of a call, or a timeout, the communicator is given
- * up (ncclCommAbort): what of it runs on the GPUs ends, and every later call fails.
+ * all ranks.  After a rank failed behind the first exchange of a call, or a timeout, the
+ * communicator is given up (ncclCommAbort): what of it runs on the GPUs ends, and every later call
+ * fails.
  */
 GRAM_API gram_status gram_communicator_create_nccl(gram_context *g, const void *id, size_t bytes,
                                                    int rank, int size,
@@ -1473,8 +1474,8 @@ GRAM_PUBLIC int gram_communicator_size(const gram_communicator *communicator);
  * all of them, on the others with the same status and a message that names the rank; then no y was
  * written (by rows, where it is not an argument or scratch that fails, some may be).  A process
  * that dies is MPI's to deal with: mpirun ends the others.  Every rank must call, with a context
- * and a communicator that are valid.  Over NCCL all of this is about queueing the work: the ranks
- * agree on their arguments before it and, once, when all of it but the last move to y is queued.
+ * and a communicator that are valid.  Over NCCL all of this is about queueing the work, not
+ * about its end.
  *
  * Scratch by columns: twice the rank's part of x, of y or of what is between the groups, whichever
  * is the largest, and what gram_kron_matmul needs.
