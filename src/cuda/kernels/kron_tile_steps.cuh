@@ -121,7 +121,7 @@ template <int STEP> struct streamed {
             REAL x[V];
 #pragma unroll
             for (int i = 0; i < V; i++)
-                x[i] = from[c::start_padded(i, P) + padded(p * R)];
+                x[i] = c::has(i) ? from[c::start_padded(i, P) + padded(p * R)] : (REAL)0;
             multiply(sum, x, f + (p0 + p) * row_of(Q));
         }
     }
@@ -193,7 +193,7 @@ template <int STEP> struct held {
                 const int at = c::start_padded(i, G);
 #pragma unroll
                 for (int e = 0; e < G; e++)
-                    x[i * G + e] = tile[at + padded(e * R)];
+                    x[i * G + e] = c::has(i) ? tile[at + padded(e * R)] : (REAL)0;
             }
         }
         multiply<P2, 1>(x, factors + factor_at(RIGHT));

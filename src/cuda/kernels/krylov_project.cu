@@ -7,8 +7,7 @@
  * krylov_subtract: W - V h, a block of threads 32 rows at a time, of which each warp has a share of
  * V's columns.
  *
- * Either takes as long as V takes to be read: for a few vectors cuBLAS needs three to five times
- * that.
+ * V is read once, whose rows are many and whose columns are few.
  *
  * Parameters (-D): REAL.
  *

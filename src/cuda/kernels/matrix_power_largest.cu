@@ -176,7 +176,9 @@ extern "C" __global__ void __launch_bounds__(32)
         s->first = 1 / s->largest;
         s->last = pow(s->largest, a.numerator < 0 ? -1 / q : 1 / q);
         s->step[0] = 1.5, s->step[1] = -0.5;
-    } else if (!s->done) {
-        minimax_begin(a, s);
+    } else {
+        s->last = 1;
+        if (!s->done)
+            minimax_begin(a, s);
     }
 }
