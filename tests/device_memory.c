@@ -7,8 +7,10 @@
  * SPDX-License-Identifier: MIT
  */
 #include "device_memory.h"
+#include "gram/gram.h"
 #include <dlfcn.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 static struct {
@@ -117,6 +119,14 @@ void *device_stream(void)
     void *stream = NULL;
 
     return driver.stream_create(&stream, 1) == 0 ? stream : NULL; /* 1: not after the default one */
+}
+
+void *device_stream_or_skip(void)
+{
+    if (gram_best_device().type == GRAM_CUDA && device_open(0))
+        return device_stream();
+    printf("skipped: no CUDA device\n");
+    return NULL;
 }
 
 bool device_replay(void *stream, int times, bool (*body)(void *arg), void *arg)

@@ -18,9 +18,13 @@ void device_release(void *memory);
 bool device_upload(void *to, const void *from, size_t bytes);
 bool device_download(void *to, const void *from, size_t bytes);
 
-/* A stream of its own; and what body queues on it, captured into a graph that is replayed so many
- * times.  NULL or false: the driver refused. */
+/* A stream of its own, NULL: the driver refused; one of the first device, which is opened, NULL:
+ * there is none, which a line says. */
 void *device_stream(void);
+void *device_stream_or_skip(void);
+
+/* What body queues on a stream, captured into a graph that is replayed so many times.  False: the
+ * driver refused. */
 bool device_replay(void *stream, int times, bool (*body)(void *arg), void *arg);
 
 /* Milliseconds between two points of a stream, by the device's clock: the work of body, so many

@@ -260,10 +260,6 @@ static const struct test_function tests[] = {
 
 int main(void)
 {
-    if (gram_best_device().type != GRAM_CUDA || !device_open(0)) {
-        printf("skipped: no CUDA device\n");
-        return 77;
-    }
-    stream = device_stream();
-    return harness_run_tests(tests, LENGTH(tests));
+    stream = device_stream_or_skip();
+    return stream ? harness_run_tests(tests, LENGTH(tests)) : 77;
 }

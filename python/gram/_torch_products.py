@@ -55,14 +55,6 @@ def kernel_matmul(x, y, bandwidth, regularization, v, *options):
     return _core.kernel_matmul(x, y, v=v, **keywords(bandwidth, regularization, options))
 
 
-def _matmul_vjp_shape(x, y, bandwidth, regularization, grad, v, *rest):
-    other = x if y is None else y
-    numbers = [(bandwidth, 0), (regularization, 0)]
-    shape = batch((x, 2), (other, 2), (grad, 2), (v, 2), *numbers)
-    own = {"x": x.shape[-2:], "y": other.shape[-2:]}
-    return [x.new_empty((*shape, *own.get(name, ())), dtype=grad.dtype) for name in rest[-1]]
-
-
 def _row_blocks(x, y, grad, v):
     """Slices of the rows of x, whose matrices stay small."""
     shape = batch((x, 2), (y, 2), (grad, 2), (v, 2))
