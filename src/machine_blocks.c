@@ -190,7 +190,7 @@ void gram_machine_blocks_multiply(gram_context *g, const struct machine_blocks *
     int64_t most = strip_width(k, 2);
 
     for (; job.first < columns; job.first += most) {
-        job.count = columns - job.first < most ? columns - job.first : most;
+        job.count = gram_least(most, columns - job.first);
         job.strips = job.count > most / 2 ? 2 : 1;
         gram_parallel_for(g, k->count, gather_rows, &job);
         gram_parallel_for(g, k->count, multiply_rows, &job);

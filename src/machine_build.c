@@ -114,7 +114,7 @@ static gram_status learn_metric(gram_context *g, const struct machine_job *job,
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %lld rows", (long long)all->rows);
     for (int64_t i = 0; i < all->rows; i++)
         rows[i] = i;
-    status = part_of(g, job, all, rows, used < most ? used : most, &train);
+    status = part_of(g, job, all, rows, gram_least(used, most), &train);
     if (status == GRAM_OK)
         status = part_of(g, job, all, rows + used, held, &valid);
     if (status == GRAM_OK)

@@ -335,7 +335,7 @@ static void solve_columns(void *arg, int64_t task, int thread)
     const struct apply_job *job = arg;
     const struct machine_preconditioner *p = job->p;
     int64_t first = task * COLUMNS, rest = p->columns - first, end, total = p->rank * p->columns;
-    int64_t columns = rest < COLUMNS ? rest : COLUMNS;
+    int64_t columns = gram_least(rest, COLUMNS);
 
     (void)thread;
     end = (first + columns) * p->rank;

@@ -8,7 +8,8 @@
 
 enum {
     STATUS_ALLOC_FAILED = 3,
-    DEFAULT_ALGORITHM = -1
+    DEFAULT_ALGORITHM = -1,
+    MOST_ITEMS = 1 << 15 /* of a call */
 };
 
 #define AT(member) offsetof(struct cuda_cublas, member)
@@ -93,14 +94,20 @@ gram_status gram_cuda_gemm_items(gram_context *g, const struct cuda_blas *blas,
     const void *beta = is_wide ? (const void *)&wide[1] : &narrow[1];
     const struct cuda_gemm_side *a = &gemm->a, *b = &gemm->b;
     const int type = is_wide; /* cudaDataType */
+    const int64_t size = (int64_t)gram_dtype_size(gemm->dtype);
 
-    return check(g,
-                 blas->call->gemm(blas->handle, a->transposed, b->transposed, (int)gemm->m,
-                                  (int)gemm->n, (int)gemm->k, alpha, a->data, type, (int)a->ld,
-                                  a->stride, b->data, type, (int)b->ld, b->stride, beta, gemm->c,
-                                  type, (int)gemm->ldc, gemm->stride_c, (int)gemm->count,
-                                  gemm->compute, DEFAULT_ALGORITHM),
-                 "cublasGemmStridedBatchedEx");
+    for (int64_t first = 0; first < gemm->count; first += MOST_ITEMS)
+        TRY(check(g,
+                  blas->call->gemm(
+                      blas->handle, a->transposed, b->transposed, (int)gemm->m, (int)gemm->n,
+                      (int)gemm->k, alpha, (const char *)a->data + first * a->stride * size, type,
+                      (int)a->ld, a->stride, (const char *)b->data + first * b->stride * size, type,
+                      (int)b->ld, b->stride, beta, (char *)gemm->c + first * gemm->stride_c * size,
+                      type, (int)gemm->ldc, gemm->stride_c,
+                      (int)gram_least(MOST_ITEMS, gemm->count - first), gemm->compute,
+                      DEFAULT_ALGORITHM),
+                  "cublasGemmStridedBatchedEx"));
+    return GRAM_OK;
 }
 
 gram_status gram_cuda_gemm(gram_context *g, const struct cuda_blas *blas,

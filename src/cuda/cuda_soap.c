@@ -9,10 +9,6 @@
  */
 #include "cuda_soap.h"
 
-enum {
-    MOST_ITEMS = 1 << 15 /* of a call of cuBLAS */
-};
-
 /* The matrix times slices of n by after, count of them: rows are multiplied. */
 static gram_status multiply_rows(gram_context *g, const struct cuda_blas *blas,
                                  const struct cuda_soap_product *m, int64_t item, int64_t count)
@@ -26,21 +22,20 @@ static gram_status multiply_rows(gram_context *g, const struct cuda_blas *blas,
         .m = p->after,
         .n = p->n,
         .k = p->n,
-        .a = {.ld = p->after, .stride = shared ? p->n * p->after : p->array       },
-        .b = { .ld = p->n,            .stride = shared ? 0 : p->n * p->n,.transposed = m->back},
+        .count = count,
+        .a = {        .data = m->x + item * p->array * size,
+              .ld = p->after,
+              .stride = shared ? p->n * p->after : p->array           },
+        .b = { .data = m->matrix + item * p->n * p->n * size,
+              .ld = p->n,
+              .stride = shared ? 0 : p->n * p->n,.transposed = m->back},
+        .c = m->to + item * p->array * size,
         .ldc = p->after,
         .alpha = 1,
     };
 
     gemm.stride_c = gemm.a.stride;
-    for (int64_t first = 0; first < count; first += MOST_ITEMS) {
-        gemm.count = gram_least(MOST_ITEMS, count - first);
-        gemm.a.data = m->x + (item * p->array + first * gemm.a.stride) * size;
-        gemm.b.data = m->matrix + (item * p->n * p->n + first * gemm.b.stride) * size;
-        gemm.c = m->to + (item * p->array + first * gemm.a.stride) * size;
-        TRY(gram_cuda_gemm_items(g, blas, &gemm));
-    }
-    return GRAM_OK;
+    return gram_cuda_gemm_items(g, blas, &gemm);
 }
 
 /* Of blocks whose dimension k is the last one of more than 1. */
@@ -48,28 +43,22 @@ static gram_status multiply_columns(gram_context *g, const struct cuda_blas *bla
                                     const struct cuda_soap_product *m)
 {
     const struct optimizer_params *p = m->p;
-    const int64_t size = (int64_t)gram_dtype_size(m->work);
-    struct cuda_gemm_items gemm = {
+    const struct cuda_gemm_items gemm = {
         .dtype = m->work,
         .compute = m->compute,
         .m = p->n,
         .n = p->before,
         .k = p->n,
-        .a = {.ld = p->n, .stride = p->n * p->n, .transposed = !m->back},
-        .b = {.ld = p->n,    .stride = p->array                       },
+        .count = m->count,
+        .a = {.data = m->matrix, .ld = p->n, .stride = p->n * p->n, .transposed = !m->back},
+        .b = {     .data = m->x, .ld = p->n,    .stride = p->array                       },
+        .c = m->to,
         .ldc = p->n,
         .stride_c = p->array,
         .alpha = 1,
     };
 
-    for (int64_t first = 0; first < m->count; first += MOST_ITEMS) {
-        gemm.count = gram_least(MOST_ITEMS, m->count - first);
-        gemm.a.data = m->matrix + first * p->n * p->n * size;
-        gemm.b.data = m->x + first * p->array * size;
-        gemm.c = m->to + first * p->array * size;
-        TRY(gram_cuda_gemm_items(g, blas, &gemm));
-    }
-    return GRAM_OK;
+    return gram_cuda_gemm_items(g, blas, &gemm);
 }
 
 gram_status cuda_soap_multiply(gram_context *g, const struct cuda_blas *blas,
