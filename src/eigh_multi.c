@@ -292,7 +292,7 @@ gram_status gram_eigh_multi_plan(const gram_group *group, const gram_tensor *a,
 {
     const struct gram_eigh_call call = {a, options, values, vectors, info};
     gram_plan_description d = {.size = sizeof d, .driver = GRAM_EIGH_DRIVER_DIVIDE};
-    gram_plan *made;
+    struct gram_eigh_planned *made;
     struct work w;
 
     if (plan)
@@ -308,14 +308,12 @@ gram_status gram_eigh_multi_plan(const gram_group *group, const gram_tensor *a,
         d.need.device_bytes = gram_most_bytes(d.need.device_bytes, w.device_bytes[i]);
     }
     put_in_words(&w, &d);
-    made = gram_alloc(w.g, sizeof *made);
-    if (!made)
-        return gram_fail(w.g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", sizeof *made);
-    *made = (gram_plan){.g = w.g, .group = w.group, .description = d};
+    TRY(gram_eigh_keep(w.g, &call, &made));
+    made->plan.description = d;
+    made->group = w.group;
     memcpy(made->contexts, w.group.contexts, (size_t)w.group.count * sizeof *made->contexts);
     made->group.contexts = made->contexts;
     made->group.speeds = NULL;
-    gram_plan_keep(made, &call);
-    *plan = made;
+    *plan = &made->plan;
     return GRAM_OK;
 }

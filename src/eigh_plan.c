@@ -25,7 +25,7 @@ static bool only_enqueues(const gram_context *g, gram_eigh_driver driver)
             driver == GRAM_EIGH_DRIVER_BATCHED);
 }
 
-static void put_in_words(const gram_plan *plan, gram_plan_description *d)
+static void put_in_words(const struct gram_eigh_planned *plan, gram_plan_description *d)
 {
     static const char *const sources[] = {
         [GRAM_TIME_UNKNOWN] = "unknown",
@@ -40,31 +40,50 @@ static void put_in_words(const gram_plan *plan, gram_plan_description *d)
         d->text, sizeof d->text,
         "%s of %lld x %lld x %lld %s on %s, %lld %s an item; scratch: %zu bytes of the device, "
         "%zu of the host; %s; time: %.3g ms, %s",
-        drivers[d->driver], items, n, n, gram_dtype_name(plan->a.dtype), plan->g->backend->name,
-        (long long)plan->values.shape[plan->values.ndim - 1],
+        drivers[d->driver], items, n, n, gram_dtype_name(plan->a.dtype),
+        plan->plan.g->backend->name, (long long)plan->values.shape[plan->values.ndim - 1],
         plan->has_vectors ? "pairs" : "values", d->need.device_bytes, d->need.host_bytes,
         d->only_enqueues ? "only enqueues" : "keeps the calling thread", d->seconds * 1e3,
         sources[d->time_source]);
 }
 
-void gram_plan_keep(gram_plan *plan, const struct gram_eigh_call *call)
+static gram_status execute(gram_plan *plan)
 {
-    plan->options = (gram_eigh_options)GRAM_EIGH_OPTIONS_INIT;
+    struct gram_eigh_planned *p = (struct gram_eigh_planned *)plan;
+    gram_tensor *vectors = p->has_vectors ? &p->vectors : NULL;
+    gram_tensor *info = p->has_info ? &p->info : NULL;
+
+    if (p->group.count)
+        return gram_eigh_multi(&p->group, &p->a, &p->options, &p->values, vectors, info);
+    return gram_eigh(plan->g, &p->a, &p->options, &p->values, vectors, info);
+}
+
+gram_status gram_eigh_keep(gram_context *g, const struct gram_eigh_call *call,
+                           struct gram_eigh_planned **made)
+{
+    struct gram_eigh_planned *p;
+    gram_plan *plan;
+
+    TRY(gram_plan_allocate(g, sizeof *p, &plan));
+    plan->execute = execute;
+    p = *made = (struct gram_eigh_planned *)plan;
+    p->options = (gram_eigh_options)GRAM_EIGH_OPTIONS_INIT;
     if (call->options)
-        memcpy(&plan->options, call->options, call->options->size);
-    plan->options.size = sizeof plan->options;
-    plan->a = *call->a;
-    plan->values = *call->values;
-    plan->has_vectors = call->vectors != NULL;
+        memcpy(&p->options, call->options, call->options->size);
+    p->options.size = sizeof p->options;
+    p->a = *call->a;
+    p->values = *call->values;
+    p->has_vectors = call->vectors != NULL;
     if (call->vectors)
-        plan->vectors = *call->vectors;
-    plan->has_info = call->info != NULL;
+        p->vectors = *call->vectors;
+    p->has_info = call->info != NULL;
     if (call->info)
-        plan->info = *call->info;
-    if (plan->options.found) {
-        plan->found = *plan->options.found;
-        plan->options.found = &plan->found;
+        p->info = *call->info;
+    if (p->options.found) {
+        p->found = *p->options.found;
+        p->options.found = &p->found;
     }
+    return GRAM_OK;
 }
 
 gram_status gram_eigh_plan(gram_context *g, const gram_tensor *a, const gram_eigh_options *options,
@@ -73,56 +92,21 @@ gram_status gram_eigh_plan(gram_context *g, const gram_tensor *a, const gram_eig
 {
     const struct gram_eigh_call call = {a, options, values, vectors, info};
     gram_plan_description d = {.size = sizeof d};
-    gram_plan *made;
+    struct gram_eigh_planned *made;
 
     g->call = __func__;
     if (!plan)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "plan is NULL");
     *plan = NULL;
     TRY(gram_eigh_query(g, &call, &d));
-    made = gram_alloc(g, sizeof *made);
-    if (!made)
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", sizeof *made);
-    *made = (gram_plan){.g = g};
-    gram_plan_keep(made, &call);
+    TRY(gram_eigh_keep(g, &call, &made));
     if (d.driver != GRAM_EIGH_DRIVER_KRYLOV) /* which AUTO alone replaces where it gives up */
         made->options.driver = d.driver;
     d.only_enqueues = only_enqueues(g, d.driver);
     d.devices = 1;
     d.device_bytes[0] = d.need.device_bytes;
     put_in_words(made, &d);
-    made->description = d;
-    *plan = made;
+    made->plan.description = d;
+    *plan = &made->plan;
     return GRAM_OK;
-}
-
-gram_status gram_plan_describe(const gram_plan *plan, gram_plan_description *description)
-{
-    const size_t size = description->size;
-
-    plan->g->call = __func__;
-    if (size < sizeof size || size > sizeof *description)
-        return gram_fail(plan->g, GRAM_INVALID_ARGUMENT,
-                         "description.size is %zu, expected at most %zu", size,
-                         sizeof *description);
-    memcpy(description, &plan->description, size);
-    description->size = size;
-    return GRAM_OK;
-}
-
-gram_status gram_plan_execute(gram_plan *plan)
-{
-    gram_tensor *vectors = plan->has_vectors ? &plan->vectors : NULL;
-    gram_tensor *info = plan->has_info ? &plan->info : NULL;
-
-    if (plan->group.count)
-        return gram_eigh_multi(&plan->group, &plan->a, &plan->options, &plan->values, vectors,
-                               info);
-    return gram_eigh(plan->g, &plan->a, &plan->options, &plan->values, vectors, info);
-}
-
-void gram_plan_destroy(gram_plan *plan)
-{
-    if (plan)
-        gram_free(plan->g, plan, sizeof *plan);
 }

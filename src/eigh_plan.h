@@ -7,17 +7,18 @@
 #define GRAM_EIGH_PLAN_H
 #include "eigh.h"
 #include "eigh_multi.h"
+#include "plan.h"
 
-struct gram_plan {
-    gram_context *g;
-    gram_group group; /* count 0: g alone */
+struct gram_eigh_planned {
+    gram_plan plan;
+    gram_group group; /* count 0: the context alone */
     gram_context *contexts[GRAM_MULTI_DEVICES];
     gram_eigh_options options;
     gram_tensor a, values, vectors, info, found;
     bool has_vectors, has_info;
-    gram_plan_description description;
 };
 
-/* Copies the arguments, which have been checked. */
-void gram_plan_keep(gram_plan *plan, const struct gram_eigh_call *call);
+/* Makes a plan with copies of the arguments, which have been checked; it executes gram_eigh. */
+gram_status gram_eigh_keep(gram_context *g, const struct gram_eigh_call *call,
+                           struct gram_eigh_planned **made);
 #endif

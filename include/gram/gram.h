@@ -968,7 +968,7 @@ GRAM_API gram_status gram_eigh_workspace(gram_context *g, const gram_tensor *a,
                                          const gram_tensor *values, const gram_tensor *vectors,
                                          gram_workspace *need);
 
-/* A call that has been checked, and what it will do; made by gram_eigh_plan. */
+/* A call that has been checked, and what it will do; made by gram_eigh_plan and others. */
 typedef struct gram_plan gram_plan;
 
 /* Where an expected time comes from. */
@@ -1382,6 +1382,26 @@ GRAM_API gram_status gram_kron_matmul_workspace(gram_context *g, const gram_tens
                                                 const gram_tensor *const *factors, int64_t count,
                                                 const gram_kron_options *options,
                                                 const gram_tensor *y, gram_workspace *need);
+
+/*
+ * Plans gram_kron_matmul(g, x, factors, count, options, y), for products of the same sizes that are
+ * computed often: the arguments are checked here and no more by gram_plan_execute, which computes y
+ * from what x, the factors, z, alpha and beta hold then.  The plan keeps copies of the structs, not
+ * of the memory they point to.  Errors are those of gram_kron_matmul, and GRAM_OUT_OF_MEMORY; *plan
+ * is NULL then.  gram_plan_describe, gram_plan_execute and gram_plan_destroy are those of
+ * gram_eigh_plan; of the description driver and seconds tell nothing (0 and NaN).
+ *
+ * gram_kron_matmul_replace gives a plan other memory: x, factors (count of them) and y of the
+ * planned dtype, device, shapes and strides; NULL, of factors or of one of them too, leaves what
+ * was planned.  z that was y follows it.  On an error (GRAM_INVALID_ARGUMENT: another layout, y
+ * overlaps an input, a plan of another call) the plan is as it was.
+ */
+GRAM_API gram_status gram_kron_matmul_plan(gram_context *g, const gram_tensor *x,
+                                           const gram_tensor *const *factors, int64_t count,
+                                           const gram_kron_options *options, gram_tensor *y,
+                                           gram_plan **plan);
+GRAM_API gram_status gram_kron_matmul_replace(gram_plan *plan, const gram_tensor *x,
+                                              const gram_tensor *const *factors, gram_tensor *y);
 
 /*
  * The processes that share the work of a call, made from the caller's MPI communicator: mpi_comm
