@@ -12,7 +12,7 @@ if(NOT MPI_C_FOUND OR NOT GRAM_MPI)
 endif()
 list(GET MPI_C_LIBRARIES 0 GRAM_MPI_FOUND)
 
-add_library(gram_mpi MODULE src/mpi/mpi.c
+add_library(gram_mpi MODULE src/mpi/mpi.c src/mpi/mpi_world.c
     $<FILTER:$<TARGET_OBJECTS:gram_objects>,INCLUDE,/context_services\\.c>)
 target_include_directories(gram_mpi PRIVATE include src)
 target_compile_definitions(gram_mpi PRIVATE GRAM_VERSION="${PROJECT_VERSION}")

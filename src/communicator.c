@@ -1,5 +1,6 @@
 /*
- * communicator.c - gram_communicator_*: the processes that share a call, and how they agree
+ * communicator.c - gram_communicator_*: the processes that share a call, how they agree, and what
+ * they tell the first of them
  *
  * SPDX-License-Identifier: MIT
  */
@@ -59,21 +60,6 @@ gram_status gram_communicator_open(gram_context *g, const struct gram_plugin *pl
     return GRAM_OK;
 }
 
-gram_status gram_communicator_create_mpi(gram_context *g, const void *mpi_comm, size_t bytes,
-                                         gram_communicator **out)
-{
-    static const struct gram_plugin mpi = {
-        .file = "libgram_mpi.so", .table = "gram_mpi_transport", .what = "the MPI transport"};
-
-    g->call = __func__;
-    if (!out)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "out is NULL");
-    *out = NULL;
-    if (!mpi_comm)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "mpi_comm is NULL, expected an MPI_Comm");
-    return gram_communicator_open(g, &mpi, mpi_comm, bytes, out);
-}
-
 void gram_communicator_destroy(gram_communicator *c)
 {
     if (!c)
@@ -110,7 +96,7 @@ static gram_status differs(gram_context *g, const struct gram_common *common, in
 gram_status gram_agree(gram_context *g, gram_communicator *c, gram_status status,
                        const struct gram_common *common, int count)
 {
-    int64_t values[1 + 2 * GRAM_MAX_COMMON];
+    int64_t values[1 + 2 * GRAM_MAX_COMMON] = {0};
     gram_status worst;
 
     if (status == GRAM_OK && c->transport->look)
@@ -121,7 +107,7 @@ gram_status gram_agree(gram_context *g, gram_communicator *c, gram_status status
         values[1 + 2 * i] = common[i].value;
         values[2 + 2 * i] = ~common[i].value; /* the largest of these is the least value */
     }
-    TRY(c->transport->largest(g, c, values, 1 + 2 * count));
+    TRY(c->transport->largest(g, c, values, 1 + 2 * GRAM_MAX_COMMON));
     if (status != GRAM_OK)
         return status;
     worst = (gram_status)(values[0] >> 32);
@@ -132,4 +118,74 @@ gram_status gram_agree(gram_context *g, gram_communicator *c, gram_status status
         if (values[1 + 2 * i] != ~values[2 + 2 * i])
             return differs(g, &common[i], ~values[2 + 2 * i], values[1 + 2 * i]);
     return GRAM_OK;
+}
+
+gram_status gram_communicator_agree(gram_context *g, gram_communicator *c, gram_status status)
+{
+    if (status == GRAM_OK)
+        g->call = __func__;
+    if (!c)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "communicator is NULL");
+    return gram_agree(g, c, status, NULL, 0);
+}
+
+/* ---- Bytes of all ranks to the first one ---------------------------------------------------- */
+
+/* How many bytes each rank has, in receive_bytes, which is free between exchanges. */
+static gram_status tell_sizes(gram_context *g, gram_communicator *c, size_t bytes)
+{
+    int64_t sizes[GRAM_MAX_COMMON];
+
+    for (int first = 0; first < c->size; first += GRAM_MAX_COMMON) {
+        int count = c->size - first < GRAM_MAX_COMMON ? c->size - first : GRAM_MAX_COMMON;
+        for (int i = 0; i < count; i++)
+            sizes[i] = first + i == c->rank ? (int64_t)bytes : 0;
+        TRY(c->transport->largest(g, c, sizes, count));
+        for (int i = 0; i < count; i++)
+            c->receive_bytes[first + i] = (size_t)sizes[i];
+    }
+    return GRAM_OK;
+}
+
+static gram_status check_gather(gram_context *g, const gram_communicator *c, const void *data,
+                                size_t bytes, const void *into)
+{
+    if (c->transport->device != GRAM_CPU)
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s does not exchange memory of the CPU",
+                         c->transport->name);
+    if (bytes > INT64_MAX)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "bytes is %zu, expected at most %lld", bytes,
+                         (long long)INT64_MAX);
+    if (!data && bytes > 0)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "data is NULL");
+    if (!into && c->rank == 0)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "into is NULL on rank 0");
+    return GRAM_OK;
+}
+
+gram_status gram_communicator_gather(gram_context *g, gram_communicator *c, const void *data,
+                                     size_t bytes, void *into, size_t room)
+{
+    struct gram_exchange e = {.send = data, .receive = into};
+    gram_status status = GRAM_OK;
+    size_t total = 0;
+
+    g->call = __func__;
+    if (!c)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "communicator is NULL");
+    TRY(gram_agree(g, c, check_gather(g, c, data, bytes, into), NULL, 0));
+    TRY(tell_sizes(g, c, bytes));
+    for (int rank = 0; rank < c->size; rank++) {
+        if (__builtin_add_overflow(total, c->receive_bytes[rank], &total))
+            total = SIZE_MAX;
+        c->send_bytes[rank] = rank == 0 ? bytes : 0;
+        if (c->rank != 0)
+            c->receive_bytes[rank] = 0;
+    }
+    if (c->rank == 0 && total > room)
+        status =
+            gram_fail(g, GRAM_INVALID_ARGUMENT, "room is %zu bytes, expected %zu", room, total);
+    TRY(gram_agree(g, c, status, NULL, 0));
+    e.send_bytes = c->send_bytes, e.receive_bytes = c->receive_bytes;
+    return gram_agree(g, c, c->transport->exchange(g, c, &e), NULL, 0);
 }

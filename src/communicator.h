@@ -37,6 +37,27 @@ struct gram_transport {
     void (*abandon)(gram_communicator *c);
 };
 
+/* The handle of MPI's transport: one of the three ways to name a communicator. */
+enum gram_mpi_kind {
+    GRAM_MPI_COMM,    /* comm, of bytes */
+    GRAM_MPI_FORTRAN, /* by its handle in Fortran */
+    GRAM_MPI_WORLD    /* MPI_COMM_WORLD; MPI is initialised where nobody has */
+};
+
+struct gram_mpi_ranks {
+    enum gram_mpi_kind kind;
+    const void *comm;
+    size_t bytes;
+    int fortran;
+};
+
+/* What a rank gives to MPI_Comm_split when a communicator is made: those with the library find each
+ * other, and see whether they are all. */
+enum {
+    GRAM_MPI_OPENED = 0,
+    GRAM_MPI_ABSENT = 1
+};
+
 /* The handle of NCCL's transport. */
 struct gram_nccl_rank {
     const void *id; /* GRAM_NCCL_ID_BYTES */
@@ -72,7 +93,8 @@ enum {
 
 /* The ranks tell each other how they fare and what they have in common.  Gives GRAM_OK on all of
  * them, or on none: status where it is a failure, else that of the rank whose is the worst, or
- * GRAM_INVALID_ARGUMENT where a value is not the same everywhere. */
+ * GRAM_INVALID_ARGUMENT where a value is not the same everywhere.  All agreements look the same to
+ * the transport, so that a rank in trouble may be at another one than the others. */
 gram_status gram_agree(gram_context *g, gram_communicator *c, gram_status status,
                        const struct gram_common *common, int count);
 #endif

@@ -7,7 +7,10 @@
 #include "mpi_kron_problem.h"
 #ifdef GRAM_TEST_MPI
 #  include "backend.h"
+#  include <dlfcn.h>
+#  include <stdlib.h>
 #  include <string.h>
+#  include <unistd.h>
 
 /* ---- One rank has trouble ------------------------------------------------------------------ */
 
@@ -152,6 +155,127 @@ static void a_communicator_needs_memory_everywhere(struct harness *h)
     CHECK(h, alloc.live == 0, "%lld blocks are left", (long long)alloc.live);
 }
 
+/* A rank that cannot make its arguments says so in the place of the call, and the others hear it.
+ */
+static void a_rank_may_fail_before_a_call(struct harness *h)
+{
+    gram_communicator *c = mpi_ranks(h);
+    gram_status own, status;
+    struct kron_parts p;
+
+    set(h, &p, GRAM_KRON_SPLIT_ROWS);
+    CHECK(h, gram_communicator_agree(h->g, c, GRAM_OK) == GRAM_OK, "%s", gram_message(h->g));
+    if (mpi_rank() == 0) {
+        own = gram_kron_matmul_part(h->g, -1, p.factors, 3, &p.options, &(gram_kron_part){0});
+        status = gram_communicator_agree(h->g, c, own);
+        CHECK(h, status == own && strstr(gram_message(h->g), "rows is -1"), "%s",
+              gram_message(h->g));
+    } else {
+        all_refuse(h, &p, GRAM_INVALID_ARGUMENT, "", "rank 0 failed with GRAM_INVALID");
+    }
+    CHECK(h, multiply(h, &p) == GRAM_OK, "afterwards: %s", gram_message(h->g));
+    kron_parts_drop(h, &p);
+}
+
+/* Rank i has 3 i bytes of its own number. */
+static void bytes_come_to_the_first_rank(struct harness *h)
+{
+    gram_communicator *c = mpi_ranks(h);
+    int ranks = gram_communicator_size(c), total = 3 * ranks * (ranks - 1) / 2;
+    unsigned char mine[256], all[1024];
+    int at = 0;
+
+    if (!CHECK(h, ranks <= 16, "%d ranks", ranks))
+        return;
+    memset(mine, mpi_rank(), sizeof mine);
+    memset(all, 99, sizeof all);
+    CHECK(h,
+          gram_communicator_gather(h->g, c, mine, 3 * (size_t)mpi_rank(), all, (size_t)total) ==
+              GRAM_OK,
+          "%s", gram_message(h->g));
+    for (int rank = 0; mpi_rank() == 0 && rank < ranks; rank++)
+        for (int i = 0; i < 3 * rank; i++)
+            CHECK(h, all[at++] == rank, "byte %d", i);
+    CHECK(h, all[mpi_rank() == 0 ? total : 0] == 99, "bytes behind the last");
+    if (ranks == 1)
+        return;
+    CHECK(h,
+          gram_communicator_gather(h->g, c, mine, 3, all, 3 * (size_t)ranks - 1) ==
+              GRAM_INVALID_ARGUMENT,
+          "no room is enough");
+    CHECK(h, strstr(gram_message(h->g), mpi_rank() ? "rank 0 failed" : "room is"), "%s",
+          gram_message(h->g));
+    CHECK(h,
+          gram_communicator_gather(h->g, c, mpi_rank() == 1 ? NULL : mine, 3, all, sizeof all) ==
+              GRAM_INVALID_ARGUMENT,
+          "nothing is something");
+}
+
+/* A folder in which libgram_mpi.so is another library. */
+static void spoil_plugin(struct harness *h, char folder[64])
+{
+    char path[96];
+    Dl_info info;
+
+    memcpy(folder, "/tmp/gram_mpi_XXXXXX", 21);
+    if (!CHECK(h, mkdtemp(folder) && dladdr((void *)(uintptr_t)&MPI_Init, &info), "no folder"))
+        return;
+    snprintf(path, sizeof path, "%s/libgram_mpi.so", folder);
+    CHECK(h, symlink(info.dli_fname, path) == 0, "no link");
+}
+
+/* Rank 0 cannot load libgram_mpi.so: nobody waits for it. */
+static void a_rank_without_the_library_ends_all(struct harness *h)
+{
+    MPI_Comm world = MPI_COMM_WORLD;
+    const char *saved = getenv("GRAM_PLUGIN_DIR");
+    char folder[64], path[96];
+    gram_context *g;
+
+    saved = saved ? strdup(saved) : NULL;
+    if (mpi_rank() == 0) {
+        spoil_plugin(h, folder);
+        setenv("GRAM_PLUGIN_DIR", folder, 1);
+    }
+    CHECK(h, gram_context_create(NULL, &g) == GRAM_OK, "%s", gram_message(NULL));
+    for (int fortran = 0; fortran < 2 && g; fortran++) {
+        gram_communicator *c;
+        gram_status status =
+            fortran ? gram_communicator_create_mpi_fortran(g, (int)MPI_Comm_c2f(world), &c)
+                    : gram_communicator_create_mpi(g, &world, sizeof world, &c);
+        CHECK(h, status == GRAM_UNSUPPORTED && !c, "%s", gram_status_name(status));
+        CHECK(h, strstr(gram_message(g), mpi_rank() ? "1 of " : "is of version unknown"), "%s",
+              gram_message(g));
+        gram_communicator_destroy(c);
+    }
+    gram_context_destroy(g);
+    if (mpi_rank() == 0) {
+        snprintf(path, sizeof path, "%s/libgram_mpi.so", folder);
+        CHECK(h, unlink(path) == 0 && rmdir(folder) == 0, "the folder stays");
+        unsetenv("GRAM_PLUGIN_DIR");
+        if (saved)
+            setenv("GRAM_PLUGIN_DIR", saved, 1);
+    }
+    free((void *)(uintptr_t)saved);
+}
+
+/* The same ranks by other names: the handle in Fortran, and the world. */
+static void a_communicator_has_other_names(struct harness *h)
+{
+    for (int way = 0; way < 2; way++) {
+        gram_communicator *c;
+        gram_status status =
+            way == 0
+                ? gram_communicator_create_mpi_fortran(h->g, (int)MPI_Comm_c2f(MPI_COMM_WORLD), &c)
+                : gram_communicator_create_mpi_world(h->g, &c);
+        if (!CHECK(h, status == GRAM_OK, "%s", gram_message(h->g)))
+            continue;
+        CHECK(h, gram_communicator_rank(c) == mpi_rank(), "rank %d", gram_communicator_rank(c));
+        CHECK(h, gram_communicator_agree(h->g, c, GRAM_OK) == GRAM_OK, "%s", gram_message(h->g));
+        gram_communicator_destroy(c);
+    }
+}
+
 /* ---- What is refused ----------------------------------------------------------------------- */
 
 static void refused(struct harness *h, gram_status status, const char *expected)
@@ -175,6 +299,12 @@ static void bad_input_is_named(struct harness *h)
     refused(h, gram_communicator_create_mpi(h->g, NULL, sizeof world, &none), "mpi_comm is NULL");
     refused(h, gram_communicator_create_mpi(h->g, &world, sizeof world, NULL), "out is NULL");
     refused(h, gram_communicator_create_mpi(h->g, &null, sizeof null, &none), "MPI_COMM_NULL");
+    refused(h, gram_communicator_create_mpi_fortran(h->g, (int)MPI_Comm_c2f(null), &none),
+            "MPI_COMM_NULL");
+    refused(h, gram_communicator_create_mpi_fortran(h->g, 0, NULL), "out is NULL");
+    refused(h, gram_communicator_create_mpi_world(h->g, NULL), "out is NULL");
+    refused(h, gram_communicator_agree(h->g, NULL, GRAM_OK), "communicator is NULL");
+    refused(h, gram_communicator_gather(h->g, NULL, &p, 0, &p, 0), "communicator is NULL");
     refused(h, gram_kron_matmul_multi(h->g, &p.my_x, p.factors, 3, &o, &p.my_y),
             "options.communicator is NULL");
     refused(h, gram_kron_matmul_multi(h->g, &p.my_x, p.factors, 3, NULL, &p.my_y),
@@ -197,6 +327,10 @@ int main(int argc, char **argv)
         {    "scratch that one rank lacks ends all",     scratch_that_one_rank_lacks_ends_all},
         {"a rank that fails in the middle ends all", a_rank_that_fails_in_the_middle_ends_all},
         {  "a communicator needs memory everywhere",   a_communicator_needs_memory_everywhere},
+        {           "a rank may fail before a call",            a_rank_may_fail_before_a_call},
+        {            "bytes come to the first rank",             bytes_come_to_the_first_rank},
+        {     "a rank without the library ends all",      a_rank_without_the_library_ends_all},
+        {          "a communicator has other names",           a_communicator_has_other_names},
         {                      "bad input is named",                       bad_input_is_named},
     };
 

@@ -1407,15 +1407,33 @@ GRAM_API gram_status gram_kron_matmul_replace(gram_plan *plan, const gram_tensor
  * The processes that share the work of a call, made from the caller's MPI communicator: mpi_comm
  * points to an MPI_Comm of bytes = sizeof(MPI_Comm), so that gram.h needs no mpi.h.  MPI must be
  * initialised, and be the one that libgram_mpi.so was built with; that library is opened here, and
- * GRAM_UNSUPPORTED says that it cannot be.  Every rank of mpi_comm calls this; what it makes has a
- * copy of the communicator (MPI_Comm_dup), whose messages meet no others.  *out is NULL on an
- * error, which every rank gets if one that has the library and MPI fails.
+ * GRAM_UNSUPPORTED says, on all ranks, that one of them cannot open it.  Every rank of mpi_comm
+ * calls this; what it makes has a copy of the communicator, whose messages meet no others.  *out is
+ * NULL on an error, which every rank gets if one on which MPI runs fails.
  *
  * g must outlive it.  It serves one call at a time.  Every rank destroys it, before MPI_Finalize;
  * NULL is allowed.
  */
 GRAM_API gram_status gram_communicator_create_mpi(gram_context *g, const void *mpi_comm,
                                                   size_t bytes, gram_communicator **out);
+
+/* The same of a communicator's handle in Fortran, an INTEGER: MPI_Comm_c2f(comm), and of mpi4py
+ * comm.py2f(). */
+GRAM_API gram_status gram_communicator_create_mpi_fortran(gram_context *g, int mpi_comm,
+                                                          gram_communicator **out);
+
+/*
+ * The same of MPI_COMM_WORLD, for programs that do not call MPI: all processes that mpirun has
+ * started, or one without mpirun.  Where MPI has not been initialised it is, in this call
+ * (MPI_Init_thread), and ended when the process exits: by MPI_Finalize, which waits for all ranks;
+ * with an exit status other than 0 and a communicator that was not destroyed by MPI_Abort, so that
+ * no rank waits for one that has failed (glibc's on_exit; elsewhere by MPI_Finalize alone).
+ *
+ * A rank that cannot load libgram_mpi.so gets GRAM_UNSUPPORTED.  With the two functions above the
+ * others get it too.  Here it knows nothing of MPI, and the others wait in MPI_Init until it
+ * exits, which mpirun takes as the end of the job.
+ */
+GRAM_API gram_status gram_communicator_create_mpi_world(gram_context *g, gram_communicator **out);
 
 /* Bytes of an id of NCCL. */
 #define GRAM_NCCL_ID_BYTES 128
@@ -1470,6 +1488,27 @@ GRAM_PUBLIC void gram_communicator_destroy(gram_communicator *communicator);
 /* Of this process, from 0 on, and their number. */
 GRAM_PUBLIC int gram_communicator_rank(const gram_communicator *communicator);
 GRAM_PUBLIC int gram_communicator_size(const gram_communicator *communicator);
+
+/*
+ * The ranks tell each other how they fare, and wait for that: GRAM_OK if status is GRAM_OK on all of
+ * them.  A rank whose own is not gets it back, its context's message with it; the others get that of
+ * the rank whose is the worst, in a message that names the rank.
+ *
+ * For what a caller does by itself on each rank, as reading files.  A rank that cannot even make the
+ * arguments of gram_kron_matmul_multi calls this with a failure in its place, which fails on the
+ * others then.
+ */
+GRAM_API gram_status gram_communicator_agree(gram_context *g, gram_communicator *communicator,
+                                             gram_status status);
+
+/*
+ * Brings bytes of all ranks to rank 0: those of rank 0, then those of rank 1, and so on.  bytes may
+ * differ from rank to rank; into has room bytes on rank 0, enough for the sum of all, and is not
+ * used on the others.  Memory of the CPU, over MPI.  An error of one rank is one on all of them.
+ */
+GRAM_API gram_status gram_communicator_gather(gram_context *g, gram_communicator *communicator,
+                                              const void *data, size_t bytes, void *into,
+                                              size_t room);
 
 /*
  * gram_kron_matmul by the ranks of options.communicator: each calls it with its part of x, y and z,

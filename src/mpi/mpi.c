@@ -7,8 +7,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../communicator.h"
-#include <mpi.h>
+#include "mpi_world.h"
 #include <string.h>
 
 enum {
@@ -22,7 +21,7 @@ struct mpi_state {
     size_t bytes;          /* of the requests */
 };
 
-static gram_status check(gram_context *g, int error, const char *what)
+gram_status gram_mpi_check(gram_context *g, int error, const char *what)
 {
     char text[MPI_MAX_ERROR_STRING];
     int length = 0;
@@ -34,28 +33,13 @@ static gram_status check(gram_context *g, int error, const char *what)
     return gram_fail(g, GRAM_DEVICE_FAILED, "%s failed: %.*s", what, length, text);
 }
 
-static gram_status check_running(gram_context *g, size_t bytes)
-{
-    int begun = 0, over = 0;
-
-    if (bytes != sizeof(MPI_Comm))
-        return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "bytes is %zu, expected %zu: the size of an MPI_Comm of the MPI that "
-                         "libgram_mpi.so was built with",
-                         bytes, sizeof(MPI_Comm));
-    if (MPI_Initialized(&begun) != MPI_SUCCESS || MPI_Finalized(&over) != MPI_SUCCESS || !begun ||
-        over)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "MPI is not running, expected a call between MPI_Init and MPI_Finalize");
-    return GRAM_OK;
-}
-
 static gram_status largest(gram_context *g, gram_communicator *c, int64_t *values, int count)
 {
     struct mpi_state *state = c->state;
 
-    return check(g, MPI_Allreduce(MPI_IN_PLACE, values, count, MPI_INT64_T, MPI_MAX, state->comm),
-                 "MPI_Allreduce");
+    return gram_mpi_check(
+        g, MPI_Allreduce(MPI_IN_PLACE, values, count, MPI_INT64_T, MPI_MAX, state->comm),
+        "MPI_Allreduce");
 }
 
 static void close_mpi(gram_context *g, gram_communicator *c)
@@ -67,6 +51,7 @@ static void close_mpi(gram_context *g, gram_communicator *c)
         return;
     if (MPI_Finalized(&over) == MPI_SUCCESS && !over)
         (void)MPI_Comm_free(&state->comm);
+    gram_mpi_count(-1);
     gram_free(g, state->requests, state->bytes);
     gram_free(g, state, sizeof *state);
     c->state = NULL;
@@ -88,37 +73,59 @@ static gram_status allocate(gram_context *g, int ranks, struct mpi_state **out)
     return GRAM_OK;
 }
 
-/* The ranks tell each other that they have memory before they make the copy together. */
-static gram_status open_mpi(gram_context *g, const void *handle, size_t bytes, gram_communicator *c)
+/* The ranks that have opened this library: all of them, or nobody goes on. */
+static gram_status copy_comm(gram_context *g, MPI_Comm comm, const gram_communicator *c,
+                             MPI_Comm *copy)
+{
+    int count = 0;
+
+    TRY(gram_mpi_check(g, MPI_Comm_split(comm, GRAM_MPI_OPENED, c->rank, copy), "MPI_Comm_split"));
+    TRY(gram_mpi_check(g, MPI_Comm_size(*copy, &count), "MPI_Comm_size"));
+    if (count < c->size)
+        return gram_fail(g, GRAM_UNSUPPORTED, "%d of %d ranks cannot load libgram_mpi.so",
+                         c->size - count, c->size);
+    return gram_mpi_check(g, MPI_Comm_set_errhandler(*copy, MPI_ERRORS_RETURN),
+                          "MPI_Comm_set_errhandler");
+}
+
+/* The ranks tell each other that they have memory. */
+static gram_status take_memory(gram_context *g, gram_communicator *c, MPI_Comm copy)
 {
     struct mpi_state *state = NULL;
-    gram_status status;
-    MPI_Comm comm;
-    int failed;
+    gram_status status = allocate(g, c->size, &state);
+    int failed = status != GRAM_OK;
+    int error = MPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, copy);
 
-    TRY(check_running(g, bytes));
-    comm = *(const MPI_Comm *)handle;
-    if (comm == MPI_COMM_NULL)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "mpi_comm is MPI_COMM_NULL");
-    TRY(check(g, MPI_Comm_rank(comm, &c->rank), "MPI_Comm_rank"));
-    TRY(check(g, MPI_Comm_size(comm, &c->size), "MPI_Comm_size"));
-    status = allocate(g, c->size, &state);
-    failed = status != GRAM_OK;
-    if (MPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, comm) != MPI_SUCCESS)
-        failed = 1;
+    if (status == GRAM_OK)
+        status = gram_mpi_check(g, error, "MPI_Allreduce");
     if (status == GRAM_OK && failed)
         status = gram_fail(g, GRAM_OUT_OF_MEMORY, "another rank cannot allocate its state");
-    if (status == GRAM_OK)
-        status = check(g, MPI_Comm_dup(comm, &state->comm), "MPI_Comm_dup");
-    if (status == GRAM_OK)
-        status = check(g, MPI_Comm_set_errhandler(state->comm, MPI_ERRORS_RETURN),
-                       "MPI_Comm_set_errhandler");
-    c->state = state;
-    if (status != GRAM_OK && state && state->comm == MPI_COMM_NULL) {
+    if (status == GRAM_OK) {
+        state->comm = copy;
+        c->state = state;
+    } else if (state) {
         gram_free(g, state->requests, state->bytes);
         gram_free(g, state, sizeof *state);
-        c->state = NULL;
     }
+    return status;
+}
+
+static gram_status open_mpi(gram_context *g, const void *handle, size_t bytes, gram_communicator *c)
+{
+    MPI_Comm comm = MPI_COMM_NULL, copy = MPI_COMM_NULL;
+    gram_status status;
+
+    (void)bytes;
+    TRY(gram_mpi_find(g, handle, &comm));
+    TRY(gram_mpi_check(g, MPI_Comm_rank(comm, &c->rank), "MPI_Comm_rank"));
+    TRY(gram_mpi_check(g, MPI_Comm_size(comm, &c->size), "MPI_Comm_size"));
+    status = copy_comm(g, comm, c, &copy);
+    if (status == GRAM_OK)
+        status = take_memory(g, c, copy);
+    if (status != GRAM_OK && copy != MPI_COMM_NULL)
+        (void)MPI_Comm_free(&copy);
+    if (status == GRAM_OK)
+        gram_mpi_count(1);
     return status;
 }
 
@@ -144,19 +151,19 @@ static gram_status start(gram_context *g, const gram_communicator *c, const stru
     for (int rank = 0; rank < c->size; rank++) {
         piece = piece_of(e->receive_bytes[rank], done);
         if (piece > 0 && rank != c->rank)
-            TRY(check(g,
-                      MPI_Irecv(to + done, piece, MPI_BYTE, rank, TAG, state->comm,
-                                &state->requests[(*requests)++]),
-                      "MPI_Irecv"));
+            TRY(gram_mpi_check(g,
+                               MPI_Irecv(to + done, piece, MPI_BYTE, rank, TAG, state->comm,
+                                         &state->requests[(*requests)++]),
+                               "MPI_Irecv"));
         to += e->receive_bytes[rank];
     }
     for (int rank = 0; rank < c->size; rank++) {
         piece = piece_of(e->send_bytes[rank], done);
         if (piece > 0 && rank != c->rank)
-            TRY(check(g,
-                      MPI_Isend(from + done, piece, MPI_BYTE, rank, TAG, state->comm,
-                                &state->requests[(*requests)++]),
-                      "MPI_Isend"));
+            TRY(gram_mpi_check(g,
+                               MPI_Isend(from + done, piece, MPI_BYTE, rank, TAG, state->comm,
+                                         &state->requests[(*requests)++]),
+                               "MPI_Isend"));
         from += e->send_bytes[rank];
     }
     return GRAM_OK;
@@ -181,7 +188,8 @@ static gram_status exchange(gram_context *g, gram_communicator *c, const struct 
     keep_own(c, e);
     for (size_t done = 0; requests > 0; done += PIECE) {
         TRY(start(g, c, e, done, &requests));
-        TRY(check(g, MPI_Waitall(requests, state->requests, MPI_STATUSES_IGNORE), "MPI_Waitall"));
+        TRY(gram_mpi_check(g, MPI_Waitall(requests, state->requests, MPI_STATUSES_IGNORE),
+                           "MPI_Waitall"));
     }
     return GRAM_OK;
 }
