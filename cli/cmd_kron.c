@@ -3,7 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "matrix.h"
+#include "kron_ranks.h"
 #include "text.h"
 #include <string.h>
 
@@ -11,7 +11,7 @@ struct settings {
     struct common_settings common;
     struct input_settings input;
     struct output_settings output;
-    int side, dtype, transpose_x, written_out;
+    int side, dtype, transpose_x, written_out, mpi, split;
     const char *op;
 };
 
@@ -29,8 +29,18 @@ static const struct option_row rows[] = {
     OPTION_END,
 };
 
+static const struct option_row rank_rows[] = {
+    FLAG("mpi", 0, offsetof(struct settings, mpi),
+         "the processes that mpirun has started share the product; the first one writes it"),
+    CHOICE("split", 0, "SPLIT", offsetof(struct settings, split), "auto", "rows|columns|auto",
+           "with --mpi: what of X (of --side left: of its transpose) a process has; auto is rows "
+           "unless there are too few"),
+    OPTION_END,
+};
+
 static const struct option_group groups[] = {
     GROUP("Product", rows, 0),
+    GROUP("Several processes", rank_rows, 0),
     GROUP("Input", input_options, offsetof(struct settings, input)),
     GROUP("Output", output_options, offsetof(struct settings, output)),
     GROUP("Other options", common_options, offsetof(struct settings, common)),
@@ -42,6 +52,8 @@ struct product {
     int count;
     uint32_t transposed; /* factors */
     int vector;          /* x was one, and so is y */
+    int ndim;            /* of y */
+    int64_t shape[GRAM_MAX_DIMS];
 };
 
 /* --op to bits. */
@@ -138,15 +150,15 @@ static enum exit_status size_of(const struct product *p, int which, int64_t *out
     return CLI_OK;
 }
 
-static enum exit_status make_result(const struct settings *s, const char *x_path, struct product *p,
+static enum exit_status size_result(const struct settings *s, const char *x_path, struct product *p,
                                     struct failure *why)
 {
     const gram_tensor *x = &p->x.t;
-    int64_t shape[GRAM_MAX_DIMS], size[2];
-    int ndim = 0, left = s->side == 1;
+    int64_t size[2];
+    int left = s->side == 1;
 
     for (int i = 0; i < p->count; i++)
-        join_batch(&p->factor[i], &ndim, shape);
+        join_batch(&p->factor[i], &p->ndim, p->shape);
     TRY(size_of(p, 0, &size[0], why));
     TRY(size_of(p, 1, &size[1], why));
     if (!s->written_out) {
@@ -159,21 +171,32 @@ static enum exit_status make_result(const struct settings *s, const char *x_path
                         "of the factors",
                         text_name(x_path), (long long)elements, flip ? "rows" : "columns",
                         (long long)size[left], left ? "columns" : "rows");
-        join_batch(&p->x, &ndim, shape);
+        join_batch(&p->x, &p->ndim, p->shape);
         size[left] = others;
     }
-    shape[ndim] = size[0], shape[ndim + 1] = size[1];
-    return matrix_allocate(&p->y, p->factor[0].t.dtype, ndim + 2, shape, why);
+    p->shape[p->ndim++] = size[0], p->shape[p->ndim++] = size[1];
+    return CLI_OK;
+}
+
+static void fill_options(const struct settings *s, const struct product *p,
+                         gram_kron_options *options)
+{
+    *options = (gram_kron_options)GRAM_KRON_OPTIONS_INIT;
+    options->side = s->side == 1 ? GRAM_LEFT : GRAM_RIGHT;
+    options->transpose_x = s->transpose_x;
+    options->transpose_factors = p->transposed;
+    options->split = (gram_kron_split)s->split;
 }
 
 static enum exit_status compute(const struct settings *s, struct product *p, struct failure *why)
 {
     const gram_tensor *factors[GRAM_MAX_FACTORS];
-    gram_kron_options options = GRAM_KRON_OPTIONS_INIT;
+    gram_kron_options options;
     enum exit_status status = CLI_OK;
     gram_status done;
     gram_context *g;
 
+    TRY(matrix_allocate(&p->y, p->factor[0].t.dtype, p->ndim, p->shape, why));
     for (int i = 0; i < p->count; i++) {
         gram_tensor *t = &p->factor[i].t;
         factors[i] = t;
@@ -183,9 +206,8 @@ static enum exit_status compute(const struct settings *s, struct product *p, str
             t->stride[t->ndim - 2] = t->stride[t->ndim - 1], t->stride[t->ndim - 1] = step;
         }
     }
-    options.side = s->side == 1 ? GRAM_LEFT : GRAM_RIGHT;
-    options.transpose_x = s->transpose_x;
-    options.transpose_factors = p->transposed;
+    fill_options(s, p, &options);
+    options.split = GRAM_KRON_SPLIT_ROWS;
     TRY(open_context(&s->common, &g, why));
     done = s->written_out ? gram_kron(g, factors, p->count, &p->y.t)
                           : gram_kron_matmul(g, &p->x.t, factors, p->count, &options, &p->y.t);
@@ -195,23 +217,82 @@ static enum exit_status compute(const struct settings *s, struct product *p, str
     return status;
 }
 
+static enum exit_status save(const struct settings *s, struct product *p, struct failure *why)
+{
+    if (p->vector && p->y.t.ndim == 2) {
+        p->y.t.shape[0] *= p->y.t.shape[1];
+        p->y.t.ndim = 1;
+        p->y.t.stride[0] = 1;
+    }
+    return matrix_save(&p->y, &s->output, why);
+}
+
+/* ---- Several processes ---------------------------------------------------------------------- */
+
+static enum exit_status check_shared(const struct settings *s, int count, char **operands,
+                                     struct failure *why)
+{
+    if (s->written_out)
+        return fail(why, CLI_USAGE, "--written-out is not for --mpi");
+    for (int i = 0; i < count; i++)
+        if (strcmp(operands[i], "-") == 0)
+            return fail(why, CLI_USAGE,
+                        "with --mpi every process reads: expected a file instead of -");
+    return CLI_OK;
+}
+
+static enum exit_status prepare(const struct settings *s, int count, char **operands,
+                                struct product *p, struct failure *why)
+{
+    TRY(check_shared(s, count, operands, why));
+    TRY(load(s, count, operands, p, why));
+    return size_result(s, operands[0], p, why);
+}
+
+static enum exit_status share(const struct settings *s, struct kron_ranks *ranks, struct product *p,
+                              struct failure *why)
+{
+    const gram_tensor *factors[GRAM_MAX_FACTORS];
+    struct kron_ranks_product shared = {
+        .x = &p->x.t, .factors = factors, .count = p->count, .ndim = p->ndim, .shape = p->shape};
+
+    for (int i = 0; i < p->count; i++)
+        factors[i] = &p->factor[i].t;
+    fill_options(s, p, &shared.options);
+    TRY(kron_ranks_multiply(ranks, &shared, &p->y, why));
+    return kron_ranks_agree(ranks, kron_ranks_first(ranks) ? save(s, p, why) : CLI_OK, why);
+}
+
+static enum exit_status run_shared(const struct settings *s, int count, char **operands,
+                                   struct product *p, struct failure *why)
+{
+    struct kron_ranks ranks = {.g = NULL};
+    enum exit_status status = kron_ranks_open(&s->common, &ranks, why);
+
+    if (status == CLI_OK)
+        status = kron_ranks_agree(&ranks, prepare(s, count, operands, p, why), why);
+    if (status == CLI_OK)
+        status = share(s, &ranks, p, why);
+    kron_ranks_close(&ranks);
+    return status;
+}
+
+static enum exit_status run_alone(const struct settings *s, int count, char **operands,
+                                  struct product *p, struct failure *why)
+{
+    TRY(load(s, count, operands, p, why));
+    TRY(size_result(s, operands[0], p, why));
+    TRY(compute(s, p, why));
+    return save(s, p, why);
+}
+
 static enum exit_status run(const void *settings, int count, char **operands, struct failure *why)
 {
     const struct settings *s = settings;
     struct product p = {.count = 0};
-    enum exit_status status = load(s, count, operands, &p, why);
+    enum exit_status status =
+        s->mpi ? run_shared(s, count, operands, &p, why) : run_alone(s, count, operands, &p, why);
 
-    if (status == CLI_OK)
-        status = make_result(s, operands[0], &p, why);
-    if (status == CLI_OK)
-        status = compute(s, &p, why);
-    if (status == CLI_OK && p.vector && p.y.t.ndim == 2) {
-        p.y.t.shape[0] *= p.y.t.shape[1];
-        p.y.t.ndim = 1;
-        p.y.t.stride[0] = 1;
-    }
-    if (status == CLI_OK)
-        status = matrix_save(&p.y, &s->output, why);
     matrix_free(&p.x);
     matrix_free(&p.y);
     for (int i = 0; i < p.count; i++)
@@ -228,11 +309,15 @@ const struct command cmd_kron = {
         "F1[i,j] F2[k,l] in row i p + k and column j q + l (F2 is p by q). It is never formed: a "
         "factor after the other is applied. With --side left, Y = (F1 x F2 x ...) X.\n\n"
         "X and the factors are numeric tables in text or .npy arrays; arrays of more than two "
-        "dimensions are batches of matrices, a vector X is one row (left: one column).",
+        "dimensions are batches of matrices, a vector X is one row (left: one column).\n\n"
+        "With --mpi, which mpirun's processes need, each of them reads the files, multiplies its "
+        "part of X and sends its part of Y to the first one, which writes it. Where one of them "
+        "fails all of them end, with one message.",
     .examples =
         "  gram kron x.npy f1.npy f2.npy f3.npy -o y.npy\n"
         "  gram kron x.npy f1.npy f2.npy --side left --op TN -o y.npy\n"
-        "  gram kron --written-out f1.npy f2.npy -o f.npy",
+        "  gram kron --written-out f1.npy f2.npy -o f.npy\n"
+        "  mpirun -n 4 gram kron --mpi x.npy f1.npy f2.npy -o y.npy",
     .least = 1,
     .most = GRAM_MAX_FACTORS + 1,
     .settings_bytes = sizeof(struct settings),

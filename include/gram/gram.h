@@ -1490,13 +1490,13 @@ GRAM_PUBLIC int gram_communicator_rank(const gram_communicator *communicator);
 GRAM_PUBLIC int gram_communicator_size(const gram_communicator *communicator);
 
 /*
- * The ranks tell each other how they fare, and wait for that: GRAM_OK if status is GRAM_OK on all of
- * them.  A rank whose own is not gets it back, its context's message with it; the others get that of
- * the rank whose is the worst, in a message that names the rank.
+ * The ranks tell each other how they fare, and wait for that: GRAM_OK if status is GRAM_OK on all
+ * of them.  A rank whose own is not gets it back, and its context's message stays; the others get
+ * that of the rank whose is the worst, in a message that names the rank.
  *
- * For what a caller does by itself on each rank, as reading files.  A rank that cannot even make the
- * arguments of gram_kron_matmul_multi calls this with a failure in its place, which fails on the
- * others then.
+ * For what a caller does by itself on each rank, as reading files.  A rank that cannot even make
+ * the arguments of gram_kron_matmul_multi calls this with a failure in its place, which fails on
+ * the others then.
  */
 GRAM_API gram_status gram_communicator_agree(gram_context *g, gram_communicator *communicator,
                                              gram_status status);
