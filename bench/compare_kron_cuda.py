@@ -66,7 +66,9 @@ class Gram:
         if status:
             sys.exit(self.lib.gram_message(self.context).decode())
 
-    def runner(self, x, factors, y, left):
+    def arguments(self, x, factors, y, left):
+        """What gram_kron_matmul takes behind the context, and what has to live as long."""
+
         def view(t):
             v = gl.Tensor(data=t.data_ptr(), dtype=DTYPES[str(t.dtype)[6:]], ndim=t.dim())
             v.device.type = 1
@@ -78,18 +80,14 @@ class Gram:
         pointers = (c.c_void_p * len(ts))(*[c.addressof(t) for t in ts])
         options = gl.KronOptions(size=c.sizeof(gl.KronOptions), side=LEFT if left else 0)
         options.alpha.value = 1
+        given = (c.byref(tx), pointers, c.c_int64(len(ts)), c.byref(options), c.byref(ty))
+        return given, (tx, ty, ts, options, x, factors, y)
 
-        def run(_keep=(ts, x, factors, y)):
-            self.check(
-                self.lib.gram_kron_matmul(
-                    self.context,
-                    c.byref(tx),
-                    pointers,
-                    c.c_int64(len(ts)),
-                    c.byref(options),
-                    c.byref(ty),
-                )
-            )
+    def runner(self, x, factors, y, left):
+        given, keep = self.arguments(x, factors, y, left)
+
+        def run(_keep=keep):
+            self.check(self.lib.gram_kron_matmul(self.context, *given))
 
         return run
 

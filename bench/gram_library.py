@@ -129,6 +129,18 @@ class KronOptions(c.Structure):
     ]
 
 
+class KronTuning(c.Structure):
+    _fields_ = [
+        ("size", c.c_size_t),
+        ("candidates", c.c_int),
+        ("launches", c.c_int),
+        ("table_launches", c.c_int),
+        ("kept", c.c_int),
+        ("ms", c.c_double),
+        ("table_ms", c.c_double),
+    ]
+
+
 class KronGrads(c.Structure):
     _fields_ = [("x", c.POINTER(Tensor)), ("factors", c.c_void_p)]
 

@@ -68,7 +68,7 @@ static __device__ struct place place_in(const params &a)
 static __device__ void begin(const params &a, const struct place &p)
 {
     const struct solve_state *s = &a.state[p.item];
-    const double size = size_of(p.b, a.n);
+    const double size = s->open ? 0 : size_of(p.b, a.n); /* an item without a factor has no b */
 
     for (long long i = threadIdx.x; i < a.n; i += THREADS)
         p.x[i] = 0;
