@@ -4,6 +4,11 @@ try:
     import torch
 except ImportError as e:
     raise ImportError("the classes of gram.optim need PyTorch (pip install torch)") from e
+if not hasattr(torch.autograd.graph, "increment_version"):
+    raise ImportError(
+        f"the classes of gram.optim need PyTorch 2.4 or newer, this is {torch.__version__}; "
+        "gram.optim.transform takes its tensors too"
+    )
 
 from gram import _core
 from gram._optim_options import core_options

@@ -4,8 +4,14 @@ An operator's tensors are a batch of matrices: every tensor argument has some tr
 of its own (its core), and those before are a batch that broadcasts with the others'.
 """
 
+from types import SimpleNamespace
+
 import torch
+from gram._torch_eager import eager_operator
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
+
+operators = SimpleNamespace()  # by name, for modules that come before theirs
+HAS_OPERATORS = hasattr(torch.library, "custom_op")  # since 2.4; before it, autograd alone
 
 
 def operator(schema, *, cores, shapes, backward=None, own=(), expand=False):
@@ -21,6 +27,11 @@ def operator(schema, *, cores, shapes, backward=None, own=(), expand=False):
     """
 
     def register(run):
+        op = with_library(run) if HAS_OPERATORS else eager_operator(run, backward)
+        setattr(operators, run.__name__, op)
+        return op
+
+    def with_library(run):
         op = torch.library.custom_op(f"gram::{run.__name__}", run, mutates_args=(), schema=schema)
         op.register_fake(shapes)
         op.register_vmap(_vmap_rule(op, cores, dict(own), expand))

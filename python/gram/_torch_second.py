@@ -12,7 +12,7 @@ import torch
 
 from gram import _core
 from gram._second import OF_DISTANCE, OF_PRODUCT
-from gram._torch_register import batch, operator, plain, summed
+from gram._torch_register import batch, operator, operators, plain, summed
 
 
 def powers(t, p):
@@ -160,7 +160,7 @@ def kernel_second(tensors, options, cotangents):
     if kernel == "cosine":
         found, slope = cosine_second(x, other, grad, u, v)
         return _second(tensors, cotangents, options, found, slope, None)
-    weight = torch.ops.gram.kernel(x, other, bandwidth, None, *options, "weight")
+    weight = operators.kernel(x, other, bandwidth, None, *options, "weight")
     if kernel in OF_PRODUCT:
         second = second_weight(
             x, other, None, kernel, [scale, p, q, alpha, gamma, coef0, degree]
@@ -179,7 +179,7 @@ def kernel_second(tensors, options, cotangents):
         seen, rows = weight * slope, second * slope
         if kernel != "distance" and ("bandwidth" in cotangents or bandwidth is not None):
             length = _column(scale if bandwidth is None else bandwidth.to(x))
-            distance = torch.ops.gram.cdist(x, other, p, False)
+            distance = operators.cdist(x, other, p, False)
             # Derivatives by L: of w, of k, and of k twice.
             of_weight = -(p * weight + second * distance) / length
             of_kernel = -weight * distance / length

@@ -4,7 +4,8 @@ Tensors of the CPU and of CUDA, any strides; batches broadcast.  Gradients are f
 at distance zero, where coordinates and points contribute 0.  Everything with gradients has second
 derivatives, but for expressions, kernels with outer_power and a part of a spectrum, which say so in
 backward().  torch.func.vmap maps operators and gradients that torch.autograd.grad takes;
-torch.func.grad itself takes no operators of torch.library.
+torch.func.grad itself takes no operators of torch.library.  Before PyTorch 2.4 (1.13 or newer)
+there are gradients alone, no torch.compile, vmap and fake tensors.
 
 >>> import torch, gram.torch
 >>> x = torch.tensor([[0.0], [3.0]], requires_grad=True)
@@ -15,9 +16,9 @@ torch.func.grad itself takes no operators of torch.library.
 
 try:
     import torch
-    from torch.library import custom_op as _custom_op  # noqa: F401
+    import torch.library
 except ImportError as e:
-    raise ImportError("gram.torch needs PyTorch 2.4 or newer (pip install torch)") from e
+    raise ImportError("gram.torch needs PyTorch 1.13 or newer (pip install torch)") from e
 
 from gram import _torch_agop, _torch_algebra, _torch_kernels, _torch_products, _torch_samples
 

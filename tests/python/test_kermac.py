@@ -3,7 +3,7 @@
 import gram
 import pytest
 
-torch = pytest.importorskip("torch", minversion="2.4")
+torch = pytest.importorskip("torch", minversion="1.13.0a0")
 from gram.compat import kermac  # noqa: E402
 from gram.compat.torch import cdist as torch_cdist  # noqa: E402
 
