@@ -340,7 +340,7 @@ def _by_func(model, loss, inputs, targets, names, chunk):
 def _samples(function, model, loss, inputs, targets, method, chunk, taker):
     """The names of the parameters and what the taker makes; says why where torch.func does it."""
     if not hasattr(torch, "func"):
-        raise NotImplementedError(f"{function}: needs PyTorch 2.4 or newer, not {torch.__version__}")
+        raise NotImplementedError(f"{function}: needs PyTorch 2.4, not {torch.__version__}")
     inputs = inputs if isinstance(inputs, tuple) else (inputs,)
     _size(inputs, targets)
     if method not in ("auto", "layers", "func"):

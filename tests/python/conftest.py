@@ -1,6 +1,12 @@
-"""conftest.py - a file of which everything is skipped ends as CTest's skipped tests do"""
+"""conftest.py - the dtypes of tests; a file that is skipped whole ends as CTest's skipped tests"""
 
+import numpy as np
 import pytest
+
+
+@pytest.fixture(params=[np.float32, np.float64], ids=["f32", "f64"])
+def dtype(request):
+    return request.param
 
 
 def pytest_sessionfinish(session, exitstatus):

@@ -1,0 +1,189 @@
+"""test_points.py - distances, kernels and their gradients against NumPy and SciPy"""
+
+import gram
+import numpy as np
+import pytest
+from drawing import close, draw
+from scipy.spatial.distance import cdist
+
+
+@pytest.mark.parametrize("p", [1, 1.3, 2, 3.0, np.inf])
+def test_cdist_is_scipys(p, dtype):
+    x, y = draw(37, 11, dtype=dtype), draw(23, 11, dtype=dtype, seed=1)
+    expected = cdist(x.astype(float), y.astype(float), "minkowski", p=p)
+    close(gram.cdist(x, y, p), expected, dtype, 11)
+
+
+def test_cdist_without_root_and_without_y():
+    x = draw(9, 4)
+    d = gram.cdist(x, root=False)
+    np.testing.assert_array_equal(d, d.T)
+    assert not d.diagonal().any()
+    np.testing.assert_allclose(d, cdist(x, x, "sqeuclidean"), rtol=1e-12, atol=1e-12)
+
+
+def test_cdist_counts_differences():
+    x = np.array([[1.0, 2, 3], [1, 5, 6]])
+    assert gram.cdist(x, p=0).tolist() == [[0, 2], [2, 0]]
+
+
+def test_half_precision_gives_single():
+    x = draw(5, 8).astype(np.float16)
+    d = gram.cdist(x)
+    assert d.dtype == np.float32
+    np.testing.assert_allclose(d, cdist(x.astype(float), x.astype(float)), rtol=1e-5, atol=1e-5)
+
+
+def test_p_of_every_item():
+    x = draw(3, 6, 4)
+    p = np.array([1.0, 2.0, 3.5])
+    d = gram.cdist(x, p=p)
+    for i in range(3):
+        np.testing.assert_allclose(d[i], cdist(x[i], x[i], "minkowski", p=p[i]), atol=1e-12)
+
+
+def kernel_by_name(name, x, y, bandwidth, q):
+    d = cdist(x, y)
+    t3, t5 = np.sqrt(3) * d / bandwidth, np.sqrt(5) * d / bandwidth
+    dot = x @ y.T
+    norms = np.linalg.norm(x, axis=1)[:, None] * np.linalg.norm(y, axis=1)
+    return {
+        "laplace": np.exp(-d / bandwidth),
+        "lpq-laplace": np.exp(-((d / bandwidth) ** q)),
+        "product-laplace": np.exp(
+            -(np.abs(x[:, None] - y) ** q).sum(-1) / bandwidth**q
+        ),
+        "gaussian": np.exp(-(d**2) / (2 * bandwidth**2)),
+        "matern32": (1 + t3) * np.exp(-t3),
+        "matern52": (1 + t5 + t5**2 / 3) * np.exp(-t5),
+        "rational-quadratic": (1 + d**2 / (2 * 1.5 * bandwidth**2)) ** -1.5,
+        "linear": dot,
+        "polynomial": (0.5 * dot + 1) ** 2,
+        "sigmoid": np.tanh(0.5 * dot + 1),
+        "cosine": dot / norms,
+        "distance": d,
+    }[name]
+
+
+NUMBERS = {
+    "lpq-laplace": {"exponent": 0.8},
+    "product-laplace": {"exponent": 0.8},
+    "rational-quadratic": {"alpha": 1.5},
+    "polynomial": {"gamma": 0.5, "coef0": 1, "degree": 2},
+    "sigmoid": {"gamma": 0.5, "coef0": 1},
+}
+NAMES = (
+    "laplace lpq-laplace product-laplace gaussian matern32 matern52 rational-quadratic linear "
+    "polynomial sigmoid cosine distance"
+).split()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_kernels_by_name(name):
+    x, y = draw(7, 5), draw(4, 5, seed=1)
+    expected = kernel_by_name(name, x, y, 1.7, 0.8)
+    numbers = {"bandwidth": 1.7} | NUMBERS.get(name, {})
+    np.testing.assert_allclose(gram.kernel(x, y, name, **numbers), expected, rtol=1e-10, atol=1e-13)
+    underscores = name.replace("-", "_")
+    np.testing.assert_array_equal(
+        gram.kernel(x, y, underscores, **numbers), gram.kernel(x, y, name, **numbers)
+    )
+
+
+def test_laplace_of_another_norm():
+    x = draw(6, 3)
+    np.testing.assert_allclose(
+        gram.kernel(x, kernel="laplace", p=1, bandwidth=2),
+        np.exp(-cdist(x, x, "cityblock") / 2),
+        rtol=1e-12,
+    )
+
+
+def test_regularization_is_on_the_diagonal_of_a_tile():
+    x = draw(6, 3)
+    whole = gram.kernel(x, kernel="gaussian", regularization=0.5)
+    plain = gram.kernel(x, kernel="gaussian")
+    np.testing.assert_allclose(whole - plain, 0.5 * np.eye(6), atol=1e-15)
+    tile = gram.kernel(x[2:], x[:4], "gaussian", regularization=0.5, row_offset=2)
+    np.testing.assert_allclose(tile, whole[2:, :4], rtol=1e-14)
+
+
+def test_expression_with_parameters_of_every_item():
+    x = draw(2, 5, 3)
+    a = np.array([0.5, 2.0])
+    k = gram.kernel(x, expression="exp(-s * a)", parameters={"a": a}, of="sum")
+    for i in range(2):
+        expected = np.exp(-cdist(x[i], x[i], "sqeuclidean") * a[i])
+        np.testing.assert_allclose(k[i], expected, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", ["gaussian", "laplace", "matern52", "polynomial"])
+def test_kernel_vjp_is_the_derivative(name):
+    x, y, grad = draw(5, 3), draw(4, 3, seed=1), draw(5, 4, seed=2)
+    numbers = {"bandwidth": 1.3} | NUMBERS.get(name, {})
+
+    def value(x, y, bandwidth, regularization):
+        options = numbers | {"bandwidth": bandwidth, "regularization": regularization}
+        return (grad * gram.kernel(x, y, name, **options)).sum()
+
+    wrt = ("y", "x", "regularization", "bandwidth")
+    got = gram.kernel_vjp(x, y, name, grad=grad, wrt=wrt, **numbers)
+    assert [g.shape for g in got] == [y.shape, x.shape, (), ()]
+    h = 1e-6
+    for variable, g in ((1, got[0]), (0, got[1])):
+        for at in np.ndindex(g.shape):
+            ends = []
+            for sign in (1, -1):
+                moved = [x.copy(), y.copy(), 1.3, 0.0]
+                moved[variable][at] += sign * h
+                ends.append(value(*moved))
+            assert g[at] == pytest.approx((ends[0] - ends[1]) / (2 * h), rel=1e-6, abs=1e-7)
+    assert got[2] == pytest.approx(grad.diagonal().sum())
+    by_l = (value(x, y, 1.3 + h, 0) - value(x, y, 1.3 - h, 0)) / (2 * h)
+    assert got[3] == pytest.approx(by_l, rel=1e-6, abs=1e-7)
+    one = gram.kernel_vjp(x, y, name, grad=grad, wrt="x", **numbers)
+    np.testing.assert_array_equal(one, got[1])
+
+
+@pytest.mark.parametrize("p", [1, 1.5, 2])
+def test_cdist_grad_and_agop(p):
+    a, b, c, d = draw(6, 5), draw(3, 6, seed=1), draw(2, 6, seed=2), draw(3, 5, seed=3)
+    difference = d[:, None, :] - b[:, :, None]  # n, k, m
+    terms = np.sign(difference) * np.abs(difference) ** (p - 1)
+    g = np.einsum("ok,km,nkm->onm", c, a, terms)
+    np.testing.assert_allclose(gram.cdist_grad(a, b, c, d, p), g, rtol=1e-10, atol=1e-12)
+    m = np.einsum("onm,olm->nl", g, g) / 5
+    np.testing.assert_allclose(gram.agop(a, b, c, d, p), m, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(
+        gram.agop(a, b, c, d, p, diagonal=True), m.diagonal(), rtol=1e-10, atol=1e-12
+    )
+    half = gram.agop(a[:, :2], b, c, d[:, :2], p, points=5)
+    both = gram.agop(a[:, 2:], b, c, d[:, 2:], p, points=5, accumulate=True, out=half)
+    assert both is half
+    np.testing.assert_allclose(both, m, rtol=1e-10, atol=1e-12)
+
+
+def test_median_distance():
+    x = draw(30, 4)
+    d = cdist(x, x, "cityblock")[np.triu_indices(30, 1)]
+    assert gram.median_distance(x, 1) == pytest.approx(np.median(d), rel=1e-12)
+    sample = gram.median_distance(draw(300, 4), rows=50, seed=3)
+    assert sample == gram.median_distance(draw(300, 4), rows=50, seed=3) != gram.median_distance(
+        draw(300, 4), rows=50, seed=4
+    )
+    assert gram.median_distance(draw(2, 3, 9, 4)).shape == (2, 3)
+
+
+def test_kernel_matmul_is_the_product():
+    x, y, v = draw(40, 3), draw(30, 3, seed=1), draw(30, 4, seed=2)
+    k = gram.kernel(x, y, "matern32", bandwidth=2)
+    product = gram.kernel_matmul(x, y, "matern32", v=v, bandwidth=2)
+    np.testing.assert_allclose(product, k @ v, rtol=1e-12, atol=1e-12)
+    one = gram.kernel_matmul(x, y, "matern32", v=v[:, 0], bandwidth=2)
+    np.testing.assert_allclose(one, k @ v[:, 0], rtol=1e-12, atol=1e-12)
+    gram.kernel_matmul(x, y, "matern32", v=v, bandwidth=2, accumulate=True, out=product)
+    np.testing.assert_allclose(product, 2 * k @ v, rtol=1e-12, atol=1e-12)
+    with pytest.raises(TypeError, match="needs the argument 'v'"):
+        gram.kernel_matmul(x)
+    with pytest.raises(TypeError, match="needs the argument 'out'"):
+        gram.kernel_matmul(x, y, v=v, accumulate=True)
