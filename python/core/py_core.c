@@ -23,82 +23,75 @@ PyObject *py_helper(struct py_state *state, const char *name)
 
 #define FAST(function) (PyCFunction)(void (*)(void))(function)
 #define KEYWORDS       (METH_FASTCALL | METH_KEYWORDS)
-#define NEED                                                             \
-  "Bytes of scratch, as (host, device), that the function of this name " \
-  "takes for the same arguments; the data are not read."
+
+/* clang-format off */
+/* Two rows: a function and what tells its scratch, whose example calls it with what is made of x,
+ * 3 by 2, and a, 3 by 3. */
+#define WITH_WORKSPACE(name, call)                                                                \
+  {#name, FAST(py_##name), KEYWORDS, py_##name##_doc},                                            \
+  {                                                                                               \
+    #name "_workspace", FAST(py_##name##_workspace), KEYWORDS,                                    \
+        "Bytes of scratch, as (host, device), that gram." #name " takes for the same arguments:\n" \
+        "of arrays the shapes, dtypes and devices count, and the data are not read.\n\n"          \
+        "Arguments and errors are as gram." #name " has them.\n\n"                                \
+        ">>> import gram, numpy as np\n"                                                          \
+        ">>> x, a = np.ones((3, 2)), np.eye(3)\n"                                                 \
+        ">>> host, device = gram." #name "_workspace(" call ")\n"                                 \
+        ">>> host >= 0, device\n"                                                                 \
+        "(True, 0)\n"                                                                             \
+  }
+/* clang-format on */
 
 static PyMethodDef functions[] = {
-    {                     "cdist",                      FAST(py_cdist),     KEYWORDS,            py_cdist_doc},
-    {           "cdist_workspace",            FAST(py_cdist_workspace),     KEYWORDS,                    NEED},
-    {           "median_distance",            FAST(py_median_distance),     KEYWORDS,  py_median_distance_doc},
-    { "median_distance_workspace",  FAST(py_median_distance_workspace),     KEYWORDS,                    NEED},
-    {                    "kernel",                     FAST(py_kernel),     KEYWORDS,           py_kernel_doc},
-    {          "kernel_workspace",           FAST(py_kernel_workspace),     KEYWORDS,                    NEED},
-    {                "kernel_vjp",                 FAST(py_kernel_vjp),     KEYWORDS,       py_kernel_vjp_doc},
-    {      "kernel_vjp_workspace",       FAST(py_kernel_vjp_workspace),     KEYWORDS,                    NEED},
-    {                "cdist_grad",                 FAST(py_cdist_grad),     KEYWORDS,       py_cdist_grad_doc},
-    {      "cdist_grad_workspace",       FAST(py_cdist_grad_workspace),     KEYWORDS,                    NEED},
-    {                      "agop",                       FAST(py_agop),     KEYWORDS,             py_agop_doc},
-    {            "agop_workspace",             FAST(py_agop_workspace),     KEYWORDS,                    NEED},
-    {            "solve_cholesky",             FAST(py_solve_cholesky),     KEYWORDS,   py_solve_cholesky_doc},
-    {  "solve_cholesky_workspace",   FAST(py_solve_cholesky_workspace),     KEYWORDS,                    NEED},
-    {                  "solve_lu",                   FAST(py_solve_lu),     KEYWORDS,         py_solve_lu_doc},
-    {        "solve_lu_workspace",         FAST(py_solve_lu_workspace),     KEYWORDS,                    NEED},
-    {                      "eigh",                       FAST(py_eigh),     KEYWORDS,             py_eigh_doc},
-    {            "eigh_workspace",             FAST(py_eigh_workspace),     KEYWORDS,                    NEED},
-    {             "kernel_matmul",              FAST(py_kernel_matmul),     KEYWORDS,    py_kernel_matmul_doc},
-    {   "kernel_matmul_workspace",    FAST(py_kernel_matmul_workspace),     KEYWORDS,                    NEED},
-    {               "eigh_kernel",                FAST(py_eigh_kernel),     KEYWORDS,      py_eigh_kernel_doc},
-    {     "eigh_kernel_workspace",      FAST(py_eigh_kernel_workspace),     KEYWORDS,                    NEED},
-    {                      "kron",                       FAST(py_kron),     KEYWORDS,             py_kron_doc},
-    {            "kron_workspace",             FAST(py_kron_workspace),     KEYWORDS,                    NEED},
-    {               "kron_matmul",                FAST(py_kron_matmul),     KEYWORDS,      py_kron_matmul_doc},
-    {     "kron_matmul_workspace",      FAST(py_kron_matmul_workspace),     KEYWORDS,                    NEED},
-    {           "kron_matmul_vjp",            FAST(py_kron_matmul_vjp),     KEYWORDS,  py_kron_matmul_vjp_doc},
-    { "kron_matmul_vjp_workspace",  FAST(py_kron_matmul_vjp_workspace),     KEYWORDS,                    NEED},
-    {                "kron_solve",                 FAST(py_kron_solve),     KEYWORDS,       py_kron_solve_doc},
-    {      "kron_solve_workspace",       FAST(py_kron_solve_workspace),     KEYWORDS,                    NEED},
-    {               "kron_logdet",                FAST(py_kron_logdet),     KEYWORDS,      py_kron_logdet_doc},
-    {     "kron_logdet_workspace",      FAST(py_kron_logdet_workspace),     KEYWORDS,                    NEED},
-    {                "kron_trace",                 FAST(py_kron_trace),     KEYWORDS,       py_kron_trace_doc},
-    {             "kron_diagonal",              FAST(py_kron_diagonal),     KEYWORDS,    py_kron_diagonal_doc},
-    {   "kron_diagonal_workspace",    FAST(py_kron_diagonal_workspace),     KEYWORDS,                    NEED},
-    {              "matrix_power",               FAST(py_matrix_power),     KEYWORDS,     py_matrix_power_doc},
-    {    "matrix_power_workspace",     FAST(py_matrix_power_workspace),     KEYWORDS,                    NEED},
-    {            "matmul_batched",             FAST(py_matmul_batched),     KEYWORDS,   py_matmul_batched_doc},
-    {  "matmul_batched_workspace",   FAST(py_matmul_batched_workspace),     KEYWORDS,                    NEED},
-    {            "matmul_chunked",             FAST(py_matmul_chunked),     KEYWORDS,   py_matmul_chunked_doc},
-    {  "matmul_chunked_workspace",   FAST(py_matmul_chunked_workspace),     KEYWORDS,                    NEED},
-    {                  "syrk_ema",                   FAST(py_syrk_ema),     KEYWORDS,         py_syrk_ema_doc},
-    {        "syrk_ema_workspace",         FAST(py_syrk_ema_workspace),     KEYWORDS,                    NEED},
-    {               "sample_grad",                FAST(py_sample_grad),     KEYWORDS,      py_sample_grad_doc},
-    {     "sample_grad_workspace",      FAST(py_sample_grad_workspace),     KEYWORDS,                    NEED},
-    {              "kfac_factors",               FAST(py_kfac_factors),     KEYWORDS,     py_kfac_factors_doc},
-    {    "kfac_factors_workspace",     FAST(py_kfac_factors_workspace),     KEYWORDS,                    NEED},
-    {          "natural_gradient",           FAST(py_natural_gradient),     KEYWORDS, py_natural_gradient_doc},
-    {"natural_gradient_workspace", FAST(py_natural_gradient_workspace),     KEYWORDS,                    NEED},
-    {                      "tune",                       FAST(py_tune),     KEYWORDS,             py_tune_doc},
-    {                 "tune_eigh",                  FAST(py_tune_eigh),     KEYWORDS,        py_tune_eigh_doc},
-    {                   "devices",                          py_devices,  METH_NOARGS,          py_devices_doc},
-    {               "best_device",                      py_best_device,  METH_NOARGS,      py_best_device_doc},
-    {               "memory_info",                FAST(py_memory_info),     KEYWORDS,      py_memory_info_doc},
-    {               "set_threads",                      py_set_threads,       METH_O,      py_set_threads_doc},
-    {               "get_threads",                      py_get_threads,  METH_NOARGS,      py_get_threads_doc},
-    {                      "info",                             py_info,  METH_NOARGS,             py_info_doc},
-    {                "cache_info",                 FAST(py_cache_info),     KEYWORDS,                    NULL},
-    {                "cache_list",                 FAST(py_cache_list),     KEYWORDS,                    NULL},
-    {               "cache_clear",                FAST(py_cache_clear),     KEYWORDS,                    NULL},
-    {                "cache_warm",                 FAST(py_cache_warm),     KEYWORDS,                    NULL},
-    {               "machine_fit",                      py_machine_fit, METH_VARARGS,                    NULL},
-    {                 "eigh_many",                        py_eigh_many, METH_VARARGS,                    NULL},
-    {                "eigh_multi",                       py_eigh_multi, METH_VARARGS,                    NULL},
-    {         "matrix_power_many",                py_matrix_power_many, METH_VARARGS,                    NULL},
-    {              "machine_load",                     py_machine_load,       METH_O,                    NULL},
-    {            "kernel_numbers",             FAST(py_kernel_numbers),     KEYWORDS,                    NULL},
-    {              "xla_handlers",                     py_xla_handlers,  METH_NOARGS,                    NULL},
-    {          "optimizer_create",                 py_optimizer_create, METH_VARARGS,                    NULL},
-    {        "optimizer_defaults",               py_optimizer_defaults,       METH_O,                    NULL},
-    {                        NULL,                                NULL,            0,                    NULL},
+  /* clang-format off */
+    WITH_WORKSPACE(cdist, "x"),
+    WITH_WORKSPACE(median_distance, "x"),
+    WITH_WORKSPACE(kernel, "x"),
+    WITH_WORKSPACE(kernel_vjp, "x, grad=a"),
+    WITH_WORKSPACE(cdist_grad, "a, x.T, a, x.T"),
+    WITH_WORKSPACE(agop, "a, x.T, a, x.T"),
+    WITH_WORKSPACE(solve_cholesky, "a, x"),
+    WITH_WORKSPACE(solve_lu, "a, x"),
+    WITH_WORKSPACE(eigh, "a"),
+    WITH_WORKSPACE(kernel_matmul, "x, v=x"),
+    WITH_WORKSPACE(eigh_kernel, "x, count=1"),
+    WITH_WORKSPACE(kron, "[a, x]"),
+    WITH_WORKSPACE(kron_matmul, "a, [a]"),
+    WITH_WORKSPACE(kron_matmul_vjp, "a, [a], grad=a"),
+    WITH_WORKSPACE(kron_solve, "[a], a"),
+    WITH_WORKSPACE(kron_logdet, "[a]"),
+    WITH_WORKSPACE(kron_diagonal, "[a]"),
+    WITH_WORKSPACE(matrix_power, "a"),
+    WITH_WORKSPACE(matmul_batched, "a, x"),
+    WITH_WORKSPACE(matmul_chunked, "a, x"),
+    WITH_WORKSPACE(syrk_ema, "x, a"),
+    WITH_WORKSPACE(sample_grad, "x, x"),
+    WITH_WORKSPACE(kfac_factors, "x, x"),
+    WITH_WORKSPACE(natural_gradient, "x.T, x[:, 0], 1.0"),
+  /* clang-format on */
+    {        "kron_trace",     FAST(py_kron_trace),     KEYWORDS,  py_kron_trace_doc},
+    {              "tune",           FAST(py_tune),     KEYWORDS,        py_tune_doc},
+    {         "tune_eigh",      FAST(py_tune_eigh),     KEYWORDS,   py_tune_eigh_doc},
+    {           "devices",              py_devices,  METH_NOARGS,     py_devices_doc},
+    {       "best_device",          py_best_device,  METH_NOARGS, py_best_device_doc},
+    {       "memory_info",    FAST(py_memory_info),     KEYWORDS, py_memory_info_doc},
+    {       "set_threads",          py_set_threads,       METH_O, py_set_threads_doc},
+    {       "get_threads",          py_get_threads,  METH_NOARGS, py_get_threads_doc},
+    {              "info",                 py_info,  METH_NOARGS,        py_info_doc},
+    {        "cache_info",     FAST(py_cache_info),     KEYWORDS,               NULL},
+    {        "cache_list",     FAST(py_cache_list),     KEYWORDS,               NULL},
+    {       "cache_clear",    FAST(py_cache_clear),     KEYWORDS,               NULL},
+    {        "cache_warm",     FAST(py_cache_warm),     KEYWORDS,               NULL},
+    {       "machine_fit",          py_machine_fit, METH_VARARGS,               NULL},
+    {         "eigh_many",            py_eigh_many, METH_VARARGS,               NULL},
+    {        "eigh_multi",           py_eigh_multi, METH_VARARGS,               NULL},
+    { "matrix_power_many",    py_matrix_power_many, METH_VARARGS,               NULL},
+    {      "machine_load",         py_machine_load,       METH_O,               NULL},
+    {    "kernel_numbers", FAST(py_kernel_numbers),     KEYWORDS,               NULL},
+    {      "xla_handlers",         py_xla_handlers,  METH_NOARGS,               NULL},
+    {  "optimizer_create",     py_optimizer_create, METH_VARARGS,               NULL},
+    {"optimizer_defaults",   py_optimizer_defaults,       METH_O,               NULL},
+    {                NULL,                    NULL,            0,               NULL},
 };
 
 /* A type of the module; *out gets a reference, unless out is NULL. */
@@ -113,6 +106,15 @@ static int add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **out)
         Py_XDECREF((PyObject *)type);
     return failed;
 }
+
+static const char linalg_doc[] =
+    "A factorisation broke down: the matrix is not what it should be.\n\n"
+    ">>> import gram, numpy as np\n"
+    ">>> try:\n"
+    "...     gram.solve_cholesky(-np.eye(2), np.ones(2))\n"
+    "... except gram.LinAlgError as e:\n"
+    "...     print(\"not positive definite\" in str(e))\n"
+    "True\n";
 
 static int fill(PyObject *module)
 {
@@ -130,9 +132,8 @@ static int fill(PyObject *module)
     state->is_neg = PyUnicode_InternFromString("is_neg");
     if (!state->requires_grad || !state->is_neg)
         return -1;
-    state->linalg_error = PyErr_NewExceptionWithDoc(
-        "gram.LinAlgError", "A factorisation broke down: the matrix is not what it should be.",
-        PyExc_ValueError, NULL);
+    state->linalg_error =
+        PyErr_NewExceptionWithDoc("gram.LinAlgError", linalg_doc, PyExc_ValueError, NULL);
     if (!state->linalg_error || PyModule_AddObjectRef(module, "LinAlgError", state->linalg_error) ||
         PyModule_AddStringConstant(module, "__version__", gram_version()))
         return -1;

@@ -132,6 +132,7 @@ const char py_set_threads_doc[] =
     "set_threads(count)\n--\n\n"
     "How many threads later calls use; 0: GRAM_NUM_THREADS, else the processors that this process\n"
     "may run on.  Results do not depend on it.\n\n"
+    "Raises ValueError for a number below 0 or above 1024, TypeError for what is no number.\n\n"
     ">>> import gram\n"
     ">>> gram.set_threads(1)\n"
     ">>> gram.get_threads()\n"

@@ -147,7 +147,7 @@ const char py_kron_diagonal_doc[] =
     "kron_diagonal(factors, *, out=None)\n--\n\n"
     "The diagonal of the Kronecker product of square matrices.\n\n"
     "factors is a sequence of 1 to 16 matrices (..., n_i, n_i), whose batches broadcast; the\n"
-    "result is (..., n_1 n_2 ...).  dtypes and errors are those of kron.\n\n"
+    "result is (..., n_1 n_2 ...).  dtypes and errors are those of gram.kron.\n\n"
     ">>> import gram, numpy as np\n"
     ">>> gram.kron_diagonal([np.diag([1.0, 2.0]), np.diag([3.0, 5.0])]).tolist()\n"
     "[3.0, 5.0, 6.0, 10.0]\n";
@@ -168,7 +168,7 @@ const char py_kron_trace_doc[] =
     "kron_trace(factors, *, out=None)\n--\n\n"
     "The trace of the Kronecker product of square matrices, one number an item of the batch.\n\n"
     "float32, float64 (summed in float64), int32 or int64 (which wrap around).  Otherwise as\n"
-    "kron_diagonal.\n\n"
+    "gram.kron_diagonal.\n\n"
     ">>> import gram, numpy as np\n"
     ">>> gram.kron_trace([np.diag([1.0, 2.0]), np.diag([3.0, 5.0])]).item()\n"
     "24.0\n";
@@ -198,7 +198,7 @@ const char py_kron_logdet_doc[] =
     "square matrices, as numpy.linalg.slogdet; one number an item of the batch.\n\n"
     "sign is 1, -1, or 0 where the product is singular, and the logarithm -inf there.  By LU of\n"
     "each factor in float64.  float32 or float64; out is the tuple of both results.  Otherwise\n"
-    "as kron_diagonal.\n\n"
+    "as gram.kron_diagonal.\n\n"
     ">>> import gram, numpy as np\n"
     ">>> sign, log = gram.kron_logdet([np.diag([1.0, -2.0]), np.eye(3)])\n"
     ">>> sign.item(), log.round(3).item()\n"

@@ -129,8 +129,8 @@ const char py_matmul_chunked_doc[] =
     "matmul_chunked(a, b, *, alpha=1.0, beta=0.0, c=None, out=None, memory=0)\n--\n\n"
     "matmul_batched of operands that may be larger than memory, such as numpy.memmap: in pieces\n"
     "of which no more than memory bytes are worked on at a time (0: half of what is available).\n\n"
-    "The result is that of matmul_batched to rounding.  Arguments and errors are its as well;\n"
-    "ValueError where memory has not room for one element of each.\n\n"
+    "The result is that of matmul_batched to rounding.  Arguments and errors as\n"
+    "gram.matmul_batched, and ValueError where memory has not room for one element of each.\n\n"
     ">>> import gram, numpy as np\n"
     ">>> gram.matmul_chunked(np.ones((2, 3)), np.ones((3, 2)), memory=48).tolist()\n"
     "[[3.0, 3.0], [3.0, 3.0]]\n";

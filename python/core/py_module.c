@@ -210,16 +210,18 @@ static PyObject *module_synchronize(PyObject *object, PyObject *unused)
 static const char module_doc[] =
     "Module(source, name=None, options=None, device=\"cuda\", stream=None)\n--\n\n"
     "CUDA kernels of your own, compiled through the cache that the library's kernels come from.\n\n"
-    "source is CUDA C++ whose kernels are extern \"C\" __global__; options as\n"
-    "\"-DNAME=VALUE --use_fast_math\"; stream the number of the stream that they are queued on.\n"
-    "launch(kernel, grid, block, arguments=(), shared_bytes=0) queues one: grid and block are a\n"
-    "number or up to three; an argument is an array of the GPU (its pointer), an int (int64), a\n"
-    "float (double), or any number of NumPy or ctypes as it is.  synchronize() waits.\n\n"
+    "source is CUDA C++ whose kernels are extern \"C\" __global__; options as \"-DNAME=VALUE\n"
+    "--use_fast_math\"; stream the number of the stream that they are queued on. launch(kernel,\n"
+    "grid, block, arguments=(), shared_bytes=0) queues one: grid and block are a number or up to\n"
+    "three; an argument is an array of the GPU (its pointer), an int (int64), a float (double),\n"
+    "or any number of NumPy or ctypes as it is; arrays have any dtype. synchronize() waits.\n\n"
     "Raises NotImplementedError without a GPU or where the source does not compile, ValueError\n"
     "for an option that is not allowed.\n\n"
     ">>> import gram\n"
     ">>> if len(gram.devices()) > 1:\n"
-    "...     gram.Module('extern \"C\" __global__ void f() {}').launch(\"f\", 1, 1)\n";
+    "...     module = gram.Module('extern \"C\" __global__ void f() {}')\n"
+    "...     module.launch(\"f\", 1, 1)\n"
+    "...     module.synchronize()\n";
 
 static PyMethodDef methods[] = {
     {     "launch", (PyCFunction)(void (*)(void))module_launch, METH_VARARGS | METH_KEYWORDS,

@@ -106,10 +106,9 @@ class KFAC(torch.optim.Optimizer):
     Sources: Martens and Grosse, ICML 2015; Eschenhagen et al., NeurIPS 2023; EKFAC: George et al.,
     NeurIPS 2018.
 
-    >>> import torch
-    >>> from gram._kfac import KFAC
+    >>> import torch, gram.optim
     >>> model = torch.nn.Linear(3, 2)
-    >>> optimizer = KFAC(model, lr=0.1)
+    >>> optimizer = gram.optim.KFAC(model, lr=0.1)
     >>> x, y = torch.randn(8, 3), torch.tensor([0, 1] * 4)
     >>> for _ in range(3):
     ...     optimizer.zero_grad()
@@ -117,6 +116,7 @@ class KFAC(torch.optim.Optimizer):
     ...     optimizer.step()
     >>> optimizer.info()["skipped"]
     0
+    >>> optimizer.close()
     """
 
     _corrected = False
@@ -239,6 +239,12 @@ class KFAC(torch.optim.Optimizer):
 
         Call it after the forward pass that gave outputs and before loss.backward(); the graph is
         kept.  Does nothing in steps that update_every leaves out.
+
+        >>> import torch, gram.optim
+        >>> model = torch.nn.Linear(3, 2)
+        >>> optimizer = gram.optim.KFAC(model, lr=0.1, fisher="type2", likelihood="gaussian")
+        >>> outputs = model(torch.randn(8, 3))
+        >>> optimizer.curvature(outputs)
         """
         if self._fisher == "empirical" or not self._batch:
             return
@@ -389,7 +395,19 @@ class KFAC(torch.optim.Optimizer):
 class EKFAC(KFAC):
     """EKFAC: KFAC whose eigenvalues are E[(Qb^T G Qa)^2] of the gradients G of samples, the best
     ones for its eigenvectors; arguments, memory (m n more) and errors are those of KFAC, damping is
-    always exact.  The eigenvalues begin anew with every refresh, from those of K-FAC.
+    always exact.  The eigenvalues begin anew with every refresh, from those of K-FAC.  Otherwise as
+    gram.optim.KFAC.
+
+    >>> import torch, gram.optim
+    >>> model = torch.nn.Linear(3, 2)
+    >>> optimizer = gram.optim.EKFAC(model, lr=0.1, fisher="mc")
+    >>> outputs = model(torch.randn(8, 3))
+    >>> optimizer.curvature(outputs)
+    >>> torch.nn.functional.cross_entropy(outputs, torch.tensor([0, 1] * 4)).backward()
+    >>> optimizer.step()
+    >>> optimizer.info()["skipped"]
+    0
+    >>> optimizer.close()
     """
 
     _corrected = True

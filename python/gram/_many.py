@@ -94,7 +94,7 @@ def eigh_many(a, *, devices=None, lower=True, vectors=True, select="all", first=
     select is "all", "largest" or "smallest" (count of them), or "index" (count from first).  info
     is a list of int32 arrays or None, as of gram.eigh.  report, a list, gets a dict for each:
     status, context, message; with it a matrix that fails raises nothing, and the others are done
-    in any case.
+    in any case.  Shapes, dtypes and errors are as gram.eigh has them for each.
 
     >>> import gram, numpy as np
     >>> gram.eigh_many([np.diag([2.0, 1.0]), np.eye(3)], devices=["cpu", "cpu"], vectors=False)
@@ -120,8 +120,8 @@ def matrix_power_many(a, numerator=-1, denominator=4, *, devices=None, method="a
                       report=None):
     """Powers of a list of symmetric positive semidefinite matrices, shared by several devices.
 
-    The list, devices and report are those of gram.eigh_many, the rest is gram.matrix_power's, with
-    a list of arrays or None for info, error and out, and a number for the ridge.
+    The list, devices and report are those of gram.eigh_many, the rest is as gram.matrix_power has
+    it, with a list of arrays or None for info, error and out, and a number for the ridge.
 
     >>> import gram, numpy as np
     >>> gram.matrix_power_many([np.eye(2) * 16, np.eye(1) * 81])[1].round(3).tolist()
@@ -146,11 +146,11 @@ def matrix_power_many(a, numerator=-1, denominator=4, *, devices=None, method="a
 
 def eigh_multi(a, *, devices=None, lower=True, vectors=True, select="all", first=0, count=0,
                info=None, force=False):
-    """gram.eigh of one matrix that several GPUs share (cusolverMg), where one cannot hold it.
+    """As gram.eigh, of one matrix that several GPUs share (cusolverMg), where one cannot hold it.
 
-    a is on the CPU or on one of devices (default: all GPUs); the results are where a is.  Raises
-    NotImplementedError, with what was measured, where one GPU can hold it and is faster, unless
-    force is True.
+    a is (n, n), on the CPU or on one of devices (default: all GPUs); the results are where a is.
+    Raises NotImplementedError, with what was measured, where one GPU can hold it and is faster,
+    unless force is True.
 
     >>> import gram, numpy as np
     >>> gram.eigh_multi(np.eye(2), devices=["cpu"])

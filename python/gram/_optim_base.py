@@ -242,7 +242,13 @@ class Base(torch.optim.Optimizer):
                 group[_COUNTERS] = {k: v.cpu() for k, v in group[_COUNTERS].items()}
 
     def consolidated_state_dict(self):
-        """state_dict with the blocks of all ranks, on every rank: all of process_group call it."""
+        """state_dict with the blocks of all ranks, on every rank: all of process_group call it.
+
+        >>> import torch, gram.optim
+        >>> optimizer = gram.optim.Muon([torch.ones(2, 2, requires_grad=True)])
+        >>> sorted(optimizer.consolidated_state_dict())
+        ['param_groups', 'state']
+        """
         mine = self.state_dict()
         if self._ranks()[1] == 1:
             return mine

@@ -11,6 +11,9 @@ __all__ = ["State", "Transform"]
 class State(NamedTuple):
     """The state of a transform after some step: arrays by the names of gram_optimizer_state_at.
 
+    tensors is a dict of NumPy arrays; shapes, dtypes and errors are as gram.optim.transform has
+    them.
+
     >>> import numpy as np, gram.optim
     >>> sorted(gram.optim.transform("shampoo").init(np.ones(2)).tensors)[:1]
     ['0.0.factor.0']
@@ -68,6 +71,8 @@ def _detached(array):
 
 class Transform:
     """What gram.optim.transform gives: init(params), update(grads, state, params).
+
+    Arrays, dtypes and errors are as gram.optim.transform has them.
 
     >>> import numpy as np, gram.optim
     >>> rule = gram.optim.transform("soap", lr=lambda step: 0.1 / (step + 1))

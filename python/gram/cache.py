@@ -1,8 +1,6 @@
 """The cache of compiled GPU kernels, which all processes of a user share.
 
->>> import gram
->>> sorted(gram.cache.info())  # doctest: +SKIP
-['bytes', 'file_bytes', 'kernels', 'most_bytes', 'path', 'tuned', 'why']
+Each function needs the CUDA backend and says so where there is none.
 """
 
 from gram._core import cache_clear, cache_info, cache_list, cache_warm
@@ -16,12 +14,21 @@ def info():
     Keys: path, why (why kernels are not kept in it; "" if they are), kernels, bytes (of code),
     most_bytes (above this the least recently used go), file_bytes, tuned.  Raises
     NotImplementedError where there is no CUDA backend.
+
+    >>> if len(gram.devices()) > 1:
+    ...     assert gram.cache.info()["bytes"] >= 0
     """
     return cache_info()
 
 
 def entries():
-    """All kernels, used last first: dicts of kernel, chip, compiler, options, bytes, used."""
+    """All kernels, used last first: dicts of kernel, chip, compiler, options, bytes, used.
+
+    used is the day, in seconds since 1970.  Raises NotImplementedError as gram.cache.info.
+
+    >>> if len(gram.devices()) > 1:
+    ...     assert len(gram.cache.entries()) == gram.cache.info()["kernels"]
+    """
     return cache_list()
 
 
@@ -30,7 +37,11 @@ def clear(pattern=None):
 
     * stands for any text, ? for one character, [...] for a set.
 
-    Without a pattern everything, also what gram.tune measured.  Returns how many went.
+    Without a pattern everything, also what gram.tune measured.  Returns how many went.  Raises
+    NotImplementedError as gram.cache.info.
+
+    >>> if len(gram.devices()) > 1:
+    ...     assert gram.cache.clear("no such kernel *") == 0
     """
     return cache_clear(pattern)
 
@@ -38,6 +49,10 @@ def clear(pattern=None):
 def warm(chips=None):
     """Compiles the common kernels for chips (as "sm_90"), by default those of this machine.
 
-    Returns their entries, with compile_ms.  Raises ValueError for a chip that is not known.
+    Returns their entries, with compile_ms (milliseconds).  Raises ValueError for a chip that is not
+    known, NotImplementedError as gram.cache.info.
+
+    >>> if len(gram.devices()) > 1:
+    ...     slowest = max(entry["compile_ms"] for entry in gram.cache.warm())
     """
     return cache_warm(chips)

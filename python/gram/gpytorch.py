@@ -3,7 +3,8 @@
 RBFKernel, MaternKernel and LaplaceKernel stand where GPyTorch's have stood in a model; their
 matrices are KernelOperators, whose products are gram.torch.kernel_matmul: conjugate gradients on
 many points take memory for the points and the vectors alone.  Gradients go to points and
-lengthscales.  GridKernel and KroneckerOperator are for inputs on a grid.
+lengthscales.  GridKernel and KroneckerOperator are for inputs on a grid.  After Gardner et al.,
+GPyTorch: blackbox matrix-matrix Gaussian process inference with GPU acceleration, NeurIPS 2018.
 
 >>> import torch, gram.gpytorch
 >>> kernel = gram.gpytorch.RBFKernel()
@@ -40,9 +41,10 @@ def _matrix(x1, x2, **options):
 class KernelOperator(KernelLinearOperator):
     """The matrix gram.torch.kernel(x1, x2, kernel, **options), computed anew by every product.
 
-    x1 is (..., m, k), x2 (..., n, k); both have gradients.  Options are those of
-    gram.torch.kernel, numbers and texts, no tensors: divide the points by what a lengthscale is
-    to be.  Indexing gives operators on fewer points; to_dense() stores the matrix.
+    x1 is (..., m, k), x2 (..., n, k); both have gradients.  Options are those of gram.torch.kernel,
+    numbers and texts, no tensors: divide the points by what a lengthscale is to be.  Indexing gives
+    operators on fewer points; to_dense() stores the matrix.  Points of float32 or float64.  Raises
+    TypeError for an option that is a tensor; otherwise as gram.kernel_matmul.
 
     >>> x = torch.tensor([[0.0], [1.0], [2.0]])
     >>> (gram.gpytorch.KernelOperator(x, x, kernel="linear") @ torch.ones(3)).tolist()
@@ -94,10 +96,12 @@ class _Kernel(gpytorch.kernels.Kernel):
 
 class RBFKernel(_Kernel):
     """exp(-|x - y|^2 / 2) of points divided by the lengthscale, one or (ard_num_dims) one a
-    coordinate, as gpytorch.kernels.RBFKernel.
+    coordinate, as gpytorch.kernels.RBFKernel.  Its matrices are as gram.gpytorch.KernelOperator;
+    sources as gram.kernel.
 
-    >>> gram.gpytorch.RBFKernel(ard_num_dims=3).lengthscale.shape
-    torch.Size([1, 3])
+    >>> kernel = gram.gpytorch.RBFKernel(ard_num_dims=3)
+    >>> kernel.lengthscale.shape, kernel.form()
+    (torch.Size([1, 3]), {'kernel': 'gaussian'})
     """
 
     def form(self):
@@ -105,9 +109,12 @@ class RBFKernel(_Kernel):
 
 
 class MaternKernel(_Kernel):
-    """Matern's kernel with nu = 0.5, 1.5 or 2.5, as gpytorch.kernels.MaternKernel.
+    """Matern's kernel with nu = 0.5, 1.5 or 2.5, as gpytorch.kernels.MaternKernel; otherwise as
+    gram.gpytorch.RBFKernel.  Raises ValueError for another nu.
 
     >>> kernel = gram.gpytorch.MaternKernel(nu=0.5)
+    >>> kernel.form()
+    {'kernel': 'laplace'}
     >>> kernel(torch.zeros(1, 1), torch.ones(1, 1)).to_dense().item() < 1
     True
     """
@@ -126,9 +133,12 @@ class MaternKernel(_Kernel):
 
 class LaplaceKernel(_Kernel):
     """exp(-|x - y|_p^exponent) of points divided by the lengthscale: with p = 1, the default, often
-    the best kernel of tables.  Positive definite for exponent <= p <= 2.
+    the best kernel of tables.  Positive definite for exponent <= p <= 2.  Otherwise as
+    gram.gpytorch.RBFKernel.
 
     >>> kernel = gram.gpytorch.LaplaceKernel()
+    >>> kernel.form()
+    {'kernel': 'lpq-laplace', 'p': 1.0, 'exponent': 1.0}
     >>> kernel.lengthscale = 4.0
     >>> round(kernel(torch.zeros(1, 2), torch.ones(1, 2)).to_dense().log().item(), 3)
     -0.5
@@ -144,7 +154,7 @@ class LaplaceKernel(_Kernel):
 
 class KroneckerOperator(KroneckerProductLinearOperator):
     """The Kronecker product of matrices or linear operators, never formed: products with it are
-    gram.torch.kron_matmul; the rest is what linear_operator's own class of the kind does.
+    as gram.torch.kron_matmul; the rest is what linear_operator's own class of the kind does.
 
     >>> two, three = 2 * torch.eye(2), 3 * torch.eye(3)
     >>> (gram.gpytorch.KroneckerOperator(two, three) @ torch.ones(6)).tolist()
@@ -167,12 +177,14 @@ class KroneckerOperator(KroneckerProductLinearOperator):
 
 class GridKernel(gpytorch.kernels.Kernel):
     """The product of kernels, one an axis, of points (..., len(axes)); on the whole grid of the
-    axes, in the order of torch.cartesian_prod, a KroneckerOperator.
+    axes, in the order of torch.cartesian_prod, as gram.gpytorch.KroneckerOperator.  axes are
+    vectors (n,) of one dtype.  Raises ValueError where there are not as many kernels.  After
+    Saatci, Scalable inference for structured Gaussian process models, 2011.
 
     >>> axes = [torch.linspace(0, 1, 4), torch.linspace(0, 1, 5)]
     >>> kernel = gram.gpytorch.GridKernel([gram.gpytorch.RBFKernel() for _ in axes], axes)
-    >>> kernel(kernel.points()).shape
-    torch.Size([20, 20])
+    >>> [len(axis) for axis in kernel.axes()], kernel(kernel.points()).shape
+    ([4, 5], torch.Size([20, 20]))
     """
 
     is_stationary = True

@@ -18,7 +18,12 @@ class Machine:
     or truth values (None: missing).  The model file is that of the command `gram`.
 
     Attributes: target (its name), is_classification, classes (None for a regression), features
-    (names), importances (by name; they sum to 1), description (hyperparameters, scores and times).
+    (names), importances (by name; they sum to 1), description (hyperparameters, scores and times in
+    seconds).
+
+    Methods take tables of n rows and give arrays (n,) or (n, classes) of float64.  Raises
+    ValueError for values that cannot be, TypeError for what is no table.  After Radhakrishnan et
+    al., Science 383 (2024), and Beaglehole et al., xRFM, arXiv:2508.10053.
 
     >>> import gram, numpy as np
     >>> x = np.random.default_rng(0).standard_normal((200, 3))
@@ -27,6 +32,15 @@ class Machine:
     'x0'
     >>> machine.predict(x[:5]).shape
     (5,)
+    >>> machine.score(x, x[:, 0] ** 2)["r2"] > 0.9
+    True
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "model")
+    ...     machine.save(path)
+    ...     again = gram.Machine.load(path)
+    >>> bool((again.predict(x) == machine.predict(x)).all())
+    True
     """
 
     def __init__(self, core):
@@ -93,7 +107,14 @@ class Machine:
         return numpy.asarray(self.classes)[out.astype(int)]
 
     def predict_proba(self, table, *, device="cpu"):
-        """Probabilities, rows by classes; they sum to 1.  Raises ValueError for a regression."""
+        """Probabilities, rows by classes; they sum to 1.  Raises ValueError for a regression.
+
+        >>> import gram, numpy as np
+        >>> x = np.arange(40.0)[:, None]
+        >>> machine = gram.Machine.fit(x, ["low"] * 20 + ["high"] * 20, iterations=0, seed=1)
+        >>> machine.predict_proba(x[:3]).shape
+        (3, 2)
+        """
         import numpy
 
         columns = _tables.columns(table)

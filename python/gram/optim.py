@@ -56,15 +56,17 @@ def transform(method, **options):
     which counts from 0.
 
     transform(...).init(params) gives a State, .update(grads, state, params) gives (updates, state),
-    where params + updates are the next parameters.  params and grads are an array, or lists, tuples
+    where params + updates are the next parameters. params and grads are an array, or lists, tuples
     and dicts of arrays, nested as one likes; None as a gradient leaves its parameter alone (and its
-    update is None).  Updates are of the library of the gradients and of their dtype; float32 where
-    that is float16 or bfloat16.  A State holds NumPy arrays, is a tree of JAX too, can be pickled,
-    and is never changed: an update makes a new one.  Not inside of jax.jit.
+    update is None), of any shapes, (), (n,), (m, n), ...  Updates are of the library of the
+    gradients and of their dtype; float32 where that is float16 or bfloat16.  A State holds NumPy
+    arrays, is a tree of JAX too, can be pickled, and is never changed: an update makes a new one.
+    Not inside of jax.jit.
 
     Raises what the classes do: ValueError for numbers and shapes that cannot be, TypeError for what
     is no array, NotImplementedError for arrays on a GPU, gram.LinAlgError where a gradient is not
-    finite (not_finite="raise") or roots fail again and again.
+    finite (not_finite="raise") or roots fail again and again.  Sources: gram.optim.Shampoo and the
+    others name them.
 
     >>> import numpy as np, gram.optim
     >>> rule = gram.optim.transform("muon", lr=0.1)
@@ -87,7 +89,8 @@ def matrix_inverse_root(a, power=-0.25, eps=1e-8, *, method="eigh", out=None):
     power is a fraction k / q with whole k and q up to 64 (-0.25: the inverse fourth root of
     Shampoo); eps, absolute, at least 0; method as of gram.matrix_power: "eigh" in double, or the
     iterations "auto", "coupled-newton", "newton-schulz" and "minimax".  Negative eigenvalues count
-    as 0 if they are no larger than rounding or eps.  Array, dtype and batch as gram.matrix_power.
+    as 0 if they are no larger than rounding or eps.  Array, dtype and batch as gram.matrix_power
+    has them.
 
     Raises gram.LinAlgError for matrices that are not semidefinite or not finite, ValueError for a
     power that is no such fraction.

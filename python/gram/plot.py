@@ -21,7 +21,13 @@ def _axes(ax):
 
 
 def kernel_matrix(k, ax=None, *, colorbar=True):
-    """A matrix (m, n) as an image, its first row at the top."""
+    """A matrix (m, n) of any real dtype as an image, its first row at the top.
+
+    Raises TypeError and ValueError as matplotlib does.
+
+    >>> gram.plot.kernel_matrix(np.eye(3), colorbar=False).get_xlabel()
+    'j'
+    """
     ax = _axes(ax)
     image = ax.imshow(np.asarray(k), interpolation="nearest", aspect="auto")
     if colorbar:
@@ -31,8 +37,15 @@ def kernel_matrix(k, ax=None, *, colorbar=True):
 
 
 def spectrum(values, ax=None):
-    """Eigenvalues, largest first, on a logarithmic scale; those that are not positive are left out
-    and counted in the title."""
+    """Eigenvalues (n,), largest first, on a logarithmic scale; those that are not positive are left
+    out and counted in the title.
+
+    values have any real dtype; any shape is flattened, (n, 1) too.  Raises ValueError for what is
+    no number.
+
+    >>> gram.plot.spectrum([4.0, 1.0, -1e-9]).get_title()
+    '1 of 3 are not positive'
+    """
     ax = _axes(ax)
     values = np.sort(np.asarray(values, float).ravel())[::-1]
     positive = values[values > 0]
@@ -47,7 +60,10 @@ def feature_importance(importances, ax=None, *, top=20):
     """Bars of the top most important features, the most important one at the top.
 
     importances is a gram.Machine, an estimator of gram.sklearn, a dict, or numbers in the order of
-    the features.
+    the features.  Raises TypeError for what is none of these.
+
+    >>> gram.plot.feature_importance({"size": 0.7, "colour": 0.3}).get_xlabel()
+    'importance'
     """
     ax = _axes(ax)
     machine = getattr(importances, "machine_", importances)
@@ -61,7 +77,13 @@ def feature_importance(importances, ax=None, *, top=20):
 
 
 def convergence(scores, ax=None):
-    """A score after every round, as of fits with iterations=0, 1, 2 and so on."""
+    """Scores (n,) after every round, as of fits with iterations=0, 1, 2 and so on.
+
+    Raises TypeError for what has no length.
+
+    >>> gram.plot.convergence([0.5, 0.75, 0.8]).get_xlabel()
+    'round'
+    """
     ax = _axes(ax)
     ax.plot(np.arange(len(scores)), scores, marker="o")
     ax.set(xlabel="round", ylabel="score")
@@ -69,7 +91,13 @@ def convergence(scores, ax=None):
 
 
 def training(curves, ax=None):
-    """Losses over steps, on a logarithmic scale: curves has (step, loss) pairs by names."""
+    """Losses over steps, on a logarithmic scale: curves has (step, loss) pairs by names.
+
+    Raises ValueError for a curve without pairs, AttributeError for what is no dict.
+
+    >>> gram.plot.training({"SOAP": [(0, 2.0), (10, 1.0)]}).get_ylabel()
+    'loss'
+    """
     ax = _axes(ax)
     for name, points in curves.items():
         steps, losses = zip(*points, strict=True)
@@ -82,7 +110,13 @@ def training(curves, ax=None):
 def bench(results, ax=None, *, value="seconds"):
     """What `gram bench --json` measured, one bar a result: value is any of its numbers.
 
-    results is a list of dicts, of lines of JSON, or the path of a file of such lines.
+    results is a list of dicts, of lines of JSON, or the path of a file of such lines.  Times are
+    in seconds.  Raises KeyError for a value that a result does not have, OSError for a file that
+    cannot be read.
+
+    >>> result = {"op": "cdist", "sizes": {"M": 100}, "device": "cpu", "seconds": 2e-5}
+    >>> gram.plot.bench([result]).get_xlabel()
+    'seconds'
     """
     ax = _axes(ax)
     if isinstance(results, str | os.PathLike):

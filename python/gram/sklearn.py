@@ -60,8 +60,17 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, _Kernel):
     """Kernel ridge regression: (K + alpha diag(1 / weights)) dual_coef_ = y, by Cholesky.
 
     kernel is a name of gram.kernel; bandwidth a number, or "median" for the median distance between
-    distinct rows; p and exponent as in gram.kernel.  y is (n,) or (n, targets).  Attributes:
-    dual_coef_, X_fit_, bandwidth_, n_features_in_.
+    distinct rows; p and exponent as in gram.kernel.  X is (n, features), y (n,) or (n, targets),
+    float32 or float64.  Attributes: dual_coef_, X_fit_, bandwidth_, n_features_in_.
+
+    Raises ValueError as scikit-learn's checks do, gram.LinAlgError where the matrix is not positive
+    definite.  After Saunders, Gammerman and Vovk, Ridge regression learning algorithm in dual
+    variables, ICML 1998.
+
+    >>> x = np.linspace(0, 1, 30)[:, None]
+    >>> ridge = KernelRidge(alpha=1e-3, bandwidth=0.2).fit(x, np.sin(6 * x[:, 0]))
+    >>> bool(abs(ridge.predict([[0.5]])[0] - np.sin(3)) < 0.01)
+    True
     """
 
     def __init__(self, alpha=1.0, *, kernel="gaussian", bandwidth=1.0, p=2.0, exponent=1.0):
@@ -101,7 +110,15 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, _Kernel):
 class KernelTransformer(TransformerMixin, _Kernel):
     """Features that are kernels with the training rows, or with components of them (by seed).
 
-    Attributes: components_, bandwidth_, n_features_in_.
+    X is (n, features), float32 or float64, and so is what comes out, (n, components).  Attributes:
+    components_, bandwidth_, n_features_in_.  Raises ValueError as scikit-learn's checks do.
+
+    >>> x = np.random.default_rng(0).standard_normal((50, 3))
+    >>> transformer = KernelTransformer(n_components=4, random_state=0).fit(x)
+    >>> transformer.transform(x[:2]).shape
+    (2, 4)
+    >>> transformer.get_feature_names_out()[:2].tolist()
+    ['kernel0', 'kernel1']
     """
 
     def __init__(
@@ -241,7 +258,14 @@ class _Machine(BaseEstimator):
         return self
 
     def save(self, path):
-        """Writes the model file of `gram fit`."""
+        """Writes the model file of `gram fit`.  Raises OSError.
+
+        >>> import os, tempfile
+        >>> x = np.arange(20.0)[:, None]
+        >>> machine = RFMRegressor(iterations=0, random_state=0).fit(x, x[:, 0])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     machine.save(os.path.join(folder, "model"))  # which gram predict reads
+        """
         check_is_fitted(self)
         self.machine_.save(path)
 
@@ -264,8 +288,18 @@ class RFMRegressor(RegressorMixin, _Machine):
 
     Parameters are those of gram.Machine.fit; None is its default (iterations=-1: no feature
     learning).  X may be a data frame with categories, texts and missing values.  Whole sample
-    weights count rows; others divide the regularization.  Attributes: machine_ (gram.Machine),
-    feature_importances_, n_features_in_.
+    weights count rows; others divide the regularization.  device is "cpu" or "cuda:0" and so on,
+    time_limit is in seconds.  Attributes: machine_ (gram.Machine), feature_importances_,
+    n_features_in_.
+
+    X is (n, features), float32 or float64, y (n,); predictions are float64.  Raises ValueError as
+    scikit-learn's checks do, and for values that cannot be.  After Radhakrishnan et al., Science
+    383 (2024).
+
+    >>> x = np.random.default_rng(0).standard_normal((200, 3))
+    >>> machine = RFMRegressor(iterations=2, random_state=0).fit(x, x[:, 0] ** 2)
+    >>> int(machine.feature_importances_.argmax()), machine.predict(x[:4]).shape
+    (0, (4,))
     """
 
     def fit(self, X, y, sample_weight=None):
@@ -282,9 +316,14 @@ class RFMRegressor(RegressorMixin, _Machine):
 
 
 class RFMClassifier(ClassifierMixin, _Machine):
-    """A recursive feature machine that classifies; see RFMRegressor.
+    """A recursive feature machine that classifies; as gram.sklearn.RFMRegressor, y of any classes.
 
     Attributes: classes_, machine_ (gram.Machine), feature_importances_, n_features_in_.
+
+    >>> x = np.random.default_rng(0).standard_normal((100, 2))
+    >>> machine = RFMClassifier(random_state=0).fit(x, np.where(x[:, 0] > 0, "right", "left"))
+    >>> machine.predict([[3.0, 0.0]]).tolist(), machine.predict_proba([[3.0, 0.0]]).shape
+    (['right'], (1, 2))
     """
 
     def fit(self, X, y, sample_weight=None):

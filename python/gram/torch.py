@@ -227,7 +227,10 @@ def per_sample_gradients(model, loss, inputs, targets, *, method="auto", chunk=N
     back serves, with gram.sample_grad in each layer: the samples must not meet elsewhere in the
     model.  Otherwise torch.func.vmap(grad) does it, `chunk` samples at a time, and a warning says
     why.  method="layers" raises ValueError instead, "func" always takes torch.func.  A BatchNorm
-    that mixes samples is a ValueError.
+    that mixes samples is a ValueError.  Parameters of float32, float64, float16 or bfloat16.
+
+    Raises ValueError for first dimensions that differ and methods that do not serve,
+    NotImplementedError before PyTorch 2.4.  Sources: those of gram.sample_grad.
 
     >>> layer = torch.nn.Linear(2, 1, bias=False)
     >>> x, y = torch.tensor([[1.0, 2.0], [3.0, 0.0]]), torch.zeros(2, 1)
@@ -240,6 +243,8 @@ def per_sample_gradients(model, loss, inputs, targets, *, method="auto", chunk=N
 
 def per_sample_norms(model, loss, inputs, targets, *, method="auto", chunk=None):
     """The Euclidean norms (N,) of what per_sample_gradients would give, over all parameters.
+
+    Arguments, dtypes and errors are as gram.torch.per_sample_gradients has them.
 
     The gradients themselves are not stored, but for layers that share parameters and where
     torch.func is needed.

@@ -1,4 +1,4 @@
-"""test_documents.py - docstrings and docs/python.md run, stubs say what is there"""
+"""test_documents.py - docs/python.md and docs/second-order.md run, stubs say what is there"""
 
 import ast
 import doctest
@@ -16,7 +16,6 @@ import gram.optim
 SOURCE = pathlib.Path(os.environ.get("GRAM_SOURCE_DIR", pathlib.Path(__file__).parents[2]))
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
 PUBLIC = [name for name in gram.__all__ if callable(getattr(gram, name))]
-TWINS = [name for name in PUBLIC if name.endswith("_workspace")]
 
 
 def run(text, name):
@@ -25,43 +24,6 @@ def run(text, name):
     runner.run(test)
     assert not runner.failures
     return len(test.examples)
-
-
-@pytest.mark.parametrize("name", sorted(set(PUBLIC) - set(TWINS) - {"LinAlgError", "Machine"}))
-def test_docstrings_have_an_example_that_runs(name):
-    assert run(getattr(gram, name).__doc__, name) >= 2
-
-
-@pytest.mark.parametrize(
-    "module",
-    (
-        "machine sklearn gpytorch jax torch plot optim _optim_transform "
-        "compat.scipy compat.sklearn compat.torch compat.kermac"
-    ).split(),
-)
-def test_docstrings_of_modules(module):
-    if module in ("torch", "compat.torch", "compat.kermac"):
-        pytest.importorskip("torch", minversion="2.4")
-    if module in ("gpytorch", "jax", "plot"):
-        pytest.importorskip({"plot": "matplotlib"}.get(module, module))
-    module = importlib.import_module(f"gram.{module}")
-    results = doctest.testmod(module, optionflags=FLAGS, extraglobs={"gram": gram})
-    assert results.attempted >= 1 and not results.failed
-    for name in set(module.__all__) & set(vars(module)):
-        assert getattr(module, name).__doc__, name
-
-
-@pytest.mark.parametrize("name", ["Shampoo", "SOAP", "Muon"])
-def test_docstrings_of_the_optimizers(name):
-    pytest.importorskip("torch", minversion="2.4")
-    assert run(getattr(gram.optim, name).__doc__, name) >= 5
-
-
-def test_everything_has_a_docstring():
-    for name in gram.__all__:
-        assert getattr(gram, name).__doc__, name
-    for name in gram.cache.__all__:
-        assert getattr(gram.cache, name).__doc__, name
 
 
 def stub_functions(name):

@@ -77,7 +77,15 @@ class KernelType(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class KernelDescriptor:
-    """s = outer(sum of inner(operator)), then exp(-s / L), exp(-s / (2 L^2)) or s itself."""
+    """s = outer(sum of inner(operator)), then exp(-s / L), exp(-s / (2 L^2)) or s itself.
+
+    What makes no kernel shows when it is run, as gram.compat.kermac.run_kernel says.
+
+    >>> half = KernelDescriptor(
+    ...     InnerOperator.DIFF, PowerType.ABS, PowerType.SQRT, KernelType.LAPLACE)
+    >>> run_kernel(half, torch.zeros(1, 4), torch.ones(1, 4), bandwidth=2.0).log().tolist()
+    [[[-1.0]]]
+    """
 
     inner_operator: InnerOperator
     inner_power: PowerType
@@ -152,7 +160,14 @@ def _output(function, out, like, shape):
 
 
 def cdist(a, b, out=None, p=2.0, skip_epilogue=False, try_to_align=False, debug=False):
-    """out[l, m, n] = (sum_k |a[l, m, k] - b[l, n, k]|^p)^(1/p); skip_epilogue: without the root."""
+    """out[l, m, n] = (sum_k |a[l, m, k] - b[l, n, k]|^p)^(1/p); skip_epilogue: without the root.
+
+    a is (M, K) or (L, M, K), b alike, out (L, M, N); float32 or float64.  Raises TypeError and
+    ValueError for what does not fit.
+
+    >>> cdist(torch.zeros(1, 2), torch.tensor([[3.0, 4.0]])).tolist()
+    [[[5.0]]]
+    """
     x, y = _matrix("kermac.cdist", "a", a), _matrix("kermac.cdist", "b", b)
     p = _number("kermac.cdist", "p", p)
     items = _items("kermac.cdist", x, y, p)
@@ -206,7 +221,14 @@ def run_kernel(
     """The kernel matrix (L, M, N) of a (L, M, K) and b (L, N, K) under a KernelDescriptor.
 
     Of a kernel s below epsilon (1e-5) counts as 0, and regularization r sets the elements with
-    offset_x + row == offset_y + column to 1 + r, as kermac does.
+    offset_x + row == offset_y + column to 1 + r, as kermac does.  float32 or float64.
+
+    Raises TypeError and ValueError for what does not fit, and for powers that the descriptor does
+    not ask for or lacks.
+
+    >>> zero, one = torch.zeros(1, 2), torch.ones(1, 2)
+    >>> run_kernel(kernel_descriptor_laplace_l1, zero, one, bandwidth=2).log().tolist()
+    [[[-1.0]]]
     """
     name = "kermac.run_kernel"
     x, y = _matrix(name, "a", a), _matrix(name, "b", b)
@@ -253,6 +275,12 @@ def cdist_grad(a, b, c, d, out=None, p=2.0, eps=1e-8, debug=False):
     """out[l, o, n, m] = sum_k c[o, k] a[k, m] sgn(d[n, m] - b[n, k]) |d[n, m] - b[n, k]|^(p - 1).
 
     A tie contributes 0 for every p; eps, which kept kermac from dividing by it, is not needed.
+    Matrices of two or three dimensions, float32 or float64.  Raises TypeError and ValueError for
+    what does not fit.  Shapes and source as gram.cdist_grad.
+
+    >>> one = torch.ones(1, 1)
+    >>> cdist_grad(one, 2 * one, 3 * one, 5 * one).item()
+    9.0
     """
     name = "kermac.cdist_grad"
     parts = [_matrix(name, n, t, True) for n, t in zip("abcd", (a, b, c, d), strict=True)]
@@ -271,7 +299,14 @@ def _scale(lengthscale, scale, p):
 
 def cdist_expadd(a, b, *, p, lengthscale=None, scale=None, out=None, debug=False):
     """out[l, m, n] = sum_k exp(scale |a[m, k] - b[n, k]|^p), scale = -1 / lengthscale^p: one kernel
-    matrix a feature, added up."""
+    matrix a feature, added up.
+
+    a is (M, K) or (L, M, K), b alike, out (L, M, N); float32 or float64.  Raises TypeError and
+    ValueError for what does not fit, and unless one of lengthscale and scale is given.
+
+    >>> cdist_expadd(torch.zeros(1, 3), torch.zeros(1, 3), p=1.0, lengthscale=1.0).item()
+    3.0
+    """
     name = "kermac.cdist_expadd"
     x, y = _matrix(name, "a", a), _matrix(name, "b", b)
     scale = _scale(lengthscale, scale, p)
@@ -293,7 +328,14 @@ def cdist_grad_expadd(
     """Gradients of sum_k c[o, k] (c0 + S[k, m])^q, S = cdist_expadd, by d; a[k, m] multiplies:
 
     out[o, n, m] = sum_k c[o, k] a[k, m] q (c0 + S)^(q - 1) exp(scale |t|^p) scale p sgn(t)
-    |t|^(p - 1), t = d[n, m] - b[n, k]; a tie contributes 0.  One cdist_grad a feature.
+    |t|^(p - 1), t = d[n, m] - b[n, k]; a tie contributes 0.  One cdist_grad a feature.  Shapes,
+    dtypes and errors as gram.compat.kermac.cdist_grad.  After Beaglehole et al., xRFM,
+    arXiv:2508.10053.
+
+    >>> one = torch.ones(1, 1)
+    >>> g = cdist_grad_expadd(one, one, one, 2 * one, p=2.0, q=1.0, c0=0.0, lengthscale=1.0)
+    >>> round(g.item(), 3)  # -2 / e
+    -0.736
     """
     name = "kermac.cdist_grad_expadd"
     parts = [_matrix(name, n, t) for n, t in zip("abcd", (a, b, c, d), strict=True)]
@@ -384,6 +426,12 @@ for _function in (solve_cholesky, solve_lu, eigh, FillMode):
 
 
 def install():
-    """Makes `import kermac` and `import kermac.linalg` find this module in this process."""
+    """Makes `import kermac` and `import kermac.linalg` find this module in this process.
+
+    >>> install()
+    >>> import kermac.linalg
+    >>> kermac.linalg.solve_lu is solve_lu
+    True
+    """
     sys.modules["kermac"] = sys.modules[__name__]
     sys.modules["kermac.linalg"] = linalg

@@ -76,7 +76,14 @@ def _output(out, shape):
 
 
 def cdist(XA, XB, metric="euclidean", *, out=None, **kwargs):
-    """scipy.spatial.distance.cdist: distances of the rows of XA to those of XB, (m, n)."""
+    """scipy.spatial.distance.cdist: distances of the rows of XA to those of XB.
+
+    XA (m, k) and XB (n, k) give (m, n).  Numbers of any real dtype; float64 comes out.  Raises
+    ValueError and TypeError as SciPy does.
+
+    >>> cdist([[0.0, 0.0]], [[3.0, 4.0], [0.0, 1.0]], "chebyshev").tolist()
+    [[4.0, 1.0]]
+    """
     x, y = np.asarray(XA), np.asarray(XB)
     ours = _ours(metric, kwargs, x, y)
     if ours is None:
@@ -90,6 +97,9 @@ _BLOCK = 256  # rows of the square matrix that pdist has at a time
 
 def pdist(X, metric="euclidean", *, out=None, **kwargs):
     """scipy.spatial.distance.pdist: distances of different rows of X, the upper triangle by rows.
+
+    X is (m, k), of any real dtype; (m (m - 1) / 2,) of float64 comes out.  Raises ValueError and
+    TypeError as SciPy does.
 
     >>> pdist([[0.0], [1.0], [3.0]]).tolist()
     [1.0, 3.0, 2.0]

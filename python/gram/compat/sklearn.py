@@ -48,7 +48,14 @@ def _dense(*arrays):
 def pairwise_distances(
     X, Y=None, metric="euclidean", *, n_jobs=None, ensure_all_finite=True, **kwds
 ):
-    """sklearn.metrics.pairwise_distances.  libgram has threads of its own: n_jobs is not needed."""
+    """sklearn.metrics.pairwise_distances.  libgram has threads of its own: n_jobs is not needed.
+
+    X (m, k) and Y (n, k) give (m, n); dtypes are those of the module's description.  Raises
+    ValueError as scikit-learn does.
+
+    >>> pairwise_distances([[0.0, 0.0]], [[3.0, 4.0]], metric="manhattan").tolist()
+    [[7.0]]
+    """
     ours = isinstance(metric, str) and metric in _DISTANCES and _dense(X, Y)
     if not ours or set(kwds) - ({"p"} if metric == "minkowski" else set()):
         return _sklearn.pairwise_distances(
@@ -62,7 +69,14 @@ def pairwise_distances(
 
 
 def pairwise_kernels(X, Y=None, metric="linear", *, filter_params=False, n_jobs=None, **kwds):
-    """sklearn.metrics.pairwise.pairwise_kernels, in one pass."""
+    """sklearn.metrics.pairwise.pairwise_kernels, in one pass.
+
+    X (m, k) and Y (n, k) give (m, n); dtypes are those of the module's description.  Raises
+    ValueError as scikit-learn does.  Formulas and sources as gram.kernel.
+
+    >>> pairwise_kernels([[1.0, 2.0]], [[3.0, 4.0]], metric="poly", degree=2, gamma=1).tolist()
+    [[144.0]]
+    """
     takes = _TAKES.get(metric, set()) if isinstance(metric, str) else set()
     if filter_params and isinstance(metric, str) and metric in _KERNELS:
         kwds = {name: value for name, value in kwds.items() if name in takes}

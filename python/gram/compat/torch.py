@@ -11,7 +11,8 @@ def cdist(x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
     """torch.cdist: distances of x1 (..., m, k) and x2 (..., n, k); batches broadcast.
 
     compute_mode is taken and not needed: nothing is lost where points are near.  What libgram does
-    not take goes to PyTorch: other dtypes, k = 0, and p = inf where a gradient is wanted.
+    not take goes to PyTorch: other dtypes, k = 0, and p = inf where a gradient is wanted.  Raises
+    RuntimeError as PyTorch does.
 
     >>> cdist(torch.zeros(1, 2), torch.ones(1, 2), p=1.0).item()
     2.0
