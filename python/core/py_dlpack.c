@@ -50,6 +50,15 @@ static int truth(PyObject *answer)
     return yes;
 }
 
+/* Says which method of the tensor gives what can be taken. */
+static int ask_for(const struct py_call *call, const struct py_array *array, const char *trouble,
+                   const char *method)
+{
+    PyErr_Format(PyExc_TypeError, "%s: %s %s; pass %s.%s()", call->function, array->name, trouble,
+                 array->name, method);
+    return -1;
+}
+
 /* What neither protocol says of a torch.Tensor: that gradients want its operations, and that its
  * values are to be negated when they are read. */
 static int check_torch(const struct py_call *call, const struct py_array *array)
@@ -58,13 +67,12 @@ static int check_torch(const struct py_call *call, const struct py_array *array)
     int yes = truth(answer);
 
     if (yes > 0)
-        return py_refuse(call, array,
-                         "requires a gradient, which is not recorded; pass x.detach()");
+        return ask_for(call, array, "requires a gradient, which is not recorded", "detach");
     if (yes < 0)
         return -1;
     yes = truth(PyObject_CallMethodObjArgs(array->object, call->state->is_neg, NULL));
     if (yes > 0)
-        return py_refuse(call, array, "is a negated view; pass x.resolve_neg()");
+        return ask_for(call, array, "is a negated view", "resolve_neg");
     return yes;
 }
 

@@ -177,3 +177,54 @@ def test_memory_that_is_not_there():
     x = np.broadcast_to(np.float32(1), (2**24, 1))
     with pytest.raises((MemoryError, ValueError)):
         gram.cdist(np.broadcast_to(np.float32(1), (2**20, 2**24, 1)), x)
+
+
+def o(*shape):
+    return np.ones(shape)
+
+
+def shape_of(result):
+    return [np.shape(r) for r in result] if isinstance(result, tuple) else np.shape(result)
+
+
+EMPTY = {
+    "cdist": (lambda: gram.cdist(o(0, 3), o(2, 3)), (0, 2)),
+    "kernel": (lambda: gram.kernel(o(3, 2), o(0, 2)), (3, 0)),
+    "kernel_vjp": (
+        lambda: gram.kernel_vjp(o(0, 3), o(2, 3), grad=o(0, 2), wrt=("x", "y")), [(0, 3), (2, 3)],
+    ),
+    "kernel_matmul": (lambda: gram.kernel_matmul(o(3, 2), o(0, 2), v=o(0, 4)), (3, 4)),
+    "cdist_grad": (lambda: gram.cdist_grad(o(4, 0), o(3, 4), o(2, 4), o(3, 0)), (2, 3, 0)),
+    "agop": (lambda: gram.agop(o(0, 5), o(3, 0), o(2, 0), o(3, 5)), (3, 3)),
+    "median_distance": (lambda: gram.median_distance(o(0, 2, 3)), (0,)),
+    "solve_cholesky": (lambda: gram.solve_cholesky(o(0, 0), o(0, 2)), (0, 2)),
+    "solve_lu": (lambda: gram.solve_lu(o(3, 0, 0), o(3, 0, 1)), (3, 0, 1)),
+    "eigh": (lambda: gram.eigh(o(0, 3, 3)), [(0, 3), (0, 3, 3)]),
+    "eigh_kernel": (lambda: gram.eigh_kernel(o(0, 2), count=0), [(0,), (0, 0)]),
+    "matrix_power": (lambda: gram.matrix_power(o(0, 0)), (0, 0)),
+    "kron": (lambda: gram.kron([o(0, 2), o(3, 2)]), (0, 4)),
+    "kron_matmul": (lambda: gram.kron_matmul(o(2, 0), [o(0, 2), o(2, 3)]), (2, 6)),
+    "kron_matmul_vjp": (
+        lambda: gram.kron_matmul_vjp(o(0, 2), [o(2, 3)], grad=o(0, 3)), [(0, 2), (2, 3)],
+    ),
+    "kron_solve": (lambda: gram.kron_solve([np.eye(2)], o(0, 2)), (0, 2)),
+    "kron_logdet": (lambda: gram.kron_logdet([o(0, 0)]), [(), ()]),
+    "kron_diagonal": (lambda: gram.kron_diagonal([o(0, 0)]), (0,)),
+    "matmul_batched": (lambda: gram.matmul_batched(o(2, 0), o(0, 3)), (2, 3)),
+    "matmul_chunked": (lambda: gram.matmul_chunked(o(2, 0), o(0, 3)), (2, 3)),
+    "natural_gradient": (lambda: gram.natural_gradient(o(0, 3), o(3), 1.0), (3,)),
+    "syrk_ema": (lambda: gram.syrk_ema(o(2, 0), 0 * o(2, 2)), (2, 2)),
+    "sample_grad": (lambda: gram.sample_grad(o(0, 2), o(0, 3)), [(0, 3, 2), (0, 3)]),
+    "kfac_factors": (lambda: gram.kfac_factors(o(0, 2), o(0, 3)), [(3, 3), (3, 3)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_sizes_of_zero(name):
+    """Empty sums are 0 and empty results have their shape."""
+    run, shape = EMPTY[name]
+    result = run()
+    assert shape_of(result) == shape
+    sums = {"kernel_matmul", "agop", "kron_matmul", "matmul_batched", "matmul_chunked", "syrk_ema"}
+    if name in sums:
+        assert not result.any()
