@@ -7,13 +7,22 @@
 'i'
 """
 
+import csv
 import json
 import os
 
 import matplotlib.pyplot as plt
 import numpy as np
 
-__all__ = ["bench", "convergence", "feature_importance", "kernel_matrix", "spectrum", "training"]
+__all__ = [
+    "bench",
+    "convergence",
+    "eigh",
+    "feature_importance",
+    "kernel_matrix",
+    "spectrum",
+    "training",
+]
 
 
 def _axes(ax):
@@ -129,4 +138,35 @@ def bench(results, ax=None, *, value="seconds"):
         names.append(f"{r['op']} {sizes} {r['device']}")
     ax.barh(names[::-1], [r[value] for r in results][::-1])
     ax.set(xlabel=value.replace("_", " "))
+    return ax
+
+
+def eigh(results, ax=None, *, value="seconds"):
+    """Time or scratch of gram.eigh over n, a line a driver: value is "seconds" or
+    "workspace_bytes", of a call.
+
+    results is what `gram bench eigh 64 512 --plot FILE.svg` writes beside the picture: the path of
+    FILE.csv, or dicts with the columns device, dtype, driver, items, n, seconds and
+    workspace_bytes (bytes).  Raises KeyError for a column that is not there, OSError for a file
+    that cannot be read.
+
+    >>> rows = [{"device": "cpu", "dtype": "float32", "driver": "divide", "items": 1, "n": n,
+    ...          "seconds": 1e-9 * n**3, "workspace_bytes": 8 * n * n} for n in (64, 128)]
+    >>> gram.plot.eigh(rows, value="workspace_bytes").get_ylabel()
+    'workspace bytes'
+    """
+    ax = _axes(ax)
+    if isinstance(results, str | os.PathLike):
+        with open(results, encoding="utf-8", newline="") as file:
+            results = list(csv.DictReader(file))
+    lines = {}
+    for row in results:
+        items = "" if int(row["items"]) == 1 else f", {row['items']} items"
+        name = f"{row['driver']} ({row['device']} {row['dtype']}{items})"
+        lines.setdefault(name, []).append((int(row["n"]), float(row[value])))
+    for name, points in lines.items():
+        ax.loglog(*zip(*sorted(points), strict=True), marker=".", label=name)
+    ax.set(xlabel="n", ylabel=value.replace("_", " "))
+    if lines:
+        ax.legend(fontsize="small")
     return ax

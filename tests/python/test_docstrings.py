@@ -58,6 +58,7 @@ OTHERS = {
     "compat.kermac.install": (),
     "plot.bench": ("errors", "seconds"),
     "plot.convergence": ("shapes", "errors"),
+    "plot.eigh": ("errors", "seconds", "bytes"),
     "plot.feature_importance": ("errors",),
     "plot.training": ("errors",),
     "tune": (*ARRAYS, "seconds"),

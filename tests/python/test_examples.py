@@ -93,3 +93,30 @@ def test_plots(plot, tmp_path):
     axes = plot.bench(path, ax=bars)
     assert axes is bars and axes.get_xlabel() == "seconds"
     assert [bar.get_width() for bar in axes.patches[-2:]] == [2, 1]
+
+
+def test_plots_of_eigenproblems(plot):
+    """Of the files that are kept: a line a driver, a dtype and a number of matrices."""
+    path = SOURCE / "bench/results/2026-11-21-h200-eigh-cpu-f32.csv"
+    axes = plot.eigh(path)
+    names = [line.get_label() for line in axes.lines]
+    assert "jacobi (cpu float32, 64 items)" in names and "divide (cpu float32)" in names
+    assert axes.lines[0].get_xydata()[0].tolist() == [4, 4.2062e-05]
+    scratch = plot.eigh(path, value="workspace_bytes")
+    assert scratch.get_ylabel() == "workspace bytes"
+    assert scratch.lines[0].get_ydata()[0] == 64512
+    assert not plot.eigh([]).lines
+    with pytest.raises(KeyError):
+        plot.eigh(path, value="joules")
+
+
+def test_what_the_command_writes_can_be_drawn(plot, tmp_path):
+    build = pathlib.Path(os.environ.get("GRAM_BUILD_DIR", SOURCE / "build"))
+    if not (build / "gram").exists():
+        pytest.skip("the command is not built")
+    run = subprocess.run(
+        [build / "gram", "bench", "eigh", "2", "8", "--seconds", "0.1", "--plot", "eigh.svg"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    assert plot.eigh(tmp_path / "eigh.csv").lines
