@@ -1894,13 +1894,14 @@ GRAM_API gram_status gram_kfac_factors_workspace(gram_context *g, const gram_lay
  * strides; batches of gradients, v and damping broadcast.  damping > 0.  N = 0 gives v / damping.
  * info: int32, one an item, or NULL: 0, or i > 0 where the factorisation broke down at order i (NaN
  * counts as such): that item's out is NaN, others are unharmed, and the status is GRAM_OK if info
- * was given, else GRAM_NUMERICAL.
+ * was given, else GRAM_NUMERICAL.  On a CUDA device nothing waits: the status does not depend on
+ * numbers there, and damping in a tensor is not looked at.
  *
  * By Cholesky's factorisation of the smaller Gram matrix: P by P, or where P > N N by N (Sherman,
  * Morrison, Woodbury), which costs N^2 P.  The relative error is of the order of eps times the
- * condition of J^T J / N + damping I.  Scratch: the matrix, a copy of gradients without a unit
- * stride, and vectors.  CPU only; sizes up to 2^31 - 1.  Amari, Natural gradient works efficiently
- * in learning, Neural Computation 10 (1998).
+ * condition of J^T J / N + damping I.  Scratch: the matrix (of all items on a device), a copy of
+ * gradients without a unit stride, and vectors.  CPU and CUDA; sizes up to 2^31 - 1.  Amari,
+ * Natural gradient works efficiently in learning, Neural Computation 10 (1998).
  */
 GRAM_API gram_status gram_natural_gradient(gram_context *g, const gram_tensor *gradients,
                                            const gram_tensor *v, gram_scalar damping,

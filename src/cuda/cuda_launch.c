@@ -175,6 +175,8 @@ static const struct {
     [CUDA_VARIANT_MUON_MOMENTUM] = {                "muon.cu",          "muon_momentum"},
     [CUDA_VARIANT_MUON_NORMALIZE] = {                "muon.cu",         "muon_normalize"},
     [CUDA_VARIANT_MUON_POLYNOMIAL] = {                "muon.cu",        "muon_polynomial"},
+    [CUDA_VARIANT_NATURAL_SHIFT] = {    "natural_gradient.cu",          "natural_shift"},
+    [CUDA_VARIANT_NATURAL_FINISH] = {    "natural_gradient.cu",         "natural_finish"},
 };
 
 struct jit_request gram_cuda_plain_request(enum cuda_variant_file file, gram_dtype dtype)
@@ -184,7 +186,7 @@ struct jit_request gram_cuda_plain_request(enum cuda_variant_file file, gram_dty
     return (struct jit_request){.file = plain_kernels[file].file,
                                 .kernel = plain_kernels[file].kernel,
                                 .defines = is_double ? "-DREAL=double" : "-DREAL=float",
-                                .variant = gram_cuda_variant(file, is_double)};
+                                .variant = CUDA_PLAIN_VARIANTS + (uint64_t)file * 2 + is_double};
 }
 
 gram_status gram_cuda_launch_plain(gram_context *g, enum cuda_variant_file file, gram_dtype dtype,

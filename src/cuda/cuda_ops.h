@@ -144,6 +144,8 @@ enum cuda_variant_file {
     CUDA_VARIANT_MUON_MOMENTUM,
     CUDA_VARIANT_MUON_NORMALIZE,
     CUDA_VARIANT_MUON_POLYNOMIAL,
+    CUDA_VARIANT_NATURAL_SHIFT,
+    CUDA_VARIANT_NATURAL_FINISH,
     CUDA_VARIANTS
 };
 static inline uint64_t gram_cuda_variant(enum cuda_variant_file file, uint64_t parameters)
@@ -282,6 +284,12 @@ gram_status cuda_matmul_batched(gram_context *g, const struct gram_matmul_batche
 gram_status cuda_matmul_batched_workspace(gram_context *g, const struct gram_matmul_batched_op *op,
                                           size_t *bytes);
 
+/* cuda_natural_gradient.c */
+gram_status cuda_natural_gradient(gram_context *g, const struct gram_natural_gradient_op *op);
+gram_status cuda_natural_gradient_workspace(gram_context *g,
+                                            const struct gram_natural_gradient_op *op,
+                                            size_t *bytes);
+
 /* cuda_syrk_ema.c */
 gram_status cuda_syrk_ema(gram_context *g, const struct gram_syrk_ema_op *op);
 gram_status cuda_syrk_ema_workspace(gram_context *g, const struct gram_syrk_ema_op *op,
@@ -297,8 +305,10 @@ gram_status cuda_matrix_power_workspace(gram_context *g, const struct gram_matri
 #define CUDA_ROWS_VARIANTS        (CUDA_SOLVE_VARIANTS + 256)
 #define CUDA_EIGH_VARIANTS        (CUDA_SOLVE_VARIANTS + 4096)
 #define CUDA_KRON_EXPAND_VARIANTS (CUDA_SOLVE_VARIANTS + 8192)
+#define CUDA_PLAIN_VARIANTS       (CUDA_SOLVE_VARIANTS + 65536)
 #define CUDA_KRON_VARIANTS        ((uint64_t)1 << 63) /* and a hash of the defines */
-_Static_assert(CUDA_VARIANTS <= 127, "a file's number is the solves', see CUDA_SOLVE_VARIANTS");
+_Static_assert(CUDA_VARIANT_PLAIN <= 127,
+               "a file's number is the solves', see CUDA_SOLVE_VARIANTS");
 
 /* cuda_cdist_plan.c: which kernel serves a problem, and what it is told. */
 

@@ -1,0 +1,235 @@
+/*
+ * cuda_natural_gradient.c - gram_natural_gradient on the device: by the smaller of two Gram
+ * matrices
+ *
+ * As on the CPU: where P <= N, (J^T J / N + l I) out = v by Cholesky; else K s = J v with K = J J^T
+ * / N + l I, and out = (v - J^T s / N) / l.  All of it is operations of the backend, whose scratch
+ * is a piece of this one's.  Nothing waits: what became of an item is in info, and its out is NaN
+ * where its matrix had no factor, as the solve leaves it.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "arena.h"
+#include "cuda_kron.h"
+#include "kernels/natural_params.h"
+
+enum {
+    MOST_BLOCKS = 1 << 16 /* beyond these, blocks loop */
+};
+
+struct natural_job {
+    const struct gram_natural_gradient_op *op;
+    bool wide;                              /* more columns than rows */
+    bool empty;                             /* J has no rows, or no columns: nothing is solved */
+    struct gram_matmul_batched_op gram;     /* K */
+    struct gram_matmul_batched_op down, up; /* wide: J v, J^T s */
+    struct gram_solve_op solve;
+    size_t right_at, turned_at, inner_at, inner_bytes, bytes;
+};
+
+/* The vector that a view of one row is, as a column. */
+static struct gram_view column_of(const struct gram_view *v)
+{
+    struct gram_view column = *v;
+
+    column.rows = v->cols;
+    column.row_stride = v->col_stride;
+    column.cols = 1;
+    column.col_stride = 1;
+    return column;
+}
+
+/* rows by cols matrices, one an item of the batch, at this place in scratch. */
+static struct gram_view dense_at(const struct natural_job *job, size_t at, int64_t rows,
+                                 int64_t cols)
+{
+    return cuda_kron_dense((void *)at, job->op->v.dtype, &job->op->batch, rows, cols);
+}
+
+static struct gram_view transposed(struct gram_view v)
+{
+    gram_view_transpose(&v);
+    return v;
+}
+
+static void describe_parts(struct natural_job *job)
+{
+    const struct gram_natural_gradient_op *op = job->op;
+    const struct gram_view *j = &op->gradients, turned = transposed(*j);
+    const int64_t n = gram_least(j->rows, j->cols);
+
+    job->gram = (struct gram_matmul_batched_op){
+        .batch = op->batch,
+        .a = job->wide ? *j : turned,
+        .b = job->wide ? turned : *j,
+        .out = dense_at(job, 0, n, n),
+        .alpha.value = 1 / (double)j->rows,
+    };
+    job->solve = (struct gram_solve_op){
+        .batch = op->batch,
+        .a = job->gram.out,
+        .b = job->wide ? dense_at(job, job->right_at, n, 1) : column_of(&op->v),
+        .x = job->wide ? dense_at(job, job->right_at, n, 1) : column_of(&op->out),
+        .info = op->info,
+        .has_info = op->has_info,
+        .x_is_b = job->wide || op->v.data == op->out.data,
+        .uplo = GRAM_LOWER,
+    };
+    job->down = (struct gram_matmul_batched_op){
+        .batch = op->batch,
+        .a = *j,
+        .b = column_of(&op->v),
+        .out = job->solve.x,
+        .alpha.value = 1,
+    };
+    job->up = (struct gram_matmul_batched_op){
+        .batch = op->batch,
+        .a = turned,
+        .b = job->solve.x,
+        .out = dense_at(job, job->turned_at, j->cols, 1),
+        .alpha.value = 1,
+    };
+}
+
+static gram_status count_parts(gram_context *g, struct natural_job *job)
+{
+    size_t bytes;
+
+    TRY(cuda_matmul_batched_workspace(g, &job->gram, &job->inner_bytes));
+    TRY(cuda_solve_cholesky_workspace(g, &job->solve, &bytes));
+    job->inner_bytes = gram_most_bytes(job->inner_bytes, bytes);
+    if (job->wide) {
+        TRY(cuda_matmul_batched_workspace(g, &job->down, &bytes));
+        job->inner_bytes = gram_most_bytes(job->inner_bytes, bytes);
+        TRY(cuda_matmul_batched_workspace(g, &job->up, &bytes));
+        job->inner_bytes = gram_most_bytes(job->inner_bytes, bytes);
+    }
+    job->bytes = job->inner_at + job->inner_bytes;
+    return GRAM_OK;
+}
+
+static gram_status make_job(gram_context *g, const struct gram_natural_gradient_op *op,
+                            struct natural_job *job)
+{
+    int64_t rows = op->gradients.rows, cols = op->gradients.cols, n = gram_least(rows, cols);
+    size_t count = (size_t)op->batch.count, size = gram_dtype_size(op->v.dtype), most;
+    int64_t elements;
+
+    *job = (struct natural_job){.op = op, .wide = cols > rows, .empty = rows == 0 || cols == 0};
+    if (job->empty)
+        return GRAM_OK;
+    if (rows > INT32_MAX || cols > INT32_MAX)
+        return gram_fail(g, GRAM_UNSUPPORTED,
+                         "gradients is %lld by %lld, cuBLAS takes sizes up to %d", (long long)rows,
+                         (long long)cols, INT32_MAX);
+    if (__builtin_mul_overflow(n, gram_most(n, cols), &elements) ||
+        __builtin_mul_overflow((size_t)elements, count, &most) || most > SIZE_MAX / 16 / size)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "the bytes of Gram matrices of gradients overflow");
+    job->right_at = gram_round64(count * (size_t)(n * n) * size);
+    job->turned_at = job->right_at + (job->wide ? gram_round64(count * (size_t)n * size) : 0);
+    job->inner_at = job->turned_at + (job->wide ? gram_round64(count * (size_t)cols * size) : 0);
+    describe_parts(job);
+    return count_parts(g, job);
+}
+
+/* Places in scratch become addresses. */
+static void place(struct natural_job *job, char *scratch)
+{
+    struct gram_view *const views[] = {&job->gram.out, &job->solve.a, &job->up.out};
+    struct gram_view *const vectors[] = {&job->solve.b, &job->solve.x, &job->down.out, &job->up.b};
+
+    for (size_t i = 0; i < sizeof views / sizeof *views; i++)
+        views[i]->data = scratch + (size_t)views[i]->data;
+    for (size_t i = 0; job->wide && i < sizeof vectors / sizeof *vectors; i++)
+        vectors[i]->data = scratch + (size_t)vectors[i]->data;
+}
+
+static gram_status launch(gram_context *g, const struct natural_job *job,
+                          enum cuda_variant_file kernel, int64_t n, const struct gram_view *info)
+{
+    const struct gram_natural_gradient_op *op = job->op;
+    struct natural_params p = {
+        .count = op->batch.count,
+        .blocks = gram_most(1, gram_ceil_div(n, NATURAL_THREADS)),
+        .n = n,
+        .gram = job->gram.out.data,
+        .turned = job->empty ? NULL : job->up.out.data,
+        .rows = (double)gram_most(op->gradients.rows, 1),
+        .v = cuda_kron_side(&op->v),
+        .out = cuda_kron_side(&op->out),
+        .damping = cuda_kron_number(&op->damping),
+    };
+
+    cuda_kron_put_batch(&op->batch, &p.ndim, p.shape);
+    for (int d = 0; info && d < GRAM_MAX_DIMS; d++)
+        p.info.batch_stride[d] = info->batch_stride[d];
+    p.info.data = info ? info->data : NULL;
+    return gram_cuda_launch_plain(
+        g, kernel, op->v.dtype, p.count > MOST_BLOCKS / p.blocks ? MOST_BLOCKS : p.count * p.blocks,
+        NATURAL_THREADS, &p);
+}
+
+static gram_status run_parts(gram_context *g, struct natural_job *job)
+{
+    TRY(cuda_matmul_batched(g, &job->gram));
+    TRY(launch(g, job, CUDA_VARIANT_NATURAL_SHIFT, job->gram.out.rows, NULL));
+    if (job->wide)
+        TRY(cuda_matmul_batched(g, &job->down));
+    TRY(cuda_solve_cholesky(g, &job->solve));
+    if (!job->wide)
+        return GRAM_OK;
+    TRY(cuda_matmul_batched(g, &job->up));
+    return launch(g, job, CUDA_VARIANT_NATURAL_FINISH, job->op->v.cols, NULL);
+}
+
+static gram_status run(gram_context *g, struct natural_job *job)
+{
+    struct cuda_borrowed before;
+    gram_status status;
+    void *scratch;
+
+    if (job->empty)
+        return launch(g, job, CUDA_VARIANT_NATURAL_FINISH, job->op->v.cols,
+                      job->op->has_info ? &job->op->info : NULL);
+    TRY(gram_cuda_scratch(g, job->bytes, &scratch));
+    place(job, scratch);
+    gram_cuda_scratch_begin(g, (char *)scratch + job->inner_at, job->inner_bytes, &before);
+    status = run_parts(g, job);
+    gram_cuda_scratch_end(g, &before);
+    return status;
+}
+
+gram_status cuda_natural_gradient(gram_context *g, const struct gram_natural_gradient_op *op)
+{
+    struct natural_job job;
+    gram_status status;
+    bool entered;
+
+    if (op->batch.count == 0)
+        return GRAM_OK;
+    TRY(gram_cuda_check_pointer(g, "gradients", &op->gradients));
+    TRY(gram_cuda_check_pointer(g, "v", &op->v));
+    TRY(gram_cuda_check_pointer(g, "out", &op->out));
+    TRY(gram_cuda_check_pointer(g, "damping", &op->damping.tensor));
+    if (op->has_info)
+        TRY(gram_cuda_check_pointer(g, "info", &op->info));
+    TRY(make_job(g, op, &job));
+    entered = gram_cuda_enter(g->device);
+    status = run(g, &job);
+    gram_cuda_leave(g->device, entered);
+    return status;
+}
+
+gram_status cuda_natural_gradient_workspace(gram_context *g,
+                                            const struct gram_natural_gradient_op *op,
+                                            size_t *bytes)
+{
+    struct natural_job job;
+
+    *bytes = 0;
+    if (op->batch.count == 0)
+        return GRAM_OK;
+    TRY(make_job(g, op, &job));
+    *bytes = job.bytes;
+    return GRAM_OK;
+}
