@@ -59,6 +59,12 @@ static const struct kfac_row rows[] = {
      .why = "a kernel of one position"},
     {{CONVOLUTION(3, 30, 2, 2), .size = {20, 20}, .kernel = {3, 3}, .padding = {1, 1},
       .dtype = GRAM_F32}, .wanted = 1, .why = "blocks of patches"},
+    {{LINEAR(5, 70, 66), .dims = 1, .size = {9}, .bias = true, .dtype = GRAM_F64}, .keep = 0.5,
+     .why = "more than a tile"},
+    {{LINEAR(300, 65, 3), .bias = true, .dtype = GRAM_F32}, .reduced = true, .wanted = 1,
+     .why = "more than a tile and a block"},
+    {{CONVOLUTION(2, 9, 3, 2), .size = {17, 16}, .kernel = {3, 3}, .padding = {1, 2},
+      .stride = {2, 1}, .bias = true, .dtype = GRAM_F64}, .why = "patches of more than a tile"},
     {{EMBEDDING(3, 5, 4, GRAM_I64), .dims = 1, .size = {6}, .dtype = GRAM_F32}, .keep = 0.5,
      .why = "rows"},
     {{EMBEDDING(3, 5, 4, GRAM_I32), .dims = 1, .size = {6}, .padding_row = 2, .dtype = GRAM_F64,
@@ -71,7 +77,8 @@ static const struct kfac_row rows[] = {
 struct problem {
     const struct kfac_row *row;
     struct layer_problem p;
-    struct test_tensor out[2]; /* A, B */
+    struct test_tensor out[2];       /* A, B */
+    struct test_copy from[2], to[2]; /* a and g, A and B, where the device is */
     int64_t order[2];
 };
 
@@ -90,16 +97,34 @@ static gram_status call(struct harness *h, void *problem, gram_workspace *need)
     struct problem *q = problem;
     gram_kfac_factors_options o = GRAM_KFAC_FACTORS_OPTIONS_INIT;
     bool table = q->row->layer.kind == GRAM_LAYER_EMBEDDING;
-    const gram_tensor *a = wants(q->row, 0) || table ? &q->p.a.t : NULL;
-    const gram_tensor *d = wants(q->row, 1) ? &q->p.d.t : NULL;
-    gram_tensor *const to[2] = {wants(q->row, 0) ? &q->out[0].t : NULL,
-                                wants(q->row, 1) ? &q->out[1].t : NULL};
+    const gram_tensor *a = wants(q->row, 0) || table ? &q->from[0].t : NULL;
+    const gram_tensor *d = wants(q->row, 1) ? &q->from[1].t : NULL;
+    gram_tensor *const to[2] = {wants(q->row, 0) ? &q->to[0].t : NULL,
+                                wants(q->row, 1) ? &q->to[1].t : NULL};
 
     o.setting = q->row->reduced ? GRAM_KFAC_REDUCE : GRAM_KFAC_EXPAND;
     o.scale = q->row->scale != 0 ? q->row->scale : 1;
     o.keep = q->row->keep;
     return need ? gram_kfac_factors_workspace(h->g, &q->p.layer, a, d, &o, to[0], to[1], need)
                 : gram_kfac_factors(h->g, &q->p.layer, a, d, &o, to[0], to[1]);
+}
+
+static bool send(struct harness *h, struct problem *q)
+{
+    bool sent = test_send(h, &q->p.a, &q->from[0]);
+
+    sent = test_send(h, &q->p.d, &q->from[1]) && sent;
+    sent = test_send(h, &q->out[0], &q->to[0]) && sent;
+    return test_send(h, &q->out[1], &q->to[1]) && sent;
+}
+
+static bool fetch(struct harness *h, struct problem *q)
+{
+    bool back = test_fetch(h, &q->p.a, &q->from[0]);
+
+    back = test_fetch(h, &q->p.d, &q->from[1]) && back;
+    back = test_fetch(h, &q->out[0], &q->to[0]) && back;
+    return test_fetch(h, &q->out[1], &q->to[1]) && back;
 }
 
 static double before(int64_t element)
@@ -149,12 +174,12 @@ static void check_factor(struct harness *h, const struct problem *q, int side)
 static void check(struct harness *h, int row)
 {
     struct problem q = {.row = &rows[row]};
+    bool ran;
 
-    if (h->device.type != GRAM_CPU)
-        return;
     layer_create(h, &q.row->layer, &q.p);
     create_outputs(h, &q);
-    if (test_in_exact_scratch(h, call, &q))
+    ran = send(h, &q) && test_in_exact_scratch(h, call, &q);
+    if (fetch(h, &q) && ran)
         for (int i = 0; i < 2; i++)
             if (wants(q.row, i))
                 check_factor(h, &q, i);
@@ -221,14 +246,18 @@ static bool prepare(struct harness *h, const struct case_args *args, struct case
     b->q.row = &b->row;
     layer_create(h, l, &b->q.p);
     create_outputs(h, &b->q);
+    b->q.from[0].t = b->q.p.a.t, b->q.from[1].t = b->q.p.d.t;
+    b->q.to[0].t = b->q.out[0].t, b->q.to[1].t = b->q.out[1].t;
     *out = (struct case_problem){
         .state = b,
+        .tensors = {&b->q.from[0].t, &b->q.from[1].t, &b->q.to[0].t, &b->q.to[1].t},
         .run = run,
         .error = worst,
         .destroy = destroy,
         .work = (double)l->n * (double)l->size[0] *
                 ((double)l->in * (double)l->in + (double)l->out * (double)l->out),
-        .unit = "flop"};
+        .unit = "flop"
+    };
     out->bytes = (double)l->n * (double)l->size[0] * (double)(l->in + l->out) *
                  (double)gram_dtype_size(l->dtype);
     return true;

@@ -1863,8 +1863,15 @@ typedef struct gram_kfac_factors_options {
  * vector of its rows, in the reduce setting too, where that is its diagonal alone; the padding row
  * counts neither in A nor in B.  Normalisations have no factors.  Either may be NULL, and then what
  * it is made of too.  f64 where g (or a) is, else f32; any strides, both triangles, exactly
- * symmetric if it was before.  N or S of 0 gives keep * itself.  Patches are never stored but for
- * blocks of 2 MiB or 256 positions.  With keep 0 factors are not read.  CPU only.
+ * symmetric if it was before.  N or S of 0 gives keep * itself.  Patches are never stored but, on
+ * the CPU, for blocks of 2 MiB or 256 positions.  With keep 0 factors are not read.
+ * GRAM_INVALID_ARGUMENT: also a row of an embedding that is not in its table; on a CUDA device, where
+ * nothing waits, that makes all of a_factor NaN.
+ *
+ * CPU and CUDA.  There a factor is summed in f32 (f64) in tiles of 64 by 64, whose positions come
+ * through shared memory; where g or a lies as a matrix of the factor's dtype with 64 features or
+ * more it is cuBLAS's product.  Scratch: the lower triangle of a factor, a few times where there
+ * are many positions and few features, and with REDUCE the samples' sums.
  *
  * Martens and Grosse, Optimizing neural networks with Kronecker-factored approximate curvature,
  * ICML 2015; Eschenhagen et al., Kronecker-factored approximate curvature for modern neural network

@@ -177,6 +177,13 @@ static const struct {
     [CUDA_VARIANT_MUON_POLYNOMIAL] = {                "muon.cu",        "muon_polynomial"},
     [CUDA_VARIANT_NATURAL_SHIFT] = {    "natural_gradient.cu",          "natural_shift"},
     [CUDA_VARIANT_NATURAL_FINISH] = {    "natural_gradient.cu",         "natural_finish"},
+    [CUDA_VARIANT_FACTOR_PRODUCTS] = {        "kfac_factors.cu",        "factor_products"},
+    [CUDA_VARIANT_FACTOR_SUMS] = {        "kfac_factors.cu",            "factor_sums"},
+    [CUDA_VARIANT_FACTOR_STORE] = {        "kfac_factors.cu",           "factor_store"},
+    [CUDA_VARIANT_FACTOR_REDUCE] = {        "kfac_factors.cu",          "factor_reduce"},
+    [CUDA_VARIANT_FACTOR_CLEAR] = {        "kfac_factors.cu",           "factor_clear"},
+    [CUDA_VARIANT_FACTOR_COUNT] = {        "kfac_factors.cu",           "factor_count"},
+    [CUDA_VARIANT_FACTOR_ROWS_STORE] = {        "kfac_factors.cu",      "factor_rows_store"},
 };
 
 struct jit_request gram_cuda_plain_request(enum cuda_variant_file file, gram_dtype dtype)

@@ -146,6 +146,13 @@ enum cuda_variant_file {
     CUDA_VARIANT_MUON_POLYNOMIAL,
     CUDA_VARIANT_NATURAL_SHIFT,
     CUDA_VARIANT_NATURAL_FINISH,
+    CUDA_VARIANT_FACTOR_PRODUCTS,
+    CUDA_VARIANT_FACTOR_SUMS,
+    CUDA_VARIANT_FACTOR_STORE,
+    CUDA_VARIANT_FACTOR_REDUCE,
+    CUDA_VARIANT_FACTOR_CLEAR,
+    CUDA_VARIANT_FACTOR_COUNT,
+    CUDA_VARIANT_FACTOR_ROWS_STORE,
     CUDA_VARIANTS
 };
 static inline uint64_t gram_cuda_variant(enum cuda_variant_file file, uint64_t parameters)
@@ -283,6 +290,11 @@ gram_status cuda_solve_lu_workspace(gram_context *g, const struct gram_solve_op 
 gram_status cuda_matmul_batched(gram_context *g, const struct gram_matmul_batched_op *op);
 gram_status cuda_matmul_batched_workspace(gram_context *g, const struct gram_matmul_batched_op *op,
                                           size_t *bytes);
+
+/* cuda_kfac_factors.c */
+gram_status cuda_kfac_factors(gram_context *g, const struct gram_kfac_factors_op *op);
+gram_status cuda_kfac_factors_workspace(gram_context *g, const struct gram_kfac_factors_op *op,
+                                        size_t *bytes);
 
 /* cuda_natural_gradient.c */
 gram_status cuda_natural_gradient(gram_context *g, const struct gram_natural_gradient_op *op);
