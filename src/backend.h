@@ -320,6 +320,10 @@ struct gram_backend {
     gram_status (*matmul_batched)(gram_context *g, const struct gram_matmul_batched_op *op);
     gram_status (*matmul_batched_workspace)(gram_context *g,
                                             const struct gram_matmul_batched_op *op, size_t *bytes);
+    /* matmul_chunked: NULL on the CPU, whose pieces are those of matmul_chunked.c */
+    gram_status (*matmul_chunked)(gram_context *g, const struct gram_matmul_chunked_op *op);
+    gram_status (*matmul_chunked_workspace)(gram_context *g,
+                                            const struct gram_matmul_chunked_op *op, size_t *bytes);
     gram_status (*syrk_ema)(gram_context *g, const struct gram_syrk_ema_op *op);
     gram_status (*syrk_ema_workspace)(gram_context *g, const struct gram_syrk_ema_op *op,
                                       size_t *bytes);

@@ -5,6 +5,7 @@
  */
 #ifndef GRAM_BACKEND_MATMUL_H
 #define GRAM_BACKEND_MATMUL_H
+#include "threads.h"
 #include "view.h"
 
 /* out = alpha a b + beta c */
@@ -14,6 +15,14 @@ struct gram_matmul_batched_op {
     struct gram_view c; /* where has_c: beta may be other than 0 */
     bool has_c, c_is_out;
     struct gram_hyper alpha, beta;
+};
+
+/* The same in pieces of no more than memory bytes; host_*: of the CPU's memory, on a device */
+struct gram_matmul_chunked_op {
+    struct gram_matmul_batched_op product;
+    bool host_a, host_b, host_c, host_out;
+    size_t memory;
+    gram_loop *parallel; /* gram_parallel_for */
 };
 
 /* Whether there is nothing to compute. */

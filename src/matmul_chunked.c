@@ -9,6 +9,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "matmul_batched.h"
+#include "matmul_piece.h"
 #include <math.h>
 
 enum {
@@ -27,41 +28,6 @@ static double piece_bytes(const struct gram_matmul_batched_op *op, double m, dou
     double outs = op->has_c && !op->c_is_out ? 2 : 1;
 
     return (m * k + k * n + outs * m * n) * (double)gram_dtype_size(op->out.dtype);
-}
-
-/* The piece [i, i + m) by [j, j + n) of an item, terms [l, l + k). */
-static struct gram_matmul_batched_op piece_of(const struct chunks *c, int64_t item, int64_t i,
-                                              int64_t j, int64_t l)
-{
-    const struct gram_matmul_batched_op *w = c->whole;
-    struct gram_matmul_batched_op op = *w;
-    int64_t size = (int64_t)gram_dtype_size(w->out.dtype);
-
-    op.batch = (struct gram_batch){.count = 1};
-    op.a = gram_view_alone(&w->a, &w->batch, item);
-    op.b = gram_view_alone(&w->b, &w->batch, item);
-    op.out = gram_view_alone(&w->out, &w->batch, item);
-    op.a.rows = op.out.rows = gram_least(c->m, w->out.rows - i);
-    op.b.cols = op.out.cols = gram_least(c->n, w->out.cols - j);
-    op.a.cols = op.b.rows = gram_least(c->k, w->a.cols - l);
-    if (op.a.cols > 0) {
-        op.a.data += (i * w->a.row_stride + l * w->a.col_stride) * size;
-        op.b.data += (l * w->b.row_stride + j * w->b.col_stride) * size;
-    }
-    op.out.data += (i * w->out.row_stride + j * w->out.col_stride) * size;
-    op.alpha = gram_hyper_alone(&w->alpha, &w->batch, item);
-    op.beta = gram_hyper_alone(&w->beta, &w->batch, item);
-    if (w->has_c) {
-        op.c = gram_view_alone(&w->c, &w->batch, item);
-        op.c.data += (i * w->c.row_stride + j * w->c.col_stride) * size;
-        op.c.rows = op.out.rows, op.c.cols = op.out.cols;
-    }
-    if (l > 0) { /* added to what the pieces before gave */
-        op.has_c = op.c_is_out = true;
-        op.c = op.out;
-        op.beta = (struct gram_hyper){.value = 1};
-    }
-    return op;
 }
 
 /* The largest piece whose matrices take no more than so many elements; false if there is none. */
@@ -92,11 +58,12 @@ static bool divide(struct chunks *c, double elements)
 /* The scratch that the product, or its first and largest piece, takes. */
 static gram_status scratch_of(gram_context *g, const struct chunks *c, size_t *bytes)
 {
+    const struct gram_matmul_place first = {0};
     struct gram_matmul_batched_op op;
 
     if (c->all)
         return g->backend->matmul_batched_workspace(g, c->whole, bytes);
-    op = piece_of(c, 0, 0, 0, 0);
+    op = gram_matmul_piece(c->whole, &first, c->m, c->n, c->k);
     return g->backend->matmul_batched_workspace(g, &op, bytes);
 }
 
@@ -122,41 +89,62 @@ static gram_status plan(gram_context *g, const struct gram_matmul_batched_op *op
                      "memory is %zu bytes, too few for one element of a, b and out", memory);
 }
 
-static gram_status describe(gram_context *g, const gram_tensor *a, const gram_tensor *b,
-                            const gram_matmul_options *options, const gram_tensor *out,
-                            struct gram_matmul_batched_op *op)
-{
-    if (g->options.device.type != GRAM_CPU)
-        return gram_fail(g, GRAM_UNSUPPORTED, "%s has no products in pieces", g->backend->name);
-    return gram_matmul_describe(g, a, b, options, out, op);
-}
-
-/* What the caller allows, or half of what there is. */
+/* What the caller allows, or half of what the device has. */
 static gram_status limit_of(gram_context *g, size_t memory, size_t *limit)
 {
     gram_info info = {.size = sizeof info};
+    int64_t available;
 
     *limit = memory;
     if (memory > 0)
         return GRAM_OK;
     TRY(gram_context_info(g, &info));
-    *limit = info.memory_available > 0 ? (size_t)(info.memory_available / 2) : 0;
+    available =
+        g->options.device.type == GRAM_CPU ? info.memory_available : info.device_memory_available;
+    *limit = available > 0 ? (size_t)(available / 2) : 0;
     return GRAM_OK;
 }
 
-/* One tile of out: the pieces of its sum. */
-static gram_status run_tile(gram_context *g, const struct chunks *c, int64_t item, int64_t i,
-                            int64_t j)
+/* A tensor of the CPU as if it were the device's; whether it was. */
+static bool adopt(const gram_context *g, const gram_tensor *t, gram_tensor *own)
 {
-    int64_t l = 0;
+    if (!t)
+        return false;
+    *own = *t;
+    if (g->options.device.type == GRAM_CPU || t->device.type != GRAM_CPU)
+        return false;
+    own->device = g->options.device;
+    return true;
+}
 
+static gram_status describe(gram_context *g, const gram_tensor *a, const gram_tensor *b,
+                            const gram_matmul_options *given, const gram_tensor *out,
+                            struct gram_matmul_chunked_op *op)
+{
+    gram_matmul_options options = GRAM_MATMUL_OPTIONS_INIT;
+    gram_tensor own[4];
+
+    *op = (struct gram_matmul_chunked_op){.parallel = gram_parallel_for};
+    TRY(gram_options_copy(g, &options, sizeof options, given));
+    op->host_a = adopt(g, a, &own[0]);
+    op->host_b = adopt(g, b, &own[1]);
+    op->host_c = adopt(g, options.c, &own[2]);
+    op->host_out = adopt(g, out, &own[3]);
+    options.c = options.c ? &own[2] : NULL;
+    return gram_matmul_describe(g, a ? &own[0] : NULL, b ? &own[1] : NULL, &options,
+                                out ? &own[3] : NULL, &op->product);
+}
+
+/* One tile of out: the pieces of its sum. */
+static gram_status run_tile(gram_context *g, const struct chunks *c, struct gram_matmul_place at)
+{
     do { /* once even without terms */
-        struct gram_matmul_batched_op op = piece_of(c, item, i, j, l);
+        struct gram_matmul_batched_op op = gram_matmul_piece(c->whole, &at, c->m, c->n, c->k);
         if (gram_cancelled(g))
             return gram_fail(g, GRAM_CANCELLED, "cancelled");
         TRY(g->backend->matmul_batched(g, &op));
-        l += c->k;
-    } while (l < c->whole->a.cols);
+        at.l += c->k;
+    } while (at.l < c->whole->a.cols);
     return GRAM_OK;
 }
 
@@ -171,22 +159,35 @@ static gram_status run(gram_context *g, const struct chunks *c, size_t scratch)
     for (int64_t item = 0; item < op->batch.count; item++)
         for (int64_t i = 0; i < op->out.rows; i += c->m)
             for (int64_t j = 0; j < op->out.cols; j += c->n)
-                TRY(run_tile(g, c, item, i, j));
+                TRY(run_tile(g, c, (struct gram_matmul_place){item, i, j, 0}));
     return GRAM_OK;
+}
+
+/* All of a call but its work: what it is, the memory that it may take, on the CPU its pieces. */
+static gram_status prepare(gram_context *g, size_t memory, struct gram_matmul_chunked_op *op,
+                           struct chunks *c, size_t *scratch)
+{
+    const char *call = g->call;
+
+    TRY(limit_of(g, memory, &op->memory));
+    g->call = call;
+    if (g->backend->matmul_chunked)
+        return g->backend->matmul_chunked_workspace(g, op, scratch);
+    return plan(g, &op->product, op->memory, c, scratch);
 }
 
 gram_status gram_matmul_chunked(gram_context *g, const gram_tensor *a, const gram_tensor *b,
                                 const gram_matmul_options *options, size_t memory, gram_tensor *out)
 {
-    struct gram_matmul_batched_op op;
+    struct gram_matmul_chunked_op op;
     struct chunks c;
     size_t scratch;
 
     g->call = __func__;
     TRY(describe(g, a, b, options, out, &op));
-    TRY(limit_of(g, memory, &memory));
-    g->call = __func__;
-    TRY(plan(g, &op, memory, &c, &scratch));
+    TRY(prepare(g, memory, &op, &c, &scratch));
+    if (g->backend->matmul_chunked)
+        return gram_call_ended(g, g->backend->matmul_chunked(g, &op));
     return gram_call_ended(g, run(g, &c, scratch));
 }
 
@@ -195,16 +196,14 @@ gram_status gram_matmul_chunked_workspace(gram_context *g, const gram_tensor *a,
                                           size_t memory, const gram_tensor *out,
                                           gram_workspace *need)
 {
-    struct gram_matmul_batched_op op;
+    struct gram_matmul_chunked_op op;
     struct chunks c;
     size_t scratch;
 
     g->call = __func__;
     TRY(gram_check_need(g, need));
     TRY(describe(g, a, b, options, out, &op));
-    TRY(limit_of(g, memory, &memory));
-    g->call = __func__;
-    TRY(plan(g, &op, memory, &c, &scratch));
+    TRY(prepare(g, memory, &op, &c, &scratch));
     *need = gram_workspace_on(g, scratch);
     return GRAM_OK;
 }

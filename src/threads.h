@@ -19,6 +19,7 @@ typedef void gram_loop_body(void *arg, int64_t index, int thread);
  * out in order, one at a time.  Never nested.  Cannot fail: where threads cannot be had the
  * caller does the work.
  */
+typedef void gram_loop(gram_context *g, int64_t count, gram_loop_body *body, void *arg);
 void gram_parallel_for(gram_context *g, int64_t count, gram_loop_body *body, void *arg);
 
 /* Processors this process may run on, at least 1. */

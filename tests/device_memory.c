@@ -20,6 +20,8 @@ static struct {
     int (*set_current)(void *context);
     int (*allocate)(uint64_t *address, size_t bytes);
     int (*release)(uint64_t address);
+    int (*pin)(void **memory, size_t bytes, unsigned flags);
+    int (*unpin)(void *memory);
     int (*upload)(uint64_t to, const void *from, size_t bytes);
     int (*download)(void *to, uint64_t from, size_t bytes);
     int (*stream_create)(void **stream, unsigned flags);
@@ -44,6 +46,8 @@ static const struct {
     {            "cuCtxSetCurrent",   &driver.set_current},
     {              "cuMemAlloc_v2",      &driver.allocate},
     {               "cuMemFree_v2",       &driver.release},
+    {             "cuMemHostAlloc",           &driver.pin},
+    {              "cuMemFreeHost",         &driver.unpin},
     {            "cuMemcpyHtoD_v2",        &driver.upload},
     {            "cuMemcpyDtoH_v2",      &driver.download},
     {             "cuStreamCreate", &driver.stream_create},
@@ -102,6 +106,19 @@ void device_release(void *memory)
 {
     if (memory)
         (void)driver.release((uintptr_t)memory);
+}
+
+void *device_pinned(size_t bytes)
+{
+    void *memory = NULL;
+
+    return driver.pin(&memory, bytes, 0) == 0 ? memory : NULL;
+}
+
+void device_unpin(void *memory)
+{
+    if (memory)
+        (void)driver.unpin(memory);
 }
 
 bool device_upload(void *to, const void *from, size_t bytes)

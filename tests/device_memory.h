@@ -15,6 +15,9 @@ bool device_open(int index);
 /* Memory of the open device; NULL if there is none. */
 void *device_allocate(size_t bytes);
 void device_release(void *memory);
+/* Memory of the CPU that the driver knows; NULL if there is none. */
+void *device_pinned(size_t bytes);
+void device_unpin(void *memory);
 bool device_upload(void *to, const void *from, size_t bytes);
 bool device_download(void *to, const void *from, size_t bytes);
 

@@ -788,11 +788,24 @@ GRAM_API gram_status gram_matmul_batched_workspace(gram_context *g, const gram_t
 /*
  * The same product of operands that may be larger than memory, as files that are mapped into it
  * are: in pieces, no more than memory bytes of a, b, c, out and scratch being worked on at a time
- * (0: half of gram_info's memory_available).  A product that fits is one piece, else each item of
- * the batch is split along m and n, so that least is read twice, and along k, whose pieces are
- * summed in out.  The result is that of gram_matmul_batched to rounding, and within its bound.
+ * (0: half of gram_info's memory_available, on a GPU of its device_memory_available).  A product
+ * that fits is one piece, else each item of the batch is split along m and n, so that least is
+ * read twice, and along k, whose pieces are summed in out.  The result is that of
+ * gram_matmul_batched to rounding, and within its bound.
  * Can be cancelled between pieces (out then holds some of them).  GRAM_INVALID_ARGUMENT: memory for
  * less than one element of each.
+ *
+ * CUDA: a, b, c and out may each be on the device or the CPU (alpha and beta: on the device).
+ * Pieces of the CPU's pass through the device: those of the next product are copied there while one
+ * is computed, and the one before is copied back; memory bounds the two copies that this takes of
+ * each.  k is split only where 256 rows and columns with all of k do not fit: an element is else
+ * one sum, as in the whole product (bit for bit, where cuBLAS takes the same kernel for both).
+ * All on the device: the call is queued, and can be captured in a graph.  Else it returns when out
+ * is complete, GRAM_UNSUPPORTED while the stream is captured, keeps no scratch, and takes up to 64
+ * MiB of pinned memory of the CPU for as long as it runs, none for operands that are pinned
+ * themselves (cuMemHostAlloc, cudaHostRegister, torch's pin_memory) and have a unit stride.
+ * memory does not count the scratch of a piece's product: 4 MiB of cuBLAS, copies of what the
+ * device has without a unit stride.
  */
 GRAM_API gram_status gram_matmul_chunked(gram_context *g, const gram_tensor *a,
                                          const gram_tensor *b, const gram_matmul_options *options,

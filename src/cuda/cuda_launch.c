@@ -107,6 +107,7 @@ static const struct {
     [CUDA_VARIANT_POWER_DECIDE] = {   "matrix_power_step.cu",    "matrix_power_decide"},
     [CUDA_VARIANT_POWER_DISTANCE] = {   "matrix_power_step.cu",  "matrix_power_distance"},
     [CUDA_VARIANT_POWER_SPLIT] = {   "matrix_power_step.cu",     "matrix_power_split"},
+    [CUDA_VARIANT_POWER_MIRROR] = {   "matrix_power_step.cu",    "matrix_power_mirror"},
     [CUDA_VARIANT_POWER_VALUES] = {   "matrix_power_eigh.cu",    "matrix_power_values"},
     [CUDA_VARIANT_POWER_COLUMNS] = {   "matrix_power_eigh.cu",   "matrix_power_columns"},
     [CUDA_VARIANT_OPTIMIZER_LIST] = {     "optimizer_begin.cu",         "optimizer_list"},

@@ -16,6 +16,9 @@ enum {
     HALVES = 4,
     CHUNK_BYTES = 1 << 30,   /* of matrices: enough to fill any device */
     BLOCKS_A_PROCESSOR = 16, /* of a pass over all matrices */
+    LOWER_LEAST = 512,       /* the order from which on half of a symmetric product pays */
+    LOWER_BLOCKS = 4,        /* 10 of 16 blocks; more are too narrow for cuBLAS's tiles */
+    LOWER_ROUND = 64,        /* these tiles' */
     MOST_ORDER = 30000       /* n * n items of cuBLAS and cuSOLVER are counted in 32 bits */
 };
 
@@ -113,6 +116,57 @@ gram_status cuda_power_product(gram_context *g, struct power_job *job, const cha
     TRY(multiply(g, job, (const char *[]){left[1], right[0]}, false, 0, c));
     TRY(multiply(g, job, (const char *[]){left[0], right[1]}, false, 1, c));
     return multiply(g, job, (const char *[]){left[0], right[0]}, false, 1, c);
+}
+
+/* c of the two, on and below the diagonal: columns of it, which are half of the whole, and the
+ * blocks on the diagonal. */
+static gram_status multiply_lower(gram_context *g, const struct power_job *job,
+                                  const char *const ab[2], double beta, char *c)
+{
+    const struct power_params *p = &job->params;
+    const int64_t size = (int64_t)gram_dtype_size(job->work), stride = p->n * p->ld;
+    const int64_t width = gram_ceil_div(p->n, LOWER_BLOCKS * LOWER_ROUND) * LOWER_ROUND;
+
+    for (int64_t j = 0; j < p->n; j += width) {
+        const struct cuda_gemm_items gemm = {
+            .dtype = job->work,
+            .compute = job->compute,
+            .m = p->n - j,
+            .n = gram_least(width, p->n - j),
+            .k = p->n,
+            .count = p->count,
+            .a = {        ab[0] + j * size, p->ld, stride, false},
+            .b = {ab[1] + j * p->ld * size, p->ld, stride, false},
+            .c = c + (j + j * p->ld) * size,
+            .ldc = p->ld,
+            .stride_c = stride,
+            .alpha = 1,
+            .beta = beta,
+        };
+        TRY(gram_cuda_gemm_items(g, job->blas, &gemm));
+    }
+    return GRAM_OK;
+}
+
+gram_status cuda_power_symmetric(gram_context *g, struct power_job *job, const char *a,
+                                 const char *b, char *c)
+{
+    char *const *left = job->halves, *const *right = a == b ? left : left + 2;
+
+    if (job->params.n < LOWER_LEAST)
+        return cuda_power_product(g, job, a, b, c);
+    if (job->split) {
+        TRY(split(g, job, a, left));
+        if (a != b)
+            TRY(split(g, job, b, right));
+        TRY(multiply_lower(g, job, (const char *[]){left[1], right[0]}, 0, c));
+        TRY(multiply_lower(g, job, (const char *[]){left[0], right[1]}, 1, c));
+        TRY(multiply_lower(g, job, (const char *[]){left[0], right[0]}, 1, c));
+    } else {
+        TRY(multiply_lower(g, job, (const char *[]){a, b}, 0, c));
+    }
+    job->params.to = c;
+    return cuda_power_pass(g, job, CUDA_VARIANT_POWER_MIRROR);
 }
 
 gram_status cuda_power_square(gram_context *g, struct power_job *job, const char *a, char *c)

@@ -56,6 +56,9 @@ gram_status cuda_power_decide(gram_context *g, struct power_job *job, int what);
 /* c = a b, or a b^T; c is neither of them. */
 gram_status cuda_power_product(gram_context *g, struct power_job *job, const char *a, const char *b,
                                char *c);
+/* The same where a and b commute, so that c is symmetric: half of it is multiplied. */
+gram_status cuda_power_symmetric(gram_context *g, struct power_job *job, const char *a,
+                                 const char *b, char *c);
 gram_status cuda_power_square(gram_context *g, struct power_job *job, const char *a, char *c);
 
 /* The methods: from s.b to s.x. */

@@ -76,6 +76,7 @@ enum cuda_variant_file {
     CUDA_VARIANT_POWER_DECIDE,
     CUDA_VARIANT_POWER_DISTANCE,
     CUDA_VARIANT_POWER_SPLIT,
+    CUDA_VARIANT_POWER_MIRROR,
     CUDA_VARIANT_POWER_VALUES,
     CUDA_VARIANT_POWER_COLUMNS,
     CUDA_VARIANT_KRON_VJP_LOAD,
@@ -301,6 +302,11 @@ gram_status cuda_natural_gradient(gram_context *g, const struct gram_natural_gra
 gram_status cuda_natural_gradient_workspace(gram_context *g,
                                             const struct gram_natural_gradient_op *op,
                                             size_t *bytes);
+
+/* cuda_matmul_chunked.c */
+gram_status cuda_matmul_chunked(gram_context *g, const struct gram_matmul_chunked_op *op);
+gram_status cuda_matmul_chunked_workspace(gram_context *g, const struct gram_matmul_chunked_op *op,
+                                          size_t *bytes);
 
 /* cuda_syrk_ema.c */
 gram_status cuda_syrk_ema(gram_context *g, const struct gram_syrk_ema_op *op);

@@ -140,6 +140,24 @@ CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream 
     return copy(pointer(to), pointer(from), bytes, stream, false);
 }
 
+/* Row by row. */
+CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D *c, CUstream stream)
+{
+    const bool to_host = c->dstMemoryType == CU_MEMORYTYPE_HOST;
+    const bool from_host = c->srcMemoryType == CU_MEMORYTYPE_HOST;
+    char *to = to_host ? c->dstHost : pointer(c->dstDevice);
+    const char *from = from_host ? c->srcHost : pointer(c->srcDevice);
+    CUresult result = CUDA_SUCCESS;
+
+    if (c->srcXInBytes || c->srcY || c->dstXInBytes || c->dstY || c->srcPitch < c->WidthInBytes ||
+        c->dstPitch < c->WidthInBytes || fake_memory_is_device((uintptr_t)to) == to_host ||
+        fake_memory_is_device((uintptr_t)from) == from_host)
+        return CUDA_ERROR_INVALID_VALUE;
+    for (size_t i = 0; i < c->Height && result == CUDA_SUCCESS; i++)
+        result = copy(to + i * c->dstPitch, from + i * c->srcPitch, c->WidthInBytes, stream, false);
+    return result;
+}
+
 /* Contexts need not let each other in. */
 CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
                            CUcontext from_context, size_t bytes, CUstream stream)

@@ -6,6 +6,7 @@
  * then.
  * matrix_power_distance: the largest magnitude of from - shift I - other.
  * matrix_power_split: from = to + other: to is from cut to the 11 bits of TF32.
+ * matrix_power_mirror: what lies above the diagonal of to is what lies below it.
  *
  * Parameters (-D): REAL.
  *
@@ -139,4 +140,37 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             to[i + j * a.ld] = (REAL)cut;
             other[i + j * a.ld] = (REAL)(v - cut);
         }
+}
+
+enum {
+    MIRROR = 32 /* the side of a tile */
+};
+
+/* The tile of row down and column across, down >= across, to its place on the other side. */
+static __device__ void mirror_tile(const params &a, REAL *m, long long down, long long across)
+{
+    __shared__ REAL tile[MIRROR][MIRROR + 1];
+    const long long i = threadIdx.x % MIRROR, first = threadIdx.x / MIRROR;
+
+    for (long long j = first; j < MIRROR; j += THREADS / MIRROR)
+        if (down * MIRROR + i < a.n && across * MIRROR + j < a.n)
+            tile[j][i] = m[down * MIRROR + i + (across * MIRROR + j) * a.ld];
+    __syncthreads();
+    for (long long j = first; j < MIRROR; j += THREADS / MIRROR) {
+        const long long row = across * MIRROR + i, column = down * MIRROR + j;
+        if (row < column && column < a.n)
+            m[row + column * a.ld] = tile[i][j];
+    }
+    __syncthreads();
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    matrix_power_mirror(const __grid_constant__ params a)
+{
+    const long long sides = (a.n + MIRROR - 1) / MIRROR;
+    REAL *m = matrix_of(a, a.to, item_of(a));
+
+    for (long long tile = part_of(a); tile < sides * sides; tile += a.parts)
+        if (tile / sides >= tile % sides)
+            mirror_tile(a, m, tile / sides, tile % sides);
 }
