@@ -12,6 +12,7 @@
 #define GRAM_BACKEND_H
 #include "backend_kron.h"
 #include "backend_matmul.h"
+#include "backend_solve.h"
 #include "expression.h"
 #include "view.h"
 
@@ -87,22 +88,6 @@ struct gram_agop_op {
     struct gram_hyper p;
     bool diagonal, accumulate;
     int64_t points;
-};
-
-struct gram_solve_op {
-    struct gram_batch batch;
-    struct gram_view a, b, x;
-    struct gram_view info, pivots; /* where has_info, has_pivots */
-    struct gram_view factor;       /* where has_factor */
-    bool has_info, has_pivots, has_factor;
-    bool factored;            /* a is the factor */
-    bool factor_is_a, x_is_b; /* in place */
-    gram_uplo uplo;
-    /* rcond, jitter and refine: */
-    bool has_rcond, has_jittered, has_backward, has_refinings, refine;
-    struct gram_view rcond, jittered, backward, refinings;
-    const double *jitter;
-    int jitters;
 };
 
 /* LAPACK's symmetric eigenproblem of small matrices of doubles, on one thread of the host: for

@@ -257,29 +257,59 @@ static const char *place_name(gram_device device, char *text, size_t size)
     return text;
 }
 
+static int refuse_places(const struct py_call *call, const struct py_array *a,
+                         const struct py_array *b)
+{
+    char one[32], other[32];
+
+    PyErr_Format(PyExc_ValueError, "%s: %s is on %s but %s is on %s; move one of them",
+                 call->function, a->name, place_name(a->tensor.device, one, sizeof one), b->name,
+                 place_name(b->tensor.device, other, sizeof other));
+    return -1;
+}
+
+/* The call goes on in a context of the device, on the array's stream; NULL: the default one. */
+static int go_to(struct py_call *call, gram_device device, const struct py_array *array)
+{
+    void *stream = NULL;
+
+    if (array && py_current_stream(call, array, &stream))
+        return -1;
+    give_back(call);
+    call->device = device;
+    call->stream = stream;
+    call->of_torch = array && array->type.is_torch;
+    call->g = py_take_context(call->state, call->device, stream, call->of_torch);
+    return call->g ? 0 : -1;
+}
+
 int py_place(struct py_call *call)
 {
     const struct py_array *first = &call->array[0];
-    char one[32], other[32];
-    void *stream;
 
     for (int i = 1; i < call->count; i++) {
         gram_device a = first->tensor.device, b = call->array[i].tensor.device;
-        if (a.type == b.type && a.index == b.index)
-            continue;
-        PyErr_Format(PyExc_ValueError, "%s: %s is on %s but %s is on %s; move one of them",
-                     call->function, first->name, place_name(a, one, sizeof one),
-                     call->array[i].name, place_name(b, other, sizeof other));
-        return -1;
+        if (a.type != b.type || a.index != b.index)
+            return refuse_places(call, first, &call->array[i]);
     }
     if (call->count == 0 || first->tensor.device.type == GRAM_CPU)
         return 0;
-    if (py_current_stream(call, first, &stream))
-        return -1;
-    give_back(call);
-    call->device = first->tensor.device;
-    call->stream = stream;
-    call->of_torch = first->type.is_torch;
-    call->g = py_take_context(call->state, call->device, stream, call->of_torch);
-    return call->g ? 0 : -1;
+    return go_to(call, first->tensor.device, first);
+}
+
+int py_place_most(struct py_call *call, gram_device asked)
+{
+    const struct py_array *found = NULL;
+
+    for (int i = 0; i < call->count; i++) {
+        const struct py_array *array = &call->array[i];
+        if (array->tensor.device.type == GRAM_CPU)
+            continue;
+        if (found && found->tensor.device.index != array->tensor.device.index)
+            return refuse_places(call, found, array);
+        found = found ? found : array;
+    }
+    if (!found && asked.type == GRAM_CPU)
+        return 0;
+    return go_to(call, found ? found->tensor.device : asked, found);
 }

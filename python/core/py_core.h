@@ -151,6 +151,9 @@ gram_tensor *py_inout(struct py_call *call, const char *name, PyObject *object);
 int py_scalar(struct py_call *call, const char *name, PyObject *value, gram_scalar *out);
 /* All inputs are there: checks that they are on one device and takes its context. */
 int py_place(struct py_call *call);
+/* The same where arrays of the CPU may stand beside those of one GPU, whose context it then is;
+ * without any that of asked. */
+int py_place_most(struct py_call *call, gram_device asked);
 
 /* What an output looks like. */
 struct py_shape {

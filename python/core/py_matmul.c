@@ -13,10 +13,12 @@ enum {
     C,
     OUT,
     MEMORY,
+    DEVICE,
     COUNT
 };
 
-static const unsigned char words[] = {PY_a, PY_b, PY_alpha, PY_beta, PY_c, PY_out, PY_memory};
+static const unsigned char words[] = {PY_a, PY_b,   PY_alpha,  PY_beta,
+                                      PY_c, PY_out, PY_memory, PY_device};
 static const struct py_signature batched = {"gram.matmul_batched", words, MEMORY, 2, 2};
 static const struct py_signature chunked = {"gram.matmul_chunked", words, COUNT, 2, 2};
 
@@ -24,6 +26,8 @@ struct product {
     gram_tensor *a, *b, *out;
     gram_matmul_options options;
     size_t memory;
+    bool pieces;
+    gram_device asked; /* of pieces: where, if no array is on a GPU */
 };
 
 static int read_memory(const char *function, PyObject *value, size_t *memory)
@@ -48,11 +52,13 @@ static int prepare(struct py_call *call, PyObject *const *v, struct product *m)
 {
     gram_matmul_options *o = &m->options;
     struct py_shape shape = {0};
+    gram_device place;
 
     if (!(m->a = py_input(call, "a", v[A])) || !(m->b = py_input(call, "b", v[B])) ||
         py_scalar(call, "alpha", v[ALPHA], &o->alpha) ||
         py_scalar(call, "beta", v[BETA], &o->beta) ||
-        (py_given(v[C]) && !(o->c = py_input(call, "c", v[C]))) || py_place(call))
+        (py_given(v[C]) && !(o->c = py_input(call, "c", v[C]))) ||
+        (m->pieces ? py_place_most(call, m->asked) : py_place(call)))
         return -1;
     shape.dtype = m->a->dtype;
     py_batch(&shape, m->a, 2);
@@ -65,18 +71,21 @@ static int prepare(struct py_call *call, PyObject *const *v, struct product *m)
         py_batch(&shape, o->beta.tensor, 0);
     py_append(&shape, m->a->ndim >= 2 ? m->a->shape[m->a->ndim - 2] : 0);
     py_append(&shape, m->b->ndim >= 2 ? m->b->shape[m->b->ndim - 1] : 0);
+    place = call->device;
+    call->device = m->a->device; /* of a new result */
     m->out = py_output(call, "out", v[OUT], &shape);
+    call->device = place;
     return m->out ? 0 : -1;
 }
 
-static gram_status run(struct py_call *call, const struct product *m, bool pieces)
+static gram_status run(struct py_call *call, const struct product *m)
 {
-    if (call->query && pieces)
+    if (call->query && m->pieces)
         return gram_matmul_chunked_workspace(call->g, m->a, m->b, &m->options, m->memory, m->out,
                                              &call->need);
     if (call->query)
         return gram_matmul_batched_workspace(call->g, m->a, m->b, &m->options, m->out, &call->need);
-    if (pieces)
+    if (m->pieces)
         return gram_matmul_chunked(call->g, m->a, m->b, &m->options, m->memory, m->out);
     return gram_matmul_batched(call->g, m->a, m->b, &m->options, m->out);
 }
@@ -85,8 +94,7 @@ static gram_status run(struct py_call *call, const struct product *m, bool piece
 static PyObject *product_of(PyObject *module, const struct py_signature *signature,
                             PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, bool query)
 {
-    struct product m = {.options = GRAM_MATMUL_OPTIONS_INIT};
-    bool pieces = signature == &chunked;
+    struct product m = {.options = GRAM_MATMUL_OPTIONS_INIT, .pieces = signature == &chunked};
     struct py_call call;
     PyObject *v[COUNT];
     gram_status status;
@@ -94,9 +102,11 @@ static PyObject *product_of(PyObject *module, const struct py_signature *signatu
     if (py_begin(&call, module, signature, args, nargs, kwnames, v))
         return NULL;
     call.query = query;
-    if ((pieces && read_memory(chunked.name, v[MEMORY], &m.memory)) || prepare(&call, v, &m))
+    if ((m.pieces && (read_memory(chunked.name, v[MEMORY], &m.memory) ||
+                      py_device(chunked.name, v[DEVICE], &m.asked))) ||
+        prepare(&call, v, &m))
         return py_fail(&call);
-    PY_WORK(status, run(&call, &m, pieces));
+    PY_WORK(status, run(&call, &m));
     return py_end(&call, status);
 }
 
@@ -126,9 +136,14 @@ const char py_matmul_batched_doc[] =
 PY_WITH_WORKSPACE(py_matmul_batched, multiply)
 
 const char py_matmul_chunked_doc[] =
-    "matmul_chunked(a, b, *, alpha=1.0, beta=0.0, c=None, out=None, memory=0)\n--\n\n"
+    "matmul_chunked(a, b, *, alpha=1.0, beta=0.0, c=None, out=None, memory=0, device=None)"
+    "\n--\n\n"
     "matmul_batched of operands that may be larger than memory, such as numpy.memmap: in pieces\n"
     "of which no more than memory bytes are worked on at a time (0: half of what is available).\n\n"
+    "With any array on a GPU, or device=\"cuda\", the GPU multiplies, within memory bytes of its\n"
+    "own; each of a, b, c and out may then be on the CPU, and its pieces are copied there and back\n"
+    "beside the products.  Such a call returns when out is complete.  A new result is where a is.\n"
+    "Pinned memory (torch's pin_memory) is copied without a detour.\n\n"
     "The result is that of matmul_batched to rounding.  Arguments and errors as\n"
     "gram.matmul_batched, and ValueError where memory has not room for one element of each.\n\n"
     ">>> import gram, numpy as np\n"

@@ -482,6 +482,7 @@ def matmul_chunked(
     c: Array | None = None,
     out: Array | None = None,
     memory: int = 0,
+    device: Any = None,
 ) -> Array: ...
 def matmul_chunked_workspace(
     a: Array,
@@ -492,6 +493,7 @@ def matmul_chunked_workspace(
     c: Array | None = None,
     out: Array | None = None,
     memory: int = 0,
+    device: Any = None,
 ) -> tuple[int, int]: ...
 def syrk_ema(
     x: Array,

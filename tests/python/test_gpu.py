@@ -349,3 +349,26 @@ def test_shampoo_and_soap_take_the_steps_of_the_cpu_and_its_checkpoints(method):
         np.testing.assert_allclose(q.detach().cpu().numpy(), p.detach().numpy(), atol=atol)
         np.testing.assert_allclose(r.detach().cpu().numpy(), p.detach().numpy(), atol=atol)
     assert there[1].reports == [None]
+
+
+@pytest.mark.parametrize("places", ["hh", "dh", "hd", "dd", "pp"])
+def test_products_in_pieces_of_arrays_that_stay_on_the_cpu(places):
+    """h: NumPy, d: on the GPU, p: pinned memory of PyTorch. The result is where a is."""
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("PyTorch has no GPU")
+    rng = np.random.default_rng(5)
+    a, b = (rng.integers(-8, 9, s).astype(np.float32) for s in ((700, 60), (60, 900)))
+    put = {
+        "h": lambda x: x,
+        "d": lambda x: torch.from_numpy(x).cuda(),
+        "p": lambda x: torch.from_numpy(x).pin_memory(),
+    }
+    x, y = (put[place](array) for place, array in zip(places, (a, b), strict=True))
+    got = gram.matmul_chunked(x, y, memory=700_000, device="cuda")
+    assert type(got) is type(x)
+    got = got.cpu().numpy() if isinstance(got, torch.Tensor) else got
+    np.testing.assert_array_equal(got, a @ b)
+    assert gram.matmul_chunked_workspace(x, y, memory=700_000, device="cuda")[1] > 0
+    with pytest.raises(ValueError, match="too few"):
+        gram.matmul_chunked(x, y, memory=8, device="cuda")

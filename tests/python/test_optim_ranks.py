@@ -1,6 +1,6 @@
-"""test_optim_ranks.py - two ranks of torch.distributed share the work of gram.optim (gloo)
+"""test_optim_ranks.py - two ranks of torch.distributed share the work of gram.optim
 
-Skipped without PyTorch 2.4.
+On the CPU over gloo, on two GPUs over NCCL. Skipped without PyTorch 2.4, or where these are not.
 """
 
 import subprocess
@@ -16,8 +16,14 @@ import gram.optim  # noqa: E402
 RANK = """
     import sys, torch, gram.optim
     rank, ranks, folder, method = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
+    backend = sys.argv[5]
+    where = torch.device("cpu")
+    if backend == "nccl":
+        where = torch.device("cuda", rank)
+        torch.cuda.set_device(where)
+    torch.set_default_device(where)
     torch.distributed.init_process_group(
-        "gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=ranks)
+        backend, init_method=f"file://{folder}/meet", rank=rank, world_size=ranks)
     torch.manual_seed(0)
     model = torch.nn.Sequential(
         torch.nn.Linear(6, 5), torch.nn.Tanh(), torch.nn.Linear(5, 3),
@@ -54,7 +60,7 @@ RANK = """
         torch.manual_seed(step)
         model[3](torch.randn(8, 3).double()).square().mean().backward()
         optimizer.step()
-    final = torch.load(f"{folder}/{method}.{ranks}.{rank}")[0]
+    final = torch.load(f"{folder}/{method}.{ranks}.{rank}", map_location=where)[0]
     for name, tensor in model.state_dict().items():
         assert torch.equal(tensor, final[name]), name
     if rank == 1:
@@ -102,13 +108,13 @@ KFAC = """
 """
 
 
-def run(text, ranks, folder, name):
+def run(text, ranks, folder, name, backend="gloo"):
     """What the ranks of a script print."""
     script = folder / "rank.py"
     script.write_text(textwrap.dedent(text))
     work = [
         subprocess.Popen(
-            [sys.executable, script, str(rank), str(ranks), str(folder), name],
+            [sys.executable, script, str(rank), str(ranks), str(folder), name, backend],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -134,17 +140,27 @@ def test_two_ranks_average_their_factors(name, tmp_path):
             torch.testing.assert_close(tensor, expected[key], rtol=1e-4, atol=1e-5, msg=key)
 
 
+def is_here(backend):
+    if not torch.distributed.is_available():
+        return False
+    if backend == "gloo":
+        return torch.distributed.is_gloo_available()
+    return torch.distributed.is_nccl_available() and torch.cuda.device_count() > 1
+
+
 @pytest.mark.parametrize("name", ["Shampoo", "SOAP", "Muon"])
-@pytest.mark.skipif(not torch.distributed.is_available(), reason="no torch.distributed")
-@pytest.mark.skipif(not torch.distributed.is_gloo_available(), reason="no gloo")
-def test_two_ranks_share_the_work(name, tmp_path):
+@pytest.mark.parametrize("backend", ["gloo", "nccl"])
+def test_two_ranks_share_the_work(name, backend, tmp_path):
     """Two ranks give the parameters of one that has the mean of their gradients; a checkpoint of
     both goes on; trouble on one is raised on both."""
-    assert all("refused" in output for output in run(RANK, 2, tmp_path, name))
-    results = [torch.load(tmp_path / f"{name}.2.{rank}") for rank in range(2)]
+    if not is_here(backend):
+        pytest.skip(f"no {backend}, or not two GPUs for it")
+    assert all("refused" in output for output in run(RANK, 2, tmp_path, name, backend))
+    results = [torch.load(tmp_path / f"{name}.2.{rank}", map_location="cpu") for rank in range(2)]
     for key, tensor in results[0][0].items():
         assert torch.equal(tensor, results[1][0][key]), key
-    expected = alone(name, 6)
+    with torch.device("cuda" if backend == "nccl" else "cpu"):
+        expected = {key: tensor.cpu() for key, tensor in alone(name, 6).items()}
     for key, tensor in results[0][0].items():
         torch.testing.assert_close(tensor, expected[key], rtol=1e-4, atol=1e-5, msg=key)
 
