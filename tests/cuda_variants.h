@@ -179,6 +179,8 @@ static const struct variant_kernel {
     {SOME, "kron_vjp_gradient.cu", "kron_vjp_gradient", "-DREAL=float -DDOUBLES=0 -DMT=1 -DNT=2 -DWP=1 -DWQ=1 -DALONG=0 -DLOAD=1", NULL},
     {SOME, "kron_vjp_gradient.cu", "kron_vjp_gradient", "-DREAL=double -DDOUBLES=1 -DMT=2 -DNT=4 -DWP=4 -DWQ=2 -DALONG=0 -DLOAD=2", NULL},
     {SOME, "kron_vjp_gradient.cu", "kron_vjp_gradient", "-DREAL=double -DDOUBLES=1 -DMT=2 -DNT=4 -DWP=2 -DWQ=2 -DALONG=1 -DLOAD=1", NULL},
+    {SOME, "kron_solve_pass.cu", "kron_solve_pass", "-DREAL=float -DORDER=32 -DRIGHTS=2 -DSTAGED=1", NULL},
+    {SOME, "kron_solve_pass.cu", "kron_solve_pass", "-DREAL=double -DORDER=60 -DRIGHTS=1 -DSTAGED=0", NULL},
     {CLASS, "kron_expand.cu", "kron_expand", "-DREAL=float -DWHOLE=0 -DX_KIND=0 -DY_KIND=0 -DF_KIND=0 -DFACTORS=2", NULL},
     {SOME, "kron_expand.cu", "kron_expand", "-DREAL=whole64 -DWHOLE=1 -DX_KIND=0 -DY_KIND=0 -DF_KIND=0 -DFACTORS=16", NULL},
     {SOME, "kron_move.cu", "kron_move", "-DREAL=float -DWHOLE=0 -DX_KIND=0 -DY_KIND=0 -DF_KIND=0", NULL},

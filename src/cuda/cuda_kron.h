@@ -69,6 +69,9 @@ struct cuda_kron_plan {
 void cuda_kron_plan(const struct cuda_device *device, const struct gram_kron_matmul_op *op,
                     int choice, struct cuda_kron_plan *plan);
 
+/* Shared memory that a block can have. */
+int64_t cuda_kron_shared(int arch);
+
 /* cuda_kron_tile.c: factors that kron_matmul_tile.cu is for; sets tile_bytes, and gives those that
  * are worth it where they save a launch; whether a group, with so many indices behind it, fits
  * tile_bytes; makes a pass one of this kernel, or gives false; what the
@@ -113,6 +116,8 @@ void cuda_kron_put_batch(const struct gram_batch *batch, long long *ndim, long l
 /* Whether a matrix is the same in all items; the batch of those that it has. */
 bool cuda_kron_is_shared(const struct gram_batch *batch, const struct gram_view *v);
 struct gram_batch cuda_kron_own(const struct gram_batch *batch, const struct gram_view *v);
+/* Whether rows of all items lie one after the other without gaps. */
+bool cuda_kron_is_dense(const struct gram_batch *batch, const struct gram_view *v);
 /* Matrices one after the other, row by row, one for each item of own. */
 struct gram_view cuda_kron_dense(void *data, gram_dtype dtype, const struct gram_batch *own,
                                  int64_t rows, int64_t cols);

@@ -44,3 +44,17 @@ struct gram_view cuda_kron_dense(void *data, gram_dtype dtype, const struct gram
     }
     return v;
 }
+
+bool cuda_kron_is_dense(const struct gram_batch *batch, const struct gram_view *v)
+{
+    int64_t step = v->rows * v->cols;
+
+    if ((v->cols > 1 && v->col_stride != 1) || (v->rows > 1 && v->row_stride != v->cols))
+        return false;
+    for (int d = batch->ndim - 1; d >= 0; d--) {
+        if (batch->shape[d] > 1 && v->batch_stride[d] != step)
+            return false;
+        step *= batch->shape[d];
+    }
+    return true;
+}

@@ -34,7 +34,7 @@ static int64_t factors_elements(const struct gram_kron_matmul_op *op, int first,
 }
 
 /* Shared memory of a block, less what a kernel has for offsets. */
-static int64_t shared_of(int arch)
+int64_t cuda_kron_shared(int arch)
 {
     int64_t kib = arch == 80 || arch == 87 ? 163 : arch >= 90 && arch < 120 ? 227 : 99;
 
@@ -306,7 +306,7 @@ static void make(const struct cuda_device *device, const struct gram_kron_matmul
     *plan = (struct cuda_kron_plan){
         .op = op,
         .element = op->x.dtype == GRAM_F64 || op->x.dtype == GRAM_I64 ? 8 : 4,
-        .shared_bytes = (int64_t)shared_of(device->arch),
+        .shared_bytes = cuda_kron_shared(device->arch),
         .wanted_bytes = wanted[choice > 0 ? (choice - 1) % CUDA_KRON_TILES : 0]};
     see_rows(plan);
     plan->tiled = plan->x.col_stride == 1 && plan->y.col_stride == 1 &&

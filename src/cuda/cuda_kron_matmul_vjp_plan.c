@@ -52,21 +52,6 @@ static void join(struct cuda_kron_vjp_plan *plan)
     plan->steps = op->want_x ? plan->joins : plan->last > 0 ? plan->last : 0;
 }
 
-/* Rows of all items, one after the other without gaps. */
-static bool is_dense(const struct gram_batch *batch, const struct gram_view *v)
-{
-    int64_t step = v->rows * v->cols;
-
-    if ((v->cols > 1 && v->col_stride != 1) || (v->rows > 1 && v->row_stride != v->cols))
-        return false;
-    for (int d = batch->ndim - 1; d >= 0; d--) {
-        if (batch->shape[d] > 1 && v->batch_stride[d] != step)
-            return false;
-        step *= batch->shape[d];
-    }
-    return true;
-}
-
 /* Elements of a row of left[i] and of right[i], i up to joins for the latter. */
 static double left_elements(const struct cuda_kron_vjp_plan *plan, int i)
 {
@@ -175,9 +160,10 @@ gram_status cuda_kron_vjp_plan(gram_context *g, const struct gram_kron_matmul_vj
     if (!fits)
         return gram_fail(g, GRAM_UNSUPPORTED,
                          "a row has more elements on its way than 64 bits can count");
-    plan->x_direct = is_dense(&op->batch, &op->x);
-    plan->grad_direct = is_dense(&op->batch, &op->grad);
-    plan->to_x_direct = op->want_x && !op->alpha.tensor.data && is_dense(&op->batch, &op->to_x);
+    plan->x_direct = cuda_kron_is_dense(&op->batch, &op->x);
+    plan->grad_direct = cuda_kron_is_dense(&op->batch, &op->grad);
+    plan->to_x_direct =
+        op->want_x && !op->alpha.tensor.data && cuda_kron_is_dense(&op->batch, &op->to_x);
     choose_rows(g, plan);
     for (int i = 0; i < plan->joins; i++)
         if (plan->join[i].wanted)

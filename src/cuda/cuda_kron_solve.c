@@ -3,8 +3,9 @@
  *
  * With eigenvectors, F_i = V_i diag(w_i) V_i^T: a product with the V_i, a division, a product with
  * the V_i^T.  By LU and Cholesky: with the dimension of the last factor as columns without gaps one
- * solve does for all other indices, and a transposition brings the next dimension to that place.
- * Where no factor changes from item to item the rows of all items are one matrix.
+ * solve does for all other indices, and a transposition brings the next dimension to that place;
+ * for small factors cuda_kron_solve_small.c needs no transpositions. Where no factor changes from
+ * item to item the rows of all items are one matrix.
  *
  * Nothing waits: what became of an item is in info alone.
  *
@@ -14,18 +15,9 @@
 #include "cuda_eigh.h"
 #include "kernels/kron_vjp_params.h"
 
-struct solve_job {
-    const struct gram_kron_solve_op *op;
-    struct cuda_kron_factors f;
-    bool eigen;
-    int64_t groups, group_rows; /* LU and Cholesky: see cuda_kron_matmul_vjp.h */
-    size_t rows_at[2];          /* all of b, twice but with eigenvectors */
-    size_t singular_at;         /* ints, one an item */
-};
-
 /* ---- The parts ------------------------------------------------------------------------------ */
 
-static struct gram_view vectors_of(const struct solve_job *job, int i)
+static struct gram_view vectors_of(const struct cuda_kron_solve_job *job, int i)
 {
     const struct cuda_kron_factor *f = &job->f.factor[i];
 
@@ -33,7 +25,7 @@ static struct gram_view vectors_of(const struct solve_job *job, int i)
                            &f->own, f->view->rows, f->view->rows);
 }
 
-static struct gram_view values_of(const struct solve_job *job, int i)
+static struct gram_view values_of(const struct cuda_kron_solve_job *job, int i)
 {
     const struct cuda_kron_factor *f = &job->f.factor[i];
 
@@ -42,7 +34,7 @@ static struct gram_view values_of(const struct solve_job *job, int i)
 }
 
 /* The eigenvectors of a factor.  XsyevBatched takes single matrices too, since it does not wait. */
-static struct gram_eigh_op eigenproblem(const struct solve_job *job, int i)
+static struct gram_eigh_op eigenproblem(const struct cuda_kron_solve_job *job, int i)
 {
     const struct cuda_kron_factor *f = &job->f.factor[i];
 
@@ -60,7 +52,7 @@ static struct gram_eigh_op eigenproblem(const struct solve_job *job, int i)
 }
 
 /* b to coefficients of the eigenvectors; back: from them to x. */
-static struct gram_kron_matmul_op product(const struct solve_job *job, bool back)
+static struct gram_kron_matmul_op product(const struct cuda_kron_solve_job *job, bool back)
 {
     const struct gram_kron_solve_op *op = job->op;
     struct gram_view rows = cuda_kron_dense(cuda_kron_at(&job->f, job->rows_at[0], op->b.data),
@@ -83,7 +75,7 @@ static struct gram_kron_matmul_op product(const struct solve_job *job, bool back
 }
 
 /* F^T z = b for right-hand sides that are columns: all rows of b but for the factor's dimension. */
-static struct gram_solve_op system_of(const struct solve_job *job, int i, size_t at)
+static struct gram_solve_op system_of(const struct cuda_kron_solve_job *job, int i, size_t at)
 {
     const struct gram_kron_solve_op *op = job->op;
     int64_t n = op->factor[i].rows, s = job->group_rows * (job->f.order / n);
@@ -106,7 +98,7 @@ static struct gram_solve_op system_of(const struct solve_job *job, int i, size_t
     return p;
 }
 
-static gram_status solve(gram_context *g, const struct solve_job *job,
+static gram_status solve(gram_context *g, const struct cuda_kron_solve_job *job,
                          const struct gram_solve_op *system)
 {
     return job->op->method == GRAM_KRON_LU ? cuda_solve_lu(g, system)
@@ -115,7 +107,8 @@ static gram_status solve(gram_context *g, const struct solve_job *job,
 
 /* ---- Scratch -------------------------------------------------------------------------------- */
 
-static gram_status inner_bytes(gram_context *g, const struct solve_job *job, int i, size_t *bytes)
+static gram_status inner_bytes(gram_context *g, const struct cuda_kron_solve_job *job, int i,
+                               size_t *bytes)
 {
     struct gram_eigh_op eigen;
     struct gram_solve_op system;
@@ -129,7 +122,7 @@ static gram_status inner_bytes(gram_context *g, const struct solve_job *job, int
                                            : cuda_solve_cholesky_workspace(g, &system, bytes);
 }
 
-static gram_status lay_out(gram_context *g, struct solve_job *job)
+static gram_status lay_out(gram_context *g, struct cuda_kron_solve_job *job)
 {
     const struct gram_kron_solve_op *op = job->op;
     size_t size = gram_dtype_size(op->b.dtype), bytes;
@@ -141,6 +134,10 @@ static gram_status lay_out(gram_context *g, struct solve_job *job)
     if (most > 0x1p58)
         return gram_fail(g, GRAM_OUT_OF_MEMORY,
                          "b or the factors are too large: scratch overflows");
+    if (job->small) {
+        cuda_kron_solve_lay_out_small(job);
+        return GRAM_OK;
+    }
     for (int i = 0; job->eigen && i < op->count; i++) {
         struct cuda_kron_factor *f = &job->f.factor[i];
         size_t n = (size_t)f->view->rows, own = (size_t)f->own.count;
@@ -170,11 +167,13 @@ static gram_status lay_out(gram_context *g, struct solve_job *job)
 }
 
 static gram_status make_job(gram_context *g, const struct gram_kron_solve_op *op,
-                            struct solve_job *job)
+                            struct cuda_kron_solve_job *job)
 {
     bool shared = true;
 
-    *job = (struct solve_job){.op = op, .eigen = op->method == GRAM_KRON_EIGEN};
+    *job = (struct cuda_kron_solve_job){.op = op,
+                                        .eigen = op->method == GRAM_KRON_EIGEN,
+                                        .small = cuda_kron_solve_is_small(g->device, op)};
     cuda_kron_factors_open(&job->f, &op->batch, op->factor, op->count, op->b.cols);
     for (int i = 0; i < op->count; i++)
         shared = shared && cuda_kron_is_shared(&op->batch, &op->factor[i]);
@@ -185,7 +184,7 @@ static gram_status make_job(gram_context *g, const struct gram_kron_solve_op *op
 
 /* ---- The work ------------------------------------------------------------------------------- */
 
-static void fill_params(const struct solve_job *job, struct kron_solve_params *p)
+static void fill_params(const struct cuda_kron_solve_job *job, struct kron_solve_params *p)
 {
     const struct gram_kron_solve_op *op = job->op;
 
@@ -203,7 +202,7 @@ static void fill_params(const struct solve_job *job, struct kron_solve_params *p
         p->info = cuda_kron_side(&op->info);
 }
 
-static gram_status run_eigen(gram_context *g, const struct solve_job *job,
+static gram_status run_eigen(gram_context *g, const struct cuda_kron_solve_job *job,
                              struct kron_solve_params *p)
 {
     const struct gram_kron_solve_op *op = job->op;
@@ -228,7 +227,7 @@ static gram_status run_eigen(gram_context *g, const struct solve_job *job,
 }
 
 /* [group][row][column] to [group][column][row]. */
-static gram_status transpose(gram_context *g, const struct solve_job *job, int64_t rows,
+static gram_status transpose(gram_context *g, const struct cuda_kron_solve_job *job, int64_t rows,
                              int64_t cols, const size_t at[2])
 {
     struct kron_vjp_move_params p = {
@@ -252,25 +251,42 @@ static gram_status transpose(gram_context *g, const struct solve_job *job, int64
                                   KRON_VJP_THREADS, &p);
 }
 
-static gram_status run_chain(gram_context *g, const struct solve_job *job,
-                             struct kron_solve_params *p)
+gram_status cuda_kron_solve_load(gram_context *g, const struct cuda_kron_solve_job *job,
+                                 bool by_columns)
 {
     const struct gram_kron_solve_op *op = job->op;
-    size_t at[2] = {job->rows_at[0], job->rows_at[1]};
     struct kron_vjp_move_params in = {.side = cuda_kron_side(&op->b),
                                       .item_rows = op->b.rows,
                                       .cols = op->b.cols,
                                       .groups = job->groups,
                                       .row_count = job->group_rows,
                                       .count = job->group_rows,
-                                      .buffer = job->f.memory + at[0]};
+                                      .by_columns = by_columns,
+                                      .buffer = job->f.memory + job->rows_at[0]};
 
     cuda_kron_put_batch(&op->batch, &in.ndim, in.shape);
-    TRY(gram_cuda_launch_plain(g, CUDA_VARIANT_KRON_VJP_LOAD, op->b.dtype,
-                               gram_ceil_div(in.count, KRON_VJP_TILE) *
-                                   gram_ceil_div(in.cols, KRON_VJP_TILE) * in.groups,
-                               KRON_VJP_THREADS, &in));
-    for (int i = op->count - 1; i >= 0; i--) {
+    return gram_cuda_launch_plain(g, CUDA_VARIANT_KRON_VJP_LOAD, op->b.dtype,
+                                  gram_ceil_div(in.count, KRON_VJP_TILE) *
+                                      gram_ceil_div(in.cols, KRON_VJP_TILE) * in.groups,
+                                  KRON_VJP_THREADS, &in);
+}
+
+gram_status cuda_kron_solve_store(gram_context *g, const struct cuda_kron_solve_job *job,
+                                  struct kron_solve_params *p)
+{
+    return gram_cuda_launch_plain(g, CUDA_VARIANT_KRON_SOLVE_STORE, job->op->b.dtype,
+                                  gram_ceil_div(p->group_rows, KRON_SOLVE_TILE) *
+                                      gram_ceil_div(p->order, KRON_SOLVE_TILE) * p->groups,
+                                  KRON_SOLVE_THREADS, p);
+}
+
+static gram_status run_chain(gram_context *g, const struct cuda_kron_solve_job *job,
+                             struct kron_solve_params *p)
+{
+    size_t at[2] = {job->rows_at[0], job->rows_at[1]};
+
+    TRY(cuda_kron_solve_load(g, job, false));
+    for (int i = job->op->count - 1; i >= 0; i--) {
         const struct gram_solve_op system = system_of(job, i, at[0]);
         size_t kept = at[0];
         TRY(solve(g, job, &system));
@@ -278,13 +294,10 @@ static gram_status run_chain(gram_context *g, const struct solve_job *job,
         at[0] = at[1], at[1] = kept;
     }
     p->rows = job->f.memory + at[0];
-    return gram_cuda_launch_plain(g, CUDA_VARIANT_KRON_SOLVE_STORE, op->b.dtype,
-                                  gram_ceil_div(p->group_rows, KRON_SOLVE_TILE) *
-                                      gram_ceil_div(p->order, KRON_SOLVE_TILE) * p->groups,
-                                  KRON_SOLVE_THREADS, p);
+    return cuda_kron_solve_store(g, job, p);
 }
 
-static gram_status run_parts(gram_context *g, const struct solve_job *job,
+static gram_status run_parts(gram_context *g, const struct cuda_kron_solve_job *job,
                              struct kron_solve_params *p)
 {
     struct cuda_borrowed before;
@@ -296,7 +309,7 @@ static gram_status run_parts(gram_context *g, const struct solve_job *job,
     return status;
 }
 
-static gram_status run(gram_context *g, struct solve_job *job)
+static gram_status run(gram_context *g, struct cuda_kron_solve_job *job)
 {
     const struct gram_kron_solve_op *op = job->op;
     struct kron_solve_params p;
@@ -305,11 +318,13 @@ static gram_status run(gram_context *g, struct solve_job *job)
     TRY(gram_cuda_scratch(g, job->f.bytes, &memory));
     job->f.memory = memory;
     fill_params(job, &p);
-    TRY(cuda_kron_scan(g, &job->f,
-                       op->method == GRAM_KRON_LU ? 0
-                       : op->uplo == GRAM_LOWER   ? 1
-                                                  : 2));
-    TRY(run_parts(g, job, &p));
+    p.triangle = op->method == GRAM_KRON_LU ? 0 : op->uplo == GRAM_LOWER ? 1 : 2;
+    if (job->small) {
+        TRY(cuda_kron_solve_small(g, job, &p));
+    } else {
+        TRY(cuda_kron_scan(g, &job->f, (int)p.triangle));
+        TRY(run_parts(g, job, &p));
+    }
     return gram_cuda_launch_plain(g, CUDA_VARIANT_KRON_SOLVE_FINISH, op->b.dtype,
                                   gram_ceil_div(p.row_count * p.order, KRON_SOLVE_PART) * p.items,
                                   KRON_SOLVE_THREADS, &p);
@@ -347,7 +362,7 @@ static gram_status clear_info(gram_context *g, const struct gram_kron_solve_op *
 
 gram_status cuda_kron_solve(gram_context *g, const struct gram_kron_solve_op *op)
 {
-    struct solve_job job;
+    struct cuda_kron_solve_job job;
     gram_status status;
     bool entered;
 
@@ -363,7 +378,7 @@ gram_status cuda_kron_solve(gram_context *g, const struct gram_kron_solve_op *op
 gram_status cuda_kron_solve_workspace(gram_context *g, const struct gram_kron_solve_op *op,
                                       size_t *bytes)
 {
-    struct solve_job job;
+    struct cuda_kron_solve_job job;
 
     *bytes = 0;
     if (is_empty(op))

@@ -134,6 +134,7 @@ static const struct {
     [CUDA_VARIANT_KRON_SOLVE_DIVIDE] = {          "kron_solve.cu",      "kron_solve_divide"},
     [CUDA_VARIANT_KRON_SOLVE_STORE] = {          "kron_solve.cu",       "kron_solve_store"},
     [CUDA_VARIANT_KRON_SOLVE_FINISH] = {          "kron_solve.cu",      "kron_solve_finish"},
+    [CUDA_VARIANT_KRON_SOLVE_FACTOR] = {   "kron_solve_factor.cu",      "kron_solve_factor"},
     [CUDA_VARIANT_KRON_LOGDET_LOAD] = {         "kron_logdet.cu",       "kron_logdet_load"},
     [CUDA_VARIANT_KRON_LOGDET_FINISH] = {         "kron_logdet.cu",     "kron_logdet_finish"},
     [CUDA_VARIANT_SOLVE_LOAD] = {         "solve_extra.cu",             "solve_load"},

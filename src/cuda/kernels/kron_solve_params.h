@@ -1,5 +1,5 @@
 /*
- * kron_solve_params.h - what the host tells kron_solve.cu and kron_logdet.cu
+ * kron_solve_params.h - what the host tells kron_solve*.cu and kron_logdet.cu
  *
  * Read by the host's compiler and by NVRTC, which sees no other header: so it includes none of
  * CUDA's, and long long stands for int64_t.
@@ -14,6 +14,18 @@
 #define KRON_SOLVE_ROWS    8    /* that a thread divides by one eigenvalue */
 #define KRON_SOLVE_TILE    32   /* rows and columns that a block stores at a time */
 #define KRON_SOLVE_PART    4096 /* elements that a block looks at, or fills, at a time */
+
+/* Orders that kron_solve_factor.cu takes; the threads of a block of kron_solve_pass.cu, rows that a
+ * thread has at a time; elements from column to column of an LU, a multiple of these; bytes of one
+ * in shared memory, with its pivots; rows of a unit there. */
+#define KRON_SOLVE_SMALL        64
+#define KRON_SOLVE_PASS_THREADS 128
+#define KRON_SOLVE_PANEL        16
+#define KRON_SOLVE_PADDED(n)    (((n) + 15) / 16 * 16)
+#define KRON_SOLVE_STEP(n)      (KRON_SOLVE_PADDED(n) + 4)
+#define KRON_SOLVE_FACTOR_BYTES(n, size) \
+  ((KRON_SOLVE_PADDED(n) * KRON_SOLVE_STEP(n) * (size) + (n)*4 + 15) / 16 * 16)
+#define KRON_SOLVE_ODD(n) ((n) | 1)
 
 /*
  * The factors of a call.  A number of theirs that a factor has only where it changes (codes, found,
@@ -35,11 +47,20 @@ struct kron_solve_params {
     struct kron_side x, info;                /* data NULL: not given */
 };
 
-/* kron_logdet.cu: LU of every factor in double, row by row without gaps. */
+/* kron_logdet.cu: LU of every factor in double, row by row without gaps; kron_solve_factor.cu: what
+ * becomes of every factor. */
 struct kron_logdet_params {
     struct kron_solve_params of;
     struct kron_side pivots[KRON_MOST]; /* ints */
     struct kron_side lu[KRON_MOST];
     struct kron_side out, sign; /* data NULL: not wanted */
+};
+
+/* kron_solve_pass.cu: [group][unit][.][after], and the LU of a group's factor. */
+struct kron_solve_pass_params {
+    long long ndim, shape[KRON_DIMS]; /* of the groups */
+    long long groups, units, after;
+    char *from, *to;
+    struct kron_side lu, row;
 };
 #endif
