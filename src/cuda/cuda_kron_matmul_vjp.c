@@ -82,6 +82,10 @@ static gram_status run_rows(gram_context *g, struct cuda_kron_chain *c)
     for (int i = plan->joins - 1; i > plan->first; i--)
         TRY(cuda_kron_vjp_contract(g, c, i));
     for (int i = 0; i <= plan->last || i < plan->steps; i++) {
+        if (plan->join[i].group) {
+            TRY(cuda_kron_vjp_run_group(g, c, i));
+            continue;
+        }
         if (plan->join[i].wanted)
             TRY(cuda_kron_vjp_add_gradient(g, c, i));
         if (i < plan->steps)
@@ -156,6 +160,20 @@ static gram_status add_up(gram_context *g, const struct cuda_kron_chain *c,
                                   &p);
 }
 
+/* The sums of each factor of a group. */
+static gram_status add_up_group(gram_context *g, const struct cuda_kron_chain *c,
+                                const struct cuda_kron_join *j)
+{
+    for (int f = 0; f < j->count; f++) {
+        struct cuda_kron_join one = *j;
+        one.first += f, one.count = 1;
+        one.p = one.q = c->plan->op->factor[one.first].rows;
+        one.sums_at = cuda_kron_vjp_sums_at(c->plan, j, f);
+        TRY(add_up(g, c, &one, true));
+    }
+    return GRAM_OK;
+}
+
 static gram_status store_factors(gram_context *g, const struct cuda_kron_chain *c)
 {
     const struct cuda_kron_vjp_plan *plan = c->plan;
@@ -164,6 +182,10 @@ static gram_status store_factors(gram_context *g, const struct cuda_kron_chain *
         const struct cuda_kron_join *j = &plan->join[i];
         if (!j->wanted)
             continue;
+        if (j->group) {
+            TRY(add_up_group(g, c, j));
+            continue;
+        }
         if (sum_is_all(c, j)) {
             TRY(add_up(g, c, j, true));
             continue;

@@ -20,7 +20,7 @@
 #include "kernels/kron_vjp_params.h"
 
 enum {
-    CUDA_KRON_VJP_DEFINES = 128
+    CUDA_KRON_VJP_DEFINES = 160
 };
 
 /* Neighbouring factors of op as one of p rows and q columns. */
@@ -33,6 +33,9 @@ struct cuda_kron_join {
     int mt, nt, wp, wq;
     int64_t slice, slots; /* columns of a piece; places of a group */
     size_t left_at, sums_at;
+    /* One launch of kron_vjp_group.cu, whose sums are those of each factor. */
+    bool group;
+    int tb, ta, ahead, blocks;
 };
 
 struct cuda_kron_vjp_plan {
@@ -71,6 +74,8 @@ static inline int64_t cuda_kron_vjp_size(const struct cuda_kron_vjp_plan *plan)
 void cuda_kron_vjp_begin(struct cuda_kron_chain *c);
 gram_status cuda_kron_vjp_contract(gram_context *g, const struct cuda_kron_chain *c, int i);
 gram_status cuda_kron_vjp_take_back(gram_context *g, struct cuda_kron_chain *c, int i);
+/* Sets next for i. */
+void cuda_kron_vjp_aim(struct cuda_kron_chain *c, int i);
 gram_status cuda_kron_vjp_step_bytes(gram_context *g, const struct cuda_kron_vjp_plan *plan,
                                      size_t *bytes);
 
@@ -82,4 +87,16 @@ gram_status cuda_kron_vjp_add_gradient(gram_context *g, const struct cuda_kron_c
 void cuda_kron_vjp_choose_tile(gram_dtype dtype, struct cuda_kron_join *j);
 struct jit_request cuda_kron_vjp_gradient_request(gram_dtype dtype, const struct cuda_kron_join *j,
                                                   int load, char defines[CUDA_KRON_VJP_DEFINES]);
+
+/* cuda_kron_matmul_vjp_group.c: makes all joins groups, or gives false; their pieces; the sums of a
+ * factor of one; its gradients and right[i+1], which right then is. */
+bool cuda_kron_vjp_choose_groups(const struct cuda_device *device, struct cuda_kron_vjp_plan *plan);
+void cuda_kron_vjp_cut_group(const struct cuda_device *device,
+                             const struct cuda_kron_vjp_plan *plan, struct cuda_kron_join *j);
+size_t cuda_kron_vjp_sums_at(const struct cuda_kron_vjp_plan *plan, const struct cuda_kron_join *j,
+                             int factor);
+gram_status cuda_kron_vjp_run_group(gram_context *g, struct cuda_kron_chain *c, int i);
+struct jit_request cuda_kron_vjp_group_request(gram_dtype dtype, const struct gram_view *factor,
+                                               const struct cuda_kron_join *j, int load,
+                                               char defines[CUDA_KRON_VJP_DEFINES]);
 #endif

@@ -51,8 +51,7 @@ static struct gram_kron_matmul_op step_of(const struct cuda_kron_chain *c, int i
     return op;
 }
 
-/* Where right[i + 1] goes. */
-static void aim(struct cuda_kron_chain *c, int i)
+void cuda_kron_vjp_aim(struct cuda_kron_chain *c, int i)
 {
     const struct cuda_kron_vjp_plan *plan = c->plan;
 
@@ -102,8 +101,8 @@ static gram_status bytes_for(gram_context *g, const struct cuda_kron_vjp_plan *p
         TRY(cuda_kron_matmul_workspace(g, &op, &step));
         *bytes = step > *bytes ? step : *bytes;
     }
-    for (int i = 0; i < plan->steps; i++) {
-        aim(&c, i);
+    for (int i = 0; i < plan->steps && !plan->join[i].group; i++) {
+        cuda_kron_vjp_aim(&c, i);
         op = step_of(&c, i, true);
         TRY(cuda_kron_matmul_workspace(g, &op, &step));
         *bytes = step > *bytes ? step : *bytes;
@@ -142,7 +141,7 @@ gram_status cuda_kron_vjp_contract(gram_context *g, const struct cuda_kron_chain
 
 gram_status cuda_kron_vjp_take_back(gram_context *g, struct cuda_kron_chain *c, int i)
 {
-    aim(c, i);
+    cuda_kron_vjp_aim(c, i);
     TRY(run_step(g, c, i, true));
     c->right = c->next, c->right_stride = c->next_stride;
     return GRAM_OK;

@@ -25,7 +25,7 @@ static bool is_merged(const struct gram_kron_matmul_vjp_op *op)
     return merged;
 }
 
-static void join(struct cuda_kron_vjp_plan *plan)
+static void join_small(struct cuda_kron_vjp_plan *plan)
 {
     const struct gram_kron_matmul_vjp_op *op = plan->op;
 
@@ -43,13 +43,21 @@ static void join(struct cuda_kron_vjp_plan *plan)
         }
         j->wanted |= op->want_factor[i];
     }
+}
+
+static void join(const struct cuda_device *device, struct cuda_kron_vjp_plan *plan)
+{
+    if (!cuda_kron_vjp_choose_groups(device, plan)) {
+        plan->joins = 0;
+        join_small(plan);
+    }
     plan->first = plan->joins, plan->last = -1;
     for (int i = plan->joins - 1; i >= 0; i--)
         if (plan->join[i].wanted) {
             plan->first = i;
             plan->last = plan->last < 0 ? i : plan->last;
         }
-    plan->steps = op->want_x ? plan->joins : plan->last > 0 ? plan->last : 0;
+    plan->steps = plan->op->want_x ? plan->joins : plan->last > 0 ? plan->last : 0;
 }
 
 /* Elements of a row of left[i] and of right[i], i up to joins for the latter. */
@@ -112,7 +120,9 @@ static void lay_out(struct cuda_kron_vjp_plan *plan)
         if (has_left(plan, i))
             at = (double)j->left_at + left_elements(plan, i) * rows * size;
         j->sums_at = round_up(at);
-        if (j->wanted)
+        if (j->group)
+            at = (double)cuda_kron_vjp_sums_at(plan, j, j->count);
+        else if (j->wanted)
             at = (double)j->sums_at + matrix * (double)j->slots * (double)plan->groups;
     }
     for (int i = plan->grad_direct; i <= plan->steps; i++) {
@@ -146,7 +156,7 @@ gram_status cuda_kron_vjp_plan(gram_context *g, const struct gram_kron_matmul_vj
         .op = op, .groups = merged ? 1 : op->batch.count, .group_rows = op->x.rows};
     if (merged)
         fits = !__builtin_mul_overflow(op->x.rows, op->batch.count, &plan->group_rows);
-    join(plan);
+    join(g->device, plan);
     for (int i = plan->joins - 1; i >= 0; i--) {
         plan->join[i].after = after;
         after *= plan->join[i].q;
@@ -166,7 +176,9 @@ gram_status cuda_kron_vjp_plan(gram_context *g, const struct gram_kron_matmul_vj
         op->want_x && !op->alpha.tensor.data && cuda_kron_is_dense(&op->batch, &op->to_x);
     choose_rows(g, plan);
     for (int i = 0; i < plan->joins; i++)
-        if (plan->join[i].wanted)
+        if (plan->join[i].group)
+            cuda_kron_vjp_cut_group(g->device, plan, &plan->join[i]);
+        else if (plan->join[i].wanted)
             cuda_kron_vjp_cut_gradient(g->device, plan, &plan->join[i]);
     lay_out(plan);
     if (plan->bytes < most_bytes)

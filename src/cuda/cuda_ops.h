@@ -35,6 +35,7 @@ enum cuda_variant_file {
     CUDA_VARIANT_SQUARE, /* cdist_pack.cu and cdist_mma.cu */
     CUDA_VARIANT_PANELS, /* cdist_panels.cu */
     CUDA_VARIANT_KRON_VJP_GRADIENT,
+    CUDA_VARIANT_KRON_VJP_GROUP,
     CUDA_VARIANT_KRON_SOLVE_PASS,
     CUDA_VARIANT_PLAIN, /* from here on REAL is the one parameter */
     CUDA_VARIANT_GRAD_SUM = CUDA_VARIANT_PLAIN,

@@ -1,5 +1,5 @@
 /*
- * kron_vjp_params.h - what the host tells kron_vjp.cu and kron_vjp_gradient.cu
+ * kron_vjp_params.h - what the host tells kron_vjp*.cu
  *
  * Read by the host's compiler and by NVRTC, which sees no other header: so it includes none of
  * CUDA's, and long long stands for int64_t.
@@ -81,5 +81,22 @@ struct kron_vjp_store_params {
     struct kron_side factor[KRON_MOST];
     long long p[KRON_MOST], q[KRON_MOST];
     long long lanes; /* threads that share a sum: a power of 2 up to 32 */
+};
+
+/*
+ * kron_vjp_group.cu: left and right are [unit][group][a], a < after, and so is out; sums of every
+ * factor are [block][p][q].  Strides in its shared memory: the next that is 8 or 24 of 32 elements,
+ * 4 or 12 of 16 in f64.
+ */
+#define KRON_VJP_GROUP_MOST 3 /* factors of a group */
+#define KRON_VJP_GROUP_STRIDE(n, doubles) \
+  ((doubles) ? ((n) + 3) / 8 * 8 + 4 : ((n) + 7) / 16 * 16 + 8)
+struct kron_vjp_group_params {
+    const char *left, *right;
+    char *out, *sums[KRON_VJP_GROUP_MOST];
+    struct kron_side factor[KRON_VJP_GROUP_MOST];
+    double alpha; /* of out */
+    long long units, after;
+    long long accumulate; /* sums are added to */
 };
 #endif
