@@ -12,6 +12,7 @@
 
 struct machine_blocks {
     int64_t n, size, count; /* rows, rows of a block, blocks along an edge */
+    int64_t ld;             /* of a block, in elements */
     gram_dtype dtype;
     char *data;
     char *strips, *product; /* room for a product, behind the blocks */
