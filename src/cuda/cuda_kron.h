@@ -44,6 +44,7 @@ struct cuda_kron_pass {
     bool in_place, padded;
     bool along; /* neighbours in x are those along the factor's index */
     size_t shared_bytes;
+    uint64_t variant; /* of its kernel, once it was queued; 0 before */
 };
 
 struct cuda_kron_plan {
@@ -71,6 +72,13 @@ void cuda_kron_plan(const struct cuda_device *device, const struct gram_kron_mat
 
 /* Shared memory that a block can have. */
 int64_t cuda_kron_shared(int arch);
+
+/* What of a plan are op's addresses and numbers, which are not those that it was made for. */
+void cuda_kron_plan_of(const struct gram_kron_matmul_op *op, struct cuda_kron_plan *plan);
+
+/* cuda_kron_memo.c: the plan, made or remembered, until the next call; NULL: out of memory. */
+struct cuda_kron_plan *cuda_kron_remembered(gram_context *g, const struct gram_kron_matmul_op *op,
+                                            int choice);
 
 /* cuda_kron_tile.c: factors that kron_matmul_tile.cu is for; sets tile_bytes, and gives those that
  * are worth it where they save a launch; whether a group, with so many indices behind it, fits

@@ -89,23 +89,37 @@ static void make_ahead(const gram_context *g, const struct cuda_kron_plan *plan,
     gram_jit_ahead(g, g->device, requests, plan->passes);
 }
 
-static gram_status queue_pass(gram_context *g, const struct cuda_kron_plan *plan, void *scratch,
+/* The kernel of a pass. */
+static gram_status find_kernel(gram_context *g, struct cuda_kron_plan *plan, void *scratch,
+                               int number, const struct kron_params *params, CUfunction *out)
+{
+    uint64_t *variant = &plan->pass[number].variant;
+    char defines[CUDA_KRON_DEFINES];
+    struct jit_request request;
+
+    *out = *variant ? gram_jit_recall(g->device, *variant) : NULL;
+    if (*out)
+        return GRAM_OK;
+    request = cuda_kron_request(plan, number, params, defines);
+    if (!gram_jit_recall(g->device, request.variant))
+        make_ahead(g, plan, scratch);
+    TRY(gram_jit_kernel(g, g->device, &request, out));
+    *variant = request.variant;
+    return GRAM_OK;
+}
+
+static gram_status queue_pass(gram_context *g, struct cuda_kron_plan *plan, void *scratch,
                               int number, struct kron_params *params)
 {
     const struct cuda_kron_pass *pass = &plan->pass[number];
-    struct cuda_device *device = g->device;
-    char defines[CUDA_KRON_DEFINES];
-    const struct jit_request request = cuda_kron_request(plan, number, params, defines);
-    CUfunction function = gram_jit_recall(device, request.variant);
+    const struct cuda_device *device = g->device;
+    CUfunction function;
     const bool early = number > 0 && device->overlaps && pass->kernel == CUDA_KRON_KEPT;
     int64_t units = plan->rows * pass->span.before;
     void *arguments[] = {params};
     double tiles, most = INT32_MAX;
 
-    if (!function) {
-        make_ahead(g, plan, scratch);
-        TRY(gram_jit_kernel(g, device, &request, &function));
-    }
+    TRY(find_kernel(g, plan, scratch, number, params, &function));
     if (pass->kernel == CUDA_KRON_TILE)
         most = (double)device->processors * pass->blocks;
     if (pass->kernel == CUDA_KRON_FUSED || pass->kernel == CUDA_KRON_TILE) {
@@ -124,7 +138,7 @@ static gram_status queue_pass(gram_context *g, const struct cuda_kron_plan *plan
         (const unsigned[]){(unsigned)pass->threads, 1, 1}, pass->shared_bytes, arguments);
 }
 
-static gram_status queue(gram_context *g, const struct cuda_kron_plan *plan)
+static gram_status queue(gram_context *g, struct cuda_kron_plan *plan)
 {
     struct kron_params params;
     void *scratch;
@@ -164,9 +178,12 @@ static struct gram_kron_matmul_op filled(const struct gram_kron_matmul_op *op)
 }
 
 static gram_status make_plan(gram_context *g, const struct gram_kron_matmul_op *op, int choice,
-                             struct cuda_kron_plan *plan)
+                             struct cuda_kron_plan **out)
 {
-    cuda_kron_plan(g->device, op, choice, plan);
+    const struct cuda_kron_plan *plan = *out = cuda_kron_remembered(g, op, choice);
+
+    if (!plan)
+        return GRAM_OUT_OF_MEMORY;
     if (plan->bytes > 0x1p58)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "a row of x or y is too long: scratch overflows");
     return GRAM_OK;
@@ -191,7 +208,7 @@ gram_status cuda_kron_matmul_chosen(gram_context *g, const struct gram_kron_matm
                                     int choice)
 {
     const struct gram_kron_matmul_op work = filled(op);
-    struct cuda_kron_plan plan;
+    struct cuda_kron_plan *plan;
     gram_status status;
     bool entered;
 
@@ -200,7 +217,7 @@ gram_status cuda_kron_matmul_chosen(gram_context *g, const struct gram_kron_matm
     TRY(make_plan(g, &work, choice, &plan));
     TRY(check_pointers(g, op));
     entered = gram_cuda_enter(g->device);
-    status = queue(g, &plan);
+    status = queue(g, plan);
     gram_cuda_leave(g->device, entered);
     return status;
 }
@@ -214,12 +231,12 @@ gram_status cuda_kron_matmul_workspace(gram_context *g, const struct gram_kron_m
                                        size_t *bytes)
 {
     const struct gram_kron_matmul_op work = filled(op);
-    struct cuda_kron_plan plan;
+    struct cuda_kron_plan *plan;
 
     *bytes = 0;
     if (is_empty(op))
         return GRAM_OK;
     TRY(make_plan(g, &work, cuda_kron_tuned(g, op), &plan));
-    *bytes = gram_round64((size_t)plan.bytes);
+    *bytes = gram_round64((size_t)plan->bytes);
     return GRAM_OK;
 }

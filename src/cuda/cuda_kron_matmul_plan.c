@@ -274,10 +274,9 @@ static void turn(struct gram_view *v)
     v->rows = 1, v->row_stride = 0;
 }
 
-static void see_rows(struct cuda_kron_plan *plan)
+void cuda_kron_plan_of(const struct gram_kron_matmul_op *op, struct cuda_kron_plan *plan)
 {
-    const struct gram_kron_matmul_op *op = plan->op;
-
+    plan->op = op;
     plan->x = op->x, plan->y = op->y, plan->z = op->z;
     plan->rows = op->x.rows, plan->extra = gram_most(1, op->after);
     if (op->after > 1 || !rows_are_inside(&op->x) || !rows_are_inside(&op->y) ||
@@ -304,11 +303,10 @@ static void make(const struct cuda_device *device, const struct gram_kron_matmul
                                                     WANTED_BYTES * 2};
 
     *plan = (struct cuda_kron_plan){
-        .op = op,
         .element = op->x.dtype == GRAM_F64 || op->x.dtype == GRAM_I64 ? 8 : 4,
         .shared_bytes = cuda_kron_shared(device->arch),
         .wanted_bytes = wanted[choice > 0 ? (choice - 1) % CUDA_KRON_TILES : 0]};
-    see_rows(plan);
+    cuda_kron_plan_of(op, plan);
     plan->tiled = plan->x.col_stride == 1 && plan->y.col_stride == 1 &&
                   (!cuda_kron_adds(op) || plan->z.col_stride == 1);
     plan->tensor = plan->tiled && cuda_kron_has_tensor(device->arch, op);

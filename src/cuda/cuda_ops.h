@@ -258,6 +258,8 @@ size_t cuda_kron_workspace(const gram_context *g, const struct gram_kron_op *op)
 gram_status cuda_kron_move(gram_context *g, const struct gram_kron_move_op *op);
 gram_status cuda_kron_trace(gram_context *g, const struct gram_kron_number_op *op);
 
+/* cuda_kron_memo.c: frees what a context remembers of products with Kronecker factors. */
+void cuda_kron_forget(gram_context *g, struct cuda_device *device);
 /* cuda_kron_matmul.c */
 gram_status cuda_kron_matmul(gram_context *g, const struct gram_kron_matmul_op *op);
 gram_status cuda_kron_matmul_workspace(gram_context *g, const struct gram_kron_matmul_op *op,

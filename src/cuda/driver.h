@@ -109,6 +109,7 @@ struct cuda_device {
     struct cuda_background *background; /* cuda_eigh_background.c; or NULL */
     struct cuda_solver *solver;         /* cusolver.c: made at the first solve; or NULL */
     struct cuda_blas *blas;             /* cublas.c: made at the first product; or NULL */
+    struct cuda_kron_memo *kron;        /* cuda_kron_memo.c: made at the first product; or NULL */
     struct cuda_multi *multi;           /* cusolver_mg.c: made at the first eigh_multi; or NULL */
 };
 
