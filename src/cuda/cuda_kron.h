@@ -80,12 +80,13 @@ void cuda_kron_plan_of(const struct gram_kron_matmul_op *op, struct cuda_kron_pl
 struct cuda_kron_plan *cuda_kron_remembered(gram_context *g, const struct gram_kron_matmul_op *op,
                                             int choice);
 
+/* Whether beta z is added. */
+bool cuda_kron_adds(const struct gram_kron_matmul_op *op);
+
 /* cuda_kron_tile.c: factors that kron_matmul_tile.cu is for; sets tile_bytes, and gives those that
  * are worth it where they save a launch; whether a group, with so many indices behind it, fits
  * tile_bytes; makes a pass one of this kernel, or gives false; what the
  * compiler is told of it. */
-/* Whether beta z is added. */
-bool cuda_kron_adds(const struct gram_kron_matmul_op *op);
 bool cuda_kron_tile_takes(const struct gram_kron_matmul_op *op, int factor);
 int64_t cuda_kron_tile_size(const struct cuda_device *device, struct cuda_kron_plan *plan,
                             int choice);
