@@ -6,6 +6,7 @@ import importlib
 import inspect
 import os
 import pathlib
+import re
 
 import gram
 import numpy as np
@@ -137,6 +138,24 @@ def test_examples_of_the_documents(document):
     blocks = [b.split("```")[0] for b in text.split("```python\n")[1:]]
     examples = "\n".join(b for b in blocks if b.startswith(">>>"))
     assert run(examples, document) >= (10 if document == "docs/python.md" else 4)
+
+
+def test_what_the_page_of_other_packages_names_is_here():
+    text = (SOURCE / "docs/coming-from.md").read_text(encoding="utf-8")
+    for package in ("kermac", "FastKron", "kernel_tools", "torchium", "KeOps"):
+        assert f"\n## {package}\n" in text
+    names = set(re.findall(r"\b(?:gram|gt)(?:\.\w+)+", text))
+    assert len(names) >= 30
+    for name in sorted(names):
+        value, path = gram, name.replace("gt.", "gram.torch.", 1).split(".")[1:]
+        try:
+            for i, part in enumerate(path):
+                if path[0] == "compat" and i == 1:
+                    value = importlib.import_module(f"gram.compat.{part}")
+                else:
+                    value = getattr(value, part)
+        except ImportError:
+            continue  # of a package that is not installed here
 
 
 def test_typing_marker():
