@@ -42,6 +42,19 @@ PyObject *py_helper(struct py_state *state, const char *name)
   }
 /* clang-format on */
 
+static const char multi_workspace_doc[] =
+    "Bytes of scratch, as (host, device), that gram.kron_matmul_multi takes on this rank for the\n"
+    "same arguments: of arrays the shapes, dtypes and devices count, and the data are not read.\n\n"
+    "Arguments and errors are as gram.kron_matmul_multi has them.\n\n"
+    ">>> import gram, numpy as np\n"
+    ">>> try:\n"
+    "...     with gram.Communicator() as ranks:\n"
+    "...         need = gram.kron_matmul_multi_workspace(np.eye(3), [np.eye(3)], ranks)\n"
+    "... except NotImplementedError:  # built without MPI\n"
+    "...     need = 0, 0\n"
+    ">>> need[0] >= 0, need[1]\n"
+    "(True, 0)\n";
+
 static PyMethodDef functions[] = {
   /* clang-format off */
     WITH_WORKSPACE(cdist, "x"),
@@ -69,29 +82,34 @@ static PyMethodDef functions[] = {
     WITH_WORKSPACE(kfac_factors, "x, x"),
     WITH_WORKSPACE(natural_gradient, "x.T, x[:, 0], 1.0"),
   /* clang-format on */
-    {        "kron_trace",     FAST(py_kron_trace),     KEYWORDS,  py_kron_trace_doc},
-    {              "tune",           FAST(py_tune),     KEYWORDS,        py_tune_doc},
-    {         "tune_eigh",      FAST(py_tune_eigh),     KEYWORDS,   py_tune_eigh_doc},
-    {           "devices",              py_devices,  METH_NOARGS,     py_devices_doc},
-    {       "best_device",          py_best_device,  METH_NOARGS, py_best_device_doc},
-    {       "memory_info",    FAST(py_memory_info),     KEYWORDS, py_memory_info_doc},
-    {       "set_threads",          py_set_threads,       METH_O, py_set_threads_doc},
-    {       "get_threads",          py_get_threads,  METH_NOARGS, py_get_threads_doc},
-    {              "info",                 py_info,  METH_NOARGS,        py_info_doc},
-    {        "cache_info",     FAST(py_cache_info),     KEYWORDS,               NULL},
-    {        "cache_list",     FAST(py_cache_list),     KEYWORDS,               NULL},
-    {       "cache_clear",    FAST(py_cache_clear),     KEYWORDS,               NULL},
-    {        "cache_warm",     FAST(py_cache_warm),     KEYWORDS,               NULL},
-    {       "machine_fit",          py_machine_fit, METH_VARARGS,               NULL},
-    {         "eigh_many",            py_eigh_many, METH_VARARGS,               NULL},
-    {        "eigh_multi",           py_eigh_multi, METH_VARARGS,               NULL},
-    { "matrix_power_many",    py_matrix_power_many, METH_VARARGS,               NULL},
-    {      "machine_load",         py_machine_load,       METH_O,               NULL},
-    {    "kernel_numbers", FAST(py_kernel_numbers),     KEYWORDS,               NULL},
-    {      "xla_handlers",         py_xla_handlers,  METH_NOARGS,               NULL},
-    {  "optimizer_create",     py_optimizer_create, METH_VARARGS,               NULL},
-    {"optimizer_defaults",   py_optimizer_defaults,       METH_O,               NULL},
-    {                NULL,                    NULL,            0,               NULL},
+    {                 "kron_trace",                  FAST(py_kron_trace),     KEYWORDS,py_kron_trace_doc                                                                                       },
+    {          "kron_matmul_multi",           FAST(py_kron_matmul_multi),     KEYWORDS, py_kron_matmul_multi_doc},
+    {"kron_matmul_multi_workspace", FAST(py_kron_matmul_multi_workspace),     KEYWORDS,
+     multi_workspace_doc                                                                                        },
+    {           "kron_matmul_part",            FAST(py_kron_matmul_part),     KEYWORDS,  py_kron_matmul_part_doc},
+    {                    "nccl_id",                     FAST(py_nccl_id),     KEYWORDS,           py_nccl_id_doc},
+    {                       "tune",                        FAST(py_tune),     KEYWORDS,              py_tune_doc},
+    {                  "tune_eigh",                   FAST(py_tune_eigh),     KEYWORDS,         py_tune_eigh_doc},
+    {                    "devices",                           py_devices,  METH_NOARGS,           py_devices_doc},
+    {                "best_device",                       py_best_device,  METH_NOARGS,       py_best_device_doc},
+    {                "memory_info",                 FAST(py_memory_info),     KEYWORDS,       py_memory_info_doc},
+    {                "set_threads",                       py_set_threads,       METH_O,       py_set_threads_doc},
+    {                "get_threads",                       py_get_threads,  METH_NOARGS,       py_get_threads_doc},
+    {                       "info",                              py_info,  METH_NOARGS,              py_info_doc},
+    {                 "cache_info",                  FAST(py_cache_info),     KEYWORDS,                     NULL},
+    {                 "cache_list",                  FAST(py_cache_list),     KEYWORDS,                     NULL},
+    {                "cache_clear",                 FAST(py_cache_clear),     KEYWORDS,                     NULL},
+    {                 "cache_warm",                  FAST(py_cache_warm),     KEYWORDS,                     NULL},
+    {                "machine_fit",                       py_machine_fit, METH_VARARGS,                     NULL},
+    {                  "eigh_many",                         py_eigh_many, METH_VARARGS,                     NULL},
+    {                 "eigh_multi",                        py_eigh_multi, METH_VARARGS,                     NULL},
+    {          "matrix_power_many",                 py_matrix_power_many, METH_VARARGS,                     NULL},
+    {               "machine_load",                      py_machine_load,       METH_O,                     NULL},
+    {             "kernel_numbers",              FAST(py_kernel_numbers),     KEYWORDS,                     NULL},
+    {               "xla_handlers",                      py_xla_handlers,  METH_NOARGS,                     NULL},
+    {           "optimizer_create",                  py_optimizer_create, METH_VARARGS,                     NULL},
+    {         "optimizer_defaults",                py_optimizer_defaults,       METH_O,                     NULL},
+    {                         NULL,                                 NULL,            0,                     NULL},
 };
 
 /* A type of the module; *out gets a reference, unless out is NULL. */
@@ -139,6 +157,7 @@ static int fill(PyObject *module)
         return -1;
     if (add_type(module, &py_machine_spec, &state->machine_type) ||
         add_type(module, &py_pending_spec, &state->pending_type) ||
+        add_type(module, &py_communicator_spec, &state->communicator_type) ||
         add_type(module, &py_optimizer_spec, &state->optimizer_type) ||
         add_type(module, &py_optimizer_state_spec, &state->optimizer_state_type))
         return -1;
@@ -160,6 +179,7 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->pending_type);
     Py_VISIT(state->optimizer_type);
     Py_VISIT(state->optimizer_state_type);
+    Py_VISIT(state->communicator_type);
     for (int i = 0; i < PY_MOST_TYPES; i++)
         Py_VISIT(state->types[i].type);
     return 0;
@@ -178,6 +198,7 @@ static int clear(PyObject *module)
     Py_CLEAR(state->pending_type);
     Py_CLEAR(state->optimizer_type);
     Py_CLEAR(state->optimizer_state_type);
+    Py_CLEAR(state->communicator_type);
     for (int i = 0; i < PY_MOST_TYPES; i++)
         Py_CLEAR(state->types[i].type);
     Py_CLEAR(state->requires_grad);

@@ -49,7 +49,8 @@ struct py_state {
     PyObject *requires_grad, *is_neg; /* attributes of a torch.Tensor, interned */
     PyObject *numpy_empty;            /* set when the first NumPy output is made */
     PyObject *numpy_dtype[GRAM_I64 + 1];
-    PyTypeObject *machine_type, *pending_type, *optimizer_type, *optimizer_state_type;
+    PyTypeObject *machine_type, *pending_type, *optimizer_type, *optimizer_state_type,
+        *communicator_type;
     PyObject *helpers; /* the Python module gram._arrays; set when it is first wanted */
     struct py_type types[PY_MOST_TYPES];
     int next_type;

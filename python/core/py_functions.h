@@ -114,6 +114,7 @@ PyObject *py_factors_end(struct py_call *call, struct py_factors *factors, bool 
 extern const char py_kron_matmul_doc[], py_matrix_power_doc[], py_eigh_kernel_doc[],
     py_kron_matmul_vjp_doc[], py_kron_solve_doc[], py_kron_logdet_doc[], py_kron_trace_doc[],
     py_kron_diagonal_doc[], py_sample_grad_doc[], py_kfac_factors_doc[];
+extern const char py_kron_matmul_multi_doc[], py_kron_matmul_part_doc[], py_nccl_id_doc[];
 extern const char py_eigh_doc[], py_kernel_matmul_doc[], py_kron_doc[];
 extern const char py_matmul_batched_doc[], py_matmul_chunked_doc[], py_syrk_ema_doc[],
     py_natural_gradient_doc[];
@@ -148,6 +149,10 @@ PY_FUNCTION(py_kron);
 PY_FUNCTION(py_kron_workspace);
 PY_FUNCTION(py_kron_matmul);
 PY_FUNCTION(py_kron_matmul_workspace);
+PY_FUNCTION(py_kron_matmul_multi);
+PY_FUNCTION(py_kron_matmul_multi_workspace);
+PY_FUNCTION(py_kron_matmul_part);
+PY_FUNCTION(py_nccl_id);
 PY_FUNCTION(py_kron_matmul_vjp);
 PY_FUNCTION(py_kron_matmul_vjp_workspace);
 PY_FUNCTION(py_kron_solve);

@@ -7,7 +7,7 @@
 #define PY_TYPES_H
 #include "py_core.h"
 
-extern PyType_Spec py_kfac_spec, py_module_spec, py_pending_spec;
+extern PyType_Spec py_communicator_spec, py_kfac_spec, py_module_spec, py_pending_spec;
 
 /* Takes a call whose work goes on in the background, and its context; a gram.Pending. */
 PyObject *py_pending(struct py_call *call, PyObject *module);

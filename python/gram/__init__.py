@@ -6,6 +6,7 @@ DLPack, and return arrays of the same library.  See help(gram.cdist), and docs/p
 
 from gram import cache
 from gram._core import (
+    Communicator,
     LinAlgError,
     Module,
     Pending,
@@ -38,6 +39,9 @@ from gram._core import (
     kron_logdet,
     kron_logdet_workspace,
     kron_matmul,
+    kron_matmul_multi,
+    kron_matmul_multi_workspace,
+    kron_matmul_part,
     kron_matmul_vjp,
     kron_matmul_vjp_workspace,
     kron_matmul_workspace,
@@ -56,6 +60,7 @@ from gram._core import (
     memory_info,
     natural_gradient,
     natural_gradient_workspace,
+    nccl_id,
     sample_grad,
     sample_grad_workspace,
     set_threads,
@@ -91,6 +96,7 @@ _MANY = ("eigh_many", "eigh_multi", "matrix_power_many")
 _MODULES = ("compat", "gpytorch", "jax", "machine", "optim", "plot", "sklearn", "torch")
 
 __all__ = [
+    "Communicator",
     "LinAlgError",
     "Machine",
     "Module",
@@ -127,6 +133,9 @@ __all__ = [
     "kron_logdet",
     "kron_logdet_workspace",
     "kron_matmul",
+    "kron_matmul_multi",
+    "kron_matmul_multi_workspace",
+    "kron_matmul_part",
     "kron_matmul_vjp",
     "kron_matmul_vjp_workspace",
     "kron_matmul_workspace",
@@ -146,6 +155,7 @@ __all__ = [
     "memory_info",
     "natural_gradient",
     "natural_gradient_workspace",
+    "nccl_id",
     "sample_grad",
     "sample_grad_workspace",
     "set_threads",

@@ -1,5 +1,5 @@
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, TypeAlias, TypedDict
+from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict
 
 from gram import cache as cache
 from gram import machine as machine
@@ -87,6 +87,31 @@ class Module:
         shared_bytes: int = 0,
     ) -> None: ...
     def synchronize(self) -> None: ...
+
+class Communicator:
+    rank: int
+    size: int
+    def __new__(
+        cls,
+        mpi: Any = None,
+        *,
+        nccl: bytes | None = None,
+        rank: int = -1,
+        size: int = -1,
+        device: Any = "cuda",
+        stream: int | None = None,
+        timeout: float = 0.0,
+    ) -> Communicator: ...
+    def agree(self, ok: bool = True) -> None: ...
+    def close(self) -> None: ...
+    def __enter__(self) -> Communicator: ...
+    def __exit__(self, *exception: object) -> None: ...
+
+class KronPart(NamedTuple):
+    split: Literal["rows", "columns"]
+    rows: slice
+    columns: slice
+    outs: slice
 
 class Pending:
     def result(self) -> Any: ...
@@ -591,6 +616,39 @@ def kron_matmul(
     z: Array | None = None,
     out: Array | None = None,
 ) -> Array: ...
+def kron_matmul_multi(
+    x: Array,
+    factors: Sequence[Array],
+    communicator: Communicator,
+    *,
+    side: Side = "right",
+    split: Literal["rows", "columns"] = "rows",
+    alpha: Number = 1.0,
+    beta: Number = 0.0,
+    z: Array | None = None,
+    out: Array | None = None,
+) -> Array: ...
+def kron_matmul_multi_workspace(
+    x: Array,
+    factors: Sequence[Array],
+    communicator: Communicator,
+    *,
+    side: Side = "right",
+    split: Literal["rows", "columns"] = "rows",
+    alpha: Number = 1.0,
+    beta: Number = 0.0,
+    z: Array | None = None,
+    out: Array | None = None,
+) -> tuple[int, int]: ...
+def kron_matmul_part(
+    rows: int,
+    factors: Sequence[Array],
+    communicator: Communicator,
+    *,
+    side: Side = "right",
+    split: Literal["rows", "columns", "auto"] = "auto",
+) -> KronPart: ...
+def nccl_id(device: Any = "cuda") -> bytes: ...
 def kron_matmul_workspace(
     x: Array,
     factors: Sequence[Array],

@@ -5,6 +5,16 @@ imported it.
 """
 
 import sys
+from typing import NamedTuple
+
+
+class KronPart(NamedTuple):
+    """A rank's part of a Kronecker product: see gram.kron_matmul_part."""
+
+    split: str
+    rows: slice
+    columns: slice
+    outs: slice
 
 
 def _package(array):

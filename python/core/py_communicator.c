@@ -1,0 +1,327 @@
+/*
+ * py_communicator.c - gram.Communicator, the processes or threads that share a call; gram.nccl_id
+ *
+ * What is not closed stays open for the life of the process, as with mpi4py: to destroy a
+ * communicator is a matter of all ranks, and no garbage collector knows of the others.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "py_communicator.h"
+#include "py_functions.h"
+
+static const char *const agree = "gram.Communicator.agree";
+
+/* ---- Making one ----------------------------------------------------------------------------- */
+
+/* A context that lives as long as the communicator. */
+static int take_context(struct py_communicator *self)
+{
+    struct py_idle *at = &self->context;
+
+    at->threads = self->state->threads;
+    at->g = py_take_context(self->state, at->device, at->stream, false);
+    return at->g ? 0 : -1;
+}
+
+static int over_mpi(struct py_communicator *self, PyObject *mpi)
+{
+    PyObject *handle = NULL;
+    gram_status status;
+    long number = 0;
+
+    if (take_context(self))
+        return -1;
+    if (py_given(mpi)) {
+        handle = PyObject_CallMethod(mpi, "py2f", NULL);
+        if (!handle)
+            return -1;
+        number = PyLong_AsLong(handle);
+        Py_DECREF(handle);
+        if (PyErr_Occurred())
+            return -1;
+        PY_WORK(status,
+                gram_communicator_create_mpi_fortran(self->context.g, (int)number, &self->c));
+    } else {
+        PY_WORK(status, gram_communicator_create_mpi_world(self->context.g, &self->c));
+    }
+    if (status != GRAM_OK)
+        py_raise(self->state, self->context.g, status);
+    return status == GRAM_OK ? 0 : -1;
+}
+
+static int over_nccl(struct py_communicator *self, PyObject *nccl, int rank, int size,
+                     double timeout)
+{
+    gram_nccl_options options = {.size = sizeof options, .timeout = timeout};
+    Py_ssize_t bytes;
+    gram_status status;
+    char *id;
+
+    if (PyBytes_AsStringAndSize(nccl, &id, &bytes) || take_context(self))
+        return -1;
+    self->of_nccl = true;
+    PY_WORK(status, gram_communicator_create_nccl(self->context.g, id, (size_t)bytes, rank, size,
+                                                  &options, &self->c));
+    if (status != GRAM_OK)
+        py_raise(self->state, self->context.g, status);
+    return status == GRAM_OK ? 0 : -1;
+}
+
+static PyObject *communicator_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static const char *const names[] = {"mpi",    "nccl",   "rank",    "size",
+                                        "device", "stream", "timeout", NULL};
+    PyObject *mpi = NULL, *nccl = NULL, *device = NULL, *stream = NULL;
+    PyObject *owner = PyType_GetModule(type);
+    struct py_communicator *self;
+    int rank = -1, size = -1, failed;
+    double timeout = 0;
+
+    if (!owner ||
+        !PyArg_ParseTupleAndKeywords(args, kwargs, "|O$OiiOOd:Communicator", (char **)names, &mpi,
+                                     &nccl, &rank, &size, &device, &stream, &timeout))
+        return NULL;
+    if (py_given(mpi) && py_given(nccl)) {
+        PyErr_SetString(PyExc_ValueError, "gram.Communicator: both mpi and nccl are given");
+        return NULL;
+    }
+    self = py_new(type);
+    if (!self)
+        return NULL;
+    self->state = py_state_of(owner);
+    self->owner = Py_NewRef(owner);
+    if (py_given(nccl)) {
+        self->context.device = (gram_device){GRAM_CUDA, 0};
+        failed = py_given(device) && py_device("gram.Communicator", device, &self->context.device);
+        if (!failed && py_given(stream)) {
+            self->context.stream = PyLong_AsVoidPtr(stream);
+            failed = PyErr_Occurred() != NULL;
+        }
+        failed = failed || over_nccl(self, nccl, rank, size, timeout);
+    } else {
+        failed = over_mpi(self, mpi);
+    }
+    if (!failed)
+        return (PyObject *)self;
+    Py_DECREF(self);
+    return NULL;
+}
+
+/* ---- Its end -------------------------------------------------------------------------------- */
+
+static void close_it(struct py_communicator *self)
+{
+    gram_communicator *c = self->c;
+
+    self->c = NULL;
+    Py_BEGIN_ALLOW_THREADS gram_communicator_destroy(c);
+    Py_END_ALLOW_THREADS
+}
+
+static void communicator_dealloc(PyObject *object)
+{
+    struct py_communicator *self = (struct py_communicator *)object;
+
+    if (self->c && gram_communicator_size(self->c) == 1)
+        close_it(self);
+    if (self->context.g && !self->c)
+        py_give_context(self->state, &self->context);
+    py_delete(object, self->owner);
+}
+
+/* ---- What it does --------------------------------------------------------------------------- */
+
+struct py_communicator *py_communicator_take(struct py_state *state, const char *function,
+                                             PyObject *object)
+{
+    struct py_communicator *self = (struct py_communicator *)object;
+
+    if (!PyObject_TypeCheck(object, state->communicator_type)) {
+        PyErr_Format(PyExc_TypeError, "%s: communicator is %R, expected a gram.Communicator",
+                     function, object);
+        return NULL;
+    }
+    if (!self->c) {
+        PyErr_Format(PyExc_ValueError, "%s: the communicator is closed", function);
+        return NULL;
+    }
+    return py_take(&self->busy, function, "communicator") ? NULL : self;
+}
+
+void py_communicator_fail(struct py_communicator *self)
+{
+    PyObject *type, *value, *traceback;
+    gram_status status;
+
+    PyErr_Fetch(&type, &value, &traceback);
+    PY_WORK(status, gram_communicator_agree(self->context.g, self->c,
+                                            PyErr_GivenExceptionMatches(type, PyExc_MemoryError)
+                                                ? GRAM_OUT_OF_MEMORY
+                                                : GRAM_INVALID_ARGUMENT));
+    (void)status; /* a failure it is */
+    PyErr_Restore(type, value, traceback);
+}
+
+static PyObject *communicator_agree(PyObject *object, PyObject *args, PyObject *kwargs)
+{
+    static const char *const names[] = {"ok", NULL};
+    struct py_communicator *self = (struct py_communicator *)object;
+    gram_status status;
+    int ok = 1;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|p:agree", (char **)names, &ok) ||
+        !py_communicator_take(self->state, agree, object))
+        return NULL;
+    PY_WORK(status,
+            gram_communicator_agree(self->context.g, self->c, ok ? GRAM_OK : GRAM_BAD_DATA));
+    self->busy = false;
+    if (status == GRAM_OK)
+        Py_RETURN_NONE;
+    if (ok)
+        py_raise(self->state, self->context.g, status);
+    else
+        PyErr_Format(PyExc_ValueError, "%s: this rank is not ok", agree);
+    return NULL;
+}
+
+static PyObject *communicator_close(PyObject *object, PyObject *unused)
+{
+    struct py_communicator *self = (struct py_communicator *)object;
+
+    (void)unused;
+    if (!self->c)
+        Py_RETURN_NONE;
+    if (!py_communicator_take(self->state, "gram.Communicator.close", object))
+        return NULL;
+    close_it(self);
+    self->busy = false;
+    Py_RETURN_NONE;
+}
+
+static PyObject *communicator_enter(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    return Py_NewRef(object);
+}
+
+/* With an exception other ranks may still wait for this one: it stays open. */
+static PyObject *communicator_exit(PyObject *object, PyObject *args)
+{
+    PyObject *type, *value, *traceback;
+
+    if (!PyArg_ParseTuple(args, "OOO:__exit__", &type, &value, &traceback))
+        return NULL;
+    if (type == Py_None)
+        return communicator_close(object, NULL);
+    Py_RETURN_NONE;
+}
+
+static PyObject *communicator_rank(PyObject *object, void *unused)
+{
+    const struct py_communicator *self = (struct py_communicator *)object;
+
+    (void)unused;
+    return PyLong_FromLong(self->c ? gram_communicator_rank(self->c) : -1);
+}
+
+static PyObject *communicator_size(PyObject *object, void *unused)
+{
+    const struct py_communicator *self = (struct py_communicator *)object;
+
+    (void)unused;
+    return PyLong_FromLong(self->c ? gram_communicator_size(self->c) : 0);
+}
+
+static const char communicator_doc[] =
+    "Communicator(mpi=None, *, nccl=None, rank=-1, size=-1, device=\"cuda\", stream=None,\n"
+    "             timeout=0.0)\n--\n\n"
+    "The ranks that share a call of kron_matmul_multi; every one of them makes one.\n\n"
+    "Over MPI, for arrays on CPUs: of a communicator of mpi4py, or of all processes that mpirun\n"
+    "has started.  mpi4py is not needed: where MPI has not been begun it is, and ended when\n"
+    "Python exits, by MPI_Abort where it exits with a failure, so that no rank waits for one that\n"
+    "has raised.  Without mpirun there is one rank.\n\n"
+    "Over NCCL, for arrays on GPUs: nccl is an id of gram.nccl_id, the same on all ranks, brought\n"
+    "there by any means (torch.distributed.broadcast_object_list, mpi4py's bcast); a rank is a\n"
+    "process or a thread with a device of its own.  Calls are queued on stream (a number; None:\n"
+    "the default one); of arrays that another stream works on both are waited for.  A rank that\n"
+    "does not come within timeout seconds (0: 600) is an error on the others.\n\n"
+    "rank and size are attributes.  agree(ok=True) raises ValueError on all ranks where ok is\n"
+    "false on one.  close() ends it, on all ranks; so does a with statement, unless there is an\n"
+    "exception.  What is not closed is kept until Python exits.\n\n"
+    "Raises NotImplementedError where libgram_mpi.so or NCCL cannot be loaded (of mpi4py's\n"
+    "communicators on all ranks then), ValueError for bad arguments.\n\n"
+    ">>> import gram, numpy as np\n"
+    ">>> try:\n"
+    "...     with gram.Communicator() as ranks:  # without mpirun: one rank\n"
+    "...         print(ranks.rank, ranks.size)\n"
+    "... except NotImplementedError:  # built without MPI\n"
+    "...     print(0, 1)\n"
+    "0 1\n";
+
+static PyMethodDef methods[] = {
+    {    "agree", (PyCFunction)(void (*)(void))communicator_agree, METH_VARARGS | METH_KEYWORDS,
+     "agree(ok=True)\n--\n\nWaits for all ranks; raises ValueError where ok is false on one."        },
+    {    "close",                              communicator_close,                  METH_NOARGS,
+     "close()\n--\n\nEnds the communicator, on every rank."                                          },
+    {"__enter__",                              communicator_enter,                  METH_NOARGS, NULL},
+    { "__exit__",                               communicator_exit,                 METH_VARARGS, NULL},
+    {       NULL,                                            NULL,                            0, NULL},
+};
+
+static PyGetSetDef members[] = {
+    {"rank", communicator_rank, NULL, "Of this process or thread, from 0 on.", NULL},
+    {"size", communicator_size, NULL,                   "How many there are.", NULL},
+    {  NULL,              NULL, NULL,                                    NULL, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {    Py_tp_new,     (void *)communicator_new},
+    {Py_tp_dealloc, (void *)communicator_dealloc},
+    {Py_tp_methods,              (void *)methods},
+    { Py_tp_getset,              (void *)members},
+    {    Py_tp_doc,     (void *)communicator_doc},
+    {            0,                         NULL},
+};
+
+PyType_Spec py_communicator_spec = {
+    .name = "gram.Communicator",
+    .basicsize = sizeof(struct py_communicator),
+    .flags = Py_TPFLAGS_DEFAULT,
+    .slots = slots,
+};
+
+/* ---- gram.nccl_id ---------------------------------------------------------------------------- */
+
+static const unsigned char words[] = {PY_device};
+static const struct py_signature signature = {"gram.nccl_id", words, 1, 1, 0};
+
+const char py_nccl_id_doc[] =
+    "nccl_id(device=\"cuda\")\n--\n\n"
+    "A new id for gram.Communicator(nccl=id, ...): bytes, made once and brought to all ranks.\n\n"
+    "Raises NotImplementedError without a GPU or where NCCL (libnccl.so.2) cannot be loaded.\n\n"
+    ">>> import gram\n"
+    ">>> if len(gram.devices()) > 2:\n"
+    "...     assert len(gram.nccl_id()) == 128\n";
+
+PY_FUNCTION(py_nccl_id)
+{
+    struct py_state *state = py_state_of(module);
+    struct py_idle idle = {
+        .threads = state->threads, .device = {GRAM_CUDA, 0}
+    };
+    char id[GRAM_NCCL_ID_BYTES];
+    gram_status status;
+    PyObject *value;
+
+    if (py_parse(state, &signature, args, nargs, kwnames, &value) ||
+        (py_given(value) && py_device(signature.name, value, &idle.device)))
+        return NULL;
+    idle.g = py_take_context(state, idle.device, NULL, false);
+    if (!idle.g)
+        return NULL;
+    PY_WORK(status, gram_nccl_id(idle.g, id, sizeof id));
+    if (status != GRAM_OK)
+        py_raise(state, idle.g, status);
+    py_give_context(state, &idle);
+    return status == GRAM_OK ? PyBytes_FromStringAndSize(id, sizeof id) : NULL;
+}

@@ -1,0 +1,25 @@
+/*
+ * py_communicator.h - gram.Communicator as the functions that take one see it
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef PY_COMMUNICATOR_H
+#define PY_COMMUNICATOR_H
+#include "py_types.h"
+
+struct py_communicator {
+    PyObject head;
+    struct py_state *state; /* of the module gram._core, which owner keeps alive */
+    PyObject *owner;
+    struct py_idle context; /* its own; over NCCL calls take it */
+    gram_communicator *c;   /* NULL: closed */
+    bool of_nccl, busy;
+};
+
+/* For one call, after which busy is to be cleared; NULL with an exception. */
+struct py_communicator *py_communicator_take(struct py_state *state, const char *function,
+                                             PyObject *object);
+/* This rank has raised in front of a call: ends it on the others. */
+void py_communicator_fail(struct py_communicator *self);
+
+#endif

@@ -1,0 +1,281 @@
+/*
+ * py_kron_matmul_multi.c - gram.kron_matmul_multi: a product with a Kronecker product by several
+ * ranks, and gram.kron_matmul_part, which part of it each has
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "py_communicator.h"
+#include "py_functions.h"
+
+enum {
+    X,
+    FACTORS,
+    COMMUNICATOR,
+    SIDE,
+    SPLIT,
+    ALPHA,
+    BETA,
+    Z,
+    OUT,
+    COUNT
+};
+
+static const unsigned char words[] = {
+    PY_x, PY_factors, PY_communicator, PY_side, PY_split, PY_alpha, PY_beta, PY_z, PY_out};
+static const struct py_signature signature = {"gram.kron_matmul_multi", words, COUNT, 3, 3};
+
+static const char *const splits[] = {"rows", "columns", "auto", NULL}; /* gram_kron_split */
+static const char *const ways[] = {"rows", "columns", NULL};
+
+struct product {
+    gram_tensor *x, *out;
+    struct py_factors factors;
+    gram_kron_options options;
+};
+
+static int read_split(const char *function, PyObject *value, const char *const *names,
+                      gram_kron_split *out)
+{
+    int choice = *out;
+
+    if (py_given(value) && py_choice(function, "split", value, names, &choice))
+        return -1;
+    *out = (gram_kron_split)choice;
+    return 0;
+}
+
+/* How many elements this rank has of a row of y (on the left: of a column). */
+static int size_out(struct py_call *call, const struct product *m, int64_t *out)
+{
+    gram_kron_part part = {.outs = 0};
+    gram_status status;
+
+    if (m->options.split != GRAM_KRON_SPLIT_COLUMNS)
+        return 0;
+    status = gram_kron_matmul_part(call->g, 0, (const gram_tensor *const *)m->factors.at,
+                                   m->factors.count, &m->options, &part);
+    if (status != GRAM_OK)
+        py_raise(call->state, call->g, status);
+    *out = part.outs;
+    return status == GRAM_OK ? 0 : -1;
+}
+
+/* Views all inputs and makes the output; py_factors.list is to be released in any case. */
+static int prepare(struct py_call *call, PyObject *const *v, struct product *m)
+{
+    struct py_shape shape = {0};
+    int64_t rows, cols;
+    bool left;
+
+    if (py_side(call->function, v[SIDE], &m->options.side) ||
+        read_split(call->function, v[SPLIT], ways, &m->options.split) ||
+        !(m->x = py_input(call, "x", v[X])) || py_factors(call, v[FACTORS], &m->factors) ||
+        py_scalar(call, "alpha", v[ALPHA], &m->options.alpha) ||
+        py_scalar(call, "beta", v[BETA], &m->options.beta) ||
+        (py_given(v[Z]) && !(m->options.z = py_input(call, "z", v[Z]))) || py_place(call))
+        return -1;
+    left = m->options.side == GRAM_LEFT;
+    py_factors_shape(&m->factors, &shape, &rows, &cols);
+    if (size_out(call, m, left ? &rows : &cols))
+        return -1;
+    shape.dtype = m->x->dtype;
+    py_batch(&shape, m->x, 2);
+    if (m->options.z)
+        py_batch(&shape, m->options.z, 2);
+    if (left)
+        py_append(&shape, rows);
+    py_append(&shape, m->x->ndim >= 2 ? m->x->shape[m->x->ndim - (left ? 1 : 2)] : 0);
+    if (!left)
+        py_append(&shape, cols);
+    m->out = py_output(call, "out", v[OUT], &shape);
+    return m->out ? 0 : -1;
+}
+
+/* Over NCCL a call takes the context that the communicator was made with; where the arrays' library
+ * works on another stream than that one's, the two are waited for. */
+static int choose_context(struct py_call *call, const struct py_communicator *ranks,
+                          gram_context **g)
+{
+    gram_device at = ranks->context.device, is = call->device;
+    gram_status status = GRAM_OK;
+
+    *g = call->g;
+    if (!ranks->of_nccl)
+        return 0;
+    if (at.type != is.type || at.index != is.index) {
+        PyErr_Format(PyExc_ValueError,
+                     "%s: x is not on CUDA device %d, of which the communicator is", call->function,
+                     (int)at.index);
+        return -1;
+    }
+    if (call->stream != ranks->context.stream)
+        PY_WORK(status, gram_context_synchronize(call->g));
+    if (status != GRAM_OK)
+        py_raise(call->state, call->g, status);
+    *g = ranks->context.g;
+    return status == GRAM_OK ? 0 : -1;
+}
+
+static gram_status work(const struct py_call *call, const struct product *m,
+                        const struct py_communicator *ranks, gram_context *g)
+{
+    gram_status status = gram_kron_matmul_multi(g, m->x, (const gram_tensor *const *)m->factors.at,
+                                                m->factors.count, &m->options, m->out);
+
+    if (status == GRAM_OK && g != call->g && call->stream != ranks->context.stream)
+        status = gram_context_synchronize(g);
+    return status;
+}
+
+static PyObject *multiply(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                          PyObject *kwnames, bool query)
+{
+    struct product m = {.options = GRAM_KRON_OPTIONS_INIT};
+    struct py_communicator *ranks;
+    gram_status status = GRAM_OK;
+    gram_context *g = NULL;
+    struct py_call call;
+    PyObject *v[COUNT];
+    bool ready;
+
+    if (py_begin(&call, module, &signature, args, nargs, kwnames, v))
+        return NULL;
+    ranks = py_communicator_take(call.state, call.function, v[COMMUNICATOR]);
+    if (!ranks)
+        return py_fail(&call);
+    call.query = query;
+    m.options.communicator = ranks->c;
+    ready = prepare(&call, v, &m) == 0 && choose_context(&call, ranks, &g) == 0;
+    if (ready && query)
+        status = gram_kron_matmul_multi_workspace(g, m.x, (const gram_tensor *const *)m.factors.at,
+                                                  m.factors.count, &m.options, m.out, &call.need);
+    else if (ready)
+        PY_WORK(status, work(&call, &m, ranks, g));
+    else if (!query)
+        py_communicator_fail(ranks);
+    ranks->busy = false;
+    if (status != GRAM_OK && g != call.g) { /* its message is there */
+        py_raise(call.state, g, status);
+        ready = false;
+    }
+    return py_factors_end(&call, &m.factors, ready, status);
+}
+
+const char py_kron_matmul_multi_doc[] =
+    "kron_matmul_multi(x, factors, communicator, *, side=\"right\", split=\"rows\", alpha=1.0,\n"
+    "                  beta=0.0, z=None, out=None)\n--\n\n"
+    "kron_matmul by all ranks of a gram.Communicator: each calls it with its part of x and z and\n"
+    "the whole factors, and gets its part of the result.\n\n"
+    "split=\"rows\": a rank has any number of rows of x (side=\"left\": columns), and no data are\n"
+    "exchanged; any dtype.  split=\"columns\": a rank has all rows, and of the columns (left: the\n"
+    "rows) those that kron_matmul_part names; float32, float64, int32 and int64; two exchanges.\n"
+    "Arrays on CPUs over MPI, by rows on GPUs too; arrays on GPUs over NCCL.\n\n"
+    "An exception on one rank is one on all of them: ValueError, MemoryError or RuntimeError with\n"
+    "the number of the rank.  The arguments of the call itself must be there on every rank.\n"
+    "The formula, shapes, dtypes and errors are otherwise those of kron_matmul.  After Jangda and\n"
+    "Yadav, PPoPP 2024.\n\n"
+    ">>> import gram, numpy as np\n"
+    ">>> factors = [np.array([[1.0], [2.0]]), np.eye(2)]\n"
+    ">>> try:\n"
+    "...     with gram.Communicator() as ranks:  # under mpirun: all of its processes\n"
+    "...         part = gram.kron_matmul_part(1, factors, ranks)\n"
+    "...         x = np.ones((1, 4))[part.rows, part.columns]\n"
+    "...         y = gram.kron_matmul_multi(x, factors, ranks, split=part.split)\n"
+    "... except NotImplementedError:  # built without MPI\n"
+    "...     y = np.array([[3.0, 3.0]])\n"
+    ">>> y.tolist()\n"
+    "[[3.0, 3.0]]\n";
+
+PY_WITH_WORKSPACE(py_kron_matmul_multi, multiply)
+
+/* ---- Parts ----------------------------------------------------------------------------------- */
+
+enum {
+    P_ROWS,
+    P_FACTORS,
+    P_COMMUNICATOR,
+    P_SIDE,
+    P_SPLIT,
+    P_COUNT
+};
+
+static const unsigned char part_words[] = {PY_rows, PY_factors, PY_communicator, PY_side, PY_split};
+static const struct py_signature part_signature = {"gram.kron_matmul_part", part_words, P_COUNT, 3,
+                                                   3};
+
+static PyObject *slice_of(int64_t first, int64_t count)
+{
+    PyObject *start = PyLong_FromLongLong(first), *stop = PyLong_FromLongLong(first + count);
+    PyObject *slice = start && stop ? PySlice_New(start, stop, NULL) : NULL;
+
+    Py_XDECREF(start);
+    Py_XDECREF(stop);
+    return slice;
+}
+
+static PyObject *describe(struct py_state *state, const gram_kron_part *part)
+{
+    PyObject *make = py_helper(state, "KronPart"), *result = NULL;
+    PyObject *rows = slice_of(part->first_row, part->rows);
+    PyObject *columns = slice_of(part->first_column, part->columns);
+    PyObject *outs = slice_of(part->first_out, part->outs);
+
+    if (make && rows && columns && outs)
+        result = PyObject_CallFunction(make, "sOOO", splits[part->split], rows, columns, outs);
+    Py_XDECREF(make);
+    Py_XDECREF(rows);
+    Py_XDECREF(columns);
+    Py_XDECREF(outs);
+    return result;
+}
+
+const char py_kron_matmul_part_doc[] =
+    "kron_matmul_part(rows, factors, communicator, *, side=\"right\", split=\"auto\")\n--\n\n"
+    "Which part of x and of the result, of so many rows in all, this rank is to have: a tuple of\n"
+    "split (\"rows\" or \"columns\") and the slices rows, columns (of x) and outs (of the\n"
+    "result's columns).  With side=\"left\" rows are columns and columns rows.\n\n"
+    "split=\"auto\" takes rows unless the most that a rank gets is over 1.25 times the average,\n"
+    "as with fewer rows than ranks.  No rank waits here.\n\n"
+    ">>> import gram, numpy as np\n"
+    ">>> try:\n"
+    "...     with gram.Communicator() as ranks:\n"
+    "...         part = gram.kron_matmul_part(10, [np.eye(2), np.ones((2, 3))], ranks)\n"
+    "...     print(part.split, part.rows.stop, part.columns.stop, part.outs.stop)\n"
+    "... except NotImplementedError:  # built without MPI\n"
+    "...     print(\"rows 10 4 6\")\n"
+    "rows 10 4 6\n";
+
+PY_FUNCTION(py_kron_matmul_part)
+{
+    gram_kron_options options = GRAM_KRON_OPTIONS_INIT;
+    gram_kron_part part = {.outs = 0};
+    struct py_factors factors = {0};
+    struct py_communicator *ranks = NULL;
+    PyObject *v[P_COUNT], *result = NULL;
+    struct py_call call;
+    int64_t rows = 0;
+    gram_status status;
+
+    if (py_begin(&call, module, &part_signature, args, nargs, kwnames, v))
+        return NULL;
+    options.split = GRAM_KRON_SPLIT_AUTO;
+    if (!py_int64(call.function, "rows", v[P_ROWS], &rows) &&
+        !py_side(call.function, v[P_SIDE], &options.side) &&
+        !read_split(call.function, v[P_SPLIT], splits, &options.split) &&
+        !py_factors(&call, v[P_FACTORS], &factors))
+        ranks = py_communicator_take(call.state, call.function, v[P_COMMUNICATOR]);
+    if (ranks) {
+        options.communicator = ranks->c;
+        status = gram_kron_matmul_part(call.g, rows, (const gram_tensor *const *)factors.at,
+                                       factors.count, &options, &part);
+        ranks->busy = false;
+        if (status == GRAM_OK)
+            result = describe(call.state, &part);
+        else
+            py_raise(call.state, call.g, status);
+    }
+    if (!result) /* releases everything, with the exception that there is */
+        return py_factors_end(&call, &factors, false, GRAM_OK);
+    py_factors_end(&call, &factors, false, GRAM_OK);
+    return result;
+}

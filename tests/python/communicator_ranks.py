@@ -1,0 +1,130 @@
+"""communicator_ranks.py - what test_communicator.py has two ranks do
+
+    python communicator_ranks.py all|raising|mpi4py
+
+Prints "fine" where all is as it should be; every rank exits with a failure otherwise.
+"""
+
+import functools
+import sys
+import threading
+import time
+
+import gram
+import numpy as np
+import pytest
+
+RNG = np.random.default_rng(11)
+FACTORS = [RNG.normal(size=size) for size in [(2, 3), (4, 1), (3, 2)]]
+KRON = functools.reduce(np.kron, FACTORS)  # 24 by 6
+
+
+def products(ranks):
+    for split in ("rows", "columns", "auto"):
+        for dtype, rtol in ((np.float64, 1e-12), (np.float32, 1e-5), (np.int64, 0)):
+            kron, factors = KRON, FACTORS
+            if dtype == np.int64:
+                factors = [np.rint(4 * f) for f in FACTORS]
+                kron = functools.reduce(np.kron, factors)
+            one_product(ranks, split, dtype, rtol, factors, kron)
+
+
+def one_product(ranks, split, dtype, rtol, factors, kron):
+    factors = [f.astype(dtype) for f in factors]
+    x, z = (np.rint(5 * RNG.normal(size=s)).astype(dtype) for s in ((2, 7, 24), (2, 7, 6)))
+    part = gram.kron_matmul_part(7, factors, ranks, split=split)
+    mine = x[:, part.rows, part.columns]
+    want = (2 * x.astype(float) @ kron - z)[:, part.rows, part.outs]
+    more = {"split": part.split, "alpha": 2, "beta": -1, "z": z[:, part.rows, part.outs]}
+    y = gram.kron_matmul_multi(mine, factors, ranks, **more)
+    assert y.dtype == dtype
+    np.testing.assert_allclose(y, want, rtol=rtol, atol=100 * rtol)
+    out = np.empty(y.shape[::-1], dtype).T
+    assert gram.kron_matmul_multi(mine, factors, ranks, out=out, **more) is out
+    np.testing.assert_array_equal(out, y)
+    turned = [f.T for f in factors]  # K.T x.T = (x K).T
+    part = gram.kron_matmul_part(7, turned, ranks, side="left", split=split)
+    left = x.swapaxes(1, 2)[:, part.columns, part.rows]
+    y = gram.kron_matmul_multi(left, turned, ranks, side="left", split=part.split)
+    want = (x.astype(float) @ kron).swapaxes(1, 2)[:, part.outs, part.rows]
+    np.testing.assert_allclose(y, want, rtol=rtol, atol=100 * rtol)
+
+
+def errors(ranks):
+    """What one rank does wrong is an exception on both, and the next call goes well."""
+    x, other = np.ones((3, 24)), ranks.rank == 0
+    spoiled = (
+        ({"x": np.ones((3, 25))}, ValueError, "x has 25 columns"),
+        ({"x": "text"}, TypeError, "expected an array"),
+        ({"x": x.astype(complex)}, TypeError, "complex"),
+        ({"factors": []}, TypeError, "factors"),
+        ({"split": "diagonal"}, ValueError, "split"),
+        ({"side": "above"}, ValueError, "side"),
+        ({"z": np.ones(3), "beta": 1}, ValueError, "z"),
+    )
+    for change, kind, text in spoiled:
+        call = {"x": x, "factors": FACTORS, "communicator": ranks} | ({} if other else change)
+        with pytest.raises(ValueError if other else kind) as e:
+            gram.kron_matmul_multi(**call)
+        assert ("rank 1 failed" if other else text) in str(e.value), e.value
+        np.testing.assert_allclose(gram.kron_matmul_multi(x, FACTORS, ranks), x @ KRON)
+    with pytest.raises(ValueError, match="rank 1 failed" if other else "not ok"):
+        ranks.agree(other)
+    ranks.agree()
+
+
+def waiting(ranks):
+    """While a rank waits for the other one, Python's other threads run."""
+    ticks, done = [], threading.Event()
+
+    def tick():
+        while not done.is_set():
+            ticks.append(time.monotonic())
+            time.sleep(0.01)
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    begin = time.monotonic()
+    if ranks.rank == 1:
+        time.sleep(1)
+    gram.kron_matmul_multi(np.ones((3, 24)), FACTORS, ranks)
+    done.set()
+    thread.join()
+    assert time.monotonic() - begin > 0.5
+    assert len([t for t in ticks if t - begin < 1]) > 10, len(ticks)
+
+
+def raising(ranks):
+    """Rank 1 ends with an exception while rank 0 waits for it."""
+    if ranks.rank == 1:
+        raise RuntimeError("this rank has had enough")
+    gram.kron_matmul_multi(np.ones((3, 24)), FACTORS, ranks)
+
+
+def of_mpi4py():
+    from mpi4py import MPI
+
+    turned = MPI.COMM_WORLD.Split(0, -MPI.COMM_WORLD.rank)
+    with gram.Communicator(turned) as ranks:
+        assert (ranks.rank, ranks.size) == (turned.rank, turned.size)
+        products(ranks)
+
+
+def main():
+    if sys.argv[1] == "raising":  # not in a with statement, as many scripts
+        raising(gram.Communicator())
+    elif sys.argv[1] == "mpi4py":
+        of_mpi4py()
+    else:
+        with gram.Communicator() as ranks:
+            assert ranks.size == 2
+            for function in (products, errors, waiting):
+                function(ranks)
+        assert (ranks.rank, ranks.size) == (-1, 0)
+        with pytest.raises(ValueError, match="closed"):
+            ranks.agree()
+    print("fine")
+
+
+if __name__ == "__main__":
+    main()

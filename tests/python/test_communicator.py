@@ -1,0 +1,47 @@
+"""test_communicator.py - gram.Communicator and kron_matmul_multi on two ranks, with and without
+mpi4py; where a rank fails no other one waits for it"""
+
+import pathlib
+import sys
+
+import gram
+import numpy as np
+import pytest
+from mpi_run import mpirun, need_mpi
+
+SCRIPT = pathlib.Path(__file__).parent / "communicator_ranks.py"
+
+
+def run(what):
+    need_mpi()
+    return mpirun(2, sys.executable, SCRIPT, what)
+
+
+def test_products_errors_and_waiting_on_two_ranks():
+    done = run("all")
+    assert done.returncode == 0 and done.stdout.split() == ["fine"] * 2, done.stderr
+
+
+def test_a_rank_that_raises_ends_the_others():
+    done = run("raising")
+    assert done.returncode != 0 and "fine" not in done.stdout
+    assert "this rank has had enough" in done.stderr, done.stderr
+
+
+def test_a_communicator_of_mpi4py():
+    pytest.importorskip("mpi4py")
+    done = run("mpi4py")
+    assert done.returncode == 0 and done.stdout.split() == ["fine"] * 2, done.stderr
+
+
+def test_bad_arguments():
+    with pytest.raises(AttributeError, match="py2f"):
+        gram.Communicator("world")
+    with pytest.raises(ValueError, match="both mpi and nccl"):
+        gram.Communicator(object(), nccl=b"")
+    with pytest.raises(TypeError, match="communicator is None"):
+        gram.kron_matmul_multi(np.ones((1, 1)), [np.ones((1, 1))], None)
+    with pytest.raises(TypeError, match="communicator is 3"):
+        gram.kron_matmul_part(1, [np.ones((1, 1))], 3)
+    with pytest.raises(TypeError, match="nccl|bytes"):
+        gram.Communicator(nccl="text")
