@@ -48,7 +48,7 @@ gram_status gram_communicator_open(gram_context *g, const struct gram_plugin *pl
                 gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate a table of %d ranks", here.size);
         status = gram_agree(g, &here, status, NULL, 0);
     }
-    if (status != GRAM_OK) {
+    if (status != GRAM_OK || !c) { /* no rank agrees where it has none */
         gram_free(g, c, all_bytes(&here));
         close_transport(&here);
         return status;
