@@ -141,7 +141,7 @@ const char py_matmul_chunked_doc[] =
     "matmul_batched of operands that may be larger than memory, such as numpy.memmap: in pieces\n"
     "of which no more than memory bytes are worked on at a time (0: half of what is available).\n\n"
     "With any array on a GPU, or device=\"cuda\", the GPU multiplies, within memory bytes of its\n"
-    "own; each of a, b, c and out may then be on the CPU, and its pieces are copied there and back\n"
+    "own; each of a, b, c and out may then be on the CPU, whose pieces are copied there and back\n"
     "beside the products.  Such a call returns when out is complete.  A new result is where a is.\n"
     "Pinned memory (torch's pin_memory) is copied without a detour.\n\n"
     "The result is that of matmul_batched to rounding.  Arguments and errors as\n"

@@ -120,8 +120,8 @@ gram_status cuda_power_product(gram_context *g, struct power_job *job, const cha
 
 /* c of the two, on and below the diagonal: columns of it, which are half of the whole, and the
  * blocks on the diagonal. */
-static gram_status multiply_lower(gram_context *g, const struct power_job *job,
-                                  const char *const ab[2], double beta, char *c)
+static gram_status multiply_lower(gram_context *g, const struct power_job *job, const char *a,
+                                  const char *b, void *c)
 {
     const struct power_params *p = &job->params;
     const int64_t size = (int64_t)gram_dtype_size(job->work), stride = p->n * p->ld;
@@ -135,36 +135,25 @@ static gram_status multiply_lower(gram_context *g, const struct power_job *job,
             .n = gram_least(width, p->n - j),
             .k = p->n,
             .count = p->count,
-            .a = {        ab[0] + j * size, p->ld, stride, false},
-            .b = {ab[1] + j * p->ld * size, p->ld, stride, false},
-            .c = c + (j + j * p->ld) * size,
+            .a = {        a + j * size, p->ld, stride, false},
+            .b = {b + j * p->ld * size, p->ld, stride, false},
+            .c = (char *)c + (j + j * p->ld) * size,
             .ldc = p->ld,
             .stride_c = stride,
             .alpha = 1,
-            .beta = beta,
         };
         TRY(gram_cuda_gemm_items(g, job->blas, &gemm));
     }
     return GRAM_OK;
 }
 
+/* Products on TF32's tensor cores wait for memory, not for arithmetic: whole ones are faster. */
 gram_status cuda_power_symmetric(gram_context *g, struct power_job *job, const char *a,
                                  const char *b, char *c)
 {
-    char *const *left = job->halves, *const *right = a == b ? left : left + 2;
-
-    if (job->params.n < LOWER_LEAST)
+    if (job->params.n < LOWER_LEAST || job->compute == CUBLAS_COMPUTE_TF32)
         return cuda_power_product(g, job, a, b, c);
-    if (job->split) {
-        TRY(split(g, job, a, left));
-        if (a != b)
-            TRY(split(g, job, b, right));
-        TRY(multiply_lower(g, job, (const char *[]){left[1], right[0]}, 0, c));
-        TRY(multiply_lower(g, job, (const char *[]){left[0], right[1]}, 1, c));
-        TRY(multiply_lower(g, job, (const char *[]){left[0], right[0]}, 1, c));
-    } else {
-        TRY(multiply_lower(g, job, (const char *[]){a, b}, 0, c));
-    }
+    TRY(multiply_lower(g, job, a, b, c));
     job->params.to = c;
     return cuda_power_pass(g, job, CUDA_VARIANT_POWER_MIRROR);
 }
