@@ -25,6 +25,7 @@ SHAPES = [shape for shape in kron.SHAPES if shape[1] > 0 and "16: " not in shape
 METHODS = ["lu", "cholesky", "eigen"]
 SOLVES = [  # name, rows, orders
     ("1024: 32^3", 1024, [32] * 3),
+    ("64: 64^3", 64, [64] * 3),
     ("1024: 128^2", 1024, [128] * 2),
     ("1: 128^3", 1, [128] * 3),
     ("1: 1000^2", 1, [1000] * 2),

@@ -160,32 +160,38 @@ static gram_status add_up(gram_context *g, const struct cuda_kron_chain *c,
                                   &p);
 }
 
-/* The sums of each factor of a group. */
-static gram_status add_up_group(gram_context *g, const struct cuda_kron_chain *c,
-                                const struct cuda_kron_join *j)
+/* The sums of all factors of groups. */
+static gram_status add_up_groups(gram_context *g, const struct cuda_kron_chain *c)
 {
-    for (int f = 0; f < j->count; f++) {
-        struct cuda_kron_join one = *j;
-        one.first += f, one.count = 1;
-        one.p = one.q = c->plan->op->factor[one.first].rows;
-        one.sums_at = cuda_kron_vjp_sums_at(c->plan, j, f);
-        TRY(add_up(g, c, &one, true));
+    const struct cuda_kron_vjp_plan *plan = c->plan;
+    const struct gram_kron_matmul_vjp_op *op = plan->op;
+    struct kron_vjp_sums_params p = {.alpha = cuda_kron_number(&op->alpha)};
+    int64_t elements = 0;
+
+    for (int i = 0; i < plan->joins; i++) {
+        const struct cuda_kron_join *j = &plan->join[i];
+        for (int f = 0; f < j->count; f++) {
+            const struct gram_view *to = &op->to_factor[j->first + f];
+            p.sums[p.count] = c->memory + cuda_kron_vjp_sums_at(plan, j, f);
+            p.slots[p.count] = j->slots, p.n[p.count] = to->rows;
+            p.out[p.count++] = cuda_kron_side(to);
+            elements += to->rows * to->cols;
+        }
     }
-    return GRAM_OK;
+    return gram_cuda_launch_plain(g, CUDA_VARIANT_KRON_VJP_SUMS, op->x.dtype,
+                                  elements / KRON_VJP_BESIDE, KRON_VJP_THREADS, &p);
 }
 
 static gram_status store_factors(gram_context *g, const struct cuda_kron_chain *c)
 {
     const struct cuda_kron_vjp_plan *plan = c->plan;
 
+    if (plan->join[0].group)
+        return add_up_groups(g, c);
     for (int i = 0; i < plan->joins; i++) {
         const struct cuda_kron_join *j = &plan->join[i];
         if (!j->wanted)
             continue;
-        if (j->group) {
-            TRY(add_up_group(g, c, j));
-            continue;
-        }
         if (sum_is_all(c, j)) {
             TRY(add_up(g, c, j, true));
             continue;

@@ -14,7 +14,7 @@ enum {
     LEAST_RUN = 8,      /* and at least */
     OF_LAST = 4096,     /* most elements of a group without any: its tile has all of them */
     OF_OTHERS = 1024,   /* most of the others */
-    WIDE = 32,          /* factors with so many rows take all registers of a processor */
+    WIDE = 32,          /* two factors with so many rows take all registers of a processor */
 };
 
 static bool is_taken(const struct gram_view *f)
@@ -47,11 +47,11 @@ static bool choose_blocks(const struct cuda_device *device, const struct cuda_kr
 {
     const struct gram_kron_matmul_vjp_op *op = plan->op;
     const int64_t room = cuda_kron_shared(device->arch);
-    bool wide = false;
+    int wide = 0;
 
     for (int i = 0; i < j->count; i++)
-        wide |= op->factor[j->first + i].rows == WIDE;
-    for (j->blocks = wide ? 1 : 2; j->blocks > 0; j->blocks--)
+        wide += op->factor[j->first + i].rows == WIDE;
+    for (j->blocks = wide > 1 ? 1 : 2; j->blocks > 0; j->blocks--)
         for (int ahead = 1; ahead >= 0; ahead--) {
             const size_t bytes = shared_of(op->x.dtype, op->factor, j, ahead);
             j->ahead = ahead;

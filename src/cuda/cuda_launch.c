@@ -129,6 +129,7 @@ static const struct {
     [CUDA_VARIANT_KRON_VJP_LOAD] = {            "kron_vjp.cu",          "kron_vjp_load"},
     [CUDA_VARIANT_KRON_VJP_ADD] = {            "kron_vjp.cu",           "kron_vjp_add"},
     [CUDA_VARIANT_KRON_VJP_SUM] = {            "kron_vjp.cu",           "kron_vjp_sum"},
+    [CUDA_VARIANT_KRON_VJP_SUMS] = {            "kron_vjp.cu",          "kron_vjp_sums"},
     [CUDA_VARIANT_KRON_VJP_STORE] = {            "kron_vjp.cu",         "kron_vjp_store"},
     [CUDA_VARIANT_KRON_SOLVE_SCAN] = {          "kron_solve.cu",        "kron_solve_scan"},
     [CUDA_VARIANT_KRON_SOLVE_DIVIDE] = {          "kron_solve.cu",      "kron_solve_divide"},

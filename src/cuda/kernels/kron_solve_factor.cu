@@ -2,10 +2,10 @@
  * kron_solve_factor.cu - LU of the small factors of a Kronecker product
  *
  * P op(F) = L U in double, rounded once: op transposes where solutions are rows (triangle 0), with
- * pivots; or F is symmetric (triangle 1 or 2, the one that is read), where positive pivots need no
- * exchange: L and U are then those of Cholesky, but for the scales of their columns.  A column of
- * the result after the other, the reciprocal of the pivot in its place, and KRON_SOLVE_STEP elements
- * from column to column; row k of L U is row pivots[k] of op(F).
+ * pivots; or F is symmetric (triangle 1 or 2, the one that is read), where pivots are positive and
+ * need no exchange: L and U are then those of Cholesky, but for the scales of their columns.  The
+ * columns of the result come one after the other, KRON_SOLVE_STEP elements apart, with the
+ * reciprocal of the pivot in its place; row k of L U is row pivots[k] of op(F).
  *
  * A block has a factor of an item at a time, in shared memory.
  *

@@ -4,6 +4,7 @@
  * kron_vjp_load: rows of a tensor to a buffer without gaps, by rows or by columns.
  * kron_vjp_add: rows of a buffer to a tensor, summed over the items that share them.
  * kron_vjp_sum: adds up the pieces of a gradient.
+ * kron_vjp_sums: the same for several factors.
  * kron_vjp_store: the gradient of one of several joined factors, summed over items.
  *
  * Parameters (-D): REAL, float or double.
@@ -165,6 +166,39 @@ extern "C" __global__ void __launch_bounds__(KRON_VJP_THREADS)
                 (REAL)(a.direct ? (double)number_of(a.alpha, 0, 0, 0) * parts[mine] : parts[mine]);
         }
         __syncthreads();
+    }
+}
+
+/* A block has some neighbours of one factor at a time. */
+extern "C" __global__ void __launch_bounds__(KRON_VJP_THREADS)
+    kron_vjp_sums(const __grid_constant__ struct kron_vjp_sums_params a)
+{
+    constexpr int BESIDE = KRON_VJP_BESIDE, LANES = KRON_VJP_THREADS / BESIDE;
+    __shared__ double parts[KRON_VJP_THREADS];
+    const int mine = (int)threadIdx.x % BESIDE, lane = (int)threadIdx.x / BESIDE;
+    long long work = blockIdx.x;
+
+    for (int f = 0; f < a.count; f++) {
+        const long long n = a.n[f], all = n * n;
+        for (; work * BESIDE < all; work += gridDim.x) {
+            const long long e = work * BESIDE + mine;
+            const REAL *sums = (const REAL *)a.sums[f] + e;
+            double sum = 0;
+#pragma unroll 4
+            for (long long k = lane; k < a.slots[f]; k += LANES)
+                sum += sums[k * all];
+            parts[threadIdx.x] = sum;
+            for (int half = LANES / 2; half > 0; half /= 2) {
+                __syncthreads();
+                if (lane < half)
+                    parts[threadIdx.x] += parts[threadIdx.x + half * BESIDE];
+            }
+            if (lane == 0)
+                ((REAL *)a.out[f].data)[e / n * a.out[f].row_stride + e % n * a.out[f].col_stride] =
+                    (REAL)((double)number_of(a.alpha, 0, 0, 0) * parts[mine]);
+            __syncthreads();
+        }
+        work -= all / BESIDE;
     }
 }
 

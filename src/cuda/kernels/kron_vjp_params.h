@@ -43,6 +43,17 @@ struct kron_vjp_sum_params {
     struct kron_number alpha;
 };
 
+/* The same for all factors of groups, whose gradients are alpha times their sums: n by n each, a
+ * multiple of KRON_VJP_BESIDE elements. */
+#define KRON_VJP_BESIDE 8
+struct kron_vjp_sums_params {
+    long long count; /* of factors */
+    char *sums[KRON_MOST];
+    long long slots[KRON_MOST], n[KRON_MOST];
+    struct kron_side out[KRON_MOST];
+    struct kron_number alpha;
+};
+
 /* Shared memory of kron_vjp_gradient.cu: columns of a chunk, of so many rows of both sides;
  * elements left out after a row of p or q. */
 #define KRON_VJP_STAGES 3
