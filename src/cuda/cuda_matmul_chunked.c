@@ -246,18 +246,6 @@ static gram_status stream(struct job *job, char *scratch)
     return status == GRAM_OK ? waited : status;
 }
 
-static gram_status run(gram_context *g, gram_loop *parallel, const struct cuda_chunks *c)
-{
-    struct job job = {.g = g, .parallel = parallel, .c = c};
-    void *scratch;
-
-    if (c->all)
-        return cuda_matmul_batched(g, &c->op);
-    TRY(gram_cuda_scratch(g, c->bytes, &scratch));
-    job.product = (char *)scratch + c->product_at;
-    return c->streamed ? stream(&job, scratch) : run_tiles(&job);
-}
-
 /* A graph cannot wait for the host. */
 static gram_status check_capture(gram_context *g)
 {
@@ -274,6 +262,20 @@ static gram_status check_capture(gram_context *g)
     return GRAM_OK;
 }
 
+static gram_status run(gram_context *g, gram_loop *parallel, const struct cuda_chunks *c)
+{
+    struct job job = {.g = g, .parallel = parallel, .c = c};
+    void *scratch;
+
+    if (c->all)
+        return cuda_matmul_batched(g, &c->op);
+    if (c->streamed && !c->all)
+        TRY(check_capture(g));
+    TRY(gram_cuda_scratch(g, c->bytes, &scratch));
+    job.product = (char *)scratch + c->product_at;
+    return c->streamed ? stream(&job, scratch) : run_tiles(&job);
+}
+
 /* All pointers, before anything is written. */
 static gram_status check(gram_context *g, const struct cuda_chunks *c)
 {
@@ -286,7 +288,7 @@ static gram_status check(gram_context *g, const struct cuda_chunks *c)
             TRY(gram_cuda_check_pointer(g, names[i], views[i]));
     TRY(gram_cuda_check_pointer(g, "options.alpha", &op->alpha.tensor));
     TRY(gram_cuda_check_pointer(g, "options.beta", &op->beta.tensor));
-    return c->streamed && !c->all ? check_capture(g) : GRAM_OK;
+    return GRAM_OK;
 }
 
 gram_status cuda_matmul_chunked(gram_context *g, const struct gram_matmul_chunked_op *op)

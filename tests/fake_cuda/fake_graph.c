@@ -94,6 +94,10 @@ CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph)
 
 CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status)
 {
+    const CUresult usable = fake_usable();
+
+    if (usable != CUDA_SUCCESS)
+        return usable;
     *status = !fake_stream(stream)->graph   ? CU_STREAM_CAPTURE_STATUS_NONE
               : fake_stream(stream)->failed ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
                                             : CU_STREAM_CAPTURE_STATUS_ACTIVE;
