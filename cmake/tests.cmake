@@ -110,7 +110,8 @@ foreach(name test_many test_eigh_multi test_nccl_kron) # on several devices
             $<TARGET_FILE:${name}>)
     endif()
 endforeach()
-foreach(name test_module test_expression_device test_optimizer test_natural_gradient)
+foreach(name test_module test_expression_device test_optimizer test_natural_gradient
+        test_kfac_device)
     if(TARGET ${name})
         gram_test_emulated(${name} 5400 ${name})
     endif()

@@ -18,8 +18,9 @@ enum {
 
 static gram_status check_options(gram_context *g, gram_kfac_options *o)
 {
-    if (g->options.device.type != GRAM_CPU)
-        return gram_fail(g, GRAM_UNSUPPORTED, "%s has no K-FAC", g->backend->name);
+    if (g->options.device.type != GRAM_CPU && (!g->backend->kfac_pass || o->corrected))
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s has no %s", g->backend->name,
+                         o->corrected ? "EKFAC (options.corrected)" : "K-FAC");
     if (!(o->lambda > 0 && o->lambda < INFINITY))
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "options.lambda is %g, expected more than 0, and finite", o->lambda);
@@ -46,11 +47,21 @@ static gram_status check_options(gram_context *g, gram_kfac_options *o)
     return GRAM_OK;
 }
 
+gram_status gram_kfac_check_context(gram_context *g, const gram_kfac *k)
+{
+    if (k->owner ? k->owner != g : g->options.device.type != GRAM_CPU)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "kfac was created with another context, expected %s",
+                         k->owner ? "that one" : "one of the CPU");
+    return GRAM_OK;
+}
+
 gram_status gram_kfac_set(gram_context *g, gram_kfac *kfac, const gram_kfac_options *options)
 {
     gram_kfac_options o = GRAM_KFAC_OPTIONS_INIT;
 
     g->call = __func__;
+    TRY(gram_kfac_check_context(g, kfac));
     TRY(gram_options_copy(g, &o, sizeof o, options));
     TRY(check_options(g, &o));
     if (o.corrected != kfac->options.corrected || o.damping != kfac->options.damping ||
@@ -167,6 +178,8 @@ static double *add_state(gram_kfac *k, int64_t layer, const char *part, const in
     gram_tensor t = {.data = memory, .dtype = GRAM_F64};
     int64_t count = 1;
 
+    if (k->owner)
+        t.device = k->owner->options.device;
     (void)snprintf(s->name, sizeof s->name, "%lld.%s", (long long)layer, part);
     for (int i = 0; i < 3; i++)
         if (shape[i] > 0)
@@ -202,6 +215,41 @@ static void place_layer(gram_kfac *k, int64_t index, double **at)
     counts = &k->state[k->states++];
     (void)snprintf(counts->name, sizeof counts->name, "%lld.counts", (long long)index);
     counts->view = gram_vector(l->counts, KFAC_COUNTS, GRAM_I64);
+    if (k->owner) {
+        counts->view.data = k->layer_counts + index * KFAC_COUNTS;
+        counts->view.device = k->owner->options.device;
+    }
+}
+
+/* Zeros for k->numbers, on a device with its counts, its report and places for info behind them. */
+static gram_status allocate_memory(gram_context *g, gram_kfac *k)
+{
+    const double one = 1;
+    void *memory = NULL;
+    char *end;
+
+    if (!g->backend->kfac_pass) {
+        k->gradients = calloc((size_t)k->numbers + 1, sizeof *k->gradients);
+        if (!k->gradients)
+            return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %lld numbers of state",
+                             (long long)k->numbers);
+        return GRAM_OK;
+    }
+    for (int64_t i = 0; i < k->count; i++)
+        k->most_groups = gram_most(k->most_groups, k->layer[i].groups);
+    k->bytes = (size_t)k->numbers * sizeof(double) +
+               (size_t)k->count * KFAC_COUNTS * sizeof(int64_t) + sizeof *k->report +
+               (size_t)k->most_groups * 2 * sizeof *k->info;
+    k->owner = g;
+    TRY(g->backend->memory_allocate(g, k->bytes, &memory));
+    k->gradients = memory;
+    end = (char *)(k->gradients + k->numbers);
+    k->layer_counts = (int64_t *)(void *)end;
+    k->report = (void *)(k->layer_counts + k->count * KFAC_COUNTS);
+    k->info = (int32_t *)(void *)(k->report + 1);
+    TRY(g->backend->memory_zero(g, memory, k->bytes));
+    TRY(g->backend->memory_copy(g, &k->report->nu, &one, sizeof one));
+    return g->backend->synchronize(g);
 }
 
 static gram_status allocate(gram_context *g, gram_kfac *k)
@@ -218,10 +266,10 @@ static gram_status allocate(gram_context *g, gram_kfac *k)
     k->numbers = numbers + gradients + KFAC_WORKS * most;
     k->work_count = most;
     k->state = calloc((size_t)k->count * 8 + 1, sizeof *k->state);
-    k->gradients = calloc((size_t)k->numbers + 1, sizeof *k->gradients);
-    if (!k->state || !k->gradients)
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %lld numbers of state",
-                         (long long)k->numbers);
+    if (!k->state)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the names of %lld layers",
+                         (long long)k->count);
+    TRY(allocate_memory(g, k));
     at = k->gradients;
     for (int64_t i = 0; i < k->count; at += kfac_m_count(&k->layer[i++]))
         k->layer[i].gradient = at;
@@ -282,7 +330,10 @@ void gram_kfac_destroy(gram_kfac *kfac)
 {
     if (!kfac)
         return;
-    free(kfac->gradients);
+    if (kfac->owner && kfac->gradients)
+        kfac->owner->backend->memory_free(kfac->owner, kfac->gradients);
+    else
+        free(kfac->gradients);
     free(kfac->state);
     free(kfac->layer);
     free(kfac);
@@ -292,22 +343,26 @@ void gram_kfac_destroy(gram_kfac *kfac)
 
 gram_status gram_kfac_get(gram_context *g, const gram_kfac *kfac, gram_kfac_info *info)
 {
+    struct kfac_report found = {.skipped = kfac->skipped, .failed = kfac->failed, .nu = kfac->nu};
     gram_kfac_info all;
 
     g->call = __func__;
     if (!info || info->size < sizeof info->size)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "info is NULL or of size 0");
+    TRY(gram_kfac_check_context(g, kfac));
+    if (kfac->owner)
+        TRY(gram_kfac_device_report(g, kfac, &found));
     all = (gram_kfac_info){
         .size = info->size,
         .layers = kfac->count,
         .parameters = kfac->parameters,
         .bytes = (int64_t)(sizeof *kfac + (size_t)kfac->count * sizeof *kfac->layer +
                            (size_t)kfac->count * 8 * sizeof *kfac->state) +
-                 kfac->numbers * (int64_t)sizeof(double),
+                 (kfac->owner ? (int64_t)kfac->bytes : kfac->numbers * (int64_t)sizeof(double)),
         .states = kfac->states,
-        .skipped = kfac->skipped,
-        .failed = kfac->failed,
-        .nu = kfac->nu,
+        .skipped = found.skipped,
+        .failed = found.failed,
+        .nu = found.nu,
     };
     memcpy(info, &all, info->size < sizeof all ? info->size : sizeof all);
     return GRAM_OK;

@@ -10,6 +10,7 @@
  *   kfac_refresh.c       inverses
  *   kfac_precondition.c  directions
  *   kfac_file.c          save and load
+ *   kfac_device.c        the same on a device, which decides by itself what is taken
  *
  * SPDX-License-Identifier: MIT
  */
@@ -62,6 +63,63 @@ struct gram_kfac {
     int64_t numbers, parameters;
     int64_t skipped, failed;
     double nu;
+    /* On a device: the context, which everything above but layer and state is in memory of. */
+    gram_context *owner;
+    struct kfac_report *report;
+    int64_t *layer_counts; /* KFAC_COUNTS of every layer; layer.counts is what was queued */
+    int32_t *info;         /* two of most_groups */
+    int64_t most_groups;
+    size_t bytes; /* of the memory */
+};
+
+enum {
+    KFAC_PARTS = 256
+};
+
+/* What the device found. */
+struct kfac_report {
+    int64_t skipped, failed, bad;
+    double nu, sum, shift[2];
+    double part[KFAC_PARTS];
+};
+
+enum kfac_pass_kind {
+    KFAC_LOOK,      /* bad, if one of count numbers from `from` on is not finite */
+    KFAC_MIX,       /* to, an average with its updates in counts[slot], moves; number: decay */
+    KFAC_TAKEN,     /* updates are counted, of A (mode 1), of B (2) */
+    KFAC_SHIFT,     /* the damping of x, A, and y, B; mode 1: A is diagonal; number: lambda */
+    KFAC_LOAD,      /* to = x + shift[slot] I of order rows; from = I */
+    KFAC_KEEP,      /* to = x, see enum kfac_take, if the layer's factorisations were right */
+    KFAC_SETTLE,    /* the layer is ready, or has failed */
+    KFAC_GATHER,    /* move */
+    KFAC_SCATTER,   /* move, times nu */
+    KFAC_SCALE,     /* to *= x of the column, or (mode 1) /= x y + number */
+    KFAC_DIRECTION, /* to = x if the layer is ready; parts of <x, to> */
+    KFAC_NU,        /* parts are added, or (mode 1) nu is made: number: kl_clip, other: the rate */
+};
+
+enum kfac_take {
+    KFAC_TAKE,
+    KFAC_TAKE_SYMMETRIC,
+    KFAC_TAKE_VALUES, /* not below 0 */
+    KFAC_TAKE_INVERSE /* of a diagonal with its damping */
+};
+
+struct kfac_move;
+
+struct gram_kfac_pass {
+    enum kfac_pass_kind what;
+    void *report;
+    int64_t *counts;
+    const void *from;
+    gram_dtype dtype; /* of from */
+    double *to;
+    const double *x, *y;
+    int64_t count, groups, rows, cols;
+    int slot, mode;
+    double number, other;
+    const int32_t *info[2];
+    const struct kfac_move *move;
 };
 
 /* Numbers of A, B and M of all groups. */
@@ -101,4 +159,36 @@ void gram_kfac_scatter(const struct kfac_move *m);
 
 /* kfac_update.c: the options of a layer's factors. */
 double gram_kfac_keep(const struct gram_kfac *k, int64_t updates);
+/* The shape of a factor; a dense tensor of f64. */
+struct gram_batch gram_kfac_factor_shape(const struct kfac_layer *l, bool of_a);
+gram_tensor gram_kfac_dense(void *numbers, const struct gram_batch *shape);
+
+/* kfac_precondition.c: M of a weight, and its last column of a bias; out = op(b) m op(a), which
+ * takes a spare M where A is not diagonal. */
+struct kfac_move gram_kfac_weight_of(const struct kfac_layer *l, const gram_tensor *t, double *m);
+struct kfac_move gram_kfac_bias_of(const struct kfac_layer *l, const gram_tensor *t, double *m);
+struct kfac_sides {
+    double *m, *spare, *out;
+    bool transpose_b, transpose_a;
+};
+gram_status gram_kfac_both_sides(gram_context *g, const struct kfac_layer *l,
+                                 const struct kfac_sides *s, gram_device device);
+
+struct kfac_tensors {
+    const gram_tensor *const *weights, *const *biases;
+    gram_tensor *const *to_weights, *const *to_biases;
+};
+
+/* kfac.c: refuses a context that the object does not belong to. */
+gram_status gram_kfac_check_context(gram_context *g, const gram_kfac *k);
+
+/* kfac_device.c: what the calls do there; arguments are checked. */
+gram_status gram_kfac_device_take(gram_context *g, gram_kfac *k, struct kfac_layer *l,
+                                  const gram_tensor *a_factor, const gram_tensor *b_factor);
+gram_status gram_kfac_device_update(gram_context *g, gram_kfac *k, struct kfac_layer *l,
+                                    const gram_tensor *activations, const gram_tensor *gradients);
+gram_status gram_kfac_device_refresh(gram_context *g, gram_kfac *k);
+gram_status gram_kfac_device_precondition(gram_context *g, gram_kfac *k, double learning_rate,
+                                          const struct kfac_tensors *t);
+gram_status gram_kfac_device_report(gram_context *g, const gram_kfac *k, struct kfac_report *out);
 #endif

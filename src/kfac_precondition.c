@@ -11,11 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 
-struct kfac_tensors {
-    const gram_tensor *const *weights, *const *biases;
-    gram_tensor *const *to_weights, *const *to_biases;
-};
-
 static const gram_tensor *entry(const gram_tensor *const *list, int64_t i)
 {
     return list ? list[i] : NULL;
@@ -55,36 +50,45 @@ static gram_status check(gram_context *g, const gram_kfac *k, const struct kfac_
     return GRAM_OK;
 }
 
-/* M of a weight, and its last column of a bias. */
-static struct kfac_move weight_of(const struct kfac_layer *l, const gram_tensor *t, double *m)
+struct kfac_move gram_kfac_weight_of(const struct kfac_layer *l, const gram_tensor *t, double *m)
 {
     if (l->diagonal) /* the table is the transpose of M */
         return (struct kfac_move){t, m, l->rows, 1, l->cols, 1};
     return (struct kfac_move){t, m, l->cols - (l->layer.bias != 0), l->cols, 1, 1};
 }
 
-static struct kfac_move bias_of(const struct kfac_layer *l, const gram_tensor *t, double *m)
+struct kfac_move gram_kfac_bias_of(const struct kfac_layer *l, const gram_tensor *t, double *m)
 {
     return (struct kfac_move){t, m + l->cols - 1, 1, l->cols, 0, 1};
 }
 
-/* out = op(b) m op(a), A diagonal: its eigenvectors are those of I. */
-static gram_status both_sides(gram_context *g, const struct kfac_layer *l, double *m, double *spare,
-                              bool transpose_b, bool transpose_a, double *out)
+/* Of a diagonal A the eigenvectors are those of I. */
+gram_status gram_kfac_both_sides(gram_context *g, const struct kfac_layer *l,
+                                 const struct kfac_sides *s, gram_device device)
 {
-    gram_tensor x = gram_matrices(m, l->groups, l->rows, l->cols, GRAM_F64);
-    gram_tensor y = gram_matrices(l->diagonal ? out : spare, l->groups, l->rows, l->cols, GRAM_F64);
-    gram_tensor z = gram_matrices(out, l->groups, l->rows, l->cols, GRAM_F64);
+    double *between = l->diagonal ? s->out : s->spare;
+    gram_tensor x = gram_matrices(s->m, l->groups, l->rows, l->cols, GRAM_F64);
+    gram_tensor y = gram_matrices(between, l->groups, l->rows, l->cols, GRAM_F64);
+    gram_tensor z = gram_matrices(s->out, l->groups, l->rows, l->cols, GRAM_F64);
     gram_tensor b = gram_matrices(l->b_inverse, l->groups, l->rows, l->rows, GRAM_F64);
     gram_tensor a = gram_matrices(l->a_inverse, l->groups, l->cols, l->cols, GRAM_F64);
     gram_matmul_options from_left = GRAM_MATMUL_OPTIONS_INIT, from_right = from_left;
 
-    from_left.transpose_a = transpose_b;
-    from_right.transpose_b = transpose_a;
+    a.device = b.device = x.device = y.device = z.device = device;
+    from_left.transpose_a = s->transpose_b;
+    from_right.transpose_b = s->transpose_a;
     TRY(gram_matmul_batched(g, &b, &x, &from_left, &y));
     if (l->diagonal)
         return GRAM_OK;
     return gram_matmul_batched(g, &y, &a, &from_right, &z);
+}
+
+static gram_status both_sides(gram_context *g, const struct kfac_layer *l, double *m, double *spare,
+                              bool transpose_b, bool transpose_a, double *out)
+{
+    const struct kfac_sides sides = {m, spare, out, transpose_b, transpose_a};
+
+    return gram_kfac_both_sides(g, l, &sides, (gram_device){GRAM_CPU, 0});
 }
 
 /* V of the layer's M, to out. */
@@ -134,11 +138,11 @@ static gram_status load_gradients(gram_context *g, gram_kfac *k, const struct kf
 {
     for (int64_t i = 0; i < k->count; i++) {
         struct kfac_layer *l = &k->layer[i];
-        struct kfac_move weight = weight_of(l, t->weights[i], l->gradient);
+        struct kfac_move weight = gram_kfac_weight_of(l, t->weights[i], l->gradient);
 
         gram_kfac_gather(&weight);
         if (l->layer.bias) {
-            struct kfac_move bias = bias_of(l, t->biases[i], l->gradient);
+            struct kfac_move bias = gram_kfac_bias_of(l, t->biases[i], l->gradient);
             gram_kfac_gather(&bias);
         }
         if (!gram_kfac_finite(kfac_m_count(l), l->gradient))
@@ -153,12 +157,12 @@ static void store_directions(const gram_kfac *k, const struct kfac_tensors *t, d
 {
     for (int64_t i = 0; i < k->count; i++) {
         const struct kfac_layer *l = &k->layer[i];
-        struct kfac_move weight = weight_of(l, t->to_weights[i], l->gradient);
+        struct kfac_move weight = gram_kfac_weight_of(l, t->to_weights[i], l->gradient);
 
         weight.factor = nu;
         gram_kfac_scatter(&weight);
         if (l->layer.bias) {
-            struct kfac_move bias = bias_of(l, t->to_biases[i], l->gradient);
+            struct kfac_move bias = gram_kfac_bias_of(l, t->to_biases[i], l->gradient);
             bias.factor = nu;
             gram_kfac_scatter(&bias);
         }
@@ -178,7 +182,10 @@ gram_status gram_kfac_precondition(gram_context *g, gram_kfac *kfac, double lear
     if (!isfinite(learning_rate))
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "learning_rate is %g, expected a finite number",
                          learning_rate);
+    TRY(gram_kfac_check_context(g, kfac));
     TRY(check(g, kfac, &t));
+    if (kfac->owner)
+        return gram_kfac_device_precondition(g, kfac, learning_rate, &t);
     TRY(load_gradients(g, kfac, &t));
     TRY(all_directions(g, kfac, &sum));
     sum = fabs(sum * learning_rate * learning_rate);

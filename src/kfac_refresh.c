@@ -134,6 +134,10 @@ static gram_status refresh_exact(gram_context *g, gram_kfac *k, struct kfac_laye
 
 gram_status gram_kfac_refresh(gram_context *g, gram_kfac *kfac)
 {
+    g->call = __func__;
+    TRY(gram_kfac_check_context(g, kfac));
+    if (kfac->owner)
+        return gram_kfac_device_refresh(g, kfac);
     for (int64_t i = 0; i < kfac->count; i++) {
         struct kfac_layer *l = &kfac->layer[i];
         bool failed = false;

@@ -95,8 +95,7 @@ void gram_kfac_scatter(const struct kfac_move *m)
 
 /* ---- Factors ------------------------------------------------------------------------------- */
 
-/* The shape of a factor. */
-static struct gram_batch factor_shape(const struct kfac_layer *l, bool of_a)
+struct gram_batch gram_kfac_factor_shape(const struct kfac_layer *l, bool of_a)
 {
     struct gram_batch s = {.count = of_a ? kfac_a_count(l) : kfac_b_count(l)};
 
@@ -108,7 +107,7 @@ static struct gram_batch factor_shape(const struct kfac_layer *l, bool of_a)
     return s;
 }
 
-static gram_tensor dense(void *numbers, const struct gram_batch *shape)
+gram_tensor gram_kfac_dense(void *numbers, const struct gram_batch *shape)
 {
     gram_tensor t = {.data = numbers, .dtype = GRAM_F64, .ndim = shape->ndim};
     int64_t step = 1;
@@ -141,14 +140,17 @@ gram_status gram_kfac_feed(gram_context *g, gram_kfac *kfac, int64_t index,
     struct kfac_layer *l;
 
     g->call = __func__;
+    TRY(gram_kfac_check_context(g, kfac));
     if (!(l = layer_at(g, kfac, index)))
         return GRAM_INVALID_ARGUMENT;
     for (int i = 0; i < 2; i++)
-        shape[i] = factor_shape(l, i == 0);
+        shape[i] = gram_kfac_factor_shape(l, i == 0);
     if (a_factor)
         TRY(gram_kfac_check_shape(g, "a_factor", a_factor, &shape[0], GRAM_READ));
     if (b_factor)
         TRY(gram_kfac_check_shape(g, "b_factor", b_factor, &shape[1], GRAM_READ));
+    if (kfac->owner)
+        return gram_kfac_device_take(g, kfac, l, a_factor, b_factor);
     for (int i = 0; i < 2; i++) {
         const gram_tensor *t = i == 0 ? a_factor : b_factor;
         if (t)
@@ -185,7 +187,7 @@ static gram_status sample_gradients(gram_context *g, gram_kfac *k, const struct 
     options.scale = k->options.scale;
     all.shape[0] = count;
     memcpy(all.shape + 1, shape.shape, (size_t)shape.ndim * sizeof *shape.shape);
-    weight = dense(k->work[1], &all);
+    weight = gram_kfac_dense(k->work[1], &all);
     weight.dtype = dtype;
     TRY(gram_sample_grad(g, &l->layer, a, d, &options, &out));
     gram_kfac_gather(&(struct kfac_move){&weight, k->work[0], width, l->cols, 1, 1});
@@ -208,8 +210,9 @@ static gram_status add_squares(gram_context *g, gram_kfac *k, const struct kfac_
     struct gram_batch of_b = {
         .ndim = 3, .shape = {n, l->rows, l->rows}
     };
-    gram_tensor x = dense(k->work[0], &shape), y = dense(k->work[1], &shape);
-    gram_tensor qa = dense(l->a_inverse, &of_a), qb = dense(l->b_inverse, &of_b);
+    gram_tensor x = gram_kfac_dense(k->work[0], &shape), y = gram_kfac_dense(k->work[1], &shape);
+    gram_tensor qa = gram_kfac_dense(l->a_inverse, &of_a),
+                qb = gram_kfac_dense(l->b_inverse, &of_b);
     gram_matmul_options options = GRAM_MATMUL_OPTIONS_INIT;
 
     options.transpose_a = 1;
@@ -246,8 +249,10 @@ static gram_status new_factors(gram_context *g, gram_kfac *k, const struct kfac_
                                const gram_tensor *activations, const gram_tensor *gradients)
 {
     gram_kfac_factors_options options = GRAM_KFAC_FACTORS_OPTIONS_INIT;
-    struct gram_batch shape_a = factor_shape(l, true), shape_b = factor_shape(l, false);
-    gram_tensor a = dense(k->work[0], &shape_a), b = dense(k->work[1], &shape_b);
+    struct gram_batch shape_a = gram_kfac_factor_shape(l, true),
+                      shape_b = gram_kfac_factor_shape(l, false);
+    gram_tensor a = gram_kfac_dense(k->work[0], &shape_a),
+                b = gram_kfac_dense(k->work[1], &shape_b);
     gram_dtype dtype = gradients->dtype == GRAM_F64 ? GRAM_F64 : GRAM_F32;
 
     options.setting = k->options.setting;
@@ -271,6 +276,7 @@ gram_status gram_kfac_update(gram_context *g, gram_kfac *kfac, int64_t index,
     bool corrects;
 
     g->call = __func__;
+    TRY(gram_kfac_check_context(g, kfac));
     if (!(l = layer_at(g, kfac, index)))
         return GRAM_INVALID_ARGUMENT;
     TRY(gram_batch_join(g, &any, "gradients", gradients, 1));
@@ -278,6 +284,8 @@ gram_status gram_kfac_update(gram_context *g, gram_kfac *kfac, int64_t index,
     TRY(gram_batch_join(g, &any, "activations", activations, 1));
     if (activations->shape[0] == 0 || gradients->shape[0] == 0) /* nothing is learned */
         return GRAM_OK;
+    if (kfac->owner)
+        return gram_kfac_device_update(g, kfac, l, activations, gradients);
     corrects = l->corrected && l->counts[KFAC_READY];
     if (corrects && activations->shape[0] == gradients->shape[0]) {
         TRY(correct(g, kfac, l, activations, gradients));

@@ -1997,8 +1997,16 @@ typedef struct gram_kfac_options {
  * state by name, as a view that lives as long as the object ("0.a", "0.b", "0.a_inverse" or
  * "0.a_vectors", ..., "0.counts"); GRAM_INVALID_ARGUMENT behind the last one.
  *
- * CPU only.  One context at a time.  Martens and Grosse, ICML 2015; George et al., Fast approximate
- * natural gradient descent in a Kronecker-factored eigenbasis, NeurIPS 2018.
+ * CPU and CUDA, there without corrected (GRAM_UNSUPPORTED).  On a device the state is in its memory,
+ * all tensors are too, and every call takes the context that made the object, which is destroyed
+ * before it (others are refused; on the CPU one context at a time).  update, feed, refresh and
+ * precondition only queue, and the device decides: what is not finite is left out there; a factor
+ * that Cholesky's factorisation refuses keeps the layer's previous inverses and counts as failed;
+ * where a gradient is not finite all directions are 0, nu is 0, and the call counts as skipped, the
+ * status being GRAM_OK.  get, save and load wait.  Files are the same on every device.
+ *
+ * Martens and Grosse, ICML 2015; George et al., Fast approximate natural gradient descent in a
+ * Kronecker-factored eigenbasis, NeurIPS 2018.
  */
 GRAM_API gram_status gram_kfac_create(gram_context *g, const gram_layer *const *layers,
                                       const int64_t *inputs, const int64_t *outputs, int64_t count,
@@ -2027,7 +2035,7 @@ typedef struct gram_kfac_info {
     int64_t layers, parameters;
     int64_t bytes;   /* of all memory */
     int64_t states;  /* parts that gram_kfac_state_at gives */
-    int64_t skipped; /* updates that were not finite */
+    int64_t skipped; /* updates that were not finite; on a device directions too */
     int64_t failed;  /* layers in a refresh that kept what they had */
     double nu;       /* of the last precondition; 1 before */
 } gram_kfac_info;

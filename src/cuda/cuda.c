@@ -152,6 +152,7 @@ const struct gram_backend gram_cuda_backend = {
     .solve_lu_workspace = cuda_solve_lu_workspace,
     .matmul_batched = cuda_matmul_batched,
     .matmul_batched_workspace = cuda_matmul_batched_workspace,
+    .kfac_pass = cuda_kfac_pass,
     .kfac_factors = cuda_kfac_factors,
     .kfac_factors_workspace = cuda_kfac_factors_workspace,
     .natural_gradient = cuda_natural_gradient,

@@ -187,6 +187,18 @@ static const struct {
     [CUDA_VARIANT_FACTOR_CLEAR] = {        "kfac_factors.cu",           "factor_clear"},
     [CUDA_VARIANT_FACTOR_COUNT] = {        "kfac_factors.cu",           "factor_count"},
     [CUDA_VARIANT_FACTOR_ROWS_STORE] = {        "kfac_factors.cu",      "factor_rows_store"},
+    [CUDA_VARIANT_KFAC_LOOK] = {                "kfac.cu",              "kfac_look"},
+    [CUDA_VARIANT_KFAC_MIX] = {                "kfac.cu",               "kfac_mix"},
+    [CUDA_VARIANT_KFAC_TAKEN] = {                "kfac.cu",             "kfac_taken"},
+    [CUDA_VARIANT_KFAC_SHIFT] = {                "kfac.cu",             "kfac_shift"},
+    [CUDA_VARIANT_KFAC_LOAD] = {                "kfac.cu",              "kfac_load"},
+    [CUDA_VARIANT_KFAC_KEEP] = {                "kfac.cu",              "kfac_keep"},
+    [CUDA_VARIANT_KFAC_SETTLE] = {                "kfac.cu",            "kfac_settle"},
+    [CUDA_VARIANT_KFAC_GATHER] = {                "kfac.cu",            "kfac_gather"},
+    [CUDA_VARIANT_KFAC_SCATTER] = {                "kfac.cu",           "kfac_scatter"},
+    [CUDA_VARIANT_KFAC_SCALE] = {                "kfac.cu",             "kfac_scale"},
+    [CUDA_VARIANT_KFAC_DIRECTION] = {                "kfac.cu",         "kfac_direction"},
+    [CUDA_VARIANT_KFAC_NU] = {                "kfac.cu",                "kfac_nu"},
 };
 
 struct jit_request gram_cuda_plain_request(enum cuda_variant_file file, gram_dtype dtype)

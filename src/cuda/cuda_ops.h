@@ -158,6 +158,18 @@ enum cuda_variant_file {
     CUDA_VARIANT_FACTOR_CLEAR,
     CUDA_VARIANT_FACTOR_COUNT,
     CUDA_VARIANT_FACTOR_ROWS_STORE,
+    CUDA_VARIANT_KFAC_LOOK,
+    CUDA_VARIANT_KFAC_MIX,
+    CUDA_VARIANT_KFAC_TAKEN,
+    CUDA_VARIANT_KFAC_SHIFT,
+    CUDA_VARIANT_KFAC_LOAD,
+    CUDA_VARIANT_KFAC_KEEP,
+    CUDA_VARIANT_KFAC_SETTLE,
+    CUDA_VARIANT_KFAC_GATHER,
+    CUDA_VARIANT_KFAC_SCATTER,
+    CUDA_VARIANT_KFAC_SCALE,
+    CUDA_VARIANT_KFAC_DIRECTION,
+    CUDA_VARIANT_KFAC_NU,
     CUDA_VARIANTS
 };
 static inline uint64_t gram_cuda_variant(enum cuda_variant_file file, uint64_t parameters)
@@ -297,6 +309,9 @@ gram_status cuda_solve_lu_workspace(gram_context *g, const struct gram_solve_op 
 gram_status cuda_matmul_batched(gram_context *g, const struct gram_matmul_batched_op *op);
 gram_status cuda_matmul_batched_workspace(gram_context *g, const struct gram_matmul_batched_op *op,
                                           size_t *bytes);
+
+/* cuda_kfac.c */
+gram_status cuda_kfac_pass(gram_context *g, const struct gram_kfac_pass *pass);
 
 /* cuda_kfac_factors.c */
 gram_status cuda_kfac_factors(gram_context *g, const struct gram_kfac_factors_op *op);

@@ -1,0 +1,255 @@
+/*
+ * kfac.cu - the passes of gram_kfac on the device: what the host does with numbers on the CPU
+ *
+ * Whether new numbers are taken is decided here: bad is set by kfac_look where something is not
+ * finite, info by factorisations.
+ *
+ * Parameters (-D): REAL, which nothing depends on: all state is double.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "kfac_params.h"
+
+#define THREADS KFAC_THREADS
+
+#include "block_sum.cuh"
+
+typedef struct kfac_params params;
+
+/* What layer.counts holds: see enum kfac_count. */
+#define A_UPDATES 0
+#define B_UPDATES 1
+#define READY     3
+
+static const double pi_most = 1e4; /* how far apart the damping of A and B may be */
+
+#define FOR_EACH(i, count)                                                       \
+  for (long long i = (long long)blockIdx.x * THREADS + threadIdx.x; i < (count); \
+       i += (long long)gridDim.x * THREADS)
+
+static __device__ double number_of(const params &a, long long i)
+{
+    return a.is_float ? (double)((const float *)a.from)[i] : ((const double *)a.from)[i];
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) kfac_look(const __grid_constant__ params a)
+{
+    double sum = 0;
+
+    FOR_EACH(i, a.count)
+    sum += 0 * number_of(a, i);
+    if (sum != 0)
+        a.found->bad = 1;
+}
+
+/* An average moves, unless something was not finite. */
+extern "C" __global__ void __launch_bounds__(THREADS) kfac_mix(const __grid_constant__ params a)
+{
+    const double keep = fmin(1 - 1 / (double)(a.counts[a.slot] + 1), a.number);
+
+    if (a.found->bad)
+        return;
+    FOR_EACH(i, a.count)
+    a.to[i] = keep == 0 ? number_of(a, i) : keep * a.to[i] + (1 - keep) * number_of(a, i);
+}
+
+/* mode: which of A (1) and B (2) moved. */
+extern "C" __global__ void __launch_bounds__(THREADS) kfac_taken(const __grid_constant__ params a)
+{
+    if (threadIdx.x > 0)
+        return;
+    if (a.found->bad) {
+        a.found->skipped++;
+    } else {
+        a.counts[A_UPDATES] += (a.mode & 1) != 0;
+        a.counts[B_UPDATES] += (a.mode & 2) != 0;
+    }
+    a.found->bad = 0;
+}
+
+/* The mean of the diagonals of matrices, or of count diagonals, to all threads. */
+static __device__ double mean_diagonal(const double *a, long long count, long long n,
+                                       bool diagonals, double *sums)
+{
+    double mine = 0;
+
+    for (long long i = threadIdx.x; i < count * n; i += THREADS)
+        mine += a[diagonals ? i : i * n + i % n];
+    __syncthreads();
+    block_sum(sums, (int)threadIdx.x, mine);
+    __syncthreads();
+    return sums[0] / (double)(count * n);
+}
+
+/* The damping of A and of B; mode 1: A is diagonal. */
+extern "C" __global__ void __launch_bounds__(THREADS) kfac_shift(const __grid_constant__ params a)
+{
+    __shared__ double sums[THREADS];
+    const double of_a = mean_diagonal(a.x, a.groups, a.cols, a.mode, sums);
+    const double of_b = mean_diagonal(a.y, a.groups, a.rows, false, sums);
+    double pi = 1;
+
+    if (threadIdx.x > 0)
+        return;
+    if (of_a > 0 && of_b > 0)
+        pi = fmin(fmax(sqrt(of_a / of_b), 1 / pi_most), pi_most);
+    a.found->shift[0] = pi * sqrt(a.number);
+    a.found->shift[1] = sqrt(a.number) / pi;
+}
+
+/* to = x + shift I, and from, which is written here, the identity. */
+extern "C" __global__ void __launch_bounds__(THREADS) kfac_load(const __grid_constant__ params a)
+{
+    const double shift = a.found->shift[a.slot];
+    double *identity = (double *)a.from;
+
+    FOR_EACH(i, a.count)
+    {
+        const bool is_diagonal = i / a.rows % a.rows == i % a.rows;
+        a.to[i] = a.x[i] + (is_diagonal ? shift : 0);
+        identity[i] = is_diagonal;
+    }
+}
+
+/* Whether what was made of both factors of a layer is right; there are factors. */
+static __device__ bool is_right(const params &a)
+{
+    for (int side = 0; side < 2; side++)
+        for (long long i = 0; a.info[side] && i < a.groups; i++)
+            if (a.info[side][i] != 0)
+                return false;
+    return true;
+}
+
+static __device__ bool has_factors(const params &a)
+{
+    return a.counts[A_UPDATES] > 0 && a.counts[B_UPDATES] > 0;
+}
+
+/* Matrices are rows by rows. */
+extern "C" __global__ void __launch_bounds__(THREADS) kfac_keep(const __grid_constant__ params a)
+{
+    const long long n = a.rows;
+
+    if (!has_factors(a) || !is_right(a))
+        return;
+    FOR_EACH(i, a.count)
+    {
+        const double now = a.x[i];
+        if (a.mode == KFAC_SYMMETRIC) {
+            const long long row = i / n % n, col = i % n;
+            a.to[i] = (now + a.x[i + (col - row) * (n - 1)]) / 2;
+        } else if (a.mode == KFAC_INVERSE) {
+            a.to[i] = 1 / (fmax(now, 0.0) + a.found->shift[0]);
+        } else {
+            a.to[i] = a.mode == KFAC_NOT_BELOW_0 ? fmax(now, 0.0) : now;
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) kfac_settle(const __grid_constant__ params a)
+{
+    if (threadIdx.x > 0 || !has_factors(a))
+        return;
+    if (is_right(a))
+        a.counts[READY] = 1;
+    else
+        a.found->failed++;
+}
+
+/* Element e of a tensor: its place, and its number's. */
+static __device__ long long place_of(const params &a, long long e)
+{
+    long long at = 0;
+
+    for (int d = (int)a.ndim - 1; d >= 0; d--) {
+        at += e % a.shape[d] * a.stride[d];
+        e /= a.shape[d];
+    }
+    return at;
+}
+
+static __device__ long long number_at(const params &a, long long e)
+{
+    return e / a.inner * a.outer_step + e % a.inner * a.inner_step;
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) kfac_gather(const __grid_constant__ params a)
+{
+    FOR_EACH(e, a.count)
+    {
+        const long long at = place_of(a, e);
+        a.to[number_at(a, e)] =
+            a.is_float ? (double)((const float *)a.data)[at] : ((const double *)a.data)[at];
+    }
+}
+
+/* Numbers times nu; where nu is 0 they may be anything. */
+extern "C" __global__ void __launch_bounds__(THREADS) kfac_scatter(const __grid_constant__ params a)
+{
+    const double nu = a.found->nu;
+
+    FOR_EACH(e, a.count)
+    {
+        const long long at = place_of(a, e);
+        const double value = nu == 0 ? 0 : nu * a.x[number_at(a, e)];
+        if (a.is_float)
+            ((float *)a.data)[at] = (float)value;
+        else
+            ((double *)a.data)[at] = value;
+    }
+}
+
+/* mode 0: to *= x of the column; 1: to /= x of the column times y of the row, and number. */
+extern "C" __global__ void __launch_bounds__(THREADS) kfac_scale(const __grid_constant__ params a)
+{
+    FOR_EACH(i, a.count)
+    {
+        const long long row = i / a.cols, col = i % a.cols + row / a.rows * a.cols;
+        if (a.mode == 0)
+            a.to[i] *= a.x[col];
+        else
+            a.to[i] /= a.y[row] * a.x[col] + a.number;
+    }
+}
+
+/* to, the gradient, becomes the direction x, if there are inverses; parts of <direction, gradient>.
+ */
+extern "C" __global__ void __launch_bounds__(THREADS)
+    kfac_direction(const __grid_constant__ params a)
+{
+    __shared__ double sums[THREADS];
+    const bool ready = a.counts[READY] != 0;
+    double mine = 0;
+
+    FOR_EACH(i, a.count)
+    {
+        const double gradient = a.to[i], v = ready ? a.x[i] : gradient;
+        mine += v * gradient;
+        a.to[i] = v;
+    }
+    block_sum(sums, (int)threadIdx.x, mine);
+    if (threadIdx.x == 0)
+        a.found->part[blockIdx.x] = sums[0];
+}
+
+/* mode 0: parts 0 .. count of a sum are added; 1: nu of number, the bound, and other, the rate. */
+extern "C" __global__ void __launch_bounds__(THREADS) kfac_nu(const __grid_constant__ params a)
+{
+    __shared__ double sums[THREADS];
+    struct kfac_found *f = a.found;
+
+    if (a.mode == 0) {
+        block_sum(sums, (int)threadIdx.x, threadIdx.x < a.count ? f->part[threadIdx.x] : 0.0);
+        if (threadIdx.x == 0)
+            f->sum += sums[0];
+        return;
+    }
+    if (threadIdx.x > 0)
+        return;
+    const double sum = fabs(f->sum * a.other * a.other);
+    f->nu = f->bad ? 0 : a.number > 0 && sum > a.number ? sqrt(a.number / sum) : 1;
+    f->skipped += f->bad != 0;
+    f->bad = 0;
+    f->sum = 0;
+}

@@ -1,0 +1,45 @@
+/*
+ * kfac_params.h - what the host tells kfac.cu
+ *
+ * Read by the host's compiler and by NVRTC, which sees no other header: long long stands for
+ * int64_t.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_KFAC_PARAMS_H
+#define GRAM_KFAC_PARAMS_H
+
+#define KFAC_DIMS    8
+#define KFAC_THREADS 256
+#define KFAC_BLOCKS  256 /* of a sum */
+
+/* What kfac_keep makes of new numbers. */
+#define KFAC_AS_THEY_ARE 0
+#define KFAC_SYMMETRIC   1 /* the mean of a matrix and its transpose */
+#define KFAC_NOT_BELOW_0 2
+#define KFAC_INVERSE     3 /* 1 / (number, if not below 0, + shift of A) */
+
+/* What the device found; struct kfac_report of kfac.h. */
+struct kfac_found {
+    long long skipped, failed, bad;
+    double nu, sum, shift[2];
+    double part[KFAC_BLOCKS];
+};
+
+struct kfac_params {
+    struct kfac_found *found;
+    long long *counts; /* of a layer: updates of A and B, corrections, ready */
+    const char *from;
+    long long is_float; /* from is */
+    double *to;
+    const double *x, *y;
+    long long count, groups, rows, cols;
+    long long slot, mode;
+    double number, other;
+    const int *info[2]; /* of the factors, one a group; NULL: none */
+    /* of kfac_gather and kfac_scatter: see struct kfac_move of kfac.h */
+    char *data;
+    long long ndim, shape[KFAC_DIMS], stride[KFAC_DIMS];
+    long long inner, outer_step, inner_step;
+};
+#endif

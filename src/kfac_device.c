@@ -1,0 +1,317 @@
+/*
+ * kfac_device.c - gram_kfac on a device: its numbers are there, and so is what is decided of them
+ *
+ * A call queues operations of the library and passes of the backend and waits for nothing: whether
+ * factors are finite, whether a factorisation was right and how long directions may be is known to
+ * the device alone.  The host knows what was queued: layer.counts.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "kfac.h"
+#include <math.h>
+
+enum {
+    SMALL_ORDER = 32 /* of eigenproblems that AUTO does in one launch */
+};
+
+static gram_status run(gram_context *g, const gram_kfac *k, struct gram_kfac_pass pass)
+{
+    pass.report = k->report;
+    return g->backend->kfac_pass(g, &pass);
+}
+
+static int64_t *counts_of(const gram_kfac *k, const struct kfac_layer *l)
+{
+    return k->layer_counts + (l - k->layer) * KFAC_COUNTS;
+}
+
+static gram_tensor there(const gram_kfac *k, gram_tensor t)
+{
+    t.device = k->owner->options.device;
+    return t;
+}
+
+/* ---- Averages ------------------------------------------------------------------------------- */
+
+/* Takes new factors of a dtype (NULL: none) into the averages, both or neither. */
+static gram_status take(gram_context *g, gram_kfac *k, struct kfac_layer *l,
+                        const void *const new[2], gram_dtype dtype)
+{
+    const int64_t count[2] = {kfac_a_count(l), kfac_b_count(l)};
+    double *const average[2] = {l->a, l->b};
+
+    for (int i = 0; i < 2; i++)
+        if (new[i])
+            TRY(run(g, k,
+                    (struct gram_kfac_pass){
+                        .what = KFAC_LOOK, .from = new[i], .dtype = dtype, .count = count[i]}));
+    for (int i = 0; i < 2; i++)
+        if (new[i])
+            TRY(run(g, k,
+                    (struct gram_kfac_pass){.what = KFAC_MIX,
+                                            .counts = counts_of(k, l),
+                                            .from = new[i],
+                                            .dtype = dtype,
+                                            .to = average[i],
+                                            .count = count[i],
+                                            .slot = i == 0 ? KFAC_A_UPDATES : KFAC_B_UPDATES,
+                                            .number = k->options.decay}));
+    l->counts[KFAC_A_UPDATES] += new[0] != NULL;
+    l->counts[KFAC_B_UPDATES] += new[1] != NULL;
+    return run(g, k,
+               (struct gram_kfac_pass){.what = KFAC_TAKEN,
+                                       .counts = counts_of(k, l),
+                                       .mode = (new[0] != NULL) + 2 * (new[1] != NULL)});
+}
+
+gram_status gram_kfac_device_take(gram_context *g, gram_kfac *k, struct kfac_layer *l,
+                                  const gram_tensor *a_factor, const gram_tensor *b_factor)
+{
+    const gram_tensor *const given[2] = {a_factor, b_factor};
+    const int64_t count[2] = {kfac_a_count(l), kfac_b_count(l)};
+    const void *new[2] = {NULL, NULL};
+
+    for (int i = 0; i < 2; i++) {
+        const struct kfac_move move = {given[i], k->work[i], count[i], 0, 1, 1};
+        if (!given[i])
+            continue;
+        TRY(run(g, k, (struct gram_kfac_pass){.what = KFAC_GATHER, .move = &move}));
+        new[i] = k->work[i];
+    }
+    return take(g, k, l, new, GRAM_F64);
+}
+
+gram_status gram_kfac_device_update(gram_context *g, gram_kfac *k, struct kfac_layer *l,
+                                    const gram_tensor *activations, const gram_tensor *gradients)
+{
+    gram_kfac_factors_options options = GRAM_KFAC_FACTORS_OPTIONS_INIT;
+    struct gram_batch shape_a = gram_kfac_factor_shape(l, true);
+    struct gram_batch shape_b = gram_kfac_factor_shape(l, false);
+    gram_tensor a = there(k, gram_kfac_dense(k->work[0], &shape_a));
+    gram_tensor b = there(k, gram_kfac_dense(k->work[1], &shape_b));
+
+    options.setting = k->options.setting;
+    options.scale = k->options.scale;
+    a.dtype = b.dtype = gradients->dtype == GRAM_F64 ? GRAM_F64 : GRAM_F32;
+    TRY(gram_kfac_factors(g, &l->layer, activations, gradients, &options, &a, &b));
+    return take(g, k, l, (const void *const[2]){a.data, b.data}, a.dtype);
+}
+
+/* ---- Inverses ------------------------------------------------------------------------------- */
+
+/* A pass that keeps what was made, unless info says that it is not right. */
+static gram_status keep(gram_context *g, const gram_kfac *k, const struct kfac_layer *l,
+                        struct gram_kfac_pass pass)
+{
+    if (pass.what != KFAC_SETTLE)
+        pass.what = KFAC_KEEP;
+    pass.counts = counts_of(k, l);
+    pass.groups = l->groups;
+    pass.info[0] = l->diagonal ? NULL : k->info;
+    pass.info[1] = k->info + k->most_groups;
+    return run(g, k, pass);
+}
+
+/* (from + shift I)^-1 of A (side 0) or B to work of the side. */
+static gram_status invert(gram_context *g, gram_kfac *k, const struct kfac_layer *l, int side)
+{
+    const int64_t n = side == 0 ? l->cols : l->rows;
+    gram_tensor a = there(k, gram_matrices(k->work[2], l->groups, n, n, GRAM_F64));
+    gram_tensor x = there(k, gram_matrices(k->work[side], l->groups, n, n, GRAM_F64));
+    gram_tensor info = there(k, gram_vector(k->info + side * k->most_groups, l->groups, GRAM_I32));
+
+    TRY(run(g, k,
+            (struct gram_kfac_pass){.what = KFAC_LOAD,
+                                    .from = k->work[side],
+                                    .to = k->work[2],
+                                    .x = side == 0 ? l->a : l->b,
+                                    .count = l->groups * n * n,
+                                    .rows = n,
+                                    .slot = side}));
+    return gram_solve_cholesky(g, &a, &x, NULL, &x, &info);
+}
+
+static gram_status refresh_factored(gram_context *g, gram_kfac *k, struct kfac_layer *l)
+{
+    TRY(run(g, k,
+            (struct gram_kfac_pass){.what = KFAC_SHIFT,
+                                    .x = l->a,
+                                    .y = l->b,
+                                    .groups = l->groups,
+                                    .rows = l->rows,
+                                    .cols = l->cols,
+                                    .mode = l->diagonal,
+                                    .number = k->options.lambda}));
+    if (!l->diagonal)
+        TRY(invert(g, k, l, 0));
+    TRY(invert(g, k, l, 1));
+    if (l->diagonal)
+        TRY(keep(g, k, l,
+                 (struct gram_kfac_pass){.to = l->a_values,
+                                         .x = l->a,
+                                         .count = l->cols,
+                                         .rows = 1,
+                                         .mode = KFAC_TAKE_INVERSE}));
+    else
+        TRY(keep(g, k, l,
+                 (struct gram_kfac_pass){.to = l->a_inverse,
+                                         .x = k->work[0],
+                                         .count = kfac_a_count(l),
+                                         .rows = l->cols,
+                                         .mode = KFAC_TAKE_SYMMETRIC}));
+    return keep(g, k, l,
+                (struct gram_kfac_pass){.to = l->b_inverse,
+                                        .x = k->work[1],
+                                        .count = kfac_b_count(l),
+                                        .rows = l->rows,
+                                        .mode = KFAC_TAKE_SYMMETRIC});
+}
+
+/* Eigenvectors to work of the side, values to the work two behind it. */
+static gram_status decompose(gram_context *g, gram_kfac *k, const struct kfac_layer *l, int side)
+{
+    const int64_t n = side == 0 ? l->cols : l->rows;
+    double *from = side == 0 ? l->a : l->b;
+    gram_eigh_options options = GRAM_EIGH_OPTIONS_INIT;
+    gram_tensor a = there(k, gram_matrices(from, l->groups, n, n, GRAM_F64));
+    gram_tensor v = there(k, gram_matrices(k->work[side], l->groups, n, n, GRAM_F64));
+    gram_tensor w = there(k, gram_matrix(k->work[side + 2], l->groups, n, GRAM_F64));
+    gram_tensor info = there(k, gram_vector(k->info + side * k->most_groups, l->groups, GRAM_I32));
+
+    if (n > SMALL_ORDER) /* the driver that does not wait */
+        options.driver = GRAM_EIGH_DRIVER_BATCHED;
+    return gram_eigh(g, &a, &options, &w, &v, &info);
+}
+
+static gram_status refresh_exact(gram_context *g, gram_kfac *k, struct kfac_layer *l)
+{
+    if (!l->diagonal)
+        TRY(decompose(g, k, l, 0));
+    TRY(decompose(g, k, l, 1));
+    if (!l->diagonal)
+        TRY(keep(
+            g, k, l,
+            (struct gram_kfac_pass){
+                .to = l->a_inverse, .x = k->work[0], .count = kfac_a_count(l), .rows = l->cols}));
+    TRY(keep(g, k, l,
+             (struct gram_kfac_pass){
+                 .to = l->b_inverse, .x = k->work[1], .count = kfac_b_count(l), .rows = l->rows}));
+    TRY(keep(g, k, l,
+             (struct gram_kfac_pass){.to = l->a_values,
+                                     .x = l->diagonal ? l->a : k->work[2],
+                                     .count = l->groups * l->cols,
+                                     .rows = 1,
+                                     .mode = KFAC_TAKE_VALUES}));
+    return keep(g, k, l,
+                (struct gram_kfac_pass){.to = l->b_values,
+                                        .x = k->work[3],
+                                        .count = l->groups * l->rows,
+                                        .rows = 1,
+                                        .mode = KFAC_TAKE_VALUES});
+}
+
+gram_status gram_kfac_device_refresh(gram_context *g, gram_kfac *k)
+{
+    for (int64_t i = 0; i < k->count; i++) {
+        struct kfac_layer *l = &k->layer[i];
+
+        if (l->counts[KFAC_A_UPDATES] == 0 || l->counts[KFAC_B_UPDATES] == 0)
+            continue;
+        TRY(k->options.damping == GRAM_KFAC_EXACT ? refresh_exact(g, k, l)
+                                                  : refresh_factored(g, k, l));
+        TRY(keep(g, k, l, (struct gram_kfac_pass){.what = KFAC_SETTLE}));
+        l->counts[KFAC_READY] = 1;
+    }
+    return GRAM_OK;
+}
+
+/* ---- Directions ----------------------------------------------------------------------------- */
+
+/* V of the layer's M, to work 2. */
+static gram_status direction_of(gram_context *g, gram_kfac *k, const struct kfac_layer *l)
+{
+    const bool exact = k->options.damping == GRAM_KFAC_EXACT;
+    struct kfac_sides sides = {.m = l->gradient,
+                               .spare = k->work[1],
+                               .out = exact ? k->work[0] : k->work[2],
+                               .transpose_b = exact};
+
+    TRY(gram_kfac_both_sides(g, l, &sides, k->owner->options.device));
+    if (exact || l->diagonal)
+        TRY(run(g, k,
+                (struct gram_kfac_pass){.what = KFAC_SCALE,
+                                        .to = sides.out,
+                                        .x = l->a_values,
+                                        .y = l->b_values,
+                                        .count = kfac_m_count(l),
+                                        .rows = l->rows,
+                                        .cols = l->cols,
+                                        .mode = exact,
+                                        .number = k->options.lambda}));
+    if (!exact)
+        return GRAM_OK;
+    sides = (struct kfac_sides){
+        .m = k->work[0], .spare = k->work[1], .out = k->work[2], .transpose_a = true};
+    return gram_kfac_both_sides(g, l, &sides, k->owner->options.device);
+}
+
+/* All directions, in place of the gradients, and the sum of <V, M>. */
+static gram_status all_directions(gram_context *g, gram_kfac *k)
+{
+    for (int64_t i = 0; i < k->count; i++) {
+        struct kfac_layer *l = &k->layer[i];
+
+        if (l->counts[KFAC_READY])
+            TRY(direction_of(g, k, l));
+        TRY(run(g, k,
+                (struct gram_kfac_pass){.what = KFAC_DIRECTION,
+                                        .counts = counts_of(k, l),
+                                        .to = l->gradient,
+                                        .x = k->work[2],
+                                        .count = kfac_m_count(l)}));
+        TRY(run(g, k, (struct gram_kfac_pass){.what = KFAC_NU, .count = KFAC_PARTS}));
+    }
+    return GRAM_OK;
+}
+
+static gram_status move_all(gram_context *g, gram_kfac *k, enum kfac_pass_kind what,
+                            const struct kfac_tensors *t)
+{
+    const bool store = what == KFAC_SCATTER;
+
+    for (int64_t i = 0; i < k->count; i++) {
+        const struct kfac_layer *l = &k->layer[i];
+        struct kfac_move move =
+            gram_kfac_weight_of(l, store ? t->to_weights[i] : t->weights[i], l->gradient);
+
+        TRY(run(g, k, (struct gram_kfac_pass){.what = what, .move = &move}));
+        if (!l->layer.bias)
+            continue;
+        move = gram_kfac_bias_of(l, store ? t->to_biases[i] : t->biases[i], l->gradient);
+        TRY(run(g, k, (struct gram_kfac_pass){.what = what, .move = &move}));
+    }
+    return GRAM_OK;
+}
+
+gram_status gram_kfac_device_precondition(gram_context *g, gram_kfac *k, double learning_rate,
+                                          const struct kfac_tensors *t)
+{
+    TRY(move_all(g, k, KFAC_GATHER, t));
+    TRY(run(
+        g, k,
+        (struct gram_kfac_pass){
+            .what = KFAC_LOOK, .from = k->gradients, .dtype = GRAM_F64, .count = k->parameters}));
+    TRY(all_directions(g, k));
+    TRY(run(g, k,
+            (struct gram_kfac_pass){
+                .what = KFAC_NU, .mode = 1, .number = k->options.kl_clip, .other = learning_rate}));
+    return move_all(g, k, KFAC_SCATTER, t);
+}
+
+/* ---- What is told --------------------------------------------------------------------------- */
+
+gram_status gram_kfac_device_report(gram_context *g, const gram_kfac *k, struct kfac_report *out)
+{
+    TRY(g->backend->memory_copy(g, out, k->report, sizeof *out));
+    return g->backend->synchronize(g);
+}
