@@ -14,7 +14,6 @@
 #include "backend_matmul.h"
 #include "backend_solve.h"
 #include "expression.h"
-#include "view.h"
 
 /* How p = 2 is computed; anything but AUTO is for tests. */
 enum gram_cdist_form {
@@ -139,7 +138,7 @@ struct gram_matrix_power_op {
 
 struct gram_sample_grad_op; /* layer.h has both */
 struct gram_kfac_factors_op;
-struct gram_kfac_pass; /* kfac.h */
+struct gram_kfac_pass;
 
 enum {
     GRAM_MODULE_OPTIONS_BYTES = 512,
@@ -363,8 +362,7 @@ struct gram_backend {
     gram_status (*kfac_factors)(gram_context *g, const struct gram_kfac_factors_op *op);
     gram_status (*kfac_factors_workspace)(gram_context *g, const struct gram_kfac_factors_op *op,
                                           size_t *bytes);
-    /* NULL on the CPU: a pass of gram_kfac over numbers on the device. */
-    gram_status (*kfac_pass)(gram_context *g, const struct gram_kfac_pass *pass);
+    gram_status (*kfac_pass)(gram_context *g, const struct gram_kfac_pass *pass); /* NULL: CPU */
 };
 
 extern const struct gram_backend gram_cpu_backend;

@@ -83,6 +83,7 @@ gram_status gram_kfac_both_sides(gram_context *g, const struct kfac_layer *l,
     return gram_matmul_batched(g, &y, &a, &from_right, &z);
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): the struct's are not */
 static gram_status both_sides(gram_context *g, const struct kfac_layer *l, double *m, double *spare,
                               bool transpose_b, bool transpose_a, double *out)
 {

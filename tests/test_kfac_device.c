@@ -68,30 +68,14 @@ static void describe(struct pair *p)
 
 static void create_one(struct pair *p, int i, gram_dtype dtype)
 {
-    static const int64_t a[LAYERS][4] = {
-        {SAMPLES, 2, 7},
-        {SAMPLES, 4, 5, 4},
-        {SAMPLES, 3  },
-        {SAMPLES, 3  }
-    };
-    static const int64_t d[LAYERS][4] = {
-        {SAMPLES,  2, 4},
-        {SAMPLES,  6, 5, 4},
-        {SAMPLES,  3, 3},
-        {SAMPLES, 40  }
-    };
-    static const int64_t weight[LAYERS][4] = {
-        { 4, 7},
-        { 6, 2,3, 1},
-        { 6, 3 },
-        {40, 3}
-    };
-    static const int dims[LAYERS][3] = {
-        {3, 3, 2},
-        {4, 4, 4},
-        {2, 3, 2},
-        {2, 2, 2}
-    };
+    /* clang-format off */
+    static const int64_t a[LAYERS][4] = {{SAMPLES, 2, 7}, {SAMPLES, 4, 5, 4}, {SAMPLES, 3},
+                                         {SAMPLES, 3}};
+    static const int64_t d[LAYERS][4] = {{SAMPLES, 2, 4}, {SAMPLES, 6, 5, 4}, {SAMPLES, 3, 3},
+                                         {SAMPLES, 40}};
+    static const int64_t weight[LAYERS][4] = {{4, 7}, {6, 2, 3, 1}, {6, 3}, {40, 3}};
+    static const int dims[LAYERS][3] = {{3, 3, 2}, {4, 4, 4}, {2, 3, 2}, {2, 2, 2}};
+    /* clang-format on */
     struct one *o = &p->one[i];
     const int64_t *bias = &p->outputs[i];
 

@@ -1878,8 +1878,8 @@ typedef struct gram_kfac_factors_options {
  * it is made of too.  f64 where g (or a) is, else f32; any strides, both triangles, exactly
  * symmetric if it was before.  N or S of 0 gives keep * itself.  Patches are never stored but, on
  * the CPU, for blocks of 2 MiB or 256 positions.  With keep 0 factors are not read.
- * GRAM_INVALID_ARGUMENT: also a row of an embedding that is not in its table; on a CUDA device, where
- * nothing waits, that makes all of a_factor NaN.
+ * GRAM_INVALID_ARGUMENT: also a row of an embedding that is not in its table; on a CUDA device,
+ * where nothing waits, that makes all of a_factor NaN.
  *
  * CPU and CUDA.  There a factor is summed in f32 (f64) in tiles of 64 by 64, whose positions come
  * through shared memory; where g or a lies as a matrix of the factor's dtype with 64 features or
@@ -1997,13 +1997,14 @@ typedef struct gram_kfac_options {
  * state by name, as a view that lives as long as the object ("0.a", "0.b", "0.a_inverse" or
  * "0.a_vectors", ..., "0.counts"); GRAM_INVALID_ARGUMENT behind the last one.
  *
- * CPU and CUDA, there without corrected (GRAM_UNSUPPORTED).  On a device the state is in its memory,
- * all tensors are too, and every call takes the context that made the object, which is destroyed
- * before it (others are refused; on the CPU one context at a time).  update, feed, refresh and
- * precondition only queue, and the device decides: what is not finite is left out there; a factor
- * that Cholesky's factorisation refuses keeps the layer's previous inverses and counts as failed;
- * where a gradient is not finite all directions are 0, nu is 0, and the call counts as skipped, the
- * status being GRAM_OK.  get, save and load wait.  Files are the same on every device.
+ * CPU and CUDA, there without corrected (GRAM_UNSUPPORTED).  On a device the state is in its
+ * memory, all tensors are too, and every call takes the context that made the object, which is
+ * destroyed before it (others are refused; on the CPU one context at a time).  update, feed,
+ * refresh and precondition only queue, and the device decides: what is not finite is left out
+ * there; a factor that Cholesky's factorisation refuses keeps the layer's previous inverses and
+ * counts as failed; where a gradient is not finite all directions are 0, nu is 0, and the call
+ * counts as skipped, the status being GRAM_OK.  get, save and load wait.  Files are the same on
+ * every device.
  *
  * Martens and Grosse, ICML 2015; George et al., Fast approximate natural gradient descent in a
  * Kronecker-factored eigenbasis, NeurIPS 2018.

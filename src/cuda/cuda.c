@@ -7,6 +7,7 @@
 #include "arena.h"
 #include "background.h"
 #include "cublas.h"
+#include "cuda_kfac.h"
 #include "cuda_ops.h"
 #include "cusolver.h"
 #include "cusolver_mg.h"

@@ -3,8 +3,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "cuda_kfac.h"
 #include "../kfac.h"
-#include "cuda_ops.h"
 #include "kernels/kfac_params.h"
 
 enum {

@@ -10,7 +10,7 @@
 #include "../layer.h"
 #include "arena.h"
 #include "cublas.h"
-#include "cuda_ops.h"
+#include "cuda_kfac.h"
 #include "kernels/factor_params.h"
 
 enum {

@@ -10,6 +10,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "arena.h"
+#include "cuda_kfac.h"
 #include "cuda_kron.h"
 #include "kernels/natural_params.h"
 
@@ -43,6 +44,7 @@ static struct gram_view column_of(const struct gram_view *v)
 static struct gram_view dense_at(const struct natural_job *job, size_t at, int64_t rows,
                                  int64_t cols)
 {
+    /* NOLINTNEXTLINE(performance-no-int-to-ptr): until `place` makes it an address */
     return cuda_kron_dense((void *)at, job->op->v.dtype, &job->op->batch, rows, cols);
 }
 

@@ -310,20 +310,6 @@ gram_status cuda_matmul_batched(gram_context *g, const struct gram_matmul_batche
 gram_status cuda_matmul_batched_workspace(gram_context *g, const struct gram_matmul_batched_op *op,
                                           size_t *bytes);
 
-/* cuda_kfac.c */
-gram_status cuda_kfac_pass(gram_context *g, const struct gram_kfac_pass *pass);
-
-/* cuda_kfac_factors.c */
-gram_status cuda_kfac_factors(gram_context *g, const struct gram_kfac_factors_op *op);
-gram_status cuda_kfac_factors_workspace(gram_context *g, const struct gram_kfac_factors_op *op,
-                                        size_t *bytes);
-
-/* cuda_natural_gradient.c */
-gram_status cuda_natural_gradient(gram_context *g, const struct gram_natural_gradient_op *op);
-gram_status cuda_natural_gradient_workspace(gram_context *g,
-                                            const struct gram_natural_gradient_op *op,
-                                            size_t *bytes);
-
 /* cuda_matmul_chunked.c */
 gram_status cuda_matmul_chunked(gram_context *g, const struct gram_matmul_chunked_op *op);
 gram_status cuda_matmul_chunked_workspace(gram_context *g, const struct gram_matmul_chunked_op *op,
