@@ -83,7 +83,7 @@ gram_status gram_kfac_both_sides(gram_context *g, const struct kfac_layer *l,
     return gram_matmul_batched(g, &y, &a, &from_right, &z);
 }
 
-/* NOLINTNEXTLINE(readability-non-const-parameter): the struct's are not */
+/* NOLINTBEGIN(readability-non-const-parameter): the struct's are not */
 static gram_status both_sides(gram_context *g, const struct kfac_layer *l, double *m, double *spare,
                               bool transpose_b, bool transpose_a, double *out)
 {
@@ -91,6 +91,7 @@ static gram_status both_sides(gram_context *g, const struct kfac_layer *l, doubl
 
     return gram_kfac_both_sides(g, l, &sides, (gram_device){GRAM_CPU, 0});
 }
+/* NOLINTEND(readability-non-const-parameter) */
 
 /* V of the layer's M, to out. */
 static gram_status direction_of(gram_context *g, gram_kfac *k, struct kfac_layer *l, double *out)
