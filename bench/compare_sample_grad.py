@@ -1,17 +1,20 @@
-"""Norms and gradients of samples beside torch.func.vmap(grad): time and memory, on the CPU.
+"""Norms and gradients of samples beside torch.func.vmap(grad): time and memory.
 
-    python bench/compare_sample_grad.py [--repeats 5] [--threads 1] [--json FILE]
+    python bench/compare_sample_grad.py [--device cuda] [--repeats 5] [--threads 1] [--json FILE]
 
 Every measurement is a process of its own, with the library and PyTorch on the same number of
 threads: the best time of the repeats after one to warm up (also of the processor's time, which on
 one thread says more where others use the machine), and the growth of the process's peak
 resident memory over what it was before the first call (with model and data in place), so that the
-forward pass and what it keeps are in it.  Both ways' norms are compared first.
+forward pass and what it keeps are in it.  On CUDA the time is that of a call with what it has
+queued, and the memory what PyTorch's allocator had more at the peak than before, which is where
+gram's scratch comes from too.  Both ways' norms are compared first.
 """
 
 import argparse
 import json
 import resource
+import statistics
 import subprocess
 import sys
 import time
@@ -19,7 +22,7 @@ import time
 WAYS = ("gram norms", "vmap norms", "gram gradients", "vmap gradients")
 
 
-def models():
+def models(device):
     import torch
     from torch import nn
     from torch.nn import functional as F
@@ -47,23 +50,31 @@ def models():
         nn.Conv2d(64, 128, 3, stride=2, padding=1), nn.ReLU(),
         nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, 10),
     )  # fmt: skip
+    blocks = [(256, 64, 32), (512, 32, 16)]
+    if device == "cuda":
+        blocks += [(256, 64, 256), (768, 128, 64), (1024, 64, 64)]
+    found = {}
+    for n in (64, 1024) if device == "cuda" else (64,):
+        images, classes = torch.randn(n, 3, 32, 32), torch.arange(n) % 10
+        name = f"3 convolutions, 32 x 32, {n} samples"
+        found[name] = convolutions, F.cross_entropy, images, classes
+    for width, words, n in blocks:
+        x, y = torch.randn(n, words, width), torch.randn(n, words, width)
+        name = f"transformer block, width {width}, {words} words, {n} samples"
+        found[name] = Block(width, width // 64), F.mse_loss, x, y
     return {
-        "3 convolutions, 32 x 32, 64 samples": (
-            convolutions, F.cross_entropy, torch.randn(64, 3, 32, 32), torch.arange(64) % 10,
-        ),
-        "transformer block, width 256, 64 words, 32 samples": (
-            Block(256, 4), F.mse_loss, torch.randn(32, 64, 256), torch.randn(32, 64, 256),
-        ),
-        "transformer block, width 512, 32 words, 16 samples": (
-            Block(512, 8), F.mse_loss, torch.randn(16, 32, 512), torch.randn(16, 32, 512),
-        ),
-    }  # fmt: skip
+        name: (model.to(device), loss, x.to(device), y.to(device))
+        for name, (model, loss, x, y) in found.items()
+    }
 
 
 def run(way, problem):
     import gram.torch as gt
 
     who, what = way.split()
+    if who == "torch":  # what both ways need, without a gradient of a sample
+        model, loss, x, y = problem
+        return loss(model(x), y).backward()
     method = "layers" if who == "gram" else "func"
     call = gt.per_sample_norms if what == "norms" else gt.per_sample_gradients
     return call(*problem, method=method)
@@ -82,7 +93,7 @@ def measure(way, name, repeats, threads):
     if threads:
         gram.set_threads(threads)
     torch.set_num_threads(gram.get_threads())
-    problem = models()[name]
+    problem = models("cpu")[name]
     few = (*problem[:2], problem[2][:1], problem[3][:1])
     # what is loaded and kept once, whatever the batch
     gt.per_sample_norms(*few, method="layers" if way.startswith("gram") else "func")
@@ -100,10 +111,42 @@ def measure(way, name, repeats, threads):
     print(json.dumps({"ms": wall, "cpu_ms": processor, "mib": peak / 2**20, "norms": norms}))
 
 
+def measure_cuda(way, problem, repeats):
+    import torch
+
+    run(way, problem)
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    found = run(way, problem)
+    torch.cuda.synchronize()
+    row = {"mib": (torch.cuda.max_memory_allocated() - before) / 2**20}
+    if way.endswith("norms"):
+        row["norms"] = found.tolist()
+    del found
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        found = run(way, problem)
+        torch.cuda.synchronize()
+        times.append(time.perf_counter() - start)
+        del found
+    return {"ms": statistics.median(times) * 1e3, **row}
+
+
+def measure_apart(way, name, args):
+    """In a process of its own."""
+    options = ["--repeats", str(args.repeats), "--threads", str(args.threads)]
+    command = [sys.executable, __file__, *options, "--one", way, name]
+    out = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    return json.loads(out)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--threads", type=int, default=0)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--json")
     parser.add_argument("--one", nargs=2)
     args = parser.parse_args()
@@ -111,20 +154,19 @@ def main():
         measure(*args.one, args.repeats, args.threads)
         return
     results = {}
-    for name in models():
+    on_gpu = args.device == "cuda"
+    for name, problem in models(args.device).items():
         results[name] = rows = {}
-        for way in WAYS:
-            options = ["--repeats", str(args.repeats), "--threads", str(args.threads)]
-            command = [sys.executable, __file__, *options, "--one", way, name]
-            out = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-            rows[way] = json.loads(out)
+        for way in (*WAYS, "torch alone") if on_gpu else WAYS:
+            measured = measure_cuda(way, problem, args.repeats) if on_gpu else None
+            rows[way] = measured or measure_apart(way, name, args)
         pairs = zip(rows["gram norms"].pop("norms"), rows["vmap norms"].pop("norms"), strict=True)
         worst = max(abs(a - b) / b for a, b in pairs)
         print(f"{name}: norms agree to {worst:.1e}")
         for way, row in rows.items():
             row.pop("norms", None)
-            print(f"  {way:16} {row['ms']:9.1f} ms", end="")
-            print(f" {row['cpu_ms']:9.1f} CPU ms {row['mib']:9.1f} MiB")
+            processor = f" {row['cpu_ms']:9.1f} CPU ms" if "cpu_ms" in row else ""
+            print(f"  {way:16} {row['ms']:9.2f} ms{processor} {row['mib']:9.1f} MiB")
     if args.json:
         with open(args.json, "w") as f:
             json.dump(results, f, indent=1)

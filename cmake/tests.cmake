@@ -61,7 +61,7 @@ endfunction()
 # The tables of what the CUDA backend offers: on a device if there is one, and emulated.
 foreach(operation cdist kernel expression median kernel_vjp cdist_grad agop solve_cholesky solve_lu
         matmul_batched syrk_ema eigh eigh_kernel kernel_matmul matrix_power kron kron_matmul
-        kron_matmul_vjp kron_solve kfac_factors)
+        kron_matmul_vjp kron_solve kfac_factors sample_grad)
     if(TARGET gram_cuda AND TARGET run_cases)
         gram_test(case_${operation}_cuda c 5400 run_cases ${operation})
         set_tests_properties(case_${operation}_cuda PROPERTIES

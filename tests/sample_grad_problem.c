@@ -11,6 +11,7 @@ struct problem {
     const struct sample_row *row;
     struct layer_problem p;
     struct test_tensor out[OUTPUTS], coefficients;
+    gram_tensor *a, *d, *outs[OUTPUTS], *given;      /* where the context's device is */
     double *weight, *weight_size, *bias, *bias_size; /* N gradients, and of absolute values */
     int64_t weights, biases;                         /* of a sample */
 };
@@ -33,16 +34,15 @@ static gram_status call(struct harness *h, void *problem, gram_workspace *need)
 
     for (int i = 0; i < OUTPUTS; i++)
         if (wants(q->row, i))
-            *at[i] = &q->out[i].t;
+            *at[i] = q->outs[i];
     o.scale = q->row->scale != 0 ? q->row->scale : 1;
     o.clip = q->row->clip;
     o.accumulate = q->row->accumulate;
     o.method = q->row->method;
     if (q->row->coefficients)
-        o.coefficients = &q->coefficients.t;
-    return need
-               ? gram_sample_grad_workspace(h->g, &q->p.layer, &q->p.a.t, &q->p.d.t, &o, &out, need)
-               : gram_sample_grad(h->g, &q->p.layer, &q->p.a.t, &q->p.d.t, &o, &out);
+        o.coefficients = q->given;
+    return need ? gram_sample_grad_workspace(h->g, &q->p.layer, q->a, q->d, &o, &out, need)
+                : gram_sample_grad(h->g, &q->p.layer, q->a, q->d, &o, &out);
 }
 
 static void create_outputs(struct harness *h, struct problem *q)
@@ -198,15 +198,32 @@ static void check_sum(struct harness *h, const struct problem *q, int output)
     }
 }
 
+/* The call where the context's device is, in memory of that device. */
+static bool run_there(struct harness *h, struct problem *q)
+{
+    struct test_tensor *own[OUTPUTS + 3] = {&q->p.a, &q->p.d, &q->coefficients};
+    gram_tensor **const at[] = {&q->a, &q->d, &q->given};
+    struct test_copy there[OUTPUTS + 3];
+    bool ran = true;
+
+    for (int i = 0; i < OUTPUTS + 3; i++) {
+        own[i] = i < 3 ? own[i] : &q->out[i - 3];
+        ran = test_send(h, own[i], &there[i]) && ran;
+        *(i < 3 ? at[i] : &q->outs[i - 3]) = &there[i].t;
+    }
+    ran = ran && test_in_exact_scratch(h, call, q);
+    for (int i = 0; i < OUTPUTS + 3; i++)
+        ran = test_fetch(h, own[i], &there[i]) && ran;
+    return ran;
+}
+
 void sample_row_check(struct harness *h, const struct sample_row *row)
 {
     struct problem q = {.row = row};
 
-    if (h->device.type != GRAM_CPU)
-        return;
     layer_create(h, &q.row->layer, &q.p);
     create_outputs(h, &q);
-    if (make_gradients(h, &q) && test_in_exact_scratch(h, call, &q)) {
+    if (make_gradients(h, &q) && run_there(h, &q)) {
         check_gradients(h, &q);
         check_norms(h, &q);
         check_sum(h, &q, 3);
@@ -281,13 +298,19 @@ bool sample_prepare(struct harness *h, const struct case_args *args, struct case
     b->row.wanted = NORMS;
     b->q.row = &b->row;
     layer_create(h, l, &b->q.p);
+    free(b->q.p.a.frozen); /* who runs the problem may change what goes in */
+    b->q.p.a.frozen = NULL;
     test_tensor_create(h, &b->q.out[2], b->q.p.dtype, ROW_MAJOR, 1, &l->n);
-    *out = (struct case_problem){.state = b,
-                                 .run = run,
-                                 .error = worst,
-                                 .destroy = destroy,
-                                 .work = (double)l->n * (double)l->size[0],
-                                 .unit = "positions"};
+    b->q.a = &b->q.p.a.t, b->q.d = &b->q.p.d.t, b->q.outs[2] = &b->q.out[2].t;
+    *out = (struct case_problem){
+        .state = b,
+        .tensors = {b->q.a, b->q.d, b->q.outs[2]},
+        .run = run,
+        .error = worst,
+        .destroy = destroy,
+        .work = (double)l->n * (double)l->size[0],
+        .unit = "positions"
+    };
     out->bytes = out->work * (double)(l->in + l->out) * (double)gram_dtype_size(l->dtype);
     return true;
 }

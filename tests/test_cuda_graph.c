@@ -95,6 +95,8 @@ static const struct row {
     { "matmul_batched",                               "20 30 10 3 dtype=f64"},
     {       "syrk_ema",                                            "20 10 3"},
     {       "syrk_ema",                                  "20 10 3 dtype=f64"},
+    {    "sample_grad",                                         "3 20 30 40"},
+    {    "sample_grad",                               "3 70 30 40 dtype=f64"},
     {   "matrix_power",                  "40 2 method=minimax condition=100"},
     {   "matrix_power", "40 2 method=coupled_newton condition=100 dtype=f64"},
     {   "matrix_power",            "40 2 method=newton_schulz condition=100"},
@@ -193,6 +195,11 @@ static void syrk_ema(struct harness *h)
     all_of(h, "syrk_ema");
 }
 
+static void sample_grad(struct harness *h)
+{
+    all_of(h, "sample_grad");
+}
+
 static void matrix_power(struct harness *h)
 {
     all_of(h, "matrix_power");
@@ -227,6 +234,7 @@ static const struct test_function tests[] = {
     {     "kron_solve",      kron_solve},
     { "matmul_batched",  matmul_batched},
     {       "syrk_ema",        syrk_ema},
+    {    "sample_grad",     sample_grad},
     {   "matrix_power",    matrix_power},
     {          "cdist",           cdist},
 };

@@ -119,7 +119,7 @@ const char py_sample_grad_doc[] =
     "Euclidean norms of both together, without storing them; \"sum\" (weight, bias, norms) with\n"
     "the sums over samples of c times the gradient, c = min(1, clip / (norm + 1e-6)), or the\n"
     "given coefficients, or 1.  Without a bias the tuples have none.  scale multiplies the\n"
-    "gradients: N for a loss that is a mean.  The CPU only; float32, float64, float16 or\n"
+    "gradients: N for a loss that is a mean.  The CPU and CUDA; float32, float64, float16 or\n"
     "bfloat16.\n\n"
     "Raises ValueError for shapes and dtypes that do not fit, TypeError for what is no array.\n"
     "After Li et al., ICLR 2022 (ghost norms), and Bu et al., NeurIPS 2022 (the choice).\n\n"

@@ -220,8 +220,10 @@ def _backward(total, calls, taker):
 
 def _run(model, loss, inputs, targets, names, taker):
     """What the taker makes of every layer's calls: of what went in and of the gradients."""
-    if any(p.device.type != "cpu" for p in names):
-        raise _Unknown("parameters are not on the CPU")
+    devices = {p.device for p in names}
+    if len(devices) > 1 or any(d.type not in ("cpu", "cuda") for d in devices):
+        found = ", ".join(sorted(map(str, devices)))
+        raise _Unknown(f"parameters are on {found}, expected the CPU or one CUDA device")
     if any(p.dtype not in _DTYPES for p in names):
         raise _Unknown("parameters are of another dtype than float32, float64, float16, bfloat16")
     samples = _size(inputs, targets)
@@ -288,6 +290,11 @@ class _Gradients:
         return found
 
 
+def _norms_of(each):
+    """Norms of samples in float64, without a float64 copy of the gradients."""
+    return torch.linalg.vector_norm(each.flatten(1), dim=1).double()
+
+
 class _Norms(_Gradients):
     """Takes norms; gradients only of parameters that several calls share."""
 
@@ -302,22 +309,23 @@ class _Norms(_Gradients):
             for layer in layers
             if layer.weight and all(uses[n] <= 1 for n in (layer.weight, layer.bias) if n)
         }
-        self.squares = torch.zeros(samples, dtype=torch.float64)
+        device = next((p.device for p in names), None)
+        self.norms = [torch.zeros(samples, dtype=torch.float64, device=device)]
 
     def take(self, layer, into, gradient):
         if layer in self.alone:
             norm = sample_grad(into, gradient, **layer.options, output="norm")
-            self.squares += norm.double() ** 2
+            self.norms.append(norm.double())
         else:
             super().take(layer, into, gradient)
 
     def end(self):
-        for each in self.out.values():
-            self.squares += each.double().flatten(1).square().sum(1)
-        return self.squares.sqrt()
+        self.norms += [_norms_of(each) for each in self.out.values()]
+        return torch.linalg.vector_norm(torch.stack(self.norms), dim=0)
 
     def of_all(self, found):
-        return sum(g.double().flatten(1).square().sum(1) for g in found.values()).sqrt()
+        norms = [_norms_of(each) for each in found.values()]
+        return torch.linalg.vector_norm(torch.stack(norms), dim=0)
 
 
 def _by_func(model, loss, inputs, targets, names, chunk):

@@ -223,11 +223,12 @@ def per_sample_gradients(model, loss, inputs, targets, *, method="auto", chunk=N
     read or written.
 
     Where all trained parameters belong to torch.nn.Linear, Conv1d to Conv3d, Embedding, LayerNorm,
-    GroupNorm or InstanceNorm (also shared, or used more than once) on the CPU, one pass forward and
-    back serves, with gram.sample_grad in each layer: the samples must not meet elsewhere in the
-    model.  Otherwise torch.func.vmap(grad) does it, `chunk` samples at a time, and a warning says
-    why.  method="layers" raises ValueError instead, "func" always takes torch.func.  A BatchNorm
-    that mixes samples is a ValueError.  Parameters of float32, float64, float16 or bfloat16.
+    GroupNorm or InstanceNorm (also shared, or used more than once) on the CPU or one CUDA device,
+    one pass forward and back serves, with gram.sample_grad in each layer: the samples must not meet
+    elsewhere in the model.  Otherwise torch.func.vmap(grad) does it, `chunk` samples at a time, and
+    a warning says why.  method="layers" raises ValueError instead, "func" always takes torch.func.
+    A BatchNorm that mixes samples is a ValueError.  Parameters of float32, float64, float16 or
+    bfloat16.
 
     Raises ValueError for first dimensions that differ and methods that do not serve,
     NotImplementedError before PyTorch 2.4.  Sources: those of gram.sample_grad.

@@ -199,6 +199,19 @@ static const struct {
     [CUDA_VARIANT_KFAC_SCALE] = {                "kfac.cu",             "kfac_scale"},
     [CUDA_VARIANT_KFAC_DIRECTION] = {                "kfac.cu",         "kfac_direction"},
     [CUDA_VARIANT_KFAC_NU] = {                "kfac.cu",                "kfac_nu"},
+    [CUDA_VARIANT_SAMPLE_BLOCKS] = {      "sample_product.cu",          "sample_blocks"},
+    [CUDA_VARIANT_SAMPLE_SUMS] = {      "sample_product.cu",            "sample_sums"},
+    [CUDA_VARIANT_SAMPLE_GHOST] = {        "sample_ghost.cu",           "sample_ghost"},
+    [CUDA_VARIANT_SAMPLE_GHOST_ONE] = {        "sample_ghost.cu",       "sample_ghost_one"},
+    [CUDA_VARIANT_SAMPLE_MOMENTS] = {       "sample_affine.cu",         "sample_moments"},
+    [CUDA_VARIANT_SAMPLE_AFFINE] = {       "sample_affine.cu",          "sample_affine"},
+    [CUDA_VARIANT_SAMPLE_AFFINE_SUMS] = {       "sample_affine.cu",     "sample_affine_sums"},
+    [CUDA_VARIANT_SAMPLE_FACTORS] = {       "sample_finish.cu",         "sample_factors"},
+    [CUDA_VARIANT_SAMPLE_REDUCE] = {       "sample_finish.cu",          "sample_reduce"},
+    [CUDA_VARIANT_SAMPLE_FILL] = {       "sample_finish.cu",            "sample_fill"},
+    [CUDA_VARIANT_SAMPLE_LINK] = {        "sample_table.cu",            "sample_link"},
+    [CUDA_VARIANT_SAMPLE_TABLE] = {        "sample_table.cu",           "sample_table"},
+    [CUDA_VARIANT_SAMPLE_TABLE_SUMS] = {        "sample_table.cu",      "sample_table_sums"},
 };
 
 struct jit_request gram_cuda_plain_request(enum cuda_variant_file file, gram_dtype dtype)

@@ -170,6 +170,19 @@ enum cuda_variant_file {
     CUDA_VARIANT_KFAC_SCALE,
     CUDA_VARIANT_KFAC_DIRECTION,
     CUDA_VARIANT_KFAC_NU,
+    CUDA_VARIANT_SAMPLE_BLOCKS,
+    CUDA_VARIANT_SAMPLE_SUMS,
+    CUDA_VARIANT_SAMPLE_GHOST,
+    CUDA_VARIANT_SAMPLE_GHOST_ONE,
+    CUDA_VARIANT_SAMPLE_MOMENTS,
+    CUDA_VARIANT_SAMPLE_AFFINE,
+    CUDA_VARIANT_SAMPLE_AFFINE_SUMS,
+    CUDA_VARIANT_SAMPLE_FACTORS,
+    CUDA_VARIANT_SAMPLE_REDUCE,
+    CUDA_VARIANT_SAMPLE_FILL,
+    CUDA_VARIANT_SAMPLE_LINK,
+    CUDA_VARIANT_SAMPLE_TABLE,
+    CUDA_VARIANT_SAMPLE_TABLE_SUMS,
     CUDA_VARIANTS
 };
 static inline uint64_t gram_cuda_variant(enum cuda_variant_file file, uint64_t parameters)
@@ -319,6 +332,11 @@ gram_status cuda_matmul_chunked_workspace(gram_context *g, const struct gram_mat
 gram_status cuda_syrk_ema(gram_context *g, const struct gram_syrk_ema_op *op);
 gram_status cuda_syrk_ema_workspace(gram_context *g, const struct gram_syrk_ema_op *op,
                                     size_t *bytes);
+
+/* cuda_sample_grad.c */
+gram_status cuda_sample_grad(gram_context *g, const struct gram_sample_grad_op *op);
+gram_status cuda_sample_grad_workspace(gram_context *g, const struct gram_sample_grad_op *op,
+                                       size_t *bytes);
 
 /* cuda_matrix_power.c */
 gram_status cuda_matrix_power(gram_context *g, const struct gram_matrix_power_op *op);

@@ -67,14 +67,16 @@ static double patch_at(const struct reference_layer *r, const int64_t n_s_f[3], 
     return element(r->a, index);
 }
 
-/* What multiplies the gradients of a normalisation: (a - mean) / sqrt(variance + epsilon). */
-static double normalised(const struct reference_layer *r, const int64_t n_s_f[3])
+/* What multiplies the gradients of a normalisation: (a - mean) / sqrt(variance + epsilon); size:
+ * the same of absolute values, which do not cancel. */
+static double normalised(const struct reference_layer *r, const int64_t n_s_f[3], double *size)
 {
     bool whole = r->layer->kind == GRAM_LAYER_NORM;
     int own = r->layer->normalized;
     int64_t features = whole ? r->out : r->out / r->layer->groups;
     int64_t first = n_s_f[2] / features * features, positions = whole ? 1 : r->positions;
-    double mean = 0, variance = 0, count = (double)(features * positions);
+    double mean = 0, variance = 0, absolute = 0, count = (double)(features * positions);
+    double own_value = feature_at(r->layer, r->a, own, n_s_f);
 
     for (int pass = 0; pass < 2; pass++) {
         for (int64_t s = 0; s < positions; s++)
@@ -82,14 +84,14 @@ static double normalised(const struct reference_layer *r, const int64_t n_s_f[3]
                 double v = feature_at(r->layer, r->a, own,
                                       (int64_t[]){n_s_f[0], whole ? n_s_f[1] : s, first + f});
                 if (pass == 0)
-                    mean += v;
+                    mean += v, absolute += fabs(v) / count;
                 else
                     variance += (v - mean) * (v - mean);
             }
         mean /= pass == 0 ? count : 1;
     }
-    return (feature_at(r->layer, r->a, own, n_s_f) - mean) /
-           sqrt(variance / count + r->layer->epsilon);
+    *size = (fabs(own_value) + absolute) / sqrt(variance / count + r->layer->epsilon);
+    return (own_value - mean) / sqrt(variance / count + r->layer->epsilon);
 }
 
 /* The row that goes into an embedding. */
@@ -101,8 +103,20 @@ static int64_t row_at(const struct reference_layer *r, const int64_t n_s[2])
     return (int64_t)element(r->a, index);
 }
 
+/* What goes in, and how large what it is the difference of is. */
+static double input_at(const struct reference_layer *r, const int64_t n_s_f[3], int64_t group,
+                       double *size)
+{
+    if (r->layer->kind == GRAM_LAYER_NORM || r->layer->kind == GRAM_LAYER_GROUP_NORM)
+        return normalised(r, n_s_f, size);
+    *size = reference_layer_input(r, n_s_f, group);
+    return *size;
+}
+
 double reference_layer_input(const struct reference_layer *r, const int64_t n_s_f[3], int64_t group)
 {
+    double size;
+
     switch (r->layer->kind) {
     case GRAM_LAYER_LINEAR:
         return feature_at(r->layer, r->a, 1, n_s_f);
@@ -112,7 +126,7 @@ double reference_layer_input(const struct reference_layer *r, const int64_t n_s_
         return n_s_f[2] != r->layer->padding_row && row_at(r, n_s_f) == n_s_f[2];
     case GRAM_LAYER_NORM:
     case GRAM_LAYER_GROUP_NORM:
-        return normalised(r, n_s_f);
+        return normalised(r, n_s_f, &size);
     }
     return NAN;
 }
@@ -137,12 +151,12 @@ double reference_sample_weight(const struct reference_layer *r, const int64_t n_
 
     *magnitude = 0;
     for (int64_t s = 0; s < r->positions; s++) {
-        double input = reference_layer_input(r, (int64_t[]){n, s, affine ? o : n_o_i[2]}, group);
-        double term = input * reference_layer_gradient(r, (int64_t[]){n, s, o}, group);
+        double size, d = reference_layer_gradient(r, (int64_t[]){n, s, o}, group);
+        double input = input_at(r, (int64_t[]){n, s, affine ? o : n_o_i[2]}, group, &size);
         if (input == 0 && r->layer->kind == GRAM_LAYER_EMBEDDING)
             continue; /* another row: no term, whatever the gradient is */
-        sum += term;
-        *magnitude += fabs(term);
+        sum += input * d;
+        *magnitude += fabs(size * d);
     }
     return sum;
 }

@@ -372,3 +372,39 @@ def test_products_in_pieces_of_arrays_that_stay_on_the_cpu(places):
     assert gram.matmul_chunked_workspace(x, y, memory=700_000, device="cuda")[1] > 0
     with pytest.raises(ValueError, match="too few"):
         gram.matmul_chunked(x, y, memory=8, device="cuda")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_gradients_of_samples(library, dtype):
+    """Of a layer of each kind, in every output, as the CPU makes them."""
+    images, maps = draw(5, 4, 9, 8, dtype=dtype), draw(5, 6, 5, 4, seed=1, dtype=dtype)
+    words = np.random.default_rng(2).integers(0, 7, (5, 11))
+    lines, back = draw(5, 70, 20, seed=3, dtype=dtype), draw(5, 70, 12, seed=4, dtype=dtype)
+    convolution = {"kernel_size": (3, 3), "stride": (2, 2), "padding": (1, 1), "groups": 2}
+    for a, g, options in [
+        (lines, back, {"kind": "linear"}),
+        (lines, back, {"kind": "linear", "method": "ghost"}),
+        (images, maps, {"kind": "convolution", **convolution}),
+        (words, back[:, :11], {"kind": "embedding", "rows": 7, "bias": False}),
+        (lines, lines[:, ::-1].copy(), {"kind": "layer_norm"}),
+        (images, images[:, ::-1].copy(), {"kind": "group_norm", "groups": 2}),
+    ]:
+        for more in ({"output": "gradient"}, {"output": "norm"}, {"output": "sum", "clip": 3.0}):
+            want = gram.sample_grad(a, g, **options, **more)
+            got = gram.sample_grad(library.put(a), library.put(g), **options, **more)
+            if more["output"] == "norm":
+                want, got = (want,), (got,)
+            for w, x in zip(want, got, strict=True):
+                tolerance = 1e-4 if dtype == np.float32 else 1e-12
+                np.testing.assert_allclose(library.get(x), w, rtol=tolerance, atol=tolerance)
+
+
+def test_a_row_outside_of_the_table(library):
+    """The device cannot refuse it: the sample's norm is NaN, and clipped sums leave it out."""
+    words, g = np.array([[1, 2], [9, 1]]), draw(2, 2, 3)
+    options = {"kind": "embedding", "rows": 4, "bias": False, "output": "sum", "clip": 1e9}
+    got = gram.sample_grad(library.put(words), library.put(g), **options)
+    want = gram.sample_grad(words[:1], g[:1], **options)
+    norms = library.get(got[1])
+    assert np.isnan(norms[1]) and np.isclose(norms[0], want[1][0])
+    np.testing.assert_allclose(library.get(got[0]), want[0], rtol=1e-12)

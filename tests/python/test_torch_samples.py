@@ -31,7 +31,8 @@ class Block(nn.Module):
         self.heads = heads
 
     def forward(self, rows):
-        x = self.words(rows) + self.places(torch.arange(rows.shape[1]).expand_as(rows))
+        places = torch.arange(rows.shape[1], device=rows.device)
+        x = self.words(rows) + self.places(places.expand_as(rows))
         n, s, d = x.shape
         qkv = self.qkv(self.norms[0](x)).view(n, s, 3, self.heads, d // self.heads)
         q, k, v = qkv.permute(2, 0, 3, 1, 4)
@@ -80,9 +81,16 @@ def tied():
     return Tied().double(), F.mse_loss, torch.randn(3, 4).double(), torch.randn(3, 2).double()
 
 
+def on(device, model, loss, x, y):
+    if device == "cuda" and (len(gram.devices()) < 2 or not torch.cuda.is_available()):
+        pytest.skip("no GPU")
+    return model.to(device), loss, x.to(device), y.to(device)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
 @pytest.mark.parametrize("make", [block, images, lines, tied])
-def test_against_vmap(make):
-    model, loss, x, y = make()
+def test_against_vmap(make, device):
+    model, loss, x, y = on(device, *make())
     found = gt.per_sample_gradients(model, loss, x, y, method="layers")
     want = gt.per_sample_gradients(model, loss, x, y, method="func")
     assert found.keys() == want.keys()
@@ -92,6 +100,27 @@ def test_against_vmap(make):
     norms = torch.stack([g.flatten(1).square().sum(1) for g in want.values()]).sum(0).sqrt()
     torch.testing.assert_close(gt.per_sample_norms(model, loss, x, y, method="layers"), norms)
     torch.testing.assert_close(gt.per_sample_norms(model, loss, x, y, method="func"), norms)
+
+
+@pytest.mark.parametrize("make", [block, images])
+def test_a_gpu_waits_for_nothing(make):
+    """No call of gram.sample_grad makes the host wait, and no gradient is stored for a norm."""
+    model, loss, x, y = on("cuda", *make())
+    gt.per_sample_norms(model, loss, x, y, method="layers")
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        found = gt.per_sample_norms(model, loss, x, y, method="layers")
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    want = gt.per_sample_norms(model, loss, x, y, method="func")
+    torch.testing.assert_close(found, want)
+
+
+def test_parameters_on_two_devices():
+    model, loss, x, y = lines()
+    model[0].to("meta")
+    with pytest.raises(ValueError, match="parameters are on cpu, meta"):
+        gt.per_sample_norms(model, loss, x, y, method="layers")
 
 
 def test_one_sample_at_a_time():

@@ -1,0 +1,160 @@
+/*
+ * cuda_sample_grad_product.c - gradients of samples of linear layers and convolutions, and of
+ * biases and normalisations
+ *
+ * A weight's gradient is made tile by tile, and patches only in a tile's shared memory; its norm is
+ * that of the tiles, or, where 2 S^2 <= I O, comes from tiles of positions ("ghost").
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "cuda_sample_grad.h"
+
+enum {
+    LEAST_TERMS = 4 * SAMPLE_STEP, /* positions of a part of a product's sums */
+    LEAST_POSITIONS = 256          /* the same of rows */
+};
+
+/* Blocks of a sample of sample_blocks or sample_sums. */
+static int64_t weight_tiles(const struct gram_layer_op *l)
+{
+    return l->groups * gram_ceil_div(l->out, SAMPLE_TILE) * gram_ceil_div(l->in, SAMPLE_TILE);
+}
+
+static int64_t ghost_tiles(const struct gram_layer_op *l)
+{
+    int64_t tiles = gram_ceil_div(l->positions, SAMPLE_TILE);
+
+    return l->groups * tiles * (tiles + 1) / 2;
+}
+
+static bool is_ghost(const struct gram_sample_grad_op *op)
+{
+    double s = (double)op->layer.positions;
+
+    if (op->weight.wanted || op->method == GRAM_SAMPLE_BLOCKS)
+        return false;
+    return op->method == GRAM_SAMPLE_GHOST ||
+           2 * s * s <= (double)op->layer.in * (double)op->layer.out;
+}
+
+/* ---- Biases and normalisations ------------------------------------------------------------- */
+
+static int64_t row_features(const struct cuda_sample_job *job)
+{
+    const struct gram_layer_op *l = &job->op->layer;
+
+    return job->params.affine ? l->out : l->out * l->groups;
+}
+
+int64_t cuda_sample_row_tiles(const struct cuda_sample_job *job)
+{
+    return gram_ceil_div(row_features(job), job->params.planes ? SAMPLE_THREADS / 32 : 32);
+}
+
+/* The parameters of rows: features of all groups. */
+static struct sample_params row_params(const struct cuda_sample_job *job)
+{
+    struct sample_params p = job->params;
+
+    p.out = (int)row_features(job);
+    p.square_first = (int)job->product_squares;
+    p.length = job->row_parts.length;
+    return p;
+}
+
+gram_status cuda_sample_rows_each(struct cuda_sample_job *job)
+{
+    struct sample_params p = row_params(job);
+
+    p.weight = cuda_sample_output(&job->op->weight);
+    p.bias = cuda_sample_output(&job->op->bias);
+    if (job->row_squares == 0)
+        p.squares = NULL;
+    return cuda_sample_launch(job, CUDA_VARIANT_SAMPLE_AFFINE, &p,
+                              job->op->layer.samples * cuda_sample_row_tiles(job));
+}
+
+gram_status cuda_sample_rows_sums(struct cuda_sample_job *job)
+{
+    const struct gram_sample_grad_op *op = job->op;
+    const int64_t features = row_features(job);
+    struct sample_params p = row_params(job);
+
+    p.weight = cuda_sample_output(&op->sum_weight);
+    p.bias = cuda_sample_output(&op->sum_bias);
+    TRY(cuda_sample_launch(job, CUDA_VARIANT_SAMPLE_AFFINE_SUMS, &p,
+                           job->row_parts.count * cuda_sample_row_tiles(job)));
+    if (p.affine && op->sum_weight.wanted)
+        TRY(cuda_sample_reduce(job, 0, features, 1, &job->row_parts));
+    return op->sum_bias.wanted ? cuda_sample_reduce(job, 1, features, 1, &job->row_parts) : GRAM_OK;
+}
+
+static void plan_rows(struct cuda_sample_job *job)
+{
+    const struct gram_sample_grad_op *op = job->op;
+
+    if (job->squares && (job->params.affine || op->layer.bias))
+        job->row_squares = cuda_sample_row_tiles(job);
+    job->row_parts = cuda_sample_cut(job, cuda_sample_row_tiles(job), LEAST_POSITIONS);
+}
+
+const struct cuda_sample_family cuda_sample_affine = {plan_rows, cuda_sample_rows_each,
+                                                      cuda_sample_rows_sums};
+
+/* ---- Products ------------------------------------------------------------------------------ */
+
+static void plan(struct cuda_sample_job *job)
+{
+    const struct gram_layer_op *l = &job->op->layer;
+
+    job->ghost = is_ghost(job->op);
+    if (job->squares && l->in > 0 && l->out > 0)
+        job->product_squares = !job->ghost         ? weight_tiles(l)
+                               : l->positions == 1 ? l->groups
+                                                   : ghost_tiles(l);
+    job->product_parts = cuda_sample_cut(job, weight_tiles(l), LEAST_TERMS);
+    plan_rows(job);
+}
+
+static gram_status each_weight(struct cuda_sample_job *job)
+{
+    const struct gram_layer_op *l = &job->op->layer;
+    struct sample_params p = job->params;
+
+    p.weight = cuda_sample_output(&job->op->weight);
+    if (!job->ghost)
+        return cuda_sample_launch(job, CUDA_VARIANT_SAMPLE_BLOCKS, &p,
+                                  l->samples * weight_tiles(l));
+    return cuda_sample_launch(
+        job, l->positions == 1 ? CUDA_VARIANT_SAMPLE_GHOST_ONE : CUDA_VARIANT_SAMPLE_GHOST, &p,
+        l->samples * job->product_squares);
+}
+
+static gram_status each(struct cuda_sample_job *job)
+{
+    const struct gram_sample_grad_op *op = job->op;
+
+    if (op->layer.in > 0 && op->layer.out > 0 && (op->weight.wanted || job->squares))
+        TRY(each_weight(job));
+    return op->bias.wanted || job->row_squares > 0 ? cuda_sample_rows_each(job) : GRAM_OK;
+}
+
+static gram_status sums(struct cuda_sample_job *job)
+{
+    const struct gram_sample_grad_op *op = job->op;
+    const struct gram_layer_op *l = &op->layer;
+    struct sample_params p = job->params;
+
+    if (op->sum_weight.wanted && l->in > 0 && l->out > 0) {
+        p.weight = cuda_sample_output(&op->sum_weight);
+        p.add = op->accumulate;
+        p.parts = (int)job->product_parts.count;
+        p.length = job->product_parts.length;
+        TRY(cuda_sample_launch(job, CUDA_VARIANT_SAMPLE_SUMS, &p, p.parts * weight_tiles(l)));
+        if (p.parts > 1)
+            TRY(cuda_sample_reduce(job, 0, l->groups * l->out, l->in, &job->product_parts));
+    }
+    return op->sum_bias.wanted ? cuda_sample_rows_sums(job) : GRAM_OK;
+}
+
+const struct cuda_sample_family cuda_sample_products = {plan, each, sums};

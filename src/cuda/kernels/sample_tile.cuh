@@ -1,0 +1,216 @@
+/*
+ * sample_tile.cuh - a tile of a product of two sides of a layer, by all threads of a block
+ *
+ *   sums[i][j] += sum_k left(i, k) right(j, k)
+ *
+ * "Outer" is what a tile has rows or columns of, features or positions of one sample, "inner" what
+ * is summed over, the other of the two.  Where inner ones are inner positions they may run on from
+ * sample to sample, each sample with a factor of its own; those with factor 0 are not read.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "sample_side.cuh"
+
+#define TILE   SAMPLE_TILE
+#define STEP   SAMPLE_STEP
+#define BLOCKS (sizeof(REAL) == 8 ? 2 : 3) /* of a processor */
+#define EACH   4 /* rows and columns of a thread; elements that it loads */
+
+struct inner {
+    struct part part;
+    REAL factor;
+    int there;
+};
+
+struct tile_memory {
+    REAL left[STEP][TILE + 4], right[STEP][TILE + 4];
+    struct inner inner[2][STEP];
+};
+
+/* The inner ones: features of a group, or positions from one of sample `sample` on. */
+struct run {
+    bool features;
+    int group, sample, first, count;
+    const double *factors; /* of the samples; NULL: 1 */
+};
+
+/* One side of the product. */
+struct operand {
+    bool gradients;  /* else what goes in */
+    bool outer_fast; /* neighbours in memory are outer ones */
+    bool weighted;   /* takes the factors */
+    long long start; /* of the sample, where inner ones are features */
+    int count;       /* outer ones that are there */
+    struct part outer[EACH];
+};
+
+static __device__ struct part feature_of(const params &a, bool gradients, int group, int f)
+{
+    struct part p = {
+        0, {0, 0, 0}
+    };
+
+    if (!gradients)
+        return input_feature(a, group, f);
+    p.at = axes_at(a.g.feature, group * a.out + f);
+    return p;
+}
+
+static __device__ struct part position_of(const params &a, bool gradients, int s)
+{
+    struct part p = {
+        0, {0, 0, 0}
+    };
+
+    if (!gradients)
+        return input_position(a, s);
+    p.at = axes_at(a.g.position, s);
+    return p;
+}
+
+static __device__ int outer_index(const struct operand *o, int e)
+{
+    const int t = (int)threadIdx.x;
+
+    return o->outer_fast ? t % TILE : t / STEP + e * (THREADS / STEP);
+}
+
+static __device__ int inner_index(const struct operand *o, int e)
+{
+    const int t = (int)threadIdx.x;
+
+    return o->outer_fast ? t / TILE + e * (THREADS / TILE) : t % STEP;
+}
+
+/* Outer ones of a tile: features of a group, or positions of a sample. */
+static __device__ void open_operand(const params &a, struct operand *o, bool features, int group,
+                                    int first)
+{
+    const int all = !features ? a.positions : o->gradients ? a.out : a.in;
+
+    o->outer_fast = features != (bool)(o->gradients ? a.planes : a.a_planes);
+    o->count = min(TILE, all - first);
+#pragma unroll
+    for (int e = 0; e < EACH; e++) {
+        const int i = first + min(outer_index(o, e), o->count - 1);
+        o->outer[e] =
+            features ? feature_of(a, o->gradients, group, i) : position_of(a, o->gradients, i);
+    }
+}
+
+/* Inner ones of a step, by its first threads. */
+static __device__ void look_up(const params &a, struct tile_memory *memory,
+                               const struct operand *left, const struct operand *right,
+                               const struct run *run, int step)
+{
+    const int which = (int)threadIdx.x / STEP, slot = (int)threadIdx.x % STEP;
+    const bool gradients = which ? right->gradients : left->gradients;
+    const bool weighted = which ? right->weighted : left->weighted;
+    const int k = step * STEP + slot;
+    struct inner one = {
+        {0, {0, 0, 0}},
+        1, k < run->count
+    };
+
+    if (which > 1)
+        return;
+    if (one.there && run->features)
+        one.part = feature_of(a, gradients, run->group, k);
+    else if (one.there) {
+        const unsigned at = (unsigned)(run->first + k), all = (unsigned)a.positions;
+        const long long sample = run->sample + (int)(at / all);
+        const struct sample_side &side = gradients ? a.g : a.a;
+        const double factor = run->factors ? run->factors[sample] : 1;
+        one.there = factor != 0;
+        one.factor = weighted ? (REAL)factor : (REAL)1;
+        one.part = position_of(a, gradients, (int)(at % all));
+        one.part.at += sample * side.sample_stride;
+    }
+    memory->inner[which][slot] = one;
+}
+
+static __device__ void fetch(const params &a, const struct tile_memory *memory,
+                             const struct operand *o, int which, REAL value[EACH])
+{
+    const struct sample_side &side = o->gradients ? a.g : a.a;
+
+#pragma unroll
+    for (int e = 0; e < EACH; e++) {
+        const struct inner &one = memory->inner[which][inner_index(o, e)];
+        const struct part &outer = o->outer[e];
+        const bool there = one.there && outer_index(o, e) < o->count &&
+                           (o->gradients || inside(a, outer, one.part));
+        value[e] = 0;
+        if (there)
+            value[e] = one.factor * side_value(side, o->start + outer.at + one.part.at);
+    }
+}
+
+static __device__ void lay_down(REAL to[STEP][TILE + 4], const struct operand *o,
+                                const REAL value[EACH])
+{
+#pragma unroll
+    for (int e = 0; e < EACH; e++)
+        to[inner_index(o, e)][outer_index(o, e)] = value[e];
+}
+
+static __device__ void add_step(const struct tile_memory *memory, REAL sums[EACH][EACH])
+{
+    const int row = (int)threadIdx.x / (TILE / EACH) * EACH;
+    const int col = (int)threadIdx.x % (TILE / EACH) * EACH;
+
+#pragma unroll
+    for (int k = 0; k < STEP; k++) {
+        REAL x[EACH], y[EACH];
+#pragma unroll
+        for (int e = 0; e < EACH; e++) {
+            x[e] = memory->left[k][row + e];
+            y[e] = memory->right[k][col + e];
+        }
+#pragma unroll
+        for (int i = 0; i < EACH; i++)
+#pragma unroll
+            for (int j = 0; j < EACH; j++)
+                sums[i][j] += x[i] * y[j];
+    }
+}
+
+/* All threads have passed a barrier since the memory was last used. */
+static __device__ void multiply(const params &a, struct tile_memory *memory,
+                                const struct operand *left, const struct operand *right,
+                                const struct run *run, REAL sums[EACH][EACH])
+{
+    const int steps = (run->count + STEP - 1) / STEP;
+    REAL x[EACH], y[EACH];
+
+    if (steps == 0)
+        return;
+    look_up(a, memory, left, right, run, 0);
+    __syncthreads();
+    fetch(a, memory, left, 0, x);
+    fetch(a, memory, right, 1, y);
+    for (int step = 0; step < steps; step++) {
+        __syncthreads();
+        lay_down(memory->left, left, x);
+        lay_down(memory->right, right, y);
+        if (step + 1 < steps)
+            look_up(a, memory, left, right, run, step + 1);
+        __syncthreads();
+        if (step + 1 < steps) {
+            fetch(a, memory, left, 0, x);
+            fetch(a, memory, right, 1, y);
+        }
+        add_step(memory, sums);
+    }
+}
+
+/* Row and column of the tile of a thread's sum. */
+static __device__ int tile_row(int i)
+{
+    return (int)threadIdx.x / (TILE / EACH) * EACH + i;
+}
+
+static __device__ int tile_col(int j)
+{
+    return (int)threadIdx.x % (TILE / EACH) * EACH + j;
+}
