@@ -3,7 +3,9 @@
  *
  * A block of patches has 256 positions or more (up to 2 MiB), one of a gradient 16 features or more
  * (up to 1 MiB), a tile of ghost norms 256 positions, a step of an embedding's sum 64 columns, and
- * sums behind normalisations 8 lanes.
+ * sums behind normalisations 8 lanes.  On CUDA a tile of a product is 64 by 64, its step 16, sums
+ * are cut into parts of 64 positions (biases: 256) or more, and 8192 positions of an embedding are
+ * linked at a time.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -57,6 +59,8 @@ static const struct sample_row rows[] = {
      .why = "NaN stays in its ghost norm"},
     {{LINEAR(5, 8, 7), .dims = 1, .size = {3}, .bias = true, .dtype = GRAM_F64},
      .accumulate = true, .clip = 2, .why = "added to what there was"},
+    {{LINEAR(3, 66, 65), .dims = 1, .size = {200}, .bias = true, .dtype = GRAM_F32}, .clip = 40,
+     .wanted = NORMS | SUM_WEIGHT | SUM_BIAS, .why = "four tiles, sums in parts"},
     {{LINEAR(0, 8, 7), .dims = 1, .size = {3}, .bias = true, .dtype = GRAM_F64},
      .why = "no samples"},
     {{LINEAR(3, 8, 7), .dims = 1, .size = {0}, .bias = true, .dtype = GRAM_F64},
@@ -92,6 +96,8 @@ static const struct sample_row rows[] = {
      .wanted = NORMS, .why = "ghost norms of patches"},
     {{CONVOLUTION(2, 2, 2, 2), .size = {24, 23}, .kernel = {3, 3}, .padding = {1, 1},
       .dtype = GRAM_F64}, .wanted = NORMS, .method = GRAM_SAMPLE_GHOST, .why = "tiles of patches"},
+    {{CONVOLUTION(2, 4, 6, 2), .size = {9, 10}, .kernel = {3, 2}, .groups = 2, .padding = {1, 1},
+      .dtype = GRAM_F32}, .wanted = NORMS, .method = GRAM_SAMPLE_GHOST, .why = "tiles of two groups"},
     {{CONVOLUTION(2, 300, 3, 2), .size = {20, 21}, .kernel = {3, 3}, .padding = {1, 1},
       .dtype = GRAM_F32}, .wanted = NORMS | SUM_WEIGHT, .method = GRAM_SAMPLE_BLOCKS, .clip = 1,
      .why = "blocks of patches"},
@@ -108,6 +114,8 @@ static const struct sample_row rows[] = {
      .clip = 2, .why = "a padding row, strides"},
     {{EMBEDDING(4, 5, 3, GRAM_I32), .dtype = GRAM_BF16}, .coefficients = true,
      .why = "one row a sample"},
+    {{EMBEDDING(9, 5, 3, GRAM_I32), .dims = 1, .size = {1000}, .dtype = GRAM_F32}, .clip = 100,
+     .wanted = NORMS | SUM_WEIGHT, .why = "sums of more positions than are linked at a time"},
     {{EMBEDDING(3, 4, 3, GRAM_I64), .dims = 1, .size = {3}, .nan = true, .dtype = GRAM_F32},
      .clip = 1, .why = "NaN in one sample"},
     {{EMBEDDING(3, 4, 3, GRAM_I64), .dims = 1, .size = {0}, .dtype = GRAM_F32},
@@ -116,6 +124,8 @@ static const struct sample_row rows[] = {
      .why = "a sequence"},
     {{NORM(20, 5), .bias = true, .dtype = GRAM_F64}, .clip = 0.5, .accumulate = true,
      .why = "more samples than lanes"},
+    {{NORM(3, 9), .dims = 1, .size = {300}, .bias = true, .dtype = GRAM_F32}, .clip = 20,
+     .why = "sums in parts"},
     {{NORM(3, 5), .dims = 1, .size = {3}, .normalized = 2, .dtype = GRAM_F64,
       .layout = {COLUMN_MAJOR, EVERY_SECOND}, .out_layout = COLUMN_MAJOR}, .coefficients = true,
      .why = "two dimensions of features"},

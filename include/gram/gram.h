@@ -1825,7 +1825,14 @@ typedef struct gram_sample_grads {
  * is blocks of patches, of at most 2 MiB or 256 positions, and of gradients, for each thread, and
  * one gradient where sums are wanted (an embedding's in f64).  Ghost norms have an absolute error
  * of about S eps sum_st |a_s . a_t| |g_s . g_t| in their square.  Norms and statistics are summed
- * in f64. GRAM_INVALID_ARGUMENT: also a row of an embedding that is not in its table.  CPU only.
+ * in f64. GRAM_INVALID_ARGUMENT: also a row of an embedding that is not in its table.
+ *
+ * On CUDA calls only enqueue, and results are the same bits in every run.  Patches are made in
+ * shared memory, and a norm has one number of a tile of 64 by 64 in scratch; sums in parts have, at
+ * most, 8 such tiles a processor, an embedding two i32 a position, normalisations two f64 a mean.
+ * f32 is multiplied in f32.  The values of coefficients are not looked at, and a row that is not in
+ * its table cannot be refused: the sample's norm is NaN, and sums are without that position.
+ * GRAM_UNSUPPORTED: more than 2^30 positions, or 2^31 samples or features of all groups.
  *
  * Ghost norms: Li et al., Large language models can be strong differentially private learners,
  * ICLR 2022; the choice: Bu et al., Scalable and efficient training of large convolutional neural

@@ -76,16 +76,19 @@ static __device__ int features_of(const params &a)
 
 /* Sums of features from first on over `count` positions from `begin` on, to memory[feature]. */
 static __device__ void sum_positions(const params &a, struct affine_memory *memory, int first,
-                                     long long begin, long long count, const double *factors)
+                                     long long begin, int count, const double *factors)
 {
     const int wide = features_of(a), lanes = THREADS / wide, t = (int)threadIdx.x;
     const int mine = a.planes ? t / lanes : t % wide, lane = a.planes ? t % lanes : t / wide;
     const int f = first + mine;
+    const int before = count > 0 ? (int)(begin / a.positions) : 0;
+    const unsigned rest = (unsigned)(begin - before * (long long)a.positions);
     double weight = 0, bias = 0;
 
-    for (long long k = lane; k < count && f < a.out; k += lanes) {
-        const long long sample = (begin + k) / a.positions;
-        const int s = (int)(begin + k - sample * a.positions);
+    for (int k = lane; k < count && f < a.out; k += lanes) {
+        const unsigned more = (rest + (unsigned)k) / (unsigned)a.positions;
+        const long long sample = before + (int)more;
+        const int s = (int)(rest + (unsigned)k - more * (unsigned)a.positions);
         const double factor = factors ? factors[sample] : 1;
         if (factor == 0)
             continue;
@@ -146,7 +149,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         const long long part = block / tiles, begin = part * a.length;
         const int first = (int)(block % tiles) * wide;
 
-        sum_positions(a, &memory, first, begin, max(0LL, min(a.length, all - begin)), a.factors);
+        sum_positions(a, &memory, first, begin, (int)max(0LL, min(a.length, all - begin)),
+                      a.factors);
         if (t < wide && first + t < a.out) {
             const long long at = part * a.out + first + t;
             if (a.affine && a.weight.data)

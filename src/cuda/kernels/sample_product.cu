@@ -38,7 +38,8 @@ static __device__ void tile_of(const params &a, struct tile_memory *memory, cons
 {
     struct operand left, right;
 
-    left.gradients = left.weighted = true;
+    left.gradients = true;
+    left.weighted = run->factors != nullptr;
     right.gradients = right.weighted = false;
     left.start = right.start = 0;
     open_operand(a, &left, true, p.group, p.row);

@@ -24,7 +24,7 @@ struct inner {
 
 struct tile_memory {
     REAL left[STEP][TILE + 4], right[STEP][TILE + 4];
-    struct inner inner[2][STEP];
+    struct inner inner[2][2][STEP]; /* of a step and the next one, of both sides */
 };
 
 /* The inner ones: features of a group, or positions from one of sample `sample` on. */
@@ -126,32 +126,46 @@ static __device__ void look_up(const params &a, struct tile_memory *memory,
         one.part = position_of(a, gradients, (int)(at % all));
         one.part.at += sample * side.sample_stride;
     }
-    memory->inner[which][slot] = one;
+    memory->inner[step % 2][which][slot] = one;
 }
 
-static __device__ void fetch(const params &a, const struct tile_memory *memory,
-                             const struct operand *o, int which, REAL value[EACH])
+/* Nothing here waits for what it reads: the factors come when it is laid down. */
+static __device__ void fetch(const params &a, const struct inner inner[STEP],
+                             const struct operand *o, REAL value[EACH])
 {
     const struct sample_side &side = o->gradients ? a.g : a.a;
+    long long at[EACH];
+    bool there[EACH];
 
 #pragma unroll
     for (int e = 0; e < EACH; e++) {
-        const struct inner &one = memory->inner[which][inner_index(o, e)];
-        const struct part &outer = o->outer[e];
-        const bool there = one.there && outer_index(o, e) < o->count &&
-                           (o->gradients || inside(a, outer, one.part));
+        const struct inner &one = inner[inner_index(o, e)];
+        there[e] = one.there && outer_index(o, e) < o->count &&
+                   (o->gradients || inside(a, o->outer[e], one.part));
+        at[e] = o->start + o->outer[e].at + one.part.at;
         value[e] = 0;
-        if (there)
-            value[e] = one.factor * side_value(side, o->start + outer.at + one.part.at);
     }
-}
-
-static __device__ void lay_down(REAL to[STEP][TILE + 4], const struct operand *o,
-                                const REAL value[EACH])
-{
+    if (side.type == SAMPLE_REAL) {
+#pragma unroll
+        for (int e = 0; e < EACH; e++)
+            if (there[e])
+                value[e] = ((const REAL *)side.data)[at[e]];
+        return;
+    }
 #pragma unroll
     for (int e = 0; e < EACH; e++)
-        to[inner_index(o, e)][outer_index(o, e)] = value[e];
+        if (there[e])
+            value[e] = side_value(side, at[e]);
+}
+
+static __device__ void lay_down(REAL to[STEP][TILE + 4], const struct inner inner[STEP],
+                                const struct operand *o, const REAL value[EACH])
+{
+#pragma unroll
+    for (int e = 0; e < EACH; e++) {
+        const int k = inner_index(o, e);
+        to[k][outer_index(o, e)] = o->weighted ? inner[k].factor * value[e] : value[e];
+    }
 }
 
 static __device__ void add_step(const struct tile_memory *memory, REAL sums[EACH][EACH])
@@ -187,18 +201,19 @@ static __device__ void multiply(const params &a, struct tile_memory *memory,
         return;
     look_up(a, memory, left, right, run, 0);
     __syncthreads();
-    fetch(a, memory, left, 0, x);
-    fetch(a, memory, right, 1, y);
+    fetch(a, memory->inner[0][0], left, x);
+    fetch(a, memory->inner[0][1], right, y);
     for (int step = 0; step < steps; step++) {
+        const int next = (step + 1) % 2;
         __syncthreads();
-        lay_down(memory->left, left, x);
-        lay_down(memory->right, right, y);
+        lay_down(memory->left, memory->inner[step % 2][0], left, x);
+        lay_down(memory->right, memory->inner[step % 2][1], right, y);
         if (step + 1 < steps)
             look_up(a, memory, left, right, run, step + 1);
         __syncthreads();
         if (step + 1 < steps) {
-            fetch(a, memory, left, 0, x);
-            fetch(a, memory, right, 1, y);
+            fetch(a, memory->inner[next][0], left, x);
+            fetch(a, memory->inner[next][1], right, y);
         }
         add_step(memory, sums);
     }
