@@ -25,6 +25,7 @@ HERE = pathlib.Path(__file__).parent
 MODULES = [
     "", "compat.scipy", "compat.sklearn", "compat.torch", "compat.kermac", "optim", "sklearn"
 ]  # fmt: skip
+ON_CPU = ("compat.scipy", "compat.sklearn", "sklearn.Kernel")  # take NumPy's arrays alone
 # What has no row, and why.
 TOLD = {
     "*_workspace": "asks for a number of bytes",
@@ -82,11 +83,13 @@ def measure(row, options):
 
     name, what, make, words = row
     place = Place(options.device, options.threads, options.divide)
-    place.no_keops = options.no_keops
+    place.keops = options.keops
     line = {"function": name, "what": what, "peers": {}}
+    if not place.on_cpu and name.startswith(ON_CPU):
+        return line | {"refused": "a CPU's"}
     try:
         work = make(place)
-        line["gram"], result = seconds_of(work.ours, place, options.seconds)
+        line["gram"], result = seconds_of(work.ours, place, options.seconds, again=True)
     except NotImplementedError as refused:
         return line | {"refused": str(refused)}
     if callable(words):
@@ -139,7 +142,7 @@ def settings():
     parser.add_argument("--json", help="where all numbers go")
     parser.add_argument("--only", nargs="*", help="functions with one of these in their names")
     parser.add_argument("--divide", type=int, default=1, help="sizes by this, for a quick look")
-    parser.add_argument("--no-keops", action="store_true")
+    parser.add_argument("--keops", action="store_true", help="pykeops too, which compiles a while")
     return parser.parse_args()
 
 

@@ -25,12 +25,12 @@ def optional(module):
 
 
 def points(place):
-    n = place.size(3000, 10000)
+    n = place.size(3000, 6000)
     return place.normal(n, WIDTH), place.normal(n, WIDTH)
 
 
 def bench_points(op, *words):
-    return lambda place: (op, *(str(place.size(3000, 10000)),) * 2, str(WIDTH), *words)
+    return lambda place: (op, *(str(place.size(3000, 6000)),) * 2, str(WIDTH), *words)
 
 
 def distances(p, scipy_name, sklearn_name, place):
@@ -213,11 +213,10 @@ XRFM = {
 
 def kernel_product(place):
     n, d, columns = place.size(6000, 20000), 16, 8
-    x, v = place.normal(n, d), place.normal(n, columns)
-    y = place.normal(n, d)
+    x, y, v = place.normal(n, d), place.normal(n, d), place.normal(n, columns)
     out = x.like(n, columns)
     peers = {}
-    keops = optional("pykeops.torch") if not place.no_keops else None
+    keops = optional("pykeops.torch") if place.keops else None
     if keops:
         a, b = keops.LazyTensor(x.t[:, None, :]), keops.LazyTensor(y.t[None, :, :])
         peers["pykeops"] = lambda: (-(a - b).abs().sum(-1)).exp() @ v.t
@@ -227,7 +226,7 @@ def kernel_product(place):
 
 
 def kernel_gradient(place):
-    n, d = place.size(2000, 10000), 64
+    n, d = place.size(2000, 6000), 64
     x, y, grad = place.normal(n, d), place.normal(n, d), place.normal(n, n)
     out = x.like(n, d)
 
@@ -287,7 +286,6 @@ def gradient_words(op):
 CDIST = [(2, "euclidean", "euclidean"), (1, "cityblock", "manhattan"),
          (1.5, "minkowski", "minkowski"), (3, "minkowski", "minkowski"),
          (np.inf, "chebyshev", "chebyshev"), (0, "hamming", None)]  # fmt: skip
-ONLY_CPU = "its peer is for the CPU"
 MANY = "the call is gram_cdist's or gram_kernel's, in the rows above"
 
 ROWS = [
@@ -306,7 +304,7 @@ ROWS = [
     ("kernel_matmul", "p = 1, 16 features, 8 columns", kernel_product,
      lambda place: ("kernel_matmul", *(str(place.size(6000, 20000)),) * 2, "16", "8", "p=1")),
     ("kernel_vjp", "p = 1, to x", kernel_gradient,
-     lambda place: ("kernel_vjp", *(str(place.size(2000, 10000)),) * 2, "64", "p=1")),
+     lambda place: ("kernel_vjp", *(str(place.size(2000, 6000)),) * 2, "64", "p=1")),
     ("cdist_grad", "p = 1.5", gradients, gradient_words("cdist_grad")),
     ("agop", "p = 1.5", outer_products, gradient_words("agop")),
 ]  # fmt: skip
