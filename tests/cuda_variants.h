@@ -184,7 +184,7 @@ static const struct variant_kernel {
     {SOME, "kron_vjp_group.cu", "kron_vjp_group", "-DREAL=float -DDOUBLES=0 -DN_OF=8,8,8 -DTB=8 -DTA=1 -DLOAD=4 -DAHEAD=1 -DBLOCKS=2", NULL},
     {SOME, "kron_vjp_group.cu", "kron_vjp_group", "-DREAL=float -DDOUBLES=0 -DN_OF=16,16 -DTB=1 -DTA=16 -DLOAD=4 -DAHEAD=1 -DBLOCKS=2", NULL},
     {SOME, "kron_vjp_group.cu", "kron_vjp_group", "-DREAL=float -DDOUBLES=0 -DN_OF=32,32 -DTB=4 -DTA=1 -DLOAD=4 -DAHEAD=1 -DBLOCKS=1", NULL},
-    {SOME, "kron_vjp_group.cu", "kron_vjp_group", "-DREAL=double -DDOUBLES=1 -DN_OF=32,32 -DTB=2 -DTA=1 -DLOAD=1 -DAHEAD=1 -DBLOCKS=1", NULL},
+    {SOME, "kron_vjp_group.cu", "kron_vjp_group", "-DREAL=double -DDOUBLES=1 -DN_OF=32,32 -DTB=4 -DTA=1 -DLOAD=1 -DAHEAD=1 -DBLOCKS=1", NULL},
     {SOME, "kron_vjp_group.cu", "kron_vjp_group", "-DREAL=double -DDOUBLES=1 -DN_OF=8,8,8 -DTB=1 -DTA=8 -DLOAD=2 -DAHEAD=0 -DBLOCKS=2", NULL},
     {CLASS, "kron_expand.cu", "kron_expand", "-DREAL=float -DWHOLE=0 -DX_KIND=0 -DY_KIND=0 -DF_KIND=0 -DFACTORS=2", NULL},
     {SOME, "kron_expand.cu", "kron_expand", "-DREAL=whole64 -DWHOLE=1 -DX_KIND=0 -DY_KIND=0 -DF_KIND=0 -DFACTORS=16", NULL},

@@ -8,13 +8,14 @@
 #include <stdio.h>
 
 enum {
-    PIECE = 16,         /* bytes that are copied at once, where neighbours allow it */
-    TILE_BYTES = 16384, /* of one side, without what is left out between its elements */
-    RUN = 32,           /* indices after the group, of a tile, at most */
-    LEAST_RUN = 8,      /* and at least */
-    OF_LAST = 4096,     /* most elements of a group without any: its tile has all of them */
-    OF_OTHERS = 1024,   /* most of the others */
-    WIDE = 32,          /* two factors with so many rows take all registers of a processor */
+    PIECE = 16,       /* bytes that are copied at once, where neighbours allow it */
+    TILE = 4096,      /* elements of one side, without what is left out between them */
+    RUN = 32,         /* indices after the group, of a tile, at most */
+    LEAST_RUN = 8,    /* and at least */
+    OF_LAST = 4096,   /* most elements of a group without any: its tile has all of them */
+    OF_OTHERS = 1024, /* most of the others */
+    OTHERS = 2,       /* factors of these, if there are not more groups for it */
+    WIDE = 32,        /* two factors with so many rows take all registers of a processor */
 };
 
 static bool is_taken(const struct gram_view *f)
@@ -61,11 +62,22 @@ static bool choose_blocks(const struct cuda_device *device, const struct cuda_kr
     return false;
 }
 
+/* In f64 half as many where there are three factors or only small ones: there is room for another
+ * block then. */
+static int64_t tile_of(const struct cuda_kron_vjp_plan *plan, int first, int count)
+{
+    int64_t largest = 0;
+
+    for (int i = first; i < first + count; i++)
+        largest = gram_most(largest, plan->op->factor[i].rows);
+    return plan->op->x.dtype == GRAM_F64 && (count > 2 || largest == 8) ? TILE / 2 : TILE;
+}
+
 /* The factors from `first` on as a group with so many indices behind it. */
 static bool make_group(const struct cuda_device *device, const struct cuda_kron_vjp_plan *plan,
                        int first, int count, int64_t after, struct cuda_kron_join *j)
 {
-    const int64_t tile = TILE_BYTES / cuda_kron_vjp_size(plan);
+    const int64_t tile = tile_of(plan, first, count);
 
     *j = (struct cuda_kron_join){
         .first = first, .count = count, .p = 1, .wanted = true, .group = true};
@@ -82,9 +94,10 @@ static bool make_group(const struct cuda_device *device, const struct cuda_kron_
     return choose_blocks(device, plan, j);
 }
 
-/* As few groups as there can be: as many factors as fit from the first one on, but no more than an
- * even share of them. */
-static bool cut(const struct cuda_device *device, struct cuda_kron_vjp_plan *plan, int most)
+/* Groups of as many factors as fit from the first one on, but no more than `most`, or `others`
+ * where there is a group behind them. */
+static bool cut(const struct cuda_device *device, struct cuda_kron_vjp_plan *plan, int most,
+                int others)
 {
     const struct gram_kron_matmul_vjp_op *op = plan->op;
 
@@ -92,6 +105,8 @@ static bool cut(const struct cuda_device *device, struct cuda_kron_vjp_plan *pla
     for (int first = 0; first < op->count; plan->joins++) {
         struct cuda_kron_join *j = &plan->join[plan->joins];
         int count = (int)gram_least(most, op->count - first);
+        if (first + count < op->count)
+            count = (int)gram_least(count, others);
         for (; count > 0; count--) {
             int64_t after = 1;
             for (int i = first + count; i < op->count; i++)
@@ -106,6 +121,7 @@ static bool cut(const struct cuda_device *device, struct cuda_kron_vjp_plan *pla
     return true;
 }
 
+/* As few groups as there can be, with even shares of the factors, and the largest behind. */
 bool cuda_kron_vjp_choose_groups(const struct cuda_device *device, struct cuda_kron_vjp_plan *plan)
 {
     const struct gram_kron_matmul_vjp_op *op = plan->op;
@@ -119,13 +135,14 @@ bool cuda_kron_vjp_choose_groups(const struct cuda_device *device, struct cuda_k
         if (!op->want_factor[i] || !is_taken(&op->factor[i]) || elements > 0x1p40)
             return false;
     }
-    if (!cut(device, plan, KRON_VJP_GROUP_MOST))
+    if (!cut(device, plan, KRON_VJP_GROUP_MOST, KRON_VJP_GROUP_MOST))
         return false;
     joins = plan->joins;
     for (int most = 1; most <= KRON_VJP_GROUP_MOST; most++)
-        if (cut(device, plan, most) && plan->joins == joins)
-            break;
-    return true;
+        for (int others = (int)gram_least(most, OTHERS); others <= most; others++)
+            if (cut(device, plan, most, others) && plan->joins == joins)
+                return true;
+    return false;
 }
 
 static int64_t tiles_of(const struct cuda_kron_join *j, int64_t rows)
