@@ -61,7 +61,8 @@ static void *worker_main(void *arg)
             break;
         seen = pool->generation;
         pthread_mutex_unlock(&pool->mutex);
-        run_items(pool, self->index);
+        if (self->index < pool->count) /* scratch may be for so many threads alone */
+            run_items(pool, self->index);
         pthread_mutex_lock(&pool->mutex);
         if (--pool->running == 0)
             pthread_cond_signal(&pool->done);

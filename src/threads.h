@@ -11,7 +11,8 @@ enum {
     GRAM_MAX_THREADS = 1024
 };
 
-/* Work on item index; thread < g->threads tells the running thread apart, 0 is the caller. */
+/* Work on item index; thread tells the running thread apart, 0 is the caller.  It is less than
+ * g->threads and than the number of items. */
 typedef void gram_loop_body(void *arg, int64_t index, int thread);
 
 /*
