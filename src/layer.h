@@ -59,6 +59,17 @@ struct gram_sample_grad_op {
     gram_sample_method method;
 };
 
+/* Whether norms come from Gram matrices over positions: the cheaper way, or the one asked for. */
+static inline bool gram_sample_grad_is_ghost(const struct gram_sample_grad_op *op)
+{
+    double s = (double)op->layer.positions;
+
+    if (op->weight.wanted || op->method == GRAM_SAMPLE_BLOCKS)
+        return false;
+    return op->method == GRAM_SAMPLE_GHOST ||
+           2 * s * s <= (double)op->layer.in * (double)op->layer.out;
+}
+
 struct gram_kfac_factors_op {
     struct gram_layer_op layer;
     struct gram_layer_output a, b; /* a group each */

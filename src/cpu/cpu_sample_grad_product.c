@@ -27,16 +27,6 @@ static bool is_direct(const struct gram_layer_output *w, int64_t cols)
            (w->col.ndim == 0 || w->col.stride[0] == 1) && step >= cols && step <= INT32_MAX;
 }
 
-static bool is_ghost(const struct gram_sample_grad_op *op)
-{
-    double s = (double)op->layer.positions;
-
-    if (op->weight.wanted || op->method == GRAM_SAMPLE_BLOCKS)
-        return false;
-    return op->method == GRAM_SAMPLE_GHOST ||
-           2 * s * s <= (double)op->layer.in * (double)op->layer.out;
-}
-
 static gram_status plan(struct cpu_sample_job *job)
 {
     const struct gram_layer_op *l = &job->op->layer;
@@ -47,7 +37,7 @@ static gram_status plan(struct cpu_sample_job *job)
         return gram_fail(job->g, GRAM_INVALID_ARGUMENT,
                          "a layer of %lld by %lld and %lld positions is too large for BLAS",
                          (long long)l->in, (long long)l->out, (long long)l->positions);
-    job->ghost = is_ghost(job->op);
+    job->ghost = gram_sample_grad_is_ghost(job->op);
     job->direct = is_direct(&job->op->weight, l->in);
     job->positions = job->ghost ? tile : cpu_layer_block_count(l, l->in, l->positions);
     job->features = gram_most(bytes > 0 ? WEIGHT_BYTES / bytes : l->out, LEAST_FEATURES);

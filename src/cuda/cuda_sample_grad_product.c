@@ -27,16 +27,6 @@ static int64_t ghost_tiles(const struct gram_layer_op *l)
     return l->groups * tiles * (tiles + 1) / 2;
 }
 
-static bool is_ghost(const struct gram_sample_grad_op *op)
-{
-    double s = (double)op->layer.positions;
-
-    if (op->weight.wanted || op->method == GRAM_SAMPLE_BLOCKS)
-        return false;
-    return op->method == GRAM_SAMPLE_GHOST ||
-           2 * s * s <= (double)op->layer.in * (double)op->layer.out;
-}
-
 /* ---- Biases and normalisations ------------------------------------------------------------- */
 
 static int64_t row_features(const struct cuda_sample_job *job)
@@ -107,7 +97,7 @@ static void plan(struct cuda_sample_job *job)
 {
     const struct gram_layer_op *l = &job->op->layer;
 
-    job->ghost = is_ghost(job->op);
+    job->ghost = gram_sample_grad_is_ghost(job->op);
     if (job->squares && l->in > 0 && l->out > 0)
         job->product_squares = !job->ghost         ? weight_tiles(l)
                                : l->positions == 1 ? l->groups
