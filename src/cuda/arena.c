@@ -115,7 +115,6 @@ gram_status gram_cuda_scratch(gram_context *g, size_t bytes, void **out)
 {
     struct cuda_device *device = g->device;
     struct cuda_arena *arena = &device->arena;
-    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
     bool capturing;
 
     *out = NULL;
@@ -130,10 +129,7 @@ gram_status gram_cuda_scratch(gram_context *g, size_t bytes, void **out)
         *out = arena->given;
         return GRAM_OK;
     }
-    TRY(gram_cuda_check(g, device->driver,
-                        device->driver->stream_capturing(device->stream, &capture),
-                        "cuStreamIsCapturing"));
-    capturing = capture != CU_STREAM_CAPTURE_STATUS_NONE;
+    TRY(gram_cuda_capturing(g, &capturing));
     if (bytes > arena->block.bytes ||
         (arena->block.from_caller && arena->block.captured != capturing))
         TRY(grow(g, device, bytes, capturing));

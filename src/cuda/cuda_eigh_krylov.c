@@ -307,13 +307,10 @@ static gram_status run(gram_context *g, const struct cuda_eigh_plan *plan, char 
 
 static gram_status check_capture(gram_context *g)
 {
-    const struct cuda_device *device = g->device;
-    CUstreamCaptureStatus capturing = CU_STREAM_CAPTURE_STATUS_NONE;
+    bool capturing;
 
-    TRY(gram_cuda_check(g, device->driver,
-                        device->driver->stream_capturing(device->stream, &capturing),
-                        "cuStreamIsCapturing"));
-    if (capturing != CU_STREAM_CAPTURE_STATUS_NONE)
+    TRY(gram_cuda_capturing(g, &capturing));
+    if (capturing)
         return gram_fail(g, GRAM_UNSUPPORTED,
                          "block Lanczos looks at its numbers in every step and cannot be captured "
                          "in a graph");

@@ -167,15 +167,12 @@ static gram_status run_chunk(gram_context *g, const struct cuda_eigh_large *l, i
 /* Xsyevd and Xsyevdx wait for the stream, which a capture forbids: said before anything is done. */
 static gram_status check_capture(gram_context *g, const struct cuda_eigh_plan *plan)
 {
-    const struct cuda_device *device = g->device;
-    CUstreamCaptureStatus capturing = CU_STREAM_CAPTURE_STATUS_NONE;
+    bool capturing;
 
     if (plan->driver == GRAM_EIGH_DRIVER_BATCHED)
         return GRAM_OK;
-    TRY(gram_cuda_check(g, device->driver,
-                        device->driver->stream_capturing(device->stream, &capturing),
-                        "cuStreamIsCapturing"));
-    if (capturing != CU_STREAM_CAPTURE_STATUS_NONE)
+    TRY(gram_cuda_capturing(g, &capturing));
+    if (capturing)
         return gram_fail(g, GRAM_UNSUPPORTED,
                          "cuSOLVER's Xsyevd and Xsyevdx cannot be captured in a graph, expected "
                          "options.driver GRAM_EIGH_DRIVER_BATCHED there");

@@ -249,13 +249,10 @@ static gram_status stream(struct job *job, char *scratch)
 /* A graph cannot wait for the host. */
 static gram_status check_capture(gram_context *g)
 {
-    const struct cuda_device *device = g->device;
-    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+    bool capturing;
 
-    TRY(gram_cuda_check(g, device->driver,
-                        device->driver->stream_capturing(device->stream, &capture),
-                        "cuStreamIsCapturing"));
-    if (capture != CU_STREAM_CAPTURE_STATUS_NONE)
+    TRY(gram_cuda_capturing(g, &capturing));
+    if (capturing)
         return gram_fail(g, GRAM_UNSUPPORTED,
                          "an operand is on the CPU, for which a graph cannot wait: expected all of "
                          "them on the device");

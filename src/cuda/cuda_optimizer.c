@@ -281,13 +281,8 @@ static gram_status run(struct cuda_optimizer_job *job)
 static gram_status check_capture(struct cuda_optimizer_job *job)
 {
     gram_context *g = job->g;
-    const struct cuda_device *device = g->device;
-    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
 
-    TRY(gram_cuda_check(g, device->driver,
-                        device->driver->stream_capturing(device->stream, &capture),
-                        "cuStreamIsCapturing"));
-    job->capturing = capture != CU_STREAM_CAPTURE_STATUS_NONE;
+    TRY(gram_cuda_capturing(g, &job->capturing));
     if (job->capturing && job->op->asked)
         return gram_fail(g, GRAM_UNSUPPORTED,
                          "report is given, expected NULL: a graph cannot wait for it");

@@ -302,3 +302,15 @@ void gram_cuda_leave(const struct cuda_device *device, bool entered)
     if (entered)
         (void)device->driver->context_pop(&popped);
 }
+
+gram_status gram_cuda_capturing(gram_context *g, bool *capturing)
+{
+    const struct cuda_device *device = g->device;
+    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+
+    TRY(gram_cuda_check(g, device->driver,
+                        device->driver->stream_capturing(device->stream, &capture),
+                        "cuStreamIsCapturing"));
+    *capturing = capture != CU_STREAM_CAPTURE_STATUS_NONE;
+    return GRAM_OK;
+}

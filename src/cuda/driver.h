@@ -138,4 +138,7 @@ gram_status gram_cuda_check(gram_context *g, const struct cuda_driver *driver, C
 /* Makes the device's context current where it is not; leave undoes it. */
 bool gram_cuda_enter(const struct cuda_device *device);
 void gram_cuda_leave(const struct cuda_device *device, bool entered);
+
+/* Whether what is queued on g's stream goes into a graph.  The context must be current. */
+gram_status gram_cuda_capturing(gram_context *g, bool *capturing);
 #endif
