@@ -135,8 +135,7 @@ enum {
 /* One problem, allocated and filled; what gram bench and profile run again and again. */
 struct case_problem {
     void *state;
-    /* What run computes on, in the state, NULL after the last: a GPU gets copies of all of them.
-     * None: the problem is of the CPU only. */
+    /* What run computes on, in the state, NULL after the last: a GPU gets copies of all of them. */
     gram_tensor *tensors[CASE_TENSORS];
     gram_status (*run)(gram_context *g, void *state);
     /* Largest error of the last run over its bound, on all outputs or a seeded sample: <= 1 is

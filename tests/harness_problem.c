@@ -96,11 +96,6 @@ int problem_open(struct harness *h, const struct request *r, struct problem *p)
     h->where = r->op->name;
     if (!r->op->prepare(h, &r->args, &p->made))
         return HARNESS_USAGE;
-    if (h->device.type != GRAM_CPU && !p->made.tensors[0]) {
-        fprintf(stderr, "%s: its problems of given sizes are of the CPU\n", r->op->name);
-        p->made.destroy(p->made.state);
-        return HARNESS_USAGE;
-    }
     status = problem_send(h, p);
     if (status == GRAM_OK)
         return HARNESS_RIGHT;

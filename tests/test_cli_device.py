@@ -8,7 +8,7 @@ import os
 
 import numpy as np
 import pytest
-from gram_cli import BAD_DATA, DATA, USAGE, gram, gram_json, gram_run, refusal
+from gram_cli import BAD_DATA, DATA, USAGE, gram, gram_json, refusal
 
 UNSUPPORTED = 69
 RNG = np.random.default_rng(5)
@@ -123,12 +123,12 @@ def test_problems_of_any_size(tmp_path, problem):
         )
 
 
-def test_problems_that_no_gpu_has():
-    if gram_json("info")["cuda_devices"] == 0:
-        pytest.skip("no GPU")
-    for command in ("check", "bench"):
-        done = gram_run(command, "sample_grad", 5, 4, 3, 2, "--device", "cuda", status=USAGE)
-        assert "are of the CPU" in done.stderr
+def test_problems_of_layers():
+    for operation in ("sample_grad", "kfac_factors"):
+        said = gram("check", operation, 5, 4, 3, 2, "--device", WHERE)
+        assert "error" in said and "of its bound" in said
+        run = gram("bench", operation, 5, 4, 3, 2, "--device", WHERE, "--seconds", 0.01)
+        assert "median" in run
 
 
 def test_kron_is_a_way_more_on_a_gpu():

@@ -252,8 +252,10 @@ static const char communicator_doc[] =
     "communicators on all ranks then), ValueError for bad arguments.\n\n"
     ">>> import gram, numpy as np\n"
     ">>> try:\n"
-    "...     with gram.Communicator() as ranks:  # without mpirun: one rank\n"
-    "...         print(ranks.rank, ranks.size)\n"
+    "...     ranks = gram.Communicator()  # without mpirun: one rank\n"
+    "...     ranks.agree(True)\n"
+    "...     print(ranks.rank, ranks.size)\n"
+    "...     ranks.close()\n"
     "... except NotImplementedError:  # built without MPI\n"
     "...     print(0, 1)\n"
     "0 1\n";

@@ -43,6 +43,7 @@ MODULES = {
 ARRAYS = ("shapes", "dtypes", "errors")
 # What is owed by names that take no arrays, or cannot fail.
 OTHERS = {
+    "Communicator": ("errors", "seconds"),
     "LinAlgError": (),
     "Module": ("dtypes", "errors"),
     "best_device": (),
@@ -51,6 +52,7 @@ OTHERS = {
     "set_threads": ("errors",),
     "info": (),
     "memory_info": ("bytes", "errors"),
+    "nccl_id": ("bytes", "errors"),
     "cache.clear": ("errors",),
     "cache.entries": ("bytes", "errors"),
     "cache.info": ("bytes", "errors"),
@@ -72,7 +74,7 @@ PLAIN = set(
     "compat.kermac.KernelDescriptor compat.kermac.cdist compat.kermac.run_kernel "
     "compat.kermac.cdist_expadd sklearn.KernelTransformer optim.State gpytorch.KernelOperator "
     "compat.scipy.cdist compat.torch.cdist torch.cdist jax.cdist torch.kernel_matmul "
-    "jax.kernel_matmul kernel_vjp".split()
+    "jax.kernel_matmul kernel_vjp kron_matmul_part".split()
 )
 
 
