@@ -180,7 +180,7 @@ gram_status gram_matmul_chunked(gram_context *g, const gram_tensor *a, const gra
                                 const gram_matmul_options *options, size_t memory, gram_tensor *out)
 {
     struct gram_matmul_chunked_op op;
-    struct chunks c = {0};
+    struct chunks c = {.whole = &op.product};
     size_t scratch;
 
     g->call = __func__;
@@ -197,7 +197,7 @@ gram_status gram_matmul_chunked_workspace(gram_context *g, const gram_tensor *a,
                                           gram_workspace *need)
 {
     struct gram_matmul_chunked_op op;
-    struct chunks c = {0};
+    struct chunks c = {.whole = &op.product};
     size_t scratch;
 
     g->call = __func__;

@@ -215,7 +215,7 @@ static void bytes_come_to_the_first_rank(struct harness *h)
 static void spoil_plugin(struct harness *h, char folder[64])
 {
     char path[96];
-    Dl_info info;
+    Dl_info info = {.dli_fname = ""};
 
     memcpy(folder, "/tmp/gram_mpi_XXXXXX", 21);
     if (!CHECK(h, mkdtemp(folder) && dladdr((void *)(uintptr_t)&MPI_Init, &info), "no folder"))
