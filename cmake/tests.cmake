@@ -15,6 +15,8 @@ set(GRAM_TEST_ENVIRONMENT "GRAM_BUILD_DIR=${CMAKE_BINARY_DIR};GRAM_SOURCE_DIR=${
 list(APPEND GRAM_TEST_ENVIRONMENT "GRAM_PLUGIN_DIR=${CMAKE_BINARY_DIR}")
 # What the user has tuned is no matter of the tests.
 list(APPEND GRAM_TEST_ENVIRONMENT "GRAM_CACHE_DIR=${CMAKE_BINARY_DIR}/test_cache")
+# Where this is set, as in many containers, every one of the Python tests compiles pytest anew.
+list(APPEND GRAM_TEST_ENVIRONMENT "PYTHONDONTWRITEBYTECODE=")
 
 function(gram_test name label timeout)
     add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})

@@ -147,7 +147,7 @@ static void setup(struct harness *h, struct problem *q)
     q->options = (gram_matmul_options)GRAM_MATMUL_OPTIONS_INIT;
     q->options.transpose_a = t[0], q->options.transpose_b = t[1];
     q->options.alpha =
-        r->per_item ? gram_values(&q->alpha.t) : gram_number(r->alpha ? r->alpha : 1);
+        r->per_item ? gram_values(&q->alpha.t) : gram_number(r->alpha != 0 ? r->alpha : 1);
     q->options.beta = r->per_item ? gram_values(&q->beta.t) : gram_number(r->beta);
     q->options.c = r->c == NO_C ? NULL : r->c == SAME ? &q->out.t : &q->in[2].t;
     q->batch = reference_join(1, (const gram_tensor *[]){&q->out.t}, (int[]){2});

@@ -125,7 +125,7 @@ static void setup(struct harness *h, struct problem *q)
     q->options.sum = r->sum, q->options.keep = r->keep;
     q->options.beta = r->per_item ? gram_values(&q->beta.t) : gram_number(r->beta);
     q->options.alpha =
-        r->per_item ? gram_values(&q->alpha.t) : gram_number(r->alpha ? r->alpha : 1);
+        r->per_item ? gram_values(&q->alpha.t) : gram_number(r->alpha != 0 ? r->alpha : 1);
     q->batch = reference_join(1, (const gram_tensor *[]){&q->l.t}, &core);
     q->before = dense_doubles(test_count(&q->l.t));
     for (int64_t i = 0; i < test_count(&q->l.t); i++)

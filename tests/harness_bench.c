@@ -169,7 +169,7 @@ int harness_time(struct harness *h, const struct case_problem *problem, double l
 {
     struct problem timed = {.made = *problem};
     struct measurement m = {.device = "cpu"};
-    int status = time_problem(h, &timed, least, &m);
+    int status = problem_status(time_problem(h, &timed, least, &m));
 
     if (status == HARNESS_RIGHT)
         *median_seconds = median(&m);

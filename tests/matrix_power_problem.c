@@ -117,7 +117,8 @@ static void fill_matrices(struct harness *h, struct power *p)
             for (int64_t j = 0; j < n; j++) {
                 int64_t at = item * n * n + i * n + j;
                 bool read = row->uplo == GRAM_LOWER ? i >= j : i <= j;
-                test_put(&p->a.t, at, read ? a[i * n + j] * (row->scale ? row->scale : 1) : NAN);
+                test_put(&p->a.t, at,
+                         read ? a[i * n + j] * (row->scale != 0 ? row->scale : 1) : NAN);
             }
         for (int64_t i = 0; i < n; i++)
             for (int64_t j = 0; j <= i; j++) {

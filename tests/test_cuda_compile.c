@@ -63,6 +63,19 @@ enum {
 
 /* ---- The work ------------------------------------------------------------------------------- */
 
+/* The first job that wants what NVRTC makes for this one: all kernels of a file with the same
+ * defines are one program, and its numbers are those of the hungriest. */
+static int first_alike(const struct job *jobs, int i)
+{
+    for (int k = 0; k < i; k++)
+        if (jobs[k].chip == jobs[i].chip &&
+            strcmp(jobs[k].request.file, jobs[i].request.file) == 0 &&
+            strcmp(jobs[k].request.defines, jobs[i].request.defines) == 0 &&
+            strstr(jobs[k].name, only))
+            return k;
+    return i;
+}
+
 struct work {
     const struct cuda_compiler *compiler;
     struct job *jobs;
@@ -78,7 +91,7 @@ static void *compile(void *arg)
     for (int i; (i = atomic_fetch_add(&work->next, 1)) < work->count;) {
         struct job *job = &work->jobs[i];
         struct jit_code code;
-        if (!strstr(job->name, only))
+        if (!strstr(job->name, only) || first_alike(work->jobs, i) != i)
             continue;
         job->status = gram_jit_compile(&g, work->compiler, &job->request, job->chip, &code);
         if (job->status == GRAM_OK) {
@@ -103,6 +116,12 @@ static void compile_all(struct work *work)
     (void)compile(work);
     for (int i = 0; i < started; i++)
         (void)pthread_join(thread[i], NULL);
+    for (int i = 0; i < work->count; i++) {
+        const struct job *done = &work->jobs[first_alike(work->jobs, i)];
+        struct job *job = &work->jobs[i];
+        job->status = done->status, job->frame = done->frame, job->registers = done->registers;
+        memcpy(job->message, done->message, sizeof job->message);
+    }
 }
 
 /* ---- The table of registers ----------------------------------------------------------------- */

@@ -18,6 +18,7 @@ import jax.numpy as jnp  # noqa: E402
 from jax.test_util import check_grads  # noqa: E402
 
 gj = pytest.importorskip("gram.jax")
+import gram.optim  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +29,8 @@ def doubles():
 
 
 def draw(*shape, seed=0, dtype=jnp.float64):
-    return jax.random.normal(jax.random.key(seed + sum(shape)), shape, dtype)
+    """NumPy's, as rows are taken below: of its own JAX compiles a program for each shape."""
+    return jnp.asarray(np.random.default_rng([1, seed, *shape]).normal(size=shape), dtype)
 
 
 def symmetric(s):
@@ -180,14 +182,15 @@ def test_vmap_is_a_loop(name):
         axes = [0 if i in mapped else None for i in range(count)]
         found = jax.jit(jax.vmap(both, axes))(*inputs)
         for b in range(2):
-            row = [a[b] if i in mapped else a for i, a in enumerate(inputs)]
+            row = [np.asarray(a)[b] if i in mapped else a for i, a in enumerate(inputs)]
             for got, expected in zip(found, both(*row), strict=True):
-                np.testing.assert_allclose(got[b], expected, rtol=1e-7, atol=1e-7)
+                np.testing.assert_allclose(np.asarray(got)[b], expected, rtol=1e-7, atol=1e-7)
     axes = [None] * (count - 1)
     twice = jax.jit(jax.vmap(jax.vmap(both, [*axes, 0]), [*axes, 1]))
     last = draw(3, 2, *shapes[-1])
-    for got, expected in zip(twice(*plain[:-1], last), both(*plain[:-1], last[2, 1]), strict=True):
-        np.testing.assert_allclose(got[1, 2], expected, rtol=1e-7, atol=1e-7)
+    row = np.asarray(last)[2, 1]
+    for got, expected in zip(twice(*plain[:-1], last), both(*plain[:-1], row), strict=True):
+        np.testing.assert_allclose(np.asarray(got)[1, 2], expected, rtol=1e-7, atol=1e-7)
 
 
 KERNELS = (
@@ -350,3 +353,23 @@ def test_calls_of_many_threads():
     for t in threads:
         t.join()
     assert not wrong
+
+
+@pytest.mark.parametrize("method", ["shampoo", "soap", "muon"])
+def test_optimizers_over_trees(method):
+    """gram.optim.transform gives arrays of JAX as it gives NumPy's; its state is a tree."""
+    rule = gram.optim.transform(method, lr=0.1)
+    params = {"w": np.arange(12.0, dtype=np.float32).reshape(4, 3), "b": np.ones(3, np.float32)}
+    mine = jax.tree.map(jnp.asarray, params)
+    state, other = rule.init(params), rule.init(mine)
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        grads = {k: rng.standard_normal(p.shape).astype(np.float32) for k, p in params.items()}
+        updates, state = rule.update(grads, state, params)
+        steps, other = rule.update(jax.tree.map(jnp.asarray, grads), other, mine)
+        other = jax.tree.map(np.asarray, other)
+        assert all(isinstance(step, jax.Array) for step in steps.values())
+        params = {k: p + updates[k] for k, p in params.items()}
+        mine = jax.tree.map(jnp.add, mine, steps)
+    for k, p in params.items():
+        np.testing.assert_array_equal(mine[k], p)
