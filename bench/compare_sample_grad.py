@@ -8,10 +8,15 @@ one thread says more where others use the machine), and the growth of the proces
 resident memory over what it was before the first call (with model and data in place), so that the
 forward pass and what it keeps are in it.  On CUDA the time is that of a call with what it has
 queued, and the memory what PyTorch's allocator had more at the peak than before, which is where
-gram's scratch comes from too.  Both ways' norms are compared first.
+gram's scratch comes from too; norms are also taken a part of the samples at a time, and from a
+graph that holds the whole call.  "torch alone" is a plain forward and backward pass, "torch least"
+one that makes no gradient of a weight: what norms cannot do without.  Both ways' norms are compared
+first.
 """
 
 import argparse
+import functools
+import gc
 import json
 import resource
 import statistics
@@ -20,6 +25,11 @@ import sys
 import time
 
 WAYS = ("gram norms", "vmap norms", "gram gradients", "vmap gradients")
+CUDA_WAYS = (
+    *WAYS, "gram norms parts", "vmap norms parts", "gram norms graph", "vmap norms graph",
+    "torch alone", "torch least",
+)  # fmt: skip
+PARTS = 2
 
 
 def models(device):
@@ -71,13 +81,45 @@ def models(device):
 def run(way, problem):
     import gram.torch as gt
 
-    who, what = way.split()
-    if who == "torch":  # what both ways need, without a gradient of a sample
-        model, loss, x, y = problem
-        return loss(model(x), y).backward()
+    who, what, *more = way.split()
+    if who == "torch":
+        return plain_pass(*problem, least=what == "least")
     method = "layers" if who == "gram" else "func"
     call = gt.per_sample_norms if what == "norms" else gt.per_sample_gradients
-    return call(*problem, method=method)
+    chunk = -(-problem[2].shape[0] // PARTS) if more == ["parts"] else None
+    return call(*problem, method=method, chunk=chunk)
+
+
+def plain_pass(model, loss, x, y, least):
+    """What both ways need, without a gradient of a sample."""
+    if not least:
+        return loss(model(x), y).backward()
+    model.requires_grad_(False)
+    try:
+        loss(model(x.detach().requires_grad_()), y).backward()
+    finally:
+        model.requires_grad_(True)
+
+
+def captured(way, problem):
+    """The call as one launch of a graph, and its result."""
+    import torch
+
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            run(way, problem)
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        found = run(way, problem)
+
+    def replay():
+        graph.replay()
+        return found
+
+    return replay
 
 
 def resident():
@@ -114,20 +156,24 @@ def measure(way, name, repeats, threads):
 def measure_cuda(way, problem, repeats):
     import torch
 
-    run(way, problem)
+    call = functools.partial(run, way, problem)
+    call()
     torch.cuda.synchronize()
+    gc.collect()
     before = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
-    found = run(way, problem)
+    if way.endswith("graph"):
+        call = captured(way, problem)
+    found = call()
     torch.cuda.synchronize()
     row = {"mib": (torch.cuda.max_memory_allocated() - before) / 2**20}
-    if way.endswith("norms"):
+    if "norms" in way:
         row["norms"] = found.tolist()
     del found
     times = []
     for _ in range(repeats):
         start = time.perf_counter()
-        found = run(way, problem)
+        found = call()
         torch.cuda.synchronize()
         times.append(time.perf_counter() - start)
         del found
@@ -157,16 +203,16 @@ def main():
     on_gpu = args.device == "cuda"
     for name, problem in models(args.device).items():
         results[name] = rows = {}
-        for way in (*WAYS, "torch alone") if on_gpu else WAYS:
+        for way in CUDA_WAYS if on_gpu else WAYS:
             measured = measure_cuda(way, problem, args.repeats) if on_gpu else None
             rows[way] = measured or measure_apart(way, name, args)
-        pairs = zip(rows["gram norms"].pop("norms"), rows["vmap norms"].pop("norms"), strict=True)
-        worst = max(abs(a - b) / b for a, b in pairs)
+        want = rows["vmap norms"]["norms"]
+        norms = [row.pop("norms") for row in rows.values() if "norms" in row]
+        worst = max(abs(a - b) / b for each in norms for a, b in zip(each, want, strict=True))
         print(f"{name}: norms agree to {worst:.1e}")
         for way, row in rows.items():
-            row.pop("norms", None)
             processor = f" {row['cpu_ms']:9.1f} CPU ms" if "cpu_ms" in row else ""
-            print(f"  {way:16} {row['ms']:9.2f} ms{processor} {row['mib']:9.1f} MiB")
+            print(f"  {way:18} {row['ms']:9.2f} ms{processor} {row['mib']:9.1f} MiB")
     if args.json:
         with open(args.json, "w") as f:
             json.dump(results, f, indent=1)

@@ -3,9 +3,10 @@
  *
  * A block of patches has 256 positions or more (up to 2 MiB), one of a gradient 16 features or more
  * (up to 1 MiB), a tile of ghost norms 256 positions, a step of an embedding's sum 64 columns, and
- * sums behind normalisations 8 lanes.  On CUDA a tile of a product is 64 by 64, its step 16, sums
- * are cut into parts of 64 positions (biases: 256) or more, and 8192 positions of an embedding are
- * linked at a time.
+ * sums behind normalisations 8 lanes.  On CUDA a tile of a product is 64 by 64, its step 16, 64
+ * of what is summed over are looked up at a time, masks have 64 places of a kernel, sums are cut
+ * into parts of 64 positions (biases: 256) or more, and 8192 positions of an embedding are linked
+ * at a time.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -34,6 +35,10 @@ static const struct sample_row rows[] = {
      .why = "tiles of no unit stride"},
     {{LINEAR(2, 700, 30), .dims = 1, .size = {1000}, .dtype = GRAM_F32}, .wanted = NORMS | SUM_WEIGHT,
      .method = GRAM_SAMPLE_BLOCKS, .clip = 2, .why = "blocks of positions"},
+    {{LINEAR(2, 148, 150), .dims = 1, .size = {70}, .dtype = GRAM_F32}, .wanted = NORMS,
+     .why = "ghost norms of many features, wide copies of one side"},
+    {{LINEAR(2, 150, 148), .dims = 1, .size = {70}, .dtype = GRAM_F64}, .wanted = NORMS,
+     .why = "the same of the other side"},
     {{LINEAR(2, 20000, 20), .dtype = GRAM_F32}, .wanted = WEIGHT | NORMS, .why = "two blocks of W"},
     {{LINEAR(2, 20000, 20), .out_layout = EVERY_SECOND, .dtype = GRAM_F32},
      .wanted = WEIGHT | NORMS, .why = "two blocks of W through scratch"},
@@ -101,6 +106,13 @@ static const struct sample_row rows[] = {
     {{CONVOLUTION(2, 300, 3, 2), .size = {20, 21}, .kernel = {3, 3}, .padding = {1, 1},
       .dtype = GRAM_F32}, .wanted = NORMS | SUM_WEIGHT, .method = GRAM_SAMPLE_BLOCKS, .clip = 1,
      .why = "blocks of patches"},
+    {{CONVOLUTION(2, 9, 68, 2), .size = {10, 14}, .kernel = {3, 3}, .padding = {1, 1},
+      .bias = true, .dtype = GRAM_F32}, .wanted = WEIGHT | NORMS, .why = "tiles of many positions"},
+    {{CONVOLUTION(2, 9, 68, 2), .size = {10, 14}, .kernel = {1, 1}, .dtype = GRAM_F32},
+     .wanted = WEIGHT, .why = "wide copies of planes"},
+    {{CONVOLUTION(2, 2, 3, 2), .size = {11, 12}, .kernel = {8, 9}, .padding = {4, 4},
+      .dilation = {1, 2}, .dtype = GRAM_F32}, .wanted = WEIGHT | NORMS,
+     .why = "a kernel of more places than a mask has bits"},
     {{CONVOLUTION(3, 2, 2, 2), .size = {4, 4}, .kernel = {3, 3}, .nan = true, .dtype = GRAM_F64},
      .clip = 1, .why = "NaN in one sample"},
     {{CONVOLUTION(2, 2, 3, 2), .size = {2, 5}, .kernel = {3, 3}, .bias = true, .dtype = GRAM_F64},

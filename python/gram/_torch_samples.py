@@ -1,7 +1,8 @@
 """Gradients of every sample of a model: gram.sample_grad where layers are known, else torch.func.
 
-A forward pass of the whole batch keeps what goes into each layer and the edge of the graph where
-its output is; on the way back each layer's gradients are dealt with as they come and let go.
+A forward pass of the whole batch, or of parts of it, keeps what goes into each layer and the edge
+of the graph where its output is; on the way back each layer's gradients are dealt with as they come
+and let go, what went in too.  Gradients of weights that torch would make are not asked for.
 Parameters' .grad is never touched.
 """
 
@@ -9,86 +10,9 @@ import warnings
 
 import torch
 from gram import sample_grad
+from gram._torch_layers import Unknown, layers_of, mixing
+from gram._torch_losses import sum_of_losses
 from torch.utils._pytree import tree_map
-
-_CONVOLUTIONS = {torch.nn.Conv1d: 1, torch.nn.Conv2d: 2, torch.nn.Conv3d: 3}
-_INSTANCES = (torch.nn.InstanceNorm1d, torch.nn.InstanceNorm2d, torch.nn.InstanceNorm3d)
-
-
-class _Unknown(Exception):
-    """Why gram's own operation does not serve."""
-
-
-def _convolution(layer):
-    if layer.padding_mode != "zeros":
-        raise _Unknown(f"its padding_mode is {layer.padding_mode!r}")
-    padding = layer.padding
-    if padding == "valid":
-        padding = (0,) * len(layer.kernel_size)
-    elif padding == "same":
-        whole = [d * (k - 1) for d, k in zip(layer.dilation, layer.kernel_size, strict=True)]
-        if any(p % 2 for p in whole):
-            raise _Unknown("padding='same' is not the same on both sides")
-        padding = [p // 2 for p in whole]
-    return {
-        "kind": "convolution",
-        "kernel_size": layer.kernel_size,
-        "stride": layer.stride,
-        "padding": tuple(padding),
-        "dilation": layer.dilation,
-        "groups": layer.groups,
-    }
-
-
-def _embedding(layer):
-    if layer.max_norm is not None or layer.scale_grad_by_freq or layer.sparse:
-        raise _Unknown("it has max_norm, scale_grad_by_freq or sparse gradients")
-    row = -1 if layer.padding_idx is None else layer.padding_idx
-    return {"kind": "embedding", "rows": layer.num_embeddings, "padding_row": row, "bias": False}
-
-
-def _describe(layer):
-    """The arguments that describe a layer to gram.sample_grad; _Unknown for any other."""
-    kind = type(layer)
-    if kind is torch.nn.Linear:
-        return {"kind": "linear"}
-    if kind in _CONVOLUTIONS:
-        return _convolution(layer)
-    if kind is torch.nn.Embedding:
-        return _embedding(layer)
-    if kind is torch.nn.LayerNorm:
-        many = len(layer.normalized_shape)
-        return {"kind": "layer_norm", "normalized": many, "epsilon": layer.eps}
-    if kind is torch.nn.GroupNorm:
-        return {"kind": "group_norm", "groups": layer.num_groups, "epsilon": layer.eps}
-    if kind in _INSTANCES and not layer.track_running_stats:
-        return {"kind": "group_norm", "groups": layer.num_features, "epsilon": layer.eps}
-    raise _Unknown(f"gram.sample_grad does not know {kind.__name__}")
-
-
-class _Layer:
-    """A layer whose parameters are wanted: how it is described, and its calls in a forward pass."""
-
-    def __init__(self, name, module, names):
-        self.name, self.module = name, module
-        own = dict(module.named_parameters(recurse=False))
-        self.weight = names.get(own.pop("weight", None))
-        self.bias = names.get(own.pop("bias", None))
-        try:
-            self.options = _describe(module)
-        except _Unknown as e:
-            raise _Unknown(f"{name}: {e}") from None
-        if any(p in names for p in own.values()):
-            raise _Unknown(f"{name} has parameters beside weight and bias")
-        self.options.setdefault("bias", self.bias is not None)
-        self.calls = []
-
-    def dims(self):
-        """How many dimensions what goes in has, the samples counted: at least, at most."""
-        kind = type(self.module)
-        if kind in _INSTANCES:
-            return (_INSTANCES.index(kind) + 3,) * 2
-        return (_CONVOLUTIONS[kind] + 2,) * 2 if kind in _CONVOLUTIONS else (1, 8)
 
 
 def _parameters(model):
@@ -96,48 +20,24 @@ def _parameters(model):
     return {p: n for n, p in model.named_parameters() if p.requires_grad}
 
 
-def _layers(model, names):
-    found = []
-    for name, module in model.named_modules():
-        if any(p in names for p in module.parameters(recurse=False)):
-            found.append(_Layer(name or type(module).__name__, module, names))
-    for layer in found:
-        if layer.module._forward_pre_hooks or layer.module._forward_hooks:
-            raise _Unknown(f"{layer.name} has hooks that may change what goes in or comes out")
-    return found
+class _Call:
+    """What went into a layer once; what follows may overwrite its output, whose edge is kept."""
 
+    __slots__ = ("edge", "into", "original", "version")
 
-def _mixing(model):
-    for name, module in model.named_modules():
-        if isinstance(module, torch.nn.modules.batchnorm._BatchNorm) and (
-            module.training or not module.track_running_stats
-        ):
-            return f"{name or type(module).__name__} mixes the samples of a batch"
-    return None
+    def __init__(self, into, output):
+        self.into, self.original, self.version = into.detach(), into, into._version
+        self.edge = torch.autograd.graph.get_gradient_edge(output)
 
 
 def _keep(layer):
-    """A hook that remembers one call; what follows may overwrite output, so its edge is kept."""
+    """A hook that remembers one call."""
 
     def hook(module, args, kwargs, output):
-        into = args[0] if args else kwargs.get("input")
-        if not output.requires_grad:
-            return
-        edge = torch.autograd.graph.get_gradient_edge(output)
-        layer.calls.append((into.detach(), into, into._version, edge))
+        if output.requires_grad:
+            layer.calls.append(_Call(args[0] if args else kwargs.get("input"), output))
 
     return hook
-
-
-def _sum_of_losses(loss, outputs, targets):
-    """The sum of the losses of the samples, each a batch of one."""
-
-    def one(output, target):
-        add = tree_map(lambda t: t.unsqueeze(0), (output, target))
-        value = loss(*add)
-        return value.sum()
-
-    return torch.func.vmap(one, randomness="different")(outputs, targets).sum()
 
 
 def _size(inputs, targets):
@@ -170,12 +70,13 @@ def _first(edges):
 
 
 def _give(taker, layer, call, gradient):
-    """One call's gradients, as soon as they are there, so that none waits for the others."""
-    into, original, version, _ = call
+    """One call's gradients, as soon as they are there: neither they nor what went in waits."""
+    into, original = call.into, call.original
+    call.into = call.original = None
     if gradient is None:
         return
-    if original._version != version:
-        raise _Unknown(f"what went into {layer.name} was overwritten")
+    if original._version != call.version:
+        raise Unknown(f"what went into {layer.name} was overwritten")
     if into.is_floating_point() and into.dtype != gradient.dtype:
         wide = torch.promote_types(into.dtype, gradient.dtype)
         into, gradient = into.to(wide), gradient.to(wide)
@@ -196,18 +97,17 @@ def _forward(model, inputs, layers):
 
 
 def _backward(total, calls, taker):
-    edges = [call[3] for _, call in calls]
+    edges = [call.edge for _, call in calls]
     first = _first(edges)
     handles = []
     try:
         for (layer, call), is_first in zip(calls, first, strict=True):
             if not is_first:
-                edge = call[3]
 
-                def hook(grads, layer=layer, call=call, number=edge.output_nr):
+                def hook(grads, layer=layer, call=call, number=call.edge.output_nr):
                     _give(taker, layer, call, grads[number])
 
-                handles.append(edge.node.register_prehook(hook))
+                handles.append(call.edge.node.register_prehook(hook))
         wanted = [edge for edge, is_first in zip(edges, first, strict=True) if is_first]
         found = iter(torch.autograd.grad(total, wanted, allow_unused=True))
     finally:
@@ -218,27 +118,42 @@ def _backward(total, calls, taker):
             _give(taker, layer, call, next(found))
 
 
-def _run(model, loss, inputs, targets, names, taker):
+def _part(model, loss, inputs, targets, layers, taker):
+    """One pass forward and back."""
+    samples = _size(inputs, targets)
+    for layer in layers:
+        layer.calls = []
+    with torch.enable_grad():
+        total = sum_of_losses(loss, _forward(model, inputs, layers), targets)
+    calls = [(layer, call) for layer in layers for call in layer.calls]
+    for layer, call in calls:
+        least, most = layer.dims()
+        shape = call.into.shape
+        if shape[:1] != (samples,) or not least <= len(shape) <= most:
+            raise Unknown(f"{layer.name} got {tuple(shape)}, without the samples in front")
+    taker.begin(samples, layers)
+    if calls and total.requires_grad:
+        _backward(total, calls, taker)
+    return taker.end()
+
+
+def _run(model, modules, loss, inputs, targets, names, chunk, taker):
     """What the taker makes of every layer's calls: of what went in and of the gradients."""
     devices = {p.device for p in names}
     if len(devices) > 1 or any(d.type not in ("cpu", "cuda") for d in devices):
         found = ", ".join(sorted(map(str, devices)))
-        raise _Unknown(f"parameters are on {found}, expected the CPU or one CUDA device")
+        raise Unknown(f"parameters are on {found}, expected the CPU or one CUDA device")
     if any(p.dtype not in _DTYPES for p in names):
-        raise _Unknown("parameters are of another dtype than float32, float64, float16, bfloat16")
+        raise Unknown("parameters are of another dtype than float32, float64, float16, bfloat16")
     samples = _size(inputs, targets)
-    layers = _layers(model, names)
-    with torch.enable_grad():
-        total = _sum_of_losses(loss, _forward(model, inputs, layers), targets)
-    calls = [(layer, call) for layer in layers for call in layer.calls]
-    for layer, (into, *_) in calls:
-        least, most = layer.dims()
-        if into.shape[:1] != (samples,) or not least <= into.dim() <= most:
-            raise _Unknown(f"{layer.name} got {tuple(into.shape)}, without the samples in front")
-    taker.begin(samples, layers, names)
-    if calls and total.requires_grad:
-        _backward(total, calls, taker)
-    return taker.end()
+    layers = layers_of(modules, names)
+    if chunk is None or chunk >= samples:
+        return _part(model, loss, inputs, targets, layers, taker)
+    found = []
+    for first in range(0, samples, chunk):
+        part = tree_map(lambda t, first=first: t[first : first + chunk], (inputs, targets))
+        found.append(_part(model, loss, *part, layers, taker))
+    return taker.join(found)
 
 
 _DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
@@ -267,9 +182,12 @@ def _bias(layer, gradient):
 class _Gradients:
     """Takes each sample's gradients, added over the calls of layers."""
 
-    def begin(self, samples, layers, names):
-        self.samples, self.names, self.out = samples, names, {}
+    def __init__(self, names):
+        self.names = names
         self.shapes = {n: p.shape for p, n in names.items()}
+
+    def begin(self, samples, layers):
+        self.samples, self.out = samples, {}
 
     def take(self, layer, into, gradient):
         for name, each in _gradients_of(layer, into, gradient):
@@ -285,21 +203,32 @@ class _Gradients:
             found[name] = each.to(parameter.dtype)
         return found
 
+    def join(self, parts):
+        """What end() would give, of what it gave for each part of the samples."""
+        return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+
     def of_all(self, found):
         """What end() would give, of the gradients."""
         return found
 
 
 def _norms_of(each):
-    """Norms of samples in float64, without a float64 copy of the gradients."""
+    """Norms of samples, with sums in float64 but without a float64 copy of the gradients."""
     return torch.linalg.vector_norm(each.flatten(1), dim=1).double()
+
+
+def _together(norms):
+    """The norms of samples of all their parts."""
+    if len({norm.dtype for norm in norms}) > 1:
+        norms = [norm.double() for norm in norms]
+    return torch.linalg.vector_norm(torch.stack(norms), dim=0, dtype=torch.float64)
 
 
 class _Norms(_Gradients):
     """Takes norms; gradients only of parameters that several calls share."""
 
-    def begin(self, samples, layers, names):
-        super().begin(samples, layers, names)
+    def begin(self, samples, layers):
+        super().begin(samples, layers)
         uses = {}
         for layer in layers:
             for name in (layer.weight, layer.bias):
@@ -309,23 +238,26 @@ class _Norms(_Gradients):
             for layer in layers
             if layer.weight and all(uses[n] <= 1 for n in (layer.weight, layer.bias) if n)
         }
-        device = next((p.device for p in names), None)
-        self.norms = [torch.zeros(samples, dtype=torch.float64, device=device)]
+        self.norms = []
 
     def take(self, layer, into, gradient):
         if layer in self.alone:
-            norm = sample_grad(into, gradient, **layer.options, output="norm")
-            self.norms.append(norm.double())
+            self.norms.append(sample_grad(into, gradient, **layer.options, output="norm"))
         else:
             super().take(layer, into, gradient)
 
     def end(self):
-        self.norms += [_norms_of(each) for each in self.out.values()]
-        return torch.linalg.vector_norm(torch.stack(self.norms), dim=0)
+        norms = self.norms + [_norms_of(each) for each in self.out.values()]
+        if norms:
+            return _together(norms)
+        device = next((p.device for p in self.names), None)
+        return torch.zeros(self.samples, dtype=torch.float64, device=device)
+
+    def join(self, parts):
+        return torch.cat(parts)
 
     def of_all(self, found):
-        norms = [_norms_of(each) for each in found.values()]
-        return torch.linalg.vector_norm(torch.stack(norms), dim=0)
+        return _together([_norms_of(each) for each in found.values()])
 
 
 def _by_func(model, loss, inputs, targets, names, chunk):
@@ -353,14 +285,17 @@ def _samples(function, model, loss, inputs, targets, method, chunk, taker):
     _size(inputs, targets)
     if method not in ("auto", "layers", "func"):
         raise ValueError(f"{function}: method is {method!r}, expected auto, layers or func")
-    names = _parameters(model)
-    mixing = _mixing(model)
-    if mixing:
-        raise ValueError(f"{function}: {mixing}: a sample has no gradient of its own")
+    if chunk is not None and chunk < 1:
+        raise ValueError(f"{function}: chunk is {chunk}, expected at least 1 sample, or None")
+    names, modules = _parameters(model), list(model.named_modules())
+    taker = taker(names)
+    mixed = mixing(modules)
+    if mixed:
+        raise ValueError(f"{function}: {mixed}: a sample has no gradient of its own")
     if method != "func":
         try:
-            return names, _run(model, loss, inputs, targets, names, taker)
-        except _Unknown as e:
+            return names, _run(model, modules, loss, inputs, targets, names, chunk, taker)
+        except Unknown as e:
             if method == "layers":
                 raise ValueError(f"{function}: {e}") from None
             warnings.warn(f"{function}: {e}: torch.func does it", stacklevel=4)
@@ -368,10 +303,10 @@ def _samples(function, model, loss, inputs, targets, method, chunk, taker):
 
 
 def per_sample_gradients(*arguments):
-    return _samples("gram.torch.per_sample_gradients", *arguments, _Gradients())[1]
+    return _samples("gram.torch.per_sample_gradients", *arguments, _Gradients)[1]
 
 
 def per_sample_norms(*arguments):
-    names, norms = _samples("gram.torch.per_sample_norms", *arguments, _Norms())
+    names, norms = _samples("gram.torch.per_sample_norms", *arguments, _Norms)
     dtype = torch.float64 if any(p.dtype == torch.float64 for p in names) else torch.float32
     return norms.to(dtype)

@@ -225,8 +225,9 @@ def per_sample_gradients(model, loss, inputs, targets, *, method="auto", chunk=N
     Where all trained parameters belong to torch.nn.Linear, Conv1d to Conv3d, Embedding, LayerNorm,
     GroupNorm or InstanceNorm (also shared, or used more than once) on the CPU or one CUDA device,
     one pass forward and back serves, with gram.sample_grad in each layer: the samples must not meet
-    elsewhere in the model.  Otherwise torch.func.vmap(grad) does it, `chunk` samples at a time, and
-    a warning says why.  method="layers" raises ValueError instead, "func" always takes torch.func.
+    elsewhere in the model.  Otherwise torch.func.vmap(grad) does it, and a warning says why.
+    method="layers" raises ValueError instead, "func" always takes torch.func.  Either way `chunk`
+    samples are served at a time, which bounds what the passes need; None: all at once.
     A BatchNorm that mixes samples is a ValueError.  Parameters of float32, float64, float16 or
     bfloat16.
 
@@ -248,7 +249,8 @@ def per_sample_norms(model, loss, inputs, targets, *, method="auto", chunk=None)
     Arguments, dtypes and errors are as gram.torch.per_sample_gradients has them.
 
     The gradients themselves are not stored, but for layers that share parameters and where
-    torch.func is needed.
+    torch.func is needed: memory is that of a pass forward and back, in which what went into a layer
+    is let go with its gradients.  On CUDA nothing waits, and torch.cuda.graph can capture a call.
 
     >>> layer = torch.nn.Linear(2, 1, bias=False)
     >>> x, y = torch.tensor([[3.0, 4.0], [6.0, 8.0]]), torch.zeros(2, 1)

@@ -203,6 +203,8 @@ static const struct {
     [CUDA_VARIANT_SAMPLE_SUMS] = {      "sample_product.cu",            "sample_sums"},
     [CUDA_VARIANT_SAMPLE_GHOST] = {        "sample_ghost.cu",           "sample_ghost"},
     [CUDA_VARIANT_SAMPLE_GHOST_ONE] = {        "sample_ghost.cu",       "sample_ghost_one"},
+    [CUDA_VARIANT_SAMPLE_MMA_BLOCKS] = {          "sample_mma.cu",      "sample_mma_blocks"},
+    [CUDA_VARIANT_SAMPLE_MMA_GHOST] = {          "sample_mma.cu",       "sample_mma_ghost"},
     [CUDA_VARIANT_SAMPLE_MOMENTS] = {       "sample_affine.cu",         "sample_moments"},
     [CUDA_VARIANT_SAMPLE_AFFINE] = {       "sample_affine.cu",          "sample_affine"},
     [CUDA_VARIANT_SAMPLE_AFFINE_SUMS] = {       "sample_affine.cu",     "sample_affine_sums"},

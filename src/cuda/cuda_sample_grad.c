@@ -7,7 +7,8 @@
 #include "arena.h"
 
 enum {
-    BLOCKS_EACH = 8 /* of a processor, where sums are cut: a few waves */
+    BLOCKS_EACH = 8,            /* of a processor, where sums are cut: a few waves */
+    WARPS = SAMPLE_THREADS / 32 /* of a block: positions whose moments it makes */
 };
 
 static const struct cuda_sample_family *family_of(gram_layer_kind kind)
@@ -278,8 +279,9 @@ static gram_status run(struct cuda_sample_job *job)
     if (job->params.affine && (job->each || job->sums)) {
         const struct gram_layer_op *l = &job->op->layer;
         struct sample_params p = job->params;
-        TRY(cuda_sample_launch(job, CUDA_VARIANT_SAMPLE_MOMENTS, &p,
-                               l->samples * (p.affine == 1 ? l->positions : l->groups)));
+        const int64_t blocks = p.affine == 1 ? gram_ceil_div(l->samples * l->positions, WARPS)
+                                             : l->samples * l->groups;
+        TRY(cuda_sample_launch(job, CUDA_VARIANT_SAMPLE_MOMENTS, &p, blocks));
     }
     if (job->each)
         TRY(family->each(job));

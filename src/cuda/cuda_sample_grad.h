@@ -23,7 +23,7 @@ struct cuda_sample_job {
     gram_context *g;
     const struct gram_sample_grad_op *op;
     bool each, squares, sums; /* what is wanted: something of each sample; its norm; sums */
-    bool ghost;
+    bool ghost, mma;          /* norms without gradients; tiles by tensor cores */
     int64_t product_squares, row_squares; /* of a sample: of its weight's tiles; of its rows */
     struct cuda_sample_parts product_parts, row_parts;
     int64_t span; /* positions of an embedding that are linked for sums */

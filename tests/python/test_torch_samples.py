@@ -3,6 +3,8 @@
 Skipped without PyTorch 2.4.
 """
 
+import weakref
+
 import gram
 import pytest
 
@@ -114,6 +116,96 @@ def test_a_gpu_waits_for_nothing(make):
         torch.cuda.set_sync_debug_mode("default")
     want = gt.per_sample_norms(model, loss, x, y, method="func")
     torch.testing.assert_close(found, want)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("chunk", [1, 4, 6])
+def test_a_part_at_a_time(chunk, device):
+    model, loss, x, y = on(device, *images())
+    found = gt.per_sample_gradients(model, loss, x, y, method="layers", chunk=chunk)
+    for name, each in gt.per_sample_gradients(model, loss, x, y, method="layers").items():
+        torch.testing.assert_close(found[name], each, msg=name)
+    norms = gt.per_sample_norms(model, loss, x, y, method="layers")
+    for method in ("layers", "func"):
+        parts = gt.per_sample_norms(model, loss, x, y, method=method, chunk=chunk)
+        torch.testing.assert_close(parts, norms)
+
+
+def test_no_part_at_a_time():
+    with pytest.raises(ValueError, match="chunk is 0, expected at least 1 sample, or None"):
+        gt.per_sample_norms(*images(), chunk=0)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.binary_cross_entropy_with_logits,
+     nn.MSELoss(), nn.MSELoss(reduction="sum"), nn.L1Loss(), nn.SmoothL1Loss(beta=0.3)],
+)  # fmt: skip
+@pytest.mark.parametrize("shape", [(), (4,)])
+def test_losses_that_are_known(loss, shape):
+    """They are one call for all samples, and what a call a sample gives; shapes may differ too."""
+    model, x, y = nn.Linear(3, 4).double(), torch.randn(5, 3).double(), torch.rand(5, *shape, 4)
+    outputs = x if shape == () else x[:, None].expand(5, 4, 3)
+    found = gt.per_sample_norms(model, loss, outputs, y.double(), method="layers")
+    want = gt.per_sample_norms(model, loss, outputs, y.double(), method="func")
+    torch.testing.assert_close(found, want)
+
+
+@pytest.mark.parametrize("classes", [[0, 1, -100, 3, 1], [2, 2, 0, 1, 3]])
+def test_cross_entropy_of_classes(classes):
+    model, x, y = nn.Linear(3, 4).double(), torch.randn(5, 3).double(), torch.tensor(classes)
+    found = gt.per_sample_norms(model, F.cross_entropy, x, y, method="layers")
+    want = gt.per_sample_norms(model, F.cross_entropy, x, y, method="func")
+    torch.testing.assert_close(found, want)
+    assert (found == 0).tolist() == [c == -100 for c in classes]
+
+
+def test_what_went_in_is_let_go():
+    """When a layer's gradients have been dealt with, what went into it is not kept for the end."""
+    alive, seen = [], []
+
+    class Watch(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, g):
+            seen.append([ref() is not None for ref in alive])
+            return g
+
+    class Chain(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList([nn.Linear(3, 3) for _ in range(3)])
+
+        def forward(self, x):
+            for layer in self.layers:
+                into = torch.tanh(Watch.apply(x))
+                alive.append(weakref.ref(into))
+                x = layer(into)
+            return x
+
+    x = torch.randn(4, 3, requires_grad=True)
+    gt.per_sample_norms(Chain(), F.mse_loss, x, torch.randn(4, 3), method="layers")
+    assert seen == [[True, True, False], [True, False, False]]
+
+
+@pytest.mark.parametrize("make", [block, images])
+def test_norms_in_a_graph(make):
+    model, loss, x, y = on("cuda", *make())
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        gt.per_sample_norms(model, loss, x, y, method="layers")
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        found = gt.per_sample_norms(model, loss, x, y, method="layers")
+    if x.is_floating_point():
+        x.copy_(torch.randn_like(x))
+    graph.replay()
+    torch.testing.assert_close(found, gt.per_sample_norms(model, loss, x, y, method="func"))
 
 
 def test_parameters_on_two_devices():

@@ -22,34 +22,57 @@ static __device__ long long shared_at(const params &a, int q, long long e)
     return axes_at(a.a.feature, f) + axes_at(a.a.position, (int)(e % a.positions));
 }
 
+/* The sum of what the lanes of a warp have, to all of them. */
+static __device__ double warp_sum(double mine)
+{
+    for (int lane = 16; lane > 0; lane /= 2)
+        mine += __shfl_xor_sync(0xffffffffu, mine, lane);
+    return mine;
+}
+
+/* Of the threads that have moments together, to all of them: a warp a position, a block a group. */
+static __device__ double shared_sum(const params &a, double *sums, double mine)
+{
+    if (a.affine == 1)
+        return warp_sum(mine);
+    __syncthreads();
+    block_sum(sums, (int)threadIdx.x, mine);
+    __syncthreads();
+    return sums[0];
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS)
     sample_moments(const __grid_constant__ params a)
 {
     __shared__ double sums[THREADS];
-    const int each = a.affine == 1 ? a.positions : a.groups;
-    const long long count = a.affine == 1 ? a.in : (long long)(a.in / a.groups) * a.positions;
+    const bool warps = a.affine == 1;
+    const int each = warps ? a.positions : a.groups, lanes = warps ? 32 : THREADS;
+    const int lane = (int)threadIdx.x % lanes;
+    const long long count = warps ? a.in : (long long)(a.in / a.groups) * a.positions;
+    const long long all = (long long)a.samples * each;
 
     for (long long block = blockIdx.x; block < a.blocks; block += gridDim.x) {
-        const int sample = (int)(block / each), q = (int)(block % each);
+        const long long at = block * (THREADS / lanes) + (int)threadIdx.x / lanes;
+        const int sample = (int)(at / each), q = (int)(at % each);
         const long long start = sample * a.a.sample_stride;
         double mean = 0, variance = 0;
 
-        for (long long e = threadIdx.x; e < count; e += THREADS)
+        if (at >= all)
+            continue;
+#pragma unroll 4
+        for (long long e = lane; e < count; e += lanes)
             mean += (double)side_value(a.a, start + shared_at(a, q, e));
-        block_sum(sums, (int)threadIdx.x, mean);
-        __syncthreads();
-        mean = sums[0] / (double)count;
-        __syncthreads();
-        for (long long e = threadIdx.x; e < count; e += THREADS) {
+        mean = shared_sum(a, sums, mean) / (double)count;
+#pragma unroll 4
+        for (long long e = lane; e < count; e += lanes) {
             const double v = (double)side_value(a.a, start + shared_at(a, q, e)) - mean;
             variance += v * v;
         }
-        block_sum(sums, (int)threadIdx.x, variance);
-        if (threadIdx.x == 0) {
-            a.moments[2 * block] = mean;
-            a.moments[2 * block + 1] = 1 / sqrt(sums[0] / (double)count + a.epsilon);
+        variance = shared_sum(a, sums, variance);
+        if (lane == 0) {
+            a.moments[2 * at] = mean;
+            a.moments[2 * at + 1] = 1 / sqrt(variance / (double)count + a.epsilon);
         }
-        __syncthreads();
     }
 }
 
@@ -74,22 +97,108 @@ static __device__ int features_of(const params &a)
     return a.planes ? THREADS / 32 : 32;
 }
 
-/* Sums of features from first on over `count` positions from `begin` on, to memory[feature]. */
-static __device__ void sum_positions(const params &a, struct affine_memory *memory, int first,
-                                     long long begin, int count, const double *factors)
+static __device__ int feature_of(const params &a)
+{
+    const int t = (int)threadIdx.x;
+
+    return a.planes ? t / 32 : t % 32;
+}
+
+static __device__ int lane_of(const params &a)
+{
+    const int t = (int)threadIdx.x;
+
+    return a.planes ? t % 32 : t / 32;
+}
+
+/* What the lanes of each feature have, to memory[feature]. */
+static __device__ void add_lanes(const params &a, struct affine_memory *memory, double weight,
+                                 double bias)
 {
     const int wide = features_of(a), lanes = THREADS / wide, t = (int)threadIdx.x;
-    const int mine = a.planes ? t / lanes : t % wide, lane = a.planes ? t % lanes : t / wide;
-    const int f = first + mine;
+    const int at = lane_of(a) * wide + feature_of(a);
+
+    memory->weight[at] = weight;
+    memory->bias[at] = bias;
+    __syncthreads();
+    if (t < wide)
+        for (int i = 1; i < lanes; i++) {
+            memory->weight[t] += memory->weight[i * wide + t];
+            memory->bias[t] += memory->bias[i * wide + t];
+        }
+    __syncthreads();
+}
+
+/* Elements of REAL whose positions lie evenly: loads that wait for nothing. */
+static __device__ bool is_plain(const struct sample_side &side)
+{
+    return side.type == SAMPLE_REAL && side.position.ndim <= 1;
+}
+
+template <bool PLAIN>
+static __device__ double value_at(const struct sample_side &side, long long start, int s)
+{
+    if (PLAIN)
+        return (double)((const REAL *)side.data)[start + s * side.position.stride[0]];
+    return (double)side_value(side, start + axes_at(side.position, s));
+}
+
+/* Of one sample and feature the sums of a lane: of g, and of g times the normalised input. */
+template <bool PLAIN, bool AFFINE>
+static __device__ void sum_lane(const params &a, long long sample, int f, double *weight,
+                                double *bias)
+{
+    const int lanes = THREADS / features_of(a);
+    const long long g_at = sample * a.g.sample_stride + axes_at(a.g.feature, f);
+    long long a_at = 0, moments = 0;
+
+    if (AFFINE) {
+        a_at = sample * a.a.sample_stride + axes_at(a.a.feature, f);
+        moments = a.affine == 1 ? sample * a.positions : sample * a.groups + f / (a.in / a.groups);
+    }
+#pragma unroll 8
+    for (int s = lane_of(a); s < a.positions; s += lanes) {
+        const double d = value_at<PLAIN>(a.g, g_at, s);
+        *bias += d;
+        if (AFFINE) {
+            const double *m = a.moments + 2 * (moments + (a.affine == 1 ? s : 0));
+            *weight += d * ((value_at<PLAIN>(a.a, a_at, s) - m[0]) * m[1]);
+        }
+    }
+}
+
+/* Sums of features from first on over the positions of one sample, to memory[feature]. */
+static __device__ void sum_sample(const params &a, struct affine_memory *memory, int first,
+                                  long long sample)
+{
+    const int f = first + feature_of(a);
+    double weight = 0, bias = 0;
+
+    if (f < a.out && !a.affine && is_plain(a.g))
+        sum_lane<true, false>(a, sample, f, &weight, &bias);
+    else if (f < a.out && !a.affine)
+        sum_lane<false, false>(a, sample, f, &weight, &bias);
+    else if (f < a.out && is_plain(a.g) && is_plain(a.a))
+        sum_lane<true, true>(a, sample, f, &weight, &bias);
+    else if (f < a.out)
+        sum_lane<false, true>(a, sample, f, &weight, &bias);
+    add_lanes(a, memory, weight, bias);
+}
+
+/* The same over `count` positions from `begin` on, each sample times its factor. */
+static __device__ void sum_positions(const params &a, struct affine_memory *memory, int first,
+                                     long long begin, int count)
+{
+    const int lanes = THREADS / features_of(a), f = first + feature_of(a);
     const int before = count > 0 ? (int)(begin / a.positions) : 0;
     const unsigned rest = (unsigned)(begin - before * (long long)a.positions);
     double weight = 0, bias = 0;
 
-    for (int k = lane; k < count && f < a.out; k += lanes) {
+    for (int k = lane_of(a); k < count && f < a.out; k += lanes) {
         const unsigned more = (rest + (unsigned)k) / (unsigned)a.positions;
         const long long sample = before + (int)more;
         const int s = (int)(rest + (unsigned)k - more * (unsigned)a.positions);
-        const double factor = factors ? factors[sample] : 1;
+        const double factor = a.factors[sample];
         if (factor == 0)
             continue;
         const double d =
@@ -99,15 +208,7 @@ static __device__ void sum_positions(const params &a, struct affine_memory *memo
         if (a.affine)
             weight += d * normalised(a, sample, s, f);
     }
-    memory->weight[lane * wide + mine] = weight;
-    memory->bias[lane * wide + mine] = bias;
-    __syncthreads();
-    if (t < wide)
-        for (int i = 1; i < lanes; i++) {
-            memory->weight[t] += memory->weight[i * wide + t];
-            memory->bias[t] += memory->bias[i * wide + t];
-        }
-    __syncthreads();
+    add_lanes(a, memory, weight, bias);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -121,8 +222,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         const int sample = (int)(block / tiles), tile = (int)(block % tiles), f = tile * wide + t;
         double square = 0;
 
-        sum_positions(a, &memory, tile * wide, (long long)sample * a.positions, a.positions,
-                      nullptr);
+        sum_sample(a, &memory, tile * wide, sample);
         if (t < wide && f < a.out) {
             const double weight = a.scale * memory.weight[t], bias = a.scale * memory.bias[t];
             square = weight * weight + (a.biased ? bias * bias : 0);
@@ -149,8 +249,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         const long long part = block / tiles, begin = part * a.length;
         const int first = (int)(block % tiles) * wide;
 
-        sum_positions(a, &memory, first, begin, (int)max(0LL, min(a.length, all - begin)),
-                      a.factors);
+        sum_positions(a, &memory, first, begin, (int)max(0LL, min(a.length, all - begin)));
         if (t < wide && first + t < a.out) {
             const long long at = part * a.out + first + t;
             if (a.affine && a.weight.data)

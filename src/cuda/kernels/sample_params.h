@@ -9,10 +9,11 @@
 #ifndef GRAM_SAMPLE_PARAMS_H
 #define GRAM_SAMPLE_PARAMS_H
 
-#define SAMPLE_DIMS    8
-#define SAMPLE_THREADS 256
-#define SAMPLE_TILE    64 /* rows and columns of a product's tile */
-#define SAMPLE_STEP    16 /* terms of a tile's sums at a time */
+#define SAMPLE_DIMS       8
+#define SAMPLE_THREADS    256
+#define SAMPLE_MMA_PLACES 64 /* of a kernel: bits of a mask */
+#define SAMPLE_TILE       64 /* rows and columns of a product's tile */
+#define SAMPLE_STEP       16 /* terms of a tile's sums at a time */
 
 /* How the elements of a side are stored; the rows of a table are the last two. */
 #define SAMPLE_REAL 0
@@ -49,8 +50,9 @@ struct sample_params {
     int affine;  /* 0: biases alone; 1: a layer norm; 2: a group norm */
     int planes;  /* positions of the gradients lie closer together than features */
     int a_planes;
-    int biased; /* the bias is in the norm */
-    int rows;   /* of the table that sums of an embedding are */
+    int a_wide, g_wide; /* 16 bytes of neighbours are there together, and aligned */
+    int biased;         /* the bias is in the norm */
+    int rows;           /* of the table that sums of an embedding are */
     long long size_stride[3], padding_row;
     double scale, clip, epsilon;
     struct sample_side a, g;
