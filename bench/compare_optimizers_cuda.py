@@ -48,6 +48,7 @@ class OptimizerOptions(c.Structure):
         ("rank", c.c_int64),
         ("ranks", c.c_int64),
         *[(n, c.c_int) for n in "precision root_precision".split()],
+        ("statistics", c.c_int64),
     ]
 
 

@@ -106,7 +106,8 @@ const struct gram_optimizer_method_front *gram_optimizer_front(gram_optimizer_me
  * checked. */
 gram_status gram_optimizer_take_options(gram_context *g, const gram_optimizer_options *given,
                                         gram_optimizer_options *options);
-/* Refuses sums in place of averages, and grafts: what SOAP and Muon have not. */
+/* Refuses sums in place of averages, grafts, and statistics of some steps: what SOAP and Muon have
+ * not. */
 gram_status gram_optimizer_check_averages(gram_context *g, const gram_optimizer_options *o,
                                           const char *method);
 /* e as k / q with both at most 64; false: it is none. */
@@ -156,6 +157,17 @@ static inline bool gram_optimizer_due(const gram_optimizer *o, const struct gram
     return (t % options->refresh + (options->stagger ? number % options->refresh : 0)) %
                options->refresh ==
            0;
+}
+
+/* Whether the factors of Shampoo take in the gradient of step t, and how many they have by then. */
+static inline bool gram_optimizer_takes(const gram_optimizer *o, int64_t t)
+{
+    return t == 1 || t % o->options.statistics == 0;
+}
+
+static inline int64_t gram_optimizer_taken(const gram_optimizer *o, int64_t t)
+{
+    return t / o->options.statistics + (o->options.statistics > 1);
 }
 
 /* A tensor in as few dimensions as its strides allow, the last one first; gives their number. */

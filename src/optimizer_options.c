@@ -116,13 +116,14 @@ static gram_status check_counts(gram_context *g, const gram_optimizer_options *o
         const char *name;
         int64_t value, least, most;
     } counts[] = {
-        {   "block",    o->block, 1,         most},
-        {   "start",    o->start, 0,         most},
-        { "refresh",  o->refresh, 1,         most},
-        {"failures", o->failures, 0,         most},
-        {   "steps",    o->steps, 1,   MOST_STEPS},
-        {   "ranks",    o->ranks, 1,   MOST_RANKS},
-        {    "rank",     o->rank, 0, o->ranks - 1},
+        {     "block",      o->block, 1,         most},
+        {     "start",      o->start, 0,         most},
+        {   "refresh",    o->refresh, 1,         most},
+        {  "failures",   o->failures, 0,         most},
+        {     "steps",      o->steps, 1,   MOST_STEPS},
+        {"statistics", o->statistics, 1,         most},
+        {     "ranks",      o->ranks, 1,   MOST_RANKS},
+        {      "rank",       o->rank, 0, o->ranks - 1},
     };
 
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
@@ -174,6 +175,9 @@ gram_status gram_optimizer_check_averages(gram_context *g, const gram_optimizer_
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "options.graft is %d, %s takes GRAM_GRAFT_NONE only", (int)o->graft,
                          method);
+    if (o->statistics != 1)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "options.statistics is %lld, %s takes 1 only",
+                         (long long)o->statistics, method);
     return GRAM_OK;
 }
 

@@ -91,6 +91,18 @@ static void refresh_zero(struct call *c)
     c->options.refresh = 0;
 }
 
+static void statistics_zero(struct call *c)
+{
+    c->options.statistics = 0;
+}
+
+static void statistics_of_soap(struct call *c)
+{
+    c->options.method = GRAM_SOAP;
+    c->options.beta2 = 0.9;
+    c->options.statistics = 2;
+}
+
 static void failures_negative(struct call *c)
 {
     c->options.failures = -1;
@@ -163,6 +175,8 @@ static const struct refusal creations[] = {
     {          bad_root, GRAM_INVALID_ARGUMENT,                                  "options.root is -1"},
     {     bad_precision, GRAM_INVALID_ARGUMENT,
      "options.precision is 1, expected GRAM_POWER_PRECISION_AUTO"                                    },
+    {   statistics_zero, GRAM_INVALID_ARGUMENT,              "options.statistics is 0, expected 1 to"},
+    {statistics_of_soap, GRAM_INVALID_ARGUMENT,     "options.statistics is 2, GRAM_SOAP takes 1 only"},
     {bad_root_precision, GRAM_INVALID_ARGUMENT,                         "options.root_precision is 5"},
     {         bad_state, GRAM_INVALID_ARGUMENT, "options.state is 3 (f16), expected f32, f64 or bf16"},
     {        block_zero, GRAM_INVALID_ARGUMENT,                                  "options.block is 0"},

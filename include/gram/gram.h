@@ -1206,9 +1206,10 @@ typedef struct gram_matrix_power_options {
  * - NEWTON_SCHULZ: Y = B / s, Z = I, then E = (3 I - Z Y) / 2, Y <- Y E, Z <- E Z; Y -> B^(1/2),
  *   Z -> B^(-1/2) (Higham 2008, 6.35), again on the square root for denominators 4, 8, 16, 32, 64.
  * - MINIMAX: coupled like Newton, with W = a I + b M of least max |1 - y^(1/q) (a + b y)| over the
- *   interval that still holds the eigenvalues y of M.  Their number depends on options.condition
- *   alone; there is no test of convergence.  The condition comes from the ridge where it is 0:
- *   1 + 1 / ridge if that is relative.  Least accurate on the largest eigenvalues.
+ *   interval that still holds the eigenvalues y of M; on CUDA in f64 for f32, where the condition
+ *   is known beforehand, W = a I + b M + c M^2 in half as many steps.  How many depends on
+ *   options.condition alone; there is no test of convergence.  The condition comes from the ridge
+ *   where it is 0: 1 + 1 / ridge if that is relative.  Least accurate on the largest eigenvalues.
  * The iterations work in options.precision and take the largest eigenvalue from 32 Lanczos steps,
  * which never overstate it.  Where kappa eps < 1/100 their relative error in the Frobenius norm is
  * at most (2 kappa + 16 n) eps, with MINIMAX (4 kappa + 16 n) eps, eps being a's dtype's; TF32X3
@@ -2162,8 +2163,10 @@ typedef struct gram_optimizer_options {
     int64_t rank, ranks; /* this process does its share of the blocks; 0 of 1 */
     /* CUDA, in f32: what the products of statistics and directions, and what roots (as
      * gram_power_options has it) are computed in.  The CPU computes in f32. */
-    gram_power_precision precision; /* GRAM_POWER_PRECISION_AUTO: F32; TF32: 11 bits, several
-                                       times faster */
+    gram_power_precision precision; /* GRAM_POWER_PRECISION_AUTO: as near as F32, directions of
+                                       blocks of two dimensions and more whose sides are 64 and
+                                       more by three products of parts of f16 (sm_80 on); TF32:
+                                       11 bits */
     gram_power_precision root_precision;
 } gram_optimizer_options;
 
@@ -2172,7 +2175,7 @@ typedef struct gram_optimizer_options {
     {sizeof(gram_optimizer_options), GRAM_SHAMPOO, 1, 0.01, 0.9, 1, -1, -1, 1e-12, 0, 0, 0, 0, 0,  \
      GRAM_DECAY_DECOUPLED, GRAM_GRAFT_NONE, 0.999, 1e-8, 1024, 0, 1, 1, 0, 0, 0, GRAM_POWER_AUTO,  \
      3, (gram_dtype)0, 1, 5, 0, 0, GRAM_NOT_FINITE_SKIP, 0, 1, GRAM_POWER_PRECISION_AUTO,          \
-     GRAM_POWER_PRECISION_AUTO}
+     GRAM_POWER_PRECISION_AUTO, 1}
 /* clang-format on */
 
 /* Fills options, as much of it as options->size covers, with the defaults of a method: those of the
@@ -2181,6 +2184,7 @@ GRAM_PUBLIC int gram_optimizer_defaults(gram_optimizer_method method,
                                         gram_optimizer_options *options);
 
 /* What a step did. */
+    int64_t statistics; /* Shampoo's factors take in the first gradient and every so manieth; 1 */
 typedef struct gram_optimizer_report {
     size_t size;          /* set by the caller */
     int64_t skipped;      /* parameters that rested because their gradients were not finite */
@@ -2208,8 +2212,9 @@ typedef struct gram_optimizer_info {
  * queued and returns: which gradients are not finite and which roots could be taken is the device's
  * to know, until a report is asked for, which waits.  Without one, roots that fail again and again
  * keep the previous one and no step is refused for them, and a step whose gradient was not finite
- * still counts when the next roots are due.  A step can be captured in a CUDA graph: options,
- * whether roots are taken, and all addresses are those of the capture; report must be NULL and
+ * still counts when the next statistics and roots are due.  A step can be captured in a CUDA graph:
+ * options, whether roots are taken, and all addresses are those of the capture; with statistics
+ * above 1 factors take a gradient in where roots are taken, and only there; report must be NULL and
  * not_finite GRAM_NOT_FINITE_SKIP; the first step of a parameter with SOAP is refused there, and
  * the one after it waits to see whether there was one.  GRAM_NOT_FINITE_FAIL waits before anything
  * is written.  Roots and bases that still fit (options.skip) are left in place by the device, after
@@ -2229,9 +2234,10 @@ typedef struct gram_optimizer gram_optimizer;
  * of order o (its number of dimensions; a scalar has one of size 1) with gradient G is:
  *   G += weight_decay W                                               (GRAM_DECAY_L2)
  *   L_k = beta2 L_k + (1 - beta2) G_k G_k^T, or L_k += G_k G_k^T where beta2 is 1, G_k being G
- *         with dimension k as rows and all others as columns;
+ *         with dimension k as rows and all others as columns; where t = 1 or t is divisible by
+ *         statistics, n = t / statistics times so far (without the rest; one more if above 1);
  *   V   = the graft's second moment of G;
- *   X_k = (L_k / (1 - beta2^t) + epsilon I)^(-1 / (2 o)), when t is due: t = start, or t > start
+ *   X_k = (L_k / (1 - beta2^n) + epsilon I)^(-1 / (2 o)), when t is due: t = start, or t > start
  *         and t divisible by refresh (with stagger: t + the block's number); I before the first;
  *   F   = beta3 M + (1 - beta3) G, divided by 1 - beta3 beta1^(t - 1);
  *   M   = beta1 M + (1 - beta1) G;

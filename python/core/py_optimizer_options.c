@@ -54,6 +54,7 @@ static const struct py_option rows[] = {
     {           "ranks",            AT(ranks),       NULL, PY_WHOLE64},
     {       "precision",        AT(precision), precisions,  PY_CHOICE},
     {  "root_precision",   AT(root_precision), precisions,  PY_CHOICE},
+    {      "statistics",       AT(statistics),       NULL, PY_WHOLE64},
 };
 
 int py_optimizer_options(const char *function, PyObject *dict, gram_optimizer_options *options)

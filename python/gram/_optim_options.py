@@ -26,6 +26,7 @@ _NAMES = {
         "merge": "merge",
         "start": "start",
         "refresh": "refresh",
+        "statistics": "statistics",
         "stagger": "stagger",
         "exponent": "exponent",
         "root": "root",

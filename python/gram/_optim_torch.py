@@ -38,7 +38,7 @@ class Shampoo(Base):
     with sides of at most block), its gradient G at step t, G_k the matrix with dimension k as rows:
 
         L_k = beta2 L_k + (1 - beta2) G_k G_k^T             (beta2 = 1: the sum)
-        X_k = (L_k / (1 - beta2^t) + eps I)^(-1 / (2 o))    every refresh steps, from step start on
+        X_k = (L_k / (1 - beta2^n) + eps I)^(-1 / (2 o))    every refresh steps, from step start on
         F   = beta3 M + (1 - beta3) G, / (1 - beta3 beta1^(t - 1));  M = beta1 M + (1 - beta1) G
         P   = F x_1 X_1 ... x_o X_o;  with a graft: P |graft(F)| / |P|;  before start: graft(F)
         P  += weight_decay W                                (decoupled; else G += weight_decay W)
@@ -47,8 +47,9 @@ class Shampoo(Base):
 
     lr 0.01, betas (0.9, 1.0), eps 1e-12 (relative_eps: times the largest eigenvalue), beta3 None
     (beta1), graft None, "sgd", "adagrad", "rmsprop" or "adam" with graft_beta2 0.999 and graft_eps
-    1e-8, block 1024, merge True, start None (refresh), refresh 1, stagger False (True: blocks take
-    turns, so that no step takes all roots), exponent None (1 / (2 o)), root as the method of
+    1e-8, block 1024, merge True, start None (refresh), refresh 1, statistics 1 (L_k changes in
+    step 1 and every so many steps, n times so far), stagger False (True: blocks take turns, so that
+    no step takes all roots), exponent None (1 / (2 o)), root as the method of
     gram.matrix_power, root_precision as its precision ("auto"), skip 0 (roots that still fit within
     this stay), failures 3 (of roots in a row, which keep the previous one), state_dtype None
     ("float32", "float64", "bfloat16"), packed True (symmetric state as triangles). To come from
@@ -77,9 +78,9 @@ class Shampoo(Base):
     def __init__(self, params, lr=0.01, betas=(0.9, 1.0), eps=1e-12, weight_decay=0.0, *,
                  beta3=None, relative_eps=False, momentum=0.0, dampening=0.0, nesterov=False,
                  decoupled=True, bias_correction=True, graft=None, graft_beta2=0.999,
-                 graft_eps=1e-8, block=1024, merge=True, start=None, refresh=1, stagger=False,
-                 exponent=None, root="auto", skip=0.0, failures=3, state_dtype=None, packed=True,
-                 not_finite="skip", precision="auto", root_precision="auto",
+                 graft_eps=1e-8, block=1024, merge=True, start=None, refresh=1, statistics=1,
+                 stagger=False, exponent=None, root="auto", skip=0.0, failures=3, state_dtype=None,
+                 packed=True, not_finite="skip", precision="auto", root_precision="auto",
                  process_group=None):  # fmt: skip
         super().__init__(params, *_collect(locals()))
 

@@ -9,7 +9,9 @@
 
 double cpu_shampoo_correction(const gram_optimizer *o, double beta, int64_t t)
 {
-    return o->options.bias_correction && beta < 1 ? -expm1((double)t * log(beta)) : 1;
+    double taken = (double)gram_optimizer_taken(o, t);
+
+    return o->options.bias_correction && beta < 1 ? -expm1(taken * log(beta)) : 1;
 }
 
 /* A matrix of its largest side. */
@@ -29,7 +31,8 @@ static void statistics(struct cpu_optimizer_unit *u)
 {
     double beta = u->o->options.beta2;
 
-    cpu_optimizer_accumulate(u, beta, beta < 1 ? 1 - beta : 1, u->own);
+    if (gram_optimizer_takes(u->o, u->t))
+        cpu_optimizer_accumulate(u, beta, beta < 1 ? 1 - beta : 1, u->own);
 }
 
 /* V takes the gradient in. */

@@ -7,7 +7,8 @@
 #define GRAM_CPU_SHAMPOO_H
 #include "cpu_optimizer.h"
 
-/* 1 - beta^t where moments are corrected for having begun at 0; else, and for sums, 1. */
+/* Of factors in step t: 1 - beta^n after n gradients where they are corrected for having begun at
+ * 0; else, and for sums, 1. */
 double cpu_shampoo_correction(const gram_optimizer *o, double beta, int64_t t);
 
 enum {

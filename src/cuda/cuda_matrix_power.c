@@ -233,6 +233,7 @@ static gram_status make_job(gram_context *g, const struct gram_matrix_power_op *
         job->chunk = gram_least(job->chunk, INT_MAX / (3 * n * n) + (3 * n * n > INT_MAX));
     if (!job->eigh)
         job->steps = cuda_power_steps(op);
+    cuda_power_plan(job, &job->plan);
     if (job->eigh && n && job->chunk)
         TRY(cuda_power_eigh_bytes(g, job));
     if (n && job->chunk)

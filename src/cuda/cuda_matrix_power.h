@@ -23,6 +23,17 @@ struct power_steps {
     int all, exact;
 };
 
+enum {
+    POWER_PLANNED = 16
+};
+
+/* Steps of MINIMAX that are known beforehand, none: they are not.  What their polynomials multiply
+ * I, M and M^2 by (and an e). */
+struct power_plan {
+    int steps;
+    double factor[POWER_PLANNED][4];
+};
+
 struct power_job {
     const struct gram_matrix_power_op *op;
     gram_dtype work; /* what is computed in */
@@ -31,6 +42,7 @@ struct power_job {
     bool rough;    /* TF32 where it does little harm */
     int64_t chunk; /* items at a time */
     struct power_steps steps;
+    struct power_plan plan;
     /* Where the pieces of the scratch begin; its bytes. */
     size_t matrices_at, state_at, vectors_at, sums_at, values_at, codes_at, blas_at, solver_at;
     size_t bytes, matrix_bytes;
@@ -61,9 +73,16 @@ gram_status cuda_power_symmetric(gram_context *g, struct power_job *job, const c
                                  const char *b, char *c);
 gram_status cuda_power_square(gram_context *g, struct power_job *job, const char *a, char *c);
 
+/* x <- x w, m <- w^q m; x is I at first; not m at last. */
+gram_status cuda_power_couple(gram_context *g, struct power_job *job, bool first, bool last);
 /* The methods: from s.b to s.x. */
 gram_status cuda_power_iterate(gram_context *g, struct power_job *job);
 gram_status cuda_power_eigh(gram_context *g, struct power_job *job);
+/* A bound of the condition number that the caller gave; infinite: none. */
+double cuda_power_condition(const struct gram_matrix_power_op *op);
+/* The same with b^(-1/q) as planned. */
+void cuda_power_plan(const struct power_job *job, struct power_plan *plan);
+gram_status cuda_power_planned(gram_context *g, struct power_job *job);
 /* What cuSOLVER needs for a chunk. */
 struct power_steps cuda_power_steps(const struct gram_matrix_power_op *op);
 gram_status cuda_power_eigh_bytes(gram_context *g, struct power_job *job);

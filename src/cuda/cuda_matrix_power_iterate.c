@@ -17,14 +17,13 @@ enum {
 
 /* ---- The number of steps -------------------------------------------------------------------- */
 
-/* A bound of the condition of B. */
-static double condition_of(const struct gram_matrix_power_op *op)
+double cuda_power_condition(const struct gram_matrix_power_op *op)
 {
     if (op->condition > 0)
         return op->condition;
-    if (op->ridge_relative && !op->ridge.tensor.data && op->ridge.value > 0)
-        return 1 + 1 / op->ridge.value;
-    return 1 / (op->a.dtype == GRAM_F32 ? (double)FLT_EPSILON : DBL_EPSILON);
+    return op->ridge_relative && !op->ridge.tensor.data && op->ridge.value > 0
+               ? 1 + 1 / op->ridge.value
+               : INFINITY;
 }
 
 /* Rounding errors of M are amplified by what its smallest eigenvalues still have to grow. */
@@ -82,7 +81,10 @@ static struct power_steps minimax_steps(double q, double condition, double done)
 
 struct power_steps cuda_power_steps(const struct gram_matrix_power_op *op)
 {
-    const double done = op->a.dtype == GRAM_F32 ? 1e-4 : 1e-8, condition = condition_of(op);
+    const double done = op->a.dtype == GRAM_F32 ? 1e-4 : 1e-8;
+    const double rounding = op->a.dtype == GRAM_F32 ? (double)FLT_EPSILON : DBL_EPSILON;
+    const double known = cuda_power_condition(op);
+    const double condition = known < INFINITY ? known : 1 / rounding;
     struct power_steps steps;
 
     if (op->method == GRAM_POWER_MINIMAX)
@@ -122,13 +124,10 @@ static gram_status commute(gram_context *g, struct power_job *job, const char *a
     return GRAM_OK;
 }
 
-/* x <- x w, m <- w^q m; x is I at first; not m at last. */
-static gram_status couple(gram_context *g, struct power_job *job, bool first, bool last)
+gram_status cuda_power_couple(gram_context *g, struct power_job *job, bool first, bool last)
 {
     struct power_matrices *s = &job->s;
 
-    TRY(cuda_power_combine(g, job, POWER_STEP, s->m, s->w));
-    TRY(cuda_power_decide(g, job, POWER_AFTER_STEP));
     if (first)
         TRY(cuda_power_combine(g, job, POWER_COPY, s->w, s->x));
     else
@@ -140,6 +139,14 @@ static gram_status couple(gram_context *g, struct power_job *job, bool first, bo
             TRY(commute(g, job, s->w, s->w, &s->w));
     }
     return GRAM_OK;
+}
+
+/* w of m, and what follows from it. */
+static gram_status couple(gram_context *g, struct power_job *job, bool first, bool last)
+{
+    TRY(cuda_power_combine(g, job, POWER_STEP, job->s.m, job->s.w));
+    TRY(cuda_power_decide(g, job, POWER_AFTER_STEP));
+    return cuda_power_couple(g, job, first, last);
 }
 
 /* What the products of a step are computed in. */
@@ -220,7 +227,10 @@ static gram_status power_of(gram_context *g, struct power_job *job)
         TRY(cuda_power_combine(g, job, POWER_COPY, job->s.b, job->s.x));
         return raise_to(g, job, k);
     }
-    TRY(roots ? square_roots(g, job) : coupled(g, job));
+    if (job->plan.steps > 0)
+        TRY(cuda_power_planned(g, job));
+    else
+        TRY(roots ? square_roots(g, job) : coupled(g, job));
     TRY(raise_to(g, job, k < 0 || roots ? abs(k) : whole * q - k));
     for (int i = 0; i < whole && !roots; i++)
         TRY(multiply(g, job, job->s.x, job->s.b, &job->s.x));

@@ -61,6 +61,7 @@ static gram_status send_tensors(const struct cuda_optimizer_job *job)
                 .weight = tensor_of(op->parameters[first + i]),
                 .gradient = tensor_of(op->gradients[first + i]),
                 .direction = tensor_of(op->directions ? op->directions[first + i] : NULL),
+                .takes = cuda_optimizer_takes(job, first + i),
             };
         TRY(cuda_optimizer_launch(job, GRAM_F32, CUDA_VARIANT_OPTIMIZER_LIST, 1, &list));
     }
@@ -85,6 +86,7 @@ static struct optimizer_options options_of(const gram_optimizer_options *o)
         .nesterov = o->nesterov != 0,
         .start = o->start,
         .bias_correction = o->bias_correction != 0,
+        .statistics = o->statistics,
         .graft_none = o->graft == GRAM_GRAFT_NONE,
         .graft_sum = o->graft == GRAM_GRAFT_ADAGRAD,
         .graft_corrected = o->graft == GRAM_GRAFT_ADAM,

@@ -22,7 +22,7 @@ struct cuda_optimizer_kind {
     int64_t matrix;       /* elements of matrices that a block has scratch for */
     const struct gram_optimizer_block *block; /* the first one */
     gram_dtype work;
-    bool own;
+    bool own, halved; /* halved: there is room for parts of f16 */
 };
 
 /* What an optimizer keeps beside its state. */
@@ -93,6 +93,22 @@ static inline int cuda_optimizer_compute(const struct cuda_optimizer_job *job, g
                ? CUBLAS_COMPUTE_TF32
                : gram_cuda_compute_of(work);
 }
+/* Whether the factors of a parameter take its gradient in: in a graph, which has no step of its
+ * own, those of all steps or of none, where roots are taken. */
+static inline bool cuda_optimizer_takes(const struct cuda_optimizer_job *job, int64_t parameter)
+{
+    const gram_optimizer *o = job->o;
+    const struct gram_optimizer_parameter *p = &o->parameter[parameter];
+    const int64_t t = o->steps[parameter] + 1;
+    bool due = false;
+
+    if (!job->capturing || o->options.statistics == 1)
+        return gram_optimizer_takes(o, t);
+    for (int64_t i = 0; i < p->blocks && !due; i++)
+        due = gram_optimizer_due(o, &o->block[p->first_block + i], t);
+    return due;
+}
+
 static inline int64_t cuda_optimizer_pairs(int64_t n)
 {
     int64_t sides = gram_ceil_div(n, OPTIMIZER_SIDE);
@@ -107,6 +123,26 @@ gram_status cuda_shampoo_statistics(const struct cuda_optimizer_job *job,
 gram_status cuda_shampoo_direction(const struct cuda_optimizer_job *job,
                                    const struct cuda_optimizer_kind *kind,
                                    struct optimizer_params *p);
+
+enum {
+    CUDA_OPTIMIZER_PARTS = 3 /* of f16, that an operand of a product has */
+};
+
+/* cuda_shampoo_halves.c: the bytes of matrices of a wave and of all parts; where the parts lie. */
+size_t cuda_shampoo_wave_bytes(const struct cuda_optimizer_kind *kind);
+void cuda_shampoo_place_halves(const struct cuda_optimizer_kind *kind, struct optimizer_params *p);
+/* Whether the directions of a block may be made of f16; the array at from, or the matrix, cut for
+ * them (again: from is what products have made of the last one); gemm of these. */
+bool cuda_shampoo_is_halved(const gram_context *g, const gram_optimizer *o,
+                            const struct gram_optimizer_block *b, gram_dtype work);
+gram_status cuda_shampoo_cut_array(const struct cuda_optimizer_job *job,
+                                   const struct cuda_optimizer_kind *kind,
+                                   const struct optimizer_params *p, const char *from, bool again);
+gram_status cuda_shampoo_cut_matrix(const struct cuda_optimizer_job *job,
+                                    const struct cuda_optimizer_kind *kind,
+                                    const struct optimizer_params *p);
+gram_status cuda_shampoo_halved_turn(const struct cuda_optimizer_job *job,
+                                     const struct optimizer_params *p, struct cuda_gemm_items gemm);
 
 /* The gradients lie in scratch: statistics that keep beta. */
 gram_status cuda_shampoo_accumulate(const struct cuda_optimizer_job *job,

@@ -10,7 +10,7 @@
 
 enum {
     ARRAYS = 3,           /* the gradient, and two that products go to in turn or grafts */
-    WAVE_BYTES = 1 << 28, /* of arrays and a matrix of each block: enough to fill any device */
+    WAVE_BYTES = 1 << 29, /* of arrays and a matrix of each block: enough to fill any device */
     MOST_BLOCKS = 1 << 16
 };
 
@@ -102,8 +102,8 @@ static gram_status sort(gram_context *g, const gram_optimizer *o, struct cuda_op
     return GRAM_OK;
 }
 
-static struct cuda_optimizer_kind kind_of(const gram_optimizer *o, const struct cuda_optimizer *c,
-                                          int64_t first)
+static struct cuda_optimizer_kind kind_of(const gram_context *g, const gram_optimizer *o,
+                                          const struct cuda_optimizer *c, int64_t first)
 {
     const struct gram_optimizer_block *b = &o->block[c->order[first]];
     struct cuda_optimizer_kind k = {
@@ -124,7 +124,10 @@ static struct cuda_optimizer_kind kind_of(const gram_optimizer *o, const struct 
         n = b->order == 2 ? gram_least(b->size[0], b->size[1]) : 0;
         k.matrix = 2 * n * n;
     }
+    k.halved = cuda_shampoo_is_halved(g, o, b, k.work);
     bytes = (ARRAYS * k.array + k.matrix) * (int64_t)gram_dtype_size(k.work);
+    if (k.halved)
+        bytes += CUDA_OPTIMIZER_PARTS * (k.array + k.matrix) * (int64_t)sizeof(uint16_t);
     k.wave = gram_least(WAVE_BYTES / bytes + 1, MOST_BLOCKS);
     while (first + k.count < o->blocks &&
            compare_kinds(o, c->order[first], c->order[first + k.count]) == 0)
@@ -147,7 +150,7 @@ static gram_status make_kinds(gram_context *g, const gram_optimizer *o, struct c
                                  (long long)(b->count / b->size[k]));
     }
     for (int64_t first = 0; first < o->blocks; first += c->kind[c->kinds++].count)
-        c->kind[c->kinds] = kind_of(o, c, first);
+        c->kind[c->kinds] = kind_of(g, o, c, first);
     return GRAM_OK;
 }
 
@@ -289,7 +292,9 @@ gram_status cuda_optimizer_lay_out(gram_context *g, const gram_optimizer *o,
     for (int64_t i = 0; i < c->kinds; i++) {
         const struct cuda_optimizer_kind *kind = &c->kind[i];
         size_t size = gram_dtype_size(kind->work);
-        squares = gram_most_bytes(squares, (size_t)(kind->wave * kind->tiles) * sizeof(double));
+        int64_t tiles =
+            gram_most(kind->tiles, kind->halved ? gram_ceil_div(kind->matrix, OPTIMIZER_TILE) : 0);
+        squares = gram_most_bytes(squares, (size_t)(kind->wave * tiles) * sizeof(double));
         at->arrays_bytes = gram_most_bytes(at->arrays_bytes,
                                            gram_round64((size_t)(kind->wave * kind->array) * size));
     }
@@ -298,8 +303,7 @@ gram_status cuda_optimizer_lay_out(gram_context *g, const gram_optimizer *o,
         const struct cuda_optimizer_kind *kind = &c->kind[i];
         bool roots = kind->own && o->options.method == GRAM_SHAMPOO;
         bool bases = kind->own && o->options.method == GRAM_SOAP;
-        rest = gram_most_bytes(rest, at->matrix + (size_t)(kind->wave * kind->matrix) *
-                                                      gram_dtype_size(kind->work));
+        rest = gram_most_bytes(rest, at->matrix + cuda_shampoo_wave_bytes(kind));
         for (int k = 0; roots && k < kind->block->order; k++) {
             struct cuda_optimizer_batch batch;
             TRY(cuda_shampoo_batch(g, o, kind, k, &batch));
@@ -365,6 +369,8 @@ struct optimizer_params cuda_optimizer_wave(const struct cuda_optimizer_job *job
         p.to = arrays + job->at.arrays_bytes;
         p.grafted = arrays + 2 * job->at.arrays_bytes;
         p.matrix = arrays + job->at.matrix;
+        if (job->o->options.precision == GRAM_POWER_PRECISION_AUTO)
+            cuda_shampoo_place_halves(kind, &p);
     }
     return p;
 }

@@ -76,12 +76,23 @@ gram_status cuda_shampoo_accumulate(const struct cuda_optimizer_job *job,
     return GRAM_OK;
 }
 
+/* Whether the factors of any block of the kind take gradients in. */
+static bool takes(const struct cuda_optimizer_job *job, const struct cuda_optimizer_kind *kind)
+{
+    for (int64_t i = 0; i < kind->count; i++) {
+        const struct gram_optimizer_block *b = &job->o->block[job->c->order[kind->first + i]];
+        if (job->op->gradients[b->parameter] && cuda_optimizer_takes(job, b->parameter))
+            return true;
+    }
+    return false;
+}
+
 /* Where no roots are due the pass of the directions does it, and gathers the gradients once. */
 gram_status cuda_shampoo_statistics(const struct cuda_optimizer_job *job,
                                     const struct cuda_optimizer_kind *kind,
                                     struct optimizer_params *p)
 {
-    if (!cuda_shampoo_is_due(job, kind))
+    if (!cuda_shampoo_is_due(job, kind) || !takes(job, kind))
         return GRAM_OK;
     TRY(for_tiles(job, kind, CUDA_VARIANT_SHAMPOO_GATHER, p));
     return cuda_shampoo_accumulate(job, kind, p, job->o->options.beta2);
@@ -102,7 +113,11 @@ static gram_status turn(const struct cuda_optimizer_job *job,
     gemm.c = to;
     gemm.ldc = p->n;
     gemm.stride_c = p->array;
-    return gram_cuda_gemm_items(job->g, job->blas, &gemm);
+    if (!p->array_halves)
+        return gram_cuda_gemm_items(job->g, job->blas, &gemm);
+    TRY(cuda_shampoo_cut_array(job, kind, p, x, p->k > 0));
+    TRY(cuda_shampoo_cut_matrix(job, kind, p));
+    return cuda_shampoo_halved_turn(job, p, gemm);
 }
 
 /* from: the filtered gradient times the roots along every dimension; spare: besides p->to, where
@@ -150,7 +165,7 @@ gram_status cuda_shampoo_direction(const struct cuda_optimizer_job *job,
     p->from = NULL;
     if (kind->own) {
         TRY(for_tiles(job, kind, CUDA_VARIANT_SHAMPOO_GATHER, p));
-        if (!cuda_shampoo_is_due(job, kind))
+        if (!cuda_shampoo_is_due(job, kind) && takes(job, kind))
             TRY(cuda_shampoo_accumulate(job, kind, p, job->o->options.beta2));
         if (job->o->options.graft != GRAM_GRAFT_NONE || p->moment_type) {
             TRY(for_tiles(job, kind, CUDA_VARIANT_SHAMPOO_FILTER, p));

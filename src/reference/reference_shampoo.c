@@ -15,6 +15,7 @@ struct block {
     int64_t size[GRAM_MAX_DIMS];
     double *factor[GRAM_MAX_DIMS], *root[GRAM_MAX_DIMS];
     double *m, *v, *b;
+    int64_t taken; /* gradients that its factors have */
 };
 
 struct reference_shampoo {
@@ -195,7 +196,7 @@ static void take_root(const struct reference_shampoo *r, struct block *b, int k)
     if (!a)
         exit(2);
     if (r->o.bias_correction && r->o.beta2 < 1)
-        correction = 1 - pow(r->o.beta2, (double)r->t);
+        correction = 1 - pow(r->o.beta2, (double)b->taken);
     for (int64_t i = 0; i < n * n; i++)
         a[i] = b->factor[k][i] / correction;
     reference_matrix_power(&power, a, a + n * n, a + 3 * n * n, a + 2 * n * n);
@@ -305,6 +306,7 @@ static void step_block(const struct reference_shampoo *r, int64_t number, const 
     struct block *b = &r->block[number];
     double *own = zeros(5 * b->count), *bw = own + b->count, *f = own + 2 * b->count,
            *grafted = own + 3 * b->count, *bp = own + 4 * b->count;
+    const bool takes = r->t == 1 || r->t % r->o.statistics == 0;
 
     for (int64_t i = 0; i < b->count; i++) {
         bw[i] = w[b->element[i]];
@@ -312,8 +314,10 @@ static void step_block(const struct reference_shampoo *r, int64_t number, const 
         if (r->o.decay == GRAM_DECAY_L2)
             own[i] += r->o.weight_decay * bw[i];
     }
+    b->taken += takes;
     for (int k = 0; k < r->order; k++) {
-        update_factor(r, b, k, own);
+        if (takes)
+            update_factor(r, b, k, own);
         if (due(r, number))
             take_root(r, b, k);
     }

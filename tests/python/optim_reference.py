@@ -57,12 +57,13 @@ class Shampoo:
     def __init__(self, shape, *, lr, beta1, beta2, beta3=None, eps, graft=None, graft_beta2=0.0,
                  graft_eps=1e-8, momentum=0.0, dampening=0.0, nesterov=False, weight_decay=0.0,
                  decoupled=True, bias_correction=True, block=1024, merge=True, start=1, refresh=1,
-                 stagger=False, exponent=0.0, first_block=0):  # fmt: skip
+                 stagger=False, exponent=0.0, statistics=1, first_block=0):  # fmt: skip
         self.o = {k: v for k, v in locals().items() if k not in ("self", "shape")}
         self.o["beta3"] = beta1 if beta3 is None else beta3
         self.shape = merged(shape, block) if merge else list(shape) or [1]
         self.cuts = blocks(self.shape, block)
         self.t = 0
+        self.taken = [0] * len(self.cuts)
         self.filtered = np.zeros(self.shape)
         self.second = np.zeros(self.shape)
         self.velocity = np.zeros(self.shape)
@@ -89,14 +90,16 @@ class Shampoo:
     def direction_of(self, i, g, x):
         o, t, part = self.o, self.t, self.cuts[i]
         order = len(self.shape)
-        for k in range(order):
+        takes = t == 1 or t % o["statistics"] == 0
+        self.taken[i] += takes
+        for k in range(order if takes else 0):
             new = contract(g[part], k)
             decay = o["beta2"]
             self.factors[i][k] = decay * self.factors[i][k] + (1 if decay == 1 else 1 - decay) * new
         if self.refreshes(i):
             scale = 1.0
             if o["bias_correction"] and o["beta2"] < 1:
-                scale = 1 / (1 - o["beta2"] ** t)
+                scale = 1 / (1 - o["beta2"] ** self.taken[i])
             p = o["exponent"] or 1 / (2 * order)
             self.roots[i] = [power(f * scale, -p, o["eps"]) for f in self.factors[i]]
         direction = x[part]

@@ -41,6 +41,7 @@ SHAMPOOS = {
     "seldom": {"betas": (0.9, 0.99), "eps": 1e-4, "refresh": 4, "start": 3},
     "staggered": {"eps": 1e-3, "refresh": 3, "start": 2, "block": 2, "merge": False,
                   "stagger": True},
+    "statistics of some steps": {"betas": (0.9, 0.9), "eps": 1e-4, "statistics": 3, "start": 2},
     "momentum": {"eps": 1e-3, "momentum": 0.9, "dampening": 0.2},
     "nesterov": {"eps": 1e-3, "momentum": 0.9, "nesterov": True},
     "decay": {"eps": 1e-3, "weight_decay": 0.1},
@@ -73,7 +74,7 @@ def test_shampoo_is_its_formula(name, shape):
     np.testing.assert_allclose(w, expected, rtol=1e-7, atol=1e-7)
 
 
-@pytest.mark.parametrize("root", ["auto", "coupled-newton", "newton-schulz"])
+@pytest.mark.parametrize("root", ["auto", "coupled-newton", "newton-schulz", "minimax"])
 def test_shampoo_by_iterations(root):
     options = {"betas": (0.9, 0.95), "eps": 1e-2}
     reference = shampoo((6, 4), {**options, "merge": False})

@@ -76,6 +76,7 @@ struct power_params {
     const int *codes;        /* EIGH: one an item */
     long long turn;          /* of Lanczos */
     long long what;
-    double shift; /* matrix_power_distance: from - shift I - other */
+    double shift;     /* matrix_power_distance: from - shift I - other */
+    double factor[3]; /* matrix_power_sum */
 };
 #endif

@@ -48,7 +48,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const double t = (double)(a.steps[p] + 1);
     now->t = a.steps[p] + 1;
     now->rests = a.tensors[p].gradient.data ? 0 : OPTIMIZER_NO_GRADIENT;
-    now->correction = o.bias_correction && o.beta2 < 1 ? -expm1(t * log(o.beta2)) : 1;
+    const double taken = (double)(now->t / o.statistics + (o.statistics > 1));
+    now->correction = o.bias_correction && o.beta2 < 1 ? -expm1(taken * log(o.beta2)) : 1;
     now->still = o.soap && now->t == 1;
     now->scale = 1;
     if (o.soap && o.bias_correction && !now->still) /* t - 1 steps have moved */

@@ -26,7 +26,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const REAL keep = (REAL)a.keep, take = (REAL)a.take;
     long long row, column;
 
-    if (a.now[e.parameter].rests)
+    if (a.now[e.parameter].rests || !a.tensors[e.parameter].takes)
         return;
     tile_of(a.n, blockIdx.x % pairs, &row, &column);
     const long long j = column + (int)threadIdx.x % SIDE;

@@ -30,6 +30,12 @@
 #define OPTIMIZER_F16  3
 #define OPTIMIZER_BF16 4
 
+/* shampoo_cut: what its numbers are, an array that products have made of one that was cut, or the
+ * matrix it is multiplied by. */
+#define OPTIMIZER_CUT_ARRAY  0
+#define OPTIMIZER_CUT_AGAIN  1
+#define OPTIMIZER_CUT_MATRIX 2
+
 /* Why a parameter rests. */
 #define OPTIMIZER_NO_GRADIENT 1
 #define OPTIMIZER_NOT_FINITE  2
@@ -42,6 +48,7 @@ struct optimizer_tensor {
 
 struct optimizer_tensors {
     struct optimizer_tensor weight, gradient, direction;
+    long long takes; /* its factors take the gradient in, in this step */
 };
 
 /* Of a parameter, in this step. */
@@ -72,7 +79,8 @@ struct optimizer_options {
     long long nesterov, start, bias_correction;
     long long graft_none, graft_sum, graft_corrected;
     long long soap, normalize;
-    double soap_keep; /* of SOAP's direction, decay takes the rest */
+    long long statistics; /* factors take every so manieth gradient, and the first */
+    double soap_keep;     /* of SOAP's direction, decay takes the rest */
 };
 
 struct optimizer_params {
@@ -94,6 +102,11 @@ struct optimizer_params {
     long long matrix_type, packed, moment_type, velocity_type, second_type;
     char *g, *from, *to, *grafted, *matrix;
     double *squares, *grafted_squares; /* tiles a block */
+    /* Operands in three parts of f16, or NULL; what 1 in them stands for: of the array of a block,
+     * then of its matrix. */
+    char *array_halves, *matrix_halves;
+    double *units;
+    long long cut;
     /* A dimension of the blocks: before by n by after elements. */
     long long k, n, before, after;
     double keep, take; /* of optimizer_ema */

@@ -126,11 +126,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
     const bool weighs = a.updates || o.decay_direction != 0;
     const bool moves = a.own && !now.rests && !now.still, early = now.t < o.start || !a.from;
     const REAL *from = (const REAL *)(early ? a.grafted : a.from) + block_of(a) * a.array;
+    const double *units = a.units && !early ? a.units + 2 * block_of(a) : nullptr;
+    const double unit = units ? units[0] * units[1] : 1;
     double by = a.scale * now.scale;
 
     if (moves && !early && !o.graft_none)
         by = sqrt(tiles_sum(a, a.grafted_squares, sums[0])) /
-             (sqrt(tiles_sum(a, a.squares, sums[1])) + 1e-16);
+             (unit * sqrt(tiles_sum(a, a.squares, sums[1])) + 1e-16);
+    by *= unit;
     if (moves && !early && o.normalize)
         by /= 1e-30 + sqrt(tiles_sum(a, a.squares, sums[0]) / (double)a.count);
     const REAL scale = (REAL)by;
