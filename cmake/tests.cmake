@@ -114,7 +114,7 @@ foreach(name test_many test_eigh_multi test_nccl_kron) # on several devices
     endif()
 endforeach()
 foreach(name test_module test_expression_device test_optimizer test_natural_gradient
-        test_kfac_device)
+        test_kfac_device test_kfac_graph)
     if(TARGET ${name})
         gram_test_emulated(${name} 5400 ${name})
     endif()
@@ -204,7 +204,7 @@ if(GRAM_TEST_PYTHON AND TARGET gram_python)
         set_tests_properties(python_${name} PROPERTIES
             ENVIRONMENT "${GRAM_TEST_ENVIRONMENT};PYTHONPATH=${path}")
     endforeach()
-    foreach(name test_jax_cuda test_scratch_of_torch)
+    foreach(name test_jax_cuda test_kfac_emulated test_scratch_of_torch)
         gram_test_emulated(python_${name} 10800 ${CMAKE_COMMAND} -E env PYTHONPATH=${path}
             ${pytest} ${CMAKE_SOURCE_DIR}/tests/python/${name}.py)
     endforeach()

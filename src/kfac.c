@@ -18,9 +18,11 @@ enum {
 
 static gram_status check_options(gram_context *g, gram_kfac_options *o)
 {
-    if (g->options.device.type != GRAM_CPU && (!g->backend->kfac_pass || o->corrected))
-        return gram_fail(g, GRAM_UNSUPPORTED, "%s has no %s", g->backend->name,
-                         o->corrected ? "EKFAC (options.corrected)" : "K-FAC");
+    if (g->options.device.type != GRAM_CPU && !g->backend->kfac_pass)
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s has no K-FAC", g->backend->name);
+    if (o->state != GRAM_F64 && o->state != GRAM_F32)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.state is %d, expected GRAM_F64 or GRAM_F32", (int)o->state);
     if (!(o->lambda > 0 && o->lambda < INFINITY))
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "options.lambda is %g, expected more than 0, and finite", o->lambda);
@@ -65,12 +67,13 @@ gram_status gram_kfac_set(gram_context *g, gram_kfac *kfac, const gram_kfac_opti
     TRY(gram_options_copy(g, &o, sizeof o, options));
     TRY(check_options(g, &o));
     if (o.corrected != kfac->options.corrected || o.damping != kfac->options.damping ||
-        o.setting != kfac->options.setting)
+        o.setting != kfac->options.setting || o.state != kfac->options.state)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "options.corrected, damping and setting are %d, %d and %d, expected what "
-                         "the object was created with, %d, %d and %d",
-                         o.corrected, (int)o.damping, (int)o.setting, kfac->options.corrected,
-                         (int)kfac->options.damping, (int)kfac->options.setting);
+                         "options.corrected, damping, setting and state are %d, %d, %d and %d, "
+                         "expected what the object was created with, %d, %d, %d and %d",
+                         o.corrected, (int)o.damping, (int)o.setting, (int)o.state,
+                         kfac->options.corrected, (int)kfac->options.damping,
+                         (int)kfac->options.setting, (int)kfac->options.state);
     kfac->options = o;
     return GRAM_OK;
 }
@@ -170,12 +173,12 @@ static bool count_layer(const gram_kfac *k, struct kfac_layer *l, int64_t *numbe
 }
 
 /* A part of the state, from the memory that is left at *at. */
-static double *add_state(gram_kfac *k, int64_t layer, const char *part, const int64_t shape[3],
-                         double **at)
+static void *add_state(gram_kfac *k, int64_t layer, const char *part, const int64_t shape[3],
+                       char **at)
 {
     struct kfac_state *s = &k->state[k->states++];
-    double *memory = *at;
-    gram_tensor t = {.data = memory, .dtype = GRAM_F64};
+    char *memory = *at;
+    gram_tensor t = {.data = memory, .dtype = k->options.state};
     int64_t count = 1;
 
     if (k->owner)
@@ -187,11 +190,11 @@ static double *add_state(gram_kfac *k, int64_t layer, const char *part, const in
     for (int i = t.ndim - 1; i >= 0; count *= t.shape[i--])
         t.stride[i] = count;
     s->view = t;
-    *at += count;
+    *at += (size_t)count * gram_dtype_size(t.dtype);
     return memory;
 }
 
-static void place_layer(gram_kfac *k, int64_t index, double **at)
+static void place_layer(gram_kfac *k, int64_t index, char **at)
 {
     struct kfac_layer *l = &k->layer[index];
     bool exact = k->options.damping == GRAM_KFAC_EXACT;
@@ -224,12 +227,13 @@ static void place_layer(gram_kfac *k, int64_t index, double **at)
 /* Zeros for k->numbers, on a device with its counts, its report and places for info behind them. */
 static gram_status allocate_memory(gram_context *g, gram_kfac *k)
 {
+    const size_t size = gram_dtype_size(k->options.state);
     const double one = 1;
     void *memory = NULL;
     char *end;
 
     if (!g->backend->kfac_pass) {
-        k->gradients = calloc((size_t)k->numbers + 1, sizeof *k->gradients);
+        k->gradients = calloc((size_t)k->numbers + 1, size);
         if (!k->gradients)
             return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %lld numbers of state",
                              (long long)k->numbers);
@@ -237,13 +241,12 @@ static gram_status allocate_memory(gram_context *g, gram_kfac *k)
     }
     for (int64_t i = 0; i < k->count; i++)
         k->most_groups = gram_most(k->most_groups, k->layer[i].groups);
-    k->bytes = (size_t)k->numbers * sizeof(double) +
-               (size_t)k->count * KFAC_COUNTS * sizeof(int64_t) + sizeof *k->report +
-               (size_t)k->most_groups * 2 * sizeof *k->info;
+    k->bytes = (size_t)k->numbers * size + (size_t)k->count * KFAC_COUNTS * sizeof(int64_t) +
+               sizeof *k->report + (size_t)k->most_groups * 2 * sizeof *k->info;
     k->owner = g;
     TRY(g->backend->memory_allocate(g, k->bytes, &memory));
     k->gradients = memory;
-    end = (char *)(k->gradients + k->numbers);
+    end = (char *)memory + (size_t)k->numbers * size;
     k->layer_counts = (int64_t *)(void *)end;
     k->report = (void *)(k->layer_counts + k->count * KFAC_COUNTS);
     k->info = (int32_t *)(void *)(k->report + 1);
@@ -252,18 +255,24 @@ static gram_status allocate_memory(gram_context *g, gram_kfac *k)
     return g->backend->synchronize(g);
 }
 
+static int64_t whole_steps(int64_t numbers)
+{
+    return gram_ceil_div(numbers, KFAC_STEP) * KFAC_STEP;
+}
+
 static gram_status allocate(gram_context *g, gram_kfac *k)
 {
-    int64_t numbers = 0, gradients = 0, most = SAMPLE_NUMBERS;
-    double *at;
+    const int64_t size = (int64_t)gram_dtype_size(k->options.state);
+    int64_t numbers = 0, most = SAMPLE_NUMBERS;
+    char *at;
 
     for (int64_t i = 0; i < k->count; i++) {
         if (!count_layer(k, &k->layer[i], &numbers, &most))
             return gram_fail(g, GRAM_OUT_OF_MEMORY, "the bytes of the state overflow");
-        gradients += kfac_m_count(&k->layer[i]);
         k->parameters += kfac_m_count(&k->layer[i]);
     }
-    k->numbers = numbers + gradients + KFAC_WORKS * most;
+    most = whole_steps(most);
+    k->numbers = whole_steps(k->parameters) + KFAC_WORKS * most + whole_steps(numbers);
     k->work_count = most;
     k->state = calloc((size_t)k->count * 8 + 1, sizeof *k->state);
     if (!k->state)
@@ -271,9 +280,10 @@ static gram_status allocate(gram_context *g, gram_kfac *k)
                          (long long)k->count);
     TRY(allocate_memory(g, k));
     at = k->gradients;
-    for (int64_t i = 0; i < k->count; at += kfac_m_count(&k->layer[i++]))
+    for (int64_t i = 0; i < k->count; at += kfac_m_count(&k->layer[i++]) * size)
         k->layer[i].gradient = at;
-    for (int i = 0; i < KFAC_WORKS; i++, at += most)
+    at = (char *)k->gradients + whole_steps(k->parameters) * size;
+    for (int i = 0; i < KFAC_WORKS; i++, at += most * size)
         k->work[i] = at;
     for (int64_t i = 0; i < k->count; i++)
         place_layer(k, i, &at);
@@ -358,7 +368,8 @@ gram_status gram_kfac_get(gram_context *g, const gram_kfac *kfac, gram_kfac_info
         .parameters = kfac->parameters,
         .bytes = (int64_t)(sizeof *kfac + (size_t)kfac->count * sizeof *kfac->layer +
                            (size_t)kfac->count * 8 * sizeof *kfac->state) +
-                 (kfac->owner ? (int64_t)kfac->bytes : kfac->numbers * (int64_t)sizeof(double)),
+                 (kfac->owner ? (int64_t)kfac->bytes
+                              : kfac->numbers * (int64_t)gram_dtype_size(kfac->options.state)),
         .states = kfac->states,
         .skipped = found.skipped,
         .failed = found.failed,

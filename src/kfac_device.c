@@ -14,9 +14,10 @@ enum {
     SMALL_ORDER = 32 /* of eigenproblems that AUTO does in one launch */
 };
 
-static gram_status run(gram_context *g, const gram_kfac *k, struct gram_kfac_pass pass)
+gram_status gram_kfac_device_run(gram_context *g, const gram_kfac *k, struct gram_kfac_pass pass)
 {
     pass.report = k->report;
+    pass.state = k->options.state;
     return g->backend->kfac_pass(g, &pass);
 }
 
@@ -33,35 +34,65 @@ static gram_tensor there(const gram_kfac *k, gram_tensor t)
 
 /* ---- Averages ------------------------------------------------------------------------------- */
 
-/* Takes new factors of a dtype (NULL: none) into the averages, both or neither. */
-static gram_status take(gram_context *g, gram_kfac *k, struct kfac_layer *l,
-                        const void *const new[2], gram_dtype dtype)
+/* bad, if count numbers are not all finite. */
+static gram_status look(gram_context *g, const gram_kfac *k, const void *numbers, int64_t count,
+                        gram_dtype dtype)
 {
-    const int64_t count[2] = {kfac_a_count(l), kfac_b_count(l)};
-    double *const average[2] = {l->a, l->b};
+    return gram_kfac_device_run(
+        g, k,
+        (struct gram_kfac_pass){
+            .what = KFAC_LOOK, .from = numbers, .dtype = dtype, .count = count});
+}
 
-    for (int i = 0; i < 2; i++)
-        if (new[i])
-            TRY(run(g, k,
-                    (struct gram_kfac_pass){
-                        .what = KFAC_LOOK, .from = new[i], .dtype = dtype, .count = count[i]}));
-    for (int i = 0; i < 2; i++)
-        if (new[i])
-            TRY(run(g, k,
-                    (struct gram_kfac_pass){.what = KFAC_MIX,
-                                            .counts = counts_of(k, l),
-                                            .from = new[i],
-                                            .dtype = dtype,
-                                            .to = average[i],
-                                            .count = count[i],
-                                            .slot = i == 0 ? KFAC_A_UPDATES : KFAC_B_UPDATES,
-                                            .number = k->options.decay}));
-    l->counts[KFAC_A_UPDATES] += new[0] != NULL;
-    l->counts[KFAC_B_UPDATES] += new[1] != NULL;
-    return run(g, k,
-               (struct gram_kfac_pass){.what = KFAC_TAKEN,
-                                       .counts = counts_of(k, l),
-                                       .mode = (new[0] != NULL) + 2 * (new[1] != NULL)});
+/* What moves an average: new numbers, where it is and which of the layer's counts is its own. */
+struct average {
+    const void *new;
+    gram_dtype dtype;
+    void *to;
+    int64_t count;
+    enum kfac_count slot;
+};
+
+static gram_status mix(gram_context *g, const gram_kfac *k, const struct kfac_layer *l,
+                       const struct average *a)
+{
+    return gram_kfac_device_run(g, k,
+                                (struct gram_kfac_pass){.what = KFAC_MIX,
+                                                        .counts = counts_of(k, l),
+                                                        .from = a->new,
+                                                        .dtype = a->dtype,
+                                                        .to = a->to,
+                                                        .count = a->count,
+                                                        .slot = (int)a->slot,
+                                                        .mode = a->slot == KFAC_CORRECTIONS,
+                                                        .number = k->options.decay});
+}
+
+/* Takes new factors of a dtype (NULL: none) and corrections into the averages, all or none. */
+static gram_status take(gram_context *g, gram_kfac *k, struct kfac_layer *l,
+                        const void *const new[2], gram_dtype dtype, bool corrects)
+{
+    const gram_dtype state = k->options.state;
+    const void *const own = corrects ? l->gradient : NULL;
+    const struct average averages[3] = {
+        {new[0], dtype,           l->a, kfac_a_count(l),   KFAC_A_UPDATES},
+        {new[1], dtype,           l->b, kfac_b_count(l),   KFAC_B_UPDATES},
+        {   own, state, l->corrections, kfac_m_count(l), KFAC_CORRECTIONS},
+    };
+    int mode = 0;
+
+    for (int i = 0; i < 3; i++)
+        if (averages[i].new)
+            TRY(look(g, k, averages[i].new, averages[i].count, averages[i].dtype));
+    for (int i = 0; i < 3; i++) {
+        if (!averages[i].new)
+            continue;
+        TRY(mix(g, k, l, &averages[i]));
+        l->counts[averages[i].slot]++;
+        mode |= 1 << i;
+    }
+    return gram_kfac_device_run(
+        g, k, (struct gram_kfac_pass){.what = KFAC_TAKEN, .counts = counts_of(k, l), .mode = mode});
 }
 
 gram_status gram_kfac_device_take(gram_context *g, gram_kfac *k, struct kfac_layer *l,
@@ -72,29 +103,22 @@ gram_status gram_kfac_device_take(gram_context *g, gram_kfac *k, struct kfac_lay
     const void *new[2] = {NULL, NULL};
 
     for (int i = 0; i < 2; i++) {
-        const struct kfac_move move = {given[i], k->work[i], count[i], 0, 1, 1};
+        const struct kfac_move move = {given[i], k->work[i], k->options.state, count[i], 0, 1, 1};
         if (!given[i])
             continue;
-        TRY(run(g, k, (struct gram_kfac_pass){.what = KFAC_GATHER, .move = &move}));
+        TRY(gram_kfac_device_run(g, k,
+                                 (struct gram_kfac_pass){.what = KFAC_GATHER, .move = &move}));
         new[i] = k->work[i];
     }
-    return take(g, k, l, new, GRAM_F64);
+    return take(g, k, l, new, k->options.state, false);
 }
 
 gram_status gram_kfac_device_update(gram_context *g, gram_kfac *k, struct kfac_layer *l,
-                                    const gram_tensor *activations, const gram_tensor *gradients)
+                                    gram_dtype dtype, bool corrects)
 {
-    gram_kfac_factors_options options = GRAM_KFAC_FACTORS_OPTIONS_INIT;
-    struct gram_batch shape_a = gram_kfac_factor_shape(l, true);
-    struct gram_batch shape_b = gram_kfac_factor_shape(l, false);
-    gram_tensor a = there(k, gram_kfac_dense(k->work[0], &shape_a));
-    gram_tensor b = there(k, gram_kfac_dense(k->work[1], &shape_b));
+    const void *const new[2] = {k->work[0], k->work[2]};
 
-    options.setting = k->options.setting;
-    options.scale = k->options.scale;
-    a.dtype = b.dtype = gradients->dtype == GRAM_F64 ? GRAM_F64 : GRAM_F32;
-    TRY(gram_kfac_factors(g, &l->layer, activations, gradients, &options, &a, &b));
-    return take(g, k, l, (const void *const[2]){a.data, b.data}, a.dtype);
+    return take(g, k, l, new, dtype, corrects);
 }
 
 /* ---- Inverses ------------------------------------------------------------------------------- */
@@ -109,39 +133,41 @@ static gram_status keep(gram_context *g, const gram_kfac *k, const struct kfac_l
     pass.groups = l->groups;
     pass.info[0] = l->diagonal ? NULL : k->info;
     pass.info[1] = k->info + k->most_groups;
-    return run(g, k, pass);
+    return gram_kfac_device_run(g, k, pass);
 }
 
 /* (from + shift I)^-1 of A (side 0) or B to work of the side. */
 static gram_status invert(gram_context *g, gram_kfac *k, const struct kfac_layer *l, int side)
 {
     const int64_t n = side == 0 ? l->cols : l->rows;
-    gram_tensor a = there(k, gram_matrices(k->work[2], l->groups, n, n, GRAM_F64));
-    gram_tensor x = there(k, gram_matrices(k->work[side], l->groups, n, n, GRAM_F64));
+    gram_tensor a = there(k, gram_matrices(k->work[2], l->groups, n, n, k->options.state));
+    gram_tensor x = there(k, gram_matrices(k->work[side], l->groups, n, n, k->options.state));
     gram_tensor info = there(k, gram_vector(k->info + side * k->most_groups, l->groups, GRAM_I32));
 
-    TRY(run(g, k,
-            (struct gram_kfac_pass){.what = KFAC_LOAD,
-                                    .from = k->work[side],
-                                    .to = k->work[2],
-                                    .x = side == 0 ? l->a : l->b,
-                                    .count = l->groups * n * n,
-                                    .rows = n,
-                                    .slot = side}));
-    return gram_solve_cholesky(g, &a, &x, NULL, &x, &info);
+    TRY(gram_kfac_device_run(g, k,
+                             (struct gram_kfac_pass){.what = KFAC_LOAD,
+                                                     .from = k->work[side],
+                                                     .to = k->work[2],
+                                                     .x = side == 0 ? l->a : l->b,
+                                                     .count = l->groups * n * n,
+                                                     .rows = n,
+                                                     .slot = side}));
+    TRY(gram_solve_cholesky(g, &a, &x, NULL, &x, &info));
+    return look(g, k, x.data, l->groups * n * n, k->options.state);
 }
 
 static gram_status refresh_factored(gram_context *g, gram_kfac *k, struct kfac_layer *l)
 {
-    TRY(run(g, k,
-            (struct gram_kfac_pass){.what = KFAC_SHIFT,
-                                    .x = l->a,
-                                    .y = l->b,
-                                    .groups = l->groups,
-                                    .rows = l->rows,
-                                    .cols = l->cols,
-                                    .mode = l->diagonal,
-                                    .number = k->options.lambda}));
+    TRY(gram_kfac_device_run(g, k,
+                             (struct gram_kfac_pass){.what = KFAC_SHIFT,
+                                                     .x = l->a,
+                                                     .y = l->b,
+                                                     .groups = l->groups,
+                                                     .rows = l->rows,
+                                                     .cols = l->cols,
+                                                     .mode = l->diagonal,
+                                                     .number = k->options.lambda,
+                                                     .other = gram_kfac_least(k)}));
     if (!l->diagonal)
         TRY(invert(g, k, l, 0));
     TRY(invert(g, k, l, 1));
@@ -171,11 +197,11 @@ static gram_status refresh_factored(gram_context *g, gram_kfac *k, struct kfac_l
 static gram_status decompose(gram_context *g, gram_kfac *k, const struct kfac_layer *l, int side)
 {
     const int64_t n = side == 0 ? l->cols : l->rows;
-    double *from = side == 0 ? l->a : l->b;
+    void *from = side == 0 ? l->a : l->b;
     gram_eigh_options options = GRAM_EIGH_OPTIONS_INIT;
-    gram_tensor a = there(k, gram_matrices(from, l->groups, n, n, GRAM_F64));
-    gram_tensor v = there(k, gram_matrices(k->work[side], l->groups, n, n, GRAM_F64));
-    gram_tensor w = there(k, gram_matrix(k->work[side + 2], l->groups, n, GRAM_F64));
+    gram_tensor a = there(k, gram_matrices(from, l->groups, n, n, k->options.state));
+    gram_tensor v = there(k, gram_matrices(k->work[side], l->groups, n, n, k->options.state));
+    gram_tensor w = there(k, gram_matrix(k->work[side + 2], l->groups, n, k->options.state));
     gram_tensor info = there(k, gram_vector(k->info + side * k->most_groups, l->groups, GRAM_I32));
 
     if (n > SMALL_ORDER) /* the driver that does not wait */
@@ -202,12 +228,22 @@ static gram_status refresh_exact(gram_context *g, gram_kfac *k, struct kfac_laye
                                      .count = l->groups * l->cols,
                                      .rows = 1,
                                      .mode = KFAC_TAKE_VALUES}));
+    TRY(keep(g, k, l,
+             (struct gram_kfac_pass){.to = l->b_values,
+                                     .x = k->work[3],
+                                     .count = l->groups * l->rows,
+                                     .rows = 1,
+                                     .mode = KFAC_TAKE_VALUES}));
+    if (!l->corrected)
+        return GRAM_OK;
     return keep(g, k, l,
-                (struct gram_kfac_pass){.to = l->b_values,
-                                        .x = k->work[3],
-                                        .count = l->groups * l->rows,
-                                        .rows = 1,
-                                        .mode = KFAC_TAKE_VALUES});
+                (struct gram_kfac_pass){.to = l->corrections,
+                                        .x = l->a_values,
+                                        .y = l->b_values,
+                                        .count = kfac_m_count(l),
+                                        .rows = l->rows,
+                                        .cols = l->cols,
+                                        .mode = KFAC_TAKE_PRODUCTS});
 }
 
 gram_status gram_kfac_device_refresh(gram_context *g, gram_kfac *k)
@@ -221,6 +257,7 @@ gram_status gram_kfac_device_refresh(gram_context *g, gram_kfac *k)
                                                   : refresh_factored(g, k, l));
         TRY(keep(g, k, l, (struct gram_kfac_pass){.what = KFAC_SETTLE}));
         l->counts[KFAC_READY] = 1;
+        l->counts[KFAC_CORRECTIONS] = 0;
     }
     return GRAM_OK;
 }
@@ -236,23 +273,24 @@ static gram_status direction_of(gram_context *g, gram_kfac *k, const struct kfac
                                .out = exact ? k->work[0] : k->work[2],
                                .transpose_b = exact};
 
-    TRY(gram_kfac_both_sides(g, l, &sides, k->owner->options.device));
+    TRY(gram_kfac_both_sides(g, k, l, &sides));
     if (exact || l->diagonal)
-        TRY(run(g, k,
-                (struct gram_kfac_pass){.what = KFAC_SCALE,
-                                        .to = sides.out,
-                                        .x = l->a_values,
-                                        .y = l->b_values,
-                                        .count = kfac_m_count(l),
-                                        .rows = l->rows,
-                                        .cols = l->cols,
-                                        .mode = exact,
-                                        .number = k->options.lambda}));
+        TRY(gram_kfac_device_run(
+            g, k,
+            (struct gram_kfac_pass){.what = KFAC_SCALE,
+                                    .to = sides.out,
+                                    .x = l->corrected ? l->corrections : l->a_values,
+                                    .y = l->b_values,
+                                    .count = kfac_m_count(l),
+                                    .rows = l->rows,
+                                    .cols = l->cols,
+                                    .mode = l->corrected ? 2 : exact,
+                                    .number = k->options.lambda}));
     if (!exact)
         return GRAM_OK;
     sides = (struct kfac_sides){
         .m = k->work[0], .spare = k->work[1], .out = k->work[2], .transpose_a = true};
-    return gram_kfac_both_sides(g, l, &sides, k->owner->options.device);
+    return gram_kfac_both_sides(g, k, l, &sides);
 }
 
 /* All directions, in place of the gradients, and the sum of <V, M>. */
@@ -263,13 +301,14 @@ static gram_status all_directions(gram_context *g, gram_kfac *k)
 
         if (l->counts[KFAC_READY])
             TRY(direction_of(g, k, l));
-        TRY(run(g, k,
-                (struct gram_kfac_pass){.what = KFAC_DIRECTION,
-                                        .counts = counts_of(k, l),
-                                        .to = l->gradient,
-                                        .x = k->work[2],
-                                        .count = kfac_m_count(l)}));
-        TRY(run(g, k, (struct gram_kfac_pass){.what = KFAC_NU, .count = KFAC_PARTS}));
+        TRY(gram_kfac_device_run(g, k,
+                                 (struct gram_kfac_pass){.what = KFAC_DIRECTION,
+                                                         .counts = counts_of(k, l),
+                                                         .to = l->gradient,
+                                                         .x = k->work[2],
+                                                         .count = kfac_m_count(l)}));
+        TRY(gram_kfac_device_run(g, k,
+                                 (struct gram_kfac_pass){.what = KFAC_NU, .count = KFAC_PARTS}));
     }
     return GRAM_OK;
 }
@@ -281,14 +320,13 @@ static gram_status move_all(gram_context *g, gram_kfac *k, enum kfac_pass_kind w
 
     for (int64_t i = 0; i < k->count; i++) {
         const struct kfac_layer *l = &k->layer[i];
-        struct kfac_move move =
-            gram_kfac_weight_of(l, store ? t->to_weights[i] : t->weights[i], l->gradient);
+        struct kfac_move move = gram_kfac_weight_of(k, l, store ? t->to_weights[i] : t->weights[i]);
 
-        TRY(run(g, k, (struct gram_kfac_pass){.what = what, .move = &move}));
+        TRY(gram_kfac_device_run(g, k, (struct gram_kfac_pass){.what = what, .move = &move}));
         if (!l->layer.bias)
             continue;
-        move = gram_kfac_bias_of(l, store ? t->to_biases[i] : t->biases[i], l->gradient);
-        TRY(run(g, k, (struct gram_kfac_pass){.what = what, .move = &move}));
+        move = gram_kfac_bias_of(k, l, store ? t->to_biases[i] : t->biases[i]);
+        TRY(gram_kfac_device_run(g, k, (struct gram_kfac_pass){.what = what, .move = &move}));
     }
     return GRAM_OK;
 }
@@ -297,14 +335,16 @@ gram_status gram_kfac_device_precondition(gram_context *g, gram_kfac *k, double 
                                           const struct kfac_tensors *t)
 {
     TRY(move_all(g, k, KFAC_GATHER, t));
-    TRY(run(
+    TRY(gram_kfac_device_run(g, k,
+                             (struct gram_kfac_pass){.what = KFAC_LOOK,
+                                                     .from = k->gradients,
+                                                     .dtype = k->options.state,
+                                                     .count = k->parameters}));
+    TRY(all_directions(g, k));
+    TRY(gram_kfac_device_run(
         g, k,
         (struct gram_kfac_pass){
-            .what = KFAC_LOOK, .from = k->gradients, .dtype = GRAM_F64, .count = k->parameters}));
-    TRY(all_directions(g, k));
-    TRY(run(g, k,
-            (struct gram_kfac_pass){
-                .what = KFAC_NU, .mode = 1, .number = k->options.kl_clip, .other = learning_rate}));
+            .what = KFAC_NU, .mode = 1, .number = k->options.kl_clip, .other = learning_rate}));
     return move_all(g, k, KFAC_SCATTER, t);
 }
 

@@ -78,8 +78,7 @@ gram_status gram_kfac_save(gram_context *g, const gram_kfac *kfac, const char *p
     return status;
 }
 
-/* Counts that no object could have. */
-static bool counts_hold(const int64_t *counts)
+bool gram_kfac_counts_hold(const int64_t *counts)
 {
     bool ready = counts[KFAC_READY] == 1;
 
@@ -100,7 +99,8 @@ static gram_status check(gram_context *g, const gram_kfac *k, const struct gram_
         const gram_tensor *t = &k->state[i].view;
         const struct gram_model_array *a;
         TRY(gram_model_need(g, file, k->state[i].name, (int)t->dtype, t->ndim, t->shape, &a));
-        if (t->dtype == GRAM_I64 ? !counts_hold(a->data) : !gram_kfac_finite(count_of(t), a->data))
+        if (t->dtype == GRAM_I64 ? !gram_kfac_counts_hold(a->data)
+                                 : !gram_kfac_finite(count_of(t), a->data, t->dtype, t->dtype))
             return gram_model_bad(g, file, "%s makes no sense", a->name);
     }
     return GRAM_OK;

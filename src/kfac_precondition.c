@@ -50,31 +50,40 @@ static gram_status check(gram_context *g, const gram_kfac *k, const struct kfac_
     return GRAM_OK;
 }
 
-struct kfac_move gram_kfac_weight_of(const struct kfac_layer *l, const gram_tensor *t, double *m)
+struct kfac_move gram_kfac_weight_of(const gram_kfac *k, const struct kfac_layer *l,
+                                     const gram_tensor *t)
 {
+    const int64_t width = l->cols - (l->layer.bias != 0);
+
     if (l->diagonal) /* the table is the transpose of M */
-        return (struct kfac_move){t, m, l->rows, 1, l->cols, 1};
-    return (struct kfac_move){t, m, l->cols - (l->layer.bias != 0), l->cols, 1, 1};
+        return (struct kfac_move){t, l->gradient, k->options.state, l->rows, 1, l->cols, 1};
+    return (struct kfac_move){t, l->gradient, k->options.state, width, l->cols, 1, 1};
 }
 
-struct kfac_move gram_kfac_bias_of(const struct kfac_layer *l, const gram_tensor *t, double *m)
+struct kfac_move gram_kfac_bias_of(const gram_kfac *k, const struct kfac_layer *l,
+                                   const gram_tensor *t)
 {
-    return (struct kfac_move){t, m + l->cols - 1, 1, l->cols, 0, 1};
+    const gram_dtype dtype = k->options.state;
+    void *last = kfac_from(dtype, l->gradient, l->cols - 1);
+
+    return (struct kfac_move){t, last, dtype, 1, l->cols, 0, 1};
 }
 
 /* Of a diagonal A the eigenvectors are those of I. */
-gram_status gram_kfac_both_sides(gram_context *g, const struct kfac_layer *l,
-                                 const struct kfac_sides *s, gram_device device)
+gram_status gram_kfac_both_sides(gram_context *g, const gram_kfac *k, const struct kfac_layer *l,
+                                 const struct kfac_sides *s)
 {
-    double *between = l->diagonal ? s->out : s->spare;
-    gram_tensor x = gram_matrices(s->m, l->groups, l->rows, l->cols, GRAM_F64);
-    gram_tensor y = gram_matrices(between, l->groups, l->rows, l->cols, GRAM_F64);
-    gram_tensor z = gram_matrices(s->out, l->groups, l->rows, l->cols, GRAM_F64);
-    gram_tensor b = gram_matrices(l->b_inverse, l->groups, l->rows, l->rows, GRAM_F64);
-    gram_tensor a = gram_matrices(l->a_inverse, l->groups, l->cols, l->cols, GRAM_F64);
+    const gram_dtype dtype = k->options.state;
+    void *between = l->diagonal ? s->out : s->spare;
+    gram_tensor x = gram_matrices(s->m, l->groups, l->rows, l->cols, dtype);
+    gram_tensor y = gram_matrices(between, l->groups, l->rows, l->cols, dtype);
+    gram_tensor z = gram_matrices(s->out, l->groups, l->rows, l->cols, dtype);
+    gram_tensor b = gram_matrices(l->b_inverse, l->groups, l->rows, l->rows, dtype);
+    gram_tensor a = gram_matrices(l->a_inverse, l->groups, l->cols, l->cols, dtype);
     gram_matmul_options from_left = GRAM_MATMUL_OPTIONS_INIT, from_right = from_left;
 
-    a.device = b.device = x.device = y.device = z.device = device;
+    if (k->owner)
+        a.device = b.device = x.device = y.device = z.device = k->owner->options.device;
     from_left.transpose_a = s->transpose_b;
     from_right.transpose_b = s->transpose_a;
     TRY(gram_matmul_batched(g, &b, &x, &from_left, &y));
@@ -83,54 +92,58 @@ gram_status gram_kfac_both_sides(gram_context *g, const struct kfac_layer *l,
     return gram_matmul_batched(g, &y, &a, &from_right, &z);
 }
 
-/* NOLINTBEGIN(readability-non-const-parameter): the struct's are not */
-static gram_status both_sides(gram_context *g, const struct kfac_layer *l, double *m, double *spare,
-                              bool transpose_b, bool transpose_a, double *out)
+/* Divides what has turned into the eigenvectors. */
+static void divide(const gram_kfac *k, const struct kfac_layer *l, void *turned)
 {
-    const struct kfac_sides sides = {m, spare, out, transpose_b, transpose_a};
+    const gram_dtype dtype = k->options.state;
 
-    return gram_kfac_both_sides(g, l, &sides, (gram_device){GRAM_CPU, 0});
+    for (int64_t i = 0; i < kfac_m_count(l); i++) {
+        int64_t row = i / l->cols, col = i % l->cols + row / l->rows * l->cols;
+        double s = l->corrected
+                       ? kfac_read(dtype, l->corrections, i)
+                       : kfac_read(dtype, l->b_values, row) * kfac_read(dtype, l->a_values, col);
+        kfac_write(dtype, turned, i, kfac_read(dtype, turned, i) / (s + k->options.lambda));
+    }
 }
-/* NOLINTEND(readability-non-const-parameter) */
 
-/* V of the layer's M, to out. */
-static gram_status direction_of(gram_context *g, gram_kfac *k, struct kfac_layer *l, double *out)
+/* V of the layer's M, to work 2. */
+static gram_status direction_of(gram_context *g, gram_kfac *k, struct kfac_layer *l)
 {
-    int64_t count = kfac_m_count(l);
-    double *turned = k->work[0], *spare = k->work[1];
+    const gram_dtype dtype = k->options.state;
+    void *turned = k->work[0], *spare = k->work[1], *out = k->work[2];
 
     if (!l->counts[KFAC_READY]) {
-        memcpy(out, l->gradient, (size_t)count * sizeof *out);
+        memcpy(out, l->gradient, (size_t)kfac_m_count(l) * gram_dtype_size(dtype));
         return GRAM_OK;
     }
     if (k->options.damping == GRAM_KFAC_FACTORED) {
-        TRY(both_sides(g, l, l->gradient, spare, false, false, out));
-        for (int64_t i = 0; l->diagonal && i < count; i++)
-            out[i] *= l->a_values[i % l->cols];
+        TRY(gram_kfac_both_sides(g, k, l,
+                                 &(struct kfac_sides){l->gradient, spare, out, false, false}));
+        for (int64_t i = 0; l->diagonal && i < kfac_m_count(l); i++)
+            kfac_write(dtype, out, i,
+                       kfac_read(dtype, out, i) * kfac_read(dtype, l->a_values, i % l->cols));
         return GRAM_OK;
     }
-    TRY(both_sides(g, l, l->gradient, spare, true, false, turned));
-    for (int64_t i = 0; i < count; i++) {
-        int64_t row = i / l->cols, col = i % l->cols + row / l->rows * l->cols;
-        double s = l->corrected ? l->corrections[i] : l->b_values[row] * l->a_values[col];
-        turned[i] /= s + k->options.lambda;
-    }
-    return both_sides(g, l, turned, spare, false, true, out);
+    TRY(gram_kfac_both_sides(g, k, l,
+                             &(struct kfac_sides){l->gradient, spare, turned, true, false}));
+    divide(k, l, turned);
+    return gram_kfac_both_sides(g, k, l, &(struct kfac_sides){turned, spare, out, false, true});
 }
 
 /* All directions, in place of the gradients, and the sum of <V, M>. */
 static gram_status all_directions(gram_context *g, gram_kfac *k, double *sum)
 {
+    const gram_dtype dtype = k->options.state;
+
     *sum = 0;
     for (int64_t i = 0; i < k->count; i++) {
         struct kfac_layer *l = &k->layer[i];
-        int64_t count = kfac_m_count(l);
-        double *v = k->work[2];
 
-        TRY(direction_of(g, k, l, v));
-        for (int64_t e = 0; e < count; e++) {
-            *sum += v[e] * l->gradient[e];
-            l->gradient[e] = v[e];
+        TRY(direction_of(g, k, l));
+        for (int64_t e = 0; e < kfac_m_count(l); e++) {
+            const double v = kfac_read(dtype, k->work[2], e);
+            *sum += v * kfac_read(dtype, l->gradient, e);
+            kfac_write(dtype, l->gradient, e, v);
         }
     }
     return GRAM_OK;
@@ -140,14 +153,14 @@ static gram_status load_gradients(gram_context *g, gram_kfac *k, const struct kf
 {
     for (int64_t i = 0; i < k->count; i++) {
         struct kfac_layer *l = &k->layer[i];
-        struct kfac_move weight = gram_kfac_weight_of(l, t->weights[i], l->gradient);
+        struct kfac_move weight = gram_kfac_weight_of(k, l, t->weights[i]);
 
         gram_kfac_gather(&weight);
         if (l->layer.bias) {
-            struct kfac_move bias = gram_kfac_bias_of(l, t->biases[i], l->gradient);
+            struct kfac_move bias = gram_kfac_bias_of(k, l, t->biases[i]);
             gram_kfac_gather(&bias);
         }
-        if (!gram_kfac_finite(kfac_m_count(l), l->gradient))
+        if (!gram_kfac_finite(kfac_m_count(l), l->gradient, k->options.state, k->options.state))
             return gram_fail(g, GRAM_NUMERICAL,
                              "weights[%lld] or its bias has a gradient that is not finite",
                              (long long)i);
@@ -159,12 +172,12 @@ static void store_directions(const gram_kfac *k, const struct kfac_tensors *t, d
 {
     for (int64_t i = 0; i < k->count; i++) {
         const struct kfac_layer *l = &k->layer[i];
-        struct kfac_move weight = gram_kfac_weight_of(l, t->to_weights[i], l->gradient);
+        struct kfac_move weight = gram_kfac_weight_of(k, l, t->to_weights[i]);
 
         weight.factor = nu;
         gram_kfac_scatter(&weight);
         if (l->layer.bias) {
-            struct kfac_move bias = gram_kfac_bias_of(l, t->to_biases[i], l->gradient);
+            struct kfac_move bias = gram_kfac_bias_of(k, l, t->to_biases[i]);
             bias.factor = nu;
             gram_kfac_scatter(&bias);
         }

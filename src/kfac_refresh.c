@@ -7,127 +7,161 @@
  * SPDX-License-Identifier: MIT
  */
 #include "kfac.h"
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
 static const double pi_most = 1e4; /* how far apart the damping of A and B may be */
 
-/* count symmetric matrices of order n. */
-static gram_tensor matrices(double *data, int64_t count, int64_t n)
+double gram_kfac_least(const gram_kfac *k)
 {
-    return gram_matrices(data, count, n, n, GRAM_F64);
+    return 4 * (k->options.state == GRAM_F32 ? (double)FLT_EPSILON : DBL_EPSILON);
 }
 
 /* The mean of the diagonals of count matrices of order n, or of count diagonals. */
-static double mean_diagonal(int64_t count, int64_t n, bool diagonals, const double *a)
+static double mean_diagonal(const gram_kfac *k, int64_t count, int64_t n, bool diagonals,
+                            const void *a)
 {
     double sum = 0;
 
     for (int64_t i = 0; i < count * n; i++)
-        sum += a[diagonals ? i : i * n + i % n];
+        sum += kfac_read(k->options.state, a, diagonals ? i : i * n + i % n);
     return sum / (double)(count * n);
 }
 
-/* (from + shift I)^-1 of one matrix to `to`; spare holds one too.  1 where there is none. */
-static gram_status invert(gram_context *g, int64_t n, const double *from, double shift,
-                          double *spare, double *to, bool *failed)
+/* The mean of a matrix and its transpose. */
+static void make_symmetric(gram_dtype dtype, int64_t n, void *a)
 {
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < i; j++) {
+            double mean = (kfac_read(dtype, a, i * n + j) + kfac_read(dtype, a, j * n + i)) / 2;
+            kfac_write(dtype, a, i * n + j, mean);
+            kfac_write(dtype, a, j * n + i, mean);
+        }
+}
+
+/* (from + shift I)^-1 of one matrix to `to`, with work 2 to work in.  True in *failed where there
+ * is none. */
+static gram_status invert(gram_context *g, gram_kfac *k, int64_t n, const void *from, double shift,
+                          void *to, bool *failed)
+{
+    const gram_dtype dtype = k->options.state;
+    const size_t bytes = (size_t)(n * n) * gram_dtype_size(dtype);
     gram_matrix_power_options power = GRAM_MATRIX_POWER_OPTIONS_INIT;
-    gram_tensor a = gram_matrix(spare, n, n, GRAM_F64), x = gram_matrix(to, n, n, GRAM_F64);
+    gram_tensor a = gram_matrix(k->work[2], n, n, dtype), x = gram_matrix(to, n, n, dtype);
     int32_t info_value = 0;
     gram_tensor info = {.data = &info_value, .dtype = GRAM_I32};
 
-    memcpy(spare, from, (size_t)(n * n) * sizeof *spare);
-    memset(to, 0, (size_t)(n * n) * sizeof *to);
+    memcpy(a.data, from, bytes);
+    memset(to, 0, bytes);
     for (int64_t i = 0; i < n; i++) {
-        spare[i * n + i] += shift;
-        to[i * n + i] = 1;
+        kfac_write(dtype, a.data, i * n + i, kfac_read(dtype, from, i * n + i) + shift);
+        kfac_write(dtype, to, i * n + i, 1);
     }
     TRY(gram_solve_cholesky(g, &a, &x, NULL, &x, &info));
-    if (info_value == 0 && gram_kfac_finite(n * n, to)) {
-        for (int64_t i = 0; i < n; i++)
-            for (int64_t j = 0; j < i; j++)
-                to[i * n + j] = to[j * n + i] = (to[i * n + j] + to[j * n + i]) / 2;
+    if (info_value == 0 && gram_kfac_finite(n * n, to, dtype, dtype)) {
+        make_symmetric(dtype, n, to);
         return GRAM_OK;
     }
-    memcpy(spare, from, (size_t)(n * n) * sizeof *spare);
+    memcpy(a.data, from, bytes);
     power.numerator = -1, power.denominator = 1;
     power.ridge = gram_number(shift);
     TRY(gram_matrix_power(g, &a, &power, &x, &info));
-    *failed = info_value != 0;
+    *failed = info_value != 0 || !gram_kfac_finite(n * n, to, dtype, dtype);
     return GRAM_OK;
+}
+
+static void copy(const gram_kfac *k, int64_t count, const void *from, void *to)
+{
+    memcpy(to, from, (size_t)count * gram_dtype_size(k->options.state));
 }
 
 /* pi and with it the damping of A and of B. */
 static void split_damping(const gram_kfac *k, const struct kfac_layer *l, double shift[2])
 {
-    double a = mean_diagonal(l->groups, l->cols, l->diagonal, l->a);
-    double b = mean_diagonal(l->groups, l->rows, false, l->b), pi = 1;
+    double a = mean_diagonal(k, l->groups, l->cols, l->diagonal, l->a);
+    double b = mean_diagonal(k, l->groups, l->rows, false, l->b), pi = 1;
+    const double least = gram_kfac_least(k);
+    const int64_t a_order = l->diagonal ? 0 : l->groups * l->cols;
 
     if (a > 0 && b > 0)
         pi = fmin(fmax(sqrt(a / b), 1 / pi_most), pi_most);
-    shift[0] = pi * sqrt(k->options.lambda);
-    shift[1] = sqrt(k->options.lambda) / pi;
+    shift[0] = fmax(pi * sqrt(k->options.lambda), least * a * (double)a_order);
+    shift[1] = fmax(sqrt(k->options.lambda) / pi, least * b * (double)(l->groups * l->rows));
 }
 
 static gram_status refresh_factored(gram_context *g, gram_kfac *k, struct kfac_layer *l,
                                     bool *failed)
 {
+    const gram_dtype dtype = k->options.state;
+    const int64_t a_step = l->cols * l->cols, b_step = l->rows * l->rows;
     double shift[2];
 
     split_damping(k, l, shift);
     for (int64_t i = 0; i < l->groups && !*failed && !l->diagonal; i++)
-        TRY(invert(g, l->cols, l->a + i * l->cols * l->cols, shift[0], k->work[2],
-                   k->work[0] + i * l->cols * l->cols, failed));
+        TRY(invert(g, k, l->cols, kfac_from(dtype, l->a, i * a_step), shift[0],
+                   kfac_from(dtype, k->work[0], i * a_step), failed));
     for (int64_t i = 0; i < l->groups && !*failed; i++)
-        TRY(invert(g, l->rows, l->b + i * l->rows * l->rows, shift[1], k->work[2],
-                   k->work[1] + i * l->rows * l->rows, failed));
+        TRY(invert(g, k, l->rows, kfac_from(dtype, l->b, i * b_step), shift[1],
+                   kfac_from(dtype, k->work[1], i * b_step), failed));
     if (*failed)
         return GRAM_OK;
-    memcpy(l->b_inverse, k->work[1], (size_t)kfac_b_count(l) * sizeof(double));
+    copy(k, kfac_b_count(l), k->work[1], l->b_inverse);
     if (!l->diagonal)
-        memcpy(l->a_inverse, k->work[0], (size_t)kfac_a_count(l) * sizeof(double));
+        copy(k, kfac_a_count(l), k->work[0], l->a_inverse);
     for (int64_t i = 0; l->diagonal && i < l->cols; i++)
-        l->a_values[i] = 1 / (fmax(l->a[i], 0) + shift[0]);
+        kfac_write(dtype, l->a_values, i, 1 / (fmax(kfac_read(dtype, l->a, i), 0) + shift[0]));
     return GRAM_OK;
 }
 
 /* Eigenvectors to `to`, values to `values`, those below 0 as 0. */
-static gram_status decompose(gram_context *g, int64_t count, int64_t n, double *from, double *to,
-                             double *values, bool *failed)
+static gram_status decompose(gram_context *g, gram_kfac *k, const struct kfac_layer *l, int side,
+                             bool *failed)
 {
-    gram_tensor a = matrices(from, count, n), v = matrices(to, count, n);
-    gram_tensor w = gram_matrix(values, count, n, GRAM_F64);
+    const gram_dtype dtype = k->options.state;
+    const int64_t n = side == 0 ? l->cols : l->rows;
+    gram_tensor a = gram_matrices(side == 0 ? l->a : l->b, l->groups, n, n, dtype);
+    gram_tensor v = gram_matrices(k->work[side], l->groups, n, n, dtype);
+    gram_tensor w = gram_matrix(k->work[side + 2], l->groups, n, dtype);
     gram_status status = gram_eigh(g, &a, NULL, &w, &v, NULL);
 
     *failed = status == GRAM_NUMERICAL;
-    for (int64_t i = 0; status == GRAM_OK && i < count * n; i++)
-        values[i] = fmax(values[i], 0);
+    for (int64_t i = 0; status == GRAM_OK && i < l->groups * n; i++)
+        kfac_write(dtype, w.data, i, fmax(kfac_read(dtype, w.data, i), 0));
     return *failed ? GRAM_OK : status;
+}
+
+/* s = db da^T. */
+static void make_corrections(const gram_kfac *k, const struct kfac_layer *l)
+{
+    const gram_dtype dtype = k->options.state;
+
+    for (int64_t i = 0; i < kfac_m_count(l); i++) {
+        int64_t row = i / l->cols, col = i % l->cols + row / l->rows * l->cols;
+        kfac_write(dtype, l->corrections, i,
+                   kfac_read(dtype, l->b_values, row) * kfac_read(dtype, l->a_values, col));
+    }
 }
 
 static gram_status refresh_exact(gram_context *g, gram_kfac *k, struct kfac_layer *l, bool *failed)
 {
-    double *a_values = k->work[2], *b_values = k->work[3];
-    int64_t n = l->groups;
+    const gram_dtype dtype = k->options.state;
 
     if (!l->diagonal)
-        TRY(decompose(g, n, l->cols, l->a, k->work[0], a_values, failed));
+        TRY(decompose(g, k, l, 0, failed));
     if (!*failed)
-        TRY(decompose(g, n, l->rows, l->b, k->work[1], b_values, failed));
+        TRY(decompose(g, k, l, 1, failed));
     if (*failed)
         return GRAM_OK;
     for (int64_t i = 0; l->diagonal && i < l->cols; i++)
-        a_values[i] = fmax(l->a[i], 0);
+        kfac_write(dtype, k->work[2], i, fmax(kfac_read(dtype, l->a, i), 0));
     if (!l->diagonal)
-        memcpy(l->a_inverse, k->work[0], (size_t)kfac_a_count(l) * sizeof(double));
-    memcpy(l->b_inverse, k->work[1], (size_t)kfac_b_count(l) * sizeof(double));
-    memcpy(l->a_values, a_values, (size_t)(n * l->cols) * sizeof(double));
-    memcpy(l->b_values, b_values, (size_t)(n * l->rows) * sizeof(double));
-    for (int64_t i = 0; l->corrected && i < kfac_m_count(l); i++) {
-        int64_t row = i / l->cols, col = i % l->cols + row / l->rows * l->cols;
-        l->corrections[i] = l->b_values[row] * l->a_values[col];
-    }
+        copy(k, kfac_a_count(l), k->work[0], l->a_inverse);
+    copy(k, kfac_b_count(l), k->work[1], l->b_inverse);
+    copy(k, l->groups * l->cols, k->work[2], l->a_values);
+    copy(k, l->groups * l->rows, k->work[3], l->b_values);
+    if (l->corrected)
+        make_corrections(k, l);
     l->counts[KFAC_CORRECTIONS] = 0;
     return GRAM_OK;
 }

@@ -7,12 +7,14 @@
 #include <math.h>
 #include <string.h>
 
-bool gram_kfac_finite(int64_t count, const double *values)
+bool gram_kfac_finite(int64_t count, const void *numbers, gram_dtype dtype, gram_dtype state)
 {
     double sum = 0;
 
-    for (int64_t i = 0; i < count; i++)
-        sum += 0 * values[i];
+    for (int64_t i = 0; i < count; i++) {
+        const double number = kfac_read(dtype, numbers, i);
+        sum += 0 * (state == GRAM_F32 ? (double)(float)number : number);
+    }
     return sum == 0;
 }
 
@@ -21,10 +23,19 @@ double gram_kfac_keep(const struct gram_kfac *k, int64_t updates)
     return fmin(1 - 1 / (double)(updates + 1), k->options.decay);
 }
 
-static void mix(int64_t count, double keep, const double *from, double *to)
+struct numbers {
+    const void *data;
+    gram_dtype dtype;
+};
+
+static void mix(const gram_kfac *k, int64_t count, double keep, const struct numbers *from,
+                void *to)
 {
-    for (int64_t i = 0; i < count; i++)
-        to[i] = keep == 0 ? from[i] : keep * to[i] + (1 - keep) * from[i];
+    for (int64_t i = 0; i < count; i++) {
+        const double now = kfac_read(from->dtype, from->data, i);
+        const double was = keep == 0 ? 0 : keep * kfac_read(k->options.state, to, i);
+        kfac_write(k->options.state, to, i, was + (1 - keep) * now);
+    }
 }
 
 static struct kfac_layer *layer_at(gram_context *g, gram_kfac *k, int64_t index)
@@ -65,14 +76,11 @@ static void move(const struct kfac_move *m, bool store)
     for (int i = 0; i < t->ndim; i++)
         count *= t->shape[i];
     for (int64_t e = 0; e < count; e++) {
-        double *number = m->numbers + e / m->inner * m->outer_step + e % m->inner * m->inner_step;
-        if (t->dtype == GRAM_F32 && store)
-            ((float *)t->data)[offset] = (float)(m->factor * *number);
-        else if (store)
-            ((double *)t->data)[offset] = m->factor * *number;
+        const int64_t at = e / m->inner * m->outer_step + e % m->inner * m->inner_step;
+        if (store)
+            kfac_write(t->dtype, t->data, offset, m->factor * kfac_read(m->state, m->numbers, at));
         else
-            *number = t->dtype == GRAM_F32 ? (double)((const float *)t->data)[offset]
-                                           : ((const double *)t->data)[offset];
+            kfac_write(m->state, m->numbers, at, kfac_read(t->dtype, t->data, offset));
         for (int i = t->ndim - 1; i >= 0; i--) { /* the next index */
             offset += t->stride[i];
             if (++index[i] < t->shape[i])
@@ -107,11 +115,14 @@ struct gram_batch gram_kfac_factor_shape(const struct kfac_layer *l, bool of_a)
     return s;
 }
 
-gram_tensor gram_kfac_dense(void *numbers, const struct gram_batch *shape)
+gram_tensor gram_kfac_dense(const gram_kfac *k, void *numbers, const struct gram_batch *shape,
+                            gram_dtype dtype)
 {
-    gram_tensor t = {.data = numbers, .dtype = GRAM_F64, .ndim = shape->ndim};
+    gram_tensor t = {.data = numbers, .dtype = dtype, .ndim = shape->ndim};
     int64_t step = 1;
 
+    if (k->owner)
+        t.device = k->owner->options.device;
     memcpy(t.shape, shape->shape, sizeof t.shape);
     for (int i = t.ndim - 1; i >= 0; step *= t.shape[i--])
         t.stride[i] = step;
@@ -119,23 +130,28 @@ gram_tensor gram_kfac_dense(void *numbers, const struct gram_batch *shape)
 }
 
 /* Takes new factors (NULL: none) into the averages, both or neither; false: they are not finite. */
-static bool take(gram_kfac *k, struct kfac_layer *l, const double *a, const double *b)
+static bool take(gram_kfac *k, struct kfac_layer *l, const void *const new[2], gram_dtype dtype)
 {
-    if ((a && !gram_kfac_finite(kfac_a_count(l), a)) ||
-        (b && !gram_kfac_finite(kfac_b_count(l), b))) {
-        k->skipped++;
-        return false;
-    }
-    if (a)
-        mix(kfac_a_count(l), gram_kfac_keep(k, l->counts[KFAC_A_UPDATES]++), a, l->a);
-    if (b)
-        mix(kfac_b_count(l), gram_kfac_keep(k, l->counts[KFAC_B_UPDATES]++), b, l->b);
+    const int64_t count[2] = {kfac_a_count(l), kfac_b_count(l)};
+    int64_t *const updates[2] = {&l->counts[KFAC_A_UPDATES], &l->counts[KFAC_B_UPDATES]};
+    void *const average[2] = {l->a, l->b};
+
+    for (int i = 0; i < 2; i++)
+        if (new[i] && !gram_kfac_finite(count[i], new[i], dtype, k->options.state)) {
+            k->skipped++;
+            return false;
+        }
+    for (int i = 0; i < 2; i++)
+        if (new[i])
+            mix(k, count[i], gram_kfac_keep(k, (*updates[i])++), &(struct numbers){new[i], dtype},
+                average[i]);
     return true;
 }
 
 gram_status gram_kfac_feed(gram_context *g, gram_kfac *kfac, int64_t index,
                            const gram_tensor *a_factor, const gram_tensor *b_factor)
 {
+    const void *new[2] = {NULL, NULL};
     struct gram_batch shape[2];
     struct kfac_layer *l;
 
@@ -153,119 +169,32 @@ gram_status gram_kfac_feed(gram_context *g, gram_kfac *kfac, int64_t index,
         return gram_kfac_device_take(g, kfac, l, a_factor, b_factor);
     for (int i = 0; i < 2; i++) {
         const gram_tensor *t = i == 0 ? a_factor : b_factor;
-        if (t)
-            gram_kfac_gather(&(struct kfac_move){t, kfac->work[i], shape[i].count, 0, 1, 1});
+        const struct kfac_move move = {t, kfac->work[i], kfac->options.state, shape[i].count, 0, 1,
+                                       1};
+        if (!t)
+            continue;
+        gram_kfac_gather(&move);
+        new[i] = kfac->work[i];
     }
-    (void)take(kfac, l, a_factor ? kfac->work[0] : NULL, b_factor ? kfac->work[1] : NULL);
-    return GRAM_OK;
-}
-
-/* ---- Corrected eigenvalues ----------------------------------------------------------------- */
-
-/* Rows [first, first + count) of the first dimension. */
-static gram_tensor samples_of(const gram_tensor *t, int64_t first, int64_t count)
-{
-    gram_tensor part = *t;
-
-    part.shape[0] = count;
-    if (part.data)
-        part.data = (char *)part.data + first * t->stride[0] * (int64_t)gram_dtype_size(t->dtype);
-    return part;
-}
-
-/* The gradients of samples as matrices [W b] of f64, to work 0; their dtype is that of g. */
-static gram_status sample_gradients(gram_context *g, gram_kfac *k, const struct kfac_layer *l,
-                                    const gram_tensor *a, const gram_tensor *d)
-{
-    gram_sample_grad_options options = GRAM_SAMPLE_GRAD_OPTIONS_INIT;
-    gram_dtype dtype = d->dtype == GRAM_F64 ? GRAM_F64 : GRAM_F32;
-    struct gram_batch shape = gram_kfac_weight_shape(l), all = {.ndim = shape.ndim + 1};
-    int64_t count = d->shape[0], bias = l->layer.bias != 0, width = l->cols - bias;
-    gram_tensor weight, biases = gram_matrix(k->work[2], count, l->outputs, dtype);
-    gram_sample_grads out = {.weight = &weight, .bias = bias ? &biases : NULL};
-
-    options.scale = k->options.scale;
-    all.shape[0] = count;
-    memcpy(all.shape + 1, shape.shape, (size_t)shape.ndim * sizeof *shape.shape);
-    weight = gram_kfac_dense(k->work[1], &all);
-    weight.dtype = dtype;
-    TRY(gram_sample_grad(g, &l->layer, a, d, &options, &out));
-    gram_kfac_gather(&(struct kfac_move){&weight, k->work[0], width, l->cols, 1, 1});
-    if (bias)
-        gram_kfac_gather(&(struct kfac_move){&biases, k->work[0] + width, 1, l->cols, 0, 1});
-    return GRAM_OK;
-}
-
-/* Adds the squares of Qb^T G Qa of count samples in work 0 to sum. */
-static gram_status add_squares(gram_context *g, gram_kfac *k, const struct kfac_layer *l,
-                               int64_t count, double *sum)
-{
-    int64_t n = l->groups, m = kfac_m_count(l);
-    struct gram_batch shape = {
-        .ndim = 4, .shape = {count, n, l->rows, l->cols}
-    };
-    struct gram_batch of_a = {
-        .ndim = 3, .shape = {n, l->cols, l->cols}
-    };
-    struct gram_batch of_b = {
-        .ndim = 3, .shape = {n, l->rows, l->rows}
-    };
-    gram_tensor x = gram_kfac_dense(k->work[0], &shape), y = gram_kfac_dense(k->work[1], &shape);
-    gram_tensor qa = gram_kfac_dense(l->a_inverse, &of_a),
-                qb = gram_kfac_dense(l->b_inverse, &of_b);
-    gram_matmul_options options = GRAM_MATMUL_OPTIONS_INIT;
-
-    options.transpose_a = 1;
-    TRY(gram_matmul_batched(g, &qb, &x, &options, &y));
-    TRY(gram_matmul_batched(g, &y, &qa, NULL, &x));
-    for (int64_t s = 0; s < count; s++)
-        for (int64_t i = 0; i < m; i++)
-            sum[i] += k->work[0][s * m + i] * k->work[0][s * m + i];
-    return GRAM_OK;
-}
-
-/* s of this update to work 3. */
-static gram_status correct(gram_context *g, gram_kfac *k, const struct kfac_layer *l,
-                           const gram_tensor *a, const gram_tensor *d)
-{
-    int64_t m = kfac_m_count(l), samples = d->shape[0];
-    int64_t block = gram_most(k->work_count / gram_most(m, 1), 1);
-
-    memset(k->work[3], 0, (size_t)m * sizeof(double));
-    for (int64_t first = 0; first < samples; first += block) {
-        int64_t count = gram_least(block, samples - first);
-        gram_tensor a_part = samples_of(a, first, count), d_part = samples_of(d, first, count);
-        TRY(sample_gradients(g, k, l, &a_part, &d_part));
-        TRY(add_squares(g, k, l, count, k->work[3]));
-    }
-    for (int64_t i = 0; i < m; i++)
-        k->work[3][i] /= (double)samples;
+    (void)take(kfac, l, new, kfac->options.state);
     return GRAM_OK;
 }
 
 /* ---- Updates ------------------------------------------------------------------------------- */
 
-static gram_status new_factors(gram_context *g, gram_kfac *k, const struct kfac_layer *l,
-                               const gram_tensor *activations, const gram_tensor *gradients)
+gram_status gram_kfac_new_factors(gram_context *g, gram_kfac *k, const struct kfac_layer *l,
+                                  const gram_tensor *activations, const gram_tensor *gradients,
+                                  gram_dtype dtype)
 {
     gram_kfac_factors_options options = GRAM_KFAC_FACTORS_OPTIONS_INIT;
     struct gram_batch shape_a = gram_kfac_factor_shape(l, true),
                       shape_b = gram_kfac_factor_shape(l, false);
-    gram_tensor a = gram_kfac_dense(k->work[0], &shape_a),
-                b = gram_kfac_dense(k->work[1], &shape_b);
-    gram_dtype dtype = gradients->dtype == GRAM_F64 ? GRAM_F64 : GRAM_F32;
+    gram_tensor a = gram_kfac_dense(k, k->work[0], &shape_a, dtype),
+                b = gram_kfac_dense(k, k->work[2], &shape_b, dtype);
 
     options.setting = k->options.setting;
     options.scale = k->options.scale;
-    a.dtype = b.dtype = dtype;
-    TRY(gram_kfac_factors(g, &l->layer, activations, gradients, &options, &a, &b));
-    if (dtype == GRAM_F64)
-        return GRAM_OK;
-    a.data = memcpy(k->work[2], a.data, (size_t)shape_a.count * sizeof(float));
-    b.data = memcpy(k->work[3], b.data, (size_t)shape_b.count * sizeof(float));
-    gram_kfac_gather(&(struct kfac_move){&a, k->work[0], shape_a.count, 0, 1, 1});
-    gram_kfac_gather(&(struct kfac_move){&b, k->work[1], shape_b.count, 0, 1, 1});
-    return GRAM_OK;
+    return gram_kfac_factors(g, &l->layer, activations, gradients, &options, &a, &b);
 }
 
 gram_status gram_kfac_update(gram_context *g, gram_kfac *kfac, int64_t index,
@@ -273,6 +202,7 @@ gram_status gram_kfac_update(gram_context *g, gram_kfac *kfac, int64_t index,
 {
     struct gram_batch any = {.count = 1};
     struct kfac_layer *l;
+    gram_dtype dtype;
     bool corrects;
 
     g->call = __func__;
@@ -284,21 +214,21 @@ gram_status gram_kfac_update(gram_context *g, gram_kfac *kfac, int64_t index,
     TRY(gram_batch_join(g, &any, "activations", activations, 1));
     if (activations->shape[0] == 0 || gradients->shape[0] == 0) /* nothing is learned */
         return GRAM_OK;
+    dtype = gradients->dtype == GRAM_F64 ? GRAM_F64 : GRAM_F32;
+    corrects =
+        l->corrected && l->counts[KFAC_READY] && activations->shape[0] == gradients->shape[0];
+    if (corrects)
+        TRY(gram_kfac_correct(g, kfac, l, activations, gradients));
+    TRY(gram_kfac_new_factors(g, kfac, l, activations, gradients, dtype));
     if (kfac->owner)
-        return gram_kfac_device_update(g, kfac, l, activations, gradients);
-    corrects = l->corrected && l->counts[KFAC_READY];
-    if (corrects && activations->shape[0] == gradients->shape[0]) {
-        TRY(correct(g, kfac, l, activations, gradients));
-        if (gram_kfac_finite(kfac_m_count(l), kfac->work[3])) {
-            memcpy(l->gradient, kfac->work[3], (size_t)kfac_m_count(l) * sizeof(double));
-        } else {
-            kfac->skipped++;
-            return GRAM_OK;
-        }
+        return gram_kfac_device_update(g, kfac, l, dtype, corrects);
+    if (corrects &&
+        !gram_kfac_finite(kfac_m_count(l), l->gradient, kfac->options.state, kfac->options.state)) {
+        kfac->skipped++;
+        return GRAM_OK;
     }
-    TRY(new_factors(g, kfac, l, activations, gradients));
-    if (take(kfac, l, kfac->work[0], kfac->work[1]) && corrects)
-        mix(kfac_m_count(l), gram_kfac_keep(kfac, l->counts[KFAC_CORRECTIONS]++), l->gradient,
-            l->corrections);
+    if (take(kfac, l, (const void *const[2]){kfac->work[0], kfac->work[2]}, dtype) && corrects)
+        mix(kfac, kfac_m_count(l), gram_kfac_keep(kfac, l->counts[KFAC_CORRECTIONS]++),
+            &(struct numbers){l->gradient, kfac->options.state}, l->corrections);
     return GRAM_OK;
 }

@@ -103,13 +103,14 @@ static void a_layer_without_inverse_keeps_the_previous_one(struct harness *h)
 
 static void a_file_brings_everything_back(struct harness *h)
 {
-    for (int row = 0; row < 3; row++) {
+    for (int row = 0; row < 4; row++) {
         struct kfac_one o = {.options = GRAM_KFAC_OPTIONS_INIT}, p;
         char path[] = "/tmp/gram-kfac-XXXXXX";
         struct kfac_data d;
         int file = mkstemp(path);
         kfac_fill(h, &d, 1, 4, 3);
-        o.options.corrected = row == 2;
+        o.options.corrected = row >= 2;
+        o.options.state = row == 3 ? GRAM_F32 : GRAM_F64;
         o.options.damping = row > 0 ? GRAM_KFAC_EXACT : GRAM_KFAC_FACTORED;
         kfac_open(h, &o, GRAM_LAYER_LINEAR, 4, 3, true);
         CHECK(h,
@@ -158,6 +159,12 @@ static void bad_files_change_nothing(struct harness *h)
           "%s", gram_message(h->g));
     kept = test_at(&a, 3);
     p.kfac = (gram_kfac_destroy(p.kfac), NULL);
+    p.options.state = GRAM_F32;
+    kfac_open(h, &p, GRAM_LAYER_LINEAR, 4, 3, true);
+    CHECK(h, gram_kfac_save(h->g, p.kfac, path) == GRAM_OK, "%s", gram_message(h->g));
+    CHECK(h, gram_kfac_load(h->g, o.kfac, path) == GRAM_BAD_DATA, "%s", gram_message(h->g));
+    p.kfac = (gram_kfac_destroy(p.kfac), NULL);
+    p.options.state = GRAM_F64;
     p.options.damping = GRAM_KFAC_EXACT;
     kfac_open(h, &p, GRAM_LAYER_LINEAR, 4, 3, true);
     CHECK(h, gram_kfac_save(h->g, p.kfac, path) == GRAM_OK, "%s", gram_message(h->g));
@@ -187,6 +194,11 @@ struct call {
     gram_tensor a, g, weight, to_weight, factor;
     const gram_tensor *biases[1];
 };
+
+static void whole_state(struct call *c)
+{
+    c->options.state = GRAM_I32;
+}
 
 static void no_lambda(struct call *c)
 {
@@ -298,6 +310,7 @@ static void make_good(struct call *c)
 
 static const struct refusal refusals[] = {
     {          no_lambda, GRAM_INVALID_ARGUMENT,         "gram_kfac_create: options.lambda is 0"},
+    {        whole_state, GRAM_INVALID_ARGUMENT,         "options.state is 5, expected GRAM_F64"},
     {        large_decay, GRAM_INVALID_ARGUMENT,                          "options.decay is 1.5"},
     {      negative_clip, GRAM_INVALID_ARGUMENT,                         "options.kl_clip is -1"},
     {          nan_scale, GRAM_INVALID_ARGUMENT,                          "options.scale is nan"},

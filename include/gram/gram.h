@@ -1890,9 +1890,9 @@ typedef struct gram_kfac_factors_options {
  * where nothing waits, that makes all of a_factor NaN.
  *
  * CPU and CUDA.  There a factor is summed in f32 (f64) in tiles of 64 by 64, whose positions come
- * through shared memory; where g or a lies as a matrix of the factor's dtype with 64 features or
- * more it is cuBLAS's product.  Scratch: the lower triangle of a factor, a few times where there
- * are many positions and few features, and with REDUCE the samples' sums.
+ * through shared memory; where g or a lies as a matrix of the factor's dtype, or of halves whose
+ * factor is f32, with 64 features or more it is cuBLAS's product.  Scratch: the lower triangle of a
+ * factor, a few times where there are many positions and few features; REDUCE: the samples' sums.
  *
  * Martens and Grosse, Optimizing neural networks with Kronecker-factored approximate curvature,
  * ICML 2015; Eschenhagen et al., Kronecker-factored approximate curvature for modern neural network
@@ -1958,11 +1958,13 @@ typedef struct gram_kfac_options {
     double kl_clip;            /* the bound kappa below; 0: none */
     gram_kfac_setting setting; /* see gram_kfac_factors */
     double scale;              /* see gram_kfac_factors */
+    gram_dtype state; /* of averages, inverses, work: GRAM_F64, or GRAM_F32 for half of it */
 } gram_kfac_options;
 
 /* clang-format off */
 #define GRAM_KFAC_OPTIONS_INIT                                                                     \
-    {sizeof(gram_kfac_options), 0, GRAM_KFAC_FACTORED, 1e-3, 0.95, 1e-3, GRAM_KFAC_EXPAND, 1}
+    {sizeof(gram_kfac_options), 0, GRAM_KFAC_FACTORED, 1e-3, 0.95, 1e-3, GRAM_KFAC_EXPAND, 1,      \
+     GRAM_F64}
 /* clang-format on */
 
 /*
@@ -1970,24 +1972,31 @@ typedef struct gram_kfac_options {
  *
  * create makes the state for count layers (linear, convolution, embedding without a bias; others
  * GRAM_UNSUPPORTED); inputs[i] and outputs[i] are I and O of layer i (an embedding's inputs are not
- * read).  All state is f64: of a layer with factors of order m and n, in each of its groups, 2 (m^2
- * + n^2) + m + n numbers (of an embedding 2 n^2 + 2 m + n), with corrected m n more; besides the
- * gradient of all layers once, and four pieces of work as large as the largest matrix.  It is
- * allocated here; later calls take scratch from their context alone.  *out is NULL on an error.
+ * read).  All numbers are of options.state, and so is the arithmetic with them: of a layer with
+ * factors of order m and n, in each of its groups, 2 (m^2 + n^2) + m + n (of an embedding 2 n^2 +
+ * 2 m + n), with corrected m n more; besides the gradient of all layers once, and four pieces of
+ * work as large as the largest matrix, of 65536 numbers at least; each of these three rounded up to
+ * 16 numbers.  They are allocated here; later calls take scratch from their context alone.  *out is
+ * NULL on an error.
  *
  * update takes what went into layer `index` and the gradients of what came out (as
  * gram_kfac_factors) and moves the averages of A and B towards theirs: the k'th update keeps
  * min(1 - 1 / k, decay) of them.  Where the new ones are not finite nothing changes but
  * gram_kfac_info's skipped: NaN does not poison the averages.  With corrected it moves the
  * eigenvalues s[i][j] = E_n[(qb_i^T G_n qa_j)^2] likewise, G_n the gradient of sample n in [W b]
- * (not of embeddings); these begin anew when the eigenvectors do.  feed takes new A and B that the
- * caller has (summed over processes, say) in the shapes of gram_kfac_factors; either may be NULL.
+ * (not of embeddings); these begin anew when the eigenvectors do.  Samples of a linear layer turn
+ * with their positions, before these are multiplied, where that takes less time, else, and those of
+ * a convolution, with their gradients, in blocks that fit into the work.  feed takes new A and B
+ * that the caller has (summed over processes, say) in the shapes of gram_kfac_factors; either may
+ * be NULL.  What is more than state can hold is not finite.
  *
  * refresh makes the inverses of the factors.  FACTORED: (A + pi sqrt(lambda) I)^-1 and (B +
  * sqrt(lambda) / pi I)^-1, pi^2 = (tr A / m) / (tr B / n), within 1e-4 and 1e4 and 1 where a trace
- * is 0; where Cholesky's factorisation breaks down eigenvalues below 0 are taken as 0.  EXACT:
- * eigenvectors and eigenvalues, those below 0 as 0.  A layer whose factors have no inverse keeps
- * the previous one and is counted in gram_kfac_info's failed.
+ * is 0; what is added is at least 4 eps times the factor's trace (of all groups), below which there
+ * is only rounding, eps being that of options.state; where Cholesky's factorisation breaks down
+ * eigenvalues below 0 are taken as 0.  EXACT: eigenvectors and eigenvalues, those below 0 as 0.  A
+ * layer whose factors have no inverse keeps the previous one and is counted in gram_kfac_info's
+ * failed.
  *
  * precondition: with M = [W b] of the gradient of a layer, V = B^-1 M A^-1, or Qb ((Qb^T M Qa) /
  * (s + lambda)) Qa^T with s = db da^T or, corrected, its own; then all V times nu = min(1,
@@ -2001,18 +2010,23 @@ typedef struct gram_kfac_options {
  * on where damping is FACTORED); the others are refused where they differ.
  *
  * save writes the state as a safetensors file, whole or not at all; load reads it into an object of
- * the same layers and options, which is unchanged on an error.  state_at gives part `index` of the
- * state by name, as a view that lives as long as the object ("0.a", "0.b", "0.a_inverse" or
- * "0.a_vectors", ..., "0.counts"); GRAM_INVALID_ARGUMENT behind the last one.
+ * the same layers and options (the same state too), which is unchanged on an error.  state_at gives
+ * part `index` of the state by name, as a view that lives as long as the object ("0.a", "0.b",
+ * "0.a_inverse" or "0.a_vectors", ..., "0.counts"); GRAM_INVALID_ARGUMENT behind the last one.  put
+ * takes a part from a dense tensor of the CPU, of the dtype and shape that state_at gives, whose
+ * numbers are finite and whose counts could be; it waits.  (On a device it is the way to change
+ * counts, of which the host keeps a copy; other numbers may be written through the view.)
  *
- * CPU and CUDA, there without corrected (GRAM_UNSUPPORTED).  On a device the state is in its
- * memory, all tensors are too, and every call takes the context that made the object, which is
- * destroyed before it (others are refused; on the CPU one context at a time).  update, feed,
- * refresh and precondition only queue, and the device decides: what is not finite is left out
- * there; a factor that Cholesky's factorisation refuses keeps the layer's previous inverses and
- * counts as failed; where a gradient is not finite all directions are 0, nu is 0, and the call
- * counts as skipped, the status being GRAM_OK.  get, save and load wait.  Files are the same on
- * every device.
+ * CPU and CUDA.  On a device the state is in its memory, all tensors are too, and every call takes
+ * the context that made the object, which is destroyed before it (others are refused; on the CPU
+ * one context at a time).  update, feed, refresh and precondition only queue, and the device
+ * decides: what is not finite is left out there; a factor that Cholesky's factorisation refuses
+ * keeps the layer's previous inverses and counts as failed; where a gradient is not finite all
+ * directions are 0, nu is 0, and the call counts as skipped, the status being GRAM_OK.  get, save
+ * and load wait.  Files are the same on every device.  All four can be captured in a graph (for
+ * eigenvectors refresh takes the drivers of gram_eigh that can) once each has run as it is
+ * captured: what a call queues depends on whether the layer has been refreshed, so that a graph
+ * from before the first refresh has no corrections, and directions that are gradients.
  *
  * Martens and Grosse, ICML 2015; George et al., Fast approximate natural gradient descent in a
  * Kronecker-factored eigenbasis, NeurIPS 2018.
@@ -2037,6 +2051,8 @@ GRAM_API gram_status gram_kfac_save(gram_context *g, const gram_kfac *kfac, cons
 GRAM_API gram_status gram_kfac_load(gram_context *g, gram_kfac *kfac, const char *path);
 GRAM_API gram_status gram_kfac_state_at(gram_context *g, gram_kfac *kfac, int64_t index,
                                         const char **name, gram_tensor *view);
+GRAM_API gram_status gram_kfac_put(gram_context *g, gram_kfac *kfac, int64_t index,
+                                   const gram_tensor *part);
 
 /* What became of it, counted since it was created (not saved). */
 typedef struct gram_kfac_info {
@@ -2168,6 +2184,7 @@ typedef struct gram_optimizer_options {
                                        more by three products of parts of f16 (sm_80 on); TF32:
                                        11 bits */
     gram_power_precision root_precision;
+    int64_t statistics; /* Shampoo's factors take in the first gradient and every so manieth; 1 */
 } gram_optimizer_options;
 
 /* clang-format off */
@@ -2184,7 +2201,6 @@ GRAM_PUBLIC int gram_optimizer_defaults(gram_optimizer_method method,
                                         gram_optimizer_options *options);
 
 /* What a step did. */
-    int64_t statistics; /* Shampoo's factors take in the first gradient and every so manieth; 1 */
 typedef struct gram_optimizer_report {
     size_t size;          /* set by the caller */
     int64_t skipped;      /* parameters that rested because their gradients were not finite */

@@ -84,6 +84,14 @@ gram_status gram_cuda_blas(gram_context *g, void *workspace, struct cuda_blas **
                  "cublasSetWorkspace");
 }
 
+/* cudaDataType. */
+static int type_of(gram_dtype dtype)
+{
+    static const int types[] = {[GRAM_F32] = 0, [GRAM_F64] = 1, [GRAM_F16] = 2, [GRAM_BF16] = 14};
+
+    return types[dtype];
+}
+
 gram_status gram_cuda_gemm_items(gram_context *g, const struct cuda_blas *blas,
                                  const struct cuda_gemm_items *gemm)
 {
@@ -93,8 +101,10 @@ gram_status gram_cuda_gemm_items(gram_context *g, const struct cuda_blas *blas,
     const void *alpha = is_wide ? (const void *)&wide[0] : &narrow[0];
     const void *beta = is_wide ? (const void *)&wide[1] : &narrow[1];
     const struct cuda_gemm_side *a = &gemm->a, *b = &gemm->b;
-    const int type = is_wide; /* cudaDataType */
-    const int64_t size = (int64_t)gram_dtype_size(gemm->dtype);
+    const gram_dtype inputs = gemm->inputs ? gemm->inputs : gemm->dtype;
+    const int type = type_of(inputs), type_c = type_of(gemm->dtype);
+    const int64_t size = (int64_t)gram_dtype_size(inputs),
+                  size_c = (int64_t)gram_dtype_size(gemm->dtype);
 
     for (int64_t first = 0; first < gemm->count; first += MOST_ITEMS)
         TRY(check(g,
@@ -102,10 +112,10 @@ gram_status gram_cuda_gemm_items(gram_context *g, const struct cuda_blas *blas,
                       blas->handle, a->transposed, b->transposed, (int)gemm->m, (int)gemm->n,
                       (int)gemm->k, alpha, (const char *)a->data + first * a->stride * size, type,
                       (int)a->ld, a->stride, (const char *)b->data + first * b->stride * size, type,
-                      (int)b->ld, b->stride, beta, (char *)gemm->c + first * gemm->stride_c * size,
-                      type, (int)gemm->ldc, gemm->stride_c,
-                      (int)gram_least(MOST_ITEMS, gemm->count - first), gemm->compute,
-                      DEFAULT_ALGORITHM),
+                      (int)b->ld, b->stride, beta,
+                      (char *)gemm->c + first * gemm->stride_c * size_c, type_c, (int)gemm->ldc,
+                      gemm->stride_c, (int)gram_least(MOST_ITEMS, gemm->count - first),
+                      gemm->compute, DEFAULT_ALGORITHM),
                   "cublasGemmStridedBatchedEx"));
     return GRAM_OK;
 }

@@ -16,7 +16,8 @@ _Static_assert(sizeof(struct kfac_found) == sizeof(struct kfac_report) &&
                "kfac_params.h repeats numbers of kfac.h");
 _Static_assert(KFAC_AS_THEY_ARE == (int)KFAC_TAKE && KFAC_SYMMETRIC == (int)KFAC_TAKE_SYMMETRIC &&
                    KFAC_NOT_BELOW_0 == (int)KFAC_TAKE_VALUES &&
-                   KFAC_INVERSE == (int)KFAC_TAKE_INVERSE,
+                   KFAC_INVERSE == (int)KFAC_TAKE_INVERSE &&
+                   KFAC_PRODUCTS == (int)KFAC_TAKE_PRODUCTS,
                "kfac_params.h repeats numbers of kfac.h");
 
 static const struct {
@@ -33,6 +34,7 @@ static const struct {
     [KFAC_GATHER] = {   CUDA_VARIANT_KFAC_GATHER, false},
     [KFAC_SCATTER] = {  CUDA_VARIANT_KFAC_SCATTER, false},
     [KFAC_SCALE] = {    CUDA_VARIANT_KFAC_SCALE, false},
+    [KFAC_SQUARES] = {  CUDA_VARIANT_KFAC_SQUARES, false},
     [KFAC_DIRECTION] = {CUDA_VARIANT_KFAC_DIRECTION, false},
     [KFAC_NU] = {       CUDA_VARIANT_KFAC_NU,  true},
 };
@@ -87,11 +89,13 @@ gram_status cuda_kfac_pass(gram_context *g, const struct gram_kfac_pass *pass)
         blocks = gram_least(gram_ceil_div(p.count, KFAC_THREADS), MOST_BLOCKS);
     if (pass->what == KFAC_DIRECTION)
         blocks = KFAC_PARTS;
+    if (pass->what == KFAC_SQUARES)
+        blocks = gram_least(gram_ceil_div(p.count, KFAC_COLUMNS), MOST_BLOCKS);
     if (blocks == 0)
         return GRAM_OK;
     entered = gram_cuda_enter(g->device);
     status =
-        gram_cuda_launch_plain(g, passes[pass->what].kernel, GRAM_F64, blocks, KFAC_THREADS, &p);
+        gram_cuda_launch_plain(g, passes[pass->what].kernel, pass->state, blocks, KFAC_THREADS, &p);
     gram_cuda_leave(g->device, entered);
     return status;
 }

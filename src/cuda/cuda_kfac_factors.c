@@ -25,7 +25,7 @@ _Static_assert(FACTOR_DIMS == GRAM_MAX_DIMS, "factor_params.h repeats a number o
 
 /* One side's factors, of all groups. */
 struct factor_job {
-    gram_dtype dtype;
+    gram_dtype dtype, inputs; /* inputs: of what cuBLAS multiplies */
     bool reduced, by_blas, table;
     struct factor_params first, p; /* first: of factor_reduce, whose result p is about */
     int64_t ld;                    /* by_blas: from a position to the next */
@@ -127,15 +127,22 @@ static void reduce(struct factor_job *job, bool gradients)
     p->positions = 1;
 }
 
+/* A dtype that cuBLAS multiplies as it is; halves that are summed over positions no more are. */
+static bool is_for_blas(gram_dtype dtype, const struct factor_job *job)
+{
+    return job->reduced || dtype == job->dtype ||
+           (job->dtype == GRAM_F32 && (dtype == GRAM_F16 || dtype == GRAM_BF16));
+}
+
 /* X as rows without gaps in an order that cuBLAS takes. */
-static bool is_matrix(const struct gram_layer_op *l, struct factor_job *job)
+static bool is_matrix(const struct gram_layer_side *side, struct factor_job *job)
 {
     const struct factor_params *p = &job->p;
     const struct factor_axes *position = &p->x.position;
 
     job->ld = position->ndim == 0 ? p->x.sample_stride : position->stride[0];
     return !p->x.patches && !p->mask.data && p->groups == 1 && p->features >= LEAST_OF_BLAS &&
-           p->x.type == type_of(l->dtype) && p->x.feature_stride == 1 && position->ndim <= 1 &&
+           is_for_blas(side->dtype, job) && p->x.feature_stride == 1 && position->ndim <= 1 &&
            (position->ndim == 0 || p->samples == 1 ||
             p->x.sample_stride == position->shape[0] * position->stride[0]) &&
            job->ld >= p->features && job->ld <= INT32_MAX && p->count <= INT32_MAX &&
@@ -206,7 +213,8 @@ static gram_status make_job(gram_context *g, const struct gram_kfac_factors_op *
     if (weight != 0)
         job->p.scale = weight * (gradients ? op->scale * op->scale / (double)l->samples
                                            : 1 / (double)job->p.count);
-    job->by_blas = is_matrix(l, job);
+    job->by_blas = is_matrix(gradients ? &l->g : &l->a, job);
+    job->inputs = job->reduced ? job->dtype : gradients ? l->g.dtype : l->a.dtype;
     return lay_out(g, job);
 }
 
@@ -273,6 +281,7 @@ static gram_status by_blas(gram_context *g, struct factor_job *job, char *scratc
     struct factor_params *p = &job->p;
     const struct cuda_gemm_side x = {p->x.data, job->ld, 0, false};
     struct cuda_gemm_items gemm = {.dtype = job->dtype,
+                                   .inputs = job->inputs,
                                    .compute = gram_cuda_compute_of(job->dtype),
                                    .m = p->features,
                                    .n = p->features,

@@ -8,6 +8,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "blas.h"
+#include "cpu/half.h"
 #include "fake_driver.h"
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,10 @@ enum {
     ALLOC_FAILED = 3,
     INVALID_VALUE = 7,
     EXECUTION_FAILED = 13,
+    TYPE_F32 = 0,
+    TYPE_F64 = 1,
+    TYPE_F16 = 2,
+    TYPE_BF16 = 14,
     COMPUTE_F32 = 68,
     COMPUTE_F64 = 70,
     COMPUTE_TF32 = 77,
@@ -35,6 +40,7 @@ struct handle {
 struct gemm_work {
     struct fake_work work;
     gram_dtype dtype;
+    int type; /* cudaDataType of a and b */
     bool transposed_a, transposed_b, cut;
     int64_t mnk[3], lda, ldb, ldc, stride_a, stride_b, stride_c, batch;
     double alpha, beta;
@@ -57,24 +63,45 @@ static float *cut_copy(const float *from, int64_t count)
     return to;
 }
 
+/* A copy in f32 of halves; NULL: no memory. */
+static float *wide_copy(const unsigned short *from, int64_t count, int type)
+{
+    float *to = malloc((size_t)count * sizeof *to);
+
+    for (int64_t i = 0; to && i < count; i++)
+        to[i] = type == TYPE_F16 ? from_f16(from[i]) : from_bf16(from[i]);
+    return to;
+}
+
+/* What is multiplied of a matrix: itself, or a copy, which *own is then. */
+static const void *operand(const struct gemm_work *w, const void *from, int64_t count, float **own)
+{
+    if (w->type > TYPE_F64)
+        *own = wide_copy(from, count, w->type);
+    else if (w->cut)
+        *own = cut_copy(from, count);
+    else
+        return from;
+    return *own;
+}
+
 static void run_item(const struct gemm_work *w, int64_t item)
 {
-    const int64_t size = (int64_t)gram_dtype_size(w->dtype);
-    const void *a = (const char *)w->a + item * w->stride_a * size;
-    const void *b = (const char *)w->b + item * w->stride_b * size;
-    float *cut_a = NULL, *cut_b = NULL;
+    const int64_t size = (int64_t)gram_dtype_size(w->dtype),
+                  in = w->type > TYPE_F64 ? (int64_t)sizeof(short) : size;
+    float *own_a = NULL, *own_b = NULL;
+    const void *a = operand(w, (const char *)w->a + item * w->stride_a * in,
+                            w->lda * (w->transposed_a ? w->mnk[0] : w->mnk[2]), &own_a);
+    const void *b = operand(w, (const char *)w->b + item * w->stride_b * in,
+                            w->ldb * (w->transposed_b ? w->mnk[2] : w->mnk[1]), &own_b);
 
-    if (w->cut) {
-        a = cut_a = cut_copy(a, w->lda * (w->transposed_a ? w->mnk[0] : w->mnk[2]));
-        b = cut_b = cut_copy(b, w->ldb * (w->transposed_b ? w->mnk[2] : w->mnk[1]));
-    }
     if (a && b)
         gram_blas_gemm(w->dtype, w->mnk, w->alpha,
                        (struct gram_blas_matrix){a, w->lda, w->transposed_a},
                        (struct gram_blas_matrix){b, w->ldb, w->transposed_b}, w->beta,
                        (char *)w->c + item * w->stride_c * size, w->ldc);
-    free(cut_a);
-    free(cut_b);
+    free(own_a);
+    free(own_b);
 }
 
 static void run(struct fake_work *work)
@@ -120,6 +147,11 @@ int cublasSetWorkspace_v2(void *handle, void *workspace, size_t bytes)
     return fake_memory_is_device((uintptr_t)workspace) ? SUCCESS : INVALID_VALUE;
 }
 
+static bool takes(int type, bool wide)
+{
+    return wide ? type == TYPE_F64 : type == TYPE_F32 || type == TYPE_F16 || type == TYPE_BF16;
+}
+
 static double number(const void *value, int compute)
 {
     return compute == COMPUTE_F64 ? *(const double *)value : (double)*(const float *)value;
@@ -141,8 +173,8 @@ int cublasGemmStridedBatchedEx(void *handle, int transposed_a, int transposed_b,
     (void)algorithm;
     if (!h || !h->ready)
         return NOT_INITIALIZED;
-    if ((!wide && compute != COMPUTE_F32 && compute != COMPUTE_TF32) || type_a != wide ||
-        type_b != wide || type_c != wide || m <= 0 || n <= 0 || k <= 0 || batch <= 0 ||
+    if ((!wide && compute != COMPUTE_F32 && compute != COMPUTE_TF32) || type_a != type_b ||
+        !takes(type_a, wide) || type_c != wide || m <= 0 || n <= 0 || k <= 0 || batch <= 0 ||
         lda < (transposed_a ? k : m) || ldb < (transposed_b ? n : k) || ldc < m ||
         !fake_memory_is_device((uintptr_t)a) || !fake_memory_is_device((uintptr_t)b) ||
         !fake_memory_is_device((uintptr_t)c))
@@ -153,6 +185,7 @@ int cublasGemmStridedBatchedEx(void *handle, int transposed_a, int transposed_b,
     *w = (struct gemm_work){
         .work = {.run = run, .bytes = sizeof *w},
         .dtype = wide ? GRAM_F64 : GRAM_F32,
+        .type = type_a,
         .transposed_a = transposed_a != 0,
         .transposed_b = transposed_b != 0,
         .cut = compute == COMPUTE_TF32,

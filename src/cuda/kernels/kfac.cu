@@ -4,7 +4,7 @@
  * Whether new numbers are taken is decided here: bad is set by kfac_look where something is not
  * finite, info by factorisations.
  *
- * Parameters (-D): REAL, which nothing depends on: all state is double.
+ * Parameters (-D): REAL, of the object's numbers; what is done with them is done in double.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -19,6 +19,7 @@ typedef struct kfac_params params;
 /* What layer.counts holds: see enum kfac_count. */
 #define A_UPDATES 0
 #define B_UPDATES 1
+#define CORRECTED 2
 #define READY     3
 
 static const double pi_most = 1e4; /* how far apart the damping of A and B may be */
@@ -27,6 +28,13 @@ static const double pi_most = 1e4; /* how far apart the damping of A and B may b
   for (long long i = (long long)blockIdx.x * THREADS + threadIdx.x; i < (count); \
        i += (long long)gridDim.x * THREADS)
 
+/* Number i of the object's. */
+static __device__ double real_at(const void *numbers, long long i)
+{
+    return (double)((const REAL *)numbers)[i];
+}
+
+/* A new number. */
 static __device__ double number_of(const params &a, long long i)
 {
     return a.is_float ? (double)((const float *)a.from)[i] : ((const double *)a.from)[i];
@@ -37,23 +45,26 @@ extern "C" __global__ void __launch_bounds__(THREADS) kfac_look(const __grid_con
     double sum = 0;
 
     FOR_EACH(i, a.count)
-    sum += 0 * number_of(a, i);
+    sum += 0 * (double)(REAL)number_of(a, i);
     if (sum != 0)
         a.found->bad = 1;
 }
 
-/* An average moves, unless something was not finite. */
+/* An average moves, unless something was not finite; mode 1: if the layer is ready. */
 extern "C" __global__ void __launch_bounds__(THREADS) kfac_mix(const __grid_constant__ params a)
 {
     const double keep = fmin(1 - 1 / (double)(a.counts[a.slot] + 1), a.number);
 
-    if (a.found->bad)
+    REAL *to = (REAL *)a.to;
+
+    if (a.found->bad || (a.mode && !a.counts[READY]))
         return;
     FOR_EACH(i, a.count)
-    a.to[i] = keep == 0 ? number_of(a, i) : keep * a.to[i] + (1 - keep) * number_of(a, i);
+    to[i] =
+        (REAL)(keep == 0 ? number_of(a, i) : keep * (double)to[i] + (1 - keep) * number_of(a, i));
 }
 
-/* mode: which of A (1) and B (2) moved. */
+/* mode: which of A (1), B (2) and, if the layer is ready, corrections (4) moved. */
 extern "C" __global__ void __launch_bounds__(THREADS) kfac_taken(const __grid_constant__ params a)
 {
     if (threadIdx.x > 0)
@@ -63,25 +74,26 @@ extern "C" __global__ void __launch_bounds__(THREADS) kfac_taken(const __grid_co
     } else {
         a.counts[A_UPDATES] += (a.mode & 1) != 0;
         a.counts[B_UPDATES] += (a.mode & 2) != 0;
+        a.counts[CORRECTED] += (a.mode & 4) != 0 && a.counts[READY];
     }
     a.found->bad = 0;
 }
 
 /* The mean of the diagonals of matrices, or of count diagonals, to all threads. */
-static __device__ double mean_diagonal(const double *a, long long count, long long n,
-                                       bool diagonals, double *sums)
+static __device__ double mean_diagonal(const void *a, long long count, long long n, bool diagonals,
+                                       double *sums)
 {
     double mine = 0;
 
     for (long long i = threadIdx.x; i < count * n; i += THREADS)
-        mine += a[diagonals ? i : i * n + i % n];
+        mine += real_at(a, diagonals ? i : i * n + i % n);
     __syncthreads();
     block_sum(sums, (int)threadIdx.x, mine);
     __syncthreads();
     return sums[0] / (double)(count * n);
 }
 
-/* The damping of A and of B; mode 1: A is diagonal. */
+/* The damping of A and of B, not below other times all traces; mode 1: A is diagonal. */
 extern "C" __global__ void __launch_bounds__(THREADS) kfac_shift(const __grid_constant__ params a)
 {
     __shared__ double sums[THREADS];
@@ -93,20 +105,21 @@ extern "C" __global__ void __launch_bounds__(THREADS) kfac_shift(const __grid_co
         return;
     if (of_a > 0 && of_b > 0)
         pi = fmin(fmax(sqrt(of_a / of_b), 1 / pi_most), pi_most);
-    a.found->shift[0] = pi * sqrt(a.number);
-    a.found->shift[1] = sqrt(a.number) / pi;
+    a.found->shift[0] =
+        fmax(pi * sqrt(a.number), a.other * of_a * (double)(a.mode ? 0 : a.groups * a.cols));
+    a.found->shift[1] = fmax(sqrt(a.number) / pi, a.other * of_b * (double)(a.groups * a.rows));
 }
 
 /* to = x + shift I, and from, which is written here, the identity. */
 extern "C" __global__ void __launch_bounds__(THREADS) kfac_load(const __grid_constant__ params a)
 {
     const double shift = a.found->shift[a.slot];
-    double *identity = (double *)a.from;
+    REAL *to = (REAL *)a.to, *identity = (REAL *)a.from;
 
     FOR_EACH(i, a.count)
     {
         const bool is_diagonal = i / a.rows % a.rows == i % a.rows;
-        a.to[i] = a.x[i] + (is_diagonal ? shift : 0);
+        to[i] = (REAL)(real_at(a.x, i) + (is_diagonal ? shift : 0));
         identity[i] = is_diagonal;
     }
 }
@@ -114,6 +127,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) kfac_load(const __grid_con
 /* Whether what was made of both factors of a layer is right; there are factors. */
 static __device__ bool is_right(const params &a)
 {
+    if (a.found->bad)
+        return false;
     for (int side = 0; side < 2; side++)
         for (long long i = 0; a.info[side] && i < a.groups; i++)
             if (a.info[side][i] != 0)
@@ -126,35 +141,51 @@ static __device__ bool has_factors(const params &a)
     return a.counts[A_UPDATES] > 0 && a.counts[B_UPDATES] > 0;
 }
 
-/* Matrices are rows by rows. */
+/* The column of A that number i of M meets. */
+static __device__ long long column_of(const params &a, long long i)
+{
+    return i % a.cols + i / a.cols / a.rows * a.cols;
+}
+
+/* Matrices are rows by rows, M is rows by cols. */
 extern "C" __global__ void __launch_bounds__(THREADS) kfac_keep(const __grid_constant__ params a)
 {
     const long long n = a.rows;
+    REAL *to = (REAL *)a.to;
 
     if (!has_factors(a) || !is_right(a))
         return;
+    if (a.mode == KFAC_PRODUCTS) {
+        FOR_EACH(i, a.count)
+        to[i] = (REAL)(real_at(a.x, column_of(a, i)) * real_at(a.y, i / a.cols));
+        return;
+    }
     FOR_EACH(i, a.count)
     {
-        const double now = a.x[i];
+        double now = real_at(a.x, i);
         if (a.mode == KFAC_SYMMETRIC) {
             const long long row = i / n % n, col = i % n;
-            a.to[i] = (now + a.x[i + (col - row) * (n - 1)]) / 2;
+            now = (now + real_at(a.x, i + (col - row) * (n - 1))) / 2;
         } else if (a.mode == KFAC_INVERSE) {
-            a.to[i] = 1 / (fmax(now, 0.0) + a.found->shift[0]);
-        } else {
-            a.to[i] = a.mode == KFAC_NOT_BELOW_0 ? fmax(now, 0.0) : now;
+            now = 1 / (fmax(now, 0.0) + a.found->shift[0]);
+        } else if (a.mode == KFAC_NOT_BELOW_0) {
+            now = fmax(now, 0.0);
         }
+        to[i] = (REAL)now;
     }
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) kfac_settle(const __grid_constant__ params a)
 {
-    if (threadIdx.x > 0 || !has_factors(a))
+    if (threadIdx.x > 0)
         return;
-    if (is_right(a))
-        a.counts[READY] = 1;
-    else
-        a.found->failed++;
+    if (has_factors(a)) {
+        if (is_right(a))
+            a.counts[READY] = 1, a.counts[CORRECTED] = 0;
+        else
+            a.found->failed++;
+    }
+    a.found->bad = 0;
 }
 
 /* Element e of a tensor: its place, and its number's. */
@@ -179,8 +210,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) kfac_gather(const __grid_c
     FOR_EACH(e, a.count)
     {
         const long long at = place_of(a, e);
-        a.to[number_at(a, e)] =
-            a.is_float ? (double)((const float *)a.data)[at] : ((const double *)a.data)[at];
+        ((REAL *)a.to)[number_at(a, e)] =
+            a.is_float ? (REAL)((const float *)a.data)[at] : (REAL)((const double *)a.data)[at];
     }
 }
 
@@ -192,7 +223,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) kfac_scatter(const __grid_
     FOR_EACH(e, a.count)
     {
         const long long at = place_of(a, e);
-        const double value = nu == 0 ? 0 : nu * a.x[number_at(a, e)];
+        const double value = nu == 0 ? 0 : nu * real_at(a.x, number_at(a, e));
         if (a.is_float)
             ((float *)a.data)[at] = (float)value;
         else
@@ -200,16 +231,47 @@ extern "C" __global__ void __launch_bounds__(THREADS) kfac_scatter(const __grid_
     }
 }
 
-/* mode 0: to *= x of the column; 1: to /= x of the column times y of the row, and number. */
+/* mode 0: to *= x of the column; 1: to /= x of the column times y of the row, and number; 2: to /=
+ * x and number. */
 extern "C" __global__ void __launch_bounds__(THREADS) kfac_scale(const __grid_constant__ params a)
 {
+    REAL *to = (REAL *)a.to;
+
     FOR_EACH(i, a.count)
     {
-        const long long row = i / a.cols, col = i % a.cols + row / a.rows * a.cols;
+        const double x = real_at(a.x, a.mode == 2 ? i : column_of(a, i));
         if (a.mode == 0)
-            a.to[i] *= a.x[col];
+            to[i] = (REAL)((double)to[i] * x);
         else
-            a.to[i] /= a.y[row] * a.x[col] + a.number;
+            to[i] = (REAL)((double)to[i] /
+                           ((a.mode == 1 ? real_at(a.y, i / a.cols) * x : x) + a.number));
+    }
+}
+
+/* to = number times the sum of the squares of `groups` x, (mode 1) added: 32 numbers a block, each
+ * by THREADS / 32 threads that share out the groups. */
+extern "C" __global__ void __launch_bounds__(THREADS) kfac_squares(const __grid_constant__ params a)
+{
+    __shared__ double sums[THREADS / KFAC_COLUMNS][KFAC_COLUMNS];
+    const int column = (int)threadIdx.x % KFAC_COLUMNS, part = (int)threadIdx.x / KFAC_COLUMNS;
+    REAL *to = (REAL *)a.to;
+
+    for (long long first = (long long)blockIdx.x * KFAC_COLUMNS; first < a.count;
+         first += (long long)gridDim.x * KFAC_COLUMNS) {
+        const long long i = first + column;
+        double sum = 0;
+        for (long long g = part; i < a.count && g < a.groups; g += THREADS / KFAC_COLUMNS) {
+            const double x = real_at(a.x, g * a.count + i);
+            sum += x * x;
+        }
+        sums[part][column] = sum;
+        __syncthreads();
+        if (part == 0 && i < a.count) {
+            for (int p = 1; p < THREADS / KFAC_COLUMNS; p++)
+                sum += sums[p][column];
+            to[i] = (REAL)(a.number * sum + (a.mode ? (double)to[i] : 0));
+        }
+        __syncthreads();
     }
 }
 
@@ -220,13 +282,14 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 {
     __shared__ double sums[THREADS];
     const bool ready = a.counts[READY] != 0;
+    REAL *to = (REAL *)a.to;
     double mine = 0;
 
     FOR_EACH(i, a.count)
     {
-        const double gradient = a.to[i], v = ready ? a.x[i] : gradient;
+        const double gradient = (double)to[i], v = ready ? real_at(a.x, i) : gradient;
         mine += v * gradient;
-        a.to[i] = v;
+        to[i] = (REAL)v;
     }
     block_sum(sums, (int)threadIdx.x, mine);
     if (threadIdx.x == 0)

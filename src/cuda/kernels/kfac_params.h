@@ -12,12 +12,14 @@
 #define KFAC_DIMS    8
 #define KFAC_THREADS 256
 #define KFAC_BLOCKS  256 /* of a sum */
+#define KFAC_COLUMNS 32  /* numbers that the threads of a block of kfac_squares add up */
 
 /* What kfac_keep makes of new numbers. */
 #define KFAC_AS_THEY_ARE 0
 #define KFAC_SYMMETRIC   1 /* the mean of a matrix and its transpose */
 #define KFAC_NOT_BELOW_0 2
 #define KFAC_INVERSE     3 /* 1 / (number, if not below 0, + shift of A) */
+#define KFAC_PRODUCTS    4 /* x of the column times y of the row */
 
 /* What the device found; struct kfac_report of kfac.h. */
 struct kfac_found {
@@ -31,8 +33,8 @@ struct kfac_params {
     long long *counts; /* of a layer: updates of A and B, corrections, ready */
     const char *from;
     long long is_float; /* from is */
-    double *to;
-    const double *x, *y;
+    void *to;           /* numbers of REAL, and so are x and y */
+    const void *x, *y;
     long long count, groups, rows, cols;
     long long slot, mode;
     double number, other;
