@@ -4,86 +4,38 @@ import math
 
 import torch
 
-from gram import _core
+from gram import _core, _kfac_layers, _kfac_others, _kfac_state
 
-_LINEAR, _CONVOLUTION, _EMBEDDING = 0, 1, 2
-_CONVOLUTIONS = {torch.nn.Conv1d: 1, torch.nn.Conv2d: 2, torch.nn.Conv3d: 3}
 _FISHERS = ("empirical", "mc", "type2")
-
-
-def _three(values):
-    """The settings of a convolution in three dimensions, of which it may not have the last."""
-    return tuple(values) + (1,) * (3 - len(values))
-
-
-def _describe(module):
-    """A layer as gram._core.Kfac takes it; None: it has no factors."""
-    bias = int(getattr(module, "bias", None) is not None)
-    plain = (1, 1, 1, 1, 1, 1, 0, 0, 0, 1, 1, 1)
-    if isinstance(module, torch.nn.Linear):
-        return (_LINEAR, module.in_features, module.out_features, bias, 2, 1, -1) + plain
-    if isinstance(module, torch.nn.Embedding):
-        if module.max_norm is not None or module.scale_grad_by_freq or module.sparse:
-            return None
-        padding = -1 if module.padding_idx is None else module.padding_idx
-        sizes = (module.num_embeddings, module.embedding_dim)
-        return (_EMBEDDING, *sizes, 0, 2, 1, padding) + plain
-    spatial = _CONVOLUTIONS.get(type(module))
-    if spatial is None or module.padding_mode != "zeros" or isinstance(module.padding, str):
-        return None
-    sizes = (module.in_channels, module.out_channels, bias, spatial, module.groups, -1)
-    padding = tuple(module.padding) + (0,) * (3 - spatial)
-    return (
-        (_CONVOLUTION,)
-        + sizes
-        + _three(module.kernel_size)
-        + _three(module.stride)
-        + padding
-        + _three(module.dilation)
-    )
-
-
-def _hessian_factors(outputs, likelihood):
-    """Tensors of outputs' shape whose outer products add up to the Hessian of a sample's loss."""
-    if likelihood == "gaussian":
-        for c in range(outputs.shape[-1]):
-            unit = torch.zeros_like(outputs)
-            unit[..., c] = 1
-            yield unit
-        return
-    p = outputs.softmax(-1)
-    for c in range(outputs.shape[-1]):  # diag(p) - p p^T = S S^T, S = diag(r) - p r^T, r = sqrt p
-        column = -p * p[..., c : c + 1].sqrt()
-        column[..., c] += p[..., c].sqrt()
-        yield column
-
-
-def _drawn(outputs, likelihood, generator):
-    """The gradient of a sample's loss at a target drawn from the prediction."""
-    if likelihood == "gaussian":
-        noise = torch.empty_like(outputs)
-        return noise.normal_(generator=generator)
-    p = outputs.softmax(-1)
-    flat = p.reshape(-1, p.shape[-1])
-    drawn = torch.multinomial(flat, 1, generator=generator).reshape(p.shape[:-1])
-    return p - torch.nn.functional.one_hot(drawn, p.shape[-1]).to(p.dtype)
 
 
 class KFAC(torch.optim.Optimizer):
     """K-FAC: SGD with momentum on directions (B x A + damping)^-1 grad, layer by layer.
 
     The layers of model that are Linear, Conv1d, Conv2d, Conv3d (groups too; padding by zeros) and
-    Embedding have factors A = E[a a^T] of what goes in, with a 1 behind it where there is a bias,
-    and B = E[g g^T] of the gradients of what comes out, and directions from these; all other
-    parameters have their gradient.  Then
+    Embedding, but those of skip_layers, have factors A = E[a a^T] of what goes in, with a 1 behind
+    it where there is a bias, and B = E[g g^T] of the gradients of what comes out, and directions
+    from these.  Then
 
         buf <- momentum buf + direction + weight_decay p,  p <- p - lr buf.
+
+    others says what becomes of all other parameters: of norms, of positions, of skip_layers.  With
+    "sgd" their direction is their gradient; others_lr gives them a rate of their own.  "adamw":
+
+        m <- beta1 m + (1 - beta1) grad,  v <- beta2 v + (1 - beta2) grad^2,
+        p <- p - others_lr (m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + others_eps)
+                            + others_weight_decay p)
+
+    with others_lr 1e-3, others_betas (0.9, 0.999), others_eps 1e-8, others_weight_decay 0.  With a
+    rate of their own they are the second of param_groups, whose lr a scheduler changes too.
 
     fisher says which g: "empirical" takes those of loss.backward(), the loss being a mean over the
     samples (reduction="sum": a sum).  "mc" (targets drawn from the prediction) and "type2" (exact,
     a pass for every output) take them from curvature(outputs), to be called with the outputs of
     the step's forward pass, before loss.backward().  likelihood is "categorical" (outputs are
-    logits in the last dimension) or "gaussian" (mean, unit variance).
+    logits in the last dimension) or "gaussian" (mean, unit variance).  terms says over how many
+    terms of each sample the loss is a mean (tokens); None: over the positions of outputs, or
+    "empirical" 1.  Without it curvature and damping would be that many times off.
 
     damping is lambda; exact damping adds it to B x A in its eigenvectors, otherwise A and B get
     their parts of it (pi-damping).  Averages decay by min(1 - 1 / k, decay) at the k'th update,
@@ -91,12 +43,28 @@ class KFAC(torch.optim.Optimizer):
     lr^2 sum <direction, grad> by shortening all directions alike; 0: none.  setting says what the
     positions of a sample share a weight as, "expand" or "reduce".
 
-    Memory besides the parameters' momentum: for factors of order m and n float64 2 (m^2 + n^2) +
-    2 m n and workspace.  Gradients that are not finite raise gram.LinAlgError in step, factors that
-    are not finite are left out (info()["skipped"]).  Raises ValueError for options that make no
-    sense, NotImplementedError for parameters that are not on the CPU in float32 or float64, and
-    RuntimeError where a layer is used twice in a forward pass.  Gradients may be accumulated over
-    several backward passes; each of these updates the factors.
+    Memory besides the momentum, a number an element (AdamW: two): for factors of order m and n of
+    each group 2 (m^2 + n^2) + m + n float64 (an embedding of m rows 2 n^2 + 2 m + n; EKFAC m n
+    more), gradients of all layers, and four times the largest matrix, of at least 65536 numbers.
+    state_dtype "float32" (None: "float64") halves it; arithmetic with factors is then float32 too.
+
+    Parameters are float32, float64, float16 or bfloat16 (momentum of halves is float32), those of
+    layers all on the CPU or all on one GPU, also under torch.autocast.  With a torch.amp.GradScaler
+    and fisher="empirical" pass it as grad_scaler: the hooks see gradients of the scaled loss.
+
+    On a GPU all work is queued on PyTorch's current stream, which must be the same in all steps,
+    and nothing waits but info, state_dict, load_state_dict and, once a step, process_group.  So a
+    torch.cuda.graph can capture a step with its forward and backward pass, on the stream of a step
+    before it; whether it updates and refreshes is then what it was when it was captured.
+    state_dict goes from one device to the other.
+
+    Gradients that are not finite raise gram.LinAlgError in step before a parameter changes; on a
+    GPU, where nothing waits, the directions of all layers are 0 instead, and parameters without
+    factors rest if one of theirs is not finite.  Factors that are not finite are left out.
+    info()["skipped"] counts both.  Raises ValueError for options that make no sense, and on a GPU
+    for another stream, TypeError for sparse gradients, NotImplementedError for parameters of other
+    dtypes and devices, and RuntimeError where a layer is used twice in a forward pass.  Gradients
+    may be accumulated over several backward passes; each of these updates the factors.
 
     process_group: the ranks of a group of torch.distributed, whose gradients must be equal (as
     DistributedDataParallel makes them), average their factors before every refresh, and EKFAC's
@@ -104,7 +72,7 @@ class KFAC(torch.optim.Optimizer):
     one process with all samples.  Every rank holds all state and makes all inverses.
 
     Sources: Martens and Grosse, ICML 2015; Eschenhagen et al., NeurIPS 2023; EKFAC: George et al.,
-    NeurIPS 2018.
+    NeurIPS 2018; AdamW: Loshchilov and Hutter, ICLR 2019.
 
     >>> import torch, gram.optim
     >>> model = torch.nn.Linear(3, 2)
@@ -138,7 +106,16 @@ class KFAC(torch.optim.Optimizer):
         likelihood="categorical",
         setting="expand",
         reduction="mean",
+        terms=None,
         generator=None,
+        others="sgd",
+        others_lr=None,
+        others_betas=(0.9, 0.999),
+        others_eps=1e-8,
+        others_weight_decay=None,
+        skip_layers=(),
+        grad_scaler=None,
+        state_dtype=None,
         process_group=None,
     ):
         for name, value, choices in (
@@ -155,39 +132,48 @@ class KFAC(torch.optim.Optimizer):
         for name, value in (("momentum", momentum), ("weight_decay", weight_decay), ("lr", lr)):
             if not (value >= 0 and math.isfinite(value)):
                 raise ValueError(f"gram.KFAC: {name} is {value!r}, expected at least 0")
-        super().__init__(
-            model.parameters(), {"lr": lr, "momentum": momentum, "weight_decay": weight_decay}
-        )
+        if terms is not None and terms < 1:
+            raise ValueError(f"gram.KFAC: terms is {terms!r}, expected at least 1")
+        _kfac_others.check(others, others_lr, others_betas, others_eps, others_weight_decay)
         self._fisher, self._likelihood, self._generator = fisher, likelihood, generator
-        self._mean = reduction == "mean"
-        self._process_group = process_group
+        self._mean, self._terms = reduction == "mean", terms
+        self._process_group, self._scaler = process_group, grad_scaler
         self._every = (int(update_every), int(refresh_every))
         self._steps = 0
         self._options = (
             self._corrected, exact, float(damping), float(decay), float(kl_clip),
-            setting == "reduce",
+            setting == "reduce", _kfac_state.is_narrow(state_dtype),
         )  # fmt: skip
-        self._layers, described = [], []
-        for module in model.modules():
-            layer = _describe(module)
-            if layer is not None and module.weight.requires_grad:
-                self._check(module)
-                self._layers.append(module)
-                described.append(layer)
-        self._kfac = _core.Kfac(tuple(described), (*self._options, 1.0))
-        self._seen, self._batch = {}, {}
+        self._layers, self._described = _kfac_layers.find(model, set(skip_layers))
+        self._library, self._place = None, None
+        _core.Kfac((), (*self._options, 1.0))  # options that cannot be are refused here
+        groups, self._adamw = _kfac_others.groups(
+            model, self._layers, others, others_lr, others_betas, others_eps, weight_decay,
+            others_weight_decay,
+        )  # fmt: skip
+        super().__init__(groups, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
+        self._batch = {}
         self._hooks = [
             module.register_forward_hook(self._remember(i)) for i, module in enumerate(self._layers)
         ]
 
-    @staticmethod
-    def _check(module):
-        for p in module.parameters(recurse=False):
-            if p.device.type != "cpu" or p.dtype not in (torch.float32, torch.float64):
-                raise NotImplementedError(
-                    f"gram.KFAC: a parameter of {module} is {p.dtype} on {p.device}, expected "
-                    "float32 or float64 on the CPU"
-                )
+    @property
+    def _kfac(self):
+        """The library's object, made at its first use, where the layers are then."""
+        weight = self._layers[0].weight.detach() if self._layers else torch.empty(0)
+        place = weight.device, None
+        if weight.is_cuda:
+            place = weight.device, torch.cuda.current_stream(weight.device).cuda_stream
+        if self._library is None:
+            options = (*self._options, 1.0)
+            self._library = _core.Kfac(self._described, options, weight if weight.is_cuda else None)
+            self._place = place
+        elif place != self._place:
+            raise ValueError(
+                f"gram.{type(self).__name__}: the layers are on {place[0]}, stream {place[1]}; the "
+                f"state was made on {self._place[0]}, stream {self._place[1]}, and stays there"
+            )
+        return self._library
 
     # ---- What the hooks see ----
 
@@ -216,21 +202,23 @@ class KFAC(torch.optim.Optimizer):
     def _receive(self, index):
         def hook(grad):
             entry = self._batch.get(index)
-            if entry is not None:
-                entry[2] = grad.detach()
+            if entry is None:
+                return
+            entry[2] = grad.detach()
+            if self._scaler is not None and self._scaler.is_enabled():
+                one = torch.ones((), dtype=torch.float32, device=grad.device)
+                wide = _kfac_layers.wide_of(grad)
+                entry[2] = entry[2].to(wide) / self._scaler.scale(one).to(wide)
 
         return hook
 
     def _shaped(self, index, tensor, gradient):
-        """With the samples in front: a convolution or a linear layer may come without."""
-        module = self._layers[index]
-        least = _CONVOLUTIONS.get(type(module), 0) + 1
-        if isinstance(module, torch.nn.Embedding):
-            least = 1 if gradient else 0
-        return tensor if tensor.dim() > least else tensor.unsqueeze(0)
+        return _kfac_layers.with_samples(self._layers[index], tensor, gradient)
 
     def _learn(self, index, a, g, scale):
         a, g = self._shaped(index, a, False), self._shaped(index, g, True)
+        if a.is_floating_point():
+            a = a.to(g.dtype)  # under autocast what comes to a layer is cast in it
         self._kfac.set((*self._options, float(scale)))
         self._kfac.update(index, a, g)
 
@@ -238,7 +226,8 @@ class KFAC(torch.optim.Optimizer):
         """Updates the factors from the distribution that outputs stand for ("mc", "type2").
 
         Call it after the forward pass that gave outputs and before loss.backward(); the graph is
-        kept.  Does nothing in steps that update_every leaves out.
+        kept.  Does nothing in steps that update_every leaves out.  outputs has the likelihood's
+        dimension last and one row, or one of each of its positions, a sample.
 
         >>> import torch, gram.optim
         >>> model = torch.nn.Linear(3, 2)
@@ -250,9 +239,9 @@ class KFAC(torch.optim.Optimizer):
             return
         detached = outputs.detach()
         if self._fisher == "mc":
-            passes = [_drawn(detached, self._likelihood, self._generator)]
+            passes = [_kfac_layers.drawn(detached, self._likelihood, self._generator)]
         else:
-            passes = list(_hessian_factors(detached, self._likelihood))
+            passes = list(_kfac_layers.hessian_factors(detached, self._likelihood))
         order = sorted(self._batch)
         collected = [[] for _ in order]
         for direction in passes:
@@ -268,8 +257,10 @@ class KFAC(torch.optim.Optimizer):
                 rows.append(self._shaped(i, g.detach(), True))
         for rows, i in zip(collected, order, strict=True):
             a = self._shaped(i, self._batch[i][0], False)
+            terms = outputs.numel() / max(outputs.shape[-1] * a.shape[0], 1)
+            terms = self._terms or max(terms, 1) if self._mean else 1
             a = torch.cat([a] * len(rows)) if len(rows) > 1 else a
-            self._learn(i, a, torch.cat(rows), math.sqrt(len(rows)))
+            self._learn(i, a, torch.cat(rows), math.sqrt(len(rows) / terms))
         self._batch.clear()
 
     # ---- Steps ----
@@ -279,7 +270,8 @@ class KFAC(torch.optim.Optimizer):
             if g is None:
                 continue
             a = self._shaped(index, a, False)
-            self._learn(index, a, g, a.shape[0] if self._mean else 1)
+            scale = a.shape[0] * math.sqrt(self._terms or 1) if self._mean else 1
+            self._learn(index, a, g, scale)
         self._batch.clear()
 
     def _average(self, refreshes):
@@ -290,37 +282,26 @@ class KFAC(torch.optim.Optimizer):
         except Exception as e:  # the others wait for this rank: they are told
             trouble = e
         due = (".a", ".b") * refreshes + (".corrections",) * self._corrected
-        parts = [part for name, part in self._parts() if name.endswith(due)] if due else []
-        told = torch.full((1,), float(trouble is not None), dtype=torch.float64)
-        flat = torch.cat([part.flatten() for part in parts] + [told])
-        torch.distributed.all_reduce(flat, group=self._process_group)
-        if trouble is not None:
-            raise trouble
-        if flat[-1] > 0:
-            raise RuntimeError(f"gram.{type(self).__name__}: the step failed on another rank")
-        flat /= torch.distributed.get_world_size(self._process_group)
-        for part, mean in zip(parts, flat[:-1].split([p.numel() for p in parts]), strict=True):
-            part.copy_(mean.view(part.shape))
+        parts = [part for _, part in self._parts(due)]
+        _kfac_state.average(
+            parts, trouble, self._place[0], self._process_group, type(self).__name__
+        )
 
-    def _directions(self):
-        """{parameter: direction} of those with factors, clones of their gradients."""
-        found, weights, biases = {}, [], []
-        for module in self._layers:
-            pair = []
-            for p in (module.weight, getattr(module, "bias", None)):
-                if p is None:
-                    pair.append(None)
-                    continue
-                grad = torch.zeros_like(p) if p.grad is None else p.grad.detach()
-                if grad.is_sparse:
-                    raise ValueError("gram.KFAC: a gradient is sparse, expected a dense one")
-                pair.append(grad.clone(memory_format=torch.contiguous_format))
-                if p.grad is not None:
-                    found[p] = pair[-1]
-            weights.append(pair[0])
-            biases.append(pair[1])
-        self._kfac.precondition(self.param_groups[0]["lr"], tuple(weights), tuple(biases))
-        return found
+    def _move(self, found):
+        """Moves parameters along the directions found for some, or their gradients."""
+        moves = []
+        for group in self.param_groups:
+            used = [p for p in group["params"] if p.grad is not None]
+            rest = [p for p in used if p not in found]
+            adamw = group.get("others") == "adamw"
+            good = _kfac_others.check_gradients(rest)
+            others = _kfac_others.kept(rest, good)
+            moves.append((adamw, good, {p: found[p] if p in found else others[p] for p in used}))
+        for group, (adamw, good, move) in zip(self.param_groups, moves, strict=True):
+            if adamw:
+                self._adamw.step(group, self.state, good)
+            else:
+                _kfac_others.sgd(group, self.state, move)
 
     @torch.no_grad()
     def step(self, closure=None):
@@ -329,6 +310,7 @@ class KFAC(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
+        _kfac_others.check_dense(self.param_groups)
         refreshes = self._steps % self._every[1] == 0
         if self._process_group is None:
             self._empirical()
@@ -336,18 +318,9 @@ class KFAC(torch.optim.Optimizer):
             self._average(refreshes)
         if refreshes:
             self._kfac.refresh()
-        found = self._directions()
-        for group in self.param_groups:
-            for p in group["params"]:
-                if p.grad is None:
-                    continue
-                d = found.get(p, p.grad)
-                if group["weight_decay"]:
-                    d = d.add(p, alpha=group["weight_decay"])
-                if group["momentum"]:
-                    buf = self.state[p].setdefault("momentum_buffer", torch.zeros_like(p))
-                    d = buf.mul_(group["momentum"]).add_(d)
-                p.add_(d, alpha=-group["lr"])
+        found, weights, biases = _kfac_layers.gradients(self._layers)
+        self._kfac.precondition(self.param_groups[0]["lr"], weights, biases)
+        self._move(found)
         self._steps += 1
         return loss
 
@@ -364,10 +337,9 @@ class KFAC(torch.optim.Optimizer):
 
     # ---- Checkpoints ----
 
-    def _parts(self):
-        for name, shape, whole, memory in self._kfac.state():
-            dtype = torch.int64 if whole else torch.float64
-            yield name, torch.frombuffer(memory, dtype=dtype).view(shape)
+    def _parts(self, endings=("",)):
+        library = self._kfac
+        return _kfac_state.parts(library, self._place[0], endings)
 
     def state_dict(self):
         """That of PyTorch, and the averages and inverses under "kfac"."""
@@ -381,14 +353,15 @@ class KFAC(torch.optim.Optimizer):
         state = dict(state_dict)
         saved = state.pop("kfac", None)
         parts = dict(self._parts())
-        if saved is None or saved.keys() != parts.keys() | {"steps"}:
-            raise ValueError("gram.KFAC: the state is not that of these layers and options")
-        for name, part in parts.items():
-            if saved[name].shape != part.shape or not saved[name].isfinite().all():
-                raise ValueError(f"gram.KFAC: {name} of the state does not fit, or is not finite")
+        _kfac_state.check(self, state, saved, parts)
+        state["param_groups"] = [
+            {**group, **self._adamw.of_device()} if group.get("others") else group
+            for group in state["param_groups"]
+        ]
         super().load_state_dict(state)
-        for name, part in parts.items():
-            part.copy_(saved[name])
+        _kfac_state.widen(self, state)
+        for i, (name, part) in enumerate(parts.items()):
+            self._kfac.put(i, saved[name].to("cpu", part.dtype).contiguous())
         self._steps = int(saved["steps"])
 
 

@@ -3,12 +3,9 @@
 try:
     import torch
 except ImportError as e:
-    raise ImportError("the classes of gram.optim need PyTorch (pip install torch)") from e
-if not hasattr(torch.autograd.graph, "increment_version"):
     raise ImportError(
-        f"the classes of gram.optim need PyTorch 2.4 or newer, this is {torch.__version__}; "
-        "gram.optim.transform takes its tensors too"
-    )
+        "the classes of gram.optim need PyTorch 1.13 or newer (pip install torch)"
+    ) from e
 
 from gram import _core
 from gram._optim_options import core_options
@@ -24,6 +21,14 @@ def _tensor_of(view, dtype):
     if 0 in shape:
         return torch.empty(shape, dtype=dtype)
     return torch.frombuffer(view, dtype=dtype).reshape(shape)
+
+
+def _touch(p):
+    """Tells autograd that p was written to, as an operator would."""
+    if hasattr(torch.autograd.graph, "increment_version"):
+        torch.autograd.graph.increment_version(p)
+    else:  # before PyTorch 2.1: no element of it is written, which counts too
+        p.detach().as_strided((0,), (1,)).zero_()
 
 
 class Base(torch.optim.Optimizer):
@@ -127,8 +132,9 @@ class Base(torch.optim.Optimizer):
         if self._ranks()[1] > 1:
             return self._step_shared(i, group, parameters, gradients)
         report = self._core_of(i, group).step(parameters, gradients)
-        moved = [p for p, g in zip(group["params"], gradients, strict=True) if g is not None]
-        torch.autograd.graph.increment_version(moved)
+        for p, g in zip(group["params"], gradients, strict=True):
+            if g is not None:
+                _touch(p)
         return report
 
     def _step_shared(self, i, group, parameters, gradients):

@@ -3,7 +3,8 @@
 Shampoo, SOAP, Muon, KFAC and EKFAC are torch.optim.Optimizer; transform gives the first three as
 an optax-style pair of functions over arrays of NumPy, or of anything with the buffer protocol or
 DLPack.  All arithmetic is the library's (gram_optimizer_*, gram_kfac_* in gram.h), on the CPU with
-gram.set_threads threads; Shampoo and Muon of parameters on a GPU there.
+gram.set_threads threads, and of parameters on a GPU there.  The classes take PyTorch
+1.13 or newer.
 
 >>> import numpy as np, gram.optim
 >>> rule = gram.optim.transform("shampoo", lr=0.5, eps=1e-6)

@@ -110,6 +110,39 @@ def test_ekfac_is_nearer_to_the_step_of_the_exact_fisher():
     assert errors[1] < errors[0]
 
 
+@pytest.mark.parametrize("flat", [False, True])
+def test_the_curvature_of_a_mean_over_positions_is_that_of_as_many_samples(flat):
+    """What a layer by layer network makes of sequences it makes of their positions as samples."""
+    model, x, y = problem(4)
+    steps = []
+    for sequences in (False, True):
+        mine = copy.deepcopy(model)
+        optimizer = KFAC(mine, lr=1, momentum=0, damping=0.05, kl_clip=0, fisher="type2")
+        outputs = mine(x.view(3, 4, 4) if sequences else x)
+        optimizer.curvature(outputs.flatten(0, -2) if flat else outputs)
+        torch.nn.functional.cross_entropy(outputs.flatten(0, -2), y).backward()
+        before = [p.detach().clone() for p in mine.parameters()]
+        optimizer.step()
+        steps.append([b - p.detach() for b, p in zip(before, mine.parameters(), strict=True)])
+    for a, b in zip(*steps, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+
+
+def test_terms_are_those_that_a_sample_has_in_the_mean():
+    model, x, y = problem(5)
+    factors = []
+    for terms, a in ((None, x), (4, x.view(3, 4, 4))):
+        mine = copy.deepcopy(model)
+        optimizer = KFAC(mine, lr=0, fisher="empirical", terms=terms)
+        torch.nn.functional.cross_entropy(mine(a).flatten(0, -2), y).backward()
+        optimizer.step()
+        factors.append(optimizer.state_dict()["kfac"])
+    for name in ("0.a", "0.b", "1.a", "1.b"):
+        np.testing.assert_allclose(factors[0][name], factors[1][name], rtol=1e-12, atol=1e-15)
+    with pytest.raises(ValueError, match="terms is 0, expected at least 1"):
+        KFAC(model, terms=0)
+
+
 def test_empirical_factors_are_those_of_the_gradients_of_samples():
     model, x, y = problem(1)
     optimizer = KFAC(model, fisher="empirical")
@@ -205,6 +238,77 @@ def test_gradients_are_accumulated():
     np.testing.assert_allclose(a, want.T @ want / 12, rtol=1e-12, atol=1e-14)
 
 
+def test_a_scaled_loss_has_the_factors_of_the_loss():
+    model, x, y = problem(7)
+    twin = copy.deepcopy(model)
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+    plain, scaled = KFAC(model, lr=0.1), KFAC(twin, lr=0.1, grad_scaler=scaler)
+    for _ in range(3):
+        one_step(model, x, y, plain)
+        scaled.zero_grad()
+        scaler.scale(torch.nn.functional.cross_entropy(twin(x), y)).backward()
+        scaler.step(scaled)
+        scaler.update()
+    for p, q in zip(model.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(p, q, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("fisher", ["empirical", "type2"])
+def test_halves(fisher):
+    """Of half parameters, and under autocast; momentum stays float32 in a checkpoint, too."""
+    model, x, y = problem(8)
+    model.float()
+    start = torch.cat([p.detach().flatten() for p in model.parameters()])
+    steps = []
+    for dtype, cast in ((torch.float32, False), (torch.bfloat16, False), (torch.bfloat16, True)):
+        twin = copy.deepcopy(model).to(torch.float32 if cast else dtype)
+        optimizer = KFAC(twin, lr=0.05, fisher=fisher)
+        for _ in range(3):
+            with torch.autocast("cpu", torch.bfloat16, enabled=cast):
+                optimizer.zero_grad()
+                outputs = twin(x.to(twin[0].weight.dtype))
+            optimizer.curvature(outputs)
+            torch.nn.functional.cross_entropy(outputs.float(), y).backward()
+            optimizer.step()
+        again = KFAC(twin, lr=0.05, fisher=fisher)
+        again.load_state_dict(optimizer.state_dict())
+        assert again.state[twin[0].weight]["momentum_buffer"].dtype == torch.float32
+        steps.append(torch.cat([p.detach().float().flatten() for p in twin.parameters()]) - start)
+    for step in steps[1:]:
+        assert (step - steps[0]).norm() < 0.1 * steps[0].norm()
+
+
+@pytest.mark.parametrize("kind", [KFAC, EKFAC])
+def test_state_in_float32(kind):
+    """Half the memory, nearly the same steps, and checkpoints of either dtype."""
+    model, x, y = problem(9)
+    twin = copy.deepcopy(model)
+    wide, narrow = kind(model, damping=0.1), kind(twin, damping=0.1, state_dtype=torch.float32)
+    for _ in range(3):
+        one_step(model, x, y, wide)
+        one_step(twin, x, y, narrow)
+    for p, q in zip(model.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(p, q, rtol=1e-4, atol=1e-5)
+    assert narrow.info()["bytes"] < 0.51 * wide.info()["bytes"]
+    assert narrow.state_dict()["kfac"]["0.a"].dtype == torch.float32
+    narrow.load_state_dict(wide.state_dict())
+    assert torch.equal(narrow.state_dict()["kfac"]["0.b"], wide.state_dict()["kfac"]["0.b"].float())
+    wide.load_state_dict(narrow.state_dict())
+    with pytest.raises(ValueError, match="state_dtype"):
+        kind(model, state_dtype="float16")
+
+
+def test_memory_is_what_the_docstring_says():
+    """Besides the numbers there are the names of parts, and what the layers are."""
+    model = torch.nn.Sequential(torch.nn.Linear(4, 5), torch.nn.Conv2d(4, 6, 2, groups=2))
+    model.append(torch.nn.Embedding(9, 3))
+    m, n = (5, 2 * 2 * 2 + 1, 9), (5, 3, 3)
+    linear, convolution = (2 * (m[i] ** 2 + n[i] ** 2) + m[i] + n[i] for i in (0, 1))
+    numbers = linear + 2 * convolution + 2 * n[2] ** 2 + 2 * m[2] + n[2]
+    numbers += m[0] * n[0] + 2 * m[1] * n[1] + m[2] * n[2] + 4 * 65536
+    assert 0 <= KFAC(model).info()["bytes"] - 8 * numbers < 3 * 2048
+
+
 def test_trouble():
     model, x, y = problem(5)
     optimizer = KFAC(model, fisher="empirical")
@@ -227,5 +331,5 @@ def test_trouble():
     for options in ({"fisher": "guess"}, {"damping": 0.0}, {"refresh_every": 0}, {"lr": -1.0}):
         with pytest.raises(ValueError):
             KFAC(model, **options)
-    with pytest.raises(NotImplementedError, match="float16"):
-        KFAC(torch.nn.Linear(2, 2).half())
+    with pytest.raises(NotImplementedError, match="complex64"):
+        KFAC(torch.nn.Linear(2, 2, dtype=torch.complex64))

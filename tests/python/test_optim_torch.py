@@ -1,6 +1,7 @@
 """test_optim_torch.py - gram.optim's classes: PyTorch's habits and checkpoints
 
-Skipped without PyTorch 2.4.  That the steps are the formulas' is test_optim.py's.
+Skipped without PyTorch 1.13, and what came later before that. That the steps are the formulas' is
+test_optim.py's.
 """
 
 import copy
@@ -10,9 +11,12 @@ import gram
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", minversion="2.4")
+torch = pytest.importorskip("torch", minversion="1.13.0a0")
 
 import gram.optim  # noqa: E402
+
+needs_compile = pytest.mark.skipif(not hasattr(torch, "compile"), reason="needs PyTorch 2")
+needs_scaler = pytest.mark.skipif(not hasattr(torch.amp, "GradScaler"), reason="needs PyTorch 2.3")
 
 METHODS = {
     "shampoo": lambda p, **o: gram.optim.Shampoo(
@@ -97,7 +101,7 @@ def test_a_checkpoint_goes_on_identically(method):
     torch.save([model.state_dict(), optimizer.state_dict()], file)
     go(model, optimizer, 5, 5)
     file.seek(0)
-    weights, state = torch.load(file, map_location="cpu", weights_only=True)
+    weights, state = torch.load(file, map_location="cpu", weights_only=hasattr(torch, "compile"))
     other = network()
     other.load_state_dict(weights)
     again = METHODS[method](other.parameters(), lr=7.0)  # the checkpoint's options win
@@ -134,9 +138,9 @@ def test_a_checkpoint_is_a_copy(method):
             assert torch.equal(state["state"][key][name], tensor), name
 
 
-def test_checkpoints_that_do_not_fit():
+def test_checkpoints_that_do_not_fit(method):
     model = network()
-    optimizer = METHODS["shampoo"](model.parameters())
+    optimizer = METHODS[method](model.parameters())
     go(model, optimizer, 2)
     state = optimizer.state_dict()
     for change in ("missing", "shape"):
@@ -146,12 +150,12 @@ def test_checkpoints_that_do_not_fit():
         else:
             bad["state"][0]["0.moment"] = torch.zeros(3)
         other = network()
-        again = METHODS["shampoo"](other.parameters())
+        again = METHODS[method](other.parameters())
         again.load_state_dict(bad)
         with pytest.raises(ValueError, match="0.moment of the checkpoint"):
             go(other, again, 1)
     with pytest.raises(ValueError, match="parameter group"):
-        METHODS["shampoo"]([torch.nn.Parameter(torch.zeros(2))]).load_state_dict(state)
+        METHODS[method]([torch.nn.Parameter(torch.zeros(2))]).load_state_dict(state)
 
 
 def test_groups_have_options_of_their_own(method):
@@ -202,7 +206,9 @@ def test_closures_and_missing_gradients(method):
     assert not torch.equal(model[0].weight, before[0].weight)
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(
+    "dtype", [torch.bfloat16, pytest.param(torch.float16, marks=needs_compile)]
+)  # PyTorch 1.13 has no products of float16 on the CPU
 def test_half_parameters_have_a_state_of_float32(method, dtype):
     model = network(dtype)
     exact = network(torch.float32)
@@ -243,6 +249,7 @@ def test_states_of_other_dtypes(method, dtype):
     same(model, other)
 
 
+@needs_scaler
 def test_grad_scaler(method):
     model, plain = network(), network()
     plain.load_state_dict(model.state_dict())
@@ -284,6 +291,7 @@ def test_gradients_that_are_not_finite(method):
     same(model, before)
 
 
+@needs_compile
 def test_compiled_models(method):
     model, eager = network(), network()
     eager.load_state_dict(model.state_dict())
