@@ -1,310 +1,192 @@
 """train_second_order.py - training curves of gram.optim beside AdamW, as CSV and as pictures
 
-  bench/train_second_order.py train [--task NAME ...] [--method NAME ...] -o FILE.csv
-  bench/train_second_order.py report FILE.csv...                       a table in Markdown
-  bench/train_second_order.py plot FILE.csv... -o docs/second-order    docs/second-order-NAME.svg
+  bench/train_second_order.py tune [--task NAME ...] [--method NAME ...] -o TRIALS.csv
+  bench/train_second_order.py curves TRIALS.csv -o CURVES.csv
+  bench/train_second_order.py report CURVES.csv                        a table in Markdown
+  bench/train_second_order.py plot CURVES.csv -o docs/second-order
 
 Tasks: "mlp" and "conv" learn scikit-learn's handwritten digits, "text" predicts the next letter of
-this project's own documents.  Every method sees the same batches from the same weights, with a
-learning rate that rises for a twentieth of the steps and then falls to 0 in a line.  Its highest
-value is the best of a grid for every method, by the last loss of the first seed on the full
-schedule.  With that rate every method runs schedules of 40 to 100 % of the steps with some seeds.
-The loss is that of a fixed set of training samples.
+this project's own documents.  Every method sees the same batches from the same weights; its rates
+rise in a line and then fall to 0 in one.
 
-Reported: the shortest schedule whose last loss (median of the seeds) is that of AdamW's full one or
-lower, and the first such step on the full schedule (median too).
+tune tries as many settings for every method: rates, betas, weight decay, the length of the rise and
+what else the method has, drawn at random from its space.  AdamW's are judged by the last loss of
+the full schedule, the others' by that of 60 % of it: all of them with one seed, the best with two
+more, and what is chosen has the lowest median.  curves then trains the chosen ones with new seeds:
+AdamW on the full schedule and on 60 % of it, the others on 40 to 60 %.  The loss is that of a fixed
+set of training samples.  A trial's setting is made from its number, so files hold numbers alone.
 """
 
 import argparse
 import csv
+import functools
 import io
-import pathlib
+import itertools
+import math
+import multiprocessing
+import os
+import random
 import statistics
-import time
 
 import torch
-from torch import nn
+from second_order_tasks import METHODS, TASKS
 
 import gram.optim
 
-ROOT = pathlib.Path(__file__).parents[1]
-FIELDS = ["task", "method", "rate", "steps", "seed", "step", "loss", "seconds"]
-SHARES = [0.4, 0.5, 0.6, 0.8, 1.0]
-
-
-# ---- Tasks -------------------------------------------------------------------------------------
-
-
-def digits():
-    from sklearn.datasets import load_digits
-
-    data = load_digits()
-    x = torch.tensor(data.images, dtype=torch.float32)[:, None] / 16
-    return x, torch.tensor(data.target)
-
-
-class Digits:
-    """A classifier of 8 x 8 images."""
-
-    every, scale = 5, 1.0
-
-    def __init__(self, build, steps, batch):
-        self.x, self.y = digits()
-        self.build, self.steps, self.batch = build, steps, batch
-
-    def model(self):
-        return self.build()
-
-    def draw(self, generator):
-        rows = torch.randint(len(self.x), (self.batch,), generator=generator)
-        return self.x[rows], self.y[rows]
-
-    def held(self):
-        return self.x, self.y
-
-    def loss(self, outputs, y):
-        return nn.functional.cross_entropy(outputs, y)
-
-
-def mlp():
-    return nn.Sequential(
-        nn.Flatten(), nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(),
-        nn.Linear(128, 10),
-    )  # fmt: skip
-
-
-def conv():
-    return nn.Sequential(
-        nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(),
-        nn.MaxPool2d(2), nn.Conv2d(32, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Flatten(), nn.Linear(128, 10),
-    )  # fmt: skip
-
-
-class Block(nn.Module):
-    def __init__(self, width, heads):
-        super().__init__()
-        self.heads = heads
-        self.first, self.second = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-
-    def forward(self, x):
-        n, t, d = x.shape
-        qkv = self.qkv(self.first(x)).view(n, t, 3, self.heads, d // self.heads)
-        q, k, v = qkv.permute(2, 0, 3, 1, 4)
-        a = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.out(a.transpose(1, 2).reshape(n, t, d))
-        return x + self.down(nn.functional.gelu(self.up(self.second(x))))
-
-
-class Letters(nn.Module):
-    def __init__(self, letters, width=64, heads=4, layers=2, length=32):
-        super().__init__()
-        self.embedding = nn.Embedding(letters, width)
-        nn.init.normal_(self.embedding.weight, std=0.02)
-        self.position = nn.Parameter(torch.randn(length, width) * 0.02)
-        self.blocks = nn.ModuleList(Block(width, heads) for _ in range(layers))
-        self.last, self.head = nn.LayerNorm(width), nn.Linear(width, letters)
-
-    def forward(self, x):
-        h = self.embedding(x) + self.position
-        for block in self.blocks:
-            h = block(h)
-        return self.head(self.last(h))
-
-
-class Text:
-    """The next letter of the project's documents and of its header's comments."""
-
-    steps, batch, every, scale, length = 300, 8, 10, 0.25, 32
-
-    def __init__(self):
-        paths = sorted((ROOT / "docs").glob("*.md")) + [ROOT / "include/gram/gram.h"]
-        text = "".join(path.read_text(encoding="utf-8") for path in paths)
-        letters = sorted(set(text))
-        number = {letter: i for i, letter in enumerate(letters)}
-        self.letters = len(letters)
-        self.text = torch.tensor([number[letter] for letter in text])
-
-    def model(self):
-        return Letters(self.letters, length=self.length)
-
-    def cut(self, starts):
-        rows = starts[:, None] + torch.arange(self.length + 1)
-        return self.text[rows[:, :-1]], self.text[rows[:, 1:]]
-
-    def draw(self, generator):
-        last = len(self.text) - self.length
-        return self.cut(torch.randint(last, (self.batch,), generator=generator))
-
-    def held(self):
-        return self.cut(torch.linspace(0, len(self.text) - self.length - 1, 128).long())
-
-    def loss(self, outputs, y):
-        return nn.functional.cross_entropy(outputs.flatten(0, 1), y.flatten())
-
-
-TASKS = {
-    "mlp": lambda: Digits(mlp, 300, 128),
-    "conv": lambda: Digits(conv, 200, 64),
-    "text": Text,
-}
-
-
-# ---- Methods -----------------------------------------------------------------------------------
-
-
-def adamw(model, rate):
-    return [torch.optim.AdamW(model.parameters(), lr=rate, betas=(0.9, 0.95), weight_decay=0.01)]
-
-
-def shampoo(model, rate):
-    return [
-        gram.optim.Shampoo(
-            model.parameters(), lr=rate, betas=(0.9, 0.95), graft="adam", graft_beta2=0.95,
-            graft_eps=1e-8, eps=1e-6, relative_eps=True, merge=False, refresh=5, start=1,
-            weight_decay=0.01,
-        )
-    ]  # fmt: skip
-
-
-def soap(model, rate):
-    return [
-        gram.optim.SOAP(
-            model.parameters(), lr=rate, betas=(0.9, 0.95), refresh=5, weight_decay=0.01
-        )
-    ]
-
-
-def muon(model, rate):
-    """Muon for the hidden matrices, AdamW for the rest, as its author advises."""
-    hidden, rest = [], []
-    names = [name for name, p in model.named_parameters() if p.ndim >= 2]
-    for name, p in model.named_parameters():
-        inner = p.ndim >= 2 and "embedding" not in name and "position" not in name
-        (hidden if inner and name != names[-1] else rest).append(p)
-    return [
-        gram.optim.Muon(hidden, lr=rate, weight_decay=0.01),
-        torch.optim.AdamW(rest, lr=3e-3, betas=(0.9, 0.95), weight_decay=0.01),
-    ]
-
-
-def kfac(model, rate):
-    """K-FAC with targets drawn from the model's own predictions."""
-    return [
-        gram.optim.KFAC(
-            model, lr=rate, damping=3e-2, kl_clip=1e-3, refresh_every=5, fisher="mc",
-            generator=torch.Generator().manual_seed(0),
-        )
-    ]  # fmt: skip
-
-
-# Highest rates to choose from; a task multiplies them by its scale.
-METHODS = {
-    "adamw": (adamw, [8e-3, 1.6e-2, 3.2e-2, 6.4e-2, 1.28e-1]),
-    "shampoo": (shampoo, [8e-3, 1.6e-2, 3.2e-2, 6.4e-2, 1.28e-1]),
-    "soap": (soap, [8e-3, 1.6e-2, 3.2e-2, 6.4e-2, 1.28e-1]),
-    "muon": (muon, [2e-2, 4e-2, 8e-2, 1.6e-1, 3.2e-1]),
-    "kfac": (kfac, [3.13e-3, 6.25e-3, 1.25e-2, 2.5e-2, 5e-2, 1e-1, 2e-1]),
-}
+FIELDS = ["task", "method", "trial", "seed", "steps", "step", "loss"]
+SHARES = [0.4, 0.5, 0.6]
+SEEDS, BEST = 3, 3  # seeds of tuning, and how many settings see all of them
 
 
 # ---- Training ----------------------------------------------------------------------------------
 
 
-def share(step, steps):
-    """The learning rate as a share of its highest value."""
-    rise = max(1, steps // 20)
-    return min((step + 1) / rise, (steps - step) / (steps - rise))
+def setting(name, method, trial):
+    """The rise of the rate as a share of the steps, options, and what makes the optimizers."""
+    r = random.Random(f"{name} {METHODS[method][0].__name__} {trial}")
+    return r.choice((0.02, 0.05, 0.1, 0.2)), *METHODS[method][0](r, TASKS[name][1])
 
 
-def train(task, method, rate, seed, steps):
-    """The losses, as (step, loss, seconds so far)."""
+@functools.cache
+def task(name):
+    torch.set_num_threads(1)
+    gram.set_threads(1)
+    return TASKS[name][0]()
+
+
+def train(name, method, trial, seed, steps, every):
+    """The losses, as (step, loss), every so many steps."""
+    data, (warm, _, make) = task(name), setting(name, method, trial)
     torch.manual_seed(seed)
-    model, generator = task.model(), torch.Generator().manual_seed(seed)
-    optimizers = METHODS[method][0](model, rate)
-    highest = [[group["lr"] for group in o.param_groups] for o in optimizers]
-    held, curve, seconds = task.held(), [], 0.0
+    model, generator = data.model(), torch.Generator().manual_seed(seed)
+    optimizers = make(model)
+    groups = [group for o in optimizers for group in o.param_groups]
+    highest, rise = [group["lr"] for group in groups], max(1, round(warm * steps))
+    held, curve = data.held(), []
     for step in range(steps + 1):
-        if step % task.every == 0 or step == steps:
+        if step % every == 0 or step == steps:
             with torch.no_grad():
-                loss = task.loss(model(held[0]), held[1]).item()
-                curve.append((step, loss, seconds))
-        if step == steps:
+                curve.append((step, data.loss(model(held[0]), held[1]).item()))
+        if step == steps or not math.isfinite(curve[-1][1]):
             return curve
-        begin = time.perf_counter()
-        x, y = task.draw(generator)
-        for o, rates in zip(optimizers, highest, strict=True):
+        x, y = data.draw(generator)
+        share = min((step + 1) / rise, (steps - step) / (steps - rise))
+        for group, most in zip(groups, highest, strict=True):
+            group["lr"] = most * share
+        for o in optimizers:
             o.zero_grad()
-            for group, most in zip(o.param_groups, rates, strict=True):
-                group["lr"] = most * share(step, steps)
         outputs = model(x)
         for o in optimizers:
             if isinstance(o, gram.optim.KFAC):
                 o.curvature(outputs)
-        task.loss(outputs, y).backward()
+        data.loss(outputs, y).backward()
         for o in optimizers:
             o.step()
-        seconds += time.perf_counter() - begin
+
+
+def job(name, method, trial, seed, steps, every):
+    try:
+        return name, method, trial, seed, steps, train(name, method, trial, seed, steps, every)
+    except gram.LinAlgError:  # gradients overflow: the rate is too high
+        return name, method, trial, seed, steps, [(steps, math.inf)]
 
 
 def last(curve):
-    loss = curve[-1][1]
-    return loss if loss == loss else float("inf")
+    return curve[-1][1] if math.isfinite(curve[-1][1]) else math.inf
 
 
-def tune(name, task, method, seeds):
-    """The best rate, and the curves of that by steps and seed."""
-    rates = [task.scale * rate for rate in METHODS[method][1]]
-    curves = {rate: train(task, method, rate, 0, task.steps) for rate in rates}
-    best = min(curves, key=lambda rate: last(curves[rate]))
-    grid = ", ".join(f"{rate:g}: {last(curve):.4g}" for rate, curve in curves.items())
-    print(f"{name} {method}: last losses {grid}", flush=True)
-    found = {(task.steps, 0): curves[best]}
-    for steps in (round(share * task.steps) for share in SHARES):
-        for seed in range(seeds):
-            if (steps, seed) not in found:
-                found[steps, seed] = train(task, method, best, seed, steps)
-    return best, found
+def spawn(jobs, processes, path):
+    """Does jobs in processes and appends their curves to a file as they come."""
+    new = not os.path.exists(path)
+    with multiprocessing.get_context("spawn").Pool(processes) as pool, open(path, "a") as file:
+        if new:
+            file.write(",".join(FIELDS) + "\n")
+        for *what, curve in pool.imap_unordered(star, jobs):
+            for step, loss in curve:
+                file.write(",".join(map(str, [*what, step, f"{loss:.4g}"])) + "\n")
+            file.flush()
 
 
-def run(arguments):
-    torch.set_num_threads(arguments.threads)
-    gram.set_threads(arguments.threads)
-    rows = []
-    for name in arguments.task:
-        task = TASKS[name]()
-        for method in arguments.method:
-            rate, curves = tune(name, task, method, arguments.seeds)
-            for (steps, seed), curve in curves.items():
-                for step, loss, seconds in curve:
-                    rows.append([name, method, f"{rate:g}", steps, seed, step])
-                    rows[-1] += [f"{loss:.5g}", f"{seconds:.3f}"]
-            with open(arguments.output, "w", newline="") as file:
-                csv.writer(file, lineterminator="\n").writerows([FIELDS, *rows])
+def star(arguments):
+    return job(*arguments)
+
+
+def tune(arguments):
+    """Last losses of all trials with seed 0, then of the best of them with two seeds more."""
+    pairs = list(itertools.product(arguments.task, arguments.method))
+    steps = {pair: round(METHODS[pair[1]][1] * TASKS[pair[0]][2]) for pair in pairs}
+    done = trials(arguments.output)
+    for seeds, count in ((1, arguments.trials), (SEEDS, BEST)):
+        jobs = []
+        for pair in pairs:
+            of = done.get(pair, {})
+            order = sorted(range(arguments.trials), key=lambda t: of[t][0] if seeds > 1 else t)
+            jobs += [
+                (*pair, t, seed, steps[pair], steps[pair])
+                for t in order[:count]
+                for seed in range(seeds)
+                if seed not in of.get(t, {})
+            ]
+        jobs.sort(key=lambda j: (j[2], j[0]))
+        spawn(jobs, arguments.processes, arguments.output)
+        done = trials(arguments.output)
+
+
+def trials(path):
+    """{(task, method): {trial: {seed: last loss}}}"""
+    found = {}
+    for (name, method, trial, seed, _), curve in read([path]).items():
+        found.setdefault((name, method), {}).setdefault(trial, {})[seed] = last(curve)
+    return found
+
+
+def chosen(path):
+    """{(task, method): trial}: the lowest median among those that most seeds have tried."""
+    return {
+        pair: min(of, key=lambda t: (-len(of[t]), statistics.median(of[t].values())))
+        for pair, of in trials(path).items()
+    }
+
+
+def curves(arguments):
+    """Schedules of shares of the steps with new seeds, of what was chosen."""
+    jobs = []
+    for (name, method), trial in chosen(arguments.trials).items():
+        steps = TASKS[name][2]
+        for share in [0.6, 1.0] if method == "adamw" else SHARES:
+            for seed in range(SEEDS, SEEDS + arguments.seeds):
+                jobs.append((name, method, trial, seed, round(share * steps), steps // 30))
+    jobs.sort(key=lambda j: (-j[4] / TASKS[j[0]][2], j[0]))
+    spawn(jobs, arguments.processes, arguments.output)
 
 
 # ---- Reports and pictures ----------------------------------------------------------------------
 
 
 def read(paths):
-    """{task: {method: (rate, {steps: [[(step, loss, seconds)] of a seed]})}}"""
-    tasks = {}
+    """{(task, method, trial, seed, steps): [(step, loss)]}"""
+    found = {}
     for path in paths:
-        with open(path, newline="") as file:
-            for row in csv.DictReader(file):
-                methods = tasks.setdefault(row["task"], {})
-                _, runs = methods.setdefault(row["method"], (float(row["rate"]), {}))
-                curves = runs.setdefault(int(row["steps"]), {})
-                point = int(row["step"]), float(row["loss"]), float(row["seconds"])
-                curves.setdefault(int(row["seed"]), []).append(point)
-    return tasks
+        if os.path.exists(path):
+            with open(path, newline="") as file:
+                for row in csv.DictReader(file):
+                    key = row["task"], row["method"], *(int(row[f]) for f in FIELDS[2:5])
+                    found.setdefault(key, []).append((int(row["step"]), float(row["loss"])))
+    return found
+
+
+def grouped(path):
+    """{task: {method: (trial, {steps: [curve of a seed]})}}"""
+    tasks = {}
+    for (name, method, trial, _, steps), curve in sorted(read([path]).items()):
+        _, runs = tasks.setdefault(name, {}).setdefault(method, (trial, {}))
+        runs.setdefault(steps, []).append(curve)
+    return {n: {m: tasks[n][m] for m in METHODS if m in tasks[n]} for n in TASKS if n in tasks}
 
 
 def final(curves):
     """The last loss, the median of the seeds."""
-    return statistics.median(last(curve) for curve in curves.values())
+    return statistics.median(last(curve) for curve in curves)
 
 
 def shortest(runs, goal):
@@ -312,28 +194,19 @@ def shortest(runs, goal):
     return next((steps for steps in sorted(runs) if final(runs[steps]) <= goal), None)
 
 
-def first(curves, goal):
-    """The first step at that loss or lower, the median of the seeds; None: some never are."""
-    steps = [next((s for s, loss, _ in c if loss <= goal), None) for c in curves.values()]
-    return None if None in steps else statistics.median(steps)
-
-
 def report(arguments):
-    print(
-        "| task | method | rate | last loss | shortest schedule to AdamW's | "
-        "first step there, full schedule | ms a step |\n|---|---|---|---|---|---|---|"
-    )
-    for name, methods in read(arguments.files).items():
-        most = max(methods["adamw"][1])
+    print("| task | method | last loss at 60 % | full | shortest schedule to AdamW's | setting |")
+    print("|---|---|---|---|---|---|")
+    for name, methods in grouped(arguments.curves).items():
+        most = TASKS[name][2]
         goal = final(methods["adamw"][1][most])
-        for method, (rate, runs) in methods.items():
-            full = runs[most]
-            took = statistics.median(c[-1][2] for c in full.values()) / most * 1e3
-            texts = [
-                "-" if at is None else f"{at:.0f} ({100 * at / most:.0f} %)"
-                for at in (shortest(runs, goal), first(full, goal))
-            ]
-            line = [name, method, f"{rate:g}", f"{final(full):.3g}", *texts, f"{took:.1f}"]
+        for method, (trial, runs) in methods.items():
+            at = shortest(runs, goal)
+            warm, options, _ = setting(name, method, trial)
+            shown = (round(0.6 * most), most)
+            line = [name, method, *(f"{final(runs[n]):.3g}" if n in runs else "" for n in shown)]
+            line.append("none" if at is None else f"{at} ({100 * at / most:.0f} %)")
+            line.append(", ".join(f"{k} {v}" for k, v in {"rise": warm, **options}.items()))
             print(f"| {' | '.join(line)} |")
 
 
@@ -343,15 +216,15 @@ def draw(name, methods, path):
     import gram.plot
 
     figure, axes = pyplot.subplots(figsize=(6, 4))
-    most = max(methods["adamw"][1])
-    goal, curves = final(methods["adamw"][1][most]), {}
-    for method, (rate, runs) in methods.items():
-        steps = most if method == "adamw" else shortest(runs, goal) or most
-        curves[f"{method}, rate {rate:g}"] = [
-            (points[0][0], statistics.median(loss for _, loss, _ in points))
-            for points in zip(*runs[steps].values(), strict=True)
+    most = TASKS[name][2]
+    goal, shown = final(methods["adamw"][1][most]), {}
+    for method, (_, runs) in methods.items():
+        steps = shortest(runs, goal) or max(runs)
+        shown[f"{method}, {steps} steps"] = [
+            (points[0][0], statistics.median(loss for _, loss in points))
+            for points in zip(*runs[steps], strict=False)
         ]
-    gram.plot.training(curves, axes)
+    gram.plot.training(shown, axes)
     axes.axhline(goal, color="grey", linestyle=":")
     axes.set_title(name)
     figure.tight_layout()
@@ -367,26 +240,34 @@ def plot(arguments):
 
     matplotlib.use("Agg")
     matplotlib.rcParams["svg.hashsalt"] = "gram"  # the same picture from the same numbers
-    for name, methods in read(arguments.files).items():
+    for name, methods in grouped(arguments.curves).items():
         draw(name, methods, f"{arguments.output}-{name}.svg")
 
 
-if __name__ == "__main__":
+def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(required=True)
-    training = commands.add_parser("train")
-    training.add_argument("--task", nargs="+", choices=list(TASKS), default=list(TASKS))
-    training.add_argument("--method", nargs="+", choices=list(METHODS), default=list(METHODS))
+    tuning = commands.add_parser("tune")
+    tuning.add_argument("--task", nargs="+", choices=list(TASKS), default=list(TASKS))
+    tuning.add_argument("--method", nargs="+", choices=list(METHODS), default=list(METHODS))
+    tuning.add_argument("--trials", type=int, default=40)
+    training = commands.add_parser("curves")
+    training.add_argument("trials")
     training.add_argument("--seeds", type=int, default=3)
-    training.add_argument("--threads", type=int, default=1)
-    training.add_argument("-o", "--output", required=True)
-    training.set_defaults(run=run)
+    for command, function in ((tuning, tune), (training, curves)):
+        command.add_argument("--processes", type=int, default=os.cpu_count())
+        command.add_argument("-o", "--output", required=True)
+        command.set_defaults(run=function)
     reporting = commands.add_parser("report")
-    reporting.add_argument("files", nargs="+")
+    reporting.add_argument("curves")
     reporting.set_defaults(run=report)
     plotting = commands.add_parser("plot")
-    plotting.add_argument("files", nargs="+")
+    plotting.add_argument("curves")
     plotting.add_argument("-o", "--output", required=True)
     plotting.set_defaults(run=plot)
     given = parser.parse_args()
     given.run(given)
+
+
+if __name__ == "__main__":
+    main()
