@@ -2,9 +2,10 @@
  * threads.c - a pool of waiting threads, made at the first parallel loop of a context
  *
  * The caller works too, so a pool of n threads has n - 1 workers.  A loop is published by raising
- * generation under the mutex; each worker runs each generation once; the caller leaves when all
- * workers have said that they are done with it.  After fork() the child has no workers: it sees
- * that the pool is another process's, forgets it and makes its own.
+ * generation under the mutex; a worker that wakes while it is open joins it, once.  The caller,
+ * when no item is left, closes it and waits for those who have joined: not for one that has not
+ * been given a processor yet, which on a busy machine takes milliseconds.  After fork() the child
+ * has no workers: it sees that the pool is another process's, forgets it and makes its own.
  *
  * Workers inherit a mask with all signals blocked, so handlers run in the host's own threads.
  *
@@ -17,12 +18,6 @@
 #include <string.h>
 #include <unistd.h>
 
-struct worker {
-    struct gram_pool *pool;
-    pthread_t handle;
-    int index; /* 1 .. workers */
-};
-
 struct gram_pool {
     pid_t owner;
     int workers;
@@ -30,13 +25,14 @@ struct gram_pool {
     pthread_mutex_t mutex;
     pthread_cond_t start, done;
     uint64_t generation; /* of the current loop */
-    int running;         /* workers that have not finished it */
+    bool open;           /* it may be joined */
+    int joined, running; /* workers that did so, and those still in it */
     bool quit;
     gram_loop_body *body;
     void *arg;
     int64_t count;
     atomic_llong next;
-    struct worker worker[];
+    pthread_t worker[];
 };
 
 static void run_items(struct gram_pool *pool, int thread)
@@ -49,9 +45,9 @@ static void run_items(struct gram_pool *pool, int thread)
 
 static void *worker_main(void *arg)
 {
-    struct worker *self = arg;
-    struct gram_pool *pool = self->pool;
+    struct gram_pool *pool = arg;
     uint64_t seen = 0;
+    int thread;
 
     pthread_mutex_lock(&pool->mutex);
     for (;;) {
@@ -60,9 +56,12 @@ static void *worker_main(void *arg)
         if (pool->quit)
             break;
         seen = pool->generation;
+        if (!pool->open || pool->joined + 1 >= pool->count) /* scratch is for so many alone */
+            continue;
+        thread = ++pool->joined;
+        pool->running++;
         pthread_mutex_unlock(&pool->mutex);
-        if (self->index < pool->count) /* scratch may be for so many threads alone */
-            run_items(pool, self->index);
+        run_items(pool, thread);
         pthread_mutex_lock(&pool->mutex);
         if (--pool->running == 0)
             pthread_cond_signal(&pool->done);
@@ -73,7 +72,7 @@ static void *worker_main(void *arg)
 
 static struct gram_pool *pool_create(gram_context *g)
 {
-    size_t bytes = sizeof(struct gram_pool) + (size_t)g->threads * sizeof(struct worker);
+    size_t bytes = sizeof(struct gram_pool) + (size_t)g->threads * sizeof(pthread_t);
     struct gram_pool *pool = gram_alloc(g, bytes);
     sigset_t all, before;
 
@@ -88,14 +87,9 @@ static struct gram_pool *pool_create(gram_context *g)
     atomic_init(&pool->next, 0);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    while (pool->workers < g->threads - 1) {
-        struct worker *w = &pool->worker[pool->workers];
-        w->pool = pool;
-        w->index = pool->workers + 1;
-        if (pthread_create(&w->handle, NULL, worker_main, w))
-            break;
+    while (pool->workers < g->threads - 1 &&
+           pthread_create(&pool->worker[pool->workers], NULL, worker_main, pool) == 0)
         pool->workers++;
-    }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return pool;
 }
@@ -113,12 +107,22 @@ void gram_pool_destroy(gram_context *g)
         pthread_cond_broadcast(&pool->start);
         pthread_mutex_unlock(&pool->mutex);
         for (int i = 0; i < pool->workers; i++)
-            pthread_join(pool->worker[i].handle, NULL);
+            pthread_join(pool->worker[i], NULL);
         pthread_cond_destroy(&pool->start);
         pthread_cond_destroy(&pool->done);
         pthread_mutex_destroy(&pool->mutex);
     }
     gram_free(g, pool, pool->bytes);
+}
+
+/* As many workers as there are items for, the caller taking one. */
+static void wake(struct gram_pool *pool)
+{
+    if (pool->count > pool->workers)
+        pthread_cond_broadcast(&pool->start);
+    else
+        for (int64_t i = 1; i < pool->count; i++)
+            pthread_cond_signal(&pool->start);
 }
 
 void gram_parallel_for(gram_context *g, int64_t count, gram_loop_body *body, void *arg)
@@ -139,13 +143,15 @@ void gram_parallel_for(gram_context *g, int64_t count, gram_loop_body *body, voi
     pool->body = body;
     pool->arg = arg;
     pool->count = count;
+    pool->open = true;
+    pool->joined = 0;
     atomic_store(&pool->next, 0);
-    pool->running = pool->workers;
     pool->generation++;
-    pthread_cond_broadcast(&pool->start);
     pthread_mutex_unlock(&pool->mutex);
+    wake(pool);
     run_items(pool, 0);
     pthread_mutex_lock(&pool->mutex);
+    pool->open = false;
     while (pool->running > 0)
         pthread_cond_wait(&pool->done, &pool->mutex);
     pthread_mutex_unlock(&pool->mutex);
