@@ -33,6 +33,8 @@ TOLD = {
     "get_threads set_threads": "computes nothing, or what the caller brings",
     "tune tune_eigh": "measures candidates, for as long as they take",
     "eigh_multi": "for several devices: bench/bench_eigh_multi.c",
+    "Communicator kron_matmul_multi kron_matmul_part nccl_id":
+        "for several processes: bench/bench_kron_mpi.c, bench/bench_kron_nccl.c",
     "optim.State optim.Transform": "data",
     "compat.scipy.cdist compat.kermac.run_kernel compat.kermac.cdist_grad "
     "compat.kermac.cdist_expadd compat.kermac.cdist_grad_expadd compat.kermac.linalg":

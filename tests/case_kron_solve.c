@@ -21,6 +21,7 @@ struct kron_row {
     gram_kron_method method;
     gram_uplo uplo;
     double shift, condition;         /* 0: well conditioned */
+    double scale[2];                 /* of the factors in turn; 0: 1 */
     enum layout layout[2], b_layout; /* of the factors in turn */
     int64_t batch[2], b_batch;       /* of the factors in turn; 0: none */
     bool in_place;
@@ -66,6 +67,14 @@ static const struct kron_row rows[] = {
     {.count = 2, .n = {5, 12}, .r = 9000, .dtype = GRAM_F64, .why = "pieces at the same time"},
     {.count = 2, .n = {5, 12}, .r = 9000, .dtype = GRAM_F64, .side = GRAM_LEFT, .shift = 0.1,
      .method = GRAM_KRON_EIGEN, .why = "the same with eigenvectors, from the left"},
+    {.count = 3, .n = {5, 9, 13}, .r = 1, .dtype = GRAM_F32, .why = "one row, systems in tiles"},
+    {.count = 3, .n = {6, 9, 13}, .r = 2, .dtype = GRAM_F64, .method = GRAM_KRON_CHOLESKY,
+     .why = "the same by Cholesky"},
+    {.count = 2, .n = {2, 64}, .r = 5, .dtype = GRAM_F32, .side = GRAM_LEFT,
+     .why = "the largest order that is small"},
+    {.count = 2, .n = {3, 65}, .r = 5, .dtype = GRAM_F64, .why = "the least that is not"},
+    {.count = 2, .n = {2, 7}, .r = 4, .dtype = GRAM_F32, .scale = {0x1p127, 0x1p-121},
+     .why = "a diagonal that has no normal reciprocals"},
     {.count = 2, .n = {3, 4}, .r = 0, .dtype = GRAM_F32, .why = "no right-hand side"},
     {.count = 2, .n = {3, 0}, .r = 2, .dtype = GRAM_F64, .why = "no unknowns"},
     {.count = 2, .n = {3, 4}, .r = 2, .dtype = GRAM_F64, .b_batch = 3,
@@ -121,6 +130,7 @@ static void fill_factor(struct harness *h, const struct problem *q, int f, doubl
 {
     const struct kron_row *row = q->row;
     int64_t n = row->n[f], items = row->batch[f % 2] > 0 ? row->batch[f % 2] : 1;
+    double scale = row->scale[f % 2] != 0 ? row->scale[f % 2] : 1;
 
     for (int64_t item = 0; item < items; item++) {
         solve_make_matrix(h, n, condition_of(row), row->method == GRAM_KRON_LU, a);
@@ -129,7 +139,7 @@ static void fill_factor(struct harness *h, const struct problem *q, int f, doubl
         for (int64_t i = 0; i < n; i++)
             for (int64_t j = 0; j < n; j++)
                 if (is_read(row, i, j)) /* the rest stays NaN */
-                    test_put(&q->factor[f].t, (item * n + i) * n + j, a[i * n + j]);
+                    test_put(&q->factor[f].t, (item * n + i) * n + j, a[i * n + j] * scale);
     }
 }
 

@@ -13,6 +13,7 @@
 #include "kernel_map.h"
 #include "kron_matmul_kernels.h"
 #include "kron_matmul_vjp_kernels.h"
+#include "kron_solve_kernels.h"
 #include "power.h"
 #include "solve_kernels.h"
 #include "strip_kernels.h"
@@ -132,6 +133,7 @@ struct gram_cpu_kernels {
     const struct gram_grad_kernels *cdist_grad[GRAM_F64 + 1];
     gram_stream_rows *stream_rows;
     const struct gram_solve_kernels *solve[GRAM_F64 + 1];
+    gram_kron_solve_kernel *kron_solve[GRAM_F64 + 1];
     const struct gram_eigh_kernels *eigh[GRAM_F64 + 1];
     const struct gram_kron_kernels *kron[GRAM_I64 + 1]; /* none of halves */
     gram_strip_kernel *strip[GRAM_F64 + 1];

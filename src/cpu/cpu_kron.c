@@ -72,7 +72,8 @@ static void make_plan(const struct gram_kron_op *op, struct kron_plan *p)
     size_t element = kernels[op->out.dtype].element;
 
     *p = (struct kron_plan){.op = *op, .split = op->count - 1};
-    if (magnitude(op->out.row_stride) < magnitude(op->out.col_stride)) {
+    /* One row, as a diagonal is, may have any stride. */
+    if (op->out.rows > 1 && magnitude(op->out.row_stride) < magnitude(op->out.col_stride)) {
         gram_view_transpose(&p->op.out);
         for (int i = 0; i < op->count; i++)
             gram_view_transpose(&p->op.factor[i]);

@@ -2,16 +2,16 @@
  * cpu_kron_solve.c - systems with a Kronecker product on the CPU: X (F_1 (x) ... (x) F_N) = B
  *
  * Each factor is factorised once by LAPACK.  Rows of b then go through a chain, the last factor
- * first: with the dimension of the factor last, in memory without gaps, LAPACK solves for all other
- * indices at once, and a transposition brings the next dimension to that place.  With eigenvectors,
+ * first: where all are small, in place (cpu_kron_solve_sweeps.c).  Else, with the dimension of the
+ * factor last, in memory without gaps, LAPACK solves for all other indices at once, and a
+ * transposition brings the next dimension to that place.  With eigenvectors,
  * F_i = V_i diag(w_i) V_i^T, the chain is a product with each V_i, a division by the product of the
  * eigenvalues plus the shift, and the products with the V_i^T back.
  *
  * SPDX-License-Identifier: MIT
  */
+#include "cpu_kron_solve.h"
 #include "../blas.h"
-#include "../threads.h"
-#include "cpu.h"
 #include "cpu_kernels.h"
 #include "cpu_kron_matmul_vjp.h"
 #include <limits.h>
@@ -21,23 +21,6 @@
 enum {
     CHAIN_BYTES = 1 << 20, /* of rows on their way: what a core's second-level cache holds */
     LEAST_PIECES = 8,      /* of rows; with fewer BLAS's own threads work on each */
-};
-
-struct kron_solve_plan {
-    gram_context *g;
-    const struct gram_kron_solve_op *op;
-    gram_dtype dtype;
-    int64_t order, rows, pieces; /* n; rows in a piece of b */
-    bool parallel;               /* pieces at the same time */
-    size_t factor[GRAM_MAX_FACTORS],
-        values[GRAM_MAX_FACTORS]; /* offsets: LU, L or V; pivots or w */
-    size_t work, iwork, buffers, buffer_bytes, bytes;
-    int64_t lwork, liwork; /* of the eigenproblem */
-    char *scratch;
-    const char *made_of[GRAM_MAX_FACTORS]; /* the matrix that factor was made of; NULL: none yet */
-    int info[GRAM_MAX_FACTORS];
-    int64_t item;
-    atomic_bool singular; /* an eigenvalue of the shifted product is 0 */
 };
 
 /* ---- Sizes --------------------------------------------------------------------------------- */
@@ -54,6 +37,8 @@ static gram_status lay_out(gram_context *g, const struct gram_kron_solve_op *op,
 
     *p = (struct kron_solve_plan){.g = g, .op = op, .dtype = op->b.dtype, .order = op->b.cols};
     p->rows = gram_most(1, gram_least(op->b.rows, CHAIN_BYTES / 2 / (int64_t)size / p->order));
+    if (g->threads >= LEAST_PIECES && op->b.rows >= g->threads) /* a piece for each */
+        p->rows = gram_least(p->rows, gram_ceil_div(op->b.rows, g->threads));
     p->pieces = gram_ceil_div(op->b.rows, p->rows);
     p->parallel = p->pieces >= LEAST_PIECES;
     for (int i = 0; i < op->count; i++) {
@@ -64,6 +49,7 @@ static gram_status lay_out(gram_context *g, const struct gram_kron_solve_op *op,
         p->bytes += gram_round64((size_t)(n * n) * size);
         p->values[i] = p->bytes;
         p->bytes += gram_round64((size_t)n * gram_most_bytes(size, sizeof(int32_t)));
+        cpu_kron_sweeps_lay_out(p, i);
         gram_blas_syevd_sizes(n, &lwork, &liwork);
         p->lwork = gram_most(p->lwork, lwork);
         p->liwork = gram_most(p->liwork, liwork);
@@ -130,14 +116,17 @@ static int prepare_item(struct kron_solve_plan *p)
     int failed = 0;
 
     gram_blas_threads(p->g);
+    p->sweeps = true;
     for (int i = 0; i < p->op->count; i++) {
         const char *from = gram_view_item(&p->op->factor[i], &p->op->batch, p->item);
         int64_t start = gram_trace_begin(p->g);
         if (p->made_of[i] != from) {
             p->info[i] = load_factor(p, i, from) ? factorise(p, i) : 1;
+            p->can_sweep[i] = !p->info[i] && cpu_kron_sweeps_prepare(p, i);
             gram_trace_end(p->g, "kron factorise", 0, start);
         }
         p->made_of[i] = from;
+        p->sweeps &= p->can_sweep[i];
         if (p->info[i] && !failed)
             failed = i + 1;
     }
@@ -229,7 +218,7 @@ static void solve_rows(void *arg, int64_t index, int thread)
     const struct gram_kron_solve_op *op = p->op;
     int64_t first = index * p->rows, rows = gram_least(p->rows, op->b.rows - first);
     int64_t size = (int64_t)gram_dtype_size(p->dtype), start = gram_trace_begin(p->g);
-    bool eigen = op->method == GRAM_KRON_EIGEN;
+    bool eigen = op->method == GRAM_KRON_EIGEN, by_rows = eigen || p->sweeps;
     char *at = p->scratch + p->buffers + (p->parallel ? (size_t)thread : 0) * 2 * p->buffer_bytes;
     char *other = at + p->buffer_bytes;
     struct kron_vjp_move in = {
@@ -242,14 +231,16 @@ static void solve_rows(void *arg, int64_t index, int thread)
     };
     struct kron_vjp_move out = {
         .to = gram_view_item(&op->x, &op->batch, p->item) + first * op->x.row_stride * size,
-        .to_stride = {    op->x.row_stride, op->x.col_stride},
-        .from_stride = {eigen ? p->order : 1, eigen ? 1 : rows},
+        .to_stride = {      op->x.row_stride,   op->x.col_stride},
+        .from_stride = {by_rows ? p->order : 1, by_rows ? 1 : rows},
         .rows = rows,
         .cols = p->order,
     };
 
     cpu_kron_matmul_vjp_move(p->dtype, &in);
-    for (int i = op->count - 1; i >= 0; i--) {
+    if (p->sweeps)
+        cpu_kron_sweeps_divide(p, rows, at, !p->parallel);
+    for (int i = op->count - 1; !p->sweeps && i >= 0; i--) {
         int64_t s = rows * (p->order / op->factor[i].rows);
         if (eigen)
             to_eigenvectors(p, i, s, at, other);

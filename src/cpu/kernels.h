@@ -14,25 +14,30 @@
 
 #define UNROLL_FOR(i, n) _Pragma("GCC unroll 16") for (int i = 0; i < (n); i++)
 
+#define KRON_SOLVE_ROWS 4
+
 /* Rows by vectors of the distance tile: as many accumulators as the registers hold. */
 #if VBYTES == 64
-#  define MR             12
-#  define NV             2
-#  define POWER_ROWS     4 /* the tables of a power stay in registers too */
-#  define KRON_FEW_BYTES 32
-#  define KRON_VJP_ROWS  8
+#  define MR              12
+#  define NV              2
+#  define POWER_ROWS      4 /* the tables of a power stay in registers too */
+#  define KRON_FEW_BYTES  32
+#  define KRON_VJP_ROWS   8
+#  define KRON_SOLVE_SIDE 4
 #elif VBYTES == 32
-#  define MR             6
-#  define NV             2
-#  define POWER_ROWS     2
-#  define KRON_FEW_BYTES 16
-#  define KRON_VJP_ROWS  4
+#  define MR              6
+#  define NV              2
+#  define POWER_ROWS      2
+#  define KRON_FEW_BYTES  16
+#  define KRON_VJP_ROWS   4
+#  define KRON_SOLVE_SIDE 2
 #else
-#  define MR             4
-#  define NV             2
-#  define POWER_ROWS     2
-#  define KRON_FEW_BYTES 16
-#  define KRON_VJP_ROWS  4
+#  define MR              4
+#  define NV              2
+#  define POWER_ROWS      2
+#  define KRON_FEW_BYTES  16
+#  define KRON_VJP_ROWS   4
+#  define KRON_SOLVE_SIDE 2
 #endif
 /* Of a register tile of Kronecker products.  Compilers that instrument each access would take
  * minutes for the tiles of all sizes up to MR. */
@@ -135,6 +140,8 @@ const struct gram_cpu_kernels CAT(gram_cpu_kernels, ISA) = {
     .cdist_grad[GRAM_F64] = &KERNEL_OF(cdist_grad, f64),
     .solve[GRAM_F32] = &KERNEL_OF(solve, f32),
     .solve[GRAM_F64] = &KERNEL_OF(solve, f64),
+    .kron_solve[GRAM_F32] = KERNEL_OF(kron_solve, f32),
+    .kron_solve[GRAM_F64] = KERNEL_OF(kron_solve, f64),
     .strip[GRAM_F32] = KERNEL_OF(strip, f32),
     .strip[GRAM_F64] = KERNEL_OF(strip, f64),
     .symmetric_block[GRAM_F32] = KERNEL_OF(symmetric_block, f32),

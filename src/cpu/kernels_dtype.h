@@ -97,6 +97,8 @@
 
 #include "solve_tile.h"
 
+#include "kron_solve_tile.h"
+
 /* ---- Matrices times a few vectors ------------------------------------------------------------ */
 
 #include "strip_tile.h"
