@@ -20,6 +20,7 @@ import statistics
 import time
 
 import torch
+from second_order_tasks import Letters
 from torch import nn
 
 import gram
@@ -88,37 +89,6 @@ def state_mib(optimizer):
 # ---- A transformer that learns letters ------------------------------------------------------
 
 
-class Block(nn.Module):
-    def __init__(self, width):
-        super().__init__()
-        self.heads = width // 64
-        self.first, self.second = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-
-    def forward(self, x):
-        n, t, d = x.shape
-        qkv = self.qkv(self.first(x)).view(n, t, 3, self.heads, d // self.heads)
-        a = nn.functional.scaled_dot_product_attention(
-            *qkv.permute(2, 0, 3, 1, 4), is_causal=True
-        )
-        x = x + self.out(a.transpose(1, 2).reshape(n, t, d))
-        return x + self.down(nn.functional.gelu(self.up(self.second(x))))
-
-
-class Letters(nn.Module):
-    def __init__(self, letters, width, layers, length):
-        super().__init__()
-        self.embedding = nn.Embedding(letters, width)
-        self.position = nn.Parameter(torch.randn(length, width) * 0.02)
-        self.blocks = nn.Sequential(*(Block(width) for _ in range(layers)))
-        self.last, self.head = nn.LayerNorm(width), nn.Linear(width, letters)
-        nn.init.normal_(self.embedding.weight, std=0.02)
-
-    def forward(self, x):
-        return self.head(self.last(self.blocks(self.embedding(x) + self.position)))
-
-
 class Task:
     def __init__(self, device):
         self.device = device
@@ -140,7 +110,8 @@ class Task:
         """The last loss, and of a step ms in all and of the optimizer, MiB of state."""
         torch.manual_seed(seed)
         generator = torch.Generator().manual_seed(seed)
-        model = Letters(self.letters, self.width, self.layers, self.length).to(self.device, dtype)
+        model = Letters(self.letters, self.width, self.width // 64, self.layers, self.length)
+        model = model.to(self.device, dtype)
         optimizer = make(model.parameters(), rate)
         scaler = torch.amp.GradScaler(self.device, enabled=autocast is F16)
         late, begin = self.steps // 5, 0.0

@@ -1,4 +1,5 @@
-"""second_order_tasks.py - the networks and the optimizers of train_second_order.py"""
+"""second_order_tasks.py - networks and optimizers of train_second_order.py, and its transformer for
+advice_second_order.py"""
 
 import math
 import pathlib
