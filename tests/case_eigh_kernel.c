@@ -129,14 +129,11 @@ static gram_status call(struct harness *h, void *problem, gram_workspace *need)
 
 static bool run(struct harness *h, struct problem *q)
 {
-    bool there = true, ran, back = true;
+    struct test_pair pairs[ARGUMENTS];
 
     for (int i = 0; i < ARGUMENTS; i++)
-        there = test_send(h, &q->t[i], &q->there[i]) && there;
-    ran = there && test_in_exact_scratch(h, call, q);
-    for (int i = 0; i < ARGUMENTS; i++)
-        back = test_fetch(h, &q->t[i], &q->there[i]) && back;
-    return ran && back;
+        pairs[i] = (struct test_pair){&q->t[i], &q->there[i]};
+    return test_call_there(h, pairs, LENGTH(pairs), call, q);
 }
 
 /* The item's pairs against matrix, n by n, of which w are all eigenvalues, ascending. */

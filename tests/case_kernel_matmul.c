@@ -179,14 +179,11 @@ static gram_status call(struct harness *h, void *problem, gram_workspace *need)
 
 static bool run(struct harness *h, struct problem *q)
 {
-    bool there = true, ran, back = true;
+    struct test_pair pairs[ARGUMENTS];
 
     for (int i = 0; i < ARGUMENTS; i++)
-        there = (!q->used[i] || test_send(h, &q->t[i], &q->there[i])) && there;
-    ran = there && test_in_exact_scratch(h, call, q);
-    for (int i = 0; i < ARGUMENTS; i++)
-        back = (!q->used[i] || test_fetch(h, &q->t[i], &q->there[i])) && back;
-    return ran && back;
+        pairs[i] = (struct test_pair){q->used[i] ? &q->t[i] : NULL, &q->there[i]};
+    return test_call_there(h, pairs, LENGTH(pairs), call, q);
 }
 
 /* Elements of K are wrong by (k + 300) eps of themselves and of what their argument's rounding

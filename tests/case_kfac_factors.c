@@ -115,22 +115,16 @@ static gram_status call(struct harness *h, void *problem, gram_workspace *need)
                 : gram_kfac_factors(h->g, &q->p.layer, a, d, &o, to[0], to[1]);
 }
 
-static bool send(struct harness *h, struct problem *q)
+static bool run_row(struct harness *h, struct problem *q)
 {
-    bool sent = test_send(h, &q->p.a, &q->from[0]);
+    const struct test_pair pairs[] = {
+        {   &q->p.a, &q->from[0]},
+        {   &q->p.d, &q->from[1]},
+        {&q->out[0],   &q->to[0]},
+        {&q->out[1],   &q->to[1]},
+    };
 
-    sent = test_send(h, &q->p.d, &q->from[1]) && sent;
-    sent = test_send(h, &q->out[0], &q->to[0]) && sent;
-    return test_send(h, &q->out[1], &q->to[1]) && sent;
-}
-
-static bool fetch(struct harness *h, struct problem *q)
-{
-    bool back = test_fetch(h, &q->p.a, &q->from[0]);
-
-    back = test_fetch(h, &q->p.d, &q->from[1]) && back;
-    back = test_fetch(h, &q->out[0], &q->to[0]) && back;
-    return test_fetch(h, &q->out[1], &q->to[1]) && back;
+    return test_call_there(h, pairs, LENGTH(pairs), call, q);
 }
 
 static double before(int64_t element)
@@ -180,12 +174,10 @@ static void check_factor(struct harness *h, const struct problem *q, int side)
 static void check(struct harness *h, int row)
 {
     struct problem q = {.row = &rows[row]};
-    bool ran;
 
     layer_create(h, &q.row->layer, &q.p);
     create_outputs(h, &q);
-    ran = send(h, &q) && test_in_exact_scratch(h, call, &q);
-    if (fetch(h, &q) && ran)
+    if (run_row(h, &q))
         for (int i = 0; i < 2; i++)
             if (wants(q.row, i))
                 check_factor(h, &q, i);

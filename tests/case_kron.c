@@ -133,14 +133,13 @@ static gram_status call(struct harness *h, void *problem, gram_workspace *need)
 
 static bool run(struct harness *h, struct problem *q)
 {
-    bool ran = test_send(h, &q->out, &q->out_there);
+    struct test_pair pairs[GRAM_MAX_FACTORS + 1] = {
+        {&q->out, &q->out_there}
+    };
 
     for (int f = 0; f < q->row->count; f++)
-        ran = test_send(h, &q->factor[f], &q->there[f]) && ran;
-    ran = ran && test_in_exact_scratch(h, call, q);
-    for (int f = 0; f < q->row->count; f++)
-        ran = test_fetch(h, &q->factor[f], &q->there[f]) && ran;
-    return test_fetch(h, &q->out, &q->out_there) && ran;
+        pairs[f + 1] = (struct test_pair){&q->factor[f], &q->there[f]};
+    return test_call_there(h, pairs, LENGTH(pairs), call, q);
 }
 
 /* An element of the product of integers as they wrap around. */

@@ -186,22 +186,17 @@ static gram_status call(struct harness *h, void *problem, gram_workspace *need)
 /* The call where the context's device is, in memory of that device. */
 static bool run(struct harness *h, struct problem *q)
 {
-    struct test_tensor *const own[] = {&q->x, &q->y, &q->z, &q->alpha, &q->beta};
-    struct test_copy *const there[] = {&q->there.x, &q->there.y, &q->there.z, &q->there.alpha,
-                                       &q->there.beta};
-    int count = q->row->scalars_per_item ? 5 : 3;
-    bool ran = true;
+    struct test_pair pairs[GRAM_MAX_FACTORS + 5] = {
+        {                                      &q->x,     &q->there.x},
+        {                                      &q->y,     &q->there.y},
+        {                                      &q->z,     &q->there.z},
+        {q->row->scalars_per_item ? &q->alpha : NULL, &q->there.alpha},
+        { q->row->scalars_per_item ? &q->beta : NULL,  &q->there.beta},
+    };
 
-    for (int i = 0; i < count; i++)
-        ran = test_send(h, own[i], there[i]) && ran;
     for (int f = 0; f < q->row->count; f++)
-        ran = test_send(h, &q->factor[f], &q->there.factor[f]) && ran;
-    ran = ran && test_in_exact_scratch(h, call, q);
-    for (int i = 0; i < count; i++)
-        ran = test_fetch(h, own[i], there[i]) && ran;
-    for (int f = 0; f < q->row->count; f++)
-        ran = test_fetch(h, &q->factor[f], &q->there.factor[f]) && ran;
-    return ran;
+        pairs[f + 5] = (struct test_pair){&q->factor[f], &q->there.factor[f]};
+    return test_call_there(h, pairs, LENGTH(pairs), call, q);
 }
 
 /* ---- The answer ---------------------------------------------------------------------------- */

@@ -212,16 +212,15 @@ static gram_status call(struct harness *h, void *problem, gram_workspace *need)
 
 static bool run(struct harness *h, struct problem *q)
 {
-    bool ran = test_send(h, &q->b, &q->b_there) && test_send(h, &q->x, &q->x_there) &&
-               test_send(h, &q->info, &q->info_there);
+    struct test_pair pairs[GRAM_MAX_FACTORS + 3] = {
+        {   &q->b,    &q->b_there},
+        {   &q->x,    &q->x_there},
+        {&q->info, &q->info_there},
+    };
 
     for (int f = 0; f < q->row->count; f++)
-        ran = test_send(h, &q->factor[f], &q->there[f]) && ran;
-    ran = ran && test_in_exact_scratch(h, call, q);
-    for (int f = 0; f < q->row->count; f++)
-        ran = test_fetch(h, &q->factor[f], &q->there[f]) && ran;
-    return test_fetch(h, &q->b, &q->b_there) && test_fetch(h, &q->x, &q->x_there) &&
-           test_fetch(h, &q->info, &q->info_there) && ran;
+        pairs[f + 3] = (struct test_pair){&q->factor[f], &q->there[f]};
+    return test_call_there(h, pairs, LENGTH(pairs), call, q);
 }
 
 /* ---- What is right ------------------------------------------------------------------------- */

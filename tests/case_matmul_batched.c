@@ -174,18 +174,16 @@ static gram_status call(struct harness *h, void *problem, gram_workspace *need)
 /* The call where the context's device is, in memory of that device. */
 static bool run(struct harness *h, struct problem *q)
 {
-    struct test_tensor *const own[] = {&q->in[0], &q->in[1], &q->in[2],
-                                       &q->alpha, &q->beta,  &q->out};
-    struct test_copy *const there[] = {&q->there.in[0], &q->there.in[1], &q->there.in[2],
-                                       &q->there.alpha, &q->there.beta,  &q->there.out};
-    bool ran = true;
+    const struct test_pair pairs[] = {
+        {&q->in[0], &q->there.in[0]},
+        {&q->in[1], &q->there.in[1]},
+        {&q->in[2], &q->there.in[2]},
+        {&q->alpha, &q->there.alpha},
+        { &q->beta,  &q->there.beta},
+        {  &q->out,   &q->there.out},
+    };
 
-    for (int i = 0; i < LENGTH(own); i++)
-        ran = test_send(h, own[i], there[i]) && ran;
-    ran = ran && test_in_exact_scratch(h, call, q);
-    for (int i = 0; i < LENGTH(own); i++)
-        ran = test_fetch(h, own[i], there[i]) && ran;
-    return ran;
+    return test_call_there(h, pairs, LENGTH(pairs), call, q);
 }
 
 static void check_out(struct harness *h, const struct problem *q)

@@ -87,10 +87,12 @@ static gram_status call(struct harness *h, void *problem, gram_workspace *need)
 
 static bool run(struct harness *h, struct call *c)
 {
-    bool there = test_send(h, c->x, &c->x_there) && test_send(h, c->out, &c->out_there);
-    bool ran = there && test_in_exact_scratch(h, call, c);
+    const struct test_pair pairs[] = {
+        {  c->x,   &c->x_there},
+        {c->out, &c->out_there},
+    };
 
-    return test_fetch(h, c->x, &c->x_there) && test_fetch(h, c->out, &c->out_there) && ran;
+    return test_call_there(h, pairs, LENGTH(pairs), call, c);
 }
 
 static void check_all(struct harness *h, const struct median_row *row, struct call *c)

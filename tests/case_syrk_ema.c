@@ -148,17 +148,15 @@ static gram_status call(struct harness *h, void *problem, gram_workspace *need)
 /* The call where the context's device is, in memory of that device. */
 static bool run(struct harness *h, struct problem *q)
 {
-    struct test_tensor *const own[] = {&q->x, &q->l, &q->beta, &q->alpha, &q->info};
-    struct test_copy *const there[] = {&q->there.x, &q->there.l, &q->there.beta, &q->there.alpha,
-                                       &q->there.info};
-    bool ran = true;
+    const struct test_pair pairs[] = {
+        {    &q->x,     &q->there.x},
+        {    &q->l,     &q->there.l},
+        { &q->beta,  &q->there.beta},
+        {&q->alpha, &q->there.alpha},
+        { &q->info,  &q->there.info},
+    };
 
-    for (int i = 0; i < LENGTH(own); i++)
-        ran = test_send(h, own[i], there[i]) && ran;
-    ran = ran && test_in_exact_scratch(h, call, q);
-    for (int i = 0; i < LENGTH(own); i++)
-        ran = test_fetch(h, own[i], there[i]) && ran;
-    return ran;
+    return test_call_there(h, pairs, LENGTH(pairs), call, q);
 }
 
 static bool is_bad(const struct problem *q, int64_t item)

@@ -117,17 +117,15 @@ static gram_status call(struct harness *h, void *problem, gram_workspace *need)
 /* The call where the context's device is, in memory of that device. */
 static void run(struct harness *h, struct problem *p)
 {
-    bool there = test_send(h, &p->a, &p->there.a) && test_send(h, &p->values, &p->there.values) &&
-                 test_send(h, &p->vectors, &p->there.vectors) &&
-                 test_send(h, &p->info, &p->there.info) && test_send(h, &p->found, &p->there.found);
+    const struct test_pair pairs[] = {
+        {      &p->a,       &p->there.a},
+        { &p->values,  &p->there.values},
+        {&p->vectors, &p->there.vectors},
+        {   &p->info,    &p->there.info},
+        {  &p->found,   &p->there.found},
+    };
 
-    if (there)
-        test_in_exact_scratch(h, call, p);
-    test_fetch(h, &p->a, &p->there.a);
-    test_fetch(h, &p->values, &p->there.values);
-    test_fetch(h, &p->vectors, &p->there.vectors);
-    test_fetch(h, &p->info, &p->there.info);
-    test_fetch(h, &p->found, &p->there.found);
+    test_call_there(h, pairs, LENGTH(pairs), call, p);
 }
 
 /* ---- Checks ---------------------------------------------------------------------------------- */

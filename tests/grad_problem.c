@@ -142,19 +142,14 @@ static gram_status call(struct harness *h, void *problem, gram_workspace *need)
 /* The call where the context's device is, in memory of that device. */
 static bool run(struct harness *h, struct problem *q)
 {
-    bool there = test_send(h, &q->out, &q->out_there), ran, back;
+    struct test_pair pairs[INPUTS + 2] = {
+        {                        &q->out, &q->out_there},
+        {q->row->per_item ? &q->p : NULL,   &q->p_there},
+    };
 
     for (int i = 0; i < INPUTS; i++)
-        there = test_send(h, &q->input[i], &q->input_there[i]) && there;
-    if (q->row->per_item)
-        there = test_send(h, &q->p, &q->p_there) && there;
-    ran = there && test_in_exact_scratch(h, call, q);
-    back = test_fetch(h, &q->out, &q->out_there);
-    for (int i = 0; i < INPUTS; i++)
-        back = test_fetch(h, &q->input[i], &q->input_there[i]) && back;
-    if (q->row->per_item)
-        back = test_fetch(h, &q->p, &q->p_there) && back;
-    return ran && back;
+        pairs[i + 2] = (struct test_pair){&q->input[i], &q->input_there[i]};
+    return test_call_there(h, pairs, LENGTH(pairs), call, q);
 }
 
 static void compare(struct harness *h, const struct problem *q, int64_t i, struct grad_answer a)

@@ -90,6 +90,15 @@ gram_context *test_cuda_context(struct harness *h, void *stream);
 typedef gram_status test_call(struct harness *h, void *problem, gram_workspace *need);
 bool test_in_exact_scratch(struct harness *h, test_call *call, void *problem);
 
+/* The same where the context's device is: sends the tensors of all pairs, calls, brings them back.
+ * A pair whose own is NULL is left out.  False: something of it failed. */
+struct test_pair {
+    struct test_tensor *own;
+    struct test_copy *there;
+};
+bool test_call_there(struct harness *h, const struct test_pair *pairs, int count, test_call *call,
+                     void *problem);
+
 /* Uniform in [low, high), rounded to the dtype; every element of t, in index order. */
 void test_fill_uniform(struct harness *h, struct test_tensor *t, double low, double high);
 void test_fill_normal(struct harness *h, struct test_tensor *t, double mean, double deviation);

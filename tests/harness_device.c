@@ -134,3 +134,16 @@ bool test_in_exact_scratch(struct harness *h, test_call *call, void *problem)
     scratch_release(h, memory);
     return status == GRAM_OK;
 }
+
+bool test_call_there(struct harness *h, const struct test_pair *pairs, int count, test_call *call,
+                     void *problem)
+{
+    bool ran = true;
+
+    for (int i = 0; i < count; i++)
+        ran = (!pairs[i].own || test_send(h, pairs[i].own, pairs[i].there)) && ran;
+    ran = ran && test_in_exact_scratch(h, call, problem);
+    for (int i = 0; i < count; i++)
+        ran = (!pairs[i].own || test_fetch(h, pairs[i].own, pairs[i].there)) && ran;
+    return ran;
+}

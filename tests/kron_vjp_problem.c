@@ -161,18 +161,17 @@ static gram_status call(struct harness *h, void *problem, gram_workspace *need)
 
 static bool run(struct harness *h, struct problem *q)
 {
-    bool ran = !q->row->alpha_per_item || test_send(h, &q->alpha, &q->alpha_there);
+    struct test_pair pairs[2 * MATRICES + 1] = {
+        {q->row->alpha_per_item ? &q->alpha : NULL, &q->alpha_there}
+    };
 
     for (int i = 0; i < MATRICES; i++) {
-        ran = ran && (!exists(q->row, i) || test_send(h, &q->in[i], &q->in_there[i]));
-        ran = ran && (!is_wanted(q->row, i) || test_send(h, &q->out[i], &q->out_there[i]));
+        pairs[2 * i + 1] =
+            (struct test_pair){exists(q->row, i) ? &q->in[i] : NULL, &q->in_there[i]};
+        pairs[2 * i + 2] =
+            (struct test_pair){is_wanted(q->row, i) ? &q->out[i] : NULL, &q->out_there[i]};
     }
-    ran = ran && test_in_exact_scratch(h, call, q);
-    for (int i = 0; i < MATRICES; i++) {
-        ran = ran && (!exists(q->row, i) || test_fetch(h, &q->in[i], &q->in_there[i]));
-        ran = ran && (!is_wanted(q->row, i) || test_fetch(h, &q->out[i], &q->out_there[i]));
-    }
-    return ran && (!q->row->alpha_per_item || test_fetch(h, &q->alpha, &q->alpha_there));
+    return test_call_there(h, pairs, LENGTH(pairs), call, q);
 }
 
 /* ---- What is right ------------------------------------------------------------------------- */

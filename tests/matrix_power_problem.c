@@ -188,15 +188,15 @@ static gram_status call(struct harness *h, void *problem, gram_workspace *need)
 
 static bool run(struct harness *h, struct power *p)
 {
-    bool there = test_send(h, &p->a, &p->there.a) && test_send(h, &p->out, &p->there.out) &&
-                 test_send(h, &p->info, &p->there.info) &&
-                 test_send(h, &p->error, &p->there.error) &&
-                 test_send(h, &p->ridges, &p->there.ridges);
-    bool ran = there && test_in_exact_scratch(h, call, p);
+    const struct test_pair pairs[] = {
+        {     &p->a,      &p->there.a},
+        {   &p->out,    &p->there.out},
+        {  &p->info,   &p->there.info},
+        { &p->error,  &p->there.error},
+        {&p->ridges, &p->there.ridges},
+    };
 
-    return test_fetch(h, &p->a, &p->there.a) && test_fetch(h, &p->out, &p->there.out) &&
-           test_fetch(h, &p->info, &p->there.info) && test_fetch(h, &p->error, &p->there.error) &&
-           test_fetch(h, &p->ridges, &p->there.ridges) && ran;
+    return test_call_there(h, pairs, LENGTH(pairs), call, p);
 }
 
 /* Of the products of an iteration. */

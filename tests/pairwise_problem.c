@@ -184,15 +184,14 @@ static gram_status call(struct harness *h, void *problem, gram_workspace *need)
 /* The call where the context's device is, in memory of that device. */
 static bool run(struct harness *h, struct pair_problem *q)
 {
-    bool there = test_send(h, &q->x, &q->x_there) && test_send(h, &q->y, &q->y_there) &&
-                 test_send(h, &q->out, &q->out_there) &&
-                 (!q->row->per_item || test_send(h, &q->hyper, &q->hyper_there));
-    bool ran = there && test_in_exact_scratch(h, call, q);
-    bool back = test_fetch(h, &q->x, &q->x_there) && test_fetch(h, &q->y, &q->y_there) &&
-                test_fetch(h, &q->out, &q->out_there) &&
-                (!q->row->per_item || test_fetch(h, &q->hyper, &q->hyper_there));
+    const struct test_pair pairs[] = {
+        {                              &q->x,     &q->x_there},
+        {                              &q->y,     &q->y_there},
+        {                            &q->out,   &q->out_there},
+        {q->row->per_item ? &q->hyper : NULL, &q->hyper_there},
+    };
 
-    return ran && back;
+    return test_call_there(h, pairs, LENGTH(pairs), call, q);
 }
 
 /* ---- The answer ---------------------------------------------------------------------------- */

@@ -201,20 +201,16 @@ static void check_sum(struct harness *h, const struct problem *q, int output)
 /* The call where the context's device is, in memory of that device. */
 static bool run_there(struct harness *h, struct problem *q)
 {
-    struct test_tensor *own[OUTPUTS + 3] = {&q->p.a, &q->p.d, &q->coefficients};
+    struct test_tensor *const own[] = {&q->p.a, &q->p.d, &q->coefficients};
     gram_tensor **const at[] = {&q->a, &q->d, &q->given};
+    struct test_pair pairs[OUTPUTS + 3];
     struct test_copy there[OUTPUTS + 3];
-    bool ran = true;
 
     for (int i = 0; i < OUTPUTS + 3; i++) {
-        own[i] = i < 3 ? own[i] : &q->out[i - 3];
-        ran = test_send(h, own[i], &there[i]) && ran;
+        pairs[i] = (struct test_pair){i < 3 ? own[i] : &q->out[i - 3], &there[i]};
         *(i < 3 ? at[i] : &q->outs[i - 3]) = &there[i].t;
     }
-    ran = ran && test_in_exact_scratch(h, call, q);
-    for (int i = 0; i < OUTPUTS + 3; i++)
-        ran = test_fetch(h, own[i], &there[i]) && ran;
-    return ran;
+    return test_call_there(h, pairs, LENGTH(pairs), call, q);
 }
 
 void sample_row_check(struct harness *h, const struct sample_row *row)

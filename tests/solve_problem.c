@@ -211,19 +211,16 @@ static gram_status call(struct harness *h, void *problem, gram_workspace *need)
 /* The call where the context's device is, in memory of that device. */
 static void run(struct harness *h, struct system *s)
 {
-    bool there = test_send(h, &s->a, &s->there.a) && test_send(h, &s->b, &s->there.b) &&
-                 test_send(h, &s->x, &s->there.x) && test_send(h, &s->factor, &s->there.factor) &&
-                 test_send(h, &s->pivots, &s->there.pivots) &&
-                 test_send(h, &s->info, &s->there.info);
+    const struct test_pair pairs[] = {
+        {     &s->a,      &s->there.a},
+        {     &s->b,      &s->there.b},
+        {     &s->x,      &s->there.x},
+        {&s->factor, &s->there.factor},
+        {&s->pivots, &s->there.pivots},
+        {  &s->info,   &s->there.info},
+    };
 
-    if (there)
-        test_in_exact_scratch(h, call, s);
-    test_fetch(h, &s->a, &s->there.a);
-    test_fetch(h, &s->b, &s->there.b);
-    test_fetch(h, &s->x, &s->there.x);
-    test_fetch(h, &s->factor, &s->there.factor);
-    test_fetch(h, &s->pivots, &s->there.pivots);
-    test_fetch(h, &s->info, &s->there.info);
+    test_call_there(h, pairs, LENGTH(pairs), call, s);
 }
 
 static void check_info(struct harness *h, const struct system *s, int64_t item)

@@ -168,14 +168,14 @@ static void make_logdet(struct harness *h, struct logdet *q, const struct determ
 
 static bool run_logdet(struct harness *h, struct logdet *q)
 {
-    bool ran = test_send(h, &q->sign, &q->sign_there) && test_send(h, &q->out, &q->out_there);
+    const struct test_pair pairs[] = {
+        {     &q->sign, &q->sign_there},
+        {      &q->out,  &q->out_there},
+        {&q->factor[0],   &q->there[0]},
+        {&q->factor[1],   &q->there[1]},
+    };
 
-    for (int f = 0; f < 2; f++)
-        ran = test_send(h, &q->factor[f], &q->there[f]) && ran;
-    ran = ran && test_in_exact_scratch(h, find_logdet, q);
-    for (int f = 0; f < 2; f++)
-        ran = test_fetch(h, &q->factor[f], &q->there[f]) && ran;
-    return test_fetch(h, &q->sign, &q->sign_there) && test_fetch(h, &q->out, &q->out_there) && ran;
+    return test_call_there(h, pairs, LENGTH(pairs), find_logdet, q);
 }
 
 static void drop_logdet(struct harness *h, struct logdet *q)

@@ -67,17 +67,15 @@ static gram_status call(struct harness *h, void *problem, gram_workspace *need)
 /* The call where the context's device is, in memory of that device. */
 static bool run(struct harness *h, struct problem *q)
 {
-    struct test_tensor *const own[] = {&q->j, &q->v, &q->out, &q->info, &q->damping};
-    struct test_copy *const there[] = {&q->there.j, &q->there.v, &q->there.out, &q->there.info,
-                                       &q->there.damping};
-    bool ran = true;
+    const struct test_pair pairs[] = {
+        {      &q->j,       &q->there.j},
+        {      &q->v,       &q->there.v},
+        {    &q->out,     &q->there.out},
+        {   &q->info,    &q->there.info},
+        {&q->damping, &q->there.damping},
+    };
 
-    for (int i = 0; i < LENGTH(own); i++)
-        ran = test_send(h, own[i], there[i]) && ran;
-    ran = ran && test_in_exact_scratch(h, call, q);
-    for (int i = 0; i < LENGTH(own); i++)
-        ran = test_fetch(h, own[i], there[i]) && ran;
-    return ran;
+    return test_call_there(h, pairs, LENGTH(pairs), call, q);
 }
 
 static void setup(struct harness *h, struct problem *q)

@@ -126,20 +126,16 @@ static gram_status call(struct harness *h, void *problem, gram_workspace *need)
 /* The call where the context's device is, in memory of that device. */
 static bool run(struct harness *h, struct problem *q)
 {
-    bool there = test_send(h, &q->x, &q->x_there) && test_send(h, &q->y, &q->y_there) &&
-                 test_send(h, &q->grad, &q->grad_there) &&
-                 (!q->row->per_item || test_send(h, &q->bandwidth, &q->bandwidth_there));
-    bool ran, back;
+    struct test_pair pairs[8] = {
+        {                                  &q->x,         &q->x_there},
+        {                                  &q->y,         &q->y_there},
+        {                               &q->grad,      &q->grad_there},
+        {q->row->per_item ? &q->bandwidth : NULL, &q->bandwidth_there},
+    };
 
     for (int i = 0; i < 4; i++)
-        there = test_send(h, &q->out[i], &q->out_there[i]) && there;
-    ran = there && test_in_exact_scratch(h, call, q);
-    back = test_fetch(h, &q->x, &q->x_there) && test_fetch(h, &q->y, &q->y_there) &&
-           test_fetch(h, &q->grad, &q->grad_there) &&
-           (!q->row->per_item || test_fetch(h, &q->bandwidth, &q->bandwidth_there));
-    for (int i = 0; i < 4; i++)
-        back = test_fetch(h, &q->out[i], &q->out_there[i]) && back;
-    return ran && back;
+        pairs[i + 4] = (struct test_pair){&q->out[i], &q->out_there[i]};
+    return test_call_there(h, pairs, LENGTH(pairs), call, q);
 }
 
 /* scale: what terms of size 1 would sum to, for the rounding of kernels and of inner products. */
