@@ -50,6 +50,15 @@ void sample_call(struct harness *h, struct call *c)
     c->options.epsilon = 1e-6;
 }
 
+void sample_send(struct harness *h, gram_context *g, const struct sample *s, void *memory)
+{
+    CHECK(h,
+          gram_memory_copy(g, memory, s->w, sizeof s->w) == GRAM_OK &&
+              gram_memory_copy(g, (char *)memory + sizeof s->w, s->g, sizeof s->g) == GRAM_OK &&
+              gram_context_synchronize(g) == GRAM_OK,
+          "%s", gram_message(g));
+}
+
 void sample_next(struct harness *h, struct sample *s)
 {
     for (int i = 0; i < SAMPLE_NUMBERS; i++)

@@ -29,6 +29,8 @@ struct call {
 void sample_open(struct harness *h, struct sample *s);
 /* The same, and options that make several blocks of it. */
 void sample_call(struct harness *h, struct call *c);
+/* Its values, and its gradients behind them, to memory of g's device. */
+void sample_send(struct harness *h, gram_context *g, const struct sample *s, void *memory);
 /* New gradients. */
 void sample_next(struct harness *h, struct sample *s);
 /* An optimizer of it, or the end of the program. */

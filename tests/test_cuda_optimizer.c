@@ -41,15 +41,6 @@ static gram_optimizer_options options_of(void)
     return o;
 }
 
-static void send(struct harness *h, struct there *t)
-{
-    CHECK(h,
-          gram_memory_copy(t->g, t->memory, t->s.w, BYTES) == GRAM_OK &&
-              gram_memory_copy(t->g, (char *)t->memory + BYTES, t->s.g, BYTES) == GRAM_OK &&
-              gram_context_synchronize(t->g) == GRAM_OK,
-          "%s", gram_message(t->g));
-}
-
 static void fetch(struct harness *h, struct there *t)
 {
     CHECK(h,
@@ -72,7 +63,7 @@ static bool open_there(struct harness *h, struct there *t, gram_context *g,
         grad->data = (char *)t->memory + BYTES + ((char *)grad->data - (char *)t->s.g);
         value->device = grad->device = (gram_device){GRAM_CUDA, 0};
     }
-    send(h, t);
+    sample_send(h, t->g, &t->s, t->memory);
     return CHECK(h,
                  gram_optimizer_create(g, options, (const gram_tensor *const *)t->s.values, SAMPLE,
                                        &t->o) == GRAM_OK,
@@ -117,7 +108,7 @@ static void graphs(struct harness *h)
     if (g && open_there(h, &a, g, &o) && open_there(h, &b, g, &o)) {
         memcpy(b.s.w, a.s.w, BYTES);
         memcpy(b.s.g, a.s.g, BYTES);
-        send(h, &b);
+        sample_send(h, b.g, &b.s, b.memory);
         for (int i = 0; i < 5; i++)
             CHECK(h, step(&a, NULL) == GRAM_OK, "%s", gram_message(g));
         CHECK(h, step(&b, NULL) == GRAM_OK, "%s", gram_message(g));
@@ -172,7 +163,7 @@ static void not_finite(struct harness *h)
     if (g && open_there(h, &a, g, &o)) {
         memcpy(before, a.s.w, BYTES);
         a.s.g[31] = NAN;
-        send(h, &a);
+        sample_send(h, a.g, &a.s, a.memory);
         CHECK(h, step(&a, &report) == GRAM_OK, "%s", gram_message(g));
         fetch(h, &a);
         CHECK(h, report.skipped == 1 && report.failed == 0 && report.first_failed == -1,
@@ -205,7 +196,7 @@ static void failures(struct harness *h)
     if (g && open_there(h, &a, g, &o)) {
         for (int i = 0; i < SAMPLE_NUMBERS; i++)
             a.s.g[i] = 1;
-        send(h, &a);
+        sample_send(h, a.g, &a.s, a.memory);
         for (int i = 0; i < 2; i++)
             CHECK(h, step(&a, &report) == GRAM_OK && report.failed > 0 && report.first_failed == 0,
                   "%lld failed: %s", (long long)report.failed, gram_message(g));
@@ -235,7 +226,7 @@ static void fitting_roots(struct harness *h, int relative, double exponent)
             const int64_t kept = i == 1 ? 11 : 0;
             for (int j = 0; i == 2 && j < SAMPLE_NUMBERS; j++)
                 a.s.g[j] *= 10;
-            send(h, &a);
+            sample_send(h, a.g, &a.s, a.memory);
             CHECK(h, step(&a, &report) == GRAM_OK, "%s", gram_message(g));
             CHECK(h, report.kept == kept && report.refreshed == 11 - kept && report.failed == 0,
                   "step %d: %lld refreshed, %lld kept", i, (long long)report.refreshed,
@@ -272,7 +263,7 @@ static void files(struct harness *h)
         fetch(h, &a);
         memcpy(b.s.w, a.s.w, BYTES);
         memcpy(b.s.g, a.s.g, BYTES);
-        send(h, &b);
+        sample_send(h, b.g, &b.s, b.memory);
         sample_open(h, &here);
         memcpy(here.w, a.s.w, BYTES);
         memcpy(here.g, a.s.g, BYTES);
@@ -311,7 +302,7 @@ static void muon(struct harness *h)
             sample_next(h, &b.s);
             fetch(h, &a);
             memcpy(a.s.g, b.s.g, BYTES);
-            send(h, &a);
+            sample_send(h, a.g, &a.s, a.memory);
             (void)sample_step(h, &b.s, host);
             CHECK(h, step(&a, NULL) == GRAM_OK, "%s", gram_message(g));
             fetch(h, &a);

@@ -45,15 +45,6 @@ struct there {
     gram_optimizer *o;
 };
 
-static void send(struct harness *h, struct there *t)
-{
-    CHECK(h,
-          gram_memory_copy(t->g, t->memory, t->s.w, BYTES) == GRAM_OK &&
-              gram_memory_copy(t->g, (char *)t->memory + BYTES, t->s.g, BYTES) == GRAM_OK &&
-              gram_context_synchronize(t->g) == GRAM_OK,
-          "%s", gram_message(t->g));
-}
-
 static bool begin(struct harness *h, struct there *t, const gram_optimizer_options *options)
 {
     gram_context_options context = GRAM_CONTEXT_OPTIONS_INIT;
@@ -109,13 +100,13 @@ static void no_memory_for(struct harness *h, gram_optimizer_method method)
     options.epsilon = 1e-3;
     if (begin(h, &a, &options) && begin(h, &b, &options)) {
         memcpy(b.s.w, a.s.w, BYTES);
-        send(h, &a);
+        sample_send(h, a.g, &a.s, a.memory);
         for (int i = 0; i < 3; i++) {
             gram_status status = GRAM_OUT_OF_MEMORY;
             sample_next(h, &a.s);
             memcpy(b.s.g, a.s.g, BYTES);
-            send(h, &a);
-            send(h, &b);
+            sample_send(h, a.g, &a.s, a.memory);
+            sample_send(h, b.g, &b.s, b.memory);
             CHECK(h, step(&a) == GRAM_OK, "%s", gram_message(a.g));
             for (int64_t fail = 1; fail < 40 && status != GRAM_OK; fail++) {
                 b.limit = (struct device_limit){.fail_at = fail};

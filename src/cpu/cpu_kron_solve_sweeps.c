@@ -9,17 +9,23 @@
  */
 #include "cpu_kernels.h"
 #include "cpu_kron_solve.h"
+#include "cpu_mirror.h"
 #include <math.h>
 
 enum {
     SHARE = 1 << 15 /* numbers that a thread takes at a time */
 };
 
+static bool is_small(const struct kron_solve_plan *p, int i)
+{
+    return p->op->method != GRAM_KRON_EIGEN && p->op->factor[i].rows <= KRON_SOLVE_SMALL;
+}
+
 void cpu_kron_sweeps_lay_out(struct kron_solve_plan *p, int i)
 {
     int64_t n = p->op->factor[i].rows;
 
-    if (p->op->method == GRAM_KRON_EIGEN || n > KRON_SOLVE_SMALL)
+    if (!is_small(p, i))
         return;
     p->reciprocal[i] = p->bytes;
     p->bytes += gram_round64((size_t)n * gram_dtype_size(p->dtype));
@@ -40,17 +46,6 @@ static bool invert(gram_dtype dtype, const void *diagonal, int64_t at, void *rec
     return isnormal(d) && isnormal(r);
 }
 
-/* L to the other triangle. */
-static void mirror(gram_dtype dtype, int64_t n, void *a)
-{
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t j = 0; j < i; j++)
-            if (dtype == GRAM_F32)
-                ((float *)a)[i * n + j] = ((float *)a)[j * n + i];
-            else
-                ((double *)a)[i * n + j] = ((double *)a)[j * n + i];
-}
-
 bool cpu_kron_sweeps_prepare(const struct kron_solve_plan *p, int i)
 {
     int64_t n = p->op->factor[i].rows;
@@ -58,7 +53,7 @@ bool cpu_kron_sweeps_prepare(const struct kron_solve_plan *p, int i)
     int32_t *from = (int32_t *)(void *)(p->scratch + p->from[i]);
     const int32_t *pivots = (const int32_t *)(const void *)(p->scratch + p->values[i]);
 
-    if (p->op->method == GRAM_KRON_EIGEN || n > KRON_SOLVE_SMALL)
+    if (!is_small(p, i))
         return false;
     for (int64_t j = 0; j < n; j++) {
         from[j] = (int32_t)j;
@@ -66,7 +61,7 @@ bool cpu_kron_sweeps_prepare(const struct kron_solve_plan *p, int i)
             return false;
     }
     if (p->op->method == GRAM_KRON_CHOLESKY) {
-        mirror(p->dtype, n, a);
+        cpu_mirror(p->dtype, n, a); /* L to the other triangle too */
         return true;
     }
     for (int64_t j = n - 1; j >= 0; j--) { /* P z, as LAPACK's exchanges say */
