@@ -5,7 +5,6 @@
 # build; the results are kept in the build folder.
 
 set(GRAM_EMULATION no)
-set(GRAM_EMULATION_FOUND ", not emulated in tests (needs CUDA's headers and a C++ compiler)")
 if(TARGET gram_cuda)
     if(CMAKE_C_COMPILER_ID MATCHES Clang)
         find_program(GRAM_EMULATION_CXX NAMES clang++ c++ g++)
@@ -15,10 +14,11 @@ if(TARGET gram_cuda)
 endif()
 if(NOT GRAM_EMULATION_CXX OR NOT CMAKE_SYSTEM_NAME STREQUAL Linux OR CMAKE_CROSSCOMPILING
         OR GRAM_FUZZ OR "${GRAM_SANITIZE}" MATCHES thread)
+    message(STATUS "tests: no emulation of CUDA (it needs CUDA's headers and a C++ compiler)")
     return()
 endif()
 set(GRAM_EMULATION yes)
-set(GRAM_EMULATION_FOUND ", emulated in tests with ${GRAM_EMULATION_CXX}")
+message(STATUS "tests: emulation of CUDA with ${GRAM_EMULATION_CXX}")
 set(GRAM_EMULATION_FOLDER ${CMAKE_BINARY_DIR}/fake_cuda)
 
 set(flags "-w -O1 -shared -fPIC -fno-strict-aliasing -fno-math-errno -fno-exceptions -fno-rtti")

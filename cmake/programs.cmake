@@ -48,9 +48,9 @@ if(TARGET gram_program AND NOT CMAKE_CROSSCOMPILING)
     endforeach()
 endif()
 
-# What users want, without the tests.
+# What users want, without the tests: everything that `cmake --install` copies.
 add_custom_target(programs ALL DEPENDS ${GRAM_INSTALLED} ${GRAM_GENERATED})
-foreach(target gram_program gram_cuda gram_python)
+foreach(target gram_program gram_cuda gram_mpi gram_python)
     if(TARGET ${target})
         add_dependencies(programs ${target})
     endif()
