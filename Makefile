@@ -2,9 +2,10 @@
 #
 #   make          build build/libgram.so and build/gram
 #   make demo     install what is missing, build, and learn and predict on a real data set
-#   make test     install what the tests need, build, and run everything
+#   make test     install what the tests need, build, run the tests and the quick checks
 #                 (GRAM_TEST_TORCH=1: with PyTorch, which is 0.6 GB; see docs/python.md)
-#   make check    the checks alone (style, includes, symbols, sanitizers, ...)
+#   make check    all checks: the quick ones (style, includes, symbols, ...), clang-tidy, the cross
+#                 build, the sanitizers and the fuzzers (PARTS=thorough: without the quick ones)
 #   make format   lay out every C file as .clang-format says
 #   make docs     the API reference, in build/docs/html
 #   make bench    measure against other packages (installs them in build/bench-venv)
@@ -17,6 +18,7 @@ PREFIX ?= /usr/local
 CMAKE_FLAGS ?=
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 GRAM_TEST_TORCH ?=
+PARTS ?=
 export BUILD CMAKE_FLAGS JOBS GRAM_TEST_TORCH
 
 all:
@@ -39,7 +41,7 @@ check:
 	@scripts/bootstrap --check build
 	@scripts/bootstrap cuda
 	@scripts/build all
-	@scripts/check
+	@scripts/check $(PARTS)
 
 format:
 	@scripts/bootstrap test

@@ -6,7 +6,7 @@
 #   fuzz_*         the corpus in tests/corpus/<name> replayed, or with GRAM_FUZZ fuzzing for a while
 #   test_*.py      one pytest run a file, labelled "python"; tests/python is about the package
 #   example_*      examples/*.c
-#   check_*        scripts/check, labelled "check": style, includes, symbols, sanitizers, ...
+#   check_*        the quick parts of scripts/check, labelled "check": style, includes, symbols, ...
 # The time limits end what hangs: a loaded machine ten times slower than a laptop stays below them.
 # A program learns from its environment where things are: GRAM_BUILD_DIR, GRAM_SOURCE_DIR.
 
@@ -211,16 +211,12 @@ if(GRAM_TEST_PYTHON AND TARGET gram_python)
 endif()
 
 if(NOT GRAM_SANITIZE AND NOT GRAM_FUZZ)
-    # The parts of scripts/check, in the order in which it lists them.
-    execute_process(COMMAND ${CMAKE_SOURCE_DIR}/scripts/check --list
+    # The quick parts of scripts/check, in the order in which it lists them; `make check` runs all.
+    execute_process(COMMAND ${CMAKE_SOURCE_DIR}/scripts/check --list quick
         OUTPUT_VARIABLE parts OUTPUT_STRIP_TRAILING_WHITESPACE)
     string(REPLACE "\n" ";" parts "${parts}")
     foreach(part ${parts})
         gram_test(check_${part} check 21600 ${CMAKE_COMMAND} -E env BUILD=${CMAKE_BINARY_DIR}
             ${CMAKE_SOURCE_DIR}/scripts/check ${part})
-    endforeach()
-    # These use every processor themselves.
-    foreach(part tidy cross asan python-asan tsan fuzz)
-        set_tests_properties(check_${part} PROPERTIES PROCESSORS 64)
     endforeach()
 endif()
