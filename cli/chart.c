@@ -40,7 +40,8 @@ static void xml_text(struct output *out, const char *text, int limit)
         }
         if (escaped)
             output_text(out, escaped);
-        else if ((unsigned char)*text < 0x20 || (bad && text >= bad))
+        else if ((unsigned char)*text < 0x20 || (bad && text >= bad) ||
+                 ((unsigned char)*text == 0xc2 && (unsigned char)text[1] < 0xa0))
             output_text(out, "?");
         else
             output_write(out, text, 1);

@@ -28,7 +28,8 @@ static const struct option_row warm_rows[] = {
 static const struct option_group groups[] = {
     GROUP("Warming", warm_rows, 0),
     GROUP("Output", json_options, offsetof(struct settings, json)),
-    GROUP("Other options", common_options, offsetof(struct settings, common)),
+    GROUP("Other options", threads_options, offsetof(struct settings, common)),
+    GROUP("", common_options, offsetof(struct settings, common)),
     GROUP_END,
 };
 

@@ -60,7 +60,8 @@ static const struct option_group groups[] = {
     GROUP("Input", input_options, offsetof(struct settings, input)),
     GROUP("Output", result_rows, 0),
     GROUP("Device", several_rows, 0),
-    GROUP("Other options", common_options, offsetof(struct settings, common)),
+    GROUP("Other options", threads_options, offsetof(struct settings, common)),
+    GROUP("", common_options, offsetof(struct settings, common)),
     GROUP_END,
 };
 
@@ -284,27 +285,53 @@ static void trim_to_found(struct problem *p)
         trim(&p->vectors, most);
 }
 
+/* The files that --output PREFIX means. */
+static const char *const endings[] = {"-values.npy", "-vectors.npy"};
+
+static enum exit_status output_path(const struct settings *s, int which, char **path,
+                                    struct failure *why)
+{
+    size_t size = strlen(s->prefix) + strlen(endings[which]) + 1;
+
+    *path = malloc(size);
+    if (!*path)
+        return fail_memory(why, "a path");
+    snprintf(*path, size, "%s%s", s->prefix, endings[which]);
+    return CLI_OK;
+}
+
+static enum exit_status output_files(const void *settings, int count, char **operands,
+                                     struct files *files, struct failure *why)
+{
+    const struct settings *s = settings;
+    enum exit_status status = CLI_OK;
+
+    (void)count;
+    (void)operands;
+    for (int i = 0; s->prefix && i < LENGTH(endings) && status == CLI_OK; i++) {
+        char *path;
+        TRY(output_path(s, i, &path, why));
+        status = files_write(files, "output", path, why);
+        free(path);
+    }
+    return status;
+}
+
 static enum exit_status save(const struct settings *s, const struct problem *p, struct failure *why)
 {
+    const struct matrix *const results[] = {&p->values, p->with_vectors ? &p->vectors : NULL};
     struct output_settings output = {.output = "-", .format = FORMAT_CSV};
-    size_t size = s->prefix ? strlen(s->prefix) + sizeof "-vectors.npy" : 0;
-    enum exit_status status;
-    char *path;
+    enum exit_status status = CLI_OK;
 
     if (!s->prefix)
         return matrix_save(&p->values, &output, why);
-    path = malloc(size);
-    if (!path)
-        return fail_memory(why, "a path");
-    output.output = path;
-    output.format = FORMAT_NPY;
-    snprintf(path, size, "%s-values.npy", s->prefix);
-    status = matrix_save(&p->values, &output, why);
-    if (status == CLI_OK && p->with_vectors) {
-        snprintf(path, size, "%s-vectors.npy", s->prefix);
-        status = matrix_save(&p->vectors, &output, why);
+    for (int i = 0; i < LENGTH(results) && results[i] && status == CLI_OK; i++) {
+        char *path;
+        TRY(output_path(s, i, &path, why));
+        output = (struct output_settings){.output = path, .format = FORMAT_NPY};
+        status = matrix_save(results[i], &output, why);
+        free(path);
     }
-    free(path);
     return status;
 }
 
@@ -349,5 +376,7 @@ const struct command cmd_eigh = {
     .most = 1,
     .settings_bytes = sizeof(struct settings),
     .groups = groups,
+    .reads = 1,
+    .files = output_files,
     .run = run,
 };

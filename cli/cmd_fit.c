@@ -213,8 +213,7 @@ static enum exit_status work(struct fit *f, struct failure *why)
 }
 
 /* Whether the outputs can be written is found out before the work, not after it. */
-static enum exit_status check_outputs(const struct fit_settings *s, const char *data,
-                                      struct failure *why)
+static enum exit_status check_outputs(const struct fit_settings *s, struct failure *why)
 {
     struct output trial;
     struct stat about;
@@ -230,7 +229,6 @@ static enum exit_status check_outputs(const struct fit_settings *s, const char *
     if (stat(s->output, &about) == 0 && !S_ISREG(about.st_mode))
         return fail(why, CLI_NO_OUTPUT, "cannot create %s: it is there and is not a regular file",
                     s->output);
-    TRY(output_check_distinct(s->output, data, why));
     TRY(output_open(&trial, s->output, why));
     output_discard(&trial);
     if (s->chart) {
@@ -246,7 +244,7 @@ static enum exit_status run(const void *settings, int count, char **operands, st
     enum exit_status status;
 
     (void)count;
-    TRY(check_outputs(f.s, f.data, why));
+    TRY(check_outputs(f.s, why));
     status = work(&f, why);
     free(f.features);
     gram_machine_destroy(f.machine);
@@ -279,5 +277,6 @@ const struct command cmd_fit = {
     .most = 1,
     .settings_bytes = sizeof(struct fit_settings),
     .groups = fit_groups,
+    .reads = 1,
     .run = run,
 };

@@ -9,6 +9,7 @@
 #include "plot_eigh.h"
 #include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -25,12 +26,22 @@ struct settings {
 
 static const char dtypes[] = "f32|f64|f16|bf16|i32|i64"; /* as gram_dtype counts them, from 1 */
 
+#define DTYPE_OF_PROBLEM                                                     \
+  CHOICE("dtype", 0, "TYPE", offsetof(struct settings, dtype), NULL, dtypes, \
+         "of the problem; the same as dtype=TYPE behind the sizes")
+
 static const struct option_row isa_rows[] = {
-    CHOICE("dtype", 0, "TYPE", offsetof(struct settings, dtype), NULL, dtypes,
-           "of the problem; the same as dtype=TYPE behind the sizes"),
+    DTYPE_OF_PROBLEM,
     TEXT("isa", 0, "NAME", offsetof(struct settings, isa), NULL,
-         "use this instruction set, one of those that gram info names (default: check runs them "
-         "all, the others the best)"),
+         "use this instruction set, one of those that gram info names (default: the best)"),
+    OPTION_END,
+};
+
+static const struct option_row check_rows[] = {
+    DTYPE_OF_PROBLEM,
+    TEXT("isa", 0, "NAME", offsetof(struct settings, isa), NULL,
+         "use this instruction set, one of those that gram info names (default: all of them, one "
+         "after the other)"),
     OPTION_END,
 };
 
@@ -53,23 +64,26 @@ static const struct option_row profile_rows[] = {
 };
 
 static const struct option_group check_groups[] = {
-    GROUP("Where", isa_rows, 0),
+    GROUP("Where", check_rows, 0),
     GROUP("Device", device_options, offsetof(struct settings, common)),
-    GROUP("Other options", common_options, offsetof(struct settings, common)),
+    GROUP("Other options", threads_options, offsetof(struct settings, common)),
+    GROUP("", common_options, offsetof(struct settings, common)),
     GROUP_END,
 };
 static const struct option_group bench_groups[] = {
     GROUP("Measuring", bench_rows, 0),
     GROUP("Where", isa_rows, 0),
     GROUP("Device", device_options, offsetof(struct settings, common)),
-    GROUP("Other options", common_options, offsetof(struct settings, common)),
+    GROUP("Other options", threads_options, offsetof(struct settings, common)),
+    GROUP("", common_options, offsetof(struct settings, common)),
     GROUP_END,
 };
 static const struct option_group profile_groups[] = {
     GROUP("Output", profile_rows, 0),
     GROUP("Where", isa_rows, 0),
     GROUP("Device", device_options, offsetof(struct settings, common)),
-    GROUP("Other options", common_options, offsetof(struct settings, common)),
+    GROUP("Other options", threads_options, offsetof(struct settings, common)),
+    GROUP("", common_options, offsetof(struct settings, common)),
     GROUP_END,
 };
 
@@ -163,6 +177,24 @@ static enum exit_status run_plot(const struct settings *s, int count, char **ope
     return status;
 }
 
+/* A file of problems, @FILE, and the numbers beside a picture. */
+static enum exit_status other_files(const void *settings, int count, char **operands,
+                                    struct files *files, struct failure *why)
+{
+    const struct settings *s = settings;
+    enum exit_status status = CLI_OK;
+
+    if (count == 2 && operands[1][0] == '@')
+        files_read(files, operands[1] + 1);
+    if (s->plot) {
+        char *path;
+        TRY(plot_eigh_csv(s->plot, &path, why));
+        status = files_write(files, "plot", path, why);
+        free(path);
+    }
+    return status;
+}
+
 static enum exit_status run_bench(const void *settings, int count, char **operands,
                                   struct failure *why)
 {
@@ -197,6 +229,7 @@ const struct command cmd_check = {
     .settings_bytes = sizeof(struct settings),
     .groups = check_groups,
     .operand = operation,
+    .files = other_files,
     .run = run_check,
 };
 
@@ -220,6 +253,7 @@ const struct command cmd_bench = {
     .settings_bytes = sizeof(struct settings),
     .groups = bench_groups,
     .operand = operation,
+    .files = other_files,
     .run = run_bench,
 };
 
@@ -236,5 +270,6 @@ const struct command cmd_profile = {
     .settings_bytes = sizeof(struct settings),
     .groups = profile_groups,
     .operand = operation,
+    .files = other_files,
     .run = run_profile,
 };

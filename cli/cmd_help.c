@@ -41,7 +41,7 @@ static enum exit_status run(const void *settings, int count, char **operands, st
     struct output out;
 
     if (count > 0 && !about)
-        return fail(why, CLI_USAGE, "unknown command \"%.100s\" (see gram --help)", operands[0]);
+        return command_unknown(operands[0], why);
     TRY(output_open(&out, "-", why));
     if (s->man)
         manual_page(&out);

@@ -105,5 +105,6 @@ const struct command cmd_importance = {
     .most = 1,
     .settings_bytes = sizeof(struct settings),
     .groups = groups,
+    .reads = 1,
     .run = run,
 };

@@ -90,7 +90,8 @@ static const struct option_group groups[] = {
     GROUP("Input", input_options, offsetof(struct settings, pair.input)),
     GROUP("Output", output_options, offsetof(struct settings, pair.output)),
     GROUP("Device", device_options, offsetof(struct settings, pair.common)),
-    GROUP("Other options", common_options, offsetof(struct settings, pair.common)),
+    GROUP("Other options", threads_options, offsetof(struct settings, pair.common)),
+    GROUP("", common_options, offsetof(struct settings, pair.common)),
     GROUP_END,
 };
 
@@ -244,5 +245,6 @@ const struct command cmd_kernel = {
     .most = 2,
     .settings_bytes = sizeof(struct settings),
     .groups = groups,
+    .reads = 1,
     .run = run,
 };

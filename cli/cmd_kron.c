@@ -43,7 +43,8 @@ static const struct option_group groups[] = {
     GROUP("Several processes", rank_rows, 0),
     GROUP("Input", input_options, offsetof(struct settings, input)),
     GROUP("Output", output_options, offsetof(struct settings, output)),
-    GROUP("Other options", common_options, offsetof(struct settings, common)),
+    GROUP("Other options", threads_options, offsetof(struct settings, common)),
+    GROUP("", common_options, offsetof(struct settings, common)),
     GROUP_END,
 };
 
@@ -322,5 +323,6 @@ const struct command cmd_kron = {
     .most = GRAM_MAX_FACTORS + 1,
     .settings_bytes = sizeof(struct settings),
     .groups = groups,
+    .reads = 1,
     .run = run,
 };

@@ -48,7 +48,8 @@ static const struct option_group groups[] = {
     GROUP("Input", input_options, offsetof(struct settings, input)),
     GROUP("Output", output_options, offsetof(struct settings, output)),
     GROUP("Device", device_options, offsetof(struct settings, common)),
-    GROUP("Other options", common_options, offsetof(struct settings, common)),
+    GROUP("Other options", threads_options, offsetof(struct settings, common)),
+    GROUP("", common_options, offsetof(struct settings, common)),
     GROUP_END,
 };
 
@@ -190,5 +191,6 @@ const struct command cmd_power = {
     .most = 1,
     .settings_bytes = sizeof(struct settings),
     .groups = groups,
+    .reads = 1,
     .run = run,
 };

@@ -30,7 +30,8 @@ static const struct option_group groups[] = {
     GROUP("Input", input_options, offsetof(struct settings, input)),
     GROUP("Output", output_options, offsetof(struct settings, output)),
     GROUP("Device", device_options, offsetof(struct settings, common)),
-    GROUP("Other options", common_options, offsetof(struct settings, common)),
+    GROUP("Other options", threads_options, offsetof(struct settings, common)),
+    GROUP("", common_options, offsetof(struct settings, common)),
     GROUP_END,
 };
 
@@ -196,8 +197,7 @@ static enum exit_status run(const void *settings, int count, char **operands, st
     int64_t none;
     enum exit_status status;
 
-    for (int i = 0; i < count; i++)
-        TRY(output_check_distinct(s->output.output, operands[i], why));
+    (void)count;
     TRY(model_load(operands[0], &s->common, &model, why));
     struct predictions p = {.machine = model.machine,
                             .classes = gram_machine_class_count(model.machine)};
@@ -237,5 +237,6 @@ const struct command cmd_predict = {
     .most = 2,
     .settings_bytes = sizeof(struct settings),
     .groups = groups,
+    .reads = 1,
     .run = run,
 };

@@ -19,7 +19,8 @@ static const struct option_group groups[] = {
     GROUP("Output", json_options, offsetof(struct settings, json)),
     GROUP("Input", input_options, offsetof(struct settings, input)),
     GROUP("Device", device_options, offsetof(struct settings, common)),
-    GROUP("Other options", common_options, offsetof(struct settings, common)),
+    GROUP("Other options", threads_options, offsetof(struct settings, common)),
+    GROUP("", common_options, offsetof(struct settings, common)),
     GROUP_END,
 };
 
@@ -97,5 +98,6 @@ const struct command cmd_score = {
     .most = 2,
     .settings_bytes = sizeof(struct settings),
     .groups = groups,
+    .reads = 1,
     .run = run,
 };

@@ -55,7 +55,8 @@ static const struct option_group groups[] = {
     GROUP("Eigenproblems", eigh_rows, 0),
     GROUP("Device", device_rows, offsetof(struct settings, common)),
     GROUP("Output", json_options, offsetof(struct settings, json)),
-    GROUP("Other options", common_options, offsetof(struct settings, common)),
+    GROUP("Other options", threads_options, offsetof(struct settings, common)),
+    GROUP("", common_options, offsetof(struct settings, common)),
     GROUP_END,
 };
 

@@ -10,12 +10,13 @@
 #ifndef GRAM_CLI_COMMAND_H
 #define GRAM_CLI_COMMAND_H
 #include "failure.h"
+#include "files.h"
 
 /* What the value of an option is; the type of the member of the settings that it is stored in. */
 enum option_kind {
     OPTION_FLAG,      /* int: 1 if the option is there */
     OPTION_TEXT,      /* const char * */
-    OPTION_FILE,      /* const char *, completed as a path */
+    OPTION_FILE,      /* const char *, a file that is written; completed as a path */
     OPTION_INTEGER,   /* int64_t >= 0, between low and high; -1: not given */
     OPTION_NUMBER,    /* double, between low and high; "inf" is a number */
     OPTION_CHOICE,    /* int: the place in choices; -1: not given */
@@ -72,7 +73,7 @@ struct option_row {
 
 /* Tables are shared between commands: `offset` in them counts from `base` in the settings. */
 struct option_group {
-    const char *title; /* as in help; NULL ends the list */
+    const char *title; /* as in help; "" goes on with the group above; NULL ends the list */
     const struct option_row *rows;
     size_t base;
 };
@@ -87,6 +88,10 @@ struct command {
     size_t settings_bytes;
     const struct option_group *groups;
     const char *(*operand)(int i); /* words that the first operand can be, for completion */
+    int reads;                     /* its operands are files that it reads */
+    /* Files that neither its operands nor its OPTION_FILEs name; NULL: none. */
+    enum exit_status (*files)(const void *settings, int count, char **operands, struct files *files,
+                              struct failure *why);
     /* Operands end with a NULL. */
     enum exit_status (*run)(const void *settings, int count, char **operands, struct failure *why);
 };
@@ -94,6 +99,8 @@ struct command {
 /* All commands, in the order of help; NULL at the end. */
 extern const struct command *const commands[];
 const struct command *command_find(const char *name);
+/* Fails: there is no command of that name; says which one it may have been. */
+enum exit_status command_unknown(const char *name, struct failure *why);
 
 /* ---- Options that several commands share -------------------------------------------------- */
 
@@ -126,7 +133,9 @@ enum dtype_choice {
     DTYPE_F64
 };
 
-extern const struct option_row common_options[], input_options[];
+extern const struct option_row common_options[];  /* of every command */
+extern const struct option_row threads_options[]; /* of those that compute; base as common's */
+extern const struct option_row input_options[];
 extern const struct option_row json_options[]; /* their base is an int: 1 with --json */
 
 /* ---- Parsing and printing ----------------------------------------------------------------- */

@@ -3,6 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "closest.h"
 #include "command.h"
 #include <string.h>
 
@@ -22,4 +23,15 @@ const struct command *command_find(const char *name)
         if (strcmp(commands[i]->name, name) == 0)
             return commands[i];
     return NULL;
+}
+
+enum exit_status command_unknown(const char *name, struct failure *why)
+{
+    struct closest closest = {.wanted = name};
+    char hint[CLOSEST_HINT];
+
+    for (int i = 0; commands[i]; i++)
+        closest_offer(&closest, commands[i]->name);
+    return fail(why, CLI_USAGE, "unknown command \"%.100s\"%s (see gram --help)", name,
+                closest_hint(&closest, "gram ", "", hint));
 }

@@ -22,6 +22,7 @@ enum exit_status {
     CLI_NO_OUTPUT = 73,    /* an output file that cannot be created */
     CLI_IO = 74,           /* reading or writing failed half-way, as on a full disk */
     CLI_INTERRUPTED = 130, /* Ctrl-C */
+    CLI_TERMINATED = 143,  /* SIGTERM */
 };
 
 struct failure {

@@ -99,6 +99,8 @@ static const struct option_row report_rows[] = {
               "write a picture of the feature importance as SVG"),
     INTEGER("top", 'n', "N", AT(top), "20", 1, 1000,
             "in text and in the picture, the N most important features only"),
+    CHOICE("progress", 0, "WHEN", AT(common.progress), "auto", "auto|never",
+           "auto: a progress bar if standard error is a terminal; never: none"),
     OPTION_END,
 };
 
@@ -110,7 +112,8 @@ const struct option_group fit_groups[] = {
     GROUP("Report", report_rows, 0),
     GROUP("Input", input_options, AT(input)),
     GROUP("Device", device_options, AT(common)),
-    GROUP("Other options", common_options, AT(common)),
+    GROUP("Other options", threads_options, AT(common)),
+    GROUP("", common_options, AT(common)),
     GROUP_END,
 };
 

@@ -56,7 +56,7 @@ static void categories_text(struct output *out, const char *description)
     if (!kept)
         return;
     output_text(out, "categories told apart, the most frequent; all others count as one: ");
-    output_write(out, kept + 1, size - 2);
+    output_name(out, kept + 1, size - 2);
     output_text(out, "\n");
 }
 
@@ -84,9 +84,12 @@ void fit_json(struct json *j, const struct fit_settings *s, const struct fit_res
 
 void fit_text(struct output *out, const struct fit_settings *s, const struct fit_result *r)
 {
-    output_format(out, "%s of %s from %lld features, %lld rows",
-                  task_name(gram_machine_task(r->machine)), gram_machine_target(r->machine),
-                  (long long)r->feature_count, (long long)r->rows);
+    const char *target = gram_machine_target(r->machine);
+
+    output_format(out, "%s of ", task_name(gram_machine_task(r->machine)));
+    output_name(out, target, strlen(target));
+    output_format(out, " from %lld features, %lld rows", (long long)r->feature_count,
+                  (long long)r->rows);
     if (gram_machine_class_count(r->machine) > 0)
         output_format(out, ", %lld classes", (long long)gram_machine_class_count(r->machine));
     output_format(out, "\nread in %.2f s, fitted in %.2f s", r->seconds.read, r->seconds.fit);
@@ -101,5 +104,7 @@ void fit_text(struct output *out, const struct fit_settings *s, const struct fit
     categories_text(out, gram_machine_describe(r->machine));
     output_text(out, "features that matter most:\n");
     importance_text(out, r->features, r->feature_count, s->top);
-    output_format(out, "model written to %s\n", s->output);
+    output_text(out, "model written to ");
+    output_name(out, s->output, strlen(s->output));
+    output_text(out, "\n");
 }

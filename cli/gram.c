@@ -5,6 +5,7 @@
  */
 #include "help.h"
 #include "interrupt.h"
+#include "text.h"
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,12 +29,41 @@ static enum exit_status check_operands(const struct command *command, int count,
     int inputs = 0;
 
     if (count < command->least || count > command->most)
-        return fail(why, CLI_USAGE, "expected %s%s, got %d operand%s (see gram %s --help)",
-                    command->most == 0 ? "no operands" : "operands ", command->operands, count,
+        return fail(why, CLI_USAGE, "expected %s, got %d operand%s (see gram %s --help)",
+                    command->most == 0 ? "no operands" : command->operands, count,
                     count == 1 ? "" : "s", command->name);
     for (int i = 0; i < count; i++)
         inputs += strcmp(operands[i], "-") == 0;
     return inputs > 1 ? fail(why, CLI_USAGE, "standard input (-) can be read only once") : CLI_OK;
+}
+
+/* Adds the files that a table of options names; those that are not given are NULL. */
+static enum exit_status add_outputs(const struct option_group *g, const char *settings,
+                                    struct files *files, struct failure *why)
+{
+    for (const struct option_row *row = g->rows; row->name; row++) {
+        const char *path = NULL;
+        if (row->kind == OPTION_FILE)
+            memcpy(&path, settings + g->base + row->offset, sizeof path);
+        if (path)
+            TRY(files_write(files, row->name, path, why));
+    }
+    return CLI_OK;
+}
+
+/* Every file that the command reads or writes goes through here before the command runs. */
+static enum exit_status check_files(const struct command *command, const void *settings, int count,
+                                    char **operands, struct failure *why)
+{
+    struct files files = {.count = 0};
+
+    for (int i = 0; i < count && command->reads; i++)
+        files_read(&files, operands[i]);
+    if (command->files)
+        TRY(command->files(settings, count, operands, &files, why));
+    for (const struct option_group *g = command->groups; g->title; g++)
+        TRY(add_outputs(g, settings, &files, why));
+    return CLI_OK;
 }
 
 static enum exit_status run(const struct command *command, int argc, char **argv,
@@ -52,10 +82,21 @@ static enum exit_status run(const struct command *command, int argc, char **argv
     } else if (status == CLI_OK) {
         status = check_operands(command, count, argv, why);
         if (status == CLI_OK)
+            status = check_files(command, settings, count, argv, why);
+        if (status == CLI_OK)
             status = command->run(settings, count, argv, why);
     }
     free(settings);
     return status;
+}
+
+/* What was missing is on standard error, as every message is. */
+static enum exit_status no_command(void)
+{
+    struct output out = {.stream = stderr, .path = "standard error", .slot = -1};
+
+    help_program(&out);
+    return CLI_USAGE;
 }
 
 static enum exit_status print_version(struct failure *why)
@@ -96,14 +137,11 @@ int main(int argc, char **argv)
     else if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
         status = print_help(NULL, &why);
     else if (argc < 2)
-        status = fail(&why, CLI_USAGE, "no command given (see gram --help)");
+        status = no_command();
     else
-        status = fail(&why, CLI_USAGE, "unknown command \"%.100s\" (see gram --help)", name);
-    /* Names from files may hold anything: no line ends and no terminal escapes in a message. */
-    for (char *c = why.text; *c; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f)
-            *c = '?';
+        status = command_unknown(name, &why);
+    text_mask(why.text); /* names from files may hold anything */
     if (why.text[0])
         fprintf(stderr, "gram%s%s: %s\n", command ? " " : "", command ? name : "", why.text);
-    return (int)status;
+    return status == CLI_INTERRUPTED ? interrupt_status() : (int)status;
 }

@@ -22,6 +22,7 @@ const struct exit_status_text exit_status_texts[] = {
     {  CLI_NO_OUTPUT,                                        "an output file cannot be created"},
     {         CLI_IO,          "reading or writing failed half-way, for example on a full disk"},
     {CLI_INTERRUPTED,                                                   "interrupted by Ctrl-C"},
+    { CLI_TERMINATED,                 "ended by SIGTERM; by another signal, 128 and its number"},
     {         CLI_OK,                                                                      NULL},
 };
 
@@ -119,13 +120,14 @@ void help_command(struct output *out, const struct command *command)
 {
     char usage[256];
 
-    snprintf(usage, sizeof usage, "usage: gram %s %s [OPTION]...", command->name,
-             command->operands);
+    snprintf(usage, sizeof usage, "usage: gram %s %s%s[OPTION]...", command->name,
+             command->operands, command->operands[0] ? " " : "");
     wrap(out, usage, 0, 11);
     output_text(out, "\n");
     paragraphs(out, command->details);
     for (const struct option_group *g = command->groups; g->title; g++) {
-        output_format(out, "\n%s:\n", g->title);
+        if (g->title[0])
+            output_format(out, "\n%s:\n", g->title);
         for (const struct option_row *row = g->rows; row->name; row++)
             option(out, row);
     }

@@ -53,7 +53,7 @@ static void on_signal(int number)
     }
     if (!g || number == SIGPIPE || interrupted)
         end(number);
-    interrupted = 1;
+    interrupted = number;
     gram_context_cancel(g);
     if (number == SIGINT)
         say("\ngram: stopping; Ctrl-C again ends at once\n");
@@ -83,6 +83,11 @@ int interrupt_ends(void)
 {
     cancellable = NULL;
     return interrupted;
+}
+
+int interrupt_status(void)
+{
+    return 128 + (interrupted ? interrupted : SIGINT);
 }
 
 void interrupt_hold(void)

@@ -18,6 +18,8 @@ void interrupt_install(void);
  */
 void interrupt_cancels(gram_context *g);
 int interrupt_ends(void);
+/* The exit status of a program that was interrupted: 128 and the number of the signal. */
+int interrupt_status(void);
 
 /*
  * While held a signal waits for interrupt_release(): so that no temporary file is created and not

@@ -31,6 +31,8 @@ static void write_string(struct json *j, const char *text)
             output_format(j->out, "\\%c", c);
         } else if (c < 0x20 || c == 0x7f) {
             output_format(j->out, "\\u%04x", c);
+        } else if (c == 0xc2 && (unsigned char)text[1] < 0xa0) { /* U+0080 to U+009F */
+            output_format(j->out, "\\u%04x", (unsigned char)*++text);
         } else {
             output_write(j->out, text, 1);
         }
@@ -121,7 +123,11 @@ void json_float(struct json *j, const char *key, float value)
 void json_raw(struct json *j, const char *key, const char *text, size_t size)
 {
     begin_value(j, key);
-    output_write(j->out, text, size);
+    for (size_t i = 0; i < size; i++)
+        if ((unsigned char)text[i] == 0xc2 && i + 1 < size && (unsigned char)text[i + 1] < 0xa0)
+            output_format(j->out, "\\u%04x", (unsigned char)text[++i]); /* as write_string does */
+        else
+            output_write(j->out, text + i, 1);
 }
 
 void json_integer(struct json *j, const char *key, int64_t value)

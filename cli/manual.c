@@ -82,12 +82,14 @@ void manual_page(struct output *out)
                   "gram \\- Gram matrices and the kernel machines that live on them\n.SH SYNOPSIS\n"
                   ".B gram\n.I COMMAND\n.RI [ OPERAND ]...\n.RI [ OPTION ]...\n.SH DESCRIPTION\n",
                   GRAM_VERSION);
-    output_text(out,
-                "Tables are text (CSV or TSV, with quoted fields, LF or CRLF line ends and a "
-                "header line) or NumPy\n.I .npy\nfiles; the contents decide. A hyphen is "
-                "standard input or output. An empty field, NA, N/A, NaN, null or ? is a "
-                "missing value. Output files are replaced as a whole or not at all.\n"
-                ".SH COMMANDS\n");
+    output_text(
+        out,
+        "Tables are text (CSV or TSV, with quoted fields, LF or CRLF line ends and a "
+        "header line) or NumPy\n.I .npy\nfiles; the contents decide. A hyphen is "
+        "standard input or output. An empty field, NA, N/A, NaN, null or ? is a "
+        "missing value. Output files are replaced as a whole or not at all, and a file that "
+        "is an input of the same command is never written.\n"
+        ".SH COMMANDS\n");
     for (int i = 0; commands[i]; i++)
         roff_command(out, commands[i]);
     output_text(out, ".SH \"OPTIONS OF EVERY COMMAND\"\n");

@@ -3,11 +3,13 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "closest.h"
 #include "device.h"
 #include "number.h"
 #include <ctype.h>
 #include <getopt.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,11 +25,13 @@ struct flat {
     int count;
 };
 
-const struct option_row common_options[] = {
-    INTEGER("threads", 't', "N", offsetof(struct common_settings, threads), NULL, 1, 4096,
+const struct option_row threads_options[] = {
+    INTEGER("threads", 't', "N", offsetof(struct common_settings, threads), NULL, 1, 1024,
             "use N threads (default: all processors this process may run on)"),
-    CHOICE("progress", 0, "WHEN", offsetof(struct common_settings, progress), "auto", "auto|never",
-           "auto: a progress bar if standard error is a terminal; never: none"),
+    OPTION_END,
+};
+
+const struct option_row common_options[] = {
     FLAG("help", 'h', offsetof(struct common_settings, help), "show this help"),
     OPTION_END,
 };
@@ -167,14 +171,53 @@ static enum exit_status set_fallbacks(const struct flat *flat, struct failure *w
     return CLI_OK;
 }
 
-/* What getopt_long could not make sense of: argv[at] as it stands there. */
-static enum exit_status misuse(int result, const char *argument, struct failure *why)
+/* "--m could be --metric or --memory"; the names that begin as the argument does. */
+static enum exit_status ambiguous(const struct flat *flat, const char *argument,
+                                  struct failure *why)
 {
-    char letter[3] = {'-', (char)optopt, '\0'};
-    const char *what = optopt > 0 && optopt < FIRST_LONG ? letter : argument;
+    char names[400] = "";
+    size_t used = 0;
 
-    return result == ':' ? fail(why, CLI_USAGE, "%s needs a value", what)
-                         : fail(why, CLI_USAGE, "unknown option %s", what);
+    for (int i = 0; i < flat->count && used < sizeof names - 1; i++)
+        if (strncmp(flat->row[i]->name, argument + 2, strcspn(argument + 2, "=")) == 0)
+            used += (size_t)snprintf(names + used, sizeof names - used, "%s--%s",
+                                     used ? " or " : "", flat->row[i]->name);
+    return fail(why, CLI_USAGE, "%.100s could be %s", argument, names);
+}
+
+/* An option that is none, or not of this command, or not whole. */
+static enum exit_status unknown(const struct command *command, const struct flat *flat,
+                                const char *argument, struct failure *why)
+{
+    char wanted[100], hint[CLOSEST_HINT];
+    struct closest closest = {.wanted = wanted};
+    size_t size = strcspn(argument + 2, "=");
+    int begin_so = 0;
+
+    snprintf(wanted, sizeof wanted, "%.*s", size < 99 ? (int)size : 99, argument + 2);
+    for (int i = 0; i < flat->count; i++) {
+        begin_so += strncmp(flat->row[i]->name, argument + 2, size) == 0;
+        closest_offer(&closest, flat->row[i]->name);
+    }
+    if (begin_so > 1)
+        return ambiguous(flat, argument, why);
+    return fail(why, CLI_USAGE, "unknown option --%s%s (see gram %s --help)", wanted,
+                closest_hint(&closest, "--", "", hint), command->name);
+}
+
+/* What getopt_long could not make sense of: argv[at] as it stands there. */
+static enum exit_status misuse(const struct command *command, const struct flat *flat, int result,
+                               const char *argument, struct failure *why)
+{
+    if (optopt > 0 && optopt < FIRST_LONG)
+        return result == ':' ? fail(why, CLI_USAGE, "-%c needs a value", optopt)
+                             : fail(why, CLI_USAGE, "unknown option -%c (see gram %s --help)",
+                                    optopt, command->name);
+    if (result == ':')
+        return fail(why, CLI_USAGE, "%s needs a value", argument);
+    if (optopt >= FIRST_LONG)
+        return fail(why, CLI_USAGE, "--%s takes no value", flat->row[optopt - FIRST_LONG]->name);
+    return unknown(command, flat, argument, why);
 }
 
 enum exit_status options_parse(const struct command *command, int argc, char **argv, void *settings,
@@ -202,7 +245,7 @@ enum exit_status options_parse(const struct command *command, int argc, char **a
     while ((result = getopt_long(argc, argv, letters, names, NULL)) != -1) {
         int i = result - FIRST_LONG;
         if (result == '?' || result == ':')
-            return misuse(result, argv[optind - 1], why);
+            return misuse(command, &flat, result, argv[optind - 1], why);
         for (int k = 0; i < 0 && k < flat.count; k++)
             if (flat.row[k]->letter == result)
                 i = k;

@@ -5,6 +5,7 @@
  */
 #include "output.h"
 #include "interrupt.h"
+#include "text.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -104,16 +105,6 @@ enum exit_status output_open(struct output *out, const char *path, struct failur
     return status;
 }
 
-enum exit_status output_check_distinct(const char *path, const char *input, struct failure *why)
-{
-    struct stat a, b;
-
-    if (stat(path, &a) == 0 && stat(input, &b) == 0 && S_ISREG(a.st_mode) && a.st_dev == b.st_dev &&
-        a.st_ino == b.st_ino)
-        return fail(why, CLI_USAGE, "--output is %s, which is an input", path);
-    return CLI_OK;
-}
-
 void output_write(struct output *out, const void *data, size_t size)
 {
     if (!out->error && size && fwrite(data, 1, size, out->stream) != size)
@@ -123,6 +114,19 @@ void output_write(struct output *out, const void *data, size_t size)
 void output_text(struct output *out, const char *text)
 {
     output_write(out, text, strlen(text));
+}
+
+void output_name(struct output *out, const char *name, size_t size)
+{
+    char *masked = strndup(name, size);
+
+    if (masked) {
+        text_mask(masked);
+        output_text(out, masked);
+    } else if (!out->error) {
+        out->error = ENOMEM;
+    }
+    free(masked);
 }
 
 void output_format(struct output *out, const char *format, ...)

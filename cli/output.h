@@ -24,12 +24,11 @@ struct output {
 /* Creates the temporary file; path must outlive the output.  "-" is standard output. */
 enum exit_status output_open(struct output *out, const char *path, struct failure *why);
 
-/* Refuses an output that is one of the inputs, by whatever name. */
-enum exit_status output_check_distinct(const char *path, const char *input, struct failure *why);
-
 /* Writing remembers the first error and then does nothing: output_close reports it. */
 void output_write(struct output *out, const void *data, size_t size);
 void output_text(struct output *out, const char *text);
+/* A name that came from a file, fit for a terminal (text_mask). */
+void output_name(struct output *out, const char *name, size_t size);
 __attribute__((format(printf, 2, 3))) void output_format(struct output *out, const char *format,
                                                          ...);
 

@@ -180,15 +180,17 @@ static void write_picture(struct output *out, const struct plot_eigh *p, gram_co
     line_chart_write(out, title, panels, drawn->plans ? 3 : 2);
 }
 
-/* FILE.csv beside FILE.svg. */
-static char *csv_path(const char *svg)
+enum exit_status plot_eigh_csv(const char *svg, char **path, struct failure *why)
 {
-    size_t size = strlen(svg) + 1;
-    char *path = malloc(size);
+    size_t length = strlen(svg);
 
-    if (path)
-        snprintf(path, size, "%.*s.csv", (int)(size - sizeof ".svg"), svg);
-    return path;
+    if (length < 5 || strcmp(svg + length - 4, ".svg") != 0)
+        return fail(why, CLI_USAGE, "--plot %s: expected a name that ends with .svg", svg);
+    *path = malloc(length + 1);
+    if (!*path)
+        return fail_memory(why, "a path");
+    snprintf(*path, length + 1, "%.*s.csv", (int)length - 4, svg);
+    return CLI_OK;
 }
 
 static enum exit_status write_both(gram_context *g, const struct plot_eigh *p,
@@ -196,10 +198,9 @@ static enum exit_status write_both(gram_context *g, const struct plot_eigh *p,
 {
     struct output out;
     enum exit_status status;
-    char *path = csv_path(p->path);
+    char *path;
 
-    if (!path)
-        return fail_memory(why, "a path");
+    TRY(plot_eigh_csv(p->path, &path, why));
     status = output_open(&out, path, why);
     if (status == CLI_OK) {
         write_csv(&out, p, g, drawn);
@@ -214,12 +215,9 @@ static enum exit_status write_both(gram_context *g, const struct plot_eigh *p,
 
 enum exit_status plot_eigh(gram_context *g, const struct plot_eigh *p, struct failure *why)
 {
-    size_t length = strlen(p->path);
     struct picture *drawn;
     enum exit_status status;
 
-    if (length < 5 || strcmp(p->path + length - 4, ".svg") != 0)
-        return fail(why, CLI_USAGE, "--plot %s: expected a name that ends with .svg", p->path);
     drawn = calloc(1, sizeof *drawn);
     if (!drawn)
         return fail_memory(why, "the measurements");

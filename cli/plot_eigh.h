@@ -14,5 +14,7 @@ struct plot_eigh {
     double seconds;      /* that a point is measured for at least */
 };
 
+/* FILE.csv beside FILE.svg; free(*path) when done. */
+enum exit_status plot_eigh_csv(const char *svg, char **path, struct failure *why);
 enum exit_status plot_eigh(gram_context *g, const struct plot_eigh *p, struct failure *why);
 #endif

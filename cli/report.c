@@ -8,6 +8,7 @@
 #include "text.h"
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 const char *task_name(gram_task task)
 {
@@ -36,8 +37,7 @@ void importance_text(struct output *out, const gram_machine_feature *features, i
         double share = features[i].importance;
         int cells = features[0].importance > 0 ? (int)(share / features[0].importance * 40) : 0;
         output_text(out, "  ");
-        for (const char *c = features[i].name; *c; c++) /* no line ends, no terminal escapes */
-            output_write(out, (unsigned char)*c < 0x20 || *c == 0x7f ? "?" : c, 1);
+        output_name(out, features[i].name, strlen(features[i].name));
         output_format(out, "%*s %5.1f %%  ", longest - text_characters(features[i].name), "",
                       share * 100);
         for (int k = 0; k < cells; k++)

@@ -100,7 +100,9 @@ const char *text_quote(char out[TEXT_QUOTED], const char *begin, const char *end
         shown--; /* do not cut a UTF-8 character */
     out[used++] = '"';
     for (size_t i = 0; i < shown; i++)
-        out[used++] = (unsigned char)begin[i] < 0x20 || begin[i] == 0x7f ? '?' : begin[i];
+        out[used++] = begin[i] ? begin[i] : '?';
+    out[used] = '\0';
+    text_mask(out);
     memcpy(out + used, shown < size ? "...\"" : "\"", shown < size ? 5 : 2);
     return out;
 }
@@ -145,4 +147,19 @@ const char *text_find_invalid_utf8(const char *begin, const char *end)
         at += length;
     }
     return NULL;
+}
+
+void text_mask(char *text)
+{
+    unsigned char *at = (unsigned char *)text;
+    const unsigned char *stop = at + strlen(text);
+    int length;
+
+    for (; at < stop; at += length) {
+        length = at[0] < 0x80 ? 1 : utf8_length(at, stop);
+        if (at[0] < 0x20 || at[0] == 0x7f || length == 0 || (at[0] == 0xc2 && at[1] < 0xa0)) {
+            length = length ? length : 1;
+            memset(at, '?', (size_t)length);
+        }
+    }
 }

@@ -39,6 +39,13 @@ enum {
 /* Copies the first bytes of a field, quoted, with control characters as '?', for a message. */
 const char *text_quote(char out[TEXT_QUOTED], const char *begin, const char *end);
 
+/*
+ * Writes ? over every byte that a terminal could take for a command, in place: control characters
+ * (below U+0020, and U+007F to U+009F, in which U+009B begins what ESC [ does) and what is not
+ * UTF-8, line ends and tabs too.
+ */
+void text_mask(char *text);
+
 /* Characters, not bytes. */
 int text_characters(const char *text);
 

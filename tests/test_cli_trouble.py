@@ -1,6 +1,7 @@
 """test_cli_trouble.py - full disks, unwritable folders, Ctrl-C: nothing is left half-done"""
 
 import itertools
+import json
 import os
 import pty
 import re
@@ -173,12 +174,6 @@ def test_replaced_files_keep_mode_and_links(points):
     assert names(folder) == ["link.csv", "new.csv", "real.csv", "x.npy"]
 
 
-def test_input_may_be_the_output(points):
-    folder = points.parent
-    gram("cdist", "x.npy", "-o", "x.npy", cwd=folder)
-    assert np.load(points).shape == (500, 500) and names(folder) == ["x.npy"]
-
-
 def test_models_and_predictions_do_not_replace_their_input(model, tmp_path):
     data = tmp_path / "t.csv"
     data.write_bytes(model[1].read_bytes())
@@ -194,8 +189,28 @@ def test_models_and_predictions_do_not_replace_their_input(model, tmp_path):
 
 def test_messages_are_one_line_without_escapes(tmp_path):
     (tmp_path / "t.csv").write_text('"a\nb\x1b[31m",y\n1,2\n')
-    said = refusal("fit", "t.csv", "-y", "z", "-o", "m", status=BAD_DATA, cwd=tmp_path)
+    said = refusal("fit", "t.csv", "-y", "zz", "-o", "m", status=BAD_DATA, cwd=tmp_path)
     assert "the columns are a?b?[31m, y" in said
+
+
+def test_no_c1_control_reaches_the_terminal(tmp_path):
+    """U+009B is ESC [ in one character; names keep all others: é, U+00A0, Ω."""
+    name, shown = "a\x9b31m é\xa0Ω\x85", "a??31m é\xa0Ω??"
+    rows = "".join(f"{i},c{i % 30}\x9b,{i % 3}\n" for i in range(60))
+    (tmp_path / "t.csv").write_text(f"{name},b,y\n{rows}", encoding="utf-8")
+    said = refusal("fit", "t.csv", "-y", "zz", "-o", "m", status=BAD_DATA, cwd=tmp_path)
+    assert f"the columns are {shown}, b, y" in said
+    fit = ["fit", "t.csv", "-y", "y", "-o", "m\x9bm", "--max-categories", 4, "-i", 0]
+    texts = [gram(*fit, cwd=tmp_path), gram(*fit, "--json", cwd=tmp_path)]
+    texts.append(gram("importance", "m\x9bm", cwd=tmp_path))
+    assert not re.search("[\x7f-\x9f]", "".join(texts))
+    assert shown in texts[0] and shown in texts[2] and "model written to m??m" in texts[0]
+    assert name in json.loads(texts[1])["importance"]
+    (tmp_path / "t.csv").write_text("x,y\n1,2\nc\x9b,3\n", encoding="utf-8")
+    said = refusal("cdist", "t.csv", status=BAD_DATA, cwd=tmp_path)
+    assert said == 'gram cdist: t.csv:3: column "x": "c??" is not a number'
+    said = refusal("cdist", "no\x9b\udcff", status=66, cwd=tmp_path)  # \xff in the file system
+    assert said.startswith("gram cdist: cannot open no???: ")
 
 
 def test_a_bad_input_leaves_the_output_alone(points):
@@ -334,6 +349,19 @@ def test_interrupt_while_fitting(tmp_path):
     said = without_bars(terminal.seen)
     assert said == STOPPING + b"gram fit: interrupted; nothing was written\r\n"
     assert names(tmp_path) == ["m"] and (tmp_path / "m").read_text() == "old"
+
+
+def test_sigterm_while_fitting_ends_with_143(tmp_path):
+    terminal = Terminal(
+        ["fit", DATA / "letters.csv", "-y", "letter", "-o", "m", "--auto", "--time-limit", "10000"],
+        tmp_path,
+    )
+    terminal.read_until(b"searching, ")
+    terminal.process.send_signal(signal.SIGTERM)
+    terminal.end()
+    assert terminal.process.returncode == 128 + signal.SIGTERM
+    assert without_bars(terminal.seen) == b"gram fit: interrupted; nothing was written\r\n"
+    assert not names(tmp_path)
 
 
 def test_second_interrupt_ends_at_once(tmp_path):
