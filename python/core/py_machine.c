@@ -5,6 +5,7 @@
  */
 #include "py_machine.h"
 #include "py_table.h"
+#include "py_waiting.h"
 
 struct machine_object {
     PyObject head;
@@ -46,33 +47,83 @@ static int open_on(struct py_state *state, PyObject *device, struct py_idle *con
     return context->g ? 0 : -1;
 }
 
+enum {
+    WAIT_ROWS = 2000 /* from which on a thread and its 50 us are nothing beside the work */
+};
+
+/* What is asked of a machine. */
+struct question {
+    gram_status (*ask)(const struct question *q);
+    gram_context *g;
+    const gram_machine *machine;
+    const gram_table *table;
+    const gram_column *target;
+    gram_tensor *out;
+    gram_machine_score *score;
+};
+
+static gram_status ask_predict(const struct question *q)
+{
+    return gram_machine_predict(q->g, q->machine, q->table, q->out);
+}
+
+static gram_status ask_proba(const struct question *q)
+{
+    return gram_machine_predict_proba(q->g, q->machine, q->table, q->out);
+}
+
+static gram_status ask_score(const struct question *q)
+{
+    return gram_machine_evaluate(q->g, q->machine, q->table, q->target, q->score);
+}
+
+static gram_status ask(void *argument)
+{
+    const struct question *q = argument;
+
+    return q->ask(q);
+}
+
+/* Asks in the context, which is given back; many rows may be interrupted.  -1 with an exception. */
+static int answer(struct py_state *state, const struct py_idle *context, struct question *q)
+{
+    struct py_waiting waiting = {.g = context->g, .work = ask, .argument = q};
+    gram_status status = GRAM_OK;
+
+    q->g = context->g;
+    if (q->table->rows < WAIT_ROWS) {
+        PY_WORK(status, q->ask(q));
+    } else if (py_wait_for(&waiting, &status)) {
+        gram_context_destroy(context->g);
+        return -1;
+    }
+    if (status != GRAM_OK)
+        py_raise(state, context->g, status);
+    py_give_context(state, context);
+    return status == GRAM_OK ? 0 : -1;
+}
+
 /* Predictions into out, a writable array of float64, of the device's name. */
 static PyObject *predict(PyObject *object, PyObject *args, bool proba)
 {
     const struct machine_object *self = (const struct machine_object *)object;
-    gram_status status = GRAM_OK;
+    struct question q = {.ask = proba ? ask_proba : ask_predict, .machine = self->machine};
     PyObject *list, *to, *device;
     struct py_idle context = {0};
     struct py_table t = {0};
     struct py_call call;
-    gram_tensor *out;
     int failed;
 
     if (!PyArg_ParseTuple(args, "OOO:predict", &list, &to, &device) ||
         py_open(&call, self->state, proba ? "gram.Machine.predict_proba" : "gram.Machine.predict"))
         return NULL;
-    out = py_inout(&call, "out", to);
-    failed = !out || py_read_table(list, &t) || open_on(self->state, device, &context);
-    if (!failed) {
-        PY_WORK(status, (proba ? gram_machine_predict_proba
-                               : gram_machine_predict)(context.g, self->machine, &t.table, out));
-        if (status != GRAM_OK)
-            py_raise(self->state, context.g, status);
-        py_give_context(self->state, &context);
-    }
+    q.out = py_inout(&call, "out", to);
+    q.table = &t.table;
+    failed = !q.out || py_read_table(list, &t) || open_on(self->state, device, &context) ||
+             answer(self->state, &context, &q);
     py_release_table(&t);
     py_close(&call);
-    if (failed || status != GRAM_OK)
+    if (failed)
         return NULL;
     Py_RETURN_NONE;
 }
@@ -91,7 +142,7 @@ static PyObject *machine_evaluate(PyObject *object, PyObject *args)
 {
     const struct machine_object *self = (const struct machine_object *)object;
     gram_machine_score score = {.size = sizeof score};
-    gram_status status = GRAM_OK;
+    struct question q = {.ask = ask_score, .machine = self->machine, .score = &score};
     PyObject *list, *pair, *device;
     struct py_idle context = {0};
     struct py_column column = {0};
@@ -101,23 +152,18 @@ static PyObject *machine_evaluate(PyObject *object, PyObject *args)
 
     if (!PyArg_ParseTuple(args, "OOO:score", &list, &pair, &device))
         return NULL;
-    failed = py_read_table(list, &t) || py_read_column(pair, &column, &target) ||
-             open_on(self->state, device, &context);
+    failed = py_read_table(list, &t) || py_read_column(pair, &column, &target);
     if (!failed && column.rows != t.table.rows) {
         PyErr_Format(PyExc_ValueError, "gram.Machine.score: target has %lld rows, the table %lld",
                      (long long)column.rows, (long long)t.table.rows);
         failed = -1;
     }
-    if (!failed) {
-        PY_WORK(status, gram_machine_evaluate(context.g, self->machine, &t.table, &target, &score));
-        if (status != GRAM_OK)
-            py_raise(self->state, context.g, status);
-    }
-    if (context.g)
-        py_give_context(self->state, &context);
+    q.table = &t.table;
+    q.target = &target;
+    failed = failed || open_on(self->state, device, &context) || answer(self->state, &context, &q);
     py_release_column(&column);
     py_release_table(&t);
-    if (failed || status != GRAM_OK)
+    if (failed)
         return NULL;
     return Py_BuildValue("{s:s,s:d,s:L,s:d,s:d,s:d}", "metric", score.metric, "score", score.score,
                          "rows", (long long)score.rows, "mae", score.mae, "r2", score.r2,

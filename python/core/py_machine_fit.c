@@ -7,33 +7,7 @@
 #include "py_machine.h"
 #include "py_options.h"
 #include "py_table.h"
-
-/* What the progress of a fit needs: the caller's function, and an exception on its way. */
-struct progress {
-    gram_context *g;
-    PyObject *function; /* or NULL */
-    PyObject *type, *value, *trace;
-};
-
-/* Called by the thread that fits, without the interpreter's lock: lets a signal in (Ctrl-C). */
-static void report(void *user, double fraction, const char *stage)
-{
-    PyGILState_STATE lock = PyGILState_Ensure();
-    struct progress *p = user;
-    PyObject *answer = NULL;
-    int failed = p->type ? -1 : PyErr_CheckSignals();
-
-    if (!failed && p->function) {
-        answer = PyObject_CallFunction(p->function, "ds", fraction, stage);
-        failed = answer ? 0 : -1;
-    }
-    Py_XDECREF(answer);
-    if (failed && !p->type) {
-        PyErr_Fetch(&p->type, &p->value, &p->trace);
-        gram_context_cancel(p->g);
-    }
-    PyGILState_Release(lock);
-}
+#include "py_waiting.h"
 
 static const char *const tasks[] = {"auto", "regression", "classification", NULL};
 static const char *const solvers[] = {"auto", "cholesky", "cg", NULL};
@@ -72,6 +46,7 @@ struct job {
     gram_column target, weights;
     gram_machine_options options;
     struct py_idle context;
+    gram_machine *machine;
 };
 
 static int read_job(struct py_state *state, PyObject *args, struct job *job, PyObject **progress)
@@ -102,35 +77,45 @@ static int read_job(struct py_state *state, PyObject *args, struct job *job, PyO
     return job->context.g ? 0 : -1;
 }
 
+static gram_status fit(void *argument)
+{
+    struct job *job = argument;
+
+    return gram_machine_fit(job->context.g, &job->table.table, &job->target, &job->options,
+                            &job->machine);
+}
+
 PyObject *py_machine_fit(PyObject *module, PyObject *args)
 {
     struct py_state *state = py_state_of(module);
     struct job job = {.options = GRAM_MACHINE_OPTIONS_INIT};
-    PyObject *function = NULL;
-    gram_machine *machine = NULL;
+    struct py_waiting waiting = {.work = fit, .argument = &job};
     gram_status status = GRAM_INVALID_ARGUMENT;
+    int failed = read_job(state, args, &job, &waiting.progress);
 
-    if (read_job(state, args, &job, &function) == 0) {
-        struct progress p = {.g = job.context.g, .function = py_given(function) ? function : NULL};
-        job.options.progress = report;
-        job.options.progress_user = &p;
-        PY_WORK(status, gram_machine_fit(job.context.g, &job.table.table, &job.target, &job.options,
-                                         &machine));
-        if (p.type)
-            PyErr_Restore(p.type, p.value, p.trace);
-        if (status != GRAM_OK)
-            py_raise(state, job.context.g, status);
+    if (!failed) {
+        waiting.g = job.context.g;
+        if (!py_given(waiting.progress))
+            waiting.progress = NULL;
+        job.options.progress = py_report;
+        job.options.progress_user = &waiting;
+        failed = py_wait_for(&waiting, &status);
+        if (failed) {
+            gram_context_destroy(job.context.g);
+        } else {
+            if (status != GRAM_OK)
+                py_raise(state, job.context.g, status);
+            py_give_context(state, &job.context);
+        }
     }
-    if (job.context.g)
-        py_give_context(state, &job.context);
     py_release_table(&job.table);
     py_release_column(&job.target_column);
     py_release_column(&job.weight_column);
-    if (status != GRAM_OK || PyErr_Occurred()) {
-        gram_machine_destroy(machine);
+    if (failed || status != GRAM_OK) {
+        gram_machine_destroy(job.machine);
         return NULL;
     }
-    return py_machine_wrap(module, machine);
+    return py_machine_wrap(module, job.machine);
 }
 
 PyObject *py_machine_load(PyObject *module, PyObject *path)

@@ -7,6 +7,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import threading
 
 import gram
 import numpy as np
@@ -176,3 +177,65 @@ def test_interruption():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "stopped\n(300,)\n"
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+INTERRUPTED = """
+import os, signal, threading, time
+import numpy as np, gram
+x = np.random.default_rng(0).standard_normal((3000, 8))
+y = np.sin(x[:, 0])
+options = {"iterations": -1, "solver": "cg", "tolerance": 1e-14, "regularization": 1e-9}
+
+def fit():  # one round, in which nothing is reported
+    gram.Machine.fit(x, y, seed=1, dtype="float64", **options)
+
+def interrupt(after):  # seconds of the process's work: another's do not count
+    until = time.process_time() + after
+    while time.process_time() < until:
+        time.sleep(0.001)
+    os.kill(os.getpid(), signal.SIGINT)
+
+def work_of(function):
+    begin = time.process_time()
+    try:
+        function()
+        print("finished")
+    except KeyboardInterrupt:
+        print("stopped")
+    return time.process_time() - begin
+
+whole = work_of(fit)
+for part in (0.02, 0.1, 0.3):
+    thread = threading.Thread(target=interrupt, args=(part * whole,))
+
+    def both():
+        thread.start()
+        fit()
+
+    spent = work_of(both)
+    thread.join()
+    assert spent < 0.8 * whole, (part, spent, whole)
+machine = gram.Machine.fit(x[:300], y[:300], seed=1)  # what was cancelled does not cancel the next
+many = np.tile(x, (100, 1))
+thread = threading.Thread(target=interrupt, args=(0.01,))
+
+def predict():
+    thread.start()
+    while True:
+        machine.predict(many)
+
+work_of(predict)
+print(machine.predict(many).shape)
+"""
+
+
+def test_ctrl_c_ends_a_fit_at_once_wherever_it_is():
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split("\n") == ["finished"] + ["stopped"] * 4 + ["(300000,)", ""]
+
+
+def test_progress_is_reported_on_the_thread_that_fits():
+    table, seen = np.arange(60.0)[:, None], []
+    gram.Machine.fit(table, table[:, 0], progress=lambda *_: seen.append(threading.get_ident()))
+    assert seen and set(seen) == {threading.get_ident()}
