@@ -158,6 +158,7 @@ static int fill(PyObject *module)
     if (add_type(module, &py_machine_spec, &state->machine_type) ||
         add_type(module, &py_pending_spec, &state->pending_type) ||
         add_type(module, &py_communicator_spec, &state->communicator_type) ||
+        add_type(module, &py_memory_spec, &state->memory_type) ||
         add_type(module, &py_optimizer_spec, &state->optimizer_type) ||
         add_type(module, &py_optimizer_state_spec, &state->optimizer_state_type))
         return -1;
@@ -180,6 +181,7 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->optimizer_type);
     Py_VISIT(state->optimizer_state_type);
     Py_VISIT(state->communicator_type);
+    Py_VISIT(state->memory_type);
     for (int i = 0; i < PY_MOST_TYPES; i++)
         Py_VISIT(state->types[i].type);
     return 0;
@@ -199,6 +201,7 @@ static int clear(PyObject *module)
     Py_CLEAR(state->optimizer_type);
     Py_CLEAR(state->optimizer_state_type);
     Py_CLEAR(state->communicator_type);
+    Py_CLEAR(state->memory_type);
     for (int i = 0; i < PY_MOST_TYPES; i++)
         Py_CLEAR(state->types[i].type);
     Py_CLEAR(state->requires_grad);

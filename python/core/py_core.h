@@ -50,7 +50,7 @@ struct py_state {
     PyObject *numpy_empty;            /* set when the first NumPy output is made */
     PyObject *numpy_dtype[GRAM_I64 + 1];
     PyTypeObject *machine_type, *pending_type, *optimizer_type, *optimizer_state_type,
-        *communicator_type;
+        *communicator_type, *memory_type;
     PyObject *helpers; /* the Python module gram._arrays; set when it is first wanted */
     struct py_type types[PY_MOST_TYPES];
     int next_type;
@@ -93,9 +93,10 @@ enum py_hold {
 /* An array of the caller for the duration of a call. */
 struct py_array {
     gram_tensor tensor;
-    PyObject *object;    /* borrowed */
+    PyObject *object;    /* borrowed, or made */
     struct py_type type; /* its references are borrowed from the object */
     const char *name;
+    PyObject *made; /* owned: the numbers that object was converted to, and is now; or NULL */
     enum py_hold hold;
     union {
         Py_buffer view;
@@ -145,8 +146,11 @@ PyObject *py_fail(struct py_call *call);
  * GRAM_OK, raises. */
 PyObject *py_end(struct py_call *call, gram_status status);
 
-/* Views an array; NULL with an exception.  The tensor lives until py_close. */
+/* Views an array; NULL with an exception.  The tensor lives until py_close.  An input that is a
+ * list, a table or an array of integers is converted: to the dtype of the call's first array where
+ * that is float32 or float64, else to float64.  py_raw_input converts no integers. */
 gram_tensor *py_input(struct py_call *call, const char *name, PyObject *object);
+gram_tensor *py_raw_input(struct py_call *call, const char *name, PyObject *object);
 gram_tensor *py_inout(struct py_call *call, const char *name, PyObject *object);
 /* A number, or an array whose values broadcast over the batch.  An absent one leaves *out. */
 int py_scalar(struct py_call *call, const char *name, PyObject *value, gram_scalar *out);
@@ -210,9 +214,19 @@ PyObject *py_end_none(struct py_call *call, gram_status status);
 
 /* ---- How the files divide the work --------------------------------------------------------- */
 
-/* py_type.c: what is known of an object's type. */
-void py_type_of(struct py_state *state, PyObject *object, struct py_type *out);
-/* py_buffer.c, py_dlpack.c: 1 viewed, 0 the object has no such protocol, -1 exception. */
+/* py_type.c: what is known of an object's type; -1 with an exception that is none of its own. */
+int py_type_of(struct py_state *state, PyObject *object, struct py_type *out);
+/* Drops an exception of an object that was asked for something; -1 if it is one that nobody may
+ * drop: KeyboardInterrupt, SystemExit, MemoryError. */
+int py_drop_exception(void);
+/* The attribute of an object, a new reference; NULL without an exception if there is none, with one
+ * that may not be dropped. */
+PyObject *py_attribute(PyObject *object, const char *name);
+/* py_buffer.c, py_dlpack.c: 1 viewed, 0 the object has no such protocol, -1 exception. Where what
+ * was viewed are integers, or would be, PY_INTEGERS: dtypes that the library may not know. */
+enum {
+    PY_INTEGERS = 2
+};
 int py_view_buffer(struct py_call *call, struct py_array *array, bool write);
 int py_view_exchange(struct py_call *call, struct py_array *array, bool write);
 int py_view_capsule(struct py_call *call, struct py_array *array, bool write);
@@ -222,7 +236,8 @@ PyObject *py_new_exchanged(struct py_call *call, const struct py_type *type, str
 /* The stream on which the library of the array works now. */
 int py_current_stream(struct py_call *call, const struct py_array *array, void **stream);
 void py_release(struct py_array *array);
-/* Raises a TypeError about an array, chained to what its own library said; returns -1. */
+/* Raises a TypeError about an array, chained to what its own library said, which stays what it is
+ * if it is no Exception or a MemoryError; returns -1. */
 int py_refuse(const struct py_call *call, const struct py_array *array, const char *why);
 const char *py_dtype_name(gram_dtype dtype);
 /* py_context.c */

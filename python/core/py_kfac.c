@@ -97,7 +97,7 @@ static int open_at(struct py_call *call, struct py_state *state, PyObject *where
 {
     if (py_open(call, state, "gram.KFAC"))
         return -1;
-    if (!py_given(where) || (py_input(call, "where", where) && !py_place(call)))
+    if (!py_given(where) || (py_raw_input(call, "where", where) && !py_place(call)))
         return 0;
     py_close(call);
     return -1;
@@ -202,7 +202,7 @@ static PyObject *kfac_info(PyObject *object, PyObject *unused)
 /* ---- State --------------------------------------------------------------------------------- */
 
 /* (name, shape, dtype, memory): a writable memoryview, of a GPU the address. */
-static PyObject *part_of(const char *name, const gram_tensor *t)
+static PyObject *part_of(struct kfac_object *self, const char *name, const gram_tensor *t)
 {
     PyObject *shape = PyTuple_New(t->ndim), *memory = NULL, *row = NULL;
     Py_ssize_t bytes = (Py_ssize_t)gram_dtype_size(t->dtype);
@@ -213,7 +213,7 @@ static PyObject *part_of(const char *name, const gram_tensor *t)
             Py_CLEAR(shape);
     }
     if (shape && t->device.type == GRAM_CPU)
-        memory = PyMemoryView_FromMemory(t->data, bytes, PyBUF_WRITE);
+        memory = py_memory_view(self->state, (PyObject *)self, t->data, bytes);
     else if (shape)
         memory = PyLong_FromVoidPtr(t->data);
     if (memory)
@@ -223,10 +223,10 @@ static PyObject *part_of(const char *name, const gram_tensor *t)
     return row;
 }
 
-/* All parts: their memory lives as long as the object. */
+/* All parts: their memory lives as long as the object, which memoryviews keep. */
 static PyObject *kfac_state(PyObject *object, PyObject *unused)
 {
-    const struct kfac_object *self = (const struct kfac_object *)object;
+    struct kfac_object *self = (struct kfac_object *)object;
     PyObject *list;
     struct py_call call;
     const char *name;
@@ -239,7 +239,7 @@ static PyObject *kfac_state(PyObject *object, PyObject *unused)
     for (int64_t i = 0;
          list && gram_kfac_state_at(kfac_context(self, &call), self->kfac, i, &name, &t) == GRAM_OK;
          i++)
-        py_add(&list, part_of(name, &t));
+        py_add(&list, part_of(self, name, &t));
     return py_end_list(&call, list, GRAM_OK);
 }
 
@@ -256,7 +256,7 @@ static PyObject *kfac_put(PyObject *object, PyObject *args)
     if (!PyArg_ParseTuple(args, "LO", &index, &array) ||
         py_open(&call, self->state, "gram.KFAC.put"))
         return NULL;
-    part = py_input(&call, "part", array);
+    part = py_raw_input(&call, "part", array);
     if (!part || kfac_take(self, call.function))
         return py_fail(&call);
     PY_WORK(status, gram_kfac_put(kfac_context(self, &call), self->kfac, index, part));

@@ -190,3 +190,27 @@ def test_a_second_copy_of_the_module():
         "import gc; gc.collect()\n"
         "assert (again.cdist(x) == first).all()\n"
     )
+
+
+def test_memory_of_a_kfac_outlives_it():
+    """Its state's memoryviews keep the object that they show."""
+    layer = (0, 4, 3, 1, 2, 1, -1, *(1,) * 12)
+    kfac = gram._core.Kfac((layer,), (0, 0, 1e-3, 0.9, 1e-3, 0, 0, 1.0))
+    view = kfac.state()[0][3]
+    before, is_alive = bytes(view), life_of(kfac)
+    del kfac
+    gc.collect()
+    assert bytes(view) == before and is_alive()
+    part = view[8:]
+    del view
+    gc.collect()
+    assert bytes(part) == before[8:] and is_alive()
+    del part
+    gc.collect()
+    assert not is_alive()
+
+
+def life_of(thing):
+    """Whether an object that knows no weak references is alive: it holds one to its type."""
+    kind, count = type(thing), sys.getrefcount(type(thing))
+    return lambda: sys.getrefcount(kind) >= count
