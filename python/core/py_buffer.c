@@ -23,9 +23,10 @@ static const struct {
 static int refuse_dtype(const struct py_call *call, const struct py_array *array,
                         const char *format)
 {
-    PyObject *dtype = PyObject_GetAttrString(array->object, "dtype");
+    PyObject *dtype = py_attribute(array->object, "dtype");
 
-    PyErr_Clear();
+    if (PyErr_Occurred())
+        return -1;
     if (dtype)
         PyErr_Format(PyExc_TypeError,
                      "%s: %s has dtype %S, expected float32, float64, float16, bfloat16, int32 or "
@@ -39,6 +40,13 @@ static int refuse_dtype(const struct py_call *call, const struct py_array *array
     return -1;
 }
 
+/* Whole numbers and truth values of the module struct, but not the bytes of a text. */
+static bool are_integers(const struct py_array *array, const char *code)
+{
+    return code[0] && !code[1] && strchr("?bBhHiIlLqQnN", code[0]) && !PyBytes_Check(array->object);
+}
+
+/* 0, PY_INTEGERS for those that the library does not know, or -1. */
 static int find_dtype(const struct py_call *call, struct py_array *array)
 {
     const Py_buffer *view = &array->held.view;
@@ -63,12 +71,13 @@ static int find_dtype(const struct py_call *call, struct py_array *array)
         array->tensor.dtype = formats[i].dtype;
         return 0;
     }
-    return refuse_dtype(call, array, format);
+    return are_integers(array, code) ? PY_INTEGERS : refuse_dtype(call, array, format);
 }
 
 static int copy_shape(const struct py_call *call, struct py_array *array)
 {
     const Py_buffer *view = &array->held.view;
+    Py_ssize_t packed = view->itemsize;
     gram_tensor *t = &array->tensor;
 
     if (view->ndim > GRAM_MAX_DIMS) {
@@ -84,8 +93,11 @@ static int copy_shape(const struct py_call *call, struct py_array *array)
                      call->function, array->name);
         return -1;
     }
-    for (int i = 0; i < view->ndim; i++) {
-        Py_ssize_t stride = view->strides[i];
+    for (int i = view->ndim - 1; i >= 0; i--) {
+        /* ctypes leaves out the strides of what lies row by row. */
+        Py_ssize_t stride = view->strides ? view->strides[i] : packed;
+        if (__builtin_mul_overflow(packed, view->shape[i] > 0 ? view->shape[i] : 1, &packed))
+            packed = 0; /* then the array has no elements */
         if (stride % view->itemsize && view->shape[i] > 1) {
             PyErr_Format(PyExc_ValueError,
                          "%s: %s has a stride of %zd bytes, no multiple of its elements' %zd; "
@@ -101,13 +113,16 @@ static int copy_shape(const struct py_call *call, struct py_array *array)
 
 int py_view_buffer(struct py_call *call, struct py_array *array, bool write)
 {
+    int found;
+
     if (!PyObject_CheckBuffer(array->object))
         return 0;
     if (PyObject_GetBuffer(array->object, &array->held.view,
                            write ? PyBUF_RECORDS : PyBUF_RECORDS_RO)) {
         if (!write)
             return py_refuse(call, array, "has elements that are no numbers");
-        PyErr_Clear();
+        if (py_drop_exception())
+            return -1;
         if (PyObject_GetBuffer(array->object, &array->held.view, PyBUF_RECORDS_RO))
             return py_refuse(call, array, "has elements that are no numbers");
         PyBuffer_Release(&array->held.view);
@@ -115,7 +130,8 @@ int py_view_buffer(struct py_call *call, struct py_array *array, bool write)
         return -1;
     }
     array->hold = PY_BUFFER;
-    if (find_dtype(call, array) || copy_shape(call, array))
-        return -1;
-    return 1;
+    found = find_dtype(call, array);
+    if (found)
+        return found;
+    return copy_shape(call, array) ? -1 : 1;
 }

@@ -23,6 +23,9 @@ int py_refuse(const struct py_call *call, const struct py_array *array, const ch
 {
     PyObject *type, *value, *trace, *new_type, *new_value, *new_trace;
 
+    if (PyErr_Occurred() &&
+        (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_MemoryError)))
+        return -1;
     PyErr_Fetch(&type, &value, &trace);
     PyErr_NormalizeException(&type, &value, &trace);
     PyErr_Format(PyExc_TypeError, "%s: %s %s", call->function, array->name, why);
@@ -97,6 +100,14 @@ static void mend_strides(gram_tensor *t)
             t->stride[i] = (int64_t)((uint64_t)t->stride[i] * size) / (int64_t)size;
 }
 
+/* Whole numbers and truth values: some that the library knows, and some that it does not. */
+static bool are_integers(const struct gram_dl_tensor *t)
+{
+    return t->dtype.lanes == 1 && (t->dtype.code == GRAM_DL_INT || t->dtype.code == PY_DL_UINT ||
+                                   t->dtype.code == PY_DL_BOOL);
+}
+
+/* 1, PY_INTEGERS or -1. */
 static int read_tensor(const struct py_call *call, struct py_array *array,
                        const struct gram_dl_tensor *t)
 {
@@ -110,8 +121,12 @@ static int read_tensor(const struct py_call *call, struct py_array *array,
     }
     status = gram_tensor_from_dlpack(call->g, t, &array->tensor);
     if (status != GRAM_OK) {
-        PyObject *dtype = PyObject_GetAttrString(array->object, "dtype");
-        PyErr_Clear();
+        PyObject *dtype;
+        if (are_integers(t) && t->device.type <= GRAM_DL_CUDA)
+            return PY_INTEGERS;
+        dtype = py_attribute(array->object, "dtype");
+        if (PyErr_Occurred())
+            return -1;
         if (dtype && t->device.type <= GRAM_DL_CUDA)
             PyErr_Format(PyExc_TypeError,
                          "%s: %s has dtype %S, expected float32, float64, float16, bfloat16, "
@@ -254,10 +269,12 @@ static int read_capsule(struct py_call *call, struct py_array *array, bool write
 
 int py_view_capsule(struct py_call *call, struct py_array *array, bool write)
 {
+    PyObject *method = py_attribute(array->object, "__dlpack__");
     int32_t type, index;
 
-    if (!PyObject_HasAttrString(array->object, "__dlpack__"))
-        return 0;
+    Py_XDECREF(method);
+    if (!method)
+        return PyErr_Occurred() ? -1 : 0;
     if (array->type.is_torch && check_torch(call, array))
         return -1;
     if (write && array->type.is_frozen)
@@ -291,6 +308,7 @@ void py_release(struct py_array *array)
             managed->deleter(managed);
         break;
     }
+    Py_CLEAR(array->made);
 }
 
 static void set_error(void *user, const char *kind, const char *message)
@@ -334,7 +352,7 @@ PyObject *py_new_exchanged(struct py_call *call, const struct py_type *type, str
         return NULL;
     }
     array->name = "out";
-    if (read_tensor(call, array, &managed->tensor) < 0) {
+    if (read_tensor(call, array, &managed->tensor) != 1) {
         if (managed->deleter)
             managed->deleter(managed);
         return NULL;

@@ -12,7 +12,9 @@
 
 enum {
     PY_DL_MAJOR = 1,
-    PY_DL_READ_ONLY = 1 /* a flag */
+    PY_DL_READ_ONLY = 1, /* a flag */
+    PY_DL_UINT = 1,      /* codes of dtypes that the library does not know */
+    PY_DL_BOOL = 6
 };
 
 /* What a capsule "dltensor" holds. */

@@ -23,8 +23,8 @@ static PyObject *learn(PyObject *object, PyObject *args, bool factors)
     if (!PyArg_ParseTuple(args, "LOO", &index, &x, &y) ||
         py_open(&call, self->state, factors ? "gram.KFAC.feed" : "gram.KFAC.update"))
         return NULL;
-    if ((py_given(x) && !(a = py_input(&call, "a", x))) ||
-        (py_given(y) && !(b = py_input(&call, "b", y))) || py_place(&call) ||
+    if ((py_given(x) && !(a = py_raw_input(&call, "a", x))) ||
+        (py_given(y) && !(b = py_raw_input(&call, "b", y))) || py_place(&call) ||
         kfac_take(self, call.function))
         return py_fail(&call);
     g = kfac_context(self, &call);

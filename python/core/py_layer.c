@@ -119,7 +119,9 @@ int py_layer(struct py_call *call, PyObject *const *v, struct py_layer *out)
         py_double(f, "epsilon", v[PY_L_EPSILON], &out->layer.epsilon))
         return -1;
     if (py_given(v[PY_L_ACTIVATIONS]) &&
-        !(out->a = py_input(call, "activations", v[PY_L_ACTIVATIONS])))
+        !(out->a = kind == GRAM_LAYER_EMBEDDING
+                       ? py_raw_input(call, "activations", v[PY_L_ACTIVATIONS])
+                       : py_input(call, "activations", v[PY_L_ACTIVATIONS])))
         return -1;
     if (py_given(v[PY_L_GRADIENTS]) && !(out->d = py_input(call, "gradients", v[PY_L_GRADIENTS])))
         return -1;

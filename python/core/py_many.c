@@ -99,7 +99,7 @@ static int view_list(struct many *m, int which, const char *name, PyObject *list
             return -1;
         if (array == Py_None)
             continue;
-        t = write ? py_inout(&m->call, name, array) : py_input(&m->call, name, array);
+        t = write ? py_inout(&m->call, name, array) : py_raw_input(&m->call, name, array);
         if (!t || wait_for(m, &m->call.array[m->call.count - 1]))
             return -1;
         m->tensors[which][i] = t;

@@ -122,7 +122,8 @@ static int read_argument(struct py_call *call, PyObject *value, struct launch *l
         return py_double(call->function, "an argument", value, &l->value[i].number);
     if (PyLong_Check(value))
         return py_int64(call->function, "an argument", value, &l->value[i].whole);
-    py_type_of(call->state, value, &type);
+    if (py_type_of(call->state, value, &type))
+        return -1;
     if (PyObject_CheckBuffer(value) && !type.is_cuda) { /* a number of ctypes or NumPy: its bytes */
         const Py_buffer *view = &l->view[l->views];
         if (PyObject_GetBuffer(value, &l->view[l->views], PyBUF_RECORDS_RO))

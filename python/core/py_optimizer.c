@@ -40,7 +40,7 @@ static int view_list(struct py_call *call, struct lists *l, int which, bool writ
         if (item == Py_None && which > 0)
             continue;
         l->at[which][i] = write ? py_inout(call, list_names[which], item)
-                                : py_input(call, list_names[which], item);
+                                : py_raw_input(call, list_names[which], item);
         if (!l->at[which][i])
             return -1;
     }

@@ -45,6 +45,30 @@ def release(address):
     sys.modules["torch"].cuda.caching_allocator_delete(address)
 
 
+def numbers(function, name, values, dtype):
+    """Lists and integers as an array of floating-point numbers of that dtype, of the library that
+    they are of; tables whose numbers are floating-point ones already keep their dtype."""
+    package = _package(values)
+    if package == "torch":
+        return values.to(getattr(sys.modules["torch"], dtype))
+    if package in ("cupy", "jax", "jaxlib"):
+        return values.astype(dtype if package == "cupy" else float)
+    import numpy
+
+    try:
+        array = numpy.asarray(values)
+    except ValueError as e:
+        raise ValueError(f"{function}: {name} cannot be made an array: {e}") from e
+    if array.dtype.kind in "biu":
+        return array.astype(dtype)
+    if array.dtype.kind != "f":
+        raise TypeError(
+            f"{function}: {name} is of type {type(values).__name__} and has elements of dtype "
+            f"{array.dtype}, expected numbers"
+        )
+    return array.astype(dtype) if isinstance(values, (list, tuple)) else array
+
+
 def empty(like, shape, dtype, device_type, index):
     """An array to write into, and the function that makes the caller's result of it, or None."""
     package = _package(like)

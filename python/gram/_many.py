@@ -1,7 +1,7 @@
 """Many matrices, or one, on several devices: gram.eigh_many, matrix_power_many, eigh_multi."""
 
 from gram import _core
-from gram._arrays import empty
+from gram._arrays import empty, numbers
 
 _SELECT = ("all", "index", "value", "largest", "smallest")
 _DRIVERS = ("auto", "closed-form", "jacobi", "divide", "bisection", "krylov", "batched")
@@ -64,6 +64,17 @@ def _tell(report, items):
         report[:] = [dict(zip(names, item)) for item in items]
 
 
+def _matrix(function, a):
+    """Lists and integers as arrays of float64, as gram.eigh takes them."""
+    if isinstance(a, (list, tuple)) or _dtype(a).startswith(("int", "uint", "bool")):
+        return numbers(f"gram.{function}", "a", a, "float64")
+    return a
+
+
+def _matrices(function, a):
+    return tuple(_matrix(function, each) for each in _list(function, "a", a))
+
+
 def _square(function, a):
     shape = tuple(getattr(a, "shape", ()))
     if len(shape) < 2:
@@ -100,7 +111,7 @@ def eigh_many(a, *, devices=None, lower=True, vectors=True, select="all", first=
     >>> gram.eigh_many([np.diag([2.0, 1.0]), np.eye(3)], devices=["cpu", "cpu"], vectors=False)
     [array([1., 2.]), array([1., 1., 1.])]
     """
-    a = _list("eigh_many", "a", a)
+    a = _matrices("eigh_many", a)
     choice = _choice("eigh_many", "select", select, _SELECT, ("value",))
     values, columns = _pairs("eigh_many", a, select, count, vectors)
     items = _core.eigh_many(
@@ -127,7 +138,7 @@ def matrix_power_many(a, numerator=-1, denominator=4, *, devices=None, method="a
     >>> gram.matrix_power_many([np.eye(2) * 16, np.eye(1) * 81])[1].round(3).tolist()
     [[0.333]]
     """
-    a = _list("matrix_power_many", "a", a)
+    a = _matrices("matrix_power_many", a)
     given = _optional("matrix_power_many", "out", out, len(a))
     if given is not None:
         made = [(o, lambda result: result) for o in given]
@@ -157,6 +168,7 @@ def eigh_multi(a, *, devices=None, lower=True, vectors=True, select="all", first
     Traceback (most recent call last):
     NotImplementedError: gram.eigh_multi: the CPU shares no matrix: gram_eigh uses all its threads
     """
+    a = _matrix("eigh_multi", a)
     choice = _choice("eigh_multi", "select", select, _SELECT, ("value",))
     (value,), (column,) = _pairs("eigh_multi", (a,), select, count, vectors)
     if devices is None:
