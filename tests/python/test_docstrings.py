@@ -21,7 +21,7 @@ SAYS = {
     "errors": r"\bRaises\b",
     "source": r"\b(After|Sources?:) ",
     "bytes": r"\b[Bb]ytes\b",
-    "seconds": r"\b(seconds|milliseconds)\b",
+    "seconds": r"\b(seconds|[Mm]illiseconds)\b",
 }
 NAMED = re.compile(r"\b(?:[Aa]s|of|[Ss]ee) (gram(?:\.\w+)+)")
 
@@ -57,7 +57,13 @@ OTHERS = {
     "cache.entries": ("bytes", "errors"),
     "cache.info": ("bytes", "errors"),
     "cache.warm": ("errors", "seconds"),
+    "compat.kermac.CudaTimer": ("seconds",),
+    "compat.kermac.ModuleCache": ("errors",),
+    "compat.kermac.TensorStats": ("shapes", "dtypes", "errors"),
+    "compat.kermac.ceil_div": (),
     "compat.kermac.install": (),
+    "compat.kermac.pre_compile_descriptors": ("dtypes", "errors"),
+    "compat.kermac.tensor_stats": (),
     "plot.bench": ("errors", "seconds"),
     "plot.convergence": ("shapes", "errors"),
     "plot.eigh": ("errors", "seconds", "bytes"),

@@ -169,3 +169,179 @@ def test_installed_as_kermac(monkeypatch):
     from kermac.linalg import solve_lu
 
     assert theirs is kermac and solve_lu is kermac.linalg.solve_lu
+
+
+# ---- The calls that kermac's five example programs make, on smaller problems ---------------------
+
+
+def test_program_cdist(device):
+    timer = kermac.CudaTimer()
+    for p, skip in ((1.0, False), (1.3, True), (2.0, False)):
+        a = draw(2, 16, 60, device=device).permute(0, 2, 1)
+        b, c = draw(2, 50, 16, device=device), draw(2, 60, 50, device=device)
+        timer.start()
+        out = kermac.cdist(a, b, p=p, out=c, skip_epilogue=skip, try_to_align=True, debug=False)
+        assert out is c and timer.stop() > 0
+        expected = torch.cdist(a, b, p=p) ** (p if skip else 1)
+        torch.testing.assert_close(out, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_program_cdist_grad(device):
+    a, b = draw(2, 10, 30, device=device), draw(2, 32, 10, device=device)
+    c, d = draw(2, 16, 10, device=device), draw(2, 32, 30, device=device)
+    out = torch.zeros(2, 16, 32, 30, device=device)
+    p = torch.full((1,), 2.0, device=device)
+    got = kermac.cdist_grad(a, b, c, d, out=out, p=p, debug=False)
+    difference = d[:, :, None] - b[..., None]
+    expected = torch.einsum("lok,lkm,lnkm->lonm", c, a, difference)
+    assert got is out
+    torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-3)
+
+
+def test_program_build_a_kernel(device, capsys):
+    a, b, out = (draw(*s, device=device) for s in ((40, 24), (30, 24), (40, 30)))
+    gaussian = kermac.KernelDescriptor(
+        inner_operator=kermac.InnerOperator.DIFF, inner_power=kermac.PowerType.POW,
+        outer_power=kermac.PowerType.POW, kernel_type=kermac.KernelType.GAUSSIAN,
+    )  # fmt: skip
+    descriptors = [
+        kermac.kernel_descriptor_l1_norm, kermac.kernel_descriptor_l2_norm,
+        kermac.kernel_descriptor_p_norm, kermac.kernel_descriptor_laplace_l1,
+        kermac.kernel_descriptor_laplace_l2, kermac.kernel_descriptor_mma, gaussian,
+    ]  # fmt: skip
+    kermac.pre_compile_descriptors(
+        device=torch.device(device), descriptors=descriptors, try_to_align=False, debug=True
+    )
+    said = capsys.readouterr().out
+    assert said.count("(Kermac Debug) Compiling: ") == len(descriptors)
+    d1, d2, dp = (torch.cdist(a, b, p=p) for p in (1.0, 2.0, 1.3))
+    for descriptor, words, expected in (
+        (descriptors[4], {"bandwidth": 10.0, "epsilon": 1e-5}, (-d2 / 10).exp()),
+        (descriptors[3], {"bandwidth": 10.0}, (-d1 / 10).exp()),
+        (descriptors[0], {}, d1),
+        (descriptors[1], {}, d2),
+        (gaussian, {"inner_p": 1.3, "outer_p": 1 / 1.3, "bandwidth": 10.0}, (-dp / 200).exp()),
+        (descriptors[5], {}, a @ b.T),
+    ):
+        got = kermac.run_kernel(
+            descriptor, a, b, out=out, try_to_align=False, debug=True, **words
+        )
+        assert got is out
+        torch.testing.assert_close(out, expected, rtol=1e-4, atol=1e-4)
+        assert "(Kermac Debug) run_kernel: (1, 40, 24) (1, 30, 24)" in capsys.readouterr().out
+
+
+def test_program_broadcast_kernel(device):
+    data = draw(30, 6, device=device)
+    d = kermac.KernelDescriptor(
+        kermac.InnerOperator.DIFF, kermac.PowerType.SQUARE, kermac.PowerType.SQRT,
+        kermac.KernelType.LAPLACE,
+    )  # fmt: skip
+    length = torch.tensor([10.0, 20.0], device=device)
+    got = kermac.run_kernel(
+        d, data, data, bandwidth=length, regularization=10.0, regularization_offset_x=3,
+        regularization_offset_y=1,
+    )  # fmt: skip
+    expected = torch.exp(-torch.cdist(data, data) / length[:, None, None])
+    expected.diagonal(2, -2, -1).fill_(11.0)
+    torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-4)
+    power = kermac.KernelDescriptor(
+        kermac.InnerOperator.DIFF, kermac.PowerType.POW, kermac.PowerType.POW,
+        kermac.KernelType.LAPLACE,
+    )  # fmt: skip
+    p = torch.tensor([0.5, 0.6, 0.7, 2.0], device=device)
+    ridge = torch.tensor([1e-3, 1e-2, 1e-1, 1.0], device=device)
+    got = kermac.run_kernel(
+        power, data, data, p=p, bandwidth=torch.tensor(10.0, device=device), regularization=ridge
+    )
+    for item in range(4):
+        expected = torch.exp(-torch.cdist(data, data, p=p[item].item()) / 10)
+        expected.diagonal().fill_(1 + ridge[item])
+        torch.testing.assert_close(got[item], expected, rtol=1e-3, atol=1e-4)
+
+
+def test_program_linalg(device):
+    timer = kermac.CudaTimer()
+    data, labels = draw(3, 40, 8, device=device), draw(3, 5, 40, device=device)
+    k = torch.zeros(3, 40, 40, device=device)
+    k = kermac.run_kernel(
+        kernel_descriptor=kermac.kernel_descriptor_laplace_l2, a=data, b=data, out=k,
+        bandwidth=10.0, debug=False,
+    )  # fmt: skip
+    w, v, infos = kermac.linalg.eigh(a=k.clone(), overwrite_a=True, check_errors=False)
+    torch.testing.assert_close(v * w[:, None] @ v.mT, k, rtol=1e-3, atol=1e-3)
+    assert not infos.any()
+    for solve in (kermac.linalg.solve_cholesky, kermac.linalg.solve_lu):
+        b = labels.clone()
+        x, factor_infos, solve_infos = solve(
+            a=k.clone(), b=b, overwrite_a=True, overwrite_b=True, check_errors=False, debug=False
+        )
+        assert x is b and not factor_infos.any() and not solve_infos.any()
+        torch.testing.assert_close(x @ k, labels, rtol=1e-2, atol=1e-2)
+    assert timer.stop() > 0
+
+
+# ---- What was missing or meant something else ----------------------------------------------------
+
+
+def test_regularization_alone_is_batched(device):
+    x = draw(12, 3, device=device)
+    ridge = torch.tensor([0.5, 2.0], device=device)
+    got = kermac.run_kernel(
+        kermac.kernel_descriptor_laplace_l2, x, x, bandwidth=3.0, regularization=ridge
+    )
+    expected = torch.exp(-torch.cdist(x, x) / 3).expand(2, 12, 12).clone()
+    expected.diagonal(0, -2, -1).copy_(1 + ridge[:, None])
+    torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("column_major", [False, True])
+@pytest.mark.parametrize("lower", [False, True])
+def test_fill_mode_is_the_triangle_that_cusolver_sees(lower, column_major, device):
+    a = draw(2, 6, 6, device=device)
+    a = a @ a.mT + 6 * torch.eye(6, device=device)
+    half = a.triu() if lower != column_major else a.tril()  # the other half holds zeros
+    if column_major:
+        half = half.mT.contiguous().mT
+    mode = kermac.linalg.FillMode.LOWER if lower else kermac.linalg.FillMode.UPPER
+    b = draw(2, 3, 6, device=device)
+    x, infos, _ = kermac.linalg.solve_cholesky(half, b, fill_mode=mode)
+    assert not infos.any()
+    torch.testing.assert_close(x @ a, b, rtol=1e-3, atol=1e-3)
+    w, v, _ = kermac.linalg.eigh(half, fill_mode=mode)
+    torch.testing.assert_close(v * w[:, None] @ v.mT, a, rtol=1e-3, atol=1e-3)
+
+
+def test_eigh_in_place_uses_the_memory_of_a(device):
+    a = draw(2, 9, 9, device=device)
+    a = a + a.mT
+    given = a.clone()
+    w, v, infos = kermac.linalg.eigh(given, overwrite_a=True)
+    assert v.data_ptr() == given.data_ptr() and not infos.any()
+    torch.testing.assert_close(v * w[:, None] @ v.mT, a, rtol=1e-3, atol=1e-3)
+
+
+def test_every_name_of_kermac_is_there(device):
+    for name in (
+        "cdist cdist_grad KernelDescriptor run_kernel PowerType InnerOperator KernelType Symmetry "
+        "kernel_descriptor_laplace_l1 kernel_descriptor_laplace_l2 kernel_descriptor_p_norm "
+        "kernel_descriptor_l1_norm kernel_descriptor_l2_norm kernel_descriptor_mma "
+        "pre_compile_descriptors Majorness Alignment FillMode CudaTimer ceil_div TensorStats "
+        "tensor_stats ModuleCache"
+    ).split():
+        assert name in kermac.__all__ and hasattr(kermac, name), name
+    d = kermac.kernel_descriptor_laplace_l2
+    assert (d._inner_operator, d._inner_power) == (d.inner_operator, d.inner_power)
+    assert (d._outer_power, d._kernel_type) == (d.outer_power, d.kernel_type)
+    t = draw(3, 8, 20, device=device)
+    stats = kermac.tensor_stats(t.mT)
+    assert stats.shape == (3, 20, 8) and stats.majorness is kermac.Majorness.COL_MAJOR
+    assert (stats.num_batches, stats.batch_stride, stats.leading_dimension_stride) == (3, 160, 20)
+    if t.data_ptr() % 16 == 0:
+        assert stats.alignment is kermac.Alignment.ALIGN_4
+    assert kermac.tensor_stats(t[0]).alignment is kermac.Alignment.ALIGN_1
+    with pytest.raises(ValueError, match="kermac.tensor_stats: tensor has strides"):
+        kermac.tensor_stats(t[:, ::2, ::2])
+    assert kermac.ceil_div(9, 4) == 3
+    with pytest.raises(NotImplementedError, match="launched by its functions alone"):
+        kermac.ModuleCache().get_function(0, "cute_build_kernel")

@@ -2,11 +2,15 @@
 
 Names, arguments and shapes are kermac 0.1's, and cdist_expadd and cdist_grad_expadd those that
 xRFM asks for.  Results have a batch dimension; matrices are row- or column-major, possibly padded;
-numbers are floats or tensors of one or L values.  What is done otherwise, on purpose: an int is a
-number; skip_epilogue leaves nothing behind; tied coordinates give 0 in cdist_grad; a NaN stays a
-NaN on the diagonal; offset_x belongs to the rows of the result and offset_y to its columns,
-whatever its layout; any p >= 0, also inf, and sizes of 0.  debug and try_to_align are taken and not
-needed.  Nothing waits for the device.
+numbers are floats or tensors of one or L values.  As in kermac, FillMode names a triangle of the
+matrix in the order of its memory: LOWER is the upper triangle of a row-major matrix.
+
+These differences are on purpose.  An int is a number.  skip_epilogue leaves nothing behind.  Tied
+coordinates give 0 in cdist_grad.  A NaN stays a NaN on the diagonal.  offset_x belongs to the rows
+of the result and offset_y to its columns, whatever its layout.  solve_lu solves with a itself, not
+with the transpose of a row-major a.  Any p >= 0 is taken, also inf, and sizes of 0.  try_to_align
+is taken and not needed.  Nothing waits for the device, except that debug=True asks the cache which
+kernels were compiled.  CudaTimer measures wall-clock time on a machine without a GPU.
 
 install() makes `import kermac` find this module, for programs that cannot be changed:
 
@@ -17,9 +21,12 @@ install() makes `import kermac` find this module, for programs that cannot be ch
 [[[2.0]]]
 """
 
+import contextlib
 import dataclasses
 import enum
+import itertools
 import sys
+import time
 import types
 
 import torch
@@ -27,15 +34,22 @@ import torch
 import gram
 
 __all__ = [
+    "Alignment",
+    "CudaTimer",
     "FillMode",
     "InnerOperator",
     "KernelDescriptor",
     "KernelType",
+    "Majorness",
+    "ModuleCache",
     "PowerType",
+    "Symmetry",
+    "TensorStats",
     "cdist",
     "cdist_expadd",
     "cdist_grad",
     "cdist_grad_expadd",
+    "ceil_div",
     "install",
     "kernel_descriptor_l1_norm",
     "kernel_descriptor_l2_norm",
@@ -44,7 +58,9 @@ __all__ = [
     "kernel_descriptor_mma",
     "kernel_descriptor_p_norm",
     "linalg",
+    "pre_compile_descriptors",
     "run_kernel",
+    "tensor_stats",
 ]
 
 __version__ = "0.1.4"
@@ -65,6 +81,13 @@ class PowerType(enum.Enum):
     SQUARE = 2
     SQRT = 3
     POW = 4
+
+
+class Symmetry(enum.Enum):
+    """kermac defines it and reads it nowhere; libgram sees by itself that a and b are one."""
+
+    NonSymmetric = 0
+    Symmetric = 1
 
 
 class KernelType(enum.Enum):
@@ -92,6 +115,12 @@ class KernelDescriptor:
     outer_power: PowerType
     kernel_type: KernelType
 
+    # The names of kermac's own attributes.
+    _inner_operator = property(lambda self: self.inner_operator)
+    _inner_power = property(lambda self: self.inner_power)
+    _outer_power = property(lambda self: self.outer_power)
+    _kernel_type = property(lambda self: self.kernel_type)
+
 
 _D, _P, _K = InnerOperator, PowerType, KernelType
 kernel_descriptor_laplace_l1 = KernelDescriptor(_D.DIFF, _P.ABS, _P.NOOP, _K.LAPLACE)
@@ -100,6 +129,125 @@ kernel_descriptor_p_norm = KernelDescriptor(_D.DIFF, _P.POW, _P.POW, _K.NONE)
 kernel_descriptor_l1_norm = KernelDescriptor(_D.DIFF, _P.ABS, _P.NOOP, _K.NONE)
 kernel_descriptor_l2_norm = KernelDescriptor(_D.DIFF, _P.SQUARE, _P.SQRT, _K.NONE)
 kernel_descriptor_mma = KernelDescriptor(_D.DOT, _P.NOOP, _P.NOOP, _K.NONE)
+
+
+# ---- Tensors and time ------------------------------------------------------------------------
+
+
+class Majorness(enum.Enum):
+    """Which index of a matrix runs along memory."""
+
+    COL_MAJOR = 0
+    ROW_MAJOR = 1
+
+
+class Alignment(enum.Enum):
+    """ALIGN_4: a column-major matrix whose columns begin at multiples of 16 bytes."""
+
+    ALIGN_1 = 0
+    ALIGN_4 = 1
+
+
+class TensorStats:
+    """How a float32 or float64 tensor of two or three dimensions lies in memory.
+
+    Its attributes are shape (batches, rows, columns), majorness, alignment, num_batches, and
+    batch_stride and leading_dimension_stride, both in elements.  Raises TypeError and ValueError
+    for what is no matrix with one dense dimension.
+
+    >>> TensorStats(torch.zeros(3, 4)).majorness
+    <Majorness.ROW_MAJOR: 1>
+    """
+
+    def __init__(self, tensor):
+        matrix = _matrix("kermac.tensor_stats", "tensor", tensor)
+        row_stride, column_stride = matrix.stride()[-2:]
+        row_major = _row_major(matrix)
+        self.shape = tuple(matrix.shape)
+        self.num_batches = matrix.shape[0]
+        self.batch_stride = matrix.stride(0) if matrix.shape[0] != 1 else 0
+        self.majorness = Majorness.ROW_MAJOR if row_major else Majorness.COL_MAJOR
+        self.leading_dimension_stride = max(row_stride, column_stride)
+        step = self.leading_dimension_stride * matrix.element_size()
+        aligned = not row_major and matrix.data_ptr() % 16 == 0 and step % 16 == 0
+        self.alignment = Alignment.ALIGN_4 if aligned else Alignment.ALIGN_1
+
+
+def tensor_stats(tensor):
+    """The gram.compat.kermac.TensorStats of a tensor, whose shapes, dtypes and errors apply.
+
+    >>> tensor_stats(torch.zeros(2, 3, 4)).shape
+    (2, 3, 4)
+    """
+    return TensorStats(tensor)
+
+
+class CudaTimer:
+    """Milliseconds between start() and stop(): by events of the current CUDA stream, by the clock
+    on a machine without a GPU.
+
+    >>> timer = CudaTimer()
+    >>> timer.start()
+    >>> timer.stop() >= 0
+    True
+    """
+
+    def __init__(self):
+        self._events = None
+        if torch.cuda.is_available():
+            self._events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
+        self.start()
+
+    def start(self):
+        """Begins to measure."""
+        if self._events:
+            self._events[0].record()
+        self._begin = time.perf_counter()
+
+    def stop(self):
+        """Waits for the work since start() and returns the milliseconds that it took."""
+        if not self._events:
+            return 1e3 * (time.perf_counter() - self._begin)
+        self._events[1].record()
+        self._events[1].synchronize()
+        return self._events[0].elapsed_time(self._events[1])
+
+
+def ceil_div(x, d):
+    """x / d as an int, rounded up.
+
+    >>> ceil_div(10, 4)
+    3
+    """
+    return int((x + d - 1) // d)
+
+
+# ---- What debug=True prints ------------------------------------------------------------------
+
+
+def _say(text):
+    print(f"(Kermac Debug) {text}")
+
+
+@contextlib.contextmanager
+def _told(debug, function, *tensors):
+    """With debug: the call and its tensors before it, and after it the kernels it had compiled."""
+    if not debug:
+        yield
+        return
+    shapes = " ".join(f"{tuple(t.shape)}" for t in tensors)
+    _say(f"{function}: {shapes}, {tensors[0].dtype}, {tensors[0].device}")
+    cached = tensors[0].is_cuda
+    before = _kernels() if cached else set()
+    if cached:
+        _say(f"Using database at: {gram.cache.info()['path']}")
+    yield
+    for line in sorted(_kernels() - before) if cached else ():
+        _say(f"Compiled: {line}")
+
+
+def _kernels():
+    return {f"{e['kernel']} {e['chip']} {e['options']}" for e in gram.cache.entries()}
 
 
 # ---- Arguments -------------------------------------------------------------------------------
@@ -113,7 +261,7 @@ def _matrix(function, name, t, last_only=False):
     if t.dim() not in (2, 3):
         raise ValueError(f"{function}: {name} has {t.dim()} dimensions, expected 2 or 3")
     rows, cols = t.shape[-2:]
-    row_major = t.stride(-1) == 1 and (t.stride(-2) >= cols or rows < 2)
+    row_major = _row_major(t)
     col_major = t.stride(-2) == 1 and (t.stride(-1) >= rows or cols < 2)
     if not (row_major or (col_major and not last_only) or rows * cols <= 1):
         raise ValueError(
@@ -121,6 +269,10 @@ def _matrix(function, name, t, last_only=False):
             f"{'' if last_only else ' or column-major'} matrix"
         )
     return t.detach() if t.dim() == 3 else t.detach()[None]
+
+
+def _row_major(t):
+    return t.stride(-1) == 1 and (t.stride(-2) >= t.shape[-1] or t.shape[-2] < 2)
 
 
 def _number(function, name, value):
@@ -172,7 +324,8 @@ def cdist(a, b, out=None, p=2.0, skip_epilogue=False, try_to_align=False, debug=
     p = _number("kermac.cdist", "p", p)
     items = _items("kermac.cdist", x, y, p)
     to, given = _output("kermac.cdist", out, x, (items, x.shape[-2], y.shape[-2]))
-    gram.cdist(x, y, p, not skip_epilogue, out=to)
+    with _told(debug, "cdist", x, y, to):
+        gram.cdist(x, y, p, not skip_epilogue, out=to)
     return to if given is None else given
 
 
@@ -252,7 +405,11 @@ def run_kernel(
         s = f"exp(-({s} < e ? 0 : {s}) / {bottom})"
     parameters = {n: v for n, v in numbers.items() if f"{n}" in _letters(s)}
     of = "product" if kernel_descriptor.inner_operator is _D.DOT else "sum"
-    gram.kernel(x, y, expression=s, of=of, p=inner, parameters=parameters, out=to)
+    # Items that differ on the diagonal alone are one matrix.
+    first = to[: min(len(to), _items(name, x, y, inner, *parameters.values()))]
+    with _told(debug, "run_kernel", x, y, to):
+        gram.kernel(x, y, expression=s, of=of, p=inner, parameters=parameters, out=first)
+    to[len(first) :] = first[:1]
     if regularization is not None and not (isinstance(r, float) and r == 0):
         _set_diagonal(to, r, regularization_offset_x, regularization_offset_y)
     return to if given is None else given
@@ -266,6 +423,63 @@ def _set_diagonal(k, r, offset_x, offset_y):
     diagonal = k.diagonal(offset_x - offset_y, -2, -1)
     value = r[:, None] if isinstance(r, torch.Tensor) and r.dim() else r
     diagonal.copy_(torch.where(diagonal.isnan(), diagonal, torch.as_tensor(1 + value).to(k)))
+
+
+def pre_compile_descriptors(device, descriptors, try_to_align=False, debug=False):
+    """Compiles the kernels of KernelDescriptors for a device: each runs on a small and on a larger
+    float32 problem, in the four layouts of its inputs.
+
+    They stay in gram's cache, for every process.  On the CPU nothing has to be compiled.
+    gram.cache.warm compiles without a GPU.  Raises ValueError for a descriptor that is no kernel.
+
+    >>> pre_compile_descriptors("cpu", [kernel_descriptor_laplace_l2])
+    """
+    device = torch.device(device)
+    for descriptor in descriptors:
+        words = {} if descriptor.kernel_type is _K.NONE else {"bandwidth": 1.0}
+        if descriptor.inner_power is _P.POW:
+            words["inner_p"] = 1.3
+        if descriptor.outer_power is _P.POW:
+            words["outer_p"] = 1 / 1.3
+        if debug:
+            _say(f"Compiling: {descriptor}")
+        sizes = (8,) if device.type == "cpu" else (64, 1024)
+        for size, turned in itertools.product(sizes, range(4)):
+            a, b = (torch.ones(size, 64, device=device) for _ in range(2))
+            a, b = (a, b.t().contiguous().t()) if turned & 1 else (a, b)
+            a = a.t().contiguous().t() if turned & 2 else a
+            run_kernel(descriptor, a, b, debug=debug, **words)
+
+
+class ModuleCache:
+    """gram.cache under kermac's name: kernels are compiled at their first use, and kept.
+
+    A kermac name of a kernel means nothing here.  Raises NotImplementedError when one is asked for.
+
+    >>> ModuleCache().get_function(0, "cute_build_kernel")
+    Traceback (most recent call last):
+    NotImplementedError: kermac.ModuleCache: kernels of libgram are launched by its functions alone
+    """
+
+    def __init__(self, debug=False):
+        if debug and len(gram.devices()) > 1:
+            _say(f"Using database at: {gram.cache.info()['path']}")
+
+    def compile_and_cache_functions(self, device, function_names, debug=False):
+        """Raises NotImplementedError.
+
+        >>> try:
+        ...     ModuleCache().compile_and_cache_functions(0, ["cute_build_kernel"])
+        ... except NotImplementedError:
+        ...     pass
+        """
+        self.get_function(device, function_names, debug)
+
+    def get_function(self, device, function_name, debug=False):
+        """Raises NotImplementedError."""
+        raise NotImplementedError(
+            "kermac.ModuleCache: kernels of libgram are launched by its functions alone"
+        )
 
 
 # ---- Gradients -------------------------------------------------------------------------------
@@ -287,7 +501,8 @@ def cdist_grad(a, b, c, d, out=None, p=2.0, eps=1e-8, debug=False):
     p = _number(name, "p", p)
     shape = (_items(name, *parts, p), parts[2].shape[-2], *parts[3].shape[-2:])
     to, given = _output(name, out, parts[0], shape)
-    gram.cdist_grad(*parts, p, out=to)
+    with _told(debug, "cdist_grad", *parts, to):
+        gram.cdist_grad(*parts, p, out=to)
     return to if given is None else given
 
 
@@ -359,13 +574,18 @@ def cdist_grad_expadd(
 
 
 class FillMode(enum.Enum):
-    """The triangle that is read."""
+    """The triangle that is read, of the matrix as cuSOLVER sees it: of a row-major matrix LOWER is
+    the upper one."""
 
     LOWER = 0
     UPPER = 1
 
 
-def _solve(name, a, b, overwrite_a, overwrite_b, check_errors, solve):
+def _reads_lower(a, fill_mode):
+    return (fill_mode is FillMode.LOWER) != _row_major(a)
+
+
+def _solve(name, a, b, overwrite_a, overwrite_b, check_errors, debug, solve):
     a3, b3 = _matrix(name, "a", a), _matrix(name, "b", b, True)
     items = a3.shape[0]
     if b3.shape[0] != items:
@@ -374,7 +594,8 @@ def _solve(name, a, b, overwrite_a, overwrite_b, check_errors, solve):
     factor = a3 if overwrite_a else torch.empty_like(a3.contiguous())
     x = b3 if overwrite_b else torch.empty_like(b3.contiguous())
     # The right-hand sides are rows.
-    solve(a3, b3.mT, factor=factor, info=info, out=x.mT)
+    with _told(debug, name, a3, b3):
+        solve(a3, b3.mT, factor=factor, info=info, out=x.mT)
     _check(name, info, check_errors)
     return (b if overwrite_b else x), info, torch.zeros_like(info)
 
@@ -392,9 +613,9 @@ def solve_cholesky(
     solutions as rows, and int32 (L,) twice: 0, or which minor of a is not positive definite."""
 
     def solve(a, b, **words):
-        gram.solve_cholesky(a, b, lower=fill_mode is FillMode.LOWER, **words)
+        gram.solve_cholesky(a, b, lower=_reads_lower(a, fill_mode), **words)
 
-    return _solve("solve_cholesky", a, b, overwrite_a, overwrite_b, check_errors, solve)
+    return _solve("solve_cholesky", a, b, overwrite_a, overwrite_b, check_errors, debug, solve)
 
 
 def solve_lu(a, b, overwrite_a=False, overwrite_b=False, check_errors=False, debug=False):
@@ -404,19 +625,18 @@ def solve_lu(a, b, overwrite_a=False, overwrite_b=False, check_errors=False, deb
         pivots = torch.empty(a.shape[:-1], dtype=torch.int32, device=a.device)
         gram.solve_lu(a, b, pivots=pivots, **words)
 
-    return _solve("solve_lu", a, b, overwrite_a, overwrite_b, check_errors, solve)
+    return _solve("solve_lu", a, b, overwrite_a, overwrite_b, check_errors, debug, solve)
 
 
 def eigh(a, fill_mode=FillMode.LOWER, overwrite_a=False, check_errors=False):
     """Eigenvalues (L, N), ascending, eigenvectors (L, N, N) in columns, and int32 (L,): 0 if an
-    item converged."""
+    item converged.  With overwrite_a the eigenvectors are written over a, which saves a copy."""
     a3 = _matrix("eigh", "a", a)
     info = torch.zeros(a3.shape[0], dtype=torch.int32, device=a3.device)
-    values, vectors = gram.eigh(a3, lower=fill_mode is FillMode.LOWER, info=info)
+    values = torch.empty(a3.shape[:-1], dtype=a3.dtype, device=a3.device)
+    vectors = a3 if overwrite_a else torch.empty_like(a3)
+    gram.eigh(a3, lower=_reads_lower(a3, fill_mode), info=info, out=(values, vectors))
     _check("eigh", info, check_errors)
-    if overwrite_a:
-        a3.copy_(vectors)
-        vectors = a3
     return values, vectors, info
 
 

@@ -1,7 +1,8 @@
 import dataclasses
 import enum
 import types
-from typing import Any, TypeAlias
+from collections.abc import Iterable
+from typing import Any, NoReturn, TypeAlias
 
 import torch
 
@@ -27,6 +28,39 @@ class PowerType(enum.Enum):
     SQRT = 3
     POW = 4
 
+class Symmetry(enum.Enum):
+    NonSymmetric = 0
+    Symmetric = 1
+
+class Majorness(enum.Enum):
+    COL_MAJOR = 0
+    ROW_MAJOR = 1
+
+class Alignment(enum.Enum):
+    ALIGN_1 = 0
+    ALIGN_4 = 1
+
+class TensorStats:
+    shape: tuple[int, int, int]
+    majorness: Majorness
+    alignment: Alignment
+    num_batches: int
+    batch_stride: int
+    leading_dimension_stride: int
+    def __init__(self, tensor: torch.Tensor) -> None: ...
+
+class CudaTimer:
+    def __init__(self) -> None: ...
+    def start(self) -> None: ...
+    def stop(self) -> float: ...
+
+class ModuleCache:
+    def __init__(self, debug: bool = False) -> None: ...
+    def compile_and_cache_functions(
+        self, device: Any, function_names: Any, debug: bool = False
+    ) -> NoReturn: ...
+    def get_function(self, device: Any, function_name: Any, debug: bool = False) -> NoReturn: ...
+
 class KernelType(enum.Enum):
     NONE = 0
     LAPLACE = 1
@@ -39,6 +73,14 @@ class KernelDescriptor:
     outer_power: PowerType
     kernel_type: KernelType
 
+def tensor_stats(tensor: torch.Tensor) -> TensorStats: ...
+def ceil_div(x: float, d: float) -> int: ...
+def pre_compile_descriptors(
+    device: str | torch.device,
+    descriptors: Iterable[KernelDescriptor],
+    try_to_align: bool = False,
+    debug: bool = False,
+) -> None: ...
 def cdist(
     a: torch.Tensor,
     b: torch.Tensor,
