@@ -1,9 +1,9 @@
 """programs.py - small programs of other packages' users, each with libgram and without it
 
 A program is a function of `ours` (True: with libgram; False: what its authors write without it) and
-of its size.  It returns the number that it is written for, so that both can be compared: both do
-the same work, on the same data.  bench/compare_programs.py times them, tests/python/test_programs.py
-checks that they agree.
+of its size.  It returns the number that it is written for, so that the two can be compared: they do
+the same work, on the same data.  bench/compare_programs.py times them, and
+tests/python/test_programs.py checks that they agree.
 """
 
 import functools

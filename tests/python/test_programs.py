@@ -1,4 +1,4 @@
-"""test_programs.py - programs of other packages' users give with libgram what they give without it"""
+"""test_programs.py - programs of other packages' users compute the same with libgram"""
 
 import functools
 import importlib
