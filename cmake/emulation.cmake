@@ -2,7 +2,8 @@
 #
 # Their folder is GRAM_CUDA_LIB_DIR of the tests whose names end in _emulated.  Kernels are compiled
 # by the C++ compiler that is found here, when a test wants them, with the sanitizers of this
-# build; the results are kept in the build folder.
+# build; the results are kept in the build folder, and by content in the cache of all builds
+# (tests/compile_cache.h).
 
 set(GRAM_EMULATION no)
 if(TARGET gram_cuda)
@@ -48,7 +49,7 @@ endif()
 
 foreach(library cuda nvrtc cusolver cusolverMg cublas nccl)
     if(library STREQUAL nvrtc)
-        set(sources nvrtc rewrite)
+        set(sources nvrtc nvrtc_key rewrite)
         set(version 13)
     elseif(library STREQUAL cusolver)
         set(sources cusolver syev)
@@ -88,6 +89,7 @@ foreach(library fake_cusolver fake_cusolverMg fake_cublas)
 endforeach()
 
 target_link_libraries(fake_nccl PRIVATE fake_cuda)
+target_sources(fake_nvrtc PRIVATE tests/compile_cache.c)
 
 set(GRAM_EMULATION_ENVIRONMENT "GRAM_TEST_DEVICE=cuda;GRAM_TEST_EMULATED=1"
     "GRAM_CUDA_LIB_DIR=${GRAM_EMULATION_FOLDER}"

@@ -11,6 +11,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cuda_jobs.h"
+#include "cuda_kept_compiler.h"
 #include <elf.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -208,6 +209,7 @@ static void every_kernel_compiles(struct harness *h)
         printf("skipped: %s\n", why);
         exit(77);
     }
+    work.compiler = kept_compiler(work.compiler);
     atomic_init(&work.next, 0);
     work.jobs = list.jobs = calloc(MOST_JOBS, sizeof *work.jobs);
     if (!rewrite)

@@ -2,14 +2,16 @@
  * fake_nvrtc.c - NVRTC whose machine code is a shared object, made by the host's C++ compiler
  *
  * The sources go to a folder of their own below TMPDIR, "ptx.cuh" replaced by ptx_emulated.h; they
- * are preprocessed, rewritten (fake_rewrite.c) and compiled.  Set by CMake: FAKE_CUDA_CXX,
- * FAKE_CUDA_FOLDER (where device_prelude.h is), FAKE_CUDA_FLAGS, FAKE_SANITIZED where those say
- * AddressSanitizer.  The version's minor number is a
- * hash of the emulation, so that a cache of kernels does not outlive it.
+ * are preprocessed, rewritten (fake_rewrite.c) and compiled, unless the cache of all build folders
+ * (compile_cache.h) has the result.  Set by CMake: FAKE_CUDA_CXX, FAKE_CUDA_FOLDER (where
+ * device_prelude.h is), FAKE_CUDA_FLAGS, FAKE_SANITIZED where those say AddressSanitizer.  The
+ * version's minor number is a hash of the emulation, so that a cache of kernels does not outlive
+ * it.
  *
  * SPDX-License-Identifier: MIT
  */
 #include "fake_cubin.h"
+#include "fake_nvrtc_key.h"
 #include "fake_rewrite.h"
 #include <nvrtc.h>
 #include <pthread.h>
@@ -43,23 +45,6 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- Files ----------------------------------------------------------------------------------- */
 
-static char *read_file(const char *folder, const char *name, size_t *size)
-{
-    char path[512], *text = NULL;
-    FILE *file;
-    long bytes;
-
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    file = fopen(path, "rb");
-    if (!file)
-        return NULL;
-    if (fseek(file, 0, SEEK_END) == 0 && (bytes = ftell(file)) >= 0 &&
-        fseek(file, 0, SEEK_SET) == 0 && (text = calloc(1, (size_t)bytes + 1)) != NULL)
-        *size = fread(text, 1, (size_t)bytes, file);
-    (void)fclose(file);
-    return text;
-}
-
 static bool write_file(const char *folder, const char *name, const char *text)
 {
     char path[512];
@@ -84,29 +69,10 @@ static void remove_file(const char *folder, const char *name)
 
 /* ---- The version ----------------------------------------------------------------------------- */
 
-static unsigned hash_of_emulation(void)
-{
-    static const char *const names[] = {
-        "device_prelude.h", "device_math.h", "device_intrinsics.h", "ptx_emulated.h",
-        "fake_device.h",    "fake_nvrtc.c",  "fake_rewrite.c",      "ptx_wgmma_emulated.h"};
-    unsigned value = 2166136261u;
-
-    for (const char *at = FAKE_CUDA_CXX FAKE_CUDA_FLAGS; *at; at++)
-        value = (value ^ (unsigned char)*at) * 16777619u;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        size_t size = 0;
-        char *text = read_file(FAKE_CUDA_FOLDER, names[i], &size);
-        for (size_t at = 0; text && at < size; at++)
-            value = (value ^ (unsigned char)text[at]) * 16777619u;
-        free(text);
-    }
-    return value;
-}
-
 nvrtcResult nvrtcVersion(int *major, int *minor)
 {
     *major = 13;
-    *minor = (int)(hash_of_emulation() & 0x3fffffff);
+    *minor = (int)(fake_emulation_hash() & 0x3fffffff);
     return NVRTC_SUCCESS;
 }
 
@@ -291,7 +257,7 @@ static bool rewrite(const char *folder)
 {
     char path[512];
     size_t size = 0;
-    char *text = read_file(folder, "unit.ii", &size);
+    char *text = fake_read_file(folder, "unit.ii", &size);
     FILE *file;
     bool written;
 
@@ -315,41 +281,64 @@ static bool compile(const char *folder)
     return run(folder, w.at);
 }
 
-static bool take_code(struct _nvrtcProgram *p, const char *folder)
+static bool take_code(struct _nvrtcProgram *p, const char *bytes, size_t size)
 {
-    size_t size = 0;
-    char *bytes = read_file(folder, "kernel.so", &size);
-
-    p->code = bytes ? malloc(sizeof *p->code + size) : NULL;
-    if (p->code) {
-        memcpy(p->code->magic, FAKE_CUBIN_MAGIC, sizeof p->code->magic);
-        p->code->bytes = size;
-        memcpy(p->code + 1, bytes, size);
-    }
-    free(bytes);
-    return p->code != NULL;
+    p->code = malloc(sizeof *p->code + size);
+    if (!p->code)
+        return false;
+    memcpy(p->code->magic, FAKE_CUBIN_MAGIC, sizeof p->code->magic);
+    p->code->bytes = size;
+    memcpy(p->code + 1, bytes, size);
+    return true;
 }
 
-nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count, const char *const *options)
+/* The shared object, and the log; NULL if there is none. */
+static char *make_code(struct _nvrtcProgram *p, int count, const char *const *options, bool *known,
+                       size_t *size)
 {
     const char *parent = getenv("TMPDIR");
-    char folder[256];
-    bool done, known = true;
-    size_t size = 0;
+    char folder[256], *bytes = NULL;
+    size_t log_size = 0;
+    bool done;
 
     snprintf(folder, sizeof folder, "%s/fake-nvrtc-XXXXXX", parent && *parent ? parent : "/tmp");
     if (!mkdtemp(folder))
-        return NVRTC_ERROR_OUT_OF_MEMORY;
-    done = write_sources(program, folder) && preprocess(folder, count, options, &known);
+        return NULL;
+    done = write_sources(p, folder) && preprocess(folder, count, options, known);
     if (done) {
         (void)pthread_mutex_lock(&lock);
         done = rewrite(folder);
         (void)pthread_mutex_unlock(&lock);
     }
-    done = done && compile(folder) && take_code(program, folder);
-    free(program->log);
-    program->log = read_file(folder, "log", &size);
-    remove_sources(program, folder);
+    if (done && compile(folder))
+        bytes = fake_read_file(folder, "kernel.so", size);
+    p->log = fake_read_file(folder, "log", &log_size);
+    remove_sources(p, folder);
+    return bytes;
+}
+
+nvrtcResult nvrtcCompileProgram(nvrtcProgram p, int count, const char *const *options)
+{
+    struct compile_key key = fake_key_begin();
+    bool known = true, done;
+    size_t size = 0;
+    char *bytes;
+
+    free(p->log);
+    p->log = NULL;
+    compile_key_add(&key, p->name);
+    compile_key_add_source(&key, p->source, p->headers, (const char *const *)p->header_name,
+                           (const char *const *)p->header);
+    for (int i = 0; i < count; i++)
+        compile_key_add(&key, options[i]);
+    bytes = compile_cache_get(&key, &size);
+    if (!bytes) {
+        bytes = make_code(p, count, options, &known, &size);
+        if (bytes)
+            compile_cache_put(&key, bytes, size);
+    }
+    done = bytes && take_code(p, bytes, size);
+    free(bytes);
     return done ? NVRTC_SUCCESS : known ? NVRTC_ERROR_COMPILATION : NVRTC_ERROR_INVALID_OPTION;
 }
 
