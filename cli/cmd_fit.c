@@ -71,6 +71,30 @@ static enum exit_status check_list(const struct fit *f, const char *option, cons
     return CLI_OK;
 }
 
+/* What the library would refuse, but for rows that it does not know the lines of. */
+static enum exit_status check_values(const struct fit *f, struct failure *why)
+{
+    const struct table *t = &f->table;
+    const struct column *target = &t->columns[f->target];
+    const double *numbers = target->numbers;
+    const double *weights = f->weights < 0 ? NULL : t->columns[f->weights].numbers;
+    const int log = f->s->transform == GRAM_TRANSFORM_LOG,
+              root = f->s->transform == GRAM_TRANSFORM_SQRT;
+
+    TRY(table_check_finite(t, f->data, why));
+    for (int64_t row = 0; row < t->rows; row++) {
+        if (numbers ? isnan(numbers[row]) : target->texts && !target->texts[row])
+            continue; /* rows without a target are left out */
+        if (weights && !(weights[row] > 0))
+            return table_fail(t, f->data, row, f->weights, why,
+                              "the weight is %g, expected more than 0", weights[row]);
+        if (numbers && ((log && numbers[row] <= 0) || (root && numbers[row] < 0)))
+            return table_fail(t, f->data, row, f->target, why, "%g, expected %s with --transform",
+                              numbers[row], log ? "more than 0" : "at least 0");
+    }
+    return CLI_OK;
+}
+
 static enum exit_status read_data(struct fit *f, struct failure *why)
 {
     const struct fit_settings *s = f->s;
@@ -91,6 +115,7 @@ static enum exit_status read_data(struct fit *f, struct failure *why)
     TRY(check_list(f, "ignore", s->ignore, why));
     if (f->table.columns[f->target].kind == COLUMN_IGNORED)
         return fail(why, CLI_USAGE, "--ignore names the target, \"%s\"", s->target);
+    TRY(check_values(f, why));
     if (f->table.rows == 0)
         return fail(why, CLI_BAD_DATA, "%s: no rows below the header", text_name(f->data));
     f->held_out = (int64_t)floor(s->holdout * (double)f->table.rows + 0.5);

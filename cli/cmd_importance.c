@@ -21,8 +21,8 @@ static const struct option_row rows[] = {
             "in text and in the picture, the N most important features only"),
     FILE_NAME("chart", 0, "FILE.svg", offsetof(struct settings, chart), NULL,
               "write a picture as SVG"),
-    FILE_NAME("output", 'o', "FILE.csv", offsetof(struct settings, output), NULL,
-              "write the columns feature and importance as CSV"),
+    FILE_NAME("output", 'o', "FILE", offsetof(struct settings, output), NULL,
+              "write the columns feature and importance as CSV, or what .json and .tsv say"),
     FLAG("json", 0, offsetof(struct settings, json), "write JSON"),
     OPTION_END,
 };
@@ -33,19 +33,39 @@ static const struct option_group groups[] = {
     GROUP_END,
 };
 
-static enum exit_status write_csv(const char *path, const gram_machine_feature *features,
-                                  int64_t count, struct failure *why)
+static void write_text(struct output *out, char delimiter, const gram_machine_feature *features,
+                       int64_t count)
 {
-    struct output out;
-
-    TRY(output_open(&out, path, why));
-    output_text(&out, "feature,importance\n");
+    output_format(out, "feature%cimportance\n", delimiter);
     for (int64_t i = 0; i < count; i++) {
         char number[NUMBER_TEXT];
         number_format(number, features[i].importance);
-        csv_write_field(&out, features[i].name, ',');
-        output_format(&out, ",%s\n", number);
+        csv_write_field(out, features[i].name, delimiter);
+        output_format(out, "%c%s\n", delimiter, number);
     }
+}
+
+static void write_json(struct output *out, const gram_machine_feature *features, int64_t count)
+{
+    struct json j = json_to(out);
+
+    json_object(&j, NULL);
+    importance_json(&j, features, count);
+    json_end(&j);
+}
+
+static enum exit_status write_file(const char *path, const gram_machine_feature *features,
+                                   int64_t count, struct failure *why)
+{
+    const struct output_settings file = {.output = path};
+    const enum format format = output_format_of(&file);
+    struct output out;
+
+    TRY(output_open(&out, path, why));
+    if (format == FORMAT_JSON)
+        write_json(&out, features, count);
+    else
+        write_text(&out, format == FORMAT_TSV ? '\t' : ',', features, count);
     return output_close(&out, why);
 }
 
@@ -55,15 +75,25 @@ static enum exit_status print(const struct settings *s, const gram_machine_featu
     struct output out;
 
     TRY(output_open(&out, "-", why));
-    if (s->json) {
-        struct json j = json_to(&out);
-        json_object(&j, NULL);
-        importance_json(&j, features, count);
-        json_end(&j);
-    } else {
+    if (s->json)
+        write_json(&out, features, count);
+    else
         importance_text(&out, features, count, s->top);
-    }
     return output_close(&out, why);
+}
+
+static enum exit_status check_output(const struct settings *s, struct failure *why)
+{
+    const struct output_settings file = {.output = s->output};
+
+    if (!s->output)
+        return CLI_OK;
+    if (output_format_of(&file) == FORMAT_NPY)
+        return fail(why, CLI_USAGE,
+                    "--output is %s: .npy cannot hold names; expected .csv, .tsv "
+                    "or .json",
+                    s->output);
+    return output_check_format(&file, why);
 }
 
 static enum exit_status run(const void *settings, int count, char **operands, struct failure *why)
@@ -75,6 +105,7 @@ static enum exit_status run(const void *settings, int count, char **operands, st
     enum exit_status status;
 
     (void)count;
+    TRY(check_output(s, why));
     TRY(model_load(operands[0], &s->common, &model, why));
     status = model_importance(model.g, model.machine, &features, &n, why);
     if (status == CLI_OK && s->chart) {
@@ -84,7 +115,7 @@ static enum exit_status run(const void *settings, int count, char **operands, st
         status = importance_chart(s->chart, about, features, n, s->top, why);
     }
     if (status == CLI_OK && s->output)
-        status = write_csv(s->output, features, n, why);
+        status = write_file(s->output, features, n, why);
     if (status == CLI_OK && (s->json || !s->output))
         status = print(s, features, n, why);
     free(features);

@@ -19,6 +19,17 @@ struct settings {
     int64_t seed;
 };
 
+/* The options that a formula has. */
+enum {
+    USES_P = 1 << 0,
+    USES_EXPONENT = 1 << 1,
+    USES_BANDWIDTH = 1 << 2,
+    USES_ALPHA = 1 << 3,
+    USES_GAMMA = 1 << 4,
+    USES_COEF0 = 1 << 5,
+    USES_DEGREE = 1 << 6
+};
+
 /* A power given as a letter of the formula rather than as a number. */
 enum {
     FROM_P = -1,    /* --p */
@@ -31,25 +42,26 @@ static const struct kernel_row {
     gram_inner inner;
     double p, outer_power;
     gram_function function;
-    int uses_bandwidth;
+    int uses;
 } kernels[] = {
-    {GRAM_DIFFERENCE, FROM_P, ONE_OVER_P,            GRAM_LAPLACE, 1},
-    {GRAM_DIFFERENCE, FROM_P, ONE_OVER_P,  GRAM_EXPONENTIAL_POWER, 1},
-    {GRAM_DIFFERENCE, FROM_Q, ONE_OVER_P,  GRAM_EXPONENTIAL_POWER, 1},
-    {GRAM_DIFFERENCE,      2,          1,           GRAM_GAUSSIAN, 1},
-    {GRAM_DIFFERENCE, FROM_P, ONE_OVER_P,           GRAM_MATERN32, 1},
-    {GRAM_DIFFERENCE, FROM_P, ONE_OVER_P,           GRAM_MATERN52, 1},
-    {GRAM_DIFFERENCE,      2,          1, GRAM_RATIONAL_QUADRATIC, 1},
-    {       GRAM_DOT,      2,          1,           GRAM_IDENTITY, 0},
-    {       GRAM_DOT,      2,          1,         GRAM_POLYNOMIAL, 0},
-    {       GRAM_DOT,      2,          1,            GRAM_SIGMOID, 0},
-    {       GRAM_DOT,      2,          1,             GRAM_COSINE, 0},
+    {GRAM_DIFFERENCE, FROM_P, ONE_OVER_P,            GRAM_LAPLACE,USES_P | USES_BANDWIDTH                                                                  },
+    {GRAM_DIFFERENCE, FROM_P, ONE_OVER_P,  GRAM_EXPONENTIAL_POWER,
+     USES_P | USES_EXPONENT | USES_BANDWIDTH                                                            },
+    {GRAM_DIFFERENCE, FROM_Q, ONE_OVER_P,  GRAM_EXPONENTIAL_POWER,        USES_EXPONENT | USES_BANDWIDTH},
+    {GRAM_DIFFERENCE,      2,          1,           GRAM_GAUSSIAN,                        USES_BANDWIDTH},
+    {GRAM_DIFFERENCE, FROM_P, ONE_OVER_P,           GRAM_MATERN32,               USES_P | USES_BANDWIDTH},
+    {GRAM_DIFFERENCE, FROM_P, ONE_OVER_P,           GRAM_MATERN52,               USES_P | USES_BANDWIDTH},
+    {GRAM_DIFFERENCE,      2,          1, GRAM_RATIONAL_QUADRATIC,           USES_BANDWIDTH | USES_ALPHA},
+    {       GRAM_DOT,      2,          1,           GRAM_IDENTITY,                                     0},
+    {       GRAM_DOT,      2,          1,         GRAM_POLYNOMIAL, USES_GAMMA | USES_COEF0 | USES_DEGREE},
+    {       GRAM_DOT,      2,          1,            GRAM_SIGMOID,               USES_GAMMA | USES_COEF0},
+    {       GRAM_DOT,      2,          1,             GRAM_COSINE,                                     0},
 };
 /* What --of says that s is. */
 static const struct kernel_row arguments[] = {
-    {GRAM_DIFFERENCE, FROM_P, ONE_OVER_P, GRAM_EXPRESSION, 0},
-    {GRAM_DIFFERENCE, FROM_P,          1, GRAM_EXPRESSION, 0},
-    {       GRAM_DOT,      2,          1, GRAM_EXPRESSION, 0},
+    {GRAM_DIFFERENCE, FROM_P, ONE_OVER_P, GRAM_EXPRESSION, USES_P},
+    {GRAM_DIFFERENCE, FROM_P,          1, GRAM_EXPRESSION, USES_P},
+    {       GRAM_DOT,      2,          1, GRAM_EXPRESSION,      0},
 };
 static const char kernel_names[] =
     "laplace|lpq-laplace|product-laplace|gaussian|matern32|matern52|"
@@ -66,16 +78,18 @@ static const struct option_row rows[] = {
            "what s is in the expression: d, d^p or x.y"),
     NUMBER("bandwidth", 'L', "L", offsetof(struct settings, bandwidth), NULL, 1e-300, INFINITY,
            "the length L (default: the median distance between rows of X, or a sample of them)"),
-    NUMBER("p", 'p', "P", offsetof(struct settings, p), "2", 1e-300, 1e300, "the norm, p > 0"),
-    NUMBER("exponent", 'q', "Q", offsetof(struct settings, exponent), "1", 1e-300, 1e300,
-           "the exponent q > 0 of lpq-laplace and product-laplace"),
-    NUMBER("alpha", 0, "A", offsetof(struct settings, alpha), "1", 1e-300, 1e300,
-           "the alpha > 0 of rational-quadratic"),
-    NUMBER("gamma", 0, "G", offsetof(struct settings, gamma), "1", 0, 0,
-           "factor of the product in polynomial and sigmoid"),
-    NUMBER("coef0", 0, "C", offsetof(struct settings, coef0), "0", 0, 0,
-           "added to it in polynomial and sigmoid"),
-    NUMBER("degree", 0, "D", offsetof(struct settings, degree), "3", 0, 0, "power of polynomial"),
+    NUMBER("p", 'p', "P", offsetof(struct settings, p), NULL, 1e-300, 1e300,
+           "the norm, p > 0, of kernels that have one (default: 2)"),
+    NUMBER("exponent", 'q', "Q", offsetof(struct settings, exponent), NULL, 1e-300, 1e300,
+           "the exponent q > 0 of lpq-laplace and product-laplace (default: 1)"),
+    NUMBER("alpha", 0, "A", offsetof(struct settings, alpha), NULL, 1e-300, 1e300,
+           "the alpha > 0 of rational-quadratic (default: 1)"),
+    NUMBER("gamma", 0, "G", offsetof(struct settings, gamma), NULL, 0, 0,
+           "factor of the product in polynomial and sigmoid (default: 1)"),
+    NUMBER("coef0", 0, "C", offsetof(struct settings, coef0), NULL, 0, 0,
+           "added to it in polynomial and sigmoid (default: 0)"),
+    NUMBER("degree", 0, "D", offsetof(struct settings, degree), NULL, 0, 0,
+           "power of polynomial (default: 3)"),
     NUMBER("regularization", 'r', "R", offsetof(struct settings, regularization), "0", 0, 0,
            "added to the diagonal"),
     INTEGER("seed", 0, "N", offsetof(struct settings, seed), "0", 0, 0x1p53,
@@ -122,6 +136,44 @@ static enum exit_status read_parameters(const struct option_texts *texts, struct
     return CLI_OK;
 }
 
+static const struct kernel_row *row_of(const struct settings *s)
+{
+    return s->expression ? &arguments[s->of] : &kernels[s->kernel < 0 ? 0 : s->kernel];
+}
+
+/* An option that the kernel's formula does not have would be given in vain. */
+static enum exit_status check_used(const struct settings *s, struct failure *why)
+{
+    const struct {
+        int use;
+        const char *name;
+        double given; /* NaN: not given */
+    } options[] = {
+        {        USES_P,         "p",         s->p},
+        { USES_EXPONENT,  "exponent",  s->exponent},
+        {USES_BANDWIDTH, "bandwidth", s->bandwidth},
+        {    USES_ALPHA,     "alpha",     s->alpha},
+        {    USES_GAMMA,     "gamma",     s->gamma},
+        {    USES_COEF0,     "coef0",     s->coef0},
+        {   USES_DEGREE,    "degree",    s->degree},
+    };
+    const char *name = kernel_names;
+    const int uses = row_of(s)->uses;
+
+    for (int k = 0; k < s->kernel; k++)
+        name += strcspn(name, "|") + 1;
+    for (int i = 0; i < LENGTH(options); i++)
+        if (!isnan(options[i].given) && !(uses & options[i].use))
+            return fail(why, CLI_USAGE, "--%s means nothing for %s %.*s%s", options[i].name,
+                        s->expression ? "this" : "the kernel",
+                        s->expression ? 10 : (int)strcspn(name, "|"),
+                        s->expression ? "expression" : name,
+                        options[i].use != USES_GAMMA ? ""
+                        : uses & USES_BANDWIDTH      ? ", whose length is --bandwidth"
+                                                     : "");
+    return CLI_OK;
+}
+
 /* What can be said before anything is read. */
 static enum exit_status check_choice(const struct settings *s, struct failure *why)
 {
@@ -131,12 +183,13 @@ static enum exit_status check_choice(const struct settings *s, struct failure *w
         return fail(why, CLI_USAGE, "--kernel and --expression are given, expected one of them");
     if (!s->expression && s->parameters.count)
         return fail(why, CLI_USAGE, "--param is given, expected --expression with it");
+    TRY(check_used(s, why));
     return read_parameters(&s->parameters, &parameters, why);
 }
 
-static const struct kernel_row *row_of(const struct settings *s)
+static double or_default(double given, double otherwise)
 {
-    return s->expression ? &arguments[s->of] : &kernels[s->kernel < 0 ? 0 : s->kernel];
+    return isnan(given) ? otherwise : given;
 }
 
 static gram_kernel_options kernel_options(const struct settings *s,
@@ -144,18 +197,19 @@ static gram_kernel_options kernel_options(const struct settings *s,
 {
     const struct kernel_row *row = row_of(s);
     gram_kernel_options o = GRAM_KERNEL_OPTIONS_INIT;
-    double p = row->p == FROM_P ? s->p : row->p == FROM_Q ? s->exponent : row->p;
+    double exponent = or_default(s->exponent, 1);
+    double p = row->p == FROM_P ? or_default(s->p, 2) : row->p == FROM_Q ? exponent : row->p;
 
     o.inner = row->inner;
     o.p = gram_number(p);
     o.outer_power = gram_number(row->outer_power == ONE_OVER_P ? 1 / p : row->outer_power);
     o.function = row->function;
     o.bandwidth = gram_number(s->bandwidth);
-    o.exponent = gram_number(s->exponent);
-    o.alpha = gram_number(s->alpha);
-    o.gamma = gram_number(s->gamma);
-    o.coef0 = gram_number(s->coef0);
-    o.degree = gram_number(s->degree);
+    o.exponent = gram_number(exponent);
+    o.alpha = gram_number(or_default(s->alpha, 1));
+    o.gamma = gram_number(or_default(s->gamma, 1));
+    o.coef0 = gram_number(or_default(s->coef0, 0));
+    o.degree = gram_number(or_default(s->degree, 3));
     o.regularization = gram_number(s->regularization);
     o.expression = s->expression;
     if (s->expression)
@@ -190,7 +244,7 @@ static enum exit_status compute(gram_context *g, const void *settings, const gra
 
     TRY(read_parameters(&s->parameters, &parameters, why));
     options = kernel_options(s, &parameters);
-    status = row_of(s)->uses_bandwidth && isnan(s->bandwidth)
+    status = (row_of(s)->uses & USES_BANDWIDTH) && isnan(s->bandwidth)
                  ? median_bandwidth(g, s, x, &options, &median, why)
                  : CLI_OK;
     if (status == CLI_OK && isnan(options.bandwidth.value))

@@ -6,8 +6,11 @@
 #include "device.h"
 #include "interrupt.h"
 #include "model.h"
+#include "number.h"
 #include "progress.h"
+#include "text.h"
 #include <stdlib.h>
+#include <string.h>
 
 struct settings {
     struct common_settings common;
@@ -23,6 +26,61 @@ static const struct option_group groups[] = {
     GROUP("", common_options, offsetof(struct settings, common)),
     GROUP_END,
 };
+
+/* The class of row `row` as a text, in number unless it is one; NULL: missing. */
+static const char *label_at(const struct column *c, int64_t row, char number[NUMBER_TEXT])
+{
+    if (c->texts)
+        return c->texts[row];
+    if (c->numbers[row] != c->numbers[row])
+        return NULL;
+    number_format(number, c->numbers[row]);
+    return number;
+}
+
+static int is_class(const gram_machine *machine, const char *label)
+{
+    const int64_t count = gram_machine_class_count(machine);
+    double a, b;
+
+    for (int64_t k = 0; k < count; k++) {
+        const char *name = gram_machine_class_name(machine, k);
+        const char *end = number_parse(name, &a);
+        if (strcmp(name, label) == 0 ||
+            (end && !*end && (end = number_parse(label, &b)) && !*end && a == b))
+            return 1;
+    }
+    return 0;
+}
+
+/* Labels none of which is a class are another column's, or another model's. */
+static enum exit_status check_labels(const struct model *m, const char *path, const struct table *t,
+                                     int64_t target, struct failure *why)
+{
+    const int64_t count = gram_machine_class_count(m->machine);
+    const struct column *c = &t->columns[target];
+    char number[NUMBER_TEXT], first[TEXT_QUOTED], names[300] = "";
+    int64_t labels = 0;
+    size_t used = 0;
+
+    for (int64_t row = 0; count > 0 && row < t->rows; row++) {
+        const char *label = label_at(c, row, number);
+        if (label && is_class(m->machine, label))
+            return CLI_OK;
+        if (label && labels++ == 0)
+            text_quote(first, label, label + strlen(label));
+    }
+    if (labels == 0)
+        return CLI_OK;
+    for (int64_t k = 0; k < count && used < sizeof names - 1; k++)
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", k ? ", " : "",
+                                 gram_machine_class_name(m->machine, k));
+    return fail(why, CLI_BAD_DATA,
+                "%s: none of the %lld labels in column \"%.200s\" (the first is %s) is a class of "
+                "the model; the classes are %s%s",
+                text_name(path), (long long)labels, c->name, first, names,
+                used >= sizeof names ? " ..." : "");
+}
 
 static enum exit_status evaluate(const struct model *m, const struct table *t, int64_t target,
                                  gram_machine_score *score, struct failure *why)
@@ -74,10 +132,11 @@ static enum exit_status run(const void *settings, int count, char **operands, st
     (void)count;
     TRY(model_load(operands[0], &s->common, &model, why));
     status = model_read_table(&model, operands[1], &s->input, 1, &table, &target, why);
-    if (status == CLI_OK) {
+    if (status == CLI_OK)
+        status = check_labels(&model, operands[1], &table, target, why);
+    if (status == CLI_OK)
         status = evaluate(&model, &table, target, &score, why);
-        table_free(&table);
-    }
+    table_free(&table);
     if (status == CLI_OK)
         status = print(s, &score, (double)(clock_ns() - start) / 1e9, why);
     model_free(&model);

@@ -10,6 +10,7 @@
  */
 #include "csv.h"
 #include "csv_scan.h"
+#include "foreign.h"
 #include "number.h"
 #include <math.h>
 #include <stdlib.h>
@@ -88,8 +89,8 @@ static enum exit_status check_distinct(const struct table *t, const char *path, 
     qsort(names, (size_t)t->width, sizeof *names, compare_names);
     for (int64_t c = 1; c < t->width && status == CLI_OK; c++)
         if (strcmp(names[c - 1], names[c]) == 0)
-            status =
-                fail(why, CLI_BAD_DATA, "%s: two columns are called \"%.200s\"", path, names[c]);
+            status = fail(why, CLI_BAD_DATA, "%s: two columns are called \"%.200s\"%s", path,
+                          names[c], table_header_hint(t));
     free(names);
     return status;
 }
@@ -138,6 +139,7 @@ static enum exit_status read_header(struct csv_scan *s, const struct csv_options
     named = options->header == CSV_HEADER_YES ||
             (options->header == CSV_HEADER_AUTO && !first.all_numbers);
     t->width = first.fields;
+    t->names_are_values = named && first.all_numbers;
     t->columns = calloc((size_t)t->width, sizeof *t->columns);
     t->names = malloc(named ? first.bytes : (size_t)t->width * 21);
     if (!t->columns || !t->names)
@@ -162,6 +164,10 @@ static enum exit_status grow(const struct csv_scan *s, struct table *t, int64_t 
     int64_t wanted = t->rows < 128 ? 256 : t->rows * 2;
 
     *capacity = wanted < possible ? wanted : possible;
+    int64_t *lines = realloc(t->lines, (size_t)*capacity * sizeof *lines);
+    if (!lines)
+        return fail_memory(why, "the table");
+    t->lines = lines;
     for (int64_t c = 0; c < t->width; c++) {
         struct column *column = &t->columns[c];
         if (column->kind != COLUMN_NUMBER && column->kind != COLUMN_ANY)
@@ -216,15 +222,18 @@ static inline enum exit_status read_field(struct csv_scan *s, struct column *col
     return read_other(s, column, row, last, why);
 }
 
-static enum exit_status ragged(struct csv_scan *s, const struct table *t, int64_t line,
+/* The record that begins with `first` has not as many fields as there are columns. */
+static enum exit_status ragged(struct csv_scan *s, const struct table *t, char first,
                                int64_t fields, int last, struct failure *why)
 {
     struct csv_field field = {.last = last};
 
     for (s->column = NULL; !field.last; fields++)
         TRY(csv_scan_field(s, &field, why));
-    return fail(why, CLI_BAD_DATA, "%s:%lld: %lld field%s, but the first line has %lld", s->path,
-                (long long)line, (long long)fields, fields == 1 ? "" : "s", (long long)t->width);
+    return fail(why, CLI_BAD_DATA, "%s:%lld: %lld field%s, but the first line has %lld%s", s->path,
+                (long long)t->lines[t->rows], (long long)fields, fields == 1 ? "" : "s",
+                (long long)t->width,
+                first == '#' ? "; a line that begins with # is no comment here" : "");
 }
 
 /* First pass: every record is checked, numeric columns are filled. */
@@ -233,14 +242,16 @@ static enum exit_status read_numbers(struct csv_scan *s, struct table *t, struct
     int64_t capacity = 0;
 
     for (t->rows = 0; csv_scan_record(s); t->rows++) {
-        int64_t line = s->line, c = 0;
+        const char first = *s->at;
+        int64_t c = 0;
         int last = 0;
         if (t->rows == capacity)
             TRY(grow(s, t, &capacity, why));
+        t->lines[t->rows] = s->line;
         for (; c < t->width && !last; c++)
             TRY(read_field(s, &t->columns[c], t->rows, &last, why));
         if (c < t->width || !last)
-            return ragged(s, t, line, c, last, why);
+            return ragged(s, t, first, c, last, why);
     }
     return CLI_OK;
 }
@@ -308,6 +319,11 @@ enum exit_status csv_parse(struct text text, const char *path, const struct csv_
     enum exit_status status;
 
     *out = (struct table){.text = text.data};
+    status = foreign_refuse(&text, path, why);
+    if (status != CLI_OK) {
+        table_free(out);
+        return status;
+    }
     if (text.size >= 2 && (memcmp(s.at, "\xff\xfe", 2) == 0 || memcmp(s.at, "\xfe\xff", 2) == 0)) {
         table_free(out);
         return fail(why, CLI_BAD_DATA, "%s: the text is UTF-16; save it as UTF-8", s.path);
@@ -336,24 +352,4 @@ enum exit_status csv_read(const char *path, const struct csv_options *options, s
     *out = (struct table){0};
     TRY(text_read(path, &text, why));
     return csv_parse(text, path, options, out, why);
-}
-
-void table_free(struct table *t)
-{
-    for (int64_t c = 0; t->columns && c < t->width; c++) {
-        free(t->columns[c].numbers);
-        free(t->columns[c].texts);
-    }
-    free(t->columns);
-    free(t->names);
-    free(t->text);
-    *t = (struct table){0};
-}
-
-int64_t table_find(const struct table *t, const char *name)
-{
-    for (int64_t c = 0; c < t->width; c++)
-        if (strcmp(t->columns[c].name, name) == 0)
-            return c;
-    return -1;
 }

@@ -1,12 +1,12 @@
 /*
  * csv.h - tables of delimited text: what is read from a .csv or .tsv file, and how
  *
- * The format is RFC 4180 as people really write it.  Fields are separated by a comma, a tab or a
- * semicolon (whichever the first line holds most of, unless one is asked for); lines end in LF,
- * CRLF or CR; blank lines are skipped; a UTF-8 byte order mark is skipped.  A field in double
- * quotes may hold delimiters, line ends and doubled quotes.  Blanks around an unquoted field are
- * not part of it.  The first line names the columns; a column without a
- * name is called by its place: 0, 1, 2, ...
+ * The format is RFC 4180 as people really write it.  Fields are separated by a comma, a tab, a
+ * semicolon or a bar (whichever the first line holds most of, unless one is asked for); lines end
+ * in LF, CRLF or CR; blank lines are skipped; a UTF-8 byte order mark is skipped.  A field in
+ * double quotes may hold delimiters, line ends and doubled quotes.  Blanks around an unquoted field
+ * are not part of it.  The first line names the columns; a column without a name is called by its
+ * place: 0, 1, 2, ...
  *
  * An empty field, NA, N/A, NaN, null, NULL and ? mean that the value is missing, quoted or not.
  * A column is numeric if every field that is not missing is a number, and text otherwise, unless
@@ -36,8 +36,10 @@ struct table {
     int64_t rows;
     int64_t width; /* number of columns */
     struct column *columns;
-    char *names; /* what the columns' names point into */
-    char *text;  /* what the columns' texts point into; NULL if there are none */
+    int64_t *lines;       /* of the file, from 1, on which the rows begin; NULL: it has none */
+    int names_are_values; /* the first line names the columns, and all of it is numbers */
+    char *names;          /* what the columns' names point into */
+    char *text;           /* what the columns' texts point into; NULL if there are none */
 };
 
 enum csv_header {
@@ -71,4 +73,15 @@ void table_free(struct table *t);
 
 /* Index of the column of that name, -1 if there is none. */
 int64_t table_find(const struct table *t, const char *name);
+
+/* What to add to a message about names of columns that may well be data; "" if they may not. */
+const char *table_header_hint(const struct table *t);
+
+/* Fails with "path:line: column "x": " and the message; where there are no lines, with the row. */
+__attribute__((cold, format(printf, 6, 7))) enum exit_status
+table_fail(const struct table *t, const char *path, int64_t row, int64_t column,
+           struct failure *why, const char *format, ...);
+
+/* Refuses infinity in a column of numbers. */
+enum exit_status table_check_finite(const struct table *t, const char *path, struct failure *why);
 #endif

@@ -13,8 +13,8 @@
 
 char csv_sniff(const char *text)
 {
-    static const char candidates[] = ",\t;";
-    int64_t count[3] = {0};
+    static const char candidates[] = ",\t;|";
+    int64_t count[4] = {0};
     int quoted = 0, best = 0;
 
     for (; *text && (quoted || (*text != '\n' && *text != '\r')); text++) {
@@ -23,7 +23,7 @@ char csv_sniff(const char *text)
         if (found && !quoted)
             count[found - candidates]++;
     }
-    for (int i = 1; i < 3; i++)
+    for (int i = 1; i < LENGTH(count); i++)
         if (count[i] > count[best])
             best = i;
     return candidates[best];

@@ -5,6 +5,7 @@
  */
 #include "help.h"
 #include "interrupt.h"
+#include "matrix.h"
 #include "text.h"
 #include <fcntl.h>
 #include <stdlib.h>
@@ -41,6 +42,8 @@ static enum exit_status check_operands(const struct command *command, int count,
 static enum exit_status add_outputs(const struct option_group *g, const char *settings,
                                     struct files *files, struct failure *why)
 {
+    if (g->rows == output_options)
+        TRY(output_check_format((const void *)(settings + g->base), why));
     for (const struct option_row *row = g->rows; row->name; row++) {
         const char *path = NULL;
         if (row->kind == OPTION_FILE)

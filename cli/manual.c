@@ -75,6 +75,45 @@ static void roff_command(struct output *out, const struct command *command)
     }
 }
 
+/* A list of names and what they are. */
+static void roff_list(struct output *out, const char *title, const char *const rows[][2])
+{
+    output_format(out, ".SH %s\n", title);
+    for (; (*rows)[0]; rows++) {
+        output_text(out, ".TP\n.B ");
+        roff_text(out, (*rows)[0]);
+        output_text(out, "\n");
+        roff_text(out, (*rows)[1]);
+        output_text(out, "\n");
+    }
+}
+
+static const char *const environment[][2] = {
+    { "GRAM_NUM_THREADS",                        "the number of threads, where --threads is not given"},
+    {     "GRAM_CPU_ISA",    "base, avx2 or avx512: the instruction set, instead of the best there is"},
+    {  "GRAM_CDIST_FORM",   "direct or expansion: the form in which distances with p = 2 are computed"},
+    {         "GRAM_LOG", "debug: what the library does is written to standard error; off: nothing is"},
+    {   "GRAM_CACHE_DIR",             "the folder of compiled kernels and of what gram tune has found"},
+    {   "GRAM_CACHE_MIB",                 "how much code is kept there at most, in MiB (default: 256)"},
+    {         "GRAM_JIT", "off: no kernel for a GPU is compiled; only those that are kept can be used"},
+    {   "GRAM_JIT_DEBUG",               "1: kernels for GPUs are compiled for debuggers and profilers"},
+    {  "GRAM_PLUGIN_DIR",     "the folder of libgram_cuda.so and libgram_mpi.so, instead of libgram's"},
+    {"GRAM_CUDA_LIB_DIR",                  "the folder of NVIDIA's libraries, instead of the system's"},
+    {   "XDG_CACHE_HOME",                  "where GRAM_CACHE_DIR is not set, its folder gram is taken"},
+    {             "HOME",        "where that is not set either, the folder .cache/gram in it is taken"},
+    {               NULL,                                                                         NULL},
+};
+
+static const char *const files[][2] = {
+    {"~/.cache/gram/kernels-1.db",
+     "kernels that were compiled for GPUs, and what gram tune has measured: a SQLite database that "
+     "may be deleted at any time"      },
+    {              ".gram-XXXXXX",
+     "a temporary file beside an output, which is renamed when it is complete; what kill -9 leaves "
+     "of it may be deleted"            },
+    {                        NULL, NULL},
+};
+
 void manual_page(struct output *out)
 {
     output_format(out,
@@ -101,4 +140,11 @@ void manual_page(struct output *out)
         roff_text(out, s->text);
         output_text(out, "\n");
     }
+    roff_list(out, "ENVIRONMENT", environment);
+    roff_list(out, "FILES", files);
+    output_text(out, ".SH \"SEE ALSO\"\n");
+    roff_text(out,
+              "The guide (docs/guide.md), what GPUs need (docs/cuda.md), the Python package "
+              "(docs/python.md) and the C library (gram/gram.h) are in libgram's source.");
+    output_text(out, "\n");
 }

@@ -77,6 +77,8 @@ struct output_settings {
 extern const struct option_row output_options[];
 
 enum format output_format_of(const struct output_settings *settings);
+/* Refuses a path that promises a format which is not written, unless the format is given. */
+enum exit_status output_check_format(const struct output_settings *settings, struct failure *why);
 
 /* Writes a row-major f32 or f64 array. */
 enum exit_status matrix_save(const struct matrix *m, const struct output_settings *settings,

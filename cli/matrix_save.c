@@ -3,6 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "foreign.h"
 #include "json.h"
 #include "matrix.h"
 #include "npy.h"
@@ -40,6 +41,18 @@ enum format output_format_of(const struct output_settings *settings)
             strcmp(settings->output + size - strlen(ends[i].end), ends[i].end) == 0)
             return ends[i].format;
     return FORMAT_CSV;
+}
+
+enum exit_status output_check_format(const struct output_settings *settings, struct failure *why)
+{
+    const char *promised = foreign_ending(settings->output);
+
+    if (!promised || settings->json || settings->format != FORMAT_AUTO)
+        return CLI_OK;
+    return fail(why, CLI_USAGE,
+                "--output is %s, but %s is not written; expected .csv, .tsv, .json or .npy, or a "
+                "--format",
+                settings->output, promised);
 }
 
 static void write_number(struct output *out, const gram_tensor *t, int64_t i)

@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "model.h"
+#include "closest.h"
 #include "load.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -40,18 +41,24 @@ enum exit_status table_view_make(const struct table *t, int64_t first, int64_t r
 enum exit_status table_require(const struct table *t, const char *path, const char *name,
                                const char *what, int64_t *index, struct failure *why)
 {
-    char names[400];
+    struct closest closest = {.wanted = name};
+    char names[400] = "", hint[CLOSEST_HINT];
     size_t used = 0;
 
     *index = table_find(t, name);
     if (*index >= 0)
         return CLI_OK;
-    names[0] = '\0';
+    for (int64_t c = 0; c < t->width; c++)
+        closest_offer(&closest, t->columns[c].name);
     for (int64_t c = 0; c < t->width && used < sizeof names - 1; c++)
         used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", c ? ", " : "",
                                  t->columns[c].name);
-    return fail(why, CLI_BAD_DATA, "%s: no column \"%.200s\"%s; the columns are %s%s",
-                text_name(path), name, what, names, used >= sizeof names ? " ..." : "");
+    return fail(why, CLI_BAD_DATA, "%s: no column \"%.200s\"%s; the columns are %s%s%s%s%s",
+                text_name(path), name, what, names, used >= sizeof names ? " ..." : "",
+                closest_hint(&closest, "\"", "\"", hint), table_header_hint(t),
+                t->width > 1 ? ""
+                             : "; fields are separated by a comma, a tab, a semicolon, | or what "
+                               "--delimiter says");
 }
 
 /* ---- Models ------------------------------------------------------------------------------- */
@@ -155,6 +162,8 @@ enum exit_status model_read_table(const struct model *m, const char *path,
     *target_index = -1;
     if (status == CLI_OK && target)
         status = table_require(out, path, wanted.target, ", the target", target_index, why);
+    if (status == CLI_OK)
+        status = table_check_finite(out, path, why);
     if (status != CLI_OK)
         table_free(out);
     return status;

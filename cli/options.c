@@ -39,8 +39,8 @@ const struct option_row common_options[] = {
 const struct option_row input_options[] = {
     CHARACTER(
         "delimiter", 0, "CHAR", offsetof(struct input_settings, delimiter),
-        "what separates the fields of text input: one character, or \"tab\" (default: comma, tab "
-        "or semicolon, whichever the first line holds most of)"),
+        "what separates the fields of text input: one character, or \"tab\" (default: comma, tab, "
+        "semicolon or |, whichever the first line holds most of)"),
     CHOICE("decimal", 0, "MARK", offsetof(struct input_settings, decimal), "point", "point|comma",
            "the decimal mark of numbers in text input"),
     FLAG("no-header", 0, offsetof(struct input_settings, no_header),

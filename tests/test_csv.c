@@ -101,7 +101,7 @@ static const struct {
     {"a,b\n1,\0002\n", 8, "t.csv:2: column \"b\": a NUL byte; is this a text file?"},
     {"a,b\n1,2\n\0", 9, "t.csv:3: column \"a\": a NUL byte; is this a text file?"},
     {"a,b,a\n1,2,3\n", 0, "t.csv: two columns are called \"a\""},
-    {"1,,1\n", 0, "t.csv: two columns are called \"1\""},
+    {"1,,1\n", 0, "t.csv: two columns are called \"1\"; is the first line data? then say --no-header"},
     {"a,b\n1,caf\xe9\n", 0,
      "t.csv:2: column \"b\": byte 0xe9 is not UTF-8; convert the file, for example with iconv -f "
      "latin1 -t utf-8"},
