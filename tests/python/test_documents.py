@@ -142,7 +142,10 @@ def test_examples_of_the_documents(document):
 
 def test_what_the_page_of_other_packages_names_is_here():
     text = (SOURCE / "docs/coming-from.md").read_text(encoding="utf-8")
-    for package in ("kermac", "FastKron", "kernel_tools", "torchium", "KeOps"):
+    for package in (
+        "scikit-learn", "SciPy", "GPyTorch", "LightGBM", "kermac", "FastKron", "kernel_tools",
+        "torchium", "KeOps",
+    ):  # fmt: skip
         assert f"\n## {package}\n" in text
     names = set(re.findall(r"\b(?:gram|gt)(?:\.\w+)+", text))
     assert len(names) >= 30

@@ -32,6 +32,18 @@ class Symmetry(enum.Enum):
     NonSymmetric = 0
     Symmetric = 1
 
+class KernelType(enum.Enum):
+    NONE = 0
+    LAPLACE = 1
+    GAUSSIAN = 2
+
+@dataclasses.dataclass(frozen=True)
+class KernelDescriptor:
+    inner_operator: InnerOperator
+    inner_power: PowerType
+    outer_power: PowerType
+    kernel_type: KernelType
+
 class Majorness(enum.Enum):
     COL_MAJOR = 0
     ROW_MAJOR = 1
@@ -49,38 +61,14 @@ class TensorStats:
     leading_dimension_stride: int
     def __init__(self, tensor: torch.Tensor) -> None: ...
 
+def tensor_stats(tensor: torch.Tensor) -> TensorStats: ...
+
 class CudaTimer:
     def __init__(self) -> None: ...
     def start(self) -> None: ...
     def stop(self) -> float: ...
 
-class ModuleCache:
-    def __init__(self, debug: bool = False) -> None: ...
-    def compile_and_cache_functions(
-        self, device: Any, function_names: Any, debug: bool = False
-    ) -> NoReturn: ...
-    def get_function(self, device: Any, function_name: Any, debug: bool = False) -> NoReturn: ...
-
-class KernelType(enum.Enum):
-    NONE = 0
-    LAPLACE = 1
-    GAUSSIAN = 2
-
-@dataclasses.dataclass(frozen=True)
-class KernelDescriptor:
-    inner_operator: InnerOperator
-    inner_power: PowerType
-    outer_power: PowerType
-    kernel_type: KernelType
-
-def tensor_stats(tensor: torch.Tensor) -> TensorStats: ...
 def ceil_div(x: float, d: float) -> int: ...
-def pre_compile_descriptors(
-    device: str | torch.device,
-    descriptors: Iterable[KernelDescriptor],
-    try_to_align: bool = False,
-    debug: bool = False,
-) -> None: ...
 def cdist(
     a: torch.Tensor,
     b: torch.Tensor,
@@ -106,6 +94,20 @@ def run_kernel(
     try_to_align: bool = False,
     debug: bool = False,
 ) -> torch.Tensor: ...
+def pre_compile_descriptors(
+    device: str | torch.device,
+    descriptors: Iterable[KernelDescriptor],
+    try_to_align: bool = False,
+    debug: bool = False,
+) -> None: ...
+
+class ModuleCache:
+    def __init__(self, debug: bool = False) -> None: ...
+    def compile_and_cache_functions(
+        self, device: Any, function_names: Any, debug: bool = False
+    ) -> NoReturn: ...
+    def get_function(self, device: Any, function_name: Any, debug: bool = False) -> NoReturn: ...
+
 def cdist_grad(
     a: torch.Tensor,
     b: torch.Tensor,
