@@ -86,16 +86,23 @@ int gram_expression_number(struct gram_expression *e, double number);
 void gram_expression_uniform(const struct gram_expression *e, const double *parameters,
                              double *value);
 
-/* expression_derivative.c: the node of d root / ds; -1 if the program is full. */
-int gram_expression_derivative(struct gram_expression *e, int root);
+/* What a program is: the text itself, or its derivative by s or, from 0, by a parameter. */
+enum {
+    GRAM_EXPRESSION_ITSELF = -2,
+    GRAM_EXPRESSION_BY_S = -1
+};
+
+/* expression_derivative.c: the node of the derivative of root by s or by a parameter; -1 if the
+ * program is full. */
+int gram_expression_derivative(struct gram_expression *e, int root, int by);
 
 /* expression_parse.c: the nodes of text; *root is the one of its value. */
 gram_status gram_expression_parse(gram_context *g, const char *text,
                                   const gram_parameter *parameters, int count,
                                   struct gram_expression *e, int *root);
 
-/* expression_compile.c: reads options.expression and makes the program of its value, or of its
- * derivative by s. */
-gram_status gram_expression_compile(gram_context *g, const gram_kernel_options *options,
-                                    bool derivative, struct gram_expression *e);
+/* expression_compile.c: reads options.expression and makes the program of its value or of a
+ * derivative. */
+gram_status gram_expression_compile(gram_context *g, const gram_kernel_options *options, int by,
+                                    struct gram_expression *e);
 #endif

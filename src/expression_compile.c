@@ -68,15 +68,15 @@ static bool allocate(struct gram_expression *e)
 
 _Static_assert(GRAM_EXPRESSION_REGISTERS == 32, "allocate() keeps them in 32 bits");
 
-gram_status gram_expression_compile(gram_context *g, const gram_kernel_options *options,
-                                    bool derivative, struct gram_expression *e)
+gram_status gram_expression_compile(gram_context *g, const gram_kernel_options *options, int by,
+                                    struct gram_expression *e)
 {
     int root;
 
     TRY(gram_expression_parse(g, options->expression, options->parameters,
                               (int)options->parameter_count, e, &root));
-    if (derivative)
-        root = gram_expression_derivative(e, root);
+    if (by != GRAM_EXPRESSION_ITSELF)
+        root = gram_expression_derivative(e, root, by);
     if (root < 0)
         return gram_fail(g, GRAM_UNSUPPORTED,
                          "the derivative of options.expression needs more than %d operations",

@@ -1,9 +1,9 @@
 /*
- * expression_derivative.c - d/ds of an expression, node by node, by the chain rule
+ * expression_derivative.c - derivatives of an expression, node by node, by the chain rule
  *
  * A derivative that is 0 whatever the numbers is no node but NOTHING, and falls out of sums and
  * products.  Where there is none: |x|' = 0 at 0; fmin, fmax and ?: have that of the branch they
- * take; comparisons have 0.
+ * take; comparisons have 0; pow(a, b) has 0 by b at a = 0, its limit for b > 0.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -68,7 +68,18 @@ static int choose(struct gram_expression *e, int condition, int a, int b)
                                 b == NOTHING ? number(e, 0) : b);
 }
 
-/* a^b: b a^(b-1) a' for an exponent without s, else a^b (b' log a + b a' / a). */
+/* log a, or 0 at a = 0, where a^b log a with b > 0 would be 0 times infinity. */
+static int log_of_base(struct gram_expression *e, int a)
+{
+    int zero = number(e, 0);
+
+    if (e->node[a].op == GRAM_OP_NUMBER && e->node[a].number != 0)
+        return of(e, GRAM_OP_LOG, a);
+    return gram_expression_node(e, GRAM_OP_SELECT, make(e, GRAM_OP_EQUAL, a, zero), zero,
+                                of(e, GRAM_OP_LOG, a));
+}
+
+/* a^b: b a^(b-1) a' for a constant exponent, else a^b (b' log a + b a' / a). */
 static int slope_of_power(struct gram_expression *e, int node, int a_slope, int b_slope)
 {
     const int a = e->node[node].arg[0], b = e->node[node].arg[1];
@@ -79,7 +90,7 @@ static int slope_of_power(struct gram_expression *e, int node, int a_slope, int 
     }
     return times(
         e, node,
-        sum(e, times(e, of(e, GRAM_OP_LOG, a), b_slope), times(e, b, quotient(e, a_slope, a))));
+        sum(e, times(e, log_of_base(e, a), b_slope), times(e, b, quotient(e, a_slope, a))));
 }
 
 /* The slope of a function f(a), divided by that of a; node is f(a). */
@@ -168,20 +179,24 @@ static int slope_of(struct gram_expression *e, int node, const int *slope)
     return slope_of_choice(e, node, slope);
 }
 
-int gram_expression_derivative(struct gram_expression *e, int root)
+int gram_expression_derivative(struct gram_expression *e, int root, int by)
 {
     int slope[GRAM_EXPRESSION_NODES];
 
     for (int i = 0; i <= root; i++) {
         const struct gram_node *n = &e->node[i];
         int of_args[3] = {NOTHING, NOTHING, NOTHING};
+        bool constant = true;
 
-        for (int k = 0; k < gram_op_arity((enum gram_op)n->op); k++)
+        for (int k = 0; k < gram_op_arity((enum gram_op)n->op); k++) {
             of_args[k] = slope[n->arg[k]];
-        if (n->op == GRAM_OP_S)
+            constant &= of_args[k] == NOTHING;
+        }
+        if (by == GRAM_EXPRESSION_BY_S ? n->op == GRAM_OP_S
+                                       : n->op == GRAM_OP_PARAMETER && n->arg[0] == by)
             slope[i] = number(e, 1);
         else
-            slope[i] = n->uniform ? NOTHING : slope_of(e, i, of_args);
+            slope[i] = constant ? NOTHING : slope_of(e, i, of_args);
         if (slope[i] == FULL)
             return FULL;
     }

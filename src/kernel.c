@@ -108,10 +108,10 @@ static gram_status check_choices(gram_context *g, const gram_kernel_options *o)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "options.function is %d, expected a gram_function, 0 to %d",
                          (int)o->function, (int)GRAM_EXPRESSION);
-    if (o->output < GRAM_VALUE || o->output > GRAM_BANDWIDTH_DERIVATIVE)
+    if (o->output < GRAM_VALUE || o->output > GRAM_PARAMETER_DERIVATIVE)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "options.output is %d, expected a gram_kernel_output, 0 to %d",
-                         (int)o->output, (int)GRAM_BANDWIDTH_DERIVATIVE);
+                         (int)o->output, (int)GRAM_PARAMETER_DERIVATIVE);
     if (o->function == GRAM_COSINE && o->inner != GRAM_DOT)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "options.inner is GRAM_DIFFERENCE, expected GRAM_DOT with GRAM_COSINE");
@@ -136,6 +136,10 @@ static gram_status check_expression(gram_context *g, const gram_kernel_options *
                              "options.function is %d, expected GRAM_EXPRESSION with an expression "
                              "or parameters",
                              (int)o->function);
+        if (o->output == GRAM_PARAMETER_DERIVATIVE)
+            return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                             "options.output is GRAM_PARAMETER_DERIVATIVE, which only "
+                             "GRAM_EXPRESSION has");
         return GRAM_OK;
     }
     if (!o->expression)
@@ -153,7 +157,28 @@ static gram_status check_expression(gram_context *g, const gram_kernel_options *
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "options.output is GRAM_BANDWIDTH_DERIVATIVE, which GRAM_EXPRESSION does "
                          "not have");
+    if (o->output == GRAM_PARAMETER_DERIVATIVE &&
+        (o->derivative < 0 || o->derivative >= o->parameter_count))
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.derivative is %lld, expected one of %lld parameters, from 0",
+                         (long long)o->derivative, (long long)o->parameter_count);
     return GRAM_OK;
+}
+
+/* The program of an expression.  A derivative by a parameter is for the backends the value of
+ * another function. */
+static gram_status compile(gram_context *g, const gram_kernel_options *o, bool by_s,
+                           struct gram_expression *expression, struct gram_cdist_op *op)
+{
+    int by = by_s ? GRAM_EXPRESSION_BY_S : GRAM_EXPRESSION_ITSELF;
+
+    if (o->output == GRAM_PARAMETER_DERIVATIVE) {
+        by = (int)o->derivative;
+        op->output = GRAM_VALUE;
+        op->regularization = (struct gram_hyper){.value = 0};
+    }
+    op->expression = expression;
+    return gram_expression_compile(g, o, by, expression);
 }
 
 gram_status gram_kernel_describe(gram_context *g, const struct gram_pair *pair,
@@ -171,6 +196,7 @@ gram_status gram_kernel_describe(gram_context *g, const struct gram_pair *pair,
                                  .inner = o.inner,
                                  .function = o.function,
                                  .output = o.output,
+                                 .root = o.root != 0,
                                  .row_offset = o.row_offset,
                                  .column_offset = o.column_offset};
     TRY(gram_pair_join(g, pair, &op->batch));
@@ -178,11 +204,8 @@ gram_status gram_kernel_describe(gram_context *g, const struct gram_pair *pair,
     TRY(gram_pair_view(g, pair, op));
     TRY(view_hypers(g, &o, op));
     TRY(view_parameters(g, &o, op));
-    if (o.function == GRAM_EXPRESSION) {
-        TRY(gram_expression_compile(g, &o, o.output == GRAM_WEIGHT || pair->derivative,
-                                    expression));
-        op->expression = expression;
-    }
+    if (o.function == GRAM_EXPRESSION)
+        TRY(compile(g, &o, o.output == GRAM_WEIGHT || pair->derivative, expression, op));
     if (o.output == GRAM_WEIGHT && o.inner == GRAM_DIFFERENCE)
         TRY(gram_hyper_check(g, &op->batch, "options.p (with GRAM_WEIGHT)", &op->p, 0, DBL_MAX,
                              true));

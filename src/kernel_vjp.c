@@ -25,11 +25,12 @@ struct vjp_output {
     struct gram_view *view;
 };
 
-static gram_status check_kernel(gram_context *g, const struct gram_cdist_op *op)
+static gram_status check_kernel(gram_context *g, gram_kernel_output output,
+                                const struct gram_cdist_op *op)
 {
-    if (op->output != GRAM_VALUE)
+    if (output != GRAM_VALUE)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "options.output is %d, expected GRAM_VALUE",
-                         (int)op->output);
+                         (int)output);
     if (op->x.dtype != GRAM_F32 && op->x.dtype != GRAM_F64)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "x has dtype %s, expected f32 or f64",
                          gram_dtype_name(op->x.dtype));
@@ -149,7 +150,7 @@ static gram_status describe(gram_context *g, const struct vjp_args *args,
     TRY(gram_kernel_describe(g, &pair, args->options, expression, &op->kernel));
     TRY(gram_options_copy(g, &options, sizeof options, args->options));
     whole.options = &options;
-    TRY(check_kernel(g, &op->kernel));
+    TRY(check_kernel(g, options.output, &op->kernel));
     TRY(view_grad(g, &whole, op));
     if (!args->grads)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "grads is NULL");

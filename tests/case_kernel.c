@@ -30,6 +30,10 @@ static const gram_kernel_options lpq = {
     .size = SIZE, .inner = GRAM_DIFFERENCE, .p = {1.4, NULL}, .outer_power = {1 / 1.4, NULL},
     .function = GRAM_EXPONENTIAL_POWER, .bandwidth = {2, NULL}, .exponent = {0.8, NULL}, .alpha
     = {1, NULL}, .degree = {3, NULL}};
+static const gram_kernel_options lpq_root = {
+    .size = SIZE, .inner = GRAM_DIFFERENCE, .p = {1.4, NULL}, .outer_power = {3, NULL}, .root = 1,
+    .function = GRAM_EXPONENTIAL_POWER, .bandwidth = {2, NULL}, .exponent = {0.8, NULL}, .alpha
+    = {1, NULL}, .degree = {3, NULL}};
 static const gram_kernel_options product_laplace = {
     .size = SIZE, .inner = GRAM_DIFFERENCE, .p = {1.2, NULL}, .outer_power = {1 / 1.2, NULL},
     .function = GRAM_EXPONENTIAL_POWER, .bandwidth = {2, NULL}, .exponent = {1.2, NULL}, .alpha
@@ -159,6 +163,10 @@ static const struct pair_row rows[] = {
      .why = "Lpq Laplace"},
     {.m = 40, .n = 50, .k = 9, .dtype = GRAM_F64, .kernel = &lpq,
      .why = "Lpq Laplace"},
+    {.m = 40, .n = 50, .k = 9, .dtype = GRAM_F32, .kernel = &lpq_root,
+     .why = "the power 1 / p in the place of the outer power"},
+    {.m = 40, .n = 50, .k = 9, .dtype = GRAM_F64, .kernel = &lpq_root,
+     .why = "the power 1 / p in the place of the outer power"},
     {.m = 40, .n = 50, .k = 9, .dtype = GRAM_F32, .kernel = &product_laplace,
      .why = "product Laplace"},
     {.m = 40, .n = 50, .k = 9, .dtype = GRAM_F64, .kernel = &product_laplace,

@@ -35,8 +35,11 @@ static bool compile_expression(struct harness *h, const char *text, bool derivat
     o.expression = text;
     o.parameters = parameters, o.parameter_count = 2;
     h->g->call = "expression";
-    return CHECK(h, gram_expression_compile(h->g, &o, derivative, e) == GRAM_OK, "%s",
-                 gram_message(h->g));
+    return CHECK(h,
+                 gram_expression_compile(h->g, &o,
+                                         derivative ? GRAM_EXPRESSION_BY_S : GRAM_EXPRESSION_ITSELF,
+                                         e) == GRAM_OK,
+                 "%s", gram_message(h->g));
 }
 
 /* A Gaussian's problem with another function. */

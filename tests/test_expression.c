@@ -318,12 +318,50 @@ static void gradients(struct harness *h)
           "%s", gram_message(h->g));
 }
 
+/* By a: pow(0, a) has 0, a number without a has 0, and a choice takes the branch that it takes. */
+static void parameter_derivatives(struct harness *h)
+{
+    static const struct {
+        const char *text;
+        double s, want;
+    } by_a[] = {
+        {          "exp(-a * s)",    2,                       -2 * 0x1.78b56362cef38p-2},
+        {            "pow(s, a)",    0,                                               0},
+        {            "pow(s, a)", -0.0,                                               0},
+        {        "pow(2, a) * b",    1, 3 * 0x1.62e42fefa39efp-1 * 0x1.6a09e667f3bcdp+0},
+        {            "s * s + b",    3,                                               0},
+        {"a < s ? a * a : 7 * a",    1,                                               1},
+        {           "fmin(a, s)", 0.25,                                               0},
+        {       "fmax(a, s) / a",    4,                                             -16},
+        {                    "b",    1,                                               0},
+    };
+    const gram_parameter parameters[] = {
+        {"b",   gram_number(3)},
+        {"a", gram_number(0.5)}
+    };
+
+    for (int i = 0; i < LENGTH(by_a); i++)
+        for (int dtype = GRAM_F32; dtype <= GRAM_F64; dtype++) {
+            gram_kernel_options o = expression_of(by_a[i].text);
+            double got = by_a[i].s;
+
+            o.parameters = parameters, o.parameter_count = 2;
+            o.output = GRAM_PARAMETER_DERIVATIVE, o.derivative = 1;
+            o.regularization = gram_number(100);
+            CHECK(h, evaluate(h, &o, (gram_dtype)dtype, 1, &got) == GRAM_OK, "%s",
+                  gram_message(h->g));
+            CHECK(h, alike(got, by_a[i].want), "%s by a at %g: %.17g, not %.17g", by_a[i].text,
+                  by_a[i].s, got, by_a[i].want);
+        }
+}
+
 static const struct test_function tests[] = {
-    {      "formulas",       formulas},
-    {"special_values", special_values},
-    {        "powers",         powers},
-    {    "parameters",     parameters},
-    {     "gradients",      gradients},
+    {             "formulas",              formulas},
+    {       "special_values",        special_values},
+    {               "powers",                powers},
+    {           "parameters",            parameters},
+    {            "gradients",             gradients},
+    {"parameter_derivatives", parameter_derivatives},
 };
 
 int main(void)

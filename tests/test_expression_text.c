@@ -260,6 +260,14 @@ static void options(struct harness *h)
     o.output = GRAM_BANDWIDTH_DERIVATIVE;
     refuses(h, &o, GRAM_INVALID_ARGUMENT,
             "options.output is GRAM_BANDWIDTH_DERIVATIVE, which GRAM_EXPRESSION does not have");
+    o = options_of("s");
+    o.output = GRAM_PARAMETER_DERIVATIVE;
+    refuses(h, &o, GRAM_INVALID_ARGUMENT,
+            "options.derivative is 0, expected one of 0 parameters, from 0");
+    o.function = GRAM_LAPLACE;
+    o.expression = NULL;
+    refuses(h, &o, GRAM_INVALID_ARGUMENT,
+            "options.output is GRAM_PARAMETER_DERIVATIVE, which only GRAM_EXPRESSION has");
 }
 
 /* Numbers are C's, whatever the process's locale says of decimal points; the last test. */

@@ -429,6 +429,8 @@ typedef enum gram_kernel_output {
      * convention for the kernels that have no derivative there. */
     GRAM_WEIGHT = 1,
     GRAM_BANDWIDTH_DERIVATIVE = 2, /* d k / d L; not for GRAM_EXPRESSION */
+    /* d f / d parameters[derivative].value, of GRAM_EXPRESSION alone */
+    GRAM_PARAMETER_DERIVATIVE = 3,
 } gram_kernel_output;
 
 /* What an expression can refer to.  name: at most 31 letters, digits and _, no digit first; NULL
@@ -457,13 +459,17 @@ typedef struct gram_kernel_options {
     const char *expression;    /* of GRAM_EXPRESSION: see gram_kernel */
     const gram_parameter *parameters;
     int64_t parameter_count; /* at most GRAM_MAX_PARAMETERS */
+    int64_t derivative;      /* of GRAM_PARAMETER_DERIVATIVE: which parameter, from 0 */
+    /* The outer power is 1 / p of each item (for p = INFINITY none), and outer_power is not used:
+     * for p that is a tensor. */
+    int root;
 } gram_kernel_options;
 
 /* clang-format off */
 #define GRAM_KERNEL_OPTIONS_INIT                                                                  \
     {sizeof(gram_kernel_options), GRAM_DIFFERENCE, {2, NULL}, {1, NULL}, GRAM_IDENTITY, {1, NULL}, \
      {1, NULL}, {1, NULL}, {1, NULL}, {0, NULL}, {3, NULL}, {0, NULL}, 0, 0, GRAM_VALUE, NULL,     \
-     NULL, 0}
+     NULL, 0, 0, 0}
 /* clang-format on */
 
 /* The L_pq Laplace kernel exp(-||x - y||_p^q / L^q); q = p is the product Laplace kernel
@@ -516,7 +522,8 @@ static inline gram_kernel_options gram_gaussian(double bandwidth)
  * s gives NaN, whatever the expression.  An expression has at most 4096 bytes, less than 64
  * brackets in each other, 256 different operations, and needs at most 32 intermediate values at
  * once.  GRAM_WEIGHT and gram_kernel_vjp take the derivative by s, in which fabs has 0 at 0 and a
- * condition the derivative of the branch that it takes; parameters get no gradients.
+ * condition the derivative of the branch that it takes.  GRAM_PARAMETER_DERIVATIVE is that by a
+ * parameter, where pow(a, b) has 0 by its exponent at a = 0.
  * GRAM_INVALID_ARGUMENT: the expression cannot be read; the message says where.
  */
 GRAM_API gram_status gram_kernel(gram_context *g, const gram_tensor *x, const gram_tensor *y,

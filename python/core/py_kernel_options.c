@@ -49,7 +49,8 @@ static const char *const kernel_names[] = {"laplace",
                                            "distance",
                                            NULL};
 static const char *const of_names[] = {"distance", "sum", "product", NULL};
-static const char *const output_names[] = {"value", "weight", "bandwidth-derivative", NULL};
+static const char *const output_names[] = {"value", "weight", "bandwidth-derivative",
+                                           "parameter-derivative", NULL};
 
 /* Takes the parameters of an expression from a dict. */
 static int read_parameters(struct py_call *call, PyObject *dict, struct py_kernel *k)
@@ -74,6 +75,31 @@ static int read_parameters(struct py_call *call, PyObject *dict, struct py_kerne
     k->options.parameters = k->parameters;
     k->options.parameter_count = count;
     return 0;
+}
+
+/* Finds the parameter that a derivative is by. */
+static int read_derivative(struct py_call *call, PyObject *value, struct py_kernel *k)
+{
+    const char *name = NULL;
+
+    if (py_text(call->function, "parameter", value, &name))
+        return -1;
+    if ((k->options.output == GRAM_PARAMETER_DERIVATIVE) != (name != NULL)) {
+        PyErr_Format(PyExc_ValueError,
+                     "%s: parameter is %R, expected a name with output=\"parameter-derivative\", "
+                     "and None without",
+                     call->function, value ? value : Py_None);
+        return -1;
+    }
+    for (int64_t i = 0; name && i < k->options.parameter_count; i++)
+        if (strcmp(k->parameters[i].name, name) == 0) {
+            k->options.derivative = i;
+            return 0;
+        }
+    if (name)
+        PyErr_Format(PyExc_ValueError, "%s: parameter is %R, expected a name in parameters",
+                     call->function, value);
+    return name ? -1 : 0;
 }
 
 static int read_numbers(struct py_call *call, PyObject *const *v, struct py_kernel *k)
@@ -112,11 +138,7 @@ static int settle_powers(struct py_call *call, PyObject *const *v, gram_kernel_o
         return py_scalar(call, "outer_power", v[PY_K_OUTER_POWER], &o->outer_power);
     if (outer != ONE_OVER_P || o->inner != GRAM_DIFFERENCE)
         return 0;
-    if (o->p.tensor) {
-        PyErr_Format(PyExc_ValueError, "%s: p is an array: give outer_power, 1 / p, as one too",
-                     call->function);
-        return -1;
-    }
+    o->root = o->p.tensor != NULL;
     o->outer_power = gram_number(o->p.value > 0 ? 1 / o->p.value : 1);
     return 0;
 }
@@ -140,6 +162,8 @@ int py_kernel_options(struct py_call *call, PyObject *const *v, struct py_kernel
         return -1;
     }
     o->output = (gram_kernel_output)output;
+    if (read_derivative(call, v[PY_K_PARAMETER], k))
+        return -1;
     if (o->expression) {
         o->function = GRAM_EXPRESSION;
         o->inner = of == 2 ? GRAM_DOT : GRAM_DIFFERENCE;

@@ -140,8 +140,8 @@ const struct py_xla_operation *py_xla_kernel_operation(const struct xla_text *na
 static const unsigned char words[] = {PY_KERNEL_WORDS};
 static const struct py_signature signature = {"gram.jax.kernel", words, PY_K_COUNT, 3, 0};
 
-/* The numbers that are to be none else, by name. */
-static int refuse_arrays(const gram_kernel_options *o)
+/* What a traced program cannot have: numbers that are arrays, derivatives by parameters. */
+static int refuse_others(const gram_kernel_options *o)
 {
     const struct {
         const char *name;
@@ -162,6 +162,11 @@ static int refuse_arrays(const gram_kernel_options *o)
                          numbers[i].name);
             return -1;
         }
+    if (o->output == GRAM_PARAMETER_DERIVATIVE) {
+        PyErr_Format(PyExc_ValueError, "%s: output is \"parameter-derivative\", expected another",
+                     signature.name);
+        return -1;
+    }
     for (int64_t i = 0; i < o->parameter_count; i++)
         if (o->parameters[i].value.tensor) {
             PyErr_Format(PyExc_TypeError, "%s: parameter %s is an array, expected a number",
@@ -199,7 +204,7 @@ PyObject *py_kernel_numbers(PyObject *module, PyObject *const *args, Py_ssize_t 
     if (py_begin(&call, module, &signature, args, nargs, kwnames, v))
         return NULL;
     o = &k.options;
-    if (!py_kernel_options(&call, v, &k) && !refuse_arrays(o))
+    if (!py_kernel_options(&call, v, &k) && !refuse_others(o))
         numbers = pack_numbers(o);
     if (numbers)
         result = Py_BuildValue("(iiiLL)O", (int)o->function, (int)o->inner, (int)o->output,

@@ -31,7 +31,7 @@ Driver: TypeAlias = Literal[
 ]
 Precision: TypeAlias = Literal["auto", "f64", "f32", "tf32x3", "tf32"]
 Side: TypeAlias = Literal["right", "left"]
-Output: TypeAlias = Literal["value", "weight", "bandwidth-derivative"]
+Output: TypeAlias = Literal["value", "weight", "bandwidth-derivative", "parameter-derivative"]
 PowerMethod: TypeAlias = Literal["auto", "eigh", "coupled-newton", "newton-schulz", "minimax"]
 Layer: TypeAlias = Literal["linear", "convolution", "embedding", "layer_norm", "group_norm"]
 Wrt: TypeAlias = Literal["x", "y", "bandwidth", "regularization"]
@@ -166,6 +166,7 @@ def kernel(
     of: Literal["distance", "sum", "product"] = "distance",
     parameters: dict[str, Number] | None = None,
     output: Output = "value",
+    parameter: str | None = None,
     out: Array | None = None,
 ) -> Array: ...
 def kernel_workspace(
@@ -188,6 +189,7 @@ def kernel_workspace(
     of: Literal["distance", "sum", "product"] = "distance",
     parameters: dict[str, Number] | None = None,
     output: Output = "value",
+    parameter: str | None = None,
     out: Array | None = None,
 ) -> tuple[int, int]: ...
 def kernel_vjp(
@@ -213,6 +215,7 @@ def kernel_vjp(
     of: Literal["distance", "sum", "product"] = "distance",
     parameters: dict[str, Number] | None = None,
     output: Output = "value",
+    parameter: str | None = None,
 ) -> Array | tuple[Array, ...]: ...
 def kernel_vjp_workspace(
     x: Array,
@@ -237,6 +240,7 @@ def kernel_vjp_workspace(
     of: Literal["distance", "sum", "product"] = "distance",
     parameters: dict[str, Number] | None = None,
     output: Output = "value",
+    parameter: str | None = None,
 ) -> tuple[int, int]: ...
 def cdist_grad(
     a: Array, b: Array, c: Array, d: Array, p: Number = 2.0, *, out: Array | None = None
@@ -348,6 +352,7 @@ def tune(
     of: Literal["distance", "sum", "product"] = "distance",
     parameters: dict[str, Number] | None = None,
     output: Output = "value",
+    parameter: str | None = None,
     out: Array | None = None,
 ) -> Tuning: ...
 def eigh(
@@ -455,6 +460,7 @@ def kernel_matmul(
     of: Literal["distance", "sum", "product"] = "distance",
     parameters: dict[str, Number] | None = None,
     output: Output = "value",
+    parameter: str | None = None,
 ) -> Array: ...
 def kernel_matmul_workspace(
     x: Array,
@@ -479,6 +485,7 @@ def kernel_matmul_workspace(
     of: Literal["distance", "sum", "product"] = "distance",
     parameters: dict[str, Number] | None = None,
     output: Output = "value",
+    parameter: str | None = None,
 ) -> tuple[int, int]: ...
 def matmul_batched(
     a: Array,
@@ -789,6 +796,7 @@ def eigh_kernel(
     of: Literal["distance", "sum", "product"] = "distance",
     parameters: dict[str, Number] | None = None,
     output: Output = "value",
+    parameter: str | None = None,
 ) -> Array | tuple[Array, Array]: ...
 def eigh_kernel_workspace(
     x: Array,
@@ -822,6 +830,7 @@ def eigh_kernel_workspace(
     of: Literal["distance", "sum", "product"] = "distance",
     parameters: dict[str, Number] | None = None,
     output: Output = "value",
+    parameter: str | None = None,
 ) -> tuple[int, int]: ...
 def kron_matmul_vjp(
     x: Array,

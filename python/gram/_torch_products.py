@@ -2,8 +2,8 @@
 
 import torch
 
-from gram import _core
-from gram._torch_kernels import OPTIONS, POINTS, keywords, result_type
+from gram import _core, _torch_numbers
+from gram._torch_kernels import OPTIONS, POINTS, keywords, number_vjp_backward, result_type
 from gram._torch_register import batch, operator, plain, summed
 from gram._torch_second import kernel_second
 
@@ -11,9 +11,9 @@ _BLOCK = 1 << 22  # elements of the matrices that a block of rows makes
 _NAMES = ("x", "y", "bandwidth", "regularization")
 
 
-def _matmul_shape(x, y, bandwidth, regularization, v, *options):
+def _matmul_shape(x, y, bandwidth, regularization, hypers, v, *options):
     other = x if y is None else y
-    numbers = [(bandwidth, 0), (regularization, 0)]
+    numbers = [(n, 0) for n in (bandwidth, regularization, *hypers)]
     shape = batch((x, 2), (other, 2), (v, 2), *numbers)
     return x.new_empty((*shape, x.shape[-2], v.shape[-1]), dtype=result_type(x))
 
@@ -25,34 +25,41 @@ def _turned(options):
 
 
 def _matmul_backward(inputs, outputs, needs, grad):
-    x, y, bandwidth, regularization, v, *options = inputs
-    grads = [None] * 5
+    x, y, bandwidth, regularization, hypers, v, *options = inputs
+    grads = [None] * 6
     if any(needs[:4]):
         wrt = [n for n, need in zip(("x", "y", "bandwidth", "regularization"), needs) if need]
         both = y is None and needs[0]
         names = wrt + ["y"] * both
-        args = (bandwidth, regularization, grad, v, *options, names)
+        args = (bandwidth, regularization, hypers, grad, v, *options, names)
         found = dict(zip(names, kernel_matmul_vjp(x, y, *args), strict=True))
         if both:
             found["x"] = found["x"] + found.pop("y")
         named = zip(("x", "y", "bandwidth", "regularization"), inputs[:4], strict=True)
         grads[:4] = [summed(found[n], t) if n in found else None for n, t in named]
-    if needs[4]:
+    asked = [i for i, need in enumerate(needs[4]) if need]
+    if asked:
+        names = [options[-1][i + 1] for i in asked]
+        args = (bandwidth, regularization, hypers, grad, v, *options, names)
+        grads[4] = [None] * len(hypers)
+        for i, g in zip(asked, kernel_matmul_number_vjp(x, y, *args), strict=True):
+            grads[4][i] = summed(g, hypers[i])
+    if needs[5]:
         a, b = (x, None) if y is None else (y, x)
-        product = kernel_matmul(a, b, bandwidth, regularization, grad, *_turned(options))
-        grads[4] = summed(product, v)
+        product = kernel_matmul(a, b, bandwidth, regularization, hypers, grad, *_turned(options))
+        grads[5] = summed(product, v)
     return grads
 
 
 @operator(
     f"({POINTS}Tensor v, {OPTIONS}) -> Tensor",
-    cores={0: 2, 1: 2, 2: 0, 3: 0, 4: 2},
+    cores={0: 2, 1: 2, 2: 0, 3: 0, 4: 0, 5: 2},
     shapes=_matmul_shape,
     backward=_matmul_backward,
 )
-def kernel_matmul(x, y, bandwidth, regularization, v, *options):
+def kernel_matmul(x, y, bandwidth, regularization, hypers, v, *options):
     x, y, v = plain(x, y, v)
-    return _core.kernel_matmul(x, y, v=v, **keywords(bandwidth, regularization, options))
+    return _core.kernel_matmul(x, y, v=v, **keywords(bandwidth, regularization, hypers, options))
 
 
 def _row_blocks(x, y, grad, v):
@@ -68,45 +75,47 @@ def _moved(options, rows):
     return [kernel, numbers, outer_power, [row + rows.start, column], *rest]
 
 
-def _matmul_vjp_shape(x, y, bandwidth, regularization, grad, v, *rest):
+def _matmul_vjp_shape(x, y, bandwidth, regularization, hypers, grad, v, *rest):
     other = x if y is None else y
-    numbers = [(bandwidth, 0), (regularization, 0)]
+    numbers = [(n, 0) for n in (bandwidth, regularization, *hypers)]
     shape = batch((x, 2), (other, 2), (grad, 2), (v, 2), *numbers)
     own = {"x": x.shape[-2:], "y": other.shape[-2:]}
     return [x.new_empty((*shape, *own.get(name, ())), dtype=grad.dtype) for name in rest[-1]]
 
 
 def _matmul_vjp_backward(inputs, outputs, needs, cotangents):
-    x, y, bandwidth, regularization, grad, v, *options, wrt = inputs
+    x, y, bandwidth, regularization, hypers, grad, v, *options, wrt = inputs
+    _torch_numbers.refuse_second(needs[4], options[-1][1:])
+    options = _torch_numbers.settled(hypers, options)
     given = dict(zip(wrt, cotangents, strict=True))
     points = x, (x if y is None else y), bandwidth
     found = kernel_matmul_second(
-        *points, regularization, grad, v, *[given.get(name) for name in _NAMES], *options
+        *points, regularization, [], grad, v, *[given.get(name) for name in _NAMES], *options
     )
     of_x, of_y, of_bandwidth, of_grad, of_v = [
         None if t is None else summed(g, t) for g, t in zip(found, (*points, grad, v), strict=True)
     ]
     if y is None:
         of_x, of_y = of_x + of_y, None
-    return [of_x, of_y, of_bandwidth, None, of_grad, of_v]
+    return [of_x, of_y, of_bandwidth, None, None, of_grad, of_v]
 
 
 @operator(
     f"({POINTS}Tensor grad, Tensor v, {OPTIONS}, str[] wrt) -> Tensor[]",
-    cores={0: 2, 1: 2, 2: 0, 3: 0, 4: 2, 5: 2},
+    cores={0: 2, 1: 2, 2: 0, 3: 0, 4: 0, 5: 2, 6: 2},
     shapes=_matmul_vjp_shape,
     backward=_matmul_vjp_backward,
     expand=True,
 )
-def kernel_matmul_vjp(x, y, bandwidth, regularization, grad, v, *rest):
+def kernel_matmul_vjp(x, y, bandwidth, regularization, hypers, grad, v, *rest):
     """In blocks of rows of x, whose cotangents grad v^T are all that is stored."""
     *options, wrt = rest
     x, y, grad, v = plain(x, y, grad, v)
-    like = _matmul_vjp_shape(x, y, bandwidth, regularization, grad, v, *rest)
+    like = _matmul_vjp_shape(x, y, bandwidth, regularization, hypers, grad, v, *rest)
     total = [torch.zeros_like(t) for t in like]
     y = x if y is None else y
     for part in _row_blocks(x, y, grad, v):
-        words = keywords(bandwidth, regularization, _moved(options, part))
+        words = keywords(bandwidth, regularization, hypers, _moved(options, part))
         product = grad[..., part, :] @ v.mT
         found = _core.kernel_vjp(x[..., part, :], y, grad=product, wrt=tuple(wrt), **words)
         for name, to, g in zip(wrt, total, found, strict=True):
@@ -117,7 +126,28 @@ def kernel_matmul_vjp(x, y, bandwidth, regularization, grad, v, *rest):
     return total
 
 
-def _second_shape(x, y, bandwidth, regularization, grad, v, *rest):
+@operator(
+    f"({POINTS}Tensor grad, Tensor v, {OPTIONS}, str[] wrt) -> Tensor[]",
+    cores={0: 2, 1: 2, 2: 0, 3: 0, 4: 0, 5: 2, 6: 2},
+    shapes=_matmul_vjp_shape,
+    backward=number_vjp_backward,
+    expand=True,
+)
+def kernel_matmul_number_vjp(x, y, bandwidth, regularization, hypers, grad, v, *rest):
+    """The gradients to the numbers that wrt names as OPTIONS does, in blocks of rows too."""
+    *options, wrt = rest
+    like = _matmul_vjp_shape(x, y, bandwidth, regularization, hypers, grad, v, *rest)
+    x, y, grad, v = plain(x, y, grad, v)
+    words = keywords(bandwidth, regularization, hypers, options)
+    y, found = x if y is None else y, [0] * len(wrt)
+    for part in _row_blocks(x, y, grad, v):
+        product = grad[..., part, :] @ v.mT
+        mine = _torch_numbers.vjp(x[..., part, :], y, product, words, wrt)
+        found = [a + b for a, b in zip(found, mine, strict=True)]
+    return [t.new_zeros(t.shape) + g for g, t in zip(found, like, strict=True)]
+
+
+def _second_shape(x, y, bandwidth, regularization, hypers, grad, v, *rest):
     like = (x, y, x.new_empty(()) if bandwidth is None else bandwidth, grad, v)
     return [t.new_empty(t.shape) for t in like]
 
@@ -125,16 +155,16 @@ def _second_shape(x, y, bandwidth, regularization, grad, v, *rest):
 @operator(
     f"({POINTS}Tensor grad, Tensor v, Tensor? of_x, Tensor? of_y, Tensor? of_bandwidth, "
     f"Tensor? of_regularization, {OPTIONS}) -> Tensor[]",
-    cores={0: 2, 1: 2, 2: 0, 3: 0, 4: 2, 5: 2, 6: 2, 7: 2, 8: 0, 9: 0},
+    cores={0: 2, 1: 2, 2: 0, 3: 0, 4: 0, 5: 2, 6: 2, 7: 2, 8: 2, 9: 0, 10: 0},
     shapes=_second_shape,
     expand=True,
 )
-def kernel_matmul_second(x, y, bandwidth, regularization, grad, v, *rest):
+def kernel_matmul_second(x, y, bandwidth, regularization, hypers, grad, v, *rest):
     """The gradients to x, y, bandwidth, grad and v of the sum of the results of kernel_matmul_vjp
     times of_x, of_y, ...: kernel_second of the same blocks."""
     x, y, bandwidth, regularization, grad, v = plain(x, y, bandwidth, regularization, grad, v)
     given, options = dict(zip(_NAMES, plain(*rest[:4]), strict=True)), rest[4:]
-    total = [torch.zeros_like(t) for t in _second_shape(x, y, bandwidth, None, grad, v)]
+    total = [torch.zeros_like(t) for t in _second_shape(x, y, bandwidth, None, [], grad, v)]
     if all(u is None for u in given.values()):
         return total
     of_x, of_y, of_bandwidth, of_grad, of_v = total

@@ -54,9 +54,18 @@ def _backward(formula):
         leaves = [other if tensor is None else tensor for tensor, other in pairs]
         inputs, outputs = tree_unflatten(leaves, ctx.gram_spec)
         found = formula(inputs, outputs, ctx.needs_input_grad, *grads)
-        return (*found, *[None] * (len(inputs) - len(found)))
+        found = [*found, *[None] * (len(inputs) - len(found))]
+        return tuple(_as_list(i) if g is None else g for i, g in zip(inputs, found, strict=True))
 
     return backward
+
+
+def _as_list(value):
+    """No gradient of an input: of a list of tensors, which PyTorch takes every empty list for, one
+    None each."""
+    if isinstance(value, list) and all(isinstance(v, torch.Tensor) for v in value):
+        return [None] * len(value)
+    return None
 
 
 def _vmap_rule(op, cores, own, expand):

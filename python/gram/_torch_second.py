@@ -16,10 +16,14 @@ from gram._torch_register import batch, operator, operators, plain, summed
 
 
 def powers(t, p):
-    """phi and its derivative, both 0 at 0."""
+    """phi and its derivative, both 0 at 0; p is a number or a tensor."""
+    size, tie = t.abs(), t == 0
+    if isinstance(p, torch.Tensor):
+        slope = torch.where(p == 1, 0, (p - 1) * size ** (p - 2))
+        phi = torch.where(tie, 0, t.sign() * size ** (p - 1))
+        return phi, torch.where(tie, (p == 2).to(t.dtype), slope)
     if p == 2:
         return t, torch.ones_like(t)
-    size, tie = t.abs(), t == 0
     phi = t.sign() if p == 1 else torch.where(tie, 0, t.sign() * size ** (p - 1))
     return phi, torch.zeros_like(t) if p == 1 else torch.where(tie, 0, (p - 1) * size ** (p - 2))
 
@@ -160,7 +164,7 @@ def kernel_second(tensors, options, cotangents):
     if kernel == "cosine":
         found, slope = cosine_second(x, other, grad, u, v)
         return _second(tensors, cotangents, options, found, slope, None)
-    weight = operators.kernel(x, other, bandwidth, None, *options, "weight")
+    weight = operators.kernel(x, other, bandwidth, None, [], *options, "weight")
     if kernel in OF_PRODUCT:
         second = second_weight(
             x, other, None, kernel, [scale, p, q, alpha, gamma, coef0, degree]
@@ -179,7 +183,7 @@ def kernel_second(tensors, options, cotangents):
         seen, rows = weight * slope, second * slope
         if kernel != "distance" and ("bandwidth" in cotangents or bandwidth is not None):
             length = _column(scale if bandwidth is None else bandwidth.to(x))
-            distance = operators.cdist(x, other, p, False)
+            distance = operators.cdist(x, other, None, p, False)
             # Derivatives by L: of w, of k, and of k twice.
             of_weight = -(p * weight + second * distance) / length
             of_kernel = -weight * distance / length

@@ -2,10 +2,11 @@
 
 Tensors of the CPU and of CUDA, any strides; batches broadcast.  Gradients are finite at ties and
 at distance zero, where coordinates and points contribute 0.  Everything with gradients has second
-derivatives, but for expressions, kernels with outer_power and a part of a spectrum, which say so in
-backward().  torch.func.vmap maps operators and gradients that torch.autograd.grad takes;
-torch.func.grad itself takes no operators of torch.library.  Before PyTorch 2.4 (1.13 or newer)
-there are gradients alone, no torch.compile, vmap and fake tensors.
+derivatives, but for expressions, kernels with outer_power, a part of a spectrum, and numbers other
+than bandwidths and regularizations, which say so in backward().  torch.func.vmap maps operators and
+gradients that torch.autograd.grad takes; torch.func.grad itself takes no operators of
+torch.library.  Before PyTorch 2.4 (1.13 or newer) there are gradients alone, no torch.compile, vmap
+and fake tensors.
 
 >>> import torch, gram.torch
 >>> x = torch.tensor([[0.0], [3.0]], requires_grad=True)
@@ -20,7 +21,14 @@ try:
 except ImportError as e:
     raise ImportError("gram.torch needs PyTorch 1.13 or newer (pip install torch)") from e
 
-from gram import _torch_agop, _torch_algebra, _torch_kernels, _torch_products, _torch_samples
+from gram import (
+    _torch_agop,
+    _torch_algebra,
+    _torch_kernels,
+    _torch_numbers,
+    _torch_products,
+    _torch_samples,
+)
 
 __all__ = [
     "agop",
@@ -42,13 +50,14 @@ __all__ = [
 def cdist(x, y=None, p=2.0, root=True):
     """Distances out[..., i, j] of x (..., m, k) and y (..., n, k), as gram.cdist.
 
-    p is a number from 0 to infinity; root=False leaves out the power 1 / p.  Gradients to x and y
-    for every p but infinity, twice.  float32 or float64; float16 and bfloat16 give float32.
+    p is a number from 0 to infinity, or a tensor of them that broadcasts over the batch; root=False
+    leaves out the power 1 / p.  Gradients to x and y, twice, and to p where it is positive and
+    finite, once.  float32 or float64; float16 and bfloat16 give float32.
 
     >>> gram.torch.cdist(torch.zeros(1, 2), torch.ones(1, 2), p=1).item()
     2.0
     """
-    return _torch_kernels.cdist(x, y, float(p), root)
+    return _torch_kernels.cdist(x, y, *_torch_numbers.one(p), root)
 
 
 def _options(
@@ -70,24 +79,41 @@ def _options(
 ):
     """The tensors among the numbers of a kernel, and its options as the operators take them."""
     tensors = [n if isinstance(n, torch.Tensor) else None for n in (bandwidth, regularization)]
+    given, hypers = [""], []
+    parameters = parameters or {}
+
+    def plain(name, value, instead=1.0):
+        """The number itself; for a tensor another one, which stands in its place."""
+        value, tensor = _torch_numbers.split(value, instead)
+        if tensor is not None:
+            given.append(name)
+            hypers.append(tensor)
+        return value
+
     numbers = [
-        1.0 if tensors[0] is not None else float(bandwidth), float(p), float(exponent),
-        float(alpha), float(gamma), float(coef0), float(degree),
+        1.0 if tensors[0] is not None else float(bandwidth), plain("p", p, 2.0),
+        plain("exponent", exponent), plain("alpha", alpha), plain("gamma", gamma),
+        plain("coef0", coef0), plain("degree", degree),
         0.0 if tensors[1] is not None else float(regularization),
     ]  # fmt: skip
-    parameters = parameters or {}
-    names, values = ["", *parameters], [0.0, *[float(v) for v in parameters.values()]]
-    outer_power = None if outer_power is None else float(outer_power)
+    values = [0.0, *[plain("parameter " + name, v) for name, v in parameters.items()]]
+    if outer_power is not None:
+        outer_power = plain("outer_power", outer_power)
     offsets = [row_offset, column_offset]
-    return tensors, [kernel, numbers, outer_power, offsets, expression, of, names, values]
+    names = ["", *parameters]
+    options = [kernel, numbers, outer_power, offsets, expression, of, names, values, given]
+    return [*tensors, hypers], options
 
 
 def kernel(x, y=None, kernel="laplace", *, output="value", **options):
     """The kernel matrix of x (..., m, k) and y (..., n, k), as gram.kernel (see there for options).
 
-    bandwidth and regularization are numbers or tensors that broadcast over the batch; they and x
-    and y have gradients, twice but for an expression and outer_power.  The other options are
-    numbers.  output="weight" and "bandwidth-derivative" have no gradient.
+    Every number is a number or a tensor that broadcasts over the batch, also in the dict
+    parameters.  x, y, bandwidth and regularization have gradients, twice but for an expression and
+    outer_power; the other numbers have them once: p, exponent, alpha, gamma, coef0, degree,
+    outer_power and parameters.  Numbers that the kernel does not use have the gradient 0.  That of
+    degree is nan where gamma x.y + coef0 is negative, and where points coincide p and outer_power
+    get 0.  Only output="value" has gradients.
 
     >>> length = torch.tensor(2.0, requires_grad=True)
     >>> k = gram.torch.kernel(torch.zeros(1, 1), torch.ones(1, 1), "gaussian", bandwidth=length)
@@ -101,8 +127,7 @@ def kernel(x, y=None, kernel="laplace", *, output="value", **options):
 def kernel_matmul(x, y=None, kernel="laplace", *, v, **options):
     """kernel(x, y) @ v for v (..., n, r) or (n,), the matrix never stored, as gram.kernel_matmul.
 
-    Gradients to x, y, v, bandwidth and regularization, twice as gram.torch.kernel has them, in
-    blocks of rows.
+    Gradients to x, y, v and all numbers as gram.torch.kernel has them, in blocks of rows.
 
     >>> gram.torch.kernel_matmul(torch.zeros(2, 1), v=torch.ones(2)).tolist()
     [2.0, 2.0]
@@ -117,31 +142,36 @@ def kernel_matmul(x, y=None, kernel="laplace", *, v, **options):
 def median_distance(x, p=2.0, *, root=True, rows=2000, seed=0):
     """The median of the distances of different rows of x, as gram.median_distance: no gradient.
 
+    p is a number, or a tensor that asks for no gradient and has one element.
+
     >>> gram.torch.median_distance(torch.tensor([[0.0], [1.0], [5.0]])).item()
     4.0
     """
-    return _torch_kernels.median_distance(x.detach(), float(p), root, rows, seed)
+    p = _torch_numbers.constant("median_distance", "p", p)
+    return _torch_kernels.median_distance(x.detach(), p, root, rows, seed)
 
 
 def cdist_grad(a, b, c, d, p=2.0):
     """Gradients of kernel expansions, as gram.cdist_grad: a (..., K, M), b (..., N, K),
-    c (..., O, K), d (..., N, M) give (..., O, N, M).  Gradients to all four, twice.
+    c (..., O, K), d (..., N, M) give (..., O, N, M).  Gradients to all four, twice, and to p, which
+    is a number or a tensor that broadcasts over the batch, once.
 
     >>> one = torch.ones(1, 1)
     >>> gram.torch.cdist_grad(one, 2 * one, 3 * one, 5 * one).item()
     9.0
     """
-    return _torch_agop.cdist_grad(a, b, c, d, float(p))
+    return _torch_agop.cdist_grad(a, b, c, d, *_torch_numbers.one(p))
 
 
 def agop(a, b, c, d, p=2.0, *, diagonal=False, points=0):
-    """The average outer product of cdist_grad(a, b, c, d, p), as gram.agop.  Gradients twice.
+    """The average outer product of cdist_grad(a, b, c, d, p), as gram.agop.  Gradients as
+    gram.torch.cdist_grad has them.
 
     >>> one = torch.ones(1, 1)
     >>> gram.torch.agop(one, 2 * one, 3 * one, 5 * one).item()
     81.0
     """
-    return _torch_agop.agop(a, b, c, d, float(p), diagonal, points)
+    return _torch_agop.agop(a, b, c, d, *_torch_numbers.one(p), diagonal, points)
 
 
 def solve_cholesky(a, b, *, lower=True):
@@ -195,22 +225,29 @@ def matrix_power(a, numerator=-1, denominator=4, *, method="auto", lower=True, r
     """(a + ridge I)^(numerator / denominator) of symmetric a (..., n, n), as gram.matrix_power.
 
     Gradients twice, by the eigenvectors of a: n^3 operations, symmetric, exact at multiple
-    eigenvalues.
+    eigenvalues.  ridge is a number or a tensor that broadcasts over the batch, with gradients too.
 
     >>> gram.torch.matrix_power(torch.tensor([[16.0]])).item()
     0.5
     """
-    return _torch_algebra.matrix_power(a, numerator, denominator, method, lower, float(ridge))
+    ridge, tensor = _torch_numbers.split(ridge, 0.0)
+    if tensor is not None:
+        eye = torch.eye(a.shape[-1], dtype=a.dtype, device=a.device)
+        a = a + tensor.to(a)[..., None, None] * eye
+    return _torch_algebra.matrix_power(a, numerator, denominator, method, lower, ridge)
 
 
 def kron_matmul(x, factors, *, side="right", alpha=1.0):
     """alpha x (f_1 (x) ... (x) f_N), or with side="left" alpha (f_1 (x) ... (x) f_N) x, as
-    gram.kron_matmul.  Any number of derivatives, to x and to every factor.
+    gram.kron_matmul.  Any number of derivatives, to x, to every factor and to alpha, a number or a
+    tensor that broadcasts over the batch.
 
     >>> gram.torch.kron_matmul(torch.ones(1, 4), [torch.eye(2), 3 * torch.eye(2)]).tolist()
     [[3.0, 3.0, 3.0, 3.0]]
     """
-    return _torch_algebra.kron_matmul(x, list(factors), side, float(alpha))
+    alpha, tensor = _torch_numbers.split(alpha, 1.0)
+    product = _torch_algebra.kron_matmul(x, list(factors), side, alpha)
+    return product if tensor is None else product * tensor.to(product)[..., None, None]
 
 
 def per_sample_gradients(model, loss, inputs, targets, *, method="auto", chunk=None):

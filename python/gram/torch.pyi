@@ -5,10 +5,12 @@ import torch
 
 from gram import Kernel, Output, PowerMethod, Side
 
+Number = float | torch.Tensor
+
 def cdist(
     x: torch.Tensor,
     y: torch.Tensor | None = None,
-    p: float = 2.0,
+    p: Number = 2.0,
     root: bool = True,
 ) -> torch.Tensor: ...
 def kernel(
@@ -40,14 +42,14 @@ def cdist_grad(
     b: torch.Tensor,
     c: torch.Tensor,
     d: torch.Tensor,
-    p: float = 2.0,
+    p: Number = 2.0,
 ) -> torch.Tensor: ...
 def agop(
     a: torch.Tensor,
     b: torch.Tensor,
     c: torch.Tensor,
     d: torch.Tensor,
-    p: float = 2.0,
+    p: Number = 2.0,
     *,
     diagonal: bool = False,
     points: int = 0,
@@ -70,14 +72,14 @@ def matrix_power(
     *,
     method: PowerMethod = "auto",
     lower: bool = True,
-    ridge: float = 0.0,
+    ridge: Number = 0.0,
 ) -> torch.Tensor: ...
 def kron_matmul(
     x: torch.Tensor,
     factors: Sequence[torch.Tensor],
     *,
     side: Side = "right",
-    alpha: float = 1.0,
+    alpha: Number = 1.0,
 ) -> torch.Tensor: ...
 def per_sample_gradients(
     model: torch.nn.Module,

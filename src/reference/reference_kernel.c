@@ -25,6 +25,8 @@ static struct parameters parameters_of(const gram_kernel_options *o,
         .degree = reference_scalar(o->degree, batch, item),
     };
 
+    if (o->root)
+        at.outer = at.p > 0 && at.p < INFINITY ? 1 / at.p : 1;
     if (o->inner == GRAM_DOT)
         at.p = at.outer = 1;
     return at;

@@ -42,6 +42,40 @@ def test_p_of_every_item():
         np.testing.assert_allclose(d[i], cdist(x[i], x[i], "minkowski", p=p[i]), atol=1e-12)
 
 
+def test_p_of_every_item_of_a_kernel():
+    x, v = draw(3, 6, 4), draw(6, 2)
+    p = np.array([1.0, 2.0, 3.5])
+    for name in ("laplace", "lpq-laplace", "matern32", "distance"):
+        options = {"kernel": name, "exponent": 0.8}
+        k = gram.kernel(x, p=p, **options)
+        product = gram.kernel_matmul(x, v=v, p=p, **options)
+        grad = gram.kernel_vjp(x, grad=np.ones((6, 6)), p=p, **options)
+        for i in range(3):
+            alone = gram.kernel(x[i], p=p[i], **options)
+            np.testing.assert_allclose(k[i], alone, rtol=1e-13)
+            np.testing.assert_allclose(product[i], alone @ v, rtol=1e-12, atol=1e-12)
+            one = gram.kernel_vjp(x[i], grad=np.ones((6, 6)), p=p[i], **options)
+            np.testing.assert_allclose(grad[i], one, rtol=1e-12, atol=1e-12)
+
+
+def test_derivatives_of_expressions_by_parameters():
+    x = draw(5, 3)
+    options = {"expression": "exp(-pow(s / a, b)) + c", "parameters": {"a": 2.0, "b": 1.5, "c": 1}}
+    s = gram.cdist(x) / 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log = np.where(s == 0, 0, np.log(s))
+    expected = {
+        "a": 0.75 * s**1.5 * np.exp(-(s**1.5)),
+        "b": -(s**1.5) * log * np.exp(-(s**1.5)),
+        "c": np.ones((5, 5)),
+    }
+    for name, want in expected.items():
+        got = gram.kernel(
+            x, output="parameter-derivative", parameter=name, regularization=3.0, **options
+        )
+        np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-15)
+
+
 def kernel_by_name(name, x, y, bandwidth, q):
     d = cdist(x, y)
     t3, t5 = np.sqrt(3) * d / bandwidth, np.sqrt(5) * d / bandwidth

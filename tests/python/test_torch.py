@@ -77,6 +77,67 @@ def test_gradients_of_kernels(name, device):
     holds(gradgradcheck, f, inputs)
 
 
+NUMBERS = {"exponent": 1.4, "alpha": 1.7, "gamma": 0.03, "coef0": 2.5, "degree": 3.0, "p": 1.6}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_every_number_of_a_kernel_gets_its_gradient(name, device):
+    """A tensor that was given as p, exponent, ... had .grad None, and nothing said so."""
+    euclidean = name in ("gaussian", "rational-quadratic")
+    names = [n for n in NUMBERS if not (euclidean and n == "p")]
+    x, y, v = draw(4, 3, device=device), draw(3, 3, device=device), draw(3, 2, device=device)
+    f = lambda x, y, *n: gt.kernel(x, y, name, **dict(zip(names, n, strict=True)))  # noqa: E731
+    holds(gradcheck, f, (x, y, *[number(NUMBERS[n]) for n in names]))
+    names = [*NUMBERS, "outer_power"]
+    batched = [number([w, w + 0.1], device) for w in (*NUMBERS.values(), 0.7)]
+    holds(gradcheck, f, (x, y, *batched))
+    g = lambda v, *n: gt.kernel_matmul(  # noqa: E731
+        x, y, name, v=v, **dict(zip(names, n, strict=True))
+    )
+    holds(gradcheck, g, (v, *batched))
+
+
+def test_every_other_number_gets_its_gradient(device):
+    x, y = draw(4, 3, device=device), draw(3, 3, device=device)
+    for root in (True, False):
+        f = lambda x, y, p: gt.cdist(x, y, p, root)  # noqa: E731
+        holds(gradcheck, f, (x, y, number([1.3, 2.5], device)))
+    text = {"expression": "exp(-pow(s, b) * a)"}
+    f = lambda x, a, b, p: gt.kernel(x, parameters={"a": a, "b": b}, p=p, **text)  # noqa: E731
+    holds(gradcheck, f, (x, number(0.5), number([1.5, 1.2], device), number(1.5)))
+    a, b, c, d = (draw(*s, device=device) for s in ((4, 5), (3, 4), (2, 4), (3, 5)))
+    holds(gradcheck, gt.cdist_grad, (a, b, c, d, number([1.5, 2.5], device)))
+    holds(gradcheck, gt.agop, (a, b, c, d, number(1.5)))
+    f = lambda s, r: gt.matrix_power(definite(s), ridge=r)  # noqa: E731
+    holds(gradcheck, f, (draw(3, 3, device=device), number([0.5, 0.7], device)))
+    f = lambda x, f, alpha: gt.kron_matmul(x, [f, f], alpha=alpha)  # noqa: E731
+    holds(gradcheck, f, (draw(2, 9, device=device), x[:3].detach(), number(0.3)))
+
+
+def test_numbers_that_get_no_gradient_say_so():
+    x, p = draw(4, 2), number(1.5)
+    with pytest.raises(NotImplementedError, match="median_distance: p requires a gradient"):
+        gt.median_distance(x, p)
+    for asked, message in ((x, "p requires a gradient"), (p, "gradient to p is not")):
+        (grad,) = torch.autograd.grad(gt.kernel(x, p=p).sum(), asked, create_graph=True)
+        with pytest.raises(NotImplementedError, match=message):
+            grad.square().sum().backward()
+    (grad,) = torch.autograd.grad(gt.kernel(x, p=p.detach()).sum(), x, create_graph=True)
+    grad.square().sum().backward()
+    arrays = gt.kernel(x, p=torch.tensor([1.5, 2.5], dtype=x.dtype)).sum()
+    (grad,) = torch.autograd.grad(arrays, x, create_graph=True)
+    with pytest.raises(NotImplementedError, match="p is an array"):
+        grad.square().sum().backward()
+
+
+@needs_operators
+def test_numbers_in_compiled_and_mapped_calls():
+    x = draw(4, 2)
+    p = number([1.0, 2.0, 2.5])
+    got = torch.func.vmap(lambda p: gt.cdist(x, p=p))(p)
+    torch.testing.assert_close(got, torch.stack([gt.cdist(x, p=q) for q in (1.0, 2.0, 2.5)]))
+
+
 def test_gradients_of_batches_and_of_one_set(device):
     bandwidth = number([1.0, 2.0], device)
     x, y = draw(2, 4, 3, device=device), draw(3, 3, device=device)
@@ -224,7 +285,8 @@ def test_what_has_no_derivative_says_so():
 
 
 GAUSSIAN = ["gaussian", [1.0, 2.0, 1.0, 1.0, 1.0, 0.0, 3.0, 0.0], None, [0, 0], None, "distance"]
-GAUSSIAN += [[""], [0.0]]
+GAUSSIAN += [[""], [0.0], [""]]
+LAPLACE = ["laplace", *GAUSSIAN[1:-1], ["", "p"]]
 
 
 def operators(device):
@@ -233,20 +295,21 @@ def operators(device):
     a, b, c, z = d(5, 4), d(3, 5), d(2, 5), d(3, 4)
     plain = [t.detach() for t in (x, y, bandwidth)]
     s.requires_grad_()
+    power = [torch.tensor([1.5, 2.5], dtype=torch.float64, device=device)]
     points = [t.detach() for t in (a, b, c, z)]
     return {
-        "cdist": (x, y, 2.0, True),
-        "kernel": (x, y, bandwidth, None, *GAUSSIAN, "value"),
-        "kernel_vjp": (x, y, bandwidth, None, d(5, 4), *GAUSSIAN, ["x", "bandwidth"]),
-        "kernel_matmul": (x, None, bandwidth, None, d(5, 2), *GAUSSIAN),
-        "kernel_matmul_vjp": (x, None, bandwidth, None, x, x, *GAUSSIAN, ["x", "bandwidth"]),
+        "cdist": (x, y, None, 2.0, True),
+        "kernel": (x, y, bandwidth, None, [], *GAUSSIAN, "value"),
+        "kernel_vjp": (x, y, bandwidth, None, [], d(5, 4), *GAUSSIAN, ["x", "bandwidth"]),
+        "kernel_matmul": (x, None, bandwidth, None, [], d(5, 2), *GAUSSIAN),
+        "kernel_matmul_vjp": (x, None, bandwidth, None, [], x, x, *GAUSSIAN, ["x", "bandwidth"]),
         "kernel_matmul_second": (
-            *plain, None, *plain[:2], plain[0], None, plain[2], None, *GAUSSIAN,
+            *plain, None, [], *plain[:2], plain[0], None, plain[2], None, *GAUSSIAN,
         ),
-        "cdist_grad": (a, b, c, z, 2.0),
-        "cdist_grad_vjp": (a, b, c, z, d(2, 3, 4), 1.5),
+        "cdist_grad": (a, b, c, z, None, 2.0),
+        "cdist_grad_vjp": (a, b, c, z, d(2, 3, 4), None, 1.5),
         "cdist_grad_second": (*points, d(2, 3, 4).detach(), *points, 1.5),
-        "agop": (a, b, c, z, 1.5, False, 0),
+        "agop": (a, b, c, z, None, 1.5, False, 0),
         "solve_cholesky": (s, d(4, 2), True),
         "solve_lu": (s, d(4, 2)),
         "eigh": (s, True, "all", 0, 0),
@@ -255,6 +318,12 @@ def operators(device):
         "matrix_power_second": (s.detach(), plain[1] @ plain[1].mT, s.detach(), 1, 2, True, 0.0),
         "kron_matmul": (d(3, 6), [d(2, 3), d(3, 2)], "right", 1.0),
         "kron_matmul_vjp": (d(3, 6), [d(2, 3), d(3, 2)], d(3, 6), "right", 1.0),
+        "kernel_number_vjp": (
+            *plain, None, power, plain[0] @ plain[1].mT, *LAPLACE, ["p"],
+        ),
+        "kernel_matmul_number_vjp": (
+            *plain, None, power, plain[0], plain[1], *LAPLACE, ["p"],
+        ),
         "median_distance": (plain[0], 2.0, True, 100, 0),
         "second_weight": (*plain, "laplace", [1.0, 2.0, 1.0, 1.0, 1.0, 0.0, 3.0]),
         "pair_slopes": (*plain[:2], *plain[:2], 1.5),
