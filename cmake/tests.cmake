@@ -149,6 +149,14 @@ if(TARGET test_calls AND NOT APPLE)
     endforeach()
 endif()
 
+# What test_cli_allocations.py and test_allocations.py put before glibc's malloc.
+if(CMAKE_SYSTEM_NAME STREQUAL Linux AND NOT GRAM_SANITIZE AND NOT GRAM_FUZZ)
+    add_library(failing_malloc MODULE tests/preload/failing_malloc.c)
+    target_link_libraries(failing_malloc PRIVATE gram_flags Threads::Threads ${CMAKE_DL_LIBS})
+    set_target_properties(failing_malloc PROPERTIES
+        PREFIX "" C_VISIBILITY_PRESET default LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+endif()
+
 file(GLOB GRAM_FUZZ_SOURCES CONFIGURE_DEPENDS tests/fuzz_*.c)
 list(FILTER GRAM_FUZZ_SOURCES EXCLUDE REGEX "/fuzz_replay\\.c$")
 foreach(source ${GRAM_FUZZ_SOURCES})

@@ -94,8 +94,11 @@ int problem_open(struct harness *h, const struct request *r, struct problem *p)
     *p = (struct problem){.count = 0};
     harness_seed(h, r->op->name, 0);
     h->where = r->op->name;
-    if (!r->op->prepare(h, &r->args, &p->made))
+    if (!r->op->prepare(h, &r->args, &p->made)) {
+        /* Behind what prepare has said of a parameter; of memory that lacks it says nothing. */
+        fprintf(stderr, "%s: this problem could not be made\n", r->op->name);
         return HARNESS_USAGE;
+    }
     status = problem_send(h, p);
     if (status == GRAM_OK)
         return HARNESS_RIGHT;
