@@ -7,13 +7,15 @@
 #define GRAM_AGOP_H
 #include "backend.h"
 
-/* The gradients of points [first, first + count) of one item as an operation of their own; left to
- * the caller: out. */
-static inline struct gram_cdist_grad_op
-gram_agop_gradients(const struct gram_agop_op *op, int64_t item, int64_t first, int64_t count)
+/* The gradients of points [first, first + count) of the items of a round (gram_round_at) that
+ * begins with this one, as an operation of their own; left to the caller: out. */
+static inline struct gram_cdist_grad_op gram_agop_gradients(const struct gram_agop_op *op,
+                                                            const struct gram_batch *round,
+                                                            int64_t item, int64_t first,
+                                                            int64_t count)
 {
     struct gram_cdist_grad_op grad = {
-        .batch.count = 1,
+        .batch = *round,
         .a = gram_view_alone(&op->a, &op->batch, item),
         .b = gram_view_alone(&op->b, &op->batch, item),
         .c = gram_view_alone(&op->c, &op->batch, item),

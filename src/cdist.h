@@ -27,12 +27,14 @@ static inline bool gram_cdist_mirrors(const struct gram_cdist_op *op)
     return op->symmetric && !(regularized && op->row_offset != op->column_offset);
 }
 
-/* One item as an operation of its own; out is not set. */
-static inline struct gram_cdist_op gram_cdist_alone(const struct gram_cdist_op *op, int64_t item)
+/* The items of a round (gram_round_at) that begins with this one, as an operation of their own; out
+ * is not set. */
+static inline struct gram_cdist_op gram_cdist_round(const struct gram_cdist_op *op,
+                                                    const struct gram_batch *round, int64_t item)
 {
     struct gram_cdist_op one = *op;
 
-    one.batch = (struct gram_batch){.count = 1};
+    one.batch = *round;
     one.x = gram_view_alone(&op->x, &op->batch, item);
     one.y = gram_view_alone(&op->y, &op->batch, item);
     for (int i = 0; i < GRAM_HYPERS; i++)
@@ -40,5 +42,11 @@ static inline struct gram_cdist_op gram_cdist_alone(const struct gram_cdist_op *
     for (int i = 0; i < op->parameters; i++)
         one.parameter[i] = gram_hyper_alone(&op->parameter[i], &op->batch, item);
     return one;
+}
+
+/* One item as an operation of its own; out is not set. */
+static inline struct gram_cdist_op gram_cdist_alone(const struct gram_cdist_op *op, int64_t item)
+{
+    return gram_cdist_round(op, &(struct gram_batch){.count = 1}, item);
 }
 #endif

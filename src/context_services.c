@@ -65,6 +65,38 @@ int64_t gram_nanoseconds(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+struct gram_rounds gram_rounds_of(const struct gram_batch *batch, int64_t most)
+{
+    struct gram_rounds r = {batch->ndim, 1, 1, batch->count, batch->count};
+    int64_t size;
+
+    if (batch->count <= most)
+        return r;
+    while (r.inner * batch->shape[r.dim - 1] <= most)
+        r.inner *= batch->shape[--r.dim];
+    size = batch->shape[--r.dim];
+    r.piece = gram_ceil_div(size, gram_ceil_div(size, most / r.inner));
+    r.items = r.piece * r.inner;
+    r.last_items = (size - (gram_ceil_div(size, r.piece) - 1) * r.piece) * r.inner;
+    return r;
+}
+
+struct gram_batch gram_round_at(const struct gram_batch *batch, const struct gram_rounds *rounds,
+                                int64_t first)
+{
+    struct gram_batch round = *batch;
+    int64_t size;
+
+    if (rounds->dim == batch->ndim)
+        return round;
+    for (int d = 0; d < rounds->dim; d++)
+        round.shape[d] = 1;
+    size = batch->shape[rounds->dim];
+    round.shape[rounds->dim] = gram_least(rounds->piece, size - first / rounds->inner % size);
+    round.count = round.shape[rounds->dim] * rounds->inner;
+    return round;
+}
+
 char *gram_view_item(const struct gram_view *v, const struct gram_batch *batch, int64_t item)
 {
     int64_t offset = 0;

@@ -10,7 +10,7 @@
 #define GRAM_KERNEL_VJP_H
 #include "cdist.h"
 
-/* Rows [i, i + rows) and columns [j, j + cols) of one item's kernel matrix. */
+/* Rows [i, i + rows) and columns [j, j + cols) of each item's kernel matrix. */
 struct vjp_block {
     int64_t i, rows, j, cols;
 };
@@ -27,7 +27,7 @@ static inline struct gram_view gram_vjp_turned(const struct gram_view *v, int64_
     return part;
 }
 
-/* The kernel (of the given output) of a block, to elements without gaps. */
+/* The kernel (of the given output) of a block, to elements without gaps, item after item. */
 static inline struct gram_cdist_op gram_vjp_kernel(const struct gram_cdist_op *kernel,
                                                    const struct vjp_block *b,
                                                    gram_kernel_output output, void *elements)
@@ -39,7 +39,7 @@ static inline struct gram_cdist_op gram_vjp_kernel(const struct gram_cdist_op *k
     op.regularization = (struct gram_hyper){.value = 0};
     op.x = gram_view_rows(&kernel->x, b->i, b->rows);
     op.y = gram_view_rows(&kernel->y, b->j, b->cols);
-    op.out = gram_view_dense(elements, op.x.dtype, b->rows, b->cols);
+    op.out = gram_view_dense_items(elements, op.x.dtype, b->rows, b->cols, &op.batch);
     return op;
 }
 
@@ -73,11 +73,12 @@ static inline struct gram_cdist_grad_op gram_vjp_gradient(const struct gram_cdis
 {
     const gram_dtype dtype = kernel->x.dtype;
     const bool dot = kernel->inner == GRAM_DOT;
-    const struct gram_view w = gram_view_dense(weights, dtype, b->rows, b->cols);
+    const struct gram_view w =
+        gram_view_dense_items(weights, dtype, b->rows, b->cols, &kernel->batch);
     const struct gram_view x = gram_vjp_turned(&kernel->x, b->i, b->rows);
     const struct gram_view y = gram_vjp_turned(&kernel->y, b->j, b->cols);
     struct gram_cdist_grad_op op = {
-        .batch.count = 1,
+        .batch = kernel->batch,
         .a = of_x ? gram_vjp_turned(&w, 0, b->rows) : w,
         .b = of_x ? y : x,
         .c = gram_vjp_number(numbers, dot ? VJP_MINUS_ONE : VJP_ONE, dtype, 1,

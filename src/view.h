@@ -77,6 +77,25 @@ double gram_hyper_at(const struct gram_hyper *h, const struct gram_batch *batch,
 /* Address of the item'th matrix of a view. */
 char *gram_view_item(const struct gram_view *v, const struct gram_batch *batch, int64_t item);
 
+/*
+ * A batch in rounds, each of which is a batch itself, for drivers whose scratch holds some items at
+ * a time: a dimension is cut into pieces of equal size, those behind it are whole, and in those
+ * before it a round has one index.
+ */
+struct gram_rounds {
+    int dim;                   /* that is cut; ndim: the whole batch is one round */
+    int64_t inner, piece;      /* items of one of its indices; indices of a round */
+    int64_t items, last_items; /* of a round, and of the last one along the dimension */
+};
+
+/* Rounds of at most `most` items, 1 <= most, and of at least half of these unless the batch has
+ * fewer. */
+struct gram_rounds gram_rounds_of(const struct gram_batch *batch, int64_t most);
+/* The round that begins with item first: a multiple of rounds, as their counts add up.  Its views
+ * are those of gram_view_alone(v, batch, first). */
+struct gram_batch gram_round_at(const struct gram_batch *batch, const struct gram_rounds *rounds,
+                                int64_t first);
+
 /* The item'th matrix without its batch, for drivers that go through the items one by one. */
 static inline struct gram_view gram_view_alone(const struct gram_view *v,
                                                const struct gram_batch *batch, int64_t item)
@@ -108,6 +127,18 @@ static inline struct gram_view gram_view_dense(void *data, gram_dtype dtype, int
                               .cols = cols,
                               .row_stride = cols,
                               .col_stride = 1};
+}
+
+/* The same for every item of a batch, one item after the other. */
+static inline struct gram_view gram_view_dense_items(void *data, gram_dtype dtype, int64_t rows,
+                                                     int64_t cols, const struct gram_batch *batch)
+{
+    struct gram_view v = gram_view_dense(data, dtype, rows, cols);
+    int64_t stride = rows * cols;
+
+    for (int d = batch->ndim - 1; d >= 0; stride *= batch->shape[d], d--)
+        v.batch_stride[d] = stride;
+    return v;
 }
 
 /* Exchanges rows and columns of a matrix. */

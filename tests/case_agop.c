@@ -46,6 +46,11 @@ static const struct grad_row rows[] = {
      .batch = {{2, 1}, {3}, {0}, {1}}, .why = "a batch, another p for every item"},
     {.agop = true, .k = 9, .m = 12, .n = 4, .o = 2, .dtype = GRAM_F64, .p = 1, .diagonal = true,
      .batch = {{3}, {0}, {3}, {1}}, .why = "a batch of diagonals"},
+    {.agop = true, .k = 2, .m = 3, .n = 2, .o = 1, .dtype = GRAM_F32, .p = 1, .accumulate = true,
+     .batch = {{30, 1}, {5}, {1, 1}, {30, 5}}, .out_layout = PADDED, .why = "many tiny items"},
+    {.agop = true, .k = 2, .m = 3, .n = 2, .o = 2, .dtype = GRAM_F64, .p = 2, .diagonal = true,
+     .batch = {{150}, {150}, {0}, {150}}, .out_layout = EVERY_SECOND,
+     .why = "many tiny diagonals"},
 };
 /* clang-format on */
 

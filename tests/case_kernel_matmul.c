@@ -85,6 +85,11 @@ static const struct row rows[] = {
      .why = "a batch of v alone"},
     {CUBIC, .m = 9, .n = 7, .k = 3, .r = 2, .y_batch = 3, .dtype = GRAM_F64,
      .why = "x and v are broadcast"},
+    {LAPLACE, .m = 2, .n = 3, .k = 1, .r = 1, .x_batch = 150, .y_batch = 150, .v_batch = 150,
+     .dtype = GRAM_F64, .per_item = true, .x_layout = EVERY_SECOND, .out_layout = PADDED,
+     .why = "many tiny items"},
+    {GAUSSIAN, .m = 3, .k = 2, .r = 2, .x_batch = 150, .dtype = GRAM_F32, .same = true,
+     .accumulate = true, .why = "many tiny items, added to out"},
     {LAPLACE, .m = 140, .n = 90, .k = 3, .r = 2, .dtype = GRAM_F32, .nan = true,
      .why = "NaN in one row only"},
 };

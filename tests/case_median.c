@@ -35,6 +35,11 @@ static const struct median_row {
     {.m = 30, .k = 3, .dtype = GRAM_F16, .p = 1, .why = "f16"},
     {.m = 30, .k = 3, .dtype = GRAM_BF16, .p = INFINITY, .why = "bf16"},
     {.m = 20, .k = 3, .batch = 3, .dtype = GRAM_F32, .p = 1, .why = "a batch"},
+    {.m = 4, .k = 2, .batch = 150, .dtype = GRAM_F64, .p = 2, .layout = COLUMN_MAJOR,
+     .why = "many tiny items"},
+    {.m = 110, .k = 2, .batch = 3, .dtype = GRAM_F32, .p = 1, .why = "a batch of larger items"},
+    {.m = 40, .k = 2, .batch = 3, .dtype = GRAM_F64, .p = 1, .rows = 3, .layout = PADDED,
+     .why = "a batch of samples: the same rows"},
     {.m = 20, .k = 3, .dtype = GRAM_F32, .p = 1, .rows = 20, .why = "a sample of all rows"},
     {.m = 40, .k = 1, .dtype = GRAM_F64, .p = 1, .rows = 2, .why = "a sample of two rows"},
     {.m = 40, .k = 2, .dtype = GRAM_F64, .p = 1, .rows = 3, .layout = EVERY_SECOND,
@@ -110,7 +115,7 @@ static void check_all(struct harness *h, const struct median_row *row, struct ca
     }
 }
 
-/* Row i is 2^i (in every column): a difference of two rows tells which they are. */
+/* Row i of each item is 2^i (in every column): a difference of two rows tells which they are. */
 static void check_sample(struct harness *h, const struct median_row *row, struct call *c)
 {
     int64_t seen[64] = {0}, different = 0;
@@ -118,7 +123,7 @@ static void check_sample(struct harness *h, const struct median_row *row, struct
     double again;
 
     for (int64_t i = 0; i < test_count(&c->x->t); i++)
-        test_put(&c->x->t, i, ldexp(1, (int)(i / row->k)));
+        test_put(&c->x->t, i, ldexp(1, (int)(i / row->k % row->m)));
     for (c->options.seed = 0; c->options.seed < 400; c->options.seed++) {
         double got;
         int high;
@@ -128,6 +133,9 @@ static void check_sample(struct harness *h, const struct median_row *row, struct
         frexp(got, &high); /* 2^high - 2^low, low < high, has this exponent or is 2^low */
         CHECK(h, got >= 1 && got < ldexp(1, (int)row->m), "the median %g is of no two rows", got);
         seen[high < 64 ? high : 63]++;
+        for (int64_t item = 1; item < row->batch; item++)
+            CHECK(h, test_at(out, item) == test_at(out, 0), "item %lld has %g, expected %g",
+                  (long long)item, test_at(out, item), test_at(out, 0));
     }
     for (int i = 0; i < 64; i++)
         different += seen[i] > 0;

@@ -28,6 +28,8 @@ static struct {
     int (*stream_wait)(void *stream);
     int (*capture_begin)(void *stream, int mode);
     int (*capture_end)(void *stream, void **graph);
+    int (*graph_nodes)(void *graph, void **nodes, size_t *count);
+    int (*graph_destroy)(void *graph);
     int (*instantiate)(void **executable, void *graph, unsigned long long flags);
     int (*replay)(void *executable, void *stream);
     int (*event_create)(void **event, unsigned flags);
@@ -54,6 +56,8 @@ static const struct {
     {        "cuStreamSynchronize",   &driver.stream_wait},
     {    "cuStreamBeginCapture_v2", &driver.capture_begin},
     {         "cuStreamEndCapture",   &driver.capture_end},
+    {            "cuGraphGetNodes",   &driver.graph_nodes},
+    {             "cuGraphDestroy", &driver.graph_destroy},
     {"cuGraphInstantiateWithFlags",   &driver.instantiate},
     {              "cuGraphLaunch",        &driver.replay},
     {              "cuEventCreate",  &driver.event_create},
@@ -146,16 +150,32 @@ void *device_stream_or_skip(void)
     return NULL;
 }
 
-bool device_replay(void *stream, int times, bool (*body)(void *arg), void *arg)
+/* NULL: the driver refused. */
+static void *capture(void *stream, bool (*body)(void *arg), void *arg)
 {
-    void *graph = NULL, *executable = NULL;
+    void *graph = NULL;
     bool captured;
 
     if (driver.capture_begin(stream, 0) != 0) /* 0: nothing that is unsafe, in any thread */
-        return false;
+        return NULL;
     captured = body(arg);
-    if (driver.capture_end(stream, &graph) != 0 || !captured || !graph ||
-        driver.instantiate(&executable, graph, 0) != 0)
+    return driver.capture_end(stream, &graph) == 0 && captured ? graph : NULL;
+}
+
+int64_t device_count(void *stream, bool (*body)(void *arg), void *arg)
+{
+    void *graph = capture(stream, body, arg);
+    size_t count = 0;
+    bool counted = graph && driver.graph_nodes(graph, NULL, &count) == 0;
+
+    return graph && driver.graph_destroy(graph) == 0 && counted ? (int64_t)count : -1;
+}
+
+bool device_replay(void *stream, int times, bool (*body)(void *arg), void *arg)
+{
+    void *graph = capture(stream, body, arg), *executable = NULL;
+
+    if (!graph || driver.instantiate(&executable, graph, 0) != 0)
         return false;
     for (int i = 0; i < times; i++)
         if (driver.replay(executable, stream) != 0)

@@ -7,6 +7,7 @@
 #define GRAM_TEST_DEVICE_MEMORY_H
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* False where there is no driver or no device of this index; makes its primary context current in
  * this thread, for the life of the process. */
@@ -29,6 +30,10 @@ void *device_stream_or_skip(void);
 /* What body queues on a stream, captured into a graph that is replayed so many times.  False: the
  * driver refused. */
 bool device_replay(void *stream, int times, bool (*body)(void *arg), void *arg);
+
+/* How many kernels, copies and the like body queues on a stream: it is captured into a graph that
+ * is thrown away.  Negative: the driver refused. */
+int64_t device_count(void *stream, bool (*body)(void *arg), void *arg);
 
 /* Milliseconds between two points of a stream, by the device's clock: the work of body, so many
  * times in a row; negative if the driver refused. */

@@ -24,6 +24,44 @@ static gram_tensor tensor(int ndim, const int64_t *shape)
     return t;
 }
 
+/* Rounds follow one another without a gap, none has more items than asked, and all but the last one
+ * along the dimension that is cut have as many as was said. */
+static void a_batch_is_cut_into_rounds(struct harness *h)
+{
+    static const struct gram_batch batches[] = {
+        {0,       {0},  1},
+        {1,       {7},  7},
+        {2,    {3, 5}, 15},
+        {3, {4, 1, 6}, 24},
+        {3, {2, 3, 5}, 30},
+        {1,       {0},  0},
+    };
+
+    for (int i = 0; i < LENGTH(batches); i++)
+        for (int64_t most = 1; most < 40; most++) {
+            const struct gram_rounds r = gram_rounds_of(&batches[i], most);
+            const gram_tensor t = tensor(batches[i].ndim, batches[i].shape);
+            struct gram_view v = {.data = (char *)data, .dtype = GRAM_F32};
+            int64_t first = 0, count = 0;
+            memcpy(v.batch_stride, t.stride, sizeof t.stride);
+            for (; first < batches[i].count; first += count) {
+                const struct gram_batch round = gram_round_at(&batches[i], &r, first);
+                const struct gram_view own = gram_view_alone(&v, &batches[i], first);
+                count = round.count;
+                CHECK(h, count == r.items || count == r.last_items, "%lld items", (long long)count);
+                CHECK(h, count <= most && 2 * r.items > gram_least(most, batches[i].count),
+                      "%lld items, rounds of %lld, of at most %lld", (long long)count,
+                      (long long)r.items, (long long)most);
+                for (int64_t item = 0; item < count; item++)
+                    CHECK(h, gram_view_item(&own, &round, item) == (char *)(data + first + item),
+                          "item %lld of batch %d", (long long)(first + item), i);
+            }
+            CHECK(h, first == batches[i].count, "%lld items", (long long)first);
+            CHECK(h, batches[i].count == 0 || count == r.last_items, "%lld items at last",
+                  (long long)count);
+        }
+}
+
 /* NumPy's rules: sizes are aligned at the end, 1 stretches, 0 stays. */
 static void batches_broadcast(struct harness *h)
 {
@@ -183,6 +221,7 @@ static void options_of_older_and_newer_headers(struct harness *h)
 }
 
 static const struct test_function tests[] = {
+    {               "a_batch_is_cut_into_rounds",                a_batch_is_cut_into_rounds},
     {                        "batches_broadcast",                         batches_broadcast},
     {                          "items_of_a_view",                           items_of_a_view},
     {"outputs_without_two_elements_in_one_place", outputs_without_two_elements_in_one_place},

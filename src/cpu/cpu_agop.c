@@ -38,7 +38,8 @@ struct agop_job {
 static struct gram_cdist_grad_op gradients_of(const struct agop_job *job, int64_t item,
                                               int64_t first, int64_t count)
 {
-    struct gram_cdist_grad_op grad = gram_agop_gradients(job->op, item, first, count);
+    struct gram_cdist_grad_op grad =
+        gram_agop_gradients(job->op, &(struct gram_batch){.count = 1}, item, first, count);
 
     grad.out = (struct gram_view){.data = job->scratch,
                                   .dtype = grad.a.dtype,

@@ -3,9 +3,10 @@
  *
  *   out[n, l] = (1 / points) sum_{o, m} g[o, n, m] g[o, l, m]
  *
- * The gradients of a block of points go to scratch, a column of features for every output of every
- * point.  Products of chunks of columns are added to parts, one a chunk and tile of out, which the
- * last launch adds up in order: timing does not matter.
+ * Items go together, in rounds of as many as scratch has room for.  The gradients of a block of
+ * points go to scratch, a column of features for every output of every point.  Products of chunks
+ * of columns are added to parts, one a chunk and tile of out, which the last launch adds up in
+ * order: timing does not matter.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -15,7 +16,8 @@
 #include "kernels/agop_params.h"
 
 enum {
-    BLOCK_BYTES = 64 << 20, /* of the gradients that are held: a few rounds of tiles */
+    BLOCK_BYTES = 64 << 20, /* of an item's gradients that are held: a few rounds of tiles */
+    ROUND_BYTES = 1 << 28,  /* of the gradients and the parts of many small items */
     POINT_GRAIN = 64,       /* points of a tile of cdist_grad.cu */
     COLUMN_GRAIN = 16,      /* columns of a panel of agop.cu */
     BLOCKS = 8,             /* of products for a processor */
@@ -23,35 +25,37 @@ enum {
     THREADS = 256,          /* of the other kernels here */
 };
 
+/* A round of items. */
 struct agop_job {
     const struct gram_agop_op *op;
+    struct gram_batch batch; /* of the round, which begins with item `first` */
+    int64_t first;
     int processors;
     int64_t points, ld, chunks; /* points: of a whole block */
+    int64_t side, part;         /* of a pair of tiles in parts; numbers of a chunk's parts */
     size_t element;
     size_t parts_at, grad_at, bytes; /* scratch: gradients, parts, what the gradients need */
     char *scratch;
 };
 
 /* The gradients of points [first, first + count), as (outputs times points) by features. */
-static struct gram_cdist_grad_op gradients_of(const struct agop_job *job, int64_t item,
-                                              int64_t first, int64_t count)
+static struct gram_cdist_grad_op gradients_of(const struct agop_job *job, int64_t first,
+                                              int64_t count)
 {
-    struct gram_cdist_grad_op grad = gram_agop_gradients(job->op, item, first, count);
+    struct gram_cdist_grad_op grad =
+        gram_agop_gradients(job->op, &job->batch, job->first, first, count);
 
-    grad.out = (struct gram_view){.data = job->scratch,
-                                  .dtype = grad.a.dtype,
-                                  .planes = grad.c.rows,
-                                  .rows = grad.d.rows,
-                                  .cols = count,
-                                  .plane_stride = count * job->ld,
-                                  .row_stride = 1,
-                                  .col_stride = job->ld};
+    grad.out = gram_view_dense_items(job->scratch, grad.a.dtype, grad.c.rows * count, job->ld,
+                                     &job->batch);
+    grad.out.planes = grad.c.rows, grad.out.rows = grad.d.rows, grad.out.cols = count;
+    grad.out.plane_stride = count * job->ld;
+    grad.out.row_stride = 1, grad.out.col_stride = job->ld;
     return grad;
 }
 
 static size_t gradient_bytes(const struct agop_job *job, int64_t count)
 {
-    const struct gram_cdist_grad_op op = gradients_of(job, 0, 0, count);
+    const struct gram_cdist_grad_op op = gradients_of(job, 0, count);
     struct cuda_grad_plan plan;
 
     cuda_cdist_grad_plan(&op, false, job->processors, &plan);
@@ -70,7 +74,6 @@ static void cut(struct agop_job *job)
 {
     const struct gram_agop_op *op = job->op;
     int64_t column = op->c.rows * job->ld * (int64_t)job->element, all = op->d.cols, most = all;
-    int64_t tiles = op->diagonal ? gram_ceil_div(op->d.rows, 32) : pairs_of(op), columns;
 
     if (column > 0 && most > BLOCK_BYTES / column)
         most = BLOCK_BYTES / column;
@@ -80,7 +83,17 @@ static void cut(struct agop_job *job)
     job->points = gram_round_up(job->points, POINT_GRAIN);
     if (job->points > all)
         job->points = all;
-    columns = gram_ceil_div(op->c.rows * job->points, COLUMN_GRAIN);
+}
+
+/* The items of a round, and the cut of the columns of each. */
+static void share(struct agop_job *job, const struct gram_batch *round)
+{
+    const struct gram_agop_op *op = job->op;
+    const int64_t columns = gram_ceil_div(op->c.rows * job->points, COLUMN_GRAIN);
+    int64_t tiles = op->diagonal ? gram_ceil_div(op->d.rows, 32) : pairs_of(op);
+
+    job->batch = *round;
+    tiles *= round->count;
     job->chunks = gram_ceil_div((int64_t)BLOCKS * job->processors, tiles);
     if (job->chunks > columns)
         job->chunks = columns;
@@ -93,33 +106,54 @@ static struct agop_job make_job(const gram_context *g, const struct gram_agop_op
     const struct cuda_device *device = g->device;
     struct agop_job job = {
         .op = op, .processors = device->processors, .element = gram_dtype_size(op->a.dtype)};
-    int64_t lanes = 16 / (int64_t)job.element, part = op->d.rows;
-    size_t last;
+    int64_t lanes = 16 / (int64_t)job.element;
 
     job.ld = gram_round_up(op->d.rows, lanes);
+    job.side = gram_least(op->d.rows, AGOP_TILE);
+    job.part = op->diagonal ? op->d.rows : pairs_of(op) * job.side * job.side;
     cut(&job);
-    if (!op->diagonal)
-        part = pairs_of(op) * AGOP_TILE * AGOP_TILE;
-    job.parts_at = gram_round64((size_t)(op->c.rows * job.points * job.ld) * job.element);
-    job.grad_at = job.parts_at + gram_round64((size_t)(job.chunks * part) * job.element);
-    last = job.points > 0 ? gradient_bytes(&job, op->d.cols % job.points) : 0;
-    job.bytes = gradient_bytes(&job, job.points);
-    job.bytes = job.grad_at + (last > job.bytes ? last : job.bytes);
     return job;
+}
+
+static struct gram_rounds rounds_of(const struct agop_job *job)
+{
+    const int64_t item = job->op->c.rows * job->points * job->ld + job->part;
+
+    return gram_rounds_of(&job->op->batch,
+                          gram_most(1, ROUND_BYTES / (int64_t)job->element / gram_most(1, item)));
+}
+
+/* Scratch of a round: the gradients of a block of points, the parts, what the gradients need. */
+static void lay_out(struct agop_job *job, const struct gram_batch *round, int64_t first)
+{
+    const struct gram_agop_op *op = job->op;
+    const int64_t gradients = round->count * op->c.rows * job->points * job->ld;
+    size_t last;
+
+    job->first = first;
+    share(job, round);
+    job->parts_at = gram_round64((size_t)gradients * job->element);
+    job->grad_at = job->parts_at +
+                   gram_round64((size_t)(round->count * job->chunks * job->part) * job->element);
+    last = job->points > 0 ? gradient_bytes(job, op->d.cols % job->points) : 0;
+    job->bytes = job->grad_at + gram_most_bytes(last, gradient_bytes(job, job->points));
 }
 
 /* ---- Launches ------------------------------------------------------------------------------- */
 
-static void fill_params(const struct agop_job *job, int64_t item, struct agop_params *params)
+static void fill_params(const struct agop_job *job, struct agop_params *params)
 {
     const struct gram_agop_op *op = job->op;
 
     *params = (struct agop_params){
+        .items = job->batch.count,
+        .ndim = job->batch.ndim,
         .gradients = job->scratch,
         .parts = job->scratch + job->parts_at,
-        .out = gram_view_item(&op->out, &op->batch, item),
+        .out = gram_view_item(&op->out, &op->batch, job->first),
         .features = op->d.rows,
         .ld = job->ld,
+        .side = job->side,
         .chunks = job->chunks,
         .pairs = pairs_of(op),
         .first = 1,
@@ -129,6 +163,10 @@ static void fill_params(const struct agop_job *job, int64_t item, struct agop_pa
         .diagonal = op->diagonal,
         .scale = op->points > 0 ? 1 / (double)op->points : 0,
     };
+    for (int d = 0; d < job->batch.ndim; d++) {
+        params->shape[d] = job->batch.shape[d];
+        params->batch_stride[d] = op->out.batch_stride[d];
+    }
 }
 
 /* The products of a block of points, whose gradients are in scratch. */
@@ -142,20 +180,20 @@ static gram_status queue_products(gram_context *g, const struct agop_job *job, i
     params->chunk_columns =
         gram_round_up(gram_ceil_div(params->columns, job->chunks), COLUMN_GRAIN);
     return gram_cuda_launch_plain(g, diagonal ? CUDA_VARIANT_AGOP_DIAGONAL : CUDA_VARIANT_AGOP,
-                                  job->op->a.dtype, tiles * job->chunks,
+                                  job->op->a.dtype, tiles * job->chunks * params->items,
                                   diagonal ? THREADS : TILE_THREADS, params);
 }
 
-static gram_status queue_item(gram_context *g, const struct agop_job *job, int64_t item)
+static gram_status queue_round(gram_context *g, const struct agop_job *job)
 {
     const struct gram_agop_op *op = job->op;
     struct agop_params params;
-    int64_t first = 0, all;
+    int64_t first = 0;
 
-    fill_params(job, item, &params);
+    fill_params(job, &params);
     do { /* once even without points: zeros */
         int64_t rest = op->d.cols - first, count = rest < job->points ? rest : job->points;
-        const struct gram_cdist_grad_op grad = gradients_of(job, item, first, count);
+        const struct gram_cdist_grad_op grad = gradients_of(job, first, count);
         struct cuda_grad_plan plan;
 
         cuda_cdist_grad_plan(&grad, false, job->processors, &plan);
@@ -164,25 +202,44 @@ static gram_status queue_item(gram_context *g, const struct agop_job *job, int64
         params.first = 0;
         first += count;
     } while (first < op->d.cols);
-    all = op->diagonal ? op->d.rows : params.pairs * AGOP_TILE * AGOP_TILE;
     return gram_cuda_launch_plain(g, CUDA_VARIANT_AGOP_SUM, op->a.dtype,
-                                  gram_ceil_div(all, THREADS), THREADS, &params);
+                                  gram_ceil_div(params.items * job->part, THREADS), THREADS,
+                                  &params);
 }
 
 static gram_status queue(gram_context *g, struct agop_job *job)
 {
+    const struct gram_batch *batch = &job->op->batch;
+    const struct gram_rounds rounds = rounds_of(job);
     void *scratch;
 
-    TRY(gram_cuda_scratch(g, job->bytes, &scratch));
+    TRY(gram_cuda_scratch(g, cuda_agop_workspace(g, job->op), &scratch));
     job->scratch = scratch;
-    for (int64_t item = 0; item < job->op->batch.count; item++)
-        TRY(queue_item(g, job, item));
+    for (int64_t first = 0; first < batch->count; first += job->batch.count) {
+        const struct gram_batch round = gram_round_at(batch, &rounds, first);
+        lay_out(job, &round, first);
+        TRY(queue_round(g, job));
+    }
     return GRAM_OK;
 }
 
 size_t cuda_agop_workspace(const gram_context *g, const struct gram_agop_op *op)
 {
-    return op->batch.count == 0 || op->d.rows == 0 ? 0 : make_job(g, op).bytes;
+    struct agop_job job;
+    struct gram_rounds rounds;
+    struct gram_batch round;
+    size_t bytes;
+
+    if (op->batch.count == 0 || op->d.rows == 0)
+        return 0;
+    job = make_job(g, op);
+    rounds = rounds_of(&job);
+    round = gram_round_at(&op->batch, &rounds, 0);
+    lay_out(&job, &round, 0);
+    bytes = job.bytes;
+    round = gram_round_at(&op->batch, &rounds, op->batch.count - rounds.last_items);
+    lay_out(&job, &round, 0);
+    return gram_most_bytes(bytes, job.bytes);
 }
 
 gram_status cuda_agop(gram_context *g, const struct gram_agop_op *op)

@@ -4,24 +4,30 @@
  *
  * A panel of K is computed as gram_kernel does it and multiplied by cuBLAS while it is in the
  * cache; where K is symmetric its transpose is multiplied too, and only panels on and above the
- * diagonal are computed.  v and out go through the scratch, by columns.
+ * diagonal are computed.  v and out go through the scratch, by columns.  Items go together, in
+ * rounds of as many as scratch has room for.
  *
  * SPDX-License-Identifier: MIT
  */
 #include "../cdist.h"
 #include "arena.h"
 #include "cuda_krylov.h"
+#include "cuda_matmul.h"
 
 enum {
     MATMUL_ROWS = 2048,
-    MATMUL_COLUMNS = 4096 /* 32 MiB of f32: more than half of what an H200's L2 has */
+    MATMUL_COLUMNS = 4096, /* 32 MiB of f32: more than half of what an H200's L2 has */
+    ROUND_BYTES = 1 << 28, /* of panels, v and out of many small items */
 };
+
+static int64_t panel_size(int64_t m, int64_t n)
+{
+    return gram_least(m, MATMUL_ROWS) * gram_least(n, MATMUL_COLUMNS);
+}
 
 size_t cuda_kernel_product_bytes(gram_dtype dtype, int64_t m, int64_t n)
 {
-    int64_t rows = gram_least(m, MATMUL_ROWS), cols = gram_least(n, MATMUL_COLUMNS);
-
-    return gram_round64((size_t)(rows * cols) * gram_dtype_size(dtype));
+    return gram_round64((size_t)panel_size(m, n) * gram_dtype_size(dtype));
 }
 
 /* A panel of K: rows from i on, columns from j on. */
@@ -42,11 +48,15 @@ static gram_status multiply(gram_context *g, const struct cuda_kernel_product *p
         .m = turned ? at->cols : at->rows,
         .n = p->columns,
         .k = turned ? at->rows : at->cols,
-        .count = 1,
-        .a = {                                .data = p->panel, .ld = at->cols, .transposed = !turned},
-        .b = {.data = (const char *)p->v + (size_t)from * size,        .ld = n                      },
+        .count = p->kernel.batch.count,
+        .a = {                                .data = p->panel,
+              .ld = at->cols,
+              .stride = at->rows * at->cols,
+              .transposed = !turned},
+        .b = {.data = (const char *)p->v + (size_t)from * size, .ld = n, .stride = n * p->columns },
         .c = (char *)p->out + (size_t)to * size,
         .ldc = m,
+        .stride_c = m * p->columns,
         .alpha = 1,
         .beta = 1,
     };
@@ -64,7 +74,7 @@ static gram_status run_panel(gram_context *g, const struct cuda_kernel_product *
     op.column_offset += at->j;
     op.x = gram_view_rows(&op.x, at->i, at->rows);
     op.y = gram_view_rows(&op.y, at->j, at->cols);
-    op.out = gram_view_dense(p->panel, p->dtype, at->rows, at->cols);
+    op.out = gram_view_dense_items(p->panel, p->dtype, at->rows, at->cols, &op.batch);
     TRY(cuda_cdist_queue(g, &op));
     TRY(multiply(g, p, at, false));
     return p->mirrors && at->i != at->j ? multiply(g, p, at, true) : GRAM_OK;
@@ -91,55 +101,64 @@ gram_status cuda_kernel_product(gram_context *g, const struct cuda_kernel_produc
 
 /* ---- gram_kernel_matmul ---------------------------------------------------------------------- */
 
-/* Where the scratch lies. */
+static struct gram_rounds rounds_of(const struct gram_kernel_matmul_op *op)
+{
+    const int64_t item =
+        panel_size(op->out.rows, op->v.rows) + (op->v.rows + op->out.rows) * op->out.cols;
+    const int64_t bytes = item * (int64_t)gram_dtype_size(op->out.dtype);
+
+    return gram_rounds_of(&op->kernel.batch, gram_most(1, ROUND_BYTES / gram_most(1, bytes)));
+}
+
+/* Where the scratch of so many items lies. */
 struct layout {
     size_t panel, v, out, bytes;
 };
 
-static struct layout layout_of(const struct gram_kernel_matmul_op *op)
+static struct layout layout_of(const struct gram_kernel_matmul_op *op, int64_t items)
 {
-    const size_t size = gram_dtype_size(op->out.dtype), columns = (size_t)op->out.cols;
+    const size_t size = gram_dtype_size(op->out.dtype) * (size_t)items;
+    const size_t columns = (size_t)op->out.cols;
     struct layout at = {.panel = CUDA_BLAS_BYTES};
 
-    at.v = at.panel + cuda_kernel_product_bytes(op->out.dtype, op->out.rows, op->v.rows);
+    at.v = at.panel + gram_round64((size_t)panel_size(op->out.rows, op->v.rows) * size);
     at.out = at.v + gram_round64((size_t)op->v.rows * columns * size);
     at.bytes = at.out + gram_round64((size_t)op->out.rows * columns * size);
     return at;
 }
 
-/* Between a view and columns one after the other. */
-static gram_status move(gram_context *g, const struct gram_view *v, void *columns, bool back)
+/* Between so many items of a view, from this one on, and columns one after the other. */
+static gram_status move(gram_context *g, const struct gram_batch *batch, int64_t first,
+                        int64_t count, const struct gram_view *v, void *columns, bool back)
 {
-    struct krylov_copy_params p = {
-        .rows = v->rows,
-        .columns = v->cols,
-        .from = back ? columns : v->data,
-        .from_row = back ? 1 : v->row_stride,
-        .from_column = back ? v->rows : v->col_stride,
-        .to = back ? v->data : columns,
-        .to_row = back ? v->row_stride : 1,
-        .to_column = back ? v->col_stride : v->rows,
-    };
+    struct gram_view dense = gram_view_dense(columns, v->dtype, v->rows, v->cols);
+    struct move_params p = {
+        .begin = first, .count = count, .rows = v->rows, .cols = v->cols, .alpha.value = 1};
 
-    return cuda_krylov_copy(g, v->dtype, &p);
+    dense.row_stride = 1, dense.col_stride = v->rows;
+    p.from.side = cuda_kron_side(back ? &dense : v);
+    p.to.side = cuda_kron_side(back ? v : &dense);
+    *(back ? &p.from.dense : &p.to.dense) = v->rows * v->cols;
+    return cuda_matmul_move(g, v->dtype, batch, &p);
 }
 
-static gram_status run_item(gram_context *g, const struct gram_kernel_matmul_op *op, int64_t item,
-                            struct cuda_kernel_product *p, void *columns)
+static gram_status run_round(gram_context *g, const struct gram_kernel_matmul_op *op,
+                             const struct gram_batch *round, int64_t first,
+                             struct cuda_kernel_product *p, void *columns)
 {
     const struct gram_batch *batch = &op->kernel.batch;
-    const struct gram_view v = gram_view_alone(&op->v, batch, item),
-                           out = gram_view_alone(&op->out, batch, item);
+    const struct gram_view *out = &op->out;
+    const int64_t count = round->count;
 
-    p->kernel = gram_cdist_alone(&op->kernel, item);
-    TRY(move(g, &v, columns, false));
+    p->kernel = gram_cdist_round(&op->kernel, round, first);
+    TRY(move(g, batch, first, count, &op->v, columns, false));
     if (op->accumulate)
-        TRY(move(g, &out, p->out, false));
+        TRY(move(g, batch, first, count, out, p->out, false));
     else
-        TRY(cuda_memory_zero(g, p->out,
-                             (size_t)(out.rows * out.cols) * gram_dtype_size(out.dtype)));
+        TRY(cuda_memory_zero(
+            g, p->out, (size_t)(count * out->rows * out->cols) * gram_dtype_size(out->dtype)));
     TRY(cuda_kernel_product(g, p));
-    return move(g, &out, p->out, true);
+    return move(g, batch, first, count, out, p->out, true);
 }
 
 static bool is_empty(const struct gram_kernel_matmul_op *op)
@@ -149,26 +168,29 @@ static bool is_empty(const struct gram_kernel_matmul_op *op)
 
 static gram_status run(gram_context *g, const struct gram_kernel_matmul_op *op)
 {
-    const struct layout at = layout_of(op);
+    const struct gram_batch *batch = &op->kernel.batch;
+    const struct gram_rounds rounds = rounds_of(op);
+    const struct layout at = layout_of(op, rounds.items);
     struct cuda_kernel_product p = {
         .mirrors = gram_cdist_mirrors(&op->kernel),
         .dtype = op->out.dtype,
         .columns = op->out.cols,
     };
+    struct gram_batch round;
     struct cuda_blas *blas;
     void *memory;
-    gram_status status = gram_cuda_scratch(g, at.bytes, &memory);
 
-    if (status != GRAM_OK)
-        return status;
+    TRY(gram_cuda_scratch(g, at.bytes, &memory));
     TRY(gram_cuda_blas(g, memory, &blas));
     p.blas = blas;
     p.panel = (char *)memory + at.panel;
     p.v = (char *)memory + at.v;
     p.out = (char *)memory + at.out;
-    for (int64_t item = 0; item < op->kernel.batch.count && status == GRAM_OK; item++)
-        status = run_item(g, op, item, &p, (char *)memory + at.v);
-    return status;
+    for (int64_t first = 0; first < batch->count; first += round.count) {
+        round = gram_round_at(batch, &rounds, first);
+        TRY(run_round(g, op, &round, first, &p, (char *)memory + at.v));
+    }
+    return GRAM_OK;
 }
 
 gram_status cuda_kernel_matmul(gram_context *g, const struct gram_kernel_matmul_op *op)
@@ -194,5 +216,5 @@ gram_status cuda_kernel_matmul(gram_context *g, const struct gram_kernel_matmul_
 size_t cuda_kernel_matmul_workspace(const gram_context *g, const struct gram_kernel_matmul_op *op)
 {
     (void)g;
-    return is_empty(op) ? 0 : layout_of(op).bytes;
+    return is_empty(op) ? 0 : layout_of(op, rounds_of(op).items).bytes;
 }

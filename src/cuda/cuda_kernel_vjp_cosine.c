@@ -9,7 +9,7 @@
  */
 #include "cuda_kernel_vjp.h"
 
-/* Squares of norms and sums of grad k of each row of x, then of y. */
+/* Squares of norms and sums of grad k of each row of x, then of y, of the first item. */
 struct cosine {
     double *x_squares, *x_sums, *y_squares, *y_sums;
 };
@@ -23,8 +23,8 @@ static gram_status find_squares(const struct vjp_job *job, const struct gram_vie
 {
     const struct vjp_matrix m = cuda_vjp_matrix(v, 0, 0);
 
-    return cuda_vjp_sum(job, (struct vjp_sums_params){
-                                 .u = m, .v = m, .sums = to, .rows = v->rows, .cols = v->cols});
+    return cuda_vjp_sum(job, (struct vjp_sums_params){.u = m, .v = m, .sums = to}, v->rows,
+                        v->cols);
 }
 
 /* A block of k is in scratch. */
@@ -34,18 +34,15 @@ static gram_status add_sums(const struct vjp_job *job, const struct cosine *c)
     const struct vjp_matrix k = cuda_vjp_elements(job),
                             grad = cuda_vjp_matrix(&job->grad, b->i, b->j);
 
-    TRY(cuda_vjp_sum(job, (struct vjp_sums_params){.u = k,
-                                                   .v = grad,
-                                                   .sums = c->x_sums + b->i,
-                                                   .rows = b->rows,
-                                                   .cols = b->cols,
-                                                   .add = b->j > 0}));
-    return cuda_vjp_sum(job, (struct vjp_sums_params){.u = cuda_vjp_transposed(k),
-                                                      .v = cuda_vjp_transposed(grad),
-                                                      .sums = c->y_sums + b->j,
-                                                      .rows = b->cols,
-                                                      .cols = b->rows,
-                                                      .add = b->i > 0});
+    TRY(cuda_vjp_sum(
+        job, (struct vjp_sums_params){.u = k, .v = grad, .sums = c->x_sums + b->i, .add = b->j > 0},
+        b->rows, b->cols));
+    return cuda_vjp_sum(job,
+                        (struct vjp_sums_params){.u = cuda_vjp_transposed(k),
+                                                 .v = cuda_vjp_transposed(grad),
+                                                 .sums = c->y_sums + b->j,
+                                                 .add = b->i > 0},
+                        b->cols, b->rows);
 }
 
 gram_status cuda_vjp_cosine(struct vjp_job *job)

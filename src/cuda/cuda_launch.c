@@ -79,6 +79,7 @@ static const struct {
     [CUDA_VARIANT_MEDIAN_ROWS] = {         "median_rows.cu",            "median_rows"},
     [CUDA_VARIANT_MEDIAN_COUNT] = {        "median_count.cu",           "median_count"},
     [CUDA_VARIANT_MEDIAN_PICK] = {         "median_pick.cu",            "median_pick"},
+    [CUDA_VARIANT_MEDIAN_SMALL] = {        "median_small.cu",           "median_small"},
     [CUDA_VARIANT_CG_STEP] = {             "cg_step.cu",                "cg_step"},
     [CUDA_VARIANT_CG_PRECONDITION] = {     "cg_precondition.cu",        "cg_precondition"},
     [CUDA_VARIANT_ROWS_ADD] = {            "rows_add.cu",               "rows_add"},

@@ -1,9 +1,11 @@
 /*
  * cuda_median.c - the median distance on the device: a sample, its distances, a selection
  *
- * Items one after the other.  The rows that the host draws travel as parameters of launches, so
- * that nothing is waited for and a graph keeps them.  The middle two distances are found by eight
- * of their bits at a time.  Scratch: what is known of them, the distances, the rows of a sample.
+ * Items go together, in rounds of as many as scratch has room for.  The rows that the host draws,
+ * the same of every item, travel as parameters of launches, so that nothing is waited for and a
+ * graph keeps them.  The middle two distances are found by eight of their bits at a time: of few
+ * rows by a block an item, else in passes over all distances of the round.  Scratch: what is known
+ * of them, the distances, the rows of a sample.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -14,36 +16,68 @@
 #include "kernels/median_params.h"
 
 enum {
-    THREADS = 256, /* of every kernel here */
-    BLOCKS = 1024, /* enough for every processor */
+    THREADS = 256,         /* of every kernel here */
+    BLOCKS = 1024,         /* enough for every processor */
+    SMALL = 96,            /* rows whose distances a block goes through in 40 us */
+    ROUND_BYTES = 1 << 28, /* of the distances and samples of many items */
 };
 
+/* A round of items. */
 struct median_job {
     const struct gram_median_op *op;
-    struct gram_cdist_op distances; /* of the sample of one item */
-    bool sampled, empty;
+    struct gram_cdist_op distances; /* of the samples of the round */
+    bool sampled, empty, small;
+    int64_t first;     /* item of the round */
+    size_t item_bytes; /* of a sample */
     size_t distances_at, rows_at, bytes;
     char *scratch;
 };
 
 static struct median_job make_job(const struct gram_median_op *op)
 {
-    struct median_job job = {
+    return (struct median_job){
         .op = op,
         .sampled = gram_median_sampled(op),
         .empty = op->rows < 2,
+        .small = op->rows <= SMALL,
         .distances = gram_median_distances(op),
+        .item_bytes = (size_t)op->rows * (size_t)op->x.cols * gram_dtype_size(op->x.dtype),
     };
-    size_t rows = (size_t)op->rows;
+}
 
-    job.distances_at = gram_round64(sizeof(struct median_state));
-    job.rows_at = job.distances_at;
-    if (!job.empty)
-        job.rows_at += gram_round64(rows * rows * gram_dtype_size(op->out.dtype));
-    job.bytes = job.rows_at;
-    if (!job.empty && job.sampled)
-        job.bytes += gram_round64(rows * (size_t)op->x.cols * gram_dtype_size(op->x.dtype));
-    return job;
+static struct gram_rounds rounds_of(const struct median_job *job)
+{
+    const struct gram_median_op *op = job->op;
+    const int64_t distances = op->rows * op->rows * (int64_t)gram_dtype_size(op->out.dtype);
+    const int64_t bytes = distances + (job->sampled ? (int64_t)job->item_bytes : 0);
+
+    return gram_rounds_of(&op->batch, gram_most(1, ROUND_BYTES / gram_most(1, bytes)));
+}
+
+static void lay_out(struct median_job *job, const struct gram_batch *round, int64_t first)
+{
+    const struct gram_median_op *op = job->op;
+    const size_t items = (size_t)round->count, rows = (size_t)op->rows;
+
+    job->first = first;
+    job->distances.batch = *round;
+    job->distances_at = job->small ? 0 : gram_round64(items * sizeof(struct median_state));
+    job->rows_at = job->distances_at;
+    if (!job->empty)
+        job->rows_at += gram_round64(items * rows * rows * gram_dtype_size(op->out.dtype));
+    job->bytes = job->rows_at;
+    if (!job->empty && job->sampled)
+        job->bytes += gram_round64(items * job->item_bytes);
+}
+
+static struct median_batch batch_of(const struct median_job *job)
+{
+    const struct gram_batch *round = &job->distances.batch;
+    struct median_batch batch = {.items = round->count, .ndim = round->ndim};
+
+    for (int d = 0; d < round->ndim; d++)
+        batch.shape[d] = round->shape[d];
+    return batch;
 }
 
 /* ---- Launches ------------------------------------------------------------------------------- */
@@ -51,27 +85,32 @@ static struct median_job make_job(const struct gram_median_op *op)
 static gram_status copy_rows(gram_context *g, const struct median_job *job,
                              struct median_rows_params *rows)
 {
-    int64_t elements = rows->count * rows->cols, blocks = elements / THREADS + 1;
+    int64_t elements = rows->count * rows->cols;
+    int64_t blocks = gram_ceil_div(rows->batch.items * elements, THREADS);
     gram_status status = gram_cuda_launch_plain(g, CUDA_VARIANT_MEDIAN_ROWS, job->op->out.dtype,
-                                                blocks < BLOCKS ? blocks : BLOCKS, THREADS, rows);
+                                                gram_least(blocks, BLOCKS), THREADS, rows);
 
     rows->to += elements * rows->element;
     rows->count = 0;
     return status;
 }
 
-static gram_status queue_sample(gram_context *g, const struct median_job *job, const char *item)
+static gram_status queue_samples(gram_context *g, const struct median_job *job)
 {
     const struct gram_view *x = &job->op->x;
-    struct median_rows_params rows = {.x = item,
+    struct median_rows_params rows = {.batch = batch_of(job),
+                                      .x = gram_view_item(x, &job->op->batch, job->first),
                                       .to = job->scratch + job->rows_at,
                                       .row_stride = x->row_stride,
                                       .col_stride = x->col_stride,
                                       .cols = x->cols,
-                                      .element = (long long)gram_dtype_size(x->dtype)};
+                                      .element = (long long)gram_dtype_size(x->dtype),
+                                      .item_bytes = (long long)job->item_bytes};
     struct gram_random_sample sample = {
         .state = job->op->seed, .all = x->rows, .wanted = job->op->rows};
 
+    for (int d = 0; d < GRAM_MAX_DIMS; d++)
+        rows.batch_stride[d] = x->batch_stride[d];
     for (int64_t i; (i = gram_random_sample_next(&sample)) >= 0;) {
         rows.row[rows.count++] = i;
         if (sample.wanted == 0 || rows.count == MEDIAN_ROWS)
@@ -80,66 +119,103 @@ static gram_status queue_sample(gram_context *g, const struct median_job *job, c
     return GRAM_OK;
 }
 
-static gram_status queue_selection(gram_context *g, const struct median_job *job, void *out)
+static gram_status queue_passes(gram_context *g, const struct median_job *job,
+                                struct median_params *params)
 {
-    gram_dtype dtype = job->op->out.dtype;
-    int64_t rows = job->empty ? 0 : job->op->rows;
-    struct median_params params = {.distances = job->scratch + job->distances_at,
-                                   .out = out,
-                                   .state = (struct median_state *)job->scratch,
-                                   .rows = rows,
-                                   .shift = 8 * (long long)gram_dtype_size(dtype)};
+    const gram_dtype dtype = job->op->out.dtype;
+    const int64_t items = params->batch.items;
 
-    TRY(gram_cuda_launch_plain(g, CUDA_VARIANT_MEDIAN_PICK, dtype, 1, MEDIAN_BINS, &params));
-    while (params.shift > 0) {
-        params.shift -= MEDIAN_DIGIT;
-        if (rows > 0)
-            TRY(gram_cuda_launch_plain(g, CUDA_VARIANT_MEDIAN_COUNT, dtype,
-                                       rows < BLOCKS ? rows : BLOCKS, THREADS, &params));
-        TRY(gram_cuda_launch_plain(g, CUDA_VARIANT_MEDIAN_PICK, dtype, 1, MEDIAN_BINS, &params));
+    params->blocks = gram_most(1, gram_least(params->rows, BLOCKS / items));
+    params->shift = 8 * (long long)gram_dtype_size(dtype);
+    TRY(gram_cuda_launch_plain(g, CUDA_VARIANT_MEDIAN_PICK, dtype, items, MEDIAN_BINS, params));
+    while (params->shift > 0) {
+        params->shift -= MEDIAN_DIGIT;
+        TRY(gram_cuda_launch_plain(g, CUDA_VARIANT_MEDIAN_COUNT, dtype, items * params->blocks,
+                                   THREADS, params));
+        TRY(gram_cuda_launch_plain(g, CUDA_VARIANT_MEDIAN_PICK, dtype, items, MEDIAN_BINS, params));
     }
     return GRAM_OK;
 }
 
-static gram_status queue_item(gram_context *g, const struct median_job *job, int64_t item)
+static gram_status queue_selection(gram_context *g, const struct median_job *job)
+{
+    const struct gram_view *out = &job->op->out;
+    struct median_params params = {.batch = batch_of(job),
+                                   .distances = job->scratch + job->distances_at,
+                                   .out = gram_view_item(out, &job->op->batch, job->first),
+                                   .state = (struct median_state *)job->scratch,
+                                   .rows = job->empty ? 0 : job->op->rows};
+
+    for (int d = 0; d < GRAM_MAX_DIMS; d++)
+        params.batch_stride[d] = out->batch_stride[d];
+    if (!job->small)
+        return queue_passes(g, job, &params);
+    return gram_cuda_launch_plain(g, CUDA_VARIANT_MEDIAN_SMALL, out->dtype, params.batch.items,
+                                  MEDIAN_BINS, &params);
+}
+
+static gram_status queue_round(gram_context *g, struct median_job *job)
 {
     const struct gram_median_op *op = job->op;
-    struct gram_cdist_op distances = job->distances;
-    char *x = gram_view_item(&op->x, &op->batch, item);
+    struct gram_cdist_op *distances = &job->distances;
 
     if (job->sampled && !job->empty && op->x.cols > 0) {
-        TRY(queue_sample(g, job, x));
-        x = job->scratch + job->rows_at;
+        TRY(queue_samples(g, job));
+        distances->x = gram_view_dense_items(job->scratch + job->rows_at, op->x.dtype, op->rows,
+                                             op->x.cols, &distances->batch);
+    } else {
+        distances->x.data = gram_view_item(&op->x, &op->batch, job->first);
     }
-    distances.x.data = distances.y.data = x;
-    distances.out.data = job->scratch + job->distances_at;
-    distances.p = gram_hyper_alone(&op->p, &op->batch, item);
+    distances->y = distances->x;
+    distances->out = gram_view_dense_items(job->scratch + job->distances_at, op->out.dtype,
+                                           op->rows, op->rows, &distances->batch);
+    distances->p = gram_hyper_alone(&op->p, &op->batch, job->first);
     if (!job->empty)
-        TRY(cuda_cdist_queue(g, &distances));
-    return queue_selection(g, job, gram_view_item(&op->out, &op->batch, item));
+        TRY(cuda_cdist_queue(g, distances));
+    return queue_selection(g, job);
 }
 
 size_t cuda_median_workspace(const gram_context *g, const struct gram_median_op *op)
 {
+    struct median_job job = make_job(op);
+    const struct gram_rounds rounds = rounds_of(&job);
+    struct gram_batch round;
+
     (void)g;
-    return op->batch.count == 0 ? 0 : make_job(op).bytes;
+    if (op->batch.count == 0)
+        return 0;
+    round = gram_round_at(&op->batch, &rounds, 0);
+    lay_out(&job, &round, 0);
+    return job.bytes; /* of a last round, too: it has no more items */
+}
+
+static gram_status queue(gram_context *g, struct median_job *job)
+{
+    const struct gram_batch *batch = &job->op->batch;
+    const struct gram_rounds rounds = rounds_of(job);
+    void *scratch;
+
+    TRY(gram_cuda_scratch(g, cuda_median_workspace(g, job->op), &scratch));
+    job->scratch = scratch;
+    for (int64_t first = 0; first < batch->count; first += job->distances.batch.count) {
+        const struct gram_batch round = gram_round_at(batch, &rounds, first);
+        lay_out(job, &round, first);
+        TRY(queue_round(g, job));
+    }
+    return GRAM_OK;
 }
 
 gram_status cuda_median(gram_context *g, const struct gram_median_op *op)
 {
     struct median_job job = make_job(op);
     gram_status status;
-    void *scratch;
     bool entered;
 
     TRY(gram_cuda_check_pointer(g, "x", &op->x));
     TRY(gram_cuda_check_pointer(g, "p", &op->p.tensor));
     TRY(gram_cuda_check_pointer(g, "out", &op->out));
     entered = gram_cuda_enter(g->device);
-    status = gram_cuda_scratch(g, cuda_median_workspace(g, op), &scratch);
-    job.scratch = scratch;
-    for (int64_t item = 0; status == GRAM_OK && item < op->batch.count; item++)
-        status = queue_item(g, &job, item);
+    status = queue(g, &job);
     gram_cuda_leave(g->device, entered);
     return status;
 }

@@ -22,12 +22,11 @@
 #define LD           (AGOP_TILE + LANES)
 #define SIDE         (BK * LD)
 
-/* Columns [k, k + BK) of AGOP_TILE features from n on; zeros where there are none. */
-static __device__ void load_panel(REAL *to, const struct agop_params *a, long long n, long long k,
-                                  long long last)
+/* Columns [k, k + BK) of AGOP_TILE features of an item from n on; zeros where there are
+ * none. */
+static __device__ void load_panel(REAL *to, const struct agop_params *a, const REAL *from,
+                                  long long n, long long k, long long last)
 {
-    const REAL *from = (const REAL *)a->gradients;
-
 #pragma unroll
     for (int e = (int)threadIdx.x * LANES; e < BK * AGOP_TILE; e += THREADS * LANES) {
         const int column = e / AGOP_TILE, at = e % AGOP_TILE;
@@ -61,12 +60,12 @@ static __device__ void read(REAL to[OWN], const REAL *column, int thread)
     }
 }
 
-static __device__ void load_panels(REAL *to, const struct agop_params *a, const long long tile[2],
-                                   long long k, long long last)
+static __device__ void load_panels(REAL *to, const struct agop_params *a, const REAL *from,
+                                   const long long tile[2], long long k, long long last)
 {
     if (k < last) {
-        load_panel(to, a, tile[0] * AGOP_TILE, k, last);
-        load_panel(to + SIDE, a, tile[1] * AGOP_TILE, k, last);
+        load_panel(to, a, from, tile[0] * AGOP_TILE, k, last);
+        load_panel(to + SIDE, a, from, tile[1] * AGOP_TILE, k, last);
     }
     ptx_copy_commit();
 }
@@ -76,22 +75,25 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 {
     __shared__ __align__(16) REAL panels[4 * SIDE];
     const int x = (int)threadIdx.x % SIDE_THREADS, y = (int)threadIdx.x / SIDE_THREADS;
+    const int side = (int)a.side;
 
-    for (long long at = blockIdx.x; at < a.pairs * a.chunks; at += gridDim.x) {
-        const long long chunk = at / a.pairs, first = chunk * a.chunk_columns;
+    for (long long at = blockIdx.x; at < a.items * a.pairs * a.chunks; at += gridDim.x) {
+        const long long item = at / (a.pairs * a.chunks), chunk = at / a.pairs % a.chunks;
+        const long long first = chunk * a.chunk_columns;
+        const REAL *from = (const REAL *)a.gradients + item * a.columns * a.ld;
         const long long last =
             a.columns - first < a.chunk_columns ? a.columns : first + a.chunk_columns;
-        REAL sums[OWN][OWN] = {}, *part = (REAL *)a.parts + at * AGOP_TILE * AGOP_TILE;
+        REAL sums[OWN][OWN] = {}, *part = (REAL *)a.parts + at * (side * side);
         long long tile[2];
 
         find_pair(at % a.pairs, &tile[0], &tile[1]);
-        load_panels(panels, &a, tile, first, last);
+        load_panels(panels, &a, from, tile, first, last);
         for (long long k = first; k < last; k += BK) {
             const int odd = (int)((k - first) / BK % 2);
             const REAL *now = panels + odd * 2 * SIDE;
             ptx_copy_wait<0>();
             __syncthreads(); /* this panel is there, and the other one is no longer read */
-            load_panels(panels + (1 - odd) * 2 * SIDE, &a, tile, k + BK, last);
+            load_panels(panels + (1 - odd) * 2 * SIDE, &a, from, tile, k + BK, last);
 #pragma unroll 2
             for (int c = 0; c < BK; c++) {
                 REAL n[OWN], l[OWN];
@@ -105,12 +107,15 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             }
         }
 #pragma unroll
-        for (int i = 0; i < OWN; i++)
+        for (int i = 0; i < OWN; i++) {
+            REAL *row = part + place_of(y, i) * side;
 #pragma unroll
             for (int j = 0; j < OWN; j++) {
-                REAL *to = part + place_of(y, i) * AGOP_TILE + place_of(x, j);
-                *to = a.first ? sums[i][j] : *to + sums[i][j];
+                const int col = place_of(x, j);
+                if (place_of(y, i) < side && col < side)
+                    row[col] = a.first ? sums[i][j] : row[col] + sums[i][j];
             }
+        }
         __syncthreads(); /* the panels are no longer read */
     }
 }

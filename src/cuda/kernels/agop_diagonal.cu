@@ -17,13 +17,14 @@ extern "C" __global__ void __launch_bounds__(32 * AGOP_SHARES)
     const int lane = (int)threadIdx.x % 32, share = (int)threadIdx.x / 32;
     const long long groups = (a.features + 31) / 32;
 
-    for (long long at = blockIdx.x; at < groups * a.chunks; at += gridDim.x) {
-        const long long chunk = at / groups, n = at % groups * 32 + lane;
-        const long long first = chunk * a.chunk_columns;
+    for (long long at = blockIdx.x; at < a.items * groups * a.chunks; at += gridDim.x) {
+        const long long item = at / (groups * a.chunks), part_of = at / groups;
+        const long long n = at % groups * 32 + lane;
+        const long long first = part_of % a.chunks * a.chunk_columns;
         const long long last =
             a.columns - first < a.chunk_columns ? a.columns : first + a.chunk_columns;
-        const REAL *g = (const REAL *)a.gradients + n;
-        REAL *part = (REAL *)a.parts + chunk * a.features + n;
+        const REAL *g = (const REAL *)a.gradients + item * a.columns * a.ld + n;
+        REAL *part = (REAL *)a.parts + part_of * a.features + n;
         double sum = 0;
 
 #pragma unroll 4

@@ -9,14 +9,19 @@
 #ifndef GRAM_AGOP_PARAMS_H
 #define GRAM_AGOP_PARAMS_H
 
+#define AGOP_DIMS   8
 #define AGOP_TILE   64 /* rows and columns of a part of out */
 #define AGOP_SHARES 8  /* of the columns of a chunk, for the diagonal */
 
 struct agop_params {
-    const char *gradients; /* columns (an output of a point) of ld numbers, one a feature */
-    char *parts;           /* [chunk][pair of tiles][row][column], or [chunk][feature] */
-    char *out;             /* of the item */
+    long long items, ndim, shape[AGOP_DIMS]; /* the batch */
+    const char *gradients; /* [item][column][ld]: a column is an output of a point, its numbers are
+                              one a feature */
+    char *parts; /* [item][chunk][pair of tiles][row][column], or [item][chunk][feature] */
+    char *out;   /* of item 0 */
+    long long batch_stride[AGOP_DIMS];
     long long features, ld, columns;
+    long long side;                  /* of the pairs in parts: AGOP_TILE, or fewer features */
     long long chunks, chunk_columns; /* columns that one part sums */
     long long pairs;                 /* of tiles, on and below the diagonal */
     long long first;                 /* the parts hold nothing yet */

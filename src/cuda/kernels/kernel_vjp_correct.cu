@@ -5,18 +5,20 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "vjp_params.h"
+#include "vjp_rows.cuh"
 
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(VJP_THREADS)
     kernel_vjp_correct(const __grid_constant__ struct vjp_correct_params a)
 {
-    for (long long i = blockIdx.x; i < a.rows; i += gridDim.x) {
-        const REAL *x = (const REAL *)a.x.data + i * a.x.row_stride;
-        REAL *to = (REAL *)a.to.data + i * a.to.row_stride;
-        const double square = a.squares[i];
+    const long long all = vjp_all(a.of), step = vjp_step(a.of);
 
-        for (long long k = threadIdx.x; square != 0 && k < a.cols; k += blockDim.x)
-            to[k * a.to.col_stride] -=
-                (REAL)(a.sums[i] / square * (double)x[k * a.x.col_stride]);
+    for (long long at = vjp_first(a.of); at < all; at += step) {
+        const long long item = at / a.of.rows, i = at - item * a.of.rows;
+        const REAL *x = vjp_row(a.of, a.x, item, i);
+        REAL *to = vjp_row(a.of, a.to, item, i);
+        const double square = a.squares[item * a.step + i], sum = a.sums[item * a.step + i];
+
+        for (long long k = vjp_lane(a.of); square != 0 && k < a.of.cols; k += a.of.lanes)
+            to[k * a.to.col_stride] -= (REAL)(sum / square * (double)x[k * a.x.col_stride]);
     }
 }

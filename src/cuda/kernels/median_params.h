@@ -12,6 +12,12 @@
 #define MEDIAN_DIGIT 8   /* bits that a pass finds */
 #define MEDIAN_BINS  256 /* 2^MEDIAN_DIGIT */
 #define MEDIAN_ROWS  384 /* rows that one launch copies: they fit its parameters */
+#define MEDIAN_DIMS  8
+
+/* Items of a batch. */
+struct median_batch {
+    long long items, ndim, shape[MEDIAN_DIMS];
+};
 
 /* The middle two of the distances, by their bits from the highest on. */
 struct median_state {
@@ -21,21 +27,28 @@ struct median_state {
     unsigned long long bins[2][MEDIAN_BINS]; /* how many go on with each digit */
 };
 
-/* median_rows.cu: rows of x, of elements of so many bytes, one after the other */
+/* median_rows.cu: the same rows of each item's x, of elements of so many bytes, one after the other
+ */
 struct median_rows_params {
-    const char *x;
+    struct median_batch batch;
+    const char *x; /* of item 0; so is to */
     char *to;
+    long long batch_stride[MEDIAN_DIMS];
     long long row_stride, col_stride, cols, element;
+    long long item_bytes; /* of to */
     long long count;
     long long row[MEDIAN_ROWS];
 };
 
-/* median_count.cu, median_pick.cu */
+/* median_count.cu, median_pick.cu, median_small.cu */
 struct median_params {
-    const char *distances; /* rows by rows */
-    char *out;
-    struct median_state *state;
+    struct median_batch batch;
+    const char *distances; /* rows by rows, item after item */
+    char *out;             /* of item 0 */
+    long long batch_stride[MEDIAN_DIMS];
+    struct median_state *state; /* one an item; median_small.cu: none */
     long long rows;
+    long long blocks; /* of an item, that count */
     long long shift; /* of the digit; median_pick.cu: the width of a number before the first pass */
 };
 #endif

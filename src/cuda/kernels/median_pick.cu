@@ -1,14 +1,13 @@
 /*
  * median_pick.cu - finds the next digit of the middle two distances, and in the end the median
  *
- * One block of MEDIAN_BINS threads.  Before the first pass it clears the state; a pass later the
- * distances that are numbers have been counted, and so the ranks are known.
+ * A block of MEDIAN_BINS threads has an item.  Before the first pass it clears the state; a pass
+ * later the distances that are numbers have been counted, and so the ranks are known.
  *
  * Parameters (-D): REAL.
  *
  * SPDX-License-Identifier: MIT
  */
-#include "median_params.h"
 #include "median_key.cuh"
 
 #define WIDTH (8 * (int)sizeof(REAL))
@@ -32,21 +31,10 @@ static __device__ void rank(struct median_state *s)
     s->rank[1] = s->count / 2;
 }
 
-static __device__ void put(const struct median_params *a)
-{
-    const struct median_state *s = a->state;
-    REAL below, above;
-
-    number_of(s->prefix[0], &below);
-    number_of(s->prefix[1], &above);
-    above = above == below ? above : (REAL)((double)below / 2 + (double)above / 2);
-    *(REAL *)a->out = s->count > 0 ? above : (REAL)__int_as_float(0x7fc00000);
-}
-
 extern "C" __global__ void __launch_bounds__(MEDIAN_BINS)
     median_pick(const __grid_constant__ struct median_params a)
 {
-    struct median_state *s = a.state;
+    struct median_state *s = a.state + blockIdx.x;
 
     if (threadIdx.x == 0 && a.shift == WIDTH)
         s->count = s->rank[0] = s->rank[1] = s->prefix[0] = s->prefix[1] = 0;
@@ -58,5 +46,5 @@ extern "C" __global__ void __launch_bounds__(MEDIAN_BINS)
     __syncthreads();
     s->bins[0][threadIdx.x] = s->bins[1][threadIdx.x] = 0;
     if (threadIdx.x == 0 && a.shift == 0)
-        put(&a);
+        put_median(a, blockIdx.x, s->count, s->prefix);
 }
