@@ -5,8 +5,8 @@
  * is a failure, and so is one that uses local memory (a spill, or an array that is indexed at run
  * time) but for the bytes that its line allows: those that were measured to be the faster for it.
  * --rewrite writes the table: what a kernel takes, rounded up to what a chip hands out.  --all
- * compiles every kernel for every chip; any other word those whose line holds it.  Without NVRTC:
- * skipped.
+ * compiles every kernel for every chip; any other word those whose line holds it (`make test`:
+ * sm_90a; `make check`: all).  Without NVRTC: skipped.
  *
  * SPDX-License-Identifier: MIT
  */

@@ -2,7 +2,8 @@
  * reference_kron_matmul_vjp.c - the gradients of a product with Kronecker factors, term by term
  *
  * y[m, j] = alpha sum_k x[m, k] f_1[k_1, j_1] ... f_N[k_N, j_N]: each of its terms adds to the
- * gradient of x and of every factor the product of what else is in it.
+ * gradient of x and of every factor the product of what else is in it.  The rows m of one k and j
+ * have all elements of factors in common.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -19,25 +20,21 @@ static void split(const struct reference_kron_vjp *in, int64_t k, int64_t j, int
     }
 }
 
-static void add_term(const struct reference_kron_vjp *in, double x, double grad, const int64_t *at,
-                     double *to_x, double *const *to_factor)
+/* The product of one element of every factor but the without'th; of all for -1. */
+static double product(const struct reference_kron_vjp *in, const int64_t *at, int without)
 {
-    double all = in->alpha * grad;
+    double value = 1;
 
-    for (int f = 0; f < in->count; f++) {
-        double others = in->alpha * grad * x;
-        for (int o = 0; o < in->count; o++)
-            others *= o == f ? 1 : in->factor[o][at[o]];
-        to_factor[f][at[f]] += others;
-        all *= in->factor[f][at[f]];
-    }
-    *to_x += all;
+    for (int f = 0; f < in->count; f++)
+        value *= f == without ? 1 : in->factor[f][at[f]];
+    return value;
 }
 
 void reference_kron_matmul_vjp(const struct reference_kron_vjp *in, double *to_x,
                                double *const *to_factor)
 {
     int64_t at[GRAM_MAX_FACTORS], k_count = 1, j_count = 1;
+    double all, sum;
 
     for (int f = 0; f < in->count; f++) {
         k_count *= in->size[f][0];
@@ -46,8 +43,14 @@ void reference_kron_matmul_vjp(const struct reference_kron_vjp *in, double *to_x
     for (int64_t k = 0; k < k_count; k++)
         for (int64_t j = 0; j < j_count; j++) {
             split(in, k, j, at);
-            for (int64_t m = 0; m < in->rows; m++)
-                add_term(in, in->x[m * k_count + k], in->grad[m * j_count + j], at,
-                         &to_x[m * k_count + k], to_factor);
+            all = product(in, at, -1);
+            sum = 0;
+            for (int64_t m = 0; m < in->rows; m++) {
+                double grad = in->alpha * in->grad[m * j_count + j];
+                to_x[m * k_count + k] += grad * all;
+                sum += grad * in->x[m * k_count + k];
+            }
+            for (int f = 0; f < in->count; f++)
+                to_factor[f][at[f]] += sum * product(in, at, f);
         }
 }
