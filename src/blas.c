@@ -8,6 +8,7 @@
  */
 #include "blas.h"
 #include "blas_fortran.h"
+#include "blas_threads.h"
 
 /* The trailing size_t are the hidden lengths of the character arguments. */
 #define DECLARE(real, s)                                                                          \
@@ -42,24 +43,12 @@
 DECLARE(float, s)
 DECLARE(double, d)
 
-/* OpenBLAS only; other libraries do not define them. */
-void B(openblas_set_num_threads)(int threads) __attribute__((weak));
-int B(openblas_get_num_threads)(void) __attribute__((weak));
+enum {
+    GEMV_WORK = 32 /* gemv reads its matrix once: a multiplication takes as long as 32 of gemm */
+};
+
+/* OpenBLAS only; other libraries do not define it. */
 char *B(openblas_get_config)(void) __attribute__((weak));
-
-void gram_blas_threads(const gram_context *g)
-{
-    if (B(openblas_set_num_threads) && B(openblas_get_num_threads) &&
-        B(openblas_get_num_threads)() != g->threads)
-        B(openblas_set_num_threads)(g->threads);
-}
-
-void gram_blas_one_thread(void)
-{
-    if (B(openblas_set_num_threads) && B(openblas_get_num_threads) &&
-        B(openblas_get_num_threads)() != 1)
-        B(openblas_set_num_threads)(1);
-}
 
 const char *gram_blas_name(void)
 {
@@ -80,11 +69,13 @@ static void gemv(gram_dtype dtype, const int64_t mnk[3], double alpha, struct gr
     bint la = gram_blas_lead(a.ld), one = 1;
     const char *t = a.transposed ? "T" : "N";
     float alpha32 = (float)alpha, beta32 = (float)beta;
+    bool lent = gram_blas_begin(GEMV_WORK * (double)rows * (double)cols);
 
     if (dtype == GRAM_F32)
         B(sgemv_)(t, &rows, &cols, &alpha32, a.data, &la, x, &one, &beta32, y, &one, 1);
     else
         B(dgemv_)(t, &rows, &cols, &alpha, a.data, &la, x, &one, &beta, y, &one, 1);
+    gram_blas_end(lent);
 }
 
 /* NOLINTBEGIN(readability-function-size): the arguments are those of BLAS and LAPACK */
@@ -96,15 +87,18 @@ void gram_blas_gemm(gram_dtype dtype, const int64_t mnk[3], double alpha, struct
     bint la = gram_blas_lead(a.ld), lb = gram_blas_lead(b.ld), lc = gram_blas_lead(ldc);
     const char *ta = a.transposed ? "T" : "N", *tb = b.transposed ? "T" : "N";
     float alpha32 = (float)alpha, beta32 = (float)beta;
+    bool lent;
 
     if (n == 1 && !b.transposed && m > 0 && k > 0) {
         gemv(dtype, mnk, alpha, a, b.data, beta, c);
         return;
     }
+    lent = gram_blas_begin(gram_blas_cube(mnk[0], mnk[1], mnk[2]));
     if (dtype == GRAM_F32)
         B(sgemm_)(ta, tb, &m, &n, &k, &alpha32, a.data, &la, b.data, &lb, &beta32, c, &lc, 1, 1);
     else
         B(dgemm_)(ta, tb, &m, &n, &k, &alpha, a.data, &la, b.data, &lb, &beta, c, &lc, 1, 1);
+    gram_blas_end(lent);
 }
 
 void gram_blas_syrk(gram_dtype dtype, gram_uplo uplo, int64_t n, int64_t k, double alpha,
@@ -113,11 +107,13 @@ void gram_blas_syrk(gram_dtype dtype, gram_uplo uplo, int64_t n, int64_t k, doub
     bint bn = (bint)n, bk = (bint)k, la = gram_blas_lead(a.ld), lc = gram_blas_lead(ldc);
     const char *u = uplo == GRAM_LOWER ? "L" : "U", *t = a.transposed ? "T" : "N";
     float alpha32 = (float)alpha, beta32 = (float)beta;
+    bool lent = gram_blas_begin(gram_blas_cube(n, n, k));
 
     if (dtype == GRAM_F32)
         B(ssyrk_)(u, t, &bn, &bk, &alpha32, a.data, &la, &beta32, c, &lc, 1, 1);
     else
         B(dsyrk_)(u, t, &bn, &bk, &alpha, a.data, &la, &beta, c, &lc, 1, 1);
+    gram_blas_end(lent);
 }
 
 void gram_blas_trsm(gram_dtype dtype, int64_t m, int64_t n, const void *l, int64_t ldl, void *c,
@@ -126,22 +122,26 @@ void gram_blas_trsm(gram_dtype dtype, int64_t m, int64_t n, const void *l, int64
     bint bm = (bint)m, bn = (bint)n, ll = gram_blas_lead(ldl), lc = gram_blas_lead(ldc);
     float one32 = 1;
     double one = 1;
+    bool lent = gram_blas_begin(gram_blas_cube(m, n, n));
 
     if (dtype == GRAM_F32)
         B(strsm_)("R", "L", "T", "N", &bm, &bn, &one32, l, &ll, c, &lc, 1, 1, 1, 1);
     else
         B(dtrsm_)("R", "L", "T", "N", &bm, &bn, &one, l, &ll, c, &lc, 1, 1, 1, 1);
+    gram_blas_end(lent);
 }
 
 int gram_blas_potrf(gram_dtype dtype, gram_uplo uplo, int64_t n, void *a, int64_t lda)
 {
     bint bn = (bint)n, la = gram_blas_lead(lda), info = 0;
     const char *u = uplo == GRAM_LOWER ? "L" : "U";
+    bool lent = gram_blas_begin(gram_blas_cube(n, n, n));
 
     if (dtype == GRAM_F32)
         B(spotrf_)(u, &bn, a, &la, &info, 1);
     else
         B(dpotrf_)(u, &bn, a, &la, &info, 1);
+    gram_blas_end(lent);
     return info;
 }
 
@@ -150,21 +150,25 @@ void gram_blas_potrs(gram_dtype dtype, gram_uplo uplo, int64_t n, int64_t rhs, c
 {
     bint bn = (bint)n, br = (bint)rhs, la = gram_blas_lead(lda), lb = gram_blas_lead(ldb), info = 0;
     const char *u = uplo == GRAM_LOWER ? "L" : "U";
+    bool lent = gram_blas_begin(gram_blas_cube(n, n, rhs));
 
     if (dtype == GRAM_F32)
         B(spotrs_)(u, &bn, &br, a, &la, b, &lb, &info, 1);
     else
         B(dpotrs_)(u, &bn, &br, a, &la, b, &lb, &info, 1);
+    gram_blas_end(lent);
 }
 
 int gram_blas_getrf(gram_dtype dtype, int64_t n, void *a, int64_t lda, int32_t *pivots)
 {
     bint bn = (bint)n, la = gram_blas_lead(lda), info = 0;
+    bool lent = gram_blas_begin(gram_blas_cube(n, n, n));
 
     if (dtype == GRAM_F32)
         B(sgetrf_)(&bn, &bn, a, &la, pivots, &info);
     else
         B(dgetrf_)(&bn, &bn, a, &la, pivots, &info);
+    gram_blas_end(lent);
     return info;
 }
 
@@ -173,11 +177,13 @@ void gram_blas_getrs(gram_dtype dtype, bool transposed, int64_t n, int64_t rhs, 
 {
     bint bn = (bint)n, br = (bint)rhs, la = gram_blas_lead(lda), lb = gram_blas_lead(ldb), info = 0;
     const char *t = transposed ? "T" : "N";
+    bool lent = gram_blas_begin(gram_blas_cube(n, n, rhs));
 
     if (dtype == GRAM_F32)
         B(sgetrs_)(t, &bn, &br, a, &la, pivots, b, &lb, &info, 1);
     else
         B(dgetrs_)(t, &bn, &br, a, &la, pivots, b, &lb, &info, 1);
+    gram_blas_end(lent);
 }
 
 double gram_blas_pocon(gram_dtype dtype, gram_uplo uplo, int64_t n, const void *a, int64_t lda,
@@ -187,11 +193,13 @@ double gram_blas_pocon(gram_dtype dtype, gram_uplo uplo, int64_t n, const void *
     const char *u = uplo == GRAM_LOWER ? "L" : "U";
     float norm32 = (float)norm, rcond32 = 0;
     double rcond = 0;
+    bool lent = gram_blas_begin(gram_blas_cube(n, n, n));
 
     if (dtype == GRAM_F32)
         B(spocon_)(u, &bn, a, &la, &norm32, &rcond32, work, iwork, &info, 1);
     else
         B(dpocon_)(u, &bn, a, &la, &norm, &rcond, work, iwork, &info, 1);
+    gram_blas_end(lent);
     return dtype == GRAM_F32 ? (double)rcond32 : rcond;
 }
 
@@ -202,11 +210,13 @@ double gram_blas_gecon(gram_dtype dtype, bool infinity, int64_t n, const void *a
     const char *kind = infinity ? "I" : "1";
     float norm32 = (float)norm, rcond32 = 0;
     double rcond = 0;
+    bool lent = gram_blas_begin(gram_blas_cube(n, n, n));
 
     if (dtype == GRAM_F32)
         B(sgecon_)(kind, &bn, a, &la, &norm32, &rcond32, work, iwork, &info, 1);
     else
         B(dgecon_)(kind, &bn, a, &la, &norm, &rcond, work, iwork, &info, 1);
+    gram_blas_end(lent);
     return dtype == GRAM_F32 ? (double)rcond32 : rcond;
 }
 
@@ -222,11 +232,13 @@ int gram_blas_syevd(gram_dtype dtype, gram_uplo uplo, int64_t n, void *a, int64_
     bint bn = (bint)n, la = gram_blas_lead(lda), info = 0;
     bint lw = lwork > INT_MAX ? INT_MAX : (bint)lwork, li = (bint)liwork;
     const char *u = uplo == GRAM_LOWER ? "L" : "U";
+    bool lent = gram_blas_begin(gram_blas_cube(n, n, n));
 
     if (dtype == GRAM_F32)
         B(ssyevd_)("V", u, &bn, a, &la, w, work, &lw, iwork, &li, &info, 1, 1);
     else
         B(dsyevd_)("V", u, &bn, a, &la, w, work, &lw, iwork, &li, &info, 1, 1);
+    gram_blas_end(lent);
     return info;
 }
 

@@ -3,20 +3,23 @@
  *
  * Matrices are column-major with a leading dimension, as LAPACK has them: a row-major matrix is its
  * own transpose here.  Sizes are int64_t and are refused by gram_blas_fits() where the library's
- * 32-bit integers cannot hold them.  BLAS uses the context's threads; never call it from inside a
- * parallel loop.
+ * 32-bit integers cannot hold them.  blas_threads.c has the number of threads that BLAS uses: it is
+ * the process's own between calls.
  *
  * SPDX-License-Identifier: MIT
  */
 #ifndef GRAM_BLAS_H
 #define GRAM_BLAS_H
-#include "context.h"
+#include "threads.h"
 
-/* Makes BLAS use the context's number of threads: call it once before a series of BLAS calls. */
+/* Before a series of BLAS calls of this thread: they use the context's threads, where they are
+ * large enough to gain from it (blas_threads.c), or one. */
 void gram_blas_threads(const gram_context *g);
-
-/* Makes BLAS use one thread: before a parallel loop whose tasks call it, each for itself. */
 void gram_blas_one_thread(void);
+
+/* gram_parallel_for with a body that calls BLAS, on one thread each time: a body of
+ * gram_parallel_for itself calls no BLAS. */
+void gram_blas_for(gram_context *g, int64_t count, gram_loop_body *body, void *arg);
 
 /* As "OpenBLAS 0.3.21 ... SkylakeX"; "BLAS" where the library does not say. */
 const char *gram_blas_name(void);

@@ -6,6 +6,7 @@
  */
 #include "blas.h"
 #include "blas_fortran.h"
+#include "blas_threads.h"
 #include <float.h>
 
 #define DECLARE(real, s)                                                                          \
@@ -50,11 +51,13 @@ void gram_blas_sytrd(gram_dtype dtype, gram_uplo uplo, int64_t n, void *a, int64
 {
     bint bn = (bint)n, la = gram_blas_lead(lda), lw = work_size(n), info = 0;
     const char *u = uplo == GRAM_LOWER ? "L" : "U";
+    bool lent = gram_blas_begin(gram_blas_cube(n, n, n));
 
     if (dtype == GRAM_F32)
         B(ssytrd_)(u, &bn, a, &la, d, e, tau, work, &lw, &info, 1);
     else
         B(dsytrd_)(u, &bn, a, &la, d, e, tau, work, &lw, &info, 1);
+    gram_blas_end(lent);
 }
 
 void gram_blas_ormtr(gram_dtype dtype, gram_uplo uplo, int64_t n, int64_t m, const void *a,
@@ -63,11 +66,13 @@ void gram_blas_ormtr(gram_dtype dtype, gram_uplo uplo, int64_t n, int64_t m, con
     bint bn = (bint)n, bm = (bint)m, la = gram_blas_lead(lda), lc = gram_blas_lead(ldc);
     bint lw = work_size(n), info = 0;
     const char *u = uplo == GRAM_LOWER ? "L" : "U";
+    bool lent = gram_blas_begin(gram_blas_cube(n, n, m));
 
     if (dtype == GRAM_F32)
         B(sormtr_)("L", u, "N", &bn, &bm, a, &la, tau, c, &lc, work, &lw, &info, 1, 1, 1);
     else
         B(dormtr_)("L", u, "N", &bn, &bm, a, &la, tau, c, &lc, work, &lw, &info, 1, 1, 1);
+    gram_blas_end(lent);
 }
 
 /* NOLINTEND(readability-function-size) */
@@ -107,11 +112,13 @@ int gram_blas_stebz(struct gram_blas_tridiagonal *t)
 int gram_blas_stein(const struct gram_blas_tridiagonal *t, void *z, int64_t ldz, int32_t *fail)
 {
     bint n = (bint)t->n, m = (bint)t->m, lz = gram_blas_lead(ldz), info = 0;
+    bool lent = gram_blas_begin(gram_blas_cube(t->n, t->n, t->m));
 
     if (t->dtype == GRAM_F32)
         B(sstein_)
     (&n, t->d, t->e, &m, t->w, t->block, t->split, z, &lz, t->work, t->iwork, fail, &info);
     else B(dstein_)(&n, t->d, t->e, &m, t->w, t->block, t->split, z, &lz, t->work, t->iwork, fail,
                     &info);
+    gram_blas_end(lent);
     return info;
 }

@@ -356,10 +356,9 @@ void gram_machine_preconditioner_apply(gram_context *g, const struct machine_pre
     struct apply_job job = {p, v, out};
     int64_t chunks = chunks_of(p->n);
 
-    gram_blas_one_thread();
     if (p->rank > 0) {
-        gram_parallel_for(g, chunks, product_of_chunk, &job);
-        gram_parallel_for(g, gram_ceil_div(p->columns, COLUMNS), solve_columns, &job);
+        gram_blas_for(g, chunks, product_of_chunk, &job);
+        gram_blas_for(g, gram_ceil_div(p->columns, COLUMNS), solve_columns, &job);
     }
-    gram_parallel_for(g, chunks, finish_chunk, &job);
+    gram_blas_for(g, chunks, finish_chunk, &job);
 }

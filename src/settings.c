@@ -1,5 +1,5 @@
 /*
- * settings.c - the environment: every variable that begins with GRAM_, GRAM_CDIST_FORM
+ * settings.c - the environment: every variable that begins with GRAM_, and others' of threads
  *
  * Read once, when a context is created; an option given by the caller wins.
  *
@@ -30,6 +30,19 @@ static gram_status apply_threads(gram_context *g, const char *text)
                          GRAM_MAX_THREADS);
     if (g->options.threads == 0)
         g->options.threads = (int)value;
+    return GRAM_OK;
+}
+
+/* What others are told counts where nothing is said to us: "4", or "4,2" for nested loops, of which
+ * the first is ours.  Texts that say nothing are for others to complain about. */
+static gram_status apply_others_threads(gram_context *g, const char *text)
+{
+    char *end;
+    long value = strtol(text, &end, 10);
+
+    if (end != text && (!*end || *end == ',') && value >= 1 && value <= GRAM_MAX_THREADS &&
+        (g->threads == 0 || value < g->threads))
+        g->threads = (int)value;
     return GRAM_OK;
 }
 
@@ -116,16 +129,21 @@ static const struct setting {
     const char *name;
     gram_status (*apply)(gram_context *g, const char *text);
 } settings[] = {
-    { "GRAM_NUM_THREADS",       apply_threads},
-    {     "GRAM_CPU_ISA",           apply_isa},
-    {         "GRAM_LOG",           apply_log},
-    {         "GRAM_JIT",           apply_jit},
-    {   "GRAM_JIT_DEBUG",     apply_jit_debug},
-    {   "GRAM_CACHE_MIB",     apply_cache_mib},
-    {  "GRAM_PLUGIN_DIR", apply_plugin_folder},
-    {"GRAM_CUDA_LIB_DIR",   apply_cuda_folder},
-    {   "GRAM_CACHE_DIR",  apply_cache_folder},
-    {  "GRAM_CDIST_FORM",          apply_form},
+    {    "GRAM_NUM_THREADS",        apply_threads},
+    {     "OMP_NUM_THREADS", apply_others_threads},
+    {"OPENBLAS_NUM_THREADS", apply_others_threads},
+    {     "MKL_NUM_THREADS", apply_others_threads},
+    {  "LOKY_MAX_CPU_COUNT", apply_others_threads},
+    {    "PYTHON_CPU_COUNT", apply_others_threads},
+    {        "GRAM_CPU_ISA",            apply_isa},
+    {            "GRAM_LOG",            apply_log},
+    {            "GRAM_JIT",            apply_jit},
+    {      "GRAM_JIT_DEBUG",      apply_jit_debug},
+    {      "GRAM_CACHE_MIB",      apply_cache_mib},
+    {     "GRAM_PLUGIN_DIR",  apply_plugin_folder},
+    {   "GRAM_CUDA_LIB_DIR",    apply_cuda_folder},
+    {      "GRAM_CACHE_DIR",   apply_cache_folder},
+    {     "GRAM_CDIST_FORM",           apply_form},
 };
 
 gram_status gram_settings_apply(gram_context *g)
@@ -140,6 +158,9 @@ gram_status gram_settings_apply(gram_context *g)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "options.threads is %d, expected 1 to %d, or 0 for all processors",
                          g->options.threads, GRAM_MAX_THREADS);
-    g->threads = g->options.threads ? g->options.threads : gram_processors();
+    if (g->options.threads)
+        g->threads = g->options.threads;
+    else if (g->threads == 0 || g->threads > gram_processors())
+        g->threads = gram_processors();
     return GRAM_OK;
 }

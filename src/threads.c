@@ -125,6 +125,20 @@ static void wake(struct gram_pool *pool)
             pthread_cond_signal(&pool->start);
 }
 
+static void run_alone(int64_t count, gram_loop_body *body, void *arg)
+{
+    for (int64_t i = 0; i < count; i++)
+        body(arg, i, 0);
+}
+
+void gram_for(gram_context *g, double nanoseconds, int64_t count, gram_loop_body *body, void *arg)
+{
+    if (gram_worth_waking(nanoseconds))
+        gram_parallel_for(g, count, body, arg);
+    else
+        run_alone(count, body, arg);
+}
+
 void gram_parallel_for(gram_context *g, int64_t count, gram_loop_body *body, void *arg)
 {
     struct gram_pool *pool;
@@ -135,8 +149,7 @@ void gram_parallel_for(gram_context *g, int64_t count, gram_loop_body *body, voi
         g->pool = pool_create(g);
     pool = g->pool;
     if (!pool || pool->workers == 0 || count <= 1) {
-        for (int64_t i = 0; i < count; i++)
-            body(arg, i, 0);
+        run_alone(count, body, arg);
         return;
     }
     pthread_mutex_lock(&pool->mutex);
@@ -155,15 +168,4 @@ void gram_parallel_for(gram_context *g, int64_t count, gram_loop_body *body, voi
     while (pool->running > 0)
         pthread_cond_wait(&pool->done, &pool->mutex);
     pthread_mutex_unlock(&pool->mutex);
-}
-
-int gram_processors(void)
-{
-    cpu_set_t set;
-    long online;
-
-    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
-        return CPU_COUNT(&set) < GRAM_MAX_THREADS ? CPU_COUNT(&set) : GRAM_MAX_THREADS;
-    online = sysconf(_SC_NPROCESSORS_ONLN);
-    return online < 1 ? 1 : online < GRAM_MAX_THREADS ? (int)online : GRAM_MAX_THREADS;
 }

@@ -23,8 +23,22 @@ typedef void gram_loop_body(void *arg, int64_t index, int thread);
 typedef void gram_loop(gram_context *g, int64_t count, gram_loop_body *body, void *arg);
 void gram_parallel_for(gram_context *g, int64_t count, gram_loop_body *body, void *arg);
 
-/* Processors this process may run on, at least 1. */
+/* True if work of about so many nanoseconds of one thread is worth waking others for: until the
+ * first of them works, and its cache has what it reads, the caller has done as much. */
+static inline bool gram_worth_waking(double nanoseconds)
+{
+    return nanoseconds > 50e3;
+}
+
+/* The same loop, on the caller alone where all of its items together are not worth more. */
+void gram_for(gram_context *g, double nanoseconds, int64_t count, gram_loop_body *body, void *arg);
+
+/* processors.c: processors that this process may use, at least 1: those that it may run on, or what
+ * the quota of its cgroup is worth, read once, if that is less. */
 int gram_processors(void);
+
+/* That quota, rounded up, by the files below a root ("": the system's); INT_MAX: none. */
+int gram_quota_processors(const char *root);
 
 /* Ends the context's threads; they come back at the next parallel loop. */
 void gram_pool_destroy(gram_context *g);

@@ -162,6 +162,55 @@ static void environment(struct harness *h)
     CHECK(h, strstr(message, "nosuch"), "%s", message);
 }
 
+static void threads_by_options(struct harness *h, const gram_context_options *o)
+{
+    gram_info info = {.size = sizeof info};
+    gram_context *g;
+
+    if (!CHECK(h, gram_context_create(o, &g) == GRAM_OK, "%s", gram_message(NULL)))
+        return;
+    CHECK(h, gram_context_info(g, &info) == GRAM_OK && info.threads == o->threads, "%d threads",
+          info.threads);
+    gram_context_destroy(g);
+}
+
+/* OMP_NUM_THREADS=1 and the limits of joblib's workers were ignored: 64 workers had 64 threads
+ * each. */
+static void threads_of_others(struct harness *h)
+{
+    static const char *const names[] = {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS",
+                                        "MKL_NUM_THREADS", "LOKY_MAX_CPU_COUNT",
+                                        "PYTHON_CPU_COUNT"};
+    static const char *const silent[] = {"", "0", "-2", "two", "3x", "1e0", "99999999999999999999"};
+    gram_info info = {.size = sizeof info};
+    gram_context_options o = GRAM_CONTEXT_OPTIONS_INIT;
+    char message[512];
+    int usual;
+
+    for (int i = 0; i < LENGTH(names); i++)
+        unsetenv(names[i]);
+    CHECK(h, create_in("GRAM_NUM_THREADS", "", &info, message) == GRAM_OK, "%s", message);
+    usual = info.threads;
+    for (int i = 0; i < LENGTH(names); i++) {
+        CHECK(h, create_in(names[i], "1", &info, message) == GRAM_OK, "%s", message);
+        CHECK(h, info.threads == 1, "%s=1: %d threads", names[i], info.threads);
+        CHECK(h, create_in(names[i], "1,4", &info, message) == GRAM_OK, "%s", message);
+        CHECK(h, info.threads == 1, "%s=1,4: %d threads", names[i], info.threads);
+        CHECK(h, create_in(names[i], "1000", &info, message) == GRAM_OK, "%s", message);
+        CHECK(h, info.threads == usual, "%s=1000: %d threads", names[i], info.threads);
+        for (int k = 0; k < LENGTH(silent); k++) {
+            CHECK(h, create_in(names[i], silent[k], &info, message) == GRAM_OK, "%s", message);
+            CHECK(h, info.threads == usual, "%s=%s: %d threads", names[i], silent[k], info.threads);
+        }
+    }
+    setenv("OMP_NUM_THREADS", "1", 1);
+    CHECK(h, create_in("GRAM_NUM_THREADS", "3", &info, message) == GRAM_OK, "%s", message);
+    CHECK(h, info.threads == 3, "GRAM_NUM_THREADS=3 gives %d threads", info.threads);
+    o.threads = 5;
+    threads_by_options(h, &o);
+    unsetenv("OMP_NUM_THREADS");
+}
+
 static void information(struct harness *h)
 {
     gram_info info = {.size = sizeof info};
@@ -313,6 +362,7 @@ static const struct test_function tests[] = {
     {      "allocators_come_in_pairs",       allocators_come_in_pairs},
     {       "creation_without_memory",        creation_without_memory},
     {                   "environment",                    environment},
+    {             "threads_of_others",              threads_of_others},
     {                   "information",                    information},
     {             "names_of_statuses",              names_of_statuses},
     {  "messages_belong_to_a_context",   messages_belong_to_a_context},

@@ -192,7 +192,10 @@ typedef struct gram_trace_event {
 typedef struct gram_context_options {
     size_t size;
     gram_device device;
-    int threads;         /* 0: GRAM_NUM_THREADS, else the processors this process may run on */
+    /* 0: GRAM_NUM_THREADS, else the least of the processors this process may run on, its cgroup's
+     * quota and OMP_NUM_THREADS, OPENBLAS_NUM_THREADS, MKL_NUM_THREADS, LOKY_MAX_CPU_COUNT and
+     * PYTHON_CPU_COUNT where they are set. */
+    int threads;
     const char *cpu_isa; /* NULL: GRAM_CPU_ISA, else the best here: "base", "avx2", "avx512" */
     /* Where memory comes from; NULL: aligned_alloc and free.  allocate returns memory aligned to
      * 64 bytes or NULL, and may be called from any thread that uses the context. */

@@ -130,8 +130,10 @@ PyObject *py_memory_info(PyObject *module, PyObject *const *args, Py_ssize_t nar
 
 const char py_set_threads_doc[] =
     "set_threads(count)\n--\n\n"
-    "How many threads later calls use; 0: GRAM_NUM_THREADS, else the processors that this process\n"
-    "may run on.  Results do not depend on it.\n\n"
+    "How many threads later calls use; 0: GRAM_NUM_THREADS, else the least of the processors that\n"
+    "this process may run on, its cgroup's quota and OMP_NUM_THREADS, OPENBLAS_NUM_THREADS,\n"
+    "MKL_NUM_THREADS, LOKY_MAX_CPU_COUNT and PYTHON_CPU_COUNT where they are set.\n"
+    "Results do not depend on it.\n\n"
     "Raises ValueError for a number below 0 or above 1024, TypeError for what is no number.\n\n"
     ">>> import gram\n"
     ">>> gram.set_threads(1)\n"

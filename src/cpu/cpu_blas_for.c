@@ -10,8 +10,7 @@ void cpu_blas_for(gram_context *g, bool side_by_side, int64_t count, gram_loop_b
                   void *arg)
 {
     if (side_by_side) {
-        gram_blas_one_thread();
-        gram_parallel_for(g, count, body, arg);
+        gram_blas_for(g, count, body, arg);
         return;
     }
     gram_blas_threads(g);

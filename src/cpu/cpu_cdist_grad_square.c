@@ -103,7 +103,8 @@ static void for_features(gram_context *g, struct square_block *s, int64_t first,
     s->first = first;
     s->last = s->b.rows;
     s->grain = 1 + GRAIN / (elements + 1);
-    gram_parallel_for(g, (s->last - first + s->grain - 1) / s->grain, run_step, s);
+    gram_for(g, (double)(s->last - first) * (double)elements,
+             (s->last - first + s->grain - 1) / s->grain, run_step, s);
 }
 
 /* products = or += factors times centres [k, k + depth) of a. */

@@ -52,7 +52,12 @@ static struct large_layout lay_out(const struct eigh_plan *plan)
 /* Items that are worked on at the same time, each by one thread. */
 static int at_once(const gram_context *g, const struct eigh_plan *plan)
 {
-    return plan->op->a.rows <= BATCH_ROWS && plan->op->batch.count >= g->threads ? g->threads : 1;
+    int64_t n = plan->op->a.rows, count = plan->op->batch.count;
+
+    return n <= BATCH_ROWS && count >= g->threads &&
+                   gram_worth_waking(2 * (double)(n * n * n * count))
+               ? g->threads
+               : 1;
 }
 
 static size_t bytes(const gram_context *g, const struct eigh_plan *plan)

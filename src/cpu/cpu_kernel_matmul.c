@@ -152,8 +152,8 @@ static void multiply(struct matmul_job *job, bool turned)
 {
     job->turned = turned;
     job->b = turned ? operand(job, job->i, job->rows) : operand(job, job->j, job->cols);
-    gram_parallel_for(job->g, gram_ceil_div(turned ? job->cols : job->rows, CHUNK), multiply_chunk,
-                      job);
+    gram_blas_for(job->g, gram_ceil_div(turned ? job->cols : job->rows, CHUNK), multiply_chunk,
+                  job);
 }
 
 static void run_block(struct matmul_job *job)
@@ -210,7 +210,6 @@ size_t cpu_kernel_matmul_workspace(const gram_context *g, const struct gram_kern
 gram_status cpu_kernel_matmul_in(gram_context *g, const struct gram_kernel_matmul_op *op,
                                  void *scratch)
 {
-    gram_blas_one_thread();
     for (int64_t item = 0; !is_empty(op) && item < op->kernel.batch.count; item++) {
         struct matmul_job job = make_job(g, op, item);
         job.scratch = scratch;

@@ -165,7 +165,8 @@ static double bandwidth_gradient(struct vjp_job *job)
 
     while (gram_vjp_has_bandwidth(job->kernel.function) && vjp_next(job)) {
         cpu_vjp_kernel(job, GRAM_BANDWIDTH_DERIVATIVE);
-        gram_parallel_for(job->g, job->block.rows, sum_row, job);
+        gram_for(job->g, (double)job->block.rows * (double)job->block.cols, job->block.rows,
+                 sum_row, job);
         for (int64_t i = 0; i < job->block.rows; i++)
             total += vjp_sums(job)[i];
     }
@@ -210,7 +211,8 @@ static void run_item(gram_context *g, const struct gram_kernel_vjp_op *op, int64
     else
         while ((op->want_x || op->want_y) && vjp_next(&job)) {
             cpu_vjp_kernel(&job, GRAM_WEIGHT);
-            gram_parallel_for(g, job.block.rows, multiply_row, &job);
+            gram_for(g, (double)job.block.rows * (double)job.block.cols, job.block.rows,
+                     multiply_row, &job);
             cpu_vjp_gradients(&job);
         }
     if (op->want_bandwidth)

@@ -101,12 +101,11 @@ static void run_rounds(const struct kron_vjp_plan *plan)
 {
     struct round r = {.plan = plan};
 
-    gram_blas_one_thread();
     for (r.base = 0; r.base < plan->total; r.base += r.count) {
         r.count = gram_least(VJP_SLOTS, plan->total - r.base);
         if (plan->x_shared) /* of one item, or two threads add to one place */
             r.count = gram_least(r.count, plan->units - r.base % plan->units);
-        gram_parallel_for(plan->g, r.count, run_unit, &r);
+        gram_blas_for(plan->g, r.count, run_unit, &r);
         store_sums(&r);
     }
 }

@@ -148,8 +148,7 @@ static void run_step(struct step *s)
 
     if (plan->wide && !large && slices > 1) {
         s->slice = gram_ceil_div(s->s, gram_least(slices, VJP_SLICES));
-        gram_blas_one_thread();
-        gram_parallel_for(plan->g, gram_ceil_div(s->s, s->slice), run_slice, s);
+        gram_blas_for(plan->g, gram_ceil_div(s->s, s->slice), run_slice, s);
         return;
     }
     if (plan->wide)

@@ -266,8 +266,7 @@ static int solve_item(struct kron_solve_plan *p)
     if (!failed) {
         atomic_store(&p->singular, false);
         if (p->parallel) {
-            gram_blas_one_thread();
-            gram_parallel_for(p->g, p->pieces, solve_rows, p);
+            gram_blas_for(p->g, p->pieces, solve_rows, p);
         } else {
             for (int64_t i = 0; i < p->pieces; i++)
                 solve_rows(p, i, 0);

@@ -75,7 +75,7 @@ static void project(const struct tall *job, double *h)
 
     if (job->dim == 0)
         return;
-    gram_parallel_for(z->g, KRYLOV_PARTS, project_part, (void *)job);
+    gram_blas_for(z->g, KRYLOV_PARTS, project_part, (void *)job);
     for (int64_t i = 0; i < job->dim * job->cols; i++) {
         h[i] = get(z, small_of(z, 0), i);
         for (int64_t part = 1; part < KRYLOV_PARTS; part++)
@@ -115,7 +115,7 @@ static void subtract(const struct krylov *z, int64_t dim, int64_t cols, const do
         return;
     for (int64_t i = 0; i < dim * cols; i++)
         put(z, small_of(z, 0), i, h[i]);
-    gram_parallel_for(z->g, KRYLOV_PARTS, subtract_part, &job);
+    gram_blas_for(z->g, KRYLOV_PARTS, subtract_part, &job);
 }
 
 /* ---- Columns -----------------------------------------------------------------------------------
@@ -268,7 +268,7 @@ static void combine(struct krylov *z, const double *m, int64_t missing)
 
     for (int64_t i = 0; i < b * b; i++)
         put(z, small_of(z, 0), i, m[i]);
-    gram_parallel_for(z->g, KRYLOV_PARTS, combine_part, &job);
+    gram_blas_for(z->g, KRYLOV_PARTS, combine_part, &job);
     for (int64_t row = 0; row < z->n; row++)
         for (int64_t c = 0; c < missing; c++)
             put(z, q, row * b + c, normal(&z->random));

@@ -30,7 +30,7 @@ static void make_plan(const gram_context *g, const struct gram_matrix_power_op *
     atomic_init(&plan->failed, LLONG_MAX);
     atomic_init(&plan->next, 0);
     plan->kernels = plan->work == GRAM_F32 ? &cpu_matrix_power_f32 : &cpu_matrix_power_f64;
-    if (n <= PARALLEL_ORDER && count > 1)
+    if (n <= PARALLEL_ORDER && count > 1 && gram_worth_waking(2 * (double)(n * n * n * count)))
         plan->workers = (int)gram_least(count, g->threads);
     if (n == 0 || count == 0)
         return; /* in 0 bytes */
@@ -200,8 +200,7 @@ gram_status cpu_matrix_power(gram_context *g, const struct gram_matrix_power_op 
     TRY(gram_scratch(g, (size_t)plan.workers * plan.bytes, &scratch));
     plan.scratch = scratch;
     if (plan.workers > 1) {
-        gram_blas_one_thread();
-        gram_parallel_for(g, plan.workers, work, &plan);
+        gram_blas_for(g, plan.workers, work, &plan);
     } else {
         gram_blas_threads(g);
         work(&plan, 0, 0);

@@ -39,10 +39,20 @@ static bool grow(size_t *bytes, size_t more)
     return more > SIZE_MAX - 64 || __builtin_add_overflow(*bytes, gram_round64(more), bytes);
 }
 
+static double sides_of(const struct gram_optimizer_block *b)
+{
+    double sum = 0;
+
+    for (int k = 0; k < b->order; k++)
+        sum += (double)b->size[k];
+    return sum;
+}
+
 static gram_status lay_out(gram_context *g, const gram_optimizer *o, struct layout *l)
 {
     const struct cpu_optimizer_method *method = method_of(o);
     int64_t own = 0;
+    double work = 0; /* nanoseconds of a pass, about: products with factors of each side */
     size_t most = 0;
     bool overflow = false;
 
@@ -52,11 +62,12 @@ static gram_status lay_out(gram_context *g, const gram_optimizer *o, struct layo
         size_t bytes = (size_t)b->count * gram_dtype_size(o->parameter[b->parameter].work);
         if (gram_optimizer_owns(o, b)) {
             own++;
+            work += (double)b->count * sides_of(b) / 4;
             most = gram_most_bytes(most, method->unit_bytes(o, b));
         }
         l->array_bytes = gram_most_bytes(l->array_bytes, gram_round64(bytes));
     }
-    if (own >= BLOCKS_A_THREAD * (int64_t)g->threads)
+    if (own >= BLOCKS_A_THREAD * (int64_t)g->threads && gram_worth_waking(work))
         l->workers = g->threads;
     for (int i = 0; i < 3; i++)
         overflow |= grow(&l->worker_bytes, l->array_bytes);

@@ -102,10 +102,8 @@ gram_status cpu_sample_grad(gram_context *g, const struct gram_sample_grad_op *o
     job.square = scratch;
     job.factor = (double *)(void *)((char *)scratch + numbers);
     job.threads = job.sum = (char *)scratch + 2 * numbers;
-    if (job.each) {
-        gram_blas_one_thread();
-        gram_parallel_for(g, op->layer.samples, family->each, &job);
-    }
+    if (job.each)
+        gram_blas_for(g, op->layer.samples, family->each, &job);
     for (int64_t n = 0; n < op->layer.samples; n++) {
         job.factor[n] = job.sums ? factor_of(&job, n) : 0;
         if (op->norms.wanted)

@@ -129,19 +129,20 @@ static void take_chunk(struct cpu_shampoo_run *run, int64_t count)
     gram_context *g = run->s->g;
     const struct gram_optimizer_block *b = &run->s->o->block[run->items->block];
     struct gram_matrix_power_op op = gram_optimizer_power(run->s->o, b, run->n, run->work, count);
+    double elements = (double)count * (double)run->n * (double)run->n;
     struct cpu_optimizer_lent lent;
 
     op.a.data = run->memory;
     op.out.data = run->memory + run->batch->out;
     op.info.data = run->memory + run->batch->info;
-    gram_parallel_for(g, count, load, run);
+    gram_for(g, elements, count, load, run);
     lent = cpu_optimizer_lend(g, run->memory + run->batch->power, run->batch->power_bytes);
     for (int64_t i = 0; i < count; i++)
         ((int32_t *)(void *)op.info.data)[i] = GRAM_POWER_NOT_CONVERGED;
     /* Its sizes were checked and its scratch is here: what fails, fails item by item. */
     (void)g->backend->matrix_power(g, &op);
     cpu_optimizer_take_back(g, lent);
-    gram_parallel_for(g, count, keep, run);
+    gram_for(g, elements, count, keep, run);
 }
 
 static int by_outcome(const void *a, const void *b)
@@ -154,8 +155,7 @@ static int by_outcome(const void *a, const void *b)
 /* Moves what still fits behind the rest, whose number it gives. */
 static int64_t leave_out_fitting(struct cpu_shampoo_run *run, int64_t count)
 {
-    gram_blas_one_thread();
-    gram_parallel_for(run->s->g, count, look, run);
+    gram_blas_for(run->s->g, count, look, run);
     qsort(run->items, (size_t)count, sizeof *run->items, by_outcome);
     while (count > 0 && run->items[count - 1].outcome == CPU_SHAMPOO_FITS)
         count--;

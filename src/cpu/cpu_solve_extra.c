@@ -348,8 +348,7 @@ void cpu_solve_extra(gram_context *g, struct solve_plan *plan, void *scratch)
 
     atomic_init(&loop.next, 0);
     if (count > 1) {
-        gram_blas_one_thread();
-        gram_parallel_for(g, count, work, &loop);
+        gram_blas_for(g, count, work, &loop);
     } else {
         gram_blas_threads(g);
         work(&loop, 0, 0);

@@ -64,7 +64,8 @@ static void copy_matrix(gram_context *g, const struct gram_solve_kernels *kernel
 {
     struct parallel_copy p = {.copy = c, .kernels = kernels};
 
-    gram_parallel_for(g, gram_ceil_div(c->cols, COPY_COLUMNS), copy_columns, &p);
+    gram_for(g, (double)c->rows * (double)c->cols, gram_ceil_div(c->cols, COPY_COLUMNS),
+             copy_columns, &p);
 }
 
 /* A matrix as LAPACK is to work on it. */

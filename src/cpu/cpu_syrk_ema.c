@@ -128,7 +128,7 @@ static void add_item(const struct ema_plan *plan, int64_t item, struct gram_blas
         p.width = p.n - p.row;
         multiply(&p, &op->x, t, weight);
         if (plan->workers == 1)
-            gram_parallel_for(plan->g, tiles, add_tile, &p);
+            gram_for(plan->g, (double)p.rows * (double)p.width, tiles, add_tile, &p);
         else
             for (int64_t tile = 0; tile < tiles; tile++)
                 add(&p, tile);
