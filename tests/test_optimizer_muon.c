@@ -67,6 +67,7 @@ static void as_the_reference(struct harness *h)
         harness_seed(h, "muon", i);
         CHECK(h, gram_optimizer_defaults(GRAM_MUON, &o), "no Muon");
         o.state = row->state;
+        o.precision = GRAM_POWER_PRECISION_F32;
         o.momentum = row->momentum;
         o.dampening = row->dampening;
         o.nesterov = row->nesterov;

@@ -3,7 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "cpu/cpu_muon.h"
+#include "cpu/cpu_muon_bf16.h"
 #include "cpu/cpu_soap.h"
 #include "harness.h"
 #include "reference/reference.h"
@@ -250,12 +250,65 @@ static void orthogonalised_matrices(struct harness *h)
     }
 }
 
+/* |to - from| / |from|; room for as many as the largest. */
+static double distance_of(const float *to, const float *from, int64_t count)
+{
+    double sum = 0, all = 0;
+
+    for (int64_t i = 0; i < count; i++) {
+        double d = (double)to[i] - (double)from[i];
+        sum += d * d;
+        all += (double)from[i] * (double)from[i];
+    }
+    return sqrt(sum / all);
+}
+
+/* By products of bf16: as in f32, to 8 bits; the same from one thread and from several. */
+static void orthogonalised_in_bf16(struct harness *h)
+{
+    static const int64_t sizes[][2] = {
+        {  1,   1},
+        {  1,   9},
+        {  9,   1},
+        { 48,  48},
+        { 49,  97},
+        { 97,  49},
+        {130,  61},
+        { 64, 200},
+        {  8,   7},
+    };
+
+    for (int s = 0; cpu_muon_bf16_runs(h->g) && s < LENGTH(sizes); s++) {
+        struct muon_matrix m = {GRAM_F32, sizes[s][0], sizes[s][1], 5, 1e-8};
+        int64_t count = m.rows * m.cols;
+        size_t room = (size_t)count * sizeof(float);
+        float *x = malloc(4 * room), *alone = x + count, *team = x + 2 * count, *result;
+        void *scratch = malloc(cpu_muon_bf16_bytes(&m) + cpu_muon_bytes(&m));
+        if (!CHECK(h, x && scratch, "no memory"))
+            exit(1);
+        for (int64_t i = 0; i < count; i++)
+            x[i] = (float)(test_uniform(h) - 0.5);
+        memcpy(alone, x, room);
+        memcpy(team, x, room);
+        memset(scratch, 0xFF, cpu_muon_bf16_bytes(&m)); /* NaN */
+        cpu_muon_bf16(h->g, false, &m, alone, scratch);
+        cpu_muon_bf16(h->g, true, &m, team, scratch);
+        result = cpu_muon_orthogonalise(&m, x, x + 3 * count, scratch);
+        CHECK(h, distance_of(alone, result, count) <= 0.04, "%lld by %lld: %g", (long long)m.rows,
+              (long long)m.cols, distance_of(alone, result, count));
+        CHECK(h, memcmp(alone, team, room) == 0, "threads change the result");
+        free(x);
+        free(scratch);
+    }
+}
+
 static const struct test_function tests[] = {
     {            "first_bases",             first_bases},
     {             "next_bases",              next_bases},
     {"a_basis_that_fits_stays", a_basis_that_fits_stays},
     {   "trouble_with_factors",    trouble_with_factors},
     {"orthogonalised_matrices", orthogonalised_matrices},
+    { "orthogonalised_in_bf16",  orthogonalised_in_bf16},
 };
 
 int main(void)

@@ -7,6 +7,7 @@
  */
 #include "cpu_muon.h"
 #include "../blas.h"
+#include "cpu_muon_bf16.h"
 #include "cpu_soap.h"
 #include <limits.h>
 #include <math.h>
@@ -30,13 +31,23 @@ static size_t loaded_bytes(const struct gram_optimizer_slot *slot, gram_dtype wo
     return loaded ? gram_round64((size_t)slot->count * gram_dtype_size(work)) : 0;
 }
 
+/* Whether a matrix may be multiplied in bf16, on a processor that does. */
+static bool is_rough(const gram_optimizer *o, gram_dtype work)
+{
+    return work == GRAM_F32 && o->options.precision == GRAM_POWER_PRECISION_AUTO;
+}
+
 static size_t unit_bytes(const gram_optimizer *o, const struct gram_optimizer_block *b)
 {
     gram_dtype work = o->parameter[b->parameter].work;
     struct muon_matrix m = matrix_of(o, b, work);
     size_t moments = loaded_bytes(&b->moment, work) + loaded_bytes(&b->second, work);
 
-    return b->order == 2 ? gram_most_bytes(moments, cpu_muon_bytes(&m)) : moments;
+    if (b->order != 2)
+        return moments;
+    if (is_rough(o, work))
+        moments = gram_most_bytes(moments, cpu_muon_bf16_bytes(&m));
+    return gram_most_bytes(moments, cpu_muon_bytes(&m));
 }
 
 static void orthogonal_direction(struct cpu_optimizer_unit *u)
@@ -51,7 +62,11 @@ static void orthogonal_direction(struct cpu_optimizer_unit *u)
         u->math->momentum(b->count, o->momentum, 1 - o->dampening, o->nesterov != 0, m, u->g);
         cpu_soap_close(u->o, &b->moment, u->work, m);
     }
-    x = cpu_muon_orthogonalise(&matrix, u->g, u->spare[0], u->own);
+    x = u->g;
+    if (is_rough(u->o, u->work) && cpu_muon_bf16_runs(u->context))
+        cpu_muon_bf16(u->context, u->alone, &matrix, x, u->own);
+    else
+        x = cpu_muon_orthogonalise(&matrix, u->g, u->spare[0], u->own);
     u->math->scale(b->count, sqrt(fmax(1, (double)matrix.rows / (double)matrix.cols)), x);
     if (x != u->g)
         memcpy(u->g, x, (size_t)b->count * gram_dtype_size(u->work));

@@ -103,6 +103,7 @@ struct task {
 typedef void pass_body(struct task *task);
 
 struct pass {
+    gram_context *g;
     const struct gram_optimizer_op *op;
     const struct layout *layout;
     char *flags, *scratch;
@@ -121,6 +122,8 @@ static void one_block(void *arg, int64_t index, int thread)
     if (!pass->others && (*task.flag || !gram_optimizer_owns(o, b)))
         return;
     task.unit = (struct cpu_optimizer_unit){
+        .context = pass->g,
+        .alone = pass->layout->workers == 1,
         .o = o,
         .p = &o->parameter[b->parameter],
         .b = b,
@@ -259,7 +262,7 @@ gram_status cpu_optimizer_step(gram_context *g, const struct gram_optimizer_op *
     gram_optimizer *o = op->optimizer;
     const struct cpu_optimizer_method *method = method_of(o);
     struct layout layout;
-    struct pass pass = {.op = op, .layout = &layout};
+    struct pass pass = {.g = g, .op = op, .layout = &layout};
     void *scratch;
 
     TRY(lay_out(g, o, &layout));

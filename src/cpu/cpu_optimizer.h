@@ -27,8 +27,10 @@ struct cpu_optimizer_math {
     void (*momentum)(int64_t n, double momentum, double take, bool nesterov, void *b, void *p);
 };
 
-/* A block in a pass, in the hands of one thread. */
+/* A block in a pass, in the hands of one thread; alone: the only one, which may start loops. */
 struct cpu_optimizer_unit {
+    gram_context *context;
+    bool alone;
     gram_optimizer *o;
     const struct gram_optimizer_parameter *p;
     const struct gram_optimizer_block *b;

@@ -68,7 +68,7 @@ struct cuda_gemm_side {
 
 /* c[i] = alpha op(a[i]) op(b[i]) + beta c[i], c[i] being m by n and op(a[i]) m by k. */
 struct cuda_gemm_items {
-    gram_dtype dtype;  /* f32 or f64 */
+    gram_dtype dtype;  /* of c: f32, f64 or bf16, whose products are summed in f32 */
     gram_dtype inputs; /* of a and b: f16 or bf16, whose products are summed in f32; 0: dtype */
     int compute;
     int64_t m, n, k, count;

@@ -180,6 +180,7 @@ static const struct {
     [CUDA_VARIANT_SOAP_STORE] = {          "soap_basis.cu",             "soap_store"},
     [CUDA_VARIANT_MUON_MOMENTUM] = {                "muon.cu",          "muon_momentum"},
     [CUDA_VARIANT_MUON_NORMALIZE] = {                "muon.cu",         "muon_normalize"},
+    [CUDA_VARIANT_MUON_WIDEN] = {                "muon.cu",             "muon_widen"},
     [CUDA_VARIANT_MUON_POLYNOMIAL] = {                "muon.cu",        "muon_polynomial"},
     [CUDA_VARIANT_NATURAL_SHIFT] = {    "natural_gradient.cu",          "natural_shift"},
     [CUDA_VARIANT_NATURAL_FINISH] = {    "natural_gradient.cu",         "natural_finish"},

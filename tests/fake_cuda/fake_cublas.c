@@ -40,7 +40,8 @@ struct handle {
 struct gemm_work {
     struct fake_work work;
     gram_dtype dtype;
-    int type; /* cudaDataType of a and b */
+    int type;      /* cudaDataType of a and b */
+    bool narrow_c; /* c is of bf16 */
     bool transposed_a, transposed_b, cut;
     int64_t mnk[3], lda, ldb, ldc, stride_a, stride_b, stride_c, batch;
     double alpha, beta;
@@ -85,21 +86,40 @@ static const void *operand(const struct gemm_work *w, const void *from, int64_t 
     return *own;
 }
 
+/* c of a product of bf16 to f32 and back; column by column, since what lies between is not c's. */
+static void move_narrow(const struct gemm_work *w, unsigned short *c, float *wide, bool back)
+{
+    for (int64_t j = 0; j < w->mnk[1]; j++)
+        for (int64_t i = 0; i < w->mnk[0]; i++)
+            if (back)
+                c[i + j * w->ldc] = to_bf16(wide[i + j * w->ldc]);
+            else
+                wide[i + j * w->ldc] = from_bf16(c[i + j * w->ldc]);
+}
+
 static void run_item(const struct gemm_work *w, int64_t item)
 {
     const int64_t size = (int64_t)gram_dtype_size(w->dtype),
-                  in = w->type > TYPE_F64 ? (int64_t)sizeof(short) : size;
-    float *own_a = NULL, *own_b = NULL;
+                  in = w->type > TYPE_F64 ? (int64_t)sizeof(short) : size,
+                  size_c = w->narrow_c ? (int64_t)sizeof(short) : size;
+    char *c = (char *)w->c + item * w->stride_c * size_c;
+    float *own_a = NULL, *own_b = NULL,
+          *own_c = w->narrow_c ? calloc((size_t)(w->ldc * w->mnk[1]), sizeof *own_c) : NULL;
     const void *a = operand(w, (const char *)w->a + item * w->stride_a * in,
                             w->lda * (w->transposed_a ? w->mnk[0] : w->mnk[2]), &own_a);
     const void *b = operand(w, (const char *)w->b + item * w->stride_b * in,
                             w->ldb * (w->transposed_b ? w->mnk[2] : w->mnk[1]), &own_b);
 
+    if (own_c)
+        move_narrow(w, (unsigned short *)(void *)c, own_c, false);
     if (a && b)
         gram_blas_gemm(w->dtype, w->mnk, w->alpha,
                        (struct gram_blas_matrix){a, w->lda, w->transposed_a},
                        (struct gram_blas_matrix){b, w->ldb, w->transposed_b}, w->beta,
-                       (char *)w->c + item * w->stride_c * size, w->ldc);
+                       own_c ? (void *)own_c : c, w->ldc);
+    if (own_c)
+        move_narrow(w, (unsigned short *)(void *)c, own_c, true);
+    free(own_c);
     free(own_a);
     free(own_b);
 }
@@ -152,6 +172,11 @@ static bool takes(int type, bool wide)
     return wide ? type == TYPE_F64 : type == TYPE_F32 || type == TYPE_F16 || type == TYPE_BF16;
 }
 
+static bool takes_c(int type, int type_a, bool wide)
+{
+    return wide ? type == TYPE_F64 : type == TYPE_F32 || (type == TYPE_BF16 && type_a == TYPE_BF16);
+}
+
 static double number(const void *value, int compute)
 {
     return compute == COMPUTE_F64 ? *(const double *)value : (double)*(const float *)value;
@@ -174,8 +199,8 @@ int cublasGemmStridedBatchedEx(void *handle, int transposed_a, int transposed_b,
     if (!h || !h->ready)
         return NOT_INITIALIZED;
     if ((!wide && compute != COMPUTE_F32 && compute != COMPUTE_TF32) || type_a != type_b ||
-        !takes(type_a, wide) || type_c != wide || m <= 0 || n <= 0 || k <= 0 || batch <= 0 ||
-        lda < (transposed_a ? k : m) || ldb < (transposed_b ? n : k) || ldc < m ||
+        !takes(type_a, wide) || !takes_c(type_c, type_a, wide) || m <= 0 || n <= 0 || k <= 0 ||
+        batch <= 0 || lda < (transposed_a ? k : m) || ldb < (transposed_b ? n : k) || ldc < m ||
         !fake_memory_is_device((uintptr_t)a) || !fake_memory_is_device((uintptr_t)b) ||
         !fake_memory_is_device((uintptr_t)c))
         return INVALID_VALUE;
@@ -186,6 +211,7 @@ int cublasGemmStridedBatchedEx(void *handle, int transposed_a, int transposed_b,
         .work = {.run = run, .bytes = sizeof *w},
         .dtype = wide ? GRAM_F64 : GRAM_F32,
         .type = type_a,
+        .narrow_c = type_c == TYPE_BF16,
         .transposed_a = transposed_a != 0,
         .transposed_b = transposed_b != 0,
         .cut = compute == COMPUTE_TF32,

@@ -3,8 +3,9 @@
  *
  * muon_momentum: the momentum takes the gradient in; what is to be made orthogonal, and the sum of
  * its squares.
- * muon_normalize: the same divided by its norm.
- * muon_polynomial: matrix = keep product + take I, for matrices of order n.
+ * muon_normalize: the same divided by its norm, to the type of products.
+ * muon_polynomial: matrix = keep product + take I, for matrices of order n; a block has a row.
+ * muon_widen: the result of products back to REAL.
  *
  * Parameters (-D): REAL.
  *
@@ -45,22 +46,30 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const double norm = sqrt(tiles_sum(a, a.squares, sums));
     const double by = norm > a.options.epsilon ? norm : a.options.epsilon;
     const REAL scale = (REAL)(by > 0 ? 1 / by : 1);
-    REAL *g = (REAL *)a.g + block_of(a) * a.array;
+    const REAL *g = (const REAL *)a.g + block_of(a) * a.array;
 
     for (long long i = first_of(a); i < last_of(a); i += THREADS)
-        g[i] *= scale;
+        put(a.product_type, a.to, block_of(a) * a.array + i, g[i] * scale);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     muon_polynomial(const __grid_constant__ params a)
 {
-    const long long size = a.n * a.n, step = (long long)gridDim.x * THREADS;
-    const REAL *product = (const REAL *)a.from, keep = (REAL)a.keep, take = (REAL)a.take;
-    REAL *to = (REAL *)a.matrix;
+    const REAL keep = (REAL)a.keep, take = (REAL)a.take;
 
-    for (long long i = blockIdx.x * (long long)THREADS + threadIdx.x; i < a.blocks * size;
-         i += step) {
-        const long long e = i % size;
-        to[i] = keep * product[i] + (e / a.n == e % a.n ? take : (REAL)0);
+    for (long long row = blockIdx.x; row < a.blocks * a.n; row += gridDim.x) {
+        const long long first = row * a.n, diagonal = row % a.n;
+        for (long long i = threadIdx.x; i < a.n; i += THREADS) {
+            const REAL y = number_of(a.product_type, a.from, first + i);
+            put(a.product_type, a.matrix, first + i, keep * y + (i == diagonal ? take : (REAL)0));
+        }
     }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) muon_widen(const __grid_constant__ params a)
+{
+    REAL *g = (REAL *)a.g + block_of(a) * a.array;
+
+    for (long long i = first_of(a); i < last_of(a); i += THREADS)
+        g[i] = number_of(a.product_type, a.from, block_of(a) * a.array + i);
 }

@@ -109,9 +109,10 @@ struct optimizer_params {
     long long cut;
     /* A dimension of the blocks: before by n by after elements. */
     long long k, n, before, after;
-    double keep, take; /* of optimizer_ema */
-    double scale;      /* of shampoo_finish: what the direction is multiplied by */
-    long long is_root; /* optimizer_unpack: roots, else factors divided by their correction */
+    long long product_type; /* Muon: of the matrices that are multiplied */
+    double keep, take;      /* of optimizer_ema */
+    double scale;           /* of shampoo_finish: what the direction is multiplied by */
+    long long is_root;      /* optimizer_unpack: roots, else factors divided by their correction */
 };
 
 /* A batch of roots: blocks of the wave by their place in it. */
@@ -131,8 +132,8 @@ struct shampoo_fit {
     char *vectors;   /* two of n numbers an item */
     double *largest; /* eigenvalue of a factor */
     int *kept;
-    double epsilon, skip;
-    long long relative; /* epsilon is */
+    double epsilon, skip, least; /* least: the ridge, times the largest eigenvalue */
+    long long relative;          /* epsilon is */
 };
 
 /* A batch of bases of dimension a.k, from a.matrix, the factors, on: matrices are n by n. */

@@ -1,0 +1,306 @@
+/*
+ * cpu_muon_bf16.c - the Newton-Schulz steps of Muon by products of bf16, summed in f32
+ *
+ * The polynomial leaves singular values anywhere between 0.7 and 1.2: 8 bits are enough, and
+ * AVX512_BF16 multiplies twice as many of them as f32.  x has its smaller side as rows (else it is
+ * loaded transposed).  The right operand of a product is packed into panels of COLUMNS columns, in
+ * which two elements that follow each other in a column are one word of 32 bits; a tile of ROWS by
+ * COLUMNS sums is in registers.  Of symmetric products the tiles on and below the diagonal are
+ * made, and mirrored.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "cpu_muon_bf16.h"
+#include "cpu_kernels.h"
+
+#if defined(__x86_64__)
+#  include "../threads.h"
+#  include "cpu_optimizer.h"
+#  include "half.h"
+#  include <immintrin.h>
+#  include <math.h>
+#  include <string.h>
+
+#  define BF16 __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
+
+enum {
+    ROWS = 8,
+    VECTOR = 16, /* floats of a register */
+    VECTORS = 3, /* of a tile's row: 24 sums, and what they are made of, in 32 registers */
+    COLUMNS = VECTORS * VECTOR,
+    PACKED = 16 /* words of a row that are packed before the next row's */
+};
+
+/* As cpu_muon_iterate.c has them. */
+static const float muon_a = 3.4445F, muon_b = -4.7750F, muon_c = 2.0315F;
+
+enum what {
+    SQUARE,     /* y = x x^T */
+    POLYNOMIAL, /* p = a I + b y + c y y */
+    APPLY,      /* next = p x */
+    LAST        /* the caller's matrix = p x */
+};
+
+struct muon_bf16 {
+    const struct muon_matrix *matrix;
+    int64_t n, m;           /* rows and columns of x, n <= m */
+    int64_t rows, ldx, ldy; /* those that there is room for: y has ldy columns */
+    uint16_t *x, *next, *y, *p;
+    uint32_t *panels;
+    float *out;
+    enum what what;
+};
+
+static int64_t up(int64_t n, int64_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+static struct muon_bf16 lay_out(const struct muon_matrix *m, char *scratch, size_t *bytes)
+{
+    struct muon_bf16 w = {
+        .matrix = m, .n = gram_least(m->rows, m->cols), .m = gram_most(m->rows, m->cols)};
+    size_t x, y, panels;
+
+    w.rows = up(w.n, ROWS);
+    w.ldx = up(w.m, COLUMNS);
+    w.ldy = up(w.n, COLUMNS);
+    x = gram_round64((size_t)(w.rows * w.ldx) * sizeof *w.x);
+    y = gram_round64((size_t)(w.rows * w.ldy) * sizeof *w.y);
+    panels = gram_round64((size_t)gram_most(w.ldy * ((w.m + 1) / 2), w.ldx * ((w.n + 1) / 2)) *
+                          sizeof *w.panels);
+    *bytes = 2 * x + 2 * y + panels;
+    if (scratch) {
+        w.x = (uint16_t *)(void *)scratch;
+        w.next = (uint16_t *)(void *)(scratch + x);
+        w.y = (uint16_t *)(void *)(scratch + 2 * x);
+        w.p = (uint16_t *)(void *)(scratch + 2 * x + y);
+        w.panels = (uint32_t *)(void *)(scratch + 2 * x + 2 * y);
+    }
+    return w;
+}
+
+/* x of the caller's matrix, divided by its norm. */
+static void load(struct muon_bf16 *w, double scale)
+{
+    const struct muon_matrix *m = w->matrix;
+    const bool wide = m->rows <= m->cols;
+
+    memset(w->x, 0, (size_t)(w->rows * w->ldx) * sizeof *w->x);
+    memset(w->y, 0, (size_t)(w->rows * w->ldy) * sizeof *w->y);
+    memset(w->p, 0, (size_t)(w->rows * w->ldy) * sizeof *w->p);
+    for (int64_t i = 0; i < m->rows; i++)
+        for (int64_t j = 0; j < m->cols; j++)
+            w->x[wide ? i * w->ldx + j : j * w->ldx + i] =
+                to_bf16((float)(scale * (double)w->out[i * m->cols + j]));
+}
+
+/* A panel of the columns of x^T, which are rows of x. */
+static void pack_rows(const struct muon_bf16 *w, int64_t first, uint32_t *to)
+{
+    const int64_t pairs = (w->m + 1) / 2;
+
+    for (int64_t k = 0; k < pairs; k += PACKED)
+        for (int64_t j = 0; j < COLUMNS; j++)
+            for (int64_t i = k; i < k + PACKED && i < pairs; i++) {
+                uint32_t word = 0;
+                if (first + j < w->n)
+                    memcpy(&word, w->x + (first + j) * w->ldx + 2 * i, sizeof word);
+                to[i * COLUMNS + j] = word;
+            }
+}
+
+/* A panel of the columns of a matrix of n rows, below which is one of zeros where n is odd. */
+static BF16 void pack_pairs(const uint16_t *from, int64_t ld, int64_t n, int64_t first,
+                            uint32_t *to)
+{
+    for (int64_t i = 0; i < (n + 1) / 2; i++)
+        for (int64_t j = 0; j < COLUMNS; j += VECTOR) {
+            const uint16_t *even = from + 2 * i * ld + first + j;
+            __m512i low = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)even));
+            __m512i high = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(even + ld)));
+            _mm512_storeu_si512(to + i * COLUMNS + j,
+                                _mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
+        }
+}
+
+/* c = ROWS rows of a times a panel. */
+static BF16 void multiply(int64_t pairs, const uint16_t *a, int64_t ld, const uint32_t *panel,
+                          float c[ROWS][COLUMNS])
+{
+    __m512 sum[ROWS][VECTORS];
+
+#  pragma GCC unroll 8
+    for (int r = 0; r < ROWS; r++)
+#  pragma GCC unroll 3
+        for (int v = 0; v < VECTORS; v++)
+            sum[r][v] = _mm512_setzero_ps();
+    for (int64_t k = 0; k < pairs; k++) {
+        __m512i b[VECTORS];
+#  pragma GCC unroll 3
+        for (int v = 0; v < VECTORS; v++)
+            b[v] = _mm512_loadu_si512(panel + k * COLUMNS + v * VECTOR);
+#  pragma GCC unroll 8
+        for (int r = 0; r < ROWS; r++) {
+            int32_t pair;
+            memcpy(&pair, a + r * ld + 2 * k, sizeof pair);
+#  pragma GCC unroll 3
+            for (int v = 0; v < VECTORS; v++)
+                sum[r][v] =
+                    _mm512_dpbf16_ps(sum[r][v], (__m512bh)_mm512_set1_epi32(pair), (__m512bh)b[v]);
+        }
+    }
+#  pragma GCC unroll 8
+    for (int r = 0; r < ROWS; r++)
+#  pragma GCC unroll 3
+        for (int v = 0; v < VECTORS; v++)
+            _mm512_storeu_ps(&c[r][v * VECTOR], sum[r][v]);
+}
+
+/* Row i of c becomes one of p. */
+static BF16 void make_polynomial(const struct muon_bf16 *w, int64_t i, int64_t first, float *c)
+{
+    for (int64_t j = 0; j < COLUMNS; j += VECTOR) {
+        __m512i y = _mm512_cvtepu16_epi32(
+            _mm256_loadu_si256((const __m256i *)(w->y + i * w->ldy + first + j)));
+        __m512 by =
+            _mm512_mul_ps(_mm512_set1_ps(muon_b), _mm512_castsi512_ps(_mm512_slli_epi32(y, 16)));
+        _mm512_storeu_ps(c + j,
+                         _mm512_fmadd_ps(_mm512_set1_ps(muon_c), _mm512_loadu_ps(c + j), by));
+    }
+    if (i >= first && i < first + COLUMNS && i < w->n)
+        c[i - first] += muon_a;
+}
+
+static BF16 void keep_row(const float *c, uint16_t *to)
+{
+    for (int64_t j = 0; j < COLUMNS; j += VECTOR)
+        _mm256_storeu_si256((__m256i *)(to + j),
+                            (__m256i)_mm512_cvtneps_pbh(_mm512_loadu_ps(c + j)));
+}
+
+/* The elements below the diagonal of a tile to their places above it. */
+static void mirror(int64_t i, int64_t first, int64_t ld, uint16_t *to)
+{
+    for (int64_t j = first; j < first + COLUMNS && j < i + ROWS - 1; j++)
+        for (int64_t r = gram_most(i, j + 1); r < i + ROWS; r++)
+            to[j * ld + r] = to[r * ld + j];
+}
+
+/* A tile of the result to the caller's matrix. */
+static void put_out(const struct muon_bf16 *w, int64_t i, int64_t first, float c[ROWS][COLUMNS])
+{
+    const struct muon_matrix *m = w->matrix;
+    const bool wide = m->rows <= m->cols;
+
+    for (int64_t r = i; r < gram_least(i + ROWS, w->n); r++)
+        for (int64_t j = first; j < gram_least(first + COLUMNS, w->m); j++)
+            w->out[wide ? r * m->cols + j : j * m->cols + r] = c[r - i][j - first];
+}
+
+static void keep(const struct muon_bf16 *w, int64_t i, int64_t first, float c[ROWS][COLUMNS])
+{
+    uint16_t *to = w->what == SQUARE ? w->y : w->what == POLYNOMIAL ? w->p : w->next;
+    const int64_t ld = w->what == APPLY ? w->ldx : w->ldy;
+
+    if (w->what == LAST) {
+        put_out(w, i, first, c);
+        return;
+    }
+    for (int r = 0; r < ROWS; r++) {
+        if (w->what == POLYNOMIAL)
+            make_polynomial(w, i + r, first, c[r]);
+        keep_row(c[r], to + (i + r) * ld + first);
+    }
+    if (w->what != APPLY)
+        mirror(i, first, ld, to);
+}
+
+/* A panel of a product. */
+static void one_panel(void *arg, int64_t index, int thread)
+{
+    const struct muon_bf16 *w = arg;
+    const int64_t pairs = ((w->what == SQUARE ? w->m : w->n) + 1) / 2, first = index * COLUMNS;
+    const bool symmetric = w->what == SQUARE || w->what == POLYNOMIAL;
+    const uint16_t *a = w->what == SQUARE ? w->x : w->what == POLYNOMIAL ? w->y : w->p;
+    const int64_t ld = w->what == SQUARE ? w->ldx : w->ldy;
+    uint32_t *panel = w->panels + index * COLUMNS * pairs;
+
+    (void)thread;
+    if (w->what == SQUARE)
+        pack_rows(w, first, panel);
+    else if (w->what == POLYNOMIAL)
+        pack_pairs(w->y, w->ldy, w->n, first, panel);
+    else
+        pack_pairs(w->x, w->ldx, w->n, first, panel);
+    for (int64_t i = symmetric ? first : 0; i < w->rows; i += ROWS) {
+        float c[ROWS][COLUMNS];
+        multiply(pairs, a + i * ld, ld, panel, c);
+        keep(w, i, first, c);
+    }
+}
+
+static void product(gram_context *g, bool threads, struct muon_bf16 *w, enum what what)
+{
+    const bool whole = what == APPLY || what == LAST;
+    const int64_t panels = (whole ? w->ldx : w->ldy) / COLUMNS;
+
+    w->what = what;
+    if (threads)
+        gram_parallel_for(g, panels, one_panel, w);
+    for (int64_t i = 0; i < panels && !threads; i++)
+        one_panel(w, i, 0);
+}
+
+bool cpu_muon_bf16_runs(const gram_context *g)
+{
+    return g->kernels == &gram_cpu_kernels_avx512 && __builtin_cpu_supports("avx512bf16");
+}
+
+size_t cpu_muon_bf16_bytes(const struct muon_matrix *m)
+{
+    size_t bytes;
+
+    (void)lay_out(m, NULL, &bytes);
+    return bytes;
+}
+
+void cpu_muon_bf16(gram_context *g, bool threads, const struct muon_matrix *m, float *x,
+                   void *scratch)
+{
+    size_t bytes;
+    struct muon_bf16 w = lay_out(m, scratch, &bytes);
+    double norm = fmax(sqrt(cpu_optimizer_math(GRAM_F32)->squares(m->rows * m->cols, x)), m->least);
+
+    w.out = x;
+    load(&w, norm > 0 ? 1 / norm : 1);
+    for (int i = 1; i <= m->steps; i++) {
+        uint16_t *kept = w.x;
+        product(g, threads, &w, SQUARE);
+        product(g, threads, &w, POLYNOMIAL);
+        product(g, threads, &w, i < m->steps ? APPLY : LAST);
+        w.x = w.next;
+        w.next = kept;
+    }
+}
+
+#else /* other processors take f32 */
+
+bool cpu_muon_bf16_runs(const gram_context *g)
+{
+    (void)g;
+    return false;
+}
+
+size_t cpu_muon_bf16_bytes(const struct muon_matrix *m)
+{
+    (void)m;
+    return 0;
+}
+
+void cpu_muon_bf16(gram_context *g, bool threads, const struct muon_matrix *m, float *x,
+                   void *scratch)
+{
+    (void)g, (void)threads, (void)m, (void)x, (void)scratch;
+}
+#endif
