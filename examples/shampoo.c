@@ -161,8 +161,7 @@ int main(void)
     shampoo.learning_rate = 0.1;
     shampoo.beta2 = 0.95; /* forgets old gradients; 1 would sum them all */
     shampoo.epsilon = 1e-8;
-    shampoo.graft = GRAM_GRAFT_ADAM; /* directions as long as Adam's would be */
-    shampoo.refresh = 5;             /* new roots every fifth step, the old ones in between */
+    shampoo.refresh = 5; /* new roots every fifth step, the old ones in between */
     if (status == GRAM_OK)
         status = train(g, &shampoo, &loss);
     if (status != GRAM_OK)

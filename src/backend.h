@@ -132,6 +132,7 @@ struct gram_matrix_power_op {
     gram_uplo uplo;
     struct gram_hyper ridge;
     bool ridge_relative, keep;
+    bool factor;                 /* a is a sum of squares: below 0 there is rounding alone */
     double condition, tolerance; /* 0: from the ridge; INFINITY: any */
     int iterations;
 };

@@ -15,6 +15,7 @@ static void defaults(gram_optimizer_options *o)
     o->beta1 = 0.9;
     o->beta2 = 0.95;
     o->epsilon = 1e-8;
+    o->graft = GRAM_GRAFT_NONE;
 }
 
 static gram_status check(gram_context *g, const gram_optimizer_options *o)

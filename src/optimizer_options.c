@@ -90,6 +90,7 @@ static gram_status check_bounds(gram_context *g, const struct bound *bounds, int
 static gram_status check_numbers(gram_context *g, const gram_optimizer_options *o)
 {
     const struct bound bounds[] = {
+        {"learning_rate", o->learning_rate,         0, INFINITY,  true},
         {        "beta1",         o->beta1,         0,        1,  true},
         {        "beta2",         o->beta2, 0x1p-1022,        1, false},
         {        "beta3",         o->beta3, -INFINITY,        1,  true},
@@ -103,9 +104,6 @@ static gram_status check_numbers(gram_context *g, const gram_optimizer_options *
         {         "skip",          o->skip,         0, INFINITY,  true},
     };
 
-    if (!isfinite(o->learning_rate))
-        return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "options.learning_rate is %g, expected a finite number", o->learning_rate);
     return check_bounds(g, bounds, (int)(sizeof bounds / sizeof *bounds));
 }
 

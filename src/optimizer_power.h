@@ -29,6 +29,7 @@ static inline struct gram_matrix_power_op gram_optimizer_power(const gram_optimi
         .uplo = GRAM_UPPER,
         .ridge = {.value = o->options.epsilon                 },
         .ridge_relative = o->options.epsilon_relative != 0,
+        .factor = true,
         .tolerance = INFINITY,
         .iterations = 100,
     };
@@ -36,5 +37,15 @@ static inline struct gram_matrix_power_op gram_optimizer_power(const gram_optimi
     op.a.batch_stride[0] = op.out.batch_stride[0] = n * n;
     op.info.batch_stride[0] = 1;
     return op;
+}
+
+/* What a root that fits adds to the eigenvalues of a factor, the largest of which is most: as
+ * gram.h has r, but for negative eigenvalues; least is that of the device's roots. */
+static inline double gram_optimizer_ridge(const gram_optimizer_options *o, double least,
+                                          double most)
+{
+    double ridge = fmax(o->epsilon_relative ? o->epsilon * most : o->epsilon, least * most);
+
+    return ridge > 0 ? ridge : 1;
 }
 #endif

@@ -14,7 +14,7 @@ static void defaults(gram_optimizer_options *o)
     o->beta2 = 0.95;
     o->epsilon = 1e-8;
     o->weight_decay = 0.01;
-    o->refresh = 10;
+    o->graft = GRAM_GRAFT_NONE;
     o->block = 10000;
     o->merge = 0;
 }

@@ -9,6 +9,7 @@
  */
 #include "model_file.h"
 #include "optimizer.h"
+#include "optimizer_change.h"
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +33,7 @@ struct problem {
 
 static void open_problem(gram_context *g, struct problem *p)
 {
-    gram_optimizer_options options = GRAM_OPTIMIZER_OPTIONS_INIT;
+    gram_optimizer_options options = optimizer_plain();
 
     *p = (struct problem){
         .w = {1,  2, 3,  4, 5, 6},

@@ -30,6 +30,16 @@ struct optimizer_change {
 #define CHANGE_NONE {CHANGE_END, 0, 0}
 /* clang-format on */
 
+/* Shampoo as it was published: no graft, roots in every step. */
+static inline gram_optimizer_options optimizer_plain(void)
+{
+    gram_optimizer_options options = GRAM_OPTIMIZER_OPTIONS_INIT;
+
+    options.graft = GRAM_GRAFT_NONE;
+    options.refresh = 1;
+    return options;
+}
+
 /* Up to the first of zeros. */
 static inline void optimizer_change(gram_optimizer_options *options,
                                     const struct optimizer_change *list)

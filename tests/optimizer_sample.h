@@ -39,6 +39,13 @@ gram_optimizer *sample_optimizer(struct harness *h, struct sample *s,
 /* A step that must go well; its report. */
 gram_optimizer_report sample_step(struct harness *h, struct sample *s, gram_optimizer *o);
 
+/* Writes a number into every factor of parameter 0. */
+void sample_spoil(struct harness *h, gram_context *g, gram_optimizer *o, double number);
+
+/* Steps of a matrix of 16 by 4 and a vector by every method of roots, with gradients of rank one,
+ * of zeros and of random numbers, on g's device: no root fails, every value is finite. */
+void sample_low_rank(struct harness *h, gram_context *g, gram_device device);
+
 /* A copy of all state, to be freed; and whether all of it is still the same, byte for byte. */
 char *sample_state(struct harness *h, gram_optimizer *o);
 bool sample_same_state(struct harness *h, gram_optimizer *o, const char *copy);

@@ -8,6 +8,7 @@
  */
 #define _GNU_SOURCE // NOLINT(bugprone-reserved-identifier)
 #include "device_memory.h"
+#include "optimizer_change.h"
 #include "optimizer_sample.h"
 #include <math.h>
 #include <stdlib.h>
@@ -30,7 +31,7 @@ struct there {
 
 static gram_optimizer_options options_of(void)
 {
-    gram_optimizer_options o = GRAM_OPTIMIZER_OPTIONS_INIT;
+    gram_optimizer_options o = optimizer_plain();
 
     o.block = 4;
     o.epsilon = 1e-3;
@@ -191,21 +192,32 @@ static void failures(struct harness *h)
     gram_optimizer_report report = {.size = sizeof report};
     struct there a;
 
-    o.epsilon = 0;
     o.failures = 1;
     if (g && open_there(h, &a, g, &o)) {
         for (int i = 0; i < SAMPLE_NUMBERS; i++)
             a.s.g[i] = 1;
         sample_send(h, a.g, &a.s, a.memory);
+        sample_spoil(h, g, a.o, NAN); /* no root of it, ever */
         for (int i = 0; i < 2; i++)
             CHECK(h, step(&a, &report) == GRAM_OK && report.failed > 0 && report.first_failed == 0,
                   "%lld failed: %s", (long long)report.failed, gram_message(g));
         CHECK(h, step(&a, &report) == GRAM_NUMERICAL, "a third failure was allowed");
-        o.epsilon = 1e-3;
+        o.epsilon = 1e-2;
+        sample_spoil(h, g, a.o, 0);
         CHECK(h, gram_optimizer_set(g, a.o, &o) == GRAM_OK, "%s", gram_message(g));
         CHECK(h, step(&a, &report) == GRAM_OK && report.failed == 0, "%s", gram_message(g));
         end(&a);
     }
+    gram_context_destroy(g);
+}
+
+/* Factors of low rank once failed within some steps: infinities or NaN. */
+static void low_rank(struct harness *h)
+{
+    gram_context *g = test_cuda_context(h, NULL);
+
+    if (g)
+        sample_low_rank(h, g, (gram_device){GRAM_CUDA, 0});
     gram_context_destroy(g);
 }
 
@@ -340,6 +352,7 @@ static const struct test_function tests[] = {
     {"what_a_graph_cannot", what_a_graph_cannot},
     {         "not_finite",          not_finite},
     {           "failures",            failures},
+    {           "low_rank",            low_rank},
     {     "roots_that_fit",      roots_that_fit},
     {              "files",               files},
     {               "muon",                muon},

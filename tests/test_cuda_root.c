@@ -10,6 +10,7 @@
 #include "harness.h"
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     N = 530 /* columns of four widths, the last one less than the others; tiles that are cut */
@@ -28,8 +29,9 @@ static void fill(struct harness *h, float *a)
                 (float)((i == j ? 2 : 0) + (test_uniform(h) - 0.5) / sqrt((double)N));
 }
 
-/* The device's inverse root of power 1/4. */
-static bool take_root(struct harness *h, struct root *r, gram_power_precision precision)
+/* The device's inverse root of power 1/4; condition 0: unknown. */
+static bool take_root(struct harness *h, struct root *r, gram_power_method method, double condition,
+                      gram_power_precision precision)
 {
     gram_context *g = test_cuda_context(h, NULL);
     gram_matrix_power_options options = GRAM_MATRIX_POWER_OPTIONS_INIT;
@@ -38,8 +40,8 @@ static bool take_root(struct harness *h, struct root *r, gram_power_precision pr
     bool good = false;
 
     options.numerator = -1, options.denominator = 4;
-    options.method = GRAM_POWER_MINIMAX;
-    options.condition = 4;
+    options.method = method;
+    options.condition = condition;
     options.precision = precision;
     a.device = x.device = (gram_device){GRAM_CUDA, 0};
     if (CHECK(h, g && a.data && x.data && device_upload(a.data, r->a, sizeof r->a), "no device"))
@@ -73,7 +75,7 @@ static void roots_are_symmetric_and_right(struct harness *h)
         gram_tensor x = gram_matrix(r.x, N, N, GRAM_F32);
         double most = 0, skew = 0;
         fill(h, r.a);
-        if (!take_root(h, &r, precisions[i]))
+        if (!take_root(h, &r, GRAM_POWER_MINIMAX, 4, precisions[i]))
             return;
         for (int j = 0; j < N * N; j++)
             skew = fmax(skew, fabs((double)r.x[j] - (double)r.x[j % N * N + j / N]));
@@ -88,8 +90,41 @@ static void roots_are_symmetric_and_right(struct harness *h)
     }
 }
 
+/* AUTO once took eigenvectors where Newton is as exact and faster: where the condition is known.
+ * The fake device is one that is as fast in f64 as in f32. */
+static void auto_is_newton_where_the_condition_is_known(struct harness *h)
+{
+    static const struct {
+        gram_power_method method;
+        double condition;
+    } same[][2] = {
+        {{GRAM_POWER_AUTO, 4}, {GRAM_POWER_COUPLED_NEWTON, 4}},
+        {{GRAM_POWER_AUTO, 0},           {GRAM_POWER_EIGH, 0}},
+    };
+    static struct root r;
+    static float kept[2][N * N];
+    double most = 0;
+
+    fill(h, r.a);
+    for (int i = 0; i < LENGTH(same); i++) {
+        for (int j = 0; j < 2; j++) {
+            if (!take_root(h, &r, same[i][j].method, same[i][j].condition,
+                           GRAM_POWER_PRECISION_AUTO))
+                return;
+            if (j == 1)
+                CHECK(h, memcmp(kept[i], r.x, sizeof r.x) == 0, "AUTO is not method %d",
+                      (int)same[i][1].method);
+            memcpy(kept[i], r.x, sizeof r.x);
+        }
+    }
+    for (int j = 0; j < N * N; j++)
+        most = fmax(most, fabs((double)kept[0][j] - (double)kept[1][j]));
+    CHECK(h, most <= test_eps(GRAM_F32), "the methods differ by %g", most);
+}
+
 static const struct test_function tests[] = {
-    {"roots_are_symmetric_and_right", roots_are_symmetric_and_right},
+    {              "roots_are_symmetric_and_right",               roots_are_symmetric_and_right},
+    {"auto_is_newton_where_the_condition_is_known", auto_is_newton_where_the_condition_is_known},
 };
 
 int main(void)

@@ -1,10 +1,11 @@
 /*
- * test_cuda_shampoo.c - Shampoo on a GPU where its products are made of parts of f16
+ * test_cuda_shampoo.c - Shampoo and Muon on a GPU where products are of f16 and bf16
  *
  * SPDX-License-Identifier: MIT
  */
 #include "device_memory.h"
 #include "harness.h"
+#include "optimizer_change.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -135,7 +136,7 @@ static void parts_of_f16(struct harness *h)
     gram_context *g = test_cuda_context(h, stream);
 
     for (int i = 0; g && i < LENGTH(shapes); i++) {
-        gram_optimizer_options o = GRAM_OPTIMIZER_OPTIONS_INIT;
+        gram_optimizer_options o = optimizer_plain();
         double parts, whole;
         o.epsilon = shapes[i].epsilon;
         o.epsilon_relative = shapes[i].relative;
@@ -155,8 +156,82 @@ static void parts_of_f16(struct harness *h)
     gram_context_destroy(g);
 }
 
+/* |the device's direction - the CPU's in f32| over its length, of a random matrix of f32. */
+static double muon_error(struct harness *h, gram_context *g, const int64_t size[2],
+                         gram_power_precision precision)
+{
+    const int64_t count = size[0] * size[1];
+    gram_optimizer_options o = {.size = sizeof o};
+    float *here = calloc((size_t)(4 * count), sizeof *here), *there;
+    double sum = 0, all = 0;
+    void *memory = NULL;
+
+    CHECK(h, here && gram_memory_allocate(g, (size_t)count * 3 * sizeof *here, &memory) == GRAM_OK,
+          "no memory");
+    (void)gram_optimizer_defaults(GRAM_MUON, &o);
+    for (int64_t i = 0; i < count; i++)
+        here[count + i] = (float)(test_uniform(h) - 0.5);
+    CHECK(h, gram_memory_copy(g, memory, here, (size_t)count * 3 * sizeof *here) == GRAM_OK, "%s",
+          gram_message(g));
+    for (int i = 0; i < 2; i++) { /* values, gradients, directions */
+        gram_context *context = i ? g : h->g;
+        gram_tensor t[3];
+        const gram_tensor *values = &t[0], *gradients = &t[1];
+        gram_tensor *directions = &t[2];
+        gram_optimizer *optimizer = NULL;
+        o.precision = i ? precision : GRAM_POWER_PRECISION_F32;
+        for (int j = 0; j < 3; j++) {
+            t[j] =
+                gram_matrix((float *)(i ? memory : here) + j * count, size[0], size[1], GRAM_F32);
+            t[j].device = (gram_device){i ? GRAM_CUDA : GRAM_CPU, 0};
+        }
+        CHECK(h,
+              gram_optimizer_create(context, &o, &values, 1, &optimizer) == GRAM_OK &&
+                  gram_optimizer_direction(context, optimizer, &values, &gradients, &directions,
+                                           NULL) == GRAM_OK,
+              "%s", gram_message(context));
+        gram_optimizer_destroy(optimizer);
+    }
+    there = here + 3 * count;
+    CHECK(h,
+          gram_memory_copy(g, there, (float *)memory + 2 * count, (size_t)count * sizeof *there) ==
+                  GRAM_OK &&
+              gram_context_synchronize(g) == GRAM_OK,
+          "%s", gram_message(g));
+    for (int64_t i = 0; i < count; i++) {
+        double d = (double)there[i] - (double)here[2 * count + i];
+        sum += d * d;
+        all += (double)here[2 * count + i] * (double)here[2 * count + i];
+    }
+    gram_memory_free(g, memory, (size_t)count * 3 * sizeof *here);
+    free(here);
+    return sqrt(sum / all);
+}
+
+/* Muon once multiplied f32 at the speed of f32; 8 bits are enough, and f32 is there for who asks.
+ */
+static void muon_in_bf16(struct harness *h)
+{
+    static const int64_t sizes[][2] = {
+        {40, 24},
+        {24, 70},
+        {33, 33},
+        { 1,  9}
+    };
+    gram_context *g = test_cuda_context(h, NULL);
+
+    for (int i = 0; g && i < LENGTH(sizes); i++) {
+        double rough = muon_error(h, g, sizes[i], GRAM_POWER_PRECISION_AUTO);
+        double fine = muon_error(h, g, sizes[i], GRAM_POWER_PRECISION_F32);
+        CHECK(h, rough > 1e-4 && rough < 0.05, "bf16 differs by %g", rough);
+        CHECK(h, fine < 1e-4, "f32 differs by %g", fine);
+    }
+    gram_context_destroy(g);
+}
+
 static const struct test_function tests[] = {
     {"parts_of_f16", parts_of_f16},
+    {"muon_in_bf16", muon_in_bf16},
 };
 
 int main(void)

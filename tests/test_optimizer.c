@@ -219,7 +219,7 @@ static gram_status do_step(struct harness *h, gram_optimizer *optimizer, struct 
 
 static void check_row(struct harness *h, const struct row *row)
 {
-    gram_optimizer_options o = GRAM_OPTIMIZER_OPTIONS_INIT;
+    gram_optimizer_options o = optimizer_plain();
     struct parameter q[PARAMETERS];
     const gram_tensor *w[PARAMETERS];
     bool gradients[PARAMETERS];

@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #define _GNU_SOURCE // NOLINT(bugprone-reserved-identifier)
+#include "optimizer_change.h"
 #include "optimizer_sample.h"
 #include <math.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@ enum {
 
 static gram_optimizer_options options_of(gram_dtype state, int packed)
 {
-    gram_optimizer_options o = GRAM_OPTIMIZER_OPTIONS_INIT;
+    gram_optimizer_options o = optimizer_plain();
 
     o.block = 4;
     o.epsilon = 1e-6;

@@ -21,6 +21,11 @@ static void bad_rate(struct call *c)
     c->options.learning_rate = NAN;
 }
 
+static void negative_rate(struct call *c)
+{
+    c->options.learning_rate = -1;
+}
+
 static void beta1_one(struct call *c)
 {
     c->options.beta1 = 1;
@@ -163,6 +168,7 @@ static void no_parameter(struct call *c)
 static const struct refusal creations[] = {
     {        bad_method, GRAM_INVALID_ARGUMENT,"options.method is 99"                                               },
     {          bad_rate, GRAM_INVALID_ARGUMENT,                        "options.learning_rate is nan"},
+    {     negative_rate, GRAM_INVALID_ARGUMENT,                         "options.learning_rate is -1"},
     {         beta1_one, GRAM_INVALID_ARGUMENT,       "options.beta1 is 1, expected 0 to less than 1"},
     {        beta2_zero, GRAM_INVALID_ARGUMENT,                                  "options.beta2 is 0"},
     {         beta2_nan, GRAM_INVALID_ARGUMENT,                                "options.beta2 is nan"},

@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "failing_alloc.h"
+#include "optimizer_change.h"
 #include "optimizer_sample.h"
 #include <math.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@
 
 static gram_optimizer_options everything(void)
 {
-    gram_optimizer_options o = GRAM_OPTIMIZER_OPTIONS_INIT;
+    gram_optimizer_options o = optimizer_plain();
 
     o.block = 4;
     o.epsilon = 1e-6;
@@ -136,11 +137,11 @@ static void failing_roots(struct harness *h)
     gram_optimizer_report report;
     char *state;
 
-    o.epsilon = 0;
     o.failures = 2;
     sample_open(h, &s);
-    memset(s.g, 0, 30 * sizeof *s.g); /* factors of zeros have no inverse root */
+    memset(s.g, 0, 30 * sizeof *s.g);
     optimizer = sample_optimizer(h, &s, &o);
+    sample_spoil(h, h->g, optimizer, NAN); /* no root of it, ever */
     for (int step = 0; step < 3; step++) {
         report = sample_step(h, &s, optimizer);
         CHECK(h, report.failed >= 8 && report.first_failed == 0, "%lld failed, parameter %lld",
@@ -154,11 +155,18 @@ static void failing_roots(struct harness *h)
           "%s", gram_message(h->g));
     CHECK(h, sample_same_state(h, optimizer, state), "a refused step changed the state");
     free(state);
-    o.epsilon = 1e-6;
+    o.epsilon = 1e-5;
     CHECK(h, gram_optimizer_set(h->g, optimizer, &o) == GRAM_OK, "%s", gram_message(h->g));
+    sample_spoil(h, h->g, optimizer, 0);
     report = sample_step(h, &s, optimizer);
     CHECK(h, report.failed == 0, "%lld failed", (long long)report.failed);
     gram_optimizer_destroy(optimizer);
+}
+
+/* Factors of low rank once failed within some steps: LinAlgError, infinities or NaN. */
+static void low_rank(struct harness *h)
+{
+    sample_low_rank(h, h->g, (gram_device){GRAM_CPU, 0});
 }
 
 /* The same gradient leaves factors as they are, whose roots then fit; a larger one does not. */
@@ -376,6 +384,7 @@ static const struct test_function tests[] = {
     {"bad_gradients_fail", bad_gradients_fail},
     {    "poor_gradients",     poor_gradients},
     {     "failing_roots",      failing_roots},
+    {          "low_rank",           low_rank},
     {    "roots_that_fit",     roots_that_fit},
     {   "staggered_roots",    staggered_roots},
     {       "ranks_share",        ranks_share},

@@ -1149,7 +1149,7 @@ GRAM_API gram_status gram_eigh_kernel_workspace(gram_context *g, const gram_tens
 /* ---- Powers of symmetric matrices ---------------------------------------------------------- */
 
 typedef enum gram_power_method {
-    GRAM_POWER_AUTO = 0, /* GRAM_POWER_EIGH */
+    GRAM_POWER_AUTO = 0, /* GRAM_POWER_EIGH; CUDA: see there */
     GRAM_POWER_EIGH = 1,
     GRAM_POWER_COUPLED_NEWTON = 2,
     GRAM_POWER_NEWTON_SCHULZ = 3,
@@ -1244,7 +1244,11 @@ typedef struct gram_matrix_power_options {
  * after the other with all threads.  EIGH takes n up to 32,000.
  *
  * CUDA: the whole batch step by step, in chunks of about a GiB of scratch; products are cuBLAS's,
- * EIGH is cuSOLVER's XsyevBatched (12.6.2 or newer).  Nothing waits, and iterations take a fixed
+ * EIGH is cuSOLVER's XsyevBatched (12.6.2 or newer).  AUTO is COUPLED_NEWTON in f64 where that is
+ * as exact and faster: f32 matrices of order 256 and more, a negative power, precision AUTO or F64
+ * on sm_80, sm_90 or sm_100, and a bound of kappa of at most 2^24, from options.condition or from a
+ * relative ridge of at least 8 n 2^-23; (2 kappa + 16 n) 2^-52 is below f32's eps then.  (CPUs take
+ * longer for it than for EIGH.)  Nothing waits, and iterations take a fixed
  * number of steps: those that condition options.condition, else that of a relative ridge given as a
  * number, else 1 / eps needs; at most options.iterations.  An item that is done before keeps what
  * it has, one that would need more is NOT_CONVERGED.  A ridge in a tensor that is negative or not
@@ -2154,28 +2158,28 @@ typedef struct gram_optimizer_options {
     size_t size;
     gram_optimizer_method method;
     int bias_correction;  /* 1 */
-    double learning_rate; /* 0.01; any finite number */
+    double learning_rate; /* 0.01; finite, >= 0 */
     double beta1;         /* of the first moment, [0, 1); 0.9; 0: none */
     double beta2;         /* of the statistics, (0, 1]; 1: their sum */
     double beta3;         /* of the filter, [0, 1); negative: beta1 */
     double shampoo_beta;  /* of SOAP's factors, [0, 1); negative: beta2 */
-    double epsilon;       /* added to the eigenvalues of the factors, >= 0; 1e-12 */
+    double epsilon;       /* added to the eigenvalues of the factors, >= 0; 1e-12; see r below */
     int epsilon_relative; /* epsilon is times the largest eigenvalue; 0 */
     int nesterov;         /* 0 */
     double momentum;      /* of the directions, [0, 1); 0: none */
     double dampening;     /* [0, 1); 0 */
     double weight_decay;  /* >= 0; 0 */
     gram_weight_decay decay;
-    gram_graft graft;                  /* GRAM_GRAFT_NONE */
+    gram_graft graft;                  /* GRAM_GRAFT_ADAM; others than Shampoo: NONE */
     double graft_beta2, graft_epsilon; /* [0, 1) and >= 0; 0.999 and 1e-8 */
     int64_t block;                     /* largest side of a factor; 1024 */
     int64_t start;                     /* the first step that preconditions; 0: refresh */
-    int64_t refresh;                   /* roots are taken every so many steps; 1 */
+    int64_t refresh;                   /* roots are taken every so many steps; 10 */
     int merge;       /* dimensions of 1 are dropped, small ones merged from the right while their
                         product is at most block; 1 */
     int stagger;     /* block i's roots at steps t with t + i divisible by refresh; 0 */
     double exponent; /* e of the roots L^-e, k / q with whole k and q up to 64; 0: 1 / (2 order) */
-    double skip;     /* no refresh where |X^(q/2) (L + epsilon I)^k X^(q/2) - I|_F of the root at
+    double skip;     /* no refresh where |X^(q/2) (L + r I)^k X^(q/2) - I|_F of the root at
                         hand is at most skip sqrt(n); 0: always refresh */
     gram_power_method root; /* GRAM_POWER_AUTO */
     int failures;           /* refreshes that may fail in a row, keeping the previous root; 3 */
@@ -2187,12 +2191,12 @@ typedef struct gram_optimizer_options {
     int normalize;          /* SOAP: directions are scaled to a root mean square of 1; 0 */
     gram_not_finite not_finite;
     int64_t rank, ranks; /* this process does its share of the blocks; 0 of 1 */
-    /* CUDA, in f32: what the products of statistics and directions, and what roots (as
-     * gram_power_options has it) are computed in.  The CPU computes in f32. */
-    gram_power_precision precision; /* GRAM_POWER_PRECISION_AUTO: as near as F32, directions of
-                                       blocks of two dimensions and more whose sides are 64 and
-                                       more by three products of parts of f16 (sm_80 on); TF32:
-                                       11 bits */
+    /* In f32: what the products of statistics and directions, and what roots (as the options of
+     * gram_matrix_power have it) are computed in.  The CPU takes F32, but for Muon's AUTO. */
+    gram_power_precision precision; /* GRAM_POWER_PRECISION_AUTO: Muon by products of bf16 (sm_80
+                                       on; CPUs with AVX512_BF16); Shampoo and SOAP as near as F32,
+                                       directions of two and more dimensions with sides from 64 on
+                                       by three products of f16 (sm_80 on).  TF32: 11 bits */
     gram_power_precision root_precision;
     int64_t statistics; /* Shampoo's factors take in the first gradient and every so manieth; 1 */
 } gram_optimizer_options;
@@ -2200,7 +2204,7 @@ typedef struct gram_optimizer_options {
 /* clang-format off */
 #define GRAM_OPTIMIZER_OPTIONS_INIT                                                                \
     {sizeof(gram_optimizer_options), GRAM_SHAMPOO, 1, 0.01, 0.9, 1, -1, -1, 1e-12, 0, 0, 0, 0, 0,  \
-     GRAM_DECAY_DECOUPLED, GRAM_GRAFT_NONE, 0.999, 1e-8, 1024, 0, 1, 1, 0, 0, 0, GRAM_POWER_AUTO,  \
+     GRAM_DECAY_DECOUPLED, GRAM_GRAFT_ADAM, 0.999, 1e-8, 1024, 0, 10, 1, 0, 0, 0, GRAM_POWER_AUTO, \
      3, (gram_dtype)0, 1, 5, 0, 0, GRAM_NOT_FINITE_SKIP, 0, 1, GRAM_POWER_PRECISION_AUTO,          \
      GRAM_POWER_PRECISION_AUTO, 1}
 /* clang-format on */
@@ -2244,8 +2248,8 @@ typedef struct gram_optimizer_info {
  * not_finite GRAM_NOT_FINITE_SKIP; the first step of a parameter with SOAP is refused there, and
  * the one after it waits to see whether there was one.  GRAM_NOT_FINITE_FAIL waits before anything
  * is written.  Roots and bases that still fit (options.skip) are left in place by the device, after
- * the new ones were made: that saves no time.  GRAM_POWER_AUTO is GRAM_POWER_EIGH; the iterations
- * are faster.  What SOAP cannot do in f32 has failed, and is not tried in f64.
+ * the new ones were made: that saves no time.  GRAM_POWER_AUTO is as gram_matrix_power
+ * has it.  What SOAP cannot do in f32 has failed, and is not tried in f64.
  */
 typedef struct gram_optimizer gram_optimizer;
 
@@ -2263,8 +2267,9 @@ typedef struct gram_optimizer gram_optimizer;
  *         with dimension k as rows and all others as columns; where t = 1 or t is divisible by
  *         statistics, n = t / statistics times so far (without the rest; one more if above 1);
  *   V   = the graft's second moment of G;
- *   X_k = (L_k / (1 - beta2^n) + epsilon I)^(-1 / (2 o)), when t is due: t = start, or t > start
- *         and t divisible by refresh (with stagger: t + the block's number); I before the first;
+ *   X_k = (max(A, 0) + r I)^(-1 / (2 o)), A = L_k / (1 - beta2^n), when t is due: t = start, or
+ *         t > start and t divisible by refresh (with stagger: t + the block's number); I before the
+ *         first, and where L_k is 0 and epsilon too;
  *   F   = beta3 M + (1 - beta3) G, divided by 1 - beta3 beta1^(t - 1);
  *   M   = beta1 M + (1 - beta1) G;
  *   P   = F times X_k along every dimension k; where t < start the graft's step (F without one)
@@ -2273,6 +2278,14 @@ typedef struct gram_optimizer gram_optimizer;
  *   B   = momentum B + (1 - dampening) P, P = B, or P + momentum B with nesterov;
  *   W  -= learning_rate P.
  * Divisions by 1 - beta^t are bias_correction's.  t counts the steps of the parameter itself.
+ *
+ * Factors are of any rank: max takes what rounding has put below 0 for 0, and, m being the largest
+ * eigenvalue of A, r = max(epsilon, rho m), or max(epsilon, rho) m where epsilon is relative.  rho
+ * is what rounding leaves of an eigenvalue of 0: for L_k of f32 2^-20, and 2^-16 for roots that
+ * are taken by iterations in f32; for f64 n 2^-50 with EIGH, n being the side, and 2^-40 with
+ * iterations.  The iterations, which know no max, take r at least twice the magnitude of A's least
+ * eigenvalue where that is negative; m and it are then Ritz values of 32 Lanczos steps.  So a root
+ * fails where L_k holds a NaN or an infinity, and nowhere else.
  *
  * SOAP (Vyas et al. 2024): Adam in the eigenbases of Shampoo's factors.  A parameter, merged, is
  * one block; a dimension of more than options.block has no L_k and Q_k, nor has a vector or a

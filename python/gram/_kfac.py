@@ -5,6 +5,7 @@ import math
 import torch
 
 from gram import _core, _kfac_layers, _kfac_others, _kfac_state
+from gram._optim_options import check_numbers
 
 _FISHERS = ("empirical", "mc", "type2")
 
@@ -129,9 +130,8 @@ class KFAC(torch.optim.Optimizer):
         for name, value in (("update_every", update_every), ("refresh_every", refresh_every)):
             if value < 1:
                 raise ValueError(f"gram.KFAC: {name} is {value!r}, expected at least 1")
-        for name, value in (("momentum", momentum), ("weight_decay", weight_decay), ("lr", lr)):
-            if not (value >= 0 and math.isfinite(value)):
-                raise ValueError(f"gram.KFAC: {name} is {value!r}, expected at least 0")
+        given = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay}
+        check_numbers(given, f"gram.optim.{type(self).__name__}")
         if terms is not None and terms < 1:
             raise ValueError(f"gram.KFAC: terms is {terms!r}, expected at least 1")
         _kfac_others.check(others, others_lr, others_betas, others_eps, others_weight_decay)

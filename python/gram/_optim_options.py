@@ -1,5 +1,7 @@
 """The options of gram.optim in the words of gram.h."""
 
+import math
+
 from gram import _core
 
 # Of each method: what it takes beside lr and betas, by the names in gram_optimizer_options.
@@ -49,6 +51,30 @@ _NAMES = {
 }
 METHODS = tuple(_NAMES)
 
+# What every optimizer of PyTorch refuses, in its words.
+_REFUSED = {
+    "lr": "learning rate",
+    "eps": "epsilon value",
+    "weight_decay": "weight_decay value",
+    "momentum": "momentum value",
+}
+
+
+def check_numbers(options, function):
+    """Raises ValueError for a rate, betas and others that no step can be made with."""
+    for name, words in _REFUSED.items():
+        value = options.get(name)
+        if value is not None and not 0 <= value < math.inf:
+            raise ValueError(
+                f"{function}: Invalid {words}: {value}, expected a finite number of at least 0"
+            )
+    for i, beta in enumerate(options.get("betas", ())):
+        if not (0 <= beta < 1 or (i == 1 and beta == 1)):  # 1: Shampoo's sum, else refused later
+            raise ValueError(
+                f"{function}: Invalid beta parameter at index {i}: {beta}, expected at least 0 and "
+                f"{'at most' if i else 'less than'} 1"
+            )
+
 
 def core_options(method, options, function):
     """The dict that _core takes: the method's defaults with what options say."""
@@ -56,6 +82,7 @@ def core_options(method, options, function):
         raise ValueError(
             f"{function}: method is {method!r}, expected one of {', '.join(METHODS)}"
         )
+    check_numbers(options, function)
     names = {**_NAMES[method], "rank": "rank", "ranks": "ranks", "lr": "learning_rate"}
     result = {**_core.optimizer_defaults(method), "method": method}
     for name, value in options.items():
@@ -65,6 +92,8 @@ def core_options(method, options, function):
             result["decay"] = "decoupled" if value else "l2"
         elif name not in names:
             raise TypeError(f"{function}() has no argument {name!r}")
+        elif name == "graft":
+            result["graft"] = "none" if value is None else value
         elif value is not None:
             result[names[name]] = _plain(value)
     return result

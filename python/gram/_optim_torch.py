@@ -12,8 +12,9 @@ _COMMON = """
     closures, torch.amp.GradScaler, learning rate schedulers, and models under torch.compile (the
     step itself is no part of the compiled graph). not_finite: "skip" leaves out a parameter whose
     gradient holds a nan or an infinity, "raise" raises gram.LinAlgError and changes nothing.
-    precision: what products of float32 are computed in on a GPU, "auto" (float32) or "tf32",
-    several times faster with 11 bits.
+    precision: what products of float32 are computed in: on a GPU "auto" (float32) or "tf32",
+    several times faster with 11 bits; Muon's by "auto" in bfloat16 on GPUs from Ampere on and on
+    processors with AVX512_BF16, by "f32" in float32.
 
     state_dict holds copies; it can be saved with torch.save, loaded with any map_location, and goes
     on exactly where it was.  process_group shares the work of blocks out to the ranks of a group of
@@ -38,22 +39,28 @@ class Shampoo(Base):
     with sides of at most block), its gradient G at step t, G_k the matrix with dimension k as rows:
 
         L_k = beta2 L_k + (1 - beta2) G_k G_k^T             (beta2 = 1: the sum)
-        X_k = (L_k / (1 - beta2^n) + eps I)^(-1 / (2 o))    every refresh steps, from step start on
+        X_k = (max(A, 0) + r I)^(-1 / (2 o)),               every refresh steps, from step start on
+              A = L_k / (1 - beta2^n)
         F   = beta3 M + (1 - beta3) G, / (1 - beta3 beta1^(t - 1));  M = beta1 M + (1 - beta1) G
         P   = F x_1 X_1 ... x_o X_o;  with a graft: P |graft(F)| / |P|;  before start: graft(F)
         P  += weight_decay W                                (decoupled; else G += weight_decay W)
         B   = momentum B + (1 - dampening) P;               P = B, or P + momentum B (nesterov)
         W  -= lr P
 
-    lr 0.01, betas (0.9, 1.0), eps 1e-12 (relative_eps: times the largest eigenvalue), beta3 None
-    (beta1), graft None, "sgd", "adagrad", "rmsprop" or "adam" with graft_beta2 0.999 and graft_eps
-    1e-8, block 1024, merge True, start None (refresh), refresh 1, statistics 1 (L_k changes in
+    r is eps (relative_eps: times m, the largest eigenvalue of A), and at least 2^-20 m (L_k of
+    float64: n 2^-50 m of an n by n matrix), which is what rounding leaves of an eigenvalue of 0;
+    for roots by iterations in float32 at least 2^-16 m (float64: 2^-40 m) and twice the magnitude
+    of a negative eigenvalue. So factors of any rank have roots, that of 0 is I where eps is 0.
+
+    lr 0.01, betas (0.9, 1.0), eps 1e-12, beta3 None (beta1), graft "adam" (or None, "sgd",
+    "adagrad", "rmsprop"; None is Shampoo as it was published) with graft_beta2 0.999 and graft_eps
+    1e-8, block 1024, merge True, start None (refresh), refresh 10, statistics 1 (L_k changes in
     step 1 and every so many steps, n times so far), stagger False (True: blocks take turns, so that
     no step takes all roots), exponent None (1 / (2 o)), root as the method of
     gram.matrix_power, root_precision as its precision ("auto"), skip 0 (roots that still fit within
     this stay), failures 3 (of roots in a row, which keep the previous one), state_dtype None
     ("float32", "float64", "bfloat16"), packed True (symmetric state as triangles). To come from
-    Adam: graft="adam" with Adam's betas and lr.
+    Adam: its betas and lr.
 
     Memory of an m by n block: m (m + 1) + n (n + 1) numbers for factors and roots (packed; twice
     that otherwise), and m n each for M, for B where momentum is not 0, and for the second moment of
@@ -64,7 +71,7 @@ class Shampoo(Base):
 
     >>> import torch, gram.optim
     >>> model = torch.nn.Linear(3, 2)
-    >>> optimizer = gram.optim.Shampoo(model.parameters(), lr=0.01, graft="adam")
+    >>> optimizer = gram.optim.Shampoo(model.parameters(), lr=0.01)
     >>> x = torch.ones(4, 3)
     >>> before = model(x).square().mean()
     >>> before.backward()
@@ -77,8 +84,8 @@ class Shampoo(Base):
 
     def __init__(self, params, lr=0.01, betas=(0.9, 1.0), eps=1e-12, weight_decay=0.0, *,
                  beta3=None, relative_eps=False, momentum=0.0, dampening=0.0, nesterov=False,
-                 decoupled=True, bias_correction=True, graft=None, graft_beta2=0.999,
-                 graft_eps=1e-8, block=1024, merge=True, start=None, refresh=1, statistics=1,
+                 decoupled=True, bias_correction=True, graft="adam", graft_beta2=0.999,
+                 graft_eps=1e-8, block=1024, merge=True, start=None, refresh=10, statistics=1,
                  stagger=False, exponent=None, root="auto", skip=0.0, failures=3, state_dtype=None,
                  packed=True, not_finite="skip", precision="auto", root_precision="auto",
                  process_group=None):  # fmt: skip
@@ -144,7 +151,8 @@ class Muon(Base):
     layer are better left to AdamW, as its author advises: a group, or an optimizer, of their own.
 
     lr 0.02, momentum 0.95, nesterov True, steps 5, weight_decay 0, betas (0.9, 0.95) and eps 1e-8
-    of Adam, state_dtype None.
+    of Adam, state_dtype None. Products of float32 are of bfloat16 where the device has them, with
+    sums in float32: directions differ by about 0.01 of their length; precision="f32" does without.
 
     Memory: one number an element; two for vectors and scalars.
 

@@ -7,7 +7,7 @@ gram.set_threads threads, and of parameters on a GPU there.  The classes take Py
 1.13 or newer.
 
 >>> import numpy as np, gram.optim
->>> rule = gram.optim.transform("shampoo", lr=0.5, eps=1e-6)
+>>> rule = gram.optim.transform("shampoo", lr=0.1, betas=(0.9, 0.99))
 >>> w = np.array([[3.0, -2.0], [1.0, 4.0]])
 >>> state = rule.init(w)
 >>> for _ in range(100):
@@ -20,7 +20,7 @@ True
 from fractions import Fraction
 
 from gram import _core
-from gram._optim_options import core_options
+from gram._optim_options import check_numbers, core_options
 from gram._optim_transform import State, Transform
 
 __all__ = [
@@ -79,6 +79,8 @@ def transform(method, **options):
     """
     lr = options.pop("lr", None)
     given = core_options(method, options, "gram.optim.transform")
+    if not callable(lr):
+        check_numbers({"lr": lr}, "gram.optim.transform")
     if lr is None:
         lr = _core.optimizer_defaults(method)["learning_rate"]
     return Transform(given, lr)

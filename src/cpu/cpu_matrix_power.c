@@ -14,16 +14,26 @@ enum {
     EIGH_ORDER = 32000     /* up to here LAPACK's 32-bit integers count syevd's workspace */
 };
 
+static bool by_eigh(const struct gram_matrix_power_op *op)
+{
+    return op->method == GRAM_POWER_AUTO || op->method == GRAM_POWER_EIGH;
+}
+
+gram_dtype cpu_matrix_power_work(const struct gram_matrix_power_op *op)
+{
+    return by_eigh(op) || op->precision == GRAM_POWER_PRECISION_F64 ? GRAM_F64 : op->a.dtype;
+}
+
 static void make_plan(const gram_context *g, const struct gram_matrix_power_op *op,
                       struct power_plan *plan)
 {
     int64_t n = op->a.rows, count = op->batch.count;
-    bool eigh = op->method == GRAM_POWER_AUTO || op->method == GRAM_POWER_EIGH;
+    bool eigh = by_eigh(op);
 
     *plan = (struct power_plan){
         .op = op,
         .method = eigh ? GRAM_POWER_EIGH : op->method,
-        .work = eigh || op->precision == GRAM_POWER_PRECISION_F64 ? GRAM_F64 : op->a.dtype,
+        .work = cpu_matrix_power_work(op),
         .estimate = op->has_error || op->tolerance < INFINITY,
         .workers = 1,
     };

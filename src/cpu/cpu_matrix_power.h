@@ -64,6 +64,9 @@ struct power_work {
     void *spare[4];
 };
 
+/* What an item is computed in. */
+gram_dtype cpu_matrix_power_work(const struct gram_matrix_power_op *op);
+
 /* Loads A'; and A' + shift I. */
 void cpu_matrix_power_load(const struct power_work *w, void *to);
 
@@ -79,8 +82,15 @@ gram_power_outcome cpu_matrix_power_iterate(struct power_work *w);
 size_t cpu_matrix_power_eigh_bytes(int64_t n, bool estimate);
 size_t cpu_matrix_power_iterate_bytes(int64_t n, gram_dtype dtype);
 
-/* The largest eigenvalue of a symmetric matrix, by Lanczos; vectors has 3 n elements. */
-double cpu_matrix_power_largest(const struct power_work *w, const void *a, void *vectors);
+/* The largest and the smallest eigenvalue of a symmetric matrix, by Lanczos, which overstates
+ * neither; vectors has 3 n elements. */
+struct power_ends {
+    double largest, smallest;
+};
+struct power_ends cpu_matrix_power_ends(const struct power_work *w, const void *a, void *vectors);
+
+/* The ridge of A', of these eigenvalues. */
+double cpu_matrix_power_ridge(const struct power_work *w, double smallest, double largest);
 
 /* The error estimate of w->x as gram.h has it. */
 double cpu_matrix_power_error(const struct power_work *w);

@@ -54,7 +54,9 @@ static gram_power_outcome check_values(struct power_work *w, const double *value
     double least = values[0], most = values[w->n - 1], n = (double)w->n;
     double eps = op->a.dtype == GRAM_F32 ? (double)FLT_EPSILON : DBL_EPSILON;
 
-    w->shift = op->ridge_relative ? w->ridge * fmax(most, 0) : ldexp(w->ridge, -w->exponent);
+    w->shift = cpu_matrix_power_ridge(w, fmax(least, 0), most);
+    if (op->factor)
+        return GRAM_POWER_DONE;
     if (least < -fmax(4 * n * eps * fmax(most, -least), w->shift))
         return GRAM_POWER_NOT_DEFINITE;
     if (op->numerator < 0 &&

@@ -124,7 +124,9 @@ static gram_power_outcome minimax(const struct power_work *work, struct iterates
     const struct matrix_power_kernels *kernels = work->plan->kernels;
     const struct gram_matrix_power_op *op = work->plan->op;
     double q = op->denominator, scale = 1.05 * largest, high = 1.01, e = 1;
-    double condition = op->condition > 0 ? op->condition : largest / work->shift;
+    /* The ridge may be twice what a negative eigenvalue of a factor takes back. */
+    double condition =
+        (op->factor ? 2 : 1) * (op->condition > 0 ? op->condition : largest / work->shift);
     double low = 1 / (1.05 * condition), done = work->plan->work == GRAM_F32 ? 1e-7 : 1e-15;
 
     kernels->combine(work->n, 0, 1 / scale, s->b, s->m);
@@ -235,11 +237,13 @@ gram_power_outcome cpu_matrix_power_iterate(struct power_work *w)
     struct iterates s = {w->memory, w->memory + bytes, w->memory + 2 * bytes, w->memory + 3 * bytes,
                          w->memory + 4 * bytes};
     gram_power_outcome outcome;
+    struct power_ends ends;
     double largest;
 
     cpu_matrix_power_load(w, s.b);
-    largest = cpu_matrix_power_largest(w, s.b, w->memory + 5 * bytes);
-    w->shift = op->ridge_relative ? w->ridge * fmax(largest, 0) : ldexp(w->ridge, -w->exponent);
+    ends = cpu_matrix_power_ends(w, s.b, w->memory + 5 * bytes);
+    largest = ends.largest;
+    w->shift = cpu_matrix_power_ridge(w, ends.smallest, largest);
     kernels->combine(w->n, w->shift, 1, s.b, s.b);
     largest += w->shift;
     if (!(largest > 0) && op->numerator < 0)

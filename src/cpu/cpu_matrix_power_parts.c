@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "../blas.h"
+#include "../power_ridge.h"
 #include "../random.h"
 #include "cpu_matrix_power.h"
 #include "cpu_mirror.h"
@@ -99,14 +100,15 @@ static double largest_of_tridiagonal(int count, const double *d, const double *e
     return high;
 }
 
-/* Lanczos without reorthogonalisation (Golub and Van Loan, 10.1): the largest Ritz value needs
- * none.  It never exceeds the largest eigenvalue but by rounding. */
-double cpu_matrix_power_largest(const struct power_work *w, const void *a, void *vectors)
+/* Lanczos without reorthogonalisation (Golub and Van Loan, 10.1): the outermost Ritz values need
+ * none.  They never exceed the eigenvalues but by rounding. */
+struct power_ends cpu_matrix_power_ends(const struct power_work *w, const void *a, void *vectors)
 {
     const struct matrix_power_kernels *k = w->plan->kernels;
     int64_t n = w->n, size = (int64_t)gram_dtype_size(w->plan->work);
     char *v = vectors, *u = v + n * size, *next = u + n * size;
-    double d[LANCZOS_STEPS], e[LANCZOS_STEPS], beta = 0;
+    double d[LANCZOS_STEPS] = {0}, e[LANCZOS_STEPS] = {0}, beta = 0;
+    struct power_ends ends;
     int steps = 0;
 
     k->start(n, v);
@@ -125,7 +127,22 @@ double cpu_matrix_power_largest(const struct power_work *w, const void *a, void 
         k->orthogonalise(n, (double[]){0, 0, 1 / beta}, v, v, next);
         u = v, v = next, next = kept;
     }
-    return largest_of_tridiagonal(steps, d, e);
+    ends.largest = largest_of_tridiagonal(steps, d, e);
+    for (int i = 0; i < steps; i++)
+        d[i] = -d[i];
+    ends.smallest = -largest_of_tridiagonal(steps, d, e);
+    return ends;
+}
+
+double cpu_matrix_power_ridge(const struct power_work *w, double smallest, double largest)
+{
+    const struct gram_matrix_power_op *op = w->plan->op;
+    double ridge = op->ridge_relative ? w->ridge * fmax(largest, 0) : ldexp(w->ridge, -w->exponent);
+
+    if (!op->factor)
+        return ridge;
+    ridge = fmax(fmax(ridge, gram_power_least_ridge(op, w->plan->work) * largest), -2 * smallest);
+    return ridge > 0 ? ridge : 1; /* of a factor that is 0, the root is I */
 }
 
 /* r <- r b, or b r; t takes its place. */

@@ -4,14 +4,16 @@
  * SPDX-License-Identifier: MIT
  */
 #include "../blas.h"
+#include "../optimizer_power.h"
+#include "../power_ridge.h"
 #include "../random.h"
+#include "cpu_matrix_power.h"
 #include "cpu_shampoo.h"
 #include <math.h>
 #include <string.h>
 
 enum {
-    LARGEST_STEPS =
-        32 /* power iterations for the largest eigenvalue, which a relative ridge needs */
+    LARGEST_STEPS = 32 /* power iterations for the largest eigenvalue, which the ridge needs */
 };
 
 void cpu_shampoo_load_factor(const struct cpu_shampoo_run *run, const struct cpu_shampoo_item *item,
@@ -76,6 +78,13 @@ static double largest(const struct cpu_shampoo_run *run, const void *a, void *x,
     return norm;
 }
 
+static double least_ridge(const struct cpu_shampoo_run *run, const struct gram_optimizer_block *b)
+{
+    struct gram_matrix_power_op op = gram_optimizer_power(run->s->o, b, run->n, run->work, 1);
+
+    return gram_power_least_ridge(&op, cpu_matrix_power_work(&op));
+}
+
 bool cpu_shampoo_fits(const struct cpu_shampoo_run *run, const struct cpu_shampoo_item *item,
                       char *memory)
 {
@@ -83,12 +92,11 @@ bool cpu_shampoo_fits(const struct cpu_shampoo_run *run, const struct cpu_shampo
     const struct gram_optimizer_block *b = &o->block[item->block];
     void *factor = memory, *root = memory + run->matrix, *y = memory + 2 * run->matrix,
          *z = memory + 3 * run->matrix, *other;
-    double ridge = o->options.epsilon;
+    double most;
 
     cpu_shampoo_load_factor(run, item, factor);
-    if (o->options.epsilon_relative)
-        ridge *= largest(run, factor, y, z);
-    shift(run, ridge, factor);
+    most = largest(run, factor, y, z);
+    shift(run, gram_optimizer_ridge(&o->options, least_ridge(run, b), most), factor);
     cpu_optimizer_load(o, &b->root[item->k], run->work, true, root);
     memcpy(y, factor, (size_t)(run->n * run->n) * gram_dtype_size(run->work));
     for (int i = 1; i < b->numerator; i++, other = y, y = z, z = other)

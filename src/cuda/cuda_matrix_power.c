@@ -6,6 +6,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cuda_matrix_power.h"
+#include "../power_ridge.h"
 #include "arena.h"
 #include "cuda_solve.h"
 #include <limits.h>
@@ -165,28 +166,6 @@ gram_status cuda_power_square(gram_context *g, struct power_job *job, const char
 
 /* ---- The job -------------------------------------------------------------------------------- */
 
-static bool has_f64_tensor_cores(int arch)
-{
-    return arch == 80 || arch == 90 || arch == 100;
-}
-
-static void choose_precision(const struct cuda_device *device, struct power_job *job)
-{
-    gram_power_precision precision = job->op->precision;
-
-    if (job->eigh || job->op->a.dtype == GRAM_F64)
-        precision = GRAM_POWER_PRECISION_F64;
-    if (precision == GRAM_POWER_PRECISION_AUTO)
-        precision = has_f64_tensor_cores(device->arch) ? GRAM_POWER_PRECISION_F64
-                                                       : GRAM_POWER_PRECISION_F32;
-    job->work = precision == GRAM_POWER_PRECISION_F64 ? GRAM_F64 : GRAM_F32;
-    job->compute = job->work == GRAM_F64                      ? CUBLAS_COMPUTE_F64
-                   : precision == GRAM_POWER_PRECISION_TF32X3 ? CUBLAS_COMPUTE_TF32
-                                                              : CUBLAS_COMPUTE_F32;
-    job->split = precision == GRAM_POWER_PRECISION_TF32X3;
-    job->rough = precision == GRAM_POWER_PRECISION_TF32;
-}
-
 /* Lays out the scratch of a chunk. */
 static void lay_out(struct power_job *job)
 {
@@ -218,12 +197,13 @@ static gram_status make_job(gram_context *g, const struct gram_matrix_power_op *
     const int64_t n = op->a.rows;
     int64_t item;
 
-    *job = (struct power_job){.op = op};
-    job->eigh = op->method == GRAM_POWER_AUTO || op->method == GRAM_POWER_EIGH;
+    *job = (struct power_job){.chosen = *op, .op = &job->chosen};
+    job->chosen.method = cuda_power_method(g, op);
+    job->eigh = job->chosen.method == GRAM_POWER_EIGH;
     if (n > MOST_ORDER)
         return gram_fail(g, GRAM_UNSUPPORTED, "a has %lld rows, CUDA takes at most %d",
                          (long long)n, MOST_ORDER);
-    choose_precision(g->device, job);
+    cuda_power_precision(g->device, job);
     job->params.n = n;
     job->params.ld = (n + 3) / 4 * 4; /* for loads of 16 bytes */
     item = n * job->params.ld * (int64_t)gram_dtype_size(job->work) *
@@ -232,7 +212,7 @@ static gram_status make_job(gram_context *g, const struct gram_matrix_power_op *
     if (job->eigh && n) /* cuSOLVER's limit: 3 n^2 numbers an item, counted in 31 bits */
         job->chunk = gram_least(job->chunk, INT_MAX / (3 * n * n) + (3 * n * n > INT_MAX));
     if (!job->eigh)
-        job->steps = cuda_power_steps(op);
+        job->steps = cuda_power_steps(job);
     cuda_power_plan(job, &job->plan);
     if (job->eigh && n && job->chunk)
         TRY(cuda_power_eigh_bytes(g, job));
@@ -279,10 +259,11 @@ static void fill_params(const struct cuda_device *device, struct power_job *job)
     p->estimate = op->has_error || op->tolerance < (double)INFINITY;
     p->numerator = op->numerator;
     p->denominator = op->denominator;
-    p->method = job->eigh ? GRAM_POWER_EIGH : op->method;
+    p->method = op->method;
     p->ridge_value = op->ridge.value;
     p->condition = op->condition;
     p->tolerance = op->tolerance;
+    p->least_ridge = op->factor ? gram_power_least_ridge(op, job->work) : 0;
     p->nearly = narrow ? 3e-4 : 1e-8;
     p->enough = narrow ? 1e-7 : 1e-15;
     choose_blocks(device, job);

@@ -35,6 +35,7 @@ struct power_plan {
 };
 
 struct power_job {
+    struct gram_matrix_power_op chosen; /* the caller's, its method not AUTO */
     const struct gram_matrix_power_op *op;
     gram_dtype work; /* what is computed in */
     int compute;     /* of cuBLAS */
@@ -78,13 +79,17 @@ gram_status cuda_power_couple(gram_context *g, struct power_job *job, bool first
 /* The methods: from s.b to s.x. */
 gram_status cuda_power_iterate(gram_context *g, struct power_job *job);
 gram_status cuda_power_eigh(gram_context *g, struct power_job *job);
-/* A bound of the condition number that the caller gave; infinite: none. */
-double cuda_power_condition(const struct gram_matrix_power_op *op);
+/* A bound of the condition number, that the caller gave or of a factor; infinite: none. */
+double cuda_power_condition(const struct power_job *job);
 /* The same with b^(-1/q) as planned. */
 void cuda_power_plan(const struct power_job *job, struct power_plan *plan);
 gram_status cuda_power_planned(gram_context *g, struct power_job *job);
+/* cuda_matrix_power_choose.c: the method, EIGH or Newton where it is AUTO; and what is computed in,
+ * of a job that knows whether it is eigh. */
+gram_power_method cuda_power_method(const gram_context *g, const struct gram_matrix_power_op *op);
+void cuda_power_precision(const struct cuda_device *device, struct power_job *job);
 /* What cuSOLVER needs for a chunk. */
-struct power_steps cuda_power_steps(const struct gram_matrix_power_op *op);
+struct power_steps cuda_power_steps(const struct power_job *job);
 gram_status cuda_power_eigh_bytes(gram_context *g, struct power_job *job);
 /* The error estimate's magnitudes; s.x stays. */
 gram_status cuda_power_estimate(gram_context *g, struct power_job *job);

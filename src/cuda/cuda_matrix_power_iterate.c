@@ -6,6 +6,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "../power_ridge.h"
 #include "cuda_matrix_power.h"
 #include <float.h>
 #include <math.h>
@@ -17,13 +18,19 @@ enum {
 
 /* ---- The number of steps -------------------------------------------------------------------- */
 
-double cuda_power_condition(const struct gram_matrix_power_op *op)
+double cuda_power_condition(const struct power_job *job)
 {
+    const struct gram_matrix_power_op *op = job->op;
+    const double least = op->factor ? gram_power_least_ridge(op, job->work) : 0;
+    double ridge = op->ridge_relative && !op->ridge.tensor.data ? op->ridge.value : 0;
+
     if (op->condition > 0)
         return op->condition;
-    return op->ridge_relative && !op->ridge.tensor.data && op->ridge.value > 0
-               ? 1 + 1 / op->ridge.value
-               : INFINITY;
+    ridge = fmax(ridge, least);
+    if (!(ridge > 0))
+        return INFINITY;
+    /* As matrix_power_minimax.cuh has it of a factor. */
+    return (op->factor ? 2 : 1) * (1 + 1 / ridge);
 }
 
 /* Rounding errors of M are amplified by what its smallest eigenvalues still have to grow. */
@@ -79,11 +86,12 @@ static struct power_steps minimax_steps(double q, double condition, double done)
     return steps;
 }
 
-struct power_steps cuda_power_steps(const struct gram_matrix_power_op *op)
+struct power_steps cuda_power_steps(const struct power_job *job)
 {
+    const struct gram_matrix_power_op *op = job->op;
     const double done = op->a.dtype == GRAM_F32 ? 1e-4 : 1e-8;
     const double rounding = op->a.dtype == GRAM_F32 ? (double)FLT_EPSILON : DBL_EPSILON;
-    const double known = cuda_power_condition(op);
+    const double known = cuda_power_condition(job);
     const double condition = known < INFINITY ? known : 1 / rounding;
     struct power_steps steps;
 

@@ -131,7 +131,7 @@ static double best_line(double q, double low, double high, double x[UNKNOWNS])
 void cuda_power_plan(const struct power_job *job, struct power_plan *plan)
 {
     const struct gram_matrix_power_op *op = job->op;
-    double condition = cuda_power_condition(op), q = op->denominator, e = 1;
+    double condition = cuda_power_condition(job), q = op->denominator, e = 1;
     double low = 1 / (1.05 * condition), high = 1.01; /* as matrix_power_minimax.cuh */
 
     *plan = (struct power_plan){.steps = 0};

@@ -176,8 +176,9 @@ gram_status cuda_sample_grad(gram_context *g, const struct gram_sample_grad_op *
 gram_status cuda_sample_grad_workspace(gram_context *g, const struct gram_sample_grad_op *op,
                                        size_t *bytes);
 
-/* cuda_matrix_power.c */
+/* cuda_matrix_power.c; gram_power_least_ridge of what the device works in */
 gram_status cuda_matrix_power(gram_context *g, const struct gram_matrix_power_op *op);
+double cuda_matrix_power_least_ridge(const gram_context *g, const struct gram_matrix_power_op *op);
 gram_status cuda_matrix_power_workspace(gram_context *g, const struct gram_matrix_power_op *op,
                                         size_t *bytes);
 

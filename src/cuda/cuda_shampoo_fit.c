@@ -6,6 +6,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "../optimizer_power.h"
 #include "cuda_optimizer.h"
 
 enum {
@@ -77,6 +78,8 @@ gram_status cuda_shampoo_fit(const struct cuda_optimizer_job *job,
     const size_t size = gram_dtype_size(kind->work), matrix = gram_round64((size_t)all * size);
     char *root = memory + matrix, *vectors = memory + SQUARES * matrix;
     char *largest = vectors + gram_round64((size_t)(2 * r->items * n) * size);
+    const struct gram_matrix_power_op op =
+        gram_optimizer_power(job->o, kind->block, n, kind->work, r->items);
     struct run run = {
         .job = job,
         .kind = kind,
@@ -89,6 +92,7 @@ gram_status cuda_shampoo_fit(const struct cuda_optimizer_job *job,
                 .kept = r->kept,
                 .epsilon = o->epsilon,
                 .relative = o->epsilon_relative != 0,
+                .least = cuda_matrix_power_least_ridge(job->g, &op),
                 .skip = o->skip},
     };
     struct optimizer_roots roots = *r;
@@ -99,8 +103,7 @@ gram_status cuda_shampoo_fit(const struct cuda_optimizer_job *job,
     TRY(gram_cuda_blas(job->g, largest + gram_round64((size_t)r->items * sizeof(double)), &blas));
     TRY(cuda_optimizer_launch(job, kind->work, CUDA_VARIANT_OPTIMIZER_UNPACK_ITEMS,
                               r->items * cuda_optimizer_pairs(n), &roots));
-    if (run.fit.relative)
-        TRY(launch(&run, CUDA_VARIANT_SHAMPOO_LARGEST, r->items));
+    TRY(launch(&run, CUDA_VARIANT_SHAMPOO_LARGEST, r->items));
     TRY(launch(&run, CUDA_VARIANT_SHAMPOO_SHIFT,
                gram_least(gram_ceil_div(all, OPTIMIZER_THREADS), MOST_BLOCKS)));
     TRY(make_product(&run, blas, root, memory + 2 * matrix, memory + 3 * matrix));

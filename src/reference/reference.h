@@ -188,6 +188,7 @@ struct reference_matrix_power {
     int numerator, denominator;
     double ridge;
     bool relative; /* ridge times the largest eigenvalue */
+    bool factor;   /* of an optimizer: a ridge that has a root of any matrix, gram.h */
 };
 void reference_matrix_power(const struct reference_matrix_power *p, long double *a, long double *v,
                             long double *w, long double *x);

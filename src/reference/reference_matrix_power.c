@@ -17,6 +17,10 @@ void reference_matrix_power(const struct reference_matrix_power *p, long double 
     reference_eigh(n, a, w, v);
     if (p->relative && n > 0)
         ridge *= fmaxl(w[n - 1], 0);
+    if (p->factor && n > 0)
+        ridge = fmaxl(ridge, (long double)n * 0x1p-50L * fmaxl(w[n - 1], 0));
+    if (p->factor && ridge == 0)
+        ridge = 1;
     memset(x, 0, (size_t)(n * n) * sizeof *x);
     for (int64_t k = 0; k < n; k++) {
         long double f = powl(fmaxl(w[k], 0) + ridge, power);

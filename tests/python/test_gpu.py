@@ -319,9 +319,10 @@ def test_shampoo_and_soap_take_the_steps_of_the_cpu_and_its_checkpoints(method):
     import gram.optim
 
     rules = {
-        "Shampoo": {"lr": 0.1, "betas": (0.9, 0.9), "eps": 1e-3, "graft": "adam", "block": 16},
+        "Shampoo": {"lr": 0.1, "betas": (0.9, 0.9), "eps": 1e-3, "graft": "adam", "block": 16,
+                    "refresh": 1},
         "SOAP": {"lr": 0.1, "refresh": 2},
-    }
+    }  # fmt: skip
 
     def make(device, values):
         parameters = [torch.nn.Parameter(torch.from_numpy(v).to(device)) for v in values]

@@ -6,10 +6,11 @@ import pytest
 pytestmark = pytest.mark.skipif(len(gram.devices()) < 2, reason="no GPU")
 
 RULES = {
-    "Shampoo": {"lr": 0.05, "betas": (0.9, 0.95), "eps": 1e-3, "graft": "adam", "start": 1},
+    "Shampoo": {"lr": 0.05, "betas": (0.9, 0.95), "eps": 1e-3, "graft": "adam", "start": 1,
+                "refresh": 1},
     "SOAP": {"lr": 0.05, "refresh": 1},
-    "Muon": {"lr": 0.05},
-}
+    "Muon": {"lr": 0.05, "precision": "f32"},
+}  # fmt: skip
 
 
 @pytest.fixture

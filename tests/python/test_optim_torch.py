@@ -24,7 +24,7 @@ METHODS = {
               "momentum": 0.5, **o}
     ),
     "soap": lambda p, **o: gram.optim.SOAP(p, **{"lr": 0.05, "refresh": 2, **o}),
-    "muon": lambda p, **o: gram.optim.Muon(p, **{"lr": 0.05, **o}),
+    "muon": lambda p, **o: gram.optim.Muon(p, **{"lr": 0.05, "precision": "f32", **o}),
 }  # fmt: skip
 # How far rounding takes a parameter in a few steps: SOAP's bases of the first gradients, whose
 # factors are singular, are any.

@@ -98,3 +98,15 @@ static __device__ double ridge_of(const params &a, long long item)
         r = element(a.ridge_wide, a.ridge.data, place_of(a, a.ridge, item));
     return r >= 0 && r < INF_OF ? r : -1;
 }
+
+/* The ridge of A' with these eigenvalues at its ends, from the caller's. */
+static __device__ double ridge_for(const params &a, const struct power_state *s, double ridge,
+                                   double smallest, double largest)
+{
+    const double r = a.relative ? ridge * fmax(largest, 0.) : ldexp(ridge, -s->exponent);
+    const double least = fmax(fmax(r, a.least_ridge * largest), -2 * smallest);
+
+    if (a.least_ridge == 0)
+        return r;
+    return least > 0 ? least : 1; /* of a factor that is 0, the root is I */
+}

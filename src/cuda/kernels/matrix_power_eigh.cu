@@ -26,9 +26,11 @@ static __device__ void check_values(const params &a, long long item, const REAL 
         s->outcome = s->outcome ? s->outcome : POWER_NOT_FINITE;
     if (s->outcome)
         return;
-    s->shift = a.relative ? ridge * fmax(most, 0.) : ldexp(ridge, -s->exponent);
+    s->shift = ridge_for(a, s, ridge, fmax(least, 0.), most);
     if (a.codes[item] != 0 || !isfinite(least) || !isfinite(most))
         s->outcome = POWER_NOT_CONVERGED;
+    else if (a.least_ridge > 0)
+        return;
     else if (least < -fmax(4 * n * eps_of(a.wide) * fmax(most, -least), s->shift))
         s->outcome = POWER_NOT_DEFINITE;
     else if (a.numerator < 0 && fmax(least, 0.) + s->shift <=

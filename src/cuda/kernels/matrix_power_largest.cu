@@ -100,15 +100,15 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* How many eigenvalues of the tridiagonal matrix lie below x: the negative pivots of its
- * elimination (Sturm; Golub and Van Loan, 8.4.1). */
-static __device__ int below(const struct power_state *s, double x)
+/* How many eigenvalues of the tridiagonal matrix, times sign, lie below x: the negative pivots of
+ * its elimination (Sturm; Golub and Van Loan, 8.4.1). */
+static __device__ int below(const struct power_state *s, double sign, double x)
 {
     double pivot = 1;
     int negative = 0;
 
     for (int i = 0; i < s->steps; i++) {
-        pivot = s->alpha[i] - x - (i > 0 ? s->beta[i - 1] * s->beta[i - 1] / pivot : 0);
+        pivot = sign * s->alpha[i] - x - (i > 0 ? s->beta[i - 1] * s->beta[i - 1] / pivot : 0);
         if (pivot == 0)
             pivot = 0x1p-1000;
         negative += pivot < 0;
@@ -116,37 +116,37 @@ static __device__ int below(const struct power_state *s, double x)
     return negative;
 }
 
-/* The same in every lane of a warp, each of which tries one of 32 points between. */
-static __device__ double largest_ritz(const struct power_state *s)
+/* The largest of them; the same in every lane of a warp, each of which tries one of 32 points
+ * between. */
+static __device__ double largest_ritz(const struct power_state *s, double sign)
 {
     double low = INF_OF, high = -INF_OF;
 
     for (int i = 0; i < s->steps; i++) { /* Gershgorin's discs */
         double radius =
             (i > 0 ? fabs(s->beta[i - 1]) : 0) + (i < s->steps - 1 ? fabs(s->beta[i]) : 0);
-        low = fmin(low, s->alpha[i] - radius);
-        high = fmax(high, s->alpha[i] + radius);
+        low = fmin(low, sign * s->alpha[i] - radius);
+        high = fmax(high, sign * s->alpha[i] + radius);
     }
     for (int round = 0; round < 11; round++) {
         const double width = (high - low) / 33;
         const int place = __ffs((int)__ballot_sync(
-            0xFFFFFFFF, below(s, low + ((int)threadIdx.x + 1) * width) == s->steps));
+            0xFFFFFFFF, below(s, sign, low + ((int)threadIdx.x + 1) * width) == s->steps));
         high = place ? low + place * width : high;
         low = place ? high - width : low + 32 * width;
     }
     return high;
 }
 
-/* largest: of A'. */
-static __device__ void add_ridge(const params &a, long long item, double largest)
+/* Of A' are the eigenvalues at its ends. */
+static __device__ void add_ridge(const params &a, long long item, double smallest, double largest)
 {
     struct power_state *s = &a.state[item];
     const double ridge = ridge_of(a, item);
 
     if (ridge < 0)
         s->outcome = s->outcome ? s->outcome : POWER_NOT_FINITE;
-    s->shift =
-        a.relative ? fmax(ridge, 0.) * fmax(largest, 0.) : ldexp(fmax(ridge, 0.), -s->exponent);
+    s->shift = ridge_for(a, s, fmax(ridge, 0.), smallest, largest);
     s->largest = largest + s->shift;
     if (s->outcome || s->largest > 0)
         return;
@@ -161,11 +161,12 @@ extern "C" __global__ void __launch_bounds__(32)
 {
     const long long item = blockIdx.x;
     struct power_state *s = &a.state[item];
-    const double largest = largest_ritz(s), q = (double)a.denominator;
+    const double largest = largest_ritz(s, 1), q = (double)a.denominator;
+    const double smallest = a.least_ridge > 0 ? -largest_ritz(s, -1) : 0;
 
     if (threadIdx.x != 0)
         return;
-    add_ridge(a, item, largest);
+    add_ridge(a, item, smallest, largest);
     s->done = s->outcome || s->zero;
     s->before = INF_OF;
     if (a.method == POWER_NEWTON) {

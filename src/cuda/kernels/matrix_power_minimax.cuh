@@ -29,7 +29,9 @@ static __device__ void minimax_next(const struct power_params &a, struct power_s
 static __device__ void minimax_begin(const struct power_params &a, struct power_state *s)
 {
     const double scale = 1.05 * s->largest;
-    const double condition = a.condition > 0 ? a.condition : s->largest / s->shift;
+    /* The ridge may be twice what a negative eigenvalue of a factor takes back. */
+    const double condition =
+        (a.least_ridge > 0 ? 2 : 1) * (a.condition > 0 ? a.condition : s->largest / s->shift);
 
     s->first = 1 / scale;
     s->last = pow(scale, -1 / (double)a.denominator);

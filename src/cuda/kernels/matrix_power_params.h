@@ -67,6 +67,7 @@ struct power_params {
     long long upper, relative, keep, estimate;
     long long numerator, denominator, method;
     double ridge_value, condition, tolerance;
+    double least_ridge;      /* of a factor, times the largest eigenvalue; 0: it is none */
     double nearly;           /* an error after which one more step of an iteration is enough */
     double enough;           /* an e after which no polynomial is needed */
     char *from, *to, *other; /* matrices of the first item; other NULL: none */

@@ -64,6 +64,14 @@ extern "C" __global__ void __launch_bounds__(THREADS) shampoo_largest(const __gr
         f.largest[item] = norm;
 }
 
+/* As optimizer_power.h has it. */
+static __device__ double ridge_of(const fit &f, double largest)
+{
+    const double ridge = fmax(f.relative ? f.epsilon * largest : f.epsilon, f.least * largest);
+
+    return ridge > 0 ? ridge : 1;
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS) shampoo_shift(const __grid_constant__ fit f)
 {
     const long long square = f.n * f.n, step = (long long)gridDim.x * THREADS;
@@ -74,7 +82,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) shampoo_shift(const __grid
          i += step) {
         REAL v = from[i];
         if (i % square % (f.n + 1) == 0)
-            v += (REAL)(f.relative ? f.epsilon * f.largest[i / square] : f.epsilon);
+            v += (REAL)ridge_of(f, f.largest[i / square]);
         to[i] = v;
     }
 }
