@@ -129,7 +129,8 @@ OWN = [("coupled Newton", own.NEWTON), ("minimax", own.MINIMAX), ("eigh", own.EI
 
 def options_of(block, root, every):
     return {"beta1": 0, "beta2": BETA, "block": block, "epsilon": EPSILON, "root": root,
-            "refresh": every, "start": 1, "bias_correction": 0, "learning_rate": 1.0}  # fmt: skip
+            "refresh": every, "start": 1, "bias_correction": 0, "learning_rate": 1.0,
+            "graft": 0}  # fmt: skip
 
 
 def tell(name, values):

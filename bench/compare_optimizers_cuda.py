@@ -197,7 +197,7 @@ def tell(rows, name, **values):
 
 def options_of(root, refresh=1):
     return {"beta1": 0, "beta2": BETA, "block": BLOCK, "epsilon": EPSILON, "epsilon_relative": 1,
-            "root": root, "refresh": refresh, "start": 1}  # fmt: skip
+            "root": root, "refresh": refresh, "start": 1, "graft": 0}  # fmt: skip
 
 
 ROOTS = [("minimax", MINIMAX), ("coupled Newton", NEWTON), ("eigh", EIGH)]
