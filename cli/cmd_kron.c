@@ -3,6 +3,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "device.h"
+#include "kron_op.h"
 #include "kron_ranks.h"
 #include "text.h"
 #include <string.h>
@@ -43,6 +45,7 @@ static const struct option_group groups[] = {
     GROUP("Several processes", rank_rows, 0),
     GROUP("Input", input_options, offsetof(struct settings, input)),
     GROUP("Output", output_options, offsetof(struct settings, output)),
+    GROUP("Device", device_options, offsetof(struct settings, common)),
     GROUP("Other options", threads_options, offsetof(struct settings, common)),
     GROUP("", common_options, offsetof(struct settings, common)),
     GROUP_END,
@@ -56,24 +59,6 @@ struct product {
     int ndim;            /* of y */
     int64_t shape[GRAM_MAX_DIMS];
 };
-
-/* --op to bits. */
-static enum exit_status read_op(const struct settings *s, int count, uint32_t *out,
-                                struct failure *why)
-{
-    size_t length = s->op ? strlen(s->op) : 0;
-
-    *out = 0;
-    if (!s->op)
-        return CLI_OK;
-    if (strspn(s->op, "NTnt") != length || (length != 1 && length != (size_t)count))
-        return fail(why, CLI_USAGE, "--op is \"%s\", expected N or T, or %d letters of N and T",
-                    s->op, count);
-    for (int i = 0; i < count; i++)
-        if (strchr("Tt", s->op[length == 1 ? 0 : i]))
-            *out |= (uint32_t)1 << i;
-    return CLI_OK;
-}
 
 /* All of one dtype, f32 or f64. */
 static enum exit_status unify(struct product *p, struct failure *why)
@@ -96,7 +81,7 @@ static enum exit_status load(const struct settings *s, int count, char **operand
     if (count - first < 1 || count - first > GRAM_MAX_FACTORS)
         return fail(why, CLI_USAGE, "%d factors, expected 1 to %d behind X", count - first,
                     GRAM_MAX_FACTORS);
-    TRY(read_op(s, count - first, &p->transposed, why));
+    TRY(kron_op_parse(s->op, count - first, &p->transposed, why));
     if (first)
         TRY(matrix_load(operands[0], &s->input, (enum dtype_choice)s->dtype, &p->x, why));
     for (; p->count < count - first; p->count++) {
@@ -189,31 +174,58 @@ static void fill_options(const struct settings *s, const struct product *p,
     options->split = (gram_kron_split)s->split;
 }
 
-static enum exit_status compute(const struct settings *s, struct product *p, struct failure *why)
+/* A factor that is written out transposed: the same memory with its two dimensions exchanged. */
+static void turn(gram_tensor *t)
+{
+    int64_t size = t->shape[t->ndim - 2], step = t->stride[t->ndim - 2];
+
+    t->shape[t->ndim - 2] = t->shape[t->ndim - 1], t->shape[t->ndim - 1] = size;
+    t->stride[t->ndim - 2] = t->stride[t->ndim - 1], t->stride[t->ndim - 1] = step;
+}
+
+/* The same where the context computes. */
+struct there {
+    struct device_matrix x, factor[GRAM_MAX_FACTORS], y;
+};
+
+static enum exit_status multiply(gram_context *g, const struct settings *s, struct product *p,
+                                 struct there *at, struct failure *why)
 {
     const gram_tensor *factors[GRAM_MAX_FACTORS];
     gram_kron_options options;
-    enum exit_status status = CLI_OK;
     gram_status done;
+
+    if (!s->written_out)
+        TRY(device_matrix_send(g, &p->x, &at->x, why));
+    for (int i = 0; i < p->count; i++) {
+        TRY(device_matrix_send(g, &p->factor[i], &at->factor[i], why));
+        if (s->written_out && p->transposed >> i & 1)
+            turn(&at->factor[i].t);
+        factors[i] = &at->factor[i].t;
+    }
+    TRY(device_matrix_result(g, &p->y, &at->y, why));
+    fill_options(s, p, &options);
+    options.split = GRAM_KRON_SPLIT_ROWS;
+    done = s->written_out ? gram_kron(g, factors, p->count, &at->y.t)
+                          : gram_kron_matmul(g, &at->x.t, factors, p->count, &options, &at->y.t);
+    if (done != GRAM_OK)
+        return fail_gram(why, done, g);
+    return device_matrix_fetch(g, &at->y, &p->y, why);
+}
+
+static enum exit_status compute(const struct settings *s, struct product *p, struct failure *why)
+{
+    struct there there = {.x.memory = NULL};
+    enum exit_status status;
     gram_context *g;
 
     TRY(matrix_allocate(&p->y, p->factor[0].t.dtype, p->ndim, p->shape, why));
-    for (int i = 0; i < p->count; i++) {
-        gram_tensor *t = &p->factor[i].t;
-        factors[i] = t;
-        if (s->written_out && p->transposed >> i & 1) {
-            int64_t size = t->shape[t->ndim - 2], step = t->stride[t->ndim - 2];
-            t->shape[t->ndim - 2] = t->shape[t->ndim - 1], t->shape[t->ndim - 1] = size;
-            t->stride[t->ndim - 2] = t->stride[t->ndim - 1], t->stride[t->ndim - 1] = step;
-        }
-    }
-    fill_options(s, p, &options);
-    options.split = GRAM_KRON_SPLIT_ROWS;
     TRY(open_context(&s->common, &g, why));
-    done = s->written_out ? gram_kron(g, factors, p->count, &p->y.t)
-                          : gram_kron_matmul(g, &p->x.t, factors, p->count, &options, &p->y.t);
-    if (done != GRAM_OK)
-        status = fail_gram(why, done, g);
+    status = multiply(g, s, p, &there, why);
+    device_matrix_free(g, &there.x);
+    device_matrix_free(g, &there.y);
+    for (int i = 0; i < p->count; i++)
+        device_matrix_free(g, &there.factor[i]);
     gram_context_destroy(g);
     return status;
 }
@@ -268,8 +280,12 @@ static enum exit_status run_shared(const struct settings *s, int count, char **o
                                    struct product *p, struct failure *why)
 {
     struct kron_ranks ranks = {.g = NULL};
-    enum exit_status status = kron_ranks_open(&s->common, &ranks, why);
+    enum exit_status status;
 
+    if (s->common.device && strcmp(s->common.device, "cpu") != 0)
+        return fail(why, CLI_USAGE, "--device %s is not for --mpi, whose processes share the CPU",
+                    s->common.device);
+    status = kron_ranks_open(&s->common, &ranks, why);
     if (status == CLI_OK)
         status = kron_ranks_agree(&ranks, prepare(s, count, operands, p, why), why);
     if (status == CLI_OK)
@@ -318,6 +334,7 @@ const struct command cmd_kron = {
         "  gram kron x.npy f1.npy f2.npy f3.npy -o y.npy\n"
         "  gram kron x.npy f1.npy f2.npy --side left --op TN -o y.npy\n"
         "  gram kron --written-out f1.npy f2.npy -o f.npy\n"
+        "  gram kron x.npy f1.npy f2.npy --device cuda -o y.npy\n"
         "  mpirun -n 4 gram kron --mpi x.npy f1.npy f2.npy -o y.npy",
     .least = 1,
     .most = GRAM_MAX_FACTORS + 1,

@@ -36,7 +36,7 @@ static const struct option_row rows[] = {
 
 static const struct option_group groups[] = {
     GROUP("Method", rows, 0),
-    GROUP("On the CPU", solve_extras_options, offsetof(struct settings, extras)),
+    GROUP("Accuracy", solve_extras_options, offsetof(struct settings, extras)),
     GROUP("Input", input_options, offsetof(struct settings, input)),
     GROUP("Output", output_options, offsetof(struct settings, output)),
     GROUP("Device", device_options, offsetof(struct settings, common)),
@@ -123,7 +123,7 @@ static enum exit_status call(gram_context *g, const struct settings *s, struct t
     gram_status done;
 
     options.uplo = s->uplo ? GRAM_UPPER : GRAM_LOWER;
-    TRY(solve_extras_take(&s->extras, &at->a.t, &at->x.t, &at->extras, &options, why));
+    TRY(solve_extras_take(g, &s->extras, &at->a.t, &at->x.t, &at->extras, &options, why));
     if (!options.refine) {
         options.factor = &at->a.t;
         options.pivots = s->method == METHOD_LU ? &at->pivots.t : NULL;
@@ -148,6 +148,8 @@ static enum exit_status solve(gram_context *g, const struct settings *s, struct 
     if (status == CLI_OK)
         status = check_info(s, &info, why);
     if (status == CLI_OK)
+        status = solve_extras_fetch(g, &at->extras, why);
+    if (status == CLI_OK)
         status = solve_extras_report(&s->extras, &system->x.t, &at->extras, why);
     matrix_free(&info);
     return status;
@@ -167,7 +169,7 @@ static enum exit_status compute(const struct settings *s, struct system *system,
     device_matrix_free(g, &there.x);
     device_matrix_free(g, &there.pivots);
     device_matrix_free(g, &there.info);
-    solve_extras_free(&there.extras);
+    solve_extras_free(g, &there.extras);
     gram_context_destroy(g);
     return status;
 }

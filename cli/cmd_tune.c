@@ -20,7 +20,8 @@ struct settings {
     struct common_settings common;
     double p;
     int64_t largest, smallest;
-    int dtype, symmetric, no_vectors, matrix, json;
+    int dtype, symmetric, no_vectors, matrix, side, json;
+    const char *op;
 };
 
 static const struct option_row problem_rows[] = {
@@ -44,6 +45,15 @@ static const struct option_row eigh_rows[] = {
     OPTION_END,
 };
 
+static const struct option_row kron_rows[] = {
+    CHOICE("side", 's', "SIDE", offsetof(struct settings, side), "right", "right|left",
+           "where the factors stand: right is X (F1 x F2 ...), left is (F1 x F2 ...) X"),
+    TEXT("op", 0, "LETTERS", offsetof(struct settings, op), NULL,
+         "T for a factor that is used transposed, N for one that is not: a letter for each factor, "
+         "or one for all; sizes are those of the factors as they are used"),
+    OPTION_END,
+};
+
 static const struct option_row device_rows[] = {
     TEXT("device", 0, "DEVICE", offsetof(struct common_settings, device), "cuda",
          "the GPU: cuda or cuda:N; for eigh also cpu"),
@@ -53,6 +63,7 @@ static const struct option_row device_rows[] = {
 static const struct option_group groups[] = {
     GROUP("Problem", problem_rows, 0),
     GROUP("Eigenproblems", eigh_rows, 0),
+    GROUP("Kronecker products", kron_rows, 0),
     GROUP("Device", device_rows, offsetof(struct settings, common)),
     GROUP("Output", json_options, offsetof(struct settings, json)),
     GROUP("Other options", threads_options, offsetof(struct settings, common)),
@@ -154,13 +165,15 @@ static enum exit_status run_eigh(const struct settings *s, const int64_t size[SI
 static enum exit_status run_kron(const struct settings *s, int count, char **operands,
                                  struct failure *why)
 {
-    struct tune_kron t = {.dtype = s->dtype == 0 ? GRAM_F32 : GRAM_F64, .json = s->json};
+    struct tune_kron t = {.dtype = s->dtype == 0 ? GRAM_F32 : GRAM_F64,
+                          .side = s->side == 1 ? GRAM_LEFT : GRAM_RIGHT,
+                          .json = s->json};
     enum exit_status status;
     gram_context *g;
 
     if (!isnan(s->p) || s->symmetric)
         return fail(why, CLI_USAGE, "--p and --symmetric are for cdist and kernel");
-    TRY(tune_kron_parse(count, operands, &t, why));
+    TRY(tune_kron_parse(count, operands, s->op, &t, why));
     TRY(open_context(&s->common, &g, why));
     status = tune_kron(g, &t, why);
     gram_context_destroy(g);
@@ -182,6 +195,8 @@ static enum exit_status run(const void *settings, int count, char **operands, st
     if (!eigh && (s->largest >= 0 || s->smallest >= 0 || s->no_vectors || s->matrix))
         return fail(why, CLI_USAGE,
                     "--largest, --smallest, --no-vectors and --matrix are for eigh");
+    if (!kron && (s->side || s->op))
+        return fail(why, CLI_USAGE, "--side and --op are for kron");
     if (kron)
         return run_kron(s, count - 1, operands + 1, why);
     if (count != sizes + 1)
@@ -214,13 +229,14 @@ const struct command cmd_tune = {
         "same type, with vectors or without, N with the same three leading bits, and B and the "
         "number of pairs the same to the next power of two.\n\n"
         "kron measures, on the GPU, how a matrix of M rows is multiplied by the Kronecker product "
-        "of factors of P rows and Q columns: which of them a launch applies together, and to tiles "
-        "of what size.",
+        "of factors of P rows and Q columns (with --side left: one of M columns from the left): "
+        "which of them a launch applies together, and to tiles of what size.",
     .examples =
         "  gram tune cdist 30000 30000 1024 --p 1.3\n"
         "  gram tune kernel 20000 20000 256 --p 1 --symmetric\n"
         "  gram tune eigh 32 512 --device cpu --threads 2\n"
-        "  gram tune kron 1024 16 16 16 16",
+        "  gram tune kron 1024 16 16 16 16\n"
+        "  gram tune kron 1024 8x4 8x4 --side left --op TN",
     .least = SIZES,
     .most = GRAM_MAX_FACTORS + 2,
     .settings_bytes = sizeof(struct settings),

@@ -35,12 +35,21 @@ static enum exit_status parse_jitters(const char *text, struct solve_extras *ext
                 text, SOLVE_MOST_JITTERS);
 }
 
-enum exit_status solve_extras_take(const struct solve_extras_settings *s, const gram_tensor *a,
-                                   const gram_tensor *x, struct solve_extras *extras,
-                                   gram_solve_options *options, struct failure *why)
+/* Room for an answer, here and where the context computes; *option is where the library puts it. */
+static enum exit_status ask(gram_context *g, struct solve_answer *answer, gram_dtype dtype,
+                            const gram_tensor *of, gram_tensor **option, struct failure *why)
 {
-    int a_dims = a->ndim - 2, x_dims = x->ndim - 2;
+    TRY(matrix_allocate(&answer->here, dtype, of->ndim - 2, of->shape, why));
+    TRY(device_matrix_result(g, &answer->here, &answer->there, why));
+    *option = &answer->there.t;
+    return CLI_OK;
+}
 
+enum exit_status solve_extras_take(gram_context *g, const struct solve_extras_settings *s,
+                                   const gram_tensor *a, const gram_tensor *x,
+                                   struct solve_extras *extras, gram_solve_options *options,
+                                   struct failure *why)
+{
     if (s->jitter) {
         TRY(parse_jitters(s->jitter, extras, &options->jitters, why));
         options->jitter = extras->jitter;
@@ -48,18 +57,23 @@ enum exit_status solve_extras_take(const struct solve_extras_settings *s, const 
     options->refine = s->refine;
     if (!s->report)
         return CLI_OK;
-    TRY(matrix_allocate(&extras->rcond, a->dtype, a_dims, a->shape, why));
-    options->rcond = &extras->rcond.t;
-    if (s->jitter) {
-        TRY(matrix_allocate(&extras->jittered, a->dtype, a_dims, a->shape, why));
-        options->jittered = &extras->jittered.t;
-    }
+    TRY(ask(g, &extras->rcond, a->dtype, a, &options->rcond, why));
+    if (s->jitter)
+        TRY(ask(g, &extras->jittered, a->dtype, a, &options->jittered, why));
     if (!s->refine)
         return CLI_OK;
-    TRY(matrix_allocate(&extras->backward, GRAM_F64, x_dims, x->shape, why));
-    TRY(matrix_allocate(&extras->refinings, GRAM_I32, x_dims, x->shape, why));
-    options->backward = &extras->backward.t;
-    options->refinings = &extras->refinings.t;
+    TRY(ask(g, &extras->backward, GRAM_F64, x, &options->backward, why));
+    return ask(g, &extras->refinings, GRAM_I32, x, &options->refinings, why);
+}
+
+enum exit_status solve_extras_fetch(gram_context *g, struct solve_extras *extras,
+                                    struct failure *why)
+{
+    struct solve_answer *const all[] = {&extras->rcond, &extras->jittered, &extras->backward,
+                                        &extras->refinings};
+
+    for (int i = 0; i < LENGTH(all); i++)
+        TRY(device_matrix_fetch(g, &all[i]->there, &all[i]->here, why));
     return CLI_OK;
 }
 
@@ -102,19 +116,22 @@ enum exit_status solve_extras_report(const struct solve_extras_settings *s, cons
     output_text(&out, "item,rcond,jitter,backward_error,refinings\n");
     for (int64_t i = 0; i < items; i++) {
         output_format(&out, "%lld", (long long)i);
-        write_number(&out, &extras->rcond, x, i);
-        write_number(&out, &extras->jittered, x, i);
-        write_number(&out, &extras->backward, x, i);
-        write_number(&out, &extras->refinings, x, i);
+        write_number(&out, &extras->rcond.here, x, i);
+        write_number(&out, &extras->jittered.here, x, i);
+        write_number(&out, &extras->backward.here, x, i);
+        write_number(&out, &extras->refinings.here, x, i);
         output_text(&out, "\n");
     }
     return output_close(&out, why);
 }
 
-void solve_extras_free(struct solve_extras *extras)
+void solve_extras_free(gram_context *g, struct solve_extras *extras)
 {
-    matrix_free(&extras->rcond);
-    matrix_free(&extras->jittered);
-    matrix_free(&extras->backward);
-    matrix_free(&extras->refinings);
+    struct solve_answer *const all[] = {&extras->rcond, &extras->jittered, &extras->backward,
+                                        &extras->refinings};
+
+    for (int i = 0; i < LENGTH(all); i++) {
+        device_matrix_free(g, &all[i]->there);
+        matrix_free(&all[i]->here);
+    }
 }

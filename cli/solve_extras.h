@@ -5,7 +5,7 @@
  */
 #ifndef GRAM_CLI_SOLVE_EXTRAS_H
 #define GRAM_CLI_SOLVE_EXTRAS_H
-#include "matrix.h"
+#include "device.h"
 
 struct solve_extras_settings {
     const char *jitter, *report;
@@ -18,18 +18,28 @@ enum {
     SOLVE_MOST_JITTERS = 64
 };
 
-/* Where the library puts its answers, in host memory: solve_extras_free when done. */
+/* What the library tells of a matrix or a solution: where it computes, and brought here. */
+struct solve_answer {
+    struct device_matrix there;
+    struct matrix here; /* memory NULL: not asked for */
+};
+
+/* All that it tells: solve_extras_free when done. */
 struct solve_extras {
-    struct matrix rcond, jittered, backward, refinings; /* memory NULL: not asked for */
+    struct solve_answer rcond, jittered, backward, refinings;
     double jitter[SOLVE_MOST_JITTERS];
 };
 
-/* Sets the options of a solve of A (a) with the result x; what they point to is in extras. */
-enum exit_status solve_extras_take(const struct solve_extras_settings *s, const gram_tensor *a,
-                                   const gram_tensor *x, struct solve_extras *extras,
-                                   gram_solve_options *options, struct failure *why);
+/* Sets the options of a solve by g of A (a) with the result x; what they point to is in extras. */
+enum exit_status solve_extras_take(gram_context *g, const struct solve_extras_settings *s,
+                                   const gram_tensor *a, const gram_tensor *x,
+                                   struct solve_extras *extras, gram_solve_options *options,
+                                   struct failure *why);
+/* Waits for the answers, for the report. */
+enum exit_status solve_extras_fetch(gram_context *g, struct solve_extras *extras,
+                                    struct failure *why);
 /* The report: a line of CSV for each item of the batch of x. */
 enum exit_status solve_extras_report(const struct solve_extras_settings *s, const gram_tensor *x,
                                      const struct solve_extras *extras, struct failure *why);
-void solve_extras_free(struct solve_extras *extras);
+void solve_extras_free(gram_context *g, struct solve_extras *extras);
 #endif

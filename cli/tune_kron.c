@@ -4,10 +4,11 @@
  * SPDX-License-Identifier: MIT
  */
 #include "tune_kron.h"
+#include "kron_op.h"
 #include "tune_matrix.h"
 #include "tune_report.h"
 
-enum exit_status tune_kron_parse(int count, char **operands, struct tune_kron *t,
+enum exit_status tune_kron_parse(int count, char **operands, const char *op, struct tune_kron *t,
                                  struct failure *why)
 {
     TRY(tune_size(operands[0], &t->m, why));
@@ -22,7 +23,7 @@ enum exit_status tune_kron_parse(int count, char **operands, struct tune_kron *t
         if (!end || *end)
             return fail(why, CLI_USAGE, "size \"%.100s\" is neither P nor PxQ", operands[i + 1]);
     }
-    return CLI_OK;
+    return kron_op_parse(op, t->count, &t->transposed, why);
 }
 
 static enum exit_status print(const gram_kron_tuning *t, int json, struct failure *why)
@@ -63,19 +64,30 @@ enum exit_status tune_kron(gram_context *g, const struct tune_kron *t, struct fa
     const gram_tensor *pointers[GRAM_MAX_FACTORS];
     gram_kron_tuning result = {.size = sizeof result};
     int64_t in = product(t->rows, t->count), out = product(t->cols, t->count);
+    gram_kron_options options = GRAM_KRON_OPTIONS_INIT;
+    const int left = t->side == GRAM_LEFT;
     enum exit_status status;
 
+    options.side = t->side;
+    options.transpose_factors = t->transposed;
+    if (left) { /* the factors' columns meet the rows of x */
+        int64_t rows = in;
+        in = out, out = rows;
+    }
     if (in < 0 || out < 0 || in > INT64_MAX / 16 / t->m || out > INT64_MAX / 16 / t->m)
         return fail_memory(why, "x and y");
-    status = tune_matrix(g, t->dtype, t->m, in, &x, why);
+    status = tune_matrix(g, t->dtype, left ? in : t->m, left ? t->m : in, &x, why);
     for (int i = 0; i < t->count && status == CLI_OK; i++) {
-        status = tune_matrix(g, t->dtype, t->rows[i], t->cols[i], &factors[i], why);
+        const int turned = (int)(t->transposed >> i & 1);
+        status = tune_matrix(g, t->dtype, turned ? t->cols[i] : t->rows[i],
+                             turned ? t->rows[i] : t->cols[i], &factors[i], why);
         pointers[i] = &factors[i].t;
     }
     if (status == CLI_OK)
-        status = device_matrix_allocate(g, t->dtype, 2, (int64_t[]){t->m, out}, &y, why);
+        status = device_matrix_allocate(g, t->dtype, 2,
+                                        (int64_t[]){left ? out : t->m, left ? t->m : out}, &y, why);
     if (status == CLI_OK) {
-        gram_status done = gram_tune_kron(g, &x.t, pointers, t->count, NULL, &y.t, &result);
+        gram_status done = gram_tune_kron(g, &x.t, pointers, t->count, &options, &y.t, &result);
         if (done != GRAM_OK)
             status = fail_gram(why, done, g);
     }

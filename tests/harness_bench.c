@@ -108,9 +108,9 @@ int harness_main_check(int argc, char *const *argv, const struct harness_options
 struct measurement {
     double *seconds; /* sorted */
     int count, room;
-    double error;     /* of the first run, over its bound */
-    struct roof roof; /* of the CPU; 0: it ran on a GPU */
-    char device[16];  /* "cpu" or "cuda:1" */
+    double error; /* of the first run, over its bound */
+    struct roof roof;
+    char device[16]; /* "cpu" or "cuda:1" */
 };
 
 static bool keep(struct measurement *m, double seconds)
@@ -188,6 +188,7 @@ static double fma_share(const struct case_problem *p, const struct measurement *
 static void print_text(const struct harness *h, const struct request *r,
                        const struct case_problem *p, const struct measurement *m)
 {
+    const char *where = h->device.type == GRAM_CPU ? "machine" : "device";
     double s = median(m);
 
     request_print(r, stdout);
@@ -201,15 +202,15 @@ static void print_text(const struct harness *h, const struct request *r,
     if (p->work > 0) {
         printf("  %.4g %s/s, %.4g ns each", p->work / s, p->unit, s / p->work * 1e9);
         if (m->roof.fma > 0)
-            printf(": %.0f %% of this machine's %.4g multiply-adds/s", 100 * fma_share(p, m),
+            printf(": %.0f %% of this %s's %.4g multiply-adds/s", 100 * fma_share(p, m), where,
                    m->roof.fma);
         printf("\n");
     }
     if (p->bytes > 0) {
         printf("  %.4g GB/s", p->bytes / s * 1e-9);
-        if (m->roof.copy > 0)
-            printf(": %.0f %% of this machine's %.4g GB/s of copying",
-                   100 * p->bytes / s / m->roof.copy, m->roof.copy * 1e-9);
+        if (m->roof.memory > 0)
+            printf(": %.0f %% of this %s's %.4g GB/s for so many bytes",
+                   100 * p->bytes / s / m->roof.memory, where, m->roof.memory * 1e-9);
         printf("\n");
     }
 }
@@ -269,13 +270,13 @@ static void print_json(const struct harness *h, const struct request *r,
     }
     if (p->bytes > 0) {
         print_json_number("bytes_per_second", p->bytes / s);
-        if (m->roof.copy > 0)
-            print_json_number("copy_roof_share", p->bytes / s / m->roof.copy);
+        if (m->roof.memory > 0)
+            print_json_number("memory_roof_share", p->bytes / s / m->roof.memory);
     }
-    if (m->roof.fma > 0) {
+    if (m->roof.fma > 0)
         print_json_number("fma_roof", m->roof.fma);
-        print_json_number("copy_roof", m->roof.copy);
-    }
+    if (m->roof.memory > 0)
+        print_json_number("memory_roof", m->roof.memory);
     printf(", \"version\": \"%s\"}\n", gram_version());
 }
 
@@ -294,9 +295,8 @@ static int bench_request(const struct request *r, void *arg)
         return HARNESS_USAGE;
     status = first_run(&h, r, &problem, &m.error);
     if (status == HARNESS_RIGHT) {
-        if (h.device.type == GRAM_CPU)
-            m.roof = roof_measure(h.isa, h.threads, r->args.dtype);
-        else
+        m.roof = roof_measure(&h, r->args.dtype, problem.made.bytes);
+        if (h.device.type != GRAM_CPU)
             snprintf(m.device, sizeof m.device, "cuda:%d", (int)h.device.index);
         timed = time_problem(&h, &problem, options->seconds > 0 ? options->seconds : 0.5, &m);
         status = problem_status(timed);

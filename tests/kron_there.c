@@ -6,18 +6,23 @@
  */
 #include "kron_there.h"
 
+void kron_tensors(struct kron_problem *p, struct kron_result *r, gram_tensor *tensors[CASE_TENSORS])
+{
+    gram_tensor **at = tensors;
+
+    *at++ = &p->x;
+    *at++ = &p->grad;
+    *at++ = &r->y;
+    *at++ = &r->x;
+    for (int i = 0; i < p->count; i++)
+        *at++ = &p->factor[i], *at++ = &r->factor[i];
+}
+
 gram_status kron_send(struct harness *h, const struct kron_problem *p, const struct kron_result *r,
                       struct kron_there *t)
 {
-    gram_tensor **at = t->p.made.tensors;
-
     *t = (struct kron_there){.problem = *p, .result = *r};
-    *at++ = &t->problem.x;
-    *at++ = &t->problem.grad;
-    *at++ = &t->result.y;
-    *at++ = &t->result.x;
-    for (int i = 0; i < p->count; i++)
-        *at++ = &t->problem.factor[i], *at++ = &t->result.factor[i];
+    kron_tensors(&t->problem, &t->result, t->p.made.tensors);
     return problem_send(h, &t->p);
 }
 

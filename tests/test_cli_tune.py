@@ -90,6 +90,21 @@ def test_groups_of_kronecker_factors(emulation):
     assert gram_json("cache", "info", env=emulation)["tuned"] == 2
 
 
+def test_products_from_the_left_and_transposed_factors(emulation):
+    """What is kept is for the sizes of the factors as they are used, and for a side."""
+    kinds = [([], 1), (["--op", "T"], 1), (["--op", "TN"], 1)]
+    kinds += [(["--side", "left"], 2), (["--side", "left", "--op", "T"], 2)]
+    for more, kept in kinds:
+        found = gram_json("tune", "kron", 6, "3x2", 4, *more, env=emulation)
+        assert found["kept"] is True and 0 < found["ms"]
+        assert gram_json("cache", "info", env=emulation)["tuned"] == kept
+    said = refusal("tune", "kron", 6, 3, 4, "--op", "TTT", status=USAGE)
+    assert '--op is "TTT", expected N or T, or 2 letters' in said
+    for more in (["--op", "T"], ["--side", "left"]):
+        said = refusal("tune", "cdist", 3, 4, 5, *more, status=USAGE)
+        assert "--side and --op are for kron" in said
+
+
 def kernels_of_choice(choice, folder, env):
     """What is compiled for a product, found right, where the file has this choice for it."""
     with sqlite3.connect(folder / "kernels-1.db") as db:
