@@ -17,6 +17,8 @@ import re
 import subprocess
 import sys
 
+import cache_folder
+
 INCLUDE = re.compile(r'^\s*#\s*include\s*["<](?:[^">]*/)?([^">/]+)[">]', re.M)
 
 
@@ -32,20 +34,6 @@ def headers_of(text, headers, found):
             found.add(name)
             headers_of(headers[name], headers, found)
     return found
-
-
-def shared_folder():
-    """Where other build folders look too; None where it is missing or not the user's alone."""
-    caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    folder = os.environ.get("GRAM_TEST_CACHE", os.path.join(caches, "libgram-tests"))
-    if not folder:
-        return None
-    try:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        status = os.lstat(folder)
-    except OSError:
-        return None
-    return folder if status.st_uid == os.geteuid() and status.st_mode & 0o77 == 0 else None
 
 
 def options_of(path):
@@ -103,10 +91,8 @@ def tidy(build, path, stamps):
 
 def main(build, jobs):
     os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-    folders = [f"{build}/check/tidy"]
-    os.makedirs(folders[0], exist_ok=True)
-    if shared_folder():
-        folders.append(shared_folder())
+    os.makedirs(f"{build}/check/tidy", exist_ok=True)
+    folders = [folder for folder in (f"{build}/check/tidy", cache_folder.of_tests()) if folder]
     keys = keys_of(commands_of(build))
     stamps = {path: [f"{folder}/tidy-{key}" for folder in folders] for path, key in keys.items()}
     # Those that the analyzer reads come first: the quick ones fill up the end.

@@ -2,10 +2,24 @@
 
 import csv
 import itertools
+import os
+import sys
 
 import numpy as np
 import pytest
-from gram_cli import DATA, gram_json, write_rows
+from gram_cli import DATA, SOURCE, gram_json, write_rows
+
+sys.path.insert(0, str(SOURCE / "scripts"))
+import cache_folder  # noqa: E402
+
+# XLA keeps what it has compiled, by content, beside what other tests have; most of it takes less
+# than the second that it takes for worth keeping.
+if cache_folder.of_tests():
+    os.environ.setdefault(
+        "JAX_COMPILATION_CACHE_DIR", os.path.join(cache_folder.of_tests(), "jax")
+    )
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "0")
 
 
 @pytest.fixture(scope="session")
