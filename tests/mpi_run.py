@@ -37,7 +37,7 @@ def need_mpi():
         pytest.skip("built without MPI")
 
 
-def mpirun(ranks, *command, timeout=120, **options):
+def mpirun(ranks, *command, timeout=1200, **options):
     """Runs command on so many ranks; what hangs is ended by the time limit, and fails."""
     return subprocess.run(
         ["mpirun", "-n", str(ranks), *map(str, command)],

@@ -12,23 +12,24 @@ from mpi_run import mpirun, need_mpi
 SCRIPT = pathlib.Path(__file__).parent / "communicator_ranks.py"
 
 
-def run(what):
+@pytest.fixture
+def run(tmp_path):
     need_mpi()
-    return mpirun(2, sys.executable, SCRIPT, what)
+    return lambda what: mpirun(2, sys.executable, SCRIPT, what, tmp_path)
 
 
-def test_products_errors_and_waiting_on_two_ranks():
+def test_products_errors_and_waiting_on_two_ranks(run):
     done = run("all")
     assert done.returncode == 0 and done.stdout.split() == ["fine"] * 2, done.stderr
 
 
-def test_a_rank_that_raises_ends_the_others():
+def test_a_rank_that_raises_ends_the_others(run):
     done = run("raising")
     assert done.returncode != 0 and "fine" not in done.stdout
     assert "this rank has had enough" in done.stderr, done.stderr
 
 
-def test_a_communicator_of_mpi4py():
+def test_a_communicator_of_mpi4py(run):
     pytest.importorskip("mpi4py")
     done = run("mpi4py")
     assert done.returncode == 0 and done.stdout.split() == ["fine"] * 2, done.stderr
