@@ -116,11 +116,12 @@ static double work_once(struct part *p, char *memory)
 static void *run_part(void *arg)
 {
     struct part *p = arg;
-    char *memory = p->bytes ? aligned_alloc(64, p->bytes) : NULL;
+    char *memory = aligned_alloc(64, p->bytes);
 
-    if (memory)
-        memset(memory, 0, p->bytes);
-    for (int w = 0; w < WINDOWS && (memory || !p->bytes); w++) {
+    if (!memory)
+        return NULL;
+    memset(memory, 0, p->bytes);
+    for (int w = 0; w < WINDOWS; w++) {
         double start = harness_seconds(), seconds, done = 0;
         do {
             done += work_once(p, memory);
@@ -156,7 +157,7 @@ static struct roof measure_cpu(const struct harness *h, gram_dtype dtype, double
 {
     int threads = h->threads < 1 ? 1 : h->threads < MAX_THREADS ? h->threads : MAX_THREADS;
     double share = bytes > 0 ? bytes / threads : MOST_BYTES;
-    struct part part = {.work = WORK_FMA};
+    struct part part = {.work = WORK_FMA, .bytes = LEAST_BYTES};
     struct roof roof = {0, 0};
     double copied, read;
 

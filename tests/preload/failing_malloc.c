@@ -79,7 +79,7 @@ static void start(void)
     const char *at = getenv("FAIL_AT"), *for_good = getenv("FAIL_FOREVER");
 
     started = 1;
-    fail_at = at ? atoll(at) : 0;
+    fail_at = at ? strtoll(at, NULL, 10) : 0;
     forever = for_good && *for_good == '1';
 }
 
