@@ -2,8 +2,8 @@
 
     python communicator_ranks.py all|raising|mpi4py FOLDER
 
-FOLDER is empty, and the same for both.  Prints "fine" where all is as it should be; every rank exits
-with a failure otherwise.
+FOLDER is empty, and the same for both.  Prints "fine" where all is as it should be; every rank
+exits with a failure otherwise.
 """
 
 import functools
