@@ -1,9 +1,9 @@
-"""Kernels and linear operators for GPyTorch that never store a kernel matrix.
+"""Kernels and linear operators for GPyTorch that store no large kernel matrix.
 
 RBFKernel, MaternKernel and LaplaceKernel stand where GPyTorch's have stood in a model; their
-matrices are KernelOperators, whose products are gram.torch.kernel_matmul: conjugate gradients on
-many points take memory for the points and the vectors alone.  Gradients go to points and
-lengthscales.  GridKernel and KroneckerOperator are for inputs on a grid.  After Gardner et al.,
+matrices are KernelOperators, which keep a matrix of up to max_stored_bytes for their products.
+Beyond them products are gram.torch.kernel_matmul: conjugate gradients on many points take memory
+for the points and the vectors alone.  Gradients go to points and lengthscales.  GridKernel and KroneckerOperator are for inputs on a grid.  After Gardner et al.,
 GPyTorch: blackbox matrix-matrix Gaussian process inference with GPU acceleration, NeurIPS 2018.
 
 >>> import torch, gram.gpytorch
@@ -19,10 +19,13 @@ try:
     import torch
     from linear_operator.operators import KernelLinearOperator, KroneckerProductLinearOperator
     from linear_operator.operators import to_linear_operator as _to_operator
+    from linear_operator.settings import _value_context
 except ImportError as e:
     raise ImportError("gram.gpytorch needs GPyTorch 1.14 or newer (pip install gpytorch)") from e
 
 import gram.torch
+from gram import _torch_products
+from gram._torch_register import summed as _summed
 
 __all__ = [
     "GridKernel",
@@ -31,15 +34,43 @@ __all__ = [
     "LaplaceKernel",
     "MaternKernel",
     "RBFKernel",
+    "max_stored_bytes",
 ]
+
+
+class max_stored_bytes(_value_context):
+    """The largest kernel matrix in bytes that a gram.gpytorch.KernelOperator keeps for its products,
+    1 GiB unless set: 16,384 points of float32.  Used as linear_operator's settings are.
+
+    >>> with gram.gpytorch.max_stored_bytes(0):  # store none
+    ...     gram.gpytorch.max_stored_bytes.value()
+    0
+    """
+
+    _global_value = 1 << 30
 
 
 def _matrix(x1, x2, **options):
     return gram.torch.kernel(x1, x2, **options)
 
 
+def _alias(a, b):
+    """Are both the same memory?"""
+    return a.data_ptr() == b.data_ptr() and a.shape == b.shape and a.stride() == b.stride()
+
+
+def _one_set(a, b):
+    """Are both the same points, so that one may stand for the other, gradients included?"""
+    if a is b:
+        return True
+    if a.shape != b.shape or a.requires_grad or b.requires_grad:
+        return False
+    return _alias(a, b) or torch.equal(a, b)
+
+
 class KernelOperator(KernelLinearOperator):
-    """The matrix gram.torch.kernel(x1, x2, kernel, **options), computed anew by every product.
+    """The matrix gram.torch.kernel(x1, x2, kernel, **options), kept for its products if it is small
+    (max_stored_bytes), else computed anew by each.
 
     x1 is (..., m, k), x2 (..., n, k); both have gradients.  Options are those of gram.torch.kernel,
     numbers and texts, no tensors: divide the points by what a lengthscale is to be.  Indexing gives
@@ -63,21 +94,96 @@ class KernelOperator(KernelLinearOperator):
     def _options(self):
         return self.nontensor_params
 
-    def _is_symmetric(self):
-        """Are both sets one, and is nothing recorded that would ask for a gradient to each?"""
-        a, b = self.x1, self.x2
-        same = a.data_ptr() == b.data_ptr() and a.shape == b.shape and a.stride() == b.stride()
-        return same and not (torch.is_grad_enabled() and (a.requires_grad or b.requires_grad))
+    def _is_recorded(self):
+        """Do gradients to the points have to be recorded?"""
+        return torch.is_grad_enabled() and (self.x1.requires_grad or self.x2.requires_grad)
+
+    def _other(self):
+        """x2, or None where both sets are one and need not have a gradient each."""
+        return None if _alias(self.x1, self.x2) and not self._is_recorded() else self.x2
+
+    def _kept(self):
+        """The matrix without gradients, made once; None if it is too large or they are asked for."""
+        if self._is_recorded():
+            return None
+        if getattr(self, "_memo", None) is None:
+            if self.shape.numel() * self.x1.element_size() > max_stored_bytes.value():
+                return None
+            self._memo = gram.torch.kernel(self.x1, self._other(), **self._options()).detach()
+        return self._memo
 
     def _matmul(self, rhs):
+        kept = self._kept()
+        if kept is not None:
+            return kept @ rhs
         v = rhs[:, None] if rhs.dim() == 1 else rhs
-        y = None if self._is_symmetric() else self.x2
-        product = gram.torch.kernel_matmul(self.x1, y, v=v, **self._options())
+        product = gram.torch.kernel_matmul(self.x1, self._other(), v=v, **self._options())
         return product[..., 0] if rhs.dim() == 1 else product
+
+    def _bilinear_derivative(self, left_vecs, right_vecs):
+        """The gradients of the sum over c of left_vecs[:, c] K right_vecs[:, c].  Where both sets are
+        one, whose gradient is the sum of both, it is that of x1 with both orders of the vectors."""
+        x1, x2 = self.x1, self.x2
+        if not (x1.requires_grad and x2.requires_grad and _alias(x1, x2)):
+            return super()._bilinear_derivative(left_vecs, right_vecs)
+        tensors, options = gram.torch._options(**self._options())
+        if options[3][0] != options[3][1]:  # the offsets: the matrix is not symmetric
+            return super()._bilinear_derivative(left_vecs, right_vecs)
+        if left_vecs.dim() == 1:
+            left_vecs, right_vecs = left_vecs[:, None], right_vecs[:, None]
+        left_vecs, right_vecs = torch.broadcast_tensors(left_vecs, right_vecs)
+        one = torch.cat([left_vecs, right_vecs], -1).detach()
+        other = torch.cat([right_vecs, left_vecs], -1).detach()
+        points = x1.detach(), x2.detach()
+        (found,) = _torch_products.kernel_matmul_vjp(*points, *tensors, one, other, *options, ["x"])
+        return _summed(found, x1), None
+
+    def _pairs(self, x1, x2):
+        """The kernel of points (..., k) with those in the same places, (...,).  A function of
+        differences is that of the difference and 0, all of them as one matrix of one column."""
+        difference = (x1 - x2).reshape(-1, x1.shape[-1])
+        zero = difference.new_zeros(1, x1.shape[-1])
+        return gram.torch.kernel(difference, zero, **self._options()).reshape(x1.shape[:-1])
+
+    def _is_of_differences(self):
+        """Is every element a function of a difference alone, without regularization?"""
+        known = self._options().keys() <= {"kernel", "p", "exponent", "alpha", "bandwidth"}
+        return known and self._options().get("kernel", "laplace") in _OF_DIFFERENCES
+
+    def _diagonal(self):
+        if not self._is_of_differences():
+            return super()._diagonal()
+        if _alias(self.x1, self.x2):  # the gradient to a difference of 0 is 0
+            return self._pairs(self.x1.detach(), self.x2.detach())
+        return self._pairs(self.x1, self.x2)
+
+    def _get_indices(self, row_index, col_index, *batch_indices):
+        memo = None if self._is_recorded() else getattr(self, "_memo", None)
+        if memo is not None:
+            return memo[(*batch_indices, row_index, col_index)]
+        if not self._is_of_differences():
+            return super()._get_indices(row_index, col_index, *batch_indices)
+        return self._pairs(
+            self.x1[(*batch_indices, row_index)], self.x2[(*batch_indices, col_index)]
+        )
 
     def to_dense(self):
         """The matrix, stored."""
-        return self.covar_mat
+        memo = None if self._is_recorded() else getattr(self, "_memo", None)
+        return self.covar_mat if memo is None else memo
+
+
+# Kernels of gram.kernel that are functions of x - y.
+_OF_DIFFERENCES = {
+    "laplace",
+    "gaussian",
+    "lpq-laplace",
+    "product-laplace",
+    "matern32",
+    "matern52",
+    "rational-quadratic",
+    "distance",
+}
 
 
 class _Kernel(gpytorch.kernels.Kernel):
@@ -90,7 +196,9 @@ class _Kernel(gpytorch.kernels.Kernel):
     def forward(self, x1, x2, diag=False, **params):
         if params.get("last_dim_is_batch"):
             raise NotImplementedError("gram.gpytorch: last_dim_is_batch is not offered")
-        matrix = KernelOperator(x1 / self.lengthscale, x2 / self.lengthscale, **self.form())
+        one_set = _one_set(x1, x2)
+        x1 = x1 / self.lengthscale
+        matrix = KernelOperator(x1, x1 if one_set else x2 / self.lengthscale, **self.form())
         return matrix.diagonal(dim1=-1, dim2=-2) if diag else matrix
 
 

@@ -5,6 +5,13 @@ import gpytorch
 import torch
 from linear_operator.operators import KernelLinearOperator, KroneckerProductLinearOperator
 
+class max_stored_bytes:
+    def __init__(self, value: int) -> None: ...
+    def __enter__(self) -> None: ...
+    def __exit__(self, *args: object) -> bool: ...
+    @classmethod
+    def value(cls) -> int: ...
+
 class KernelOperator(KernelLinearOperator):
     def __init__(
         self,

@@ -103,10 +103,15 @@ def test_a_gaussian_process(pair, largest):
 
 
 def test_products_store_no_matrix(monkeypatch):
-    def refuse(*args, **options):
-        raise AssertionError("the matrix is stored")
+    """Where it would be larger than is allowed; single elements and diagonals are made anew."""
+    plain = gram.torch.kernel
+
+    def refuse(x, y=None, *args, **options):
+        assert y is not None and 1 in (x.shape[-2], y.shape[-2]), "the matrix is stored"
+        return plain(x, y, *args, **options)
 
     monkeypatch.setattr(gram.torch, "kernel", refuse)
+    monkeypatch.setattr(gg.max_stored_bytes, "_global_value", 50 * 50 * 8 - 1)
     kernel = gg.RBFKernel().double()
     x = draw(50, 2).requires_grad_()
     (kernel(x) @ draw(50, 3)).square().sum().backward()
@@ -128,10 +133,77 @@ def test_symmetric_products_take_one_set(monkeypatch):
     monkeypatch.setattr(gram.torch, "kernel_matmul", note)
     x = draw(5, 2)
     matrix = gg.KernelOperator(x, x, kernel="laplace")
-    torch.testing.assert_close(matrix @ draw(5), gram.torch.kernel(x) @ draw(5))
-    assert seen == [True]
-    gg.KernelOperator(x, x.clone(), kernel="laplace") @ draw(5)
-    assert seen == [True, False]
+    with gg.max_stored_bytes(0):
+        torch.testing.assert_close(matrix @ draw(5), gram.torch.kernel(x) @ draw(5))
+        assert seen == [True]
+        gg.KernelOperator(x, x.clone(), kernel="laplace") @ draw(5)
+        assert seen == [True, False]
+
+
+def count_kernels(monkeypatch):
+    """The shapes of the matrices that gram.torch.kernel is asked for."""
+    seen, plain = [], gram.torch.kernel
+
+    def note(x, y=None, *args, **options):
+        found = plain(x, y, *args, **options)
+        seen.append(tuple(found.shape))
+        return found
+
+    monkeypatch.setattr(gram.torch, "kernel", note)
+    return seen
+
+
+def test_a_small_matrix_is_made_once(monkeypatch):
+    seen = count_kernels(monkeypatch)
+    x, v = draw(6, 2), draw(6, 2)
+    matrix = gg.KernelOperator(x, x, kernel="gaussian")
+    for _ in range(3):
+        torch.testing.assert_close(matrix._matmul(v), torch.exp(-torch.cdist(x, x) ** 2 / 2) @ v)
+    assert seen == [(6, 6)]  # of all products of a solve
+    x.requires_grad_()
+    (gg.KernelOperator(x, x, kernel="gaussian") @ v).sum().backward()
+    assert seen == [(6, 6)] * 2  # of another operator, once too
+    torch.testing.assert_close(
+        x.grad, torch.autograd.grad((gram.torch.kernel(x, kernel="gaussian") @ v).sum(), x)[0]
+    )
+
+
+@pytest.mark.parametrize("name", ["gaussian", "matern32", "laplace", "polynomial"])
+@pytest.mark.parametrize("batch", [(), (2,)])
+def test_rows_for_pivoted_cholesky_are_no_batches_of_tiny_matrices(monkeypatch, name, batch):
+    x, y = draw(*batch, 7, 3).requires_grad_(), (draw(*batch, 7, 3) + 0.3).requires_grad_()
+    rows, columns = torch.tensor([4, 4, 4, 0, 6]), torch.tensor([0, 2, 4, 6, 6])
+    index = (torch.tensor([0, 1, 1, 0, 1]), rows, columns) if batch else (rows, columns)
+    seen = count_kernels(monkeypatch)
+    for other in (y, x):
+        matrix = gg.KernelOperator(x, other, kernel=name)
+        wanted = gram.torch.kernel(x, other, name)
+        seen.clear()
+        for f in (lambda k: k[index], lambda k: k.diagonal(dim1=-1, dim2=-2)):
+            a, b = f(matrix), f(wanted)
+            torch.testing.assert_close(a, b)
+            if a.requires_grad:
+                grads = [torch.autograd.grad(t.square().sum(), [x, other], retain_graph=True)
+                         for t in (a, b)]  # fmt: skip
+                torch.testing.assert_close(*grads)
+        assert name == "polynomial" or all(len(shape) == 2 for shape in seen), seen
+
+
+@pytest.mark.parametrize("batch", [(), (2,)])
+def test_one_set_has_one_gradient(monkeypatch, batch):
+    """The sum of those to both sides is found in one pass."""
+    x, left, right = draw(*batch, 6, 3).requires_grad_(), draw(*batch, 6, 2), draw(*batch, 6, 2)
+    matrix = gg.KernelOperator(x, x, kernel="matern52")
+    found = matrix._bilinear_derivative(left, right)
+    loss = (left * (gram.torch.kernel(x, x, "matern52") @ right)).sum()
+    torch.testing.assert_close(found[0], torch.autograd.grad(loss, x)[0])
+    assert found[1] is None
+    other = draw(*batch, 5, 3).requires_grad_()
+    found = gg.KernelOperator(x, other, kernel="matern52")._bilinear_derivative(
+        left, right[..., :5, :]
+    )
+    loss = (left * (gram.torch.kernel(x, other, "matern52") @ right[..., :5, :])).sum()
+    torch.testing.assert_close(found, torch.autograd.grad(loss, (x, other)))
 
 
 def test_laplace_kernel():
