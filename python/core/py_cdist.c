@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "py_functions.h"
+#include "py_signatures.h"
 
 enum {
     X,
@@ -75,7 +76,7 @@ static PyObject *distances(PyObject *module, PyObject *const *args, Py_ssize_t n
 }
 
 const char py_cdist_doc[] =
-    "cdist(x, y=None, p=2.0, root=True, out=None)\n--\n\n"
+    "cdist" PY_TEXT_cdist
     "Pairwise distances: out[..., i, j] = (sum_k |x[..., i, k] - y[..., j, k]|^p)^(1/p).\n\n"
     "x is (..., m, k) and y is (..., n, k); without y the distances between the rows of x, in\n"
     "half the time.  p > 0; p = 0 counts the coordinates that differ, p = inf is the largest\n"

@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "py_functions.h"
+#include "py_signatures.h"
 
 enum {
     A,
@@ -129,7 +130,7 @@ static PyObject *products(PyObject *module, PyObject *const *args, Py_ssize_t na
 }
 
 const char py_cdist_grad_doc[] =
-    "cdist_grad(a, b, c, d, p=2.0, *, out=None)\n--\n\n"
+    "cdist_grad" PY_TEXT_cdist_grad
     "Gradients of kernel expansions:\n"
     "out[..., o, n, m] = sum_k c[o, k] a[k, m] sgn(d[n, m] - b[n, k]) |d[n, m] - b[n, k]|^(p -\n"
     "1).\n\n"
@@ -145,7 +146,7 @@ const char py_cdist_grad_doc[] =
     "3.0\n";
 
 const char py_agop_doc[] =
-    "agop(a, b, c, d, p=2.0, *, diagonal=False, accumulate=False, points=0, out=None)\n--\n\n"
+    "agop" PY_TEXT_agop
     "The average gradient outer product: out[..., n, l] = (1 / M) sum_{o, m} g[o, n, m] g[o, l,\n"
     "m] with g = cdist_grad(a, b, c, d, p), which is never stored whole.\n\n"
     "out is (..., N, N), or (..., N) with diagonal=True.  accumulate=True adds to out; points\n"

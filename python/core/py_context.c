@@ -12,6 +12,43 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What the library calls gram_NAME, and Python otherwise: the longer ones first. */
+static const char *const python_names[][2] = {
+    {"machine_evaluate", "Machine.score"},
+    {        "machine_",      "Machine."},
+    {      "optimizer_",        "optim."},
+    {           "kfac_",         "KFAC."},
+    {  "module_compile",        "Module"},
+    {   "kernel_launch", "Module.launch"},
+    {      "cache_list", "cache.entries"},
+    {          "cache_",        "cache."},
+};
+
+/* The message as Python says it: the function's name, and options, which are arguments here. */
+static void translate(const char *message, char *out, size_t room)
+{
+    const char *rest = message + strlen("gram_"), *at;
+    size_t used;
+
+    PyOS_snprintf(out, room, "gram.");
+    for (size_t i = 0; i < sizeof python_names / sizeof *python_names; i++) {
+        size_t length = strlen(python_names[i][0]);
+        if (strncmp(rest, python_names[i][0], length) == 0) {
+            strncat(out, python_names[i][1], room - strlen(out) - 1);
+            rest += length;
+            break;
+        }
+    }
+    used = strlen(out);
+    while (used + 1 < room && *rest) {
+        at = strncmp(rest, "options.", 8) == 0 && rest[-1] != '_' ? rest + 8 : rest;
+        if (at == rest)
+            out[used++] = *at++;
+        rest = at;
+    }
+    out[used] = '\0';
+}
+
 void py_raise(const struct py_state *state, const gram_context *g, gram_status status)
 {
     const char *message = gram_message(g);
@@ -39,9 +76,11 @@ void py_raise(const struct py_state *state, const gram_context *g, gram_status s
     default:
         break;
     }
-    if (strncmp(message, "gram_", 5) == 0) /* the function's name in Python */
-        PyErr_Format(type, "gram.%s", message + 5);
-    else
+    if (strncmp(message, "gram_", 5) == 0) {
+        char said[1024];
+        translate(message, said, sizeof said);
+        PyErr_SetString(type, said);
+    } else
         PyErr_SetString(type, message[0] ? message : gram_status_name(status));
 }
 

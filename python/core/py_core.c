@@ -7,7 +7,9 @@
 #include "py_functions.h"
 #include "py_machine.h"
 #include "py_optimizer.h"
+#include "py_signatures.h"
 #include "py_types.h"
+#include <string.h>
 
 struct py_state *py_state_of(PyObject *module)
 {
@@ -31,6 +33,7 @@ PyObject *py_helper(struct py_state *state, const char *name)
   {#name, FAST(py_##name), KEYWORDS, py_##name##_doc},                                            \
   {                                                                                               \
     #name "_workspace", FAST(py_##name##_workspace), KEYWORDS,                                    \
+        #name "_workspace" PY_TEXT_##name                                                         \
         "Bytes of scratch, as (host, device), that gram." #name " takes for the same arguments:\n" \
         "of arrays the shapes, dtypes and devices count, and the data are not read.\n\n"          \
         "Arguments and errors are as gram." #name " has them.\n\n"                                \
@@ -43,6 +46,7 @@ PyObject *py_helper(struct py_state *state, const char *name)
 /* clang-format on */
 
 static const char multi_workspace_doc[] =
+    "kron_matmul_multi_workspace" PY_TEXT_kron_matmul_multi
     "Bytes of scratch, as (host, device), that gram.kron_matmul_multi takes on this rank for the\n"
     "same arguments: of arrays the shapes, dtypes and devices count, and the data are not read.\n\n"
     "Arguments and errors are as gram.kron_matmul_multi has them.\n\n"
@@ -105,6 +109,7 @@ static PyMethodDef functions[] = {
     {                 "eigh_multi",                        py_eigh_multi, METH_VARARGS,                     NULL},
     {          "matrix_power_many",                 py_matrix_power_many, METH_VARARGS,                     NULL},
     {               "machine_load",                      py_machine_load,       METH_O,                     NULL},
+    {               "kernel_takes",                      py_kernel_takes,       METH_O,                     NULL},
     {             "kernel_numbers",              FAST(py_kernel_numbers),     KEYWORDS,                     NULL},
     {               "xla_handlers",                      py_xla_handlers,  METH_NOARGS,                     NULL},
     {           "optimizer_create",                  py_optimizer_create, METH_VARARGS,                     NULL},
@@ -126,6 +131,7 @@ static int add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **out)
 }
 
 static const char linalg_doc[] =
+    "LinAlgError(*args)\n--\n\n"
     "A factorisation broke down: the matrix is not what it should be.\n\n"
     ">>> import gram, numpy as np\n"
     ">>> try:\n"
@@ -133,6 +139,15 @@ static const char linalg_doc[] =
     "... except gram.LinAlgError as e:\n"
     "...     print(\"not positive definite\" in str(e))\n"
     "True\n";
+
+static int set_doc(PyObject *type, const char *doc)
+{
+    PyObject *text = PyUnicode_FromString(doc);
+    int failed = text ? PyObject_SetAttrString(type, "__doc__", text) : -1;
+
+    Py_XDECREF(text);
+    return failed;
+}
 
 static int fill(PyObject *module)
 {
@@ -152,7 +167,9 @@ static int fill(PyObject *module)
         return -1;
     state->linalg_error =
         PyErr_NewExceptionWithDoc("gram.LinAlgError", linalg_doc, PyExc_ValueError, NULL);
-    if (!state->linalg_error || PyModule_AddObjectRef(module, "LinAlgError", state->linalg_error) ||
+    /* The type remembers its signature from the whole text; __doc__ is what stands behind it. */
+    if (!state->linalg_error || set_doc(state->linalg_error, strstr(linalg_doc, "A fact")) ||
+        PyModule_AddObjectRef(module, "LinAlgError", state->linalg_error) ||
         PyModule_AddStringConstant(module, "__version__", gram_version()))
         return -1;
     if (add_type(module, &py_machine_spec, &state->machine_type) ||

@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "py_functions.h"
+#include "py_signatures.h"
 #include "py_types.h"
 #include <math.h>
 #include <string.h>
@@ -87,7 +88,7 @@ static int read_numbers(PyObject *const *o, struct request *r)
     int64_t seed = 0;
 
     if (py_int64(r->function, "first", o[FIRST], &r->options.first) ||
-        py_int64(r->function, "count", o[COUNT_OF], &r->options.count) ||
+        (py_given(o[COUNT_OF]) && py_int64(r->function, "count", o[COUNT_OF], &r->options.count)) ||
         py_double(r->function, "tolerance", o[TOLERANCE], &r->options.tolerance) ||
         py_int64(r->function, "products", o[PRODUCTS], &r->options.products) ||
         py_int64(r->function, "seed", o[SEED], &seed) ||
@@ -108,6 +109,12 @@ static int read_options(PyObject *const *o, struct request *r, int select)
         py_choice(r->function, "select", o[SELECT], selects, &select) ||
         py_choice(r->function, "driver", o[DRIVER], drivers, &driver) || read_numbers(o, r))
         return -1;
+    if (!py_given(o[COUNT_OF]) && select != GRAM_EIGH_ALL && select != GRAM_EIGH_VALUE) {
+        PyErr_Format(PyExc_ValueError,
+                     "%s: select is '%s' and count is not given, expected how many", r->function,
+                     selects[select]);
+        return -1;
+    }
     r->options.select = (gram_eigh_select)select;
     r->options.driver = (gram_eigh_driver)driver;
     r->options.background = background;
@@ -136,7 +143,7 @@ static int make_outputs(struct py_call *call, PyObject *const *o, struct py_shap
                      r->function, o[OUT]);
         return -1;
     }
-    if (r->options.select == GRAM_EIGH_VALUE && !o[COUNT_OF])
+    if (r->options.select == GRAM_EIGH_VALUE && !py_given(o[COUNT_OF]))
         k = n;
     k = k < 0 ? 0 : k;
     py_append(&shape, k);
@@ -290,9 +297,7 @@ static PyObject *decompose_kernel(PyObject *module, PyObject *const *args, Py_ss
 }
 
 const char py_eigh_doc[] =
-    "eigh(a, *, lower=True, vectors=True, select=\"all\", first=0, count=0, range=None,\n"
-    "     found=None, driver=\"auto\", tolerance=0.0, products=0, seed=0, report=None,\n"
-    "     background=False, info=None, out=None)\n\n"
+    "eigh" PY_TEXT_eigh
     "Eigenvalues, ascending, and orthonormal eigenvectors of symmetric matrices: (values,\n"
     "vectors) with a @ vectors = vectors * values, or values alone with vectors=False.\n\n"
     "a is (..., n, n), of which one triangle is read; float32 or float64; any strides.  select is\n"
@@ -331,7 +336,7 @@ PyObject *py_eigh_workspace(PyObject *module, PyObject *const *args, Py_ssize_t 
 }
 
 const char py_tune_eigh_doc[] =
-    "tune_eigh(a, **options)\n\n"
+    "tune_eigh" PY_TEXT_tune_eigh
     "Measures every driver that does as gram.eigh(a, **options), where no driver is given, and\n"
     "has gram.eigh take the fastest for such problems from then on, in other processes too: the\n"
     "same device, dtype, vectors or none, about the same n, numbers of items and of pairs to the\n"
@@ -349,9 +354,7 @@ PyObject *py_tune_eigh(PyObject *module, PyObject *const *args, Py_ssize_t nargs
 }
 
 const char py_eigh_kernel_doc[] =
-    "eigh_kernel(x, *, kernel=\"laplace\", vectors=True, select=\"largest\", count=0, first=0,\n"
-    "            range=None, found=None, driver=\"auto\", tolerance=0.0, products=0, seed=0,\n"
-    "            report=None, info=None, out=None, **options)\n\n"
+    "eigh_kernel" PY_TEXT_eigh_kernel
     "The largest or smallest eigenvalues, ascending, and eigenvectors of kernel(x, x, kernel,\n"
     "**options), which is never stored, with the driver \"krylov\" as gram.eigh has it: count\n"
     "pairs at one end. x is (..., n, d); options are those of gram.kernel.  On the CPU.\n\n"

@@ -191,6 +191,8 @@ PyObject *py_eigh_multi(PyObject *module, PyObject *args);
 PyObject *py_matrix_power_many(PyObject *module, PyObject *args);
 PyObject *py_machine_fit(PyObject *module, PyObject *args);
 PyObject *py_machine_load(PyObject *module, PyObject *path);
+/* kernel_takes(name): the names of the numbers that a kernel has, a list. */
+PyObject *py_kernel_takes(PyObject *module, PyObject *name);
 PyObject *py_optimizer_create(PyObject *module, PyObject *args);
 PyObject *py_optimizer_defaults(PyObject *module, PyObject *method);
 PyObject *py_devices(PyObject *module, PyObject *unused);

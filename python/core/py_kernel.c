@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "py_functions.h"
+#include "py_signatures.h"
 
 enum {
     OUT = PY_K_COUNT,
@@ -64,10 +65,7 @@ static PyObject *kernel(PyObject *module, PyObject *const *args, Py_ssize_t narg
 }
 
 const char py_kernel_doc[] =
-    "kernel(x, y=None, kernel=\"laplace\", *, bandwidth=1.0, p=2.0, exponent=1.0, alpha=1.0,\n"
-    "       gamma=1.0, coef0=0.0, degree=3.0, regularization=0.0, row_offset=0, column_offset=0,\n"
-    "       outer_power=None, expression=None, of=\"distance\", parameters=None,\n"
-    "       output=\"value\", parameter=None, out=None)\n\n"
+    "kernel" PY_TEXT_kernel
     "A kernel matrix in one pass: out[..., i, j] = f(s) + regularization where\n"
     "row_offset + i == column_offset + j.  With d the distance of x[i] and y[j] in the p-norm and\n"
     "L the bandwidth:\n\n"
@@ -101,7 +99,7 @@ const char py_kernel_doc[] =
 PY_WITH_WORKSPACE(py_kernel, kernel)
 
 const char py_tune_doc[] =
-    "tune(x, y=None, kernel=\"laplace\", **options)\n\n"
+    "tune" PY_TEXT_tune
     "Measures how the GPU of x computes gram.kernel(x, y, kernel, **options) fastest, and has all\n"
     "later calls for such problems do it so, in other processes too.  Returns a dict: candidates,\n"
     "tile, table_tile, tile_ms, table_ms (milliseconds of a call), kept.  Arguments, shapes and\n"

@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "py_functions.h"
+#include "py_signatures.h"
 
 enum {
     V = PY_K_COUNT,
@@ -67,7 +68,7 @@ static PyObject *multiply(PyObject *module, PyObject *const *args, Py_ssize_t na
 }
 
 const char py_kernel_matmul_doc[] =
-    "kernel_matmul(x, y=None, kernel=\"laplace\", *, v, accumulate=False, out=None, **options)\n\n"
+    "kernel_matmul" PY_TEXT_kernel_matmul
     "kernel(x, y, kernel, **options) @ v without the kernel matrix ever being stored.\n\n"
     "v is (..., n, r), or (n,) for one vector, of the dtype that the matrix would have; out is\n"
     "(..., m, r).  accumulate=True adds to out.  Without y half the work.\n\n"

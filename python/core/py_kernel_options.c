@@ -6,6 +6,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "py_functions.h"
+#include <stddef.h>
 #include <string.h>
 
 /* Where a power comes from that is a letter of the formula. */
@@ -17,24 +18,38 @@ enum power {
     ONE_OVER_P
 };
 
+/* The numbers that a kernel has, as bits of the arguments. */
+#define BIT(argument) (1U << (argument))
+enum {
+    L = BIT(PY_K_BANDWIDTH),
+    P = BIT(PY_K_P),
+    Q = BIT(PY_K_EXPONENT),
+    A = BIT(PY_K_ALPHA),
+    G = BIT(PY_K_GAMMA) | BIT(PY_K_COEF0),
+    D = BIT(PY_K_DEGREE),
+    NUMBERS = L | P | Q | A | G | D
+};
+
 static const struct {
     gram_function function;
     gram_inner inner;
     enum power p, outer;
+    unsigned takes;
 } kernels[] = {
-    {           GRAM_LAPLACE, GRAM_DIFFERENCE, FROM_P, ONE_OVER_P},
-    { GRAM_EXPONENTIAL_POWER, GRAM_DIFFERENCE, FROM_P, ONE_OVER_P},
-    { GRAM_EXPONENTIAL_POWER, GRAM_DIFFERENCE, FROM_Q, ONE_OVER_P},
-    {          GRAM_GAUSSIAN, GRAM_DIFFERENCE,    TWO,        ONE},
-    {          GRAM_MATERN32, GRAM_DIFFERENCE, FROM_P, ONE_OVER_P},
-    {          GRAM_MATERN52, GRAM_DIFFERENCE, FROM_P, ONE_OVER_P},
-    {GRAM_RATIONAL_QUADRATIC, GRAM_DIFFERENCE,    TWO,        ONE},
-    {          GRAM_IDENTITY,        GRAM_DOT,    TWO,        ONE},
-    {        GRAM_POLYNOMIAL,        GRAM_DOT,    TWO,        ONE},
-    {           GRAM_SIGMOID,        GRAM_DOT,    TWO,        ONE},
-    {            GRAM_COSINE,        GRAM_DOT,    TWO,        ONE},
-    {          GRAM_IDENTITY, GRAM_DIFFERENCE, FROM_P, ONE_OVER_P},
+    {           GRAM_LAPLACE, GRAM_DIFFERENCE, FROM_P, ONE_OVER_P,     L | P},
+    { GRAM_EXPONENTIAL_POWER, GRAM_DIFFERENCE, FROM_P, ONE_OVER_P, L | P | Q},
+    { GRAM_EXPONENTIAL_POWER, GRAM_DIFFERENCE, FROM_Q, ONE_OVER_P,     L | Q},
+    {          GRAM_GAUSSIAN, GRAM_DIFFERENCE,    TWO,        ONE,     L | P},
+    {          GRAM_MATERN32, GRAM_DIFFERENCE, FROM_P, ONE_OVER_P,     L | P},
+    {          GRAM_MATERN52, GRAM_DIFFERENCE, FROM_P, ONE_OVER_P,     L | P},
+    {GRAM_RATIONAL_QUADRATIC, GRAM_DIFFERENCE,    TWO,        ONE, L | P | A},
+    {          GRAM_IDENTITY,        GRAM_DOT,    TWO,        ONE,         0},
+    {        GRAM_POLYNOMIAL,        GRAM_DOT,    TWO,        ONE,     G | D},
+    {           GRAM_SIGMOID,        GRAM_DOT,    TWO,        ONE,         G},
+    {            GRAM_COSINE,        GRAM_DOT,    TWO,        ONE,         0},
+    {          GRAM_IDENTITY, GRAM_DIFFERENCE, FROM_P, ONE_OVER_P,         P},
 };
+static const enum py_word option_words[] = {PY_KERNEL_OPTION_WORDS};
 static const char *const kernel_names[] = {"laplace",
                                            "lpq-laplace",
                                            "product-laplace",
@@ -143,6 +158,64 @@ static int settle_powers(struct py_call *call, PyObject *const *v, gram_kernel_o
     return 0;
 }
 
+static bool is_default(const gram_kernel_options *o, int argument)
+{
+    static const size_t members[] = {
+        offsetof(gram_kernel_options, bandwidth), offsetof(gram_kernel_options, p),
+        offsetof(gram_kernel_options, exponent),  offsetof(gram_kernel_options, alpha),
+        offsetof(gram_kernel_options, gamma),     offsetof(gram_kernel_options, coef0),
+        offsetof(gram_kernel_options, degree),
+    };
+    const gram_kernel_options plain = GRAM_KERNEL_OPTIONS_INIT;
+    const size_t at = members[argument - PY_K_BANDWIDTH];
+    gram_scalar mine, usual;
+
+    memcpy(&mine, (const char *)o + at, sizeof mine);
+    memcpy(&usual, (const char *)&plain + at, sizeof usual);
+    return !mine.tensor && mine.value == usual.value;
+}
+
+/* Refuses what is given and would change nothing: more often than not it is another package's
+ * name, as scikit-learn's gamma = 1 / (2 bandwidth^2) of a Gaussian.  A default says nothing. */
+static int refuse_unused(struct py_call *call, PyObject *const *v, const gram_kernel_options *o,
+                         unsigned takes, const char *what)
+{
+    for (int i = PY_K_BANDWIDTH; i <= PY_K_DEGREE; i++) {
+        const char *hint = "";
+        if (!v[i] || !(NUMBERS & ~takes & BIT(i)) || is_default(o, i))
+            continue;
+        if (!what)
+            hint = i == PY_K_P ? " where it is of the product" : ": give it in parameters";
+        else if (i == PY_K_GAMMA && takes & L)
+            hint = ": its width is bandwidth";
+        PyErr_Format(PyExc_ValueError, "%s: %S is given, but %s%s has no such number%s",
+                     call->function, call->state->word[option_words[i - PY_K_KERNEL]],
+                     what ? "the kernel " : "an expression", what ? what : "", hint);
+        return -1;
+    }
+    if (what && py_given(v[PY_K_PARAMETERS])) {
+        PyErr_Format(PyExc_ValueError, "%s: parameters are given without an expression",
+                     call->function);
+        return -1;
+    }
+    return 0;
+}
+
+PyObject *py_kernel_takes(PyObject *module, PyObject *name)
+{
+    const struct py_state *state = py_state_of(module);
+    PyObject *list = NULL;
+    int kernel = 0;
+
+    if (py_choice("gram", "kernel", name, kernel_names, &kernel))
+        return NULL;
+    list = PyList_New(0);
+    for (int i = PY_K_BANDWIDTH; list && i <= PY_K_DEGREE; i++)
+        if (kernels[kernel].takes & BIT(i))
+            py_add(&list, Py_NewRef(state->word[option_words[i - PY_K_KERNEL]]));
+    return list;
+}
+
 int py_kernel_options(struct py_call *call, PyObject *const *v, struct py_kernel *k)
 {
     gram_kernel_options *o = &k->options;
@@ -165,11 +238,15 @@ int py_kernel_options(struct py_call *call, PyObject *const *v, struct py_kernel
     if (read_derivative(call, v[PY_K_PARAMETER], k))
         return -1;
     if (o->expression) {
+        if (refuse_unused(call, v, o, of == 2 ? 0 : P, NULL))
+            return -1;
         o->function = GRAM_EXPRESSION;
         o->inner = of == 2 ? GRAM_DOT : GRAM_DIFFERENCE;
         p = FROM_P;
         outer = of == 0 ? ONE_OVER_P : ONE;
     } else {
+        if (refuse_unused(call, v, o, kernels[kernel].takes, kernel_names[kernel]))
+            return -1;
         o->function = kernels[kernel].function;
         o->inner = kernels[kernel].inner;
         p = kernels[kernel].p;

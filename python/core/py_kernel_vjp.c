@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "py_functions.h"
+#include "py_signatures.h"
 #include <string.h>
 
 enum {
@@ -137,7 +138,7 @@ static PyObject *products(PyObject *module, PyObject *const *args, Py_ssize_t na
 }
 
 const char py_kernel_vjp_doc[] =
-    "kernel_vjp(x, y=None, kernel=\"laplace\", *, grad, wrt=\"x\", out=None, **options)\n\n"
+    "kernel_vjp" PY_TEXT_kernel_vjp
     "Vector-Jacobian products of K = kernel(x, y, kernel, **options) with grad, (..., m, n):\n"
     "for wrt \"x\" sum_j grad[i, j] dK[i, j] / dx[i, k], \"y\" alike, \"bandwidth\"\n"
     "sum_ij grad[i, j] dK[i, j] / dL, \"regularization\" the sum of grad over the diagonal.\n\n"

@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "py_layer.h"
+#include "py_signatures.h"
 
 enum {
     SETTING = PY_L_COUNT,
@@ -94,9 +95,7 @@ static PyObject *factors(PyObject *module, PyObject *const *args, Py_ssize_t nar
 }
 
 const char py_kfac_factors_doc[] =
-    "kfac_factors(activations, gradients, kind=\"linear\", *, bias=True, kernel_size=1, stride=1,\n"
-    "             padding=0, dilation=1, groups=1, rows=0, padding_row=-1, normalized=1,\n"
-    "             epsilon=1e-5, setting=\"expand\", scale=1.0, keep=0.0, out=None)\n--\n\n"
+    "kfac_factors" PY_TEXT_kfac_factors
     "The Kronecker factors (A, B) of a layer's curvature, as K-FAC has them.\n\n"
     "The arguments of the layer are those of sample_grad; activations or gradients may be None,\n"
     "and then the factor that is made of them is missing.  With N samples, S positions and a' the\n"

@@ -5,6 +5,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "py_functions.h"
+#include "py_signatures.h"
 
 enum {
     FACTORS,
@@ -122,7 +123,7 @@ static PyObject *product(PyObject *module, PyObject *const *args, Py_ssize_t nar
 }
 
 const char py_kron_doc[] =
-    "kron(factors, *, out=None)\n--\n\n"
+    "kron" PY_TEXT_kron
     "The Kronecker product of 1 to 16 matrices, written out.\n\n"
     "factors is a sequence of matrices (..., p_i, q_i), whose batches broadcast; the result is\n"
     "(..., p_1 p_2 ..., q_1 q_2 ...).  float32, float64, float16, bfloat16, int32 or int64, all\n"
@@ -144,7 +145,7 @@ PyObject *py_kron_workspace(PyObject *module, PyObject *const *args, Py_ssize_t 
 }
 
 const char py_kron_diagonal_doc[] =
-    "kron_diagonal(factors, *, out=None)\n--\n\n"
+    "kron_diagonal" PY_TEXT_kron_diagonal
     "The diagonal of the Kronecker product of square matrices.\n\n"
     "factors is a sequence of 1 to 16 matrices (..., n_i, n_i), whose batches broadcast; the\n"
     "result is (..., n_1 n_2 ...).  dtypes and errors are those of gram.kron.\n\n"
@@ -193,7 +194,7 @@ PyObject *py_kron_trace(PyObject *module, PyObject *const *args, Py_ssize_t narg
 }
 
 const char py_kron_logdet_doc[] =
-    "kron_logdet(factors, *, out=None)\n--\n\n"
+    "kron_logdet" PY_TEXT_kron_logdet
     "(sign, logarithm of the absolute value) of the determinant of the Kronecker product of\n"
     "square matrices, as numpy.linalg.slogdet; one number an item of the batch.\n\n"
     "sign is 1, -1, or 0 where the product is singular, and the logarithm -inf there.  By LU of\n"

@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "py_functions.h"
+#include "py_signatures.h"
 
 enum {
     X,
@@ -81,7 +82,7 @@ static PyObject *multiply(PyObject *module, PyObject *const *args, Py_ssize_t na
 }
 
 const char py_kron_matmul_doc[] =
-    "kron_matmul(x, factors, *, side=\"right\", alpha=1.0, beta=0.0, z=None, out=None)\n--\n\n"
+    "kron_matmul" PY_TEXT_kron_matmul
     "alpha x K + beta z with the Kronecker product K of the factors, which is never formed; with\n"
     "side=\"left\" alpha K x + beta z.\n\n"
     "factors is a sequence of 1 to 16 matrices (..., p_i, q_i), P and Q the products of these\n"

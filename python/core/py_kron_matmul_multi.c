@@ -6,6 +6,7 @@
  */
 #include "py_communicator.h"
 #include "py_functions.h"
+#include "py_signatures.h"
 
 enum {
     X,
@@ -162,8 +163,7 @@ static PyObject *multiply(PyObject *module, PyObject *const *args, Py_ssize_t na
 }
 
 const char py_kron_matmul_multi_doc[] =
-    "kron_matmul_multi(x, factors, communicator, *, side=\"right\", split=\"rows\", alpha=1.0,\n"
-    "                  beta=0.0, z=None, out=None)\n--\n\n"
+    "kron_matmul_multi" PY_TEXT_kron_matmul_multi
     "kron_matmul by all ranks of a gram.Communicator: each calls it with its part of x and z and\n"
     "the whole factors, and gets its part of the result.\n\n"
     "split=\"rows\": a rank has any number of rows of x (side=\"left\": columns), and no data are\n"

@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "py_functions.h"
+#include "py_signatures.h"
 
 enum {
     X,
@@ -107,7 +108,7 @@ static PyObject *differentiate(PyObject *module, PyObject *const *args, Py_ssize
 }
 
 const char py_kron_matmul_vjp_doc[] =
-    "kron_matmul_vjp(x, factors, *, grad, side=\"right\", alpha=1.0, wrt=\"all\", out=None)\n\n"
+    "kron_matmul_vjp" PY_TEXT_kron_matmul_vjp
     "The gradients of the sum of grad * kron_matmul(x, factors, side=side, alpha=alpha): the\n"
     "tuple of those to x and to every factor; with wrt=\"x\" the first alone, with\n"
     "wrt=\"factors\" the tuple of the others.\n\n"

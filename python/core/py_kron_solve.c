@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "py_functions.h"
+#include "py_signatures.h"
 
 enum {
     FACTORS,
@@ -77,8 +78,7 @@ static PyObject *solve(PyObject *module, PyObject *const *args, Py_ssize_t nargs
 }
 
 const char py_kron_solve_doc[] =
-    "kron_solve(factors, b, *, side=\"right\", method=\"lu\", lower=True, shift=0.0, info=None,\n"
-    "           out=None)\n\n"
+    "kron_solve" PY_TEXT_kron_solve
     "Solves x (K + shift I) = b with the Kronecker product K of square factors, which is never\n"
     "formed; with side=\"left\" (K + shift I) x = b.\n\n"
     "factors is a sequence of 1 to 16 matrices (..., n_i, n_i), n the product of their orders;\n"

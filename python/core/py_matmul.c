@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "py_functions.h"
+#include "py_signatures.h"
 
 enum {
     A,
@@ -123,7 +124,7 @@ static PyObject *multiply_pieces(PyObject *module, PyObject *const *args, Py_ssi
 }
 
 const char py_matmul_batched_doc[] =
-    "matmul_batched(a, b, *, alpha=1.0, beta=0.0, c=None, out=None)\n--\n\n"
+    "matmul_batched" PY_TEXT_matmul_batched
     "Products of batches of matrices, alpha a b + beta c.\n\n"
     "a is (..., m, k), b (..., k, n), c and the result (..., m, n); float32 or float64, all\n"
     "alike; any strides (pass a.mT for a transposed matrix), batches broadcast.  alpha and beta\n"
@@ -136,8 +137,7 @@ const char py_matmul_batched_doc[] =
 PY_WITH_WORKSPACE(py_matmul_batched, multiply)
 
 const char py_matmul_chunked_doc[] =
-    "matmul_chunked(a, b, *, alpha=1.0, beta=0.0, c=None, out=None, memory=0, device=None)"
-    "\n--\n\n"
+    "matmul_chunked" PY_TEXT_matmul_chunked
     "matmul_batched of operands that may be larger than memory, such as numpy.memmap: in pieces\n"
     "of which no more than memory bytes are worked on at a time (0: half of what is available).\n\n"
     "With any array on a GPU, or device=\"cuda\", the GPU multiplies, within memory bytes of its\n"

@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "py_functions.h"
+#include "py_signatures.h"
 
 enum {
     A,
@@ -112,9 +113,7 @@ static PyObject *power(PyObject *module, PyObject *const *args, Py_ssize_t nargs
 }
 
 const char py_matrix_power_doc[] =
-    "matrix_power(a, numerator=-1, denominator=4, *, method=\"auto\", lower=True, ridge=0.0,\n"
-    "             ridge_relative=False, condition=0.0, iterations=0, error=None, tolerance=0.0,\n"
-    "             keep=False, precision=\"auto\", info=None, out=None)\n\n"
+    "matrix_power" PY_TEXT_matrix_power
     "Powers of symmetric positive semidefinite matrices, (a + ridge I)^(numerator / denominator):\n"
     "the inverse fourth root, unless told otherwise.\n\n"
     "a is (..., n, n), of which one triangle is read; float32 or float64; any strides; out may be\n"

@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "py_functions.h"
+#include "py_signatures.h"
 
 enum {
     X,
@@ -66,7 +67,7 @@ static PyObject *median(PyObject *module, PyObject *const *args, Py_ssize_t narg
 }
 
 const char py_median_distance_doc[] =
-    "median_distance(x, p=2.0, *, root=True, rows=2000, seed=0, out=None)\n--\n\n"
+    "median_distance" PY_TEXT_median_distance
     "The median distance between the rows of x, the usual first guess of a bandwidth.\n\n"
     "x is (..., m, k), float32, float64, float16 or bfloat16; the result has the shape of the\n"
     "batch (no dimension for one matrix).  At most rows of them are drawn, by seed.  p and root\n"

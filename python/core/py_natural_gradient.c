@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "py_functions.h"
+#include "py_signatures.h"
 
 enum {
     GRADIENTS,
@@ -51,7 +52,7 @@ static PyObject *solve(PyObject *module, PyObject *const *args, Py_ssize_t nargs
 }
 
 const char py_natural_gradient_doc[] =
-    "natural_gradient(gradients, v, damping, *, info=None, out=None)\n--\n\n"
+    "natural_gradient" PY_TEXT_natural_gradient
     "(J^T J / N + damping I)^-1 v, with J = gradients of N samples' log likelihoods with respect\n"
     "to all P parameters of a small model.\n\n"
     "gradients is (..., N, P), v and the result (..., P); float32 or float64, any strides,\n"

@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "py_layer.h"
+#include "py_signatures.h"
 
 enum {
     OUTPUT = PY_L_COUNT,
@@ -106,10 +107,7 @@ static PyObject *gradients(PyObject *module, PyObject *const *args, Py_ssize_t n
 }
 
 const char py_sample_grad_doc[] =
-    "sample_grad(activations, gradients, kind=\"linear\", *, bias=True, kernel_size=1, stride=1,\n"
-    "            padding=0, dilation=1, groups=1, rows=0, padding_row=-1, normalized=1,\n"
-    "            epsilon=1e-5, output=\"gradient\", scale=1.0, clip=0.0, coefficients=None,\n"
-    "            method=\"auto\")\n--\n\n"
+    "sample_grad" PY_TEXT_sample_grad
     "The gradients of every sample's loss with respect to a layer's parameters.\n\n"
     "activations is what goes into the layer, gradients the loss's gradients with respect to\n"
     "what comes out, both with the samples first; kind is \"linear\" (N, ..., I), \"convolution\"\n"

@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "py_functions.h"
+#include "py_signatures.h"
 
 enum {
     A,
@@ -144,9 +145,7 @@ static PyObject *solve(PyObject *module, PyObject *const *args, Py_ssize_t nargs
 }
 
 const char py_solve_cholesky_doc[] =
-    "solve_cholesky(a, b, *, lower=True, factored=False, factor=None, jitter=None, jittered=None,\n"
-    "               rcond=None, refine=False, backward=None, refinings=None, info=None,\n"
-    "               out=None)\n\n"
+    "solve_cholesky" PY_TEXT_solve_cholesky
     "Solves a @ x = b for symmetric positive definite a by Cholesky's factorisation (LAPACK).\n\n"
     "a is (..., n, n), of which one triangle is read; b is (..., n, r), or (n,) for one\n"
     "right-hand side; x has the shape of b, broadcast with the batch of a.  float32 or float64,\n"
@@ -173,8 +172,7 @@ const char py_solve_cholesky_doc[] =
     "1.0\n";
 
 const char py_solve_lu_doc[] =
-    "solve_lu(a, b, *, factored=False, factor=None, pivots=None, rcond=None, refine=False,\n"
-    "         backward=None, refinings=None, info=None, out=None)\n\n"
+    "solve_lu" PY_TEXT_solve_lu
     "Solves a @ x = b for any square a by LU with partial pivoting (LAPACK).\n\n"
     "As gram.solve_cholesky, but all of a is read; factor needs pivots, int32 (..., n), and\n"
     "factored=True takes both back.  info = i > 0 says that U[i, i] is exactly zero or nan.\n\n"

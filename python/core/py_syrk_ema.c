@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "py_functions.h"
+#include "py_signatures.h"
 
 enum {
     X,
@@ -69,8 +70,7 @@ static PyObject *average(PyObject *module, PyObject *const *args, Py_ssize_t nar
 }
 
 const char py_syrk_ema_doc[] =
-    "syrk_ema(x, l, *, beta=0.0, alpha=1.0, transpose=False, packed=False, sum=False,\n"
-    "         keep=False, info=None)\n--\n\n"
+    "syrk_ema" PY_TEXT_syrk_ema
     "The running average of a Gram matrix, in place: l <- beta l + (1 - beta) alpha x x^T; with\n"
     "transpose x^T x, with sum alpha without the factor 1 - beta.  Returns l.\n\n"
     "x is (..., m, k), l (..., n, n), exactly symmetric afterwards, or with packed its upper\n"

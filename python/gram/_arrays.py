@@ -69,6 +69,15 @@ def numbers(function, name, values, dtype):
     return array.astype(dtype) if isinstance(values, (list, tuple)) else array
 
 
+def eigh_count(function, select, count):
+    """How many eigenvalues: 0 of "all", which alone can do without the number."""
+    if select != "all" and count is None:
+        raise ValueError(
+            f"gram.{function}: select is {select!r} and count is not given, expected how many"
+        )
+    return count or 0
+
+
 def empty(like, shape, dtype, device_type, index):
     """An array to write into, and the function that makes the caller's result of it, or None."""
     package = _package(like)

@@ -1,7 +1,7 @@
 """Many matrices, or one, on several devices: gram.eigh_many, matrix_power_many, eigh_multi."""
 
 from gram import _core
-from gram._arrays import empty, numbers
+from gram._arrays import eigh_count, empty, numbers
 
 _SELECT = ("all", "index", "value", "largest", "smallest")
 _DRIVERS = ("auto", "closed-form", "jacobi", "divide", "bisection", "krylov", "batched")
@@ -93,7 +93,7 @@ def _pairs(function, arrays, select, count, vectors):
     return values, columns
 
 
-def eigh_many(a, *, devices=None, lower=True, vectors=True, select="all", first=0, count=0,
+def eigh_many(a, *, devices=None, lower=True, vectors=True, select="all", first=0, count=None,
               driver="auto", info=None, report=None):
     """Eigenvalues and vectors of a list of symmetric matrices, shared by several devices.
 
@@ -113,6 +113,7 @@ def eigh_many(a, *, devices=None, lower=True, vectors=True, select="all", first=
     """
     a = _matrices("eigh_many", a)
     choice = _choice("eigh_many", "select", select, _SELECT, ("value",))
+    count = eigh_count("eigh_many", select, count)
     values, columns = _pairs("eigh_many", a, select, count, vectors)
     items = _core.eigh_many(
         _devices(devices, a), a, tuple(v for v, _ in values),
@@ -155,7 +156,7 @@ def matrix_power_many(a, numerator=-1, denominator=4, *, devices=None, method="a
     return [finish(o) for o, finish in made]
 
 
-def eigh_multi(a, *, devices=None, lower=True, vectors=True, select="all", first=0, count=0,
+def eigh_multi(a, *, devices=None, lower=True, vectors=True, select="all", first=0, count=None,
                info=None, force=False):
     """As gram.eigh, of one matrix that several GPUs share (cusolverMg), where one cannot hold it.
 
@@ -170,6 +171,7 @@ def eigh_multi(a, *, devices=None, lower=True, vectors=True, select="all", first
     """
     a = _matrix("eigh_multi", a)
     choice = _choice("eigh_multi", "select", select, _SELECT, ("value",))
+    count = eigh_count("eigh_multi", select, count)
     (value,), (column,) = _pairs("eigh_multi", (a,), select, count, vectors)
     if devices is None:
         devices = [d for d in _core.devices() if d != "cpu"] or ["cpu"]

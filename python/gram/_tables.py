@@ -1,9 +1,37 @@
 """Tables as _core takes them: lists of (name, vector of float64 or list of str and None)."""
 
+import numbers
+
 
 def is_frame(table):
-    """Is it a data frame?"""
-    return hasattr(table, "columns") and hasattr(table, "iloc")
+    """Is it a data frame: of pandas, of polars, a table of Arrow?"""
+    has = [name for name in ("columns", "iloc", "get_column", "column_names") if hasattr(table, name)]
+    return "columns" in has and len(has) > 1
+
+
+def pairs(table):
+    """(name, values) of every column of a data frame; names that come twice get .1, .2 and so on,
+    as pandas.read_csv names them."""
+    if hasattr(table, "iloc"):
+        found = [(str(name), table.iloc[:, i]) for i, name in enumerate(table.columns)]
+    elif hasattr(table, "get_column"):
+        found = [(name, table.get_column(name)) for name in table.columns]
+    else:
+        found = list(zip(table.column_names, table.columns, strict=True))
+    return list(zip(unique([name for name, _ in found]), [v for _, v in found], strict=True))
+
+
+def unique(names):
+    """The names, each but once."""
+    taken, out = set(names), []
+    for i, name in enumerate(names):
+        again, new = 0, name
+        while (again or name in names[:i]) and (again == 0 or new in taken):
+            again += 1
+            new = f"{name}.{again}"
+        taken.add(new)
+        out.append(new)
+    return out
 
 
 def columns(table):
@@ -13,13 +41,28 @@ def columns(table):
     if isinstance(table, dict):
         return [column(name, values) for name, values in table.items()]
     if is_frame(table):
-        return [column(name, table[name]) for name in table.columns]
+        return [column(name, values) for name, values in pairs(table)]
     array = numpy.asarray(table)
     if array.ndim != 2:
         raise ValueError(
             f"gram.Machine: table has {array.ndim} dimensions, expected 2, a dict or a data frame"
         )
     return [column(f"x{i}", array[:, i]) for i in range(array.shape[1])]
+
+
+def split(function, table, target):
+    """The columns of a table, and the target: a column of its own, or the name of one of these."""
+    found = columns(table)
+    if not isinstance(target, str):
+        return found, column("target", target)
+    at = [i for i, (name, _) in enumerate(found) if name == target]
+    if not at:
+        names = ", ".join(name for name, _ in found[:20])
+        raise ValueError(
+            f"gram.Machine.{function}: target is {target!r}, expected a column of the table "
+            f"({names}) or values"
+        )
+    return found[: at[0]] + found[at[0] + 1 :], found[at[0]]
 
 
 def rows(table):
@@ -33,14 +76,16 @@ def column(name, values):
 
     name = str(name)
     kind = getattr(values, "dtype", None)
-    if str(kind) in ("category", "string", "str") or not isinstance(kind, numpy.dtype):
+    if not isinstance(kind, numpy.dtype):
         values = _plain(values, kind)
     array = numpy.asarray(values)
     if array.ndim != 1:
         raise ValueError(f"gram.Machine: column {name} has {array.ndim} dimensions, expected 1")
     if array.dtype.kind in "fiu":
         return name, numpy.ascontiguousarray(array, numpy.float64)
-    if array.dtype.kind in "bUSTO":
+    if array.dtype.kind == "O":
+        return name, _of_objects(array.tolist())
+    if array.dtype.kind in "bUST":
         return name, [_label(value) for value in array.tolist()]
     raise TypeError(
         f"gram.Machine: column {name} has dtype {array.dtype}, expected numbers or texts"
@@ -48,18 +93,42 @@ def column(name, values):
 
 
 def _plain(values, kind):
-    """Of pandas: numbers that may be missing as float64, all else as objects."""
+    """Of pandas: numbers that may be missing as float64, all else as objects; of polars and Arrow
+    what they make of it."""
     import numpy
 
+    if hasattr(values, "to_pylist"):
+        return values.to_numpy(zero_copy_only=False)
     if kind is None or not hasattr(values, "to_numpy"):
         return values
     if getattr(kind, "kind", "O") in "fiu":
         return values.to_numpy(dtype=numpy.float64, na_value=numpy.nan)
-    return values.astype(object).to_numpy()
+    return values.astype(object).to_numpy() if hasattr(values, "astype") else values.to_numpy()
+
+
+def _of_objects(values):
+    """Numbers where all are that are not missing, else texts."""
+    import numpy
+
+    known = [value for value in values if not _is_missing(value)]
+    if not known or not all(_is_number(value) for value in known):
+        return [_label(value) for value in values]
+    return numpy.array([numpy.nan if _is_missing(value) else float(value) for value in values])
+
+
+def _is_number(value):
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def _is_missing(value):
+    """None, nan, pandas.NA: this one cannot be compared."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, float) and value != value
 
 
 def _label(value):
-    """A text, or None where it is missing (None, nan, pandas.NA)."""
-    if value is None or value != value or type(value).__name__ in ("NAType", "NaTType"):
+    """A text, or None where it is missing."""
+    if _is_missing(value):
         return None
     return value.decode() if isinstance(value, bytes) else str(value)

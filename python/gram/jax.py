@@ -21,6 +21,7 @@ except ImportError as e:
     raise ImportError("gram.jax needs JAX 0.6 or newer (pip install jax)") from e
 
 from gram import _jax_agop, _jax_algebra, _jax_derivatives, _jax_points
+from gram._arrays import eigh_count
 from gram._jax_call import matrices, number, result_type
 
 __all__ = [
@@ -168,7 +169,7 @@ def _solve(function, solve, a, b):
     return x[..., 0] if is_vector else x
 
 
-def eigh(a, *, lower=True, vectors=True, select="all", first=0, count=0):
+def eigh(a, *, lower=True, vectors=True, select="all", first=0, count=None):
     """Eigenvalues, ascending, and eigenvectors of symmetric a (..., n, n), as gram.eigh.
 
     select is "all", "index", "largest" or "smallest".  Gradients to the values; to the vectors of
@@ -184,6 +185,7 @@ def eigh(a, *, lower=True, vectors=True, select="all", first=0, count=0):
             f"gram.jax.eigh: select is {select!r}, expected 'all', 'index', 'largest' or 'smallest'"
         )
     (a,) = matrices("eigh", a=a)
+    count = eigh_count("jax.eigh", select, count)
     found, of_found = _jax_algebra.eigh(bool(lower), select, int(first), int(count), a)
     if not vectors:
         return found

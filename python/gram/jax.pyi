@@ -66,7 +66,7 @@ def eigh(
     vectors: bool = True,
     select: Literal["all", "index", "largest", "smallest"] = "all",
     first: int = 0,
-    count: int = 0,
+    count: int | None = None,
 ) -> jax.Array | tuple[jax.Array, jax.Array]: ...
 def matrix_power(
     a: ArrayLike,

@@ -14,8 +14,8 @@ class Machine:
 
     Made by Machine.fit or Machine.load; it does not change, can be pickled, and may be used from
     several threads.  A table is an array of rows by features (named x0, x1, ...), a dict of
-    columns, or a data frame of pandas; columns of numbers (nan: missing) and of texts, categories
-    or truth values (None: missing).  The model file is that of the command `gram`.
+    columns, or a data frame of pandas, polars or Arrow; columns of numbers (nan: missing) and of
+    texts, categories or truth values (None: missing).  The model file is that of the command `gram`.
 
     Attributes: target (its name), is_classification, classes (None for a regression), features
     (names), importances (by name; they sum to 1), description (hyperparameters, scores and times in
@@ -63,8 +63,8 @@ class Machine:
     def fit(cls, table, target, *, weights=None, device="cpu", progress=None, **options):
         """Trains a kernel ridge regression or a recursive feature machine.
 
-        target is a column: numbers for a regression, texts, categories or truth values for a
-        classification (task="classification" for numbers).  weights, > 0, are those of the rows.
+        target is a column, or the name of one of the table: numbers for a regression, texts,
+        categories or truth values for a classification (task="classification" for numbers).  weights, > 0, are those of the rows.
         progress(fraction, stage) is called now and then; what it raises ends the fit, as Ctrl-C.
 
         Options, as in gram.h: task, search, p, q, bandwidth, regularization, iterations (rounds of
@@ -76,15 +76,8 @@ class Machine:
         """
         if weights is not None:
             weights = _tables.column("weights", weights)
-        core = _core.machine_fit(
-            _tables.columns(table),
-            _tables.column("target", target),
-            weights,
-            device,
-            progress,
-            options,
-        )
-        return cls(core)
+        columns, target = _tables.split("fit", table, target)
+        return cls(_core.machine_fit(columns, target, weights, device, progress, options))
 
     @classmethod
     def load(cls, path):
@@ -96,7 +89,7 @@ class Machine:
         self._core.save(path)
 
     def predict(self, table, *, device="cpu"):
-        """A number a row (float64) or, of a classification, a class a row."""
+        """One number per row (float64) or, of a classification, one class per row."""
         import numpy
 
         columns = _tables.columns(table)
@@ -123,10 +116,12 @@ class Machine:
         return out
 
     def score(self, table, target, *, device="cpu"):
-        """Compares predictions with a target: a dict of metric, score, rows, mae, r2, log_loss."""
-        return self._core.evaluate(
-            _tables.columns(table), _tables.column("target", target), device
-        )
+        """Compares predictions with a target, a column or the name of one: a dict of metric, score
+        and rows; of a regression also mae and r2, of a classification log_loss.
+        """
+        found = self._core.evaluate(*_tables.split("score", table, target), device)
+        theirs = ("mae", "r2") if self.is_classification else ("log_loss",)
+        return {name: value for name, value in found.items() if name not in theirs}
 
     def __getstate__(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -1,12 +1,42 @@
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 
 from gram import Array
 
 Column: TypeAlias = Array | Sequence[Any]
 # A data frame, a matrix, or columns by name.
 Table: TypeAlias = Any | Mapping[str, Column]
+
+class _MachineOptions(TypedDict, total=False):
+    task: Literal["auto", "regression", "classification"]
+    search: int | None
+    p: float | None
+    q: float | None
+    bandwidth: float | None
+    regularization: float | None
+    iterations: int | None
+    metric: Literal["auto", "diagonal", "full"]
+    metric_power: float | None
+    target_transform: Literal["auto", "none", "log", "sqrt"]
+    solver: Literal["auto", "cholesky", "cg"]
+    tolerance: float | None
+    validation: float | None
+    leaf_rows: int | None
+    memory_limit: int | None
+    time_limit: float | None
+    seed: int | None
+    dtype: Literal["auto", "float32", "float64"]
+    max_categories: int | None
+    metric_rows: int | None
+
+class _Score(TypedDict, total=False):
+    metric: str
+    score: float
+    rows: int
+    mae: float
+    r2: float
+    log_loss: float
 
 class Machine:
     target: str
@@ -20,16 +50,16 @@ class Machine:
     def fit(
         cls,
         table: Table,
-        target: Column,
+        target: Column | str,
         *,
         weights: Column | None = None,
         device: Any = "cpu",
-        progress: Callable[..., Any] | None = None,
-        **options: Any,
+        progress: Callable[[float, str], Any] | None = None,
+        **options: Unpack[_MachineOptions],
     ) -> Machine: ...
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Machine: ...
     def save(self, path: str | PathLike[str]) -> None: ...
     def predict(self, table: Table, *, device: Any = "cpu") -> Array: ...
     def predict_proba(self, table: Table, *, device: Any = "cpu") -> Array: ...
-    def score(self, table: Table, target: Column, *, device: Any = "cpu") -> float: ...
+    def score(self, table: Table, target: Column | str, *, device: Any = "cpu") -> _Score: ...

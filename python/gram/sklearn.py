@@ -14,7 +14,7 @@ import numbers
 
 import gram
 import numpy as np
-from gram import _tables
+from gram import _core, _tables
 from gram.machine import Machine
 from sklearn.base import (
     BaseEstimator,
@@ -36,32 +36,55 @@ from sklearn.utils.validation import (
 __all__ = ["KernelRidge", "KernelTransformer", "RFMClassifier", "RFMRegressor"]
 
 FLOATS = [np.float64, np.float32]
+# scikit-learn's names of kernels; the first two have its gamma for a width.
+_OTHERS = {"rbf": "gaussian", "laplacian": "laplace", "poly": "polynomial"}
 
 
 class _Kernel(BaseEstimator):
     """What estimators with a fixed kernel share: its parameters, and the bandwidth of the data."""
 
+    def _name(self):
+        """The kernel as gram.kernel names it."""
+        return _OTHERS.get(self.kernel, self.kernel) if isinstance(self.kernel, str) else self.kernel
+
     def _options(self):
-        return {"p": self.p, "exponent": self.exponent}
+        """The numbers of the kernel, gamma as scikit-learn has it."""
+        numbers = {"p": self.p, "exponent": self.exponent, "bandwidth": self.bandwidth_}
+        numbers |= {"gamma": self._gamma(), "coef0": self.coef0, "degree": self.degree}
+        if self.kernel == "laplacian":
+            numbers["p"] = 1.0
+        return {name: numbers[name] for name in _core.kernel_takes(self._name()) if name in numbers}
+
+    def _gamma(self):
+        return 1.0 / self.n_features_in_ if self.gamma is None else self.gamma
 
     def _fit_bandwidth(self, x):
         """bandwidth, or the median distance of the distinct rows; 1 where there is none."""
+        if self.kernel in ("rbf", "laplacian"):
+            return (0.5 / self._gamma()) ** 0.5 if self.kernel == "rbf" else 1.0 / self._gamma()
+        if self.gamma is not None and "gamma" not in _core.kernel_takes(self._name()):
+            raise ValueError(
+                f"gamma is given, but the kernel {self.kernel!r} has none: give bandwidth, or the "
+                "kernel 'rbf' or 'laplacian' of scikit-learn"
+            )
         if self.bandwidth != "median":
             return self.bandwidth
         median = float(gram.median_distance(np.unique(x, axis=0), self.p))
         return median if median > 0 else 1.0
 
-    def _matrix(self, x, y=None, **more):
-        options = self._options() | {"bandwidth": self.bandwidth_} | more
-        return gram.kernel(x, y, self.kernel, **options)
+    def _matrix(self, x, y=None):
+        return gram.kernel(x, y, self._name(), **self._options())
 
 
 class KernelRidge(MultiOutputMixin, RegressorMixin, _Kernel):
     """Kernel ridge regression: (K + alpha diag(1 / weights)) dual_coef_ = y, by Cholesky.
 
-    kernel is a name of gram.kernel; bandwidth a number, or "median" for the median distance between
-    distinct rows; p and exponent as in gram.kernel.  X is (n, features), y (n,) or (n, targets),
-    float32 or float64.  Attributes: dual_coef_, X_fit_, bandwidth_, n_features_in_.
+    kernel is a name of gram.kernel, or scikit-learn's "rbf", "laplacian" or "poly", or
+    "precomputed": then X is the kernel matrix (n, n), and (m, n) in predict.  bandwidth is a number,
+    or "median" for the median distance between distinct rows; p and exponent are those of
+    gram.kernel; gamma (None: 1 / features), degree and coef0 those of scikit-learn, for kernels
+    that have them.  X is (n, features), y (n,) or (n, targets), float32 or float64.  Attributes:
+    dual_coef_, X_fit_, bandwidth_, n_features_in_.
 
     Raises ValueError as scikit-learn's checks do, gram.LinAlgError where the matrix is not positive
     definite.  After Saunders, Gammerman and Vovk, Ridge regression learning algorithm in dual
@@ -73,29 +96,55 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, _Kernel):
     True
     """
 
-    def __init__(self, alpha=1.0, *, kernel="gaussian", bandwidth=1.0, p=2.0, exponent=1.0):
+    def __init__(
+        self,
+        alpha=1.0,
+        *,
+        kernel="gaussian",
+        bandwidth=1.0,
+        p=2.0,
+        exponent=1.0,
+        gamma=None,
+        degree=3,
+        coef0=1,
+    ):
         self.alpha = alpha
         self.kernel = kernel
         self.bandwidth = bandwidth
         self.p = p
         self.exponent = exponent
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags
 
     def fit(self, X, y, sample_weight=None):
         """X (n, features), y (n,) or (n, targets), weights >= 0 of the rows."""
         X, y = validate_data(self, X, y, dtype=FLOATS, multi_output=True, y_numeric=True)
         y = y.astype(X.dtype, copy=False)
-        weights = 1.0
+        precomputed = self.kernel == "precomputed"
+        if precomputed and len(X) != X.shape[1]:
+            raise ValueError(f"X is {len(X)} by {X.shape[1]}, expected a square matrix of kernels")
+        weights, kept = 1.0, slice(None)
         if sample_weight is not None:
             weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
             kept = weights > 0
             X, y, weights = X[kept], y[kept], weights[kept]
         if len(X) == 0:
             raise ValueError("All sample weights are zero.")
-        self.bandwidth_ = self._fit_bandwidth(X)
-        matrix = self._matrix(X)
+        self.bandwidth_ = None if precomputed else self._fit_bandwidth(X)
+        matrix = np.array(X[:, kept], order="C") if precomputed else self._matrix(X)
         matrix.flat[:: len(X) + 1] += np.asarray(self.alpha / weights, X.dtype)
         self.X_fit_ = X
         self.dual_coef_ = gram.solve_cholesky(matrix, y, factor=matrix)
+        if precomputed and sample_weight is not None:  # rows without weight count for nothing
+            coefficients = self.dual_coef_
+            self.dual_coef_ = np.zeros((len(kept), *y.shape[1:]), X.dtype)
+            self.dual_coef_[kept] = coefficients
         return self
 
     def predict(self, X):
@@ -103,15 +152,19 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, _Kernel):
         check_is_fitted(self)
         X = validate_data(self, X, dtype=FLOATS, reset=False)
         X = X.astype(self.X_fit_.dtype, copy=False)
-        options = self._options() | {"bandwidth": self.bandwidth_}
-        return gram.kernel_matmul(X, self.X_fit_, self.kernel, v=self.dual_coef_, **options)
+        if self.kernel == "precomputed":
+            return X @ self.dual_coef_
+        return gram.kernel_matmul(
+            X, self.X_fit_, self._name(), v=self.dual_coef_, **self._options()
+        )
 
 
 class KernelTransformer(TransformerMixin, _Kernel):
     """Features that are kernels with the training rows, or with components of them (by seed).
 
-    X is (n, features), float32 or float64, and so is what comes out, (n, components).  Attributes:
-    components_, bandwidth_, n_features_in_.  Raises ValueError as scikit-learn's checks do.
+    kernel, bandwidth, gamma and the others are those of gram.sklearn.KernelRidge, without
+    "precomputed".  X is (n, features), float32 or float64, and so is what comes out, (n,
+    components).  Attributes: components_, bandwidth_, n_features_in_.  Raises ValueError as scikit-learn's checks do.
 
     >>> x = np.random.default_rng(0).standard_normal((50, 3))
     >>> transformer = KernelTransformer(n_components=4, random_state=0).fit(x)
@@ -128,6 +181,9 @@ class KernelTransformer(TransformerMixin, _Kernel):
         bandwidth="median",
         p=2.0,
         exponent=1.0,
+        gamma=None,
+        degree=3,
+        coef0=1,
         n_components=None,
         random_state=None,
     ):
@@ -135,6 +191,9 @@ class KernelTransformer(TransformerMixin, _Kernel):
         self.bandwidth = bandwidth
         self.p = p
         self.exponent = exponent
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
         self.n_components = n_components
         self.random_state = random_state
 
@@ -180,8 +239,10 @@ class _Machine(BaseEstimator):
         validation=None,
         solver="auto",
         max_categories=None,
+        memory_limit=None,
         device="cpu",
         random_state=None,
+        verbose=False,
     ):
         self.p = p
         self.q = q
@@ -196,13 +257,22 @@ class _Machine(BaseEstimator):
         self.validation = validation
         self.solver = solver
         self.max_categories = max_categories
+        self.memory_limit = memory_limit
         self.device = device
         self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
 
     def _table(self, X, y=None, reset=False):
         """X checked as scikit-learn does; a data frame keeps its categories and missing values."""
-        if not _tables.is_frame(X) or all(X[c].dtype.kind in "fiu" for c in X.columns):
-            options = {"dtype": FLOATS, "reset": reset}
+        if hasattr(X, "iloc") and not X.columns.is_unique:
+            X = X.set_axis(_tables.unique([str(name) for name in X.columns]), axis=1)
+        if not _tables.is_frame(X) or _all_numbers(X):
+            options = {"dtype": FLOATS, "reset": reset, "ensure_all_finite": "allow-nan"}
             if y is None:
                 return validate_data(self, X, **options), None
             return validate_data(self, X, y, multi_output=False, **options)
@@ -225,8 +295,8 @@ class _Machine(BaseEstimator):
         """The columns by the names of training, or x0, x1, ... where it had none."""
         count = range(X.shape[1])
         names = getattr(self, "feature_names_in_", [f"x{i}" for i in count])
-        at = X.iloc if _tables.is_frame(X) else X
-        return {str(names[i]): at[:, i] for i in count}
+        found = [v for _, v in _tables.pairs(X)] if _tables.is_frame(X) else [X[:, i] for i in count]
+        return dict(zip(_tables.unique([str(name) for name in names]), found, strict=True))
 
     def _fit(self, X, target, sample_weight, task):
         weights = None
@@ -235,8 +305,11 @@ class _Machine(BaseEstimator):
             X, target, weights = _weighted(X, target, weights)
             if task == "classification" and len(np.unique(target)) < 2:
                 raise ValueError("Only one class is left where the sample weights are not zero.")
-        names = "p q bandwidth regularization iterations metric_power metric_rows time_limit"
-        options = {name: getattr(self, name) for name in [*names.split(), "validation"]}
+        names = (
+            "p q bandwidth regularization iterations metric metric_power metric_rows solver "
+            "target_transform time_limit validation max_categories memory_limit"
+        )
+        options = {name: getattr(self, name, None) for name in names.split()}
         if not isinstance(self.random_state, numbers.Integral):
             options["seed"] = int(check_random_state(self.random_state).randint(2**31))
         else:
@@ -248,14 +321,15 @@ class _Machine(BaseEstimator):
             device=self.device,
             task=task,
             search=int(self.search),
-            metric=self.metric,
-            solver=self.solver,
-            max_categories=self.max_categories,
+            progress=self._report if self.verbose else None,
             dtype="float32" if getattr(X, "dtype", None) == np.float32 else "float64",
             **options,
         )
         self.feature_importances_ = np.array(list(self.machine_.importances.values()))
         return self
+
+    def _report(self, fraction, stage):
+        print(f"[{type(self).__name__}] {100 * fraction:3.0f} % {stage}")
 
     def save(self, path):
         """Writes the model file of `gram fit`.  Raises OSError.
@@ -270,10 +344,19 @@ class _Machine(BaseEstimator):
         self.machine_.save(path)
 
 
+def _all_numbers(frame):
+    """Of a data frame of pandas or polars."""
+    if not hasattr(frame, "dtypes"):
+        return False
+    kinds = [k.is_numeric() if hasattr(k, "is_numeric") else getattr(k, "kind", "O") in "fiu"
+             for k in frame.dtypes]  # fmt: skip
+    return all(kinds)
+
+
 def _weighted(X, target, weights):
     """Rows of weight zero are left out; whole weights are so many copies of a row, since they then
     count in the statistics, the bandwidth and the validation rows too."""
-    take = X.iloc.__getitem__ if _tables.is_frame(X) else X.__getitem__
+    take = X.iloc.__getitem__ if hasattr(X, "iloc") else X.__getitem__
     if (weights == np.round(weights)).all() and 0 < weights.sum() <= 10 * len(weights):
         rows = np.repeat(np.arange(len(weights)), weights.astype(int))
         return take(rows), target[rows], None
@@ -287,9 +370,10 @@ class RFMRegressor(RegressorMixin, _Machine):
     """A recursive feature machine: kernel ridge regression that learns which features matter.
 
     Parameters are those of gram.Machine.fit; None is its default (iterations=-1: no feature
-    learning).  X may be a data frame with categories, texts and missing values.  Whole sample
-    weights count rows; others divide the regularization.  device is "cpu" or "cuda:0" and so on,
-    time_limit is in seconds.  Attributes: machine_ (gram.Machine), feature_importances_,
+    learning).  X may hold nan where a value is missing, and be a data frame of pandas or polars
+    with categories, texts and missing values.  Whole sample weights count rows; others divide the
+    regularization.  device is "cpu" or "cuda:0" and so on, time_limit is in seconds, memory_limit
+    in bytes; verbose prints how far the fit is.  Attributes: machine_ (gram.Machine), feature_importances_,
     n_features_in_.
 
     X is (n, features), float32 or float64, y (n,); predictions are float64.  Raises ValueError as
@@ -301,6 +385,49 @@ class RFMRegressor(RegressorMixin, _Machine):
     >>> int(machine.feature_importances_.argmax()), machine.predict(x[:4]).shape
     (0, (4,))
     """
+
+    def __init__(
+        self,
+        *,
+        p=None,
+        q=None,
+        bandwidth=None,
+        regularization=None,
+        iterations=None,
+        metric="auto",
+        metric_power=None,
+        metric_rows=None,
+        search=False,
+        time_limit=None,
+        validation=None,
+        solver="auto",
+        max_categories=None,
+        memory_limit=None,
+        device="cpu",
+        random_state=None,
+        verbose=False,
+        target_transform="auto",
+    ):
+        super().__init__(
+            p=p,
+            q=q,
+            bandwidth=bandwidth,
+            regularization=regularization,
+            iterations=iterations,
+            metric=metric,
+            metric_power=metric_power,
+            metric_rows=metric_rows,
+            search=search,
+            time_limit=time_limit,
+            validation=validation,
+            solver=solver,
+            max_categories=max_categories,
+            memory_limit=memory_limit,
+            device=device,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        self.target_transform = target_transform
 
     def fit(self, X, y, sample_weight=None):
         """X (n, features), y (n,), weights >= 0 of the rows."""

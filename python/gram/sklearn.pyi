@@ -22,10 +22,13 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, _Kernel):
         self,
         alpha: float = 1.0,
         *,
-        kernel: Kernel = "gaussian",
+        kernel: Kernel | Literal["rbf", "laplacian", "poly", "precomputed"] = "gaussian",
         bandwidth: float | Literal["median"] = 1.0,
         p: float = 2.0,
         exponent: float = 1.0,
+        gamma: float | None = None,
+        degree: float = 3,
+        coef0: float = 1,
     ) -> None: ...
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self: ...
     def predict(self, X: Any) -> Array: ...
@@ -36,10 +39,13 @@ class KernelTransformer(TransformerMixin, _Kernel):
     def __init__(
         self,
         *,
-        kernel: Kernel = "gaussian",
+        kernel: Kernel | Literal["rbf", "laplacian", "poly"] = "gaussian",
         bandwidth: float | Literal["median"] = "median",
         p: float = 2.0,
         exponent: float = 1.0,
+        gamma: float | None = None,
+        degree: float = 3,
+        coef0: float = 1,
         n_components: int | None = None,
         random_state: Any = None,
     ) -> None: ...
@@ -66,12 +72,36 @@ class _Machine(BaseEstimator):
         validation: float | None = None,
         solver: Literal["auto", "cholesky", "cg"] = "auto",
         max_categories: int | None = None,
+        memory_limit: int | None = None,
         device: Any = "cpu",
         random_state: Any = None,
+        verbose: bool = False,
     ) -> None: ...
     def save(self, path: str | PathLike[str]) -> None: ...
 
 class RFMRegressor(RegressorMixin, _Machine):
+    def __init__(
+        self,
+        *,
+        p: float | None = None,
+        q: float | None = None,
+        bandwidth: float | None = None,
+        regularization: float | None = None,
+        iterations: int | None = None,
+        metric: Literal["auto", "diagonal", "full"] = "auto",
+        metric_power: float | None = None,
+        metric_rows: int | None = None,
+        search: bool = False,
+        time_limit: float | None = None,
+        validation: float | None = None,
+        solver: Literal["auto", "cholesky", "cg"] = "auto",
+        max_categories: int | None = None,
+        memory_limit: int | None = None,
+        device: Any = "cpu",
+        random_state: Any = None,
+        verbose: bool = False,
+        target_transform: Literal["auto", "none", "log", "sqrt"] = "auto",
+    ) -> None: ...
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self: ...
     def predict(self, X: Any) -> Array: ...
 

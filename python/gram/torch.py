@@ -29,6 +29,7 @@ from gram import (
     _torch_products,
     _torch_samples,
 )
+from gram._arrays import eigh_count
 
 __all__ = [
     "agop",
@@ -201,7 +202,7 @@ def solve_lu(a, b):
     return x[..., 0] if b.dim() == 1 else x
 
 
-def eigh(a, *, lower=True, vectors=True, select="all", first=0, count=0):
+def eigh(a, *, lower=True, vectors=True, select="all", first=0, count=None):
     """Eigenvalues, ascending, and eigenvectors of symmetric a (..., n, n), as gram.eigh.
 
     select is "all", "index", "largest" or "smallest".  Gradients to the values; to the vectors of
@@ -215,6 +216,7 @@ def eigh(a, *, lower=True, vectors=True, select="all", first=0, count=0):
     """
     if select == "value":
         raise ValueError("gram.torch.eigh: select is 'value', whose count depends on the data")
+    count = eigh_count("torch.eigh", select, count)
     values, of_values = _torch_algebra.eigh(a, lower, select, first, count)
     if not vectors:
         return values

@@ -63,7 +63,7 @@ def eigh(
     vectors: bool = True,
     select: Literal["all", "index", "largest", "smallest"] = "all",
     first: int = 0,
-    count: int = 0,
+    count: int | None = None,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]: ...
 def matrix_power(
     a: torch.Tensor,

@@ -405,10 +405,11 @@ def run_kernel(
         s = f"exp(-({s} < e ? 0 : {s}) / {bottom})"
     parameters = {n: v for n, v in numbers.items() if f"{n}" in _letters(s)}
     of = "product" if kernel_descriptor.inner_operator is _D.DOT else "sum"
+    power = {} if of == "product" else {"p": inner}
     # Items that differ on the diagonal alone are one matrix.
     first = to[: min(len(to), _items(name, x, y, inner, *parameters.values()))]
     with _told(debug, "run_kernel", x, y, to):
-        gram.kernel(x, y, expression=s, of=of, p=inner, parameters=parameters, out=first)
+        gram.kernel(x, y, expression=s, of=of, parameters=parameters, out=first, **power)
     to[len(first) :] = first[:1]
     if regularization is not None and not (isinstance(r, float) and r == 0):
         _set_diagonal(to, r, regularization_offset_x, regularization_offset_y)
