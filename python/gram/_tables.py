@@ -5,8 +5,8 @@ import numbers
 
 def is_frame(table):
     """Is it a data frame: of pandas, of polars, a table of Arrow?"""
-    has = [name for name in ("columns", "iloc", "get_column", "column_names") if hasattr(table, name)]
-    return "columns" in has and len(has) > 1
+    ways = ("iloc", "get_column", "column_names")
+    return hasattr(table, "columns") and any(hasattr(table, way) for way in ways)
 
 
 def pairs(table):

@@ -15,7 +15,8 @@ class Machine:
     Made by Machine.fit or Machine.load; it does not change, can be pickled, and may be used from
     several threads.  A table is an array of rows by features (named x0, x1, ...), a dict of
     columns, or a data frame of pandas, polars or Arrow; columns of numbers (nan: missing) and of
-    texts, categories or truth values (None: missing).  The model file is that of the command `gram`.
+    texts, categories or truth values (None: missing).  The model file is that of the command
+    `gram`.
 
     Attributes: target (its name), is_classification, classes (None for a regression), features
     (names), importances (by name; they sum to 1), description (hyperparameters, scores and times in
@@ -64,7 +65,8 @@ class Machine:
         """Trains a kernel ridge regression or a recursive feature machine.
 
         target is a column, or the name of one of the table: numbers for a regression, texts,
-        categories or truth values for a classification (task="classification" for numbers).  weights, > 0, are those of the rows.
+        categories or truth values for a classification (task="classification" for numbers).
+        weights, > 0, are those of the rows.
         progress(fraction, stage) is called now and then; what it raises ends the fit, as Ctrl-C.
 
         Options, as in gram.h: task, search, p, q, bandwidth, regularization, iterations (rounds of

@@ -45,7 +45,7 @@ class _Kernel(BaseEstimator):
 
     def _name(self):
         """The kernel as gram.kernel names it."""
-        return _OTHERS.get(self.kernel, self.kernel) if isinstance(self.kernel, str) else self.kernel
+        return _OTHERS.get(self.kernel, self.kernel)
 
     def _options(self):
         """The numbers of the kernel, gamma as scikit-learn has it."""
@@ -80,8 +80,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, _Kernel):
     """Kernel ridge regression: (K + alpha diag(1 / weights)) dual_coef_ = y, by Cholesky.
 
     kernel is a name of gram.kernel, or scikit-learn's "rbf", "laplacian" or "poly", or
-    "precomputed": then X is the kernel matrix (n, n), and (m, n) in predict.  bandwidth is a number,
-    or "median" for the median distance between distinct rows; p and exponent are those of
+    "precomputed": then X is the kernel matrix (n, n), and (m, n) in predict.  bandwidth is a
+    number, or "median" for the median distance between distinct rows; p and exponent are those of
     gram.kernel; gamma (None: 1 / features), degree and coef0 those of scikit-learn, for kernels
     that have them.  X is (n, features), y (n,) or (n, targets), float32 or float64.  Attributes:
     dual_coef_, X_fit_, bandwidth_, n_features_in_.
@@ -164,7 +164,8 @@ class KernelTransformer(TransformerMixin, _Kernel):
 
     kernel, bandwidth, gamma and the others are those of gram.sklearn.KernelRidge, without
     "precomputed".  X is (n, features), float32 or float64, and so is what comes out, (n,
-    components).  Attributes: components_, bandwidth_, n_features_in_.  Raises ValueError as scikit-learn's checks do.
+    components).  Attributes: components_, bandwidth_, n_features_in_.  Raises ValueError as
+    scikit-learn's checks do.
 
     >>> x = np.random.default_rng(0).standard_normal((50, 3))
     >>> transformer = KernelTransformer(n_components=4, random_state=0).fit(x)
@@ -295,7 +296,10 @@ class _Machine(BaseEstimator):
         """The columns by the names of training, or x0, x1, ... where it had none."""
         count = range(X.shape[1])
         names = getattr(self, "feature_names_in_", [f"x{i}" for i in count])
-        found = [v for _, v in _tables.pairs(X)] if _tables.is_frame(X) else [X[:, i] for i in count]
+        if _tables.is_frame(X):
+            found = [values for _, values in _tables.pairs(X)]
+        else:
+            found = [X[:, i] for i in count]
         return dict(zip(_tables.unique([str(name) for name in names]), found, strict=True))
 
     def _fit(self, X, target, sample_weight, task):
@@ -373,8 +377,8 @@ class RFMRegressor(RegressorMixin, _Machine):
     learning).  X may hold nan where a value is missing, and be a data frame of pandas or polars
     with categories, texts and missing values.  Whole sample weights count rows; others divide the
     regularization.  device is "cpu" or "cuda:0" and so on, time_limit is in seconds, memory_limit
-    in bytes; verbose prints how far the fit is.  Attributes: machine_ (gram.Machine), feature_importances_,
-    n_features_in_.
+    in bytes; verbose prints how far the fit is.  Attributes: machine_ (gram.Machine),
+    feature_importances_, n_features_in_.
 
     X is (n, features), float32 or float64, y (n,); predictions are float64.  Raises ValueError as
     scikit-learn's checks do, and for values that cannot be.  After Radhakrishnan et al., Science

@@ -147,6 +147,15 @@ def test_arguments(arguments, named, exception, message):
         ({"row_offset": 1.5}, TypeError, "row_offset is 1.5, expected a whole number"),
         ({"output": "gradient"}, ValueError, "expected one of value, weight"),
         ({"of": "words"}, ValueError, "expected one of distance, sum, product"),
+        ({"kernel": "gaussian", "gamma": 0.1}, ValueError, "gaussian has no .* width is bandwidth"),
+        ({"kernel": "laplace", "exponent": 2}, ValueError, "exponent is given, but .* laplace"),
+        ({"kernel": "laplace", "alpha": np.array(2.0)}, ValueError, "alpha is given"),
+        ({"kernel": "linear", "p": 1}, ValueError, "p is given, but the kernel linear"),
+        ({"kernel": "cosine", "bandwidth": 2}, ValueError, "bandwidth is given"),
+        ({"kernel": "product-laplace", "p": 1}, ValueError, "p is given"),
+        ({"expression": "s * gamma", "gamma": 2}, ValueError, "give it in parameters"),
+        ({"expression": "s", "of": "product", "p": 1}, ValueError, "it is of the product"),
+        ({"parameters": {"a": 1}}, ValueError, "parameters are given without an expression"),
     ],
 )
 def test_kernel_arguments(named, exception, message):
@@ -176,6 +185,41 @@ def test_other_arguments():
         gram.solve_cholesky(np.eye(3), X, info=np.zeros(2, np.int32))
     with pytest.raises(NotImplementedError):
         gram.tune(X)
+
+
+@pytest.mark.parametrize("select", ["largest", "smallest", "index"])
+def test_a_part_of_a_spectrum_without_its_size(select):
+    """It gave empty arrays."""
+    for call in (
+        lambda **o: gram.eigh(np.eye(3), **o),
+        lambda **o: gram.eigh(np.eye(3), vectors=False, **o),
+        lambda **o: gram.eigh_workspace(np.eye(3), **o),
+        lambda **o: gram.eigh_many([np.eye(3)], **o),
+        lambda **o: gram.eigh_multi(np.eye(3), devices=["cpu"], **o),
+        lambda **o: gram.eigh_kernel(X, **o),
+    ):
+        for more in ({}, {"count": None}):
+            with pytest.raises(ValueError, match=f"select is '{select}' and count is not given"):
+                call(select=select, **more)
+    with pytest.raises(ValueError, match="gram.eigh_kernel: select is 'largest' and count"):
+        gram.eigh_kernel(X)
+    assert gram.eigh(np.eye(3), select=select, count=0, vectors=False).shape == (0,)
+    values = gram.eigh(np.diag([1.0, 2, 3]), select="value", range=(1.5, 9), vectors=False,
+                       found=np.zeros((), np.int64))  # fmt: skip
+    assert values[:2].tolist() == [2, 3]
+
+
+def test_messages_have_the_names_of_python():
+    x = np.ones((4, 2))
+    for call, message in (
+        (lambda: gram.Machine.fit(x, x[:, 0], q=3.0), r"^gram\.Machine\.fit: q is 3"),
+        (lambda: gram.Machine.load(__file__), r"^gram\.Machine\.load: "),
+        (lambda: gram.tune_eigh(np.eye(3), driver="jacobi"), r"^gram\.tune_eigh: driver"),
+        (lambda: gram.eigh(np.eye(3), select="largest", count=4), r"^gram\.eigh: count is 4"),
+        (lambda: gram.kernel(x, expression="s *"), r"^gram\.kernel: expression ends after"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
 
 
 def test_memory_that_is_not_there():

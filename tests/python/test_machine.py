@@ -164,6 +164,38 @@ def test_progress_and_what_it_raises(diamonds):
         gram.Machine.fit(table, price, progress=stop)
 
 
+def test_the_target_by_its_name(diamonds):
+    table, price = diamonds
+    whole = table.assign(price=price)
+    by_name = gram.Machine.fit(whole, "price", seed=1)
+    assert by_name.target == "price" and by_name.features == list(table.columns)
+    plain = gram.Machine.fit(table, price, seed=1)
+    np.testing.assert_array_equal(by_name.predict(table), plain.predict(table))
+    assert by_name.score(whole, "price") == plain.score(table, price)
+    named = {name: whole[name].tolist() for name in whole}
+    assert gram.Machine.fit(named, "price", seed=1).features == list(table.columns)
+    with pytest.raises(ValueError, match="target is 'prize', expected a column of the table"):
+        gram.Machine.fit(whole, "prize")
+
+
+def test_scores_have_what_their_task_has(diamonds, machine):
+    assert set(machine.score(*diamonds)) == {"metric", "score", "rows", "mae", "r2"}
+    x = np.arange(40.0)[:, None]
+    labels = ["low"] * 20 + ["high"] * 20
+    score = gram.Machine.fit(x, labels, seed=1).score(x, labels)
+    assert set(score) == {"metric", "score", "rows", "log_loss"}
+    assert np.isfinite([v for v in score.values() if not isinstance(v, str)]).all()
+
+
+def test_numbers_with_none_are_numbers_and_names_come_once():
+    x = np.arange(12.0)
+    machine = gram.Machine.fit({"a": [1, None, 3] * 4, "b": [True, None, False] * 4}, x, seed=1)
+    kinds = {name: categories for name, categories, _ in machine._core.features()}
+    assert kinds == {"a": 0, "b": 2}
+    table = pd.DataFrame(np.stack([x, x, x]).T, columns=["a", "a", "a.1"])
+    assert gram.Machine.fit(table, x, seed=1).features == ["a", "a.2", "a.1"]
+
+
 def test_interruption():
     """Ctrl-C ends a fit with KeyboardInterrupt."""
     code = (

@@ -102,6 +102,129 @@ def test_weights_divide_the_regularization_or_count_rows():
     assert error[:30].mean() < error[30:].mean()
 
 
+def nullable(rows):
+    """Columns of pandas that know missing values, each with some."""
+    times = rows // 3
+    return {
+        "Int64": pd.array([1, None, 3] * times, dtype="Int64"),
+        "Float64": pd.array([1.5, None, 3] * times, dtype="Float64"),
+        "boolean": pd.array([True, None, False] * times, dtype="boolean"),
+        "string": pd.array(["u", None, "v"] * times, dtype="string"),
+        "category": pd.Categorical(["u", None, "v"] * times),
+    }
+
+
+@pytest.mark.parametrize("kind", [*nullable(3), "string[pyarrow]", "int64[pyarrow]"])
+def test_missing_values_of_every_kind_of_column(kind):
+    x = np.random.default_rng(0).standard_normal(60)
+    if "pyarrow" in kind:
+        pytest.importorskip("pyarrow")
+        column = pd.array([3, None, 4] * 20 if "int" in kind else ["u", None, "v"] * 20, dtype=kind)
+    else:
+        column = nullable(60)[kind]
+    frame = pd.DataFrame({"x": x, "y": column})
+    model = RFMRegressor(random_state=0).fit(frame, x)
+    assert model.score(frame, x) > 0.9 and model.machine_.features == ["x", "y"]
+    labels = np.where(x > 0, "right", "left")
+    weights = np.arange(60) % 4
+    classifier = RFMClassifier(random_state=0).fit(frame, labels, sample_weight=weights)
+    assert classifier.predict(frame).shape == (60,)
+
+
+def test_nan_in_arrays_and_frames_of_numbers():
+    x = np.random.default_rng(0).standard_normal((60, 3))
+    y = x[:, 0].copy()
+    x[5, 1] = np.nan
+    of_array = RFMRegressor(random_state=0).fit(x, y)
+    of_frame = RFMRegressor(random_state=0).fit(pd.DataFrame(x), y)
+    np.testing.assert_array_equal(of_array.predict(x), of_frame.predict(pd.DataFrame(x)))
+    machine = gram.Machine.fit(x, y, seed=0, dtype="float64")
+    np.testing.assert_array_equal(of_array.predict(x), machine.predict(x))
+    with pytest.raises(ValueError, match="infinity"):
+        RFMRegressor().fit(np.where(np.isnan(x), np.inf, x), y)
+    with pytest.raises(ValueError, match="NaN"):
+        KernelRidge().fit(x, y)
+
+
+def test_names_that_come_twice():
+    x = np.random.default_rng(0).standard_normal((60, 3))
+    for more in ({}, {"text": ["u", "v"] * 30}):
+        frame = pd.concat([pd.DataFrame(x, columns=["a", "a", "b"]), pd.DataFrame(more)], axis=1)
+        model = RFMRegressor(random_state=0).fit(frame, x[:, 1])
+        assert model.machine_.features[:3] == ["a", "a.1", "b"]
+        assert model.score(frame, x[:, 1]) > 0.9
+        assert model.feature_importances_.argmax() == 1
+
+
+def test_frames_of_polars_and_tables_of_arrow():
+    polars = pytest.importorskip("polars")
+    x = np.random.default_rng(0).standard_normal(60)
+    columns = {"x": x, "t": ["u", None, "v"] * 20, "n": [1, None, 3] * 20, "b": [True, None] * 30}
+    frame = polars.DataFrame(columns)
+    model = RFMRegressor(random_state=0).fit(frame, x)
+    of_pandas = RFMRegressor(random_state=0).fit(pd.DataFrame(columns), x)
+    np.testing.assert_array_equal(model.predict(frame), of_pandas.predict(pd.DataFrame(columns)))
+    RFMClassifier(random_state=0).fit(frame, x > 0, sample_weight=np.arange(60) % 3)
+    pyarrow = pytest.importorskip("pyarrow")
+    table = pyarrow.table({name: columns[name] for name in "xtn"})
+    assert gram.Machine.fit(table, x, seed=0).features == ["x", "t", "n"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"kernel": "rbf"},
+        {"kernel": "rbf", "gamma": 0.3},
+        {"kernel": "laplacian", "gamma": 0.3},
+        {"kernel": "poly", "degree": 2, "gamma": 0.1, "coef0": 2},
+        {"kernel": "polynomial"},
+        {"kernel": "sigmoid", "gamma": 0.01, "coef0": 0.1},
+        {"kernel": "linear"},
+        {"kernel": "cosine"},
+    ],
+    ids=str,
+)
+def test_kernel_ridge_takes_scikit_learns_kernels(options):
+    x, y = make_friedman1(60, noise=0.1, random_state=0)
+    theirs = kernel_ridge.KernelRidge(alpha=2.0, **options).fit(x, y)
+    ours = KernelRidge(alpha=2.0, **options).fit(x, y)
+    np.testing.assert_allclose(ours.predict(x[:9]), theirs.predict(x[:9]), rtol=1e-6)
+
+
+def test_kernel_ridge_of_a_matrix_of_kernels():
+    x, y = make_friedman1(60, noise=0.1, random_state=0)
+    k = rbf_kernel(x, gamma=0.2)
+    weights = np.arange(60) % 3 / 2
+    for given in (None, weights):
+        whole = KernelRidge(alpha=0.1, kernel="rbf", gamma=0.2).fit(x, y, given)
+        ours = KernelRidge(alpha=0.1, kernel="precomputed").fit(k, y, given)
+        np.testing.assert_allclose(ours.predict(k[:5]), whole.predict(x[:5]), rtol=1e-8)
+    search = GridSearchCV(KernelRidge(kernel="precomputed"), {"alpha": [1e-3, 1e3]}, cv=3)
+    assert search.fit(k, y).best_params_ == {"alpha": 1e-3}
+    with pytest.raises(ValueError, match="60 by 59, expected a square matrix"):
+        KernelRidge(kernel="precomputed").fit(k[:, 1:], y)
+
+
+def test_gamma_of_a_kernel_that_has_none():
+    x, y = make_friedman1(20, random_state=0)
+    for estimator in (KernelRidge(gamma=0.1), KernelTransformer(kernel="laplace", gamma=0.1)):
+        with pytest.raises(ValueError, match="gamma is given, but the kernel .* has none"):
+            estimator.fit(x, y)
+
+
+def test_options_of_a_fit(capsys):
+    x, y = make_friedman1(60, random_state=0)
+    y -= y.min() - 1
+    plain = RFMRegressor(random_state=0).fit(x, y)
+    log = RFMRegressor(random_state=0, target_transform="log", memory_limit=2**30).fit(x, y)
+    assert not np.allclose(plain.predict(x), log.predict(x))
+    assert not capsys.readouterr().out
+    RFMClassifier(random_state=0, verbose=True).fit(x, y > y.mean())
+    assert "[RFMClassifier]   0 % training" in capsys.readouterr().out
+    with pytest.raises(ValueError, match="^gram.Machine.fit: memory_limit"):
+        RFMRegressor(memory_limit=-1).fit(x, y)
+
+
 def test_in_a_pipeline_and_a_search():
     x, y = make_friedman1(80, random_state=0)
     pipeline = make_pipeline(KernelTransformer(n_components=10, random_state=0), KernelRidge())
