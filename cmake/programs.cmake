@@ -25,10 +25,19 @@ if(GRAM_CLI AND EXISTS ${CMAKE_SOURCE_DIR}/cli/gram.c)
     set_target_properties(gram_program PROPERTIES OUTPUT_NAME gram)
     target_link_libraries(gram_program PRIVATE
         gram_flags gram_cli gram_cases gram_reference ${GRAM_LIBRARY} Threads::Threads m)
-    if(NOT APPLE)
+    if(SKBUILD) # of the wheel: BLAS is where that of gram._core is, beside the package
+        set_target_properties(gram_program PROPERTIES
+            INSTALL_RPATH "$ORIGIN/../scipy_openblas32/lib" INSTALL_RPATH_USE_LINK_PATH OFF)
+    elseif(NOT APPLE)
         set_target_properties(gram_program PROPERTIES
             INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
     endif()
+endif()
+
+# In the wheel: gram.__main__ runs it, as the command `gram` and as `python -m gram`.
+if(TARGET gram_program AND TARGET python_package)
+    add_dependencies(python_package gram_program)
+    install(TARGETS gram_program RUNTIME DESTINATION gram COMPONENT python EXCLUDE_FROM_ALL)
 endif()
 
 # The manual page and shell completion, written by the program itself from its tables of options.

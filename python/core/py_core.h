@@ -148,7 +148,8 @@ PyObject *py_end(struct py_call *call, gram_status status);
 
 /* Views an array; NULL with an exception.  The tensor lives until py_close.  An input that is a
  * list, a table or an array of integers is converted: to the dtype of the call's first array where
- * that is float32 or float64, else to float64.  py_raw_input converts no integers. */
+ * that is float32 or float64, else to float64 (PyTorch's tensors are not).  py_raw_input converts
+ * no integers. */
 gram_tensor *py_input(struct py_call *call, const char *name, PyObject *object);
 gram_tensor *py_raw_input(struct py_call *call, const char *name, PyObject *object);
 gram_tensor *py_inout(struct py_call *call, const char *name, PyObject *object);

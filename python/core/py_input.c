@@ -95,7 +95,8 @@ static int refuse_integers(const struct py_call *call, const struct py_array *ar
 
 static int view_array(struct py_call *call, struct py_array *array, enum kind kind)
 {
-    bool converts = kind == NUMBERS || kind == VALUES;
+    /* PyTorch's own functions take no integers where they want numbers: gram.torch relies on it. */
+    bool converts = (kind == NUMBERS || kind == VALUES) && !array->type.is_torch;
     int found = view_as_is(call, array, kind == WRITTEN);
 
     if (found == PY_INTEGERS && !converts)

@@ -6,7 +6,6 @@
  * SPDX-License-Identifier: MIT
  */
 #include "py_functions.h"
-#include <stddef.h>
 #include <string.h>
 
 /* Where a power comes from that is a letter of the formula. */
@@ -158,31 +157,13 @@ static int settle_powers(struct py_call *call, PyObject *const *v, gram_kernel_o
     return 0;
 }
 
-static bool is_default(const gram_kernel_options *o, int argument)
-{
-    static const size_t members[] = {
-        offsetof(gram_kernel_options, bandwidth), offsetof(gram_kernel_options, p),
-        offsetof(gram_kernel_options, exponent),  offsetof(gram_kernel_options, alpha),
-        offsetof(gram_kernel_options, gamma),     offsetof(gram_kernel_options, coef0),
-        offsetof(gram_kernel_options, degree),
-    };
-    const gram_kernel_options plain = GRAM_KERNEL_OPTIONS_INIT;
-    const size_t at = members[argument - PY_K_BANDWIDTH];
-    gram_scalar mine, usual;
-
-    memcpy(&mine, (const char *)o + at, sizeof mine);
-    memcpy(&usual, (const char *)&plain + at, sizeof usual);
-    return !mine.tensor && mine.value == usual.value;
-}
-
 /* Refuses what is given and would change nothing: more often than not it is another package's
- * name, as scikit-learn's gamma = 1 / (2 bandwidth^2) of a Gaussian.  A default says nothing. */
-static int refuse_unused(struct py_call *call, PyObject *const *v, const gram_kernel_options *o,
-                         unsigned takes, const char *what)
+ * name, as scikit-learn's gamma = 1 / (2 bandwidth^2) of a Gaussian. */
+static int refuse_unused(struct py_call *call, PyObject *const *v, unsigned takes, const char *what)
 {
     for (int i = PY_K_BANDWIDTH; i <= PY_K_DEGREE; i++) {
         const char *hint = "";
-        if (!v[i] || !(NUMBERS & ~takes & BIT(i)) || is_default(o, i))
+        if (!v[i] || !(NUMBERS & ~takes & BIT(i)))
             continue;
         if (!what)
             hint = i == PY_K_P ? " where it is of the product" : ": give it in parameters";
@@ -238,14 +219,14 @@ int py_kernel_options(struct py_call *call, PyObject *const *v, struct py_kernel
     if (read_derivative(call, v[PY_K_PARAMETER], k))
         return -1;
     if (o->expression) {
-        if (refuse_unused(call, v, o, of == 2 ? 0 : P, NULL))
+        if (refuse_unused(call, v, of == 2 ? 0 : P, NULL))
             return -1;
         o->function = GRAM_EXPRESSION;
         o->inner = of == 2 ? GRAM_DOT : GRAM_DIFFERENCE;
         p = FROM_P;
         outer = of == 0 ? ONE_OVER_P : ONE;
     } else {
-        if (refuse_unused(call, v, o, kernels[kernel].takes, kernel_names[kernel]))
+        if (refuse_unused(call, v, kernels[kernel].takes, kernel_names[kernel]))
             return -1;
         o->function = kernels[kernel].function;
         o->inner = kernels[kernel].inner;

@@ -31,7 +31,7 @@ int py_factors(struct py_call *call, PyObject *value, struct py_factors *f)
         return -1;
     }
     for (int i = 0; i < f->count; i++) {
-        f->at[i] = py_input(call, "a factor", PyTuple_GetItem(list, i));
+        f->at[i] = py_raw_input(call, "a factor", PyTuple_GetItem(list, i));
         if (!f->at[i])
             return -1;
     }

@@ -70,10 +70,10 @@ static int prepare(struct py_call *call, PyObject *const *v, struct product *m)
 
     if (py_side(call->function, v[SIDE], &m->options.side) ||
         read_split(call->function, v[SPLIT], ways, &m->options.split) ||
-        !(m->x = py_input(call, "x", v[X])) || py_factors(call, v[FACTORS], &m->factors) ||
+        !(m->x = py_raw_input(call, "x", v[X])) || py_factors(call, v[FACTORS], &m->factors) ||
         py_scalar(call, "alpha", v[ALPHA], &m->options.alpha) ||
         py_scalar(call, "beta", v[BETA], &m->options.beta) ||
-        (py_given(v[Z]) && !(m->options.z = py_input(call, "z", v[Z]))) || py_place(call))
+        (py_given(v[Z]) && !(m->options.z = py_raw_input(call, "z", v[Z]))) || py_place(call))
         return -1;
     left = m->options.side == GRAM_LEFT;
     py_factors_shape(&m->factors, &shape, &rows, &cols);

@@ -49,8 +49,6 @@ def numbers(function, name, values, dtype):
     """Lists and integers as an array of floating-point numbers of that dtype, of the library that
     they are of; tables whose numbers are floating-point ones already keep their dtype."""
     package = _package(values)
-    if package == "torch":
-        return values.to(getattr(sys.modules["torch"], dtype))
     if package in ("cupy", "jax", "jaxlib"):
         return values.astype(dtype if package == "cupy" else float)
     import numpy

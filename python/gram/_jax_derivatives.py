@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from gram import _core
 from gram._jax_call import batched, call, moving, result_type, summed
 from gram._jax_linear import directional, linear
+from gram._kernels import had
 from gram._second import OF_DISTANCE, OF_PRODUCT
 
 NAMES = ("x", "y", "bandwidth", "regularization")
@@ -36,7 +37,7 @@ def settled(kernel, expression, of, parameters, output, **numbers):
     else:
         words |= {"expression": expression, "of": of, "parameters": parameters or {}}
         name = "an expression"
-    integers, numbers = _core.kernel_numbers(output=output, **words)
+    integers, numbers = _core.kernel_numbers(output=output, **had(words))
     text = "" if expression is None else expression.replace("\n", " ")
     return (integers, numbers, "\n".join([text, *(parameters or {})])), name
 

@@ -3,6 +3,7 @@
 import torch
 
 from gram import _core, _torch_numbers
+from gram._kernels import had
 from gram._torch_register import batch, operator, plain, summed
 from gram._torch_second import kernel_second
 
@@ -140,7 +141,7 @@ def kernel(x, y, bandwidth, regularization, hypers, *rest):
     *options, output = rest
     x, y = plain(x, y)
     words = keywords(bandwidth, regularization, hypers, options)
-    return _core.kernel(x, y, output=output, **words)
+    return _core.kernel(x, y, output=output, **had(words))
 
 
 # ---- Their gradients -------------------------------------------------------------------------
@@ -176,7 +177,7 @@ def kernel_vjp(x, y, bandwidth, regularization, hypers, grad, *rest):
         return []
     x, y, grad = plain(x, y, grad)
     words = keywords(bandwidth, regularization, hypers, options)
-    return list(_core.kernel_vjp(x, y, grad=grad, wrt=tuple(wrt), **words))
+    return list(_core.kernel_vjp(x, y, grad=grad, wrt=tuple(wrt), **had(words)))
 
 
 def number_vjp_backward(inputs, outputs, needs, grads):

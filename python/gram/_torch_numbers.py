@@ -12,6 +12,7 @@ import re
 import torch
 
 from gram import _core
+from gram._kernels import had
 
 _BLOCK = 1 << 22  # elements of the matrices that a block of rows makes
 
@@ -113,7 +114,7 @@ def _slopes(x, y, words, name):
     """d k / d name, a matrix, or 0."""
     if name.startswith("parameter "):
         options = words | {"output": "parameter-derivative", "parameter": name[10:]}
-        return _core.kernel(x, y, **options)
+        return _core.kernel(x, y, **had(options))
     if "expression" in words:
         kernel, product = None, words["of"] == "product"
     else:
@@ -131,9 +132,7 @@ def _slopes(x, y, words, name):
     slopes = _core.kernel(
         x,
         y,
-        expression=expression,
-        of=of,
-        p=p,
+        **had({"expression": expression, "of": of, "p": p}),
         parameters={n: numbers[n] for n in re.findall(r"\w+", expression) if n in numbers},
         output="parameter-derivative",
         parameter=name,
@@ -147,7 +146,7 @@ def _slopes(x, y, words, name):
 def _by_power(x, y, words, kernel, name):
     p = words["exponent"] if kernel == "product-laplace" else words["p"]
     p = column(p.to(x) if isinstance(p, torch.Tensor) else p)
-    weight = _core.kernel(x, y, **words, output="weight") / p
+    weight = _core.kernel(x, y, **had(words), output="weight") / p
     whole, by_p = 0, 0
     for k in range(x.shape[-1]):
         size = (x[..., :, None, k] - y[..., None, :, k]).abs()

@@ -3,6 +3,7 @@
 import torch
 
 from gram import _core, _torch_numbers
+from gram._kernels import had
 from gram._torch_kernels import OPTIONS, POINTS, keywords, number_vjp_backward, result_type
 from gram._torch_register import batch, operator, plain, summed
 from gram._torch_second import kernel_second
@@ -59,7 +60,8 @@ def _matmul_backward(inputs, outputs, needs, grad):
 )
 def kernel_matmul(x, y, bandwidth, regularization, hypers, v, *options):
     x, y, v = plain(x, y, v)
-    return _core.kernel_matmul(x, y, v=v, **keywords(bandwidth, regularization, hypers, options))
+    words = had(keywords(bandwidth, regularization, hypers, options))
+    return _core.kernel_matmul(x, y, v=v, **words)
 
 
 def _row_blocks(x, y, grad, v):
@@ -117,7 +119,7 @@ def kernel_matmul_vjp(x, y, bandwidth, regularization, hypers, grad, v, *rest):
     for part in _row_blocks(x, y, grad, v):
         words = keywords(bandwidth, regularization, hypers, _moved(options, part))
         product = grad[..., part, :] @ v.mT
-        found = _core.kernel_vjp(x[..., part, :], y, grad=product, wrt=tuple(wrt), **words)
+        found = _core.kernel_vjp(x[..., part, :], y, grad=product, wrt=tuple(wrt), **had(words))
         for name, to, g in zip(wrt, total, found, strict=True):
             if name == "x":
                 to[..., part, :] = g

@@ -56,7 +56,7 @@ def second_weight(x, y, bandwidth, kernel, numbers):
         *plain(x, y),
         expression=expression,
         of="product" if product else "distance",
-        p=2.0 if product else parameters["p"],
+        **({} if product else {"p": parameters["p"]}),
         parameters=used,
         output="weight",
     )

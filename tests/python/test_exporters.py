@@ -249,6 +249,19 @@ def test_lists_and_integers_take_the_dtype_of_the_first_array():
     assert gram.cdist([[big]], [[0]], 1).tolist() == [[big]]
 
 
+def test_integers_stay_integers_where_they_are_computed_with():
+    a = np.array([[1, 2], [3, 4]])
+    for got, wanted in (
+        (gram.kron([a, a]), np.kron(a, a)),
+        (gram.kron_matmul(np.kron(a, a), [a, a]), np.kron(a, a) @ np.kron(a, a)),
+        (gram.kron_trace([a, a]), 25),
+        (gram.kron_diagonal([a, a]), [1, 4, 4, 16]),
+    ):
+        assert got.dtype == np.int64 and np.array_equal(got, wanted)
+    with pytest.raises(TypeError, match="a factor has dtype int8, expected"):
+        gram.kron([a.astype(np.int8)])
+
+
 def test_every_function_takes_lists():
     a = [[2, 1], [1, 2]]
     m = np.array(a, float)

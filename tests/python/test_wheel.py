@@ -18,9 +18,9 @@ SOURCE = pathlib.Path(os.environ["GRAM_SOURCE_DIR"])
 BUILD = pathlib.Path(os.environ["GRAM_BUILD_DIR"])
 
 
-def run(*command, **environment):
+def finished(*command, **environment):
     clean = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "CFLAGS", "LDFLAGS")}
-    done = subprocess.run(
+    return subprocess.run(
         [str(c) for c in command],
         env=clean | environment,
         cwd=BUILD,
@@ -28,6 +28,10 @@ def run(*command, **environment):
         text=True,
         check=False,
     )
+
+
+def run(*command, **environment):
+    done = finished(*command, **environment)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return done.stdout
 
@@ -52,6 +56,7 @@ def test_one_wheel_serves_every_cpython(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
     needed = {"__init__.py", "__init__.pyi", "py.typed", "_core.abi3.so", "machine.py", "sklearn.py"}
     needed |= {"torch.py", "_torch_kernels.py", "compat/__init__.py", "compat/kermac.py"}
+    needed |= {"__main__.py", "gram"}
     assert {f"gram/{name}" for name in needed} <= names
     assert not [n for n in names if not n.startswith(("gram/", "libgram-"))]
 
@@ -93,6 +98,21 @@ def test_it_works_in_a_fresh_environment(installed):
     )
     total, blas = run(installed, "-c", code).splitlines()
     assert float(total) == pytest.approx(80 / 81) and "OpenBLAS" in blas
+
+
+def test_it_brings_the_command(installed, tmp_path):
+    """As a script, and as python -m gram: its statuses and its messages, from anywhere."""
+    lists = (SOURCE / "CMakeLists.txt").read_text(encoding="utf-8")
+    version = re.search(r"project\(gram VERSION ([0-9.]+)", lists).group(1)
+    (script,) = installed.parent.parent.glob("lib/python*/site-packages/bin/gram")
+    # pip's --target leaves the script to the interpreter that ran pip: this one has the package.
+    for command in ([installed, script], [installed, "-m", "gram"]):
+        assert version in run(*command, "--version")
+        assert "OpenBLAS" in run(*command, "info")
+        (tmp_path / "x.csv").write_text("a,b\n0,0\n3,4\n", encoding="utf-8")
+        assert run(*command, "cdist", tmp_path / "x.csv").split() == ["0,5", "5,0"]
+        done = finished(*command, "cdist", tmp_path / "none.csv")
+        assert done.returncode == 66 and done.stderr.startswith("gram cdist: ")
 
 
 def test_auditwheel_makes_it_manylinux(wheel, tmp_path):
