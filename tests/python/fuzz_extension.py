@@ -101,8 +101,8 @@ class Drawn:
             inside = np.zeros(memory.shape, bool)
             base, size = memory.ctypes.data, memory.itemsize
             for at in np.ndindex(view.shape):
-                address = view.ctypes.data + sum(i * s for i, s in zip(at, view.strides, strict=True))
-                inside[(address - base) // size] = True
+                offset = sum(i * s for i, s in zip(at, view.strides, strict=True))
+                inside[(view.ctypes.data + offset - base) // size] = True
             self.outputs.append((memory, memory.copy(), ~inside))
         return view
 
