@@ -1,5 +1,5 @@
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict
+from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict, overload
 
 from gram import cache as cache
 from gram import machine as machine
@@ -192,14 +192,15 @@ def kernel_workspace(
     parameter: str | None = None,
     out: Array | None = None,
 ) -> tuple[int, int]: ...
+@overload
 def kernel_vjp(
     x: Array,
     y: Array | None = None,
     kernel: Kernel = "laplace",
     *,
     grad: Array,
-    wrt: Wrt | Sequence[Wrt] = "x",
-    out: Array | tuple[Array, ...] | None = None,
+    wrt: tuple[Wrt, ...] | list[Wrt],
+    out: tuple[Array, ...] | None = None,
     bandwidth: Number = 1.0,
     p: Number = 2.0,
     exponent: Number = 1.0,
@@ -216,7 +217,33 @@ def kernel_vjp(
     parameters: dict[str, Number] | None = None,
     output: Output = "value",
     parameter: str | None = None,
-) -> Array | tuple[Array, ...]: ...
+) -> tuple[Array, ...]: ...
+@overload
+def kernel_vjp(
+    x: Array,
+    y: Array | None = None,
+    kernel: Kernel = "laplace",
+    *,
+    grad: Array,
+    wrt: Wrt = "x",
+    out: Array | None = None,
+    bandwidth: Number = 1.0,
+    p: Number = 2.0,
+    exponent: Number = 1.0,
+    alpha: Number = 1.0,
+    gamma: Number = 1.0,
+    coef0: Number = 0.0,
+    degree: Number = 3.0,
+    regularization: Number = 0.0,
+    row_offset: int = 0,
+    column_offset: int = 0,
+    outer_power: Number | None = None,
+    expression: str | None = None,
+    of: Literal["distance", "sum", "product"] = "distance",
+    parameters: dict[str, Number] | None = None,
+    output: Output = "value",
+    parameter: str | None = None,
+) -> Array: ...
 def kernel_vjp_workspace(
     x: Array,
     y: Array | None = None,
@@ -355,6 +382,67 @@ def tune(
     parameter: str | None = None,
     out: Array | None = None,
 ) -> Tuning: ...
+@overload
+def eigh(
+    a: Array,
+    *,
+    lower: bool = True,
+    vectors: Literal[True] = True,
+    select: Literal["all", "index", "value", "largest", "smallest"] = "all",
+    first: int = 0,
+    count: int | None = None,
+    range: tuple[float, float] | None = None,
+    found: Array | None = None,
+    driver: Driver = "auto",
+    tolerance: float = 0.0,
+    products: int = 0,
+    seed: int = 0,
+    report: dict[str, Any] | None = None,
+    background: Literal[False] = False,
+    info: Array | None = None,
+    out: Array | tuple[Array, Array] | None = None,
+) -> tuple[Array, Array]: ...
+@overload
+def eigh(
+    a: Array,
+    *,
+    lower: bool = True,
+    vectors: Literal[False],
+    select: Literal["all", "index", "value", "largest", "smallest"] = "all",
+    first: int = 0,
+    count: int | None = None,
+    range: tuple[float, float] | None = None,
+    found: Array | None = None,
+    driver: Driver = "auto",
+    tolerance: float = 0.0,
+    products: int = 0,
+    seed: int = 0,
+    report: dict[str, Any] | None = None,
+    background: Literal[False] = False,
+    info: Array | None = None,
+    out: Array | tuple[Array, Array] | None = None,
+) -> Array: ...
+@overload
+def eigh(
+    a: Array,
+    *,
+    lower: bool = True,
+    vectors: bool = True,
+    select: Literal["all", "index", "value", "largest", "smallest"] = "all",
+    first: int = 0,
+    count: int | None = None,
+    range: tuple[float, float] | None = None,
+    found: Array | None = None,
+    driver: Driver = "auto",
+    tolerance: float = 0.0,
+    products: int = 0,
+    seed: int = 0,
+    report: dict[str, Any] | None = None,
+    background: Literal[True],
+    info: Array | None = None,
+    out: Array | tuple[Array, Array] | None = None,
+) -> Pending: ...
+@overload
 def eigh(
     a: Array,
     *,
@@ -387,6 +475,33 @@ def eigh_many(
     info: Iterable[Array | None] | None = None,
     report: list[Any] | None = None,
 ) -> list[Any]: ...
+@overload
+def eigh_multi(
+    a: Array,
+    *,
+    devices: str | Iterable[str] | None = None,
+    lower: bool = True,
+    vectors: Literal[True] = True,
+    select: Literal["all", "index", "largest", "smallest"] = "all",
+    first: int = 0,
+    count: int | None = None,
+    info: Array | None = None,
+    force: bool = False,
+) -> tuple[Array, Array]: ...
+@overload
+def eigh_multi(
+    a: Array,
+    *,
+    devices: str | Iterable[str] | None = None,
+    lower: bool = True,
+    vectors: Literal[False],
+    select: Literal["all", "index", "largest", "smallest"] = "all",
+    first: int = 0,
+    count: int | None = None,
+    info: Array | None = None,
+    force: bool = False,
+) -> Array: ...
+@overload
 def eigh_multi(
     a: Array,
     *,
@@ -764,6 +879,77 @@ def sample_grad_workspace(
     coefficients: Array | None = None,
     method: Literal["auto", "ghost", "blocks"] = "auto",
 ) -> tuple[int, int]: ...
+@overload
+def eigh_kernel(
+    x: Array,
+    *,
+    vectors: Literal[True] = True,
+    kernel: Kernel = "laplace",
+    select: Literal["index", "largest", "smallest"] = "largest",
+    first: int = 0,
+    count: int | None = None,
+    range: tuple[float, float] | None = None,
+    found: Array | None = None,
+    driver: Driver = "auto",
+    tolerance: float = 0.0,
+    products: int = 0,
+    seed: int = 0,
+    report: dict[str, Any] | None = None,
+    info: Array | None = None,
+    out: Array | tuple[Array, Array] | None = None,
+    bandwidth: Number = 1.0,
+    p: Number = 2.0,
+    exponent: Number = 1.0,
+    alpha: Number = 1.0,
+    gamma: Number = 1.0,
+    coef0: Number = 0.0,
+    degree: Number = 3.0,
+    regularization: Number = 0.0,
+    row_offset: int = 0,
+    column_offset: int = 0,
+    outer_power: Number | None = None,
+    expression: str | None = None,
+    of: Literal["distance", "sum", "product"] = "distance",
+    parameters: dict[str, Number] | None = None,
+    output: Output = "value",
+    parameter: str | None = None,
+) -> tuple[Array, Array]: ...
+@overload
+def eigh_kernel(
+    x: Array,
+    *,
+    vectors: Literal[False],
+    kernel: Kernel = "laplace",
+    select: Literal["index", "largest", "smallest"] = "largest",
+    first: int = 0,
+    count: int | None = None,
+    range: tuple[float, float] | None = None,
+    found: Array | None = None,
+    driver: Driver = "auto",
+    tolerance: float = 0.0,
+    products: int = 0,
+    seed: int = 0,
+    report: dict[str, Any] | None = None,
+    info: Array | None = None,
+    out: Array | tuple[Array, Array] | None = None,
+    bandwidth: Number = 1.0,
+    p: Number = 2.0,
+    exponent: Number = 1.0,
+    alpha: Number = 1.0,
+    gamma: Number = 1.0,
+    coef0: Number = 0.0,
+    degree: Number = 3.0,
+    regularization: Number = 0.0,
+    row_offset: int = 0,
+    column_offset: int = 0,
+    outer_power: Number | None = None,
+    expression: str | None = None,
+    of: Literal["distance", "sum", "product"] = "distance",
+    parameters: dict[str, Number] | None = None,
+    output: Output = "value",
+    parameter: str | None = None,
+) -> Array: ...
+@overload
 def eigh_kernel(
     x: Array,
     *,
