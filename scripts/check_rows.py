@@ -41,7 +41,9 @@ def tests_of(build):
         for item in test.get("properties", []):
             if item["name"] == "ENVIRONMENT":
                 environment = dict(pair.split("=", 1) for pair in item["value"])
-        words = test.get("command", [])
+        words = test.get("command")
+        if not words:
+            sys.exit(f"check_rows: {test['name']} is not built")
         if words[1:3] == ["-E", "env"]:
             environment.update(word.split("=", 1) for word in words[3:] if "=" in word)
             words = [word for word in words[3:] if "=" not in word]
@@ -108,7 +110,7 @@ def program_lines(build):
         part = re.fullmatch("check_(.*)", name)
         yield f"part {part.group(1)}" if part else f"test {name}"
         place = where_of(environment)
-        program = os.path.basename(words[0]) if words else ""
+        program = os.path.basename(words[0])
         if "-m" in words and "pytest" in words:
             shared = pytests.setdefault(" ".join(place), ({}, []))
             shared[0].update(environment)
