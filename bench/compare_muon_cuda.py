@@ -107,7 +107,8 @@ def powers(gram, rows):
     basis = torch.linalg.qr(torch.randn(count, n, n, device="cuda", dtype=torch.float64))[0]
     a = ((basis * torch.logspace(-6, 0, n, device="cuda", dtype=torch.float64)) @ basis.mT).float()
     values, vectors = torch.linalg.eigh(a.double())
-    exact = (vectors * values.clamp(min=0).add(1e-6) ** -0.25) @ vectors.mT
+    roots = values.clamp(min=0).add(1e-6 * values[:, -1:]) ** -0.25
+    exact = (vectors * roots[:, None, :]) @ vectors.mT
     out = torch.empty_like(a)
     ta, to = tensor(a), tensor(out)
     for name, method in (("auto", 0), ("eigh", 1), ("coupled Newton", 2)):
