@@ -83,7 +83,7 @@ foreach(library cuda nvrtc cusolver cusolverMg cublas nccl)
 endforeach()
 
 foreach(library fake_cusolver fake_cusolverMg fake_cublas)
-    target_sources(${library} PRIVATE src/blas.c)
+    target_sources(${library} PRIVATE src/blas.c tests/fake_cuda/fake_blas.c)
     target_include_directories(${library} PRIVATE include src)
     target_link_libraries(${library} PRIVATE fake_cuda gram_blas)
 endforeach()
