@@ -110,12 +110,12 @@ def kernel(x, y=None, kernel="laplace", *, output="value", **options):
     """The kernel matrix of x (..., m, k) and y (..., n, k), as gram.kernel (see there for options).
 
     Every number is a number or a tensor that broadcasts over the batch, also in the dict
-    parameters: a vector of bandwidths gives so many matrices.  For one lengthscale per coordinate
-    divide x and y by them, or take gram.gpytorch's kernels.  x, y, bandwidth and regularization
-    have gradients, twice but for an expression and outer_power; the other numbers have them once:
-    p, exponent, alpha, gamma, coef0, degree, outer_power and parameters.  Numbers that the kernel does not use have the gradient 0.  That of
-    degree is nan where gamma x.y + coef0 is negative, and where points coincide p and outer_power
-    get 0.  Only output="value" has gradients.
+    parameters: a vector of bandwidths gives so many matrices. For one lengthscale per coordinate
+    divide x and y by them, or take gram.gpytorch's kernels. x, y, bandwidth and regularization have
+    gradients, twice but for an expression and outer_power; the other numbers have them once: p,
+    exponent, alpha, gamma, coef0, degree, outer_power and parameters. Numbers that the kernel does
+    not use have the gradient 0. That of degree is nan where gamma x.y + coef0 is negative, and
+    where points coincide p and outer_power get 0. Only output="value" has gradients.
 
     >>> length = torch.tensor(2.0, requires_grad=True)
     >>> k = gram.torch.kernel(torch.zeros(1, 1), torch.ones(1, 1), "gaussian", bandwidth=length)
