@@ -140,9 +140,88 @@ static void constants(struct harness *h)
     problem_close(&q);
 }
 
+/* ---- Two expressions of one number ---------------------------------------------------------- */
+
+/* gram_cuda_expression_number, of s * A + B without the bits of B: its steps can be undone, so that
+ * for every A there is a B with a given number. */
+static const uint64_t prime = 0x100000001B3u;
+
+static uint64_t mixed(uint64_t value, uint64_t word)
+{
+    return ((value ^ word) * prime) ^ (value >> 29);
+}
+
+static uint64_t bits_of(double number)
+{
+    uint64_t bits;
+
+    memcpy(&bits, &number, sizeof bits);
+    return bits;
+}
+
+static uint64_t number_before_b(double a)
+{
+    enum {
+        S = 0,
+        NUMBER = 1,
+        MULTIPLY = 5
+    };
+    uint64_t value = 0xCBF29CE484222325u;
+
+    value = mixed(mixed(value, (uint64_t)S << 48), 0);
+    value = mixed(mixed(value, (uint64_t)NUMBER << 48), bits_of(a));
+    value = mixed(mixed(value, (uint64_t)MULTIPLY << 48 | (uint64_t)1 << 16), 0);
+    return mixed(value, (uint64_t)NUMBER << 48);
+}
+
+/* The B with which s * a + B has the number of s * 2 + 1. */
+static double twin_of(double a)
+{
+    const uint64_t first = number_before_b(2), second = number_before_b(a);
+    const uint64_t wanted = mixed(first, bits_of(1)) ^ (second >> 29);
+    uint64_t inverse = prime, bits;
+    double b;
+
+    for (int i = 0; i < 6; i++)
+        inverse *= 2 - prime * inverse;
+    bits = second ^ (wanted * inverse);
+    memcpy(&b, &bits, sizeof b);
+    return b;
+}
+
+/* A caller who chooses the text can choose its number: the kernel of another text is not taken. */
+static void one_number_is_not_one_kernel(struct harness *h)
+{
+    double a = 3, b = twin_of(a);
+    char text[2][96];
+    struct problem q;
+
+    while (!(b > 1e-30 && b < 1e30) && a < 1e5)
+        b = twin_of(++a);
+    snprintf(text[0], sizeof *text, "s * 2 + 1");
+    snprintf(text[1], sizeof *text, "s * %.17g + %.17g", a, b);
+    if (!problem_open(h, &q) || !CHECK(h, a < 1e5, "no other expression has the number"))
+        return;
+    for (int i = 0; i < 2; i++) {
+        const gram_kernel_options o = expression_of(text[i], NULL, 0);
+        float got[M * M], s = 0;
+        CHECK(h,
+              gram_kernel(q.g, &q.x, &q.y, &o, &q.out) == GRAM_OK &&
+                  gram_context_synchronize(q.g) == GRAM_OK &&
+                  device_download(got, q.out.data, sizeof got),
+              "%s", gram_message(q.g));
+        for (int k = 0; k < K; k++)
+            s += (q.x_host[k] - q.y_host[k]) * (q.x_host[k] - q.y_host[k]);
+        s = sqrtf(s) * (float)(i ? a : 2) + (float)(i ? b : 1);
+        CHECK(h, fabsf(got[0] - s) <= 1e-5F * fabsf(s), "%s: %g, expected %g", text[i], got[0], s);
+    }
+    problem_close(&q);
+}
+
 static const struct test_function tests[] = {
-    {"gradients", gradients},
-    {"constants", constants},
+    {                   "gradients",                    gradients},
+    {                   "constants",                    constants},
+    {"one_number_is_not_one_kernel", one_number_is_not_one_kernel},
 };
 
 int main(void)

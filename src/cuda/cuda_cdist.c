@@ -16,7 +16,8 @@ enum {
 static const int64_t most_blocks = INT32_MAX;
 
 /* Compiles, if need be, with the caller's expression written as device code. */
-static gram_status find_kernel(gram_context *g, const struct cuda_cdist_plan *plan,
+static gram_status make_kernel(gram_context *g, const struct cuda_cdist_plan *plan,
+                               const struct cuda_cdist_identity *identity, size_t bytes,
                                CUfunction *function)
 {
     struct cuda_device *device = g->device;
@@ -24,6 +25,8 @@ static gram_status find_kernel(gram_context *g, const struct cuda_cdist_plan *pl
     struct jit_request request = cuda_cdist_request(plan, defines);
     gram_status status;
 
+    request.identity = identity;
+    request.identity_bytes = bytes;
     request.shared_bytes = cuda_cdist_shared(&plan->variant, device->arch);
     if (plan->expression) {
         text = gram_cuda_expression_text(plan->expression);
@@ -36,6 +39,16 @@ static gram_status find_kernel(gram_context *g, const struct cuda_cdist_plan *pl
     return status;
 }
 
+static gram_status find_kernel(gram_context *g, const struct cuda_cdist_plan *plan,
+                               CUfunction *function)
+{
+    struct cuda_cdist_identity identity;
+    const size_t bytes = cuda_cdist_identify(plan, &identity);
+
+    *function = gram_jit_recall_own(g->device, plan->number, &identity, bytes);
+    return *function ? GRAM_OK : make_kernel(g, plan, &identity, bytes, function);
+}
+
 gram_status cuda_cdist_launch(gram_context *g, struct cuda_cdist_plan *plan,
                               const struct square_list *list)
 {
@@ -44,10 +57,9 @@ gram_status cuda_cdist_launch(gram_context *g, struct cuda_cdist_plan *plan,
     const unsigned grid[] = {(unsigned)gram_least(plan->tiles, most), 1, 1};
     void *arguments[] = {&plan->params, &list};
     size_t shared = cuda_cdist_shared(&plan->variant, device->arch);
-    CUfunction function = gram_jit_recall(device, plan->number);
+    CUfunction function;
 
-    if (!function)
-        TRY(find_kernel(g, plan, &function));
+    TRY(find_kernel(g, plan, &function));
     return gram_cuda_queue(g, function, grid, (const unsigned[]){THREADS, 1, 1}, shared, arguments);
 }
 

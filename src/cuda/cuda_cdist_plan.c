@@ -298,6 +298,14 @@ void cuda_cdist_plan(const struct gram_cdist_op *op, int processors, struct cuda
             (uint64_t)1 << 63;
 }
 
+size_t cuda_cdist_identify(const struct cuda_cdist_plan *plan, struct cuda_cdist_identity *out)
+{
+    if (!plan->expression)
+        return 0;
+    out->variant = pack(&plan->variant);
+    return (1 + gram_cuda_expression_words(plan->expression, out->words)) * sizeof *out->words;
+}
+
 /* Steps of a few instructions, where those that fetch panels tell. */
 bool cuda_cdist_plan_packed(struct cuda_cdist_plan *plan)
 {

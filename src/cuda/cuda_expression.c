@@ -195,18 +195,30 @@ char *gram_cuda_expression_text(const struct gram_expression *e)
     return text;
 }
 
+static void node_words(const struct gram_node *n, uint64_t words[2])
+{
+    words[0] = n->op;
+    for (int k = 0; k < 3; k++)
+        words[0] = words[0] << 16 | (uint16_t)n->arg[k];
+    memcpy(&words[1], &n->number, sizeof n->number);
+}
+
+size_t gram_cuda_expression_words(const struct gram_expression *e,
+                                  uint64_t words[CUDA_EXPRESSION_WORDS])
+{
+    for (int i = 0; i < e->count; i++)
+        node_words(&e->node[i], words + (ptrdiff_t)2 * i);
+    return 2 * (size_t)e->count;
+}
+
 uint64_t gram_cuda_expression_number(const struct gram_expression *e)
 {
-    uint64_t value = 0xCBF29CE484222325u;
+    uint64_t value = 0xCBF29CE484222325u, words[2];
 
     for (int i = 0; i < e->count; i++) {
-        const struct gram_node *n = &e->node[i];
-        uint64_t part[2] = {n->op, 0};
-        for (int k = 0; k < 3; k++)
-            part[0] = part[0] << 16 | (uint16_t)n->arg[k];
-        memcpy(&part[1], &n->number, sizeof n->number);
+        node_words(&e->node[i], words);
         for (int k = 0; k < 2; k++)
-            value = ((value ^ part[k]) * 0x100000001B3u) ^ (value >> 29);
+            value = ((value ^ words[k]) * 0x100000001B3u) ^ (value >> 29);
     }
     return value;
 }

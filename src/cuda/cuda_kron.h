@@ -44,7 +44,7 @@ struct cuda_kron_pass {
     bool in_place, padded;
     bool along; /* neighbours in x are those along the factor's index */
     size_t shared_bytes;
-    uint64_t variant; /* of its kernel, once it was queued; 0 before */
+    CUfunction function; /* its kernel, once it was queued; NULL before */
 };
 
 struct cuda_kron_plan {

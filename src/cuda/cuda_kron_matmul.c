@@ -93,18 +93,18 @@ static void make_ahead(const gram_context *g, const struct cuda_kron_plan *plan,
 static gram_status find_kernel(gram_context *g, struct cuda_kron_plan *plan, void *scratch,
                                int number, const struct kron_params *params, CUfunction *out)
 {
-    uint64_t *variant = &plan->pass[number].variant;
+    CUfunction *kept = &plan->pass[number].function;
     char defines[CUDA_KRON_DEFINES];
     struct jit_request request;
 
-    *out = *variant ? gram_jit_recall(g->device, *variant) : NULL;
+    *out = *kept;
     if (*out)
         return GRAM_OK;
     request = cuda_kron_request(plan, number, params, defines);
     if (!gram_jit_recall(g->device, request.variant))
         make_ahead(g, plan, scratch);
     TRY(gram_jit_kernel(g, g->device, &request, out));
-    *variant = request.variant;
+    *kept = *out;
     return GRAM_OK;
 }
 

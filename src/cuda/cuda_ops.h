@@ -203,6 +203,11 @@ struct cuda_cdist_plan {
 int cuda_cdist_most_tile(const struct cuda_cdist_variant *v);
 /* processors: of the device. */
 void cuda_cdist_plan(const struct gram_cdist_op *op, int processors, struct cuda_cdist_plan *plan);
+/* What tells the kernel of a plan with an expression from all others: bytes of identity. */
+struct cuda_cdist_identity {
+    uint64_t variant, words[CUDA_EXPRESSION_WORDS];
+};
+size_t cuda_cdist_identify(const struct cuda_cdist_plan *plan, struct cuda_cdist_identity *out);
 /* Turns the plan into one for the tiles of a list alone: SQUARE_LEFT_ROWS. */
 void cuda_cdist_plan_listed(struct cuda_cdist_plan *plan);
 /* Turns the plan into one for panels of cdist_panels.cu, whose places are still to be filled in;

@@ -8,7 +8,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "jit.h"
-#include <pthread.h>
+#include "../process.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +21,8 @@ struct cuda_kernel_memo {
     struct {
         uint64_t variant;
         CUfunction function; /* NULL: free */
+        void *identity;      /* owned; NULL: the number says all */
+        size_t identity_bytes;
     } at[MEMO];
 };
 
@@ -33,11 +35,11 @@ struct entry {
     char name[]; /* file, defines and own text */
 };
 
+/* Under GRAM_LOCK_KERNELS.  A child after fork() has no device, and so never looks in here. */
 static struct {
-    pthread_mutex_t lock;
     pthread_cond_t changed;
     struct entry *first;
-} process = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+} process = {.changed = PTHREAD_COND_INITIALIZER};
 
 static const char *own_text(const struct jit_request *request)
 {
@@ -181,18 +183,18 @@ gram_status gram_jit_process_kernel(gram_context *g, const struct cuda_device *d
     gram_status status = GRAM_OK;
     struct entry *e;
 
-    pthread_mutex_lock(&process.lock);
+    gram_process_lock(g, GRAM_LOCK_KERNELS);
     while ((e = find(chip_of(device), g->debug_jit, request)) && !e->ready)
-        pthread_cond_wait(&process.changed, &process.lock);
+        pthread_cond_wait(&process.changed, &g->process->lock[GRAM_LOCK_KERNELS]);
     if (!e) {
         e = add(chip_of(device), g->debug_jit, request);
         if (!e) {
-            pthread_mutex_unlock(&process.lock);
+            gram_process_unlock(g, GRAM_LOCK_KERNELS);
             return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the entry of a kernel");
         }
-        pthread_mutex_unlock(&process.lock);
+        gram_process_unlock(g, GRAM_LOCK_KERNELS);
         status = make(g, device, request, &e->function);
-        pthread_mutex_lock(&process.lock);
+        gram_process_lock(g, GRAM_LOCK_KERNELS);
         e->ready = status == GRAM_OK;
         *out = e->function;
         if (!e->ready)
@@ -200,7 +202,7 @@ gram_status gram_jit_process_kernel(gram_context *g, const struct cuda_device *d
         pthread_cond_broadcast(&process.changed);
     } else
         *out = e->function;
-    pthread_mutex_unlock(&process.lock);
+    gram_process_unlock(g, GRAM_LOCK_KERNELS);
     return status;
 }
 
@@ -209,20 +211,48 @@ static unsigned slot_of(uint64_t variant)
     return (unsigned)(variant * 0x9E3779B97F4A7C15u >> 32) % MEMO;
 }
 
+/* A caller who chooses the text of an expression can choose its number as well: two texts of one
+ * number must not be one kernel. */
+CUfunction gram_jit_recall_own(const struct cuda_device *device, uint64_t variant,
+                               const void *identity, size_t bytes)
+{
+    const unsigned slot = slot_of(variant);
+    const struct cuda_kernel_memo *memo = device->memo;
+
+    if (!memo || memo->at[slot].variant != variant || memo->at[slot].identity_bytes != bytes ||
+        (bytes > 0 && memcmp(memo->at[slot].identity, identity, bytes) != 0))
+        return NULL;
+    return memo->at[slot].function;
+}
+
 CUfunction gram_jit_recall(const struct cuda_device *device, uint64_t variant)
 {
-    unsigned slot = slot_of(variant);
+    return gram_jit_recall_own(device, variant, NULL, 0);
+}
 
-    if (!device->memo || device->memo->at[slot].variant != variant)
-        return NULL;
-    return device->memo->at[slot].function;
+/* What cannot be remembered for want of memory is found again in the process. */
+static void remember(gram_context *g, struct cuda_kernel_memo *memo,
+                     const struct jit_request *request, CUfunction function)
+{
+    const unsigned slot = slot_of(request->variant);
+    void *identity = NULL;
+
+    if (request->identity_bytes > 0) {
+        identity = gram_alloc(g, request->identity_bytes);
+        if (!identity)
+            return;
+        memcpy(identity, request->identity, request->identity_bytes);
+    }
+    gram_free(g, memo->at[slot].identity, memo->at[slot].identity_bytes);
+    memo->at[slot].identity = identity;
+    memo->at[slot].identity_bytes = request->identity_bytes;
+    memo->at[slot].variant = request->variant;
+    memo->at[slot].function = function;
 }
 
 gram_status gram_jit_kernel(gram_context *g, struct cuda_device *device,
                             const struct jit_request *request, CUfunction *out)
 {
-    unsigned slot = slot_of(request->variant);
-
     if (!device->memo) {
         device->memo = gram_alloc(g, sizeof *device->memo);
         if (!device->memo)
@@ -231,13 +261,14 @@ gram_status gram_jit_kernel(gram_context *g, struct cuda_device *device,
         memset(device->memo, 0, sizeof *device->memo);
     }
     TRY(gram_jit_process_kernel(g, device, request, out));
-    device->memo->at[slot].variant = request->variant;
-    device->memo->at[slot].function = *out;
+    remember(g, device->memo, request, *out);
     return GRAM_OK;
 }
 
 void gram_jit_forget(gram_context *g, struct cuda_device *device)
 {
+    for (int i = 0; device->memo && i < MEMO; i++)
+        gram_free(g, device->memo->at[i].identity, device->memo->at[i].identity_bytes);
     gram_free(g, device->memo, sizeof *device->memo);
     device->memo = NULL;
 }

@@ -15,10 +15,13 @@ extern const struct cuda_source gram_cuda_sources[]; /* name NULL at the end */
 extern const uint64_t gram_cuda_sources_hash;        /* of all their names and texts */
 
 struct jit_request {
-    const char *file;       /* "cdist.cu" */
-    const char *kernel;     /* its extern "C" function */
-    const char *defines;    /* "-DREAL=float -DTM=8", separated by blanks */
-    uint64_t variant;       /* a number of its own for every file, defines and own */
+    const char *file;     /* "cdist.cu" */
+    const char *kernel;   /* its extern "C" function */
+    const char *defines;  /* "-DREAL=float -DTM=8", separated by blanks */
+    uint64_t variant;     /* a number of its own for every file, defines and own */
+    const void *identity; /* or, where other requests may have the number too, what they would not
+                             have; else NULL */
+    size_t identity_bytes;
     bool chip_alone;        /* it uses what only chips of the same number have: sm_90a */
     struct cuda_source own; /* one that is not built in: the file itself, or what it includes; name
                                NULL: none */
@@ -27,6 +30,9 @@ struct jit_request {
 
 /* A kernel that g has used before, NULL if it has not: all that the steady state needs. */
 CUfunction gram_jit_recall(const struct cuda_device *device, uint64_t variant);
+/* The same of a request that has an identity. */
+CUfunction gram_jit_recall_own(const struct cuda_device *device, uint64_t variant,
+                               const void *identity, size_t bytes);
 /* The kernel on g's device, which must be current: the process's, or from the cache, or compiled.
  */
 gram_status gram_jit_kernel(gram_context *g, struct cuda_device *device,

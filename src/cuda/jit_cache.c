@@ -214,7 +214,7 @@ gram_status gram_jit_cache_clear(gram_context *g, const char *pattern, int64_t *
 
     *removed = 0;
     if (!pattern)
-        gram_tuned_forget();
+        gram_tuned_forget(g);
     if (!gram_store_open(g, false, &s) && s.why[0] && (pattern || !s.aside))
         return gram_fail(g, GRAM_IO, "%s", s.why);
     snprintf(aside, sizeof aside, "%s.corrupt", s.path);

@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "jit.h"
+#include "sha256.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,20 +16,17 @@ enum {
     MOST_ARCHS = 64
 };
 
-/* FNV-1a over text, its end included. */
-static uint64_t hash_of(uint64_t value, const char *text)
+/* What tells the texts apart that may be included: of the library's own a number, which the build
+ * has made; of a caller's the SHA-256 too, since whoever chooses the text of an expression or of a
+ * module could choose one with the number of another. */
+static void name_sources(const struct cuda_source *own, char *name, size_t bytes)
 {
-    for (const char *at = text; at == text || at[-1]; at++)
-        value = (value ^ (unsigned char)*at) * 0x100000001B3u;
-    return value;
-}
+    char text[SHA256_TEXT] = "";
 
-/* Over the names and texts of everything that may be included. */
-static uint64_t hash_of_sources(const struct cuda_source *own)
-{
-    const uint64_t value = gram_cuda_sources_hash;
-
-    return own->name ? hash_of(hash_of(value, own->name), own->text) : value;
+    if (own->name)
+        gram_sha256(own->text, strlen(own->text), text);
+    snprintf(name, bytes, "%016llx%s%s", (unsigned long long)gram_cuda_sources_hash,
+             own->name ? "." : "", text);
 }
 
 void gram_jit_chip(const struct cuda_compiler *compiler, int arch, char *chip, size_t size)
@@ -59,12 +57,13 @@ const char *gram_jit_extra_options(const gram_context *g)
 void gram_jit_key(const gram_context *g, const struct cuda_compiler *compiler,
                   const struct jit_request *request, const char *chip, char key[JIT_KEY_BYTES])
 {
+    char sources[SHA256_TEXT + 20];
     int major = 0, minor = 0;
 
+    name_sources(&request->own, sources, sizeof sources);
     (void)compiler->version(&major, &minor);
-    snprintf(key, JIT_KEY_BYTES, "%d %s %s nvrtc%d.%d %s%s %016llx", (int)KEY_FORMAT, request->file,
-             chip, major, minor, request->defines, gram_jit_extra_options(g),
-             (unsigned long long)hash_of_sources(&request->own));
+    snprintf(key, JIT_KEY_BYTES, "%d %s %s nvrtc%d.%d %s%s %s", (int)KEY_FORMAT, request->file,
+             chip, major, minor, request->defines, gram_jit_extra_options(g), sources);
 }
 
 bool gram_jit_entry_of_key(char *key, gram_cache_entry *entry)
