@@ -10,14 +10,12 @@
 #include "json_read.h"
 #include "json_text.h"
 #include "model_file.h"
+#include "whole_file.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
@@ -243,58 +241,6 @@ static void build_header(const struct gram_model_writer *w, struct gram_json_tex
 
 /* ---- The file ------------------------------------------------------------------------------- */
 
-/* The file in the making; paths are owned. */
-struct target {
-    char *path;      /* what is replaced: links are followed */
-    char *temporary; /* beside it */
-    int descriptor;
-};
-
-static gram_status cannot(gram_context *g, const char *what, const char *path, int error)
-{
-    return gram_fail(g, error == ENOMEM ? GRAM_OUT_OF_MEMORY : GRAM_IO, "cannot %s %s: %s", what,
-                     path, strerror(error));
-}
-
-/* Opens t; false, with *status, if it cannot. */
-static bool open_temporary(gram_context *g, const char *path, struct target *t, gram_status *status)
-{
-    struct stat about;
-    bool exists = stat(path, &about) == 0;
-    size_t room, folder;
-
-    if (exists && !S_ISREG(about.st_mode)) {
-        *status = gram_fail(g, GRAM_IO, "cannot write %s: it is not a regular file", path);
-        return false;
-    }
-    t->path = exists ? realpath(path, NULL) : strdup(path); /* through links */
-    if (!t->path || (exists && access(path, W_OK) != 0)) {
-        *status = cannot(g, "write", path, errno);
-        return false;
-    }
-    folder = strrchr(t->path, '/') ? (size_t)(strrchr(t->path, '/') - t->path) + 1 : 0;
-    room = folder + 48;
-    t->temporary = malloc(room);
-    if (!t->temporary) {
-        *status = cannot(g, "write", path, ENOMEM);
-        return false;
-    }
-    for (int attempt = 0; attempt < 1000; attempt++) {
-        (void)snprintf(t->temporary, room, "%.*s.gram-%ld-%d.tmp", (int)folder, t->path,
-                       (long)getpid(), attempt);
-        t->descriptor = open(t->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (t->descriptor >= 0 || errno != EEXIST)
-            break;
-    }
-    if (t->descriptor < 0) {
-        *status = cannot(g, "create", path, errno);
-        return false;
-    }
-    if (exists)
-        (void)fchmod(t->descriptor, about.st_mode & 07777); /* as far as the file system can */
-    return true;
-}
-
 static int write_all(int descriptor, const void *data, size_t bytes)
 {
     const char *from = data;
@@ -322,52 +268,12 @@ static int write_file(const struct gram_model_writer *w, const struct gram_json_
         error = write_all(descriptor, header->data, header->length);
     for (size_t i = 0; !error && i < w->count; i++)
         error = write_all(descriptor, w->entry[i].array.data, array_bytes(&w->entry[i].array));
-    if (!error && fsync(descriptor) != 0)
-        error = errno;
     return error;
-}
-
-/* Makes the rename last; a file system that cannot is not an error: the file is whole. */
-static void flush_folder(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
-    int descriptor = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-
-    if (descriptor >= 0) {
-        (void)fsync(descriptor);
-        (void)close(descriptor);
-    }
-    free(folder);
-}
-
-/* Fills the temporary file and puts it in the place of path, or removes it. */
-static gram_status replace_file(gram_context *g, const struct gram_model_writer *w,
-                                const struct gram_json_text *header, const char *path)
-{
-    struct target t = {.descriptor = -1};
-    gram_status status = GRAM_OK;
-
-    if (open_temporary(g, path, &t, &status)) {
-        int error = write_file(w, header, t.descriptor);
-        if (close(t.descriptor) != 0 && !error)
-            error = errno;
-        if (!error && rename(t.temporary, t.path) != 0)
-            error = errno;
-        if (error) {
-            (void)unlink(t.temporary);
-            status = cannot(g, "write", path, error);
-        } else {
-            flush_folder(t.path);
-        }
-    }
-    free(t.path);
-    free(t.temporary);
-    return status;
 }
 
 gram_status gram_model_commit(gram_context *g, struct gram_model_writer *w, const char *path)
 {
+    struct gram_whole_file file = {.descriptor = -1};
     struct gram_json_text header = {0};
     gram_status status;
 
@@ -377,9 +283,11 @@ gram_status gram_model_commit(gram_context *g, struct gram_model_writer *w, cons
         build_header(w, &header);
     }
     if (w && !w->failed && !header.failed)
-        status = replace_file(g, w, &header, path);
+        status = gram_whole_file_open(g, path, &file);
     else
         status = gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate memory to write %s", path);
+    if (file.descriptor >= 0)
+        status = gram_whole_file_close(g, path, &file, write_file(w, &header, file.descriptor));
     free(header.data);
     return status;
 }
