@@ -27,7 +27,7 @@ void gram_machine_destroy(gram_machine *machine)
 
 int64_t gram_machine_feature_count(const gram_machine *machine)
 {
-    return machine->encoder->columns;
+    return machine ? machine->encoder->columns : 0;
 }
 
 gram_status gram_machine_feature_at(gram_context *g, const gram_machine *machine, int64_t index,
@@ -37,7 +37,7 @@ gram_status gram_machine_feature_at(gram_context *g, const gram_machine *machine
     const struct gram_encoded_column *column;
     size_t size;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     if (index < 0 || index >= machine->encoder->columns)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "index is %lld, expected 0 to %lld",
                          (long long)index, (long long)machine->encoder->columns - 1);
@@ -56,30 +56,34 @@ gram_status gram_machine_feature_at(gram_context *g, const gram_machine *machine
 
 const char *gram_machine_target(const gram_machine *machine)
 {
-    return machine->target.name;
+    return machine ? machine->target.name : NULL;
 }
 
 gram_task gram_machine_task(const gram_machine *machine)
 {
-    return machine->target.task;
+    return machine ? machine->target.task : (gram_task)0;
 }
 
 int64_t gram_machine_class_count(const gram_machine *machine)
 {
-    return machine->target.classes;
+    return machine ? machine->target.classes : 0;
 }
 
 const char *gram_machine_class_name(const gram_machine *machine, int64_t index)
 {
-    return index >= 0 && index < machine->target.classes ? machine->target.class_name[index] : NULL;
+    return machine && index >= 0 && index < machine->target.classes
+               ? machine->target.class_name[index]
+               : NULL;
 }
 
 int gram_machine_classes_are_numbers(const gram_machine *machine)
 {
-    return machine->target.class_value != NULL;
+    return machine && machine->target.class_value != NULL;
 }
 
 const char *gram_machine_describe(const gram_machine *machine)
 {
+    if (!machine)
+        return NULL;
     return machine->description ? machine->description : machine->summary;
 }

@@ -166,9 +166,19 @@ gram_status gram_machine_tree_build(gram_context *g, const struct machine_params
                                     struct machine_tree *tree, struct machine_leaf_rows *rows);
 void gram_machine_leaf_rows_destroy(struct machine_leaf_rows *rows);
 void gram_machine_tree_destroy(struct machine_tree *tree);
-/* The weight of a leaf at a row of x. */
-double gram_machine_tree_weight(const struct machine_tree *tree, gram_dtype dtype, const void *x,
-                                int64_t row, int64_t leaf);
+/* A row in a leaf, with the leaf's weight there: more than 0, or NaN. */
+struct machine_place {
+    int64_t leaf, row;
+    double weight;
+};
+struct machine_places {
+    struct machine_place *at; /* for free() */
+    int64_t count, room;
+};
+/* Where rows of x belong, by leaf and then by row. */
+gram_status gram_machine_tree_places(gram_context *g, const struct machine_tree *tree,
+                                     gram_dtype dtype, const void *x, int64_t rows,
+                                     struct machine_places *out);
 
 /* out (rows by outputs, column-major) = the weighted leaves at encoded rows. */
 gram_status gram_machine_outputs(gram_context *g, const gram_machine *machine, int64_t rows,

@@ -23,6 +23,54 @@ enum {
     NAME_BYTES = 48
 };
 
+/* ---- What makes sense: asked before a file is written, and after it was read --------------- */
+
+static bool target_holds(const struct machine_target *target)
+{
+    return (target->transform == GRAM_TRANSFORM_NONE || target->transform == GRAM_TRANSFORM_LOG ||
+            target->transform == GRAM_TRANSFORM_SQRT) &&
+           isfinite(target->shift) && isfinite(target->scale) && target->classes != 1;
+}
+
+static bool node_holds(const struct machine_node *node, int64_t width)
+{
+    bool finite = isfinite(node->low) && isfinite(node->high);
+
+    for (int64_t i = 0; i < width; i++)
+        finite &= isfinite(node->direction[i]) != 0;
+    return finite && node->low <= node->high;
+}
+
+static bool leaf_holds(const struct machine_leaf *leaf, gram_dtype dtype)
+{
+    return leaf->p > 0 && leaf->p <= 2 && leaf->q > 0 && leaf->q <= leaf->p &&
+           leaf->bandwidth > 0 && isfinite(leaf->bandwidth) && leaf->rows >= 1 &&
+           leaf->dtype == dtype;
+}
+
+/* A file that nobody could load is not written. */
+static gram_status check_machine(gram_context *g, const gram_machine *machine)
+{
+    const char *column, *wrong;
+
+    if (!target_holds(&machine->target))
+        return gram_fail(g, GRAM_BAD_DATA,
+                         "the target's shift %g and scale %g make no sense, expected finite "
+                         "numbers",
+                         machine->target.shift, machine->target.scale);
+    wrong = gram_model_encoder_wrong(machine->encoder, &column);
+    if (wrong)
+        return gram_fail(g, GRAM_BAD_DATA, "column \"%s\" %s", column, wrong);
+    for (int64_t i = 0; i < machine->tree.count; i++)
+        if (!node_holds(&machine->tree.node[i], machine->tree.width))
+            return gram_fail(g, GRAM_BAD_DATA, "node %lld of the tree makes no sense",
+                             (long long)i);
+    for (int64_t i = 0; i < machine->leaves; i++)
+        if (!leaf_holds(&machine->leaf[i], machine->leaf[0].dtype))
+            return gram_fail(g, GRAM_BAD_DATA, "leaf %lld makes no sense", (long long)i);
+    return GRAM_OK;
+}
+
 /* ---- Saving ------------------------------------------------------------------------------- */
 
 static void put_target(struct gram_model_writer *w, const struct machine_target *target)
@@ -87,10 +135,14 @@ static void put_leaf(struct gram_model_writer *w, const struct machine_leaf *lea
 
 gram_status gram_machine_save(gram_context *g, const gram_machine *machine, const char *path)
 {
-    struct gram_model_writer *w = gram_model_writer_create();
+    struct gram_model_writer *w;
     gram_status status;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
+    if (!machine || !path)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s is NULL", machine ? "path" : "machine");
+    TRY(check_machine(g, machine));
+    w = gram_model_writer_create();
     gram_model_put_text(w, "format", FORMAT);
     gram_model_put_text(w, "version", gram_version());
     gram_model_put_text(w, "summary", machine->summary);
@@ -156,11 +208,10 @@ static gram_status need_target(gram_context *g, const struct gram_model_file *fi
     transform = ((const double *)numbers)[0];
     target->shift = ((const double *)numbers)[1];
     target->scale = ((const double *)numbers)[2];
-    if (!(transform == GRAM_TRANSFORM_NONE || transform == GRAM_TRANSFORM_LOG ||
-          transform == GRAM_TRANSFORM_SQRT) ||
-        !isfinite(target->shift) || !isfinite(target->scale))
+    target->transform =
+        (gram_transform)(transform >= 0 && transform <= GRAM_TRANSFORM_SQRT ? transform : -1);
+    if (target->transform != transform || !target_holds(target))
         return gram_model_bad(g, file, "target.scale makes no sense");
-    target->transform = (gram_transform)transform;
     TRY(need_strings_copied(g, file, "target.classes", &target->classes, &target->class_name));
     target->task = target->classes ? GRAM_CLASSIFICATION : GRAM_REGRESSION;
     if (target->classes == 1)
@@ -222,8 +273,8 @@ static gram_status need_tree(gram_context *g, const struct gram_model_file *file
         node->child[1] = links[4 * i + 1];
         node->parent = links[4 * i + 2];
         node->side = (int)links[4 * i + 3];
-        if (!(node->low <= node->high))
-            return gram_model_bad(g, file, "node %lld of the tree has no order", (long long)i);
+        if (!node_holds(node, width))
+            return gram_model_bad(g, file, "node %lld of the tree makes no sense", (long long)i);
     }
     return tree->node && tree->count == nodes && (nodes == 0 || tree->node[nodes - 1].direction)
                ? GRAM_OK
@@ -285,9 +336,7 @@ static gram_status need_leaf(gram_context *g, const struct gram_model_file *file
     leaf->p = ((const double *)kernel)[0];
     leaf->q = ((const double *)kernel)[1];
     leaf->bandwidth = ((const double *)kernel)[2];
-    if (!(leaf->p > 0 && leaf->p <= 2 && leaf->q > 0 && leaf->q <= leaf->p && leaf->bandwidth > 0 &&
-          isfinite(leaf->bandwidth)) ||
-        leaf->rows < 1 || (index > 0 && leaf->dtype != machine->leaf[0].dtype))
+    if (!leaf_holds(leaf, machine->leaf[0].dtype))
         return gram_model_bad(g, file, "leaf %lld makes no sense", (long long)index);
     return GRAM_OK;
 }
@@ -332,7 +381,9 @@ gram_status gram_machine_load(gram_context *g, const char *path, gram_machine **
     gram_machine *machine;
     gram_status status;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
+    if (!path || !out)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s is NULL", path ? "out" : "path");
     *out = NULL;
     TRY(gram_model_read(g, path, &file));
     machine = calloc(1, sizeof *machine);

@@ -191,7 +191,7 @@ gram_status gram_machine_fit(gram_context *g, const gram_table *table, const gra
     struct machine_job job = {.table = table, .target = target, .o = GRAM_MACHINE_OPTIONS_INIT};
     gram_status status;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     *out = NULL;
     TRY(gram_options_copy(g, &job.o, sizeof job.o, options));
     TRY(check_options(g, &job.o));

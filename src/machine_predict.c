@@ -8,36 +8,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One leaf's part at the rows it has a weight at; picked and weight have room for all rows. */
-static gram_status add_leaf(gram_context *g, const gram_machine *machine, int64_t index,
-                            int64_t rows, const void *x, double *out)
+/* One leaf's part at the count rows of x that have a place there. */
+static gram_status add_leaf(gram_context *g, const gram_machine *machine,
+                            const struct machine_place *place, int64_t count, int64_t rows,
+                            const void *x, double *out)
 {
-    const struct machine_leaf *leaf = &machine->leaf[index];
-    int64_t *picked = malloc((size_t)rows * sizeof *picked + 1), count = 0;
-    double *weight = malloc((size_t)rows * sizeof *weight + 1), *values = NULL;
-    char *part = NULL;
-    gram_status status = GRAM_OK;
+    const struct machine_leaf *leaf = &machine->leaf[place->leaf];
+    const size_t bytes = (size_t)leaf->width * gram_dtype_size(machine->dtype);
+    double *values = malloc((size_t)(count * leaf->outputs) * sizeof *values + 1);
+    char *part = malloc((size_t)count * bytes + 1);
+    gram_status status;
 
-    for (int64_t i = 0; picked && weight && i < rows; i++) {
-        weight[count] = gram_machine_tree_weight(&machine->tree, machine->dtype, x, i, index);
-        if (weight[count] > 0)
-            picked[count++] = i;
-    }
-    if (picked && weight) {
-        values = malloc((size_t)(count * leaf->outputs) * sizeof *values + 1);
-        part = malloc((size_t)(count * leaf->width) * gram_dtype_size(machine->dtype) + 1);
-    }
     if (!values || !part)
-        status = gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %lld rows", (long long)rows);
+        status = gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %lld rows", (long long)count);
     else {
-        gram_machine_gather(machine->dtype, leaf->width, x, picked, count, part);
+        for (int64_t i = 0; i < count; i++)
+            memcpy(part + (size_t)i * bytes, (const char *)x + (size_t)place[i].row * bytes, bytes);
         status = gram_machine_leaf_predict(g, leaf, count, part, values);
     }
     for (int64_t j = 0; status == GRAM_OK && j < leaf->outputs; j++)
         for (int64_t i = 0; i < count; i++)
-            out[j * rows + picked[i]] += weight[i] * values[j * count + i];
-    free(picked);
-    free(weight);
+            out[j * rows + place[i].row] += place[i].weight * values[j * count + i];
     free(values);
     free(part);
     return status;
@@ -46,12 +37,20 @@ static gram_status add_leaf(gram_context *g, const gram_machine *machine, int64_
 gram_status gram_machine_outputs(gram_context *g, const gram_machine *machine, int64_t rows,
                                  const void *x, double *out)
 {
+    struct machine_places places;
+    gram_status status = GRAM_OK;
+
     if (machine->tree.count == 0)
         return gram_machine_leaf_predict(g, machine->leaf, rows, x, out);
+    TRY(gram_machine_tree_places(g, &machine->tree, machine->dtype, x, rows, &places));
     memset(out, 0, (size_t)(rows * machine->leaf->outputs) * sizeof *out);
-    for (int64_t i = 0; i < machine->leaves; i++)
-        TRY(add_leaf(g, machine, i, rows, x, out));
-    return GRAM_OK;
+    for (int64_t i = 0, end; i < places.count && status == GRAM_OK; i = end) {
+        for (end = i + 1; end < places.count && places.at[end].leaf == places.at[i].leaf; end++)
+            continue;
+        status = add_leaf(g, machine, &places.at[i], end - i, rows, x, out);
+    }
+    free(places.at);
+    return status;
 }
 
 /* Outputs at the rows of a table, from malloc. */
@@ -115,7 +114,7 @@ gram_status gram_machine_predict(gram_context *g, const gram_machine *machine,
     double *f;
     gram_status status;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(gram_table_check(g, table));
     TRY(check_out(g, out, table->rows, 0, &view));
     status = gram_machine_table_outputs(g, machine, table, &f);
@@ -133,7 +132,7 @@ gram_status gram_machine_predict_proba(gram_context *g, const gram_machine *mach
     double *f;
     gram_status status;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     if (machine->target.classes == 0)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "the machine is a regression, expected a classification");

@@ -12,10 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sums that every metric is made of. */
+/* Sums that every metric is made of; those of a regression in units of unit, a power of two about
+ * as large as the largest target, so that no square overflows or vanishes. */
 struct tally {
     int64_t rows, right;
-    double absolute, squared, spread, log_loss;
+    double unit, mean, absolute, squared, spread, log_loss;
 };
 
 static void count_class(const struct machine_target *target, int64_t class, const double *f,
@@ -26,17 +27,33 @@ static void count_class(const struct machine_target *target, int64_t class, cons
     t->log_loss -= log(class >= 0 ? p[class] : gram_machine_least_probability);
 }
 
-static double mean_of(const gram_column *column, const int64_t *rows, int64_t count)
+/* Sets unit and mean. */
+static void measure(const gram_column *column, const int64_t *rows, int64_t count, struct tally *t)
 {
-    double sum = 0;
+    double largest = 0;
     int64_t known = 0;
 
     for (int64_t i = 0; i < count; i++) {
         int64_t row = rows ? rows[i] : i;
         if (!gram_machine_target_missing(column, row))
-            sum += column->numbers[row], known++;
+            largest = fmax(largest, fabs(column->numbers[row])), known++;
     }
-    return known ? sum / (double)known : 0;
+    t->unit = largest > 0 && isfinite(largest) ? ldexp(1, ilogb(largest)) : 1;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t row = rows ? rows[i] : i;
+        if (!gram_machine_target_missing(column, row))
+            t->mean += column->numbers[row] / t->unit;
+    }
+    t->mean = known ? t->mean / (double)known : 0;
+}
+
+static void count_number(double y, double f, struct tally *t)
+{
+    double e = f / t->unit - y / t->unit, d = y / t->unit - t->mean;
+
+    t->absolute += fabs(e);
+    t->squared += e * e;
+    t->spread += d * d;
 }
 
 gram_status gram_machine_score_outputs(gram_context *g, const struct machine_target *target,
@@ -44,12 +61,13 @@ gram_status gram_machine_score_outputs(gram_context *g, const struct machine_tar
                                        int64_t count, const double *f, gram_machine_score *out)
 {
     double *p = malloc((size_t)target->classes * sizeof *p + 1);
-    double mean = target->classes ? 0 : mean_of(column, rows, count);
     struct tally t = {0};
 
     if (!p)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %lld probabilities",
                          (long long)target->classes);
+    if (!target->classes)
+        measure(column, rows, count, &t);
     for (int64_t i = 0; i < count; i++) {
         int64_t row = rows ? rows[i] : i;
 
@@ -59,13 +77,9 @@ gram_status gram_machine_score_outputs(gram_context *g, const struct machine_tar
         if (target->classes)
             count_class(target, gram_machine_target_class(target, column, row), f + i, count, p,
                         &t);
-        else {
-            double y = column->numbers[row],
-                   e = gram_machine_target_decode(target, f + i, count) - y;
-            t.absolute += fabs(e);
-            t.squared += e * e;
-            t.spread += (y - mean) * (y - mean);
-        }
+        else
+            count_number(column->numbers[row], gram_machine_target_decode(target, f + i, count),
+                         &t);
     }
     free(p);
     *out = (gram_machine_score){
@@ -75,8 +89,8 @@ gram_status gram_machine_score_outputs(gram_context *g, const struct machine_tar
         out->score = (double)t.right / (double)t.rows;
         out->log_loss = t.log_loss / (double)t.rows;
     } else if (t.rows > 0) {
-        out->score = sqrt(t.squared / (double)t.rows);
-        out->mae = t.absolute / (double)t.rows;
+        out->score = sqrt(t.squared / (double)t.rows) * t.unit;
+        out->mae = t.absolute / (double)t.rows * t.unit;
         out->r2 = t.spread > 0 ? 1 - t.squared / t.spread : NAN;
     }
     return GRAM_OK;
@@ -106,7 +120,7 @@ gram_status gram_machine_evaluate(gram_context *g, const gram_machine *machine,
     double *f;
     gram_status status;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     if (!score || score->size < sizeof score->size || score->size > sizeof *score)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "score.size is %zu, expected at most %zu",
                          score ? score->size : 0, sizeof *score);

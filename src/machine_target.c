@@ -155,11 +155,13 @@ static double transformed(gram_transform transform, double value)
                                               : value;
 }
 
+/* Moments are taken of values divided by about their largest magnitude: squares neither overflow
+ * nor vanish. */
 gram_status gram_machine_target_scale(gram_context *g, const gram_column *column,
                                       gram_transform transform, const int64_t *rows, int64_t count,
                                       struct machine_target *target)
 {
-    double sum = 0, squares = 0;
+    double unit = 0, sum = 0, squares = 0;
 
     for (int64_t i = 0; i < count; i++) {
         double v = column->numbers[rows[i]];
@@ -169,15 +171,21 @@ gram_status gram_machine_target_scale(gram_context *g, const gram_column *column
                              "target \"%s\" is %g in row %lld, expected %s for this transform",
                              column->name, v, (long long)rows[i],
                              transform == GRAM_TRANSFORM_LOG ? "more than 0" : "at least 0");
-        sum += transformed(transform, v);
+        unit = fmax(unit, fabs(transformed(transform, v)));
     }
-    target->transform = transform;
-    target->shift = sum / (double)count;
+    unit = unit > 0 ? ldexp(1, ilogb(unit)) : 1; /* so that dividing by it rounds nothing */
+    for (int64_t i = 0; i < count; i++)
+        sum += transformed(transform, column->numbers[rows[i]]) / unit;
+    sum /= (double)count;
     for (int64_t i = 0; i < count; i++) {
-        double d = transformed(transform, column->numbers[rows[i]]) - target->shift;
+        double d = transformed(transform, column->numbers[rows[i]]) / unit - sum;
         squares += d * d;
     }
-    target->scale = squares > 0 ? sqrt(squares / (double)count) : 1;
+    target->transform = transform;
+    target->shift = sum * unit;
+    target->scale = sqrt(squares / (double)count) * unit;
+    if (!(target->scale > 0))
+        target->scale = 1;
     return GRAM_OK;
 }
 
@@ -209,6 +217,22 @@ int64_t gram_machine_target_class(const struct machine_target *target, const gra
     return -1;
 }
 
+/* A value of a regression on the scale of the target; halves where a difference of two numbers near
+ * the end of the range lies beyond it. */
+static double scaled(const struct machine_target *target, double value)
+{
+    double t = transformed(target->transform, value), d = t - target->shift;
+
+    return isfinite(d) ? d / target->scale : (t / 2 - target->shift / 2) / (target->scale / 2);
+}
+
+static double unscaled(const struct machine_target *target, double f)
+{
+    double v = f * target->scale + target->shift;
+
+    return isfinite(v) ? v : 2 * (f * (target->scale / 2) + target->shift / 2);
+}
+
 void gram_machine_target_encode(const struct machine_target *target, const gram_column *column,
                                 const int64_t *rows, int64_t count, gram_dtype dtype, void *y)
 {
@@ -218,11 +242,8 @@ void gram_machine_target_encode(const struct machine_target *target, const gram_
         int64_t class = target->classes ? gram_machine_target_class(target, column, rows[i]) : 0;
 
         for (int64_t j = 0; j < outputs; j++) {
-            double v =
-                target->classes == 0
-                    ? (transformed(target->transform, column->numbers[rows[i]]) - target->shift) /
-                          target->scale
-                    : class == (outputs == 1 ? 1 : j);
+            double v = target->classes == 0 ? scaled(target, column->numbers[rows[i]])
+                                            : class == (outputs == 1 ? 1 : j);
             if (dtype == GRAM_F32)
                 ((float *)y)[j * count + i] = (float)v;
             else
@@ -234,7 +255,7 @@ void gram_machine_target_encode(const struct machine_target *target, const gram_
 double gram_machine_target_decode(const struct machine_target *target, const double *f,
                                   int64_t stride)
 {
-    double v = f[0] * target->scale + target->shift;
+    double v = unscaled(target, f[0]);
     int64_t best = 0;
 
     if (target->classes == 2)

@@ -74,26 +74,76 @@ static double right_share(const struct machine_node *node, double t)
     return (t - node->low) / (node->high - node->low);
 }
 
-double gram_machine_tree_weight(const struct machine_tree *tree, gram_dtype dtype, const void *x,
-                                int64_t row, int64_t leaf)
+static bool add_place(struct machine_places *p, int64_t leaf, int64_t row, double weight)
 {
-    double weight = 1;
-    int64_t at = -1;
-    int side = 0;
-
-    for (int64_t i = 0; i < tree->count; i++)
-        for (int s = 0; s < 2; s++)
-            if (tree->node[i].child[s] == ~leaf)
-                at = i, side = s;
-    while (at >= 0 && weight > 0) {
-        const struct machine_node *node = &tree->node[at];
-        double right = right_share(node, place(node, tree->width, dtype, x, row));
-
-        weight *= side ? right : 1 - right;
-        side = node->side;
-        at = node->parent;
+    if (p->count == p->room) {
+        int64_t room = 2 * p->room + 64;
+        struct machine_place *at = realloc(p->at, (size_t)room * sizeof *at);
+        if (!at)
+            return false;
+        p->at = at;
+        p->room = room;
     }
-    return weight;
+    p->at[p->count++] = (struct machine_place){leaf, row, weight};
+    return true;
+}
+
+/* Down the tree with the row: every node that has a part of it is looked at once.  open holds those
+ * that wait, of which none is an ancestor of another, and has room for as many as there are nodes.
+ * A row whose place is NaN goes to both sides, and its weights are NaN. */
+static bool place_row(const struct machine_tree *tree, gram_dtype dtype, const void *x, int64_t row,
+                      struct machine_place *open, struct machine_places *out)
+{
+    int64_t waiting = 0;
+
+    open[waiting++] = (struct machine_place){0, row, 1};
+    while (waiting > 0) {
+        const struct machine_place at = open[--waiting];
+        const struct machine_node *node = &tree->node[at.leaf];
+        double right = right_share(node, place(node, tree->width, dtype, x, row));
+        double share[2] = {1 - right, right};
+        for (int side = 1; side >= 0; side--) {
+            int64_t child = node->child[side];
+            double weight = at.weight * share[side];
+            if (weight == 0)
+                continue;
+            if (child >= 0)
+                open[waiting++] = (struct machine_place){child, row, weight};
+            else if (!add_place(out, ~child, row, weight))
+                return false;
+        }
+    }
+    return true;
+}
+
+static int by_leaf(const void *a, const void *b)
+{
+    const struct machine_place *x = a, *y = b;
+
+    if (x->leaf != y->leaf)
+        return x->leaf < y->leaf ? -1 : 1;
+    return (x->row > y->row) - (x->row < y->row);
+}
+
+gram_status gram_machine_tree_places(gram_context *g, const struct machine_tree *tree,
+                                     gram_dtype dtype, const void *x, int64_t rows,
+                                     struct machine_places *out)
+{
+    struct machine_place *open = malloc(((size_t)tree->count + 1) * sizeof *open);
+    bool done = open != NULL;
+
+    *out = (struct machine_places){0};
+    for (int64_t row = 0; done && row < rows; row++)
+        done = place_row(tree, dtype, x, row, open, out);
+    free(open);
+    if (done && out->count > 0)
+        qsort(out->at, (size_t)out->count, sizeof *out->at, by_leaf);
+    if (done)
+        return GRAM_OK;
+    free(out->at);
+    *out = (struct machine_places){0};
+    return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the leaves of %lld rows",
+                     (long long)rows);
 }
 
 /* The leading eigenvector of agop, width by width; the first unit vector if there is none. */

@@ -52,6 +52,8 @@ void gram_model_put_text(struct gram_model_writer *w, const char *key, const cha
 void gram_model_put_failed(struct gram_model_writer *w);
 /* An encoder (table.h) as arrays "encoder.*". */
 void gram_model_put_encoder(struct gram_model_writer *w, const struct gram_encoder *encoder);
+/* What gram_model_need_encoder would refuse of it, and the column; NULL: nothing. */
+const char *gram_model_encoder_wrong(const struct gram_encoder *encoder, const char **column);
 
 /* Writes a temporary file beside path, flushes it to the disk, renames it.  On an error path is
  * what it was and the temporary file is gone. */

@@ -127,6 +127,19 @@ static const char *wrong(const struct gram_encoded_column *c, int64_t categories
     return NULL;
 }
 
+const char *gram_model_encoder_wrong(const struct gram_encoder *encoder, const char **column)
+{
+    for (int64_t i = 0; i < encoder->columns; i++) {
+        const struct gram_encoded_column *c = &encoder->column[i];
+        const int64_t categories = c->category ? c->categories : -1;
+        const char *what = wrong(c, categories, categories, (int32_t[]){c->missing, c->other});
+        *column = c->name;
+        if (what)
+            return what;
+    }
+    return NULL;
+}
+
 /* Moves the next categories of s to c; sorted and different, as the binary search needs them. */
 static gram_status take_categories(gram_context *g, const struct gram_model_file *file,
                                    char *const *from, int64_t count, struct gram_encoded_column *c)

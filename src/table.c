@@ -8,14 +8,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-const gram_column *gram_table_find(const gram_table *table, const char *name, int64_t near)
+static int by_column_name(const void *a, const void *b)
 {
-    if (near >= 0 && near < table->columns && strcmp(table->column[near].name, name) == 0)
-        return &table->column[near];
-    for (int64_t i = 0; i < table->columns; i++)
-        if (strcmp(table->column[i].name, name) == 0)
-            return &table->column[i];
-    return NULL;
+    const gram_column *const *x = a, *const *y = b;
+
+    return strcmp((*x)->name, (*y)->name);
+}
+
+const gram_column **gram_table_sorted(const gram_table *table)
+{
+    const gram_column **sorted = malloc(((size_t)table->columns + 1) * sizeof *sorted);
+
+    for (int64_t i = 0; sorted && i < table->columns; i++)
+        sorted[i] = &table->column[i];
+    if (sorted)
+        qsort(sorted, (size_t)table->columns, sizeof *sorted, by_column_name);
+    return sorted;
+}
+
+const gram_column *gram_table_find(const gram_table *table, const gram_column **sorted,
+                                   const char *name)
+{
+    const gram_column key = {.name = name}, *at = &key;
+    const gram_column **found =
+        bsearch(&at, sorted, (size_t)table->columns, sizeof *sorted, by_column_name);
+
+    return found ? *found : NULL;
 }
 
 static gram_status check_column(gram_context *g, int64_t index, const gram_column *c, int64_t rows)

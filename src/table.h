@@ -51,8 +51,12 @@ struct gram_encoding {
  * labels or both, and infinite numbers: the message names the column and the row. */
 gram_status gram_table_check(gram_context *g, const gram_table *table);
 
-/* The column of that name, NULL if there is none; near is tried first. */
-const gram_column *gram_table_find(const gram_table *table, const char *name, int64_t near);
+/* Its columns by name, in which one is found without a look at each: for free(), NULL if there is
+ * no memory. */
+const gram_column **gram_table_sorted(const gram_table *table);
+/* The column of that name, NULL if there is none. */
+const gram_column *gram_table_find(const gram_table *table, const gram_column **sorted,
+                                   const char *name);
 
 /* Fits on the given rows (indices into the checked table), on all columns but the one named target
  * (NULL: on all); refuses a table without any.  *out is NULL on an error; its memory comes from

@@ -220,11 +220,12 @@ static void apply_rows(void *arg, int64_t index, int thread)
 }
 
 static gram_status find_columns(gram_context *g, const struct gram_encoder *e,
-                                const gram_table *table, const gram_column **from)
+                                const gram_table *table, const gram_column **sorted,
+                                const gram_column **from)
 {
     for (int64_t i = 0; i < e->columns; i++) {
         const struct gram_encoded_column *c = &e->column[i];
-        from[i] = gram_table_find(table, c->name, i);
+        from[i] = gram_table_find(table, sorted, c->name);
         if (!from[i])
             return gram_fail(g, GRAM_INVALID_ARGUMENT,
                              "table has no column \"%s\", which the machine was trained with",
@@ -242,15 +243,18 @@ gram_status gram_encoder_apply(gram_context *g, const struct gram_encoder *encod
                                gram_dtype dtype, void *features)
 {
     const gram_column **from = malloc(((size_t)encoder->columns + 1) * sizeof *from);
+    const gram_column **sorted = gram_table_sorted(table);
     struct apply a = {encoder, from, rows, count, dtype, features};
     gram_status status;
 
-    if (!from)
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate a list of %lld columns",
-                         (long long)encoder->columns);
-    status = find_columns(g, encoder, table, from);
+    if (from && sorted)
+        status = find_columns(g, encoder, table, sorted, from);
+    else
+        status = gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate a list of %lld columns",
+                           (long long)encoder->columns);
     if (status == GRAM_OK)
         gram_parallel_for(g, gram_ceil_div(count, ROWS_AT_A_TIME), apply_rows, &a);
+    free(sorted);
     free(from);
     return status;
 }
