@@ -111,6 +111,8 @@ if(TARGET test_cuda)
     gram_test_emulated(test_solve_refine 5400 test_solve_refine)
     gram_test_emulated(test_cuda_ptx 5400 test_cuda_ptx)
     gram_test_emulated(test_cuda_emulation 5400 test_cuda_emulation)
+    gram_test_emulated(test_empty 5400 test_empty)
+    gram_test_emulated(test_cuda_fork 5400 test_cuda_fork)
 endif()
 foreach(name test_many test_eigh_multi test_nccl_kron) # on several devices
     if(TARGET ${name})

@@ -101,6 +101,8 @@ char *gram_view_item(const struct gram_view *v, const struct gram_batch *batch, 
 {
     int64_t offset = 0;
 
+    if (batch->count == 0) /* there is no item; a plan may ask where the first would be */
+        return v->data;
     for (int i = batch->ndim - 1; i >= 0; i--) {
         offset += item % batch->shape[i] * v->batch_stride[i];
         item /= batch->shape[i];

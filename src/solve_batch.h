@@ -27,6 +27,8 @@ static inline void gram_solve_split(const struct gram_solve_op *op, struct gram_
         still->shape[i] = 1;
         own->count *= own->shape[i];
         shared->count *= shared->shape[i];
+        if (op->batch.shape[i] == 0) /* the counts say it; what has the other part may divide */
+            own->shape[i] = shared->shape[i] = 1;
     }
 }
 

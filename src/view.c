@@ -246,6 +246,8 @@ gram_status gram_hyper_of(gram_context *g, const struct gram_batch *batch, const
     if (!s.tensor)
         return GRAM_OK;
     TRY(gram_view_of(g, batch, name, s.tensor, 0, GRAM_READ, &out->tensor));
+    if (!out->tensor.data) /* no item has one: 1, which is in the range of everything */
+        out->value = 1;
     return gram_check_real(g, name, s.tensor);
 }
 
