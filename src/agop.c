@@ -58,7 +58,7 @@ gram_status gram_agop(gram_context *g, const gram_tensor *a, const gram_tensor *
     const struct gram_grad_inputs in = {a, b, c, d, p};
     struct gram_agop_op op;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(describe(g, &in, options, out, &op));
     TRY(gram_grad_check_p(g, &op.batch, &op.p));
     return g->backend->agop(g, &op);
@@ -74,7 +74,7 @@ gram_status gram_agop_workspace(gram_context *g, const gram_tensor *a, const gra
     struct gram_agop_op op;
     size_t bytes;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(describe(g, &in, options, out, &op));
     bytes = g->backend->agop_workspace(g, &op);
     *need = gram_workspace_on(g, bytes);

@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "backend.h"
+#include "process.h"
 #include "settings.h"
 #include <dlfcn.h>
 #include <stdio.h>
@@ -101,11 +102,11 @@ static int cuda_devices(const gram_context *g)
 
 gram_device gram_best_device(void)
 {
-    gram_context g = {.call = __func__};
+    gram_context g = {.call = __func__, .process = gram_process()};
+    bool cuda = g.process && gram_settings_apply(&g) == GRAM_OK && cuda_devices(&g) > 0;
 
-    if (gram_settings_apply(&g) == GRAM_OK && cuda_devices(&g) > 0)
-        return (gram_device){GRAM_CUDA, 0};
-    return (gram_device){GRAM_CPU, 0};
+    gram_settings_release(&g);
+    return (gram_device){cuda ? GRAM_CUDA : GRAM_CPU, 0};
 }
 
 /* Bytes that the kernel says can be had without swapping; free pages where it does not say. */
@@ -127,14 +128,15 @@ static int64_t memory_available(void)
 
 gram_status gram_context_info(gram_context *g, gram_info *info)
 {
-    gram_info result = {.size = sizeof result, .version = gram_version(), .threads = g->threads};
+    gram_info result = {.size = sizeof result, .version = gram_version()};
     struct rlimit limit;
     size_t size;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     if (!info || info->size < sizeof info->size || info->size > sizeof result)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "info.size is %zu, expected at most %zu",
                          info ? info->size : 0, sizeof result);
+    result.threads = g->threads;
     result.memory_total = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
     result.memory_available = memory_available();
     if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&

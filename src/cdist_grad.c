@@ -111,7 +111,7 @@ gram_status gram_cdist_grad(gram_context *g, const gram_tensor *a, const gram_te
     const struct gram_grad_inputs in = {a, b, c, d, p};
     struct gram_cdist_grad_op op;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(describe(g, &in, out, &op));
     TRY(gram_grad_check_p(g, &op.batch, &op.p));
     return g->backend->cdist_grad(g, &op);
@@ -126,7 +126,7 @@ gram_status gram_cdist_grad_workspace(gram_context *g, const gram_tensor *a, con
     struct gram_cdist_grad_op op;
     size_t bytes;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(describe(g, &in, out, &op));
     bytes = g->backend->cdist_grad_workspace(g, &op);
     *need = gram_workspace_on(g, bytes);

@@ -70,12 +70,12 @@ void gram_communicator_destroy(gram_communicator *c)
 
 int gram_communicator_rank(const gram_communicator *communicator)
 {
-    return communicator->rank;
+    return communicator ? communicator->rank : -1;
 }
 
 int gram_communicator_size(const gram_communicator *communicator)
 {
-    return communicator->size;
+    return communicator ? communicator->size : 0;
 }
 
 /* ---- Agreement ----------------------------------------------------------------------------- */
@@ -122,8 +122,8 @@ gram_status gram_agree(gram_context *g, gram_communicator *c, gram_status status
 
 gram_status gram_communicator_agree(gram_context *g, gram_communicator *c, gram_status status)
 {
-    if (status == GRAM_OK)
-        g->call = __func__;
+    if (status == GRAM_OK || !g) /* the message of a failure is kept */
+        TRY(gram_begin(g, __func__));
     if (!c)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "communicator is NULL");
     return gram_agree(g, c, status, NULL, 0);
@@ -170,7 +170,7 @@ gram_status gram_communicator_gather(gram_context *g, gram_communicator *c, cons
     gram_status status = GRAM_OK;
     size_t total = 0;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     if (!c)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "communicator is NULL");
     TRY(gram_agree(g, c, check_gather(g, c, data, bytes, into), NULL, 0));

@@ -122,7 +122,7 @@ gram_status gram_communicator_create_mpi(gram_context *g, const void *mpi_comm, 
 {
     const struct gram_mpi_ranks ranks = {.kind = GRAM_MPI_COMM, .comm = mpi_comm, .bytes = bytes};
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     if (!out)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "out is NULL");
     *out = NULL;
@@ -136,7 +136,7 @@ gram_status gram_communicator_create_mpi_fortran(gram_context *g, int mpi_comm,
 {
     const struct gram_mpi_ranks ranks = {.kind = GRAM_MPI_FORTRAN, .fortran = mpi_comm};
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     if (!out)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "out is NULL");
     *out = NULL;
@@ -147,7 +147,7 @@ gram_status gram_communicator_create_mpi_world(gram_context *g, gram_communicato
 {
     const struct gram_mpi_ranks ranks = {.kind = GRAM_MPI_WORLD};
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     if (!out)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "out is NULL");
     *out = NULL;

@@ -33,7 +33,7 @@ gram_status gram_nccl_id(gram_context *g, void *id, size_t bytes)
     char why[384];
     void *plugin;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     if (!id)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "id is NULL");
     if (bytes != GRAM_NCCL_ID_BYTES)
@@ -67,7 +67,7 @@ gram_status gram_communicator_create_nccl(gram_context *g, const void *id, size_
 {
     struct gram_nccl_rank handle = {.id = id, .rank = rank, .size = size};
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     if (!out)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "out is NULL");
     *out = NULL;
@@ -180,10 +180,8 @@ gram_status gram_communicator_create_nccl_all(gram_context *const *contexts, int
     gram_context *g;
     gram_status status;
 
-    if (!contexts || !contexts[0])
-        return GRAM_INVALID_ARGUMENT;
-    g = contexts[0];
-    g->call = __func__;
+    g = contexts ? contexts[0] : NULL;
+    TRY(gram_begin_as(g, __func__, contexts ? "contexts[0]" : "contexts"));
     if (count < 1 || count > MOST_GPUS)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "count is %d, expected 1 to %d", count,
                          (int)MOST_GPUS);

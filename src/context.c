@@ -5,19 +5,35 @@
  */
 #include "context.h"
 #include "backend.h"
+#include "process.h"
 #include "settings.h"
 #include "threads.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The message of a gram_context_create that failed: there is no context to hold it yet. */
-static _Thread_local char create_message[512];
+/* The message of a call that had no context to hold it, as gram_context_create. */
+static _Thread_local char thread_message[512];
 
 static gram_status keep_message(const gram_context *g, gram_status status)
 {
-    memcpy(create_message, g->message, sizeof create_message);
+    memcpy(thread_message, g->message, sizeof thread_message);
     return status;
+}
+
+gram_status gram_begin_as(gram_context *g, const char *call, const char *name)
+{
+    gram_context none = {.call = call};
+
+    if (!g)
+        return keep_message(&none, gram_fail(&none, GRAM_INVALID_ARGUMENT, "%s is NULL", name));
+    g->call = call;
+    g->message[0] = '\0';
+    if (g->options.device.type != GRAM_CPU && gram_process_is_child(g))
+        return gram_fail(g, GRAM_DEVICE_FAILED,
+                         "a context on a GPU cannot be used in a child after fork(): start the "
+                         "child anew (spawn), or make a context there before the parent has one");
+    return GRAM_OK;
 }
 
 gram_status gram_context_create(const gram_context_options *options, gram_context **out)
@@ -26,6 +42,9 @@ gram_status gram_context_create(const gram_context_options *options, gram_contex
     gram_context first = {.call = __func__}, *g;
     gram_status status;
 
+    thread_message[0] = '\0';
+    if (!out)
+        return keep_message(&first, gram_fail(&first, GRAM_INVALID_ARGUMENT, "out is NULL"));
     *out = NULL;
     if (options && (options->size < sizeof(size_t) || options->size > sizeof o))
         return keep_message(&first, gram_fail(&first, GRAM_INVALID_ARGUMENT,
@@ -48,10 +67,14 @@ gram_status gram_context_create(const gram_context_options *options, gram_contex
         return keep_message(
             &first, gram_fail(&first, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", sizeof *g));
     memset(g, 0, sizeof *g);
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     g->options = o;
+    g->process = gram_process();
     atomic_init(&g->cancelled, false);
-    status = gram_settings_apply(g);
+    status = g->process ? gram_settings_apply(g)
+                        : gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot register with fork()");
+    if (g->process)
+        g->children = g->process->children;
     if (status == GRAM_OK)
         status = gram_backend_open(g);
     if (status == GRAM_OK)
@@ -86,12 +109,13 @@ void gram_context_destroy(gram_context *g)
     gram_backend_close(g);
     gram_pool_destroy(g);
     release_host_scratch(g);
+    gram_settings_release(g);
     gram_free(g, g, sizeof *g);
 }
 
 const char *gram_message(const gram_context *g)
 {
-    return g ? g->message : create_message;
+    return g ? g->message : thread_message;
 }
 
 gram_status gram_scratch(gram_context *g, size_t bytes, void **out)
@@ -118,7 +142,7 @@ gram_status gram_scratch(gram_context *g, size_t bytes, void **out)
 
 gram_status gram_context_use_workspace(gram_context *g, void *memory, size_t bytes)
 {
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     if ((uintptr_t)memory % 64)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "memory is at %p, expected a multiple of 64",
                          memory);
@@ -133,12 +157,12 @@ gram_status gram_context_use_workspace(gram_context *g, void *memory, size_t byt
 
 gram_device gram_context_device(const gram_context *g)
 {
-    return g->options.device;
+    return g ? g->options.device : (gram_device){GRAM_CPU, 0};
 }
 
 gram_status gram_context_synchronize(gram_context *g)
 {
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     if (g->fault[0])
         return gram_fail(g, GRAM_DEVICE_FAILED, "%s", g->fault);
     return g->backend->synchronize ? g->backend->synchronize(g) : GRAM_OK;
@@ -146,7 +170,8 @@ gram_status gram_context_synchronize(gram_context *g)
 
 void gram_context_cancel(gram_context *g)
 {
-    atomic_store(&g->cancelled, true);
+    if (g)
+        atomic_store(&g->cancelled, true);
 }
 
 int64_t gram_trace_begin(const gram_context *g)

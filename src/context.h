@@ -13,6 +13,7 @@
 struct gram_backend;
 struct gram_cpu_kernels;
 struct gram_pool;
+struct gram_process;
 
 struct gram_context {
     const char *call; /* public function now running; starts every message */
@@ -29,6 +30,8 @@ struct gram_context {
     size_t scratch_bytes;
     bool scratch_given; /* by gram_context_use_workspace: never grown, never freed */
     atomic_bool cancelled;
+    struct gram_process *process; /* never NULL: see process.h */
+    int children;                 /* of the process, when the context was made */
     /* From the environment: see settings.c. */
     bool log;                  /* what happens is told on standard error */
     bool no_jit;               /* kernels come from the cache alone */
@@ -36,10 +39,20 @@ struct gram_context {
     int64_t cache_bytes;       /* the most code that the cache keeps */
     const char *plugin_folder; /* where plugins are looked for first; or NULL */
     const char *cuda_folder;   /* where CUDA's libraries are looked for first; or NULL */
-    const char *cache_folder;  /* of compiled kernels; NULL: in the user's cache */
-    void *plugin;              /* handle of the backend's library; or NULL */
-    void *device;              /* the backend's own; or NULL */
+    const char *cache_folder;  /* of compiled kernels; NULL: there is none */
+    char *texts;               /* what these and options.cpu_isa point into; owned */
+    size_t texts_bytes;
+    void *plugin; /* handle of the backend's library; or NULL */
+    void *device; /* the backend's own; or NULL */
 };
+
+/* How every public call begins: messages will name the call, and there is none yet.  Where there is
+ * no context the call fails, with a message of the thread's, which speaks of the argument name. */
+gram_status gram_begin_as(gram_context *g, const char *call, const char *name);
+static inline gram_status gram_begin(gram_context *g, const char *call)
+{
+    return gram_begin_as(g, call, "g");
+}
 
 /* Records the message of a failure, behind the name of the call. */
 __attribute__((cold, format(printf, 2, 3))) void gram_note(gram_context *g, const char *format,

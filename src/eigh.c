@@ -149,7 +149,7 @@ gram_status gram_eigh(gram_context *g, const gram_tensor *a, const gram_eigh_opt
         .a = a, .values = values, .vectors = vectors, .info = info, .report = &report};
     struct gram_eigh_op op;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(describe(g, &args, options, &op));
     return gram_eigh_ended(g, g->backend->eigh(g, &op), options, &report);
 }
@@ -191,7 +191,7 @@ gram_status gram_eigh_workspace(gram_context *g, const gram_tensor *a,
     const struct gram_eigh_call call = {a, options, values, vectors, NULL};
     gram_plan_description d;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(gram_check_need(g, need));
     TRY(gram_eigh_query(g, &call, &d));
     *need = d.need;
@@ -200,6 +200,6 @@ gram_status gram_eigh_workspace(gram_context *g, const gram_tensor *a,
 
 gram_status gram_eigh_wait(gram_context *g)
 {
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     return g->backend->eigh_wait ? g->backend->eigh_wait(g) : GRAM_OK;
 }

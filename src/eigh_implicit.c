@@ -193,7 +193,7 @@ gram_status gram_eigh_operator(gram_context *g, const gram_operator *a,
     struct operator_memory memory;
     struct gram_eigh_op op;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(describe_operator(g, a, &args, &memory, &op));
     return gram_eigh_ended(g, g->backend->eigh_implicit(g, &op), options, &memory.report);
 }
@@ -208,7 +208,7 @@ gram_status gram_eigh_operator_workspace(gram_context *g, const gram_operator *a
     struct gram_eigh_op op;
     size_t bytes;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(describe_operator(g, a, &args, &memory, &op));
     TRY(g->backend->eigh_implicit_workspace(g, &op, &bytes));
     *need = gram_workspace_on(g, bytes);
@@ -252,7 +252,7 @@ gram_status gram_eigh_kernel(gram_context *g, const gram_tensor *x,
     struct kernel_memory memory;
     struct gram_eigh_op op;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(describe_kernel(g, kernel, &args, &memory, &op));
     return gram_eigh_ended(g, g->backend->eigh_implicit(g, &op), options, &memory.report);
 }
@@ -267,7 +267,7 @@ gram_status gram_eigh_kernel_workspace(gram_context *g, const gram_tensor *x,
     struct gram_eigh_op op;
     size_t bytes;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(describe_kernel(g, kernel, &args, &memory, &op));
     TRY(g->backend->eigh_implicit_workspace(g, &op, &bytes));
     *need = gram_workspace_on(g, bytes);

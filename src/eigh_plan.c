@@ -94,7 +94,7 @@ gram_status gram_eigh_plan(gram_context *g, const gram_tensor *a, const gram_eig
     gram_plan_description d = {.size = sizeof d};
     struct gram_eigh_planned *made;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     if (!plan)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "plan is NULL");
     *plan = NULL;

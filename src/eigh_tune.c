@@ -122,7 +122,7 @@ gram_status gram_tune_eigh(gram_context *g, const gram_tensor *a, const gram_eig
     struct gram_eigh_op op;
     gram_status status;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     if (size < sizeof size || size > sizeof found)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "result.size is %zu, expected at most %zu", size,
                          sizeof found);

@@ -42,10 +42,10 @@ gram_status gram_group_open(const gram_group *given, const char *call, gram_grou
 
     *group = (gram_group){.size = sizeof *group};
     if (!given || given->size < offsetof(gram_group, speeds) || !given->contexts ||
-        given->count < 1 || !given->contexts[0])
-        return GRAM_INVALID_ARGUMENT; /* nobody could hold a message */
+        given->count < 1)
+        return gram_begin_as(NULL, call, given ? "group.contexts" : "group");
     first = given->contexts[0];
-    first->call = call;
+    TRY(gram_begin_as(first, call, "group.contexts[0]"));
     TRY(gram_options_copy(first, group, sizeof *group, given));
     TRY(check_distinct(first, group));
     for (int64_t i = 0; i < group->count; i++) {

@@ -221,7 +221,7 @@ gram_status gram_kernel(gram_context *g, const gram_tensor *x, const gram_tensor
     struct gram_expression expression;
     struct gram_cdist_op op;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(gram_kernel_describe(g, &pair, options, &expression, &op));
     return g->backend->cdist(g, &op);
 }
@@ -234,7 +234,7 @@ gram_status gram_kernel_workspace(gram_context *g, const gram_tensor *x, const g
     struct gram_expression expression;
     struct gram_cdist_op op;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(gram_kernel_describe(g, &pair, options, &expression, &op));
     *need = gram_workspace_on(g, g->backend->cdist_workspace(g, &op));
     return GRAM_OK;

@@ -76,7 +76,7 @@ gram_status gram_kernel_matmul(gram_context *g, const gram_tensor *x, const gram
     struct gram_expression expression;
     struct gram_kernel_matmul_op op;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(describe(g, &args, &expression, &op));
     return gram_call_ended(g, g->backend->kernel_matmul(g, &op));
 }
@@ -92,7 +92,7 @@ gram_status gram_kernel_matmul_workspace(gram_context *g, const gram_tensor *x,
     struct gram_expression expression;
     struct gram_kernel_matmul_op op;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(describe(g, &args, &expression, &op));
     *need = gram_workspace_on(g, g->backend->kernel_matmul_workspace(g, &op));
     return GRAM_OK;

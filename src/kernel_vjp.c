@@ -172,7 +172,7 @@ gram_status gram_kernel_vjp(gram_context *g, const gram_tensor *x, const gram_te
     struct gram_expression expression;
     struct gram_kernel_vjp_op op;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(describe(g, &args, &expression, &op));
     return g->backend->kernel_vjp(g, &op);
 }
@@ -185,7 +185,7 @@ gram_status gram_kernel_vjp_workspace(gram_context *g, const gram_tensor *x, con
     struct gram_expression expression;
     struct gram_kernel_vjp_op op;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(describe(g, &args, &expression, &op));
     *need = gram_workspace_on(g, g->backend->kernel_vjp_workspace(g, &op));
     return GRAM_OK;

@@ -62,7 +62,7 @@ gram_status gram_kfac_set(gram_context *g, gram_kfac *kfac, const gram_kfac_opti
 {
     gram_kfac_options o = GRAM_KFAC_OPTIONS_INIT;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(gram_kfac_check_context(g, kfac));
     TRY(gram_options_copy(g, &o, sizeof o, options));
     TRY(check_options(g, &o));
@@ -312,7 +312,7 @@ gram_status gram_kfac_create(gram_context *g, const gram_layer *const *layers,
     gram_status status;
     gram_kfac *k;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     if (!out)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "out is NULL");
     *out = NULL;
@@ -353,15 +353,18 @@ void gram_kfac_destroy(gram_kfac *kfac)
 
 gram_status gram_kfac_get(gram_context *g, const gram_kfac *kfac, gram_kfac_info *info)
 {
-    struct kfac_report found = {.skipped = kfac->skipped, .failed = kfac->failed, .nu = kfac->nu};
+    struct kfac_report found = {0};
     gram_kfac_info all;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     if (!info || info->size < sizeof info->size)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "info is NULL or of size 0");
     TRY(gram_kfac_check_context(g, kfac));
     if (kfac->owner)
         TRY(gram_kfac_device_report(g, kfac, &found));
+    else
+        found =
+            (struct kfac_report){.skipped = kfac->skipped, .failed = kfac->failed, .nu = kfac->nu};
     all = (gram_kfac_info){
         .size = info->size,
         .layers = kfac->count,
@@ -382,7 +385,7 @@ gram_status gram_kfac_get(gram_context *g, const gram_kfac *kfac, gram_kfac_info
 gram_status gram_kfac_state_at(gram_context *g, gram_kfac *kfac, int64_t index, const char **name,
                                gram_tensor *view)
 {
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     if (index < 0 || index >= kfac->states || !name || !view)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "index is %lld, expected 0 to %lld",
                          (long long)index, (long long)kfac->states - 1);

@@ -96,7 +96,7 @@ gram_status gram_kfac_factors(gram_context *g, const gram_layer *layer,
     const struct kfac_args k = {layer, activations, gradients, a_factor, b_factor};
     struct gram_kfac_factors_op op;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(describe(g, &k, options, &op));
     return g->backend->kfac_factors(g, &op);
 }
@@ -113,7 +113,7 @@ gram_status gram_kfac_factors_workspace(gram_context *g, const gram_layer *layer
     struct gram_kfac_factors_op op;
     size_t bytes;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(gram_check_need(g, need));
     TRY(describe(g, &k, options, &op));
     TRY(g->backend->kfac_factors_workspace(g, &op, &bytes));

@@ -59,7 +59,7 @@ gram_status gram_kfac_save(gram_context *g, const gram_kfac *kfac, const char *p
     gram_status status;
     char *image;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     if (!path)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "path is NULL");
     TRY(gram_kfac_check_context(g, kfac));
@@ -125,7 +125,7 @@ gram_status gram_kfac_load(gram_context *g, gram_kfac *kfac, const char *path)
     gram_status status;
     char *image;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     if (!path)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "path is NULL");
     TRY(gram_kfac_check_context(g, kfac));

@@ -193,7 +193,7 @@ gram_status gram_kfac_precondition(gram_context *g, gram_kfac *kfac, double lear
     const struct kfac_tensors t = {weights, biases, to_weights, to_biases};
     double sum, nu = 1;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     if (!isfinite(learning_rate))
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "learning_rate is %g, expected a finite number",
                          learning_rate);

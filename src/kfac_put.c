@@ -24,7 +24,7 @@ gram_status gram_kfac_put(gram_context *g, gram_kfac *kfac, int64_t index, const
     int64_t count = 1;
     size_t bytes;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(gram_kfac_check_context(g, kfac));
     if (index < 0 || index >= kfac->states || !part)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,

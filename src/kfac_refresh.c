@@ -168,7 +168,7 @@ static gram_status refresh_exact(gram_context *g, gram_kfac *k, struct kfac_laye
 
 gram_status gram_kfac_refresh(gram_context *g, gram_kfac *kfac)
 {
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(gram_kfac_check_context(g, kfac));
     if (kfac->owner)
         return gram_kfac_device_refresh(g, kfac);

@@ -155,7 +155,7 @@ gram_status gram_kfac_feed(gram_context *g, gram_kfac *kfac, int64_t index,
     struct gram_batch shape[2];
     struct kfac_layer *l;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(gram_kfac_check_context(g, kfac));
     if (!(l = layer_at(g, kfac, index)))
         return GRAM_INVALID_ARGUMENT;
@@ -205,7 +205,7 @@ gram_status gram_kfac_update(gram_context *g, gram_kfac *kfac, int64_t index,
     gram_dtype dtype;
     bool corrects;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(gram_kfac_check_context(g, kfac));
     if (!(l = layer_at(g, kfac, index)))
         return GRAM_INVALID_ARGUMENT;

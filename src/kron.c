@@ -31,7 +31,7 @@ gram_status gram_kron(gram_context *g, const gram_tensor *const *factors, int64_
 {
     struct gram_kron_op op;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(describe(g, factors, count, out, &op));
     return g->backend->kron(g, &op);
 }
@@ -41,7 +41,7 @@ gram_status gram_kron_workspace(gram_context *g, const gram_tensor *const *facto
 {
     struct gram_kron_op op;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(gram_check_need(g, need));
     TRY(describe(g, factors, count, out, &op));
     *need = gram_workspace_on(g, g->backend->kron_workspace(g, &op));

@@ -40,7 +40,7 @@ gram_status gram_kron_diagonal(gram_context *g, const gram_tensor *const *factor
 {
     struct gram_kron_op op;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(describe(g, factors, count, out, &op));
     return g->backend->kron(g, &op);
 }
@@ -51,7 +51,7 @@ gram_status gram_kron_diagonal_workspace(gram_context *g, const gram_tensor *con
 {
     struct gram_kron_op op;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(gram_check_need(g, need));
     TRY(describe(g, factors, count, out, &op));
     *need = gram_workspace_on(g, g->backend->kron_workspace(g, &op));

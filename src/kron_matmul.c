@@ -191,7 +191,7 @@ gram_status gram_kron_matmul(gram_context *g, const gram_tensor *x,
     const struct gram_kron_args a = {.x = x, .factors = factors, .count = count, .y = y};
     struct gram_kron_matmul_op op;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(describe(g, &a, options, &op));
     return g->backend->kron_matmul(g, &op);
 }
@@ -205,7 +205,7 @@ gram_status gram_kron_matmul_workspace(gram_context *g, const gram_tensor *x,
     struct gram_kron_matmul_op op;
     size_t bytes;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(gram_check_need(g, need));
     TRY(describe(g, &a, options, &op));
     TRY(g->backend->kron_matmul_workspace(g, &op, &bytes));
@@ -222,7 +222,7 @@ gram_status gram_tune_kron(gram_context *g, const gram_tensor *x, const gram_ten
     gram_kron_tuning found = {.size = size};
     struct gram_kron_matmul_op op;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     if (size < sizeof size || size > sizeof found)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "result.size is %zu, expected at most %zu", size,
                          sizeof found);

@@ -157,7 +157,7 @@ gram_status gram_kron_matmul_multi(gram_context *g, const gram_tensor *x,
     void *scratch;
     int used;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(take_options(g, options, &call.options));
     c = call.options.communicator;
     status = reserve(g, &call, &scratch);
@@ -177,7 +177,7 @@ gram_status gram_kron_matmul_multi_workspace(gram_context *g, const gram_tensor 
         .args = {.x = x, .factors = factors, .count = count, .y = y}
     };
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(gram_check_need(g, need));
     TRY(take_options(g, options, &call.options));
     TRY(describe(g, &call));
@@ -199,7 +199,7 @@ gram_status gram_kron_matmul_part(gram_context *g, int64_t rows, const gram_tens
     bool left;
     int ranks, rank;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(take_options(g, options, &o));
     if (!part)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "part is NULL");

@@ -87,7 +87,7 @@ gram_status gram_kron_matmul_plan(gram_context *g, const gram_tensor *x,
     struct gram_kron_matmul_op op;
     gram_plan *made;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     if (!plan)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "plan is NULL");
     *plan = NULL;
@@ -134,7 +134,7 @@ gram_status gram_kron_matmul_replace(gram_plan *plan, const gram_tensor *x,
     struct planned other;
     char name[GRAM_FACTOR_NAME_BYTES];
 
-    plan->g->call = __func__;
+    TRY(gram_begin_as(plan ? plan->g : NULL, __func__, "plan"));
     if (plan->execute != execute)
         return gram_fail(plan->g, GRAM_INVALID_ARGUMENT,
                          "plan is of another call, expected one of gram_kron_matmul_plan");

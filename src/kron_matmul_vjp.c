@@ -199,7 +199,7 @@ gram_status gram_kron_matmul_vjp(gram_context *g, const gram_tensor *x,
     const struct vjp_args args = {x, factors, count, options, grad, grads};
     struct gram_kron_matmul_vjp_op op;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(describe(g, &args, &op));
     return g->backend->kron_matmul_vjp(g, &op);
 }
@@ -215,7 +215,7 @@ gram_status gram_kron_matmul_vjp_workspace(gram_context *g, const gram_tensor *x
     struct gram_kron_matmul_vjp_op op;
     size_t bytes;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(gram_check_need(g, need));
     TRY(describe(g, &args, &op));
     TRY(g->backend->kron_matmul_vjp_workspace(g, &op, &bytes));

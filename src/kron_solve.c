@@ -118,7 +118,7 @@ gram_status gram_kron_solve(gram_context *g, const gram_tensor *const *factors, 
     const struct solve_args a = {.factors = factors, .count = count, .b = b, .x = x, .info = info};
     struct gram_kron_solve_op op;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(describe(g, &a, options, &op));
     return g->backend->kron_solve(g, &op);
 }
@@ -132,7 +132,7 @@ gram_status gram_kron_solve_workspace(gram_context *g, const gram_tensor *const 
     struct gram_kron_solve_op op;
     size_t bytes;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(gram_check_need(g, need));
     TRY(describe(g, &a, options, &op));
     TRY(g->backend->kron_solve_workspace(g, &op, &bytes));

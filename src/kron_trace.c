@@ -52,7 +52,7 @@ gram_status gram_kron_trace(gram_context *g, const gram_tensor *const *factors, 
 {
     struct gram_kron_number_op op;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(describe_trace(g, factors, count, out, &op));
     return g->backend->kron_trace(g, &op);
 }
@@ -75,7 +75,7 @@ gram_status gram_kron_logdet(gram_context *g, const gram_tensor *const *factors,
 {
     struct gram_kron_number_op op;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(describe_logdet(g, factors, count, sign, out, &op));
     return g->backend->kron_logdet(g, &op);
 }
@@ -87,7 +87,7 @@ gram_status gram_kron_logdet_workspace(gram_context *g, const gram_tensor *const
     struct gram_kron_number_op op;
     size_t bytes;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(gram_check_need(g, need));
     TRY(describe_logdet(g, factors, count, sign, out, &op));
     TRY(g->backend->kron_logdet_workspace(g, &op, &bytes));

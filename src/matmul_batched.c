@@ -107,7 +107,7 @@ gram_status gram_matmul_batched(gram_context *g, const gram_tensor *a, const gra
 {
     struct gram_matmul_batched_op op;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(describe(g, a, b, options, out, &op));
     return g->backend->matmul_batched(g, &op);
 }
@@ -119,7 +119,7 @@ gram_status gram_matmul_batched_workspace(gram_context *g, const gram_tensor *a,
     struct gram_matmul_batched_op op;
     size_t bytes;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(gram_check_need(g, need));
     TRY(describe(g, a, b, options, out, &op));
     TRY(g->backend->matmul_batched_workspace(g, &op, &bytes));

@@ -183,7 +183,7 @@ gram_status gram_matmul_chunked(gram_context *g, const gram_tensor *a, const gra
     struct chunks c = {.whole = &op.product};
     size_t scratch;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(describe(g, a, b, options, out, &op));
     TRY(prepare(g, memory, &op, &c, &scratch));
     if (g->backend->matmul_chunked)
@@ -200,7 +200,7 @@ gram_status gram_matmul_chunked_workspace(gram_context *g, const gram_tensor *a,
     struct chunks c = {.whole = &op.product};
     size_t scratch;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(gram_check_need(g, need));
     TRY(describe(g, a, b, options, out, &op));
     TRY(prepare(g, memory, &op, &c, &scratch));

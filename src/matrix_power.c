@@ -167,7 +167,7 @@ gram_status gram_matrix_power(gram_context *g, const gram_tensor *a,
 {
     struct gram_matrix_power_op op;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(describe(g, a, options, out, &op));
     TRY(describe_call(g, a, options, out, info, &op));
     return g->backend->matrix_power(g, &op);
@@ -180,7 +180,7 @@ gram_status gram_matrix_power_workspace(gram_context *g, const gram_tensor *a,
     struct gram_matrix_power_op op;
     size_t bytes;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(gram_check_need(g, need));
     TRY(describe(g, a, options, out, &op));
     TRY(g->backend->matrix_power_workspace(g, &op, &bytes));

@@ -21,7 +21,7 @@ static gram_status allocate(gram_context *g, size_t bytes, void **out)
 
 gram_status gram_memory_allocate(gram_context *g, size_t bytes, void **out)
 {
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     return allocate(g, bytes, out);
 }
 
@@ -29,7 +29,7 @@ gram_status gram_memory_allocate_zeros(gram_context *g, size_t bytes, void **out
 {
     gram_status status;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(allocate(g, bytes, out));
     if (bytes == 0)
         return GRAM_OK;
@@ -47,7 +47,7 @@ gram_status gram_memory_allocate_zeros(gram_context *g, size_t bytes, void **out
 
 void gram_memory_free(gram_context *g, void *memory, size_t bytes)
 {
-    if (!memory)
+    if (!g || !memory)
         return;
     if (g->backend->memory_free)
         g->backend->memory_free(g, memory);
@@ -57,7 +57,7 @@ void gram_memory_free(gram_context *g, void *memory, size_t bytes)
 
 gram_status gram_memory_copy(gram_context *g, void *to, const void *from, size_t bytes)
 {
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     if (bytes == 0)
         return GRAM_OK;
     if (!to || !from)

@@ -65,7 +65,7 @@ gram_status gram_module_compile(gram_context *g, const char *source,
     gram_module_options o = GRAM_MODULE_OPTIONS_INIT;
     struct gram_module_op op = {.source = source};
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     if (!out)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "out is NULL");
     *out = NULL;
@@ -111,10 +111,10 @@ gram_status gram_kernel_launch(gram_module *module, const char *kernel, const in
     /* CUDA's limits, the same on all chips: of the three sizes, and of their product */
     static const int64_t most_blocks[] = {INT32_MAX, 65535, 65535, INT64_MAX},
                          most_threads[] = {1024, 1024, 64, 1024};
-    gram_context *g = module->g;
+    gram_context *g = module ? module->g : NULL;
     struct gram_launch_op op = {.kernel = kernel, .shared_bytes = shared_bytes};
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     if (!kernel)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "kernel is NULL");
     if (strnlen(kernel, GRAM_KERNEL_NAME_BYTES) == GRAM_KERNEL_NAME_BYTES)

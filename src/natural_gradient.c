@@ -62,7 +62,7 @@ gram_status gram_natural_gradient(gram_context *g, const gram_tensor *gradients,
 {
     struct gram_natural_gradient_op op;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(describe(g, gradients, v, damping, out, info, &op));
     return g->backend->natural_gradient(g, &op);
 }
@@ -74,7 +74,7 @@ gram_status gram_natural_gradient_workspace(gram_context *g, const gram_tensor *
     struct gram_natural_gradient_op op;
     size_t bytes;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(gram_check_need(g, need));
     TRY(describe(g, gradients, v, damping, out, NULL, &op));
     TRY(g->backend->natural_gradient_workspace(g, &op, &bytes));

@@ -66,7 +66,7 @@ gram_status gram_optimizer_direction(gram_context *g, gram_optimizer *o,
     struct gram_optimizer_op op = {
         .optimizer = o, .parameters = parameters, .gradients = gradients, .directions = directions};
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(gram_optimizer_check_call(g, o));
     if (!directions && o->parameters > 0)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "directions is NULL, expected %lld tensors",
@@ -82,7 +82,7 @@ gram_status gram_optimizer_step(gram_context *g, gram_optimizer *o, gram_tensor 
                                    .gradients = gradients,
                                    .updated = parameters};
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(gram_optimizer_check_call(g, o));
     if (o->options.ranks > 1)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
@@ -96,7 +96,7 @@ gram_status gram_optimizer_workspace(gram_context *g, const gram_optimizer *o, g
 {
     size_t bytes;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(gram_optimizer_check_call(g, o));
     TRY(gram_check_need(g, need));
     TRY(g->backend->optimizer_workspace(g, o, &bytes));
@@ -158,7 +158,7 @@ gram_status gram_optimizer_set(gram_context *g, gram_optimizer *o,
     struct gram_optimizer next;
     bool forgive;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(gram_optimizer_check_call(g, o));
     next = *o;
     TRY(gram_optimizer_take_options(g, options, &next.options));
@@ -188,7 +188,7 @@ static gram_status check_size(gram_context *g, const char *name, size_t size, si
 gram_status gram_optimizer_get(gram_context *g, const gram_optimizer *o,
                                gram_optimizer_options *options, gram_optimizer_info *info)
 {
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(gram_optimizer_check_call(g, o));
     if (options)
         TRY(check_size(g, "options", options->size, sizeof *options));
@@ -217,7 +217,7 @@ gram_status gram_optimizer_get(gram_context *g, const gram_optimizer *o,
 gram_status gram_optimizer_state_at(gram_context *g, gram_optimizer *o, int64_t index,
                                     const char **name, gram_tensor *view)
 {
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(gram_optimizer_check_call(g, o));
     if (index < 0 || index >= o->names)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "index is %lld, expected 0 to %lld",

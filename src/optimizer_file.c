@@ -142,7 +142,7 @@ gram_status gram_optimizer_save(gram_context *g, const gram_optimizer *o, const 
     char *image = NULL;
     gram_status status;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(gram_optimizer_check_call(g, o));
     if (!path)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "path is NULL");
@@ -303,7 +303,7 @@ gram_status gram_optimizer_load(gram_context *g, gram_optimizer *o, const char *
     struct gram_model_file *file;
     gram_status status;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(gram_optimizer_check_call(g, o));
     if (!path)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "path is NULL");

@@ -40,7 +40,7 @@ int gram_optimizer_defaults(gram_optimizer_method method, gram_optimizer_options
 {
     const struct gram_optimizer_method_front *front = gram_optimizer_front(method);
     gram_optimizer_options filled;
-    size_t size = options->size;
+    const size_t size = options ? options->size : 0;
 
     if (!front || size < sizeof size || size > sizeof filled)
         return 0;

@@ -280,7 +280,7 @@ gram_status gram_optimizer_create(gram_context *g, const gram_optimizer_options 
     gram_optimizer *o;
     gram_status status;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     if (!out)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "out is NULL");
     *out = NULL;

@@ -19,9 +19,12 @@ gram_status gram_plan_allocate(gram_context *g, size_t bytes, gram_plan **plan)
 
 gram_status gram_plan_describe(const gram_plan *plan, gram_plan_description *description)
 {
-    const size_t size = description->size;
+    size_t size;
 
-    plan->g->call = __func__;
+    TRY(gram_begin_as(plan ? plan->g : NULL, __func__, "plan"));
+    if (!description)
+        return gram_fail(plan->g, GRAM_INVALID_ARGUMENT, "description is NULL");
+    size = description->size;
     if (size < sizeof size || size > sizeof *description)
         return gram_fail(plan->g, GRAM_INVALID_ARGUMENT,
                          "description.size is %zu, expected at most %zu", size,
@@ -33,6 +36,7 @@ gram_status gram_plan_describe(const gram_plan *plan, gram_plan_description *des
 
 gram_status gram_plan_execute(gram_plan *plan)
 {
+    TRY(gram_begin_as(plan ? plan->g : NULL, __func__, "plan"));
     return plan->execute(plan);
 }
 

@@ -142,7 +142,7 @@ gram_status gram_sample_grad(gram_context *g, const gram_layer *layer,
     const struct sample_args s = {layer, activations, gradients, out};
     struct gram_sample_grad_op op;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(describe(g, &s, options, true, &op));
     return g->backend->sample_grad(g, &op);
 }
@@ -156,7 +156,7 @@ gram_status gram_sample_grad_workspace(gram_context *g, const gram_layer *layer,
     struct gram_sample_grad_op op;
     size_t bytes;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(gram_check_need(g, need));
     TRY(describe(g, &s, options, false, &op));
     TRY(g->backend->sample_grad_workspace(g, &op, &bytes));

@@ -1,7 +1,9 @@
 /*
  * settings.c - the environment: every variable that begins with GRAM_, and others' of threads
  *
- * Read once, when a context is created; an option given by the caller wins.
+ * Read once, when a context is created, which keeps copies: what it points to is its own whatever
+ * becomes of the environment.  An option given by the caller wins.  A program that has privileges
+ * which its caller lacks (set-user-ID, file capabilities) reads none: they name code to run.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -9,8 +11,10 @@
 #include "backend.h"
 #include "threads.h"
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
     CACHE_MIB = 256,
@@ -146,14 +150,79 @@ static const struct setting {
     {     "GRAM_CDIST_FORM",           apply_form},
 };
 
+enum {
+    COUNT = sizeof settings / sizeof *settings
+};
+
+/* The text of a variable that is set and may be believed; else NULL. */
+static const char *variable(const char *name)
+{
+#ifdef __APPLE__
+    const char *text = issetugid() ? NULL : getenv(name);
+#else
+    const char *text = secure_getenv(name);
+#endif
+
+    return text && *text ? text : NULL;
+}
+
+/* The folder of the cache where no variable of ours names one: $XDG_CACHE_HOME/gram, else
+ * ~/.cache/gram.  Its length, 0 where there is none, as snprintf. */
+static size_t usual_cache_folder(char *to, size_t bytes)
+{
+    const char *cache = variable("XDG_CACHE_HOME"), *home = variable("HOME");
+    int length = 0;
+
+    if (cache && cache[0] == '/')
+        length = snprintf(to, bytes, "%s/gram", cache);
+    else if (home && home[0] == '/')
+        length = snprintf(to, bytes, "%s/.cache/gram", home);
+    return length > 0 ? (size_t)length : 0;
+}
+
+/* Copies what is set into memory of the context: text[i], NULL where settings[i] is not set. */
+static gram_status copy_texts(gram_context *g, const char *text[COUNT])
+{
+    size_t length[COUNT], cache = usual_cache_folder(NULL, 0), bytes = cache + 1;
+    char *to;
+
+    for (int i = 0; i < COUNT; i++) {
+        text[i] = variable(settings[i].name);
+        length[i] = text[i] ? strlen(text[i]) : 0;
+        bytes += length[i] + 1;
+    }
+    to = gram_alloc(g, bytes);
+    if (!to)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
+    g->texts = to;
+    g->texts_bytes = bytes;
+    g->cache_folder = cache > 0 && usual_cache_folder(to, cache + 1) == cache ? to : NULL;
+    to += cache + 1;
+    for (int i = 0; i < COUNT; to += length[i++] + 1) {
+        if (text[i]) {
+            memcpy(to, text[i], length[i]);
+            to[length[i]] = '\0';
+            text[i] = to;
+        }
+    }
+    return GRAM_OK;
+}
+
+void gram_settings_release(gram_context *g)
+{
+    gram_free(g, g->texts, g->texts_bytes);
+    g->texts = NULL;
+}
+
 gram_status gram_settings_apply(gram_context *g)
 {
-    const char *text;
+    const char *text[COUNT];
 
     g->cache_bytes = (int64_t)CACHE_MIB << 20;
-    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
-        if ((text = getenv(settings[i].name)) && *text)
-            TRY(settings[i].apply(g, text));
+    TRY(copy_texts(g, text));
+    for (int i = 0; i < COUNT; i++)
+        if (text[i])
+            TRY(settings[i].apply(g, text[i]));
     if (g->options.threads < 0 || g->options.threads > GRAM_MAX_THREADS)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "options.threads is %d, expected 1 to %d, or 0 for all processors",

@@ -258,7 +258,7 @@ gram_status gram_solve_cholesky(gram_context *g, const gram_tensor *a, const gra
     struct solve_args s = {.a = a, .b = b, .x = x, .info = info};
     struct gram_solve_op op;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(describe(g, &s, options, &op));
     return g->backend->solve_cholesky(g, &op);
 }
@@ -271,7 +271,7 @@ gram_status gram_solve_cholesky_workspace(gram_context *g, const gram_tensor *a,
     struct gram_solve_op op;
     size_t bytes;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(gram_check_need(g, need));
     TRY(describe(g, &s, options, &op));
     TRY(g->backend->solve_cholesky_workspace(g, &op, &bytes));
@@ -285,7 +285,7 @@ gram_status gram_solve_lu(gram_context *g, const gram_tensor *a, const gram_tens
     struct solve_args s = {.a = a, .b = b, .x = x, .info = info, .lu = true};
     struct gram_solve_op op;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(describe(g, &s, options, &op));
     return g->backend->solve_lu(g, &op);
 }
@@ -298,7 +298,7 @@ gram_status gram_solve_lu_workspace(gram_context *g, const gram_tensor *a, const
     struct gram_solve_op op;
     size_t bytes;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(gram_check_need(g, need));
     TRY(describe(g, &s, options, &op));
     TRY(g->backend->solve_lu_workspace(g, &op, &bytes));

@@ -4,12 +4,15 @@
  * GRAM_CACHE_DIR, else $XDG_CACHE_HOME/gram, else ~/.cache/gram, holds kernels-1.db.  Who can write
  * it can run code as its reader: a folder or file of another owner, or that others may write, is
  * not used.  SQLite is opened at run time.  Each access opens the database anew, so that nothing is
- * carried across fork().  Where the file system has no locks, as on some network homes, SQLite's
- * unix-dotfile locks with a folder instead; one that a killed process left is removed.
+ * carried across fork(); a child that was forked while a thread was in SQLite does without the
+ * file, since that thread's locks inside of SQLite will never be released there.  Where the file
+ * system has no locks, as on some network homes, SQLite's unix-dotfile locks with a folder instead;
+ * one that a killed process left is removed.
  *
  * SPDX-License-Identifier: MIT
  */
 #include "store.h"
+#include "process.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -124,15 +127,8 @@ static void make_folders(char *path)
 static bool find_folder(const gram_context *g, struct gram_store *s)
 {
     const size_t most = sizeof s->path - sizeof file_name - sizeof lock_ending - 16;
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    int used = 0;
+    int used = g->cache_folder ? snprintf(s->path, most, "%s", g->cache_folder) : 0;
 
-    if (g->cache_folder)
-        used = snprintf(s->path, most, "%s", g->cache_folder);
-    else if (cache && cache[0] == '/')
-        used = snprintf(s->path, most, "%s/gram", cache);
-    else if (home && home[0] == '/')
-        used = snprintf(s->path, most, "%s/.cache/gram", home);
     if (used > 0 && (size_t)used < most)
         return true;
     s->path[0] = '\0';
@@ -224,16 +220,38 @@ static void release_limit_signal(struct gram_store *s)
 
 /* ---- Open and close ------------------------------------------------------------------------- */
 
+static void set_aside(const gram_context *g, struct gram_store *s, const char *what)
+{
+    char aside[STORE_PATH_BYTES + 16];
+
+    snprintf(aside, sizeof aside, "%s.corrupt", s->path);
+    gram_log(g, "the cache of kernels %s, it becomes %s", what, aside);
+    s->aside = rename(s->path, aside) == 0;
+}
+
 void gram_store_set_aside(const gram_context *g, struct gram_store *s)
 {
     int code = s->db ? s->call.error(s->db) & 0xff : 0;
-    char aside[STORE_PATH_BYTES + 16];
 
-    if (code != SQLITE_CORRUPT_CODE && code != SQLITE_NOTADB_CODE)
-        return;
-    snprintf(aside, sizeof aside, "%s.corrupt", s->path);
-    gram_log(g, "the cache of kernels is corrupt, it becomes %s", aside);
-    s->aside = rename(s->path, aside) == 0;
+    if (code == SQLITE_CORRUPT_CODE || code == SQLITE_NOTADB_CODE)
+        set_aside(g, s, "is corrupt");
+}
+
+/* Whether the tables are those that are made here, and nothing stands between them and what is
+ * written; a file that cannot be asked now is believed. */
+static bool is_ours(const struct gram_store *s)
+{
+    static const char question[] =
+        "SELECT (SELECT COUNT(*) FROM sqlite_master WHERE type NOT IN ('table', 'index')) = 0 AND "
+        "(SELECT GROUP_CONCAT(name || pk) FROM pragma_table_info('kernel')) = "
+        "'key1,code0,sum0,bytes0,used0' AND "
+        "IFNULL((SELECT GROUP_CONCAT(name || pk) FROM pragma_table_info('tuned')), 'key1,choice0') "
+        "= 'key1,choice0'";
+    void *row = gram_store_prepare(s, question, NULL);
+    bool foreign = row && s->call.step(row) == SQLITE_ROW_CODE && s->call.column_int64(row, 0) == 0;
+
+    (void)s->call.finalize(row);
+    return !foreign;
 }
 
 static bool open_database(const gram_context *g, bool create, struct gram_store *s)
@@ -250,8 +268,13 @@ static bool open_database(const gram_context *g, bool create, struct gram_store 
         if (create)
             (void)chmod(s->path, S_IRUSR | S_IWUSR);
         (void)s->call.busy_timeout(s->db, WAIT_MS);
-        if (s->call.exec(s->db, schema, NULL, NULL, NULL) == 0)
-            return true;
+        if (s->call.exec(s->db, schema, NULL, NULL, NULL) == 0) {
+            if (is_ours(s))
+                return true;
+            snprintf(s->why, sizeof s->why, "%.380s holds the tables of something else", s->path);
+            set_aside(g, s, "holds the tables of something else");
+            return false;
+        }
     }
     snprintf(s->why, sizeof s->why, "%.380s: %s", s->path,
              s->db ? s->call.error_text(s->db) : "out of memory");
@@ -264,12 +287,24 @@ bool gram_store_open(const gram_context *g, bool create, struct gram_store *s)
     bool opened = false;
 
     *s = (struct gram_store){0};
+    if (atomic_load(&g->process->no_store)) {
+        snprintf(s->why, sizeof s->why, "the process was forked while a thread used the cache");
+        gram_log(g, "no cache of kernels: %s", s->why);
+        return false;
+    }
+    s->process = g->process;
+    (void)atomic_fetch_add(&s->process->in_store, 1);
     if (find_path(g, create, s) && (create || access(s->path, F_OK) == 0)) {
         hold_limit_signal(s);
         if (!load_sqlite(s))
             snprintf(s->why, sizeof s->why, "libsqlite3.so.0 cannot be opened");
         else
             opened = open_database(g, create, s);
+        if (!opened && create && s->aside) { /* it is out of the way: begin anew */
+            (void)s->call.close(s->db);
+            s->db = NULL;
+            opened = open_database(g, create, s);
+        }
     }
     if (!opened && s->why[0])
         gram_log(g, "no cache of kernels: %s", s->why);
@@ -285,6 +320,9 @@ void gram_store_close(struct gram_store *s)
     if (s->library)
         dlclose(s->library);
     s->db = s->library = NULL;
+    if (s->process)
+        (void)atomic_fetch_sub(&s->process->in_store, 1);
+    s->process = NULL;
     release_limit_signal(s);
 }
 

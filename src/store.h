@@ -41,8 +41,9 @@ struct gram_store {
     void *library, *db;
     char path[STORE_PATH_BYTES];
     char why[512]; /* after an open that failed; "" where there is just no file yet */
-    bool aside;    /* the file was corrupt and is now out of the way */
-    bool blocked;  /* SIGXFSZ is, for this thread, and was not before */
+    struct gram_process *process; /* that counts this one, while it is open */
+    bool aside;                   /* the file was corrupt and is now out of the way */
+    bool blocked;                 /* SIGXFSZ is, for this thread, and was not before */
 };
 
 /* Opens the user's file; create makes it, and the folders above it.  False: there is no database

@@ -98,7 +98,7 @@ gram_status gram_syrk_ema(gram_context *g, const gram_tensor *x,
 {
     struct gram_syrk_ema_op op;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(describe(g, x, options, l, info, &op));
     return g->backend->syrk_ema(g, &op);
 }
@@ -110,7 +110,7 @@ gram_status gram_syrk_ema_workspace(gram_context *g, const gram_tensor *x,
     struct gram_syrk_ema_op op;
     size_t bytes;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     TRY(gram_check_need(g, need));
     TRY(describe(g, x, options, l, NULL, &op));
     TRY(g->backend->syrk_ema_workspace(g, &op, &bytes));

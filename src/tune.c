@@ -15,7 +15,7 @@ gram_status gram_tune(gram_context *g, const gram_tensor *x, const gram_tensor *
     struct gram_expression expression;
     struct gram_cdist_op op;
 
-    g->call = __func__;
+    TRY(gram_begin(g, __func__));
     if (size < sizeof size || size > sizeof found)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "result.size is %zu, expected at most %zu", size,
                          sizeof found);

@@ -2,13 +2,14 @@
  * tuned.c - what was measured to be fastest: kept beside the kernels, and by the process
  *
  * A line of the file is a key, "<version of the library> <class of problems>", and the choice.  The
- * process reads its lines once; looking up a class then takes no lock.
+ * process reads its lines once; looking up a class then takes no lock.  The file is read into a
+ * list of its own: the lock, for which fork() waits, is held only while that is copied.
  *
  * SPDX-License-Identifier: MIT
  */
 #include "tuned.h"
+#include "process.h"
 #include "store.h"
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,15 +19,24 @@ enum {
     KEY_BYTES = 96
 };
 
-static struct {
-    pthread_mutex_t lock;
+static struct { /* written under GRAM_LOCK_TUNED */
     atomic_bool loaded;
-    atomic_int count; /* of entries that are complete */
+    atomic_int forgotten; /* how often */
+    atomic_int count;     /* of entries that are complete */
     struct {
         _Atomic uint64_t class;
         _Atomic int64_t choice;
     } at[MOST_TUNED];
-} process = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} process;
+
+/* Lines of the file. */
+struct lines {
+    int count;
+    struct {
+        uint64_t class;
+        int64_t choice;
+    } at[MOST_TUNED];
+};
 
 static int find(uint64_t class)
 {
@@ -53,7 +63,7 @@ static void set(uint64_t class, int64_t choice)
         atomic_store(&process.at[at].choice, choice);
 }
 
-static void load(const gram_context *g)
+static void read_lines(const gram_context *g, struct lines *lines)
 {
     struct gram_store s;
     void *row;
@@ -62,27 +72,42 @@ static void load(const gram_context *g)
         return;
     row = gram_store_prepare(&s, "SELECT key, choice FROM tuned WHERE key GLOB ? || ' *'",
                              GRAM_VERSION);
-    while (row && s.call.step(row) == SQLITE_ROW_CODE) {
+    while (row && lines->count < MOST_TUNED && s.call.step(row) == SQLITE_ROW_CODE) {
         const char *text = s.call.column_blob(row, 0);
         char key[KEY_BYTES];
         unsigned long long class;
         snprintf(key, sizeof key, "%.*s", s.call.column_bytes(row, 0), text ? text : "");
-        if (sscanf(key, "%*s %llx", &class) == 1) // NOLINT(cert-err34-c)
-            set(class, s.call.column_int64(row, 1));
+        if (sscanf(key, "%*s %llx", &class) != 1) // NOLINT(cert-err34-c)
+            continue;
+        lines->at[lines->count].class = class;
+        lines->at[lines->count++].choice = s.call.column_int64(row, 1);
     }
     (void)s.call.finalize(row);
     gram_store_close(&s);
 }
 
+/* What this process has tuned meanwhile is newer than the file; what it has forgotten meanwhile may
+ * still be in the lines, and so they are read again the next time. */
+static void load(const gram_context *g)
+{
+    int forgotten = atomic_load(&process.forgotten);
+    struct lines lines = {.count = 0};
+
+    read_lines(g, &lines);
+    gram_process_lock(g, GRAM_LOCK_TUNED);
+    if (!atomic_load(&process.loaded) && atomic_load(&process.forgotten) == forgotten) {
+        for (int i = 0; i < lines.count; i++)
+            if (find(lines.at[i].class) < 0)
+                set(lines.at[i].class, lines.at[i].choice);
+        atomic_store_explicit(&process.loaded, true, memory_order_release);
+    }
+    gram_process_unlock(g, GRAM_LOCK_TUNED);
+}
+
 bool gram_tuned_any(const gram_context *g)
 {
-    if (!atomic_load_explicit(&process.loaded, memory_order_acquire)) {
-        pthread_mutex_lock(&process.lock);
-        if (!atomic_load(&process.loaded))
-            load(g);
-        atomic_store_explicit(&process.loaded, true, memory_order_release);
-        pthread_mutex_unlock(&process.lock);
-    }
+    if (!atomic_load_explicit(&process.loaded, memory_order_acquire))
+        load(g);
     return atomic_load_explicit(&process.count, memory_order_relaxed) > 0;
 }
 
@@ -100,9 +125,9 @@ bool gram_tuned_put(const gram_context *g, uint64_t class, int64_t choice)
     void *row;
     bool kept;
 
-    pthread_mutex_lock(&process.lock);
+    gram_process_lock(g, GRAM_LOCK_TUNED);
     set(class, choice);
-    pthread_mutex_unlock(&process.lock);
+    gram_process_unlock(g, GRAM_LOCK_TUNED);
     if (!gram_store_open(g, true, &s))
         return false;
     snprintf(key, sizeof key, "%s %llx", GRAM_VERSION, (unsigned long long)class);
@@ -116,12 +141,13 @@ bool gram_tuned_put(const gram_context *g, uint64_t class, int64_t choice)
     return kept;
 }
 
-void gram_tuned_forget(void)
+void gram_tuned_forget(const gram_context *g)
 {
-    pthread_mutex_lock(&process.lock);
+    gram_process_lock(g, GRAM_LOCK_TUNED);
     atomic_store(&process.count, 0);
     atomic_store(&process.loaded, false);
-    pthread_mutex_unlock(&process.lock);
+    (void)atomic_fetch_add(&process.forgotten, 1);
+    gram_process_unlock(g, GRAM_LOCK_TUNED);
 }
 
 void gram_tuned_clear(const gram_context *g)
@@ -132,5 +158,5 @@ void gram_tuned_clear(const gram_context *g)
         (void)s.call.exec(s.db, "DROP TABLE IF EXISTS tuned", NULL, NULL, NULL);
         gram_store_close(&s);
     }
-    gram_tuned_forget();
+    gram_tuned_forget(g);
 }

@@ -26,5 +26,5 @@ bool gram_tuned_put(const gram_context *g, uint64_t class, int64_t choice);
 /* Removes all that is kept, here and in the file, if there is one. */
 void gram_tuned_clear(const gram_context *g);
 /* The file is another one or was cleared: read it again. */
-void gram_tuned_forget(void);
+void gram_tuned_forget(const gram_context *g);
 #endif

@@ -6,6 +6,7 @@
 #ifndef GRAM_TEST_CUDA_STUBS_H
 #define GRAM_TEST_CUDA_STUBS_H
 #include "cuda/cuda_ops.h"
+#include "process.h"
 #include <stdio.h>
 
 static inline CUresult stub_capture_mode(CUstreamCaptureMode *mode)
@@ -57,7 +58,7 @@ static inline CUresult stub_context_current(CUcontext *context)
 /* Whether there is NVRTC; says so if there is none. */
 static inline int stub_compiler_is_missing(void)
 {
-    gram_context g = {.call = "main"};
+    gram_context g = {.call = "main", .process = gram_process()};
     const char *why;
 
     if (gram_cuda_compiler(&g, &why))

@@ -115,7 +115,7 @@ static void start(gram_context *g, struct cuda_device *device, size_t room)
     memset(&fake, 0, sizeof fake);
     fake.room = room;
     *device = (struct cuda_device){.driver = &driver};
-    *g = (gram_context){.call = "test", .device = device};
+    *g = (gram_context){.call = "test", .device = device, .process = gram_process()};
 }
 
 static void finish(struct harness *h, gram_context *g, struct cuda_device *device)

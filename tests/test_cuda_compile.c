@@ -12,6 +12,7 @@
  */
 #include "cuda_jobs.h"
 #include "cuda_kept_compiler.h"
+#include "process.h"
 #include <elf.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -87,7 +88,7 @@ struct work {
 static void *compile(void *arg)
 {
     struct work *work = arg;
-    gram_context g = {.call = "compile"};
+    gram_context g = {.call = "compile", .process = gram_process()};
 
     for (int i; (i = atomic_fetch_add(&work->next, 1)) < work->count;) {
         struct job *job = &work->jobs[i];

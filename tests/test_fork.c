@@ -4,9 +4,13 @@
  * SPDX-License-Identifier: MIT
  */
 #include "harness.h"
+#include "process.h"
+#include "store.h"
 #include <math.h>
 #include <pthread.h>
+#include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 /* A child of a process with threads may start threads: that is what is tested. */
@@ -147,9 +151,95 @@ static void a_busy_parent_forks(struct harness *h)
     harness_close(&other);
 }
 
+/* ---- Locks of the process ----------------------------------------------------------------- */
+
+enum {
+    HELD_MS = 20 /* far longer than a fork() takes that does not wait */
+};
+
+struct holder {
+    gram_context *g;
+    enum gram_process_lock which;
+    pthread_barrier_t held;
+};
+
+static void *hold(void *arg)
+{
+    struct holder *holder = arg;
+    const struct timespec while_forking = {.tv_nsec = HELD_MS * 1000000L};
+
+    gram_process_lock(holder->g, holder->which);
+    pthread_barrier_wait(&holder->held);
+    nanosleep(&while_forking, NULL);
+    gram_process_unlock(holder->g, holder->which);
+    return NULL;
+}
+
+/* The child finds every lock free, and can take each. */
+static int takes_every_lock(gram_context *g)
+{
+    alarm(60);
+    for (int i = 0; i < GRAM_PROCESS_LOCKS; i++) {
+        gram_process_lock(g, (enum gram_process_lock)i);
+        gram_process_unlock(g, (enum gram_process_lock)i);
+    }
+    return same_as_parent(g);
+}
+
+static void forked_while_a_lock_is_held(struct harness *h)
+{
+    pthread_t thread;
+
+    if (!CHECK(h, compute(h->g, in_parent), "%s", gram_message(h->g)))
+        return;
+    for (int i = 0; i < GRAM_PROCESS_LOCKS; i++) {
+        struct holder holder = {.g = h->g, .which = (enum gram_process_lock)i};
+        pthread_barrier_init(&holder.held, NULL, 2);
+        if (CHECK(h, pthread_create(&thread, NULL, hold, &holder) == 0, "no thread")) {
+            pthread_barrier_wait(&holder.held);
+            CHECK(h, in_child(takes_every_lock, h->g), "a child of a process with lock %d held", i);
+            pthread_join(thread, NULL);
+        }
+        pthread_barrier_destroy(&holder.held);
+    }
+}
+
+/* A thread that was in SQLite when the process was forked holds locks there for ever: the child
+ * does without the file, and says so. */
+static int does_without_the_cache(gram_context *g)
+{
+    struct gram_store s;
+
+    if (gram_store_open(g, true, &s))
+        return 1;
+    return strstr(s.why, "forked") ? same_as_parent(g) : 2;
+}
+
+static int has_the_cache(gram_context *g)
+{
+    struct gram_store s;
+    bool there = gram_store_open(g, false, &s);
+
+    if (there)
+        gram_store_close(&s);
+    return there || !strstr(s.why, "forked") ? 0 : 1;
+}
+
+static void forked_while_the_cache_is_open(struct harness *h)
+{
+    if (!CHECK(h, compute(h->g, in_parent), "%s", gram_message(h->g)))
+        return;
+    (void)atomic_fetch_add(&h->g->process->in_store, 1);
+    CHECK(h, in_child(does_without_the_cache, h->g), "the child of an open cache");
+    (void)atomic_fetch_sub(&h->g->process->in_store, 1);
+    CHECK(h, in_child(has_the_cache, h->g), "the child of a closed cache");
+}
+
 static const struct test_function tests[] = {
-    {   "children_compute",    children_compute},
-    {"a_busy_parent_forks", a_busy_parent_forks},
+    {              "children_compute",               children_compute},
+    {           "a_busy_parent_forks",            a_busy_parent_forks},
+    {   "forked_while_a_lock_is_held",    forked_while_a_lock_is_held},
+    {"forked_while_the_cache_is_open", forked_while_the_cache_is_open},
 };
 
 int main(void)

@@ -3,12 +3,32 @@
  *
  * Every call takes a context, borrows its tensors for the duration of the call (on an asynchronous
  * device: until the context's stream is synchronised) and returns a status; gram_message() then
- * names the function, the argument, what came and what was expected.  On an error no output was
- * written.  The library never prints, aborts, exits, installs a signal handler or changes the
- * floating-point modes.
+ * names the function, the argument, what came and what was expected.  NULL where an argument is
+ * needed, a context included, is GRAM_INVALID_ARGUMENT.  The library never prints, aborts, exits,
+ * installs a signal handler or changes the floating-point modes.
+ *
+ * Outputs of a call that fails: GRAM_INVALID_ARGUMENT, GRAM_UNSUPPORTED and GRAM_OUT_OF_MEMORY
+ * leave them as they were.  GRAM_NUMERICAL of an operation that takes an info tensor (solves, eigh,
+ * matrix_power, kron_solve, natural_gradient) leaves what the same call leaves with info: every
+ * item is written, those that failed are NaN (where options.keep or another says nothing else), and
+ * the others are right; so an argument that is solved in place is overwritten.  The GRAM_NUMERICAL
+ * of optimizers and of K-FAC changes nothing.  A list of matrices (gram_eigh_many) has outputs of
+ * each, as if it were called alone.  After GRAM_DEVICE_FAILED outputs are undefined.
  *
  * Threads: a context serves one thread at a time; different contexts are independent; nothing else
- * is shared.  A context may be used in a child after fork().
+ * is shared.
+ *
+ * fork(): a child may use, and destroy, the contexts of CPUs that its parent had, if no other
+ * thread of the parent was in a call with them, and may make its own, whatever other threads of the
+ * parent were doing.  What the parent had on a GPU is not the child's: calls with such a context
+ * give GRAM_DEVICE_FAILED, destroying it frees its host memory alone, and a child makes contexts on
+ * a GPU only where its parent had not begun CUDA (nor asked gram_best_device or gram_context_info).
+ * A child that was forked while a thread of the parent had the file of the cache open does without
+ * that file.  NCCL and MPI do not go with fork().
+ *
+ * The environment is read when a context is made, which keeps copies.  A program that has
+ * privileges which its caller lacks (set-user-ID, set-group-ID, file capabilities) reads no
+ * variable.
  *
  * Binary interface: enum values are explicit and never reused.  Options structs begin with their
  * size, set by GRAM_<OP>_OPTIONS_INIT; members are only ever appended; a NULL pointer to options
@@ -57,7 +77,7 @@ typedef enum gram_status {
     GRAM_CANCELLED = 4,        /* gram_context_cancel() was called */
     GRAM_IO = 5,               /* a file could not be read or written */
     GRAM_BAD_DATA = 6,         /* a file or a table holds something that cannot be understood */
-    GRAM_NUMERICAL = 7,        /* a factorisation broke down and no info tensor was given */
+    GRAM_NUMERICAL = 7,        /* numbers broke down: what is left of outputs, see above */
     GRAM_DEVICE_FAILED = 8,    /* the device or its driver reported an error */
 } gram_status;
 
@@ -227,12 +247,16 @@ typedef struct gram_context_options {
  */
 GRAM_API gram_status gram_context_create(const gram_context_options *options, gram_context **out);
 
-/* Frees the context, its threads and its scratch memory.  NULL is allowed. */
+/* Frees the context, its threads and its scratch memory.  NULL is allowed, here and wherever
+ * something is destroyed or freed. */
 GRAM_PUBLIC void gram_context_destroy(gram_context *g);
 
 /*
- * What was wrong with the last call that failed, as "gram_cdist: x has 2 columns but y has 5".
- * Empty if none has failed.  Valid until the next call with this context.
+ * What was wrong with the last call, as "gram_cdist: x has 2 columns but y has 5"; empty if it did
+ * not fail.  Valid until the next call with this context.  gram_message(NULL) is the same of the
+ * calling thread's last call that had no context to hold a message: a gram_context_create that
+ * failed (one that did not makes it empty), and any call whose context, or the plan, module or
+ * group in its place, was NULL.  Functions that return no status change no message.
  */
 GRAM_PUBLIC const char *gram_message(const gram_context *g);
 
@@ -269,7 +293,7 @@ GRAM_API gram_status gram_context_synchronize(gram_context *g);
  */
 GRAM_PUBLIC void gram_context_cancel(gram_context *g);
 
-/* The device that the context was made for. */
+/* The device that the context was made for; the CPU for NULL. */
 GRAM_PUBLIC gram_device gram_context_device(const gram_context *g);
 
 /* What this machine and this context offer. */
@@ -1302,7 +1326,7 @@ typedef struct gram_many {
  * The call waits: first for the streams of all contexts, then for the results.  A matrix that fails
  * leaves the others alone; its outputs are as gram_eigh says.  The status and the message are those
  * of the first in the list that failed.  options: found and report must be NULL, background is
- * ignored.  Without a context there is no message.  GRAM_OUT_OF_MEMORY, GRAM_INVALID_ARGUMENT:
+ * ignored.  Without a context see gram_message(NULL).  GRAM_OUT_OF_MEMORY, GRAM_INVALID_ARGUMENT:
  * also before anything is done, items is untouched then.
  */
 GRAM_API gram_status gram_eigh_many(const gram_group *group, const gram_many *many,
@@ -1513,7 +1537,7 @@ GRAM_API gram_status gram_communicator_create_nccl_all(gram_context *const *cont
 /* Every rank destroys its own, before its context and, over MPI, before MPI_Finalize. */
 GRAM_PUBLIC void gram_communicator_destroy(gram_communicator *communicator);
 
-/* Of this process, from 0 on, and their number. */
+/* Of this process, from 0 on, and their number; -1 and 0 of NULL. */
 GRAM_PUBLIC int gram_communicator_rank(const gram_communicator *communicator);
 GRAM_PUBLIC int gram_communicator_size(const gram_communicator *communicator);
 
@@ -2210,7 +2234,7 @@ typedef struct gram_optimizer_options {
 /* clang-format on */
 
 /* Fills options, as much of it as options->size covers, with the defaults of a method: those of the
- * implementations that its formula is after.  False: no such method. */
+ * implementations that its formula is after.  False: no such method, or NULL. */
 GRAM_PUBLIC int gram_optimizer_defaults(gram_optimizer_method method,
                                         gram_optimizer_options *options);
 
@@ -2551,7 +2575,8 @@ typedef struct gram_machine_feature {
 } gram_machine_feature;
 
 /* The features in the order of the training table; target's name; classes by index, or NULL for
- * numbers out of range.  Strings live as long as the machine. */
+ * numbers out of range.  Strings live as long as the machine.  Of a machine that is NULL there are
+ * 0 features and classes, the strings are NULL and the task is GRAM_TASK_AUTO. */
 GRAM_PUBLIC int64_t gram_machine_feature_count(const gram_machine *machine);
 GRAM_API gram_status gram_machine_feature_at(gram_context *g, const gram_machine *machine,
                                              int64_t index, gram_machine_feature *feature);
@@ -2569,7 +2594,11 @@ GRAM_PUBLIC const char *gram_machine_describe(const gram_machine *machine);
 /*
  * The model file is safetensors: 8-byte little-endian length, JSON header, raw little-endian data;
  * complete (encoding, categories, classes, tree, coefficients, seeds, version).  Saving writes a
- * temporary file beside path and renames it: path is the old file or the whole new one.
+ * temporary file beside path and renames it: path is the old file or the whole new one.  Where the
+ * system has them (Linux) the temporary file has no name until it is whole, so that nothing is left
+ * of a process that was killed.  A file that is replaced keeps its mode, a new one has that of
+ * umask. A link is followed; one to a file that is not there is GRAM_IO.  A machine that could not
+ * be loaded again is not saved: GRAM_BAD_DATA.
  */
 GRAM_API gram_status gram_machine_save(gram_context *g, const gram_machine *machine,
                                        const char *path);

@@ -24,12 +24,12 @@ static const struct cuda_symbol symbols[] = {
 
 static struct cuda_cublas functions;
 static struct cuda_opened opened = {
-    .lock = PTHREAD_MUTEX_INITIALIZER,
     .name = "cuBLAS",
     .files = {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11"},
     .package = "nvidia-cublas",
     .symbols = symbols,
     .into = &functions,
+    .bytes = sizeof functions,
 };
 
 static gram_status check(gram_context *g, int status, const char *what)

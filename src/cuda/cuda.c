@@ -3,6 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "../process.h"
 #include "../tuned.h"
 #include "arena.h"
 #include "background.h"
@@ -40,7 +41,7 @@ static void close_device(gram_context *g)
 {
     struct cuda_device *device = g->device;
 
-    if (!device)
+    if (!device || gram_process_is_child(g)) /* what is there is the parent's */
         return;
     gram_cuda_background_close(g, device);
     gram_jit_forget(g, device);

@@ -3,6 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "../process.h"
 #include "cuda_ops.h"
 
 gram_status cuda_memory_allocate(gram_context *g, size_t bytes, void **out)
@@ -27,8 +28,11 @@ gram_status cuda_memory_allocate(gram_context *g, size_t bytes, void **out)
 void cuda_memory_free(gram_context *g, void *memory)
 {
     const struct cuda_device *device = g->device;
-    bool entered = gram_cuda_enter(device);
+    bool entered;
 
+    if (gram_process_is_child(g)) /* it is the parent's */
+        return;
+    entered = gram_cuda_enter(device);
     (void)device->driver->memory_free_async((CUdeviceptr)(uintptr_t)memory, device->stream);
     gram_cuda_leave(device, entered);
 }

@@ -85,6 +85,7 @@ static void *work_on(void *arg)
     gram_context g = {.call = work->g->call,
                       .log = work->g->log,
                       .debug_jit = work->g->debug_jit,
+                      .process = work->g->process,
                       .cache_bytes = work->g->cache_bytes,
                       .cache_folder = work->g->cache_folder};
     gram_status status = GRAM_OK;

@@ -36,12 +36,12 @@ static const struct cuda_symbol symbols[] = {
 
 static struct cuda_cusolver functions;
 static struct cuda_opened opened = {
-    .lock = PTHREAD_MUTEX_INITIALIZER,
     .name = "cuSOLVER",
     .files = {"libcusolver.so.12", "libcusolver.so.11"},
     .package = "nvidia-cusolver",
     .symbols = symbols,
     .into = &functions,
+    .bytes = sizeof functions,
 };
 
 gram_status gram_cuda_solver_check(gram_context *g, int status, const char *what)

@@ -25,12 +25,12 @@ static const struct cuda_symbol symbols[] = {
 
 static struct cuda_cusolver_mg functions;
 static struct cuda_opened opened = {
-    .lock = PTHREAD_MUTEX_INITIALIZER,
     .name = "cusolverMg",
     .files = {"libcusolverMg.so.12", "libcusolverMg.so.11"},
     .package = "nvidia-cusolver",
     .symbols = symbols,
     .into = &functions,
+    .bytes = sizeof functions,
 };
 
 static gram_status not_reached(gram_context *g, const struct cuda_device *from,

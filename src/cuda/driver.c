@@ -2,25 +2,33 @@
  * driver.c - opens the CUDA driver and NVRTC and lists the devices
  *
  * Libraries are opened once a process; where they are looked for is what the first context's
- * environment says (library.h).
+ * environment says (library.h).  Opening one twice at a time gives the same, so no lock is held
+ * meanwhile, only where it is noted what was found.
  *
  * SPDX-License-Identifier: MIT
  */
 #include "driver.h"
+#include "../process.h"
 #include "library.h"
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
-/* What the process has opened: written once, under the lock. */
+/* What the process has opened: written once, under GRAM_LOCK_LIBRARIES. */
+struct opened_driver {
+    bool tried, has;
+    int children; /* of the process that began the driver */
+    char why[256];
+    struct cuda_driver call;
+};
+struct opened_compiler {
+    bool tried, has;
+    char why[256];
+    struct cuda_compiler call;
+};
 static struct {
-    pthread_mutex_t lock;
-    bool driver_tried, compiler_tried;
-    bool has_driver, has_compiler;
-    char driver_why[256], compiler_why[256];
-    struct cuda_driver driver;
-    struct cuda_compiler compiler;
-} process = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    struct opened_driver driver;
+    struct opened_compiler compiler;
+} process;
 
 static const struct cuda_symbol driver_symbols[] = {
     {                           "cuInit", offsetof(struct cuda_driver,                  init)},
@@ -91,28 +99,27 @@ static const struct cuda_symbol compiler_symbols[] = {
     {                       NULL,                             0              },
 };
 
-static bool open_driver(const gram_context *g)
+static bool open_driver(const gram_context *g, struct opened_driver *d)
 {
     static const char *const names[] = {"libcuda.so.1", NULL};
     void *library = gram_cuda_library(g, names);
-    struct cuda_driver *driver = &process.driver;
     int count = 0;
     CUresult result;
 
+    *d = (struct opened_driver){.tried = true, .children = g->process->children};
     if (!library) {
-        snprintf(process.driver_why, sizeof process.driver_why,
+        snprintf(d->why, sizeof d->why,
                  "there is no NVIDIA driver (libcuda.so.1 cannot be opened)");
         return false;
     }
-    if (!gram_cuda_symbols(library, driver_symbols, driver, process.driver_why,
-                           sizeof process.driver_why))
+    if (!gram_cuda_symbols(library, driver_symbols, &d->call, d->why, sizeof d->why))
         return false;
-    result = driver->init(0);
+    result = d->call.init(0);
     if (result == CUDA_SUCCESS)
-        result = driver->device_count(&count);
+        result = d->call.device_count(&count);
     if (result == CUDA_SUCCESS && count > 0)
         return true;
-    snprintf(process.driver_why, sizeof process.driver_why,
+    snprintf(d->why, sizeof d->why,
              result == CUDA_SUCCESS ? "the NVIDIA driver finds no GPU"
                                     : "the NVIDIA driver cannot be used: cuInit gives error %d",
              (int)result);
@@ -121,24 +128,38 @@ static bool open_driver(const gram_context *g)
 
 const struct cuda_driver *gram_cuda_driver(const gram_context *g, const char **why)
 {
-    pthread_mutex_lock(&process.lock);
-    if (!process.driver_tried)
-        process.has_driver = open_driver(g);
-    process.driver_tried = true;
-    pthread_mutex_unlock(&process.lock);
-    *why = process.driver_why;
-    return process.has_driver ? &process.driver : NULL;
+    struct opened_driver *d = &process.driver, found;
+    bool tried;
+
+    gram_process_lock(g, GRAM_LOCK_LIBRARIES);
+    tried = d->tried;
+    gram_process_unlock(g, GRAM_LOCK_LIBRARIES);
+    if (!tried) {
+        found.has = open_driver(g, &found);
+        gram_process_lock(g, GRAM_LOCK_LIBRARIES);
+        if (!d->tried)
+            *d = found;
+        gram_process_unlock(g, GRAM_LOCK_LIBRARIES);
+    }
+    *why = d->why;
+    if (d->has && d->children != g->process->children) {
+        *why =
+            "the process that forked this one has begun CUDA, which no child can use; start it "
+            "anew (spawn)";
+        return NULL;
+    }
+    return d->has ? &d->call : NULL;
 }
 
-static bool open_compiler(const gram_context *g)
+static bool open_compiler(const gram_context *g, struct opened_compiler *c)
 {
     static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", NULL};
     void *library = gram_cuda_library(g, names);
 
+    *c = (struct opened_compiler){.tried = true};
     if (library)
-        return gram_cuda_symbols(library, compiler_symbols, &process.compiler, process.compiler_why,
-                                 sizeof process.compiler_why);
-    snprintf(process.compiler_why, sizeof process.compiler_why,
+        return gram_cuda_symbols(library, compiler_symbols, &c->call, c->why, sizeof c->why);
+    snprintf(c->why, sizeof c->why,
              "NVRTC cannot be opened (libnvrtc.so.13 or .12: install nvidia-cuda-nvrtc, or set "
              "GRAM_CUDA_LIB_DIR)");
     return false;
@@ -146,13 +167,21 @@ static bool open_compiler(const gram_context *g)
 
 const struct cuda_compiler *gram_cuda_compiler(const gram_context *g, const char **why)
 {
-    pthread_mutex_lock(&process.lock);
-    if (!process.compiler_tried)
-        process.has_compiler = open_compiler(g);
-    process.compiler_tried = true;
-    pthread_mutex_unlock(&process.lock);
-    *why = process.compiler_why;
-    return process.has_compiler ? &process.compiler : NULL;
+    struct opened_compiler *c = &process.compiler, found;
+    bool tried;
+
+    gram_process_lock(g, GRAM_LOCK_LIBRARIES);
+    tried = c->tried;
+    gram_process_unlock(g, GRAM_LOCK_LIBRARIES);
+    if (!tried) {
+        found.has = open_compiler(g, &found);
+        gram_process_lock(g, GRAM_LOCK_LIBRARIES);
+        if (!c->tried)
+            *c = found;
+        gram_process_unlock(g, GRAM_LOCK_LIBRARIES);
+    }
+    *why = c->why;
+    return c->has ? &c->call : NULL;
 }
 
 static int attribute(const struct cuda_driver *driver, CUdevice device, CUdevice_attribute which)

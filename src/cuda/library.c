@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "library.h"
+#include "../process.h"
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
@@ -74,31 +75,50 @@ void *gram_cuda_library(const gram_context *g, const char *const *names)
     return library;
 }
 
-static bool open_now(const gram_context *g, struct cuda_opened *l)
+/* What was found, before it is noted: the functions' addresses have no lasting place yet. */
+struct found {
+    bool has;
+    char why[sizeof((struct cuda_opened *)0)->why];
+    union {
+        void *address[CUDA_MOST_SYMBOLS];
+        unsigned char bytes[CUDA_MOST_SYMBOLS * sizeof(void *)];
+    } into;
+};
+
+static void open_now(const gram_context *g, const struct cuda_opened *l, struct found *found)
 {
     void *library = gram_cuda_library(g, l->files);
     char missing[128];
 
+    *found = (struct found){.has = false};
     if (!library)
-        snprintf(l->why, sizeof l->why,
+        snprintf(found->why, sizeof found->why,
                  "%s cannot be opened (%s or older: install %s, or set GRAM_CUDA_LIB_DIR)", l->name,
                  l->files[0], l->package);
-    else if (!gram_cuda_symbols(library, l->symbols, l->into, missing, sizeof missing))
-        snprintf(l->why, sizeof l->why, "%s is too old: %s", l->name, missing);
+    else if (!gram_cuda_symbols(library, l->symbols, found->into.bytes, missing, sizeof missing))
+        snprintf(found->why, sizeof found->why, "%s is too old: %s", l->name, missing);
     else
-        return true;
-    return false;
+        found->has = true;
 }
 
-gram_status gram_cuda_open(gram_context *g, struct cuda_opened *library)
+gram_status gram_cuda_open(gram_context *g, struct cuda_opened *l)
 {
-    bool has;
+    struct found found;
+    bool tried;
 
-    pthread_mutex_lock(&library->lock);
-    if (!library->tried)
-        library->has = open_now(g, library);
-    library->tried = true;
-    has = library->has;
-    pthread_mutex_unlock(&library->lock);
-    return has ? GRAM_OK : gram_fail(g, GRAM_UNSUPPORTED, "%s", library->why);
+    gram_process_lock(g, GRAM_LOCK_LIBRARIES);
+    tried = l->tried;
+    gram_process_unlock(g, GRAM_LOCK_LIBRARIES);
+    if (!tried) {
+        open_now(g, l, &found);
+        gram_process_lock(g, GRAM_LOCK_LIBRARIES);
+        if (!l->tried) {
+            memcpy(l->into, found.into.bytes, l->bytes);
+            memcpy(l->why, found.why, sizeof l->why);
+            l->has = found.has;
+            l->tried = true;
+        }
+        gram_process_unlock(g, GRAM_LOCK_LIBRARIES);
+    }
+    return l->has ? GRAM_OK : gram_fail(g, GRAM_UNSUPPORTED, "%s", l->why);
 }

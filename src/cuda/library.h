@@ -6,7 +6,6 @@
 #ifndef GRAM_CUDA_LIBRARY_H
 #define GRAM_CUDA_LIBRARY_H
 #include "../context.h"
-#include <pthread.h>
 
 /* A function of a library and where its address goes in a struct of pointers. */
 struct cuda_symbol {
@@ -26,13 +25,18 @@ void *gram_cuda_library(const gram_context *g, const char *const *names);
 bool gram_cuda_symbols(void *library, const struct cuda_symbol *symbols, void *into, char *why,
                        size_t why_bytes);
 
+enum {
+    CUDA_MOST_SYMBOLS = 64 /* of a cuda_opened */
+};
+
 /* A library that the process opens once, when it is first needed: its functions' addresses go to
- * into.  What follows package is written under the lock. */
+ * into, a struct of nothing but these.  What follows package is written under GRAM_LOCK_LIBRARIES.
+ */
 struct cuda_opened {
-    pthread_mutex_t lock;
     const char *name, *files[4]; /* "cuSOLVER"; NULL at the end */
     const struct cuda_symbol *symbols;
     void *into;
+    size_t bytes;        /* of into: at most CUDA_MOST_SYMBOLS pointers */
     const char *package; /* of PyPI, for the message */
     bool tried, has;
     char why[256];

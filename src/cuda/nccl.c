@@ -26,12 +26,12 @@ static const struct cuda_symbol symbols[] = {
 
 static struct cuda_nccl functions;
 static struct cuda_opened opened = {
-    .lock = PTHREAD_MUTEX_INITIALIZER,
     .name = "NCCL",
     .files = {"libnccl.so.2"},
     .package = "nvidia-nccl-cu13 or nvidia-nccl-cu12",
     .symbols = symbols,
     .into = &functions,
+    .bytes = sizeof functions,
 };
 
 gram_status gram_cuda_nccl(gram_context *g, const struct cuda_nccl **out)
