@@ -13,9 +13,8 @@
 #include "blas_threads.h"
 #include "blas.h"
 #include "blas_fortran.h"
+#include "process.h"
 #include "threads.h"
-#include <pthread.h>
-#include <unistd.h>
 
 /* OpenBLAS only; other libraries do not define them. */
 void B(openblas_set_num_threads)(int threads) __attribute__((weak));
@@ -28,26 +27,20 @@ static const double small_work = 128.0 * 128 * 128;
 /* The threads of calls of this thread; 0: whatever is set, which in a loop is 1. */
 static _Thread_local int wanted;
 
-static struct {
-    pthread_mutex_t mutex;
-    pid_t owner;         /* a child of fork() has none of the calls that were under way */
+static struct {          /* under GRAM_LOCK_BLAS */
+    int owner;           /* a child of fork() has none of the calls that were under way */
     int calls;           /* that have borrowed the number */
     int before, present; /* the number before them, and as they have left it */
-} loan = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+} loan;
 
 static void lock_loan(void)
 {
-    pthread_mutex_lock(&loan.mutex);
+    pthread_mutex_lock(&gram_process()->lock[GRAM_LOCK_BLAS]);
 }
 
 static void unlock_loan(void)
 {
-    pthread_mutex_unlock(&loan.mutex);
-}
-
-__attribute__((constructor)) static void survive_fork(void)
-{
-    pthread_atfork(lock_loan, unlock_loan, unlock_loan);
+    pthread_mutex_unlock(&gram_process()->lock[GRAM_LOCK_BLAS]);
 }
 
 /* False if nothing had to change. */
@@ -57,12 +50,12 @@ static bool borrow(int threads)
         B(openblas_get_num_threads)() == threads)
         return false;
     lock_loan();
-    if (loan.calls > 0 && loan.owner != getpid())
+    if (loan.calls > 0 && loan.owner != gram_process()->children)
         loan.calls = 0; /* before stays: nobody has set it back */
     else if (loan.calls == 0)
         loan.before = B(openblas_get_num_threads)();
     loan.calls++;
-    loan.owner = getpid();
+    loan.owner = gram_process()->children;
     loan.present = threads;
     B(openblas_set_num_threads)(threads);
     unlock_loan();

@@ -84,13 +84,13 @@ static void begin(struct harness *h)
     h->g->backend = &backend;
     h->g->device = &device;
     h->g->call = "test";
-    gram_tuned_forget();
+    gram_tuned_forget(h->g);
 }
 
 static void end(struct harness *h)
 {
     gram_jit_forget(h->g, &device);
-    gram_tuned_forget();
+    gram_tuned_forget(h->g);
     h->g->backend = cpu;
     h->g->device = NULL;
     clean(h);
@@ -156,7 +156,7 @@ static void the_fastest_is_taken_and_kept(struct harness *h)
           result.tile_ms, result.table_ms);
     CHECK(h, takes(h, &op, 8) && takes(h, &near, 8), "it is not taken");
     CHECK(h, takes(h, &far, 4) && takes(h, &other, 4), "it is taken for another class");
-    gram_tuned_forget(); /* another process */
+    gram_tuned_forget(h->g); /* another process */
     CHECK(h, takes(h, &op, 8) && takes(h, &far, 4), "it is not kept");
     gram_jit_cache_info(h->g, &cache);
     CHECK(h, cache.tuned == 1, "%lld are kept", (long long)cache.tuned);
@@ -191,7 +191,7 @@ static void without_a_cache_the_process_keeps_it(struct harness *h)
     CHECK(h, cuda_tune(h->g, &op, &result) == GRAM_OK && !result.kept && result.tile == 32,
           "tile %d, kept %d", result.tile, result.kept);
     CHECK(h, takes(h, &op, 2), "%u blocks", fake.blocks);
-    gram_tuned_forget();
+    gram_tuned_forget(h->g);
     CHECK(h, takes(h, &op, 4), "%u blocks", fake.blocks);
     h->g->cache_folder = folder;
     end(h);

@@ -87,7 +87,7 @@ static void begin(struct harness *h)
     CHECK(h, mkdtemp(folder), "mkdtemp");
     h->g->cache_folder = folder;
     h->g->backend = &backend;
-    gram_tuned_forget();
+    gram_tuned_forget(h->g);
 }
 
 static void end(struct harness *h)
@@ -98,7 +98,7 @@ static void end(struct harness *h)
     (void)unlink(path);
     CHECK(h, rmdir(folder) == 0, "%s is not empty", folder);
     h->g->backend = &gram_cpu_backend;
-    gram_tuned_forget();
+    gram_tuned_forget(h->g);
 }
 
 /* The k largest pairs of items of order n. */
@@ -205,7 +205,7 @@ static void the_fastest_is_taken_and_kept(struct harness *h)
         CHECK(h, takes(h, &p, &d) == GRAM_EIGH_DRIVER_JACOBI && d.time_source != GRAM_TIME_MEASURED,
               "a driver is given");
         fill(&p, 3, 36, 4);
-        gram_tuned_forget(); /* as another process begins */
+        gram_tuned_forget(h->g); /* as another process begins */
     }
     CHECK(h, gram_eigh(h->g, &p.ta, NULL, &p.tw, &p.tv, NULL) == GRAM_INVALID_ARGUMENT, "shapes");
     gram_tuned_clear(h->g);
@@ -258,7 +258,7 @@ static void without_a_cache_the_process_keeps_it(struct harness *h)
     h->g->cache_folder = "/proc/nowhere";
     CHECK(h, tune(h, &p, &t) == GRAM_OK && !t.kept, "kept %d", t.kept);
     CHECK(h, takes(h, &p, NULL) == GRAM_EIGH_DRIVER_BISECTION, "driver %d", (int)fake.last);
-    gram_tuned_forget();
+    gram_tuned_forget(h->g);
     CHECK(h, takes(h, &p, NULL) == GRAM_EIGH_DRIVER_DIVIDE, "driver %d", (int)fake.last);
     end(h);
 }

@@ -22,6 +22,6 @@ static inline void tuned_choice(struct harness *h, long long choice)
               s.call.changes(s.db) == 1,
           "%s", sql);
     gram_store_close(&s);
-    gram_tuned_forget();
+    gram_tuned_forget(h->g);
 }
 #endif
