@@ -1,7 +1,9 @@
 """test_cli_cache.py - gram cache: list, info, clear and warm, without a GPU"""
 
+import contextlib
 import os
 import pathlib
+import sqlite3
 
 import pytest
 from gram_cli import IO, USAGE, BAD_DATA, gram, gram_json, gram_run, refusal
@@ -110,6 +112,26 @@ def test_clear_by_pattern_then_all(warm):
     gram("cache", "clear", env=environment(warm))
     told = info(warm)
     assert told["kernels"] == 0 and told["file_bytes"] < 100_000
+
+
+def test_tables_of_something_else_are_set_aside(tmp_path):
+    """Nothing could be kept in such a file, and clear used to fail."""
+    tmp_path.chmod(0o700)
+    file = tmp_path / "kernels-1.db"
+    for sql in (
+        "CREATE TABLE kernel(a)",
+        "CREATE VIEW tuned AS SELECT 1 AS key, 2 AS choice",
+        "CREATE TABLE tuned(key, choice, more)",
+    ):
+        with contextlib.closing(sqlite3.connect(file)) as database:
+            database.execute(sql)
+            database.commit()
+        file.chmod(0o600)
+        assert "tables of something else" in info(tmp_path)["why_not"]
+        assert (tmp_path / "kernels-1.db.corrupt").exists() and not file.exists()
+        assert info(tmp_path)["why_not"] == ""
+        assert gram("cache", "clear", env=environment(tmp_path)) == "0 kernels removed\n"
+        assert not (tmp_path / "kernels-1.db.corrupt").exists()
 
 
 def test_a_corrupt_file(tmp_path):

@@ -152,9 +152,92 @@ static void what_cannot_be_loaded_is_not_saved(struct harness *h)
     unlink(path);
 }
 
+/* Replaces the first copy of a number in a file by NaN; false if it is not there. */
+static bool spoil(const char *path, double number)
+{
+    enum {
+        MOST = 1 << 20
+    };
+    char *bytes = must_allocate(MOST);
+    FILE *file = fopen(path, "r+b");
+    size_t size = file ? fread(bytes, 1, MOST, file) : 0, at = 0;
+    const double nan = NAN;
+    bool found = false;
+
+    for (; !found && at + sizeof number <= size; at += !found)
+        found = memcmp(bytes + at, &number, sizeof number) == 0;
+    found = found && fseek(file, (long)at, SEEK_SET) == 0 && fwrite(&nan, sizeof nan, 1, file) == 1;
+    if (file)
+        (void)fclose(file);
+    free(bytes);
+    return found;
+}
+
+static void a_tree_of_nan_is_refused(struct harness *h)
+{
+    struct sample s = sample_make(h, HARD_ROWS);
+    gram_machine_options o = GRAM_MACHINE_OPTIONS_INIT;
+    char path[] = "/tmp/gram-test-XXXXXX";
+    gram_machine *m, *loaded = NULL;
+
+    close(mkstemp(path));
+    o.iterations = 1;
+    o.leaf_rows = 50;
+    m = sample_fit(h, &s, &s.number, &o);
+    for (int i = 0; i < 2; i++) {
+        const struct machine_node *node = &m->tree.node[0];
+        CHECK(h, gram_machine_save(h->g, m, path) == GRAM_OK, "%s", gram_message(h->g));
+        CHECK(h, spoil(path, i ? node->high : node->direction[0]), "the number is not in the file");
+        CHECK(h, gram_machine_load(h->g, path, &loaded) == GRAM_BAD_DATA && !loaded,
+              "it is loaded");
+        CHECK(h, strstr(gram_message(h->g), "node 0 of the tree makes no sense"), "%s",
+              gram_message(h->g));
+    }
+    gram_machine_destroy(m);
+    sample_destroy(&s);
+    unlink(path);
+}
+
+/* Every node sends a part of the row to a leaf and the rest on: each is looked at once, which with
+ * so many would not end if a row looked at all nodes for every leaf. */
+static void a_tree_that_is_a_chain(struct harness *h)
+{
+    enum {
+        NODES = 100000
+    };
+    const double x[2] = {0.5, NAN};
+    double direction = 1, sum = 0;
+    struct machine_tree tree = {.count = NODES, .width = 1};
+    struct machine_places places;
+    int64_t nans = 0;
+
+    tree.node = must_allocate(NODES * sizeof *tree.node);
+    for (int64_t i = 0; i < NODES; i++)
+        tree.node[i] = (struct machine_node){
+            .direction = &direction,
+            .high = 1e4,
+            .child = {i + 1 < NODES ? i + 1 : ~(int64_t)NODES, ~i},
+            .parent = i - 1,
+        };
+    CHECK(h, gram_machine_tree_places(h->g, &tree, GRAM_F64, x, 2, &places) == GRAM_OK, "%s",
+          gram_message(h->g));
+    CHECK(h, places.count == 2 * (NODES + 1), "%lld places", (long long)places.count);
+    for (int64_t i = 0; i < places.count; i++) {
+        CHECK(h, i == 0 || places.at[i - 1].leaf <= places.at[i].leaf, "leaves are not in order");
+        sum += places.at[i].row == 0 ? places.at[i].weight : 0;
+        nans += places.at[i].row == 1 && isnan(places.at[i].weight);
+    }
+    CHECK(h, fabs(sum - 1) < 1e-9, "the weights of a row add up to %.17g", sum);
+    CHECK(h, nans == NODES + 1, "%lld leaves know that the row has no place", (long long)nans);
+    free(places.at);
+    free(tree.node);
+}
+
 static const struct test_function tests[] = {
     {      "what_is_fitted_can_be_loaded",       what_is_fitted_can_be_loaded},
     {"what_cannot_be_loaded_is_not_saved", what_cannot_be_loaded_is_not_saved},
+    {          "a_tree_of_nan_is_refused",           a_tree_of_nan_is_refused},
+    {            "a_tree_that_is_a_chain",             a_tree_that_is_a_chain},
 };
 
 int main(void)

@@ -37,7 +37,11 @@ class Scalar(ctypes.Structure):
 
 
 class Column(ctypes.Structure):
-    _fields_ = [("name", ctypes.c_char_p), ("numbers", ctypes.c_void_p), ("labels", ctypes.c_void_p)]
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("numbers", ctypes.c_void_p),
+        ("labels", ctypes.c_void_p),
+    ]
 
 
 class Table(ctypes.Structure):
@@ -176,7 +180,7 @@ def value(objects, kind, label):
 
 
 def call(library, name, result, arguments, null):
-    """The result of a call with one argument NULL, in a process of its own; a signal is negative."""
+    """The result of a call with one argument NULL, in its own process; a signal is negative."""
     pid = os.fork()
     if pid == 0:
         code = 250
