@@ -49,6 +49,7 @@ gram_status gram_cdist_workspace(gram_context *g, const gram_tensor *x, const gr
     struct gram_cdist_op op;
 
     TRY(gram_begin(g, __func__));
+    TRY(gram_check_need(g, need));
     TRY(describe(g, &pair, p, options, &op));
     *need = gram_workspace_on(g, g->backend->cdist_workspace(g, &op));
     return GRAM_OK;

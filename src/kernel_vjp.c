@@ -186,6 +186,7 @@ gram_status gram_kernel_vjp_workspace(gram_context *g, const gram_tensor *x, con
     struct gram_kernel_vjp_op op;
 
     TRY(gram_begin(g, __func__));
+    TRY(gram_check_need(g, need));
     TRY(describe(g, &args, &expression, &op));
     *need = gram_workspace_on(g, g->backend->kernel_vjp_workspace(g, &op));
     return GRAM_OK;

@@ -51,6 +51,8 @@ static gram_status check_options(gram_context *g, gram_kfac_options *o)
 
 gram_status gram_kfac_check_context(gram_context *g, const gram_kfac *k)
 {
+    if (!k)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "kfac is NULL");
     if (k->owner ? k->owner != g : g->options.device.type != GRAM_CPU)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "kfac was created with another context, expected %s",
@@ -386,6 +388,8 @@ gram_status gram_kfac_state_at(gram_context *g, gram_kfac *kfac, int64_t index, 
                                gram_tensor *view)
 {
     TRY(gram_begin(g, __func__));
+    if (!kfac)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "kfac is NULL");
     if (index < 0 || index >= kfac->states || !name || !view)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "index is %lld, expected 0 to %lld",
                          (long long)index, (long long)kfac->states - 1);

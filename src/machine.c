@@ -38,6 +38,8 @@ gram_status gram_machine_feature_at(gram_context *g, const gram_machine *machine
     size_t size;
 
     TRY(gram_begin(g, __func__));
+    if (!machine)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "machine is NULL");
     if (index < 0 || index >= machine->encoder->columns)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "index is %lld, expected 0 to %lld",
                          (long long)index, (long long)machine->encoder->columns - 1);

@@ -192,6 +192,8 @@ gram_status gram_machine_fit(gram_context *g, const gram_table *table, const gra
     gram_status status;
 
     TRY(gram_begin(g, __func__));
+    if (!out)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "out is NULL");
     *out = NULL;
     TRY(gram_options_copy(g, &job.o, sizeof job.o, options));
     TRY(check_options(g, &job.o));

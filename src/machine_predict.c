@@ -115,6 +115,8 @@ gram_status gram_machine_predict(gram_context *g, const gram_machine *machine,
     gram_status status;
 
     TRY(gram_begin(g, __func__));
+    if (!machine)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "machine is NULL");
     TRY(gram_table_check(g, table));
     TRY(check_out(g, out, table->rows, 0, &view));
     status = gram_machine_table_outputs(g, machine, table, &f);
@@ -133,6 +135,8 @@ gram_status gram_machine_predict_proba(gram_context *g, const gram_machine *mach
     gram_status status;
 
     TRY(gram_begin(g, __func__));
+    if (!machine)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "machine is NULL");
     if (machine->target.classes == 0)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "the machine is a regression, expected a classification");

@@ -121,6 +121,8 @@ gram_status gram_machine_evaluate(gram_context *g, const gram_machine *machine,
     gram_status status;
 
     TRY(gram_begin(g, __func__));
+    if (!machine)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "machine is NULL");
     if (!score || score->size < sizeof score->size || score->size > sizeof *score)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "score.size is %zu, expected at most %zu",
                          score ? score->size : 0, sizeof *score);

@@ -53,7 +53,7 @@ struct headers {
 /* Each header counts once. */
 static void add_text(struct compile_key *key, struct headers *h, const char *text)
 {
-    static const char include[] = "#include \"";
+    static const char include[] = "include \""; /* behind # and blanks */
     const char *at = text;
 
     compile_key_add(key, text);

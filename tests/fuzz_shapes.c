@@ -153,7 +153,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 1)
         return 0;
     row = &shape_rows[data[0] % rows];
-    while (shape_tensor(row, tensors, -1, &c.t[tensors]))
+    while (tensors < SHAPE_TENSORS && shape_tensor(row, tensors, -1, &c.t[tensors]))
         tensors++;
     for (size_t at = 1; at + CHANGE <= size && count < 12; at += CHANGE, count++)
         null[data[at] % tensors] |= change(&c.t[data[at] % tensors], data + at);

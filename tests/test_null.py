@@ -132,7 +132,7 @@ class Objects:
 
     def kfac(self):
         one = self.kept((ctypes.c_int64 * 1)(N))
-        layer = self.kept((ctypes.c_void_p * 1)(None))
+        layer = self.kept((ctypes.c_void_p * 1)(self.sized().value))
         return self.made("gram_kfac_create", layer, one, one, ctypes.c_int64(1), None)
 
     def plan(self):
@@ -155,7 +155,14 @@ class Objects:
         if base == "gram_tensor":
             one = self.tensor(label)
             return one if stars == 1 else self.kept((ctypes.c_void_p * 2)(one.value, one.value))
-        if stars == 2 or base in ("void", "int64_t", "gram_device", "int", "gram_workspace"):
+        if base == "char" and stars == 2:
+            return self.kept((ctypes.c_char_p * 2)(b"text", b"text"))
+        if stars == 2:
+            one = self.sized()
+            return self.kept((ctypes.c_void_p * 2)(one.value, one.value))
+        if base.endswith("_grads"):  # pointers, of which none is wanted
+            return self.kept((ctypes.c_void_p * 16)())
+        if base in ("void", "int64_t", "int", "gram_workspace"):
             return self.kept((ctypes.c_int64 * 512)(*[1] * 3))
         if base == "char":
             return ctypes.c_char_p(b"/nowhere/at/all" if label == "path" else b"text")
