@@ -3,7 +3,6 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "context.h"
 #include "failing_alloc.h"
 #include "harness.h"
 #include <stdlib.h>
@@ -116,42 +115,6 @@ static void creation_without_memory(struct harness *h)
               (int)a.live);
     }
     CHECK(h, n > 2, "nothing came from the allocator");
-}
-
-/* POSIX lets a program free the string that it gave to putenv(), once the variable is another. */
-static void the_environment_may_go(struct harness *h)
-{
-    static const char *const texts[] = {"GRAM_CACHE_DIR=/nowhere/a", "GRAM_PLUGIN_DIR=/nowhere/b",
-                                        "GRAM_CUDA_LIB_DIR=/nowhere/c", "GRAM_CPU_ISA=base"};
-    char *text[LENGTH(texts)], *before[LENGTH(texts)];
-    gram_context *g = NULL;
-
-    for (int i = 0; i < LENGTH(texts); i++) {
-        char name[32];
-        snprintf(name, sizeof name, "%.*s", (int)strcspn(texts[i], "="), texts[i]);
-        before[i] = getenv(name) ? strdup(getenv(name)) : NULL;
-        text[i] = strdup(texts[i]);
-        CHECK(h, text[i] && putenv(text[i]) == 0, "putenv");
-    }
-    CHECK(h, gram_context_create(NULL, &g) == GRAM_OK, "%s", gram_message(NULL));
-    for (int i = 0; i < LENGTH(texts); i++) {
-        char name[32];
-        snprintf(name, sizeof name, "%.*s", (int)strcspn(texts[i], "="), texts[i]);
-        if (before[i])
-            setenv(name, before[i], 1);
-        else
-            unsetenv(name);
-        memset(text[i], '#', strlen(text[i]));
-        free(text[i]);
-        free(before[i]);
-    }
-    if (!g)
-        return;
-    CHECK(h, strcmp(g->cache_folder, "/nowhere/a") == 0, "%s", g->cache_folder);
-    CHECK(h, strcmp(g->plugin_folder, "/nowhere/b") == 0, "%s", g->plugin_folder);
-    CHECK(h, strcmp(g->cuda_folder, "/nowhere/c") == 0, "%s", g->cuda_folder);
-    CHECK(h, strcmp(g->options.cpu_isa, "base") == 0, "%s", g->options.cpu_isa);
-    gram_context_destroy(g);
 }
 
 /* Sets a variable, creates a context of default options, and restores the variable. */
@@ -410,7 +373,6 @@ static const struct test_function tests[] = {
     {               "given_workspace",                given_workspace},
     {            "a_limit_of_scratch",             a_limit_of_scratch},
     {                        "memory",                         memory},
-    {        "the_environment_may_go",         the_environment_may_go},
 };
 
 int main(void)

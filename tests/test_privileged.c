@@ -1,5 +1,6 @@
 /*
- * test_privileged.c - a program with privileges that its caller lacks reads no variable
+ * test_privileged.c - a program with privileges that its caller lacks reads no variable, and what
+ * was read is a copy
  *
  * In a set-user-ID program secure_getenv() finds nothing.  Here it is this file's, which finds
  * nothing either: what the library still knows of the environment it has read in another way.
@@ -59,8 +60,45 @@ static void reads_no_variable(struct harness *h)
     gram_context_destroy(g);
 }
 
+/* POSIX lets a program free the string that it gave to putenv(), once the variable is another. */
+static void the_environment_may_go(struct harness *h)
+{
+    static const char *const texts[] = {"GRAM_CACHE_DIR=/nowhere/a", "GRAM_PLUGIN_DIR=/nowhere/b",
+                                        "GRAM_CUDA_LIB_DIR=/nowhere/c", "GRAM_CPU_ISA=base"};
+    char *text[LENGTH(texts)], *before[LENGTH(texts)];
+    gram_context *g = NULL;
+
+    for (int i = 0; i < LENGTH(texts); i++) {
+        char name[32];
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(texts[i], "="), texts[i]);
+        before[i] = getenv(name) ? strdup(getenv(name)) : NULL;
+        text[i] = strdup(texts[i]);
+        CHECK(h, text[i] && putenv(text[i]) == 0, "putenv");
+    }
+    CHECK(h, gram_context_create(NULL, &g) == GRAM_OK, "%s", gram_message(NULL));
+    for (int i = 0; i < LENGTH(texts); i++) {
+        char name[32];
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(texts[i], "="), texts[i]);
+        if (before[i])
+            setenv(name, before[i], 1);
+        else
+            unsetenv(name);
+        memset(text[i], '#', strlen(text[i]));
+        free(text[i]);
+        free(before[i]);
+    }
+    if (!g)
+        return;
+    CHECK(h, strcmp(g->cache_folder, "/nowhere/a") == 0, "%s", g->cache_folder);
+    CHECK(h, strcmp(g->plugin_folder, "/nowhere/b") == 0, "%s", g->plugin_folder);
+    CHECK(h, strcmp(g->cuda_folder, "/nowhere/c") == 0, "%s", g->cuda_folder);
+    CHECK(h, strcmp(g->options.cpu_isa, "base") == 0, "%s", g->options.cpu_isa);
+    gram_context_destroy(g);
+}
+
 static const struct test_function tests[] = {
-    {"reads_no_variable", reads_no_variable},
+    {"the_environment_may_go", the_environment_may_go},
+    {     "reads_no_variable",      reads_no_variable},
 };
 
 int main(void)
