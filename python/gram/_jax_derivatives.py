@@ -29,6 +29,9 @@ def settled(kernel, expression, of, parameters, output, **numbers):
     """A kernel as the foreign function takes it, (integers, numbers, text), and the name of its
     second derivative, or why there is none; it can be hashed."""
     words = {name: value for name, value in numbers.items() if value is not None}
+    for each, value in words.items():
+        if getattr(value, "ndim", 0):
+            raise TypeError(f"gram.jax.kernel: {each} is an array, expected a number")
     if expression is None:
         words["kernel"] = kernel
         name = kernel.replace("_", "-")
