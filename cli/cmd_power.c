@@ -15,12 +15,12 @@ struct settings {
     struct output_settings output;
     const char *power;
     int method, precision, uplo, dtype;
-    double ridge, relative_ridge, condition, tolerance;
+    double ridge, relative_ridge, condition, tolerance, floor;
 };
 
 static const struct option_row rows[] = {
     TEXT("power", 'p', "K/Q", offsetof(struct settings, power), "-1/4",
-         "whole numbers, the second may be left out: -1/4, 1/2, -1, 3"),
+         "whole numbers, the second may be left out, or any number: -1/4, 1/2, -1, 3, -0.123"),
     CHOICE("method", 'm', "NAME", offsetof(struct settings, method), "auto",
            "auto|eigh|coupled-newton|newton-schulz|minimax",
            "eigh: eigenvalues, in double; the others iterate, in the type of the matrix"),
@@ -36,6 +36,8 @@ static const struct option_row rows[] = {
            "minimax: a bound of the condition number, where no ridge gives one"),
     NUMBER("tolerance", 0, "E", offsetof(struct settings, tolerance), NULL, 0, 1e300,
            "fail if the estimate of the largest error of X^Q A^K - I is above E"),
+    NUMBER("floor", 0, "F", offsetof(struct settings, floor), NULL, 0, 1,
+           "raise eigenvalues below F times the largest one, negative ones too, to that"),
     UPLO(offsetof(struct settings, uplo),
          "the triangle of A that is read; the other may hold anything"),
     DTYPE(offsetof(struct settings, dtype),
@@ -53,19 +55,23 @@ static const struct option_group groups[] = {
     GROUP_END,
 };
 
-/* "-1/4", "2": the library says which powers there are. */
+/* "-1/4", "2", "0.123": the library says which powers there are. */
 static enum exit_status parse_power(const char *text, gram_matrix_power_options *options,
                                     struct failure *why)
 {
     double numerator = 0, denominator = 1;
     const char *end = number_parse(text, &numerator);
 
+    if (end && !*end && numerator != rint(numerator)) {
+        options->power = numerator;
+        return CLI_OK;
+    }
     if (end && *end == '/')
         end = number_parse(end + 1, &denominator);
     if (!end || *end || numerator != rint(numerator) || denominator != rint(denominator) ||
         fabs(numerator) > 1000 || fabs(denominator) > 1000)
-        return fail(why, CLI_USAGE, "--power %s: expected whole numbers K or K/Q, as in -1/4",
-                    text);
+        return fail(why, CLI_USAGE,
+                    "--power %s: expected whole numbers K or K/Q, as in -1/4, or a number", text);
     options->numerator = (int)numerator;
     options->denominator = (int)denominator;
     return CLI_OK;
@@ -86,6 +92,7 @@ static enum exit_status take_options(const struct settings *s, gram_matrix_power
     o->ridge_relative = relative;
     o->condition = isnan(s->condition) ? 0 : s->condition;
     o->tolerance = isnan(s->tolerance) ? 0 : s->tolerance;
+    o->floor = isnan(s->floor) ? 0 : s->floor;
     return CLI_OK;
 }
 

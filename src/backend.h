@@ -127,6 +127,9 @@ struct gram_matrix_power_op {
     struct gram_view info, error; /* where has_info, has_error */
     bool has_info, has_error;
     int numerator, denominator; /* without a common factor; the denominator is positive */
+    bool is_real;               /* the power is any number, and they are its sign and 1 */
+    double power;               /* where is_real */
+    double floor;               /* times the largest eigenvalue; 0: none */
     gram_power_method method;
     gram_power_precision precision;
     gram_uplo uplo;
@@ -136,6 +139,11 @@ struct gram_matrix_power_op {
     double condition, tolerance; /* 0: from the ridge; INFINITY: any */
     int iterations;
 };
+
+static inline double gram_power_exponent(const struct gram_matrix_power_op *op)
+{
+    return op->is_real ? op->power : (double)op->numerator / op->denominator;
+}
 
 struct gram_sample_grad_op; /* layer.h has both */
 struct gram_kfac_factors_op;

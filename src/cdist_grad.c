@@ -4,7 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cdist_grad.h"
-#include <float.h>
+#include <math.h>
 
 static gram_status check_dtypes(gram_context *g, const struct gram_grad_inputs *in)
 {
@@ -70,7 +70,7 @@ gram_status gram_grad_describe(gram_context *g, const struct gram_grad_inputs *i
 gram_status gram_grad_check_p(gram_context *g, const struct gram_batch *batch,
                               const struct gram_hyper *p)
 {
-    return gram_hyper_check(g, batch, "p", p, 0, DBL_MAX, true);
+    return gram_hyper_check(g, batch, "p", p, 0, INFINITY, true);
 }
 
 gram_status gram_grad_check_out(gram_context *g, const struct gram_grad_inputs *in,

@@ -206,9 +206,6 @@ gram_status gram_kernel_describe(gram_context *g, const struct gram_pair *pair,
     TRY(view_parameters(g, &o, op));
     if (o.function == GRAM_EXPRESSION)
         TRY(compile(g, &o, o.output == GRAM_WEIGHT || pair->derivative, expression, op));
-    if (o.output == GRAM_WEIGHT && o.inner == GRAM_DIFFERENCE)
-        TRY(gram_hyper_check(g, &op->batch, "options.p (with GRAM_WEIGHT)", &op->p, 0, DBL_MAX,
-                             true));
     if (!g->backend->cdist)
         return gram_fail(g, GRAM_UNSUPPORTED, "%s has no kernels", g->backend->name);
     return GRAM_OK;

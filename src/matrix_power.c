@@ -38,12 +38,67 @@ static gram_status check_method(gram_context *g, const struct gram_matrix_power_
     return GRAM_OK;
 }
 
+/* A power that no small fraction is; 0 is none. */
+static gram_status take_real(gram_context *g, const gram_matrix_power_options *o,
+                             struct gram_matrix_power_op *op)
+{
+    if (!isfinite(o->power) || o->numerator || o->denominator)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.power is %g with options.numerator %d and options.denominator "
+                         "%d, expected a finite power, or these",
+                         o->power, o->numerator, o->denominator);
+    op->numerator = o->power < 0 ? -1 : 1;
+    op->denominator = 1;
+    op->power = o->power;
+    op->is_real = true;
+    for (int q = 1; q <= MOST_DENOMINATOR && op->is_real; q++) {
+        double k = round(o->power * q);
+        if (k == 0 || fabs(k) > MOST_DENOMINATOR || k / q != o->power)
+            continue;
+        op->numerator = (int)k;
+        op->denominator = q;
+        op->is_real = false;
+    }
+    return GRAM_OK;
+}
+
+/* What eigenvalues alone can do. */
+static gram_status check_eigenvalues(gram_context *g, const gram_matrix_power_options *o,
+                                     struct gram_matrix_power_op *op)
+{
+    const char *name = o->floor > 0 ? "floor" : "power";
+
+    if (!(o->floor >= 0 && o->floor <= 1))
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "options.floor is %g, expected 0 to 1",
+                         o->floor);
+    op->floor = o->floor;
+    if (!op->is_real && op->floor == 0)
+        return GRAM_OK;
+    if (op->method != GRAM_POWER_AUTO && op->method != GRAM_POWER_EIGH)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.method is %d, expected GRAM_POWER_AUTO or GRAM_POWER_EIGH with "
+                         "options.%s %g",
+                         (int)op->method, name, o->floor > 0 ? o->floor : o->power);
+    if (o->error || o->tolerance > 0)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.%s is given, which has no estimate with options.%s %g",
+                         o->error ? "error" : "tolerance", name,
+                         o->floor > 0 ? o->floor : o->power);
+    op->method = GRAM_POWER_EIGH;
+    return GRAM_OK;
+}
+
 static gram_status take_power(gram_context *g, const gram_matrix_power_options *o,
                               struct gram_matrix_power_op *op)
 {
     bool chosen = o->numerator || o->denominator;
     int k = chosen ? o->numerator : -1, q = chosen ? o->denominator : 4, factor;
 
+    op->method = o->method;
+    if (o->power != 0) {
+        TRY(take_real(g, o, op));
+        return op->is_real ? GRAM_OK : check_method(g, op);
+    }
     if (q < 1 || q > MOST_DENOMINATOR)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "options.denominator is %d, expected 1 to %d", q,
                          MOST_DENOMINATOR);
@@ -54,7 +109,6 @@ static gram_status take_power(gram_context *g, const gram_matrix_power_options *
     factor = common_factor(k < 0 ? -k : k, q);
     op->numerator = k / factor;
     op->denominator = q / factor;
-    op->method = o->method;
     return check_method(g, op);
 }
 
@@ -123,6 +177,7 @@ static gram_status describe(gram_context *g, const gram_tensor *a,
     *op = (struct gram_matrix_power_op){.batch.count = 1};
     TRY(gram_options_copy(g, &o, sizeof o, given));
     TRY(take_power(g, &o, op));
+    TRY(check_eigenvalues(g, &o, op));
     TRY(take_numbers(g, &o, op));
     TRY(view_matrices(g, a, o.ridge, out, op));
     if (o.error) {

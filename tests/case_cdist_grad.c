@@ -8,6 +8,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "grad_problem.h"
+#include <math.h>
 
 /* b and d are rows of features, seen as columns. */
 #define AS_ROWS                                      \
@@ -66,6 +67,23 @@ static const struct grad_row rows[] = {
      .why = "ties contribute 0"},
     {.k = 30, .m = 40, .n = 7, .o = 14, .dtype = GRAM_F32, .p = 0.4, .data = GRAD_INTEGERS,
      .why = "ties contribute 0, many outputs"},
+    {.k = 60, .m = 41, .n = 7, .o = 1, .dtype = GRAM_F32, .p = (double)INFINITY, .layout = AS_ROWS,
+     .why = "the largest difference"},
+    {.k = 60, .m = 41, .n = 7, .o = 3, .dtype = GRAM_F64, .p = (double)INFINITY,
+     .layout = {EVERY_SECOND, REVERSED, PADDED, MISALIGNED}, .out_layout = EVERY_SECOND,
+     .why = "the largest difference, no unit stride"},
+    {.k = 30, .m = 40, .n = 7, .o = 2, .dtype = GRAM_F32, .p = (double)INFINITY, .data = GRAD_INTEGERS,
+     .why = "each of several largest differences counts, and none of 0"},
+    {.k = 30, .m = 40, .n = 5, .o = 1, .dtype = GRAM_F64, .p = (double)INFINITY, .data = GRAD_TINY,
+     .why = "the largest of denormal differences"},
+    {.k = 20, .m = 40, .n = 7, .o = 2, .dtype = GRAM_F32, .p = (double)INFINITY, .data = GRAD_NAN,
+     .why = "NaN of any feature"},
+    {.k = 20, .m = 40, .n = 7, .o = 1, .dtype = GRAM_F64, .p = (double)INFINITY, .data = GRAD_INFINITE,
+     .why = "infinity is the largest"},
+    {.k = 0, .m = 5, .n = 3, .o = 2, .dtype = GRAM_F32, .p = (double)INFINITY,
+     .why = "no centres, no largest difference"},
+    {.k = 12, .m = 9, .n = 5, .o = 3, .dtype = GRAM_F64, .p = (double)INFINITY,
+     .batch = {{4}, {4}, {1}, {4}}, .why = "the largest difference in a batch"},
     {.k = 90, .m = 40, .n = 7, .o = 2, .dtype = GRAM_F32, .p = 2, .data = GRAD_OFFSET,
      .why = "features far from 0"},
     {.k = 90, .m = 40, .n = 7, .o = 2, .dtype = GRAM_F32, .p = 1, .data = GRAD_TINY,

@@ -20,6 +20,7 @@
 #define PRODUCT(f) .inner = GRAM_DOT, .function = (f), .p = 2, .outer = 1
 #define LAPLACE_L1 DIFFERENCE(GRAM_LAPLACE, 1, 1)
 #define LAPLACE_L2 DIFFERENCE(GRAM_LAPLACE, 2, 0.5)
+#define LAPLACE_LARGEST DIFFERENCE(GRAM_LAPLACE, (double)INFINITY, 1)
 #define GAUSSIAN   DIFFERENCE(GRAM_GAUSSIAN, 2, 1)
 #define LPQ        DIFFERENCE(GRAM_EXPONENTIAL_POWER, 1.3, 1 / 1.3)
 #define CUBIC      PRODUCT(GRAM_POLYNOMIAL)
@@ -38,6 +39,9 @@ static const struct vjp_row rows[] = {
     {LPQ, .m = 70, .n = 90, .k = 5, .dtype = GRAM_F32, .why = "Lpq Laplace"},
     {CUBIC, .m = 70, .n = 90, .k = 5, .dtype = GRAM_F32, .why = "polynomial"},
     {COSINE, .m = 70, .n = 90, .k = 5, .dtype = GRAM_F32, .why = "cosine"},
+    {LAPLACE_LARGEST, .m = 70, .n = 90, .k = 5, .dtype = GRAM_F32, .why = "Laplace, p = infinity"},
+    {LAPLACE_LARGEST, .m = 20, .n = 30, .k = 4, .dtype = GRAM_F64, .data = VJP_INTEGERS,
+     .why = "several largest differences"},
     {LAPLACE_L1, .m = 4100, .n = 5, .k = 2, .dtype = GRAM_F32, .why = "blocks of rows"},
     {LAPLACE_L2, .m = 4, .n = 4100, .k = 2, .dtype = GRAM_F64, .why = "blocks of columns"},
     {COSINE, .m = 4100, .n = 3, .k = 2, .dtype = GRAM_F64, .why = "blocks of rows"},

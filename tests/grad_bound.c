@@ -31,8 +31,9 @@ struct grad_answer grad_answer(const struct reference_grad *in, const struct ref
     for (int64_t k = 0; k < count; k++) {
         double b = at(in->b, batch, item, n, k);
         double c = at(in->c, batch, item, o, k), a = at(in->a, batch, item, k, m), ca = c * a;
-        double size =
-            p == 2 ? fabs(d - mean) + fabs(b - mean) : fabs(reference_signed_power(d - b, p - 1));
+        double size = p == 2     ? fabs(d - mean) + fabs(b - mean)
+                      : isinf(p) ? 1
+                                 : fabs(reference_signed_power(d - b, p - 1));
         sum += fabs(ca) * size;
         largest[0] = fmax(largest[0], fabs(a));
         largest[1] = fmax(largest[1], fabs(c));

@@ -90,6 +90,36 @@ static void high_denominator(struct call *c)
     c->options.numerator = -1, c->options.denominator = 65;
 }
 
+static void power_twice(struct call *c)
+{
+    c->options.numerator = -1, c->options.denominator = 4, c->options.power = 0.3;
+}
+
+static void infinite_power(struct call *c)
+{
+    c->options.power = INFINITY;
+}
+
+static void real_by_newton(struct call *c)
+{
+    c->options.power = 0.12345, c->options.method = GRAM_POWER_COUPLED_NEWTON;
+}
+
+static void estimate_of_real(struct call *c)
+{
+    c->options.power = 0.12345, c->options.tolerance = 1;
+}
+
+static void high_floor(struct call *c)
+{
+    c->options.floor = 1.5;
+}
+
+static void floor_by_newton(struct call *c)
+{
+    c->options.floor = 0.5, c->options.method = GRAM_POWER_COUPLED_NEWTON;
+}
+
 static void low_numerator(struct call *c)
 {
     c->options.numerator = -65, c->options.denominator = 2;
@@ -194,6 +224,12 @@ static const struct refusal refusals[] = {
     {             power_zero, GRAM_INVALID_ARGUMENT,            "options.numerator is 0"},
     {         no_denominator, GRAM_INVALID_ARGUMENT,          "options.denominator is 0"},
     {       high_denominator, GRAM_INVALID_ARGUMENT,         "options.denominator is 65"},
+    {            power_twice, GRAM_INVALID_ARGUMENT,              "options.power is 0.3"},
+    {         infinite_power, GRAM_INVALID_ARGUMENT,              "options.power is inf"},
+    {         real_by_newton, GRAM_INVALID_ARGUMENT,        "with options.power 0.12345"},
+    {       estimate_of_real, GRAM_INVALID_ARGUMENT,    "no estimate with options.power"},
+    {             high_floor, GRAM_INVALID_ARGUMENT,              "options.floor is 1.5"},
+    {        floor_by_newton, GRAM_INVALID_ARGUMENT,            "with options.floor 0.5"},
     {          low_numerator, GRAM_INVALID_ARGUMENT,          "options.numerator is -65"},
     {  third_by_square_roots, GRAM_INVALID_ARGUMENT,          "options.denominator is 3"},
     {inverse_by_square_roots, GRAM_INVALID_ARGUMENT,          "options.denominator is 1"},

@@ -617,7 +617,9 @@ typedef struct gram_kernel_grads {
  * If x and y are one array its gradient is grads.x + grads.y.  Coordinates that tie, and points
  * that coincide under a kernel without a derivative there, contribute 0.  No m by n matrix is
  * stored.  f32 or f64, one dtype throughout; the gradients' batch shape is that of the call.
- * p = 0 and INFINITY have no gradient and are refused, as grads.bandwidth with GRAM_EXPRESSION.
+ * With p = INFINITY every coordinate whose difference is the largest takes the whole derivative, as
+ * in PyTorch, others none (points that coincide: none).  p = 0 has no gradient and is refused, as
+ * grads.bandwidth with GRAM_EXPRESSION.
  */
 GRAM_API gram_status gram_kernel_vjp(gram_context *g, const gram_tensor *x, const gram_tensor *y,
                                      const gram_kernel_options *options, const gram_tensor *grad,
@@ -636,7 +638,10 @@ GRAM_API gram_status gram_kernel_vjp_workspace(
  * a [K, M] kernel weights (gram_kernel with GRAM_WEIGHT), b [N, K] features of the centres,
  * c [O, K] coefficients, d [N, M] features of the points, out [O, N, M]; f32 or f64, one dtype;
  * any strides (so X itself, transposed by its strides, serves as b); batches and p broadcast.
- * p > 0.  A tie d = b contributes 0 for every p.  p = 2 is computed by matrix products,
+ * p > 0.  A tie d = b contributes 0 for every p.  p = INFINITY: the power is 1 where |d - b|, as a
+ * number of the dtype, is the largest of all features of d[:, m] and b[:, k], and 0 elsewhere; a
+ * NaN among them gives NaN for all (a tensor p on a device holds finite numbers).
+ * p = 2 is computed by matrix products,
  * (d - s) (c a) - (c (b - s)) a with s[n] the mean of b[n, :], with an absolute error of
  * (K + 8) eps sum |c a| (|d - s| + |b - s|) at most, on CUDA in f32, where tensor cores multiply,
  * plus K 2^-37 max |a[:, m]| max |c[o, :]| max |b[n, :] - s|; that of other p is at most
@@ -1214,6 +1219,8 @@ typedef struct gram_matrix_power_options {
     double tolerance;   /* the largest error estimate that is accepted; 0: any */
     int keep;           /* an item that is not DONE keeps what out held before */
     gram_power_precision precision;
+    double power; /* any number instead of numerator / denominator, which are 0 then; 0: these */
+    double floor; /* eigenvalues of A + r I below floor times the largest are raised to it; 0: no */
 } gram_matrix_power_options;
 
 /* clang-format off */
@@ -1234,6 +1241,9 @@ typedef struct gram_matrix_power_options {
  *   an inverse root, and in f32 they are noise from kappa 1e5 on).  Any power.
  *   Negative eigenvalues of A count as 0.  Relative error in the Frobenius norm at most
  *   eps + 8 n 2^-52 kappa, eps being a's dtype's.
+ *   With floor > 0 an eigenvalue l of A counts as max(max(l, 0) + r, floor (max(l_max, 0) + r)), so
+ *   that matrices of any rank and sign have any power (but for the inverse of a matrix whose
+ *   eigenvalues are all 0 or below).  Its error is relative to the matrix of these.
  * - COUPLED_NEWTON: with q = denominator, M = z B, X = z^(1/q) I, then W = (1 + 1/q) I - M / q,
  *   X <- X W, M <- W^q M until M is I (Iannazzo 2006; Guo and Higham 2006); X -> B^(-1/q).  Any
  *   power, by products with X and B.
@@ -1248,6 +1258,9 @@ typedef struct gram_matrix_power_options {
  * which never overstate it.  Where kappa eps < 1/100 their relative error in the Frobenius norm is
  * at most (2 kappa + 16 n) eps, with MINIMAX (4 kappa + 16 n) eps, eps being a's dtype's; TF32X3
  * and TF32 promise nothing: ask for the error estimate.
+ *
+ * options.power is taken as numerator / denominator where it is such a fraction, as -0.25 is; other
+ * powers, and a floor, are EIGH's alone, and have no error estimate.
  *
  * The error estimate for a power -k/q is the largest magnitude in P - I, P being the product of q
  * matrices X and k matrices B in an order that keeps it small: B first, then X where the powers of

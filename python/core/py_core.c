@@ -107,6 +107,7 @@ static PyMethodDef functions[] = {
     {                "machine_fit",                       py_machine_fit, METH_VARARGS,                     NULL},
     {                  "eigh_many",                         py_eigh_many, METH_VARARGS,                     NULL},
     {                 "eigh_multi",                        py_eigh_multi, METH_VARARGS,                     NULL},
+    {       "eigh_multi_workspace",              py_eigh_multi_workspace, METH_VARARGS,                     NULL},
     {          "matrix_power_many",                 py_matrix_power_many, METH_VARARGS,                     NULL},
     {               "machine_load",                      py_machine_load,       METH_O,                     NULL},
     {               "kernel_takes",                      py_kernel_takes,       METH_O,                     NULL},

@@ -188,6 +188,7 @@ PY_FUNCTION(py_kernel_numbers);
 
 PyObject *py_eigh_many(PyObject *module, PyObject *args);
 PyObject *py_eigh_multi(PyObject *module, PyObject *args);
+PyObject *py_eigh_multi_workspace(PyObject *module, PyObject *args);
 PyObject *py_matrix_power_many(PyObject *module, PyObject *args);
 PyObject *py_machine_fit(PyObject *module, PyObject *args);
 PyObject *py_machine_load(PyObject *module, PyObject *path);

@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "py_core.h"
+#include <string.h>
 
 /* Has the object no protocol of arrays, but is it a list or does it know how to become an array, as
  * data frames do?  -1 with an exception. */
@@ -93,12 +94,65 @@ static int refuse_integers(const struct py_call *call, const struct py_array *ar
     return -1;
 }
 
+/* The sizes of a gram.Shape, row by row without gaps, at an address of its own where nothing is. */
+static int take_shape(struct py_call *call, PyObject *sizes, gram_tensor *t)
+{
+    const uintptr_t address = ((uintptr_t)1 << 61) + ((uintptr_t)(call->count + 1) << 56);
+    int64_t stride = 1;
+
+    t->ndim = (int)PyTuple_Size(sizes);
+    if (t->ndim > GRAM_MAX_DIMS) {
+        PyErr_Format(PyExc_ValueError, "%s: a gram.Shape has %d dimensions, at most %d are offered",
+                     call->function, t->ndim, GRAM_MAX_DIMS);
+        return -1;
+    }
+    memcpy(&t->data, &address, sizeof t->data);
+    for (int i = t->ndim - 1; i >= 0; i--) {
+        t->shape[i] = PyLong_AsLongLong(PyTuple_GetItem(sizes, i));
+        if (t->shape[i] == -1 && PyErr_Occurred())
+            return -1;
+        t->stride[i] = stride;
+        if (__builtin_mul_overflow(stride, t->shape[i] > 0 ? t->shape[i] : 1, &stride))
+            stride = INT64_MAX;
+    }
+    return 0;
+}
+
+/* What stands for an array that is not there, in a query: 1, 0 if it is none, or -1. */
+static int view_shape(struct py_call *call, struct py_array *array, enum kind kind)
+{
+    PyObject *told = py_attribute(array->object, "__gram_shape__"), *sizes, *device;
+    gram_tensor *t = &array->tensor;
+    const char *dtype;
+    int found = -1;
+
+    if (!told)
+        return PyErr_Occurred() ? -1 : 0;
+    if (!call->query || kind == VALUES)
+        PyErr_Format(PyExc_TypeError,
+                     "%s: %s is a gram.Shape, which has no elements: only queries of a workspace "
+                     "take it, for matrices",
+                     call->function, array->name);
+    else if (PyArg_ParseTuple(told, "O!sO", &PyTuple_Type, &sizes, &dtype, &device)) {
+        *t = (gram_tensor){.dtype = GRAM_F64};
+        for (int i = GRAM_F32; i <= GRAM_I64; i++)
+            if (strcmp(py_dtype_name((gram_dtype)i), dtype) == 0)
+                t->dtype = (gram_dtype)i;
+        if (!py_device(call->function, device, &t->device) && !take_shape(call, sizes, t))
+            found = 1;
+    }
+    Py_DECREF(told);
+    return found;
+}
+
 static int view_array(struct py_call *call, struct py_array *array, enum kind kind)
 {
     /* PyTorch's own functions take no integers where they want numbers: gram.torch relies on it. */
     bool converts = (kind == NUMBERS || kind == VALUES) && !array->type.is_torch;
     int found = view_as_is(call, array, kind == WRITTEN);
 
+    if (!found)
+        found = view_shape(call, array, kind);
     if (found == PY_INTEGERS && !converts)
         return refuse_integers(call, array);
     if (found == 1 && converts)

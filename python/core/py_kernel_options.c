@@ -6,6 +6,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "py_functions.h"
+#include <math.h>
 #include <string.h>
 
 /* Where a power comes from that is a letter of the formula. */
@@ -153,7 +154,7 @@ static int settle_powers(struct py_call *call, PyObject *const *v, gram_kernel_o
     if (outer != ONE_OVER_P || o->inner != GRAM_DIFFERENCE)
         return 0;
     o->root = o->p.tensor != NULL;
-    o->outer_power = gram_number(o->p.value > 0 ? 1 / o->p.value : 1);
+    o->outer_power = gram_number(o->p.value > 0 && isfinite(o->p.value) ? 1 / o->p.value : 1);
     return 0;
 }
 

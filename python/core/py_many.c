@@ -67,7 +67,7 @@ static int wait_for(struct many *m, const struct py_array *array)
     struct py_idle idle = {.device = array->tensor.device, .threads = call->threads};
     gram_status status;
 
-    if (idle.device.type == GRAM_CPU)
+    if (idle.device.type == GRAM_CPU || call->query)
         return 0;
     if (py_current_stream(call, array, &idle.stream))
         return -1;
@@ -108,7 +108,7 @@ static int view_list(struct many *m, int which, const char *name, PyObject *list
 }
 
 static int open_many(struct many *m, PyObject *module, const char *function, PyObject *devices,
-                     PyObject *a)
+                     PyObject *a, bool query)
 {
     Py_ssize_t count = PyTuple_Size(a);
 
@@ -117,6 +117,7 @@ static int open_many(struct many *m, PyObject *module, const char *function, PyO
     m->list = (gram_many)GRAM_MANY_INIT;
     if (py_open(&m->call, py_state_of(module), function))
         return -1;
+    m->call.query = query;
     m->list.count = count;
     m->list.items = PyMem_Calloc((size_t)count + 1, sizeof *m->list.items);
     if (!m->list.items)
@@ -164,7 +165,7 @@ PyObject *py_eigh_many(PyObject *module, PyObject *args)
     if (!PyArg_ParseTuple(args, "O!O!O!OOiiLLii:eigh_many", &PyTuple_Type, &devices, &PyTuple_Type,
                           &a, &PyTuple_Type, &values, &vectors, &info, &lower, &select, &first,
                           &count, &driver, &tell) ||
-        open_many(&m, module, "gram.eigh_many", devices, a))
+        open_many(&m, module, "gram.eigh_many", devices, a, false))
         return NULL;
     o.uplo = lower ? GRAM_LOWER : GRAM_UPPER;
     o.select = (gram_eigh_select)select;
@@ -195,7 +196,7 @@ PyObject *py_matrix_power_many(PyObject *module, PyObject *args)
                           &PyTuple_Type, &a, &PyTuple_Type, &out, &info, &error, &o.numerator,
                           &o.denominator, &method, &lower, &ridge, &o.ridge_relative, &o.condition,
                           &o.tolerance, &o.iterations, &o.keep, &precision, &tell) ||
-        open_many(&m, module, "gram.matrix_power_many", devices, a))
+        open_many(&m, module, "gram.matrix_power_many", devices, a, false))
         return NULL;
     o.uplo = lower ? GRAM_LOWER : GRAM_UPPER;
     o.method = (gram_power_method)method;
@@ -213,9 +214,37 @@ PyObject *py_matrix_power_many(PyObject *module, PyObject *args)
     return end_many(&m, status, tell != 0);
 }
 
+/* (bytes of the host, a tuple of those of each device). */
+static PyObject *plan_multi(struct many *m, const gram_eigh_options *o)
+{
+    gram_plan_description d = {.size = sizeof d};
+    gram_plan *plan = NULL;
+    PyObject *result = NULL, *each = NULL;
+    gram_status status;
+
+    status = gram_eigh_multi_plan(&m->group, m->tensors[0][0], o, m->tensors[1][0],
+                                  m->tensors[2] ? m->tensors[2][0] : NULL, NULL, &plan);
+    if (status == GRAM_OK)
+        status = gram_plan_describe(plan, &d);
+    if (status != GRAM_OK) {
+        py_raise(m->call.state, m->g[0], status);
+    } else {
+        each = PyTuple_New(d.devices);
+        for (int i = 0; each && i < d.devices; i++)
+            if (PyTuple_SetItem(each, i, PyLong_FromSize_t(d.device_bytes[i])))
+                Py_CLEAR(each);
+        if (each)
+            result = Py_BuildValue("(KO)", (unsigned long long)d.need.host_bytes, each);
+    }
+    Py_XDECREF(each);
+    gram_plan_destroy(plan);
+    close_many(m);
+    return result;
+}
+
 /* eigh_multi(devices, a, values, vectors, info, lower, select, first, count, force): of tuples with
  * one array each */
-PyObject *py_eigh_multi(PyObject *module, PyObject *args)
+static PyObject *decompose_shared(PyObject *module, PyObject *args, bool query)
 {
     gram_eigh_options o = GRAM_EIGH_OPTIONS_INIT;
     PyObject *devices, *a, *values, *vectors, *info;
@@ -227,7 +256,7 @@ PyObject *py_eigh_multi(PyObject *module, PyObject *args)
     if (!PyArg_ParseTuple(args, "O!O!O!OOiiLLi:eigh_multi", &PyTuple_Type, &devices, &PyTuple_Type,
                           &a, &PyTuple_Type, &values, &vectors, &info, &lower, &select, &first,
                           &count, &force) ||
-        open_many(&m, module, "gram.eigh_multi", devices, a))
+        open_many(&m, module, "gram.eigh_multi", devices, a, query))
         return NULL;
     o.uplo = lower ? GRAM_LOWER : GRAM_UPPER;
     o.select = (gram_eigh_select)select;
@@ -238,8 +267,20 @@ PyObject *py_eigh_multi(PyObject *module, PyObject *args)
         return NULL;
     }
     m.group.force = force;
+    if (query)
+        return plan_multi(&m, &o);
     PY_WORK(status, gram_eigh_multi(&m.group, m.tensors[0][0], &o, m.tensors[1][0],
                                     m.tensors[2] ? m.tensors[2][0] : NULL,
                                     m.tensors[3] ? m.tensors[3][0] : NULL));
     return end_many(&m, status, false);
+}
+
+PyObject *py_eigh_multi(PyObject *module, PyObject *args)
+{
+    return decompose_shared(module, args, false);
+}
+
+PyObject *py_eigh_multi_workspace(PyObject *module, PyObject *args)
+{
+    return decompose_shared(module, args, true);
 }

@@ -20,15 +20,18 @@ enum {
     TOLERANCE,
     KEEP,
     PRECISION,
+    POWER,
+    FLOOR,
     INFO,
     OUT,
     COUNT
 };
 
-static const unsigned char words[] = {
-    PY_a,         PY_numerator,      PY_denominator, PY_method,     PY_lower,
-    PY_ridge,     PY_ridge_relative, PY_condition,   PY_iterations, PY_error,
-    PY_tolerance, PY_keep,           PY_precision,   PY_info,       PY_out};
+static const unsigned char words[] = {PY_a,          PY_numerator, PY_denominator,    PY_method,
+                                      PY_lower,      PY_ridge,     PY_ridge_relative, PY_condition,
+                                      PY_iterations, PY_error,     PY_tolerance,      PY_keep,
+                                      PY_precision,  PY_power,     PY_floor,          PY_info,
+                                      PY_out};
 static const struct py_signature signature = {"gram.matrix_power", words, COUNT, 3, 1};
 
 static int read_int(PyObject *const *v, int at, const char *name, int *out)
@@ -53,9 +56,22 @@ static int read_options(PyObject *const *v, gram_matrix_power_options *options)
     bool lower = true, relative = false, keep = false;
     int method = GRAM_POWER_AUTO, precision = GRAM_POWER_PRECISION_AUTO;
 
-    options->numerator = -1;
-    options->denominator = 4;
-    if (read_int(v, NUMERATOR, "numerator", &options->numerator) ||
+    if (py_given(v[POWER])) {
+        if (py_double(signature.name, "power", v[POWER], &options->power))
+            return -1;
+        if (options->power == 0 || v[NUMERATOR] || v[DENOMINATOR]) {
+            PyErr_Format(PyExc_ValueError,
+                         "%s: power is %R, expected a number that is not 0, without numerator and "
+                         "denominator",
+                         signature.name, v[POWER]);
+            return -1;
+        }
+    } else {
+        options->numerator = -1;
+        options->denominator = 4;
+    }
+    if (py_double(signature.name, "floor", v[FLOOR], &options->floor) ||
+        read_int(v, NUMERATOR, "numerator", &options->numerator) ||
         read_int(v, DENOMINATOR, "denominator", &options->denominator) ||
         read_int(v, ITERATIONS, "iterations", &options->iterations) ||
         py_choice(signature.name, "method", v[METHOD], methods, &method) ||
@@ -123,7 +139,10 @@ const char py_matrix_power_doc[] =
     "largest that is accepted (0: any); info, int32 of the batch's shape, gets 0, or 1: nan or\n"
     "infinity, 2: not definite, 3: no convergence, 4: above the tolerance.  keep: such items\n"
     "keep what out held.  precision: what the products of an iteration are computed in on a GPU,\n"
-    "\"f64\", \"f32\", \"tf32x3\" or \"tf32\" (float64 knows \"f64\" alone).\n\n"
+    "\"f64\", \"f32\", \"tf32x3\" or \"tf32\" (float64 knows \"f64\" alone).\n"
+    "power is any number instead of the fraction.  With floor > 0 eigenvalues of a + ridge I\n"
+    "below floor times the largest, negative ones too, are raised to that.  Both take\n"
+    "eigenvalues, so that method is \"auto\" or \"eigh\", and have no estimate of the error.\n\n"
     "Raises gram.LinAlgError if an item fails and there is no info, ValueError for shapes, dtypes\n"
     "and values that do not fit, TypeError for what is no array.  Sources: Iannazzo 2006, Guo and\n"
     "Higham 2006 (coupled-newton); Higham, Functions of matrices, 2008, 6.35 (newton-schulz);\n"

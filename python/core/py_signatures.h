@@ -82,7 +82,7 @@
 #define PY_TEXT_matrix_power \
   "(a, numerator=-1, denominator=4, *, method=\"auto\", lower=True, ridge=0.0,\n    " \
   "ridge_relative=False, condition=0.0, iterations=0, error=None, tolerance=0.0,\n    " \
-  "keep=False, precision=\"auto\", info=None, out=None)\n--\n\n"
+  "keep=False, precision=\"auto\", power=None, floor=0.0, info=None, out=None)\n--\n\n"
 
 #define PY_TEXT_matmul_batched \
   "(a, b, *, alpha=1.0, beta=0.0, c=None, out=None)\n--\n\n"

@@ -85,6 +85,10 @@ def __getattr__(name):
         from gram import _many
 
         return getattr(_many, name)
+    if name in _WORKSPACE:
+        from gram import _workspace
+
+        return getattr(_workspace, name)
     if name in _MODULES:
         import importlib
 
@@ -93,6 +97,7 @@ def __getattr__(name):
 
 
 _MANY = ("eigh_many", "eigh_multi", "matrix_power_many")
+_WORKSPACE = ("Shape", "eigh_multi_workspace", "workspace")
 _MODULES = ("compat", "gpytorch", "jax", "machine", "optim", "plot", "sklearn", "torch")
 
 __all__ = [
@@ -101,6 +106,7 @@ __all__ = [
     "Machine",
     "Module",
     "Pending",
+    "Shape",
     "__version__",
     "agop",
     "agop_workspace",
@@ -116,6 +122,7 @@ __all__ = [
     "eigh_kernel_workspace",
     "eigh_many",
     "eigh_multi",
+    "eigh_multi_workspace",
     "eigh_workspace",
     "get_threads",
     "info",
@@ -167,4 +174,5 @@ __all__ = [
     "syrk_ema_workspace",
     "tune",
     "tune_eigh",
+    "workspace",
 ]

@@ -514,6 +514,16 @@ def eigh_multi(
     info: Array | None = None,
     force: bool = False,
 ) -> Array | tuple[Array, Array]: ...
+def eigh_multi_workspace(
+    a: Array,
+    *,
+    devices: str | Iterable[str] | None = None,
+    lower: bool = True,
+    vectors: bool = True,
+    select: Literal["all", "index", "largest", "smallest"] = "all",
+    first: int = 0,
+    count: int = 0,
+) -> tuple[int, dict[str, int]]: ...
 def tune_eigh(
     a: Array,
     *,
@@ -796,6 +806,8 @@ def matrix_power(
     tolerance: float = 0.0,
     keep: bool = False,
     precision: Precision = "auto",
+    power: float | None = None,
+    floor: float = 0.0,
     info: Array | None = None,
     out: Array | None = None,
 ) -> Array: ...
@@ -834,6 +846,8 @@ def matrix_power_workspace(
     tolerance: float = 0.0,
     keep: bool = False,
     precision: Precision = "auto",
+    power: float | None = None,
+    floor: float = 0.0,
     info: Array | None = None,
     out: Array | None = None,
 ) -> tuple[int, int]: ...
@@ -1070,4 +1084,14 @@ def kron_trace(factors: Sequence[Array], *, out: Array | None = None) -> Array: 
 def kron_diagonal(factors: Sequence[Array], *, out: Array | None = None) -> Array: ...
 def kron_diagonal_workspace(
     factors: Sequence[Array], *, out: Array | None = None
+) -> tuple[int, int]: ...
+
+class Shape:
+    shape: tuple[int, ...]
+    dtype: str
+    device: str
+    def __init__(self, *sizes: int, dtype: Any = "float64", device: str = "cpu") -> None: ...
+
+def workspace(
+    function: str | Callable[..., Any], *arguments: Any, **options: Any
 ) -> tuple[int, int]: ...

@@ -1,6 +1,7 @@
 """Gradients of kernel expansions for JAX: cdist_grad and agop."""
 
 import functools
+import math
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +28,8 @@ def cdist_grad(p, a, b, c, d):
 
 @functools.partial(cdist_grad.defjvp, symbolic_zeros=True)
 def _grad_jvp(p, primals, tangents):
+    if p == math.inf:
+        raise NotImplementedError("gram.jax.cdist_grad: p = inf has no derivative")
     out, tangents = cdist_grad(p, *primals), named(_NAMES, tangents)
     return out, linear(
         functools.partial(_grad_along, p),
@@ -91,6 +94,8 @@ def agop(p, diagonal, points, a, b, c, d):
 
 @functools.partial(agop.defjvp, symbolic_zeros=True)
 def _agop_jvp(p, diagonal, points, primals, tangents):
+    if p == math.inf:
+        raise NotImplementedError("gram.jax.agop: p = inf has no derivative")
     out, tangents = agop(p, diagonal, points, *primals), named(_NAMES, tangents)
     count = max(1, points or primals[3].shape[-1])
 

@@ -8,6 +8,7 @@ mode calls gram_kernel_vjp.
 """
 
 import functools
+import math
 import re
 
 import jax
@@ -78,6 +79,15 @@ def powers(t, p):
     return phi, jnp.where(tie, 0, (p - 1) * size ** (p - 2))
 
 
+def _phi(p, x, y):
+    """phi of the differences of a coordinate; p = infinity: the sign where the largest of all
+    coordinates' is."""
+    if p != math.inf:
+        return lambda t: powers(t, p)[0]
+    largest = power_sums(p, x, y)
+    return lambda t: jnp.where(jnp.abs(t) == largest, jnp.sign(t), 0)
+
+
 def _features(*arrays):
     return tuple(jnp.moveaxis(a, -1, 0) for a in arrays)
 
@@ -90,10 +100,12 @@ def slopes(p, x, y, u, v):
         of_x, of_y = (x * u).sum(-1), (y * v).sum(-1)
         return of_x[..., :, None] + of_y[..., None, :] - u @ y.mT - x @ v.mT
 
+    of = _phi(p, x, y)
+
     @jax.checkpoint
     def step(total, feature):
         x, y, u, v = feature
-        phi = powers(x[..., :, None] - y[..., None, :], p)[0]
+        phi = of(x[..., :, None] - y[..., None, :])
         return total + phi * (u[..., :, None] - v[..., None, :]), None
 
     batch, _ = batched((x, 2), (y, 2), (u, 2), (v, 2))
@@ -108,10 +120,12 @@ def sums(p, x, y, q):
     if p == 2:
         return q.sum(-1)[..., None] * x - q @ y, q.sum(-2)[..., None] * y - q.mT @ x
 
+    of = _phi(p, x, y)
+
     @jax.checkpoint
     def step(none, feature):
         x, y = feature
-        t = q * powers(x[..., :, None] - y[..., None, :], p)[0]
+        t = q * of(x[..., :, None] - y[..., None, :])
         return none, (t.sum(-1), -t.sum(-2))
 
     found = jax.lax.scan(step, None, _features(x, y))[1]
@@ -150,6 +164,8 @@ def _weight_jvp(options, primals, tangents):
     if name not in OF_DISTANCE and name not in OF_PRODUCT:
         raise NotImplementedError(f"gram.jax: {name} has no second derivative")
     p = inner(options)
+    if p == math.inf:
+        raise NotImplementedError("gram.jax: p = inf has no second derivative")
     w = weight(options, x, y, bandwidth)
     u, v, mine = moving(tangents)
     second = _second_weight(options, x, y, bandwidth)

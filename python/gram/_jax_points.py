@@ -49,13 +49,11 @@ def cdist(p, root, x, y):
 
 @functools.partial(cdist.defjvp, symbolic_zeros=True)
 def _cdist_jvp(p, root, primals, tangents):
-    if p == math.inf:
-        raise NotImplementedError("gram.jax.cdist: p = inf has no gradient; take a finite p")
     out = cdist(p, root, *primals)
     tangents = named(("x", "y"), tangents)
     if p == 0 or not tangents:
         return out, jnp.zeros_like(out)
-    power = 1 / p if root else 1.0
+    power = 1 / p if root and p != math.inf else 1.0
     options = settled("distance", None, "", None, "value", p=p, outer_power=power)
     one = jnp.ones((), out.dtype)
     return out, tangent(options, *primals, one, 0 * one, tangents)

@@ -15,6 +15,8 @@ def _shape(a, b, c, d, power=None):
 
 def _grad_backward(inputs, outputs, needs, grad):
     *tensors, power, p = inputs
+    if power is None and p == float("inf"):
+        raise NotImplementedError("gram.torch.cdist_grad: p = inf has no derivative")
     found = cdist_grad_vjp(*tensors, grad, power, p)
     of_tensors = [summed(g, t) for g, t in zip(found[:4], tensors, strict=True)]
     return [*of_tensors, None if power is None else summed(found[4], power)]

@@ -265,3 +265,86 @@ def kron_matmul_vjp(x, factors, grad, side, alpha):
             x.detach(), plain(*factors), grad=grad.detach(), side=side, alpha=alpha
         )
     )
+
+
+def _whole_shape(factors):
+    rows = columns = 1
+    for f in factors:
+        rows, columns = rows * f.shape[-2], columns * f.shape[-1]
+    return factors[0].new_empty((*batch(*[(f, 2) for f in factors]), rows, columns))
+
+
+def _whole_backward(inputs, outputs, needs, grad):
+    """Of each factor: grad, seen as rows and columns of each factor in turn, times the others."""
+    (factors,) = inputs
+    return [[summed(g, f) for g, f in zip(_whole_parts(factors, grad), factors, strict=True)]]
+
+
+def _whole_parts(factors, grad):
+    """The products of the factors before and after each one, in a matrix of outer indices by inner
+    ones; differentiable operations throughout."""
+    found = []
+    for i, f in enumerate(factors):
+        before = kron(factors[:i]) if i else f.new_ones(1, 1)
+        after = kron(factors[i + 1 :]) if i + 1 < len(factors) else f.new_ones(1, 1)
+        (a, b), (p, q), (c, d) = before.shape[-2:], f.shape[-2:], after.shape[-2:]
+        g = grad.reshape(*grad.shape[:-2], a, p, c, b, q, d)
+        found.append(torch.einsum("...apcbqd,...ab,...cd->...pq", g, before, after))
+    return found
+
+
+@operator(
+    "(Tensor[] factors) -> Tensor",
+    cores={0: 2},
+    shapes=_whole_shape,
+    backward=_whole_backward,
+)
+def kron(factors):
+    return _core.kron(plain(*factors))
+
+
+# ---- Products of batches ---------------------------------------------------------------------
+
+
+def _matmul_shape(a, b):
+    return a.new_empty((*batch((a, 2), (b, 2)), a.shape[-2], b.shape[-1]))
+
+
+def _matmul_backward(inputs, outputs, needs, grad):
+    a, b = inputs
+    return [
+        summed(matmul_batched(grad, b.mT), a) if needs[0] else None,
+        summed(matmul_batched(a.mT, grad), b) if needs[1] else None,
+    ]
+
+
+@operator(
+    "(Tensor a, Tensor b) -> Tensor",
+    cores={0: 2, 1: 2},
+    shapes=_matmul_shape,
+    backward=_matmul_backward,
+)
+def matmul_batched(a, b):
+    return _core.matmul_batched(*plain(a, b))
+
+
+def _gram_backward(inputs, outputs, needs, grad):
+    x, transpose = inputs
+    grad = grad + grad.mT
+    return [matmul_batched(x, grad) if transpose else matmul_batched(grad, x)]
+
+
+@operator(
+    "(Tensor x, bool transpose) -> Tensor",
+    cores={0: 2},
+    shapes=lambda x, transpose: x.new_empty(
+        (*x.shape[:-2], *[x.shape[-1 if transpose else -2]] * 2)
+    ),
+    backward=_gram_backward,
+)
+def syrk(x, transpose):
+    """x x^T, or x^T x, exactly symmetric."""
+    x = x.detach()
+    n = x.shape[-1 if transpose else -2]
+    to = torch.zeros((*x.shape[:-2], n, n), dtype=x.dtype, device=x.device)
+    return _core.syrk_ema(x.resolve_neg(), to, transpose=transpose)

@@ -62,6 +62,15 @@ def column(number):
     return number[..., None, None] if isinstance(number, torch.Tensor) else number
 
 
+def times(number, matrix):
+    """A number, or one of every item, times a matrix; beta = 0 reads nothing."""
+    if isinstance(number, torch.Tensor):
+        return column(number.to(matrix)) * matrix
+    if number == 0:
+        return torch.zeros_like(matrix)
+    return matrix if number == 1 else number * matrix
+
+
 def refuse_second(needs, names):
     """Raises where a second derivative by one of these numbers is asked for."""
     for need, name in zip(needs, names, strict=True):

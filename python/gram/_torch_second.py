@@ -156,6 +156,8 @@ def kernel_second(tensors, options, cotangents):
         return []
     x, y, bandwidth, regularization, grad = tensors
     kernel = _name(options)
+    if options[1][1] == float("inf"):
+        raise NotImplementedError("gram.torch: p = inf has no second derivative")
     other = x if y is None else y
     u = cotangents.get("x", torch.zeros_like(x))
     v = cotangents.get("y", torch.zeros_like(other))

@@ -43,7 +43,7 @@ def cdist(x, y=None, p=2.0, root=True):
     """Distances out[..., i, j] of x (..., m, k) and y (..., n, k), as gram.cdist.
 
     p is a number from 0 to infinity; root=False leaves out the power 1 / p.  Gradients to x and y
-    for every p but infinity, twice.  float32 or float64; float16 and bfloat16 give float32.
+    for every p, twice but for infinity.  float32 or float64; float16 and bfloat16 give float32.
 
     >>> gram.jax.cdist(jnp.zeros((1, 2)), jnp.ones((1, 2)), p=1).item()
     2.0

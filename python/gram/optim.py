@@ -86,28 +86,26 @@ def transform(method, **options):
     return Transform(given, lr)
 
 
-def matrix_inverse_root(a, power=-0.25, eps=1e-8, *, method="eigh", out=None):
+def matrix_inverse_root(a, power=-0.25, eps=1e-8, *, method="eigh", floor=0.0, out=None):
     """(a + eps I)^power of symmetric positive semidefinite matrices a (..., n, n).
 
-    power is a fraction k / q with whole k and q up to 64 (-0.25: the inverse fourth root of
-    Shampoo); eps, absolute, at least 0; method as of gram.matrix_power: "eigh" in double, or the
-    iterations "auto", "coupled-newton", "newton-schulz" and "minimax".  Negative eigenvalues count
-    as 0 if they are no larger than rounding or eps.  Array, dtype and batch as gram.matrix_power
+    power is any number but 0 (-0.25: the inverse fourth root of Shampoo); eps, absolute, at least
+    0; method as of gram.matrix_power: "eigh" in double, or, for fractions k / q with whole k and q
+    up to 64, the iterations "auto", "coupled-newton", "newton-schulz" and "minimax".  Negative
+    eigenvalues count as 0 if they are no larger than rounding or eps; with floor > 0 all that are
+    below floor times the largest are raised to that.  Array, dtype and batch as gram.matrix_power
     has them.
 
-    Raises gram.LinAlgError for matrices that are not semidefinite or not finite, ValueError for a
-    power that is no such fraction.
+    Raises gram.LinAlgError for matrices that are not semidefinite (without floor) or not finite,
+    ValueError for a power of 0 and for iterations with a power that is no such fraction.
 
     >>> import numpy as np, gram.optim
     >>> gram.optim.matrix_inverse_root(np.diag([16.0, 81.0])).diagonal().round(3).tolist()
     [0.5, 0.333]
     """
     fraction = Fraction(power).limit_denominator(64)
-    if abs(float(fraction) - power) > 1e-9:
-        raise ValueError(
-            f"gram.optim.matrix_inverse_root: power is {power}, expected a fraction whose "
-            "denominator is at most 64"
-        )
+    if abs(float(fraction) - power) <= 1e-9:
+        power = float(fraction)
     return _core.matrix_power(
-        a, fraction.numerator, fraction.denominator, method=method, ridge=float(eps), out=out
+        a, power=power, method=method, ridge=float(eps), floor=float(floor), out=out
     )

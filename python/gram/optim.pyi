@@ -34,6 +34,7 @@ def matrix_inverse_root(
     eps: float = 1e-8,
     *,
     method: Root = "eigh",
+    floor: float = 0.0,
     out: Array | None = None,
 ) -> Array: ...
 

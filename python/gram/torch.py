@@ -38,13 +38,16 @@ __all__ = [
     "eigh",
     "kernel",
     "kernel_matmul",
+    "kron",
     "kron_matmul",
+    "matmul_batched",
     "matrix_power",
     "median_distance",
     "per_sample_gradients",
     "per_sample_norms",
     "solve_cholesky",
     "solve_lu",
+    "syrk_ema",
 ]
 
 
@@ -52,8 +55,9 @@ def cdist(x, y=None, p=2.0, root=True):
     """Distances out[..., i, j] of x (..., m, k) and y (..., n, k), as gram.cdist.
 
     p is a number from 0 to infinity, or a tensor of them that broadcasts over the batch; root=False
-    leaves out the power 1 / p.  Gradients to x and y, twice, and to p where it is positive and
-    finite, once.  float32 or float64; float16 and bfloat16 give float32.
+    leaves out the power 1 / p.  Gradients to x and y, twice but for infinity, and to p where it is
+    positive and finite, once.  With p = infinity every coordinate whose difference is the largest
+    has the whole gradient, as in PyTorch.  float32 or float64; float16 and bfloat16 give float32.
 
     >>> gram.torch.cdist(torch.zeros(1, 2), torch.ones(1, 2), p=1).item()
     2.0
@@ -251,6 +255,47 @@ def kron_matmul(x, factors, *, side="right", alpha=1.0):
     alpha, tensor = _torch_numbers.split(alpha, 1.0)
     product = _torch_algebra.kron_matmul(x, list(factors), side, alpha)
     return product if tensor is None else product * tensor.to(product)[..., None, None]
+
+
+def kron(factors):
+    """The Kronecker product of matrices (..., p_i, q_i), written out, as gram.kron.  Any number of
+    derivatives, to every factor.  float32 or float64.
+
+    >>> gram.torch.kron([torch.tensor([[1.0, 2.0]]), torch.eye(2)]).tolist()
+    [[1.0, 0.0, 2.0, 0.0], [0.0, 1.0, 0.0, 2.0]]
+    """
+    return _torch_algebra.kron(list(factors))
+
+
+def matmul_batched(a, b, *, alpha=1.0, beta=0.0, c=None):
+    """alpha a b + beta c for a (..., m, k), b (..., k, n) and c (..., m, n), as gram.matmul_batched.
+
+    alpha and beta are numbers or tensors that broadcast over the batch.  Any number of derivatives,
+    to all of them.
+
+    >>> gram.torch.matmul_batched(torch.ones(2, 1, 3), torch.eye(3), alpha=2.0).tolist()
+    [[[2.0, 2.0, 2.0]], [[2.0, 2.0, 2.0]]]
+    """
+    product = _torch_numbers.times(alpha, _torch_algebra.matmul_batched(a, b))
+    if c is None:
+        return product
+    return product + _torch_numbers.times(beta, c)
+
+
+def syrk_ema(x, l, *, beta=0.0, alpha=1.0, transpose=False, sum=False):  # noqa: E741
+    """beta l + (1 - beta) alpha x x^T of x (..., m, k) and l (..., m, m), as gram.syrk_ema; but l
+    stays as it is, the result is new.  transpose: x^T x; sum: without the factor 1 - beta.
+
+    beta and alpha are numbers or tensors that broadcast over the batch.  Any number of derivatives,
+    to x, l, beta and alpha.  The product is exactly symmetric.
+
+    >>> x = torch.tensor([[1.0], [2.0]])
+    >>> gram.torch.syrk_ema(x, torch.eye(2), beta=0.5).tolist()
+    [[1.0, 1.0], [1.0, 2.5]]
+    """
+    product = _torch_numbers.times(alpha, _torch_algebra.syrk(x, transpose))
+    share = 1.0 if sum else 1 - beta
+    return _torch_numbers.times(beta, l) + _torch_numbers.times(share, product)
 
 
 def per_sample_gradients(model, loss, inputs, targets, *, method="auto", chunk=None):

@@ -81,6 +81,24 @@ def kron_matmul(
     side: Side = "right",
     alpha: Number = 1.0,
 ) -> torch.Tensor: ...
+def kron(factors: Sequence[torch.Tensor]) -> torch.Tensor: ...
+def matmul_batched(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    *,
+    alpha: Number = 1.0,
+    beta: Number = 0.0,
+    c: torch.Tensor | None = None,
+) -> torch.Tensor: ...
+def syrk_ema(
+    x: torch.Tensor,
+    l: torch.Tensor,  # noqa: E741
+    *,
+    beta: Number = 0.0,
+    alpha: Number = 1.0,
+    transpose: bool = False,
+    sum: bool = False,
+) -> torch.Tensor: ...
 def per_sample_gradients(
     model: torch.nn.Module,
     loss: Callable[[Any, Any], torch.Tensor],

@@ -11,7 +11,7 @@
  * One output (regression, two classes): c is multiplied into a as it is packed, and a step costs a
  * difference, its power and one fma.  More outputs: the weights a * power of one feature go to a
  * buffer in the first-level cache, once for all outputs, and a small product applies c to them.
- * p = 2 needs neither: see cpu_cdist_grad_square.c.
+ * p = 2 needs neither: see cpu_cdist_grad_square.c; for p = infinity cpu_cdist_grad_largest.c.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -19,6 +19,7 @@
 #include "../threads.h"
 #include "cpu_kernels.h"
 #include "power.h"
+#include <math.h>
 
 enum {
     /* Centres of a block.  256 rows of a panel are 32 KiB, the whole first-level cache, which only
@@ -60,6 +61,12 @@ struct grad_task {
 static bool by_products(const struct gram_cdist_grad_op *op, double p)
 {
     return p == 2 && op->a.rows > 0;
+}
+
+/* Of what is not here; p is that of an item. */
+static bool elsewhere(const struct gram_cdist_grad_op *op, double p)
+{
+    return by_products(op, p) || isinf(p);
 }
 
 static bool nothing_to_do(const struct gram_cdist_grad_op *op)
@@ -292,7 +299,7 @@ static void run_task(void *arg, int64_t index, int thread)
     struct gram_power own;
     struct grad_task t;
 
-    if (by_products(op, p))
+    if (elsewhere(op, p))
         return;
     t = task_at(plan, index, thread);
     if (op->p.tensor.data) {
@@ -317,15 +324,18 @@ static void run_task(void *arg, int64_t index, int thread)
 
 size_t cpu_cdist_grad_workspace(const gram_context *g, const struct gram_cdist_grad_op *op)
 {
-    size_t tiles = 0, products = 0;
+    size_t tiles = 0, products = 0, largest = 0;
+    bool any = op->p.tensor.data != NULL;
 
     if (nothing_to_do(op))
         return 0;
-    if (op->p.tensor.data || !by_products(op, op->p.value))
+    if (any || !elsewhere(op, op->p.value))
         tiles = make_plan(g, op).size * (size_t)g->threads;
-    if (op->p.tensor.data || by_products(op, op->p.value))
+    if (any || by_products(op, op->p.value))
         products = cpu_cdist_grad_square_bytes(op);
-    return tiles > products ? tiles : products;
+    if (any || isinf(op->p.value))
+        largest = cpu_cdist_grad_largest_bytes(g, op);
+    return gram_most_bytes(largest, gram_most_bytes(tiles, products));
 }
 
 void cpu_cdist_grad_in(gram_context *g, const struct gram_cdist_grad_op *op, bool add,
@@ -335,7 +345,7 @@ void cpu_cdist_grad_in(gram_context *g, const struct gram_cdist_grad_op *op, boo
 
     if (nothing_to_do(op))
         return;
-    if (op->p.tensor.data || !by_products(op, op->p.value)) {
+    if (op->p.tensor.data || !elsewhere(op, op->p.value)) {
         plan = make_plan(g, op);
         plan.g = g;
         plan.add = add;
@@ -344,9 +354,13 @@ void cpu_cdist_grad_in(gram_context *g, const struct gram_cdist_grad_op *op, boo
             gram_power_prepare(&plan.power, op->a.dtype, op->p.value - 1, 0);
         gram_parallel_for(g, plan.item_tasks * op->batch.count, run_task, &plan);
     }
-    for (int64_t i = 0; i < op->batch.count; i++)
-        if (by_products(op, gram_hyper_at(&op->p, &op->batch, i)))
+    for (int64_t i = 0; i < op->batch.count; i++) {
+        double p = gram_hyper_at(&op->p, &op->batch, i);
+        if (by_products(op, p))
             cpu_cdist_grad_square(g, op, i, add, scratch);
+        else if (isinf(p))
+            cpu_cdist_grad_largest(g, op, i, add, scratch);
+    }
 }
 
 gram_status cpu_cdist_grad(gram_context *g, const struct gram_cdist_grad_op *op)

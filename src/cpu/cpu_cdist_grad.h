@@ -17,4 +17,9 @@ void cpu_cdist_grad_in(gram_context *g, const struct gram_cdist_grad_op *op, boo
 void cpu_cdist_grad_square(gram_context *g, const struct gram_cdist_grad_op *op, int64_t item,
                            bool add, void *scratch);
 size_t cpu_cdist_grad_square_bytes(const struct gram_cdist_grad_op *op);
+
+/* p = infinity, one item (cpu_cdist_grad_largest.c). */
+void cpu_cdist_grad_largest(gram_context *g, const struct gram_cdist_grad_op *op, int64_t index,
+                            bool add, void *scratch);
+size_t cpu_cdist_grad_largest_bytes(const gram_context *g, const struct gram_cdist_grad_op *op);
 #endif

@@ -136,7 +136,10 @@ static void store(const struct power_work *w, char *to, gram_power_outcome outco
         return;
     if (outcome == GRAM_POWER_DONE || outcome == GRAM_POWER_INEXACT)
         w->plan->kernels->store(&op->out, to,
-                                ldexp(1, w->exponent / op->denominator * op->numerator), w->x);
+                                op->is_real
+                                    ? exp2(w->exponent * op->power)
+                                    : ldexp(1, w->exponent / op->denominator * op->numerator),
+                                w->x);
     else
         fill_nan(&op->out, to);
 }

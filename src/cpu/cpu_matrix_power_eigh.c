@@ -57,6 +57,8 @@ static gram_power_outcome check_values(struct power_work *w, const double *value
     w->shift = cpu_matrix_power_ridge(w, fmax(least, 0), most);
     if (op->factor)
         return GRAM_POWER_DONE;
+    if (op->floor > 0 && (op->numerator > 0 || fmax(most, 0) + w->shift > 0))
+        return GRAM_POWER_DONE;
     if (least < -fmax(4 * n * eps * fmax(most, -least), w->shift))
         return GRAM_POWER_NOT_DEFINITE;
     if (op->numerator < 0 &&
@@ -70,7 +72,7 @@ gram_power_outcome cpu_matrix_power_eigh(struct power_work *w)
     const struct gram_matrix_power_op *op = w->plan->op;
     struct eigh_scratch s = lay_out(w->n, w->memory);
     int64_t n = w->n;
-    double power = (double)op->numerator / op->denominator;
+    double low; /* the least eigenvalue that counts */
     gram_power_outcome outcome;
 
     cpu_matrix_power_load(w, s.v);
@@ -80,8 +82,10 @@ gram_power_outcome cpu_matrix_power_eigh(struct power_work *w)
     outcome = check_values(w, s.values);
     if (outcome)
         return outcome;
+    low = op->floor * (fmax(s.values[n - 1], 0) + w->shift);
     for (int64_t j = 0; j < n; j++) {
-        double root = sqrt(pow(fmax(s.values[j], 0) + w->shift, power));
+        double root =
+            sqrt(pow(fmax(fmax(s.values[j], 0) + w->shift, low), gram_power_exponent(op)));
         for (int64_t i = 0; i < n; i++)
             s.v[i + j * n] *= root;
     }

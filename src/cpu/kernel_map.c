@@ -10,6 +10,7 @@
  *   polynomial   t^d                d gamma t^(d-1)            0
  *   sigmoid      tanh(t)            gamma / cosh(t)^2          0
  *   expression   f(s)               f'(s)
+ * With p = infinity D is o S^(o-1), the factor of sgn(x_k - y_k) where |x_k - y_k| is the largest.
  * where t = K s, or gamma s + coef0.  With GRAM_DOT, o = p = 1 and there is no S^(o-1).
  *
  * SPDX-License-Identifier: MIT
@@ -159,8 +160,11 @@ static void identity(struct gram_map *map, double slope)
 
 void gram_map_prepare(struct gram_map *map, gram_dtype dtype)
 {
-    double o = map->outer, l = map->bandwidth, slope = map->inner == GRAM_DOT ? 1 : o * map->p;
+    double o = map->outer, l = map->bandwidth, slope;
 
+    if (isinf(map->p))
+        map->p = 1;
+    slope = map->inner == GRAM_DOT ? 1 : o * map->p;
     map->scale = map->shift = map->factor = 0;
     memset(map->c, 0, sizeof map->c);
     map->sloped = map->output == GRAM_WEIGHT && map->inner != GRAM_DOT;

@@ -10,6 +10,8 @@ enum {
     SUM_THREADS = 256,   /* of cdist_grad_sum.cu */
     SUM_BLOCKS = 2048,   /* that keep every processor busy */
     RANGE_THREADS = 256, /* of cdist_grad_range.cu */
+    MOST_THREADS = 256,  /* of cdist_grad_largest.cu */
+    MOST_BLOCKS = 1 << 16,
 };
 
 static gram_status queue_ranges(gram_context *g, struct cuda_grad_plan *plan)
@@ -65,12 +67,31 @@ static gram_status queue_tiles(gram_context *g, struct cuda_grad_plan *plan)
     return gram_cuda_launch(g, &request, plan->tiles, plan->threads, &plan->params);
 }
 
+/* p = infinity. */
+static gram_status queue_largest(gram_context *g, struct cuda_grad_plan *plan, void *scratch)
+{
+    struct grad_params *params = &plan->params;
+    const gram_dtype dtype = plan->variant.is_double ? GRAM_F64 : GRAM_F32;
+    int64_t pairs = gram_ceil_div(params->items * params->centres * params->points, MOST_THREADS);
+    int64_t sums = gram_ceil_div(
+        params->items * params->outputs * params->features * params->points, MOST_THREADS);
+
+    params->largest = scratch;
+    if (pairs > 0)
+        TRY(gram_cuda_launch_plain(g, CUDA_VARIANT_GRAD_LARGEST, dtype,
+                                   gram_least(pairs, MOST_BLOCKS), MOST_THREADS, params));
+    return gram_cuda_launch_plain(g, CUDA_VARIANT_GRAD_WHERE, dtype, gram_least(sums, MOST_BLOCKS),
+                                  MOST_THREADS, params);
+}
+
 gram_status cuda_cdist_grad_queue(gram_context *g, struct cuda_grad_plan *plan, void *scratch)
 {
     bool square = plan->variant.step == GRAD_SQUARE, parts = plan->params.splits > 1;
 
     if (plan->tiles == 0)
         return GRAM_OK;
+    if (plan->variant.step == GRAD_MOST)
+        return queue_largest(g, plan, scratch);
     if (!gram_jit_recall(g->device, plan->number))
         compile_ahead(g, plan);
     plan->params.ranges = scratch;

@@ -36,7 +36,9 @@ static void choose_step(const struct gram_cdist_grad_op *op, struct cuda_grad_va
     v->hypers = op->p.tensor.data != NULL;
     if (v->hypers)
         return;
-    if (p == 1)
+    if (isinf(p))
+        v->step = GRAD_MOST;
+    else if (p == 1)
         v->step = GRAD_SIGN;
     else if (p == 1.5)
         v->step = GRAD_ROOT;
@@ -224,11 +226,8 @@ static void fill_p(const struct gram_cdist_grad_op *op, struct grad_params *para
     params->fraction = p->value < 1 ? p->value - 1 : p->value - floor(p->value);
 }
 
-static void fill_shapes(const struct gram_cdist_grad_op *op, const struct cuda_grad_variant *v,
-                        struct grad_params *params)
+static void fill_shapes(const struct gram_cdist_grad_op *op, struct grad_params *params)
 {
-    int64_t features, points;
-
     params->a = side_of(&op->a), params->b = side_of(&op->b);
     params->c = side_of(&op->c), params->d = side_of(&op->d);
     params->out = side_of(&op->out);
@@ -239,6 +238,12 @@ static void fill_shapes(const struct gram_cdist_grad_op *op, const struct cuda_g
     params->batch_ndim = op->batch.ndim;
     for (int d = 0; d < op->batch.ndim; d++)
         params->batch_shape[d] = op->batch.shape[d];
+}
+
+static void fill_tiles(const struct cuda_grad_variant *v, struct grad_params *params)
+{
+    int64_t features, points;
+
     tile_of(v, &features, &points);
     params->output_tiles = gram_ceil_div(params->outputs, v->to);
     params->feature_tiles = gram_ceil_div(params->features, features);
@@ -318,6 +323,18 @@ static void cut(struct cuda_grad_plan *plan, int64_t slots, bool add)
     plan->bytes += gram_round64((size_t)(stride * params->splits * element));
 }
 
+/* p = infinity: two launches, of which params and the scratch tell everything. */
+static void plan_largest(bool add, struct cuda_grad_plan *plan)
+{
+    struct grad_params *params = &plan->params;
+    int64_t element = plan->variant.is_double ? 8 : 4;
+
+    params->add = add, params->splits = 1;
+    plan->tiles = 1;
+    plan->bytes =
+        gram_round64((size_t)(params->items * params->centres * params->points * element));
+}
+
 void cuda_cdist_grad_plan(const struct gram_cdist_grad_op *op, bool add, int processors,
                           struct cuda_grad_plan *plan)
 {
@@ -328,13 +345,19 @@ void cuda_cdist_grad_plan(const struct gram_cdist_grad_op *op, bool add, int pro
     if (op->batch.count == 0 || op->out.planes == 0 || op->out.rows == 0 || op->out.cols == 0)
         return;
     choose_step(op, &v);
+    fill_shapes(op, &plan->params);
+    plan->variant = v;
+    if (v.step == GRAD_MOST) {
+        plan_largest(add, plan);
+        return;
+    }
     choose_tile(op, &v);
     v.a_load = load_of(&op->a, &op->batch, op->a.col_stride, op->a.row_stride);
     v.b_load = load_of(&op->b, &op->batch, op->b.row_stride, op->b.col_stride);
     fill_p(op, &plan->params);
     if (v.step == GRAD_POWER)
         cuda_cdist_power(plan->params.fraction, &plan->params.power);
-    fill_shapes(op, &v, &plan->params);
+    fill_tiles(&v, &plan->params);
     plan->variant = v;
     plan->number = pack(&v);
     plan->shared_bytes = shared_bytes(&v);

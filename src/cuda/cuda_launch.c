@@ -69,6 +69,8 @@ static const struct {
 } plain_kernels[] = {
     [CUDA_VARIANT_GRAD_SUM] = {      "cdist_grad_sum.cu",         "cdist_grad_sum"},
     [CUDA_VARIANT_GRAD_RANGE] = {    "cdist_grad_range.cu",       "cdist_grad_range"},
+    [CUDA_VARIANT_GRAD_LARGEST] = {  "cdist_grad_largest.cu",     "cdist_grad_largest"},
+    [CUDA_VARIANT_GRAD_WHERE] = {  "cdist_grad_largest.cu",       "cdist_grad_where"},
     [CUDA_VARIANT_AGOP] = {                "agop.cu",                   "agop"},
     [CUDA_VARIANT_AGOP_DIAGONAL] = {       "agop_diagonal.cu",          "agop_diagonal"},
     [CUDA_VARIANT_AGOP_SUM] = {            "agop_sum.cu",               "agop_sum"},

@@ -259,6 +259,9 @@ static void fill_params(const struct cuda_device *device, struct power_job *job)
     p->estimate = op->has_error || op->tolerance < (double)INFINITY;
     p->numerator = op->numerator;
     p->denominator = op->denominator;
+    p->is_real = op->is_real;
+    p->power = gram_power_exponent(op);
+    p->floor = op->floor;
     p->method = op->method;
     p->ridge_value = op->ridge.value;
     p->condition = op->condition;

@@ -189,6 +189,8 @@ struct reference_matrix_power {
     double ridge;
     bool relative; /* ridge times the largest eigenvalue */
     bool factor;   /* of an optimizer: a ridge that has a root of any matrix, gram.h */
+    double power;  /* instead of the fraction; 0: this */
+    double floor;  /* of eigenvalues, times the largest */
 };
 void reference_matrix_power(const struct reference_matrix_power *p, long double *a, long double *v,
                             long double *w, long double *x);

@@ -13,6 +13,25 @@ double reference_signed_power(double t, double exponent)
     return isnan(t) ? t : copysign(pow(fabs(t), exponent), t); /* pow(NAN, 0) is 1 */
 }
 
+/* The same of p = infinity: the sign where a difference, rounded to the dtype, is the largest. */
+static double signed_largest(const struct reference_grad *in, const struct reference_batch *batch,
+                             const int64_t item_nkm[4])
+{
+    double most = 0, mine = 0;
+
+    for (int64_t n = 0; n < in->b->shape[in->b->ndim - 2]; n++) {
+        double d = reference_element(in->d, batch, item_nkm[0], 2, (int64_t[]){n, item_nkm[3]});
+        double b = reference_element(in->b, batch, item_nkm[0], 2, (int64_t[]){n, item_nkm[2]});
+        double t = in->a->dtype == GRAM_F32 ? (double)(float)(d - b) : d - b;
+
+        most = fabs(t) > most || isnan(t) ? fabs(t) : most;
+        mine = n == item_nkm[1] ? t : mine;
+    }
+    if (isnan(most))
+        return most;
+    return mine != 0 && fabs(mine) == most ? copysign(1, mine) : 0;
+}
+
 double reference_cdist_grad(const struct reference_grad *in, const struct reference_batch *batch,
                             const int64_t item_onm[4])
 {
@@ -24,7 +43,9 @@ double reference_cdist_grad(const struct reference_grad *in, const struct refere
         double a = reference_element(in->a, batch, item, 2, (int64_t[]){k, m});
         double b = reference_element(in->b, batch, item, 2, (int64_t[]){n, k});
         double c = reference_element(in->c, batch, item, 2, (int64_t[]){o, k});
-        sum += c * a * reference_signed_power(d - b, p - 1);
+        sum += c * a *
+               (isinf(p) ? signed_largest(in, batch, (int64_t[]){item, n, k, m})
+                         : reference_signed_power(d - b, p - 1));
     }
     return sum;
 }

@@ -167,7 +167,8 @@ double reference_kernel_map(const gram_kernel_options *options, const struct ref
         return slope(options->function, &at, s);
     if (sum == 0)
         return 0;
-    return slope(options->function, &at, s) * at.outer * pow(sum, at.outer - 1) * at.p;
+    return slope(options->function, &at, s) * at.outer * pow(sum, at.outer - 1) *
+           (isinf(at.p) ? 1 : at.p);
 }
 
 static double norm(const gram_tensor *t, const struct reference_batch *batch, int64_t item,

@@ -31,6 +31,18 @@ static double dot(const gram_tensor *x, const gram_tensor *y, const struct refer
     return sum;
 }
 
+/* The largest difference of two rows. */
+static double largest(const gram_tensor *x, const gram_tensor *y,
+                      const struct reference_batch *batch, const int64_t at[3])
+{
+    double most = 0;
+
+    for (int64_t k = 0; k < x->shape[x->ndim - 1]; k++)
+        most = fmax(most, fabs(reference_element(x, batch, at[0], 2, (int64_t[]){at[1], k}) -
+                               reference_element(y, batch, at[0], 2, (int64_t[]){at[2], k})));
+    return most;
+}
+
 /* d k / d own, the coordinate k of row i of x (or row j of y, with own and other exchanged). */
 static double slope(const struct reference_vjp *in, const struct reference_batch *batch,
                     const int64_t at[3], bool of_y, int64_t k)
@@ -48,6 +60,11 @@ static double slope(const struct reference_vjp *in, const struct reference_batch
     }
     if (in->options->inner == GRAM_DOT)
         return part(in, batch, at, GRAM_WEIGHT) * v;
+    if (isinf(reference_scalar(in->options->p, batch, at[0])))
+        return part(in, batch, at, GRAM_WEIGHT) *
+               (fabs(u - v) == largest(own, other, batch, (int64_t[]){at[0], row, other_row})
+                    ? (u > v) - (u < v)
+                    : 0);
     return part(in, batch, at, GRAM_WEIGHT) *
            reference_signed_power(u - v, reference_scalar(in->options->p, batch, at[0]) - 1);
 }

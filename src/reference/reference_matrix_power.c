@@ -12,7 +12,9 @@ void reference_matrix_power(const struct reference_matrix_power *p, long double 
                             long double *w, long double *x)
 {
     int64_t n = p->n;
-    long double power = (long double)p->numerator / p->denominator, ridge = p->ridge;
+    long double power =
+        p->power != 0 ? (long double)p->power : (long double)p->numerator / p->denominator;
+    long double ridge = p->ridge, low = 0;
 
     reference_eigh(n, a, w, v);
     if (p->relative && n > 0)
@@ -21,9 +23,11 @@ void reference_matrix_power(const struct reference_matrix_power *p, long double 
         ridge = fmaxl(ridge, (long double)n * 0x1p-50L * fmaxl(w[n - 1], 0));
     if (p->factor && ridge == 0)
         ridge = 1;
+    if (n > 0)
+        low = (long double)p->floor * (fmaxl(w[n - 1], 0) + ridge);
     memset(x, 0, (size_t)(n * n) * sizeof *x);
     for (int64_t k = 0; k < n; k++) {
-        long double f = powl(fmaxl(w[k], 0) + ridge, power);
+        long double f = powl(fmaxl(fmaxl(w[k], 0) + ridge, low), power);
         for (int64_t i = 0; i < n; i++)
             for (int64_t j = 0; j < n; j++)
                 x[i * n + j] += v[i * n + k] * f * v[j * n + k];

@@ -190,7 +190,7 @@ static void take_root(const struct reference_shampoo *r, struct block *b, int k)
     int64_t n = b->size[k];
     double correction = 1, e = r->o.exponent > 0 ? r->o.exponent : 1.0 / (2 * r->order);
     struct reference_matrix_power power = {
-        n, -(int)lround(e * 5040), 5040, r->o.epsilon, r->o.epsilon_relative != 0, true};
+        n, -(int)lround(e * 5040), 5040, r->o.epsilon, r->o.epsilon_relative != 0, true, 0, 0};
     long double *a = malloc((size_t)(n * n) * 4 * sizeof *a);
 
     if (!a)

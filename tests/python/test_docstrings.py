@@ -45,6 +45,7 @@ ARRAYS = ("shapes", "dtypes", "errors")
 OTHERS = {
     "Communicator": ("errors", "seconds"),
     "LinAlgError": (),
+    "Shape": ("shapes", "dtypes", "errors"),
     "Module": ("dtypes", "errors"),
     "best_device": (),
     "devices": (),
@@ -53,6 +54,7 @@ OTHERS = {
     "info": (),
     "memory_info": ("bytes", "errors"),
     "nccl_id": ("bytes", "errors"),
+    "workspace": ("bytes", "errors"),
     "cache.clear": ("errors",),
     "cache.entries": ("bytes", "errors"),
     "cache.info": ("bytes", "errors"),

@@ -187,3 +187,55 @@ def test_a_matrix_that_is_not_positive_definite():
     with pytest.raises(gram.LinAlgError):
         gram.solve_lu(np.zeros((2, 2)), np.ones(2))
     assert issubclass(gram.LinAlgError, ValueError)
+
+
+def test_any_real_power_and_a_floor_of_eigenvalues():
+    """matrix_power took fractions k / q with q <= 64 alone; negative eigenvalues always raised."""
+    a = draw(3, 9, 9)
+    a = a @ a.mT + 0.1 * np.eye(9)
+    w, v = np.linalg.eigh(a)
+    for power in (-0.12345, 0.4142, 2.7182818, -0.25):
+        expected = (v * w[:, None, :] ** power) @ v.mT
+        np.testing.assert_allclose(gram.matrix_power(a, power=power), expected, rtol=1e-9)
+    raised = gram.matrix_power(np.diag([1.0, -1.0, 2.0]), power=-0.5, floor=1e-4)
+    np.testing.assert_allclose(np.diagonal(raised), [1, 2e-4**-0.5, 2**-0.5], rtol=1e-12)
+    for options, message in (
+        ({"power": 0}, "power is 0"),
+        ({"power": 0.3, "numerator": 1}, "without numerator"),
+        ({"power": 0.12345, "method": "coupled-newton"}, "options.power 0.12345"),
+        ({"floor": 2.0}, "floor is 2"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            gram.matrix_power(a, **options)
+
+
+def test_workspace_without_arrays():
+    """A query of 30000 x 30000 needs no such array, nor a GPU's one."""
+    for name, shapes in (
+        ("eigh", [(40, 40)]),
+        ("solve_cholesky", [(2, 9, 9), (9, 3)]),
+        ("solve_lu", [(9, 9), (9, 3)]),
+        ("matrix_power", [(3, 20, 20)]),
+        ("cdist", [(30, 4), (20, 4)]),
+        ("kernel", [(30, 4), (20, 4)]),
+        ("cdist_grad", [(5, 6), (4, 5), (2, 5), (4, 6)]),
+        ("agop", [(5, 6), (4, 5), (2, 5), (4, 6)]),
+    ):
+        for dtype in ("float32", "float64"):
+            given = [gram.Shape(*s, dtype=dtype) for s in shapes]
+            arrays = [np.zeros(s, dtype) for s in shapes]
+            expected = getattr(gram, f"{name}_workspace")(*arrays)
+            assert gram.workspace(name, *given) == expected
+            assert gram.workspace(getattr(gram, name), *arrays) == expected
+    big = gram.Shape(30000, 30000, dtype=np.float32)
+    assert gram.workspace("eigh", big)[0] > 30000**2 * 4
+    with pytest.raises(TypeError, match="a is a gram.Shape, which has no elements"):
+        gram.eigh(big)
+    with pytest.raises(TypeError, match="p is a gram.Shape"):
+        gram.workspace("cdist", np.zeros((3, 2)), p=gram.Shape(3))
+    with pytest.raises(ValueError, match="takes scratch"):
+        gram.workspace("devices")
+    with pytest.raises(ValueError, match="dtype is 'int8'"):
+        gram.Shape(3, dtype="int8")
+    with pytest.raises(NotImplementedError, match="the CPU shares no matrix"):
+        gram.eigh_multi_workspace(gram.Shape(4, 4), devices=["cpu"])

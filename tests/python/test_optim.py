@@ -250,14 +250,16 @@ def test_inverse_roots():
     q = np.linalg.qr(draw((5, 5)))[0]
     values = np.array([1e-3, 0.1, 1.0, 2.0, 30.0])
     a = q @ np.diag(values) @ q.T
-    for power in (-0.25, -0.5, -1.0, 0.5, -1 / 3):
+    for power in (-0.25, -0.5, -1.0, 0.5, -1 / 3, -0.123456):
         expected = q @ np.diag((values + 1e-8) ** power) @ q.T
         np.testing.assert_allclose(gram.optim.matrix_inverse_root(a, power), expected, atol=1e-9)
     batch = gram.optim.matrix_inverse_root(np.stack([a, 16 * a]), eps=0.0, method="coupled-newton")
     np.testing.assert_allclose(batch[1], batch[0] / 2, atol=1e-8)
     zero = gram.optim.matrix_inverse_root(np.zeros((2, 2)), eps=1e-4)
     np.testing.assert_allclose(zero, 10 * np.eye(2))
-    with pytest.raises(ValueError, match="fraction"):
-        gram.optim.matrix_inverse_root(a, -0.123456)
+    floored = gram.optim.matrix_inverse_root(np.diag([4.0, -4.0]), -0.5, eps=0.0, floor=0.25)
+    np.testing.assert_allclose(floored, np.diag([0.5, 1.0]))
+    with pytest.raises(ValueError, match="options.power -0.123456"):
+        gram.optim.matrix_inverse_root(a, -0.123456, method="newton-schulz")
     with pytest.raises(gram.LinAlgError):
         gram.optim.matrix_inverse_root(-a)

@@ -58,6 +58,14 @@ def test_p_of_every_item_of_a_kernel():
             np.testing.assert_allclose(grad[i], one, rtol=1e-12, atol=1e-12)
 
 
+def test_kernels_of_the_largest_difference():
+    """Their outer power was 1 / infinity, 0, and all distances 1."""
+    x = draw(5, 3)
+    d = cdist(x, x, "chebyshev")
+    np.testing.assert_allclose(gram.kernel(x, kernel="distance", p=np.inf), d, rtol=1e-14)
+    np.testing.assert_allclose(gram.kernel(x, p=np.inf, bandwidth=2.0), np.exp(-d / 2), rtol=1e-14)
+
+
 def test_derivatives_of_expressions_by_parameters():
     x = draw(5, 3)
     options = {"expression": "exp(-pow(s / a, b)) + c", "parameters": {"a": 2.0, "b": 1.5, "c": 1}}

@@ -51,6 +51,47 @@ def holds(check, f, inputs):
         raise
 
 
+@pytest.mark.parametrize("shapes", [[(5, 3), (4, 3)], [(2, 6, 4), (3, 4)]])
+def test_gradient_at_p_infinity_is_that_of_pytorch(shapes, device):
+    """Each of several largest differences has the whole gradient; 20 samples of cdist failed."""
+    x, y = (torch.randn(s, dtype=torch.float64, device=device) for s in shapes)
+    ties = torch.randint(0, 3, shapes[0], device=device).to(x.dtype)
+    for a, b in ((x, y), (ties, ties[..., :4, :] + 1), (ties, ties)):
+        grad = torch.randn(torch.cdist(a, b).shape, dtype=x.dtype, device=device)
+        found = []
+        for cdist in (torch.cdist, gt.cdist):
+            p, q = a.clone().requires_grad_(), b.clone().requires_grad_()
+            found.append(torch.autograd.grad(cdist(p, q, p=float("inf")), (p, q), grad))
+        for one, other in zip(*found, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+    x, y = x.requires_grad_(), y.requires_grad_()
+    for name in ("laplace", "matern32", "lpq-laplace", "distance"):
+        f = lambda x, y, b: gt.kernel(x, y, name, p=float("inf"), bandwidth=b)  # noqa: E731
+        holds(gradcheck, f, (x, y, number(1.3)))
+
+
+def test_samples_of_pytorch_of_cdist():
+    """What PyTorch itself tries torch.cdist with: values, and gradients by finite differences."""
+    methods = pytest.importorskip("torch.testing._internal.common_methods_invocations")
+    (info,) = [op for op in methods.op_db if op.name == "cdist"]
+    count = 0
+    for sample in info.sample_inputs("cpu", torch.float64, requires_grad=True):
+        y, *p = sample.args
+        p = p[0] if p else 2.0
+        if 0 in (*sample.input.shape, *y.shape):
+            continue
+        ours = gt.cdist(sample.input, y, p)
+        torch.testing.assert_close(ours, torch.cdist(sample.input, y, p))
+        grad = torch.randn(ours.shape, dtype=ours.dtype)
+        if p > 0 and sample.input.requires_grad and y.requires_grad:
+            of_ours = torch.autograd.grad(ours, (sample.input, y), grad)
+            theirs = torch.cdist(sample.input, y, p)
+            of_theirs = torch.autograd.grad(theirs, (sample.input, y), grad)
+            torch.testing.assert_close(of_ours, of_theirs)
+            count += 1
+    assert count > 0
+
+
 @pytest.mark.parametrize("root", [True, False])
 @pytest.mark.parametrize("p", [1, 1.5, 2, 3])
 def test_gradients_of_distances(p, root, device):
@@ -112,6 +153,26 @@ def test_every_other_number_gets_its_gradient(device):
     holds(gradcheck, f, (draw(3, 3, device=device), number([0.5, 0.7], device)))
     f = lambda x, f, alpha: gt.kron_matmul(x, [f, f], alpha=alpha)  # noqa: E731
     holds(gradcheck, f, (draw(2, 9, device=device), x[:3].detach(), number(0.3)))
+
+
+def test_gradients_of_products_that_are_written_out(device):
+    """kron, matmul_batched and syrk_ema had no gradients."""
+    d = lambda *shape: draw(*shape, device=device)  # noqa: E731
+    a, b, c = d(2, 2, 3), d(3, 2), d(1, 2)
+    for check in (gradcheck, gradgradcheck):
+        holds(check, lambda *f: gt.kron(f), (a, b, c))
+        holds(check, lambda *f: gt.kron(f), (b,))
+        f = lambda a, b, c, s, t: gt.matmul_batched(a, b, alpha=s, beta=t, c=c)  # noqa: E731
+        holds(check, f, (a, b, d(2, 2), number([0.3, 2.0], device), number(0.5)))
+        for transpose, n in ((False, 2), (True, 3)):
+            options = {"transpose": transpose}
+            f = lambda x, l, s, t: gt.syrk_ema(x, l, beta=s, alpha=t, **options)  # noqa: E731, B023
+            holds(check, f, (a, d(2, n, n), number(0.3), number([0.5, 1.5], device)))
+    torch.testing.assert_close(gt.kron([a[0], b, c]), torch.kron(torch.kron(a[0], b), c))
+    x, l = torch.randn(3, 4), torch.eye(3)
+    old = torch.from_numpy(gram.syrk_ema(x.numpy(), l.numpy().copy(), beta=0.9))
+    torch.testing.assert_close(gt.syrk_ema(x, l, beta=0.9), old)
+    assert l.equal(torch.eye(3))
 
 
 def test_numbers_that_get_no_gradient_say_so():
@@ -262,8 +323,9 @@ def test_powers_at_multiple_eigenvalues():
 
 def test_what_has_no_derivative_says_so():
     x = draw(4, 2)
-    with pytest.raises(NotImplementedError, match="inf has no gradient"):
-        gt.cdist(x, p=float("inf")).sum().backward()
+    (grad,) = torch.autograd.grad(gt.cdist(x, p=float("inf")).sum(), x, create_graph=True)
+    with pytest.raises(NotImplementedError, match="inf has no second derivative"):
+        grad.sum().backward()
     with pytest.raises(NotImplementedError, match="has no gradient"):
         gt.kernel(x, output="weight").sum().backward()
     for options in ({"expression": "exp(-s)"}, {"outer_power": 1.0}):
@@ -324,6 +386,9 @@ def operators(device):
         "kernel_matmul_number_vjp": (
             *plain, None, power, plain[0], plain[1], *LAPLACE, ["p"],
         ),
+        "kron": ([d(3, 2), d(2, 3)],),
+        "matmul_batched": (d(2, 3, 4), d(4, 3)),
+        "syrk": (d(2, 3, 4), True),
         "median_distance": (plain[0], 2.0, True, 100, 0),
         "second_weight": (*plain, "laplace", [1.0, 2.0, 1.0, 1.0, 1.0, 0.0, 3.0]),
         "pair_slopes": (*plain[:2], *plain[:2], 1.5),

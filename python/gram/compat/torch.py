@@ -11,15 +11,13 @@ def cdist(x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
     """torch.cdist: distances of x1 (..., m, k) and x2 (..., n, k); batches broadcast.
 
     compute_mode is taken and not needed: nothing is lost where points are near.  What libgram does
-    not take goes to PyTorch: other dtypes, k = 0, and p = inf where a gradient is wanted.  Raises
-    RuntimeError as PyTorch does.
+    not take goes to PyTorch: other dtypes and k = 0.  Raises RuntimeError as PyTorch does.
 
     >>> cdist(torch.zeros(1, 2), torch.ones(1, 2), p=1.0).item()
     2.0
     """
-    wanted = torch.is_grad_enabled() and (x1.requires_grad or x2.requires_grad)
     ours = x1.dtype == x2.dtype and x1.dtype in (torch.float32, torch.float64)
-    if not ours or x1.shape[-1:] == (0,) or (wanted and p == float("inf")):
+    if not ours or x1.shape[-1:] == (0,):
         return torch.cdist(x1, x2, p, compute_mode)
     if min(x1.dim(), x2.dim()) < 2 or x1.shape[-1] != x2.shape[-1] or p < 0:
         return torch.cdist(x1, x2, p, compute_mode)  # which says what is wrong

@@ -18,6 +18,7 @@
 #define GRAD_POWER  4 /* f32: sgn t |t|^WHOLE |t|^fraction, p > 1 */
 #define GRAD_FLAT   5 /* f32: sgn t |t|^fraction, p < 1 */
 #define GRAD_ANY    6 /* sgn t |t|^(p-1), any p, known only on the device where P_TENSOR is 1 */
+#define GRAD_MOST   7 /* p = infinity: cdist_grad_largest.cu */
 
 #define GRAD_MOST_WHOLE    14  /* of GRAD_WHOLE and GRAD_POWER */
 #define GRAD_RANGE_ROWS    32  /* rows of a block of cdist_grad_range.cu */
@@ -47,6 +48,7 @@ struct grad_params {
     long long plane_stride;      /* from one output to the next */
     long long split_stride;      /* from what one part of the centres sums to to the next */
     struct grad_range *ranges;   /* GRAD_SQUARE: [part][item][points, features, outputs] */
+    char *largest;               /* GRAD_MOST: [item][k][m] */
     long long outputs, features, points, centres;
     long long items, batch_ndim, batch_shape[PAIR_DIMS];
     long long output_tiles, feature_tiles, point_tiles, splits;

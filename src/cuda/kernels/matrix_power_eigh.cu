@@ -29,7 +29,8 @@ static __device__ void check_values(const params &a, long long item, const REAL 
     s->shift = ridge_for(a, s, ridge, fmax(least, 0.), most);
     if (a.codes[item] != 0 || !isfinite(least) || !isfinite(most))
         s->outcome = POWER_NOT_CONVERGED;
-    else if (a.least_ridge > 0)
+    else if (a.least_ridge > 0 ||
+             (a.floor > 0 && (a.numerator > 0 || fmax(most, 0.) + s->shift > 0)))
         return;
     else if (least < -fmax(4 * n * eps_of(a.wide) * fmax(most, -least), s->shift))
         s->outcome = POWER_NOT_DEFINITE;
@@ -43,14 +44,16 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 {
     const long long item = blockIdx.x;
     const struct power_state *s = &a.state[item];
-    const double power = (double)a.numerator / (double)a.denominator;
     REAL *values = (REAL *)a.values + item * a.n;
+    double low;
 
     if (threadIdx.x == 0)
         check_values(a, item, values);
     __syncthreads();
+    low = a.floor * (fmax((double)values[a.n - 1], 0.) + s->shift);
+    __syncthreads();
     for (long long i = threadIdx.x; i < a.n; i += THREADS)
-        values[i] = (REAL)sqrt(pow(fmax((double)values[i], 0.) + s->shift, power));
+        values[i] = (REAL)sqrt(pow(fmax(fmax((double)values[i], 0.) + s->shift, low), a.power));
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)

@@ -139,7 +139,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const struct power_state *s = &a.state[item];
     const bool by_rows = llabs(a.out.col_stride) <= llabs(a.out.row_stride);
     const bool good = s->outcome == POWER_DONE || s->outcome == POWER_INEXACT;
-    const int exponent = s->exponent / (int)a.denominator * (int)a.numerator;
+    const int exponent = a.is_real ? 0 : s->exponent / (int)a.denominator * (int)a.numerator;
+    const double factor = a.is_real ? exp2(s->exponent * a.power) : 1;
     const REAL *x = matrix_of(a, a.from, item);
 
     if (s->outcome != POWER_DONE && a.keep)
@@ -150,6 +151,6 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                                          : fast * a.out.row_stride + slow * a.out.col_stride;
             /* x is symmetric: its column is the caller's row */
             put(a.wide, a.out.data, at + to,
-                good ? ldexp((double)x[fast + slow * a.ld], exponent) : NAN_OF);
+                good ? ldexp(factor * (double)x[fast + slow * a.ld], exponent) : NAN_OF);
         }
 }

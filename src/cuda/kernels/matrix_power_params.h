@@ -65,7 +65,8 @@ struct power_params {
     struct solve_side a, out, info, error, ridge;
     long long wide, ridge_wide; /* a, out and error are double; so is ridge */
     long long upper, relative, keep, estimate;
-    long long numerator, denominator, method;
+    long long numerator, denominator, method, is_real;
+    double power, floor;
     double ridge_value, condition, tolerance;
     double least_ridge;      /* of a factor, times the largest eigenvalue; 0: it is none */
     double nearly;           /* an error after which one more step of an iteration is enough */

@@ -10,6 +10,7 @@
  *   polynomial   t^d                d gamma t^(d-1)            0
  *   sigmoid      tanh(t)            gamma / cosh(t)^2          0
  *   expression   f(s)               f'(s)
+ * With p = infinity D is o S^(o-1), the factor of sgn(x_k - y_k) where |x_k - y_k| is the largest.
  * where t = K s, or gamma s + coef0.  With GRAM_DOT, o = p = 1 and there is no S^(o-1).
  *
  * Compiled by the host for numbers, by NVRTC for hyperparameters that are tensors.  PAIR_FN is what
@@ -24,6 +25,12 @@
 struct pair_what {
     int function, output, dot, is_double;
 };
+
+/* The p of D. */
+PAIR_FN double pair_factor(const struct pair_map *m, const struct pair_what *w)
+{
+    return w->dot || m->p > 0x1.fffffffffffffp1023 ? 1 : m->p;
+}
 
 PAIR_FN void pair_raise_prepare(struct pair_raise *r, double e)
 {
@@ -51,7 +58,7 @@ PAIR_FN void pair_exponential(struct pair_map *m, const struct pair_what *w, dou
     m->scale = k;
     m->c[0] = 1;
     if (w->output == PAIR_WEIGHT) {
-        m->c[0] = -k * e * (w->dot ? 1 : m->p);
+        m->c[0] = -k * e * pair_factor(m, w);
         m->sloped = m->sloped || e != 1;
         pair_raise_prepare(&m->slope, e - 1);
     } else if (w->output == PAIR_BANDWIDTH_DERIVATIVE) {
@@ -107,7 +114,8 @@ PAIR_FN void pair_affine(struct pair_map *m, const struct pair_what *w, const do
 PAIR_FN void pair_functions(struct pair_map *m, const struct pair_what *w, const double *hyper,
                             double o)
 {
-    double l = hyper[PAIR_BANDWIDTH], q = hyper[PAIR_EXPONENT], slope = w->dot ? 1 : o * m->p;
+    double l = hyper[PAIR_BANDWIDTH], q = hyper[PAIR_EXPONENT],
+           slope = w->dot ? 1 : o * pair_factor(m, w);
 
     switch (w->function) {
     case PAIR_LAPLACE:

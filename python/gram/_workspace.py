@@ -1,0 +1,86 @@
+"""Scratch that calls will take, asked for without arrays: gram.Shape, gram.workspace."""
+
+import gram
+from gram import _core
+
+_DTYPES = ("float32", "float64", "float16", "bfloat16", "int32", "int64")
+
+
+class Shape:
+    """An array (m, n, ...) that is not there, for the *_workspace functions.
+
+    sizes are those of its dimensions, dtype a name (or what str() ends with one, as numpy.float32,
+    torch.float64), device "cpu", "cuda" or "cuda:1".  It stands for an array without gaps, wherever
+    a workspace query takes one; calls that compute refuse it with TypeError.
+
+    Raises ValueError for sizes below 0 and dtypes that are not known.
+
+    >>> import gram, numpy as np
+    >>> gram.eigh_workspace(gram.Shape(30, 30)) == gram.eigh_workspace(np.ones((30, 30)))
+    True
+    """
+
+    __slots__ = ("device", "dtype", "shape")
+
+    def __init__(self, *sizes, dtype="float64", device="cpu"):
+        name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", str(dtype))
+        name = name.rpartition(".")[2]
+        if name not in _DTYPES:
+            raise ValueError(f"gram.Shape: dtype is {dtype!r}, expected one of {_DTYPES}")
+        if any(size < 0 for size in sizes):
+            raise ValueError(f"gram.Shape: sizes are {sizes}, expected at least 0")
+        self.shape, self.dtype, self.device = tuple(int(s) for s in sizes), name, str(device)
+
+    @property
+    def __gram_shape__(self):
+        return self.shape, self.dtype, self.device
+
+    def __repr__(self):
+        sizes = "".join(f"{size}, " for size in self.shape)
+        return f"gram.Shape({sizes}dtype={self.dtype!r}, device={self.device!r})"
+
+
+def workspace(function, *arguments, **options):
+    """Bytes of scratch that gram.<function>(*arguments, **options) takes, as (host, device).
+
+    function is a name ("eigh") or the function itself; arrays among the arguments may be
+    gram.Shape.  The same as gram.<function>_workspace(*arguments, **options), whose errors it has.
+    Raises ValueError for a function that has no such query.
+
+    >>> import gram
+    >>> gram.workspace("eigh", gram.Shape(9, 9)) == gram.eigh_workspace(gram.Shape(9, 9))
+    True
+    """
+    name = function if isinstance(function, str) else getattr(function, "__name__", "")
+    query = f"{name.removeprefix('gram.')}_workspace"
+    if query not in gram.__all__:
+        raise ValueError(f"gram.workspace: {function!r} is no function that takes scratch")
+    return getattr(gram, query)(*arguments, **options)
+
+
+def eigh_multi_workspace(a, *, devices=None, lower=True, vectors=True, select="all", first=0,
+                         count=0):
+    """Bytes that gram.eigh_multi takes: (of the host, {device: of this one}).
+
+    Arguments are those of gram.eigh_multi; a may be a gram.Shape.  Nothing is computed, and it does
+    not matter whether one device alone would be faster.  Raises as gram.eigh_multi.
+
+    >>> import gram
+    >>> gram.eigh_multi_workspace(gram.Shape(4, 4), devices=["cpu"])
+    Traceback (most recent call last):
+    NotImplementedError: gram.eigh_multi: the CPU shares no matrix: gram_eigh uses all its threads
+    """
+    from gram import _many
+
+    shape = _many._square("eigh_multi_workspace", a)
+    choice = _many._choice("eigh_multi_workspace", "select", select, _many._SELECT, ("value",))
+    pairs = shape[-1] if select == "all" else max(count, 0)
+    dtype = _many._dtype(a)
+    if devices is None:
+        devices = [d for d in _core.devices() if d != "cpu"] or ["cpu"]
+    devices = _many._devices(devices, (a,))
+    values = Shape(*shape[:-2], pairs, dtype=dtype)
+    columns = (Shape(*shape[:-1], pairs, dtype=dtype),) if vectors else None
+    host, each = _core.eigh_multi_workspace(
+        devices, (a,), (values,), columns, None, int(bool(lower)), choice, first, count, 1)
+    return host, dict(zip(devices, each))
