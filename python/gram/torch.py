@@ -268,7 +268,7 @@ def kron(factors):
 
 
 def matmul_batched(a, b, *, alpha=1.0, beta=0.0, c=None):
-    """alpha a b + beta c for a (..., m, k), b (..., k, n) and c (..., m, n), as gram.matmul_batched.
+    """alpha a b + beta c of a (..., m, k), b (..., k, n) and c (..., m, n), as gram.matmul_batched.
 
     alpha and beta are numbers or tensors that broadcast over the batch.  Any number of derivatives,
     to all of them.
