@@ -202,7 +202,7 @@ def test_any_real_power_and_a_floor_of_eigenvalues():
     for options, message in (
         ({"power": 0}, "power is 0"),
         ({"power": 0.3, "numerator": 1}, "without numerator"),
-        ({"power": 0.12345, "method": "coupled-newton"}, "options.power 0.12345"),
+        ({"power": 0.12345, "method": "coupled-newton"}, "power 0.12345"),
         ({"floor": 2.0}, "floor is 2"),
     ):
         with pytest.raises(ValueError, match=message):
