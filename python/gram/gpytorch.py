@@ -3,8 +3,9 @@
 RBFKernel, MaternKernel and LaplaceKernel stand where GPyTorch's have stood in a model; their
 matrices are KernelOperators, which keep a matrix of up to max_stored_bytes for their products.
 Beyond them products are gram.torch.kernel_matmul: conjugate gradients on many points take memory
-for the points and the vectors alone.  Gradients go to points and lengthscales.  GridKernel and KroneckerOperator are for inputs on a grid.  After Gardner et al.,
-GPyTorch: blackbox matrix-matrix Gaussian process inference with GPU acceleration, NeurIPS 2018.
+for the points and the vectors alone.  Gradients go to points and lengthscales.  GridKernel and
+KroneckerOperator are for inputs on a grid.  After Gardner et al., GPyTorch: blackbox matrix-matrix
+Gaussian process inference with GPU acceleration, NeurIPS 2018.
 
 >>> import torch, gram.gpytorch
 >>> kernel = gram.gpytorch.RBFKernel()
@@ -39,8 +40,8 @@ __all__ = [
 
 
 class max_stored_bytes(_value_context):
-    """The largest kernel matrix in bytes that a gram.gpytorch.KernelOperator keeps for its products,
-    1 GiB unless set: 16,384 points of float32.  Used as linear_operator's settings are.
+    """The bytes of the largest kernel matrix that a KernelOperator keeps for its products, 1 GiB
+    unless set: 16,384 points of float32.  Used as linear_operator's settings are.
 
     >>> with gram.gpytorch.max_stored_bytes(0):  # store none
     ...     gram.gpytorch.max_stored_bytes.value()
@@ -103,7 +104,7 @@ class KernelOperator(KernelLinearOperator):
         return None if _alias(self.x1, self.x2) and not self._is_recorded() else self.x2
 
     def _kept(self):
-        """The matrix without gradients, made once; None if it is too large or they are asked for."""
+        """The matrix without gradients, made once; None: it is too large, or they are asked for."""
         if self._is_recorded():
             return None
         if getattr(self, "_memo", None) is None:
@@ -121,8 +122,8 @@ class KernelOperator(KernelLinearOperator):
         return product[..., 0] if rhs.dim() == 1 else product
 
     def _bilinear_derivative(self, left_vecs, right_vecs):
-        """The gradients of the sum over c of left_vecs[:, c] K right_vecs[:, c].  Where both sets are
-        one, whose gradient is the sum of both, it is that of x1 with both orders of the vectors."""
+        """The gradients of the sum over c of left_vecs[:, c] K right_vecs[:, c].  Where both sets
+        are one, its gradient, the sum of both, is that of x1 with both orders of the vectors."""
         x1, x2 = self.x1, self.x2
         if not (x1.requires_grad and x2.requires_grad and _alias(x1, x2)):
             return super()._bilinear_derivative(left_vecs, right_vecs)

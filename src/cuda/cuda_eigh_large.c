@@ -40,7 +40,7 @@ static int64_t chunk_of(const struct cuda_eigh_plan *plan)
 
     if (plan->driver != GRAM_EIGH_DRIVER_BATCHED)
         return 1;
-    items = gram_least(items, INT32_MAX / 3 / (n * n));
+    items = gram_least(gram_least(items, CUSOLVER_MOST_ITEMS), INT32_MAX / 3 / (n * n));
     return gram_most(1, gram_least(items, CHUNK_ELEMENTS / (n * n)));
 }
 

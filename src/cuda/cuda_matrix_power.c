@@ -210,7 +210,8 @@ static gram_status make_job(gram_context *g, const struct gram_matrix_power_op *
            (MATRICES + (job->split ? HALVES : 0));
     job->chunk = gram_least(op->batch.count, n ? CHUNK_BYTES / item + 1 : INT_MAX / POWER_PARTS);
     if (job->eigh && n) /* cuSOLVER's limit: 3 n^2 numbers an item, counted in 31 bits */
-        job->chunk = gram_least(job->chunk, INT_MAX / (3 * n * n) + (3 * n * n > INT_MAX));
+        job->chunk = gram_least(gram_least(job->chunk, CUSOLVER_MOST_ITEMS),
+                                INT_MAX / (3 * n * n) + (3 * n * n > INT_MAX));
     if (!job->eigh)
         job->steps = cuda_power_steps(job);
     cuda_power_plan(job, &job->plan);

@@ -27,6 +27,10 @@ enum {
     CUSOLVER_ALLOC_FAILED = 2,
 };
 
+enum {
+    CUSOLVER_MOST_ITEMS = 1 << 15 /* of a call of XsyevBatched, which refuses 100,000 */
+};
+
 struct cuda_cusolver {
     int (*create)(void **handle);
     int (*destroy)(void *handle);

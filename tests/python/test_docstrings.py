@@ -59,6 +59,7 @@ OTHERS = {
     "cache.entries": ("bytes", "errors"),
     "cache.info": ("bytes", "errors"),
     "cache.warm": ("errors", "seconds"),
+    "gpytorch.max_stored_bytes": ("bytes", "dtypes"),
     "compat.kermac.CudaTimer": ("seconds",),
     "compat.kermac.ModuleCache": ("errors",),
     "compat.kermac.TensorStats": ("shapes", "dtypes", "errors"),
