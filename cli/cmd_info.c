@@ -7,6 +7,10 @@
 #include "json.h"
 #include <string.h>
 
+enum {
+    MANY_THREADS = 8 /* from where the release of OpenBLAS matters */
+};
+
 struct settings {
     struct common_settings common;
     int json;
@@ -63,6 +67,19 @@ static void json_gpus(struct json *j, int count)
     json_end(j);
 }
 
+/* What is known to be slow; NULL: nothing is. */
+static const char *slow_blas(const gram_info *info)
+{
+    int major, minor, patch;
+
+    if (!info->blas || strcmp(info->blas, "BLAS") == 0)
+        return "this is not OpenBLAS, MKL or BLIS: the reference BLAS is many times slower";
+    if (sscanf(info->blas, "OpenBLAS %d.%d.%d", &major, &minor, &patch) == 3 && major == 0 &&
+        (minor < 3 || (minor == 3 && patch < 26)) && info->threads >= MANY_THREADS)
+        return "OpenBLAS before 0.3.26 takes 1.5 to 5 times as long on many threads";
+    return NULL;
+}
+
 static void write_json(struct output *out, const gram_info *info)
 {
     struct json j = json_to(out);
@@ -81,6 +98,7 @@ static void write_json(struct output *out, const gram_info *info)
     }
     json_end(&j);
     json_string(&j, "blas", info->blas);
+    json_string(&j, "blas_slow", slow_blas(info));
     json_integer(&j, "threads", info->threads);
     json_integer(&j, "memory_total", info->memory_total);
     json_integer(&j, "memory_available", info->memory_available);
@@ -97,6 +115,8 @@ static void write_text(struct output *out, const gram_info *info)
     output_format(out, "instruction set   %s (this processor has: %s)\n", info->cpu_isa,
                   info->cpu_isas);
     output_format(out, "BLAS              %s\n", info->blas ? info->blas : "unknown");
+    if (slow_blas(info))
+        output_format(out, "                  slow: %s\n", slow_blas(info));
     output_format(out, "threads           %d\n", info->threads);
     output_format(out, "memory            %.1f GiB, %.1f GiB available\n",
                   (double)info->memory_total / gib, (double)info->memory_available / gib);
@@ -143,7 +163,8 @@ const struct command cmd_info = {
     .summary = "what this machine and this build offer",
     .details =
         "Prints the instruction sets that this processor has and the one that is used, the "
-        "BLAS library, the number of threads, the memory and the devices.",
+        "BLAS library and whether it is known to be slow, the number of threads, the memory and "
+        "the devices.",
     .examples = "  gram info --json",
     .settings_bytes = sizeof(struct settings),
     .groups = groups,

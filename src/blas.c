@@ -9,6 +9,7 @@
 #include "blas.h"
 #include "blas_fortran.h"
 #include "blas_threads.h"
+#include <stdio.h>
 
 /* The trailing size_t are the hidden lengths of the character arguments. */
 #define DECLARE(real, s)                                                                          \
@@ -50,9 +51,25 @@ enum {
 /* OpenBLAS only; other libraries do not define it. */
 char *B(openblas_get_config)(void) __attribute__((weak));
 
+/* Of other libraries, each NULL where another is linked. */
+void B(MKL_Get_Version_String)(char *text, int bytes) __attribute__((weak));
+const char *B(bli_info_get_version_str)(void) __attribute__((weak));
+
 const char *gram_blas_name(void)
 {
-    return B(openblas_get_config) ? B(openblas_get_config)() : "BLAS";
+    static _Thread_local char name[200];
+
+    if (B(openblas_get_config))
+        return B(openblas_get_config)();
+    if (B(MKL_Get_Version_String)) {
+        B(MKL_Get_Version_String)(name, sizeof name);
+        return name;
+    }
+    if (B(bli_info_get_version_str)) {
+        snprintf(name, sizeof name, "BLIS %s", B(bli_info_get_version_str)());
+        return name;
+    }
+    return "BLAS";
 }
 
 bool gram_blas_fits(int64_t m, int64_t n, int64_t k)

@@ -21,7 +21,8 @@ void gram_blas_one_thread(void);
  * gram_parallel_for itself calls no BLAS. */
 void gram_blas_for(gram_context *g, int64_t count, gram_loop_body *body, void *arg);
 
-/* As "OpenBLAS 0.3.21 ... SkylakeX"; "BLAS" where the library does not say. */
+/* As "OpenBLAS 0.3.21 ... SkylakeX", or of MKL and BLIS; "BLAS" where the library does not say, as
+ * the reference BLAS.  Valid until this thread asks again. */
 const char *gram_blas_name(void);
 
 /* True if every size can be given to BLAS. */

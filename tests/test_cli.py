@@ -1,6 +1,7 @@
 """test_cli.py - help, the manual page, completion, wrong usage and exit statuses"""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -191,6 +192,18 @@ def test_info(monkeypatch):
     assert 0 < info["memory_available"] <= info["memory_total"]
     text = gram("info")
     assert info["isa"] in text and info["blas"] in text
+    assert ("slow: " in text) == bool(info["blas_slow"])
+
+
+def test_info_names_a_slow_blas():
+    few, many = (
+        json.loads(gram("info", "--json", env=os.environ | {"GRAM_NUM_THREADS": count}))
+        for count in ("1", "16")
+    )
+    release = re.match(r"OpenBLAS (\d+)\.(\d+)\.(\d+)", many["blas"])
+    old = release is not None and tuple(map(int, release.groups())) < (0, 3, 26)
+    assert bool(many["blas_slow"]) == (old or many["blas"] == "BLAS")
+    assert bool(few["blas_slow"]) == (many["blas"] == "BLAS")
 
 
 def test_bench_and_check():

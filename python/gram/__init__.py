@@ -4,7 +4,7 @@ Functions take arrays of NumPy, PyTorch, CuPy, JAX, or of anything with the buff
 DLPack, and return arrays of the same library.  See help(gram.cdist), and docs/python.md.
 """
 
-from gram import cache
+from gram import _threads, cache
 from gram._core import (
     Communicator,
     LinAlgError,
@@ -176,3 +176,5 @@ __all__ = [
     "tune_eigh",
     "workspace",
 ]
+
+_threads.watch()
