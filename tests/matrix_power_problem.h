@@ -34,7 +34,7 @@ struct power_row {
     double bound; /* options.condition */
     double tolerance;
     int iterations;
-    double power, floor; /* options.power, options.floor */
+    double power, floor;        /* options.power, options.floor */
     bool keep, in_place, nan;   /* nan: in the middle item */
     gram_power_outcome outcome; /* of the middle item with nan, else of all */
     const char *why;
