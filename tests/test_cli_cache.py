@@ -187,7 +187,7 @@ def test_unknown_chips(tmp_path):
 
 
 def test_wrong_usage():
-    assert "expected operands" in refusal("cache", status=USAGE)
+    assert "expected list|info|clear|warm" in refusal("cache", status=USAGE)
     assert '"lost" is none of list' in refusal("cache", "lost", status=USAGE)
     assert '"x"' in refusal("cache", "list", "x", status=USAGE)
     assert '"y"' in refusal("cache", "clear", "x", "y", status=USAGE)

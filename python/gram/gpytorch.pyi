@@ -3,14 +3,10 @@ from typing import Any
 
 import gpytorch
 import torch
+from linear_operator.settings import _value_context
 from linear_operator.operators import KernelLinearOperator, KroneckerProductLinearOperator
 
-class max_stored_bytes:
-    def __init__(self, value: int) -> None: ...
-    def __enter__(self) -> None: ...
-    def __exit__(self, *args: object) -> bool: ...
-    @classmethod
-    def value(cls) -> int: ...
+class max_stored_bytes(_value_context): ...
 
 class KernelOperator(KernelLinearOperator):
     def __init__(

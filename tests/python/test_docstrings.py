@@ -83,7 +83,8 @@ PLAIN = set(
     "compat.kermac.KernelDescriptor compat.kermac.cdist compat.kermac.run_kernel "
     "compat.kermac.cdist_expadd sklearn.KernelTransformer optim.State gpytorch.KernelOperator "
     "compat.scipy.cdist compat.torch.cdist torch.cdist jax.cdist torch.kernel_matmul "
-    "jax.kernel_matmul kernel_vjp kron_matmul_part".split()
+    "jax.kernel_matmul kernel_vjp kron_matmul_part torch.kron torch.matmul_batched "
+    "torch.syrk_ema".split()
 )
 
 
