@@ -387,11 +387,19 @@ typedef struct gram_cdist_options {
  *
  * Error: every term |d|^p has a relative error of at most 8 eps for 1e-6 <= |d| <= 1e6 and 16 eps
  * over the whole exponent range, denormals included; p = 1, 2, 3, 4, 1/2, 3/2 and INFINITY use no
- * logarithm.  The sum of k terms adds at most k eps, relative.  For p = 2 the expansion
- * |x|^2 + |y|^2 - 2 x.y is used only where it is faster, on columns shifted by their mean, and
- * entries that it would spoil are recomputed from differences: the relative error of the distance
- * stays below (k + 8) eps + 1e-6 (f32) or + 1e-14 (f64) for any data, near and duplicated points
+ * logarithm.  The sum of k terms adds at most k eps, relative; the root divides the sum's error
+ * by p and adds 4 eps, in f64 |ln(out)| / 2 eps more unless 1 / p is a binary fraction.  For p = 2
+ * the expansion |x|^2 + |y|^2 - 2 x.y is used only where it is faster, on columns shifted by their
+ * mean, and entries that it would spoil are recomputed from differences: the relative error of the
+ * distance stays below (k + 8) eps + 1e-6 (f32) or + 1e-14 (f64), near and duplicated points
  * included.  eps is 2^-23 (f32), 2^-52 (f64).
+ *
+ * Range: all of this holds where the terms |d|^p and their sum are normal numbers of out's dtype.
+ * For p = 2 that is |d| from 1.1e-19 to 1.8e19 / sqrt(k) in f32, from 1.5e-154 to 1.3e154 / sqrt(k)
+ * in f64; for other p from FLT_MIN^(1/p) to (FLT_MAX / k)^(1/p), or DBL_MIN and DBL_MAX; for
+ * p = INFINITY everywhere.  A sum beyond the largest number gives infinity; a term below the least
+ * counts with what is left of it, or as 0.  Data outside of the range can be multiplied by a power
+ * of two before the call, and the distances divided by it.
  */
 GRAM_API gram_status gram_cdist(gram_context *g, const gram_tensor *x, const gram_tensor *y,
                                 gram_scalar p, const gram_cdist_options *options, gram_tensor *out);

@@ -235,3 +235,58 @@ def test_kernel_matmul_is_the_product():
         gram.kernel_matmul(x)
     with pytest.raises(TypeError, match="needs the argument 'out'"):
         gram.kernel_matmul(x, y, v=v, accumulate=True)
+
+
+def power_or_inf(base, exponent):
+    with np.errstate(over="ignore"):
+        return float(np.float64(base) ** exponent)
+
+
+@pytest.mark.parametrize("p", [0.5, 1, 1.3, 1.5, 2, 2.7, 3, 4, 5, 8, 20, 100, np.inf])
+def test_cdist_is_right_over_the_range_that_it_states(p, dtype):
+    """k differences of one size d, from the least to the largest for which |d|^p and its sum are
+    normal numbers: the distance is d k^(1/p)."""
+    limits = np.finfo(dtype)
+    least, most, eps = (float(v) for v in (limits.tiny, limits.max, limits.eps))
+    for k in (1, 3, 64):
+        low = max(least, power_or_inf(least, 1 / p))
+        high = min(most / 2, power_or_inf(most / k, 1 / p)) / max(1.0, float(k) ** (1 / p))
+        d = np.geomspace(1.01 * low, 0.99 * high, 60).astype(dtype)
+        got = gram.cdist(np.zeros((1, k), dtype), np.repeat(d[:, None], k, 1), p)[0]
+        exact = d.astype(np.longdouble) * np.longdouble(k) ** (1 / np.longdouble(p))
+        error = np.abs(got - exact) / exact
+        bound = ((k + 16) / p + 4) * eps
+        if dtype is np.float64:
+            bound = bound + np.abs(np.log(exact)) / 2 * eps
+        assert (error <= bound).all(), (k, float((error / bound).max()))
+    if p == 2:  # beyond it, as it says
+        beyond = np.array([[0.0], [most / 2], [least]], dtype)
+        assert gram.cdist(beyond)[0].tolist() == [0, np.inf, 0]
+
+
+def test_bits_that_no_number_of_threads_changes(dtype):
+    """What libgram adds up itself; the rest, which BLAS adds up, agrees to rounding."""
+    rng = np.random.default_rng(5)
+    x, y = (rng.standard_normal((n, 40)).astype(dtype) for n in (300, 230))
+    v, s = x[:, :3].copy(), x[:40, :12].T @ x[:40, :12] + np.eye(12, dtype=dtype)
+    factors = [x[i : i + 8, :8] for i in (0, 8)]
+    calls = {
+        "cdist": lambda: [gram.cdist(x, y, p) for p in (1, 2, 1.3, 3, np.inf)],
+        "kernel": lambda: [gram.kernel(x, y, "gaussian", bandwidth=10.0)],
+        "kernel_matmul": lambda: [gram.kernel_matmul(x, v=v)],
+        "median_distance": lambda: [np.asarray(gram.median_distance(x))],
+        "kron_matmul": lambda: [gram.kron_matmul(np.tile(x[:, :32], 2), factors)],
+        "matmul_batched": lambda: [gram.matmul_batched(np.stack([x[:40]] * 9), x[:40].T)],
+        "eigh of small ones": lambda: list(gram.eigh(np.stack([s] * 50))),
+        "solve_lu of small ones": lambda: [gram.solve_lu(np.stack([s] * 50), x[:12, :3])],
+    }
+    before = gram.get_threads()
+    try:
+        for name, call in calls.items():
+            results = []
+            for threads in (1, 2, 3):
+                gram.set_threads(threads)
+                results.append([np.ascontiguousarray(r).tobytes() for r in call()])
+            assert results[0] == results[1] == results[2], name
+    finally:
+        gram.set_threads(before)
