@@ -23,12 +23,18 @@ static gram_status keep_message(const gram_context *g, gram_status status)
 
 gram_status gram_begin_as(gram_context *g, const char *call, const char *name)
 {
+    if (g)
+        g->message[0] = '\0';
+    return gram_begin_beside(g, call, name);
+}
+
+gram_status gram_begin_beside(gram_context *g, const char *call, const char *name)
+{
     gram_context none = {.call = call};
 
     if (!g)
         return keep_message(&none, gram_fail(&none, GRAM_INVALID_ARGUMENT, "%s is NULL", name));
     g->call = call;
-    g->message[0] = '\0';
     if (g->options.device.type != GRAM_CPU && gram_process_is_child(g))
         return gram_fail(g, GRAM_DEVICE_FAILED,
                          "a context on a GPU cannot be used in a child after fork(): start the "
@@ -162,7 +168,7 @@ gram_device gram_context_device(const gram_context *g)
 
 gram_status gram_context_synchronize(gram_context *g)
 {
-    TRY(gram_begin(g, __func__));
+    TRY(gram_begin_beside(g, __func__, "g"));
     if (g->fault[0])
         return gram_fail(g, GRAM_DEVICE_FAILED, "%s", g->fault);
     return g->backend->synchronize ? g->backend->synchronize(g) : GRAM_OK;

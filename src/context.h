@@ -54,6 +54,10 @@ static inline gram_status gram_begin(gram_context *g, const char *call)
     return gram_begin_as(g, call, "g");
 }
 
+/* The same for what a program does to see or to clean up what a call has left: the message of that
+ * call stays, unless this one fails too. */
+gram_status gram_begin_beside(gram_context *g, const char *call, const char *name);
+
 /* Records the message of a failure, behind the name of the call. */
 __attribute__((cold, format(printf, 2, 3))) void gram_note(gram_context *g, const char *format,
                                                            ...);

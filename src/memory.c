@@ -57,7 +57,7 @@ void gram_memory_free(gram_context *g, void *memory, size_t bytes)
 
 gram_status gram_memory_copy(gram_context *g, void *to, const void *from, size_t bytes)
 {
-    TRY(gram_begin(g, __func__));
+    TRY(gram_begin_beside(g, __func__, "g"));
     if (bytes == 0)
         return GRAM_OK;
     if (!to || !from)

@@ -177,7 +177,7 @@ def test_power_refusals(tmp_path):
         ("b.npy -o x.npy", BAD_DATA, "b.npy: 2 by 3, expected a square matrix"),
         ("c.npy -o x.npy", BAD_DATA, "the matrix holds a NaN"),
         ("a.npy --power 1/x", USAGE, "--power 1/x: expected whole numbers"),
-        ("a.npy --power 0.5", USAGE, "--power 0.5: expected whole numbers"),
+        ("a.npy --power 0.5x", USAGE, "--power 0.5x: expected whole numbers"),
         ("a.npy --ridge 1 --relative-ridge 1", USAGE, "exclude each other"),
         ("a.npy -m minimax --precision f32", BAD_DATA, "options.precision is 2, expected AUTO or"),
         ("a.npy --precision half", USAGE, "--precision"),

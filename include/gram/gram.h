@@ -256,7 +256,9 @@ GRAM_PUBLIC void gram_context_destroy(gram_context *g);
  * not fail.  Valid until the next call with this context.  gram_message(NULL) is the same of the
  * calling thread's last call that had no context to hold a message: a gram_context_create that
  * failed (one that did not makes it empty), and any call whose context, or the plan, module or
- * group in its place, was NULL.  Functions that return no status change no message.
+ * group in its place, was NULL.  Functions that return no status change no message, nor do
+ * gram_context_synchronize and gram_memory_copy unless they fail, so that the outputs of a call
+ * that failed can be fetched first.
  */
 GRAM_PUBLIC const char *gram_message(const gram_context *g);
 
