@@ -5,6 +5,7 @@
  */
 #include "command.h"
 #include "json.h"
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -70,12 +71,17 @@ static void json_gpus(struct json *j, int count)
 /* What is known to be slow; NULL: nothing is. */
 static const char *slow_blas(const gram_info *info)
 {
-    int major, minor, patch;
+    static const char openblas[] = "OpenBLAS 0.";
+    const char *version = info->blas;
+    char *end;
+    long minor;
 
     if (!info->blas || strcmp(info->blas, "BLAS") == 0)
         return "this is not OpenBLAS, MKL or BLIS: the reference BLAS is many times slower";
-    if (sscanf(info->blas, "OpenBLAS %d.%d.%d", &major, &minor, &patch) == 3 && major == 0 &&
-        (minor < 3 || (minor == 3 && patch < 26)) && info->threads >= MANY_THREADS)
+    if (info->threads < MANY_THREADS || strncmp(version, openblas, strlen(openblas)) != 0)
+        return NULL;
+    minor = strtol(version + strlen(openblas), &end, 10);
+    if (minor < 3 || (minor == 3 && *end == '.' && strtol(end + 1, NULL, 10) < 26))
         return "OpenBLAS before 0.3.26 takes 1.5 to 5 times as long on many threads";
     return NULL;
 }

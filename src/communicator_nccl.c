@@ -180,8 +180,10 @@ gram_status gram_communicator_create_nccl_all(gram_context *const *contexts, int
     gram_context *g;
     gram_status status;
 
-    g = contexts ? contexts[0] : NULL;
-    TRY(gram_begin_as(g, __func__, contexts ? "contexts[0]" : "contexts"));
+    if (!contexts)
+        return gram_begin_as(NULL, __func__, "contexts");
+    g = contexts[0];
+    TRY(gram_begin_as(g, __func__, "contexts[0]"));
     if (count < 1 || count > MOST_GPUS)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "count is %d, expected 1 to %d", count,
                          (int)MOST_GPUS);

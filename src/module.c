@@ -111,9 +111,12 @@ gram_status gram_kernel_launch(gram_module *module, const char *kernel, const in
     /* CUDA's limits, the same on all chips: of the three sizes, and of their product */
     static const int64_t most_blocks[] = {INT32_MAX, 65535, 65535, INT64_MAX},
                          most_threads[] = {1024, 1024, 64, 1024};
-    gram_context *g = module ? module->g : NULL;
+    gram_context *g;
     struct gram_launch_op op = {.kernel = kernel, .shared_bytes = shared_bytes};
 
+    if (!module)
+        return gram_begin_as(NULL, __func__, "module");
+    g = module->g;
     TRY(gram_begin(g, __func__));
     if (!kernel)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "kernel is NULL");

@@ -47,6 +47,7 @@ struct muon_bf16 {
     int64_t rows, ldx, ldy; /* those that there is room for: y has ldy columns */
     uint16_t *x, *next, *y, *p;
     uint32_t *panels;
+    size_t x_bytes, y_bytes, panel_bytes;
     float *out;
     enum what what;
 };
@@ -56,28 +57,28 @@ static int64_t up(int64_t n, int64_t to)
     return (n + to - 1) / to * to;
 }
 
-static struct muon_bf16 lay_out(const struct muon_matrix *m, char *scratch, size_t *bytes)
+static struct muon_bf16 measure(const struct muon_matrix *m)
 {
     struct muon_bf16 w = {
         .matrix = m, .n = gram_least(m->rows, m->cols), .m = gram_most(m->rows, m->cols)};
-    size_t x, y, panels;
 
     w.rows = up(w.n, ROWS);
     w.ldx = up(w.m, COLUMNS);
     w.ldy = up(w.n, COLUMNS);
-    x = gram_round64((size_t)(w.rows * w.ldx) * sizeof *w.x);
-    y = gram_round64((size_t)(w.rows * w.ldy) * sizeof *w.y);
-    panels = gram_round64((size_t)gram_most(w.ldy * ((w.m + 1) / 2), w.ldx * ((w.n + 1) / 2)) *
-                          sizeof *w.panels);
-    *bytes = 2 * x + 2 * y + panels;
-    if (scratch) {
-        w.x = (uint16_t *)(void *)scratch;
-        w.next = (uint16_t *)(void *)(scratch + x);
-        w.y = (uint16_t *)(void *)(scratch + 2 * x);
-        w.p = (uint16_t *)(void *)(scratch + 2 * x + y);
-        w.panels = (uint32_t *)(void *)(scratch + 2 * x + 2 * y);
-    }
+    w.x_bytes = gram_round64((size_t)(w.rows * w.ldx) * sizeof *w.x);
+    w.y_bytes = gram_round64((size_t)(w.rows * w.ldy) * sizeof *w.y);
+    w.panel_bytes = gram_round64(
+        (size_t)gram_most(w.ldy * ((w.m + 1) / 2), w.ldx * ((w.n + 1) / 2)) * sizeof *w.panels);
     return w;
+}
+
+static void place(struct muon_bf16 *w, char *scratch)
+{
+    w->x = (uint16_t *)(void *)scratch;
+    w->next = (uint16_t *)(void *)(scratch + w->x_bytes);
+    w->y = (uint16_t *)(void *)(scratch + 2 * w->x_bytes);
+    w->p = (uint16_t *)(void *)(scratch + 2 * w->x_bytes + w->y_bytes);
+    w->panels = (uint32_t *)(void *)(scratch + 2 * (w->x_bytes + w->y_bytes));
 }
 
 /* x of the caller's matrix, divided by its norm. */
@@ -259,19 +260,18 @@ bool cpu_muon_bf16_runs(const gram_context *g)
 
 size_t cpu_muon_bf16_bytes(const struct muon_matrix *m)
 {
-    size_t bytes;
+    struct muon_bf16 w = measure(m);
 
-    (void)lay_out(m, NULL, &bytes);
-    return bytes;
+    return 2 * (w.x_bytes + w.y_bytes) + w.panel_bytes;
 }
 
 void cpu_muon_bf16(gram_context *g, bool threads, const struct muon_matrix *m, float *x,
                    void *scratch)
 {
-    size_t bytes;
-    struct muon_bf16 w = lay_out(m, scratch, &bytes);
+    struct muon_bf16 w = measure(m);
     double norm = fmax(sqrt(cpu_optimizer_math(GRAM_F32)->squares(m->rows * m->cols, x)), m->least);
 
+    place(&w, scratch);
     w.out = x;
     load(&w, norm > 0 ? 1 / norm : 1);
     for (int i = 1; i <= m->steps; i++) {
