@@ -173,7 +173,8 @@ static void low_open(struct harness *h, struct low *l, gram_device device)
 static void low_gradients(struct harness *h, struct low *l, enum low_kind kind)
 {
     for (int i = 0; i < LOW; i++) {
-        double row = sin(1 + i / LOW_COLS), column = cos(1 + i % LOW_COLS);
+        const int at_row = i / LOW_COLS, at_column = i % LOW_COLS;
+        double row = sin(1 + at_row), column = cos(1 + at_column);
         low_put(l, LOW + i,
                 kind == RANK_ONE ? row * column
                 : kind == ZEROS  ? 0
