@@ -130,7 +130,7 @@ static void run_item(void *arg, int64_t item, int worker)
 {
     const struct matmul_plan *p = arg;
     const struct gram_matmul_batched_op *op = &p->op;
-    char *scratch = p->scratch + (size_t)worker * p->worker_bytes;
+    char *scratch = p->scratch ? p->scratch + (size_t)worker * p->worker_bytes : NULL;
     char *out = gram_view_item(&op->out, &op->batch, item);
     int64_t start = gram_trace_begin(p->g);
     struct gram_view to = op->out;
