@@ -38,7 +38,8 @@ static void add_batch(gram_tensor *t, int64_t size)
     memmove(t->shape + 1, t->shape, (GRAM_MAX_DIMS - 1) * sizeof *t->shape);
     memmove(t->stride + 1, t->stride, (GRAM_MAX_DIMS - 1) * sizeof *t->stride);
     t->shape[0] = size;
-    t->stride[0] = t->ndim > 0 ? t->shape[1] * t->stride[1] : 1;
+    if (t->ndim == 0 || __builtin_mul_overflow(t->shape[1], t->stride[1], &t->stride[0]))
+        t->stride[0] = 1;
     t->ndim++;
 }
 
