@@ -45,7 +45,11 @@ static void add_batch(gram_tensor *t, int64_t size)
 
 static void swap(gram_tensor *t, int a, int b)
 {
-    int64_t shape = t->shape[a], stride = t->stride[a];
+    int64_t shape, stride;
+
+    if (a < 0 || b < 0 || a >= GRAM_MAX_DIMS || b >= GRAM_MAX_DIMS)
+        return;
+    shape = t->shape[a], stride = t->stride[a];
 
     t->shape[a] = t->shape[b], t->stride[a] = t->stride[b];
     t->shape[b] = shape, t->stride[b] = stride;
