@@ -5,8 +5,9 @@
  * a set that says what was there before, but where OpenMP makes the threads.  So a call borrows the
  * number: it is set, and set back when the last of the calls that overlap ends.  Who reads it
  * between calls of libgram finds what he has set.  A program that calls the same OpenBLAS from
- * another thread meanwhile may compute that call with our number of threads: only the time differs,
- * and the order of sums.
+ * another thread meanwhile may compute that call with our number of threads, and of two calls of
+ * libgram that overlap and want different numbers one may compute with the other's: only the time
+ * differs, and the order of sums.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -43,11 +44,11 @@ static void unlock_loan(void)
     pthread_mutex_unlock(&gram_process()->lock[GRAM_LOCK_BLAS]);
 }
 
-/* False if nothing had to change. */
+/* False if there is no such number.  A call borrows it even where it is already the one that is
+ * wanted: else the end of another call, which had set it, would change it in the middle of ours. */
 static bool borrow(int threads)
 {
-    if (!B(openblas_set_num_threads) || !B(openblas_get_num_threads) ||
-        B(openblas_get_num_threads)() == threads)
+    if (!B(openblas_set_num_threads) || !B(openblas_get_num_threads))
         return false;
     lock_loan();
     if (loan.calls > 0 && loan.owner != gram_process()->children)
@@ -57,7 +58,8 @@ static bool borrow(int threads)
     loan.calls++;
     loan.owner = gram_process()->children;
     loan.present = threads;
-    B(openblas_set_num_threads)(threads);
+    if (B(openblas_get_num_threads)() != threads)
+        B(openblas_set_num_threads)(threads);
     unlock_loan();
     return true;
 }

@@ -2,8 +2,9 @@
  * many.c - a list of matrices that the contexts of a group share: who takes which, threads
  *
  * Which context takes a matrix is decided before anything is done, from the sizes alone, so that a
- * call always gives the same results.  Each context has a thread, which does its matrices one after
- * the other; nobody takes another's.
+ * call always gives the same results, but for the order of sums in a BLAS that has one number of
+ * threads for all contexts (blas_threads.c).  Each context has a thread, which does its matrices one
+ * after the other; nobody takes another's.
  *
  * SPDX-License-Identifier: MIT
  */

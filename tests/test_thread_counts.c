@@ -104,6 +104,30 @@ static void blas_takes_as_many_threads_as_gain(struct harness *h)
     gram_context_destroy(g);
 }
 
+/* Two small calls overlap: the first one to end leaves the other its number.  Without that the
+ * second went on with the number of the process, and so with sums in another order. */
+static void the_end_of_a_call_changes_no_other(struct harness *h)
+{
+    gram_context *g = open_with(h, 2);
+    int before = blas_threads();
+    bool first, second;
+
+    if (before == 0) {
+        gram_context_destroy(g);
+        return;
+    }
+    B(openblas_set_num_threads)(3);
+    gram_blas_threads(g);
+    first = gram_blas_begin(1);
+    second = gram_blas_begin(1);
+    gram_blas_end(first);
+    CHECK(h, blas_threads() == 1, "%d threads after the end of another call", blas_threads());
+    gram_blas_end(second);
+    CHECK(h, blas_threads() == 3, "both leave %d threads", blas_threads());
+    B(openblas_set_num_threads)(before);
+    gram_context_destroy(g);
+}
+
 /* A system that is large enough for BLAS's threads: (n + 1) I + ones. */
 static bool solve(gram_context *g)
 {
@@ -243,6 +267,7 @@ static void quotas_of_cgroups_count(struct harness *h)
 static const struct test_function tests[] = {
     {           "small_work_wakes_nobody",            small_work_wakes_nobody},
     {"blas_takes_as_many_threads_as_gain", blas_takes_as_many_threads_as_gain},
+    {"the_end_of_a_call_changes_no_other", the_end_of_a_call_changes_no_other},
     {    "calls_leave_the_number_of_blas",     calls_leave_the_number_of_blas},
     {           "quotas_of_cgroups_count",            quotas_of_cgroups_count},
 };
