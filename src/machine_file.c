@@ -189,13 +189,26 @@ static gram_status need_strings_copied(gram_context *g, const struct gram_model_
     return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %s", name);
 }
 
+/* False where a number is none of the transforms; it is not made one before that is known. */
+static bool find_transform(double number, gram_transform *transform)
+{
+    static const gram_transform known[] = {GRAM_TRANSFORM_NONE, GRAM_TRANSFORM_LOG,
+                                           GRAM_TRANSFORM_SQRT};
+
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (number == known[i]) {
+            *transform = known[i];
+            return true;
+        }
+    return false;
+}
+
 static gram_status need_target(gram_context *g, const struct gram_model_file *file,
                                struct machine_target *target)
 {
     const void *numbers, *values;
     int64_t names;
     char **name;
-    double transform;
 
     TRY(need_strings_copied(g, file, "target.name", &names, &name));
     if (names != 1) {
@@ -205,12 +218,9 @@ static gram_status need_target(gram_context *g, const struct gram_model_file *fi
     target->name = name[0];
     free(name);
     TRY(gram_model_need_vector(g, file, "target.scale", GRAM_F64, TARGET_NUMBERS, &numbers, NULL));
-    transform = ((const double *)numbers)[0];
     target->shift = ((const double *)numbers)[1];
     target->scale = ((const double *)numbers)[2];
-    target->transform =
-        (gram_transform)(transform >= 0 && transform <= GRAM_TRANSFORM_SQRT ? transform : -1);
-    if (target->transform != transform || !target_holds(target))
+    if (!find_transform(((const double *)numbers)[0], &target->transform) || !target_holds(target))
         return gram_model_bad(g, file, "target.scale makes no sense");
     TRY(need_strings_copied(g, file, "target.classes", &target->classes, &target->class_name));
     target->task = target->classes ? GRAM_CLASSIFICATION : GRAM_REGRESSION;

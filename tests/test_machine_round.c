@@ -153,8 +153,8 @@ static void what_cannot_be_loaded_is_not_saved(struct harness *h)
     unlink(path);
 }
 
-/* Replaces the first copy of a number in a file by NaN; false if it is not there. */
-static bool spoil(const char *path, double number)
+/* Replaces the first copy of a number in a file by another; false if it is not there. */
+static bool spoil(const char *path, double number, double other)
 {
     enum {
         MOST = 1 << 20
@@ -162,12 +162,12 @@ static bool spoil(const char *path, double number)
     char *bytes = must_allocate(MOST);
     FILE *file = fopen(path, "r+b");
     size_t size = file ? fread(bytes, 1, MOST, file) : 0, at = 0;
-    const double nan = NAN;
     bool found = false;
 
     for (; !found && at + sizeof number <= size; at += !found)
         found = memcmp(bytes + at, &number, sizeof number) == 0;
-    found = found && fseek(file, (long)at, SEEK_SET) == 0 && fwrite(&nan, sizeof nan, 1, file) == 1;
+    found =
+        found && fseek(file, (long)at, SEEK_SET) == 0 && fwrite(&other, sizeof other, 1, file) == 1;
     if (file)
         (void)fclose(file);
     free(bytes);
@@ -188,10 +188,37 @@ static void a_tree_of_nan_is_refused(struct harness *h)
     for (int i = 0; i < 2; i++) {
         const struct machine_node *node = &m->tree.node[0];
         CHECK(h, gram_machine_save(h->g, m, path) == GRAM_OK, "%s", gram_message(h->g));
-        CHECK(h, spoil(path, i ? node->high : node->direction[0]), "the number is not in the file");
+        CHECK(h, spoil(path, i ? node->high : node->direction[0], NAN),
+              "the number is not in the file");
         CHECK(h, gram_machine_load(h->g, path, &loaded) == GRAM_BAD_DATA && !loaded,
               "it is loaded");
         CHECK(h, strstr(gram_message(h->g), "node 0 of the tree makes no sense"), "%s",
+              gram_message(h->g));
+    }
+    gram_machine_destroy(m);
+    sample_destroy(&s);
+    unlink(path);
+}
+
+/* Numbers that no gram_transform has: to make one of them first is undefined. */
+static void a_transform_that_is_none_is_refused(struct harness *h)
+{
+    static const double none[] = {-1, 0.5, 1e300, -1e300, NAN, INFINITY};
+    struct sample s = sample_make(h, HARD_ROWS);
+    gram_machine_options o = GRAM_MACHINE_OPTIONS_INIT;
+    char path[] = "/tmp/gram-test-XXXXXX";
+    gram_machine *m, *loaded = NULL;
+
+    close(mkstemp(path));
+    o.iterations = 1;
+    o.target_transform = GRAM_TRANSFORM_SQRT;
+    m = sample_fit(h, &s, &s.number, &o);
+    for (int i = 0; i < LENGTH(none); i++) {
+        CHECK(h, gram_machine_save(h->g, m, path) == GRAM_OK, "%s", gram_message(h->g));
+        CHECK(h, spoil(path, GRAM_TRANSFORM_SQRT, none[i]), "the number is not in the file");
+        CHECK(h, gram_machine_load(h->g, path, &loaded) == GRAM_BAD_DATA && !loaded,
+              "transform %g is loaded", none[i]);
+        CHECK(h, strstr(gram_message(h->g), "target.scale makes no sense"), "%s",
               gram_message(h->g));
     }
     gram_machine_destroy(m);
@@ -235,10 +262,11 @@ static void a_tree_that_is_a_chain(struct harness *h)
 }
 
 static const struct test_function tests[] = {
-    {      "what_is_fitted_can_be_loaded",       what_is_fitted_can_be_loaded},
-    {"what_cannot_be_loaded_is_not_saved", what_cannot_be_loaded_is_not_saved},
-    {          "a_tree_of_nan_is_refused",           a_tree_of_nan_is_refused},
-    {            "a_tree_that_is_a_chain",             a_tree_that_is_a_chain},
+    {       "what_is_fitted_can_be_loaded",        what_is_fitted_can_be_loaded},
+    { "what_cannot_be_loaded_is_not_saved",  what_cannot_be_loaded_is_not_saved},
+    {           "a_tree_of_nan_is_refused",            a_tree_of_nan_is_refused},
+    {"a_transform_that_is_none_is_refused", a_transform_that_is_none_is_refused},
+    {             "a_tree_that_is_a_chain",              a_tree_that_is_a_chain},
 };
 
 int main(void)
