@@ -9,7 +9,7 @@ import os
 import re
 import sys
 
-MAX_LINES = 400
+MAX_LINES = 800
 MAX_COLUMNS = 100
 
 # Longer files, each with its reason.
