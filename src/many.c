@@ -3,8 +3,8 @@
  *
  * Which context takes a matrix is decided before anything is done, from the sizes alone, so that a
  * call always gives the same results, but for the order of sums in a BLAS that has one number of
- * threads for all contexts (blas_threads.c).  Each context has a thread, which does its matrices one
- * after the other; nobody takes another's.
+ * threads for all contexts (blas_threads.c).  Each context has a thread, which does its matrices
+ * one after the other; nobody takes another's.
  *
  * SPDX-License-Identifier: MIT
  */
