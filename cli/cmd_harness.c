@@ -220,7 +220,7 @@ const struct command cmd_check = {
         "operations, on every instruction set of this processor. With sizes checks one "
         "problem of these sizes. The exit status is 1 if an error is above its bound.\n\n"
         "With sizes, kron (M, then P or PxQ for each factor) compares all ways of computing a "
-        "product with Kronecker factors, gradients included.",
+        "product with Kronecker factors: a verdict and a difference for y, and for each gradient.",
     .examples =
         "  gram check cdist\n  gram check cdist 1000 900 64 p=1.3 dtype=f64\n"
         "  gram check kron --dtype f64 16 32 32",
