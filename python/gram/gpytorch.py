@@ -1,9 +1,9 @@
 """Kernels and linear operators for GPyTorch that store no large kernel matrix.
 
-RBFKernel, MaternKernel and LaplaceKernel stand where GPyTorch's have stood in a model; their
-matrices are KernelOperators, which keep a matrix of up to max_stored_bytes for their products.
-Beyond them products are gram.torch.kernel_matmul: conjugate gradients on many points take memory
-for the points and the vectors alone.  Gradients go to points and lengthscales.  GridKernel and
+RBFKernel, MaternKernel and LaplaceKernel stand where GPyTorch's have stood in a model.  A matrix of
+up to max_stored_bytes is stored, as by GPyTorch's own kernels.  A larger one is a KernelOperator,
+whose products are gram.torch.kernel_matmul: conjugate gradients on many points take memory for the
+points and the vectors alone.  Gradients go to points and lengthscales.  GridKernel and
 KroneckerOperator are for inputs on a grid.  After Gardner et al., GPyTorch: blackbox matrix-matrix
 Gaussian process inference with GPU acceleration, NeurIPS 2018.
 
@@ -40,8 +40,9 @@ __all__ = [
 
 
 class max_stored_bytes(_value_context):
-    """The bytes of the largest kernel matrix that a KernelOperator keeps for its products, 1 GiB
-    unless set: 16,384 points of float32.  Used as linear_operator's settings are.
+    """The bytes of the largest kernel matrix that a kernel stores, or that a KernelOperator keeps
+    for its products: 1 GiB unless set, which is 16,384 points of float32.  A step of training
+    takes a few times as much.  Used as linear_operator's settings are.
 
     >>> with gram.gpytorch.max_stored_bytes(0):  # store none
     ...     gram.gpytorch.max_stored_bytes.value()
@@ -199,14 +200,19 @@ class _Kernel(gpytorch.kernels.Kernel):
             raise NotImplementedError("gram.gpytorch: last_dim_is_batch is not offered")
         one_set = _one_set(x1, x2)
         x1 = x1 / self.lengthscale
-        matrix = KernelOperator(x1, x1 if one_set else x2 / self.lengthscale, **self.form())
-        return matrix.diagonal(dim1=-1, dim2=-2) if diag else matrix
+        x2 = x1 if one_set else x2 / self.lengthscale
+        matrix = KernelOperator(x1, x2, **self.form())
+        if diag:
+            return matrix.diagonal(dim1=-1, dim2=-2)
+        if matrix.shape.numel() * x1.element_size() > max_stored_bytes.value():
+            return matrix
+        return gram.torch.kernel(x1, None if one_set else x2, **self.form())
 
 
 class RBFKernel(_Kernel):
     """exp(-|x - y|^2 / 2) of points divided by the lengthscale, one or (ard_num_dims) one a
-    coordinate, as gpytorch.kernels.RBFKernel.  Its matrices are as gram.gpytorch.KernelOperator;
-    sources as gram.kernel.
+    coordinate, as gpytorch.kernels.RBFKernel.  A matrix beyond max_stored_bytes is a
+    gram.gpytorch.KernelOperator; sources as gram.kernel.
 
     >>> kernel = gram.gpytorch.RBFKernel(ard_num_dims=3)
     >>> kernel.lengthscale.shape, kernel.form()

@@ -126,6 +126,21 @@ def test_products_store_no_matrix(monkeypatch):
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
 
 
+def test_small_matrices_are_stored():
+    """A step of training on them is then what GPyTorch does with its own kernels."""
+    x, other = draw(6, 2), draw(4, 2)
+    kernel = gg.MaternKernel(nu=1.5).double()
+    theirs = gpytorch.kernels.MaternKernel(nu=1.5).double()
+    for second in (None, other):
+        stored = kernel(x, second).evaluate_kernel()
+        assert isinstance(stored, operators.DenseLinearOperator)
+        torch.testing.assert_close(stored.to_dense(), theirs(x, second).to_dense())
+        with gg.max_stored_bytes(stored.numel() * 8 - 1):
+            made = kernel(x, second).evaluate_kernel()
+        assert isinstance(made, gg.KernelOperator)
+        torch.testing.assert_close(made.to_dense(), stored.to_dense())
+
+
 def test_symmetric_products_take_one_set(monkeypatch):
     """Where no gradient is asked for: half of the work."""
     seen, plain = [], gram.torch.kernel_matmul
