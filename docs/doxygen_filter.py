@@ -3,7 +3,7 @@
 
 The header is written for people who read it in an editor.  Here a comment before a declaration
 becomes /** */, one behind a member /**< */, a section line a group, and the file's first comment
-the main page.
+the main page.  Formulas, which are indented, keep their lines.
 """
 
 import re
@@ -16,6 +16,25 @@ WORKSPACE = re.compile(r"^GRAM_API gram_status (gram_\w+)_workspace\(")
 def escape(text):
     """Nothing in the comments is a Doxygen command or HTML."""
     return re.sub(r"([\\@<>&#$%])", r"\\\1", text)
+
+
+def keep_formulas(lines):
+    """The escaped lines of a comment; indented ones, which are formulas, become verbatim text."""
+    out, verbatim, text_at = [], False, 0
+    for line in lines:
+        text = re.match(r" \*( +)(\S.*)$", line)
+        indent = len(text.group(1)) - 1 if text else 0
+        if text and text.group(2).startswith("- "):  # an item, whose own text is indented by two
+            text_at = indent + 2
+        elif indent == 0:
+            text_at = 0
+        formula = bool(text) and indent > text_at and not line.endswith("*/")
+        if formula != verbatim:
+            command = "@verbatim" if formula else "@endverbatim"
+            out.append((" * " if formula else "   ") + " " * text_at + command)
+            verbatim = formula
+        out.append("  " + line[2:] if formula else escape(line))
+    return out
 
 
 def group_name(title):
@@ -46,7 +65,7 @@ def main():
             i += 1
         elif line.startswith("/*") and "clang-format o" not in line:
             end = comment_lines(lines, i)
-            body = [escape(text) for text in lines[i:end]]
+            body = keep_formulas(lines[i:end])
             body[0] = "/**" + body[0][2:]
             if first:
                 name, text = re.match(r" \* (\S+) - (.*)", body[1]).groups()

@@ -26,9 +26,8 @@
 #include <unistd.h>
 
 #ifndef O_TMPFILE
-#  define O_TMPFILE                                                              \
-    0 /* macOS: a folder cannot be opened to write, so that a named file is made \
-       */
+/* macOS: a folder cannot be opened to write, so that a named file is made. */
+#  define O_TMPFILE 0
 #endif
 
 enum {

@@ -108,8 +108,7 @@ gram_status launch_matrix_power_newton(struct launch_call *c)
     return power(c, GRAM_POWER_COUPLED_NEWTON);
 }
 
-/* ---- Samples ----------------------------------------------------------------------------------
- */
+/* ---- Samples --------------------------------------------------------------------------------- */
 
 gram_status launch_sample_grad(struct launch_call *c)
 {

@@ -112,8 +112,7 @@ static void diagonals_and_traces(struct harness *h)
     gram_context_destroy(there.g);
 }
 
-/* ---- Determinants -----------------------------------------------------------------------------
- */
+/* ---- Determinants ---------------------------------------------------------------------------- */
 
 enum {
     MOST_ORDER = 70, /* more than a block of solve_small has */
@@ -228,8 +227,7 @@ static void logdets(struct harness *h)
     gram_context_destroy(there.g);
 }
 
-/* ---- Gradients in little scratch --------------------------------------------------------------
- */
+/* ---- Gradients in little scratch ------------------------------------------------------------- */
 
 enum {
     X = 2, /* behind the factors */

@@ -3,9 +3,9 @@
  *
  * Each operation of the backend's table is captured in a CUDA graph, which is never run, with 3,
  * 300 and 100,000 items: the number of the graph's nodes must be the same, unless the row says why
- * it cannot be.  The driver refuses
- * grids that are too large when they are queued.  What has no batch, or goes through it one by one,
- * is named with its reason; an operation that is neither called nor named fails the test.
+ * it cannot be.  The driver refuses grids that are too large when they are queued.  What has no
+ * batch, or goes through it one by one, is named with its reason; an operation that is neither
+ * called nor named fails the test.
  *
  * Rounds of scratch are no loops of launches: where all items together need more than a few hundred
  * MiB, each round has as many of them as fit, and the tiny ones of this test are one round.
@@ -26,8 +26,7 @@ static const int64_t counts[] = {3, 300, 100000};
 static const size_t pool_bytes = (size_t)96 << 20;
 static void *stream;
 
-/* ---- The table ---------------------------------------------------------------------------------
- */
+/* ---- The table ------------------------------------------------------------------------------- */
 
 #define SLOT(member) offsetof(struct gram_backend, member)
 
@@ -133,8 +132,7 @@ static const struct named {
     {    SLOT(kfac_factors_workspace),                                                            "a query"},
 };
 
-/* ---- Tests -------------------------------------------------------------------------------------
- */
+/* ---- Tests ----------------------------------------------------------------------------------- */
 
 static bool run(void *call)
 {

@@ -284,8 +284,7 @@ static void check_truncation(struct harness *h)
     }
 }
 
-/* ---- Trouble with the file system --------------------------------------------------------------
- */
+/* ---- Trouble with the file system ------------------------------------------------------------ */
 
 static int files_in_folder(void)
 {

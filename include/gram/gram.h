@@ -208,7 +208,7 @@ typedef struct gram_trace_event {
     int64_t start_ns, duration_ns;
 } gram_trace_event;
 
-/* A message of the library's log, switched on by GRAM_LOG or by options: see docs/guide.md. */
+/* How a context is made.  A member that is 0 or NULL asks for its default. */
 typedef struct gram_context_options {
     size_t size;
     gram_device device;
@@ -375,7 +375,8 @@ typedef struct gram_cdist_options {
 /* clang-format on */
 
 /*
- * Pairwise distances: out[..., i, j] = (sum_k |x[..., i, k] - y[..., j, k]|^p)^(1/p).
+ * Pairwise distances:
+ *   out[..., i, j] = (sum_k |x[..., i, k] - y[..., j, k]|^p)^(1/p).
  *
  * p > 0; p = 0 counts the coordinates that differ; p = INFINITY is the largest difference.  With
  * no_root the sum itself is returned (p = 0 and INFINITY have no root).  x is m by k, y is n by k,
@@ -413,7 +414,7 @@ GRAM_API gram_status gram_cdist_workspace(gram_context *g, const gram_tensor *x,
 
 typedef struct gram_median_options {
     size_t size;
-    int64_t rows;  /* at most so many rows are drawn without repetition; 0 means 2000 */
+    int64_t rows;  /* the most rows that are drawn, without repetition; 0 means 2000 */
     uint64_t seed; /* of the drawing */
     int no_root;
 } gram_median_options;
@@ -424,10 +425,10 @@ typedef struct gram_median_options {
 
 /*
  * The median distance between the rows of x, the usual first guess of a bandwidth:
- * out[...] = median over i < j of gram_cdist(x, x, p)[..., i, j], over all rows or over a seeded
- * sample of them.  An even number of distances gives the mean of the middle two; fewer than two
- * rows give NaN; NaN distances are left out.  Scratch holds all distances between the rows that are
- * drawn.  x is m by k; out has the shape of the batch and x's
+ *   out[...] = median over i < j of gram_cdist(x, x, p)[..., i, j],
+ * over all rows or over a seeded sample of them.  An even number of distances gives the mean of the
+ * middle two; fewer than two rows give NaN; NaN distances are left out.  Scratch holds all
+ * distances between the rows that are drawn.  x is m by k; out has the shape of the batch and x's
  * dtype (f32 for f16 and bf16).
  */
 GRAM_API gram_status gram_median_distance(gram_context *g, const gram_tensor *x, gram_scalar p,
@@ -532,8 +533,10 @@ static inline gram_kernel_options gram_gaussian(double bandwidth)
 }
 
 /*
- * A kernel matrix in one pass: out[..., i, j] = f(s) + r [row_offset + i == column_offset + j],
- * s = (sum_k |x[..., i, k] - y[..., j, k]|^p)^outer_power, or s = sum_k x[..., i, k] y[..., j, k].
+ * A kernel matrix in one pass:
+ *   out[..., i, j] = f(s) + r [row_offset + i == column_offset + j],
+ *   s = (sum_k |x[..., i, k] - y[..., j, k]|^p)^outer_power     (GRAM_DIFFERENCE)
+ *   s = sum_k x[..., i, k] y[..., j, k]                         (GRAM_DOT).
  *
  * f, its parameters and r are in options (required: not NULL).  Offsets place a tile of a larger
  * matrix: its part of the diagonal is found whatever the layout of out.  Shapes, dtypes, batches,
@@ -580,9 +583,10 @@ typedef struct gram_kernel_matmul_options {
 /* clang-format on */
 
 /*
- * Products with a kernel matrix that is never stored: out[..., i, c] = sum_j K[i, j] v[..., j, c]
- * with K = gram_kernel(x, y, kernel), of any of its outputs: the weight and the bandwidth
- * derivative too.
+ * Products with a kernel matrix that is never stored:
+ *   out[..., i, c] = sum_j K[..., i, j] v[..., j, c],
+ *   K = gram_kernel(x, y, kernel).
+ * K may be any output of gram_kernel, the weight and the bandwidth derivative too.
  *
  * x is m by k, y is n by k (NULL: x itself), v is n by r, out is m by r; v and out have the dtype
  * that gram_kernel's out would have; any strides; batches of x, y, v and the hyperparameters
@@ -642,8 +646,9 @@ GRAM_API gram_status gram_kernel_vjp_workspace(
 /* ---- Gradients of kernel machines --------------------------------------------------------- */
 
 /*
- * Gradients of kernel expansions: out[..., o, n, m] =
- *   sum_k c[..., o, k] a[..., k, m] sgn(d[n, m] - b[n, k]) |d[n, m] - b[n, k]|^(p - 1).
+ * Gradients of kernel expansions:
+ *   out[..., o, n, m] = sum_k c[..., o, k] a[..., k, m] sgn(e) |e|^(p - 1),
+ *   e                 = d[..., n, m] - b[..., n, k].
  *
  * a [K, M] kernel weights (gram_kernel with GRAM_WEIGHT), b [N, K] features of the centres,
  * c [O, K] coefficients, d [N, M] features of the points, out [O, N, M]; f32 or f64, one dtype;
@@ -651,11 +656,15 @@ GRAM_API gram_status gram_kernel_vjp_workspace(
  * p > 0.  A tie d = b contributes 0 for every p.  p = INFINITY: the power is 1 where |d - b|, as a
  * number of the dtype, is the largest of all features of d[:, m] and b[:, k], and 0 elsewhere; a
  * NaN among them gives NaN for all (a tensor p on a device holds finite numbers).
- * p = 2 is computed by matrix products,
- * (d - s) (c a) - (c (b - s)) a with s[n] the mean of b[n, :], with an absolute error of
- * (K + 8) eps sum |c a| (|d - s| + |b - s|) at most, on CUDA in f32, where tensor cores multiply,
- * plus K 2^-37 max |a[:, m]| max |c[o, :]| max |b[n, :] - s|; that of other p is at most
- * (K / 128 + 160) eps sum |c a| |d - b|^(p - 1).
+ *
+ * With s[n] the mean of b[n, :], p = 2 is computed by matrix products:
+ *   out = (d - s) (c a) - (c (b - s)) a.
+ * The absolute error is at most
+ *   p = 2:   (K + 8) eps sum_k |c a| (|d - s| + |b - s|);
+ *            on CUDA in f32, where tensor cores multiply, K 2^-37 max |a[:, m]| max |c[o, :]|
+ *            max |b[n, :] - s| more;
+ *   other p: (K / 128 + 160) eps sum_k |c a| |d - b|^(p - 1).
+ *
  * After Radhakrishnan et al., Mechanism for feature learning in neural networks and
  * backpropagation-free machine learning models, Science 383 (2024).
  */
@@ -680,10 +689,11 @@ typedef struct gram_agop_options {
 /* clang-format on */
 
 /*
- * The average gradient outer product: out[..., n, l] = (1 / M) sum_{o, m} g[o, n, m] g[o, l, m]
- * with g = gram_cdist_grad(a, b, c, d, p), which is never stored whole.  out is N by N (both
- * triangles, exactly symmetric), or N with options.diagonal.  Otherwise as gram_cdist_grad; M = 0
- * gives zeros.
+ * The average gradient outer product:
+ *   out[..., n, l] = (1 / M) sum_{o, m} g[..., o, n, m] g[..., o, l, m],
+ *   g = gram_cdist_grad(a, b, c, d, p), which is never stored whole.
+ * out is N by N (both triangles, exactly symmetric), or N with options.diagonal.  Otherwise as
+ * gram_cdist_grad; M = 0 gives zeros.
  */
 GRAM_API gram_status gram_agop(gram_context *g, const gram_tensor *a, const gram_tensor *b,
                                const gram_tensor *c, const gram_tensor *d, gram_scalar p,
@@ -725,7 +735,8 @@ typedef struct gram_solve_options {
 
 /*
  * Solves A x = b for symmetric positive definite A by Cholesky's factorisation (LAPACK potrf and
- * potrs): x[..., :, j] = A[...]^-1 b[..., :, j].
+ * potrs):
+ *   x[..., :, j] = A[...]^-1 b[..., :, j].
  *
  * a is n by n: only the triangle uplo is read; rows and columns mean what they say, whatever the
  * strides.  b and x are n by r, right-hand sides in columns, any strides; x may be b itself (same
@@ -748,11 +759,12 @@ typedef struct gram_solve_options {
  * - refine: A is factored in f32, half of the time of f64, and x is refined with residuals in f64:
  *   steps of all right-hand sides together while the backward error still falls fourfold (as LAPACK
  *   dsposv), then, for the columns that need it, GMRES preconditioned by the f32 factor (Carson and
- *   Higham 2017), flexible (Saad 1993).  The backward error of an item is the largest
- *   |b - A x| / (|A| |x| + |b|) of its columns, infinity norms; at most sqrt(n) 2^-53 is accepted,
- *   infinite where b is not finite.
- *   Where that is not reached A is factored in f64 after all; refinings is then -1, else the number
- *   of times that a residual was computed for some column.
+ *   Higham 2017), flexible (Saad 1993).  The backward error of an item is the largest of its
+ *   columns', in infinity norms:
+ *     |b - A x| / (|A| |x| + |b|),
+ *   infinite where b is not finite; at most sqrt(n) 2^-53 is accepted.  Where that is not reached A
+ *   is factored in f64 after all; refinings is then -1, else the number of times that a residual
+ *   was computed for some column.
  *
  * CUDA: matrices of order 64 or less in one launch; larger ones side by side, from copies of up to
  * 1 GiB in scratch.  But where the factor goes over a or is given, and for less than 8 matrices for
@@ -763,9 +775,8 @@ typedef struct gram_solve_options {
  *
  * With rcond, jitter or refine the device decides: the first factorisation of at most four matrices
  * beyond order 512 is cuSOLVER's, those that only some items turn out to need are kernels that end
- * at once for the others.  Refinement then takes at most 10 plain steps and 3
- * cycles of GMRES of 20 vectors, every column by itself; refinings is the largest number of steps
- * of a column.
+ * at once for the others.  Refinement then takes at most 10 plain steps and 3 cycles of GMRES of 20
+ * vectors, every column by itself; refinings is the largest number of steps of a column.
  */
 GRAM_API gram_status gram_solve_cholesky(gram_context *g, const gram_tensor *a,
                                          const gram_tensor *b, const gram_solve_options *options,
@@ -808,7 +819,7 @@ typedef struct gram_matmul_options {
 
 /*
  * Products of batches of matrices:
- * out[..., i, j] = alpha sum_l op(a)[..., i, l] op(b)[..., l, j] + beta c[..., i, j].
+ *   out[..., i, j] = alpha sum_l op(a)[..., i, l] op(b)[..., l, j] + beta c[..., i, j].
  *
  * op(a) is m by k, op(b) k by n, c and out m by n; all f32 or all f64; any strides (also zero and
  * negative ones).  Batches of a, b, c, alpha and beta broadcast, out has the joined one.  Where
@@ -866,8 +877,9 @@ GRAM_API gram_status gram_matmul_chunked_workspace(gram_context *g, const gram_t
                                                    size_t memory, const gram_tensor *out,
                                                    gram_workspace *need);
 
-/* Numbers in the upper triangle of a symmetric matrix, packed row by row: its element i, j, with
- * i <= j < n, is number i (2 n - i - 1) / 2 + j. */
+/* How many numbers the upper triangle of a symmetric matrix has.  They are packed row by row: the
+ * element i, j of the matrix, with i <= j < n, is number
+ *   i (2 n - i - 1) / 2 + j. */
 static inline int64_t gram_packed_size(int64_t n)
 {
     return n % 2 == 0 ? n / 2 * (n + 1) : (n + 1) / 2 * n;
@@ -889,13 +901,15 @@ typedef struct gram_syrk_ema_options {
 /* clang-format on */
 
 /*
- * The running average of a Gram matrix, in place: l <- beta l + (1 - beta) alpha G G^T; with
- * transpose G^T G, with sum l <- beta l + alpha G G^T.
+ * The running average of a Gram matrix, in place:
+ *   l <- beta l + (1 - beta) alpha G G^T,
+ *   l <- beta l + alpha G G^T               (sum),
+ * with G^T G instead of G G^T where transpose is set.
  *
  * x (the matrix G) is m by k, any strides; l is n by n, where n is m, with transpose k; or with
  * packed a vector of gram_packed_size(n) numbers, any strides.  Of l the upper triangle is read
- * (where beta is 0 nothing is) and both are written, exactly symmetric.  f32 or f64, one dtype. The
- * batch of l is the call's: x, beta and alpha broadcast over it.  l must not overlap x.
+ * (where beta is 0 nothing is) and both are written, exactly symmetric.  f32 or f64, one dtype.
+ * The batch of l is the call's: x, beta and alpha broadcast over it.  l must not overlap x.
  *
  * info: int32, one an item, or NULL: 1 where x has a NaN or an infinity, or where the sum of the
  * squares of its elements overflows, else 0.  With keep such an item's l is left as it is: a bad
@@ -958,7 +972,7 @@ typedef struct gram_eigh_options {
     gram_eigh_driver driver; /* one that cannot do what is asked: GRAM_UNSUPPORTED */
     /* Of KRYLOV. */
     double tolerance;         /* of |A v - w v|, relative to |A|; 0: min(10 n eps, 1e-5) */
-    int64_t products;         /* at most so many, with blocks of 8 or 16 vectors; 0: see below */
+    int64_t products;         /* the most, with blocks of 8 or 16 vectors each; 0: see below */
     uint64_t seed;            /* of the random start */
     gram_eigh_report *report; /* gets how it went, with any driver; or NULL */
     int background;           /* CUDA: 1: do not keep the calling thread; see gram_eigh_wait */
@@ -969,8 +983,11 @@ typedef struct gram_eigh_options {
 /* clang-format on */
 
 /*
- * Eigenvalues and eigenvectors of symmetric matrices: A[...] v_j = w_j v_j, w ascending, the
- * vectors orthonormal: values[..., j] = w_j, vectors[..., :, j] = v_j.
+ * Eigenvalues and eigenvectors of symmetric matrices, the values ascending and the vectors
+ * orthonormal:
+ *   A[...] v_j         = w_j v_j,
+ *   values[..., j]     = w_j,
+ *   vectors[..., :, j] = v_j.
  *
  * a is n by n: only the triangle uplo is read; rows and columns mean what they say, whatever the
  * strides.  values has k elements an item and vectors (NULL: not wanted) is n by k, where k is n
@@ -1238,8 +1255,9 @@ typedef struct gram_matrix_power_options {
 /* clang-format on */
 
 /*
- * Powers of symmetric positive semidefinite matrices: out = (A + r I)^(numerator / denominator),
- * the inverse fourth root unless options say otherwise.
+ * Powers of symmetric positive semidefinite matrices, the inverse fourth root unless options say
+ * otherwise:
+ *   out = (A + r I)^(numerator / denominator).
  *
  * a is n by n, only its triangle uplo is read; out is n by n and gets both triangles, exactly
  * symmetric; out may be a itself (same data, shape and strides): in place.  Any strides, f32 or
@@ -1247,23 +1265,32 @@ typedef struct gram_matrix_power_options {
  * batch.
  *
  * Methods, with B = A + r I and its condition kappa = largest / smallest eigenvalue:
- * - EIGH: V f(L) V^T from the eigendecomposition, always in double (the smallest eigenvalues decide
- *   an inverse root, and in f32 they are noise from kappa 1e5 on).  Any power.
- *   Negative eigenvalues of A count as 0.  Relative error in the Frobenius norm at most
- *   eps + 8 n 2^-52 kappa, eps being a's dtype's.
- *   With floor > 0 an eigenvalue l of A counts as max(max(l, 0) + r, floor (max(l_max, 0) + r)), so
- *   that matrices of any rank and sign have any power (but for the inverse of a matrix whose
- *   eigenvalues are all 0 or below).  Its error is relative to the matrix of these.
- * - COUPLED_NEWTON: with q = denominator, M = z B, X = z^(1/q) I, then W = (1 + 1/q) I - M / q,
- *   X <- X W, M <- W^q M until M is I (Iannazzo 2006; Guo and Higham 2006); X -> B^(-1/q).  Any
- *   power, by products with X and B.
- * - NEWTON_SCHULZ: Y = B / s, Z = I, then E = (3 I - Z Y) / 2, Y <- Y E, Z <- E Z; Y -> B^(1/2),
- *   Z -> B^(-1/2) (Higham 2008, 6.35), again on the square root for denominators 4, 8, 16, 32, 64.
- * - MINIMAX: coupled like Newton, with W = a I + b M of least max |1 - y^(1/q) (a + b y)| over the
- *   interval that still holds the eigenvalues y of M; on CUDA in f64 for f32, where the condition
- *   is known beforehand, W = a I + b M + c M^2 in half as many steps.  How many depends on
- *   options.condition alone; there is no test of convergence.  The condition comes from the ridge
- *   where it is 0: 1 + 1 / ridge if that is relative.  Least accurate on the largest eigenvalues.
+ * - EIGH, any power, with the eigendecomposition B = V diag(l) V^T:
+ *     B^p = V diag(l^p) V^T.
+ *   It is always in double (the smallest eigenvalues decide an inverse root, and in f32 they are
+ *   noise from kappa 1e5 on).  Negative eigenvalues of A count as 0.  The relative error in the
+ *   Frobenius norm is at most eps + 8 n 2^-52 kappa, eps being a's dtype's.  With floor > 0 an
+ *   eigenvalue l of A counts as
+ *     max(max(l, 0) + r, floor (max(l_max, 0) + r)),
+ *   so that matrices of any rank and sign have any power (but for the inverse of a matrix whose
+ *   eigenvalues are all 0 or below).  The error is relative to the matrix of these eigenvalues.
+ * - COUPLED_NEWTON, any power, with q = denominator, m the largest eigenvalue of B and
+ *   z = (q + 1) / (2 m) (Iannazzo 2006; Guo and Higham 2006):
+ *     M = z B,  X = z^(1/q) I,  then until M is I
+ *     W = (1 + 1/q) I - M / q,  X <- X W,  M <- W^q M.
+ *   X tends to B^(-1/q); other powers are products with X and B.
+ * - NEWTON_SCHULZ, for denominators 2, 4, 8, 16, 32 and 64, with m as above (Higham 2008, 6.35):
+ *     Y = B / m,  Z = I,  then until Z Y is I
+ *     E = (3 I - Z Y) / 2,  Y <- Y E,  Z <- E Z.
+ *   sqrt(m) Y tends to B^(1/2) and Z / sqrt(m) to B^(-1/2).  Denominators from 4 on take the square
+ *   root of the square root, and so on.
+ * - MINIMAX: coupled like Newton, with
+ *     W = a I + b M,  max |1 - y^(1/q) (a + b y)| the least
+ *   over the interval that still holds the eigenvalues y of M; on CUDA in f64 for f32, where the
+ *   condition is known beforehand, W = a I + b M + c M^2 in half as many steps.  The number of
+ *   steps depends on options.condition alone; there is no test of convergence.  The condition comes
+ *   from the ridge where it is 0: 1 + 1 / ridge if that is relative.  Least accurate on the largest
+ *   eigenvalues.
  * The iterations work in options.precision and take the largest eigenvalue from 32 Lanczos steps,
  * which never overstate it.  Where kappa eps < 1/100 their relative error in the Frobenius norm is
  * at most (2 kappa + 16 n) eps, with MINIMAX (4 kappa + 16 n) eps, eps being a's dtype's; TF32X3
@@ -1295,11 +1322,11 @@ typedef struct gram_matrix_power_options {
  * as exact and faster: f32 matrices of order 256 and more, a negative power, precision AUTO or F64
  * on sm_80, sm_90 or sm_100, and a bound of kappa of at most 2^24, from options.condition or from a
  * relative ridge of at least 8 n 2^-23; (2 kappa + 16 n) 2^-52 is below f32's eps then.  (CPUs take
- * longer for it than for EIGH.)  Nothing waits, and iterations take a fixed
- * number of steps: those that condition options.condition, else that of a relative ridge given as a
- * number, else 1 / eps needs; at most options.iterations.  An item that is done before keeps what
- * it has, one that would need more is NOT_CONVERGED.  A ridge in a tensor that is negative or not
- * finite makes its item NOT_FINITE.  Can be captured in a graph after a first call.
+ * longer for it than for EIGH.)  Nothing waits, and iterations take a fixed number of steps: those
+ * that the condition options.condition needs, else that of a relative ridge given as a number, else
+ * 1 / eps; at most options.iterations.  An item that is done before keeps what it has, one that
+ * would need more is NOT_CONVERGED.  A ridge in a tensor that is negative or not finite makes its
+ * item NOT_FINITE.  Can be captured in a graph after a first call.
  */
 GRAM_API gram_status gram_matrix_power(gram_context *g, const gram_tensor *a,
                                        const gram_matrix_power_options *options, gram_tensor *out,
@@ -1374,8 +1401,8 @@ GRAM_API gram_status gram_matrix_power_many(const gram_group *group, const gram_
 
 /*
  * The Kronecker product of count matrices, written out:
- * out[..., (i_1, ..., i_N), (j_1, ..., j_N)] = f_1[..., i_1, j_1] * ... * f_N[..., i_N, j_N], the
- * last index of a bracket running fastest.
+ *   out[..., (i_1, ..., i_N), (j_1, ..., j_N)] = f_1[..., i_1, j_1] * ... * f_N[..., i_N, j_N].
+ * The last index of a bracket runs fastest.
  *
  * factors points to 1 to GRAM_MAX_FACTORS matrices of any sizes (0 gives an empty result) and
  * strides, f_n being P_n by Q_n; out is (P_1 ... P_N) by (Q_1 ... Q_N).  Batches broadcast.  All
@@ -1426,10 +1453,10 @@ typedef struct gram_kron_options {
 /*
  * Multiplies by a Kronecker product without forming it.  With K = op(f_1) (x) ... (x) op(f_N) as
  * gram_kron writes it out, op(f_n) being P_n by Q_n, P = P_1 ... P_N and Q = Q_1 ... Q_N:
- *   GRAM_RIGHT: y[..., m, :] = alpha op(x)[..., m, :] K + beta z[..., m, :], op(x) is M by P and y
- *   and z M by Q;
- *   GRAM_LEFT: y[..., :, m] = alpha K op(x)[..., :, m] + beta z[..., :, m], op(x) is Q by M and y
- *   and z P by M.
+ *   GRAM_RIGHT: y[..., m, :] = alpha op(x)[..., m, :] K + beta z[..., m, :],
+ *               op(x) is M by P, y and z are M by Q;
+ *   GRAM_LEFT:  y[..., :, m] = alpha K op(x)[..., :, m] + beta z[..., :, m],
+ *               op(x) is Q by M, y and z are P by M.
  *
  * factors points to 1 to GRAM_MAX_FACTORS matrices of any sizes; no matrix has to be square.  Any
  * strides; batches of x, the factors, z, alpha and beta broadcast, y has the joined one.  One
@@ -1634,11 +1661,12 @@ typedef struct gram_kron_part {
 } gram_kron_part;
 
 /*
- * Which part of x and y, of so many rows in all, this rank of options.communicator is to have, with
- * options.split.  GRAM_KRON_SPLIT_AUTO takes rows unless the most that a rank gets is over 1.25
- * times the average, as with fewer rows than ranks.  Rows are spread evenly; any other spread of
- * them is as good to gram_kron_matmul_multi.  Columns depend on the sizes of the factors and on the
- * number of ranks, and are the same if all factors are transposed and x and y change places.
+ * Which part of x and y, which have `rows` rows in all, this rank of options.communicator is to
+ * have, with options.split.  GRAM_KRON_SPLIT_AUTO takes rows unless the most that a rank gets is
+ * over 1.25 times the average, as with fewer rows than ranks.  Rows are spread evenly; any other
+ * spread of them is as good to gram_kron_matmul_multi.  Columns depend on the sizes of the factors
+ * and on the number of ranks, and are the same if all factors are transposed and x and y change
+ * places.
  */
 GRAM_API gram_status gram_kron_matmul_part(gram_context *g, int64_t rows,
                                            const gram_tensor *const *factors, int64_t count,
@@ -1675,14 +1703,15 @@ typedef struct gram_kron_grads {
 } gram_kron_grads;
 
 /*
- * The gradients of a sum L of elements of y = gram_kron_matmul(x, factors, count, options), given
- * grad = dL/dy.  For y = alpha X (F1 (x) ... (x) FN) they are
- *   dL/dX = alpha grad (F1 (x) ... (x) FN)^T,
- *   dL/dFi[p, q] = alpha times the sum, over all other indices, of the products of grad, of X and
- *   of the elements of the other factors,
- * for a transposed input transposed; from the left in the same way.  An input that is broadcast
- * over the batch has its gradient summed over it.  grad has the shape of y; its batch broadcasts.
- * beta and z of the options have no part in these gradients (dL/dz is beta grad).
+ * The gradients of a number L that depends on y = gram_kron_matmul(x, factors, count, options),
+ * given grad = dL/dy.  For y = alpha X (F_1 (x) ... (x) F_N) they are
+ *   dL/dX         = alpha grad (F_1 (x) ... (x) F_N)^T,
+ *   dL/dF_k[p, q] = alpha sum grad[m, (j_1, ..., j_N)] X[m, (i_1, ..., i_N)]
+ *                             prod over n != k of F_n[i_n, j_n],
+ *                   the sum being over m and over all i_n and j_n with i_k = p and j_k = q.
+ * The gradient of a transposed input is transposed; from the left it is the same.  An input that is
+ * broadcast over the batch has its gradient summed over it.  grad has the shape of y; its batch
+ * broadcasts.  beta and z of the options have no part in these gradients (dL/dz is beta grad).
  *
  * All tensors are f32, or all f64; integers have no gradients.  Any strides.  No gradient may
  * overlap another tensor.  Sizes of 0 give zeros.
@@ -1728,11 +1757,12 @@ GRAM_API gram_status gram_kron_trace(gram_context *g, const gram_tensor *const *
                                      int64_t count, gram_tensor *out);
 
 /*
- * The logarithm of |det K| of the Kronecker product K of square matrices, and the sign of det K:
- * out = sum over i of (n / n_i) log |det F_i|, n_i the order of F_i and n that of K, by LU of each
- * factor in f64.  sign is 1, -1, or 0 where K is singular (out is then -infinity), or NULL; both
- * have the shape of the batch.  NaN in a factor gives NaN.  f32 or f64, one dtype.  The determinant
- * of an empty product is 1.  On CUDA nothing waits.
+ * The logarithm of |det K| of the Kronecker product K of square matrices, and the sign of det K,
+ * n_i being the order of F_i and n that of K:
+ *   out = sum_i (n / n_i) log |det F_i|.
+ * Each factor takes an LU factorisation in f64.  sign is 1, -1, or 0 where K is singular (out is
+ * then -infinity), or NULL; both have the shape of the batch.  NaN in a factor gives NaN.  f32 or
+ * f64, one dtype.  The determinant of an empty product is 1.  On CUDA nothing waits.
  */
 GRAM_API gram_status gram_kron_logdet(gram_context *g, const gram_tensor *const *factors,
                                       int64_t count, gram_tensor *sign, gram_tensor *out);
@@ -1761,13 +1791,15 @@ typedef struct gram_kron_solve_options {
 /* clang-format on */
 
 /*
- * Solves systems with a Kronecker product K = F_1 (x) ... (x) F_N of square matrices, never formed:
- *   GRAM_RIGHT: x (K + shift I) = b, b and x m by n;
- *   GRAM_LEFT:  (K + shift I) x = b, b and x n by m;   n the product of the orders.
- * Each factor is factorised once, O(n_i^3), and then applied to every right-hand side, of which
- * each takes O(n (n_1 + ... + n_N)).  With eigenvectors, F_i = V_i diag(w_i) V_i^T, K + shift I is
- * (V_1 (x) ...) (diag(w_1 (x) ...) + shift) (V_1 (x) ...)^T: the way of Gaussian processes on
- * grids (Saatci, Scalable inference for structured Gaussian process models, 2011).
+ * Solves systems with a Kronecker product K = F_1 (x) ... (x) F_N of square matrices, which is
+ * never formed, n being the product of the orders n_i:
+ *   GRAM_RIGHT: x (K + shift I) = b, b and x are m by n;
+ *   GRAM_LEFT:  (K + shift I) x = b, b and x are n by m.
+ * Each factor is factorised once, in O(n_i^3), and then applied to every right-hand side, which
+ * takes O(n (n_1 + ... + n_N)) each.  With eigenvectors, F_i = V_i diag(w_i) V_i^T,
+ *   K + shift I = V (diag(w_1 (x) ... (x) w_N) + shift I) V^T,  V = V_1 (x) ... (x) V_N,
+ * as Gaussian processes on grids have it (Saatci, Scalable inference for structured Gaussian
+ * process models, 2011).
  *
  * f32 or f64, one dtype; any strides; batches of the factors, b and shift broadcast.  x may be b
  * itself (same data, shape and strides), and must overlap nothing else.
@@ -1875,11 +1907,14 @@ typedef struct gram_sample_grads {
  *   normalisations: weight[n, d] = sum_s g[n, s, d] x[n, s, d],  bias[n, d] = sum_s g[n, s, d],
  *                   x = (a - mean) / sqrt(variance + epsilon);
  * all times options.scale.  norms[n] is the Euclidean norm of weight[n] and, where layer.bias is
- * set, of bias[n] together.  sum_weight = sum_n c[n] weight[n], sum_bias the same of bias, with c
- * the given coefficients, or min(1, C / (|sample n| + 1e-6)) with clip C, | | the norm of this
- * layer alone.  A sample with c = 0 is left out, whatever it holds; with clip, so is one whose norm
- * is not finite, so that a sum is never further than N C from 0 (norms tell which those are). Where
- * norms are shared over layers, gather them with accumulate, then give coefficients.
+ * set, of bias[n] together.  The sums are
+ *   sum_weight = sum_n c[n] weight[n],
+ *   sum_bias   = sum_n c[n] bias[n],
+ *   c[n]       = the given coefficient, else 1, or with clip C min(1, C / (|sample n| + 1e-6)),
+ * | | being the norm of this layer alone.  A sample with c = 0 is left out, whatever it holds; with
+ * clip, so is one whose norm is not finite, so that a sum is never further than N C from 0 (norms
+ * tell which those are).  Where norms are shared over layers, gather them with accumulate, then
+ * give coefficients.
  *
  * Outputs are f64 where g is, else f32; any strides; they overlap nothing.  A sample's gradient and
  * norm depend on that sample alone (a NaN stays in it) and not on the number of threads.  The norm
@@ -1887,7 +1922,7 @@ typedef struct gram_sample_grads {
  * is blocks of patches, of at most 2 MiB or 256 positions, and of gradients, for each thread, and
  * one gradient where sums are wanted (an embedding's in f64).  Ghost norms have an absolute error
  * of about S eps sum_st |a_s . a_t| |g_s . g_t| in their square.  Norms and statistics are summed
- * in f64. GRAM_INVALID_ARGUMENT: also a row of an embedding that is not in its table.
+ * in f64.  GRAM_INVALID_ARGUMENT: also a row of an embedding that is not in its table.
  *
  * On CUDA calls only enqueue, and results are the same bits in every run.  Patches are made in
  * shared memory, and a norm has one number of a tile of 64 by 64 in scratch; sums in parts have, at
@@ -1931,13 +1966,15 @@ typedef struct gram_kfac_factors_options {
 
 /*
  * The Kronecker factors of a layer's curvature, F ~ N B (x) A on [W b] of a summed loss (B (x) A of
- * the mean), from a and g as gram_sample_grad takes them, a' the patch or row a with a 1 behind it
- * where layer.bias is set (columns in the order of W's, then the bias):
- *   GRAM_KFAC_EXPAND: A = 1 / (N S) sum_{n,s} a'[n,s] a'[n,s]^T,  B = 1 / N sum_{n,s} g[n,s]
- * g[n,s]^T; GRAM_KFAC_REDUCE: A = 1 / N sum_n u u^T, u = 1 / S sum_s a'[n,s], B = 1 / N sum_n v
- * v^T, v = sum_s g[n,s]. g is of the sum over samples of their losses, which options.scale makes of
- * other ones: a mean over N samples has scale N, one over the R terms of each of them too (tokens,
- * say) N R.
+ * the mean), from a and g as gram_sample_grad takes them.  a' is the patch or row a with a 1 behind
+ * it where layer.bias is set (columns in the order of W's, then the bias):
+ *   GRAM_KFAC_EXPAND: A = 1 / (N S) sum_{n,s} a'[n,s] a'[n,s]^T,
+ *                     B = 1 / N     sum_{n,s} g[n,s] g[n,s]^T;
+ *   GRAM_KFAC_REDUCE: A = 1 / N     sum_n u[n] u[n]^T,  u[n] = 1 / S sum_s a'[n,s],
+ *                     B = 1 / N     sum_n v[n] v[n]^T,  v[n] = sum_s g[n,s].
+ * g is the gradient of the sum of the samples' losses.  That of another loss is multiplied by
+ * options.scale first: a mean over N samples has scale N, and one over the R terms of each of them
+ * too (tokens, say) has N R.
  *
  * a_factor is I' by I', I' = I (a convolution: I / groups times the kernel's size) + bias; b_factor
  * O by O.  A convolution of several groups has one of each a group: (groups, I', I') with
@@ -1974,10 +2011,11 @@ GRAM_API gram_status gram_kfac_factors_workspace(gram_context *g, const gram_lay
 /* ---- Natural gradients --------------------------------------------------------------------- */
 
 /*
- * The natural gradient of a small model: out = (J^T J / N + damping I)^-1 v, with J the gradients
- * of N samples' log likelihoods with respect to all P parameters (or, for the exact Fisher, the
- * Jacobians of the outputs times factors of the likelihood's Hessian, each a row, times
- * sqrt(rows / samples)).
+ * The natural gradient of a small model:
+ *   out = (J^T J / N + damping I)^-1 v.
+ * The rows of J are the gradients of N samples' log likelihoods with respect to all P parameters.
+ * For the exact Fisher they are the Jacobians of the outputs times factors of the likelihood's
+ * Hessian, a row each, times sqrt(rows / samples).
  *
  * gradients is N by P, v and out have P elements (out may be v itself); f32 or f64, one dtype, any
  * strides; batches of gradients, v and damping broadcast.  damping > 0.  N = 0 gives v / damping.
@@ -1986,11 +2024,13 @@ GRAM_API gram_status gram_kfac_factors_workspace(gram_context *g, const gram_lay
  * was given, else GRAM_NUMERICAL.  On a CUDA device nothing waits: the status does not depend on
  * numbers there, and damping in a tensor is not looked at.
  *
- * By Cholesky's factorisation of the smaller Gram matrix: P by P, or where P > N N by N (Sherman,
- * Morrison, Woodbury), which costs N^2 P.  The relative error is of the order of eps times the
- * condition of J^T J / N + damping I.  Scratch: the matrix (of all items on a device), a copy of
- * gradients without a unit stride, and vectors.  CPU and CUDA; sizes up to 2^31 - 1.  Amari,
- * Natural gradient works efficiently in learning, Neural Computation 10 (1998).
+ * By Cholesky's factorisation of the smaller Gram matrix: P by P, or where P > N that of N by N
+ * (Sherman, Morrison, Woodbury), which costs N^2 P:
+ *   out = (v - J^T (J J^T / N + damping I)^-1 J v / N) / damping.
+ * The relative error is of the order of eps times the condition of J^T J / N + damping I.  Scratch:
+ * the matrix (of all items on a device), a copy of gradients without a unit stride, and vectors.
+ * CPU and CUDA; sizes up to 2^31 - 1.  Amari, Natural gradient works efficiently in learning,
+ * Neural Computation 10 (1998).
  */
 GRAM_API gram_status gram_natural_gradient(gram_context *g, const gram_tensor *gradients,
                                            const gram_tensor *v, gram_scalar damping,
@@ -2016,7 +2056,7 @@ typedef struct gram_kfac_options {
     gram_kfac_damping damping;
     double lambda;             /* added to the curvature, more than 0 */
     double decay;              /* of the factors' averages, 0 to 1 */
-    double kl_clip;            /* the bound kappa below; 0: none */
+    double kl_clip;            /* bounds the directions through nu, see gram_kfac_create; 0: none */
     gram_kfac_setting setting; /* see gram_kfac_factors */
     double scale;              /* see gram_kfac_factors */
     gram_dtype state; /* of averages, inverses, work: GRAM_F64, or GRAM_F32 for half of it */
@@ -2029,7 +2069,8 @@ typedef struct gram_kfac_options {
 /* clang-format on */
 
 /*
- * K-FAC and EKFAC: directions (F + lambda I)^-1 grad, F being B (x) A for every layer by itself.
+ * K-FAC and EKFAC, with F being B (x) A for every layer by itself:
+ *   direction = (F + lambda I)^-1 gradient.
  *
  * create makes the state for count layers (linear, convolution, embedding without a bias; others
  * GRAM_UNSUPPORTED); inputs[i] and outputs[i] are I and O of layer i (an embedding's inputs are not
@@ -2040,32 +2081,41 @@ typedef struct gram_kfac_options {
  * 16 numbers.  They are allocated here; later calls take scratch from their context alone.  *out is
  * NULL on an error.
  *
- * update takes what went into layer `index` and the gradients of what came out (as
- * gram_kfac_factors) and moves the averages of A and B towards theirs: the k'th update keeps
- * min(1 - 1 / k, decay) of them.  Where the new ones are not finite nothing changes but
- * gram_kfac_info's skipped: NaN does not poison the averages.  With corrected it moves the
- * eigenvalues s[i][j] = E_n[(qb_i^T G_n qa_j)^2] likewise, G_n the gradient of sample n in [W b]
- * (not of embeddings); these begin anew when the eigenvectors do.  Samples of a linear layer turn
- * with their positions, before these are multiplied, where that takes less time, else, and those of
- * a convolution, with their gradients, in blocks that fit into the work.  feed takes new A and B
- * that the caller has (summed over processes, say) in the shapes of gram_kfac_factors; either may
- * be NULL.  What is more than state can hold is not finite.
+ * update takes what went into layer `index` and the gradients of what came out, as
+ * gram_kfac_factors does, and moves the averages of A and B towards the factors of these.  The
+ * k'th update is
+ *   A <- keep A + (1 - keep) A_new,  keep = min(1 - 1 / k, decay),  and B likewise.
+ * Where the new factors are not finite nothing changes but gram_kfac_info's skipped: NaN does not
+ * poison the averages.  With corrected it moves the eigenvalues
+ *   s[i][j] = E_n[(qb_i^T G_n qa_j)^2]
+ * likewise, G_n being the gradient of sample n in [W b] (not of embeddings); these averages begin
+ * anew when the eigenvectors do.  A linear layer whose positions are cheaper to multiply by the
+ * eigenvectors than its samples' gradients has its positions multiplied, and every other layer the
+ * gradients, in blocks that fit into the memory to work in.  feed takes new A and B that the caller
+ * has (summed over processes, say) in the shapes of gram_kfac_factors; either may be NULL.  A
+ * number that is too large for the dtype of the state is not finite.
  *
- * refresh makes the inverses of the factors.  FACTORED: (A + pi sqrt(lambda) I)^-1 and (B +
- * sqrt(lambda) / pi I)^-1, pi^2 = (tr A / m) / (tr B / n), within 1e-4 and 1e4 and 1 where a trace
- * is 0; what is added is at least 4 eps times the factor's trace (of all groups), below which there
- * is only rounding, eps being that of options.state; where Cholesky's factorisation breaks down
- * eigenvalues below 0 are taken as 0.  EXACT: eigenvectors and eigenvalues, those below 0 as 0.  A
- * layer whose factors have no inverse keeps the previous one and is counted in gram_kfac_info's
- * failed.
+ * refresh makes the inverses of the factors, or their eigenvectors and eigenvalues:
+ *   FACTORED: (A + pi sqrt(lambda) I)^-1,
+ *             (B + sqrt(lambda) / pi I)^-1,  pi^2 = (tr A / m) / (tr B / n);
+ *   EXACT:    A = Qa diag(da) Qa^T,
+ *             B = Qb diag(db) Qb^T,          s = db da^T.
+ * m and n are the orders of A and B.  pi lies within 1e-4 and 1e4, and is 1 where a trace is 0.
+ * What is added to a factor is at least 4 eps times its trace (of all groups), below which there is
+ * only rounding, eps being that of options.state.  Where Cholesky's factorisation breaks down, and
+ * for EXACT, eigenvalues below 0 are taken as 0.  A layer whose factors have no inverse keeps the
+ * previous one and is counted in gram_kfac_info's failed.
  *
- * precondition: with M = [W b] of the gradient of a layer, V = B^-1 M A^-1, or Qb ((Qb^T M Qa) /
- * (s + lambda)) Qa^T with s = db da^T or, corrected, its own; then all V times nu = min(1,
- * sqrt(kappa / |sum lr^2 <V, M>|)), the sum over all layers.  weights and biases have count entries
- * each, of the parameters' shapes (biases NULL, or an entry, where there is none); f32 or f64, any
- * strides; to_weights and to_biases get the directions and may be the gradients themselves.  A
- * layer before its first refresh has V = M.  GRAM_NUMERICAL, with nothing written, where a gradient
- * is not finite.  learning_rate is used for nu alone.
+ * precondition, M being [W b] of the gradient of a layer, s the average of update where
+ * options.corrected is set, and / going element by element:
+ *   FACTORED: V = B^-1 M A^-1, with the inverses that refresh made,
+ *   EXACT:    V = Qb ((Qb^T M Qa) / (s + lambda)) Qa^T,
+ *   direction = nu V,  nu = min(1, sqrt(kl_clip / |sum lr^2 <V, M>|)),
+ * where the sum goes over all layers and lr is learning_rate, which is used for nu alone.  A layer
+ * before its first refresh has V = M.  weights and biases have count entries each, of the
+ * parameters' shapes (biases NULL, or an entry, where there is none); f32 or f64, any strides;
+ * to_weights and to_biases get the directions and may be the gradients themselves.  GRAM_NUMERICAL,
+ * with nothing written, where a gradient is not finite.
  *
  * set changes lambda, decay, kl_clip and scale between calls (lambda counts from the next refresh
  * on where damping is FACTORED); the others are refused where they differ.
@@ -2221,7 +2271,7 @@ typedef struct gram_optimizer_options {
     double graft_beta2, graft_epsilon; /* [0, 1) and >= 0; 0.999 and 1e-8 */
     int64_t block;                     /* largest side of a factor; 1024 */
     int64_t start;                     /* the first step that preconditions; 0: refresh */
-    int64_t refresh;                   /* roots are taken every so many steps; 10 */
+    int64_t refresh;                   /* n: roots are taken every n-th step; 10 */
     int merge;       /* dimensions of 1 are dropped, small ones merged from the right while their
                         product is at most block; 1 */
     int stagger;     /* block i's roots at steps t with t + i divisible by refresh; 0 */
@@ -2245,7 +2295,7 @@ typedef struct gram_optimizer_options {
                                        directions of two and more dimensions with sides from 64 on
                                        by three products of f16 (sm_80 on).  TF32: 11 bits */
     gram_power_precision root_precision;
-    int64_t statistics; /* Shampoo's factors take in the first gradient and every so manieth; 1 */
+    int64_t statistics; /* n: Shampoo's factors take in the first and every n-th gradient; 1 */
 } gram_optimizer_options;
 
 /* clang-format off */
@@ -2312,7 +2362,8 @@ typedef struct gram_optimizer gram_optimizer;
  *   G += weight_decay W                                               (GRAM_DECAY_L2)
  *   L_k = beta2 L_k + (1 - beta2) G_k G_k^T, or L_k += G_k G_k^T where beta2 is 1, G_k being G
  *         with dimension k as rows and all others as columns; where t = 1 or t is divisible by
- *         statistics, n = t / statistics times so far (without the rest; one more if above 1);
+ *         statistics: n times so far, n being t / statistics rounded down, and one more where
+ *         statistics is above 1;
  *   V   = the graft's second moment of G;
  *   X_k = (max(A, 0) + r I)^(-1 / (2 o)), A = L_k / (1 - beta2^n), when t is due: t = start, or
  *         t > start and t divisible by refresh (with stagger: t + the block's number); I before the
@@ -2336,25 +2387,36 @@ typedef struct gram_optimizer gram_optimizer;
  *
  * SOAP (Vyas et al. 2024): Adam in the eigenbases of Shampoo's factors.  A parameter, merged, is
  * one block; a dimension of more than options.block has no L_k and Q_k, nor has a vector or a
- * scalar without one_dimensional.  The first step takes L_k from 0, and for Q_k, whose rows are a
- * basis, the eigenvectors of L_k, that of the largest eigenvalue first; it moves nothing.  The s'th
- * one after it is, with b = shampoo_beta: G += weight_decay W (GRAM_DECAY_L2) F   = G times Q_k
- * along every dimension k; M   = beta1 M + (1 - beta1) F,  V = beta2 V + (1 - beta2) F^2; P   = M /
- * (sqrt(V) + epsilon), times Q_k^T along every dimension k; P  /= its root mean square (normalize),
- * P *= sqrt(1 - beta2^s) / (1 - beta1^s); P   = (1 - learning_rate weight_decay) P + weight_decay W
- * (GRAM_DECAY_DECOUPLED) L_k = b L_k + (1 - b) G_k G_k^T; where s is divisible by refresh (with
- * stagger: s + the block's number): the rows q of Q_k are sorted by falling q L_k q^T, V goes with
- * them, the rows of Q_k L_k made orthonormal from the first to the last are the new Q_k, and M is
- * turned into its coordinates; and B, and W, as above. options.skip leaves a Q_k in place while the
- * norm of what Q_k L_k Q_k^T has off its diagonal is at most so much of the whole.  In f32, what
- * LAPACK gives up or what overflows is tried in f64.
+ * scalar without one_dimensional.  The first step makes L_k as below from L_k = 0, and Q_k, whose
+ * rows are the eigenvectors of L_k, that of the largest eigenvalue first; it moves nothing.  The
+ * s'th step after it is, with b = shampoo_beta:
+ *   G  += weight_decay W                                               (GRAM_DECAY_L2)
+ *   L_k = b L_k + (1 - b) G_k G_k^T;
+ *   F   = G times Q_k along every dimension k;
+ *   M   = beta1 M + (1 - beta1) F;
+ *   V   = beta2 V + (1 - beta2) F^2;
+ *   P   = M / (sqrt(V) + epsilon), times Q_k^T along every dimension k;
+ *   P  /= 1e-30 + the root mean square of P                            (normalize)
+ *   P  *= sqrt(1 - beta2^s) / (1 - beta1^s)                            (bias_correction)
+ *   P   = (1 - learning_rate weight_decay) P + weight_decay W          (GRAM_DECAY_DECOUPLED)
+ *   B   = momentum B + (1 - dampening) P, P = B, or P + momentum B with nesterov;
+ *   W  -= learning_rate P;
+ *   Q_k, where s is divisible by refresh (with stagger: s + the block's number): the rows q of Q_k
+ *         are sorted by falling q L_k q^T, and V with them; the new Q_k is the rows of Q_k L_k,
+ *         made orthonormal from the first to the last; M is brought into its coordinates.
+ * options.skip leaves a Q_k in place while the off-diagonal part of Q_k L_k Q_k^T has a Frobenius
+ * norm of at most skip times that of the whole.  In f32, a factor that LAPACK gives up and a
+ * product that overflows are tried again in f64.
  *
  * Muon (Jordan et al. 2024): a parameter of two dimensions or more is one matrix of n rows, its
  * first dimension, and m columns:
+ *   G  += weight_decay W                                               (GRAM_DECAY_L2)
  *   B   = momentum B + (1 - dampening) G, X = B, or G + momentum B with nesterov;
- *   X  /= max(|X|, epsilon), then options.steps times, with A = X X^T,
- *   X   = 3.4445 X + (-4.7750 A + 2.0315 A^2) X;
- *   P   = sqrt(max(1, n / m)) X + weight_decay W.
+ *   X  /= max(|X|, epsilon);
+ *   X   = 3.4445 X + (-4.7750 A + 2.0315 A^2) X, A = X X^T, options.steps times;
+ *   P   = sqrt(max(1, n / m)) X;
+ *   P  += weight_decay W                                               (GRAM_DECAY_DECOUPLED)
+ *   W  -= learning_rate P.
  * Vectors and scalars take Adam's step with beta1, beta2, epsilon and bias_correction; they mostly
  * want another learning rate, and then an optimizer of their own.
  *
@@ -2483,10 +2545,11 @@ typedef enum gram_metric {
 } gram_metric;
 
 /*
- * What a trained machine is: exp(-||W (x - z)||_p^q / L^q) with a learned W.  0 (or NULL, AUTO)
- * means the default or, with search, that the search chooses.  Defaults: p = 1.5, q = 1.4, r =
- * 0.01, no feature learning, L the median distance of the training rows (a regression: four times
- * that).
+ * How a machine is trained, whose kernel has a learned W:
+ *   k(x, z) = exp(-||W (x - z)||_p^q / L^q).
+ * 0 (or NULL, AUTO) means the default or, with search, that the search chooses.  Defaults:
+ * p = 1.5, q = 1.4, r = 0.01, no feature learning, L the median distance of the training rows (a
+ * regression: four times that).
  */
 typedef struct gram_machine_options {
     size_t size;
@@ -2506,7 +2569,7 @@ typedef struct gram_machine_options {
                              0: 1e-3, a classification 1e-2 */
     double validation;    /* fraction of the rows that is held out to choose and to stop early;
                              0: 0.2, and five folds in the search where there are few rows */
-    int64_t leaf_rows;    /* split into leaves of at most so many rows; 0: from the limits */
+    int64_t leaf_rows;    /* the most rows of a leaf; more are split; 0: from the limits */
     int64_t memory_limit; /* bytes; 0: what the machine has available */
     double time_limit;    /* seconds, for search; 0: 300 */
     uint64_t seed;
@@ -2528,14 +2591,14 @@ typedef struct gram_machine_options {
 typedef struct gram_machine gram_machine;
 
 /*
- * Trains a kernel ridge regression or a Recursive Feature Machine on the rows of a table.
- *
- * Kernel k(x, z) = exp(-||W (x - z)||_p^q / L^q) on encoded features; coefficients
- * (K + r diag(1 / weights)) alpha = Y; with iterations, W is relearned from the average gradient
- * outer product of the predictor after each solve (gram_agop), and the iterate that is best on the
- * validation rows is kept.  Regression standardises its target; a classification has one column of
- * Y a class.  More rows than leaf_rows are split into a tree of leaves along the leading direction
- * of a first machine's AGOP.
+ * Trains a kernel ridge regression or a Recursive Feature Machine on the rows of a table: a kernel
+ * on encoded features, and coefficients alpha from
+ *   k(x, z) = exp(-||W (x - z)||_p^q / L^q),
+ *   (K + r diag(1 / weights)) alpha = Y.
+ * With iterations, W is relearned from the average gradient outer product of the predictor after
+ * each solve (gram_agop), and the iterate that is best on the validation rows is kept.  Regression
+ * standardises its target; a classification has one column of Y a class.  More rows than leaf_rows
+ * are split into a tree of leaves along the leading direction of a first machine's AGOP.
  *
  * Encoding: numbers are shifted and scaled by the training rows' statistics; a missing number
  * takes the training median and, if any was missing in training, sets an indicator feature.  A
@@ -2700,7 +2763,7 @@ typedef struct gram_tuning {
  * Measures how the context's GPU computes gram_kernel(g, x, y, options, out) fastest, and has all
  * later calls of gram_kernel and gram_cdist take it for such problems: the same dtypes, p (its
  * whole part, where it is not special) and layouts, and sizes that are the same to the next power
- * of two. Waits for the device; out is overwritten.  GRAM_UNSUPPORTED: the CPU, where there is no
+ * of two.  Waits for the device; out is overwritten.  GRAM_UNSUPPORTED: the CPU, where there is no
  * choice.
  */
 GRAM_API gram_status gram_tune(gram_context *g, const gram_tensor *x, const gram_tensor *y,

@@ -2,9 +2,12 @@
  * cpu_kernel_vjp.c - vector-Jacobian products of kernels on the CPU, a block of the matrix at a
  * time
  *
- * A block of the weights w (d k / d x = w sgn(x - y) |x - y|^(p - 1), or w y) is computed as
- * gram_kernel does it, multiplied by grad and given to gram_cdist_grad's machinery with one output:
- *   x: centres y, points x, a = w^T        y: centres x, points y, a = w
+ * A block of the weights w,
+ *   d k / d x = w sgn(x - y) |x - y|^(p - 1), or w y for an inner product,
+ * is computed as gram_kernel does it, multiplied by grad and given to gram_cdist_grad's machinery
+ * with one output:
+ *   gradient of x: centres y, points x, a = w^T
+ *   gradient of y: centres x, points y, a = w
  * The gradients of an inner product are the same with p = 2, all points at 0 and coefficients -1.
  * The cosine, whose norms are functions of x and y too, is in cpu_kernel_vjp_cosine.c.
  *

@@ -44,8 +44,7 @@ static void part_rows(const struct krylov *z, int64_t part, int64_t *first, int6
     *rows = gram_least(each, z->n - *first);
 }
 
-/* ---- Sums over rows ---------------------------------------------------------------------------
- */
+/* ---- Sums over rows -------------------------------------------------------------------------- */
 
 /* One product of a tall matrix with another. */
 struct tall {
@@ -118,8 +117,7 @@ static void subtract(const struct krylov *z, int64_t dim, int64_t cols, const do
     gram_blas_for(z->g, KRYLOV_PARTS, subtract_part, &job);
 }
 
-/* ---- Columns -----------------------------------------------------------------------------------
- */
+/* ---- Columns --------------------------------------------------------------------------------- */
 
 static gram_status append(struct krylov *z, int64_t at)
 {
@@ -179,8 +177,7 @@ static gram_status turn(struct krylov *z, int64_t dim, int64_t cols, const doubl
     return GRAM_OK;
 }
 
-/* ---- Orthonormal blocks ------------------------------------------------------------------------
- */
+/* ---- Orthonormal blocks ---------------------------------------------------------------------- */
 
 /* Normal numbers by the polar method (Marsaglia and Bray, 1964). */
 static double normal(uint64_t *state)
@@ -302,8 +299,7 @@ static gram_status orthonormalise(struct krylov *z, int64_t dim)
     return GRAM_OK;
 }
 
-/* ---- The table ---------------------------------------------------------------------------------
- */
+/* ---- The table ------------------------------------------------------------------------------- */
 
 static size_t place(struct krylov *z, char *memory)
 {

@@ -1,9 +1,9 @@
 /*
  * cpu_mode.c - products of a tensor along one dimension, by BLAS
  *
- * BLAS is column-major: a matrix is its transpose there, the slab b of a tensor an after by n
- * matrix.  Where nothing is behind the dimension all slabs together are
- * one n by before matrix.
+ * BLAS is column-major: a matrix is its transpose there, and the slab b of a tensor is an `after`
+ * by `n` matrix.  Where nothing is behind the dimension, all slabs together are one `n` by `before`
+ * matrix.
  *
  * SPDX-License-Identifier: MIT
  */

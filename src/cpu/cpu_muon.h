@@ -20,9 +20,10 @@ struct muon_matrix {
 size_t cpu_muon_bytes(const struct muon_matrix *m);
 
 /*
- * x / |x| goes through the steps x = a x + (b y + c y^2) x, y = x x^T: its singular values come
- * near
- * 1.  x is destroyed, spare has its size; returned is the one of the two that has the result.
+ * x / |x| goes through the steps
+ *   x <- a x + (b y + c y^2) x, y = x x^T,
+ * which bring its singular values near 1.  x is destroyed, spare has its size, and the function
+ * returns the one of the two that has the result.
  */
 void *cpu_muon_orthogonalise(const struct muon_matrix *m, void *x, void *spare, void *scratch);
 #endif

@@ -1,9 +1,11 @@
 /*
  * cpu_natural_gradient.c - gram_natural_gradient on the CPU: by the smaller of two Gram matrices
  *
- * With J the N by P gradients: where P <= N, (J^T J / N + l I) out = v by Cholesky; else, by
- * Sherman, Morrison and Woodbury, K s = J v with K = J J^T / N + l I, and out = (v - J^T s / N) /
- * l. The matrix, its factor and vectors are in J's dtype.
+ * With J the N by P gradients and l the damping:
+ *   P <= N: (J^T J / N + l I) out = v                       by Cholesky
+ *   P > N:  (J J^T / N + l I) s = J v                       by Cholesky
+ *           out = (v - J^T s / N) / l                       (Sherman, Morrison, Woodbury)
+ * The matrix, its factor and the vectors are in J's dtype.
  *
  * SPDX-License-Identifier: MIT
  */

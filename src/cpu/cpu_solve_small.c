@@ -2,9 +2,8 @@
  * cpu_solve_small.c - many small systems: one item a thread, in a buffer that stays in the cache
  *
  * A global number of BLAS threads rules out LAPACK inside a parallel loop, and its call overhead
- * costs more than the work here.  Each thread has a buffer for one matrix and
- * SOLVE_WIDTH right-hand sides; whatever the caller's strides, an item is copied in, worked on,
- * copied out.
+ * costs more than the work here.  Each thread has a buffer for one matrix and SOLVE_WIDTH
+ * right-hand sides; whatever the caller's strides, an item is copied in, worked on, copied out.
  *
  * The buffer holds what LAPACK would see in the caller's factor, so that small and large items
  * leave the same factors: Cholesky always its lower triangle L (of A transposed for GRAM_UPPER),

@@ -27,8 +27,10 @@ struct gram_kron_sweeps {
     bool unit;
 };
 
-/* In place, systems first to last.  Unknown j of system q is at data[(q / right * n + j) * right +
- * q % right]: all the others go with their lanes, and what is in one does not touch another. */
+/* Solves systems first to last in place.  Unknown j of system q is
+ *   data[(q / right * n + j) * right + q % right].
+ * Neighbouring systems go side by side in the lanes of a vector, and what is in one does not touch
+ * another. */
 typedef void gram_kron_solve_kernel(const struct gram_kron_sweeps *s, int64_t right, int64_t first,
                                     int64_t last, void *data);
 #endif

@@ -20,8 +20,8 @@ static const double expm1_series_f64[] = {
     0x1.2891a8c1d838dp-22, 0x1.af38d53857513p-26,
 };
 
-/* (log2(m) / s - 2 / ln 2) / s^2 in s^2, with s = (m - 1) / (m + 1), 3/4 <= m <= 3/2: s^2 <=
- * 0.0401; error 8e-11. */
+/* (log2(m) / s - 2 / ln 2) / s^2 as a polynomial in s^2, with s = (m - 1) / (m + 1) and
+ * 3/4 <= m <= 3/2, so that s^2 <= 0.0401; error 8e-11. */
 static const float log2_series_f32[] = {
     0.96179668825f,
     0.577082541292f,

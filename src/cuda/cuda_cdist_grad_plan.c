@@ -250,8 +250,7 @@ static void fill_tiles(const struct cuda_grad_variant *v, struct grad_params *pa
     params->point_tiles = gram_ceil_div(params->points, points);
 }
 
-/* ---- Parts of the centres ----------------------------------------------------------------------
- */
+/* ---- Parts of the centres -------------------------------------------------------------------- */
 
 /* Time of the slowest processor with so many parts, and of their sum, about half a percent a part,
  * in units of one part's time on all processors. */

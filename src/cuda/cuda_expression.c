@@ -5,20 +5,23 @@
  * statement an operation.  What depends on parameters alone is computed once an item in double, on
  * the host or by expression_constants(), and comes to expression_of() as c[]:
  *
- *     exp(-s / (2 * L))       static __device__ void expression_constants(const double *p, double
- * *c)
- *                             {
- *                             const double u3 = p[0];
- *                             const double u4 = 0x1...p-51 * u3;
- *                             c[0] = u4;
- *                             }
- *                             static __device__ REAL expression_of(const double *c, REAL s)
- *                             {
- *                             const REAL v1 = -s;
- *                             const REAL v5 = v1 / (REAL)c[0];
- *                             const REAL v6 = exp(v5);
- *                             return s != s ? s : v6;
- *                             }
+ *     exp(-s / (2 * L))
+ *
+ * becomes
+ *
+ *     static __device__ void expression_constants(const double *p, double *c)
+ *     {
+ *     const double u3 = p[0];
+ *     const double u4 = 0x1...p-51 * u3;
+ *     c[0] = u4;
+ *     }
+ *     static __device__ REAL expression_of(const double *c, REAL s)
+ *     {
+ *     const REAL v1 = -s;
+ *     const REAL v5 = v1 / (REAL)c[0];
+ *     const REAL v6 = exp(v5);
+ *     return s != s ? s : v6;
+ *     }
  *
  * SPDX-License-Identifier: MIT
  */

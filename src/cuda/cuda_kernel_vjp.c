@@ -2,12 +2,14 @@
  * cuda_kernel_vjp.c - vector-Jacobian products of kernels on the device, a block of the matrices at
  * a time
  *
- * Items go together, in rounds of as many as scratch has room for.  A block of the weights w (d k /
- * d x = w sgn(x - y) |x - y|^(p - 1), or w y) is computed as gram_kernel does it, multiplied by
- * grad and given to gram_cdist_grad's kernels with one output: x: centres y, points x, a = w^T y:
- * centres x, points y, a = w The gradients of an inner product are the same with p = 2, all points
- * at 0 and coefficients -1. The cosine, whose norms are functions of x and y too, is in
- * cuda_kernel_vjp_cosine.c.
+ * Items go together, in rounds of as many as scratch has room for.  A block of the weights w,
+ *   d k / d x = w sgn(x - y) |x - y|^(p - 1), or w y for an inner product,
+ * is computed as gram_kernel does it, multiplied by grad and given to gram_cdist_grad's kernels
+ * with one output:
+ *   gradient of x: centres y, points x, a = w^T
+ *   gradient of y: centres x, points y, a = w
+ * The gradients of an inner product are the same with p = 2, all points at 0 and coefficients -1.
+ * The cosine, whose norms are functions of x and y too, is in cuda_kernel_vjp_cosine.c.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -35,8 +37,7 @@ static int64_t doubles_of(const struct gram_cdist_op *kernel)
     return kernel->x.rows + (kernel->function == GRAM_COSINE ? cuda_vjp_cosine_doubles(kernel) : 0);
 }
 
-/* ---- Scratch ----------------------------------------------------------------------------------
- */
+/* ---- Scratch --------------------------------------------------------------------------------- */
 
 /* So many items at a time that their blocks and sums fill about ROUND_BYTES. */
 static struct gram_rounds rounds_of(const struct gram_kernel_vjp_op *op)
@@ -90,8 +91,7 @@ static struct vjp_job make_job(const gram_context *g, const struct gram_kernel_v
     return job;
 }
 
-/* ---- The gradients ------------------------------------------------------------------------------
- */
+/* ---- The gradients --------------------------------------------------------------------------- */
 
 static gram_status points_gradients(struct vjp_job *job)
 {

@@ -23,8 +23,7 @@ bool cuda_vjp_next(struct vjp_job *job)
     return b->rows > 0 || b->cols > 0; /* once without rows or without columns: zeros */
 }
 
-/* ---- Parts as operations ----------------------------------------------------------------------
- */
+/* ---- Parts as operations --------------------------------------------------------------------- */
 
 static struct gram_cdist_grad_op gradient_of(const struct vjp_job *job, bool of_x)
 {

@@ -2,10 +2,12 @@
  * cuda_natural_gradient.c - gram_natural_gradient on the device: by the smaller of two Gram
  * matrices
  *
- * As on the CPU: where P <= N, (J^T J / N + l I) out = v by Cholesky; else K s = J v with K = J J^T
- * / N + l I, and out = (v - J^T s / N) / l.  All of it is operations of the backend, whose scratch
- * is a piece of this one's.  Nothing waits: what became of an item is in info, and its out is NaN
- * where its matrix had no factor, as the solve leaves it.
+ * As on the CPU, with J the N by P gradients and l the damping:
+ *   P <= N: (J^T J / N + l I) out = v                       by Cholesky
+ *   P > N:  (J J^T / N + l I) s = J v                       by Cholesky
+ *           out = (v - J^T s / N) / l                       (Sherman, Morrison, Woodbury)
+ * All of it is operations of the backend, whose scratch is a piece of this one's.  Nothing waits:
+ * info says which items have failed, and out of such an item is NaN, as the solve leaves it.
  *
  * SPDX-License-Identifier: MIT
  */

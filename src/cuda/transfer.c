@@ -66,8 +66,7 @@ gram_status gram_cuda_transfer_order(struct cuda_transfer *t, CUevent event, CUs
                            "cuStreamWaitEvent");
 }
 
-/* ---- Pieces between the host's memory and a pinned one ----------------------------------------
- */
+/* ---- Pieces between the host's memory and a pinned one --------------------------------------- */
 
 struct gather {
     const struct lines *lines;

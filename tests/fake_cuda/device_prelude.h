@@ -37,8 +37,7 @@ extern __attribute__((visibility("hidden"))) char __bss_start[], _end[];
 #define gridDim   (fake_device.grid_size)
 #define warpSize  32
 
-/* ---- Kernels: how the driver calls one ----------------------------------------------------------
- */
+/* ---- Kernels: how the driver calls one ------------------------------------------------------- */
 
 template <int... I> struct fake_numbers {
 };

@@ -14,8 +14,7 @@ template <int NUMBER, int COUNT> static inline void ptx_barrier()
     fake_device.runtime->barrier(NUMBER, COUNT, 0);
 }
 
-/* ---- Barriers in shared memory ------------------------------------------------------------------
- */
+/* ---- Barriers in shared memory --------------------------------------------------------------- */
 
 struct fake_mbarrier {
     unsigned short count, left; /* threads: that end a phase, that have not arrived in it */
@@ -183,8 +182,7 @@ static inline void ptx_wgmma_f16(float *c, unsigned long long a, unsigned long l
     fake_device.runtime->meet(0xffffffff, &mine, fake_multiply_wgmma<N>);
 }
 
-/* ---- The same of tf32, a from registers ---------------------------------------------------------
- */
+/* ---- The same of tf32, a from registers ------------------------------------------------------ */
 
 struct fake_wgmma_tf32 {
     float *c;

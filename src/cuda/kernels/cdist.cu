@@ -8,8 +8,8 @@
  * reads of eight neighbouring rows over all banks.  With PACKED, cdist_panels.cu has written
  * the panels as they are read; then they come by two instructions of one thread, and warps wait for
  * each other only where they use the same memory again: barriers there say when a panel is full and
- * when it is empty.  Every element is one sequential sum over k, so that
- * out[i][j] of x, y is out[j][i] of y, x.
+ * when it is empty.  Every element is one sequential sum over k, so that out[i][j] of x, y is
+ * out[j][i] of y, x.
  *
  * In f32, y's columns change places with their neighbours in a panel (SWAP).  A 16-byte read fills
  * four registers in order, and x - y of two registers that are both even or both odd takes a second

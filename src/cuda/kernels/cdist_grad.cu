@@ -154,8 +154,7 @@ static __device__ void load_panels(const struct grad_params *a, const struct gra
     ptx_copy_commit();
 }
 
-/* ---- What a thread has of a tile --------------------------------------------------------------
- */
+/* ---- What a thread has of a tile ------------------------------------------------------------- */
 
 #if SIGNS
 /* A warp has TM points; of its lanes each group of four shares features, and has OWN outputs each.

@@ -2,15 +2,16 @@
  * cdist_mma.cu - squared distances and inner products by tensor cores: cdist.cu's results for p = 2
  * and GRAM_DOT
  *
- * With e the rows shifted by one vector, which changes no distance, |x - y|^2 = |e_x|^2 + |e_y|^2 -
- * 2 e_x.e_y.  In f32 cdist_pack.cu writes e as hi + lo, binary16 both, and |e|^2;  e_x.e_y is the
- * sum of hi hi, hi lo and lo hi, which are exact products, added up in f32.
+ * With e the rows shifted by one vector, which changes no distance,
+ *   |x - y|^2 = |e_x|^2 + |e_y|^2 - 2 e_x.e_y.
+ * In f32 cdist_pack.cu writes e as hi + lo, binary16 both, and |e|^2;  e_x.e_y is the sum of hi hi,
+ * hi lo and lo hi, which are exact products, added up in f32.
  *
  * Error, N = |e_x|^2 + |e_y|^2, eps = 2^-23: the two halves of e and the product lo lo that is left
  * out cost 4 eps sum |e_x e_y| <= 2 eps N, twice since 2 e_x.e_y is subtracted; the last additions
- * and norms 2 eps N.  Tensor cores truncate where they add: 16 products and a sum lose at most 2
- * eps of the largest partial sum.  PROMOTED: after so many chunks of BK columns the partial sum is
- * added to a common f32 one, so that it stays small.
+ * and norms 2 eps N.  Tensor cores truncate where they add: 16 products and a sum lose at most
+ * 2 eps of the largest partial sum.  After PROMOTED chunks of BK columns the partial sum is added
+ * to a common f32 one, so that it stays small.
  * A squared distance s >= N / 2 has twice these errors, relatively; all others, and those where N
  * leaves the range in which nothing over- or underflows, are summed again from differences: up to
  * SQUARE_SPOILED of a tile here, a warp an element; a tile with more is left to cdist.cu, by the

@@ -2,11 +2,11 @@
  * eigh_jacobi.cu - symmetric eigenproblems of order n <= 32, several a warp
  *
  * Two-sided Jacobi: N >= n lanes share a matrix, lane j holds row j of A and row j of the vectors V
- * in registers.  A step rotates disjoint pairs of
- * neighbouring places, (0,1), (2,3), ... and (1,2), (3,4), ... in turn, and exchanges the two rows
- * and columns of each: after N steps, a sweep, everybody has met everybody else once (odd-even
- * transposition).  So all registers have fixed numbers, rotations of columns stay within a lane,
- * and those of rows are one shuffle an element with the neighbour.
+ * in registers.  A step rotates disjoint pairs of neighbouring places, (0,1), (2,3), ... and (1,2),
+ * (3,4), ... in turn, and exchanges the two rows and columns of each: after N steps, a sweep,
+ * everybody has met everybody else once (odd-even transposition).  So all registers have fixed
+ * numbers, rotations of columns stay within a lane, and those of rows are one shuffle an element
+ * with the neighbour.
  *
  * The diagonal is kept apart, one element a lane; what stands in its place in A is any number, for
  * it meets nothing but elements that are set to zero.  An element of at most 1/8 eps of the

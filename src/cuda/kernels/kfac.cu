@@ -231,8 +231,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) kfac_scatter(const __grid_
     }
 }
 
-/* mode 0: to *= x of the column; 1: to /= x of the column times y of the row, and number; 2: to /=
- * x and number. */
+/* mode 0: to[i] *= x[column];
+ * mode 1: to[i] /= x[column] y[row] + number;
+ * mode 2: to[i] /= x[i] + number. */
 extern "C" __global__ void __launch_bounds__(THREADS) kfac_scale(const __grid_constant__ params a)
 {
     REAL *to = (REAL *)a.to;

@@ -27,15 +27,15 @@
 #define POWER_SCHULZ  3
 #define POWER_MINIMAX 4
 
-/* matrix_power_combine: which to = shift I + factor from is meant. */
-#define POWER_COPY     0 /* 0, 1 */
-#define POWER_IDENTITY 1 /* 1, 0: from is not read */
-#define POWER_RIDGE    2 /* the ridge, 1 */
-#define POWER_FIRST    3 /* what an iteration begins with; I for an item that has failed */
-#define POWER_STEP                                                                               \
-  4                  /* its step, and the sum of the squares of from - I; I for one that is done \
-                      */
-#define POWER_LAST 5 /* 0, what its result lacks */
+/* matrix_power_combine computes to = shift I + factor from with these two numbers.  POWER_STEP also
+ * adds up the squares of from - I.  POWER_FIRST makes I of an item that has failed, and POWER_STEP
+ * of one that is done. */
+#define POWER_COPY     0 /* 0 and 1 */
+#define POWER_IDENTITY 1 /* 1 and 0: from is not read */
+#define POWER_RIDGE    2 /* the ridge and 1 */
+#define POWER_FIRST    3 /* those that an iteration begins with */
+#define POWER_STEP     4 /* those of a step of the iteration */
+#define POWER_LAST     5 /* 0 and the factor that the result of the iteration lacks */
 
 /* matrix_power_decide */
 #define POWER_AFTER_STEP 0

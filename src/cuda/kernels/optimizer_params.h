@@ -79,7 +79,7 @@ struct optimizer_options {
     long long nesterov, start, bias_correction;
     long long graft_none, graft_sum, graft_corrected;
     long long soap, normalize;
-    long long statistics; /* factors take every so manieth gradient, and the first */
+    long long statistics; /* n: factors take in the first and every n-th gradient */
     double soap_keep;     /* of SOAP's direction, decay takes the rest */
 };
 

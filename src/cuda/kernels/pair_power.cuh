@@ -15,10 +15,10 @@
  * With MIX 3 of 8 steps of f32 are |d|^n 2^(f log2 |d|), n a whole number near p and f = p - n, by
  * special functions, whose units would have nothing to do: so 7.8 instructions a step instead of
  * 9.3, and 252 ms instead of 294 for 30000 x 30000 x 1024 on an H200 (256 with 4 of 8, 263 with 2).
- * The steps are chosen alike for (i, j) and (j, i).  The error, with L = |log2 d|: |f| L / 3 eps of
- * the logarithm, |f| L / 3.6 eps at most of the product's rounding, 3 eps of the rest.  For |f| <=
- * 0.34 that is under 8 eps for L < 20 and under 14 eps for L < 48; sums that could have come of
- * others are doubtful.
+ * The steps are chosen alike for (i, j) and (j, i).  With L = |log2 |d||, the error is
+ * |f| L / 3 eps of the logarithm, |f| L / 3.6 eps at most of the product's rounding, and 3 eps of
+ * the rest.  For |f| <= 0.34 that is under 8 eps for L < 20 and under 14 eps for L < 48; sums that
+ * could have come of others are doubtful.
  * MIX is 1 where n = WHOLE < p.  It is 2 where n = WHOLE + 1 > p: there t = d^2 + 2^-126 takes the
  * place of d^2, so that the logarithm of 0 is a number; what that adds to a sum which is not
  * doubtful is less than 2^-27 of it.

@@ -9,8 +9,7 @@
 #ifndef GRAM_PTX_WGMMA_CUH
 #define GRAM_PTX_WGMMA_CUH
 
-/* ---- Barriers ----------------------------------------------------------------------------------
- */
+/* ---- Barriers -------------------------------------------------------------------------------- */
 
 /* A barrier of its own number (0 is __syncthreads) for COUNT threads of a block, whole warps. */
 template <int NUMBER, int COUNT> static __device__ void ptx_barrier()
@@ -61,8 +60,7 @@ static __device__ void ptx_mbarrier_wait(unsigned long long *barrier, unsigned p
         : "memory");
 }
 
-/* ---- Registers: for all warps of a group of four ------------------------------------------------
- */
+/* ---- Registers: for all warps of a group of four --------------------------------------------- */
 
 /* Takes more registers a thread, up to COUNT, from those that other groups have given back. */
 template <int COUNT> static __device__ void ptx_more_registers()
@@ -76,8 +74,7 @@ template <int COUNT> static __device__ void ptx_fewer_registers()
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
 }
 
-/* ---- Bulk copies: addresses and sizes are multiples of 16 ---------------------------------------
- */
+/* ---- Bulk copies: addresses and sizes are multiples of 16 ------------------------------------ */
 
 /* One thread copies; the bytes count for the barrier. */
 static __device__ void ptx_copy_bulk(void *shared, const void *global, int bytes,
@@ -116,8 +113,7 @@ static __device__ void ptx_bulk_fence()
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-/* ---- Products by four warps, the first of which has a number divisible by 4 ---------------------
- */
+/* ---- Products by four warps, the first of which has a number divisible by 4 ------------------ */
 
 /* An operand in shared memory: squares of 8 rows by 16 bytes, 128 contiguous bytes each; k_bytes is
  * the way from a square to the next one along k, row_bytes the way to the next 8 rows. */

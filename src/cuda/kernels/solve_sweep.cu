@@ -91,8 +91,7 @@ static __device__ void fetch(const struct solve_sweep_params &a, const struct ro
     __syncthreads();
 }
 
-/* ---- From one place to the next ----------------------------------------------------------------
- */
+/* ---- From one place to the next -------------------------------------------------------------- */
 
 static __device__ unsigned long long *words_of(const struct rows &w, long long place)
 {
@@ -171,8 +170,7 @@ static __device__ int wait_for(const struct rows &w, long long before)
     return seen;
 }
 
-/* ---- Squares ----------------------------------------------------------------------------------
- */
+/* ---- Squares --------------------------------------------------------------------------------- */
 
 /* The inverse of a triangle on the diagonal, whose diagonal is reciprocal: a warp takes columns, a
  * lane every 32nd row.  There is time for it while the block waits. */
