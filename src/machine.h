@@ -116,7 +116,8 @@ size_t gram_machine_solve_bytes(gram_context *g, int64_t rows, int64_t outputs, 
 /* The kernel of params at a bandwidth, as options of gram_kernel. */
 gram_kernel_options gram_machine_kernel(double p, double q, double bandwidth);
 
-/* metric.c: W = I; a copy; z = x W (row-major, dtype, where the context computes); free. */
+/* machine_metric.c: _create makes W = I, _copy copies one, _apply computes z = x W (row-major, of
+ * dtype, in the memory that the context computes in), and _destroy frees one. */
 gram_status gram_machine_metric_create(gram_context *g, int64_t width, bool full,
                                        struct machine_metric *out);
 gram_status gram_machine_metric_copy(gram_context *g, const struct machine_metric *from,
@@ -155,8 +156,8 @@ void gram_machine_leaf_destroy(gram_context *g, struct machine_leaf *leaf);
 /* Brings a leaf that was trained on a GPU to the CPU, where it outlives the context. */
 gram_status gram_machine_leaf_settle(gram_context *g, struct machine_leaf *leaf);
 
-/* machine_tree.c: splits rows until every leaf has at most leaf_rows; leaf_row lists the rows of
- * each leaf one after the other, leaf_first where each begins (leaves + 1 entries). */
+/* machine_tree.c splits rows until every leaf has at most leaf_rows.  `row` lists the rows of the
+ * leaves, one leaf after the other, and `first` where each leaf begins (leaves + 1 entries). */
 struct machine_leaf_rows {
     int64_t leaves;
     int64_t *first, *row;

@@ -15,7 +15,7 @@
 #include "table.h"
 
 enum {
-    GRAM_MODEL_BYTES = 0, /* the type of an array of bytes; other types are gram_dtypes */
+    GRAM_MODEL_BYTES = 0, /* the type of an array of bytes; other types are those of gram_dtype */
     GRAM_MODEL_DIMS = 4   /* most dimensions of an array */
 };
 

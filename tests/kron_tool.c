@@ -26,7 +26,7 @@ struct comparison {
     const struct case_args *args;
     const struct harness_options *options;
     const struct kron_problem *problem;
-    const struct kron_way *way; /* that each_isa is to run */
+    const struct kron_way *way; /* the one that harness_each_isa is to run */
     struct run run[MOST_RUNS];
     int runs, status;
     const char *roof_isa[MOST_RUNS]; /* of the processor, or "cuda" */

@@ -4,8 +4,9 @@
  * Every call takes a context, borrows its tensors for the duration of the call (on an asynchronous
  * device: until the context's stream is synchronised) and returns a status; gram_message() then
  * names the function, the argument, what came and what was expected.  NULL where an argument is
- * needed, a context included, is GRAM_INVALID_ARGUMENT.  The library never prints, aborts, exits,
- * installs a signal handler or changes the floating-point modes.
+ * needed, a context included, is GRAM_INVALID_ARGUMENT.  The library never aborts, exits, installs
+ * a signal handler or changes the floating-point modes, and prints nothing but the log that
+ * GRAM_LOG=debug asks for, on standard error.
  *
  * Outputs of a call that fails: GRAM_INVALID_ARGUMENT, GRAM_UNSUPPORTED and GRAM_OUT_OF_MEMORY
  * leave them as they were.  GRAM_NUMERICAL of an operation that takes an info tensor (solves, eigh,

@@ -114,7 +114,7 @@ struct py_result {
 struct py_call {
     struct py_state *state;
     const char *function; /* "gram.cdist" */
-    gram_context *g;      /* of device and stream; of the CPU until py_begin_work */
+    gram_context *g;      /* of device and stream; of the CPU until py_place */
     gram_device device;
     void *stream;
     int threads;

@@ -357,7 +357,8 @@ const char py_eigh_kernel_doc[] =
     "eigh_kernel" PY_TEXT_eigh_kernel
     "The largest or smallest eigenvalues, ascending, and eigenvectors of kernel(x, x, kernel,\n"
     "**options), which is never stored, with the driver \"krylov\" as gram.eigh has it: count\n"
-    "pairs at one end. x is (..., n, d); options are those of gram.kernel.  On the CPU.\n\n"
+    "pairs at one end. x is (..., n, d); options are those of gram.kernel.  On the CPU and\n"
+    "on a GPU.\n\n"
     "Raises gram.LinAlgError if an item does not converge and there is no info, ValueError for\n"
     "shapes, dtypes and values that do not fit, TypeError for what is no array.\n\n"
     ">>> import gram, numpy as np\n"

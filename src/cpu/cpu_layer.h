@@ -34,8 +34,8 @@ struct gram_blas_matrix cpu_layer_load(const struct cpu_layer_part *p, void *scr
 /* sums[f] = the sum of feature f over the part's positions. */
 void cpu_layer_sums(const struct cpu_layer_part *p, double *sums);
 
-/* Element [i] of axes, counted as one: its offset; and how many from it on, at most limit, lie one
- * stride apart (gram_axes_step). */
+/* The offset of element i of axes, whose indices are counted as one; and how many elements from it
+ * on, at most limit, lie one cpu_axes_step apart. */
 int64_t cpu_axes_at(const struct gram_axes *axes, int64_t i);
 int64_t cpu_axes_run(const struct gram_axes *axes, int64_t i, int64_t limit);
 static inline int64_t cpu_axes_step(const struct gram_axes *axes)

@@ -21,7 +21,7 @@
 
 struct gram_kron_pass {
     int64_t blocks, depth, outs, cols;
-    const void *x, *factor; /* factor: as gram_kron_pack_columns or _slices left it */
+    const void *x, *factor; /* factor: as pack_columns or pack_slices left it */
     void *y;
     int64_t x_block, x_step, y_block, y_step;
 };

@@ -1,5 +1,5 @@
 /*
- * power.h - an exponent q, prepared once for the many vector powers |d|^q of vpower.h
+ * power.h - an exponent q, prepared once for the many vector powers |d|^q of vpower_*.h
  *
  * Tables (AVX-512, and f32 on AVX2): with |d| = m 2^e, 1 <= m < 2, and i = floor(16 (m - 1)),
  *   |d|^q = centre[i] (1 + f)^q 2^(q e),   f = m inverse[i] - 1,   centre[i] = inverse[i]^-q,

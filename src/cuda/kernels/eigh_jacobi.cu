@@ -13,7 +13,7 @@
  * largest is not rotated; the sweeps end when no lane had one.  Rows beyond n are zero, with a
  * diagonal beyond all values: they are never rotated, and are sorted to the end.
  *
- * Parameters (-D), set by cuda_eigh_small.c:
+ * Parameters (-D), set by cuda_eigh.c:
  *   REAL    float or double
  *   ORDER   8, 16 or 32
  *

@@ -7,7 +7,7 @@
  * largest cross product of two rows of B - x I is its vector without cancellation.  What is left is
  * a matrix of order 2 in the plane across it, and one rotation: as on the CPU.
  *
- * Parameters (-D), set by cuda_eigh_small.c:
+ * Parameters (-D), set by cuda_eigh.c:
  *   REAL    float or double
  *   ORDER   1, 2 or 3
  *

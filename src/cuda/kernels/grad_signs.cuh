@@ -7,10 +7,10 @@
  * weights, each the sum of three bfloat16: 24 bits.  Both are made in registers, the weights for
  * all features of the warp at once.
  *
- * mma_bf16 takes 16 features, 16 centres and 8 outputs.  Lane g = lane / 4, t = lane % 4: rows g
- * and g + 8 are features 2 r and 2 r + 1 of the lane, its four centres along k are t, t + 4, t + 8
- * and t + 12 of a panel, columns 2 t and 2 t + 1 of product q outputs 4 t + q and 4 t + 2 + q (2 t
- * and 2 t + 1 if there is one product): so reads from the panels meet no bank twice.
+ * ptx_mma_bf16 takes 16 features, 16 centres and 8 outputs.  Lane g = lane / 4, t = lane % 4: rows
+ * g and g + 8 are features 2 r and 2 r + 1 of the lane, its four centres along k are t, t + 4,
+ * t + 8 and t + 12 of a panel, columns 2 t and 2 t + 1 of product q outputs 4 t + q and 4 t + 2 + q
+ * (2 t and 2 t + 1 if there is one product): so reads from the panels meet no bank twice.
  *
  * SPDX-License-Identifier: MIT
  */
