@@ -56,7 +56,7 @@ static const struct option_row kron_rows[] = {
 
 static const struct option_row device_rows[] = {
     TEXT("device", 0, "DEVICE", offsetof(struct common_settings, device), "cuda",
-         "the GPU: cuda or cuda:N; for eigh also cpu"),
+         "the GPU: cuda or cuda:N; for eigh and kron also cpu"),
     OPTION_END,
 };
 
@@ -228,15 +228,17 @@ const struct command cmd_tune = {
         "the CPU (--device cpu): what is fastest is taken where no driver is asked for, for the "
         "same type, with vectors or without, N with the same three leading bits, and B and the "
         "number of pairs the same to the next power of two.\n\n"
-        "kron measures, on the GPU, how a matrix of M rows is multiplied by the Kronecker product "
-        "of factors of P rows and Q columns (with --side left: one of M columns from the left): "
-        "which of them a launch applies together, and to tiles of what size.",
+        "kron measures, on the GPU or the CPU, how a matrix of M rows is multiplied by the "
+        "Kronecker product of factors of P rows and Q columns (with --side left: one of M columns "
+        "from the left): which of them are applied together, and to tiles of what size. On the "
+        "CPU results keep their bits.",
     .examples =
         "  gram tune cdist 30000 30000 1024 --p 1.3\n"
         "  gram tune kernel 20000 20000 256 --p 1 --symmetric\n"
         "  gram tune eigh 32 512 --device cpu --threads 2\n"
         "  gram tune kron 1024 16 16 16 16\n"
-        "  gram tune kron 1024 8x4 8x4 --side left --op TN",
+        "  gram tune kron 1024 8x4 8x4 --side left --op TN\n"
+        "  gram tune kron 1 8 8 8 8 8 8 8 --device cpu --threads 1",
     .least = SIZES,
     .most = GRAM_MAX_FACTORS + 2,
     .settings_bytes = sizeof(struct settings),

@@ -1,5 +1,5 @@
 /*
- * tune_kron.c - `gram tune kron`: which groups of Kronecker factors are fastest on a GPU
+ * tune_kron.c - `gram tune kron`: which groups of Kronecker factors are fastest here
  *
  * SPDX-License-Identifier: MIT
  */
@@ -40,9 +40,9 @@ static enum exit_status print(const gram_kron_tuning *t, int json, struct failur
         json_bool(&r.j, "kept", t->kept);
         return tune_report_close(&r, t->kept, why);
     }
-    output_format(&r.out, "%d launches: %.4f ms a call, the fastest of %d\n", t->launches, t->ms,
-                  t->candidates);
-    output_format(&r.out, "%d launches: %.4f ms a call, the library's own choice\n",
+    output_format(&r.out, "%d groups of factors: %.4f ms a call, the fastest of %d\n", t->launches,
+                  t->ms, t->candidates);
+    output_format(&r.out, "%d groups of factors: %.4f ms a call, the library's own choice\n",
                   t->table_launches, t->table_ms);
     return tune_report_close(&r, t->kept, why);
 }

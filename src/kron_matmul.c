@@ -229,6 +229,9 @@ gram_status gram_tune_kron(gram_context *g, const gram_tensor *x, const gram_ten
     TRY(describe(g, &a, options, &op));
     if (op.in_place)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "y is x, which every call needs anew");
+    if (op.batch.count == 0 || op.y.rows == 0 || op.y.cols == 0 || op.x.cols == 0)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "x or y has no elements: nothing can be measured");
     if (!g->backend->tune_kron)
         return gram_fail(g, GRAM_UNSUPPORTED, "%s has nothing to tune", g->backend->name);
     TRY(g->backend->tune_kron(g, &op, &found));

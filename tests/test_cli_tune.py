@@ -46,8 +46,6 @@ def test_without_a_cache(emulation):
 def test_the_processor_has_nothing_to_tune():
     text = refusal("tune", "cdist", 4, 5, 6, "--device", "cpu", status=UNSUPPORTED)
     assert "nothing to tune" in text
-    text = refusal("tune", "kron", 4, 2, 3, "--device", "cpu", status=UNSUPPORTED)
-    assert "nothing to tune" in text
 
 
 def check_drivers(found, names):
@@ -72,6 +70,20 @@ def test_drivers_of_the_processor(tmp_path):
     assert gram_json("cache", "info", env=env)["tuned"] == 3
     gram("cache", "clear", env=env)
     assert gram_json("cache", "info", env=env)["tuned"] == 0
+
+
+def test_tiles_of_kronecker_factors_on_the_processor(tmp_path):
+    tmp_path.chmod(0o700)
+    env = {**os.environ, "GRAM_CACHE_DIR": str(tmp_path)}
+    sizes = ("tune", "kron", 3, 8, 8, 8, 8, 8, "--device", "cpu", "--threads", 2)
+    found = gram_json(*sizes, env=env)
+    assert 2 <= found["candidates"] <= 6 and 0 < found["ms"] <= found["table_ms"]
+    assert found["launches"] >= 1 and found["table_launches"] >= 1
+    text = gram(*sizes, "--dtype", "f64", "--side", "left", "--op", "T", env=env)
+    assert "groups of factors" in text and "the library's own choice" in text
+    with sqlite3.connect(tmp_path / "kernels-1.db") as db:
+        assert db.execute("SELECT COUNT(*) FROM tuned").fetchone() == (2,)
+    assert found["kept"] is True and "not kept" not in text
 
 
 def test_drivers_of_the_gpu(emulation):

@@ -94,6 +94,7 @@ static PyMethodDef functions[] = {
     {                    "nccl_id",                     FAST(py_nccl_id),     KEYWORDS,           py_nccl_id_doc},
     {                       "tune",                        FAST(py_tune),     KEYWORDS,              py_tune_doc},
     {                  "tune_eigh",                   FAST(py_tune_eigh),     KEYWORDS,         py_tune_eigh_doc},
+    {                  "tune_kron",                   FAST(py_tune_kron),     KEYWORDS,         py_tune_kron_doc},
     {                    "devices",                           py_devices,  METH_NOARGS,           py_devices_doc},
     {                "best_device",                       py_best_device,  METH_NOARGS,       py_best_device_doc},
     {                "memory_info",                 FAST(py_memory_info),     KEYWORDS,       py_memory_info_doc},

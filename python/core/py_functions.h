@@ -121,8 +121,8 @@ extern const char py_matmul_batched_doc[], py_matmul_chunked_doc[], py_syrk_ema_
     py_natural_gradient_doc[];
 extern const char py_cdist_doc[], py_median_distance_doc[], py_kernel_doc[], py_kernel_vjp_doc[],
     py_cdist_grad_doc[], py_agop_doc[], py_solve_cholesky_doc[], py_solve_lu_doc[], py_tune_doc[],
-    py_tune_eigh_doc[], py_devices_doc[], py_best_device_doc[], py_memory_info_doc[],
-    py_set_threads_doc[], py_get_threads_doc[], py_info_doc[];
+    py_tune_eigh_doc[], py_tune_kron_doc[], py_devices_doc[], py_best_device_doc[],
+    py_memory_info_doc[], py_set_threads_doc[], py_get_threads_doc[], py_info_doc[];
 
 PY_FUNCTION(py_cdist);
 PY_FUNCTION(py_cdist_workspace);
@@ -179,6 +179,7 @@ PY_FUNCTION(py_kfac_factors);
 PY_FUNCTION(py_kfac_factors_workspace);
 PY_FUNCTION(py_tune);
 PY_FUNCTION(py_tune_eigh);
+PY_FUNCTION(py_tune_kron);
 PY_FUNCTION(py_cache_info);
 PY_FUNCTION(py_cache_list);
 PY_FUNCTION(py_cache_clear);

@@ -1,5 +1,6 @@
 /*
- * py_kron_matmul.c - gram.kron_matmul: products with a Kronecker product that is never formed
+ * py_kron_matmul.c - gram.kron_matmul and gram.tune_kron: products with a Kronecker product that is
+ * never formed
  *
  * SPDX-License-Identifier: MIT
  */
@@ -18,7 +19,8 @@ enum {
 };
 
 static const unsigned char words[] = {PY_x, PY_factors, PY_side, PY_alpha, PY_beta, PY_z, PY_out};
-static const struct py_signature signature = {"gram.kron_matmul", words, COUNT, 2, 2};
+static const struct py_signature signature = {"gram.kron_matmul", words, COUNT, 2, 2},
+                                 tune = {"gram.tune_kron", words, COUNT, 2, 2};
 
 struct product {
     gram_tensor *x, *out;
@@ -96,3 +98,45 @@ const char py_kron_matmul_doc[] =
     "[[3.0, 3.0]]\n";
 
 PY_WITH_WORKSPACE(py_kron_matmul, multiply)
+
+const char py_tune_kron_doc[] =
+    "tune_kron" PY_TEXT_tune_kron
+    "Measures how gram.kron_matmul(x, factors, **options) is computed fastest where x is, and has\n"
+    "all later calls for such problems do it so, in other processes too: the same device, dtype,\n"
+    "factors' sizes and directions in memory, numbers of rows and of items to the next power of\n"
+    "two.  On a GPU that is which factors a launch applies together, and to what tiles: results\n"
+    "then differ by rounding.  On the CPU it is the size of tiles, for the number of threads that\n"
+    "calls have now; results keep their bits, and the gain is seldom more than a few percent.\n\n"
+    "Returns a dict: candidates, launches (groups of factors), table_launches (of the library's\n"
+    "own choice), ms and table_ms (milliseconds of a call), kept.  Arguments, shapes and dtypes\n"
+    "as gram.kron_matmul has them; out is overwritten, and may not be x.\n\n"
+    "Raises what gram.kron_matmul raises, and ValueError where there is nothing to measure.\n\n"
+    ">>> import gram, numpy as np\n"
+    ">>> gram.tune_kron(np.ones((0, 4)), [np.eye(2), np.eye(2)])\n"
+    "Traceback (most recent call last):\n"
+    "ValueError: gram.tune_kron: x or y has no elements: nothing can be measured\n";
+
+PyObject *py_tune_kron(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    struct product m = {.options = GRAM_KRON_OPTIONS_INIT};
+    const gram_tensor *const *at = (const gram_tensor *const *)m.factors.at;
+    gram_kron_tuning found = {.size = sizeof found};
+    gram_status status = GRAM_OK;
+    struct py_call call;
+    PyObject *v[COUNT];
+    bool ready;
+
+    if (py_begin(&call, module, &tune, args, nargs, kwnames, v))
+        return NULL;
+    ready = prepare(&call, v, &m) == 0;
+    if (ready)
+        PY_WORK(status,
+                gram_tune_kron(call.g, m.x, at, m.factors.count, &m.options, m.out, &found));
+    if (!ready || status != GRAM_OK)
+        return py_factors_end(&call, &m.factors, ready, status);
+    py_close(&call);
+    Py_XDECREF(m.factors.list);
+    return Py_BuildValue("{s:i,s:i,s:i,s:d,s:d,s:O}", "candidates", found.candidates, "launches",
+                         found.launches, "table_launches", found.table_launches, "ms", found.ms,
+                         "table_ms", found.table_ms, "kept", found.kept ? Py_True : Py_False);
+}

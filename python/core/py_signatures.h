@@ -116,6 +116,8 @@
   "(x, y=None, kernel=\"laplace\", *,\n    " \
   PY_KERNEL_TEXT ",\n    out=None)\n--\n\n"
 
+#define PY_TEXT_tune_kron PY_TEXT_kron_matmul
+
 #define PY_TEXT_tune_eigh \
   "(a, *, lower=True, vectors=True, select=\"all\", first=0, count=None, range=None,\n    " \
   "found=None, driver=\"auto\", tolerance=0.0, products=0, seed=0, report=None,\n    " \

@@ -72,6 +72,7 @@ from gram._core import (
     syrk_ema_workspace,
     tune,
     tune_eigh,
+    tune_kron,
 )
 
 
@@ -174,6 +175,7 @@ __all__ = [
     "syrk_ema_workspace",
     "tune",
     "tune_eigh",
+    "tune_kron",
     "workspace",
 ]
 

@@ -55,6 +55,14 @@ class EighTuning(TypedDict):
     seconds: dict[str, float]
     kept: bool
 
+class KronTuning(TypedDict):
+    candidates: int
+    launches: int
+    table_launches: int
+    ms: float
+    table_ms: float
+    kept: bool
+
 class MemoryInfo(TypedDict):
     total: int
     free: int
@@ -748,6 +756,16 @@ def kron_matmul(
     z: Array | None = None,
     out: Array | None = None,
 ) -> Array: ...
+def tune_kron(
+    x: Array,
+    factors: Sequence[Array],
+    *,
+    side: Side = "right",
+    alpha: Number = 1.0,
+    beta: Number = 0.0,
+    z: Array | None = None,
+    out: Array | None = None,
+) -> KronTuning: ...
 def kron_matmul_multi(
     x: Array,
     factors: Sequence[Array],

@@ -44,6 +44,7 @@ const struct gram_backend gram_cpu_backend = {
     .kron_workspace = cpu_kron_workspace,
     .kron_matmul = cpu_kron_matmul,
     .kron_matmul_workspace = cpu_kron_matmul_workspace,
+    .tune_kron = cpu_tune_kron,
     .kron_move = cpu_kron_move,
     .kron_matmul_vjp = cpu_kron_matmul_vjp,
     .kron_matmul_vjp_workspace = cpu_kron_matmul_vjp_workspace,

@@ -52,6 +52,8 @@ size_t cpu_kron_workspace(const gram_context *g, const struct gram_kron_op *op);
 gram_status cpu_kron_matmul(gram_context *g, const struct gram_kron_matmul_op *op);
 gram_status cpu_kron_matmul_workspace(gram_context *g, const struct gram_kron_matmul_op *op,
                                       size_t *bytes);
+gram_status cpu_tune_kron(gram_context *g, const struct gram_kron_matmul_op *op,
+                          gram_kron_tuning *result);
 gram_status cpu_kron_move(gram_context *g, const struct gram_kron_move_op *op);
 gram_status cpu_kron_matmul_vjp(gram_context *g, const struct gram_kron_matmul_vjp_op *op);
 gram_status cpu_kron_matmul_vjp_workspace(gram_context *g, const struct gram_kron_matmul_vjp_op *op,

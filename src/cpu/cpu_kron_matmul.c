@@ -147,7 +147,7 @@ struct kron_part {
 };
 
 /* One part or two; 0 if their scratch is more than can be counted. */
-static int make_parts(const gram_context *g, const struct gram_kron_matmul_op *op,
+static int make_parts(const gram_context *g, const struct gram_kron_matmul_op *op, int choice,
                       struct kron_part parts[2], size_t *bytes)
 {
     int64_t first = cpu_kron_matmul_first_part(g, op);
@@ -156,7 +156,7 @@ static int make_parts(const gram_context *g, const struct gram_kron_matmul_op *o
     *bytes = 0;
     for (int i = 0; i < count; i++) {
         parts[i].op = i == 0 ? rows_of(op, 0, first) : rows_of(op, first, op->x.rows - first);
-        cpu_kron_matmul_plan(g, &parts[i].op, &parts[i].plan);
+        cpu_kron_matmul_plan(g, &parts[i].op, choice, &parts[i].plan);
         if (!lay_out(g, &parts[i].plan, &parts[i].layout))
             return 0;
         *bytes = gram_most_bytes(*bytes, parts[i].layout.all);
@@ -194,7 +194,8 @@ static bool is_empty(const struct gram_kron_matmul_op *op)
     return op->batch.count == 0 || op->y.rows == 0 || op->y.cols == 0;
 }
 
-gram_status cpu_kron_matmul(gram_context *g, const struct gram_kron_matmul_op *op)
+gram_status cpu_kron_matmul_chosen(gram_context *g, const struct gram_kron_matmul_op *op,
+                                   int choice)
 {
     struct kron_part parts[2];
     size_t bytes;
@@ -207,7 +208,7 @@ gram_status cpu_kron_matmul(gram_context *g, const struct gram_kron_matmul_op *o
         scale_z(op);
         return GRAM_OK;
     }
-    count = make_parts(g, op, parts, &bytes);
+    count = make_parts(g, op, choice, parts, &bytes);
     if (count == 0)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "a row of x or y is too long: scratch overflows");
     TRY(gram_scratch(g, bytes, &scratch));
@@ -219,6 +220,11 @@ gram_status cpu_kron_matmul(gram_context *g, const struct gram_kron_matmul_op *o
     return GRAM_OK;
 }
 
+gram_status cpu_kron_matmul(gram_context *g, const struct gram_kron_matmul_op *op)
+{
+    return cpu_kron_matmul_chosen(g, op, cpu_kron_tuned(g, op));
+}
+
 gram_status cpu_kron_matmul_workspace(gram_context *g, const struct gram_kron_matmul_op *op,
                                       size_t *bytes)
 {
@@ -227,7 +233,7 @@ gram_status cpu_kron_matmul_workspace(gram_context *g, const struct gram_kron_ma
     *bytes = 0;
     if (is_empty(op) || op->x.cols == 0)
         return GRAM_OK;
-    if (make_parts(g, op, parts, bytes) == 0)
+    if (make_parts(g, op, cpu_kron_tuned(g, op), parts, bytes) == 0)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "a row of x or y is too long: scratch overflows");
     return GRAM_OK;
 }

@@ -38,6 +38,10 @@ const struct kron_moves *cpu_kron_moves(gram_dtype dtype);
 
 /* ---- cpu_kron_matmul_plan.c ---------------------------------------------------------------- */
 
+enum {
+    CPU_KRON_CHOICES = 5 /* sizes of tiles beside the library's own choice, which is 0 */
+};
+
 /* Neighbouring factors that are all applied to a tile while it is in the cache. */
 struct kron_group {
     struct gram_kron_span span;
@@ -52,6 +56,8 @@ struct kron_group {
  */
 struct kron_plan {
     const struct gram_kron_matmul_op *op;
+    int choice;         /* 0: the library's own */
+    int64_t tile_bytes; /* that a buffer of a tile may have */
     const struct gram_kron_kernels *kernels;
     const struct kron_moves *moves;
     int64_t lanes, rows; /* of a unit: one of them is 1 */
@@ -64,12 +70,28 @@ struct kron_plan {
     int64_t packed_at[GRAM_MAX_FACTORS + 1], packed_step[GRAM_MAX_FACTORS]; /* elements; per item */
 };
 
-/* op has neither an empty y nor an empty x. */
-void cpu_kron_matmul_plan(const gram_context *g, const struct gram_kron_matmul_op *op,
+/* op has neither an empty y nor an empty x.  Where a choice would have the factors contracted in
+ * another order, and so change the bits of y, the plan is that of choice 0. */
+void cpu_kron_matmul_plan(const gram_context *g, const struct gram_kron_matmul_op *op, int choice,
                           struct kron_plan *plan);
 
 /* How the rows of x are cut: the first part, of whole vectors of lanes, may leave a rest. */
 int64_t cpu_kron_matmul_first_part(const gram_context *g, const struct gram_kron_matmul_op *op);
+
+/* ---- cpu_kron_matmul.c ------------------------------------------------------------------------
+ */
+
+/* cpu_kron_matmul with a choice of the plan's. */
+gram_status cpu_kron_matmul_chosen(gram_context *g, const struct gram_kron_matmul_op *op,
+                                   int choice);
+
+/* ---- cpu_kron_tune.c ---------------------------------------------------------------------------
+ */
+
+/* What was measured to be fastest for such problems, 0 where nothing was; and what to keep it by.
+ */
+int cpu_kron_tuned(const gram_context *g, const struct gram_kron_matmul_op *op);
+uint64_t cpu_kron_class(const gram_context *g, const struct gram_kron_matmul_op *op);
 
 /* ---- cpu_kron_matmul_tile.c ---------------------------------------------------------------- */
 

@@ -14,10 +14,15 @@
 #include "cpu_kernels.h"
 #include "cpu_kron_matmul.h"
 
+/* Of each of the two buffers of a tile; the first is the library's own choice, gram_tune_kron
+ * measures the others.  Zen 4 with 32 KB and 1 MB of cache a core, GFLOP/s in f32 with 16, 32, 64,
+ * 128 KB: 64 rows of 8^5: 58 59 63 64, 256 rows of 5^6: 35 39 43 44.  Zen 3 with 512 KB a core, a
+ * thread, ms in f32 with 32 KB to 1 MB, doubled each time: 1 row of 8^8: 80 64 48 48 47 42, 4 rows
+ * of 4^10: 14.0 11.2 10.4 9.9 10.3 10.1, others within 4 % of 128 KB. */
+static const int64_t tile_bytes[CPU_KRON_CHOICES + 1] = {131072, 32768,  65536,
+                                                         262144, 524288, 1048576};
+
 enum {
-    /* Of each of the two buffers of a tile.  Zen 4 with 32 KB and 1 MB of cache a core, GFLOP/s in
-     * f32 with 16, 32, 64, 128 KB: 64 rows of 8^5: 58 59 63 64, 256 rows of 5^6: 35 39 43 44. */
-    TILE_BYTES = 131072,
     UNITS_A_THREAD = 4,    /* fewer, and the tiles of a unit go to different threads */
     APART_STEPS = 1 << 17, /* unless a unit has fewer multiply-adds: 2 us, as a parallel loop */
 };
@@ -26,7 +31,7 @@ enum {
 static void make_groups(struct kron_plan *plan)
 {
     const struct gram_kron_matmul_op *op = plan->op;
-    int64_t budget = TILE_BYTES / (int64_t)plan->moves->element, after = plan->lanes;
+    int64_t budget = plan->tile_bytes / (int64_t)plan->moves->element, after = plan->lanes;
 
     plan->groups = 0;
     for (int last = op->count - 1; last >= 0;) {
@@ -51,7 +56,7 @@ static void make_groups(struct kron_plan *plan)
 /* Tiles of even widths, whole vectors where there is more than one. */
 static void choose_tiles(struct kron_plan *plan)
 {
-    int64_t budget = TILE_BYTES / (int64_t)plan->moves->element;
+    int64_t budget = plan->tile_bytes / (int64_t)plan->moves->element;
 
     plan->tile = 0;
     for (int i = 0; i < plan->groups; i++) {
@@ -149,12 +154,13 @@ int64_t cpu_kron_matmul_first_part(const gram_context *g, const struct gram_kron
     return op->x.rows / lanes * lanes;
 }
 
-void cpu_kron_matmul_plan(const gram_context *g, const struct gram_kron_matmul_op *op,
-                          struct kron_plan *plan)
+static void make_plan(const gram_context *g, const struct gram_kron_matmul_op *op, int choice,
+                      struct kron_plan *plan)
 {
     int64_t rows = op->x.rows, all = rows * op->batch.count;
 
-    *plan = (struct kron_plan){.op = op, .lanes = 1, .rows = 1};
+    *plan = (struct kron_plan){
+        .op = op, .lanes = 1, .rows = 1, .choice = choice, .tile_bytes = tile_bytes[choice]};
     plan->moves = cpu_kron_moves(op->x.dtype);
     plan->kernels = gram_cpu_kernels_of(g)->kron[plan->moves->arithmetic];
     if (rows_are_lanes(op))
@@ -165,7 +171,7 @@ void cpu_kron_matmul_plan(const gram_context *g, const struct gram_kron_matmul_o
     if (plan->lanes == 1 && plan->groups == 1) { /* several tiles of rows */
         int64_t most = gram_most(plan->group[0].span.in, plan->group[0].span.out);
         int64_t share = gram_ceil_div(all, (int64_t)g->threads * UNITS_A_THREAD);
-        plan->rows = 4 * TILE_BYTES / (int64_t)plan->moves->element / most;
+        plan->rows = 4 * plan->tile_bytes / (int64_t)plan->moves->element / most;
         plan->rows = gram_most(gram_least(gram_least(plan->rows, rows), share), 1);
     }
     plan->units = gram_ceil_div(rows, gram_most(plan->lanes, plan->rows));
@@ -173,4 +179,32 @@ void cpu_kron_matmul_plan(const gram_context *g, const struct gram_kron_matmul_o
     place_factors(plan);
     plan->tiles_apart = g->threads > 1 && steps(plan) > APART_STEPS &&
                         plan->units * op->batch.count < (int64_t)g->threads * UNITS_A_THREAD;
+}
+
+/* Whether the factors are contracted in one order: then every sum is the same. */
+static bool same_order(const struct kron_plan *a, const struct kron_plan *b)
+{
+    int group = 0, at = 0;
+
+    for (int i = 0; i < a->groups; i++)
+        for (int j = 0; j < a->group[i].span.count; j++) {
+            if (a->group[i].span.order[j] != b->group[group].span.order[at++])
+                return false;
+            if (at == b->group[group].span.count)
+                group++, at = 0;
+        }
+    return true;
+}
+
+void cpu_kron_matmul_plan(const gram_context *g, const struct gram_kron_matmul_op *op, int choice,
+                          struct kron_plan *plan)
+{
+    struct kron_plan own;
+
+    make_plan(g, op, choice, plan);
+    if (choice == 0)
+        return;
+    make_plan(g, op, 0, &own);
+    if (!same_order(plan, &own))
+        *plan = own;
 }

@@ -74,17 +74,18 @@ OTHERS = {
     "plot.training": ("errors",),
     "tune": (*ARRAYS, "seconds"),
     "tune_eigh": (*ARRAYS, "seconds"),
+    "tune_kron": (*ARRAYS, "seconds"),
 }
 # Everything that computes is after somebody, but these, which are what they are by definition.
 PLAIN = set(
-    "cdist kernel_matmul kron kron_diagonal kron_logdet kron_matmul_vjp kron_trace matmul_batched "
-    "matmul_chunked syrk_ema tune tune_eigh Pending torch.per_sample_gradients plot.kernel_matrix "
-    "plot.spectrum plot.convergence compat.scipy.pdist compat.sklearn.pairwise_distances "
-    "compat.kermac.KernelDescriptor compat.kermac.cdist compat.kermac.run_kernel "
-    "compat.kermac.cdist_expadd sklearn.KernelTransformer optim.State gpytorch.KernelOperator "
-    "compat.scipy.cdist compat.torch.cdist torch.cdist jax.cdist torch.kernel_matmul "
-    "jax.kernel_matmul kernel_vjp kron_matmul_part torch.kron torch.matmul_batched "
-    "torch.syrk_ema".split()
+    "cdist kernel_matmul kron kron_diagonal kron_logdet kron_matmul_vjp kron_trace "
+    "matmul_batched matmul_chunked syrk_ema tune tune_eigh tune_kron Pending "
+    "torch.per_sample_gradients plot.kernel_matrix plot.spectrum plot.convergence "
+    "compat.scipy.pdist compat.sklearn.pairwise_distances compat.kermac.KernelDescriptor "
+    "compat.kermac.cdist compat.kermac.run_kernel compat.kermac.cdist_expadd "
+    "sklearn.KernelTransformer optim.State gpytorch.KernelOperator compat.scipy.cdist "
+    "compat.torch.cdist torch.cdist jax.cdist torch.kernel_matmul jax.kernel_matmul kernel_vjp "
+    "kron_matmul_part torch.kron torch.matmul_batched torch.syrk_ema".split()
 )
 
 

@@ -128,6 +128,31 @@ np.testing.assert_allclose(values, gram.eigh(a, driver="divide")[0], atol=1e-12)
         gram.tune_eigh(a[:0])
 
 
+def test_tune_kron(tmp_path):
+    """What is kept changes no bit on the CPU, and is there in the next process."""
+    tmp_path.chmod(0o700)
+    code = """
+import gram, numpy as np
+rng = np.random.default_rng(0)
+x, factors = rng.standard_normal((3, 8**5)), [rng.standard_normal((8, 8)) for _ in range(5)]
+y = gram.kron_matmul(x, factors)
+found = gram.tune_kron(x, factors)
+assert set(found) == {"candidates", "launches", "table_launches", "ms", "table_ms", "kept"}, found
+assert found["candidates"] > 1 and 0 < found["ms"] <= found["table_ms"] and found["kept"], found
+assert (gram.kron_matmul(x, factors) == y).all()
+gram.tune_kron(x.T, factors, side="left", alpha=2.0, beta=1.0, z=y.T, out=y.T.copy())
+"""
+    env = {**os.environ, "GRAM_CACHE_DIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", code], env=env, check=True)
+    x, factors = draw(3, 4), [draw(2, 2), draw(2, 2)]
+    with pytest.raises(ValueError, match="gram.tune_kron: x or y has no elements"):
+        gram.tune_kron(x[:0], factors)
+    with pytest.raises(ValueError, match="gram.tune_kron: y is x"):
+        gram.tune_kron(x, factors, out=x)
+    with pytest.raises(ValueError, match="gram.tune_kron: x has 3 columns"):
+        gram.tune_kron(x[:, :3], factors)
+
+
 def test_precision_of_matrix_power():
     a = draw(3, 8, 8, dtype=np.float32)
     a = a @ np.swapaxes(a, -1, -2) + np.eye(8, dtype=np.float32)
