@@ -258,7 +258,7 @@ static bool prepare(struct harness *h, const struct case_args *args, struct case
     double bandwidth = case_number(args, "bandwidth", 1);
 
     if (!s)
-        return false;
+        return harness_no_memory(h, "the problem");
     s->kernel = gaussian ? gram_gaussian(bandwidth)
                          : gram_lpq_laplace(case_number(args, "p", 2), 1, bandwidth);
     s->options = (gram_eigh_options)GRAM_EIGH_OPTIONS_INIT;
@@ -269,7 +269,7 @@ static bool prepare(struct harness *h, const struct case_args *args, struct case
     s->options.report = &s->report;
     if (!allocate(&s->x, n, d, args->dtype) || !allocate(&s->values, 1, k, args->dtype) ||
         !allocate(&s->vectors, n, k, args->dtype)) {
-        fprintf(stderr, "cannot allocate the problem\n");
+        (void)harness_no_memory(h, "the problem");
         bench_destroy(s);
         return false;
     }

@@ -286,7 +286,7 @@ static bool prepare(struct harness *h, const struct case_args *args, struct case
     struct bench *s = calloc(1, sizeof *s);
 
     if (!s)
-        return false;
+        return harness_no_memory(h, "the problem");
     s->kernel = gram_lpq_laplace(case_number(args, "p", 1), case_number(args, "q", 1), 1);
     s->same = case_number(args, "symmetric", 0) != 0;
     s->x = dense_random(h, m, k, args->dtype);
@@ -294,7 +294,7 @@ static bool prepare(struct harness *h, const struct case_args *args, struct case
     s->v = dense_random(h, s->same ? m : n, r, args->dtype);
     s->out = dense_random(h, m, r, args->dtype);
     if (!s->x.data || !s->y.data || !s->v.data || !s->out.data) {
-        fprintf(stderr, "cannot allocate the problem\n");
+        (void)harness_no_memory(h, "the problem");
         bench_destroy(s);
         return false;
     }

@@ -184,7 +184,7 @@ static bool prepare(struct harness *h, const struct case_args *args, struct case
     struct bench *s = calloc(1, sizeof *s);
 
     if (!s)
-        return false;
+        return harness_no_memory(h, "the problem");
     s->options = gram_lpq_laplace(p, case_number(args, "q", 1), 1);
     s->x = dense_random(h, m, k, args->dtype);
     s->y = dense_random(h, n, k, args->dtype);
@@ -192,7 +192,7 @@ static bool prepare(struct harness *h, const struct case_args *args, struct case
     s->to_x = dense_random(h, m, k, args->dtype);
     s->to_y = dense_random(h, n, k, args->dtype);
     if (!s->x.data || !s->y.data || !s->grad.data || !s->to_x.data || !s->to_y.data) {
-        fprintf(stderr, "cannot allocate the problem\n");
+        (void)harness_no_memory(h, "the problem");
         bench_destroy(s);
         return false;
     }

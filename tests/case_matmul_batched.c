@@ -282,7 +282,7 @@ static bool prepare(struct harness *h, const struct case_args *args, struct case
     struct made *p = calloc(1, sizeof *p);
 
     if (!p)
-        return false;
+        return harness_no_memory(h, "the problem");
     if (args->dtype != GRAM_F32 && args->dtype != GRAM_F64) {
         fprintf(stderr, "matmul_batched: dtype is f32 or f64\n");
         free(p);
@@ -292,7 +292,7 @@ static bool prepare(struct harness *h, const struct case_args *args, struct case
     p->b = random_batch(h, count, k, n, args->dtype);
     p->out = random_batch(h, count, m, n, args->dtype);
     if (!p->a.data || !p->b.data || !p->out.data) {
-        fprintf(stderr, "matmul_batched: no memory for the problem\n");
+        (void)harness_no_memory(h, "the problem");
         destroy_made(p);
         return false;
     }

@@ -62,7 +62,7 @@ static double expected(const struct median_row *row, const gram_tensor *x, int64
     double *all = malloc((size_t)(count > 0 ? count : 1) * sizeof *all), median;
 
     if (!all)
-        return INFINITY;
+        harness_end_without_memory("a reference");
     for (int64_t i = 0; i < row->m; i++)
         for (int64_t j = i + 1; j < row->m; j++)
             all[n++] = reference_cdist(x, NULL, gram_number(row->p), row->no_root, &batch,
@@ -220,8 +220,10 @@ static bool prepare(struct harness *h, const struct case_args *args, struct case
     struct bench *s = calloc(1, sizeof *s);
     double drawn;
 
-    if (m < 2 || !s) {
-        fprintf(stderr, m < 2 ? "M: expected at least 2\n" : "cannot allocate the problem\n");
+    if (!s)
+        return harness_no_memory(h, "the problem");
+    if (m < 2) {
+        fprintf(stderr, "M: expected at least 2\n");
         free(s);
         return false;
     }
@@ -232,7 +234,7 @@ static bool prepare(struct harness *h, const struct case_args *args, struct case
     s->out = gram_vector(s->result, 1, args->dtype == GRAM_F64 ? GRAM_F64 : GRAM_F32);
     s->out.ndim = 0;
     if (!s->x.data) {
-        fprintf(stderr, "cannot allocate the problem\n");
+        (void)harness_no_memory(h, "the problem");
         free(s);
         return false;
     }

@@ -277,7 +277,10 @@ static bool prepare(struct harness *h, const struct case_args *args, struct case
         p->l = gram_matrices(p->l.data, count, m, m, args->dtype);
     }
     if (!p || !p->x.data || !p->l.data) {
-        fprintf(stderr, "syrk_ema: %s\n", real ? "no memory" : "dtype is f32 or f64");
+        if (real)
+            (void)harness_no_memory(h, "the problem");
+        else
+            fprintf(stderr, "syrk_ema: dtype is f32 or f64\n");
         if (p)
             destroy_made(p);
         return false;

@@ -10,10 +10,8 @@ double *dense_doubles(int64_t count)
 {
     double *memory = calloc((size_t)(count > 0 ? count : 1), sizeof *memory);
 
-    if (!memory) {
-        fprintf(stderr, "cannot allocate %lld doubles for a reference\n", (long long)count);
-        exit(EXIT_FAILURE);
-    }
+    if (!memory)
+        harness_end_without_memory("a reference");
     return memory;
 }
 

@@ -48,8 +48,10 @@ static double bench_error(struct harness *h, void *state)
     double residual, orthogonality;
 
     (void)h;
-    if (!a)
+    if (!a) {
+        (void)harness_no_memory(h, "a reference");
         return INFINITY;
+    }
     for (int64_t i = 0; i < n * n; i++)
         a[i] = test_at(&s->a, i);
     for (int64_t j = 0; j < k; j++) {
@@ -121,7 +123,7 @@ bool eigh_prepare(struct harness *h, const struct case_args *args, struct case_p
     bool ready;
 
     if (!s)
-        return false;
+        return harness_no_memory(h, "the problem");
     *s = (struct bench){.n = n, .k = k, .options = GRAM_EIGH_OPTIONS_INIT};
     s->with_vectors = case_number(args, "vectors", 1) != 0;
     s->options.select = k == n ? GRAM_EIGH_ALL : GRAM_EIGH_LARGEST;
@@ -134,7 +136,7 @@ bool eigh_prepare(struct harness *h, const struct case_args *args, struct case_p
                          !allocate(&s->values, items, 1, k, args->dtype) ||
                          !allocate(&s->vectors, items, n, k, args->dtype) ||
                          !fill(h, s, case_param(args, "kind", "random")))) {
-        fprintf(stderr, "cannot allocate the problem\n");
+        (void)harness_no_memory(h, "the problem");
         ready = false;
     }
     s->values.ndim = 2, s->values.shape[1] = k, s->values.stride[1] = 1;

@@ -206,10 +206,8 @@ void eigh_exact_values(int64_t n, const double *a, double *values)
 {
     long double *room = calloc((size_t)(n * n + 2 * n) + 1, sizeof *room);
 
-    if (!room) {
-        fprintf(stderr, "cannot allocate the room of a reference\n");
-        exit(EXIT_FAILURE);
-    }
+    if (!room)
+        harness_end_without_memory("a reference");
     for (int64_t i = 0; i < n * n; i++)
         room[i] = a[i];
     reference_eigenvalues(n, room, room + n * n, values);

@@ -100,7 +100,7 @@ bool grad_prepare(struct harness *h, const struct case_args *args, bool agop,
     struct bench *s = calloc(1, sizeof *s);
 
     if (!s)
-        return false;
+        return harness_no_memory(h, "the problem");
     s->agop = agop;
     s->options = (gram_agop_options)GRAM_AGOP_OPTIONS_INIT;
     s->options.diagonal = case_number(args, "diagonal", 0) != 0;
@@ -111,7 +111,7 @@ bool grad_prepare(struct harness *h, const struct case_args *args, bool agop,
     s->d = transposed(dense_random(h, m, n, args->dtype));
     s->out = allocate_out(h, s, args->sizes);
     if (!s->a.data || !s->b.data || !s->c.data || !s->d.data || !s->out.data) {
-        fprintf(stderr, "cannot allocate the problem\n");
+        (void)harness_no_memory(h, "the problem");
         bench_destroy(s);
         return false;
     }

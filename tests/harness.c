@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "harness.h"
+#include "harness_args.h"
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,16 +73,32 @@ const struct case_op *harness_find(const char *name)
     return NULL;
 }
 
+bool harness_no_memory(struct harness *h, const char *what)
+{
+    fprintf(stderr, "out of memory for %s\n", what);
+    h->no_memory = true;
+    return false;
+}
+
+_Noreturn void harness_end_without_memory(const char *what)
+{
+    fprintf(stderr, "out of memory for %s\n", what);
+    exit(HARNESS_NO_MEMORY);
+}
+
 bool harness_open(struct harness *h, const struct harness_options *options, const char *isa)
 {
     gram_context_options o = GRAM_CONTEXT_OPTIONS_INIT;
     gram_info info = {.size = sizeof info};
+    gram_status status;
 
     memset(h, 0, sizeof *h);
     o.threads = options->threads;
     o.cpu_isa = isa;
     o.device = h->device = options->device;
-    if (gram_context_create(&o, &h->g) != GRAM_OK) {
+    status = gram_context_create(&o, &h->g);
+    if (status != GRAM_OK) {
+        h->no_memory = status == GRAM_OUT_OF_MEMORY;
         fprintf(stderr, "%s\n", gram_message(NULL));
         return false;
     }
@@ -130,7 +147,7 @@ int harness_each_isa(const struct harness_options *options,
         snprintf(names, sizeof names, "%s", options->isa);
     } else {
         if (!harness_open(&h, options, NULL))
-            return -1;
+            return h.no_memory ? -2 : -1;
         if (options->device.type != GRAM_CPU)
             snprintf(names, sizeof names, "%s", info.cpu_isa ? info.cpu_isa : "base");
         else if (gram_context_info(h.g, &info) == GRAM_OK)
@@ -139,7 +156,7 @@ int harness_each_isa(const struct harness_options *options,
     }
     for (int i = 0; word_at(names, i, isa, sizeof isa); i++) {
         if (!harness_open(&h, options, isa))
-            return -1;
+            return h.no_memory ? -2 : -1;
         body(&h, arg);
         failures += h.failures;
         harness_close(&h);
@@ -171,8 +188,10 @@ bool harness_run_table(const struct case_op *op, int row, const struct harness_o
                        struct harness_count *count)
 {
     struct table_run t = {.op = op, .row = row, .count = count};
+    const int failures = harness_each_isa(options, run_table, &t);
 
-    return harness_each_isa(options, run_table, &t) >= 0;
+    count->no_memory = failures == -2;
+    return failures >= 0;
 }
 
 struct test_run {

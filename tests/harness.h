@@ -26,6 +26,7 @@ struct harness {
     const char *where;  /* label of the row or problem now running, for messages */
     uint64_t random;    /* state of the generator; set from the row, so rows are independent */
     int printed;        /* failures of this row that were printed: the first few are */
+    bool no_memory;     /* what failed did so for lack of memory */
     gram_device device; /* of g */
 };
 
@@ -206,6 +207,11 @@ struct harness_options {
     gram_device device; /* where it runs; every instruction set is of the CPU */
 };
 
+/* Says on stderr that there is no memory for what, and notes it; false. */
+bool harness_no_memory(struct harness *h, const char *what);
+/* The same in functions that cannot fail: ends the process, as a command ends that lacks memory. */
+_Noreturn void harness_end_without_memory(const char *what);
+
 /* Opens a context (isa NULL: the best one); false with a message on stderr. */
 bool harness_open(struct harness *h, const struct harness_options *options, const char *isa);
 void harness_close(struct harness *h);
@@ -215,6 +221,7 @@ void harness_seed(struct harness *h, const char *name, int row);
 bool harness_run_row(struct harness *h, const struct case_op *op, int row);
 struct harness_count {
     int passed, failed; /* runs of rows */
+    bool no_memory;     /* for a context */
 };
 
 /* Checks a row (-1: all) of an operation's table on each instruction set.  False with a message on
@@ -222,7 +229,8 @@ struct harness_count {
 bool harness_run_table(const struct case_op *op, int row, const struct harness_options *options,
                        struct harness_count *count);
 /* Calls body with a context on options->isa, or on each instruction set of this machine in turn.
- * Returns the number of failed checks, or -1 if a context could not be had. */
+ * Returns the number of failed checks; if a context could not be had, -1, and -2 if it was for lack
+ * of memory. */
 int harness_each_isa(const struct harness_options *options,
                      void (*body)(struct harness *h, void *arg), void *arg);
 

@@ -35,7 +35,10 @@ static int first_run(struct harness *h, const struct request *r, struct problem 
         return problem_status(status);
     }
     *error = problem_error(h, problem);
-    return HARNESS_RIGHT;
+    if (!h->no_memory)
+        return HARNESS_RIGHT;
+    problem_close(h, problem);
+    return HARNESS_NO_MEMORY;
 }
 
 struct checking {
@@ -69,7 +72,7 @@ static int check_request(const struct request *r, void *arg)
         return r->op->compare(&r->args, arg);
     failures = harness_each_isa(arg, check_problem, &c);
     if (failures < 0)
-        return HARNESS_USAGE;
+        return failures == -2 ? HARNESS_NO_MEMORY : HARNESS_USAGE;
     return c.status == HARNESS_RIGHT && failures > 0 ? HARNESS_WRONG : c.status;
 }
 
@@ -78,7 +81,7 @@ static int check_table(const struct case_op *op, const struct harness_options *o
     struct harness_count count = {0};
 
     if (!harness_run_table(op, -1, options, &count))
-        return HARNESS_USAGE;
+        return count.no_memory ? HARNESS_NO_MEMORY : HARNESS_USAGE;
     printf("%s: %d rows, %d runs, %d failed\n", op->name, op->rows, count.passed + count.failed,
            count.failed);
     return count.failed > 0 || count.passed == 0 ? HARNESS_WRONG : HARNESS_RIGHT;
@@ -292,7 +295,7 @@ static int bench_request(const struct request *r, void *arg)
     if (r->op->bench)
         return r->op->bench(&r->args, options);
     if (!harness_open(&h, options, options->isa))
-        return HARNESS_USAGE;
+        return h.no_memory ? HARNESS_NO_MEMORY : HARNESS_USAGE;
     status = first_run(&h, r, &problem, &m.error);
     if (status == HARNESS_RIGHT) {
         m.roof = roof_measure(&h, r->args.dtype, problem.made.bytes);

@@ -70,10 +70,8 @@ static void map_guarded(struct test_tensor *out, size_t page, size_t room)
     out->mapping = mmap(NULL, out->mapping_bytes, PROT_NONE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (out->mapping == MAP_FAILED ||
-        (middle && mprotect((char *)out->mapping + page, middle, PROT_READ | PROT_WRITE))) {
-        fprintf(stderr, "cannot map %zu bytes for a tensor\n", out->mapping_bytes);
-        exit(EXIT_FAILURE);
-    }
+        (middle && mprotect((char *)out->mapping + page, middle, PROT_READ | PROT_WRITE)))
+        harness_end_without_memory("a tensor");
 }
 
 void test_tensor_create(struct harness *h, struct test_tensor *out, gram_dtype dtype,
@@ -106,10 +104,8 @@ void test_tensor_create(struct harness *h, struct test_tensor *out, gram_dtype d
 void test_tensor_freeze(struct test_tensor *t)
 {
     t->frozen = malloc(t->bytes ? t->bytes : 1);
-    if (!t->frozen) {
-        fprintf(stderr, "cannot allocate %zu bytes for a copy of a tensor\n", t->bytes);
-        exit(EXIT_FAILURE);
-    }
+    if (!t->frozen)
+        harness_end_without_memory("a copy of a tensor");
     memcpy(t->frozen, (char *)t->mapping + t->offset, t->bytes);
 }
 

@@ -50,6 +50,14 @@ static gram_status copy_all(struct harness *h, const struct problem *p)
     return status == GRAM_OK ? gram_context_synchronize(h->g) : status;
 }
 
+/* The copies of a problem whose tensors are on the host. */
+static void free_copies(struct harness *h, struct problem *p)
+{
+    for (int i = 0; i < p->count; i++)
+        gram_memory_free(h->g, p->other[i].data, byte_count(&p->other[i]));
+    p->count = 0;
+}
+
 gram_status problem_send(struct harness *h, struct problem *p)
 {
     gram_status status = GRAM_OK;
@@ -67,15 +75,9 @@ gram_status problem_send(struct harness *h, struct problem *p)
         status = copy_all(h, p);
     if (status == GRAM_OK)
         change_places(p);
+    else
+        free_copies(h, p);
     return status;
-}
-
-/* The copies of a problem whose tensors are on the host. */
-static void free_copies(struct harness *h, struct problem *p)
-{
-    for (int i = 0; i < p->count; i++)
-        gram_memory_free(h->g, p->other[i].data, byte_count(&p->other[i]));
-    p->count = 0;
 }
 
 gram_status problem_fetch(struct harness *h, struct problem *p)
@@ -95,15 +97,14 @@ int problem_open(struct harness *h, const struct request *r, struct problem *p)
     harness_seed(h, r->op->name, 0);
     h->where = r->op->name;
     if (!r->op->prepare(h, &r->args, &p->made)) {
-        /* Behind what prepare has said of a parameter; of memory that lacks it says nothing. */
+        /* Behind what prepare has said. */
         fprintf(stderr, "%s: this problem could not be made\n", r->op->name);
-        return HARNESS_USAGE;
+        return h->no_memory ? HARNESS_NO_MEMORY : HARNESS_USAGE;
     }
     status = problem_send(h, p);
     if (status == GRAM_OK)
         return HARNESS_RIGHT;
     fprintf(stderr, "%s\n", gram_message(h->g));
-    free_copies(h, p);
     p->made.destroy(p->made.state);
     return problem_status(status);
 }
@@ -114,7 +115,9 @@ gram_status problem_run(struct harness *h, struct problem *p)
 
     if (status == GRAM_OK)
         status = gram_context_synchronize(h->g);
-    if (status != GRAM_OK)
+    if (status == GRAM_OUT_OF_MEMORY && !*gram_message(h->g))
+        (void)harness_no_memory(h, "the work"); /* it was no call of the library */
+    else if (status != GRAM_OK)
         fprintf(stderr, "%s\n", gram_message(h->g));
     return status;
 }

@@ -61,8 +61,9 @@ static int save(const char *path, const struct recorder *r, const gram_trace_eve
     bool written;
 
     if (!file) {
-        fprintf(stderr, "cannot create %s: %s\n", path, strerror(errno));
-        return HARNESS_NO_OUTPUT;
+        const int error = errno;
+        fprintf(stderr, "cannot create %s: %s\n", path, strerror(error));
+        return error == ENOMEM ? HARNESS_NO_MEMORY : HARNESS_NO_OUTPUT;
     }
     written = write_events(file, r, call);
     if (path && fclose(file) != 0)
@@ -133,20 +134,25 @@ static int profile(struct harness *h, const struct request *request, struct reco
     gram_trace_event call = {.name = request->op->name};
     struct problem problem;
     int result = problem_open(h, request, &problem);
+    gram_status status;
 
     if (result != HARNESS_RIGHT)
         return result;
-    result = HARNESS_WRONG;
-    if (problem_run(h, &problem) != GRAM_OK) {
+    status = problem_run(h, &problem);
+    if (status != GRAM_OK) {
         problem_close(h, &problem);
-        return result;
+        return problem_status(status);
     }
-    if (timed_call(h, &problem, r, &call) != GRAM_OK)
+    status = timed_call(h, &problem, r, &call);
+    result = problem_status(status);
+    if (status != GRAM_OK) {
         fprintf(stderr, "%s\n", gram_message(h->g));
-    else if (r->full)
-        fprintf(stderr, "no memory for the trace\n");
-    else
+    } else if (r->full) {
+        (void)harness_no_memory(h, "the trace");
+        result = HARNESS_NO_MEMORY;
+    } else {
         result = save(options->trace, r, &call);
+    }
     if (result == HARNESS_RIGHT)
         print_summary(options->trace ? stdout : stderr, r, &call);
     problem_close(h, &problem);
@@ -161,15 +167,17 @@ static int profile_request(const struct request *request, void *arg)
     struct harness h = {0};
     gram_info info = {.size = sizeof info};
     int status = HARNESS_USAGE;
+    gram_status created;
 
     o.threads = options->threads;
     o.cpu_isa = options->isa;
     o.device = h.device = options->device;
     o.trace = record;
     o.trace_user = &r;
-    if (gram_context_create(&o, &h.g) != GRAM_OK) {
+    created = gram_context_create(&o, &h.g);
+    if (created != GRAM_OK) {
         fprintf(stderr, "%s\n", gram_message(NULL));
-        return HARNESS_USAGE;
+        return created == GRAM_OUT_OF_MEMORY ? HARNESS_NO_MEMORY : HARNESS_USAGE;
     }
     if (gram_context_info(h.g, &info) == GRAM_OK) {
         h.isa = info.cpu_isa;

@@ -88,12 +88,17 @@ bool kron_matmul_prepare(struct harness *h, const struct case_args *args, struct
     double flop = 0, elements;
 
     if (!s)
+        return harness_no_memory(h, "the problem");
+    if (n < 1 || n > GRAM_MAX_FACTORS) {
+        fprintf(stderr, "N: expected 1 to %d\n", GRAM_MAX_FACTORS);
+        free(s);
         return false;
-    if (n < 1 || n > GRAM_MAX_FACTORS || !power(p, n, &in) || !power(q, n, &to) ||
+    }
+    if (!power(p, n, &in) || !power(q, n, &to) ||
         !allocate(h, &s->factor, left ? q : p, left ? p : q, args->dtype) ||
         !allocate(h, &s->x, left ? in : m, left ? m : in, args->dtype) ||
         !allocate(h, &s->y, left ? to : m, left ? m : to, args->dtype)) {
-        fprintf(stderr, "N is not 1 to %d, or the problem cannot be allocated\n", GRAM_MAX_FACTORS);
+        (void)harness_no_memory(h, "the problem");
         bench_destroy(s);
         return false;
     }

@@ -105,7 +105,7 @@ bool kron_solve_prepare(struct harness *h, const struct case_args *args, struct 
     struct bench *s = calloc(1, sizeof *s);
 
     if (!s)
-        return false;
+        return harness_no_memory(h, "the problem");
     if (args->sizes[1] < 1 || args->sizes[1] > GRAM_MAX_FACTORS ||
         (args->dtype != GRAM_F32 && args->dtype != GRAM_F64)) {
         fprintf(stderr, "expected 1 to %d factors of f32 or f64\n", GRAM_MAX_FACTORS);
@@ -118,7 +118,7 @@ bool kron_solve_prepare(struct harness *h, const struct case_args *args, struct 
                         : strcmp(method, "eigen") == 0  ? GRAM_KRON_EIGEN
                                                         : GRAM_KRON_LU;
     if (!fill(h, args, s)) {
-        fprintf(stderr, "cannot allocate the problem\n");
+        (void)harness_no_memory(h, "the problem");
         bench_destroy(s);
         return false;
     }

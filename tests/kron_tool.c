@@ -49,6 +49,7 @@ static void run_way(struct harness *h, void *arg)
     struct kron_there t;
 
     if (c->runs == MOST_RUNS || !kron_result_open(c->problem, &run->result)) {
+        (void)harness_no_memory(h, "a result");
         c->status = HARNESS_NO_MEMORY;
         return;
     }
@@ -156,7 +157,7 @@ static void run_once(struct comparison *c, const struct harness_options *options
         body(&h, c);
         harness_close(&h);
     } else {
-        c->status = HARNESS_USAGE;
+        c->status = h.no_memory ? HARNESS_NO_MEMORY : HARNESS_USAGE;
     }
 }
 
@@ -170,8 +171,9 @@ static void run_ways(struct comparison *c, void (*body)(struct harness *h, void 
         if (!c->way->fits(c->problem)) {
             printf("%-16s too large, left out\n", c->way->name);
         } else if (strcmp(c->way->name, "gram") == 0) {
-            if (harness_each_isa(&cpu, body, c) < 0)
-                c->status = HARNESS_USAGE;
+            const int failures = harness_each_isa(&cpu, body, c);
+            if (failures < 0)
+                c->status = failures == -2 ? HARNESS_NO_MEMORY : HARNESS_USAGE;
             if (c->options->device.type != GRAM_CPU && c->status == HARNESS_RIGHT)
                 run_once(c, c->options, body);
         } else {
@@ -199,7 +201,7 @@ static int with_problem(const struct case_args *args, const struct harness_optio
 
     harness_seed(&h, "kron", 0);
     if (!kron_problem_open(&h, args, &problem))
-        return HARNESS_USAGE;
+        return h.no_memory ? HARNESS_NO_MEMORY : HARNESS_USAGE;
     c.problem = &problem;
     body(&c);
     for (int r = 0; r < c.runs; r++)
@@ -269,7 +271,7 @@ bool kron_prepare(struct harness *h, const struct case_args *args, struct case_p
     struct timed *t = calloc(1, sizeof *t);
 
     if (!t)
-        return false;
+        return harness_no_memory(h, "the problem");
     t->way = kron_way_named(name);
     if (!t->way) {
         fprintf(stderr, "implementation=%s, expected naive, explicit, shuffle or gram\n", name);
@@ -287,8 +289,13 @@ bool kron_prepare(struct harness *h, const struct case_args *args, struct case_p
     }
     t->at = &t->problem;
     t->forward = true, t->backward = t->problem.gradients;
-    if (!t->way->fits(t->at) || !kron_result_open(t->at, &t->result)) {
+    if (!t->way->fits(t->at)) {
         fprintf(stderr, "the problem is too large for %s\n", name);
+        timed_destroy(t);
+        return false;
+    }
+    if (!kron_result_open(t->at, &t->result)) {
+        (void)harness_no_memory(h, "the result");
         timed_destroy(t);
         return false;
     }
@@ -378,17 +385,25 @@ static void time_way(struct harness *h, void *arg)
     struct kron_result result;
     struct kron_there there;
     double forward = 0, backward = 0;
+    gram_status status;
     char name[32];
 
-    if (c->status != HARNESS_RIGHT || !kron_result_open(c->problem, &result))
+    if (c->status != HARNESS_RIGHT)
         return;
+    if (!kron_result_open(c->problem, &result)) {
+        (void)harness_no_memory(h, "a result");
+        c->status = HARNESS_NO_MEMORY;
+        return;
+    }
     snprintf(name, sizeof name, "%s%s%s", c->way->name, is_gram ? " " : "", is_gram ? h->isa : "");
     t.backward = c->problem->gradients;
-    if (kron_send(h, c->problem, &result, &there) == GRAM_OK)
-        t.at = &there.problem, t.result = there.result;
-    if (!t.at || timed_run(h->g, &t) != GRAM_OK) { /* which also warms up */
+    status = kron_send(h, c->problem, &result, &there);
+    t.at = &there.problem, t.result = there.result;
+    if (status == GRAM_OK)
+        status = timed_run(h->g, &t); /* which also warms up */
+    if (status != GRAM_OK) {
         fprintf(stderr, "%s: %s\n", name, gram_message(h->g));
-        c->status = HARNESS_WRONG;
+        c->status = status_of(status);
     }
     if (c->status == HARNESS_RIGHT)
         forward = seconds_of(h, c, &t, false);

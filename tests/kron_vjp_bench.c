@@ -147,7 +147,7 @@ bool kron_vjp_prepare(struct harness *h, const struct case_args *args, struct ca
     double flop = 0, p = (double)n[2], q = (double)n[3];
 
     if (!s)
-        return false;
+        return harness_no_memory(h, "the problem");
     if (n[1] < 1 || n[1] > GRAM_MAX_FACTORS ||
         (args->dtype != GRAM_F32 && args->dtype != GRAM_F64)) {
         fprintf(stderr, "expected 1 to %d factors of f32 or f64\n", GRAM_MAX_FACTORS);
@@ -157,7 +157,7 @@ bool kron_vjp_prepare(struct harness *h, const struct case_args *args, struct ca
     s->count = (int)n[1];
     s->side = strcmp(case_param(args, "side", "right"), "left") == 0 ? GRAM_LEFT : GRAM_RIGHT;
     if (!fill(h, args, s)) {
-        fprintf(stderr, "cannot allocate the problem\n");
+        (void)harness_no_memory(h, "the problem");
         bench_destroy(s);
         return false;
     }

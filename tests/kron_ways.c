@@ -192,12 +192,14 @@ static gram_status explicit_forward(gram_context *g, const struct kron_problem *
 }
 
 /* The gradient of a factor from that of the product: a sum over all other indices. */
-static void collect(const struct kron_problem *p, const gram_tensor *of_product, int f,
-                    gram_tensor to)
+static gram_status collect(const struct kron_problem *p, const gram_tensor *of_product, int f,
+                           gram_tensor to)
 {
     double *sum = doubles(&to, true);
 
-    for (int64_t e = 0; sum && e < p->k * p->j; e++) {
+    if (!sum)
+        return GRAM_OUT_OF_MEMORY;
+    for (int64_t e = 0; e < p->k * p->j; e++) {
         int64_t k = e / p->j, j = e % p->j, at = 0;
         double value = test_get(of_product, (int64_t[]){k, j});
         for (int i = p->count - 1; i >= 0; i--) {
@@ -210,8 +212,8 @@ static void collect(const struct kron_problem *p, const gram_tensor *of_product,
         }
         sum[at] += value;
     }
-    if (sum)
-        round_to(to, sum);
+    round_to(to, sum);
+    return GRAM_OK;
 }
 
 static gram_status explicit_backward(gram_context *g, const struct kron_problem *p,
@@ -229,7 +231,7 @@ static gram_status explicit_backward(gram_context *g, const struct kron_problem 
     status = gram_kron_matmul_vjp(g, &p->x, (const gram_tensor *[]){&product}, 1, &options,
                                   &p->grad, &grads);
     for (int i = 0; status == GRAM_OK && i < p->count; i++)
-        collect(p, &from_right, i, view(p, &out->factor[i]));
+        status = collect(p, &from_right, i, view(p, &out->factor[i]));
     return status;
 }
 

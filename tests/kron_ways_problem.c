@@ -91,7 +91,7 @@ bool kron_problem_open(struct harness *h, const struct case_args *args, struct k
     }
     p->k = product(p->p, p->count), p->j = product(p->q, p->count);
     if (!make(h, p)) {
-        fprintf(stderr, "cannot allocate the problem\n");
+        (void)harness_no_memory(h, "the problem");
         kron_problem_close(p);
         return false;
     }
@@ -115,10 +115,8 @@ bool kron_result_open(const struct kron_problem *p, struct kron_result *r)
     there = allocate_turned(p, &r->y, p->m, p->j) && allocate_turned(p, &r->x, p->m, p->k);
     for (int i = 0; there && i < p->count; i++)
         there = allocate_turned(p, &r->factor[i], p->p[i], p->q[i]);
-    if (!there) {
-        fprintf(stderr, "cannot allocate a result\n");
+    if (!there)
         kron_result_close(r);
-    }
     return there;
 }
 

@@ -161,11 +161,13 @@ static bool layer_from_args(const struct case_args *args, struct layer_row *row)
     return true;
 }
 
-void *layer_bench(const struct case_args *args, size_t size)
+void *layer_bench(struct harness *h, const struct case_args *args, size_t size)
 {
     void *zeros = calloc(1, size);
 
-    if (zeros && !layer_from_args(args, zeros)) {
+    if (!zeros)
+        (void)harness_no_memory(h, "the problem");
+    else if (!layer_from_args(args, zeros)) {
         free(zeros);
         return NULL;
     }

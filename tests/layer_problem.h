@@ -50,5 +50,5 @@ int layer_weight_shape(const struct layer_problem *p, int leading, int64_t *shap
 
 /* size bytes, to be freed, or NULL: zeros behind a layer_row from the command line, a linear layer
  * with N samples of S positions, I by O features. */
-void *layer_bench(const struct case_args *args, size_t size);
+void *layer_bench(struct harness *h, const struct case_args *args, size_t size);
 #endif

@@ -72,8 +72,10 @@ static double bench_error(struct harness *h, void *state)
     bool eigh = o->method <= GRAM_POWER_EIGH;
     double eps = test_eps(s->a.dtype), bound = q * eps * s->condition;
 
-    if (!v)
+    if (!v) {
+        (void)harness_no_memory(h, "a reference");
         return INFINITY;
+    }
     if (eigh) /* what rounding the result leaves */
         bound = q * (eps * sqrt(s->condition) + 0x1p-52 * s->condition);
     for (int trial = 0; n > 0 && trial < VECTORS; trial++) {
@@ -141,7 +143,9 @@ bool power_prepare(struct harness *h, const struct case_args *args, struct case_
     size_t size = gram_dtype_size(args->dtype), bytes = (size_t)(batch * n * n) * size;
     double order = (double)n;
 
-    if (!s || (args->dtype != GRAM_F32 && args->dtype != GRAM_F64) || !take_options(args, s)) {
+    if (!s)
+        return harness_no_memory(h, "the problem");
+    if ((args->dtype != GRAM_F32 && args->dtype != GRAM_F64) || !take_options(args, s)) {
         free(s);
         return false;
     }
@@ -154,7 +158,7 @@ bool power_prepare(struct harness *h, const struct case_args *args, struct case_
     s->out = s->a;
     s->out.data = malloc(bytes + 1);
     if (!s->a.data || !s->out.data || !fill(h, s)) {
-        fprintf(stderr, "cannot allocate the problem\n");
+        (void)harness_no_memory(h, "the problem");
         bench_destroy(s);
         return false;
     }

@@ -30,10 +30,8 @@ static void *numbers(int64_t count, size_t size)
 {
     void *memory = calloc((size_t)(count > 0 ? count : 1), size);
 
-    if (!memory) {
-        fprintf(stderr, "cannot allocate %lld numbers for a reference\n", (long long)count);
-        exit(EXIT_FAILURE);
-    }
+    if (!memory)
+        harness_end_without_memory("a reference");
     return memory;
 }
 

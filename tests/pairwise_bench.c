@@ -97,7 +97,7 @@ bool pair_prepare(struct harness *h, const struct case_args *args,
     double rows = (double)m, cols = (double)n, depth = (double)k;
 
     if (!s)
-        return false;
+        return harness_no_memory(h, "the problem");
     s->symmetric = case_number(args, "symmetric", 0) != 0;
     s->p = case_number(args, "p", 2);
     s->options = (gram_cdist_options)GRAM_CDIST_OPTIONS_INIT;
@@ -112,7 +112,7 @@ bool pair_prepare(struct harness *h, const struct case_args *args,
     s->y = allocate(n, k, dtype, false);
     s->out = allocate(m, n, result, by_columns);
     if (!s->x.data || !s->y.data || !s->out.data) {
-        fprintf(stderr, "cannot allocate the problem\n");
+        (void)harness_no_memory(h, "the problem");
         bench_destroy(s);
         return false;
     }

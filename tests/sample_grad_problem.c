@@ -285,7 +285,7 @@ static void destroy(void *state)
 
 bool sample_prepare(struct harness *h, const struct case_args *args, struct case_problem *out)
 {
-    struct bench *b = layer_bench(args, sizeof *b);
+    struct bench *b = layer_bench(h, args, sizeof *b);
     const struct layer_row *l;
 
     if (!b)

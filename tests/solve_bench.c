@@ -50,8 +50,10 @@ static double bench_error(struct harness *h, void *state)
     double *a = malloc((size_t)(rows * n + rows * r + n * r + 1) * sizeof *a);
     double *b = a + rows * n, *x = b + rows * r, error;
 
-    if (!a)
+    if (!a) {
+        (void)harness_no_memory(h, "a reference");
         return INFINITY;
+    }
     for (int64_t i = 0; i < rows; i++) {
         int64_t row = (int64_t)(test_uniform(h) * (double)n);
         for (int64_t j = 0; j < n; j++)
@@ -123,7 +125,7 @@ bool solve_prepare(struct harness *h, const struct case_args *args, struct case_
         return false;
     }
     if (!s)
-        return false;
+        return harness_no_memory(h, "the problem");
     *s = (struct bench){.n = n, .r = r, .lu = lu, .options = GRAM_SOLVE_OPTIONS_INIT};
     if (strcmp(case_param(args, "uplo", "lower"), "upper") == 0)
         s->options.uplo = GRAM_UPPER;
@@ -131,7 +133,7 @@ bool solve_prepare(struct harness *h, const struct case_args *args, struct case_
     s->b = allocate(n, r, args->dtype, b_columns);
     s->x = allocate(n, r, args->dtype, b_columns);
     if (!take_extras(args, s) || !s->a.data || !s->b.data || !s->x.data) {
-        fprintf(stderr, "cannot allocate the problem\n");
+        (void)harness_no_memory(h, "the problem");
         bench_destroy(s);
         return false;
     }
