@@ -7,6 +7,7 @@
 #include "closest.h"
 #include "load.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -89,7 +90,7 @@ static enum exit_status load(const char *path, struct model *m, struct failure *
 {
     gram_status status;
 
-    if (access(path, R_OK) != 0)
+    if (faccessat(AT_FDCWD, path, R_OK, AT_EACCESS) != 0)
         return fail(why, CLI_NO_INPUT, "cannot open %s: %s", path, strerror(errno));
     status = gram_machine_load(m->g, path, &m->machine);
     if (status != GRAM_OK)

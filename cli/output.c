@@ -48,20 +48,45 @@ static char *temporary_name(const char *target)
     return name;
 }
 
+/*
+ * What the path leads to, through its links: the file that is there, or the one that will be made.
+ *
+ * What is there is opened, and not changed.  So the system decides for the effective user, and has
+ * a say in links that others have planted in a folder such as /tmp (fs.protected_symlinks), as it
+ * has with every program that writes there.  A link to nothing is refused: to replace it would not
+ * be what opening it does, and to follow it would make a file where somebody else says.
+ */
+static enum exit_status find_target(struct output *out, struct failure *why)
+{
+    int descriptor = open(out->path, O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), error;
+    struct stat link;
+
+    if (descriptor < 0 && errno != ENOENT)
+        return cannot_create(out->path, errno, why);
+    if (descriptor < 0 && lstat(out->path, &link) == 0)
+        return fail(why, CLI_NO_OUTPUT,
+                    "cannot create %s: it is a link to a file that is not there", out->path);
+    if (descriptor < 0) {
+        out->target = strdup(out->path);
+        error = errno;
+    } else {
+        out->target = realpath(out->path, NULL);
+        error = errno;
+        close(descriptor);
+    }
+    if (out->target)
+        return CLI_OK;
+    return error == ENOMEM ? fail_memory(why, "the name of an output file")
+                           : cannot_create(out->path, error, why);
+}
+
 static enum exit_status open_temporary(struct output *out, struct failure *why)
 {
     int descriptor, error;
 
-    out->target = realpath(out->path, NULL); /* through links, if it is there */
-    if (out->target && access(out->target, W_OK) != 0)
-        return cannot_create(out->path, errno, why);
-    if (!out->target && errno != ENOENT)
-        return cannot_create(out->path, errno, why);
-    if (!out->target)
-        out->target = strdup(out->path);
-    if (out->target)
-        out->temporary = temporary_name(out->target);
-    if (!out->target || !out->temporary)
+    TRY(find_target(out, why));
+    out->temporary = temporary_name(out->target);
+    if (!out->temporary)
         return fail_memory(why, "the name of an output file");
     interrupt_hold();
     descriptor = mkstemp(out->temporary);

@@ -9,6 +9,7 @@
 #include "../store.h"
 #include "../tuned.h"
 #include "jit.h"
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -147,7 +148,7 @@ static bool can_begin(const char *file)
         if (access(path, F_OK) == 0)
             break;
     }
-    return access(path, W_OK) == 0;
+    return faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) == 0;
 }
 
 void gram_jit_cache_info(const gram_context *g, gram_cache *cache)
@@ -167,7 +168,7 @@ void gram_jit_cache_info(const gram_context *g, gram_cache *cache)
     }
     if (stat(s.path, &info) == 0)
         cache->file_bytes = (int64_t)info.st_size;
-    if (access(s.path, W_OK) != 0)
+    if (faccessat(AT_FDCWD, s.path, W_OK, AT_EACCESS) != 0)
         snprintf(cache->why, sizeof cache->why, "the file can only be read: nothing is added");
     cache->kernels = number_of(&s, "SELECT COUNT(*) FROM kernel");
     cache->bytes = number_of(&s, "SELECT TOTAL(bytes) FROM kernel");
