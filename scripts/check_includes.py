@@ -31,7 +31,7 @@ MAY_SEE = {
     "cpu": {"public", "front"},
     "cuda": {"public", "front"},
     "mpi": {"public", "front"},
-    "tests": {"public", "front", "cpu", "cuda", "reference", "cli"},
+    "tests": {"public", "front", "cpu", "cuda", "reference", "cli", "python"},
     "examples": {"public"},
     "python": {"public"},
     "bench": {"public", "tests"},

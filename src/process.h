@@ -4,7 +4,8 @@
  * Every lock around something that belongs to the process is one of this table, the plugins' too,
  * which find it through their context.  fork() waits until none is held, so that a child finds all
  * of them free and what they guard whole.  So none is held while a file is read, a library is
- * opened or a kernel is compiled, and none inside another.
+ * opened or a kernel is compiled, and none inside another.  Two locks stand elsewhere, and say why:
+ * that of MPI's beginning (mpi_world.c) and that of JAX's contexts (python/core/py_xla_context.c).
  *
  * SPDX-License-Identifier: MIT
  */

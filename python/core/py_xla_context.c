@@ -5,6 +5,10 @@
  * so contexts wait in this file, behind a lock.  On CUDA a context belongs to a device and a
  * stream, and takes its scratch from XLA's allocator, for the length of one call.
  *
+ * The lock is not in the table of the library's src/process.h, which this extension cannot see, and
+ * is treated like those that are: fork() waits until it is free, since a child may want it
+ * (gram.set_threads), whatever XLA's threads were doing.
+ *
  * SPDX-License-Identifier: MIT
  */
 #include "py_xla.h"
@@ -24,6 +28,30 @@ static struct {
     int threads, generation; /* contexts of an older generation have other threads */
 } process = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+static void lock_process_now(void)
+{
+    pthread_mutex_lock(&process.lock);
+}
+
+static void unlock_process(void)
+{
+    pthread_mutex_unlock(&process.lock);
+}
+
+/* Without memory for this note a child may find the lock held, which takes a moment of bad luck. */
+static void begin(void)
+{
+    (void)pthread_atfork(lock_process_now, unlock_process, unlock_process);
+}
+
+static void lock_process(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    (void)pthread_once(&once, begin);
+    lock_process_now();
+}
+
 static void destroy(struct py_xla_context *context)
 {
     if (context)
@@ -36,13 +64,13 @@ void py_xla_set_threads(int threads)
     struct py_xla_context *old[MOST_IDLE];
     int count;
 
-    pthread_mutex_lock(&process.lock);
+    lock_process();
     process.threads = threads;
     process.generation++;
     count = process.count;
     memcpy(old, process.idle, sizeof old);
     process.count = 0;
-    pthread_mutex_unlock(&process.lock);
+    unlock_process();
     for (int i = 0; i < count; i++)
         destroy(old[i]);
 }
@@ -112,11 +140,11 @@ gram_status py_xla_take(const struct xla_frame *frame, gram_device device, void 
     gram_status status = GRAM_OK;
     int generation;
 
-    pthread_mutex_lock(&process.lock);
+    lock_process();
     context = find(device, stream);
     generation = process.generation;
     options.threads = process.threads;
-    pthread_mutex_unlock(&process.lock);
+    unlock_process();
     if (!context) {
         context = calloc(1, sizeof *context);
         if (!context)
@@ -151,7 +179,7 @@ void py_xla_give(struct py_xla_context *context)
         (void)status; /* a device that has died is told by the next call */
     }
     context->frame = NULL;
-    pthread_mutex_lock(&process.lock);
+    lock_process();
     if (context->generation == process.generation) {
         if (process.count == MOST_IDLE) {
             longest = process.idle[0];
@@ -161,7 +189,7 @@ void py_xla_give(struct py_xla_context *context)
         process.idle[process.count++] = context;
         context = NULL;
     }
-    pthread_mutex_unlock(&process.lock);
+    unlock_process();
     destroy(longest);
     destroy(context);
 }

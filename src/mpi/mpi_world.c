@@ -14,7 +14,12 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* MPI is the process's, and so is this. */
+/*
+ * MPI is the process's, and so is this.  It is not one of the locks of process.h, for which fork()
+ * waits: MPI_Init_thread takes long, and may itself fork, as Open MPI does for a program without
+ * mpirun, which would then wait for its own thread.  A child that finds it held waits for ever; but
+ * MPI does not go with fork() (gram.h), so that a child has no call that takes it.
+ */
 static pthread_mutex_t beginning = PTHREAD_MUTEX_INITIALIZER;
 static atomic_int open_count;
 
