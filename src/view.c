@@ -186,6 +186,8 @@ gram_status gram_view_of(gram_context *g, const struct gram_batch *batch, const 
     for (int i = 0; i < own; i++) {
         int at = batch->ndim - own + i;
         out->batch_stride[at] = t->shape[i] == 1 && batch->shape[at] != 1 ? 0 : t->stride[i];
+        if (t->shape[i] == 0) /* nobody walks along it, and 0 would say that there is an item */
+            out->batch_stride[at] = 1;
     }
     return GRAM_OK;
 }

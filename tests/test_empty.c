@@ -3,7 +3,8 @@
  *
  * An empty batch of one argument makes the call's empty, though the other arguments have an item
  * each: nothing of them may be taken for a part of the batch.  Calls and workspace queries, all
- * arguments that have a batch, numbers an item too; on the device that GRAM_TEST_DEVICE names.
+ * arguments that have a batch, numbers an item too, and a batch whose stride is 0, as NumPy's
+ * broadcast_to makes it; on the device that GRAM_TEST_DEVICE names.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -46,8 +47,8 @@ static bool is_empty(const struct shape_row *row, int i, int empty)
     return empty == (!mark ? i : *mark == '=' ? 0 : i - 1);
 }
 
-/* Input empty alone has a batch of 0, or with SHAPE_TENSORS every one. */
-static void try_one(struct harness *h, const struct shape_row *row, int empty)
+/* Input empty alone has a batch of 0, or with SHAPE_TENSORS every one.  flat: of stride 0. */
+static void try_one(struct harness *h, const struct shape_row *row, int empty, bool flat)
 {
     struct shape_call c = {.query = false};
     char name[SHAPE_NAME] = "all";
@@ -56,13 +57,17 @@ static void try_one(struct harness *h, const struct shape_row *row, int empty)
     if (empty < SHAPE_TENSORS)
         (void)shape_name(row, empty, name);
     expected = strchr(name, '~') ? GRAM_INVALID_ARGUMENT : GRAM_OK;
-    for (int i = 0; i < SHAPE_TENSORS; i++)
+    for (int i = 0; i < SHAPE_TENSORS; i++) {
         lay(h, row, i, is_empty(row, i, empty) ? 0 : -1, &c.t[i]);
+        if (flat && is_empty(row, i, empty))
+            c.t[i].stride[0] = 0;
+    }
     for (int query = 1; query >= 0; query--) {
         c.query = query;
         status = row->run(h->g, &c);
-        CHECK(h, status == expected, "%s, %s empty, %s: %s \"%s\"", row->name, name,
-              query ? "query" : "call", gram_status_name(status), gram_message(h->g));
+        CHECK(h, status == expected, "%s, %s empty%s, %s: %s \"%s\"", row->name, name,
+              flat ? " of stride 0" : "", query ? "query" : "call", gram_status_name(status),
+              gram_message(h->g));
     }
     CHECK(h, gram_context_synchronize(h->g) == GRAM_OK, "%s", gram_message(h->g));
 }
@@ -81,7 +86,7 @@ static void fill(struct harness *h)
               "%s", gram_message(h->g));
 }
 
-static void each_argument_empty_alone(struct harness *h)
+static void try_all(struct harness *h, bool flat)
 {
     char name[SHAPE_NAME];
 
@@ -89,8 +94,8 @@ static void each_argument_empty_alone(struct harness *h)
     for (const struct shape_row *row = shape_rows; row->name; row++) {
         for (int i = 0; shape_name(row, i, name); i++)
             if (!strpbrk(name, "!=+"))
-                try_one(h, row, i);
-        try_one(h, row, SHAPE_TENSORS);
+                try_one(h, row, i, flat);
+        try_one(h, row, SHAPE_TENSORS, flat);
     }
     for (int i = 0; i < SHAPE_TENSORS; i++) {
         gram_memory_free(h->g, memory[i], BYTES);
@@ -98,8 +103,19 @@ static void each_argument_empty_alone(struct harness *h)
     }
 }
 
+static void each_argument_empty_alone(struct harness *h)
+{
+    try_all(h, false);
+}
+
+static void an_empty_batch_of_stride_0_has_no_first_item(struct harness *h)
+{
+    try_all(h, true);
+}
+
 static const struct test_function tests[] = {
-    {"each_argument_empty_alone", each_argument_empty_alone},
+    {                   "each_argument_empty_alone",                    each_argument_empty_alone},
+    {"an_empty_batch_of_stride_0_has_no_first_item", an_empty_batch_of_stride_0_has_no_first_item},
 };
 
 int main(void)
