@@ -1,5 +1,5 @@
 /*
- * kfac.c - gram_kfac: its memory, its options, and what it tells
+ * kfac.c - gram_kfac: its memory, its options, its state and counts for the caller
  *
  * SPDX-License-Identifier: MIT
  */
@@ -11,7 +11,7 @@
 
 enum {
     MOST_NUMBERS = INT32_MAX, /* along a side of a matrix */
-    SAMPLE_NUMBERS = 1 << 16  /* of the gradients of the samples that are corrected by at a time */
+    SAMPLE_NUMBERS = 1 << 16  /* least room for gradients of samples, a block of them at a time */
 };
 
 /* ---- Options ------------------------------------------------------------------------------- */
@@ -155,7 +155,8 @@ struct gram_batch gram_kfac_weight_shape(const struct kfac_layer *l)
 
 /* ---- Memory -------------------------------------------------------------------------------- */
 
-/* Counts the numbers of a layer's state, of M, and of its largest matrix; false: they overflow. */
+/* Adds the numbers of a layer's state, and raises *most to its largest matrix; false: they
+ * overflow. */
 static bool count_layer(const gram_kfac *k, struct kfac_layer *l, int64_t *numbers, int64_t *most)
 {
     double a =
@@ -174,7 +175,7 @@ static bool count_layer(const gram_kfac *k, struct kfac_layer *l, int64_t *numbe
     return *numbers < (int64_t)1 << 58;
 }
 
-/* A part of the state, from the memory that is left at *at. */
+/* Adds a part to the state, which takes its numbers from the memory at *at. */
 static void *add_state(gram_kfac *k, int64_t layer, const char *part, const int64_t shape[3],
                        char **at)
 {
@@ -226,7 +227,8 @@ static void place_layer(gram_kfac *k, int64_t index, char **at)
     }
 }
 
-/* Zeros for k->numbers, on a device with its counts, its report and places for info behind them. */
+/* Allocates zeros for k->numbers numbers.  On a device the counts of the layers, the report and the
+ * outcomes of factorisations come behind them. */
 static gram_status allocate_memory(gram_context *g, gram_kfac *k)
 {
     const size_t size = gram_dtype_size(k->options.state);
@@ -351,7 +353,7 @@ void gram_kfac_destroy(gram_kfac *kfac)
     free(kfac);
 }
 
-/* ---- What is told -------------------------------------------------------------------------- */
+/* ---- Queries ------------------------------------------------------------------------------- */
 
 gram_status gram_kfac_get(gram_context *g, const gram_kfac *kfac, gram_kfac_info *info)
 {

@@ -1,13 +1,17 @@
 /*
  * kfac_correct.c - corrected eigenvalues of EKFAC: E_n[(Qb^T G_n Qa)^2] over samples
  *
- * G_n = sum_s g_ns a'_ns^T turns with what it is made of: Qb^T G_n Qa = sum_s (Qb^T g_ns)
- * (Qa^T a'_ns)^T.  Of S positions, m outputs and n inputs of a sample turning those takes S (m^2 +
- * n^2 + m n) products, turning G_n S m n + m n (m + n); a linear layer has the cheaper one, a
- * convolution, whose a' are patches, always G_n.  Of one position the squares are a product of
- * squares: sum_n (Qb^T g_n)^2 ((Qa^T a'_n)^2)^T.
+ * The gradient of a sample is G_n = sum_s g_ns a'_ns^T.  "To turn" means to multiply by the
+ * eigenvectors, and either G_n is turned or the vectors that it is made of:
+ *   Qb^T G_n Qa = sum_s (Qb^T g_ns) (Qa^T a'_ns)^T.
+ * With S positions, m outputs and n inputs the multiplications of a sample are
+ *   S (m^2 + n^2 + m n)     where positions turn,
+ *   S m n + m n (m + n)     where the gradient turns.
+ * A linear layer takes the cheaper way.  A convolution, whose a' are patches, always turns G_n.
+ * With one position the squares are a product of squares:
+ *   sum_n (Qb^T g_n)^2 ((Qa^T a'_n)^2)^T.
  *
- * Samples come in blocks that fit into the work memory.  On a device everything is queued.
+ * Samples come in blocks that fit into the memory to work in.  On a device everything is queued.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -20,10 +24,10 @@ struct correction {
     gram_kfac *k;
     const struct kfac_layer *l;
     int64_t samples;
-    bool begun; /* l->gradient holds a sum */
+    bool begun; /* l->gradient holds the sum of the blocks before */
 };
 
-/* Rows [first, first + count) of the first dimension. */
+/* Samples [first, first + count) of a tensor. */
 static gram_tensor samples_of(const gram_tensor *t, int64_t first, int64_t count)
 {
     gram_tensor part = *t;
@@ -39,7 +43,7 @@ static gram_tensor dense(const struct correction *c, void *numbers, struct gram_
     return gram_kfac_dense(c->k, numbers, &shape, c->k->options.state);
 }
 
-/* ---- What is done with numbers --------------------------------------------------------------- */
+/* ---- Arithmetic, here or queued on a device -------------------------------------------------- */
 
 static gram_status gather(const struct correction *c, const struct kfac_move *move)
 {
@@ -50,7 +54,8 @@ static gram_status gather(const struct correction *c, const struct kfac_move *mo
     return GRAM_OK;
 }
 
-/* to = factor sum over `groups` of the squares of count numbers each, added to `to` or not. */
+/* to = factor times the sum of the squares of `groups` vectors of count numbers each.  With adds
+ * this is added to `to`. */
 struct squares {
     void *from, *to;
     int64_t groups, count;
@@ -80,7 +85,7 @@ static gram_status square(const struct correction *c, const struct squares *s)
     return GRAM_OK;
 }
 
-/* Squares of count turned gradients in work 0. */
+/* Adds the squares of count turned gradients in work 0 to the sum. */
 static gram_status add_squares(struct correction *c, int64_t count, double factor)
 {
     const struct squares s = {
@@ -93,7 +98,7 @@ static gram_status add_squares(struct correction *c, int64_t count, double facto
 
 /* ---- Gradients that turn --------------------------------------------------------------------- */
 
-/* The gradients of samples as matrices [W b], to work 0; they are made in the dtype of d. */
+/* Computes the gradients of samples as matrices [W b] to work 0, in the arithmetic of `dtype`. */
 static gram_status sample_gradients(const struct correction *c, const gram_tensor *a,
                                     const gram_tensor *d, gram_dtype dtype)
 {
@@ -112,7 +117,7 @@ static gram_status sample_gradients(const struct correction *c, const gram_tenso
     options.scale = k->options.scale;
     all.shape[0] = count;
     memcpy(all.shape + 1, shape.shape, (size_t)shape.ndim * sizeof *shape.shape);
-    weight = gram_kfac_dense(k, k->work[1], &all, dtype); /* and work 2, of larger numbers */
+    weight = gram_kfac_dense(k, k->work[1], &all, dtype); /* and work 2, for larger numbers */
     if (!bias && dtype == to.state)
         weight.data = to.numbers;
     biases.dtype = dtype;
@@ -126,7 +131,7 @@ static gram_status sample_gradients(const struct correction *c, const gram_tenso
     return gather(c, &to);
 }
 
-/* Qb^T G Qa of count samples, in work 0. */
+/* Turns the gradients G of count samples in work 0 into Qb^T G Qa. */
 static gram_status turn(const struct correction *c, int64_t count)
 {
     const struct kfac_layer *l = c->l;
@@ -166,14 +171,16 @@ static gram_status by_gradients(struct correction *c, const gram_tensor *a, cons
 
 /* ---- Positions that turn --------------------------------------------------------------------- */
 
-/* A side of a linear layer: `rows` positions of `width` features turn to `to`. */
+/* One side of a linear layer, activations or gradients: `rows` positions of `width` features, which
+ * are turned to `to`. */
 struct side {
     const gram_tensor *t;
     int64_t rows, width, order;
     void *vectors, *to;
 };
 
-/* x Q of the first width rows of Q, and of a bias's 1 the last row. */
+/* to = x Q with the first width rows of Q; where there is a bias, whose feature is 1, the last row
+ * of Q is added. */
 static gram_status turn_side(const struct correction *c, const struct side *s)
 {
     const gram_dtype dtype = c->k->options.state;
@@ -203,7 +210,8 @@ static gram_status turn_side(const struct correction *c, const struct side *s)
     return gram_matmul_batched(c->g, &x, &q, &options, &y);
 }
 
-/* Of one position: the turned sides in works 1 and 2 become their squares, then one product. */
+/* For one position: squares the turned sides in works 1 and 2, and adds their product to the
+ * sum. */
 static gram_status multiply_squares(struct correction *c, int64_t count, double factor)
 {
     const struct kfac_layer *l = c->l;
@@ -233,7 +241,7 @@ static gram_status multiply_squares(struct correction *c, int64_t count, double 
     return gram_matmul_batched(c->g, &y, &x, &options, &sum);
 }
 
-/* Of several: the products of a sample's positions are its gradient. */
+/* For several positions: the product of a sample's turned sides is its turned gradient. */
 static gram_status multiply_positions(struct correction *c, int64_t count, int64_t positions,
                                       double factor)
 {
@@ -283,7 +291,7 @@ static bool is_real(const gram_tensor *t)
     return t->dtype == GRAM_F32 || t->dtype == GRAM_F64;
 }
 
-/* Samples whose positions fit, where turning those takes less time; 0: turn gradients. */
+/* How many samples a block has whose positions turn; 0: it is cheaper to turn gradients. */
 static int64_t block_of(const struct correction *c, int64_t positions)
 {
     const double s = (double)positions, m = (double)c->l->rows, n = (double)c->l->cols;

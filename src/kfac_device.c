@@ -1,9 +1,9 @@
 /*
- * kfac_device.c - gram_kfac on a device: its numbers are there, and so is what is decided of them
+ * kfac_device.c - gram_kfac on a device, which has its numbers and decides which of them it takes
  *
- * A call queues operations of the library and passes of the backend and waits for nothing: whether
- * factors are finite, whether a factorisation was right and how long directions may be is known to
- * the device alone.  The host knows what was queued: layer.counts.
+ * A call queues operations of the library and passes of the backend and waits for nothing.  Only
+ * the device knows whether factors are finite, whether a factorisation succeeded and how long
+ * directions may be.  The host counts the updates that it has queued, in layer.counts.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -11,7 +11,7 @@
 #include <math.h>
 
 enum {
-    SMALL_ORDER = 32 /* of eigenproblems that AUTO does in one launch */
+    SMALL_ORDER = 32 /* up to this order AUTO does eigenproblems in one launch */
 };
 
 gram_status gram_kfac_device_run(gram_context *g, const gram_kfac *k, struct gram_kfac_pass pass)
@@ -34,7 +34,7 @@ static gram_tensor there(const gram_kfac *k, gram_tensor t)
 
 /* ---- Averages ------------------------------------------------------------------------------- */
 
-/* bad, if count numbers are not all finite. */
+/* Queues a check, which sets report->bad if one of count numbers is not finite. */
 static gram_status look(gram_context *g, const gram_kfac *k, const void *numbers, int64_t count,
                         gram_dtype dtype)
 {
@@ -44,7 +44,7 @@ static gram_status look(gram_context *g, const gram_kfac *k, const void *numbers
             .what = KFAC_LOOK, .from = numbers, .dtype = dtype, .count = count});
 }
 
-/* What moves an average: new numbers, where it is and which of the layer's counts is its own. */
+/* An update of an average `to` by the numbers `new`; slot is the layer's count of such updates. */
 struct average {
     const void *new;
     gram_dtype dtype;
@@ -68,7 +68,8 @@ static gram_status mix(gram_context *g, const gram_kfac *k, const struct kfac_la
                                                         .number = k->options.decay});
 }
 
-/* Takes new factors of a dtype (NULL: none) and corrections into the averages, all or none. */
+/* Takes new factors of a dtype (NULL: none), and with corrects corrections, into the averages: all
+ * of them, or none if one is not finite. */
 static gram_status take(gram_context *g, gram_kfac *k, struct kfac_layer *l,
                         const void *const new[2], gram_dtype dtype, bool corrects)
 {
@@ -123,7 +124,7 @@ gram_status gram_kfac_device_update(gram_context *g, gram_kfac *k, struct kfac_l
 
 /* ---- Inverses ------------------------------------------------------------------------------- */
 
-/* A pass that keeps what was made, unless info says that it is not right. */
+/* Queues a pass that takes a result into the state, unless info says that it has failed. */
 static gram_status keep(gram_context *g, const gram_kfac *k, const struct kfac_layer *l,
                         struct gram_kfac_pass pass)
 {
@@ -136,7 +137,7 @@ static gram_status keep(gram_context *g, const gram_kfac *k, const struct kfac_l
     return gram_kfac_device_run(g, k, pass);
 }
 
-/* (from + shift I)^-1 of A (side 0) or B to work of the side. */
+/* Inverts A + shift I (side 0) or B + shift I (side 1) to the work of this number. */
 static gram_status invert(gram_context *g, gram_kfac *k, const struct kfac_layer *l, int side)
 {
     const int64_t n = side == 0 ? l->cols : l->rows;
@@ -193,7 +194,8 @@ static gram_status refresh_factored(gram_context *g, gram_kfac *k, struct kfac_l
                                         .mode = KFAC_TAKE_SYMMETRIC});
 }
 
-/* Eigenvectors to work of the side, values to the work two behind it. */
+/* Eigenvectors of A (side 0) or B go to the work of this number, eigenvalues to the one two
+ * behind. */
 static gram_status decompose(gram_context *g, gram_kfac *k, const struct kfac_layer *l, int side)
 {
     const int64_t n = side == 0 ? l->cols : l->rows;
@@ -204,7 +206,7 @@ static gram_status decompose(gram_context *g, gram_kfac *k, const struct kfac_la
     gram_tensor w = there(k, gram_matrix(k->work[side + 2], l->groups, n, k->options.state));
     gram_tensor info = there(k, gram_vector(k->info + side * k->most_groups, l->groups, GRAM_I32));
 
-    if (n > SMALL_ORDER) /* the driver that does not wait */
+    if (n > SMALL_ORDER) /* this driver does not wait for the device */
         options.driver = GRAM_EIGH_DRIVER_BATCHED;
     return gram_eigh(g, &a, &options, &w, &v, &info);
 }
@@ -264,7 +266,7 @@ gram_status gram_kfac_device_refresh(gram_context *g, gram_kfac *k)
 
 /* ---- Directions ----------------------------------------------------------------------------- */
 
-/* V of the layer's M, to work 2. */
+/* Computes V from the layer's M, to work 2. */
 static gram_status direction_of(gram_context *g, gram_kfac *k, const struct kfac_layer *l)
 {
     const bool exact = k->options.damping == GRAM_KFAC_EXACT;
@@ -293,7 +295,7 @@ static gram_status direction_of(gram_context *g, gram_kfac *k, const struct kfac
     return gram_kfac_both_sides(g, k, l, &sides);
 }
 
-/* All directions, in place of the gradients, and the sum of <V, M>. */
+/* Puts the directions of all layers in the place of the gradients, and adds up <V, M>. */
 static gram_status all_directions(gram_context *g, gram_kfac *k)
 {
     for (int64_t i = 0; i < k->count; i++) {
@@ -348,7 +350,7 @@ gram_status gram_kfac_device_precondition(gram_context *g, gram_kfac *k, double 
     return move_all(g, k, KFAC_SCATTER, t);
 }
 
-/* ---- What is told --------------------------------------------------------------------------- */
+/* ---- The report ----------------------------------------------------------------------------- */
 
 gram_status gram_kfac_device_report(gram_context *g, const gram_kfac *k, struct kfac_report *out)
 {

@@ -7,7 +7,7 @@
 #include "layer.h"
 #include <math.h>
 
-/* What the calls are given. */
+/* The arguments of a call. */
 struct kfac_args {
     const gram_layer *layer;
     const gram_tensor *a, *d, *a_factor, *b_factor;
@@ -27,7 +27,7 @@ static gram_status check_options(gram_context *g, const gram_kfac_factors_option
     return GRAM_OK;
 }
 
-/* A square factor of this order, one a group. */
+/* Views a square factor of this order, or one for each group. */
 static gram_status view_factor(gram_context *g, const char *name, const gram_tensor *t,
                                const struct gram_layer_op *op, int64_t order,
                                struct gram_layer_output *out)

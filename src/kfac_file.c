@@ -22,7 +22,7 @@ static int64_t count_of(const gram_tensor *t)
     return count;
 }
 
-/* The object's memory; of a device a copy of it. */
+/* *image becomes the object's memory, or a copy of it where that is on a device. */
 static gram_status open_image(gram_context *g, const gram_kfac *k, char **image)
 {
     gram_status status;
@@ -47,7 +47,7 @@ static void close_image(gram_context *g, const gram_kfac *k, char *image)
         gram_free(g, image, k->bytes);
 }
 
-/* A part of the state in the image. */
+/* Where a part of the state lies in the image. */
 static void *part_of(const gram_kfac *k, char *image, const gram_tensor *t)
 {
     return k->owner ? image + ((char *)t->data - (char *)k->gradients) : t->data;

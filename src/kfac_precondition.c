@@ -69,7 +69,7 @@ struct kfac_move gram_kfac_bias_of(const gram_kfac *k, const struct kfac_layer *
     return (struct kfac_move){t, last, dtype, 1, l->cols, 0, 1};
 }
 
-/* Of a diagonal A the eigenvectors are those of I. */
+/* The eigenvectors of a diagonal A are those of I, so that they need no product. */
 gram_status gram_kfac_both_sides(gram_context *g, const gram_kfac *k, const struct kfac_layer *l,
                                  const struct kfac_sides *s)
 {
@@ -92,7 +92,7 @@ gram_status gram_kfac_both_sides(gram_context *g, const gram_kfac *k, const stru
     return gram_matmul_batched(g, &y, &a, &from_right, &z);
 }
 
-/* Divides what has turned into the eigenvectors. */
+/* Divides the numbers of M in the eigenvectors by s + lambda. */
 static void divide(const gram_kfac *k, const struct kfac_layer *l, void *turned)
 {
     const gram_dtype dtype = k->options.state;
@@ -106,7 +106,7 @@ static void divide(const gram_kfac *k, const struct kfac_layer *l, void *turned)
     }
 }
 
-/* V of the layer's M, to work 2. */
+/* Computes V from the layer's M, to work 2. */
 static gram_status direction_of(gram_context *g, gram_kfac *k, struct kfac_layer *l)
 {
     const gram_dtype dtype = k->options.state;
@@ -130,7 +130,7 @@ static gram_status direction_of(gram_context *g, gram_kfac *k, struct kfac_layer
     return gram_kfac_both_sides(g, k, l, &(struct kfac_sides){turned, spare, out, false, true});
 }
 
-/* All directions, in place of the gradients, and the sum of <V, M>. */
+/* Puts the directions of all layers in the place of the gradients, and adds up <V, M>. */
 static gram_status all_directions(gram_context *g, gram_kfac *k, double *sum)
 {
     const gram_dtype dtype = k->options.state;

@@ -6,7 +6,7 @@
 #include "kfac.h"
 #include <string.h>
 
-/* Whether a tensor looks as the view does and lies densely on the CPU. */
+/* True if a tensor has the dtype and shape of the view and lies on the CPU without gaps. */
 static bool fits(const gram_tensor *t, const gram_tensor *view)
 {
     bool same =

@@ -1,8 +1,8 @@
 /*
  * kfac_refresh.c - gram_kfac_refresh: the inverses of a layer's factors, or their eigenvectors
  *
- * Both factors of a layer are done in work memory first, so that they change together or not at
- * all.
+ * Both inverses of a layer are made in the memory to work in first, so that the layer gets both of
+ * them or none.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -18,7 +18,8 @@ double gram_kfac_least(const gram_kfac *k)
     return 4 * (k->options.state == GRAM_F32 ? (double)FLT_EPSILON : DBL_EPSILON);
 }
 
-/* The mean of the diagonals of count matrices of order n, or of count diagonals. */
+/* The mean of the diagonals of count matrices of order n, or of count vectors that are
+ * diagonals. */
 static double mean_diagonal(const gram_kfac *k, int64_t count, int64_t n, bool diagonals,
                             const void *a)
 {
@@ -29,7 +30,7 @@ static double mean_diagonal(const gram_kfac *k, int64_t count, int64_t n, bool d
     return sum / (double)(count * n);
 }
 
-/* The mean of a matrix and its transpose. */
+/* Replaces a matrix by the mean of itself and its transpose. */
 static void make_symmetric(gram_dtype dtype, int64_t n, void *a)
 {
     for (int64_t i = 0; i < n; i++)
@@ -40,8 +41,8 @@ static void make_symmetric(gram_dtype dtype, int64_t n, void *a)
         }
 }
 
-/* (from + shift I)^-1 of one matrix to `to`, with work 2 to work in.  True in *failed where there
- * is none. */
+/* to = (from + shift I)^-1 for one matrix, with work 2 to work in.  *failed becomes true where
+ * there is no inverse. */
 static gram_status invert(gram_context *g, gram_kfac *k, int64_t n, const void *from, double shift,
                           void *to, bool *failed)
 {
@@ -76,7 +77,7 @@ static void copy(const gram_kfac *k, int64_t count, const void *from, void *to)
     memcpy(to, from, (size_t)count * gram_dtype_size(k->options.state));
 }
 
-/* pi and with it the damping of A and of B. */
+/* Computes pi, and with it the damping of A and of B, shift. */
 static void split_damping(const gram_kfac *k, const struct kfac_layer *l, double shift[2])
 {
     double a = mean_diagonal(k, l->groups, l->cols, l->diagonal, l->a);
@@ -114,7 +115,8 @@ static gram_status refresh_factored(gram_context *g, gram_kfac *k, struct kfac_l
     return GRAM_OK;
 }
 
-/* Eigenvectors to `to`, values to `values`, those below 0 as 0. */
+/* Eigenvectors of A (side 0) or B go to the work of this number, eigenvalues, those below 0 as 0,
+ * to the work two behind. */
 static gram_status decompose(gram_context *g, gram_kfac *k, const struct kfac_layer *l, int side,
                              bool *failed)
 {

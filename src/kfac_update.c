@@ -129,7 +129,7 @@ gram_tensor gram_kfac_dense(const gram_kfac *k, void *numbers, const struct gram
     return t;
 }
 
-/* Takes new factors (NULL: none) into the averages, both or neither; false: they are not finite. */
+/* Takes new factors (NULL: none) into the averages, both or neither; false: one is not finite. */
 static bool take(gram_kfac *k, struct kfac_layer *l, const void *const new[2], gram_dtype dtype)
 {
     const int64_t count[2] = {kfac_a_count(l), kfac_b_count(l)};

@@ -1,8 +1,8 @@
 /*
  * cpu_soap.c - SOAP on the CPU: Adam in the eigenbases of Shampoo's factors
  *
- * gram.h has the formula.  A step moves along the bases that the steps before it have left; its
- * own gradient comes into the factors and, by the refresh at the end, into the bases afterwards.
+ * gram.h has the formula.  A step moves along the bases that earlier steps have left.  Its own
+ * gradient enters the factors, and through the refresh at the end of the step the bases.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -26,7 +26,7 @@ void cpu_soap_close(const gram_optimizer *o, const struct gram_optimizer_slot *s
         cpu_optimizer_store(o, slot, work, data);
 }
 
-/* A unit's own memory: the moments, and a matrix of the largest side. */
+/* The memory of a unit: room for the moments, and for a matrix of the largest side. */
 struct soap_room {
     char *moment, *second, *matrix;
     size_t bytes;
@@ -53,7 +53,8 @@ static size_t unit_bytes(const gram_optimizer *o, const struct gram_optimizer_bl
     return lay_out(b, o->parameter[b->parameter].work, none).bytes;
 }
 
-/* x in the coordinates of the bases, or back from there; x and spare change places. */
+/* Brings x into the coordinates of the bases, or back.  The result is in *x, and each product
+ * exchanges *x and *spare. */
 static void project(const struct cpu_optimizer_unit *u, bool back, void **x, void **spare,
                     void *matrix)
 {
@@ -76,7 +77,8 @@ static void accumulate(const struct cpu_optimizer_unit *u, void *matrix)
     cpu_optimizer_accumulate(u, beta, 1 - beta, matrix);
 }
 
-/* What the direction is multiplied by: steps counts those that moved. */
+/* The number that the direction is multiplied by.  The first step moved nothing and does not
+ * count. */
 static double direction_scale(const struct cpu_optimizer_unit *u, const void *x)
 {
     const gram_optimizer_options *o = &u->o->options;
@@ -86,7 +88,7 @@ static double direction_scale(const struct cpu_optimizer_unit *u, const void *x)
         scale = sqrt(1 - pow(o->beta2, steps)) / (1 - pow(o->beta1, steps));
     if (o->normalize)
         scale /= 1e-30 + sqrt(u->math->squares(u->b->count, x) / (double)u->b->count);
-    if (o->decay == GRAM_DECAY_DECOUPLED) /* which is of what the step has left */
+    if (o->decay == GRAM_DECAY_DECOUPLED) /* the decay applies to the parameter after the step */
         scale *= 1 - o->learning_rate * o->weight_decay;
     return scale;
 }

@@ -1,8 +1,9 @@
 /*
- * cpu_soap.h - what the parts of SOAP share on the CPU
+ * cpu_soap.h - the declarations that the files of SOAP share on the CPU
  *
- * A basis q is n by n, row j is its vector number j: q[j][i] x[i] is coordinate j of x.  Tensors,
- * factors and bases are dense, row-major, and of one dtype, f32 or f64.
+ * A basis q is n by n, and its row j is vector number j: coordinate j of x is
+ *   sum_i q[j][i] x[i].
+ * Tensors, factors and bases are dense, row-major, and of one dtype, f32 or f64.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -11,12 +12,12 @@
 #include "cpu_mode.h"
 #include "cpu_optimizer.h"
 
-/* Small loops over n elements, one table a dtype: soap_tile.h. */
+/* Small loops over n elements (soap_tile.h), with a table for each dtype. */
 struct soap_kernels {
     double (*dot)(int64_t n, const void *x, const void *y);
     /* to[b][j][a] = from[b][order[j]][a] */
     void (*permute)(const struct cpu_mode *mode, const int32_t *order, const void *from, void *to);
-    double (*off_diagonal)(int64_t n, const void *a); /* the sum of the squares there, n by n */
+    double (*off_diagonal)(int64_t n, const void *a); /* sum of a[i][j]^2 over i != j, a n by n */
     bool (*finite)(int64_t n, const void *x);
     void (*widen)(int64_t n, const void *from, double *to);
     void (*narrow)(int64_t n, const double *from, void *to);
@@ -30,33 +31,35 @@ const struct soap_kernels *cpu_soap_kernels(gram_dtype dtype);
 enum soap_outcome {
     SOAP_REFRESHED,
     SOAP_KEPT,   /* the old basis still fits */
-    SOAP_FAILED, /* the old basis must do */
+    SOAP_FAILED, /* there is no new basis: the old one stays */
 };
 
-/* A factor, both triangles, and the basis that it has; skip: how much of it may be off the diagonal
- * in this basis, as a part of its norm, for the basis to stay; 0: none may. */
+/* A factor, with both triangles, and its basis.  The basis stays while the off-diagonal part of the
+ * factor in it has at most `skip` times the norm of the factor; with 0 it never stays. */
 struct soap_factor {
     const void *factor, *q;
     double skip;
 };
 
-/* Scratch of both. */
+/* The scratch that each of the two functions below takes. */
 size_t cpu_soap_basis_bytes(int64_t n);
 
-/* q: eigenvectors of a factor, that of the largest eigenvalue first; false: it has none.  An f32
- * factor that LAPACK gives up is tried in f64. */
+/* Sets q to the eigenvectors of a factor, that of the largest eigenvalue first; false: there are
+ * none.  An f32 factor that LAPACK gives up is tried in f64. */
 bool cpu_soap_basis_first(gram_dtype dtype, int64_t n, const void *factor, void *q, void *scratch);
 
-/* Where refreshed, the rows of next are those of q factor, by falling estimates of their
- * eigenvalues, made orthonormal from the first to the last; row j comes from row order[j] of q.  An
- * f32 product that overflows is taken again in f64. */
+/* Makes the next basis by a step of power iteration.  Where the outcome is SOAP_REFRESHED, `next`
+ * has the rows of the product q factor, sorted by falling estimates of their eigenvalues and made
+ * orthonormal from the first to the last; its row j comes from row order[j] of q.  An f32 product
+ * that overflows is computed again in f64. */
 enum soap_outcome cpu_soap_basis_next(gram_dtype dtype, int64_t n, const struct soap_factor *from,
                                       void *next, int32_t *order, void *scratch);
 
 /* ---- cpu_soap.c ------------------------------------------------------------------------------ */
 
-/* The numbers of a slot, of the dtype work: where they are in the state, or loaded into memory
- * (symmetric ones are whole there); and back from there. */
+/* cpu_soap_open returns the numbers of a slot in the dtype `work`: their place in the state, or
+ * `memory`, into which it loads them (symmetric matrices with both triangles).  cpu_soap_close
+ * stores numbers that were loaded. */
 void *cpu_soap_open(const gram_optimizer *o, const struct gram_optimizer_slot *slot,
                     gram_dtype work, void *memory);
 void cpu_soap_close(const gram_optimizer *o, const struct gram_optimizer_slot *slot,

@@ -1,10 +1,10 @@
 /*
- * cpu_soap_basis.c - the eigenbasis of a factor: by eigenvectors at first, then a step of power
- * iteration at a time
+ * cpu_soap_basis.c - the eigenbasis of a factor: eigenvectors at first, then steps of power
+ * iteration
  *
- * A vector of a basis is a coordinate of the moments.  Power iteration keeps the vectors in their
- * order but for the sorting by estimated eigenvalue, and the caller sorts the second moment alike.
- * LAPACK is column-major: the rows of a basis are its columns.
+ * Every vector of a basis belongs to one coordinate of the moments.  Power iteration keeps the
+ * vectors in their order except that it sorts them by estimated eigenvalue; the caller sorts the
+ * second moment in the same way.  LAPACK is column-major: the rows of a basis are its columns.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Scratch, in doubles: three matrices, of which the last two are where LAPACK's work begins. */
+/* Scratch, in doubles: a matrix, then LAPACK's work, which has room for two more matrices. */
 struct basis_scratch {
     double *product, *work, *values;
     int32_t *iwork;
@@ -55,7 +55,7 @@ size_t cpu_soap_basis_bytes(int64_t n)
 
 /* ---- The first basis ------------------------------------------------------------------------- */
 
-/* The eigenvectors of a over a, that of the largest eigenvalue first. */
+/* Replaces a by its eigenvectors, that of the largest eigenvalue first; false: LAPACK failed. */
 static bool eigenvectors(gram_dtype dtype, int64_t n, void *a, const struct basis_scratch *s)
 {
     size_t column = (size_t)n * gram_dtype_size(dtype);
@@ -79,7 +79,7 @@ bool cpu_soap_basis_first(gram_dtype dtype, int64_t n, const void *factor, void 
     struct basis_scratch s = lay_out(n, scratch);
 
     if (!kernels->finite(n * n, factor))
-        return false; /* LAPACK may not end */
+        return false; /* with such numbers LAPACK may not return */
     memcpy(s.product, factor, (size_t)(n * n) * gram_dtype_size(dtype));
     if (eigenvectors(dtype, n, s.product, &s)) {
         memcpy(q, s.product, (size_t)(n * n) * gram_dtype_size(dtype));
@@ -108,7 +108,7 @@ static int by_value_descending(const void *left, const void *right)
     return a->column < b->column ? -1 : 1;
 }
 
-/* order: the columns by their estimated eigenvalues q . product, the largest first. */
+/* Sets order to the vectors by their estimated eigenvalues q . product, the largest first. */
 static void sort_columns(gram_dtype dtype, int64_t n, const void *q, const struct basis_scratch *s,
                          int32_t *order)
 {
@@ -126,7 +126,7 @@ static void sort_columns(gram_dtype dtype, int64_t n, const void *q, const struc
         order[j] = (int32_t)estimates[j].column;
 }
 
-/* True if q^T product is diagonal but for a part of at most skip. */
+/* True if the off-diagonal part of q^T product has at most skip times its norm. */
 static bool fits(gram_dtype dtype, int64_t n, const void *q, double skip,
                  const struct basis_scratch *s)
 {
@@ -138,7 +138,7 @@ static bool fits(gram_dtype dtype, int64_t n, const void *q, double skip,
     return kernels->off_diagonal(n, s->work) <= skip * skip * kernels->dot(n * n, s->work, s->work);
 }
 
-/* The next basis in s->work, of dtype. */
+/* Computes the next basis to s->work, in dtype. */
 static enum soap_outcome iterate(gram_dtype dtype, int64_t n, const void *factor, const void *q,
                                  double skip, const struct basis_scratch *s, int32_t *order)
 {

@@ -1,8 +1,8 @@
 /*
  * cpu_soap_refresh.c - SOAP's bases, and the moments in their coordinates
  *
- * The first moment is turned from the old basis to the new one.  The second has a number a
- * coordinate: it follows the vectors as they are sorted, and is not turned.
+ * The first moment is brought from the old basis to the new one.  The second moment has one number
+ * for each coordinate: it is sorted as the vectors are, and otherwise stays as it is.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -12,10 +12,10 @@
 #include <string.h>
 
 enum {
-    EIGH_ORDER = 32000 /* up to here LAPACK's 32-bit integers count syevd's workspace */
+    EIGH_ORDER = 32000 /* up to this order syevd's workspace fits LAPACK's 32-bit integers */
 };
 
-/* Scratch for a block. */
+/* The scratch of a block. */
 struct refresh_room {
     char *factor, *q, *next, *moment, *second, *spare, *order, *basis;
     size_t bytes;
@@ -82,7 +82,7 @@ gram_status cpu_soap_refresh_bytes(gram_context *g, const gram_optimizer *o, siz
     return GRAM_OK;
 }
 
-/* A block whose turn it is. */
+/* A block whose bases are refreshed. */
 struct turn {
     gram_optimizer *o;
     const struct gram_optimizer_block *b;
@@ -90,7 +90,8 @@ struct turn {
     struct refresh_room room;
 };
 
-/* Moments along dimension k: the first from basis q to next, the second into the new order. */
+/* Changes the moments along dimension k: the first goes from basis q to the next one, the second
+ * into the new order. */
 static void turn_moments(const struct turn *t, int k, const void *q)
 {
     const struct gram_optimizer_block *b = t->b;

@@ -75,7 +75,7 @@ gram_status cuda_kron(gram_context *g, const struct gram_kron_op *op)
         return GRAM_OK;
     TRY(check_pointers(g, turned.factor, turned.count, &turned.out));
     if (llabs(turned.out.row_stride) <
-        llabs(turned.out.col_stride)) { /* neighbours for neighbours */
+        llabs(turned.out.col_stride)) { /* neighbouring threads write neighbours */
         gram_view_transpose(&turned.out);
         for (int f = 0; f < turned.count; f++)
             gram_view_transpose(&turned.factor[f]);

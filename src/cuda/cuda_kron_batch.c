@@ -1,5 +1,5 @@
 /*
- * cuda_kron_batch.c - batches of factors, of which each may have items of its own
+ * cuda_kron_batch.c - batches of factors, each of which may differ in other items
  *
  * SPDX-License-Identifier: MIT
  */

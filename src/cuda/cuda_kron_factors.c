@@ -1,5 +1,5 @@
 /*
- * cuda_kron_factors.c - what solves and determinants of Kronecker products share: see
+ * cuda_kron_factors.c - the factors of solves and determinants of Kronecker products: see
  * cuda_kron_solve.h
  *
  * SPDX-License-Identifier: MIT

@@ -1,5 +1,5 @@
 /*
- * cuda_kron_kept.c - which factors kron_matmul_kept.cu multiplies by, and with what tiles
+ * cuda_kron_kept.c - the factors that kron_matmul_kept.cu multiplies by, and its tiles
  *
  * SPDX-License-Identifier: MIT
  */
@@ -7,21 +7,21 @@
 #include <stdio.h>
 
 enum {
-    MOST_DEPTH = 128,            /* rows of a factor */
-    OWN = 16,                    /* columns of a warp, as in kron_matmul_kept.cu */
-    PIECE_BYTES = 16,            /* of x and y that are moved at once */
-    CHUNK_BYTES = 128,           /* of a column */
+    MOST_DEPTH = 128,            /* most rows of a factor */
+    OWN = 16,                    /* columns that a warp has, as in kron_matmul_kept.cu */
+    PIECE_BYTES = 16,            /* of x and y that one instruction moves */
+    CHUNK_BYTES = 128,           /* of a column that are multiplied together */
     SLOT_BYTES = 2048,           /* a chunk of a warp's columns */
     LEAST_STAGES = 3,            /* least chunks that a warp has room for */
-    MOST_STAGES = 8,             /* most */
+    MOST_STAGES = 8,             /* and most */
     LEAST_KEPT = 32,             /* least columns of a factor that a block keeps */
-    WIDE = 128,                  /* most */
+    WIDE = 128,                  /* and most */
     MOST_STEP = INT32_MAX / OWN, /* from row to row, where a warp adds up steps in 32 bits */
-    GROUP = 4 * OWN,             /* of four warps that multiply together */
+    GROUP = 4 * OWN,             /* columns of four warps that multiply together */
     SHARED = 227 * 1024,         /* bytes of a block on sm_90 */
 };
 
-/* Units follow each other by one stride. */
+/* True if all units of a side are one stride apart. */
 static bool is_even(const struct cuda_kron_plan *plan, const struct gram_kron_span *span,
                     const struct kron_side *side, int64_t group)
 {
@@ -29,7 +29,7 @@ static bool is_even(const struct cuda_kron_plan *plan, const struct gram_kron_sp
            side->row_stride == span->before * group * span->after;
 }
 
-/* Pieces of a side can be moved: y across the factor's index, two neighbours. */
+/* True if a side can be moved in pieces of PIECE_BYTES. */
 static bool is_aligned(const struct cuda_kron_plan *plan, const struct gram_kron_span *span,
                        const struct gram_view *v, int64_t group)
 {
@@ -43,7 +43,7 @@ static bool is_aligned(const struct cuda_kron_plan *plan, const struct gram_kron
            cuda_kron_moved(&side, plan->element, span->after, OWN, group) == piece;
 }
 
-/* Whether one factor's sizes, and those around it, are for this kernel. */
+/* True if the sizes of one factor, and those around it, are ones that this kernel takes. */
 static bool is_sized(const struct cuda_device *device, const struct cuda_kron_plan *plan,
                      const struct gram_kron_span *span)
 {
@@ -94,13 +94,13 @@ static int64_t kept_bytes(const struct cuda_kron_plan *plan, int64_t rows, int64
     return chunks_of(plan, rows) * (CHUNK_BYTES / (int64_t)plan->element) * cols * 8;
 }
 
-/* Of the columns of a factor those that a block keeps. */
+/* How many columns of a factor a block keeps. */
 static int64_t kept_columns(int64_t cols)
 {
     return cols <= LEAST_KEPT ? LEAST_KEPT : cols <= 64 ? 64 : WIDE;
 }
 
-/* With few columns there are more blocks if each of them has less. */
+/* Gives each block less where columns are so few that processors would be idle. */
 static void share_out(const struct cuda_device *device, const struct cuda_kron_plan *plan,
                       int64_t columns, int64_t chunks, struct cuda_kron_pass *pass)
 {
@@ -118,7 +118,7 @@ static void share_out(const struct cuda_device *device, const struct cuda_kron_p
         pass->kept /= 2;
     pass->units = pass->paired ? pass->span.out : pass->kept;
     pass->stages = MOST_STAGES;
-    if (tiles * gram_ceil_div(pass->span.out, pass->units) <= device->processors) /* one a block */
+    if (tiles * gram_ceil_div(pass->span.out, pass->units) <= device->processors) /* one tile */
         pass->stages = (int)gram_least(MOST_STAGES, gram_most(LEAST_STAGES, chunks + 1));
 }
 

@@ -10,7 +10,7 @@ struct logdet_job {
     struct cuda_kron_factors f;
 };
 
-/* LU of a factor's copy, where it lies; no right-hand sides. */
+/* The LU factorisation of a factor's copy in place, without right-hand sides. */
 static struct gram_solve_op system_of(const struct logdet_job *job, int i)
 {
     const struct cuda_kron_factor *f = &job->f.factor[i];

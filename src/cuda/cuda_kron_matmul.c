@@ -1,5 +1,5 @@
 /*
- * cuda_kron_matmul.c - products with Kronecker factors on the device: one launch a group of them
+ * cuda_kron_matmul.c - products with Kronecker factors on the device: a launch for each pass
  *
  * SPDX-License-Identifier: MIT
  */
@@ -29,7 +29,7 @@ struct kron_number cuda_kron_number(const struct gram_hyper *h)
     return number;
 }
 
-/* A buffer between passes: items and rows one after the other. */
+/* A buffer between passes, in which items and rows lie one after the other. */
 static struct kron_side between(const struct cuda_kron_plan *plan, void *scratch, size_t at,
                                 int64_t columns)
 {
@@ -75,7 +75,7 @@ void cuda_kron_params(const struct cuda_kron_plan *plan, void *scratch, int numb
                     : between(plan, scratch, number % 2 ? half : 0, columns * pass->span.out);
 }
 
-/* The first call of a process compiles the kernels of its passes side by side. */
+/* Compiles the kernels of all passes side by side, at the first call of a process. */
 static void make_ahead(const gram_context *g, const struct cuda_kron_plan *plan, void *scratch)
 {
     char defines[GRAM_MAX_FACTORS][CUDA_KRON_DEFINES];
@@ -89,7 +89,7 @@ static void make_ahead(const gram_context *g, const struct cuda_kron_plan *plan,
     gram_jit_ahead(g, g->device, requests, plan->passes);
 }
 
-/* The kernel of a pass. */
+/* Finds the kernel of a pass, and remembers it in the plan. */
 static gram_status find_kernel(gram_context *g, struct cuda_kron_plan *plan, void *scratch,
                                int number, const struct kron_params *params, CUfunction *out)
 {
@@ -131,7 +131,7 @@ static gram_status queue_pass(gram_context *g, struct cuda_kron_plan *plan, void
         params->col_tiles = gram_ceil_div(pass->span.out, pass->units);
     }
     tiles = (double)params->unit_tiles * (double)params->col_tiles * (double)params->items;
-    if (pass->kernel == CUDA_KRON_KEPT) /* blocks stay, with their factor */
+    if (pass->kernel == CUDA_KRON_KEPT) /* blocks keep their factor and go from tile to tile */
         tiles = tiles < device->processors ? tiles : device->processors;
     return (early ? gram_cuda_queue_early : gram_cuda_queue)(
         g, function, (const unsigned[]){(unsigned)(tiles < most ? tiles : most), 1, 1},
@@ -158,9 +158,9 @@ static bool is_empty(const struct gram_kron_matmul_op *op)
     return op->batch.count == 0 || op->y.rows == 0 || op->y.cols == 0;
 }
 
-/* With sums of nothing the product is one factor's that has no rows.  Blocks of a large factor read
- * columns that others write: in place, a factor that is the number 1 (data NULL) copies x before.
- */
+/* op, or a product in its place that the passes can do.  Where x has no columns, the factors become
+ * one factor without rows.  In place, the blocks of a single factor would read columns that others
+ * write; a second factor, which is the number 1 (its data are NULL), makes a pass that copies x. */
 static struct gram_kron_matmul_op filled(const struct gram_kron_matmul_op *op)
 {
     struct gram_kron_matmul_op one = *op;

@@ -1,11 +1,11 @@
 /*
- * cuda_kron_matmul_plan.c - which factors a launch applies together, and to tiles of what size
+ * cuda_kron_matmul_plan.c - the factors that each launch applies together, and the sizes of tiles
  *
- * Every launch reads and writes all elements, so there are as few as shared memory allows: factors
- * of at most SMALL by SMALL are fused, from the last one on, as long as a tile fits; among the ways
- * to as few launches that with the smallest tiles is taken, since more blocks then share a
- * processor.  Launches and the contractions in them are ordered as on the CPU
- * (cpu_kron_matmul_plan.c): what shrinks comes first.
+ * Every launch reads and writes all elements, so there are as few launches as shared memory allows:
+ * factors of at most SMALL by SMALL are fused, from the last one on, as long as a tile fits.  Of
+ * the plans with the fewest launches the one with the smallest tiles is taken, since more blocks
+ * then share a processor.  Launches and the contractions in them are ordered as on the CPU
+ * (cpu_kron_matmul_plan.c): factors that shrink x come first.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -13,17 +13,17 @@
 
 enum {
     SMALL = 32,           /* largest P and Q of a fused factor */
-    LEAST_MMA = 16,       /* least P and Q of one for tensor cores */
+    LEAST_MMA = 16,       /* least P and Q of a factor for tensor cores */
     MOST_PAIRED = 8,      /* P of factors that kron_matmul.cu takes two at a time */
-    RUN_BYTES = 64,       /* of neighbours in memory that a tile should read at least */
-    LEAST_BUDGET = 16384, /* of a tile: below this smaller ones are no better */
-    WANTED_BYTES = 32768, /* of a tile that can be as large as one likes */
-    MANY_TILES = 8,       /* for a processor: more may be joined */
+    RUN_BYTES = 64,       /* neighbours in memory that a tile should read at least */
+    LEAST_BUDGET = 16384, /* least limit of a tile: smaller tiles are no better */
+    WANTED_BYTES = 32768, /* size to aim at of a tile that may have any size */
+    MANY_TILES = 8,       /* tiles for a processor: with more, tiles are made larger */
     MMA_BK = 16,          /* as in kron_matmul_mma.cu */
     MMA_STAGES = 3,
 };
 
-/* Room for factors in shared memory: a row is rounded up. */
+/* The elements that factors take in shared memory, with a gap behind each row. */
 static int64_t factors_elements(const struct gram_kron_matmul_op *op, int first, int count)
 {
     int64_t elements = 0;
@@ -33,7 +33,7 @@ static int64_t factors_elements(const struct gram_kron_matmul_op *op, int first,
     return elements;
 }
 
-/* Shared memory of a block, less what a kernel has for offsets. */
+/* The most shared memory of a block on a chip, less the offsets that a kernel keeps there. */
 int64_t cuda_kron_shared(int arch)
 {
     int64_t kib = arch == 80 || arch == 87 ? 163 : arch >= 90 && arch < 120 ? 227 : 99;
@@ -46,8 +46,8 @@ static bool is_whole(const struct gram_kron_matmul_op *op)
     return op->x.dtype == GRAM_I32 || op->x.dtype == GRAM_I64;
 }
 
-/* Worth the tensor cores: what is too large to be fused, and f64 from 32 by 32 on if
- * kron_matmul_tile.cu has none. */
+/* True if a factor goes to tensor cores by itself: one that is too large to be fused, and in f64
+ * one of 32 by 32 where kron_matmul_tile.cu does not use them. */
 static bool is_for_mma(const struct cuda_kron_plan *plan, int factor)
 {
     const struct gram_kron_matmul_op *op = plan->op;
@@ -74,7 +74,8 @@ static bool all_square(const struct gram_kron_matmul_op *op, const struct cuda_k
     return true;
 }
 
-/* A block's bytes: factors, a tile, or two where they alternate, and some for padding. */
+/* The shared memory of a block in bytes: the factors, one tile, or two where a step cannot work in
+ * place, and padding. */
 static double tile_bytes(const struct cuda_kron_plan *plan, const struct cuda_kron_pass *pass,
                          int64_t most, int64_t width)
 {
@@ -85,7 +86,7 @@ static double tile_bytes(const struct cuda_kron_plan *plan, const struct cuda_kr
            (double)plan->element;
 }
 
-/* Cuts the factors into passes whose tiles fit; how many. */
+/* Cuts the factors into passes whose tiles fit into the budget, and returns how many there are. */
 static int cut(struct cuda_kron_plan *plan, double budget)
 {
     const struct gram_kron_matmul_op *op = plan->op;
@@ -125,7 +126,8 @@ static int cut(struct cuda_kron_plan *plan, double budget)
     return plan->passes;
 }
 
-/* choice: whose budget is taken; 0: the least that makes as few passes as all memory does. */
+/* Makes the passes with the budget of a choice; 0 takes the least budget with which there are as
+ * few passes as with all memory. */
 static void make_passes(const struct cuda_device *device, int choice, struct cuda_kron_plan *plan)
 {
     double budget = (double)plan->shared_bytes;
@@ -161,7 +163,7 @@ static bool is_power(int64_t n)
     return (n & (n - 1)) == 0;
 }
 
-/* As were fastest on an H200: a thread has so many elements of a tile. */
+/* Threads for a tile, of which each has `each` elements, as were fastest on an H200. */
 static int threads_for(int64_t elements, int64_t each, int64_t most)
 {
     return (int)gram_most(64, gram_least(most, gram_round_up(elements / each, 32)));
@@ -199,7 +201,7 @@ static void choose_tile(const struct cuda_device *device, const struct cuda_kron
         plan->element;
 }
 
-/* The stages of kron_matmul_mma.cu. */
+/* The shared memory that the stages of kron_matmul_mma.cu take. */
 static size_t mma_bytes(const struct cuda_kron_plan *plan, int number)
 {
     const struct cuda_kron_pass *pass = &plan->pass[number];
@@ -212,12 +214,12 @@ static size_t mma_bytes(const struct cuda_kron_plan *plan, int number)
     return MMA_STAGES * (x + f);
 }
 
-/* Tiles of 16, 32, 64 or 128 of the factor's columns, as few in vain as there can be; narrow ones
- * where they would leave processors idle. */
+/* A tile has 16, 32, 64 or 128 of the factor's columns: the number that leaves the fewest unused.
+ * It becomes narrower in the other direction where processors would be idle. */
 static void choose_mma(const struct cuda_device *device, const struct cuda_kron_plan *plan,
                        int number, struct cuda_kron_pass *pass)
 {
-    int64_t across; /* columns of the warps side by side, of 8 */
+    int64_t across; /* columns of the warps that stand side by side, 8 each */
     bool is_double = plan->element == 8;
     double columns = (double)plan->rows * (double)pass->span.before * (double)pass->span.after *
                      (double)plan->op->batch.count;
@@ -260,8 +262,8 @@ static void choose_one(const struct cuda_device *device, const struct cuda_kron_
         pass->columns = 16;
 }
 
-/* Rows that are neighbours in memory before the columns are: one row of columns with one more index
- * after the factors. */
+/* True if the elements of a column are neighbours, and the columns follow without gaps.  Such a
+ * matrix is seen as one long row, whose index after the factors is the row. */
 static bool rows_are_inside(const struct gram_view *v)
 {
     return v->rows > 1 && v->row_stride != 0 && v->col_stride == v->rows * v->row_stride;

@@ -1,5 +1,5 @@
 /*
- * cuda_kron_matmul_request.c - what the compiler is told of a pass of a Kronecker product
+ * cuda_kron_matmul_request.c - the request of a pass's kernel: its file and its defines (-D)
  *
  * SPDX-License-Identifier: MIT
  */
@@ -45,7 +45,7 @@ const char *cuda_kron_real(gram_dtype dtype)
     return names[dtype];
 }
 
-/* Appends "-DNAME=a,b,c" of the factors, as one part of them says. */
+/* Writes "-DNAME=a,b,c" for the rows, the columns and the order of the pass's factors. */
 static int list_sizes(const struct cuda_kron_plan *plan, const struct cuda_kron_pass *pass,
                       char *to, size_t room)
 {

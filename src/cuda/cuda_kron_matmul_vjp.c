@@ -7,7 +7,7 @@
 #include "arena.h"
 
 enum {
-    BLOCKS = 4 /* of kron_vjp_sum, for a processor */
+    BLOCKS = 4 /* blocks of kron_vjp_sum for each processor */
 };
 
 static int64_t blocks_for(int64_t elements)
@@ -17,7 +17,7 @@ static int64_t blocks_for(int64_t elements)
 
 /* ---- Before the chains ---------------------------------------------------------------------- */
 
-/* What the chains read of a matrix that does not lie as they want it. */
+/* Copies rows of a matrix for the chains, where they cannot read it in place. */
 static gram_status load(gram_context *g, const struct gram_batch *batch, const struct gram_view *v,
                         struct kron_vjp_move_params *p)
 {
@@ -53,7 +53,7 @@ static gram_status load_rows(gram_context *g, struct cuda_kron_chain *c)
 
 /* ---- The chains ----------------------------------------------------------------------------- */
 
-/* The gradient of x where the chain could not write it in place. */
+/* Copies the gradient of x to its place, where the chain could not write it there. */
 static gram_status store_x(gram_context *g, const struct cuda_kron_chain *c)
 {
     const struct cuda_kron_vjp_plan *plan = c->plan;
@@ -96,7 +96,7 @@ static gram_status run_rows(gram_context *g, struct cuda_kron_chain *c)
 
 /* ---- After them ----------------------------------------------------------------------------- */
 
-/* The gradient of one of joined factors from that of their product. */
+/* Computes the gradient of one of the joined factors from that of their product. */
 static gram_status store_factor(gram_context *g, const struct cuda_kron_chain *c,
                                 const struct cuda_kron_join *j, int which)
 {
@@ -130,13 +130,14 @@ static gram_status store_factor(gram_context *g, const struct cuda_kron_chain *c
                                   KRON_VJP_THREADS, &p);
 }
 
-/* One factor of one group: its gradient is the sum of its pieces. */
+/* Adds up the pieces of the gradient of one factor of a group. */
 static bool sum_is_all(const struct cuda_kron_chain *c, const struct cuda_kron_join *j)
 {
     return j->count == 1 && c->plan->groups == 1;
 }
 
-/* Adds up the pieces of the gradient of joined factors; direct: it is what is wanted. */
+/* Adds up the pieces of the gradient of joined factors.  With direct this is the gradient that the
+ * caller wants. */
 static gram_status add_up(gram_context *g, const struct cuda_kron_chain *c,
                           const struct cuda_kron_join *j, bool direct)
 {
@@ -160,7 +161,7 @@ static gram_status add_up(gram_context *g, const struct cuda_kron_chain *c,
                                   &p);
 }
 
-/* The sums of all factors of groups. */
+/* Adds up the pieces for all factors of groups. */
 static gram_status add_up_groups(gram_context *g, const struct cuda_kron_chain *c)
 {
     const struct cuda_kron_vjp_plan *plan = c->plan;
@@ -221,7 +222,7 @@ static gram_status run(gram_context *g, const struct cuda_kron_vjp_plan *plan)
 
 /* ---- Entry points --------------------------------------------------------------------------- */
 
-/* Without rows, columns or items gradients are sums of nothing. */
+/* Without rows, columns or items gradients are empty sums: zeros. */
 static bool is_empty(const struct gram_kron_matmul_vjp_op *op)
 {
     return op->batch.count == 0 || op->x.rows == 0 || op->x.cols == 0 || op->grad.cols == 0;
@@ -236,7 +237,7 @@ static gram_status fill_zero(gram_context *g, const struct gram_batch *batch,
 
     cuda_kron_put_batch(batch, &p.ndim, p.shape);
     for (int d = 0; d < batch->ndim; d++) {
-        p.shape[d] = v->batch_stride[d] == 0 ? 1 : p.shape[d]; /* of none there is nothing to add */
+        p.shape[d] = v->batch_stride[d] == 0 ? 1 : p.shape[d]; /* an empty dimension adds nothing */
         elements *= p.shape[d];
     }
     if (elements == 0)

@@ -6,7 +6,8 @@
 #include "arena.h"
 #include "cuda_kron_matmul_vjp.h"
 
-/* Rows of every group, one behind the other in each, `step` elements from group to group. */
+/* A view of rows of every group: those of a group lie one behind the other, and groups `step`
+ * elements apart. */
 static struct gram_view rows_of(const struct cuda_kron_vjp_plan *plan,
                                 const struct gram_batch *batch, const char *data, int64_t step,
                                 int64_t rows, int64_t cols)
@@ -20,7 +21,8 @@ static struct gram_view rows_of(const struct cuda_kron_vjp_plan *plan,
     return v;
 }
 
-/* The product with the factors of join i, or where `back` is set with their transposes. */
+/* Makes the op of a product with the factors of join i, or with their transposes where `back` is
+ * set. */
 static struct gram_kron_matmul_op step_of(const struct cuda_kron_chain *c, int i, bool back)
 {
     const struct cuda_kron_vjp_plan *plan = c->plan;
@@ -86,11 +88,11 @@ void cuda_kron_vjp_begin(struct cuda_kron_chain *c)
 
 /* ---- Steps ---------------------------------------------------------------------------------- */
 
-/* The most scratch that steps take for so many rows. */
+/* The most scratch that a step takes for this number of rows. */
 static gram_status bytes_for(gram_context *g, const struct cuda_kron_vjp_plan *plan, int64_t rows,
                              size_t *bytes)
 {
-    static _Alignas(64) char scratch[64]; /* never read: only addresses count */
+    static _Alignas(64) char scratch[64]; /* it is never read: only its alignment counts */
     struct cuda_kron_chain c = {.plan = plan, .memory = scratch, .count = rows};
     struct gram_kron_matmul_op op;
     size_t step;
@@ -111,7 +113,7 @@ static gram_status bytes_for(gram_context *g, const struct cuda_kron_vjp_plan *p
     return GRAM_OK;
 }
 
-/* The last rows may be fewer, and their passes others. */
+/* The last chunk may have fewer rows, which may take other passes. */
 gram_status cuda_kron_vjp_step_bytes(gram_context *g, const struct cuda_kron_vjp_plan *plan,
                                      size_t *bytes)
 {

@@ -7,15 +7,15 @@
 #include <stdio.h>
 
 enum {
-    PIECE = 16,    /* bytes that are copied at once, where neighbours allow it */
-    CHUNKS = 4,    /* that a slice has at least */
-    RESIDENT = 2,  /* blocks of a processor, more where tiles are small */
-    SMALL = 32,    /* rows and columns of such a tile */
-    WIDEST = 128,  /* rows and columns of a tile */
-    NARROWER = 64, /* columns of the widest ones in f64 */
+    PIECE = 16,    /* bytes that one instruction copies, where elements are neighbours */
+    CHUNKS = 4,    /* the least chunks of a slice */
+    RESIDENT = 2,  /* blocks on a processor; there are more where tiles are small */
+    SMALL = 32,    /* the most rows and columns of such a small tile */
+    WIDEST = 128,  /* the most rows and columns of a tile */
+    NARROWER = 64, /* the most columns of the widest tiles in f64 */
 };
 
-/* 16, 32, 64 or 128, as few in vain as there can be. */
+/* A side of 16, 32, 64 or 128: the one that leaves the fewest elements unused. */
 static int extent_of(int64_t n)
 {
     int extent = WIDEST;
@@ -25,7 +25,7 @@ static int extent_of(int64_t n)
     return n <= 16 ? 16 : extent;
 }
 
-/* Elements of a side that can be moved together. */
+/* How many elements of a side one instruction can copy. */
 static bool is_aligned(const char *data, int64_t stride, int64_t load, int64_t size)
 {
     return (uintptr_t)data % (size_t)(load * size) == 0 && stride % load == 0;

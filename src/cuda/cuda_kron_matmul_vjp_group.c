@@ -8,14 +8,14 @@
 #include <stdio.h>
 
 enum {
-    PIECE = 16,       /* bytes that are copied at once, where neighbours allow it */
-    TILE = 4096,      /* elements of one side, without what is left out between them */
-    RUN = 32,         /* indices after the group, of a tile, at most */
-    LEAST_RUN = 8,    /* and at least */
-    OF_LAST = 4096,   /* most elements of a group without any: its tile has all of them */
-    OF_OTHERS = 1024, /* most of the others */
-    OTHERS = 2,       /* factors of these, if there are not more groups for it */
-    WIDE = 32,        /* two factors with so many rows take all registers of a processor */
+    PIECE = 16,       /* bytes that one instruction copies, where elements are neighbours */
+    TILE = 4096,      /* elements of one side of a tile, without the gaps between them */
+    RUN = 32,         /* the most indices after the group that a tile has */
+    LEAST_RUN = 8,    /* and the least */
+    OF_LAST = 4096,   /* most elements of the last group, of which a tile has all */
+    OF_OTHERS = 1024, /* most elements of the other groups */
+    OTHERS = 2,       /* factors of these, unless that takes more groups */
+    WIDE = 32,        /* two factors with this many rows take all registers of a processor */
 };
 
 static bool is_taken(const struct gram_view *f)
@@ -42,7 +42,8 @@ static size_t shared_of(gram_dtype dtype, const struct gram_view *factor,
     return (size_t)((j->count + 1 + ahead) * j->tb * stride + factors) * gram_dtype_size(dtype);
 }
 
-/* Two blocks of a processor if there is room and registers suffice; the next tile ahead. */
+/* Chooses two blocks on a processor where shared memory and registers suffice, and whether the next
+ * tile is copied ahead. */
 static bool choose_blocks(const struct cuda_device *device, const struct cuda_kron_vjp_plan *plan,
                           struct cuda_kron_join *j)
 {
@@ -62,8 +63,8 @@ static bool choose_blocks(const struct cuda_device *device, const struct cuda_kr
     return false;
 }
 
-/* In f64 half as many where there are three factors or only small ones: there is room for another
- * block then. */
+/* The elements of a tile.  In f64 there are half as many where the group has three factors or only
+ * small ones, so that a processor has room for another block. */
 static int64_t tile_of(const struct cuda_kron_vjp_plan *plan, int first, int count)
 {
     int64_t largest = 0;
@@ -73,7 +74,8 @@ static int64_t tile_of(const struct cuda_kron_vjp_plan *plan, int first, int cou
     return plan->op->x.dtype == GRAM_F64 && (count > 2 || largest == 8) ? TILE / 2 : TILE;
 }
 
-/* The factors from `first` on as a group with so many indices behind it. */
+/* Makes a group of `count` factors from `first` on, with `after` indices behind it; false: it does
+ * not fit. */
 static bool make_group(const struct cuda_device *device, const struct cuda_kron_vjp_plan *plan,
                        int first, int count, int64_t after, struct cuda_kron_join *j)
 {
@@ -94,8 +96,9 @@ static bool make_group(const struct cuda_device *device, const struct cuda_kron_
     return choose_blocks(device, plan, j);
 }
 
-/* Groups of as many factors as fit from the first one on, but no more than `most`, or `others`
- * where there is a group behind them. */
+/* Cuts the factors into groups, from the first factor on.  A group has as many factors as fit, but
+ * at most `most`, and at most `others` where there is a group behind it; false: a factor does not
+ * fit. */
 static bool cut(const struct cuda_device *device, struct cuda_kron_vjp_plan *plan, int most,
                 int others)
 {
@@ -121,7 +124,8 @@ static bool cut(const struct cuda_device *device, struct cuda_kron_vjp_plan *pla
     return true;
 }
 
-/* As few groups as there can be, with even shares of the factors, and the largest behind. */
+/* Chooses the fewest groups that are possible, with even shares of the factors and the largest
+ * group last. */
 bool cuda_kron_vjp_choose_groups(const struct cuda_device *device, struct cuda_kron_vjp_plan *plan)
 {
     const struct gram_kron_matmul_vjp_op *op = plan->op;

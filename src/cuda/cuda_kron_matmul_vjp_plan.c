@@ -1,5 +1,5 @@
 /*
- * cuda_kron_matmul_vjp_plan.c - how the gradients of a Kronecker product are cut: see
+ * cuda_kron_matmul_vjp_plan.c - the joins, chunks of rows and scratch of the gradients: see
  * cuda_kron_matmul_vjp.h
  *
  * SPDX-License-Identifier: MIT
@@ -7,11 +7,11 @@
 #include "cuda_kron_matmul_vjp.h"
 
 enum {
-    JOINED = 64,  /* most rows and columns of joined factors: their sums are as fast as memory */
-    ALIGNED = 16, /* rows of a chunk are a multiple of so many: it begins where x is aligned */
+    JOINED = 64,  /* most rows and columns of joined factors: up to here memory is the limit */
+    ALIGNED = 16, /* a chunk has a multiple of these rows, so that it is aligned as x is */
 };
 
-static const double chunk_bytes = 0x1p31; /* of what lies on the way, unless one row has more */
+static const double chunk_bytes = 0x1p31; /* of all tensors of the chains; one row may have more */
 static const double most_bytes = 0x1p58;
 
 /* True if the rows of all items are one long matrix to the factors. */
@@ -60,7 +60,7 @@ static void join(const struct cuda_device *device, struct cuda_kron_vjp_plan *pl
     plan->steps = plan->op->want_x ? plan->joins : plan->last > 0 ? plan->last : 0;
 }
 
-/* Elements of a row of left[i] and of right[i], i up to joins for the latter. */
+/* The elements of a row of left[i], and of right[i], where i may be joins. */
 static double left_elements(const struct cuda_kron_vjp_plan *plan, int i)
 {
     return (double)plan->join[i].per_row * (double)plan->join[i].p;
@@ -77,7 +77,7 @@ static bool has_left(const struct cuda_kron_vjp_plan *plan, int i)
     return i >= plan->first && !(plan->x_direct && i == plan->joins - 1);
 }
 
-/* Rows go through the chains in half of the scratch that there may be. */
+/* The bytes that the rows in the chains may take: half of the limit of scratch. */
 static double room_of(const gram_context *g)
 {
     double limit = (double)g->options.scratch_limit / 2;
@@ -107,7 +107,7 @@ static size_t round_up(double bytes)
     return bytes < most_bytes ? gram_round64((size_t)bytes) : 0;
 }
 
-/* Lays out the scratch; double counts what overflows. */
+/* Lays out the scratch.  It is counted in double, which cannot overflow. */
 static void lay_out(struct cuda_kron_vjp_plan *plan)
 {
     double size = (double)gram_dtype_size(plan->op->x.dtype), most[2] = {0, 0}, at = 0;
@@ -138,7 +138,7 @@ static void lay_out(struct cuda_kron_vjp_plan *plan)
     plan->bytes = at;
 }
 
-/* What steps take for themselves. */
+/* Adds the scratch that steps take for themselves. */
 static gram_status add_step_bytes(gram_context *g, struct cuda_kron_vjp_plan *plan)
 {
     TRY(cuda_kron_vjp_step_bytes(g, plan, &plan->step_bytes));

@@ -1,8 +1,8 @@
 /*
- * cuda_kron_memo.c - the plans of the last products, which take the host longer than a launch
+ * cuda_kron_memo.c - the plans of the last products: making one takes longer than a launch
  *
- * A plan depends on sizes, strides, and how addresses are aligned: calls that agree in these share
- * it, with the kernels that it comes to.
+ * A plan depends on sizes, strides, and how addresses are aligned.  Calls that agree in these share
+ * a plan and the kernels that it has found.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -11,18 +11,18 @@
 
 enum {
     KEPT = 8,
-    ALIGNED = 16, /* bytes: what is not aligned so is told apart */
+    ALIGNED = 16, /* bytes: addresses count modulo this */
 };
 
 struct entry {
     bool used;
     int choice;
-    struct gram_kron_matmul_op op; /* addresses: where they are in ALIGNED bytes, 0 none */
+    struct gram_kron_matmul_op op; /* its addresses count only modulo ALIGNED */
     struct cuda_kron_plan plan;
 };
 
 struct cuda_kron_memo {
-    int next; /* to be overwritten */
+    int next; /* the entry that is overwritten next */
     struct entry at[KEPT];
 };
 
@@ -48,7 +48,7 @@ static bool same_view(const struct gram_view *a, const struct gram_view *b, int 
            same_alignment(a->data, b->data) && same_strides(a->batch_stride, b->batch_stride, ndim);
 }
 
-/* A number counts as it is: 0 and 1 have plans of their own. */
+/* Numbers count with their values: alpha 1 and beta 0 have plans of their own. */
 static bool same_number(const struct gram_hyper *a, const struct gram_hyper *b)
 {
     return !a->tensor.data == !b->tensor.data && (a->tensor.data || a->value == b->value);

@@ -1,7 +1,7 @@
 /*
- * cuda_kron_move.c - parts of a product with Kronecker factors, gathered and put back on the device
+ * cuda_kron_move.c - gathers parts of a product with Kronecker factors, and puts them back
  *
- * Planes are one more dimension of the batch, the first one.
+ * The planes of a view become one more dimension of the batch, the first one.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -23,7 +23,7 @@ static struct kron_side side_of(const struct gram_view *v, int ndim)
     return side;
 }
 
-/* [plane][item][row][column] without gaps. */
+/* The side of a dense buffer: [plane][item][row][column] without gaps. */
 static struct kron_side dense_side(const struct gram_kron_move_op *op)
 {
     const struct gram_view *v = &op->view;

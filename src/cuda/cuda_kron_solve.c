@@ -1,13 +1,13 @@
 /*
  * cuda_kron_solve.c - gram_kron_solve on the device: operations of the backend, one after the other
  *
- * With eigenvectors, F_i = V_i diag(w_i) V_i^T: a product with the V_i, a division, a product with
- * the V_i^T.  By LU and Cholesky: with the dimension of the last factor as columns without gaps one
- * solve does for all other indices, and a transposition brings the next dimension to that place;
- * for small factors cuda_kron_solve_small.c needs no transpositions. Where no factor changes from
- * item to item the rows of all items are one matrix.
+ * With eigenvectors, F_i = V_i diag(w_i) V_i^T, there are a product with the V_i, a division, and a
+ * product with the V_i^T.  By LU and Cholesky, the dimension of the last factor lies as columns
+ * without gaps, so that one solve serves all other indices, and a transposition brings the next
+ * dimension to that place; small factors need no transpositions (cuda_kron_solve_small.c).  Where
+ * no factor changes from item to item the rows of all items are one matrix.
  *
- * Nothing waits: what became of an item is in info alone.
+ * Nothing waits: info alone says which items have failed.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -33,7 +33,7 @@ static struct gram_view values_of(const struct cuda_kron_solve_job *job, int i)
                            &f->own, 1, f->view->rows);
 }
 
-/* The eigenvectors of a factor.  XsyevBatched takes single matrices too, since it does not wait. */
+/* The eigenproblem of a factor.  Single matrices go to XsyevBatched too, since it does not wait. */
 static struct gram_eigh_op eigenproblem(const struct cuda_kron_solve_job *job, int i)
 {
     const struct cuda_kron_factor *f = &job->f.factor[i];
@@ -51,7 +51,7 @@ static struct gram_eigh_op eigenproblem(const struct cuda_kron_solve_job *job, i
                                                                       : GRAM_EIGH_DRIVER_AUTO};
 }
 
-/* b to coefficients of the eigenvectors; back: from them to x. */
+/* The product that turns b into coefficients of the eigenvectors, or with back these into x. */
 static struct gram_kron_matmul_op product(const struct cuda_kron_solve_job *job, bool back)
 {
     const struct gram_kron_solve_op *op = job->op;
@@ -74,7 +74,8 @@ static struct gram_kron_matmul_op product(const struct cuda_kron_solve_job *job,
     return p;
 }
 
-/* F^T z = b for right-hand sides that are columns: all rows of b but for the factor's dimension. */
+/* The system F^T z = b, whose right-hand sides are columns: one for each index of b but the
+ * factor's. */
 static struct gram_solve_op system_of(const struct cuda_kron_solve_job *job, int i, size_t at)
 {
     const struct gram_kron_solve_op *op = job->op;
@@ -226,7 +227,7 @@ static gram_status run_eigen(gram_context *g, const struct cuda_kron_solve_job *
     return cuda_kron_matmul(g, &back);
 }
 
-/* [group][row][column] to [group][column][row]. */
+/* Transposes [group][row][column] to [group][column][row]. */
 static gram_status transpose(gram_context *g, const struct cuda_kron_solve_job *job, int64_t rows,
                              int64_t cols, const size_t at[2])
 {
@@ -347,7 +348,7 @@ static gram_status check_pointers(gram_context *g, const struct gram_kron_solve_
     return op->has_info ? gram_cuda_check_pointer(g, "info", &op->info) : GRAM_OK;
 }
 
-/* Without unknowns no factor is looked at. */
+/* Without unknowns nothing is factorised, and info is 0. */
 static gram_status clear_info(gram_context *g, const struct gram_kron_solve_op *op)
 {
     struct kron_solve_params p = {.items = op->batch.count, .row_count = 1, .order = 1};

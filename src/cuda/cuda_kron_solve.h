@@ -12,25 +12,25 @@
 #include "cuda_kron.h"
 #include "kernels/kron_solve_params.h"
 
-/* A factor: offsets in scratch of what becomes of it. */
+/* A factor, with the offsets in scratch of its factorisation. */
 struct cuda_kron_factor {
     const struct gram_view *view;
-    struct gram_batch own; /* items that it has */
+    struct gram_batch own; /* the items in which it differs */
     size_t matrix_at;      /* its eigenvectors or LU */
     size_t values_at;      /* its eigenvalues or pivots */
-    size_t code_at;        /* ints: 0, or what the factorisation says */
+    size_t code_at;        /* ints, one for each of own: 0, or the info of the factorisation */
 };
 
-/* Whatever a call has of its factors, and its scratch. */
+/* The factors of a call, and its scratch. */
 struct cuda_kron_factors {
     const struct gram_batch *batch;
     struct cuda_kron_factor factor[GRAM_MAX_FACTORS];
     int count;
     int64_t order;
     size_t codes_at,
-        codes_bytes; /* of all codes; behind them, as many, what kron_solve_scan found */
-    size_t inner_at, inner_bytes; /* scratch of the operations that are parts */
-    size_t bytes;                 /* of all */
+        codes_bytes; /* of the codes of all factors; behind them are as many of kron_solve_scan */
+    size_t inner_at, inner_bytes; /* scratch of the operations that this one consists of */
+    size_t bytes;                 /* of the whole scratch */
     char *memory;                 /* NULL while bytes are counted */
 };
 
@@ -39,34 +39,37 @@ struct cuda_kron_solve_job {
     struct cuda_kron_factors f;
     bool eigen, small;
     int64_t groups, group_rows; /* LU and Cholesky: see cuda_kron_matmul_vjp.h */
-    size_t rows_at[2];          /* all of b, twice for factors that are not small */
-    size_t singular_at;         /* ints, one an item */
+    size_t rows_at[2];          /* a copy of b, and a second one for factors that are not small */
+    size_t singular_at;         /* ints, one for each item */
 };
 
 enum {
     CUDA_KRON_SOLVE_DEFINES = 64
 };
 
-/* Fills in what the views say, and makes room for codes. */
+/* Fills in the factors from their views, and makes room for their codes. */
 void cuda_kron_factors_open(struct cuda_kron_factors *s, const struct gram_batch *batch,
                             const struct gram_view *views, int count, int64_t order);
-/* An address in scratch; otherwise while bytes are counted. */
+/* The address of an offset in scratch; `otherwise` while bytes are only counted. */
 void *cuda_kron_at(const struct cuda_kron_factors *s, size_t at, void *otherwise);
-/* One int an item that a factor has, at an offset. */
+/* A view of the codes of factor i. */
 struct gram_view cuda_kron_code(const struct cuda_kron_factors *s, int i);
-/* What kernels are told of all factors. */
+/* Fills in the parameters of kernels from all factors. */
 void cuda_kron_factors_params(const struct cuda_kron_factors *s, struct kron_solve_params *p);
-/* Zeros codes, and finds factors that are not finite in a triangle (as kron_solve_params.h). */
+/* Zeros the codes, and marks factors with a number in `triangle` that is not finite (see
+ * kron_solve_params.h). */
 gram_status cuda_kron_scan(gram_context *g, const struct cuda_kron_factors *s, int triangle);
 
-/* cuda_kron_solve.c: b to rows_at[0] as [group][column][row], and from p->rows to x. */
+/* cuda_kron_solve.c: _load copies b to rows_at[0], with by_columns as [group][column][row]; _store
+ * copies p->rows to x. */
 gram_status cuda_kron_solve_load(gram_context *g, const struct cuda_kron_solve_job *job,
                                  bool by_columns);
 gram_status cuda_kron_solve_store(gram_context *g, const struct cuda_kron_solve_job *job,
                                   struct kron_solve_params *p);
 
-/* cuda_kron_solve_small.c: whether all factors are small enough for its kernels; their scratch;
- * LU or Cholesky of them, and a pass for each; the kernel of a pass. */
+/* cuda_kron_solve_small.c.  _is_small is true if all factors are small enough for its kernels,
+ * _lay_out_small adds their scratch, cuda_kron_solve_small factorises all of them and makes a pass
+ * for each, and _pass_request names the kernel of a pass. */
 bool cuda_kron_solve_is_small(const struct cuda_device *device,
                               const struct gram_kron_solve_op *op);
 void cuda_kron_solve_lay_out_small(struct cuda_kron_solve_job *job);

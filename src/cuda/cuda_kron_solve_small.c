@@ -1,9 +1,9 @@
 /*
  * cuda_kron_solve_small.c - gram_kron_solve by LU and Cholesky of small factors on the device
  *
- * One launch factorises all factors; then each has one pass over the unknowns where they lie, from
- * b to x and from there on within x.  Only b and x whose elements are not side by side, or not in
- * the same order, go through scratch, by columns.
+ * One launch factorises all factors.  Then each factor has one pass over the unknowns where they
+ * lie: the first from b to x, the others within x.  Only where the elements of b and x are not side
+ * by side, or not in the same order, do they go through scratch, column by column.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -13,13 +13,13 @@
 enum {
     WARP = 32,
     WIDE = 32,   /* in f64 a thread has two right-hand sides up to this order */
-    BLOCKS = 16, /* of a processor: each reads the LU once */
+    BLOCKS = 16, /* most blocks for a processor: each reads the LU once */
 };
 
-/* How [group][unit][.][after] lies in memory for the last factor. */
+/* How the unknowns lie in memory, as [group][unit][.][after] for the last factor. */
 struct layout {
     bool direct;          /* b and x are read and written where they are */
-    int64_t units, after; /* of a group, around all factors */
+    int64_t units, after; /* indices of a group before and after all factors */
 };
 
 static int rights_of(gram_dtype dtype, int64_t n)
@@ -27,7 +27,8 @@ static int rights_of(gram_dtype dtype, int64_t n)
     return dtype == GRAM_F32 || n <= WIDE ? 2 : 1;
 }
 
-/* Units are whole, so there is room for one more than there are right-hand sides. */
+/* The shared memory of a block.  Units are not cut, so that a block may begin in one more of
+ * them. */
 static size_t shared_of(gram_dtype dtype, int64_t n, bool staged)
 {
     const int64_t size = (int64_t)gram_dtype_size(dtype);
@@ -88,7 +89,7 @@ void cuda_kron_solve_lay_out_small(struct cuda_kron_solve_job *job)
         job->f.bytes += gram_round64((size_t)(op->b.rows * op->b.cols * op->batch.count) * size);
 }
 
-/* The LU, and the pivots, of every item that a factor has. */
+/* Where the LU of a factor is, for every item in which it differs; the pivots in the same way. */
 static struct kron_side lu_of(const struct cuda_kron_solve_job *job, int i)
 {
     const struct cuda_kron_factor *f = &job->f.factor[i];

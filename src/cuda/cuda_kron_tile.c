@@ -7,21 +7,21 @@
 #include <stdio.h>
 
 enum {
-    LEAST = 4, /* P and Q of a factor */
-    MOST = 32,
-    PAIRED = 8,           /* most P of factors of 4 bytes that a step takes two of */
-    RUN_BYTES = 32,       /* of neighbours in memory that a tile has at least */
-    LINE_BYTES = 128,     /* of neighbours that are worth a large tile, by tensor cores in f64 */
-    TILE_BYTES = 32768,   /* wanted of a tile; of the last factors half of it is faster */
-    LARGE_BYTES = 131072, /* of one that saves a launch */
+    LEAST = 4,            /* least P and Q of a factor */
+    MOST = 32,            /* and most */
+    PAIRED = 8,           /* most P of factors of 4-byte numbers that a step takes in pairs */
+    RUN_BYTES = 32,       /* neighbours in memory that a tile has at least */
+    LINE_BYTES = 128,     /* neighbours that are worth a large tile, by tensor cores in f64 */
+    TILE_BYTES = 32768,   /* size to aim at; for the last factors half of it is faster */
+    LARGE_BYTES = 131072, /* size of a tile that saves a launch */
     LARGE_SHARED = 200 << 10,
-    MANY_TILES = 4,     /* for a processor: tiles are smaller where there are fewer */
+    MANY_TILES = 4,     /* tiles for a processor: where there are fewer, tiles are made smaller */
     THREAD_BYTES = 256, /* of a tile that a thread has, twice as many of the largest tiles */
     LEAST_THREADS = 64,
     MOST_THREADS = 512,
-    FEWER_THREADS = 384, /* of a processor, where a thread needs more than 128 registers */
+    FEWER_THREADS = 384, /* on a processor, where a thread needs more than 128 registers */
     MMA_THREADS = 128,
-    MOST_TRIED = 256, /* sizes of a tile that divide nothing */
+    MOST_TRIED = 256, /* largest divisor that is looked for by trying all numbers */
 };
 
 bool cuda_kron_tile_takes(const struct gram_kron_matmul_op *op, int factor)
@@ -44,7 +44,8 @@ static size_t shared_of(const struct cuda_kron_plan *plan, const struct cuda_kro
     return (size_t)elements * plan->element;
 }
 
-/* Choices are the model's, no large tiles, small ones only, and none of this kernel. */
+/* The four choices are those of the model, no large tiles, small tiles only, and no tiles of this
+ * kernel. */
 int64_t cuda_kron_tile_size(const struct cuda_device *device, struct cuda_kron_plan *plan,
                             int choice)
 {
@@ -62,8 +63,8 @@ int64_t cuda_kron_tile_size(const struct cuda_device *device, struct cuda_kron_p
                : plan->tile_bytes;
 }
 
-/* Elements that there are at most before, between and after the steps of a group, which take the
- * first factor and then the others from the right, or all from the right. */
+/* The most elements that a column of a tile has before, between and after the steps of a group.
+ * Steps take the first factor and then the others from the right, or all from the right. */
 static int64_t most_of(const struct gram_kron_matmul_op *op, const struct gram_kron_span *span)
 {
     const struct gram_view *f = &op->factor[span->first];
@@ -110,7 +111,7 @@ static bool is_pair(const struct cuda_kron_plan *plan, const struct cuda_kron_pa
            gram_most(f[0].rows, f[1].rows) <= PAIRED;
 }
 
-/* Factors first .. last - 1, from the right, two at a time where that is possible. */
+/* Adds steps for the factors first .. last - 1, from the right, in pairs where that is possible. */
 static void add_steps(const struct cuda_kron_plan *plan, struct cuda_kron_pass *pass, int first,
                       int last)
 {
@@ -121,7 +122,7 @@ static void add_steps(const struct cuda_kron_plan *plan, struct cuda_kron_pass *
     }
 }
 
-/* The least elements behind a factor in memory, before and after. */
+/* How many elements are behind an index of factor i in memory: the smaller number of x and y. */
 static int64_t behind(const struct cuda_kron_plan *plan, const struct cuda_kron_pass *pass, int i)
 {
     int64_t in = pass->columns, out = pass->columns;
@@ -133,7 +134,8 @@ static int64_t behind(const struct cuda_kron_plan *plan, const struct cuda_kron_
     return gram_least(in, out);
 }
 
-/* What is read and written has neighbours behind it; where no factor has, tiles are copied. */
+/* The first and the last step take factors whose indices have a run of neighbours behind them.
+ * Where there is no such factor, that step only copies the tile. */
 static void choose_steps(const struct cuda_kron_plan *plan, struct cuda_kron_pass *pass)
 {
     int64_t run = RUN_BYTES / (int64_t)plan->element;
@@ -157,8 +159,8 @@ static void choose_steps(const struct cuda_kron_plan *plan, struct cuda_kron_pas
 
 /* ---- Tiles ---------------------------------------------------------------------------------- */
 
-/* The largest divisor of after that is at most so large, if it is no power of two at most
- * MOST_TRIED of the largest; 0: there is none of at least run. */
+/* The largest divisor of `after` from `run` to `most`; one that is no power of two is at most
+ * MOST_TRIED.  0: there is none. */
 static int64_t divisor_of(int64_t after, int64_t most, int64_t run)
 {
     int64_t power = after & -after;
@@ -194,8 +196,8 @@ static void choose_threads(const struct cuda_kron_plan *plan, struct cuda_kron_p
     pass->wide = (large ? 64 : 32) * 4 / (int)plan->element;
 }
 
-/* By tensor cores: sums of a warp are in many registers, and factors but those of f64 with more
- * than 16 rows. */
+/* The same by tensor cores.  The sums of a warp take many registers, and so do the factors, unless
+ * they are of f64 with more than 16 rows. */
 static void choose_mma_threads(const struct cuda_kron_plan *plan, struct cuda_kron_pass *pass,
                                int64_t tile)
 {
@@ -206,7 +208,7 @@ static void choose_mma_threads(const struct cuda_kron_plan *plan, struct cuda_kr
     pass->blocks = large ? 1 : (kept ? FEWER_THREADS : MOST_THREADS) / MMA_THREADS;
 }
 
-/* Rows one behind the other. */
+/* True if rows lie one behind the other without gaps, or there is no matrix. */
 static bool is_linear(const struct cuda_kron_plan *plan, const struct gram_view *v)
 {
     return !v->data || plan->rows == 1 || v->row_stride == v->cols;
@@ -217,7 +219,8 @@ bool cuda_kron_adds(const struct gram_kron_matmul_op *op)
     return op->z.data && (op->beta.tensor.data || op->beta.value != 0);
 }
 
-/* What simplifies a kernel: y is the product itself, and units lie one behind the other. */
+/* Finds what simplifies a kernel: y is the product itself (plain), and units lie one behind the
+ * other (linear). */
 static void see_ends(const struct cuda_kron_plan *plan, int number, struct cuda_kron_pass *pass)
 {
     const struct gram_hyper *alpha = &plan->op->alpha;
@@ -228,15 +231,15 @@ static void see_ends(const struct cuda_kron_plan *plan, int number, struct cuda_
                    (!last || (is_linear(plan, &plan->y) && (!has_z || is_linear(plan, &plan->z))));
 }
 
-/* Tiles of x are copied ahead where 16 bytes are neighbours: before the sums if there is one step,
- * else when the first step has taken the tile before. */
+/* Tiles of x are copied ahead where 16 bytes are neighbours: with a single step before the sums,
+ * else as soon as the first step has read the previous tile. */
 static void choose_stages(const struct cuda_kron_plan *plan, int number,
                           struct cuda_kron_pass *pass, size_t shared)
 {
     size_t stored = cuda_kron_stored(plan, false, number);
     size_t tile = (size_t)(pass->span.in * pass->columns * pass->units) * stored;
     size_t run = pass->columns == pass->span.after ? tile : (size_t)pass->columns * stored;
-    size_t behind = (size_t)pass->span.after * stored; /* where the next run begins */
+    size_t behind = (size_t)pass->span.after * stored; /* from one run to the next */
     bool aligned = number > 0 || (uintptr_t)plan->x.data % 16 == 0;
 
     if (run % 16 != 0 || (run != tile && behind % 16 != 0) || !aligned || !pass->linear ||
@@ -257,8 +260,9 @@ static bool is_taken(const struct cuda_kron_plan *plan, const struct cuda_kron_p
     return taken;
 }
 
-/* Units and columns of a tile that has `most` elements a column; false: columns cannot be shared
- * out.  In f64 by tensor cores whole lines of x are worth a large tile. */
+/* Chooses the units and columns of a tile that has `most` elements for each column; false: no
+ * number of columns divides those that there are.  In f64 by tensor cores whole lines of x are
+ * worth a large tile. */
 static bool choose_size(const struct cuda_device *device, const struct cuda_kron_plan *plan,
                         struct cuda_kron_pass *pass, int64_t most)
 {
@@ -308,7 +312,7 @@ bool cuda_kron_tile_choose(const struct cuda_device *device, const struct cuda_k
     return true;
 }
 
-/* ---- What the compiler is told -------------------------------------------------------------- */
+/* ---- The defines of the kernel -------------------------------------------------------------- */
 
 static int list(char *to, size_t room, const char *name, const int *numbers, int count)
 {

@@ -1,6 +1,6 @@
 /*
- * cuda_kron_tile_mma.c - passes of kron_matmul_tile.cu by tensor cores: which, and where a tile's
- * elements are in shared memory
+ * cuda_kron_tile_mma.c - passes of kron_matmul_tile.cu by tensor cores: the factors that they take,
+ * and the places of a tile's elements in shared memory
  *
  * SPDX-License-Identifier: MIT
  */
@@ -9,22 +9,22 @@
 
 enum {
     EIGHT = 8,
-    LANES = 4, /* of a warp that have elements of the same column */
+    LANES = 4, /* lanes of a warp that have elements of the same column */
     BANK_BYTES = 128,
     ROWS_TRIED = 5,
 };
 
-/* Architectures whose tensor cores are twice as fast as their other units and more, for f64 and
- * three products of TF32 in place of one of f32. */
+/* True on chips whose tensor cores are at least twice as fast as their other units, in f64 and with
+ * three products of TF32 in the place of one of f32. */
 bool cuda_kron_has_tensor(int arch, const struct gram_kron_matmul_op *op)
 {
     return op->x.dtype != GRAM_I32 && op->x.dtype != GRAM_I64 &&
            (arch == 80 || (arch >= 90 && arch < 120));
 }
 
-/* A square factor that nearly fills eights of rows and columns; in f32 it fills them, one of 16
- * only where the compiler knows the indices behind the group.  Up to 8 the other units are as fast.
- */
+/* True for a square factor that nearly fills blocks of eight rows and columns.  In f32 it has to
+ * fill them, and one of 16 rows is taken only where the compiler knows the indices behind the
+ * group.  Up to 8 rows the other units are as fast. */
 bool cuda_kron_tile_by_mma(const struct cuda_kron_plan *plan, int factor)
 {
     const struct gram_view *f = &plan->op->factor[factor];
@@ -38,7 +38,7 @@ bool cuda_kron_tile_by_mma(const struct cuda_kron_plan *plan, int factor)
 
 /* ---- Places in shared memory ---------------------------------------------------------------- */
 
-/* Indices behind a factor's. */
+/* How many elements are behind an index of factor i in a tile, without gaps. */
 static int64_t behind(const struct cuda_kron_plan *plan, const struct cuda_kron_pass *pass, int i)
 {
     int64_t elements = pass->columns;
@@ -48,7 +48,7 @@ static int64_t behind(const struct cuda_kron_plan *plan, const struct cuda_kron_
     return elements;
 }
 
-/* Where an element of a tile is, with the gaps before it. */
+/* The place of an element of a tile, with the gaps before it. */
 static int64_t padded(const struct cuda_kron_plan *plan, const struct cuda_kron_pass *pass,
                       int64_t element)
 {
@@ -59,8 +59,8 @@ static int64_t padded(const struct cuda_kron_plan *plan, const struct cuda_kron_
     return at;
 }
 
-/* The most lanes that want the same bank, if a lane's column is the g-th and it has the element
- * `across` t, where columns are contiguous in groups of `few` that are `apart`. */
+/* The most lanes that meet in one bank.  Lane 4 g + t has element `across` t of column g, and
+ * columns lie side by side in groups of `few`, which are `apart` elements from each other. */
 static int conflicts(size_t element, int few, int apart, int across)
 {
     int banks = BANK_BYTES / (int)element, most = 0;
@@ -73,8 +73,8 @@ static int conflicts(size_t element, int few, int apart, int across)
     return most;
 }
 
-/* Those of a factor's step by the better of two spreads; apart, across: from one index before it,
- * and from one of its own, to the next. */
+/* The conflicts of a factor's step with the better of two spreads.  `apart` is the distance of two
+ * indices before the factor's, and `across` that of two of its own. */
 static int choose_spread(size_t element, int few, int apart, int across, int *spread)
 {
     int one = conflicts(element, few, apart, across);
@@ -84,8 +84,8 @@ static int choose_spread(size_t element, int few, int apart, int across, int *sp
     return two < one ? two : one;
 }
 
-/* The gap behind each factor's elements, from the right: that with the fewest conflicts in its step
- * and in the next one's, if that one's columns reach across it. */
+/* Chooses the gap behind the elements of each factor, from the right: the one with the fewest
+ * conflicts in the factor's step, and in that of the next factor if its columns reach across. */
 static void choose_gaps(const struct cuda_kron_plan *plan, struct cuda_kron_pass *pass)
 {
     const struct gram_view *f = &plan->op->factor[pass->span.first];
@@ -112,8 +112,8 @@ static void choose_gaps(const struct cuda_kron_plan *plan, struct cuda_kron_pass
     }
 }
 
-/* Lanes want four rows of a factor, and columns 0, 4, 1, 5, 2, ... with a spread of 1, else eight
- * neighbours. */
+/* The most lanes that meet in one bank where they read four rows of a factor, with a spread of 1 in
+ * the columns 0, 4, 1, 5, 2, ..., else in eight neighbours. */
 static int row_conflicts(size_t element, int spread, int row)
 {
     int banks = BANK_BYTES / (int)element, most = 0;

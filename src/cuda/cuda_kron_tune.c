@@ -1,20 +1,21 @@
 /*
- * cuda_kron_tune.c - gram_tune_kron: which groups of factors and which tiles are fastest
+ * cuda_kron_tune.c - gram_tune_kron: measures groups of factors and tiles, and keeps the fastest
  *
  * SPDX-License-Identifier: MIT
  */
 #include "../tuned.h"
 #include "cuda_kron.h"
 
-static const double least_gain = 0.98; /* of the model's time: less is noise */
+static const double least_gain = 0.98; /* times the model's time: a smaller gain is noise */
 
 static uint64_t mix(uint64_t h, int64_t number)
 {
     return (h ^ (uint64_t)number) * 0x100000001b3u;
 }
 
-/* Problems of the same chip, dtype, factors and layouts, whose sizes are the same to the next power
- * of two.  Above the classes of gram_tune, below those of gram_tune_eigh. */
+/* The class of problems with the same chip, dtype, factors and layouts, whose sizes are the same to
+ * the next power of two.  The numbers of these classes are above those of gram_tune and below those
+ * of gram_tune_eigh. */
 static uint64_t class_of(const struct cuda_device *device, const struct gram_kron_matmul_op *op)
 {
     uint64_t h = mix(0xcbf29ce484222325u, device->arch);
@@ -50,7 +51,7 @@ static bool same_passes(const struct cuda_kron_plan *a, const struct cuda_kron_p
     return same;
 }
 
-/* Whether a choice comes to what one before it, or the model, does. */
+/* True if a choice makes the same passes as one before it, or as the model. */
 static bool is_known(const gram_context *g, const struct gram_kron_matmul_op *op, int choice,
                      const struct cuda_kron_plan *plan)
 {

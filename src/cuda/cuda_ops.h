@@ -11,27 +11,28 @@
 #include "kernels/panel_params.h"
 #include "kernels/square_params.h"
 
-/* cuda_launch.c: queues a kernel with its struct of parameters; the device is current.  Blocks are
- * cut to what a launch can have: kernels go on from tile to tile. */
+/* cuda_launch.c: queues a kernel with its struct of parameters, while the device is current.  More
+ * blocks than a launch can have are cut to the most: kernels go on from tile to tile. */
 gram_status gram_cuda_launch(gram_context *g, const struct jit_request *request, int64_t blocks,
                              unsigned threads, void *params);
 
-/* The same for a kernel that was found, with dynamic shared memory of its own and one argument a
- * parameter. */
+/* The same for a kernel that is loaded already.  It may have dynamic shared memory, and arguments
+ * holds the address of each of its parameters. */
 gram_status gram_cuda_queue(gram_context *g, CUfunction function, const unsigned grid[3],
                             const unsigned block[3], size_t shared_bytes, void *const *arguments);
 
-/* The same for a kernel that may begin before the one queued before it has ended: it calls
- * ptx_grid_wait before it reads what that one writes, and before it writes.  Only where
- * device->overlaps. */
+/* The same for a kernel that may begin before the kernel that was queued before it has ended.  Such
+ * a kernel calls ptx_grid_wait before it reads what the other one writes, and before it writes
+ * itself.  Allowed only where device->overlaps is true. */
 gram_status gram_cuda_queue_early(gram_context *g, CUfunction function, const unsigned grid[3],
                                   const unsigned block[3], size_t shared_bytes,
                                   void *const *arguments);
 
-/* Small numbers side by side, the first one on top: pairs of a value and its bits. */
+/* Packs small numbers side by side into one, the first of them on top.  field holds pairs of a
+ * value and the number of its bits. */
 uint64_t gram_cuda_pack(const int (*field)[2], size_t count);
 
-/* The request of a kernel whose one parameter (-D) is REAL, and its launch. */
+/* The request of a kernel that has REAL as its only parameter (-D), and the launch of one. */
 struct jit_request gram_cuda_plain_request(enum cuda_variant_file file, gram_dtype dtype);
 gram_status gram_cuda_launch_plain(gram_context *g, enum cuda_variant_file file, gram_dtype dtype,
                                    int64_t blocks, unsigned threads, void *params);
@@ -64,8 +65,8 @@ void cuda_module_destroy(gram_module *module);
 /* cuda_cdist.c */
 gram_status cuda_cdist(gram_context *g, const struct gram_cdist_op *op);
 size_t cuda_cdist_workspace(const gram_context *g, const struct gram_cdist_op *op);
-/* As a part of other operations, in two steps: what only the device can know; then one launch,
- * without scratch, the device current. */
+/* The same as a part of other operations, in two steps.  The first checks what only the device can
+ * know.  The second queues one launch, which takes no scratch, while the device is current. */
 gram_status cuda_cdist_check(gram_context *g, const struct gram_cdist_op *op);
 gram_status cuda_cdist_queue(gram_context *g, const struct gram_cdist_op *op);
 
@@ -82,11 +83,12 @@ gram_status cuda_kernel_vjp(gram_context *g, const struct gram_kernel_vjp_op *op
 size_t cuda_kernel_vjp_workspace(const gram_context *g, const struct gram_kernel_vjp_op *op);
 struct cuda_cdist_plan;
 struct square_list;
-/* list: of the tiles that a plan for listed ones is meant for, on the device; else NULL. */
+/* list has the tiles that a plan for listed tiles computes, in the memory of the device; else it is
+ * NULL. */
 gram_status cuda_cdist_launch(gram_context *g, struct cuda_cdist_plan *plan,
                               const struct square_list *list);
 
-/* The same with tiles of tm, 0: those that were tuned, else the table's. */
+/* cuda_cdist with tiles of tm; 0 takes the tm that was tuned, else that of the table. */
 gram_status cuda_cdist_tiled(gram_context *g, const struct gram_cdist_op *op, int tm);
 
 /* cuda_warm.c */
@@ -101,7 +103,7 @@ gram_status cuda_memory_zero(gram_context *g, void *memory, size_t bytes);
 gram_status cuda_memory_copy(gram_context *g, void *to, const void *from, size_t bytes);
 void cuda_describe(const gram_context *g, gram_info *info);
 
-/* cuda_rows.c; a kernel (ROWS_MAP, ...), whose text defines holds */
+/* cuda_rows.c.  kernel is one of ROWS_MAP, ...; defines receives the text of its -D. */
 enum {
     CUDA_ROWS_DEFINES = 64
 };
@@ -122,7 +124,7 @@ size_t cuda_kron_workspace(const gram_context *g, const struct gram_kron_op *op)
 gram_status cuda_kron_move(gram_context *g, const struct gram_kron_move_op *op);
 gram_status cuda_kron_trace(gram_context *g, const struct gram_kron_number_op *op);
 
-/* cuda_kron_memo.c: frees what a context remembers of products with Kronecker factors. */
+/* cuda_kron_memo.c: frees the plans of Kronecker products that a context remembers. */
 void cuda_kron_forget(gram_context *g, struct cuda_device *device);
 /* cuda_kron_matmul.c */
 gram_status cuda_kron_matmul(gram_context *g, const struct gram_kron_matmul_op *op);
@@ -176,13 +178,14 @@ gram_status cuda_sample_grad(gram_context *g, const struct gram_sample_grad_op *
 gram_status cuda_sample_grad_workspace(gram_context *g, const struct gram_sample_grad_op *op,
                                        size_t *bytes);
 
-/* cuda_matrix_power.c; gram_power_least_ridge of what the device works in */
+/* cuda_matrix_power.c.  _least_ridge is gram_power_least_ridge for the dtype that the device
+ * computes in. */
 gram_status cuda_matrix_power(gram_context *g, const struct gram_matrix_power_op *op);
 double cuda_matrix_power_least_ridge(const gram_context *g, const struct gram_matrix_power_op *op);
 gram_status cuda_matrix_power_workspace(gram_context *g, const struct gram_matrix_power_op *op,
                                         size_t *bytes);
 
-/* cuda_cdist_plan.c: which kernel serves a problem, and what it is told. */
+/* cuda_cdist_plan.c chooses the kernel of a problem, and its parameters. */
 
 /* The parameters (-D) of cdist.cu. */
 struct cuda_cdist_variant {
@@ -191,69 +194,74 @@ struct cuda_cdist_variant {
 };
 
 struct cuda_cdist_plan {
-    int tile; /* the variant's tm, given beforehand; 0: the table's */
+    int tile; /* the tm that the variant must have; 0: that of the table */
     struct cuda_cdist_variant variant;
     const struct gram_expression *expression; /* or NULL */
-    uint64_t number;                          /* of the variant */
+    uint64_t number;                          /* the variant's, by which the kernel is found */
     struct pair_params params;
-    int64_t tiles; /* of all items; 0: nothing to do */
+    int64_t tiles; /* of all items together; 0: there is nothing to do */
 };
 
 /* The largest tm that a variant can have. */
 int cuda_cdist_most_tile(const struct cuda_cdist_variant *v);
-/* processors: of the device. */
+/* Makes the plan for a device with this number of processors. */
 void cuda_cdist_plan(const struct gram_cdist_op *op, int processors, struct cuda_cdist_plan *plan);
-/* What tells the kernel of a plan with an expression from all others: bytes of identity. */
+/* The bytes that tell the kernel of a plan from all others, its expression included.  The function
+ * returns how many of them count. */
 struct cuda_cdist_identity {
     uint64_t variant, words[CUDA_EXPRESSION_WORDS];
 };
 size_t cuda_cdist_identify(const struct cuda_cdist_plan *plan, struct cuda_cdist_identity *out);
-/* Turns the plan into one for the tiles of a list alone: SQUARE_LEFT_ROWS. */
+/* Turns the plan into one that computes only the tiles of a list, which are those of
+ * SQUARE_LEFT_ROWS. */
 void cuda_cdist_plan_listed(struct cuda_cdist_plan *plan);
-/* Turns the plan into one for panels of cdist_panels.cu, whose places are still to be filled in;
- * false, and nothing is changed, where they do not pay. */
+/* Turns the plan into one that reads panels of cdist_panels.cu; the caller still has to fill in
+ * their addresses.  Where panels do not pay the plan stays as it is, and the result is false. */
 bool cuda_cdist_plan_packed(struct cuda_cdist_plan *plan);
-/* What the compiler is told, without the text of the expression; defines, CUDA_CDIST_DEFINES bytes,
- * holds its text. */
+/* The request of the kernel, without the text of the expression.  defines has CUDA_CDIST_DEFINES
+ * bytes and receives the text of the -D. */
 enum {
     CUDA_CDIST_DEFINES = 448
 };
 struct jit_request cuda_cdist_request(const struct cuda_cdist_plan *plan, char *defines);
-/* Bytes of dynamic shared memory that a block needs on a chip: two panels of x and y. */
+/* The bytes of dynamic shared memory that a block needs on a chip, for the panels of x and y. */
 size_t cuda_cdist_shared(const struct cuda_cdist_variant *v, int arch);
 
-/* cuda_cdist_split.c: long sums in pieces.  The scratch that it takes, 0 where nothing is cut; the
- * work, for the plan of the whole; the device is current. */
+/* cuda_cdist_split.c computes long sums in pieces.  _bytes is the scratch that this takes, 0 where
+ * sums are not cut.  cuda_cdist_split gets the plan of the whole, while the device is current. */
 size_t cuda_cdist_split_bytes(const struct gram_cdist_op *op, int processors);
 gram_status cuda_cdist_split(gram_context *g, const struct gram_cdist_op *op,
                              const struct cuda_cdist_plan *plan);
 
-/* cuda_tune.c: measures tiles; the tm that was fastest for problems like op, 0: not measured. */
+/* cuda_tune.c: measures all tiles for problems like op. */
 gram_status cuda_tune(gram_context *g, const struct gram_cdist_op *op, gram_tuning *result);
-/* Milliseconds of a run, after one that compiles and warms up. */
+/* Measures the milliseconds of a run, after another one that compiles and warms up. */
 gram_status cuda_tune_time(gram_context *g, gram_status (*run)(gram_context *g, const void *what),
                            const void *what, double *ms);
 /* cuda_kron_tune.c */
 gram_status cuda_tune_kron(gram_context *g, const struct gram_kron_matmul_op *op,
                            gram_kron_tuning *result);
+/* cuda_tune.c: the tm that was fastest for problems like op; 0: none was measured. */
 int cuda_tuned_tile(const gram_context *g, const struct gram_cdist_op *op,
                     const struct cuda_cdist_variant *v);
 
-/* cuda_cdist_square.c: squared distances and inner products by tensor cores.  Whether that is what
- * plan should become; the scratch that it takes; the work. */
+/* cuda_cdist_square.c computes squared distances and inner products by tensor cores.
+ * cuda_cdist_squares is true if this pays for the problem of a plan, _bytes is the scratch that it
+ * takes, and cuda_cdist_square does it. */
 bool cuda_cdist_squares(const gram_context *g, const struct cuda_device *device,
                         const struct cuda_cdist_plan *plan);
 size_t cuda_cdist_square_bytes(const struct cuda_device *device, struct cuda_cdist_plan *plan);
 gram_status cuda_cdist_square(gram_context *g, struct cuda_cdist_plan *plan);
-/* The which'th of its kernels for a device of this arch; false: there are no more. */
+/* The request of kernel number `which` of these for the device; false: there are no more. */
 bool cuda_cdist_square_request(const struct cuda_device *device, struct cuda_cdist_plan *plan,
                                int which, char *defines, struct jit_request *out);
-/* cuda_cdist_packed.c: x and y in panels first.  The same for them. */
+/* cuda_cdist_packed.c writes x and y to panels first.  Its functions are the same three, and the
+ * request of the kernel that writes the panels. */
 bool cuda_cdist_packs(const gram_context *g, const struct cuda_device *device,
                       const struct cuda_cdist_plan *plan);
 size_t cuda_cdist_packed_bytes(const struct cuda_cdist_plan *plan);
 gram_status cuda_cdist_packed(gram_context *g, const struct cuda_cdist_plan *plan);
 struct jit_request cuda_cdist_panels_request(const struct cuda_cdist_plan *plan, char *defines);
-/* cuda_cdist_power.c: the numbers of pair_power.cuh for |d|^g, 0 < g < 2. */
+/* cuda_cdist_power.c: fills in the numbers that pair_power.cuh needs for |d|^g, 0 < g < 2. */
 void cuda_cdist_power(double g, struct pair_power *power);
 #endif

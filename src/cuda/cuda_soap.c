@@ -1,20 +1,20 @@
 /*
  * cuda_soap.c - SOAP on the device: Adam in the eigenbases of Shampoo's factors
  *
- * Adam is what Shampoo's filter and graft are with other numbers.  A step moves along the bases
- * that the steps before it have left, so statistics and directions are one pass and the bases are
- * turned behind it (cuda_soap_basis.c).
+ * Adam's step is computed by the kernels of Shampoo's filter and graft, with other numbers.  A step
+ * moves along the bases that earlier steps have left, so that one pass does statistics and
+ * directions, and the bases are refreshed after it (cuda_soap_basis.c).
  *
  * SPDX-License-Identifier: MIT
  */
 #include "cuda_soap.h"
 
-/* The matrix times slices of n by after, count of them: rows are multiplied. */
+/* Multiplies the matrix by count slices of n by `after` elements: it combines their rows. */
 static gram_status multiply_rows(gram_context *g, const struct cuda_blas *blas,
                                  const struct cuda_soap_product *m, int64_t item, int64_t count)
 {
     const struct optimizer_params *p = m->p;
-    const bool shared = p->before > 1; /* by all slices of an item */
+    const bool shared = p->before > 1; /* the matrix serves all slices of an item */
     const int64_t size = (int64_t)gram_dtype_size(m->work);
     struct cuda_gemm_items gemm = {
         .dtype = m->work,
@@ -38,7 +38,7 @@ static gram_status multiply_rows(gram_context *g, const struct cuda_blas *blas,
     return gram_cuda_gemm_items(g, blas, &gemm);
 }
 
-/* Of blocks whose dimension k is the last one of more than 1. */
+/* The same for blocks with nothing behind dimension k: all their columns are one product. */
 static gram_status multiply_columns(gram_context *g, const struct cuda_blas *blas,
                                     const struct cuda_soap_product *m)
 {
@@ -73,7 +73,8 @@ gram_status cuda_soap_multiply(gram_context *g, const struct cuda_blas *blas,
     return GRAM_OK;
 }
 
-/* p->from in the coordinates of the bases, or back from there; p->from and *spare change places. */
+/* Brings p->from into the coordinates of the bases, or back.  The result is in p->from, and each
+ * product exchanges p->from and *spare. */
 static gram_status project(const struct cuda_optimizer_job *job,
                            const struct cuda_optimizer_kind *kind, struct optimizer_params *p,
                            bool back, char **spare)

@@ -1,11 +1,13 @@
 /*
- * cuda_soap_basis.c - SOAP's bases on the device: eigenvectors at first, then a step of power
- * iteration at a time, of all items that are due together
+ * cuda_soap_basis.c - SOAP's bases on the device: eigenvectors at first, then steps of power
+ * iteration, for all items together that are due
  *
- * Of an item: factor L, basis Q, P = Q L; the rows of P, by falling q . q L, made orthonormal are
- * the new basis.  The first moment is turned into it, the second goes with its vectors.  Which
- * items get a new basis is the device's to know (soap_basis.cu); what the others would get is
- * computed, too, and forgotten.
+ * An item has a factor L and a basis Q.  The new basis is made from
+ *   P = Q L:
+ * its rows are sorted by falling q L q^T, q being the row of Q, and made orthonormal from the first
+ * to the last.  The first moment is brought into the new basis, and the second is sorted as the
+ * vectors are.  Only the device knows which items get a new basis (soap_basis.cu); it is computed
+ * for the others too, and dropped.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -13,12 +15,12 @@
 #include "cuda_soap.h"
 
 enum {
-    BATCH_BYTES = 1 << 30, /* of the items of a batch, about: a panel has few blocks of threads */
+    BATCH_BYTES = 1 << 30, /* about, of a batch: many items, since a panel has few blocks */
     SQUARES = 4,           /* matrices of an item: factor, basis, product, new basis */
-    ARRAYS = 3             /* of an item: the first moment and where it is turned, the second */
+    ARRAYS = 3             /* of an item: the first moment, a copy of it, the second moment */
 };
 
-/* Where scratch of a batch is, from the arrays of a step on. */
+/* The offsets of a batch's scratch, which begins where the arrays of a step do. */
 struct room {
     int64_t count;
     size_t q, product, next, triangles, rows, values, order, outcome, arrays, eigh;
@@ -109,7 +111,7 @@ static gram_status launch(struct batch *b, enum cuda_variant_file kernel, int64_
     return cuda_optimizer_launch(b->job, b->kind->work, kernel, b->turn.r.items * blocks, &b->turn);
 }
 
-/* A tile of a matrix a block. */
+/* Launches a block of threads for each tile of a matrix. */
 static gram_status for_tiles(struct batch *b, enum cuda_variant_file kernel)
 {
     const int64_t n = b->turn.r.a.n;
@@ -117,7 +119,7 @@ static gram_status for_tiles(struct batch *b, enum cuda_variant_file kernel)
     return launch(b, kernel, gram_ceil_div(n * n, OPTIMIZER_TILE));
 }
 
-/* c = a b, or a^T b, as cuBLAS sees the matrices. */
+/* to = left right, or left^T right, as cuBLAS sees the matrices. */
 static gram_status multiply(const struct batch *b, const char *left, bool transposed,
                             const char *right, char *to)
 {
@@ -214,7 +216,7 @@ static gram_status turn_moments(struct batch *b)
     return launch(b, CUDA_VARIANT_SOAP_SETTLE, t->r.a.tiles);
 }
 
-/* Bases of dimension k of the items of a batch. */
+/* Refreshes the bases of dimension k of a batch. */
 static gram_status turn_bases(struct batch *b, int k)
 {
     struct soap_turn *t = &b->turn;
@@ -245,9 +247,9 @@ static gram_status turn_bases(struct batch *b, int k)
     return for_tiles(b, CUDA_VARIANT_SOAP_STORE);
 }
 
-/* ---- Who is due ----------------------------------------------------------------------------- */
+/* ---- Items that are due --------------------------------------------------------------------- */
 
-/* first: those whose first step it is. */
+/* True if a block's basis is due: with first, its first one. */
 static bool is_due(const struct cuda_optimizer_job *job, int64_t number, bool first)
 {
     const gram_optimizer *o = job->o;
@@ -259,7 +261,7 @@ static bool is_due(const struct cuda_optimizer_job *job, int64_t number, bool fi
     return first || turn % o->options.refresh == 0;
 }
 
-/* Items of the smallest batch of a dimension; 0: there are no bases. */
+/* *room is the number of items of the smallest batch of any dimension; 0: there are no bases. */
 static gram_status least_batch(struct batch *b, int64_t *room)
 {
     *room = 0;

@@ -1,10 +1,14 @@
 /*
  * cuda_soap_qr.c - vectors of a batch made orthonormal: Householder's QR factorisation, blocked
  *
- * With A's columns the vectors, a panel of SOAP_PANEL of them gives reflectors V and a triangle T
- * of H_1 H_2 ... = I - V T V^T (soap_qr.cu).  The columns behind it become (I - V T^T V^T) A; in
- * the end Q is what all panels, the last one first, make of I.  Products are cuBLAS's, of all items
- * at once.  Bischof and Van Loan 1987; Schreiber and Van Loan 1989.
+ * The vectors are the columns of A.  A panel of SOAP_PANEL columns gives reflectors V and a
+ * triangle T (soap_qr.cu):
+ *   H_1 H_2 ... = I - V T V^T.
+ * The columns A' behind the panel are multiplied from the left:
+ *   A' <- (I - V T^T V^T) A'.
+ * Q is the product of I - V T V^T over all panels; the last panel is applied to I first.  cuBLAS
+ * does the products, for all items at once.  Bischof and Van Loan 1987; Schreiber and Van Loan
+ * 1989.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -25,7 +29,7 @@ static char *element(const struct panel *p, char *matrix, int64_t row, int64_t c
     return matrix + (column * p->qr->n + row) * (int64_t)gram_dtype_size(p->qr->work);
 }
 
-/* c = alpha a b + beta c, c being rows by columns. */
+/* c = alpha a b + beta c for all items, where gemm has the matrices and their sizes. */
 static gram_status multiply(gram_context *g, const struct panel *p, struct cuda_gemm_items gemm)
 {
     gemm.dtype = p->qr->work;
@@ -34,8 +38,8 @@ static gram_status multiply(gram_context *g, const struct panel *p, struct cuda_
     return gram_cuda_gemm_items(g, p->blas, &gemm);
 }
 
-/* columns of a matrix from `from` on, in the rows from p->column on: (I - V T V^T) times them, or
- * with T transposed. */
+/* Multiplies the columns of a matrix from `from` on, in the rows from p->column on, by
+ * I - V T V^T, or with transposed by I - V T^T V^T. */
 static gram_status reflect(gram_context *g, const struct panel *p, char *matrix, int64_t from,
                            bool transposed)
 {

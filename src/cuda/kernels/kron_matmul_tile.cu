@@ -1,8 +1,8 @@
 /*
  * kron_matmul_tile.cu - several Kronecker factors applied to a tile that lies in registers
  *
- *   y[unit, q_1, ..., q_K, a] = sum over p of x[unit, p_1, ..., p_K, a] f_1[p_1, q_1] ... f_K[p_K,
- * q_K]
+ *   y[unit, q_1, ..., q_K, a] = sum over p_1, ..., p_K of
+ *                               x[unit, p_1, ..., p_K, a] f_1[p_1, q_1] ... f_K[p_K, q_K]
  *
  * A block takes TB units and TA of the indices after the group.  It contracts in steps of one
  * factor, or of two neighbours whose block of elements fits in registers: a thread has all elements

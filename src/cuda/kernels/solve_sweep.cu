@@ -1,15 +1,17 @@
 /*
  * solve_sweep.cu - triangular systems of a batch in one launch
  *
- * T X = B in place.  A block takes some rows of one item, subtracts what the rows
- * before them contribute as soon as these are solved for, solves for its own, and tells how far the
- * item is.  Meanwhile it inverts its part of the diagonal.  Blocks are numbered as they begin, so
- * whom a block waits for has begun.
+ * Solves T X = B in place.  A block has ROWS rows of one item: its place in the sweep.  It
+ * subtracts the contributions of the places before it as soon as these are solved for, solves for
+ * its own rows, and counts its place as done.  While it waits it inverts its square on the
+ * diagonal.  Blocks take their places in the order in which they begin, so that a block only ever
+ * waits for blocks that have begun.
  *
- * Most of the time is that from block to block.  So the next block, whose turn it is then, finds
- * what was solved for in words that say themselves whether they are new: half of a word is a tag,
- * of the launch and the place.  So does the block after that, which would else be late.  Three
- * places have words in turn: what is overwritten has been read.
+ * Most of the time is lost in the step from one block to the next.  A place therefore publishes its
+ * results as 64-bit words whose upper half is a tag, made of the launch and the place; the two
+ * places after it spin until the tags match, and need neither a flag nor a fence.  Places further
+ * behind wait for the count and read X.  Three buffers of words rotate: the place that overwrites a
+ * buffer has waited for the two places that read it, so that no word is lost.
  *
  * Parameters (-D): REAL.
  *
@@ -19,13 +21,13 @@
 
 #define ROWS    SOLVE_SWEEP_ROWS((int)sizeof(REAL))
 #define COLUMNS SOLVE_WIDTH
-#define MINE    (COLUMNS * ROWS / SOLVE_THREADS) /* elements of a thread */
+#define MINE    (COLUMNS * ROWS / SOLVE_THREADS) /* elements of X that a thread has */
 #define HALVES  (ROWS / 32)
 #define WARP    0xFFFFFFFFu
 
-typedef REAL square[ROWS][ROWS + 1]; /* by columns */
+typedef REAL square[ROWS][ROWS + 1]; /* column by column */
 
-/* Right-hand sides, by rows. */
+/* The right-hand sides of ROWS rows, row by row. */
 struct __align__(16) block
 {
     REAL at[ROWS][COLUMNS + 16 / sizeof(REAL)];
@@ -33,21 +35,21 @@ struct __align__(16) block
 
 struct rows {
     const REAL *factor;
-    REAL *x; /* of the first column of the group */
+    REAL *x; /* the first column of the group */
     int *done;
     unsigned long long *words;
     unsigned launch;
-    long long first; /* row */
+    long long first; /* the first row of the place */
     int columns;
 };
 
-/* A thread's part of a square. */
+/* The elements of a square that a thread has. */
 struct part {
     REAL at[ROWS * ROWS / SOLVE_THREADS];
 };
 
-/* Elements of the triangle: rows from row on, columns from col on; the identity beyond n and, since
- * it may not have been written, on the other side of the diagonal. */
+/* Reads the square of the triangle that begins at row and col.  The identity stands for elements
+ * beyond n, and for those on the other side of the diagonal, which may never have been written. */
 static __device__ void read(const struct solve_sweep_params &a, const REAL *factor, long long row,
                             long long col, struct part &to)
 {
@@ -78,7 +80,7 @@ static __device__ void put(const struct solve_sweep_params &a, const struct part
     }
 }
 
-/* Rows that are solved for. */
+/* Reads ROWS rows of X, from `row` on, that are solved for. */
 static __device__ void fetch(const struct solve_sweep_params &a, const struct rows &w,
                              long long row, struct block &to)
 {
@@ -103,7 +105,7 @@ static __device__ unsigned tag_of(const struct rows &w, long long place)
     return w.launch << 2 | ((unsigned)place & 3);
 }
 
-/* Element e of a place's: one word, or two halves of a double. */
+/* Publishes element e of a place: as one word, or as two, which have the halves of a double. */
 static __device__ void give(const struct rows &w, long long place, int e, REAL value)
 {
     volatile unsigned long long *words = words_of(w, place) + e;
@@ -118,7 +120,7 @@ static __device__ void give(const struct rows &w, long long place, int e, REAL v
     }
 }
 
-/* Waits for what a place gives; a thread's words are asked for together. */
+/* Waits for the words of a place and reads them.  A thread asks for all of its words at once. */
 static __device__ void take(const struct rows &w, long long place, struct block &to)
 {
     const volatile unsigned long long *words = words_of(w, place) + threadIdx.x;
@@ -156,7 +158,7 @@ static __device__ void take(const struct rows &w, long long place, struct block 
     __syncthreads();
 }
 
-/* Until more than so many places are done; gives how many are. */
+/* Waits until more than `before` places are done, and returns how many are. */
 static __device__ int wait_for(const struct rows &w, long long before)
 {
     __shared__ int seen;
@@ -172,8 +174,8 @@ static __device__ int wait_for(const struct rows &w, long long before)
 
 /* ---- Squares --------------------------------------------------------------------------------- */
 
-/* The inverse of a triangle on the diagonal, whose diagonal is reciprocal: a warp takes columns, a
- * lane every 32nd row.  There is time for it while the block waits. */
+/* Inverts a triangle on the diagonal of T, whose own diagonal holds reciprocals already.  A warp
+ * takes columns, and a lane has every 32nd row.  The block does this while it would only wait. */
 static __device__ void invert(const struct solve_sweep_params &a, const square &t, square &to)
 {
     const int lane = (int)threadIdx.x % 32, warps = SOLVE_THREADS / 32;
@@ -211,7 +213,7 @@ static __device__ void invert(const struct solve_sweep_params &a, const square &
     }
 }
 
-/* sum += a tile times x: a row of a few columns a thread. */
+/* sum += tile x, of which a thread has MINE columns of one row. */
 static __device__ void add_product(const square &tile, const struct block &x, int columns,
                                    REAL sum[MINE])
 {
@@ -226,7 +228,7 @@ static __device__ void add_product(const square &tile, const struct block &x, in
     }
 }
 
-/* The rows at one place in the order of the sweep. */
+/* Solves for the rows at one place in the order of the sweep. */
 static __device__ void solve(const struct solve_sweep_params &a, const struct rows &w,
                              long long place, long long places)
 {
@@ -312,13 +314,13 @@ extern "C" __global__ void __launch_bounds__(SOLVE_THREADS, 2)
         __threadfence();
         __syncthreads();
         if (threadIdx.x == 0) {
-            if (place == places - 1) /* nobody waits any more */
+            if (place == places - 1) /* the last place: no block waits any more */
                 *done = 0;
             else
                 atomicAdd(done, 1);
         }
     }
-    __syncthreads(); /* all have read a.control[2] */
+    __syncthreads(); /* all threads have read a.control[2] */
     if (threadIdx.x == 0 && atomicAdd(&a.control[1], 1) == (int)gridDim.x - 1) {
         a.control[0] = a.control[1] = 0;
         a.control[2]++;
