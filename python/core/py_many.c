@@ -182,7 +182,7 @@ PyObject *py_eigh_many(PyObject *module, PyObject *args)
 }
 
 /* matrix_power_many(devices, a, out, info, error, numerator, denominator, method, lower, ridge,
- * ridge_relative, condition, tolerance, iterations, keep, precision, tell) */
+ * ridge_relative, condition, tolerance, iterations, keep, precision, power, floor, tell) */
 PyObject *py_matrix_power_many(PyObject *module, PyObject *args)
 {
     gram_matrix_power_options o = GRAM_MATRIX_POWER_OPTIONS_INIT;
@@ -192,10 +192,11 @@ PyObject *py_matrix_power_many(PyObject *module, PyObject *args)
     struct many m;
     gram_status status;
 
-    if (!PyArg_ParseTuple(args, "O!O!O!OOiiiididdiiii:matrix_power_many", &PyTuple_Type, &devices,
+    if (!PyArg_ParseTuple(args, "O!O!O!OOiiiididdiiiddi:matrix_power_many", &PyTuple_Type, &devices,
                           &PyTuple_Type, &a, &PyTuple_Type, &out, &info, &error, &o.numerator,
                           &o.denominator, &method, &lower, &ridge, &o.ridge_relative, &o.condition,
-                          &o.tolerance, &o.iterations, &o.keep, &precision, &tell) ||
+                          &o.tolerance, &o.iterations, &o.keep, &precision, &o.power, &o.floor,
+                          &tell) ||
         open_many(&m, module, "gram.matrix_power_many", devices, a, false))
         return NULL;
     o.uplo = lower ? GRAM_LOWER : GRAM_UPPER;

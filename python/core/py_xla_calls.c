@@ -89,7 +89,7 @@ static gram_status eigh(gram_context *g, struct py_xla_call *c)
     return gram_eigh(g, &c->in[0], &options, &c->out[0], &c->out[1], &c->out[2]);
 }
 
-/* a -> power, info; numerator, denominator, method, lower | ridge */
+/* a -> power, info; numerator, denominator, method, lower | ridge, power, floor */
 static gram_status matrix_power(gram_context *g, struct py_xla_call *c)
 {
     gram_matrix_power_options options = GRAM_MATRIX_POWER_OPTIONS_INIT;
@@ -99,6 +99,8 @@ static gram_status matrix_power(gram_context *g, struct py_xla_call *c)
     options.method = (gram_power_method)c->integers[2];
     options.uplo = c->integers[3] ? GRAM_LOWER : GRAM_UPPER;
     options.ridge = gram_number(c->numbers[0]);
+    options.power = c->numbers[1];
+    options.floor = c->numbers[2];
     return gram_matrix_power(g, &c->in[0], &options, &c->out[0], &c->out[1]);
 }
 
@@ -155,7 +157,7 @@ const struct py_xla_operation *py_xla_operation(const struct xla_text *name)
         { "solve_factored",  solve_factored, 2,           2, 2,           2, 1, 0},
         {       "solve_lu",        solve_lu, 2,           2, 2,           2, 0, 0},
         {           "eigh",            eigh, 1,           1, 3,           3, 4, 0},
-        {   "matrix_power",    matrix_power, 1,           1, 2,           2, 4, 1},
+        {   "matrix_power",    matrix_power, 1,           1, 2,           2, 4, 3},
         {    "kron_matmul",     kron_matmul, 2, 1 + FACTORS, 1,           1, 1, 1},
         {"kron_matmul_vjp", kron_matmul_vjp, 3, 2 + FACTORS, 2, 1 + FACTORS, 1, 1},
         {             NULL,            NULL, 0,           0, 0,           0, 0, 0},

@@ -845,6 +845,8 @@ def matrix_power_many(
     tolerance: float = 0.0,
     keep: bool = False,
     precision: Literal["auto", "f64", "f32", "tf32x3", "tf32"] = "auto",
+    power: float | None = None,
+    floor: float = 0.0,
     info: Iterable[Array | None] | None = None,
     out: Iterable[Array] | None = None,
     report: list[Any] | None = None,

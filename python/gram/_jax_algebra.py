@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from gram._jax_call import batched, call, moving, summed
 from gram._jax_linear import linear
-from gram._powers import difference
+from gram._powers import difference, real_slopes
 
 _SELECTS = ("all", "index", "value", "largest", "smallest")
 _METHODS = ("auto", "eigh", "coupled-newton", "newton-schulz", "minimax")
@@ -123,7 +123,7 @@ def matrix_power(numerator, denominator, method, lower, ridge, a):
         raise ValueError(f"gram.jax.matrix_power: method is {method!r}, expected one of {_METHODS}")
     power, _ = call(
         "matrix_power", [(a.shape, a.dtype), (a.shape[:-2], jnp.int32)], a,
-        integers=[numerator, denominator, _METHODS.index(method), lower], numbers=[ridge],
+        integers=[numerator, denominator, _METHODS.index(method), lower], numbers=[ridge, 0, 0],
     )  # fmt: skip
     return power
 
@@ -141,6 +141,31 @@ def _power_jvp(numerator, denominator, method, lower, ridge, primals, tangents):
     inner = vectors.mT @ symmetric(e) @ vectors * slopes
     power = matrix_power(numerator, denominator, method, lower, ridge, a)
     return power, vectors @ inner @ vectors.mT
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2, 3, 4))
+def matrix_real_power(power, floor, method, lower, ridge, a):
+    _check_square("matrix_power", a)
+    if method not in _METHODS:
+        raise ValueError(f"gram.jax.matrix_power: method is {method!r}, expected one of {_METHODS}")
+    found, _ = call(
+        "matrix_power", [(a.shape, a.dtype), (a.shape[:-2], jnp.int32)], a,
+        integers=[0, 0, _METHODS.index(method), lower], numbers=[ridge, power, floor],
+    )  # fmt: skip
+    return found
+
+
+@matrix_real_power.defjvp
+def _real_power_jvp(power, floor, method, lower, ridge, primals, tangents):
+    """Daleckii and Krein, and by the floor, which the largest eigenvalue moves."""
+    ((a,), (e,)) = primals, tangents
+    values, vectors = _constant("matrix_power", _eigh_call)(lower, "all", 0, 0, a)
+    slopes, by_floor, share = real_slopes(jnp, values, power, ridge, floor)
+    inner = vectors.mT @ symmetric(e) @ vectors
+    moved = (jnp.diagonal(inner, axis1=-2, axis2=-1) * share).sum(-1)[..., None] * by_floor
+    inner = inner * slopes + moved[..., None] * jnp.eye(a.shape[-1], dtype=a.dtype)
+    found = matrix_real_power(power, floor, method, lower, ridge, a)
+    return found, vectors @ inner @ vectors.mT
 
 
 # ---- Kronecker products ----------------------------------------------------------------------

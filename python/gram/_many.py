@@ -2,6 +2,7 @@
 
 from gram import _core
 from gram._arrays import eigh_count, empty, numbers
+from gram._powers import exponent
 
 _SELECT = ("all", "index", "value", "largest", "smallest")
 _DRIVERS = ("auto", "closed-form", "jacobi", "divide", "bisection", "krylov", "batched")
@@ -128,8 +129,8 @@ def eigh_many(a, *, devices=None, lower=True, vectors=True, select="all", first=
 
 def matrix_power_many(a, numerator=-1, denominator=4, *, devices=None, method="auto", lower=True,
                       ridge=0.0, ridge_relative=False, condition=0.0, iterations=0, error=None,
-                      tolerance=0.0, keep=False, precision="auto", info=None, out=None,
-                      report=None):
+                      tolerance=0.0, keep=False, precision="auto", power=None, floor=0.0, info=None,
+                      out=None, report=None):
     """Powers of a list of symmetric positive semidefinite matrices, shared by several devices.
 
     The list, devices and report are those of gram.eigh_many, the rest is as gram.matrix_power has
@@ -140,6 +141,9 @@ def matrix_power_many(a, numerator=-1, denominator=4, *, devices=None, method="a
     [[0.333]]
     """
     a = _matrices("matrix_power_many", a)
+    if power is not None:  # the library finds out by itself whether it is a fraction
+        exponent("gram.matrix_power_many", numerator, denominator, power, 0.0)
+        numerator = denominator = 0
     given = _optional("matrix_power_many", "out", out, len(a))
     if given is not None:
         made = [(o, lambda result: result) for o in given]
@@ -151,7 +155,8 @@ def matrix_power_many(a, numerator=-1, denominator=4, *, devices=None, method="a
         _optional("matrix_power_many", "error", error, len(a)), numerator, denominator,
         _choice("matrix_power_many", "method", method, _METHODS), int(bool(lower)), float(ridge),
         int(bool(ridge_relative)), float(condition), float(tolerance), iterations, int(bool(keep)),
-        _choice("matrix_power_many", "precision", precision, _PRECISIONS), int(report is not None))
+        _choice("matrix_power_many", "precision", precision, _PRECISIONS),
+        0.0 if power is None else float(power), float(floor), int(report is not None))
     _tell(report, items)
     return [finish(o) for o, finish in made]
 

@@ -3,7 +3,7 @@
 import torch
 
 from gram import _core
-from gram._powers import difference, second_slopes
+from gram._powers import difference, real_slopes, second_slopes
 from gram._torch_register import batch, operator, plain, summed
 
 
@@ -201,6 +201,39 @@ def matrix_power_second(a, grad, u, numerator, denominator, lower, ridge):
         f = second_slopes(roots[..., part, None, None], rows, columns, numerator, denominator)
         total += (f * g[..., part, :, None] * u[..., part, None, :]).sum(-3)
     return vectors @ (total + total.mT) @ vectors.mT
+
+
+def _real_power_backward(inputs, outputs, needs, grad):
+    a, power, method, lower, ridge, floor = inputs
+    return [matrix_real_power_vjp(a, grad, power, lower, ridge, floor)]
+
+
+@operator(
+    "(Tensor a, float power, str method, bool lower, float ridge, float floor) -> Tensor",
+    cores={0: 2},
+    shapes=lambda a, *rest: a.new_empty(a.shape),
+    backward=_real_power_backward,
+)
+def matrix_real_power(a, power, method, lower, ridge, floor):
+    return _core.matrix_power(
+        a.detach(), power=power, method=method, lower=lower, ridge=ridge, floor=floor
+    )
+
+
+@operator(
+    "(Tensor a, Tensor grad, float power, bool lower, float ridge, float floor) -> Tensor",
+    cores={0: 2, 1: 2},
+    shapes=lambda a, grad, *rest: a.new_empty((*batch((a, 2), (grad, 2)), *a.shape[-2:])),
+)
+def matrix_real_power_vjp(a, grad, power, lower, ridge, floor):
+    """Daleckii and Krein, and by the floor, which the largest eigenvalue moves: not differentiable
+    again."""
+    a, grad = plain(a, grad)
+    values, vectors = _core.eigh(a, lower=lower)
+    slopes, by_floor, share = real_slopes(torch, values, power, ridge, floor)
+    g = _turned(vectors, grad)
+    moved = (torch.diagonal(g, dim1=-2, dim2=-1) * by_floor).sum(-1)[..., None] * share
+    return vectors @ (g * slopes + torch.diag_embed(moved)) @ vectors.mT
 
 
 # ---- Kronecker products ----------------------------------------------------------------------

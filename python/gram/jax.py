@@ -23,6 +23,7 @@ except ImportError as e:
 from gram import _jax_agop, _jax_algebra, _jax_derivatives, _jax_points
 from gram._arrays import eigh_count
 from gram._jax_call import matrices, number, result_type
+from gram._powers import exponent
 
 __all__ = [
     "agop",
@@ -192,16 +193,28 @@ def eigh(a, *, lower=True, vectors=True, select="all", first=0, count=None):
     return found, of_found if select == "all" else jax.lax.stop_gradient(of_found)
 
 
-def matrix_power(a, numerator=-1, denominator=4, *, method="auto", lower=True, ridge=0.0):
+def matrix_power(
+    a, numerator=-1, denominator=4, *, method="auto", lower=True, ridge=0.0, power=None, floor=0.0
+):
     """(a + ridge I)^(numerator / denominator) of symmetric a (..., n, n), as gram.matrix_power.
 
+    power is any number instead of the fraction; with floor > 0 eigenvalues below floor times the
+    largest, negative ones too, are raised to that.
+
     Gradients once, by the eigenvectors of a: n^3 operations, symmetric, exact at multiple
-    eigenvalues.
+    eigenvalues; those with a floor are also by the largest eigenvalue, shared by equal ones.
 
     >>> gram.jax.matrix_power(jnp.array([[16.0]])).item()
     0.5
     """
     (a,) = matrices("matrix_power", a=a)
+    numerator, denominator, power = exponent(
+        "gram.jax.matrix_power", numerator, denominator, power, floor
+    )
+    if power is not None or floor != 0:
+        return _jax_algebra.matrix_real_power(
+            power or 0.0, float(floor), method, bool(lower), float(ridge), a
+        )
     return _jax_algebra.matrix_power(
         int(numerator), int(denominator), method, bool(lower), float(ridge), a
     )

@@ -76,6 +76,8 @@ def matrix_power(
     method: PowerMethod = "auto",
     lower: bool = True,
     ridge: float = 0.0,
+    power: float | None = None,
+    floor: float = 0.0,
 ) -> jax.Array: ...
 def kron_matmul(
     x: ArrayLike,

@@ -30,6 +30,7 @@ from gram import (
     _torch_samples,
 )
 from gram._arrays import eigh_count
+from gram._powers import exponent
 
 __all__ = [
     "agop",
@@ -228,19 +229,36 @@ def eigh(a, *, lower=True, vectors=True, select="all", first=0, count=None):
     return values, of_values if select == "all" else of_values.detach()
 
 
-def matrix_power(a, numerator=-1, denominator=4, *, method="auto", lower=True, ridge=0.0):
+def matrix_power(
+    a, numerator=-1, denominator=4, *, method="auto", lower=True, ridge=0.0, power=None, floor=0.0
+):
     """(a + ridge I)^(numerator / denominator) of symmetric a (..., n, n), as gram.matrix_power.
 
     Gradients twice, by the eigenvectors of a: n^3 operations, symmetric, exact at multiple
     eigenvalues.  ridge is a number or a tensor that broadcasts over the batch, with gradients too.
 
+    power is any number instead of the fraction; with floor > 0 eigenvalues below floor times the
+    largest, negative ones too, are raised to that.  Gradients by the largest eigenvalue, shared
+    by equal ones, are part of those with a floor.  Gradients once, but for fractions k / q with
+    |k| and q up to 64 without a floor; a floor takes a number for ridge.
+
     >>> gram.torch.matrix_power(torch.tensor([[16.0]])).item()
     0.5
+    >>> gram.torch.matrix_power(torch.diag(torch.tensor([4.0, -1.0])), power=0.5, floor=0.25)
+    tensor([[2., 0.],
+            [0., 1.]])
     """
+    numerator, denominator, power = exponent(
+        "gram.torch.matrix_power", numerator, denominator, power, floor
+    )
     ridge, tensor = _torch_numbers.split(ridge, 0.0)
+    if tensor is not None and floor != 0:
+        raise ValueError("gram.torch.matrix_power: ridge is a tensor, expected a number with floor")
     if tensor is not None:
         eye = torch.eye(a.shape[-1], dtype=a.dtype, device=a.device)
         a = a + tensor.to(a)[..., None, None] * eye
+    if power is not None or floor != 0:
+        return _torch_algebra.matrix_real_power(a, power or 0.0, method, lower, ridge, floor)
     return _torch_algebra.matrix_power(a, numerator, denominator, method, lower, ridge)
 
 

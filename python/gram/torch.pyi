@@ -73,6 +73,8 @@ def matrix_power(
     method: PowerMethod = "auto",
     lower: bool = True,
     ridge: Number = 0.0,
+    power: float | None = None,
+    floor: float = 0.0,
 ) -> torch.Tensor: ...
 def kron_matmul(
     x: torch.Tensor,

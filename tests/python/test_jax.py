@@ -119,6 +119,16 @@ OPERATIONS = {
         lambda s: gram.matrix_power(np.asarray(definite(s)), -3, 4, ridge=0.5),
         [SQUARE],
     ),
+    "matrix_power real": (
+        lambda s: gj.matrix_power(definite(s), power=-0.4142),
+        lambda s: gram.matrix_power(np.asarray(definite(s)), power=-0.4142),
+        [SQUARE],
+    ),
+    "matrix_power floor": (
+        lambda s: gj.matrix_power(symmetric(s), -1, 2, ridge=0.1, floor=0.3),
+        lambda s: gram.matrix_power(np.asarray(symmetric(s)), -1, 2, ridge=0.1, floor=0.3),
+        [SQUARE],
+    ),
     "kron_matmul": (
         lambda x, *f: gj.kron_matmul(x, f, alpha=2.0),
         lambda x, *f: gram.kron_matmul(x, f, alpha=2.0),
@@ -130,7 +140,9 @@ OPERATIONS = {
         [(6, 3), *FACTORS],
     ),
 }  # fmt: skip
-ONCE = "expression", "the largest", "matrix_power"
+ONCE = (
+    "expression", "the largest", "matrix_power", "matrix_power real", "matrix_power floor",
+)  # fmt: skip
 
 
 @contextlib.contextmanager
@@ -295,6 +307,9 @@ def test_what_is_refused():
         (lambda: gj.kron_matmul(x, [x], side="up"), ValueError, "'up'"),
         (lambda: gj.eigh(x @ x.T, select="value"), ValueError, "'value'"),
         (lambda: gj.matrix_power(x @ x.T, method="no"), ValueError, "'no'"),
+        (lambda: gj.matrix_power(x @ x.T, power=0.3, method="no"), ValueError, "'no'"),
+        (lambda: gj.matrix_power(x @ x.T, power=0.0), ValueError, "power is 0.0"),
+        (lambda: gj.matrix_power(x @ x.T, floor=3.0).block_until_ready(), Exception, "floor is 3"),
         (lambda: gj.cdist(x, p=-1.0).block_until_ready(), Exception, "gram.jax.cdist: p"),
         (lambda: jax.hessian(lambda x: gj.cdist(x, p=np.inf).sum())(x), NotImplementedError, "inf"),
         (lambda: jax.grad(lambda x: gj.cdist_grad(x, x.T, x.T, x.T, p=np.inf).sum())(x[:3]),

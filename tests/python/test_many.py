@@ -57,6 +57,18 @@ def test_matrix_power_many():
     assert gram.matrix_power_many(a, out=out)[2] is out[2]
 
 
+def test_real_powers_and_floors_of_many():
+    """power= and floor= were unknown to matrix_power_many."""
+    a = [m - np.eye(len(m)) for m in matrices()]
+    for words in ({"power": -0.4142, "floor": 1e-3}, {"floor": 0.5}, {"power": -0.25, "floor": 0.1}):
+        for m, found in zip(a, gram.matrix_power_many(a, **words)):
+            np.testing.assert_array_equal(found, gram.matrix_power(m, **words))
+    with pytest.raises(ValueError, match="without numerator"):
+        gram.matrix_power_many(a, -1, 2, power=0.3)
+    with pytest.raises(ValueError, match="floor is 2"):
+        gram.matrix_power_many(a, floor=2.0)
+
+
 def test_what_is_refused():
     with pytest.raises(TypeError, match="gram.eigh_many: a is"):
         gram.eigh_many(3)

@@ -294,9 +294,14 @@ MATRICES = {
     "power_inverse_fourth": lambda s, b: gt.matrix_power(definite(s), ridge=0.1),
     "power_two_thirds": lambda s, b: gt.matrix_power(definite(s), 2, 3),
     "power_cube": lambda s, b: gt.matrix_power(definite(s), 3, 1),
+    "power_as_a_number": lambda s, b: gt.matrix_power(definite(s), power=-0.75),
     "power_minus_five_halves": lambda s, b: gt.matrix_power(definite(s), -5, 2, lower=False),
 }
 ONCE = {
+    "power_real": lambda s, b: gt.matrix_power(definite(s), power=-0.12345, ridge=0.1),
+    "power_real_positive": lambda s, b: gt.matrix_power(definite(s), power=2.7182818),
+    "power_floor": lambda s, b: gt.matrix_power(symmetric(s), power=-0.4142, floor=0.3),
+    "power_floor_fraction": lambda s, b: gt.matrix_power(symmetric(s), -1, 2, floor=0.2, ridge=0.1),
     "eigh_largest": lambda s, b: gt.eigh(
         symmetric(s), vectors=False, select="largest", count=2
     ),
@@ -319,6 +324,52 @@ def test_powers_at_multiple_eigenvalues():
         assert check(lambda s: gt.matrix_power(two + symmetric(s), -1, 2), (zero,))
     values = gt.eigh(two + symmetric(zero))[1]
     assert torch.isfinite(torch.autograd.grad(values.sum(), zero)[0]).all()
+
+
+def test_real_powers_and_floors_against_eigenvalues(device):
+    """power= and floor= were unknown to gram.torch.matrix_power."""
+    a = symmetric(draw(3, 6, 6, device=device)).detach()
+    positive = definite(a)
+    w, v = torch.linalg.eigh(positive)
+    for power in (-0.12345, 0.4142, 2.7182818, -1 / 3):
+        expected = v @ torch.diag_embed(w**power) @ v.mT
+        torch.testing.assert_close(gt.matrix_power(positive, power=power), expected)
+    w, v = torch.linalg.eigh(a)
+    raised = (w.clamp(min=0) + 0.5).maximum(0.6 * (w[:, -1:].clamp(min=0) + 0.5))
+    for words, power in (({"power": -0.3}, -0.3), ({}, -0.25)):
+        expected = v @ torch.diag_embed(raised**power) @ v.mT
+        found = gt.matrix_power(a, floor=0.6, ridge=0.5, **words)
+        torch.testing.assert_close(found, expected)
+
+
+def test_gradients_of_floors_at_multiple_eigenvalues():
+    """Equal raised eigenvalues, and equal largest ones whose shares are one another's."""
+    zero = torch.zeros(4, 4, dtype=torch.float64, requires_grad=True)
+    for diagonal in ([1.0, 1.0, 1.0, 9.0], [-1.0, -1.0, 0.0, 4.0], [0.0, 0.0, 0.0, 0.5]):
+        base = torch.diag(torch.tensor(diagonal, dtype=torch.float64))
+        for power in (-0.7, 0.5, 1.3):
+            f = lambda s: gt.matrix_power(base + symmetric(s), power=power, floor=0.4)  # noqa: E731,B023
+            assert gradcheck(f, (zero,)), (diagonal, power)
+    two = torch.diag(torch.tensor([0.0, 2.0, 2.0], dtype=torch.float64)).requires_grad_()
+    trace = gt.matrix_power(two, power=1.5, floor=0.5).diagonal().sum()
+    (g,) = torch.autograd.grad(trace, two)
+    along = 1.5 * 2**0.5 + 0.5 * 1.5 * 1.0 / 2
+    torch.testing.assert_close(g, torch.diag(torch.tensor([0.0, along, along]).double()))
+
+
+def test_powers_and_floors_that_are_refused():
+    a = definite(draw(3, 3))
+    for words, message in (
+        ({"power": 0.0}, "power is 0.0"),
+        ({"power": 0.3, "numerator": 1}, "without numerator"),
+        ({"floor": 0.1, "ridge": torch.ones(())}, "ridge is a tensor"),
+        ({"floor": 2.0}, "floor is 2"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            gt.matrix_power(a, **words)
+    (g,) = torch.autograd.grad(gt.matrix_power(a, power=0.314159).sum(), a, create_graph=True)
+    with pytest.raises(RuntimeError, match="no autograd formula"):
+        torch.autograd.grad(g.sum(), a)
 
 
 def test_what_has_no_derivative_says_so():
@@ -376,6 +427,8 @@ def operators(device):
         "solve_lu": (s, d(4, 2)),
         "eigh": (s, True, "all", 0, 0),
         "matrix_power": (s, -1, 4, "auto", True, 0.0),
+        "matrix_real_power": (s, -0.3, "auto", True, 0.0, 0.1),
+        "matrix_real_power_vjp": (s.detach(), d(4, 4).detach(), -0.3, True, 0.0, 0.1),
         "matrix_power_vjp": (s, d(4, 4), -1, 4, True, 0.0),
         "matrix_power_second": (s.detach(), plain[1] @ plain[1].mT, s.detach(), 1, 2, True, 0.0),
         "kron_matmul": (d(3, 6), [d(2, 3), d(3, 2)], "right", 1.0),
