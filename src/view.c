@@ -253,15 +253,32 @@ gram_status gram_hyper_of(gram_context *g, const struct gram_batch *batch, const
     return gram_check_real(g, name, s.tensor);
 }
 
+/* The items of a batch that have a number of their own: not those it is broadcast to, which may be
+ * more than anybody could walk over where they are empty. */
+static struct gram_batch items_of(const struct gram_hyper *h, const struct gram_batch *batch)
+{
+    struct gram_batch own = *batch;
+
+    own.count = 1;
+    for (int i = 0; i < batch->ndim; i++) {
+        if (h->tensor.batch_stride[i] == 0 && batch->shape[i] > 0)
+            own.shape[i] = 1;
+        own.count *= own.shape[i];
+    }
+    return own;
+}
+
 gram_status gram_hyper_check(gram_context *g, const struct gram_batch *batch, const char *name,
                              const struct gram_hyper *h, double least, double most, bool open)
 {
-    int64_t count = h->tensor.data ? batch->count : 1;
+    struct gram_batch own = {.count = 1};
 
     if (h->tensor.data && g->options.device.type != GRAM_CPU)
         return GRAM_OK; /* cannot be read here; the backend gives NaN */
-    for (int64_t i = 0; i < count; i++) {
-        double v = gram_hyper_at(h, batch, i);
+    if (h->tensor.data)
+        own = items_of(h, batch);
+    for (int64_t i = 0; i < own.count; i++) {
+        double v = gram_hyper_at(h, &own, i);
         if (!(v >= least && v <= most) || (open && v == least))
             return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s is %g, expected %s %g%s", name, v,
                              open ? "more than" : "at least", least,

@@ -11,6 +11,7 @@
 #include "harness.h"
 #include "shape_calls.h"
 #include <string.h>
+#include <unistd.h>
 
 enum {
     BYTES = 2048
@@ -113,7 +114,38 @@ static void an_empty_batch_of_stride_0_has_no_first_item(struct harness *h)
     try_all(h, true);
 }
 
+/* A number for items without elements, as many as an int64_t counts, is looked at once. */
+static void a_number_for_endless_items_ends(struct harness *h)
+{
+    double number = 0.5, memory_of_out[20];
+    gram_tensor y = gram_matrix(memory_of_out, 5, 3, GRAM_F64),
+                p = gram_vector(&number, 1, GRAM_F64);
+    gram_tensor x = {
+        .dtype = GRAM_F64, .ndim = 3, .shape = {INT64_MAX / 64, 0, 3},
+                .stride = {             0, 3, 1}
+    };
+    gram_tensor out = gram_matrix(memory_of_out, 4, 5, GRAM_F64);
+    gram_workspace need;
+
+    if (h->device.type != GRAM_CPU) /* there the numbers are looked at where they are used */
+        return;
+    p.ndim = 0;
+    alarm(600); /* it would take ages */
+    CHECK(h, gram_cdist(h->g, &x, &y, gram_values(&p), NULL, &out) == GRAM_INVALID_ARGUMENT,
+          "out has no batch");
+    CHECK(h, strstr(gram_message(h->g), "out has"), "%s", gram_message(h->g));
+    out.ndim = 3, out.shape[0] = x.shape[0], out.shape[1] = 0, out.shape[2] = 5;
+    out.stride[0] = 0, out.stride[1] = 5, out.stride[2] = 1;
+    CHECK(h, gram_cdist_workspace(h->g, &x, &y, gram_values(&p), NULL, &out, &need) == GRAM_OK,
+          "%s", gram_message(h->g));
+    number = -1;
+    CHECK(h, gram_cdist(h->g, &x, &y, gram_values(&p), NULL, &out) == GRAM_INVALID_ARGUMENT,
+          "p is -1");
+    (void)alarm(0);
+}
+
 static const struct test_function tests[] = {
+    {             "a_number_for_endless_items_ends",              a_number_for_endless_items_ends},
     {                   "each_argument_empty_alone",                    each_argument_empty_alone},
     {"an_empty_batch_of_stride_0_has_no_first_item", an_empty_batch_of_stride_0_has_no_first_item},
 };
