@@ -24,6 +24,12 @@ static inline bool gram_blas_direct(const struct gram_view *v)
            v->col_stride <= INT32_MAX;
 }
 
+/* So many bytes behind data; NULL where data is NULL, as of a matrix that has no elements. */
+static inline void *gram_blas_behind(const void *data, int64_t bytes)
+{
+    return data ? (char *)data + bytes : NULL;
+}
+
 /* The transpose of v as BLAS sees it, of a v that gram_blas_direct says true of; data is the
  * item's.
  */

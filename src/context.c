@@ -124,8 +124,11 @@ const char *gram_message(const gram_context *g)
     return g ? g->message : thread_message;
 }
 
+/* Scratch of no bytes has an address too: what a call adds to it, of no elements, stays defined. */
 gram_status gram_scratch(gram_context *g, size_t bytes, void **out)
 {
+    static const _Alignas(64) char nothing[64];
+
     if (bytes > g->scratch_bytes) {
         if (g->scratch_given)
             return gram_fail(g, GRAM_OUT_OF_MEMORY,
@@ -142,7 +145,7 @@ gram_status gram_scratch(gram_context *g, size_t bytes, void **out)
             return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes of scratch", bytes);
         g->scratch_bytes = bytes;
     }
-    *out = g->scratch;
+    *out = g->scratch ? g->scratch : (void *)(uintptr_t)nothing; /* nobody writes there */
     return GRAM_OK;
 }
 

@@ -3,6 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "context.h"
 #include "failing_alloc.h"
 #include "harness.h"
 #include <stdlib.h>
@@ -359,20 +360,37 @@ static void memory(struct harness *h)
           "%p", there);
 }
 
+/* A NULL to which a call adds the offset of a part that is empty is undefined. */
+static void scratch_of_no_bytes_has_an_address(struct harness *h)
+{
+    gram_context *g = NULL;
+    void *scratch = NULL;
+
+    CHECK(h, gram_context_create(NULL, &g) == GRAM_OK, "%s", gram_message(NULL));
+    if (!g)
+        return;
+    CHECK(h, gram_scratch(g, 0, &scratch) == GRAM_OK && scratch, "%s", gram_message(g));
+    CHECK(h, (uintptr_t)scratch % 64 == 0, "%p is not aligned", scratch);
+    CHECK(h, gram_scratch(g, 1, &scratch) == GRAM_OK, "%s", gram_message(g));
+    memset(scratch, 1, 1);
+    gram_context_destroy(g);
+}
+
 static const struct test_function tests[] = {
-    {"defaults_and_bounds_of_options", defaults_and_bounds_of_options},
-    {              "sizes_of_options",               sizes_of_options},
-    {     "devices_that_are_not_here",      devices_that_are_not_here},
-    {      "allocators_come_in_pairs",       allocators_come_in_pairs},
-    {       "creation_without_memory",        creation_without_memory},
-    {                   "environment",                    environment},
-    {             "threads_of_others",              threads_of_others},
-    {                   "information",                    information},
-    {             "names_of_statuses",              names_of_statuses},
-    {  "messages_belong_to_a_context",   messages_belong_to_a_context},
-    {               "given_workspace",                given_workspace},
-    {            "a_limit_of_scratch",             a_limit_of_scratch},
-    {                        "memory",                         memory},
+    {"scratch_of_no_bytes_has_an_address", scratch_of_no_bytes_has_an_address},
+    {    "defaults_and_bounds_of_options",     defaults_and_bounds_of_options},
+    {                  "sizes_of_options",                   sizes_of_options},
+    {         "devices_that_are_not_here",          devices_that_are_not_here},
+    {          "allocators_come_in_pairs",           allocators_come_in_pairs},
+    {           "creation_without_memory",            creation_without_memory},
+    {                       "environment",                        environment},
+    {                 "threads_of_others",                  threads_of_others},
+    {                       "information",                        information},
+    {                 "names_of_statuses",                  names_of_statuses},
+    {      "messages_belong_to_a_context",       messages_belong_to_a_context},
+    {                   "given_workspace",                    given_workspace},
+    {                "a_limit_of_scratch",                 a_limit_of_scratch},
+    {                            "memory",                             memory},
 };
 
 int main(void)

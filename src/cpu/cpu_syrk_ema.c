@@ -95,8 +95,8 @@ static void multiply(const struct ema_panel *p, const struct gram_view *x,
 {
     int64_t size = (int64_t)gram_dtype_size(x->dtype), rest = p->width - p->rows;
     int64_t step = (t.transposed ? 1 : t.ld) * size; /* from a row of x to the next one */
-    struct gram_blas_matrix square = {(const char *)t.data + p->row * step, t.ld, !t.transposed};
-    struct gram_blas_matrix below = {(const char *)square.data + p->rows * step, t.ld,
+    struct gram_blas_matrix square = {gram_blas_behind(t.data, p->row * step), t.ld, !t.transposed};
+    struct gram_blas_matrix below = {gram_blas_behind(square.data, p->rows * step), t.ld,
                                      !t.transposed};
     char *product = p->product;
 

@@ -44,7 +44,7 @@ static bool CAT(ema_finite, SUFFIX)(const struct gram_view *x, const char *data)
     int64_t inner_stride = along ? x->row_stride : x->col_stride;
     double sum = 0;
 
-    for (int64_t i = 0; i < outer; i++) {
+    for (int64_t i = 0; i < outer && inner > 0; i++) {
         const real *row = (const real *)(const void *)data + i * outer_stride;
         double part[8] = {0};
         for (int64_t j = 0; j < inner; j++)
