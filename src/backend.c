@@ -132,7 +132,7 @@ gram_status gram_context_info(gram_context *g, gram_info *info)
     struct rlimit limit;
     size_t size;
 
-    TRY(gram_begin(g, __func__));
+    TRY(gram_begin_without_blas(g, __func__));
     if (!info || info->size < sizeof info->size || info->size > sizeof result)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "info.size is %zu, expected at most %zu",
                          info ? info->size : 0, sizeof result);

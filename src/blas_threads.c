@@ -14,6 +14,7 @@
 #include "blas_threads.h"
 #include "blas.h"
 #include "blas_fortran.h"
+#include "blas_memory.h"
 #include "process.h"
 #include "threads.h"
 
@@ -75,13 +76,22 @@ static void give_back(void)
 
 bool gram_blas_begin(double work)
 {
-    return wanted > 0 && borrow(work <= small_work ? 1 : wanted);
+    int threads = work <= small_work ? 1 : wanted;
+
+    if (gram_blas_memory_is_limited()) {
+        int most = gram_blas_memory_threads();
+        threads = threads < most ? threads : most;
+        gram_blas_memory_enter();
+    }
+    return wanted > 0 && borrow(threads);
 }
 
 void gram_blas_end(bool lent)
 {
     if (lent)
         give_back();
+    if (gram_blas_memory_is_limited())
+        gram_blas_memory_leave();
 }
 
 void gram_blas_threads(const gram_context *g)

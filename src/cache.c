@@ -24,7 +24,7 @@ gram_status gram_cache_info(gram_context *g, gram_cache *cache)
     gram_cache result = {.size = size};
     void *handle;
 
-    TRY(gram_begin(g, __func__));
+    TRY(gram_begin_without_blas(g, __func__));
     if (size < sizeof size || size > sizeof result)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "cache.size is %zu, expected at most %zu", size,
                          sizeof result);
@@ -41,7 +41,7 @@ gram_status gram_cache_list(gram_context *g, gram_cache_visit visit, void *user)
     gram_status status;
     void *handle;
 
-    TRY(gram_begin(g, __func__));
+    TRY(gram_begin_without_blas(g, __func__));
     if (!visit)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "visit is NULL");
     TRY(load(g, &handle, &table));
@@ -57,7 +57,7 @@ gram_status gram_cache_clear(gram_context *g, const char *pattern, int64_t *remo
     gram_status status;
     void *handle;
 
-    TRY(gram_begin(g, __func__));
+    TRY(gram_begin_without_blas(g, __func__));
     if (removed)
         *removed = 0;
     if (!pattern)
@@ -77,7 +77,7 @@ gram_status gram_cache_warm(gram_context *g, const char *const *chips, int count
     gram_status status;
     void *handle;
 
-    TRY(gram_begin(g, __func__));
+    TRY(gram_begin_without_blas(g, __func__));
     if (count < 0 || (count > 0 && !chips))
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "count is %d with chips %s, expected 0 or more",
                          count, chips ? "given" : "NULL");

@@ -36,7 +36,7 @@ gram_status gram_cdist(gram_context *g, const gram_tensor *x, const gram_tensor 
     const struct gram_pair pair = {.x = x, .y = y, .out = out};
     struct gram_cdist_op op;
 
-    TRY(gram_begin(g, __func__));
+    TRY(gram_begin_without_blas(g, __func__));
     TRY(describe(g, &pair, p, options, &op));
     return g->backend->cdist(g, &op);
 }
@@ -48,7 +48,7 @@ gram_status gram_cdist_workspace(gram_context *g, const gram_tensor *x, const gr
     const struct gram_pair pair = {.x = x, .y = y, .out = out};
     struct gram_cdist_op op;
 
-    TRY(gram_begin(g, __func__));
+    TRY(gram_begin_without_blas(g, __func__));
     TRY(gram_check_need(g, need));
     TRY(describe(g, &pair, p, options, &op));
     *need = gram_workspace_on(g, g->backend->cdist_workspace(g, &op));

@@ -5,6 +5,7 @@
  */
 #include "context.h"
 #include "backend.h"
+#include "blas_memory.h"
 #include "process.h"
 #include "settings.h"
 #include "threads.h"
@@ -25,7 +26,15 @@ gram_status gram_begin_as(gram_context *g, const char *call, const char *name)
 {
     if (g)
         g->message[0] = '\0';
-    return gram_begin_beside(g, call, name);
+    TRY(gram_begin_beside(g, call, name));
+    return gram_blas_memory_is_limited() ? gram_blas_memory_reserve(g) : GRAM_OK;
+}
+
+gram_status gram_begin_without_blas(gram_context *g, const char *call)
+{
+    if (g)
+        g->message[0] = '\0';
+    return gram_begin_beside(g, call, "g");
 }
 
 gram_status gram_begin_beside(gram_context *g, const char *call, const char *name)
@@ -73,7 +82,8 @@ gram_status gram_context_create(const gram_context_options *options, gram_contex
         return keep_message(
             &first, gram_fail(&first, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", sizeof *g));
     memset(g, 0, sizeof *g);
-    TRY(gram_begin(g, __func__));
+    TRY(gram_begin_without_blas(g, __func__));
+    gram_blas_memory_look();
     g->options = o;
     g->process = gram_process();
     atomic_init(&g->cancelled, false);
@@ -151,7 +161,7 @@ gram_status gram_scratch(gram_context *g, size_t bytes, void **out)
 
 gram_status gram_context_use_workspace(gram_context *g, void *memory, size_t bytes)
 {
-    TRY(gram_begin(g, __func__));
+    TRY(gram_begin_without_blas(g, __func__));
     if ((uintptr_t)memory % 64)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "memory is at %p, expected a multiple of 64",
                          memory);

@@ -60,7 +60,7 @@ gram_status gram_tensor_from_dlpack(gram_context *g, const void *dl_tensor, gram
     gram_tensor result = {0};
     int64_t row_major = 1;
 
-    TRY(gram_begin(g, __func__));
+    TRY(gram_begin_without_blas(g, __func__));
     if (!t)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "dl_tensor is NULL");
     if (t->ndim < 0 || t->ndim > GRAM_MAX_DIMS)

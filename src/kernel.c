@@ -218,7 +218,7 @@ gram_status gram_kernel(gram_context *g, const gram_tensor *x, const gram_tensor
     struct gram_expression expression;
     struct gram_cdist_op op;
 
-    TRY(gram_begin(g, __func__));
+    TRY(gram_begin_without_blas(g, __func__));
     TRY(gram_kernel_describe(g, &pair, options, &expression, &op));
     return g->backend->cdist(g, &op);
 }
@@ -231,7 +231,7 @@ gram_status gram_kernel_workspace(gram_context *g, const gram_tensor *x, const g
     struct gram_expression expression;
     struct gram_cdist_op op;
 
-    TRY(gram_begin(g, __func__));
+    TRY(gram_begin_without_blas(g, __func__));
     TRY(gram_check_need(g, need));
     TRY(gram_kernel_describe(g, &pair, options, &expression, &op));
     *need = gram_workspace_on(g, g->backend->cdist_workspace(g, &op));

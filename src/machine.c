@@ -37,7 +37,7 @@ gram_status gram_machine_feature_at(gram_context *g, const gram_machine *machine
     const struct gram_encoded_column *column;
     size_t size;
 
-    TRY(gram_begin(g, __func__));
+    TRY(gram_begin_without_blas(g, __func__));
     if (!machine)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "machine is NULL");
     if (index < 0 || index >= machine->encoder->columns)

@@ -138,7 +138,7 @@ gram_status gram_machine_save(gram_context *g, const gram_machine *machine, cons
     struct gram_model_writer *w;
     gram_status status;
 
-    TRY(gram_begin(g, __func__));
+    TRY(gram_begin_without_blas(g, __func__));
     if (!machine || !path)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s is NULL", machine ? "path" : "machine");
     TRY(check_machine(g, machine));
@@ -391,7 +391,7 @@ gram_status gram_machine_load(gram_context *g, const char *path, gram_machine **
     gram_machine *machine;
     gram_status status;
 
-    TRY(gram_begin(g, __func__));
+    TRY(gram_begin_without_blas(g, __func__));
     if (!path || !out)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s is NULL", path ? "out" : "path");
     *out = NULL;

@@ -50,7 +50,7 @@ gram_status gram_median_distance(gram_context *g, const gram_tensor *x, gram_sca
 {
     struct gram_median_op op;
 
-    TRY(gram_begin(g, __func__));
+    TRY(gram_begin_without_blas(g, __func__));
     TRY(describe(g, x, p, options, out, &op));
     return g->backend->median(g, &op);
 }
@@ -61,7 +61,7 @@ gram_status gram_median_distance_workspace(gram_context *g, const gram_tensor *x
 {
     struct gram_median_op op;
 
-    TRY(gram_begin(g, __func__));
+    TRY(gram_begin_without_blas(g, __func__));
     TRY(describe(g, x, p, options, out, &op));
     *need = gram_workspace_on(g, g->backend->median_workspace(g, &op));
     return GRAM_OK;

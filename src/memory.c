@@ -21,7 +21,7 @@ static gram_status allocate(gram_context *g, size_t bytes, void **out)
 
 gram_status gram_memory_allocate(gram_context *g, size_t bytes, void **out)
 {
-    TRY(gram_begin(g, __func__));
+    TRY(gram_begin_without_blas(g, __func__));
     return allocate(g, bytes, out);
 }
 
@@ -29,7 +29,7 @@ gram_status gram_memory_allocate_zeros(gram_context *g, size_t bytes, void **out
 {
     gram_status status;
 
-    TRY(gram_begin(g, __func__));
+    TRY(gram_begin_without_blas(g, __func__));
     TRY(allocate(g, bytes, out));
     if (bytes == 0)
         return GRAM_OK;

@@ -65,7 +65,7 @@ gram_status gram_module_compile(gram_context *g, const char *source,
     gram_module_options o = GRAM_MODULE_OPTIONS_INIT;
     struct gram_module_op op = {.source = source};
 
-    TRY(gram_begin(g, __func__));
+    TRY(gram_begin_without_blas(g, __func__));
     if (!out)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "out is NULL");
     *out = NULL;
@@ -117,7 +117,7 @@ gram_status gram_kernel_launch(gram_module *module, const char *kernel, const in
     if (!module)
         return gram_begin_as(NULL, __func__, "module");
     g = module->g;
-    TRY(gram_begin(g, __func__));
+    TRY(gram_begin_without_blas(g, __func__));
     if (!kernel)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "kernel is NULL");
     if (strnlen(kernel, GRAM_KERNEL_NAME_BYTES) == GRAM_KERNEL_NAME_BYTES)
