@@ -3,6 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "address_space.h"
 #include "help.h"
 #include "interrupt.h"
 #include "matrix.h"
@@ -124,6 +125,11 @@ static void keep_standard_streams(void)
             _exit(CLI_IO);
 }
 
+#ifdef __linux__
+__attribute__((section(".preinit_array"), used)) static void (*const before_libraries)(
+    int argc, char **argv, char **environment) = address_space_before_libraries;
+#endif
+
 int main(int argc, char **argv)
 {
     struct failure why = {""};
@@ -131,6 +137,7 @@ int main(int argc, char **argv)
     const struct command *command = command_find(name);
     enum exit_status status;
 
+    address_space_restore();
     keep_standard_streams();
     interrupt_install();
     if (command)

@@ -7,7 +7,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "device_memory.h"
-#include "harness.h"
+#include "harness_args.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -116,7 +116,12 @@ bool test_in_exact_scratch(struct harness *h, test_call *call, void *problem)
     size_t bytes;
     void *memory;
 
-    if (!CHECK(h, call(h, problem, &need) == GRAM_OK, "%s", gram_message(h->g)))
+    status = call(h, problem, &need);
+    if (status == GRAM_OUT_OF_MEMORY) { /* not even for BLAS: says nothing of the operation */
+        fprintf(stderr, "%s\n", gram_message(h->g));
+        exit(HARNESS_NO_MEMORY);
+    }
+    if (!CHECK(h, status == GRAM_OK, "%s", gram_message(h->g)))
         return false;
     bytes = h->device.type == GRAM_CPU ? need.host_bytes : need.device_bytes;
     memory = scratch_allocate(h, bytes + 64);
