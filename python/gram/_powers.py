@@ -70,9 +70,9 @@ def _real_difference(xp, a, b, p):
 
 
 def real_slopes(xp, values, power, ridge, floor):
-    """Of f(l) = max(max(l, 0) + ridge, t)^power with t = floor (max(l_max, 0) + ridge), at ascending
-    eigenvalues: (divided differences with t held, of every f its derivative by t, the share of
-    every eigenvalue in the change of t).  Without a floor l + ridge is what counts."""
+    """Of f(l) = max(max(l, 0) + ridge, t)^power with t = floor (max(l_max, 0) + ridge), at
+    ascending eigenvalues: (divided differences with t held, of every f its derivative by t, the
+    share of every eigenvalue in the change of t).  Without a floor l + ridge is what counts."""
     if floor == 0:
         kept = xp.maximum(values + ridge, 0 * values)
         slopes = _real_difference(xp, kept[..., :, None], kept[..., None, :], power)

@@ -60,7 +60,8 @@ def test_matrix_power_many():
 def test_real_powers_and_floors_of_many():
     """power= and floor= were unknown to matrix_power_many."""
     a = [m - np.eye(len(m)) for m in matrices()]
-    for words in ({"power": -0.4142, "floor": 1e-3}, {"floor": 0.5}, {"power": -0.25, "floor": 0.1}):
+    every = {"power": -0.4142, "floor": 1e-3}, {"floor": 0.5}, {"power": -0.25, "floor": 0.1}
+    for words in every:
         for m, found in zip(a, gram.matrix_power_many(a, **words)):
             np.testing.assert_array_equal(found, gram.matrix_power(m, **words))
     with pytest.raises(ValueError, match="without numerator"):
