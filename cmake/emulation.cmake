@@ -89,6 +89,9 @@ foreach(library fake_cusolver fake_cusolverMg fake_cublas)
 endforeach()
 
 target_link_libraries(fake_nccl PRIVATE fake_cuda)
+foreach(library fake_cuda fake_cublas fake_cusolver)
+    target_link_libraries(${library} PRIVATE gram_cases) # for its trace.c
+endforeach()
 target_sources(fake_nvrtc PRIVATE tests/compile_cache.c)
 
 set(GRAM_EMULATION_ENVIRONMENT "GRAM_TEST_DEVICE=cuda;GRAM_TEST_EMULATED=1"

@@ -5,6 +5,7 @@
  */
 #include "harness.h"
 #include "harness_args.h"
+#include "trace.h"
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,11 @@ bool harness_check(struct harness *h, bool ok, const char *file, int line, const
     va_list args;
 
     h->checks++;
+    if (trace_wanted()) {
+        va_start(args, format);
+        h->numbers = trace_numbers(h->numbers, &h->number_count, format, args);
+        va_end(args);
+    }
     if (ok)
         return true;
     h->failures++;
@@ -50,16 +56,33 @@ void harness_seed(struct harness *h, const char *name, int row)
     h->printed = 0;
 }
 
+static void begin_trace(struct harness *h, const char *kind, const char *name)
+{
+    h->numbers = TRACE_HASH;
+    h->number_count = 0;
+    trace_line("%s %s %s threads=%d", kind, name, h->isa, h->threads);
+}
+
+static void end_trace(const struct harness *h)
+{
+    if (h->number_count > 0)
+        trace_line("numbers %lld %016llx", (long long)h->number_count,
+                   (unsigned long long)h->numbers);
+}
+
 bool harness_run_row(struct harness *h, const struct case_op *op, int row)
 {
-    char label[256] = "";
+    char label[256] = "", name[64];
     int length = snprintf(label, sizeof label, "%s row %d: ", op->name, row);
     int checks = h->checks, failures = h->failures;
 
     op->label(row, label + length, sizeof label - (size_t)length);
     h->where = label;
     harness_seed(h, op->name, row);
+    snprintf(name, sizeof name, "%s %d", op->name, row);
+    begin_trace(h, "row", name);
     op->check(h, row);
+    end_trace(h);
     CHECK(h, h->checks > checks, "the row checks nothing");
     h->where = NULL;
     return h->failures == failures;
@@ -205,7 +228,9 @@ static void run_test(struct harness *h, void *arg)
 
     h->where = t->test->name;
     harness_seed(h, t->test->name, 0);
+    begin_trace(h, "test", t->test->name);
     t->test->run(h);
+    end_trace(h);
     CHECK(h, h->checks > 0, "the test checks nothing");
     t->passed &= h->failures == 0;
 }

@@ -28,6 +28,8 @@ struct harness {
     int printed;        /* failures of this row that were printed: the first few are */
     bool no_memory;     /* what failed did so for lack of memory */
     gram_device device; /* of g */
+    uint64_t numbers;   /* a hash of what checks are given to print, for a trace */
+    int64_t number_count;
 };
 
 /* Counts a check; on failure prints where, the condition's text and the message, and goes on. */

@@ -8,6 +8,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "harness.h"
+#include "trace.h"
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -147,6 +148,23 @@ static size_t spoiled_gaps(const struct test_tensor *t, const unsigned char *bas
     return count;
 }
 
+/* What a test read or wrote, bit for bit: the elements in index order. */
+static void trace_tensor(const struct test_tensor *t, const char *name)
+{
+    char shape[24 * GRAM_MAX_DIMS] = "";
+    uint64_t hash = TRACE_HASH;
+
+    for (int i = 0; i < t->t.ndim; i++) {
+        size_t used = strlen(shape);
+        snprintf(shape + used, sizeof shape - used, "%s%lld", i ? "x" : "",
+                 (long long)t->t.shape[i]);
+    }
+    for (int64_t i = 0; i < test_count(&t->t); i++)
+        hash = trace_hash(hash, test_address(&t->t, i), gram_dtype_size(t->t.dtype));
+    trace_line("tensor %s %s dtype=%d shape=%s %016llx", t->frozen ? "in" : "out", name,
+               (int)t->t.dtype, shape, (unsigned long long)hash);
+}
+
 void test_tensor_destroy(struct harness *h, struct test_tensor *t, const char *name)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -156,6 +174,8 @@ void test_tensor_destroy(struct harness *h, struct test_tensor *t, const char *n
                  spoiled((unsigned char *)t->mapping + after, end - after, NULL) +
                  spoiled_gaps(t, base);
 
+    if (trace_wanted())
+        trace_tensor(t, name);
     CHECK(h, bad == 0, "%s: %zu bytes between or beside its elements were written", name, bad);
     if (t->frozen)
         CHECK(h, memcmp(t->frozen, base, t->bytes) == 0, "%s was changed", name);

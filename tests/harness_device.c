@@ -8,6 +8,7 @@
  */
 #include "device_memory.h"
 #include "harness_args.h"
+#include "trace.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -123,6 +124,7 @@ bool test_in_exact_scratch(struct harness *h, test_call *call, void *problem)
     }
     if (!CHECK(h, status == GRAM_OK, "%s", gram_message(h->g)))
         return false;
+    trace_line("scratch host=%zu device=%zu", need.host_bytes, need.device_bytes);
     bytes = h->device.type == GRAM_CPU ? need.host_bytes : need.device_bytes;
     memory = scratch_allocate(h, bytes + 64);
     if (!CHECK(h, memory, "no memory for %zu bytes of scratch", bytes))

@@ -6,7 +6,8 @@
  * time) but for the bytes that its line allows: those that were measured to be the faster for it.
  * --rewrite writes the table: what a kernel takes, rounded up to what a chip hands out.  --all
  * compiles every kernel for every chip; any other word those whose line holds it (`make test`:
- * sm_90a; `make check`: all).  Without NVRTC: skipped.
+ * sm_90a; `make check`: all).  --keep FOLDER writes what was compiled there: NUMBER.cubin, and what
+ * it is in NUMBER.txt.  Without NVRTC: skipped.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -25,6 +26,7 @@ enum {
 
 static bool rewrite;
 static const char *only = ""; /* jobs whose name holds it */
+static const char *kept_in;   /* the folder of --keep, NULL without */
 
 /* ---- What a cubin says of itself ------------------------------------------------------------ */
 
@@ -85,6 +87,29 @@ struct work {
     atomic_int next;
 };
 
+static bool write_kept(int number, const char *ending, const char *bytes, size_t size)
+{
+    char path[4096];
+    FILE *file;
+    bool written;
+
+    snprintf(path, sizeof path, "%s/%d.%s", kept_in, number, ending);
+    file = fopen(path, "wb");
+    written = file && fwrite(bytes, 1, size, file) == size;
+    return file && fclose(file) == 0 && written;
+}
+
+/* The code, and four lines: the chip, the file, the defines, the job's name. */
+static bool keep(const struct job *job, int number, const struct jit_code *code)
+{
+    char text[2 * LINE + CUDA_CDIST_DEFINES];
+    int length = snprintf(text, sizeof text, "%s\n%s\n%s\n%s\n", job->chip, job->request.file,
+                          job->request.defines, job->name);
+
+    return length < (int)sizeof text && write_kept(number, "cubin", code->bytes, code->size) &&
+           write_kept(number, "txt", text, (size_t)length);
+}
+
 static void *compile(void *arg)
 {
     struct work *work = arg;
@@ -101,6 +126,10 @@ static void *compile(void *arg)
             job->registers = attribute_of(&code, REGISTER_COUNT);
         } else
             memcpy(job->message, g.message, sizeof job->message);
+        if (job->status == GRAM_OK && kept_in && !keep(job, i, &code)) {
+            job->status = GRAM_IO;
+            snprintf(job->message, sizeof job->message, "not written to %s", kept_in);
+        }
         free(code.bytes);
     }
     return NULL;
@@ -295,9 +324,14 @@ static const struct test_function tests[] = {
 
 int main(int argc, char **argv)
 {
-    rewrite = argc > 1 && strcmp(argv[1], "--rewrite") == 0;
-    all = argc > 1 && strcmp(argv[1], "--all") == 0;
-    if (argc > 1 && argv[1][0] != '-')
-        only = argv[1];
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--rewrite") == 0)
+            rewrite = true;
+        else if (strcmp(argv[i], "--all") == 0)
+            all = true;
+        else if (strcmp(argv[i], "--keep") == 0 && i + 1 < argc)
+            kept_in = argv[++i];
+        else
+            only = argv[i];
     return harness_run_tests(tests, LENGTH(tests));
 }

@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "harness_args.h"
+#include "trace.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -232,15 +233,109 @@ static void requests_that_are_not_understood(struct harness *h)
     close(saved);
 }
 
+/* What a row of cdist writes into a trace, text of size bytes; the number of lines. */
+static int traced_row(struct harness *h, int row, char *text, size_t size)
+{
+    char name[] = "/tmp/gram-trace-XXXXXX";
+    struct harness own = {.g = h->g, .isa = h->isa, .threads = h->threads};
+    int file = mkstemp(name), lines = 0;
+    ssize_t length;
+
+    setenv("GRAM_TEST_TRACE", name, 1);
+    CHECK(h, harness_run_row(&own, harness_find("cdist"), row), "row %d", row);
+    unsetenv("GRAM_TEST_TRACE");
+    length = file < 0 ? -1 : read(file, text, size - 1);
+    CHECK(h, length > 0 && length < (ssize_t)size - 1, "%lld bytes", (long long)length);
+    text[length > 0 ? length : 0] = '\0';
+    (void)close(file);
+    (void)unlink(name);
+    for (const char *at = text; (at = strchr(at, '\n')) != NULL; at++)
+        lines++;
+    return lines;
+}
+
+static void two_traces_of_a_row_are_the_same(struct harness *h)
+{
+    char one[4096], other[4096];
+    int lines = traced_row(h, 1, one, sizeof one);
+
+    CHECK(h, traced_row(h, 1, other, sizeof other) == lines && strcmp(one, other) == 0,
+          "one trace:\n%sthe other:\n%s", one, other);
+    CHECK(h, strncmp(one, "row cdist 1 ", 12) == 0, "%s", one);
+    CHECK(h,
+          strstr(one, "\nscratch host=") && strstr(one, "\ntensor in x ") &&
+              strstr(one, "\ntensor out out "),
+          "%s", one);
+}
+
+static void traced_bits(struct harness *h, double value, char *text, size_t size)
+{
+    char name[] = "/tmp/gram-trace-XXXXXX";
+    struct test_tensor t;
+    int file = mkstemp(name);
+    ssize_t length;
+
+    test_tensor_create(h, &t, GRAM_F64, EVERY_SECOND, 2, (int64_t[]){2, 2});
+    for (int i = 0; i < 4; i++)
+        test_put(&t.t, i, i == 3 ? value : i);
+    setenv("GRAM_TEST_TRACE", name, 1);
+    test_tensor_destroy(h, &t, "t");
+    unsetenv("GRAM_TEST_TRACE");
+    length = file < 0 ? -1 : read(file, text, size - 1);
+    text[length > 0 ? length : 0] = '\0';
+    (void)close(file);
+    (void)unlink(name);
+}
+
+static void the_last_bit_of_a_tensor_shows_in_a_trace(struct harness *h)
+{
+    char one[256], other[256];
+
+    traced_bits(h, 1, one, sizeof one);
+    traced_bits(h, nextafter(1, 2), other, sizeof other);
+    CHECK(h, strncmp(one, "tensor out t dtype=2 shape=2x2 ", 31) == 0, "%s", one);
+    CHECK(h, strncmp(one, other, 31) == 0 && strcmp(one, other) != 0, "%s%s", one, other);
+}
+
+__attribute__((format(printf, 2, 3))) static uint64_t numbers_of(int64_t *count, const char *format,
+                                                                 ...)
+{
+    uint64_t hash;
+    va_list args;
+
+    va_start(args, format);
+    *count = 0;
+    hash = trace_numbers(TRACE_HASH, count, format, args);
+    va_end(args);
+    return hash;
+}
+
+static void numbers_of_a_check_are_found_among_its_words(struct harness *h)
+{
+    int64_t count;
+    double value = 0.1;
+    uint64_t wanted = trace_hash(TRACE_HASH, &value, sizeof value);
+
+    CHECK(h, numbers_of(&count, "%d %s 5%% %-*.3f %zu", 7, "a", 9, 0.1, (size_t)1) == wanted,
+          "of one");
+    CHECK(h, count == 1, "%lld numbers", (long long)count);
+    CHECK(h, numbers_of(&count, "%lld %p %c %.17g", 1LL, (void *)h, 'c', 0.1) == wanted, "of one");
+    CHECK(h, numbers_of(&count, "%#x", 3u) == TRACE_HASH && count == 0, "of none");
+    CHECK(h, numbers_of(&count, "%g %e", 0.1, 0.2) != wanted && count == 2, "of two");
+}
+
 static const struct test_function tests[] = {
-    {     "halves_round_to_nearest_even",      halves_round_to_nearest_even},
-    {      "layouts_hold_their_elements",       layouts_hold_their_elements},
-    {       "writes_outside_are_counted",        writes_outside_are_counted},
-    {   "pages_around_cannot_be_touched",    pages_around_cannot_be_touched},
-    {"contents_depend_on_the_seed_alone", contents_depend_on_the_seed_alone},
-    {     "parameters_are_found_by_name",      parameters_are_found_by_name},
-    {                  "files_of_shapes",                   files_of_shapes},
-    { "requests_that_are_not_understood",  requests_that_are_not_understood},
+    {                "halves_round_to_nearest_even",                 halves_round_to_nearest_even},
+    {                 "layouts_hold_their_elements",                  layouts_hold_their_elements},
+    {                  "writes_outside_are_counted",                   writes_outside_are_counted},
+    {              "pages_around_cannot_be_touched",               pages_around_cannot_be_touched},
+    {           "contents_depend_on_the_seed_alone",            contents_depend_on_the_seed_alone},
+    {                "parameters_are_found_by_name",                 parameters_are_found_by_name},
+    {                             "files_of_shapes",                              files_of_shapes},
+    {            "requests_that_are_not_understood",             requests_that_are_not_understood},
+    {            "two_traces_of_a_row_are_the_same",             two_traces_of_a_row_are_the_same},
+    {   "the_last_bit_of_a_tensor_shows_in_a_trace",    the_last_bit_of_a_tensor_shows_in_a_trace},
+    {"numbers_of_a_check_are_found_among_its_words", numbers_of_a_check_are_found_among_its_words},
 };
 
 int main(void)

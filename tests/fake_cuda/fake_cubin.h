@@ -1,5 +1,5 @@
 /*
- * fake_cubin.h - what stands before the bytes of a shared object that is called a cubin
+ * fake_cubin.h - what stands around the bytes of a shared object that is called a cubin
  *
  * SPDX-License-Identifier: MIT
  */
@@ -11,6 +11,7 @@
 
 struct fake_cubin {
     char magic[8];
-    uint64_t bytes; /* behind this struct */
+    uint64_t bytes;         /* behind this struct */
+    uint64_t defines_bytes; /* behind those: the -D options that made it, with a NUL */
 };
 #endif

@@ -7,6 +7,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "../trace.h"
 #include "blas.h"
 #include "cpu/half.h"
 #include "fake_driver.h"
@@ -177,6 +178,18 @@ static bool takes_c(int type, int type_a, bool wide)
     return wide ? type == TYPE_F64 : type == TYPE_F32 || (type == TYPE_BF16 && type_a == TYPE_BF16);
 }
 
+static void trace_gemm(const struct gemm_work *w)
+{
+    trace_line(
+        "gemm type=%d cut=%d bf16=%d %c%c %lldx%lldx%lld ld=%lld,%lld,%lld "
+        "stride=%lld,%lld,%lld batch=%lld alpha=%g beta=%g workspace=%zu",
+        w->type, w->cut, w->narrow_c, w->transposed_a ? 't' : 'n', w->transposed_b ? 't' : 'n',
+        (long long)w->mnk[0], (long long)w->mnk[1], (long long)w->mnk[2], (long long)w->lda,
+        (long long)w->ldb, (long long)w->ldc, (long long)w->stride_a, (long long)w->stride_b,
+        (long long)w->stride_c, (long long)w->batch, w->alpha, w->beta,
+        w->workspace ? w->workspace_bytes : 0);
+}
+
 static double number(const void *value, int compute)
 {
     return compute == COMPUTE_F64 ? *(const double *)value : (double)*(const float *)value;
@@ -231,6 +244,7 @@ int cublasGemmStridedBatchedEx(void *handle, int transposed_a, int transposed_b,
         .workspace = h->workspace,
         .workspace_bytes = h->workspace_bytes,
     };
+    trace_gemm(w);
     fake_lock();
     result = fake_usable();
     if (result == CUDA_SUCCESS)

@@ -7,6 +7,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "../trace.h"
 #include "blas.h"
 #include "fake_driver.h"
 #include "fake_solver.h"
@@ -132,6 +133,9 @@ static int queue(void *handle, const struct solver_work *w)
         (w->solve && (w->columns <= 0 || w->ldb < w->n || !on_device(w->b))) ||
         (!w->solve && (!on_device(w->workspace) || w->workspace_bytes < device_bytes(w->n))))
         return FAKE_INVALID_VALUE;
+    trace_line("solver %s%s dtype=%d %lldx%lld ld=%lld,%lld workspace=%zu",
+               w->lu ? "lu" : "cholesky", w->solve ? " solve" : "", (int)w->dtype, (long long)w->n,
+               (long long)w->columns, (long long)w->lda, (long long)w->ldb, w->workspace_bytes);
     copy.work = (struct fake_work){.run = run, .bytes = sizeof copy};
     return fake_solver_queue(handle, &copy.work, sizeof copy);
 }

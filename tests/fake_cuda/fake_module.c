@@ -1,10 +1,11 @@
 /*
  * fake_module.c - modules, functions and launches
  *
- * A module is what fake_nvrtc.c made: a header with the size, and a shared object.
+ * A module is what fake_nvrtc.c made: a header with sizes, a shared object, and its defines.
  *
  * SPDX-License-Identifier: MIT
  */
+#include "../trace.h"
 #include "fake_cubin.h"
 #include "fake_driver.h"
 #include <dlfcn.h>
@@ -16,6 +17,7 @@
 
 struct CUfunc_st {
     struct CUfunc_st *next;
+    const struct CUmod_st *module;
     const struct fake_kernel *kernel;
     struct fake_device *device;
     int most_dynamic;
@@ -26,6 +28,7 @@ struct CUmod_st {
     void *library;
     struct fake_device *device;
     struct CUfunc_st *functions;
+    char *defines;
 };
 
 static void *open_bytes(const struct fake_cubin *cubin)
@@ -65,7 +68,9 @@ CUresult cuModuleLoadData(CUmodule *module, const void *image)
         return CUDA_ERROR_OUT_OF_MEMORY;
     m->library = open_bytes(cubin);
     m->device = m->library ? dlsym(m->library, "fake_device") : NULL;
-    if (!m->device) {
+    m->defines = strdup((const char *)(cubin + 1) + cubin->bytes);
+    if (!m->device || !m->defines) {
+        free(m->defines);
         free(m);
         return CUDA_ERROR_INVALID_IMAGE;
     }
@@ -84,6 +89,7 @@ CUresult cuModuleUnload(CUmodule module)
         free(gone);
     }
     (void)dlclose(module->library);
+    free(module->defines);
     free(module);
     return CUDA_SUCCESS;
 }
@@ -99,6 +105,7 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
     snprintf(f->name, sizeof f->name, "%s", name);
     f->kernel = dlsym(module->library, symbol);
     f->device = module->device;
+    f->module = module;
     f->most_dynamic = FAKE_SHARED;
     /* Without extern "C" the kernel has another name. */
     if (!f->kernel || !dlsym(module->library, name)) {
@@ -233,6 +240,18 @@ static struct launch *make_launch(CUfunction f, void **arguments)
     return l;
 }
 
+static void trace_launch(const struct launch *l)
+{
+    const struct CUfunc_st *f = l->function;
+    size_t bytes = 0;
+
+    for (int i = 0; i < f->kernel->arguments; i++)
+        bytes += f->kernel->bytes[i];
+    trace_line("launch %s grid=%u,%u,%u block=%u,%u,%u shared=%u bytes=%zu early=%d%s", f->name,
+               l->grid.x, l->grid.y, l->grid.z, l->block.x, l->block.y, l->block.z, l->shared,
+               bytes, l->early, f->module->defines);
+}
+
 CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **arguments,
                           void **extra)
 {
@@ -254,6 +273,7 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **arg
     l = result == CUDA_SUCCESS ? make_launch(f, arguments) : NULL;
     if (l) {
         l->grid = grid, l->block = block, l->shared = config->sharedMemBytes, l->early = early;
+        trace_launch(l);
         result = fake_queue(config->hStream, &l->work);
     } else if (result == CUDA_SUCCESS) {
         result = CUDA_ERROR_OUT_OF_MEMORY;

@@ -281,15 +281,31 @@ static bool compile(const char *folder)
     return run(folder, w.at);
 }
 
-static bool take_code(struct _nvrtcProgram *p, const char *bytes, size_t size)
+static bool take_code(struct _nvrtcProgram *p, const char *bytes, size_t size, int count,
+                      const char *const *options)
 {
-    p->code = malloc(sizeof *p->code + size);
+    size_t defines = 1;
+    char *at;
+
+    for (int i = 0; i < count; i++)
+        defines += strncmp(options[i], "-D", 2) == 0 ? strlen(options[i]) + 1 : 0;
+    p->code = malloc(sizeof *p->code + size + defines);
     if (!p->code)
         return false;
     memcpy(p->code->magic, FAKE_CUBIN_MAGIC, sizeof p->code->magic);
-    p->code->bytes = size;
+    p->code->bytes = size, p->code->defines_bytes = defines;
     memcpy(p->code + 1, bytes, size);
+    at = (char *)(p->code + 1) + size;
+    for (int i = 0; i < count; i++)
+        if (strncmp(options[i], "-D", 2) == 0)
+            at = stpcpy(stpcpy(at, " "), options[i]);
+    *at = '\0';
     return true;
+}
+
+static size_t code_bytes(const struct fake_cubin *code)
+{
+    return sizeof *code + code->bytes + code->defines_bytes;
 }
 
 /* The shared object, and the log; NULL if there is none. */
@@ -337,7 +353,7 @@ nvrtcResult nvrtcCompileProgram(nvrtcProgram p, int count, const char *const *op
         if (bytes)
             compile_cache_put(&key, bytes, size);
     }
-    done = bytes && take_code(p, bytes, size);
+    done = bytes && take_code(p, bytes, size, count, options);
     free(bytes);
     return done ? NVRTC_SUCCESS : known ? NVRTC_ERROR_COMPILATION : NVRTC_ERROR_INVALID_OPTION;
 }
@@ -359,7 +375,7 @@ nvrtcResult nvrtcGetProgramLog(nvrtcProgram program, char *log)
 
 nvrtcResult nvrtcGetCUBINSize(nvrtcProgram program, size_t *size)
 {
-    *size = program->code ? sizeof *program->code + program->code->bytes : 0;
+    *size = program->code ? code_bytes(program->code) : 0;
     return program->code ? NVRTC_SUCCESS : NVRTC_ERROR_INVALID_PROGRAM;
 }
 
@@ -367,7 +383,7 @@ nvrtcResult nvrtcGetCUBIN(nvrtcProgram program, char *code)
 {
     if (!program->code)
         return NVRTC_ERROR_INVALID_PROGRAM;
-    memcpy(code, program->code, sizeof *program->code + program->code->bytes);
+    memcpy(code, program->code, code_bytes(program->code));
     return NVRTC_SUCCESS;
 }
 

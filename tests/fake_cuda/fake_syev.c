@@ -7,6 +7,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "../trace.h"
 #include "blas.h"
 #include "fake_driver.h"
 #include "fake_solver.h"
@@ -98,6 +99,9 @@ static int queue(void *handle, const struct syev_work *s, void *host, size_t hos
         s->workspace_bytes < workspace_of(s->n, s->items))
         return FAKE_INVALID_VALUE;
     memset(host, 0xFF, host_bytes);
+    trace_line("syev dtype=%d n=%lld ld=%lld items=%lld first=%lld host=%zu workspace=%zu waits=%d",
+               (int)s->dtype, (long long)s->n, (long long)s->lda, (long long)s->items,
+               (long long)s->first, host_bytes, s->workspace_bytes, waits);
     if (!waits)
         return fake_solver_queue(handle, &s->work, sizeof *s);
     if (cuStreamIsCapturing(stream, &capturing) != CUDA_SUCCESS ||

@@ -6,6 +6,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "../trace.h"
 #include "fake_driver.h"
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,9 @@ static void run_copy(struct fake_work *work)
 
     fake_memory_open();
     memmove(t->to, t->from ? t->from : t->bytes, t->size);
+    if (trace_wanted() && !fake_memory_is_device((uintptr_t)t->to))
+        trace_line("fetch %zu %016llx", t->size,
+                   (unsigned long long)trace_hash(TRACE_HASH, t->to, t->size));
     fake_memory_close();
 }
 
@@ -72,6 +76,8 @@ static CUresult copy_async(void *to, const void *from, size_t bytes, CUstream st
     t->to = to, t->from = staged ? NULL : from, t->size = bytes;
     if (staged && bytes)
         memcpy(t->bytes, from, bytes);
+    trace_line("copy %s to %s %zu", staged ? "host" : "device",
+               fake_memory_is_device((uintptr_t)to) ? "device" : "host", bytes);
     return fake_queue(stream, &t->work);
 }
 
@@ -183,6 +189,7 @@ static CUresult fill(CUdeviceptr to, uint32_t pattern, int width, size_t count, 
     t = result == CUDA_SUCCESS ? make(0, run_fill) : NULL;
     if (t) {
         t->to = pointer(to), t->size = count, t->pattern = pattern, t->width = width;
+        trace_line("fill %zu of %d bytes with %x", count, width, pattern);
         result = fake_queue(stream, &t->work);
     } else if (result == CUDA_SUCCESS) {
         result = CUDA_ERROR_OUT_OF_MEMORY;
