@@ -278,7 +278,10 @@ static void orthogonalised_in_bf16(struct harness *h)
         {  8,   7},
     };
 
-    for (int s = 0; cpu_muon_bf16_runs(h->g) && s < LENGTH(sizes); s++) {
+    bool runs = cpu_muon_bf16_runs(h->g);
+
+    CHECK(h, !runs || strcmp(h->isa, "avx512") == 0, "%s multiplies in bf16", h->isa);
+    for (int s = 0; runs && s < LENGTH(sizes); s++) {
         struct muon_matrix m = {GRAM_F32, sizes[s][0], sizes[s][1], 5, 1e-8};
         int64_t count = m.rows * m.cols;
         size_t room = (size_t)count * sizeof(float);
