@@ -8,7 +8,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "device_memory.h"
+#include "check/harness/device_memory.h"
 #include "gram/gram.h"
 #include <math.h>
 #include <stdbool.h>

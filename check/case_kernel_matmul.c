@@ -6,8 +6,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "dense_data.h"
-#include "reference/reference.h"
+#include "check/harness/dense_data.h"
+#include "check/reference/reference.h"
 #include "vjp_problem.h"
 #include <math.h>
 #include <stdlib.h>

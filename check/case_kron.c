@@ -6,8 +6,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "check/reference/reference.h"
 #include "kron_ways.h"
-#include "reference/reference.h"
 #include <math.h>
 #include <string.h>
 

@@ -7,9 +7,9 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "harness.h"
+#include "check/harness/harness.h"
+#include "check/reference/reference.h"
 #include "matrix_power_problem.h"
-#include "reference/reference.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -6,8 +6,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "harness.h"
-#include "reference/reference.h"
+#include "check/harness/harness.h"
+#include "check/reference/reference.h"
 #include <math.h>
 #include <stdlib.h>
 

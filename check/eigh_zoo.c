@@ -4,7 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "eigh_zoo.h"
-#include "dense_data.h"
+#include "check/harness/dense_data.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,7 @@
  */
 #ifndef GRAM_EIGH_ZOO_H
 #define GRAM_EIGH_ZOO_H
-#include "harness.h"
+#include "check/harness/harness.h"
 
 enum zoo_kind {
     ZOO_ZERO,

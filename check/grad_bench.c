@@ -6,7 +6,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "dense_data.h"
+#include "check/harness/dense_data.h"
 #include "grad_problem.h"
 #include <math.h>
 #include <stdlib.h>

@@ -5,8 +5,8 @@
  */
 #ifndef GRAM_GRAD_PROBLEM_H
 #define GRAM_GRAD_PROBLEM_H
-#include "harness.h"
-#include "reference/reference.h"
+#include "check/harness/harness.h"
+#include "check/reference/reference.h"
 
 enum grad_data {
     GRAD_NORMAL,

@@ -5,7 +5,7 @@
  */
 #ifndef GRAM_KRON_MATMUL_PROBLEM_H
 #define GRAM_KRON_MATMUL_PROBLEM_H
-#include "harness.h"
+#include "check/harness/harness.h"
 
 enum kron_contents {
     UNIFORM,

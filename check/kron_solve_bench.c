@@ -6,7 +6,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "reference/reference.h"
+#include "check/reference/reference.h"
 #include "solve_problem.h"
 #include <math.h>
 #include <stdlib.h>

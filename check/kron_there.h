@@ -5,7 +5,7 @@
  */
 #ifndef GRAM_KRON_THERE_H
 #define GRAM_KRON_THERE_H
-#include "harness_problem.h"
+#include "check/harness/harness_problem.h"
 #include "kron_ways.h"
 
 /* A problem and a result where the context computes. */

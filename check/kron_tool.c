@@ -6,8 +6,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "harness_args.h"
-#include "harness_roof.h"
+#include "check/harness/harness_args.h"
+#include "check/harness/harness_roof.h"
 #include "kron_there.h"
 #include <math.h>
 #include <stdlib.h>

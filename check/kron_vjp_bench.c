@@ -7,8 +7,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "check/reference/reference.h"
 #include "kron_vjp_problem.h"
-#include "reference/reference.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -8,8 +8,8 @@
  * SPDX-License-Identifier: MIT
  */
 #include "kron_vjp_problem.h"
-#include "dense_data.h"
-#include "reference/reference.h"
+#include "check/harness/dense_data.h"
+#include "check/reference/reference.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

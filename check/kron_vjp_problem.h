@@ -5,7 +5,7 @@
  */
 #ifndef GRAM_KRON_VJP_PROBLEM_H
 #define GRAM_KRON_VJP_PROBLEM_H
-#include "harness.h"
+#include "check/harness/harness.h"
 
 enum {
     KRON_VJP_X = 1u << 31 /* of left_out: the gradient of x is not wanted */

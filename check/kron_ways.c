@@ -10,7 +10,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "kron_ways.h"
-#include "reference/reference.h"
+#include "check/reference/reference.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -7,7 +7,7 @@
  */
 #ifndef GRAM_KRON_WAYS_H
 #define GRAM_KRON_WAYS_H
-#include "harness.h"
+#include "check/harness/harness.h"
 
 /* Matrices are row-major, as gram_kron_matmul has them.  `from the right` they are what a product
  * from the right has: views, transposed where the factors stand on the left. */

@@ -6,8 +6,8 @@
  */
 #ifndef GRAM_LAYER_PROBLEM_H
 #define GRAM_LAYER_PROBLEM_H
-#include "harness.h"
-#include "reference/reference.h"
+#include "check/harness/harness.h"
+#include "check/reference/reference.h"
 
 struct layer_row {
     gram_layer_kind kind;

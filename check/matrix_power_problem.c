@@ -4,7 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "matrix_power_problem.h"
-#include "reference/reference.h"
+#include "check/reference/reference.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

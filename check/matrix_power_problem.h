@@ -5,7 +5,7 @@
  */
 #ifndef GRAM_MATRIX_POWER_PROBLEM_H
 #define GRAM_MATRIX_POWER_PROBLEM_H
-#include "harness.h"
+#include "check/harness/harness.h"
 
 enum power_spectrum {
     GEOMETRIC,  /* from 1 down to 1 / condition */

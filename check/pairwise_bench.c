@@ -5,8 +5,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "check/reference/reference.h"
 #include "pairwise_problem.h"
-#include "reference/reference.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

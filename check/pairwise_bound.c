@@ -7,8 +7,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "check/reference/reference.h"
 #include "pairwise_problem.h"
-#include "reference/reference.h"
 #include <float.h>
 #include <math.h>
 

@@ -7,7 +7,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "pairwise_problem.h"
-#include "reference/reference.h"
+#include "check/reference/reference.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

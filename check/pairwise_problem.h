@@ -5,7 +5,7 @@
  */
 #ifndef GRAM_PAIRWISE_PROBLEM_H
 #define GRAM_PAIRWISE_PROBLEM_H
-#include "harness.h"
+#include "check/harness/harness.h"
 
 enum pair_data {
     DATA_NORMAL,

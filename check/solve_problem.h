@@ -5,7 +5,7 @@
  */
 #ifndef GRAM_SOLVE_PROBLEM_H
 #define GRAM_SOLVE_PROBLEM_H
-#include "harness.h"
+#include "check/harness/harness.h"
 
 enum solve_factor {
     NO_FACTOR,

@@ -6,7 +6,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "vjp_problem.h"
-#include "reference/reference.h"
+#include "check/reference/reference.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  */
 #ifndef GRAM_VJP_PROBLEM_H
 #define GRAM_VJP_PROBLEM_H
-#include "harness.h"
+#include "check/harness/harness.h"
 
 enum vjp_data {
     VJP_APART,    /* coordinates differ by 0.2 at least: differentiable for every p */

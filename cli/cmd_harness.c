@@ -3,8 +3,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "check/harness/harness.h"
 #include "device.h"
-#include "harness.h"
 #include "number.h"
 #include "plot_eigh.h"
 #include <errno.h>

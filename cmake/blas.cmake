@@ -3,7 +3,7 @@
 # GRAM_BLAS=system takes OpenBLAS where it is found and else whatever FindBLAS and FindLAPACK find;
 # BLAS_LIBRARIES and LAPACK_LIBRARIES given on the command line are taken as they are.
 # GRAM_BLAS=scipy-openblas32 takes the PyPI package of that name, whose symbols carry a prefix:
-# src/blas.c puts GRAM_BLAS_PREFIX before every name.
+# src/core/blas.c puts GRAM_BLAS_PREFIX before every name.
 
 add_library(gram_blas INTERFACE)
 

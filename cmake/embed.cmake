@@ -18,5 +18,5 @@ endforeach()
 string(SHA256 hash "${hashes}")
 string(SUBSTRING ${hash} 0 16 hash)
 file(WRITE ${OUTPUT}
-    "#include \"jit.h\"\n${arrays}const struct cuda_source gram_cuda_sources[] = {\n${table}"
+    "#include \"cuda/jit.h\"\n${arrays}const struct cuda_source gram_cuda_sources[] = {\n${table}"
     "    {0, 0},\n};\nconst uint64_t gram_cuda_sources_hash = 0x${hash}u;\n")

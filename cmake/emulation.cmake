@@ -1,9 +1,9 @@
-# emulation.cmake - the fake driver and NVRTC that run device code on the CPU (tests/fake_cuda)
+# emulation.cmake - the fake driver and NVRTC that run device code on the CPU (tools/cudaemu)
 #
 # Their folder is GRAM_CUDA_LIB_DIR of the tests whose names end in _emulated.  Kernels are compiled
 # by the C++ compiler that is found here, when a test wants them, with the sanitizers of this
 # build; the results are kept in the build folder, and by content in the cache of all builds
-# (tests/compile_cache.h).
+# (tools/cudaemu/compile_cache.h).
 
 set(GRAM_EMULATION no)
 if(TARGET gram_cuda)
@@ -67,7 +67,7 @@ foreach(library cuda nvrtc cusolver cusolverMg cublas nccl)
         set(sources block context copy fault fiber graph memory module stream transfer)
         set(version 1)
     endif()
-    list(TRANSFORM sources REPLACE "(.+)" "tests/fake_cuda/fake_\\1.c")
+    list(TRANSFORM sources REPLACE "(.+)" "tools/cudaemu/fake_\\1.c")
     add_library(fake_${library} SHARED ${sources})
     target_include_directories(fake_${library} SYSTEM PRIVATE
         ${GRAM_CUDA_INCLUDE} ${GRAM_NVRTC_INCLUDE})
@@ -75,7 +75,7 @@ foreach(library cuda nvrtc cusolver cusolverMg cublas nccl)
     target_compile_options(fake_${library} PRIVATE ${no_fake_stacks})
     target_compile_definitions(fake_${library} PRIVATE
         FAKE_CUDA_CXX="${GRAM_EMULATION_CXX}" FAKE_CUDA_FLAGS="${flags}"
-        FAKE_CUDA_FOLDER="${CMAKE_SOURCE_DIR}/tests/fake_cuda"
+        FAKE_CUDA_FOLDER="${CMAKE_SOURCE_DIR}/tools/cudaemu"
         $<$<BOOL:${GRAM_EMULATION_SANITIZED}>:FAKE_SANITIZED>)
     set_target_properties(fake_${library} PROPERTIES
         OUTPUT_NAME ${library} SOVERSION ${version} C_VISIBILITY_PRESET default
@@ -83,7 +83,7 @@ foreach(library cuda nvrtc cusolver cusolverMg cublas nccl)
 endforeach()
 
 foreach(library fake_cusolver fake_cusolverMg fake_cublas)
-    target_sources(${library} PRIVATE src/blas.c tests/fake_cuda/fake_blas.c)
+    target_sources(${library} PRIVATE src/core/blas.c tools/cudaemu/fake_blas.c)
     target_include_directories(${library} PRIVATE include src)
     target_link_libraries(${library} PRIVATE fake_cuda gram_blas)
 endforeach()
@@ -92,7 +92,7 @@ target_link_libraries(fake_nccl PRIVATE fake_cuda)
 foreach(library fake_cuda fake_cublas fake_cusolver)
     target_link_libraries(${library} PRIVATE gram_cases) # for its trace.c
 endforeach()
-target_sources(fake_nvrtc PRIVATE tests/compile_cache.c)
+target_sources(fake_nvrtc PRIVATE tools/cudaemu/compile_cache.c)
 
 set(GRAM_EMULATION_ENVIRONMENT "GRAM_TEST_DEVICE=cuda;GRAM_TEST_EMULATED=1"
     "GRAM_CUDA_LIB_DIR=${GRAM_EMULATION_FOLDER}"

@@ -1,6 +1,6 @@
 # mpi.cmake - the transport over MPI, libgram_mpi.so: built where CMake finds MPI
 #
-# Nothing else is linked with MPI: src/communicator.c opens the library when it is asked for.
+# Nothing else is linked with MPI: src/multi/communicator.c opens the library when it is asked for.
 
 option(GRAM_MPI "Build the transport over MPI where MPI is found" ON)
 set(GRAM_MPI_FOUND no)
@@ -12,11 +12,10 @@ if(NOT MPI_C_FOUND OR NOT GRAM_MPI)
 endif()
 list(GET MPI_C_LIBRARIES 0 GRAM_MPI_FOUND)
 
-add_library(gram_mpi MODULE src/mpi/mpi.c src/mpi/mpi_world.c
-    $<FILTER:$<TARGET_OBJECTS:gram_objects>,INCLUDE,/context_services\\.c>)
+add_library(gram_mpi MODULE src/multi/mpi.c src/multi/mpi_world.c)
 target_include_directories(gram_mpi PRIVATE include src)
 target_compile_definitions(gram_mpi PRIVATE GRAM_VERSION="${PROJECT_VERSION}")
-target_link_libraries(gram_mpi PRIVATE gram_flags MPI::MPI_C)
+target_link_libraries(gram_mpi PRIVATE gram_flags gram_shared MPI::MPI_C)
 if(NOT APPLE AND NOT GRAM_SANITIZE AND NOT GRAM_FUZZ)
     target_link_options(gram_mpi PRIVATE -Wl,--no-undefined)
 endif()

@@ -1,4 +1,4 @@
-# mpi_tests.cmake - tests/test_mpi_*.c on the ranks of MPI; without it they say they are skipped
+# mpi_tests.cmake - tests/multi/test_mpi_*.c on the ranks of MPI; without it they are skipped
 #
 # More ranks than processors, and root, are what containers have: Open MPI wants to be told of both.
 # A rank that waits gives its processor away, so that ranks may be more than processors.

@@ -1,23 +1,22 @@
 # programs.cmake - the command line, the tests and the fuzz targets, found by name
 #
-# tests/ is shared: the tables (case_*.c) and the harness go into the command line too, since
+# check/ is shared: its tables (case_*.c) and the harness go into the command line too, since
 # `gram check`, `gram bench` and `gram profile` run what the tests run.
 
-file(GLOB GRAM_CASE_SOURCES CONFIGURE_DEPENDS tests/case_*.c)
-file(GLOB GRAM_SUPPORT_SOURCES CONFIGURE_DEPENDS tests/*.c)
-list(FILTER GRAM_SUPPORT_SOURCES EXCLUDE REGEX "/(case|test|fuzz|run)_[a-z0-9_]*\\.c$")
+file(GLOB GRAM_CASE_SOURCES CONFIGURE_DEPENDS check/case_*.c)
+file(GLOB GRAM_CHECK_SOURCES CONFIGURE_DEPENDS check/*.c check/harness/*.c)
 file(GLOB GRAM_CLI_SOURCES CONFIGURE_DEPENDS cli/*.c)
 list(FILTER GRAM_CLI_SOURCES EXCLUDE REGEX "/gram\\.c$") # the file with main
 
-if(GRAM_SUPPORT_SOURCES OR GRAM_CASE_SOURCES)
-    add_library(gram_cases STATIC ${GRAM_SUPPORT_SOURCES} ${GRAM_CASE_SOURCES})
-    target_include_directories(gram_cases PUBLIC include src tests)
+if(GRAM_CHECK_SOURCES)
+    add_library(gram_cases STATIC ${GRAM_CHECK_SOURCES})
+    target_include_directories(gram_cases PUBLIC include src ${CMAKE_SOURCE_DIR})
     target_link_libraries(gram_cases PRIVATE gram_flags gram_reference)
 endif()
 
 if(GRAM_CLI AND EXISTS ${CMAKE_SOURCE_DIR}/cli/gram.c)
     add_library(gram_cli STATIC ${GRAM_CLI_SOURCES})
-    target_include_directories(gram_cli PUBLIC include cli tests)
+    target_include_directories(gram_cli PUBLIC include ${CMAKE_SOURCE_DIR})
     target_compile_definitions(gram_cli PUBLIC GRAM_VERSION="${PROJECT_VERSION}")
     target_link_libraries(gram_cli PRIVATE gram_flags)
 

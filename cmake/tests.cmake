@@ -1,7 +1,7 @@
 # tests.cmake - registers every test with CTest, found by name
 #
 #   case_<op>      run_cases <op>: the table of one operation on every instruction set
-#   *_emulated     the same on the emulation of CUDA, tests/fake_cuda
+#   *_emulated     the same on the emulation of CUDA, tools/cudaemu
 #   test_*         C programs, labelled "c"; exit status 0 means passed
 #   fuzz_*         the corpus in tests/corpus/<name> replayed, or with GRAM_FUZZ fuzzing for a while
 #   test_*.py      one pytest run a file, labelled "python"; tests/python is about the package
@@ -25,12 +25,20 @@ function(gram_test name label timeout)
         ENVIRONMENT "${GRAM_TEST_ENVIRONMENT}")
 endfunction()
 
+# What several tests share; check/ has what `gram check` needs too.
+file(GLOB GRAM_SUPPORT_SOURCES CONFIGURE_DEPENDS tests/*/*.c)
+list(FILTER GRAM_SUPPORT_SOURCES EXCLUDE REGEX "/(test|fuzz|wrapped)[a-z0-9_]*\\.c$|/preload/")
+add_library(gram_test_support STATIC ${GRAM_SUPPORT_SOURCES} tools/cudaemu/compile_cache.c)
+target_include_directories(gram_test_support PRIVATE include src ${CMAKE_SOURCE_DIR})
+target_link_libraries(gram_test_support PRIVATE gram_flags)
+
 function(gram_test_program name)
     add_executable(${name} ${ARGN})
-    target_include_directories(${name} PRIVATE include src tests cli)
+    target_include_directories(${name} PRIVATE
+        include src ${CMAKE_SOURCE_DIR} src/cuda)
     target_compile_definitions(${name} PRIVATE GRAM_VERSION="${PROJECT_VERSION}")
     target_link_libraries(${name} PRIVATE gram_flags)
-    foreach(library gram_cli gram_cases)
+    foreach(library gram_cli gram_test_support gram_cases)
         if(TARGET ${library})
             target_link_libraries(${name} PRIVATE ${library})
         endif()
@@ -72,7 +80,7 @@ foreach(operation cdist kernel expression median kernel_vjp cdist_grad agop solv
     endif()
 endforeach()
 
-file(GLOB GRAM_TEST_SOURCES CONFIGURE_DEPENDS tests/test_*.c)
+file(GLOB GRAM_TEST_SOURCES CONFIGURE_DEPENDS tests/*/test_*.c)
 if(NOT TARGET gram_cuda)
     list(FILTER GRAM_TEST_SOURCES EXCLUDE REGEX "/test_cuda_[a-z]*\\.c$") # they need its headers
 elseif(GRAM_SANITIZE OR GRAM_FUZZ)
@@ -148,8 +156,10 @@ gram_test_program(bench_optimizer bench/bench_optimizer.c)
 gram_test_program(bench_eigh_multi bench/bench_eigh_multi.c)
 gram_test_program(bench_kron_nccl bench/bench_kron_nccl.c)
 
-# test_calls catches the calls that the cases make (see tests/wrapped.h); Apple's linker cannot.
+# test_calls catches the calls that the cases make (tests/core/wrapped.h); Apple's linker cannot.
 if(TARGET test_calls AND NOT APPLE)
+    file(GLOB wrapped CONFIGURE_DEPENDS tests/core/wrapped*.c)
+    target_sources(test_calls PRIVATE ${wrapped})
     foreach(operation
             cdist kernel median_distance kernel_matmul kernel_vjp cdist_grad agop solve_cholesky
             solve_lu matmul_batched syrk_ema eigh eigh_kernel matrix_power kron kron_matmul
@@ -171,7 +181,7 @@ if(CMAKE_SYSTEM_NAME STREQUAL Linux AND NOT GRAM_SANITIZE AND NOT GRAM_FUZZ)
         PREFIX "" C_VISIBILITY_PRESET default LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 endif()
 
-file(GLOB GRAM_FUZZ_SOURCES CONFIGURE_DEPENDS tests/fuzz_*.c)
+file(GLOB GRAM_FUZZ_SOURCES CONFIGURE_DEPENDS tests/fuzz/fuzz_*.c)
 list(FILTER GRAM_FUZZ_SOURCES EXCLUDE REGEX "/fuzz_replay\\.c$")
 foreach(source ${GRAM_FUZZ_SOURCES})
     get_filename_component(name ${source} NAME_WE)
@@ -187,7 +197,7 @@ foreach(source ${GRAM_FUZZ_SOURCES})
             -artifact_prefix=${CMAKE_BINARY_DIR}/corpus/
             ${CMAKE_BINARY_DIR}/corpus/${name} ${corpus})
     else()
-        gram_test_program(${name} ${source} tests/fuzz_replay.c)
+        gram_test_program(${name} ${source} tests/fuzz/fuzz_replay.c)
         gram_test(${name} c 1200 ${name} ${corpus})
     endif()
 endforeach()
@@ -204,7 +214,8 @@ foreach(source ${GRAM_EXAMPLES})
 endforeach()
 
 if(GRAM_TEST_PYTHON)
-    file(GLOB GRAM_PYTHON_TESTS CONFIGURE_DEPENDS tests/test_*.py)
+    file(GLOB GRAM_PYTHON_TESTS CONFIGURE_DEPENDS tests/*/test_*.py)
+    list(FILTER GRAM_PYTHON_TESTS EXCLUDE REGEX "/tests/python/[^/]*$")
     # The files of a test go when it has passed: /tmp may be small.
     set(pytest ${GRAM_TEST_PYTHON} -m pytest -q -p no:cacheprovider
         -o tmp_path_retention_policy=failed --rootdir=${CMAKE_SOURCE_DIR}/tests)
@@ -213,7 +224,7 @@ if(GRAM_TEST_PYTHON)
         gram_test(python_${name} python 10800 ${pytest} ${source})
     endforeach()
     gram_test_emulated(python_test_cli_device 10800 ${pytest}
-        ${CMAKE_SOURCE_DIR}/tests/test_cli_device.py)
+        ${CMAKE_SOURCE_DIR}/tests/cli/test_cli_device.py)
 endif()
 
 # The Python package as it is in the build folder, and PyTorch where scripts/bootstrap has put it.

@@ -1,6 +1,6 @@
 """cache_folder.py - the folder in which tests keep what they compile, for all build folders
 
-The same as in tests/compile_cache.c, which says what it is for.
+The same as in tools/cudaemu/compile_cache.c, which says what it is for.
 """
 
 import os

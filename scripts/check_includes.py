@@ -1,65 +1,126 @@
 #!/usr/bin/env python3
 """check_includes.py - who may include whom, the table in ARCHITECTURE.md
 
-Reads file names, one a line, on standard input.  An #include "..." is resolved as the compiler does
-it, from the including file's folder and then from the include folders; each layer may see only the
-layers named here.
+Reads file names, one a line, on standard input.  An #include "..." of host code is resolved from
+the including file's folder, from include/, src/ and the root; device code, for which NVRTC knows no
+folders, names files of its own folder and of src/cuda.  Each layer may see only the layers named
+here, and each domain only the domains below it.  A file outside of the domains' folders is named.
 """
 
 import os
 import re
 import sys
 
-# layer -> the layers it may include besides itself; the first matching prefix names a file's layer
-LAYERS = [
-    ("reference", "src/reference/"),
-    ("cpu", "src/cpu/"),
-    ("cuda", "src/cuda/"),
-    ("mpi", "src/mpi/"),
-    ("front", "src/"),
-    ("public", "include/"),
-    ("cli", "cli/"),
-    ("tests", "tests/"),
-    ("examples", "examples/"),
-    ("python", "python/"),
-    ("bench", "bench/"),
-]
 MAY_SEE = {
     "public": set(),
+    "core": {"public"},
+    "front": {"public", "core"},
+    "cpu": {"public", "core", "front"},
+    "device": set(),
+    "cuda": {"public", "core", "front", "device"},
+    "mpi": {"public", "core", "front"},
     "reference": {"public"},
-    "front": {"public"},
-    "cpu": {"public", "front"},
-    "cuda": {"public", "front"},
-    "mpi": {"public", "front"},
-    "tests": {"public", "front", "cpu", "cuda", "reference", "cli", "python"},
+    "check": {"public", "reference"},
+    "cli": {"public"},
+    "tools": {"public", "core", "cpu", "check"},
+    "tests": {
+        "public", "core", "front", "cpu", "cuda", "device", "reference", "check", "cli", "tools",
+        "python",
+    },
     "examples": {"public"},
     "python": {"public"},
-    "bench": {"public", "tests"},
-    "cli": {"public"},
+    "bench": {"public", "check"},
 }
-# `gram check`, `gram bench` and `gram profile` run the tests' tables through this one header.
-ALSO = {("cli", "tests/harness.h")}
+# `gram check`, `gram bench` and `gram profile` run the tables of cases through this one header.
+ALSO = {("cli", "check/harness/harness.h")}
 
-INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^">]+)[">]')
-FOLDERS = ["include", "src", "tests", "cli"]
+# domain -> the domains it stands on, in all layers; everything stands on the frame.
+FRAME = {"core", "cpu", "cuda"}
+STANDS_ON = {
+    "multi": set(),
+    "pairwise": set(),
+    "kron": {"multi"},
+    "linalg": {"kron"},
+    "eigh": {"pairwise", "linalg"},
+    "layers": {"kron"},
+    "optim": {"linalg"},
+    "krr": set(),
+    "machine": {"krr"},
+    "core": set(),
+    # The tables of the backends name what the domains bring.
+    "cpu": {"pairwise", "linalg", "eigh", "kron", "krr"},
+    "cuda": {"pairwise", "linalg", "eigh", "kron", "krr", "layers"},
+}
+# Includes that run up.  None may join them.
+UPWARDS = {
+    ("src/core/cpu_expression.c", "src/pairwise/cpu_kernel_map.h"),
+    ("src/core/cuda_expression.h", "src/pairwise/pair_params.h"),
+    ("src/pairwise/cuda_kernel_matmul.c", "src/eigh/cuda_krylov.h"),
+    ("src/pairwise/cuda_kernel_matmul.c", "src/linalg/cuda_matmul.h"),
+    ("src/kron/cuda_kron_solve.c", "src/eigh/cuda_eigh.h"),
+    ("src/layers/kfac_file.c", "src/machine/model_file.h"),
+    ("src/optim/optimizer_file.c", "src/machine/model_file.h"),
+}
+
+# Written when a kernel is compiled.
+GENERATED = {"pair_expression.cuh"}
+
+INCLUDE = re.compile(r'^\s*#\s*(?:include|define TEMPLATE)\s+([<"])([^">]+)[">]')
+DEVICE = (".cu", ".cuh", "_params.h")
 
 
-def layer_of(name):
-    for layer, prefix in LAYERS:
-        if name.startswith(prefix):
-            return layer
+def place_problem(name):
+    """CMake finds files two folders deep: elsewhere they would be left out in silence."""
+    parts = name.split("/")
+    if parts[0] == "src" and len(parts) != 3:
+        return "a file of src/ lies in the folder of its domain, src/<domain>/"
+    if parts[0] == "tests" and len(parts) == 2 and parts[1].startswith(("test_", "fuzz_")):
+        return "a test lies in the folder of its domain, tests/<domain>/"
     return None
 
 
+def layer_of(name):
+    top, _, rest = name.partition("/")
+    if top == "include":
+        return "public"
+    if name.startswith("check/reference/"):
+        return "reference"
+    if top != "src":
+        return top if top in MAY_SEE else None
+    folder, base = rest.split("/", 1)[0], os.path.basename(name)
+    if base.endswith(DEVICE):
+        return "device"
+    if folder == "cuda" or base.startswith("cuda_"):
+        return "cuda"
+    if folder == "cpu" or base.startswith("cpu_") or base.endswith(("_tile.h", "_kernels.h")):
+        return "cpu"
+    if base.startswith("mpi"):
+        return "mpi"
+    return "core" if folder == "core" else "front"
+
+
 def resolve(name, target):
-    for folder in [os.path.dirname(name)] + FOLDERS:
+    folders = ["include", "src", "."]
+    if name.endswith(DEVICE):
+        folders = ["src/cuda"]
+    for folder in [os.path.dirname(name)] + folders:
         path = os.path.normpath(os.path.join(folder, target))
         if os.path.isfile(path):
             return path
     return None
 
 
-def problems(name):
+def domain_problem(name, path):
+    """What is wrong with an include from one folder of src/ in another, or None."""
+    domain, other = (part.split("/")[1] for part in (name, path))
+    if domain == other or other in FRAME or other in STANDS_ON.get(domain, ()):
+        return None
+    if domain not in STANDS_ON or other not in STANDS_ON:
+        return f"the domains {domain} and {other} are not both in scripts/check_includes.py"
+    return f"{domain} does not stand on {other} ({path})"
+
+
+def problems(name, met):
     layer = layer_of(name)
     if layer is None:
         return
@@ -71,17 +132,29 @@ def problems(name):
             path = resolve(name, match.group(2))
             if match.group(1) == "<" and (path is None or not match.group(2).startswith("gram/")):
                 continue  # a system header
-            if path is None:
+            if path is None and match.group(2) not in GENERATED:
                 yield number, f'"{match.group(2)}" is not a file of the project'
+            if path is None:
                 continue
             other = layer_of(path)
             if other != layer and other not in MAY_SEE[layer] and (layer, path) not in ALSO:
                 yield number, f"{layer} may not include {path} ({other})"
+            if not (name.startswith("src/") and path.startswith("src/")):
+                continue
+            if (name, path) in UPWARDS:
+                met.add((name, path))
+            elif domain_problem(name, path):
+                yield number, domain_problem(name, path)
 
 
 def main():
     names = [n for n in sys.stdin.read().split("\n") if n]
-    found = [(name, line, what) for name in names for line, what in problems(name)]
+    met = set()
+    found = [(name, 0, place_problem(name)) for name in names if place_problem(name)]
+    named = [name for name in names if not place_problem(name)]
+    found += [(name, line, what) for name in named for line, what in problems(name, met)]
+    for name, path in sorted(UPWARDS - met):
+        found.append((name, 0, f"no longer includes {path}: scripts/check_includes.py names it"))
     for name, line, what in found:
         print(f"{name}:{line}: {what}")
     print(f"includes: {len(names)} files, {len(found)} problems")

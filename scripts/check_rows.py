@@ -14,13 +14,14 @@ nothing of the first.  A line of the list is one of
     kernel CHIP KERNEL               that test_cuda_compile compiles
     part NAME                        of scripts/check
     part NAME TEST                   a test that this part runs in a build of its own
-    tidy FILE                        that clang-tidy reads
+    tidy FILE                        that clang-tidy reads, by its name without the folder
     checks FILE COUNT                CHECK() and assert of a file: the count must not fall
 
 Nothing is run: programs say what rows they have, pytest what it collects.  Exit status of compare:
 1 if something is lost.
 """
 
+import glob
 import json
 import os
 import re
@@ -60,9 +61,14 @@ def where_of(environment):
     return words
 
 
+def source_of(program):
+    """The file of a C program of tests/, or None."""
+    return next(iter(glob.glob(f"tests/**/{program}.c", recursive=True)), None)
+
+
 def functions_of(program):
     """The functions that a C program of tests/ is made of: those of its table, or all."""
-    with open(f"tests/{program}.c") as file:
+    with open(source_of(program)) as file:
         text = file.read()
     tables = re.findall(r"struct test_function \w+\[\] = \{(.*?)\};", text, re.S)
     named = [name for table in tables for name in re.findall(r'\{\s*"([^"]+)"', table)]
@@ -120,7 +126,7 @@ def program_lines(build):
             program = os.path.basename(words[3])
         if program in ("run_cases", "test_calls"):
             yield from table_rows(program, words[1:], [" ".join(place)] if place else sets, rows)
-        elif os.path.exists(f"tests/{program}.c"):
+        elif source_of(program):
             for function in functions_of(program):
                 yield f"case {program} {function} {' '.join(place)}".rstrip()
     for place, (environment, files) in pytests.items():
@@ -139,7 +145,7 @@ def part_lines(build):
 
 
 def file_lines(build):
-    with open("tests/cuda_registers.txt") as file:
+    with open("tests/cuda/cuda_registers.txt") as file:
         for line in file:
             if not line.startswith("#"):
                 yield "kernel " + line.split(" ", 1)[1].rstrip()
@@ -147,13 +153,15 @@ def file_lines(build):
         sources = {os.path.relpath(entry["file"]) for entry in json.load(file)}
     for source in sources:
         if not os.path.abspath(source).startswith(os.path.abspath(build) + os.sep):
-            yield f"tidy {source}"
-    for path in output(["scripts/files", "tests"]).split("\n"):
+            yield f"tidy {os.path.basename(source)}"
+    counts = {}
+    for path in output(["scripts/files", "tests", "check", "tools"]).split("\n"):
         if path.endswith((".c", ".h", ".py")):
             with open(path) as file:
                 count = len(re.findall(r"\bCHECK\(|\bassert\b|\braises\(", file.read()))
-            if count:
-                yield f"checks {path} {count}"
+            name = os.path.basename(path)
+            counts[name] = counts.get(name, 0) + count
+    yield from (f"checks {name} {count}" for name, count in counts.items() if count)
 
 
 def list_all(build):

@@ -5,8 +5,8 @@
 
 A file that was clean is not read again until it, a header that it includes, its command, the
 settings or clang-tidy change: for what was clean there is an empty file in BUILD/check/tidy and, so
-that a fresh clone profits, in the folder of tests/compile_cache.h.  What the build writes (device
-code as arrays of bytes) is not ours to mend.
+that a fresh clone profits, in the folder of tools/cudaemu/compile_cache.h.  What the build
+writes (device code as arrays of bytes) is not ours to mend.
 """
 
 import concurrent.futures
@@ -36,10 +36,17 @@ def headers_of(text, headers, found):
     return found
 
 
+def is_test(path):
+    """What only tests run; the reference loops are read like the library."""
+    return path.startswith(("tests/", "check/", "tools/")) and not path.startswith(
+        "check/reference/"
+    )
+
+
 def options_of(path):
     # The analyzer takes five sixths of the time; tests are run under the sanitizers.  Without it
     # the -Werror of a file's command counts for Clang's own warnings, which Checks leaves out.
-    if path.startswith("tests/"):
+    if is_test(path):
         return ["--checks=-clang-analyzer-*", "--extra-arg=-Wno-error"]
     return []
 
@@ -97,7 +104,7 @@ def main(build, jobs):
     stamps = {path: [f"{folder}/tidy-{key}" for folder in folders] for path, key in keys.items()}
     # Those that the analyzer reads come first: the quick ones fill up the end.
     left = sorted((path for path in keys if not is_clean(stamps[path])),
-                  key=lambda path: (path.startswith("tests/"), -os.path.getsize(path)))
+                  key=lambda path: (is_test(path), -os.path.getsize(path)))
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         for said in pool.map(lambda path: tidy(build, path, stamps[path]), left):

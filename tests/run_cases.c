@@ -11,11 +11,11 @@
  * threads (2 by default, so that a machine with many processors does not run small rows on all of
  * them).
  * GRAM_TEST_DEVICE=cuda takes the best CUDA device instead, and exits with 77 where there is none;
- * with GRAM_TEST_EMULATED it is that of tests/fake_cuda, as GRAM_CUDA_LIB_DIR has it.
+ * with GRAM_TEST_EMULATED it is that of tools/cudaemu, as GRAM_CUDA_LIB_DIR has it.
  *
  * SPDX-License-Identifier: MIT
  */
-#include "harness.h"
+#include "check/harness/harness.h"
 #include <stdlib.h>
 #include <string.h>
 

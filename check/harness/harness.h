@@ -1,9 +1,10 @@
 /*
  * harness.h - one table of cases per operation, run as checks, benchmarks and profiles
  *
- * Each tests/case_<op>.c defines one `const struct case_op case_<op>` with a table of rows: small
- * problems, each with the reason why it exists, checked against src/reference on every instruction
- * set.  The same file builds a problem of any sizes for `gram check OP SIZES`, `gram bench` and
+ * Each check/case_<op>.c defines one `const struct case_op case_<op>` with a table of rows: small
+ * problems, each with the reason why it exists, checked against check/reference on every
+ * instruction set.  The same file builds a problem of any sizes for `gram check OP SIZES`, `gram
+ * bench` and
  * `gram profile`.  The list of all operations is in harness_ops.c.  Cases see only gram.h and
  * reference.h.
  *

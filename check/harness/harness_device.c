@@ -41,7 +41,7 @@ gram_device test_asked_device(void)
         exit(77);
     }
     if (getenv("GRAM_TEST_EMULATED"))
-        printf("on the emulation of a CUDA device (tests/fake_cuda)\n");
+        printf("on the emulation of a CUDA device (tools/cudaemu)\n");
     return best;
 }
 

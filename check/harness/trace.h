@@ -3,7 +3,7 @@
  *
  * Where GRAM_TEST_TRACE names a file, the harness appends to it which row runs, the bytes of every
  * workspace query, a hash of every tensor and of the numbers that checks are given to print; the
- * emulated driver (tests/fake_cuda) appends its
+ * emulated driver (tools/cudaemu) appends its
  * launches, its copies and what libraries are asked for.  A line holds no address, so that two runs
  * of one program write the same lines.
  *

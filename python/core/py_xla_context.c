@@ -5,8 +5,8 @@
  * so contexts wait in this file, behind a lock.  On CUDA a context belongs to a device and a
  * stream, and takes its scratch from XLA's allocator, for the length of one call.
  *
- * The lock is not in the table of the library's src/process.h, which this extension cannot see, and
- * is treated like those that are: fork() waits until it is free, since a child may want it
+ * The lock is not in the table of the library's src/core/process.h, which this extension cannot
+ * see, and is treated like those that are: fork() waits until it is free, since a child may want it
  * (gram.set_threads), whatever XLA's threads were doing.
  *
  * SPDX-License-Identifier: MIT

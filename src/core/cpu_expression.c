@@ -3,7 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "kernel_map.h"
+#include "pairwise/cpu_kernel_map.h"
 #include <string.h>
 
 size_t gram_evaluation_bytes(const struct gram_expression *e)

@@ -5,7 +5,7 @@
  */
 #ifndef GRAM_CPU_H
 #define GRAM_CPU_H
-#include "../backend.h"
+#include "core/backend.h"
 
 gram_status cpu_open(gram_context *g);                     /* cpuid.c: picks the kernels */
 void cpu_describe(const gram_context *g, gram_info *info); /* cpuid.c */

@@ -4,7 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cpu_blas_for.h"
-#include "../blas.h"
+#include "core/blas.h"
 
 void cpu_blas_for(gram_context *g, bool side_by_side, int64_t count, gram_loop_body *body,
                   void *arg)

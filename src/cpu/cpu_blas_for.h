@@ -5,7 +5,7 @@
  */
 #ifndef GRAM_CPU_BLAS_FOR_H
 #define GRAM_CPU_BLAS_FOR_H
-#include "../threads.h"
+#include "core/threads.h"
 #include <stdbool.h>
 
 /* Runs body, which calls BLAS, for every index in [0, count): side by side, each with one thread of

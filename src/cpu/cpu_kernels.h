@@ -9,15 +9,15 @@
  */
 #ifndef GRAM_CPU_KERNELS_H
 #define GRAM_CPU_KERNELS_H
-#include "eigh_kernels.h"
-#include "kernel_map.h"
-#include "kron_matmul_kernels.h"
-#include "kron_matmul_vjp_kernels.h"
-#include "kron_solve_kernels.h"
+#include "eigh/eigh_kernels.h"
+#include "eigh/symmetric_kernels.h"
+#include "kron/kron_matmul_kernels.h"
+#include "kron/kron_matmul_vjp_kernels.h"
+#include "kron/kron_solve_kernels.h"
+#include "krr/strip_kernels.h"
+#include "linalg/solve_kernels.h"
+#include "pairwise/cpu_kernel_map.h"
 #include "power.h"
-#include "solve_kernels.h"
-#include "strip_kernels.h"
-#include "symmetric_kernels.h"
 
 /* What is summed over the coordinates, with d = x - y. */
 enum gram_step {

@@ -8,7 +8,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cpu_mode.h"
-#include "../blas.h"
+#include "core/blas.h"
 
 struct cpu_mode cpu_mode_of(const int64_t *shape, int order, int at)
 {

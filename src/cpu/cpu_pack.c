@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#define TEMPLATE "pack_panel.h"
+#define TEMPLATE "cpu/pack_panel.h"
 #define INTEGERS 0
 #include "each_dtype.h"
 

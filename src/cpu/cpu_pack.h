@@ -8,7 +8,7 @@
  */
 #ifndef GRAM_CPU_PACK_H
 #define GRAM_CPU_PACK_H
-#include "../view.h"
+#include "core/view.h"
 
 /* Rows from data on; strides in elements of dtype. */
 struct gram_rows {

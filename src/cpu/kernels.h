@@ -91,19 +91,19 @@
 /* --- Kronecker products, integers too --- */
 #define DTYPE f32
 #define real  float
-#include "kron_matmul_dtype.h"
+#include "kron/cpu_kron_matmul_dtype.h"
 
 #define DTYPE f64
 #define real  double
-#include "kron_matmul_dtype.h"
+#include "kron/cpu_kron_matmul_dtype.h"
 
 #define DTYPE i32
 #define real  uint32_t
-#include "kron_matmul_dtype.h"
+#include "kron/cpu_kron_matmul_dtype.h"
 
 #define DTYPE i64
 #define real  uint64_t
-#include "kron_matmul_dtype.h"
+#include "kron/cpu_kron_matmul_dtype.h"
 
 /* clang-format off */
 #define KERNEL_OF(name, dtype) CAT(CAT(name, dtype), ISA)

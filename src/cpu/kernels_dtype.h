@@ -11,113 +11,113 @@
 #define STEP(acc, d) v_sum_abs(acc, d)
 #define ROWS         MR
 #define STATE        NO_STATE
-#include "cdist_tile.h"
+#include "pairwise/cdist_tile.h"
 
 #define METRIC       two
 #define TERM         DIFFERENCE
 #define STEP(acc, d) ((acc) + (d) * (d))
 #define ROWS         MR
 #define STATE        NO_STATE
-#include "cdist_tile.h"
+#include "pairwise/cdist_tile.h"
 
 #define METRIC       three
 #define TERM         DIFFERENCE
 #define STEP(acc, d) ((acc) + v_abs(d) * ((d) * (d)))
 #define ROWS         MR
 #define STATE        NO_STATE
-#include "cdist_tile.h"
+#include "pairwise/cdist_tile.h"
 
 #define METRIC       four
 #define TERM         DIFFERENCE
 #define STEP(acc, d) ((acc) + ((d) * (d)) * ((d) * (d)))
 #define ROWS         MR
 #define STATE        NO_STATE
-#include "cdist_tile.h"
+#include "pairwise/cdist_tile.h"
 
 #define METRIC       half
 #define TERM         DIFFERENCE
 #define STEP(acc, d) ((acc) + v_sqrt_fast(v_abs(d)))
 #define ROWS         MR
 #define STATE        NO_STATE
-#include "cdist_tile.h"
+#include "pairwise/cdist_tile.h"
 
 #define METRIC       three_halves
 #define TERM         DIFFERENCE
 #define STEP(acc, d) ((acc) + v_abs(d) * v_sqrt_fast(v_abs(d)))
 #define ROWS         MR
 #define STATE        NO_STATE
-#include "cdist_tile.h"
+#include "pairwise/cdist_tile.h"
 
 #define METRIC       power
 #define TERM         DIFFERENCE
 #define STEP(acc, d) v_power_add(acc, d)
 #define ROWS         POWER_ROWS
 #define STATE        POWER_STATE
-#include "cdist_tile.h"
+#include "pairwise/cdist_tile.h"
 
 #define METRIC       wide_power
 #define TERM         DIFFERENCE
 #define STEP(acc, d) v_wide_power_add(acc, d)
 #define ROWS         1
 #define STATE        WIDE_POWER_STATE
-#include "cdist_tile.h"
+#include "pairwise/cdist_tile.h"
 
 #define METRIC       infinity
 #define TERM         DIFFERENCE
 #define STEP(acc, d) v_max_bits(acc, v_abs(d))
 #define ROWS         MR
 #define STATE        NO_STATE
-#include "cdist_tile.h"
+#include "pairwise/cdist_tile.h"
 
 #define METRIC       zero
 #define TERM         UNEQUAL
 #define STEP(acc, d) ((acc) + (d))
 #define ROWS         MR
 #define STATE        NO_STATE
-#include "cdist_tile.h"
+#include "pairwise/cdist_tile.h"
 
 #define METRIC       dot
 #define TERM         PRODUCT
 #define STEP(acc, d) ((acc) + (d))
 #define ROWS         MR
 #define STATE        NO_STATE
-#include "cdist_tile.h"
+#include "pairwise/cdist_tile.h"
 
 /* ---- Functions of finished sums ------------------------------------------------------------ */
 
-#include "kernel_map_tile.h"
+#include "pairwise/kernel_map_tile.h"
 
-#include "cdist_square_tile.h"
+#include "pairwise/cdist_square_tile.h"
 
 /* ---- Gradients ---------------------------------------------------------------------------- */
 
-#include "cdist_grad_kernels.h"
+#include "pairwise/cdist_grad_kernels.h"
 
 /* ---- Small systems ------------------------------------------------------------------------- */
 
-#include "solve_tile.h"
+#include "linalg/solve_tile.h"
 
-#include "kron_solve_tile.h"
+#include "kron/kron_solve_tile.h"
 
 /* ---- Matrices times a few vectors ------------------------------------------------------------ */
 
-#include "strip_tile.h"
+#include "krr/strip_tile.h"
 
 /* ---- Symmetric matrices times a few vectors ------------------------------------------------- */
 
-#include "symmetric_tile.h"
+#include "eigh/symmetric_tile.h"
 
 /* ---- Small eigenproblems ------------------------------------------------------------------- */
 
-#include "eigh_move_tile.h"
-#include "eigh_tile.h"
+#include "eigh/eigh_move_tile.h"
+#include "eigh/eigh_tile.h"
 
 /* ---- Gradients of Kronecker factors ---------------------------------------------------------- */
 
 #define WIDTH full
 #define BYTES VBYTES
-#include "kron_matmul_vjp_tile.h"
+#include "kron/kron_matmul_vjp_tile.h"
 
 #define WIDTH half
 #define BYTES KRON_FEW_BYTES
-#include "kron_matmul_vjp_tile.h"
+#include "kron/kron_matmul_vjp_tile.h"

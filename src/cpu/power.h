@@ -12,7 +12,7 @@
  */
 #ifndef GRAM_POWER_H
 #define GRAM_POWER_H
-#include "../view.h"
+#include "core/view.h"
 
 struct gram_power {
     _Alignas(64) struct {

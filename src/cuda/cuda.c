@@ -3,15 +3,15 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../process.h"
-#include "../tuned.h"
 #include "arena.h"
 #include "background.h"
+#include "core/process.h"
+#include "core/tuned.h"
 #include "cublas.h"
-#include "cuda_kfac.h"
 #include "cuda_ops.h"
 #include "cusolver.h"
 #include "cusolver_mg.h"
+#include "layers/cuda_kfac.h"
 #include <string.h>
 
 /* Opening NVRTC and SQLite takes some milliseconds, which the first call need not wait for. */

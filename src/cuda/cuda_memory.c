@@ -3,7 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../process.h"
+#include "core/process.h"
 #include "cuda_ops.h"
 
 gram_status cuda_memory_allocate(gram_context *g, size_t bytes, void **out)

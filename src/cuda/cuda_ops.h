@@ -5,11 +5,11 @@
  */
 #ifndef GRAM_CUDA_OPS_H
 #define GRAM_CUDA_OPS_H
-#include "cuda_expression.h"
+#include "core/cuda_expression.h"
 #include "cuda_variant.h"
 #include "jit.h"
-#include "kernels/panel_params.h"
-#include "kernels/square_params.h"
+#include "pairwise/panel_params.h"
+#include "pairwise/square_params.h"
 
 /* cuda_launch.c: queues a kernel with its struct of parameters, while the device is current.  More
  * blocks than a launch can have are cut to the most: kernels go on from tile to tile. */

@@ -4,7 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cuda_warm.h"
-#include "../threads.h"
+#include "core/threads.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>

@@ -8,12 +8,12 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "cuda_cdist_grad.h"
-#include "cuda_eigh.h"
-#include "cuda_kron_matmul_vjp.h"
-#include "cuda_solve.h"
 #include "cuda_warm.h"
-#include "kernels/rows_params.h"
+#include "eigh/cuda_eigh.h"
+#include "kron/cuda_kron_matmul_vjp.h"
+#include "krr/rows_params.h"
+#include "linalg/cuda_solve.h"
+#include "pairwise/cuda_cdist_grad.h"
 #include <assert.h>
 #include <string.h>
 

@@ -9,8 +9,8 @@
  */
 #ifndef GRAM_CUSOLVER_MG_H
 #define GRAM_CUSOLVER_MG_H
-#include "../eigh_multi.h"
 #include "cusolver.h"
+#include "eigh/eigh_multi.h"
 
 enum {
     CUSOLVER_MG_BLOCK = 256,

@@ -8,7 +8,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "driver.h"
-#include "../process.h"
+#include "core/process.h"
 #include "library.h"
 #include <stdio.h>
 #include <string.h>

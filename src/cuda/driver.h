@@ -5,7 +5,7 @@
  */
 #ifndef GRAM_CUDA_DRIVER_H
 #define GRAM_CUDA_DRIVER_H
-#include "../backend.h"
+#include "core/backend.h"
 #include <cuda.h>
 #include <nvrtc.h>
 

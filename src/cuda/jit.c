@@ -8,7 +8,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "jit.h"
-#include "../process.h"
+#include "core/process.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #define GRAM_CUDA_JIT_H
 #include "driver.h"
 
-/* Device code that is built into this library; generated from src/cuda/kernels. */
+/* Device code that is built into this library; cmake/embed.cmake writes it. */
 struct cuda_source {
     const char *name, *text;
 };

@@ -6,8 +6,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../store.h"
-#include "../tuned.h"
+#include "core/store.h"
+#include "core/tuned.h"
 #include "jit.h"
 #include <fcntl.h>
 #include <stdio.h>

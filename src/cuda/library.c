@@ -4,7 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "library.h"
-#include "../process.h"
+#include "core/process.h"
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  */
 #ifndef GRAM_CUDA_LIBRARY_H
 #define GRAM_CUDA_LIBRARY_H
-#include "../context.h"
+#include "core/context.h"
 
 /* A function of a library and where its address goes in a struct of pointers. */
 struct cuda_symbol {

@@ -3,7 +3,7 @@
  *
  * NVRTC is given no header of CUDA, so what C++ has no name for is written as PTX, one small
  * function an instruction.  A file includes it and uses what it needs.  Without a GPU the tests run
- * device code on the CPU and put tests/fake_cuda/ptx_emulated.h in the place of this file: the two
+ * device code on the CPU and put tools/cudaemu/ptx_emulated.h in the place of this file: the two
  * declare the same functions.
  *
  * Fragments: a lane of a warp is g = lane / 4 and t = lane % 4.  A register of 32 bits holds two

@@ -4,7 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "transfer.h"
-#include "../threads.h"
+#include "core/threads.h"
 #include <string.h>
 
 enum {

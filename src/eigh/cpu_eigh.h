@@ -5,8 +5,8 @@
  */
 #ifndef GRAM_CPU_EIGH_H
 #define GRAM_CPU_EIGH_H
-#include "cpu.h"
-#include "cpu_kernels.h"
+#include "cpu/cpu.h"
+#include "cpu/cpu_kernels.h"
 
 /* A call and how it is done. */
 struct eigh_plan {

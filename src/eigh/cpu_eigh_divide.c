@@ -6,7 +6,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../blas.h"
+#include "core/blas.h"
 #include "cpu_eigh_large.h"
 
 enum eigh_outcome cpu_eigh_divide_item(const struct eigh_plan *plan, const struct large_layout *at,

@@ -3,9 +3,9 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../cdist.h"
 #include "cpu_eigh.h"
 #include "cpu_krylov_symmetric.h"
+#include "pairwise/cdist.h"
 #include <math.h>
 
 enum {

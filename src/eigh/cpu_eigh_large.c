@@ -6,9 +6,9 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cpu_eigh_large.h"
-#include "../blas.h"
-#include "../solve_batch.h"
-#include "cpu_blas_for.h"
+#include "core/blas.h"
+#include "cpu/cpu_blas_for.h"
+#include "linalg/solve_batch.h"
 
 enum {
     MOST_ROWS = 32766, /* syevd counts 2 n^2 words of workspace in 32 bits */

@@ -3,7 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../blas.h"
+#include "core/blas.h"
 #include "cpu_eigh.h"
 #include <limits.h>
 

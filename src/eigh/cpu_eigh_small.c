@@ -7,7 +7,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../threads.h"
+#include "core/threads.h"
 #include "cpu_eigh.h"
 
 struct lanes_loop {

@@ -8,9 +8,9 @@
  */
 #ifndef GRAM_CPU_KRYLOV_H
 #define GRAM_CPU_KRYLOV_H
-#include "../blas.h"
-#include "../krylov.h"
-#include "../threads.h"
+#include "core/blas.h"
+#include "core/threads.h"
+#include "krylov.h"
 
 enum {
     KRYLOV_PARTS = 6, /* of sums over n */

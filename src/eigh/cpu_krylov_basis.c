@@ -3,7 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../random.h"
+#include "core/random.h"
 #include "cpu_krylov.h"
 #include <float.h>
 #include <math.h>

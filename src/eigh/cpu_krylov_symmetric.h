@@ -5,8 +5,8 @@
  */
 #ifndef GRAM_CPU_KRYLOV_SYMMETRIC_H
 #define GRAM_CPU_KRYLOV_SYMMETRIC_H
-#include "../view.h"
-#include "cpu_kernels.h"
+#include "core/view.h"
+#include "cpu/cpu_kernels.h"
 #include "cpu_krylov.h"
 
 struct gram_symmetric {

@@ -8,7 +8,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cuda_eigh.h"
-#include "arena.h"
+#include "cuda/arena.h"
 #include <stdio.h>
 
 _Static_assert(SOLVE_DIMS == GRAM_MAX_DIMS, "solve_params.h repeats a number of gram.h");

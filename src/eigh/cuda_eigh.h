@@ -5,8 +5,8 @@
  */
 #ifndef GRAM_CUDA_EIGH_H
 #define GRAM_CUDA_EIGH_H
-#include "cuda_ops.h"
-#include "kernels/eigh_params.h"
+#include "cuda/cuda_ops.h"
+#include "eigh_params.h"
 
 /* A call and how it is done. */
 struct cuda_eigh_plan {

@@ -6,10 +6,10 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../cdist.h"
-#include "arena.h"
+#include "cuda/arena.h"
 #include "cuda_eigh.h"
 #include "cuda_krylov.h"
+#include "pairwise/cdist.h"
 
 /* As struct krylov counts them, for an H200: a step of n = 10,000 takes 0.25 ms, most of it
  * whatever n, a small eigenproblem of n = 180 on the host 5. */

@@ -8,7 +8,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "arena.h"
+#include "cuda/arena.h"
 #include "cuda_eigh_background.h"
 
 enum {

@@ -5,8 +5,8 @@
  */
 #ifndef GRAM_CUDA_EIGH_LARGE_H
 #define GRAM_CUDA_EIGH_LARGE_H
+#include "cuda/cusolver.h"
 #include "cuda_eigh.h"
-#include "cusolver.h"
 
 /* Where the pieces of the scratch begin. */
 struct cuda_eigh_layout {

@@ -11,10 +11,10 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "arena.h"
+#include "cuda/arena.h"
+#include "cuda/cusolver_mg.h"
 #include "cuda_eigh.h"
-#include "cuda_solve.h"
-#include "cusolver_mg.h"
+#include "linalg/cuda_solve.h"
 #include <float.h>
 #include <limits.h>
 #include <math.h>

@@ -3,9 +3,9 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../krylov.h"
 #include "cuda_eigh.h"
-#include "cuda_solve.h"
+#include "krylov.h"
+#include "linalg/cuda_solve.h"
 
 enum {
     BATCHED_ALONE = 512, /* n up to which one matrix goes to XsyevBatched, as quick as Xsyevd */

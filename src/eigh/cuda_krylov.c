@@ -7,7 +7,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cuda_krylov.h"
-#include "../random.h"
+#include "core/random.h"
 #include <float.h>
 #include <math.h>
 

@@ -7,10 +7,10 @@
  */
 #ifndef GRAM_CUDA_KRYLOV_H
 #define GRAM_CUDA_KRYLOV_H
-#include "../krylov.h"
-#include "cublas.h"
-#include "cuda_ops.h"
-#include "kernels/krylov_params.h"
+#include "cuda/cublas.h"
+#include "cuda/cuda_ops.h"
+#include "krylov.h"
+#include "krylov_params.h"
 
 /* struct krylov's device. */
 struct cuda_krylov {

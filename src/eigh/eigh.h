@@ -5,7 +5,7 @@
  */
 #ifndef GRAM_EIGH_H
 #define GRAM_EIGH_H
-#include "backend.h"
+#include "core/backend.h"
 
 /* Checks the options of the Krylov driver, and takes them to op. */
 gram_status gram_eigh_check_krylov(gram_context *g, const gram_eigh_options *o);

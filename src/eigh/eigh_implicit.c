@@ -3,10 +3,10 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "blas.h"
-#include "cdist.h"
+#include "core/blas.h"
 #include "eigh.h"
-#include "pairwise.h"
+#include "pairwise/cdist.h"
+#include "pairwise/pairwise.h"
 #include <math.h>
 #include <string.h>
 

@@ -13,7 +13,7 @@
  */
 #ifndef GRAM_EIGH_KERNELS_H
 #define GRAM_EIGH_KERNELS_H
-#include "../view.h"
+#include "core/view.h"
 
 enum {
     EIGH_SMALL = 32,  /* largest n that is taken in lanes */

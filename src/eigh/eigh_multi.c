@@ -6,10 +6,10 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "backend.h"
+#include "core/backend.h"
+#include "core/group.h"
 #include "eigh_multi_host.h"
 #include "eigh_plan.h"
-#include "group.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  */
 #ifndef GRAM_EIGH_MULTI_H
 #define GRAM_EIGH_MULTI_H
-#include "view.h"
+#include "core/view.h"
 
 enum {
     GRAM_MULTI_DEVICES = 16 /* at most, as cusolverMg */

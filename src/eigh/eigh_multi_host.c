@@ -7,7 +7,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "eigh_multi_host.h"
-#include "threads.h"
+#include "core/threads.h"
 #include <math.h>
 
 enum {

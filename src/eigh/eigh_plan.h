@@ -5,9 +5,9 @@
  */
 #ifndef GRAM_EIGH_PLAN_H
 #define GRAM_EIGH_PLAN_H
+#include "core/plan.h"
 #include "eigh.h"
 #include "eigh_multi.h"
-#include "plan.h"
 
 struct gram_eigh_planned {
     gram_plan plan;

@@ -8,8 +8,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "core/tuned.h"
 #include "eigh.h"
-#include "tuned.h"
 #include <math.h>
 
 enum {

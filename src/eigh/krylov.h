@@ -31,7 +31,7 @@
  */
 #ifndef GRAM_KRYLOV_H
 #define GRAM_KRYLOV_H
-#include "backend.h"
+#include "core/backend.h"
 
 /* out = A in, both n by columns, as the device stores Q. */
 typedef gram_status krylov_multiply(void *user, int64_t columns, const void *in, void *out);

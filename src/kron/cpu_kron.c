@@ -7,9 +7,9 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../kron.h"
-#include "../threads.h"
-#include "cpu.h"
+#include "core/threads.h"
+#include "cpu/cpu.h"
+#include "kron.h"
 
 enum {
     TASK_ELEMENTS = 32768 /* of out that a thread takes at a time: tens of microseconds */
@@ -28,9 +28,9 @@ struct kron_outer {
     int64_t stride;
 };
 
-#define TEMPLATE "kron_expand.h"
+#define TEMPLATE "kron/cpu_kron_expand.h"
 #define INTEGERS 1
-#include "each_dtype.h"
+#include "cpu/each_dtype.h"
 
 static const struct {
     void (*expand)(const struct kron_row *rows, int count, void *to);

@@ -1,5 +1,5 @@
 /*
- * kron_expand.h - template: rows of a Kronecker product, of one dtype
+ * cpu_kron_expand.h - template: rows of a Kronecker product, of one dtype
  *
  * Parameters: SOURCE, stored, real, undefined again at the end, LOAD and STORE: see each_dtype.h.
  *

@@ -8,8 +8,8 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cpu_kron_matmul.h"
-#include "../threads.h"
-#include "cpu.h"
+#include "core/threads.h"
+#include "cpu/cpu.h"
 
 /* ---- Scratch ------------------------------------------------------------------------------- */
 

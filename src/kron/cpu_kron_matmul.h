@@ -5,9 +5,9 @@
  */
 #ifndef GRAM_CPU_KRON_MATMUL_H
 #define GRAM_CPU_KRON_MATMUL_H
-#include "../backend.h"
-#include "../kron_span.h"
+#include "core/backend.h"
 #include "kron_matmul_kernels.h"
+#include "kron_span.h"
 
 /* ---- cpu_kron_matmul_move.c ---------------------------------------------------------------- */
 

@@ -1,5 +1,6 @@
 /*
- * kron_matmul_dtype.h - template: the passes of one dtype, with the vectors that suit their sizes
+ * cpu_kron_matmul_dtype.h - template: the passes of one dtype, with the vectors that suit their
+ * sizes
  *
  * Parameters, undefined again at the end: DTYPE (f32, f64, i32, i64) and real.
  *

@@ -5,9 +5,9 @@
  */
 #include "cpu_kron_matmul.h"
 
-#define TEMPLATE "kron_matmul_move.h"
+#define TEMPLATE "kron/cpu_kron_matmul_move.h"
 #define INTEGERS 1
-#include "each_dtype.h"
+#include "cpu/each_dtype.h"
 
 /* clang-format off */
 static const struct kron_moves moves[] = {

@@ -11,7 +11,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "cpu_kernels.h"
+#include "cpu/cpu_kernels.h"
 #include "cpu_kron_matmul.h"
 
 /* Of each of the two buffers of a tile; the first is the library's own choice, gram_tune_kron

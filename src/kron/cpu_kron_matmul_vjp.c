@@ -9,8 +9,8 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cpu_kron_matmul_vjp.h"
-#include "../blas.h"
-#include "../threads.h"
+#include "core/blas.h"
+#include "core/threads.h"
 #include <string.h>
 
 enum {

@@ -15,7 +15,7 @@
  */
 #ifndef GRAM_CPU_KRON_MATMUL_VJP_H
 #define GRAM_CPU_KRON_MATMUL_VJP_H
-#include "cpu.h"
+#include "cpu/cpu.h"
 
 enum {
     VJP_SLOTS = 64,  /* parts of the work of one round, each with sums of its own */

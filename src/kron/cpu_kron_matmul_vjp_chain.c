@@ -7,10 +7,10 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../blas.h"
-#include "../blas_view.h"
-#include "../threads.h"
-#include "cpu_kernels.h"
+#include "core/blas.h"
+#include "core/blas_view.h"
+#include "core/threads.h"
+#include "cpu/cpu_kernels.h"
 #include "cpu_kron_matmul_vjp.h"
 #include <string.h>
 
@@ -20,11 +20,11 @@ enum {
 
 #define SUFFIX f32
 #define real   float
-#include "kron_matmul_vjp_move.h"
+#include "cpu_kron_matmul_vjp_move.h"
 
 #define SUFFIX f64
 #define real   double
-#include "kron_matmul_vjp_move.h"
+#include "cpu_kron_matmul_vjp_move.h"
 
 void cpu_kron_matmul_vjp_move(gram_dtype dtype, const struct kron_vjp_move *m)
 {

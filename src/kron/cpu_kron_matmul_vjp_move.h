@@ -1,5 +1,5 @@
 /*
- * kron_matmul_vjp_move.h - template: cpu_kron_matmul_vjp_move of one dtype
+ * cpu_kron_matmul_vjp_move.h - template: cpu_kron_matmul_vjp_move of one dtype
  *
  * Parameters, undefined again at the end: SUFFIX names the function, real is the type.
  *

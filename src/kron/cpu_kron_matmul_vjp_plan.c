@@ -9,7 +9,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../blas.h"
+#include "core/blas.h"
 #include "cpu_kron_matmul_vjp.h"
 
 static const int64_t most_elements = (int64_t)1 << 48; /* of a row: their bytes can be counted */

@@ -5,8 +5,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../threads.h"
-#include "cpu.h"
+#include "core/threads.h"
+#include "cpu/cpu.h"
 #include "cpu_kron_matmul.h"
 
 enum {

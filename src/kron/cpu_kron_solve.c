@@ -11,8 +11,8 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cpu_kron_solve.h"
-#include "../blas.h"
-#include "cpu_kernels.h"
+#include "core/blas.h"
+#include "cpu/cpu_kernels.h"
 #include "cpu_kron_matmul_vjp.h"
 #include <limits.h>
 #include <math.h>

@@ -5,8 +5,8 @@
  */
 #ifndef GRAM_CPU_KRON_SOLVE_H
 #define GRAM_CPU_KRON_SOLVE_H
-#include "../threads.h"
-#include "cpu.h"
+#include "core/threads.h"
+#include "cpu/cpu.h"
 
 struct kron_solve_plan {
     gram_context *g;

@@ -7,9 +7,9 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "cpu_kernels.h"
+#include "cpu/cpu_kernels.h"
+#include "cpu/cpu_mirror.h"
 #include "cpu_kron_solve.h"
-#include "cpu_mirror.h"
 #include <math.h>
 
 enum {

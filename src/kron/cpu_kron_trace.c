@@ -7,8 +7,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../blas.h"
-#include "cpu.h"
+#include "core/blas.h"
+#include "cpu/cpu.h"
 #include <math.h>
 
 static double value_at(const struct gram_view *v, const char *item, int64_t i, int64_t j)

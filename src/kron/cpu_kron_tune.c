@@ -8,8 +8,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../tuned.h"
-#include "cpu.h"
+#include "core/tuned.h"
+#include "cpu/cpu.h"
 #include "cpu_kron_matmul.h"
 #include <math.h>
 

@@ -4,8 +4,8 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cuda_kron.h"
-#include "arena.h"
-#include "kernels/kron_expand_params.h"
+#include "cuda/arena.h"
+#include "kron_expand_params.h"
 #include <stdio.h>
 #include <stdlib.h>
 

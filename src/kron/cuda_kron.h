@@ -9,8 +9,8 @@
  */
 #ifndef GRAM_CUDA_KRON_H
 #define GRAM_CUDA_KRON_H
-#include "cuda_ops.h"
-#include "kernels/kron_params.h"
+#include "cuda/cuda_ops.h"
+#include "cuda/kron_params.h"
 #include "kron_span.h"
 
 enum {

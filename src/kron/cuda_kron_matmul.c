@@ -3,7 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "arena.h"
+#include "cuda/arena.h"
 #include "cuda_kron.h"
 
 _Static_assert(KRON_DIMS == GRAM_MAX_DIMS && KRON_MOST == GRAM_MAX_FACTORS,

@@ -4,7 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cuda_kron_matmul_vjp.h"
-#include "arena.h"
+#include "cuda/arena.h"
 
 enum {
     BLOCKS = 4 /* blocks of kron_vjp_sum for each processor */

@@ -20,7 +20,7 @@
 #ifndef GRAM_CUDA_KRON_MATMUL_VJP_H
 #define GRAM_CUDA_KRON_MATMUL_VJP_H
 #include "cuda_kron.h"
-#include "kernels/kron_vjp_params.h"
+#include "kron_vjp_params.h"
 
 enum {
     CUDA_KRON_VJP_DEFINES = 160

@@ -3,7 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "arena.h"
+#include "cuda/arena.h"
 #include "cuda_kron_matmul_vjp.h"
 
 /* A view of rows of every group: those of a group lie one behind the other, and groups `step`

@@ -12,8 +12,8 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cuda_kron_solve.h"
-#include "cuda_eigh.h"
-#include "kernels/kron_vjp_params.h"
+#include "eigh/cuda_eigh.h"
+#include "kron_vjp_params.h"
 
 /* ---- The parts ------------------------------------------------------------------------------ */
 

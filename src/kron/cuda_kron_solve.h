@@ -8,9 +8,9 @@
  */
 #ifndef GRAM_CUDA_KRON_SOLVE_H
 #define GRAM_CUDA_KRON_SOLVE_H
-#include "arena.h"
+#include "cuda/arena.h"
 #include "cuda_kron.h"
-#include "kernels/kron_solve_params.h"
+#include "kron_solve_params.h"
 
 /* A factor, with the offsets in scratch of its factorisation. */
 struct cuda_kron_factor {

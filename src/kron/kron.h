@@ -5,7 +5,7 @@
  */
 #ifndef GRAM_KRON_H
 #define GRAM_KRON_H
-#include "backend.h"
+#include "core/backend.h"
 
 /* "factors[3]", in name: for messages. */
 enum {

@@ -17,7 +17,7 @@
  */
 #ifndef GRAM_KRON_MATMUL_KERNELS_H
 #define GRAM_KRON_MATMUL_KERNELS_H
-#include "../sizes.h"
+#include "core/sizes.h"
 
 struct gram_kron_pass {
     int64_t blocks, depth, outs, cols;

@@ -3,8 +3,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "core/plan.h"
 #include "kron.h"
-#include "plan.h"
 #include <math.h>
 #include <stdio.h>
 

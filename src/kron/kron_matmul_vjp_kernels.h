@@ -5,7 +5,7 @@
  */
 #ifndef GRAM_KRON_MATMUL_VJP_KERNELS_H
 #define GRAM_KRON_MATMUL_VJP_KERNELS_H
-#include "../sizes.h"
+#include "core/sizes.h"
 
 /* out[j q + i] += alpha sum over s < depth of right[i right_step + s] left[s p + j], i < q, j < p;
  * p is at least the lanes of the kernel. */

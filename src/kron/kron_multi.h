@@ -12,8 +12,8 @@
  */
 #ifndef GRAM_KRON_MULTI_H
 #define GRAM_KRON_MULTI_H
-#include "communicator.h"
 #include "kron.h"
+#include "multi/communicator.h"
 
 /* Where the factors are cut, for all ranks alike. */
 struct gram_kron_cut {

@@ -8,8 +8,8 @@
  */
 #ifndef GRAM_KRON_SPAN_H
 #define GRAM_KRON_SPAN_H
-#include "backend.h"
-#include "sizes.h"
+#include "core/backend.h"
+#include "core/sizes.h"
 
 /* Neighbouring factors that a backend applies to a tile together. */
 struct gram_kron_span {

@@ -3,8 +3,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "cpu.h"
-#include "cpu_kernels.h"
+#include "cpu/cpu.h"
+#include "cpu/cpu_kernels.h"
 
 void cpu_strip_multiply(const gram_context *g, const struct gram_strip_op *op)
 {

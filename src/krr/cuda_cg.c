@@ -3,8 +3,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "cuda_ops.h"
-#include "kernels/cg_params.h"
+#include "cg_params.h"
+#include "cuda/cuda_ops.h"
 
 enum {
     MOST_BLOCKS = 1 << 16 /* beyond these, blocks loop */

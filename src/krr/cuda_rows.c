@@ -3,9 +3,9 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "arena.h"
-#include "cuda_ops.h"
-#include "kernels/rows_params.h"
+#include "cuda/arena.h"
+#include "cuda/cuda_ops.h"
+#include "rows_params.h"
 #include <stdio.h>
 
 enum {

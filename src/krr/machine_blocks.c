@@ -4,9 +4,9 @@
  * SPDX-License-Identifier: MIT
  */
 #include "machine_blocks.h"
+#include "core/threads.h"
 #include "machine_element.h"
 #include "strip.h"
-#include "threads.h"
 #include <string.h>
 
 enum {

@@ -8,7 +8,7 @@
  */
 #ifndef GRAM_MACHINE_BLOCKS_H
 #define GRAM_MACHINE_BLOCKS_H
-#include "context.h"
+#include "core/context.h"
 
 struct machine_blocks {
     int64_t n, size, count; /* rows, rows of a block, blocks along an edge */

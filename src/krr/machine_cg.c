@@ -9,7 +9,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "machine_cg.h"
-#include "threads.h"
+#include "core/threads.h"
 #include <math.h>
 #include <string.h>
 

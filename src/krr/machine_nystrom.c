@@ -10,9 +10,9 @@
  * SPDX-License-Identifier: MIT
  */
 #include "machine_nystrom.h"
+#include "core/random.h"
 #include "machine_element.h"
 #include "machine_precondition.h"
-#include "random.h"
 #include <math.h>
 
 enum {

@@ -8,7 +8,7 @@
  */
 #ifndef GRAM_MACHINE_PLACE_H
 #define GRAM_MACHINE_PLACE_H
-#include "backend.h"
+#include "core/backend.h"
 
 struct machine_array {
     void *data;

@@ -10,10 +10,10 @@
  * SPDX-License-Identifier: MIT
  */
 #include "machine_precondition.h"
-#include "blas.h"
+#include "core/blas.h"
+#include "core/random.h"
+#include "core/threads.h"
 #include "machine_element.h"
-#include "random.h"
-#include "threads.h"
 #include <math.h>
 #include <string.h>
 

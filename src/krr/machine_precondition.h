@@ -7,7 +7,7 @@
  */
 #ifndef GRAM_MACHINE_PRECONDITION_H
 #define GRAM_MACHINE_PRECONDITION_H
-#include "context.h"
+#include "core/context.h"
 
 struct machine_preconditioner {
     int64_t n, rank, columns; /* columns: most right-hand sides at a time */

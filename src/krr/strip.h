@@ -5,7 +5,7 @@
  */
 #ifndef GRAM_STRIP_H
 #define GRAM_STRIP_H
-#include "backend.h"
+#include "core/backend.h"
 
 /*
  * By one thread: out += a v, or transposed out += a^T v; a is rows by cols, row-major,

@@ -5,7 +5,7 @@
  */
 #ifndef GRAM_STRIP_KERNELS_H
 #define GRAM_STRIP_KERNELS_H
-#include "../strip.h"
+#include "strip.h"
 
 /* out += a v, or the transpose of a times v, of a gram_strip_op; v and out are apart. */
 typedef void gram_strip_kernel(const struct gram_strip_op *op);

@@ -7,10 +7,10 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../threads.h"
-#include "cpu.h"
+#include "core/threads.h"
+#include "cpu/cpu.h"
+#include "cpu/cpu_mirror.h"
 #include "cpu_layer_rows.h"
-#include "cpu_mirror.h"
 #include <string.h>
 
 /* One side's factor, of each group. */

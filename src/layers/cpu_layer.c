@@ -92,9 +92,9 @@ static struct places places_of(const struct gram_layer_op *l, const struct patch
     return p;
 }
 
-#define TEMPLATE "layer_move.h"
+#define TEMPLATE "layers/cpu_layer_move.h"
 #define INTEGERS 0
-#include "each_dtype.h"
+#include "cpu/each_dtype.h"
 
 static const struct {
     void (*rows)(const struct move *m);

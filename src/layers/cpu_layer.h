@@ -10,8 +10,8 @@
  */
 #ifndef GRAM_CPU_LAYER_H
 #define GRAM_CPU_LAYER_H
-#include "../blas.h"
-#include "../layer.h"
+#include "core/blas.h"
+#include "layer.h"
 
 struct cpu_layer_part {
     const struct gram_layer_op *layer;

@@ -4,7 +4,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../threads.h"
+#include "core/threads.h"
 #include "cpu_layer_rows.h"
 #include <string.h>
 
@@ -17,10 +17,10 @@ enum {
 
 #define real float
 #define NAME store_f32
-#include "layer_store.h"
+#include "cpu_layer_store.h"
 #define real double
 #define NAME store_f64
-#include "layer_store.h"
+#include "cpu_layer_store.h"
 
 void cpu_layer_store(const struct cpu_layer_store *s, const void *from, int64_t ld)
 {

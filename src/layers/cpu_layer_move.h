@@ -1,5 +1,5 @@
 /*
- * layer_move.h - template: parts of a layer's tensors, of one dtype, and their sums
+ * cpu_layer_move.h - template: parts of a layer's tensors, of one dtype, and their sums
  *
  * Parameters: SOURCE, stored, real, undefined again at the end, LOAD: see each_dtype.h.
  *

@@ -1,5 +1,5 @@
 /*
- * layer_store.h - template: numbers to an output of any strides, of one dtype
+ * cpu_layer_store.h - template: numbers to an output of any strides, of one dtype
  *
  * Parameters, undefined again at the end: real, the dtype; NAME, the function's name.
  *

@@ -9,9 +9,9 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../blas_view.h"
-#include "cpu.h"
-#include "cpu_kron_matmul_vjp.h"
+#include "core/blas_view.h"
+#include "cpu/cpu.h"
+#include "kron/cpu_kron_matmul_vjp.h"
 #include <math.h>
 
 struct natural_plan {

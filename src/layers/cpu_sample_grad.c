@@ -4,8 +4,8 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cpu_sample_grad.h"
-#include "../threads.h"
-#include "cpu.h"
+#include "core/threads.h"
+#include "cpu/cpu.h"
 #include "cpu_layer_rows.h"
 #include <math.h>
 

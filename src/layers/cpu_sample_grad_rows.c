@@ -7,7 +7,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../threads.h"
+#include "core/threads.h"
 #include "cpu_layer_rows.h"
 #include "cpu_sample_grad.h"
 #include <stdlib.h>

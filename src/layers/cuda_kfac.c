@@ -4,8 +4,8 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cuda_kfac.h"
-#include "../kfac.h"
-#include "kernels/kfac_params.h"
+#include "kfac.h"
+#include "kfac_params.h"
 
 enum {
     MOST_BLOCKS = 1 << 12 /* beyond these, blocks loop */

@@ -5,7 +5,7 @@
  */
 #ifndef GRAM_CUDA_KFAC_H
 #define GRAM_CUDA_KFAC_H
-#include "cuda_ops.h"
+#include "cuda/cuda_ops.h"
 
 /* cuda_kfac.c */
 gram_status cuda_kfac_pass(gram_context *g, const struct gram_kfac_pass *pass);

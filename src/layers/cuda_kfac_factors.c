@@ -7,11 +7,11 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../layer.h"
-#include "arena.h"
-#include "cublas.h"
+#include "cuda/arena.h"
+#include "cuda/cublas.h"
 #include "cuda_kfac.h"
-#include "kernels/factor_params.h"
+#include "factor_params.h"
+#include "layer.h"
 
 enum {
     BLOCKS_A_PROCESSOR = 6, /* that fit there side by side, and some more */

@@ -11,10 +11,10 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "arena.h"
+#include "cuda/arena.h"
 #include "cuda_kfac.h"
-#include "cuda_kron.h"
-#include "kernels/natural_params.h"
+#include "kron/cuda_kron.h"
+#include "natural_params.h"
 
 enum {
     MOST_BLOCKS = 1 << 16 /* beyond these, blocks loop */

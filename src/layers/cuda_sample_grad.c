@@ -4,7 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cuda_sample_grad.h"
-#include "arena.h"
+#include "cuda/arena.h"
 
 enum {
     BLOCKS_EACH = 8,            /* of a processor, where sums are cut: a few waves */

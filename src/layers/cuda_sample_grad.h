@@ -10,9 +10,9 @@
  */
 #ifndef GRAM_CUDA_SAMPLE_GRAD_H
 #define GRAM_CUDA_SAMPLE_GRAD_H
-#include "../layer.h"
-#include "cuda_ops.h"
-#include "kernels/sample_params.h"
+#include "cuda/cuda_ops.h"
+#include "layer.h"
+#include "sample_params.h"
 
 /* Sums over the positions of all samples in `count` parts of `length` positions. */
 struct cuda_sample_parts {

@@ -18,7 +18,7 @@
  */
 #ifndef GRAM_KFAC_H
 #define GRAM_KFAC_H
-#include "backend.h"
+#include "core/backend.h"
 
 enum {
     KFAC_NAME_BYTES = 40,

@@ -8,7 +8,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "kfac.h"
-#include "model_file.h"
+#include "machine/model_file.h"
 #include <string.h>
 
 #define FORMAT "gram.kfac.1"

@@ -6,7 +6,7 @@
  */
 #ifndef GRAM_LAYER_H
 #define GRAM_LAYER_H
-#include "backend.h"
+#include "core/backend.h"
 
 /* Dimensions of a tensor that are counted through as one, the last fastest: where one follows the
  * next without a gap they are joined, so that one or none is usual. */

@@ -4,7 +4,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "backend.h"
+#include "core/backend.h"
 #include <float.h>
 
 static gram_status view_inputs(gram_context *g, const gram_tensor *gradients, const gram_tensor *v,

@@ -8,11 +8,11 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../blas_view.h"
-#include "../kron.h"
-#include "cpu.h"
-#include "cpu_blas_for.h"
-#include "cpu_kron_matmul_vjp.h"
+#include "core/blas_view.h"
+#include "cpu/cpu.h"
+#include "cpu/cpu_blas_for.h"
+#include "kron/cpu_kron_matmul_vjp.h"
+#include "kron/kron.h"
 
 enum {
     SMALL_ITEM = 1 << 27 /* multiplications of an item up to which threads take items: tens of ms */

@@ -4,8 +4,8 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cpu_matrix_power.h"
-#include "../blas.h"
-#include "../threads.h"
+#include "core/blas.h"
+#include "core/threads.h"
 #include <limits.h>
 #include <math.h>
 

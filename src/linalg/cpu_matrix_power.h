@@ -10,7 +10,7 @@
  */
 #ifndef GRAM_CPU_MATRIX_POWER_H
 #define GRAM_CPU_MATRIX_POWER_H
-#include "cpu.h"
+#include "cpu/cpu.h"
 
 /* Small loops over a matrix, one table a dtype: matrix_power_tile.h. */
 struct matrix_power_kernels {

@@ -7,7 +7,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../blas.h"
+#include "core/blas.h"
 #include "cpu_matrix_power.h"
 #include <float.h>
 #include <math.h>

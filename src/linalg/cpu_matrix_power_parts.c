@@ -3,11 +3,11 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../blas.h"
-#include "../power_ridge.h"
-#include "../random.h"
+#include "core/blas.h"
+#include "core/random.h"
+#include "cpu/cpu_mirror.h"
 #include "cpu_matrix_power.h"
-#include "cpu_mirror.h"
+#include "power_ridge.h"
 #include <math.h>
 
 enum {

@@ -6,8 +6,8 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cpu_solve.h"
-#include "../blas.h"
-#include "cpu_kernels.h"
+#include "core/blas.h"
+#include "cpu/cpu_kernels.h"
 
 /* ---- Batches, layouts, outcomes ------------------------------------------------------------- */
 

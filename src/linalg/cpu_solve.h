@@ -5,8 +5,8 @@
  */
 #ifndef GRAM_CPU_SOLVE_H
 #define GRAM_CPU_SOLVE_H
-#include "../solve_batch.h"
-#include "cpu.h"
+#include "cpu/cpu.h"
+#include "solve_batch.h"
 #include "solve_kernels.h"
 
 enum {

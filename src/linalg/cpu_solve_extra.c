@@ -7,8 +7,8 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cpu_solve_extra.h"
-#include "../blas.h"
-#include "../threads.h"
+#include "core/blas.h"
+#include "core/threads.h"
 #include <math.h>
 #include <string.h>
 

@@ -3,7 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "cpu_mirror.h"
+#include "cpu/cpu_mirror.h"
 #include "cpu_solve_extra.h"
 #include <math.h>
 

@@ -13,8 +13,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../blas.h"
-#include "../threads.h"
+#include "core/blas.h"
+#include "core/threads.h"
 #include "cpu_solve.h"
 
 enum {

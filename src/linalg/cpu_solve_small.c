@@ -11,7 +11,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../threads.h"
+#include "core/threads.h"
 #include "cpu_solve.h"
 #include <string.h>
 

@@ -7,11 +7,11 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../blas_view.h"
-#include "../threads.h"
-#include "cpu.h"
-#include "cpu_blas_for.h"
-#include "cpu_kron_matmul_vjp.h"
+#include "core/blas_view.h"
+#include "core/threads.h"
+#include "cpu/cpu.h"
+#include "cpu/cpu_blas_for.h"
+#include "kron/cpu_kron_matmul_vjp.h"
 #include <math.h>
 
 enum {

@@ -4,7 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cuda_matmul.h"
-#include "../blas_view.h"
+#include "core/blas_view.h"
 
 enum {
     MOST_BLOCKS = 1 << 20 /* beyond these, blocks loop */

@@ -5,9 +5,9 @@
  */
 #ifndef GRAM_CUDA_MATMUL_H
 #define GRAM_CUDA_MATMUL_H
-#include "cublas.h"
-#include "cuda_kron.h"
-#include "kernels/matmul_params.h"
+#include "cuda/cublas.h"
+#include "kron/cuda_kron.h"
+#include "matmul_params.h"
 
 /* matrix_move.cu on items of the batch; the device is current. */
 gram_status cuda_matmul_move(gram_context *g, gram_dtype dtype, const struct gram_batch *batch,

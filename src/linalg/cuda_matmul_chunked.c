@@ -9,9 +9,9 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cuda_matmul_chunked.h"
-#include "../matmul_piece.h"
-#include "arena.h"
-#include "transfer.h"
+#include "cuda/arena.h"
+#include "cuda/transfer.h"
+#include "matmul_piece.h"
 
 /* The place of a copy of a piece, and the piece that is there. */
 struct slot {

@@ -5,7 +5,7 @@
  */
 #ifndef GRAM_CUDA_MATMUL_CHUNKED_H
 #define GRAM_CUDA_MATMUL_CHUNKED_H
-#include "cuda_ops.h"
+#include "cuda/cuda_ops.h"
 
 enum cuda_chunk_operand {
     CHUNK_A,

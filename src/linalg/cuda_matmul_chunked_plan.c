@@ -10,9 +10,9 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../matmul_piece.h"
+#include "cuda/transfer.h"
 #include "cuda_matmul_chunked.h"
-#include "transfer.h"
+#include "matmul_piece.h"
 #include <math.h>
 
 enum {

@@ -6,9 +6,9 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cuda_matrix_power.h"
-#include "../power_ridge.h"
-#include "arena.h"
+#include "cuda/arena.h"
 #include "cuda_solve.h"
+#include "power_ridge.h"
 #include <limits.h>
 #include <math.h>
 

@@ -8,10 +8,10 @@
  */
 #ifndef GRAM_CUDA_MATRIX_POWER_H
 #define GRAM_CUDA_MATRIX_POWER_H
-#include "cublas.h"
-#include "cuda_ops.h"
-#include "cusolver.h"
-#include "kernels/matrix_power_params.h"
+#include "cuda/cublas.h"
+#include "cuda/cuda_ops.h"
+#include "cuda/cusolver.h"
+#include "matrix_power_params.h"
 
 /* Matrices of all items; they change places. */
 struct power_matrices {

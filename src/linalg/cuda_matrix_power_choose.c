@@ -3,8 +3,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../power_ridge.h"
 #include "cuda_matrix_power.h"
+#include "power_ridge.h"
 #include <float.h>
 
 enum {

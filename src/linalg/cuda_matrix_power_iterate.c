@@ -6,8 +6,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../power_ridge.h"
 #include "cuda_matrix_power.h"
+#include "power_ridge.h"
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cuda_solve.h"
-#include "arena.h"
+#include "cuda/arena.h"
 #include "cuda_solve_extra.h"
 #include <stdio.h>
 

@@ -5,9 +5,9 @@
  */
 #ifndef GRAM_CUDA_SOLVE_H
 #define GRAM_CUDA_SOLVE_H
-#include "../solve_batch.h"
-#include "cuda_ops.h"
-#include "kernels/solve_params.h"
+#include "cuda/cuda_ops.h"
+#include "cuda/solve_params.h"
+#include "solve_batch.h"
 
 struct cuda_solve_plan {
     const struct gram_solve_op *op;

@@ -8,7 +8,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cuda_solve_extra.h"
-#include "arena.h"
+#include "cuda/arena.h"
 
 enum {
     CHUNK_BYTES = 1 << 30,  /* of scratch: enough to fill any device */

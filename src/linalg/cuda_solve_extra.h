@@ -8,9 +8,9 @@
  */
 #ifndef GRAM_CUDA_SOLVE_EXTRA_H
 #define GRAM_CUDA_SOLVE_EXTRA_H
+#include "cuda/cusolver.h"
 #include "cuda_solve.h"
-#include "cusolver.h"
-#include "kernels/solve_extra_params.h"
+#include "solve_extra_params.h"
 
 /* Where the pieces of the scratch begin. */
 struct cuda_extra_scratch {

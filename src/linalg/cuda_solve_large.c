@@ -10,9 +10,9 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "arena.h"
+#include "cuda/arena.h"
+#include "cuda/cusolver.h"
 #include "cuda_solve.h"
-#include "cusolver.h"
 
 enum {
     RHS_BLOCK = 512,       /* enough for full speed of the triangular solve */

@@ -6,8 +6,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../blas_view.h"
-#include "arena.h"
+#include "core/blas_view.h"
+#include "cuda/arena.h"
 #include "cuda_matmul.h"
 
 enum {

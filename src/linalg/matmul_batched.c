@@ -7,7 +7,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "matmul_batched.h"
-#include "kron.h"
+#include "kron/kron.h"
 #include <float.h>
 
 /* Views of a and b as they are used, and of alpha and beta; the whole batch is joined before. */

@@ -5,7 +5,7 @@
  */
 #ifndef GRAM_MATMUL_BATCHED_H
 #define GRAM_MATMUL_BATCHED_H
-#include "backend.h"
+#include "core/backend.h"
 
 /* Describes out = alpha op(a) op(b) + beta c; afterwards nothing can be wrong with it. */
 gram_status gram_matmul_describe(gram_context *g, const gram_tensor *a, const gram_tensor *b,

@@ -5,7 +5,7 @@
  */
 #ifndef GRAM_MATMUL_PIECE_H
 #define GRAM_MATMUL_PIECE_H
-#include "backend_matmul.h"
+#include "core/backend_matmul.h"
 
 /* Where a piece begins: row i and column j of an item of out, term l of its sums. */
 struct gram_matmul_place {

@@ -3,7 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "many.h"
+#include "core/many.h"
 
 enum role {
     A,

@@ -5,7 +5,7 @@
  */
 #ifndef GRAM_POWER_RIDGE_H
 #define GRAM_POWER_RIDGE_H
-#include "backend.h"
+#include "core/backend.h"
 
 /*
  * Of a factor, a sum of squares with rounding errors, the ridge is at least so many times the

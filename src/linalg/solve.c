@@ -6,7 +6,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "backend.h"
+#include "core/backend.h"
 #include <float.h>
 
 /* What both calls and both queries are given. */

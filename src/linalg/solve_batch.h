@@ -9,7 +9,7 @@
  */
 #ifndef GRAM_SOLVE_BATCH_H
 #define GRAM_SOLVE_BATCH_H
-#include "backend.h"
+#include "core/backend.h"
 #include <limits.h>
 
 static inline void gram_solve_split(const struct gram_solve_op *op, struct gram_batch *own,

@@ -9,7 +9,7 @@
  */
 #ifndef GRAM_SOLVE_KERNELS_H
 #define GRAM_SOLVE_KERNELS_H
-#include "../view.h"
+#include "core/view.h"
 
 enum {
     SOLVE_SMALL = 64, /* largest n that is solved without LAPACK, items in parallel */

@@ -5,8 +5,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "backend.h"
-#include "kron.h"
+#include "core/backend.h"
+#include "kron/kron.h"
 #include <float.h>
 
 static gram_status view_inputs(gram_context *g, const gram_tensor *x,

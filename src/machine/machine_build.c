@@ -6,9 +6,9 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "machine_element.h"
+#include "core/sizes.h"
+#include "krr/machine_element.h"
 #include "machine_fit.h"
-#include "sizes.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

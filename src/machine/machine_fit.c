@@ -4,9 +4,9 @@
  * SPDX-License-Identifier: MIT
  */
 #include "machine_fit.h"
-#include "machine_place.h"
-#include "random.h"
-#include "view.h"
+#include "core/random.h"
+#include "core/view.h"
+#include "krr/machine_place.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

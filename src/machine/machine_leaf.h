@@ -5,8 +5,8 @@
  */
 #ifndef GRAM_MACHINE_LEAF_H
 #define GRAM_MACHINE_LEAF_H
+#include "krr/machine_place.h"
 #include "machine.h"
-#include "machine_place.h"
 
 static inline size_t gram_machine_x_bytes(const struct machine_leaf *leaf)
 {

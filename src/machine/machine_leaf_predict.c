@@ -3,10 +3,10 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "blas.h"
-#include "machine_element.h"
+#include "core/blas.h"
+#include "core/threads.h"
+#include "krr/machine_element.h"
 #include "machine_leaf.h"
-#include "threads.h"
 
 enum {
     KERNEL_ENTRIES = 1 << 22, /* of the kernel block that a prediction holds: 16 MiB in f32 */

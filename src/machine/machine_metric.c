@@ -6,12 +6,12 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "blas.h"
+#include "core/blas.h"
+#include "core/random.h"
+#include "core/threads.h"
+#include "krr/machine_element.h"
+#include "krr/machine_place.h"
 #include "machine.h"
-#include "machine_element.h"
-#include "machine_place.h"
-#include "random.h"
-#include "threads.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

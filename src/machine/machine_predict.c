@@ -3,8 +3,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "core/view.h"
 #include "machine.h"
-#include "view.h"
 #include <stdlib.h>
 #include <string.h>
 

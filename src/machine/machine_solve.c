@@ -4,10 +4,10 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "krr/machine_cg.h"
+#include "krr/machine_element.h"
+#include "krr/machine_place.h"
 #include "machine.h"
-#include "machine_cg.h"
-#include "machine_element.h"
-#include "machine_place.h"
 #include <math.h>
 
 enum {

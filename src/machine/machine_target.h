@@ -8,7 +8,7 @@
  */
 #ifndef GRAM_MACHINE_TARGET_H
 #define GRAM_MACHINE_TARGET_H
-#include "context.h"
+#include "core/context.h"
 
 struct machine_target {
     char *name;

@@ -7,9 +7,9 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "blas.h"
+#include "core/blas.h"
+#include "core/random.h"
 #include "machine.h"
-#include "random.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -11,7 +11,7 @@
  */
 #ifndef GRAM_MODEL_FILE_H
 #define GRAM_MODEL_FILE_H
-#include "context.h"
+#include "core/context.h"
 #include "table.h"
 
 enum {

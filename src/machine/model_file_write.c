@@ -7,10 +7,10 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "core/whole_file.h"
 #include "json_read.h"
 #include "json_text.h"
 #include "model_file.h"
-#include "whole_file.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>

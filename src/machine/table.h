@@ -17,7 +17,7 @@
  */
 #ifndef GRAM_TABLE_H
 #define GRAM_TABLE_H
-#include "context.h"
+#include "core/context.h"
 
 struct gram_encoded_column {
     char *name;

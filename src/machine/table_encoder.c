@@ -6,8 +6,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "core/threads.h"
 #include "table.h"
-#include "threads.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

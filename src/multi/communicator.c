@@ -5,7 +5,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "communicator.h"
-#include "backend.h"
+#include "core/backend.h"
 #include <dlfcn.h>
 #include <stdio.h>
 

@@ -10,7 +10,7 @@
  */
 #ifndef GRAM_COMMUNICATOR_H
 #define GRAM_COMMUNICATOR_H
-#include "context.h"
+#include "core/context.h"
 
 /* Chunks for every rank, one after the other in its order, this one included. */
 struct gram_exchange {

@@ -9,8 +9,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "backend.h"
 #include "communicator.h"
+#include "core/backend.h"
 #include <dlfcn.h>
 #include <link.h>
 #include <stdio.h>

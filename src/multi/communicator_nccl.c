@@ -3,8 +3,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "backend.h"
 #include "communicator.h"
+#include "core/backend.h"
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>

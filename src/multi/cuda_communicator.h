@@ -5,9 +5,9 @@
  */
 #ifndef GRAM_CUDA_COMMUNICATOR_H
 #define GRAM_CUDA_COMMUNICATOR_H
-#include "../communicator.h"
-#include "cuda_ops.h"
-#include "nccl.h"
+#include "communicator.h"
+#include "cuda/cuda_ops.h"
+#include "cuda/nccl.h"
 
 struct nccl_state {
     const struct cuda_nccl *call;

@@ -5,7 +5,7 @@
  */
 #ifndef MPI_WORLD_H
 #define MPI_WORLD_H
-#include "../communicator.h"
+#include "communicator.h"
 #include <mpi.h>
 
 /* A failure of MPI as a status; what is the function that gave error. */

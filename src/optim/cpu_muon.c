@@ -6,7 +6,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cpu_muon.h"
-#include "../blas.h"
+#include "core/blas.h"
 #include "cpu_muon_bf16.h"
 #include "cpu_soap.h"
 #include <limits.h>

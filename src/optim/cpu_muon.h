@@ -5,7 +5,7 @@
  */
 #ifndef GRAM_CPU_MUON_H
 #define GRAM_CPU_MUON_H
-#include "../sizes.h"
+#include "core/sizes.h"
 #include "gram/gram.h"
 
 /* A dense row-major matrix, not empty, and how it is treated. */

@@ -11,12 +11,12 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cpu_muon_bf16.h"
-#include "cpu_kernels.h"
+#include "cpu/cpu_kernels.h"
 
 #if defined(__x86_64__)
-#  include "../threads.h"
+#  include "core/threads.h"
+#  include "cpu/half.h"
 #  include "cpu_optimizer.h"
-#  include "half.h"
 #  include <immintrin.h>
 #  include <math.h>
 #  include <string.h>

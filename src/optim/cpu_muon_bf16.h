@@ -5,7 +5,7 @@
  */
 #ifndef GRAM_CPU_MUON_BF16_H
 #define GRAM_CPU_MUON_BF16_H
-#include "../context.h"
+#include "core/context.h"
 #include "cpu_muon.h"
 
 /* Whether the context's instruction set has them: AVX512_BF16. */

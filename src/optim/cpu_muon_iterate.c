@@ -7,9 +7,9 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../blas.h"
-#include "cpu_mirror.h"
-#include "cpu_mode.h"
+#include "core/blas.h"
+#include "cpu/cpu_mirror.h"
+#include "cpu/cpu_mode.h"
 #include "cpu_muon.h"
 #include "cpu_optimizer.h"
 #include <math.h>

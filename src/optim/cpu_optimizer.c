@@ -6,7 +6,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cpu_optimizer.h"
-#include "cpu_blas_for.h"
+#include "cpu/cpu_blas_for.h"
 #include <float.h>
 #include <math.h>
 #include <string.h>

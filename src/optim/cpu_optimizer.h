@@ -10,8 +10,8 @@
  */
 #ifndef GRAM_CPU_OPTIMIZER_H
 #define GRAM_CPU_OPTIMIZER_H
-#include "../optimizer.h"
-#include "cpu.h"
+#include "cpu/cpu.h"
+#include "optimizer.h"
 
 /* Loops over n numbers of f32 or f64 (sums in double). */
 struct cpu_optimizer_math {

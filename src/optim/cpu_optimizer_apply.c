@@ -6,8 +6,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../blas.h"
-#include "cpu_mirror.h"
+#include "core/blas.h"
+#include "cpu/cpu_mirror.h"
 #include "cpu_optimizer.h"
 #include <string.h>
 

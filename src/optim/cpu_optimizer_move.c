@@ -6,12 +6,12 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "cpu_mirror.h"
+#include "cpu/cpu_mirror.h"
 #include "cpu_optimizer.h"
 
-#define TEMPLATE "optimizer_move.h"
+#define TEMPLATE "optim/cpu_optimizer_move.h"
 #define INTEGERS 0
-#include "each_dtype.h"
+#include "cpu/each_dtype.h"
 
 typedef void read_run(const void *data, int64_t step, int64_t n, void *to);
 typedef void write_run(const void *from, int64_t n, void *data, int64_t step);

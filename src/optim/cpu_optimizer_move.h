@@ -1,5 +1,5 @@
 /*
- * optimizer_move.h - template: runs of numbers of one dtype to and from f32 and f64
+ * cpu_optimizer_move.h - template: runs of numbers of one dtype to and from f32 and f64
  *
  * Parameters: SOURCE, stored, real, undefined again at the end, LOAD and STORE: see each_dtype.h.
  *

@@ -3,12 +3,12 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../blas.h"
-#include "../optimizer_power.h"
-#include "../power_ridge.h"
-#include "../random.h"
-#include "cpu_matrix_power.h"
+#include "core/blas.h"
+#include "core/random.h"
 #include "cpu_shampoo.h"
+#include "linalg/cpu_matrix_power.h"
+#include "linalg/power_ridge.h"
+#include "optimizer_power.h"
 #include <math.h>
 #include <string.h>
 

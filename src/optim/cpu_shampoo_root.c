@@ -6,10 +6,10 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../blas.h"
-#include "../optimizer_power.h"
-#include "../threads.h"
+#include "core/blas.h"
+#include "core/threads.h"
 #include "cpu_shampoo.h"
+#include "optimizer_power.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -9,7 +9,7 @@
  */
 #ifndef GRAM_CPU_SOAP_H
 #define GRAM_CPU_SOAP_H
-#include "cpu_mode.h"
+#include "cpu/cpu_mode.h"
 #include "cpu_optimizer.h"
 
 /* Small loops over n elements (soap_tile.h), with a table for each dtype. */

@@ -8,7 +8,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../blas.h"
+#include "core/blas.h"
 #include "cpu_soap.h"
 #include <math.h>
 #include <stdlib.h>

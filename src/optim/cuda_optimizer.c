@@ -6,8 +6,8 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cuda_optimizer.h"
-#include "../optimizer_counts.h"
-#include "arena.h"
+#include "cuda/arena.h"
+#include "optimizer_counts.h"
 
 gram_status cuda_optimizer_launch(const struct cuda_optimizer_job *job, gram_dtype work,
                                   enum cuda_variant_file kernel, int64_t blocks, void *params)

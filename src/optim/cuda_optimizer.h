@@ -10,10 +10,10 @@
  */
 #ifndef GRAM_CUDA_OPTIMIZER_H
 #define GRAM_CUDA_OPTIMIZER_H
-#include "../optimizer.h"
-#include "cublas.h"
-#include "cuda_ops.h"
-#include "kernels/optimizer_params.h"
+#include "cuda/cublas.h"
+#include "cuda/cuda_ops.h"
+#include "optimizer.h"
+#include "optimizer_params.h"
 
 struct cuda_optimizer_kind {
     int64_t first, count; /* of the order */

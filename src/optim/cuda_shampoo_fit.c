@@ -6,8 +6,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../optimizer_power.h"
 #include "cuda_optimizer.h"
+#include "optimizer_power.h"
 
 enum {
     SQUARES = 4, /* matrices of an item: shifted, root, and two that products go to in turn */

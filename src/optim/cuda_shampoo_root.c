@@ -7,8 +7,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../optimizer_power.h"
 #include "cuda_optimizer.h"
+#include "optimizer_power.h"
 
 enum {
     BATCH_BYTES = 1 << 28 /* of factors: enough to fill any device */

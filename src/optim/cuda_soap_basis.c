@@ -11,7 +11,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../backend.h"
+#include "core/backend.h"
 #include "cuda_soap.h"
 
 enum {

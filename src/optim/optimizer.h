@@ -13,7 +13,7 @@
  */
 #ifndef GRAM_OPTIMIZER_H
 #define GRAM_OPTIMIZER_H
-#include "context.h"
+#include "core/context.h"
 
 /* A tensor of the state of a block: a matrix of order n, row-major (packed: the upper triangle of a
  * symmetric one, row by row, as gram_syrk_ema packs) or, n = 0, an array of the block's shape.
@@ -82,7 +82,7 @@ struct gram_optimizer {
     bool stale;
 };
 
-/* What a method is to the front: src/optimizer_<method>.c. */
+/* What a method is to the front: src/optim/optimizer_<method>.c. */
 struct gram_optimizer_method_front {
     const char *name;
     bool cut;    /* into blocks of at most options.block along each dimension; else one block */

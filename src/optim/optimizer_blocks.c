@@ -3,7 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "backend.h"
+#include "core/backend.h"
 #include "optimizer.h"
 
 /* ---- Shapes ------------------------------------------------------------------------------- */

@@ -5,7 +5,7 @@
  */
 #ifndef GRAM_OPTIMIZER_COUNTS_H
 #define GRAM_OPTIMIZER_COUNTS_H
-#include "backend.h"
+#include "core/backend.h"
 #include "optimizer.h"
 
 /* What the device has made of them; waits for it. */

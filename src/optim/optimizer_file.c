@@ -8,8 +8,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "backend.h"
-#include "model_file.h"
+#include "core/backend.h"
+#include "machine/model_file.h"
 #include "optimizer.h"
 #include <math.h>
 #include <stdio.h>

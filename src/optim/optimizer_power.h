@@ -5,7 +5,7 @@
  */
 #ifndef GRAM_OPTIMIZER_POWER_H
 #define GRAM_OPTIMIZER_POWER_H
-#include "backend.h"
+#include "core/backend.h"
 #include "optimizer.h"
 #include <math.h>
 

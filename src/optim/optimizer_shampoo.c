@@ -3,7 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "backend.h"
+#include "core/backend.h"
 #include "optimizer.h"
 
 static gram_status check(gram_context *g, const gram_optimizer_options *o)

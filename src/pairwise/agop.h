@@ -5,7 +5,7 @@
  */
 #ifndef GRAM_AGOP_H
 #define GRAM_AGOP_H
-#include "backend.h"
+#include "core/backend.h"
 
 /* The gradients of points [first, first + count) of the items of a round (gram_round_at) that
  * begins with this one, as an operation of their own; left to the caller: out. */

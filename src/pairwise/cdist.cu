@@ -32,7 +32,7 @@
  * SPDX-License-Identifier: MIT
  */
 #define PAIR_FN static __device__
-#include "pair_map.h"
+#include "pair_map_params.h"
 #include "ptx.cuh"
 #if PACKED
 #  include "ptx_wgmma.cuh"

@@ -5,7 +5,7 @@
  */
 #ifndef GRAM_CDIST_H
 #define GRAM_CDIST_H
-#include "backend.h"
+#include "core/backend.h"
 
 /* Whether every hyperparameter and parameter is a number, the same for all items. */
 static inline bool gram_cdist_of_numbers(const struct gram_cdist_op *op)

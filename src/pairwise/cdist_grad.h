@@ -5,7 +5,7 @@
  */
 #ifndef GRAM_CDIST_GRAD_H
 #define GRAM_CDIST_GRAD_H
-#include "backend.h"
+#include "core/backend.h"
 
 struct gram_grad_inputs {
     const gram_tensor *a, *b, *c, *d;

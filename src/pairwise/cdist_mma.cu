@@ -40,7 +40,7 @@
 #define CORE_MMA   1
 #define CORE_WGMMA 2
 #define CORE_MMA64 3
-#include "pair_map.h"
+#include "pair_map_params.h"
 #include "ptx.cuh"
 #include "square_params.h"
 

@@ -10,7 +10,7 @@
  * SPDX-License-Identifier: MIT
  */
 #define PAIR_FN static __device__
-#include "pair_map.h"
+#include "pair_map_params.h"
 #include "ptx.cuh"
 #include "reduce_params.h"
 

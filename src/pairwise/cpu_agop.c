@@ -10,9 +10,9 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../agop.h"
-#include "../blas.h"
-#include "../threads.h"
+#include "agop.h"
+#include "core/blas.h"
+#include "core/threads.h"
 #include "cpu_cdist_grad.h"
 
 enum {

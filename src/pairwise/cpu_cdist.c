@@ -8,7 +8,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cpu_cdist.h"
-#include "cpu_pack.h"
+#include "cpu/cpu_pack.h"
 
 enum {
     SERIAL_WORK = 270000, /* steps: 64^3 take 10 us (p = 2, f32) to 60, a thread as long to wake */

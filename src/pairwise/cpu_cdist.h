@@ -12,9 +12,9 @@
  */
 #ifndef GRAM_CPU_CDIST_H
 #define GRAM_CPU_CDIST_H
-#include "../threads.h"
-#include "cpu.h"
-#include "cpu_kernels.h"
+#include "core/threads.h"
+#include "cpu/cpu.h"
+#include "cpu/cpu_kernels.h"
 
 /* What the hyperparameters of an item come to. */
 struct cdist_item {

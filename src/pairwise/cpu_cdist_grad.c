@@ -16,9 +16,9 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cpu_cdist_grad.h"
-#include "../threads.h"
-#include "cpu_kernels.h"
-#include "power.h"
+#include "core/threads.h"
+#include "cpu/cpu_kernels.h"
+#include "cpu/power.h"
 #include <math.h>
 
 enum {

@@ -5,7 +5,7 @@
  */
 #ifndef GRAM_CPU_CDIST_GRAD_H
 #define GRAM_CPU_CDIST_GRAD_H
-#include "cpu.h"
+#include "cpu/cpu.h"
 #include "cpu_cdist_grad_pack.h"
 
 /* Runs all items of op with scratch of cpu_cdist_grad_workspace(g, op) bytes, aligned to 64; with

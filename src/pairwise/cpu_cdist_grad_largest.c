@@ -9,7 +9,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../threads.h"
+#include "core/threads.h"
 #include "cpu_cdist_grad.h"
 #include <string.h>
 

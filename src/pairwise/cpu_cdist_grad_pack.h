@@ -5,7 +5,7 @@
  */
 #ifndef GRAM_CPU_CDIST_GRAD_PACK_H
 #define GRAM_CPU_CDIST_GRAD_PACK_H
-#include "../view.h"
+#include "core/view.h"
 
 /* A piece of a matrix: rows by cols elements from data on; strides in elements. */
 struct grad_piece {

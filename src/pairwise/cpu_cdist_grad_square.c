@@ -10,8 +10,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../blas.h"
-#include "../threads.h"
+#include "core/blas.h"
+#include "core/threads.h"
 #include "cpu_cdist_grad.h"
 #include <limits.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 /*
- * cdist_move.h - template: moves blocks between a buffer and a strided matrix
+ * cpu_cdist_move.h - template: moves blocks between a buffer and a strided matrix
  *
  * Parameters, undefined again at the end: SUFFIX (of store_, load_, mirror_) and real.
  *

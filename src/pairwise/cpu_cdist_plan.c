@@ -3,7 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../cdist.h"
+#include "cdist.h"
 #include "cpu_cdist.h"
 #include <math.h>
 

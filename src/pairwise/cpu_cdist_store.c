@@ -16,11 +16,11 @@ static int64_t first_column(const struct cdist_piece *piece, int64_t row)
 
 #define SUFFIX f32
 #define real   float
-#include "cdist_move.h"
+#include "cpu_cdist_move.h"
 
 #define SUFFIX f64
 #define real   double
-#include "cdist_move.h"
+#include "cpu_cdist_move.h"
 
 void cpu_cdist_store(const struct cdist_plan *plan, const struct cdist_piece *piece)
 {

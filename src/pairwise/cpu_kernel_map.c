@@ -1,5 +1,5 @@
 /*
- * kernel_map.c - the form and the numbers of each function of gram_kernel
+ * cpu_kernel_map.c - the form and the numbers of each function of gram_kernel
  *
  * With s = S^o and D = o p S^(o-1), the factor of sgn(x_k - y_k) |x_k - y_k|^(p-1) in ds / dx_k:
  *                value              weight / D                 times dL
@@ -15,7 +15,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "kernel_map.h"
+#include "cpu_kernel_map.h"
 #include <float.h>
 #include <math.h>
 #include <string.h>

@@ -1,16 +1,17 @@
 /*
- * kernel_map.h - what becomes of a finished sum S: a kernel's value, weight or bandwidth derivative
+ * cpu_kernel_map.h - what becomes of a finished sum S: a kernel's value, weight or bandwidth
+ * derivative
  *
  * All functions of gram_kernel come down to a few forms of t = scale S^e + shift, with one loop
- * each: kernel_map.c finds form and numbers, once an item of the batch; kernel_map_tile.h has the
- * loops.
+ * each: cpu_kernel_map.c finds form and numbers, once an item of the batch; kernel_map_tile.h has
+ * the loops.
  *
  * SPDX-License-Identifier: MIT
  */
-#ifndef GRAM_KERNEL_MAP_H
-#define GRAM_KERNEL_MAP_H
-#include "../expression.h"
-#include "power.h"
+#ifndef GRAM_CPU_KERNEL_MAP_H
+#define GRAM_CPU_KERNEL_MAP_H
+#include "core/expression.h"
+#include "cpu/power.h"
 
 enum gram_raise_kind {
     GRAM_RAISE_NONE,    /* x */

@@ -8,8 +8,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../blas.h"
-#include "../cdist.h"
+#include "cdist.h"
+#include "core/blas.h"
 #include "cpu_cdist.h"
 
 enum {

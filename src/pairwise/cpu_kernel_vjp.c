@@ -14,7 +14,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cpu_kernel_vjp.h"
-#include "../threads.h"
+#include "core/threads.h"
 #include "cpu_cdist.h"
 #include "cpu_cdist_grad.h"
 #include <math.h>

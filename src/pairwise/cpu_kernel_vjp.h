@@ -5,8 +5,8 @@
  */
 #ifndef GRAM_CPU_KERNEL_VJP_H
 #define GRAM_CPU_KERNEL_VJP_H
-#include "../kernel_vjp.h"
-#include "cpu.h"
+#include "cpu/cpu.h"
+#include "kernel_vjp.h"
 
 /* One row at a time; steps are strides in elements, the rows of a block have step 1. */
 struct vjp_rows {

@@ -9,7 +9,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../threads.h"
+#include "core/threads.h"
 #include "cpu_kernel_vjp.h"
 
 /* Norms and sums of x's rows, then of y's, after the sums of a block. */

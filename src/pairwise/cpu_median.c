@@ -6,19 +6,19 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../median.h"
-#include "../random.h"
+#include "core/random.h"
 #include "cpu_cdist.h"
+#include "median.h"
 #include <math.h>
 #include <string.h>
 
 #define SUFFIX f32
 #define real   float
-#include "median_select.h"
+#include "cpu_median_select.h"
 
 #define SUFFIX f64
 #define real   double
-#include "median_select.h"
+#include "cpu_median_select.h"
 
 struct median_plan {
     struct cdist_plan distances; /* of the sample of one item */

@@ -1,5 +1,5 @@
 /*
- * median_select.h - template: the median of the upper half of a square matrix
+ * cpu_median_select.h - template: the median of the upper half of a square matrix
  *
  * Parameters, undefined again at the end: SUFFIX (of the functions) and real.
  *

@@ -10,10 +10,10 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../agop.h"
-#include "arena.h"
+#include "agop.h"
+#include "agop_params.h"
+#include "cuda/arena.h"
 #include "cuda_cdist_grad.h"
-#include "kernels/agop_params.h"
 
 enum {
     BLOCK_BYTES = 64 << 20, /* of an item's gradients that are held: a few rounds of tiles */

@@ -3,8 +3,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "arena.h"
-#include "cuda_ops.h"
+#include "cuda/arena.h"
+#include "cuda/cuda_ops.h"
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -4,7 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cuda_cdist_grad.h"
-#include "arena.h"
+#include "cuda/arena.h"
 
 enum {
     SUM_THREADS = 256,   /* of cdist_grad_sum.cu */

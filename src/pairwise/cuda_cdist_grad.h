@@ -6,8 +6,8 @@
  */
 #ifndef GRAM_CUDA_CDIST_GRAD_H
 #define GRAM_CUDA_CDIST_GRAD_H
-#include "cuda_ops.h"
-#include "kernels/grad_params.h"
+#include "cuda/cuda_ops.h"
+#include "grad_params.h"
 
 /* The parameters (-D) of cdist_grad.cu. */
 struct cuda_grad_variant {

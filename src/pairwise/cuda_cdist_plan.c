@@ -3,14 +3,14 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../cdist.h"
-#include "cuda_ops.h"
+#include "cdist.h"
+#include "cuda/cuda_ops.h"
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
 
 #define PAIR_FN static
-#include "kernels/pair_map.h"
+#include "pair_map_params.h"
 
 _Static_assert((int)GRAM_EXPRESSION == PAIR_EXPRESSION && (int)GRAM_MATERN52 == PAIR_MATERN52 &&
                    (int)GRAM_BANDWIDTH_DERIVATIVE == PAIR_BANDWIDTH_DERIVATIVE,

@@ -3,7 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "cuda_ops.h"
+#include "cuda/cuda_ops.h"
 #include <math.h>
 
 static const long double middle = PAIR_POWER_MIDDLE, radius = 0.375L; /* of the range of P */

@@ -7,10 +7,10 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../cdist.h"
-#include "arena.h"
-#include "cuda_ops.h"
-#include "kernels/reduce_params.h"
+#include "cdist.h"
+#include "cuda/arena.h"
+#include "cuda/cuda_ops.h"
+#include "reduce_params.h"
 #include <math.h>
 
 enum {

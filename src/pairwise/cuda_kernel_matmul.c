@@ -9,10 +9,10 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../cdist.h"
-#include "arena.h"
-#include "cuda_krylov.h"
-#include "cuda_matmul.h"
+#include "cdist.h"
+#include "cuda/arena.h"
+#include "eigh/cuda_krylov.h"
+#include "linalg/cuda_matmul.h"
 
 enum {
     MATMUL_ROWS = 2048,

@@ -14,7 +14,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cuda_kernel_vjp.h"
-#include "arena.h"
+#include "cuda/arena.h"
 
 enum {
     BLOCK = 4096, /* rows and columns at most: 64 MiB of f32, few calls for large matrices */

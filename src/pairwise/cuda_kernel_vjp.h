@@ -5,9 +5,9 @@
  */
 #ifndef GRAM_CUDA_KERNEL_VJP_H
 #define GRAM_CUDA_KERNEL_VJP_H
-#include "../kernel_vjp.h"
 #include "cuda_cdist_grad.h"
-#include "kernels/vjp_params.h"
+#include "kernel_vjp.h"
+#include "vjp_params.h"
 
 /* The work of a round of items (gram_round_at): kernel.batch.  Views are of its first item; data
  * NULL: not wanted. */

@@ -9,11 +9,11 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../median.h"
-#include "../random.h"
-#include "arena.h"
-#include "cuda_ops.h"
-#include "kernels/median_params.h"
+#include "core/random.h"
+#include "cuda/arena.h"
+#include "cuda/cuda_ops.h"
+#include "median.h"
+#include "median_params.h"
 
 enum {
     THREADS = 256,         /* of every kernel here */

@@ -3,8 +3,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../tuned.h"
-#include "cuda_ops.h"
+#include "core/tuned.h"
+#include "cuda/cuda_ops.h"
 
 enum {
     ROUNDS = 3, /* the best of so many counts */

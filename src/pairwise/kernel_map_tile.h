@@ -1,5 +1,5 @@
 /*
- * kernel_map_tile.h - template: the forms of kernel_map.h, over a buffer of sums
+ * kernel_map_tile.h - template: the forms of cpu_kernel_map.h, over a buffer of sums
  *
  * Some vectors at a time go through passes in L1: powers of S, then the form, then the slope.
  *
@@ -106,7 +106,7 @@ static void FN(map_rational)(const struct gram_map *map, int n, vec *t)
         t[i] = c0 * base[i] + c1 * (t[i] * base[i]);
 }
 
-#include "expression_tile.h"
+#include "core/expression_tile.h"
 
 /* t becomes the form of t. */
 static void FN(map_form)(const struct gram_map *map, int n, vec *t)

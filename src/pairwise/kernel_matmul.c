@@ -3,7 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "blas.h"
+#include "core/blas.h"
 #include "pairwise.h"
 
 /* What the call and its workspace query are given. */

@@ -5,7 +5,7 @@
  */
 #ifndef GRAM_MEDIAN_H
 #define GRAM_MEDIAN_H
-#include "backend.h"
+#include "core/backend.h"
 
 /* Whether the distances are those of a sample, which is copied: rows of x without gaps. */
 static inline bool gram_median_sampled(const struct gram_median_op *op)

@@ -1,5 +1,5 @@
 /*
- * pair_map.h - the numbers of each function of gram_kernel, on the host or on the device
+ * pair_map_params.h - the numbers of each function of gram_kernel, on the host or on the device
  *
  * With s = S^o, S the inner sum, and D = o p S^(o-1), the factor of sgn(d) |d|^(p-1) in ds / dx_k:
  *                value              weight / D                 times dL
@@ -18,8 +18,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#ifndef GRAM_PAIR_MAP_H
-#define GRAM_PAIR_MAP_H
+#ifndef GRAM_PAIR_MAP_PARAMS_H
+#define GRAM_PAIR_MAP_PARAMS_H
 #include "pair_params.h"
 
 struct pair_what {

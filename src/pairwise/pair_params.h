@@ -77,7 +77,7 @@ struct pair_raise {
     double e;
 };
 
-/* What the hyperparameters of an item come to: see pair_map.h. */
+/* What the hyperparameters of an item come to: see pair_map_params.h. */
 struct pair_map {
     double p, fraction; /* of the inner sum */
     double scale, shift, factor, c[4];

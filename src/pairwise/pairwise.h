@@ -5,7 +5,7 @@
  */
 #ifndef GRAM_PAIRWISE_H
 #define GRAM_PAIRWISE_H
-#include "backend.h"
+#include "core/backend.h"
 
 struct gram_pair {
     const gram_tensor *x, *y, *out;

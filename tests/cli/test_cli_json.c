@@ -3,9 +3,9 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "harness.h"
-#include "json.h"
-#include "json_member.h"
+#include "check/harness/harness.h"
+#include "cli/json.h"
+#include "cli/json_member.h"
 #include <math.h>
 #include <string.h>
 

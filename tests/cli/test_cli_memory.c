@@ -7,12 +7,12 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "csv.h"
-#include "harness.h"
-#include "holdout.h"
-#include "load.h"
-#include "matrix.h"
-#include "npy.h"
+#include "check/harness/harness.h"
+#include "cli/csv.h"
+#include "cli/holdout.h"
+#include "cli/load.h"
+#include "cli/matrix.h"
+#include "cli/npy.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -223,7 +223,7 @@ def test_labels_that_the_model_does_not_know(table):
 def test_manual_names_the_environment_files_and_relatives():
     page = gram("help", "--man").replace("\\-", "-").replace("\\&", "")
     sections = dict(re.findall(r'^\.SH "?([A-Z ]+?)"?\n(.*?)(?=^\.SH|\Z)', page, re.M | re.S))
-    known = re.findall(r'"(GRAM_[A-Z_]+)"', (SOURCE / "src" / "settings.c").read_text())
+    known = re.findall(r'"(GRAM_[A-Z_]+)"', (SOURCE / "src" / "core" / "settings.c").read_text())
     assert len(known) >= 10
     for name in [*known, "XDG_CACHE_HOME", "HOME"]:
         assert f"\n.B {name}\n" in sections["ENVIRONMENT"]

@@ -4,8 +4,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "output.h"
-#include "scratch_folder.h"
+#include "cli/output.h"
+#include "tests/core/scratch_folder.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>

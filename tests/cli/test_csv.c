@@ -3,8 +3,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "csv.h"
-#include "harness.h"
+#include "check/harness/harness.h"
+#include "cli/csv.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

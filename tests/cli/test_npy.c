@@ -3,8 +3,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "harness.h"
-#include "npy.h"
+#include "check/harness/harness.h"
+#include "cli/npy.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

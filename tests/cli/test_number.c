@@ -3,8 +3,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "harness.h"
-#include "number.h"
+#include "check/harness/harness.h"
+#include "cli/number.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>

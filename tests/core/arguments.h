@@ -5,7 +5,7 @@
  */
 #ifndef GRAM_TEST_ARGUMENTS_H
 #define GRAM_TEST_ARGUMENTS_H
-#include "harness.h"
+#include "check/harness/harness.h"
 
 enum {
     MAX_ARGUMENTS = 5

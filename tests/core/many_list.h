@@ -5,7 +5,7 @@
  */
 #ifndef GRAM_TEST_MANY_LIST_H
 #define GRAM_TEST_MANY_LIST_H
-#include "harness.h"
+#include "check/harness/harness.h"
 
 enum {
     MANY_COUNT = 9,

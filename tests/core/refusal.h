@@ -7,7 +7,7 @@
  */
 #ifndef GRAM_REFUSAL_H
 #define GRAM_REFUSAL_H
-#include "harness.h"
+#include "check/harness/harness.h"
 
 struct call;
 

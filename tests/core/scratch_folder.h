@@ -5,7 +5,7 @@
  */
 #ifndef GRAM_SCRATCH_FOLDER_H
 #define GRAM_SCRATCH_FOLDER_H
-#include "harness.h"
+#include "check/harness/harness.h"
 
 enum {
     SCRATCH_BYTES = 256 /* of a path in the folder, and of a text that is read from a file */

@@ -7,9 +7,9 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "blas.h"
-#include "blas_memory.h"
-#include "harness.h"
+#include "check/harness/harness.h"
+#include "core/blas.h"
+#include "core/blas_memory.h"
 #include <limits.h>
 #include <signal.h>
 #include <stdlib.h>

@@ -12,10 +12,10 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "check/harness/harness.h"
 #include "comma_locale.h"
 #include "failing_alloc.h"
-#include "harness.h"
-#include "solve_extra.h"
+#include "tests/linalg/solve_extra.h"
 #include "wrapped.h"
 #include <fenv.h>
 #include <stdlib.h>

@@ -3,9 +3,9 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "context.h"
+#include "check/harness/harness.h"
+#include "core/context.h"
 #include "failing_alloc.h"
-#include "harness.h"
 #include <stdlib.h>
 #include <string.h>
 

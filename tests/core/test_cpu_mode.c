@@ -3,9 +3,9 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "blas.h"
+#include "check/harness/harness.h"
+#include "core/blas.h"
 #include "cpu/cpu_mode.h"
-#include "harness.h"
 #include <math.h>
 
 enum {

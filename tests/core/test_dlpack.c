@@ -3,8 +3,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "check/harness/harness.h"
 #include "gram/dlpack.h"
-#include "harness.h"
 #include <string.h>
 
 static float storage[64];

@@ -8,8 +8,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "harness.h"
-#include "shape_calls.h"
+#include "check/harness/harness.h"
+#include "tests/fuzz/shape_calls.h"
 #include <string.h>
 #include <unistd.h>
 

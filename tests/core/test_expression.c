@@ -5,7 +5,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "harness.h"
+#include "check/harness/harness.h"
 #include <float.h>
 #include <math.h>
 #include <string.h>

@@ -3,8 +3,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "check/harness/harness.h"
 #include "comma_locale.h"
-#include "harness.h"
 #include <locale.h>
 #include <stdlib.h>
 #include <string.h>

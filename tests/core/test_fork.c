@@ -3,9 +3,9 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "harness.h"
-#include "process.h"
-#include "store.h"
+#include "check/harness/harness.h"
+#include "core/process.h"
+#include "core/store.h"
 #include <math.h>
 #include <pthread.h>
 #include <string.h>

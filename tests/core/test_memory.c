@@ -7,7 +7,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "harness.h"
+#include "check/harness/harness.h"
 #include "peak.h"
 #include <stdlib.h>
 #include <sys/wait.h>

@@ -7,8 +7,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "context.h"
-#include "harness.h"
+#include "check/harness/harness.h"
+#include "core/context.h"
 #include <stdlib.h>
 #include <string.h>
 

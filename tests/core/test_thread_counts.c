@@ -3,10 +3,10 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "blas.h"
-#include "blas_fortran.h"
-#include "blas_threads.h"
-#include "harness.h"
+#include "check/harness/harness.h"
+#include "core/blas.h"
+#include "core/blas_fortran.h"
+#include "core/blas_threads.h"
 #include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>

@@ -5,9 +5,9 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "check/harness/harness.h"
+#include "core/threads.h"
 #include "failing_alloc.h"
-#include "harness.h"
-#include "threads.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,8 +3,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "harness.h"
-#include "view.h"
+#include "check/harness/harness.h"
+#include "core/view.h"
 #include <math.h>
 #include <stddef.h>
 #include <string.h>

@@ -6,8 +6,8 @@
  * SPDX-License-Identifier: MIT
  */
 #define _GNU_SOURCE // NOLINT(bugprone-reserved-identifier)
+#include "core/whole_file.h"
 #include "scratch_folder.h"
-#include "whole_file.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>

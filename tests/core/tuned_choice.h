@@ -5,9 +5,9 @@
  */
 #ifndef GRAM_TUNED_CHOICE_H
 #define GRAM_TUNED_CHOICE_H
-#include "harness.h"
-#include "store.h"
-#include "tuned.h"
+#include "check/harness/harness.h"
+#include "core/store.h"
+#include "core/tuned.h"
 #include <stdio.h>
 
 /* The one choice in the file is now this; the process forgets what it has read. */

@@ -6,8 +6,8 @@
  */
 #ifndef GRAM_TEST_CUDA_CACHE_FOLDER_H
 #define GRAM_TEST_CUDA_CACHE_FOLDER_H
+#include "check/harness/harness.h"
 #include "cuda/jit.h"
-#include "harness.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -5,11 +5,11 @@
  */
 #ifndef GRAM_TEST_CUDA_JOBS_H
 #define GRAM_TEST_CUDA_JOBS_H
-#include "cuda/cuda_eigh.h"
-#include "cuda/cuda_solve.h"
-#include "cuda/kernels/rows_params.h"
+#include "check/harness/harness.h"
 #include "cuda_variants.h"
-#include "harness.h"
+#include "eigh/cuda_eigh.h"
+#include "krr/rows_params.h"
+#include "linalg/cuda_solve.h"
 #include <stdlib.h>
 #include <string.h>
 

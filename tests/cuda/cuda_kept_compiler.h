@@ -9,8 +9,8 @@
  */
 #ifndef GRAM_TEST_CUDA_KEPT_COMPILER_H
 #define GRAM_TEST_CUDA_KEPT_COMPILER_H
-#include "compile_cache.h"
 #include "cuda/driver.h"
+#include "tools/cudaemu/compile_cache.h"
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

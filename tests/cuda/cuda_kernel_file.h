@@ -8,9 +8,9 @@
  */
 #ifndef GRAM_TEST_CUDA_KERNEL_FILE_H
 #define GRAM_TEST_CUDA_KERNEL_FILE_H
+#include "check/harness/device_memory.h"
+#include "check/harness/harness.h"
 #include "cuda/jit.h"
-#include "device_memory.h"
-#include "harness.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,7 +26,7 @@ static char *text_of(const char *name)
     FILE *file;
     long size = 0;
 
-    snprintf(path, sizeof path, "%s/tests/%s", folder ? folder : ".", name);
+    snprintf(path, sizeof path, "%s/tests/cuda/%s", folder ? folder : ".", name);
     file = fopen(path, "rb");
     if (!file)
         return NULL;

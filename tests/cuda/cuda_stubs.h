@@ -5,8 +5,8 @@
  */
 #ifndef GRAM_TEST_CUDA_STUBS_H
 #define GRAM_TEST_CUDA_STUBS_H
+#include "core/process.h"
 #include "cuda/cuda_ops.h"
-#include "process.h"
 #include <stdio.h>
 
 static inline CUresult stub_capture_mode(CUstreamCaptureMode *mode)

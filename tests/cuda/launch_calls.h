@@ -5,7 +5,7 @@
  */
 #ifndef GRAM_LAUNCH_CALLS_H
 #define GRAM_LAUNCH_CALLS_H
-#include "harness.h"
+#include "check/harness/harness.h"
 
 enum {
     LAUNCH_TENSORS = 12,

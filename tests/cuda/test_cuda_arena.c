@@ -6,9 +6,9 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "check/harness/harness.h"
 #include "cuda/arena.h"
 #include "cuda_stubs.h"
-#include "harness.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -6,9 +6,9 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "device_memory.h"
-#include "reference/reference.h"
-#include "refusal.h"
+#include "check/harness/device_memory.h"
+#include "check/reference/reference.h"
+#include "tests/core/refusal.h"
 #include <stdlib.h>
 #include <string.h>
 

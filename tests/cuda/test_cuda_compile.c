@@ -11,9 +11,9 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "core/process.h"
 #include "cuda_jobs.h"
 #include "cuda_kept_compiler.h"
-#include "process.h"
 #include <elf.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -162,7 +162,7 @@ static FILE *open_table(const char *mode)
     const char *source = getenv("GRAM_SOURCE_DIR");
     char path[4096];
 
-    snprintf(path, sizeof path, "%s/tests/cuda_registers.txt", source ? source : ".");
+    snprintf(path, sizeof path, "%s/tests/cuda/cuda_registers.txt", source ? source : ".");
     return fopen(path, mode);
 }
 
@@ -195,7 +195,7 @@ static void write_table(struct harness *h, const struct work *work)
 {
     FILE *table = open_table("w");
 
-    if (!CHECK(h, table, "tests/cuda_registers.txt cannot be written"))
+    if (!CHECK(h, table, "tests/cuda/cuda_registers.txt cannot be written"))
         return;
     fprintf(table, "# Registers a thread that a kernel may take; see test_cuda_compile.c.\n");
     for (int i = 0; i < work->count; i++) {
@@ -205,7 +205,7 @@ static void write_table(struct harness *h, const struct work *work)
             fprintf(table, "+%d", (int)work->jobs[i].frame);
         fprintf(table, " %s\n", work->jobs[i].name);
     }
-    CHECK(h, fclose(table) == 0, "tests/cuda_registers.txt cannot be written");
+    CHECK(h, fclose(table) == 0, "tests/cuda/cuda_registers.txt cannot be written");
 }
 
 static void check_job(struct harness *h, const struct job *job, FILE *table)
@@ -220,8 +220,8 @@ static void check_job(struct harness *h, const struct job *job, FILE *table)
           (long long)job->frame, (long long)frame);
     if (all)
         return;
-    CHECK(h, budget > 0, "%s: no line in tests/cuda_registers.txt (test_cuda_compile --rewrite)",
-          job->name);
+    CHECK(h, budget > 0,
+          "%s: no line in tests/cuda/cuda_registers.txt (test_cuda_compile --rewrite)", job->name);
     CHECK(h, budget == 0 || (job->registers > 0 && job->registers <= budget),
           "%s: %lld registers, the table allows %lld", job->name, (long long)job->registers,
           (long long)budget);
@@ -244,7 +244,7 @@ static void every_kernel_compiles(struct harness *h)
     work.jobs = list.jobs = calloc(MOST_JOBS, sizeof *work.jobs);
     if (!rewrite)
         table = open_table("r");
-    if (!CHECK(h, work.jobs && (table || rewrite), "no memory or no tests/cuda_registers.txt"))
+    if (!CHECK(h, work.jobs && (table || rewrite), "no memory or no tests/cuda/cuda_registers.txt"))
         exit(1);
     for (; list.chip < CHIPS; list.chip++)
         list_chip(&list);

@@ -5,8 +5,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "check/harness/harness.h"
 #include "cuda/cuda_ops.h"
-#include "harness.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -3,8 +3,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "harness.h"
-#include "process.h"
+#include "check/harness/harness.h"
+#include "core/process.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>

@@ -6,8 +6,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "device_memory.h"
-#include "harness_problem.h"
+#include "check/harness/device_memory.h"
+#include "check/harness/harness_problem.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -12,8 +12,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "backend.h"
-#include "device_memory.h"
+#include "check/harness/device_memory.h"
+#include "core/backend.h"
 #include "launch_calls.h"
 #include <stddef.h>
 #include <stdlib.h>

@@ -7,9 +7,9 @@
  * SPDX-License-Identifier: MIT
  */
 #define _GNU_SOURCE // NOLINT(bugprone-reserved-identifier)
-#include "device_memory.h"
-#include "optimizer_change.h"
-#include "optimizer_sample.h"
+#include "check/harness/device_memory.h"
+#include "tests/optim/optimizer_change.h"
+#include "tests/optim/optimizer_sample.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,8 +4,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "device_memory.h"
-#include "optimizer_sample.h"
+#include "check/harness/device_memory.h"
+#include "tests/optim/optimizer_sample.h"
 #include <string.h>
 
 enum {

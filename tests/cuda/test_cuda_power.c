@@ -5,8 +5,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "device_memory.h"
-#include "harness.h"
+#include "check/harness/device_memory.h"
+#include "check/harness/harness.h"
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>

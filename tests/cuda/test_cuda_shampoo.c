@@ -3,9 +3,9 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "device_memory.h"
-#include "harness.h"
-#include "optimizer_change.h"
+#include "check/harness/device_memory.h"
+#include "check/harness/harness.h"
+#include "tests/optim/optimizer_change.h"
 #include <math.h>
 #include <stdlib.h>
 

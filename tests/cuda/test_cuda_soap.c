@@ -5,8 +5,8 @@
  * SPDX-License-Identifier: MIT
  */
 #define _GNU_SOURCE // NOLINT(bugprone-reserved-identifier)
-#include "device_memory.h"
-#include "soap_pair.h"
+#include "check/harness/device_memory.h"
+#include "tests/optim/soap_pair.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -7,8 +7,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "pairwise_problem.h"
-#include "reference/reference.h"
+#include "check/pairwise_problem.h"
+#include "check/reference/reference.h"
 #include <math.h>
 #include <stdlib.h>
 

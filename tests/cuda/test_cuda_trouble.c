@@ -6,8 +6,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "core/store.h"
 #include "cuda_cache_folder.h"
-#include "store.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -7,7 +7,7 @@
  */
 #include "cuda_cache_folder.h"
 #include "cuda_stubs.h"
-#include "tuned_choice.h"
+#include "tests/core/tuned_choice.h"
 #include <sys/stat.h>
 #include <time.h>
 

@@ -3,8 +3,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "device_memory.h"
-#include "harness.h"
+#include "check/harness/device_memory.h"
+#include "check/harness/harness.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  */
 #ifndef GRAM_TEST_EIGH_MULTI_PROBLEM_H
 #define GRAM_TEST_EIGH_MULTI_PROBLEM_H
-#include "harness.h"
+#include "check/harness/harness.h"
 
 enum {
     MULTI_MOST = 4,

@@ -4,7 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "eigh_operator_call.h"
-#include "device_memory.h"
+#include "check/harness/device_memory.h"
 #include "eigh_there.h"
 #include <math.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
  */
 #ifndef GRAM_TEST_EIGH_OPERATOR_CALL_H
 #define GRAM_TEST_EIGH_OPERATOR_CALL_H
-#include "harness.h"
+#include "check/harness/harness.h"
 
 enum {
     N = 700,

@@ -5,7 +5,7 @@
  */
 #ifndef GRAM_TEST_EIGH_THERE_H
 #define GRAM_TEST_EIGH_THERE_H
-#include "harness.h"
+#include "check/harness/harness.h"
 
 /* Tensors without gaps; info may be NULL.  what: the matrix or the points of call, or NULL. */
 struct eigh_there {

@@ -3,8 +3,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "eigh_zoo.h"
-#include "refusal.h"
+#include "check/eigh_zoo.h"
+#include "tests/core/refusal.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ struct call {
     gram_eigh_options options;
 };
 
-#include "refusal_spoil.h"
+#include "tests/core/refusal_spoil.h"
 
 static void open_call(struct call *c)
 {

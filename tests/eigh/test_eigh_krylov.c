@@ -5,9 +5,9 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "check/eigh_zoo.h"
+#include "check/reference/reference.h"
 #include "eigh_there.h"
-#include "eigh_zoo.h"
-#include "reference/reference.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "device_memory.h"
+#include "check/harness/device_memory.h"
 #include "eigh_operator_call.h"
 #include <math.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "harness.h"
+#include "check/harness/harness.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

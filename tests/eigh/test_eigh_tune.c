@@ -5,10 +5,10 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "check/harness/harness.h"
 #include "cpu/cpu.h"
-#include "eigh.h"
-#include "harness.h"
-#include "tuned_choice.h"
+#include "eigh/eigh.h"
+#include "tests/core/tuned_choice.h"
 #include <dlfcn.h>
 #include <math.h>
 #include <stdlib.h>

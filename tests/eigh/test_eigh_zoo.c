@@ -7,7 +7,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "eigh_problem.h"
+#include "check/eigh_problem.h"
 #include <math.h>
 #include <stdlib.h>
 

@@ -5,7 +5,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "csv.h"
+#include "cli/csv.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

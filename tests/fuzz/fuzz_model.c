@@ -7,7 +7,7 @@
  * SPDX-License-Identifier: MIT
  */
 #define _GNU_SOURCE // NOLINT(bugprone-reserved-identifier)
-#include "model_file.h"
+#include "machine/model_file.h"
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

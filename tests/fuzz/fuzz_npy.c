@@ -3,7 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "npy.h"
+#include "cli/npy.h"
 #include <stdlib.h>
 
 // NOLINTNEXTLINE(readability-identifier-naming): libFuzzer's name

@@ -7,9 +7,9 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "model_file.h"
-#include "optimizer.h"
-#include "optimizer_change.h"
+#include "machine/model_file.h"
+#include "optim/optimizer.h"
+#include "tests/optim/optimizer_change.h"
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "harness_args.h"
+#include "check/harness/harness_args.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

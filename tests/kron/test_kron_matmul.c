@@ -4,7 +4,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "harness.h"
+#include "check/harness/harness.h"
 #include <math.h>
 #include <string.h>
 

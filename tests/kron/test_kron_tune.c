@@ -3,10 +3,10 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "cpu/cpu_kron_matmul.h"
-#include "harness.h"
-#include "kron.h"
-#include "tuned_choice.h"
+#include "check/harness/harness.h"
+#include "kron/cpu_kron_matmul.h"
+#include "kron/kron.h"
+#include "tests/core/tuned_choice.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

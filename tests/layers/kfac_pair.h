@@ -5,7 +5,7 @@
  */
 #ifndef GRAM_KFAC_PAIR_H
 #define GRAM_KFAC_PAIR_H
-#include "harness.h"
+#include "check/harness/harness.h"
 
 enum {
     KFAC_PAIR_LAYERS = 5,

@@ -5,7 +5,7 @@
  */
 #ifndef GRAM_KFAC_PROBLEM_H
 #define GRAM_KFAC_PROBLEM_H
-#include "harness.h"
+#include "check/harness/harness.h"
 
 enum {
     KFAC_SAMPLES = 60,

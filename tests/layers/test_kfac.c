@@ -6,9 +6,9 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "dense_data.h"
+#include "check/harness/dense_data.h"
+#include "check/reference/reference.h"
 #include "kfac_problem.h"
-#include "reference/reference.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "dense_data.h"
+#include "check/harness/dense_data.h"
 #include "kfac_problem.h"
 #include <math.h>
 #include <string.h>

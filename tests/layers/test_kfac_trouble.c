@@ -4,8 +4,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "failing_alloc.h"
 #include "kfac_problem.h"
+#include "tests/core/failing_alloc.h"
 #include <math.h>
 #include <string.h>
 

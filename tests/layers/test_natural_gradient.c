@@ -3,9 +3,9 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "dense_data.h"
-#include "reference/reference.h"
-#include "refusal.h"
+#include "check/harness/dense_data.h"
+#include "check/reference/reference.h"
+#include "tests/core/refusal.h"
 #include <math.h>
 #include <stdlib.h>
 

@@ -5,7 +5,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "refusal.h"
+#include "tests/core/refusal.h"
 #include <math.h>
 #include <string.h>
 

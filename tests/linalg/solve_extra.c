@@ -4,8 +4,8 @@
  * SPDX-License-Identifier: MIT
  */
 #include "solve_extra.h"
-#include "matrix_power_problem.h"
-#include "reference/reference.h"
+#include "check/matrix_power_problem.h"
+#include "check/reference/reference.h"
 
 void extra_create(struct harness *h, struct extra_problem *p, int64_t n, gram_dtype dtype,
                   enum layout layout)

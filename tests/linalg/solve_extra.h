@@ -5,7 +5,7 @@
  */
 #ifndef GRAM_SOLVE_EXTRA_H
 #define GRAM_SOLVE_EXTRA_H
-#include "harness.h"
+#include "check/harness/harness.h"
 
 enum {
     EXTRA_ORDER = 120, /* order */

@@ -3,8 +3,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "reference/reference.h"
-#include "refusal.h"
+#include "check/reference/reference.h"
+#include "tests/core/refusal.h"
 #include <math.h>
 #include <stdatomic.h>
 #include <string.h>

@@ -5,8 +5,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "matrix_power_problem.h"
-#include "refusal.h"
+#include "check/matrix_power_problem.h"
+#include "tests/core/refusal.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ struct call {
     gram_matrix_power_options options;
 };
 
-#include "refusal_spoil.h"
+#include "tests/core/refusal_spoil.h"
 
 static void open_call(struct call *c)
 {

@@ -5,7 +5,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "refusal.h"
+#include "tests/core/refusal.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ struct call {
     bool lu;
 };
 
-#include "refusal_spoil.h"
+#include "tests/core/refusal_spoil.h"
 
 static void open_call(struct call *c)
 {

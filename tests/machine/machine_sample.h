@@ -8,7 +8,7 @@
  */
 #ifndef GRAM_MACHINE_SAMPLE_H
 #define GRAM_MACHINE_SAMPLE_H
-#include "harness.h"
+#include "check/harness/harness.h"
 
 enum {
     ROWS = 600,

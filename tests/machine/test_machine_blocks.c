@@ -3,11 +3,11 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "harness.h"
-#include "machine_blocks.h"
-#include "machine_element.h"
-#include "random.h"
-#include "strip.h"
+#include "check/harness/harness.h"
+#include "core/random.h"
+#include "krr/machine_blocks.h"
+#include "krr/machine_element.h"
+#include "krr/strip.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "machine.h"
+#include "machine/machine.h"
 #include "machine_sample.h"
 #include <math.h>
 #include <stdlib.h>

@@ -3,8 +3,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "failing_alloc.h"
 #include "machine_sample.h"
+#include "tests/core/failing_alloc.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,8 +4,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "harness.h"
-#include "model_file.h"
+#include "check/harness/harness.h"
+#include "machine/model_file.h"
 #include <dirent.h>
 #include <fcntl.h>
 #include <math.h>

@@ -3,8 +3,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "harness.h"
-#include "table.h"
+#include "check/harness/harness.h"
+#include "machine/table.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,7 @@
  */
 #ifndef GRAM_TEST_KRON_PARTS_H
 #define GRAM_TEST_KRON_PARTS_H
-#include "harness.h"
+#include "check/harness/harness.h"
 
 /* One product; a size of 0 ends the factors. */
 struct kron_parts_row {

@@ -8,7 +8,7 @@
  */
 #ifndef GRAM_MPI_RANKS_H
 #define GRAM_MPI_RANKS_H
-#include "harness.h"
+#include "check/harness/harness.h"
 #ifndef GRAM_TEST_MPI
 
 int main(void)
@@ -18,7 +18,7 @@ int main(void)
 }
 
 #else
-#  include "failing_alloc.h"
+#  include "tests/core/failing_alloc.h"
 #  include <mpi.h>
 
 static gram_communicator *mpi_world;

@@ -4,7 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "nccl_team.h"
-#include "device_memory.h"
+#include "check/harness/device_memory.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

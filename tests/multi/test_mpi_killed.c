@@ -8,7 +8,7 @@
  */
 #include "mpi_ranks.h"
 #ifdef GRAM_TEST_MPI
-#  include "backend.h"
+#  include "core/backend.h"
 #  include <signal.h>
 #  include <stdlib.h>
 #  include <string.h>

@@ -8,8 +8,8 @@
  */
 #include "mpi_kron_problem.h"
 #ifdef GRAM_TEST_MPI
-#  include "backend.h"
-#  include "communicator.h"
+#  include "core/backend.h"
+#  include "multi/communicator.h"
 #  include <math.h>
 #  include <string.h>
 

@@ -6,7 +6,7 @@
  */
 #include "mpi_kron_problem.h"
 #ifdef GRAM_TEST_MPI
-#  include "backend.h"
+#  include "core/backend.h"
 #  include <dlfcn.h>
 #  include <stdlib.h>
 #  include <string.h>

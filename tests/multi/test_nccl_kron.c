@@ -5,9 +5,9 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "backend.h"
-#include "failing_alloc.h"
+#include "core/backend.h"
 #include "nccl_team.h"
+#include "tests/core/failing_alloc.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -5,7 +5,7 @@
  */
 #ifndef GRAM_OPTIMIZER_SAMPLE_H
 #define GRAM_OPTIMIZER_SAMPLE_H
-#include "harness.h"
+#include "check/harness/harness.h"
 
 enum {
     SAMPLE = 4,         /* parameters: 6 by 5, 7, a number, 0 by 3 */

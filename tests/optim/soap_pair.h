@@ -7,7 +7,7 @@
  */
 #ifndef SOAP_PAIR_H
 #define SOAP_PAIR_H
-#include "harness.h"
+#include "check/harness/harness.h"
 #include "optimizer_change.h"
 
 enum {

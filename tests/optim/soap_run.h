@@ -5,7 +5,7 @@
  */
 #ifndef SOAP_RUN_H
 #define SOAP_RUN_H
-#include "harness.h"
+#include "check/harness/harness.h"
 
 enum {
     SOAP_MOST = 512 /* elements of the parameter, and of a factor */

@@ -3,14 +3,14 @@
  * dimensions
  *
  * Each row runs a few steps on a list of parameters, tensors of all layouts, by
- * gram_optimizer_direction and by gram_optimizer_step in turn, beside src/reference.
+ * gram_optimizer_direction and by gram_optimizer_step in turn, beside check/reference.
  * GRAM_TEST_DEVICE is as in run_cases.c.
  *
  * SPDX-License-Identifier: MIT
  */
-#include "harness.h"
+#include "check/harness/harness.h"
+#include "check/reference/reference.h"
 #include "optimizer_change.h"
-#include "reference/reference.h"
 #include <math.h>
 #include <stdlib.h>
 

@@ -4,8 +4,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "failing_alloc.h"
 #include "soap_run.h"
+#include "tests/core/failing_alloc.h"
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdlib.h>

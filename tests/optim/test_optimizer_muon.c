@@ -3,7 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "reference/reference.h"
+#include "check/reference/reference.h"
 #include "soap_run.h"
 #include <math.h>
 

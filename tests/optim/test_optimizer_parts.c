@@ -3,10 +3,10 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "cpu/cpu_muon_bf16.h"
-#include "cpu/cpu_soap.h"
-#include "harness.h"
-#include "reference/reference.h"
+#include "check/harness/harness.h"
+#include "check/reference/reference.h"
+#include "optim/cpu_muon_bf16.h"
+#include "optim/cpu_soap.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

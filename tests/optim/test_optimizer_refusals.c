@@ -4,7 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "optimizer_sample.h"
-#include "refusal.h"
+#include "tests/core/refusal.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

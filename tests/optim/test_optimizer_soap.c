@@ -3,8 +3,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "check/reference/reference.h"
 #include "optimizer_change.h"
-#include "reference/reference.h"
 #include "soap_run.h"
 #include <math.h>
 #include <stdio.h>

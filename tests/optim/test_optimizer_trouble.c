@@ -3,9 +3,9 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "failing_alloc.h"
 #include "optimizer_change.h"
 #include "optimizer_sample.h"
+#include "tests/core/failing_alloc.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "harness.h"
+#include "check/harness/harness.h"
 #include <stdlib.h>
 
 int main(void)

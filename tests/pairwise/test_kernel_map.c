@@ -8,8 +8,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "check/harness/harness.h"
 #include "cpu/cpu_kernels.h"
-#include "harness.h"
 #include <float.h>
 #include <math.h>
 

@@ -4,8 +4,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "compile_cache.h"
-#include "harness.h"
+#include "check/harness/harness.h"
+#include "tools/cudaemu/compile_cache.h"
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,8 +3,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "harness_args.h"
-#include "trace.h"
+#include "check/harness/harness_args.h"
+#include "check/harness/trace.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

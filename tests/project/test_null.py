@@ -11,7 +11,7 @@ import re
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("GRAM_BUILD_DIR", ROOT / "build"))
 N, F64, I32 = 4, 2, 5
 INVALID_ARGUMENT, UNSUPPORTED = 1, 2

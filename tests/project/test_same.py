@@ -13,7 +13,7 @@ import sys
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "scripts/same"
 LOADER = importlib.machinery.SourceFileLoader("same", str(SCRIPT))
 same = importlib.util.module_from_spec(importlib.util.spec_from_loader("same", LOADER))

@@ -1,6 +1,6 @@
 """test_jax_cuda.py - the handler of gram.jax for CUDA without JAX: a runtime of XLA made of ctypes
 
-It runs with the emulation of CUDA (tests/fake_cuda/run), whose driver gives the memory.  On a GPU
+It runs with the emulation of CUDA (tools/cudaemu/run), whose driver gives the memory.  On a GPU
 with JAX test_jax.py runs as it is.
 """
 

@@ -7,8 +7,8 @@
  * SPDX-License-Identifier: MIT
  */
 // For its lock, which a thread is to hold when the process is forked.
-#include "../python/core/py_xla_context.c" // NOLINT(bugprone-suspicious-include)
-#include "harness.h"
+#include "check/harness/harness.h"
+#include "python/core/py_xla_context.c" // NOLINT(bugprone-suspicious-include)
 #include <stdatomic.h>
 #include <sys/wait.h>
 #include <time.h>

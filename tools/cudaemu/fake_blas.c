@@ -1,9 +1,10 @@
 /*
- * fake_blas.c - what src/blas.c asks for in the fake libraries, which leave BLAS's threads alone
+ * fake_blas.c - what src/core/blas.c asks for in the fake libraries, which leave BLAS's threads
+ * alone
  *
  * SPDX-License-Identifier: MIT
  */
-#include "blas_threads.h"
+#include "core/blas_threads.h"
 
 bool gram_blas_begin(double work)
 {

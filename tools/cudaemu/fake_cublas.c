@@ -7,8 +7,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../trace.h"
-#include "blas.h"
+#include "check/harness/trace.h"
+#include "core/blas.h"
 #include "cpu/half.h"
 #include "fake_driver.h"
 #include <stdlib.h>

@@ -8,7 +8,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "blas.h"
+#include "core/blas.h"
 #include "fake_driver.h"
 #include "fake_solver.h"
 #include <math.h>

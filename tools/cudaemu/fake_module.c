@@ -5,7 +5,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../trace.h"
+#include "check/harness/trace.h"
 #include "fake_cubin.h"
 #include "fake_driver.h"
 #include <dlfcn.h>

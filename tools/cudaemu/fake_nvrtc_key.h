@@ -5,7 +5,7 @@
  */
 #ifndef FAKE_NVRTC_KEY_H
 #define FAKE_NVRTC_KEY_H
-#include "../compile_cache.h"
+#include "compile_cache.h"
 
 /* A file of a folder, which the caller frees; NULL: it cannot be read. */
 char *fake_read_file(const char *folder, const char *name, size_t *size);

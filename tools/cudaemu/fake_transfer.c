@@ -6,7 +6,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../trace.h"
+#include "check/harness/trace.h"
 #include "fake_driver.h"
 #include <stdlib.h>
 #include <string.h>

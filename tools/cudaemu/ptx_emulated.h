@@ -1,5 +1,5 @@
 /*
- * ptx_emulated.h - the instructions of src/cuda/kernels/ptx.cuh in C++, which it says what they do
+ * ptx_emulated.h - the instructions of src/cuda/ptx.cuh in C++, which it says what they do
  *
  * Approximations come from the C library; what hardware flushes to zero is flushed here too.
  * Products of warps are summed in the order of k, in f32 (f64 for f64).

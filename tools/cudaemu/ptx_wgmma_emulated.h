@@ -1,5 +1,5 @@
 /*
- * ptx_wgmma_emulated.h - the instructions of src/cuda/kernels/ptx_wgmma.cuh in C++
+ * ptx_wgmma_emulated.h - the instructions of src/cuda/ptx_wgmma.cuh in C++
  *
  * Bulk copies and products are done at once: that somebody waits for them too late shows only in
  * what a barrier counts.  The four warps of a product are each on their own.
