@@ -148,9 +148,12 @@ static size_t spoiled_gaps(const struct test_tensor *t, const unsigned char *bas
     return count;
 }
 
-/* What a test read or wrote, bit for bit: the elements in index order. */
+/* What a test read or wrote, bit for bit: the elements in index order; of none where a test has
+ * pointed the tensor at memory that is not its own, which may be gone. */
 static void trace_tensor(const struct test_tensor *t, const char *name)
 {
+    const uintptr_t begin = (uintptr_t)t->mapping, at = (uintptr_t)t->t.data;
+    const bool own = at >= begin && at - begin < t->mapping_bytes;
     char shape[24 * GRAM_MAX_DIMS] = "";
     uint64_t hash = TRACE_HASH;
 
@@ -159,7 +162,7 @@ static void trace_tensor(const struct test_tensor *t, const char *name)
         snprintf(shape + used, sizeof shape - used, "%s%lld", i ? "x" : "",
                  (long long)t->t.shape[i]);
     }
-    for (int64_t i = 0; i < test_count(&t->t); i++)
+    for (int64_t i = 0; own && i < test_count(&t->t); i++)
         hash = trace_hash(hash, test_address(&t->t, i), gram_dtype_size(t->t.dtype));
     trace_line("tensor %s %s dtype=%d shape=%s %016llx", t->frozen ? "in" : "out", name,
                (int)t->t.dtype, shape, (unsigned long long)hash);

@@ -287,6 +287,21 @@ static void traced_bits(struct harness *h, double value, char *text, size_t size
     (void)unlink(name);
 }
 
+/* A tensor that a test points at memory of another, which is gone first, was a crash. */
+static void a_tensor_without_memory_of_its_own_is_traced(struct harness *h)
+{
+    struct test_tensor one, other;
+
+    test_tensor_create(h, &one, GRAM_F64, ROW_MAJOR, 1, (int64_t[]){3});
+    test_tensor_create(h, &other, GRAM_F64, ROW_MAJOR, 1, (int64_t[]){3});
+    other.t.data = one.t.data;
+    setenv("GRAM_TEST_TRACE", "/dev/null", 1);
+    test_tensor_destroy(h, &one, "one");
+    test_tensor_destroy(h, &other, "other");
+    unsetenv("GRAM_TEST_TRACE");
+    CHECK(h, !other.mapping, "not destroyed");
+}
+
 static void the_last_bit_of_a_tensor_shows_in_a_trace(struct harness *h)
 {
     char one[256], other[256];
@@ -334,6 +349,7 @@ static const struct test_function tests[] = {
     {                             "files_of_shapes",                              files_of_shapes},
     {            "requests_that_are_not_understood",             requests_that_are_not_understood},
     {            "two_traces_of_a_row_are_the_same",             two_traces_of_a_row_are_the_same},
+    {"a_tensor_without_memory_of_its_own_is_traced", a_tensor_without_memory_of_its_own_is_traced},
     {   "the_last_bit_of_a_tensor_shows_in_a_trace",    the_last_bit_of_a_tensor_shows_in_a_trace},
     {"numbers_of_a_check_are_found_among_its_words", numbers_of_a_check_are_found_among_its_words},
 };
