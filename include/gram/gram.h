@@ -2751,6 +2751,32 @@ GRAM_API gram_status gram_cache_clear(gram_context *g, const char *pattern, int6
 GRAM_API gram_status gram_cache_warm(gram_context *g, const char *const *chips, int count,
                                      gram_cache_visit visit, void *user);
 
+typedef struct gram_warm_options {
+    size_t size;
+    const char *const *chips; /* "sm_90", "compute_100"; NULL with count 0 */
+    int count;                /* of chips; 0: the GPUs of this machine */
+    gram_cache_visit visit;   /* for every kernel when it is there; NULL: for none */
+    void *user;               /* visit's */
+} gram_warm_options;
+
+#define GRAM_WARM_OPTIONS_INIT                     \
+  {                                                \
+    sizeof(gram_warm_options), NULL, 0, NULL, NULL \
+  }
+
+/*
+ * The same for the kernels that gram_kernel(g, x, y, options, out) takes, of an expression too: for
+ * each chip those of its plan for such shapes, strides and dtypes.  The tensors are on the
+ * context's device, of the CPU too, and their elements are neither read nor written: as for
+ * gram_kernel_workspace any address that is not NULL will do.  Where a GPU of the kind is not here,
+ * the plan is one for 100 processors, which decides between tiles alone.  Empty tensors take no
+ * kernel.  y, which may be NULL, and options as there; warm NULL: the GPUs of this machine.
+ */
+GRAM_API gram_status gram_cache_warm_kernel(gram_context *g, const gram_tensor *x,
+                                            const gram_tensor *y,
+                                            const gram_kernel_options *options,
+                                            const gram_tensor *out, const gram_warm_options *warm);
+
 /* What gram_tune found. */
 typedef struct gram_tuning {
     size_t size;     /* set by the caller to sizeof(gram_tuning) */

@@ -119,36 +119,52 @@ static int read_chips(PyObject *sequence, const char ***chips, int *count)
     return 0;
 }
 
+int py_warming_begin(struct py_warming *w, PyObject *chips)
+{
+    *w = (struct py_warming){.options = GRAM_WARM_OPTIONS_INIT};
+    if (py_given(chips) && !(w->tuple = PySequence_Tuple(chips)))
+        return -1;
+    w->list = PyList_New(0);
+    if (!w->list || read_chips(w->tuple, &w->chips, &w->options.count)) {
+        PyMem_Free(w->chips);
+        Py_XDECREF(w->list);
+        Py_XDECREF(w->tuple);
+        return -1;
+    }
+    w->options.chips = w->chips;
+    w->options.visit = append_entry;
+    w->options.user = w->list;
+    return 0;
+}
+
+PyObject *py_warming_end(struct py_warming *w, struct py_call *call, gram_status status)
+{
+    PyMem_Free(w->chips);
+    Py_XDECREF(w->tuple);
+    if (status != GRAM_OK) {
+        Py_DECREF(w->list);
+        return py_end(call, status);
+    }
+    py_close(call);
+    return w->list;
+}
+
 PyObject *py_cache_warm(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
                         PyObject *kwnames)
 {
     static const unsigned char words[] = {PY_chips};
     static const struct py_signature signature = {"gram.cache.warm", words, 1, 1, 0};
     struct py_state *state = py_state_of(module);
-    const char **chips = NULL;
+    struct py_warming w;
     struct py_call call;
-    PyObject *v[1], *list, *tuple = NULL;
+    PyObject *v[1];
     gram_status status;
-    int count = 0;
 
-    if (py_parse(state, &signature, args, nargs, kwnames, v))
+    if (py_parse(state, &signature, args, nargs, kwnames, v) ||
+        py_open(&call, state, signature.name))
         return NULL;
-    if (py_given(v[0]) && !(tuple = PySequence_Tuple(v[0])))
-        return NULL;
-    list = PyList_New(0);
-    if (!list || read_chips(tuple, &chips, &count) || py_open(&call, state, signature.name)) {
-        PyMem_Free(chips);
-        Py_XDECREF(list);
-        Py_XDECREF(tuple);
-        return NULL;
-    }
-    PY_WORK(status, gram_cache_warm(call.g, chips, count, append_entry, list));
-    PyMem_Free(chips);
-    Py_XDECREF(tuple);
-    if (status != GRAM_OK) {
-        Py_DECREF(list);
-        return py_end(&call, status);
-    }
-    py_close(&call);
-    return list;
+    if (py_warming_begin(&w, v[0]))
+        return py_fail(&call);
+    PY_WORK(status, gram_cache_warm(call.g, w.chips, w.options.count, append_entry, w.list));
+    return py_warming_end(&w, &call, status);
 }

@@ -105,6 +105,7 @@ static PyMethodDef functions[] = {
     {                 "cache_list",                  FAST(py_cache_list),     KEYWORDS,                     NULL},
     {                "cache_clear",                 FAST(py_cache_clear),     KEYWORDS,                     NULL},
     {                 "cache_warm",                  FAST(py_cache_warm),     KEYWORDS,                     NULL},
+    {          "cache_warm_kernel",           FAST(py_cache_warm_kernel),     KEYWORDS,                     NULL},
     {                "machine_fit",                       py_machine_fit, METH_VARARGS,                     NULL},
     {                  "eigh_many",                         py_eigh_many, METH_VARARGS,                     NULL},
     {                 "eigh_multi",                        py_eigh_multi, METH_VARARGS,                     NULL},

@@ -184,6 +184,18 @@ PY_FUNCTION(py_cache_info);
 PY_FUNCTION(py_cache_list);
 PY_FUNCTION(py_cache_clear);
 PY_FUNCTION(py_cache_warm);
+PY_FUNCTION(py_cache_warm_kernel);
+
+/* py_cache.c: the chips of a call of gram.cache.warm, and the list of what it compiles. */
+struct py_warming {
+    gram_warm_options options; /* its visit fills the list */
+    const char **chips;
+    PyObject *tuple, *list;
+};
+/* chips is NULL, None or a sequence of texts; -1 with an exception, and nothing is kept. */
+int py_warming_begin(struct py_warming *w, PyObject *chips);
+/* Frees all but the list, which the caller gets.  An error becomes py_end's exception, and NULL. */
+PyObject *py_warming_end(struct py_warming *w, struct py_call *call, gram_status status);
 PY_FUNCTION(py_memory_info);
 PY_FUNCTION(py_kernel_numbers);
 

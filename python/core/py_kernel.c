@@ -1,5 +1,5 @@
 /*
- * py_kernel.c - gram.kernel and gram.tune
+ * py_kernel.c - gram.kernel, gram.tune and what gram.cache.warm does for a call of gram.kernel
  *
  * SPDX-License-Identifier: MIT
  */
@@ -128,4 +128,26 @@ PyObject *py_tune(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyO
     return Py_BuildValue("{s:i,s:i,s:i,s:d,s:d,s:O}", "candidates", found.candidates, "tile",
                          found.tile, "table_tile", found.table_tile, "tile_ms", found.tile_ms,
                          "table_ms", found.table_ms, "kept", found.kept ? Py_True : Py_False);
+}
+
+/* (chips, x, y, kernel, **options): the arguments of gram.kernel after the first. */
+PyObject *py_cache_warm_kernel(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                               PyObject *kwnames)
+{
+    static const struct py_signature signature = {"gram.cache.warm", words, COUNT, 3, 1};
+    struct py_warming w;
+    struct request r;
+    gram_status status;
+
+    if (nargs < 1) {
+        PyErr_Format(PyExc_TypeError, "%s: chips are missing", signature.name);
+        return NULL;
+    }
+    if (prepare(&r, &signature, module, args + 1, nargs - 1, kwnames, true))
+        return NULL;
+    if (py_warming_begin(&w, args[0]))
+        return py_fail(&r.call);
+    PY_WORK(status, gram_cache_warm_kernel(r.call.g, r.pair.x, r.pair.y, &r.kernel.options, r.out,
+                                           &w.options));
+    return py_warming_end(&w, &r.call, status);
 }

@@ -3,7 +3,7 @@
 Each function needs the CUDA backend and says so where there is none.
 """
 
-from gram._core import cache_clear, cache_info, cache_list, cache_warm
+from gram._core import cache_clear, cache_info, cache_list, cache_warm, cache_warm_kernel
 
 __all__ = ["clear", "entries", "info", "warm"]
 
@@ -46,13 +46,27 @@ def clear(pattern=None):
     return cache_clear(pattern)
 
 
-def warm(chips=None):
+def warm(chips=None, kernels=None):
     """Compiles the common kernels for chips (as "sm_90"), by default those of this machine.
 
-    Returns their entries, with compile_ms (milliseconds).  Raises ValueError for a chip that is not
-    known, NotImplementedError as gram.cache.info.
+    kernels are calls of gram.kernel instead, each a dict of its arguments, with a gram.Shape for x
+    and y: their kernels are compiled, and no others.  Strides are those of arrays without gaps.
+    Returns the entries, with compile_ms (milliseconds; 0: it was there).  Raises ValueError for a
+    chip that is not known and for arguments that do not fit, TypeError for a call without x,
+    NotImplementedError as gram.cache.info.
 
     >>> if len(gram.devices()) > 1:
     ...     slowest = max(entry["compile_ms"] for entry in gram.cache.warm())
+    ...     x = gram.Shape(5000, 64, dtype="float32")
+    ...     call = {"x": x, "expression": "exp(-c * s)", "parameters": {"c": 2.0}}
+    ...     assert gram.cache.warm(kernels=[call])[0]["kernel"] == "cdist.cu"
     """
-    return cache_warm(chips)
+    if kernels is None:
+        return cache_warm(chips)
+    found = []
+    for call in kernels:
+        words = dict(call)
+        if "x" not in words:
+            raise TypeError("gram.cache.warm: a call in kernels has no x")
+        found += cache_warm_kernel(chips, words.pop("x"), words.pop("y", None), **words)
+    return found

@@ -282,8 +282,8 @@ struct gram_backend {
     void (*cache_info)(const gram_context *g, gram_cache *cache);
     gram_status (*cache_list)(gram_context *g, gram_cache_visit visit, void *user);
     gram_status (*cache_clear)(gram_context *g, const char *pattern, int64_t *removed);
-    gram_status (*cache_warm)(gram_context *g, const char *const *chips, int count,
-                              gram_cache_visit visit, void *user);
+    gram_status (*cache_warm)(gram_context *g, const struct gram_cdist_op *op,
+                              const gram_warm_options *options); /* op NULL: the common kernels */
     /* NULL below: not offered */
     gram_status (*tune)(gram_context *g, const struct gram_cdist_op *op, gram_tuning *result);
     gram_status (*tune_kron)(gram_context *g, const struct gram_kron_matmul_op *op,

@@ -3,7 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "backend.h"
+#include "cache.h"
 #include "tuned.h"
 #include <dlfcn.h>
 #include <string.h>
@@ -70,22 +70,30 @@ gram_status gram_cache_clear(gram_context *g, const char *pattern, int64_t *remo
     return status;
 }
 
-gram_status gram_cache_warm(gram_context *g, const char *const *chips, int count,
-                            gram_cache_visit visit, void *user)
+gram_status gram_cache_warm_op(gram_context *g, const struct gram_cdist_op *op,
+                               const gram_warm_options *options)
 {
     const struct gram_backend *table;
     gram_status status;
     void *handle;
 
-    TRY(gram_begin_without_blas(g, __func__));
-    if (count < 0 || (count > 0 && !chips))
+    if (options->count < 0 || (options->count > 0 && !options->chips))
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "count is %d with chips %s, expected 0 or more",
-                         count, chips ? "given" : "NULL");
-    for (int i = 0; i < count; i++)
-        if (!chips[i])
+                         options->count, options->chips ? "given" : "NULL");
+    for (int i = 0; i < options->count; i++)
+        if (!options->chips[i])
             return gram_fail(g, GRAM_INVALID_ARGUMENT, "chips[%d] is NULL", i);
     TRY(load(g, &handle, &table));
-    status = table->cache_warm(g, chips, count, visit, user);
+    status = table->cache_warm(g, op, options);
     dlclose(handle);
     return status;
+}
+
+gram_status gram_cache_warm(gram_context *g, const char *const *chips, int count,
+                            gram_cache_visit visit, void *user)
+{
+    const gram_warm_options options = {sizeof options, chips, count, visit, user};
+
+    TRY(gram_begin_without_blas(g, __func__));
+    return gram_cache_warm_op(g, NULL, &options);
 }

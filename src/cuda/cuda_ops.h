@@ -92,8 +92,8 @@ gram_status cuda_cdist_launch(gram_context *g, struct cuda_cdist_plan *plan,
 gram_status cuda_cdist_tiled(gram_context *g, const struct gram_cdist_op *op, int tm);
 
 /* cuda_warm.c */
-gram_status cuda_warm(gram_context *g, const char *const *chips, int count, gram_cache_visit visit,
-                      void *user);
+gram_status cuda_warm(gram_context *g, const struct gram_cdist_op *op,
+                      const gram_warm_options *options);
 
 /* cuda_memory.c */
 gram_status cuda_memory_allocate(gram_context *g, size_t bytes, void **out);
@@ -232,6 +232,10 @@ size_t cuda_cdist_shared(const struct cuda_cdist_variant *v, int arch);
 size_t cuda_cdist_split_bytes(const struct gram_cdist_op *op, int processors);
 gram_status cuda_cdist_split(gram_context *g, const struct gram_cdist_op *op,
                              const struct cuda_cdist_plan *plan);
+/* The kernels of cuda_cdist_split by number, from 0: the whole pieces, a narrower last one and the
+ * sum of the pieces.  False after the last. */
+bool cuda_cdist_split_request(const struct gram_cdist_op *op, const struct cuda_cdist_plan *plan,
+                              int processors, int which, char *defines, struct jit_request *out);
 
 /* cuda_tune.c: measures all tiles for problems like op. */
 gram_status cuda_tune(gram_context *g, const struct gram_cdist_op *op, gram_tuning *result);

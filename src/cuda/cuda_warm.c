@@ -13,7 +13,8 @@
 #include <time.h>
 
 enum {
-    CHIP_BYTES = 32
+    CHIP_BYTES = 32,
+    MOST_HERE = 16 /* kinds of GPUs in a machine */
 };
 
 /* ---- The work ------------------------------------------------------------------------------- */
@@ -26,6 +27,7 @@ struct chip {
 struct work {
     const gram_context *g;
     const struct cuda_compiler *compiler;
+    const struct gram_cdist_op *op; /* NULL: the common kernels */
     struct chip *chips;
     int chip_count, count; /* count: of the kernels of all */
     atomic_int next;
@@ -149,7 +151,7 @@ static gram_status check_chip(gram_context *g, const struct cuda_compiler *compi
 }
 
 /* A chip is called what its GPUs ask for: sm_90 also where sm_90a was said. */
-static void add_chip(const gram_context *g, struct work *work, const char *name)
+static gram_status add_chip(gram_context *g, struct work *work, const char *name)
 {
     struct chip *chip = &work->chips[work->chip_count++];
     const int number = number_of(name);
@@ -157,8 +159,12 @@ static void add_chip(const gram_context *g, struct work *work, const char *name)
 
     snprintf(chip->name, sizeof chip->name, text ? "compute_%d" : "sm_%d", number);
     /* Text is for GPUs that are newer, and are none of those that have kernels of their own. */
-    cuda_warm_list(g, text ? number + 1 : number, &chip->list);
+    if (!work->op)
+        cuda_warm_list(g, text ? number + 1 : number, &chip->list);
+    else if (!cuda_warm_list_op(g, text ? number + 1 : number, work->op, &chip->list))
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the code of an expression");
     work->count += chip->list.count;
+    return GRAM_OK;
 }
 
 /* The chips of the GPUs that are here, each once. */
@@ -183,11 +189,40 @@ static gram_status chips_here(gram_context *g, const struct cuda_compiler *compi
     return GRAM_OK;
 }
 
-gram_status cuda_warm(gram_context *g, const char *const *chips, int count, gram_cache_visit visit,
-                      void *user)
+static gram_status check_op(gram_context *g, const struct gram_cdist_op *op)
 {
-    struct work work = {.g = g, .visit = visit, .user = user, .lock = PTHREAD_MUTEX_INITIALIZER};
-    char here[16][CHIP_BYTES];
+    if (op && op->expression &&
+        gram_cuda_expression_constants(op->expression, NULL, NULL) > PAIR_CONSTANTS)
+        return gram_fail(g, GRAM_UNSUPPORTED,
+                         "options.expression needs more than %d values that depend on parameters "
+                         "alone, which cuda does not have",
+                         PAIR_CONSTANTS);
+    return GRAM_OK;
+}
+
+static gram_status warm_chips(gram_context *g, struct work *work, const char *const *chips,
+                              int count)
+{
+    for (int i = 0; i < count; i++)
+        TRY(add_chip(g, work, chips[i]));
+    atomic_init(&work->next, 0);
+    run(work, g->threads);
+    if (work->status != GRAM_OK)
+        memcpy(g->message, work->message, sizeof g->message);
+    return work->status;
+}
+
+gram_status cuda_warm(gram_context *g, const struct gram_cdist_op *op,
+                      const gram_warm_options *options)
+{
+    struct work work = {.g = g,
+                        .op = op,
+                        .visit = options->visit,
+                        .user = options->user,
+                        .lock = PTHREAD_MUTEX_INITIALIZER};
+    char here[MOST_HERE][CHIP_BYTES];
+    const char *names[MOST_HERE];
+    gram_status status;
     const char *why;
     gram_cache cache = {.size = sizeof cache};
     int found = 0;
@@ -198,21 +233,20 @@ gram_status cuda_warm(gram_context *g, const char *const *chips, int count, gram
     gram_jit_cache_info(g, &cache);
     if (cache.why[0])
         return gram_fail(g, GRAM_IO, "nothing can be kept: %.400s", cache.why);
-    for (int i = 0; i < count; i++)
-        TRY(check_chip(g, work.compiler, chips[i]));
-    if (count == 0)
-        TRY(chips_here(g, work.compiler, here, 16, &found));
-    work.chips = calloc((size_t)count + (size_t)found + 1, sizeof *work.chips);
+    TRY(check_op(g, op));
+    for (int i = 0; i < options->count; i++)
+        TRY(check_chip(g, work.compiler, options->chips[i]));
+    if (options->count == 0)
+        TRY(chips_here(g, work.compiler, here, MOST_HERE, &found));
+    for (int i = 0; i < found; i++)
+        names[i] = here[i];
+    work.chips = calloc((size_t)options->count + (size_t)found + 1, sizeof *work.chips);
     if (!work.chips)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the list of kernels");
-    for (int i = 0; i < count; i++)
-        add_chip(g, &work, chips[i]);
-    for (int i = 0; i < found; i++)
-        add_chip(g, &work, here[i]);
-    atomic_init(&work.next, 0);
-    run(&work, g->threads);
+    status = options->count > 0 ? warm_chips(g, &work, options->chips, options->count)
+                                : warm_chips(g, &work, names, found);
+    for (int i = 0; i < work.chip_count; i++)
+        free(work.chips[i].list.expression);
     free(work.chips);
-    if (work.status != GRAM_OK)
-        memcpy(g->message, work.message, sizeof g->message);
-    return work.status;
+    return status;
 }

@@ -18,9 +18,14 @@ struct warm_kernel {
 
 struct warm_list {
     int count;
+    char *expression; /* the device code of one, which some kernels include; owned, NULL: none */
     struct warm_kernel kernel[WARM_MOST];
 };
 
-/* The kernels of a GPU of this arch (90), each once. */
+/* The common kernels of a GPU of this arch (90), each once. */
 void cuda_warm_list(const gram_context *g, int arch, struct warm_list *list);
+
+/* Those of op instead, which cuda_cdist would launch; false if memory runs out. */
+bool cuda_warm_list_op(const gram_context *g, int arch, const struct gram_cdist_op *op,
+                       struct warm_list *list);
 #endif

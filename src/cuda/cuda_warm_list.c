@@ -152,32 +152,62 @@ static void describe(const struct common *c, const struct shape *shape, struct g
         op->root = c->root;
 }
 
+/* The kernel of a plan, with the list's expression where it has one. */
+static void add_plan(struct warm_list *list, const struct cuda_cdist_plan *plan)
+{
+    char defines[CUDA_CDIST_DEFINES];
+    struct jit_request request = cuda_cdist_request(plan, defines);
+
+    if (plan->expression)
+        request.own = (struct cuda_source){"pair_expression.cuh", list->expression};
+    add(list, &request);
+}
+
 static void add_pairs(const gram_context *g, const struct cuda_device *device,
-                      struct warm_list *list, const struct common *c, const struct shape *shape)
+                      struct warm_list *list, const struct gram_cdist_op *op)
 {
     char defines[CUDA_CDIST_DEFINES];
     struct cuda_cdist_plan plan = {0};
-    struct gram_cdist_op op;
     struct jit_request request;
 
-    describe(c, shape, &op);
-    cuda_cdist_plan(&op, PROCESSORS, &plan);
-    request = cuda_cdist_request(&plan, defines);
-    add(list, &request);
+    cuda_cdist_plan(op, PROCESSORS, &plan);
+    if (plan.tiles == 0)
+        return;
+    add_plan(list, &plan);
     if (cuda_cdist_packs(g, device, &plan)) {
         request = cuda_cdist_panels_request(&plan, defines);
         add(list, &request);
         (void)cuda_cdist_plan_packed(&plan);
-        request = cuda_cdist_request(&plan, defines);
-        add(list, &request);
+        add_plan(list, &plan);
     }
     if (!cuda_cdist_squares(g, device, &plan))
         return;
     for (int k = 0; cuda_cdist_square_request(device, &plan, k, defines, &request); k++)
         add(list, &request);
     cuda_cdist_plan_listed(&plan);
-    request = cuda_cdist_request(&plan, defines);
-    add(list, &request);
+    add_plan(list, &plan);
+}
+
+static void add_common(const gram_context *g, const struct cuda_device *device,
+                       struct warm_list *list, const struct common *c, const struct shape *shape)
+{
+    struct gram_cdist_op op;
+
+    describe(c, shape, &op);
+    add_pairs(g, device, list, &op);
+}
+
+static void add_pieces(struct warm_list *list, const struct gram_cdist_op *op)
+{
+    char defines[CUDA_CDIST_DEFINES];
+    struct cuda_cdist_plan plan = {0};
+    struct jit_request request;
+
+    if (cuda_cdist_split_bytes(op, PROCESSORS) == 0)
+        return;
+    cuda_cdist_plan(op, PROCESSORS, &plan);
+    for (int k = 0; cuda_cdist_split_request(op, &plan, PROCESSORS, k, defines, &request); k++)
+        add(list, &request);
 }
 
 /* ---- Gradients ------------------------------------------------------------------------------ */
@@ -275,7 +305,7 @@ void cuda_warm_list(const gram_context *g, int arch, struct warm_list *list)
 
     list->count = 0;
     for (int i = 0; i < COMMONS * SHAPES; i++)
-        add_pairs(g, &device, list, &commons[i / SHAPES], &shapes[i % SHAPES]);
+        add_common(g, &device, list, &commons[i / SHAPES], &shapes[i % SHAPES]);
     for (int i = 0; i < GRADIENTS; i++)
         add_gradient(list, &gradients[i]);
     for (int i = 0; i < KRONS; i++) {
@@ -286,4 +316,19 @@ void cuda_warm_list(const gram_context *g, int arch, struct warm_list *list)
     }
     add_plain(list, GRAM_F32, arch);
     add_plain(list, GRAM_F64, arch);
+}
+
+bool cuda_warm_list_op(const gram_context *g, int arch, const struct gram_cdist_op *op,
+                       struct warm_list *list)
+{
+    const struct cuda_device device = {.arch = arch, .processors = PROCESSORS};
+
+    list->count = 0;
+    if (op->expression && !(list->expression = gram_cuda_expression_text(op->expression)))
+        return false;
+    if (op->batch.count > 0 && op->out.rows > 0 && op->out.cols > 0) {
+        add_pairs(g, &device, list, op);
+        add_pieces(list, op);
+    }
+    return true;
 }

@@ -75,11 +75,9 @@ static struct gram_view cut(const struct gram_view *v, int64_t first, int64_t co
 }
 
 /* Plain sums of `pieces` pieces, from column `first` on, go to sums, one after the other. */
-static gram_status sum(gram_context *g, const struct gram_cdist_op *op, int64_t first,
-                       int64_t columns, int64_t pieces, void *sums)
+static void plan_sum(const struct gram_cdist_op *op, int64_t first, int64_t columns, int64_t pieces,
+                     void *sums, int processors, struct cuda_cdist_plan *plan)
 {
-    const struct cuda_device *device = g->device;
-    struct cuda_cdist_plan plan = {.tile = TILE};
     struct gram_cdist_op part = {.inner = op->inner,
                                  .symmetric = op->symmetric,
                                  .p = op->p,
@@ -102,8 +100,28 @@ static gram_status sum(gram_context *g, const struct gram_cdist_op *op, int64_t 
         stride *= part.batch.shape[d];
     }
     part.out.batch_stride[0] = stride;
-    cuda_cdist_plan(&part, device->processors, &plan);
+    *plan = (struct cuda_cdist_plan){.tile = TILE};
+    cuda_cdist_plan(&part, processors, plan);
+}
+
+static gram_status sum(gram_context *g, const struct gram_cdist_op *op, int64_t first,
+                       int64_t columns, int64_t pieces, void *sums)
+{
+    const struct cuda_device *device = g->device;
+    struct cuda_cdist_plan plan;
+
+    plan_sum(op, first, columns, pieces, sums, device->processors, &plan);
     return cuda_cdist_launch(g, &plan, NULL);
+}
+
+static struct jit_request reduce_request(const struct cuda_cdist_plan *plan, char *defines)
+{
+    struct jit_request request = cuda_cdist_request(plan, defines);
+
+    request.file = "cdist_reduce.cu";
+    request.kernel = "cdist_reduce";
+    request.variant = gram_cuda_variant(CUDA_VARIANT_CDIST_REDUCE, plan->number);
+    return request;
 }
 
 static gram_status reduce(gram_context *g, const struct gram_cdist_op *op,
@@ -121,15 +139,12 @@ static gram_status reduce(gram_context *g, const struct gram_cdist_op *op,
                                    .batch_ndim = op->batch.ndim,
                                    .map = plan->params.map};
     char defines[CUDA_CDIST_DEFINES];
-    struct jit_request request = cuda_cdist_request(plan, defines);
+    const struct jit_request request = reduce_request(plan, defines);
 
     for (int d = 0; d < op->batch.ndim; d++) {
         params.batch_shape[d] = op->batch.shape[d];
         params.batch_stride[d] = op->out.batch_stride[d];
     }
-    request.file = "cdist_reduce.cu";
-    request.kernel = "cdist_reduce";
-    request.variant = gram_cuda_variant(CUDA_VARIANT_CDIST_REDUCE, plan->number);
     return gram_cuda_launch(g, &request, gram_ceil_div(params.elements, REDUCE_THREADS),
                             REDUCE_THREADS, &params);
 }
@@ -149,4 +164,25 @@ gram_status cuda_cdist_split(gram_context *g, const struct gram_cdist_op *op,
     if (left > 0)
         TRY(sum(g, op, pieces * columns, left, 1, (char *)sums + pieces * piece_bytes));
     return reduce(g, op, plan, pieces + (left > 0), sums);
+}
+
+bool cuda_cdist_split_request(const struct gram_cdist_op *op, const struct cuda_cdist_plan *plan,
+                              int processors, int which, char *defines, struct jit_request *out)
+{
+    const int64_t columns = columns_of_piece(op, processors), pieces = op->x.cols / columns;
+    const bool last = which > 0;
+    struct cuda_cdist_plan part;
+
+    if (which == 2) {
+        *out = reduce_request(plan, defines);
+        return true;
+    }
+    if (which > 2)
+        return false;
+    if (last && op->x.cols == pieces * columns)
+        return cuda_cdist_split_request(op, plan, processors, 0, defines, out);
+    plan_sum(op, last ? pieces * columns : 0, last ? op->x.cols - pieces * columns : columns,
+             last ? 1 : pieces, op->out.data, processors, &part);
+    *out = cuda_cdist_request(&part, defines);
+    return true;
 }

@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "core/backend.h"
+#include "core/cache.h"
 #include "pairwise.h"
 #include <float.h>
 #include <math.h>
@@ -236,4 +237,19 @@ gram_status gram_kernel_workspace(gram_context *g, const gram_tensor *x, const g
     TRY(gram_kernel_describe(g, &pair, options, &expression, &op));
     *need = gram_workspace_on(g, g->backend->cdist_workspace(g, &op));
     return GRAM_OK;
+}
+
+gram_status gram_cache_warm_kernel(gram_context *g, const gram_tensor *x, const gram_tensor *y,
+                                   const gram_kernel_options *options, const gram_tensor *out,
+                                   const gram_warm_options *warm)
+{
+    const struct gram_pair pair = {.x = x, .y = y, .out = out};
+    gram_warm_options o = GRAM_WARM_OPTIONS_INIT;
+    struct gram_expression expression;
+    struct gram_cdist_op op;
+
+    TRY(gram_begin_without_blas(g, __func__));
+    TRY(gram_options_copy(g, &o, sizeof o, warm));
+    TRY(gram_kernel_describe(g, &pair, options, &expression, &op));
+    return gram_cache_warm_op(g, &op, &o);
 }
