@@ -78,18 +78,16 @@ void cpu_kron_matmul_plan(const gram_context *g, const struct gram_kron_matmul_o
 /* How the rows of x are cut: the first part, of whole vectors of lanes, may leave a rest. */
 int64_t cpu_kron_matmul_first_part(const gram_context *g, const struct gram_kron_matmul_op *op);
 
-/* ---- cpu_kron_matmul.c ------------------------------------------------------------------------
- */
+/* ---- cpu_kron_matmul.c ------------------------------------------------------------------- */
 
 /* cpu_kron_matmul with a choice of the plan's. */
 gram_status cpu_kron_matmul_chosen(gram_context *g, const struct gram_kron_matmul_op *op,
                                    int choice);
 
-/* ---- cpu_kron_tune.c ---------------------------------------------------------------------------
- */
+/* ---- cpu_kron_tune.c --------------------------------------------------------------------- */
 
-/* What was measured to be fastest for such problems, 0 where nothing was; and what to keep it by.
- */
+/* The choice that was measured to be fastest for such problems, 0 where none was; and the number by
+ * which it is kept. */
 int cpu_kron_tuned(const gram_context *g, const struct gram_kron_matmul_op *op);
 uint64_t cpu_kron_class(const gram_context *g, const struct gram_kron_matmul_op *op);
 
