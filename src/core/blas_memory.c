@@ -179,7 +179,7 @@ static bool begin_meeting(int threads)
     return begun;
 }
 
-/* True once so many threads have come, each with its buffer. */
+/* True once all `threads` have come, each with its buffer. */
 static bool have_met(int threads)
 {
     int64_t start = gram_nanoseconds();
@@ -212,7 +212,7 @@ static size_t bytes_of(int threads, int made)
     return bytes;
 }
 
-/* Has OpenBLAS map buffers for so many calls at once; for how many it did. */
+/* Has OpenBLAS map buffers for `count` calls at once.  Returns for how many it did. */
 static int take_buffers(int count)
 {
     void *buffer[GRAM_MAX_THREADS];

@@ -29,7 +29,7 @@ static bool read_line(const char *path, char *line, int bytes)
     return there;
 }
 
-/* Processors that so many microseconds of a period are worth, at least one. */
+/* The processors that `quota` microseconds of each `period` are worth, at least one. */
 static int worth(double quota, double period)
 {
     double count = period > 0 ? quota / period : 0;

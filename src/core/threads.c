@@ -56,7 +56,7 @@ static void *worker_main(void *arg)
         if (pool->quit)
             break;
         seen = pool->generation;
-        if (!pool->open || pool->joined + 1 >= pool->count) /* scratch is for so many alone */
+        if (!pool->open || pool->joined + 1 >= pool->count) /* scratch is for count threads */
             continue;
         thread = ++pool->joined;
         pool->running++;

@@ -23,7 +23,7 @@ typedef void gram_loop_body(void *arg, int64_t index, int thread);
 typedef void gram_loop(gram_context *g, int64_t count, gram_loop_body *body, void *arg);
 void gram_parallel_for(gram_context *g, int64_t count, gram_loop_body *body, void *arg);
 
-/* True if work of about so many nanoseconds of one thread is worth waking others for: until the
+/* True if work that takes one thread about `nanoseconds` is worth waking others for: until the
  * first of them works, and its cache has what it reads, the caller has done as much. */
 static inline bool gram_worth_waking(double nanoseconds)
 {

@@ -12,7 +12,7 @@
 struct gram_whole_file {
     char *path;      /* what is replaced: links are followed */
     char *temporary; /* beside it */
-    size_t folder;   /* of both: so many characters, the slash included */
+    size_t folder;   /* of both paths: characters, the slash included */
     mode_t mode;     /* of a new file; the system takes away what umask says */
     int descriptor;
     bool named; /* temporary is there; without O_TMPFILE from the beginning, else in the end */

@@ -16,7 +16,7 @@ struct cpu_mode {
     int64_t before, n, after;
 };
 
-/* That of dimension `at` of a shape of so many dimensions. */
+/* The mode of dimension `at` of a shape of `order` dimensions. */
 struct cpu_mode cpu_mode_of(const int64_t *shape, int order, int at);
 
 /* to[b][j][a] = sum_i q[j][i] from[b][i][a], or of q[i][j] where transposed; q is n by n.  to does

@@ -76,7 +76,7 @@ static const struct gradient {
     {  2,  1, GRAM_F64},
 };
 
-/* Kronecker products of 1024 rows: so many factors of order P, on the right. */
+/* Kronecker products of 1024 rows with `count` factors of order `order`, on the right. */
 static const struct kron {
     int order, count;
 } krons[] = {

@@ -39,7 +39,7 @@ static __device__ void ptx_mbarrier_arrive(unsigned long long *barrier)
                  : "memory");
 }
 
-/* Arrives, and lets the phase wait for so many bytes. */
+/* Arrives, and lets the phase wait for `bytes` bytes. */
 static __device__ void ptx_mbarrier_expect(unsigned long long *barrier, int bytes)
 {
     asm volatile(
@@ -124,7 +124,7 @@ static __device__ unsigned long long ptx_wgmma_operand(const void *shared, int k
            (unsigned long long)(row_bytes >> 4) << 32;
 }
 
-/* The operand that lies so many bytes, a multiple of 16, behind. */
+/* The operand that lies `bytes` bytes, a multiple of 16, behind this one. */
 static __device__ unsigned long long ptx_wgmma_shifted(unsigned long long operand, int bytes)
 {
     return operand + (unsigned)(bytes >> 4);

@@ -77,7 +77,7 @@ struct solve_verdict_params {
     const char *matrix;
     long long n, ld;
     const int *code;  /* of cuSOLVER; NULL: a factor was given */
-    const int *found; /* LU: what solve_scan found, in so many places */
+    const int *found; /* LU: what solve_scan found, in `scans` places */
     long long scans;
     long long *exchanges; /* LU: cuSOLVER's pivots */
     int *verdict;

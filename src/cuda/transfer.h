@@ -26,8 +26,8 @@ struct cuda_transfer {
     int turn;
 };
 
-/* For matrices of at most so many bytes; the device's context must be current, here and below.
- * Undone by close, whether it failed or not; close waits for both streams and the context's. */
+/* For matrices of at most `bytes` bytes.  The device's context must be current, here and below.
+ * close undoes open, whether that failed or not, and waits for both streams and the context's. */
 gram_status gram_cuda_transfer_open(gram_context *g, gram_loop *parallel, size_t bytes,
                                     struct cuda_transfer *t);
 gram_status gram_cuda_transfer_close(struct cuda_transfer *t);

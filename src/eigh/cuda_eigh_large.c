@@ -44,7 +44,7 @@ static int64_t chunk_of(const struct cuda_eigh_plan *plan)
     return gram_most(1, gram_least(items, CHUNK_ELEMENTS / (n * n)));
 }
 
-/* cuSOLVER's scratch for so many items. */
+/* The scratch that cuSOLVER asks for, for the items of one call. */
 static gram_status work_bytes(gram_context *g, const struct cuda_eigh_plan *plan,
                               const struct cuda_solver *s, struct cuda_eigh_layout *at)
 {

@@ -335,7 +335,7 @@ gram_status cuda_eigh_multi_solve(struct gram_eigh_multi *m, int64_t item, int *
 
 /* ---- Vectors -------------------------------------------------------------------------------- */
 
-/* Columns of the caller's vectors from a device: of so many pairs, or NaN where from is NULL. */
+/* `cols` columns of the caller's vectors from a device, or NaN where `from` is NULL. */
 static gram_status store(const struct state *s, int64_t item, int64_t first, int64_t cols, int d,
                          const char *from)
 {

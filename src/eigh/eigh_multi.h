@@ -17,7 +17,7 @@ struct gram_eigh_multi;
 struct gram_eigh_multi_host {
     /* The largest magnitude in the lower triangle of an item; NaN or infinity if one is there. */
     double (*largest)(const struct gram_eigh_multi *m, int64_t item);
-    /* panel[i + j n] = 2^-exponent a[i][first + j], where i >= first + j, for so many columns. */
+    /* panel[i + j n] = 2^-exponent a[i][first + j], where i >= first + j, for j < cols. */
     void (*gather)(const struct gram_eigh_multi *m, int64_t item, int64_t first, int64_t cols,
                    void *panel);
     /* vectors[i][first + j] = panel[i + j n] */

@@ -156,7 +156,7 @@ static void rayleigh_ritz(struct krylov *z)
     z->flops = 0;
 }
 
-/* Wanted pairs whose estimated residual is below so much of the norm. */
+/* How many wanted pairs have an estimated residual below `tolerance` times the norm. */
 static int64_t below(const struct krylov *z, double tolerance)
 {
     int64_t count = 0;

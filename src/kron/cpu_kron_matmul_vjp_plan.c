@@ -82,7 +82,7 @@ static bool lay_out(struct kron_vjp_plan *p, int64_t rows)
     return true;
 }
 
-/* Rows that go through the chains in so many bytes. */
+/* How many rows go through the chains in buffers of `bytes` bytes. */
 static int64_t rows_in(const struct kron_vjp_plan *p, int64_t bytes)
 {
     int64_t elements = 2 * gram_most(p->op->x.cols, p->op->grad.cols);

@@ -6,8 +6,8 @@
  * SPDX-License-Identifier: MIT
  */
 
-/* A factor, whose rows are so many elements apart there; without data it is the number 1.  A thread
- * asks for AHEAD elements at a time. */
+/* Reads a factor into `to`, where its rows are `width` elements apart; a factor without data is the
+ * number 1.  A thread asks for AHEAD elements at a time. */
 template <int THREADS_OF_BLOCK, int AHEAD>
 static __device__ void read_factor(const struct kron_side &side, const f_element *f, int rows,
                                    int cols, int width, REAL *to)

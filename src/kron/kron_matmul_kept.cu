@@ -15,8 +15,8 @@
  * are all o of one or more units.  Their sums go to shared memory, where (unit, q) are the columns
  * for e and a line is an o; there these four warps wait for each other.
  *
- * Units follow each other in x and y by one stride; there are fewer than 2^31 columns, and so many
- * elements in a unit and in 16 of a row stride.
+ * Units follow each other in x and y by one stride.  There are fewer than 2^31 columns, elements in
+ * a unit and elements in 16 row strides.
  *
  * Parameters (-D), set by cuda_kron_kept.c:
  *   REAL, X_KIND, Y_KIND, F_KIND, WHOLE   see kron_pass.cuh; REAL, X_KIND and F_KIND are float or
@@ -78,8 +78,8 @@ template <bool BY_COLUMNS> static __device__ int turned(int line)
 
 /* ---- Factors -------------------------------------------------------------------------------- */
 
-/* Columns q0 .. of a factor with so many rows and columns; `meanwhile` is done while the first of
- * its numbers are on their way. */
+/* Keeps the columns from q0 on of a factor of `rows` by `cols`.  `meanwhile` is done while the
+ * first of its numbers are on their way. */
 template <typename F, typename WORK>
 static __device__ void keep_factor(const struct kron_side &side, const f_element *f, int rows,
                                    int cols, int q0, char *kept, const WORK &meanwhile)

@@ -40,7 +40,7 @@ struct gram_kron_kernels {
  * the last output if there are enough of them, else zeros fill it up.
  */
 
-/* Panels that so many outputs are cut into. */
+/* How many panels `outs` outputs are cut into. */
 static inline int64_t gram_kron_panels(const struct gram_kron_kernels *k, int64_t outs)
 {
     return gram_ceil_div(outs, k->rows);

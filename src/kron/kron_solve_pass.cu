@@ -2,8 +2,8 @@
  * kron_solve_pass.cu - one factor's part of a solve with a Kronecker product, in one pass
  *
  * to[unit][.][a] = U^-1 L^-1 P from[unit][.][a], for all units and all a < after, with the LU of
- * kron_solve_factor.cu in shared memory.  A block has so many right-hand sides in shared memory at
- * a time, and RIGHTS of them are a thread's, which takes PANEL elements of these in registers at a
+ * kron_solve_factor.cu in shared memory.  A block has some right-hand sides in shared memory at a
+ * time.  RIGHTS of them belong to a thread, which takes PANEL of their elements into registers at a
  * time, subtracts the columns of L, or of U, times the elements that are known, and solves with the
  * triangle on the diagonal.  All threads read the same of L and U.  from may be to.
  *
@@ -30,7 +30,7 @@ struct factor {
     int place[ORDER]; /* where a row goes */
 };
 
-/* The columns of a thread, elements of which are so many from each other. */
+/* The columns of a thread; their elements are `step` apart. */
 struct column {
     REAL *tile;
     int at[RIGHTS], step;

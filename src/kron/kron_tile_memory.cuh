@@ -58,7 +58,8 @@ static __device__ long long inside(const struct kron_params &a, int element)
                        : (long long)(element / TA) * (AFTER ? AFTER : a.after) + element % TA;
 }
 
-/* What is added to reach an element of a tile whose units have so many; offset is of its unit. */
+/* What is added to reach an element of a tile whose units have `elements`; `offset` is that of the
+ * element's unit. */
 static __device__ long long reach(const struct kron_params &a, const struct place &t, int element,
                                   int elements, const long long *offset)
 {

@@ -112,7 +112,7 @@ static __device__ constexpr int column_at(int number, int behind, int apart)
                            high / lanes % apart);
 }
 
-/* An element is left out after so many. */
+/* Where an element lies if one place is left out after each `pad` of them. */
 static __device__ constexpr int padded_by(int element, int pad)
 {
     return pad ? element + element / pad : element;
@@ -178,7 +178,7 @@ template <int FACTOR = 0> static __device__ constexpr int padded(int element)
 #endif
 }
 
-/* A tile of x as it is copied: after so many elements 16 bytes are left out. */
+/* A tile of x as it is copied: 16 bytes are left out after each `pad` elements. */
 static constexpr int AT_ONCE = 16 / (int)sizeof(x_element);
 
 static __device__ constexpr int ahead_by(int element, int pad)

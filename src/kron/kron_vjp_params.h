@@ -32,7 +32,7 @@ struct kron_vjp_move_params {
 
 /*
  * sums[group][0] = the sum of sums[group][slot]; or, where there is one group and direct is set,
- * alpha times it is a matrix with so many columns.
+ * alpha times it is stored as a matrix with `cols` columns.
  */
 struct kron_vjp_sum_params {
     char *sums;
@@ -54,7 +54,7 @@ struct kron_vjp_sums_params {
     struct kron_number alpha;
 };
 
-/* Shared memory of kron_vjp_gradient.cu: columns of a chunk, of so many rows of both sides;
+/* Shared memory of kron_vjp_gradient.cu: the columns of a chunk by the rows of both sides, and the
  * elements left out after a row of p or q. */
 #define KRON_VJP_STAGES 3
 #define KRON_VJP_CHUNK(rows, doubles) \

@@ -29,7 +29,7 @@ struct jit_request cuda_rows_request(int kernel, gram_dtype dtype, char defines[
                                 .variant = number_of(kernel, dtype)};
 }
 
-/* Queues a kernel for so many elements; a block takes `each` of them. */
+/* Queues a kernel for `elements` elements; a block takes `each` of them. */
 static gram_status launch(gram_context *g, int kernel, gram_dtype dtype, int64_t elements,
                           int64_t each, struct rows_params *params)
 {

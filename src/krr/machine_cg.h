@@ -15,8 +15,8 @@ struct machine_cg_report {
     double residual; /* largest over the columns of |B - A X| / |B|, computed afresh at the end */
 };
 
-/* (K + diag(ridge)) X = B with so many columns, and what preconditions it: on the CPU K in blocks,
- * on a GPU n by n without gaps.  ridge is where the context computes. */
+/* (K + diag(ridge)) X = B with `columns` columns, and what preconditions it.  K is in blocks on the
+ * CPU, and n by n without gaps on a GPU.  ridge is where the context computes. */
 struct machine_system {
     int64_t n, columns;
     gram_dtype dtype;

@@ -100,7 +100,7 @@ static gram_status small_kernel(gram_context *g, const struct machine_stored *k,
     return g->backend->rows_add(g, &add);
 }
 
-/* The diagonal of a matrix of so many rows in f64 becomes value greater. */
+/* Adds `value` to the diagonal of a matrix of `rows` rows in f64. */
 static gram_status add_to_diagonal(gram_context *g, int64_t rows, double value, void *matrix)
 {
     size_t bytes = (size_t)rows * sizeof(double);

@@ -72,6 +72,6 @@ int64_t cpu_layer_block_positions(const struct cpu_layer_block *b);
 struct gram_blas_matrix cpu_layer_block_load(gram_context *g, const struct cpu_layer_block *b,
                                              int64_t first, int64_t count, void *memory);
 
-/* How many positions a block of so many features has, at most `all`. */
+/* How many positions a block of `features` features has, at most `all`. */
 int64_t cpu_layer_block_count(const struct gram_layer_op *layer, int64_t features, int64_t all);
 #endif

@@ -265,7 +265,7 @@ static gram_status launch(gram_context *g, const struct factor_job *job,
     return gram_cuda_launch_plain(g, kernel, job->dtype, blocks, FACTOR_THREADS, (void *)p);
 }
 
-/* A pass over so many elements. */
+/* A pass over `elements` elements. */
 static gram_status pass(gram_context *g, const struct factor_job *job,
                         enum cuda_variant_file kernel, int64_t elements,
                         const struct factor_params *p)

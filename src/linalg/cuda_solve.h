@@ -28,7 +28,7 @@ enum {
 };
 struct jit_request cuda_solve_request(int kernel, bool lu, gram_dtype dtype, int arch,
                                       char defines[CUDA_SOLVE_DEFINES]);
-/* Queues a kernel (SOLVE_SMALL, ...) of so many blocks; the device's context is current. */
+/* Queues a kernel (SOLVE_SMALL, ...) of `blocks` blocks; the device's context is current. */
 gram_status cuda_solve_launch(gram_context *g, const struct cuda_solve_plan *plan, int kernel,
                               void *params, const unsigned blocks[2]);
 

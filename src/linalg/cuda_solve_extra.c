@@ -15,7 +15,7 @@ enum {
     PARTS_A_PROCESSOR = 16, /* blocks of a pass over all matrices */
     PLAIN_ORDER = 160,      /* beyond which tiles are quicker than solve_small.cu */
     LIBRARY_ORDER = 512,    /* beyond which cuSOLVER is quicker, */
-    LIBRARY_ITEMS = 4,      /* up to so many items */
+    LIBRARY_ITEMS = 4,      /* for at most these items */
     LU_ITEMS = 8,           /* from which LU is done side by side */
     PLAIN_COLUMNS = 512     /* right-hand sides at a time without refine */
 };
@@ -46,7 +46,7 @@ static size_t take(size_t *bytes, size_t more)
     return at;
 }
 
-/* Sizes for chunks of so many items; cuSOLVER's at the end. */
+/* The sizes for chunks of `count` items, those of cuSOLVER at the end. */
 static void lay_out(const struct cuda_extra *e, int64_t count, struct cuda_extra_scratch *s)
 {
     const struct gram_solve_op *op = e->op;

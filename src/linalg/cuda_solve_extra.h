@@ -41,7 +41,7 @@ gram_status cuda_solve_extra(gram_context *g, const struct cuda_solve_plan *plan
 gram_status cuda_solve_extra_bytes(gram_context *g, const struct cuda_solve_plan *plan,
                                    size_t *bytes);
 
-/* A kernel on params, parts blocks an item, or so many. */
+/* Queues a kernel on params: with `parts` blocks per item, or with `blocks` blocks. */
 gram_status cuda_extra_pass(gram_context *g, struct cuda_extra *e, enum cuda_variant_file kernel,
                             gram_dtype dtype);
 gram_status cuda_extra_blocks(gram_context *g, struct cuda_extra *e, enum cuda_variant_file kernel,

@@ -30,7 +30,7 @@ static double piece_bytes(const struct gram_matmul_batched_op *op, double m, dou
     return (m * k + k * n + outs * m * n) * (double)gram_dtype_size(op->out.dtype);
 }
 
-/* The largest piece whose matrices take no more than so many elements; false if there is none. */
+/* The largest piece whose matrices take at most `elements` elements; false if there is none. */
 static bool divide(struct chunks *c, double elements)
 {
     const struct gram_matmul_batched_op *w = c->whole;

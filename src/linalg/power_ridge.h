@@ -8,7 +8,7 @@
 #include "core/backend.h"
 
 /*
- * Of a factor, a sum of squares with rounding errors, the ridge is at least so many times the
+ * The least ridge of a factor, which is a sum of squares with rounding errors, relative to the
  * largest eigenvalue: what rounding in a's dtype makes of an eigenvalue of 0, and what the methods
  * can still tell from 0 in the dtype that they work in.
  */

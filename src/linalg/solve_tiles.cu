@@ -38,7 +38,7 @@ static __device__ struct task task_of(const struct solve_tiles_params &a, long l
             a.control + SOLVE_CONTROL + item * tiles};
 }
 
-/* Until so many tiles of a row are there; all threads. */
+/* Waits until `tiles` tiles of a row are there; all threads call it. */
 static __device__ void wait_for(const int *done, long long tiles)
 {
     if (threadIdx.x == 0) {
@@ -77,7 +77,7 @@ static __device__ void put(const struct strip &s, struct operands &to)
     }
 }
 
-/* How many tiles to the left there are in both rows of tiles; at least so many: waits. */
+/* How many tiles to the left there are in both rows of tiles; waits until they are `least`. */
 static __device__ long long tiles_left(const struct task &t, long long least)
 {
     const volatile int *mine = &t.done[t.row], *other = &t.done[t.col];

@@ -109,7 +109,7 @@ gram_status gram_machine_solve(gram_context *g, const struct machine_params *par
                                double bandwidth, const struct machine_data *z, void *alpha,
                                struct machine_report *report);
 
-/* Most memory that a solve of so many rows takes, beyond its data. */
+/* The most memory that a solve of `rows` rows takes, beyond its data. */
 size_t gram_machine_solve_bytes(gram_context *g, int64_t rows, int64_t outputs, gram_dtype dtype,
                                 gram_solver solver);
 

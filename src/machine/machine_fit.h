@@ -51,8 +51,8 @@ gram_status gram_machine_encode(gram_context *g, struct machine_job *job,
                                 struct machine_encoded *out);
 void gram_machine_encoded_destroy(gram_context *g, struct machine_encoded *e);
 
-/* Whether a full metric may be learned of so many features: more are known once they are encoded
- * than a recipe knows. */
+/* Whether a full metric may be learned of `width` features.  Their number is known only when they
+ * are encoded, later than the recipe. */
 bool gram_machine_full_metric(const struct machine_job *job, int64_t width);
 
 /* The documented defaults, under what the options give. */
@@ -66,6 +66,6 @@ gram_status gram_machine_search(gram_context *g, struct machine_job *job,
 gram_status gram_machine_build(gram_context *g, struct machine_job *job,
                                const struct machine_recipe *recipe, gram_machine **out);
 
-/* Tells the caller how far the fit is: so much of the present part, from 0 to 1. */
+/* Tells the caller how far the fit is: `done`, from 0 to 1, of the present part. */
 void gram_machine_progress(const struct machine_job *job, double done, const char *stage);
 #endif

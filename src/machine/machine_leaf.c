@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* A round may be so much worse than the best before the rounds end. */
+/* The rounds end when the error of one is above this multiple of the best. */
 static const double worse = 1.1;
 
 enum {
@@ -121,7 +121,7 @@ static gram_status median_of(gram_context *g, uint64_t seed, const struct machin
     return status;
 }
 
-/* L of a leaf: given, or so many medians of the distance in its metric. */
+/* L of a leaf: given, or a multiple of the median distance in its metric. */
 static gram_status set_bandwidth(gram_context *g, const struct machine_params *params,
                                  struct machine_leaf *leaf)
 {

@@ -93,7 +93,7 @@ void gram_machine_level_close(gram_context *g, struct machine_level *level)
     *level = (struct machine_level){0};
 }
 
-/* Fold f of so many: its validation rows to the front of room, the others behind them. */
+/* Fold f of `folds`: its validation rows go to the front of room, the others behind them. */
 static void arrange(const struct machine_job *job, int64_t n, int64_t held, int f, int folds,
                     int64_t *room)
 {

@@ -34,7 +34,7 @@ struct machine_level {
     struct machine_fold fold[MACHINE_FOLDS];
 };
 
-/* Draws at most so many rows of the job, in folds if there are few. */
+/* Draws at most `rows` rows of the job, in folds if there are few. */
 gram_status gram_machine_level_open(gram_context *g, struct machine_job *job, int64_t rows,
                                     struct machine_level *out);
 void gram_machine_level_close(gram_context *g, struct machine_level *level);

@@ -73,9 +73,9 @@ gram_status gram_encoder_apply(gram_context *g, const struct gram_encoder *encod
 
 void gram_encoder_destroy(struct gram_encoder *encoder);
 
-/* table_categories.c: the categories of a column of labels, at most so many features; how many
- * features they come to, 0 if these told nothing apart; and the one that is 1 for a label (NULL:
- * missing), -1 if none is. */
+/* table_categories.c: the categories of a column of labels, with at most `most` features.  The
+ * second function says how many features they come to, 0 if these told nothing apart.  The third
+ * gives the feature that is 1 for a label (NULL: missing), -1 if none is. */
 gram_status gram_categories_fit(gram_context *g, const gram_column *from, const int64_t *rows,
                                 int64_t count, int64_t most, struct gram_encoded_column *c);
 int64_t gram_category_width(const struct gram_encoded_column *c);

@@ -83,7 +83,7 @@ void cuda_optimizer_dimension(const struct gram_optimizer_block *b, int k,
 struct optimizer_params cuda_optimizer_wave(const struct cuda_optimizer_job *job,
                                             const struct cuda_optimizer_kind *kind, int64_t first,
                                             int64_t count);
-/* cuda_optimizer.c: so many blocks of threads. */
+/* cuda_optimizer.c: queues a kernel of `blocks` blocks of threads. */
 gram_status cuda_optimizer_launch(const struct cuda_optimizer_job *job, gram_dtype work,
                                   enum cuda_variant_file kernel, int64_t blocks, void *params);
 /* What products of statistics and directions are computed in: options.precision. */

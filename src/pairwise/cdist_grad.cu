@@ -135,7 +135,7 @@ static __device__ void load_panel(REAL *to, const REAL *from, long long stride,
     }
 }
 
-/* The panel'th panels of a, b and c, if there are so many. */
+/* Loads the panel'th panels of a, b and c, if panel < count. */
 static __device__ void load_panels(const struct grad_params *a, const struct grad_tile *tile,
                                    REAL *panels, int panel, int count)
 {

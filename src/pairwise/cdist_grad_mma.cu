@@ -9,8 +9,8 @@
  * of the product are scaled by powers of 2, so that the largest of GRAD_RANGE_CENTRES centres is
  * just below 2^15, and written to shared memory as hi + lo, binary16 both; mma.sync adds hi hi, hi
  * lo and lo hi.  Rows of panels are centres; their groups of 8 elements change places with the
- * row, so that neither writes nor ldmatrix meet a bank twice.  After so many centres the sums are
- * scaled back and added to totals in shared memory.
+ * row, so that neither writes nor ldmatrix meet a bank twice.  After each GRAD_RANGE_CENTRES
+ * centres the sums are scaled back and added to totals in shared memory.
  *
  * Error: the factors have 22 bits, or 2^-40 of the largest one in those centres; tensor cores
  * truncate where they add, at most 3 eps of the partial sum for 16 centres.  What is not finite in

@@ -173,7 +173,7 @@ static struct grad_task task_at(const struct grad_plan *plan, int64_t index, int
     return t;
 }
 
-/* Outputs of the next sum kernel when so many are left: an even number, as large as the largest
+/* The outputs of the next sum kernel when `left` are left: an even number, as large as the largest
  * kernel or, for the last ones, split evenly (26 = 10 + 8 + 8). */
 static int64_t sum_rows(int64_t left)
 {

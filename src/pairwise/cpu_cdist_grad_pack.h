@@ -13,7 +13,7 @@ struct grad_piece {
     int64_t rows, cols, row_stride, col_stride;
 };
 
-/* Rows from row on and columns from col on, at most so many of each. */
+/* At most `rows` rows from `row` on and `cols` columns from `col` on. */
 struct grad_range {
     int64_t row, col, rows, cols;
 };

@@ -95,7 +95,7 @@ static void run_step(void *arg, int64_t index, int thread)
         s->step(s, n);
 }
 
-/* step for features [first, last), which move so many elements each. */
+/* Runs step for the features from first on, each of which moves `elements` elements. */
 static void for_features(gram_context *g, struct square_block *s, int64_t first, int64_t elements,
                          void (*step)(const struct square_block *s, int64_t n))
 {

@@ -252,8 +252,8 @@ static void fill_tiles(const struct cuda_grad_variant *v, struct grad_params *pa
 
 /* ---- Parts of the centres -------------------------------------------------------------------- */
 
-/* Time of the slowest processor with so many parts, and of their sum, about half a percent a part,
- * in units of one part's time on all processors. */
+/* The time of the slowest processor with `splits` parts, and of adding them up, about half a
+ * percent per part, in units of one part's time on all processors. */
 static double time_of(int64_t tiles, int64_t slots, int64_t splits)
 {
     return (double)gram_ceil_div(tiles * splits, slots) / (double)splits + 0.005 * (double)splits;

@@ -20,7 +20,7 @@ enum {
 };
 
 static const int64_t most_blocks = INT32_MAX, round_bytes = 1 << 28;
-/* Differences take 30 us for so many terms on an H200; packing and four launches 15. */
+/* This many terms take 30 us as differences on an H200; packing and four launches take 15. */
 static const double least_work = 0x1p29;
 
 /* How the cores of cdist_mma.cu work.  On an H200 wgmma with stages of 32 columns multiplies

@@ -110,7 +110,7 @@ static struct gram_rounds rounds_of(const struct gram_kernel_matmul_op *op)
     return gram_rounds_of(&op->kernel.batch, gram_most(1, ROUND_BYTES / gram_most(1, bytes)));
 }
 
-/* Where the scratch of so many items lies. */
+/* Where the scratch of a round of items lies. */
 struct layout {
     size_t panel, v, out, bytes;
 };
@@ -127,7 +127,7 @@ static struct layout layout_of(const struct gram_kernel_matmul_op *op, int64_t i
     return at;
 }
 
-/* Between so many items of a view, from this one on, and columns one after the other. */
+/* Copies between `count` items of a view, from `first` on, and columns one after the other. */
 static gram_status move(gram_context *g, const struct gram_batch *batch, int64_t first,
                         int64_t count, const struct gram_view *v, void *columns, bool back)
 {

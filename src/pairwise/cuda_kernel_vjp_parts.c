@@ -11,7 +11,7 @@ enum {
     FEW = 8,       /* and of another one */
 };
 
-/* A row's lanes have at most so many elements before there are more of them. */
+/* A row's lanes have at most this many elements before there are more lanes. */
 static const int64_t elements_of_a_lane = 16;
 
 /* Rows of the round's items; a long one takes a whole block. */

@@ -7,7 +7,7 @@
 #include "cuda/cuda_ops.h"
 
 enum {
-    ROUNDS = 3, /* the best of so many counts */
+    ROUNDS = 3, /* of a measurement; the least time counts */
     MOST_CALLS = 1 << 14
 };
 

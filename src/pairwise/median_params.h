@@ -27,8 +27,8 @@ struct median_state {
     unsigned long long bins[2][MEDIAN_BINS]; /* how many go on with each digit */
 };
 
-/* median_rows.cu: the same rows of each item's x, of elements of so many bytes, one after the other
- */
+/* median_rows.cu: the same rows of each item's x, one after the other; their elements have any size
+ * in bytes. */
 struct median_rows_params {
     struct median_batch batch;
     const char *x; /* of item 0; so is to */
