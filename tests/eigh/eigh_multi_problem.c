@@ -102,7 +102,7 @@ bool multi_fill(struct harness *h, const struct multi_devices *d, struct multi_p
     int64_t n = p->n;
 
     p->bytes = (size_t)((n + MULTI_GAP) * (n + MULTI_GAP)) * 8;
-    p->cpu = malloc(3 * p->bytes);
+    p->cpu = calloc(3, p->bytes); /* bytes between are the same in every run */
     if (!CHECK(h, p->cpu, "no memory") || !p->cpu)
         return false;
     p->a = matrix(p, n);

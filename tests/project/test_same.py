@@ -56,6 +56,27 @@ def test_a_kernel_in_another_file_that_changed_is_no_move():
     assert names == ["lost: a.cu f sm_90a", "new: b.cu f sm_90a"]
 
 
+@pytest.mark.parametrize(
+    "after, count",
+    [
+        ("registers=8 text=64:a nv.shared=0 ptx=p", 0),
+        ("registers=8 text=64:a nv.shared=0 ptx=q", 0),  # other names in PTX, the same code
+        ("registers=8 text=64:b nv.shared=0 ptx=p", 0),  # assembled otherwise
+        ("registers=8 text=64:b nv.shared=0 ptx=q", 1),
+        ("registers=9 text=64:b nv.shared=0 ptx=p", 1),
+        ("registers=8 text=80:b nv.shared=0 ptx=p", 1),
+    ],
+)
+def test_a_kernel_that_is_assembled_otherwise_is_the_same(after, count):
+    before = "registers=8 text=64:a nv.shared=0 ptx=p"
+    assert len(told("kernels", {"a.cu f": before}, {"a.cu f": after})[1]) == count
+
+
+def test_a_kernel_without_ptx_is_judged_by_its_code_alone():
+    assert len(told("kernels", {"a.cu f": "text=64:a"}, {"a.cu f": "text=64:b"})[1]) == 1
+    assert len(told("kernels", {"a.cu f": "text=64:a ptx="}, {"a.cu f": "text=64:b ptx="})[1]) == 1
+
+
 def test_two_files_of_one_function_do_not_both_move_to_one():
     before = {"a.c static_one": "1", "b.c static_one": "1"}
     assert told("code", before, {"c.c static_one": "1"})[0] == "code: 2 items, 1 lost (1 moved)"
