@@ -9,7 +9,6 @@
  */
 #ifndef GRAM_TEST_CUDA_KEPT_COMPILER_H
 #define GRAM_TEST_CUDA_KEPT_COMPILER_H
-#include "check/harness/trace.h"
 #include "cuda/driver.h"
 #include "tools/cudaemu/compile_cache.h"
 #include <dlfcn.h>
@@ -20,9 +19,6 @@
 
 static const struct cuda_compiler *real_compiler;
 static char identity[256]; /* of the library that compiles */
-/* A hash of the PTX that this thread's last compilation went through: what NVRTC assembles from it
- * is not always the same. */
-static __thread char kept_ptx_hash[24];
 
 /* What a handle points to. */
 struct kept_program {
@@ -69,61 +65,12 @@ static nvrtcResult kept_destroy(nvrtcProgram *handle)
     return result;
 }
 
-static struct compile_key ptx_key(const struct kept_program *p)
-{
-    struct compile_key key = p->key;
-
-    compile_key_add(&key, "PTX");
-    return key;
-}
-
-/* Of the lines that are no comment. */
-static void hash_ptx(char *text)
-{
-    uint64_t hash = TRACE_HASH;
-    char *rest = NULL;
-
-    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
-        if (strncmp(line + strspn(line, " \t"), "//", 2) != 0)
-            hash = trace_hash(hash, line, strlen(line));
-    snprintf(kept_ptx_hash, sizeof kept_ptx_hash, "%016llx", (unsigned long long)hash);
-}
-
-static void keep_ptx_hash(const struct kept_program *p)
-{
-    const struct compile_key key = ptx_key(p);
-    size_t size = 0;
-    char *text = NULL;
-
-    if (real_compiler->ptx_size(p->real, &size) == NVRTC_SUCCESS && size > 0)
-        text = malloc(size);
-    if (text && real_compiler->ptx(p->real, text) == NVRTC_SUCCESS) {
-        hash_ptx(text);
-        compile_cache_put(&key, kept_ptx_hash, strlen(kept_ptx_hash));
-    }
-    free(text);
-}
-
-/* False: it is not in the cache. */
-static bool take_ptx_hash(const struct kept_program *p)
-{
-    const struct compile_key key = ptx_key(p);
-    size_t size = 0;
-    char *hash = compile_cache_get(&key, &size);
-
-    if (hash && size < sizeof kept_ptx_hash)
-        snprintf(kept_ptx_hash, sizeof kept_ptx_hash, "%.*s", (int)size, hash);
-    free(hash);
-    return hash != NULL;
-}
-
-/* What was compiled is kept; of PTX, a hash. */
+/* What was compiled is kept; PTX is not. */
 static void keep_code(const struct kept_program *p)
 {
     size_t size = 0;
     char *code = NULL;
 
-    keep_ptx_hash(p);
     if (real_compiler->cubin_size(p->real, &size) == NVRTC_SUCCESS && size > 0)
         code = malloc(size);
     if (code && real_compiler->cubin(p->real, code) == NVRTC_SUCCESS)
@@ -138,8 +85,7 @@ static nvrtcResult kept_compile(nvrtcProgram handle, int count, const char *cons
 
     for (int i = 0; i < count; i++)
         compile_key_add(&p->key, options[i]);
-    kept_ptx_hash[0] = '\0';
-    p->code = take_ptx_hash(p) ? compile_cache_get(&p->key, &p->size) : NULL;
+    p->code = compile_cache_get(&p->key, &p->size);
     if (p->code)
         return NVRTC_SUCCESS;
     result = real_compiler->compile(p->real, count, options);

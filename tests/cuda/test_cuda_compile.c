@@ -99,12 +99,12 @@ static bool write_kept(int number, const char *ending, const char *bytes, size_t
     return file && fclose(file) == 0 && written;
 }
 
-/* The code, and five lines: the chip, the file, the defines, the job's name, the hash of PTX. */
+/* The code, and four lines: the chip, the file, the defines, the job's name. */
 static bool keep(const struct job *job, int number, const struct jit_code *code)
 {
     char text[2 * LINE + CUDA_CDIST_DEFINES];
-    int length = snprintf(text, sizeof text, "%s\n%s\n%s\n%s\n%s\n", job->chip, job->request.file,
-                          job->request.defines, job->name, kept_ptx_hash);
+    int length = snprintf(text, sizeof text, "%s\n%s\n%s\n%s\n", job->chip, job->request.file,
+                          job->request.defines, job->name);
 
     return length < (int)sizeof text && write_kept(number, "cubin", code->bytes, code->size) &&
            write_kept(number, "txt", text, (size_t)length);
