@@ -116,16 +116,21 @@ def _constant(what, f):
     return run
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2, 3, 4))
-def matrix_power(numerator, denominator, method, lower, ridge, a):
+def _power_call(numerator, denominator, method, lower, ridge, a, power=0, floor=0):
     _check_square("matrix_power", a)
     if method not in _METHODS:
         raise ValueError(f"gram.jax.matrix_power: method is {method!r}, expected one of {_METHODS}")
-    power, _ = call(
+    found, _ = call(
         "matrix_power", [(a.shape, a.dtype), (a.shape[:-2], jnp.int32)], a,
-        integers=[numerator, denominator, _METHODS.index(method), lower], numbers=[ridge, 0, 0],
+        integers=[numerator, denominator, _METHODS.index(method), lower],
+        numbers=[ridge, power, floor],
     )  # fmt: skip
-    return power
+    return found
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2, 3, 4))
+def matrix_power(numerator, denominator, method, lower, ridge, a):
+    return _power_call(numerator, denominator, method, lower, ridge, a)
 
 
 @matrix_power.defjvp
@@ -145,14 +150,7 @@ def _power_jvp(numerator, denominator, method, lower, ridge, primals, tangents):
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2, 3, 4))
 def matrix_real_power(power, floor, method, lower, ridge, a):
-    _check_square("matrix_power", a)
-    if method not in _METHODS:
-        raise ValueError(f"gram.jax.matrix_power: method is {method!r}, expected one of {_METHODS}")
-    found, _ = call(
-        "matrix_power", [(a.shape, a.dtype), (a.shape[:-2], jnp.int32)], a,
-        integers=[0, 0, _METHODS.index(method), lower], numbers=[ridge, power, floor],
-    )  # fmt: skip
-    return found
+    return _power_call(0, 0, method, lower, ridge, a, power, floor)
 
 
 @matrix_real_power.defjvp

@@ -69,6 +69,9 @@ size_t cuda_cdist_workspace(const gram_context *g, const struct gram_cdist_op *o
  * know.  The second queues one launch, which takes no scratch, while the device is current. */
 gram_status cuda_cdist_check(gram_context *g, const struct gram_cdist_op *op);
 gram_status cuda_cdist_queue(gram_context *g, const struct gram_cdist_op *op);
+/* What the first refuses whatever the device: an expression with too many constants.  For a context
+ * of any device. */
+gram_status cuda_cdist_check_expression(gram_context *g, const struct gram_cdist_op *op);
 
 /* cuda_median.c */
 gram_status cuda_median(gram_context *g, const struct gram_median_op *op);

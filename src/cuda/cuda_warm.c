@@ -189,17 +189,6 @@ static gram_status chips_here(gram_context *g, const struct cuda_compiler *compi
     return GRAM_OK;
 }
 
-static gram_status check_op(gram_context *g, const struct gram_cdist_op *op)
-{
-    if (op && op->expression &&
-        gram_cuda_expression_constants(op->expression, NULL, NULL) > PAIR_CONSTANTS)
-        return gram_fail(g, GRAM_UNSUPPORTED,
-                         "options.expression needs more than %d values that depend on parameters "
-                         "alone, which cuda does not have",
-                         PAIR_CONSTANTS);
-    return GRAM_OK;
-}
-
 static gram_status warm_chips(gram_context *g, struct work *work, const char *const *chips,
                               int count)
 {
@@ -233,7 +222,8 @@ gram_status cuda_warm(gram_context *g, const struct gram_cdist_op *op,
     gram_jit_cache_info(g, &cache);
     if (cache.why[0])
         return gram_fail(g, GRAM_IO, "nothing can be kept: %.400s", cache.why);
-    TRY(check_op(g, op));
+    if (op)
+        TRY(cuda_cdist_check_expression(g, op));
     for (int i = 0; i < options->count; i++)
         TRY(check_chip(g, work.compiler, options->chips[i]));
     if (options->count == 0)

@@ -94,20 +94,20 @@ static gram_status check_pointers(gram_context *g, const struct gram_cdist_op *o
     return GRAM_OK;
 }
 
-static gram_status check_expression(gram_context *g, const struct gram_cdist_op *op)
+gram_status cuda_cdist_check_expression(gram_context *g, const struct gram_cdist_op *op)
 {
     if (op->expression &&
         gram_cuda_expression_constants(op->expression, NULL, NULL) > PAIR_CONSTANTS)
         return gram_fail(g, GRAM_UNSUPPORTED,
                          "options.expression needs more than %d values that depend on parameters "
-                         "alone, which %s does not have",
-                         PAIR_CONSTANTS, g->backend->name);
+                         "alone, which the CUDA backend does not have",
+                         PAIR_CONSTANTS);
     return GRAM_OK;
 }
 
 gram_status cuda_cdist_check(gram_context *g, const struct gram_cdist_op *op)
 {
-    TRY(check_expression(g, op));
+    TRY(cuda_cdist_check_expression(g, op));
     return check_pointers(g, op);
 }
 
@@ -127,7 +127,7 @@ gram_status cuda_cdist_tiled(gram_context *g, const struct gram_cdist_op *op, in
     gram_status status;
     bool entered, squares, packs;
 
-    TRY(check_expression(g, op));
+    TRY(cuda_cdist_check_expression(g, op));
     cuda_cdist_plan(op, device->processors, &plan);
     if (plan.tiles == 0)
         return GRAM_OK;
