@@ -10,7 +10,6 @@
 #ifndef GRAM_CPU_KERNELS_H
 #define GRAM_CPU_KERNELS_H
 #include "eigh/eigh_kernels.h"
-#include "eigh/symmetric_kernels.h"
 #include "kron/kron_matmul_kernels.h"
 #include "kron/kron_matmul_vjp_kernels.h"
 #include "kron/kron_solve_kernels.h"

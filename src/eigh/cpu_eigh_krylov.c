@@ -4,7 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cpu_eigh.h"
-#include "cpu_krylov_symmetric.h"
+#include "cpu_krylov.h"
 #include "pairwise/cdist.h"
 #include <math.h>
 

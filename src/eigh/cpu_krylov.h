@@ -1,5 +1,5 @@
 /*
- * cpu_krylov.h - the Krylov solver's tall matrices on the CPU
+ * cpu_krylov.h - the Krylov solver on the CPU: its tall matrices, and products of a stored matrix
  *
  * V, Q and W are stored by rows: the elements of one row lie together.  Sums over n have a fixed
  * number of parts, so results do not depend on the number of threads.
@@ -10,6 +10,8 @@
 #define GRAM_CPU_KRYLOV_H
 #include "core/blas.h"
 #include "core/threads.h"
+#include "core/view.h"
+#include "cpu/cpu_kernels.h"
 #include "krylov.h"
 
 enum {
@@ -17,5 +19,27 @@ enum {
     KRYLOV_ROWS = 512 /* of V that are turned at a time */
 };
 
-extern const struct krylov_ops cpu_krylov_ops;
+extern const struct krylov_ops cpu_krylov_ops; /* cpu_krylov_basis.c */
+
+/* ---- Products (cpu_krylov_symmetric.c) ------------------------------------------------------- */
+
+/* A stored symmetric matrix, of which one triangle is read. */
+struct gram_symmetric {
+    gram_context *g;
+    struct gram_view view; /* of one matrix */
+    gram_uplo uplo;
+    char *scratch; /* gram_symmetric_bytes */
+    /* Set by gram_symmetric_prepare. */
+    gram_symmetric_kernel *kernel;
+    double scale; /* a power of 2: products are those of scale^2 A, out of danger */
+};
+
+/* The most columns of a product, 64 bytes, and its scratch. */
+int64_t gram_symmetric_columns(gram_dtype dtype);
+size_t gram_symmetric_bytes(gram_dtype dtype, int64_t n);
+/* Chooses the scale and the order of rows and columns.  False: the triangle holds NaN or
+ * infinity. */
+bool gram_symmetric_prepare(struct gram_symmetric *a);
+/* A krylov_multiply; user is a struct gram_symmetric. */
+gram_status gram_symmetric_multiply(void *user, int64_t columns, const void *in, void *out);
 #endif

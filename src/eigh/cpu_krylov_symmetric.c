@@ -8,7 +8,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "cpu_krylov_symmetric.h"
+#include "cpu_krylov.h"
 #include <math.h>
 #include <string.h>
 

@@ -1,11 +1,13 @@
 /*
- * eigh.h - what the fronts of gram_eigh and of its implicit forms share
+ * eigh.h - what the fronts of gram_eigh, its plans, its implicit forms and gram_eigh_multi share
  *
  * SPDX-License-Identifier: MIT
  */
 #ifndef GRAM_EIGH_H
 #define GRAM_EIGH_H
 #include "core/backend.h"
+#include "core/plan.h"
+#include "eigh_multi.h"
 
 /* Checks the options of the Krylov driver, and takes them to op. */
 gram_status gram_eigh_check_krylov(gram_context *g, const gram_eigh_options *o);
@@ -28,6 +30,20 @@ gram_status gram_eigh_describe(gram_context *g, const struct gram_eigh_call *cal
 /* Checks them; the driver that would be used, the scratch, and the time that it would take. */
 gram_status gram_eigh_query(gram_context *g, const struct gram_eigh_call *call,
                             gram_plan_description *d);
+
+/* A call of gram_eigh or gram_eigh_multi that has been checked. */
+struct gram_eigh_planned {
+    gram_plan plan;
+    gram_group group; /* count 0: the context alone */
+    gram_context *contexts[GRAM_MULTI_DEVICES];
+    gram_eigh_options options;
+    gram_tensor a, values, vectors, info, found;
+    bool has_vectors, has_info;
+};
+
+/* Makes a plan with copies of the arguments, which have been checked; it executes gram_eigh. */
+gram_status gram_eigh_keep(gram_context *g, const struct gram_eigh_call *call,
+                           struct gram_eigh_planned **made);
 
 /* eigh_time.c: what was measured to be fastest for such problems; AUTO: nothing was. */
 gram_eigh_driver gram_eigh_time_best(const gram_context *g, const struct gram_eigh_op *op);

@@ -8,11 +8,15 @@
  */
 #include "core/backend.h"
 #include "core/group.h"
-#include "eigh_multi_host.h"
-#include "eigh_plan.h"
+#include "core/threads.h"
+#include "eigh.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+enum {
+    ROWS = 64 /* of a matrix on the CPU that a thread takes at a time */
+};
 
 /* A call, and what it needs. */
 struct work {
@@ -23,6 +27,119 @@ struct work {
     gram_context *values_on, *info_on, *found_on; /* NULL: the CPU */
     size_t device_bytes[GRAM_MULTI_DEVICES];
     size_t w_bytes, panel_bytes, host_bytes; /* of the CPU: values, a copy of them, a panel */
+};
+
+/* ---- Blocks of columns on the CPU ------------------------------------------------------------ */
+
+/* The threads share rows, a few at a time, so that what is read and what is written both stay in
+ * the cache. */
+
+/* A block of columns, from row first on (first 0: all rows). */
+struct block {
+    const struct gram_eigh_multi *m;
+    char *tensor; /* the item's first element */
+    void *panel;
+    int64_t first, cols;
+    double *largest; /* one a thread's piece; NULL: elements move */
+};
+
+static double element(const struct block *b, const struct gram_view *v, int64_t i, int64_t j)
+{
+    int64_t at = i * v->row_stride + j * v->col_stride;
+
+    return v->dtype == GRAM_F64 ? ((const double *)(const void *)b->tensor)[at]
+                                : (double)((const float *)(const void *)b->tensor)[at];
+}
+
+static void largest_of_rows(void *arg, int64_t index, int thread)
+{
+    const struct block *b = arg;
+    int64_t end = gram_least((index + 1) * ROWS, b->m->n);
+    double largest = b->largest[thread];
+
+    for (int64_t i = index * ROWS; i < end && !isnan(largest); i++)
+        for (int64_t j = 0; j <= i; j++) {
+            double x = fabs(element(b, &b->m->a, i, j));
+            if (!(x <= largest))
+                largest = x;
+            if (isnan(x))
+                break;
+        }
+    b->largest[thread] = largest;
+}
+
+static double largest(const struct gram_eigh_multi *m, int64_t item)
+{
+    double of_thread[GRAM_MAX_THREADS] = {0}, all = 0;
+    struct block b = {.m = m, .tensor = gram_view_item(&m->a, &m->batch, item)};
+
+    b.largest = of_thread;
+    gram_parallel_for(m->contexts[0], gram_ceil_div(m->n, ROWS), largest_of_rows, &b);
+    for (int i = 0; i < GRAM_MAX_THREADS; i++)
+        if (isnan(of_thread[i]) || of_thread[i] > all)
+            all = of_thread[i];
+        else if (isnan(all))
+            break;
+    return all;
+}
+
+static void gather_rows(void *arg, int64_t index, int thread)
+{
+    const struct block *b = arg;
+    const struct gram_view *a = &b->m->a;
+    int64_t n = b->m->n, begin = b->first + index * ROWS, end = gram_least(begin + ROWS, n);
+
+    (void)thread;
+    for (int64_t j = 0; j < b->cols; j++)
+        for (int64_t i = gram_most(begin, b->first + j); i < end; i++) {
+            int64_t from = i * a->row_stride + (b->first + j) * a->col_stride;
+            if (b->m->dtype == GRAM_F64)
+                ((double *)b->panel)[i + j * n] =
+                    ldexp(((const double *)(const void *)b->tensor)[from], -b->m->exponent);
+            else
+                ((float *)b->panel)[i + j * n] =
+                    ldexpf(((const float *)(const void *)b->tensor)[from], -b->m->exponent);
+        }
+}
+
+static void gather(const struct gram_eigh_multi *m, int64_t item, int64_t first, int64_t cols,
+                   void *panel)
+{
+    struct block b = {m, gram_view_item(&m->a, &m->batch, item), panel, first, cols, NULL};
+
+    gram_parallel_for(m->contexts[0], gram_ceil_div(m->n - first, ROWS), gather_rows, &b);
+}
+
+static void scatter_rows(void *arg, int64_t index, int thread)
+{
+    const struct block *b = arg;
+    const struct gram_view *v = &b->m->vectors;
+    int64_t n = b->m->n, end = gram_least((index + 1) * ROWS, n);
+
+    (void)thread;
+    for (int64_t j = 0; j < b->cols; j++)
+        for (int64_t i = index * ROWS; i < end; i++) {
+            int64_t to = i * v->row_stride + (b->first + j) * v->col_stride;
+            if (b->m->dtype == GRAM_F64)
+                ((double *)(void *)b->tensor)[to] = ((const double *)b->panel)[i + j * n];
+            else
+                ((float *)(void *)b->tensor)[to] = ((const float *)b->panel)[i + j * n];
+        }
+}
+
+static void scatter(const struct gram_eigh_multi *m, int64_t item, int64_t first, int64_t cols,
+                    const void *panel)
+{
+    struct block b = {m,   gram_view_item(&m->vectors, &m->batch, item), (void *)panel, first, cols,
+                      NULL};
+
+    gram_parallel_for(m->contexts[0], gram_ceil_div(m->n, ROWS), scatter_rows, &b);
+}
+
+static const struct gram_eigh_multi_host on_cpu = {
+    .largest = largest,
+    .gather = gather,
+    .scatter = scatter,
 };
 
 /* ---- Checks --------------------------------------------------------------------------------- */
@@ -127,7 +244,7 @@ static void hand_over(struct work *w)
     }
     m->vectors = w->op.vectors;
     m->has_vectors = w->op.has_vectors && w->op.values.cols > 0;
-    m->host = &gram_eigh_multi_cpu;
+    m->host = &on_cpu;
 }
 
 /* Checks everything and asks for the scratch. */
@@ -145,6 +262,114 @@ static gram_status open_call(const gram_group *group, const char *name,
     TRY(w->g->backend->eigh_multi_workspace(&w->m, w->device_bytes, &w->panel_bytes));
     w->w_bytes = gram_round64((size_t)w->m.n * gram_dtype_size(w->m.dtype));
     w->host_bytes = 2 * w->w_bytes + w->panel_bytes;
+    return GRAM_OK;
+}
+
+/* ---- Whether one device alone is faster ------------------------------------------------------ */
+
+/* cusolverMg gains size, not time: it was slower than one device at every order that fits on one
+ * (bench/results/2026-11-22-h200x2-eigh.md). */
+
+/* Seconds of all pairs with vectors, both measured in one run: two H200 through cusolverMg, one by
+ * Xsyevd. */
+struct point {
+    gram_dtype dtype;
+    double n, together, alone;
+};
+
+static const struct point points[] = {
+    {GRAM_F32, 10000, 2.22, 0.711},
+    {GRAM_F32, 20000, 7.50,  3.60},
+};
+
+static const double usable = 0.95; /* of a device's memory, beside what its driver takes */
+
+/* The last point that is no larger, else the first; NULL: nothing was measured. */
+static const struct point *point_of(const struct gram_eigh_op *op)
+{
+    const struct point *found = NULL;
+
+    for (size_t i = 0; i < sizeof points / sizeof *points; i++)
+        if (points[i].dtype == op->a.dtype && (!found || points[i].n <= (double)op->a.rows))
+            found = &points[i];
+    return found;
+}
+
+/* Bytes of a tensor that is not on the device. */
+static double bytes_there(const gram_tensor *t, gram_device device)
+{
+    double bytes = (double)gram_dtype_size(t->dtype);
+
+    for (int d = 0; d < t->ndim; d++)
+        bytes *= (double)t->shape[d];
+    return t->device.type == device.type && t->device.index == device.index ? 0 : bytes;
+}
+
+/* What gram_eigh would take of one device: its scratch, and tensors that are not there yet. */
+static gram_status alone_bytes(gram_context *g, const struct gram_eigh_call *call, double *bytes)
+{
+    gram_plan_description d = {.size = sizeof d};
+    const gram_device device = g->options.device;
+    gram_tensor a = *call->a, values = *call->values, vectors, found;
+    gram_eigh_options o = GRAM_EIGH_OPTIONS_INIT;
+    struct gram_eigh_call there = {&a, &o, &values, NULL, NULL};
+
+    TRY(gram_options_copy(g, &o, sizeof o, call->options));
+    o.driver = GRAM_EIGH_DRIVER_DIVIDE;
+    a.device = values.device = device;
+    *bytes = bytes_there(call->a, device) + bytes_there(call->values, device);
+    if (call->vectors) {
+        vectors = *call->vectors;
+        vectors.device = device;
+        there.vectors = &vectors;
+        *bytes += bytes_there(call->vectors, device);
+    }
+    if (o.found) {
+        found = *o.found;
+        found.device = device;
+        o.found = &found;
+    }
+    TRY(gram_eigh_query(g, &there, &d));
+    *bytes += (double)d.need.device_bytes;
+    return GRAM_OK;
+}
+
+/* Whether one device of a group can hold the problem and is known to be faster, with what says so
+ * in reason.  In d the seconds and the time_source of the group are set. */
+static gram_status ask_one_device(const gram_group *group, const struct gram_eigh_call *call,
+                                  const struct gram_eigh_op *op, gram_plan_description *d)
+{
+    const struct point *p = point_of(op);
+    double n = (double)op->a.rows, bytes;
+
+    d->refused = 0;
+    d->reason[0] = '\0';
+    d->seconds = NAN;
+    d->time_source = GRAM_TIME_UNKNOWN;
+    if (!p || op->a.rows == 0 || op->batch.count == 0)
+        return GRAM_OK;
+    d->time_source = GRAM_TIME_ESTIMATED;
+    d->seconds = (double)op->batch.count * p->together * pow(n / p->n, 3);
+    for (int64_t i = 0; i < group->count && !d->refused; i++) {
+        gram_context *g = group->contexts[i];
+        gram_info info = {.size = sizeof info};
+        const char *name = g->call;
+        gram_status status = gram_context_info(g, &info);
+        g->call = name;
+        if (status == GRAM_OK)
+            status = alone_bytes(g, call, &bytes);
+        if (status == GRAM_UNSUPPORTED || status == GRAM_OUT_OF_MEMORY)
+            continue; /* it cannot */
+        if (status != GRAM_OK)
+            return status;
+        d->refused = bytes <= usable * (double)info.device_memory_total && p->alone < p->together;
+        if (d->refused)
+            snprintf(d->reason, sizeof d->reason,
+                     "one device can hold it (%.3g GB of %.3g) and is faster: n = %.0f in %s took "
+                     "one H200 %.3g s and two through cusolverMg %.3g s",
+                     bytes * 1e-9, (double)info.device_memory_total * 1e-9, p->n,
+                     gram_dtype_name(p->dtype), p->alone, p->together);
+    }
     return GRAM_OK;
 }
 
@@ -257,7 +482,7 @@ gram_status gram_eigh_multi(const gram_group *group, const gram_tensor *a,
 
     TRY(open_call(group, __func__, &call, &w));
     if (!w.group.force) {
-        TRY(gram_eigh_multi_alone(&w.group, &call, &w.op, &d));
+        TRY(ask_one_device(&w.group, &call, &w.op, &d));
         if (d.refused)
             return gram_fail(w.g, GRAM_UNSUPPORTED,
                              "%s; use gram_eigh there, or set group.force to 1", d.reason);
@@ -300,7 +525,7 @@ gram_status gram_eigh_multi_plan(const gram_group *group, const gram_tensor *a,
     TRY(open_call(group, __func__, &call, &w));
     if (!plan)
         return gram_fail(w.g, GRAM_INVALID_ARGUMENT, "plan is NULL");
-    TRY(gram_eigh_multi_alone(&w.group, &call, &w.op, &d));
+    TRY(ask_one_device(&w.group, &call, &w.op, &d));
     d.devices = (int)w.group.count;
     d.need.host_bytes = w.host_bytes;
     for (int i = 0; i < d.devices; i++) {

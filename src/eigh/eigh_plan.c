@@ -3,7 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "eigh_plan.h"
+#include "eigh.h"
 #include <stdio.h>
 #include <string.h>
 

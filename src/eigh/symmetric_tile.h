@@ -5,7 +5,7 @@
  * columns pass by; each element is broadcast once and used in two fused multiply-adds.  The sum for
  * a column has two parts, since additions to one would wait for each other.
  *
- * From the caller: DTYPE, real, vec, VBYTES (see kernels.h).  Contract: symmetric_kernels.h.
+ * From the caller: DTYPE, real, vec, VBYTES (see kernels.h).  Contract: eigh_kernels.h.
  *
  * SPDX-License-Identifier: MIT
  */
