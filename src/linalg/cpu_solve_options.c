@@ -1,5 +1,5 @@
 /*
- * cpu_solve_extra.c - solves with condition estimates, a ladder of jitters, or refinement
+ * cpu_solve_options.c - solves with condition estimates, a ladder of jitters, or refinement
  *
  * Like cpu_solve_large.c by LAPACK, but A is kept beside its factor.  Small items of a batch are
  * done in parallel, one thread each; others one after the other with all threads.
