@@ -71,8 +71,8 @@ static bool is_small(const struct solve_plan *plan)
 
 static size_t scratch_bytes(const gram_context *g, const struct solve_plan *plan)
 {
-    if (cpu_solve_is_extra(plan->op))
-        return cpu_solve_extra_bytes(g, plan);
+    if (cpu_solve_has_options(plan->op))
+        return cpu_solve_options_bytes(g, plan);
     return is_small(plan) ? cpu_solve_small_bytes(g, plan) : cpu_solve_large_bytes(plan);
 }
 
@@ -106,8 +106,8 @@ static gram_status run(gram_context *g, struct solve_plan *plan)
     if (op->factored && plan->lu)
         TRY(check_pivots(g, plan));
     TRY(gram_scratch(g, scratch_bytes(g, plan), &scratch));
-    if (cpu_solve_is_extra(op))
-        cpu_solve_extra(g, plan, scratch);
+    if (cpu_solve_has_options(op))
+        cpu_solve_options(g, plan, scratch);
     else if (is_small(plan))
         cpu_solve_small(g, plan, scratch);
     else

@@ -44,7 +44,7 @@ void cpu_solve_large(gram_context *g, struct solve_plan *plan, void *memory);
 size_t cpu_solve_large_bytes(const struct solve_plan *plan);
 
 /* What is asked for beside a solution (cpu_solve_options.c): rcond, jitters, refinement. */
-bool cpu_solve_is_extra(const struct gram_solve_op *op);
-void cpu_solve_extra(gram_context *g, struct solve_plan *plan, void *scratch);
-size_t cpu_solve_extra_bytes(const gram_context *g, const struct solve_plan *plan);
+bool cpu_solve_has_options(const struct gram_solve_op *op);
+void cpu_solve_options(gram_context *g, struct solve_plan *plan, void *scratch);
+size_t cpu_solve_options_bytes(const gram_context *g, const struct solve_plan *plan);
 #endif
