@@ -3,7 +3,7 @@
 
     bench/advice_second_order.py [--device cuda] [--part NAME ...] [--threads N] [--json FILE]
 
-Parts: "precision" trains a transformer on the letters of gram.h with gram.optim and AdamW, whose
+Parts: "precision" trains a transformer on the text of include/gram by gram.optim and AdamW, whose
 forward and backward passes are in float32 or under torch.autocast, with states of several dtypes;
 "blocks" does it with blocks of several sizes and with merged dimensions; "formats" gives tensors of
 convolutions as channels_last to optimizers, gram.sample_grad and gram.kfac_factors, and of linear
@@ -93,7 +93,8 @@ class Task:
     def __init__(self, device):
         self.device = device
         self.width, self.layers, self.length, self.batch, self.steps, self.seeds = SIZES[device]
-        text = (ROOT / "include/gram/gram.h").read_text(encoding="utf-8")
+        headers = sorted((ROOT / "include/gram").glob("*.h"))
+        text = "".join(header.read_text(encoding="utf-8") for header in headers)
         number = {letter: i for i, letter in enumerate(sorted(set(text)))}
         self.letters = len(number)
         self.text = torch.tensor([number[letter] for letter in text], device=device)

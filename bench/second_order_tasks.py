@@ -98,7 +98,7 @@ class Text:
     batch, length = 8, 32
 
     def __init__(self):
-        paths = sorted((ROOT / "docs").glob("*.md")) + [ROOT / "include/gram/gram.h"]
+        paths = sorted((ROOT / "docs").glob("*.md")) + sorted((ROOT / "include/gram").glob("*.h"))
         text = "".join(path.read_text(encoding="utf-8") for path in paths)
         letters = sorted(set(text))
         number = {letter: i for i, letter in enumerate(letters)}

@@ -5,8 +5,8 @@ include(CMakePackageConfigHelpers)
 set(GRAM_CMAKE_FOLDER ${CMAKE_INSTALL_LIBDIR}/cmake/gram)
 install(TARGETS ${GRAM_INSTALLED} EXPORT gramTargets
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(FILES include/gram/gram.h include/gram/dlpack.h
-    DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/gram)
+install(DIRECTORY include/gram DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+    FILES_MATCHING PATTERN "*.h")
 install(EXPORT gramTargets NAMESPACE gram:: DESTINATION ${GRAM_CMAKE_FOLDER})
 
 # What a program that links libgram.a needs besides: the libraries, as linker arguments.

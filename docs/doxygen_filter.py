@@ -2,8 +2,8 @@
 """doxygen_filter.py FILE - a header with plain comments as Doxygen wants it, on standard output
 
 The header is written for people who read it in an editor.  Here a comment before a declaration
-becomes /** */, one behind a member /**< */, a section line a group, and the file's first comment
-the main page.  Formulas, which are indented, keep their lines.
+becomes /** */, one behind a member /**< */, a section line a group, and the first comment
+of gram.h the main page.  Formulas, which are indented, keep their lines.
 """
 
 import re
@@ -69,7 +69,10 @@ def main():
             body[0] = "/**" + body[0][2:]
             if first:
                 name, text = re.match(r" \* (\S+) - (.*)", body[1]).groups()
-                body[1] = f" * @mainpage libgram: {text}\n *\n * @file {name}\n *"
+                page = f"@mainpage libgram: {text}\n *\n * @file {name}\n *"
+                if name != "gram.h":
+                    page = f"@file {name}\n * @brief {text}\n *"
+                body[1] = f" * {page}"
                 body = [text for text in body if "SPDX" not in text]
                 first = False
             out += body

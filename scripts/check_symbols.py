@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """check_symbols.py BUILD - what libgram exports, hides and calls
 
-- libgram.so exports exactly the functions that gram.h declares, and each has a comment there.
+- libgram.so exports exactly the functions that include/gram declares, and each has a comment there.
 - every other external name of libgram.a begins with gram_, or with cpu_ for a driver of the CPU.
 - an isa_<isa>.c, compiled for its own processors, defines its table and nothing else: an extern
   function there could be the copy that the linker keeps for every processor.
@@ -9,6 +9,7 @@
   handler.
 """
 
+import glob
 import re
 import subprocess
 import sys
@@ -66,16 +67,19 @@ def declared(header):
 def main():
     build = sys.argv[1]
     problems = []
-    public, bare = declared("include/gram/gram.h")
-    problems += [f"{name} has no comment in gram.h" for name in bare]
+    public = set()
+    for header in sorted(glob.glob("include/gram/*.h")):
+        found, bare = declared(header)
+        public |= found
+        problems += [f"{name} has no comment in {header}" for name in bare]
 
     exported = {name for _, _, name in nm("-D", "--defined-only", f"{build}/libgram.so")}
     problems += [
-        f"libgram.so exports {name}, which gram.h does not declare"
+        f"libgram.so exports {name}, which no header of include/gram declares"
         for name in sorted(exported - public)
     ]
     problems += [
-        f"gram.h declares {name}, which libgram.so does not export"
+        f"include/gram declares {name}, which libgram.so does not export"
         for name in sorted(public - exported)
     ]
 

@@ -1,4 +1,4 @@
-"""test_null.py - NULL for every pointer of every function of gram.h, one at a time
+"""test_null.py - NULL for every pointer of every public function, one at a time
 
 The functions are read from the header, so that none can be forgotten; each call is made in a child,
 of which a crash is seen.  A context that is NULL is refused with a message of gram_message(NULL).
@@ -63,8 +63,9 @@ VISIT = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 
 
 def functions():
-    """(name, type of the result, [(type, name)]) of every function of the header."""
-    text = re.sub(r"/\*.*?\*/", "", (ROOT / "include/gram/gram.h").read_text(), flags=re.S)
+    """(name, type of the result, [(type, name)]) of every function of the headers."""
+    headers = sorted((ROOT / "include/gram").glob("*.h"))
+    text = re.sub(r"/\*.*?\*/", "", "".join(h.read_text() for h in headers), flags=re.S)
     found = []
     for match in re.finditer(r"^GRAM_(?:API|PUBLIC)\s([^;]*?)(\w+)\(([^;]*)\);", text, flags=re.M):
         result, name, arguments = match.groups()
