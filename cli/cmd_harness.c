@@ -5,8 +5,8 @@
  */
 #include "check/harness/harness.h"
 #include "device.h"
+#include "eigh_curve.h"
 #include "number.h"
-#include "plot_eigh.h"
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ enum {
 
 struct settings {
     struct common_settings common;
-    const char *isa, *trace, *implementation, *plot;
+    const char *isa, *trace, *implementation, *curve;
     int dtype;
     double seconds;
     int json;
@@ -49,9 +49,9 @@ static const struct option_row bench_rows[] = {
     NUMBER("seconds", 0, "S", offsetof(struct settings, seconds), "0.5", 0, 3600,
            "measure for at least so long"),
     FLAG("json", 0, offsetof(struct settings, json), "write JSON"),
-    FILE_NAME("plot", 0, "FILE.svg", offsetof(struct settings, plot), NULL,
-              "of eigh: draw time and workspace of every driver over n, for B matrices of the "
-              "orders 4 to N (1 and 1024); the numbers go to FILE.csv"),
+    FILE_NAME("curve", 0, "FILE.csv", offsetof(struct settings, curve), NULL,
+              "of eigh: write a table of the time and workspace of every driver over n, for B "
+              "matrices of the orders 4 to N (1 and 1024)"),
     OPTION_END,
 };
 
@@ -149,18 +149,18 @@ static enum exit_status run_check(const void *settings, int count, char **operan
     return call(harness_main_check, settings, count, operands, why);
 }
 
-/* gram bench eigh [B N] --plot FILE.svg */
-static enum exit_status run_plot(const struct settings *s, int count, char **operands,
-                                 struct failure *why)
+/* gram bench eigh [B N] --curve FILE.csv */
+static enum exit_status run_curve(const struct settings *s, int count, char **operands,
+                                  struct failure *why)
 {
-    struct plot_eigh p = {.path = s->plot, .items = 1, .most = 1024, .seconds = s->seconds / 5};
-    int64_t *const sizes[] = {&p.items, &p.most};
+    struct eigh_curve c = {.path = s->curve, .items = 1, .most = 1024, .seconds = s->seconds / 5};
+    int64_t *const sizes[] = {&c.items, &c.most};
     enum exit_status status;
     gram_context *g;
 
     if (strcmp(operands[0], "eigh") != 0 || (count != 1 && count != 3) || s->json || s->isa)
         return fail(why, CLI_USAGE,
-                    "--plot is for eigh, alone or with B N, without --json and --isa");
+                    "--curve is for eigh, alone or with B N, without --json and --isa");
     for (int i = 1; i < count; i++) {
         double value = 0;
         const char *end = number_parse(operands[i], &value);
@@ -170,29 +170,21 @@ static enum exit_status run_plot(const struct settings *s, int count, char **ope
     }
     if (s->dtype > 1)
         return fail(why, CLI_USAGE, "--dtype: eigh takes f32 and f64");
-    p.dtype = s->dtype == 1 ? GRAM_F64 : GRAM_F32;
+    c.dtype = s->dtype == 1 ? GRAM_F64 : GRAM_F32;
     TRY(open_context(&s->common, &g, why));
-    status = plot_eigh(g, &p, why);
+    status = eigh_curve(g, &c, why);
     gram_context_destroy(g);
     return status;
 }
 
-/* A file of problems, @FILE, and the numbers beside a picture. */
+/* A file of problems: @FILE. */
 static enum exit_status other_files(const void *settings, int count, char **operands,
                                     struct files *files, struct failure *why)
 {
-    const struct settings *s = settings;
-    enum exit_status status = CLI_OK;
-
+    (void)settings, (void)why;
     if (count == 2 && operands[1][0] == '@')
         files_read(files, operands[1] + 1);
-    if (s->plot) {
-        char *path;
-        TRY(plot_eigh_csv(s->plot, &path, why));
-        status = files_write(files, "plot", path, why);
-        free(path);
-    }
-    return status;
+    return CLI_OK;
 }
 
 static enum exit_status run_bench(const void *settings, int count, char **operands,
@@ -200,8 +192,8 @@ static enum exit_status run_bench(const void *settings, int count, char **operan
 {
     const struct settings *s = settings;
 
-    if (s->plot)
-        return run_plot(s, count, operands, why);
+    if (s->curve)
+        return run_curve(s, count, operands, why);
     return call(harness_main_bench, settings, count, operands, why);
 }
 
@@ -241,13 +233,14 @@ const struct command cmd_bench = {
         "Prints the median and the least time of a call of the operation OP on a problem of "
         "the given sizes; on a GPU a call ends when its work there is done. With --json: seconds "
         "(the median), seconds_min, checked, device, isa, threads and more.\n\n"
-        "With --plot FILE.svg eigh is drawn instead: the least time of a call and the workspace of "
-        "every driver over n, all pairs of random matrices, each point measured for a fifth of "
-        "--seconds at least; a driver stops where a call takes more than 2 s. On a GPU also what "
-        "plans say of the workspace of each of 1, 2, 4, ... GPUs that share one matrix.",
+        "With --curve FILE.csv eigh is measured over n instead: the least time of a call and the "
+        "workspace of every driver, all pairs of random matrices, each point for a fifth of "
+        "--seconds at least; a driver stops where a call takes more than 2 s. On a GPU rows "
+        "without a time follow: what plans say of the workspace of each of 1, 2, 4, ... GPUs that "
+        "share one matrix. gram.plot.eigh_overview of the Python package draws the table.",
     .examples =
         "  gram bench cdist 4000 4000 256 p=1 --threads 2 --json\n"
-        "  gram bench eigh 64 512 --plot eigh.svg",
+        "  gram bench eigh 64 512 --curve eigh.csv",
     .least = 1,
     .most = MOST_OPERANDS,
     .settings_bytes = sizeof(struct settings),

@@ -18,6 +18,7 @@ __all__ = [
     "bench",
     "convergence",
     "eigh",
+    "eigh_overview",
     "feature_importance",
     "kernel_matrix",
     "spectrum",
@@ -141,14 +142,21 @@ def bench(results, ax=None, *, value="seconds"):
     return ax
 
 
-def eigh(results, ax=None, *, value="seconds"):
-    """Time or scratch of gram.eigh over n, a line a driver: value is "seconds" or
-    "workspace_bytes", of a call.
+def _table_of_eigh(results):
+    if isinstance(results, str | os.PathLike):
+        with open(results, encoding="utf-8", newline="") as file:
+            return list(csv.DictReader(file))
+    return list(results)
 
-    results is what `gram bench eigh 64 512 --plot FILE.svg` writes beside the picture: the path of
-    FILE.csv, or dicts with the columns device, dtype, driver, items, n, seconds and
-    workspace_bytes (bytes).  Raises KeyError for a column that is not there, OSError for a file
-    that cannot be read.
+
+def eigh(results, ax=None, *, value="seconds"):
+    """Time or scratch of gram.eigh over n, one line per driver, dashed for the CPU: value is
+    "seconds" or "workspace_bytes", of a call.
+
+    results is what `gram bench eigh 64 512 --curve FILE.csv` writes: the path of the file, or dicts
+    with the columns device, dtype, driver, items, n, seconds and workspace_bytes (bytes).  A row
+    without the value is left out.  Raises KeyError for a column that is not there, OSError for a
+    file that cannot be read.
 
     >>> rows = [{"device": "cpu", "dtype": "float32", "driver": "divide", "items": 1, "n": n,
     ...          "seconds": 1e-9 * n**3, "workspace_bytes": 8 * n * n} for n in (64, 128)]
@@ -156,17 +164,52 @@ def eigh(results, ax=None, *, value="seconds"):
     'workspace bytes'
     """
     ax = _axes(ax)
-    if isinstance(results, str | os.PathLike):
-        with open(results, encoding="utf-8", newline="") as file:
-            results = list(csv.DictReader(file))
     lines = {}
-    for row in results:
+    for row in _table_of_eigh(results):
+        if row[value] == "":
+            continue
         items = "" if int(row["items"]) == 1 else f", {row['items']} items"
         name = f"{row['driver']} ({row['device']} {row['dtype']}{items})"
-        lines.setdefault(name, []).append((int(row["n"]), float(row[value])))
-    for name, points in lines.items():
-        ax.loglog(*zip(*sorted(points), strict=True), marker=".", label=name)
+        style = "--" if row["device"] == "cpu" else "-"
+        lines.setdefault((name, style), []).append((int(row["n"]), float(row[value])))
+    for (name, style), points in lines.items():
+        ax.loglog(*zip(*sorted(points), strict=True), style, marker=".", label=name)
     ax.set(xlabel="n", ylabel=value.replace("_", " "))
     if lines:
         ax.legend(fontsize="small")
     return ax
+
+
+def eigh_overview(*results):
+    """A figure of gram.eigh over n: the time of a call and its workspace, a row of two panels for
+    each number of matrices.
+
+    results are files or tables as gram.plot.eigh takes them, for example one of the CPU and one of
+    a GPU.  Where they have rows without a time, which a GPU's table has, a last row shows the bytes
+    of workspace of each of 1, 2, 4, ... GPUs that share one matrix, as plans tell them.  Raises
+    KeyError for a column that is not there, OSError for a file that cannot be read.
+
+    >>> rows = [{"device": "cpu", "dtype": "float32", "driver": "divide", "items": 1, "n": n,
+    ...          "seconds": 1e-9 * n**3, "workspace_bytes": 8 * n * n} for n in (64, 128)]
+    >>> [axes.get_title() for axes in gram.plot.eigh_overview(rows).axes]
+    ['1 matrix: time of a call', '1 matrix: workspace']
+    """
+    rows = [row for table in results for row in _table_of_eigh(table)]
+    measured = [row for row in rows if row["seconds"] != ""]
+    planned = [row for row in rows if row["seconds"] == ""]
+    counts = sorted({int(row["items"]) for row in measured})
+    height = max(len(counts) + bool(planned), 1)
+    figure, axes = plt.subplots(height, 2, figsize=(11, 4.5 * height), squeeze=False)
+    for items, (time, scratch) in zip(counts, axes, strict=False):
+        some = [row for row in measured if int(row["items"]) == items]
+        name = "1 matrix" if items == 1 else f"{items} matrices"
+        eigh(some, time).set_title(f"{name}: time of a call")
+        eigh(some, scratch, value="workspace_bytes").set_title(f"{name}: workspace")
+    if planned:
+        last = eigh(planned, axes[-1][0], value="workspace_bytes")
+        last.set_title("workspace of each GPU, 1 matrix")
+        axes[-1][1].set_axis_off()
+    for ax in axes.flat:
+        ax.grid(True, which="both", alpha=0.2)
+    figure.tight_layout()
+    return figure

@@ -113,9 +113,9 @@ def test_files_made_from_a_prefix(inputs, tmp_path):
     (folder / "e-values.npy").rename(folder / "e-vectors.npy")
     refusal("eigh", "e-vectors.npy", "-o", "./e", status=USAGE, cwd=folder)
     assert np.array_equal(np.load(folder / "e-vectors.npy"), np.eye(2))
-    (folder / "problems.csv").symlink_to("problems.svg")
+    (folder / "problems.csv").symlink_to("curve.csv")
     said = refusal(
-        *["bench", "eigh", "@problems.csv", "--plot", "./problems.svg"], status=USAGE, cwd=folder
+        *["bench", "eigh", "@problems.csv", "--curve", "./curve.csv"], status=USAGE, cwd=folder
     )
     assert "which is an input" in said
 

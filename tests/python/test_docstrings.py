@@ -70,6 +70,7 @@ OTHERS = {
     "plot.bench": ("errors", "seconds"),
     "plot.convergence": ("shapes", "errors"),
     "plot.eigh": ("errors", "seconds", "bytes"),
+    "plot.eigh_overview": ("errors", "bytes"),
     "plot.feature_importance": ("errors",),
     "plot.training": ("errors",),
     "tune": (*ARRAYS, "seconds"),

@@ -115,8 +115,33 @@ def test_what_the_command_writes_can_be_drawn(plot, tmp_path):
     if not (build / "gram").exists():
         pytest.skip("the command is not built")
     run = subprocess.run(
-        [build / "gram", "bench", "eigh", "2", "8", "--seconds", "0.1", "--plot", "eigh.svg"],
+        [build / "gram", "bench", "eigh", "2", "8", "--seconds", "0.1", "--curve", "eigh.csv"],
         cwd=tmp_path, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
     assert plot.eigh(tmp_path / "eigh.csv").lines
+    figure = plot.eigh_overview(tmp_path / "eigh.csv")
+    assert [axes.get_title() for axes in figure.axes] == [
+        "2 matrices: time of a call", "2 matrices: workspace",
+    ]  # fmt: skip
+
+
+def test_an_overview_has_a_row_of_panels_for_each_number_of_matrices_and_one_of_plans(plot):
+    files = [SOURCE / f"bench/results/2026-11-21-h200-eigh-{d}-f32.csv" for d in ("cpu", "cuda")]
+    plans = [
+        {"device": f"cuda x{k}", "dtype": "float32", "driver": "divide", "items": "1", "n": str(n),
+         "seconds": "", "workspace_bytes": str(8 * n * n // k)}
+        for k in (1, 2) for n in (1024, 2048)
+    ]  # fmt: skip
+    figure = plot.eigh_overview(*files, plans)
+    titles = [axes.get_title() for axes in figure.axes]
+    assert titles == [
+        "1 matrix: time of a call", "1 matrix: workspace",
+        "64 matrices: time of a call", "64 matrices: workspace",
+        "workspace of each GPU, 1 matrix", "",
+    ]  # fmt: skip
+    names = [line.get_label() for line in figure.axes[0].lines]
+    assert "divide (cpu float32)" in names and "divide (cuda float32)" in names
+    assert len(figure.axes[4].lines) == 2
+    assert figure.axes[4].lines[1].get_ydata().tolist() == [8 * 1024 * 512, 8 * 2048 * 1024]
+    assert not plot.eigh(plans).lines  # a plan has no time
