@@ -18,7 +18,7 @@ enum gram_process_lock {
     GRAM_LOCK_TUNED,     /* tuned.c */
     GRAM_LOCK_BLAS,      /* blas_threads.c, blas_memory.c: threads and buffers of BLAS */
     GRAM_LOCK_LIBRARIES, /* src/cuda/driver.c, library.c: what was opened */
-    GRAM_LOCK_KERNELS,   /* src/cuda/jit.c */
+    GRAM_LOCK_KERNELS,   /* src/cuda/launch.c */
     GRAM_PROCESS_LOCKS
 };
 

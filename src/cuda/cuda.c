@@ -45,6 +45,7 @@ static void close_device(gram_context *g)
         return;
     gram_cuda_background_close(g, device);
     gram_jit_forget(g, device);
+    cuda_forget_kernels(g, device);
     cuda_kron_forget(g, device);
     gram_cuda_blas_close(g, device);
     gram_cuda_multi_close(g, device);

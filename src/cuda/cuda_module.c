@@ -112,6 +112,13 @@ static gram_status launch(struct cuda_module *module, const struct gram_launch_o
     gram_context *g = module->base.g;
     const struct cuda_device *device = g->device;
     const struct cuda_driver *driver = device->driver;
+    const struct cuda_grid grid = {.blocks = op->grid[0],
+                                   .blocks_y = op->grid[1],
+                                   .blocks_z = op->grid[2],
+                                   .threads = op->block[0],
+                                   .threads_y = op->block[1],
+                                   .threads_z = op->block[2],
+                                   .shared = op->shared_bytes};
     struct module_kernel *kernel;
 
     TRY(find(module, op->kernel, &kernel));
@@ -124,8 +131,7 @@ static gram_status launch(struct cuda_module *module, const struct gram_launch_o
                              op->shared_bytes, device->index);
         kernel->shared_bytes = op->shared_bytes;
     }
-    return gram_cuda_queue(g, kernel->function, op->grid, op->block, op->shared_bytes,
-                           op->arguments);
+    return cuda_launch_function(g, kernel->function, &grid, op->arguments);
 }
 
 gram_status cuda_module_launch(struct gram_module *module, const struct gram_launch_op *op)

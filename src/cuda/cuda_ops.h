@@ -7,7 +7,7 @@
 #define GRAM_CUDA_OPS_H
 #include "core/cuda_expression.h"
 #include "cuda_variant.h"
-#include "jit.h"
+#include "launch.h"
 #include "pairwise/panel_params.h"
 #include "pairwise/square_params.h"
 

@@ -13,7 +13,7 @@ enum {
 
 struct warm_kernel {
     struct jit_request request;
-    char defines[CUDA_CDIST_DEFINES]; /* request's */
+    char defines[CUDA_TEXT_BYTES]; /* request's */
 };
 
 struct warm_list {

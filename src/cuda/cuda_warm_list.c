@@ -276,8 +276,9 @@ static void add_kron_gradient(struct warm_list *list, int order, gram_dtype dtyp
 
 static void add_plain(struct warm_list *list, gram_dtype dtype, int arch)
 {
-    char defines[CUDA_SOLVE_DEFINES];
+    char defines[CUDA_SOLVE_DEFINES], text[CUDA_TEXT_BYTES];
     struct jit_request request;
+    struct cuda_variant v;
 
     for (int file = CUDA_VARIANT_PLAIN; file < CUDA_VARIANTS; file++) {
         request = gram_cuda_plain_request((enum cuda_variant_file)file, dtype);
@@ -288,11 +289,11 @@ static void add_plain(struct warm_list *list, gram_dtype dtype, int arch)
             request = cuda_solve_request(kernel, lu, dtype, arch, defines);
             add(list, &request);
         }
-    for (int kernel = 0; kernel < EIGH_KERNELS; kernel++) {
-        request = cuda_eigh_request(kernel, dtype, defines);
-        if (request.file)
+    for (int kernel = 0; kernel < EIGH_KERNELS; kernel++)
+        if (cuda_eigh_variant(kernel, dtype, &v)) {
+            request = cuda_variant_request(&v, text);
             add(list, &request);
-    }
+        }
     for (int kernel = ROWS_MAP; kernel <= ROWS_DIAGONAL; kernel++) {
         request = cuda_rows_request(kernel, dtype, defines);
         add(list, &request);

@@ -20,53 +20,44 @@ enum {
 
 /* ---- Kernels --------------------------------------------------------------------------------- */
 
-static uint64_t number_of(int kernel, gram_dtype dtype)
-{
-    return CUDA_EIGH_VARIANTS + (uint64_t)(kernel * 2 + (dtype == GRAM_F64));
-}
-
-struct jit_request cuda_eigh_request(int kernel, gram_dtype dtype, char defines[CUDA_EIGH_DEFINES])
+bool cuda_eigh_variant(int kernel, gram_dtype dtype, struct cuda_variant *v)
 {
     static const struct {
-        const char *file, *kernel, *parameter;
+        struct cuda_kernel kernel;
+        const char *option;
         int value;
     } kernels[EIGH_KERNELS] = {
-        [EIGH_SCAN] = { "eigh_large.cu",   "eigh_scan", "KERNEL",  EIGH_SCAN},
-        [EIGH_LOAD] = { "eigh_large.cu",   "eigh_load", "KERNEL",  EIGH_LOAD},
-        [EIGH_STORE] = { "eigh_large.cu",  "eigh_store", "KERNEL", EIGH_STORE},
-        [EIGH_PANEL] = { "eigh_large.cu",  "eigh_panel", "KERNEL", EIGH_PANEL},
-        [EIGH_KERNEL_SMALL + 1] = { "eigh_small.cu",  "eigh_small",  "ORDER",          1},
-        [EIGH_KERNEL_SMALL + 2] = { "eigh_small.cu",  "eigh_small",  "ORDER",          2},
-        [EIGH_KERNEL_SMALL + 3] = { "eigh_small.cu",  "eigh_small",  "ORDER",          3},
-        [EIGH_KERNEL_JACOBI + 3] = {"eigh_jacobi.cu", "eigh_jacobi",  "ORDER",          8},
-        [EIGH_KERNEL_JACOBI + 4] = {"eigh_jacobi.cu", "eigh_jacobi",  "ORDER",         16},
-        [EIGH_KERNEL_JACOBI + 5] = {"eigh_jacobi.cu", "eigh_jacobi",  "ORDER",         32},
+        [EIGH_SCAN] = {   {"eigh_large.cu", "eigh_scan"}, "KERNEL",  EIGH_SCAN},
+        [EIGH_LOAD] = {   {"eigh_large.cu", "eigh_load"}, "KERNEL",  EIGH_LOAD},
+        [EIGH_STORE] = {  {"eigh_large.cu", "eigh_store"}, "KERNEL", EIGH_STORE},
+        [EIGH_PANEL] = {  {"eigh_large.cu", "eigh_panel"}, "KERNEL", EIGH_PANEL},
+        [EIGH_KERNEL_SMALL + 1] = {  {"eigh_small.cu", "eigh_small"},  "ORDER",          1},
+        [EIGH_KERNEL_SMALL + 2] = {  {"eigh_small.cu", "eigh_small"},  "ORDER",          2},
+        [EIGH_KERNEL_SMALL + 3] = {  {"eigh_small.cu", "eigh_small"},  "ORDER",          3},
+        [EIGH_KERNEL_JACOBI + 3] = {{"eigh_jacobi.cu", "eigh_jacobi"},  "ORDER",          8},
+        [EIGH_KERNEL_JACOBI + 4] = {{"eigh_jacobi.cu", "eigh_jacobi"},  "ORDER",         16},
+        [EIGH_KERNEL_JACOBI + 5] = {{"eigh_jacobi.cu", "eigh_jacobi"},  "ORDER",         32},
     };
-    if (kernels[kernel].file)
-        snprintf(defines, CUDA_EIGH_DEFINES, "-DREAL=%s -D%s=%d",
-                 dtype == GRAM_F64 ? "double" : "float", kernels[kernel].parameter,
-                 kernels[kernel].value);
-    return (struct jit_request){.file = kernels[kernel].file,
-                                .kernel = kernels[kernel].kernel,
-                                .defines = defines,
-                                .variant = number_of(kernel, dtype)};
+
+    if (!kernels[kernel].option)
+        return false;
+    cuda_variant(
+        v, &kernels[kernel].kernel,
+        CUDA_OPTIONS({"REAL", cuda_type(dtype)}, {kernels[kernel].option, kernels[kernel].value}));
+    return true;
 }
 
 gram_status cuda_eigh_launch(gram_context *g, int kernel, gram_dtype dtype, int64_t blocks,
                              int64_t items, void *params)
 {
-    const unsigned grid[] = {(unsigned)gram_least(blocks, MOST_BLOCKS),
-                             (unsigned)gram_least(items, MOST_BLOCKS_Y), 1};
     const unsigned threads = kernel >= EIGH_KERNEL_JACOBI ? EIGH_LANES : EIGH_THREADS;
-    void *arguments[] = {params};
-    CUfunction function = gram_jit_recall(g->device, number_of(kernel, dtype));
+    const struct cuda_grid grid = {.blocks = gram_least(blocks, MOST_BLOCKS),
+                                   .blocks_y = gram_least(items, MOST_BLOCKS_Y),
+                                   .threads = threads};
+    struct cuda_variant v;
 
-    if (!function) {
-        char defines[CUDA_EIGH_DEFINES];
-        const struct jit_request request = cuda_eigh_request(kernel, dtype, defines);
-        TRY(gram_jit_kernel(g, g->device, &request, &function));
-    }
-    return gram_cuda_queue(g, function, grid, (const unsigned[]){threads, 1, 1}, 0, arguments);
+    (void)cuda_eigh_variant(kernel, dtype, &v);
+    return cuda_launch(g, &v, &grid, (void *[]){params});
 }
 
 /* ---- Small matrices -------------------------------------------------------------------------- */

@@ -25,15 +25,14 @@ gram_status cuda_eigh_plan(gram_context *g, const struct gram_eigh_op *op,
                            struct cuda_eigh_plan *plan);
 
 /* Kernels of eigh_small.cu (EIGH_KERNEL_SMALL + n), eigh_jacobi.cu (EIGH_KERNEL_JACOBI + log2 of
- * its N) and eigh_large.cu (EIGH_SCAN, ...); defines holds the text of the request. */
+ * its N) and eigh_large.cu (EIGH_SCAN, ...). */
 enum {
     EIGH_KERNEL_SMALL = 4,  /* + 1, 2, 3 */
     EIGH_KERNEL_JACOBI = 8, /* + 3, 4, 5 */
-    EIGH_KERNELS = 16,
-    CUDA_EIGH_DEFINES = 64
+    EIGH_KERNELS = 16
 };
-/* file NULL: there is none of this number. */
-struct jit_request cuda_eigh_request(int kernel, gram_dtype dtype, char defines[CUDA_EIGH_DEFINES]);
+/* False: there is no kernel of this number. */
+bool cuda_eigh_variant(int kernel, gram_dtype dtype, struct cuda_variant *v);
 /* Queues a kernel; the device's context is current; params is what that kernel takes. */
 gram_status cuda_eigh_launch(gram_context *g, int kernel, gram_dtype dtype, int64_t blocks,
                              int64_t items, void *params);

@@ -6,6 +6,8 @@
 #include "cuda_matmul.h"
 #include "core/blas_view.h"
 
+static const struct cuda_kernel matrix_move = {"matrix_move.cu", "matrix_move"};
+
 enum {
     MOST_BLOCKS = 1 << 20 /* beyond these, blocks loop */
 };
@@ -21,7 +23,7 @@ gram_status cuda_matmul_move(gram_context *g, gram_dtype dtype, const struct gra
     for (int d = 0; d < batch->ndim; d++)
         params->shape[d] = batch->shape[d];
     blocks = params->count > MOST_BLOCKS / blocks ? MOST_BLOCKS : blocks * params->count;
-    return gram_cuda_launch_plain(g, CUDA_VARIANT_MATRIX_MOVE, dtype, blocks, MOVE_THREADS, params);
+    return cuda_launch_plain(g, &matrix_move, dtype, blocks, MOVE_THREADS, params);
 }
 
 struct cuda_matmul_side cuda_matmul_side_of(const struct gram_view *v)

@@ -14,7 +14,7 @@
 #include <string.h>
 
 enum {
-    LINE = 512
+    LINE = 1024
 };
 
 static const char *const chips[] = {"sm_80",   "sm_86",   "sm_89", "sm_90a",
@@ -32,7 +32,7 @@ static bool all; /* kernels for all chips */
 struct job {
     const char *chip;
     struct jit_request request;
-    char defines[CUDA_CDIST_DEFINES];
+    char defines[CUDA_TEXT_BYTES];
     char name[LINE]; /* of its line in the table */
     gram_status status;
     char message[512];
@@ -234,8 +234,9 @@ static void list_request(struct list *list, const struct jit_request *request)
 
 static void list_plain(struct list *list)
 {
-    char defines[CUDA_SOLVE_DEFINES];
+    char defines[CUDA_SOLVE_DEFINES], text[CUDA_TEXT_BYTES];
     struct jit_request request;
+    struct cuda_variant v;
 
     for (int file = CUDA_VARIANT_PLAIN; file < CUDA_VARIANTS; file++)
         for (int wide = 0; wide < 2; wide++) {
@@ -249,11 +250,11 @@ static void list_plain(struct list *list)
                 cuda_solve_request(kernel, kind / 2, kind % 2 ? GRAM_F64 : GRAM_F32, 90, defines);
             list_request(list, &request);
         }
-    for (int kernel = 0; kernel < 2 * EIGH_KERNELS; kernel++) {
-        request = cuda_eigh_request(kernel / 2, kernel % 2 ? GRAM_F64 : GRAM_F32, defines);
-        if (request.file)
+    for (int kernel = 0; kernel < 2 * EIGH_KERNELS; kernel++)
+        if (cuda_eigh_variant(kernel / 2, kernel % 2 ? GRAM_F64 : GRAM_F32, &v)) {
+            request = cuda_variant_request(&v, text);
             list_request(list, &request);
-    }
+        }
     for (int kernel = ROWS_MAP; kernel <= ROWS_DIAGONAL; kernel++)
         for (int wide = 0; wide < 2; wide++) {
             request = cuda_rows_request(kernel, wide ? GRAM_F64 : GRAM_F32, defines);
