@@ -371,7 +371,7 @@ struct gram_backend {
     gram_status (*kfac_factors)(gram_context *g, const struct gram_kfac_factors_op *op);
     gram_status (*kfac_factors_workspace)(gram_context *g, const struct gram_kfac_factors_op *op,
                                           size_t *bytes);
-    gram_status (*kfac_pass)(gram_context *g, const struct gram_kfac_pass *pass); /* NULL: CPU */
+    gram_status (*kfac_pass)(gram_context *g, const struct gram_kfac_pass *pass);
 };
 
 extern const struct gram_backend gram_cpu_backend;

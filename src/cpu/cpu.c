@@ -57,6 +57,7 @@ const struct gram_backend gram_cpu_backend = {
     .optimizer_workspace = cpu_optimizer_workspace,
     .sample_grad = cpu_sample_grad,
     .sample_grad_workspace = cpu_sample_grad_workspace,
+    .kfac_pass = cpu_kfac_pass,
     .kfac_factors = cpu_kfac_factors,
     .kfac_factors_workspace = cpu_kfac_factors_workspace,
 };

@@ -70,6 +70,7 @@ gram_status cpu_optimizer_workspace(gram_context *g, const gram_optimizer *o, si
 gram_status cpu_sample_grad(gram_context *g, const struct gram_sample_grad_op *op);
 gram_status cpu_sample_grad_workspace(gram_context *g, const struct gram_sample_grad_op *op,
                                       size_t *bytes);
+gram_status cpu_kfac_pass(gram_context *g, const struct gram_kfac_pass *pass);
 gram_status cpu_kfac_factors(gram_context *g, const struct gram_kfac_factors_op *op);
 gram_status cpu_kfac_factors_workspace(gram_context *g, const struct gram_kfac_factors_op *op,
                                        size_t *bytes);

@@ -1,24 +1,33 @@
 /*
- * kfac.c - gram_kfac: its memory, its options, its state and counts for the caller
+ * kfac.c - gram_kfac: its options and memory, its state for the caller and in files
+ *
+ * A file has the texts "format" (gram.kfac.1) and "version", and as arrays the parts of the state
+ * that gram_kfac_state_at names.  It is believed only after everything in it was checked: the
+ * names, dtypes and shapes are those of the object, its numbers are finite and its counts make
+ * sense.
  *
  * SPDX-License-Identifier: MIT
  */
 #include "kfac.h"
+#include "machine/model_file.h"
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define FORMAT "gram.kfac.1"
 
 enum {
     MOST_NUMBERS = INT32_MAX, /* along a side of a matrix */
     SAMPLE_NUMBERS = 1 << 16  /* least room for gradients of samples, a block of them at a time */
 };
 
-/* ---- Options ------------------------------------------------------------------------------- */
+/* ---- Options -------------------------------------------------------------------------------- */
 
 static gram_status check_options(gram_context *g, gram_kfac_options *o)
 {
-    if (g->options.device.type != GRAM_CPU && !g->backend->kfac_pass)
+    if (!g->backend->kfac_pass)
         return gram_fail(g, GRAM_UNSUPPORTED, "%s has no K-FAC", g->backend->name);
     if (o->state != GRAM_F64 && o->state != GRAM_F32)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
@@ -80,7 +89,7 @@ gram_status gram_kfac_set(gram_context *g, gram_kfac *kfac, const gram_kfac_opti
     return GRAM_OK;
 }
 
-/* ---- Layers -------------------------------------------------------------------------------- */
+/* ---- Layers --------------------------------------------------------------------------------- */
 
 static gram_status check_size(gram_context *g, const char *name, int64_t index, int64_t size)
 {
@@ -153,7 +162,21 @@ struct gram_batch gram_kfac_weight_shape(const struct kfac_layer *l)
     return s;
 }
 
-/* ---- Memory -------------------------------------------------------------------------------- */
+gram_tensor gram_kfac_dense(const gram_kfac *k, void *numbers, const struct gram_batch *shape,
+                            gram_dtype dtype)
+{
+    gram_tensor t = {.data = numbers, .dtype = dtype, .ndim = shape->ndim};
+    int64_t step = 1;
+
+    if (k->owner)
+        t.device = k->owner->options.device;
+    memcpy(t.shape, shape->shape, sizeof t.shape);
+    for (int i = t.ndim - 1; i >= 0; step *= t.shape[i--])
+        t.stride[i] = step;
+    return t;
+}
+
+/* ---- Memory --------------------------------------------------------------------------------- */
 
 /* Adds the numbers of a layer's state, and raises *most to its largest matrix; false: they
  * overflow. */
@@ -220,41 +243,42 @@ static void place_layer(gram_kfac *k, int64_t index, char **at)
         l->corrections = add_state(k, index, "corrections", m, at);
     counts = &k->state[k->states++];
     (void)snprintf(counts->name, sizeof counts->name, "%lld.counts", (long long)index);
+    l->counts = k->counts + index * KFAC_COUNTS;
     counts->view = gram_vector(l->counts, KFAC_COUNTS, GRAM_I64);
-    if (k->owner) {
-        counts->view.data = k->layer_counts + index * KFAC_COUNTS;
+    if (k->owner)
         counts->view.device = k->owner->options.device;
-    }
 }
 
-/* Allocates zeros for k->numbers numbers.  On a device the counts of the layers, the report and the
- * outcomes of factorisations come behind them. */
+/* Allocates zeros for k->numbers numbers, and behind them the counts of the layers, the report and
+ * the outcomes of factorisations. */
 static gram_status allocate_memory(gram_context *g, gram_kfac *k)
 {
-    const size_t size = gram_dtype_size(k->options.state);
+    const bool on_host = g->options.device.type == GRAM_CPU;
+    const size_t numbers = (size_t)k->numbers * gram_dtype_size(k->options.state);
+    const size_t counts = (size_t)k->count * KFAC_COUNTS * sizeof *k->counts;
+    const size_t report = on_host ? offsetof(struct kfac_report, part) : sizeof *k->report;
     const double one = 1;
-    void *memory = NULL;
-    char *end;
 
-    if (!g->backend->kfac_pass) {
-        k->gradients = calloc((size_t)k->numbers + 1, size);
+    for (int64_t i = 0; i < k->count; i++)
+        k->most_groups = gram_most(k->most_groups, k->layer[i].groups);
+    k->bytes = numbers + counts + report + (size_t)k->most_groups * 2 * sizeof *k->info;
+    if (on_host) {
+        k->gradients = calloc(1, k->bytes);
         if (!k->gradients)
             return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %lld numbers of state",
                              (long long)k->numbers);
+    } else {
+        k->owner = g;
+        TRY(g->backend->memory_allocate(g, k->bytes, &k->gradients));
+        TRY(g->backend->memory_zero(g, k->gradients, k->bytes));
+    }
+    k->counts = (int64_t *)(void *)((char *)k->gradients + numbers);
+    k->report = (void *)((char *)k->counts + counts);
+    k->info = (int32_t *)(void *)((char *)k->report + report);
+    if (on_host) {
+        k->report->nu = one;
         return GRAM_OK;
     }
-    for (int64_t i = 0; i < k->count; i++)
-        k->most_groups = gram_most(k->most_groups, k->layer[i].groups);
-    k->bytes = (size_t)k->numbers * size + (size_t)k->count * KFAC_COUNTS * sizeof(int64_t) +
-               sizeof *k->report + (size_t)k->most_groups * 2 * sizeof *k->info;
-    k->owner = g;
-    TRY(g->backend->memory_allocate(g, k->bytes, &memory));
-    k->gradients = memory;
-    end = (char *)memory + (size_t)k->numbers * size;
-    k->layer_counts = (int64_t *)(void *)end;
-    k->report = (void *)(k->layer_counts + k->count * KFAC_COUNTS);
-    k->info = (int32_t *)(void *)(k->report + 1);
-    TRY(g->backend->memory_zero(g, memory, k->bytes));
     TRY(g->backend->memory_copy(g, &k->report->nu, &one, sizeof one));
     return g->backend->synchronize(g);
 }
@@ -331,7 +355,6 @@ gram_status gram_kfac_create(gram_context *g, const gram_layer *const *layers,
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the object");
     k->options = o;
     k->count = count;
-    k->nu = 1;
     status = build(g, k, layers, inputs, outputs);
     if (status == GRAM_OK)
         *out = k;
@@ -353,34 +376,34 @@ void gram_kfac_destroy(gram_kfac *kfac)
     free(kfac);
 }
 
-/* ---- Queries ------------------------------------------------------------------------------- */
+/* ---- Queries -------------------------------------------------------------------------------- */
 
 gram_status gram_kfac_get(gram_context *g, const gram_kfac *kfac, gram_kfac_info *info)
 {
-    struct kfac_report found = {0};
+    struct kfac_report on_device;
+    const struct kfac_report *found;
     gram_kfac_info all;
 
     TRY(gram_begin(g, __func__));
     if (!info || info->size < sizeof info->size)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "info is NULL or of size 0");
     TRY(gram_kfac_check_context(g, kfac));
-    if (kfac->owner)
-        TRY(gram_kfac_device_report(g, kfac, &found));
-    else
-        found =
-            (struct kfac_report){.skipped = kfac->skipped, .failed = kfac->failed, .nu = kfac->nu};
+    found = kfac->report;
+    if (kfac->owner) {
+        TRY(g->backend->memory_copy(g, &on_device, kfac->report, sizeof on_device));
+        TRY(g->backend->synchronize(g));
+        found = &on_device;
+    }
     all = (gram_kfac_info){
         .size = info->size,
         .layers = kfac->count,
         .parameters = kfac->parameters,
         .bytes = (int64_t)(sizeof *kfac + (size_t)kfac->count * sizeof *kfac->layer +
-                           (size_t)kfac->count * 8 * sizeof *kfac->state) +
-                 (kfac->owner ? (int64_t)kfac->bytes
-                              : kfac->numbers * (int64_t)gram_dtype_size(kfac->options.state)),
+                           (size_t)kfac->count * 8 * sizeof *kfac->state + kfac->bytes),
         .states = kfac->states,
-        .skipped = found.skipped,
-        .failed = found.failed,
-        .nu = found.nu,
+        .skipped = found->skipped,
+        .failed = found->failed,
+        .nu = found->nu,
     };
     memcpy(info, &all, info->size < sizeof all ? info->size : sizeof all);
     return GRAM_OK;
@@ -398,4 +421,188 @@ gram_status gram_kfac_state_at(gram_context *g, gram_kfac *kfac, int64_t index, 
     *name = kfac->state[index].name;
     *view = kfac->state[index].view;
     return GRAM_OK;
+}
+
+/* ---- Parts of the state from the caller ----------------------------------------------------- */
+
+static int64_t count_of(const gram_tensor *t)
+{
+    int64_t count = 1;
+
+    for (int i = 0; i < t->ndim; i++)
+        count *= t->shape[i];
+    return count;
+}
+
+/* False if no object could have these counts. */
+static bool counts_hold(const int64_t *counts)
+{
+    bool ready = counts[KFAC_READY] == 1;
+
+    for (int i = 0; i < KFAC_COUNTS; i++)
+        if (counts[i] < 0 || counts[i] > (int64_t)1 << 62)
+            return false;
+    return counts[KFAC_READY] <= 1 &&
+           (!ready || (counts[KFAC_A_UPDATES] > 0 && counts[KFAC_B_UPDATES] > 0));
+}
+
+/* True if a tensor has the dtype and shape of the view and lies on the CPU without gaps. */
+static bool is_like(const gram_tensor *t, const gram_tensor *view)
+{
+    bool same =
+        t->dtype == view->dtype && t->ndim == view->ndim && t->data && t->device.type == GRAM_CPU;
+
+    for (int i = 0; same && i < t->ndim; i++)
+        same =
+            t->shape[i] == view->shape[i] && (t->shape[i] < 2 || t->stride[i] == view->stride[i]);
+    return same;
+}
+
+gram_status gram_kfac_put(gram_context *g, gram_kfac *kfac, int64_t index, const gram_tensor *part)
+{
+    const struct kfac_state *s;
+    int64_t count;
+    size_t bytes;
+
+    TRY(gram_begin(g, __func__));
+    TRY(gram_kfac_check_context(g, kfac));
+    if (index < 0 || index >= kfac->states || !part)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "index is %lld, expected 0 to %lld, and a part that is not NULL",
+                         (long long)index, (long long)kfac->states - 1);
+    s = &kfac->state[index];
+    count = count_of(&s->view);
+    if (!is_like(part, &s->view))
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "part is not %lld numbers of %s on the CPU, dense and shaped as %s is",
+                         (long long)count, gram_dtype_name(s->view.dtype), s->name);
+    if (part->dtype == GRAM_I64 ? !counts_hold(part->data)
+                                : !gram_kfac_finite(count, part->data, part->dtype, part->dtype))
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "part makes no sense as %s", s->name);
+    bytes = (size_t)count * gram_dtype_size(s->view.dtype);
+    if (!kfac->owner) {
+        memmove(s->view.data, part->data, bytes);
+        return GRAM_OK;
+    }
+    TRY(g->backend->memory_copy(g, s->view.data, part->data, bytes));
+    TRY(g->backend->synchronize(g));
+    if (s->view.dtype == GRAM_I64) {
+        int64_t layer = ((const int64_t *)s->view.data - kfac->counts) / KFAC_COUNTS;
+        memcpy(kfac->layer[layer].queued, part->data, bytes);
+    }
+    return GRAM_OK;
+}
+
+/* ---- Files ---------------------------------------------------------------------------------- */
+
+/* *image becomes the object's memory, or a copy of it where that is on a device. */
+static gram_status open_image(gram_context *g, const gram_kfac *k, char **image)
+{
+    gram_status status;
+
+    *image = (char *)k->gradients;
+    if (!k->owner)
+        return GRAM_OK;
+    *image = gram_alloc(g, k->bytes);
+    if (!*image)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", k->bytes);
+    status = g->backend->memory_copy(g, *image, k->gradients, k->bytes);
+    if (status == GRAM_OK)
+        status = g->backend->synchronize(g);
+    if (status != GRAM_OK)
+        gram_free(g, *image, k->bytes);
+    return status;
+}
+
+static void close_image(gram_context *g, const gram_kfac *k, char *image)
+{
+    if (k->owner)
+        gram_free(g, image, k->bytes);
+}
+
+/* Where a part of the state lies in the image. */
+static void *part_of(const gram_kfac *k, char *image, const gram_tensor *t)
+{
+    return k->owner ? image + ((char *)t->data - (char *)k->gradients) : t->data;
+}
+
+gram_status gram_kfac_save(gram_context *g, const gram_kfac *kfac, const char *path)
+{
+    struct gram_model_writer *w;
+    gram_status status;
+    char *image;
+
+    TRY(gram_begin(g, __func__));
+    if (!path)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "path is NULL");
+    TRY(gram_kfac_check_context(g, kfac));
+    TRY(open_image(g, kfac, &image));
+    w = gram_model_writer_create();
+    gram_model_put_text(w, "format", FORMAT);
+    gram_model_put_text(w, "version", gram_version());
+    for (int64_t i = 0; i < kfac->states; i++) {
+        const gram_tensor *t = &kfac->state[i].view;
+        gram_model_put(w, kfac->state[i].name, (int)t->dtype, t->ndim, t->shape,
+                       part_of(kfac, image, t));
+    }
+    status = gram_model_commit(g, w, path);
+    gram_model_writer_destroy(w);
+    close_image(g, kfac, image);
+    return status;
+}
+
+static gram_status check_parts(gram_context *g, const gram_kfac *k,
+                               const struct gram_model_file *file)
+{
+    const char *format = gram_model_text(file, "format");
+
+    if (!format || strcmp(format, FORMAT) != 0)
+        return gram_model_bad(g, file, "it is no state of gram_kfac");
+    for (int64_t i = 0; i < k->states; i++) {
+        const gram_tensor *t = &k->state[i].view;
+        const struct gram_model_array *a;
+        TRY(gram_model_need(g, file, k->state[i].name, (int)t->dtype, t->ndim, t->shape, &a));
+        if (t->dtype == GRAM_I64 ? !counts_hold(a->data)
+                                 : !gram_kfac_finite(count_of(t), a->data, t->dtype, t->dtype))
+            return gram_model_bad(g, file, "%s makes no sense", a->name);
+    }
+    return GRAM_OK;
+}
+
+static void take_parts(gram_kfac *k, const struct gram_model_file *file, char *image)
+{
+    for (int64_t i = 0; i < k->states; i++) {
+        const gram_tensor *t = &k->state[i].view;
+        memcpy(part_of(k, image, t), gram_model_find(file, k->state[i].name)->data,
+               (size_t)count_of(t) * gram_dtype_size(t->dtype));
+    }
+    for (int64_t i = 0; k->owner && i < k->count; i++)
+        memcpy(k->layer[i].queued, image + ((char *)k->layer[i].counts - (char *)k->gradients),
+               sizeof k->layer[i].queued);
+}
+
+gram_status gram_kfac_load(gram_context *g, gram_kfac *kfac, const char *path)
+{
+    struct gram_model_file *file;
+    gram_status status;
+    char *image;
+
+    TRY(gram_begin(g, __func__));
+    if (!path)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "path is NULL");
+    TRY(gram_kfac_check_context(g, kfac));
+    TRY(gram_model_read(g, path, &file));
+    status = check_parts(g, kfac, file);
+    if (status == GRAM_OK)
+        status = open_image(g, kfac, &image);
+    if (status == GRAM_OK) {
+        take_parts(kfac, file, image);
+        if (kfac->owner)
+            status = g->backend->memory_copy(g, kfac->gradients, image, kfac->bytes);
+        if (kfac->owner && status == GRAM_OK)
+            status = g->backend->synchronize(g);
+        close_image(g, kfac, image);
+    }
+    gram_model_file_destroy(file);
+    return status;
 }

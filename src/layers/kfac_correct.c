@@ -43,16 +43,12 @@ static gram_tensor dense(const struct correction *c, void *numbers, struct gram_
     return gram_kfac_dense(c->k, numbers, &shape, c->k->options.state);
 }
 
-/* ---- Arithmetic, here or queued on a device -------------------------------------------------- */
-
 static gram_status gather(const struct correction *c, const struct kfac_move *move)
 {
-    if (c->k->owner)
-        return gram_kfac_device_run(c->g, c->k,
-                                    (struct gram_kfac_pass){.what = KFAC_GATHER, .move = move});
-    gram_kfac_gather(move);
-    return GRAM_OK;
+    return gram_kfac_run(c->g, c->k, (struct gram_kfac_pass){.kind = KFAC_GATHER, .move = move});
 }
+
+/* ---- Squares -------------------------------------------------------------------------------- */
 
 /* to = factor times the sum of the squares of `groups` vectors of count numbers each.  With adds
  * this is added to `to`. */
@@ -65,24 +61,15 @@ struct squares {
 
 static gram_status square(const struct correction *c, const struct squares *s)
 {
-    const gram_dtype dtype = c->k->options.state;
-
-    if (c->k->owner)
-        return gram_kfac_device_run(c->g, c->k,
-                                    (struct gram_kfac_pass){.what = KFAC_SQUARES,
-                                                            .to = s->to,
-                                                            .x = s->from,
-                                                            .count = s->count,
-                                                            .groups = s->groups,
-                                                            .mode = s->adds,
-                                                            .number = s->factor});
-    for (int64_t group = 0; group < s->groups; group++)
-        for (int64_t i = 0; i < s->count; i++) {
-            const double x = kfac_read(dtype, s->from, group * s->count + i);
-            const double sum = s->adds || group > 0 ? kfac_read(dtype, s->to, i) : 0;
-            kfac_write(dtype, s->to, i, sum + s->factor * x * x);
-        }
-    return GRAM_OK;
+    return gram_kfac_run(c->g, c->k,
+                         (struct gram_kfac_pass){
+                             .kind = KFAC_SQUARES,
+                             .to = s->to,
+                             .x = s->from,
+                             .count = s->count,
+                             .groups = s->groups,
+                             .squares = {s->adds, s->factor}
+    });
 }
 
 /* Adds the squares of count turned gradients in work 0 to the sum. */
@@ -96,7 +83,7 @@ static gram_status add_squares(struct correction *c, int64_t count, double facto
     return square(c, &s);
 }
 
-/* ---- Gradients that turn --------------------------------------------------------------------- */
+/* ---- Gradients that turn -------------------------------------------------------------------- */
 
 /* Computes the gradients of samples as matrices [W b] to work 0, in the arithmetic of `dtype`. */
 static gram_status sample_gradients(const struct correction *c, const gram_tensor *a,
@@ -112,7 +99,7 @@ static gram_status sample_gradients(const struct correction *c, const gram_tenso
                                            .ndim = 2, .shape = {count, l->outputs}
     });
     gram_sample_grads out = {.weight = &weight, .bias = bias ? &biases : NULL};
-    struct kfac_move to = {&weight, k->work[0], k->options.state, width, l->cols, 1, 1};
+    struct kfac_move to = {&weight, k->work[0], k->options.state, width, l->cols, 1};
 
     options.scale = k->options.scale;
     all.shape[0] = count;
@@ -169,7 +156,7 @@ static gram_status by_gradients(struct correction *c, const gram_tensor *a, cons
     return GRAM_OK;
 }
 
-/* ---- Positions that turn --------------------------------------------------------------------- */
+/* ---- Positions that turn -------------------------------------------------------------------- */
 
 /* One side of a linear layer, activations or gradients: `rows` positions of `width` features, which
  * are turned to `to`. */
@@ -184,7 +171,7 @@ struct side {
 static gram_status turn_side(const struct correction *c, const struct side *s)
 {
     const gram_dtype dtype = c->k->options.state;
-    const struct kfac_move move = {s->t, c->k->work[0], dtype, s->rows * s->width, 0, 1, 1};
+    const struct kfac_move move = {s->t, c->k->work[0], dtype, s->rows * s->width, 0, 1};
     gram_tensor x = dense(c, c->k->work[0],
                           (struct gram_batch){
                               .ndim = 2, .shape = {s->rows, s->width}
