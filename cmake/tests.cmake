@@ -57,6 +57,11 @@ if(EXISTS ${CMAKE_SOURCE_DIR}/tests/run_cases.c)
     endforeach()
 endif()
 
+if(GRAM_CUDA_FOUND)
+    gram_test(test_embed c 120 ${CMAKE_COMMAND} -DSOURCE=${CMAKE_SOURCE_DIR}
+        -DFOLDER=${CMAKE_BINARY_DIR}/tests/embed -P ${CMAKE_SOURCE_DIR}/tests/cuda/test_embed.cmake)
+endif()
+
 include(cmake/emulation.cmake)
 
 # Runs a test on the emulation of CUDA.

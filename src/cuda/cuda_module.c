@@ -43,7 +43,7 @@ static gram_status compile(gram_context *g, const struct gram_module_op *op, str
 {
     const struct cuda_device *device = g->device;
     const struct jit_request request = {
-        .file = op->name, .defines = op->options, .own = {op->name, op->source}
+        .file = op->name, .defines = op->options, .own = {.name = op->name, .text = op->source}
     };
     struct jit_code code = {0};
     gram_status status = gram_jit_code(g, device, &request, &code);

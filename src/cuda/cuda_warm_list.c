@@ -159,7 +159,7 @@ static void add_plan(struct warm_list *list, const struct cuda_cdist_plan *plan)
     struct jit_request request = cuda_cdist_request(plan, defines);
 
     if (plan->expression)
-        request.own = (struct cuda_source){"pair_expression.cuh", list->expression};
+        request.own = (struct cuda_source){.name = "pair_expression.cuh", .text = list->expression};
     add(list, &request);
 }
 
@@ -280,8 +280,9 @@ static void add_plain(struct warm_list *list, gram_dtype dtype, int arch)
     struct jit_request request;
     struct cuda_variant v;
 
-    for (int file = CUDA_VARIANT_PLAIN; file < CUDA_VARIANTS; file++) {
-        request = gram_cuda_plain_request((enum cuda_variant_file)file, dtype);
+    for (const struct cuda_kernel *kernel = cuda_plain_kernels; kernel->file; kernel++) {
+        cuda_variant(&v, kernel, CUDA_OPTIONS({"REAL", cuda_type(dtype)}));
+        request = cuda_variant_request(&v, text);
         add(list, &request);
     }
     for (int kernel = SOLVE_SMALL; kernel <= SOLVE_SCAN; kernel++)

@@ -10,6 +10,7 @@
 /* Device code that is built into this library; cmake/embed.cmake writes it. */
 struct cuda_source {
     const char *name, *text;
+    uint64_t hash; /* of the text and of those of all files that it includes; 0: not built in */
 };
 extern const struct cuda_source gram_cuda_sources[]; /* name NULL at the end */
 extern const uint64_t gram_cuda_sources_hash;        /* of all their names and texts */

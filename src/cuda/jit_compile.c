@@ -10,23 +10,28 @@
 #include <string.h>
 
 enum {
-    KEY_FORMAT = 1, /* of the key and of what is stored under it */
+    KEY_FORMAT = 2, /* of the key and of what is stored under it */
     MOST_OPTIONS = 40,
     MOST_HEADERS = 96,
     MOST_ARCHS = 64
 };
 
-/* What tells the texts apart that may be included: of the library's own a number, which the build
- * has made; of a caller's the SHA-256 too, since whoever chooses the text of an expression or of a
- * module could choose one with the number of another. */
-static void name_sources(const struct cuda_source *own, char *name, size_t bytes)
+/* What tells the texts apart that a kernel is made from.  Of the library's own it is a number that
+ * the build has made: that of the kernel's file and of what it includes, or of all files for the
+ * text of a caller, which may include any.  Of a caller's text it is the SHA-256 too, since whoever
+ * chooses the text of an expression or of a module could choose one with the number of another. */
+static void name_sources(const struct jit_request *request, char *name, size_t bytes)
 {
+    const struct cuda_source *own = &request->own;
+    unsigned long long hash = gram_cuda_sources_hash;
     char text[SHA256_TEXT] = "";
 
+    for (const struct cuda_source *s = gram_cuda_sources; s->name; s++)
+        if (strcmp(s->name, request->file) == 0 && !(own->name && strcmp(own->name, s->name) == 0))
+            hash = s->hash;
     if (own->name)
         gram_sha256(own->text, strlen(own->text), text);
-    snprintf(name, bytes, "%016llx%s%s", (unsigned long long)gram_cuda_sources_hash,
-             own->name ? "." : "", text);
+    snprintf(name, bytes, "%016llx%s%s", hash, own->name ? "." : "", text);
 }
 
 void gram_jit_chip(const struct cuda_compiler *compiler, int arch, char *chip, size_t size)
@@ -60,7 +65,7 @@ void gram_jit_key(const gram_context *g, const struct cuda_compiler *compiler,
     char sources[SHA256_TEXT + 20];
     int major = 0, minor = 0;
 
-    name_sources(&request->own, sources, sizeof sources);
+    name_sources(request, sources, sizeof sources);
     (void)compiler->version(&major, &minor);
     snprintf(key, JIT_KEY_BYTES, "%d %s %s nvrtc%d.%d %s%s %s", (int)KEY_FORMAT, request->file,
              chip, major, minor, request->defines, gram_jit_extra_options(g), sources);

@@ -427,7 +427,7 @@ static gram_status request_of(gram_context *g, const struct cuda_variant *v,
     *code = v->code->write(v->code->of);
     if (!*code)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the code of an expression");
-    out->own = (struct cuda_source){v->code->name, *code};
+    out->own = (struct cuda_source){.name = v->code->name, .text = *code};
     return GRAM_OK;
 }
 

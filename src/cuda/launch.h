@@ -2,7 +2,7 @@
  * launch.h - kernels: how one is declared, described, launched and compiled ahead
  *
  * A kernel is a constant beside its launcher, which names its file and its extern "C" function.
- * Kernels whose file has REAL as its only parameter are launched with a dtype:
+ * Plain kernels, whose file has REAL as its only option, are launched with a dtype:
  *
  *     static const struct cuda_kernel ema_add = {"syrk_ema.cu", "syrk_ema_add"};
  *
@@ -34,6 +34,11 @@ struct cuda_kernel {
     const char *file;     /* "syrk_ema.cu" */
     const char *function; /* "syrk_ema_add", extern "C" __global__ */
 };
+
+/* All plain kernels, with NULL at the end.  The build finds them (cmake/embed.cmake): they are the
+ * functions of the .cu files whose header comment says "Parameters (-D): REAL.".  gram_cache_warm
+ * and the table of registers (tests/cuda) take them from here. */
+extern const struct cuda_kernel cuda_plain_kernels[];
 
 /* ---- Options --------------------------------------------------------------------------------- */
 

@@ -4,7 +4,7 @@
  * kron_logdet_load: factor 0, of the items that it has, to double, row by row.
  * kron_logdet_finish: log |det| and sign of every item, a block each.
  *
- * Parameters (-D): REAL, float or double.
+ * Parameters (-D): REAL.
  *
  * SPDX-License-Identifier: MIT
  */

@@ -6,7 +6,7 @@
  * kron_solve_store: solutions by columns to x.
  * kron_solve_finish: info of every item, and NaN where it failed.
  *
- * Parameters (-D): REAL, float or double.
+ * Parameters (-D): REAL.
  *
  * SPDX-License-Identifier: MIT
  */

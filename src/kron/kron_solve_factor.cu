@@ -9,7 +9,7 @@
  *
  * A block has a factor of an item at a time, in shared memory.
  *
- * Parameters (-D): REAL, float or double.
+ * Parameters (-D): REAL.
  *
  * SPDX-License-Identifier: MIT
  */

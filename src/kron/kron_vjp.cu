@@ -7,7 +7,7 @@
  * kron_vjp_sums: the same for several factors.
  * kron_vjp_store: the gradient of one of several joined factors, summed over items.
  *
- * Parameters (-D): REAL, float or double.
+ * Parameters (-D): REAL.
  *
  * SPDX-License-Identifier: MIT
  */

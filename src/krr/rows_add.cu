@@ -3,7 +3,7 @@
  *
  * keep 0 reads no out, so that it may be undefined; from NULL counts as zeros.
  *
- * Parameters (-D): REAL, of from.
+ * Parameters (-D): REAL.  It is the type of from.
  *
  * SPDX-License-Identifier: MIT
  */

@@ -4,7 +4,8 @@
  * Whether new numbers are taken is decided here: bad is set by kfac_look where something is not
  * finite, info by factorisations.
  *
- * Parameters (-D): REAL, of the object's numbers; what is done with them is done in double.
+ * Parameters (-D): REAL.  It is the type of the object's numbers; what is done with them is done
+ * in double.
  *
  * SPDX-License-Identifier: MIT
  */

@@ -8,7 +8,7 @@
  *
  * solve_estimate: what stands between two solves, a block an item.
  *
- * Parameters (-D): REAL, the factor's dtype.
+ * Parameters (-D): REAL.  It is the factor's dtype.
  *
  * SPDX-License-Identifier: MIT
  */

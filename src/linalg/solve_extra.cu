@@ -12,7 +12,7 @@
  * solve_move: right-hand sides in, or out (refine: solutions).
  * solve_result: backward and refinings; at the end info, and NaN for items that failed.
  *
- * Parameters (-D): REAL, the dtype of a; of solve_lift and solve_verdict the factor's.
+ * Parameters (-D): REAL.  It is the dtype of a; of solve_lift and solve_verdict the factor's.
  *
  * SPDX-License-Identifier: MIT
  */

@@ -5,7 +5,7 @@
  * algorithm, 1993; Carson and Higham 2017), one cycle; a block a column.  It ends when the residual
  * has shrunk by 1e6: more would be lost in the rounding of x.
  *
- * Parameters (-D): REAL is not used: all of this is double.
+ * Parameters (-D): REAL.  It is not used: all of this is double.
  *
  * SPDX-License-Identifier: MIT
  */

@@ -7,7 +7,7 @@
  * solve_refine: what stands between the solves of plain steps, and all judgements.
  * solve_multiply: residuals, or products.
  *
- * Parameters (-D): REAL is not used: all of this is double.
+ * Parameters (-D): REAL.  It is not used: all of this is double.
  *
  * SPDX-License-Identifier: MIT
  */

@@ -32,7 +32,7 @@ static gram_status make_kernel(gram_context *g, const struct cuda_cdist_plan *pl
         text = gram_cuda_expression_text(plan->expression);
         if (!text)
             return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the code of an expression");
-        request.own = (struct cuda_source){"pair_expression.cuh", text};
+        request.own = (struct cuda_source){.name = "pair_expression.cuh", .text = text};
     }
     status = gram_jit_kernel(g, device, &request, function);
     free(text);

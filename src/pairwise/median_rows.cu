@@ -1,7 +1,7 @@
 /*
  * median_rows.cu - copies the rows that the host has drawn
  *
- * Parameters (-D): REAL, which is not used: elements of 2, 4 and 8 bytes are told apart as it runs.
+ * Parameters (-D): REAL.  It is not used: elements of 2, 4 and 8 bytes are told apart as it runs.
  *
  * SPDX-License-Identifier: MIT
  */

@@ -22,10 +22,19 @@ static const char *const chips[] = {"sm_80",   "sm_86",   "sm_89", "sm_90a",
 
 enum {
     CHIPS = LENGTH(chips),
-    MAIN_CHIP = 3, /* every kernel is compiled for it */
-    MOST_JOBS = CHIPS * (8 * LENGTH(problems) + 2 * LENGTH(gradients) + 2 * CUDA_VARIANTS + 24 +
-                         LENGTH(kernels))
+    MAIN_CHIP = 3 /* every kernel is compiled for it */
 };
+
+/* No fewer than there are. */
+static size_t most_jobs(void)
+{
+    size_t plain = 0;
+
+    while (cuda_plain_kernels[plain].file)
+        plain++;
+    return CHIPS *
+           (8 * LENGTH(problems) + 2 * LENGTH(gradients) + 2 * plain + 96 + LENGTH(kernels));
+}
 
 static bool all; /* kernels for all chips */
 
@@ -238,10 +247,10 @@ static void list_plain(struct list *list)
     struct jit_request request;
     struct cuda_variant v;
 
-    for (int file = CUDA_VARIANT_PLAIN; file < CUDA_VARIANTS; file++)
+    for (const struct cuda_kernel *kernel = cuda_plain_kernels; kernel->file; kernel++)
         for (int wide = 0; wide < 2; wide++) {
-            request =
-                gram_cuda_plain_request((enum cuda_variant_file)file, wide ? GRAM_F64 : GRAM_F32);
+            cuda_variant(&v, kernel, CUDA_OPTIONS({"REAL", cuda_type(wide ? GRAM_F64 : GRAM_F32)}));
+            request = cuda_variant_request(&v, text);
             list_request(list, &request);
         }
     for (int kernel = SOLVE_SMALL; kernel <= SOLVE_SCAN; kernel++)

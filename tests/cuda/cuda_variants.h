@@ -1,11 +1,11 @@
 /*
  * cuda_variants.h - the kernels that test_cuda_compile compiles: one line each
  *
- * A problem of gram_cdist, gram_kernel or gram_cdist_grad makes the kernel that its plan chooses;
- * those that have the dtype as their one parameter (CUDA_VARIANT_PLAIN) are all compiled; any other
- * kernel is named by its file, its function and its defines.  Those marked CLASS stand for their
- * kind on every chip, the others are compiled for sm_90a and one more.  After a change here, or
- * where a kernel takes more registers for a good reason: `build/tests/test_cuda_compile --rewrite`.
+ * A problem of gram_cdist, gram_kernel or gram_cdist_grad makes the kernel that its plan chooses.
+ * Plain kernels (cuda_plain_kernels) are all compiled without a line here, and any other kernel is
+ * named by its file, its function and its options.  Those marked CLASS stand for their kind on
+ * every chip, the others are compiled for sm_90a and one more.  After a change here, or where a
+ * kernel takes more registers for a good reason: `build/tests/test_cuda_compile --rewrite`.
  *
  * SPDX-License-Identifier: MIT
  */

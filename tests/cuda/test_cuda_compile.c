@@ -241,7 +241,7 @@ static void every_kernel_compiles(struct harness *h)
     }
     work.compiler = kept_compiler(work.compiler);
     atomic_init(&work.next, 0);
-    work.jobs = list.jobs = calloc(MOST_JOBS, sizeof *work.jobs);
+    work.jobs = list.jobs = calloc(most_jobs(), sizeof *work.jobs);
     if (!rewrite)
         table = open_table("r");
     if (!CHECK(h, work.jobs && (table || rewrite), "no memory or no tests/cuda/cuda_registers.txt"))

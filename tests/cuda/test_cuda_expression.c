@@ -95,7 +95,7 @@ static void compile(struct harness *h, const struct cuda_compiler *compiler, con
     code_text = gram_cuda_expression_text(&e);
     if (!CHECK(h, code_text != NULL, "no memory"))
         return;
-    request.own = (struct cuda_source){"pair_expression.cuh", code_text};
+    request.own = (struct cuda_source){.name = "pair_expression.cuh", .text = code_text};
     CHECK(h, gram_jit_compile(h->g, compiler, &request, chip, &code) == GRAM_OK, "%s, %s:\n%s\n%s",
           text, chip, code_text, gram_message(h->g));
     free(code.bytes);
