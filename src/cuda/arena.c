@@ -4,7 +4,6 @@
  * SPDX-License-Identifier: MIT
  */
 #include "arena.h"
-#include "background.h"
 
 enum {
     GRAIN = 1 << 21 /* the pool maps memory in pieces of 2 MiB */

@@ -44,4 +44,13 @@ void gram_cuda_arena_close(gram_context *g, struct cuda_device *device);
 /* Memory that the device cannot read would be a fault in the middle of the work: refuses a view of
  * it. */
 gram_status gram_cuda_check_pointer(gram_context *g, const char *name, const struct gram_view *v);
+
+/* ---- The thread that a context may have in the background (cuda_eigh_background.c) ----------- */
+
+/* Waits for the thread, if one runs, and queues what it left to do: before the scratch or
+ * cuSOLVER's handle are used for something else.  A failure is kept for gram_cuda_joined. */
+void gram_cuda_join(gram_context *g);
+/* The same; gives what failed since it was asked last. */
+gram_status gram_cuda_joined(gram_context *g);
+void gram_cuda_background_close(gram_context *g, struct cuda_device *device);
 #endif

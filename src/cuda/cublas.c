@@ -4,7 +4,6 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cublas.h"
-#include "library.h"
 
 enum {
     STATUS_ALLOC_FAILED = 3,

@@ -4,13 +4,11 @@
  * SPDX-License-Identifier: MIT
  */
 #include "arena.h"
-#include "background.h"
 #include "core/process.h"
 #include "core/tuned.h"
 #include "cublas.h"
 #include "cuda_ops.h"
 #include "cusolver.h"
-#include "cusolver_mg.h"
 #include "layers/cuda_kfac.h"
 #include <string.h>
 

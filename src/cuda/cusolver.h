@@ -1,5 +1,5 @@
 /*
- * cusolver.h - the few functions of cuSOLVER's 64-bit interface that are used
+ * cusolver.h - the few functions of cuSOLVER's 64-bit interface and of cusolverMg that are used
  *
  * Declared here in our own words, so that no header of cuSOLVER is needed to build: statuses, types
  * and triangles are ints, handles are pointers.  Opened when the first solve of the process needs
@@ -10,6 +10,7 @@
 #ifndef GRAM_CUSOLVER_H
 #define GRAM_CUSOLVER_H
 #include "driver.h"
+#include "eigh/eigh_multi.h"
 
 /* cudaDataType, cublasFillMode_t, cublasOperation_t, cusolverEigMode_t,
  * cusolverEigRange_t and cusolverStatus_t. */
@@ -95,4 +96,44 @@ gram_status gram_cuda_solver_check(gram_context *g, int status, const char *what
 /* Host memory for cuSOLVER, kept until the context ends. */
 gram_status gram_cuda_solver_host(gram_context *g, struct cuda_solver *solver, size_t bytes,
                                   void **out);
+
+/* ---- cusolverMg: one matrix on several devices ----------------------------------------------- */
+
+/* A matrix is cut into blocks of CUSOLVER_MG_BLOCK columns, which go to the devices in turn; each
+ * device has its blocks one behind the other, by columns. */
+enum {
+    CUSOLVER_MG_BLOCK = 256,
+    CUSOLVER_MG_GRID_BY_COLUMNS = 0 /* cusolverMgGridMapping_t */
+};
+
+struct cuda_cusolver_mg {
+    int (*create)(void **handle);
+    int (*destroy)(void *handle);
+    int (*device_select)(void *handle, int count, int *devices);
+    int (*create_grid)(void **grid, int32_t rows, int32_t cols, const int32_t *devices,
+                       int mapping);
+    int (*destroy_grid)(void *grid);
+    int (*create_matrix)(void **matrix, int64_t rows, int64_t cols, int64_t row_block,
+                         int64_t col_block, int type, void *grid);
+    int (*destroy_matrix)(void *matrix);
+    /* work: elements of each device */
+    int (*syevd_size)(void *handle, int vectors, int uplo, int n, void **a, int ia, int ja,
+                      void *matrix, void *w, int type_w, int compute, int64_t *work);
+    int (*syevd)(void *handle, int vectors, int uplo, int n, void **a, int ia, int ja, void *matrix,
+                 void *w, int type_w, int compute, void **work, int64_t work_size, int *info);
+};
+
+/* What the first context of a group keeps of it: a handle for these devices in this order. */
+struct cuda_multi {
+    const struct cuda_cusolver_mg *call;
+    void *handle, *grid;
+    int count;
+    int32_t devices[GRAM_MULTI_DEVICES];
+};
+
+/* The handle of the contexts' devices, made at their first call; the devices can reach each other's
+ * memory, also that of their pools.  GRAM_UNSUPPORTED where they cannot, or there is no
+ * cusolverMg. */
+gram_status gram_cuda_multi(gram_context *const *contexts, int count, struct cuda_multi **out);
+void gram_cuda_multi_close(gram_context *g, struct cuda_device *device);
 #endif

@@ -1,5 +1,5 @@
 /*
- * driver.h - the CUDA driver and NVRTC, opened at run time, and the devices of this machine
+ * driver.h - the CUDA driver, NVRTC and NVIDIA's other libraries, opened at run time, and devices
  *
  * SPDX-License-Identifier: MIT
  */
@@ -142,4 +142,32 @@ void gram_cuda_leave(const struct cuda_device *device, bool entered);
 
 /* Whether what is queued on g's stream goes into a graph.  The context must be current. */
 gram_status gram_cuda_capturing(gram_context *g, bool *capturing);
+/* ---- Libraries ------------------------------------------------------------------------------- */
+
+/* A function of a library and where its address goes in a struct of pointers. */
+struct cuda_symbol {
+    const char *name; /* NULL at the end of a list; "?name": an old library may lack it, its pointer
+                         is then NULL */
+    size_t at;
+};
+
+enum {
+    CUDA_MOST_SYMBOLS = 64 /* of a cuda_opened */
+};
+
+/* A library that the process opens once, when it is first needed: its functions' addresses go to
+ * into, a struct of nothing but these.  What follows package is written under GRAM_LOCK_LIBRARIES.
+ */
+struct cuda_opened {
+    const char *name, *files[4]; /* "cuSOLVER"; NULL at the end */
+    const struct cuda_symbol *symbols;
+    void *into;
+    size_t bytes;        /* of into: at most CUDA_MOST_SYMBOLS pointers */
+    const char *package; /* of PyPI, for the message */
+    bool tried, has;
+    char why[256];
+};
+
+/* GRAM_UNSUPPORTED, with the reason, where there is no such library. */
+gram_status gram_cuda_open(gram_context *g, struct cuda_opened *library);
 #endif

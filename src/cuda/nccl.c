@@ -4,7 +4,6 @@
  * SPDX-License-Identifier: MIT
  */
 #include "nccl.h"
-#include "library.h"
 
 #define AT(member) offsetof(struct cuda_nccl, member)
 static const struct cuda_symbol symbols[] = {

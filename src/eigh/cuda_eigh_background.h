@@ -5,7 +5,7 @@
  */
 #ifndef GRAM_CUDA_EIGH_BACKGROUND_H
 #define GRAM_CUDA_EIGH_BACKGROUND_H
-#include "cuda/background.h"
+#include "cuda/arena.h"
 #include "cuda_eigh_large.h"
 
 /* Starts the thread on one matrix that eigh_load has brought to the scratch; what it finds goes to

@@ -12,7 +12,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cuda/arena.h"
-#include "cuda/cusolver_mg.h"
+#include "cuda/cusolver.h"
 #include "cuda_eigh.h"
 #include "linalg/cuda_solve.h"
 #include <float.h>

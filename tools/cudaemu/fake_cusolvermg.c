@@ -1,5 +1,5 @@
 /*
- * fake_cusolvermg.c - libcusolverMg.so.12 on LAPACK: what src/cuda/cusolver_mg.h opens
+ * fake_cusolvermg.c - libcusolverMg.so.12 on LAPACK: what src/cuda/cusolver.h opens
  *
  * As NVIDIA's: blocks of columns on each device in turn, the upper triangle is not read, values on
  * the host, work on each device overwritten; it makes other devices current, and waits.  A block on
