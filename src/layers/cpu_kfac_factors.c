@@ -10,8 +10,10 @@
 #include "core/threads.h"
 #include "cpu/cpu.h"
 #include "cpu/cpu_mirror.h"
-#include "cpu_layer_rows.h"
+#include "cpu_layer.h"
 #include <string.h>
+
+/* ---- Products ------------------------------------------------------------------------------- */
 
 /* One side's factor, of each group. */
 struct factor_job {
@@ -118,12 +120,68 @@ static void run_factor(struct factor_job *job, char *scratch)
         run_group(job, group, scratch);
 }
 
+/* ---- An embedding's A ----------------------------------------------------------------------- */
+
+static size_t table_bytes(const struct gram_layer_op *l)
+{
+    return 3 * gram_round64((size_t)l->in * sizeof(double));
+}
+
+/* sum[r] += (how often row r is in the sample)^2; count is all 0 before and after. */
+static void add_squares(const struct gram_layer_op *l, int64_t n, double *count, double *sum)
+{
+    for (int64_t s = 0; s < l->positions; s++)
+        count[cpu_layer_row_at(l, n, s)]++;
+    for (int64_t s = 0; s < l->positions; s++) {
+        int64_t row = cpu_layer_row_at(l, n, s);
+        sum[row] += count[row] * count[row];
+        count[row] = 0;
+    }
+}
+
+static void count_rows(const struct gram_kfac_factors_op *op, void *scratch)
+{
+    const struct gram_layer_op *l = &op->layer;
+    size_t array = gram_round64((size_t)l->in * sizeof(double));
+    double *sum = scratch, *count = (double *)(void *)((char *)scratch + array);
+    void *values = (char *)scratch + 2 * array;
+    double all = (double)l->samples * (double)l->positions;
+    bool reduced = op->setting == GRAM_KFAC_REDUCE;
+    struct cpu_layer_store store = {.out = &op->a,
+                                    .dtype = l->dtype,
+                                    .rows = l->in,
+                                    .cols = 1,
+                                    .scale = 1 - op->keep,
+                                    .add = op->keep};
+
+    memset(scratch, 0, 2 * array);
+    for (int64_t n = 0; n < l->samples; n++)
+        for (int64_t s = 0; !reduced && s < l->positions; s++)
+            sum[cpu_layer_row_at(l, n, s)]++;
+    for (int64_t n = 0; reduced && n < l->samples; n++)
+        add_squares(l, n, count, sum);
+    if (l->padding_row >= 0 && l->padding_row < l->in)
+        sum[l->padding_row] = 0;
+    if (reduced)
+        all *= (double)l->positions;
+    if (all == 0)
+        all = 1, store.scale = 0;
+    for (int64_t r = 0; r < l->in; r++)
+        if (l->dtype == GRAM_F32)
+            ((float *)values)[r] = (float)(sum[r] / all);
+        else
+            ((double *)values)[r] = sum[r] / all;
+    cpu_layer_store(&store, values, 1);
+}
+
+/* ---- The call ------------------------------------------------------------------------------- */
+
 static gram_status make_jobs(gram_context *g, const struct gram_kfac_factors_op *op,
                              struct factor_job *a, struct factor_job *b, size_t *bytes)
 {
     *a = *b = (struct factor_job){0};
     if (op->layer.kind == GRAM_LAYER_EMBEDDING)
-        a->bytes = op->a.wanted ? cpu_layer_rows_bytes(&op->layer) : 0;
+        a->bytes = op->a.wanted ? table_bytes(&op->layer) : 0;
     else if (op->a.wanted)
         TRY(make_job(g, op, false, a));
     if (op->b.wanted)
@@ -149,9 +207,9 @@ gram_status cpu_kfac_factors(gram_context *g, const struct gram_kfac_factors_op 
     TRY(make_jobs(g, op, &a, &b, &bytes));
     TRY(gram_scratch(g, bytes, &scratch));
     if (op->layer.kind == GRAM_LAYER_EMBEDDING)
-        TRY(cpu_layer_rows_check(g, &op->layer));
+        TRY(cpu_layer_check_rows(g, &op->layer));
     if (op->a.wanted && op->layer.kind == GRAM_LAYER_EMBEDDING)
-        cpu_layer_rows_moments(op, scratch);
+        count_rows(op, scratch);
     else if (op->a.wanted)
         run_factor(&a, scratch);
     if (op->b.wanted)

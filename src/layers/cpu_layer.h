@@ -74,4 +74,17 @@ struct gram_blas_matrix cpu_layer_block_load(gram_context *g, const struct cpu_l
 
 /* How many positions a block of `features` features has, at most `all`. */
 int64_t cpu_layer_block_count(const struct gram_layer_op *layer, int64_t features, int64_t all);
+
+/* The row of an embedding's table that goes in at a position of a sample. */
+static inline int64_t cpu_layer_row_at(const struct gram_layer_op *l, int64_t sample,
+                                       int64_t position)
+{
+    int64_t at = sample * l->a.sample_stride + cpu_axes_at(&l->a.position, position);
+
+    return l->a.dtype == GRAM_I32 ? ((const int32_t *)(const void *)l->a.data)[at]
+                                  : ((const int64_t *)(const void *)l->a.data)[at];
+}
+
+/* Refuses a row that is not in the table. */
+gram_status cpu_layer_check_rows(gram_context *g, const struct gram_layer_op *l);
 #endif

@@ -34,11 +34,8 @@ struct cpu_sample_family {
     void (*sums)(struct cpu_sample_job *job);
 };
 
-extern const struct cpu_sample_family cpu_sample_products, cpu_sample_rows, cpu_sample_affine;
-
-/* cpu_sample_grad_sum.c: of products */
-void cpu_sample_sums(struct cpu_sample_job *job);
-gram_status cpu_sample_sums_plan(struct cpu_sample_job *job);
+/* cpu_sample_grad_product.c: linear layers and convolutions */
+extern const struct cpu_sample_family cpu_sample_products;
 
 /* A thread's scratch from one of its offsets on. */
 static inline void *cpu_sample_at(const struct cpu_sample_job *job, int thread, size_t at)
