@@ -1,11 +1,27 @@
 /*
- * cuda_kfac.c - the passes of gram_kfac over numbers on the device
+ * cuda_kfac.c - the passes of gram_kfac over numbers on the device: see enum kfac_pass_kind
+ *
+ * Each pass is one launch of kfac.cu.  Nothing waits, so that a step can be captured in a graph.
  *
  * SPDX-License-Identifier: MIT
  */
 #include "cuda_kfac.h"
 #include "kfac.h"
 #include "kfac_params.h"
+
+static const struct cuda_kernel kfac_check_finite = {"kfac.cu", "kfac_check_finite"};
+static const struct cuda_kernel kfac_move_average = {"kfac.cu", "kfac_move_average"};
+static const struct cuda_kernel kfac_count_update = {"kfac.cu", "kfac_count_update"};
+static const struct cuda_kernel kfac_split_damping = {"kfac.cu", "kfac_split_damping"};
+static const struct cuda_kernel kfac_add_damping = {"kfac.cu", "kfac_add_damping"};
+static const struct cuda_kernel kfac_store = {"kfac.cu", "kfac_store"};
+static const struct cuda_kernel kfac_commit = {"kfac.cu", "kfac_commit"};
+static const struct cuda_kernel kfac_gather = {"kfac.cu", "kfac_gather"};
+static const struct cuda_kernel kfac_scatter = {"kfac.cu", "kfac_scatter"};
+static const struct cuda_kernel kfac_scale = {"kfac.cu", "kfac_scale"};
+static const struct cuda_kernel kfac_squares = {"kfac.cu", "kfac_squares"};
+static const struct cuda_kernel kfac_take_direction = {"kfac.cu", "kfac_take_direction"};
+static const struct cuda_kernel kfac_clip = {"kfac.cu", "kfac_clip"};
 
 enum {
     MOST_BLOCKS = 1 << 12 /* beyond these, blocks loop */
@@ -14,31 +30,33 @@ enum {
 _Static_assert(sizeof(struct kfac_found) == sizeof(struct kfac_report) &&
                    KFAC_DIMS == GRAM_MAX_DIMS && KFAC_BLOCKS == (int)KFAC_PARTS,
                "kfac_params.h repeats numbers of kfac.h");
-_Static_assert(KFAC_AS_THEY_ARE == (int)KFAC_STORE_SAME &&
-                   KFAC_SYMMETRIC == (int)KFAC_STORE_SYMMETRIC &&
+_Static_assert(KFAC_COLUMNS_TIMES == (int)KFAC_SCALE_COLUMNS &&
+                   KFAC_FACTORS == (int)KFAC_SCALE_FACTORS && KFAC_VALUES == (int)KFAC_SCALE_VALUES,
+               "kfac_params.h repeats numbers of kfac.h");
+_Static_assert(KFAC_SAME == (int)KFAC_STORE_SAME && KFAC_SYMMETRIC == (int)KFAC_STORE_SYMMETRIC &&
                    KFAC_NOT_BELOW_0 == (int)KFAC_STORE_VALUES &&
                    KFAC_INVERSE == (int)KFAC_STORE_INVERSE &&
                    KFAC_PRODUCTS == (int)KFAC_STORE_PRODUCTS,
                "kfac_params.h repeats numbers of kfac.h");
 
 static const struct {
-    enum cuda_variant_file kernel;
-    bool alone; /* one block */
+    const struct cuda_kernel *kernel;
+    bool alone; /* one block does it */
 } passes[] = {
-    [KFAC_CHECK_FINITE] = {     CUDA_VARIANT_KFAC_LOOK, false},
-    [KFAC_MOVE_AVERAGE] = {      CUDA_VARIANT_KFAC_MIX, false},
-    [KFAC_COUNT_UPDATE] = {    CUDA_VARIANT_KFAC_TAKEN,  true},
-    [KFAC_SPLIT_DAMPING] = {    CUDA_VARIANT_KFAC_SHIFT,  true},
-    [KFAC_ADD_DAMPING] = {     CUDA_VARIANT_KFAC_LOAD, false},
-    [KFAC_STORE] = {     CUDA_VARIANT_KFAC_KEEP, false},
-    [KFAC_COMMIT] = {   CUDA_VARIANT_KFAC_SETTLE,  true},
-    [KFAC_GATHER] = {   CUDA_VARIANT_KFAC_GATHER, false},
-    [KFAC_SCATTER] = {  CUDA_VARIANT_KFAC_SCATTER, false},
-    [KFAC_SCALE] = {    CUDA_VARIANT_KFAC_SCALE, false},
-    [KFAC_SQUARES] = {  CUDA_VARIANT_KFAC_SQUARES, false},
-    [KFAC_TAKE_DIRECTION] = {CUDA_VARIANT_KFAC_DIRECTION, false},
-    [KFAC_ADD_PARTS] = {       CUDA_VARIANT_KFAC_NU,  true},
-    [KFAC_CLIP] = {       CUDA_VARIANT_KFAC_NU,  true},
+    [KFAC_CHECK_FINITE] = {  &kfac_check_finite, false},
+    [KFAC_MOVE_AVERAGE] = {  &kfac_move_average, false},
+    [KFAC_COUNT_UPDATE] = {  &kfac_count_update,  true},
+    [KFAC_SPLIT_DAMPING] = { &kfac_split_damping,  true},
+    [KFAC_ADD_DAMPING] = {   &kfac_add_damping, false},
+    [KFAC_STORE] = {         &kfac_store, false},
+    [KFAC_COMMIT] = {        &kfac_commit,  true},
+    [KFAC_GATHER] = {        &kfac_gather, false},
+    [KFAC_SCATTER] = {       &kfac_scatter, false},
+    [KFAC_SCALE] = {         &kfac_scale, false},
+    [KFAC_SQUARES] = {       &kfac_squares, false},
+    [KFAC_TAKE_DIRECTION] = {&kfac_take_direction, false},
+    [KFAC_ADD_PARTS] = {          &kfac_clip,  true},
+    [KFAC_CLIP] = {          &kfac_clip,  true},
 };
 
 /* The members of a pass that only some passes have, as kernels know them. */
@@ -46,36 +64,36 @@ static void put_choice(struct kfac_params *p, const struct gram_kfac_pass *pass)
 {
     switch (pass->kind) {
     case KFAC_MOVE_AVERAGE:
-        p->slot = pass->average.updates;
-        p->mode = pass->average.updates == KFAC_CORRECTIONS;
-        p->number = pass->average.decay;
+        p->updates = pass->average.updates;
+        p->only_ready = pass->average.updates == KFAC_CORRECTIONS;
+        p->decay = pass->average.decay;
         break;
     case KFAC_COUNT_UPDATE:
-        p->mode = pass->moved;
+        p->moved = pass->moved;
         break;
     case KFAC_SPLIT_DAMPING:
-        p->mode = pass->damping.diagonal;
-        p->number = pass->damping.lambda;
-        p->other = pass->damping.least;
+        p->diagonal = pass->damping.diagonal;
+        p->lambda = pass->damping.lambda;
+        p->least = pass->damping.least;
         break;
     case KFAC_ADD_DAMPING:
-        p->slot = pass->side;
+        p->side = pass->side;
         break;
     case KFAC_STORE:
-        p->mode = pass->store;
+        p->store = pass->store;
         break;
     case KFAC_SCALE:
-        p->mode = pass->scale.by;
-        p->number = pass->scale.lambda;
+        p->scale = pass->scale.by;
+        p->lambda = pass->scale.lambda;
         break;
     case KFAC_SQUARES:
-        p->mode = pass->squares.adds;
-        p->number = pass->squares.factor;
+        p->adds = pass->squares.adds;
+        p->factor = pass->squares.factor;
         break;
     case KFAC_CLIP:
-        p->mode = 1;
-        p->number = pass->clip.most;
-        p->other = pass->clip.rate;
+        p->clips = 1;
+        p->most = pass->clip.most;
+        p->rate = pass->clip.rate;
         break;
     default: /* has none */
         break;
@@ -134,8 +152,7 @@ gram_status cuda_kfac_pass(gram_context *g, const struct gram_kfac_pass *pass)
     if (blocks == 0)
         return GRAM_OK;
     entered = gram_cuda_enter(g->device);
-    status =
-        gram_cuda_launch_plain(g, passes[pass->kind].kernel, pass->state, blocks, KFAC_THREADS, &p);
+    status = cuda_launch_plain(g, passes[pass->kind].kernel, pass->state, blocks, KFAC_THREADS, &p);
     gram_cuda_leave(g->device, entered);
     return status;
 }

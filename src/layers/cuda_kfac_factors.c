@@ -13,6 +13,14 @@
 #include "factor_params.h"
 #include "layer.h"
 
+static const struct cuda_kernel factor_products = {"kfac_factors.cu", "factor_products"};
+static const struct cuda_kernel factor_sums = {"kfac_factors.cu", "factor_sums"};
+static const struct cuda_kernel factor_store = {"kfac_factors.cu", "factor_store"};
+static const struct cuda_kernel factor_reduce = {"kfac_factors.cu", "factor_reduce"};
+static const struct cuda_kernel factor_clear = {"kfac_factors.cu", "factor_clear"};
+static const struct cuda_kernel factor_count = {"kfac_factors.cu", "factor_count"};
+static const struct cuda_kernel factor_rows_store = {"kfac_factors.cu", "factor_rows_store"};
+
 enum {
     BLOCKS_A_PROCESSOR = 6, /* that fit there side by side, and some more */
     LEAST_OF_A_SPLIT = 256, /* positions, so that a tile is worth what adding it costs */
@@ -259,15 +267,15 @@ static gram_status make_jobs(gram_context *g, const struct gram_kfac_factors_op 
 /* ---- Launches ------------------------------------------------------------------------------- */
 
 static gram_status launch(gram_context *g, const struct factor_job *job,
-                          enum cuda_variant_file kernel, int64_t blocks,
+                          const struct cuda_kernel *kernel, int64_t blocks,
                           const struct factor_params *p)
 {
-    return gram_cuda_launch_plain(g, kernel, job->dtype, blocks, FACTOR_THREADS, (void *)p);
+    return cuda_launch_plain(g, kernel, job->dtype, blocks, FACTOR_THREADS, (void *)p);
 }
 
 /* A pass over `elements` elements. */
 static gram_status pass(gram_context *g, const struct factor_job *job,
-                        enum cuda_variant_file kernel, int64_t elements,
+                        const struct cuda_kernel *kernel, int64_t elements,
                         const struct factor_params *p)
 {
     if (elements == 0)
@@ -301,8 +309,7 @@ static gram_status by_blas(gram_context *g, struct factor_job *job, char *scratc
     TRY(gram_cuda_gemm_items(g, blas, &gemm));
     if (!p->ones)
         return GRAM_OK;
-    return launch(g, job, CUDA_VARIANT_FACTOR_SUMS,
-                  gram_ceil_div(p->features, FACTOR_THREADS) * p->splits, p);
+    return launch(g, job, &factor_sums, gram_ceil_div(p->features, FACTOR_THREADS) * p->splits, p);
 }
 
 static gram_status run_job(gram_context *g, struct factor_job *job, char *scratch)
@@ -317,15 +324,14 @@ static gram_status run_job(gram_context *g, struct factor_job *job, char *scratc
         if (job->reduced) {
             job->first.reduced = scratch;
             p->x.data = scratch;
-            TRY(pass(g, job, CUDA_VARIANT_FACTOR_REDUCE, p->groups * p->samples * p->features,
-                     &job->first));
+            TRY(pass(g, job, &factor_reduce, p->groups * p->samples * p->features, &job->first));
         }
         if (job->by_blas)
             TRY(by_blas(g, job, scratch));
         else
-            TRY(launch(g, job, CUDA_VARIANT_FACTOR_PRODUCTS, p->splits * p->groups * p->pairs, p));
+            TRY(launch(g, job, &factor_products, p->splits * p->groups * p->pairs, p));
     }
-    return pass(g, job, CUDA_VARIANT_FACTOR_STORE, p->groups * order * order, p);
+    return pass(g, job, &factor_store, p->groups * order * order, p);
 }
 
 static gram_status run_table(gram_context *g, struct factor_job *job, char *scratch)
@@ -335,9 +341,9 @@ static gram_status run_table(gram_context *g, struct factor_job *job, char *scra
     if (p->mask.rows == 0)
         return GRAM_OK;
     p->counts = (unsigned long long *)(void *)scratch;
-    TRY(pass(g, job, CUDA_VARIANT_FACTOR_CLEAR, p->mask.rows + 1, p));
-    TRY(pass(g, job, CUDA_VARIANT_FACTOR_COUNT, p->count, p));
-    return pass(g, job, CUDA_VARIANT_FACTOR_ROWS_STORE, p->mask.rows, p);
+    TRY(pass(g, job, &factor_clear, p->mask.rows + 1, p));
+    TRY(pass(g, job, &factor_count, p->count, p));
+    return pass(g, job, &factor_rows_store, p->mask.rows, p);
 }
 
 static gram_status run(gram_context *g, const struct gram_kfac_factors_op *op, struct factor_job *a,

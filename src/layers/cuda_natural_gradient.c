@@ -16,6 +16,9 @@
 #include "kron/cuda_kron.h"
 #include "natural_params.h"
 
+static const struct cuda_kernel natural_shift = {"natural_gradient.cu", "natural_shift"};
+static const struct cuda_kernel natural_finish = {"natural_gradient.cu", "natural_finish"};
+
 enum {
     MOST_BLOCKS = 1 << 16 /* beyond these, blocks loop */
 };
@@ -149,7 +152,7 @@ static void place(struct natural_job *job, char *scratch)
 }
 
 static gram_status launch(gram_context *g, const struct natural_job *job,
-                          enum cuda_variant_file kernel, int64_t n, const struct gram_view *info)
+                          const struct cuda_kernel *kernel, int64_t n, const struct gram_view *info)
 {
     const struct gram_natural_gradient_op *op = job->op;
     struct natural_params p = {
@@ -168,22 +171,22 @@ static gram_status launch(gram_context *g, const struct natural_job *job,
     for (int d = 0; info && d < GRAM_MAX_DIMS; d++)
         p.info.batch_stride[d] = info->batch_stride[d];
     p.info.data = info ? info->data : NULL;
-    return gram_cuda_launch_plain(
-        g, kernel, op->v.dtype, p.count > MOST_BLOCKS / p.blocks ? MOST_BLOCKS : p.count * p.blocks,
-        NATURAL_THREADS, &p);
+    return cuda_launch_plain(g, kernel, op->v.dtype,
+                             p.count > MOST_BLOCKS / p.blocks ? MOST_BLOCKS : p.count * p.blocks,
+                             NATURAL_THREADS, &p);
 }
 
 static gram_status run_parts(gram_context *g, struct natural_job *job)
 {
     TRY(cuda_matmul_batched(g, &job->gram));
-    TRY(launch(g, job, CUDA_VARIANT_NATURAL_SHIFT, job->gram.out.rows, NULL));
+    TRY(launch(g, job, &natural_shift, job->gram.out.rows, NULL));
     if (job->wide)
         TRY(cuda_matmul_batched(g, &job->down));
     TRY(cuda_solve_cholesky(g, &job->solve));
     if (!job->wide)
         return GRAM_OK;
     TRY(cuda_matmul_batched(g, &job->up));
-    return launch(g, job, CUDA_VARIANT_NATURAL_FINISH, job->op->v.cols, NULL);
+    return launch(g, job, &natural_finish, job->op->v.cols, NULL);
 }
 
 static gram_status run(gram_context *g, struct natural_job *job)
@@ -193,7 +196,7 @@ static gram_status run(gram_context *g, struct natural_job *job)
     void *scratch;
 
     if (job->empty)
-        return launch(g, job, CUDA_VARIANT_NATURAL_FINISH, job->op->v.cols,
+        return launch(g, job, &natural_finish, job->op->v.cols,
                       job->op->has_info ? &job->op->info : NULL);
     TRY(gram_cuda_scratch(g, job->bytes, &scratch));
     place(job, scratch);

@@ -1,8 +1,8 @@
 /*
  * kfac.cu - the passes of gram_kfac on the device: what the host does with numbers on the CPU
  *
- * Whether new numbers are taken is decided here: bad is set by kfac_look where something is not
- * finite, info by factorisations.
+ * Whether new numbers are taken is decided here: kfac_check_finite sets bad where something is not
+ * finite, and factorisations set info.
  *
  * Parameters (-D): REAL.  It is the type of the object's numbers; what is done with them is done
  * in double.
@@ -41,7 +41,8 @@ static __device__ double number_of(const params &a, long long i)
     return a.is_float ? (double)((const float *)a.from)[i] : ((const double *)a.from)[i];
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) kfac_look(const __grid_constant__ params a)
+extern "C" __global__ void __launch_bounds__(THREADS)
+    kfac_check_finite(const __grid_constant__ params a)
 {
     double sum = 0;
 
@@ -51,31 +52,33 @@ extern "C" __global__ void __launch_bounds__(THREADS) kfac_look(const __grid_con
         a.found->bad = 1;
 }
 
-/* An average moves, unless something was not finite; mode 1: if the layer is ready. */
-extern "C" __global__ void __launch_bounds__(THREADS) kfac_mix(const __grid_constant__ params a)
+/* An average moves, unless something was not finite; with only_ready, if the layer is ready. */
+extern "C" __global__ void __launch_bounds__(THREADS)
+    kfac_move_average(const __grid_constant__ params a)
 {
-    const double keep = fmin(1 - 1 / (double)(a.counts[a.slot] + 1), a.number);
+    const double keep = fmin(1 - 1 / (double)(a.counts[a.updates] + 1), a.decay);
 
     REAL *to = (REAL *)a.to;
 
-    if (a.found->bad || (a.mode && !a.counts[READY]))
+    if (a.found->bad || (a.only_ready && !a.counts[READY]))
         return;
     FOR_EACH(i, a.count)
     to[i] =
         (REAL)(keep == 0 ? number_of(a, i) : keep * (double)to[i] + (1 - keep) * number_of(a, i));
 }
 
-/* mode: which of A (1), B (2) and, if the layer is ready, corrections (4) moved. */
-extern "C" __global__ void __launch_bounds__(THREADS) kfac_taken(const __grid_constant__ params a)
+/* moved is a sum of 1 for A, 2 for B and 4 for corrections, which move if the layer is ready. */
+extern "C" __global__ void __launch_bounds__(THREADS)
+    kfac_count_update(const __grid_constant__ params a)
 {
     if (threadIdx.x > 0)
         return;
     if (a.found->bad) {
         a.found->skipped++;
     } else {
-        a.counts[A_UPDATES] += (a.mode & 1) != 0;
-        a.counts[B_UPDATES] += (a.mode & 2) != 0;
-        a.counts[CORRECTED] += (a.mode & 4) != 0 && a.counts[READY];
+        a.counts[A_UPDATES] += (a.moved & 1) != 0;
+        a.counts[B_UPDATES] += (a.moved & 2) != 0;
+        a.counts[CORRECTED] += (a.moved & 4) != 0 && a.counts[READY];
     }
     a.found->bad = 0;
 }
@@ -94,11 +97,13 @@ static __device__ double mean_diagonal(const void *a, long long count, long long
     return sums[0] / (double)(count * n);
 }
 
-/* The damping of A and of B, not below other times all traces; mode 1: A is diagonal. */
-extern "C" __global__ void __launch_bounds__(THREADS) kfac_shift(const __grid_constant__ params a)
+/* The damping of A and of B, not below `least` times all traces:
+ *   pi sqrt(lambda) and sqrt(lambda) / pi,   pi^2 = mean diagonal of A / mean diagonal of B. */
+extern "C" __global__ void __launch_bounds__(THREADS)
+    kfac_split_damping(const __grid_constant__ params a)
 {
     __shared__ double sums[THREADS];
-    const double of_a = mean_diagonal(a.x, a.groups, a.cols, a.mode, sums);
+    const double of_a = mean_diagonal(a.x, a.groups, a.cols, a.diagonal, sums);
     const double of_b = mean_diagonal(a.y, a.groups, a.rows, false, sums);
     double pi = 1;
 
@@ -107,14 +112,15 @@ extern "C" __global__ void __launch_bounds__(THREADS) kfac_shift(const __grid_co
     if (of_a > 0 && of_b > 0)
         pi = fmin(fmax(sqrt(of_a / of_b), 1 / pi_most), pi_most);
     a.found->shift[0] =
-        fmax(pi * sqrt(a.number), a.other * of_a * (double)(a.mode ? 0 : a.groups * a.cols));
-    a.found->shift[1] = fmax(sqrt(a.number) / pi, a.other * of_b * (double)(a.groups * a.rows));
+        fmax(pi * sqrt(a.lambda), a.least * of_a * (double)(a.diagonal ? 0 : a.groups * a.cols));
+    a.found->shift[1] = fmax(sqrt(a.lambda) / pi, a.least * of_b * (double)(a.groups * a.rows));
 }
 
 /* to = x + shift I, and from, which is written here, the identity. */
-extern "C" __global__ void __launch_bounds__(THREADS) kfac_load(const __grid_constant__ params a)
+extern "C" __global__ void __launch_bounds__(THREADS)
+    kfac_add_damping(const __grid_constant__ params a)
 {
-    const double shift = a.found->shift[a.slot];
+    const double shift = a.found->shift[a.side];
     REAL *to = (REAL *)a.to, *identity = (REAL *)a.from;
 
     FOR_EACH(i, a.count)
@@ -149,14 +155,14 @@ static __device__ long long column_of(const params &a, long long i)
 }
 
 /* Matrices are rows by rows, M is rows by cols. */
-extern "C" __global__ void __launch_bounds__(THREADS) kfac_keep(const __grid_constant__ params a)
+extern "C" __global__ void __launch_bounds__(THREADS) kfac_store(const __grid_constant__ params a)
 {
     const long long n = a.rows;
     REAL *to = (REAL *)a.to;
 
     if (!has_factors(a) || !is_right(a))
         return;
-    if (a.mode == KFAC_PRODUCTS) {
+    if (a.store == KFAC_PRODUCTS) {
         FOR_EACH(i, a.count)
         to[i] = (REAL)(real_at(a.x, column_of(a, i)) * real_at(a.y, i / a.cols));
         return;
@@ -164,19 +170,19 @@ extern "C" __global__ void __launch_bounds__(THREADS) kfac_keep(const __grid_con
     FOR_EACH(i, a.count)
     {
         double now = real_at(a.x, i);
-        if (a.mode == KFAC_SYMMETRIC) {
+        if (a.store == KFAC_SYMMETRIC) {
             const long long row = i / n % n, col = i % n;
             now = (now + real_at(a.x, i + (col - row) * (n - 1))) / 2;
-        } else if (a.mode == KFAC_INVERSE) {
+        } else if (a.store == KFAC_INVERSE) {
             now = 1 / (fmax(now, 0.0) + a.found->shift[0]);
-        } else if (a.mode == KFAC_NOT_BELOW_0) {
+        } else if (a.store == KFAC_NOT_BELOW_0) {
             now = fmax(now, 0.0);
         }
         to[i] = (REAL)now;
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) kfac_settle(const __grid_constant__ params a)
+extern "C" __global__ void __launch_bounds__(THREADS) kfac_commit(const __grid_constant__ params a)
 {
     if (threadIdx.x > 0)
         return;
@@ -232,26 +238,27 @@ extern "C" __global__ void __launch_bounds__(THREADS) kfac_scatter(const __grid_
     }
 }
 
-/* mode 0: to[i] *= x[column];
- * mode 1: to[i] /= x[column] y[row] + number;
- * mode 2: to[i] /= x[i] + number. */
+/* KFAC_COLUMNS_TIMES: to[i] *= x[column];
+ * KFAC_FACTORS:       to[i] /= x[column] y[row] + lambda;
+ * KFAC_VALUES:        to[i] /= x[i] + lambda. */
 extern "C" __global__ void __launch_bounds__(THREADS) kfac_scale(const __grid_constant__ params a)
 {
     REAL *to = (REAL *)a.to;
 
     FOR_EACH(i, a.count)
     {
-        const double x = real_at(a.x, a.mode == 2 ? i : column_of(a, i));
-        if (a.mode == 0)
+        const double x = real_at(a.x, a.scale == KFAC_VALUES ? i : column_of(a, i));
+        if (a.scale == KFAC_COLUMNS_TIMES)
             to[i] = (REAL)((double)to[i] * x);
         else
-            to[i] = (REAL)((double)to[i] /
-                           ((a.mode == 1 ? real_at(a.y, i / a.cols) * x : x) + a.number));
+            to[i] =
+                (REAL)((double)to[i] /
+                       ((a.scale == KFAC_FACTORS ? real_at(a.y, i / a.cols) * x : x) + a.lambda));
     }
 }
 
-/* to = number times the sum of the squares of `groups` x, (mode 1) added: 32 numbers a block, each
- * by THREADS / 32 threads that share out the groups. */
+/* to = factor times the sum of the squares of `groups` vectors x; with adds, added to `to`.  A
+ * block makes 32 numbers, each by THREADS / 32 threads that share out the groups. */
 extern "C" __global__ void __launch_bounds__(THREADS) kfac_squares(const __grid_constant__ params a)
 {
     __shared__ double sums[THREADS / KFAC_COLUMNS][KFAC_COLUMNS];
@@ -271,7 +278,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) kfac_squares(const __grid_
         if (part == 0 && i < a.count) {
             for (int p = 1; p < THREADS / KFAC_COLUMNS; p++)
                 sum += sums[p][column];
-            to[i] = (REAL)(a.number * sum + (a.mode ? (double)to[i] : 0));
+            to[i] = (REAL)(a.factor * sum + (a.adds ? (double)to[i] : 0));
         }
         __syncthreads();
     }
@@ -280,7 +287,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) kfac_squares(const __grid_
 /* to, the gradient, becomes the direction x, if there are inverses; parts of <direction, gradient>.
  */
 extern "C" __global__ void __launch_bounds__(THREADS)
-    kfac_direction(const __grid_constant__ params a)
+    kfac_take_direction(const __grid_constant__ params a)
 {
     __shared__ double sums[THREADS];
     const bool ready = a.counts[READY] != 0;
@@ -298,13 +305,14 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         a.found->part[blockIdx.x] = sums[0];
 }
 
-/* mode 0: parts 0 .. count of a sum are added; 1: nu of number, the bound, and other, the rate. */
-extern "C" __global__ void __launch_bounds__(THREADS) kfac_nu(const __grid_constant__ params a)
+/* Adds up parts 0 .. count of <V, M>; with clips, makes nu of the sum instead:
+ *   nu = min(1, sqrt(most / |sum rate^2|)). */
+extern "C" __global__ void __launch_bounds__(THREADS) kfac_clip(const __grid_constant__ params a)
 {
     __shared__ double sums[THREADS];
     struct kfac_found *f = a.found;
 
-    if (a.mode == 0) {
+    if (!a.clips) {
         block_sum(sums, (int)threadIdx.x, threadIdx.x < a.count ? f->part[threadIdx.x] : 0.0);
         if (threadIdx.x == 0)
             f->sum += sums[0];
@@ -312,8 +320,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) kfac_nu(const __grid_const
     }
     if (threadIdx.x > 0)
         return;
-    const double sum = fabs(f->sum * a.other * a.other);
-    f->nu = f->bad ? 0 : a.number > 0 && sum > a.number ? sqrt(a.number / sum) : 1;
+    const double sum = fabs(f->sum * a.rate * a.rate);
+    f->nu = f->bad ? 0 : a.most > 0 && sum > a.most ? sqrt(a.most / sum) : 1;
     f->skipped += f->bad != 0;
     f->bad = 0;
     f->sum = 0;

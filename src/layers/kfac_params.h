@@ -14,12 +14,17 @@
 #define KFAC_BLOCKS  256 /* of a sum */
 #define KFAC_COLUMNS 32  /* numbers that the threads of a block of kfac_squares add up */
 
-/* What kfac_keep makes of new numbers. */
-#define KFAC_AS_THEY_ARE 0
+/* What kfac_store makes of new numbers: enum kfac_store. */
+#define KFAC_SAME        0
 #define KFAC_SYMMETRIC   1 /* the mean of a matrix and its transpose */
 #define KFAC_NOT_BELOW_0 2
 #define KFAC_INVERSE     3 /* 1 / (number, if not below 0, + shift of A) */
 #define KFAC_PRODUCTS    4 /* x of the column times y of the row */
+
+/* What kfac_scale does: enum kfac_scale. */
+#define KFAC_COLUMNS_TIMES 0
+#define KFAC_FACTORS       1
+#define KFAC_VALUES        2
 
 /* What the device found; struct kfac_report of kfac.h. */
 struct kfac_found {
@@ -36,8 +41,19 @@ struct kfac_params {
     void *to;           /* numbers of REAL, and so are x and y */
     const void *x, *y;
     long long count, groups, rows, cols;
-    long long slot, mode;
-    double number, other;
+    /* What only some passes have: see the members of struct gram_kfac_pass of these names. */
+    union {
+        long long updates, side;
+    };
+    union {
+        long long only_ready, moved, diagonal, store, scale, adds, clips;
+    };
+    union {
+        double decay, lambda, factor, most;
+    };
+    union {
+        double least, rate;
+    };
     const int *info[2]; /* of the factors, one a group; NULL: none */
     /* of kfac_gather and kfac_scatter: see struct kfac_move of kfac.h */
     char *data;
