@@ -43,7 +43,8 @@ void cuda_variant(struct cuda_variant *v, const struct cuda_kernel *kernel,
     v->known = NULL;
     v->chip_alone = false;
     v->count = (int)count;
-    memcpy(v->option, options, count * sizeof *options);
+    for (size_t i = 0; i < count; i++)
+        v->option[i] = options[i];
 }
 
 void cuda_option(struct cuda_variant *v, const char *name, int64_t value)
@@ -290,44 +291,54 @@ struct place {
     struct cuda_loaded *loaded;
     CUfunction function;
     size_t shared; /* loaded->shared as the context has last seen it, which takes the lock */
-    size_t option_bytes, code_bytes;
-    char *key; /* the options, then the identity of the code; owned */
+    int count;
+    struct cuda_option *option; /* the options, then the identity of the code; owned */
+    size_t code_bytes;
 };
+
+static size_t owned_bytes(const struct place *p)
+{
+    return (size_t)p->count * sizeof *p->option + p->code_bytes;
+}
 
 struct cuda_kernel_table {
     size_t places, used; /* places: a power of two */
     struct place *place;
 };
 
-static uint64_t mix(uint64_t h, uint64_t word)
+static uint64_t turn(uint64_t h)
 {
-    h = (h ^ word) * 0x9E3779B97F4A7C15u;
-    return h ^ h >> 29;
+    return h << 7 | h >> 57;
 }
 
 static uint64_t hash_of(const struct cuda_variant *v)
 {
-    uint64_t h = mix(0, (uintptr_t)v->kernel), word;
+    uint64_t h = (uintptr_t)v->kernel, word;
 
     for (int i = 0; i < v->count; i++)
-        h = mix(h, (uint64_t)v->option[i].value);
+        h = turn(h) + (uint64_t)v->option[i].value;
     for (size_t at = 0; v->code && at < v->code->identity_bytes; at += sizeof word) {
         memcpy(&word, (const char *)v->code->identity + at, sizeof word);
-        h = mix(h, word);
+        h = (turn(h) + word) * 0x9E3779B97F4A7C15u;
     }
-    return h;
+    h *= 0x9E3779B97F4A7C15u;
+    return h ^ h >> 32;
 }
 
 /* All that makes a variant counts, not its hash alone: whoever chooses the text of an expression
- * could choose its hash as well. */
+ * could choose its hash as well.  Names are literals, so that equal ones may only fail to be found
+ * at two addresses. */
 static bool is_at(const struct place *p, const struct cuda_variant *v, uint64_t hash)
 {
-    const size_t option_bytes = (size_t)v->count * sizeof *v->option;
     const size_t code_bytes = v->code ? v->code->identity_bytes : 0;
 
-    return p->hash == hash && p->kernel == v->kernel && p->option_bytes == option_bytes &&
-           p->code_bytes == code_bytes && memcmp(p->key, v->option, option_bytes) == 0 &&
-           (code_bytes == 0 || memcmp(p->key + option_bytes, v->code->identity, code_bytes) == 0);
+    if (p->hash != hash || p->kernel != v->kernel || p->count != v->count ||
+        p->code_bytes != code_bytes)
+        return false;
+    for (int i = 0; i < v->count; i++)
+        if (p->option[i].value != v->option[i].value || p->option[i].name != v->option[i].name)
+            return false;
+    return code_bytes == 0 || memcmp(p->option + p->count, v->code->identity, code_bytes) == 0;
 }
 
 /* The variant's place, or the free one that it would have; NULL: there is no table. */
@@ -389,14 +400,14 @@ static void remember(gram_context *g, struct cuda_device *device, const struct c
         return;
     new.hash = hash;
     new.kernel = v->kernel;
-    new.option_bytes = (size_t)v->count * sizeof *v->option;
+    new.count = v->count;
     new.code_bytes = v->code ? v->code->identity_bytes : 0;
-    new.key = gram_alloc(g, new.option_bytes + new.code_bytes);
-    if (!new.key)
+    new.option = gram_alloc(g, owned_bytes(&new));
+    if (!new.option)
         return;
-    memcpy(new.key, v->option, new.option_bytes);
+    memcpy(new.option, v->option, (size_t)v->count * sizeof *v->option);
     if (v->code)
-        memcpy(new.key + new.option_bytes, v->code->identity, new.code_bytes);
+        memcpy(new.option + new.count, v->code->identity, new.code_bytes);
     *place_of(t, v, hash) = new;
     t->used++;
 }
@@ -408,7 +419,7 @@ void cuda_forget_kernels(gram_context *g, struct cuda_device *device)
     if (!t)
         return;
     for (size_t i = 0; i < t->places; i++)
-        gram_free(g, t->place[i].key, t->place[i].option_bytes + t->place[i].code_bytes);
+        gram_free(g, t->place[i].option, owned_bytes(&t->place[i]));
     gram_free(g, t->place, t->places * sizeof *t->place);
     gram_free(g, t, sizeof *t);
     device->kernels = NULL;
@@ -444,26 +455,34 @@ static gram_status load_variant(gram_context *g, const struct cuda_device *devic
     return status;
 }
 
+static gram_status find_in_process(gram_context *g, const struct cuda_variant *v, uint64_t hash,
+                                   size_t shared, CUfunction *out)
+{
+    struct cuda_device *device = g->device;
+    struct place new = {.shared = shared};
+
+    TRY(load_variant(g, device, v, &new.loaded));
+    if (shared > 0)
+        TRY(allow_shared(g, device, new.loaded, shared));
+    *out = new.function = new.loaded->function;
+    remember(g, device, v, hash, &new);
+    return GRAM_OK;
+}
+
 /* The function of a variant, launches of which may ask for so much dynamic shared memory. */
 static gram_status find(gram_context *g, const struct cuda_variant *v, size_t shared,
                         CUfunction *out)
 {
     struct cuda_device *device = g->device;
     const uint64_t hash = hash_of(v);
-    struct place *p = place_of(device->kernels, v, hash), new = {0};
-    const bool known = p && p->kernel;
+    struct place *p = place_of(device->kernels, v, hash);
 
-    if (!known) {
-        p = &new;
-        TRY(load_variant(g, device, v, &p->loaded));
-        p->function = p->loaded->function;
-    }
+    if (!p || !p->kernel)
+        return find_in_process(g, v, hash, shared, out);
     if (shared > p->shared) {
         TRY(allow_shared(g, device, p->loaded, shared));
         p->shared = shared;
     }
-    if (!known)
-        remember(g, device, v, hash, p);
     *out = p->function;
     return GRAM_OK;
 }
