@@ -7,7 +7,6 @@
  */
 #include "cuda_cache_folder.h"
 #include "cuda_stubs.h"
-#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <time.h>
@@ -23,7 +22,15 @@ static struct {
     atomic_int loads;
     atomic_int expected; /* loads that must be under way at once; each waits for the others */
     atomic_int waited_in_vain;
+    atomic_int shared; /* what the last function_set has allowed */
 } fake;
+
+static CUresult function_set(CUfunction function, CUfunction_attribute which, int value)
+{
+    (void)function, (void)which;
+    atomic_store(&fake.shared, value);
+    return CUDA_SUCCESS;
+}
 
 static CUresult module_load(CUmodule *module, const void *image)
 {
@@ -40,19 +47,56 @@ static CUresult module_load(CUmodule *module, const void *image)
     return CUDA_SUCCESS;
 }
 
+/* What the thread has launched last. */
+static _Thread_local CUfunction launched;
+static _Thread_local unsigned launched_shared;
+
+static CUresult launch(CUfunction function, unsigned x, unsigned y, unsigned z, unsigned threads_x,
+                       unsigned threads_y, unsigned threads_z, unsigned shared, CUstream stream,
+                       void **arguments, void **extra)
+{
+    (void)x, (void)y, (void)z, (void)threads_x, (void)threads_y, (void)threads_z;
+    (void)stream, (void)arguments, (void)extra;
+    launched = function;
+    launched_shared = shared;
+    return CUDA_SUCCESS;
+}
+
 static const struct cuda_driver driver = {
     .context_current = stub_context_current,
     .capture_mode = stub_capture_mode,
     .module_load = module_load,
     .module_function = stub_module_function,
     .function_attribute = stub_function_attribute,
-    .function_set = stub_function_set,
+    .function_set = function_set,
+    .launch = launch,
 };
 
-/* ---- Requests ------------------------------------------------------------------------------- */
+/* ---- Launches ------------------------------------------------------------------------------- */
+
+/* The kernel of |x - y|^whole. */
+static void variant_of(int whole, int tile, struct cuda_variant *v)
+{
+    static const struct cuda_kernel cdist = {"cdist.cu", "cdist"};
+
+    cuda_variant(v, &cdist,
+                 CUDA_OPTIONS({"REAL", cuda_type(GRAM_F32)}, {"IS_DOUBLE", 0}, {"HALF", 0},
+                              {"TM", tile}, {"STEP", PAIR_POWER}, {"WHOLE", whole}, {"FRACTION", 0},
+                              {"MIX", 0}, {"X_LOAD", 0}, {"Y_LOAD", 0}, {"FUNCTION", 0},
+                              {"OUTPUT", 0}, {"BASE", 0}, {"SLOPE", 0}, {"HYPERS", 0},
+                              {"LISTED", 0}, {"PACKED", 0}));
+}
+
+static gram_status launch_variant(gram_context *g, const struct cuda_variant *v, size_t shared)
+{
+    const struct cuda_grid grid = {.blocks = 1, .threads = 256, .shared = shared};
+
+    launched = NULL;
+    return cuda_launch(g, v, &grid, NULL);
+}
 
 struct want {
-    double p; /* makes the variant */
+    int whole; /* makes the variant */
     int device;
     bool debug, no_jit, wrong;
     /* What came */
@@ -61,50 +105,28 @@ struct want {
     char message[512];
 };
 
-static struct gram_view rows_of(int64_t rows, int64_t cols)
-{
-    static _Alignas(16) char memory[16]; /* never read */
-
-    return (struct gram_view){.data = memory,
-                              .dtype = GRAM_F32,
-                              .planes = 1,
-                              .rows = rows,
-                              .cols = cols,
-                              .row_stride = cols,
-                              .col_stride = 1};
-}
-
 static void *ask(void *arg)
 {
-    const struct gram_cdist_op op = {.batch.count = 1,
-                                     .x = rows_of(9, 4),
-                                     .y = rows_of(9, 4),
-                                     .out = rows_of(9, 9),
-                                     .inner = GRAM_DIFFERENCE,
-                                     .outer_power.value = 1,
-                                     .p.value = ((struct want *)arg)->p};
     struct want *want = arg;
     struct cuda_device device = {.driver = &driver, .index = want->device, .arch = 80};
-    struct cuda_cdist_plan plan = {0};
-    char defines[CUDA_CDIST_DEFINES];
-    struct jit_request request;
+    struct cuda_variant v;
     gram_context *g;
 
     if (gram_context_create(NULL, &g) != GRAM_OK)
         return NULL;
     g->call = "ask";
+    g->device = &device;
     g->cache_folder = folder;
     g->debug_jit = want->debug;
     g->no_jit = want->no_jit;
-    cuda_cdist_plan(&op, 1, &plan);
-    request = cuda_cdist_request(&plan, defines);
-    if (want->wrong)
-        request.defines = "-DTM=3", request.variant = 1;
-    want->status = gram_jit_kernel(g, &device, &request, &want->function);
-    if (want->status == GRAM_OK && gram_jit_recall(&device, request.variant) != want->function)
+    variant_of(want->whole, want->wrong ? 3 : 2, &v);
+    want->status = launch_variant(g, &v, 0);
+    want->function = launched;
+    if (want->status == GRAM_OK && !cuda_is_loaded(g, &v))
         want->status = GRAM_DEVICE_FAILED;
     memcpy(want->message, gram_message(g), sizeof want->message);
-    gram_jit_forget(g, &device);
+    cuda_forget_kernels(g, &device);
+    g->device = NULL;
     gram_context_destroy(g);
     return NULL;
 }
@@ -129,7 +151,7 @@ static void one_kernel_for_all_threads(struct harness *h)
 
     fresh(h);
     for (int i = 0; i < THREADS; i++)
-        wants[i].p = 1;
+        wants[i].whole = 6;
     ask_all(h, wants, THREADS);
     CHECK(h, atomic_load(&fake.loads) == before + 1, "%d loads", atomic_load(&fake.loads) - before);
     for (int i = 0; i < THREADS; i++)
@@ -140,7 +162,7 @@ static void one_kernel_for_all_threads(struct harness *h)
 
 static void different_kernels_side_by_side(struct harness *h)
 {
-    struct want wants[] = {{.p = 2}, {.p = (double)INFINITY}, {.p = 3}};
+    struct want wants[] = {{.whole = 2}, {.whole = 7}, {.whole = 3}};
 
     fresh(h);
     atomic_store(&fake.expected, atomic_load(&fake.loads) + LENGTH(wants));
@@ -154,36 +176,139 @@ static void different_kernels_side_by_side(struct harness *h)
 }
 
 /* What one call wants is made at once, and is there when its turn comes; one that cannot be made
- * tells why then. */
+ * says why then. */
 static void kernels_of_one_call(struct harness *h)
 {
+    static const struct cuda_kernel products = {"matrix_power_step.cu", "matrix_power_combine"},
+                                    decide = {"matrix_power_step.cu", "matrix_power_decide"},
+                                    copy = {"matrix_move.cu", "matrix_move"},
+                                    sum = {"matrix_power_sum.cu", "matrix_power_sum"};
+    const struct cuda_kernel *const kernels[] = {&products, &copy, &sum, &copy, &decide};
     struct cuda_device device = {.driver = &driver, .index = 3, .arch = 80};
-    char defines[4][CUDA_ROWS_DEFINES];
-    struct jit_request requests[5];
-    CUfunction function = NULL;
+    struct cuda_variant variants[LENGTH(kernels)];
     int loads = atomic_load(&fake.loads) + 3;
 
     fresh(h);
     h->g->call = "test";
     h->g->cache_folder = folder;
-    for (int i = 0; i < 4; i++)
-        requests[i] = cuda_rows_request(i, GRAM_F32, defines[i]);
-    requests[3].defines = "-DREAL=nothing";
-    requests[4] = requests[0]; /* the same text: it is left to the cache */
-    requests[4].variant++;
+    h->g->device = &device;
+    for (int i = 0; i < LENGTH(kernels); i++)
+        cuda_variant(&variants[i], kernels[i], CUDA_OPTIONS({"REAL", cuda_type(GRAM_F32)}));
+    cuda_option(&variants[3], "REAL", 1); /* float,1 is no type */
+    /* the last one is of the first one's file: it is left to the cache */
     atomic_store(&fake.expected, loads);
-    gram_jit_ahead(h->g, &device, requests, LENGTH(requests));
+    cuda_load_ahead(h->g, variants, LENGTH(variants));
     CHECK(h, atomic_load(&fake.waited_in_vain) == 0, "one waits for the other");
     CHECK(h, atomic_load(&fake.loads) == loads, "%d loads", atomic_load(&fake.loads) - loads);
     for (int i = 0; i < 3; i++)
-        CHECK(h, gram_jit_kernel(h->g, &device, &requests[i], &function) == GRAM_OK && function,
-              "%s", gram_message(h->g));
+        CHECK(h, launch_variant(h->g, &variants[i], 0) == GRAM_OK && launched, "%s",
+              gram_message(h->g));
     CHECK(h, atomic_load(&fake.loads) == loads, "loaded again");
-    CHECK(h, gram_jit_kernel(h->g, &device, &requests[3], &function) == GRAM_UNSUPPORTED, "made");
-    CHECK(h, strstr(gram_message(h->g), "nothing"), "%s", gram_message(h->g));
-    gram_jit_ahead(h->g, &device, requests, 3); /* all are there */
-    CHECK(h, atomic_load(&fake.loads) == loads, "loaded again");
-    gram_jit_forget(h->g, &device);
+    CHECK(h, launch_variant(h->g, &variants[3], 0) == GRAM_UNSUPPORTED && !launched, "made");
+    CHECK(h, strstr(gram_message(h->g), "matrix_move.cu"), "%s", gram_message(h->g));
+    CHECK(h, launch_variant(h->g, &variants[4], 0) == GRAM_OK, "%s", gram_message(h->g));
+    CHECK(h, atomic_load(&fake.loads) == loads + 1, "two functions of a file are one kernel");
+    cuda_load_ahead(h->g, variants, 3); /* all are there */
+    CHECK(h, atomic_load(&fake.loads) == loads + 1, "loaded again");
+    cuda_forget_kernels(h->g, &device);
+    h->g->device = NULL;
+    h->g->cache_folder = NULL;
+    clean(h);
+}
+
+enum {
+    KERNELS = 30,
+    VARIANTS = 2 * KERNELS, /* more than the first table of a context has room for */
+    NAME = 8
+};
+
+/* A context finds each of its variants again; what a launch asks of shared memory is allowed once,
+ * and never taken back. */
+static void many_variants_of_a_context(struct harness *h)
+{
+    struct cuda_device device = {.driver = &driver, .index = 4, .arch = 80};
+    struct cuda_kernel kernels[KERNELS];
+    char names[KERNELS][NAME];
+    CUfunction found[VARIANTS];
+    struct cuda_variant v;
+    int loads;
+
+    fresh(h);
+    h->g->call = "test";
+    h->g->cache_folder = folder;
+    h->g->device = &device;
+    for (int i = 0; i < KERNELS; i++) {
+        snprintf(names[i], NAME, "k%d", i); /* functions of one file: its code is compiled once */
+        kernels[i] = (struct cuda_kernel){"matrix_move.cu", names[i]};
+    }
+    for (int round = 0; round < 2; round++) {
+        loads = atomic_load(&fake.loads);
+        for (int i = 0; i < VARIANTS; i++) {
+            cuda_variant(&v, &kernels[i / 2],
+                         CUDA_OPTIONS({"REAL", cuda_type(i % 2 ? GRAM_F64 : GRAM_F32)}));
+            CHECK(h, cuda_is_loaded(h->g, &v) == (round > 0), "variant %d", i);
+            CHECK(h, launch_variant(h->g, &v, (size_t)i) == GRAM_OK, "%s", gram_message(h->g));
+            CHECK(h, launched_shared == (unsigned)i, "%u bytes", launched_shared);
+            CHECK(h, round == 0 || launched == found[i], "variant %d is another kernel", i);
+            found[i] = launched;
+        }
+        CHECK(h, atomic_load(&fake.loads) - loads == (round > 0 ? 0 : VARIANTS), "%d loads",
+              atomic_load(&fake.loads) - loads);
+    }
+    CHECK(h, atomic_load(&fake.shared) == VARIANTS - 1, "%d", atomic_load(&fake.shared));
+    CHECK(h, launch_variant(h->g, &v, 3) == GRAM_OK, "%s", gram_message(h->g));
+    CHECK(h, launched_shared == 3 && atomic_load(&fake.shared) == VARIANTS - 1,
+          "the limit of shared memory is taken back");
+    cuda_forget_kernels(h->g, &device);
+    h->g->device = NULL;
+    h->g->cache_folder = NULL;
+    clean(h);
+}
+
+static int written; /* how often code has been written */
+
+static char *write_code(const void *of)
+{
+    char *text = malloc(NAME);
+
+    written++;
+    if (text)
+        snprintf(text, NAME, "/*%c*/", *(const char *)of);
+    return text;
+}
+
+/* Code of a variant's own is written at its first launch alone, and what it is tells variants
+ * apart. */
+static void code_of_its_own(struct harness *h)
+{
+    static const struct cuda_kernel copy = {"matrix_move.cu", "matrix_move"};
+    static const char identities[2][8] = {"aaaaaaa", "bbbbbbb"};
+    struct cuda_device device = {.driver = &driver, .index = 5, .arch = 80};
+    CUfunction found[2] = {NULL, NULL};
+    struct cuda_variant v;
+
+    fresh(h);
+    h->g->call = "test";
+    h->g->cache_folder = folder;
+    h->g->device = &device;
+    for (int i = 0; i < 4; i++) {
+        const struct cuda_code code = {.name = "own.cuh",
+                                       .identity = identities[i % 2],
+                                       .identity_bytes = sizeof identities[0],
+                                       .write = write_code,
+                                       .of = identities[i % 2]};
+        cuda_variant(&v, &copy, CUDA_OPTIONS({"REAL", cuda_type(GRAM_F32)}));
+        v.code = &code;
+        CHECK(h, launch_variant(h->g, &v, 0) == GRAM_OK, "%s", gram_message(h->g));
+        CHECK(h, i < 2 || launched == found[i % 2], "launch %d takes another kernel", i);
+        found[i % 2] = launched;
+    }
+    CHECK(h, found[0] != found[1], "two codes are one kernel");
+    CHECK(h, written == 2, "code is written %d times", written);
+    v.code = NULL;
+    CHECK(h, !cuda_is_loaded(h->g, &v), "without its code it is the same");
+    cuda_forget_kernels(h->g, &device);
+    h->g->device = NULL;
     h->g->cache_folder = NULL;
     clean(h);
 }
@@ -191,7 +316,7 @@ static void kernels_of_one_call(struct harness *h)
 /* All threads are told of the error; later ones may try again. */
 static void a_failure_is_everybodys(struct harness *h)
 {
-    struct want wants[THREADS] = {0}, again = {.wrong = true, .p = 1};
+    struct want wants[THREADS] = {0}, again = {.wrong = true, .whole = 1};
     int before = atomic_load(&fake.loads);
 
     fresh(h);
@@ -210,8 +335,8 @@ static void a_failure_is_everybodys(struct harness *h)
 /* GRAM_JIT=off: what the cache has is used, nothing is compiled. */
 static void without_a_compiler(struct harness *h)
 {
-    struct want off = {.p = 4, .device = 1, .no_jit = true}, on = {.p = 4, .device = 2},
-                debug = {.p = 4, .device = 2, .debug = true};
+    struct want off = {.whole = 4, .device = 1, .no_jit = true}, on = {.whole = 4, .device = 2},
+                debug = {.whole = 4, .device = 2, .debug = true};
 
     fresh(h);
     ask(&off);
@@ -237,7 +362,7 @@ static void the_log(struct harness *h)
     static const char *const words[] = {"kernel compiled, ", "cdist.cu", "registers", "spill",
                                         "bytes of shared",   " ms: ",    "-DTM="};
     char text[16384] = "", path[] = "/tmp/gram-log-XXXXXX";
-    struct want want = {.p = 5};
+    struct want want = {.whole = 5};
     int file = mkstemp(path), before = dup(STDERR_FILENO);
     ssize_t size = 0;
 
@@ -303,6 +428,8 @@ static const struct test_function tests[] = {
     {     "one_kernel_for_all_threads",      one_kernel_for_all_threads},
     { "different_kernels_side_by_side",  different_kernels_side_by_side},
     {            "kernels_of_one_call",             kernels_of_one_call},
+    {     "many_variants_of_a_context",      many_variants_of_a_context},
+    {                "code_of_its_own",                 code_of_its_own},
     {        "a_failure_is_everybodys",         a_failure_is_everybodys},
     {             "without_a_compiler",              without_a_compiler},
     {                        "the_log",                         the_log},
