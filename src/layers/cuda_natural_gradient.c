@@ -13,8 +13,8 @@
  */
 #include "cuda/arena.h"
 #include "cuda_kfac.h"
+#include "kfac_params.h"
 #include "kron/cuda_kron.h"
-#include "natural_params.h"
 
 static const struct cuda_kernel natural_shift = {"natural_gradient.cu", "natural_shift"};
 static const struct cuda_kernel natural_finish = {"natural_gradient.cu", "natural_finish"};

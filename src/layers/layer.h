@@ -96,9 +96,4 @@ gram_status gram_layer_output_of(gram_context *g, const char *name, const gram_t
 /* Refuses an output that overlaps one of the layer's tensors, either of which may be NULL. */
 gram_status gram_layer_apart(gram_context *g, const char *name, const gram_tensor *t,
                              const gram_tensor *activations, const gram_tensor *gradients);
-
-/* layer_kinds.c: dimensions [first, last) of t as one; and what a kind of layer is made of. */
-struct gram_axes gram_axes_of(const gram_tensor *t, int first, int last);
-gram_status gram_layer_describe_kind(gram_context *g, const gram_layer *layer, const gram_tensor *a,
-                                     const gram_tensor *d, struct gram_layer_op *op);
 #endif

@@ -8,7 +8,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "natural_params.h"
+#include "kfac_params.h"
 
 #include "batch.cuh"
 #include "number.cuh"

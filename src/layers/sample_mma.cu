@@ -8,11 +8,276 @@
  * sample_mma_ghost: the norm alone, from tiles of positions s and t; t <= s, the tiles with t < s
  * count twice.
  *
+ * Both are tiles of a product of two sides of a layer:
+ *
+ *   sums[i][j] += sum_k left(i, k) right(j, k)
+ *
+ * "Outer" is what a tile has rows or columns of, features or positions of one sample, "inner" what
+ * is summed over, the other of the two.  Elements come by asynchronous copies, STAGES - 1 steps
+ * ahead, each from where the offsets of its outer and its inner one together say; it is there
+ * where their masks meet: a position of a patch has a bit for each place of the kernel that lies
+ * in the input, a feature that of its own place.  Sides are of REAL, offsets within a sample have
+ * 32 bits, kernels 64 places at most: sample_tile.cuh serves all others.
+ *
  * Parameters (-D): REAL.
  *
  * SPDX-License-Identifier: MIT
  */
-#include "sample_mma.cuh"
+#define REAL_IS_float  0
+#define REAL_IS_double 1
+#define JOIN(a, b)     a##b
+#define JOINED(a, b)   JOIN(a, b)
+#define DOUBLES        JOINED(REAL_IS_, REAL)
+
+#include "sample_params.h"
+
+#include "kron_mma.cuh"
+#include "sample_side.cuh"
+
+#define TILE   SAMPLE_TILE
+#define STEP   SAMPLE_STEP
+#define STAGES (DOUBLES ? 2 : 4)
+#define KNOWN  64                  /* inner ones that are looked up at a time */
+#define WIDTH  (16 / sizeof(REAL)) /* elements of a wide copy */
+#define ROW_O  (STEP + 4)          /* an outer one's row of a stage, if inner ones are neighbours */
+#define ROW_K  (TILE + 8)          /* an inner one's, if outer ones are */
+
+/* ---- Where elements lie --------------------------------------------------------------------- */
+
+struct item {
+    unsigned long long mask;
+    int at, unused;
+};
+
+struct tile_memory {
+    REAL stage[STAGES][2][TILE * ROW_O];
+    struct item outer[2][TILE], inner[2][2][KNOWN]; /* of both sides; inner: now and next */
+};
+
+/* One side of the product. */
+struct operand {
+    const REAL *start;
+    bool gradients; /* else what goes in */
+    bool features;  /* outer ones are features */
+    bool outer_fast, wide;
+    int row_o, row_k, first, group;
+};
+
+struct product {
+    struct operand side[2];
+};
+
+static __device__ int features_of(const params &a, bool gradients)
+{
+    return gradients ? a.out : a.in;
+}
+
+static __device__ unsigned long long inside_mask(const params &a, const int x[3])
+{
+    unsigned long long row = 0, mask = 0;
+
+    for (int k = 0; k < a.kernel[2]; k++)
+        row |= (unsigned long long)((unsigned)(x[2] + k * a.dilation[2]) < (unsigned)a.size[2])
+               << k;
+    for (int i = 0; i < a.kernel[0]; i++)
+        for (int j = 0; j < a.kernel[1]; j++)
+            if ((unsigned)(x[0] + i * a.dilation[0]) < (unsigned)a.size[0] &&
+                (unsigned)(x[1] + j * a.dilation[1]) < (unsigned)a.size[1])
+                mask |= row << (i * a.kernel[1] + j) * a.kernel[2];
+    return mask;
+}
+
+/* Feature or position i; none that is there where it is not below `all`. */
+static __device__ struct item item_of(const params &a, const struct operand &o, bool feature, int i)
+{
+    const int all = feature ? features_of(a, o.gradients) : a.positions;
+    struct item item = {0, 0, 0};
+
+    if (i >= all)
+        return item;
+    item.mask = ~0ull;
+    if (o.gradients) {
+        item.at =
+            (int)(feature ? axes_at(a.g.feature, o.group * a.out + i) : axes_at(a.g.position, i));
+        return item;
+    }
+    const struct part p = feature ? input_feature(a, o.group, i) : input_position(a, i);
+    item.at = (int)p.at;
+    if (a.patches && feature)
+        item.mask = 1ull << i % (a.kernel[0] * a.kernel[1] * a.kernel[2]);
+    else if (a.patches)
+        item.mask = inside_mask(a, p.x);
+    return item;
+}
+
+static __device__ struct operand operand_of(const params &a, bool gradients, bool features,
+                                            int sample, int group, int first)
+{
+    const struct sample_side &side = gradients ? a.g : a.a;
+    struct operand o;
+
+    o.start = (const REAL *)side.data + sample * side.sample_stride;
+    o.gradients = gradients;
+    o.features = features;
+    o.outer_fast = features != (bool)(gradients ? a.planes : a.a_planes);
+    o.wide = gradients ? a.g_wide : a.a_wide;
+    o.row_o = o.outer_fast ? 1 : ROW_O;
+    o.row_k = o.outer_fast ? ROW_K : 1;
+    o.first = first;
+    o.group = group;
+    return o;
+}
+
+/* The next inner ones from `first` on, by the first threads of a block. */
+static __device__ void look_up(const params &a, struct tile_memory *memory,
+                               const struct product *product, int first)
+{
+    const int t = (int)threadIdx.x, which = t / KNOWN;
+
+    if (which > 1)
+        return;
+    const struct operand &o = product->side[which];
+    memory->inner[first / KNOWN % 2][which][t % KNOWN] =
+        item_of(a, o, !o.features, first + t % KNOWN);
+}
+
+static __device__ void look_up_outer(const params &a, struct tile_memory *memory,
+                                     const struct product *product)
+{
+    const int t = (int)threadIdx.x, which = t / TILE;
+
+    if (which > 1)
+        return;
+    const struct operand &o = product->side[which];
+    memory->outer[which][t % TILE] = item_of(a, o, o.features, o.first + t % TILE);
+}
+
+/* SPAN elements, all of them there or none. */
+template <int SPAN>
+static __device__ void copy(const struct operand &o, REAL *to, const struct item &outer,
+                            const struct item &inner, int i, int k)
+{
+    const bool there = (outer.mask & inner.mask) != 0;
+
+    ptx_copy_async<SPAN * sizeof(REAL)>(to + i * o.row_o + k * o.row_k,
+                                        o.start + (there ? outer.at + inner.at : 0),
+                                        there ? SPAN * (int)sizeof(REAL) : 0);
+}
+
+/* A step of one side, SPAN neighbours a copy. */
+template <int SPAN>
+static __device__ void copy_side(const struct operand &o, REAL *to, const struct item *outer,
+                                 const struct item *inner)
+{
+    const int t = (int)threadIdx.x;
+
+    if (o.outer_fast) {
+        constexpr int ROW = TILE / SPAN;
+        const int i = t % ROW * SPAN;
+#pragma unroll
+        for (int k = t / ROW; k < STEP; k += THREADS / ROW)
+            copy<SPAN>(o, to, outer[i], inner[k], i, k);
+    } else {
+        constexpr int ROW = STEP / SPAN;
+        const int k = t % ROW * SPAN;
+#pragma unroll
+        for (int i = t / ROW; i < TILE; i += THREADS / ROW)
+            copy<SPAN>(o, to, outer[i], inner[k], i, k);
+    }
+}
+
+static __device__ void copy_step(struct tile_memory *memory, const struct product *product,
+                                 int step)
+{
+#pragma unroll
+    for (int which = 0; which < 2; which++) {
+        const struct operand &o = product->side[which];
+        REAL *to = memory->stage[step % STAGES][which];
+        const struct item *outer = memory->outer[which];
+        const struct item *inner =
+            memory->inner[step * STEP / KNOWN % 2][which] + step * STEP % KNOWN;
+
+        if (o.wide)
+            copy_side<WIDTH>(o, to, outer, inner);
+        else
+            copy_side<1>(o, to, outer, inner);
+    }
+}
+
+/* Four by two warps, 16 by 32 each: sums[j] is 16 by 8, as ptx.cuh has it. */
+typedef REAL tile_sums[4][4];
+
+static __device__ int tile_row(int part)
+{
+    return (int)threadIdx.x / 64 * 16 + part / 2 * 8 + (int)threadIdx.x % 32 / 4;
+}
+
+static __device__ int tile_col(int j, int part)
+{
+    return (int)threadIdx.x / 32 % 2 * 32 + j * 8 + (int)threadIdx.x % 4 * 2 + part % 2;
+}
+
+static __device__ void add_step(REAL (*stage)[TILE * ROW_O], const struct product *product,
+                                tile_sums &sums)
+{
+    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
+    const int lo = product->side[0].row_o, lk = product->side[0].row_k;
+    const int ro = product->side[1].row_o, rk = product->side[1].row_k;
+    const REAL *left = stage[0] + (warp / 2 * 16 + lane / 4) * lo + lane % 4 * lk;
+    const REAL *right = stage[1] + (warp % 2 * 32 + lane / 4) * ro + lane % 4 * rk;
+
+#pragma unroll
+    for (int k = 0; k < STEP; k += 8) {
+        fragment x[2][4], y[4][2][2];
+#pragma unroll
+        for (int part = 0; part < 4; part++)
+            x[0][part] = fragment_of(left[part % 2 * 8 * lo + (k + part / 2 * 4) * lk]);
+        split(x);
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+#pragma unroll
+            for (int half = 0; half < 2; half++)
+                y[j][0][half] = fragment_of(right[j * 8 * ro + (k + half * 4) * rk]);
+            split(y[j]);
+        }
+        multiply<2, 2>(sums, x, y);
+    }
+}
+
+/* All threads; the product, which lies in shared memory, is there with the first barrier, and the
+ * memory is free again behind the last one.  count: inner ones. */
+static __device__ void multiply_tiles(const params &a, struct tile_memory *memory,
+                                      const struct product *product, int count, tile_sums &sums)
+{
+    const int steps = (count + STEP - 1) / STEP;
+
+    __syncthreads();
+    look_up_outer(a, memory, product);
+    look_up(a, memory, product, 0);
+    __syncthreads();
+#pragma unroll
+    for (int step = 0; step < STAGES - 1; step++) {
+        if (step < steps)
+            copy_step(memory, product, step);
+        ptx_copy_commit();
+    }
+#pragma unroll 1
+    for (int step = 0; step < steps; step++) {
+        const int next = step * STEP + KNOWN;
+        ptx_copy_wait<STAGES - 2>();
+        __syncthreads(); /* this step is there, and the stage of the last one no longer read */
+        if (step + STAGES - 1 < steps)
+            copy_step(memory, product, step + STAGES - 1);
+        ptx_copy_commit();
+        if (step * STEP % KNOWN == 0 && next < count)
+            look_up(a, memory, product, next);
+        add_step(memory->stage[step % STAGES], product, sums);
+    }
+    ptx_copy_wait<0>();
+    __syncthreads();
+}
+
+/* ---- Kernels -------------------------------------------------------------------------------- */
 
 #define BLOCKS       (DOUBLES ? 2 : 3) /* of a processor */
 #define GHOST_BLOCKS 2
