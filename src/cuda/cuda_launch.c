@@ -4,6 +4,8 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cuda_ops.h"
+#include <pthread.h>
+#include <string.h>
 
 gram_status gram_cuda_queue(gram_context *g, CUfunction function, const unsigned grid[3],
                             const unsigned block[3], size_t shared_bytes, void *const *arguments)
@@ -239,4 +241,151 @@ gram_status gram_cuda_launch_plain(gram_context *g, enum cuda_variant_file file,
     const struct jit_request request = gram_cuda_plain_request(file, dtype);
 
     return gram_cuda_launch(g, &request, blocks, threads, params);
+}
+
+enum {
+    MEMO = 64 /* kernels that a context finds without a lock; a power of two */
+};
+
+struct cuda_kernel_memo {
+    struct {
+        uint64_t variant;
+        CUfunction function; /* NULL: free */
+        void *identity;      /* owned; NULL: the number says all */
+        size_t identity_bytes;
+    } at[MEMO];
+};
+
+static unsigned slot_of(uint64_t variant)
+{
+    return (unsigned)(variant * 0x9E3779B97F4A7C15u >> 32) % MEMO;
+}
+
+/* A caller who chooses the text of an expression can choose its number as well: two texts of one
+ * number must not be one kernel. */
+CUfunction gram_jit_recall_own(const struct cuda_device *device, uint64_t variant,
+                               const void *identity, size_t bytes)
+{
+    const unsigned slot = slot_of(variant);
+    const struct cuda_kernel_memo *memo = device->memo;
+
+    if (!memo || memo->at[slot].variant != variant || memo->at[slot].identity_bytes != bytes ||
+        (bytes > 0 && memcmp(memo->at[slot].identity, identity, bytes) != 0))
+        return NULL;
+    return memo->at[slot].function;
+}
+
+CUfunction gram_jit_recall(const struct cuda_device *device, uint64_t variant)
+{
+    return gram_jit_recall_own(device, variant, NULL, 0);
+}
+
+/* What cannot be remembered for want of memory is found again in the process. */
+static void remember(gram_context *g, struct cuda_kernel_memo *memo,
+                     const struct jit_request *request, CUfunction function)
+{
+    const unsigned slot = slot_of(request->variant);
+    void *identity = NULL;
+
+    if (request->identity_bytes > 0) {
+        identity = gram_alloc(g, request->identity_bytes);
+        if (!identity)
+            return;
+        memcpy(identity, request->identity, request->identity_bytes);
+    }
+    gram_free(g, memo->at[slot].identity, memo->at[slot].identity_bytes);
+    memo->at[slot].identity = identity;
+    memo->at[slot].identity_bytes = request->identity_bytes;
+    memo->at[slot].variant = request->variant;
+    memo->at[slot].function = function;
+}
+
+gram_status gram_jit_kernel(gram_context *g, struct cuda_device *device,
+                            const struct jit_request *request, CUfunction *out)
+{
+    if (!device->memo) {
+        device->memo = gram_alloc(g, sizeof *device->memo);
+        if (!device->memo)
+            return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes",
+                             sizeof *device->memo);
+        memset(device->memo, 0, sizeof *device->memo);
+    }
+    TRY(gram_jit_process_kernel(g, device, request, out));
+    remember(g, device->memo, request, *out);
+    return GRAM_OK;
+}
+
+void gram_jit_forget(gram_context *g, struct cuda_device *device)
+{
+    for (int i = 0; device->memo && i < MEMO; i++)
+        gram_free(g, device->memo->at[i].identity, device->memo->at[i].identity_bytes);
+    gram_free(g, device->memo, sizeof *device->memo);
+    device->memo = NULL;
+}
+
+enum {
+    MOST_AHEAD = 8 /* kernels of a call */
+};
+
+struct ahead_job {
+    gram_context g;
+    const struct cuda_device *device;
+    const struct jit_request *request;
+};
+
+static void *make_ahead(void *arg)
+{
+    struct ahead_job *job = arg;
+    bool entered = gram_cuda_enter(job->device);
+    CUfunction function;
+
+    (void)gram_jit_process_kernel(&job->g, job->device, job->request, &function);
+    gram_cuda_leave(job->device, entered);
+    return NULL;
+}
+
+/* True if one of the first count requests compiles the same text: then its code is in the cache. */
+static bool is_twin(const struct jit_request *requests, int count)
+{
+    const struct jit_request *r = &requests[count];
+
+    for (int i = 0; i < count; i++)
+        if (strcmp(requests[i].file, r->file) == 0 && strcmp(requests[i].defines, r->defines) == 0)
+            return true;
+    return false;
+}
+
+void gram_jit_ahead(const gram_context *g, const struct cuda_device *device,
+                    const struct jit_request *requests, int count)
+{
+    struct ahead_job jobs[MOST_AHEAD];
+    pthread_t thread[MOST_AHEAD];
+    int wanted = 0, started = 0;
+
+    for (int i = 0; i < count && wanted < MOST_AHEAD; i++) {
+        if (gram_jit_recall(device, requests[i].variant) || is_twin(requests, i))
+            continue;
+        jobs[wanted++] = (struct ahead_job){
+            .g = {.call = g->call,
+                  .options = g->options,
+                  .log = g->log,
+                  .no_jit = g->no_jit,
+                  .debug_jit = g->debug_jit,
+                  .process = g->process,
+                  .children = g->children,
+                  .cache_bytes = g->cache_bytes,
+                  .cuda_folder = g->cuda_folder,
+                  .cache_folder = g->cache_folder},
+            .device = device,
+            .request = &requests[i]
+        };
+    }
+    /* The caller makes the first one: it is one of the threads, and the only one if none start. */
+    while (started + 1 < wanted &&
+           pthread_create(&thread[started], NULL, make_ahead, &jobs[started + 1]) == 0)
+        started++;
+    if (wanted > 1)
+        (void)make_ahead(&jobs[0]);
+    for (int i = 0; i < started; i++)
+        (void)pthread_join(thread[i], NULL);
 }

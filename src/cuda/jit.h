@@ -41,7 +41,7 @@ gram_status gram_jit_kernel(gram_context *g, struct cuda_device *device,
 /* The same without what g remembers: threads may share the device. */
 gram_status gram_jit_process_kernel(gram_context *g, const struct cuda_device *device,
                                     const struct jit_request *request, CUfunction *out);
-/* jit_ahead.c: kernels that a call is about to want, most expensive first; those that the process
+/* Kernels that a call is about to want, most expensive first; those that the process
  * lacks are made side by side.  The device must be current. */
 void gram_jit_ahead(const gram_context *g, const struct cuda_device *device,
                     const struct jit_request *requests, int count);
@@ -53,13 +53,11 @@ struct jit_code {
     size_t size;
 };
 
-/* jit.c: from the cache, or compiled and kept in it; request->kernel does not count. */
+/* From the cache, or compiled and kept in it; request->kernel does not count. */
 gram_status gram_jit_code(gram_context *g, const struct cuda_device *device,
                           const struct jit_request *request, struct jit_code *code);
 
-/* What the compiler is told beside the defines, for a context's settings. */
-const char *gram_jit_extra_options(const gram_context *g);
-/* jit_compile.c: compiles for arch (90), or for "sm_90a" where chip is set; the log of the compiler
+/* compiles for arch (90), or for "sm_90a" where chip is set; the log of the compiler
  * is free()d by the caller, and NULL if there is none. */
 gram_status gram_jit_compile(gram_context *g, const struct cuda_compiler *compiler,
                              const struct jit_request *request, const char *chip,
