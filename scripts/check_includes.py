@@ -58,8 +58,6 @@ UPWARDS = {
     ("src/pairwise/cuda_kernel_matmul.c", "src/eigh/cuda_krylov.h"),
     ("src/pairwise/cuda_kernel_matmul.c", "src/linalg/cuda_matmul.h"),
     ("src/kron/cuda_kron_solve.c", "src/eigh/cuda_eigh.h"),
-    ("src/layers/kfac.c", "src/machine/model_file.h"),
-    ("src/optim/optimizer_file.c", "src/machine/model_file.h"),
 }
 
 # Written when a kernel is compiled.

@@ -9,7 +9,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "kfac.h"
-#include "machine/model_file.h"
+#include "core/model_file.h"
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>

@@ -1,12 +1,160 @@
 /*
- * machine.c - what a trained machine is asked for: features, classes, description; its end
+ * machine.c - a trained machine: predictions, probabilities, features, classes, description, end
  *
  * SPDX-License-Identifier: MIT
  */
 #include "machine.h"
-#include "model_file.h"
+#include "core/view.h"
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- Predictions ----------------------------------------------------------------------------- */
+
+/* One leaf's part at the count rows of x that have a place there. */
+static gram_status add_leaf(gram_context *g, const gram_machine *machine,
+                            const struct machine_place *place, int64_t count, int64_t rows,
+                            const void *x, double *out)
+{
+    const struct machine_leaf *leaf = &machine->leaf[place->leaf];
+    const size_t bytes = (size_t)leaf->width * gram_dtype_size(machine->dtype);
+    double *values = malloc((size_t)(count * leaf->outputs) * sizeof *values + 1);
+    char *part = malloc((size_t)count * bytes + 1);
+    gram_status status;
+
+    if (!values || !part)
+        status = gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %lld rows", (long long)count);
+    else {
+        for (int64_t i = 0; i < count; i++)
+            memcpy(part + (size_t)i * bytes, (const char *)x + (size_t)place[i].row * bytes, bytes);
+        status = gram_machine_leaf_predict(g, leaf, count, part, values);
+    }
+    for (int64_t j = 0; status == GRAM_OK && j < leaf->outputs; j++)
+        for (int64_t i = 0; i < count; i++)
+            out[j * rows + place[i].row] += place[i].weight * values[j * count + i];
+    free(values);
+    free(part);
+    return status;
+}
+
+/* out (rows by outputs, column-major) = the weighted leaves at encoded rows. */
+static gram_status weighted_outputs(gram_context *g, const gram_machine *machine, int64_t rows,
+                                    const void *x, double *out)
+{
+    struct machine_places places;
+    gram_status status = GRAM_OK;
+
+    if (machine->tree.count == 0)
+        return gram_machine_leaf_predict(g, machine->leaf, rows, x, out);
+    TRY(gram_machine_tree_places(g, &machine->tree, machine->dtype, x, rows, &places));
+    memset(out, 0, (size_t)(rows * machine->leaf->outputs) * sizeof *out);
+    for (int64_t i = 0, end; i < places.count && status == GRAM_OK; i = end) {
+        for (end = i + 1; end < places.count && places.at[end].leaf == places.at[i].leaf; end++)
+            continue;
+        status = add_leaf(g, machine, &places.at[i], end - i, rows, x, out);
+    }
+    free(places.at);
+    return status;
+}
+
+/* Outputs at the rows of a table, from malloc. */
+gram_status gram_machine_table_outputs(gram_context *g, const gram_machine *machine,
+                                       const gram_table *table, double **out)
+{
+    int64_t outputs = gram_machine_target_outputs(&machine->target);
+    char *x;
+    gram_status status;
+
+    *out = NULL;
+    TRY(gram_table_check(g, table));
+    x = malloc((size_t)(table->rows * machine->encoder->width) * gram_dtype_size(machine->dtype) +
+               1);
+    *out = malloc((size_t)(table->rows * outputs) * sizeof **out + 1);
+    if (!x || !*out)
+        status =
+            gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %lld rows", (long long)table->rows);
+    else
+        status =
+            gram_encoder_apply(g, machine->encoder, table, NULL, table->rows, machine->dtype, x);
+    if (status == GRAM_OK)
+        status = weighted_outputs(g, machine, table->rows, x, *out);
+    free(x);
+    if (status != GRAM_OK) {
+        free(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+/* Checks that out is f64 of the given shape (cols 0: a vector) on the CPU, whatever g's device. */
+static gram_status check_out(gram_context *g, const gram_tensor *out, int64_t rows, int64_t cols,
+                             struct gram_view *view)
+{
+    const struct gram_batch batch = {.count = 1};
+    const gram_device device = g->options.device;
+    int core = cols ? 2 : 1;
+    gram_status status;
+
+    g->options.device = (gram_device){GRAM_CPU, 0};
+    status = gram_view_of(g, &batch, "out", out, core, GRAM_WRITE, view);
+    g->options.device = device;
+    TRY(status);
+    if (out->dtype != GRAM_F64)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "out has dtype %s, expected f64",
+                         gram_dtype_name(out->dtype));
+    if (out->shape[0] != rows || (cols && out->shape[1] != cols))
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "out has %lld rows and %lld columns, expected "
+                         "%lld and %lld",
+                         (long long)out->shape[0], (long long)(cols ? out->shape[1] : 1),
+                         (long long)rows, (long long)(cols ? cols : 1));
+    return GRAM_OK;
+}
+
+gram_status gram_machine_predict(gram_context *g, const gram_machine *machine,
+                                 const gram_table *table, gram_tensor *out)
+{
+    struct gram_view view;
+    double *f;
+    gram_status status;
+
+    TRY(gram_begin(g, __func__));
+    if (!machine)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "machine is NULL");
+    TRY(gram_table_check(g, table));
+    TRY(check_out(g, out, table->rows, 0, &view));
+    status = gram_machine_table_outputs(g, machine, table, &f);
+    for (int64_t i = 0; status == GRAM_OK && i < table->rows; i++)
+        ((double *)view.data)[i * view.col_stride] =
+            gram_machine_target_decode(&machine->target, f + i, table->rows);
+    free(f);
+    return gram_call_ended(g, status);
+}
+
+gram_status gram_machine_predict_proba(gram_context *g, const gram_machine *machine,
+                                       const gram_table *table, gram_tensor *out)
+{
+    struct gram_view view;
+    double *f;
+    gram_status status;
+
+    TRY(gram_begin(g, __func__));
+    if (!machine)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "machine is NULL");
+    if (machine->target.classes == 0)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "the machine is a regression, expected a classification");
+    TRY(gram_table_check(g, table));
+    TRY(check_out(g, out, table->rows, machine->target.classes, &view));
+    status = gram_machine_table_outputs(g, machine, table, &f);
+    for (int64_t i = 0; status == GRAM_OK && i < table->rows; i++)
+        gram_machine_target_probabilities(&machine->target, f + i, table->rows,
+                                          (double *)view.data + i * view.row_stride,
+                                          view.col_stride);
+    free(f);
+    return gram_call_ended(g, status);
+}
+
+/* ---- What it is asked for -------------------------------------------------------------------- */
 
 void gram_machine_destroy(gram_machine *machine)
 {

@@ -5,20 +5,66 @@
  * expansions f(z) = sum_i alpha_i exp(-||W (x_i - z)||_p^q / L^q).  It is immutable once made; its
  * memory comes from malloc, because it outlives the context that trained it.
  *
- *   machine_fit.c     rows and targets, the search, the last fit
+ *   machine.c         predictions, and what a machine is asked for
+ *   machine_fit.c     the call: rows and targets, the search, the last fit, the description
  *   machine_search.c  hyperparameters by validation within the time limit
  *   machine_tree.c    splits and routing
- *   machine_leaf.c    one leaf: rounds of solve and feature learning
- *   machine_solve.c   Cholesky or conjugate gradients (machine_cg, machine_blocks, ...)
+ *   machine_leaf.c    one leaf: rounds of solves and feature learning, and its values
  *   machine_metric.c  from the average gradient outer product to the next metric
- *   machine_predict.c, machine_file.c, machine.c
+ *   machine_target.c  targets and scores
+ *   machine_file.c    model files
  *
  * SPDX-License-Identifier: MIT
  */
 #ifndef GRAM_MACHINE_H
 #define GRAM_MACHINE_H
-#include "machine_target.h"
+#include "core/json_text.h"
 #include "table.h"
+
+/* ---- Targets --------------------------------------------------------------------------------- */
+
+/* What a machine predicts: numbers on a scale, or classes.  A regression is fitted on
+ * (t(value) - shift) / scale, t the identity, a logarithm or a square root.  A classification is
+ * fitted on one 0/1 column per class; two classes need one column. */
+struct machine_target {
+    char *name;
+    gram_task task;
+    gram_transform transform; /* regression; never AUTO */
+    double shift, scale;      /* regression */
+    int64_t classes;          /* 0: regression */
+    char **class_name;        /* sorted; numbers by value, labels bytewise */
+    double *class_value;      /* of numbers, else NULL */
+};
+
+extern const double gram_machine_least_probability;
+
+/* Finds the task and the classes from the values of the given rows. */
+gram_status gram_machine_target_fit(gram_context *g, const gram_column *column, gram_task task,
+                                    const int64_t *rows, int64_t count, struct machine_target *out);
+void gram_machine_target_destroy(struct machine_target *target);
+
+/* Sets the transform, shift and scale of a regression from the values of rows; refuses a transform
+ * that a value does not allow. */
+gram_status gram_machine_target_scale(gram_context *g, const gram_column *column,
+                                      gram_transform transform, const int64_t *rows, int64_t count,
+                                      struct machine_target *target);
+
+/* Columns of y: 1, or the number of classes if there are more than two. */
+int64_t gram_machine_target_outputs(const struct machine_target *target);
+
+/* y[j * count + i] of rows[i], column-major. */
+void gram_machine_target_encode(const struct machine_target *target, const gram_column *column,
+                                const int64_t *rows, int64_t count, gram_dtype dtype, void *y);
+
+bool gram_machine_target_missing(const gram_column *column, int64_t row);
+
+/* One row's outputs f[j * stride] to a number or class index, and to probabilities. */
+double gram_machine_target_decode(const struct machine_target *target, const double *f,
+                                  int64_t stride);
+void gram_machine_target_probabilities(const struct machine_target *target, const double *f,
+                                       int64_t stride, double *out, int64_t out_stride);
+
+/* ---- Metrics, leaves and trees --------------------------------------------------------------- */
 
 /* The linear map before the distance: z -> z W. */
 struct machine_metric {
@@ -103,12 +149,6 @@ struct gram_machine {
 /* Seconds of CLOCK_MONOTONIC. */
 double gram_machine_seconds(void);
 
-/* Solves (K + diag(ridge / weights)) alpha = y.  z are the features in the metric; z.x and alpha
- * are where the context computes, z.y and z.weights on the host. */
-gram_status gram_machine_solve(gram_context *g, const struct machine_params *params,
-                               double bandwidth, const struct machine_data *z, void *alpha,
-                               struct machine_report *report);
-
 /* The most memory that a solve of `rows` rows takes, beyond its data. */
 size_t gram_machine_solve_bytes(gram_context *g, int64_t rows, int64_t outputs, gram_dtype dtype,
                                 gram_solver solver);
@@ -149,8 +189,6 @@ gram_status gram_machine_leaf_fit(gram_context *g, const struct machine_params *
  * the host; and of x where the context computes. */
 gram_status gram_machine_leaf_predict(gram_context *g, const struct machine_leaf *leaf,
                                       int64_t rows, const void *x, double *out);
-gram_status gram_machine_leaf_predict_there(gram_context *g, const struct machine_leaf *leaf,
-                                            int64_t rows, const void *x, double *out);
 /* g may be NULL for a leaf on the CPU. */
 void gram_machine_leaf_destroy(gram_context *g, struct machine_leaf *leaf);
 /* Brings a leaf that was trained on a GPU to the CPU, where it outlives the context. */
@@ -181,10 +219,6 @@ gram_status gram_machine_tree_places(gram_context *g, const struct machine_tree 
                                      gram_dtype dtype, const void *x, int64_t rows,
                                      struct machine_places *out);
 
-/* out (rows by outputs, column-major) = the weighted leaves at encoded rows. */
-gram_status gram_machine_outputs(gram_context *g, const gram_machine *machine, int64_t rows,
-                                 const void *x, double *out);
-
 /* The same for the rows of a table, which is checked; from malloc, NULL on an error. */
 gram_status gram_machine_table_outputs(gram_context *g, const gram_machine *machine,
                                        const gram_table *table, double **out);
@@ -199,4 +233,51 @@ void gram_machine_gather(gram_dtype dtype, int64_t width, const void *x, const i
                          int64_t count, void *out);
 void gram_machine_gather_columns(gram_dtype dtype, int64_t n, int64_t columns, const void *y,
                                  const int64_t *rows, int64_t count, void *out);
+
+/* ---- A fit, from the caller's table to the finished machine ---------------------------------- */
+
+/* Everything that is chosen before training. */
+struct machine_recipe {
+    enum gram_scaling scaling;
+    gram_transform transform; /* regression; never AUTO */
+    struct machine_params params;
+};
+
+struct machine_job {
+    const gram_table *table;
+    const gram_column *target;
+    gram_machine_options o;
+    struct machine_target kind; /* task and classes; its scale is set by gram_machine_encode */
+    int64_t rows, *row;         /* that have a target, shuffled by the seed */
+    int64_t leaf_rows;          /* most rows of one leaf within the memory limit */
+    double started;             /* gram_machine_seconds() */
+    double from, to;            /* of the whole work: the part that is being done */
+    struct machine_report report;
+    struct gram_json_text history; /* of the search: the inside of a JSON array */
+};
+
+/* Rows as features and targets, in memory of the context's allocator. */
+struct machine_encoded {
+    struct machine_data data;
+    char *memory;
+    size_t bytes;
+};
+
+/* Room for rows_width[0] rows of rows_width[1] features and their targets, undefined. */
+gram_status gram_machine_encoded_create(gram_context *g, const struct machine_job *job,
+                                        const int64_t rows_width[2], int64_t outputs,
+                                        struct machine_encoded *out);
+
+void gram_machine_encoded_destroy(gram_context *g, struct machine_encoded *e);
+
+/* Whether a full metric may be learned of `width` features.  Their number is known only when they
+ * are encoded, later than the recipe. */
+bool gram_machine_full_metric(const struct machine_job *job, int64_t width);
+
+/* Chooses what the options leave open by validation; recipe comes with the defaults. */
+gram_status gram_machine_search(gram_context *g, struct machine_job *job,
+                                struct machine_recipe *recipe);
+
+/* Tells the caller how far the fit is: `done`, from 0 to 1, of the present part. */
+void gram_machine_progress(const struct machine_job *job, double done, const char *stage);
 #endif

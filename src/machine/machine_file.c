@@ -10,7 +10,6 @@
  * SPDX-License-Identifier: MIT
  */
 #include "machine.h"
-#include "model_file.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,15 +1,416 @@
 /*
- * machine_fit.c - gram_machine_fit: check what is given, choose what is not, train
+ * machine_fit.c - gram_machine_fit: check what is given, choose what is not, train, describe
+ *
+ * The last fit encodes all rows, splits them into leaves and trains each.  With feature learning, a
+ * leaf first learns its metric on a part of its rows against a validation part, then solves once
+ * more for all its rows in the best metric.
  *
  * SPDX-License-Identifier: MIT
  */
-#include "machine_fit.h"
 #include "core/random.h"
+#include "core/sizes.h"
 #include "core/view.h"
+#include "krr/machine_element.h"
 #include "krr/machine_place.h"
+#include "machine.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- The last fit ---------------------------------------------------------------------------- */
+
+enum {
+    VALIDATION_ROWS = 8000, /* most rows that are held out to choose a metric */
+    /* A metric is an average over rows: it settles long before the machine itself does, whose
+     * solves grow with the square of the rows and more. */
+    METRIC_ROWS = 6000,
+    METRIC_ROWS_EACH = 400 /* feature */
+};
+
+void gram_machine_encoded_destroy(gram_context *g, struct machine_encoded *e)
+{
+    gram_free(g, e->memory, e->bytes);
+    *e = (struct machine_encoded){0};
+}
+
+gram_status gram_machine_encoded_create(gram_context *g, const struct machine_job *job,
+                                        const int64_t rows_width[2], int64_t outputs,
+                                        struct machine_encoded *out)
+{
+    gram_dtype dtype = job->o.dtype;
+    size_t size = gram_dtype_size(dtype), rows = (size_t)rows_width[0];
+    size_t x = gram_round64(rows * (size_t)rows_width[1] * size);
+    size_t y = gram_round64(rows * (size_t)outputs * size);
+
+    *out = (struct machine_encoded){.bytes = x + y + rows * sizeof(double)};
+    out->memory = gram_alloc(g, out->bytes);
+    if (!out->memory)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes for %lld rows",
+                         out->bytes, (long long)rows_width[0]);
+    out->data = (struct machine_data){
+        .rows = rows_width[0],
+        .width = rows_width[1],
+        .outputs = outputs,
+        .dtype = dtype,
+        .x = out->memory,
+        .y = out->memory + x,
+        .weights = job->o.weights ? (double *)(out->memory + x + y) : NULL,
+    };
+    return GRAM_OK;
+}
+
+/*
+ * Encodes rows of the job's table.  The encoder is fitted on them if *encoder is NULL (the caller
+ * destroys it), as is the scale of the regression's target into job->kind; otherwise both are used
+ * as they are.
+ */
+static gram_status encode(gram_context *g, struct machine_job *job,
+                          const struct machine_recipe *recipe, const int64_t *rows, int64_t count,
+                          struct gram_encoder **encoder, struct machine_encoded *out)
+{
+    bool fresh = *encoder == NULL;
+    gram_status status;
+
+    if (fresh)
+        TRY(gram_encoder_fit(g, job->table, job->target->name, rows, count,
+                             &(struct gram_encoding){recipe->scaling, job->o.max_categories},
+                             encoder));
+    if (fresh && job->kind.classes == 0)
+        TRY(gram_machine_target_scale(g, job->target, recipe->transform, rows, count, &job->kind));
+    TRY(gram_machine_encoded_create(g, job, (int64_t[2]){count, (*encoder)->width},
+                                    gram_machine_target_outputs(&job->kind), out));
+    status =
+        gram_encoder_apply(g, *encoder, job->table, rows, count, job->o.dtype, (char *)out->data.x);
+    gram_machine_target_encode(&job->kind, job->target, rows, count, job->o.dtype,
+                               (char *)out->data.y);
+    for (int64_t i = 0; out->data.weights && i < count; i++)
+        ((double *)out->data.weights)[i] = job->o.weights[rows[i]];
+    if (status != GRAM_OK)
+        gram_machine_encoded_destroy(g, out);
+    return status;
+}
+
+/* Some rows of encoded data, gathered. */
+static gram_status part_of(gram_context *g, const struct machine_job *job,
+                           const struct machine_data *all, const int64_t *rows, int64_t count,
+                           struct machine_encoded *out)
+{
+    TRY(gram_machine_encoded_create(g, job, (int64_t[2]){count, all->width}, all->outputs, out));
+    gram_machine_gather(all->dtype, all->width, all->x, rows, count, (char *)out->data.x);
+    gram_machine_gather_columns(all->dtype, all->rows, all->outputs, all->y, rows, count,
+                                (char *)out->data.y);
+    for (int64_t i = 0; out->data.weights && all->weights && i < count; i++)
+        ((double *)out->data.weights)[i] = all->weights[rows[i]];
+    return GRAM_OK;
+}
+
+/* The metric of the best round on held-out rows.  Rows come shuffled. */
+static gram_status learn_metric(gram_context *g, const struct machine_job *job,
+                                const struct machine_params *params, const struct machine_data *all,
+                                struct machine_metric *out, struct machine_report *report)
+{
+    double fraction = job->o.validation > 0 ? job->o.validation : 0.2;
+    int64_t held = (int64_t)(fraction * (double)all->rows);
+    int64_t *rows = malloc((size_t)all->rows * sizeof *rows + 1), used, most = job->o.metric_rows;
+    struct machine_encoded train = {0}, valid = {0};
+    struct machine_leaf leaf = {0};
+    gram_status status;
+
+    held = held < 1 ? 1 : held < VALIDATION_ROWS ? held : VALIDATION_ROWS;
+    used = all->rows - held;
+    if (most == 0)
+        most = gram_most(METRIC_ROWS, METRIC_ROWS_EACH * all->width);
+    if (!rows)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %lld rows", (long long)all->rows);
+    for (int64_t i = 0; i < all->rows; i++)
+        rows[i] = i;
+    status = part_of(g, job, all, rows, gram_least(used, most), &train);
+    if (status == GRAM_OK)
+        status = part_of(g, job, all, rows + used, held, &valid);
+    if (status == GRAM_OK)
+        status = gram_machine_leaf_fit(g, params, &train.data, &valid.data, &leaf, report);
+    if (status == GRAM_OK)
+        status = gram_machine_metric_copy(g, &leaf.metric, out);
+    gram_machine_leaf_destroy(g, &leaf);
+    gram_machine_encoded_destroy(g, &train);
+    gram_machine_encoded_destroy(g, &valid);
+    free(rows);
+    return status;
+}
+
+/* Trains one leaf on all rows of data, its metric first if the recipe learns one. */
+static gram_status train_leaf(gram_context *g, struct machine_job *job,
+                              const struct machine_params *params, const struct machine_data *data,
+                              struct machine_leaf *out)
+{
+    const struct machine_data none = {0};
+    struct machine_params last = *params;
+    struct machine_metric metric = {0};
+    struct machine_report report = {0};
+    gram_status status = GRAM_OK;
+
+    gram_machine_progress(job, 0, "training");
+    if (params->iterations > 0 && data->rows >= 10) {
+        gram_machine_progress(job, 0, "learning which features matter");
+        status = learn_metric(g, job, params, data, &metric, &report);
+        last.start = &metric;
+        job->report.rounds =
+            report.rounds > job->report.rounds ? report.rounds : job->report.rounds;
+        job->report.score += report.score * (double)data->rows;
+        gram_machine_progress(job, 0.7, "training"); /* it solves at least twice before */
+    }
+    last.iterations = 0;
+    if (status == GRAM_OK)
+        status = gram_machine_leaf_fit(g, &last, data, &none, out, &report);
+    gram_machine_metric_destroy(&metric);
+    job->report.kernel_seconds += report.kernel_seconds;
+    job->report.solve_seconds += report.solve_seconds;
+    job->report.feature_seconds += report.feature_seconds;
+    job->report.iterations =
+        report.iterations > job->report.iterations ? report.iterations : job->report.iterations;
+    job->report.residual = fmax(job->report.residual, report.residual);
+    return status;
+}
+
+/* Variance of every feature: how much of its range the data use.  Rows after rows, as they lie. */
+static void variances(const struct machine_data *data, double *mean, double *variance)
+{
+    for (int64_t j = 0; j < data->width; j++)
+        mean[j] = variance[j] = 0;
+    for (int pass = 0; pass < 2; pass++)
+        for (int64_t i = 0; i < data->rows; i++)
+            for (int64_t j = 0; j < data->width; j++) {
+                double v = machine_element(data->dtype, data->x, i * data->width + j);
+
+                if (pass == 0)
+                    mean[j] += v / (double)data->rows;
+                else
+                    variance[j] += (v - mean[j]) * (v - mean[j]) / (double)data->rows;
+            }
+}
+
+/* Adds a leaf's mean squared gradient, times the variance of the feature, to its column. */
+static gram_status add_importance(gram_context *g, const struct machine_params *params,
+                                  const struct machine_data *data, const struct machine_leaf *leaf,
+                                  gram_machine *machine)
+{
+    const struct gram_encoder *encoder = machine->encoder;
+    int64_t width = data->width, step = leaf->metric.full ? width + 1 : 1;
+    size_t count = (size_t)(leaf->metric.full ? width * width : width);
+    size_t bytes = (count + 2 * (size_t)width) * sizeof(double);
+    double *agop = gram_alloc(g, bytes), *mean, *variance;
+    struct machine_data z = *data;
+    gram_status status;
+
+    if (!agop)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
+    mean = agop + count;
+    variance = mean + width;
+    z.x = leaf->x;
+    status =
+        gram_machine_metric_agop(g, params, leaf->bandwidth, &z, leaf->alpha, &leaf->metric, agop);
+    variances(data, mean, variance);
+    for (int64_t c = 0; status == GRAM_OK && c < encoder->columns; c++)
+        for (int64_t j = 0; j < encoder->column[c].width; j++) {
+            int64_t at = encoder->column[c].first + j;
+            machine->importance[c] += agop[at * step] * variance[at] * (double)data->rows;
+        }
+    gram_free(g, agop, bytes);
+    return status;
+}
+
+static gram_status train_leaves(gram_context *g, struct machine_job *job,
+                                const struct machine_recipe *recipe, const struct machine_data *all,
+                                gram_machine *machine)
+{
+    struct machine_leaf_rows rows = {0};
+    const double before = job->to; /* the search's share, if there was one */
+    gram_status status;
+
+    job->from = before, job->to = 1;
+    gram_machine_progress(job, 0, all->rows > job->leaf_rows ? "splitting" : "training");
+    status =
+        gram_machine_tree_build(g, &recipe->params, all, job->leaf_rows, &machine->tree, &rows);
+    if (status == GRAM_OK && !(machine->leaf = calloc((size_t)rows.leaves, sizeof *machine->leaf)))
+        status = gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the leaves");
+    for (; status == GRAM_OK && machine->leaves < rows.leaves; machine->leaves++) {
+        struct machine_leaf *leaf = &machine->leaf[machine->leaves];
+        const int64_t *first = rows.first + machine->leaves;
+        struct machine_encoded part = {0};
+
+        job->from = before + (1 - before) * (double)machine->leaves / (double)rows.leaves;
+        job->to = job->from + (1 - before) / (double)rows.leaves;
+        if (rows.leaves == 1)
+            part.data = *all;
+        else
+            status = part_of(g, job, all, rows.row + first[0], first[1] - first[0], &part);
+        if (status == GRAM_OK)
+            status = train_leaf(g, job, &recipe->params, &part.data, leaf);
+        gram_machine_progress(job, 0.9, "weighing features");
+        if (status == GRAM_OK)
+            status = add_importance(g, &recipe->params, &part.data, leaf, machine);
+        if (status == GRAM_OK)
+            status = gram_machine_leaf_settle(g, leaf);
+        gram_machine_encoded_destroy(g, &part);
+        if (status != GRAM_OK) {
+            gram_machine_leaf_destroy(g, leaf);
+            break;
+        }
+    }
+    gram_machine_leaf_rows_destroy(&rows);
+    return status;
+}
+
+static void add_pair(struct gram_json_text *t, const char *name, double value)
+{
+    gram_json_add_name(t, name);
+    gram_json_add_number(t, value);
+}
+
+static void add_word(struct gram_json_text *t, const char *name, const char *word)
+{
+    gram_json_add_name(t, name);
+    gram_json_add_string(t, word);
+}
+
+static void describe_choices(struct gram_json_text *t, const struct machine_recipe *recipe,
+                             const gram_machine *machine)
+{
+    static const char *const transforms[] = {"auto", "none", "log", "sqrt"};
+    const struct machine_params *p = &recipe->params;
+
+    gram_json_add_name(t, "hyperparameters");
+    gram_json_add(t, "{");
+    add_pair(t, "p", p->p);
+    add_pair(t, "q", p->q);
+    add_pair(t, "bandwidth", machine->leaf[0].bandwidth);
+    if (p->relative_bandwidth)
+        add_pair(t, "bandwidth_in_medians", p->bandwidth);
+    add_pair(t, "regularization", p->ridge);
+    add_pair(t, "iterations", p->iterations);
+    if (p->iterations > 0) {
+        add_word(t, "metric", p->full ? "full" : "diagonal");
+        add_pair(t, "metric_power", p->power);
+    }
+    add_word(t, "scaling", recipe->scaling == GRAM_ROBUST ? "robust" : "standardise");
+    if (machine->target.classes == 0)
+        add_word(t, "target_transform", transforms[recipe->transform]);
+    gram_json_add(t, "}");
+}
+
+/* Columns with more categories than options.max_categories: how many of them are told apart. */
+static void describe_categories(struct gram_json_text *t, const struct gram_encoder *encoder)
+{
+    bool any = false;
+
+    for (int64_t c = 0; c < encoder->columns; c++)
+        if (encoder->column[c].other) {
+            if (!any) {
+                gram_json_add_name(t, "most_frequent_categories");
+                gram_json_add(t, "{");
+            }
+            any = true;
+            add_pair(t, encoder->column[c].name, (double)encoder->column[c].categories);
+        }
+    if (any)
+        gram_json_add(t, "}");
+}
+
+static gram_status describe(gram_context *g, const struct machine_job *job,
+                            const struct machine_recipe *recipe, gram_machine *machine)
+{
+    const struct machine_report *r = &job->report;
+    struct gram_json_text t = {0};
+
+    gram_json_add(&t, "{");
+    add_word(&t, "version", gram_version());
+    add_word(&t, "task", machine->target.classes ? "classification" : "regression");
+    add_pair(&t, "rows", (double)job->rows);
+    add_pair(&t, "features", (double)machine->encoder->width);
+    add_pair(&t, "leaves", (double)machine->leaves);
+    add_word(&t, "dtype", machine->dtype == GRAM_F32 ? "f32" : "f64");
+    add_pair(&t, "seed", (double)job->o.seed);
+    describe_categories(&t, machine->encoder);
+    describe_choices(&t, recipe, machine);
+    add_word(&t, "solver", r->iterations > 0 ? "conjugate gradients" : "cholesky");
+    if (r->iterations > 0) {
+        add_pair(&t, "solver_iterations", r->iterations);
+        add_pair(&t, "residual", r->residual);
+        add_pair(&t, "tolerance", recipe->params.tolerance);
+    }
+    if (recipe->params.iterations > 0) {
+        add_pair(&t, "best_iteration", r->rounds);
+        add_pair(&t, "validation_mse", r->score / (double)job->rows);
+    }
+    if (job->history.length > 0) {
+        gram_json_add_name(&t, "search");
+        gram_json_add(&t, "[");
+        gram_json_add(&t, job->history.data);
+        gram_json_add(&t, "]");
+    }
+    gram_json_add(&t, "}");
+    machine->summary = t.failed ? NULL : strdup(t.data);
+    t.length -= !t.failed; /* over the brace */
+    gram_json_add(&t, ", \"seconds\": {");
+    add_pair(&t, "kernel", r->kernel_seconds);
+    add_pair(&t, "solve", r->solve_seconds);
+    add_pair(&t, "features", r->feature_seconds);
+    add_pair(&t, "total", gram_machine_seconds() - job->started);
+    gram_json_add(&t, "}}");
+    machine->description = t.data;
+    if (t.failed || !machine->summary)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the description");
+    return GRAM_OK;
+}
+
+static gram_status build(gram_context *g, struct machine_job *job,
+                         const struct machine_recipe *recipe, gram_machine *machine)
+{
+    struct machine_recipe last = *recipe;
+    struct machine_encoded all = {0};
+    double sum = 0;
+    gram_status status;
+
+    machine->dtype = job->o.dtype;
+    TRY(encode(g, job, recipe, job->row, job->rows, &machine->encoder, &all));
+    if (!gram_machine_full_metric(job, all.data.width))
+        last.params.full = false;
+    machine->importance =
+        calloc((size_t)machine->encoder->columns + 1, sizeof *machine->importance);
+    if (!machine->importance)
+        status = gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the importances");
+    else
+        status = train_leaves(g, job, &last, &all.data, machine);
+    gram_machine_encoded_destroy(g, &all);
+    for (int64_t c = 0; status == GRAM_OK && c < machine->encoder->columns; c++)
+        sum += machine->importance[c];
+    for (int64_t c = 0; status == GRAM_OK && c < machine->encoder->columns; c++)
+        machine->importance[c] = sum > 0 ? machine->importance[c] / sum : 0;
+    machine->target = job->kind; /* the machine owns it from here on */
+    job->kind = (struct machine_target){0};
+    return status == GRAM_OK ? describe(g, job, &last, machine) : status;
+}
+
+/* Trains on all rows of the job. */
+static gram_status train(gram_context *g, struct machine_job *job,
+                         const struct machine_recipe *recipe, gram_machine **out)
+{
+    gram_machine *machine = calloc(1, sizeof *machine);
+    gram_status status;
+
+    if (!machine)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate a machine");
+    status = build(g, job, recipe, machine);
+    if (status != GRAM_OK) {
+        gram_machine_destroy(machine);
+        return status;
+    }
+    gram_machine_progress(job, 1, "done");
+    *out = machine;
+    return GRAM_OK;
+}
+
+/* ---- The call -------------------------------------------------------------------------------- */
 
 enum {
     MAX_CATEGORIES = 256, /* as many features of one column as bytes have values */
@@ -152,7 +553,8 @@ bool gram_machine_full_metric(const struct machine_job *job, int64_t width)
            (job->o.metric == GRAM_METRIC_AUTO && width <= FULL_FEATURES);
 }
 
-void gram_machine_default_recipe(const struct machine_job *job, struct machine_recipe *out)
+/* The documented defaults, under what the options give. */
+static void default_recipe(const struct machine_job *job, struct machine_recipe *out)
 {
     const gram_machine_options *o = &job->o;
     bool classes = job->kind.classes > 0;
@@ -179,10 +581,10 @@ static gram_status fit(gram_context *g, struct machine_job *job, gram_machine **
     struct machine_recipe recipe;
 
     TRY(job_open(g, job));
-    gram_machine_default_recipe(job, &recipe);
+    default_recipe(job, &recipe);
     if (job->o.search)
         TRY(gram_machine_search(g, job, &recipe));
-    return gram_machine_build(g, job, &recipe, out);
+    return train(g, job, &recipe, out);
 }
 
 gram_status gram_machine_fit(gram_context *g, const gram_table *table, const gram_column *target,

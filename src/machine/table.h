@@ -18,6 +18,7 @@
 #ifndef GRAM_TABLE_H
 #define GRAM_TABLE_H
 #include "core/context.h"
+#include "core/model_file.h"
 
 struct gram_encoded_column {
     char *name;
@@ -51,13 +52,6 @@ struct gram_encoding {
  * labels or both, and infinite numbers: the message names the column and the row. */
 gram_status gram_table_check(gram_context *g, const gram_table *table);
 
-/* Its columns by name, in which one is found without a look at each: for free(), NULL if there is
- * no memory. */
-const gram_column **gram_table_sorted(const gram_table *table);
-/* The column of that name, NULL if there is none. */
-const gram_column *gram_table_find(const gram_table *table, const gram_column **sorted,
-                                   const char *name);
-
 /* Fits on the given rows (indices into the checked table), on all columns but the one named target
  * (NULL: on all); refuses a table without any.  *out is NULL on an error; its memory comes from
  * malloc, since it outlives the context. */
@@ -73,11 +67,13 @@ gram_status gram_encoder_apply(gram_context *g, const struct gram_encoder *encod
 
 void gram_encoder_destroy(struct gram_encoder *encoder);
 
-/* table_categories.c: the categories of a column of labels, with at most `most` features.  The
- * second function says how many features they come to, 0 if these told nothing apart.  The third
- * gives the feature that is 1 for a label (NULL: missing), -1 if none is. */
-gram_status gram_categories_fit(gram_context *g, const gram_column *from, const int64_t *rows,
-                                int64_t count, int64_t most, struct gram_encoded_column *c);
-int64_t gram_category_width(const struct gram_encoded_column *c);
-int64_t gram_category_feature(const struct gram_encoded_column *c, const char *label);
+/* ---- Encoders in model files ---------------------------------------------------------------- */
+
+/* Adds an encoder as arrays "encoder.*". */
+void gram_model_put_encoder(struct gram_model_writer *w, const struct gram_encoder *encoder);
+/* What gram_model_need_encoder would refuse of it, and the column; NULL: nothing. */
+const char *gram_model_encoder_wrong(const struct gram_encoder *encoder, const char **column);
+/* The encoder, checked as strictly as the file itself. */
+gram_status gram_model_need_encoder(gram_context *g, const struct gram_model_file *file,
+                                    struct gram_encoder **out);
 #endif

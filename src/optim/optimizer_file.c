@@ -9,7 +9,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "core/backend.h"
-#include "machine/model_file.h"
+#include "core/model_file.h"
 #include "optimizer.h"
 #include <math.h>
 #include <stdio.h>

@@ -7,7 +7,8 @@
  * SPDX-License-Identifier: MIT
  */
 #define _GNU_SOURCE // NOLINT(bugprone-reserved-identifier)
-#include "machine/model_file.h"
+#include "core/model_file.h"
+#include "machine/table.h"
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "machine/model_file.h"
+#include "core/model_file.h"
 #include "optim/optimizer.h"
 #include "tests/optim/optimizer_change.h"
 #include <stdint.h>

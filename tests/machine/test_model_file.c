@@ -5,7 +5,8 @@
  * SPDX-License-Identifier: MIT
  */
 #include "check/harness/harness.h"
-#include "machine/model_file.h"
+#include "core/model_file.h"
+#include "machine/table.h"
 #include <dirent.h>
 #include <fcntl.h>
 #include <math.h>

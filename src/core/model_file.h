@@ -11,8 +11,7 @@
  */
 #ifndef GRAM_MODEL_FILE_H
 #define GRAM_MODEL_FILE_H
-#include "core/context.h"
-#include "table.h"
+#include "context.h"
 
 enum {
     GRAM_MODEL_BYTES = 0, /* the type of an array of bytes; other types are those of gram_dtype */
@@ -50,10 +49,6 @@ void gram_model_put_strings(struct gram_model_writer *w, const char *name, int64
 void gram_model_put_text(struct gram_model_writer *w, const char *key, const char *text);
 /* For a caller who had no memory to put something: commit then reports it. */
 void gram_model_put_failed(struct gram_model_writer *w);
-/* An encoder (table.h) as arrays "encoder.*". */
-void gram_model_put_encoder(struct gram_model_writer *w, const struct gram_encoder *encoder);
-/* What gram_model_need_encoder would refuse of it, and the column; NULL: nothing. */
-const char *gram_model_encoder_wrong(const struct gram_encoder *encoder, const char **column);
 
 /* Writes a temporary file beside path, flushes it to the disk, renames it.  On an error path is
  * what it was and the temporary file is gone. */
@@ -80,9 +75,6 @@ struct gram_model_file {
     size_t texts, arrays, text_room, array_room;
 };
 
-/* model_file_parse.c: fills text and placed from bytes. */
-gram_status gram_model_check(gram_context *g, struct gram_model_file *file);
-
 gram_status gram_model_read(gram_context *g, const char *path, struct gram_model_file **out);
 /* The same from memory, which is copied; name stands in messages. */
 gram_status gram_model_parse(gram_context *g, const char *name, const void *bytes, size_t size,
@@ -106,10 +98,6 @@ gram_status gram_model_need_vector(gram_context *g, const struct gram_model_file
 /* Exactly count texts (-1: any, the number then to *found), as one allocation to free(). */
 gram_status gram_model_need_strings(gram_context *g, const struct gram_model_file *file,
                                     const char *name, int64_t count, int64_t *found, char ***out);
-/* The encoder, checked as strictly as the file itself. */
-gram_status gram_model_need_encoder(gram_context *g, const struct gram_model_file *file,
-                                    struct gram_encoder **out);
-
 /* Refuses what only a damaged file can hold: "model.gram: <what>". */
 __attribute__((cold, format(printf, 3, 4))) gram_status
 gram_model_bad(gram_context *g, const struct gram_model_file *file, const char *format, ...);
