@@ -10,9 +10,7 @@
 #ifndef GRAM_CPU_KERNELS_H
 #define GRAM_CPU_KERNELS_H
 #include "eigh/eigh_kernels.h"
-#include "kron/kron_matmul_kernels.h"
-#include "kron/kron_matmul_vjp_kernels.h"
-#include "kron/kron_solve_kernels.h"
+#include "kron/kron_kernels.h"
 #include "krr/strip_kernels.h"
 #include "linalg/solve_kernels.h"
 #include "pairwise/cpu_kernel_map.h"

@@ -6,10 +6,10 @@
 #ifndef GRAM_CPU_KRON_MATMUL_H
 #define GRAM_CPU_KRON_MATMUL_H
 #include "core/backend.h"
-#include "kron_matmul_kernels.h"
+#include "kron_kernels.h"
 #include "kron_span.h"
 
-/* ---- cpu_kron_matmul_move.c ---------------------------------------------------------------- */
+/* ---- cpu_kron_move.c ---------------------------------------------------------------- */
 
 /* A factor in memory: strides of p and of q. */
 struct kron_factor {
@@ -90,36 +90,4 @@ gram_status cpu_kron_matmul_chosen(gram_context *g, const struct gram_kron_matmu
  * which it is kept. */
 int cpu_kron_tuned(const gram_context *g, const struct gram_kron_matmul_op *op);
 uint64_t cpu_kron_class(const gram_context *g, const struct gram_kron_matmul_op *op);
-
-/* ---- cpu_kron_matmul_tile.c ---------------------------------------------------------------- */
-
-/* The packed factors, buffers of units and buffers of tiles, in bytes; buffers are a thread's,
- * where tiles are the loop those of the unit are everybody's. */
-struct kron_layout {
-    size_t row, tile;         /* of one buffer */
-    size_t rows_at, tiles_at; /* those of thread 0 */
-    size_t thread_rows, thread_tiles;
-    size_t all;
-};
-
-struct kron_unit {
-    int64_t item, first, rows; /* first row of x; rows is 1 if they are lanes */
-    double scale[2];
-};
-
-struct kron_loop {
-    gram_context *g;
-    const struct kron_plan *plan;
-    const struct kron_layout *layout;
-    char *scratch;
-    struct kron_unit unit; /* where tiles are the loop, and the group they are of */
-    int group;
-};
-
-/* Tiles of the group that make up the unit. */
-int64_t cpu_kron_tiles(const struct kron_unit *unit, const struct kron_group *group);
-
-/* Takes the index'th of them through the number'th group. */
-void cpu_kron_tile(const struct kron_loop *loop, const struct kron_unit *unit, int number,
-                   int64_t index, int thread);
 #endif

@@ -1,13 +1,36 @@
 /*
- * cpu_kron_move.c - parts of a product with Kronecker factors, gathered and put back
+ * cpu_kron_move.c - factors, tiles of x and tiles of y of every dtype, in and out; and the kron_move
+ * of the backend, which gathers parts of a product with Kronecker factors and puts them back
  *
- * A piece is a row of tiles of one plane of one item; pieces are the parallel loop.
+ * A piece of such a part is a row of tiles of one plane of one item; pieces are the parallel loop.
  *
  * SPDX-License-Identifier: MIT
  */
 #include "core/threads.h"
 #include "cpu/cpu.h"
 #include "cpu_kron_matmul.h"
+
+#define TEMPLATE "kron/cpu_kron_move.h"
+#define INTEGERS 1
+#include "cpu/each_dtype.h"
+
+/* clang-format off */
+static const struct kron_moves moves_of_dtype[] = {
+    [GRAM_F32] = {4, GRAM_F32, pack_columns_f32, pack_slices_f32, load_f32, store_f32},
+    [GRAM_F64] = {8, GRAM_F64, pack_columns_f64, pack_slices_f64, load_f64, store_f64},
+    [GRAM_F16] = {4, GRAM_F32, pack_columns_f16, pack_slices_f16, load_f16, store_f16},
+    [GRAM_BF16] = {4, GRAM_F32, pack_columns_bf16, pack_slices_bf16, load_bf16, store_bf16},
+    [GRAM_I32] = {4, GRAM_I32, pack_columns_i32, pack_slices_i32, load_i32, store_i32},
+    [GRAM_I64] = {8, GRAM_I64, pack_columns_i64, pack_slices_i64, load_i64, store_i64},
+};
+/* clang-format on */
+
+const struct kron_moves *cpu_kron_moves(gram_dtype dtype)
+{
+    return &moves_of_dtype[dtype];
+}
+
+/* ---- Parts of a product --------------------------------------------------------------------- */
 
 enum {
     PIECE = 16384 /* elements: some microseconds */

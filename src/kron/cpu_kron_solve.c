@@ -2,21 +2,151 @@
  * cpu_kron_solve.c - systems with a Kronecker product on the CPU: X (F_1 (x) ... (x) F_N) = B
  *
  * Each factor is factorised once by LAPACK.  Rows of b then go through a chain, the last factor
- * first: where all are small, in place (cpu_kron_solve_sweeps.c).  Else, with the dimension of the
- * factor last, in memory without gaps, LAPACK solves for all other indices at once, and a
- * transposition brings the next dimension to that place.  With eigenvectors,
- * F_i = V_i diag(w_i) V_i^T, the chain is a product with each V_i, a division by the product of the
- * eigenvalues plus the shift, and the products with the V_i^T back.
+ * first.  Where all factors are small, they are divided by in place: LAPACK wants the unknowns of a
+ * system side by side and takes most of its time for calls, while in sweeps the other dimensions
+ * are lanes (kron_solve_tile.h), and nothing is transposed.  Else, with the dimension of the factor
+ * last, in memory without gaps, LAPACK solves for all other indices at once, and a transposition
+ * brings the next dimension to that place.  With eigenvectors, F_i = V_i diag(w_i) V_i^T, the chain
+ * is a product with each V_i, a division by the product of the eigenvalues plus the shift, and the
+ * products with the V_i^T back.
  *
  * SPDX-License-Identifier: MIT
  */
-#include "cpu_kron_solve.h"
 #include "core/blas.h"
+#include "core/threads.h"
+#include "cpu/cpu.h"
 #include "cpu/cpu_kernels.h"
+#include "cpu/cpu_mirror.h"
 #include "cpu_kron_matmul_vjp.h"
 #include <limits.h>
 #include <math.h>
 #include <string.h>
+
+struct kron_solve_plan {
+    gram_context *g;
+    const struct gram_kron_solve_op *op;
+    gram_dtype dtype;
+    int64_t order, rows, pieces; /* n; rows in a piece of b */
+    bool parallel;               /* pieces at the same time */
+    /* Offsets of each factor: LU, L or V; pivots or w; of small ones 1 over the diagonal, and where
+     * LU has put the unknowns. */
+    size_t factor[GRAM_MAX_FACTORS], values[GRAM_MAX_FACTORS], reciprocal[GRAM_MAX_FACTORS],
+        from[GRAM_MAX_FACTORS];
+    size_t work, iwork, buffers, buffer_bytes, bytes;
+    int64_t lwork, liwork; /* of the eigenproblem */
+    char *scratch;
+    const char *made_of[GRAM_MAX_FACTORS]; /* the matrix that factor was made of; NULL: none yet */
+    int info[GRAM_MAX_FACTORS];
+    bool can_sweep[GRAM_MAX_FACTORS]; /* the factor as it is now */
+    bool sweeps;                      /* all of them: LAPACK has nothing to solve */
+    int64_t item;
+    atomic_bool singular; /* an eigenvalue of the shifted product is 0 */
+};
+
+/* ---- Sweeps --------------------------------------------------------------------------------- */
+
+enum {
+    SHARE = 1 << 15 /* numbers that a thread takes at a time */
+};
+
+static bool is_small(const struct kron_solve_plan *p, int i)
+{
+    return p->op->method != GRAM_KRON_EIGEN && p->op->factor[i].rows <= KRON_SOLVE_SMALL;
+}
+
+/* Makes room for the sweeps of factor i, where its order and the method allow them. */
+static void lay_out_sweeps(struct kron_solve_plan *p, int i)
+{
+    int64_t n = p->op->factor[i].rows;
+
+    if (!is_small(p, i))
+        return;
+    p->reciprocal[i] = p->bytes;
+    p->bytes += gram_round64((size_t)n * gram_dtype_size(p->dtype));
+    p->from[i] = p->bytes;
+    p->bytes += gram_round64((size_t)n * sizeof(int32_t));
+}
+
+/* 1 / d; false where that, or d, is not a normal number: dividing by d keeps more of it. */
+static bool invert(gram_dtype dtype, const void *diagonal, int64_t at, void *reciprocal, int64_t j)
+{
+    if (dtype == GRAM_F32) {
+        float d = ((const float *)diagonal)[at], r = 1 / d;
+        ((float *)reciprocal)[j] = r;
+        return isnormal(d) && isnormal(r);
+    }
+    double d = ((const double *)diagonal)[at], r = 1 / d;
+    ((double *)reciprocal)[j] = r;
+    return isnormal(d) && isnormal(r);
+}
+
+/* After a factorisation by LAPACK: true if factor i can be divided by in sweeps. */
+static bool prepare_sweeps(const struct kron_solve_plan *p, int i)
+{
+    int64_t n = p->op->factor[i].rows;
+    char *a = p->scratch + p->factor[i];
+    int32_t *from = (int32_t *)(void *)(p->scratch + p->from[i]);
+    const int32_t *pivots = (const int32_t *)(const void *)(p->scratch + p->values[i]);
+
+    if (!is_small(p, i))
+        return false;
+    for (int64_t j = 0; j < n; j++) {
+        from[j] = (int32_t)j;
+        if (!invert(p->dtype, a, j * (n + 1), p->scratch + p->reciprocal[i], j))
+            return false;
+    }
+    if (p->op->method == GRAM_KRON_CHOLESKY) {
+        cpu_mirror(p->dtype, n, a); /* L to the other triangle too */
+        return true;
+    }
+    for (int64_t j = n - 1; j >= 0; j--) { /* P z, as LAPACK's exchanges say */
+        int32_t kept = from[j];
+        from[j] = from[pivots[j] - 1];
+        from[pivots[j] - 1] = kept;
+    }
+    return true;
+}
+
+struct division {
+    const struct kron_solve_plan *plan;
+    struct gram_kron_sweeps sweeps;
+    int64_t right, systems, share;
+    void *data;
+};
+
+static void divide_share(void *arg, int64_t index, int thread)
+{
+    const struct division *d = arg;
+    int64_t first = index * d->share, last = gram_least(first + d->share, d->systems);
+
+    (void)thread;
+    gram_cpu_kernels_of(d->plan->g)
+        ->kron_solve[d->plan->dtype](&d->sweeps, d->right, first, last, d->data);
+}
+
+/* Divides rows of p->order numbers by all factors, in place; shared: by all threads. */
+static void divide_in_sweeps(const struct kron_solve_plan *p, int64_t rows, void *data, bool shared)
+{
+    struct division d = {.plan = p, .right = 1, .data = data};
+
+    for (int i = p->op->count - 1; i >= 0; i--) {
+        int64_t n = p->op->factor[i].rows;
+        d.sweeps = (struct gram_kron_sweeps){
+            .n = n,
+            .matrix = p->scratch + p->factor[i],
+            .reciprocal = p->scratch + p->reciprocal[i],
+            .from = (const int32_t *)(const void *)(p->scratch + p->from[i]),
+            .unit = p->op->method == GRAM_KRON_LU,
+        };
+        d.systems = rows * (p->order / n);
+        d.share = shared ? gram_most(1, SHARE / n) : d.systems;
+        if (shared)
+            gram_parallel_for(p->g, gram_ceil_div(d.systems, d.share), divide_share, &d);
+        else
+            divide_share(&d, 0, 0);
+        d.right *= n;
+    }
+}
 
 enum {
     CHAIN_BYTES = 1 << 20, /* of rows on their way: what a core's second-level cache holds */
@@ -49,7 +179,7 @@ static gram_status lay_out(gram_context *g, const struct gram_kron_solve_op *op,
         p->bytes += gram_round64((size_t)(n * n) * size);
         p->values[i] = p->bytes;
         p->bytes += gram_round64((size_t)n * gram_most_bytes(size, sizeof(int32_t)));
-        cpu_kron_sweeps_lay_out(p, i);
+        lay_out_sweeps(p, i);
         gram_blas_syevd_sizes(n, &lwork, &liwork);
         p->lwork = gram_most(p->lwork, lwork);
         p->liwork = gram_most(p->liwork, liwork);
@@ -122,7 +252,7 @@ static int prepare_item(struct kron_solve_plan *p)
         int64_t start = gram_trace_begin(p->g);
         if (p->made_of[i] != from) {
             p->info[i] = load_factor(p, i, from) ? factorise(p, i) : 1;
-            p->can_sweep[i] = !p->info[i] && cpu_kron_sweeps_prepare(p, i);
+            p->can_sweep[i] = !p->info[i] && prepare_sweeps(p, i);
             gram_trace_end(p->g, "kron factorise", 0, start);
         }
         p->made_of[i] = from;
@@ -239,7 +369,7 @@ static void solve_rows(void *arg, int64_t index, int thread)
 
     cpu_kron_matmul_vjp_move(p->dtype, &in);
     if (p->sweeps)
-        cpu_kron_sweeps_divide(p, rows, at, !p->parallel);
+        divide_in_sweeps(p, rows, at, !p->parallel);
     for (int i = op->count - 1; !p->sweeps && i >= 0; i--) {
         int64_t s = rows * (p->order / op->factor[i].rows);
         if (eigen)

@@ -1,5 +1,6 @@
 /*
- * kron.h - what the calls on Kronecker products share: their list of factors
+ * kron.h - what the calls on Kronecker products share: their list of factors, and the cut of it
+ * that several processes make
  *
  * SPDX-License-Identifier: MIT
  */
@@ -54,4 +55,25 @@ gram_status gram_kron_check_alone(gram_context *g, const gram_kron_options *opti
 /* Refuses an output that overlaps a factor. */
 gram_status gram_factors_apart(gram_context *g, const char *out_name, const gram_tensor *out,
                                const gram_tensor *const *factors, int64_t count);
+
+/* ---- kron_matmul_multi.c -------------------------------------------------------------------- */
+
+/* Where the factors are cut, for all ranks alike. */
+struct gram_kron_cut {
+    int ranks;
+    int first;             /* factors of the first group: at least one */
+    int64_t in[2], out[2]; /* products of the rows and of the columns of each group */
+};
+
+/* A block of indices. */
+struct gram_range {
+    int64_t first, count;
+};
+
+/* Cuts the factors of op; turned: they are still to be transposed. */
+void gram_kron_cut(const struct gram_kron_matmul_op *op, bool turned, int ranks,
+                   struct gram_kron_cut *cut);
+
+/* Columns of x (sizes is cut->in) or y (cut->out) that a rank has. */
+int64_t gram_kron_part_count(const int64_t sizes[2], const struct gram_kron_cut *cut, int rank);
 #endif

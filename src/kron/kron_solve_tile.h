@@ -5,7 +5,7 @@
  * all of them are in registers while the others are subtracted: a load serves as many multiply-adds
  * as there are rows, and the sums do not wait for each other.
  *
- * From the caller: DTYPE, real, vec (see kernels.h).  Contracts are in kron_solve_kernels.h.
+ * From the caller: DTYPE, real, vec (see kernels.h).  Contracts are in kron_kernels.h.
  *
  * SPDX-License-Identifier: MIT
  */

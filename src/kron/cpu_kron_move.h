@@ -1,5 +1,5 @@
 /*
- * cpu_kron_matmul_move.h - template: factors packed, tensors of any strides in and out, of one
+ * cpu_kron_move.h - template: factors packed, tensors of any strides in and out, of one
  * dtype
  *
  * Parameters: SOURCE, stored, real, undefined again at the end, LOAD, STORE and NUMBER: see

@@ -1,6 +1,18 @@
 /*
- * kron_matmul_kernels.h - what an instruction set offers for products with Kronecker factors
+ * kron_kernels.h - what an instruction set offers for Kronecker products: passes of a product,
+ * gradients of a factor, and divisions by a small factor
  *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_KRON_KERNELS_H
+#define GRAM_KRON_KERNELS_H
+#include "core/sizes.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+/* ---- Products ------------------------------------------------------------------------------- */
+
+/*
  * A pass contracts one index of a tensor with one factor F, `depth` by `outs`:
  *   columns   y[b y_block + q y_step + c] = sum_p F[p, q] x[b x_block + p x_step + c]
  *   slices    y[b y_block + q]            = sum_p F[p, q] x[b x_block + p x_step]
@@ -12,13 +24,7 @@
  * and writes few_lanes of them, slices (outs) writes them.  What is written beyond a row is written
  * before the row that follows it in memory, so passes into scratch need that much room at the end
  * and nothing else.
- *
- * SPDX-License-Identifier: MIT
  */
-#ifndef GRAM_KRON_MATMUL_KERNELS_H
-#define GRAM_KRON_MATMUL_KERNELS_H
-#include "core/sizes.h"
-
 struct gram_kron_pass {
     int64_t blocks, depth, outs, cols;
     const void *x, *factor; /* factor: as pack_columns or pack_slices left it */
@@ -67,4 +73,47 @@ static inline int64_t gram_kron_slice_elements(const struct gram_kron_kernels *k
     return depth * gram_round_up(outs, lanes);
 }
 
+/* ---- Gradients ------------------------------------------------------------------------------ */
+
+/* out[j q + i] += alpha sum over s < depth of right[i right_step + s] left[s p + j], i < q, j < p;
+ * p is at least the lanes of the kernel. */
+struct gram_kron_gradient {
+    int64_t depth, p, q, right_step;
+    const void *left, *right;
+    void *out;
+    double alpha;
+};
+typedef void gram_kron_gradient_kernel(const struct gram_kron_gradient *t);
+
+struct gram_kron_vjp_kernels {
+    int lanes[2]; /* of the two kernels: the most, and half of it */
+    gram_kron_gradient_kernel *gradient[2];
+};
+
+/* ---- Solves --------------------------------------------------------------------------------- */
+
+enum {
+    KRON_SOLVE_SMALL = 64 /* the largest n that is divided by without LAPACK */
+};
+
+/*
+ * Two sweeps through each of some systems of n unknowns, matrix being n by n, row-major:
+ *   y[j] = (b[j] - sum over k < j of matrix[j][k] y[k]) reciprocal[j]
+ *   z[j] = (y[j] - sum over k > j of matrix[j][k] z[k]) reciprocal[j], or without that if unit
+ * and then z[from[j]] is unknown j.  With P L U = F as LAPACK leaves it, by columns, and the
+ * reciprocals of U's diagonal, that is F^T z = b; with L in both triangles it is L L^T z = b.
+ */
+struct gram_kron_sweeps {
+    int64_t n;
+    const void *matrix, *reciprocal;
+    const int32_t *from;
+    bool unit;
+};
+
+/* Solves systems first to last in place.  Unknown j of system q is
+ *   data[(q / right * n + j) * right + q % right].
+ * Neighbouring systems go side by side in the lanes of a vector, and what is in one does not touch
+ * another. */
+typedef void gram_kron_solve_kernel(const struct gram_kron_sweeps *s, int64_t right, int64_t first,
+                                    int64_t last, void *data);
 #endif
