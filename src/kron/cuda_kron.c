@@ -5,7 +5,7 @@
  */
 #include "cuda_kron.h"
 #include "cuda/arena.h"
-#include "kron_expand_params.h"
+#include "kron_algebra_params.h"
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -98,7 +98,7 @@ struct cuda_kron_plan *cuda_kron_remembered(gram_context *g, const struct gram_k
 /* True if op adds beta z to the product. */
 bool cuda_kron_adds(const struct gram_kron_matmul_op *op);
 
-/* ---- cuda_kron_tile.c: passes of kron_matmul_tile.cu ----------------------------------------- */
+/* ---- cuda_kron_tile.c: passes of kron_matmul_tile.cu --------------------------------------- */
 
 /* True if a factor has a size that this kernel is for. */
 bool cuda_kron_tile_takes(const struct gram_kron_matmul_op *op, int factor);
@@ -116,7 +116,7 @@ bool cuda_kron_tile_choose(const struct cuda_device *device, const struct cuda_k
 /* Writes the defines (-D) of such a pass. */
 void cuda_kron_tile_define(const struct cuda_kron_plan *plan, int number, char *to, size_t room);
 
-/* ---- cuda_kron_tile_mma.c: the same by tensor cores ------------------------------------------ */
+/* ---- cuda_kron_tile_mma.c: the same by tensor cores ---------------------------------------- */
 
 /* True if tensor cores are worth it on a chip, and for one factor. */
 bool cuda_kron_has_tensor(int arch, const struct gram_kron_matmul_op *op);
@@ -126,7 +126,7 @@ bool cuda_kron_tile_by_mma(const struct cuda_kron_plan *plan, int factor);
 bool cuda_kron_tile_choose_mma(const struct cuda_kron_plan *plan, struct cuda_kron_pass *pass,
                                int64_t elements);
 
-/* ---- cuda_kron_kept.c: passes of kron_matmul_kept.cu ----------------------------------------- */
+/* ---- cuda_kron_kept.c: passes of kron_matmul_kept.cu --------------------------------------- */
 
 /* Makes a pass of one factor, or of a pair, whose span is set, one of this kernel; false: it cannot
  * be one. */
@@ -138,7 +138,7 @@ bool cuda_kron_pairs(const struct cuda_device *device, const struct cuda_kron_pl
 void cuda_kron_kept_defines(const struct cuda_kron_plan *plan, int number,
                             const struct kron_params *params, char *to, size_t room);
 
-/* ---- Others ---------------------------------------------------------------------------------- */
+/* ---- Others -------------------------------------------------------------------------------- */
 
 /* cuda_kron_tune.c: the choice that was fastest for problems like op; 0: none was measured. */
 int cuda_kron_tuned(const gram_context *g, const struct gram_kron_matmul_op *op);

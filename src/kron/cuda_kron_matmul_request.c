@@ -109,9 +109,9 @@ struct jit_request cuda_kron_request(const struct cuda_kron_plan *plan, int numb
 {
     static const char *const files[] = {"kron_matmul.cu", "kron_matmul_one.cu",
                                         "kron_matmul_mma.cu", "kron_matmul_tile.cu",
-                                        "kron_matmul_kept.cu"};
+                                        "kron_matmul_resident.cu"};
     static const char *const kernels[] = {"kron_matmul", "kron_matmul_one", "kron_matmul_mma",
-                                          "kron_matmul_tile", "kron_matmul_kept"};
+                                          "kron_matmul_tile", "kron_matmul_resident"};
     const struct cuda_kron_pass *pass = &plan->pass[number];
     const gram_dtype dtype = plan->op->x.dtype;
     const bool first = number == 0, last = number + 1 == plan->passes;

@@ -10,7 +10,7 @@
 #define GRAM_CUDA_KRON_SOLVE_H
 #include "cuda/arena.h"
 #include "cuda_kron.h"
-#include "kron_solve_params.h"
+#include "kron_algebra_params.h"
 
 /* A factor, with the offsets in scratch of its factorisation. */
 struct cuda_kron_factor {
@@ -57,7 +57,7 @@ struct gram_view cuda_kron_code(const struct cuda_kron_factors *s, int i);
 /* Fills in the parameters of kernels from all factors. */
 void cuda_kron_factors_params(const struct cuda_kron_factors *s, struct kron_solve_params *p);
 /* Zeros the codes, and marks factors with a number in `triangle` that is not finite (see
- * kron_solve_params.h). */
+ * kron_algebra_params.h). */
 gram_status cuda_kron_scan(gram_context *g, const struct cuda_kron_factors *s, int triangle);
 
 /* cuda_kron_solve.c: _load copies b to rows_at[0], with by_columns as [group][column][row]; _store

@@ -37,9 +37,483 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "kron_tile_steps.cuh"
+#include "kron_tile_sizes.cuh"
 #if MMA
-#  include "kron_tile_mma.cuh"
+#  include "kron_mma.cuh"
+#endif
+
+/* ---- Where the elements of a tile are in x and y -------------------------------------------- */
+
+struct tile {
+    long long item, unit, column;
+    int units; /* that there are */
+};
+
+/* The matrix of an item. */
+template <typename T>
+static __device__ T *matrix_of(const struct kron_params &a, const struct kron_side &side,
+                               long long item)
+{
+    if constexpr (BATCHED)
+        return item_of<T>(a, side, item);
+    else
+        return (T *)side.data;
+}
+
+static __device__ struct tile tile_of(const struct kron_params &a, long long number)
+{
+    const long long line = quotient(number, a.col_tiles);
+    const long long item = BATCHED ? quotient(line, a.unit_tiles) : 0;
+    const long long units = a.rows * a.before;
+    struct tile t;
+
+    t.column = (number - line * a.col_tiles) * TA;
+    t.unit = (line - item * a.unit_tiles) * TB;
+    t.item = a.first + item;
+    t.units = units - t.unit < TB ? (int)(units - t.unit) : TB;
+    return t;
+}
+
+/* What threads need of a tile. */
+struct place {
+    const x_element *x;     /* LINEAR: of the tile */
+    const x_element *ahead; /* STAGES: the copy of its tile */
+    y_element *y;
+    const y_element *z;
+    REAL alpha, beta;
+    long long column;
+    int units;
+};
+
+static __shared__ long long x_offset[LINEAR ? 1 : TB], y_offset[LINEAR ? 1 : TB],
+    z_offset[LINEAR ? 1 : TB];
+
+/* Where an element of a unit is, behind its unit's beginning. */
+static __device__ long long inside(const struct kron_params &a, int element)
+{
+    return TA == AFTER ? element
+                       : (long long)(element / TA) * (AFTER ? AFTER : a.after) + element % TA;
+}
+
+/* What is added to reach an element of a tile whose units have `elements`; `offset` is that of the
+ * element's unit. */
+static __device__ long long reach(const struct kron_params &a, const struct place &t, int element,
+                                  int elements, const long long *offset)
+{
+    if constexpr (LINEAR && (TB == 1 || TA == AFTER))
+        return inside(a, element);
+    const int unit = element / (elements * TA);
+    if constexpr (LINEAR)
+        return unit * ((long long)elements * (AFTER ? AFTER : a.after)) +
+               inside(a, element % (elements * TA));
+    return offset[unit < t.units ? unit : 0] + t.column + inside(a, element % (elements * TA));
+}
+
+static __device__ bool is_there(const struct place &t, int element, int elements)
+{
+    return TB == 1 || element / (elements * TA) < t.units;
+}
+
+static __device__ void put(const struct place &t, long long at, long long z_at, REAL value)
+{
+    if constexpr (!PLAIN) {
+        value *= t.alpha;
+        if (t.beta != 0)
+            value += t.beta * real_of<Y_KIND>(t.z[z_at]);
+    }
+    t.y[at] = stored_of<Y_KIND>(value);
+}
+
+static __device__ void read_factors(const struct kron_params &a, long long item, REAL *to)
+{
+#pragma unroll
+    for (int i = 0; i < COUNT; i++)
+        read_factor<THREADS, 4>(a.factor[i], matrix_of<const f_element>(a, a.factor[i], item),
+                                p_of[i], q_of[i], width_of(i), to + factor_at(i));
+}
+
+/* Columns of a thread in a step.  Numbers of powers of two have no bits in common with a thread's,
+ * so that one place, and constants, lead to all. */
+template <int STEP> struct columns {
+    static constexpr int R = behind_of(STEP), ALL = columns_of(STEP);
+    static constexpr int P = block_of(STEP, false), Q = block_of(STEP, true);
+    static constexpr int V = (ALL + THREADS - 1) / THREADS, APART = apart_of(STEP, PAD);
+    static constexpr bool FULL = ALL % THREADS == 0;
+    static constexpr bool BITS = POWERS && FULL && (THREADS & (THREADS - 1)) == 0;
+
+    static __device__ constexpr int first_of(int number, int size)
+    {
+        const int column = column_at(number, R, APART);
+
+        return column / R * (size * R) + column % R;
+    }
+    static __device__ bool has(int i)
+    {
+        return FULL || (int)threadIdx.x + i * THREADS < ALL;
+    }
+    /* The first element of the i-th column, whose elements are R apart, and its place in shared
+     * memory. */
+    static __device__ int start(int i, int size)
+    {
+        if constexpr (BITS)
+            return first_of((int)threadIdx.x, size) + first_of(i * THREADS, size);
+        return first_of(has(i) ? (int)threadIdx.x + i * THREADS : 0, size);
+    }
+    static __device__ int start_padded(int i, int size)
+    {
+        if constexpr (BITS)
+            return padded(first_of((int)threadIdx.x, size)) + padded(first_of(i * THREADS, size));
+        return padded(start(i, size));
+    }
+
+    static __device__ int start_ahead(int i, int size)
+    {
+        if constexpr (BITS)
+            return ahead(first_of((int)threadIdx.x, size)) + ahead(first_of(i * THREADS, size));
+        return ahead(start(i, size));
+    }
+
+    static __device__ void write(const struct kron_params &a, const struct place &t, REAL *tile,
+                                 const REAL *value, int i)
+    {
+        if constexpr (STEP + 1 < STEPS) {
+            const int at = start_padded(i, Q);
+#pragma unroll
+            for (int q = 0; q < Q; q++)
+                if (has(i))
+                    tile[at + padded(q * R)] = value[q];
+        } else {
+            const int s = start(i, Q);
+            const long long at = reach(a, t, s, OUT, y_offset);
+            const long long z_at = PLAIN ? 0 : reach(a, t, s, OUT, z_offset);
+            if (has(i) && is_there(t, s, OUT))
+#pragma unroll
+                for (int q = 0; q < Q; q++)
+                    put(t, at + inside(a, q * R), z_at + inside(a, q * R), value[q]);
+        }
+    }
+};
+
+/* One factor: sums of V columns, whose elements are read when they are needed. */
+template <int STEP> struct streamed {
+    typedef columns<STEP> c;
+    static constexpr int FACTOR = step_of[STEP], P = c::P, Q = c::Q, R = c::R, V = c::V;
+    /* Rows of the factor at a time, so that what is between them in shared memory is the same. */
+    static constexpr bool EVEN = !PAD || 8 * R % PAD == 0 || PAD % (P * R) == 0;
+    static constexpr int ONCE = P >= 8 && EVEN ? 8 : P, REST = P % ONCE;
+
+    static __device__ void multiply(REAL (&sum)[V][Q], const REAL (&x)[V], const REAL *f)
+    {
+        REAL row[Q];
+        read_row(row, f);
+#pragma unroll
+        for (int i = 0; i < V; i++)
+#pragma unroll
+            for (int q = 0; q < Q; q++)
+                sum[i][q] += x[i] * row[q];
+    }
+    template <int COUNT>
+    static __device__ void some_of_x(const struct kron_params &a, const struct place &t, int p0,
+                                     const REAL *f, REAL (&sum)[V][Q])
+    {
+        REAL x[COUNT][V];
+#pragma unroll
+        for (int i = 0; i < V; i++) {
+            const int s = c::start(i, P);
+            if constexpr (STAGES > 0) {
+                const x_element *from = t.ahead + c::start_ahead(i, P) + ahead(p0 * R);
+#pragma unroll
+                for (int p = 0; p < COUNT; p++)
+                    x[p][i] = real_of<X_KIND>(from[ahead(p * R)]);
+                continue;
+            }
+            const x_element *from = t.x + reach(a, t, s, IN, x_offset) + inside(a, p0 * R);
+            const bool there = c::has(i) && is_there(t, s, IN);
+#pragma unroll
+            for (int p = 0; p < COUNT; p++)
+                x[p][i] = there ? real_of<X_KIND>(from[inside(a, p * R)]) : (REAL)0;
+        }
+#pragma unroll
+        for (int p = 0; p < COUNT; p++)
+            multiply(sum, x[p], f + (p0 + p) * row_of(Q));
+    }
+    template <int COUNT>
+    static __device__ void some_of_tile(const REAL *tile, int p0, const REAL *f, REAL (&sum)[V][Q])
+    {
+        const REAL *from = tile + padded(p0 * R);
+#pragma unroll
+        for (int p = 0; p < COUNT; p++) {
+            REAL x[V];
+#pragma unroll
+            for (int i = 0; i < V; i++)
+                x[i] = c::has(i) ? from[c::start_padded(i, P) + padded(p * R)] : (REAL)0;
+            multiply(sum, x, f + (p0 + p) * row_of(Q));
+        }
+    }
+    static __device__ void from_x(const struct kron_params &a, const struct place &t, const REAL *f,
+                                  REAL (&sum)[V][Q])
+    {
+#pragma unroll 1
+        for (int p0 = 0; p0 + ONCE <= P; p0 += ONCE)
+            some_of_x<ONCE>(a, t, p0, f, sum);
+        if constexpr (REST > 0)
+            some_of_x<REST>(a, t, P - REST, f, sum);
+    }
+    static __device__ void from_tile(const REAL *tile, const REAL *f, REAL (&sum)[V][Q])
+    {
+#pragma unroll 1
+        for (int p0 = 0; p0 + ONCE <= P; p0 += ONCE)
+            some_of_tile<ONCE>(tile, p0, f, sum);
+        if constexpr (REST > 0)
+            some_of_tile<REST>(tile, P - REST, f, sum);
+    }
+    static __device__ void run(const struct kron_params &a, const struct place &t, REAL *tile,
+                               const REAL *factors)
+    {
+        const REAL *f = factors + factor_at(FACTOR);
+        REAL sum[V][Q] = {};
+
+        if constexpr (STEP == 0)
+            from_x(a, t, f, sum);
+        else
+            from_tile(tile, f, sum);
+        if (P != Q && STEP > 0 && STEP + 1 < STEPS)
+            __syncthreads();
+#pragma unroll
+        for (int i = 0; i < V; i++)
+            c::write(a, t, tile, sum[i], i);
+    }
+};
+
+/* One or two square factors, the right one first, of columns that are held in registers. */
+template <int STEP> struct held {
+    typedef columns<STEP> c;
+    static constexpr int LEFT = step_of[STEP], RIGHT = LEFT + with_of[STEP] - 1;
+    static constexpr int P1 = p_of[LEFT], P2 = p_of[RIGHT], G = c::P, R = c::R, V = c::V;
+
+    /* WIDE sums at a time. */
+    template <int P, int BESIDE> static __device__ void multiply(REAL (&x)[V * G], const REAL *f)
+    {
+        multiply_blocks<P, BESIDE, (WIDE / P < 1 ? 1 : WIDE / P), row_of(P)>(x, f);
+    }
+    static __device__ void run(const struct kron_params &a, const struct place &t, REAL *tile,
+                               const REAL *factors)
+    {
+        REAL x[V * G];
+#pragma unroll
+        for (int i = 0; i < V; i++) {
+            if constexpr (STEP == 0 && STAGES > 0) {
+                const x_element *from = t.ahead + c::start_ahead(i, G);
+#pragma unroll
+                for (int e = 0; e < G; e++)
+                    x[i * G + e] = real_of<X_KIND>(from[ahead(e * R)]);
+            } else if constexpr (STEP == 0) {
+                const int s = c::start(i, G);
+                const x_element *from = t.x + reach(a, t, s, IN, x_offset);
+                const bool there = c::has(i) && is_there(t, s, IN);
+#pragma unroll
+                for (int e = 0; e < G; e++)
+                    x[i * G + e] = there ? real_of<X_KIND>(from[inside(a, e * R)]) : (REAL)0;
+            } else {
+                const int at = c::start_padded(i, G);
+#pragma unroll
+                for (int e = 0; e < G; e++)
+                    x[i * G + e] = c::has(i) ? tile[at + padded(e * R)] : (REAL)0;
+            }
+        }
+        multiply<P2, 1>(x, factors + factor_at(RIGHT));
+        if constexpr (RIGHT > LEFT)
+            multiply<P1, P2>(x, factors + factor_at(LEFT));
+#pragma unroll
+        for (int i = 0; i < V; i++)
+            c::write(a, t, tile, x + i * G, i);
+    }
+};
+
+/* No factor: from x, or to y, as they lie. */
+template <int STEP> struct copied {
+    static constexpr int ALL = elements_at(STEP, 0, COUNT) * TA * TB, ONCE = STEP == 0 ? 16 : 8;
+
+    static __device__ void run(const struct kron_params &a, const struct place &t, REAL *tile)
+    {
+#pragma unroll 1
+        for (int first = threadIdx.x; first < ALL; first += THREADS * ONCE) {
+            REAL v[ONCE];
+#pragma unroll
+            for (int i = 0; i < ONCE; i++) {
+                const int e = first + i * THREADS;
+                v[i] = 0;
+                if constexpr (STEP > 0)
+                    v[i] = e < ALL ? tile[padded(e)] : (REAL)0;
+                else if (STAGES > 0)
+                    v[i] = e < ALL ? real_of<X_KIND>(t.ahead[ahead(e)]) : (REAL)0;
+                else if (e < ALL && is_there(t, e, IN))
+                    v[i] = real_of<X_KIND>(t.x[reach(a, t, e, IN, x_offset)]);
+            }
+#pragma unroll
+            for (int i = 0; i < ONCE; i++) {
+                const int e = first + i * THREADS;
+                if constexpr (STEP == 0) {
+                    if (e < ALL)
+                        tile[padded(e)] = v[i];
+                } else if (e < ALL && is_there(t, e, OUT))
+                    put(t, reach(a, t, e, OUT, y_offset), PLAIN ? 0 : reach(a, t, e, OUT, z_offset),
+                        v[i]);
+            }
+        }
+    }
+};
+#if MMA
+
+/* ---- Steps by tensor cores ------------------------------------------------------------------ */
+
+/* A warp has 16 columns at a time, and all their elements: A is x, B the square factor, which it
+ * keeps in registers during the step if they suffice.  Fragments are those of ptx.cuh, but which p
+ * is the k-th and which q the n-th is chosen such that a thread's sums belong where it has read:
+ * nothing is in a warp's way but the end of the step. */
+template <int STEP> struct multiplied {
+    static constexpr int FACTOR = step_of[STEP], P = p_of[FACTOR], SPREAD = spread_of[FACTOR];
+    static constexpr int AT = factor_at(FACTOR), WIDTH = width_of(FACTOR);
+    static constexpr int R = behind_of(STEP), ALL = columns_of(STEP), WARPS = THREADS / 32;
+    static constexpr int EIGHTS = (P + 7) / 8;
+    static constexpr bool ROOM = THREADS * BLOCKS < 512; /* more than 128 registers */
+    static constexpr int ONCE = EIGHTS < 3 ? 4 / EIGHTS : 1;
+    /* The factor, in registers. */
+    static constexpr bool KEPT =
+        EIGHTS == 1 || (EIGHTS == 2 && !DOUBLES) || (ROOM && (EIGHTS == 2 || !DOUBLES));
+    static constexpr bool FULL = ALL % (16 * WARPS * ONCE) == 0;
+    static constexpr int X_PARTS = STEP > 0 || X_KIND == KRON_REAL ? 2 : 1;
+    static constexpr int F_PARTS = F_KIND == KRON_REAL ? 2 : 1;
+
+    /* Of the i-th eight indices of the factor, lane t of four has this one and SPREAD t. */
+    static __device__ constexpr int index_of(int i, int half)
+    {
+        return SPREAD == 1 ? 8 * i + 4 * half : 8 * i + half;
+    }
+    static __device__ constexpr bool is_index(int i, int half, int t)
+    {
+        return P % 8 == 0 || index_of(i, half) + t * SPREAD < P;
+    }
+    /* The i-th eight rows of the factor. */
+    static __device__ void read_factor(fragment (&f)[EIGHTS][2][2], int i, const REAL *from)
+    {
+        const int lane = (int)threadIdx.x % 32, t = lane % 4;
+        const int q0 = lane / 8 * SPREAD + lane / 4 % 2 * index_of(0, 1);
+
+        from += t * SPREAD * WIDTH + q0;
+#  pragma unroll
+        for (int j = 0; j < EIGHTS; j++) {
+#  pragma unroll
+            for (int half = 0; half < 2; half++) {
+                REAL v = 0;
+                if (is_index(i, half, t) && (P % 8 == 0 || index_of(j, 0) + q0 < P))
+                    v = from[index_of(i, half) * WIDTH + index_of(j, 0)];
+                f[j][0][half] = fragment_of(v);
+            }
+            if constexpr (F_PARTS == 2)
+                split(f[j]);
+        }
+    }
+    /* The first element of a column. */
+    static __device__ int start(int column)
+    {
+        return (FULL || column < ALL) ? column / R * (P * R) + column % R : 0;
+    }
+    static __device__ void read(const struct kron_params &a, const struct place &t,
+                                const REAL *tile, int column, int side, REAL (&v)[EIGHTS][4])
+    {
+        const int s = start(column), k = (int)threadIdx.x % 4, mine = k * (SPREAD * R);
+        const bool there = (FULL || column < ALL) && (STEP > 0 || is_there(t, s, IN));
+        const x_element *x = t.ahead;
+
+        if constexpr (STEP == 0 && STAGES > 0)
+            x += ahead(s) + ahead(mine);
+        else if constexpr (STEP == 0)
+            x = t.x + reach(a, t, s, IN, x_offset) + inside(a, mine);
+        else
+            tile += padded(s) + padded(mine);
+#  pragma unroll
+        for (int i = 0; i < EIGHTS; i++)
+#  pragma unroll
+            for (int half = 0; half < 2; half++) {
+                const int e = index_of(i, half) * R;
+                v[i][half * 2 + side] = 0;
+                if (!there || !is_index(i, half, k))
+                    continue;
+                if constexpr (STEP == 0)
+                    v[i][half * 2 + side] =
+                        real_of<X_KIND>(x[STAGES > 0 ? ahead(e) : inside(a, e)]);
+                else
+                    v[i][half * 2 + side] = tile[padded(e)];
+            }
+    }
+    /* Sums of the columns of this thread's side: parts 0 and 1, or 2 and 3. */
+    static __device__ void write(const struct kron_params &a, const struct place &t, REAL *tile,
+                                 int column, int side, const REAL (&sum)[EIGHTS][4])
+    {
+        const int s = start(column), k = (int)threadIdx.x % 4, mine = k * (SPREAD * R);
+        long long at = 0, z_at = 0;
+
+        if (!(FULL || column < ALL) || (STEP + 1 == STEPS && !is_there(t, s, OUT)))
+            return;
+        if constexpr (STEP + 1 == STEPS) {
+            at = reach(a, t, s, OUT, y_offset) + inside(a, mine);
+            z_at = PLAIN ? 0 : reach(a, t, s, OUT, z_offset) + inside(a, mine);
+        } else {
+            tile += padded(s) + padded(mine);
+        }
+#  pragma unroll
+        for (int j = 0; j < EIGHTS; j++)
+#  pragma unroll
+            for (int half = 0; half < 2; half++) {
+                const int e = index_of(j, half) * R;
+                if (!is_index(j, half, k))
+                    continue;
+                if constexpr (STEP + 1 == STEPS)
+                    put(t, at + inside(a, e), z_at + inside(a, e), sum[j][side * 2 + half]);
+                else
+                    tile[padded(e)] = sum[j][side * 2 + half];
+            }
+    }
+    static __device__ void run(const struct kron_params &a, const struct place &t, REAL *tile,
+                               const REAL *factors)
+    {
+        const int g = (int)threadIdx.x % 32 / 4, warp = (int)threadIdx.x / 32;
+        fragment f[KEPT ? EIGHTS : 1][EIGHTS][2][2];
+
+        factors += AT;
+        if constexpr (KEPT)
+#  pragma unroll
+            for (int i = 0; i < EIGHTS; i++)
+                read_factor(f[i], i, factors);
+#  pragma unroll 1
+        for (int first = warp * 16 + g; first - g < ALL; first += 16 * WARPS * ONCE) {
+            REAL v[ONCE][EIGHTS][4];
+#  pragma unroll
+            for (int i = 0; i < ONCE * 2; i++)
+                read(a, t, tile, first + i / 2 * (16 * WARPS) + i % 2 * 8, i % 2, v[i / 2]);
+#  pragma unroll
+            for (int n = 0; n < ONCE; n++) {
+                REAL sum[EIGHTS][4] = {};
+#  pragma unroll
+                for (int i = 0; i < EIGHTS; i++) {
+                    fragment x[2][4];
+#  pragma unroll
+                    for (int part = 0; part < 4; part++)
+                        x[0][part] = fragment_of(v[n][i][part]);
+                    if constexpr (X_PARTS == 2)
+                        split(x);
+                    if constexpr (!KEPT)
+                        read_factor(f[0], i, factors);
+                    multiply<X_PARTS, F_PARTS>(sum, x, f[KEPT ? i : 0]);
+                }
+#  pragma unroll
+                for (int side = 0; side < 2; side++)
+                    write(a, t, tile, first + n * (16 * WARPS) + side * 8, side, sum);
+            }
+        }
+    }
+};
 #endif
 
 template <int STEP>
