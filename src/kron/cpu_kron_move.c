@@ -1,6 +1,6 @@
 /*
- * cpu_kron_move.c - factors, tiles of x and tiles of y of every dtype, in and out; and the kron_move
- * of the backend, which gathers parts of a product with Kronecker factors and puts them back
+ * cpu_kron_move.c - factors, tiles of x and tiles of y of every dtype, in and out; and kron_move of
+ * the backend, which gathers parts of a product with Kronecker factors and puts them back
  *
  * A piece of such a part is a row of tiles of one plane of one item; pieces are the parallel loop.
  *

@@ -45,7 +45,8 @@
 
 static constexpr int PIECE = 16 / (int)sizeof(REAL), BK = 8 * PIECE, STEPS = BK / 8;
 
-/* A factor as it lies in shared memory; the lines of a slot with its columns of x are columns, or p. */
+/* A factor as it lies in shared memory; the lines of a slot with its columns of x are columns, or
+ * p. */
 template <int ROWS, int COLS, bool LINES_ARE_COLUMNS> struct shape {
     static constexpr int N = COLS, TILES = COLS / 8, CHUNKS = (ROWS + BK - 1) / BK;
     static constexpr int K = CHUNKS * BK, BYTES = K * COLS * 8; /* f32: two parts */
