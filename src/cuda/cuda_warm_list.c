@@ -89,8 +89,6 @@ static const struct kron {
     {128,  2},
 };
 
-_Static_assert((int)CUDA_KRON_DEFINES <= (int)CUDA_CDIST_DEFINES, "a request does not fit");
-
 enum {
     KRONS = sizeof krons / sizeof *krons,
     COMMONS = sizeof commons / sizeof *commons,
@@ -243,7 +241,8 @@ static void add_kron(const struct cuda_device *device, struct warm_list *list,
     struct gram_kron_matmul_op op = {.batch.count = 1, .count = row->count, .alpha.value = 1};
     struct cuda_kron_plan plan;
     struct kron_params params;
-    char defines[CUDA_KRON_DEFINES];
+    char text[CUDA_TEXT_BYTES];
+    struct cuda_variant v;
     int64_t columns = 1;
 
     for (int i = 0; i < row->count; i++, columns *= row->order)
@@ -253,7 +252,8 @@ static void add_kron(const struct cuda_device *device, struct warm_list *list,
     for (int i = 0; i < plan.passes; i++) {
         struct jit_request request;
         cuda_kron_params(&plan, NULL, i, &params);
-        request = cuda_kron_request(&plan, i, &params, defines);
+        cuda_kron_variant(&plan, i, &params, &v);
+        request = cuda_variant_request(&v, text);
         add(list, &request);
     }
 }
@@ -261,13 +261,15 @@ static void add_kron(const struct cuda_device *device, struct warm_list *list,
 /* The gradients of a factor of such an order, the last one and others. */
 static void add_kron_gradient(struct warm_list *list, int order, gram_dtype dtype)
 {
-    char defines[CUDA_KRON_VJP_DEFINES];
+    char text[CUDA_TEXT_BYTES];
+    struct cuda_variant v;
     struct cuda_kron_join j = {.p = order, .q = order};
     struct jit_request request;
 
     cuda_kron_vjp_choose_tile(dtype, &j);
     for (j.after = 1; j.after <= order; j.after += order - 1) {
-        request = cuda_kron_vjp_gradient_request(dtype, &j, dtype == GRAM_F64 ? 2 : 4, defines);
+        cuda_kron_vjp_gradient_variant(dtype, &j, dtype == GRAM_F64 ? 2 : 4, &v);
+        request = cuda_variant_request(&v, text);
         add(list, &request);
     }
 }

@@ -1,25 +1,120 @@
 /*
- * cuda_kron.c - gram_kron and gram_kron_trace on the device: one launch each, without scratch
+ * cuda_kron.c - gram_kron, gram_kron_trace and the backend's kron_move on the device, one launch
+ * each without scratch; and views, numbers and batches as the kernels of Kronecker products get
+ * them
+ *
+ * A move gathers parts of a product with Kronecker factors, and puts them back.  The planes of its
+ * view become one more dimension of the batch, the first one.
  *
  * SPDX-License-Identifier: MIT
  */
 #include "cuda_kron.h"
 #include "cuda/arena.h"
 #include "kron_algebra_params.h"
-#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+static const struct cuda_kernel expand = {"kron_expand.cu", "kron_expand"},
+                                trace = {"kron_trace.cu", "kron_trace"},
+                                move = {"kron_move.cu", "kron_move"};
+
+/* ---- Views, numbers and batches ------------------------------------------------------------- */
+
+struct kron_side cuda_kron_side(const struct gram_view *v)
+{
+    struct kron_side side = {
+        .data = v->data, .row_stride = v->row_stride, .col_stride = v->col_stride};
+
+    for (int d = 0; d < GRAM_MAX_DIMS; d++)
+        side.batch_stride[d] = v->batch_stride[d];
+    return side;
+}
+
+struct kron_number cuda_kron_number(const struct gram_hyper *h)
+{
+    struct kron_number number = {
+        .value = h->value, .data = h->tensor.data, .is_double = h->tensor.dtype == GRAM_F64};
+
+    for (int d = 0; d < GRAM_MAX_DIMS; d++)
+        number.batch_stride[d] = h->tensor.batch_stride[d];
+    return number;
+}
+
+int cuda_kron_kind(gram_dtype dtype)
+{
+    return dtype == GRAM_F16 ? KRON_HALF : dtype == GRAM_BF16 ? KRON_BFLOAT : KRON_REAL;
+}
+
+bool cuda_kron_is_whole(gram_dtype dtype)
+{
+    return dtype == GRAM_I32 || dtype == GRAM_I64;
+}
+
+void cuda_kron_set_batch(const struct gram_batch *batch, long long *ndim, long long *shape)
+{
+    *ndim = batch->ndim;
+    for (int d = 0; d < batch->ndim; d++)
+        shape[d] = batch->shape[d];
+}
+
+bool cuda_kron_is_shared(const struct gram_batch *batch, const struct gram_view *v)
+{
+    for (int d = 0; d < batch->ndim; d++)
+        if (batch->shape[d] > 1 && v->batch_stride[d] != 0)
+            return false;
+    return true;
+}
+
+struct gram_batch cuda_kron_distinct(const struct gram_batch *batch, const struct gram_view *v)
+{
+    struct gram_batch own = *batch;
+
+    own.count = 1;
+    for (int d = 0; d < own.ndim; d++) {
+        own.shape[d] = v->batch_stride[d] ? own.shape[d] : 1;
+        own.count *= own.shape[d];
+    }
+    return own;
+}
+
+struct gram_view cuda_kron_dense(void *data, gram_dtype dtype, const struct gram_batch *batch,
+                                 int64_t rows, int64_t cols)
+{
+    struct gram_view v = gram_view_dense(data, dtype, rows, cols);
+    int64_t step = rows * cols;
+
+    for (int d = batch->ndim - 1; d >= 0; d--) {
+        v.batch_stride[d] = batch->shape[d] > 1 ? step : 0;
+        step *= batch->shape[d];
+    }
+    return v;
+}
+
+bool cuda_kron_is_dense(const struct gram_batch *batch, const struct gram_view *v)
+{
+    int64_t step = v->rows * v->cols;
+
+    if ((v->cols > 1 && v->col_stride != 1) || (v->rows > 1 && v->row_stride != v->cols))
+        return false;
+    for (int d = batch->ndim - 1; d >= 0; d--) {
+        if (batch->shape[d] > 1 && v->batch_stride[d] != step)
+            return false;
+        step *= batch->shape[d];
+    }
+    return true;
+}
+
+/* ---- The product and its trace -------------------------------------------------------------- */
 
 static void fill(const struct gram_batch *batch, const struct gram_view *factors, int count,
                  const struct gram_view *out, struct kron_expand_params *params)
 {
-    *params = (struct kron_expand_params){.ndim = batch->ndim,
-                                          .items = batch->count,
+    *params = (struct kron_expand_params){.items = batch->count,
                                           .out = cuda_kron_side(out),
                                           .count = count,
                                           .rows = out->rows,
                                           .cols = out->cols};
-    for (int d = 0; d < batch->ndim; d++)
-        params->shape[d] = batch->shape[d];
+    cuda_kron_set_batch(batch, &params->ndim, params->shape);
     for (int f = 0; f < count; f++) {
         params->factor[f] = cuda_kron_side(&factors[f]);
         params->factor_rows[f] = factors[f].rows;
@@ -36,55 +131,44 @@ static gram_status check_pointers(gram_context *g, const struct gram_view *facto
     return gram_cuda_check_pointer(g, "out", out);
 }
 
-static gram_status launch(gram_context *g, const struct jit_request *request, double blocks,
+static gram_status launch(gram_context *g, const struct cuda_variant *v, double blocks,
                           struct kron_expand_params *params)
 {
+    const struct cuda_grid grid = {.blocks = blocks < INT32_MAX ? (int64_t)blocks : INT32_MAX,
+                                   .threads = KRON_EXPAND_THREADS};
     bool entered = gram_cuda_enter(g->device);
-    gram_status status = gram_cuda_launch(
-        g, request, blocks < INT32_MAX ? (int64_t)blocks : INT32_MAX, KRON_EXPAND_THREADS, params);
+    gram_status status = cuda_launch(g, v, &grid, (void *[]){params});
 
     gram_cuda_leave(g->device, entered);
     return status;
 }
 
-struct jit_request cuda_kron_expand_request(gram_dtype dtype, int count,
-                                            char defines[CUDA_KRON_DEFINES])
-{
-    int kind = cuda_kron_kind(dtype);
-
-    snprintf(defines, CUDA_KRON_DEFINES,
-             "-DREAL=%s -DWHOLE=%d -DX_KIND=%d -DY_KIND=%d -DF_KIND=%d -DFACTORS=%d",
-             cuda_kron_real(dtype), dtype == GRAM_I32 || dtype == GRAM_I64, kind, kind, kind,
-             count);
-    return (struct jit_request){.file = "kron_expand.cu",
-                                .kernel = "kron_expand",
-                                .defines = defines,
-                                .variant = CUDA_KRON_EXPAND_VARIANTS + (uint64_t)dtype * 32 +
-                                           (uint64_t)count};
-}
-
 gram_status cuda_kron(gram_context *g, const struct gram_kron_op *op)
 {
-    struct gram_kron_op turned = *op;
+    struct gram_kron_op work = *op;
     struct kron_expand_params params;
-    char defines[CUDA_KRON_DEFINES];
-    const struct jit_request request =
-        cuda_kron_expand_request(turned.out.dtype, turned.count, defines);
+    const gram_dtype dtype = op->out.dtype;
+    const int kind = cuda_kron_kind(dtype);
+    struct cuda_variant v;
 
-    if (turned.batch.count == 0 || turned.out.rows == 0 || turned.out.cols == 0)
+    if (work.batch.count == 0 || work.out.rows == 0 || work.out.cols == 0)
         return GRAM_OK;
-    TRY(check_pointers(g, turned.factor, turned.count, &turned.out));
-    if (llabs(turned.out.row_stride) <
-        llabs(turned.out.col_stride)) { /* neighbouring threads write neighbours */
-        gram_view_transpose(&turned.out);
-        for (int f = 0; f < turned.count; f++)
-            gram_view_transpose(&turned.factor[f]);
+    TRY(check_pointers(g, work.factor, work.count, &work.out));
+    if (llabs(work.out.row_stride) <
+        llabs(work.out.col_stride)) { /* neighbouring threads write neighbours */
+        gram_view_transpose(&work.out);
+        for (int f = 0; f < work.count; f++)
+            gram_view_transpose(&work.factor[f]);
     }
-    fill(&op->batch, turned.factor, turned.count, &turned.out, &params);
-    return launch(g, &request,
-                  (double)gram_ceil_div(turned.out.rows, KRON_EXPAND_ROWS) *
-                      (double)gram_ceil_div(turned.out.cols, KRON_EXPAND_THREADS) *
-                      (double)turned.batch.count,
+    fill(&op->batch, work.factor, work.count, &work.out, &params);
+    cuda_variant(&v, &expand,
+                 CUDA_OPTIONS({"REAL", cuda_type(dtype)}, {"WHOLE", cuda_kron_is_whole(dtype)},
+                              {"X_KIND", kind}, {"Y_KIND", kind}, {"F_KIND", kind},
+                              {"FACTORS", work.count}));
+    return launch(g, &v,
+                  (double)gram_ceil_div(work.out.rows, KRON_EXPAND_ROWS) *
+                      (double)gram_ceil_div(work.out.cols, KRON_EXPAND_THREADS) *
+                      (double)work.batch.count,
                   &params);
 }
 
@@ -95,25 +179,90 @@ size_t cuda_kron_workspace(const gram_context *g, const struct gram_kron_op *op)
     return 0;
 }
 
-struct jit_request cuda_kron_trace_request(gram_dtype dtype, char defines[CUDA_KRON_DEFINES])
-{
-    snprintf(defines, CUDA_KRON_DEFINES, "-DREAL=%s -DSUM=%s", cuda_kron_real(dtype),
-             dtype == GRAM_I32 || dtype == GRAM_I64 ? "whole64" : "double");
-    return (struct jit_request){.file = "kron_trace.cu",
-                                .kernel = "kron_trace",
-                                .defines = defines,
-                                .variant = CUDA_KRON_EXPAND_VARIANTS + (uint64_t)dtype * 32};
-}
-
 gram_status cuda_kron_trace(gram_context *g, const struct gram_kron_number_op *op)
 {
     struct kron_expand_params params;
-    char defines[CUDA_KRON_DEFINES];
-    const struct jit_request request = cuda_kron_trace_request(op->out.dtype, defines);
+    const gram_dtype dtype = op->out.dtype;
+    struct cuda_variant v;
 
     if (op->batch.count == 0)
         return GRAM_OK;
     TRY(check_pointers(g, op->factor, op->count, &op->out));
     fill(&op->batch, op->factor, op->count, &op->out, &params);
-    return launch(g, &request, (double)op->batch.count, &params);
+    cuda_variant(&v, &trace,
+                 CUDA_OPTIONS({"REAL", cuda_type(dtype)},
+                              {"SUM", cuda_type(cuda_kron_is_whole(dtype) ? GRAM_I64 : GRAM_F64)}));
+    return launch(g, &v, (double)op->batch.count, &params);
+}
+
+/* ---- Parts of a product --------------------------------------------------------------------- */
+
+/* Adds the stride of planes in front of those of the batch. */
+static void add_planes(long long *stride, int ndim, int64_t plane)
+{
+    memmove(stride + 1, stride, (size_t)ndim * sizeof *stride);
+    stride[0] = plane;
+}
+
+/* A view whose batch begins with its planes. */
+static struct kron_side planes_side(const struct gram_view *v, int ndim)
+{
+    struct kron_side side = cuda_kron_side(v);
+
+    add_planes(side.batch_stride, ndim, v->plane_stride);
+    return side;
+}
+
+/* The side of a dense buffer: [plane][item][row][column] without gaps. */
+static struct kron_side dense_side(const struct gram_kron_move_op *op)
+{
+    const struct gram_view *v = &op->view;
+    struct kron_side side = {.data = op->dense, .row_stride = v->cols, .col_stride = 1};
+    int64_t step = v->rows * v->cols;
+
+    for (int d = op->batch.ndim - 1; d >= 0; d--) {
+        side.batch_stride[d + 1] = step;
+        step *= op->batch.shape[d];
+    }
+    side.batch_stride[0] = step;
+    return side;
+}
+
+gram_status cuda_kron_move(gram_context *g, const struct gram_kron_move_op *op)
+{
+    const struct gram_view *v = &op->view;
+    const int ndim = op->batch.ndim;
+    const struct kron_side dense = dense_side(op);
+    struct kron_params params = {.ndim = ndim + 1,
+                                 .items = v->planes * op->batch.count,
+                                 .alpha = {.value = 1},
+                                 .beta = cuda_kron_number(&op->beta),
+                                 .rows = v->rows,
+                                 .outs = v->cols,
+                                 .last = 1};
+    struct cuda_grid grid = {.threads = KRON_MOVE_THREADS};
+    struct cuda_variant kernel;
+    gram_status status;
+    bool entered;
+
+    if (params.items == 0 || v->rows == 0 || v->cols == 0)
+        return GRAM_OK;
+    params.shape[0] = v->planes;
+    for (int d = 0; d < ndim; d++)
+        params.shape[d + 1] = op->batch.shape[d];
+    params.x = op->gather ? planes_side(v, ndim) : dense;
+    params.y = op->gather ? dense : planes_side(v, ndim);
+    if (op->z.data)
+        params.z = planes_side(&op->z, ndim);
+    add_planes(params.beta.batch_stride, ndim, 0);
+    grid.blocks =
+        gram_ceil_div(v->rows * v->cols, KRON_MOVE_THREADS * KRON_MOVE_EACH) * params.items;
+    cuda_variant(&kernel, &move,
+                 CUDA_OPTIONS({"REAL", cuda_type(v->dtype)},
+                              {"WHOLE", cuda_kron_is_whole(v->dtype)}, {"X_KIND", KRON_REAL},
+                              {"Y_KIND", KRON_REAL}, {"F_KIND", KRON_REAL}));
+    entered = gram_cuda_enter(g->device);
+    status = cuda_launch(g, &kernel, &grid, (void *[]){&params});
+    gram_cuda_leave(g->device, entered);
+    return status;
 }

@@ -1,9 +1,15 @@
 /*
  * cuda_kron_logdet.c - gram_kron_logdet on the device: LU of every factor in double
  *
+ * A factor is copied to scratch as double and factorised there by the backend's solve, which has no
+ * right-hand sides.  One last kernel adds up the logarithms of the diagonals and finds the signs.
+ *
  * SPDX-License-Identifier: MIT
  */
 #include "cuda_kron_solve.h"
+
+static const struct cuda_kernel load = {"kron_logdet.cu", "kron_logdet_load"},
+                                finish = {"kron_logdet.cu", "kron_logdet_finish"};
 
 struct logdet_job {
     const struct gram_kron_number_op *op;
@@ -15,7 +21,7 @@ static struct gram_solve_op system_of(const struct logdet_job *job, int i)
 {
     const struct cuda_kron_factor *f = &job->f.factor[i];
     int64_t n = f->view->rows;
-    struct gram_solve_op p = {.batch = f->own,
+    struct gram_solve_op p = {.batch = f->distinct,
                               .info = cuda_kron_code(&job->f, i),
                               .has_info = true,
                               .has_factor = true,
@@ -23,12 +29,12 @@ static struct gram_solve_op system_of(const struct logdet_job *job, int i)
                               .has_pivots = true,
                               .x_is_b = true};
 
-    p.a = cuda_kron_dense(cuda_kron_at(&job->f, f->matrix_at, f->view->data), GRAM_F64, &f->own, n,
-                          n);
+    p.a = cuda_kron_dense(cuda_kron_at(&job->f, f->matrix_at, f->view->data), GRAM_F64,
+                          &f->distinct, n, n);
     p.factor = p.a;
     p.pivots = cuda_kron_dense(cuda_kron_at(&job->f, f->values_at, f->view->data), GRAM_I32,
-                               &f->own, 1, n);
-    p.x = cuda_kron_dense(NULL, GRAM_F64, &f->own, n, 0);
+                               &f->distinct, 1, n);
+    p.x = cuda_kron_dense(NULL, GRAM_F64, &f->distinct, n, 0);
     p.x.row_stride = 1, p.x.col_stride = n;
     p.b = p.x;
     return p;
@@ -45,13 +51,13 @@ static gram_status make_job(gram_context *g, const struct gram_kron_number_op *o
                            op->order);
     for (int i = 0; i < job->f.count; i++) {
         struct cuda_kron_factor *f = &job->f.factor[i];
-        size_t n = (size_t)f->view->rows, own = (size_t)f->own.count;
-        most += (double)n * (double)n * (double)own * 8;
+        size_t n = (size_t)f->view->rows, items = (size_t)f->distinct.count;
+        most += (double)n * (double)n * (double)items * 8;
         if (most > 0x1p58)
             return gram_fail(g, GRAM_OUT_OF_MEMORY, "the factors are too large: scratch overflows");
         f->matrix_at = job->f.bytes;
-        f->values_at = f->matrix_at + gram_round64(own * n * n * sizeof(double));
-        job->f.bytes = f->values_at + gram_round64(own * n * sizeof(int));
+        f->values_at = f->matrix_at + gram_round64(items * n * n * sizeof(double));
+        job->f.bytes = f->values_at + gram_round64(items * n * sizeof(int));
     }
     job->f.inner_at = job->f.bytes;
     for (int i = 0; i < job->f.count; i++) {
@@ -68,17 +74,17 @@ static gram_status factorise(gram_context *g, const struct logdet_job *job, int 
 {
     const struct cuda_kron_factor *f = &job->f.factor[i];
     const struct gram_solve_op system = system_of(job, i);
-    struct kron_logdet_params p = {.of = {.items = f->own.count}};
+    struct kron_logdet_params p = {.of = {.items = f->distinct.count}};
 
     all->lu[i] = cuda_kron_side(&system.a);
     all->pivots[i] = cuda_kron_side(&system.pivots);
     p.lu[0] = all->lu[i];
     p.of.factor[0] = cuda_kron_side(f->view), p.of.n[0] = f->view->rows;
-    cuda_kron_put_batch(&f->own, &p.of.ndim, p.of.shape);
-    TRY(gram_cuda_launch_plain(
-        g, CUDA_VARIANT_KRON_LOGDET_LOAD, job->op->out.dtype,
-        gram_ceil_div(f->own.count * p.of.n[0] * p.of.n[0], KRON_SOLVE_THREADS), KRON_SOLVE_THREADS,
-        &p));
+    cuda_kron_set_batch(&f->distinct, &p.of.ndim, p.of.shape);
+    TRY(cuda_launch_plain(
+        g, &load, job->op->out.dtype,
+        gram_ceil_div(f->distinct.count * p.of.n[0] * p.of.n[0], KRON_SOLVE_THREADS),
+        KRON_SOLVE_THREADS, &p));
     return cuda_solve_lu(g, &system);
 }
 
@@ -107,11 +113,10 @@ static gram_status run(gram_context *g, struct logdet_job *job)
     job->f.memory = memory;
     cuda_kron_factors_params(&job->f, &p.of);
     if (job->f.count > 0) {
-        TRY(cuda_kron_scan(g, &job->f, 0));
+        TRY(cuda_kron_check_finite(g, &job->f, 0));
         TRY(run_parts(g, job, &p));
     }
-    return gram_cuda_launch_plain(g, CUDA_VARIANT_KRON_LOGDET_FINISH, op->out.dtype,
-                                  op->batch.count, KRON_SOLVE_THREADS, &p);
+    return cuda_launch_plain(g, &finish, op->out.dtype, op->batch.count, KRON_SOLVE_THREADS, &p);
 }
 
 gram_status cuda_kron_logdet(gram_context *g, const struct gram_kron_number_op *op)

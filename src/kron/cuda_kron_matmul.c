@@ -1,6 +1,10 @@
 /*
  * cuda_kron_matmul.c - products with Kronecker factors on the device: a launch for each pass
  *
+ * A call finds its plan (cuda_kron_plan.c), takes scratch for what lies between passes, and
+ * launches the passes one after the other.  With more than two passes there are two such buffers,
+ * which take turns.
+ *
  * SPDX-License-Identifier: MIT
  */
 #include "cuda/arena.h"
@@ -9,25 +13,49 @@
 _Static_assert(KRON_DIMS == GRAM_MAX_DIMS && KRON_MOST == GRAM_MAX_FACTORS,
                "kron_params.h repeats numbers of gram.h");
 
-struct kron_side cuda_kron_side(const struct gram_view *v)
-{
-    struct kron_side side = {
-        .data = v->data, .row_stride = v->row_stride, .col_stride = v->col_stride};
+/* ---- The kernel of a pass ------------------------------------------------------------------- */
 
-    for (int d = 0; d < GRAM_MAX_DIMS; d++)
-        side.batch_stride[d] = v->batch_stride[d];
-    return side;
+size_t cuda_kron_stored(const struct cuda_kron_plan *plan, bool is_factor, int number)
+{
+    return is_factor || number == 0 ? gram_dtype_size(plan->op->x.dtype) : plan->element;
 }
 
-struct kron_number cuda_kron_number(const struct gram_hyper *h)
+int cuda_kron_moved(const struct kron_side *side, size_t bytes, int64_t after, int64_t width,
+                    int64_t group)
 {
-    struct kron_number number = {
-        .value = h->value, .data = h->tensor.data, .is_double = h->tensor.dtype == GRAM_F64};
+    int most = (int)(16 / bytes);
+    int64_t run = after == 1 ? group : width;
 
-    for (int d = 0; d < GRAM_MAX_DIMS; d++)
-        number.batch_stride[d] = h->tensor.batch_stride[d];
-    return number;
+    if (side->col_stride != 1)
+        return 1;
+    for (; most > 1; most /= 2) {
+        bool fits = run % most == 0 && (after == 1 || after % most == 0) &&
+                    side->row_stride % most == 0 &&
+                    (uintptr_t)side->data % ((size_t)most * bytes) == 0;
+        for (int d = 0; d < KRON_DIMS; d++)
+            fits = fits && side->batch_stride[d] % most == 0;
+        if (fits)
+            break;
+    }
+    return most;
 }
+
+void cuda_kron_variant(const struct cuda_kron_plan *plan, int number,
+                       const struct kron_params *params, struct cuda_variant *v)
+{
+    const struct cuda_kron_solver *solver = plan->pass[number].solver;
+    const gram_dtype dtype = plan->op->x.dtype;
+    const int kind = cuda_kron_kind(dtype);
+    const bool first = number == 0, last = number + 1 == plan->passes;
+
+    cuda_variant(v, &solver->kernel,
+                 CUDA_OPTIONS({"REAL", cuda_type(dtype)}, {"WHOLE", cuda_kron_is_whole(dtype)},
+                              {"X_KIND", first ? kind : KRON_REAL},
+                              {"Y_KIND", last ? kind : KRON_REAL}, {"F_KIND", kind}));
+    solver->add_options(plan, number, params, v);
+}
+
+/* ---- The parameters of a pass --------------------------------------------------------------- */
 
 /* A buffer between passes, in which items and rows lie one after the other. */
 static struct kron_side between(const struct cuda_kron_plan *plan, void *scratch, size_t at,
@@ -48,106 +76,75 @@ void cuda_kron_params(const struct cuda_kron_plan *plan, void *scratch, int numb
                       struct kron_params *params)
 {
     const struct gram_kron_matmul_op *op = plan->op;
-    const struct cuda_kron_pass *pass = &plan->pass[number];
+    const struct gram_kron_span *span = &plan->pass[number].span;
     size_t half = plan->passes > 2 ? gram_round64((size_t)plan->bytes / 2) : 0;
-    int64_t columns = pass->span.before * pass->span.after;
+    int64_t columns = span->before * span->after;
 
-    *params = (struct kron_params){.ndim = op->batch.ndim,
-                                   .items = op->batch.count,
+    *params = (struct kron_params){.items = op->batch.count,
                                    .z = cuda_kron_side(&plan->z),
                                    .alpha = cuda_kron_number(&op->alpha),
                                    .beta = cuda_kron_number(&op->beta),
                                    .rows = plan->rows,
-                                   .before = pass->span.before,
-                                   .after = pass->span.after,
-                                   .depth = pass->span.in,
-                                   .outs = pass->span.out,
+                                   .before = span->before,
+                                   .after = span->after,
+                                   .depth = span->in,
+                                   .outs = span->out,
                                    .last = number + 1 == plan->passes};
-    for (int d = 0; d < op->batch.ndim; d++)
-        params->shape[d] = op->batch.shape[d];
-    for (int f = 0; f < pass->span.count; f++)
-        params->factor[f] = cuda_kron_side(&op->factor[pass->span.first + f]);
-    params->x = number == 0
-                    ? cuda_kron_side(&plan->x)
-                    : between(plan, scratch, number % 2 ? 0 : half, columns * pass->span.in);
-    params->y = params->last
-                    ? cuda_kron_side(&plan->y)
-                    : between(plan, scratch, number % 2 ? half : 0, columns * pass->span.out);
+    cuda_kron_set_batch(&op->batch, &params->ndim, params->shape);
+    for (int f = 0; f < span->count; f++)
+        params->factor[f] = cuda_kron_side(&op->factor[span->first + f]);
+    params->x = number == 0 ? cuda_kron_side(&plan->x)
+                            : between(plan, scratch, number % 2 ? 0 : half, columns * span->in);
+    params->y = params->last ? cuda_kron_side(&plan->y)
+                             : between(plan, scratch, number % 2 ? half : 0, columns * span->out);
 }
 
+/* ---- Launches ------------------------------------------------------------------------------- */
+
 /* Compiles the kernels of all passes side by side, at the first call of a process. */
-static void make_ahead(const gram_context *g, const struct cuda_kron_plan *plan, void *scratch)
+static void load_ahead(const gram_context *g, const struct cuda_kron_plan *plan, void *scratch)
 {
-    char defines[GRAM_MAX_FACTORS][CUDA_KRON_DEFINES];
-    struct jit_request requests[GRAM_MAX_FACTORS];
+    struct cuda_variant variants[GRAM_MAX_FACTORS];
     struct kron_params params;
 
     for (int i = 0; i < plan->passes; i++) {
         cuda_kron_params(plan, scratch, i, &params);
-        requests[i] = cuda_kron_request(plan, i, &params, defines[i]);
+        cuda_kron_variant(plan, i, &params, &variants[i]);
     }
-    gram_jit_ahead(g, g->device, requests, plan->passes);
+    cuda_load_ahead(g, variants, plan->passes);
 }
 
-/* Finds the kernel of a pass, and remembers it in the plan. */
-static gram_status find_kernel(gram_context *g, struct cuda_kron_plan *plan, void *scratch,
-                               int number, const struct kron_params *params, CUfunction *out)
+/* Launches a pass.  A remembered plan keeps its kernels, so that their options are made only
+ * once. */
+static gram_status launch_pass(gram_context *g, struct cuda_kron_plan *plan, void *scratch,
+                               int number)
 {
-    CUfunction *kept = &plan->pass[number].function;
-    char defines[CUDA_KRON_DEFINES];
-    struct jit_request request;
-
-    *out = *kept;
-    if (*out)
-        return GRAM_OK;
-    request = cuda_kron_request(plan, number, params, defines);
-    if (!gram_jit_recall(g->device, request.variant))
-        make_ahead(g, plan, scratch);
-    TRY(gram_jit_kernel(g, g->device, &request, out));
-    *kept = *out;
-    return GRAM_OK;
-}
-
-static gram_status queue_pass(gram_context *g, struct cuda_kron_plan *plan, void *scratch,
-                              int number, struct kron_params *params)
-{
-    const struct cuda_kron_pass *pass = &plan->pass[number];
     const struct cuda_device *device = g->device;
-    CUfunction function;
-    const bool early = number > 0 && device->overlaps && pass->kernel == CUDA_KRON_KEPT;
-    int64_t units = plan->rows * pass->span.before;
-    void *arguments[] = {params};
-    double tiles, most = INT32_MAX;
+    struct cuda_kron_pass *pass = &plan->pass[number];
+    struct cuda_grid grid = {.threads = (unsigned)pass->threads,
+                             .shared = pass->shared_bytes,
+                             .early = number > 0 && device->overlaps && pass->solver->early};
+    struct kron_params params;
+    struct cuda_variant v;
 
-    TRY(find_kernel(g, plan, scratch, number, params, &function));
-    if (pass->kernel == CUDA_KRON_TILE)
-        most = (double)device->processors * pass->blocks;
-    if (pass->kernel == CUDA_KRON_FUSED || pass->kernel == CUDA_KRON_TILE) {
-        params->unit_tiles = gram_ceil_div(units, pass->units);
-        params->col_tiles = gram_ceil_div(pass->span.after, pass->columns);
-    } else {
-        units *= pass->paired ? plan->op->factor[pass->span.first].rows : 1;
-        params->unit_tiles = gram_ceil_div(units * pass->span.after, pass->columns);
-        params->col_tiles = gram_ceil_div(pass->span.out, pass->units);
-    }
-    tiles = (double)params->unit_tiles * (double)params->col_tiles * (double)params->items;
-    if (pass->kernel == CUDA_KRON_KEPT) /* blocks keep their factor and go from tile to tile */
-        tiles = tiles < device->processors ? tiles : device->processors;
-    return (early ? gram_cuda_queue_early : gram_cuda_queue)(
-        g, function, (const unsigned[]){(unsigned)(tiles < most ? tiles : most), 1, 1},
-        (const unsigned[]){(unsigned)pass->threads, 1, 1}, pass->shared_bytes, arguments);
+    cuda_kron_params(plan, scratch, number, &params);
+    grid.blocks = pass->solver->count_blocks(device, plan, pass, &params);
+    if (pass->function)
+        return cuda_launch_function(g, pass->function, &grid, (void *[]){&params});
+    cuda_kron_variant(plan, number, &params, &v);
+    if (!cuda_is_loaded(g, &v))
+        load_ahead(g, plan, scratch);
+    v.known = &pass->function;
+    return cuda_launch(g, &v, &grid, (void *[]){&params});
 }
 
-static gram_status queue(gram_context *g, struct cuda_kron_plan *plan)
+static gram_status run(gram_context *g, struct cuda_kron_plan *plan)
 {
-    struct kron_params params;
     void *scratch;
 
     TRY(gram_cuda_scratch(g, gram_round64((size_t)plan->bytes), &scratch));
-    for (int i = 0; i < plan->passes; i++) {
-        cuda_kron_params(plan, scratch, i, &params);
-        TRY(queue_pass(g, plan, scratch, i, &params));
-    }
+    for (int i = 0; i < plan->passes; i++)
+        TRY(launch_pass(g, plan, scratch, i));
     return GRAM_OK;
 }
 
@@ -158,10 +155,11 @@ static bool is_empty(const struct gram_kron_matmul_op *op)
     return op->batch.count == 0 || op->y.rows == 0 || op->y.cols == 0;
 }
 
-/* op, or a product in its place that the passes can do.  Where x has no columns, the factors become
- * one factor without rows.  In place, the blocks of a single factor would read columns that others
- * write; a second factor, which is the number 1 (its data are NULL), makes a pass that copies x. */
-static struct gram_kron_matmul_op filled(const struct gram_kron_matmul_op *op)
+/* Returns op, or a product in its place that the passes can do.  Where x has no columns, the
+ * factors become one factor without rows.  In place, the blocks of a single factor would read
+ * columns that others write; a second factor, which is the number 1 (its data are NULL), makes a
+ * pass that copies x. */
+static struct gram_kron_matmul_op complete(const struct gram_kron_matmul_op *op)
 {
     struct gram_kron_matmul_op one = *op;
 
@@ -207,7 +205,7 @@ static gram_status check_pointers(gram_context *g, const struct gram_kron_matmul
 gram_status cuda_kron_matmul_chosen(gram_context *g, const struct gram_kron_matmul_op *op,
                                     int choice)
 {
-    const struct gram_kron_matmul_op work = filled(op);
+    const struct gram_kron_matmul_op work = complete(op);
     struct cuda_kron_plan *plan;
     gram_status status;
     bool entered;
@@ -217,7 +215,7 @@ gram_status cuda_kron_matmul_chosen(gram_context *g, const struct gram_kron_matm
     TRY(make_plan(g, &work, choice, &plan));
     TRY(check_pointers(g, op));
     entered = gram_cuda_enter(g->device);
-    status = queue(g, plan);
+    status = run(g, plan);
     gram_cuda_leave(g->device, entered);
     return status;
 }
@@ -230,7 +228,7 @@ gram_status cuda_kron_matmul(gram_context *g, const struct gram_kron_matmul_op *
 gram_status cuda_kron_matmul_workspace(gram_context *g, const struct gram_kron_matmul_op *op,
                                        size_t *bytes)
 {
-    const struct gram_kron_matmul_op work = filled(op);
+    const struct gram_kron_matmul_op work = complete(op);
     struct cuda_kron_plan *plan;
 
     *bytes = 0;

@@ -22,10 +22,6 @@
 #include "cuda_kron.h"
 #include "kron_vjp_params.h"
 
-enum {
-    CUDA_KRON_VJP_DEFINES = 160
-};
-
 /* Neighbouring factors of op, seen as one factor of p rows and q columns. */
 struct cuda_kron_join {
     int first, count; /* which factors of op these are */
@@ -64,48 +60,33 @@ struct cuda_kron_chain {
     int64_t left_stride[GRAM_MAX_FACTORS], right_stride, next_stride;
 };
 
-gram_status cuda_kron_vjp_plan(gram_context *g, const struct gram_kron_matmul_vjp_op *op,
-                               struct cuda_kron_vjp_plan *plan);
-
 /* The bytes of an element. */
 static inline int64_t cuda_kron_vjp_size(const struct cuda_kron_vjp_plan *plan)
 {
     return (int64_t)gram_dtype_size(plan->op->x.dtype);
 }
 
-/* cuda_kron_matmul_vjp_chain.c.  _begin sets the chains to where they begin, _contract computes
- * left[i-1] from left[i], and _take_back computes right[i+1] from right[i], after which `right` is
- * the new one. */
-void cuda_kron_vjp_begin(struct cuda_kron_chain *c);
-gram_status cuda_kron_vjp_contract(gram_context *g, const struct cuda_kron_chain *c, int i);
-gram_status cuda_kron_vjp_take_back(gram_context *g, struct cuda_kron_chain *c, int i);
-/* Sets `next` to where right[i+1] goes. */
+/* cuda_kron_matmul_vjp.c: sets `next` to where right[i+1] goes. */
 void cuda_kron_vjp_aim(struct cuda_kron_chain *c, int i);
-/* The scratch that a step takes for itself. */
-gram_status cuda_kron_vjp_step_bytes(gram_context *g, const struct cuda_kron_vjp_plan *plan,
-                                     size_t *bytes);
 
-/* cuda_kron_matmul_vjp_gradient.c.  _cut_gradient chooses the pieces of the gradient of a join, and
- * _add_gradient adds the rows of a chain to their sums. */
+/* cuda_kron_matmul_vjp_gradient.c, the gradient of one join by itself: _cut_gradient chooses its
+ * pieces, and _add_gradient adds the rows of a chain to their sums.  _choose_tile chooses the tile
+ * for p and q, and _gradient_variant names its kernel, which copies `load` elements at once. */
 void cuda_kron_vjp_cut_gradient(const struct cuda_device *device,
                                 const struct cuda_kron_vjp_plan *plan, struct cuda_kron_join *j);
 gram_status cuda_kron_vjp_add_gradient(gram_context *g, const struct cuda_kron_chain *c, int i);
-/* Chooses the tile for p and q, and makes the request of its kernel, which copies `load` elements
- * at once. */
 void cuda_kron_vjp_choose_tile(gram_dtype dtype, struct cuda_kron_join *j);
-struct jit_request cuda_kron_vjp_gradient_request(gram_dtype dtype, const struct cuda_kron_join *j,
-                                                  int load, char defines[CUDA_KRON_VJP_DEFINES]);
+void cuda_kron_vjp_gradient_variant(gram_dtype dtype, const struct cuda_kron_join *j, int load,
+                                    struct cuda_variant *v);
 
-/* cuda_kron_matmul_vjp_group.c.  _choose_groups makes all joins groups, or returns false;
- * _cut_group chooses the pieces of one; _sums_at is where the sums of one of its factors are; and
- * _run_group computes its gradients and right[i+1], after which `right` is the new one. */
+/* cuda_kron_matmul_vjp_gradient.c, the gradients of groups: _choose_groups makes all joins groups,
+ * or returns false; _cut_group chooses the pieces of one; _sums_at is where the sums of one of its
+ * factors are; and _run_group computes its gradients and right[i+1], after which `right` is the new
+ * one. */
 bool cuda_kron_vjp_choose_groups(const struct cuda_device *device, struct cuda_kron_vjp_plan *plan);
 void cuda_kron_vjp_cut_group(const struct cuda_device *device,
                              const struct cuda_kron_vjp_plan *plan, struct cuda_kron_join *j);
 size_t cuda_kron_vjp_sums_at(const struct cuda_kron_vjp_plan *plan, const struct cuda_kron_join *j,
                              int factor);
 gram_status cuda_kron_vjp_run_group(gram_context *g, struct cuda_kron_chain *c, int i);
-struct jit_request cuda_kron_vjp_group_request(gram_dtype dtype, const struct gram_view *factor,
-                                               const struct cuda_kron_join *j, int load,
-                                               char defines[CUDA_KRON_VJP_DEFINES]);
 #endif

@@ -4,8 +4,13 @@
  * With eigenvectors, F_i = V_i diag(w_i) V_i^T, there are a product with the V_i, a division, and a
  * product with the V_i^T.  By LU and Cholesky, the dimension of the last factor lies as columns
  * without gaps, so that one solve serves all other indices, and a transposition brings the next
- * dimension to that place; small factors need no transpositions (cuda_kron_solve_small.c).  Where
- * no factor changes from item to item the rows of all items are one matrix.
+ * dimension to that place.  Where no factor changes from item to item the rows of all items are one
+ * matrix.
+ *
+ * Small factors need no transpositions.  One launch factorises all of them.  Then each factor has
+ * one pass over the unknowns where they lie: the first from b to x, the others within x.  Only
+ * where the elements of b and x are not side by side, or not in the same order, do they go through
+ * scratch, column by column.
  *
  * Nothing waits: info alone says which items have failed.
  *
@@ -15,30 +20,317 @@
 #include "eigh/cuda_eigh.h"
 #include "kron_vjp_params.h"
 
+static const struct cuda_kernel scan = {"kron_solve.cu", "kron_solve_scan"},
+                                divide = {"kron_solve.cu", "kron_solve_divide"},
+                                store = {"kron_solve.cu", "kron_solve_store"},
+                                finish = {"kron_solve.cu", "kron_solve_finish"},
+                                factor_small = {"kron_solve_factor.cu", "kron_solve_factor"},
+                                solve_pass = {"kron_solve_pass.cu", "kron_solve_pass"},
+                                vjp_load = {"kron_vjp.cu", "kron_vjp_load"};
+
+enum {
+    WARP = 32,
+    WIDE = 32,   /* in f64 a thread has two right-hand sides up to this order */
+    BLOCKS = 16, /* most blocks for a processor: each reads the LU once */
+};
+
+struct solve_job {
+    const struct gram_kron_solve_op *op;
+    struct cuda_kron_factors f;
+    bool eigen, small;
+    int64_t groups, group_rows; /* LU and Cholesky: see cuda_kron_matmul_vjp.h */
+    size_t rows_at[2];          /* a copy of b, and a second one for factors that are not small */
+    size_t singular_at;         /* ints, one for each item */
+};
+
+/* ---- Factors -------------------------------------------------------------------------------- */
+
+void cuda_kron_factors_open(struct cuda_kron_factors *s, const struct gram_batch *batch,
+                            const struct gram_view *views, int count, int64_t order)
+{
+    size_t ints = 0;
+
+    *s = (struct cuda_kron_factors){.batch = batch, .count = count, .order = order};
+    for (int i = 0; i < count; i++) {
+        struct cuda_kron_factor *f = &s->factor[i];
+        f->view = &views[i];
+        f->distinct = cuda_kron_distinct(batch, &views[i]);
+        f->code_at = ints * sizeof(int);
+        ints += (size_t)f->distinct.count;
+    }
+    s->codes_bytes = gram_round64(ints * sizeof(int));
+    s->bytes = 2 * s->codes_bytes;
+}
+
+void *cuda_kron_at(const struct cuda_kron_factors *s, size_t at, void *otherwise)
+{
+    return s->memory ? s->memory + at : otherwise;
+}
+
+struct gram_view cuda_kron_code(const struct cuda_kron_factors *s, int i)
+{
+    const struct cuda_kron_factor *f = &s->factor[i];
+
+    return cuda_kron_dense(cuda_kron_at(s, s->codes_at + f->code_at, f->view->data), GRAM_I32,
+                           &f->distinct, 1, 1);
+}
+
+void cuda_kron_factors_params(const struct cuda_kron_factors *s, struct kron_solve_params *p)
+{
+    *p = (struct kron_solve_params){.items = s->batch->count,
+                                    .count = s->count,
+                                    .order = s->order,
+                                    .found = (long long)(s->codes_bytes / sizeof(int))};
+    cuda_kron_set_batch(s->batch, &p->ndim, p->shape);
+    for (int i = 0; i < s->count; i++) {
+        const struct gram_view code = cuda_kron_code(s, i);
+        p->factor[i] = cuda_kron_side(s->factor[i].view);
+        p->n[i] = s->factor[i].view->rows;
+        p->code[i] = cuda_kron_side(&code);
+    }
+}
+
+gram_status cuda_kron_check_finite(gram_context *g, const struct cuda_kron_factors *s, int triangle)
+{
+    const struct cuda_device *device = g->device;
+    char *codes = cuda_kron_at(s, s->codes_at, NULL);
+    struct kron_solve_params all;
+
+    TRY(gram_cuda_check(g, device->driver,
+                        device->driver->memory_set((CUdeviceptr)(uintptr_t)codes, 0,
+                                                   2 * s->codes_bytes, device->stream),
+                        "cuMemsetD8Async"));
+    cuda_kron_factors_params(s, &all);
+    for (int i = 0; i < s->count; i++) {
+        struct kron_solve_params p = {.items = s->factor[i].distinct.count,
+                                      .count = 1,
+                                      .factor = {all.factor[i]},
+                                      .n = {all.n[i]},
+                                      .code = {all.code[i]},
+                                      .triangle = triangle,
+                                      .found = all.found};
+        cuda_kron_set_batch(&s->factor[i].distinct, &p.ndim, p.shape);
+        TRY(cuda_launch_plain(g, &scan, s->factor[i].view->dtype,
+                              gram_ceil_div(p.n[0] * p.n[0], KRON_SOLVE_PART) * p.items,
+                              KRON_SOLVE_THREADS, &p));
+    }
+    return GRAM_OK;
+}
+
+/* ---- The unknowns, in and out --------------------------------------------------------------- */
+
+/* Copies b to rows_at[0], with by_columns as [group][column][row]. */
+static gram_status load_rows(gram_context *g, const struct solve_job *job, bool by_columns)
+{
+    const struct gram_kron_solve_op *op = job->op;
+    struct kron_vjp_move_params in = {.side = cuda_kron_side(&op->b),
+                                      .item_rows = op->b.rows,
+                                      .cols = op->b.cols,
+                                      .groups = job->groups,
+                                      .row_count = job->group_rows,
+                                      .count = job->group_rows,
+                                      .by_columns = by_columns,
+                                      .buffer = job->f.memory + job->rows_at[0]};
+
+    cuda_kron_set_batch(&op->batch, &in.ndim, in.shape);
+    return cuda_launch_plain(g, &vjp_load, op->b.dtype,
+                             gram_ceil_div(in.count, KRON_VJP_TILE) *
+                                 gram_ceil_div(in.cols, KRON_VJP_TILE) * in.groups,
+                             KRON_VJP_THREADS, &in);
+}
+
+/* Copies p->rows to x. */
+static gram_status store_rows(gram_context *g, const struct solve_job *job,
+                              struct kron_solve_params *p)
+{
+    return cuda_launch_plain(g, &store, job->op->b.dtype,
+                             gram_ceil_div(p->group_rows, KRON_SOLVE_TILE) *
+                                 gram_ceil_div(p->order, KRON_SOLVE_TILE) * p->groups,
+                             KRON_SOLVE_THREADS, p);
+}
+
+/* ---- Small factors -------------------------------------------------------------------------- */
+
+/* How the unknowns lie in memory, as [group][unit][.][after] for the last factor. */
+struct layout {
+    bool direct;          /* b and x are read and written where they are */
+    int64_t units, after; /* indices of a group before and after all factors */
+};
+
+static int rights_of(gram_dtype dtype, int64_t n)
+{
+    return dtype == GRAM_F32 || n <= WIDE ? 2 : 1;
+}
+
+/* The shared memory of a block.  Units are not cut, so that a block may begin in one more of
+ * them. */
+static size_t shared_bytes(gram_dtype dtype, int64_t n, bool staged)
+{
+    const int64_t size = (int64_t)gram_dtype_size(dtype);
+    const int64_t side = (int64_t)KRON_SOLVE_PASS_THREADS * rights_of(dtype, n);
+
+    return (size_t)(KRON_SOLVE_FACTOR_BYTES(n, size) +
+                    (staged ? (side + WARP) * KRON_SOLVE_ODD(n) : side * n) * size);
+}
+
+/* True if all factors are small enough for the kernels of this section. */
+static bool is_small(const struct cuda_device *device, const struct gram_kron_solve_op *op)
+{
+    if (op->method == GRAM_KRON_EIGEN)
+        return false;
+    for (int i = 0; i < op->count; i++)
+        if (op->factor[i].rows > KRON_SOLVE_SMALL ||
+            (int64_t)shared_bytes(op->b.dtype, op->factor[i].rows, true) >
+                cuda_kron_shared(device->arch))
+            return false;
+    return true;
+}
+
+static struct gram_view transposed(const struct gram_view *v)
+{
+    struct gram_view t = *v;
+
+    t.rows = v->cols, t.cols = v->rows;
+    t.row_stride = v->col_stride, t.col_stride = v->row_stride;
+    return t;
+}
+
+static struct layout layout_of(const struct solve_job *job)
+{
+    const struct gram_kron_solve_op *op = job->op;
+    const struct gram_view b = transposed(&op->b), x = transposed(&op->x);
+
+    if (cuda_kron_is_dense(&op->batch, &op->b) && cuda_kron_is_dense(&op->batch, &op->x))
+        return (struct layout){.direct = true, .units = job->group_rows, .after = 1};
+    if (cuda_kron_is_dense(&op->batch, &b) && cuda_kron_is_dense(&op->batch, &x))
+        return (struct layout){
+            .direct = true, .units = job->group_rows / op->b.rows, .after = op->b.rows};
+    return (struct layout){.units = 1, .after = job->group_rows};
+}
+
+/* Adds the scratch of small factors. */
+static void lay_out_small(struct solve_job *job)
+{
+    const struct gram_kron_solve_op *op = job->op;
+    const size_t size = gram_dtype_size(op->b.dtype);
+
+    for (int i = 0; i < op->count; i++) {
+        struct cuda_kron_factor *f = &job->f.factor[i];
+        const size_t n = (size_t)f->view->rows, items = (size_t)f->distinct.count;
+        f->matrix_at = job->f.bytes;
+        f->values_at = f->matrix_at + gram_round64(items * n * KRON_SOLVE_STEP(n) * size);
+        job->f.bytes = f->values_at + gram_round64(items * n * sizeof(int));
+    }
+    job->rows_at[0] = job->f.bytes;
+    if (!layout_of(job).direct)
+        job->f.bytes += gram_round64((size_t)(op->b.rows * op->b.cols * op->batch.count) * size);
+}
+
+/* Where the LU of a factor is, for every item in which it differs; the pivots in the same way. */
+static struct kron_side lu_of(const struct solve_job *job, int i)
+{
+    const struct cuda_kron_factor *f = &job->f.factor[i];
+    const int64_t n = f->view->rows;
+    const struct gram_view v = cuda_kron_dense(job->f.memory + f->matrix_at, job->op->b.dtype,
+                                               &f->distinct, n, KRON_SOLVE_STEP(n));
+
+    return cuda_kron_side(&v);
+}
+
+static struct kron_side pivots_of(const struct solve_job *job, int i)
+{
+    const struct cuda_kron_factor *f = &job->f.factor[i];
+    const struct gram_view v =
+        cuda_kron_dense(job->f.memory + f->values_at, GRAM_I32, &f->distinct, 1, f->view->rows);
+
+    return cuda_kron_side(&v);
+}
+
+static gram_status factorise(gram_context *g, const struct solve_job *job,
+                             const struct kron_solve_params *p)
+{
+    struct kron_logdet_params all = {.of = *p};
+
+    for (int i = 0; i < job->op->count; i++)
+        all.lu[i] = lu_of(job, i), all.pivots[i] = pivots_of(job, i);
+    if (job->groups == 1)
+        all.of.items = 1;
+    return cuda_launch_plain(g, &factor_small, job->op->b.dtype, all.of.items * job->op->count,
+                             KRON_SOLVE_THREADS, &all);
+}
+
+static gram_status run_pass(gram_context *g, const struct solve_job *job, int i,
+                            const struct kron_solve_pass_params *p)
+{
+    const gram_dtype dtype = job->op->b.dtype;
+    const int64_t n = job->op->factor[i].rows;
+    const int64_t side = (int64_t)KRON_SOLVE_PASS_THREADS * rights_of(dtype, n);
+    const int64_t tiles = p->after < WARP ? gram_ceil_div(p->units, side / p->after)
+                                          : gram_ceil_div(p->units * p->after, side);
+    const struct cuda_device *device = g->device;
+    const bool staged = p->after < WARP;
+    const struct cuda_grid grid = {
+        .blocks = gram_least(tiles * p->groups, (int64_t)device->processors * BLOCKS),
+        .threads = KRON_SOLVE_PASS_THREADS,
+        .shared = shared_bytes(dtype, n, staged)};
+    struct cuda_variant v;
+    struct kron_solve_pass_params of = *p;
+
+    of.lu = lu_of(job, i), of.row = pivots_of(job, i);
+    if (job->groups > 1)
+        cuda_kron_set_batch(&job->op->batch, &of.ndim, of.shape);
+    cuda_variant(&v, &solve_pass,
+                 CUDA_OPTIONS({"REAL", cuda_type(dtype)}, {"ORDER", n},
+                              {"RIGHTS", rights_of(dtype, n)}, {"STAGED", staged}));
+    return cuda_launch(g, &v, &grid, (void *[]){&of});
+}
+
+/* Factorises all factors, and makes a pass for each. */
+static gram_status run_small(gram_context *g, const struct solve_job *job,
+                             struct kron_solve_params *p)
+{
+    const struct gram_kron_solve_op *op = job->op;
+    const struct layout at = layout_of(job);
+    struct kron_solve_pass_params of = {.groups = job->groups, .after = at.after};
+
+    TRY(factorise(g, job, p));
+    if (!at.direct)
+        TRY(load_rows(g, job, true));
+    of.to = at.direct ? op->x.data : job->f.memory + job->rows_at[0];
+    of.from = at.direct ? op->b.data : of.to;
+    for (int i = op->count - 1; i >= 0; i--) {
+        of.units = at.units * (job->f.order * at.after) / (op->factor[i].rows * of.after);
+        TRY(run_pass(g, job, i, &of));
+        of.after *= op->factor[i].rows;
+        of.from = of.to;
+    }
+    return at.direct ? GRAM_OK : store_rows(g, job, p);
+}
+
 /* ---- The parts ------------------------------------------------------------------------------ */
 
-static struct gram_view vectors_of(const struct cuda_kron_solve_job *job, int i)
+static struct gram_view vectors_of(const struct solve_job *job, int i)
 {
     const struct cuda_kron_factor *f = &job->f.factor[i];
 
     return cuda_kron_dense(cuda_kron_at(&job->f, f->matrix_at, f->view->data), job->op->b.dtype,
-                           &f->own, f->view->rows, f->view->rows);
+                           &f->distinct, f->view->rows, f->view->rows);
 }
 
-static struct gram_view values_of(const struct cuda_kron_solve_job *job, int i)
+static struct gram_view values_of(const struct solve_job *job, int i)
 {
     const struct cuda_kron_factor *f = &job->f.factor[i];
 
     return cuda_kron_dense(cuda_kron_at(&job->f, f->values_at, f->view->data), job->op->b.dtype,
-                           &f->own, 1, f->view->rows);
+                           &f->distinct, 1, f->view->rows);
 }
 
 /* The eigenproblem of a factor.  Single matrices go to XsyevBatched too, since it does not wait. */
-static struct gram_eigh_op eigenproblem(const struct cuda_kron_solve_job *job, int i)
+static struct gram_eigh_op eigenproblem(const struct solve_job *job, int i)
 {
     const struct cuda_kron_factor *f = &job->f.factor[i];
 
-    return (struct gram_eigh_op){.batch = f->own,
+    return (struct gram_eigh_op){.batch = f->distinct,
                                  .a = *f->view,
                                  .values = values_of(job, i),
                                  .vectors = vectors_of(job, i),
@@ -52,7 +344,7 @@ static struct gram_eigh_op eigenproblem(const struct cuda_kron_solve_job *job, i
 }
 
 /* The product that turns b into coefficients of the eigenvectors, or with back these into x. */
-static struct gram_kron_matmul_op product(const struct cuda_kron_solve_job *job, bool back)
+static struct gram_kron_matmul_op product(const struct solve_job *job, bool back)
 {
     const struct gram_kron_solve_op *op = job->op;
     struct gram_view rows = cuda_kron_dense(cuda_kron_at(&job->f, job->rows_at[0], op->b.data),
@@ -76,7 +368,7 @@ static struct gram_kron_matmul_op product(const struct cuda_kron_solve_job *job,
 
 /* The system F^T z = b, whose right-hand sides are columns: one for each index of b but the
  * factor's. */
-static struct gram_solve_op system_of(const struct cuda_kron_solve_job *job, int i, size_t at)
+static struct gram_solve_op system_of(const struct solve_job *job, int i, size_t at)
 {
     const struct gram_kron_solve_op *op = job->op;
     int64_t n = op->factor[i].rows, s = job->group_rows * (job->f.order / n);
@@ -99,7 +391,7 @@ static struct gram_solve_op system_of(const struct cuda_kron_solve_job *job, int
     return p;
 }
 
-static gram_status solve(gram_context *g, const struct cuda_kron_solve_job *job,
+static gram_status solve(gram_context *g, const struct solve_job *job,
                          const struct gram_solve_op *system)
 {
     return job->op->method == GRAM_KRON_LU ? cuda_solve_lu(g, system)
@@ -108,8 +400,7 @@ static gram_status solve(gram_context *g, const struct cuda_kron_solve_job *job,
 
 /* ---- Scratch -------------------------------------------------------------------------------- */
 
-static gram_status inner_bytes(gram_context *g, const struct cuda_kron_solve_job *job, int i,
-                               size_t *bytes)
+static gram_status inner_bytes(gram_context *g, const struct solve_job *job, int i, size_t *bytes)
 {
     struct gram_eigh_op eigen;
     struct gram_solve_op system;
@@ -123,7 +414,7 @@ static gram_status inner_bytes(gram_context *g, const struct cuda_kron_solve_job
                                            : cuda_solve_cholesky_workspace(g, &system, bytes);
 }
 
-static gram_status lay_out(gram_context *g, struct cuda_kron_solve_job *job)
+static gram_status lay_out(gram_context *g, struct solve_job *job)
 {
     const struct gram_kron_solve_op *op = job->op;
     size_t size = gram_dtype_size(op->b.dtype), bytes;
@@ -136,15 +427,15 @@ static gram_status lay_out(gram_context *g, struct cuda_kron_solve_job *job)
         return gram_fail(g, GRAM_OUT_OF_MEMORY,
                          "b or the factors are too large: scratch overflows");
     if (job->small) {
-        cuda_kron_solve_lay_out_small(job);
+        lay_out_small(job);
         return GRAM_OK;
     }
     for (int i = 0; job->eigen && i < op->count; i++) {
         struct cuda_kron_factor *f = &job->f.factor[i];
-        size_t n = (size_t)f->view->rows, own = (size_t)f->own.count;
+        size_t n = (size_t)f->view->rows, items = (size_t)f->distinct.count;
         f->matrix_at = job->f.bytes;
-        f->values_at = f->matrix_at + gram_round64(own * n * n * size);
-        job->f.bytes = f->values_at + gram_round64(own * n * size);
+        f->values_at = f->matrix_at + gram_round64(items * n * n * size);
+        job->f.bytes = f->values_at + gram_round64(items * n * size);
     }
     job->singular_at = job->f.bytes;
     if (job->eigen)
@@ -168,13 +459,12 @@ static gram_status lay_out(gram_context *g, struct cuda_kron_solve_job *job)
 }
 
 static gram_status make_job(gram_context *g, const struct gram_kron_solve_op *op,
-                            struct cuda_kron_solve_job *job)
+                            struct solve_job *job)
 {
     bool shared = true;
 
-    *job = (struct cuda_kron_solve_job){.op = op,
-                                        .eigen = op->method == GRAM_KRON_EIGEN,
-                                        .small = cuda_kron_solve_is_small(g->device, op)};
+    *job = (struct solve_job){
+        .op = op, .eigen = op->method == GRAM_KRON_EIGEN, .small = is_small(g->device, op)};
     cuda_kron_factors_open(&job->f, &op->batch, op->factor, op->count, op->b.cols);
     for (int i = 0; i < op->count; i++)
         shared = shared && cuda_kron_is_shared(&op->batch, &op->factor[i]);
@@ -185,7 +475,7 @@ static gram_status make_job(gram_context *g, const struct gram_kron_solve_op *op
 
 /* ---- The work ------------------------------------------------------------------------------- */
 
-static void fill_params(const struct cuda_kron_solve_job *job, struct kron_solve_params *p)
+static void fill_params(const struct solve_job *job, struct kron_solve_params *p)
 {
     const struct gram_kron_solve_op *op = job->op;
 
@@ -203,12 +493,12 @@ static void fill_params(const struct cuda_kron_solve_job *job, struct kron_solve
         p->info = cuda_kron_side(&op->info);
 }
 
-static gram_status run_eigen(gram_context *g, const struct cuda_kron_solve_job *job,
+static gram_status run_eigen(gram_context *g, const struct solve_job *job,
                              struct kron_solve_params *p)
 {
     const struct gram_kron_solve_op *op = job->op;
     const struct cuda_device *device = g->device;
-    const struct gram_kron_matmul_op there = product(job, false), back = product(job, true);
+    const struct gram_kron_matmul_op forth = product(job, false), back = product(job, true);
 
     TRY(gram_cuda_check(g, device->driver,
                         device->driver->memory_set((CUdeviceptr)(uintptr_t)p->singular, 0,
@@ -219,16 +509,16 @@ static gram_status run_eigen(gram_context *g, const struct cuda_kron_solve_job *
         const struct gram_eigh_op eigen = eigenproblem(job, i);
         TRY(cuda_eigh(g, &eigen));
     }
-    TRY(cuda_kron_matmul(g, &there));
-    TRY(gram_cuda_launch_plain(g, CUDA_VARIANT_KRON_SOLVE_DIVIDE, op->b.dtype,
-                               gram_ceil_div(p->order, KRON_SOLVE_THREADS) *
-                                   gram_ceil_div(p->row_count, KRON_SOLVE_ROWS) * p->items,
-                               KRON_SOLVE_THREADS, p));
+    TRY(cuda_kron_matmul(g, &forth));
+    TRY(cuda_launch_plain(g, &divide, op->b.dtype,
+                          gram_ceil_div(p->order, KRON_SOLVE_THREADS) *
+                              gram_ceil_div(p->row_count, KRON_SOLVE_ROWS) * p->items,
+                          KRON_SOLVE_THREADS, p));
     return cuda_kron_matmul(g, &back);
 }
 
 /* Transposes [group][row][column] to [group][column][row]. */
-static gram_status transpose(gram_context *g, const struct cuda_kron_solve_job *job, int64_t rows,
+static gram_status transpose(gram_context *g, const struct solve_job *job, int64_t rows,
                              int64_t cols, const size_t at[2])
 {
     struct kron_vjp_move_params p = {
@@ -246,59 +536,30 @@ static gram_status transpose(gram_context *g, const struct cuda_kron_solve_job *
         .buffer = job->f.memory + at[1],
     };
 
-    return gram_cuda_launch_plain(g, CUDA_VARIANT_KRON_VJP_LOAD, job->op->b.dtype,
-                                  gram_ceil_div(rows, KRON_VJP_TILE) *
-                                      gram_ceil_div(cols, KRON_VJP_TILE) * job->groups,
-                                  KRON_VJP_THREADS, &p);
+    return cuda_launch_plain(g, &vjp_load, job->op->b.dtype,
+                             gram_ceil_div(rows, KRON_VJP_TILE) *
+                                 gram_ceil_div(cols, KRON_VJP_TILE) * job->groups,
+                             KRON_VJP_THREADS, &p);
 }
 
-gram_status cuda_kron_solve_load(gram_context *g, const struct cuda_kron_solve_job *job,
-                                 bool by_columns)
-{
-    const struct gram_kron_solve_op *op = job->op;
-    struct kron_vjp_move_params in = {.side = cuda_kron_side(&op->b),
-                                      .item_rows = op->b.rows,
-                                      .cols = op->b.cols,
-                                      .groups = job->groups,
-                                      .row_count = job->group_rows,
-                                      .count = job->group_rows,
-                                      .by_columns = by_columns,
-                                      .buffer = job->f.memory + job->rows_at[0]};
-
-    cuda_kron_put_batch(&op->batch, &in.ndim, in.shape);
-    return gram_cuda_launch_plain(g, CUDA_VARIANT_KRON_VJP_LOAD, op->b.dtype,
-                                  gram_ceil_div(in.count, KRON_VJP_TILE) *
-                                      gram_ceil_div(in.cols, KRON_VJP_TILE) * in.groups,
-                                  KRON_VJP_THREADS, &in);
-}
-
-gram_status cuda_kron_solve_store(gram_context *g, const struct cuda_kron_solve_job *job,
-                                  struct kron_solve_params *p)
-{
-    return gram_cuda_launch_plain(g, CUDA_VARIANT_KRON_SOLVE_STORE, job->op->b.dtype,
-                                  gram_ceil_div(p->group_rows, KRON_SOLVE_TILE) *
-                                      gram_ceil_div(p->order, KRON_SOLVE_TILE) * p->groups,
-                                  KRON_SOLVE_THREADS, p);
-}
-
-static gram_status run_chain(gram_context *g, const struct cuda_kron_solve_job *job,
+static gram_status run_chain(gram_context *g, const struct solve_job *job,
                              struct kron_solve_params *p)
 {
     size_t at[2] = {job->rows_at[0], job->rows_at[1]};
 
-    TRY(cuda_kron_solve_load(g, job, false));
+    TRY(load_rows(g, job, false));
     for (int i = job->op->count - 1; i >= 0; i--) {
         const struct gram_solve_op system = system_of(job, i, at[0]);
-        size_t kept = at[0];
+        size_t other = at[0];
         TRY(solve(g, job, &system));
         TRY(transpose(g, job, system.x.cols, system.x.rows, at));
-        at[0] = at[1], at[1] = kept;
+        at[0] = at[1], at[1] = other;
     }
     p->rows = job->f.memory + at[0];
-    return cuda_kron_solve_store(g, job, p);
+    return store_rows(g, job, p);
 }
 
-static gram_status run_parts(gram_context *g, const struct cuda_kron_solve_job *job,
+static gram_status run_parts(gram_context *g, const struct solve_job *job,
                              struct kron_solve_params *p)
 {
     struct cuda_borrowed before;
@@ -310,7 +571,7 @@ static gram_status run_parts(gram_context *g, const struct cuda_kron_solve_job *
     return status;
 }
 
-static gram_status run(gram_context *g, struct cuda_kron_solve_job *job)
+static gram_status run(gram_context *g, struct solve_job *job)
 {
     const struct gram_kron_solve_op *op = job->op;
     struct kron_solve_params p;
@@ -321,14 +582,14 @@ static gram_status run(gram_context *g, struct cuda_kron_solve_job *job)
     fill_params(job, &p);
     p.triangle = op->method == GRAM_KRON_LU ? 0 : op->uplo == GRAM_LOWER ? 1 : 2;
     if (job->small) {
-        TRY(cuda_kron_solve_small(g, job, &p));
+        TRY(run_small(g, job, &p));
     } else {
-        TRY(cuda_kron_scan(g, &job->f, (int)p.triangle));
+        TRY(cuda_kron_check_finite(g, &job->f, (int)p.triangle));
         TRY(run_parts(g, job, &p));
     }
-    return gram_cuda_launch_plain(g, CUDA_VARIANT_KRON_SOLVE_FINISH, op->b.dtype,
-                                  gram_ceil_div(p.row_count * p.order, KRON_SOLVE_PART) * p.items,
-                                  KRON_SOLVE_THREADS, &p);
+    return cuda_launch_plain(g, &finish, op->b.dtype,
+                             gram_ceil_div(p.row_count * p.order, KRON_SOLVE_PART) * p.items,
+                             KRON_SOLVE_THREADS, &p);
 }
 
 /* ---- Entry points --------------------------------------------------------------------------- */
@@ -355,15 +616,14 @@ static gram_status clear_info(gram_context *g, const struct gram_kron_solve_op *
 
     if (!op->has_info || op->batch.count == 0)
         return GRAM_OK;
-    cuda_kron_put_batch(&op->batch, &p.ndim, p.shape);
+    cuda_kron_set_batch(&op->batch, &p.ndim, p.shape);
     p.info = cuda_kron_side(&op->info);
-    return gram_cuda_launch_plain(g, CUDA_VARIANT_KRON_SOLVE_FINISH, op->b.dtype, p.items,
-                                  KRON_SOLVE_THREADS, &p);
+    return cuda_launch_plain(g, &finish, op->b.dtype, p.items, KRON_SOLVE_THREADS, &p);
 }
 
 gram_status cuda_kron_solve(gram_context *g, const struct gram_kron_solve_op *op)
 {
-    struct cuda_kron_solve_job job;
+    struct solve_job job;
     gram_status status;
     bool entered;
 
@@ -379,7 +639,7 @@ gram_status cuda_kron_solve(gram_context *g, const struct gram_kron_solve_op *op
 gram_status cuda_kron_solve_workspace(gram_context *g, const struct gram_kron_solve_op *op,
                                       size_t *bytes)
 {
-    struct cuda_kron_solve_job job;
+    struct solve_job job;
 
     *bytes = 0;
     if (is_empty(op))

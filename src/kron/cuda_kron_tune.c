@@ -45,7 +45,7 @@ static bool same_passes(const struct cuda_kron_plan *a, const struct cuda_kron_p
     for (int i = 0; i < a->passes && same; i++) {
         const struct cuda_kron_pass *p = &a->pass[i], *q = &b->pass[i];
         same = p->span.first == q->span.first && p->span.count == q->span.count &&
-               p->kernel == q->kernel && p->units == q->units && p->columns == q->columns &&
+               p->solver == q->solver && p->units == q->units && p->columns == q->columns &&
                p->threads == q->threads;
     }
     return same;

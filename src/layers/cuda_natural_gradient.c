@@ -167,7 +167,7 @@ static gram_status launch(gram_context *g, const struct natural_job *job,
         .damping = cuda_kron_number(&op->damping),
     };
 
-    cuda_kron_put_batch(&op->batch, &p.ndim, p.shape);
+    cuda_kron_set_batch(&op->batch, &p.ndim, p.shape);
     for (int d = 0; info && d < GRAM_MAX_DIMS; d++)
         p.info.batch_stride[d] = info->batch_stride[d];
     p.info.data = info ? info->data : NULL;
