@@ -106,6 +106,7 @@ bool cuda_kron_is_dense(const struct gram_batch *batch, const struct gram_view *
 
 /* ---- The product and its trace -------------------------------------------------------------- */
 
+/* Describes the factors and out to the kernels of the product and of the trace. */
 static void fill(const struct gram_batch *batch, const struct gram_view *factors, int count,
                  const struct gram_view *out, struct kron_expand_params *params)
 {
@@ -131,6 +132,8 @@ static gram_status check_pointers(gram_context *g, const struct gram_view *facto
     return gram_cuda_check_pointer(g, "out", out);
 }
 
+/* Launches one of them.  Its blocks go on from tile to tile where there are more tiles than blocks
+ * can be. */
 static gram_status launch(gram_context *g, const struct cuda_variant *v, double blocks,
                           struct kron_expand_params *params)
 {

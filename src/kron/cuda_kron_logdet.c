@@ -40,6 +40,8 @@ static struct gram_solve_op system_of(const struct logdet_job *job, int i)
     return p;
 }
 
+/* Lays out the scratch: the codes, a copy of each factor with its pivots, and what the solves
+ * take. */
 static gram_status make_job(gram_context *g, const struct gram_kron_number_op *op,
                             struct logdet_job *job)
 {
@@ -69,6 +71,8 @@ static gram_status make_job(gram_context *g, const struct gram_kron_number_op *o
     return GRAM_OK;
 }
 
+/* Copies factor i to scratch as double, factorises it there, and tells the last kernel where it
+ * is. */
 static gram_status factorise(gram_context *g, const struct logdet_job *job, int i,
                              struct kron_logdet_params *all)
 {
@@ -88,6 +92,7 @@ static gram_status factorise(gram_context *g, const struct logdet_job *job, int 
     return cuda_solve_lu(g, &system);
 }
 
+/* Factorises all factors, with the inner scratch lent to the solves. */
 static gram_status run_parts(gram_context *g, const struct logdet_job *job,
                              struct kron_logdet_params *p)
 {

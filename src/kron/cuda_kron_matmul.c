@@ -138,6 +138,7 @@ static gram_status launch_pass(gram_context *g, struct cuda_kron_plan *plan, voi
     return cuda_launch(g, &v, &grid, (void *[]){&params});
 }
 
+/* Takes the scratch, and launches all passes. */
 static gram_status run(gram_context *g, struct cuda_kron_plan *plan)
 {
     void *scratch;
@@ -175,6 +176,7 @@ static struct gram_kron_matmul_op complete(const struct gram_kron_matmul_op *op)
     return one;
 }
 
+/* Finds the plan, and refuses one whose scratch cannot be counted. */
 static gram_status make_plan(gram_context *g, const struct gram_kron_matmul_op *op, int choice,
                              struct cuda_kron_plan **out)
 {

@@ -146,6 +146,7 @@ static gram_status step_bytes(gram_context *g, const struct cuda_kron_vjp_plan *
     return rest > 0 ? bytes_for(g, plan, rest, bytes) : GRAM_OK;
 }
 
+/* Computes one product of a chain, with its part of the scratch lent to it. */
 static gram_status run_step(gram_context *g, const struct cuda_kron_chain *c, int i, bool back)
 {
     const struct gram_kron_matmul_op op = step_of(c, i, back);
@@ -189,6 +190,8 @@ static bool is_merged(const struct gram_kron_matmul_vjp_op *op)
     return merged;
 }
 
+/* Joins neighbouring factors whose product has at most JOINED rows and columns, and those whose
+ * gradients nobody wants. */
 static void join_small(struct cuda_kron_vjp_plan *plan)
 {
     const struct gram_kron_matmul_vjp_op *op = plan->op;
@@ -209,6 +212,8 @@ static void join_small(struct cuda_kron_vjp_plan *plan)
     }
 }
 
+/* Makes the joins: groups where that is possible.  Then finds out which of them have wanted
+ * gradients, and how far grad has to go. */
 static void join(const struct cuda_device *device, struct cuda_kron_vjp_plan *plan)
 {
     if (!cuda_kron_vjp_choose_groups(device, plan)) {
@@ -236,6 +241,7 @@ static double right_elements(const struct cuda_kron_vjp_plan *plan, int i)
                            : (double)plan->op->x.cols;
 }
 
+/* True if left[i] needs memory: its gradient or one before it is wanted, and it is not x itself. */
 static bool has_left(const struct cuda_kron_vjp_plan *plan, int i)
 {
     return i >= plan->first && !(plan->x_direct && i == plan->joins - 1);
@@ -249,6 +255,7 @@ static double room_of(const gram_context *g)
     return limit > 0 && limit < chunk_bytes ? limit : chunk_bytes;
 }
 
+/* Chooses how many rows of a group go through the chains together: as many as fit. */
 static void choose_rows(const gram_context *g, struct cuda_kron_vjp_plan *plan)
 {
     double elements = 0, size = (double)cuda_kron_vjp_size(plan), most = 0, fit;
@@ -266,6 +273,7 @@ static void choose_rows(const gram_context *g, struct cuda_kron_vjp_plan *plan)
         plan->rows = plan->rows / ALIGNED * ALIGNED;
 }
 
+/* Rounds up to 64 bytes.  What is too large to count becomes 0, since the plan is refused then. */
 static size_t round_up(double bytes)
 {
     return bytes < most_bytes ? gram_round64((size_t)bytes) : 0;
@@ -310,6 +318,7 @@ static gram_status add_step_bytes(gram_context *g, struct cuda_kron_vjp_plan *pl
     return GRAM_OK;
 }
 
+/* Makes the plan of op, or says why there can be none. */
 static gram_status make_plan(gram_context *g, const struct gram_kron_matmul_vjp_op *op,
                              struct cuda_kron_vjp_plan *plan)
 {
@@ -352,6 +361,7 @@ static gram_status make_plan(gram_context *g, const struct gram_kron_matmul_vjp_
     return GRAM_OK;
 }
 
+/* The blocks of a launch that has a thread for each element. */
 static int64_t blocks_for(int64_t elements)
 {
     return gram_most(1, gram_ceil_div(elements, KRON_VJP_THREADS));
@@ -372,6 +382,7 @@ static gram_status load_matrix(gram_context *g, const struct gram_batch *batch,
                              KRON_VJP_THREADS, p);
 }
 
+/* Sets the chains to where they begin, and copies x and grad where they cannot be read in place. */
 static gram_status load_rows(gram_context *g, struct cuda_kron_chain *c)
 {
     const struct cuda_kron_vjp_plan *plan = c->plan;
@@ -416,6 +427,7 @@ static gram_status store_x(gram_context *g, const struct cuda_kron_chain *c)
                              KRON_VJP_THREADS, &p);
 }
 
+/* Takes some rows through both chains: first x, as far as the first wanted gradient, then grad. */
 static gram_status run_rows(gram_context *g, struct cuda_kron_chain *c)
 {
     const struct cuda_kron_vjp_plan *plan = c->plan;
@@ -524,6 +536,7 @@ static gram_status add_up_groups(gram_context *g, const struct cuda_kron_chain *
                              &p);
 }
 
+/* Makes the gradients of the factors from the sums of all rows. */
 static gram_status store_factors(gram_context *g, const struct cuda_kron_chain *c)
 {
     const struct cuda_kron_vjp_plan *plan = c->plan;
@@ -547,6 +560,7 @@ static gram_status store_factors(gram_context *g, const struct cuda_kron_chain *
     return GRAM_OK;
 }
 
+/* Takes the scratch, and works on as many rows at a time as it holds. */
 static gram_status run(gram_context *g, const struct cuda_kron_vjp_plan *plan)
 {
     struct cuda_kron_chain c = {.plan = plan};
@@ -569,6 +583,7 @@ static bool is_empty(const struct gram_kron_matmul_vjp_op *op)
     return op->batch.count == 0 || op->x.rows == 0 || op->x.cols == 0 || op->grad.cols == 0;
 }
 
+/* Sets a gradient to zero: a sum without terms. */
 static gram_status fill_zero(gram_context *g, const struct gram_batch *batch,
                              const struct gram_view *v)
 {

@@ -60,6 +60,7 @@ void cuda_kron_vjp_choose_tile(gram_dtype dtype, struct cuda_kron_join *j)
     j->wp = bp / (16 * j->mt), j->wq = bq / (8 * j->nt);
 }
 
+/* The rows of the gradient that a tile has; tile_cols are its columns. */
 static int64_t tile_rows(const struct cuda_kron_join *j)
 {
     return 16 * (int64_t)j->mt * j->wp;
@@ -70,11 +71,14 @@ static int64_t tile_cols(const struct cuda_kron_join *j)
     return 8 * (int64_t)j->nt * j->wq;
 }
 
+/* The columns of left and right that a tile multiplies at a time. */
 static int64_t chunk_of(gram_dtype dtype, const struct cuda_kron_join *j)
 {
     return KRON_VJP_CHUNK(tile_rows(j) + tile_cols(j), dtype == GRAM_F64);
 }
 
+/* The shared memory of a block: chunks of left and right for each stage, padded where
+ * neighbours in memory are so along the factor's index. */
 static size_t shared_of_tile(gram_dtype dtype, const struct cuda_kron_join *j)
 {
     bool is_double = dtype == GRAM_F64;
@@ -157,6 +161,8 @@ static int64_t stride_after(int64_t elements, bool is_double)
     return KRON_VJP_GROUP_STRIDE(elements, is_double);
 }
 
+/* The shared memory of a block: a tile of left for each factor, one of right (two, if the next one
+ * is copied ahead), and the factors. */
 static size_t shared_of_group(gram_dtype dtype, const struct gram_view *factor,
                               const struct cuda_kron_join *j, bool ahead)
 {
@@ -278,6 +284,7 @@ bool cuda_kron_vjp_choose_groups(const struct cuda_device *device, struct cuda_k
     return false;
 }
 
+/* The tiles of some rows. */
 static int64_t tiles_of(const struct cuda_kron_join *j, int64_t rows)
 {
     return gram_ceil_div(rows * j->before, j->tb) * (j->after / j->ta);
@@ -299,6 +306,7 @@ size_t cuda_kron_vjp_sums_at(const struct cuda_kron_vjp_plan *plan, const struct
     return j->sums_at + (size_t)(elements * j->slots * cuda_kron_vjp_size(plan));
 }
 
+/* Names the kernel of a group, which copies `load` elements at once. */
 static void group_variant(gram_dtype dtype, const struct gram_view *factor,
                           const struct cuda_kron_join *j, int load, struct cuda_variant *v)
 {

@@ -180,6 +180,8 @@ static int choose_threads(int64_t elements, int64_t each, int64_t most)
     return (int)gram_most(64, gram_least(most, gram_round_up(elements / each, 32)));
 }
 
+/* Makes a tile larger, along the indices after the factors and then by more units, as long as it
+ * stays below the size to aim at and there are tiles enough. */
 static bool plan_fused(const struct cuda_device *device, const struct cuda_kron_plan *plan,
                        int number, struct cuda_kron_pass *pass)
 {
@@ -276,6 +278,7 @@ static bool is_along(const struct cuda_kron_plan *plan, int number,
     return pass->span.after == 1 && (number > 0 || plan->x.col_stride == 1);
 }
 
+/* Tiles have 16 columns instead of 64 where processors would be idle. */
 static bool plan_single(const struct cuda_device *device, const struct cuda_kron_plan *plan,
                         int number, struct cuda_kron_pass *pass)
 {
@@ -496,6 +499,7 @@ struct cuda_kron_memo {
     struct remembered at[REMEMBERED];
 };
 
+/* True if addresses agree in what a kernel's copies depend on. */
 static bool same_alignment(const char *a, const char *b)
 {
     return !a == !b && (uintptr_t)a % ALIGNED == (uintptr_t)b % ALIGNED;
@@ -509,6 +513,7 @@ static bool same_strides(const int64_t *a, const int64_t *b, int count)
     return true;
 }
 
+/* True if two matrices have the same sizes, strides and alignment, or neither is given. */
 static bool same_view(const struct gram_view *a, const struct gram_view *b, int ndim)
 {
     if (!a->data && !b->data)
@@ -524,6 +529,7 @@ static bool same_number(const struct gram_hyper *a, const struct gram_hyper *b)
     return !a->tensor.data == !b->tensor.data && (a->tensor.data || a->value == b->value);
 }
 
+/* True if two products can share a plan. */
 static bool same_op(const struct gram_kron_matmul_op *a, const struct gram_kron_matmul_op *b)
 {
     const int ndim = a->batch.ndim;

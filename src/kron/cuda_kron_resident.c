@@ -130,6 +130,7 @@ static void share_out(const struct cuda_device *device, const struct cuda_kron_p
         pass->resident.stages = (int)gram_least(MOST_STAGES, gram_most(LEAST_STAGES, chunks + 1));
 }
 
+/* A pair has been checked by cuda_kron_resident_pairs; a single factor is checked here. */
 static bool plan_pass(const struct cuda_device *device, const struct cuda_kron_plan *plan,
                       int number, struct cuda_kron_pass *pass)
 {

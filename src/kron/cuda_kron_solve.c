@@ -157,6 +157,7 @@ struct layout {
     int64_t units, after; /* indices of a group before and after all factors */
 };
 
+/* The right-hand sides that a thread solves for at a time. */
 static int rights_of(gram_dtype dtype, int64_t n)
 {
     return dtype == GRAM_F32 || n <= WIDE ? 2 : 1;
@@ -195,6 +196,7 @@ static struct gram_view transposed(const struct gram_view *v)
     return t;
 }
 
+/* Finds out how b and x lie: both row by row, both column by column, or else in scratch. */
 static struct layout layout_of(const struct solve_job *job)
 {
     const struct gram_kron_solve_op *op = job->op;
@@ -246,6 +248,7 @@ static struct kron_side pivots_of(const struct solve_job *job, int i)
     return cuda_kron_side(&v);
 }
 
+/* Factorises all factors in one launch, a block for each factor of each item. */
 static gram_status factorise(gram_context *g, const struct solve_job *job,
                              const struct kron_solve_params *p)
 {
@@ -259,6 +262,7 @@ static gram_status factorise(gram_context *g, const struct solve_job *job,
                              KRON_SOLVE_THREADS, &all);
 }
 
+/* Divides the unknowns by factor i. */
 static gram_status run_pass(gram_context *g, const struct solve_job *job, int i,
                             const struct kron_solve_pass_params *p)
 {
@@ -309,6 +313,7 @@ static gram_status run_small(gram_context *g, const struct solve_job *job,
 
 /* ---- The parts ------------------------------------------------------------------------------ */
 
+/* The eigenvectors of factor i; values_of are its eigenvalues. */
 static struct gram_view vectors_of(const struct solve_job *job, int i)
 {
     const struct cuda_kron_factor *f = &job->f.factor[i];
@@ -400,6 +405,7 @@ static gram_status solve(gram_context *g, const struct solve_job *job,
 
 /* ---- Scratch -------------------------------------------------------------------------------- */
 
+/* The scratch that the factorisation of factor i takes for itself. */
 static gram_status inner_bytes(gram_context *g, const struct solve_job *job, int i, size_t *bytes)
 {
     struct gram_eigh_op eigen;
@@ -414,6 +420,7 @@ static gram_status inner_bytes(gram_context *g, const struct solve_job *job, int
                                            : cuda_solve_cholesky_workspace(g, &system, bytes);
 }
 
+/* Lays out the scratch: codes, factorisations, rows of b, and what inner operations take. */
 static gram_status lay_out(gram_context *g, struct solve_job *job)
 {
     const struct gram_kron_solve_op *op = job->op;
@@ -458,6 +465,7 @@ static gram_status lay_out(gram_context *g, struct solve_job *job)
     return GRAM_OK;
 }
 
+/* Describes the work, and lays out its scratch. */
 static gram_status make_job(gram_context *g, const struct gram_kron_solve_op *op,
                             struct solve_job *job)
 {
@@ -475,6 +483,7 @@ static gram_status make_job(gram_context *g, const struct gram_kron_solve_op *op
 
 /* ---- The work ------------------------------------------------------------------------------- */
 
+/* Describes the work to the kernels of kron_solve.cu. */
 static void fill_params(const struct solve_job *job, struct kron_solve_params *p)
 {
     const struct gram_kron_solve_op *op = job->op;
@@ -493,6 +502,7 @@ static void fill_params(const struct solve_job *job, struct kron_solve_params *p
         p->info = cuda_kron_side(&op->info);
 }
 
+/* Solves in the basis of the eigenvectors, where the product is diagonal. */
 static gram_status run_eigen(gram_context *g, const struct solve_job *job,
                              struct kron_solve_params *p)
 {
@@ -542,6 +552,7 @@ static gram_status transpose(gram_context *g, const struct solve_job *job, int64
                              KRON_VJP_THREADS, &p);
 }
 
+/* Solves with one factor after the other, the last one first, in two buffers that take turns. */
 static gram_status run_chain(gram_context *g, const struct solve_job *job,
                              struct kron_solve_params *p)
 {
@@ -559,6 +570,7 @@ static gram_status run_chain(gram_context *g, const struct solve_job *job,
     return store_rows(g, job, p);
 }
 
+/* Solves by operations of the backend, with the inner scratch lent to them. */
 static gram_status run_parts(gram_context *g, const struct solve_job *job,
                              struct kron_solve_params *p)
 {

@@ -456,6 +456,7 @@ static bool choose_size(const struct cuda_device *device, const struct cuda_kron
     return pass->columns > 0;
 }
 
+/* Chooses the tile, its steps, its threads and its shared memory, in this order. */
 static bool plan_pass(const struct cuda_device *device, const struct cuda_kron_plan *plan,
                       int number, struct cuda_kron_pass *pass)
 {

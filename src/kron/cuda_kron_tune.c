@@ -38,6 +38,7 @@ int cuda_kron_tuned(const gram_context *g, const struct gram_kron_matmul_op *op)
     return choice > 0 && choice <= CUDA_KRON_CHOICES ? (int)choice : 0;
 }
 
+/* True if two plans launch the same kernels on the same tiles. */
 static bool same_passes(const struct cuda_kron_plan *a, const struct cuda_kron_plan *b)
 {
     bool same = a->passes == b->passes;
