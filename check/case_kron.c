@@ -1,5 +1,6 @@
 /*
- * case_kron.c - the rows of gram_kron; with sizes, gram_kron_matmul beside other ways (kron_tool.c)
+ * case_kron.c - the rows of gram_kron; with sizes, gram_kron_matmul beside other variants
+ * (kron_tool.c)
  *
  * On the CPU a thread takes 32768 elements of out at a time, and factors are taken apart where the
  * right ones have as many columns as the left ones.
@@ -7,7 +8,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "check/reference/reference.h"
-#include "kron_ways.h"
+#include "kron_variants.h"
 #include <math.h>
 #include <string.h>
 

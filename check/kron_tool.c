@@ -1,20 +1,21 @@
 /*
- * kron_tool.c - `gram check|bench|profile kron M P[xQ]...`: all ways of kron_ways.h side by side
+ * kron_tool.c - `gram check|bench|profile kron M P[xQ]...`: all variants of kron_variants.h side by
+ * side
  *
- * gram runs on each instruction set of the machine, and on a GPU that is asked for, as ways of
+ * gram runs on each instruction set of the machine, and on a GPU that is asked for, as variants of
  * their own.
  *
  * SPDX-License-Identifier: MIT
  */
 #include "check/harness/harness_args.h"
 #include "check/harness/harness_roof.h"
-#include "kron_there.h"
+#include "kron_device.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    MOST_RUNS = 8 /* ways, and instruction sets of the last one */
+    MOST_RUNS = 8 /* variants, and instruction sets of the last one */
 };
 
 struct run {
@@ -26,7 +27,7 @@ struct comparison {
     const struct case_args *args;
     const struct harness_options *options;
     const struct kron_problem *problem;
-    const struct kron_way *way; /* the one that harness_each_isa is to run */
+    const struct kron_variant *variant; /* the one that harness_each_isa is to run */
     struct run run[MOST_RUNS];
     int runs, status;
     const char *roof_isa[MOST_RUNS]; /* of the processor, or "cuda" */
@@ -40,28 +41,28 @@ static int status_of(gram_status status)
 
 /* ---- gram check ---------------------------------------------------------------------------- */
 
-/* One way, in the context of h. */
-static void run_way(struct harness *h, void *arg)
+/* One variant, in the context of h. */
+static void run_variant(struct harness *h, void *arg)
 {
     struct comparison *c = arg;
     struct run *run = &c->run[c->runs];
     gram_status status, back;
-    struct kron_there t;
+    struct kron_device t;
 
     if (c->runs == MOST_RUNS || !kron_result_open(c->problem, &run->result)) {
         (void)harness_no_memory(h, "a result");
         c->status = HARNESS_NO_MEMORY;
         return;
     }
-    snprintf(run->name, sizeof run->name, "%s%s%s", c->way->name,
-             strcmp(c->way->name, "gram") == 0 ? " " : "",
-             strcmp(c->way->name, "gram") == 0 ? h->isa : "");
+    snprintf(run->name, sizeof run->name, "%s%s%s", c->variant->name,
+             strcmp(c->variant->name, "gram") == 0 ? " " : "",
+             strcmp(c->variant->name, "gram") == 0 ? h->isa : "");
     c->runs++;
     status = kron_send(h, c->problem, &run->result, &t);
     if (status == GRAM_OK)
-        status = c->way->forward(h->g, &t.problem, &t.result);
+        status = c->variant->forward(h->g, &t.problem, &t.result);
     if (status == GRAM_OK && c->problem->gradients)
-        status = c->way->backward(h->g, &t.problem, &t.result);
+        status = c->variant->backward(h->g, &t.problem, &t.result);
     back = kron_fetch(h, &t, &run->result);
     status = status == GRAM_OK ? back : status;
     if (status == GRAM_OK)
@@ -161,16 +162,16 @@ static void run_once(struct comparison *c, const struct harness_options *options
     }
 }
 
-/* Runs a way in the best context of the CPU, or on each instruction set, and on the GPU. */
-static void run_ways(struct comparison *c, void (*body)(struct harness *h, void *arg))
+/* Runs a variant in the best context of the CPU, or on each instruction set, and on the GPU. */
+static void run_variants(struct comparison *c, void (*body)(struct harness *h, void *arg))
 {
     const struct harness_options cpu = on_cpu(c);
 
-    for (int i = 0; kron_ways[i].name && c->status == HARNESS_RIGHT; i++) {
-        c->way = &kron_ways[i];
-        if (!c->way->fits(c->problem)) {
-            printf("%-16s too large, left out\n", c->way->name);
-        } else if (strcmp(c->way->name, "gram") == 0) {
+    for (int i = 0; kron_variants[i].name && c->status == HARNESS_RIGHT; i++) {
+        c->variant = &kron_variants[i];
+        if (!c->variant->fits(c->problem)) {
+            printf("%-16s too large, left out\n", c->variant->name);
+        } else if (strcmp(c->variant->name, "gram") == 0) {
             const int failures = harness_each_isa(&cpu, body, c);
             if (failures < 0)
                 c->status = failures == -2 ? HARNESS_NO_MEMORY : HARNESS_USAGE;
@@ -213,7 +214,7 @@ static int with_problem(const struct case_args *args, const struct harness_optio
 static void check_body(struct comparison *c)
 {
     print_title(c->args, c->problem);
-    run_ways(c, run_way);
+    run_variants(c, run_variant);
     if (c->status != HARNESS_RIGHT)
         return;
     print_norms(c);
@@ -225,13 +226,13 @@ int kron_check(const struct case_args *args, const struct harness_options *optio
     return with_problem(args, options, check_body);
 }
 
-/* ---- One way as a problem of the harness ---------------------------------------------------- */
+/* ---- One variant as a problem of the harness ------------------------------------------------ */
 
 struct timed {
     struct kron_problem problem;
     const struct kron_problem *at; /* that one, or somebody else's */
     struct kron_result result;
-    const struct kron_way *way;
+    const struct kron_variant *variant;
     bool forward, backward;
 };
 
@@ -241,9 +242,9 @@ static gram_status timed_run(gram_context *g, void *state)
     gram_status status = GRAM_OK;
 
     if (t->forward)
-        status = t->way->forward(g, t->at, &t->result);
+        status = t->variant->forward(g, t->at, &t->result);
     if (status == GRAM_OK && t->backward)
-        status = t->way->backward(g, t->at, &t->result);
+        status = t->variant->backward(g, t->at, &t->result);
     return status;
 }
 
@@ -272,8 +273,8 @@ bool kron_prepare(struct harness *h, const struct case_args *args, struct case_p
 
     if (!t)
         return harness_no_memory(h, "the problem");
-    t->way = kron_way_named(name);
-    if (!t->way) {
+    t->variant = find_kron_variant(name);
+    if (!t->variant) {
         fprintf(stderr, "implementation=%s, expected naive, explicit, shuffle or gram\n", name);
         free(t);
         return false;
@@ -289,7 +290,7 @@ bool kron_prepare(struct harness *h, const struct case_args *args, struct case_p
     }
     t->at = &t->problem;
     t->forward = true, t->backward = t->problem.gradients;
-    if (!t->way->fits(t->at)) {
+    if (!t->variant->fits(t->at)) {
         fprintf(stderr, "the problem is too large for %s\n", name);
         timed_destroy(t);
         return false;
@@ -362,8 +363,8 @@ static void print_time(const struct comparison *c, const char *name, double roof
     printf("\n");
 }
 
-/* The roof of where a way runs: measured once for each. */
-static double roof_there(struct harness *h, struct comparison *c)
+/* The roof of where a variant runs: measured once for each. */
+static double measured_roof(struct harness *h, struct comparison *c)
 {
     int place = 0;
 
@@ -377,13 +378,13 @@ static double roof_there(struct harness *h, struct comparison *c)
     return c->roof[place];
 }
 
-static void time_way(struct harness *h, void *arg)
+static void time_variant(struct harness *h, void *arg)
 {
     struct comparison *c = arg;
-    struct timed t = {.way = c->way, .forward = true};
-    bool is_gram = strcmp(c->way->name, "gram") == 0;
+    struct timed t = {.variant = c->variant, .forward = true};
+    bool is_gram = strcmp(c->variant->name, "gram") == 0;
     struct kron_result result;
-    struct kron_there there;
+    struct kron_device there;
     double forward = 0, backward = 0;
     gram_status status;
     char name[32];
@@ -395,7 +396,8 @@ static void time_way(struct harness *h, void *arg)
         c->status = HARNESS_NO_MEMORY;
         return;
     }
-    snprintf(name, sizeof name, "%s%s%s", c->way->name, is_gram ? " " : "", is_gram ? h->isa : "");
+    snprintf(name, sizeof name, "%s%s%s", c->variant->name, is_gram ? " " : "",
+             is_gram ? h->isa : "");
     t.backward = c->problem->gradients;
     status = kron_send(h, c->problem, &result, &there);
     t.at = &there.problem, t.result = there.result;
@@ -410,7 +412,7 @@ static void time_way(struct harness *h, void *arg)
     if (c->status == HARNESS_RIGHT && c->problem->gradients)
         backward = seconds_of(h, c, &t, true);
     if (c->status == HARNESS_RIGHT)
-        print_time(c, name, roof_there(h, c), (double[]){forward, backward});
+        print_time(c, name, measured_roof(h, c), (double[]){forward, backward});
     there.result = t.result;
     (void)kron_fetch(h, &there, &result);
     kron_result_close(&result);
@@ -427,7 +429,7 @@ static void bench_body(struct comparison *c)
         printf("%-16s %12s %10s %10s%s\n", "", "forward us", "GFLOP/s", "of roof",
                p->gradients ? "  backward us" : "");
     }
-    run_ways(c, time_way);
+    run_variants(c, time_variant);
 }
 
 int kron_bench(const struct case_args *args, const struct harness_options *options)

@@ -2,8 +2,8 @@
  * test_kron_check.c - that `gram check kron` says which output is wrong
  *
  * The linker's --wrap puts the functions below before gram_kron_matmul and gram_kron_matmul_vjp:
- * they add an error to one output of the calls that have several factors, which among the ways of
- * kron_ways.c only gram's own way makes.
+ * they add an error to one output of the calls that have several factors, which among the variants
+ * of kron_variants.c only gram's own variant makes.
  *
  * SPDX-License-Identifier: MIT
  */

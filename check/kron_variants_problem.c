@@ -1,9 +1,9 @@
 /*
- * kron_ways_problem.c - the problems and results of kron_ways.h: sizes, memory, numbers
+ * kron_variants_problem.c - the problems and results of kron_variants.h: sizes, memory, numbers
  *
  * SPDX-License-Identifier: MIT
  */
-#include "kron_ways.h"
+#include "kron_variants.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 /*
- * kron_there.c - sends a problem of kron_ways.h to a device and fetches its result: see
- * kron_there.h
+ * kron_device.c - sends a problem of kron_variants.h to a device and fetches its result: see
+ * kron_device.h
  *
  * SPDX-License-Identifier: MIT
  */
-#include "kron_there.h"
+#include "kron_device.h"
 
 void kron_tensors(struct kron_problem *p, struct kron_result *r, gram_tensor *tensors[CASE_TENSORS])
 {
@@ -19,14 +19,14 @@ void kron_tensors(struct kron_problem *p, struct kron_result *r, gram_tensor *te
 }
 
 gram_status kron_send(struct harness *h, const struct kron_problem *p, const struct kron_result *r,
-                      struct kron_there *t)
+                      struct kron_device *t)
 {
-    *t = (struct kron_there){.problem = *p, .result = *r};
+    *t = (struct kron_device){.problem = *p, .result = *r};
     kron_tensors(&t->problem, &t->result, t->p.made.tensors);
     return problem_send(h, &t->p);
 }
 
-gram_status kron_fetch(struct harness *h, struct kron_there *t, struct kron_result *r)
+gram_status kron_fetch(struct harness *h, struct kron_device *t, struct kron_result *r)
 {
     gram_status status = problem_fetch(h, &t->p);
 

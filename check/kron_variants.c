@@ -1,5 +1,5 @@
 /*
- * kron_ways.c - the ways of kron_ways.h
+ * kron_variants.c - the variants of kron_variants.h
  *
  *   naive     the sums of the definition, in double
  *   explicit  the Kronecker product written out, then one matrix product
@@ -9,7 +9,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "kron_ways.h"
+#include "kron_variants.h"
 #include "check/reference/reference.h"
 #include <stdlib.h>
 #include <string.h>
@@ -365,7 +365,7 @@ static gram_status gram_backward(gram_context *g, const struct kron_problem *p,
     return gram_kron_matmul_vjp(g, &p->x, factors, p->count, &options, &p->grad, &grads);
 }
 
-const struct kron_way kron_ways[] = {
+const struct kron_variant kron_variants[] = {
     {   "naive",    naive_forward,    naive_backward,    fits_naive},
     {"explicit", explicit_forward, explicit_backward, fits_explicit},
     { "shuffle",  shuffle_forward,  shuffle_backward,      any_size},
@@ -373,10 +373,10 @@ const struct kron_way kron_ways[] = {
     {      NULL,             NULL,              NULL,          NULL},
 };
 
-const struct kron_way *kron_way_named(const char *name)
+const struct kron_variant *find_kron_variant(const char *name)
 {
-    for (int i = 0; kron_ways[i].name; i++)
-        if (strcmp(kron_ways[i].name, name) == 0)
-            return &kron_ways[i];
+    for (int i = 0; kron_variants[i].name; i++)
+        if (strcmp(kron_variants[i].name, name) == 0)
+            return &kron_variants[i];
     return NULL;
 }

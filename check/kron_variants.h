@@ -1,12 +1,13 @@
 /*
- * kron_ways.h - one product with Kronecker factors, and its gradients, computed in several ways
+ * kron_variants.h - one product with Kronecker factors, and its gradients, computed in several
+ * variants
  *
- * For `gram check|bench|profile kron`: ways share the problem and differ in their results.
+ * For `gram check|bench|profile kron`: variants share the problem and differ in their results.
  *
  * SPDX-License-Identifier: MIT
  */
-#ifndef GRAM_KRON_WAYS_H
-#define GRAM_KRON_WAYS_H
+#ifndef GRAM_KRON_VARIANTS_H
+#define GRAM_KRON_VARIANTS_H
 #include "check/harness/harness.h"
 
 /* Matrices are row-major, as gram_kron_matmul has them.  `from the right` they are what a product
@@ -24,10 +25,10 @@ struct kron_problem {
 
 struct kron_result {
     gram_tensor y, x, factor[GRAM_MAX_FACTORS]; /* gradients but for y */
-    void *kept[GRAM_MAX_FACTORS + 1];           /* what a way keeps between its calls */
+    void *kept[GRAM_MAX_FACTORS + 1];           /* what a variant keeps between its calls */
 };
 
-struct kron_way {
+struct kron_variant {
     const char *name;
     gram_status (*forward)(gram_context *g, const struct kron_problem *p, struct kron_result *out);
     gram_status (*backward)(gram_context *g, const struct kron_problem *p, struct kron_result *out);
@@ -36,8 +37,8 @@ struct kron_way {
 };
 
 /* "naive", "explicit", "shuffle", "gram"; name NULL at the end. */
-extern const struct kron_way kron_ways[];
-const struct kron_way *kron_way_named(const char *name);
+extern const struct kron_variant kron_variants[];
+const struct kron_variant *find_kron_variant(const char *name);
 
 /* Sizes M, then P or PxQ for each factor; false with a message on stderr. */
 bool kron_problem_open(struct harness *h, const struct case_args *args, struct kron_problem *p);
