@@ -7,6 +7,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cpu_eigh.h"
+#include "cpu/move.h"
 #include <limits.h>
 
 /* ---- Results --------------------------------------------------------------------------------- */
@@ -30,8 +31,7 @@ static void fill_nan(const struct eigh_plan *plan, const struct gram_view *v, in
 
     rest.cols -= first;
     if (to && rest.cols > 0)
-        plan->move->fill_nan(&rest, to + first * v->col_stride *
-                                             (int64_t)gram_dtype_size(plan->op->a.dtype));
+        cpu_fill_nan(&rest, to + first * v->col_stride * (int64_t)gram_dtype_size(v->dtype));
 }
 
 void cpu_eigh_fail(struct eigh_plan *plan, int64_t item, enum eigh_outcome outcome)
@@ -63,15 +63,15 @@ void cpu_eigh_store(const struct eigh_plan *plan, int64_t item, const struct eig
 {
     const struct gram_eigh_op *op = plan->op;
     int64_t size = (int64_t)gram_dtype_size(op->a.dtype);
-    struct gram_eigh_columns values = {
+    struct cpu_move values = {
         .to = cpu_eigh_item(plan, &op->values, item),
         .from = (const char *)pairs->w + pairs->first * size,
-        .to_stride = {0, op->values.col_stride},
-        .from_stride = {0,                     1},
-        .rows = 1,
-        .cols = pairs->stored,
+        .to_stride = {op->values.col_stride, 0},
+        .from_stride = {                    1, 0},
+        .rows = pairs->stored,
+        .cols = 1,
     };
-    struct gram_eigh_columns vectors = {
+    struct cpu_move vectors = {
         .from = pairs->v,
         .to_stride = {op->vectors.row_stride, op->vectors.col_stride},
         .from_stride = {      pairs->stride[0],       pairs->stride[1]},
@@ -81,7 +81,7 @@ void cpu_eigh_store(const struct eigh_plan *plan, int64_t item, const struct eig
     };
 
     write_info(plan, item, EIGH_DONE, pairs->found);
-    plan->kernels->columns(&values);
+    cpu_move(op->a.dtype, &values);
     fill_nan(plan, &op->values, item, pairs->stored);
     if (!op->has_vectors || !pairs->v)
         return;
@@ -90,7 +90,7 @@ void cpu_eigh_store(const struct eigh_plan *plan, int64_t item, const struct eig
         vectors.order += pairs->first;
     else
         vectors.from = (const char *)pairs->v + pairs->first * pairs->stride[1] * size;
-    plan->kernels->columns(&vectors);
+    cpu_move(op->a.dtype, &vectors);
     fill_nan(plan, &op->vectors, item, pairs->stored);
 }
 

@@ -12,7 +12,6 @@
 struct eigh_plan {
     const struct gram_eigh_op *op;
     const struct gram_eigh_kernels *kernels; /* of the dtype */
-    const struct gram_solve_kernels *move;   /* strided copies and NaN */
     gram_eigh_driver driver;
     gram_eigh_driver fallback; /* for items that driver gives up; AUTO: none */
     bool grows;                /* scratch is the context's, which may take more for fallback */

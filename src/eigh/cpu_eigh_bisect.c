@@ -11,6 +11,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "core/blas.h"
+#include "cpu/move.h"
 #include "cpu_eigh_large.h"
 #include <math.h>
 #include <string.h>
@@ -82,7 +83,7 @@ static void store(const struct eigh_plan *plan, const struct large_item *m,
                   const struct gram_blas_tridiagonal *t, void *z, int64_t found)
 {
     int32_t *order = t->iwork + 3 * t->n;
-    struct gram_eigh_columns values = {
+    const struct cpu_move values = {
         .to = t->work,
         .from = t->w,
         .to_stride = {0, 1},
@@ -101,7 +102,7 @@ static void store(const struct eigh_plan *plan, const struct large_item *m,
     };
 
     plan->kernels->sort(t->m, t->w, order);
-    plan->kernels->columns(&values);
+    cpu_move(t->dtype, &values);
     plan->kernels->raise(t->m, t->work, 1, m->exponent);
     cpu_eigh_store(plan, m->index, &pairs);
 }

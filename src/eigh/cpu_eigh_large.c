@@ -8,6 +8,7 @@
 #include "cpu_eigh_large.h"
 #include "core/blas.h"
 #include "cpu/cpu_blas_for.h"
+#include "cpu/move.h"
 #include "linalg/solve_batch.h"
 
 enum {
@@ -76,13 +77,13 @@ static bool load_item(const struct eigh_plan *plan, const struct large_layout *a
     const struct gram_eigh_op *op = plan->op;
     bool lower = op->uplo == GRAM_LOWER;
     char *from = cpu_eigh_item(plan, &op->a, m->index);
-    struct solve_copy c = {
+    struct cpu_move c = {
         .from = from,
         .from_stride = {lower ? op->a.row_stride : op->a.col_stride,
                         lower ? op->a.col_stride : op->a.row_stride},
         .rows = op->a.rows,
         .cols = op->a.rows,
-        .part = SOLVE_LOWER,
+        .part = CPU_MOVE_LOWER,
     };
 
     m->a = m->s + at->matrix_at;
@@ -100,7 +101,7 @@ static bool load_item(const struct eigh_plan *plan, const struct large_layout *a
         c.to = m->a;
         c.to_stride[0] = 1;
         c.to_stride[1] = m->ld;
-        plan->move->copy(&c, 0, c.cols);
+        cpu_move(op->a.dtype, &c);
     }
     return plan->kernels->scale(op->a.rows, m->a, m->ld, m->uplo, &m->exponent);
 }

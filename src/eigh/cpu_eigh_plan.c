@@ -63,7 +63,6 @@ gram_status cpu_eigh_plan(gram_context *g, const struct gram_eigh_op *op, struct
 {
     *plan = (struct eigh_plan){.op = op, .driver = op->driver};
     plan->kernels = gram_cpu_kernels_of(g)->eigh[op->a.dtype];
-    plan->move = gram_cpu_kernels_of(g)->solve[op->a.dtype];
     atomic_init(&plan->failed, LLONG_MAX);
     if (!gram_blas_fits(op->a.rows, 0, 0))
         return gram_fail(g, GRAM_UNSUPPORTED, "a has %lld rows, LAPACK takes at most %d",

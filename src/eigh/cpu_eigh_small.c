@@ -8,6 +8,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "core/threads.h"
+#include "cpu/move.h"
 #include "cpu_eigh.h"
 
 struct lanes_loop {
@@ -44,13 +45,13 @@ static void store_lane(const struct lanes_loop *loop, int64_t item, int lane, ch
     int64_t n = op->a.rows, lanes = kernels->lanes;
     size_t size = gram_dtype_size(op->a.dtype);
     char *sorted = s + loop->sorted_at;
-    struct gram_eigh_columns values = {
+    const struct cpu_move values = {
         .to = sorted,
         .from = s + loop->w_at + (size_t)lane * size,
-        .to_stride = {0,     1},
-        .from_stride = {0, lanes},
-        .rows = 1,
-        .cols = n,
+        .to_stride = {    1, 0},
+        .from_stride = {lanes, 0},
+        .rows = n,
+        .cols = 1,
     };
     struct eigh_pairs pairs = {
         .w = sorted,
@@ -59,7 +60,7 @@ static void store_lane(const struct lanes_loop *loop, int64_t item, int lane, ch
         .order = (const int32_t *)(const void *)(s + loop->order_at) + lane * EIGH_SMALL,
     };
 
-    kernels->columns(&values);
+    cpu_move(op->a.dtype, &values);
     cpu_eigh_choose(loop->plan, n, &pairs);
     cpu_eigh_store(loop->plan, item, &pairs);
 }

@@ -29,15 +29,6 @@ struct gram_eigh_load {
     int exponent[EIGH_LANES]; /* out */
 };
 
-/* to[i, j] = from[i, order[j]]; order NULL: j.  Strides from row to row, column to column. */
-struct gram_eigh_columns {
-    void *to;
-    const void *from;
-    int64_t to_stride[2], from_stride[2];
-    int64_t rows, cols;
-    const int32_t *order;
-};
-
 struct gram_eigh_kernels {
     int lanes;
     /* Returns the lanes (bit l) with NaN or infinity, which become zeros. */
@@ -49,7 +40,6 @@ struct gram_eigh_kernels {
     /* The n values in each lane ascending; of lane l, order[l * EIGH_SMALL + i] is where the i-th
      * stood. */
     void (*sort_lanes)(int64_t n, void *w, int32_t *order);
-    void (*columns)(const struct gram_eigh_columns *c);
     /* The order in which the n values w ascend. */
     void (*sort)(int64_t n, const void *w, int32_t *order);
     /* Multiplies n values, stride apart, by 2^exponent. */

@@ -55,22 +55,6 @@ static uint32_t FN(eigh_load)(struct gram_eigh_load *load)
     return bad;
 }
 
-static void FN(eigh_columns)(const struct gram_eigh_columns *c)
-{
-    const int64_t tile = 32;
-
-    for (int64_t top = 0; top < c->rows; top += tile) {
-        int64_t bottom = top + tile < c->rows ? top + tile : c->rows;
-        for (int64_t j = 0; j < c->cols; j++) {
-            real *to = (real *)c->to + j * c->to_stride[1];
-            const real *from =
-                (const real *)c->from + (c->order ? c->order[j] : j) * c->from_stride[1];
-            for (int64_t i = top; i < bottom; i++)
-                to[i * c->to_stride[0]] = from[i * c->from_stride[0]];
-        }
-    }
-}
-
 static void FN(eigh_sift)(int64_t end, const real *w, int32_t *order, int64_t at)
 {
     int32_t moved = order[at];

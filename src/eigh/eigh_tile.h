@@ -337,7 +337,6 @@ static const struct gram_eigh_kernels FN(eigh) = {
     .jacobi = FN(eigh_jacobi),
     .closed_form = FN(eigh_closed_form),
     .sort_lanes = FN(eigh_sort_lanes),
-    .columns = FN(eigh_columns),
     .sort = FN(eigh_sort),
     .raise = FN(eigh_raise),
     .count = FN(eigh_count),

@@ -16,7 +16,7 @@
 #include "core/threads.h"
 #include "cpu/cpu.h"
 #include "cpu/cpu_kernels.h"
-#include "cpu/cpu_mirror.h"
+#include "cpu/move.h"
 #include "cpu_kron_matmul_vjp.h"
 #include <limits.h>
 #include <math.h>
@@ -404,8 +404,7 @@ static int solve_item(struct kron_solve_plan *p)
         failed = atomic_load(&p->singular) ? p->op->count + 1 : 0;
     }
     if (failed)
-        gram_cpu_kernels_of(p->g)->solve[p->dtype]->fill_nan(
-            &p->op->x, gram_view_item(&p->op->x, &p->op->batch, p->item));
+        cpu_fill_nan(&p->op->x, gram_view_item(&p->op->x, &p->op->batch, p->item));
     if (p->op->has_info)
         *(int32_t *)(void *)gram_view_item(&p->op->info, &p->op->batch, p->item) = failed;
     return failed;

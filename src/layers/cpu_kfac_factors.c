@@ -9,7 +9,7 @@
  */
 #include "core/threads.h"
 #include "cpu/cpu.h"
-#include "cpu/cpu_mirror.h"
+#include "cpu/move.h"
 #include "cpu_layer.h"
 #include <string.h>
 

@@ -11,7 +11,7 @@
 #include "core/blas_view.h"
 #include "cpu/cpu.h"
 #include "cpu/cpu_blas_for.h"
-#include "kron/cpu_kron_matmul_vjp.h"
+#include "cpu/move.h"
 #include "kron/kron.h"
 
 enum {
@@ -98,20 +98,13 @@ static gram_status make_plan(gram_context *g, const struct gram_matmul_batched_o
     return GRAM_OK;
 }
 
-/* Copies a matrix to another one of the same shape. */
-static void move(const struct gram_view *to, void *to_data, const struct gram_view *from,
-                 const void *from_data)
+/* Copies an item of a matrix to another one of the same shape and dtype. */
+static void copy(const struct gram_view *to, void *to_item, const struct gram_view *from,
+                 const void *from_item)
 {
-    const struct kron_vjp_move m = {
-        .to = to_data,
-        .from = from_data,
-        .to_stride = {  to->row_stride,   to->col_stride},
-        .from_stride = {from->row_stride, from->col_stride},
-        .rows = from->rows,
-        .cols = from->cols,
-    };
+    const struct cpu_move m = cpu_move_between(to, to_item, from, from_item);
 
-    cpu_kron_matmul_vjp_move(from->dtype, &m);
+    cpu_move(from->dtype, &m);
 }
 
 /* The transpose of an item as BLAS sees it, packed first where it has to be. */
@@ -122,7 +115,7 @@ static struct gram_blas_matrix load(const struct gram_view *v, bool pack, const 
 
     if (!pack)
         return gram_blas_transpose_of(v, data);
-    move(&dense, scratch, v, data);
+    copy(&dense, scratch, v, data);
     return gram_blas_transpose_of(&dense, scratch);
 }
 
@@ -143,12 +136,12 @@ static void run_item(void *arg, int64_t item, int worker)
     if (p->pack_out)
         to = gram_view_dense(scratch + p->out_at, to.dtype, to.rows, to.cols);
     if (beta != 0 && (p->pack_out || !op->c_is_out))
-        move(&to, to.data, &op->c, gram_view_item(&op->c, &op->batch, item));
+        copy(&to, to.data, &op->c, gram_view_item(&op->c, &op->batch, item));
     gram_blas_gemm(to.dtype, (int64_t[]){to.cols, to.rows, op->a.cols},
                    gram_hyper_at(&op->alpha, &op->batch, item), b, a, beta, to.data,
                    to.rows == 1 ? to.cols : to.row_stride);
     if (p->pack_out)
-        move(&op->out, out, &to, to.data);
+        copy(&op->out, out, &to, to.data);
     gram_trace_end(p->g, "matmul", worker, start);
 }
 

@@ -5,13 +5,13 @@
  */
 #include "core/blas.h"
 #include "core/random.h"
-#include "cpu/cpu_mirror.h"
+#include "cpu/move.h"
 #include "cpu_matrix_power.h"
 #include "power_ridge.h"
 #include <math.h>
 
 enum {
-    TILE = 32,   /* of a transposition: as in cpu_mirror.c */
+    TILE = 32,   /* of a transposition: as in move.c */
     PANEL = 256, /* columns of a product of which only the lower triangle is wanted: as fast as the
                     whole width in OpenBLAS's sgemm on a Zen 4 */
     LANCZOS_STEPS = 32

@@ -14,12 +14,8 @@
  * SPDX-License-Identifier: MIT
  */
 #include "core/blas.h"
-#include "core/threads.h"
+#include "cpu/move.h"
 #include "cpu_solve.h"
-
-enum {
-    COPY_COLUMNS = 32 /* a piece of a parallel copy: a column of tiles */
-};
 
 /* Where the pieces of a large item's scratch memory begin, and its bytes; SIZE_MAX: too many. */
 struct large_scratch {
@@ -45,40 +41,17 @@ static struct large_scratch large_layout(const struct solve_plan *plan)
     return s;
 }
 
-struct parallel_copy {
-    const struct solve_copy *copy;
-    const struct gram_solve_kernels *kernels;
-};
-
-static void copy_columns(void *arg, int64_t index, int thread)
-{
-    const struct parallel_copy *p = arg;
-    int64_t first = index * COPY_COLUMNS, last = first + COPY_COLUMNS;
-
-    (void)thread;
-    p->kernels->copy(p->copy, first, last < p->copy->cols ? last : p->copy->cols);
-}
-
-static void copy_matrix(gram_context *g, const struct gram_solve_kernels *kernels,
-                        const struct solve_copy *c)
-{
-    struct parallel_copy p = {.copy = c, .kernels = kernels};
-
-    gram_for(g, (double)c->rows * (double)c->cols, gram_ceil_div(c->cols, COPY_COLUMNS),
-             copy_columns, &p);
-}
-
 /* A matrix as LAPACK is to work on it. */
 struct large_matrix {
     void *data;
     struct gram_solve_layout layout;
 };
 
-static enum solve_part part_of(const struct solve_plan *plan)
+static enum cpu_move_part part_of(const struct solve_plan *plan)
 {
     if (plan->lu)
-        return SOLVE_ALL;
-    return plan->op->uplo == GRAM_LOWER ? SOLVE_LOWER : SOLVE_UPPER;
+        return CPU_MOVE_ALL;
+    return plan->op->uplo == GRAM_LOWER ? CPU_MOVE_LOWER : CPU_MOVE_UPPER;
 }
 
 /* Finds the place where an item of a is factorised and brings it there. */
@@ -89,7 +62,7 @@ static struct large_matrix load_matrix(gram_context *g, const struct solve_plan 
     const struct gram_view *kept = op->has_factor ? &op->factor : &op->a;
     struct large_matrix m = {.layout = gram_solve_layout(kept)};
     char *a = cpu_solve_item(plan, &op->a, own, 0);
-    struct solve_copy c = {
+    struct cpu_move c = {
         .from = a,
         .from_stride = {op->a.row_stride, op->a.col_stride},
         .rows = op->a.rows,
@@ -107,7 +80,7 @@ static struct large_matrix load_matrix(gram_context *g, const struct solve_plan 
         c.to = m.data;
         c.to_stride[0] = m.layout.row_major ? m.layout.ld : 1;
         c.to_stride[1] = m.layout.row_major ? 1 : m.layout.ld;
-        copy_matrix(g, plan->kernels, &c);
+        cpu_move_parallel(g, op->a.dtype, &c);
     }
     return m;
 }
@@ -117,7 +90,7 @@ static void store_factor(gram_context *g, const struct solve_plan *plan, int64_t
                          const struct large_matrix *m)
 {
     const struct gram_view *f = &plan->op->factor;
-    struct solve_copy c = {
+    struct cpu_move c = {
         .to = cpu_solve_item(plan, f, own, 0),
         .from = m->data,
         .to_stride = {                         f->row_stride,f->col_stride                                              },
@@ -129,7 +102,7 @@ static void store_factor(gram_context *g, const struct solve_plan *plan, int64_t
     };
 
     if (c.to != m->data)
-        copy_matrix(g, plan->kernels, &c);
+        cpu_move_parallel(g, f->dtype, &c);
 }
 
 /* The triangle of LAPACK's, which sees a row-major matrix transposed. */
@@ -182,12 +155,12 @@ static void solve_columns(gram_context *g, const struct solve_plan *plan,
     bool direct = gram_solve_columns_direct(&op->x);
     int64_t step = direct ? op->x.cols : SOLVE_RHS_BLOCK;
     int64_t ld = direct && op->x.cols > 1 ? op->x.col_stride : n;
-    struct solve_copy in = {
+    struct cpu_move in = {
         .to_stride = {               1,               ld},
         .from_stride = {op->b.row_stride, op->b.col_stride},
         .rows = n,
     };
-    struct solve_copy out = {
+    struct cpu_move out = {
         .to_stride = {op->x.row_stride, op->x.col_stride},
         .from_stride = {               1,                n},
         .rows = n,
@@ -200,10 +173,10 @@ static void solve_columns(gram_context *g, const struct solve_plan *plan,
         in.to = direct ? out.to : rhs;
         in.from = b + j * op->b.col_stride * size;
         if (!direct || !op->x_is_b)
-            copy_matrix(g, plan->kernels, &in);
+            cpu_move_parallel(g, op->x.dtype, &in);
         solve_block(plan, m, pivots, in.cols, in.to, ld);
         if (!direct)
-            copy_matrix(g, plan->kernels, &out);
+            cpu_move_parallel(g, op->x.dtype, &out);
     }
 }
 
@@ -223,7 +196,7 @@ void cpu_solve_large(gram_context *g, struct solve_plan *plan, void *memory)
         for (int64_t j = 0; op->x.cols > 0 && j < plan->shared.count; j++) {
             char *x = cpu_solve_item(plan, &op->x, i, j);
             if (info)
-                plan->kernels->fill_nan(&op->x, x);
+                cpu_fill_nan(&op->x, x);
             else
                 solve_columns(g, plan, &m, pivots, cpu_solve_item(plan, &op->b, i, j), x,
                               scratch ? scratch + at.rhs_at : NULL);

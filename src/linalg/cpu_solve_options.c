@@ -14,7 +14,7 @@
  */
 #include "core/blas.h"
 #include "core/threads.h"
-#include "cpu/cpu_mirror.h"
+#include "cpu/move.h"
 #include "cpu_solve.h"
 #include <float.h>
 #include <math.h>
@@ -119,7 +119,7 @@ static void put(const struct option_work *w, void *a, int64_t at, double value)
 static void load_matrix(const struct option_work *w)
 {
     const struct gram_view *v = &w->plan->op->a;
-    struct solve_copy c = {
+    struct cpu_move c = {
         .to = w->a,
         .from = cpu_solve_item(w->plan, v, w->own, 0),
         .to_stride = {                                      1,w->n                                                        },
@@ -127,10 +127,10 @@ static void load_matrix(const struct option_work *w)
                       w->flip ? v->row_stride : v->col_stride},
         .rows = w->n,
         .cols = w->n,
-        .part = w->plan->lu ? SOLVE_ALL : SOLVE_LOWER,
+        .part = w->plan->lu ? CPU_MOVE_ALL : CPU_MOVE_LOWER,
     };
 
-    w->plan->kernels->copy(&c, 0, w->n);
+    cpu_move(v->dtype, &c);
     if (!w->plan->lu)
         cpu_mirror(v->dtype, w->n, w->a);
 }
@@ -268,7 +268,7 @@ static double condition(const struct option_work *w)
 static void store_factor(const struct option_work *w)
 {
     const struct gram_view *v = &w->plan->op->factor;
-    struct solve_copy c = {
+    struct cpu_move c = {
         .to = cpu_solve_item(w->plan, v, w->own, 0),
         .from = w->f,
         .to_stride = {w->flip ? v->col_stride : v->row_stride,
@@ -276,10 +276,10 @@ static void store_factor(const struct option_work *w)
         .from_stride = {                                      1, w->n},
         .rows = w->n,
         .cols = w->n,
-        .part = w->plan->lu ? SOLVE_ALL : SOLVE_LOWER,
+        .part = w->plan->lu ? CPU_MOVE_ALL : CPU_MOVE_LOWER,
     };
 
-    w->plan->kernels->copy(&c, 0, w->n);
+    cpu_move(v->dtype, &c);
 }
 
 /* ---- Refinement ----------------------------------------------------------------------------- */
@@ -493,7 +493,7 @@ static void move_block(const struct option_work *w, const struct gram_view *v, c
                        const int64_t first_count[2], void *block, bool in)
 {
     char *data = item + first_count[0] * v->col_stride * (int64_t)gram_dtype_size(v->dtype);
-    struct solve_copy c = {
+    struct cpu_move c = {
         .to = in ? block : data,
         .from = in ? data : block,
         .to_stride = {in ? 1 : v->row_stride, in ? w->n : v->col_stride},
@@ -502,7 +502,7 @@ static void move_block(const struct option_work *w, const struct gram_view *v, c
         .cols = first_count[1],
     };
 
-    w->plan->kernels->copy(&c, 0, c.cols);
+    cpu_move(v->dtype, &c);
 }
 
 /* What refinement reports of one item of the batch. */
@@ -608,7 +608,7 @@ static void solve_item(struct option_work *w, struct solve_plan *plan)
             put_number(w, &op->refinings, j, told.steps);
     }
     for (int64_t j = 0; info && j < plan->shared.count; j++)
-        plan->kernels->fill_nan(&op->x, cpu_solve_item(plan, &op->x, w->own, j));
+        cpu_fill_nan(&op->x, cpu_solve_item(plan, &op->x, w->own, j));
     cpu_solve_report(plan, w->own, info);
 }
 

@@ -12,6 +12,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "core/threads.h"
+#include "cpu/move.h"
 #include "cpu_solve.h"
 #include <string.h>
 
@@ -24,7 +25,7 @@ struct small_loop {
     char *scratch; /* bytes_per_thread for each thread */
     size_t bytes_per_thread, rhs_at, pivots_at;
     bool flip; /* the buffer holds the transpose of what the caller's indices mean */
-    enum solve_part part;
+    enum cpu_move_part part;
 };
 
 static struct small_loop lay_out(struct solve_plan *plan)
@@ -32,7 +33,7 @@ static struct small_loop lay_out(struct solve_plan *plan)
     const struct gram_solve_op *op = plan->op;
     size_t n = (size_t)op->a.rows;
     size_t column = (size_t)gram_solve_ld(op->a.rows) * gram_dtype_size(op->a.dtype);
-    struct small_loop loop = {.plan = plan, .part = plan->lu ? SOLVE_ALL : SOLVE_LOWER};
+    struct small_loop loop = {.plan = plan, .part = plan->lu ? CPU_MOVE_ALL : CPU_MOVE_LOWER};
 
     loop.rhs_at = n * column;
     loop.pivots_at = loop.rhs_at + SOLVE_WIDTH * column;
@@ -53,7 +54,7 @@ size_t cpu_solve_small_bytes(const gram_context *g, const struct solve_plan *pla
 static void load_matrix(const struct small_loop *loop, const struct gram_view *v, const char *data,
                         void *s)
 {
-    struct solve_copy c = {
+    struct cpu_move c = {
         .to = s,
         .from = data,
         .to_stride = {                                         1,gram_solve_ld(v->rows)                                         },
@@ -67,14 +68,14 @@ static void load_matrix(const struct small_loop *loop, const struct gram_view *v
     if (v->rows == 0)
         return;
     memset(s, 0, loop->rhs_at); /* the rows beyond n must be zero */
-    loop->plan->kernels->copy(&c, 0, v->rows);
+    cpu_move(v->dtype, &c);
 }
 
 /* And back. */
 static void store_matrix(const struct small_loop *loop, const struct gram_view *v, void *data,
                          const void *s)
 {
-    struct solve_copy c = {
+    struct cpu_move c = {
         .to = data,
         .from = s,
         .to_stride = {loop->flip ? v->col_stride : v->row_stride,
@@ -85,7 +86,7 @@ static void store_matrix(const struct small_loop *loop, const struct gram_view *
         .part = loop->part,
     };
 
-    loop->plan->kernels->copy(&c, 0, v->rows);
+    cpu_move(v->dtype, &c);
 }
 
 static int64_t factorise(const struct small_loop *loop, int64_t own, void *s, int32_t *pivots)
@@ -115,13 +116,13 @@ static void solve_columns(const struct small_loop *loop, const char *b, char *x,
     const struct gram_solve_kernels *kernels = loop->plan->kernels;
     int64_t n = op->x.rows, ld = gram_solve_ld(n), size = (int64_t)gram_dtype_size(op->x.dtype);
     char *rhs = (char *)s + loop->rhs_at;
-    struct solve_copy in = {
+    struct cpu_move in = {
         .to = rhs,
         .to_stride = {               1,               ld},
         .from_stride = {op->b.row_stride, op->b.col_stride},
         .rows = n,
     };
-    struct solve_copy out = {
+    struct cpu_move out = {
         .from = rhs,
         .from_stride = {               1,               ld},
         .to_stride = {op->x.row_stride, op->x.col_stride},
@@ -134,14 +135,14 @@ static void solve_columns(const struct small_loop *loop, const char *b, char *x,
         in.from = b + j * op->b.col_stride * size;
         out.to = x + j * op->x.col_stride * size;
         memset(rhs, 0, (size_t)(ld * width * size));
-        kernels->copy(&in, 0, width);
+        cpu_move(op->x.dtype, &in);
         if (!loop->plan->lu)
             kernels->cholesky_solve(n, s, rhs, width);
         else if (loop->flip)
             kernels->lu_solve_transposed(n, s, pivots, rhs, width);
         else
             kernels->lu_solve(n, s, pivots, rhs, width);
-        kernels->copy(&out, 0, width);
+        cpu_move(op->x.dtype, &out);
     }
 }
 
@@ -158,7 +159,7 @@ static void solve_item(const struct small_loop *loop, int64_t own, char *s)
     for (int64_t j = 0; j < plan->shared.count; j++) {
         char *x = cpu_solve_item(plan, &op->x, own, j);
         if (info)
-            plan->kernels->fill_nan(&op->x, x);
+            cpu_fill_nan(&op->x, x);
         else
             solve_columns(loop, cpu_solve_item(plan, &op->b, own, j), x, s, pivots);
     }

@@ -11,7 +11,7 @@
 #include "core/threads.h"
 #include "cpu/cpu.h"
 #include "cpu/cpu_blas_for.h"
-#include "kron/cpu_kron_matmul_vjp.h"
+#include "cpu/move.h"
 #include <math.h>
 
 enum {
@@ -152,15 +152,8 @@ static void run_item(void *arg, int64_t item, int worker)
     if (!finite && op->keep)
         return;
     if (plan->pack) {
-        const struct kron_vjp_move m = {
-            .to = scratch,
-            .from = x,
-            .to_stride = {dense.row_stride,                1},
-            .from_stride = {op->x.row_stride, op->x.col_stride},
-            .rows = op->x.rows,
-            .cols = op->x.cols,
-        };
-        cpu_kron_matmul_vjp_move(op->x.dtype, &m);
+        const struct cpu_move m = cpu_move_between(&dense, scratch, &op->x, x);
+        cpu_move(op->x.dtype, &m);
     }
     add_item(plan, item,
              plan->pack ? gram_blas_transpose_of(&dense, scratch)

@@ -1,5 +1,5 @@
 /*
- * solve_tile.h - template: factorise and solve one small matrix, and move matrices of any strides
+ * solve_tile.h - template: factorises one small matrix and solves with it
  *
  * Factorisations are right-looking: their inner loops run down columns in whole blocks of
  * SOLVE_BLOCK rows, so they also touch rows of the block above the ones they are meant for.  There
@@ -10,32 +10,6 @@
  * SPDX-License-Identifier: MIT
  */
 #define FN(name) CAT(CAT(name, DTYPE), ISA)
-
-static void FN(solve_copy)(const struct solve_copy *c, int64_t first, int64_t last)
-{
-    const int64_t tile = 32; /* two 32 by 32 tiles of doubles fit the first-level cache */
-
-    for (int64_t top = 0; top < c->rows; top += tile) {
-        int64_t bottom = top + tile < c->rows ? top + tile : c->rows;
-        for (int64_t j = first; j < last; j++) {
-            int64_t low = c->part == SOLVE_LOWER && j > top ? j : top;
-            int64_t high = c->part == SOLVE_UPPER && j + 1 < bottom ? j + 1 : bottom;
-            real *to = (real *)c->to + j * c->to_stride[1];
-            const real *from = (const real *)c->from + j * c->from_stride[1];
-            for (int64_t i = low; i < high; i++)
-                to[i * c->to_stride[0]] = from[i * c->from_stride[0]];
-        }
-    }
-}
-
-static void FN(solve_fill_nan)(const struct gram_view *shape, void *data)
-{
-    real *x = data;
-
-    for (int64_t i = 0; i < shape->rows; i++)
-        for (int64_t j = 0; j < shape->cols; j++)
-            x[i * shape->row_stride + j * shape->col_stride] = (real)NAN;
-}
 
 static int64_t FN(solve_bad_diagonal)(int64_t n, const void *matrix, int64_t ld, bool positive)
 {
@@ -201,8 +175,6 @@ static void FN(solve_lu_solve_transposed)(int64_t n, const void *matrix, const i
 }
 
 static const struct gram_solve_kernels FN(solve) = {
-    .copy = FN(solve_copy),
-    .fill_nan = FN(solve_fill_nan),
     .bad_diagonal = FN(solve_bad_diagonal),
     .cholesky = FN(solve_cholesky),
     .cholesky_solve = FN(solve_cholesky_solve),

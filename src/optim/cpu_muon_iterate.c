@@ -8,8 +8,8 @@
  * SPDX-License-Identifier: MIT
  */
 #include "core/blas.h"
-#include "cpu/cpu_mirror.h"
 #include "cpu/cpu_mode.h"
+#include "cpu/move.h"
 #include "cpu_muon.h"
 #include "cpu_optimizer.h"
 #include <math.h>

@@ -7,7 +7,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "core/blas.h"
-#include "cpu/cpu_mirror.h"
+#include "cpu/move.h"
 #include "cpu_optimizer.h"
 #include <string.h>
 

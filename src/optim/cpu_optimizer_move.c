@@ -6,7 +6,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "cpu/cpu_mirror.h"
+#include "cpu/move.h"
 #include "cpu_optimizer.h"
 
 #define TEMPLATE "optim/cpu_optimizer_move.h"
