@@ -1,19 +1,254 @@
 /*
- * cpu_optimizer.c - a step of an optimizer on the CPU: which parameters rest, the passes, the end
+ * cpu_optimizer.c - a step of an optimizer on the CPU: its blocks, their numbers, the passes
  *
- * Scratch is taken before anything is written, and nothing can fail after that.
+ * A block is a set of runs of the parameter's flat indices (optimizer.h); a tensor of any strides
+ * is walked in that order, with the dimensions that lie in memory as one joined.  Scratch is taken
+ * before anything is written, and nothing can fail after that.
+ *
+ * BLAS is column-major: a row-major array of m by n is its matrix of n by m with leading dimension
+ * n, and the upper triangle of a row-major matrix its lower one.
  *
  * SPDX-License-Identifier: MIT
  */
 #include "cpu_optimizer.h"
+#include "core/blas.h"
 #include "cpu/cpu_blas_for.h"
+#include "cpu/move.h"
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
+#define SUFFIX f32
+#define real   float
+#include "optimizer_loops.h"
+
+#define SUFFIX f64
+#define real   double
+#include "optimizer_loops.h"
+
+#define TEMPLATE "optim/cpu_optimizer_move.h"
+#define INTEGERS 0
+#include "cpu/each_dtype.h"
+
 enum {
     BLOCKS_A_THREAD = 2 /* with fewer, blocks one by one, each with all of BLAS's threads */
 };
+
+const struct cpu_optimizer_math *cpu_optimizer_math(gram_dtype work)
+{
+    return work == GRAM_F64 ? &math_f64 : &math_f32;
+}
+
+/* ---- Numbers of any dtype --------------------------------------------------------------- */
+
+typedef void read_run(const void *data, int64_t step, int64_t n, void *to);
+typedef void write_run(const void *from, int64_t n, void *data, int64_t step);
+
+static read_run *reader(gram_dtype dtype, gram_dtype work)
+{
+    bool wide = work == GRAM_F64;
+
+    switch (dtype) {
+    case GRAM_F64:
+        return wide ? read_f64_f64 : read_f32_f64;
+    case GRAM_F16:
+        return wide ? read_f64_f16 : read_f32_f16;
+    case GRAM_BF16:
+        return wide ? read_f64_bf16 : read_f32_bf16;
+    default:
+        return wide ? read_f64_f32 : read_f32_f32;
+    }
+}
+
+static write_run *writer(gram_dtype dtype, gram_dtype work)
+{
+    bool wide = work == GRAM_F64;
+
+    switch (dtype) {
+    case GRAM_F64:
+        return wide ? write_f64_f64 : write_f32_f64;
+    case GRAM_F16:
+        return wide ? write_f64_f16 : write_f32_f16;
+    case GRAM_BF16:
+        return wide ? write_f64_bf16 : write_f32_bf16;
+    default:
+        return wide ? write_f64_f32 : write_f32_f32;
+    }
+}
+
+/* ---- Tensors ------------------------------------------------------------------------------ */
+
+/* A tensor in few dimensions, and the block's array that it goes to (read) or comes from. */
+struct walk {
+    int ndim;
+    int64_t shape[GRAM_MAX_DIMS], stride[GRAM_MAX_DIMS];
+    char *data;
+    int64_t size; /* of an element, in bytes */
+    read_run *read;
+    char *to;
+    write_run *write; /* where read is NULL */
+    const char *from;
+    int64_t array_size; /* of an element of the block's array, in bytes */
+};
+
+/* Elements flat .. flat + n of the tensor; to or from is moved on by n elements. */
+static void move_run(struct walk *w, int64_t flat, int64_t n)
+{
+    while (n > 0) {
+        int64_t rest = flat, at = 0, piece = gram_least(n, w->shape[0] - flat % w->shape[0]);
+        char *data;
+        for (int i = 0; i < w->ndim; i++) {
+            at += rest % w->shape[i] * w->stride[i];
+            rest /= w->shape[i];
+        }
+        data = w->data + at * w->size;
+        if (w->read)
+            w->read(data, w->stride[0], piece, w->to);
+        else
+            w->write(w->from, piece, data, w->stride[0]);
+        w->to = w->read ? w->to + piece * w->array_size : NULL;
+        w->from = w->read ? NULL : w->from + piece * w->array_size;
+        flat += piece;
+        n -= piece;
+    }
+}
+
+/* All runs of the block: dimensions behind the last one that is cut belong to one run. */
+static void move_block(const struct gram_optimizer_parameter *p,
+                       const struct gram_optimizer_block *b, struct walk *w)
+{
+    int64_t index[GRAM_MAX_DIMS] = {0}, run = 1, stride = 1, strides[GRAM_MAX_DIMS];
+    int outer = b->order;
+
+    for (int i = b->order - 1; i >= 0; i--) {
+        strides[i] = stride;
+        stride *= p->merged[i];
+    }
+    while (outer > 0 && run == strides[outer - 1])
+        run *= b->size[--outer];
+    for (int64_t done = 0; done < b->count; done += run) {
+        int64_t flat = 0;
+        for (int i = 0; i < b->order; i++)
+            flat += (b->start[i] + index[i]) * strides[i];
+        move_run(w, flat, run);
+        for (int i = outer - 1; i >= 0 && ++index[i] == b->size[i]; i--)
+            index[i] = 0;
+    }
+}
+
+void cpu_optimizer_gather(const struct cpu_optimizer_unit *u, const gram_tensor *t, void *to)
+{
+    struct walk w = {.data = t->data,
+                     .size = (int64_t)gram_dtype_size(t->dtype),
+                     .read = reader(t->dtype, u->work),
+                     .to = to,
+                     .array_size = (int64_t)gram_dtype_size(u->work)};
+
+    w.ndim = gram_optimizer_join(t, w.shape, w.stride);
+    move_block(u->p, u->b, &w);
+}
+
+void cpu_optimizer_scatter(const struct cpu_optimizer_unit *u, const void *from, gram_tensor *t)
+{
+    struct walk w = {.data = t->data,
+                     .size = (int64_t)gram_dtype_size(t->dtype),
+                     .write = writer(t->dtype, u->work),
+                     .from = from,
+                     .array_size = (int64_t)gram_dtype_size(u->work)};
+
+    w.ndim = gram_optimizer_join(t, w.shape, w.stride);
+    move_block(u->p, u->b, &w);
+}
+
+/* ---- State -------------------------------------------------------------------------------- */
+
+void cpu_optimizer_load(const gram_optimizer *o, const struct gram_optimizer_slot *s,
+                        gram_dtype work, bool mirror, void *to)
+{
+    read_run *read = reader(s->dtype, work);
+    const char *from = gram_optimizer_data(o, s);
+    size_t size = gram_dtype_size(s->dtype), out = gram_dtype_size(work);
+
+    if (!s->packed) {
+        read(from, 1, s->count, to);
+        return;
+    }
+    for (int64_t i = 0, at = 0; i < s->n; at += s->n - i++)
+        read(from + (size_t)at * size, 1, s->n - i, (char *)to + (size_t)(i * s->n + i) * out);
+    if (mirror)
+        cpu_mirror(work, s->n, to);
+}
+
+void cpu_optimizer_store(const gram_optimizer *o, const struct gram_optimizer_slot *s,
+                         gram_dtype work, const void *from)
+{
+    write_run *write = writer(s->dtype, work);
+    size_t in = gram_dtype_size(work), size = gram_dtype_size(s->dtype);
+    char *to = gram_optimizer_data(o, s);
+
+    if (!s->packed) {
+        write(from, s->count, to, 1);
+        return;
+    }
+    for (int64_t i = 0; i < s->n; i++, to += (size_t)(s->n - i + 1) * size)
+        write((const char *)from + (size_t)(i * s->n + i) * in, s->n - i, to, 1);
+}
+
+/* ---- What BLAS does to a block ------------------------------------------------------------ */
+
+/* to = x of a by n by rest, with the middle dimension first. */
+static void middle_first(int64_t a, int64_t n, int64_t rest, size_t size, const char *x, char *to)
+{
+    size_t run = (size_t)rest * size;
+
+    for (int64_t i = 0; i < a; i++)
+        for (int64_t j = 0; j < n; j++)
+            memcpy(to + (size_t)(j * a + i) * run, x + (size_t)(i * n + j) * run, run);
+}
+
+/* The upper triangle of matrix = keep matrix + take G_k G_k^T, G_k being the gradient with
+ * dimension k as rows. */
+static void add_gram(const struct cpu_optimizer_unit *u, int k, double keep, double take,
+                     void *matrix)
+{
+    int64_t n = u->b->size[k], rest = u->b->count / n, before = 1;
+    struct gram_blas_matrix rows = {u->g, rest, true};
+
+    for (int i = 0; i < k; i++)
+        before *= u->b->size[i];
+    if (before > 1 && before == rest) { /* the last dimension that is not 1: rows are columns */
+        rows = (struct gram_blas_matrix){u->g, n, false};
+    } else if (before > 1) {
+        middle_first(before, n, rest / before, gram_dtype_size(u->work), u->g, u->spare[0]);
+        rows.data = u->spare[0];
+    }
+    gram_blas_syrk(u->work, GRAM_LOWER, n, rest, take, rows, keep, matrix, n);
+}
+
+void cpu_optimizer_accumulate(const struct cpu_optimizer_unit *u, double keep, double take,
+                              void *matrix)
+{
+    for (int k = 0; k < u->b->order; k++) {
+        const struct gram_optimizer_slot *factor = &u->b->factor[k];
+        if (!factor->dtype)
+            continue;
+        cpu_optimizer_load(u->o, factor, u->work, false, matrix);
+        add_gram(u, k, keep, take, matrix);
+        if (!factor->packed)
+            cpu_mirror(u->work, factor->n, matrix);
+        cpu_optimizer_store(u->o, factor, u->work, matrix);
+    }
+}
+
+void cpu_optimizer_turn(gram_dtype work, int64_t first, int64_t rest, const void *matrix,
+                        const void *x, void *to)
+{
+    gram_blas_gemm(work, (int64_t[]){first, rest, first}, 1,
+                   (struct gram_blas_matrix){matrix, first, false},
+                   (struct gram_blas_matrix){x, rest, true}, 0, to, first);
+}
+
+/* ---- Scratch ------------------------------------------------------------------------------ */
 
 static const struct cpu_optimizer_method *method_of(const gram_optimizer *o)
 {
@@ -25,8 +260,6 @@ static const struct cpu_optimizer_method *method_of(const gram_optimizer *o)
 
     return methods[o->options.method];
 }
-
-/* ---- Scratch ------------------------------------------------------------------------------ */
 
 /* flags: one a parameter.  Then, for a pass, bytes for each worker; or what a refresh takes. */
 struct layout {

@@ -11,6 +11,7 @@
 #ifndef GRAM_CPU_OPTIMIZER_H
 #define GRAM_CPU_OPTIMIZER_H
 #include "cpu/cpu.h"
+#include "cpu/cpu_mode.h"
 #include "optimizer.h"
 
 /* Loops over n numbers of f32 or f64 (sums in double). */
@@ -25,6 +26,13 @@ struct cpu_optimizer_math {
     void (*adapt)(int64_t n, double scale, double epsilon, const void *f, const void *v, void *to);
     /* b = momentum b + take p, then p = b, or p + momentum b */
     void (*momentum)(int64_t n, double momentum, double take, bool nesterov, void *b, void *p);
+    double (*dot)(int64_t n, const void *x, const void *y);
+    /* to[b][j][a] = from[b][order[j]][a] */
+    void (*permute)(const struct cpu_mode *mode, const int32_t *order, const void *from, void *to);
+    double (*off_diagonal)(int64_t n, const void *a); /* sum of a[i][j]^2 over i != j, a n by n */
+    bool (*finite)(int64_t n, const void *x);
+    void (*widen)(int64_t n, const void *from, double *to);
+    void (*narrow)(int64_t n, const double *from, void *to);
 };
 
 /* A block in a pass, in the hands of one thread; alone: the only one, which may start loops. */
@@ -68,7 +76,7 @@ extern const struct cpu_optimizer_method cpu_shampoo, cpu_soap, cpu_muon;
 
 const struct cpu_optimizer_math *cpu_optimizer_math(gram_dtype work);
 
-/* cpu_optimizer_move.c: the block of a tensor with the parameter's shape, of any dtype and strides,
+/* The block of a tensor with the parameter's shape, of any dtype and strides,
  * to and from an array of the dtype work. */
 void cpu_optimizer_gather(const struct cpu_optimizer_unit *u, const gram_tensor *t, void *to);
 void cpu_optimizer_scatter(const struct cpu_optimizer_unit *u, const void *from, gram_tensor *t);
@@ -107,7 +115,7 @@ static inline void cpu_optimizer_take_back(gram_context *g, struct cpu_optimizer
     g->scratch_given = was.given;
 }
 
-/* cpu_optimizer_apply.c: every factor of the block = keep factor + take G_k G_k^T, G_k being the
+/* Every factor of the block = keep factor + take G_k G_k^T, G_k being the
  * gradient with dimension k as rows; matrix has room for the largest, spare[0] is overwritten. */
 void cpu_optimizer_accumulate(const struct cpu_optimizer_unit *u, double keep, double take,
                               void *matrix);

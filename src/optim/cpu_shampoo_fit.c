@@ -8,7 +8,6 @@
 #include "cpu_shampoo.h"
 #include "linalg/cpu_matrix_power.h"
 #include "linalg/power_ridge.h"
-#include "optimizer_power.h"
 #include <math.h>
 #include <string.h>
 

@@ -9,7 +9,6 @@
 #include "core/blas.h"
 #include "core/threads.h"
 #include "cpu_shampoo.h"
-#include "optimizer_power.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -12,20 +12,6 @@
 #include "cpu/cpu_mode.h"
 #include "cpu_optimizer.h"
 
-/* Small loops over n elements (soap_tile.h), with a table for each dtype. */
-struct soap_kernels {
-    double (*dot)(int64_t n, const void *x, const void *y);
-    /* to[b][j][a] = from[b][order[j]][a] */
-    void (*permute)(const struct cpu_mode *mode, const int32_t *order, const void *from, void *to);
-    double (*off_diagonal)(int64_t n, const void *a); /* sum of a[i][j]^2 over i != j, a n by n */
-    bool (*finite)(int64_t n, const void *x);
-    void (*widen)(int64_t n, const void *from, double *to);
-    void (*narrow)(int64_t n, const double *from, void *to);
-};
-
-extern const struct soap_kernels cpu_soap_f32, cpu_soap_f64;
-const struct soap_kernels *cpu_soap_kernels(gram_dtype dtype);
-
 /* ---- cpu_soap_basis.c ------------------------------------------------------------------------ */
 
 enum soap_outcome {

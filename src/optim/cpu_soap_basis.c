@@ -70,12 +70,12 @@ static bool eigenvectors(gram_dtype dtype, int64_t n, void *a, const struct basi
         memcpy(left, right, column);
         memcpy(right, s->work, column);
     }
-    return cpu_soap_kernels(dtype)->finite(n * n, a);
+    return cpu_optimizer_math(dtype)->finite(n * n, a);
 }
 
 bool cpu_soap_basis_first(gram_dtype dtype, int64_t n, const void *factor, void *q, void *scratch)
 {
-    const struct soap_kernels *kernels = cpu_soap_kernels(dtype);
+    const struct cpu_optimizer_math *kernels = cpu_optimizer_math(dtype);
     struct basis_scratch s = lay_out(n, scratch);
 
     if (!kernels->finite(n * n, factor))
@@ -117,8 +117,8 @@ static void sort_columns(gram_dtype dtype, int64_t n, const void *q, const struc
 
     for (int64_t j = 0; j < n; j++)
         estimates[j] = (struct estimate){
-            .value = cpu_soap_kernels(dtype)->dot(n, (const char *)q + j * column,
-                                                  (const char *)s->product + j * column),
+            .value = cpu_optimizer_math(dtype)->dot(n, (const char *)q + j * column,
+                                                    (const char *)s->product + j * column),
             .column = j,
         };
     qsort(estimates, (size_t)n, sizeof *estimates, by_value_descending);
@@ -130,7 +130,7 @@ static void sort_columns(gram_dtype dtype, int64_t n, const void *q, const struc
 static bool fits(gram_dtype dtype, int64_t n, const void *q, double skip,
                  const struct basis_scratch *s)
 {
-    const struct soap_kernels *kernels = cpu_soap_kernels(dtype);
+    const struct cpu_optimizer_math *kernels = cpu_optimizer_math(dtype);
     struct gram_blas_matrix left = {.data = q, .ld = n, .transposed = true};
     struct gram_blas_matrix right = {.data = s->product, .ld = n};
 
@@ -142,7 +142,7 @@ static bool fits(gram_dtype dtype, int64_t n, const void *q, double skip,
 static enum soap_outcome iterate(gram_dtype dtype, int64_t n, const void *factor, const void *q,
                                  double skip, const struct basis_scratch *s, int32_t *order)
 {
-    const struct soap_kernels *kernels = cpu_soap_kernels(dtype);
+    const struct cpu_optimizer_math *kernels = cpu_optimizer_math(dtype);
     struct gram_blas_matrix left = {.data = factor, .ld = n}, right = {.data = q, .ld = n};
     struct cpu_mode columns = {.before = 1, .n = n, .after = n};
 
@@ -160,7 +160,7 @@ static enum soap_outcome iterate(gram_dtype dtype, int64_t n, const void *factor
 enum soap_outcome cpu_soap_basis_next(gram_dtype dtype, int64_t n, const struct soap_factor *from,
                                       void *next, int32_t *order, void *scratch)
 {
-    const struct soap_kernels *kernels = cpu_soap_kernels(dtype);
+    const struct cpu_optimizer_math *kernels = cpu_optimizer_math(dtype);
     struct basis_scratch s = lay_out(n, scratch);
     double *factor = s.work, *q = s.work + n * n;
     enum soap_outcome outcome = iterate(dtype, n, from->factor, from->q, from->skip, &s, order);

@@ -103,8 +103,8 @@ static void turn_moments(const struct turn *t, int k, const void *q)
     cpu_mode_product(t->work, &mode, m, q, true, t->room.spare);
     cpu_mode_product(t->work, &mode, t->room.spare, t->room.next, false, m);
     memcpy(t->room.spare, v, bytes);
-    cpu_soap_kernels(t->work)->permute(&mode, (const int32_t *)(const void *)t->room.order,
-                                       t->room.spare, v);
+    cpu_optimizer_math(t->work)->permute(&mode, (const int32_t *)(const void *)t->room.order,
+                                         t->room.spare, v);
     cpu_soap_close(t->o, &b->moment, t->work, m);
     cpu_soap_close(t->o, &b->second, t->work, v);
 }

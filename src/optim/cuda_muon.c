@@ -11,6 +11,14 @@
 #include "cuda_optimizer.h"
 #include <math.h>
 
+static const struct cuda_kernel muon_momentum = {"muon.cu", "muon_momentum"};
+static const struct cuda_kernel muon_normalize = {"muon.cu", "muon_normalize"};
+static const struct cuda_kernel muon_polynomial = {"muon.cu", "muon_polynomial"};
+static const struct cuda_kernel muon_widen = {"muon.cu", "muon_widen"};
+static const struct cuda_kernel optimizer_filter = {"optimizer_block.cu", "optimizer_filter"};
+static const struct cuda_kernel optimizer_finish = {"optimizer_block.cu", "optimizer_finish"};
+static const struct cuda_kernel optimizer_gather = {"optimizer_block.cu", "optimizer_gather"};
+
 enum {
     MOST_BLOCKS = 1 << 16,
     BF16_ARCH = 80 /* the first with tensor cores for it */
@@ -60,7 +68,7 @@ static gram_status make_polynomial(const struct cuda_optimizer_job *job,
     p->from = y;
     p->keep = muon_b;
     p->take = muon_a;
-    TRY(cuda_optimizer_launch(job, kind->work, CUDA_VARIANT_MUON_POLYNOMIAL,
+    TRY(cuda_optimizer_launch(job, kind->work, &muon_polynomial,
                               gram_least(p->blocks * n, MOST_BLOCKS), p));
     gemm.k = n;
     gemm.a = gemm.b = square;
@@ -102,12 +110,10 @@ static gram_status orthogonalize(const struct cuda_optimizer_job *job,
     char *x = narrow ? p->to : p->g, *to = narrow ? x + p->blocks * p->array * size : p->to, *other;
     char *const room = p->to;
 
-    TRY(cuda_optimizer_launch(job, kind->work, CUDA_VARIANT_MUON_MOMENTUM, p->blocks * p->tiles,
-                              p));
+    TRY(cuda_optimizer_launch(job, kind->work, &muon_momentum, p->blocks * p->tiles, p));
     p->product_type = cuda_optimizer_type(product);
     p->to = x;
-    TRY(cuda_optimizer_launch(job, kind->work, CUDA_VARIANT_MUON_NORMALIZE, p->blocks * p->tiles,
-                              p));
+    TRY(cuda_optimizer_launch(job, kind->work, &muon_normalize, p->blocks * p->tiles, p));
     p->to = room;
     for (int i = 0; i < job->o->options.steps; i++) {
         TRY(make_polynomial(job, kind, p, x, p->matrix + p->blocks * p->n * p->n * size));
@@ -118,8 +124,7 @@ static gram_status orthogonalize(const struct cuda_optimizer_job *job,
     }
     p->from = x;
     if (narrow) {
-        TRY(cuda_optimizer_launch(job, kind->work, CUDA_VARIANT_MUON_WIDEN, p->blocks * p->tiles,
-                                  p));
+        TRY(cuda_optimizer_launch(job, kind->work, &muon_widen, p->blocks * p->tiles, p));
         p->from = p->g;
     }
     p->scale = sqrt(fmax(1, (double)p->size[0] / (double)p->size[1]));
@@ -131,15 +136,12 @@ gram_status cuda_muon_direction(const struct cuda_optimizer_job *job,
 {
     p->from = NULL;
     if (kind->own)
-        TRY(cuda_optimizer_launch(job, kind->work, CUDA_VARIANT_SHAMPOO_GATHER,
-                                  p->blocks * p->tiles, p));
+        TRY(cuda_optimizer_launch(job, kind->work, &optimizer_gather, p->blocks * p->tiles, p));
     if (kind->own && p->order == 2) {
         p->n = gram_least(p->size[0], p->size[1]);
         TRY(orthogonalize(job, kind, p));
     } else if (kind->own) {
-        TRY(cuda_optimizer_launch(job, kind->work, CUDA_VARIANT_SHAMPOO_FILTER,
-                                  p->blocks * p->tiles, p));
+        TRY(cuda_optimizer_launch(job, kind->work, &optimizer_filter, p->blocks * p->tiles, p));
     }
-    return cuda_optimizer_launch(job, kind->work, CUDA_VARIANT_SHAMPOO_FINISH, p->blocks * p->tiles,
-                                 p);
+    return cuda_optimizer_launch(job, kind->work, &optimizer_finish, p->blocks * p->tiles, p);
 }

@@ -7,12 +7,19 @@
  */
 #include "cuda_optimizer.h"
 #include "cuda/arena.h"
-#include "optimizer_counts.h"
+
+static const struct cuda_kernel optimizer_begin = {"optimizer_begin.cu", "optimizer_begin"};
+static const struct cuda_kernel optimizer_check_finite = {"optimizer_begin.cu",
+                                                          "optimizer_check_finite"};
+static const struct cuda_kernel optimizer_end = {"optimizer_begin.cu", "optimizer_end"};
+static const struct cuda_kernel optimizer_list = {"optimizer_begin.cu", "optimizer_list"};
+static const struct cuda_kernel optimizer_mark_not_finite = {"optimizer_begin.cu",
+                                                             "optimizer_mark_not_finite"};
 
 gram_status cuda_optimizer_launch(const struct cuda_optimizer_job *job, gram_dtype work,
-                                  enum cuda_variant_file kernel, int64_t blocks, void *params)
+                                  const struct cuda_kernel *kernel, int64_t blocks, void *params)
 {
-    return gram_cuda_launch_plain(job->g, kernel, work, blocks, OPTIMIZER_THREADS, params);
+    return cuda_launch_plain(job->g, kernel, work, blocks, OPTIMIZER_THREADS, params);
 }
 
 /* ---- What a step is given ------------------------------------------------------------------- */
@@ -63,7 +70,7 @@ static gram_status send_tensors(const struct cuda_optimizer_job *job)
                 .direction = tensor_of(op->directions ? op->directions[first + i] : NULL),
                 .takes = cuda_optimizer_takes(job, first + i),
             };
-        TRY(cuda_optimizer_launch(job, GRAM_F32, CUDA_VARIANT_OPTIMIZER_LIST, 1, &list));
+        TRY(cuda_optimizer_launch(job, GRAM_F32, &optimizer_list, 1, &list));
     }
     return GRAM_OK;
 }
@@ -159,12 +166,11 @@ static gram_status do_pass(const struct cuda_optimizer_job *job, pass_body *body
 static gram_status look(const struct cuda_optimizer_job *job,
                         const struct cuda_optimizer_kind *kind, struct optimizer_params *p)
 {
-    TRY(cuda_optimizer_launch(job, kind->work, CUDA_VARIANT_OPTIMIZER_LOOK, p->blocks * p->tiles,
-                              p));
-    return cuda_optimizer_launch(job, kind->work, CUDA_VARIANT_OPTIMIZER_VERDICT, p->blocks, p);
+    TRY(cuda_optimizer_launch(job, kind->work, &optimizer_check_finite, p->blocks * p->tiles, p));
+    return cuda_optimizer_launch(job, kind->work, &optimizer_mark_not_finite, p->blocks, p);
 }
 
-static gram_status for_parameters(struct cuda_optimizer_job *job, enum cuda_variant_file kernel)
+static gram_status for_parameters(struct cuda_optimizer_job *job, const struct cuda_kernel *kernel)
 {
     return cuda_optimizer_launch(job, GRAM_F64, kernel,
                                  gram_ceil_div(job->o->parameters + 1, OPTIMIZER_THREADS),
@@ -192,7 +198,7 @@ static gram_status refuse_not_finite(const struct cuda_optimizer_job *job)
 static gram_status choose(struct cuda_optimizer_job *job)
 {
     TRY(send_tensors(job));
-    TRY(for_parameters(job, CUDA_VARIANT_OPTIMIZER_BEGIN));
+    TRY(for_parameters(job, &optimizer_begin));
     TRY(do_pass(job, look, true));
     if (job->o->options.not_finite == GRAM_NOT_FINITE_FAIL)
         TRY(refuse_not_finite(job));
@@ -270,7 +276,7 @@ static gram_status run(struct cuda_optimizer_job *job)
     TRY(do_pass(job, method->direction, true));
     if (method->refresh_last)
         TRY(refresh(job, method));
-    TRY(for_parameters(job, CUDA_VARIANT_OPTIMIZER_END));
+    TRY(for_parameters(job, &optimizer_end));
     if (job->op->asked)
         return report(job);
     if (!job->capturing)

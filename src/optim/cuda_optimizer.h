@@ -85,7 +85,7 @@ struct optimizer_params cuda_optimizer_wave(const struct cuda_optimizer_job *job
                                             int64_t count);
 /* cuda_optimizer.c: queues a kernel of `blocks` blocks of threads. */
 gram_status cuda_optimizer_launch(const struct cuda_optimizer_job *job, gram_dtype work,
-                                  enum cuda_variant_file kernel, int64_t blocks, void *params);
+                                  const struct cuda_kernel *kernel, int64_t blocks, void *params);
 /* What products of statistics and directions are computed in: options.precision. */
 static inline int cuda_optimizer_compute(const struct cuda_optimizer_job *job, gram_dtype work)
 {

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const struct cuda_kernel optimizer_identity = {"optimizer_begin.cu", "optimizer_identity"};
+
 enum {
     ARRAYS = 3,           /* the gradient, and two that products go to in turn or grafts */
     WAVE_BYTES = 1 << 29, /* of arrays and a matrix of each block: enough to fill any device */
@@ -218,7 +220,7 @@ static gram_status set_identities(gram_context *g, gram_optimizer *o, struct cud
                 continue;
             cuda_optimizer_dimension(kind->block, k, &p);
             status = cuda_optimizer_launch(
-                &job, kind->work, CUDA_VARIANT_OPTIMIZER_IDENTITY,
+                &job, kind->work, &optimizer_identity,
                 gram_least(gram_ceil_div(kind->count * p.n, OPTIMIZER_THREADS), MOST_BLOCKS), &p);
         }
     }

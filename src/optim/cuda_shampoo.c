@@ -7,16 +7,24 @@
  */
 #include "cuda_optimizer.h"
 
+static const struct cuda_kernel optimizer_filter = {"optimizer_block.cu", "optimizer_filter"};
+static const struct cuda_kernel optimizer_finish = {"optimizer_block.cu", "optimizer_finish"};
+static const struct cuda_kernel optimizer_gather = {"optimizer_block.cu", "optimizer_gather"};
+static const struct cuda_kernel optimizer_permute = {"optimizer_block.cu", "optimizer_permute"};
+static const struct cuda_kernel optimizer_squares = {"optimizer_block.cu", "optimizer_squares"};
+static const struct cuda_kernel optimizer_ema = {"optimizer_matrix.cu", "optimizer_ema"};
+static const struct cuda_kernel optimizer_unpack = {"optimizer_matrix.cu", "optimizer_unpack"};
+
 static gram_status for_tiles(const struct cuda_optimizer_job *job,
-                             const struct cuda_optimizer_kind *kind, enum cuda_variant_file kernel,
-                             struct optimizer_params *p)
+                             const struct cuda_optimizer_kind *kind,
+                             const struct cuda_kernel *kernel, struct optimizer_params *p)
 {
     return cuda_optimizer_launch(job, kind->work, kernel, p->blocks * p->tiles, p);
 }
 
 static gram_status for_pairs(const struct cuda_optimizer_job *job,
-                             const struct cuda_optimizer_kind *kind, enum cuda_variant_file kernel,
-                             struct optimizer_params *p)
+                             const struct cuda_optimizer_kind *kind,
+                             const struct cuda_kernel *kernel, struct optimizer_params *p)
 {
     return cuda_optimizer_launch(job, kind->work, kernel, p->blocks * cuda_optimizer_pairs(p->n),
                                  p);
@@ -48,7 +56,7 @@ static gram_status multiply(const struct cuda_optimizer_job *job,
         rows.transposed = true;
     } else if (p->before > 1) {
         p->from = p->g;
-        TRY(for_tiles(job, kind, CUDA_VARIANT_SHAMPOO_PERMUTE, p));
+        TRY(for_tiles(job, kind, &optimizer_permute, p));
         rows.data = p->to;
     }
     gemm.k = p->count / p->n;
@@ -71,7 +79,7 @@ gram_status cuda_shampoo_accumulate(const struct cuda_optimizer_job *job,
             continue;
         cuda_optimizer_dimension(kind->block, k, p);
         TRY(multiply(job, kind, p));
-        TRY(for_pairs(job, kind, CUDA_VARIANT_OPTIMIZER_EMA, p));
+        TRY(for_pairs(job, kind, &optimizer_ema, p));
     }
     return GRAM_OK;
 }
@@ -94,7 +102,7 @@ gram_status cuda_shampoo_statistics(const struct cuda_optimizer_job *job,
 {
     if (!cuda_shampoo_is_due(job, kind) || !takes(job, kind))
         return GRAM_OK;
-    TRY(for_tiles(job, kind, CUDA_VARIANT_SHAMPOO_GATHER, p));
+    TRY(for_tiles(job, kind, &optimizer_gather, p));
     return cuda_shampoo_accumulate(job, kind, p, job->o->options.beta2);
 }
 
@@ -132,7 +140,7 @@ static gram_status precondition(const struct cuda_optimizer_job *job,
     for (int k = 0; k < kind->block->order; k++) {
         char *other = k == 0 ? spare : from;
         cuda_optimizer_dimension(kind->block, k, p);
-        TRY(for_pairs(job, kind, CUDA_VARIANT_OPTIMIZER_UNPACK, p));
+        TRY(for_pairs(job, kind, &optimizer_unpack, p));
         TRY(turn(job, kind, p, from, to));
         from = to;
         to = other;
@@ -140,7 +148,7 @@ static gram_status precondition(const struct cuda_optimizer_job *job,
     p->from = from;
     if (job->o->options.graft == GRAM_GRAFT_NONE)
         return GRAM_OK;
-    return for_tiles(job, kind, CUDA_VARIANT_SHAMPOO_SQUARES, p);
+    return for_tiles(job, kind, &optimizer_squares, p);
 }
 
 /* False if no block of the wave can have a root yet. */
@@ -164,11 +172,11 @@ gram_status cuda_shampoo_direction(const struct cuda_optimizer_job *job,
 
     p->from = NULL;
     if (kind->own) {
-        TRY(for_tiles(job, kind, CUDA_VARIANT_SHAMPOO_GATHER, p));
+        TRY(for_tiles(job, kind, &optimizer_gather, p));
         if (!cuda_shampoo_is_due(job, kind) && takes(job, kind))
             TRY(cuda_shampoo_accumulate(job, kind, p, job->o->options.beta2));
         if (job->o->options.graft != GRAM_GRAFT_NONE || p->moment_type) {
-            TRY(for_tiles(job, kind, CUDA_VARIANT_SHAMPOO_FILTER, p));
+            TRY(for_tiles(job, kind, &optimizer_filter, p));
         } else { /* the gradient is what it would make, and stays */
             spare = p->grafted;
             p->grafted = p->g;
@@ -176,5 +184,5 @@ gram_status cuda_shampoo_direction(const struct cuda_optimizer_job *job,
         if (has_roots(job, kind))
             TRY(precondition(job, kind, p, spare));
     }
-    return for_tiles(job, kind, CUDA_VARIANT_SHAMPOO_FINISH, p);
+    return for_tiles(job, kind, &optimizer_finish, p);
 }

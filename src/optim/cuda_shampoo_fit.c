@@ -2,12 +2,17 @@
  * cuda_shampoo_fit.c - does a root that was taken earlier still fit its factor? (options.skip)
  *
  * |X^(q/2) (L + ridge I)^k X^(q/2) - I| of all items of a batch by products of cuBLAS; kept says on
- * the device what came of it, and optimizer_keep heeds it.
+ * the device what came of it, and optimizer_store_roots heeds it.
  *
  * SPDX-License-Identifier: MIT
  */
 #include "cuda_optimizer.h"
-#include "optimizer_power.h"
+
+static const struct cuda_kernel optimizer_unpack_items = {"optimizer_matrix.cu",
+                                                          "optimizer_unpack_items"};
+static const struct cuda_kernel shampoo_fits = {"shampoo.cu", "shampoo_fits"};
+static const struct cuda_kernel shampoo_largest = {"shampoo.cu", "shampoo_largest"};
+static const struct cuda_kernel shampoo_shift = {"shampoo.cu", "shampoo_shift"};
 
 enum {
     SQUARES = 4, /* matrices of an item: shifted, root, and two that products go to in turn */
@@ -48,7 +53,7 @@ static gram_status multiply(const struct run *run, const struct cuda_blas *blas,
     return gram_cuda_gemm(run->job->g, blas, &gemm);
 }
 
-static gram_status launch(struct run *run, enum cuda_variant_file kernel, int64_t blocks)
+static gram_status launch(struct run *run, const struct cuda_kernel *kernel, int64_t blocks)
 {
     return cuda_optimizer_launch(run->job, run->kind->work, kernel, blocks, &run->fit);
 }
@@ -101,11 +106,11 @@ gram_status cuda_shampoo_fit(const struct cuda_optimizer_job *job,
     roots.a.is_root = 1;
     roots.a.matrix = root;
     TRY(gram_cuda_blas(job->g, largest + gram_round64((size_t)r->items * sizeof(double)), &blas));
-    TRY(cuda_optimizer_launch(job, kind->work, CUDA_VARIANT_OPTIMIZER_UNPACK_ITEMS,
+    TRY(cuda_optimizer_launch(job, kind->work, &optimizer_unpack_items,
                               r->items * cuda_optimizer_pairs(n), &roots));
-    TRY(launch(&run, CUDA_VARIANT_SHAMPOO_LARGEST, r->items));
-    TRY(launch(&run, CUDA_VARIANT_SHAMPOO_SHIFT,
+    TRY(launch(&run, &shampoo_largest, r->items));
+    TRY(launch(&run, &shampoo_shift,
                gram_least(gram_ceil_div(all, OPTIMIZER_THREADS), MOST_BLOCKS)));
     TRY(make_product(&run, blas, root, memory + 2 * matrix, memory + 3 * matrix));
-    return launch(&run, CUDA_VARIANT_SHAMPOO_FITS, r->items);
+    return launch(&run, &shampoo_fits, r->items);
 }

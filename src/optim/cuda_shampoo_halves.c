@@ -14,6 +14,9 @@
  */
 #include "cuda_optimizer.h"
 
+static const struct cuda_kernel optimizer_squares = {"optimizer_block.cu", "optimizer_squares"};
+static const struct cuda_kernel shampoo_cut = {"shampoo.cu", "shampoo_cut"};
+
 enum {
     LEAST = 64, /* the shortest side that is worth it */
     TENSOR_ARCH = 80
@@ -78,9 +81,8 @@ static gram_status cut(const struct cuda_optimizer_job *job, const struct cuda_o
     p.cut = what;
     p.count = count;
     p.tiles = gram_ceil_div(count, OPTIMIZER_TILE);
-    TRY(cuda_optimizer_launch(job, kind->work, CUDA_VARIANT_SHAMPOO_SQUARES, p.blocks * p.tiles,
-                              &p));
-    return cuda_optimizer_launch(job, kind->work, CUDA_VARIANT_SHAMPOO_CUT, p.blocks * p.tiles, &p);
+    TRY(cuda_optimizer_launch(job, kind->work, &optimizer_squares, p.blocks * p.tiles, &p));
+    return cuda_optimizer_launch(job, kind->work, &shampoo_cut, p.blocks * p.tiles, &p);
 }
 
 gram_status cuda_shampoo_cut_array(const struct cuda_optimizer_job *job,

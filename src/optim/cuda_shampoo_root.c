@@ -8,7 +8,13 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cuda_optimizer.h"
-#include "optimizer_power.h"
+
+static const struct cuda_kernel optimizer_count_failures = {"optimizer_matrix.cu",
+                                                            "optimizer_count_failures"};
+static const struct cuda_kernel optimizer_store_roots = {"optimizer_matrix.cu",
+                                                         "optimizer_store_roots"};
+static const struct cuda_kernel optimizer_unpack_items = {"optimizer_matrix.cu",
+                                                          "optimizer_unpack_items"};
 
 enum {
     BATCH_BYTES = 1 << 28 /* of factors: enough to fill any device */
@@ -64,8 +70,7 @@ static gram_status take_roots(const struct cuda_optimizer_job *job,
     op.out.data = memory + batch.out;
     op.info.data = memory + batch.info;
     r->info = (const int *)(const void *)op.info.data;
-    TRY(cuda_optimizer_launch(job, kind->work, CUDA_VARIANT_OPTIMIZER_UNPACK_ITEMS,
-                              r->items * pairs, r));
+    TRY(cuda_optimizer_launch(job, kind->work, &optimizer_unpack_items, r->items * pairs, r));
     r->kept = NULL;
     if (job->o->options.skip > 0) {
         r->kept = (int *)(void *)(memory + batch.kept);
@@ -73,7 +78,7 @@ static gram_status take_roots(const struct cuda_optimizer_job *job,
     }
     TRY(take_power(job->g, &op, memory + batch.power, batch.power_bytes));
     r->a.matrix = op.out.data;
-    return cuda_optimizer_launch(job, kind->work, CUDA_VARIANT_OPTIMIZER_KEEP, r->items * pairs, r);
+    return cuda_optimizer_launch(job, kind->work, &optimizer_store_roots, r->items * pairs, r);
 }
 
 static bool is_due(const struct cuda_optimizer_job *job, const struct gram_optimizer_block *b)
@@ -115,7 +120,7 @@ gram_status cuda_shampoo_refresh(const struct cuda_optimizer_job *job,
         for (int k = 0; r.items > 0 && k < kind->block->order; k++)
             TRY(take_roots(job, kind, k, &r));
         if (r.items > 0)
-            TRY(cuda_optimizer_launch(job, kind->work, CUDA_VARIANT_OPTIMIZER_COUNT,
+            TRY(cuda_optimizer_launch(job, kind->work, &optimizer_count_failures,
                                       gram_ceil_div(r.items, OPTIMIZER_THREADS), &r));
     }
     return GRAM_OK;

@@ -9,6 +9,12 @@
  */
 #include "cuda_soap.h"
 
+static const struct cuda_kernel optimizer_filter = {"optimizer_block.cu", "optimizer_filter"};
+static const struct cuda_kernel optimizer_finish = {"optimizer_block.cu", "optimizer_finish"};
+static const struct cuda_kernel optimizer_gather = {"optimizer_block.cu", "optimizer_gather"};
+static const struct cuda_kernel optimizer_squares = {"optimizer_block.cu", "optimizer_squares"};
+static const struct cuda_kernel soap_basis = {"soap_basis.cu", "soap_basis"};
+
 /* Multiplies the matrix by count slices of n by `after` elements: it combines their rows. */
 static gram_status multiply_rows(gram_context *g, const struct cuda_blas *blas,
                                  const struct cuda_soap_product *m, int64_t item, int64_t count)
@@ -93,7 +99,7 @@ static gram_status project(const struct cuda_optimizer_job *job,
         if (!kind->block->root[k].dtype)
             continue;
         cuda_optimizer_dimension(kind->block, k, p);
-        TRY(cuda_optimizer_launch(job, kind->work, CUDA_VARIANT_SOAP_BASIS,
+        TRY(cuda_optimizer_launch(job, kind->work, &soap_basis,
                                   p->blocks * gram_ceil_div(p->n * p->n, OPTIMIZER_TILE), p));
         product.x = p->from;
         product.to = *spare;
@@ -122,12 +128,12 @@ static gram_status adapt(const struct cuda_optimizer_job *job,
     p->from = p->g;
     TRY(project(job, kind, p, false, &spare));
     p->g = p->from;
-    TRY(cuda_optimizer_launch(job, kind->work, CUDA_VARIANT_SHAMPOO_FILTER, tiles, p));
+    TRY(cuda_optimizer_launch(job, kind->work, &optimizer_filter, tiles, p));
     p->from = p->grafted;
     TRY(project(job, kind, p, true, &spare));
     if (!job->o->options.normalize)
         return GRAM_OK;
-    return cuda_optimizer_launch(job, kind->work, CUDA_VARIANT_SHAMPOO_SQUARES, tiles, p);
+    return cuda_optimizer_launch(job, kind->work, &optimizer_squares, tiles, p);
 }
 
 gram_status cuda_soap_direction(const struct cuda_optimizer_job *job,
@@ -137,10 +143,10 @@ gram_status cuda_soap_direction(const struct cuda_optimizer_job *job,
 
     p->from = NULL;
     if (kind->own) {
-        TRY(cuda_optimizer_launch(job, kind->work, CUDA_VARIANT_SHAMPOO_GATHER, tiles, p));
+        TRY(cuda_optimizer_launch(job, kind->work, &optimizer_gather, tiles, p));
         TRY(cuda_shampoo_accumulate(job, kind, p, job->o->options.shampoo_beta));
         if (has_bases(job, kind))
             TRY(adapt(job, kind, p));
     }
-    return cuda_optimizer_launch(job, kind->work, CUDA_VARIANT_SHAMPOO_FINISH, tiles, p);
+    return cuda_optimizer_launch(job, kind->work, &optimizer_finish, tiles, p);
 }

@@ -14,6 +14,21 @@
 #include "core/backend.h"
 #include "cuda_soap.h"
 
+static const struct cuda_kernel optimizer_count_failures = {"optimizer_matrix.cu",
+                                                            "optimizer_count_failures"};
+static const struct cuda_kernel optimizer_unpack_items = {"optimizer_matrix.cu",
+                                                          "optimizer_unpack_items"};
+static const struct cuda_kernel soap_check_finite = {"soap_basis.cu", "soap_check_finite"};
+static const struct cuda_kernel soap_commit = {"soap_basis.cu", "soap_commit"};
+static const struct cuda_kernel soap_count_outcome = {"soap_basis.cu", "soap_count_outcome"};
+static const struct cuda_kernel soap_estimate = {"soap_basis.cu", "soap_estimate"};
+static const struct cuda_kernel soap_load = {"soap_basis.cu", "soap_load"};
+static const struct cuda_kernel soap_load_moments = {"soap_basis.cu", "soap_load_moments"};
+static const struct cuda_kernel soap_rank = {"soap_basis.cu", "soap_rank"};
+static const struct cuda_kernel soap_sort = {"soap_basis.cu", "soap_sort"};
+static const struct cuda_kernel soap_still_fits = {"soap_basis.cu", "soap_still_fits"};
+static const struct cuda_kernel soap_store = {"soap_basis.cu", "soap_store"};
+
 enum {
     BATCH_BYTES = 1 << 30, /* about, of a batch: many items, since a panel has few blocks */
     SQUARES = 4,           /* matrices of an item: factor, basis, product, new basis */
@@ -31,7 +46,7 @@ struct batch {
     const struct cuda_optimizer_job *job;
     const struct cuda_optimizer_kind *kind;
     struct room room;
-    struct soap_turn turn;
+    struct soap_batch turn;
 };
 
 static struct gram_eigh_op eigenproblem(const struct cuda_optimizer_kind *kind, int64_t n,
@@ -106,13 +121,13 @@ gram_status cuda_soap_bytes(gram_context *g, const struct cuda_optimizer_kind *k
 
 /* ---- Launches ------------------------------------------------------------------------------- */
 
-static gram_status launch(struct batch *b, enum cuda_variant_file kernel, int64_t blocks)
+static gram_status launch(struct batch *b, const struct cuda_kernel *kernel, int64_t blocks)
 {
     return cuda_optimizer_launch(b->job, b->kind->work, kernel, b->turn.r.items * blocks, &b->turn);
 }
 
 /* Launches a block of threads for each tile of a matrix. */
-static gram_status for_tiles(struct batch *b, enum cuda_variant_file kernel)
+static gram_status for_tiles(struct batch *b, const struct cuda_kernel *kernel)
 {
     const int64_t n = b->turn.r.a.n;
 
@@ -166,7 +181,7 @@ static gram_status take_eigenvectors(struct batch *b)
 
 static gram_status iterate(struct batch *b)
 {
-    struct soap_turn *t = &b->turn;
+    struct soap_batch *t = &b->turn;
     const struct cuda_soap_qr qr = {
         .work = b->kind->work,
         .n = t->r.a.n,
@@ -181,19 +196,19 @@ static gram_status iterate(struct batch *b)
     TRY(multiply(b, t->r.a.matrix, false, t->q, t->product));
     if (t->skip > 0)
         TRY(multiply(b, t->q, true, t->product, t->next));
-    t->looked = t->product;
-    TRY(for_tiles(b, CUDA_VARIANT_SOAP_LOOK));
+    t->checked = t->product;
+    TRY(for_tiles(b, &soap_check_finite));
     if (t->skip > 0)
-        TRY(launch(b, CUDA_VARIANT_SOAP_JUDGE, 1));
-    TRY(launch(b, CUDA_VARIANT_SOAP_ESTIMATE, gram_ceil_div(t->r.a.n, OPTIMIZER_THREADS / 32)));
-    TRY(launch(b, CUDA_VARIANT_SOAP_RANK, gram_ceil_div(t->r.a.n, OPTIMIZER_THREADS)));
-    TRY(for_tiles(b, CUDA_VARIANT_SOAP_SORT));
+        TRY(launch(b, &soap_still_fits, 1));
+    TRY(launch(b, &soap_estimate, gram_ceil_div(t->r.a.n, OPTIMIZER_THREADS / 32)));
+    TRY(launch(b, &soap_rank, gram_ceil_div(t->r.a.n, OPTIMIZER_THREADS)));
+    TRY(for_tiles(b, &soap_sort));
     return cuda_soap_orthonormalize(b->job->g, b->job->blas, &qr);
 }
 
 static gram_status turn_moments(struct batch *b)
 {
-    struct soap_turn *t = &b->turn;
+    struct soap_batch *t = &b->turn;
     char *other = t->r.a.matrix + b->room.arrays + 2 * b->room.array;
     struct cuda_soap_product product = {
         .p = &t->r.a,
@@ -206,20 +221,20 @@ static gram_status turn_moments(struct batch *b)
         .to = other,
     };
 
-    TRY(launch(b, CUDA_VARIANT_SOAP_MOMENTS, t->r.a.tiles));
+    TRY(launch(b, &soap_load_moments, t->r.a.tiles));
     TRY(cuda_soap_multiply(b->job->g, b->job->blas, &product));
     product.matrix = t->next;
     product.back = false;
     product.x = other;
     product.to = t->moment;
     TRY(cuda_soap_multiply(b->job->g, b->job->blas, &product));
-    return launch(b, CUDA_VARIANT_SOAP_SETTLE, t->r.a.tiles);
+    return launch(b, &soap_commit, t->r.a.tiles);
 }
 
 /* Refreshes the bases of dimension k of a batch. */
 static gram_status turn_bases(struct batch *b, int k)
 {
-    struct soap_turn *t = &b->turn;
+    struct soap_batch *t = &b->turn;
     char *memory = b->job->scratch + b->job->at.arrays;
 
     TRY(lay_out(b->job->g, b->kind, k, &b->room));
@@ -234,17 +249,17 @@ static gram_status turn_bases(struct batch *b, int k)
     t->moment = memory + b->room.arrays;
     t->second = t->moment + b->room.array;
     t->r.info = t->order;
-    TRY(cuda_optimizer_launch(b->job, b->kind->work, CUDA_VARIANT_OPTIMIZER_UNPACK_ITEMS,
+    TRY(cuda_optimizer_launch(b->job, b->kind->work, &optimizer_unpack_items,
                               t->r.items * cuda_optimizer_pairs(t->r.a.n), &t->r));
-    TRY(for_tiles(b, CUDA_VARIANT_SOAP_LOAD));
+    TRY(for_tiles(b, &soap_load));
     TRY(t->first ? take_eigenvectors(b) : iterate(b));
-    t->looked = t->next;
-    TRY(for_tiles(b, CUDA_VARIANT_SOAP_LOOK));
-    TRY(cuda_optimizer_launch(b->job, b->kind->work, CUDA_VARIANT_SOAP_VERDICT,
+    t->checked = t->next;
+    TRY(for_tiles(b, &soap_check_finite));
+    TRY(cuda_optimizer_launch(b->job, b->kind->work, &soap_count_outcome,
                               gram_ceil_div(t->r.items, OPTIMIZER_THREADS), t));
     if (!t->first)
         TRY(turn_moments(b));
-    return for_tiles(b, CUDA_VARIANT_SOAP_STORE);
+    return for_tiles(b, &soap_store);
 }
 
 /* ---- Items that are due --------------------------------------------------------------------- */
@@ -287,7 +302,7 @@ static gram_status refresh(struct batch *b, int64_t room)
             if (b->kind->block->factor[k].dtype)
                 TRY(turn_bases(b, k));
         if (r->items > 0)
-            TRY(cuda_optimizer_launch(b->job, b->kind->work, CUDA_VARIANT_OPTIMIZER_COUNT,
+            TRY(cuda_optimizer_launch(b->job, b->kind->work, &optimizer_count_failures,
                                       gram_ceil_div(r->items, OPTIMIZER_THREADS), r));
     }
     return GRAM_OK;

@@ -14,6 +14,9 @@
  */
 #include "cuda_soap.h"
 
+static const struct cuda_kernel soap_identity = {"soap_qr.cu", "soap_identity"};
+static const struct cuda_kernel soap_panel = {"soap_qr.cu", "soap_panel"};
+
 enum {
     MOST_BLOCKS = 1 << 16
 };
@@ -95,8 +98,7 @@ static gram_status factor_panel(gram_context *g, const struct panel *p)
         .triangles = qr->triangles,
     };
 
-    return gram_cuda_launch_plain(g, CUDA_VARIANT_SOAP_PANEL, qr->work, qr->count,
-                                  SOAP_PANEL_THREADS, &params);
+    return cuda_launch_plain(g, &soap_panel, qr->work, qr->count, SOAP_PANEL_THREADS, &params);
 }
 
 gram_status cuda_soap_orthonormalize(gram_context *g, const struct cuda_blas *blas,
@@ -111,9 +113,9 @@ gram_status cuda_soap_orthonormalize(gram_context *g, const struct cuda_blas *bl
         TRY(factor_panel(g, &p));
         TRY(reflect(g, &p, qr->a, p.column + p.width, true));
     }
-    TRY(gram_cuda_launch_plain(g, CUDA_VARIANT_SOAP_IDENTITY, qr->work,
-                               gram_least(gram_ceil_div(all, OPTIMIZER_TILE), MOST_BLOCKS),
-                               OPTIMIZER_THREADS, &identity));
+    TRY(cuda_launch_plain(g, &soap_identity, qr->work,
+                          gram_least(gram_ceil_div(all, OPTIMIZER_TILE), MOST_BLOCKS),
+                          OPTIMIZER_THREADS, &identity));
     for (p.column = (qr->n - 1) / SOAP_PANEL * SOAP_PANEL; p.column >= 0; p.column -= SOAP_PANEL) {
         p.width = gram_least(SOAP_PANEL, qr->n - p.column);
         TRY(reflect(g, &p, qr->q, p.column, false));

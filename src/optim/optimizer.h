@@ -13,7 +13,8 @@
  */
 #ifndef GRAM_OPTIMIZER_H
 #define GRAM_OPTIMIZER_H
-#include "core/context.h"
+#include "core/backend.h"
+#include <math.h>
 
 /* A tensor of the state of a block: a matrix of order n, row-major (packed: the upper triangle of a
  * symmetric one, row by row, as gram_syrk_ema packs) or, n = 0, an array of the block's shape.
@@ -53,7 +54,7 @@ struct gram_optimizer_named {
     gram_tensor view;
 };
 
-/* Where a tensor of a call lies, to find those that overlap: optimizer_check.c. */
+/* Where a tensor of a call lies, to find those that overlap. */
 struct gram_optimizer_range {
     intptr_t low, high;
     const gram_tensor *tensor;
@@ -82,7 +83,7 @@ struct gram_optimizer {
     bool stale;
 };
 
-/* What a method is to the front: src/optim/optimizer_<method>.c. */
+/* What a method is to the front: src/optim/<method>_step.c. */
 struct gram_optimizer_method_front {
     const char *name;
     bool cut;    /* into blocks of at most options.block along each dimension; else one block */
@@ -102,7 +103,7 @@ extern const struct gram_optimizer_method_front gram_optimizer_shampoo, gram_opt
 /* NULL: there is no such method. */
 const struct gram_optimizer_method_front *gram_optimizer_front(gram_optimizer_method method);
 
-/* optimizer_options.c: options is filled with the method's defaults, then what was given, all of it
+/* Options is filled with the method's defaults, then what was given, all of it
  * checked. */
 gram_status gram_optimizer_take_options(gram_context *g, const gram_optimizer_options *given,
                                         gram_optimizer_options *options);
@@ -126,13 +127,6 @@ static inline gram_dtype gram_optimizer_statistics(const struct gram_optimizer_p
 {
     return p->state == GRAM_BF16 ? GRAM_F32 : p->state;
 }
-
-/* optimizer_blocks.c: the merged shape of a parameter and the number of its blocks (< 0: too many),
- * then its blocks, without slots; and who does which. */
-int64_t gram_optimizer_merge(const gram_optimizer *o, struct gram_optimizer_parameter *p);
-void gram_optimizer_cut(const gram_optimizer *o, const struct gram_optimizer_parameter *p,
-                        int64_t parameter, struct gram_optimizer_block *blocks);
-gram_status gram_optimizer_share(gram_context *g, gram_optimizer *o);
 
 /* The i'th slot of a block, 0 <= i < gram_optimizer_slots(b), with its name in the state. */
 int gram_optimizer_slots(const struct gram_optimizer_block *b);
@@ -217,6 +211,54 @@ struct gram_model_file;
 gram_status gram_optimizer_take_file(gram_context *g, gram_optimizer *o,
                                      const struct gram_model_file *file);
 
-/* optimizer_check.c */
-gram_status gram_optimizer_check(gram_context *g, const struct gram_optimizer_op *op);
+/* Reads the counts of an optimizer whose state is on a GPU, and waits for them. */
+static inline gram_status gram_optimizer_read_counts(gram_context *g, const gram_optimizer *o)
+{
+    if (!o->owner)
+        return GRAM_OK;
+    TRY(g->backend->memory_copy(g, o->counts, o->state, o->counts_bytes));
+    return g->backend->synchronize(g);
+}
+
+/* ---- The roots of Shampoo ----------------------------------------------------------------- */
+
+/* Of count factors of order n of blocks like b, one after the other; places are still to be filled
+ * in. */
+static inline struct gram_matrix_power_op gram_optimizer_power(const gram_optimizer *o,
+                                                               const struct gram_optimizer_block *b,
+                                                               int64_t n, gram_dtype work,
+                                                               int64_t count)
+{
+    struct gram_matrix_power_op op = {
+        .batch = {                  .ndim = 1, .shape = {count}, .count = count},
+        .a = gram_view_dense(NULL, work, n, n),
+        .out = gram_view_dense(NULL, work, n, n),
+        .info = gram_view_dense(NULL, GRAM_I32, 1, 1),
+        .has_info = true,
+        .numerator = -b->numerator,
+        .denominator = b->denominator,
+        .method = o->options.root,
+        .precision = work == GRAM_F32 ? o->options.root_precision : GRAM_POWER_PRECISION_AUTO,
+        .uplo = GRAM_UPPER,
+        .ridge = {.value = o->options.epsilon                 },
+        .ridge_relative = o->options.epsilon_relative != 0,
+        .factor = true,
+        .tolerance = INFINITY,
+        .iterations = 100,
+    };
+
+    op.a.batch_stride[0] = op.out.batch_stride[0] = n * n;
+    op.info.batch_stride[0] = 1;
+    return op;
+}
+
+/* What a root that fits adds to the eigenvalues of a factor, the largest of which is most: as
+ * gram.h has r, but for negative eigenvalues; least is that of the device's roots. */
+static inline double gram_optimizer_ridge(const gram_optimizer_options *o, double least,
+                                          double most)
+{
+    double ridge = fmax(o->epsilon_relative ? o->epsilon * most : o->epsilon, least * most);
+
+    return ridge > 0 ? ridge : 1;
+}
 #endif

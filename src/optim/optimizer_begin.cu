@@ -4,8 +4,8 @@
  * optimizer_list: the tensors of some parameters to the table of all.
  * optimizer_identity: roots before the first step.
  * optimizer_begin: the numbers of a parameter's step; a thread has one.
- * optimizer_look: the sum of the squares of each tile of the gradients.
- * optimizer_verdict: parameters whose sums do not fit rest.
+ * optimizer_check_finite: the sum of the squares of each tile of the gradients.
+ * optimizer_mark_not_finite: parameters whose sums do not fit rest.
  * optimizer_end: steps are counted.
  *
  * Parameters (-D): REAL.
@@ -61,7 +61,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 3)
-    optimizer_look(const __grid_constant__ params a)
+    optimizer_check_finite(const __grid_constant__ params a)
 {
     __shared__ double sums[THREADS];
     const struct optimizer_entry &e = a.entry[block_of(a)];
@@ -81,7 +81,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    optimizer_verdict(const __grid_constant__ params a)
+    optimizer_mark_not_finite(const __grid_constant__ params a)
 {
     __shared__ double sums[THREADS];
     const long long block = blockIdx.x;

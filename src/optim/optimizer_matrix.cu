@@ -3,8 +3,8 @@
  *
  * optimizer_ema: factor = keep factor + take product.
  * optimizer_unpack: a matrix of the state with both triangles; a factor divided by its correction.
- * optimizer_keep: roots that were taken to the state, others keep the previous one.
- * optimizer_count: how many, and failures in a row; a thread has a block of the wave.
+ * optimizer_store_roots: roots that were taken to the state, others keep the previous one.
+ * optimizer_count_failures: how many, and failures in a row; a thread has a block of the wave.
  *
  * Parameters (-D): REAL.
  *
@@ -100,7 +100,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    optimizer_keep(const __grid_constant__ struct optimizer_roots r)
+    optimizer_store_roots(const __grid_constant__ struct optimizer_roots r)
 {
     const params &a = r.a;
     const long long pairs = pairs_of(a.n), item = blockIdx.x / pairs, pair = blockIdx.x % pairs;
@@ -132,7 +132,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    optimizer_count(const __grid_constant__ struct optimizer_roots r)
+    optimizer_count_failures(const __grid_constant__ struct optimizer_roots r)
 {
     const params &a = r.a;
     const long long item = blockIdx.x * (long long)THREADS + threadIdx.x;

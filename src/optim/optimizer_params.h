@@ -111,7 +111,7 @@ struct optimizer_params {
     long long k, n, before, after;
     long long product_type; /* Muon: of the matrices that are multiplied */
     double keep, take;      /* of optimizer_ema */
-    double scale;           /* of shampoo_finish: what the direction is multiplied by */
+    double scale;           /* of optimizer_finish: what the direction is multiplied by */
     long long is_root;      /* optimizer_unpack: roots, else factors divided by their correction */
 };
 
@@ -120,7 +120,7 @@ struct optimizer_roots {
     struct optimizer_params a;
     long long items;
     const int *info;
-    int *kept; /* not 0: the root at hand still fits; NULL: nobody has looked */
+    int *kept; /* not 0: the root at hand still fits; NULL: nobody has checked */
     int item[OPTIMIZER_ITEMS];
 };
 
@@ -137,10 +137,10 @@ struct shampoo_fit {
 };
 
 /* A batch of bases of dimension a.k, from a.matrix, the factors, on: matrices are n by n. */
-struct soap_turn {
+struct soap_batch {
     struct optimizer_roots r; /* info: of eigenvectors */
     char *q, *product, *next; /* the bases, times the factors, and to be */
-    const char *looked;       /* soap_look: one of them */
+    const char *checked;      /* soap_check_finite: one of them */
     double *values;           /* of the vectors */
     int *order, *outcome;     /* the old number of a new vector; SOAP_REFRESHED, ... */
     char *moment, *second;    /* arrays of the items */

@@ -1,5 +1,9 @@
 /*
- * optimizer_state.c - an optimizer made and destroyed: its parameters, blocks, and all its state
+ * optimizer_state.c - an optimizer made and destroyed: its blocks, who does which, and their state
+ *
+ * The shape of a parameter is merged and cut into blocks, each of which belongs to one rank.  Its
+ * method says which tensors of state a block has; they lie one after the other in one allocation,
+ * behind the counts of steps and failures.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -7,6 +11,139 @@
 #include "optimizer.h"
 #include <stdio.h>
 #include <string.h>
+
+/* ---- Shapes ------------------------------------------------------------------------------- */
+
+static void reverse(int64_t *list, int count)
+{
+    for (int i = 0; i < count / 2; i++) {
+        int64_t other = list[i];
+        list[i] = list[count - 1 - i];
+        list[count - 1 - i] = other;
+    }
+}
+
+/* From the right, while a product is at most options.block. */
+static void merge_small(const gram_optimizer *o, struct gram_optimizer_parameter *p)
+{
+    for (int i = p->ndim - 1; i >= 0; i--) {
+        int64_t product;
+        if (p->shape[i] == 1)
+            continue;
+        if (p->order > 0 &&
+            !__builtin_mul_overflow(p->merged[p->order - 1], p->shape[i], &product) &&
+            product <= o->options.block)
+            p->merged[p->order - 1] = product;
+        else
+            p->merged[p->order++] = p->shape[i];
+    }
+    reverse(p->merged, p->order);
+}
+
+static int64_t side(const gram_optimizer *o)
+{
+    return gram_optimizer_front(o->options.method)->cut ? o->options.block : INT64_MAX;
+}
+
+static int64_t merge_shape(const gram_optimizer *o, struct gram_optimizer_parameter *p)
+{
+    int64_t blocks = 1;
+
+    p->order = 0;
+    if (p->count == 0)
+        return 0;
+    if (gram_optimizer_front(o->options.method)->matrix) {
+        p->order = p->ndim < 2 ? 0 : 2;
+        p->merged[0] = p->ndim < 2 ? 0 : p->shape[0];
+        p->merged[1] = p->ndim < 2 ? 0 : p->count / p->shape[0];
+        if (p->ndim == 1)
+            p->merged[p->order++] = p->count;
+    } else if (o->options.merge) {
+        merge_small(o, p);
+    } else {
+        for (; p->order < p->ndim; p->order++)
+            p->merged[p->order] = p->shape[p->order];
+    }
+    if (p->order == 0)
+        p->merged[p->order++] = 1;
+    for (int i = 0; i < p->order; i++)
+        if (__builtin_mul_overflow(blocks, gram_ceil_div(p->merged[i], side(o)), &blocks))
+            return -1;
+    return blocks;
+}
+
+static void cut_blocks(const gram_optimizer *o, const struct gram_optimizer_parameter *p,
+                       int64_t parameter, struct gram_optimizer_block *blocks)
+{
+    int64_t most = side(o);
+
+    for (int64_t number = 0; number < p->blocks; number++) {
+        struct gram_optimizer_block *b = &blocks[number];
+        int64_t rest = number;
+        *b = (struct gram_optimizer_block){
+            .parameter = parameter, .number = number, .order = p->order, .count = 1};
+        for (int i = p->order - 1; i >= 0; i--) {
+            int64_t pieces = gram_ceil_div(p->merged[i], most);
+            b->start[i] = rest % pieces * most;
+            b->size[i] = gram_least(most, p->merged[i] - b->start[i]);
+            b->count *= b->size[i];
+            rest /= pieces;
+        }
+    }
+}
+
+/* ---- Ranks -------------------------------------------------------------------------------- */
+
+/* What its roots cost. */
+static double cost(const struct gram_optimizer_block *b)
+{
+    double sum = 0;
+
+    for (int i = 0; i < b->order; i++)
+        sum += (double)b->size[i] * (double)b->size[i] * (double)b->size[i];
+    return sum;
+}
+
+/* The next block in the order of falling costs, of equal ones the first, after block `after`. */
+static int64_t next_dearest(const gram_optimizer *o, int64_t after)
+{
+    double before = after < 0 ? 0 : cost(&o->block[after]);
+    int64_t best = -1;
+
+    for (int64_t i = 0; i < o->blocks; i++) {
+        double c = cost(&o->block[i]);
+        bool later = after < 0 || c < before || (c == before && i > after);
+        if (later && (best < 0 || c > cost(&o->block[best])))
+            best = i;
+    }
+    return best;
+}
+
+/* Each block, the dearest first, goes to the rank with the least to do so far: every rank comes to
+ * the same answer. */
+static gram_status share_blocks(gram_context *g, gram_optimizer *o)
+{
+    size_t ranks = (size_t)o->options.ranks;
+    double *load;
+
+    if (ranks == 1)
+        return GRAM_OK;
+    load = gram_alloc(g, ranks * sizeof *load);
+    if (!load)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", ranks * sizeof *load);
+    for (size_t r = 0; r < ranks; r++)
+        load[r] = 0;
+    for (int64_t i = next_dearest(o, -1); i >= 0; i = next_dearest(o, i)) {
+        size_t least = 0;
+        for (size_t r = 1; r < ranks; r++)
+            if (load[r] < load[least])
+                least = r;
+        o->block[i].rank = (int64_t)least;
+        load[least] += cost(&o->block[i]);
+    }
+    gram_free(g, load, ranks * sizeof *load);
+    return GRAM_OK;
+}
 
 /* ---- Slots -------------------------------------------------------------------------------- */
 
@@ -73,8 +210,8 @@ static gram_status allocate(gram_context *g, size_t count, size_t size, void *ou
     return GRAM_OK;
 }
 
-static gram_status take_parameter(gram_context *g, const gram_optimizer *o, int64_t index,
-                                  const gram_tensor *t, struct gram_optimizer_parameter *p)
+static gram_status describe_parameter(gram_context *g, const gram_optimizer *o, int64_t index,
+                                      const gram_tensor *t, struct gram_optimizer_parameter *p)
 {
     int64_t bytes = 1;
     bool real = t && (t->dtype == GRAM_F32 || t->dtype == GRAM_F64 || t->dtype == GRAM_F16 ||
@@ -107,21 +244,21 @@ static gram_status take_parameter(gram_context *g, const gram_optimizer *o, int6
     return GRAM_OK;
 }
 
-static gram_status take_parameters(gram_context *g, gram_optimizer *o,
-                                   const gram_tensor *const *parameters)
+static gram_status add_parameters(gram_context *g, gram_optimizer *o,
+                                  const gram_tensor *const *parameters)
 {
     for (int64_t i = 0; i < o->parameters; i++) {
         struct gram_optimizer_parameter *p = &o->parameter[i];
-        TRY(take_parameter(g, o, i, parameters[i], p));
+        TRY(describe_parameter(g, o, i, parameters[i], p));
         p->first_block = o->blocks;
-        p->blocks = gram_optimizer_merge(o, p);
+        p->blocks = merge_shape(o, p);
         if (p->blocks < 0 || __builtin_add_overflow(o->blocks, p->blocks, &o->blocks))
             return gram_fail(g, GRAM_OUT_OF_MEMORY, "the number of blocks overflows");
     }
     TRY(allocate(g, (size_t)o->blocks, sizeof *o->block, &o->block));
     for (int64_t i = 0; i < o->parameters; i++)
-        gram_optimizer_cut(o, &o->parameter[i], i, o->block + o->parameter[i].first_block);
-    return gram_optimizer_share(g, o);
+        cut_blocks(o, &o->parameter[i], i, o->block + o->parameter[i].first_block);
+    return share_blocks(g, o);
 }
 
 /* Adds a tensor of count elements to the state; false: it does not fit. */
@@ -259,7 +396,7 @@ static gram_status fill(gram_context *g, gram_optimizer *o, const gram_tensor *c
 
     TRY(allocate(g, count, sizeof *o->parameter, &o->parameter));
     TRY(allocate(g, count, 3 * sizeof *o->range, &o->range));
-    TRY(take_parameters(g, o, parameters));
+    TRY(add_parameters(g, o, parameters));
     TRY(lay_out(g, o, offset));
     TRY(allocate(g, (size_t)o->names, sizeof *o->named, &o->named));
     TRY(allocate_state(g, o));

@@ -3,13 +3,14 @@
  *
  * soap_basis: bases of a wave to scratch.
  * soap_load: bases of items that are due.
- * soap_look: items with a number that is not finite have failed.
- * soap_judge: does the old basis still fit?
+ * soap_check_finite: items with a number that is not finite have failed.
+ * soap_still_fits: does the old basis still fit?
  * soap_estimate, soap_rank: eigenvalues q . q L, and the vectors by falling ones.
  * soap_sort: the rows of Q L in this order.
- * soap_verdict: what became of each is counted; a thread has an item.
- * soap_moments: the first moment to scratch, the second one with its vectors in their new order.
- * soap_settle, soap_store: moments, and bases, to the state where there are new ones.
+ * soap_count_outcome: what became of each is counted; a thread has an item.
+ * soap_load_moments: the first moment to scratch, the second one with its vectors in their new
+ * order.
+ * soap_commit, soap_store: moments, and bases, to the state where there are new ones.
  *
  * Parameters (-D): REAL.
  *
@@ -19,7 +20,7 @@
 
 #define WARP 32
 
-typedef struct soap_turn turn;
+typedef struct soap_batch turn;
 
 /* A block of threads has a tile of a matrix of an item: its number and its elements. */
 struct part {
@@ -62,10 +63,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) soap_load(const __grid_con
         s.outcome[p.item] = SOAP_REFRESHED;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) soap_look(const __grid_constant__ turn s)
+extern "C" __global__ void __launch_bounds__(THREADS)
+    soap_check_finite(const __grid_constant__ turn s)
 {
     const struct part p = part_of(s.r.a.n);
-    const REAL *x = (const REAL *)s.looked + p.item * s.r.a.n * s.r.a.n;
+    const REAL *x = (const REAL *)s.checked + p.item * s.r.a.n * s.r.a.n;
     bool finite = true;
 
 #pragma unroll 4
@@ -75,7 +77,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) soap_look(const __grid_con
         s.outcome[p.item] = SOAP_FAILED;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) soap_judge(const __grid_constant__ turn s)
+extern "C" __global__ void __launch_bounds__(THREADS)
+    soap_still_fits(const __grid_constant__ turn s)
 {
     __shared__ double sums[2][THREADS];
     const long long item = blockIdx.x, n = s.r.a.n;
@@ -138,7 +141,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) soap_sort(const __grid_con
         to[i] = from[s.order[p.item * n + i / n] * n + i % n];
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) soap_verdict(const __grid_constant__ turn s)
+extern "C" __global__ void __launch_bounds__(THREADS)
+    soap_count_outcome(const __grid_constant__ turn s)
 {
     const params &a = s.r.a;
     const long long item = blockIdx.x * (long long)THREADS + threadIdx.x;
@@ -162,7 +166,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) soap_verdict(const __grid_
     atomicAdd(count, 1ull);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) soap_moments(const __grid_constant__ turn s)
+extern "C" __global__ void __launch_bounds__(THREADS)
+    soap_load_moments(const __grid_constant__ turn s)
 {
     const params &a = s.r.a;
     const struct optimizer_entry &e = entry_of(s, block_of(a));
@@ -179,7 +184,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) soap_moments(const __grid_
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) soap_settle(const __grid_constant__ turn s)
+extern "C" __global__ void __launch_bounds__(THREADS) soap_commit(const __grid_constant__ turn s)
 {
     const params &a = s.r.a;
     const struct optimizer_entry &e = entry_of(s, block_of(a));

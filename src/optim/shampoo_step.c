@@ -1,9 +1,8 @@
 /*
- * optimizer_shampoo.c - Shampoo to the front: what it refuses and what state a block has
+ * shampoo_step.c - Shampoo to the front: what it refuses and what state a block has
  *
  * SPDX-License-Identifier: MIT
  */
-#include "core/backend.h"
 #include "optimizer.h"
 
 static gram_status check(gram_context *g, const gram_optimizer_options *o)

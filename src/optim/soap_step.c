@@ -1,9 +1,8 @@
 /*
- * optimizer_soap.c - SOAP to the front: its defaults, what it refuses and what state a block has
+ * soap_step.c - SOAP to the front: its defaults, what it refuses and what state a block has
  *
  * SPDX-License-Identifier: MIT
  */
-#include "core/backend.h"
 #include "optimizer.h"
 
 /* Those of its authors' program. */

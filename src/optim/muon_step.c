@@ -1,9 +1,8 @@
 /*
- * optimizer_muon.c - Muon to the front: its defaults, what it refuses and what state a block has
+ * muon_step.c - Muon to the front: its defaults, what it refuses and what state a block has
  *
  * SPDX-License-Identifier: MIT
  */
-#include "core/backend.h"
 #include "optimizer.h"
 
 /* Those of its authors' program; beta1 and beta2 are of the tensors that are no matrices. */
