@@ -10,8 +10,7 @@
 #include "cuda/arena.h"
 #include "cuda/cublas.h"
 #include "cuda_kfac.h"
-#include "factor_params.h"
-#include "layer.h"
+#include "cuda_layer.h"
 
 static const struct cuda_kernel factor_products = {"kfac_factors.cu", "factor_products"};
 static const struct cuda_kernel factor_sums = {"kfac_factors.cu", "factor_sums"};
@@ -29,93 +28,15 @@ enum {
     MOST_TILES = 1 << 30
 };
 
-_Static_assert(FACTOR_DIMS == GRAM_MAX_DIMS, "factor_params.h repeats a number of gram.h");
-
 /* One side's factors, of all groups. */
 struct factor_job {
     gram_dtype dtype, inputs; /* inputs: of what cuBLAS multiplies */
     bool reduced, by_blas, table;
+    int64_t samples, groups;
     struct factor_params first, p; /* first: of factor_reduce, whose result p is about */
     int64_t ld;                    /* by_blas: from a position to the next */
     size_t partial_at, sums_at, blas_at, bytes; /* in scratch, behind what is reduced */
 };
-
-/* ---- What the kernels are told -------------------------------------------------------------- */
-
-static int type_of(gram_dtype dtype)
-{
-    static const int types[] = {
-        [GRAM_F32] = FACTOR_F32,   [GRAM_F64] = FACTOR_F64, [GRAM_F16] = FACTOR_F16,
-        [GRAM_BF16] = FACTOR_BF16, [GRAM_I32] = FACTOR_I32, [GRAM_I64] = FACTOR_I64,
-    };
-
-    return types[dtype];
-}
-
-static struct factor_axes axes_of(const struct gram_axes *a)
-{
-    struct factor_axes axes = {.ndim = a->ndim};
-
-    for (int d = 0; d < a->ndim; d++) {
-        axes.shape[d] = a->shape[d];
-        axes.stride[d] = a->stride[d];
-    }
-    return axes;
-}
-
-static int64_t magnitude(int64_t stride)
-{
-    return stride < 0 ? -stride : stride;
-}
-
-/* Features of a layer without patches have one stride: they are one dimension of a tensor. */
-static struct factor_side side_of(const struct gram_layer_op *l, bool gradients)
-{
-    const struct gram_layer_side *s = gradients ? &l->g : &l->a;
-    const int64_t feature = s->feature.ndim ? s->feature.stride[0] : 0;
-    const int64_t features = gradients ? l->out : l->channels > 0 ? l->channels : l->in;
-    struct factor_side x = {
-        .data = s->data,
-        .type = type_of(s->dtype),
-        .sample_stride = s->sample_stride,
-        .group_stride = features * feature,
-        .feature_stride = feature,
-        .position = axes_of(&s->position),
-        .patches = l->patches && !gradients,
-    };
-
-    x.planes =
-        x.patches || (s->position.ndim > 0 &&
-                      magnitude(s->position.stride[s->position.ndim - 1]) < magnitude(feature));
-    for (int i = 0; x.patches && i < 3; i++) {
-        x.size[i] = l->size[i];
-        x.size_stride[i] = l->size_stride[i];
-        x.place[i] = l->place[i];
-        x.kernel[i] = l->kernel[i];
-        x.stride[i] = l->stride[i];
-        x.padding[i] = l->padding[i];
-        x.dilation[i] = l->dilation[i];
-    }
-    return x;
-}
-
-static struct factor_rows rows_of(const struct gram_layer_op *l)
-{
-    return (struct factor_rows){.data = l->a.data,
-                                .type = type_of(l->a.dtype),
-                                .sample_stride = l->a.sample_stride,
-                                .position = axes_of(&l->a.position),
-                                .rows = l->in,
-                                .padding = l->padding_row < l->in ? l->padding_row : -1};
-}
-
-static struct factor_output output_of(const struct gram_layer_output *out)
-{
-    return (struct factor_output){.data = out->data,
-                                  .group_stride = out->sample_stride,
-                                  .row = axes_of(&out->row),
-                                  .col = axes_of(&out->col)};
-}
 
 /* ---- The job -------------------------------------------------------------------------------- */
 
@@ -123,16 +44,21 @@ static struct factor_output output_of(const struct gram_layer_output *out)
 static void reduce(struct factor_job *job, bool gradients)
 {
     struct factor_params *p = &job->p;
+    const bool grouped = job->groups > 1;
 
     job->first = *p;
-    job->first.mean = gradients || p->positions == 0 ? 1 : 1 / (double)p->positions;
-    p->x = (struct factor_side){.type = type_of(job->dtype),
-                                .sample_stride = p->features,
-                                .group_stride = p->samples * p->features,
-                                .feature_stride = 1};
-    p->mask = (struct factor_rows){.padding = -1};
-    p->count = p->samples;
-    p->positions = 1;
+    job->first.mean = gradients || p->l.positions == 0 ? 1 : 1 / (double)p->l.positions;
+    p->l.a = (struct layer_side){
+        .type = LAYER_REAL,
+        .sample_stride = p->features,
+        .feature.ndim = grouped ? 2 : 1,
+        .feature.shape = {grouped ? (int)job->groups : (int)p->features, (int)p->features},
+        .feature.stride = {     grouped ? job->samples * p->features : 1,                1},
+    };
+    p->l.patches = 0;
+    p->l.positions = 1;
+    p->masked = p->planes = 0;
+    p->count = job->samples;
 }
 
 /* A dtype that cuBLAS multiplies as it is; halves that are summed over positions no more are. */
@@ -146,13 +72,14 @@ static bool is_for_blas(gram_dtype dtype, const struct factor_job *job)
 static bool is_matrix(const struct gram_layer_side *side, struct factor_job *job)
 {
     const struct factor_params *p = &job->p;
-    const struct factor_axes *position = &p->x.position;
+    const struct layer_side *x = &p->l.a;
+    const struct layer_axes *position = &x->position;
 
-    job->ld = position->ndim == 0 ? p->x.sample_stride : position->stride[0];
-    return !p->x.patches && !p->mask.data && p->groups == 1 && p->features >= LEAST_OF_BLAS &&
-           is_for_blas(side->dtype, job) && p->x.feature_stride == 1 && position->ndim <= 1 &&
-           (position->ndim == 0 || p->samples == 1 ||
-            p->x.sample_stride == position->shape[0] * position->stride[0]) &&
+    job->ld = position->ndim == 0 ? x->sample_stride : position->stride[0];
+    return !p->l.patches && !p->masked && job->groups == 1 && p->features >= LEAST_OF_BLAS &&
+           is_for_blas(side->dtype, job) && x->feature.stride[0] == 1 && position->ndim <= 1 &&
+           (position->ndim == 0 || job->samples == 1 ||
+            x->sample_stride == position->shape[0] * position->stride[0]) &&
            job->ld >= p->features && job->ld <= INT32_MAX && p->count <= INT32_MAX &&
            p->features <= INT32_MAX;
 }
@@ -166,22 +93,23 @@ static gram_status lay_out(gram_context *g, struct factor_job *job)
     size_t reduced = 0, tiles;
 
     if (__builtin_mul_overflow(order, order, &room) ||
-        __builtin_mul_overflow(room, p->groups, &room) || room > INT64_MAX / 64 ||
-        __builtin_mul_overflow(p->samples * p->features, p->groups, &most) || most > INT64_MAX / 64)
+        __builtin_mul_overflow(room, job->groups, &room) || room > INT64_MAX / 64 ||
+        __builtin_mul_overflow(job->samples * p->features, job->groups, &most) ||
+        most > INT64_MAX / 64)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "the size of a factor overflows");
     p->sides = gram_ceil_div(order, FACTOR_SIDE);
     p->pairs = p->sides * (p->sides + 1) / 2;
-    room = job->by_blas ? gram_ceil_div(order, FACTOR_THREADS) : p->pairs * p->groups;
+    room = job->by_blas ? gram_ceil_div(order, FACTOR_THREADS) : p->pairs * job->groups;
     room = gram_ceil_div((int64_t)device->processors * BLOCKS_A_PROCESSOR, gram_most(room, 1));
     p->splits = gram_most(1, gram_least(room, gram_ceil_div(p->count, LEAST_OF_A_SPLIT)));
     p->each = gram_ceil_div(gram_ceil_div(p->count, p->splits), FACTOR_BATCH) * FACTOR_BATCH;
-    if (p->pairs > MOST_TILES / p->groups / p->splits)
+    if (p->pairs > MOST_TILES / job->groups / p->splits)
         return gram_fail(g, GRAM_UNSUPPORTED, "a factor of order %lld is too large",
                          (long long)order);
     if (job->reduced)
         reduced = gram_round64((size_t)most * size);
     tiles = job->by_blas ? (size_t)(p->features * p->features)
-                         : (size_t)(p->splits * p->groups * p->pairs * FACTOR_SIDE * FACTOR_SIDE);
+                         : (size_t)(p->splits * job->groups * p->pairs * FACTOR_SIDE * FACTOR_SIDE);
     job->partial_at = reduced;
     job->sums_at = reduced + gram_round64(tiles * size);
     job->blas_at = job->sums_at;
@@ -199,21 +127,27 @@ static gram_status make_job(gram_context *g, const struct gram_kfac_factors_op *
     const struct gram_layer_op *l = &op->layer;
     double weight = 1 - op->keep;
 
-    *job = (struct factor_job){.dtype = l->dtype, .reduced = op->setting == GRAM_KFAC_REDUCE};
+    *job = (struct factor_job){.dtype = l->dtype,
+                               .reduced = op->setting == GRAM_KFAC_REDUCE,
+                               .samples = l->samples,
+                               .groups = l->groups};
     job->p = (struct factor_params){
-        .x = side_of(l, gradients),
-        .mask.padding = -1,
-        .groups = l->groups,
-        .samples = l->samples,
-        .positions = l->positions,
+        .l = cuda_layer_params(l),
+        .masked = gradients && l->kind == GRAM_LAYER_EMBEDDING && l->padding_row >= 0,
         .count = l->samples * l->positions,
         .features = gradients ? l->out : l->in,
         .ones = !gradients && l->bias,
-        .out = output_of(gradients ? &op->b : &op->a),
+        .out = cuda_layer_output(gradients ? &op->b : &op->a),
         .keep = op->keep,
     };
-    if (gradients && l->kind == GRAM_LAYER_EMBEDDING && l->padding_row >= 0)
-        job->p.mask = rows_of(l);
+    job->p.planes = gradients ? job->p.l.planes : l->patches || job->p.l.a_planes;
+    if (gradients) { /* they are what is multiplied: see struct factor_params */
+        const struct layer_side rows = job->p.l.a;
+        job->p.l.a = job->p.l.g;
+        job->p.l.g = rows;
+        job->p.l.in = job->p.l.out;
+        job->p.l.patches = 0;
+    }
     if (job->p.count == 0)
         weight = 0;
     if (job->reduced)
@@ -223,7 +157,8 @@ static gram_status make_job(gram_context *g, const struct gram_kfac_factors_op *
                                            : 1 / (double)job->p.count);
     job->by_blas = is_matrix(gradients ? &l->g : &l->a, job);
     job->inputs = job->reduced ? job->dtype : gradients ? l->g.dtype : l->a.dtype;
-    return lay_out(g, job);
+    TRY(lay_out(g, job));
+    return cuda_layer_check(g, l, INT64_MAX);
 }
 
 /* An embedding's A. */
@@ -235,20 +170,19 @@ static gram_status make_table(gram_context *g, const struct gram_kfac_factors_op
 
     *job = (struct factor_job){.dtype = l->dtype, .table = true};
     job->p = (struct factor_params){
-        .mask = rows_of(l),
-        .samples = l->samples,
-        .positions = l->positions,
+        .l = cuda_layer_params(l),
         .count = l->samples * l->positions,
         .reduces = op->setting == GRAM_KFAC_REDUCE,
-        .out = output_of(&op->a),
+        .out = cuda_layer_output(&op->a),
         .keep = op->keep,
     };
+    job->p.l.g = job->p.l.a;
     if (all > 0)
         job->p.scale = (1 - op->keep) / all / (job->p.reduces ? (double)l->positions : 1);
     if (l->in > (INT64_MAX >> 8))
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "the size of a_factor overflows");
     job->bytes = gram_round64(((size_t)l->in + 1) * sizeof(unsigned long long));
-    return GRAM_OK;
+    return cuda_layer_check(g, l, INT64_MAX);
 }
 
 static gram_status make_jobs(gram_context *g, const struct gram_kfac_factors_op *op,
@@ -287,7 +221,7 @@ static gram_status pass(gram_context *g, const struct factor_job *job,
 static gram_status by_blas(gram_context *g, struct factor_job *job, char *scratch)
 {
     struct factor_params *p = &job->p;
-    const struct cuda_gemm_side x = {p->x.data, job->ld, 0, false};
+    const struct cuda_gemm_side x = {p->l.a.data, job->ld, 0, false};
     struct cuda_gemm_items gemm = {.dtype = job->dtype,
                                    .inputs = job->inputs,
                                    .compute = gram_cuda_compute_of(job->dtype),
@@ -323,27 +257,28 @@ static gram_status run_job(gram_context *g, struct factor_job *job, char *scratc
         p->partial = scratch + job->partial_at;
         if (job->reduced) {
             job->first.reduced = scratch;
-            p->x.data = scratch;
-            TRY(pass(g, job, &factor_reduce, p->groups * p->samples * p->features, &job->first));
+            p->l.a.data = scratch;
+            TRY(pass(g, job, &factor_reduce, job->groups * job->samples * p->features,
+                     &job->first));
         }
         if (job->by_blas)
             TRY(by_blas(g, job, scratch));
         else
-            TRY(launch(g, job, &factor_products, p->splits * p->groups * p->pairs, p));
+            TRY(launch(g, job, &factor_products, p->splits * job->groups * p->pairs, p));
     }
-    return pass(g, job, &factor_store, p->groups * order * order, p);
+    return pass(g, job, &factor_store, job->groups * order * order, p);
 }
 
 static gram_status run_table(gram_context *g, struct factor_job *job, char *scratch)
 {
     struct factor_params *p = &job->p;
 
-    if (p->mask.rows == 0)
+    if (p->l.in == 0)
         return GRAM_OK;
     p->counts = (unsigned long long *)(void *)scratch;
-    TRY(pass(g, job, &factor_clear, p->mask.rows + 1, p));
+    TRY(pass(g, job, &factor_clear, p->l.in + 1, p));
     TRY(pass(g, job, &factor_count, p->count, p));
-    return pass(g, job, &factor_rows_store, p->mask.rows, p);
+    return pass(g, job, &factor_rows_store, p->l.in, p);
 }
 
 static gram_status run(gram_context *g, const struct gram_kfac_factors_op *op, struct factor_job *a,

@@ -23,8 +23,7 @@
  */
 #include "cuda/arena.h"
 #include "cuda/cuda_ops.h"
-#include "layer.h"
-#include "sample_params.h"
+#include "cuda_layer.h"
 #include <math.h>
 
 static const struct cuda_kernel sample_blocks = {"sample_product.cu", "sample_blocks"};
@@ -80,51 +79,6 @@ struct sample_family {
 
 /* ---- What kernels are told ----------------------------------------------------------------- */
 
-static struct sample_axes axes_of(const struct gram_axes *axes)
-{
-    struct sample_axes a = {.ndim = axes->ndim};
-
-    for (int d = 0; d < axes->ndim; d++) {
-        a.stride[d] = axes->stride[d];
-        a.shape[d] = (int)axes->shape[d];
-    }
-    return a;
-}
-
-static struct sample_side side_of(const struct gram_layer_side *side)
-{
-    static const int types[] = {
-        [GRAM_F32] = SAMPLE_REAL,  [GRAM_F64] = SAMPLE_REAL, [GRAM_F16] = SAMPLE_F16,
-        [GRAM_BF16] = SAMPLE_BF16, [GRAM_I32] = SAMPLE_I32,  [GRAM_I64] = SAMPLE_I64};
-
-    return (struct sample_side){.data = side->data,
-                                .type = types[side->dtype],
-                                .sample_stride = side->sample_stride,
-                                .feature = axes_of(&side->feature),
-                                .position = axes_of(&side->position)};
-}
-
-static struct sample_output output_of(const struct gram_layer_output *out)
-{
-    return (struct sample_output){.data = out->wanted ? out->data : NULL,
-                                  .sample_stride = out->sample_stride,
-                                  .row = axes_of(&out->row),
-                                  .col = axes_of(&out->col)};
-}
-
-static int64_t last_stride(const struct gram_axes *axes)
-{
-    int64_t stride = axes->ndim ? axes->stride[axes->ndim - 1] : INT64_MAX;
-
-    return stride < 0 ? -stride : stride;
-}
-
-/* Whether positions lie closer together than features. */
-static bool in_planes(const struct gram_layer_side *side)
-{
-    return last_stride(&side->position) < last_stride(&side->feature);
-}
-
 static void fill_params(struct sample_job *job)
 {
     const struct gram_sample_grad_op *op = job->op;
@@ -132,36 +86,18 @@ static void fill_params(struct sample_job *job)
     struct sample_params *p = &job->params;
 
     *p = (struct sample_params){
-        .samples = (int)l->samples,
-        .positions = (int)l->positions,
-        .groups = (int)l->groups,
-        .in = (int)l->in,
-        .out = (int)l->out,
-        .channels = (int)l->channels,
-        .patches = l->patches,
+        .l = cuda_layer_params(l),
         .affine = l->kind == GRAM_LAYER_NORM         ? 1
                   : l->kind == GRAM_LAYER_GROUP_NORM ? 2
                                                      : 0,
-        .planes = in_planes(&l->g),
-        .a_planes = l->patches ? l->size_stride[2] <= 1 : in_planes(&l->a),
         .biased = l->bias,
-        .padding_row = l->padding_row,
         .scale = op->scale,
         .clip = op->clip,
         .clips = op->clip > 0,
         .epsilon = l->epsilon,
-        .a = side_of(&l->a),
-        .g = side_of(&l->g),
         .accumulate = op->accumulate,
         .has_coefficients = op->coefficients.wanted,
     };
-    for (int d = 0; d < 3; d++) {
-        p->size[d] = l->patches ? (int)l->size[d] : 1;
-        p->kernel[d] = (int)l->kernel[d], p->place[d] = (int)l->place[d];
-        p->stride[d] = (int)l->stride[d], p->padding[d] = (int)l->padding[d];
-        p->dilation[d] = (int)l->dilation[d];
-        p->size_stride[d] = l->size_stride[d];
-    }
 }
 
 /* Places in scratch, once it is there. */
@@ -195,14 +131,14 @@ static gram_status add_parts(struct sample_job *job, int which, int64_t rows, in
 {
     struct sample_params p = job->params;
 
-    p.out = (int)rows;
-    p.in = (int)cols;
+    p.l.out = (int)rows;
+    p.l.in = (int)cols;
     p.parts = (int)parts->count;
     p.add = job->op->accumulate;
     if (which == 0)
-        p.weight = output_of(&job->op->sum_weight);
+        p.weight = cuda_layer_output(&job->op->sum_weight);
     else
-        p.bias = output_of(&job->op->sum_bias);
+        p.bias = cuda_layer_output(&job->op->sum_bias);
     return launch(job, &sample_reduce, &p, gram_ceil_div(rows * cols, SAMPLE_THREADS));
 }
 
@@ -247,7 +183,7 @@ static int64_t row_features(const struct sample_job *job)
 
 static int64_t row_tiles(const struct sample_job *job)
 {
-    return gram_ceil_div(row_features(job), job->params.planes ? SAMPLE_THREADS / 32 : 32);
+    return gram_ceil_div(row_features(job), job->params.l.planes ? SAMPLE_THREADS / 32 : 32);
 }
 
 /* The parameters of rows: features of all groups. */
@@ -255,7 +191,7 @@ static struct sample_params row_params(const struct sample_job *job)
 {
     struct sample_params p = job->params;
 
-    p.out = (int)row_features(job);
+    p.l.out = (int)row_features(job);
     p.square_first = (int)job->product_squares;
     p.length = job->row_parts.length;
     return p;
@@ -265,8 +201,8 @@ static gram_status each_rows(struct sample_job *job)
 {
     struct sample_params p = row_params(job);
 
-    p.weight = output_of(&job->op->weight);
-    p.bias = output_of(&job->op->bias);
+    p.weight = cuda_layer_output(&job->op->weight);
+    p.bias = cuda_layer_output(&job->op->bias);
     if (job->row_squares == 0)
         p.squares = NULL;
     return launch(job, &sample_affine, &p, job->op->layer.samples * row_tiles(job));
@@ -278,8 +214,8 @@ static gram_status sum_rows(struct sample_job *job)
     const int64_t features = row_features(job);
     struct sample_params p = row_params(job);
 
-    p.weight = output_of(&op->sum_weight);
-    p.bias = output_of(&op->sum_bias);
+    p.weight = cuda_layer_output(&op->sum_weight);
+    p.bias = cuda_layer_output(&op->sum_bias);
     TRY(launch(job, &sample_affine_sums, &p, job->row_parts.count * row_tiles(job)));
     if (p.affine && op->sum_weight.wanted)
         TRY(add_parts(job, 0, features, 1, &job->row_parts));
@@ -351,8 +287,8 @@ static void choose_mma(struct sample_job *job)
         places *= (double)l->kernel[d];
     job->mma = l->a.dtype == l->dtype && l->g.dtype == l->dtype && places <= SAMPLE_MMA_PLACES &&
                fmax(a, g) <= INT32_MAX;
-    p->a_wide = !l->patches && is_wide(&l->a, p->a_planes, l->in);
-    p->g_wide = is_wide(&l->g, p->planes, l->out);
+    p->a_wide = !l->patches && is_wide(&l->a, p->l.a_planes, l->in);
+    p->g_wide = is_wide(&l->g, p->l.planes, l->out);
 }
 
 /* ---- Products ------------------------------------------------------------------------------ */
@@ -376,7 +312,7 @@ static gram_status each_weight(struct sample_job *job)
     const struct gram_layer_op *l = &job->op->layer;
     struct sample_params p = job->params;
 
-    p.weight = output_of(&job->op->weight);
+    p.weight = cuda_layer_output(&job->op->weight);
     if (job->ghost && l->positions == 1)
         return launch(job, &sample_ghost_one, &p, l->samples * job->product_squares);
     if (job->ghost)
@@ -402,7 +338,7 @@ static gram_status sum_products(struct sample_job *job)
     struct sample_params p = job->params;
 
     if (op->sum_weight.wanted && l->in > 0 && l->out > 0) {
-        p.weight = output_of(&op->sum_weight);
+        p.weight = cuda_layer_output(&op->sum_weight);
         p.add = op->accumulate;
         p.parts = (int)job->product_parts.count;
         p.length = job->product_parts.length;
@@ -431,8 +367,8 @@ static gram_status fill_table(struct sample_job *job, const struct gram_layer_ou
     const struct gram_layer_op *l = &job->op->layer;
     struct sample_params p = job->params;
 
-    p.weight = output_of(out);
-    p.samples = (int)samples;
+    p.weight = cuda_layer_output(out);
+    p.l.samples = (int)samples;
     return launch(job, &sample_fill, &p, gram_ceil_div(samples * l->in * l->out, SAMPLE_THREADS));
 }
 
@@ -456,7 +392,7 @@ static gram_status each_table(struct sample_job *job)
     if (job->op->weight.wanted && l->in > 0)
         TRY(fill_table(job, &job->op->weight, l->samples));
     TRY(link_rows(job, l->positions));
-    p.weight = output_of(&job->op->weight);
+    p.weight = cuda_layer_output(&job->op->weight);
     p.parts = (int)gram_least(TABLE_PARTS, l->positions);
     return launch(job, &sample_table, &p, l->samples * p.parts);
 }
@@ -472,7 +408,7 @@ static gram_status sum_table(struct sample_job *job)
     if (!job->op->accumulate)
         TRY(fill_table(job, &job->op->sum_weight, 1));
     TRY(link_rows(job, job->span));
-    p.weight = output_of(&job->op->sum_weight);
+    p.weight = cuda_layer_output(&job->op->sum_weight);
     p.span = (int)job->span;
     for (int64_t first = 0; first < all; first += job->span, p.first++)
         TRY(launch(job, &sample_table_sums, &p, gram_least(job->span, all - first)));
@@ -495,25 +431,6 @@ static const struct sample_family *family_of(gram_layer_kind kind)
     return families[kind];
 }
 
-/* Kernels count features, positions and samples in 32 bits. */
-static gram_status check_sizes(gram_context *g, const struct gram_layer_op *l)
-{
-    bool fits = l->samples <= INT32_MAX && l->positions <= INT32_MAX / 2 && l->groups <= INT32_MAX;
-
-    fits = fits && l->in <= INT32_MAX && l->out <= INT32_MAX;
-    fits = fits && (double)gram_most(l->in, l->out) * (double)l->groups <= INT32_MAX;
-    fits = fits && (double)l->samples * (double)l->positions <= (double)(INT64_MAX / 256);
-    for (int d = 0; l->patches && d < 3; d++)
-        fits = fits && (double)l->size[d] + 2 * (double)l->padding[d] <= INT32_MAX / 2;
-    if (!fits)
-        return gram_fail(g, GRAM_UNSUPPORTED,
-                         "a layer of %lld by %lld features, %lld groups, %lld samples and %lld "
-                         "positions is too large for the device: they are counted in 32 bits",
-                         (long long)l->in, (long long)l->out, (long long)l->groups,
-                         (long long)l->samples, (long long)l->positions);
-    return GRAM_OK;
-}
-
 /* Moves *at behind count numbers of size; false if that overflows. */
 static bool take(size_t *at, double count, size_t size)
 {
@@ -532,7 +449,7 @@ static gram_status make_job(gram_context *g, const struct gram_sample_grad_op *o
                               &job->partial_at[1], &job->head_at};
     bool fits;
 
-    TRY(check_sizes(g, l));
+    TRY(cuda_layer_check(g, l, INT32_MAX));
     *job = (struct sample_job){.g = g, .op = op};
     job->sums = op->sum_weight.wanted || op->sum_bias.wanted;
     job->squares = op->norms.wanted || (job->sums && op->clip > 0);
@@ -574,8 +491,8 @@ static gram_status find_factors(struct sample_job *job)
     const struct gram_sample_grad_op *op = job->op;
     struct sample_params p = job->params;
 
-    p.norms = output_of(&op->norms);
-    p.coefficients = output_of(&op->coefficients);
+    p.norms = cuda_layer_output(&op->norms);
+    p.coefficients = cuda_layer_output(&op->coefficients);
     if (!job->squares)
         p.square_count = 0;
     return launch(job, &sample_factors, &p, op->layer.samples);

@@ -12,9 +12,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "factor_params.h"
-
-#include "ptx.cuh"
+#include "layer_side.cuh"
 
 #define THREADS FACTOR_THREADS
 #define SIDE    FACTOR_SIDE
@@ -25,96 +23,46 @@
 
 typedef struct factor_params params;
 
-/* ---- Where elements lie --------------------------------------------------------------------- */
+/* ---- Where elements lie ---------------------------------------------------------------------- */
 
-static __device__ long long axes_at(const struct factor_axes &axes, long long i)
-{
-    long long at = 0;
-
-    for (int d = (int)axes.ndim - 1; d > 0; d--) {
-        at += i % axes.shape[d] * axes.stride[d];
-        i /= axes.shape[d];
-    }
-    return axes.ndim ? at + i * axes.stride[0] : 0;
-}
-
-static __device__ REAL number_of(long long type, const char *data, long long at)
-{
-    if (type == FACTOR_F32)
-        return (REAL)((const float *)data)[at];
-    if (type == FACTOR_F64)
-        return (REAL)((const double *)data)[at];
-    if (type == FACTOR_F16)
-        return (REAL)ptx_float_of_half(((const unsigned short *)data)[at]);
-    return (REAL)ptx_float_of_bfloat(((const unsigned short *)data)[at]);
-}
-
-static __device__ long long row_at(const struct factor_rows &r, long long sample, long long s)
-{
-    const long long at = sample * r.sample_stride + axes_at(r.position, s);
-
-    return r.type == FACTOR_I32 ? ((const int *)r.data)[at] : ((const long long *)r.data)[at];
-}
-
-/* A position or a feature: how much it adds to an element's place, and of patches where it is in
- * the image: element x, y, z is there if all sums are inside. */
+/* A position of all samples, or a feature. */
 struct place {
-    long long at;
-    int x, y, z;
+    struct part part;
     int there;
 };
 
-static __device__ struct place position_of(const params &a, long long q)
+static __device__ struct place position_at(const params &a, long long q)
 {
-    struct place p = {0, 0, 0, 0, 0};
+    struct place p = {};
 
     if (q >= a.count)
         return p;
-    const long long sample = q / a.positions, s = q - sample * a.positions;
-    p.at = sample * a.x.sample_stride;
-    p.there = !a.mask.data || row_at(a.mask, sample, s) != a.mask.padding;
-    if (!a.x.patches) {
-        p.at += axes_at(a.x.position, s);
-        return p;
-    }
-    p.z = (int)(s % a.x.place[2] * a.x.stride[2] - a.x.padding[2]);
-    p.y = (int)(s / a.x.place[2] % a.x.place[1] * a.x.stride[1] - a.x.padding[1]);
-    p.x = (int)(s / a.x.place[2] / a.x.place[1] * a.x.stride[0] - a.x.padding[0]);
-    p.at += p.x * a.x.size_stride[0] + p.y * a.x.size_stride[1] + p.z * a.x.size_stride[2];
+    const long long sample = q / a.l.positions;
+    const int s = (int)(q - sample * a.l.positions);
+    p.part = input_position(a.l, s);
+    p.part.at += sample * a.l.a.sample_stride;
+    p.there = !a.masked || table_row(a.l.g, sample, s) != a.l.padding_row;
     return p;
 }
 
 /* there 2: the feature that is 1. */
-static __device__ struct place feature_of(const params &a, long long f)
+static __device__ struct place feature_at(const params &a, long long group, long long f)
 {
-    struct place p = {0, 0, 0, 0, f < a.features ? 1 : f == a.features && a.ones ? 2 : 0};
+    struct place p = {};
 
-    if (p.there != 1)
-        return p;
-    if (!a.x.patches) {
-        p.at = f * a.x.feature_stride;
-        return p;
-    }
-    p.z = (int)(f % a.x.kernel[2] * a.x.dilation[2]);
-    f /= a.x.kernel[2];
-    p.y = (int)(f % a.x.kernel[1] * a.x.dilation[1]);
-    f /= a.x.kernel[1];
-    p.x = (int)(f % a.x.kernel[0] * a.x.dilation[0]);
-    p.at = f / a.x.kernel[0] * a.x.feature_stride + p.x * a.x.size_stride[0] +
-           p.y * a.x.size_stride[1] + p.z * a.x.size_stride[2];
+    p.there = f < a.features ? 1 : f == a.features && a.ones ? 2 : 0;
+    if (p.there == 1)
+        p.part = input_feature(a.l, (int)group, (int)f);
     return p;
 }
 
-static __device__ REAL element_of(const params &a, long long group, const struct place &p,
-                                  const struct place &f)
+static __device__ REAL element_of(const params &a, const struct place &p, const struct place &f)
 {
     if (!p.there || f.there != 1)
         return p.there && f.there == 2 ? (REAL)1 : (REAL)0;
-    if (a.x.patches && ((unsigned)(p.x + f.x) >= (unsigned)a.x.size[0] ||
-                        (unsigned)(p.y + f.y) >= (unsigned)a.x.size[1] ||
-                        (unsigned)(p.z + f.z) >= (unsigned)a.x.size[2]))
+    if (a.l.patches && !inside(a.l, f.part, p.part))
         return 0;
-    return number_of(a.x.type, a.x.data, group * a.x.group_stride + p.at + f.at);
+    return side_value(a.l.a, p.part.at + f.part.at);
 }
 
 /* ---- Products ------------------------------------------------------------------------------- */
@@ -133,14 +81,14 @@ static __device__ void tile_of(long long pair, long long *i, long long *j)
 }
 
 /* DEPTH positions of SIDE features to shared memory. */
-static __device__ void load(const params &a, long long group, const struct place *positions,
+static __device__ void load(const params &a, const struct place *positions,
                             const struct place *features, REAL (*to)[ROW])
 {
     const int t = (int)threadIdx.x;
 
     for (int e = t; e < DEPTH * SIDE; e += THREADS) {
-        const int q = a.x.planes ? e % DEPTH : e / SIDE, f = a.x.planes ? e / DEPTH : e % SIDE;
-        to[q][f] = element_of(a, group, positions[q], features[f]);
+        const int q = a.planes ? e % DEPTH : e / SIDE, f = a.planes ? e / DEPTH : e % SIDE;
+        to[q][f] = element_of(a, positions[q], features[f]);
     }
 }
 
@@ -170,8 +118,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     __shared__ struct place positions[BATCH], rows[SIDE], cols[SIDE];
     __shared__ __align__(16) REAL left[DEPTH][ROW];
     __shared__ __align__(16) REAL right[DEPTH][ROW];
-    const long long pair = blockIdx.x % a.pairs, group = blockIdx.x / a.pairs % a.groups;
-    const long long split = blockIdx.x / a.pairs / a.groups;
+    const long long pair = blockIdx.x % a.pairs, group = blockIdx.x / a.pairs % a.l.groups;
+    const long long split = blockIdx.x / a.pairs / a.l.groups;
     const long long end = (split + 1) * a.each < a.count ? (split + 1) * a.each : a.count;
     const int t = (int)threadIdx.x;
     REAL sum[EACH][EACH] = {};
@@ -179,20 +127,20 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 
     tile_of(pair, &i, &j);
     if (t < SIDE)
-        rows[t] = feature_of(a, i * SIDE + t);
+        rows[t] = feature_at(a, group, i * SIDE + t);
     else if (t < 2 * SIDE)
-        cols[t - SIDE] = feature_of(a, j * SIDE + t - SIDE);
+        cols[t - SIDE] = feature_at(a, group, j * SIDE + t - SIDE);
     for (long long q = split * a.each; q < end; q += DEPTH) {
         const int at = (int)((q - split * a.each) % BATCH);
         __syncthreads();
         if (at == 0) {
             if (t < BATCH)
-                positions[t] = position_of(a, q + t);
+                positions[t] = position_at(a, q + t);
             __syncthreads();
         }
-        load(a, group, positions + at, rows, left);
+        load(a, positions + at, rows, left);
         if (i != j)
-            load(a, group, positions + at, cols, right);
+            load(a, positions + at, cols, right);
         __syncthreads();
         multiply(left, i != j ? right : left, sum);
     }
@@ -213,7 +161,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) factor_sums(const __grid_c
     if (f >= a.features)
         return;
     for (long long q = split * a.each; q < end; q++)
-        sum += (double)element_of(a, 0, position_of(a, q), feature_of(a, f));
+        sum += (double)element_of(a, position_at(a, q), feature_at(a, 0, f));
     a.sums[split * a.features + f] = sum;
 }
 
@@ -228,7 +176,7 @@ static __device__ double value_of(const params &a, long long group, long long i,
 
     if (!a.product) {
         for (long long split = 0; split < a.splits; split++)
-            sum += (double)from[split * a.groups * a.pairs * SIDE * SIDE];
+            sum += (double)from[split * a.l.groups * a.pairs * SIDE * SIDE];
         return sum;
     }
     if (i < a.features)
@@ -247,7 +195,7 @@ static __device__ void store(const params &a, REAL *to, double value)
 
 extern "C" __global__ void __launch_bounds__(THREADS) factor_store(const __grid_constant__ params a)
 {
-    const long long n = a.features + a.ones, all = a.groups * n * n;
+    const long long n = a.features + a.ones, all = a.l.groups * n * n;
     const long long step = (long long)gridDim.x * THREADS;
 
     for (long long e = (long long)blockIdx.x * THREADS + threadIdx.x; e < all; e += step) {
@@ -255,10 +203,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) factor_store(const __grid_
         if (j > i)
             continue;
         const double value = a.scale != 0 ? a.scale * value_of(a, group, i, j) : 0;
-        REAL *to = (REAL *)a.out.data + group * a.out.group_stride;
-        store(a, to + axes_at(a.out.row, i) + axes_at(a.out.col, j), value);
+        REAL *to = (REAL *)a.out.data + group * a.out.sample_stride;
+        store(a, to + axes_at(a.out.row, (int)i) + axes_at(a.out.col, (int)j), value);
         if (i != j)
-            store(a, to + axes_at(a.out.row, j) + axes_at(a.out.col, i), value);
+            store(a, to + axes_at(a.out.row, (int)j) + axes_at(a.out.col, (int)i), value);
     }
 }
 
@@ -267,16 +215,17 @@ extern "C" __global__ void __launch_bounds__(THREADS) factor_store(const __grid_
 extern "C" __global__ void __launch_bounds__(THREADS)
     factor_reduce(const __grid_constant__ params a)
 {
-    const long long all = a.groups * a.samples * a.features;
+    const long long samples = a.count / a.l.positions;
+    const long long all = a.l.groups * samples * a.features;
     const long long step = (long long)gridDim.x * THREADS;
 
     for (long long e = (long long)blockIdx.x * THREADS + threadIdx.x; e < all; e += step) {
-        const long long f = e % a.features, sample = e / a.features % a.samples;
-        const long long group = e / a.features / a.samples;
-        const struct place feature = feature_of(a, f);
+        const long long f = e % a.features, sample = e / a.features % samples;
+        const long long group = e / a.features / samples;
+        const struct place feature = feature_at(a, group, f);
         double sum = 0;
-        for (long long s = 0; s < a.positions; s++)
-            sum += (double)element_of(a, group, position_of(a, sample * a.positions + s), feature);
+        for (int s = 0; s < a.l.positions; s++)
+            sum += (double)element_of(a, position_at(a, sample * a.l.positions + s), feature);
         ((REAL *)a.reduced)[e] = (REAL)(sum * a.mean);
     }
 }
@@ -287,7 +236,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) factor_clear(const __grid_
 {
     const long long step = (long long)gridDim.x * THREADS;
 
-    for (long long r = (long long)blockIdx.x * THREADS + threadIdx.x; r <= a.mask.rows; r += step)
+    for (long long r = (long long)blockIdx.x * THREADS + threadIdx.x; r <= a.l.in; r += step)
         a.counts[r] = 0;
 }
 
@@ -297,16 +246,16 @@ extern "C" __global__ void __launch_bounds__(THREADS) factor_count(const __grid_
     const long long step = (long long)gridDim.x * THREADS;
 
     for (long long q = (long long)blockIdx.x * THREADS + threadIdx.x; q < a.count; q += step) {
-        const long long sample = q / a.positions;
-        const long long row = row_at(a.mask, sample, q - sample * a.positions);
+        const long long sample = q / a.l.positions;
+        const long long row = table_row(a.l.g, sample, (int)(q - sample * a.l.positions));
         unsigned long long often = 1;
-        if (row < 0 || row >= a.mask.rows) {
-            atomicAdd(&a.counts[a.mask.rows], often);
+        if (row < 0 || row >= a.l.in) {
+            atomicAdd(&a.counts[a.l.in], often);
             continue;
         }
         if (a.reduces) /* the square of a count is a sum of as many counts */
-            for (long long s = often = 0; s < a.positions; s++)
-                often += row_at(a.mask, sample, s) == row;
+            for (int s = often = 0; s < a.l.positions; s++)
+                often += table_row(a.l.g, sample, s) == row;
         atomicAdd(&a.counts[row], often);
     }
 }
@@ -315,11 +264,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     factor_rows_store(const __grid_constant__ params a)
 {
     const long long step = (long long)gridDim.x * THREADS;
-    const double beside = a.counts[a.mask.rows] ? __longlong_as_double(0x7ff8000000000000ll) : 0;
+    const double beside = a.counts[a.l.in] ? __longlong_as_double(0x7ff8000000000000ll) : 0;
 
-    for (long long r = (long long)blockIdx.x * THREADS + threadIdx.x; r < a.mask.rows; r += step) {
-        const double count = r == a.mask.padding ? 0 : (double)a.counts[r];
-        store(a, (REAL *)a.out.data + axes_at(a.out.col, r) + axes_at(a.out.row, r),
+    for (long long r = (long long)blockIdx.x * THREADS + threadIdx.x; r < a.l.in; r += step) {
+        const double count = r == a.l.padding_row ? 0 : (double)a.counts[r];
+        store(a, (REAL *)a.out.data + axes_at(a.out.col, (int)r) + axes_at(a.out.row, (int)r),
               a.scale * count + beside);
     }
 }

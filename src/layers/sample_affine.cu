@@ -11,15 +11,21 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "sample_side.cuh"
+#include "layer_side.cuh"
+
+#define THREADS SAMPLE_THREADS
+
+#include "block_sum.cuh"
+
+typedef struct sample_params params;
 
 /* Where element e of what shares its moments lies: those of position q, or of group q. */
 static __device__ long long shared_at(const params &a, int q, long long e)
 {
     if (a.affine == 1)
-        return axes_at(a.a.feature, (int)e) + axes_at(a.a.position, q);
-    const int f = q * (a.in / a.groups) + (int)(e / a.positions);
-    return axes_at(a.a.feature, f) + axes_at(a.a.position, (int)(e % a.positions));
+        return axes_at(a.l.a.feature, (int)e) + axes_at(a.l.a.position, q);
+    const int f = q * (a.l.in / a.l.groups) + (int)(e / a.l.positions);
+    return axes_at(a.l.a.feature, f) + axes_at(a.l.a.position, (int)(e % a.l.positions));
 }
 
 /* The sum of what the lanes of a warp have, to all of them. */
@@ -46,26 +52,26 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 {
     __shared__ double sums[THREADS];
     const bool warps = a.affine == 1;
-    const int each = warps ? a.positions : a.groups, lanes = warps ? 32 : THREADS;
+    const int each = warps ? a.l.positions : a.l.groups, lanes = warps ? 32 : THREADS;
     const int lane = (int)threadIdx.x % lanes;
-    const long long count = warps ? a.in : (long long)(a.in / a.groups) * a.positions;
-    const long long all = (long long)a.samples * each;
+    const long long count = warps ? a.l.in : (long long)(a.l.in / a.l.groups) * a.l.positions;
+    const long long all = (long long)a.l.samples * each;
 
     for (long long block = blockIdx.x; block < a.blocks; block += gridDim.x) {
         const long long at = block * (THREADS / lanes) + (int)threadIdx.x / lanes;
         const int sample = (int)(at / each), q = (int)(at % each);
-        const long long start = sample * a.a.sample_stride;
+        const long long start = sample * a.l.a.sample_stride;
         double mean = 0, variance = 0;
 
         if (at >= all)
             continue;
 #pragma unroll 4
         for (long long e = lane; e < count; e += lanes)
-            mean += (double)side_value(a.a, start + shared_at(a, q, e));
+            mean += (double)side_value(a.l.a, start + shared_at(a, q, e));
         mean = shared_sum(a, sums, mean) / (double)count;
 #pragma unroll 4
         for (long long e = lane; e < count; e += lanes) {
-            const double v = (double)side_value(a.a, start + shared_at(a, q, e)) - mean;
+            const double v = (double)side_value(a.l.a, start + shared_at(a, q, e)) - mean;
             variance += v * v;
         }
         variance = shared_sum(a, sums, variance);
@@ -79,12 +85,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 /* The normalised input. */
 static __device__ double normalised(const params &a, long long sample, int s, int f)
 {
-    const long long q =
-        a.affine == 1 ? sample * a.positions + s : sample * a.groups + f / (a.in / a.groups);
+    const long long q = a.affine == 1 ? sample * a.l.positions + s
+                                      : sample * a.l.groups + f / (a.l.in / a.l.groups);
     const long long at =
-        sample * a.a.sample_stride + axes_at(a.a.feature, f) + axes_at(a.a.position, s);
+        sample * a.l.a.sample_stride + axes_at(a.l.a.feature, f) + axes_at(a.l.a.position, s);
 
-    return ((double)side_value(a.a, at) - a.moments[2 * q]) * a.moments[2 * q + 1];
+    return ((double)side_value(a.l.a, at) - a.moments[2 * q]) * a.moments[2 * q + 1];
 }
 
 struct affine_memory {
@@ -94,21 +100,21 @@ struct affine_memory {
 /* How threads share a block: features, and lanes of their positions. */
 static __device__ int features_of(const params &a)
 {
-    return a.planes ? THREADS / 32 : 32;
+    return a.l.planes ? THREADS / 32 : 32;
 }
 
 static __device__ int feature_of(const params &a)
 {
     const int t = (int)threadIdx.x;
 
-    return a.planes ? t / 32 : t % 32;
+    return a.l.planes ? t / 32 : t % 32;
 }
 
 static __device__ int lane_of(const params &a)
 {
     const int t = (int)threadIdx.x;
 
-    return a.planes ? t % 32 : t / 32;
+    return a.l.planes ? t % 32 : t / 32;
 }
 
 /* What the lanes of each feature have, to memory[feature]. */
@@ -130,13 +136,13 @@ static __device__ void add_lanes(const params &a, struct affine_memory *memory, 
 }
 
 /* Elements of REAL whose positions lie evenly: loads that wait for nothing. */
-static __device__ bool is_plain(const struct sample_side &side)
+static __device__ bool is_plain(const struct layer_side &side)
 {
-    return side.type == SAMPLE_REAL && side.position.ndim <= 1;
+    return side.type == LAYER_REAL && side.position.ndim <= 1;
 }
 
 template <bool PLAIN>
-static __device__ double value_at(const struct sample_side &side, long long start, int s)
+static __device__ double value_at(const struct layer_side &side, long long start, int s)
 {
     if (PLAIN)
         return (double)((const REAL *)side.data)[start + s * side.position.stride[0]];
@@ -149,20 +155,21 @@ static __device__ void sum_lane(const params &a, long long sample, int f, double
                                 double *bias)
 {
     const int lanes = THREADS / features_of(a);
-    const long long g_at = sample * a.g.sample_stride + axes_at(a.g.feature, f);
+    const long long g_at = sample * a.l.g.sample_stride + axes_at(a.l.g.feature, f);
     long long a_at = 0, moments = 0;
 
     if (AFFINE) {
-        a_at = sample * a.a.sample_stride + axes_at(a.a.feature, f);
-        moments = a.affine == 1 ? sample * a.positions : sample * a.groups + f / (a.in / a.groups);
+        a_at = sample * a.l.a.sample_stride + axes_at(a.l.a.feature, f);
+        moments = a.affine == 1 ? sample * a.l.positions
+                                : sample * a.l.groups + f / (a.l.in / a.l.groups);
     }
 #pragma unroll 8
-    for (int s = lane_of(a); s < a.positions; s += lanes) {
-        const double d = value_at<PLAIN>(a.g, g_at, s);
+    for (int s = lane_of(a); s < a.l.positions; s += lanes) {
+        const double d = value_at<PLAIN>(a.l.g, g_at, s);
         *bias += d;
         if (AFFINE) {
             const double *m = a.moments + 2 * (moments + (a.affine == 1 ? s : 0));
-            *weight += d * ((value_at<PLAIN>(a.a, a_at, s) - m[0]) * m[1]);
+            *weight += d * ((value_at<PLAIN>(a.l.a, a_at, s) - m[0]) * m[1]);
         }
     }
 }
@@ -174,13 +181,13 @@ static __device__ void sum_sample(const params &a, struct affine_memory *memory,
     const int f = first + feature_of(a);
     double weight = 0, bias = 0;
 
-    if (f < a.out && !a.affine && is_plain(a.g))
+    if (f < a.l.out && !a.affine && is_plain(a.l.g))
         sum_lane<true, false>(a, sample, f, &weight, &bias);
-    else if (f < a.out && !a.affine)
+    else if (f < a.l.out && !a.affine)
         sum_lane<false, false>(a, sample, f, &weight, &bias);
-    else if (f < a.out && is_plain(a.g) && is_plain(a.a))
+    else if (f < a.l.out && is_plain(a.l.g) && is_plain(a.l.a))
         sum_lane<true, true>(a, sample, f, &weight, &bias);
-    else if (f < a.out)
+    else if (f < a.l.out)
         sum_lane<false, true>(a, sample, f, &weight, &bias);
     add_lanes(a, memory, weight, bias);
 }
@@ -190,20 +197,20 @@ static __device__ void sum_positions(const params &a, struct affine_memory *memo
                                      long long begin, int count)
 {
     const int lanes = THREADS / features_of(a), f = first + feature_of(a);
-    const int before = count > 0 ? (int)(begin / a.positions) : 0;
-    const unsigned rest = (unsigned)(begin - before * (long long)a.positions);
+    const int before = count > 0 ? (int)(begin / a.l.positions) : 0;
+    const unsigned rest = (unsigned)(begin - before * (long long)a.l.positions);
     double weight = 0, bias = 0;
 
-    for (int k = lane_of(a); k < count && f < a.out; k += lanes) {
-        const unsigned more = (rest + (unsigned)k) / (unsigned)a.positions;
+    for (int k = lane_of(a); k < count && f < a.l.out; k += lanes) {
+        const unsigned more = (rest + (unsigned)k) / (unsigned)a.l.positions;
         const long long sample = before + (int)more;
-        const int s = (int)(rest + (unsigned)k - more * (unsigned)a.positions);
+        const int s = (int)(rest + (unsigned)k - more * (unsigned)a.l.positions);
         const double factor = a.factors[sample];
         if (factor == 0)
             continue;
-        const double d =
-            factor * (double)side_value(a.g, sample * a.g.sample_stride + axes_at(a.g.feature, f) +
-                                                 axes_at(a.g.position, s));
+        const double d = factor * (double)side_value(a.l.g, sample * a.l.g.sample_stride +
+                                                                axes_at(a.l.g.feature, f) +
+                                                                axes_at(a.l.g.position, s));
         bias += d;
         if (a.affine)
             weight += d * normalised(a, sample, s, f);
@@ -216,14 +223,14 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 {
     __shared__ struct affine_memory memory;
     __shared__ double squares[THREADS];
-    const int wide = features_of(a), tiles = (a.out + wide - 1) / wide, t = (int)threadIdx.x;
+    const int wide = features_of(a), tiles = (a.l.out + wide - 1) / wide, t = (int)threadIdx.x;
 
     for (long long block = blockIdx.x; block < a.blocks; block += gridDim.x) {
         const int sample = (int)(block / tiles), tile = (int)(block % tiles), f = tile * wide + t;
         double square = 0;
 
         sum_sample(a, &memory, tile * wide, sample);
-        if (t < wide && f < a.out) {
+        if (t < wide && f < a.l.out) {
             const double weight = a.scale * memory.weight[t], bias = a.scale * memory.bias[t];
             square = weight * weight + (a.biased ? bias * bias : 0);
             if (a.affine && a.weight.data)
@@ -242,16 +249,16 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     sample_affine_sums(const __grid_constant__ params a)
 {
     __shared__ struct affine_memory memory;
-    const int wide = features_of(a), tiles = (a.out + wide - 1) / wide, t = (int)threadIdx.x;
-    const long long all = (long long)a.samples * a.positions;
+    const int wide = features_of(a), tiles = (a.l.out + wide - 1) / wide, t = (int)threadIdx.x;
+    const long long all = (long long)a.l.samples * a.l.positions;
 
     for (long long block = blockIdx.x; block < a.blocks; block += gridDim.x) {
         const long long part = block / tiles, begin = part * a.length;
         const int first = (int)(block % tiles) * wide;
 
         sum_positions(a, &memory, first, begin, (int)max(0LL, min(a.length, all - begin)));
-        if (t < wide && first + t < a.out) {
-            const long long at = part * a.out + first + t;
+        if (t < wide && first + t < a.l.out) {
+            const long long at = part * a.l.out + first + t;
             if (a.affine && a.weight.data)
                 a.partial[0][at] = memory.weight[t];
             if (a.bias.data)

@@ -10,7 +10,13 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "sample_side.cuh"
+#include "layer_side.cuh"
+
+#define THREADS SAMPLE_THREADS
+
+#include "block_sum.cuh"
+
+typedef struct sample_params params;
 
 #define CLIP_EPSILON 1e-6 /* as in Opacus: no division by 0 */
 
@@ -56,7 +62,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     sample_reduce(const __grid_constant__ params a)
 {
     const int which = a.bias.data != nullptr;
-    const long long size = (long long)a.out * a.in;
+    const long long size = (long long)a.l.out * a.l.in;
 
     for (long long block = blockIdx.x; block < a.blocks; block += gridDim.x) {
         const long long e = block * THREADS + threadIdx.x;
@@ -66,18 +72,18 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             continue;
         for (int part = 0; part < a.parts; part++)
             sum += a.partial[which][part * size + e];
-        put(which ? a.bias : a.weight, 0, (int)(e / a.in), (int)(e % a.in), a.add, sum);
+        put(which ? a.bias : a.weight, 0, (int)(e / a.l.in), (int)(e % a.l.in), a.add, sum);
     }
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) sample_fill(const __grid_constant__ params a)
 {
-    const long long size = (long long)a.in * a.out;
+    const long long size = (long long)a.l.in * a.l.out;
 
     for (long long block = blockIdx.x; block < a.blocks; block += gridDim.x) {
         const long long e = block * THREADS + threadIdx.x, sample = e / size, rest = e % size;
 
-        if (sample < a.samples)
-            put(a.weight, sample, (int)(rest / a.out), (int)(rest % a.out), false, 0);
+        if (sample < a.l.samples)
+            put(a.weight, sample, (int)(rest / a.l.out), (int)(rest % a.l.out), false, 0);
     }
 }

@@ -29,10 +29,16 @@
 #define JOINED(a, b)   JOIN(a, b)
 #define DOUBLES        JOINED(REAL_IS_, REAL)
 
-#include "sample_params.h"
+#include "layer_params.h"
 
 #include "kron_mma.cuh"
-#include "sample_side.cuh"
+#include "layer_side.cuh"
+
+#define THREADS SAMPLE_THREADS
+
+#include "block_sum.cuh"
+
+typedef struct sample_params params;
 
 #define TILE   SAMPLE_TILE
 #define STEP   SAMPLE_STEP
@@ -69,43 +75,43 @@ struct product {
 
 static __device__ int features_of(const params &a, bool gradients)
 {
-    return gradients ? a.out : a.in;
+    return gradients ? a.l.out : a.l.in;
 }
 
 static __device__ unsigned long long inside_mask(const params &a, const int x[3])
 {
     unsigned long long row = 0, mask = 0;
 
-    for (int k = 0; k < a.kernel[2]; k++)
-        row |= (unsigned long long)((unsigned)(x[2] + k * a.dilation[2]) < (unsigned)a.size[2])
+    for (int k = 0; k < a.l.kernel[2]; k++)
+        row |= (unsigned long long)((unsigned)(x[2] + k * a.l.dilation[2]) < (unsigned)a.l.size[2])
                << k;
-    for (int i = 0; i < a.kernel[0]; i++)
-        for (int j = 0; j < a.kernel[1]; j++)
-            if ((unsigned)(x[0] + i * a.dilation[0]) < (unsigned)a.size[0] &&
-                (unsigned)(x[1] + j * a.dilation[1]) < (unsigned)a.size[1])
-                mask |= row << (i * a.kernel[1] + j) * a.kernel[2];
+    for (int i = 0; i < a.l.kernel[0]; i++)
+        for (int j = 0; j < a.l.kernel[1]; j++)
+            if ((unsigned)(x[0] + i * a.l.dilation[0]) < (unsigned)a.l.size[0] &&
+                (unsigned)(x[1] + j * a.l.dilation[1]) < (unsigned)a.l.size[1])
+                mask |= row << (i * a.l.kernel[1] + j) * a.l.kernel[2];
     return mask;
 }
 
 /* Feature or position i; none that is there where it is not below `all`. */
 static __device__ struct item item_of(const params &a, const struct operand &o, bool feature, int i)
 {
-    const int all = feature ? features_of(a, o.gradients) : a.positions;
+    const int all = feature ? features_of(a, o.gradients) : a.l.positions;
     struct item item = {0, 0, 0};
 
     if (i >= all)
         return item;
     item.mask = ~0ull;
     if (o.gradients) {
-        item.at =
-            (int)(feature ? axes_at(a.g.feature, o.group * a.out + i) : axes_at(a.g.position, i));
+        item.at = (int)(feature ? axes_at(a.l.g.feature, o.group * a.l.out + i)
+                                : axes_at(a.l.g.position, i));
         return item;
     }
-    const struct part p = feature ? input_feature(a, o.group, i) : input_position(a, i);
+    const struct part p = feature ? input_feature(a.l, o.group, i) : input_position(a.l, i);
     item.at = (int)p.at;
-    if (a.patches && feature)
-        item.mask = 1ull << i % (a.kernel[0] * a.kernel[1] * a.kernel[2]);
-    else if (a.patches)
+    if (a.l.patches && feature)
+        item.mask = 1ull << i % (a.l.kernel[0] * a.l.kernel[1] * a.l.kernel[2]);
+    else if (a.l.patches)
         item.mask = inside_mask(a, p.x);
     return item;
 }
@@ -113,13 +119,13 @@ static __device__ struct item item_of(const params &a, const struct operand &o, 
 static __device__ struct operand operand_of(const params &a, bool gradients, bool features,
                                             int sample, int group, int first)
 {
-    const struct sample_side &side = gradients ? a.g : a.a;
+    const struct layer_side &side = gradients ? a.l.g : a.l.a;
     struct operand o;
 
     o.start = (const REAL *)side.data + sample * side.sample_stride;
     o.gradients = gradients;
     o.features = features;
-    o.outer_fast = features != (bool)(gradients ? a.planes : a.a_planes);
+    o.outer_fast = features != (bool)(gradients ? a.l.planes : a.l.a_planes);
     o.wide = gradients ? a.g_wide : a.a_wide;
     o.row_o = o.outer_fast ? 1 : ROW_O;
     o.row_k = o.outer_fast ? ROW_K : 1;
@@ -312,11 +318,11 @@ static __device__ double put_tile(const params &a, int sample, const struct prod
             const int row = product.side[0].first + tile_row(part);
             const int col = product.side[1].first + tile_col(j, part);
             const double value = a.scale * (double)sums[j][part];
-            if (row >= a.out || col >= a.in)
+            if (row >= a.l.out || col >= a.l.in)
                 continue;
             square += value * value;
             if (a.weight.data)
-                put(a.weight, sample, group * a.out + row, col, false, value);
+                put(a.weight, sample, group * a.l.out + row, col, false, value);
         }
     return square;
 }
@@ -325,8 +331,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     sample_mma_blocks(const __grid_constant__ params a)
 {
     struct shared &shared = *shared_memory();
-    const int cols = (a.in + TILE - 1) / TILE, rows = (a.out + TILE - 1) / TILE;
-    const int tiles = a.groups * rows * cols;
+    const int cols = (a.l.in + TILE - 1) / TILE, rows = (a.l.out + TILE - 1) / TILE;
+    const int tiles = a.l.groups * rows * cols;
 
     for (long long block = blockIdx.x; block < a.blocks; block += gridDim.x) {
         const int sample = (int)(block / tiles), tile = (int)(block % tiles);
@@ -338,7 +344,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         if (t < 2)
             shared.product.side[t] =
                 operand_of(a, t == 0, true, sample, group, (t == 0 ? row : col) * TILE);
-        multiply_tiles(a, &shared.memory, &shared.product, a.positions, sums);
+        multiply_tiles(a, &shared.memory, &shared.product, a.l.positions, sums);
         block_sum(shared.squares, t, put_tile(a, sample, shared.product, sums));
         if (threadIdx.x == 0 && a.squares)
             a.squares[(long long)sample * a.square_count + a.square_first + tile] =
@@ -363,11 +369,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, GHOST_BLOCKS)
     sample_mma_ghost(const __grid_constant__ params a)
 {
     struct shared &shared = *shared_memory();
-    const int tiles = (a.positions + TILE - 1) / TILE, pairs = tiles * (tiles + 1) / 2;
+    const int tiles = (a.l.positions + TILE - 1) / TILE, pairs = tiles * (tiles + 1) / 2;
 
     for (long long block = blockIdx.x; block < a.blocks; block += gridDim.x) {
-        const int sample = (int)(block / ((long long)pairs * a.groups));
-        const int rest = (int)(block % ((long long)pairs * a.groups));
+        const int sample = (int)(block / ((long long)pairs * a.l.groups));
+        const int rest = (int)(block % ((long long)pairs * a.l.groups));
         int tile[2] = {0, rest % pairs};
         tile_sums inputs = {}, gradients = {};
         double square = 0;

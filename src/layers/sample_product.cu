@@ -19,12 +19,12 @@ struct place {
 
 static __device__ int tiles_of(const params &a)
 {
-    return a.groups * ((a.out + TILE - 1) / TILE) * ((a.in + TILE - 1) / TILE);
+    return a.l.groups * ((a.l.out + TILE - 1) / TILE) * ((a.l.in + TILE - 1) / TILE);
 }
 
 static __device__ struct place place_of(const params &a, int tile)
 {
-    const int cols = (a.in + TILE - 1) / TILE, rows = (a.out + TILE - 1) / TILE;
+    const int cols = (a.l.in + TILE - 1) / TILE, rows = (a.l.out + TILE - 1) / TILE;
     struct place p;
 
     p.col = tile % cols * TILE;
@@ -57,7 +57,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     for (long long block = blockIdx.x; block < a.blocks; block += gridDim.x) {
         const int sample = (int)(block / tiles), tile = (int)(block % tiles);
         const struct place p = place_of(a, tile);
-        const struct run run = {false, p.group, sample, 0, a.positions, nullptr};
+        const struct run run = {false, p.group, sample, 0, a.l.positions, nullptr};
         REAL sums[EACH][EACH] = {0};
         double square = 0;
 
@@ -69,11 +69,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             for (int j = 0; j < EACH; j++) {
                 const int row = p.row + tile_row(i), col = p.col + tile_col(j);
                 const double value = a.scale * (double)sums[i][j];
-                if (row >= a.out || col >= a.in)
+                if (row >= a.l.out || col >= a.l.in)
                     continue;
                 square += value * value;
                 if (a.weight.data)
-                    put(a.weight, sample, p.group * a.out + row, col, false, value);
+                    put(a.weight, sample, p.group * a.l.out + row, col, false, value);
             }
         block_sum(squares, (int)threadIdx.x, square);
         if (threadIdx.x == 0 && a.squares)
@@ -87,7 +87,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 {
     __shared__ __align__(16) struct tile_memory memory;
     const int tiles = tiles_of(a);
-    const long long all = (long long)a.samples * a.positions;
+    const long long all = (long long)a.l.samples * a.l.positions;
 
     for (long long block = blockIdx.x; block < a.blocks; block += gridDim.x) {
         const long long part = block / tiles, begin = part * a.length;
@@ -95,8 +95,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         const struct place p = place_of(a, (int)(block % tiles));
         const struct run run = {false,
                                 p.group,
-                                count > 0 ? (int)(begin / a.positions) : 0,
-                                count > 0 ? (int)(begin % a.positions) : 0,
+                                count > 0 ? (int)(begin / a.l.positions) : 0,
+                                count > 0 ? (int)(begin % a.l.positions) : 0,
                                 count,
                                 a.factors};
         REAL sums[EACH][EACH] = {0};
@@ -108,12 +108,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 #pragma unroll
             for (int j = 0; j < EACH; j++) {
                 const int row = p.row + tile_row(i), col = p.col + tile_col(j);
-                const long long at = p.group * (long long)a.out + row;
-                if (row >= a.out || col >= a.in)
+                const long long at = p.group * (long long)a.l.out + row;
+                if (row >= a.l.out || col >= a.l.in)
                     continue;
                 const double value = (double)sums[i][j];
                 if (a.parts > 1)
-                    a.partial[0][(part * a.groups * a.out + at) * a.in + col] = value;
+                    a.partial[0][(part * a.l.groups * a.l.out + at) * a.l.in + col] = value;
                 else
                     put(a.weight, 0, (int)at, col, a.add, value);
             }

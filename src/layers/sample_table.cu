@@ -10,22 +10,25 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "sample_side.cuh"
+#include "layer_side.cuh"
+
+#define THREADS SAMPLE_THREADS
+
+#include "block_sum.cuh"
+
+typedef struct sample_params params;
 
 /* The row that goes in, or SAMPLE_NONE, SAMPLE_BAD. */
 static __device__ int row_at(const params &a, long long k)
 {
-    if (k >= (long long)a.samples * a.positions)
+    if (k >= (long long)a.l.samples * a.l.positions)
         return SAMPLE_NONE;
-    const long long sample = k / a.positions;
-    const long long at =
-        sample * a.a.sample_stride + axes_at(a.a.position, (int)(k - sample * a.positions));
-    const long long row =
-        a.a.type == SAMPLE_I32 ? ((const int *)a.a.data)[at] : ((const long long *)a.a.data)[at];
+    const long long sample = k / a.l.positions;
+    const long long row = table_row(a.l.a, sample, (int)(k - sample * a.l.positions));
 
-    if (row < 0 || row >= a.in)
+    if (row < 0 || row >= a.l.in)
         return SAMPLE_BAD;
-    return row == a.padding_row ? SAMPLE_NONE : (int)row;
+    return row == a.l.padding_row ? SAMPLE_NONE : (int)row;
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) sample_link(const __grid_constant__ params a)
@@ -51,7 +54,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) sample_link(const __grid_c
                         next = from + i;
                 }
         }
-        if (mine < a.span && start + mine < (long long)a.samples * a.positions) {
+        if (mine < a.span && start + mine < (long long)a.l.samples * a.l.positions) {
             a.head[start + mine] = row < 0 || first ? row : SAMPLE_NONE;
             a.next[start + mine] = next;
         }
@@ -62,16 +65,16 @@ extern "C" __global__ void __launch_bounds__(THREADS) sample_link(const __grid_c
 static __device__ double sum_of(const params &a, long long start, int k, int o,
                                 const double *factors)
 {
-    const long long feature = axes_at(a.g.feature, o);
+    const long long feature = axes_at(a.l.g.feature, o);
     double sum = 0;
 
     for (; k >= 0; k = a.next[start + k]) {
-        const long long sample = (start + k) / a.positions;
-        const int s = (int)(start + k - sample * a.positions);
+        const long long sample = (start + k) / a.l.positions;
+        const int s = (int)(start + k - sample * a.l.positions);
         const double factor = factors ? factors[sample] : 1;
         if (factor != 0)
-            sum += factor * (double)side_value(a.g, sample * a.g.sample_stride + feature +
-                                                        axes_at(a.g.position, s));
+            sum += factor * (double)side_value(a.l.g, sample * a.l.g.sample_stride + feature +
+                                                          axes_at(a.l.g.position, s));
     }
     return sum;
 }
@@ -82,14 +85,14 @@ extern "C" __global__ void __launch_bounds__(THREADS) sample_table(const __grid_
 
     for (long long block = blockIdx.x; block < a.blocks; block += gridDim.x) {
         const int sample = (int)(block / a.parts), part = (int)(block % a.parts);
-        const long long start = (long long)sample * a.positions;
+        const long long start = (long long)sample * a.l.positions;
         double square = 0;
 
-        for (int s = part; s < a.positions; s += a.parts) {
+        for (int s = part; s < a.l.positions; s += a.parts) {
             const int row = a.head[start + s];
             if (row == SAMPLE_BAD)
                 square = __longlong_as_double(0x7FF8000000000000ll);
-            for (int o = (int)threadIdx.x; o < a.out && row >= 0; o += THREADS) {
+            for (int o = (int)threadIdx.x; o < a.l.out && row >= 0; o += THREADS) {
                 const double v = a.scale * sum_of(a, start, s, o, nullptr);
                 square += v * v;
                 if (a.weight.data)
@@ -110,7 +113,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         const long long start = (long long)a.first * a.span;
         const int row = a.head[start + block];
 
-        for (int o = (int)threadIdx.x; o < a.out && row >= 0; o += THREADS)
+        for (int o = (int)threadIdx.x; o < a.l.out && row >= 0; o += THREADS)
             put(a.weight, 0, row, o, true, sum_of(a, start, (int)block, o, a.factors));
     }
 }

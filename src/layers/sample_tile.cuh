@@ -9,7 +9,13 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "sample_side.cuh"
+#include "layer_side.cuh"
+
+#define THREADS SAMPLE_THREADS
+
+#include "block_sum.cuh"
+
+typedef struct sample_params params;
 
 #define TILE   SAMPLE_TILE
 #define STEP   SAMPLE_STEP
@@ -44,30 +50,6 @@ struct operand {
     struct part outer[EACH];
 };
 
-static __device__ struct part feature_of(const params &a, bool gradients, int group, int f)
-{
-    struct part p = {
-        0, {0, 0, 0}
-    };
-
-    if (!gradients)
-        return input_feature(a, group, f);
-    p.at = axes_at(a.g.feature, group * a.out + f);
-    return p;
-}
-
-static __device__ struct part position_of(const params &a, bool gradients, int s)
-{
-    struct part p = {
-        0, {0, 0, 0}
-    };
-
-    if (!gradients)
-        return input_position(a, s);
-    p.at = axes_at(a.g.position, s);
-    return p;
-}
-
 static __device__ int outer_index(const struct operand *o, int e)
 {
     const int t = (int)threadIdx.x;
@@ -86,15 +68,15 @@ static __device__ int inner_index(const struct operand *o, int e)
 static __device__ void open_operand(const params &a, struct operand *o, bool features, int group,
                                     int first)
 {
-    const int all = !features ? a.positions : o->gradients ? a.out : a.in;
+    const int all = !features ? a.l.positions : o->gradients ? a.l.out : a.l.in;
 
-    o->outer_fast = features != (bool)(o->gradients ? a.planes : a.a_planes);
+    o->outer_fast = features != (bool)(o->gradients ? a.l.planes : a.l.a_planes);
     o->count = min(TILE, all - first);
 #pragma unroll
     for (int e = 0; e < EACH; e++) {
         const int i = first + min(outer_index(o, e), o->count - 1);
         o->outer[e] =
-            features ? feature_of(a, o->gradients, group, i) : position_of(a, o->gradients, i);
+            features ? feature_of(a.l, o->gradients, group, i) : position_of(a.l, o->gradients, i);
     }
 }
 
@@ -115,15 +97,15 @@ static __device__ void look_up(const params &a, struct tile_memory *memory,
     if (which > 1)
         return;
     if (one.there && run->features)
-        one.part = feature_of(a, gradients, run->group, k);
+        one.part = feature_of(a.l, gradients, run->group, k);
     else if (one.there) {
-        const unsigned at = (unsigned)(run->first + k), all = (unsigned)a.positions;
+        const unsigned at = (unsigned)(run->first + k), all = (unsigned)a.l.positions;
         const long long sample = run->sample + (int)(at / all);
-        const struct sample_side &side = gradients ? a.g : a.a;
+        const struct layer_side &side = gradients ? a.l.g : a.l.a;
         const double factor = run->factors ? run->factors[sample] : 1;
         one.there = factor != 0;
         one.factor = weighted ? (REAL)factor : (REAL)1;
-        one.part = position_of(a, gradients, (int)(at % all));
+        one.part = position_of(a.l, gradients, (int)(at % all));
         one.part.at += sample * side.sample_stride;
     }
     memory->inner[step % 2][which][slot] = one;
@@ -133,7 +115,7 @@ static __device__ void look_up(const params &a, struct tile_memory *memory,
 static __device__ void fetch(const params &a, const struct inner inner[STEP],
                              const struct operand *o, REAL value[EACH])
 {
-    const struct sample_side &side = o->gradients ? a.g : a.a;
+    const struct layer_side &side = o->gradients ? a.l.g : a.l.a;
     long long at[EACH];
     bool there[EACH];
 
@@ -141,11 +123,11 @@ static __device__ void fetch(const params &a, const struct inner inner[STEP],
     for (int e = 0; e < EACH; e++) {
         const struct inner &one = inner[inner_index(o, e)];
         there[e] = one.there && outer_index(o, e) < o->count &&
-                   (o->gradients || inside(a, o->outer[e], one.part));
+                   (o->gradients || inside(a.l, o->outer[e], one.part));
         at[e] = o->start + o->outer[e].at + one.part.at;
         value[e] = 0;
     }
-    if (side.type == SAMPLE_REAL) {
+    if (side.type == LAYER_REAL) {
 #pragma unroll
         for (int e = 0; e < EACH; e++)
             if (there[e])
