@@ -2,8 +2,8 @@
 """check_architecture.py - ARCHITECTURE.md and the READMEs of src/ name only what is there
 
 Looked at is what stands between backquotes:
-- a path or a pattern of one (`src/core/view.c`, `cpu_*`, `*_tile.h`) names a file or a folder of the
-  tree, from the root, from the folder of the document or, where it has no folder, by its basename;
+- a path or a pattern of one (`src/core/view.c`, `cpu_*`, `*_tile.h`) names a file or a folder of
+  the tree, from the root, from the folder of the document or, without a folder, by its basename;
 - a name that begins with gram_, cpu_ or cuda_ stands in the sources;
 - in a walk, whose lines begin with "N. `function` in `file`", the file defines the function, and a
   walk has at most MOST_HOPS of them.

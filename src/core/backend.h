@@ -148,6 +148,7 @@ static inline double gram_power_exponent(const struct gram_matrix_power_op *op)
 struct gram_sample_grad_op; /* layer.h has both */
 struct gram_kfac_factors_op;
 struct gram_kfac_pass;
+struct gram_scratch_before; /* scratch.h */
 
 enum {
     GRAM_MODULE_OPTIONS_BYTES = 512,
@@ -249,129 +250,116 @@ struct gram_eigh_multi;   /* eigh_multi.h */
 struct gram_backend {
     const char *version; /* GRAM_VERSION where it was built; another one is refused */
     const char *name;    /* for messages: "the CPU" */
-    gram_status (*open)(gram_context *g);                     /* completes a new context */
-    void (*describe)(const gram_context *g, gram_info *info); /* its part of gram_info */
-    uint64_t (*machine)(const gram_context *g); /* < 2^16: what measured times depend on */
-    void (*strip_multiply)(const gram_context *g, const struct gram_strip_op *op); /* the CPU's */
-    /* NULL on the CPU */
-    void (*close)(gram_context *g);              /* undoes open, also one that failed */
-    gram_status (*synchronize)(gram_context *g); /* waits for what is queued */
-    int (*devices)(const gram_context *g);       /* how many can be used here */
+
+    /* Completes a new context; its failures are told by the context's message. */
+    gram_status (*open)(gram_context *g);
+    /* Undoes open, also one that failed.  NULL: there is nothing to undo. */
+    void (*close)(gram_context *g);
+    /* Fills in the device's part of gram_info. */
+    void (*describe)(const gram_context *g, gram_info *info);
+    /* A number below 2^16 for what measured times depend on. */
+    uint64_t (*machine)(const gram_context *g);
+
+    /* The device's part of scratch.h: gram_layout_open, gram_scratch_lend, gram_scratch_return. */
+    gram_status (*scratch)(gram_context *g, size_t bytes, void **out);
+    void (*scratch_lend)(gram_context *g, void *memory, size_t bytes,
+                         struct gram_scratch_before *before);
+    void (*scratch_return)(gram_context *g, const struct gram_scratch_before *before);
+
+    /* ---- Services of a device with memory of its own; the CPU has NULL ---- */
+
+    /* Waits for what is queued, and gives what failed since it was asked last. */
+    gram_status (*synchronize)(gram_context *g);
+    /* How many devices of this kind can be used here. */
+    int (*devices)(const gram_context *g);
+    /* The functions of memory.c, in the order of the context's stream. */
     gram_status (*memory_allocate)(gram_context *g, size_t bytes, void **out);
     void (*memory_free)(gram_context *g, void *memory);
     gram_status (*memory_zero)(gram_context *g, void *memory, size_t bytes);
     gram_status (*memory_copy)(gram_context *g, void *to, const void *from, size_t bytes);
-    gram_status (*use_workspace)(gram_context *g, void *memory, size_t bytes); /* the device's */
-    void (*release_scratch)(gram_context *g);
-    /* For fronts that make a call of several of a backend's own: scratch of the device, and a piece
-     * of it for the calls between begin and end.  NULL: scratch is context.h's. */
-    gram_status (*scratch)(gram_context *g, size_t bytes, void **out);
-    void (*scratch_begin)(gram_context *g, void *memory, size_t bytes,
-                          struct gram_scratch_before *before);
-    void (*scratch_end)(gram_context *g, const struct gram_scratch_before *before);
-    /* Refuses memory that the device cannot read; NULL: there is none. */
+    /* Refuses memory that the device cannot read. */
     gram_status (*check_pointer)(gram_context *g, const char *name, const struct gram_view *v);
-    gram_status (*rows_map)(gram_context *g, const struct gram_rows_map_op *op);
-    gram_status (*rows_gather)(gram_context *g, const struct gram_rows_gather_op *op);
-    gram_status (*rows_combine)(gram_context *g, const struct gram_rows_combine_op *op);
-    gram_status (*diagonal_add)(gram_context *g, const struct gram_diagonal_op *op);
-    gram_status (*rows_add)(gram_context *g, const struct gram_rows_add_op *op);
-    gram_status (*cg_step)(gram_context *g, const struct gram_cg_op *op);
-    gram_status (*cg_precondition)(gram_context *g, const struct gram_cg_precondition_op *op);
-    /* The cache of compiled kernels, for a context of any device: see gram.h. */
+    /* gram_context_use_workspace for the memory of the device. */
+    gram_status (*use_workspace)(gram_context *g, void *memory, size_t bytes);
+    /* Gives back what scratch has grown to, unless a captured graph may use it. */
+    void (*release_scratch)(gram_context *g);
+    /* The cache of compiled kernels, for a context of any device: see device.h.  op NULL: the
+     * common kernels. */
     void (*cache_info)(const gram_context *g, gram_cache *cache);
     gram_status (*cache_list)(gram_context *g, gram_cache_visit visit, void *user);
     gram_status (*cache_clear)(gram_context *g, const char *pattern, int64_t *removed);
     gram_status (*cache_warm)(gram_context *g, const struct gram_cdist_op *op,
-                              const gram_warm_options *options); /* op NULL: the common kernels */
-    /* NULL below: not offered */
-    gram_status (*tune)(gram_context *g, const struct gram_cdist_op *op, gram_tuning *result);
-    gram_status (*tune_kron)(gram_context *g, const struct gram_kron_matmul_op *op,
-                             gram_kron_tuning *result);
+                              const gram_warm_options *options);
+    /* Device code of the caller's own: gram_module_compile and what follows it. */
     gram_status (*module_compile)(gram_context *g, const struct gram_module_op *op,
                                   gram_module **out);
     gram_status (*module_launch)(gram_module *module, const struct gram_launch_op *op);
     void (*module_destroy)(gram_module *module);
-    gram_status (*cdist)(gram_context *g, const struct gram_cdist_op *op);
-    size_t (*cdist_workspace)(const gram_context *g, const struct gram_cdist_op *op);
-    gram_status (*median)(gram_context *g, const struct gram_median_op *op);
-    size_t (*median_workspace)(const gram_context *g, const struct gram_median_op *op);
-    gram_status (*kernel_matmul)(gram_context *g, const struct gram_kernel_matmul_op *op);
-    size_t (*kernel_matmul_workspace)(const gram_context *g,
-                                      const struct gram_kernel_matmul_op *op);
-    gram_status (*kernel_vjp)(gram_context *g, const struct gram_kernel_vjp_op *op);
-    size_t (*kernel_vjp_workspace)(const gram_context *g, const struct gram_kernel_vjp_op *op);
-    gram_status (*cdist_grad)(gram_context *g, const struct gram_cdist_grad_op *op);
-    size_t (*cdist_grad_workspace)(const gram_context *g, const struct gram_cdist_grad_op *op);
-    gram_status (*agop)(gram_context *g, const struct gram_agop_op *op);
-    size_t (*agop_workspace)(const gram_context *g, const struct gram_agop_op *op);
-    gram_status (*solve_cholesky)(gram_context *g, const struct gram_solve_op *op);
-    gram_status (*solve_cholesky_workspace)(gram_context *g, const struct gram_solve_op *op,
-                                            size_t *bytes);
-    gram_status (*solve_lu)(gram_context *g, const struct gram_solve_op *op);
-    gram_status (*solve_lu_workspace)(gram_context *g, const struct gram_solve_op *op,
-                                      size_t *bytes);
-    gram_status (*matmul_batched)(gram_context *g, const struct gram_matmul_batched_op *op);
-    gram_status (*matmul_batched_workspace)(gram_context *g,
-                                            const struct gram_matmul_batched_op *op, size_t *bytes);
-    /* matmul_chunked: NULL on the CPU, whose pieces are those of matmul_chunked.c */
-    gram_status (*matmul_chunked)(gram_context *g, const struct gram_matmul_chunked_op *op);
-    gram_status (*matmul_chunked_workspace)(gram_context *g,
-                                            const struct gram_matmul_chunked_op *op, size_t *bytes);
-    gram_status (*syrk_ema)(gram_context *g, const struct gram_syrk_ema_op *op);
-    gram_status (*syrk_ema_workspace)(gram_context *g, const struct gram_syrk_ema_op *op,
-                                      size_t *bytes);
-    gram_status (*natural_gradient)(gram_context *g, const struct gram_natural_gradient_op *op);
-    gram_status (*natural_gradient_workspace)(gram_context *g,
-                                              const struct gram_natural_gradient_op *op,
-                                              size_t *bytes);
-    /* eigh_implicit: of an operator or a kernel */
-    gram_status (*eigh_implicit)(gram_context *g, const struct gram_eigh_op *op);
-    gram_status (*eigh_implicit_workspace)(gram_context *g, const struct gram_eigh_op *op,
-                                           size_t *bytes);
-    gram_status (*eigh)(gram_context *g, const struct gram_eigh_op *op);
-    gram_status (*eigh_workspace)(gram_context *g, const struct gram_eigh_op *op, size_t *bytes);
-    gram_status (*eigh_wait)(gram_context *g); /* NULL: a call has finished when it returns */
-    /* eigh_multi: of one matrix on the devices of several contexts (eigh_multi.h).  Bytes of each
-     * device, one a context, and of a panel on the CPU; an item's values: *outcome is what info
-     * gets; its vectors from first on, stored of them, NaN behind. */
+    /* Waits for eigh in the background; NULL: a call has finished when it returns. */
+    gram_status (*eigh_wait)(gram_context *g);
+    /* One matrix on the devices of several contexts (eigh_multi.h).  The first gives the bytes of
+     * each device, one per context, and of a panel on the CPU.  The second computes the values of
+     * an item, and what its info gets.  The third stores its vectors from first on, and NaN behind
+     * the last of them. */
     gram_status (*eigh_multi_workspace)(const struct gram_eigh_multi *m, size_t *device_bytes,
                                         size_t *panel_bytes);
     gram_status (*eigh_multi_solve)(struct gram_eigh_multi *m, int64_t item, int *outcome);
     gram_status (*eigh_multi_store)(const struct gram_eigh_multi *m, int64_t item, int64_t first,
                                     int64_t stored);
-    gram_status (*matrix_power)(gram_context *g, const struct gram_matrix_power_op *op);
+    /* What the backend keeps of a new optimizer; close undoes it, also after a failure. */
+    gram_status (*optimizer_open)(gram_context *g, gram_optimizer *o);
+    void (*optimizer_close)(gram_optimizer *o);
+
+    /* ---- What a backend may offer; NULL: it does not ---- */
+
+    /* Measures the candidates for a problem, and keeps the fastest for later calls. */
+    gram_status (*tune)(gram_context *g, const struct gram_cdist_op *op, gram_tuning *result);
+    gram_status (*tune_kron)(gram_context *g, const struct gram_kron_matmul_op *op,
+                             gram_kron_tuning *result);
+    /* Products with rows of few columns, on the CPU alone. */
+    void (*strip_multiply)(const gram_context *g, const struct gram_strip_op *op);
+    /* The bytes of gram_optimizer_workspace. */
+    gram_status (*optimizer_workspace)(gram_context *g, const gram_optimizer *o, size_t *bytes);
+
+    size_t (*cdist_workspace)(const gram_context *g, const struct gram_cdist_op *op);
+    size_t (*median_workspace)(const gram_context *g, const struct gram_median_op *op);
+    size_t (*kernel_matmul_workspace)(const gram_context *g,
+                                      const struct gram_kernel_matmul_op *op);
+    size_t (*kernel_vjp_workspace)(const gram_context *g, const struct gram_kernel_vjp_op *op);
+    size_t (*cdist_grad_workspace)(const gram_context *g, const struct gram_cdist_grad_op *op);
+    size_t (*agop_workspace)(const gram_context *g, const struct gram_agop_op *op);
+    gram_status (*solve_cholesky_workspace)(gram_context *g, const struct gram_solve_op *op,
+                                            size_t *bytes);
+    gram_status (*solve_lu_workspace)(gram_context *g, const struct gram_solve_op *op,
+                                      size_t *bytes);
+    gram_status (*matmul_batched_workspace)(gram_context *g,
+                                            const struct gram_matmul_batched_op *op, size_t *bytes);
+    gram_status (*matmul_chunked_workspace)(gram_context *g,
+                                            const struct gram_matmul_chunked_op *op, size_t *bytes);
+    gram_status (*natural_gradient_workspace)(gram_context *g,
+                                              const struct gram_natural_gradient_op *op,
+                                              size_t *bytes);
+    gram_status (*eigh_workspace)(gram_context *g, const struct gram_eigh_op *op, size_t *bytes);
     gram_status (*matrix_power_workspace)(gram_context *g, const struct gram_matrix_power_op *op,
                                           size_t *bytes);
-    gram_status (*kron)(gram_context *g, const struct gram_kron_op *op);
     size_t (*kron_workspace)(const gram_context *g, const struct gram_kron_op *op);
-    gram_status (*kron_matmul)(gram_context *g, const struct gram_kron_matmul_op *op);
     gram_status (*kron_matmul_workspace)(gram_context *g, const struct gram_kron_matmul_op *op,
                                          size_t *bytes);
-    gram_status (*kron_move)(gram_context *g, const struct gram_kron_move_op *op);
-    gram_status (*kron_matmul_vjp)(gram_context *g, const struct gram_kron_matmul_vjp_op *op);
     gram_status (*kron_matmul_vjp_workspace)(gram_context *g,
                                              const struct gram_kron_matmul_vjp_op *op,
                                              size_t *bytes);
-    gram_status (*kron_trace)(gram_context *g, const struct gram_kron_number_op *op);
-    gram_status (*kron_logdet)(gram_context *g, const struct gram_kron_number_op *op);
     gram_status (*kron_logdet_workspace)(gram_context *g, const struct gram_kron_number_op *op,
                                          size_t *bytes);
-    gram_status (*kron_solve)(gram_context *g, const struct gram_kron_solve_op *op);
     gram_status (*kron_solve_workspace)(gram_context *g, const struct gram_kron_solve_op *op,
                                         size_t *bytes);
-    gram_status (*optimizer_step)(gram_context *g, const struct gram_optimizer_op *op);
-    gram_status (*optimizer_workspace)(gram_context *g, const gram_optimizer *o, size_t *bytes);
-    /* NULL on the CPU: what the backend keeps of a new optimizer; undone, also after a failure. */
-    gram_status (*optimizer_open)(gram_context *g, gram_optimizer *o);
-    void (*optimizer_close)(gram_optimizer *o);
-    gram_status (*sample_grad)(gram_context *g, const struct gram_sample_grad_op *op);
     gram_status (*sample_grad_workspace)(gram_context *g, const struct gram_sample_grad_op *op,
                                          size_t *bytes);
-    gram_status (*kfac_factors)(gram_context *g, const struct gram_kfac_factors_op *op);
     gram_status (*kfac_factors_workspace)(gram_context *g, const struct gram_kfac_factors_op *op,
                                           size_t *bytes);
-    gram_status (*kfac_pass)(gram_context *g, const struct gram_kfac_pass *pass);
+
+    /* ---- The operations, of ops.def ---- */
+#define GRAM_OP(name, op, devices) gram_status (*name)(gram_context * g, const struct op *work);
+#include "ops.def"
 };
 
 extern const struct gram_backend gram_cpu_backend;

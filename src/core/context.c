@@ -7,6 +7,7 @@
 #include "backend.h"
 #include "blas_memory.h"
 #include "process.h"
+#include "scratch.h"
 #include "settings.h"
 #include "threads.h"
 #include <stdio.h>
@@ -139,6 +140,10 @@ gram_status gram_scratch(gram_context *g, size_t bytes, void **out)
 {
     static const _Alignas(64) char nothing[64];
 
+    if (g->measure) {
+        *g->measure = bytes;
+        return (gram_status)GRAM_MEASURED;
+    }
     if (bytes > g->scratch_bytes) {
         if (g->scratch_given)
             return gram_fail(g, GRAM_OUT_OF_MEMORY,
@@ -158,6 +163,22 @@ gram_status gram_scratch(gram_context *g, size_t bytes, void **out)
     // NOLINTNEXTLINE(performance-no-int-to-ptr): takes away const; nobody writes there
     *out = g->scratch ? g->scratch : (void *)(uintptr_t)nothing;
     return GRAM_OK;
+}
+
+void gram_scratch_lend_host(gram_context *g, void *memory, size_t bytes,
+                            struct gram_scratch_before *before)
+{
+    *before = (struct gram_scratch_before){g->scratch, g->scratch_bytes, g->scratch_given};
+    g->scratch = memory;
+    g->scratch_bytes = bytes;
+    g->scratch_given = true;
+}
+
+void gram_scratch_return_host(gram_context *g, const struct gram_scratch_before *before)
+{
+    g->scratch = before->memory;
+    g->scratch_bytes = before->bytes;
+    g->scratch_given = before->given;
 }
 
 gram_status gram_context_use_workspace(gram_context *g, void *memory, size_t bytes)

@@ -29,6 +29,7 @@ struct gram_context {
     void *scratch; /* 64-byte aligned, grown on demand, freed with the context */
     size_t scratch_bytes;
     bool scratch_given; /* by gram_context_use_workspace: never grown, never freed */
+    size_t *measure;    /* of a workspace query, where its bytes go (scratch.h); NULL: a call */
     atomic_bool cancelled;
     struct gram_process *process; /* never NULL: see process.h */
     int children;                 /* of the process, when the context was made */
@@ -77,15 +78,13 @@ __attribute__((cold, format(printf, 2, 3))) void gram_log(const gram_context *g,
 void *gram_alloc(gram_context *g, size_t bytes);
 void gram_free(gram_context *g, void *memory, size_t bytes);
 
-/* Scratch of at least bytes; valid until the next call.  Contents are undefined. */
+/* Scratch in memory of the CPU, which is what scratch.h stands on for a context of the CPU: at
+ * least bytes, with undefined contents, valid until the next call. */
 gram_status gram_scratch(gram_context *g, size_t bytes, void **out);
-
-/* The scratch of a call while others, which are parts of it, take theirs in a piece of it. */
-struct gram_scratch_before {
-    void *memory;
-    size_t bytes;
-    bool given;
-};
+struct gram_scratch_before;
+void gram_scratch_lend_host(gram_context *g, void *memory, size_t bytes,
+                            struct gram_scratch_before *before);
+void gram_scratch_return_host(gram_context *g, const struct gram_scratch_before *before);
 
 /* Frees what scratch has grown to, before memory is wanted that dwarfs it; the next call that
  * needs some grows it again.  Scratch that the caller gave stays. */

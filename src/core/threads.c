@@ -12,6 +12,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "threads.h"
+#include <assert.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -143,6 +144,7 @@ void gram_parallel_for(gram_context *g, int64_t count, gram_loop_body *body, voi
 {
     struct gram_pool *pool;
 
+    assert(!g->measure); /* scratch.h */
     if (g->pool && g->pool->owner != getpid())
         gram_pool_destroy(g);
     if (!g->pool && g->threads > 1 && count > 1)

@@ -11,67 +11,49 @@ gram_status cpu_open(gram_context *g);                     /* cpuid.c: picks the
 void cpu_describe(const gram_context *g, gram_info *info); /* cpuid.c */
 uint64_t cpu_machine(const gram_context *g);               /* cpuid.c */
 
+/* The operations of ops.def that the CPU offers. */
+#define GRAM_CPU_BOTH(name, op) gram_status cpu_##name(gram_context *g, const struct op *work);
+#define GRAM_CPU_CUDA(name, op)
+#define GRAM_OP(name, op, devices) GRAM_CPU_##devices(name, op)
+#include "core/ops.def"
+#undef GRAM_CPU_BOTH
+#undef GRAM_CPU_CUDA
+
 void cpu_strip_multiply(const gram_context *g, const struct gram_strip_op *op);
-gram_status cpu_cdist(gram_context *g, const struct gram_cdist_op *op);
 size_t cpu_cdist_workspace(const gram_context *g, const struct gram_cdist_op *op);
-gram_status cpu_median(gram_context *g, const struct gram_median_op *op);
 size_t cpu_median_workspace(const gram_context *g, const struct gram_median_op *op);
-gram_status cpu_kernel_matmul(gram_context *g, const struct gram_kernel_matmul_op *op);
 size_t cpu_kernel_matmul_workspace(const gram_context *g, const struct gram_kernel_matmul_op *op);
 /* In scratch of cpu_kernel_matmul_workspace() bytes that the caller owns. */
 gram_status cpu_kernel_matmul_in(gram_context *g, const struct gram_kernel_matmul_op *op,
                                  void *scratch);
-gram_status cpu_kernel_vjp(gram_context *g, const struct gram_kernel_vjp_op *op);
 size_t cpu_kernel_vjp_workspace(const gram_context *g, const struct gram_kernel_vjp_op *op);
-gram_status cpu_cdist_grad(gram_context *g, const struct gram_cdist_grad_op *op);
 size_t cpu_cdist_grad_workspace(const gram_context *g, const struct gram_cdist_grad_op *op);
-gram_status cpu_agop(gram_context *g, const struct gram_agop_op *op);
 size_t cpu_agop_workspace(const gram_context *g, const struct gram_agop_op *op);
-gram_status cpu_solve_cholesky(gram_context *g, const struct gram_solve_op *op);
 gram_status cpu_solve_cholesky_workspace(gram_context *g, const struct gram_solve_op *op,
                                          size_t *bytes);
-gram_status cpu_solve_lu(gram_context *g, const struct gram_solve_op *op);
 gram_status cpu_solve_lu_workspace(gram_context *g, const struct gram_solve_op *op, size_t *bytes);
-gram_status cpu_matmul_batched(gram_context *g, const struct gram_matmul_batched_op *op);
 gram_status cpu_matmul_batched_workspace(gram_context *g, const struct gram_matmul_batched_op *op,
                                          size_t *bytes);
-gram_status cpu_syrk_ema(gram_context *g, const struct gram_syrk_ema_op *op);
-gram_status cpu_syrk_ema_workspace(gram_context *g, const struct gram_syrk_ema_op *op,
-                                   size_t *bytes);
-gram_status cpu_natural_gradient(gram_context *g, const struct gram_natural_gradient_op *op);
 gram_status cpu_natural_gradient_workspace(gram_context *g,
                                            const struct gram_natural_gradient_op *op,
                                            size_t *bytes);
-gram_status cpu_eigh(gram_context *g, const struct gram_eigh_op *op);
 gram_status cpu_eigh_workspace(gram_context *g, const struct gram_eigh_op *op, size_t *bytes);
-gram_status cpu_matrix_power(gram_context *g, const struct gram_matrix_power_op *op);
 gram_status cpu_matrix_power_workspace(gram_context *g, const struct gram_matrix_power_op *op,
                                        size_t *bytes);
-gram_status cpu_kron(gram_context *g, const struct gram_kron_op *op);
 size_t cpu_kron_workspace(const gram_context *g, const struct gram_kron_op *op);
-gram_status cpu_kron_matmul(gram_context *g, const struct gram_kron_matmul_op *op);
 gram_status cpu_kron_matmul_workspace(gram_context *g, const struct gram_kron_matmul_op *op,
                                       size_t *bytes);
 gram_status cpu_tune_kron(gram_context *g, const struct gram_kron_matmul_op *op,
                           gram_kron_tuning *result);
-gram_status cpu_kron_move(gram_context *g, const struct gram_kron_move_op *op);
-gram_status cpu_kron_matmul_vjp(gram_context *g, const struct gram_kron_matmul_vjp_op *op);
 gram_status cpu_kron_matmul_vjp_workspace(gram_context *g, const struct gram_kron_matmul_vjp_op *op,
                                           size_t *bytes);
-gram_status cpu_kron_trace(gram_context *g, const struct gram_kron_number_op *op);
-gram_status cpu_kron_logdet(gram_context *g, const struct gram_kron_number_op *op);
 gram_status cpu_kron_logdet_workspace(gram_context *g, const struct gram_kron_number_op *op,
                                       size_t *bytes);
-gram_status cpu_kron_solve(gram_context *g, const struct gram_kron_solve_op *op);
 gram_status cpu_kron_solve_workspace(gram_context *g, const struct gram_kron_solve_op *op,
                                      size_t *bytes);
-gram_status cpu_optimizer_step(gram_context *g, const struct gram_optimizer_op *op);
 gram_status cpu_optimizer_workspace(gram_context *g, const gram_optimizer *o, size_t *bytes);
-gram_status cpu_sample_grad(gram_context *g, const struct gram_sample_grad_op *op);
 gram_status cpu_sample_grad_workspace(gram_context *g, const struct gram_sample_grad_op *op,
                                       size_t *bytes);
-gram_status cpu_kfac_pass(gram_context *g, const struct gram_kfac_pass *pass);
-gram_status cpu_kfac_factors(gram_context *g, const struct gram_kfac_factors_op *op);
 gram_status cpu_kfac_factors_workspace(gram_context *g, const struct gram_kfac_factors_op *op,
                                        size_t *bytes);
 #endif

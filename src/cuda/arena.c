@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "arena.h"
+#include "core/scratch.h"
 
 enum {
     GRAIN = 1 << 21 /* the pool maps memory in pieces of 2 MiB */
@@ -117,6 +118,10 @@ gram_status gram_cuda_scratch(gram_context *g, size_t bytes, void **out)
     bool capturing;
 
     *out = NULL;
+    if (g->measure) {
+        *g->measure = bytes;
+        return (gram_status)GRAM_MEASURED;
+    }
     if (bytes == 0)
         return GRAM_OK;
     gram_cuda_join(g);
@@ -219,7 +224,7 @@ gram_status gram_cuda_check_pointer(gram_context *g, const char *name, const str
     CUresult result;
     bool entered;
 
-    if (!v->data)
+    if (!v->data || g->measure) /* a query describes memory that need not exist */
         return GRAM_OK;
     entered = gram_cuda_enter(device);
     result = device->driver->pointer_attributes(sizeof which / sizeof *which, which, values,

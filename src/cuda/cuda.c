@@ -5,6 +5,7 @@
  */
 #include "arena.h"
 #include "core/process.h"
+#include "core/scratch.h"
 #include "core/tuned.h"
 #include "cublas.h"
 #include "cuda_ops.h"
@@ -82,8 +83,8 @@ static gram_status scratch(gram_context *g, size_t bytes, void **out)
     return status;
 }
 
-static void scratch_begin(gram_context *g, void *memory, size_t bytes,
-                          struct gram_scratch_before *before)
+static void scratch_lend(gram_context *g, void *memory, size_t bytes,
+                         struct gram_scratch_before *before)
 {
     struct cuda_borrowed outer;
 
@@ -91,7 +92,7 @@ static void scratch_begin(gram_context *g, void *memory, size_t bytes,
     *before = (struct gram_scratch_before){.memory = outer.given, .bytes = outer.bytes};
 }
 
-static void scratch_end(gram_context *g, const struct gram_scratch_before *before)
+static void scratch_return(gram_context *g, const struct gram_scratch_before *before)
 {
     const struct cuda_borrowed outer = {.given = before->memory, .bytes = before->bytes};
 
@@ -115,16 +116,9 @@ const struct gram_backend gram_cuda_backend = {
     .memory_copy = cuda_memory_copy,
     .release_scratch = gram_cuda_scratch_release,
     .scratch = scratch,
-    .scratch_begin = scratch_begin,
-    .scratch_end = scratch_end,
+    .scratch_lend = scratch_lend,
+    .scratch_return = scratch_return,
     .check_pointer = gram_cuda_check_pointer,
-    .rows_map = cuda_rows_map,
-    .rows_gather = cuda_rows_gather,
-    .rows_combine = cuda_rows_combine,
-    .diagonal_add = cuda_diagonal_add,
-    .rows_add = cuda_rows_add,
-    .cg_step = cuda_cg_step,
-    .cg_precondition = cuda_cg_precondition,
     .devices = gram_cuda_count,
     .cache_info = gram_jit_cache_info,
     .cache_list = gram_jit_cache_list,
@@ -135,59 +129,33 @@ const struct gram_backend gram_cuda_backend = {
     .module_compile = cuda_module_compile,
     .module_launch = cuda_module_launch,
     .module_destroy = cuda_module_destroy,
-    .cdist = cuda_cdist,
     .cdist_workspace = cuda_cdist_workspace,
-    .cdist_grad = cuda_cdist_grad,
     .cdist_grad_workspace = cuda_cdist_grad_workspace,
-    .median = cuda_median,
     .median_workspace = cuda_median_workspace,
-    .kernel_matmul = cuda_kernel_matmul,
     .kernel_matmul_workspace = cuda_kernel_matmul_workspace,
-    .kernel_vjp = cuda_kernel_vjp,
     .kernel_vjp_workspace = cuda_kernel_vjp_workspace,
-    .agop = cuda_agop,
     .agop_workspace = cuda_agop_workspace,
-    .solve_cholesky = cuda_solve_cholesky,
     .solve_cholesky_workspace = cuda_solve_cholesky_workspace,
-    .solve_lu = cuda_solve_lu,
     .solve_lu_workspace = cuda_solve_lu_workspace,
-    .matmul_batched = cuda_matmul_batched,
     .matmul_batched_workspace = cuda_matmul_batched_workspace,
-    .kfac_pass = cuda_kfac_pass,
-    .kfac_factors = cuda_kfac_factors,
     .kfac_factors_workspace = cuda_kfac_factors_workspace,
-    .natural_gradient = cuda_natural_gradient,
     .natural_gradient_workspace = cuda_natural_gradient_workspace,
-    .matmul_chunked = cuda_matmul_chunked,
     .matmul_chunked_workspace = cuda_matmul_chunked_workspace,
-    .syrk_ema = cuda_syrk_ema,
-    .syrk_ema_workspace = cuda_syrk_ema_workspace,
-    .sample_grad = cuda_sample_grad,
     .sample_grad_workspace = cuda_sample_grad_workspace,
-    .eigh_implicit = cuda_eigh,
-    .eigh_implicit_workspace = cuda_eigh_workspace,
-    .eigh = cuda_eigh,
     .eigh_workspace = cuda_eigh_workspace,
     .eigh_wait = gram_cuda_joined,
     .eigh_multi_workspace = cuda_eigh_multi_workspace,
     .eigh_multi_solve = cuda_eigh_multi_solve,
     .eigh_multi_store = cuda_eigh_multi_store,
-    .optimizer_step = cuda_optimizer_step,
     .optimizer_workspace = cuda_optimizer_workspace,
     .optimizer_open = cuda_optimizer_open,
     .optimizer_close = cuda_optimizer_close,
-    .kron = cuda_kron,
-    .kron_move = cuda_kron_move,
     .kron_workspace = cuda_kron_workspace,
-    .kron_trace = cuda_kron_trace,
-    .kron_matmul_vjp = cuda_kron_matmul_vjp,
     .kron_matmul_vjp_workspace = cuda_kron_matmul_vjp_workspace,
-    .kron_logdet = cuda_kron_logdet,
     .kron_logdet_workspace = cuda_kron_logdet_workspace,
-    .kron_solve = cuda_kron_solve,
     .kron_solve_workspace = cuda_kron_solve_workspace,
-    .kron_matmul = cuda_kron_matmul,
     .kron_matmul_workspace = cuda_kron_matmul_workspace,
-    .matrix_power = cuda_matrix_power,
     .matrix_power_workspace = cuda_matrix_power_workspace,
+#define GRAM_OP(name, op, devices) .name = cuda_##name,
+#include "core/ops.def"
 };

@@ -37,16 +37,17 @@ struct jit_request gram_cuda_plain_request(enum cuda_variant_file file, gram_dty
 gram_status gram_cuda_launch_plain(gram_context *g, enum cuda_variant_file file, gram_dtype dtype,
                                    int64_t blocks, unsigned threads, void *params);
 
+/* The operations of ops.def. */
+#define GRAM_OP(name, op, devices) gram_status cuda_##name(gram_context *g, const struct op *work);
+#include "core/ops.def"
+
 /* cuda_agop.c */
-gram_status cuda_agop(gram_context *g, const struct gram_agop_op *op);
 size_t cuda_agop_workspace(const gram_context *g, const struct gram_agop_op *op);
 
 /* cuda_cdist_grad.c */
-gram_status cuda_cdist_grad(gram_context *g, const struct gram_cdist_grad_op *op);
 size_t cuda_cdist_grad_workspace(const gram_context *g, const struct gram_cdist_grad_op *op);
 
 /* cuda_eigh.c */
-gram_status cuda_eigh(gram_context *g, const struct gram_eigh_op *op);
 gram_status cuda_eigh_workspace(gram_context *g, const struct gram_eigh_op *op, size_t *bytes);
 
 /* cuda_eigh_multi.c */
@@ -63,7 +64,6 @@ gram_status cuda_module_launch(gram_module *module, const struct gram_launch_op 
 void cuda_module_destroy(gram_module *module);
 
 /* cuda_cdist.c */
-gram_status cuda_cdist(gram_context *g, const struct gram_cdist_op *op);
 size_t cuda_cdist_workspace(const gram_context *g, const struct gram_cdist_op *op);
 /* The same as a part of other operations, in two steps.  The first checks what only the device can
  * know.  The second queues one launch, which takes no scratch, while the device is current. */
@@ -74,15 +74,12 @@ gram_status cuda_cdist_queue(gram_context *g, const struct gram_cdist_op *op);
 gram_status cuda_cdist_check_expression(gram_context *g, const struct gram_cdist_op *op);
 
 /* cuda_median.c */
-gram_status cuda_median(gram_context *g, const struct gram_median_op *op);
 size_t cuda_median_workspace(const gram_context *g, const struct gram_median_op *op);
 
 /* cuda_kernel_matmul.c */
-gram_status cuda_kernel_matmul(gram_context *g, const struct gram_kernel_matmul_op *op);
 size_t cuda_kernel_matmul_workspace(const gram_context *g, const struct gram_kernel_matmul_op *op);
 
 /* cuda_kernel_vjp.c */
-gram_status cuda_kernel_vjp(gram_context *g, const struct gram_kernel_vjp_op *op);
 size_t cuda_kernel_vjp_workspace(const gram_context *g, const struct gram_kernel_vjp_op *op);
 struct cuda_cdist_plan;
 struct square_list;
@@ -111,79 +108,51 @@ enum {
     CUDA_ROWS_DEFINES = 64
 };
 struct jit_request cuda_rows_request(int kernel, gram_dtype dtype, char defines[CUDA_ROWS_DEFINES]);
-gram_status cuda_rows_map(gram_context *g, const struct gram_rows_map_op *op);
-gram_status cuda_rows_gather(gram_context *g, const struct gram_rows_gather_op *op);
-gram_status cuda_rows_combine(gram_context *g, const struct gram_rows_combine_op *op);
-gram_status cuda_diagonal_add(gram_context *g, const struct gram_diagonal_op *op);
-
-/* cuda_cg.c */
-gram_status cuda_cg_step(gram_context *g, const struct gram_cg_op *op);
-gram_status cuda_cg_precondition(gram_context *g, const struct gram_cg_precondition_op *op);
-gram_status cuda_rows_add(gram_context *g, const struct gram_rows_add_op *op);
 
 /* cuda_kron.c */
-gram_status cuda_kron(gram_context *g, const struct gram_kron_op *op);
 size_t cuda_kron_workspace(const gram_context *g, const struct gram_kron_op *op);
-gram_status cuda_kron_move(gram_context *g, const struct gram_kron_move_op *op);
-gram_status cuda_kron_trace(gram_context *g, const struct gram_kron_number_op *op);
 
 /* cuda_kron_memo.c: frees the plans of Kronecker products that a context remembers. */
 void cuda_kron_forget(gram_context *g, struct cuda_device *device);
 /* cuda_kron_matmul.c */
-gram_status cuda_kron_matmul(gram_context *g, const struct gram_kron_matmul_op *op);
 gram_status cuda_kron_matmul_workspace(gram_context *g, const struct gram_kron_matmul_op *op,
                                        size_t *bytes);
 
 /* cuda_kron_logdet.c */
-gram_status cuda_kron_logdet(gram_context *g, const struct gram_kron_number_op *op);
 gram_status cuda_kron_logdet_workspace(gram_context *g, const struct gram_kron_number_op *op,
                                        size_t *bytes);
 
 /* cuda_kron_solve.c */
-gram_status cuda_kron_solve(gram_context *g, const struct gram_kron_solve_op *op);
 gram_status cuda_kron_solve_workspace(gram_context *g, const struct gram_kron_solve_op *op,
                                       size_t *bytes);
 
 /* cuda_kron_matmul_vjp.c */
-gram_status cuda_kron_matmul_vjp(gram_context *g, const struct gram_kron_matmul_vjp_op *op);
 gram_status cuda_kron_matmul_vjp_workspace(gram_context *g,
                                            const struct gram_kron_matmul_vjp_op *op, size_t *bytes);
 /* cuda_optimizer.c and cuda_optimizer_plan.c */
-gram_status cuda_optimizer_step(gram_context *g, const struct gram_optimizer_op *op);
 gram_status cuda_optimizer_workspace(gram_context *g, const gram_optimizer *o, size_t *bytes);
 gram_status cuda_optimizer_open(gram_context *g, gram_optimizer *o);
 void cuda_optimizer_close(gram_optimizer *o);
 
 /* cuda_solve.c */
-gram_status cuda_solve_cholesky(gram_context *g, const struct gram_solve_op *op);
 gram_status cuda_solve_cholesky_workspace(gram_context *g, const struct gram_solve_op *op,
                                           size_t *bytes);
-gram_status cuda_solve_lu(gram_context *g, const struct gram_solve_op *op);
 gram_status cuda_solve_lu_workspace(gram_context *g, const struct gram_solve_op *op, size_t *bytes);
 
 /* cuda_matmul_batched.c */
-gram_status cuda_matmul_batched(gram_context *g, const struct gram_matmul_batched_op *op);
 gram_status cuda_matmul_batched_workspace(gram_context *g, const struct gram_matmul_batched_op *op,
                                           size_t *bytes);
 
 /* cuda_matmul_chunked.c */
-gram_status cuda_matmul_chunked(gram_context *g, const struct gram_matmul_chunked_op *op);
 gram_status cuda_matmul_chunked_workspace(gram_context *g, const struct gram_matmul_chunked_op *op,
                                           size_t *bytes);
 
-/* cuda_syrk_ema.c */
-gram_status cuda_syrk_ema(gram_context *g, const struct gram_syrk_ema_op *op);
-gram_status cuda_syrk_ema_workspace(gram_context *g, const struct gram_syrk_ema_op *op,
-                                    size_t *bytes);
-
 /* cuda_sample_grad.c */
-gram_status cuda_sample_grad(gram_context *g, const struct gram_sample_grad_op *op);
 gram_status cuda_sample_grad_workspace(gram_context *g, const struct gram_sample_grad_op *op,
                                        size_t *bytes);
 
 /* cuda_matrix_power.c.  _least_ridge is gram_power_least_ridge for the dtype that the device
  * computes in. */
-gram_status cuda_matrix_power(gram_context *g, const struct gram_matrix_power_op *op);
 double cuda_matrix_power_least_ridge(const gram_context *g, const struct gram_matrix_power_op *op);
 gram_status cuda_matrix_power_workspace(gram_context *g, const struct gram_matrix_power_op *op,
                                         size_t *bytes);

@@ -10,6 +10,7 @@
  */
 #include "launch.h"
 #include "core/process.h"
+#include "core/scratch.h"
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -537,6 +538,8 @@ gram_status cuda_launch(gram_context *g, const struct cuda_variant *v, const str
 {
     CUfunction function = v->known ? *v->known : NULL;
 
+    if (g->measure) /* a query of an operation that takes no scratch */
+        return (gram_status)GRAM_MEASURED;
     if (!function)
         TRY(find(g, v, grid->shared, &function));
     if (v->known)

@@ -142,7 +142,7 @@ static gram_status describe(gram_context *g, const struct implicit_args *args,
                          (long long)o.count, (long long)op->a.rows);
     op->first = o.select == GRAM_EIGH_LARGEST ? op->a.rows - o.count : 0;
     TRY(view_outputs(g, args, op));
-    if (!g->backend->eigh_implicit)
+    if (!g->backend->eigh)
         return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer it", g->backend->name);
     return GRAM_OK;
 }
@@ -195,7 +195,7 @@ gram_status gram_eigh_operator(gram_context *g, const gram_operator *a,
 
     TRY(gram_begin(g, __func__));
     TRY(describe_operator(g, a, &args, &memory, &op));
-    return gram_eigh_ended(g, g->backend->eigh_implicit(g, &op), options, &memory.report);
+    return gram_eigh_ended(g, g->backend->eigh(g, &op), options, &memory.report);
 }
 
 gram_status gram_eigh_operator_workspace(gram_context *g, const gram_operator *a,
@@ -210,7 +210,7 @@ gram_status gram_eigh_operator_workspace(gram_context *g, const gram_operator *a
 
     TRY(gram_begin(g, __func__));
     TRY(describe_operator(g, a, &args, &memory, &op));
-    TRY(g->backend->eigh_implicit_workspace(g, &op, &bytes));
+    TRY(g->backend->eigh_workspace(g, &op, &bytes));
     *need = gram_workspace_on(g, bytes);
     return GRAM_OK;
 }
@@ -254,7 +254,7 @@ gram_status gram_eigh_kernel(gram_context *g, const gram_tensor *x,
 
     TRY(gram_begin(g, __func__));
     TRY(describe_kernel(g, kernel, &args, &memory, &op));
-    return gram_eigh_ended(g, g->backend->eigh_implicit(g, &op), options, &memory.report);
+    return gram_eigh_ended(g, g->backend->eigh(g, &op), options, &memory.report);
 }
 
 gram_status gram_eigh_kernel_workspace(gram_context *g, const gram_tensor *x,
@@ -269,7 +269,7 @@ gram_status gram_eigh_kernel_workspace(gram_context *g, const gram_tensor *x,
 
     TRY(gram_begin(g, __func__));
     TRY(describe_kernel(g, kernel, &args, &memory, &op));
-    TRY(g->backend->eigh_implicit_workspace(g, &op, &bytes));
+    TRY(g->backend->eigh_workspace(g, &op, &bytes));
     *need = gram_workspace_on(g, bytes);
     return GRAM_OK;
 }

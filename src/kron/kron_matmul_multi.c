@@ -13,6 +13,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "core/scratch.h"
 #include "kron.h"
 #include "multi/communicator.h"
 #include <string.h>
@@ -242,39 +243,15 @@ static bool plan_rank(const struct gram_kron_matmul_op *op, gram_communicator *c
  * that its two ranks have: those that arrive in the first exchange are, one after the other, what
  * the first group is applied to, and those that leave in the second one lie ready in its result. */
 
-/* Scratch behind what this call keeps, for the products inside it. */
-static void enter(gram_context *g, char *inner, size_t bytes, struct gram_scratch_before *before)
-{
-    if (g->backend->scratch_begin) {
-        g->backend->scratch_begin(g, inner, bytes, before);
-        return;
-    }
-    *before = (struct gram_scratch_before){g->scratch, g->scratch_bytes, g->scratch_given};
-    g->scratch = inner;
-    g->scratch_bytes = bytes;
-    g->scratch_given = true;
-}
-
-static void leave(gram_context *g, const struct gram_scratch_before *before)
-{
-    if (g->backend->scratch_end) {
-        g->backend->scratch_end(g, before);
-        return;
-    }
-    g->scratch = before->memory;
-    g->scratch_bytes = before->bytes;
-    g->scratch_given = before->given;
-}
-
 static gram_status multiply_group(gram_context *g, const struct kron_multi *m, char *scratch,
                                   const struct gram_kron_matmul_op *op)
 {
     struct gram_scratch_before before;
     gram_status status;
 
-    enter(g, scratch + m->buffer[0] + m->buffer[1], m->inner, &before);
+    gram_scratch_lend(g, scratch + m->buffer[0] + m->buffer[1], m->inner, &before);
     status = g->backend->kron_matmul(g, op);
-    leave(g, &before);
+    gram_scratch_return(g, &before);
     return status;
 }
 
@@ -538,9 +515,7 @@ static gram_status reserve(gram_context *g, struct multi_call *call, void **scra
 {
     *scratch = NULL;
     TRY(describe(g, call));
-    if (!g->backend->scratch)
-        return gram_scratch(g, call->bytes, scratch);
-    if (call->options.split == GRAM_KRON_SPLIT_ROWS)
+    if (call->options.split == GRAM_KRON_SPLIT_ROWS && g->options.device.type != GRAM_CPU)
         return GRAM_OK; /* its product takes its own scratch */
     return g->backend->scratch(g, call->bytes, scratch);
 }

@@ -8,6 +8,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "core/blas_view.h"
+#include "core/scratch.h"
 #include "core/threads.h"
 #include "cpu/cpu.h"
 #include "cpu/cpu_blas_for.h"
@@ -43,9 +44,9 @@ struct ema_plan {
     gram_context *g;
     const struct gram_syrk_ema_op *op;
     bool pack;
-    size_t panel_at, worker_bytes; /* a packed x first */
+    size_t panel_at, worker_bytes; /* of each worker: a packed x, then a panel */
     int workers;
-    char *scratch;
+    char *scratch; /* of all workers */
 };
 
 static bool is_empty(const struct gram_syrk_ema_op *op)
@@ -164,27 +165,14 @@ static void run_item(void *arg, int64_t item, int worker)
 
 gram_status cpu_syrk_ema(gram_context *g, const struct gram_syrk_ema_op *op)
 {
+    struct gram_layout layout = {0};
     struct ema_plan plan;
-    void *scratch;
 
     if (is_empty(op))
         return GRAM_OK;
     TRY(make_plan(g, op, &plan));
-    TRY(gram_scratch(g, (size_t)plan.workers * plan.worker_bytes, &scratch));
-    plan.scratch = scratch;
+    gram_take_many(&layout, &plan.scratch, (size_t)plan.workers, plan.worker_bytes);
+    TRY(gram_layout_open(g, &layout));
     cpu_blas_for(g, plan.workers > 1, op->batch.count, run_item, &plan);
-    return GRAM_OK;
-}
-
-gram_status cpu_syrk_ema_workspace(gram_context *g, const struct gram_syrk_ema_op *op,
-                                   size_t *bytes)
-{
-    struct ema_plan plan;
-
-    *bytes = 0;
-    if (is_empty(op))
-        return GRAM_OK;
-    TRY(make_plan(g, op, &plan));
-    *bytes = (size_t)plan.workers * plan.worker_bytes;
     return GRAM_OK;
 }

@@ -7,6 +7,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "core/blas_view.h"
+#include "core/scratch.h"
 #include "cuda/arena.h"
 #include "cuda_matmul.h"
 
@@ -19,10 +20,11 @@ struct ema_job {
     struct gram_syrk_ema_op op; /* its batch without 1s */
     struct cuda_matmul_side x;
     int64_t run, chunk;
-    size_t product_at, squares_at, blas_at, bytes;
+    /* Scratch, of a chunk of items: copies of x, products, sums of squares, cuBLAS's own. */
+    void *packed, *product, *blas_memory;
+    double *squares;
     struct ema_params params;
     struct cuda_blas *blas;
-    char *scratch;
 };
 
 static bool is_empty(const struct gram_syrk_ema_op *op)
@@ -30,6 +32,7 @@ static bool is_empty(const struct gram_syrk_ema_op *op)
     return op->batch.count == 0 || (op->x.rows == 0 && !op->has_info);
 }
 
+/* Where x has no rows info is all there is, and no scratch is needed. */
 static gram_status lay_out(gram_context *g, struct ema_job *job)
 {
     const struct gram_view *x = &job->op.x;
@@ -37,16 +40,19 @@ static gram_status lay_out(gram_context *g, struct ema_job *job)
     size_t copy = job->x.pack ? job->x.item_bytes : 0;
     size_t product = (size_t)x->rows * (size_t)x->rows * size;
     size_t item = copy + product + EMA_PARTS * sizeof(double);
+    struct gram_layout layout = {0};
 
     job->chunk = gram_least(job->run, CHUNK_BYTES / (int64_t)item + 1);
     count = (size_t)job->chunk;
     if (item > SIZE_MAX / 4 / count)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "the bytes of products of x overflow");
-    job->product_at = gram_round64(count * copy);
-    job->squares_at = job->product_at + gram_round64(count * product);
-    job->blas_at = job->squares_at + gram_round64(count * EMA_PARTS * sizeof(double));
-    job->bytes = x->rows > 0 ? job->blas_at + CUDA_BLAS_BYTES : 0; /* else info is all there is */
-    return GRAM_OK;
+    if (x->rows > 0) {
+        gram_take(&layout, &job->packed, count * copy);
+        gram_take(&layout, &job->product, count * product);
+        gram_take(&layout, &job->squares, count * EMA_PARTS * sizeof(double));
+        gram_take(&layout, &job->blas_memory, CUDA_BLAS_BYTES);
+    }
+    return gram_layout_open(g, &layout);
 }
 
 static gram_status make_job(gram_context *g, const struct gram_syrk_ema_op *op, struct ema_job *job)
@@ -72,7 +78,7 @@ static gram_status make_job(gram_context *g, const struct gram_syrk_ema_op *op, 
     job->run = 1;
     for (int i = d; i < batch->ndim; i++)
         job->run *= batch->shape[i];
-    return lay_out(g, job);
+    return GRAM_OK;
 }
 
 static struct kron_number info_of(const struct gram_syrk_ema_op *op)
@@ -103,8 +109,8 @@ static void fill_params(struct ema_job *job)
         .packed = op->packed,
         .keep = op->keep,
         .looked = op->x.rows > 0 && (op->keep || op->has_info),
-        .squares = (double *)(void *)(job->scratch + job->squares_at),
-        .product = op->x.cols > 0 ? job->scratch + job->product_at : NULL,
+        .squares = job->squares,
+        .product = op->x.cols > 0 ? job->product : NULL,
     };
     for (int d = 0; d < op->batch.ndim; d++)
         p->shape[d] = op->batch.shape[d];
@@ -126,7 +132,7 @@ static gram_status multiply(gram_context *g, const struct ema_job *job, int64_t 
         .count = count,
         .a = x,
         .b = x,
-        .c = job->scratch + job->product_at,
+        .c = job->product,
         .ldc = op->x.rows,
         .stride_c = op->x.rows * op->x.rows,
         .alpha = 1,
@@ -156,14 +162,11 @@ static gram_status run_piece(gram_context *g, struct ema_job *job, int64_t first
 
 static gram_status run(gram_context *g, struct ema_job *job)
 {
-    void *scratch;
-
-    TRY(gram_cuda_scratch(g, job->bytes, &scratch));
-    job->scratch = scratch;
-    job->x.packed = job->scratch;
+    TRY(lay_out(g, job));
+    job->x.packed = job->packed;
     fill_params(job);
-    if (job->bytes > 0)
-        TRY(gram_cuda_blas(g, job->scratch + job->blas_at, &job->blas));
+    if (job->op.x.rows > 0)
+        TRY(gram_cuda_blas(g, job->blas_memory, &job->blas));
     for (int64_t begin = 0; begin < job->op.batch.count; begin += job->run)
         for (int64_t first = 0; first < job->run; first += job->chunk)
             TRY(run_piece(g, job, begin + first, gram_least(job->chunk, job->run - first)));
@@ -190,17 +193,4 @@ gram_status cuda_syrk_ema(gram_context *g, const struct gram_syrk_ema_op *op)
     status = run(g, &job);
     gram_cuda_leave(g->device, entered);
     return status;
-}
-
-gram_status cuda_syrk_ema_workspace(gram_context *g, const struct gram_syrk_ema_op *op,
-                                    size_t *bytes)
-{
-    struct ema_job job;
-
-    *bytes = 0;
-    if (is_empty(op))
-        return GRAM_OK;
-    TRY(make_job(g, op, &job));
-    *bytes = job.bytes;
-    return GRAM_OK;
 }

@@ -6,6 +6,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "core/backend.h"
+#include "core/scratch.h"
 #include "kron/kron.h"
 #include <float.h>
 
@@ -113,7 +114,7 @@ gram_status gram_syrk_ema_workspace(gram_context *g, const gram_tensor *x,
     TRY(gram_begin(g, __func__));
     TRY(gram_check_need(g, need));
     TRY(describe(g, x, options, l, NULL, &op));
-    TRY(g->backend->syrk_ema_workspace(g, &op, &bytes));
+    TRY(gram_measure(g, &bytes, g->backend->syrk_ema(g, &op)));
     *need = gram_workspace_on(g, bytes);
     return GRAM_OK;
 }

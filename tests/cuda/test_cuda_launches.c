@@ -90,46 +90,29 @@ static const struct row {
     {                     "kfac_factors",     SLOT(kfac_factors),              launch_kfac_factors, NOTHING},
 };
 
-/* Slots that no row calls, and why that must be so. */
+/* Operations that no row calls, and why that must be so. */
 static const struct named {
     size_t slot;
     const char *why;
 } named[] = {
-    {             SLOT(eigh_implicit),
-     "each item is an iteration of its own, which the host steers by its numbers"                          },
-    {                 SLOT(eigh_wait),                                              "waits, queues nothing"},
-    {          SLOT(eigh_multi_solve),                "one large matrix on the devices of several contexts"},
-    {          SLOT(eigh_multi_store),                                                 "a part of the same"},
-    {                 SLOT(kron_move),        "pieces of a product of several processes, no batch of items"},
-    {            SLOT(optimizer_step), "a list of parameters, which become batches of matrices of one size"},
-    {            SLOT(optimizer_open),                                                            "no work"},
-    {           SLOT(optimizer_close),                                                            "no work"},
-    {                 SLOT(kfac_pass),                                      "one layer, which has no batch"},
- /* Queries compute nothing. */
-    {           SLOT(cdist_workspace),                                                            "a query"},
-    {          SLOT(median_workspace),                                                            "a query"},
-    {   SLOT(kernel_matmul_workspace),                                                            "a query"},
-    {      SLOT(kernel_vjp_workspace),                                                            "a query"},
-    {      SLOT(cdist_grad_workspace),                                                            "a query"},
-    {            SLOT(agop_workspace),                                                            "a query"},
-    {  SLOT(solve_cholesky_workspace),                                                            "a query"},
-    {        SLOT(solve_lu_workspace),                                                            "a query"},
-    {  SLOT(matmul_batched_workspace),                                                            "a query"},
-    {  SLOT(matmul_chunked_workspace),                                                            "a query"},
-    {        SLOT(syrk_ema_workspace),                                                            "a query"},
-    {SLOT(natural_gradient_workspace),                                                            "a query"},
-    {   SLOT(eigh_implicit_workspace),                                                            "a query"},
-    {            SLOT(eigh_workspace),                                                            "a query"},
-    {      SLOT(eigh_multi_workspace),                                                            "a query"},
-    {    SLOT(matrix_power_workspace),                                                            "a query"},
-    {            SLOT(kron_workspace),                                                            "a query"},
-    {     SLOT(kron_matmul_workspace),                                                            "a query"},
-    { SLOT(kron_matmul_vjp_workspace),                                                            "a query"},
-    {     SLOT(kron_logdet_workspace),                                                            "a query"},
-    {      SLOT(kron_solve_workspace),                                                            "a query"},
-    {       SLOT(optimizer_workspace),                                                            "a query"},
-    {     SLOT(sample_grad_workspace),                                                            "a query"},
-    {    SLOT(kfac_factors_workspace),                                                            "a query"},
+    {      SLOT(kron_move),        "pieces of a product of several processes, no batch of items"},
+    { SLOT(optimizer_step), "a list of parameters, which become batches of matrices of one size"},
+    {      SLOT(kfac_pass),                                      "one layer, which has no batch"},
+    {       SLOT(rows_map),                                                 "one matrix of rows"},
+    {    SLOT(rows_gather),                                                 "one matrix of rows"},
+    {   SLOT(rows_combine),                                                 "one matrix of rows"},
+    {       SLOT(rows_add),                                                 "one matrix of rows"},
+    {   SLOT(diagonal_add),                                                         "one matrix"},
+    {        SLOT(cg_step),                                              "columns of one system"},
+    {SLOT(cg_precondition),                                              "columns of one system"},
+};
+
+static const struct operation {
+    const char *name;
+    size_t slot;
+} operations[] = {
+#define GRAM_OP(name, op, devices) {#name, SLOT(name)},
+#include "core/ops.def"
 };
 
 /* ---- Tests ----------------------------------------------------------------------------------- */
@@ -193,14 +176,10 @@ static bool is_there(size_t slot)
     return false;
 }
 
-/* Operations begin with cdist; what stands before them in the table has no batches. */
 static void no_operation_is_forgotten(struct harness *h)
 {
-    for (size_t slot = SLOT(cdist); slot < sizeof(struct gram_backend);
-         slot += sizeof(void (*)(void)))
-        CHECK(h, is_there(slot),
-              "member %zu of struct gram_backend, counted from cdist, is in neither table",
-              (slot - SLOT(cdist)) / sizeof(void (*)(void)));
+    for (int i = 0; i < LENGTH(operations); i++)
+        CHECK(h, is_there(operations[i].slot), "%s is in neither table", operations[i].name);
 }
 
 static const struct test_function tests[] = {
