@@ -107,19 +107,25 @@ static struct places places_of(const struct gram_layer_op *l, const struct patch
 #define INTEGERS 0
 #include "cpu/each_dtype.h"
 
+/* clang-format off */
 static const struct {
     void (*rows)(const struct move *m);
     void (*patches)(const struct move *m);
     void (*sum_outer)(const struct move *m);
     void (*sum_inner)(const struct move *m);
     void (*sum_patches)(const struct move *m);
+    void (*store)(const struct cpu_layer_store *s, const void *from, int64_t ld);
 } kernels[] = {
-    [GRAM_F32] = { move_rows_f32,  move_patches_f32,  sum_outer_f32,  sum_inner_f32,sum_patches_f32                                                                                    },
-    [GRAM_F64] = { move_rows_f64,  move_patches_f64,  sum_outer_f64,  sum_inner_f64, sum_patches_f64},
-    [GRAM_F16] = { move_rows_f16,  move_patches_f16,  sum_outer_f16,  sum_inner_f16, sum_patches_f16},
+    [GRAM_F32]  = {move_rows_f32, move_patches_f32, sum_outer_f32, sum_inner_f32, sum_patches_f32,
+                   store_f32},
+    [GRAM_F64]  = {move_rows_f64, move_patches_f64, sum_outer_f64, sum_inner_f64, sum_patches_f64,
+                   store_f64},
+    [GRAM_F16]  = {move_rows_f16, move_patches_f16, sum_outer_f16, sum_inner_f16, sum_patches_f16,
+                   store_f16},
     [GRAM_BF16] = {move_rows_bf16, move_patches_bf16, sum_outer_bf16, sum_inner_bf16,
-                  sum_patches_bf16                                                                  },
+                   sum_patches_bf16, store_bf16},
 };
+/* clang-format on */
 
 static const struct gram_layer_side *side_of(const struct gram_layer_op *l, bool gradients)
 {
@@ -239,19 +245,9 @@ void cpu_layer_sums(const struct cpu_layer_part *p, double *sums)
 
 /* ---- Outputs -------------------------------------------------------------------------------- */
 
-#define real float
-#define NAME store_f32
-#include "cpu_layer_store.h"
-#define real double
-#define NAME store_f64
-#include "cpu_layer_store.h"
-
 void cpu_layer_store(const struct cpu_layer_store *s, const void *from, int64_t ld)
 {
-    if (s->dtype == GRAM_F32)
-        store_f32(s, from, ld);
-    else
-        store_f64(s, from, ld);
+    kernels[s->dtype].store(s, from, ld);
 }
 
 /* ---- Blocks of positions of all samples ----------------------------------------------------- */

@@ -1,7 +1,7 @@
 /*
- * cpu_layer_move.h - template: parts of a layer's tensors, of one dtype, and their sums
+ * cpu_layer_move.h - template: parts of a layer's tensors, of one dtype, and their sums; outputs
  *
- * Parameters: SOURCE, stored, real, undefined again at the end, LOAD: see each_dtype.h.
+ * Parameters: SOURCE, stored, real, undefined again at the end, LOAD, STORE: see each_dtype.h.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -118,6 +118,30 @@ static void CAT(sum_patches, SOURCE)(const struct move *m)
                 sum += (double)LOAD(row[k * p.step]);
         }
         sums[i] = sum;
+    }
+}
+
+/* Numbers to an output: out = add * out + scale * from. */
+static void CAT(store, SOURCE)(const struct cpu_layer_store *s, const void *from, int64_t ld)
+{
+    const struct gram_layer_output *out = s->out;
+    int64_t step = cpu_axes_step(&out->col);
+    real scale = (real)s->scale, add = (real)s->add;
+
+    for (int64_t i = 0; i < s->rows; i++) {
+        const real *row = (const real *)from + i * ld;
+        stored *to = (stored *)(void *)out->data + s->sample * out->sample_stride +
+                     cpu_axes_at(&out->row, s->row + i);
+        for (int64_t j = 0, run; j < s->cols; j += run) {
+            stored *at = to + cpu_axes_at(&out->col, s->col + j);
+            run = cpu_axes_run(&out->col, s->col + j, s->cols - j);
+            if (s->add == 0)
+                for (int64_t k = 0; k < run; k++)
+                    at[k * step] = STORE(scale * row[j + k]);
+            else
+                for (int64_t k = 0; k < run; k++)
+                    at[k * step] = STORE(add * LOAD(at[k * step]) + scale * row[j + k]);
+        }
     }
 }
 

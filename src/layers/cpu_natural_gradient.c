@@ -11,7 +11,7 @@
  */
 #include "core/blas_view.h"
 #include "cpu/cpu.h"
-#include "kron/cpu_kron_matmul_vjp.h"
+#include "cpu/move.h"
 #include <math.h>
 
 struct natural_plan {
@@ -110,15 +110,8 @@ static void run_item(const struct natural_plan *p, int64_t item, char *scratch, 
     struct gram_blas_matrix t;
 
     if (p->pack) {
-        const struct kron_vjp_move m = {
-            .to = scratch,
-            .from = from,
-            .to_stride = {        dense.row_stride,                        1},
-            .from_stride = {op->gradients.row_stride, op->gradients.col_stride},
-            .rows = dense.rows,
-            .cols = dense.cols,
-        };
-        cpu_kron_matmul_vjp_move(op->v.dtype, &m);
+        const struct cpu_move m = cpu_move_between(&dense, scratch, &op->gradients, from);
+        cpu_move(op->v.dtype, &m);
     }
     t = p->pack ? gram_blas_transpose_of(&dense, scratch)
                 : gram_blas_transpose_of(&op->gradients, from);
