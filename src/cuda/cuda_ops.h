@@ -95,13 +95,10 @@ gram_status cuda_cdist_tiled(gram_context *g, const struct gram_cdist_op *op, in
 gram_status cuda_warm(gram_context *g, const struct gram_cdist_op *op,
                       const gram_warm_options *options);
 
-/* cuda_memory.c */
-gram_status cuda_memory_allocate(gram_context *g, size_t bytes, void **out);
-void cuda_memory_free(gram_context *g, void *memory);
+/* cuda.c */
 gram_status cuda_memory_set_bytes(gram_context *g, void *memory, unsigned char byte, size_t bytes);
 gram_status cuda_memory_zero(gram_context *g, void *memory, size_t bytes);
 gram_status cuda_memory_copy(gram_context *g, void *to, const void *from, size_t bytes);
-void cuda_describe(const gram_context *g, gram_info *info);
 
 /* cuda_rows.c.  kernel is one of ROWS_MAP, ...; defines receives the text of its -D. */
 enum {
