@@ -276,9 +276,9 @@ static void add_kron_gradient(struct warm_list *list, int order, gram_dtype dtyp
 
 /* ---- What has little but a dtype ------------------------------------------------------------ */
 
-static void add_plain(struct warm_list *list, gram_dtype dtype, int arch)
+static void add_plain(struct warm_list *list, gram_dtype dtype)
 {
-    char defines[CUDA_SOLVE_DEFINES], text[CUDA_TEXT_BYTES];
+    char defines[CUDA_ROWS_DEFINES], text[CUDA_TEXT_BYTES];
     struct jit_request request;
     struct cuda_variant v;
 
@@ -289,7 +289,8 @@ static void add_plain(struct warm_list *list, gram_dtype dtype, int arch)
     }
     for (int kernel = SOLVE_SMALL; kernel <= SOLVE_SCAN; kernel++)
         for (int lu = 0; lu < 2; lu++) {
-            request = cuda_solve_request(kernel, lu, dtype, arch, defines);
+            cuda_solve_variant(kernel, lu, dtype, &v);
+            request = cuda_variant_request(&v, text);
             add(list, &request);
         }
     for (int kernel = 0; kernel < EIGH_KERNELS; kernel++)
@@ -318,8 +319,8 @@ void cuda_warm_list(const gram_context *g, int arch, struct warm_list *list)
         add_kron_gradient(list, krons[i].order, GRAM_F32);
         add_kron_gradient(list, krons[i].order, GRAM_F64);
     }
-    add_plain(list, GRAM_F32, arch);
-    add_plain(list, GRAM_F64, arch);
+    add_plain(list, GRAM_F32);
+    add_plain(list, GRAM_F64);
 }
 
 bool cuda_warm_list_op(const gram_context *g, int arch, const struct gram_cdist_op *op,

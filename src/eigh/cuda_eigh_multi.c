@@ -60,7 +60,7 @@ static int type_of(const struct gram_eigh_multi *m)
     return m->dtype == GRAM_F64 ? CUSOLVER_F64 : CUSOLVER_F32;
 }
 
-/* ---- Scratch -------------------------------------------------------------------------------- */
+/* ---- Scratch --------------------------------------------------------------------------------- */
 
 static gram_status make_matrix(const struct gram_eigh_multi *m, const struct cuda_multi *multi,
                                void **matrix)
@@ -148,7 +148,7 @@ gram_status cuda_eigh_multi_workspace(const struct gram_eigh_multi *m, size_t *d
     return GRAM_OK;
 }
 
-/* ---- Pieces of work ------------------------------------------------------------------------- */
+/* ---- Pieces of work -------------------------------------------------------------------------- */
 
 static gram_status synchronize(const struct gram_eigh_multi *m, int i)
 {
@@ -206,7 +206,7 @@ static int home_of(const struct state *s, int64_t block, char **at)
     return d;
 }
 
-/* ---- Values --------------------------------------------------------------------------------- */
+/* ---- Values ---------------------------------------------------------------------------------- */
 
 /* The largest magnitude of an item on a device. */
 static gram_status scan(const struct state *s, int64_t item, double *largest)
@@ -333,7 +333,7 @@ gram_status cuda_eigh_multi_solve(struct gram_eigh_multi *m, int64_t item, int *
     return GRAM_OK;
 }
 
-/* ---- Vectors -------------------------------------------------------------------------------- */
+/* ---- Vectors --------------------------------------------------------------------------------- */
 
 /* `cols` columns of the caller's vectors from a device, or NaN where `from` is NULL. */
 static gram_status store(const struct state *s, int64_t item, int64_t first, int64_t cols, int d,

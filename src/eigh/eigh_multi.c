@@ -142,7 +142,7 @@ static const struct gram_eigh_multi_host on_cpu = {
     .scatter = scatter,
 };
 
-/* ---- Checks --------------------------------------------------------------------------------- */
+/* ---- Checks ---------------------------------------------------------------------------------- */
 
 static gram_status check_group(struct work *w)
 {
@@ -373,7 +373,7 @@ static gram_status ask_one_device(const gram_group *group, const struct gram_eig
     return GRAM_OK;
 }
 
-/* ---- Small results -------------------------------------------------------------------------- */
+/* ---- Small results --------------------------------------------------------------------------- */
 
 /* count numbers of an item to a caller's vector, which is on g's device, or on the CPU. */
 static gram_status put(const struct work *w, gram_context *g, const struct gram_view *v,
@@ -468,7 +468,7 @@ static gram_status do_item(struct work *w, int64_t item, bool *failed)
     return w->op.has_info ? put(w, w->info_on, &w->op.info, item, &info, 1) : GRAM_OK;
 }
 
-/* ---- The call and its plan ------------------------------------------------------------------ */
+/* ---- The call and its plan ------------------------------------------------------------------- */
 
 gram_status gram_eigh_multi(const gram_group *group, const gram_tensor *a,
                             const gram_eigh_options *options, gram_tensor *values,

@@ -19,7 +19,7 @@ enum {
 static const uint64_t eigenproblem = 1ull << 63; /* classes of gram_tune stay below */
 static const double least_time = 1e-15;          /* seconds an operation, the unit that is kept */
 
-/* ---- Classes -------------------------------------------------------------------------------- */
+/* ---- Classes --------------------------------------------------------------------------------- */
 
 /* The place of the leading bit and the two below it. */
 static uint64_t leading_bits(int64_t n)
@@ -69,7 +69,7 @@ gram_eigh_driver gram_eigh_time_best(const gram_context *g, const struct gram_ei
     return (gram_eigh_driver)(gram_tuned_get(g, class_of(g, op)) & ((1 << DRIVER_BITS) - 1));
 }
 
-/* ---- Estimates ------------------------------------------------------------------------------ */
+/* ---- Estimates ------------------------------------------------------------------------------- */
 
 /* Milliseconds at an order: of one item, and of each further one of many (on a CPU with one thread,
  * which threads share).  Of all pairs with vectors in f32.  CUDA: an H200, the CSV files of

@@ -9,7 +9,7 @@
 #include "core/blas.h"
 #include "cpu/cpu_kernels.h"
 
-/* ---- Batches, layouts, outcomes ------------------------------------------------------------- */
+/* ---- Batches, layouts, outcomes -------------------------------------------------------------- */
 
 char *cpu_solve_item(const struct solve_plan *plan, const struct gram_view *v, int64_t own,
                      int64_t shared)
@@ -48,7 +48,7 @@ void cpu_solve_pivots_out(const struct solve_plan *plan, int64_t own, const int3
         to[i * v->col_stride] = pivots[i];
 }
 
-/* ---- Entry points --------------------------------------------------------------------------- */
+/* ---- Entry points ---------------------------------------------------------------------------- */
 
 static void make_plan(const gram_context *g, const struct gram_solve_op *op, bool lu,
                       struct solve_plan *plan)

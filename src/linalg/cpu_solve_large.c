@@ -90,12 +90,13 @@ static void store_factor(gram_context *g, const struct solve_plan *plan, int64_t
                          const struct large_matrix *m)
 {
     const struct gram_view *f = &plan->op->factor;
-    struct cpu_move c = {
+    const int64_t down = m->layout.row_major ? m->layout.ld : 1;
+    const int64_t across = m->layout.row_major ? 1 : m->layout.ld;
+    const struct cpu_move c = {
         .to = cpu_solve_item(plan, f, own, 0),
         .from = m->data,
-        .to_stride = {                         f->row_stride,f->col_stride                                              },
-        .from_stride = {m->layout.row_major ? m->layout.ld : 1,
-                      m->layout.row_major ? 1 : m->layout.ld},
+        .to_stride = {f->row_stride, f->col_stride},
+        .from_stride = {         down,        across},
         .rows = f->rows,
         .cols = f->cols,
         .part = part_of(plan),

@@ -47,7 +47,7 @@ struct option_work {
     double *basis; /* refine: 2 REFINE_RESTART + 1 vectors for GMRES */
 };
 
-/* ---- Scratch -------------------------------------------------------------------------------- */
+/* ---- Scratch --------------------------------------------------------------------------------- */
 
 struct option_scratch {
     size_t a, f, work, iwork, pivots, b, x, r, d, basis, bytes;
@@ -98,7 +98,7 @@ static int64_t workers(const gram_context *g, const struct solve_plan *plan)
     return parallel ? gram_least(plan->own.count, g->threads) : 1;
 }
 
-/* ---- One matrix ----------------------------------------------------------------------------- */
+/* ---- One matrix ------------------------------------------------------------------------------ */
 
 /* An element of a matrix in the dtype of a. */
 static double get(const struct option_work *w, const void *a, int64_t at)
@@ -119,12 +119,13 @@ static void put(const struct option_work *w, void *a, int64_t at, double value)
 static void load_matrix(const struct option_work *w)
 {
     const struct gram_view *v = &w->plan->op->a;
-    struct cpu_move c = {
+    const int64_t down = w->flip ? v->col_stride : v->row_stride;
+    const int64_t across = w->flip ? v->row_stride : v->col_stride;
+    const struct cpu_move c = {
         .to = w->a,
         .from = cpu_solve_item(w->plan, v, w->own, 0),
-        .to_stride = {                                      1,w->n                                                        },
-        .from_stride = {w->flip ? v->col_stride : v->row_stride,
-                      w->flip ? v->row_stride : v->col_stride},
+        .to_stride = {   1,   w->n},
+        .from_stride = {down, across},
         .rows = w->n,
         .cols = w->n,
         .part = w->plan->lu ? CPU_MOVE_ALL : CPU_MOVE_LOWER,
@@ -268,12 +269,13 @@ static double condition(const struct option_work *w)
 static void store_factor(const struct option_work *w)
 {
     const struct gram_view *v = &w->plan->op->factor;
-    struct cpu_move c = {
+    const int64_t down = w->flip ? v->col_stride : v->row_stride;
+    const int64_t across = w->flip ? v->row_stride : v->col_stride;
+    const struct cpu_move c = {
         .to = cpu_solve_item(w->plan, v, w->own, 0),
         .from = w->f,
-        .to_stride = {w->flip ? v->col_stride : v->row_stride,
-                      w->flip ? v->row_stride : v->col_stride      },
-        .from_stride = {                                      1, w->n},
+        .to_stride = {down, across},
+        .from_stride = {   1,   w->n},
         .rows = w->n,
         .cols = w->n,
         .part = w->plan->lu ? CPU_MOVE_ALL : CPU_MOVE_LOWER,
@@ -282,7 +284,7 @@ static void store_factor(const struct option_work *w)
     cpu_move(v->dtype, &c);
 }
 
-/* ---- Refinement ----------------------------------------------------------------------------- */
+/* ---- Refinement ------------------------------------------------------------------------------ */
 
 static double largest(int64_t n, const double *v)
 {
@@ -486,7 +488,7 @@ static bool refine(const struct option_work *w, int64_t columns, double *backwar
     return *backward <= accepted(w);
 }
 
-/* ---- Right-hand sides ----------------------------------------------------------------------- */
+/* ---- Right-hand sides ------------------------------------------------------------------------ */
 
 /* Copies columns from j on between the caller's b or x and a block. */
 static void move_block(const struct option_work *w, const struct gram_view *v, char *item,
@@ -555,7 +557,7 @@ static void solve_columns(struct option_work *w, int64_t shared, struct refined 
     }
 }
 
-/* ---- One item of a -------------------------------------------------------------------------- */
+/* ---- One item of a --------------------------------------------------------------------------- */
 
 static void put_number(const struct option_work *w, const struct gram_view *v, int64_t shared,
                        double value)
@@ -646,7 +648,7 @@ static void work(void *arg, int64_t worker, int thread)
         solve_item(&w, loop->plan);
 }
 
-/* ---- Entry points --------------------------------------------------------------------------- */
+/* ---- Entry points ---------------------------------------------------------------------------- */
 
 bool cpu_solve_has_options(const struct gram_solve_op *op)
 {

@@ -54,12 +54,13 @@ size_t cpu_solve_small_bytes(const gram_context *g, const struct solve_plan *pla
 static void load_matrix(const struct small_loop *loop, const struct gram_view *v, const char *data,
                         void *s)
 {
-    struct cpu_move c = {
+    const int64_t down = loop->flip ? v->col_stride : v->row_stride;
+    const int64_t across = loop->flip ? v->row_stride : v->col_stride;
+    const struct cpu_move c = {
         .to = s,
         .from = data,
-        .to_stride = {                                         1,gram_solve_ld(v->rows)                                         },
-        .from_stride = {loop->flip ? v->col_stride : v->row_stride,
-                      loop->flip ? v->row_stride : v->col_stride},
+        .to_stride = {   1, gram_solve_ld(v->rows)},
+        .from_stride = {down,                 across},
         .rows = v->rows,
         .cols = v->rows,
         .part = loop->part,
@@ -75,12 +76,13 @@ static void load_matrix(const struct small_loop *loop, const struct gram_view *v
 static void store_matrix(const struct small_loop *loop, const struct gram_view *v, void *data,
                          const void *s)
 {
-    struct cpu_move c = {
+    const int64_t down = loop->flip ? v->col_stride : v->row_stride;
+    const int64_t across = loop->flip ? v->row_stride : v->col_stride;
+    const struct cpu_move c = {
         .to = data,
         .from = s,
-        .to_stride = {loop->flip ? v->col_stride : v->row_stride,
-                      loop->flip ? v->row_stride : v->col_stride                        },
-        .from_stride = {                                         1, gram_solve_ld(v->rows)},
+        .to_stride = {down,                 across},
+        .from_stride = {   1, gram_solve_ld(v->rows)},
         .rows = v->rows,
         .cols = v->rows,
         .part = loop->part,

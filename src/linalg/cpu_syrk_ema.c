@@ -17,7 +17,7 @@
 
 enum {
     PANEL = 256,        /* rows: gemm is as fast as with the whole height, see
-                           cpu_matrix_power_parts.c */
+                           cpu_matrix_power.c */
     SMALL_ORDER = 1024, /* up to here threads take items, above they share one */
     TILE = 32 /* columns of a panel that are added at a time: their mirror image are rows */
 };

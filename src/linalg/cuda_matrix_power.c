@@ -1,16 +1,34 @@
 /*
- * cuda_matrix_power.c - gram_matrix_power on the device: chunks of the batch, scratch, launches
+ * cuda_matrix_power.c - gram_matrix_power on the device: the choice, products, chunks, the call
  *
- * Nothing waits: how an item fares is known to the device alone, in its struct power_state.
+ * Nothing waits: how an item fares is known to the device alone, in its struct power_state.  The
+ * methods are in cuda_matrix_power_methods.c.
  *
  * SPDX-License-Identifier: MIT
  */
 #include "cuda_matrix_power.h"
 #include "cuda/arena.h"
 #include "cuda_solve.h"
-#include "power_ridge.h"
+#include <float.h>
 #include <limits.h>
 #include <math.h>
+
+static const struct cuda_kernel matrix_power_combine = {"matrix_power_step.cu",
+                                                        "matrix_power_combine"};
+static const struct cuda_kernel matrix_power_decide = {"matrix_power_step.cu",
+                                                       "matrix_power_decide"};
+static const struct cuda_kernel matrix_power_split = {"matrix_power_step.cu", "matrix_power_split"};
+static const struct cuda_kernel matrix_power_mirror = {"matrix_power_step.cu",
+                                                       "matrix_power_mirror"};
+static const struct cuda_kernel matrix_power_begin = {"matrix_power_load.cu", "matrix_power_begin"};
+static const struct cuda_kernel matrix_power_verdict = {"matrix_power_load.cu",
+                                                        "matrix_power_verdict"};
+static const struct cuda_kernel matrix_power_measure = {"matrix_power_load.cu",
+                                                        "matrix_power_measure"};
+static const struct cuda_kernel matrix_power_load = {"matrix_power_load.cu", "matrix_power_load"};
+static const struct cuda_kernel matrix_power_finish = {"matrix_power_load.cu",
+                                                       "matrix_power_finish"};
+static const struct cuda_kernel matrix_power_store = {"matrix_power_load.cu", "matrix_power_store"};
 
 enum {
     MATRICES = 5,
@@ -20,6 +38,9 @@ enum {
     LOWER_LEAST = 512,       /* the order from which on half of a symmetric product pays */
     LOWER_BLOCKS = 4,        /* 10 of 16 blocks; more are too narrow for cuBLAS's tiles */
     LOWER_ROUND = 64,        /* these tiles' */
+    NEWTON_LEAST = 256,      /* the order from which on Newton is faster than eigenvectors */
+    NEWTON_STEPS = 40,       /* more than it takes for most_newton_condition */
+    RIDGE_OF_ROUNDING = 8,   /* times n eps: twice the largest negative eigenvalue of rounding */
     MOST_ORDER = 30000       /* n * n items of cuBLAS and cuSOLVER are counted in 32 bits */
 };
 
@@ -32,29 +53,86 @@ _Static_assert((int)POWER_DONE == GRAM_POWER_DONE && POWER_INEXACT == GRAM_POWER
                    (int)POWER_NOT_CONVERGED == GRAM_POWER_NOT_CONVERGED,
                "matrix_power_params.h repeats numbers of gram.h");
 
-/* ---- Launches ------------------------------------------------------------------------------- */
+/* ---- The choice ------------------------------------------------------------------------------ */
 
-gram_status cuda_power_pass(gram_context *g, struct power_job *job, enum cuda_variant_file kernel)
+static const double most_newton_condition = 0x1p24; /* of AUTO's Newton */
+
+static bool has_f64_tensor_cores(int arch)
+{
+    return arch == 80 || arch == 90 || arch == 100;
+}
+
+static void choose_precision(const struct cuda_device *device, struct power_job *job)
+{
+    gram_power_precision precision = job->op->precision;
+
+    if (job->eigh || job->op->a.dtype == GRAM_F64)
+        precision = GRAM_POWER_PRECISION_F64;
+    if (precision == GRAM_POWER_PRECISION_AUTO)
+        precision = has_f64_tensor_cores(device->arch) ? GRAM_POWER_PRECISION_F64
+                                                       : GRAM_POWER_PRECISION_F32;
+    job->work = precision == GRAM_POWER_PRECISION_F64 ? GRAM_F64 : GRAM_F32;
+    job->compute = job->work == GRAM_F64                      ? CUBLAS_COMPUTE_F64
+                   : precision == GRAM_POWER_PRECISION_TF32X3 ? CUBLAS_COMPUTE_TF32
+                                                              : CUBLAS_COMPUTE_F32;
+    job->split = precision == GRAM_POWER_PRECISION_TF32X3;
+    job->rough = precision == GRAM_POWER_PRECISION_TF32;
+}
+
+/*
+ * Of AUTO: Newton in f64 where a is of f32 and f64 is as fast, from the order on from which it is
+ * faster than the eigendecomposition.  Its error, (2 kappa + 16 n) 2^-52, is that of rounding to
+ * f32 while kappa is below 2^24, of which a condition has to be known, and negative eigenvalues,
+ * which it does not take for 0, have to be made small by the ridge.
+ */
+static gram_power_method choose_method(const gram_context *g, const struct gram_matrix_power_op *op)
+{
+    const struct cuda_device *device = g->device;
+    const double rounding = RIDGE_OF_ROUNDING * (double)op->a.rows * (double)FLT_EPSILON;
+    const bool small = op->factor || op->condition > 0 || op->ridge.value >= rounding;
+    struct power_job job = {.op = op, .work = GRAM_F64};
+
+    if (op->method != GRAM_POWER_AUTO)
+        return op->method;
+    if (op->a.dtype == GRAM_F32 && op->precision <= GRAM_POWER_PRECISION_F64 &&
+        has_f64_tensor_cores(device->arch) && op->a.rows >= NEWTON_LEAST && op->numerator < 0 &&
+        op->iterations >= NEWTON_STEPS && small &&
+        cuda_power_condition(&job) <= most_newton_condition)
+        return GRAM_POWER_COUPLED_NEWTON;
+    return GRAM_POWER_EIGH;
+}
+
+double cuda_matrix_power_least_ridge(const gram_context *g, const struct gram_matrix_power_op *op)
+{
+    struct power_job job = {.op = op, .eigh = choose_method(g, op) == GRAM_POWER_EIGH};
+
+    choose_precision(g->device, &job);
+    return gram_power_least_ridge(op, job.work);
+}
+
+/* ---- Launches -------------------------------------------------------------------------------- */
+
+gram_status cuda_power_pass(gram_context *g, struct power_job *job,
+                            const struct cuda_kernel *kernel)
 {
     const struct power_params *p = &job->params;
 
-    return gram_cuda_launch_plain(g, kernel, job->work, p->count * p->parts, POWER_THREADS,
-                                  &job->params);
+    return cuda_launch_plain(g, kernel, job->work, p->count * p->parts, POWER_THREADS,
+                             &job->params);
 }
 
-gram_status cuda_power_items(gram_context *g, struct power_job *job, enum cuda_variant_file kernel,
-                             unsigned threads)
+gram_status cuda_power_items(gram_context *g, struct power_job *job,
+                             const struct cuda_kernel *kernel, unsigned threads)
 {
-    return gram_cuda_launch_plain(g, kernel, job->work, job->params.count, threads, &job->params);
+    return cuda_launch_plain(g, kernel, job->work, job->params.count, threads, &job->params);
 }
 
 /* A thread an item. */
 static gram_status for_threads(gram_context *g, struct power_job *job,
-                               enum cuda_variant_file kernel)
+                               const struct cuda_kernel *kernel)
 {
-    return gram_cuda_launch_plain(g, kernel, job->work,
-                                  gram_ceil_div(job->params.count, POWER_THREADS), POWER_THREADS,
-                                  &job->params);
+    return cuda_launch_plain(g, kernel, job->work, gram_ceil_div(job->params.count, POWER_THREADS),
+                             POWER_THREADS, &job->params);
 }
 
 gram_status cuda_power_combine(gram_context *g, struct power_job *job, int what, char *from,
@@ -63,16 +141,22 @@ gram_status cuda_power_combine(gram_context *g, struct power_job *job, int what,
     job->params.what = what;
     job->params.from = from;
     job->params.to = to;
-    return cuda_power_pass(g, job, CUDA_VARIANT_POWER_COMBINE);
+    return cuda_power_pass(g, job, &matrix_power_combine);
 }
 
 gram_status cuda_power_decide(gram_context *g, struct power_job *job, int what)
 {
     job->params.what = what;
-    return cuda_power_items(g, job, CUDA_VARIANT_POWER_DECIDE, POWER_THREADS);
+    return cuda_power_items(g, job, &matrix_power_decide, POWER_THREADS);
 }
 
-/* ---- Products ------------------------------------------------------------------------------- */
+gram_status cuda_power_load(gram_context *g, struct power_job *job, char *to)
+{
+    job->params.to = to;
+    return cuda_power_pass(g, job, &matrix_power_load);
+}
+
+/* ---- Products -------------------------------------------------------------------------------- */
 
 static gram_status multiply(gram_context *g, const struct power_job *job, const char *const ab[2],
                             bool transposed, double beta, void *c)
@@ -100,7 +184,7 @@ static gram_status split(gram_context *g, struct power_job *job, const char *fro
     job->params.from = (char *)from;
     job->params.to = to[0];
     job->params.other = to[1];
-    return cuda_power_pass(g, job, CUDA_VARIANT_POWER_SPLIT);
+    return cuda_power_pass(g, job, &matrix_power_split);
 }
 
 /* Small products first, so that the sum loses little. */
@@ -156,7 +240,7 @@ gram_status cuda_power_symmetric(gram_context *g, struct power_job *job, const c
         return cuda_power_product(g, job, a, b, c);
     TRY(multiply_lower(g, job, a, b, c));
     job->params.to = c;
-    return cuda_power_pass(g, job, CUDA_VARIANT_POWER_MIRROR);
+    return cuda_power_pass(g, job, &matrix_power_mirror);
 }
 
 gram_status cuda_power_square(gram_context *g, struct power_job *job, const char *a, char *c)
@@ -164,7 +248,7 @@ gram_status cuda_power_square(gram_context *g, struct power_job *job, const char
     return multiply(g, job, (const char *[]){a, a}, true, 0, c);
 }
 
-/* ---- The job -------------------------------------------------------------------------------- */
+/* ---- The job --------------------------------------------------------------------------------- */
 
 /* Lays out the scratch of a chunk. */
 static void lay_out(struct power_job *job)
@@ -198,12 +282,12 @@ static gram_status make_job(gram_context *g, const struct gram_matrix_power_op *
     int64_t item;
 
     *job = (struct power_job){.chosen = *op, .op = &job->chosen};
-    job->chosen.method = cuda_power_method(g, op);
+    job->chosen.method = choose_method(g, op);
     job->eigh = job->chosen.method == GRAM_POWER_EIGH;
     if (n > MOST_ORDER)
         return gram_fail(g, GRAM_UNSUPPORTED, "a has %lld rows, CUDA takes at most %d",
                          (long long)n, MOST_ORDER);
-    cuda_power_precision(g->device, job);
+    choose_precision(g->device, job);
     job->params.n = n;
     job->params.ld = (n + 3) / 4 * 4; /* for loads of 16 bytes */
     item = n * job->params.ld * (int64_t)gram_dtype_size(job->work) *
@@ -292,20 +376,19 @@ static void place_scratch(struct power_job *job)
 static gram_status run_chunk(gram_context *g, struct power_job *job)
 {
     place_scratch(job);
-    TRY(for_threads(g, job, CUDA_VARIANT_POWER_BEGIN));
+    TRY(for_threads(g, job, &matrix_power_begin));
     if (job->params.n == 0)
-        return for_threads(g, job, CUDA_VARIANT_POWER_VERDICT);
-    TRY(cuda_power_pass(g, job, CUDA_VARIANT_POWER_MEASURE));
-    job->params.to = job->s.b;
-    TRY(cuda_power_pass(g, job, CUDA_VARIANT_POWER_LOAD));
+        return for_threads(g, job, &matrix_power_verdict);
+    TRY(cuda_power_pass(g, job, &matrix_power_measure));
+    TRY(cuda_power_load(g, job, job->s.b));
     TRY(job->eigh ? cuda_power_eigh(g, job) : cuda_power_iterate(g, job));
     job->params.to = job->s.x;
-    TRY(cuda_power_pass(g, job, CUDA_VARIANT_POWER_FINISH)); /* what is estimated is stored */
+    TRY(cuda_power_pass(g, job, &matrix_power_finish)); /* what is estimated is stored */
     if (job->params.estimate)
         TRY(cuda_power_estimate(g, job));
-    TRY(for_threads(g, job, CUDA_VARIANT_POWER_VERDICT));
+    TRY(for_threads(g, job, &matrix_power_verdict));
     job->params.from = job->s.x;
-    return cuda_power_pass(g, job, CUDA_VARIANT_POWER_STORE);
+    return cuda_power_pass(g, job, &matrix_power_store);
 }
 
 static gram_status run(gram_context *g, const struct gram_matrix_power_op *op)

@@ -11,6 +11,7 @@
 #include "cuda/cublas.h"
 #include "cuda/cuda_ops.h"
 #include "cuda/cusolver.h"
+#include "matrix_power.h"
 #include "matrix_power_params.h"
 
 /* Matrices of all items; they change places. */
@@ -58,9 +59,12 @@ struct power_job {
 };
 
 /* A kernel of items * parts blocks; of a block an item. */
-gram_status cuda_power_pass(gram_context *g, struct power_job *job, enum cuda_variant_file kernel);
-gram_status cuda_power_items(gram_context *g, struct power_job *job, enum cuda_variant_file kernel,
-                             unsigned threads);
+gram_status cuda_power_pass(gram_context *g, struct power_job *job,
+                            const struct cuda_kernel *kernel);
+gram_status cuda_power_items(gram_context *g, struct power_job *job,
+                             const struct cuda_kernel *kernel, unsigned threads);
+/* Brings A' to scratch, as matrix_power_load.cu has it. */
+gram_status cuda_power_load(gram_context *g, struct power_job *job, char *to);
 /* to = shift I + factor from: what is POWER_COPY, ... */
 gram_status cuda_power_combine(gram_context *g, struct power_job *job, int what, char *from,
                                char *to);
@@ -74,22 +78,15 @@ gram_status cuda_power_symmetric(gram_context *g, struct power_job *job, const c
                                  const char *b, char *c);
 gram_status cuda_power_square(gram_context *g, struct power_job *job, const char *a, char *c);
 
-/* x <- x w, m <- w^q m; x is I at first; not m at last. */
-gram_status cuda_power_couple(gram_context *g, struct power_job *job, bool first, bool last);
 /* The methods: from s.b to s.x. */
 gram_status cuda_power_iterate(gram_context *g, struct power_job *job);
 gram_status cuda_power_eigh(gram_context *g, struct power_job *job);
 /* A bound of the condition number, that the caller gave or of a factor; infinite: none. */
 double cuda_power_condition(const struct power_job *job);
-/* The same with b^(-1/q) as planned. */
+/* The polynomials of MINIMAX, if they are known beforehand, and the steps that a method takes. */
 void cuda_power_plan(const struct power_job *job, struct power_plan *plan);
-gram_status cuda_power_planned(gram_context *g, struct power_job *job);
-/* cuda_matrix_power_choose.c: the method, EIGH or Newton where it is AUTO; and what is computed in,
- * of a job that knows whether it is eigh. */
-gram_power_method cuda_power_method(const gram_context *g, const struct gram_matrix_power_op *op);
-void cuda_power_precision(const struct cuda_device *device, struct power_job *job);
-/* What cuSOLVER needs for a chunk. */
 struct power_steps cuda_power_steps(const struct power_job *job);
+/* What cuSOLVER needs for a chunk. */
 gram_status cuda_power_eigh_bytes(gram_context *g, struct power_job *job);
 /* The error estimate's magnitudes; s.x stays. */
 gram_status cuda_power_estimate(gram_context *g, struct power_job *job);

@@ -7,8 +7,6 @@
  */
 #include "cuda_solve.h"
 #include "cuda/arena.h"
-#include "cuda_solve_extra.h"
-#include <stdio.h>
 
 enum {
     FEW = 4,                /* matrices that cuSOLVER takes one after the other where both can */
@@ -30,11 +28,6 @@ struct solve_side cuda_solve_side(const struct gram_view *v, bool given)
     return side;
 }
 
-static uint64_t number_of(int kernel, bool lu, gram_dtype dtype)
-{
-    return CUDA_SOLVE_VARIANTS + (uint64_t)(kernel * 4 + lu * 2 + (dtype == GRAM_F64));
-}
-
 size_t cuda_solve_most_shared(int arch)
 {
     size_t kib = arch == 80 || arch == 87 ? 163 : arch >= 90 && arch < 120 ? 227 : 99;
@@ -42,21 +35,18 @@ size_t cuda_solve_most_shared(int arch)
     return kib << 10;
 }
 
-struct jit_request cuda_solve_request(int kernel, bool lu, gram_dtype dtype, int arch,
-                                      char defines[CUDA_SOLVE_DEFINES])
+void cuda_solve_variant(int kernel, bool lu, gram_dtype dtype, struct cuda_variant *v)
 {
-    static const char *const names[] = {"solve_small", "solve_copy", "solve_verdict", "solve_scan"};
-    int used = snprintf(defines, CUDA_SOLVE_DEFINES, "-DREAL=%s -DLU=%d",
-                        dtype == GRAM_F64 ? "double" : "float", (int)lu);
+    static const struct cuda_kernel kernels[] = {
+        [SOLVE_SMALL] = {"solve_small.cu",   "solve_small"},
+        [SOLVE_COPY] = {"solve_large.cu",    "solve_copy"},
+        [SOLVE_VERDICT] = {"solve_large.cu", "solve_verdict"},
+        [SOLVE_SCAN] = {"solve_large.cu",    "solve_scan"},
+    };
 
+    cuda_variant(v, &kernels[kernel], CUDA_OPTIONS({"REAL", cuda_type(dtype)}, {"LU", lu}));
     if (kernel != SOLVE_SMALL)
-        snprintf(defines + used, CUDA_SOLVE_DEFINES - (size_t)used, " -DKERNEL=%d", kernel);
-    return (struct jit_request){.file = kernel == SOLVE_SMALL ? "solve_small.cu" : "solve_large.cu",
-                                .kernel = names[kernel],
-                                .defines = defines,
-                                .shared_bytes =
-                                    kernel == SOLVE_SMALL ? cuda_solve_most_shared(arch) : 0,
-                                .variant = number_of(kernel, lu, dtype)};
+        cuda_option(v, "KERNEL", kernel);
 }
 
 /* Bytes of a small matrix, and whether it fits a block's shared memory with all else. */
@@ -85,25 +75,20 @@ static size_t small_bytes(const struct cuda_device *device, const struct cuda_so
 gram_status cuda_solve_launch(gram_context *g, const struct cuda_solve_plan *plan, int kernel,
                               void *params, const unsigned blocks[2])
 {
-    const gram_dtype dtype = plan->op->a.dtype;
-    const int64_t n = plan->op->a.rows;
-    struct cuda_device *device = g->device;
-    void *arguments[] = {params};
-    CUfunction function = gram_jit_recall(device, number_of(kernel, plan->lu, dtype));
+    const bool small = kernel == SOLVE_SMALL;
+    const struct cuda_grid grid = {
+        .blocks = blocks[0],
+        .blocks_y = blocks[1],
+        .threads = small ? (unsigned)SOLVE_SMALL_THREADS(plan->op->a.rows) : SOLVE_THREADS,
+        .shared = small ? small_bytes(g->device, plan) : 0,
+    };
+    struct cuda_variant v;
 
-    if (!function) {
-        char defines[CUDA_SOLVE_DEFINES];
-        const struct jit_request request =
-            cuda_solve_request(kernel, plan->lu, dtype, device->arch, defines);
-        TRY(gram_jit_kernel(g, device, &request, &function));
-    }
-    return gram_cuda_queue(
-        g, function, (const unsigned[]){blocks[0], blocks[1], 1},
-        (const unsigned[]){kernel == SOLVE_SMALL ? SOLVE_SMALL_THREADS(n) : SOLVE_THREADS, 1, 1},
-        kernel == SOLVE_SMALL ? small_bytes(device, plan) : 0, arguments);
+    cuda_solve_variant(kernel, plan->lu, plan->op->a.dtype, &v);
+    return cuda_launch(g, &v, &grid, (void *[]){params});
 }
 
-/* ---- Small matrices ------------------------------------------------------------------------- */
+/* ---- Small matrices -------------------------------------------------------------------------- */
 
 /* What fits a block's shared memory, or many that do not; few are as quick in cuSOLVER. */
 static bool is_small(const gram_context *g, const struct cuda_solve_plan *plan)
@@ -175,7 +160,7 @@ static gram_status solve_small(gram_context *g, const struct cuda_solve_plan *pl
     return cuda_solve_launch(g, plan, SOLVE_SMALL, &params, blocks);
 }
 
-/* ---- Entry points --------------------------------------------------------------------------- */
+/* ---- Entry points ---------------------------------------------------------------------------- */
 
 static void make_plan(const struct gram_solve_op *op, bool lu, struct cuda_solve_plan *plan)
 {
@@ -221,8 +206,8 @@ static gram_status run(gram_context *g, const struct gram_solve_op *op, bool lu)
         return GRAM_OK;
     TRY(check_pointers(g, op));
     entered = gram_cuda_enter(g->device);
-    if (cuda_solve_is_extra(&plan))
-        status = cuda_solve_extra(g, &plan);
+    if (cuda_solve_has_options(&plan))
+        status = cuda_solve_options(g, &plan);
     else
         status = is_small(g, &plan) ? solve_small(g, &plan) : cuda_solve_large(g, &plan);
     gram_cuda_leave(g->device, entered);
@@ -240,13 +225,13 @@ static gram_status workspace(gram_context *g, const struct gram_solve_op *op, bo
     *bytes = 0;
     if (plan.own.count == 0)
         return GRAM_OK;
-    if (!cuda_solve_is_extra(&plan) && is_small(g, &plan)) {
+    if (!cuda_solve_has_options(&plan) && is_small(g, &plan)) {
         *bytes = scratch_bytes(g->device, &plan);
         return GRAM_OK;
     }
     entered = gram_cuda_enter(g->device);
-    status = cuda_solve_is_extra(&plan) ? cuda_solve_extra_bytes(g, &plan, bytes)
-                                        : cuda_solve_large_bytes(g, &plan, bytes);
+    status = cuda_solve_has_options(&plan) ? cuda_solve_options_bytes(g, &plan, bytes)
+                                           : cuda_solve_large_bytes(g, &plan, bytes);
     gram_cuda_leave(g->device, entered);
     return status;
 }

@@ -22,12 +22,8 @@ struct solve_side cuda_solve_side(const struct gram_view *v, bool given);
 /* Shared memory that a block may have on a chip. */
 size_t cuda_solve_most_shared(int arch);
 
-/* A kernel (SOLVE_SMALL, ...); defines holds its text. */
-enum {
-    CUDA_SOLVE_DEFINES = 64
-};
-struct jit_request cuda_solve_request(int kernel, bool lu, gram_dtype dtype, int arch,
-                                      char defines[CUDA_SOLVE_DEFINES]);
+/* The variant of a kernel (SOLVE_SMALL, ...). */
+void cuda_solve_variant(int kernel, bool lu, gram_dtype dtype, struct cuda_variant *v);
 /* Queues a kernel (SOLVE_SMALL, ...) of `blocks` blocks; the device's context is current. */
 gram_status cuda_solve_launch(gram_context *g, const struct cuda_solve_plan *plan, int kernel,
                               void *params, const unsigned blocks[2]);
@@ -36,4 +32,11 @@ gram_status cuda_solve_launch(gram_context *g, const struct cuda_solve_plan *pla
 gram_status cuda_solve_large(gram_context *g, const struct cuda_solve_plan *plan);
 gram_status cuda_solve_large_bytes(gram_context *g, const struct cuda_solve_plan *plan,
                                    size_t *bytes);
+
+/* cuda_solve_options.c.  has_options is true of calls for what only that file can do, and of those
+ * that it does quickest. */
+bool cuda_solve_has_options(const struct cuda_solve_plan *plan);
+gram_status cuda_solve_options(gram_context *g, const struct cuda_solve_plan *plan);
+gram_status cuda_solve_options_bytes(gram_context *g, const struct cuda_solve_plan *plan,
+                                     size_t *bytes);
 #endif

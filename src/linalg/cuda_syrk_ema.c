@@ -2,7 +2,8 @@
  * cuda_syrk_ema.c - gram_syrk_ema on the device: products of cuBLAS in scratch, then one kernel
  * that adds them to the averages
  *
- * What is finite is known to the device alone: syrk_ema_look sums squares, syrk_ema_add decides.
+ * What is finite is known to the device alone: syrk_ema_check_finite sums squares, and syrk_ema_add
+ * decides.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -10,6 +11,9 @@
 #include "core/scratch.h"
 #include "cuda/arena.h"
 #include "cuda_matmul.h"
+
+static const struct cuda_kernel syrk_ema_check_finite = {"syrk_ema.cu", "syrk_ema_check_finite"};
+static const struct cuda_kernel syrk_ema_add = {"syrk_ema.cu", "syrk_ema_add"};
 
 enum {
     CHUNK_BYTES = 1 << 28,   /* of products and copies: enough to fill any device */
@@ -108,7 +112,7 @@ static void fill_params(struct ema_job *job)
         .sum = op->sum,
         .packed = op->packed,
         .keep = op->keep,
-        .looked = op->x.rows > 0 && (op->keep || op->has_info),
+        .checked = op->x.rows > 0 && (op->keep || op->has_info),
         .squares = job->squares,
         .product = op->x.cols > 0 ? job->product : NULL,
     };
@@ -149,15 +153,14 @@ static gram_status run_piece(gram_context *g, struct ema_job *job, int64_t first
 
     p->begin = first;
     p->count = count;
-    if (p->looked)
-        TRY(gram_cuda_launch_plain(g, CUDA_VARIANT_EMA_LOOK, op->x.dtype, count * p->parts,
-                                   EMA_THREADS, p));
+    if (p->checked)
+        TRY(cuda_launch_plain(g, &syrk_ema_check_finite, op->x.dtype, count * p->parts, EMA_THREADS,
+                              p));
     if (op->x.rows > 0 && op->x.cols > 0) {
         TRY(cuda_matmul_pack(g, &job->x, &op->batch, first, count));
         TRY(multiply(g, job, first, count));
     }
-    return gram_cuda_launch_plain(g, CUDA_VARIANT_EMA_ADD, op->x.dtype, count * p->blocks,
-                                  EMA_THREADS, p);
+    return cuda_launch_plain(g, &syrk_ema_add, op->x.dtype, count * p->blocks, EMA_THREADS, p);
 }
 
 static gram_status run(gram_context *g, struct ema_job *job)

@@ -9,7 +9,6 @@
  * SPDX-License-Identifier: MIT
  */
 #include "matmul_batched.h"
-#include "matmul_piece.h"
 #include <math.h>
 
 enum {

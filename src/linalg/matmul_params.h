@@ -12,7 +12,7 @@
 
 #define MOVE_THREADS 256
 #define EMA_THREADS  256
-#define EMA_PARTS    64 /* most blocks of an item of syrk_ema_look */
+#define EMA_PARTS    64 /* most blocks of an item of syrk_ema_check_finite */
 
 /* A matrix an item: of the batch from its first item; dense: of a buffer, one after the other. */
 struct move_side {
@@ -38,8 +38,8 @@ struct ema_params {
     struct kron_number info; /* data NULL: not wanted */
     struct kron_number beta, alpha;
     long long sum, packed, keep;
-    long long looked;    /* squares holds what syrk_ema_look found */
-    long long parts;     /* blocks of an item of syrk_ema_look */
+    long long checked;   /* squares holds what syrk_ema_check_finite found */
+    long long parts;     /* blocks of an item of syrk_ema_check_finite */
     double *squares;     /* parts an item, of this launch's items */
     const char *product; /* rows by rows, dense, of this launch's items */
     long long blocks;    /* of an item of syrk_ema_add */

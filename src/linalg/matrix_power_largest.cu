@@ -5,8 +5,8 @@
  * none, and never exceeds the largest eigenvalue but by rounding.  Of the three vectors of an item
  * the turn'th step works on number turn % 3.
  *
- * matrix_power_turn: makes the product orthogonal to the last two vectors.
- * matrix_power_times: the product of the matrix and the last vector; a warp a row.
+ * matrix_power_lanczos_step: makes the product orthogonal to the last two vectors.
+ * matrix_power_matvec: the product of the matrix and the last vector; a warp a row.
  * matrix_power_bound: the largest Ritz value, then the ridge, and the numbers of the method.
  *
  * Parameters (-D): REAL.
@@ -48,7 +48,7 @@ static __device__ double noise(long long i)
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    matrix_power_turn(const __grid_constant__ params a)
+    matrix_power_lanczos_step(const __grid_constant__ params a)
 {
     __shared__ double sums[THREADS];
     const long long item = blockIdx.x, k = a.turn;
@@ -80,7 +80,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    matrix_power_times(const __grid_constant__ params a)
+    matrix_power_matvec(const __grid_constant__ params a)
 {
     const int warps = THREADS / 32, lane = (int)threadIdx.x % 32;
     const long long item = item_of(a);

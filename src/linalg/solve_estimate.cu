@@ -12,7 +12,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "solve_extra.cuh"
+#include "solve_options.cuh"
 
 /* The place of the largest magnitude, the first of several. */
 static __device__ long long place_of_most(const REAL *x, long long n)

@@ -9,7 +9,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "solve_extra_params.h"
+#include "solve_options_params.h"
 
 extern "C" __global__ void __launch_bounds__(SOLVE_THREADS)
     solve_permute(const __grid_constant__ struct solve_permute_params a)
@@ -42,7 +42,7 @@ static __device__ void order_rows(int *p, const int *exchanges, long long n)
 }
 
 extern "C" __global__ void __launch_bounds__(SOLVE_THREADS)
-    solve_permutation(const __grid_constant__ struct solve_extra_params a)
+    solve_permutation(const __grid_constant__ struct solve_options_params a)
 {
     __shared__ int order[SOLVE_PERMUTED];
     const long long item = blockIdx.x;

@@ -17,7 +17,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "solve_extra_params.h"
+#include "solve_options_params.h"
 
 #define ROWS    SOLVE_SWEEP_ROWS((int)sizeof(REAL))
 #define COLUMNS SOLVE_WIDTH

@@ -6,7 +6,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "solve_extra_params.h"
+#include "solve_options_params.h"
 
 #define TILE  SOLVE_TILE
 #define DEPTH SOLVE_TILE_DEPTH

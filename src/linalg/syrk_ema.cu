@@ -1,7 +1,7 @@
 /*
  * syrk_ema.cu - averages of Gram matrices: what is finite, and a product added to its average
  *
- * syrk_ema_look: sums of the squares of parts of x.
+ * syrk_ema_check_finite: sums of the squares of parts of x.
  * syrk_ema_add: l = beta l + weight product, both triangles or the packed upper one; and info.
  *
  * Parameters (-D): REAL.
@@ -19,7 +19,7 @@
 typedef struct ema_params params;
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    syrk_ema_look(const __grid_constant__ params a)
+    syrk_ema_check_finite(const __grid_constant__ params a)
 {
     __shared__ double sums[THREADS];
     const long long item = blockIdx.x / a.parts, part = blockIdx.x % a.parts;
@@ -44,7 +44,7 @@ static __device__ bool finite_item(const params &a, long long item)
 {
     double sum = 0;
 
-    for (int i = 0; i < (int)a.parts && a.looked; i++)
+    for (int i = 0; i < (int)a.parts && a.checked; i++)
         sum += a.squares[item * a.parts + i];
     return isfinite((REAL)sum);
 }

@@ -6,8 +6,7 @@
 #include "core/blas.h"
 #include "core/random.h"
 #include "cpu_shampoo.h"
-#include "linalg/cpu_matrix_power.h"
-#include "linalg/power_ridge.h"
+#include "linalg/matrix_power.h"
 #include <math.h>
 #include <string.h>
 
@@ -81,7 +80,7 @@ static double least_ridge(const struct cpu_shampoo_run *run, const struct gram_o
 {
     struct gram_matrix_power_op op = gram_optimizer_power(run->s->o, b, run->n, run->work, 1);
 
-    return gram_power_least_ridge(&op, cpu_matrix_power_work(&op));
+    return gram_power_least_ridge(&op, gram_matrix_power_cpu_dtype(&op));
 }
 
 bool cpu_shampoo_fits(const struct cpu_shampoo_run *run, const struct cpu_shampoo_item *item,

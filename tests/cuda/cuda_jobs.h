@@ -243,7 +243,7 @@ static void list_request(struct list *list, const struct jit_request *request)
 
 static void list_plain(struct list *list)
 {
-    char defines[CUDA_SOLVE_DEFINES], text[CUDA_TEXT_BYTES];
+    char defines[CUDA_ROWS_DEFINES], text[CUDA_TEXT_BYTES];
     struct jit_request request;
     struct cuda_variant v;
 
@@ -255,8 +255,8 @@ static void list_plain(struct list *list)
         }
     for (int kernel = SOLVE_SMALL; kernel <= SOLVE_SCAN; kernel++)
         for (int kind = 0; kind < 4; kind++) {
-            request =
-                cuda_solve_request(kernel, kind / 2, kind % 2 ? GRAM_F64 : GRAM_F32, 90, defines);
+            cuda_solve_variant(kernel, kind / 2, kind % 2 ? GRAM_F64 : GRAM_F32, &v);
+            request = cuda_variant_request(&v, text);
             list_request(list, &request);
         }
     for (int kernel = 0; kernel < 2 * EIGH_KERNELS; kernel++)

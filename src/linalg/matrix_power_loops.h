@@ -1,10 +1,37 @@
 /*
- * matrix_power_tile.h - template: small loops over an n by n matrix, column-major without gaps
+ * matrix_power_loops.h - template: small loops over an n by n matrix, column-major without gaps
  *
  * Parameters, undefined at the end: SUFFIX (f32, f64), real (float, double).  Sums are in double.
  *
  * SPDX-License-Identifier: MIT
  */
+#ifndef GRAM_MATRIX_POWER_LOOPS_H
+#  define GRAM_MATRIX_POWER_LOOPS_H
+/* One table a dtype: loops_f32, loops_f64. */
+struct matrix_power_kernels {
+    /* Both triangles from their mean. */
+    void (*average)(int64_t n, void *a);
+    /* to = shift I + factor from, which may be to. */
+    void (*combine)(int64_t n, double shift, double factor, const void *from, void *to);
+    /* The largest |a - shift I - factor b|, NaN if there is one; b may be NULL where factor is 0.
+     * And the square root of the sum of the squares of a - I. */
+    double (*distance)(int64_t n, const void *a, double shift, double factor, const void *b);
+    double (*from_identity)(int64_t n, const void *a);
+    /* The triangle of an f32 or f64 matrix of the caller's, times 2^-exponent, to the lower one;
+     * and a matrix back, times factor. */
+    void (*load)(const struct gram_view *v, const char *from, gram_uplo uplo, int exponent,
+                 void *to);
+    void (*store)(const struct gram_view *v, char *to, double factor, const void *from);
+    /* Lanczos' vectors: v is set to numbers that look random; returned is w . v. */
+    void (*start)(int64_t n, void *v);
+    double (*dot)(int64_t n, const void *v, const void *w);
+    /* w = (w - alpha v - beta u) * factor */
+    void (*orthogonalise)(int64_t n, const double alpha_beta_factor[3], const void *v,
+                          const void *u, void *w);
+    void (*round_f32)(int64_t n, void *a); /* every element to f32 and back */
+};
+#endif
+
 #define PASTE_(a, b) a##_##b
 #define PASTE(a, b)  PASTE_(a, b)
 #define NAME(name)   PASTE(name, SUFFIX)
@@ -131,7 +158,7 @@ static void NAME(round_f32)(int64_t n, void *matrix)
         a[i] = (real)(float)a[i];
 }
 
-const struct matrix_power_kernels NAME(cpu_matrix_power) = {
+static const struct matrix_power_kernels NAME(loops) = {
     .average = NAME(average),
     .combine = NAME(combine),
     .distance = NAME(distance),

@@ -1,22 +1,22 @@
 /*
- * solve_extra.cu - solves with rcond, jitter and refine: matrices in and out, what is decided
+ * solve_options.cu - solves with rcond, jitter and refine: matrices in and out, what is decided
  *
  * solve_load: a of the caller's to scratch, both triangles if mirror, transposed if flip.
  * solve_norm: the largest sums of magnitudes of its columns and rows.
- * solve_lift: A + s I to where it is factorised, in f32 and scaled where an item says so.
- * solve_shift: adds the s that was taken to A.
+ * solve_add_jitter: A + s I to where it is factorised, in f32 and scaled where an item says so.
+ * solve_add_accepted_jitter: adds the s that was taken to A.
  * solve_verdict: the first bad element of a factor that cuSOLVER made, its exchanges.
  * solve_decide: a thread an item; what an item does next.
- * solve_tell: rcond, jittered and exchanges to the caller's.
- * solve_keep: the factor to the caller's.
+ * solve_store_reports: rcond, jittered and exchanges to the caller's.
+ * solve_store_factor: the factor to the caller's.
  * solve_move: right-hand sides in, or out (refine: solutions).
  * solve_result: backward and refinings; at the end info, and NaN for items that failed.
  *
- * Parameters (-D): REAL.  It is the dtype of a; of solve_lift and solve_verdict the factor's.
+ * Parameters (-D): REAL.  It is the dtype of a; of solve_add_jitter and solve_verdict the factor's.
  *
  * SPDX-License-Identifier: MIT
  */
-#include "solve_extra.cuh"
+#include "solve_options.cuh"
 
 #define SIDE 32 /* of a square of solve_load */
 
@@ -102,7 +102,8 @@ static __device__ double norm_of(const struct solve_state &s, int which)
 }
 
 /* REAL is the factor's dtype. */
-extern "C" __global__ void __launch_bounds__(THREADS) solve_lift(const __grid_constant__ params a)
+extern "C" __global__ void __launch_bounds__(THREADS)
+    solve_add_jitter(const __grid_constant__ params a)
 {
     const long long item = item_of(a), n = a.n, each = n * n * (a.wide ? 8 : 4);
     const struct solve_state *s = &a.state[item];
@@ -120,7 +121,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) solve_lift(const __grid_co
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) solve_shift(const __grid_constant__ params a)
+extern "C" __global__ void __launch_bounds__(THREADS)
+    solve_add_accepted_jitter(const __grid_constant__ params a)
 {
     const long long item = item_of(a), n = a.n;
     REAL *m = (REAL *)a.matrix + item * n * n;
@@ -238,7 +240,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) solve_decide(const __grid_
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) solve_tell(const __grid_constant__ params a)
+extern "C" __global__ void __launch_bounds__(THREADS)
+    solve_store_reports(const __grid_constant__ params a)
 {
     const long long item = blockIdx.x, n = a.n;
     const struct solve_state *s = &a.state[item];
@@ -254,7 +257,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) solve_tell(const __grid_co
                 a.exchanges[item * n + k];
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) solve_keep(const __grid_constant__ params a)
+extern "C" __global__ void __launch_bounds__(THREADS)
+    solve_store_factor(const __grid_constant__ params a)
 {
     const long long item = item_of(a), n = a.n, at = place_of(a, a.factor, item);
     const long long row_stride = a.flip ? a.factor.col_stride : a.factor.row_stride;

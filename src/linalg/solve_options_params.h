@@ -1,13 +1,13 @@
 /*
- * solve_extra_params.h - what the host tells the kernels of solves with rcond, jitter and refine
+ * solve_options_params.h - what the host tells the kernels of solves with rcond, jitter and refine
  *
  * Read by the host's compiler and by NVRTC, which sees no other header: long long stands for
  * int64_t.  Matrices in scratch are column-major, n apart, one item after the other.
  *
  * SPDX-License-Identifier: MIT
  */
-#ifndef GRAM_SOLVE_EXTRA_PARAMS_H
-#define GRAM_SOLVE_EXTRA_PARAMS_H
+#ifndef GRAM_SOLVE_OPTIONS_PARAMS_H
+#define GRAM_SOLVE_OPTIONS_PARAMS_H
 #include "solve_params.h"
 
 #define SOLVE_TILE          64 /* rows and columns of a tile; columns of a panel of LU */
@@ -97,7 +97,7 @@ struct solve_column {
     double r[SOLVE_GMRES][SOLVE_GMRES + 1], c[SOLVE_GMRES], s[SOLVE_GMRES], g[SOLVE_GMRES + 1];
 };
 
-struct solve_extra_params {
+struct solve_options_params {
     struct solve_items items;
     struct solve_side a, b, x, factor, pivots, info, rcond, jittered, backward, refinings;
     struct solve_state *state;

@@ -1,11 +1,11 @@
 /*
- * solve_extra.cuh - items, columns and numbers as the kernels of rcond, jitter and refine see them
+ * solve_options.cuh - items, columns and numbers for the kernels of rcond, jitter and refine
  *
  * Part of files whose parameter is REAL, the dtype of a unless they say otherwise.
  *
  * SPDX-License-Identifier: MIT
  */
-#include "solve_extra_params.h"
+#include "solve_options_params.h"
 
 #define THREADS SOLVE_THREADS
 #define NAN_OF  __longlong_as_double(0x7FF8000000000000ll)
@@ -14,7 +14,7 @@
 #include "batch.cuh"
 #include "block_sum.cuh"
 
-typedef struct solve_extra_params params;
+typedef struct solve_options_params params;
 
 static __device__ long long place_of(const params &a, const struct solve_side &s, long long item)
 {
