@@ -21,11 +21,11 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "cpu_kron_matmul_vjp.h"
 #include "core/blas.h"
 #include "core/blas_view.h"
 #include "core/threads.h"
 #include "cpu/cpu_kernels.h"
+#include "cpu/move.h"
 #include <string.h>
 
 enum {
@@ -66,24 +66,6 @@ struct kron_vjp_rows {
     bool accumulate; /* to the sums */
     const char *left[GRAM_MAX_FACTORS], *right;
 };
-
-#define SUFFIX f32
-#define real   float
-#include "cpu_kron_matmul_vjp_move.h"
-
-#define SUFFIX f64
-#define real   double
-#include "cpu_kron_matmul_vjp_move.h"
-
-void cpu_kron_matmul_vjp_move(gram_dtype dtype, const struct kron_vjp_move *m)
-{
-    bool runs = (m->to_stride[1] == 1 && m->from_stride[1] == 1) || m->cols == 1;
-
-    if (dtype == GRAM_F32)
-        (runs ? move_rows_f32 : move_tiles_f32)(m);
-    else
-        (runs ? move_rows_f64 : move_tiles_f64)(m);
-}
 
 /* ---- How the work is cut -------------------------------------------------------------------- */
 
@@ -397,7 +379,7 @@ static bool is_dense(const struct kron_vjp_rows *r, const struct gram_view *v)
 static void pack(const struct kron_vjp_rows *r, const struct gram_view *v, int64_t first,
                  int64_t count, bool by_columns, void *to)
 {
-    const struct kron_vjp_move m = {
+    const struct cpu_move m = {
         .to = to,
         .from = gram_view_item(v, &r->plan->op->batch, r->item) +
                 first * v->row_stride * (int64_t)gram_dtype_size(v->dtype),
@@ -407,7 +389,7 @@ static void pack(const struct kron_vjp_rows *r, const struct gram_view *v, int64
         .cols = v->cols,
     };
 
-    cpu_kron_matmul_vjp_move(v->dtype, &m);
+    cpu_move(v->dtype, &m);
 }
 
 /* Factors that BLAS cannot take and x by rows, grad by columns, where they do not lie so. */
@@ -441,7 +423,7 @@ static void store_x(const struct kron_vjp_rows *r)
 {
     const struct gram_kron_matmul_vjp_op *op = r->plan->op;
     int64_t start = gram_trace_begin(r->plan->g);
-    const struct kron_vjp_move m = {
+    const struct cpu_move m = {
         .to = rows_of(r, &op->to_x),
         .from = r->right,
         .to_stride = {op->to_x.row_stride, op->to_x.col_stride},
@@ -451,7 +433,7 @@ static void store_x(const struct kron_vjp_rows *r)
         .add = !is_first(&op->to_x, &op->batch, r->item),
     };
 
-    cpu_kron_matmul_vjp_move(op->x.dtype, &m);
+    cpu_move(op->x.dtype, &m);
     gram_trace_end(r->plan->g, "kron unpack", r->thread, start);
 }
 
@@ -515,7 +497,7 @@ static void store_slot(const struct round *r, int64_t slot, int64_t item, bool f
     const struct gram_kron_matmul_vjp_op *op = plan->op;
     const struct gram_view *to = &op->to_factor[r->factor];
     int64_t size = (int64_t)gram_dtype_size(to->dtype);
-    const struct kron_vjp_move m = {
+    const struct cpu_move m = {
         .to = gram_view_item(to, &op->batch, item) + row * to->row_stride * size,
         .from = plan->scratch + plan->sum_at[r->factor] + (size_t)slot * sum_bytes(op, r->factor) +
                 (size_t)(row * to->cols * size),
@@ -526,7 +508,7 @@ static void store_slot(const struct round *r, int64_t slot, int64_t item, bool f
         .add = !(first && is_first(to, &op->batch, item)),
     };
 
-    cpu_kron_matmul_vjp_move(to->dtype, &m);
+    cpu_move(to->dtype, &m);
 }
 
 static void store_rows(void *arg, int64_t index, int thread)

@@ -17,7 +17,6 @@
 #include "cpu/cpu.h"
 #include "cpu/cpu_kernels.h"
 #include "cpu/move.h"
-#include "cpu_kron_matmul_vjp.h"
 #include <limits.h>
 #include <math.h>
 #include <string.h>
@@ -270,7 +269,7 @@ static void divide(const struct kron_solve_plan *p, int i, int64_t s, char *from
 {
     int64_t n = p->op->factor[i].rows;
     const char *a = p->scratch + p->factor[i];
-    struct kron_vjp_move turn = {
+    struct cpu_move transpose = {
         .from = from, .to_stride = {1, s},
              .from_stride = {n, 1},
              .rows = s, .cols = n
@@ -281,8 +280,8 @@ static void divide(const struct kron_solve_plan *p, int i, int64_t s, char *from
     else
         gram_blas_getrs(p->dtype, true, n, s, a, n,
                         (const int32_t *)(const void *)(p->scratch + p->values[i]), from, n);
-    turn.to = to;
-    cpu_kron_matmul_vjp_move(p->dtype, &turn);
+    transpose.to = to;
+    cpu_move(p->dtype, &transpose);
 }
 
 /* With V: s rows of n become n rows of s, coefficients of the eigenvectors; and back. */
@@ -351,7 +350,7 @@ static void solve_rows(void *arg, int64_t index, int thread)
     bool eigen = op->method == GRAM_KRON_EIGEN, by_rows = eigen || p->sweeps;
     char *at = p->scratch + p->buffers + (p->parallel ? (size_t)thread : 0) * 2 * p->buffer_bytes;
     char *other = at + p->buffer_bytes;
-    struct kron_vjp_move in = {
+    struct cpu_move in = {
         .to = at,
         .from = gram_view_item(&op->b, &op->batch, p->item) + first * op->b.row_stride * size,
         .to_stride = {        p->order,                1},
@@ -359,7 +358,7 @@ static void solve_rows(void *arg, int64_t index, int thread)
         .rows = rows,
         .cols = p->order,
     };
-    struct kron_vjp_move out = {
+    struct cpu_move out = {
         .to = gram_view_item(&op->x, &op->batch, p->item) + first * op->x.row_stride * size,
         .to_stride = {      op->x.row_stride,   op->x.col_stride},
         .from_stride = {by_rows ? p->order : 1, by_rows ? 1 : rows},
@@ -367,7 +366,7 @@ static void solve_rows(void *arg, int64_t index, int thread)
         .cols = p->order,
     };
 
-    cpu_kron_matmul_vjp_move(p->dtype, &in);
+    cpu_move(p->dtype, &in);
     if (p->sweeps)
         divide_in_sweeps(p, rows, at, !p->parallel);
     for (int i = op->count - 1; !p->sweeps && i >= 0; i--) {
@@ -385,7 +384,7 @@ static void solve_rows(void *arg, int64_t index, int thread)
         exchange(&at, &other);
     }
     out.from = at;
-    cpu_kron_matmul_vjp_move(p->dtype, &out);
+    cpu_move(p->dtype, &out);
     gram_trace_end(p->g, "kron solve", thread, start);
 }
 
