@@ -342,16 +342,6 @@ struct gram_backend {
     gram_status (*eigh_workspace)(gram_context *g, const struct gram_eigh_op *op, size_t *bytes);
     gram_status (*matrix_power_workspace)(gram_context *g, const struct gram_matrix_power_op *op,
                                           size_t *bytes);
-    size_t (*kron_workspace)(const gram_context *g, const struct gram_kron_op *op);
-    gram_status (*kron_matmul_workspace)(gram_context *g, const struct gram_kron_matmul_op *op,
-                                         size_t *bytes);
-    gram_status (*kron_matmul_vjp_workspace)(gram_context *g,
-                                             const struct gram_kron_matmul_vjp_op *op,
-                                             size_t *bytes);
-    gram_status (*kron_logdet_workspace)(gram_context *g, const struct gram_kron_number_op *op,
-                                         size_t *bytes);
-    gram_status (*kron_solve_workspace)(gram_context *g, const struct gram_kron_solve_op *op,
-                                        size_t *bytes);
     gram_status (*sample_grad_workspace)(gram_context *g, const struct gram_sample_grad_op *op,
                                          size_t *bytes);
     gram_status (*kfac_factors_workspace)(gram_context *g, const struct gram_kfac_factors_op *op,

@@ -40,17 +40,8 @@ gram_status cpu_natural_gradient_workspace(gram_context *g,
 gram_status cpu_eigh_workspace(gram_context *g, const struct gram_eigh_op *op, size_t *bytes);
 gram_status cpu_matrix_power_workspace(gram_context *g, const struct gram_matrix_power_op *op,
                                        size_t *bytes);
-size_t cpu_kron_workspace(const gram_context *g, const struct gram_kron_op *op);
-gram_status cpu_kron_matmul_workspace(gram_context *g, const struct gram_kron_matmul_op *op,
-                                      size_t *bytes);
 gram_status cpu_tune_kron(gram_context *g, const struct gram_kron_matmul_op *op,
                           gram_kron_tuning *result);
-gram_status cpu_kron_matmul_vjp_workspace(gram_context *g, const struct gram_kron_matmul_vjp_op *op,
-                                          size_t *bytes);
-gram_status cpu_kron_logdet_workspace(gram_context *g, const struct gram_kron_number_op *op,
-                                      size_t *bytes);
-gram_status cpu_kron_solve_workspace(gram_context *g, const struct gram_kron_solve_op *op,
-                                     size_t *bytes);
 gram_status cpu_optimizer_workspace(gram_context *g, const gram_optimizer *o, size_t *bytes);
 gram_status cpu_sample_grad_workspace(gram_context *g, const struct gram_sample_grad_op *op,
                                       size_t *bytes);

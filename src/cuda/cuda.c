@@ -281,11 +281,6 @@ const struct gram_backend gram_cuda_backend = {
     .optimizer_workspace = cuda_optimizer_workspace,
     .optimizer_open = cuda_optimizer_open,
     .optimizer_close = cuda_optimizer_close,
-    .kron_workspace = cuda_kron_workspace,
-    .kron_matmul_vjp_workspace = cuda_kron_matmul_vjp_workspace,
-    .kron_logdet_workspace = cuda_kron_logdet_workspace,
-    .kron_solve_workspace = cuda_kron_solve_workspace,
-    .kron_matmul_workspace = cuda_kron_matmul_workspace,
     .matrix_power_workspace = cuda_matrix_power_workspace,
 #define GRAM_OP(name, op, devices) .name = cuda_##name,
 #include "core/ops.def"

@@ -106,26 +106,9 @@ enum {
 };
 struct jit_request cuda_rows_request(int kernel, gram_dtype dtype, char defines[CUDA_ROWS_DEFINES]);
 
-/* cuda_kron.c */
-size_t cuda_kron_workspace(const gram_context *g, const struct gram_kron_op *op);
-
-/* cuda_kron_memo.c: frees the plans of Kronecker products that a context remembers. */
+/* cuda_kron_plan.c: frees the plans of Kronecker products that a context remembers. */
 void cuda_kron_forget(gram_context *g, struct cuda_device *device);
-/* cuda_kron_matmul.c */
-gram_status cuda_kron_matmul_workspace(gram_context *g, const struct gram_kron_matmul_op *op,
-                                       size_t *bytes);
 
-/* cuda_kron_logdet.c */
-gram_status cuda_kron_logdet_workspace(gram_context *g, const struct gram_kron_number_op *op,
-                                       size_t *bytes);
-
-/* cuda_kron_solve.c */
-gram_status cuda_kron_solve_workspace(gram_context *g, const struct gram_kron_solve_op *op,
-                                      size_t *bytes);
-
-/* cuda_kron_matmul_vjp.c */
-gram_status cuda_kron_matmul_vjp_workspace(gram_context *g,
-                                           const struct gram_kron_matmul_vjp_op *op, size_t *bytes);
 /* cuda_optimizer.c and cuda_optimizer_plan.c */
 gram_status cuda_optimizer_workspace(gram_context *g, const gram_optimizer *o, size_t *bytes);
 gram_status cuda_optimizer_open(gram_context *g, gram_optimizer *o);

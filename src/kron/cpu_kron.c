@@ -14,6 +14,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "core/blas.h"
+#include "core/scratch.h"
 #include "core/threads.h"
 #include "cpu/cpu.h"
 #include "kron.h"
@@ -155,27 +156,17 @@ static void fill_rows(void *arg, int64_t index, int thread)
 
 gram_status cpu_kron(gram_context *g, const struct gram_kron_op *op)
 {
+    struct gram_layout layout = {0};
     struct kron_plan plan;
-    void *scratch;
 
     if (is_empty(op))
         return GRAM_OK;
     make_plan(op, &plan);
-    TRY(gram_scratch(g, (size_t)g->threads * plan.bytes_per_thread, &scratch));
     plan.g = g;
-    plan.scratch = scratch;
+    gram_take_many(&layout, &plan.scratch, (size_t)g->threads, plan.bytes_per_thread);
+    TRY(gram_layout_open(g, &layout));
     gram_parallel_for(g, op->batch.count * plan.row_tasks * plan.left_tasks, fill_rows, &plan);
     return GRAM_OK;
-}
-
-size_t cpu_kron_workspace(const gram_context *g, const struct gram_kron_op *op)
-{
-    struct kron_plan plan;
-
-    if (is_empty(op))
-        return 0;
-    make_plan(op, &plan);
-    return (size_t)g->threads * plan.bytes_per_thread;
 }
 
 static double value_at(const struct gram_view *v, const char *item, int64_t i, int64_t j)
@@ -298,25 +289,19 @@ static void item_logdet(const struct gram_kron_number_op *op, int64_t item, doub
         store_number(&op->sign, &op->batch, item, sign);
 }
 
-gram_status cpu_kron_logdet_workspace(gram_context *g, const struct gram_kron_number_op *op,
-                                      size_t *bytes)
+gram_status cpu_kron_logdet(gram_context *g, const struct gram_kron_number_op *op)
 {
-    int64_t n = largest_order(op);
+    struct gram_layout layout = {0};
+    const int64_t n = largest_order(op);
+    double *scratch = NULL; /* the LU of a factor, then its pivots */
 
     if (!gram_blas_fits(n, n, 0) || n > INT32_MAX / 4)
         return gram_fail(g, GRAM_UNSUPPORTED, "a factor has %lld rows, BLAS takes fewer",
                          (long long)n);
-    *bytes = op->order > 0 ? (size_t)(n * n) * sizeof(double) + (size_t)n * sizeof(int32_t) : 0;
-    return GRAM_OK;
-}
-
-gram_status cpu_kron_logdet(gram_context *g, const struct gram_kron_number_op *op)
-{
-    void *scratch;
-    size_t bytes;
-
-    TRY(cpu_kron_logdet_workspace(g, op, &bytes));
-    TRY(gram_scratch(g, bytes, &scratch));
+    if (op->order > 0)
+        gram_take(&layout, &scratch,
+                  (size_t)(n * n) * sizeof(double) + (size_t)n * sizeof(int32_t));
+    TRY(gram_layout_open(g, &layout));
     gram_blas_threads(g);
     for (int64_t item = 0; item < op->batch.count; item++)
         item_logdet(op, item, scratch);

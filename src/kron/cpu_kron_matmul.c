@@ -14,6 +14,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cpu_kron_matmul.h"
+#include "core/scratch.h"
 #include "core/threads.h"
 #include "cpu/cpu.h"
 
@@ -553,21 +554,24 @@ static bool is_empty(const struct gram_kron_matmul_op *op)
 gram_status cpu_kron_matmul_chosen(gram_context *g, const struct gram_kron_matmul_op *op,
                                    int choice)
 {
+    struct gram_layout layout = {0};
     struct kron_part parts[2];
     size_t bytes;
-    void *scratch;
+    char *scratch;
     int count;
 
     if (is_empty(op))
         return GRAM_OK;
     if (op->x.cols == 0) {
+        TRY(gram_layout_open(g, &layout));
         scale_z(op);
         return GRAM_OK;
     }
     count = make_parts(g, op, choice, parts, &bytes);
     if (count == 0)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "a row of x or y is too long: scratch overflows");
-    TRY(gram_scratch(g, bytes, &scratch));
+    gram_take(&layout, &scratch, bytes);
+    TRY(gram_layout_open(g, &layout));
     for (int i = 0; i < count; i++) {
         struct kron_loop loop = {
             .g = g, .plan = &parts[i].plan, .layout = &parts[i].layout, .scratch = scratch};
@@ -579,17 +583,4 @@ gram_status cpu_kron_matmul_chosen(gram_context *g, const struct gram_kron_matmu
 gram_status cpu_kron_matmul(gram_context *g, const struct gram_kron_matmul_op *op)
 {
     return cpu_kron_matmul_chosen(g, op, cpu_kron_tuned(g, op));
-}
-
-gram_status cpu_kron_matmul_workspace(gram_context *g, const struct gram_kron_matmul_op *op,
-                                      size_t *bytes)
-{
-    struct kron_part parts[2];
-
-    *bytes = 0;
-    if (is_empty(op) || op->x.cols == 0)
-        return GRAM_OK;
-    if (make_parts(g, op, cpu_kron_tuned(g, op), parts, bytes) == 0)
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "a row of x or y is too long: scratch overflows");
-    return GRAM_OK;
 }

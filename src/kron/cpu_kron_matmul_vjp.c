@@ -23,6 +23,7 @@
  */
 #include "core/blas.h"
 #include "core/blas_view.h"
+#include "core/scratch.h"
 #include "core/threads.h"
 #include "cpu/cpu_kernels.h"
 #include "cpu/move.h"
@@ -621,10 +622,11 @@ static void fill_zero(const struct gram_kron_matmul_vjp_op *op, const struct gra
 
 gram_status cpu_kron_matmul_vjp(gram_context *g, const struct gram_kron_matmul_vjp_op *op)
 {
+    struct gram_layout layout = {0};
     struct kron_vjp_plan plan;
-    void *scratch;
 
     if (is_empty(op)) {
+        TRY(gram_layout_open(g, &layout));
         for (int i = 0; i < op->count; i++)
             if (op->want_factor[i])
                 fill_zero(op, &op->to_factor[i]);
@@ -633,24 +635,11 @@ gram_status cpu_kron_matmul_vjp(gram_context *g, const struct gram_kron_matmul_v
         return GRAM_OK;
     }
     TRY(make_plan(g, op, &plan));
-    TRY(gram_scratch(g, plan.bytes, &scratch));
-    plan.scratch = scratch;
+    gram_take(&layout, &plan.scratch, plan.bytes);
+    TRY(gram_layout_open(g, &layout));
     if (plan.wide)
         run_wide(&plan);
     else
         run_rounds(&plan);
-    return GRAM_OK;
-}
-
-gram_status cpu_kron_matmul_vjp_workspace(gram_context *g, const struct gram_kron_matmul_vjp_op *op,
-                                          size_t *bytes)
-{
-    struct kron_vjp_plan plan;
-
-    *bytes = 0;
-    if (is_empty(op))
-        return GRAM_OK;
-    TRY(make_plan(g, op, &plan));
-    *bytes = plan.bytes;
     return GRAM_OK;
 }

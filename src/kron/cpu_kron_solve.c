@@ -13,6 +13,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "core/blas.h"
+#include "core/scratch.h"
 #include "core/threads.h"
 #include "cpu/cpu.h"
 #include "cpu/cpu_kernels.h"
@@ -434,34 +435,22 @@ static void clear_info(const struct gram_kron_solve_op *op)
 
 gram_status cpu_kron_solve(gram_context *g, const struct gram_kron_solve_op *op)
 {
+    struct gram_layout layout = {0};
     struct kron_solve_plan p;
     gram_status status = GRAM_OK;
-    void *scratch;
 
     if (op->batch.count == 0 || op->b.rows == 0 || op->b.cols == 0) {
+        TRY(gram_layout_open(g, &layout));
         clear_info(op);
         return GRAM_OK;
     }
     TRY(lay_out(g, op, &p));
-    TRY(gram_scratch(g, p.bytes, &scratch));
-    p.scratch = scratch;
+    gram_take(&layout, &p.scratch, p.bytes);
+    TRY(gram_layout_open(g, &layout));
     for (p.item = 0; p.item < op->batch.count; p.item++) {
         int failed = solve_item(&p);
         if (failed && !op->has_info && status == GRAM_OK)
             status = fail_numerical(g, op, failed, p.item);
     }
     return status;
-}
-
-gram_status cpu_kron_solve_workspace(gram_context *g, const struct gram_kron_solve_op *op,
-                                     size_t *bytes)
-{
-    struct kron_solve_plan p;
-
-    *bytes = 0;
-    if (op->batch.count == 0 || op->b.rows == 0 || op->b.cols == 0)
-        return GRAM_OK;
-    TRY(lay_out(g, op, &p));
-    *bytes = p.bytes;
-    return GRAM_OK;
 }

@@ -175,13 +175,6 @@ gram_status cuda_kron(gram_context *g, const struct gram_kron_op *op)
                   &params);
 }
 
-size_t cuda_kron_workspace(const gram_context *g, const struct gram_kron_op *op)
-{
-    (void)g;
-    (void)op;
-    return 0;
-}
-
 gram_status cuda_kron_trace(gram_context *g, const struct gram_kron_number_op *op)
 {
     struct kron_expand_params params;

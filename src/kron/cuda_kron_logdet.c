@@ -96,13 +96,13 @@ static gram_status factorise(gram_context *g, const struct logdet_job *job, int 
 static gram_status run_parts(gram_context *g, const struct logdet_job *job,
                              struct kron_logdet_params *p)
 {
-    struct cuda_borrowed before;
+    struct gram_scratch_before before;
     gram_status status = GRAM_OK;
 
-    gram_cuda_scratch_begin(g, job->f.memory + job->f.inner_at, job->f.inner_bytes, &before);
+    gram_scratch_lend(g, job->f.memory + job->f.inner_at, job->f.inner_bytes, &before);
     for (int i = 0; status == GRAM_OK && i < job->f.count; i++)
         status = factorise(g, job, i, p);
-    gram_cuda_scratch_end(g, &before);
+    gram_scratch_return(g, &before);
     return status;
 }
 
@@ -110,12 +110,12 @@ static gram_status run(gram_context *g, struct logdet_job *job)
 {
     const struct gram_kron_number_op *op = job->op;
     struct kron_logdet_params p = {.out = cuda_kron_side(&op->out)};
-    void *memory;
+    struct gram_layout layout = {0};
 
     if (op->has_sign)
         p.sign = cuda_kron_side(&op->sign);
-    TRY(gram_cuda_scratch(g, job->f.bytes, &memory));
-    job->f.memory = memory;
+    gram_take(&layout, &job->f.memory, job->f.bytes);
+    TRY(gram_layout_open(g, &layout));
     cuda_kron_factors_params(&job->f, &p.of);
     if (job->f.count > 0) {
         TRY(cuda_kron_check_finite(g, &job->f, 0));
@@ -143,17 +143,4 @@ gram_status cuda_kron_logdet(gram_context *g, const struct gram_kron_number_op *
     status = run(g, &job);
     gram_cuda_leave(g->device, entered);
     return status;
-}
-
-gram_status cuda_kron_logdet_workspace(gram_context *g, const struct gram_kron_number_op *op,
-                                       size_t *bytes)
-{
-    struct logdet_job job;
-
-    *bytes = 0;
-    if (op->batch.count == 0)
-        return GRAM_OK;
-    TRY(make_job(g, op, &job));
-    *bytes = job.f.bytes;
-    return GRAM_OK;
 }

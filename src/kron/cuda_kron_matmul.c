@@ -7,6 +7,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "core/scratch.h"
 #include "cuda/arena.h"
 #include "cuda_kron.h"
 
@@ -141,9 +142,11 @@ static gram_status launch_pass(gram_context *g, struct cuda_kron_plan *plan, voi
 /* Takes the scratch, and launches all passes. */
 static gram_status run(gram_context *g, struct cuda_kron_plan *plan)
 {
+    struct gram_layout layout = {0};
     void *scratch;
 
-    TRY(gram_cuda_scratch(g, gram_round64((size_t)plan->bytes), &scratch));
+    gram_take(&layout, &scratch, gram_round64((size_t)plan->bytes));
+    TRY(gram_layout_open(g, &layout));
     for (int i = 0; i < plan->passes; i++)
         TRY(launch_pass(g, plan, scratch, i));
     return GRAM_OK;
@@ -225,18 +228,4 @@ gram_status cuda_kron_matmul_chosen(gram_context *g, const struct gram_kron_matm
 gram_status cuda_kron_matmul(gram_context *g, const struct gram_kron_matmul_op *op)
 {
     return cuda_kron_matmul_chosen(g, op, cuda_kron_tuned(g, op));
-}
-
-gram_status cuda_kron_matmul_workspace(gram_context *g, const struct gram_kron_matmul_op *op,
-                                       size_t *bytes)
-{
-    const struct gram_kron_matmul_op work = complete(op);
-    struct cuda_kron_plan *plan;
-
-    *bytes = 0;
-    if (is_empty(op))
-        return GRAM_OK;
-    TRY(make_plan(g, &work, cuda_kron_tuned(g, op), &plan));
-    *bytes = gram_round64((size_t)plan->bytes);
-    return GRAM_OK;
 }

@@ -11,6 +11,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cuda_kron_matmul_vjp.h"
+#include "core/scratch.h"
 #include "cuda/arena.h"
 
 static const struct cuda_kernel load = {"kron_vjp.cu", "kron_vjp_load"},
@@ -122,13 +123,13 @@ static gram_status bytes_for(gram_context *g, const struct cuda_kron_vjp_plan *p
     begin(&c);
     for (int i = plan->joins - 1; i > plan->first; i--) {
         op = step_of(&c, i, false);
-        TRY(cuda_kron_matmul_workspace(g, &op, &step));
+        TRY(gram_measure(g, &step, cuda_kron_matmul(g, &op)));
         *bytes = step > *bytes ? step : *bytes;
     }
     for (int i = 0; i < plan->steps && !plan->join[i].group; i++) {
         cuda_kron_vjp_aim(&c, i);
         op = step_of(&c, i, true);
-        TRY(cuda_kron_matmul_workspace(g, &op, &step));
+        TRY(gram_measure(g, &step, cuda_kron_matmul(g, &op)));
         *bytes = step > *bytes ? step : *bytes;
         c.right = c.next, c.right_stride = c.next_stride;
     }
@@ -150,12 +151,12 @@ static gram_status step_bytes(gram_context *g, const struct cuda_kron_vjp_plan *
 static gram_status run_step(gram_context *g, const struct cuda_kron_chain *c, int i, bool back)
 {
     const struct gram_kron_matmul_op op = step_of(c, i, back);
-    struct cuda_borrowed before;
+    struct gram_scratch_before before;
     gram_status status;
 
-    gram_cuda_scratch_begin(g, c->memory + c->plan->step_at, c->plan->step_bytes, &before);
+    gram_scratch_lend(g, c->memory + c->plan->step_at, c->plan->step_bytes, &before);
     status = cuda_kron_matmul(g, &op);
-    gram_cuda_scratch_end(g, &before);
+    gram_scratch_return(g, &before);
     return status;
 }
 
@@ -564,10 +565,10 @@ static gram_status store_factors(gram_context *g, const struct cuda_kron_chain *
 static gram_status run(gram_context *g, const struct cuda_kron_vjp_plan *plan)
 {
     struct cuda_kron_chain c = {.plan = plan};
-    void *memory;
+    struct gram_layout layout = {0};
 
-    TRY(gram_cuda_scratch(g, (size_t)plan->bytes, &memory));
-    c.memory = memory;
+    gram_take(&layout, &c.memory, (size_t)plan->bytes);
+    TRY(gram_layout_open(g, &layout));
     for (; c.first < plan->group_rows; c.first += c.count) {
         c.count = gram_least(plan->rows, plan->group_rows - c.first);
         TRY(run_rows(g, &c));
@@ -637,17 +638,4 @@ gram_status cuda_kron_matmul_vjp(gram_context *g, const struct gram_kron_matmul_
     status = empty ? fill_zeros(g, op) : run(g, &plan);
     gram_cuda_leave(g->device, entered);
     return status;
-}
-
-gram_status cuda_kron_matmul_vjp_workspace(gram_context *g,
-                                           const struct gram_kron_matmul_vjp_op *op, size_t *bytes)
-{
-    struct cuda_kron_vjp_plan plan;
-
-    *bytes = 0;
-    if (is_empty(op))
-        return GRAM_OK;
-    TRY(make_plan(g, op, &plan));
-    *bytes = (size_t)plan.bytes;
-    return GRAM_OK;
 }

@@ -458,7 +458,7 @@ static gram_status lay_out(gram_context *g, struct solve_job *job)
     }
     for (int back = 0; job->eigen && back < 2; back++) {
         const struct gram_kron_matmul_op p = product(job, back);
-        TRY(cuda_kron_matmul_workspace(g, &p, &bytes));
+        TRY(gram_measure(g, &bytes, cuda_kron_matmul(g, &p)));
         job->f.inner_bytes = gram_most_bytes(job->f.inner_bytes, bytes);
     }
     job->f.bytes += gram_round64(job->f.inner_bytes);
@@ -574,12 +574,12 @@ static gram_status run_chain(gram_context *g, const struct solve_job *job,
 static gram_status run_parts(gram_context *g, const struct solve_job *job,
                              struct kron_solve_params *p)
 {
-    struct cuda_borrowed before;
+    struct gram_scratch_before before;
     gram_status status;
 
-    gram_cuda_scratch_begin(g, job->f.memory + job->f.inner_at, job->f.inner_bytes, &before);
+    gram_scratch_lend(g, job->f.memory + job->f.inner_at, job->f.inner_bytes, &before);
     status = job->eigen ? run_eigen(g, job, p) : run_chain(g, job, p);
-    gram_cuda_scratch_end(g, &before);
+    gram_scratch_return(g, &before);
     return status;
 }
 
@@ -587,10 +587,10 @@ static gram_status run(gram_context *g, struct solve_job *job)
 {
     const struct gram_kron_solve_op *op = job->op;
     struct kron_solve_params p;
-    void *memory;
+    struct gram_layout layout = {0};
 
-    TRY(gram_cuda_scratch(g, job->f.bytes, &memory));
-    job->f.memory = memory;
+    gram_take(&layout, &job->f.memory, job->f.bytes);
+    TRY(gram_layout_open(g, &layout));
     fill_params(job, &p);
     p.triangle = op->method == GRAM_KRON_LU ? 0 : op->uplo == GRAM_LOWER ? 1 : 2;
     if (job->small) {
@@ -646,17 +646,4 @@ gram_status cuda_kron_solve(gram_context *g, const struct gram_kron_solve_op *op
     status = is_empty(op) ? clear_info(g, op) : run(g, &job);
     gram_cuda_leave(g->device, entered);
     return status;
-}
-
-gram_status cuda_kron_solve_workspace(gram_context *g, const struct gram_kron_solve_op *op,
-                                      size_t *bytes)
-{
-    struct solve_job job;
-
-    *bytes = 0;
-    if (is_empty(op))
-        return GRAM_OK;
-    TRY(make_job(g, op, &job));
-    *bytes = job.f.bytes;
-    return GRAM_OK;
 }

@@ -8,6 +8,7 @@
  */
 #ifndef GRAM_CUDA_KRON_SOLVE_H
 #define GRAM_CUDA_KRON_SOLVE_H
+#include "core/scratch.h"
 #include "cuda/arena.h"
 #include "cuda_kron.h"
 #include "kron_algebra_params.h"

@@ -8,6 +8,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "kron.h"
+#include "core/scratch.h"
 #include <stdio.h>
 
 /* ---- The factors ---------------------------------------------------------------------------- */
@@ -152,11 +153,13 @@ gram_status gram_kron_workspace(gram_context *g, const gram_tensor *const *facto
                                 const gram_tensor *out, gram_workspace *need)
 {
     struct gram_kron_op op;
+    size_t bytes;
 
     TRY(gram_begin(g, __func__));
     TRY(gram_check_need(g, need));
     TRY(describe_product(g, factors, count, out, &op));
-    *need = gram_workspace_on(g, g->backend->kron_workspace(g, &op));
+    TRY(gram_measure(g, &bytes, g->backend->kron(g, &op)));
+    *need = gram_workspace_on(g, bytes);
     return GRAM_OK;
 }
 
@@ -207,11 +210,13 @@ gram_status gram_kron_diagonal_workspace(gram_context *g, const gram_tensor *con
                                          gram_workspace *need)
 {
     struct gram_kron_op op;
+    size_t bytes;
 
     TRY(gram_begin(g, __func__));
     TRY(gram_check_need(g, need));
     TRY(describe_diagonal(g, factors, count, out, &op));
-    *need = gram_workspace_on(g, g->backend->kron_workspace(g, &op));
+    TRY(gram_measure(g, &bytes, g->backend->kron(g, &op)));
+    *need = gram_workspace_on(g, bytes);
     return GRAM_OK;
 }
 
@@ -302,7 +307,7 @@ gram_status gram_kron_logdet_workspace(gram_context *g, const gram_tensor *const
     TRY(gram_begin(g, __func__));
     TRY(gram_check_need(g, need));
     TRY(describe_logdet(g, factors, count, sign, out, &op));
-    TRY(g->backend->kron_logdet_workspace(g, &op, &bytes));
+    TRY(gram_measure(g, &bytes, g->backend->kron_logdet(g, &op)));
     *need = gram_workspace_on(g, bytes);
     return GRAM_OK;
 }

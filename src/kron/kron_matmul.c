@@ -8,6 +8,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "core/plan.h"
+#include "core/scratch.h"
 #include "kron.h"
 #include <float.h>
 #include <math.h>
@@ -210,7 +211,7 @@ gram_status gram_kron_matmul_workspace(gram_context *g, const gram_tensor *x,
     TRY(gram_begin(g, __func__));
     TRY(gram_check_need(g, need));
     TRY(describe(g, &a, options, &op));
-    TRY(g->backend->kron_matmul_workspace(g, &op, &bytes));
+    TRY(gram_measure(g, &bytes, g->backend->kron_matmul(g, &op)));
     *need = gram_workspace_on(g, bytes);
     return GRAM_OK;
 }
@@ -330,7 +331,7 @@ gram_status gram_kron_matmul_plan(gram_context *g, const gram_tensor *x,
     TRY(gram_options_copy(g, &o, sizeof o, options));
     TRY(gram_kron_check_alone(g, &o));
     TRY(gram_kron_matmul_describe(g, &a, &o, &op));
-    TRY(g->backend->kron_matmul_workspace(g, &op, &d.device_bytes[0]));
+    TRY(gram_measure(g, &d.device_bytes[0], g->backend->kron_matmul(g, &op)));
     TRY(gram_plan_allocate(g, sizeof(struct planned), &made));
     made->execute = execute;
     copy_arguments((struct planned *)made, &a, &o);

@@ -457,7 +457,7 @@ static gram_status plan_columns(gram_context *g, struct multi_call *call)
         const struct gram_kron_matmul_op part =
             i == 0 ? first_group(plan, NULL, NULL) : second_group(plan, NULL, NULL);
         if (part.count > 0)
-            TRY(g->backend->kron_matmul_workspace(g, &part, &inner[i]));
+            TRY(gram_measure(g, &inner[i], g->backend->kron_matmul(g, &part)));
     }
     plan->inner = gram_most_bytes(inner[0], inner[1]);
     call->bytes = plan->buffer[0] + plan->buffer[1] + plan->inner;
@@ -481,7 +481,7 @@ static gram_status describe(gram_context *g, struct multi_call *call)
     TRY(gram_kron_matmul_describe(g, &call->args, o, &call->op));
     if (o->split == GRAM_KRON_SPLIT_COLUMNS)
         return plan_columns(g, call);
-    return g->backend->kron_matmul_workspace(g, &call->op, &call->bytes);
+    return gram_measure(g, &call->bytes, g->backend->kron_matmul(g, &call->op));
 }
 
 /* ---- Agreement ----------------------------------------------------------------------------- */

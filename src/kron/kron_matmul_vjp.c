@@ -6,6 +6,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "core/scratch.h"
 #include "kron.h"
 #include <float.h>
 #include <string.h>
@@ -218,7 +219,7 @@ gram_status gram_kron_matmul_vjp_workspace(gram_context *g, const gram_tensor *x
     TRY(gram_begin(g, __func__));
     TRY(gram_check_need(g, need));
     TRY(describe(g, &args, &op));
-    TRY(g->backend->kron_matmul_vjp_workspace(g, &op, &bytes));
+    TRY(gram_measure(g, &bytes, g->backend->kron_matmul_vjp(g, &op)));
     *need = gram_workspace_on(g, bytes);
     return GRAM_OK;
 }

@@ -6,6 +6,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "core/scratch.h"
 #include "kron.h"
 #include <float.h>
 
@@ -135,7 +136,7 @@ gram_status gram_kron_solve_workspace(gram_context *g, const gram_tensor *const 
     TRY(gram_begin(g, __func__));
     TRY(gram_check_need(g, need));
     TRY(describe(g, &a, options, &op));
-    TRY(g->backend->kron_solve_workspace(g, &op, &bytes));
+    TRY(gram_measure(g, &bytes, g->backend->kron_solve(g, &op)));
     *need = gram_workspace_on(g, bytes);
     return GRAM_OK;
 }
