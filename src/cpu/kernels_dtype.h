@@ -109,7 +109,6 @@
 
 /* ---- Small eigenproblems ------------------------------------------------------------------- */
 
-#include "eigh/eigh_move_tile.h"
 #include "eigh/eigh_tile.h"
 
 /* ---- Gradients of Kronecker factors ---------------------------------------------------------- */

@@ -45,7 +45,7 @@ void gram_cuda_arena_close(gram_context *g, struct cuda_device *device);
  * it. */
 gram_status gram_cuda_check_pointer(gram_context *g, const char *name, const struct gram_view *v);
 
-/* ---- The thread that a context may have in the background (cuda_eigh_background.c) ----------- */
+/* ---- The thread that a context may have in the background (cuda_eigh_large.c) ---------------- */
 
 /* Waits for the thread, if one runs, and queues what it left to do: before the scratch or
  * cuSOLVER's handle are used for something else.  A failure is kept for gram_cuda_joined. */

@@ -107,7 +107,7 @@ struct cuda_device {
     struct cuda_kernel_memo *memo;     /* jit.c: kernels that this context has used */
     struct cuda_kernel_table *kernels; /* launch.c: the same of cuda_launch; or NULL */
     struct cuda_arena arena;
-    struct cuda_background *background; /* cuda_eigh_background.c; or NULL */
+    struct cuda_background *background; /* cuda_eigh_large.c; or NULL */
     struct cuda_solver *solver;         /* cusolver.c: made at the first solve; or NULL */
     struct cuda_blas *blas;             /* cublas.c: made at the first product; or NULL */
     struct cuda_kron_memo *kron;        /* cuda_kron_memo.c: made at the first product; or NULL */

@@ -1,13 +1,17 @@
 /*
- * cpu_eigh.c - symmetric eigenproblems on the CPU: the entry, and how results are stored
+ * cpu_eigh.c - symmetric eigenproblems on the CPU: how results are stored, the choice of a driver,
+ * and the call
  *
- * cpu_eigh_plan.c chooses a driver; cpu_eigh_small.c takes many small items at once in the lanes of
- * vectors, cpu_eigh_large.c gives others to LAPACK.
+ * A driver is a row of a table: cpu_eigh_small.c takes many small items at once in the lanes of
+ * vectors, cpu_eigh_large.c gives others to LAPACK, cpu_eigh_krylov.c finds few pairs of a large
+ * matrix.
  *
  * SPDX-License-Identifier: MIT
  */
 #include "cpu_eigh.h"
+#include "core/blas.h"
 #include "cpu/move.h"
+#include "krylov.h"
 #include <limits.h>
 
 /* ---- Results --------------------------------------------------------------------------------- */
@@ -94,6 +98,76 @@ void cpu_eigh_store(const struct eigh_plan *plan, int64_t item, const struct eig
     fill_nan(plan, &op->vectors, item, pairs->stored);
 }
 
+/* ---- The choice of a driver ------------------------------------------------------------------ */
+
+static const struct eigh_driver *const drivers[] = {
+    [GRAM_EIGH_DRIVER_CLOSED_FORM] = &cpu_eigh_closed_form,
+    [GRAM_EIGH_DRIVER_JACOBI] = &cpu_eigh_jacobi,
+    [GRAM_EIGH_DRIVER_DIVIDE] = &cpu_eigh_divide,
+    [GRAM_EIGH_DRIVER_BISECTION] = &cpu_eigh_bisection,
+    [GRAM_EIGH_DRIVER_KRYLOV] = &cpu_eigh_krylov,
+};
+
+static const struct eigh_driver *driver_of(gram_eigh_driver driver)
+{
+    return drivers[driver];
+}
+
+/* A vector takes as long with one lane in use as with all: LAPACK is faster for less than 4 of
+ * order 24 or 8 of order 32, never for order 16 (f32 and f64, Zen 4, 2 threads). */
+static bool worth_lanes(int64_t n, int64_t items)
+{
+    return n <= EIGH_SMALL / 2 || (n <= EIGH_SMALL && items >= n / 4);
+}
+
+/* Whether what was measured to be fastest does; it is not taken on trust, since a file has it. */
+static bool may_be_tuned(const struct gram_eigh_op *op)
+{
+    return op->tuned > GRAM_EIGH_DRIVER_AUTO &&
+           (size_t)op->tuned < sizeof drivers / sizeof *drivers && drivers[op->tuned]->takes(op);
+}
+
+static gram_eigh_driver fastest(const struct gram_eigh_op *op)
+{
+    int64_t n = op->a.rows;
+
+    if (may_be_tuned(op))
+        return op->tuned;
+    if (n <= 3)
+        return GRAM_EIGH_DRIVER_CLOSED_FORM;
+    if (worth_lanes(n, op->batch.count))
+        return GRAM_EIGH_DRIVER_JACOBI;
+    if (gram_krylov_pays(op) && cpu_eigh_krylov.takes(op))
+        return GRAM_EIGH_DRIVER_KRYLOV;
+    /* Inverse iteration makes the vectors of close values orthogonal one by one. */
+    if (op->has_vectors && !op->by_value && op->count <= n / 4)
+        return GRAM_EIGH_DRIVER_BISECTION;
+    return cpu_eigh_divide.takes(op) ? GRAM_EIGH_DRIVER_DIVIDE : GRAM_EIGH_DRIVER_BISECTION;
+}
+
+static gram_status make_plan(gram_context *g, const struct gram_eigh_op *op, struct eigh_plan *plan)
+{
+    *plan = (struct eigh_plan){.op = op, .driver = op->driver};
+    plan->kernels = gram_cpu_kernels_of(g)->eigh[op->a.dtype];
+    atomic_init(&plan->failed, LLONG_MAX);
+    if (!gram_blas_fits(op->a.rows, 0, 0))
+        return gram_fail(g, GRAM_UNSUPPORTED, "a has %lld rows, LAPACK takes at most %d",
+                         (long long)op->a.rows, INT_MAX);
+    if (plan->driver == GRAM_EIGH_DRIVER_BATCHED)
+        return gram_fail(g, GRAM_UNSUPPORTED, "GRAM_EIGH_DRIVER_BATCHED is one of CUDA devices");
+    if (plan->driver == GRAM_EIGH_DRIVER_AUTO) {
+        plan->driver = fastest(op);
+        if (plan->driver == GRAM_EIGH_DRIVER_KRYLOV)
+            plan->fallback = GRAM_EIGH_DRIVER_BISECTION;
+    }
+    if (op->report)
+        op->report->driver = plan->driver;
+    if (!drivers[plan->driver]->takes(op))
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s does not take a matrix of order %lld",
+                         drivers[plan->driver]->name, (long long)op->a.rows);
+    return GRAM_OK;
+}
+
 /* ---- Entry points ---------------------------------------------------------------------------- */
 
 static gram_status run(gram_context *g, struct eigh_plan *plan, void *scratch)
@@ -101,7 +175,7 @@ static gram_status run(gram_context *g, struct eigh_plan *plan, void *scratch)
     long long failed;
 
     if (plan->op->a.rows > 0)
-        cpu_eigh_driver(plan->driver)->run(g, plan, scratch);
+        driver_of(plan->driver)->run(g, plan, scratch);
     else
         for (int64_t i = 0; i < plan->op->batch.count; i++)
             write_info(plan, i, EIGH_DONE, 0);
@@ -113,7 +187,7 @@ static gram_status run(gram_context *g, struct eigh_plan *plan, void *scratch)
     if (failed % 4 == EIGH_NOT_FINITE)
         return gram_fail(g, GRAM_NUMERICAL, "item %lld of a holds NaN or infinity", failed / 4);
     return gram_fail(g, GRAM_NUMERICAL, "item %lld of a: %s did not converge", failed / 4,
-                     cpu_eigh_driver(plan->driver)->name);
+                     driver_of(plan->driver)->name);
 }
 
 static size_t plan_bytes(const gram_context *g, const struct eigh_plan *plan)
@@ -125,9 +199,9 @@ static size_t plan_bytes(const gram_context *g, const struct eigh_plan *plan)
         return 0;
     if (plan->fallback != GRAM_EIGH_DRIVER_AUTO && !plan->grows) {
         other.driver = plan->fallback;
-        bytes = cpu_eigh_driver(other.driver)->bytes(g, &other);
+        bytes = driver_of(other.driver)->bytes(g, &other);
     }
-    return gram_most_bytes(bytes, cpu_eigh_driver(plan->driver)->bytes(g, plan));
+    return gram_most_bytes(bytes, driver_of(plan->driver)->bytes(g, plan));
 }
 
 gram_status cpu_eigh(gram_context *g, const struct gram_eigh_op *op)
@@ -135,7 +209,7 @@ gram_status cpu_eigh(gram_context *g, const struct gram_eigh_op *op)
     struct eigh_plan plan;
     void *scratch;
 
-    TRY(cpu_eigh_plan(g, op, &plan));
+    TRY(make_plan(g, op, &plan));
     plan.grows = plan.fallback != GRAM_EIGH_DRIVER_AUTO && !g->scratch_given;
     TRY(gram_scratch(g, plan_bytes(g, &plan), &scratch));
     return run(g, &plan, scratch);
@@ -145,7 +219,7 @@ gram_status cpu_eigh_in(gram_context *g, const struct gram_eigh_op *op, void *sc
 {
     struct eigh_plan plan;
 
-    TRY(cpu_eigh_plan(g, op, &plan));
+    TRY(make_plan(g, op, &plan));
     return run(g, &plan, scratch);
 }
 
@@ -153,7 +227,7 @@ gram_status cpu_eigh_workspace(gram_context *g, const struct gram_eigh_op *op, s
 {
     struct eigh_plan plan;
 
-    TRY(cpu_eigh_plan(g, op, &plan));
+    TRY(make_plan(g, op, &plan));
     *bytes = plan_bytes(g, &plan);
     return GRAM_OK;
 }

@@ -26,17 +26,13 @@ enum eigh_outcome {
     EIGH_NOT_FINITE = 2,
 };
 
-/* A way to do it; cpu_eigh_plan.c lists them all. */
+/* A way to do it; cpu_eigh.c lists them all. */
 struct eigh_driver {
     const char *name;                           /* in messages */
     bool (*takes)(const struct gram_eigh_op *); /* can it do what is asked? */
     size_t (*bytes)(const gram_context *g, const struct eigh_plan *plan); /* SIZE_MAX: too many */
     void (*run)(gram_context *g, struct eigh_plan *plan, void *scratch);
 };
-
-/* Fills in the driver that the options ask for, or the fastest. */
-gram_status cpu_eigh_plan(gram_context *g, const struct gram_eigh_op *op, struct eigh_plan *plan);
-const struct eigh_driver *cpu_eigh_driver(gram_eigh_driver driver);
 
 /* The whole operation in scratch of cpu_eigh_workspace() bytes that the caller owns. */
 gram_status cpu_eigh_in(gram_context *g, const struct gram_eigh_op *op, void *scratch);

@@ -8,20 +8,13 @@
  */
 #ifndef GRAM_CPU_KRYLOV_H
 #define GRAM_CPU_KRYLOV_H
-#include "core/blas.h"
-#include "core/threads.h"
 #include "core/view.h"
 #include "cpu/cpu_kernels.h"
 #include "krylov.h"
 
-enum {
-    KRYLOV_PARTS = 6, /* of sums over n */
-    KRYLOV_ROWS = 512 /* of V that are turned at a time */
-};
+extern const struct krylov_ops cpu_krylov_ops;
 
-extern const struct krylov_ops cpu_krylov_ops; /* cpu_krylov_basis.c */
-
-/* ---- Products (cpu_krylov_symmetric.c) ------------------------------------------------------- */
+/* ---- Products of a stored matrix ------------------------------------------------------------- */
 
 /* A stored symmetric matrix, of which one triangle is read. */
 struct gram_symmetric {

@@ -1,21 +1,26 @@
 /*
- * cuda_eigh.c - symmetric eigenproblems on the device: the entry, launches of kernels
+ * cuda_eigh.c - symmetric eigenproblems on the device: kernels, the choice of a driver, the call
  *
- * Small matrices are done by kernels of ours in one launch (eigh_small.cu, eigh_jacobi.cu), others
- * by cuSOLVER (cuda_eigh_large.c); what became of an item is in info alone, and nothing waits for
- * it.  Few pairs of a large matrix come from cuda_eigh_krylov.c.
+ * A driver is a row of a table.  Small matrices are done by kernels of ours in one launch
+ * (eigh_small.cu, eigh_jacobi.cu), others by cuSOLVER (cuda_eigh_large.c); what became of an item
+ * is in info alone, and nothing waits for it.  Few pairs of a large matrix come from
+ * cuda_eigh_krylov.c.
  *
  * SPDX-License-Identifier: MIT
  */
 #include "cuda_eigh.h"
 #include "cuda/arena.h"
-#include <stdio.h>
+#include "krylov.h"
+#include "linalg/cuda_solve.h"
 
 _Static_assert(SOLVE_DIMS == GRAM_MAX_DIMS, "solve_params.h repeats a number of gram.h");
 
 enum {
     MOST_BLOCKS = 1 << 20, /* beyond these, blocks loop */
     MOST_BLOCKS_Y = 65535,
+    BATCHED_ALONE = 512, /* n up to which one matrix goes to XsyevBatched, as quick as Xsyevd */
+    BATCHED_PAIR = 256,  /* and several always do */
+    BATCHED_SHARE = 400  /* n over it, and 4: as many take as long one by one */
 };
 
 /* ---- Kernels --------------------------------------------------------------------------------- */
@@ -62,10 +67,11 @@ gram_status cuda_eigh_launch(gram_context *g, int kernel, gram_dtype dtype, int6
 
 /* ---- Small matrices -------------------------------------------------------------------------- */
 
-static gram_status run_small(gram_context *g, struct cuda_eigh_plan *plan)
+static gram_status run_small(gram_context *g, const struct cuda_eigh_plan *plan)
 {
     int64_t n = plan->call.n, each = EIGH_THREADS;
     int kernel = EIGH_KERNEL_SMALL + (int)n;
+    struct eigh_call call = plan->call;
 
     if (plan->driver == GRAM_EIGH_DRIVER_JACOBI) {
         int logarithm = n <= 8 ? 3 : n <= 16 ? 4 : 5;
@@ -73,7 +79,118 @@ static gram_status run_small(gram_context *g, struct cuda_eigh_plan *plan)
         kernel = EIGH_KERNEL_JACOBI + logarithm;
     }
     return cuda_eigh_launch(g, kernel, plan->op->a.dtype, gram_ceil_div(plan->call.items, each), 1,
-                            &plan->call);
+                            &call);
+}
+
+static gram_status no_bytes(gram_context *g, const struct cuda_eigh_plan *plan, size_t *bytes)
+{
+    (void)g, (void)plan;
+    *bytes = 0;
+    return GRAM_OK;
+}
+
+static bool takes_three(const struct gram_eigh_op *op)
+{
+    return op->a.rows <= 3;
+}
+
+static bool takes_small(const struct gram_eigh_op *op)
+{
+    return op->a.rows <= EIGH_LANES;
+}
+
+static const struct cuda_eigh_driver closed_form = {"the closed form", takes_three, no_bytes,
+                                                    run_small};
+static const struct cuda_eigh_driver jacobi = {"Jacobi", takes_small, no_bytes, run_small};
+
+/* ---- The choice of a driver ------------------------------------------------------------------ */
+
+static const struct cuda_eigh_driver *const drivers[] = {
+    [GRAM_EIGH_DRIVER_CLOSED_FORM] = &closed_form,
+    [GRAM_EIGH_DRIVER_JACOBI] = &jacobi,
+    [GRAM_EIGH_DRIVER_DIVIDE] = &cuda_eigh_divide,
+    [GRAM_EIGH_DRIVER_BISECTION] = &cuda_eigh_bisection,
+    [GRAM_EIGH_DRIVER_KRYLOV] = &cuda_eigh_krylov,
+    [GRAM_EIGH_DRIVER_BATCHED] = &cuda_eigh_batched,
+};
+
+/* Milliseconds on an H200 (f32; f64 is alike), XsyevBatched against Xsyevd one after the other:
+ * 32 of 512 22.6, 148; 4 of 1024 69, 42; 8 of 1024 69, 84; 4 of 2048 224, 98. */
+static bool worth_batching(int64_t n, int64_t items)
+{
+    if (items == 1)
+        return n <= BATCHED_ALONE;
+    return n <= BATCHED_PAIR || (items >= 4 + n / BATCHED_SHARE && n <= CUDA_EIGH_BATCHED_MOST);
+}
+
+/* Whether a driver does what is asked; it may come from a file, and is not taken on trust. */
+static bool takes(const struct gram_eigh_op *op, gram_eigh_driver driver)
+{
+    return driver > GRAM_EIGH_DRIVER_AUTO && (size_t)driver < sizeof drivers / sizeof *drivers &&
+           drivers[driver]->takes(op);
+}
+
+static gram_eigh_driver fastest(const struct gram_eigh_op *op)
+{
+    int64_t n = op->a.rows;
+
+    if (takes(op, op->tuned)) /* it was measured to be the fastest */
+        return op->tuned;
+    if (n > 0 && n <= 3)
+        return GRAM_EIGH_DRIVER_CLOSED_FORM;
+    if (n <= EIGH_LANES)
+        return GRAM_EIGH_DRIVER_JACOBI;
+    if (gram_krylov_pays(op) && !op->background && takes(op, GRAM_EIGH_DRIVER_KRYLOV))
+        return GRAM_EIGH_DRIVER_KRYLOV;
+    if (worth_batching(n, op->batch.count))
+        return GRAM_EIGH_DRIVER_BATCHED;
+    return !op->by_value && op->count <= n / 2 ? GRAM_EIGH_DRIVER_BISECTION
+                                               : GRAM_EIGH_DRIVER_DIVIDE;
+}
+
+/* The op for the device: the triangle that is read becomes the lower one. */
+static void describe(const struct gram_eigh_op *op, struct eigh_call *c)
+{
+    *c = (struct eigh_call){
+        .ndim = op->batch.ndim,
+        .items = op->batch.count,
+        .a = cuda_solve_side(&op->a, true),
+        .values = cuda_solve_side(&op->values, true),
+        .vectors = cuda_solve_side(&op->vectors, op->has_vectors),
+        .info = cuda_solve_side(&op->info, op->has_info),
+        .found = cuda_solve_side(&op->found, op->has_found),
+        .n = op->a.rows,
+        .count = op->values.cols,
+        .first = op->first,
+        .by_value = op->by_value,
+        .lower = op->lower,
+        .upper = op->upper,
+    };
+    for (int d = 0; d < op->batch.ndim; d++)
+        c->shape[d] = op->batch.shape[d];
+    if (op->uplo == GRAM_UPPER) {
+        c->a.row_stride = op->a.col_stride;
+        c->a.col_stride = op->a.row_stride;
+    }
+}
+
+gram_status cuda_eigh_plan(gram_context *g, const struct gram_eigh_op *op,
+                           struct cuda_eigh_plan *plan)
+{
+    *plan = (struct cuda_eigh_plan){.op = op, .driver = op->driver};
+    if (plan->driver == GRAM_EIGH_DRIVER_AUTO) {
+        plan->driver = fastest(op);
+        plan->falls_back = plan->driver == GRAM_EIGH_DRIVER_KRYLOV;
+    }
+    if (!takes(op, plan->driver))
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s does not take a matrix of order %lld",
+                         drivers[plan->driver]->name, (long long)op->a.rows);
+    if (op->report)
+        op->report->driver = plan->driver;
+    if (op->a.rows == 0) /* it does nothing but write info */
+        plan->driver = GRAM_EIGH_DRIVER_JACOBI;
+    describe(op, &plan->call);
+    return GRAM_OK;
 }
 
 /* ---- Entry points ---------------------------------------------------------------------------- */
@@ -91,11 +208,6 @@ static gram_status check_pointers(gram_context *g, const struct gram_eigh_op *op
     return op->has_found ? gram_cuda_check_pointer(g, "options.found", &op->found) : GRAM_OK;
 }
 
-static bool is_small(const struct cuda_eigh_plan *plan)
-{
-    return plan->driver == GRAM_EIGH_DRIVER_CLOSED_FORM || plan->driver == GRAM_EIGH_DRIVER_JACOBI;
-}
-
 gram_status cuda_eigh(gram_context *g, const struct gram_eigh_op *op)
 {
     struct cuda_eigh_plan plan;
@@ -107,12 +219,7 @@ gram_status cuda_eigh(gram_context *g, const struct gram_eigh_op *op)
         return GRAM_OK;
     TRY(check_pointers(g, op));
     entered = gram_cuda_enter(g->device);
-    if (is_small(&plan))
-        status = run_small(g, &plan);
-    else if (plan.driver == GRAM_EIGH_DRIVER_KRYLOV)
-        status = cuda_eigh_krylov(g, &plan);
-    else
-        status = cuda_eigh_large(g, &plan);
+    status = drivers[plan.driver]->run(g, &plan);
     gram_cuda_leave(g->device, entered);
     return status;
 }
@@ -125,11 +232,10 @@ gram_status cuda_eigh_workspace(gram_context *g, const struct gram_eigh_op *op, 
 
     *bytes = 0;
     TRY(cuda_eigh_plan(g, op, &plan));
-    if (op->batch.count == 0 || is_small(&plan))
+    if (op->batch.count == 0)
         return GRAM_OK;
     entered = gram_cuda_enter(g->device);
-    status = plan.driver == GRAM_EIGH_DRIVER_KRYLOV ? cuda_eigh_krylov_bytes(g, &plan, bytes)
-                                                    : cuda_eigh_large_bytes(g, &plan, bytes);
+    status = drivers[plan.driver]->bytes(g, &plan, bytes);
     gram_cuda_leave(g->device, entered);
     return status;
 }

@@ -20,7 +20,7 @@ enum {
     CUDA_EIGH_BATCHED_MOST = 26754 /* 3 n^2 < 2^31: the largest n of XsyevBatched */
 };
 
-/* cuda_eigh_plan.c: which driver; GRAM_UNSUPPORTED if the one that is asked for does not do. */
+/* Which driver; GRAM_UNSUPPORTED if the one that is asked for does not do. */
 gram_status cuda_eigh_plan(gram_context *g, const struct gram_eigh_op *op,
                            struct cuda_eigh_plan *plan);
 
@@ -37,13 +37,15 @@ bool cuda_eigh_variant(int kernel, gram_dtype dtype, struct cuda_variant *v);
 gram_status cuda_eigh_launch(gram_context *g, int kernel, gram_dtype dtype, int64_t blocks,
                              int64_t items, void *params);
 
-/* cuda_eigh_large.c: through cuSOLVER; the scratch that it takes, the work. */
-gram_status cuda_eigh_large_bytes(gram_context *g, const struct cuda_eigh_plan *plan,
-                                  size_t *bytes);
-gram_status cuda_eigh_large(gram_context *g, const struct cuda_eigh_plan *plan);
+/* A way to do it; cuda_eigh.c lists them all.  In bytes and run the device's context is current. */
+struct cuda_eigh_driver {
+    const char *name;                             /* in messages */
+    bool (*takes)(const struct gram_eigh_op *op); /* can it do what is asked? */
+    gram_status (*bytes)(gram_context *g, const struct cuda_eigh_plan *plan, size_t *bytes);
+    gram_status (*run)(gram_context *g, const struct cuda_eigh_plan *plan);
+};
 
-/* cuda_eigh_krylov.c: the same by krylov.c. */
-gram_status cuda_eigh_krylov_bytes(gram_context *g, const struct cuda_eigh_plan *plan,
-                                   size_t *bytes);
-gram_status cuda_eigh_krylov(gram_context *g, const struct cuda_eigh_plan *plan);
+/* cuda_eigh_large.c, cuda_eigh_krylov.c */
+extern const struct cuda_eigh_driver cuda_eigh_divide, cuda_eigh_bisection, cuda_eigh_batched;
+extern const struct cuda_eigh_driver cuda_eigh_krylov;
 #endif

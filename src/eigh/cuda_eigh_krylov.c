@@ -222,7 +222,7 @@ static gram_status fall_back(gram_context *g, const struct gram_eigh_op *op, int
     if (op->report)
         op->report->dense++;
     TRY(cuda_eigh_plan(g, &one, &plan));
-    return cuda_eigh_large(g, &plan);
+    return cuda_eigh_bisection.run(g, &plan);
 }
 
 /* Memory of an item's work: on the host, what struct krylov needs, the staging, the results. */
@@ -290,7 +290,7 @@ static gram_status verdict(gram_context *g, int64_t item, int32_t info)
                      (long long)item);
 }
 
-static gram_status run(gram_context *g, const struct cuda_eigh_plan *plan, char *host)
+static gram_status run_items(gram_context *g, const struct cuda_eigh_plan *plan, char *host)
 {
     int64_t failed = -1;
     int32_t info, why = EIGH_INFO_DONE;
@@ -317,24 +317,23 @@ static gram_status check_capture(gram_context *g)
     return GRAM_OK;
 }
 
-gram_status cuda_eigh_krylov(gram_context *g, const struct cuda_eigh_plan *plan)
+static gram_status run(gram_context *g, const struct cuda_eigh_plan *plan)
 {
     const struct krylov z = problem(g, plan);
-    const size_t bytes = host_bytes(&z);
+    const size_t size = host_bytes(&z);
     gram_status status;
     char *host;
 
     TRY(check_capture(g));
-    host = gram_alloc(g, bytes);
+    host = gram_alloc(g, size);
     if (!host)
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
-    status = run(g, plan, host);
-    gram_free(g, host, bytes);
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", size);
+    status = run_items(g, plan, host);
+    gram_free(g, host, size);
     return status;
 }
 
-gram_status cuda_eigh_krylov_bytes(gram_context *g, const struct cuda_eigh_plan *plan,
-                                   size_t *bytes)
+static gram_status bytes(gram_context *g, const struct cuda_eigh_plan *plan, size_t *most)
 {
     const struct krylov z = problem(g, plan);
     struct cuda_eigh_plan dense = *plan;
@@ -342,9 +341,16 @@ gram_status cuda_eigh_krylov_bytes(gram_context *g, const struct cuda_eigh_plan 
 
     if (plan->falls_back) {
         dense.driver = GRAM_EIGH_DRIVER_BISECTION;
-        TRY(cuda_eigh_large_bytes(g, &dense, &more));
+        TRY(cuda_eigh_bisection.bytes(g, &dense, &more));
     }
-    *bytes = plan->op->count == 0 ? 0 : gram_round64(z.bytes) + product_bytes(plan->op, &z);
-    *bytes = gram_most_bytes(*bytes, more);
+    *most = plan->op->count == 0 ? 0 : gram_round64(z.bytes) + product_bytes(plan->op, &z);
+    *most = gram_most_bytes(*most, more);
     return GRAM_OK;
 }
+
+static bool takes(const struct gram_eigh_op *op)
+{
+    return gram_krylov_takes(op) && op->a.rows <= INT32_MAX; /* cuBLAS counts in 32 bits */
+}
+
+const struct cuda_eigh_driver cuda_eigh_krylov = {"block Lanczos", takes, bytes, run};

@@ -1,20 +1,46 @@
 /*
- * cuda_eigh_large.c - eigenproblems through cuSOLVER
+ * cuda_eigh_large.c - eigenproblems through cuSOLVER, some with a thread that waits for it
  *
  * The triangle is copied, scaled, to a matrix in the scratch, which cuSOLVER overwrites with the
  * vectors; pairs go from there to the caller's tensors.  XsyevBatched takes many matrices, as many
  * as fit below its limit 3 n^2 items < 2^31, and only enqueues.  Xsyevd and Xsyevdx take one, wait
  * for the device inside, and so cannot be captured.
  *
+ * With options.background a thread of the context calls these two, and the caller does not wait.
+ * The thread works on a stream that begins behind what the context's stream holds at the call.  It
+ * touches nothing of the context but cuSOLVER's handle and the scratch: whoever needs one of these,
+ * or ends the context, first joins the thread (gram_cuda_join), which queues what is left to do on
+ * the context's stream.
+ *
  * SPDX-License-Identifier: MIT
  */
 #include "cuda/arena.h"
-#include "cuda_eigh_background.h"
+#include "cuda/cusolver.h"
+#include "cuda_eigh.h"
+#include <pthread.h>
+#include <stdio.h>
 
 enum {
     SCAN_ROWS = 32,           /* of a matrix that a block of eigh_scan takes at least */
     CHUNK_ELEMENTS = 1 << 27, /* of the matrices of a chunk, unless one alone has more */
     TILES_A_BLOCK = 4,
+};
+
+/* Where the pieces of the scratch begin. */
+struct large_layout {
+    int64_t chunk, parts; /* items; blocks of eigh_scan that share one */
+    size_t w_at, codes_at, largest_at, work_at;
+    size_t work_bytes, host_bytes; /* cuSOLVER's */
+    size_t bytes;                  /* of all */
+};
+
+/* What a call works with. */
+struct large {
+    const struct cuda_eigh_plan *plan;
+    struct cuda_solver *solver;
+    struct large_layout at;
+    char *memory;
+    void *host;
 };
 
 static int type_of(const struct cuda_eigh_plan *plan)
@@ -46,7 +72,7 @@ static int64_t chunk_of(const struct cuda_eigh_plan *plan)
 
 /* The scratch that cuSOLVER asks for, for the items of one call. */
 static gram_status work_bytes(gram_context *g, const struct cuda_eigh_plan *plan,
-                              const struct cuda_solver *s, struct cuda_eigh_layout *at)
+                              const struct cuda_solver *s, struct large_layout *at)
 {
     const struct cuda_cusolver *call = s->call;
     int64_t n = plan->call.n, first = plan->call.first, found;
@@ -75,11 +101,11 @@ static gram_status work_bytes(gram_context *g, const struct cuda_eigh_plan *plan
 }
 
 static gram_status lay_out(gram_context *g, const struct cuda_eigh_plan *plan,
-                           const struct cuda_solver *solver, struct cuda_eigh_layout *at)
+                           const struct cuda_solver *solver, struct large_layout *at)
 {
     size_t n = (size_t)plan->call.n, size = gram_dtype_size(plan->op->a.dtype), items;
 
-    *at = (struct cuda_eigh_layout){.chunk = 1};
+    *at = (struct large_layout){.chunk = 1};
     if (n > SIZE_MAX / 64 / n)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "a has %zu rows: its copy has too many bytes", n);
     at->chunk = chunk_of(plan);
@@ -94,7 +120,8 @@ static gram_status lay_out(gram_context *g, const struct cuda_eigh_plan *plan,
     return GRAM_OK;
 }
 
-int cuda_eigh_large_solve(const struct cuda_eigh_large *l, int64_t items)
+/* The eigenproblems of a chunk that is in the scratch: cuSOLVER's status.  Touches no context. */
+static int solve_chunk(const struct large *l, int64_t items)
 {
     const struct cuda_eigh_plan *plan = l->plan;
     const struct cuda_solver *s = l->solver;
@@ -118,8 +145,9 @@ int cuda_eigh_large_solve(const struct cuda_eigh_large *l, int64_t items)
                        type, work, l->at.work_bytes, l->host, l->at.host_bytes, codes);
 }
 
-gram_status cuda_eigh_large_store(gram_context *g, const struct cuda_eigh_large *l,
-                                  struct eigh_chunk_params *params)
+/* Queues what brings them to the caller's tensors. */
+static gram_status store_chunk(gram_context *g, const struct large *l,
+                               struct eigh_chunk_params *params)
 {
     int64_t side = gram_ceil_div(params->call.n, EIGH_TILE);
     int64_t wide = gram_ceil_div(params->call.count, EIGH_TILE);
@@ -129,6 +157,158 @@ gram_status cuda_eigh_large_store(gram_context *g, const struct cuda_eigh_large 
                             params);
 }
 
+/* ---- In the background ----------------------------------------------------------------------- */
+
+struct cuda_background {
+    const struct cuda_device *device;
+    CUstream stream;
+    CUevent begin; /* what the context's stream held at the call */
+    pthread_t thread;
+    bool running;
+    gram_status status; /* of the last one, until somebody asks; message: why */
+    char message[512];
+    /* The work, and what became of it. */
+    struct gram_eigh_op op;
+    struct cuda_eigh_plan plan;
+    struct large large;
+    struct eigh_chunk_params params;
+    int solved;      /* cuSOLVER's status */
+    CUresult waited; /* for the stream */
+};
+
+static void *wait_inside(void *argument)
+{
+    struct cuda_background *b = argument;
+    bool entered = gram_cuda_enter(b->device);
+
+    b->solved = solve_chunk(&b->large, 1);
+    b->waited = b->device->driver->stream_synchronize(b->stream);
+    gram_cuda_leave(b->device, entered);
+    return NULL;
+}
+
+/* The context's, made at the first call. */
+static gram_status open_background(gram_context *g, struct cuda_background **out)
+{
+    struct cuda_device *device = g->device;
+    const struct cuda_driver *driver = device->driver;
+    struct cuda_background *b = device->background;
+
+    if (!b) {
+        b = gram_alloc(g, sizeof *b);
+        if (!b)
+            return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", sizeof *b);
+        *b = (struct cuda_background){.device = device};
+        device->background = b;
+    }
+    if (!b->stream)
+        TRY(gram_cuda_check(g, driver, driver->stream_create(&b->stream, CU_STREAM_NON_BLOCKING),
+                            "cuStreamCreate"));
+    if (!b->begin)
+        TRY(gram_cuda_check(g, driver, driver->event_create(&b->begin, CU_EVENT_DISABLE_TIMING),
+                            "cuEventCreate"));
+    *out = b;
+    return GRAM_OK;
+}
+
+/* Starts the thread on one matrix that eigh_load has brought to the scratch; what it finds goes to
+ * the caller's tensors when the thread is joined. */
+static gram_status begin_in_background(gram_context *g, const struct large *large,
+                                       const struct eigh_chunk_params *params)
+{
+    const struct cuda_device *device = g->device;
+    const struct cuda_driver *driver = device->driver;
+    const struct cuda_solver *solver = large->solver;
+    struct cuda_background *b;
+
+    TRY(open_background(g, &b));
+    TRY(gram_cuda_check(g, driver, driver->event_record(b->begin, device->stream),
+                        "cuEventRecord"));
+    TRY(gram_cuda_check(g, driver, driver->stream_wait(b->stream, b->begin, 0),
+                        "cuStreamWaitEvent"));
+    b->op = *large->plan->op;
+    b->op.report = NULL; /* the caller's */
+    b->plan = *large->plan;
+    b->plan.op = &b->op;
+    b->large = *large;
+    b->large.plan = &b->plan;
+    b->params = *params;
+    TRY(gram_cuda_solver_check(g, solver->call->set_stream(solver->handle, b->stream),
+                               "cusolverDnSetStream"));
+    b->running = pthread_create(&b->thread, NULL, wait_inside, b) == 0;
+    if (b->running)
+        return GRAM_OK;
+    (void)solver->call->set_stream(solver->handle, device->stream);
+    return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot start a thread");
+}
+
+/* What the thread met, and the rest of the work. */
+static gram_status finish(gram_context *g, struct cuda_background *b)
+{
+    const struct cuda_device *device = b->device;
+    const struct cuda_solver *solver = b->large.solver;
+
+    TRY(gram_cuda_solver_check(g, solver->call->set_stream(solver->handle, device->stream),
+                               "cusolverDnSetStream"));
+    TRY(gram_cuda_solver_check(g, b->solved, "cusolverDnXsyev*"));
+    TRY(gram_cuda_check(g, device->driver, b->waited, "cuStreamSynchronize"));
+    return store_chunk(g, &b->large, &b->params);
+}
+
+void gram_cuda_join(gram_context *g)
+{
+    const struct cuda_device *device = g->device;
+    struct cuda_background *b = device->background;
+    gram_status status;
+    bool entered;
+
+    if (!b || !b->running)
+        return;
+    (void)pthread_join(b->thread, NULL);
+    b->running = false;
+    entered = gram_cuda_enter(device);
+    status = finish(g, b);
+    gram_cuda_leave(device, entered);
+    if (status == GRAM_OK)
+        return;
+    b->status = status;
+    snprintf(b->message, sizeof b->message, "%s", g->message);
+}
+
+gram_status gram_cuda_joined(gram_context *g)
+{
+    struct cuda_device *device = g->device;
+    struct cuda_background *b = device->background;
+    gram_status status;
+
+    gram_cuda_join(g);
+    if (!b || b->status == GRAM_OK)
+        return GRAM_OK;
+    status = b->status;
+    b->status = GRAM_OK;
+    return gram_fail(g, status, "what gram_eigh began in the background: %s", b->message);
+}
+
+void gram_cuda_background_close(gram_context *g, struct cuda_device *device)
+{
+    struct cuda_background *b = device->background;
+    bool entered;
+
+    if (!b)
+        return;
+    gram_cuda_join(g);
+    entered = gram_cuda_enter(device);
+    if (b->begin)
+        (void)device->driver->event_destroy(b->begin);
+    if (b->stream)
+        (void)device->driver->stream_destroy(b->stream);
+    gram_cuda_leave(device, entered);
+    gram_free(g, b, sizeof *b);
+    device->background = NULL;
+}
+
+/* ---- The call -------------------------------------------------------------------------------- */
+
 /* Whether a thread is to wait for cuSOLVER: where it has one matrix and keeps who calls it. */
 static bool in_background(const struct cuda_eigh_plan *plan)
 {
@@ -136,8 +316,7 @@ static bool in_background(const struct cuda_eigh_plan *plan)
            plan->call.items == 1;
 }
 
-static gram_status run_chunk(gram_context *g, const struct cuda_eigh_large *l, int64_t begin,
-                             int64_t items)
+static gram_status run_chunk(gram_context *g, const struct large *l, int64_t begin, int64_t items)
 {
     const struct cuda_eigh_plan *plan = l->plan;
     gram_dtype dtype = plan->op->a.dtype;
@@ -159,9 +338,9 @@ static gram_status run_chunk(gram_context *g, const struct cuda_eigh_large *l, i
     TRY(cuda_eigh_launch(g, EIGH_LOAD, dtype, gram_ceil_div(side * side, TILES_A_BLOCK), items,
                          &p));
     if (in_background(plan))
-        return cuda_eigh_background(g, l, &p);
-    TRY(gram_cuda_solver_check(g, cuda_eigh_large_solve(l, items), "cusolverDnXsyev*"));
-    return cuda_eigh_large_store(g, l, &p);
+        return begin_in_background(g, l, &p);
+    TRY(gram_cuda_solver_check(g, solve_chunk(l, items), "cusolverDnXsyev*"));
+    return store_chunk(g, l, &p);
 }
 
 /* Xsyevd and Xsyevdx wait for the stream, which a capture forbids: said before anything is done. */
@@ -179,9 +358,9 @@ static gram_status check_capture(gram_context *g, const struct cuda_eigh_plan *p
     return GRAM_OK;
 }
 
-gram_status cuda_eigh_large(gram_context *g, const struct cuda_eigh_plan *plan)
+static gram_status run(gram_context *g, const struct cuda_eigh_plan *plan)
 {
-    struct cuda_eigh_large l = {.plan = plan};
+    struct large l = {.plan = plan};
     void *memory;
 
     TRY(check_capture(g, plan));
@@ -195,13 +374,29 @@ gram_status cuda_eigh_large(gram_context *g, const struct cuda_eigh_plan *plan)
     return GRAM_OK;
 }
 
-gram_status cuda_eigh_large_bytes(gram_context *g, const struct cuda_eigh_plan *plan, size_t *bytes)
+static gram_status bytes(gram_context *g, const struct cuda_eigh_plan *plan, size_t *bytes)
 {
     struct cuda_solver *solver;
-    struct cuda_eigh_layout at;
+    struct large_layout at;
 
     TRY(gram_cuda_solver(g, &solver));
     TRY(lay_out(g, plan, solver, &at));
     *bytes = at.bytes;
     return GRAM_OK;
 }
+
+static bool takes_any(const struct gram_eigh_op *op)
+{
+    (void)op;
+    return true;
+}
+
+static bool takes_batch(const struct gram_eigh_op *op)
+{
+    return op->a.rows <= CUDA_EIGH_BATCHED_MOST;
+}
+
+const struct cuda_eigh_driver cuda_eigh_divide = {"cuSOLVER's Xsyevd", takes_any, bytes, run},
+                              cuda_eigh_bisection = {"cuSOLVER's Xsyevdx", takes_any, bytes, run},
+                              cuda_eigh_batched = {"cuSOLVER's XsyevBatched", takes_batch, bytes,
+                                                   run};

@@ -1,5 +1,5 @@
 /*
- * cuda_krylov.c - arithmetic on the tall matrices of the Krylov solver on the device
+ * cuda_krylov.c - the Krylov solver's tall matrices on the device, and products of a stored matrix
  *
  * Products for a restart are cuBLAS's, those of a step our own.  A step only queues until its
  * numbers, V^T W and what became of the new block, come to the host together: one wait a step.
@@ -8,11 +8,24 @@
  */
 #include "cuda_krylov.h"
 #include "core/random.h"
+#include "cuda_eigh.h"
 #include <float.h>
 #include <math.h>
 
+static const struct cuda_kernel krylov_project = {"krylov_project.cu", "krylov_project"};
+static const struct cuda_kernel krylov_subtract = {"krylov_project.cu", "krylov_subtract"};
+static const struct cuda_kernel krylov_whiten = {"krylov_basis.cu", "krylov_whiten"};
+static const struct cuda_kernel krylov_combine = {"krylov_basis.cu", "krylov_combine"};
+static const struct cuda_kernel krylov_residual = {"krylov_basis.cu", "krylov_residual"};
+static const struct cuda_kernel krylov_blend = {"krylov_basis.cu", "krylov_blend"};
+static const struct cuda_kernel krylov_copy = {"krylov_basis.cu", "krylov_copy"};
+static const struct cuda_kernel krylov_product = {"krylov_symmetric.cu", "krylov_product"};
+static const struct cuda_kernel krylov_sum = {"krylov_symmetric.cu", "krylov_sum"};
+
 enum {
-    MOST_BLOCKS = 1 << 16 /* beyond these, blocks loop */
+    MOST_BLOCKS = 1 << 16, /* beyond these, blocks loop */
+    PRODUCT_BLOCKS = 1600, /* of krylov_product: twice as many as an H200 has at a time */
+    MOST_PARTS = 10        /* shares of a sum */
 };
 
 /* ---- Scratch --------------------------------------------------------------------------------- */
@@ -137,8 +150,7 @@ static gram_status project(const struct krylov *z, const char *v, int64_t dim, i
 
     if (dim == 0)
         return GRAM_OK;
-    return gram_cuda_launch_plain(z->g, CUDA_VARIANT_KRYLOV_PROJECT, z->dtype, dim, KRYLOV_LONG,
-                                  &p);
+    return cuda_launch_plain(z->g, &krylov_project, z->dtype, dim, KRYLOV_LONG, &p);
 }
 
 /* W -= V h for the first dim columns of V. */
@@ -148,9 +160,8 @@ static gram_status subtract(const struct krylov *z, int64_t dim, int64_t cols, v
 
     if (dim == 0)
         return GRAM_OK;
-    return gram_cuda_launch_plain(z->g, CUDA_VARIANT_KRYLOV_SUBTRACT, z->dtype,
-                                  gram_least(gram_ceil_div(z->n, 32), MOST_BLOCKS), KRYLOV_THREADS,
-                                  &p);
+    return cuda_launch_plain(z->g, &krylov_subtract, z->dtype,
+                             gram_least(gram_ceil_div(z->n, 32), MOST_BLOCKS), KRYLOV_THREADS, &p);
 }
 
 /* W = V s for the first dim columns of V. */
@@ -233,7 +244,7 @@ static gram_status whiten(const struct krylov *z, const char *gram, struct krylo
         .limit = 32 * (double)z->width * eps,
     };
 
-    return gram_cuda_launch_plain(z->g, CUDA_VARIANT_KRYLOV_WHITEN, z->dtype, 1, KRYLOV_WARP, &p);
+    return cuda_launch_plain(z->g, &krylov_whiten, z->dtype, 1, KRYLOV_WARP, &p);
 }
 
 /* W becomes what found says, and Q too if it is wanted; found NULL: random. */
@@ -253,8 +264,7 @@ static gram_status combine(struct krylov *z, int64_t cols, const struct krylov_f
     int64_t blocks = gram_least(gram_ceil_div(z->n, KRYLOV_THREADS), MOST_BLOCKS);
 
     d->has_gram = false;
-    return gram_cuda_launch_plain(z->g, CUDA_VARIANT_KRYLOV_COMBINE, z->dtype, blocks,
-                                  KRYLOV_THREADS, &p);
+    return cuda_launch_plain(z->g, &krylov_combine, z->dtype, blocks, KRYLOV_THREADS, &p);
 }
 
 static gram_status fill_random(struct krylov *z, int64_t cols)
@@ -313,7 +323,7 @@ static gram_status residuals_of(struct krylov *z, int64_t at, int64_t cols, doub
         .residuals = to + cols,
     };
 
-    TRY(gram_cuda_launch_plain(z->g, CUDA_VARIANT_KRYLOV_RESIDUAL, z->dtype, cols, KRYLOV_SUM, &p));
+    TRY(cuda_launch_plain(z->g, &krylov_residual, z->dtype, cols, KRYLOV_SUM, &p));
     TRY(receive(z, d->staging, to, (size_t)(2 * cols) * sizeof *to));
     for (int64_t c = 0; c < cols; c++) {
         values[c] = from[c];
@@ -332,9 +342,9 @@ static gram_status blend(struct krylov *z, int64_t cols, void *out, char *const 
         .by = {by[0], by[1], by[2]},
     };
 
-    return gram_cuda_launch_plain(z->g, CUDA_VARIANT_KRYLOV_BLEND, z->dtype,
-                                  gram_least(gram_ceil_div(p.count, KRYLOV_THREADS), MOST_BLOCKS),
-                                  KRYLOV_THREADS, &p);
+    return cuda_launch_plain(z->g, &krylov_blend, z->dtype,
+                             gram_least(gram_ceil_div(p.count, KRYLOV_THREADS), MOST_BLOCKS),
+                             KRYLOV_THREADS, &p);
 }
 
 gram_status cuda_krylov_copy(gram_context *g, gram_dtype dtype, struct krylov_copy_params *p)
@@ -343,8 +353,8 @@ gram_status cuda_krylov_copy(gram_context *g, gram_dtype dtype, struct krylov_co
 
     if (blocks == 0)
         return GRAM_OK;
-    return gram_cuda_launch_plain(g, CUDA_VARIANT_KRYLOV_COPY, dtype,
-                                  gram_least(blocks, MOST_BLOCKS), KRYLOV_THREADS, p);
+    return cuda_launch_plain(g, &krylov_copy, dtype, gram_least(blocks, MOST_BLOCKS),
+                             KRYLOV_THREADS, p);
 }
 
 const struct krylov_ops cuda_krylov_ops = {
@@ -359,3 +369,99 @@ const struct krylov_ops cuda_krylov_ops = {
     .turn = turn,
     .blend = blend,
 };
+
+/* ---- Products of a stored matrix ------------------------------------------------------------- */
+
+/* Shares of the columns, from n alone: so that sums do not depend on the device. */
+static void shares(int64_t n, int64_t *parts, int64_t *chunk)
+{
+    int64_t strips = gram_ceil_div(n, KRYLOV_ROWS);
+    int64_t most = gram_least(gram_least(gram_ceil_div(PRODUCT_BLOCKS, strips), MOST_PARTS),
+                              gram_ceil_div(n, KRYLOV_DEPTH));
+
+    *chunk = gram_ceil_div(gram_ceil_div(n, most), KRYLOV_DEPTH) * KRYLOV_DEPTH;
+    *parts = gram_ceil_div(n, *chunk);
+}
+
+size_t cuda_symmetric_bytes(gram_dtype dtype, int64_t n)
+{
+    int64_t parts, chunk;
+
+    shares(n, &parts, &chunk);
+    return (size_t)(parts * n * KRYLOV_COLUMNS) * gram_dtype_size(dtype);
+}
+
+gram_status cuda_symmetric_multiply(void *user, int64_t columns, const void *in, void *out)
+{
+    const struct cuda_symmetric *a = user;
+    int64_t parts, chunk, n = a->call->n;
+    struct krylov_product_params p = {
+        .n = n,
+        .columns = columns,
+        .a = a->a,
+        .row_stride = a->call->a.row_stride,
+        .col_stride = a->call->a.col_stride,
+        .x = in,
+        .y = out,
+        .sums = a->sums,
+        .scale = a->scale,
+    };
+
+    shares(n, &parts, &chunk);
+    p.parts = parts;
+    p.chunk = chunk;
+    TRY(cuda_launch_plain(a->g, &krylov_product, a->dtype, gram_ceil_div(n, KRYLOV_ROWS) * parts,
+                          KRYLOV_PRODUCT, &p));
+    return cuda_launch_plain(a->g, &krylov_sum, a->dtype,
+                             gram_least(gram_ceil_div(n * columns, KRYLOV_THREADS), MOST_BLOCKS),
+                             KRYLOV_THREADS, &p);
+}
+
+/* The largest magnitude of the triangle; not finite if one is not. */
+static gram_status largest_of(const struct cuda_symmetric *a, double *largest)
+{
+    const struct cuda_device *device = a->g->device;
+    const struct cuda_driver *driver = device->driver;
+    double found[EIGH_PARTS];
+    struct eigh_chunk_params p = {
+        .call = *a->call,
+        .begin = a->item,
+        .items = 1,
+        .largest = a->sums,
+        .parts = gram_least(a->call->n, EIGH_PARTS),
+    };
+    size_t bytes = (size_t)p.parts * gram_dtype_size(a->dtype);
+
+    TRY(cuda_eigh_launch(a->g, EIGH_SCAN, a->dtype, p.parts, 1, &p));
+    TRY(gram_cuda_check(a->g, driver,
+                        driver->memory_copy((CUdeviceptr)(uintptr_t)found,
+                                            (CUdeviceptr)(uintptr_t)a->sums, bytes, device->stream),
+                        "cuMemcpyAsync"));
+    TRY(gram_cuda_check(a->g, driver, driver->stream_synchronize(device->stream),
+                        "cuStreamSynchronize"));
+    *largest = 0;
+    for (int64_t i = 0; i < p.parts; i++) {
+        double one =
+            a->dtype == GRAM_F32 ? (double)((const float *)(const void *)found)[i] : found[i];
+        *largest = isfinite(one) ? fmax(*largest, one) : INFINITY;
+        if (!isfinite(one))
+            break;
+    }
+    return GRAM_OK;
+}
+
+gram_status cuda_symmetric_prepare(struct cuda_symmetric *a, bool *finite)
+{
+    int exponent, far = a->dtype == GRAM_F32 ? 40 : 300;
+    double largest;
+
+    TRY(largest_of(a, &largest));
+    *finite = isfinite(largest) != 0;
+    a->scale = 1;
+    if (!*finite)
+        return GRAM_OK;
+    frexp(largest, &exponent);
+    if (largest > 0 && (exponent > far || exponent < -far))
+        a->scale = ldexp(1, -exponent / 2);
+    return GRAM_OK;
+}

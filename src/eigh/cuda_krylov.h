@@ -28,7 +28,7 @@ gram_status cuda_krylov_send(struct krylov *z, const void *values, const int32_t
                              char **values_at, const int **order_at);
 gram_status cuda_krylov_copy(gram_context *g, gram_dtype dtype, struct krylov_copy_params *p);
 
-/* cuda_krylov_symmetric.c: products of one item of a stored matrix. */
+/* Products of one item of a stored matrix. */
 struct cuda_symmetric {
     gram_context *g;
     const struct eigh_call *call;

@@ -45,11 +45,8 @@ struct gram_eigh_planned {
 gram_status gram_eigh_keep(gram_context *g, const struct gram_eigh_call *call,
                            struct gram_eigh_planned **made);
 
-/* eigh_time.c: what was measured to be fastest for such problems; AUTO: nothing was. */
+/* eigh_plan.c: what was measured to be fastest for such problems; AUTO: nothing was. */
 gram_eigh_driver gram_eigh_time_best(const gram_context *g, const struct gram_eigh_op *op);
-/* Keeps what was measured; false if not for later processes. */
-bool gram_eigh_time_keep(const gram_context *g, const struct gram_eigh_op *op,
-                         gram_eigh_driver driver, double seconds);
 /* How long driver is expected to take, and how that is known. */
 gram_time_source gram_eigh_time(const gram_context *g, const struct gram_eigh_op *op,
                                 gram_eigh_driver driver, double *seconds);

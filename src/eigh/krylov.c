@@ -1,7 +1,7 @@
 /*
- * krylov.c - the iteration of the Krylov solver, see krylov.h
+ * krylov.c - the Krylov solver, see krylov.h: the problem, its polynomial, and the iteration
  *
- * Without state of its own, so that the library and its plugins have a copy each.
+ * It is without state of its own, so that the library and its plugins have a copy each.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -11,8 +11,157 @@
 #include <string.h>
 
 enum {
-    MORE_KEPT = 12, /* Ritz vectors that are kept beyond the wanted ones and as many again */
+    MORE_KEPT = 12,  /* Ritz vectors that are kept beyond the wanted ones and as many again */
+    DEGREE = 3,      /* of the polynomial */
+    SLOPE_SHARE = 3, /* the slope at a value over it: about what residuals are made smaller by
+                           (seen on random matrices) */
+    PRODUCTS = 1000, /* of blocks, where nothing else would do */
+    LEAST_PRODUCTS = 60,
+    PRODUCT_SHARE = 16, /* n over it: products of blocks of 8 that take a quarter of the dense
+                           driver's time (Zen 4, n = 4000) */
+    PAYS_LEAST = 2000,  /* n, and how much larger than k it is, from which on few pairs are worth */
+    PAYS_SHARE = 200    /* products: bench/results/2026-11-21-eigh-krylov.md */
 };
+
+/* ---- Eigenproblems as the solver takes them -------------------------------------------------- */
+
+struct krylov gram_krylov_problem(gram_context *g, const struct gram_eigh_op *op, bool falls_back)
+{
+    double eps = op->a.dtype == GRAM_F32 ? FLT_EPSILON : DBL_EPSILON;
+    struct krylov z = {
+        .g = g,
+        .dtype = op->a.dtype,
+        .n = op->a.rows,
+        .k = op->count,
+        .smallest = op->first == 0,
+        .tolerance = op->tolerance > 0 ? op->tolerance : fmin(10 * (double)op->a.rows * eps, 1e-5),
+        .most_products = op->products > 0 ? op->products : PRODUCTS,
+        .seed = op->seed,
+        .small_eigh = op->small_eigh,
+    };
+
+    if (falls_back && op->products == 0)
+        z.most_products = gram_most(LEAST_PRODUCTS, op->a.rows / PRODUCT_SHARE);
+    return z;
+}
+
+bool gram_krylov_takes(const struct gram_eigh_op *op)
+{
+    enum {
+        MOST_PAIRS = 1 << 15 /* products of sizes stay far from overflow */
+    };
+
+    return op->count <= MOST_PAIRS && !op->by_value &&
+           (op->first == 0 || op->first + op->count == op->a.rows);
+}
+
+bool gram_krylov_pays(const struct gram_eigh_op *op)
+{
+    return op->a.rows >= PAYS_LEAST && op->count > 0 && op->count <= op->a.rows / PAYS_SHARE;
+}
+
+void gram_krylov_order(const struct krylov *z, int32_t *order)
+{
+    for (int64_t i = 0; i < z->k; i++) { /* one by one to their place: they are nearly in order */
+        int64_t at = i;
+        for (; at > 0 && z->wanted[order[at - 1]] > z->wanted[i]; at--)
+            order[at] = order[at - 1];
+        order[at] = (int32_t)i;
+    }
+}
+
+void gram_krylov_report(const struct krylov *z, gram_eigh_report *to)
+{
+    double residual = z->norm > 0 ? z->residual / z->norm : 0;
+
+    if (!to)
+        return;
+    to->products += z->products;
+    if (z->complete && z->converged == z->k)
+        to->residual = fmax(to->residual, residual);
+}
+
+/* ---- The polynomial -------------------------------------------------------------------------- */
+
+/* T_3 is odd: what lies beyond the interval at the other end becomes smaller still, so that the
+ * interval need not hold it.  It grows on one side of it only, in the order of the values.  The
+ * degree is the number of products that a step takes. */
+static int64_t degree_of(const struct krylov *z)
+{
+    return z->radius == 0 ? 1 : DEGREE;
+}
+
+/* The first basis has brought residuals less than half of the way down. */
+static bool is_slow(const struct krylov *z)
+{
+    double worst = 0;
+
+    for (int64_t i = 0; i < z->k; i++)
+        worst = fmax(worst, z->residuals[i]);
+    return worst > sqrt(z->tolerance) * z->norm;
+}
+
+/* Chooses p by the Ritz values of a basis, the best first; false: none is worth it, or it is too
+ * late. */
+static bool choose_filter(struct krylov *z)
+{
+    /* p is 26 at most at the first pair: few digits are lost; and it is above 1 at the last one by
+     * what steps can tell apart: values that coincide are left to products of A. */
+    static const double highest = 2, lowest = 1e-3;
+    double cut = z->values[gram_least(z->k + 1, z->dim - 1)], end = z->values[z->dim - 1];
+    double centre = (cut + end) / 2, radius = (cut - end) / 2;
+    bool decided =
+        z->decided; /* later on there is more to lose: copies of a value that are found */
+
+    z->decided = true;
+    if (decided || !z->filters || !is_slow(z) || !((z->values[0] - centre) / radius <= highest) ||
+        !((z->values[z->k - 1] - cut) / radius >= lowest))
+        return false;
+    z->centre = centre;
+    z->radius = radius;
+    return true;
+}
+
+/* What residuals of p(A) at p(value) are to be divided by: an estimate from below. */
+static double slope_at(const struct krylov *z, double filtered)
+{
+    double t;
+
+    if (z->radius == 0)
+        return 1;
+    t = cosh(acosh(fmax(filtered, 1)) / DEGREE);
+    return (12 * t * t - 3) / fabs(z->radius) / SLOPE_SHARE;
+}
+
+/* By T_j+1(x) = 2 x T_j(x) - T_j-1(x). */
+static gram_status multiply_filtered(struct krylov *z)
+{
+    char *before = NULL, *now = z->q, *next = z->x, *free = z->w;
+
+    for (int j = 0; j < DEGREE; j++) {
+        const double scale = (j > 0 ? 2 : 1) / z->radius;
+        const double by[3] = {scale, -scale * z->centre, j > 0 ? -1 : 0};
+        TRY(z->multiply(z->user, z->width, now, next));
+        TRY(z->ops->blend(z, z->width, j == DEGREE - 1 ? z->w : next,
+                          (char *const[3]){next, now, before}, by));
+        before = now;
+        now = next;
+        next = free;
+        free = before;
+    }
+    return GRAM_OK;
+}
+
+/* W = A Q or p(A) Q, counted. */
+static gram_status multiply(struct krylov *z)
+{
+    z->products += degree_of(z);
+    if (z->radius == 0)
+        return z->multiply(z->user, z->width, z->q, z->w);
+    return multiply_filtered(z);
+}
+
+/* ---- Scratch --------------------------------------------------------------------------------- */
 
 /* Where the host's scratch of a run lies. */
 static size_t place(struct krylov *z, char *scratch)
@@ -77,13 +226,13 @@ static gram_status expand(struct krylov *z)
     if (gram_cancelled(z->g))
         return gram_fail(z->g, GRAM_CANCELLED, "cancelled");
     TRY(z->ops->append(z, z->dim));
-    TRY(gram_krylov_multiply(z));
+    TRY(multiply(z));
     z->steps++;
     z->dim += z->width;
     z->last = z->width;
     TRY(z->ops->project(z, z->dim, z->last));
-    z->flops += z->step_flops + 2 * (double)z->n * (double)z->last *
-                                    (double)(gram_krylov_degree(z) * z->n + 4 * z->dim);
+    z->flops += z->step_flops +
+                2 * (double)z->n * (double)z->last * (double)(degree_of(z) * z->n + 4 * z->dim);
     return GRAM_OK;
 }
 
@@ -151,8 +300,7 @@ static void rayleigh_ritz(struct krylov *z)
             memcpy(&z->s[j * m], z->column, (size_t)d * sizeof(double));
         }
     for (int64_t i = 0; i < d; i++)
-        z->residuals[i] =
-            residual_of(z, &z->s[i * m + d - z->last]) / gram_krylov_slope(z, z->values[i]);
+        z->residuals[i] = residual_of(z, &z->s[i * m + d - z->last]) / slope_at(z, z->values[i]);
     z->flops = 0;
 }
 
@@ -250,7 +398,7 @@ static bool look_later(struct krylov *z, double tolerance)
     z->look = 0;
     if (left <= 0)
         return true;
-    if (!(left * (double)gram_krylov_degree(z) < rate * (double)(z->most_products - z->products)))
+    if (!(left * (double)degree_of(z) < rate * (double)(z->most_products - z->products)))
         return false;
     z->look = z->steps + (int64_t)(left / rate);
     return true;
@@ -276,7 +424,7 @@ static gram_status iterate(struct krylov *z, double tolerance, int64_t least)
             break;
         if (!look_later(z, tolerance))
             TRY(begin_unfiltered(z));
-        else if (is_full(z) && gram_krylov_choose_filter(z))
+        else if (is_full(z) && choose_filter(z))
             TRY(begin_filtered(z));
         else if (is_full(z))
             TRY(restart(z));

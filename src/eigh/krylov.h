@@ -15,7 +15,7 @@
  * by Chebyshev polynomials), and ends when nothing new came up.
  *
  * Where the first full basis does not have the pairs, products of A give way to products of p(A), a
- * Chebyshev polynomial of degree 3 (krylov_filter.c): steps count for three, orthogonalisation and
+ * Chebyshev polynomial of degree 3 (krylov.c): steps count for three, orthogonalisation and
  * small eigenproblems for one.
  *
  * After K. Wu and H. Simon, Thick-restart Lanczos method for large symmetric eigenvalue problems,
@@ -134,21 +134,14 @@ void gram_krylov_plan(struct krylov *z);
 /* Runs in scratch of z->host_bytes and z->bytes, aligned to 64.  GRAM_OK: the results say what was
  * found.  GRAM_CANCELLED, or what multiply or the device returned. */
 gram_status gram_krylov_run(struct krylov *z, void *host, void *memory);
-/* krylov_filter.c.  Chooses p by the Ritz values, the best first, of a basis; false: none is worth
- * it, or it is too late. */
-bool gram_krylov_choose_filter(struct krylov *z);
-/* W = A Q or p(A) Q, counted. */
-gram_status gram_krylov_multiply(struct krylov *z);
-/* What residuals of p(A) at p(value) are to be divided by: an estimate from below. */
-double gram_krylov_slope(const struct krylov *z, double filtered);
-/* Products that a step takes. */
-int64_t gram_krylov_degree(const struct krylov *z);
 /* Eigenvalues (ascending) and eigenvectors (over a) of a small matrix of doubles. */
 bool gram_krylov_small_eigh(const struct krylov *z, int64_t n, double *a, int64_t ld, double *w);
 /* What an eigenproblem asks for: everything but ops, block, multiply and user. */
 struct krylov gram_krylov_problem(gram_context *g, const struct gram_eigh_op *op, bool falls_back);
 /* Whether the pairs that are asked for are at one end. */
 bool gram_krylov_takes(const struct gram_eigh_op *op);
+/* Whether they are few enough, and the matrix large enough, for products to be the quickest. */
+bool gram_krylov_pays(const struct gram_eigh_op *op);
 /* The wanted pairs in ascending order: order has k numbers. */
 void gram_krylov_order(const struct krylov *z, int32_t *order);
 /* Adds to the report, if one is wanted. */

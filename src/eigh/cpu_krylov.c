@@ -1,13 +1,27 @@
 /*
- * cpu_krylov_basis.c - arithmetic on the tall matrices of the Krylov solver, see krylov.h
+ * cpu_krylov.c - the Krylov solver's tall matrices on the CPU, and products of a stored matrix
+ *
+ * A stored symmetric matrix is cut into square blocks on one side of its diagonal; each is read
+ * from memory once and used twice, as itself and transposed (symmetric_tile.h), so a product moves
+ * half the matrix.  Blocks are dealt to a fixed number of parts with a sum of their own each, which
+ * are added up at the end: the same result for any number of threads.
  *
  * SPDX-License-Identifier: MIT
  */
-#include "core/random.h"
 #include "cpu_krylov.h"
+#include "core/blas.h"
+#include "core/random.h"
+#include "core/threads.h"
+#include "cpu/cpu_kernels.h"
 #include <float.h>
 #include <math.h>
 #include <string.h>
+
+enum {
+    PARTS = 6,       /* of sums over n */
+    TURN_ROWS = 512, /* of V that are turned at a time */
+    EDGE = 256       /* of a block: x and y of its columns take 32 KiB */
+};
 
 /* ---- Numbers of the dtype and doubles -------------------------------------------------------- */
 
@@ -38,7 +52,7 @@ static char *small_of(const struct krylov *z, int64_t part)
 /* Rows of a part. */
 static void part_rows(const struct krylov *z, int64_t part, int64_t *first, int64_t *rows)
 {
-    int64_t each = gram_ceil_div(z->n, KRYLOV_PARTS);
+    int64_t each = gram_ceil_div(z->n, PARTS);
 
     *first = gram_least(part * each, z->n);
     *rows = gram_least(each, z->n - *first);
@@ -74,10 +88,10 @@ static void project(const struct tall *job, double *h)
 
     if (job->dim == 0)
         return;
-    gram_blas_for(z->g, KRYLOV_PARTS, project_part, (void *)job);
+    gram_blas_for(z->g, PARTS, project_part, (void *)job);
     for (int64_t i = 0; i < job->dim * job->cols; i++) {
         h[i] = get(z, small_of(z, 0), i);
-        for (int64_t part = 1; part < KRYLOV_PARTS; part++)
+        for (int64_t part = 1; part < PARTS; part++)
             h[i] += get(z, small_of(z, part), i);
     }
 }
@@ -114,7 +128,7 @@ static void subtract(const struct krylov *z, int64_t dim, int64_t cols, const do
         return;
     for (int64_t i = 0; i < dim * cols; i++)
         put(z, small_of(z, 0), i, h[i]);
-    gram_blas_for(z->g, KRYLOV_PARTS, subtract_part, &job);
+    gram_blas_for(z->g, PARTS, subtract_part, &job);
 }
 
 /* ---- Columns --------------------------------------------------------------------------------- */
@@ -159,7 +173,7 @@ static gram_status residuals_of(struct krylov *z, int64_t at, int64_t cols, doub
 static gram_status turn(struct krylov *z, int64_t dim, int64_t cols, const double *s)
 {
     char *turned = z->w, *rotation = z->small;
-    int64_t most_rows = gram_least(KRYLOV_ROWS, gram_most(1, z->n * z->block / cols));
+    int64_t most_rows = gram_least(TURN_ROWS, gram_most(1, z->n * z->block / cols));
 
     for (int64_t c = 0; c < cols; c++)
         for (int64_t i = 0; i < dim; i++)
@@ -265,7 +279,7 @@ static void combine(struct krylov *z, const double *m, int64_t missing)
 
     for (int64_t i = 0; i < b * b; i++)
         put(z, small_of(z, 0), i, m[i]);
-    gram_blas_for(z->g, KRYLOV_PARTS, combine_part, &job);
+    gram_blas_for(z->g, PARTS, combine_part, &job);
     for (int64_t row = 0; row < z->n; row++)
         for (int64_t c = 0; c < missing; c++)
             put(z, q, row * b + c, normal(&z->random));
@@ -314,7 +328,7 @@ static size_t place(struct krylov *z, char *memory)
         z->w = z->q + block;
         z->small = z->w + block;
     }
-    return tall + 2 * block + gram_most_bytes(KRYLOV_PARTS * part, rotation);
+    return tall + 2 * block + gram_most_bytes(PARTS * part, rotation);
 }
 
 static gram_status expand(struct krylov *z, int64_t dim, int64_t cols)
@@ -343,3 +357,251 @@ const struct krylov_ops cpu_krylov_ops = {
     .residuals = residuals_of,
     .turn = turn,
 };
+
+/* ---- Products of a stored matrix ------------------------------------------------------------- */
+
+/* Scratch: the vectors in rows of 64 bytes; of each part, a sum like them, and a block with its
+ * transpose's product. */
+static size_t rows_bytes(int64_t n)
+{
+    return (size_t)n * SYMMETRIC_ROW_BYTES;
+}
+
+static size_t block_bytes(gram_dtype dtype, int64_t n)
+{
+    int64_t edge = gram_least(EDGE, n);
+
+    return gram_round64((size_t)(edge * edge) * gram_dtype_size(dtype)) + rows_bytes(edge);
+}
+
+size_t gram_symmetric_bytes(gram_dtype dtype, int64_t n)
+{
+    return rows_bytes(n) + PARTS * (rows_bytes(n) + block_bytes(dtype, n));
+}
+
+int64_t gram_symmetric_columns(gram_dtype dtype)
+{
+    return SYMMETRIC_ROW_BYTES / (int64_t)gram_dtype_size(dtype);
+}
+
+static char *sum_of(const struct gram_symmetric *a, int64_t part)
+{
+    return a->scratch + (size_t)(part + 1) * rows_bytes(a->view.rows);
+}
+
+static char *block_of(const struct gram_symmetric *a, int64_t part)
+{
+    return sum_of(a, PARTS) + (size_t)part * block_bytes(a->view.dtype, a->view.rows);
+}
+
+static double number_at(gram_dtype dtype, const char *from, int64_t i)
+{
+    return dtype == GRAM_F32 ? (double)((const float *)(const void *)from)[i]
+                             : ((const double *)(const void *)from)[i];
+}
+
+static void put_number(gram_dtype dtype, char *to, int64_t i, double value)
+{
+    if (dtype == GRAM_F32)
+        ((float *)(void *)to)[i] = (float)value;
+    else
+        ((double *)(void *)to)[i] = value;
+}
+
+/* The block of rows from i and columns from j on: where it is, or a copy. */
+static void take_block(const struct gram_symmetric *a, int64_t part, const int64_t ij[2],
+                       struct gram_symmetric_block *block)
+{
+    const struct gram_view *v = &a->view;
+    int64_t size = (int64_t)gram_dtype_size(v->dtype);
+    const char *from = v->data + (ij[0] * v->row_stride + ij[1] * v->col_stride) * size;
+    char *to = block_of(a, part);
+
+    block->a = from;
+    block->lda = v->row_stride;
+    if (v->col_stride == 1)
+        return;
+    for (int64_t r = 0; r < block->rows; r++)
+        for (int64_t c = 0; c < block->cols; c++)
+            put_number(v->dtype, to, r * block->cols + c,
+                       number_at(v->dtype, from, r * v->row_stride + c * v->col_stride));
+    block->a = to;
+    block->lda = block->cols;
+}
+
+/* A block on the diagonal: a copy of its stored half, half of the diagonal itself, since it counts
+ * twice. */
+static void take_diagonal(const struct gram_symmetric *a, int64_t part, int64_t i,
+                          struct gram_symmetric_block *block)
+{
+    const struct gram_view *v = &a->view;
+    int64_t size = (int64_t)gram_dtype_size(v->dtype);
+    const char *from = v->data + i * (v->row_stride + v->col_stride) * size;
+    char *to = block_of(a, part);
+
+    memset(to, 0, block_bytes(v->dtype, block->rows));
+    for (int64_t r = 0; r < block->rows; r++) {
+        int64_t first = a->uplo == GRAM_LOWER ? 0 : r, at = r * block->cols,
+                end = a->uplo == GRAM_LOWER ? r + 1 : block->cols;
+        if (v->col_stride == 1)
+            memcpy(to + (at + first) * size, from + (r * v->row_stride + first) * size,
+                   (size_t)((end - first) * size));
+        for (int64_t c = first; v->col_stride != 1 && c < end; c++)
+            put_number(v->dtype, to, at + c,
+                       number_at(v->dtype, from, r * v->row_stride + c * v->col_stride));
+        put_number(v->dtype, to, at + r, number_at(v->dtype, to, at + r) / 2);
+    }
+    block->a = to;
+    block->lda = block->cols;
+}
+
+/* The kernel cannot add to one place in two ways: the transpose's product takes a detour. */
+static void add_diagonal(const struct gram_symmetric *a, int64_t part, int64_t i,
+                         struct gram_symmetric_block *block)
+{
+    gram_dtype dtype = a->view.dtype;
+    int64_t edge = gram_least(EDGE, a->view.rows),
+            count = block->rows * gram_symmetric_columns(dtype);
+    char *to = block->y_j, *other = block_of(a, part) + block_bytes(dtype, edge) - rows_bytes(edge);
+
+    take_diagonal(a, part, i, block);
+    memset(other, 0, rows_bytes(block->rows));
+    block->y_j = other;
+    a->kernel(block);
+    for (int64_t e = 0; e < count; e++)
+        put_number(dtype, to, e, number_at(dtype, to, e) + number_at(dtype, other, e));
+}
+
+static void add_block(const struct gram_symmetric *a, int64_t part, int64_t i, int64_t j)
+{
+    const int64_t n = a->view.rows, ij[2] = {i, j};
+    struct gram_symmetric_block block = {
+        .rows = gram_least(EDGE, n - i),
+        .cols = gram_least(EDGE, n - j),
+        .x_i = a->scratch + rows_bytes(i),
+        .x_j = a->scratch + rows_bytes(j),
+        .y_i = sum_of(a, part) + rows_bytes(i),
+        .y_j = sum_of(a, part) + rows_bytes(j),
+    };
+
+    if (i == j) {
+        add_diagonal(a, part, i, &block);
+        return;
+    }
+    take_block(a, part, ij, &block);
+    a->kernel(&block);
+}
+
+static void multiply_part(void *arg, int64_t part, int thread)
+{
+    const struct gram_symmetric *a = arg;
+    int64_t number = 0, blocks = gram_ceil_div(a->view.rows, EDGE);
+
+    (void)thread;
+    memset(sum_of(a, part), 0, rows_bytes(a->view.rows));
+    for (int64_t i = 0; i < blocks; i++)
+        for (int64_t j = 0; j <= i; j++, number++) {
+            if (number % PARTS != part)
+                continue;
+            if (a->uplo == GRAM_LOWER)
+                add_block(a, part, i * EDGE, j * EDGE);
+            else
+                add_block(a, part, j * EDGE, i * EDGE);
+        }
+}
+
+/* A share of the rows on their way in, scaled, or out: the sum of the parts, scaled. */
+struct move {
+    const struct gram_symmetric *a;
+    int64_t columns;
+    const char *in;
+    char *out; /* or NULL */
+};
+
+static void move_share(void *arg, int64_t share, int thread)
+{
+    const struct move *m = arg;
+    const struct gram_symmetric *a = m->a;
+    gram_dtype dtype = a->view.dtype;
+    int64_t n = a->view.rows, each = gram_ceil_div(n, PARTS), b = m->columns,
+            width = gram_symmetric_columns(dtype);
+    int64_t first = gram_least(share * each, n), end = gram_least(first + each, n);
+
+    (void)thread;
+    if (!m->out)
+        memset(a->scratch + rows_bytes(first), 0, rows_bytes(end - first));
+    for (int64_t r = first; r < end; r++)
+        for (int64_t c = 0; c < b; c++) {
+            double sum = 0;
+            if (!m->out) {
+                put_number(dtype, a->scratch, r * width + c,
+                           a->scale * number_at(dtype, m->in, r * b + c));
+                continue;
+            }
+            for (int64_t part = 0; part < PARTS; part++)
+                sum += number_at(dtype, sum_of(a, part), r * width + c);
+            put_number(dtype, m->out, r * b + c, a->scale * sum);
+        }
+}
+
+gram_status gram_symmetric_multiply(void *user, int64_t columns, const void *in, void *out)
+{
+    struct gram_symmetric *a = user;
+    struct move move = {.a = a, .columns = columns, .in = in};
+
+    gram_parallel_for(a->g, PARTS, move_share, &move);
+    gram_parallel_for(a->g, PARTS, multiply_part, a);
+    move.out = out;
+    gram_parallel_for(a->g, PARTS, move_share, &move);
+    return GRAM_OK;
+}
+
+/* The largest magnitude in some rows of the triangle. */
+struct largest {
+    const struct gram_symmetric *a;
+    double most[PARTS]; /* INFINITY where something is not finite */
+};
+
+static void largest_part(void *arg, int64_t part, int thread)
+{
+    struct largest *job = arg;
+    const struct gram_symmetric *a = job->a;
+    const struct gram_view *v = &a->view;
+    double most = 0;
+
+    (void)thread;
+    for (int64_t i = part; i < v->rows; i += PARTS) {
+        int64_t first = a->uplo == GRAM_LOWER ? 0 : i,
+                end = a->uplo == GRAM_LOWER ? i + 1 : v->rows;
+        for (int64_t j = first; j < end; j++) {
+            double value =
+                fabs(number_at(v->dtype, v->data, i * v->row_stride + j * v->col_stride));
+            most = value <= most ? most : value; /* NaN stays */
+        }
+    }
+    job->most[part] = isfinite(most) ? most : INFINITY;
+}
+
+bool gram_symmetric_prepare(struct gram_symmetric *a)
+{
+    struct largest job = {.a = a};
+    int exponent, far = a->view.dtype == GRAM_F32 ? 40 : 300;
+    double most = 0;
+
+    if (a->view.row_stride == 1 && a->view.col_stride != 1) { /* the same matrix by its columns */
+        a->view.row_stride = a->view.col_stride;
+        a->view.col_stride = 1;
+        a->uplo = a->uplo == GRAM_LOWER ? GRAM_UPPER : GRAM_LOWER;
+    }
+    a->kernel = gram_cpu_kernels_of(a->g)->symmetric_block[a->view.dtype];
+    gram_parallel_for(a->g, PARTS, largest_part, &job);
+    for (int i = 0; i < PARTS; i++)
+        most = fmax(most, job.most[i]);
+    a->scale = 1;
+    if (!isfinite(most))
+        return false;
+    frexp(most, &exponent);
+    if (most > 0 && (exponent > far || exponent < -far))
+        a->scale = ldexp(1, -exponent / 2);
+    return true;
+}
