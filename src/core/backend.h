@@ -336,15 +336,8 @@ struct gram_backend {
                                             const struct gram_matmul_batched_op *op, size_t *bytes);
     gram_status (*matmul_chunked_workspace)(gram_context *g,
                                             const struct gram_matmul_chunked_op *op, size_t *bytes);
-    gram_status (*natural_gradient_workspace)(gram_context *g,
-                                              const struct gram_natural_gradient_op *op,
-                                              size_t *bytes);
     gram_status (*eigh_workspace)(gram_context *g, const struct gram_eigh_op *op, size_t *bytes);
     gram_status (*matrix_power_workspace)(gram_context *g, const struct gram_matrix_power_op *op,
-                                          size_t *bytes);
-    gram_status (*sample_grad_workspace)(gram_context *g, const struct gram_sample_grad_op *op,
-                                         size_t *bytes);
-    gram_status (*kfac_factors_workspace)(gram_context *g, const struct gram_kfac_factors_op *op,
                                           size_t *bytes);
 
     /* ---- The operations, of ops.def ---- */

@@ -24,13 +24,10 @@ const struct gram_backend gram_cpu_backend = {
     .solve_cholesky_workspace = cpu_solve_cholesky_workspace,
     .solve_lu_workspace = cpu_solve_lu_workspace,
     .matmul_batched_workspace = cpu_matmul_batched_workspace,
-    .natural_gradient_workspace = cpu_natural_gradient_workspace,
     .eigh_workspace = cpu_eigh_workspace,
     .matrix_power_workspace = cpu_matrix_power_workspace,
     .tune_kron = cpu_tune_kron,
     .optimizer_workspace = cpu_optimizer_workspace,
-    .sample_grad_workspace = cpu_sample_grad_workspace,
-    .kfac_factors_workspace = cpu_kfac_factors_workspace,
 #define GRAM_CPU_BOTH(name) .name = cpu_##name,
 #define GRAM_CPU_CUDA(name)
 #define GRAM_OP(name, op, devices) GRAM_CPU_##devices(name)

@@ -34,17 +34,10 @@ gram_status cpu_solve_cholesky_workspace(gram_context *g, const struct gram_solv
 gram_status cpu_solve_lu_workspace(gram_context *g, const struct gram_solve_op *op, size_t *bytes);
 gram_status cpu_matmul_batched_workspace(gram_context *g, const struct gram_matmul_batched_op *op,
                                          size_t *bytes);
-gram_status cpu_natural_gradient_workspace(gram_context *g,
-                                           const struct gram_natural_gradient_op *op,
-                                           size_t *bytes);
 gram_status cpu_eigh_workspace(gram_context *g, const struct gram_eigh_op *op, size_t *bytes);
 gram_status cpu_matrix_power_workspace(gram_context *g, const struct gram_matrix_power_op *op,
                                        size_t *bytes);
 gram_status cpu_tune_kron(gram_context *g, const struct gram_kron_matmul_op *op,
                           gram_kron_tuning *result);
 gram_status cpu_optimizer_workspace(gram_context *g, const gram_optimizer *o, size_t *bytes);
-gram_status cpu_sample_grad_workspace(gram_context *g, const struct gram_sample_grad_op *op,
-                                      size_t *bytes);
-gram_status cpu_kfac_factors_workspace(gram_context *g, const struct gram_kfac_factors_op *op,
-                                       size_t *bytes);
 #endif

@@ -10,7 +10,6 @@
 #include "cublas.h"
 #include "cuda_ops.h"
 #include "cusolver.h"
-#include "layers/cuda_kfac.h"
 #include <string.h>
 
 /* Opening NVRTC and SQLite takes some milliseconds, which the first call need not wait for. */
@@ -269,10 +268,7 @@ const struct gram_backend gram_cuda_backend = {
     .solve_cholesky_workspace = cuda_solve_cholesky_workspace,
     .solve_lu_workspace = cuda_solve_lu_workspace,
     .matmul_batched_workspace = cuda_matmul_batched_workspace,
-    .kfac_factors_workspace = cuda_kfac_factors_workspace,
-    .natural_gradient_workspace = cuda_natural_gradient_workspace,
     .matmul_chunked_workspace = cuda_matmul_chunked_workspace,
-    .sample_grad_workspace = cuda_sample_grad_workspace,
     .eigh_workspace = cuda_eigh_workspace,
     .eigh_wait = gram_cuda_joined,
     .eigh_multi_workspace = cuda_eigh_multi_workspace,

@@ -127,10 +127,6 @@ gram_status cuda_matmul_batched_workspace(gram_context *g, const struct gram_mat
 gram_status cuda_matmul_chunked_workspace(gram_context *g, const struct gram_matmul_chunked_op *op,
                                           size_t *bytes);
 
-/* cuda_sample_grad.c */
-gram_status cuda_sample_grad_workspace(gram_context *g, const struct gram_sample_grad_op *op,
-                                       size_t *bytes);
-
 /* cuda_matrix_power.c.  _least_ridge is gram_power_least_ridge for the dtype that the device
  * computes in. */
 double cuda_matrix_power_least_ridge(const gram_context *g, const struct gram_matrix_power_op *op);

@@ -7,6 +7,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "core/scratch.h"
 #include "core/threads.h"
 #include "cpu/cpu.h"
 #include "cpu/move.h"
@@ -190,22 +191,16 @@ static gram_status make_jobs(gram_context *g, const struct gram_kfac_factors_op 
     return GRAM_OK;
 }
 
-gram_status cpu_kfac_factors_workspace(gram_context *g, const struct gram_kfac_factors_op *op,
-                                       size_t *bytes)
-{
-    struct factor_job a, b;
-
-    return make_jobs(g, op, &a, &b, bytes);
-}
-
 gram_status cpu_kfac_factors(gram_context *g, const struct gram_kfac_factors_op *op)
 {
+    struct gram_layout layout = {0};
     struct factor_job a, b;
     size_t bytes;
-    void *scratch;
+    void *scratch; /* of A, and then of B */
 
     TRY(make_jobs(g, op, &a, &b, &bytes));
-    TRY(gram_scratch(g, bytes, &scratch));
+    gram_take(&layout, &scratch, bytes);
+    TRY(gram_layout_open(g, &layout));
     if (op->layer.kind == GRAM_LAYER_EMBEDDING)
         TRY(cpu_layer_check_rows(g, &op->layer));
     if (op->a.wanted && op->layer.kind == GRAM_LAYER_EMBEDDING)

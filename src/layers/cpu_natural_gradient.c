@@ -10,15 +10,16 @@
  * SPDX-License-Identifier: MIT
  */
 #include "core/blas_view.h"
+#include "core/scratch.h"
 #include "cpu/cpu.h"
 #include "cpu/move.h"
 #include <math.h>
 
 struct natural_plan {
     const struct gram_natural_gradient_op *op;
-    bool pack, wide; /* wide: more columns than rows */
-    int64_t n;       /* order of the Gram matrix */
-    size_t gram_at, vector_at, right_at, bytes;
+    bool pack, wide;                      /* wide: more columns than rows */
+    int64_t n;                            /* order of the Gram matrix */
+    void *packed, *gram, *vector, *right; /* scratch of an item; packed: J */
 };
 
 static gram_status make_plan(gram_context *g, const struct gram_natural_gradient_op *op,
@@ -27,6 +28,7 @@ static gram_status make_plan(gram_context *g, const struct gram_natural_gradient
     int64_t rows = op->gradients.rows, cols = op->gradients.cols;
     size_t size = gram_dtype_size(op->v.dtype), n = (size_t)gram_least(rows, cols);
     size_t room = SIZE_MAX / 8 / size;
+    struct gram_layout layout = {0};
 
     *p = (struct natural_plan){
         .op = op, .pack = !gram_blas_direct(&op->gradients), .wide = cols > rows, .n = (int64_t)n};
@@ -36,11 +38,11 @@ static gram_status make_plan(gram_context *g, const struct gram_natural_gradient
                          (long long)cols, INT32_MAX);
     if (cols > 0 && (size_t)rows > room / (size_t)cols)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "the bytes of a copy of gradients overflow");
-    p->gram_at = p->pack ? gram_round64((size_t)rows * (size_t)cols * size) : 0;
-    p->vector_at = p->gram_at + gram_round64(n * n * size);
-    p->right_at = p->vector_at + gram_round64((size_t)cols * size);
-    p->bytes = p->right_at + gram_round64((size_t)rows * size);
-    return GRAM_OK;
+    gram_take(&layout, &p->packed, p->pack ? (size_t)rows * (size_t)cols * size : 0);
+    gram_take(&layout, &p->gram, n * n * size);
+    gram_take(&layout, &p->vector, (size_t)cols * size);
+    gram_take(&layout, &p->right, gram_round64((size_t)rows * size));
+    return gram_layout_open(g, &layout);
 }
 
 static double get(gram_dtype dtype, const void *data, int64_t at)
@@ -70,13 +72,11 @@ static void apply(const struct natural_plan *p, struct gram_blas_matrix t, bool 
 }
 
 /* Solves an item; its vector is v and becomes out. */
-static int solve(const struct natural_plan *p, struct gram_blas_matrix t, double damping,
-                 char *scratch)
+static int solve(const struct natural_plan *p, struct gram_blas_matrix t, double damping)
 {
     gram_dtype dtype = p->op->v.dtype;
     int64_t rows = p->op->gradients.rows, cols = p->op->gradients.cols, n = p->n;
-    void *gram = scratch + p->gram_at, *vector = scratch + p->vector_at;
-    void *right = scratch + p->right_at;
+    void *gram = p->gram, *vector = p->vector, *right = p->right;
     struct gram_blas_matrix of = {t.data, t.ld, t.transposed != p->wide};
     int info;
 
@@ -99,29 +99,29 @@ static int solve(const struct natural_plan *p, struct gram_blas_matrix t, double
     return 0;
 }
 
-static void run_item(const struct natural_plan *p, int64_t item, char *scratch, int *info)
+static void run_item(const struct natural_plan *p, int64_t item, int *info)
 {
     const struct gram_natural_gradient_op *op = p->op;
     const char *from = gram_view_item(&op->gradients, &op->batch, item);
     struct gram_view dense =
-        gram_view_dense(scratch, op->v.dtype, op->gradients.rows, op->gradients.cols);
+        gram_view_dense(p->packed, op->v.dtype, op->gradients.rows, op->gradients.cols);
     const char *v = gram_view_item(&op->v, &op->batch, item);
     char *out = gram_view_item(&op->out, &op->batch, item);
     struct gram_blas_matrix t;
 
     if (p->pack) {
-        const struct cpu_move m = cpu_move_between(&dense, scratch, &op->gradients, from);
+        const struct cpu_move m = cpu_move_between(&dense, p->packed, &op->gradients, from);
         cpu_move(op->v.dtype, &m);
     }
-    t = p->pack ? gram_blas_transpose_of(&dense, scratch)
+    t = p->pack ? gram_blas_transpose_of(&dense, p->packed)
                 : gram_blas_transpose_of(&op->gradients, from);
     for (int64_t i = 0; i < op->v.cols; i++)
-        put(op->v.dtype, scratch + p->vector_at, i, get(op->v.dtype, v, i * op->v.col_stride));
+        put(op->v.dtype, p->vector, i, get(op->v.dtype, v, i * op->v.col_stride));
     *info = 0;
     if (op->gradients.rows > 0 && op->v.cols > 0)
-        *info = solve(p, t, gram_hyper_at(&op->damping, &op->batch, item), scratch);
+        *info = solve(p, t, gram_hyper_at(&op->damping, &op->batch, item));
     for (int64_t i = 0; i < op->v.cols; i++) {
-        double value = get(op->v.dtype, scratch + p->vector_at, i);
+        double value = get(op->v.dtype, p->vector, i);
         if (op->gradients.rows == 0)
             value /= gram_hyper_at(&op->damping, &op->batch, item);
         put(op->v.dtype, out, i * op->out.col_stride, *info ? NAN : value);
@@ -132,16 +132,14 @@ gram_status cpu_natural_gradient(gram_context *g, const struct gram_natural_grad
 {
     struct natural_plan plan;
     bool failed = false;
-    void *scratch;
 
     if (op->batch.count == 0)
         return GRAM_OK;
     TRY(make_plan(g, op, &plan));
-    TRY(gram_scratch(g, plan.bytes, &scratch));
     gram_blas_threads(g);
     for (int64_t item = 0; item < op->batch.count; item++) {
         int info;
-        run_item(&plan, item, scratch, &info);
+        run_item(&plan, item, &info);
         failed |= info != 0;
         if (op->has_info)
             *(int32_t *)(void *)gram_view_item(&op->info, &op->batch, item) = info;
@@ -149,18 +147,5 @@ gram_status cpu_natural_gradient(gram_context *g, const struct gram_natural_grad
     if (failed && !op->has_info)
         return gram_fail(g, GRAM_NUMERICAL,
                          "the Fisher matrix of an item is not positive definite, or not finite");
-    return GRAM_OK;
-}
-
-gram_status cpu_natural_gradient_workspace(gram_context *g,
-                                           const struct gram_natural_gradient_op *op, size_t *bytes)
-{
-    struct natural_plan plan;
-
-    *bytes = 0;
-    if (op->batch.count == 0)
-        return GRAM_OK;
-    TRY(make_plan(g, op, &plan));
-    *bytes = plan.bytes;
     return GRAM_OK;
 }

@@ -16,6 +16,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cpu_sample_grad.h"
+#include "core/scratch.h"
 #include "core/threads.h"
 #include "cpu/cpu.h"
 #include <math.h>
@@ -369,6 +370,7 @@ static gram_status make_job(gram_context *g, const struct gram_sample_grad_op *o
                             struct cpu_sample_job *job)
 {
     size_t numbers = gram_round64((size_t)op->layer.samples * sizeof(double));
+    struct gram_layout layout = {0};
 
     *job = (struct cpu_sample_job){.g = g, .op = op};
     job->sums = op->sum_weight.wanted || op->sum_bias.wanted;
@@ -379,18 +381,12 @@ static gram_status make_job(gram_context *g, const struct gram_sample_grad_op *o
     job->sum_bytes = gram_round64(job->sum_bytes);
     if (job->thread_bytes > SIZE_MAX / 4 / (size_t)g->threads || job->sum_bytes > SIZE_MAX / 4)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "the size of the scratch overflows");
-    job->bytes =
-        2 * numbers + gram_most_bytes((size_t)g->threads * job->thread_bytes, job->sum_bytes);
-    return GRAM_OK;
-}
-
-gram_status cpu_sample_grad_workspace(gram_context *g, const struct gram_sample_grad_op *op,
-                                      size_t *bytes)
-{
-    struct cpu_sample_job job;
-
-    TRY(make_job(g, op, &job));
-    *bytes = job.bytes;
+    gram_take(&layout, &job->square, numbers);
+    gram_take(&layout, &job->factor, numbers);
+    gram_take(&layout, &job->threads,
+              gram_most_bytes((size_t)g->threads * job->thread_bytes, job->sum_bytes));
+    TRY(gram_layout_open(g, &layout));
+    job->sum = job->threads; /* when the sums begin, the threads are done */
     return GRAM_OK;
 }
 
@@ -432,18 +428,12 @@ static void put_norm(const struct cpu_sample_job *job, int64_t sample)
 
 gram_status cpu_sample_grad(gram_context *g, const struct gram_sample_grad_op *op)
 {
-    size_t numbers = gram_round64((size_t)op->layer.samples * sizeof(double));
     const struct cpu_sample_family *family = family_of(op->layer.kind);
     struct cpu_sample_job job;
-    void *scratch;
 
     TRY(make_job(g, op, &job));
-    TRY(gram_scratch(g, job.bytes, &scratch));
     if (op->layer.kind == GRAM_LAYER_EMBEDDING)
         TRY(cpu_layer_check_rows(g, &op->layer));
-    job.square = scratch;
-    job.factor = (double *)(void *)((char *)scratch + numbers);
-    job.threads = job.sum = (char *)scratch + 2 * numbers;
     if (job.each)
         gram_blas_for(g, op->layer.samples, family->each, &job);
     for (int64_t n = 0; n < op->layer.samples; n++) {

@@ -20,7 +20,7 @@ struct cpu_sample_job {
     bool ghost, direct;
     int64_t positions, features;
     size_t left_at, right_at, weight_at, second_at, doubles_at; /* in a thread's scratch */
-    size_t thread_bytes, sum_bytes, bytes;
+    size_t thread_bytes, sum_bytes;
     char *threads;  /* scratch of the threads, thread_bytes each */
     char *sum;      /* scratch of the sums, sum_bytes */
     double *square; /* of each sample's norm */

@@ -5,7 +5,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "cuda_kfac.h"
+#include "cuda/cuda_ops.h"
 #include "kfac.h"
 #include "kfac_params.h"
 

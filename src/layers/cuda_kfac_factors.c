@@ -7,9 +7,10 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "core/scratch.h"
 #include "cuda/arena.h"
 #include "cuda/cublas.h"
-#include "cuda_kfac.h"
+#include "cuda/cuda_ops.h"
 #include "cuda_layer.h"
 
 static const struct cuda_kernel factor_products = {"kfac_factors.cu", "factor_products"};
@@ -284,9 +285,11 @@ static gram_status run_table(gram_context *g, struct factor_job *job, char *scra
 static gram_status run(gram_context *g, const struct gram_kfac_factors_op *op, struct factor_job *a,
                        struct factor_job *b, size_t bytes)
 {
-    void *scratch;
+    struct gram_layout layout = {0};
+    char *scratch; /* of A, and then of B */
 
-    TRY(gram_cuda_scratch(g, bytes, &scratch));
+    gram_take(&layout, &scratch, bytes);
+    TRY(gram_layout_open(g, &layout));
     if (op->a.wanted)
         TRY(a->table ? run_table(g, a, scratch) : run_job(g, a, scratch));
     return op->b.wanted ? run_job(g, b, scratch) : GRAM_OK;
@@ -318,12 +321,4 @@ gram_status cuda_kfac_factors(gram_context *g, const struct gram_kfac_factors_op
     status = run(g, op, &a, &b, bytes);
     gram_cuda_leave(g->device, entered);
     return status;
-}
-
-gram_status cuda_kfac_factors_workspace(gram_context *g, const struct gram_kfac_factors_op *op,
-                                        size_t *bytes)
-{
-    struct factor_job a, b;
-
-    return make_jobs(g, op, &a, &b, bytes);
 }

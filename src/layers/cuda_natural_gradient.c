@@ -11,8 +11,9 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "core/scratch.h"
 #include "cuda/arena.h"
-#include "cuda_kfac.h"
+#include "cuda/cuda_ops.h"
 #include "kfac_params.h"
 #include "kron/cuda_kron.h"
 
@@ -30,7 +31,9 @@ struct natural_job {
     struct gram_matmul_batched_op gram;     /* K */
     struct gram_matmul_batched_op down, up; /* wide: J v, J^T s */
     struct gram_solve_op solve;
-    size_t right_at, turned_at, inner_at, inner_bytes, bytes;
+    /* Scratch: K, then J v and J^T s if there are more columns than rows, and what parts take. */
+    void *matrices, *right, *projected, *inner;
+    size_t inner_bytes;
 };
 
 /* The vector that a view of one row is, as a column. */
@@ -45,12 +48,11 @@ static struct gram_view column_of(const struct gram_view *v)
     return column;
 }
 
-/* rows by cols matrices, one an item of the batch, at this place in scratch. */
-static struct gram_view dense_at(const struct natural_job *job, size_t at, int64_t rows,
-                                 int64_t cols)
+/* rows by cols matrices in scratch, one for each item of the batch. */
+static struct gram_view dense(const struct natural_job *job, void *scratch, int64_t rows,
+                              int64_t cols)
 {
-    /* NOLINTNEXTLINE(performance-no-int-to-ptr): until `place` makes it an address */
-    return cuda_kron_dense((void *)at, job->op->v.dtype, &job->op->batch, rows, cols);
+    return cuda_kron_dense(scratch, job->op->v.dtype, &job->op->batch, rows, cols);
 }
 
 static struct gram_view transposed(struct gram_view v)
@@ -59,24 +61,25 @@ static struct gram_view transposed(struct gram_view v)
     return v;
 }
 
+/* Describes the parts; before the scratch is there they are only measured. */
 static void describe_parts(struct natural_job *job)
 {
     const struct gram_natural_gradient_op *op = job->op;
-    const struct gram_view *j = &op->gradients, turned = transposed(*j);
+    const struct gram_view *j = &op->gradients, swapped = transposed(*j);
     const int64_t n = gram_least(j->rows, j->cols);
 
     job->gram = (struct gram_matmul_batched_op){
         .batch = op->batch,
-        .a = job->wide ? *j : turned,
-        .b = job->wide ? turned : *j,
-        .out = dense_at(job, 0, n, n),
+        .a = job->wide ? *j : swapped,
+        .b = job->wide ? swapped : *j,
+        .out = dense(job, job->matrices, n, n),
         .alpha.value = 1 / (double)j->rows,
     };
     job->solve = (struct gram_solve_op){
         .batch = op->batch,
         .a = job->gram.out,
-        .b = job->wide ? dense_at(job, job->right_at, n, 1) : column_of(&op->v),
-        .x = job->wide ? dense_at(job, job->right_at, n, 1) : column_of(&op->out),
+        .b = job->wide ? dense(job, job->right, n, 1) : column_of(&op->v),
+        .x = job->wide ? dense(job, job->right, n, 1) : column_of(&op->out),
         .info = op->info,
         .has_info = op->has_info,
         .x_is_b = job->wide || op->v.data == op->out.data,
@@ -91,14 +94,14 @@ static void describe_parts(struct natural_job *job)
     };
     job->up = (struct gram_matmul_batched_op){
         .batch = op->batch,
-        .a = turned,
+        .a = swapped,
         .b = job->solve.x,
-        .out = dense_at(job, job->turned_at, j->cols, 1),
+        .out = dense(job, job->projected, j->cols, 1),
         .alpha.value = 1,
     };
 }
 
-static gram_status count_parts(gram_context *g, struct natural_job *job)
+static gram_status measure_parts(gram_context *g, struct natural_job *job)
 {
     size_t bytes;
 
@@ -111,7 +114,6 @@ static gram_status count_parts(gram_context *g, struct natural_job *job)
         TRY(cuda_matmul_batched_workspace(g, &job->up, &bytes));
         job->inner_bytes = gram_most_bytes(job->inner_bytes, bytes);
     }
-    job->bytes = job->inner_at + job->inner_bytes;
     return GRAM_OK;
 }
 
@@ -132,23 +134,25 @@ static gram_status make_job(gram_context *g, const struct gram_natural_gradient_
     if (__builtin_mul_overflow(n, gram_most(n, cols), &elements) ||
         __builtin_mul_overflow((size_t)elements, count, &most) || most > SIZE_MAX / 16 / size)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "the bytes of Gram matrices of gradients overflow");
-    job->right_at = gram_round64(count * (size_t)(n * n) * size);
-    job->turned_at = job->right_at + (job->wide ? gram_round64(count * (size_t)n * size) : 0);
-    job->inner_at = job->turned_at + (job->wide ? gram_round64(count * (size_t)cols * size) : 0);
-    describe_parts(job);
-    return count_parts(g, job);
+    return GRAM_OK;
 }
 
-/* Places in scratch become addresses. */
-static void place(struct natural_job *job, char *scratch)
+static gram_status lay_out(gram_context *g, struct natural_job *job)
 {
-    struct gram_view *const views[] = {&job->gram.out, &job->solve.a, &job->up.out};
-    struct gram_view *const vectors[] = {&job->solve.b, &job->solve.x, &job->down.out, &job->up.b};
+    const struct gram_view *j = &job->op->gradients;
+    const size_t n = (size_t)gram_least(j->rows, j->cols), cols = (size_t)j->cols;
+    const size_t items = (size_t)job->op->batch.count * gram_dtype_size(job->op->v.dtype);
+    struct gram_layout layout = {0};
 
-    for (size_t i = 0; i < sizeof views / sizeof *views; i++)
-        views[i]->data = scratch + (size_t)views[i]->data;
-    for (size_t i = 0; job->wide && i < sizeof vectors / sizeof *vectors; i++)
-        vectors[i]->data = scratch + (size_t)vectors[i]->data;
+    describe_parts(job);
+    TRY(measure_parts(g, job));
+    gram_take(&layout, &job->matrices, items * n * n);
+    gram_take(&layout, &job->right, job->wide ? items * n : 0);
+    gram_take(&layout, &job->projected, job->wide ? items * cols : 0);
+    gram_take(&layout, &job->inner, job->inner_bytes);
+    TRY(gram_layout_open(g, &layout));
+    describe_parts(job);
+    return GRAM_OK;
 }
 
 static gram_status launch(gram_context *g, const struct natural_job *job,
@@ -191,18 +195,16 @@ static gram_status run_parts(gram_context *g, struct natural_job *job)
 
 static gram_status run(gram_context *g, struct natural_job *job)
 {
-    struct cuda_borrowed before;
+    struct gram_scratch_before before;
     gram_status status;
-    void *scratch;
 
     if (job->empty)
         return launch(g, job, &natural_finish, job->op->v.cols,
                       job->op->has_info ? &job->op->info : NULL);
-    TRY(gram_cuda_scratch(g, job->bytes, &scratch));
-    place(job, scratch);
-    gram_cuda_scratch_begin(g, (char *)scratch + job->inner_at, job->inner_bytes, &before);
+    TRY(lay_out(g, job));
+    gram_scratch_lend(g, job->inner, job->inner_bytes, &before);
     status = run_parts(g, job);
-    gram_cuda_scratch_end(g, &before);
+    gram_scratch_return(g, &before);
     return status;
 }
 
@@ -225,18 +227,4 @@ gram_status cuda_natural_gradient(gram_context *g, const struct gram_natural_gra
     status = run(g, &job);
     gram_cuda_leave(g->device, entered);
     return status;
-}
-
-gram_status cuda_natural_gradient_workspace(gram_context *g,
-                                            const struct gram_natural_gradient_op *op,
-                                            size_t *bytes)
-{
-    struct natural_job job;
-
-    *bytes = 0;
-    if (op->batch.count == 0)
-        return GRAM_OK;
-    TRY(make_job(g, op, &job));
-    *bytes = job.bytes;
-    return GRAM_OK;
 }

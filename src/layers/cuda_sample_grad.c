@@ -21,6 +21,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "core/scratch.h"
 #include "cuda/arena.h"
 #include "cuda/cuda_ops.h"
 #include "cuda_layer.h"
@@ -65,9 +66,7 @@ struct sample_job {
     int64_t product_squares, row_squares; /* of a sample: of its weight's tiles; of its rows */
     struct sum_parts product_parts, row_parts;
     int64_t span; /* positions of an embedding that are linked for sums */
-    size_t squares_at, factors_at, moments_at, partial_at[2], head_at, next_at, bytes;
     struct sample_params params;
-    char *scratch;
 };
 
 /* One family of layers: sizes in a job, the samples, the sums. */
@@ -98,22 +97,6 @@ static void fill_params(struct sample_job *job)
         .accumulate = op->accumulate,
         .has_coefficients = op->coefficients.wanted,
     };
-}
-
-/* Places in scratch, once it is there. */
-static void place_scratch(struct sample_job *job)
-{
-    struct sample_params *p = &job->params;
-    char *s = job->scratch;
-
-    p->square_count = (int)(job->product_squares + job->row_squares);
-    p->squares = job->squares ? (double *)(void *)(s + job->squares_at) : NULL;
-    p->factors = (double *)(void *)(s + job->factors_at);
-    p->moments = (double *)(void *)(s + job->moments_at);
-    for (int i = 0; i < 2; i++)
-        p->partial[i] = (double *)(void *)(s + job->partial_at[i]);
-    p->head = (int *)(void *)(s + job->head_at);
-    p->next = (int *)(void *)(s + job->next_at);
 }
 
 static gram_status launch(struct sample_job *job, const struct cuda_kernel *kernel,
@@ -431,23 +414,55 @@ static const struct sample_family *family_of(gram_layer_kind kind)
     return families[kind];
 }
 
-/* Moves *at behind count numbers of size; false if that overflows. */
-static bool take(size_t *at, double count, size_t size)
+/* Takes count numbers of a size; false if that overflows. */
+static bool take(struct gram_layout *layout, void *pointer, double count, size_t size)
 {
     if (count * (double)size > (double)(INT64_MAX / 64))
         return false;
-    *at += gram_round64((size_t)count * size);
-    return *at <= INT64_MAX / 4;
+    gram_take(layout, pointer, gram_round64((size_t)count * size));
+    return layout->bytes <= INT64_MAX / 4;
+}
+
+/* Gives kernels their places in scratch. */
+static gram_status lay_out(struct sample_job *job)
+{
+    const struct gram_sample_grad_op *op = job->op;
+    const struct gram_layer_op *l = &op->layer;
+    const double samples = (double)l->samples, squares = (double)job->params.square_count;
+    const double positions = l->kind == GRAM_LAYER_EMBEDDING ? samples * (double)l->positions : 0;
+    struct sample_params *p = &job->params;
+    double moments = 0, weights = 0, biases = 0;
+    struct gram_layout layout = {0};
+    bool fits;
+
+    if (p->affine)
+        moments = 2 * samples * (double)(p->affine == 1 ? l->positions : l->groups);
+    if (op->sum_weight.wanted && p->affine)
+        weights = (double)job->row_parts.count * (double)l->out;
+    else if (op->sum_weight.wanted && job->product_parts.count > 1)
+        weights = (double)job->product_parts.count * (double)(l->groups * l->out) * (double)l->in;
+    if (op->sum_bias.wanted)
+        biases =
+            (double)job->row_parts.count * (double)(p->affine ? 1 : l->groups) * (double)l->out;
+    fits = take(&layout, &p->squares, job->squares ? samples * squares : 0, sizeof(double));
+    fits = fits && take(&layout, &p->factors, samples, sizeof(double));
+    fits = fits && take(&layout, &p->moments, moments, sizeof(double));
+    fits = fits && take(&layout, &p->partial[0], weights, sizeof(double));
+    fits = fits && take(&layout, &p->partial[1], biases, sizeof(double));
+    fits = fits && take(&layout, &p->head, positions, sizeof(int));
+    fits = fits && take(&layout, &p->next, positions, sizeof(int));
+    if (!fits)
+        return gram_fail(job->g, GRAM_INVALID_ARGUMENT, "the size of the scratch overflows");
+    TRY(gram_layout_open(job->g, &layout));
+    if (!job->squares)
+        p->squares = NULL;
+    return GRAM_OK;
 }
 
 static gram_status make_job(gram_context *g, const struct gram_sample_grad_op *op,
                             struct sample_job *job)
 {
     const struct gram_layer_op *l = &op->layer;
-    double samples = (double)l->samples, counts[5];
-    size_t *const places[] = {&job->factors_at, &job->moments_at, &job->partial_at[0],
-                              &job->partial_at[1], &job->head_at};
-    bool fits;
 
     TRY(cuda_layer_check(g, l, INT32_MAX));
     *job = (struct sample_job){.g = g, .op = op};
@@ -456,33 +471,9 @@ static gram_status make_job(gram_context *g, const struct gram_sample_grad_op *o
     job->each = op->weight.wanted || op->bias.wanted || job->squares;
     fill_params(job);
     family_of(l->kind)->plan(job);
-    counts[0] = job->squares ? samples * (double)(job->product_squares + job->row_squares) : 0;
-    counts[1] = samples;
-    counts[2] = l->kind == GRAM_LAYER_NORM         ? 2 * samples * (double)l->positions
-                : l->kind == GRAM_LAYER_GROUP_NORM ? 2 * samples * (double)l->groups
-                                                   : 0;
-    counts[3] = 0;
-    counts[4] = 0;
-    if (op->sum_weight.wanted && job->params.affine)
-        counts[3] = (double)job->row_parts.count * (double)l->out;
-    else if (op->sum_weight.wanted && job->product_parts.count > 1)
-        counts[3] = (double)job->product_parts.count * (double)(l->groups * l->out) * (double)l->in;
-    if (op->sum_bias.wanted)
-        counts[4] = (double)job->row_parts.count * (double)(job->params.affine ? 1 : l->groups) *
-                    (double)l->out;
-    fits = true;
-    for (int i = 0; i < 5; i++) {
-        fits = fits && take(&job->bytes, counts[i], sizeof(double));
-        *places[i] = job->bytes;
-    }
-    job->next_at = job->head_at;
-    if (l->kind == GRAM_LAYER_EMBEDDING) {
-        fits = fits && take(&job->bytes, samples * (double)l->positions, sizeof(int));
-        job->next_at = job->bytes;
-        fits = fits && take(&job->bytes, samples * (double)l->positions, sizeof(int));
-    }
-    if (!fits || job->product_squares + job->row_squares > INT32_MAX)
+    if (job->product_squares + job->row_squares > INT32_MAX)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "the size of the scratch overflows");
+    job->params.square_count = (int)(job->product_squares + job->row_squares);
     return GRAM_OK;
 }
 
@@ -501,11 +492,8 @@ static gram_status find_factors(struct sample_job *job)
 static gram_status run(struct sample_job *job)
 {
     const struct sample_family *family = family_of(job->op->layer.kind);
-    void *scratch;
 
-    TRY(gram_cuda_scratch(job->g, job->bytes, &scratch));
-    job->scratch = scratch;
-    place_scratch(job);
+    TRY(lay_out(job));
     if (job->params.affine && (job->each || job->sums)) {
         const struct gram_layer_op *l = &job->op->layer;
         struct sample_params p = job->params;
@@ -554,14 +542,4 @@ gram_status cuda_sample_grad(gram_context *g, const struct gram_sample_grad_op *
     status = run(&job);
     gram_cuda_leave(g->device, entered);
     return status;
-}
-
-gram_status cuda_sample_grad_workspace(gram_context *g, const struct gram_sample_grad_op *op,
-                                       size_t *bytes)
-{
-    struct sample_job job;
-
-    TRY(make_job(g, op, &job));
-    *bytes = job.bytes;
-    return GRAM_OK;
 }

@@ -4,6 +4,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "core/scratch.h"
 #include "layer.h"
 #include <math.h>
 
@@ -116,7 +117,7 @@ gram_status gram_kfac_factors_workspace(gram_context *g, const gram_layer *layer
     TRY(gram_begin(g, __func__));
     TRY(gram_check_need(g, need));
     TRY(describe(g, &k, options, &op));
-    TRY(g->backend->kfac_factors_workspace(g, &op, &bytes));
+    TRY(gram_measure(g, &bytes, g->backend->kfac_factors(g, &op)));
     *need = gram_workspace_on(g, bytes);
     return GRAM_OK;
 }

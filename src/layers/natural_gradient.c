@@ -5,6 +5,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "core/backend.h"
+#include "core/scratch.h"
 #include <float.h>
 
 static gram_status view_inputs(gram_context *g, const gram_tensor *gradients, const gram_tensor *v,
@@ -77,7 +78,7 @@ gram_status gram_natural_gradient_workspace(gram_context *g, const gram_tensor *
     TRY(gram_begin(g, __func__));
     TRY(gram_check_need(g, need));
     TRY(describe(g, gradients, v, damping, out, NULL, &op));
-    TRY(g->backend->natural_gradient_workspace(g, &op, &bytes));
+    TRY(gram_measure(g, &bytes, g->backend->natural_gradient(g, &op)));
     *need = gram_workspace_on(g, bytes);
     return GRAM_OK;
 }

@@ -4,6 +4,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "core/scratch.h"
 #include "layer.h"
 #include <math.h>
 #include <string.h>
@@ -159,7 +160,7 @@ gram_status gram_sample_grad_workspace(gram_context *g, const gram_layer *layer,
     TRY(gram_begin(g, __func__));
     TRY(gram_check_need(g, need));
     TRY(describe(g, &s, options, false, &op));
-    TRY(g->backend->sample_grad_workspace(g, &op, &bytes));
+    TRY(gram_measure(g, &bytes, g->backend->sample_grad(g, &op)));
     *need = gram_workspace_on(g, bytes);
     return GRAM_OK;
 }
