@@ -13,7 +13,7 @@
 #include "kron/cuda_kron_matmul_vjp.h"
 #include "krr/rows_params.h"
 #include "linalg/cuda_solve.h"
-#include "pairwise/cuda_cdist_grad.h"
+#include "pairwise/cuda_cdist.h"
 #include <assert.h>
 #include <string.h>
 
@@ -112,6 +112,14 @@ static void add(struct warm_list *list, const struct jit_request *request)
     list->count++;
 }
 
+static void add_variant(struct warm_list *list, const struct cuda_variant *v)
+{
+    char text[CUDA_TEXT_BYTES];
+    const struct jit_request request = cuda_variant_request(v, text);
+
+    add(list, &request);
+}
+
 /* Never read: only addresses count. */
 static _Alignas(16) char memory[16];
 
@@ -153,9 +161,12 @@ static void describe(const struct common *c, const struct shape *shape, struct g
 /* The kernel of a plan, with the list's expression where it has one. */
 static void add_plan(struct warm_list *list, const struct cuda_cdist_plan *plan)
 {
-    char defines[CUDA_CDIST_DEFINES];
-    struct jit_request request = cuda_cdist_request(plan, defines);
+    char text[CUDA_TEXT_BYTES];
+    struct jit_request request;
+    struct cuda_variant v;
 
+    cuda_cdist_variant(plan, &v);
+    request = cuda_variant_request(&v, text);
     if (plan->expression)
         request.own = (struct cuda_source){.name = "pair_expression.cuh", .text = list->expression};
     add(list, &request);
@@ -164,24 +175,23 @@ static void add_plan(struct warm_list *list, const struct cuda_cdist_plan *plan)
 static void add_pairs(const gram_context *g, const struct cuda_device *device,
                       struct warm_list *list, const struct gram_cdist_op *op)
 {
-    char defines[CUDA_CDIST_DEFINES];
     struct cuda_cdist_plan plan = {0};
-    struct jit_request request;
+    struct cuda_variant v;
 
     cuda_cdist_plan(op, PROCESSORS, &plan);
     if (plan.tiles == 0)
         return;
     add_plan(list, &plan);
     if (cuda_cdist_packs(g, device, &plan)) {
-        request = cuda_cdist_panels_request(&plan, defines);
-        add(list, &request);
+        cuda_cdist_panels_variant(&plan, &v);
+        add_variant(list, &v);
         (void)cuda_cdist_plan_packed(&plan);
         add_plan(list, &plan);
     }
     if (!cuda_cdist_squares(g, device, &plan))
         return;
-    for (int k = 0; cuda_cdist_square_request(device, &plan, k, defines, &request); k++)
-        add(list, &request);
+    for (int k = 0; cuda_cdist_square_variant(device, &plan, k, &v); k++)
+        add_variant(list, &v);
     cuda_cdist_plan_listed(&plan);
     add_plan(list, &plan);
 }
@@ -197,15 +207,14 @@ static void add_common(const gram_context *g, const struct cuda_device *device,
 
 static void add_pieces(struct warm_list *list, const struct gram_cdist_op *op)
 {
-    char defines[CUDA_CDIST_DEFINES];
     struct cuda_cdist_plan plan = {0};
-    struct jit_request request;
+    struct cuda_variant v;
 
-    if (cuda_cdist_split_bytes(op, PROCESSORS) == 0)
+    if (!cuda_cdist_splits(op, PROCESSORS))
         return;
     cuda_cdist_plan(op, PROCESSORS, &plan);
-    for (int k = 0; cuda_cdist_split_request(op, &plan, PROCESSORS, k, defines, &request); k++)
-        add(list, &request);
+    for (int k = 0; cuda_cdist_split_variant(op, &plan, PROCESSORS, k, &v); k++)
+        add_variant(list, &v);
 }
 
 /* ---- Gradients ------------------------------------------------------------------------------ */
@@ -222,14 +231,13 @@ static void add_gradient(struct warm_list *list, const struct gradient *row)
         .out = rows_of(row->dtype, k, n),
         .p.value = row->p,
     };
-    char defines[CUDA_GRAD_DEFINES];
     struct cuda_grad_plan plan;
-    struct jit_request request;
+    struct cuda_variant v;
 
     op.out.planes = row->outputs;
     cuda_cdist_grad_plan(&op, false, PROCESSORS, &plan);
-    request = cuda_cdist_grad_request(&plan, defines);
-    add(list, &request);
+    cuda_cdist_grad_variant(&plan, &v);
+    add_variant(list, &v);
 }
 
 /* ---- Kronecker products ---------------------------------------------------------------------- */

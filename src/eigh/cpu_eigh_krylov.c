@@ -5,7 +5,7 @@
  */
 #include "cpu_eigh.h"
 #include "cpu_krylov.h"
-#include "pairwise/cdist.h"
+#include "pairwise/pairwise.h"
 #include <math.h>
 
 enum {

@@ -5,7 +5,6 @@
  */
 #include "core/blas.h"
 #include "eigh.h"
-#include "pairwise/cdist.h"
 #include "pairwise/pairwise.h"
 #include <math.h>
 #include <string.h>

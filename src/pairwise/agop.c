@@ -3,7 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "cdist_grad.h"
+#include "pairwise.h"
 
 static gram_status check_shape(gram_context *g, const struct gram_agop_op *op)
 {

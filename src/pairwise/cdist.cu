@@ -37,7 +37,6 @@
 #if PACKED
 #  include "ptx_wgmma.cuh"
 #endif
-#include "square_params.h"
 
 #if TM != 8 && TM != 4 && TM != 2
 #  error "cdist.cu: TM must be 8, 4 or 2"
@@ -84,13 +83,10 @@ struct __align__(READ * sizeof(REAL)) group {
 
 extern __shared__ __align__(16) REAL panels[]; /* STAGES, of PANEL elements */
 
-#include "pair_step.cuh"
-#include "pair_function.cuh"
+#include "pair_terms.cuh"
 #include "pair_tile.cuh"
 
 /* ---- Panels --------------------------------------------------------------------------------- */
-
-#include "pair_panel.cuh"
 
 /* What the warps tell each other, and how many panels this block has used. */
 struct pipeline {

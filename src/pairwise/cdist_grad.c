@@ -3,7 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "cdist_grad.h"
+#include "pairwise.h"
 #include <math.h>
 
 static gram_status check_dtypes(gram_context *g, const struct gram_grad_inputs *in)

@@ -7,11 +7,11 @@
  * centres k; each thread OWN outputs by TN features by TM points.  Panels of BK centres of a, b and
  * c come to shared memory by asynchronous copies, two deep.  There a centre's features, points and
  * outputs are neighbours; rows are 16 bytes longer than they need to be, so that copies of columns
- * do not all meet in one bank.  The parts of the centres are added by cdist_grad_sum.cu.
+ * do not all meet in one bank.  The parts of the centres are added by cdist_grad_sum.
  *
  * p = 2 in f32 has a file of its own, cdist_grad_mma.cu.
  *
- * Parameters (-D), set by cuda_cdist_grad_plan.c; the steps are named in grad_params.h:
+ * Parameters (-D), set by cuda_cdist_grad.c; the steps are named in grad_params.h:
  *   REAL, IS_DOUBLE  float or double
  *   STEP, WHOLE      the term
  *   TO, TN, TM       outputs of a tile, features and points of a thread: any TO, but 8 or 16 with
@@ -31,7 +31,7 @@
 #endif
 
 #define LANES ((int)(16 / sizeof(REAL))) /* of a 16-byte read */
-/* By tensor cores: see grad_signs.cuh. */
+/* By tensor cores: see grad_terms.cuh. */
 #define SIGNS (STEP == GRAD_SIGN && TO > 1 && !IS_DOUBLE)
 #define TX    (SIGNS ? 4 : 16) /* threads along points */
 #define TY    (SIGNS ? 8 : THREADS / TX)
@@ -154,7 +154,7 @@ static __device__ void load_panels(const struct grad_params *a, const struct gra
     ptx_copy_commit();
 }
 
-/* ---- What a thread has of a tile ------------------------------------------------------------- */
+/* ---- What a thread has of a tile ------------------------------------------------------------ */
 
 #if SIGNS
 /* A warp has TM points; of its lanes each group of four shares features, and has OWN outputs each.
@@ -252,10 +252,6 @@ static __device__ void read_outputs(REAL to[TO], const REAL *row)
 #if STEP == GRAD_SQUARE
 #  include "grad_square.cuh"
 #else
-#  include "grad_step.cuh"
-#  if SIGNS
-#    include "grad_signs.cuh"
-#  endif
 #  include "grad_terms.cuh"
 #endif
 

@@ -16,23 +16,25 @@
  * 5.9 at 4, no better at 8 and 16. */
 #define GRAD_LEAD 4
 
-/* ---- Powers of a difference: cdist_grad_tile.h once each ---------------------------------- */
+/* ---- Powers of a difference: with OUTPUTS, then alone --------------------------------------- */
 
 #define POWER           sign
 #define SIGNED_POWER(d) v_sign(d)
 #define STATE           NO_STATE
 #define OUTPUTS         2
-#include "cdist_grad_outputs_tile.h"
+#include "cdist_grad_tile.h"
 #define OUTPUTS 4
-#include "cdist_grad_outputs_tile.h"
+#include "cdist_grad_tile.h"
 #define OUTPUTS 6
-#include "cdist_grad_outputs_tile.h"
+#include "cdist_grad_tile.h"
 #define OUTPUTS 8
-#include "cdist_grad_outputs_tile.h"
+#include "cdist_grad_tile.h"
 #define OUTPUTS 10
-#include "cdist_grad_outputs_tile.h"
+#include "cdist_grad_tile.h"
 #define OUTPUTS 12
-#include "cdist_grad_outputs_tile.h"
+#include "cdist_grad_tile.h"
+
+/* With one coefficient a centre, and the weights of a row. */
 #include "cdist_grad_tile.h"
 
 #define POWER           sqrt
@@ -54,17 +56,19 @@
 #define SIGNED_POWER(d) v_signed_power(d)
 #define STATE           POWER_STATE
 #define OUTPUTS         2
-#include "cdist_grad_outputs_tile.h"
+#include "cdist_grad_tile.h"
 #define OUTPUTS 4
-#include "cdist_grad_outputs_tile.h"
+#include "cdist_grad_tile.h"
 #define OUTPUTS 6
-#include "cdist_grad_outputs_tile.h"
+#include "cdist_grad_tile.h"
 #define OUTPUTS 8
-#include "cdist_grad_outputs_tile.h"
+#include "cdist_grad_tile.h"
 #define OUTPUTS 10
-#include "cdist_grad_outputs_tile.h"
+#include "cdist_grad_tile.h"
 #define OUTPUTS 12
-#include "cdist_grad_outputs_tile.h"
+#include "cdist_grad_tile.h"
+
+/* The same for any power. */
 #include "cdist_grad_tile.h"
 
 #define POWER           wide
@@ -72,25 +76,25 @@
 #define STATE           WIDE_POWER_STATE
 #include "cdist_grad_tile.h"
 
-/* ---- Products with the coefficients: cdist_grad_sum_tile.h once a number of outputs -------- */
+/* ---- Products with the coefficients, once a number of outputs ------------------------------- */
 
 #define OUTPUTS 2
-#include "cdist_grad_sum_tile.h"
+#include "cdist_grad_tile.h"
 
 #define OUTPUTS 4
-#include "cdist_grad_sum_tile.h"
+#include "cdist_grad_tile.h"
 
 #define OUTPUTS 6
-#include "cdist_grad_sum_tile.h"
+#include "cdist_grad_tile.h"
 
 #define OUTPUTS 8
-#include "cdist_grad_sum_tile.h"
+#include "cdist_grad_tile.h"
 
 #define OUTPUTS 10
-#include "cdist_grad_sum_tile.h"
+#include "cdist_grad_tile.h"
 
 #define OUTPUTS 12
-#include "cdist_grad_sum_tile.h"
+#include "cdist_grad_tile.h"
 
 #define GRAD_OF(power)      CAT(CAT(CAT(cdist_grad, power), DTYPE), ISA)
 #define WEIGHTS_OF(power)   CAT(CAT(CAT(CAT(cdist_grad, power), weights), DTYPE), ISA)

@@ -1,5 +1,5 @@
 /*
- * cdist_pack.cu - the rows of x and y as 16-bit numbers for the tensor cores, see square_params.h
+ * cdist_pack.cu - the rows of x and y as 16-bit numbers for the tensor cores, see pair_params.h
  *
  * A coordinate e of a row (for squared distances, of the difference to a centre, which changes no
  * distance) becomes hi + lo, binary16 both, after the row was multiplied by the power of two that
@@ -15,7 +15,7 @@
  */
 #define HYPERS 0 /* of no interest here */
 #include "ptx.cuh"
-#include "square_params.h"
+#include "pair_params.h"
 
 #if PLANES != 1 && PLANES != 2
 #  error "cdist_pack.cu: PLANES must be 1 or 2"

@@ -12,7 +12,7 @@
  */
 #define HYPERS 0 /* of no interest here */
 #include "ptx.cuh"
-#include "panel_params.h"
+#include "pair_params.h"
 
 #define THREADS 256
 #define GROUP   (IS_DOUBLE ? 1 : 2)

@@ -12,13 +12,11 @@
 #define PAIR_FN static __device__
 #include "pair_map_params.h"
 #include "ptx.cuh"
-#include "reduce_params.h"
 
 #define THREADS 256
 #define LARGEST (IS_DOUBLE ? (REAL)0x1.fffffffffffffp1023 : (REAL)0x1.fffffep127f)
 
-#include "pair_step.cuh"
-#include "pair_function.cuh"
+#include "pair_terms.cuh"
 
 /* Where an item of out begins. */
 static __device__ long long offset_of(const struct reduce_params *a, long long item)

@@ -10,10 +10,10 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "agop.h"
 #include "core/blas.h"
 #include "core/threads.h"
-#include "cpu_cdist_grad.h"
+#include "cpu_cdist.h"
+#include "pairwise.h"
 
 enum {
     BLOCK_BYTES = 16 << 20, /* of the gradients that are held: half a last-level cache */
@@ -90,7 +90,7 @@ static double element_at(const struct agop_job *job, const char *data, int64_t i
                                          : ((const double *)data)[index];
 }
 
-static void put(const struct agop_job *job, int64_t at, double value)
+static void store_element(const struct agop_job *job, int64_t at, double value)
 {
     char *to = job->out.data + at * (int64_t)job->element;
 
@@ -112,7 +112,7 @@ static void square_row(void *arg, int64_t n, int thread)
         double g = element_at(job, row, i);
         sum += g * g;
     }
-    put(job, n * job->out.col_stride, sum * job->scale);
+    store_element(job, n * job->out.col_stride, sum * job->scale);
 }
 
 /* rows by cols of out from (n, l) on, n >= l: the lower triangle, and its mirror image. */
@@ -130,9 +130,9 @@ static void add_tile(const struct agop_job *job, int64_t n, int64_t l, int64_t r
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < cols && l + j <= n + i; j++) {
             double value = element_at(job, tile, i * cols + j);
-            put(job, (n + i) * r + (l + j) * c, value);
+            store_element(job, (n + i) * r + (l + j) * c, value);
             if (n + i != l + j)
-                put(job, (l + j) * r + (n + i) * c, value);
+                store_element(job, (l + j) * r + (n + i) * c, value);
         }
 }
 

@@ -9,6 +9,7 @@
  */
 #include "cpu_cdist.h"
 #include "cpu/cpu_pack.h"
+#include <string.h>
 
 enum {
     SERIAL_WORK = 270000, /* steps: 64^3 take 10 us (p = 2, f32) to 60, a thread as long to wake */
@@ -48,6 +49,8 @@ static double *y_norms(const struct cdist_round *round, int64_t item)
 
     return (double *)(plan->scratch + plan->y_norms_at) + item * plan->y_rows;
 }
+
+/* ---- Packing -------------------------------------------------------------------------------- */
 
 /* One side's panels from `panel` on: where they come from and where they go. */
 struct side {
@@ -105,6 +108,56 @@ static void pack_task(void *arg, int64_t index, int thread)
     }
     gram_trace_end(plan->g, "cdist pack", thread, start);
 }
+
+/* ---- Pieces of out -------------------------------------------------------------------------- */
+
+static int64_t first_column(const struct cdist_piece *piece, int64_t row)
+{
+    int64_t first = row + piece->diagonal;
+
+    return first < 0 ? 0 : first > piece->cols ? piece->cols : first;
+}
+
+#define SUFFIX f32
+#define real   float
+#include "cpu_cdist_move.h"
+
+#define SUFFIX f64
+#define real   double
+#include "cpu_cdist_move.h"
+
+/* Moves a piece to out, past the caches where out is too large to stay there. */
+static void store_piece(const struct cdist_plan *plan, const struct cdist_piece *piece)
+{
+    if (plan->stream && first_column(piece, piece->rows - 1) == 0)
+        plan->kernels->stream_rows(piece->out, piece->row_stride * plan->element, piece->buffer,
+                                   piece->ld * plan->element, piece->rows,
+                                   piece->cols * plan->element);
+    else if (plan->dtype == GRAM_F32)
+        store_f32(piece);
+    else
+        store_f64(piece);
+}
+
+/* Fills the buffer of a piece from out. */
+static void load_piece(const struct cdist_plan *plan, const struct cdist_piece *piece)
+{
+    if (plan->dtype == GRAM_F32)
+        load_f32(piece);
+    else
+        load_f64(piece);
+}
+
+/* Moves a piece to the transposed place in out, which is where piece->out points. */
+static void mirror_piece(const struct cdist_plan *plan, const struct cdist_piece *piece)
+{
+    if (plan->dtype == GRAM_F32)
+        mirror_f32(piece);
+    else
+        mirror_f64(piece);
+}
+
+/* ---- Blocks --------------------------------------------------------------------------------- */
 
 /* A block: its place in the round, its piece of out, what its items need. */
 struct block {
@@ -174,7 +227,7 @@ static void one_strip(const struct block *block, const struct cdist_piece *strip
                              .power = &block->what->power};
 
     if (!round->first)
-        cpu_cdist_load(plan, strip);
+        load_piece(plan, strip);
     for (int64_t c = first / plan->nr * plan->nr; c < strip->cols; c += plan->nr) {
         panel[1] = (block->col + c) / plan->nr;
         tile.y = plan->scratch + plan->y_at + cpu_cdist_y_panel(plan, block->item, panel[1]);
@@ -186,7 +239,7 @@ static void one_strip(const struct block *block, const struct cdist_piece *strip
     }
     if (round->last)
         finish(block, strip, row);
-    cpu_cdist_store(plan, strip);
+    store_piece(plan, strip);
 }
 
 /* The strips of some rows of a block, which begin at row of the round. */
@@ -232,11 +285,13 @@ static void block_task(void *arg, int64_t index, int thread)
         strips(&block, &piece, row);
         if (plan->op.symmetric && round->last) {
             piece.out = origin + (j * out->row_stride + i * out->col_stride) * plan->element;
-            cpu_cdist_mirror(plan, &piece);
+            mirror_piece(plan, &piece);
         }
     }
     gram_trace_end(plan->g, "cdist block", thread, start);
 }
+
+/* ---- Rounds --------------------------------------------------------------------------------- */
 
 static void run_round(struct cdist_round *round)
 {
@@ -302,6 +357,8 @@ void cpu_cdist_run(struct cdist_plan *plan, void *scratch)
         run_items(&round);
     }
 }
+
+/* ---- The call ------------------------------------------------------------------------------- */
 
 gram_status cpu_cdist(gram_context *g, const struct gram_cdist_op *op)
 {

@@ -88,17 +88,15 @@ void cpu_cdist_run(struct cdist_plan *plan, void *scratch);
 void cpu_cdist_plan(const gram_context *g, const struct gram_cdist_op *op, struct cdist_plan *plan);
 void cpu_cdist_item(const struct cdist_plan *plan, int64_t item, struct cdist_item *out);
 
-/* cpu_cdist_square.c: whether norms and products are faster for p = 2 here; the shifted panels and
+/* cpu_cdist_square.c: true if norms and products are faster for p = 2 here; the shifted panels and
  * norms of a packed round; the tile of x and y panels of a block, set in direct. */
 bool cpu_cdist_expands(const struct cdist_plan *plan);
 void cpu_cdist_centre(struct cdist_round *round);
 void cpu_cdist_square(const struct cdist_round *round, int64_t item, const int64_t panel[2],
                       const struct gram_tile *direct);
 
-/* cpu_cdist_store.c: moves a piece to out, from out, and to the transposed place in out, which
- * is where piece->out points then. */
-
-void cpu_cdist_store(const struct cdist_plan *plan, const struct cdist_piece *piece);
-void cpu_cdist_load(const struct cdist_plan *plan, const struct cdist_piece *piece);
-void cpu_cdist_mirror(const struct cdist_plan *plan, const struct cdist_piece *piece);
+/* cpu_cdist_grad.c: runs all items of op with scratch of cpu_cdist_grad_workspace(g, op) bytes,
+ * aligned to 64; with add the gradients are added to what out holds. */
+void cpu_cdist_grad_in(gram_context *g, const struct gram_cdist_grad_op *op, bool add,
+                       void *scratch);
 #endif

@@ -9,7 +9,7 @@
 #define CAT(a, b)  CAT_(a, b)
 
 enum {
-    CAT(TURN, SUFFIX) = 64 / sizeof(real) /* a turned square has rows of one cache line */
+    CAT(MIRRORED, SUFFIX) = 64 / sizeof(real) /* rows of a square that is mirrored: a cache line */
 };
 
 static void CAT(store, SUFFIX)(const struct cdist_piece *piece)
@@ -41,7 +41,7 @@ static void CAT(mirror, SUFFIX)(const struct cdist_piece *piece)
 {
     const real *buffer = (const real *)piece->buffer;
     real *out = (real *)piece->out;
-    const int64_t side = CAT(TURN, SUFFIX);
+    const int64_t side = CAT(MIRRORED, SUFFIX);
 
     for (int64_t r0 = 0; r0 < piece->rows; r0 += side) {
         int64_t r_end = r0 + side < piece->rows ? r0 + side : piece->rows;

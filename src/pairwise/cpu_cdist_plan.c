@@ -3,8 +3,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "cdist.h"
 #include "cpu_cdist.h"
+#include "pairwise.h"
 #include <math.h>
 
 enum {
@@ -42,7 +42,7 @@ static int64_t padded_work(const struct cdist_plan *plan, int64_t m, int64_t n)
     return gram_round_up(m, plan->mr) / 4 * gram_round_up(n, plan->nr);
 }
 
-/* Contiguous columns of out suit the vectors; thin problems are turned to waste fewer lanes. */
+/* Contiguous columns of out suit the vectors; thin problems are transposed to waste fewer lanes. */
 static void orient(struct cdist_plan *plan)
 {
     struct gram_cdist_op *op = &plan->op;

@@ -8,9 +8,9 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "cdist.h"
 #include "core/blas.h"
 #include "cpu_cdist.h"
+#include "pairwise.h"
 
 enum {
     EDGE = 384, /* rows and columns of a block, which stays in L2: 512 is as fast in f32, 1.4 times
@@ -31,7 +31,7 @@ struct matmul_job {
     char *scratch;
     /* Rows [i, i + rows) and columns [j, j + cols) of K. */
     int64_t i, rows, j, cols;
-    bool turned;               /* the block's transpose is at work */
+    bool transposed;           /* the block's transpose is at work */
     struct gram_blas_matrix b; /* its rows of v */
 };
 
@@ -127,11 +127,12 @@ static void multiply_chunk(void *arg, int64_t index, int thread)
 {
     const struct matmul_job *job = arg;
     const struct gram_view *out = &job->out;
-    int64_t all = job->turned ? job->cols : job->rows, terms = job->turned ? job->rows : job->cols;
+    int64_t all = job->transposed ? job->cols : job->rows,
+            terms = job->transposed ? job->rows : job->cols;
     int64_t first = index * CHUNK, rows = gram_least(CHUNK, all - first), columns = job->v.cols;
-    int64_t step = job->turned ? 1 : job->cols, origin = job->turned ? job->j : job->i;
+    int64_t step = job->transposed ? 1 : job->cols, origin = job->transposed ? job->j : job->i;
     const struct gram_blas_matrix a = {job->scratch + first * step * job->element, job->cols,
-                                       !job->turned};
+                                       !job->transposed};
     char *product = job->scratch + job->product_at + first * columns * job->element;
     char *to = out->data + (origin + first) * out->row_stride * job->element;
 
@@ -148,11 +149,11 @@ static void multiply_chunk(void *arg, int64_t index, int thread)
         }
 }
 
-static void multiply(struct matmul_job *job, bool turned)
+static void multiply(struct matmul_job *job, bool transposed)
 {
-    job->turned = turned;
-    job->b = turned ? operand(job, job->i, job->rows) : operand(job, job->j, job->cols);
-    gram_blas_for(job->g, gram_ceil_div(turned ? job->cols : job->rows, CHUNK), multiply_chunk,
+    job->transposed = transposed;
+    job->b = transposed ? operand(job, job->i, job->rows) : operand(job, job->j, job->cols);
+    gram_blas_for(job->g, gram_ceil_div(transposed ? job->cols : job->rows, CHUNK), multiply_chunk,
                   job);
 }
 

@@ -9,38 +9,50 @@
  *   gradient of x: centres y, points x, a = w^T
  *   gradient of y: centres x, points y, a = w
  * The gradients of an inner product are the same with p = 2, all points at 0 and coefficients -1.
- * The cosine, whose norms are functions of x and y too, is in cpu_kernel_vjp_cosine.c.
+ *
+ * The norms of the cosine k = x . y / (|x| |y|) are functions of x and y too:
+ *   d k / d x = y / (|x| |y|) - k x / |x|^2,   y alike
+ * so the gradient of row i of x is sum_j w[i, j] y[j] - r[i] x[i] / |x[i]|^2 with weights
+ * w[i, j] = grad[i, j] / (|x[i]| |y[j]|) and r[i] = sum_j grad[i, j] k[i, j]; that of y has the
+ * sums over rows.  Where a norm is 0 the kernel is 0 and so is the gradient.
  *
  * SPDX-License-Identifier: MIT
  */
-#include "cpu_kernel_vjp.h"
 #include "core/threads.h"
 #include "cpu_cdist.h"
-#include "cpu_cdist_grad.h"
+#include "kernel_vjp.h"
 #include <math.h>
 
 enum {
     BLOCK = 1024 /* rows and columns: 4 MiB of f32, few calls for large matrices */
 };
 
-#define real           float
-#define TIMES_GRAD     times_grad_f32
-#define ZERO           zero_f32
-#define GRAD_SUM       grad_sum_f32
-#define NORM           norm_f32
-#define COSINE_ROW     cosine_row_f32
-#define COSINE_CORRECT cosine_correct_f32
-#include "cpu_kernel_vjp_rows.h"
-#define real           double
-#define TIMES_GRAD     times_grad_f64
-#define ZERO           zero_f64
-#define GRAD_SUM       grad_sum_f64
-#define NORM           norm_f64
-#define COSINE_ROW     cosine_row_f64
-#define COSINE_CORRECT cosine_correct_f64
+/* ---- Rows ----------------------------------------------------------------------------------- */
+
+/* One row at a time; steps are strides in elements, the rows of a block have step 1. */
+struct vjp_rows {
+    void (*times_grad)(void *row, const void *grad, int64_t step, int64_t n);
+    void (*zero)(void *row, int64_t step, int64_t n);
+    /* the sum of row times grad; row NULL: of grad */
+    double (*grad_sum)(const void *row, const void *grad, int64_t step, int64_t n);
+    double (*norm)(const void *row, int64_t step, int64_t n);
+    /* row[j] = grad[j] / (norm norms[j]), 0 where that is 0 */
+    void (*cosine_row)(void *row, const void *grad, int64_t step, double norm, const double *norms,
+                       int64_t n);
+    /* to -= factor row */
+    void (*cosine_correct)(void *to, int64_t to_step, const void *row, int64_t step, double factor,
+                           int64_t n);
+};
+
+#define SUFFIX f32
+#define real   float
 #include "cpu_kernel_vjp_rows.h"
 
-const struct vjp_rows *cpu_vjp_rows(gram_dtype dtype)
+#define SUFFIX f64
+#define real   double
+#include "cpu_kernel_vjp_rows.h"
+
+static const struct vjp_rows *rows_of(gram_dtype dtype)
 {
     static const struct vjp_rows f32 = {times_grad_f32, zero_f32,       grad_sum_f32,
                                         norm_f32,       cosine_row_f32, cosine_correct_f32};
@@ -48,6 +60,67 @@ const struct vjp_rows *cpu_vjp_rows(gram_dtype dtype)
                                         norm_f64,       cosine_row_f64, cosine_correct_f64};
 
     return dtype == GRAM_F32 ? &f32 : &f64;
+}
+
+/* ---- Blocks of an item ---------------------------------------------------------------------- */
+
+/* One item's work.  Views are of the item; data NULL: not wanted. */
+struct vjp_job {
+    gram_context *g;
+    struct gram_cdist_op kernel; /* of the item */
+    struct gram_view grad, to_x, to_y;
+    const struct vjp_rows *each;
+    size_t element;
+    int64_t block_rows, block_cols;
+    /* Scratch: the block's elements; a sum and, for the cosine, more doubles for each row and
+     * column; what the parts need themselves. */
+    size_t sums, more, total;
+    char *scratch;
+    struct vjp_block block;
+};
+
+static void *block_row(const struct vjp_job *job, int64_t row)
+{
+    return job->scratch + (size_t)(row * job->block.cols) * job->element;
+}
+
+/* Element [row][0] of a view. */
+static char *view_row(const struct vjp_job *job, const struct gram_view *v, int64_t row)
+{
+    return v->data + row * v->row_stride * (int64_t)job->element;
+}
+
+/* grad at the block's row and first column. */
+static const void *grad_row(const struct vjp_job *job, int64_t row)
+{
+    return view_row(job, &job->grad, job->block.i + row) +
+           job->block.j * job->grad.col_stride * (int64_t)job->element;
+}
+
+static double *sums_of(const struct vjp_job *job)
+{
+    return (double *)(job->scratch + job->sums);
+}
+
+/* The next block in the order of rows, columns inside; false after the last. */
+static bool next_block(struct vjp_job *job)
+{
+    int64_t m = job->kernel.x.rows, n = job->kernel.y.rows;
+    struct vjp_block *b = &job->block;
+
+    if (b->rows == 0)
+        b->i = b->j = 0;
+    else if (b->j + b->cols < n)
+        b->j += b->cols;
+    else
+        b->i += b->rows, b->j = 0;
+    if (b->i >= m || b->j >= n) {
+        b->rows = 0;
+        return false;
+    }
+    b->rows = m - b->i < job->block_rows ? m - b->i : job->block_rows;
+    b->cols = n - b->j < job->block_cols ? n - b->j : job->block_cols;
+    return true;
 }
 
 static const void *numbers_of(gram_dtype dtype)
@@ -88,6 +161,13 @@ static size_t block_workspace(const struct vjp_job *job, const struct vjp_block 
     return most;
 }
 
+/* The cosine's doubles behind the sums of a block's rows: norms and sums of x's rows, then of y's.
+ */
+static int64_t cosine_doubles(const struct gram_cdist_op *kernel)
+{
+    return 2 * (kernel->x.rows + kernel->y.rows);
+}
+
 /* The whole work of an item, with the layout of scratch, which depends on no item's data. */
 static struct vjp_job make_job(gram_context *g, const struct gram_kernel_vjp_op *op, int64_t item)
 {
@@ -99,11 +179,11 @@ static struct vjp_job make_job(gram_context *g, const struct gram_kernel_vjp_op 
     job.grad = gram_view_alone(&op->grad, batch, item);
     job.to_x = gram_view_alone(&op->x, batch, item);
     job.to_y = gram_view_alone(&op->y, batch, item);
-    job.each = cpu_vjp_rows(k->x.dtype);
+    job.each = rows_of(k->x.dtype);
     job.element = gram_dtype_size(k->x.dtype);
     job.block_rows = m < BLOCK ? m : BLOCK;
     job.block_cols = n < BLOCK ? n : BLOCK;
-    doubles = job.block_rows + (k->function == GRAM_COSINE ? cpu_vjp_cosine_doubles(k) : 0);
+    doubles = job.block_rows + (k->function == GRAM_COSINE ? cosine_doubles(k) : 0);
     job.sums = gram_round64((size_t)(job.block_rows * job.block_cols) * job.element);
     job.more = job.sums + gram_round64((size_t)doubles * sizeof(double));
     for (int i = 0; i < 4; i++) {
@@ -115,7 +195,8 @@ static struct vjp_job make_job(gram_context *g, const struct gram_kernel_vjp_op 
     return job;
 }
 
-void cpu_vjp_kernel(struct vjp_job *job, gram_kernel_output output)
+/* The block's kernel (of the given output) into scratch. */
+static void find_kernel(struct vjp_job *job, gram_kernel_output output)
 {
     struct gram_cdist_op op = gram_vjp_kernel(&job->kernel, &job->block, output, job->scratch);
     struct cdist_plan plan;
@@ -124,7 +205,8 @@ void cpu_vjp_kernel(struct vjp_job *job, gram_kernel_output output)
     cpu_cdist_run(&plan, job->scratch + job->more);
 }
 
-void cpu_vjp_gradients(struct vjp_job *job)
+/* Adds what the block's weights in scratch give to to_x and to_y. */
+static void add_gradients(struct vjp_job *job)
 {
     struct gram_cdist_grad_op op;
 
@@ -138,12 +220,100 @@ void cpu_vjp_gradients(struct vjp_job *job)
     }
 }
 
+/* ---- The cosine ----------------------------------------------------------------------------- */
+
+/* Norms and sums of x's rows, then of y's, after the sums of a block. */
+struct cosine {
+    struct vjp_job *job;
+    double *x_norm, *x_sum, *y_norm, *y_sum;
+};
+
+static void find_norms(const struct vjp_job *job, const struct gram_view *v, double *norm,
+                       double *sum)
+{
+    for (int64_t i = 0; i < v->rows; i++) {
+        norm[i] = v->cols ? job->each->norm(view_row(job, v, i), v->col_stride, v->cols) : 0;
+        sum[i] = 0;
+    }
+}
+
+/* A row of the block from kernel to weights; its sums of grad times kernel. */
+static void weigh_row(void *arg, int64_t row, int thread)
+{
+    const struct cosine *c = arg;
+    const struct vjp_job *job = c->job;
+    const struct vjp_block *b = &job->block;
+    void *w = block_row(job, row);
+
+    (void)thread;
+    c->x_sum[b->i + row] +=
+        job->each->grad_sum(w, grad_row(job, row), job->grad.col_stride, b->cols);
+    job->each->times_grad(w, grad_row(job, row), job->grad.col_stride, b->cols);
+}
+
+static void divide_row(void *arg, int64_t row, int thread)
+{
+    const struct cosine *c = arg;
+    const struct vjp_job *job = c->job;
+
+    (void)thread;
+    job->each->cosine_row(block_row(job, row), grad_row(job, row), job->grad.col_stride,
+                          c->x_norm[job->block.i + row], c->y_norm + job->block.j, job->block.cols);
+}
+
+/* The products grad times kernel are in the block: their sums down the columns. */
+static void sum_columns(const struct cosine *c)
+{
+    const struct vjp_block *b = &c->job->block;
+    bool f32 = c->job->element == sizeof(float);
+
+    for (int64_t i = 0; i < b->rows; i++) {
+        const void *row = block_row(c->job, i);
+        double *sum = c->y_sum + b->j;
+        for (int64_t j = 0; j < b->cols; j++)
+            sum[j] += f32 ? (double)((const float *)row)[j] : ((const double *)row)[j];
+    }
+}
+
+static void correct(const struct vjp_job *job, const struct gram_view *to,
+                    const struct gram_view *v, const double *norm, const double *sum)
+{
+    for (int64_t i = 0; to->data && i < v->rows; i++)
+        if (norm[i] != 0)
+            job->each->cosine_correct(view_row(job, to, i), to->col_stride, view_row(job, v, i),
+                                      v->col_stride, sum[i] / norm[i] / norm[i], v->cols);
+}
+
+/* Adds the gradients of an item to to_x and to_y, which are 0. */
+static void cosine_gradients(struct vjp_job *job)
+{
+    const struct gram_view *x = &job->kernel.x, *y = &job->kernel.y;
+    struct cosine c = {.job = job, .x_norm = sums_of(job) + job->block_rows};
+
+    c.x_sum = c.x_norm + x->rows;
+    c.y_norm = c.x_sum + x->rows;
+    c.y_sum = c.y_norm + y->rows;
+    find_norms(job, x, c.x_norm, c.x_sum);
+    find_norms(job, y, c.y_norm, c.y_sum);
+    while (next_block(job)) {
+        find_kernel(job, GRAM_VALUE);
+        gram_parallel_for(job->g, job->block.rows, weigh_row, &c);
+        sum_columns(&c);
+        gram_parallel_for(job->g, job->block.rows, divide_row, &c);
+        add_gradients(job);
+    }
+    correct(job, &job->to_x, x, c.x_norm, c.x_sum);
+    correct(job, &job->to_y, y, c.y_norm, c.y_sum);
+}
+
+/* ---- Other gradients ------------------------------------------------------------------------ */
+
 static void multiply_row(void *arg, int64_t row, int thread)
 {
     const struct vjp_job *job = arg;
 
     (void)thread;
-    job->each->times_grad(vjp_row(job, row), vjp_grad_row(job, row), job->grad.col_stride,
+    job->each->times_grad(block_row(job, row), grad_row(job, row), job->grad.col_stride,
                           job->block.cols);
 }
 
@@ -152,26 +322,26 @@ static void sum_row(void *arg, int64_t row, int thread)
     const struct vjp_job *job = arg;
 
     (void)thread;
-    vjp_sums(job)[row] = job->each->grad_sum(vjp_row(job, row), vjp_grad_row(job, row),
-                                             job->grad.col_stride, job->block.cols);
+    sums_of(job)[row] = job->each->grad_sum(block_row(job, row), grad_row(job, row),
+                                            job->grad.col_stride, job->block.cols);
 }
 
 static void zero_rows(const struct vjp_job *job, const struct gram_view *v)
 {
     for (int64_t i = 0; v->data && i < v->rows; i++)
-        job->each->zero(vjp_row_of(job, v, i), v->col_stride, v->cols);
+        job->each->zero(view_row(job, v, i), v->col_stride, v->cols);
 }
 
 static double bandwidth_gradient(struct vjp_job *job)
 {
     double total = 0;
 
-    while (gram_vjp_has_bandwidth(job->kernel.function) && vjp_next(job)) {
-        cpu_vjp_kernel(job, GRAM_BANDWIDTH_DERIVATIVE);
+    while (gram_vjp_has_bandwidth(job->kernel.function) && next_block(job)) {
+        find_kernel(job, GRAM_BANDWIDTH_DERIVATIVE);
         gram_for(job->g, (double)job->block.rows * (double)job->block.cols, job->block.rows,
                  sum_row, job);
         for (int64_t i = 0; i < job->block.rows; i++)
-            total += vjp_sums(job)[i];
+            total += sums_of(job)[i];
     }
     return total;
 }
@@ -185,12 +355,12 @@ static double regularization_gradient(const struct vjp_job *job)
     return d.count == 0
                ? 0
                : job->each->grad_sum(
-                     NULL, vjp_row_of(job, v, d.i) + d.j * v->col_stride * (int64_t)job->element,
+                     NULL, view_row(job, v, d.i) + d.j * v->col_stride * (int64_t)job->element,
                      v->row_stride + v->col_stride, d.count);
 }
 
-static void put_number(const struct gram_view *v, const struct gram_batch *batch, int64_t item,
-                       double value)
+static void store_number(const struct gram_view *v, const struct gram_batch *batch, int64_t item,
+                         double value)
 {
     char *to = gram_view_item(v, batch, item);
 
@@ -210,19 +380,21 @@ static void run_item(gram_context *g, const struct gram_kernel_vjp_op *op, int64
     zero_rows(&job, &job.to_x);
     zero_rows(&job, &job.to_y);
     if (job.kernel.function == GRAM_COSINE && (op->want_x || op->want_y))
-        cpu_vjp_cosine(&job);
+        cosine_gradients(&job);
     else
-        while ((op->want_x || op->want_y) && vjp_next(&job)) {
-            cpu_vjp_kernel(&job, GRAM_WEIGHT);
+        while ((op->want_x || op->want_y) && next_block(&job)) {
+            find_kernel(&job, GRAM_WEIGHT);
             gram_for(g, (double)job.block.rows * (double)job.block.cols, job.block.rows,
                      multiply_row, &job);
-            cpu_vjp_gradients(&job);
+            add_gradients(&job);
         }
     if (op->want_bandwidth)
-        put_number(&op->bandwidth, batch, item, bandwidth_gradient(&job));
+        store_number(&op->bandwidth, batch, item, bandwidth_gradient(&job));
     if (op->want_regularization)
-        put_number(&op->regularization, batch, item, regularization_gradient(&job));
+        store_number(&op->regularization, batch, item, regularization_gradient(&job));
 }
+
+/* ---- The call ------------------------------------------------------------------------------- */
 
 size_t cpu_kernel_vjp_workspace(const gram_context *g, const struct gram_kernel_vjp_op *op)
 {

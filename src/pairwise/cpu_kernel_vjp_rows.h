@@ -1,13 +1,15 @@
 /*
  * cpu_kernel_vjp_rows.h - template: the element-wise parts of gram_kernel_vjp, for one dtype
  *
- * Parameters, all undefined again at the end: real, and the names of the functions TIMES_GRAD,
- * ZERO, GRAD_SUM, NORM, COSINE_ROW and COSINE_CORRECT.  See struct vjp_rows in cpu_kernel_vjp.c.
+ * Parameters, all undefined again at the end: SUFFIX (of the functions) and real.  See struct
+ * vjp_rows in cpu_kernel_vjp.c.
  *
  * SPDX-License-Identifier: MIT
  */
+#define CAT_(a, b) a##_##b
+#define CAT(a, b)  CAT_(a, b)
 
-static void TIMES_GRAD(void *row, const void *grad, int64_t step, int64_t n)
+static void CAT(times_grad, SUFFIX)(void *row, const void *grad, int64_t step, int64_t n)
 {
     real *w = row;
     const real *g = grad;
@@ -16,7 +18,7 @@ static void TIMES_GRAD(void *row, const void *grad, int64_t step, int64_t n)
         w[j] *= g[j * step];
 }
 
-static void ZERO(void *row, int64_t step, int64_t n)
+static void CAT(zero, SUFFIX)(void *row, int64_t step, int64_t n)
 {
     real *x = row;
 
@@ -24,7 +26,7 @@ static void ZERO(void *row, int64_t step, int64_t n)
         x[k * step] = 0;
 }
 
-static double GRAD_SUM(const void *row, const void *grad, int64_t step, int64_t n)
+static double CAT(grad_sum, SUFFIX)(const void *row, const void *grad, int64_t step, int64_t n)
 {
     const real *w = row, *g = grad;
     double sum = 0;
@@ -34,7 +36,7 @@ static double GRAD_SUM(const void *row, const void *grad, int64_t step, int64_t 
     return sum;
 }
 
-static double NORM(const void *row, int64_t step, int64_t n)
+static double CAT(norm, SUFFIX)(const void *row, int64_t step, int64_t n)
 {
     const real *x = row;
     double sum = 0;
@@ -44,8 +46,8 @@ static double NORM(const void *row, int64_t step, int64_t n)
     return sqrt(sum);
 }
 
-static void COSINE_ROW(void *row, const void *grad, int64_t step, double norm, const double *norms,
-                       int64_t n)
+static void CAT(cosine_row, SUFFIX)(void *row, const void *grad, int64_t step, double norm,
+                                    const double *norms, int64_t n)
 {
     real *w = row;
     const real *g = grad;
@@ -56,8 +58,8 @@ static void COSINE_ROW(void *row, const void *grad, int64_t step, double norm, c
     }
 }
 
-static void COSINE_CORRECT(void *to, int64_t to_step, const void *row, int64_t step, double factor,
-                           int64_t n)
+static void CAT(cosine_correct, SUFFIX)(void *to, int64_t to_step, const void *row, int64_t step,
+                                        double factor, int64_t n)
 {
     real *out = to;
     const real *x = row;
@@ -66,10 +68,7 @@ static void COSINE_CORRECT(void *to, int64_t to_step, const void *row, int64_t s
         out[k * to_step] -= (real)(factor * (double)x[k * step]);
 }
 
-#undef COSINE_CORRECT
-#undef COSINE_ROW
-#undef NORM
-#undef GRAD_SUM
-#undef ZERO
-#undef TIMES_GRAD
+#undef CAT
+#undef CAT_
+#undef SUFFIX
 #undef real

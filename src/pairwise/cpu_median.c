@@ -8,7 +8,7 @@
  */
 #include "core/random.h"
 #include "cpu_cdist.h"
-#include "median.h"
+#include "pairwise.h"
 #include <math.h>
 #include <string.h>
 
@@ -59,7 +59,7 @@ static void sample(const struct gram_median_op *op, const char *item, char *to)
         copy_row(&op->x, item + i * op->x.row_stride * size, to);
 }
 
-static void put(const struct gram_median_op *op, int64_t item, double value)
+static void store_median(const struct gram_median_op *op, int64_t item, double value)
 {
     char *to = gram_view_item(&op->out, &op->batch, item);
 
@@ -83,9 +83,9 @@ static void one_item(const struct gram_median_op *op, struct median_plan *plan, 
     one->out.data = scratch;
     one->p.value = gram_hyper_at(&op->p, &op->batch, item);
     cpu_cdist_run(&plan->distances, scratch + plan->cdist_at);
-    put(op, item,
-        op->out.dtype == GRAM_F32 ? median_f32((float *)scratch, op->rows)
-                                  : median_f64((double *)scratch, op->rows));
+    store_median(op, item,
+                 op->out.dtype == GRAM_F32 ? median_f32((float *)scratch, op->rows)
+                                           : median_f64((double *)scratch, op->rows));
 }
 
 gram_status cpu_median(gram_context *g, const struct gram_median_op *op)
@@ -99,7 +99,7 @@ gram_status cpu_median(gram_context *g, const struct gram_median_op *op)
         if (plan.bytes > 0)
             one_item(op, &plan, item, scratch);
         else
-            put(op, item, NAN);
+            store_median(op, item, NAN);
     return GRAM_OK;
 }
 

@@ -10,10 +10,9 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "agop.h"
-#include "agop_params.h"
 #include "cuda/arena.h"
-#include "cuda_cdist_grad.h"
+#include "cuda_cdist.h"
+#include "pairwise.h"
 
 enum {
     BLOCK_BYTES = 64 << 20, /* of an item's gradients that are held: a few rounds of tiles */
@@ -24,6 +23,10 @@ enum {
     TILE_THREADS = 64,      /* of agop.cu */
     THREADS = 256,          /* of the other kernels here */
 };
+
+static const struct cuda_kernel agop = {"agop.cu", "agop"},
+                                agop_diagonal = {"agop.cu", "agop_diagonal"},
+                                agop_sum = {"agop.cu", "agop_sum"};
 
 /* A round of items. */
 struct agop_job {
@@ -179,9 +182,9 @@ static gram_status queue_products(gram_context *g, const struct agop_job *job, i
     params->columns = job->op->c.rows * count;
     params->chunk_columns =
         gram_round_up(gram_ceil_div(params->columns, job->chunks), COLUMN_GRAIN);
-    return gram_cuda_launch_plain(g, diagonal ? CUDA_VARIANT_AGOP_DIAGONAL : CUDA_VARIANT_AGOP,
-                                  job->op->a.dtype, tiles * job->chunks * params->items,
-                                  diagonal ? THREADS : TILE_THREADS, params);
+    return cuda_launch_plain(g, diagonal ? &agop_diagonal : &agop, job->op->a.dtype,
+                             tiles * job->chunks * params->items, diagonal ? THREADS : TILE_THREADS,
+                             params);
 }
 
 static gram_status queue_round(gram_context *g, const struct agop_job *job)
@@ -202,9 +205,8 @@ static gram_status queue_round(gram_context *g, const struct agop_job *job)
         params.first = 0;
         first += count;
     } while (first < op->d.cols);
-    return gram_cuda_launch_plain(g, CUDA_VARIANT_AGOP_SUM, op->a.dtype,
-                                  gram_ceil_div(params.items * job->part, THREADS), THREADS,
-                                  &params);
+    return cuda_launch_plain(g, &agop_sum, op->a.dtype,
+                             gram_ceil_div(params.items * job->part, THREADS), THREADS, &params);
 }
 
 static gram_status queue(gram_context *g, struct agop_job *job)

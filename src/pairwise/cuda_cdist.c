@@ -1,67 +1,622 @@
 /*
  * cuda_cdist.c - gram_cdist and gram_kernel on the device: launches, nothing waited for
  *
+ * A problem goes one of four ways, which `choose_way` decides from its plan:
+ *   WAY_DIRECT     one launch of cdist.cu
+ *   WAY_SQUARES    p = 2 and inner products by tensor cores (cuda_cdist_square.c)
+ *   WAY_PACKED     cdist_panels.cu writes panels of x and y in the order in which cdist.cu reads
+ *                  them, which a thread then fetches instead of all
+ *   WAY_SPLIT      where out has fewer tiles than the device has processors, the columns of x and y
+ *                  are cut into pieces, which are a dimension of the batch for cdist.cu; it leaves
+ *                  plain sums in scratch, and cdist_reduce.cu adds them and applies the function
+ *
  * SPDX-License-Identifier: MIT
  */
+#include "cuda_cdist.h"
 #include "cuda/arena.h"
-#include "cuda/cuda_ops.h"
+#include "pairwise.h"
+#include <float.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#define PAIR_FN static
+#include "pair_map_params.h"
+
+_Static_assert((int)GRAM_EXPRESSION == PAIR_EXPRESSION && (int)GRAM_MATERN52 == PAIR_MATERN52 &&
+                   (int)GRAM_BANDWIDTH_DERIVATIVE == PAIR_BANDWIDTH_DERIVATIVE,
+               "pair_params.h repeats enums of gram.h");
+_Static_assert((int)GRAM_MAX_DIMS == PAIR_DIMS, "pair_params.h repeats a size of gram.h");
+_Static_assert((int)GRAM_MAX_PARAMETERS == PAIR_PARAMETERS, "and another one");
+_Static_assert((int)GRAM_HYPERS == PAIR_HYPERS &&
+                   offsetof(struct gram_cdist_op, regularization) ==
+                       offsetof(struct gram_cdist_op, hyper[PAIR_REGULARIZATION]),
+               "pair_hyper_name repeats the order of gram_cdist_op's hyperparameters");
+
 enum {
-    THREADS = 256,    /* of cdist.cu */
-    LISTED_BLOCKS = 2 /* a processor, for tiles whose number only the device knows */
+    THREADS = 256,       /* of every kernel here */
+    LISTED_BLOCKS = 2,   /* a processor, for tiles whose number only the device knows */
+    PANEL_BLOCKS = 16,   /* a processor, for panels that are written */
+    LEAST_ROWS = 1024,   /* from which packing a row is little beside using it */
+    LEAST_COLS = 32,     /* and a panel is filled */
+    PIECE_COLUMNS = 512, /* of a piece at least: less is not worth a second launch */
+    PIECE_GRAIN = 16,    /* so that a piece is loaded as its matrix is */
+    PIECE_TILE = 2,      /* cdist.cu's smallest tm */
+    PIECE_BLOCKS = 2     /* a processor */
 };
 
-static const int64_t most_blocks = INT32_MAX;
+/* From this many terms on packing pays: 130 us on an H200; packing and a launch take 10. */
+static const double least_packed = 0x1p31;
 
-/* Compiles, if need be, with the caller's expression written as device code. */
-static gram_status make_kernel(gram_context *g, const struct cuda_cdist_plan *plan,
-                               const struct cuda_cdist_identity *identity, size_t bytes,
-                               CUfunction *function)
+static const struct cuda_kernel cdist = {"cdist.cu", "cdist"},
+                                cdist_panels = {"cdist_panels.cu", "cdist_panels"},
+                                cdist_reduce = {"cdist_reduce.cu", "cdist_reduce"};
+
+/* ---- Hyperparameters ------------------------------------------------------------------------ */
+
+/* The ranges that the fronts demand of numbers. */
+static void set_range(const struct gram_cdist_op *op, int name, struct pair_hyper *h)
 {
-    struct cuda_device *device = g->device;
-    char defines[CUDA_CDIST_DEFINES], *text = NULL;
-    struct jit_request request = cuda_cdist_request(plan, defines);
-    gram_status status;
+    bool positive = name == PAIR_BANDWIDTH || name == PAIR_EXPONENT || name == PAIR_ALPHA;
+    bool weight = op->output == GRAM_WEIGHT && op->inner == GRAM_DIFFERENCE;
+    bool distance = op->function == GRAM_IDENTITY && op->output == GRAM_VALUE;
 
-    request.identity = identity;
-    request.identity_bytes = bytes;
-    request.shared_bytes = cuda_cdist_shared(&plan->variant, device->arch);
-    if (plan->expression) {
-        text = gram_cuda_expression_text(plan->expression);
-        if (!text)
-            return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the code of an expression");
-        request.own = (struct cuda_source){.name = "pair_expression.cuh", .text = text};
+    h->least = positive || name == PAIR_P ? 0 : -DBL_MAX;
+    h->most = name == PAIR_P && !weight ? (double)INFINITY : DBL_MAX;
+    h->open = positive || (name == PAIR_P && !distance);
+}
+
+static void fill_hyper(const struct gram_hyper *from, struct pair_hyper *h)
+{
+    *h = (struct pair_hyper){.value = from->value,
+                             .data = from->tensor.data,
+                             .is_double = from->tensor.dtype == GRAM_F64,
+                             .least = -DBL_MAX,
+                             .most = DBL_MAX};
+    for (int d = 0; d < GRAM_MAX_DIMS; d++)
+        h->batch_stride[d] = from->tensor.batch_stride[d];
+}
+
+static bool fill_hypers(const struct gram_cdist_op *op, struct pair_params *params)
+{
+    bool tensors = false;
+
+    for (int name = 0; name < PAIR_HYPERS; name++) {
+        struct pair_hyper *h = &params->hyper[name];
+        fill_hyper(&op->hyper[name], h);
+        if (name == PAIR_OUTER && op->root)
+            h->value = (double)NAN, h->data = NULL;
+        set_range(op, name, h);
+        tensors |= h->data != NULL;
     }
-    status = gram_jit_kernel(g, device, &request, function);
-    free(text);
-    return status;
+    for (int i = 0; i < op->parameters; i++) {
+        fill_hyper(&op->parameter[i], &params->hyper[PAIR_HYPERS + i]);
+        tensors |= op->parameter[i].tensor.data != NULL;
+    }
+    return tensors;
 }
 
-static gram_status find_kernel(gram_context *g, const struct cuda_cdist_plan *plan,
-                               CUfunction *function)
+static void prepare_map(const struct gram_cdist_op *op, struct pair_params *params)
 {
-    struct cuda_cdist_identity identity;
-    const size_t bytes = cuda_cdist_identify(plan, &identity);
+    const struct pair_what what = {(int)op->function, (int)op->output, op->inner == GRAM_DOT,
+                                   op->out.dtype == GRAM_F64};
+    double values[PAIR_HYPERS + PAIR_PARAMETERS];
 
-    *function = gram_jit_recall_own(g->device, plan->number, &identity, bytes);
-    return *function ? GRAM_OK : make_kernel(g, plan, &identity, bytes, function);
+    for (int name = 0; name < PAIR_HYPERS + PAIR_PARAMETERS; name++)
+        values[name] = params->hyper[name].value;
+    pair_map_prepare(&params->map, &what, values);
+    if (op->expression)
+        (void)gram_cuda_expression_constants(op->expression, values + PAIR_HYPERS,
+                                             params->map.constant);
 }
 
-gram_status cuda_cdist_launch(gram_context *g, struct cuda_cdist_plan *plan,
+/* ---- Options -------------------------------------------------------------------------------- */
+
+/* How far from a whole number special functions are exact enough: see pair_terms.cuh. */
+static const double most_mixed = 0.34;
+
+/* MIX of cdist.cu. */
+static int mix_of(double p, const struct cuda_cdist_options *o)
+{
+    if (!o->fraction || p < 1 || o->is_double)
+        return 0;
+    return p - floor(p) <= most_mixed ? 1 : ceil(p) - p <= most_mixed ? 2 : 0;
+}
+
+static void choose_step(const struct gram_cdist_op *op, struct cuda_cdist_options *o)
+{
+    double p = op->p.value;
+
+    o->step = PAIR_ANY;
+    if (op->inner == GRAM_DOT)
+        o->step = PAIR_DOT;
+    else if (op->p.tensor.data)
+        return;
+    else if (p == 0)
+        o->step = PAIR_ZERO;
+    else if (p == 0.5)
+        o->step = PAIR_HALF;
+    else if (p == 1)
+        o->step = PAIR_ONE;
+    else if (p == 1.5)
+        o->step = PAIR_THREE_HALVES;
+    else if (p == 2)
+        o->step = PAIR_TWO;
+    else if (isinf(p))
+        o->step = PAIR_INFINITY;
+    else if (p < PAIR_MOST_WHOLE + 1 && (p == floor(p) || p > 1 || !o->is_double)) {
+        o->step = PAIR_POWER;
+        o->whole = (int)p;
+        o->fraction = p != floor(p);
+        o->mix = mix_of(p, o);
+    }
+}
+
+/* How a side comes to shared memory: see X_LOAD in cdist.cu.  y's f32 columns change places there,
+ * so that they come one by one. */
+static int load_of(const struct gram_view *v, const struct gram_batch *batch, bool is_y)
+{
+    int64_t size = (int64_t)gram_dtype_size(v->dtype);
+    bool aligned = size >= (is_y ? 8 : 4) && (v->col_stride == 1 || v->cols == 1) &&
+                   v->cols * size % 16 == 0 && (uintptr_t)v->data % 16 == 0 &&
+                   (v->row_stride * size % 16 == 0 || v->rows == 1);
+
+    for (int i = 0; i < batch->ndim; i++)
+        aligned &= v->batch_stride[i] * size % 16 == 0 || batch->shape[i] == 1;
+    if (aligned)
+        return 2;
+    return llabs(v->col_stride) <= llabs(v->row_stride) || v->rows == 1;
+}
+
+int cuda_cdist_most_tile(const struct cuda_cdist_options *o)
+{
+    return o->is_double || o->step == PAIR_ANY || o->step == PAIR_ZERO ? 4 : 8;
+}
+
+/* The largest tile that still gives every processor two blocks, and whose half would not hold an
+ * item whole: of 100,000 items of 8 by 8 tiles of 128 by 128 took 4.4 ms on an H200. */
+static int tile_of(const struct gram_cdist_op *op, const struct cuda_cdist_options *o,
+                   int processors)
+{
+    int tm = cuda_cdist_most_tile(o);
+    double work = (double)op->batch.count * (double)op->out.rows * (double)op->out.cols;
+
+    if (gram_cdist_mirrors(op))
+        work /= 2;
+    while (tm > 2 && (work / (16.0 * tm * 16.0 * tm) < 2.0 * processors ||
+                      gram_most(op->out.rows, op->out.cols) <= 8L * tm))
+        tm /= 2;
+    return tm;
+}
+
+static void choose_kinds(const struct gram_cdist_op *op, const struct pair_params *params,
+                         struct cuda_cdist_options *o)
+{
+    o->base = o->hypers ? PAIR_RUN_TIME : (int)params->map.base.kind;
+    o->slope = op->output != GRAM_WEIGHT ? PAIR_SAME
+               : o->hypers               ? PAIR_RUN_TIME
+                                         : (int)params->map.slope.kind;
+}
+
+/* The assembler's full optimization moves the reads of a short loop so far ahead that it runs out
+ * of registers; a long one needs it to hide latencies. */
+static bool is_short(const struct cuda_cdist_options *o)
+{
+    return o->step == PAIR_ONE || o->step == PAIR_TWO || o->step == PAIR_INFINITY ||
+           o->step == PAIR_DOT || (o->step == PAIR_POWER && !o->fraction);
+}
+
+/* ---- Shapes --------------------------------------------------------------------------------- */
+
+static struct pair_side side_of(const struct gram_view *v)
+{
+    struct pair_side side = {
+        .data = v->data, .rows = v->rows, .row_stride = v->row_stride, .col_stride = v->col_stride};
+
+    for (int d = 0; d < GRAM_MAX_DIMS; d++)
+        side.batch_stride[d] = v->batch_stride[d];
+    return side;
+}
+
+/* Contiguous columns of out suit the stores; every step is symmetric in x and y. */
+static bool is_transposed(const struct gram_cdist_op *op)
+{
+    return op->out.col_stride != 1 && op->out.row_stride == 1;
+}
+
+static void fill_shapes(const struct gram_cdist_op *op, struct pair_params *params)
+{
+    bool transposed = is_transposed(op);
+    struct gram_view out = op->out;
+
+    if (transposed) {
+        out.rows = op->out.cols, out.cols = op->out.rows;
+        out.row_stride = op->out.col_stride, out.col_stride = op->out.row_stride;
+    }
+    params->x = side_of(transposed ? &op->y : &op->x);
+    params->y = side_of(transposed ? &op->x : &op->y);
+    params->out = side_of(&out);
+    params->depth = op->x.cols;
+    params->items = op->batch.count;
+    params->batch_ndim = op->batch.ndim;
+    for (int d = 0; d < op->batch.ndim; d++)
+        params->batch_shape[d] = op->batch.shape[d];
+    params->symmetric = gram_cdist_mirrors(op);
+    params->diagonal = op->column_offset - op->row_offset;
+    if (transposed)
+        params->diagonal = -params->diagonal;
+}
+
+/* ---- Plans ---------------------------------------------------------------------------------- */
+
+void cuda_cdist_plan(const struct gram_cdist_op *op, int processors, struct cuda_cdist_plan *plan)
+{
+    struct cuda_cdist_options o = {.is_double = op->out.dtype == GRAM_F64,
+                                   .function = (int)op->function,
+                                   .output = (int)op->output};
+    struct pair_params *params = &plan->params;
+    bool transposed = is_transposed(op);
+
+    plan->tiles = 0;
+    if (op->batch.count == 0 || op->out.rows == 0 || op->out.cols == 0)
+        return;
+    o.half = op->x.dtype == GRAM_F16 ? 1 : op->x.dtype == GRAM_BF16 ? 2 : 0;
+    choose_step(op, &o);
+    o.x_load = load_of(transposed ? &op->y : &op->x, &op->batch, false);
+    o.y_load = load_of(transposed ? &op->x : &op->y, &op->batch, true);
+    o.hypers = fill_hypers(op, params);
+    if (!o.hypers)
+        prepare_map(op, params);
+    choose_kinds(op, params, &o);
+    fill_shapes(op, params);
+    if (o.fraction && o.whole > 0)
+        cuda_cdist_power(op->p.value - o.whole + 1, &params->power);
+    plan->options = o;
+    plan->expression = op->expression;
+    cuda_cdist_set_tile(plan, tile_of(op, &o, processors));
+}
+
+void cuda_cdist_set_tile(struct cuda_cdist_plan *plan, int tm)
+{
+    struct pair_params *p = &plan->params;
+
+    plan->options.tm = tm;
+    p->tile_rows = gram_ceil_div(p->out.rows, 16L * tm);
+    p->tile_cols = gram_ceil_div(p->y.rows, 16L * tm);
+    plan->tiles = p->items * p->tile_rows * p->tile_cols;
+}
+
+/* Panels serve steps of a few instructions, where those that fetch operands count. */
+bool cuda_cdist_plan_packed(struct cuda_cdist_plan *plan)
+{
+    struct cuda_cdist_options *o = &plan->options;
+    struct pair_params *p = &plan->params;
+
+    if (plan->expression || !is_short(o) || o->step == PAIR_TWO || o->step == PAIR_DOT)
+        return false;
+    o->half = o->x_load = o->y_load = 0;
+    o->packed = 1;
+    p->depth = gram_round_up(p->depth, PANEL_COLS);
+    p->x.row_stride = p->y.row_stride = p->depth;
+    cuda_cdist_set_tile(plan, PANEL_ROWS / 16);
+    return true;
+}
+
+/* The number of tiles is the list's, on the device. */
+void cuda_cdist_plan_listed(struct cuda_cdist_plan *plan)
+{
+    plan->options.listed = 1;
+    plan->options.tm = SQUARE_LEFT_ROWS(plan->options.is_double) / 16;
+}
+
+/* ---- The launch of a plan ------------------------------------------------------------------- */
+
+/* The dynamic shared memory of a block: panels of x and y. */
+static size_t shared_bytes(const struct cuda_cdist_options *o, int arch)
+{
+    bool narrow = arch < 90 || (arch >= 120 && arch < 130);
+    size_t row = narrow ? 64 : 128, rows = 2 * 16 * (size_t)o->tm;
+
+    return o->packed ? 3 * rows * row : 2 * rows * (row + 16);
+}
+
+/* The options that cdist_reduce.cu shares with cdist.cu. */
+static void set_options(const struct cuda_cdist_plan *plan, const struct cuda_kernel *kernel,
+                        struct cuda_variant *v)
+{
+    const struct cuda_cdist_options *o = &plan->options;
+
+    cuda_variant(v, kernel,
+                 CUDA_OPTIONS({"REAL", cuda_type(o->is_double ? GRAM_F64 : GRAM_F32)},
+                              {"IS_DOUBLE", o->is_double}, {"HALF", o->half}, {"TM", o->tm},
+                              {"STEP", o->step}, {"WHOLE", o->whole}, {"FRACTION", o->fraction},
+                              {"MIX", o->mix}, {"X_LOAD", o->x_load}, {"Y_LOAD", o->y_load},
+                              {"FUNCTION", o->function}, {"OUTPUT", o->output}, {"BASE", o->base},
+                              {"SLOPE", o->slope}, {"HYPERS", o->hypers}, {"LISTED", o->listed},
+                              {"PACKED", o->packed}));
+    if (is_short(o) && !o->packed)
+        cuda_option(v, "--ptxas-options=-O", 1);
+}
+
+void cuda_cdist_variant(const struct cuda_cdist_plan *plan, struct cuda_variant *v)
+{
+    set_options(plan, &cdist, v);
+}
+
+static char *write_expression(const void *expression)
+{
+    return gram_cuda_expression_text(expression);
+}
+
+gram_status cuda_cdist_launch(gram_context *g, const struct cuda_cdist_plan *plan,
                               const struct square_list *list)
 {
-    struct cuda_device *device = g->device;
-    int64_t most = list ? LISTED_BLOCKS * (int64_t)device->processors : most_blocks;
-    const unsigned grid[] = {(unsigned)gram_least(plan->tiles, most), 1, 1};
-    void *arguments[] = {&plan->params, &list};
-    size_t shared = cuda_cdist_shared(&plan->variant, device->arch);
-    CUfunction function;
+    const struct cuda_device *device = g->device;
+    const int64_t listed = LISTED_BLOCKS * (int64_t)device->processors;
+    const struct cuda_grid grid = {.blocks = list ? gram_least(plan->tiles, listed) : plan->tiles,
+                                   .threads = THREADS,
+                                   .shared = shared_bytes(&plan->options, device->arch)};
+    uint64_t words[CUDA_EXPRESSION_WORDS];
+    struct cuda_code code = {.name = "pair_expression.cuh",
+                             .identity = words,
+                             .write = write_expression,
+                             .of = plan->expression};
+    struct cuda_variant v;
 
-    TRY(find_kernel(g, plan, &function));
-    return gram_cuda_queue(g, function, grid, (const unsigned[]){THREADS, 1, 1}, shared, arguments);
+    cuda_cdist_variant(plan, &v);
+    if (plan->expression) {
+        code.identity_bytes = gram_cuda_expression_words(plan->expression, words) * sizeof *words;
+        v.code = &code;
+    }
+    return cuda_launch(g, &v, &grid, (void *[]){(void *)&plan->params, &list});
 }
+
+/* ---- Panels --------------------------------------------------------------------------------- */
+
+bool cuda_cdist_packs(const gram_context *g, const struct cuda_device *device,
+                      const struct cuda_cdist_plan *plan)
+{
+    const struct pair_params *p = &plan->params;
+    struct cuda_cdist_plan packed = *plan;
+    bool pays = p->x.rows >= LEAST_ROWS && p->y.rows >= LEAST_ROWS && p->depth >= LEAST_COLS &&
+                (double)p->x.rows * (double)p->y.rows * (double)p->depth >= least_packed;
+
+    return plan->tiles > 0 && device->arch >= 90 && p->items == 1 && p->depth > 0 &&
+           (pays || g->cdist_form == GRAM_FORM_EXPANSION) && cuda_cdist_plan_packed(&packed);
+}
+
+void cuda_cdist_panels_variant(const struct cuda_cdist_plan *plan, struct cuda_variant *v)
+{
+    const struct cuda_cdist_options *o = &plan->options;
+
+    cuda_variant(v, &cdist_panels,
+                 CUDA_OPTIONS({"REAL", cuda_type(o->is_double ? GRAM_F64 : GRAM_F32)},
+                              {"IS_DOUBLE", o->is_double}, {"HALF", o->half}));
+}
+
+static size_t panel_bytes(const struct cuda_cdist_plan *plan, int64_t rows)
+{
+    const size_t size = plan->options.is_double ? sizeof(double) : sizeof(float);
+
+    return (size_t)(gram_round_up(rows, PANEL_ROWS) *
+                    gram_round_up(plan->params.depth, PANEL_COLS)) *
+           size;
+}
+
+static size_t packed_bytes(const struct cuda_cdist_plan *plan)
+{
+    return panel_bytes(plan, plan->params.x.rows) + panel_bytes(plan, plan->params.y.rows);
+}
+
+static gram_status write_panels(gram_context *g, const struct cuda_cdist_plan *plan,
+                                struct panel_params *params)
+{
+    const struct cuda_device *device = g->device;
+    const struct pair_params *p = &plan->params;
+    struct cuda_grid grid = {.threads = THREADS};
+    struct cuda_variant v;
+
+    params->side[0] = p->x, params->side[1] = p->y;
+    params->tiles[0] = gram_ceil_div(p->x.rows, PANEL_ROWS);
+    params->tiles[1] = gram_ceil_div(p->y.rows, PANEL_ROWS);
+    params->depth = p->depth;
+    params->chunks = gram_ceil_div(p->depth, PANEL_COLS);
+    grid.blocks = gram_least((params->tiles[0] + params->tiles[1]) * params->chunks,
+                             (int64_t)PANEL_BLOCKS * device->processors);
+    cuda_cdist_panels_variant(plan, &v);
+    return cuda_launch(g, &v, &grid, (void *[]){params});
+}
+
+static gram_status run_packed(gram_context *g, const struct cuda_cdist_plan *plan)
+{
+    struct cuda_cdist_plan packed = *plan;
+    struct panel_params params;
+    void *scratch;
+
+    TRY(gram_cuda_scratch(g, packed_bytes(plan), &scratch));
+    params.panels[0] = scratch;
+    params.panels[1] = params.panels[0] + panel_bytes(plan, plan->params.x.rows);
+    TRY(write_panels(g, plan, &params));
+    (void)cuda_cdist_plan_packed(&packed);
+    packed.params.x.data = params.panels[0];
+    packed.params.y.data = params.panels[1];
+    return cuda_cdist_launch(g, &packed, NULL);
+}
+
+/* ---- Pieces of long sums -------------------------------------------------------------------- */
+
+/* What cannot be added up afterwards, or needs more than the sum. */
+static bool is_whole(const struct gram_cdist_op *op)
+{
+    bool largest = op->inner == GRAM_DIFFERENCE && isinf(op->p.value);
+
+    return !gram_cdist_of_numbers(op) || largest || op->function == GRAM_COSINE || op->expression ||
+           op->batch.ndim == GRAM_MAX_DIMS;
+}
+
+/* How the columns of a problem are cut: `pieces` of `columns` columns, then a narrower one. */
+struct pieces {
+    int64_t columns, pieces, left; /* left: columns of the last one, or 0; all: one piece */
+    size_t piece_bytes;            /* of the sums of a piece */
+};
+
+/* Columns of a piece; those of x where nothing is cut. */
+static int64_t columns_of_piece(const struct gram_cdist_op *op, int processors)
+{
+    int64_t tiles, pieces;
+
+    if (is_whole(op) || op->x.cols < 2 * PIECE_COLUMNS || op->batch.count >= processors)
+        return op->x.cols;
+    tiles = gram_ceil_div(op->out.rows, 16L * PIECE_TILE);
+    if (tiles < processors)
+        tiles *= gram_ceil_div(op->out.cols, 16L * PIECE_TILE);
+    if (tiles < processors)
+        tiles *= op->batch.count;
+    if (tiles == 0 || tiles >= processors)
+        return op->x.cols;
+    pieces = PIECE_BLOCKS * (int64_t)processors / tiles;
+    if (pieces > op->x.cols / PIECE_COLUMNS)
+        pieces = op->x.cols / PIECE_COLUMNS;
+    return gram_round_up(gram_ceil_div(op->x.cols, pieces), PIECE_GRAIN);
+}
+
+static struct pieces pieces_of(const struct gram_cdist_op *op, int processors)
+{
+    struct pieces p = {.columns = columns_of_piece(op, processors)};
+
+    p.pieces = p.columns > 0 ? op->x.cols / p.columns : 0;
+    p.left = op->x.cols - p.pieces * p.columns;
+    p.piece_bytes =
+        (size_t)(op->batch.count * op->out.rows * op->out.cols) * gram_dtype_size(op->out.dtype);
+    return p;
+}
+
+bool cuda_cdist_splits(const struct gram_cdist_op *op, int processors)
+{
+    return columns_of_piece(op, processors) < op->x.cols;
+}
+
+static size_t split_bytes(const struct gram_cdist_op *op, int processors)
+{
+    const struct pieces p = pieces_of(op, processors);
+
+    return (size_t)(p.pieces + (p.left > 0)) * p.piece_bytes;
+}
+
+/* v with the first piece'th columns, and a dimension for the pieces before its batch. */
+static struct gram_view cut(const struct gram_view *v, int64_t first, int64_t columns)
+{
+    struct gram_view piece = *v;
+
+    piece.data += first * v->col_stride * (int64_t)gram_dtype_size(v->dtype);
+    for (int d = GRAM_MAX_DIMS - 1; d > 0; d--)
+        piece.batch_stride[d] = v->batch_stride[d - 1];
+    piece.batch_stride[0] = columns * v->col_stride;
+    piece.cols = columns;
+    return piece;
+}
+
+/* Plain sums of `pieces` pieces, from column `first` on, go to sums, one after the other. */
+static void plan_sum(const struct gram_cdist_op *op, int64_t first, int64_t columns, int64_t pieces,
+                     void *sums, int processors, struct cuda_cdist_plan *plan)
+{
+    struct gram_cdist_op part = {.inner = op->inner,
+                                 .symmetric = op->symmetric,
+                                 .p = op->p,
+                                 .outer_power.value = 1,
+                                 .output = GRAM_VALUE};
+    int64_t stride = op->out.rows * op->out.cols;
+
+    part.x = cut(&op->x, first, columns);
+    part.y = cut(&op->y, first, columns);
+    part.out = op->out;
+    part.out.data = sums;
+    part.out.row_stride = op->out.cols;
+    part.out.col_stride = 1;
+    part.batch.ndim = op->batch.ndim + 1;
+    part.batch.count = pieces * op->batch.count;
+    part.batch.shape[0] = pieces;
+    for (int d = op->batch.ndim; d > 0; d--) {
+        part.batch.shape[d] = op->batch.shape[d - 1];
+        part.out.batch_stride[d] = stride;
+        stride *= part.batch.shape[d];
+    }
+    part.out.batch_stride[0] = stride;
+    *plan = (struct cuda_cdist_plan){0};
+    cuda_cdist_plan(&part, processors, plan);
+    if (plan->tiles > 0)
+        cuda_cdist_set_tile(plan, PIECE_TILE);
+}
+
+static gram_status sum(gram_context *g, const struct gram_cdist_op *op, int64_t first,
+                       int64_t columns, int64_t pieces, void *sums)
+{
+    const struct cuda_device *device = g->device;
+    struct cuda_cdist_plan plan;
+
+    plan_sum(op, first, columns, pieces, sums, device->processors, &plan);
+    return cuda_cdist_launch(g, &plan, NULL);
+}
+
+static gram_status reduce(gram_context *g, const struct gram_cdist_op *op,
+                          const struct cuda_cdist_plan *plan, int64_t pieces, const void *sums)
+{
+    struct reduce_params params = {.sums = sums,
+                                   .out = op->out.data,
+                                   .pieces = pieces,
+                                   .elements = op->batch.count * op->out.rows * op->out.cols,
+                                   .rows = op->out.rows,
+                                   .cols = op->out.cols,
+                                   .row_stride = op->out.row_stride,
+                                   .col_stride = op->out.col_stride,
+                                   .diagonal = op->column_offset - op->row_offset,
+                                   .batch_ndim = op->batch.ndim,
+                                   .map = plan->params.map};
+    const struct cuda_grid grid = {.blocks = gram_ceil_div(params.elements, THREADS),
+                                   .threads = THREADS};
+    struct cuda_variant v;
+
+    for (int d = 0; d < op->batch.ndim; d++) {
+        params.batch_shape[d] = op->batch.shape[d];
+        params.batch_stride[d] = op->out.batch_stride[d];
+    }
+    set_options(plan, &cdist_reduce, &v);
+    return cuda_launch(g, &v, &grid, (void *[]){&params});
+}
+
+static gram_status run_split(gram_context *g, const struct gram_cdist_op *op,
+                             const struct cuda_cdist_plan *plan)
+{
+    const struct cuda_device *device = g->device;
+    const struct pieces p = pieces_of(op, device->processors);
+    const int64_t whole = p.pieces * p.columns;
+    void *sums;
+
+    TRY(gram_cuda_scratch(g, split_bytes(op, device->processors), &sums));
+    TRY(sum(g, op, 0, p.columns, p.pieces, sums));
+    if (p.left > 0)
+        TRY(sum(g, op, whole, p.left, 1, (char *)sums + (size_t)p.pieces * p.piece_bytes));
+    return reduce(g, op, plan, p.pieces + (p.left > 0), sums);
+}
+
+bool cuda_cdist_split_variant(const struct gram_cdist_op *op, const struct cuda_cdist_plan *plan,
+                              int processors, int which, struct cuda_variant *v)
+{
+    const struct pieces p = pieces_of(op, processors);
+    const bool last = which == 1 && p.left > 0;
+    struct cuda_cdist_plan part;
+
+    if (which < 2) {
+        plan_sum(op, last ? p.pieces * p.columns : 0, last ? p.left : p.columns,
+                 last ? 1 : p.pieces, op->out.data, processors, &part);
+        cuda_cdist_variant(&part, v);
+    } else if (which == 2) {
+        set_options(plan, &cdist_reduce, v);
+    }
+    return which <= 2;
+}
+
+/* ---- Checks --------------------------------------------------------------------------------- */
 
 /* Memory that the device cannot use would be a fault in the middle of the work. */
 static gram_status check_pointers(gram_context *g, const struct gram_cdist_op *op)
@@ -111,40 +666,63 @@ gram_status cuda_cdist_check(gram_context *g, const struct gram_cdist_op *op)
     return check_pointers(g, op);
 }
 
-gram_status cuda_cdist_queue(gram_context *g, const struct gram_cdist_op *op)
+/* ---- The call ------------------------------------------------------------------------------- */
+
+enum way {
+    WAY_DIRECT,
+    WAY_SQUARES,
+    WAY_PACKED,
+    WAY_SPLIT
+};
+
+/* The way of a problem; with a tile that the caller has chosen, one of those of cdist.cu. */
+static enum way choose_way(const gram_context *g, const struct gram_cdist_op *op,
+                           const struct cuda_cdist_plan *plan, bool chosen)
 {
     const struct cuda_device *device = g->device;
-    struct cuda_cdist_plan plan = {0};
 
-    cuda_cdist_plan(op, device->processors, &plan);
-    return plan.tiles > 0 ? cuda_cdist_launch(g, &plan, NULL) : GRAM_OK;
+    if (!chosen && cuda_cdist_squares(g, device, plan))
+        return WAY_SQUARES;
+    if (!chosen && cuda_cdist_packs(g, device, plan))
+        return WAY_PACKED;
+    return cuda_cdist_splits(op, device->processors) ? WAY_SPLIT : WAY_DIRECT;
+}
+
+static gram_status run(gram_context *g, const struct gram_cdist_op *op, enum way way,
+                       struct cuda_cdist_plan *plan)
+{
+    switch (way) {
+    case WAY_SQUARES:
+        return cuda_cdist_square(g, plan);
+    case WAY_PACKED:
+        return run_packed(g, plan);
+    case WAY_SPLIT:
+        return run_split(g, op, plan);
+    default:
+        return cuda_cdist_launch(g, plan, NULL);
+    }
 }
 
 gram_status cuda_cdist_tiled(gram_context *g, const struct gram_cdist_op *op, int tm)
 {
     const struct cuda_device *device = g->device;
-    struct cuda_cdist_plan plan = {.tile = tm};
+    struct cuda_cdist_plan plan = {0};
     gram_status status;
-    bool entered, squares, packs;
+    bool entered;
+    enum way way;
 
     TRY(cuda_cdist_check_expression(g, op));
     cuda_cdist_plan(op, device->processors, &plan);
     if (plan.tiles == 0)
         return GRAM_OK;
-    squares = !tm && cuda_cdist_squares(g, device, &plan);
-    packs = !tm && !squares && cuda_cdist_packs(g, device, &plan);
-    if (!tm && !squares && !packs && (plan.tile = cuda_tuned_tile(g, op, &plan.variant)) != 0)
-        cuda_cdist_plan(op, device->processors, &plan);
+    way = choose_way(g, op, &plan, tm != 0);
+    if (!tm && (way == WAY_DIRECT || way == WAY_SPLIT))
+        tm = cuda_tuned_tile(g, op, &plan.options);
+    if (tm)
+        cuda_cdist_set_tile(&plan, tm);
     TRY(check_pointers(g, op));
     entered = gram_cuda_enter(device);
-    if (squares)
-        status = cuda_cdist_square(g, &plan);
-    else if (packs)
-        status = cuda_cdist_packed(g, &plan);
-    else if (cuda_cdist_split_bytes(op, device->processors) > 0)
-        status = cuda_cdist_split(g, op, &plan);
-    else
-        status = cuda_cdist_launch(g, &plan, NULL);
+    status = run(g, op, way, &plan);
     gram_cuda_leave(device, entered);
     return status;
 }
@@ -154,13 +732,29 @@ gram_status cuda_cdist(gram_context *g, const struct gram_cdist_op *op)
     return cuda_cdist_tiled(g, op, 0);
 }
 
+gram_status cuda_cdist_queue(gram_context *g, const struct gram_cdist_op *op)
+{
+    const struct cuda_device *device = g->device;
+    struct cuda_cdist_plan plan = {0};
+
+    cuda_cdist_plan(op, device->processors, &plan);
+    return plan.tiles > 0 ? cuda_cdist_launch(g, &plan, NULL) : GRAM_OK;
+}
+
 size_t cuda_cdist_workspace(const gram_context *g, const struct gram_cdist_op *op)
 {
     const struct cuda_device *device = g->device;
     struct cuda_cdist_plan plan = {0};
 
     cuda_cdist_plan(op, device->processors, &plan);
-    return cuda_cdist_squares(g, device, &plan) ? cuda_cdist_square_bytes(device, &plan)
-           : cuda_cdist_packs(g, device, &plan) ? cuda_cdist_packed_bytes(&plan)
-                                                : cuda_cdist_split_bytes(op, device->processors);
+    switch (plan.tiles > 0 ? choose_way(g, op, &plan, false) : WAY_DIRECT) {
+    case WAY_SQUARES:
+        return cuda_cdist_square_bytes(device, &plan);
+    case WAY_PACKED:
+        return packed_bytes(&plan);
+    case WAY_SPLIT:
+        return split_bytes(op, device->processors);
+    default:
+        return 0;
+    }
 }

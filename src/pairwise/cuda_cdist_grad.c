@@ -1,109 +1,486 @@
 /*
  * cuda_cdist_grad.c - gram_cdist_grad on the device: one to three launches, nothing waited for
  *
+ *   p = 2            ranges of the numbers, then tiles by products (cdist_grad_mma.cu in f32)
+ *   p = infinity     the largest differences, then the gradients (cdist_grad_passes.cu)
+ *   any other p      tiles, a term for every centre (cdist_grad.cu)
+ * Where the tiles would leave processors idle the centres are cut into parts, whose gradients lie
+ * in scratch until a last launch adds them up in their order.
+ *
  * SPDX-License-Identifier: MIT
  */
-#include "cuda_cdist_grad.h"
 #include "cuda/arena.h"
+#include "cuda_cdist.h"
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum {
-    SUM_THREADS = 256,   /* of cdist_grad_sum.cu */
-    SUM_BLOCKS = 2048,   /* that keep every processor busy */
-    RANGE_THREADS = 256, /* of cdist_grad_range.cu */
-    MOST_THREADS = 256,  /* of cdist_grad_largest.cu */
-    MOST_BLOCKS = 1 << 16,
+    TX = 16,           /* threads of cdist_grad.cu along points */
+    TX_SIGNS = 4,      /* with p = 1 and several outputs */
+    TY = 8,            /* and along features */
+    TY_SQUARE = 16,    /* with p = 2 in f64 */
+    PER_PROCESSOR = 3, /* blocks that run side by side */
+    PER_PROCESSOR_WIDE = 2,
+    THREADS_OF_TERMS = TX * TY,
+    THREADS_OF_SQUARE = TX * TY_SQUARE,
+    LEAST_CENTRES = 256, /* of a part: fewer would not be worth its sum */
+    MOST_SPLITS = 16,
+    CENTRE_GRAIN = 16,     /* a part is a whole number of panels */
+    PASS_THREADS = 256,    /* of cdist_grad_passes.cu */
+    SUM_BLOCKS = 2048,     /* that keep every processor busy */
+    MOST_BLOCKS = 1 << 16, /* of p = infinity */
 };
+
+static const int64_t most_part_bytes = 512 << 20; /* of all parts */
+
+static const struct cuda_kernel cdist_grad = {"cdist_grad.cu", "cdist_grad"},
+                                cdist_grad_mma = {"cdist_grad_mma.cu", "cdist_grad_mma"},
+                                cdist_grad_range = {"cdist_grad_passes.cu", "cdist_grad_range"},
+                                cdist_grad_sum = {"cdist_grad_passes.cu", "cdist_grad_sum"},
+                                cdist_grad_largest = {"cdist_grad_passes.cu", "cdist_grad_largest"},
+                                cdist_grad_where = {"cdist_grad_passes.cu", "cdist_grad_where"};
+
+/* ---- Powers that are not whole -------------------------------------------------------------- */
+
+/* The numbers with which pair_terms.cuh raises to such a power. */
+static const long double middle = PAIR_POWER_MIDDLE, radius = 0.375L; /* of the range of P */
+
+/* The polynomial of powers of P - center through P^g at the zeros of a Chebyshev polynomial, which
+ * comes within 3 times the best one's error: Newton's divided differences, multiplied out. */
+static void interpolate(double g, long double center, int terms, long double *c)
+{
+    long double at[PAIR_POWER_TERMS], difference[PAIR_POWER_TERMS];
+
+    for (int i = 0; i < terms; i++) {
+        at[i] = middle + radius * cosl(acosl(-1) * (2 * i + 1) / (2 * terms));
+        difference[i] = powl(at[i], g);
+        c[i] = 0;
+    }
+    for (int order = 1; order < terms; order++)
+        for (int i = terms - 1; i >= order; i--)
+            difference[i] = (difference[i] - difference[i - 1]) / (at[i] - at[i - order]);
+    for (int i = terms - 1; i >= 0; i--) {
+        for (int k = terms - 1; k > 0; k--)
+            c[k] = c[k - 1] - (at[i] - center) * c[k];
+        c[0] = difference[i] - (at[i] - center) * c[0];
+    }
+}
+
+void cuda_cdist_power(double g, struct pair_power *power)
+{
+    const double most = pow(4.5, g) * (1 + 0x1p-20); /* P^g / most stays under 1 */
+    long double c[PAIR_POWER_TERMS];
+
+    interpolate(g, 0, 4, c);
+    for (int k = 0; k < 4; k++)
+        power->f32[k] = (float)(c[k] / most);
+    interpolate(g, middle, PAIR_POWER_TERMS, c);
+    for (int k = 0; k < PAIR_POWER_TERMS; k++)
+        power->f64[k] = (double)c[k];
+    /* inv^-g for inv = 2^(e - bias) (1 + m / 8) */
+    for (int m = 0; m < 8; m++)
+        power->mantissa[m] = pow(1 + m / 8.0, -g);
+    for (int bit = 0; bit < 10; bit++) {
+        power->shrink[bit] = exp2(-g * (1 << bit));
+        power->grow[bit] = exp2(g * (1 << bit));
+    }
+    power->f32_most = most;
+}
+
+/* ---- Options -------------------------------------------------------------------------------- */
+
+static void choose_step(const struct gram_cdist_grad_op *op, struct cuda_grad_options *o)
+{
+    double p = op->p.value, rest = floor(p - 2);
+
+    o->step = GRAD_ANY;
+    o->hypers = op->p.tensor.data != NULL;
+    if (o->hypers)
+        return;
+    if (isinf(p))
+        o->step = GRAD_MOST;
+    else if (p == 1)
+        o->step = GRAD_SIGN;
+    else if (p == 1.5)
+        o->step = GRAD_ROOT;
+    else if (p == 2)
+        o->step = op->a.rows > 0 ? GRAD_SQUARE : GRAD_SIGN;
+    else if (p == floor(p) && rest <= GRAD_MOST_WHOLE) {
+        o->step = GRAD_WHOLE;
+        o->whole = (int)rest;
+    } else if (!o->is_double && p < 1)
+        o->step = GRAD_FLAT;
+    else if (!o->is_double && rest < GRAD_MOST_WHOLE) {
+        o->step = GRAD_POWER;
+        o->whole = (int)rest + 1;
+    }
+}
+
+/* By cdist_grad_mma.cu. */
+static bool by_products(const struct cuda_grad_options *o)
+{
+    return o->step == GRAD_SQUARE && !o->is_double;
+}
+
+/* SIGNS of cdist_grad.cu. */
+static bool by_signs(const struct cuda_grad_options *o, int64_t outputs)
+{
+    return o->step == GRAD_SIGN && outputs > 1 && !o->is_double;
+}
+
+/* Outputs of a tile: few rounds of equal size, the largest that registers hold. */
+static void choose_tile(const struct gram_cdist_grad_op *op, struct cuda_grad_options *o)
+{
+    int64_t outputs = op->c.rows, most = o->is_double ? 8 : 16;
+
+    if (by_products(o)) {
+        o->to = 1;
+        return;
+    }
+    if (o->step == GRAD_SQUARE) {
+        int all = 4;
+        o->to = 1;
+        while (2 * o->to <= all && outputs % (2L * o->to) == 0)
+            o->to *= 2;
+        o->tn = all / o->to;
+        o->tm = all;
+        return;
+    }
+    if (by_signs(o, outputs)) {
+        o->to = outputs <= 8 ? 8 : 16;
+        o->tn = 8, o->tm = 2;
+        return;
+    }
+    o->to = (int)gram_ceil_div(outputs, gram_ceil_div(outputs, most));
+    if (o->is_double)
+        o->tn = o->to <= 4 ? 4 : 2, o->tm = o->to == 1 ? 4 : 2;
+    else {
+        o->tn = o->to == 1 ? 8 : o->to <= 10 ? 4 : 2;
+        o->tm = o->to <= 4 ? 4 : 2;
+    }
+}
+
+/* How a matrix comes to shared memory: see A_LOAD in cdist_grad.cu.  near: its stride along points
+ * or features, far: along centres. */
+static int load_of(const struct gram_view *v, const struct gram_batch *batch, int64_t near,
+                   int64_t far)
+{
+    int64_t size = (int64_t)gram_dtype_size(v->dtype);
+    bool aligned = near == 1 && (uintptr_t)v->data % 16 == 0 && far * size % 16 == 0;
+
+    for (int i = 0; i < batch->ndim; i++)
+        aligned &= v->batch_stride[i] * size % 16 == 0 || batch->shape[i] == 1;
+    if (aligned)
+        return 2;
+    return llabs(near) <= llabs(far);
+}
+
+/* Features and points of a tile, and the threads that make it. */
+static unsigned tile_of(const struct cuda_grad_options *o, int64_t *features, int64_t *points)
+{
+    int tx = by_signs(o, o->to) ? TX_SIGNS : TX;
+
+    if (by_products(o)) {
+        *features = *points = GRAD_MMA_TILE;
+        return GRAD_MMA_THREADS;
+    }
+    *features = (int64_t)o->tn * (o->step == GRAD_SQUARE ? TY_SQUARE : TY);
+    *points = (int64_t)o->tm * tx;
+    return o->step == GRAD_SQUARE ? THREADS_OF_SQUARE : THREADS_OF_TERMS;
+}
+
+/* Dynamic shared memory: two panels and the totals, as cdist_grad.cu lays them out. */
+static size_t shared_bytes(const struct cuda_grad_options *o)
+{
+    bool signs = by_signs(o, o->to), square = o->step == GRAD_SQUARE;
+    int64_t size = o->is_double ? 8 : 4, lanes = 16 / size, own = signs ? o->to / 4 : o->to;
+    int64_t centres = signs ? GRAD_SIGN_CENTRES : o->to > 1 && !square ? 8 : 16;
+    int64_t c_ld = o->to == 1 ? 1 : gram_round_up(o->to, lanes), features, points, centre, totals;
+    unsigned threads = tile_of(o, &features, &points);
+
+    if (by_products(o))
+        return GRAD_MMA_BYTES;
+    centre = features + points + (signs ? 3 : 2) * lanes + c_ld;
+    totals = square ? 0 : own * o->tn * o->tm * (int64_t)threads;
+    return (size_t)((2 * centres * centre + totals) * size);
+}
+
+/* ---- Shapes --------------------------------------------------------------------------------- */
+
+static struct grad_side side_of(const struct gram_view *v)
+{
+    struct grad_side side = {
+        .data = v->data, .row_stride = v->row_stride, .col_stride = v->col_stride};
+
+    for (int d = 0; d < GRAM_MAX_DIMS; d++)
+        side.batch_stride[d] = v->batch_stride[d];
+    return side;
+}
+
+static void fill_p(const struct gram_cdist_grad_op *op, struct grad_params *params)
+{
+    const struct gram_hyper *p = &op->p;
+
+    params->p = (struct pair_hyper){.value = p->value,
+                                    .data = p->tensor.data,
+                                    .is_double = p->tensor.dtype == GRAM_F64,
+                                    .least = 0,
+                                    .most = DBL_MAX,
+                                    .open = 1};
+    for (int d = 0; d < GRAM_MAX_DIMS; d++)
+        params->p.batch_stride[d] = p->tensor.batch_stride[d];
+    params->exponent = p->value - 1;
+    params->fraction = p->value < 1 ? p->value - 1 : p->value - floor(p->value);
+}
+
+static void fill_shapes(const struct gram_cdist_grad_op *op, struct grad_params *params)
+{
+    params->a = side_of(&op->a), params->b = side_of(&op->b);
+    params->c = side_of(&op->c), params->d = side_of(&op->d);
+    params->out = side_of(&op->out);
+    params->plane_stride = op->out.plane_stride;
+    params->outputs = op->c.rows, params->features = op->d.rows;
+    params->points = op->d.cols, params->centres = op->a.rows;
+    params->items = op->batch.count;
+    params->batch_ndim = op->batch.ndim;
+    for (int d = 0; d < op->batch.ndim; d++)
+        params->batch_shape[d] = op->batch.shape[d];
+}
+
+static void fill_tiles(const struct cuda_grad_options *o, struct grad_params *params)
+{
+    int64_t features, points;
+
+    tile_of(o, &features, &points);
+    params->output_tiles = gram_ceil_div(params->outputs, o->to);
+    params->feature_tiles = gram_ceil_div(params->features, features);
+    params->point_tiles = gram_ceil_div(params->points, points);
+}
+
+/* ---- Parts of the centres -------------------------------------------------------------------- */
+
+/* The time of the slowest processor with `splits` parts, and of adding them up, about half a
+ * percent per part, in units of one part's time on all processors. */
+static double time_of(int64_t tiles, int64_t slots, int64_t splits)
+{
+    return (double)gram_ceil_div(tiles * splits, slots) / (double)splits + 0.005 * (double)splits;
+}
+
+/* So many parts that the last round of blocks is as full as the others. */
+static int64_t best_splits(const struct grad_params *params, int64_t tiles, int64_t slots,
+                           int64_t element)
+{
+    int64_t all = params->items * params->outputs * params->features * params->points * element;
+    int64_t most = params->centres / LEAST_CENTRES, best = 1;
+
+    if (most > MOST_SPLITS)
+        most = MOST_SPLITS;
+    if (most > most_part_bytes / all)
+        most = most_part_bytes / all;
+    if (tiles < 16 * slots)
+        for (int64_t splits = 2; splits <= most; splits++)
+            if (time_of(tiles, slots, splits) < time_of(tiles, slots, best))
+                best = splits;
+    return best;
+}
+
+/* The parts lie in scratch one after the other, each with all items, row-major. */
+static void cut(struct cuda_grad_plan *plan, int64_t slots, bool add)
+{
+    struct grad_params *params = &plan->params;
+    int64_t element = plan->options.is_double ? 8 : 4, stride, tiles;
+
+    tiles = params->items * params->output_tiles * params->feature_tiles * params->point_tiles;
+    params->splits = best_splits(params, tiles, slots, element);
+    params->split_centres = gram_ceil_div(params->centres, params->splits);
+    params->split_centres = gram_round_up(
+        params->split_centres, by_products(&plan->options) ? GRAD_RANGE_CENTRES : CENTRE_GRAIN);
+    if (params->centres > 0)
+        params->splits = gram_ceil_div(params->centres, params->split_centres);
+    params->add = add;
+    plan->tiles = tiles * params->splits;
+    if (plan->options.step == GRAD_SQUARE)
+        plan->bytes = gram_round64(
+            (size_t)(gram_ceil_div(params->centres, GRAD_RANGE_CENTRES) * params->items *
+                     (params->points + params->features + params->outputs)) *
+            sizeof(struct grad_range));
+    if (params->splits == 1)
+        return;
+    plan->sum = (struct grad_sum_params){.out = params->out,
+                                         .plane_stride = params->plane_stride,
+                                         .outputs = params->outputs,
+                                         .features = params->features,
+                                         .points = params->points,
+                                         .splits = params->splits,
+                                         .items = params->items,
+                                         .batch_ndim = params->batch_ndim,
+                                         .add = add};
+    memcpy(plan->sum.batch_shape, params->batch_shape, sizeof params->batch_shape);
+    params->add = 0;
+    params->out.col_stride = 1, params->out.row_stride = params->points;
+    params->plane_stride = params->points * params->features;
+    stride = params->plane_stride * params->outputs;
+    for (int d = (int)params->batch_ndim - 1; d >= 0; d--) {
+        params->out.batch_stride[d] = stride;
+        stride *= params->batch_shape[d];
+    }
+    params->split_stride = stride;
+    plan->parts_at = plan->bytes;
+    plan->bytes += gram_round64((size_t)(stride * params->splits * element));
+}
+
+/* p = infinity: two launches, of which params and the scratch tell everything. */
+static void plan_largest(bool add, struct cuda_grad_plan *plan)
+{
+    struct grad_params *params = &plan->params;
+    int64_t element = plan->options.is_double ? 8 : 4;
+
+    params->add = add, params->splits = 1;
+    plan->tiles = 1;
+    plan->bytes =
+        gram_round64((size_t)(params->items * params->centres * params->points * element));
+}
+
+/* ---- The plan ------------------------------------------------------------------------------- */
+
+void cuda_cdist_grad_plan(const struct gram_cdist_grad_op *op, bool add, int processors,
+                          struct cuda_grad_plan *plan)
+{
+    struct cuda_grad_options o = {.is_double = op->a.dtype == GRAM_F64};
+    int64_t slots, features, points;
+
+    *plan = (struct cuda_grad_plan){0};
+    if (op->batch.count == 0 || op->out.planes == 0 || op->out.rows == 0 || op->out.cols == 0)
+        return;
+    choose_step(op, &o);
+    fill_shapes(op, &plan->params);
+    plan->options = o;
+    if (o.step == GRAD_MOST) {
+        plan_largest(add, plan);
+        return;
+    }
+    choose_tile(op, &o);
+    o.a_load = load_of(&op->a, &op->batch, op->a.col_stride, op->a.row_stride);
+    o.b_load = load_of(&op->b, &op->batch, op->b.row_stride, op->b.col_stride);
+    fill_p(op, &plan->params);
+    if (o.step == GRAD_POWER)
+        cuda_cdist_power(plan->params.fraction, &plan->params.power);
+    fill_tiles(&o, &plan->params);
+    plan->options = o;
+    plan->shared_bytes = shared_bytes(&o);
+    plan->threads = tile_of(&o, &features, &points);
+    slots = o.step == GRAD_SQUARE || by_signs(&o, o.to) ? PER_PROCESSOR_WIDE : PER_PROCESSOR;
+    cut(plan, slots * processors, add);
+}
+
+/* ---- Launches ------------------------------------------------------------------------------- */
+
+static gram_dtype dtype_of(const struct cuda_grad_plan *plan)
+{
+    return plan->options.is_double ? GRAM_F64 : GRAM_F32;
+}
+
+void cuda_cdist_grad_variant(const struct cuda_grad_plan *plan, struct cuda_variant *v)
+{
+    const struct cuda_grad_options *o = &plan->options;
+
+    if (by_products(o)) {
+        cuda_variant(v, &cdist_grad_mma,
+                     CUDA_OPTIONS({"A_LOAD", o->a_load}, {"B_LOAD", o->b_load}));
+        return;
+    }
+    cuda_variant(v, &cdist_grad,
+                 CUDA_OPTIONS({"REAL", cuda_type(dtype_of(plan))}, {"IS_DOUBLE", o->is_double},
+                              {"STEP", o->step}, {"WHOLE", o->whole}, {"TO", o->to}, {"TN", o->tn},
+                              {"TM", o->tm}, {"A_LOAD", o->a_load}, {"B_LOAD", o->b_load},
+                              {"P_TENSOR", o->hypers}));
+}
 
 static gram_status queue_ranges(gram_context *g, struct cuda_grad_plan *plan)
 {
     struct grad_params *params = &plan->params;
-    const struct jit_request request = cuda_cdist_grad_range_request(plan);
     int64_t groups = gram_ceil_div(params->points, GRAD_RANGE_ROWS) +
                      gram_ceil_div(params->features, GRAD_RANGE_ROWS) +
                      gram_ceil_div(params->outputs, GRAD_RANGE_ROWS);
     int64_t parts = gram_ceil_div(params->centres, GRAD_RANGE_CENTRES);
 
-    return gram_cuda_launch(g, &request, params->items * groups * parts, RANGE_THREADS, params);
-}
-
-static struct jit_request sum_request(const struct cuda_grad_plan *plan)
-{
-    return gram_cuda_plain_request(CUDA_VARIANT_GRAD_SUM,
-                                   plan->variant.is_double ? GRAM_F64 : GRAM_F32);
+    return cuda_launch_plain(g, &cdist_grad_range, dtype_of(plan), params->items * groups * parts,
+                             PASS_THREADS, params);
 }
 
 static gram_status queue_sum(gram_context *g, struct cuda_grad_plan *plan)
 {
     struct grad_sum_params *params = &plan->sum;
-    const struct jit_request request = sum_request(plan);
     int64_t all = params->items * params->outputs * params->features * params->points;
-    int64_t blocks = gram_ceil_div(all, SUM_THREADS);
 
-    return gram_cuda_launch(g, &request, blocks < SUM_BLOCKS ? blocks : SUM_BLOCKS, SUM_THREADS,
-                            params);
+    return cuda_launch_plain(g, &cdist_grad_sum, dtype_of(plan),
+                             gram_least(gram_ceil_div(all, PASS_THREADS), SUM_BLOCKS), PASS_THREADS,
+                             params);
 }
 
-/* The plan's kernels side by side, if its first one is not there yet. */
-static void compile_ahead(const gram_context *g, const struct cuda_grad_plan *plan)
+/* Has the plan's kernels compiled side by side, if the first call of a process needs them. */
+static void load_ahead(const gram_context *g, const struct cuda_grad_plan *plan,
+                       const struct cuda_variant *tiles)
 {
-    char defines[CUDA_GRAD_DEFINES];
-    struct jit_request requests[3] = {cuda_cdist_grad_request(plan, defines)};
-    int count = 1;
+    struct cuda_variant ahead[3];
+    int count = 0;
 
-    if (plan->variant.step == GRAD_SQUARE)
-        requests[count++] = cuda_cdist_grad_range_request(plan);
+    if (cuda_is_loaded(g, tiles))
+        return;
+    ahead[count++] = *tiles;
+    if (plan->options.step == GRAD_SQUARE)
+        cuda_variant(&ahead[count++], &cdist_grad_range,
+                     CUDA_OPTIONS({"REAL", cuda_type(dtype_of(plan))}));
     if (plan->params.splits > 1)
-        requests[count++] = sum_request(plan);
-    gram_jit_ahead(g, g->device, requests, count);
-}
-
-static gram_status queue_tiles(gram_context *g, struct cuda_grad_plan *plan)
-{
-    char defines[CUDA_GRAD_DEFINES];
-    struct jit_request request = {.variant = plan->number, .shared_bytes = plan->shared_bytes};
-
-    if (!gram_jit_recall(g->device, plan->number))
-        request = cuda_cdist_grad_request(plan, defines);
-    return gram_cuda_launch(g, &request, plan->tiles, plan->threads, &plan->params);
+        cuda_variant(&ahead[count++], &cdist_grad_sum,
+                     CUDA_OPTIONS({"REAL", cuda_type(dtype_of(plan))}));
+    cuda_load_ahead(g, ahead, count);
 }
 
 /* p = infinity. */
 static gram_status queue_largest(gram_context *g, struct cuda_grad_plan *plan, void *scratch)
 {
     struct grad_params *params = &plan->params;
-    const gram_dtype dtype = plan->variant.is_double ? GRAM_F64 : GRAM_F32;
-    int64_t pairs = gram_ceil_div(params->items * params->centres * params->points, MOST_THREADS);
+    const gram_dtype dtype = dtype_of(plan);
+    int64_t pairs = gram_ceil_div(params->items * params->centres * params->points, PASS_THREADS);
     int64_t sums = gram_ceil_div(
-        params->items * params->outputs * params->features * params->points, MOST_THREADS);
+        params->items * params->outputs * params->features * params->points, PASS_THREADS);
 
     params->largest = scratch;
     if (pairs > 0)
-        TRY(gram_cuda_launch_plain(g, CUDA_VARIANT_GRAD_LARGEST, dtype,
-                                   gram_least(pairs, MOST_BLOCKS), MOST_THREADS, params));
-    return gram_cuda_launch_plain(g, CUDA_VARIANT_GRAD_WHERE, dtype, gram_least(sums, MOST_BLOCKS),
-                                  MOST_THREADS, params);
+        TRY(cuda_launch_plain(g, &cdist_grad_largest, dtype, gram_least(pairs, MOST_BLOCKS),
+                              PASS_THREADS, params));
+    return cuda_launch_plain(g, &cdist_grad_where, dtype, gram_least(sums, MOST_BLOCKS),
+                             PASS_THREADS, params);
 }
 
 gram_status cuda_cdist_grad_queue(gram_context *g, struct cuda_grad_plan *plan, void *scratch)
 {
-    bool square = plan->variant.step == GRAD_SQUARE, parts = plan->params.splits > 1;
+    const struct cuda_grid grid = {
+        .blocks = plan->tiles, .threads = plan->threads, .shared = plan->shared_bytes};
+    const bool parts = plan->params.splits > 1;
+    struct cuda_variant v;
 
     if (plan->tiles == 0)
         return GRAM_OK;
-    if (plan->variant.step == GRAD_MOST)
+    if (plan->options.step == GRAD_MOST)
         return queue_largest(g, plan, scratch);
-    if (!gram_jit_recall(g->device, plan->number))
-        compile_ahead(g, plan);
+    cuda_cdist_grad_variant(plan, &v);
+    load_ahead(g, plan, &v);
     plan->params.ranges = scratch;
-    if (square)
+    if (plan->options.step == GRAD_SQUARE)
         TRY(queue_ranges(g, plan));
     if (parts) {
         plan->params.out.data = (char *)scratch + plan->parts_at;
         plan->sum.parts = plan->params.out.data;
     }
-    TRY(queue_tiles(g, plan));
+    TRY(cuda_launch(g, &v, &grid, (void *[]){&plan->params}));
     return parts ? queue_sum(g, plan) : GRAM_OK;
 }
+
+/* ---- The call ------------------------------------------------------------------------------- */
 
 gram_status cuda_cdist_grad_check(gram_context *g, const struct gram_cdist_grad_op *op)
 {

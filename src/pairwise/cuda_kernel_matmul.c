@@ -9,10 +9,10 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "cdist.h"
 #include "cuda/arena.h"
 #include "eigh/cuda_krylov.h"
 #include "linalg/cuda_matmul.h"
+#include "pairwise.h"
 
 enum {
     MATMUL_ROWS = 2048,
@@ -37,22 +37,22 @@ struct panel {
 
 /* out[to...] += op(panel) v[from...] */
 static gram_status multiply(gram_context *g, const struct cuda_kernel_product *p,
-                            const struct panel *at, bool turned)
+                            const struct panel *at, bool transposed)
 {
     const int64_t m = p->kernel.x.rows, n = p->kernel.y.rows;
-    const int64_t from = turned ? at->i : at->j, to = turned ? at->j : at->i;
+    const int64_t from = transposed ? at->i : at->j, to = transposed ? at->j : at->i;
     const size_t size = gram_dtype_size(p->dtype);
     const struct cuda_gemm_items product = {
         .dtype = p->dtype,
         .compute = gram_cuda_compute_of(p->dtype),
-        .m = turned ? at->cols : at->rows,
+        .m = transposed ? at->cols : at->rows,
         .n = p->columns,
-        .k = turned ? at->rows : at->cols,
+        .k = transposed ? at->rows : at->cols,
         .count = p->kernel.batch.count,
         .a = {                                .data = p->panel,
               .ld = at->cols,
               .stride = at->rows * at->cols,
-              .transposed = !turned},
+              .transposed = !transposed},
         .b = {.data = (const char *)p->v + (size_t)from * size, .ld = n, .stride = n * p->columns },
         .c = (char *)p->out + (size_t)to * size,
         .ldc = m,

@@ -9,18 +9,53 @@
  *   gradient of x: centres y, points x, a = w^T
  *   gradient of y: centres x, points y, a = w
  * The gradients of an inner product are the same with p = 2, all points at 0 and coefficients -1.
- * The cosine, whose norms are functions of x and y too, is in cuda_kernel_vjp_cosine.c.
+ *
+ * The norms of the cosine k = x . y / (|x| |y|) are functions of x and y too:
+ *   d k / d x = y / (|x| |y|) - x k / |x|^2
+ * The first part is that of an inner product with weights grad / (|x| |y|); the second takes from
+ * each row x its sum of grad k over the other side, divided by |x|^2.
  *
  * SPDX-License-Identifier: MIT
  */
-#include "cuda_kernel_vjp.h"
 #include "cuda/arena.h"
+#include "cuda_cdist.h"
+#include "kernel_vjp.h"
 
 enum {
     BLOCK = 4096, /* rows and columns at most: 64 MiB of f32, few calls for large matrices */
     GRAIN = 64,   /* of both: the sides of tiles */
     ROUND_BYTES = 1 << 28, /* of the blocks of many small items */
+    MOST_BLOCKS = 4096,    /* of a launch of kernel_vjp.cu: enough for every processor */
+    WARP = 32,             /* lanes at least of a row that is summed */
+    FEW = 8,               /* and of another one */
 };
+
+/* A row's lanes have at most this many elements before there are more lanes. */
+static const int64_t elements_of_a_lane = 16;
+
+static const struct cuda_kernel kernel_vjp_sums = {"kernel_vjp.cu", "kernel_vjp_sums"},
+                                kernel_vjp_number = {"kernel_vjp.cu", "kernel_vjp_number"},
+                                kernel_vjp_weigh = {"kernel_vjp.cu", "kernel_vjp_weigh"},
+                                kernel_vjp_correct = {"kernel_vjp.cu", "kernel_vjp_correct"};
+
+/* The work of a round of items (gram_round_at): kernel.batch.  Views are of its first item; data
+ * NULL: not wanted. */
+struct vjp_job {
+    gram_context *g;
+    int processors;
+    struct gram_cdist_op kernel;
+    struct gram_view grad, to_x, to_y;
+    size_t element;
+    int64_t block_rows, block_cols;
+    /* Scratch: the elements of each item's block, the numbers 1, -1, 0, doubles for each item (one
+     * for each row of x, for the cosine three and two for each row of y), what the parts need. */
+    size_t constants, sums, more, total;
+    int64_t doubles; /* of an item */
+    char *scratch;
+    struct vjp_block block;
+};
+
+/* ---- Blocks --------------------------------------------------------------------------------- */
 
 /* Blocks of equal size. */
 static int64_t block_of(int64_t size)
@@ -31,13 +66,58 @@ static int64_t block_of(int64_t size)
     return block < size ? block : size;
 }
 
-/* An item's: sums of the rows of x, and what the cosine wants. */
-static int64_t doubles_of(const struct gram_cdist_op *kernel)
+/* Moves on to the next block; from {0} to the first.  False at the end. */
+static bool next_block(struct vjp_job *job)
 {
-    return kernel->x.rows + (kernel->function == GRAM_COSINE ? cuda_vjp_cosine_doubles(kernel) : 0);
+    struct vjp_block *b = &job->block;
+    int64_t m = job->kernel.x.rows, n = job->kernel.y.rows;
+    bool first = b->rows == 0 && b->cols == 0;
+
+    if (!first) {
+        b->j += b->cols;
+        if (b->j >= n)
+            b->i += b->rows, b->j = 0;
+        if (b->i >= m)
+            return false;
+    }
+    b->rows = m - b->i < job->block_rows ? m - b->i : job->block_rows;
+    b->cols = n - b->j < job->block_cols ? n - b->j : job->block_cols;
+    return b->rows > 0 || b->cols > 0; /* once without rows or without columns: zeros */
 }
 
-/* ---- Scratch --------------------------------------------------------------------------------- */
+static struct gram_cdist_grad_op gradient_of(const struct vjp_job *job, bool of_x)
+{
+    return gram_vjp_gradient(&job->kernel, &job->block, of_x, of_x ? &job->to_x : &job->to_y,
+                             job->scratch, job->scratch ? job->scratch + job->constants : NULL);
+}
+
+/* The scratch that the gradients of the job's block need. */
+static size_t gradient_bytes(const struct vjp_job *job, const struct gram_kernel_vjp_op *op)
+{
+    const bool wanted[] = {op->want_y, op->want_x};
+    size_t most = 0;
+
+    for (int of_x = 0; of_x < 2; of_x++) {
+        const struct gram_cdist_grad_op grad = gradient_of(job, of_x);
+        struct cuda_grad_plan plan;
+        cuda_cdist_grad_plan(&grad, false, job->processors, &plan);
+        if (wanted[of_x] && plan.bytes > most)
+            most = plan.bytes;
+    }
+    return most;
+}
+
+/* ---- Scratch -------------------------------------------------------------------------------- */
+
+/* The doubles of an item: a sum for each row of x; and for the cosine squares of norms and sums of
+ * grad k of each row of x, then of y. */
+static int64_t doubles_of(const struct gram_cdist_op *kernel)
+{
+    const int64_t cosine =
+        kernel->function == GRAM_COSINE ? 2 * (kernel->x.rows + kernel->y.rows) : 0;
+
+    return kernel->x.rows + cosine;
+}
 
 /* So many items at a time that their blocks and sums fill about ROUND_BYTES. */
 static struct gram_rounds rounds_of(const struct gram_kernel_vjp_op *op)
@@ -69,7 +149,7 @@ static void lay_out(struct vjp_job *job, const struct gram_kernel_vjp_op *op)
         int64_t rest_cols = job->block_cols ? n % job->block_cols : 0;
         job->block = (struct vjp_block){.rows = i & 1 ? rest_rows : job->block_rows,
                                         .cols = i & 2 ? rest_cols : job->block_cols};
-        job->total = gram_most_bytes(job->total, job->more + cuda_vjp_block_workspace(job, op));
+        job->total = gram_most_bytes(job->total, job->more + gradient_bytes(job, op));
     }
     job->block = (struct vjp_block){0};
 }
@@ -91,16 +171,207 @@ static struct vjp_job make_job(const gram_context *g, const struct gram_kernel_v
     return job;
 }
 
+/* ---- Launches ------------------------------------------------------------------------------- */
+
+/* The block's kernel (of the given output) into scratch. */
+static gram_status queue_kernel(const struct vjp_job *job, gram_kernel_output output)
+{
+    const struct gram_cdist_op op =
+        gram_vjp_kernel(&job->kernel, &job->block, output, job->scratch);
+
+    return cuda_cdist_queue(job->g, &op);
+}
+
+/* Adds what the block's weights in scratch give to to_x and to_y; a first block sets them. */
+static gram_status queue_gradients(const struct vjp_job *job)
+{
+    const struct gram_view *wanted[] = {&job->to_y, &job->to_x};
+
+    for (int of_x = 0; of_x < 2; of_x++) {
+        struct gram_cdist_grad_op op = gradient_of(job, of_x);
+        bool add = of_x ? job->block.j > 0 : job->block.i > 0;
+        struct cuda_grad_plan plan;
+        if (!wanted[of_x]->data)
+            continue;
+        cuda_cdist_grad_plan(&op, add, job->processors, &plan);
+        TRY(cuda_cdist_grad_queue(job->g, &plan, job->scratch + job->more));
+    }
+    return GRAM_OK;
+}
+
+/* Rows of the round's items; a long one takes a whole block. */
+static struct vjp_rows rows_of(const struct vjp_job *job, int64_t rows, int64_t cols, int64_t lanes)
+{
+    const struct gram_batch *batch = &job->kernel.batch;
+    struct vjp_rows of = {
+        .items = batch->count, .ndim = batch->ndim, .rows = rows, .cols = cols, .lanes = lanes};
+
+    for (int d = 0; d < batch->ndim; d++)
+        of.shape[d] = batch->shape[d];
+    while (of.lanes < VJP_THREADS && of.lanes * elements_of_a_lane < cols)
+        of.lanes *= 2;
+    return of;
+}
+
+static gram_status launch(const struct vjp_job *job, const struct cuda_kernel *kernel,
+                          const struct vjp_rows *of, void *params)
+{
+    const int64_t blocks = gram_ceil_div(of->items * of->rows, VJP_THREADS / of->lanes);
+
+    return blocks == 0 ? GRAM_OK
+                       : cuda_launch_plain(job->g, kernel, job->kernel.x.dtype,
+                                           gram_least(blocks, MOST_BLOCKS), VJP_THREADS, params);
+}
+
+static struct vjp_matrix matrix_at(const struct gram_view *v, int64_t i, int64_t j)
+{
+    struct vjp_matrix m = {
+        .data = v->data, .row_stride = v->row_stride, .col_stride = v->col_stride};
+
+    for (int d = 0; d < GRAM_MAX_DIMS; d++)
+        m.batch_stride[d] = v->batch_stride[d];
+    if (m.data)
+        m.data += (i * v->row_stride + j * v->col_stride) * (int64_t)gram_dtype_size(v->dtype);
+    return m;
+}
+
+static struct vjp_matrix transposed(struct vjp_matrix m)
+{
+    const long long stride = m.row_stride;
+
+    m.row_stride = m.col_stride, m.col_stride = stride;
+    return m;
+}
+
+/* The blocks' elements in scratch. */
+static struct vjp_matrix elements_of(const struct vjp_job *job)
+{
+    const struct gram_view dense = gram_view_dense_items(
+        job->scratch, job->kernel.x.dtype, job->block.rows, job->block.cols, &job->kernel.batch);
+
+    return matrix_at(&dense, 0, 0);
+}
+
+/* sums[i] = or += the sum over j of u[i][j] v[i][j], for i < rows and j < cols of each item; sums
+ * is the first item's, in its doubles. */
+static gram_status queue_sums(const struct vjp_job *job, struct vjp_sums_params params,
+                              int64_t rows, int64_t cols)
+{
+    params.of = rows_of(job, rows, cols, WARP);
+    params.step = job->doubles;
+    return launch(job, &kernel_vjp_sums, &params.of, &params);
+}
+
+/* The sum of an item's count sums to the number that v is. */
+static gram_status queue_number(const struct vjp_job *job, const struct gram_view *v,
+                                const double *sums, int64_t count)
+{
+    struct vjp_number_params params = {.of = rows_of(job, 1, count, WARP),
+                                       .sums = sums,
+                                       .out = matrix_at(v, 0, 0),
+                                       .step = job->doubles};
+
+    return launch(job, &kernel_vjp_number, &params.of, &params);
+}
+
+/* The blocks' elements times grad, or the cosine's share; the squares are of the first row of x and
+ * of y, or NULL. */
+static gram_status queue_weights(const struct vjp_job *job, const double *x_squares,
+                                 const double *y_squares)
+{
+    const struct vjp_block *b = &job->block;
+    struct vjp_weigh_params params = {
+        .of = rows_of(job, b->cols > 0 ? b->rows : 0, b->cols, FEW),
+        .w = elements_of(job),
+        .grad = matrix_at(&job->grad, b->i, b->j),
+        .x_squares = x_squares ? x_squares + b->i : NULL,
+        .y_squares = y_squares ? y_squares + b->j : NULL,
+        .step = job->doubles,
+        .constants = job->scratch + job->constants,
+    };
+
+    return launch(job, &kernel_vjp_weigh, &params.of, &params);
+}
+
+static gram_status queue_correction(const struct vjp_job *job, const struct gram_view *to,
+                                    const struct gram_view *x, const double *sums,
+                                    const double *squares)
+{
+    struct vjp_correct_params params = {
+        .of = rows_of(job, x->cols > 0 ? x->rows : 0, x->cols, FEW),
+        .to = matrix_at(to, 0, 0),
+        .x = matrix_at(x, 0, 0),
+        .sums = sums,
+        .squares = squares,
+        .step = job->doubles,
+    };
+
+    return to->data ? launch(job, &kernel_vjp_correct, &params.of, &params) : GRAM_OK;
+}
+
+/* ---- The cosine ----------------------------------------------------------------------------- */
+
+/* Squares of norms and sums of grad k of each row of x, then of y, of the first item. */
+struct cosine {
+    double *x_squares, *x_sums, *y_squares, *y_sums;
+};
+
+static gram_status find_squares(const struct vjp_job *job, const struct gram_view *v, double *to)
+{
+    const struct vjp_matrix m = matrix_at(v, 0, 0);
+
+    return queue_sums(job, (struct vjp_sums_params){.u = m, .v = m, .sums = to}, v->rows, v->cols);
+}
+
+/* A block of k is in scratch. */
+static gram_status add_sums(const struct vjp_job *job, const struct cosine *c)
+{
+    const struct vjp_block *b = &job->block;
+    const struct vjp_matrix k = elements_of(job), grad = matrix_at(&job->grad, b->i, b->j);
+
+    TRY(queue_sums(
+        job, (struct vjp_sums_params){.u = k, .v = grad, .sums = c->x_sums + b->i, .add = b->j > 0},
+        b->rows, b->cols));
+    return queue_sums(
+        job,
+        (struct vjp_sums_params){
+            .u = transposed(k), .v = transposed(grad), .sums = c->y_sums + b->j, .add = b->i > 0},
+        b->cols, b->rows);
+}
+
+static gram_status cosine_gradients(struct vjp_job *job)
+{
+    const struct gram_view *x = &job->kernel.x, *y = &job->kernel.y;
+    struct cosine c = {.x_squares = (double *)(job->scratch + job->sums) + x->rows};
+    bool empty = x->rows == 0 || y->rows == 0;
+
+    c.x_sums = c.x_squares + x->rows;
+    c.y_squares = c.x_sums + x->rows;
+    c.y_sums = c.y_squares + y->rows;
+    TRY(find_squares(job, x, c.x_squares));
+    TRY(find_squares(job, y, c.y_squares));
+    while (next_block(job)) {
+        TRY(queue_kernel(job, GRAM_VALUE));
+        TRY(add_sums(job, &c));
+        TRY(queue_weights(job, c.x_squares, c.y_squares));
+        TRY(queue_gradients(job));
+    }
+    if (empty)
+        return GRAM_OK; /* the gradients are 0, and there are no sums */
+    TRY(queue_correction(job, &job->to_x, x, c.x_sums, c.x_squares));
+    return queue_correction(job, &job->to_y, y, c.y_sums, c.y_squares);
+}
+
 /* ---- The gradients --------------------------------------------------------------------------- */
 
 static gram_status points_gradients(struct vjp_job *job)
 {
     if (job->kernel.function == GRAM_COSINE)
-        return cuda_vjp_cosine(job);
-    while (cuda_vjp_next(job)) {
-        TRY(cuda_vjp_kernel(job, GRAM_WEIGHT));
-        TRY(cuda_vjp_weigh(job, NULL, NULL));
-        TRY(cuda_vjp_gradients(job));
+        return cosine_gradients(job);
+    while (next_block(job)) {
+        TRY(queue_kernel(job, GRAM_WEIGHT));
+        TRY(queue_weights(job, NULL, NULL));
+        TRY(queue_gradients(job));
     }
     return GRAM_OK;
 }
@@ -112,18 +383,18 @@ static gram_status bandwidth_gradient(struct vjp_job *job, const struct gram_vie
 
     job->block = (struct vjp_block){0};
     while (gram_vjp_has_bandwidth(job->kernel.function) && job->kernel.y.rows > 0 &&
-           cuda_vjp_next(job)) {
+           next_block(job)) {
         const struct vjp_block *b = &job->block;
-        TRY(cuda_vjp_kernel(job, GRAM_BANDWIDTH_DERIVATIVE));
-        TRY(cuda_vjp_sum(job,
-                         (struct vjp_sums_params){.u = cuda_vjp_elements(job),
-                                                  .v = cuda_vjp_matrix(&job->grad, b->i, b->j),
-                                                  .sums = sums + b->i,
-                                                  .add = b->j > 0},
-                         b->rows, b->cols));
+        TRY(queue_kernel(job, GRAM_BANDWIDTH_DERIVATIVE));
+        TRY(queue_sums(job,
+                       (struct vjp_sums_params){.u = elements_of(job),
+                                                .v = matrix_at(&job->grad, b->i, b->j),
+                                                .sums = sums + b->i,
+                                                .add = b->j > 0},
+                       b->rows, b->cols));
         rows = job->kernel.x.rows;
     }
-    return cuda_vjp_number(job, out, sums, rows);
+    return queue_number(job, out, sums, rows);
 }
 
 /* grad summed where the regularization was added. */
@@ -131,13 +402,13 @@ static gram_status regularization_gradient(const struct vjp_job *job, const stru
 {
     const struct vjp_diagonal d = gram_vjp_diagonal(&job->kernel);
     double *sums = (double *)(job->scratch + job->sums);
-    struct vjp_matrix diagonal = cuda_vjp_matrix(&job->grad, d.i, d.j);
+    struct vjp_matrix diagonal = matrix_at(&job->grad, d.i, d.j);
 
     if (d.count == 0)
-        return cuda_vjp_number(job, out, sums, 0);
+        return queue_number(job, out, sums, 0);
     diagonal.col_stride += diagonal.row_stride;
-    TRY(cuda_vjp_sum(job, (struct vjp_sums_params){.v = diagonal, .sums = sums}, 1, d.count));
-    return cuda_vjp_number(job, out, sums, 1);
+    TRY(queue_sums(job, (struct vjp_sums_params){.v = diagonal, .sums = sums}, 1, d.count));
+    return queue_number(job, out, sums, 1);
 }
 
 static gram_status queue_round(gram_context *g, const struct gram_kernel_vjp_op *op,

@@ -12,8 +12,8 @@
 #include "core/random.h"
 #include "cuda/arena.h"
 #include "cuda/cuda_ops.h"
-#include "median.h"
 #include "median_params.h"
+#include "pairwise.h"
 
 enum {
     THREADS = 256,         /* of every kernel here */
@@ -21,6 +21,11 @@ enum {
     SMALL = 96,            /* rows whose distances a block goes through in 40 us */
     ROUND_BYTES = 1 << 28, /* of the distances and samples of many items */
 };
+
+static const struct cuda_kernel median_rows = {"median.cu", "median_rows"},
+                                median_count = {"median.cu", "median_count"},
+                                median_pick = {"median.cu", "median_pick"},
+                                median_small = {"median.cu", "median_small"};
 
 /* A round of items. */
 struct median_job {
@@ -87,8 +92,8 @@ static gram_status copy_rows(gram_context *g, const struct median_job *job,
 {
     int64_t elements = rows->count * rows->cols;
     int64_t blocks = gram_ceil_div(rows->batch.items * elements, THREADS);
-    gram_status status = gram_cuda_launch_plain(g, CUDA_VARIANT_MEDIAN_ROWS, job->op->out.dtype,
-                                                gram_least(blocks, BLOCKS), THREADS, rows);
+    gram_status status = cuda_launch_plain(g, &median_rows, job->op->out.dtype,
+                                           gram_least(blocks, BLOCKS), THREADS, rows);
 
     rows->to += elements * rows->element;
     rows->count = 0;
@@ -127,12 +132,11 @@ static gram_status queue_passes(gram_context *g, const struct median_job *job,
 
     params->blocks = gram_most(1, gram_least(params->rows, BLOCKS / items));
     params->shift = 8 * (long long)gram_dtype_size(dtype);
-    TRY(gram_cuda_launch_plain(g, CUDA_VARIANT_MEDIAN_PICK, dtype, items, MEDIAN_BINS, params));
+    TRY(cuda_launch_plain(g, &median_pick, dtype, items, MEDIAN_BINS, params));
     while (params->shift > 0) {
         params->shift -= MEDIAN_DIGIT;
-        TRY(gram_cuda_launch_plain(g, CUDA_VARIANT_MEDIAN_COUNT, dtype, items * params->blocks,
-                                   THREADS, params));
-        TRY(gram_cuda_launch_plain(g, CUDA_VARIANT_MEDIAN_PICK, dtype, items, MEDIAN_BINS, params));
+        TRY(cuda_launch_plain(g, &median_count, dtype, items * params->blocks, THREADS, params));
+        TRY(cuda_launch_plain(g, &median_pick, dtype, items, MEDIAN_BINS, params));
     }
     return GRAM_OK;
 }
@@ -150,8 +154,8 @@ static gram_status queue_selection(gram_context *g, const struct median_job *job
         params.batch_stride[d] = out->batch_stride[d];
     if (!job->small)
         return queue_passes(g, job, &params);
-    return gram_cuda_launch_plain(g, CUDA_VARIANT_MEDIAN_SMALL, out->dtype, params.batch.items,
-                                  MEDIAN_BINS, &params);
+    return cuda_launch_plain(g, &median_small, out->dtype, params.batch.items, MEDIAN_BINS,
+                             &params);
 }
 
 static gram_status queue_round(gram_context *g, struct median_job *job)

@@ -4,7 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "core/tuned.h"
-#include "cuda/cuda_ops.h"
+#include "cuda_cdist.h"
 
 enum {
     ROUNDS = 3, /* of a measurement; the least time counts */
@@ -16,38 +16,42 @@ static const double least_ms = 5, /* a measured round */
 
 /* ---- Classes of problems -------------------------------------------------------------------- */
 
+/* The key under which the file of the cache has what was measured: small numbers side by side. */
 static uint64_t class_of(int arch, const struct gram_cdist_op *op,
-                         const struct cuda_cdist_variant *v)
+                         const struct cuda_cdist_options *o)
 {
     const int field[][2] = {
         {                        arch, 10},
-        {                v->is_double,  1},
-        {                     v->half,  2},
-        {                     v->step,  4},
-        {                    v->whole,  4},
-        {                 v->fraction,  1},
-        {                   v->x_load,  2},
-        {                   v->y_load,  2},
+        {                o->is_double,  1},
+        {                     o->half,  2},
+        {                     o->step,  4},
+        {                    o->whole,  4},
+        {                 o->fraction,  1},
+        {                   o->x_load,  2},
+        {                   o->y_load,  2},
         {               op->symmetric,  1},
         {   gram_octave(op->out.rows),  6},
         {   gram_octave(op->out.cols),  6},
         {     gram_octave(op->x.cols),  6},
         {gram_octave(op->batch.count),  6},
     };
+    uint64_t number = 0;
 
-    return gram_cuda_pack(field, sizeof field / sizeof *field);
+    for (size_t i = 0; i < sizeof field / sizeof *field; i++)
+        number = number << field[i][1] | (uint64_t)field[i][0];
+    return number;
 }
 
 int cuda_tuned_tile(const gram_context *g, const struct gram_cdist_op *op,
-                    const struct cuda_cdist_variant *v)
+                    const struct cuda_cdist_options *o)
 {
     const struct cuda_device *device = g->device;
-    const int most = cuda_cdist_most_tile(v);
+    const int most = cuda_cdist_most_tile(o);
     int64_t tile;
 
     if (!gram_tuned_any(g))
         return 0;
-    tile = gram_tuned_get(g, class_of(device->arch, op, v));
+    tile = gram_tuned_get(g, class_of(device->arch, op, o));
     return (tile == 2 || tile == 4 || tile == 8) && tile <= most ? (int)tile : 0;
 }
 
@@ -114,17 +118,17 @@ gram_status cuda_tune(gram_context *g, const struct gram_cdist_op *op, gram_tuni
     cuda_cdist_plan(op, device->processors, &plan);
     if (plan.tiles == 0)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "out has no elements: nothing can be measured");
-    best = plan.variant.tm;
+    best = plan.options.tm;
     TRY(time_tile(g, op, best, &result->table_ms));
     result->tile_ms = result->table_ms;
     result->candidates = 1;
-    for (int tile = cuda_cdist_most_tile(&plan.variant); tile >= 2; tile /= 2) {
+    for (int tile = cuda_cdist_most_tile(&plan.options); tile >= 2; tile /= 2) {
         double ms;
-        if (tile == plan.variant.tm)
+        if (tile == plan.options.tm)
             continue;
         TRY(time_tile(g, op, tile, &ms));
         gram_log(g, "tiles of %d: %.4f ms, the table's of %d: %.4f ms", 16 * tile, ms,
-                 16 * plan.variant.tm, result->table_ms);
+                 16 * plan.options.tm, result->table_ms);
         result->candidates++;
         if (ms < result->tile_ms && ms < least_gain * result->table_ms) {
             result->tile_ms = ms;
@@ -132,7 +136,7 @@ gram_status cuda_tune(gram_context *g, const struct gram_cdist_op *op, gram_tuni
         }
     }
     result->tile = 16 * best;
-    result->table_tile = 16 * plan.variant.tm;
-    result->kept = gram_tuned_put(g, class_of(device->arch, op, &plan.variant), best);
+    result->table_tile = 16 * plan.options.tm;
+    result->kept = gram_tuned_put(g, class_of(device->arch, op, &plan.options), best);
     return GRAM_OK;
 }

@@ -1,5 +1,6 @@
 /*
- * grad_params.h - what the host tells cdist_grad.cu and its parts: shapes, strides, the cut
+ * grad_params.h - what the host tells the kernels of gradients: cdist_grad*.cu, agop.cu and
+ * kernel_vjp.cu
  *
  * Read by the host's compiler and by NVRTC, which sees no other header: so it includes only ours,
  * and long long stands for int64_t.
@@ -10,6 +11,8 @@
 #define GRAM_GRAD_PARAMS_H
 #include "pair_params.h"
 
+/* ---- cdist_grad*.cu ------------------------------------------------------------------------- */
+
 /* -DSTEP: the term; t is the difference of two coordinates.  All are 0 where t is. */
 #define GRAD_SIGN   0 /* p = 1: sgn t */
 #define GRAD_ROOT   1 /* p = 3/2: sgn t |t|^(1/2) */
@@ -18,10 +21,10 @@
 #define GRAD_POWER  4 /* f32: sgn t |t|^WHOLE |t|^fraction, p > 1 */
 #define GRAD_FLAT   5 /* f32: sgn t |t|^fraction, p < 1 */
 #define GRAD_ANY    6 /* sgn t |t|^(p-1), any p, known only on the device where P_TENSOR is 1 */
-#define GRAD_MOST   7 /* p = infinity: cdist_grad_largest.cu */
+#define GRAD_MOST   7 /* p = infinity: cdist_grad_largest */
 
 #define GRAD_MOST_WHOLE    14  /* of GRAD_WHOLE and GRAD_POWER */
-#define GRAD_RANGE_ROWS    32  /* rows of a block of cdist_grad_range.cu */
+#define GRAD_RANGE_ROWS    32  /* rows of a block of cdist_grad_range */
 #define GRAD_RANGE_CENTRES 512 /* and centres: one part of the sum */
 
 #define GRAD_SIGN_CENTRES 32 /* of a panel, with p = 1 and several outputs in f32 */
@@ -60,12 +63,85 @@ struct grad_params {
     struct pair_hyper p;     /* GRAD_ANY */
 };
 
-/* cdist_grad_sum.cu: out = or += the sum of the parts. */
+/* cdist_grad_sum: out = or += the sum of the parts. */
 struct grad_sum_params {
     const char *parts; /* [split][item][o][n][m] */
     struct grad_side out;
     long long plane_stride, outputs, features, points, splits;
     long long items, batch_ndim, batch_shape[PAIR_DIMS];
     long long add;
+};
+
+/* ---- agop.cu -------------------------------------------------------------------------------- */
+
+#define AGOP_TILE   64 /* rows and columns of a part of out */
+#define AGOP_SHARES 8  /* of the columns of a chunk, for the diagonal */
+
+struct agop_params {
+    long long items, ndim, shape[PAIR_DIMS]; /* the batch */
+    const char *gradients; /* [item][column][ld]: a column is an output of a point, its numbers are
+                              one a feature */
+    char *parts; /* [item][chunk][pair of tiles][row][column], or [item][chunk][feature] */
+    char *out;   /* of item 0 */
+    long long batch_stride[PAIR_DIMS];
+    long long features, ld, columns;
+    long long side;                  /* of the pairs in parts: AGOP_TILE, or fewer features */
+    long long chunks, chunk_columns; /* columns that one part sums */
+    long long pairs;                 /* of tiles, on and below the diagonal */
+    long long first;                 /* the parts hold nothing yet */
+    long long row_stride, col_stride, add, diagonal;
+    double scale;
+};
+
+/* ---- kernel_vjp.cu -------------------------------------------------------------------------- */
+
+#define VJP_THREADS 256 /* of a block of every kernel there */
+
+struct vjp_matrix {
+    char *data; /* of item 0 */
+    long long row_stride, col_stride, batch_stride[PAIR_DIMS];
+};
+
+/* The rows of all items, one item after the other; lanes neighbouring threads, a power of two, have
+ * a row. */
+struct vjp_rows {
+    long long items, ndim, shape[PAIR_DIMS]; /* the batch */
+    long long rows, cols;                    /* of an item */
+    long long lanes;
+};
+
+/* kernel_vjp_sums: sums[i] = or += the sum over j of u[i][j] v[i][j]; u.data NULL: of v */
+struct vjp_sums_params {
+    struct vjp_rows of;
+    struct vjp_matrix u, v;
+    double *sums;
+    long long step; /* sums from one item to the next */
+    long long add;
+};
+
+/* kernel_vjp_number: the sum of an item's sums, in one row, as a REAL */
+struct vjp_number_params {
+    struct vjp_rows of;
+    const double *sums;
+    struct vjp_matrix out;
+    long long step;
+};
+
+/* kernel_vjp_weigh: w *= grad, or for the cosine w = grad / (|x| |y|) and 0 where that is 0; and
+ * writes the numbers 1, -1, 0 */
+struct vjp_weigh_params {
+    struct vjp_rows of;
+    struct vjp_matrix w, grad;
+    const double *x_squares, *y_squares; /* |x|^2 of the rows, |y|^2 of the columns; or NULL */
+    long long step;                      /* squares from one item to the next */
+    char *constants;
+};
+
+/* kernel_vjp_correct: to[i] -= sums[i] / squares[i] x[i], where squares[i] is not 0 */
+struct vjp_correct_params {
+    struct vjp_rows of;
+    struct vjp_matrix to, x;
+    const double *sums, *squares;
+    long long step;
 };
 #endif

@@ -9,6 +9,7 @@
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 /* Offsets stay exact when sizes are added to them. */
 #define FARTHEST ((int64_t)1 << 61)
@@ -252,4 +253,27 @@ gram_status gram_cache_warm_kernel(gram_context *g, const gram_tensor *x, const 
     TRY(gram_options_copy(g, &o, sizeof o, warm));
     TRY(gram_kernel_describe(g, &pair, options, &expression, &op));
     return gram_cache_warm_op(g, &op, &o);
+}
+
+/* ---- The fastest way of computing a kernel matrix here -------------------------------------- */
+
+gram_status gram_tune(gram_context *g, const gram_tensor *x, const gram_tensor *y,
+                      const gram_kernel_options *options, gram_tensor *out, gram_tuning *result)
+{
+    const struct gram_pair pair = {.x = x, .y = y, .out = out};
+    const size_t size = result ? result->size : 0;
+    gram_tuning found = {.size = size};
+    struct gram_expression expression;
+    struct gram_cdist_op op;
+
+    TRY(gram_begin(g, __func__));
+    if (size < sizeof size || size > sizeof found)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "result.size is %zu, expected at most %zu", size,
+                         sizeof found);
+    TRY(gram_kernel_describe(g, &pair, options, &expression, &op));
+    if (!g->backend->tune)
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s has nothing to tune", g->backend->name);
+    TRY(g->backend->tune(g, &op, &found));
+    memcpy(result, &found, size);
+    return GRAM_OK;
 }

@@ -8,7 +8,7 @@
  */
 #ifndef GRAM_KERNEL_VJP_H
 #define GRAM_KERNEL_VJP_H
-#include "cdist.h"
+#include "pairwise.h"
 
 /* Rows [i, i + rows) and columns [j, j + cols) of each item's kernel matrix. */
 struct vjp_block {
@@ -16,8 +16,8 @@ struct vjp_block {
 };
 
 /* Rows [first, first + rows) of a matrix, transposed. */
-static inline struct gram_view gram_vjp_turned(const struct gram_view *v, int64_t first,
-                                               int64_t rows)
+static inline struct gram_view gram_vjp_transposed(const struct gram_view *v, int64_t first,
+                                                   int64_t rows)
 {
     struct gram_view part = gram_view_rows(v, first, rows);
 
@@ -75,16 +75,17 @@ static inline struct gram_cdist_grad_op gram_vjp_gradient(const struct gram_cdis
     const bool dot = kernel->inner == GRAM_DOT;
     const struct gram_view w =
         gram_view_dense_items(weights, dtype, b->rows, b->cols, &kernel->batch);
-    const struct gram_view x = gram_vjp_turned(&kernel->x, b->i, b->rows);
-    const struct gram_view y = gram_vjp_turned(&kernel->y, b->j, b->cols);
+    const struct gram_view x = gram_vjp_transposed(&kernel->x, b->i, b->rows);
+    const struct gram_view y = gram_vjp_transposed(&kernel->y, b->j, b->cols);
     struct gram_cdist_grad_op op = {
         .batch = kernel->batch,
-        .a = of_x ? gram_vjp_turned(&w, 0, b->rows) : w,
+        .a = of_x ? gram_vjp_transposed(&w, 0, b->rows) : w,
         .b = of_x ? y : x,
         .c = gram_vjp_number(numbers, dot ? VJP_MINUS_ONE : VJP_ONE, dtype, 1,
                              of_x ? b->cols : b->rows),
         .d = of_x ? x : y,
-        .out = of_x ? gram_vjp_turned(to, b->i, b->rows) : gram_vjp_turned(to, b->j, b->cols),
+        .out =
+            of_x ? gram_vjp_transposed(to, b->i, b->rows) : gram_vjp_transposed(to, b->j, b->cols),
         .p = kernel->p,
     };
 

@@ -1,5 +1,5 @@
 /*
- * median_params.h - what the host tells the kernels of gram_median_distance
+ * median_params.h - what the host tells median.cu
  *
  * Read by the host's compiler and by NVRTC, which sees no other header: long long stands for
  * int64_t.
@@ -27,7 +27,7 @@ struct median_state {
     unsigned long long bins[2][MEDIAN_BINS]; /* how many go on with each digit */
 };
 
-/* median_rows.cu: the same rows of each item's x, one after the other; their elements have any size
+/* median_rows: the same rows of each item's x, one after the other; their elements have any size
  * in bytes. */
 struct median_rows_params {
     struct median_batch batch;
@@ -40,15 +40,15 @@ struct median_rows_params {
     long long row[MEDIAN_ROWS];
 };
 
-/* median_count.cu, median_pick.cu, median_small.cu */
+/* median_count, median_pick, median_small */
 struct median_params {
     struct median_batch batch;
     const char *distances; /* rows by rows, item after item */
     char *out;             /* of item 0 */
     long long batch_stride[MEDIAN_DIMS];
-    struct median_state *state; /* one an item; median_small.cu: none */
+    struct median_state *state; /* one for each item; median_small: none */
     long long rows;
     long long blocks; /* of an item, that count */
-    long long shift; /* of the digit; median_pick.cu: the width of a number before the first pass */
+    long long shift;  /* of the digit; median_pick: the width of a number before the first pass */
 };
 #endif

@@ -13,14 +13,10 @@
  */
 #define BLOCK_THREADS THREADS
 #define BLOCKS_EACH   1
-#define LANES         2
-#define LD            (BK + 4) /* reads of four rows by four columns meet all banks once */
 #define CENTRE_ROW    (TILE_ROWS + TILE_COLS)
 #define PANEL         ((CENTRE_ROW + 1) * LD)
 #define CENTRED       (STEP == PAIR_TWO)
 #define SQUARED       (CENTRED || FUNCTION == PAIR_COSINE)
-
-#include "pair_panel.cuh"
 
 static __device__ void barrier()
 {

@@ -1,5 +1,5 @@
 /*
- * pair_params.h - what the host tells cdist.cu: shapes, strides, hyperparameters
+ * pair_params.h - what the host tells the kernels of cdist: shapes, strides, hyperparameters
  *
  * Read by the host's compiler and by NVRTC, which sees no other header: so it includes none, and
  * long long stands for int64_t.
@@ -8,6 +8,8 @@
  */
 #ifndef GRAM_PAIR_PARAMS_H
 #define GRAM_PAIR_PARAMS_H
+
+/* ---- cdist.cu ------------------------------------------------------------------------------- */
 
 /* -DSTEP: the term of the inner sum; d is the difference of two coordinates. */
 #define PAIR_ZERO         0  /* 1 where they differ */
@@ -92,7 +94,7 @@ struct pair_side {
     long long rows, row_stride, col_stride, batch_stride[PAIR_DIMS];
 };
 
-/* For |d|^g, 1 < g < 2: see pair_power.cuh. */
+/* For |d|^g, 1 < g < 2: see pair_terms.cuh. */
 #define PAIR_POWER_MIDDLE 4.125
 #define PAIR_POWER_TERMS  10
 struct pair_power {
@@ -116,5 +118,77 @@ struct pair_params {
 #elif HYPERS
     struct pair_hyper hyper[PAIR_HYPERS];
 #endif
+};
+
+/* ---- cdist_panels.cu: x and y in the order in which cdist.cu reads them --------------------- */
+
+#define PANEL_ROWS 128
+#define PANEL_COLS 32 /* that panels are filled up to with zeros */
+
+struct panel_params {
+    struct pair_side side[2]; /* x and y, of one item */
+    char *panels[2];
+    long long tiles[2]; /* of PANEL_ROWS rows */
+    long long depth, chunks;
+};
+
+/* ---- cdist_reduce.cu: where pieces of sums lie, and where out is ---------------------------- */
+
+struct reduce_params {
+    const void *sums; /* pieces of elements, item after item, row after row */
+    char *out;
+    long long pieces, elements; /* elements of a piece: of all items */
+    long long rows, cols, row_stride, col_stride;
+    long long diagonal; /* r is added where i - j is this */
+    long long batch_ndim, batch_shape[PAIR_DIMS], batch_stride[PAIR_DIMS];
+    struct pair_map map;
+};
+
+/* ---- cdist_pack.cu and cdist_mma.cu: panels of 16-bit numbers ------------------------------- */
+
+/*
+ * Both sides of a product are cut into panels of whole tiles of rows.  A panel is a sequence of
+ * chunks of BK columns; a chunk holds a plane of leading digits and, of numbers that need it, one
+ * of trailing digits; a plane is [BK / 8][rows of the panel][8] numbers of 16 bits: eight
+ * neighbouring columns of a row are 16 bytes, and eight neighbouring rows of them lie side by side,
+ * as the tensor cores read them.  A chunk is one contiguous piece.
+ */
+#define SQUARE_ROWS    128 /* of a panel, rows and columns of a tile */
+#define SQUARE_SPOILED 512 /* elements that a tile sums again itself; see cdist_mma.cu */
+#define SQUARE_SAMPLE  64  /* rows that the centre is the mean of: any centre is right */
+
+/* Rows and columns of the tiles of a list. */
+#define SQUARE_LEFT_ROWS(is_double) ((is_double) ? 64 : SQUARE_ROWS)
+
+/* A row's share of the end of a sum: see scale_of in cdist_pack.cu. */
+struct square_row {
+    float limit, factor;
+};
+
+struct square_panels {
+    char *data; /* of the first item of the round */
+    struct square_row *rows;
+    long long item_bytes, item_rows; /* rows: whole panels */
+};
+
+/* A tile of out for cdist.cu. */
+struct square_tile {
+    long long item;
+    int row, col; /* in tiles */
+};
+
+struct square_list {
+    unsigned long long count;
+    struct square_tile tile[1]; /* as many as there are */
+};
+
+struct square_params {
+    struct square_panels side[2]; /* of x and y; alike where y is x */
+    struct square_list *list;     /* tiles that are left to cdist.cu */
+    float *centre;                /* of the items of the round, depth numbers each */
+    long long sides;              /* to pack: 1 where y is x */
+    long long chunks;             /* of BK columns */
+    long long first;              /* item of the batch that the round begins with */
+    struct pair_params pair;      /* items: of the round */
 };
 #endif

@@ -1,11 +1,17 @@
 /*
- * pairwise.h - what the fronts of gram_cdist and gram_kernel share: the checks of x, y and out
+ * pairwise.h - what the fronts and the backends of the pairwise operations share
+ *
+ * A pair is a row x[i] and a row y[j].  gram_cdist and gram_kernel describe all pairs as one
+ * struct gram_cdist_op (core/backend.h): an inner sum over their coordinates, a function of it, and
+ * which of its derivatives is wanted.  The other operations are made of that one and of gradients.
  *
  * SPDX-License-Identifier: MIT
  */
 #ifndef GRAM_PAIRWISE_H
 #define GRAM_PAIRWISE_H
 #include "core/backend.h"
+
+/* ---- Fronts: x, y and out (cdist.c) --------------------------------------------------------- */
 
 struct gram_pair {
     const gram_tensor *x, *y, *out;
@@ -25,4 +31,125 @@ gram_status gram_pair_view(gram_context *g, const struct gram_pair *pair, struct
 gram_status gram_kernel_describe(gram_context *g, const struct gram_pair *pair,
                                  const gram_kernel_options *options,
                                  struct gram_expression *expression, struct gram_cdist_op *op);
+
+/* ---- Fronts: the arguments that gram_cdist_grad and gram_agop share (cdist_grad.c) ---------- */
+
+struct gram_grad_inputs {
+    const gram_tensor *a, *b, *c, *d;
+    gram_scalar p;
+};
+
+/* Checks the shapes and dtypes of in, joins their batches and fills all of op but out.  The values
+ * of p are not looked at: gram_grad_check_p() does that. */
+gram_status gram_grad_describe(gram_context *g, const struct gram_grad_inputs *in,
+                               struct gram_cdist_grad_op *op);
+
+/* Refuses p that is not above 0 and finite. */
+gram_status gram_grad_check_p(gram_context *g, const struct gram_batch *batch,
+                              const struct gram_hyper *p);
+
+/* Refuses an out of another dtype than the inputs, or one that overlaps any of them. */
+gram_status gram_grad_check_out(gram_context *g, const struct gram_grad_inputs *in,
+                                const gram_tensor *out);
+
+/* ---- Backends: struct gram_cdist_op --------------------------------------------------------- */
+
+/* True if every hyperparameter and parameter is a number, the same for all items. */
+static inline bool gram_cdist_of_numbers(const struct gram_cdist_op *op)
+{
+    for (int i = 0; i < GRAM_HYPERS; i++)
+        if (op->hyper[i].tensor.data)
+            return false;
+    for (int i = 0; i < op->parameters; i++)
+        if (op->parameter[i].tensor.data)
+            return false;
+    return true;
+}
+
+/* True if half of out mirrors the other; regularization off the main diagonal does not. */
+static inline bool gram_cdist_mirrors(const struct gram_cdist_op *op)
+{
+    bool regularized = op->regularization.tensor.data || op->regularization.value != 0;
+
+    return op->symmetric && !(regularized && op->row_offset != op->column_offset);
+}
+
+/* The items of a round (gram_round_at) that begins with this one, as an operation of their own; out
+ * is not set. */
+static inline struct gram_cdist_op gram_cdist_round(const struct gram_cdist_op *op,
+                                                    const struct gram_batch *round, int64_t item)
+{
+    struct gram_cdist_op one = *op;
+
+    one.batch = *round;
+    one.x = gram_view_alone(&op->x, &op->batch, item);
+    one.y = gram_view_alone(&op->y, &op->batch, item);
+    for (int i = 0; i < GRAM_HYPERS; i++)
+        one.hyper[i] = gram_hyper_alone(&op->hyper[i], &op->batch, item);
+    for (int i = 0; i < op->parameters; i++)
+        one.parameter[i] = gram_hyper_alone(&op->parameter[i], &op->batch, item);
+    return one;
+}
+
+/* One item as an operation of its own; out is not set. */
+static inline struct gram_cdist_op gram_cdist_alone(const struct gram_cdist_op *op, int64_t item)
+{
+    return gram_cdist_round(op, &(struct gram_batch){.count = 1}, item);
+}
+
+/* ---- Backends: the gradients whose products gram_agop sums ---------------------------------- */
+
+/* The gradients of points [first, first + count) of the items of a round (gram_round_at) that
+ * begins with this one, as an operation of their own; left to the caller: out. */
+static inline struct gram_cdist_grad_op gram_agop_gradients(const struct gram_agop_op *op,
+                                                            const struct gram_batch *round,
+                                                            int64_t item, int64_t first,
+                                                            int64_t count)
+{
+    struct gram_cdist_grad_op grad = {
+        .batch = *round,
+        .a = gram_view_alone(&op->a, &op->batch, item),
+        .b = gram_view_alone(&op->b, &op->batch, item),
+        .c = gram_view_alone(&op->c, &op->batch, item),
+        .d = gram_view_alone(&op->d, &op->batch, item),
+        .p = gram_hyper_alone(&op->p, &op->batch, item),
+    };
+    const int64_t size = (int64_t)gram_dtype_size(op->a.dtype);
+
+    grad.a.cols = grad.d.cols = count;
+    if (grad.a.data)
+        grad.a.data += first * grad.a.col_stride * size;
+    if (grad.d.data)
+        grad.d.data += first * grad.d.col_stride * size;
+    return grad;
+}
+
+/* ---- Backends: the distances whose median is wanted ----------------------------------------- */
+
+/* True if the distances are those of a sample, which is copied: rows of x without gaps. */
+static inline bool gram_median_sampled(const struct gram_median_op *op)
+{
+    return op->rows < op->x.rows;
+}
+
+/* The distances of the rows of one item, as an operation of their own; left to the caller: where x
+ * and out are, and p. */
+static inline struct gram_cdist_op gram_median_distances(const struct gram_median_op *op)
+{
+    struct gram_cdist_op distances = {.batch.count = 1,
+                                      .x = op->x,
+                                      .symmetric = true,
+                                      .inner = GRAM_DIFFERENCE,
+                                      .root = op->root,
+                                      .outer_power.value = 1,
+                                      .function = GRAM_IDENTITY,
+                                      .output = GRAM_VALUE};
+
+    distances.out = gram_view_dense(NULL, op->out.dtype, op->rows, op->rows);
+    distances.x.rows = op->rows;
+    if (gram_median_sampled(op))
+        distances.x.row_stride = op->x.cols, distances.x.col_stride = 1;
+    distances.y = distances.x;
+    return distances;
+}
 #endif

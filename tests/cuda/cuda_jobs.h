@@ -155,6 +155,12 @@ static struct job *next_job(struct list *list, int where, const char *only)
     return job;
 }
 
+static void job_of_variant(struct job *job, const struct cuda_variant *v)
+{
+    if (job)
+        job->request = cuda_variant_request(v, job->defines);
+}
+
 static void name_problem(struct job *job, const struct variant_problem *row)
 {
     snprintf(job->name, sizeof job->name,
@@ -173,12 +179,15 @@ static void list_packed(struct list *list, const struct variant_problem *row,
 {
     struct cuda_cdist_plan packed = *plan;
     struct job *job = next_job(list, row->where, NULL);
+    struct cuda_variant v;
 
-    job->request = cuda_cdist_panels_request(plan, job->defines);
+    cuda_cdist_panels_variant(plan, &v);
+    job_of_variant(job, &v);
     name_problem(job, row);
     job = next_job(list, row->where, NULL);
     (void)cuda_cdist_plan_packed(&packed);
-    job->request = cuda_cdist_request(&packed, job->defines);
+    cuda_cdist_variant(&packed, &v);
+    job_of_variant(job, &v);
     name_problem(job, row);
 }
 
@@ -189,12 +198,14 @@ static void list_problem(struct list *list, const struct variant_problem *row)
     const struct cuda_device device = {.arch = list->chip == MAIN_CHIP ? 90 : 80};
     struct cuda_cdist_plan plan = {0};
     struct gram_cdist_op op;
+    struct cuda_variant v;
 
     if (!job)
         return;
     describe(row, &op);
     cuda_cdist_plan(&op, 132, &plan);
-    job->request = cuda_cdist_request(&plan, job->defines);
+    cuda_cdist_variant(&plan, &v);
+    job_of_variant(job, &v);
     name_problem(job, row);
     if (cuda_cdist_packs(list->g, &device, &plan))
         list_packed(list, row, &plan);
@@ -204,13 +215,15 @@ static void list_problem(struct list *list, const struct variant_problem *row)
     for (int k = 0;; k++) {
         job = &list->jobs[list->count];
         job->chip = chips[list->chip];
-        if (!cuda_cdist_square_request(&device, &plan, k, job->defines, &job->request))
+        if (!cuda_cdist_square_variant(&device, &plan, k, &v))
             break;
+        job_of_variant(job, &v);
         name_problem(job, row);
         list->count++;
     }
     cuda_cdist_plan_listed(&plan);
-    job->request = cuda_cdist_request(&plan, job->defines);
+    cuda_cdist_variant(&plan, &v);
+    job_of_variant(job, &v);
     name_problem(job, row);
     list->count++;
 }
@@ -220,10 +233,12 @@ static void list_gradients(struct list *list)
     for (int i = 0; i < LENGTH(gradients); i++) {
         struct job *job = next_job(list, gradients[i].where, NULL);
         struct cuda_grad_plan plan;
+        struct cuda_variant v;
         if (!job)
             continue;
         plan_gradient(&gradients[i], &plan);
-        job->request = cuda_cdist_grad_request(&plan, job->defines);
+        cuda_cdist_grad_variant(&plan, &v);
+        job_of_variant(job, &v);
         name_gradient(job, &gradients[i]);
     }
 }

@@ -11,7 +11,7 @@
  */
 #ifndef GRAM_TEST_CUDA_VARIANTS_H
 #define GRAM_TEST_CUDA_VARIANTS_H
-#include "pairwise/cuda_cdist_grad.h"
+#include "pairwise/cuda_cdist.h"
 
 enum {
     SOME,

@@ -102,7 +102,7 @@ static bool write_kept(int number, const char *ending, const char *bytes, size_t
 /* The code, and four lines: the chip, the file, the defines, the job's name. */
 static bool keep(const struct job *job, int number, const struct jit_code *code)
 {
-    char text[2 * LINE + CUDA_CDIST_DEFINES];
+    char text[2 * LINE + CUDA_TEXT_BYTES];
     int length = snprintf(text, sizeof text, "%s\n%s\n%s\n%s\n", job->chip, job->request.file,
                           job->request.defines, job->name);
 
@@ -281,7 +281,7 @@ static void the_log_reaches_the_message(struct harness *h)
 static void code_for_a_debugger(struct harness *h)
 {
     const struct jit_request request = {
-        .file = "agop_sum.cu", .kernel = "agop_sum", .defines = "-DREAL=float"};
+        .file = "agop.cu", .kernel = "agop_sum", .defines = "-DREAL=float"};
     char plain[JIT_KEY_BYTES], debug[JIT_KEY_BYTES];
     const char *why;
     const struct cuda_compiler *compiler = gram_cuda_compiler(h->g, &why);

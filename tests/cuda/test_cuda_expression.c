@@ -6,7 +6,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "check/harness/harness.h"
-#include "cuda/cuda_ops.h"
+#include "pairwise/cuda_cdist.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,8 +82,9 @@ static void compile(struct harness *h, const struct cuda_compiler *compiler, con
     struct gram_expression e;
     struct gram_cdist_op op;
     struct cuda_cdist_plan plan = {0};
-    char defines[CUDA_CDIST_DEFINES], *code_text;
+    char defines[CUDA_TEXT_BYTES], *code_text;
     struct jit_request request;
+    struct cuda_variant v;
     struct jit_code code;
 
     if (!compile_expression(h, text, which & 1, &e))
@@ -91,7 +92,8 @@ static void compile(struct harness *h, const struct cuda_compiler *compiler, con
     op = problem(&e, which & 2 ? GRAM_F64 : GRAM_F32, which & 1 ? GRAM_WEIGHT : GRAM_VALUE,
                  which & 4);
     cuda_cdist_plan(&op, 132, &plan);
-    request = cuda_cdist_request(&plan, defines);
+    cuda_cdist_variant(&plan, &v);
+    request = cuda_variant_request(&v, defines);
     code_text = gram_cuda_expression_text(&e);
     if (!CHECK(h, code_text != NULL, "no memory"))
         return;

@@ -1,0 +1,115 @@
+/*
+ * cuda_cdist.h - distances, kernels and their gradients on the device: plans, and the kernels that
+ * serve them
+ *
+ * A plan holds everything that a problem's launch needs: which kernel, with which options, and what
+ * it is told.  The drivers of other operations queue whole problems (cuda_cdist_queue); plans are
+ * for cuda_cdist_square.c, cuda_tune.c, and the lists of kernels that are compiled ahead.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_CUDA_CDIST_H
+#define GRAM_CUDA_CDIST_H
+#include "cuda/cuda_ops.h"
+#include "grad_params.h"
+
+/* The options (-D) of cdist.cu. */
+struct cuda_cdist_options {
+    int is_double, half, tm, step, whole, fraction, mix, x_load, y_load, function, output, base,
+        slope, hypers, listed, packed;
+};
+
+struct cuda_cdist_plan {
+    struct cuda_cdist_options options;
+    const struct gram_expression *expression; /* or NULL */
+    struct pair_params params;
+    int64_t tiles; /* of all items together; 0: there is nothing to do */
+};
+
+/* ---- cuda_cdist.c ---------------------------------------------------------------------------- */
+
+/* Plans one launch of cdist.cu, with the table's tiles for a device with so many processors. */
+void cuda_cdist_plan(const struct gram_cdist_op *op, int processors, struct cuda_cdist_plan *plan);
+/* The largest tm that options can have, and a plan with tiles of another tm. */
+int cuda_cdist_most_tile(const struct cuda_cdist_options *o);
+void cuda_cdist_set_tile(struct cuda_cdist_plan *plan, int tm);
+/* Makes the plan one that computes only the tiles of a list, which are those of SQUARE_LEFT_ROWS.
+ */
+void cuda_cdist_plan_listed(struct cuda_cdist_plan *plan);
+/* Makes the plan one that reads panels of cdist_panels.cu, whose addresses the caller fills in.
+ * Where panels do not pay the plan stays as it is, and the result is false. */
+bool cuda_cdist_plan_packed(struct cuda_cdist_plan *plan);
+
+/* The kernel of a plan, but for the code of its expression. */
+void cuda_cdist_variant(const struct cuda_cdist_plan *plan, struct cuda_variant *v);
+/* The kernel that writes the panels of a packed plan. */
+void cuda_cdist_panels_variant(const struct cuda_cdist_plan *plan, struct cuda_variant *v);
+/* The kernels by number, from 0, of a problem whose sums are cut into pieces: those of the whole
+ * pieces, of a narrower last one, and of their sum.  False after the last. */
+bool cuda_cdist_split_variant(const struct gram_cdist_op *op, const struct cuda_cdist_plan *plan,
+                              int processors, int which, struct cuda_variant *v);
+
+/* True if panels pay for the problem of a plan, and if its sums are cut into pieces. */
+bool cuda_cdist_packs(const gram_context *g, const struct cuda_device *device,
+                      const struct cuda_cdist_plan *plan);
+bool cuda_cdist_splits(const struct gram_cdist_op *op, int processors);
+
+/* Queues a plan's launch.  list has the tiles that a listed plan computes, in the memory of the
+ * device; else it is NULL. */
+gram_status cuda_cdist_launch(gram_context *g, const struct cuda_cdist_plan *plan,
+                              const struct square_list *list);
+
+/* cuda_cdist with tiles of tm; 0 takes the tm that was tuned, else that of the table. */
+gram_status cuda_cdist_tiled(gram_context *g, const struct gram_cdist_op *op, int tm);
+
+/* ---- cuda_cdist_square.c --------------------------------------------------------------------- */
+
+/* True if tensor cores pay for the problem of a plan; the scratch that they take; the work itself,
+ * which makes the plan a listed one. */
+bool cuda_cdist_squares(const gram_context *g, const struct cuda_device *device,
+                        const struct cuda_cdist_plan *plan);
+size_t cuda_cdist_square_bytes(const struct cuda_device *device,
+                               const struct cuda_cdist_plan *plan);
+gram_status cuda_cdist_square(gram_context *g, struct cuda_cdist_plan *plan);
+/* The kernels of this by number, from 0; false after the last. */
+bool cuda_cdist_square_variant(const struct cuda_device *device, const struct cuda_cdist_plan *plan,
+                               int which, struct cuda_variant *v);
+
+/* ---- cuda_tune.c ----------------------------------------------------------------------------- */
+
+/* The tm that was fastest for problems like op; 0: none was measured. */
+int cuda_tuned_tile(const gram_context *g, const struct gram_cdist_op *op,
+                    const struct cuda_cdist_options *o);
+
+/* ---- cuda_cdist_grad.c ---------------------------------------------------------------------- */
+
+/* The options (-D) of cdist_grad.cu. */
+struct cuda_grad_options {
+    int is_double, step, whole, to, tn, tm, a_load, b_load, hypers;
+};
+
+struct cuda_grad_plan {
+    struct cuda_grad_options options;
+    struct grad_params params;
+    struct grad_sum_params sum; /* with several splits */
+    int64_t tiles;              /* of all items and splits; 0: nothing to do */
+    unsigned threads;           /* of a block */
+    size_t shared_bytes;        /* of a block, dynamic */
+    size_t parts_at, bytes;     /* scratch: ranges, then the parts */
+};
+
+/* Plans the launches of a problem for a device with so many processors: which kernel serves it, and
+ * what it is told.  add: to what out holds. */
+void cuda_cdist_grad_plan(const struct gram_cdist_grad_op *op, bool add, int processors,
+                          struct cuda_grad_plan *plan);
+/* The kernel of a plan's tiles. */
+void cuda_cdist_grad_variant(const struct cuda_grad_plan *plan, struct cuda_variant *v);
+
+/* Refuses what is not memory of the device. */
+gram_status cuda_cdist_grad_check(gram_context *g, const struct gram_cdist_grad_op *op);
+/* Queues a plan with scratch of plan->bytes bytes, aligned to 64; the device is current. */
+gram_status cuda_cdist_grad_queue(gram_context *g, struct cuda_grad_plan *plan, void *scratch);
+
+/* Fills in the numbers with which pair_terms.cuh and grad_terms.cuh make |d|^g, 0 < g < 2. */
+void cuda_cdist_power(double g, struct pair_power *power);
+#endif
