@@ -5,7 +5,7 @@
  */
 
 static __device__ double number_at(const long long *shape, long long ndim,
-                                   const struct kron_number &n, long long item)
+                                   const struct device_number &n, long long item)
 {
     if (!n.data)
         return n.value;

@@ -1,7 +1,6 @@
 /*
  * cuda_kron.c - gram_kron, gram_kron_trace and the backend's kron_move on the device, one launch
- * each without scratch; and views, numbers and batches as the kernels of Kronecker products get
- * them
+ * each without scratch
  *
  * A move gathers parts of a product with Kronecker factors, and puts them back.  The planes of its
  * view become one more dimension of the batch, the first one.
@@ -18,28 +17,6 @@ static const struct cuda_kernel expand = {"kron_expand.cu", "kron_expand"},
                                 trace = {"kron_trace.cu", "kron_trace"},
                                 move = {"kron_move.cu", "kron_move"};
 
-/* ---- Views, numbers and batches ------------------------------------------------------------- */
-
-struct kron_side cuda_kron_side(const struct gram_view *v)
-{
-    struct kron_side side = {
-        .data = v->data, .row_stride = v->row_stride, .col_stride = v->col_stride};
-
-    for (int d = 0; d < GRAM_MAX_DIMS; d++)
-        side.batch_stride[d] = v->batch_stride[d];
-    return side;
-}
-
-struct kron_number cuda_kron_number(const struct gram_hyper *h)
-{
-    struct kron_number number = {
-        .value = h->value, .data = h->tensor.data, .is_double = h->tensor.dtype == GRAM_F64};
-
-    for (int d = 0; d < GRAM_MAX_DIMS; d++)
-        number.batch_stride[d] = h->tensor.batch_stride[d];
-    return number;
-}
-
 int cuda_kron_kind(gram_dtype dtype)
 {
     return dtype == GRAM_F16 ? KRON_HALF : dtype == GRAM_BF16 ? KRON_BFLOAT : KRON_REAL;
@@ -50,60 +27,6 @@ bool cuda_kron_is_whole(gram_dtype dtype)
     return dtype == GRAM_I32 || dtype == GRAM_I64;
 }
 
-void cuda_kron_set_batch(const struct gram_batch *batch, long long *ndim, long long *shape)
-{
-    *ndim = batch->ndim;
-    for (int d = 0; d < batch->ndim; d++)
-        shape[d] = batch->shape[d];
-}
-
-bool cuda_kron_is_shared(const struct gram_batch *batch, const struct gram_view *v)
-{
-    for (int d = 0; d < batch->ndim; d++)
-        if (batch->shape[d] > 1 && v->batch_stride[d] != 0)
-            return false;
-    return true;
-}
-
-struct gram_batch cuda_kron_distinct(const struct gram_batch *batch, const struct gram_view *v)
-{
-    struct gram_batch own = *batch;
-
-    own.count = 1;
-    for (int d = 0; d < own.ndim; d++) {
-        own.shape[d] = v->batch_stride[d] ? own.shape[d] : 1;
-        own.count *= own.shape[d];
-    }
-    return own;
-}
-
-struct gram_view cuda_kron_dense(void *data, gram_dtype dtype, const struct gram_batch *batch,
-                                 int64_t rows, int64_t cols)
-{
-    struct gram_view v = gram_view_dense(data, dtype, rows, cols);
-    int64_t step = rows * cols;
-
-    for (int d = batch->ndim - 1; d >= 0; d--) {
-        v.batch_stride[d] = batch->shape[d] > 1 ? step : 0;
-        step *= batch->shape[d];
-    }
-    return v;
-}
-
-bool cuda_kron_is_dense(const struct gram_batch *batch, const struct gram_view *v)
-{
-    int64_t step = v->rows * v->cols;
-
-    if ((v->cols > 1 && v->col_stride != 1) || (v->rows > 1 && v->row_stride != v->cols))
-        return false;
-    for (int d = batch->ndim - 1; d >= 0; d--) {
-        if (batch->shape[d] > 1 && v->batch_stride[d] != step)
-            return false;
-        step *= batch->shape[d];
-    }
-    return true;
-}
-
 /* ---- The product and its trace -------------------------------------------------------------- */
 
 /* Describes the factors and out to the kernels of the product and of the trace. */
@@ -111,13 +34,13 @@ static void fill(const struct gram_batch *batch, const struct gram_view *factors
                  const struct gram_view *out, struct kron_expand_params *params)
 {
     *params = (struct kron_expand_params){.items = batch->count,
-                                          .out = cuda_kron_side(out),
+                                          .out = cuda_device_view(out),
                                           .count = count,
                                           .rows = out->rows,
                                           .cols = out->cols};
-    cuda_kron_set_batch(batch, &params->ndim, params->shape);
+    cuda_set_batch(batch, &params->ndim, params->shape);
     for (int f = 0; f < count; f++) {
-        params->factor[f] = cuda_kron_side(&factors[f]);
+        params->factor[f] = cuda_device_view(&factors[f]);
         params->factor_rows[f] = factors[f].rows;
         params->factor_cols[f] = factors[f].cols;
     }
@@ -201,19 +124,19 @@ static void add_planes(long long *stride, int ndim, int64_t plane)
 }
 
 /* A view whose batch begins with its planes. */
-static struct kron_side planes_side(const struct gram_view *v, int ndim)
+static struct device_view planes_side(const struct gram_view *v, int ndim)
 {
-    struct kron_side side = cuda_kron_side(v);
+    struct device_view side = cuda_device_view(v);
 
     add_planes(side.batch_stride, ndim, v->plane_stride);
     return side;
 }
 
 /* The side of a dense buffer: [plane][item][row][column] without gaps. */
-static struct kron_side dense_side(const struct gram_kron_move_op *op)
+static struct device_view dense_side(const struct gram_kron_move_op *op)
 {
     const struct gram_view *v = &op->view;
-    struct kron_side side = {.data = op->dense, .row_stride = v->cols, .col_stride = 1};
+    struct device_view side = {.data = op->dense, .row_stride = v->cols, .col_stride = 1};
     int64_t step = v->rows * v->cols;
 
     for (int d = op->batch.ndim - 1; d >= 0; d--) {
@@ -228,11 +151,11 @@ gram_status cuda_kron_move(gram_context *g, const struct gram_kron_move_op *op)
 {
     const struct gram_view *v = &op->view;
     const int ndim = op->batch.ndim;
-    const struct kron_side dense = dense_side(op);
+    const struct device_view dense = dense_side(op);
     struct kron_params params = {.ndim = ndim + 1,
                                  .items = v->planes * op->batch.count,
                                  .alpha = {.value = 1},
-                                 .beta = cuda_kron_number(&op->beta),
+                                 .beta = cuda_device_number(&op->beta),
                                  .rows = v->rows,
                                  .outs = v->cols,
                                  .last = 1};

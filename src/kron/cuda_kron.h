@@ -14,8 +14,9 @@
 #ifndef GRAM_CUDA_KRON_H
 #define GRAM_CUDA_KRON_H
 #include "cuda/cuda_ops.h"
-#include "cuda/kron_params.h"
+#include "cuda/device_view.h"
 #include "cuda/launch.h"
+#include "kron_params.h"
 #include "kron_span.h"
 
 enum {
@@ -182,31 +183,16 @@ size_t cuda_kron_stored(const struct cuda_kron_plan *plan, bool is_factor, int n
 /* How many elements of `bytes` bytes one instruction can move: 16 bytes of neighbours, or fewer
  * where these would not be aligned or would cross the end of a run.  A run has `group` elements
  * where no indices come after the factor (`after` is 1), else `width`. */
-int cuda_kron_moved(const struct kron_side *side, size_t bytes, int64_t after, int64_t width,
+int cuda_kron_moved(const struct device_view *side, size_t bytes, int64_t after, int64_t width,
                     int64_t group);
 
 /* cuda_kron_tune.c: the choice that was fastest for problems like op; 0: none was measured. */
 int cuda_kron_tuned(const gram_context *g, const struct gram_kron_matmul_op *op);
 
-/* ---- Views, numbers and batches as kernels get them: cuda_kron.c ---------------------------- */
-
-struct kron_side cuda_kron_side(const struct gram_view *v);
-struct kron_number cuda_kron_number(const struct gram_hyper *h);
+/* ---- Dtypes as kernels get them: cuda_kron.c ------------------------------------------------ */
 
 /* X_KIND of a dtype: how its elements are stored. */
 int cuda_kron_kind(gram_dtype dtype);
 /* True if the arithmetic is that of integers: WHOLE of the kernels. */
 bool cuda_kron_is_whole(gram_dtype dtype);
-
-/* Writes the shape of a batch. */
-void cuda_kron_set_batch(const struct gram_batch *batch, long long *ndim, long long *shape);
-/* True if a matrix is the same in all items of the batch. */
-bool cuda_kron_is_shared(const struct gram_batch *batch, const struct gram_view *v);
-/* The batch of the matrices that differ: dimensions along which v repeats count 1. */
-struct gram_batch cuda_kron_distinct(const struct gram_batch *batch, const struct gram_view *v);
-/* True if the rows of all items lie one after the other without gaps. */
-bool cuda_kron_is_dense(const struct gram_batch *batch, const struct gram_view *v);
-/* A view of matrices that lie one after the other, row by row, one for each item of batch. */
-struct gram_view cuda_kron_dense(void *data, gram_dtype dtype, const struct gram_batch *batch,
-                                 int64_t rows, int64_t cols);
 #endif

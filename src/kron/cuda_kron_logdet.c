@@ -29,12 +29,12 @@ static struct gram_solve_op system_of(const struct logdet_job *job, int i)
                               .has_pivots = true,
                               .x_is_b = true};
 
-    p.a = cuda_kron_dense(cuda_kron_at(&job->f, f->matrix_at, f->view->data), GRAM_F64,
+    p.a = cuda_dense_view(cuda_kron_at(&job->f, f->matrix_at, f->view->data), GRAM_F64,
                           &f->distinct, n, n);
     p.factor = p.a;
-    p.pivots = cuda_kron_dense(cuda_kron_at(&job->f, f->values_at, f->view->data), GRAM_I32,
+    p.pivots = cuda_dense_view(cuda_kron_at(&job->f, f->values_at, f->view->data), GRAM_I32,
                                &f->distinct, 1, n);
-    p.x = cuda_kron_dense(NULL, GRAM_F64, &f->distinct, n, 0);
+    p.x = cuda_dense_view(NULL, GRAM_F64, &f->distinct, n, 0);
     p.x.row_stride = 1, p.x.col_stride = n;
     p.b = p.x;
     return p;
@@ -80,11 +80,11 @@ static gram_status factorise(gram_context *g, const struct logdet_job *job, int 
     const struct gram_solve_op system = system_of(job, i);
     struct kron_logdet_params p = {.of = {.items = f->distinct.count}};
 
-    all->lu[i] = cuda_kron_side(&system.a);
-    all->pivots[i] = cuda_kron_side(&system.pivots);
+    all->lu[i] = cuda_device_view(&system.a);
+    all->pivots[i] = cuda_device_view(&system.pivots);
     p.lu[0] = all->lu[i];
-    p.of.factor[0] = cuda_kron_side(f->view), p.of.n[0] = f->view->rows;
-    cuda_kron_set_batch(&f->distinct, &p.of.ndim, p.of.shape);
+    p.of.factor[0] = cuda_device_view(f->view), p.of.n[0] = f->view->rows;
+    cuda_set_batch(&f->distinct, &p.of.ndim, p.of.shape);
     TRY(cuda_launch_plain(
         g, &load, job->op->out.dtype,
         gram_ceil_div(f->distinct.count * p.of.n[0] * p.of.n[0], KRON_SOLVE_THREADS),
@@ -109,11 +109,11 @@ static gram_status run_parts(gram_context *g, const struct logdet_job *job,
 static gram_status run(gram_context *g, struct logdet_job *job)
 {
     const struct gram_kron_number_op *op = job->op;
-    struct kron_logdet_params p = {.out = cuda_kron_side(&op->out)};
+    struct kron_logdet_params p = {.out = cuda_device_view(&op->out)};
     struct gram_layout layout = {0};
 
     if (op->has_sign)
-        p.sign = cuda_kron_side(&op->sign);
+        p.sign = cuda_device_view(&op->sign);
     gram_take(&layout, &job->f.memory, job->f.bytes);
     TRY(gram_layout_open(g, &layout));
     cuda_kron_factors_params(&job->f, &p.of);

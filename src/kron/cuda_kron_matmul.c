@@ -11,8 +11,7 @@
 #include "cuda/arena.h"
 #include "cuda_kron.h"
 
-_Static_assert(KRON_DIMS == GRAM_MAX_DIMS && KRON_MOST == GRAM_MAX_FACTORS,
-               "kron_params.h repeats numbers of gram.h");
+_Static_assert((int)KRON_MOST == (int)GRAM_MAX_FACTORS, "kron_params.h repeats a number of gram.h");
 
 /* ---- The kernel of a pass ------------------------------------------------------------------- */
 
@@ -21,7 +20,7 @@ size_t cuda_kron_stored(const struct cuda_kron_plan *plan, bool is_factor, int n
     return is_factor || number == 0 ? gram_dtype_size(plan->op->x.dtype) : plan->element;
 }
 
-int cuda_kron_moved(const struct kron_side *side, size_t bytes, int64_t after, int64_t width,
+int cuda_kron_moved(const struct device_view *side, size_t bytes, int64_t after, int64_t width,
                     int64_t group)
 {
     int most = (int)(16 / bytes);
@@ -33,7 +32,7 @@ int cuda_kron_moved(const struct kron_side *side, size_t bytes, int64_t after, i
         bool fits = run % most == 0 && (after == 1 || after % most == 0) &&
                     side->row_stride % most == 0 &&
                     (uintptr_t)side->data % ((size_t)most * bytes) == 0;
-        for (int d = 0; d < KRON_DIMS; d++)
+        for (int d = 0; d < DEVICE_DIMS; d++)
             fits = fits && side->batch_stride[d] % most == 0;
         if (fits)
             break;
@@ -59,11 +58,12 @@ void cuda_kron_variant(const struct cuda_kron_plan *plan, int number,
 /* ---- The parameters of a pass --------------------------------------------------------------- */
 
 /* A buffer between passes, in which items and rows lie one after the other. */
-static struct kron_side between(const struct cuda_kron_plan *plan, void *scratch, size_t at,
-                                int64_t columns)
+static struct device_view between(const struct cuda_kron_plan *plan, void *scratch, size_t at,
+                                  int64_t columns)
 {
     const struct gram_batch *batch = &plan->op->batch;
-    struct kron_side side = {.data = (char *)scratch + at, .row_stride = columns, .col_stride = 1};
+    struct device_view side = {
+        .data = (char *)scratch + at, .row_stride = columns, .col_stride = 1};
     int64_t step = plan->rows * columns;
 
     for (int d = batch->ndim - 1; d >= 0; d--) {
@@ -82,21 +82,21 @@ void cuda_kron_params(const struct cuda_kron_plan *plan, void *scratch, int numb
     int64_t columns = span->before * span->after;
 
     *params = (struct kron_params){.items = op->batch.count,
-                                   .z = cuda_kron_side(&plan->z),
-                                   .alpha = cuda_kron_number(&op->alpha),
-                                   .beta = cuda_kron_number(&op->beta),
+                                   .z = cuda_device_view(&plan->z),
+                                   .alpha = cuda_device_number(&op->alpha),
+                                   .beta = cuda_device_number(&op->beta),
                                    .rows = plan->rows,
                                    .before = span->before,
                                    .after = span->after,
                                    .depth = span->in,
                                    .outs = span->out,
                                    .last = number + 1 == plan->passes};
-    cuda_kron_set_batch(&op->batch, &params->ndim, params->shape);
+    cuda_set_batch(&op->batch, &params->ndim, params->shape);
     for (int f = 0; f < span->count; f++)
-        params->factor[f] = cuda_kron_side(&op->factor[span->first + f]);
-    params->x = number == 0 ? cuda_kron_side(&plan->x)
+        params->factor[f] = cuda_device_view(&op->factor[span->first + f]);
+    params->x = number == 0 ? cuda_device_view(&plan->x)
                             : between(plan, scratch, number % 2 ? 0 : half, columns * span->in);
-    params->y = params->last ? cuda_kron_side(&plan->y)
+    params->y = params->last ? cuda_device_view(&plan->y)
                              : between(plan, scratch, number % 2 ? half : 0, columns * span->out);
 }
 

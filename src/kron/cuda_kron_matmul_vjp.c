@@ -183,11 +183,11 @@ static const double most_bytes = 0x1p58;
 /* True if the rows of all items are one long matrix to the factors. */
 static bool is_merged(const struct gram_kron_matmul_vjp_op *op)
 {
-    bool merged = !op->alpha.tensor.data || cuda_kron_is_shared(&op->batch, &op->alpha.tensor);
+    bool merged = !op->alpha.tensor.data || cuda_is_shared(&op->batch, &op->alpha.tensor);
 
     for (int i = 0; i < op->count; i++)
-        merged = merged && cuda_kron_is_shared(&op->batch, &op->factor[i]) &&
-                 (!op->want_factor[i] || cuda_kron_is_shared(&op->batch, &op->to_factor[i]));
+        merged = merged && cuda_is_shared(&op->batch, &op->factor[i]) &&
+                 (!op->want_factor[i] || cuda_is_shared(&op->batch, &op->to_factor[i]));
     return merged;
 }
 
@@ -344,10 +344,10 @@ static gram_status make_plan(gram_context *g, const struct gram_kron_matmul_vjp_
     if (!fits)
         return gram_fail(g, GRAM_UNSUPPORTED,
                          "a row has more elements on its way than 64 bits can count");
-    plan->x_direct = cuda_kron_is_dense(&op->batch, &op->x);
-    plan->grad_direct = cuda_kron_is_dense(&op->batch, &op->grad);
+    plan->x_direct = cuda_is_dense(&op->batch, &op->x);
+    plan->grad_direct = cuda_is_dense(&op->batch, &op->grad);
     plan->to_x_direct =
-        op->want_x && !op->alpha.tensor.data && cuda_kron_is_dense(&op->batch, &op->to_x);
+        op->want_x && !op->alpha.tensor.data && cuda_is_dense(&op->batch, &op->to_x);
     choose_rows(g, plan);
     for (int i = 0; i < plan->joins; i++)
         if (plan->join[i].group)
@@ -376,8 +376,8 @@ static gram_status load_matrix(gram_context *g, const struct gram_batch *batch,
 {
     int64_t tiles = gram_ceil_div(p->count, KRON_VJP_TILE) * gram_ceil_div(v->cols, KRON_VJP_TILE);
 
-    cuda_kron_set_batch(batch, &p->ndim, p->shape);
-    p->side = cuda_kron_side(v);
+    cuda_set_batch(batch, &p->ndim, p->shape);
+    p->side = cuda_device_view(v);
     p->item_rows = v->rows, p->cols = v->cols;
     return cuda_launch_plain(g, &load, v->dtype, gram_least(tiles, INT32_MAX) * p->groups,
                              KRON_VJP_THREADS, p);
@@ -412,7 +412,7 @@ static gram_status store_x(gram_context *g, const struct cuda_kron_chain *c)
 {
     const struct cuda_kron_vjp_plan *plan = c->plan;
     const struct gram_kron_matmul_vjp_op *op = plan->op;
-    struct kron_vjp_move_params p = {.side = cuda_kron_side(&op->to_x),
+    struct kron_vjp_move_params p = {.side = cuda_device_view(&op->to_x),
                                      .item_rows = op->x.rows,
                                      .cols = op->x.cols,
                                      .groups = plan->groups,
@@ -420,9 +420,9 @@ static gram_status store_x(gram_context *g, const struct cuda_kron_chain *c)
                                      .first = c->first,
                                      .count = c->count,
                                      .buffer = (char *)c->right,
-                                     .alpha = cuda_kron_number(&op->alpha)};
+                                     .alpha = cuda_device_number(&op->alpha)};
 
-    cuda_kron_set_batch(&op->batch, &p.ndim, p.shape);
+    cuda_set_batch(&op->batch, &p.ndim, p.shape);
     return cuda_launch_plain(g, &add, op->x.dtype,
                              blocks_for(plan->groups * plan->group_rows * op->x.cols),
                              KRON_VJP_THREADS, &p);
@@ -458,24 +458,24 @@ static gram_status store_factor(gram_context *g, const struct cuda_kron_chain *c
     const struct cuda_kron_vjp_plan *plan = c->plan;
     const struct gram_kron_matmul_vjp_op *op = plan->op;
     const struct gram_view *to = &op->to_factor[j->first + which];
-    struct kron_vjp_store_params p = {.out = cuda_kron_side(to),
+    struct kron_vjp_store_params p = {.out = cuda_device_view(to),
                                       .rows = to->rows,
                                       .cols = to->cols,
                                       .sums = c->memory + j->sums_at,
                                       .group_stride = j->slots * j->p * j->q,
-                                      .alpha = cuda_kron_number(&op->alpha),
+                                      .alpha = cuda_device_number(&op->alpha),
                                       .count = j->count,
                                       .which = which};
     int64_t items = 1, terms = j->p / to->rows * (j->q / to->cols);
 
     if (plan->groups > 1)
-        cuda_kron_set_batch(&op->batch, &p.ndim, p.shape);
+        cuda_set_batch(&op->batch, &p.ndim, p.shape);
     for (int d = 0; d < p.ndim; d++) {
         items *= p.out.batch_stride[d] ? p.shape[d] : 1;
         terms *= p.out.batch_stride[d] ? 1 : p.shape[d];
     }
     for (int i = 0; i < j->count; i++) {
-        p.factor[i] = cuda_kron_side(&op->factor[j->first + i]);
+        p.factor[i] = cuda_device_view(&op->factor[j->first + i]);
         p.p[i] = op->factor[j->first + i].rows, p.q[i] = op->factor[j->first + i].cols;
     }
     for (p.lanes = 1; p.lanes < 32 && p.lanes * 2 <= terms;)
@@ -505,8 +505,8 @@ static gram_status add_up(gram_context *g, const struct cuda_kron_chain *c,
                                     .lanes = 1,
                                     .direct = direct,
                                     .cols = j->q,
-                                    .out = cuda_kron_side(&op->to_factor[j->first]),
-                                    .alpha = cuda_kron_number(&op->alpha)};
+                                    .out = cuda_device_view(&op->to_factor[j->first]),
+                                    .alpha = cuda_device_number(&op->alpha)};
 
     while (p.lanes < KRON_VJP_THREADS && p.lanes * KRON_VJP_AT_ONCE < p.slots &&
            blocks_for(p.groups * p.elements * p.lanes) < BLOCKS * processors)
@@ -520,7 +520,7 @@ static gram_status add_up_groups(gram_context *g, const struct cuda_kron_chain *
 {
     const struct cuda_kron_vjp_plan *plan = c->plan;
     const struct gram_kron_matmul_vjp_op *op = plan->op;
-    struct kron_vjp_sums_params p = {.alpha = cuda_kron_number(&op->alpha)};
+    struct kron_vjp_sums_params p = {.alpha = cuda_device_number(&op->alpha)};
     int64_t elements = 0;
 
     for (int i = 0; i < plan->joins; i++) {
@@ -529,7 +529,7 @@ static gram_status add_up_groups(gram_context *g, const struct cuda_kron_chain *
             const struct gram_view *to = &op->to_factor[j->first + f];
             p.sums[p.count] = c->memory + cuda_kron_vjp_sums_at(plan, j, f);
             p.slots[p.count] = j->slots, p.n[p.count] = to->rows;
-            p.out[p.count++] = cuda_kron_side(to);
+            p.out[p.count++] = cuda_device_view(to);
             elements += to->rows * to->cols;
         }
     }
@@ -589,10 +589,10 @@ static gram_status fill_zero(gram_context *g, const struct gram_batch *batch,
                              const struct gram_view *v)
 {
     struct kron_vjp_store_params p = {
-        .out = cuda_kron_side(v), .rows = v->rows, .cols = v->cols, .lanes = 1};
+        .out = cuda_device_view(v), .rows = v->rows, .cols = v->cols, .lanes = 1};
     int64_t elements = v->rows * v->cols;
 
-    cuda_kron_set_batch(batch, &p.ndim, p.shape);
+    cuda_set_batch(batch, &p.ndim, p.shape);
     for (int d = 0; d < batch->ndim; d++) {
         p.shape[d] = v->batch_stride[d] == 0 ? 1 : p.shape[d]; /* an empty dimension adds nothing */
         elements *= p.shape[d];

@@ -344,7 +344,7 @@ gram_status cuda_kron_vjp_run_group(gram_context *g, struct cuda_kron_chain *c, 
     if (last && plan->to_x_direct)
         p.alpha = op->alpha.value;
     for (int f = 0; f < j->count; f++) {
-        p.factor[f] = cuda_kron_side(&op->factor[j->first + f]);
+        p.factor[f] = cuda_device_view(&op->factor[j->first + f]);
         p.sums[f] = c->memory + cuda_kron_vjp_sums_at(plan, j, f);
     }
     aligned = ((uintptr_t)p.left | (uintptr_t)p.right | (uintptr_t)p.out) % PIECE == 0;

@@ -26,7 +26,7 @@ enum {
 
 /* True if all units of a side are one stride apart. */
 static bool is_even(const struct cuda_kron_plan *plan, const struct gram_kron_span *span,
-                    const struct kron_side *side, int64_t group)
+                    const struct device_view *side, int64_t group)
 {
     return span->before == 1 || plan->rows == 1 ||
            side->row_stride == span->before * group * span->after;
@@ -36,7 +36,7 @@ static bool is_even(const struct cuda_kron_plan *plan, const struct gram_kron_sp
 static bool is_aligned(const struct cuda_kron_plan *plan, const struct gram_kron_span *span,
                        const struct gram_view *v, int64_t group)
 {
-    const struct kron_side side = cuda_kron_side(v);
+    const struct device_view side = cuda_device_view(v);
     int64_t piece = PIECE_BYTES / (int64_t)plan->element;
 
     if (span->before * span->after == 1 &&

@@ -54,7 +54,7 @@ void cuda_kron_factors_open(struct cuda_kron_factors *s, const struct gram_batch
     for (int i = 0; i < count; i++) {
         struct cuda_kron_factor *f = &s->factor[i];
         f->view = &views[i];
-        f->distinct = cuda_kron_distinct(batch, &views[i]);
+        f->distinct = cuda_distinct_batch(batch, &views[i]);
         f->code_at = ints * sizeof(int);
         ints += (size_t)f->distinct.count;
     }
@@ -71,7 +71,7 @@ struct gram_view cuda_kron_code(const struct cuda_kron_factors *s, int i)
 {
     const struct cuda_kron_factor *f = &s->factor[i];
 
-    return cuda_kron_dense(cuda_kron_at(s, s->codes_at + f->code_at, f->view->data), GRAM_I32,
+    return cuda_dense_view(cuda_kron_at(s, s->codes_at + f->code_at, f->view->data), GRAM_I32,
                            &f->distinct, 1, 1);
 }
 
@@ -81,12 +81,12 @@ void cuda_kron_factors_params(const struct cuda_kron_factors *s, struct kron_sol
                                     .count = s->count,
                                     .order = s->order,
                                     .found = (long long)(s->codes_bytes / sizeof(int))};
-    cuda_kron_set_batch(s->batch, &p->ndim, p->shape);
+    cuda_set_batch(s->batch, &p->ndim, p->shape);
     for (int i = 0; i < s->count; i++) {
         const struct gram_view code = cuda_kron_code(s, i);
-        p->factor[i] = cuda_kron_side(s->factor[i].view);
+        p->factor[i] = cuda_device_view(s->factor[i].view);
         p->n[i] = s->factor[i].view->rows;
-        p->code[i] = cuda_kron_side(&code);
+        p->code[i] = cuda_device_view(&code);
     }
 }
 
@@ -109,7 +109,7 @@ gram_status cuda_kron_check_finite(gram_context *g, const struct cuda_kron_facto
                                       .code = {all.code[i]},
                                       .triangle = triangle,
                                       .found = all.found};
-        cuda_kron_set_batch(&s->factor[i].distinct, &p.ndim, p.shape);
+        cuda_set_batch(&s->factor[i].distinct, &p.ndim, p.shape);
         TRY(cuda_launch_plain(g, &scan, s->factor[i].view->dtype,
                               gram_ceil_div(p.n[0] * p.n[0], KRON_SOLVE_PART) * p.items,
                               KRON_SOLVE_THREADS, &p));
@@ -123,7 +123,7 @@ gram_status cuda_kron_check_finite(gram_context *g, const struct cuda_kron_facto
 static gram_status load_rows(gram_context *g, const struct solve_job *job, bool by_columns)
 {
     const struct gram_kron_solve_op *op = job->op;
-    struct kron_vjp_move_params in = {.side = cuda_kron_side(&op->b),
+    struct kron_vjp_move_params in = {.side = cuda_device_view(&op->b),
                                       .item_rows = op->b.rows,
                                       .cols = op->b.cols,
                                       .groups = job->groups,
@@ -132,7 +132,7 @@ static gram_status load_rows(gram_context *g, const struct solve_job *job, bool 
                                       .by_columns = by_columns,
                                       .buffer = job->f.memory + job->rows_at[0]};
 
-    cuda_kron_set_batch(&op->batch, &in.ndim, in.shape);
+    cuda_set_batch(&op->batch, &in.ndim, in.shape);
     return cuda_launch_plain(g, &vjp_load, op->b.dtype,
                              gram_ceil_div(in.count, KRON_VJP_TILE) *
                                  gram_ceil_div(in.cols, KRON_VJP_TILE) * in.groups,
@@ -202,9 +202,9 @@ static struct layout layout_of(const struct solve_job *job)
     const struct gram_kron_solve_op *op = job->op;
     const struct gram_view b = transposed(&op->b), x = transposed(&op->x);
 
-    if (cuda_kron_is_dense(&op->batch, &op->b) && cuda_kron_is_dense(&op->batch, &op->x))
+    if (cuda_is_dense(&op->batch, &op->b) && cuda_is_dense(&op->batch, &op->x))
         return (struct layout){.direct = true, .units = job->group_rows, .after = 1};
-    if (cuda_kron_is_dense(&op->batch, &b) && cuda_kron_is_dense(&op->batch, &x))
+    if (cuda_is_dense(&op->batch, &b) && cuda_is_dense(&op->batch, &x))
         return (struct layout){
             .direct = true, .units = job->group_rows / op->b.rows, .after = op->b.rows};
     return (struct layout){.units = 1, .after = job->group_rows};
@@ -229,23 +229,23 @@ static void lay_out_small(struct solve_job *job)
 }
 
 /* Where the LU of a factor is, for every item in which it differs; the pivots in the same way. */
-static struct kron_side lu_of(const struct solve_job *job, int i)
+static struct device_view lu_of(const struct solve_job *job, int i)
 {
     const struct cuda_kron_factor *f = &job->f.factor[i];
     const int64_t n = f->view->rows;
-    const struct gram_view v = cuda_kron_dense(job->f.memory + f->matrix_at, job->op->b.dtype,
+    const struct gram_view v = cuda_dense_view(job->f.memory + f->matrix_at, job->op->b.dtype,
                                                &f->distinct, n, KRON_SOLVE_STEP(n));
 
-    return cuda_kron_side(&v);
+    return cuda_device_view(&v);
 }
 
-static struct kron_side pivots_of(const struct solve_job *job, int i)
+static struct device_view pivots_of(const struct solve_job *job, int i)
 {
     const struct cuda_kron_factor *f = &job->f.factor[i];
     const struct gram_view v =
-        cuda_kron_dense(job->f.memory + f->values_at, GRAM_I32, &f->distinct, 1, f->view->rows);
+        cuda_dense_view(job->f.memory + f->values_at, GRAM_I32, &f->distinct, 1, f->view->rows);
 
-    return cuda_kron_side(&v);
+    return cuda_device_view(&v);
 }
 
 /* Factorises all factors in one launch, a block for each factor of each item. */
@@ -282,7 +282,7 @@ static gram_status run_pass(gram_context *g, const struct solve_job *job, int i,
 
     of.lu = lu_of(job, i), of.row = pivots_of(job, i);
     if (job->groups > 1)
-        cuda_kron_set_batch(&job->op->batch, &of.ndim, of.shape);
+        cuda_set_batch(&job->op->batch, &of.ndim, of.shape);
     cuda_variant(&v, &solve_pass,
                  CUDA_OPTIONS({"REAL", cuda_type(dtype)}, {"ORDER", n},
                               {"RIGHTS", rights_of(dtype, n)}, {"STAGED", staged}));
@@ -318,7 +318,7 @@ static struct gram_view vectors_of(const struct solve_job *job, int i)
 {
     const struct cuda_kron_factor *f = &job->f.factor[i];
 
-    return cuda_kron_dense(cuda_kron_at(&job->f, f->matrix_at, f->view->data), job->op->b.dtype,
+    return cuda_dense_view(cuda_kron_at(&job->f, f->matrix_at, f->view->data), job->op->b.dtype,
                            &f->distinct, f->view->rows, f->view->rows);
 }
 
@@ -326,7 +326,7 @@ static struct gram_view values_of(const struct solve_job *job, int i)
 {
     const struct cuda_kron_factor *f = &job->f.factor[i];
 
-    return cuda_kron_dense(cuda_kron_at(&job->f, f->values_at, f->view->data), job->op->b.dtype,
+    return cuda_dense_view(cuda_kron_at(&job->f, f->values_at, f->view->data), job->op->b.dtype,
                            &f->distinct, 1, f->view->rows);
 }
 
@@ -352,7 +352,7 @@ static struct gram_eigh_op eigenproblem(const struct solve_job *job, int i)
 static struct gram_kron_matmul_op product(const struct solve_job *job, bool back)
 {
     const struct gram_kron_solve_op *op = job->op;
-    struct gram_view rows = cuda_kron_dense(cuda_kron_at(&job->f, job->rows_at[0], op->b.data),
+    struct gram_view rows = cuda_dense_view(cuda_kron_at(&job->f, job->rows_at[0], op->b.data),
                                             op->b.dtype, &op->batch, op->b.rows, op->b.cols);
     struct gram_kron_matmul_op p = {.batch = op->batch,
                                     .x = back ? rows : op->b,
@@ -389,7 +389,7 @@ static struct gram_solve_op system_of(const struct solve_job *job, int i, size_t
         p.a.row_stride = op->factor[i].col_stride;
         p.a.col_stride = op->factor[i].row_stride;
     }
-    p.x = cuda_kron_dense(cuda_kron_at(&job->f, at, op->b.data), op->b.dtype, &p.batch, s, n);
+    p.x = cuda_dense_view(cuda_kron_at(&job->f, at, op->b.data), op->b.dtype, &p.batch, s, n);
     p.x.rows = n, p.x.cols = s;
     p.x.row_stride = 1, p.x.col_stride = n;
     p.b = p.x;
@@ -475,7 +475,7 @@ static gram_status make_job(gram_context *g, const struct gram_kron_solve_op *op
         .op = op, .eigen = op->method == GRAM_KRON_EIGEN, .small = is_small(g->device, op)};
     cuda_kron_factors_open(&job->f, &op->batch, op->factor, op->count, op->b.cols);
     for (int i = 0; i < op->count; i++)
-        shared = shared && cuda_kron_is_shared(&op->batch, &op->factor[i]);
+        shared = shared && cuda_is_shared(&op->batch, &op->factor[i]);
     job->groups = shared ? 1 : op->batch.count;
     job->group_rows = shared ? op->b.rows * op->batch.count : op->b.rows;
     return lay_out(g, job);
@@ -491,15 +491,15 @@ static void fill_params(const struct solve_job *job, struct kron_solve_params *p
     cuda_kron_factors_params(&job->f, p);
     for (int i = 0; job->eigen && i < op->count; i++) {
         const struct gram_view values = values_of(job, i);
-        p->values[i] = cuda_kron_side(&values);
+        p->values[i] = cuda_device_view(&values);
     }
-    p->shift = cuda_kron_number(&op->shift);
+    p->shift = cuda_device_number(&op->shift);
     p->rows = job->f.memory + job->rows_at[0];
     p->groups = job->groups, p->group_rows = job->group_rows, p->row_count = op->b.rows;
     p->singular = job->eigen ? (int *)(void *)(job->f.memory + job->singular_at) : NULL;
-    p->x = cuda_kron_side(&op->x);
+    p->x = cuda_device_view(&op->x);
     if (op->has_info)
-        p->info = cuda_kron_side(&op->info);
+        p->info = cuda_device_view(&op->info);
 }
 
 /* Solves in the basis of the eigenvectors, where the product is diagonal. */
@@ -628,8 +628,8 @@ static gram_status clear_info(gram_context *g, const struct gram_kron_solve_op *
 
     if (!op->has_info || op->batch.count == 0)
         return GRAM_OK;
-    cuda_kron_set_batch(&op->batch, &p.ndim, p.shape);
-    p.info = cuda_kron_side(&op->info);
+    cuda_set_batch(&op->batch, &p.ndim, p.shape);
+    p.info = cuda_device_view(&op->info);
     return cuda_launch_plain(g, &finish, op->b.dtype, p.items, KRON_SOLVE_THREADS, &p);
 }
 

@@ -17,8 +17,8 @@
 #define KRON_EXPAND_ROWS    8   /* of out, that a block writes */
 
 struct kron_expand_params {
-    long long ndim, shape[KRON_DIMS], items; /* of the batch */
-    struct kron_side out, factor[KRON_MOST];
+    long long ndim, shape[DEVICE_DIMS], items; /* of the batch */
+    struct device_view out, factor[KRON_MOST];
     long long count, rows, cols; /* of factors; of out */
     long long factor_rows[KRON_MOST], factor_cols[KRON_MOST];
 };
@@ -47,35 +47,35 @@ struct kron_expand_params {
  * values, diagonals) has strides of 0 where it does not.
  */
 struct kron_solve_params {
-    long long ndim, shape[KRON_DIMS], items; /* of the batch */
-    long long count, order;                  /* of factors; the order of their product */
-    struct kron_side factor[KRON_MOST];
+    long long ndim, shape[DEVICE_DIMS], items; /* of the batch */
+    long long count, order;                    /* of factors; the order of their product */
+    struct device_view factor[KRON_MOST];
     long long n[KRON_MOST];
     long long triangle;                 /* that is read: 0 all, 1 the lower one, 2 the upper one */
-    struct kron_side code[KRON_MOST];   /* ints: what became of the factorisation */
+    struct device_view code[KRON_MOST]; /* ints: what became of the factorisation */
     long long found;                    /* ints from code to whether the factor is not finite */
-    struct kron_side values[KRON_MOST]; /* kron_solve_divide: eigenvalues */
-    struct kron_number shift;
+    struct device_view values[KRON_MOST]; /* kron_solve_divide: eigenvalues */
+    struct device_number shift;
     char *rows; /* of all items, without gaps: what is divided, or [group][column][row] */
     long long groups, group_rows, row_count; /* row_count: of an item */
     int *singular;                           /* one an item; NULL: none is */
-    struct kron_side x, info;                /* data NULL: not given */
+    struct device_view x, info;              /* data NULL: not given */
 };
 
 /* kron_logdet.cu: LU of every factor in double, row by row without gaps; kron_solve_factor.cu: what
  * becomes of every factor. */
 struct kron_logdet_params {
     struct kron_solve_params of;
-    struct kron_side pivots[KRON_MOST]; /* ints */
-    struct kron_side lu[KRON_MOST];
-    struct kron_side out, sign; /* data NULL: not wanted */
+    struct device_view pivots[KRON_MOST]; /* ints */
+    struct device_view lu[KRON_MOST];
+    struct device_view out, sign; /* data NULL: not wanted */
 };
 
 /* kron_solve_pass.cu: [group][unit][.][after], and the LU of a group's factor. */
 struct kron_solve_pass_params {
-    long long ndim, shape[KRON_DIMS]; /* of the groups */
+    long long ndim, shape[DEVICE_DIMS]; /* of the groups */
     long long groups, units, after;
     char *from, *to;
-    struct kron_side lu, row;
+    struct device_view lu, row;
 };
 #endif

@@ -32,7 +32,7 @@ extern "C" __global__ void __launch_bounds__(KRON_EXPAND_THREADS)
         long long digits = j;
 #pragma unroll
         for (int k = FACTORS - 1; k >= 0; k--) {
-            const struct kron_side &f = a.factor[k];
+            const struct device_view &f = a.factor[k];
             column[k] = (const f_element *)f.data +
                         batch_offset(a.shape, a.ndim, f.batch_stride, item) +
                         digits % a.factor_cols[k] * f.col_stride;

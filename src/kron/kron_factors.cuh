@@ -9,7 +9,7 @@
 /* Reads a factor into `to`, where its rows are `width` elements apart; a factor without data is the
  * number 1.  A thread asks for AHEAD elements at a time. */
 template <int THREADS_OF_BLOCK, int AHEAD>
-static __device__ void read_factor(const struct kron_side &side, const f_element *f, int rows,
+static __device__ void read_factor(const struct device_view &side, const f_element *f, int rows,
                                    int cols, int width, REAL *to)
 {
 #pragma unroll AHEAD

@@ -16,7 +16,7 @@
 extern "C" __global__ void __launch_bounds__(THREADS)
     kron_logdet_load(const __grid_constant__ struct kron_logdet_params a)
 {
-    const struct kron_side &from = a.of.factor[0], &to = a.lu[0];
+    const struct device_view &from = a.of.factor[0], &to = a.lu[0];
     const long long n = a.of.n[0];
 
     for (long long e = blockIdx.x * (long long)THREADS + threadIdx.x; e < a.of.items * n * n;

@@ -292,7 +292,7 @@ static __device__ struct tile tile_of(const struct kron_params &a, int number)
 }
 
 /* From a unit to the next one in a matrix with `group` indices in the place of the factors. */
-static __device__ long long unit_step(const struct kron_params &a, const struct kron_side &side,
+static __device__ long long unit_step(const struct kron_params &a, const struct device_view &side,
                                       int group)
 {
     return a.before == 1 && !PAIRED ? side.row_stride : group * a.after;
@@ -378,7 +378,7 @@ static __device__ void take_chunk(struct stream &s, REAL (&v)[STEPS][4])
 /* Loads the columns from q0 on of a factor of `rows` by `cols`.  `meanwhile` is done while the
  * first of its numbers are on their way. */
 template <typename F, typename WORK>
-static __device__ void load_factor(const struct kron_side &side, const f_element *f, int rows,
+static __device__ void load_factor(const struct device_view &side, const f_element *f, int rows,
                                    int cols, int q0, char *factor, const WORK &meanwhile)
 {
     constexpr int ACROSS = F::N / F_LOAD, ALL = F::K * ACROSS;

@@ -51,7 +51,7 @@ struct tile {
 
 /* The matrix of an item. */
 template <typename T>
-static __device__ T *matrix_of(const struct kron_params &a, const struct kron_side &side,
+static __device__ T *matrix_of(const struct kron_params &a, const struct device_view &side,
                                long long item)
 {
     if constexpr (BATCHED)

@@ -44,14 +44,14 @@ template <int KIND> static __device__ typename stored_as<KIND>::type stored_of(R
 }
 
 template <typename T>
-static __device__ T *item_of(const struct kron_params &a, const struct kron_side &side,
+static __device__ T *item_of(const struct kron_params &a, const struct device_view &side,
                              long long item)
 {
     return (T *)side.data + batch_offset(a.shape, a.ndim, side.batch_stride, item);
 }
 
 /* Whole numbers of integers are exact in a double, and wrap around as they are. */
-static __device__ REAL number_of(const struct kron_params &a, const struct kron_number &n,
+static __device__ REAL number_of(const struct kron_params &a, const struct device_number &n,
                                  long long item)
 {
     double value = n.value;
@@ -93,7 +93,7 @@ static __device__ long long quotient(long long a, long long b)
 }
 
 /* Where a unit begins in a matrix whose rows have group * after columns an index before. */
-static __device__ long long unit_offset(const struct kron_params &a, const struct kron_side &side,
+static __device__ long long unit_offset(const struct kron_params &a, const struct device_view &side,
                                         long long unit, long long group)
 {
     const long long row = quotient(unit, a.before);

@@ -40,7 +40,7 @@ static __device__ void load(struct small &s, const struct kron_solve_params &a, 
                             long long item)
 {
     const int n = (int)a.n[f];
-    const struct kron_side &side = a.factor[f];
+    const struct device_view &side = a.factor[f];
     const REAL *from =
         (const REAL *)side.data + batch_offset(a.shape, a.ndim, side.batch_stride, item);
 

@@ -22,7 +22,7 @@ extern "C" __global__ void __launch_bounds__(KRON_EXPAND_THREADS)
     for (long long item = blockIdx.x; item < a.items; item += gridDim.x) {
         SUM product = 1;
         for (int k = 0; k < a.count; k++) {
-            const struct kron_side &f = a.factor[k];
+            const struct device_view &f = a.factor[k];
             const REAL *from =
                 (const REAL *)f.data + batch_offset(a.shape, a.ndim, f.batch_stride, item);
             SUM sum = 0;

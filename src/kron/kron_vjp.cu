@@ -18,7 +18,7 @@
 #define STEP    (KRON_VJP_THREADS / TILE)
 #define AT_ONCE KRON_VJP_AT_ONCE
 
-static __device__ REAL number_of(const struct kron_number &n, const long long *shape,
+static __device__ REAL number_of(const struct device_number &n, const long long *shape,
                                  long long ndim, long long item)
 {
     if (!n.data)
@@ -69,7 +69,8 @@ extern "C" __global__ void __launch_bounds__(KRON_VJP_THREADS)
 /* The item with digits of own along the tensor's dimensions and of shared along those that it is
  * broadcast to. */
 static __device__ long long item_with(const long long *shape, long long ndim,
-                                      const struct kron_side &side, long long own, long long shared)
+                                      const struct device_view &side, long long own,
+                                      long long shared)
 {
     long long item = 0, step = 1;
 
@@ -85,7 +86,7 @@ static __device__ long long item_with(const long long *shape, long long ndim,
 }
 
 static __device__ long long items_of(const long long *shape, long long ndim,
-                                     const struct kron_side &side, bool own)
+                                     const struct device_view &side, bool own)
 {
     long long count = 1;
 

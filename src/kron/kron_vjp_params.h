@@ -19,13 +19,13 @@
  * [group][row][column], or [group][column][row].
  */
 struct kron_vjp_move_params {
-    long long ndim, shape[KRON_DIMS];
-    struct kron_side side;
+    long long ndim, shape[DEVICE_DIMS];
+    struct device_view side;
     long long item_rows, cols; /* of a matrix of the tensor */
     long long groups, row_count, first, count;
     long long by_columns; /* of the buffer */
     char *buffer;
-    struct kron_number alpha; /* kron_vjp_add: of what goes to the tensor */
+    struct device_number alpha; /* kron_vjp_add: of what goes to the tensor */
 };
 
 #define KRON_VJP_AT_ONCE 8 /* pieces that a thread of kron_vjp_sum reads together */
@@ -39,8 +39,8 @@ struct kron_vjp_sum_params {
     long long groups, slots, elements;
     long long lanes; /* threads that share a sum: a power of 2 up to KRON_VJP_THREADS */
     long long direct, cols;
-    struct kron_side out;
-    struct kron_number alpha;
+    struct device_view out;
+    struct device_number alpha;
 };
 
 /* The same for all factors of groups, whose gradients are alpha times their sums: n by n each, a
@@ -50,8 +50,8 @@ struct kron_vjp_sums_params {
     long long count; /* of factors */
     char *sums[KRON_MOST];
     long long slots[KRON_MOST], n[KRON_MOST];
-    struct kron_side out[KRON_MOST];
-    struct kron_number alpha;
+    struct device_view out[KRON_MOST];
+    struct device_number alpha;
 };
 
 /* Shared memory of kron_vjp_gradient.cu: the columns of a chunk by the rows of both sides, and the
@@ -82,14 +82,14 @@ struct kron_vjp_gradient_params {
  * share it and over the digits of the others.  count 0: zeros.
  */
 struct kron_vjp_store_params {
-    long long ndim, shape[KRON_DIMS];
-    struct kron_side out;
+    long long ndim, shape[DEVICE_DIMS];
+    struct device_view out;
     long long rows, cols;
     const char *sums;
     long long group_stride; /* elements of sums from item to item */
-    struct kron_number alpha;
+    struct device_number alpha;
     long long count, which; /* joined factors; the one whose gradient it is */
-    struct kron_side factor[KRON_MOST];
+    struct device_view factor[KRON_MOST];
     long long p[KRON_MOST], q[KRON_MOST];
     long long lanes; /* threads that share a sum: a power of 2 up to 32 */
 };
@@ -105,7 +105,7 @@ struct kron_vjp_store_params {
 struct kron_vjp_group_params {
     const char *left, *right;
     char *out, *sums[KRON_VJP_GROUP_MOST];
-    struct kron_side factor[KRON_VJP_GROUP_MOST];
+    struct device_view factor[KRON_VJP_GROUP_MOST];
     double alpha; /* of out */
     long long units, after;
     long long accumulate; /* sums are added to */

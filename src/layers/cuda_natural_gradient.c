@@ -14,8 +14,8 @@
 #include "core/scratch.h"
 #include "cuda/arena.h"
 #include "cuda/cuda_ops.h"
+#include "cuda/device_view.h"
 #include "kfac_params.h"
-#include "kron/cuda_kron.h"
 
 static const struct cuda_kernel natural_shift = {"natural_gradient.cu", "natural_shift"};
 static const struct cuda_kernel natural_finish = {"natural_gradient.cu", "natural_finish"};
@@ -52,7 +52,7 @@ static struct gram_view column_of(const struct gram_view *v)
 static struct gram_view dense(const struct natural_job *job, void *scratch, int64_t rows,
                               int64_t cols)
 {
-    return cuda_kron_dense(scratch, job->op->v.dtype, &job->op->batch, rows, cols);
+    return cuda_dense_view(scratch, job->op->v.dtype, &job->op->batch, rows, cols);
 }
 
 static struct gram_view transposed(struct gram_view v)
@@ -166,12 +166,12 @@ static gram_status launch(gram_context *g, const struct natural_job *job,
         .gram = job->gram.out.data,
         .turned = job->empty ? NULL : job->up.out.data,
         .rows = (double)gram_most(op->gradients.rows, 1),
-        .v = cuda_kron_side(&op->v),
-        .out = cuda_kron_side(&op->out),
-        .damping = cuda_kron_number(&op->damping),
+        .v = cuda_device_view(&op->v),
+        .out = cuda_device_view(&op->out),
+        .damping = cuda_device_number(&op->damping),
     };
 
-    cuda_kron_set_batch(&op->batch, &p.ndim, p.shape);
+    cuda_set_batch(&op->batch, &p.ndim, p.shape);
     for (int d = 0; info && d < GRAM_MAX_DIMS; d++)
         p.info.batch_stride[d] = info->batch_stride[d];
     p.info.data = info ? info->data : NULL;

@@ -7,7 +7,7 @@
  */
 #ifndef GRAM_KFAC_PARAMS_H
 #define GRAM_KFAC_PARAMS_H
-#include "kron_params.h"
+#include "device_params.h"
 
 #define KFAC_DIMS    8
 #define KFAC_THREADS 256
@@ -66,14 +66,14 @@ struct kfac_params {
 #define NATURAL_THREADS 256
 
 struct natural_params {
-    long long ndim, shape[KRON_DIMS], count; /* of the batch, its items */
-    long long blocks;                        /* of an item */
-    long long n;                             /* order of a Gram matrix; elements of v */
-    char *gram;                              /* dense, an item after the other */
-    const char *turned;                      /* J^T s, dense, or NULL: 0 */
-    double rows;                             /* of J */
-    struct kron_side v, out;                 /* vectors along col_stride */
-    struct kron_number info;                 /* data NULL: not to be set to 0 */
-    struct kron_number damping;
+    long long ndim, shape[DEVICE_DIMS], count; /* of the batch, its items */
+    long long blocks;                          /* of an item */
+    long long n;                               /* order of a Gram matrix; elements of v */
+    char *gram;                                /* dense, an item after the other */
+    const char *turned;                        /* J^T s, dense, or NULL: 0 */
+    double rows;                               /* of J */
+    struct device_view v, out;                 /* vectors along col_stride */
+    struct device_number info;                 /* data NULL: not to be set to 0 */
+    struct device_number damping;
 };
 #endif

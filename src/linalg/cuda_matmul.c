@@ -62,8 +62,8 @@ gram_status cuda_matmul_pack(gram_context *g, const struct cuda_matmul_side *s,
         .count = count,
         .rows = dense.rows,
         .cols = dense.cols,
-        .to = {  cuda_kron_side(&dense), dense.rows * dense.cols},
-        .from = {cuda_kron_side(&s->view),                       0},
+        .to = {  cuda_device_view(&dense), dense.rows * dense.cols},
+        .from = {cuda_device_view(&s->view),                       0},
         .alpha.value = 1,
     };
 

@@ -6,7 +6,9 @@
 #ifndef GRAM_CUDA_MATMUL_H
 #define GRAM_CUDA_MATMUL_H
 #include "cuda/cublas.h"
-#include "kron/cuda_kron.h"
+#include "cuda/cuda_ops.h"
+#include "cuda/device_view.h"
+#include "cuda/launch.h"
 #include "matmul_params.h"
 
 /* matrix_move.cu on items of the batch; the device is current. */

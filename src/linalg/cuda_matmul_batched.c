@@ -120,16 +120,16 @@ static gram_status finish(gram_context *g, const struct matmul_job *job, char *f
         .count = count,
         .rows = op->out.rows,
         .cols = op->out.cols,
-        .to = {cuda_kron_side(&op->out),                           0},
-        .from = {  cuda_kron_side(&dense), op->out.rows * op->out.cols},
-        .alpha = cuda_kron_number(&op->alpha),
-        .beta = cuda_kron_number(&op->beta),
+        .to = {cuda_device_view(&op->out),                           0},
+        .from = {  cuda_device_view(&dense), op->out.rows * op->out.cols},
+        .alpha = cuda_device_number(&op->alpha),
+        .beta = cuda_device_number(&op->beta),
     };
 
     if (op->has_c)
-        params.c.side = cuda_kron_side(&op->c);
+        params.c.side = cuda_device_view(&op->c);
     if (!job->combine)
-        params.beta = (struct kron_number){.value = 1};
+        params.beta = (struct device_number){.value = 1};
     return cuda_matmul_move(g, op->out.dtype, &op->batch, &params);
 }
 

@@ -85,9 +85,9 @@ static gram_status make_job(gram_context *g, const struct gram_syrk_ema_op *op, 
     return GRAM_OK;
 }
 
-static struct kron_number info_of(const struct gram_syrk_ema_op *op)
+static struct device_number info_of(const struct gram_syrk_ema_op *op)
 {
-    struct kron_number number = {.data = op->has_info ? op->info.data : NULL};
+    struct device_number number = {.data = op->has_info ? op->info.data : NULL};
 
     for (int d = 0; d < GRAM_MAX_DIMS; d++)
         number.batch_stride[d] = op->info.batch_stride[d];
@@ -104,11 +104,11 @@ static void fill_params(struct ema_job *job)
         .ndim = op->batch.ndim,
         .rows = op->x.rows,
         .cols = op->x.cols,
-        .x = cuda_kron_side(&op->x),
-        .l = cuda_kron_side(&op->l),
+        .x = cuda_device_view(&op->x),
+        .l = cuda_device_view(&op->l),
         .info = info_of(op),
-        .beta = cuda_kron_number(&op->beta),
-        .alpha = cuda_kron_number(&op->alpha),
+        .beta = cuda_device_number(&op->beta),
+        .alpha = cuda_device_number(&op->alpha),
         .sum = op->sum,
         .packed = op->packed,
         .keep = op->keep,

@@ -8,7 +8,7 @@
  */
 #ifndef GRAM_MATMUL_PARAMS_H
 #define GRAM_MATMUL_PARAMS_H
-#include "kron_params.h"
+#include "device_params.h"
 
 #define MOVE_THREADS 256
 #define EMA_THREADS  256
@@ -16,27 +16,27 @@
 
 /* A matrix an item: of the batch from its first item; dense: of a buffer, one after the other. */
 struct move_side {
-    struct kron_side side;
+    struct device_view side;
     long long dense; /* elements from an item to the next; 0: strides of the batch count */
 };
 
 /* to = alpha from + beta c */
 struct move_params {
-    long long ndim, shape[KRON_DIMS]; /* of the batch */
-    long long begin, count;           /* items */
+    long long ndim, shape[DEVICE_DIMS]; /* of the batch */
+    long long begin, count;             /* items */
     long long rows, cols;
     struct move_side to, from, c; /* from.data NULL: zeros; c.data NULL: none */
-    struct kron_number alpha, beta;
+    struct device_number alpha, beta;
 };
 
 /* l = beta l + weight product: weight is alpha, or (1 - beta) alpha without sum */
 struct ema_params {
-    long long ndim, shape[KRON_DIMS];
+    long long ndim, shape[DEVICE_DIMS];
     long long begin, count;
-    long long rows, cols;    /* of x */
-    struct kron_side x, l;   /* packed: l is a vector, its col_stride counts */
-    struct kron_number info; /* data NULL: not wanted */
-    struct kron_number beta, alpha;
+    long long rows, cols;      /* of x */
+    struct device_view x, l;   /* packed: l is a vector, its col_stride counts */
+    struct device_number info; /* data NULL: not wanted */
+    struct device_number beta, alpha;
     long long sum, packed, keep;
     long long checked;   /* squares holds what syrk_ema_check_finite found */
     long long parts;     /* blocks of an item of syrk_ema_check_finite */

@@ -1,0 +1,83 @@
+/*
+ * device_view.c - views, numbers and batches as kernels get them
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "device_view.h"
+
+_Static_assert((int)DEVICE_DIMS == (int)GRAM_MAX_DIMS,
+               "device_params.h repeats a number of gram.h");
+
+struct device_view cuda_device_view(const struct gram_view *v)
+{
+    struct device_view side = {
+        .data = v->data, .row_stride = v->row_stride, .col_stride = v->col_stride};
+
+    for (int d = 0; d < GRAM_MAX_DIMS; d++)
+        side.batch_stride[d] = v->batch_stride[d];
+    return side;
+}
+
+struct device_number cuda_device_number(const struct gram_hyper *h)
+{
+    struct device_number number = {
+        .value = h->value, .data = h->tensor.data, .is_double = h->tensor.dtype == GRAM_F64};
+
+    for (int d = 0; d < GRAM_MAX_DIMS; d++)
+        number.batch_stride[d] = h->tensor.batch_stride[d];
+    return number;
+}
+
+void cuda_set_batch(const struct gram_batch *batch, long long *ndim, long long *shape)
+{
+    *ndim = batch->ndim;
+    for (int d = 0; d < batch->ndim; d++)
+        shape[d] = batch->shape[d];
+}
+
+bool cuda_is_shared(const struct gram_batch *batch, const struct gram_view *v)
+{
+    for (int d = 0; d < batch->ndim; d++)
+        if (batch->shape[d] > 1 && v->batch_stride[d] != 0)
+            return false;
+    return true;
+}
+
+struct gram_batch cuda_distinct_batch(const struct gram_batch *batch, const struct gram_view *v)
+{
+    struct gram_batch own = *batch;
+
+    own.count = 1;
+    for (int d = 0; d < own.ndim; d++) {
+        own.shape[d] = v->batch_stride[d] ? own.shape[d] : 1;
+        own.count *= own.shape[d];
+    }
+    return own;
+}
+
+struct gram_view cuda_dense_view(void *data, gram_dtype dtype, const struct gram_batch *batch,
+                                 int64_t rows, int64_t cols)
+{
+    struct gram_view v = gram_view_dense(data, dtype, rows, cols);
+    int64_t step = rows * cols;
+
+    for (int d = batch->ndim - 1; d >= 0; d--) {
+        v.batch_stride[d] = batch->shape[d] > 1 ? step : 0;
+        step *= batch->shape[d];
+    }
+    return v;
+}
+
+bool cuda_is_dense(const struct gram_batch *batch, const struct gram_view *v)
+{
+    int64_t step = v->rows * v->cols;
+
+    if ((v->cols > 1 && v->col_stride != 1) || (v->rows > 1 && v->row_stride != v->cols))
+        return false;
+    for (int d = batch->ndim - 1; d >= 0; d--) {
+        if (batch->shape[d] > 1 && v->batch_stride[d] != step)
+            return false;
+        step *= batch->shape[d];
+    }
+    return true;
+}

@@ -1,0 +1,25 @@
+/*
+ * device_view.h - views, numbers and batches as kernels get them
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_CUDA_DEVICE_VIEW_H
+#define GRAM_CUDA_DEVICE_VIEW_H
+#include "core/backend.h"
+#include "device_params.h"
+
+struct device_view cuda_device_view(const struct gram_view *v);
+struct device_number cuda_device_number(const struct gram_hyper *h);
+
+/* Writes the shape of a batch. */
+void cuda_set_batch(const struct gram_batch *batch, long long *ndim, long long *shape);
+/* True if a matrix is the same in all items of the batch. */
+bool cuda_is_shared(const struct gram_batch *batch, const struct gram_view *v);
+/* The batch of the matrices that differ: dimensions along which v repeats count 1. */
+struct gram_batch cuda_distinct_batch(const struct gram_batch *batch, const struct gram_view *v);
+/* True if the rows of all items lie one after the other without gaps. */
+bool cuda_is_dense(const struct gram_batch *batch, const struct gram_view *v);
+/* A view of matrices that lie one after the other, row by row, one for each item of batch. */
+struct gram_view cuda_dense_view(void *data, gram_dtype dtype, const struct gram_batch *batch,
+                                 int64_t rows, int64_t cols);
+#endif
