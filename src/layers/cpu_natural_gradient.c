@@ -7,6 +7,8 @@
  *           out = (v - J^T s / N) / l                       (Sherman, Morrison, Woodbury)
  * The matrix, its factor and the vectors are in J's dtype.
  *
+ * Amari, Natural gradient works efficiently in learning, Neural Computation 1998.
+ *
  * SPDX-License-Identifier: MIT
  */
 #include "core/blas_view.h"

@@ -100,6 +100,7 @@ static void put_choice(struct kfac_params *p, const struct gram_kfac_pass *pass)
     }
 }
 
+/* A copy between a tensor and numbers: one thread an element of the tensor. */
 static void put_tensor(struct kfac_params *p, const struct kfac_move *m)
 {
     const gram_tensor *t = m->tensor;
@@ -143,11 +144,11 @@ gram_status cuda_kfac_pass(gram_context *g, const struct gram_kfac_pass *pass)
     put_choice(&p, pass);
     if (pass->move)
         put_tensor(&p, pass->move);
-    if (!passes[pass->kind].alone)
+    if (!passes[pass->kind].alone) /* one thread a number */
         blocks = gram_least(gram_ceil_div(p.count, KFAC_THREADS), MOST_BLOCKS);
-    if (pass->kind == KFAC_TAKE_DIRECTION)
+    if (pass->kind == KFAC_TAKE_DIRECTION) /* each block writes a part of <V, M> */
         blocks = KFAC_PARTS;
-    if (pass->kind == KFAC_SQUARES)
+    if (pass->kind == KFAC_SQUARES) /* a block has fewer numbers than threads */
         blocks = gram_least(gram_ceil_div(p.count, KFAC_COLUMNS), MOST_BLOCKS);
     if (blocks == 0)
         return GRAM_OK;

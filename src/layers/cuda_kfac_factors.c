@@ -85,6 +85,9 @@ static bool is_matrix(const struct gram_layer_side *side, struct factor_job *job
            p->features <= INT32_MAX;
 }
 
+/* Cuts the positions into splits and says where in scratch each result lies.  Behind what is
+ * reduced come the tiles of all splits, or cuBLAS's product, then sums of columns, then the memory
+ * of cuBLAS. */
 static gram_status lay_out(gram_context *g, struct factor_job *job)
 {
     const struct cuda_device *device = g->device;
@@ -122,6 +125,7 @@ static gram_status lay_out(gram_context *g, struct factor_job *job)
     return GRAM_OK;
 }
 
+/* A factor from products: B from the gradients, or A. */
 static gram_status make_job(gram_context *g, const struct gram_kfac_factors_op *op, bool gradients,
                             struct factor_job *job)
 {
@@ -162,7 +166,7 @@ static gram_status make_job(gram_context *g, const struct gram_kfac_factors_op *
     return cuda_layer_check(g, l, INT64_MAX);
 }
 
-/* An embedding's A. */
+/* An embedding's A, which is diagonal: how often each row of its table goes in. */
 static gram_status make_table(gram_context *g, const struct gram_kfac_factors_op *op,
                               struct factor_job *job)
 {
@@ -186,6 +190,7 @@ static gram_status make_table(gram_context *g, const struct gram_kfac_factors_op
     return cuda_layer_check(g, l, INT64_MAX);
 }
 
+/* Both factors take turns in one scratch of *bytes. */
 static gram_status make_jobs(gram_context *g, const struct gram_kfac_factors_op *op,
                              struct factor_job *a, struct factor_job *b, size_t *bytes)
 {
@@ -208,7 +213,7 @@ static gram_status launch(gram_context *g, const struct factor_job *job,
     return cuda_launch_plain(g, kernel, job->dtype, blocks, FACTOR_THREADS, (void *)p);
 }
 
-/* A pass over `elements` elements. */
+/* Launches a pass over this many elements; with very many of them, its blocks loop. */
 static gram_status pass(gram_context *g, const struct factor_job *job,
                         const struct cuda_kernel *kernel, int64_t elements,
                         const struct factor_params *p)
@@ -219,6 +224,8 @@ static gram_status pass(gram_context *g, const struct factor_job *job,
                   p);
 }
 
+/* X^T X by cuBLAS.  The feature that is 1 has no column in X: its products are the sums of the
+ * others, which a kernel makes. */
 static gram_status by_blas(gram_context *g, struct factor_job *job, char *scratch)
 {
     struct factor_params *p = &job->p;
@@ -247,6 +254,7 @@ static gram_status by_blas(gram_context *g, struct factor_job *job, char *scratc
     return launch(g, job, &factor_sums, gram_ceil_div(p->features, FACTOR_THREADS) * p->splits, p);
 }
 
+/* Where the scale is 0, as it is without samples, the factor is keep times what it was. */
 static gram_status run_job(gram_context *g, struct factor_job *job, char *scratch)
 {
     struct factor_params *p = &job->p;
@@ -270,6 +278,7 @@ static gram_status run_job(gram_context *g, struct factor_job *job, char *scratc
     return pass(g, job, &factor_store, job->groups * order * order, p);
 }
 
+/* Counts are whole numbers, so that the order in which blocks add to them does not matter. */
 static gram_status run_table(gram_context *g, struct factor_job *job, char *scratch)
 {
     struct factor_params *p = &job->p;

@@ -6,6 +6,9 @@
  *   P <= N: (J^T J / N + l I) out = v                       by Cholesky
  *   P > N:  (J J^T / N + l I) s = J v                       by Cholesky
  *           out = (v - J^T s / N) / l                       (Sherman, Morrison, Woodbury)
+ *
+ * Amari, Natural gradient works efficiently in learning, Neural Computation 1998.
+ *
  * All of it is operations of the backend, whose scratch is a piece of this one's.  Nothing waits:
  * info says which items have failed, and out of such an item is NaN, as the solve leaves it.
  *
@@ -101,6 +104,7 @@ static void describe_parts(struct natural_job *job)
     };
 }
 
+/* The parts run one after the other, so that they share memory as large as the largest takes. */
 static gram_status measure_parts(gram_context *g, struct natural_job *job)
 {
     size_t bytes;
@@ -117,6 +121,7 @@ static gram_status measure_parts(gram_context *g, struct natural_job *job)
     return GRAM_OK;
 }
 
+/* Chooses the smaller Gram matrix, and refuses what cuBLAS or the memory cannot hold. */
 static gram_status make_job(gram_context *g, const struct gram_natural_gradient_op *op,
                             struct natural_job *job)
 {
@@ -137,6 +142,7 @@ static gram_status make_job(gram_context *g, const struct gram_natural_gradient_
     return GRAM_OK;
 }
 
+/* The parts are described twice: first to measure what they take, then with their addresses. */
 static gram_status lay_out(gram_context *g, struct natural_job *job)
 {
     const struct gram_view *j = &job->op->gradients;
@@ -155,6 +161,7 @@ static gram_status lay_out(gram_context *g, struct natural_job *job)
     return GRAM_OK;
 }
 
+/* One of the kernels, over n elements of each item.  info: it sets these to 0 too, or NULL. */
 static gram_status launch(gram_context *g, const struct natural_job *job,
                           const struct cuda_kernel *kernel, int64_t n, const struct gram_view *info)
 {
@@ -180,6 +187,7 @@ static gram_status launch(gram_context *g, const struct natural_job *job,
                              NATURAL_THREADS, &p);
 }
 
+/* The order of the parts is that of the formulas above. */
 static gram_status run_parts(gram_context *g, struct natural_job *job)
 {
     TRY(cuda_matmul_batched(g, &job->gram));

@@ -78,6 +78,7 @@ struct sample_family {
 
 /* ---- What kernels are told ----------------------------------------------------------------- */
 
+/* What all launches of the call share; each adds what it alone needs to a copy. */
 static void fill_params(struct sample_job *job)
 {
     const struct gram_sample_grad_op *op = job->op;
@@ -148,6 +149,7 @@ static int64_t weight_tiles(const struct gram_layer_op *l)
     return l->groups * gram_ceil_div(l->out, SAMPLE_TILE) * gram_ceil_div(l->in, SAMPLE_TILE);
 }
 
+/* Blocks of a sample of sample_ghost: tiles of positions on and below the diagonal. */
 static int64_t ghost_tiles(const struct gram_layer_op *l)
 {
     int64_t tiles = gram_ceil_div(l->positions, SAMPLE_TILE);
@@ -157,6 +159,7 @@ static int64_t ghost_tiles(const struct gram_layer_op *l)
 
 /* ---- Biases and normalisations ------------------------------------------------------------- */
 
+/* Features of all groups, for which biases and normalisations have one number each. */
 static int64_t row_features(const struct sample_job *job)
 {
     const struct gram_layer_op *l = &job->op->layer;
@@ -205,6 +208,7 @@ static gram_status sum_rows(struct sample_job *job)
     return op->sum_bias.wanted ? add_parts(job, 1, features, 1, &job->row_parts) : GRAM_OK;
 }
 
+/* The bias of a product counts in its norm only if the layer has one. */
 static void plan_rows(struct sample_job *job)
 {
     const struct gram_sample_grad_op *op = job->op;
@@ -228,6 +232,7 @@ static double extent(const struct gram_axes *axes)
     return sum;
 }
 
+/* The same of an image of a convolution, with the padding around it. */
 static double patch_extent(const struct gram_layer_op *l)
 {
     double sum = extent(&l->a.feature);
@@ -290,6 +295,7 @@ static void plan_products(struct sample_job *job)
     plan_rows(job);
 }
 
+/* Of every sample the weight's gradient, or its norm alone. */
 static gram_status each_weight(struct sample_job *job)
 {
     const struct gram_layer_op *l = &job->op->layer;
@@ -344,6 +350,7 @@ static void plan_table(struct sample_job *job)
     job->span = l->positions * gram_most(1, LINKED / gram_most(1, l->positions));
 }
 
+/* Writes zeros to tables, in which only some rows get a gradient. */
 static gram_status fill_table(struct sample_job *job, const struct gram_layer_output *out,
                               int64_t samples)
 {
@@ -355,6 +362,7 @@ static gram_status fill_table(struct sample_job *job, const struct gram_layer_ou
     return launch(job, &sample_fill, &p, gram_ceil_div(samples * l->in * l->out, SAMPLE_THREADS));
 }
 
+/* Links the positions of a span that have the same row. */
 static gram_status link_rows(struct sample_job *job, int64_t span)
 {
     const struct gram_layer_op *l = &job->op->layer;
@@ -477,6 +485,7 @@ static gram_status make_job(gram_context *g, const struct gram_sample_grad_op *o
     return GRAM_OK;
 }
 
+/* The norms of the samples, and from them what multiplies each sample's gradient in the sums. */
 static gram_status find_factors(struct sample_job *job)
 {
     const struct gram_sample_grad_op *op = job->op;
@@ -489,6 +498,7 @@ static gram_status find_factors(struct sample_job *job)
     return launch(job, &sample_factors, &p, op->layer.samples);
 }
 
+/* Normalisations need the moments of what went in before anything else. */
 static gram_status run(struct sample_job *job)
 {
     const struct sample_family *family = family_of(job->op->layer.kind);

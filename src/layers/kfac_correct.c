@@ -13,6 +13,9 @@
  *
  * Samples come in blocks that fit into the memory to work in.  On a device everything is queued.
  *
+ * George et al., Fast approximate natural gradient descent in a Kronecker-factored eigenbasis,
+ * NeurIPS 2018.
+ *
  * SPDX-License-Identifier: MIT
  */
 #include "kfac.h"

@@ -2,6 +2,15 @@
  * kfac_factors.c - gram_kfac_factors: checks the arguments, describes the work, hands it to the
  * device
  *
+ * With a' the activations and a 1 behind them, g the gradients, N samples and S positions:
+ *
+ *   EXPAND   A = 1 / (N S) sum_ns a'[n,s] a'[n,s]^T,   B = scale^2 / N sum_ns g[n,s] g[n,s]^T
+ *   REDUCE   A = 1 / N sum_n u[n] u[n]^T,              B = scale^2 / N sum_n h[n] h[n]^T
+ *            with u[n] = 1 / S sum_s a'[n,s] and h[n] = sum_s g[n,s]
+ *
+ * Eschenhagen et al., Kronecker-factored approximate curvature for modern neural network
+ * architectures, NeurIPS 2023.
+ *
  * SPDX-License-Identifier: MIT
  */
 #include "core/scratch.h"
