@@ -39,7 +39,7 @@ const struct cpu_optimizer_math *cpu_optimizer_math(gram_dtype work)
     return work == GRAM_F64 ? &math_f64 : &math_f32;
 }
 
-/* ---- Numbers of any dtype --------------------------------------------------------------- */
+/* ---- Numbers of any dtype -------------------------------------------------------------------- */
 
 typedef void read_run(const void *data, int64_t step, int64_t n, void *to);
 typedef void write_run(const void *from, int64_t n, void *data, int64_t step);
@@ -76,7 +76,7 @@ static write_run *writer(gram_dtype dtype, gram_dtype work)
     }
 }
 
-/* ---- Tensors ------------------------------------------------------------------------------ */
+/* ---- Tensors --------------------------------------------------------------------------------- */
 
 /* A tensor in few dimensions, and the block's array that it goes to (read) or comes from. */
 struct walk {
@@ -136,7 +136,9 @@ static void move_block(const struct gram_optimizer_parameter *p,
     }
 }
 
-void cpu_optimizer_gather(const struct cpu_optimizer_unit *u, const gram_tensor *t, void *to)
+/* The block of a tensor with the parameter's shape, of any dtype and strides, to an array of the
+ * dtype of the arithmetic; write_block is the way back. */
+static void read_block(const struct cpu_optimizer_unit *u, const gram_tensor *t, void *to)
 {
     struct walk w = {.data = t->data,
                      .size = (int64_t)gram_dtype_size(t->dtype),
@@ -148,7 +150,7 @@ void cpu_optimizer_gather(const struct cpu_optimizer_unit *u, const gram_tensor 
     move_block(u->p, u->b, &w);
 }
 
-void cpu_optimizer_scatter(const struct cpu_optimizer_unit *u, const void *from, gram_tensor *t)
+static void write_block(const struct cpu_optimizer_unit *u, const void *from, gram_tensor *t)
 {
     struct walk w = {.data = t->data,
                      .size = (int64_t)gram_dtype_size(t->dtype),
@@ -160,7 +162,7 @@ void cpu_optimizer_scatter(const struct cpu_optimizer_unit *u, const void *from,
     move_block(u->p, u->b, &w);
 }
 
-/* ---- State -------------------------------------------------------------------------------- */
+/* ---- State ----------------------------------------------------------------------------------- */
 
 void cpu_optimizer_load(const gram_optimizer *o, const struct gram_optimizer_slot *s,
                         gram_dtype work, bool mirror, void *to)
@@ -194,7 +196,23 @@ void cpu_optimizer_store(const gram_optimizer *o, const struct gram_optimizer_sl
         write((const char *)from + (size_t)(i * s->n + i) * in, s->n - i, to, 1);
 }
 
-/* ---- What BLAS does to a block ------------------------------------------------------------ */
+void *cpu_optimizer_open(const gram_optimizer *o, const struct gram_optimizer_slot *slot,
+                         gram_dtype work, void *memory)
+{
+    if (slot->dtype == work && !slot->packed)
+        return gram_optimizer_data(o, slot);
+    cpu_optimizer_load(o, slot, work, true, memory);
+    return memory;
+}
+
+void cpu_optimizer_close(const gram_optimizer *o, const struct gram_optimizer_slot *slot,
+                         gram_dtype work, const void *data)
+{
+    if (data != gram_optimizer_data(o, slot))
+        cpu_optimizer_store(o, slot, work, data);
+}
+
+/* ---- What BLAS does to a block --------------------------------------------------------------- */
 
 /* to = x of a by n by rest, with the middle dimension first. */
 static void middle_first(int64_t a, int64_t n, int64_t rest, size_t size, const char *x, char *to)
@@ -225,30 +243,17 @@ static void add_gram(const struct cpu_optimizer_unit *u, int k, double keep, dou
     gram_blas_syrk(u->work, GRAM_LOWER, n, rest, take, rows, keep, matrix, n);
 }
 
-void cpu_optimizer_accumulate(const struct cpu_optimizer_unit *u, double keep, double take,
-                              void *matrix)
-{
-    for (int k = 0; k < u->b->order; k++) {
-        const struct gram_optimizer_slot *factor = &u->b->factor[k];
-        if (!factor->dtype)
-            continue;
-        cpu_optimizer_load(u->o, factor, u->work, false, matrix);
-        add_gram(u, k, keep, take, matrix);
-        if (!factor->packed)
-            cpu_mirror(u->work, factor->n, matrix);
-        cpu_optimizer_store(u->o, factor, u->work, matrix);
-    }
-}
-
-void cpu_optimizer_turn(gram_dtype work, int64_t first, int64_t rest, const void *matrix,
-                        const void *x, void *to)
+/* to = x of first by rest elements, with its first dimension multiplied by the symmetric matrix of
+ * that order (both triangles) and made the last one. */
+static void rotate_product(gram_dtype work, int64_t first, int64_t rest, const void *matrix,
+                           const void *x, void *to)
 {
     gram_blas_gemm(work, (int64_t[]){first, rest, first}, 1,
                    (struct gram_blas_matrix){matrix, first, false},
                    (struct gram_blas_matrix){x, rest, true}, 0, to, first);
 }
 
-/* ---- Scratch ------------------------------------------------------------------------------ */
+/* ---- Scratch --------------------------------------------------------------------------------- */
 
 static const struct cpu_optimizer_method *method_of(const gram_optimizer *o)
 {
@@ -324,101 +329,273 @@ gram_status cpu_optimizer_workspace(gram_context *g, const gram_optimizer *o, si
     return GRAM_OK;
 }
 
-/* ---- Passes ------------------------------------------------------------------------------- */
+/* ---- Groups of one block --------------------------------------------------------------------- */
 
-/* What a pass does with a block. */
-struct task {
-    struct cpu_optimizer_unit unit;
-    const struct gram_optimizer_op *op;
-    char *flag; /* of the block's parameter: it rests */
+struct cpu_job {
+    struct gram_optimizer_job step; /* the first member: passes are given its address */
+    struct layout layout;
+    char *flags, *scratch; /* flags: a parameter rests */
+    gram_optimizer_pass *body;
+    bool others;
 };
 
-typedef void pass_body(struct task *task);
-
-struct pass {
-    gram_context *g;
-    const struct gram_optimizer_op *op;
-    const struct layout *layout;
-    char *flags, *scratch;
-    pass_body *body;
-    bool others; /* blocks of other ranks and of parameters that rest as well */
-};
+static struct cpu_optimizer_unit *unit_of(struct gram_optimizer_group *group)
+{
+    return (struct cpu_optimizer_unit *)(void *)group;
+}
 
 static void one_block(void *arg, int64_t index, int thread)
 {
-    const struct pass *pass = arg;
-    gram_optimizer *o = pass->op->optimizer;
+    const struct cpu_job *job = arg;
+    gram_optimizer *o = job->step.o;
     const struct gram_optimizer_block *b = &o->block[index];
-    char *memory = pass->scratch + (size_t)thread * pass->layout->worker_bytes;
-    struct task task = {.op = pass->op, .flag = &pass->flags[b->parameter]};
-
-    if (!pass->others && (*task.flag || !gram_optimizer_owns(o, b)))
-        return;
-    task.unit = (struct cpu_optimizer_unit){
-        .context = pass->g,
-        .alone = pass->layout->workers == 1,
+    const bool own = gram_optimizer_owns(o, b) && !job->flags[b->parameter];
+    char *memory = job->scratch + (size_t)thread * job->layout.worker_bytes;
+    struct cpu_optimizer_unit unit = {
+        .all = {                      &job->step,                                    b, &index, 1, own},
+        .alone = job->layout.workers == 1,
         .o = o,
         .p = &o->parameter[b->parameter],
         .b = b,
         .t = o->steps[b->parameter] + 1,
         .g = memory,
-        .spare = {memory + pass->layout->array_bytes, memory + 2 * pass->layout->array_bytes},
-        .own = memory + 3 * pass->layout->array_bytes,
+        .spare = {memory + job->layout.array_bytes, memory + 2 * job->layout.array_bytes       },
+        .own = memory + 3 * job->layout.array_bytes,
         .work = o->parameter[b->parameter].work,
         .math = cpu_optimizer_math(o->parameter[b->parameter].work),
     };
-    pass->body(&task);
+
+    unit.still = o->options.method == GRAM_SOAP && unit.t == 1;
+    if (own || job->others)
+        (void)job->body(&unit.all); /* nothing can fail: see lay_out */
 }
 
-static void do_pass(gram_context *g, struct pass *pass, pass_body *body, bool others)
+static gram_status for_groups(struct gram_optimizer_job *step, gram_optimizer_pass *body,
+                              bool others)
 {
-    pass->body = body;
-    pass->others = others;
-    cpu_blas_for(g, pass->layout->workers > 1, pass->op->optimizer->blocks, one_block, pass);
+    struct cpu_job *job = (struct cpu_job *)(void *)step;
+
+    job->body = body;
+    job->others = others;
+    cpu_blas_for(step->g, job->layout.workers > 1, step->o->blocks, one_block, job);
+    return GRAM_OK;
 }
 
-/* ---- What passes do ------------------------------------------------------------------------ */
+/* ---- Gradients and factors ------------------------------------------------------------------- */
 
-/* The gradient, with L2's decay. */
-static void load_gradient(struct cpu_optimizer_unit *u, const struct gram_optimizer_op *op)
+static gram_status gather(struct gram_optimizer_group *group)
 {
+    struct cpu_optimizer_unit *u = unit_of(group);
     const gram_optimizer_options *options = &u->o->options;
+    const struct gram_optimizer_op *op = group->job->op;
 
-    cpu_optimizer_gather(u, op->gradients[u->b->parameter], u->g);
+    u->x = u->g;
+    u->to = u->spare[0];
+    read_block(u, op->gradients[u->b->parameter], u->g);
     if (options->weight_decay > 0 && options->decay == GRAM_DECAY_L2) {
-        cpu_optimizer_gather(u, op->parameters[u->b->parameter], u->spare[0]);
+        read_block(u, op->parameters[u->b->parameter], u->spare[0]);
         u->math->add(u->b->count, options->weight_decay, u->spare[0], u->g);
     }
+    return GRAM_OK;
 }
 
-/* The flag of a gradient that is not finite, or whose squares do not fit into the statistics.  Of a
- * parameter's blocks, several threads may set it: they all write the same. */
-static void look(struct task *task)
+/* Where a matrix of the block lies: SOAP has room for its moments in front of it. */
+static void *matrix_of(const struct cpu_optimizer_unit *u)
 {
-    struct cpu_optimizer_unit *u = &task->unit;
-    double most = gram_optimizer_statistics(u->p) == GRAM_F64 ? DBL_MAX : FLT_MAX;
+    size_t moments = 0;
 
-    if (!task->op->gradients[u->b->parameter])
-        return;
-    load_gradient(u, task->op);
-    if (!(u->math->squares(u->b->count, u->g) <= most))
-        __atomic_store_n(task->flag, 1, __ATOMIC_RELAXED);
+    if (u->o->options.method == GRAM_SOAP)
+        moments = cpu_optimizer_loaded_bytes(&u->b->moment, u->work) +
+                  cpu_optimizer_loaded_bytes(&u->b->second, u->work);
+    return u->own + moments;
 }
 
-static void statistics(struct task *task)
+static gram_status accumulate(struct gram_optimizer_group *group, double keep, double take)
 {
-    load_gradient(&task->unit, task->op);
-    method_of(task->unit.o)->statistics(&task->unit);
+    const struct cpu_optimizer_unit *u = unit_of(group);
+    void *matrix = matrix_of(u);
+
+    for (int k = 0; k < u->b->order; k++) {
+        const struct gram_optimizer_slot *factor = &u->b->factor[k];
+        if (!factor->dtype)
+            continue;
+        cpu_optimizer_load(u->o, factor, u->work, false, matrix);
+        add_gram(u, k, keep, take, matrix);
+        if (!factor->packed)
+            cpu_mirror(u->work, factor->n, matrix);
+        cpu_optimizer_store(u->o, factor, u->work, matrix);
+    }
+    return GRAM_OK;
 }
 
-/* Decoupled decay, and the momentum of directions. */
-static void finish_direction(struct cpu_optimizer_unit *u, const struct gram_optimizer_op *op)
+/* ---- Moments --------------------------------------------------------------------------------- */
+
+/* V takes the gradient in. */
+static void update_second(struct cpu_optimizer_unit *u)
+{
+    const gram_optimizer_options *o = &u->o->options;
+    bool sum = o->graft == GRAM_GRAFT_ADAGRAD;
+
+    cpu_optimizer_load(u->o, &u->b->second, u->work, false, u->spare[0]);
+    u->math->second(u->b->count, sum ? 1 : o->graft_beta2, sum ? 1 : 1 - o->graft_beta2, u->g,
+                    u->spare[0]);
+    cpu_optimizer_store(u->o, &u->b->second, u->work, u->spare[0]);
+}
+
+/* X becomes the filtered gradient, M takes it in. */
+static void update_moment(struct cpu_optimizer_unit *u)
+{
+    const gram_optimizer_options *o = &u->o->options;
+    double scale = 1;
+
+    if (o->bias_correction)
+        scale = 1 / (1 - o->beta3 * pow(o->beta1, (double)(u->t - 1)));
+    cpu_optimizer_load(u->o, &u->b->moment, u->work, false, u->spare[0]);
+    u->math->filter(u->b->count, (double[]){o->beta1, o->beta3}, scale, u->spare[0], u->g);
+    cpu_optimizer_store(u->o, &u->b->moment, u->work, u->spare[0]);
+}
+
+/* The graft's step is kept in spare[1], or is X itself. */
+static gram_status filter(struct gram_optimizer_group *group)
+{
+    struct cpu_optimizer_unit *u = unit_of(group);
+    const gram_optimizer_options *o = &u->o->options;
+    double scale = 1;
+
+    if (u->b->second.dtype)
+        update_second(u);
+    if (u->b->moment.dtype)
+        update_moment(u);
+    u->grafted = u->x;
+    if (!u->b->second.dtype)
+        return GRAM_OK;
+    if (o->graft == GRAM_GRAFT_ADAM)
+        scale = 1 / -expm1((double)u->t * log(o->graft_beta2));
+    cpu_optimizer_load(u->o, &u->b->second, u->work, false, u->spare[0]);
+    u->math->adapt(u->b->count, scale, o->graft_epsilon, u->g, u->spare[0], u->spare[1]);
+    u->grafted = u->spare[1];
+    return GRAM_OK;
+}
+
+static gram_status adapt(struct gram_optimizer_group *group)
+{
+    struct cpu_optimizer_unit *u = unit_of(group);
+    const gram_optimizer_options *o = &u->o->options;
+    const struct gram_optimizer_block *b = u->b;
+    const bool corrected = o->bias_correction && o->method == GRAM_MUON;
+    const double first = corrected ? 1 - pow(o->beta1, (double)u->t) : 1;
+    const double second = corrected ? 1 - pow(o->beta2, (double)u->t) : 1;
+    void *m = cpu_optimizer_open(u->o, &b->moment, u->work, u->own);
+    void *v = cpu_optimizer_open(u->o, &b->second, u->work,
+                                 u->own + cpu_optimizer_loaded_bytes(&b->moment, u->work));
+
+    u->math->second(b->count, o->beta2, 1 - o->beta2, u->x, v);
+    u->math->filter(b->count, (double[]){o->beta1, o->beta1}, 1, m, u->x);
+    u->math->adapt(b->count, 1 / second, o->epsilon, u->x, v, u->x);
+    if (corrected)
+        u->math->scale(b->count, 1 / first, u->x);
+    cpu_optimizer_close(u->o, &b->moment, u->work, m);
+    cpu_optimizer_close(u->o, &b->second, u->work, v);
+    return GRAM_OK;
+}
+
+/* ---- Matrices applied ------------------------------------------------------------------------ */
+
+static void exchange(struct cpu_optimizer_unit *u)
+{
+    void *other = u->x;
+
+    u->x = u->to;
+    u->to = other;
+}
+
+/* Before the first product overwrites the graft's step, its norm is taken. */
+static gram_status multiply_root(struct gram_optimizer_group *group, int k)
+{
+    struct cpu_optimizer_unit *u = unit_of(group);
+    const int64_t n = u->b->size[k];
+
+    if (k == 0 && u->o->options.graft != GRAM_GRAFT_NONE)
+        u->graft = sqrt(u->math->squares(u->b->count, u->grafted));
+    u->grafted = NULL;
+    cpu_optimizer_load(u->o, &u->b->root[k], u->work, true, matrix_of(u));
+    rotate_product(u->work, n, u->b->count / n, matrix_of(u), u->x, u->to);
+    exchange(u);
+    return GRAM_OK;
+}
+
+static gram_status project(struct gram_optimizer_group *group, int k, bool back)
+{
+    struct cpu_optimizer_unit *u = unit_of(group);
+    struct cpu_mode mode = cpu_mode_of(u->b->size, u->b->order, k);
+
+    cpu_mode_product(u->work, &mode, u->x,
+                     cpu_optimizer_open(u->o, &u->b->root[k], u->work, matrix_of(u)), back, u->to);
+    exchange(u);
+    return GRAM_OK;
+}
+
+static gram_status add_momentum(struct gram_optimizer_group *group)
+{
+    struct cpu_optimizer_unit *u = unit_of(group);
+    const gram_optimizer_options *o = &u->o->options;
+    void *m;
+
+    if (!u->b->moment.dtype)
+        return GRAM_OK;
+    m = cpu_optimizer_open(u->o, &u->b->moment, u->work, u->own);
+    u->math->momentum(u->b->count, o->momentum, 1 - o->dampening, o->nesterov != 0, m, u->x);
+    cpu_optimizer_close(u->o, &u->b->moment, u->work, m);
+    return GRAM_OK;
+}
+
+static gram_status orthogonalise(struct gram_optimizer_group *group)
+{
+    cpu_muon_run(unit_of(group));
+    return GRAM_OK;
+}
+
+/* ---- Lengths, and the end -------------------------------------------------------------------- */
+
+static gram_status scale(struct gram_optimizer_group *group, double s)
+{
+    struct cpu_optimizer_unit *u = unit_of(group);
+
+    u->math->scale(u->b->count, s, u->x);
+    return GRAM_OK;
+}
+
+static gram_status scale_to_graft(struct gram_optimizer_group *group)
+{
+    struct cpu_optimizer_unit *u = unit_of(group);
+
+    return scale(group, u->graft / (sqrt(u->math->squares(u->b->count, u->x)) + 1e-16));
+}
+
+/* The first step moved nothing and does not count. */
+static gram_status scale_to_mean(struct gram_optimizer_group *group)
+{
+    struct cpu_optimizer_unit *u = unit_of(group);
+    const gram_optimizer_options *o = &u->o->options;
+    double steps = (double)(u->t - 1), by = 1;
+
+    if (o->bias_correction)
+        by = sqrt(1 - pow(o->beta2, steps)) / (1 - pow(o->beta1, steps));
+    if (o->normalize)
+        by /= 1e-30 + sqrt(u->math->squares(u->b->count, u->x) / (double)u->b->count);
+    if (o->decay == GRAM_DECAY_DECOUPLED) /* the decay applies to the parameter after the step */
+        by *= 1 - o->learning_rate * o->weight_decay;
+    return scale(group, by);
+}
+
+/* Decoupled decay, and the momentum of directions, of the direction in g. */
+static void decay_and_momentum(struct cpu_optimizer_unit *u, const struct gram_optimizer_op *op)
 {
     const gram_optimizer_options *options = &u->o->options;
     int64_t count = u->b->count;
 
     if (options->weight_decay > 0 && options->decay == GRAM_DECAY_DECOUPLED) {
-        cpu_optimizer_gather(u, op->parameters[u->b->parameter], u->spare[0]);
+        read_block(u, op->parameters[u->b->parameter], u->spare[0]);
         u->math->add(count, options->weight_decay, u->spare[0], u->g);
     }
     if (u->b->velocity.dtype) {
@@ -429,89 +606,133 @@ static void finish_direction(struct cpu_optimizer_unit *u, const struct gram_opt
     }
 }
 
-static void direction(struct task *task)
+static gram_status finish(struct gram_optimizer_group *group)
 {
-    struct cpu_optimizer_unit *u = &task->unit;
-    const struct gram_optimizer_op *op = task->op;
-    int64_t index = u->b->parameter, count = u->b->count;
-    bool own = gram_optimizer_owns(u->o, u->b) && !*task->flag;
+    struct cpu_optimizer_unit *u = unit_of(group);
+    const struct gram_optimizer_op *op = group->job->op;
+    const int64_t index = u->b->parameter, count = u->b->count;
+    const size_t bytes = (size_t)count * gram_dtype_size(u->work);
+    const void *direction = u->grafted ? u->grafted : u->x;
 
-    if (own) {
-        load_gradient(u, op);
-        method_of(u->o)->direction(u);
-        if (!u->still)
-            finish_direction(u, op);
+    if (group->own && !u->still) {
+        if (direction != u->g)
+            memcpy(u->g, direction, bytes);
+        decay_and_momentum(u, op);
     } else {
-        memset(u->g, 0, (size_t)count * gram_dtype_size(u->work));
+        memset(u->g, 0, bytes);
     }
     if (op->directions && op->directions[index])
-        cpu_optimizer_scatter(u, u->g, op->directions[index]);
-    if (own && op->updated) {
-        cpu_optimizer_gather(u, op->parameters[index], u->spare[0]);
+        write_block(u, u->g, op->directions[index]);
+    if (group->own && op->updated) {
+        read_block(u, op->parameters[index], u->spare[0]);
         u->math->add(count, -u->o->options.learning_rate, u->g, u->spare[0]);
-        cpu_optimizer_scatter(u, u->spare[0], op->updated[index]);
+        write_block(u, u->spare[0], op->updated[index]);
     }
+    return GRAM_OK;
 }
 
-/* ---- A step ------------------------------------------------------------------------------- */
+/* ---- Who rests, and refreshes ---------------------------------------------------------------- */
+
+/* Sets the flag of a gradient that is not finite, or whose squares do not fit into the statistics.
+ * Several threads, each with a block of the parameter, may set it: they all write the same. */
+static gram_status check_finite(struct gram_optimizer_group *group)
+{
+    struct cpu_optimizer_unit *u = unit_of(group);
+    const struct cpu_job *job = (const struct cpu_job *)(const void *)group->job;
+    double most = gram_optimizer_statistics(u->p) == GRAM_F64 ? DBL_MAX : FLT_MAX;
+
+    if (!job->step.op->gradients[u->b->parameter])
+        return GRAM_OK;
+    TRY(gather(group));
+    if (!(u->math->squares(u->b->count, u->g) <= most))
+        __atomic_store_n(&job->flags[u->b->parameter], 1, __ATOMIC_RELAXED);
+    return GRAM_OK;
+}
 
 /* Sets the flags of parameters that rest; counts those whose gradients are not finite. */
-static gram_status choose(gram_context *g, struct pass *pass)
+static gram_status find_resting(struct gram_optimizer_job *step)
 {
-    const struct gram_optimizer_op *op = pass->op;
-    const gram_optimizer *o = op->optimizer;
+    struct cpu_job *job = (struct cpu_job *)(void *)step;
+    const struct gram_optimizer_op *op = step->op;
 
-    memset(pass->flags, 0, (size_t)o->parameters);
-    do_pass(g, pass, look, true);
-    for (int64_t i = 0; i < o->parameters; i++) {
-        op->report->skipped += pass->flags[i];
-        if (pass->flags[i] && o->options.not_finite == GRAM_NOT_FINITE_FAIL)
-            return gram_fail(g, GRAM_NUMERICAL,
+    memset(job->flags, 0, (size_t)step->o->parameters);
+    TRY(for_groups(step, check_finite, true));
+    for (int64_t i = 0; i < step->o->parameters; i++) {
+        op->report->skipped += job->flags[i];
+        if (job->flags[i] && step->o->options.not_finite == GRAM_NOT_FINITE_FAIL)
+            return gram_fail(step->g, GRAM_NUMERICAL,
                              "gradients[%lld] holds a NaN or an infinity, or its sum of squares "
                              "overflows",
                              (long long)i);
-        pass->flags[i] |= !op->gradients[i];
+        job->flags[i] |= !op->gradients[i];
     }
     return GRAM_OK;
 }
 
-static void refresh(gram_context *g, const struct pass *pass)
+static gram_status refresh(struct gram_optimizer_job *step,
+                           void (*run)(const struct cpu_optimizer_step *s))
 {
-    const struct gram_optimizer_op *op = pass->op;
-    struct cpu_optimizer_step step = {.g = g,
-                                      .o = op->optimizer,
-                                      .op = op,
-                                      .rests = pass->flags,
-                                      .scratch = pass->scratch,
-                                      .scratch_bytes = pass->layout->refresh_bytes};
-    int64_t start = gram_trace_begin(g);
+    const struct cpu_job *job = (const struct cpu_job *)(const void *)step;
+    const struct cpu_optimizer_step s = {.job = step, .rests = job->flags, .scratch = job->scratch};
+    int64_t start = gram_trace_begin(step->g);
 
-    method_of(op->optimizer)->refresh(&step);
-    gram_trace_end(g, "optimizer refresh", 0, start);
+    run(&s);
+    gram_trace_end(step->g, "optimizer refresh", 0, start);
+    return GRAM_OK;
 }
+
+static gram_status refresh_roots(struct gram_optimizer_job *step)
+{
+    return refresh(step, cpu_shampoo_refresh);
+}
+
+static gram_status refresh_bases(struct gram_optimizer_job *step)
+{
+    return refresh(step, cpu_soap_refresh);
+}
+
+static gram_status count_step(struct gram_optimizer_job *step)
+{
+    const struct cpu_job *job = (const struct cpu_job *)(const void *)step;
+
+    for (int64_t i = 0; i < step->o->parameters; i++)
+        step->o->steps[i] += !job->flags[i];
+    ++*step->o->step;
+    return GRAM_OK;
+}
+
+/* ---- A step ---------------------------------------------------------------------------------- */
+
+static const struct gram_optimizer_passes passes = {
+    .find_resting = find_resting,
+    .for_groups = for_groups,
+    .count_step = count_step,
+    .gather = gather,
+    .accumulate = accumulate,
+    .filter = filter,
+    .adapt = adapt,
+    .multiply_root = multiply_root,
+    .project = project,
+    .scale_to_graft = scale_to_graft,
+    .scale_to_mean = scale_to_mean,
+    .scale = scale,
+    .add_momentum = add_momentum,
+    .orthogonalise = orthogonalise,
+    .finish = finish,
+    .refresh_roots = refresh_roots,
+    .refresh_bases = refresh_bases,
+};
 
 gram_status cpu_optimizer_step(gram_context *g, const struct gram_optimizer_op *op)
 {
-    gram_optimizer *o = op->optimizer;
-    const struct cpu_optimizer_method *method = method_of(o);
-    struct layout layout;
-    struct pass pass = {.g = g, .op = op, .layout = &layout};
+    struct cpu_job job = {
+        .step = {.g = g, .o = op->optimizer, .op = op, .passes = &passes}
+    };
     void *scratch;
 
-    TRY(lay_out(g, o, &layout));
-    TRY(gram_scratch(g, layout.bytes, &scratch));
-    pass.flags = scratch;
-    pass.scratch = pass.flags + layout.flags;
-    TRY(choose(g, &pass));
-    if (method->statistics)
-        do_pass(g, &pass, statistics, false);
-    if (method->refresh && !method->refresh_last)
-        refresh(g, &pass);
-    do_pass(g, &pass, direction, true);
-    if (method->refresh && method->refresh_last)
-        refresh(g, &pass);
-    for (int64_t i = 0; i < o->parameters; i++)
-        o->steps[i] += !pass.flags[i];
-    ++*o->step;
-    return GRAM_OK;
+    TRY(lay_out(g, op->optimizer, &job.layout));
+    TRY(gram_scratch(g, job.layout.bytes, &scratch));
+    job.flags = scratch;
+    job.scratch = job.flags + job.layout.flags;
+    return gram_optimizer_run(&job.step);
 }

@@ -1,10 +1,8 @@
 /*
- * cpu_optimizer.h - a step of an optimizer on the CPU: what its frame gives a method, and asks of
- * it
+ * cpu_optimizer.h - a step of an optimizer on the CPU: what its files share
  *
- * A step goes through the blocks in passes, several blocks at a time on a thread each, or one after
- * the other with all of BLAS's threads where there are few: a block is only ever touched by one
- * thread.  Shampoo: statistics, refresh of the roots, directions.  SOAP: directions, refresh.
+ * Several blocks are done at a time, on a thread each, or one after the other with all of BLAS's
+ * threads where there are few: a block is only ever touched by one thread.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -12,7 +10,7 @@
 #define GRAM_CPU_OPTIMIZER_H
 #include "cpu/cpu.h"
 #include "cpu/cpu_mode.h"
-#include "optimizer.h"
+#include "optimizer_step.h"
 
 /* Loops over n numbers of f32 or f64 (sums in double). */
 struct cpu_optimizer_math {
@@ -37,49 +35,56 @@ struct cpu_optimizer_math {
 
 /* A block in a pass, in the hands of one thread; alone: the only one, which may start loops. */
 struct cpu_optimizer_unit {
-    gram_context *context;
+    struct gram_optimizer_group all; /* the first member: passes are given its address */
     bool alone;
     gram_optimizer *o;
     const struct gram_optimizer_parameter *p;
     const struct gram_optimizer_block *b;
     const struct cpu_optimizer_math *math;
     gram_dtype work;
-    int64_t t;      /* this step of the parameter, from 1 */
-    void *g;        /* the gradient, L2 decay included; direction() leaves the direction there */
-    void *spare[2]; /* as long as g */
-    char *own;      /* unit_bytes() of the method */
-    bool still; /* set by direction(): no decay and no momentum either, this step moves nothing */
+    int64_t t;           /* this step of the parameter, from 1 */
+    void *g;             /* where the gradient is gathered, and the direction ends */
+    void *spare[2];      /* as long as g */
+    char *own;           /* unit_bytes() of the method */
+    void *x, *to;        /* X of optimizer_step.h, and where the next product of it goes */
+    const void *grafted; /* the graft's step, as long as it is the direction; or NULL */
+    double graft;        /* its norm, once X is another direction */
+    bool still;          /* SOAP's first step: no decay and no momentum either, it moves nothing */
 };
 
-struct cpu_optimizer_step {
-    gram_context *g;
-    gram_optimizer *o;
-    const struct gram_optimizer_op *op;
-    const char *rests; /* a flag a parameter: no gradient, or none that is finite */
-    char *scratch;     /* of refresh: refresh_bytes() */
-    size_t scratch_bytes;
-};
-
-/* What a method is on the CPU: cpu_<method>.c.  Nothing but refresh_bytes may fail. */
+/* What a method is on the CPU beside its passes.  Nothing but refresh_bytes may fail. */
 struct cpu_optimizer_method {
     /* Scratch of a block of its own, beyond g and spare. */
     size_t (*unit_bytes)(const gram_optimizer *o, const struct gram_optimizer_block *b);
-    /* Scratch of a refresh, and whether sizes can be done at all.  NULL: there is no refresh. */
+    /* Scratch of a refresh, and whether sizes can be done at all. */
     gram_status (*refresh_bytes)(gram_context *g, const gram_optimizer *o, size_t *bytes);
-    void (*statistics)(struct cpu_optimizer_unit *u); /* a pass before refresh; or NULL */
-    void (*refresh)(const struct cpu_optimizer_step *s);
-    void (*direction)(struct cpu_optimizer_unit *u);
-    bool refresh_last; /* after the directions */
 };
 
 extern const struct cpu_optimizer_method cpu_shampoo, cpu_soap, cpu_muon;
 
-const struct cpu_optimizer_math *cpu_optimizer_math(gram_dtype work);
+/* A refresh of roots or bases. */
+struct cpu_optimizer_step {
+    const struct gram_optimizer_job *job;
+    const char *rests; /* a flag a parameter: no gradient, or none that is finite */
+    char *scratch;     /* refresh_bytes() of the method */
+};
 
-/* The block of a tensor with the parameter's shape, of any dtype and strides,
- * to and from an array of the dtype work. */
-void cpu_optimizer_gather(const struct cpu_optimizer_unit *u, const gram_tensor *t, void *to);
-void cpu_optimizer_scatter(const struct cpu_optimizer_unit *u, const void *from, gram_tensor *t);
+void cpu_shampoo_refresh(const struct cpu_optimizer_step *s);
+void cpu_soap_refresh(const struct cpu_optimizer_step *s);
+/* X = X made orthogonal; it may lie elsewhere afterwards. */
+void cpu_muon_run(struct cpu_optimizer_unit *u);
+
+/* The bytes of a slot whose numbers are not of the dtype of the arithmetic and have to be loaded,
+ * a multiple of 64; else 0. */
+static inline size_t cpu_optimizer_loaded_bytes(const struct gram_optimizer_slot *slot,
+                                                gram_dtype work)
+{
+    bool loaded = slot->dtype && slot->dtype != work;
+
+    return loaded ? gram_round64((size_t)slot->count * gram_dtype_size(work)) : 0;
+}
+
+const struct cpu_optimizer_math *cpu_optimizer_math(gram_dtype work);
 
 /* A slot to and from numbers of work.  A packed one is a matrix there, row-major: the upper
  * triangle after a load, both with mirror; a store reads the upper one.  Others are moved as they
@@ -89,40 +94,71 @@ void cpu_optimizer_load(const gram_optimizer *o, const struct gram_optimizer_slo
 void cpu_optimizer_store(const gram_optimizer *o, const struct gram_optimizer_slot *s,
                          gram_dtype work, const void *from);
 
-/* Has the calls of the context take their scratch from memory, until it is given back: operations
- * inside of an operation. */
-struct cpu_optimizer_lent {
-    void *scratch;
-    size_t bytes;
-    bool given;
+/* cpu_optimizer_open returns the numbers of a slot in the dtype `work`: their place in the state,
+ * or `memory`, into which it loads them (symmetric matrices with both triangles).
+ * cpu_optimizer_close stores numbers that were loaded. */
+void *cpu_optimizer_open(const gram_optimizer *o, const struct gram_optimizer_slot *slot,
+                         gram_dtype work, void *memory);
+void cpu_optimizer_close(const gram_optimizer *o, const struct gram_optimizer_slot *slot,
+                         gram_dtype work, const void *data);
+
+/* ---- Muon: a matrix -------------------------------------------------------------------------- */
+
+/* A dense row-major matrix, not empty, and how it is treated. */
+struct muon_matrix {
+    gram_dtype dtype;
+    int64_t rows, cols;
+    int steps;
+    double least; /* the norm that it is divided by is at least this */
 };
 
-static inline struct cpu_optimizer_lent cpu_optimizer_lend(gram_context *g, void *memory,
-                                                           size_t bytes)
-{
-    struct cpu_optimizer_lent was = {g->scratch, g->scratch_bytes, g->scratch_given};
+/* Scratch, a multiple of 64 bytes. */
+size_t cpu_muon_bytes(const struct muon_matrix *m);
 
-    g->scratch = memory;
-    g->scratch_bytes = bytes;
-    g->scratch_given = true;
-    return was;
-}
+/* gram_muon_orthogonalise of x, which is destroyed.  spare has its size, and the function returns
+ * the one of the two that has the result. */
+void *cpu_muon_orthogonalise(const struct muon_matrix *m, void *x, void *spare, void *scratch);
 
-static inline void cpu_optimizer_take_back(gram_context *g, struct cpu_optimizer_lent was)
-{
-    g->scratch = was.scratch;
-    g->scratch_bytes = was.bytes;
-    g->scratch_given = was.given;
-}
+/* True if the context's instruction set has products of bf16: AVX512_BF16. */
+bool cpu_muon_bf16_runs(const gram_context *g);
 
-/* Every factor of the block = keep factor + take G_k G_k^T, G_k being the
- * gradient with dimension k as rows; matrix has room for the largest, spare[0] is overwritten. */
-void cpu_optimizer_accumulate(const struct cpu_optimizer_unit *u, double keep, double take,
-                              void *matrix);
+/* Scratch of a matrix of f32, a multiple of 64 bytes. */
+size_t cpu_muon_bf16_bytes(const struct muon_matrix *m);
 
-/* to = x, with its first dimension multiplied by the symmetric matrix of that order (both
- * triangles) and made the last one; sizes are first by rest.  One such product for each dimension,
- * in order, multiplies along all of them and ends with the shape that it began with. */
-void cpu_optimizer_turn(gram_dtype work, int64_t first, int64_t rest, const void *matrix,
-                        const void *x, void *to);
+/* x becomes what cpu_muon_orthogonalise makes of it, to 8 bits; threads: in loops of g's threads.
+ */
+void cpu_muon_bf16(gram_context *g, bool threads, const struct muon_matrix *m, float *x,
+                   void *scratch);
+
+/* ---- SOAP: a factor and its basis ------------------------------------------------------------ */
+
+/* A basis q is n by n, and its row j is vector number j: coordinate j of x is
+ *   sum_i q[j][i] x[i].
+ * Tensors, factors and bases are dense, row-major, and of one dtype, f32 or f64. */
+enum soap_outcome {
+    SOAP_REFRESHED,
+    SOAP_KEPT,   /* the old basis still fits */
+    SOAP_FAILED, /* there is no new basis: the old one stays */
+};
+
+/* A factor, with both triangles, and its basis.  The basis stays while the off-diagonal part of the
+ * factor in it has at most `skip` times the norm of the factor; with 0 it never stays. */
+struct soap_factor {
+    const void *factor, *q;
+    double skip;
+};
+
+/* The scratch that each of the two functions below takes. */
+size_t cpu_soap_basis_bytes(int64_t n);
+
+/* Sets q to the eigenvectors of a factor, that of the largest eigenvalue first; false: there are
+ * none.  An f32 factor that LAPACK gives up is tried in f64. */
+bool cpu_soap_basis_first(gram_dtype dtype, int64_t n, const void *factor, void *q, void *scratch);
+
+/* Makes the next basis by a step of power iteration.  Where the outcome is SOAP_REFRESHED, `next`
+ * has the rows of the product q factor, sorted by falling estimates of their eigenvalues and made
+ * orthonormal from the first to the last; its row j comes from row order[j] of q.  An f32 product
+ * that overflows is computed again in f64. */
+enum soap_outcome cpu_soap_basis_next(gram_dtype dtype, int64_t n, const struct soap_factor *from,
+                                      void *next, int32_t *order, void *scratch);
 #endif

@@ -43,7 +43,7 @@ void cuda_optimizer_dimension(const struct gram_optimizer_block *b, int k,
     p->after = b->count / p->n / p->before;
 }
 
-/* ---- Kinds -------------------------------------------------------------------------------- */
+/* ---- Kinds ----------------------------------------------------------------------------------- */
 
 struct sorted {
     const gram_optimizer *o;
@@ -156,7 +156,7 @@ static gram_status make_kinds(gram_context *g, const gram_optimizer *o, struct c
     return GRAM_OK;
 }
 
-/* ---- What the device keeps ------------------------------------------------------------------ */
+/* ---- What the device keeps ------------------------------------------------------------------- */
 
 static struct optimizer_entry entry_of(const gram_optimizer *o, int64_t number)
 {
@@ -208,7 +208,9 @@ static gram_status send_entries(gram_context *g, const gram_optimizer *o, struct
 static gram_status set_identities(gram_context *g, gram_optimizer *o, struct cuda_optimizer *c)
 {
     const struct cuda_optimizer_job job = {
-        .g = g, .o = o, .c = c, .params.options.soap = o->options.method == GRAM_SOAP};
+        .step = {.g = g, .o = o},
+          .c = c, .params.options.soap = o->options.method == GRAM_SOAP
+    };
     bool entered = gram_cuda_enter(g->device);
     gram_status status = GRAM_OK;
 
@@ -275,7 +277,7 @@ void cuda_optimizer_close(gram_optimizer *o)
     o->device = NULL;
 }
 
-/* ---- Scratch -------------------------------------------------------------------------------- */
+/* ---- Scratch --------------------------------------------------------------------------------- */
 
 static bool grow(size_t *at, size_t *bytes, size_t more)
 {
@@ -307,9 +309,9 @@ gram_status cuda_optimizer_lay_out(gram_context *g, const gram_optimizer *o,
         bool bases = kind->own && o->options.method == GRAM_SOAP;
         rest = gram_most_bytes(rest, at->matrix + cuda_shampoo_wave_bytes(kind));
         for (int k = 0; roots && k < kind->block->order; k++) {
-            struct cuda_optimizer_batch batch;
-            TRY(cuda_shampoo_batch(g, o, kind, k, &batch));
-            rest = gram_most_bytes(rest, batch.bytes);
+            size_t bytes;
+            TRY(cuda_shampoo_bytes(g, o, kind, k, &bytes));
+            rest = gram_most_bytes(rest, bytes);
         }
         for (int k = 0; bases && k < kind->block->order; k++) {
             size_t bytes;
@@ -338,17 +340,17 @@ gram_status cuda_optimizer_workspace(gram_context *g, const gram_optimizer *o, s
     return GRAM_OK;
 }
 
-/* ---- Launches ------------------------------------------------------------------------------- */
+/* ---- Launches -------------------------------------------------------------------------------- */
 
 struct optimizer_params cuda_optimizer_wave(const struct cuda_optimizer_job *job,
                                             const struct cuda_optimizer_kind *kind, int64_t first,
                                             int64_t count)
 {
     const struct gram_optimizer_block *b = kind->block;
-    const struct gram_optimizer_parameter *q = &job->o->parameter[b->parameter];
+    const struct gram_optimizer_parameter *q = &job->step.o->parameter[b->parameter];
     struct optimizer_params p = job->params;
 
-    p.state = job->o->state;
+    p.state = job->step.o->state;
     p.entry = (const struct optimizer_entry *)(void *)job->c->memory + kind->first + first;
     p.most = gram_optimizer_statistics(q) == GRAM_F64 ? DBL_MAX : (double)FLT_MAX;
     p.blocks = count;
@@ -361,7 +363,7 @@ struct optimizer_params cuda_optimizer_wave(const struct cuda_optimizer_job *job
     p.own = kind->own;
     p.scale = 1;
     p.matrix_type = cuda_optimizer_type(gram_optimizer_statistics(q));
-    p.packed = job->o->options.packed != 0;
+    p.packed = job->step.o->options.packed != 0;
     p.moment_type = cuda_optimizer_type(b->moment.dtype);
     p.velocity_type = cuda_optimizer_type(b->velocity.dtype);
     p.second_type = cuda_optimizer_type(b->second.dtype);
@@ -371,7 +373,7 @@ struct optimizer_params cuda_optimizer_wave(const struct cuda_optimizer_job *job
         p.to = arrays + job->at.arrays_bytes;
         p.grafted = arrays + 2 * job->at.arrays_bytes;
         p.matrix = arrays + job->at.matrix;
-        if (job->o->options.precision == GRAM_POWER_PRECISION_AUTO)
+        if (job->step.o->options.precision == GRAM_POWER_PRECISION_AUTO)
             cuda_shampoo_place_halves(kind, &p);
     }
     return p;

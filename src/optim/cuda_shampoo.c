@@ -1,188 +1,346 @@
 /*
- * cuda_shampoo.c - Shampoo on the device: statistics and directions of the blocks of a wave
+ * cuda_shampoo.c - what is Shampoo's alone on the device: roots in batches, products of f32 by f16
  *
- * cuBLAS is column-major: a row-major array of m by n is its matrix of n by m.
+ * Factors of a kind that are due go to gram_matrix_power's driver together; a root that could not
+ * be taken is seen in info, on the device, and leaves the previous one in place.  With options.skip
+ * so does one that still fits, which the device finds out by products of cuBLAS.
+ *
+ * Directions of f32 are products on the tensor cores of f16, in three parts.  An operand is scaled
+ * by a power of two, its own, to a norm below 2^15 and cut into a high and a low f16, 22 bits
+ * together; what is left of a product is
+ *   high high + high low + low high
+ * (Ootomo and Yokota, Recovering single precision accuracy from Tensor Cores, 2022).  The summed
+ * index being the slowest in memory, the three are one product of three times the length: the left
+ * operand lies there as low, high, high, the right one as high, high, low.  Statistics are not made
+ * so: tensor cores round sums towards zero, which takes up to some 1e-5 off the diagonal of a Gram
+ * matrix, and small eigenvalues become negative ones.
  *
  * SPDX-License-Identifier: MIT
  */
+#include "core/scratch.h"
 #include "cuda_optimizer.h"
 
-static const struct cuda_kernel optimizer_filter = {"optimizer_block.cu", "optimizer_filter"};
-static const struct cuda_kernel optimizer_finish = {"optimizer_block.cu", "optimizer_finish"};
-static const struct cuda_kernel optimizer_gather = {"optimizer_block.cu", "optimizer_gather"};
-static const struct cuda_kernel optimizer_permute = {"optimizer_block.cu", "optimizer_permute"};
 static const struct cuda_kernel optimizer_squares = {"optimizer_block.cu", "optimizer_squares"};
-static const struct cuda_kernel optimizer_ema = {"optimizer_matrix.cu", "optimizer_ema"};
-static const struct cuda_kernel optimizer_unpack = {"optimizer_matrix.cu", "optimizer_unpack"};
+static const struct cuda_kernel optimizer_count_failures = {"optimizer_matrix.cu",
+                                                            "optimizer_count_failures"};
+static const struct cuda_kernel optimizer_store_roots = {"optimizer_matrix.cu",
+                                                         "optimizer_store_roots"};
+static const struct cuda_kernel optimizer_unpack_items = {"optimizer_matrix.cu",
+                                                          "optimizer_unpack_items"};
+static const struct cuda_kernel shampoo_cut = {"shampoo.cu", "shampoo_cut"};
+static const struct cuda_kernel shampoo_fits = {"shampoo.cu", "shampoo_fits"};
+static const struct cuda_kernel shampoo_largest = {"shampoo.cu", "shampoo_largest"};
+static const struct cuda_kernel shampoo_shift = {"shampoo.cu", "shampoo_shift"};
 
-static gram_status for_tiles(const struct cuda_optimizer_job *job,
-                             const struct cuda_optimizer_kind *kind,
-                             const struct cuda_kernel *kernel, struct optimizer_params *p)
+enum {
+    LEAST = 64, /* the shortest side that is worth parts of f16 */
+    TENSOR_ARCH = 80,
+    SQUARES = 4, /* matrices of an item: shifted, root, and two that products go to in turn */
+    MOST_BLOCKS = 1 << 16,
+    BATCH_BYTES = 1 << 28 /* of factors: enough to fill any device */
+};
+
+/* ---- Products by f16 ------------------------------------------------------------------------- */
+
+bool cuda_shampoo_is_halved(const gram_context *g, const gram_optimizer *o,
+                            const struct gram_optimizer_block *b, gram_dtype work)
 {
-    return cuda_optimizer_launch(job, kind->work, kernel, p->blocks * p->tiles, p);
+    const struct cuda_device *device = g->device;
+    bool wide = b->order > 1;
+
+    for (int k = 0; k < b->order; k++)
+        wide = wide && b->size[k] >= LEAST;
+    return wide && work == GRAM_F32 && device->arch >= TENSOR_ARCH &&
+           o->options.method == GRAM_SHAMPOO;
 }
 
-static gram_status for_pairs(const struct cuda_optimizer_job *job,
-                             const struct cuda_optimizer_kind *kind,
-                             const struct cuda_kernel *kernel, struct optimizer_params *p)
+/* ---- Scratch --------------------------------------------------------------------------------- */
+
+/* Where the parts of f16 of a wave and their units lie, from the matrices on. */
+struct wave_matrices {
+    size_t array_halves, matrix_halves, units, bytes;
+};
+
+static struct wave_matrices wave_matrices(const struct cuda_optimizer_kind *kind)
 {
-    return cuda_optimizer_launch(job, kind->work, kernel, p->blocks * cuda_optimizer_pairs(p->n),
-                                 p);
+    const size_t wave = (size_t)kind->wave, part = wave * CUDA_OPTIMIZER_PARTS * sizeof(uint16_t);
+    struct wave_matrices at = {0};
+
+    at.bytes = gram_round64(wave * (size_t)kind->matrix * gram_dtype_size(kind->work));
+    if (!kind->halved)
+        return at;
+    at.array_halves = at.bytes;
+    at.matrix_halves = at.array_halves + gram_round64(part * (size_t)kind->array);
+    at.units = at.matrix_halves + gram_round64(part * (size_t)kind->matrix);
+    at.bytes = at.units + gram_round64(2 * wave * sizeof(double));
+    return at;
 }
 
-static struct cuda_gemm_items product(const struct cuda_optimizer_job *job,
-                                      const struct cuda_optimizer_kind *kind,
-                                      const struct optimizer_params *p)
+size_t cuda_shampoo_wave_bytes(const struct cuda_optimizer_kind *kind)
 {
-    return (struct cuda_gemm_items){
-        .dtype = kind->work,
-        .compute = cuda_optimizer_compute(job, kind->work),
-        .m = p->n,
-        .n = p->n,
-        .count = p->blocks,
+    return wave_matrices(kind).bytes;
+}
+
+void cuda_shampoo_place_halves(const struct cuda_optimizer_kind *kind, struct optimizer_params *p)
+{
+    const struct wave_matrices at = wave_matrices(kind);
+
+    if (!kind->halved)
+        return;
+    p->array_halves = p->matrix + at.array_halves;
+    p->matrix_halves = p->matrix + at.matrix_halves;
+    p->units = (double *)(void *)(p->matrix + at.units);
+}
+
+/* ---- Products -------------------------------------------------------------------------------- */
+
+/* Of from, count numbers an item: its parts to to. */
+static gram_status cut(const struct cuda_optimizer_job *job, const struct cuda_optimizer_kind *kind,
+                       struct optimizer_params p, int64_t count, int what)
+{
+    p.cut = what;
+    p.count = count;
+    p.tiles = gram_ceil_div(count, OPTIMIZER_TILE);
+    TRY(cuda_optimizer_launch(job, kind->work, &optimizer_squares, p.blocks * p.tiles, &p));
+    return cuda_optimizer_launch(job, kind->work, &shampoo_cut, p.blocks * p.tiles, &p);
+}
+
+/* The array, or the matrix, in parts.  After the first product the array is what products have made
+ * of one that was cut. */
+static gram_status cut_array(struct cuda_optimizer_group *u)
+{
+    struct optimizer_params q = u->p;
+
+    q.from = u->x;
+    q.to = q.array_halves;
+    return cut(u->job, u->kind, q, q.count, q.k > 0 ? OPTIMIZER_CUT_AGAIN : OPTIMIZER_CUT_ARRAY);
+}
+
+static gram_status cut_matrix(struct cuda_optimizer_group *u)
+{
+    struct optimizer_params q = u->p;
+
+    q.from = q.matrix;
+    q.to = q.matrix_halves;
+    q.array = q.n * q.n;
+    return cut(u->job, u->kind, q, q.array, OPTIMIZER_CUT_MATRIX);
+}
+
+gram_status cuda_shampoo_multiply_halves(struct cuda_optimizer_group *u,
+                                         struct cuda_gemm_items gemm)
+{
+    const struct optimizer_params *p = &u->p;
+
+    TRY(cut_array(u));
+    TRY(cut_matrix(u));
+    gemm.inputs = GRAM_F16;
+    gemm.k *= 3;
+    gemm.a.data = p->matrix_halves;
+    gemm.a.stride = 3 * p->n * p->n;
+    gemm.b.data = p->array_halves;
+    gemm.b.stride = 3 * p->array;
+    return gram_cuda_gemm_items(u->job->step.g, u->job->blas, &gemm);
+}
+
+/* ---- Roots that still fit -------------------------------------------------------------------- */
+
+struct fit {
+    const struct cuda_optimizer_job *job;
+    const struct cuda_optimizer_kind *kind;
+    struct shampoo_fit fit;
+    struct cuda_blas *blas;
+};
+
+static size_t fit_bytes(const struct cuda_optimizer_kind *kind, int64_t n, int64_t items)
+{
+    const size_t size = gram_dtype_size(kind->work), count = (size_t)items;
+
+    return SQUARES * gram_round64(count * (size_t)(n * n) * size) +
+           gram_round64(2 * count * (size_t)n * size) + gram_round64(count * sizeof(double)) +
+           CUDA_BLAS_BYTES;
+}
+
+static gram_status multiply(const void *of, const void *a, const void *b, void *to)
+{
+    const struct fit *run = of;
+    const int64_t n = run->fit.n;
+    struct cuda_gemm gemm = {
+        .dtype = run->kind->work,
+        .compute = gram_cuda_compute_of(run->kind->work),
+        .n = n,
+        .ld = n,
+        .count = run->fit.items,
+        .a = a,
+        .b = b,
         .alpha = 1,
     };
+
+    gemm.c = to;
+    return gram_cuda_gemm(run->job->step.g, run->blas, &gemm);
 }
 
-/* matrix = G_k G_k^T, G_k being the gradient with dimension k as rows. */
-static gram_status multiply(const struct cuda_optimizer_job *job,
-                            const struct cuda_optimizer_kind *kind, struct optimizer_params *p)
+static gram_status launch(struct fit *run, const struct cuda_kernel *kernel, int64_t blocks)
 {
-    struct cuda_gemm_items gemm = product(job, kind, p);
-    struct cuda_gemm_side rows = {p->g, p->count / p->n, p->array, false};
-
-    if (p->before > 1 && p->after == 1) { /* its columns lie one after the other */
-        rows.ld = p->n;
-        rows.transposed = true;
-    } else if (p->before > 1) {
-        p->from = p->g;
-        TRY(for_tiles(job, kind, &optimizer_permute, p));
-        rows.data = p->to;
-    }
-    gemm.k = p->count / p->n;
-    gemm.a = gemm.b = rows;
-    gemm.a.transposed = !rows.transposed;
-    gemm.c = p->matrix;
-    gemm.ldc = p->n;
-    gemm.stride_c = p->n * p->n;
-    return gram_cuda_gemm_items(job->g, job->blas, &gemm);
+    return cuda_optimizer_launch(run->job, run->kind->work, kernel, blocks, &run->fit);
 }
 
-gram_status cuda_shampoo_accumulate(const struct cuda_optimizer_job *job,
-                                    const struct cuda_optimizer_kind *kind,
-                                    struct optimizer_params *p, double beta)
+/* Sets r->kept of the items, whose factors r->a.matrix has, in memory of fit_bytes. */
+static gram_status mark_fitting(const struct cuda_optimizer_job *job,
+                                const struct cuda_optimizer_kind *kind,
+                                const struct optimizer_roots *r, char *memory)
 {
-    p->keep = beta;
-    p->take = beta < 1 ? 1 - beta : 1;
-    for (int k = 0; k < kind->block->order; k++) {
-        if (!kind->block->factor[k].dtype)
-            continue;
-        cuda_optimizer_dimension(kind->block, k, p);
-        TRY(multiply(job, kind, p));
-        TRY(for_pairs(job, kind, &optimizer_ema, p));
-    }
+    const gram_optimizer_options *o = &job->step.o->options;
+    const int64_t n = r->a.n, all = r->items * n * n;
+    const size_t size = gram_dtype_size(kind->work), matrix = gram_round64((size_t)all * size);
+    char *root = memory + matrix, *vectors = memory + SQUARES * matrix;
+    char *largest = vectors + gram_round64((size_t)(2 * r->items * n) * size);
+    const struct gram_matrix_power_op op =
+        gram_optimizer_power(job->step.o, kind->block, n, kind->work, r->items);
+    struct fit run = {
+        .job = job,
+        .kind = kind,
+        .fit = {.n = n,
+                .items = r->items,
+                .factor = r->a.matrix,
+                .matrix = memory,
+                .vectors = vectors,
+                .largest = (double *)(void *)largest,
+                .kept = r->kept,
+                .epsilon = o->epsilon,
+                .relative = o->epsilon_relative != 0,
+                .least = cuda_matrix_power_least_ridge(job->step.g, &op),
+                .skip = o->skip},
+    };
+    struct optimizer_roots roots = *r;
+    struct gram_shampoo_product product = {
+        .shifted = memory, .root = root, .y = memory + 2 * matrix, .z = memory + 3 * matrix};
+
+    roots.a.is_root = 1;
+    roots.a.matrix = root;
+    TRY(gram_cuda_blas(job->step.g, largest + gram_round64((size_t)r->items * sizeof(double)),
+                       &run.blas));
+    TRY(cuda_optimizer_launch(job, kind->work, &optimizer_unpack_items,
+                              r->items * cuda_optimizer_pairs(n), &roots));
+    TRY(launch(&run, &shampoo_largest, r->items));
+    TRY(launch(&run, &shampoo_shift,
+               gram_least(gram_ceil_div(all, OPTIMIZER_THREADS), MOST_BLOCKS)));
+    TRY(gram_shampoo_multiply(multiply, &run, kind->block, &product));
+    run.fit.matrix = product.y;
+    return launch(&run, &shampoo_fits, r->items);
+}
+
+/* ---- Scratch of roots ------------------------------------------------------------------------ */
+
+/* Of a batch of roots of a kind: matrices, roots, info, and what the roots take. */
+struct batch {
+    int64_t count;
+    size_t out, info, kept, power, power_bytes, bytes;
+};
+
+static gram_status lay_out(gram_context *g, const gram_optimizer *o,
+                           const struct cuda_optimizer_kind *kind, int k, struct batch *batch)
+{
+    int64_t n = kind->block->size[k], bytes = n * n * (int64_t)gram_dtype_size(kind->work);
+    struct gram_matrix_power_op op;
+
+    batch->count = gram_least(gram_least(kind->count, OPTIMIZER_ITEMS), BATCH_BYTES / bytes + 1);
+    batch->out = gram_round64((size_t)(batch->count * bytes));
+    batch->info = 2 * batch->out;
+    batch->kept = batch->info + gram_round64((size_t)batch->count * sizeof(int32_t));
+    batch->power = batch->kept + gram_round64((size_t)batch->count * sizeof(int));
+    op = gram_optimizer_power(o, kind->block, n, kind->work, batch->count);
+    TRY(cuda_matrix_power_workspace(g, &op, &batch->power_bytes));
+    batch->bytes = batch->power_bytes;
+    if (o->options.skip > 0)
+        batch->bytes = gram_most_bytes(batch->bytes, fit_bytes(kind, n, batch->count));
+    batch->bytes += batch->power;
     return GRAM_OK;
 }
 
-/* Whether the factors of any block of the kind take gradients in. */
-static bool takes(const struct cuda_optimizer_job *job, const struct cuda_optimizer_kind *kind)
+gram_status cuda_shampoo_bytes(gram_context *g, const gram_optimizer *o,
+                               const struct cuda_optimizer_kind *kind, int k, size_t *bytes)
 {
-    for (int64_t i = 0; i < kind->count; i++) {
-        const struct gram_optimizer_block *b = &job->o->block[job->c->order[kind->first + i]];
-        if (job->op->gradients[b->parameter] && cuda_optimizer_takes(job, b->parameter))
-            return true;
+    struct batch batch;
+
+    TRY(lay_out(g, o, kind, k, &batch));
+    *bytes = batch.bytes;
+    return GRAM_OK;
+}
+
+/* ---- Roots ----------------------------------------------------------------------------------- */
+
+static gram_status take_power(gram_context *g, const struct gram_matrix_power_op *op, char *memory,
+                              size_t bytes)
+{
+    struct gram_scratch_before before;
+    gram_status status;
+
+    gram_scratch_lend(g, memory, bytes, &before);
+    status = cuda_matrix_power(g, op);
+    gram_scratch_return(g, &before);
+    return status;
+}
+
+/* Roots of dimension k of the items of a batch. */
+static gram_status take_roots(const struct cuda_optimizer_job *job,
+                              const struct cuda_optimizer_kind *kind, int k,
+                              struct optimizer_roots *r)
+{
+    struct batch batch;
+    struct gram_matrix_power_op op;
+    char *memory = job->scratch + job->at.arrays;
+    int64_t pairs;
+
+    TRY(lay_out(job->step.g, job->step.o, kind, k, &batch));
+    cuda_optimizer_dimension(kind->block, k, &r->a);
+    pairs = cuda_optimizer_pairs(r->a.n);
+    op = gram_optimizer_power(job->step.o, kind->block, r->a.n, kind->work, r->items);
+    op.a.data = r->a.matrix = memory;
+    op.out.data = memory + batch.out;
+    op.info.data = memory + batch.info;
+    r->info = (const int *)(const void *)op.info.data;
+    TRY(cuda_optimizer_launch(job, kind->work, &optimizer_unpack_items, r->items * pairs, r));
+    r->kept = NULL;
+    if (job->step.o->options.skip > 0) {
+        r->kept = (int *)(void *)(memory + batch.kept);
+        TRY(mark_fitting(job, kind, r, memory + batch.power));
     }
-    return false;
+    TRY(take_power(job->step.g, &op, memory + batch.power, batch.power_bytes));
+    r->a.matrix = op.out.data;
+    return cuda_optimizer_launch(job, kind->work, &optimizer_store_roots, r->items * pairs, r);
 }
 
-/* Where no roots are due the pass of the directions does it, and gathers the gradients once. */
-gram_status cuda_shampoo_statistics(const struct cuda_optimizer_job *job,
-                                    const struct cuda_optimizer_kind *kind,
-                                    struct optimizer_params *p)
+static bool is_due(const struct cuda_optimizer_job *job, const struct gram_optimizer_block *b)
 {
-    if (!cuda_shampoo_is_due(job, kind) || !takes(job, kind))
-        return GRAM_OK;
-    TRY(for_tiles(job, kind, &optimizer_gather, p));
-    return cuda_shampoo_accumulate(job, kind, p, job->o->options.beta2);
+    return job->step.op->gradients[b->parameter] && gram_optimizer_due_now(&job->step, b);
 }
 
-/* to = x, with its first dimension multiplied by its root and made the last one: after all of them
- * the shape is what it was. */
-static gram_status turn(const struct cuda_optimizer_job *job,
-                        const struct cuda_optimizer_kind *kind, const struct optimizer_params *p,
-                        const char *x, char *to)
+/* What a batch has room for, of every dimension. */
+static int64_t least_batch(const struct cuda_optimizer_kind *kind)
 {
-    struct cuda_gemm_items gemm = product(job, kind, p);
+    int64_t most = 1;
 
-    gemm.n = p->count / p->n;
-    gemm.k = p->n;
-    gemm.a = (struct cuda_gemm_side){p->matrix, p->n, p->n * p->n, false};
-    gemm.b = (struct cuda_gemm_side){x, gemm.n, p->array, true};
-    gemm.c = to;
-    gemm.ldc = p->n;
-    gemm.stride_c = p->array;
-    if (!p->array_halves)
-        return gram_cuda_gemm_items(job->g, job->blas, &gemm);
-    TRY(cuda_shampoo_cut_array(job, kind, p, x, p->k > 0));
-    TRY(cuda_shampoo_cut_matrix(job, kind, p));
-    return cuda_shampoo_halved_turn(job, p, gemm);
+    for (int k = 0; k < kind->block->order; k++)
+        most = gram_most(most, kind->block->size[k]);
+    most = BATCH_BYTES / (most * most * (int64_t)gram_dtype_size(kind->work)) + 1;
+    return gram_least(most, OPTIMIZER_ITEMS);
 }
 
-/* from: the filtered gradient times the roots along every dimension; spare: besides p->to, where
- * it may be. */
-static gram_status precondition(const struct cuda_optimizer_job *job,
-                                const struct cuda_optimizer_kind *kind, struct optimizer_params *p,
-                                char *spare)
+gram_status cuda_shampoo_refresh(const struct cuda_optimizer_job *job,
+                                 const struct cuda_optimizer_kind *kind)
 {
-    char *from = p->g, *to = p->to;
+    struct optimizer_roots r = {.a = cuda_optimizer_wave(job, kind, 0, kind->count)};
+    const int64_t *order = job->c->order + kind->first, room = least_batch(kind);
 
-    p->is_root = 1;
-    for (int k = 0; k < kind->block->order; k++) {
-        char *other = k == 0 ? spare : from;
-        cuda_optimizer_dimension(kind->block, k, p);
-        TRY(for_pairs(job, kind, &optimizer_unpack, p));
-        TRY(turn(job, kind, p, from, to));
-        from = to;
-        to = other;
+    for (int64_t next = 0; next < kind->count;) {
+        for (r.items = 0; next < kind->count && r.items < room; next++)
+            if (is_due(job, &job->step.o->block[order[next]]))
+                r.item[r.items++] = (int)next;
+        for (int k = 0; r.items > 0 && k < kind->block->order; k++)
+            TRY(take_roots(job, kind, k, &r));
+        if (r.items > 0)
+            TRY(cuda_optimizer_launch(job, kind->work, &optimizer_count_failures,
+                                      gram_ceil_div(r.items, OPTIMIZER_THREADS), &r));
     }
-    p->from = from;
-    if (job->o->options.graft == GRAM_GRAFT_NONE)
-        return GRAM_OK;
-    return for_tiles(job, kind, &optimizer_squares, p);
-}
-
-/* False if no block of the wave can have a root yet. */
-static bool has_roots(const struct cuda_optimizer_job *job, const struct cuda_optimizer_kind *kind)
-{
-    const gram_optimizer *o = job->o;
-
-    for (int64_t i = 0; i < kind->count; i++) {
-        const struct gram_optimizer_block *b = &o->block[job->c->order[kind->first + i]];
-        if (o->steps[b->parameter] + 1 >= o->options.start)
-            return true;
-    }
-    return false;
-}
-
-gram_status cuda_shampoo_direction(const struct cuda_optimizer_job *job,
-                                   const struct cuda_optimizer_kind *kind,
-                                   struct optimizer_params *p)
-{
-    char *spare = p->g;
-
-    p->from = NULL;
-    if (kind->own) {
-        TRY(for_tiles(job, kind, &optimizer_gather, p));
-        if (!cuda_shampoo_is_due(job, kind) && takes(job, kind))
-            TRY(cuda_shampoo_accumulate(job, kind, p, job->o->options.beta2));
-        if (job->o->options.graft != GRAM_GRAFT_NONE || p->moment_type) {
-            TRY(for_tiles(job, kind, &optimizer_filter, p));
-        } else { /* the gradient is what it would make, and stays */
-            spare = p->grafted;
-            p->grafted = p->g;
-        }
-        if (has_roots(job, kind))
-            TRY(precondition(job, kind, p, spare));
-    }
-    return for_tiles(job, kind, &optimizer_finish, p);
+    return GRAM_OK;
 }

@@ -1,19 +1,57 @@
 /*
- * cuda_soap.c - SOAP on the device: Adam in the eigenbases of Shampoo's factors
+ * cuda_soap.c - SOAP's bases on the device: eigenvectors at first, then steps of power iteration,
+ * for all items together that are due
  *
- * Adam's step is computed by the kernels of Shampoo's filter and graft, with other numbers.  A step
- * moves along the bases that earlier steps have left, so that one pass does statistics and
- * directions, and the bases are refreshed after it (cuda_soap_basis.c).
+ * An item has a factor L and a basis Q, whose row j is vector number j.  The new basis is made from
+ *   P = Q L:
+ * its rows are sorted by falling q L q^T, q being the row of Q, and made orthonormal from the first
+ * to the last.  The first moment is brought into the new basis, and the second is sorted as the
+ * vectors are.  Only the device knows which items get a new basis (soap_basis.cu); it is computed
+ * for the others too, and dropped.
+ *
+ * Vectors are made orthonormal as the columns of A.  A panel of SOAP_PANEL columns gives reflectors
+ * V and a triangle T (soap_qr.cu):
+ *   H_1 H_2 ... = I - V T V^T.
+ * The columns A' behind the panel are multiplied from the left:
+ *   A' <- (I - V T^T V^T) A'.
+ * Q is the product of I - V T V^T over all panels; the last panel is applied to I first.  cuBLAS
+ * does the products, for all items at once.  Bischof and Van Loan 1987; Schreiber and Van Loan
+ * 1989.
+ *
+ * cuBLAS is column-major: it sees a row-major matrix as its transpose, and the rows of a basis as
+ * columns.
  *
  * SPDX-License-Identifier: MIT
  */
-#include "cuda_soap.h"
+#include "core/backend.h"
+#include "core/scratch.h"
+#include "cuda_optimizer.h"
 
-static const struct cuda_kernel optimizer_filter = {"optimizer_block.cu", "optimizer_filter"};
-static const struct cuda_kernel optimizer_finish = {"optimizer_block.cu", "optimizer_finish"};
-static const struct cuda_kernel optimizer_gather = {"optimizer_block.cu", "optimizer_gather"};
-static const struct cuda_kernel optimizer_squares = {"optimizer_block.cu", "optimizer_squares"};
-static const struct cuda_kernel soap_basis = {"soap_basis.cu", "soap_basis"};
+static const struct cuda_kernel optimizer_count_failures = {"optimizer_matrix.cu",
+                                                            "optimizer_count_failures"};
+static const struct cuda_kernel optimizer_unpack_items = {"optimizer_matrix.cu",
+                                                          "optimizer_unpack_items"};
+static const struct cuda_kernel soap_check_finite = {"soap_basis.cu", "soap_check_finite"};
+static const struct cuda_kernel soap_commit = {"soap_basis.cu", "soap_commit"};
+static const struct cuda_kernel soap_count_outcome = {"soap_basis.cu", "soap_count_outcome"};
+static const struct cuda_kernel soap_estimate = {"soap_basis.cu", "soap_estimate"};
+static const struct cuda_kernel soap_load = {"soap_basis.cu", "soap_load"};
+static const struct cuda_kernel soap_load_moments = {"soap_basis.cu", "soap_load_moments"};
+static const struct cuda_kernel soap_rank = {"soap_basis.cu", "soap_rank"};
+static const struct cuda_kernel soap_sort = {"soap_basis.cu", "soap_sort"};
+static const struct cuda_kernel soap_still_fits = {"soap_basis.cu", "soap_still_fits"};
+static const struct cuda_kernel soap_store = {"soap_basis.cu", "soap_store"};
+static const struct cuda_kernel soap_identity = {"soap_qr.cu", "soap_identity"};
+static const struct cuda_kernel soap_panel = {"soap_qr.cu", "soap_panel"};
+
+enum {
+    BATCH_BYTES = 1 << 30, /* about, of a batch: many items, since a panel has few blocks */
+    SQUARES = 4,           /* matrices of an item: factor, basis, product, new basis */
+    ARRAYS = 3,            /* of an item: the first moment, a copy of it, the second moment */
+    MOST_BLOCKS = 1 << 16
+};
+
+/* ---- Products along a dimension -------------------------------------------------------------- */
 
 /* Multiplies the matrix by count slices of n by `after` elements: it combines their rows. */
 static gram_status multiply_rows(gram_context *g, const struct cuda_blas *blas,
@@ -79,74 +117,494 @@ gram_status cuda_soap_multiply(gram_context *g, const struct cuda_blas *blas,
     return GRAM_OK;
 }
 
-/* Brings p->from into the coordinates of the bases, or back.  The result is in p->from, and each
- * product exchanges p->from and *spare. */
-static gram_status project(const struct cuda_optimizer_job *job,
-                           const struct cuda_optimizer_kind *kind, struct optimizer_params *p,
-                           bool back, char **spare)
+/* ---- Orthonormal vectors --------------------------------------------------------------------- */
+
+/* make_orthonormal makes the vectors of each item orthonormal, from the first to the last, by
+ * Householder's reflections of SOAP_PANEL vectors at a time. */
+struct cuda_soap_qr {
+    gram_dtype work;
+    int64_t n, count;
+    char *a;          /* its rows are the vectors; it is overwritten */
+    char *reflectors; /* scratch as large as a */
+    char *triangles;  /* scratch: cuda_soap_triangles(n) elements for each item */
+    char *rows;       /* scratch: 2 n SOAP_PANEL elements for each item */
+    char *q;          /* receives the orthonormal vectors */
+};
+
+static inline int64_t cuda_soap_triangles(int64_t n)
 {
-    struct cuda_soap_product product = {
-        .p = p,
-        .work = kind->work,
-        .compute = cuda_optimizer_compute(job, kind->work),
-        .count = p->blocks,
-        .matrix = p->matrix,
-        .back = back,
+    return gram_ceil_div(n, SOAP_PANEL) * SOAP_PANEL * SOAP_PANEL;
+}
+struct panel {
+    const struct cuda_soap_qr *qr;
+    const struct cuda_blas *blas;
+    int64_t column, width;
+};
+
+static char *element(const struct panel *p, char *matrix, int64_t row, int64_t column)
+{
+    return matrix + (column * p->qr->n + row) * (int64_t)gram_dtype_size(p->qr->work);
+}
+
+/* c = alpha a b + beta c for all items, where gemm has the matrices and their sizes. */
+static gram_status multiply_panel(gram_context *g, const struct panel *p,
+                                  struct cuda_gemm_items gemm)
+{
+    gemm.dtype = p->qr->work;
+    gemm.compute = gram_cuda_compute_of(p->qr->work);
+    gemm.count = p->qr->count;
+    return gram_cuda_gemm_items(g, p->blas, &gemm);
+}
+
+/* Multiplies the columns of a matrix from `from` on, in the rows from p->column on, by
+ * I - V T V^T, or with transposed by I - V T^T V^T. */
+static gram_status reflect(gram_context *g, const struct panel *p, char *matrix, int64_t from,
+                           bool transposed)
+{
+    const struct cuda_soap_qr *qr = p->qr;
+    const int64_t n = qr->n, square = n * n, rows = n - p->column, columns = n - from;
+    const int64_t room = n * SOAP_PANEL, size = (int64_t)gram_dtype_size(qr->work);
+    char *first = qr->rows, *second = qr->rows + qr->count * room * size;
+    const struct cuda_gemm_side v = {element(p, qr->reflectors, p->column, p->column), n, square,
+                                     false};
+    struct cuda_gemm_items gemm = {
+        .m = p->width,
+        .n = columns,
+        .k = rows,
+        .a = v,
+        .b = {element(p, matrix, p->column, from), n, square, false},
+        .c = first,
+        .ldc = SOAP_PANEL,
+        .stride_c = room,
+        .alpha = 1
     };
 
-    for (int k = 0; k < kind->block->order; k++) {
-        char *kept = p->from;
-        if (!kind->block->root[k].dtype)
-            continue;
-        cuda_optimizer_dimension(kind->block, k, p);
-        TRY(cuda_optimizer_launch(job, kind->work, &soap_basis,
-                                  p->blocks * gram_ceil_div(p->n * p->n, OPTIMIZER_TILE), p));
-        product.x = p->from;
-        product.to = *spare;
-        TRY(cuda_soap_multiply(job->g, job->blas, &product));
-        p->from = *spare;
-        *spare = kept;
+    if (columns == 0)
+        return GRAM_OK;
+    gemm.a.transposed = true;
+    TRY(multiply_panel(g, p, gemm));
+    gemm.k = p->width;
+    gemm.a = (struct cuda_gemm_side){qr->triangles + p->column * SOAP_PANEL * size, SOAP_PANEL,
+                                     cuda_soap_triangles(n), transposed};
+    gemm.b = (struct cuda_gemm_side){first, SOAP_PANEL, room, false};
+    gemm.c = second;
+    TRY(multiply_panel(g, p, gemm));
+    gemm.m = rows;
+    gemm.a = v;
+    gemm.b.data = second;
+    gemm.c = element(p, matrix, p->column, from);
+    gemm.ldc = n;
+    gemm.stride_c = square;
+    gemm.alpha = -1;
+    gemm.beta = 1;
+    return multiply_panel(g, p, gemm);
+}
+
+static gram_status factor_panel(gram_context *g, const struct panel *p)
+{
+    const struct cuda_soap_qr *qr = p->qr;
+    struct soap_panel params = {
+        .n = qr->n,
+        .column = p->column,
+        .width = p->width,
+        .triangle = cuda_soap_triangles(qr->n),
+        .a = qr->a,
+        .reflectors = qr->reflectors,
+        .triangles = qr->triangles,
+    };
+
+    return cuda_launch_plain(g, &soap_panel, qr->work, qr->count, SOAP_PANEL_THREADS, &params);
+}
+
+static gram_status make_orthonormal(gram_context *g, const struct cuda_blas *blas,
+                                    const struct cuda_soap_qr *qr)
+{
+    struct panel p = {.qr = qr, .blas = blas};
+    struct soap_panel identity = {.n = qr->n, .count = qr->count, .a = qr->q};
+    const int64_t all = qr->count * qr->n * qr->n;
+
+    for (p.column = 0; p.column < qr->n; p.column += SOAP_PANEL) {
+        p.width = gram_least(SOAP_PANEL, qr->n - p.column);
+        TRY(factor_panel(g, &p));
+        TRY(reflect(g, &p, qr->a, p.column + p.width, true));
+    }
+    TRY(cuda_launch_plain(g, &soap_identity, qr->work,
+                          gram_least(gram_ceil_div(all, OPTIMIZER_TILE), MOST_BLOCKS),
+                          OPTIMIZER_THREADS, &identity));
+    for (p.column = (qr->n - 1) / SOAP_PANEL * SOAP_PANEL; p.column >= 0; p.column -= SOAP_PANEL) {
+        p.width = gram_least(SOAP_PANEL, qr->n - p.column);
+        TRY(reflect(g, &p, qr->q, p.column, false));
     }
     return GRAM_OK;
 }
 
-/* False if no block of the kind has moved yet. */
-static bool has_bases(const struct cuda_optimizer_job *job, const struct cuda_optimizer_kind *kind)
+/* ---- Scratch of bases ------------------------------------------------------------------------ */
+
+/* The offsets of a batch's scratch, which begins where the arrays of a step do. */
+struct room {
+    int64_t count;
+    size_t q, product, next, triangles, rows, values, order, outcome, arrays, eigh;
+    size_t array, eigh_bytes, bytes;
+};
+
+struct batch {
+    const struct cuda_optimizer_job *job;
+    const struct cuda_optimizer_kind *kind;
+    struct room room;
+    struct soap_batch soap;
+};
+
+static struct gram_eigh_op eigenproblem(const struct cuda_optimizer_kind *kind, int64_t n,
+                                        int64_t count)
 {
-    for (int64_t i = 0; i < kind->count; i++)
-        if (job->o->steps[job->o->block[job->c->order[kind->first + i]].parameter] > 0)
-            return true;
-    return false;
+    struct gram_eigh_op op = {
+        .batch = {.ndim = 1, .shape = {count}, .count = count},
+        .a = gram_view_dense(NULL, kind->work, n, n),
+        .values = gram_view_dense(NULL, kind->work, 1, n),
+        .vectors = gram_view_dense(NULL, kind->work, n, n),
+        .info = gram_view_dense(NULL, GRAM_I32, 1, 1),
+        .has_vectors = true,
+        .has_info = true,
+        .uplo = GRAM_UPPER,
+        .count = n,
+    };
+
+    op.a.batch_stride[0] = op.vectors.batch_stride[0] = n * n;
+    op.values.batch_stride[0] = n;
+    op.info.batch_stride[0] = 1;
+    op.vectors.row_stride = 1; /* vector j is row n - 1 - j: the largest eigenvalue comes first */
+    op.vectors.col_stride = -n;
+    return op;
 }
 
-static gram_status adapt(const struct cuda_optimizer_job *job,
-                         const struct cuda_optimizer_kind *kind, struct optimizer_params *p)
+static size_t place(struct room *room, int64_t elements, size_t size)
 {
-    const int64_t tiles = p->blocks * p->tiles;
-    char *spare = p->to;
+    size_t at = room->bytes;
 
-    p->from = p->g;
-    TRY(project(job, kind, p, false, &spare));
-    p->g = p->from;
-    TRY(cuda_optimizer_launch(job, kind->work, &optimizer_filter, tiles, p));
-    p->from = p->grafted;
-    TRY(project(job, kind, p, true, &spare));
-    if (!job->o->options.normalize)
-        return GRAM_OK;
-    return cuda_optimizer_launch(job, kind->work, &optimizer_squares, tiles, p);
+    room->bytes += gram_round64((size_t)elements * size);
+    return at;
 }
 
-gram_status cuda_soap_direction(const struct cuda_optimizer_job *job,
-                                const struct cuda_optimizer_kind *kind, struct optimizer_params *p)
+static gram_status lay_out(gram_context *g, const struct cuda_optimizer_kind *kind, int k,
+                           struct room *room)
 {
-    const int64_t tiles = p->blocks * p->tiles;
+    const size_t size = gram_dtype_size(kind->work);
+    const int64_t n = kind->block->factor[k].n, square = n * n;
+    const int64_t item = (SQUARES * square + ARRAYS * kind->array) * (int64_t)size;
+    struct gram_eigh_op op;
 
-    p->from = NULL;
-    if (kind->own) {
-        TRY(cuda_optimizer_launch(job, kind->work, &optimizer_gather, tiles, p));
-        TRY(cuda_shampoo_accumulate(job, kind, p, job->o->options.shampoo_beta));
-        if (has_bases(job, kind))
-            TRY(adapt(job, kind, p));
+    *room = (struct room){0};
+    room->count = gram_least(gram_least(kind->count, OPTIMIZER_ITEMS), BATCH_BYTES / item + 1);
+    (void)place(room, room->count * square, size); /* factors */
+    room->q = place(room, room->count * square, size);
+    room->product = place(room, room->count * square, size);
+    room->next = place(room, room->count * square, size);
+    room->triangles = place(room, room->count * cuda_soap_triangles(n), size);
+    room->rows = place(room, 2 * room->count * n * SOAP_PANEL, size);
+    room->values = place(room, room->count * n, sizeof(double));
+    room->order = place(room, room->count * n, sizeof(int));
+    room->outcome = place(room, room->count, sizeof(int));
+    room->eigh = room->bytes;
+    room->array = gram_round64((size_t)(room->count * kind->array) * size);
+    room->arrays = place(room, ARRAYS * (int64_t)room->array, 1);
+    op = eigenproblem(kind, n, room->count);
+    TRY(cuda_eigh_workspace(g, &op, &room->eigh_bytes));
+    room->bytes = gram_most_bytes(room->bytes, room->eigh + gram_round64(room->eigh_bytes));
+    return GRAM_OK;
+}
+
+gram_status cuda_soap_bytes(gram_context *g, const struct cuda_optimizer_kind *kind, int k,
+                            size_t *bytes)
+{
+    struct room room = {0};
+
+    if (kind->block->factor[k].dtype)
+        TRY(lay_out(g, kind, k, &room));
+    *bytes = room.bytes;
+    return GRAM_OK;
+}
+
+/* ---- Launches -------------------------------------------------------------------------------- */
+
+static gram_status launch(struct batch *b, const struct cuda_kernel *kernel, int64_t blocks)
+{
+    return cuda_optimizer_launch(b->job, b->kind->work, kernel, b->soap.r.items * blocks, &b->soap);
+}
+
+/* Launches a block of threads for each tile of a matrix. */
+static gram_status for_tiles(struct batch *b, const struct cuda_kernel *kernel)
+{
+    const int64_t n = b->soap.r.a.n;
+
+    return launch(b, kernel, gram_ceil_div(n * n, OPTIMIZER_TILE));
+}
+
+/* to = left right, or left^T right, as cuBLAS sees the matrices. */
+static gram_status multiply(const struct batch *b, const char *left, bool transposed,
+                            const char *right, char *to)
+{
+    const int64_t n = b->soap.r.a.n;
+    struct cuda_gemm_items gemm = {
+        .dtype = b->kind->work,
+        .compute = gram_cuda_compute_of(b->kind->work),
+        .m = n,
+        .n = n,
+        .k = n,
+        .count = b->soap.r.items,
+        .a = { left, n, n * n, transposed},
+        .b = {right, n, n * n,      false},
+        .ldc = n,
+        .stride_c = n * n,
+        .alpha = 1,
+    };
+
+    gemm.c = to;
+    return gram_cuda_gemm_items(b->job->step.g, b->job->blas, &gemm);
+}
+
+/* ---- Bases ----------------------------------------------------------------------------------- */
+
+static gram_status take_eigenvectors(struct batch *b)
+{
+    const int64_t n = b->soap.r.a.n;
+    gram_context *g = b->job->step.g;
+    char *memory = b->soap.r.a.matrix;
+    struct gram_eigh_op op = eigenproblem(b->kind, n, b->soap.r.items);
+    struct gram_scratch_before before;
+    gram_status status;
+
+    op.a.data = memory;
+    op.values.data = memory + b->room.values;
+    op.vectors.data = b->soap.next + (n - 1) * n * (int64_t)gram_dtype_size(b->kind->work);
+    op.info.data = (char *)b->soap.order;
+    gram_scratch_lend(g, memory + b->room.eigh, b->room.eigh_bytes, &before);
+    status = cuda_eigh(g, &op);
+    gram_scratch_return(g, &before);
+    return status;
+}
+
+static gram_status multiply_factor(void *of)
+{
+    struct batch *b = of;
+
+    return multiply(b, b->soap.r.a.matrix, false, b->soap.q, b->soap.product);
+}
+
+static gram_status rotate(void *of)
+{
+    struct batch *b = of;
+
+    return multiply(b, b->soap.q, true, b->soap.product, b->soap.next);
+}
+
+static gram_status check_finite(void *of)
+{
+    struct batch *b = of;
+
+    b->soap.checked = b->soap.product;
+    return for_tiles(b, &soap_check_finite);
+}
+
+static gram_status judge(void *of)
+{
+    return launch(of, &soap_still_fits, 1);
+}
+
+static gram_status sort(void *of)
+{
+    struct batch *b = of;
+    const int64_t n = b->soap.r.a.n;
+
+    TRY(launch(b, &soap_estimate, gram_ceil_div(n, OPTIMIZER_THREADS / 32)));
+    TRY(launch(b, &soap_rank, gram_ceil_div(n, OPTIMIZER_THREADS)));
+    return for_tiles(b, &soap_sort);
+}
+
+static gram_status orthonormalise(void *of)
+{
+    const struct batch *b = of;
+    const struct soap_batch *t = &b->soap;
+    const struct cuda_soap_qr qr = {
+        .work = b->kind->work,
+        .n = t->r.a.n,
+        .count = t->r.items,
+        .a = t->r.a.matrix,
+        .reflectors = t->product,
+        .triangles = t->r.a.matrix + b->room.triangles,
+        .rows = t->r.a.matrix + b->room.rows,
+        .q = t->next,
+    };
+
+    return make_orthonormal(b->job->step.g, b->job->blas, &qr);
+}
+
+/* ---- Refreshes ------------------------------------------------------------------------------- */
+
+static gram_status load(void *of)
+{
+    struct batch *b = of;
+
+    TRY(cuda_optimizer_launch(b->job, b->kind->work, &optimizer_unpack_items,
+                              b->soap.r.items * cuda_optimizer_pairs(b->soap.r.a.n), &b->soap.r));
+    return for_tiles(b, &soap_load);
+}
+
+static gram_status find_basis(void *of, bool first)
+{
+    static const struct gram_soap_basis_ops ops = {multiply_factor, rotate, check_finite,
+                                                   judge,           sort,   orthonormalise};
+    struct batch *b = of;
+    struct soap_batch *t = &b->soap;
+
+    TRY(first ? take_eigenvectors(b) : gram_soap_iterate(&ops, b, t->skip));
+    t->checked = t->next;
+    TRY(for_tiles(b, &soap_check_finite));
+    return cuda_optimizer_launch(b->job, b->kind->work, &soap_count_outcome,
+                                 gram_ceil_div(t->r.items, OPTIMIZER_THREADS), t);
+}
+
+static gram_status load_moments(void *of)
+{
+    struct batch *b = of;
+
+    return launch(b, &soap_load_moments, b->soap.r.a.tiles);
+}
+
+/* The moment times the bases, or with back times their transposes. */
+static gram_status multiply_moment(struct batch *b, const char *bases, bool back, const char *from,
+                                   char *to)
+{
+    const struct cuda_soap_product product = {
+        .p = &b->soap.r.a,
+        .work = b->kind->work,
+        .compute = gram_cuda_compute_of(b->kind->work),
+        .count = b->soap.r.items,
+        .matrix = bases,
+        .back = back,
+        .x = from,
+        .to = to,
+    };
+
+    return cuda_soap_multiply(b->job->step.g, b->job->blas, &product);
+}
+
+static char *copy_of_moment(const struct batch *b)
+{
+    return b->soap.r.a.matrix + b->room.arrays + 2 * b->room.array;
+}
+
+static gram_status leave_basis(void *of)
+{
+    struct batch *b = of;
+
+    return multiply_moment(b, b->soap.q, true, b->soap.moment, copy_of_moment(b));
+}
+
+static gram_status enter_basis(void *of)
+{
+    struct batch *b = of;
+
+    return multiply_moment(b, b->soap.next, false, copy_of_moment(b), b->soap.moment);
+}
+
+static gram_status store_moments(void *of)
+{
+    struct batch *b = of;
+
+    return launch(b, &soap_commit, b->soap.r.a.tiles);
+}
+
+static gram_status store(void *of)
+{
+    return for_tiles(of, &soap_store);
+}
+
+/* Refreshes the bases of dimension k of a batch. */
+static gram_status refresh_bases(struct batch *b, int k)
+{
+    static const struct gram_soap_refresh_ops ops = {
+        .load = load,
+        .find_basis = find_basis,
+        .load_moments = load_moments,
+        .leave_basis = leave_basis,
+        .enter_basis = enter_basis,
+        .store_moments = store_moments,
+        .store = store,
+    };
+    struct soap_batch *t = &b->soap;
+    char *memory = b->job->scratch + b->job->at.arrays;
+
+    TRY(lay_out(b->job->step.g, b->kind, k, &b->room));
+    cuda_optimizer_dimension(b->kind->block, k, &t->r.a);
+    t->r.a.matrix = memory;
+    t->q = memory + b->room.q;
+    t->product = memory + b->room.product;
+    t->next = memory + b->room.next;
+    t->values = (double *)(void *)(memory + b->room.values);
+    t->order = (int *)(void *)(memory + b->room.order);
+    t->outcome = (int *)(void *)(memory + b->room.outcome);
+    t->moment = memory + b->room.arrays;
+    t->second = t->moment + b->room.array;
+    t->r.info = t->order;
+    return gram_soap_refresh(&ops, b, t->first);
+}
+
+/* ---- Items that are due ---------------------------------------------------------------------- */
+
+/* True if a block's bases are due: with first, its first ones. */
+static bool is_due(const struct cuda_optimizer_job *job, int64_t number, bool first)
+{
+    const struct gram_optimizer_block *b = &job->step.o->block[number];
+
+    return job->step.op->gradients[b->parameter] &&
+           (job->step.o->steps[b->parameter] == 0) == first && gram_soap_due(&job->step, b);
+}
+
+/* *room is the number of items of the smallest batch of any dimension; 0: there are no bases. */
+static gram_status least_batch(struct batch *b, int64_t *room)
+{
+    *room = 0;
+    for (int k = 0; k < b->kind->block->order; k++) {
+        if (!b->kind->block->factor[k].dtype)
+            continue;
+        TRY(lay_out(b->job->step.g, b->kind, k, &b->room));
+        *room = *room ? gram_least(*room, b->room.count) : b->room.count;
     }
-    return cuda_optimizer_launch(job, kind->work, &optimizer_finish, tiles, p);
+    return GRAM_OK;
+}
+
+static gram_status refresh(struct batch *b, int64_t room)
+{
+    const int64_t *order = b->job->c->order + b->kind->first;
+    struct optimizer_roots *r = &b->soap.r;
+
+    for (int64_t next = 0; next < b->kind->count;) {
+        for (r->items = 0; next < b->kind->count && r->items < room; next++)
+            if (is_due(b->job, order[next], b->soap.first))
+                r->item[r->items++] = (int)next;
+        for (int k = 0; r->items > 0 && k < b->kind->block->order; k++)
+            if (b->kind->block->factor[k].dtype)
+                TRY(refresh_bases(b, k));
+        if (r->items > 0)
+            TRY(cuda_optimizer_launch(b->job, b->kind->work, &optimizer_count_failures,
+                                      gram_ceil_div(r->items, OPTIMIZER_THREADS), r));
+    }
+    return GRAM_OK;
+}
+
+gram_status cuda_soap_refresh(const struct cuda_optimizer_job *job,
+                              const struct cuda_optimizer_kind *kind)
+{
+    struct batch b = {.job = job, .kind = kind};
+    int64_t room;
+
+    TRY(least_batch(&b, &room));
+    if (room == 0)
+        return GRAM_OK;
+    b.soap.r.a = cuda_optimizer_wave(job, kind, 0, kind->count);
+    b.soap.skip = job->step.o->options.skip;
+    b.soap.first = true;
+    TRY(refresh(&b, room));
+    b.soap.first = false;
+    return refresh(&b, room);
 }

@@ -14,61 +14,34 @@
 #include <string.h>
 
 enum {
-    MOST_PART = 64, /* of an exponent k / q: gram_matrix_power's */
     MOST_STEPS = 100,
     MOST_RANKS = 1 << 20,
     NAME_BYTES = 48 /* of a tensor's name in a message */
 };
 
-/* ---- Options ------------------------------------------------------------------------------- */
+/* ---- Options --------------------------------------------------------------------------------- */
 
-const struct gram_optimizer_method_front *gram_optimizer_front(gram_optimizer_method method)
-{
-    static const struct gram_optimizer_method_front *const fronts[] = {
-        [GRAM_SHAMPOO] = &gram_optimizer_shampoo,
-        [GRAM_SOAP] = &gram_optimizer_soap,
-        [GRAM_MUON] = &gram_optimizer_muon,
-    };
-
-    if (method < GRAM_SHAMPOO || method >= (int)(sizeof fronts / sizeof *fronts))
-        return NULL;
-    return fronts[method];
-}
-
-static void fill_defaults(const struct gram_optimizer_method_front *front,
-                          gram_optimizer_method method, gram_optimizer_options *options)
+static void fill_defaults(const struct gram_optimizer_rules *rules, gram_optimizer_method method,
+                          gram_optimizer_options *options)
 {
     *options = (gram_optimizer_options)GRAM_OPTIMIZER_OPTIONS_INIT;
     options->method = method;
-    if (front->defaults)
-        front->defaults(options);
+    if (rules->defaults)
+        rules->defaults(options);
 }
 
 int gram_optimizer_defaults(gram_optimizer_method method, gram_optimizer_options *options)
 {
-    const struct gram_optimizer_method_front *front = gram_optimizer_front(method);
+    const struct gram_optimizer_rules *rules = gram_optimizer_rules_of(method);
     gram_optimizer_options filled;
     const size_t size = options ? options->size : 0;
 
-    if (!front || size < sizeof size || size > sizeof filled)
+    if (!rules || size < sizeof size || size > sizeof filled)
         return 0;
-    fill_defaults(front, method, &filled);
+    fill_defaults(rules, method, &filled);
     filled.size = size;
     memcpy(options, &filled, size);
     return 1;
-}
-
-bool gram_optimizer_fraction(double e, int *numerator, int *denominator)
-{
-    for (int q = 1; q <= MOST_PART; q++) {
-        double k = round(e * q);
-        if (k >= 1 && k <= MOST_PART && fabs(e * q - k) <= 1e-9 * k) {
-            *numerator = (int)k;
-            *denominator = q;
-            return true;
-        }
-    }
-    return false;
 }
 
 struct bound {
@@ -169,35 +142,19 @@ static gram_status check_choices(gram_context *g, const gram_optimizer_options *
     return GRAM_OK;
 }
 
-gram_status gram_optimizer_check_averages(gram_context *g, const gram_optimizer_options *o,
-                                          const char *method)
-{
-    if (o->beta2 == 1)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "options.beta2 is 1, expected less with %s",
-                         method);
-    if (o->graft != GRAM_GRAFT_NONE)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "options.graft is %d, %s takes GRAM_GRAFT_NONE only", (int)o->graft,
-                         method);
-    if (o->statistics != 1)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "options.statistics is %lld, %s takes 1 only",
-                         (long long)o->statistics, method);
-    return GRAM_OK;
-}
-
 gram_status gram_optimizer_take_options(gram_context *g, const gram_optimizer_options *given,
                                         gram_optimizer_options *options)
 {
-    const struct gram_optimizer_method_front *front;
+    const struct gram_optimizer_rules *rules;
 
     *options = (gram_optimizer_options)GRAM_OPTIMIZER_OPTIONS_INIT;
     TRY(gram_options_copy(g, options, sizeof *options, given));
-    front = gram_optimizer_front(options->method);
-    if (!front)
+    rules = gram_optimizer_rules_of(options->method);
+    if (!rules)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "options.method is %d, expected one of gram_optimizer_method",
                          (int)options->method);
-    fill_defaults(front, options->method, options);
+    fill_defaults(rules, options->method, options);
     TRY(gram_options_copy(g, options, sizeof *options, given));
     options->size = sizeof *options;
     TRY(check_numbers(g, options));
@@ -209,10 +166,10 @@ gram_status gram_optimizer_take_options(gram_context *g, const gram_optimizer_op
         options->shampoo_beta = options->beta2;
     if (options->start == 0)
         options->start = options->refresh;
-    return front->check(g, options);
+    return rules->check(g, options);
 }
 
-/* ---- The tensors of a step ------------------------------------------------------------------ */
+/* ---- The tensors of a step ------------------------------------------------------------------- */
 
 /* A tensor of list name, which may be read, or is written. */
 static gram_status check_tensor(gram_context *g, const struct gram_optimizer_parameter *p,
@@ -318,7 +275,7 @@ static gram_status check_tensors(gram_context *g, const struct gram_optimizer_op
     return check_apart(g, o->range, count);
 }
 
-/* ---- Steps -------------------------------------------------------------------------------- */
+/* ---- Steps ----------------------------------------------------------------------------------- */
 
 gram_status gram_optimizer_check_call(gram_context *g, const gram_optimizer *o)
 {
@@ -416,7 +373,7 @@ gram_status gram_optimizer_workspace(gram_context *g, const gram_optimizer *o, g
     return GRAM_OK;
 }
 
-/* ---- Options between steps ----------------------------------------------------------------- */
+/* ---- Options between steps ------------------------------------------------------------------- */
 
 static gram_status check_fixed(gram_context *g, const gram_optimizer_options *was,
                                const gram_optimizer_options *is)
@@ -449,13 +406,13 @@ static gram_status check_fixed(gram_context *g, const gram_optimizer_options *wa
 /* The blocks under other options: all are described (write: and kept). */
 static gram_status describe_blocks(gram_context *g, const gram_optimizer *o, bool write)
 {
-    const struct gram_optimizer_method_front *front = gram_optimizer_front(o->options.method);
+    const struct gram_optimizer_rules *rules = gram_optimizer_rules_of(o->options.method);
 
     for (int64_t i = 0; i < o->blocks; i++) {
         struct gram_optimizer_block b = o->block[i];
         if (!gram_optimizer_owns(o, &b))
             continue;
-        TRY(front->describe(g, o, &o->parameter[b.parameter], &b));
+        TRY(rules->describe(g, o, &o->parameter[b.parameter], &b));
         if (write) {
             o->block[i].numerator = b.numerator;
             o->block[i].denominator = b.denominator;

@@ -83,8 +83,8 @@ struct gram_optimizer {
     bool stale;
 };
 
-/* What a method is to the front: src/optim/<method>_step.c. */
-struct gram_optimizer_method_front {
+/* What a method is to the front (optimizer_methods.c). */
+struct gram_optimizer_rules {
     const char *name;
     bool cut;    /* into blocks of at most options.block along each dimension; else one block */
     bool matrix; /* the first dimension by the rest, whatever options.merge says */
@@ -97,22 +97,13 @@ struct gram_optimizer_method_front {
                             struct gram_optimizer_block *b);
 };
 
-extern const struct gram_optimizer_method_front gram_optimizer_shampoo, gram_optimizer_soap,
-    gram_optimizer_muon;
-
 /* NULL: there is no such method. */
-const struct gram_optimizer_method_front *gram_optimizer_front(gram_optimizer_method method);
+const struct gram_optimizer_rules *gram_optimizer_rules_of(gram_optimizer_method method);
 
 /* Options is filled with the method's defaults, then what was given, all of it
  * checked. */
 gram_status gram_optimizer_take_options(gram_context *g, const gram_optimizer_options *given,
                                         gram_optimizer_options *options);
-/* Refuses sums in place of averages, grafts, and statistics of some steps: what SOAP and Muon have
- * not. */
-gram_status gram_optimizer_check_averages(gram_context *g, const gram_optimizer_options *o,
-                                          const char *method);
-/* e as k / q with both at most 64; false: it is none. */
-bool gram_optimizer_fraction(double e, int *numerator, int *denominator);
 
 /* For describe(): a slot for a symmetric matrix of order n, for any one, for an array as the block;
  * a root begins as the identity, everything else as 0. */
@@ -220,7 +211,7 @@ static inline gram_status gram_optimizer_read_counts(gram_context *g, const gram
     return g->backend->synchronize(g);
 }
 
-/* ---- The roots of Shampoo ----------------------------------------------------------------- */
+/* ---- The roots of Shampoo -------------------------------------------------------------------- */
 
 /* Of count factors of order n of blocks like b, one after the other; places are still to be filled
  * in. */

@@ -41,7 +41,7 @@ static int file_shape(const gram_tensor *t, int64_t shape[GRAM_MODEL_DIMS])
     return t->ndim == 0 ? 1 : t->ndim - joined;
 }
 
-/* ---- The state where the host can read it --------------------------------------------------- */
+/* ---- The state where the host can read it ---------------------------------------------------- */
 
 /* The state itself; of a GPU memory of as many bytes, with read a copy. */
 static gram_status open_image(gram_context *g, const gram_optimizer *o, bool read, char **image)
@@ -69,7 +69,7 @@ static void close_image(gram_context *g, const gram_optimizer *o, char *image)
         gram_free(g, image, o->state_bytes);
 }
 
-/* ---- Saving ------------------------------------------------------------------------------- */
+/* ---- Saving ---------------------------------------------------------------------------------- */
 
 static int64_t count_shapes(const gram_optimizer *o)
 {
@@ -123,7 +123,7 @@ static gram_status save(gram_context *g, const gram_optimizer *o, const char *im
     describe_rank(o, rank);
     gram_model_put_text(w, "format", FORMAT);
     gram_model_put_text(w, "version", gram_version());
-    gram_model_put_text(w, "method", gram_optimizer_front(o->options.method)->name);
+    gram_model_put_text(w, "method", gram_optimizer_rules_of(o->options.method)->name);
     gram_model_put_text(w, "rank", rank);
     TRY(put_shapes(g, o, w));
     for (int64_t i = 0; i < o->names; i++) {
@@ -154,7 +154,7 @@ gram_status gram_optimizer_save(gram_context *g, const gram_optimizer *o, const 
     return status;
 }
 
-/* ---- Loading ------------------------------------------------------------------------------ */
+/* ---- Loading --------------------------------------------------------------------------------- */
 
 static gram_status need_text(gram_context *g, const struct gram_model_file *file, const char *key,
                              const char *expected)
@@ -274,7 +274,7 @@ gram_status gram_optimizer_take_file(gram_context *g, gram_optimizer *o,
 
     describe_rank(o, rank);
     TRY(need_text(g, file, "format", FORMAT));
-    TRY(need_text(g, file, "method", gram_optimizer_front(o->options.method)->name));
+    TRY(need_text(g, file, "method", gram_optimizer_rules_of(o->options.method)->name));
     TRY(need_text(g, file, "rank", rank));
     TRY(check_shapes(g, o, file));
     for (int64_t i = 0; i < o->names; i++) {

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- Shapes ------------------------------------------------------------------------------- */
+/* ---- Shapes ---------------------------------------------------------------------------------- */
 
 static void reverse(int64_t *list, int count)
 {
@@ -42,7 +42,7 @@ static void merge_small(const gram_optimizer *o, struct gram_optimizer_parameter
 
 static int64_t side(const gram_optimizer *o)
 {
-    return gram_optimizer_front(o->options.method)->cut ? o->options.block : INT64_MAX;
+    return gram_optimizer_rules_of(o->options.method)->cut ? o->options.block : INT64_MAX;
 }
 
 static int64_t merge_shape(const gram_optimizer *o, struct gram_optimizer_parameter *p)
@@ -52,7 +52,7 @@ static int64_t merge_shape(const gram_optimizer *o, struct gram_optimizer_parame
     p->order = 0;
     if (p->count == 0)
         return 0;
-    if (gram_optimizer_front(o->options.method)->matrix) {
+    if (gram_optimizer_rules_of(o->options.method)->matrix) {
         p->order = p->ndim < 2 ? 0 : 2;
         p->merged[0] = p->ndim < 2 ? 0 : p->shape[0];
         p->merged[1] = p->ndim < 2 ? 0 : p->count / p->shape[0];
@@ -92,7 +92,7 @@ static void cut_blocks(const gram_optimizer *o, const struct gram_optimizer_para
     }
 }
 
-/* ---- Ranks -------------------------------------------------------------------------------- */
+/* ---- Ranks ----------------------------------------------------------------------------------- */
 
 /* What its roots cost. */
 static double cost(const struct gram_optimizer_block *b)
@@ -145,7 +145,7 @@ static gram_status share_blocks(gram_context *g, gram_optimizer *o)
     return GRAM_OK;
 }
 
-/* ---- Slots -------------------------------------------------------------------------------- */
+/* ---- Slots ----------------------------------------------------------------------------------- */
 
 /* A count of -1 does not fit and is refused when the state is laid out. */
 struct gram_optimizer_slot gram_optimizer_square(gram_dtype dtype, int64_t n)
@@ -193,7 +193,7 @@ struct gram_optimizer_slot *gram_optimizer_slot(struct gram_optimizer_block *b, 
     return slots[i - 2 * b->order];
 }
 
-/* ---- Making ------------------------------------------------------------------------------- */
+/* ---- Making ---------------------------------------------------------------------------------- */
 
 /* Of the optimizer's own memory, zeros. */
 static gram_status allocate(gram_context *g, size_t count, size_t size, void *out)
@@ -277,7 +277,7 @@ static bool place(gram_optimizer *o, int64_t count, gram_dtype dtype, size_t *of
 
 static gram_status lay_out(gram_context *g, gram_optimizer *o, size_t offset[3])
 {
-    const struct gram_optimizer_method_front *front = gram_optimizer_front(o->options.method);
+    const struct gram_optimizer_rules *rules = gram_optimizer_rules_of(o->options.method);
     bool fits = place(o, 1, GRAM_I64, &offset[0]) &&
                 place(o, o->parameters, GRAM_I64, &offset[1]) &&
                 place(o, o->blocks, GRAM_I64, &offset[2]);
@@ -288,7 +288,7 @@ static gram_status lay_out(gram_context *g, gram_optimizer *o, size_t offset[3])
         const char *name;
         if (!gram_optimizer_owns(o, b))
             continue;
-        TRY(front->describe(g, o, &o->parameter[b->parameter], b));
+        TRY(rules->describe(g, o, &o->parameter[b->parameter], b));
         for (int j = 0; j < gram_optimizer_slots(b); j++) {
             struct gram_optimizer_slot *s = gram_optimizer_slot(b, j, &name);
             fits = fits && (!s->dtype || place(o, s->count, s->dtype, &s->offset));
@@ -297,7 +297,7 @@ static gram_status lay_out(gram_context *g, gram_optimizer *o, size_t offset[3])
     return fits ? GRAM_OK : gram_fail(g, GRAM_OUT_OF_MEMORY, "the size of the state overflows");
 }
 
-/* ---- Names and first values ---------------------------------------------------------------- */
+/* ---- Names and first values ------------------------------------------------------------------ */
 
 static gram_tensor view_of(const gram_optimizer *o, const struct gram_optimizer_block *b,
                            const struct gram_optimizer_slot *s)

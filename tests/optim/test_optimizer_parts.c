@@ -5,8 +5,7 @@
  */
 #include "check/harness/harness.h"
 #include "check/reference/reference.h"
-#include "optim/cpu_muon_bf16.h"
-#include "optim/cpu_soap.h"
+#include "optim/cpu_optimizer.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
