@@ -9,7 +9,6 @@
  */
 #include "cuda_kron.h"
 #include "cuda/arena.h"
-#include "kron_algebra_params.h"
 #include <stdlib.h>
 #include <string.h>
 

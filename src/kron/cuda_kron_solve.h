@@ -11,7 +11,6 @@
 #include "core/scratch.h"
 #include "cuda/arena.h"
 #include "cuda_kron.h"
-#include "kron_algebra_params.h"
 
 /* A factor, with the offsets in scratch of its factorisation. */
 struct cuda_kron_factor {
@@ -47,7 +46,7 @@ struct gram_view cuda_kron_code(const struct cuda_kron_factors *s, int i);
 /* Fills in the parameters of kernels from all factors. */
 void cuda_kron_factors_params(const struct cuda_kron_factors *s, struct kron_solve_params *p);
 /* Sets the codes to zero, and marks factors that have a number in `triangle` that is not finite
- * (see kron_algebra_params.h). */
+ * (see kron_params.h). */
 gram_status cuda_kron_check_finite(gram_context *g, const struct cuda_kron_factors *s,
                                    int triangle);
 #endif

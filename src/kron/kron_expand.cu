@@ -12,7 +12,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "kron_algebra_params.h"
+#include "kron_params.h"
 #include "kron_pass.cuh"
 
 extern "C" __global__ void __launch_bounds__(KRON_EXPAND_THREADS)

@@ -9,7 +9,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "batch.cuh"
-#include "kron_algebra_params.h"
+#include "kron_params.h"
 
 #define THREADS KRON_SOLVE_THREADS
 

@@ -11,7 +11,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "batch.cuh"
-#include "kron_algebra_params.h"
+#include "kron_params.h"
 
 #define TILE KRON_SOLVE_TILE
 #define STEP (KRON_SOLVE_THREADS / TILE)

@@ -14,7 +14,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "batch.cuh"
-#include "kron_algebra_params.h"
+#include "kron_params.h"
 
 #define THREADS KRON_SOLVE_THREADS
 #define MOST    KRON_SOLVE_SMALL

@@ -16,7 +16,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "batch.cuh"
-#include "kron_algebra_params.h"
+#include "kron_params.h"
 
 #define THREADS KRON_SOLVE_PASS_THREADS
 #define LANES   (16 / (int)sizeof(REAL))

@@ -10,7 +10,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "batch.cuh"
-#include "kron_algebra_params.h"
+#include "kron_params.h"
 
 typedef unsigned long long whole64;
 
