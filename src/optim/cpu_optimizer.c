@@ -26,10 +26,6 @@
 #define real   double
 #include "optimizer_loops.h"
 
-#define TEMPLATE "optim/cpu_optimizer_move.h"
-#define INTEGERS 0
-#include "cpu/each_dtype.h"
-
 enum {
     BLOCKS_A_THREAD = 2 /* with fewer, blocks one by one, each with all of BLAS's threads */
 };
@@ -41,73 +37,54 @@ const struct cpu_optimizer_math *cpu_optimizer_math(gram_dtype work)
 
 /* ---- Numbers of any dtype -------------------------------------------------------------------- */
 
-typedef void read_run(const void *data, int64_t step, int64_t n, void *to);
-typedef void write_run(const void *from, int64_t n, void *data, int64_t step);
+/* A run of n numbers: where it lies, and the elements from one to the next. */
+struct run {
+    gram_dtype dtype;
+    void *data;
+    int64_t step;
+};
 
-static read_run *reader(gram_dtype dtype, gram_dtype work)
+static void convert(struct run to, struct run from, int64_t n)
 {
-    bool wide = work == GRAM_F64;
+    const struct cpu_move move = {
+        .to = to.data,
+        .from = from.data,
+        .to_stride = {  to.step, 0},
+        .from_stride = {from.step, 0},
+        .rows = n,
+        .cols = 1
+    };
 
-    switch (dtype) {
-    case GRAM_F64:
-        return wide ? read_f64_f64 : read_f32_f64;
-    case GRAM_F16:
-        return wide ? read_f64_f16 : read_f32_f16;
-    case GRAM_BF16:
-        return wide ? read_f64_bf16 : read_f32_bf16;
-    default:
-        return wide ? read_f64_f32 : read_f32_f32;
-    }
-}
-
-static write_run *writer(gram_dtype dtype, gram_dtype work)
-{
-    bool wide = work == GRAM_F64;
-
-    switch (dtype) {
-    case GRAM_F64:
-        return wide ? write_f64_f64 : write_f32_f64;
-    case GRAM_F16:
-        return wide ? write_f64_f16 : write_f32_f16;
-    case GRAM_BF16:
-        return wide ? write_f64_bf16 : write_f32_bf16;
-    default:
-        return wide ? write_f64_f32 : write_f32_f32;
-    }
+    cpu_convert(to.dtype, from.dtype, &move);
 }
 
 /* ---- Tensors --------------------------------------------------------------------------------- */
 
-/* A tensor in few dimensions, and the block's array that it goes to (read) or comes from. */
+/* A tensor in few dimensions, and the block's array, which is written or, with write, read. */
 struct walk {
     int ndim;
     int64_t shape[GRAM_MAX_DIMS], stride[GRAM_MAX_DIMS];
-    char *data;
-    int64_t size; /* of an element, in bytes */
-    read_run *read;
-    char *to;
-    write_run *write; /* where read is NULL */
-    const char *from;
-    int64_t array_size; /* of an element of the block's array, in bytes */
+    gram_dtype dtype, work;
+    char *data, *array;
+    bool write; /* the tensor */
 };
 
-/* Elements flat .. flat + n of the tensor; to or from is moved on by n elements. */
+/* Elements flat .. flat + n of the tensor; the array is moved on by n elements. */
 static void move_run(struct walk *w, int64_t flat, int64_t n)
 {
     while (n > 0) {
         int64_t rest = flat, at = 0, piece = gram_least(n, w->shape[0] - flat % w->shape[0]);
-        char *data;
+        struct run tensor = {w->dtype, NULL, w->stride[0]}, array = {w->work, w->array, 1};
         for (int i = 0; i < w->ndim; i++) {
             at += rest % w->shape[i] * w->stride[i];
             rest /= w->shape[i];
         }
-        data = w->data + at * w->size;
-        if (w->read)
-            w->read(data, w->stride[0], piece, w->to);
+        tensor.data = w->data + at * (int64_t)gram_dtype_size(w->dtype);
+        if (w->write)
+            convert(tensor, array, piece);
         else
-            w->write(w->from, piece, data, w->stride[0]);
-        w->to = w->read ? w->to + piece * w->array_size : NULL;
-        w->from = w->read ? NULL : w->from + piece * w->array_size;
+            convert(array, tensor, piece);
+        w->array += (size_t)piece * gram_dtype_size(w->work);
         flat += piece;
         n -= piece;
     }
@@ -136,30 +113,26 @@ static void move_block(const struct gram_optimizer_parameter *p,
     }
 }
 
-/* The block of a tensor with the parameter's shape, of any dtype and strides, to an array of the
- * dtype of the arithmetic; write_block is the way back. */
-static void read_block(const struct cpu_optimizer_unit *u, const gram_tensor *t, void *to)
+static void move_tensor(const struct cpu_optimizer_unit *u, const gram_tensor *t, void *array,
+                        bool write)
 {
-    struct walk w = {.data = t->data,
-                     .size = (int64_t)gram_dtype_size(t->dtype),
-                     .read = reader(t->dtype, u->work),
-                     .to = to,
-                     .array_size = (int64_t)gram_dtype_size(u->work)};
+    struct walk w = {
+        .dtype = t->dtype, .work = u->work, .data = t->data, .array = array, .write = write};
 
     w.ndim = gram_optimizer_join(t, w.shape, w.stride);
     move_block(u->p, u->b, &w);
 }
 
-static void write_block(const struct cpu_optimizer_unit *u, const void *from, gram_tensor *t)
+/* The block of a tensor with the parameter's shape, of any dtype and strides, to an array of the
+ * dtype of the arithmetic; write_block is the way back. */
+static void read_block(const struct cpu_optimizer_unit *u, const gram_tensor *t, void *to)
 {
-    struct walk w = {.data = t->data,
-                     .size = (int64_t)gram_dtype_size(t->dtype),
-                     .write = writer(t->dtype, u->work),
-                     .from = from,
-                     .array_size = (int64_t)gram_dtype_size(u->work)};
+    move_tensor(u, t, to, false);
+}
 
-    w.ndim = gram_optimizer_join(t, w.shape, w.stride);
-    move_block(u->p, u->b, &w);
+static void write_block(const struct cpu_optimizer_unit *u, void *from, gram_tensor *t)
+{
+    move_tensor(u, t, from, true);
 }
 
 /* ---- State ----------------------------------------------------------------------------------- */
@@ -167,33 +140,39 @@ static void write_block(const struct cpu_optimizer_unit *u, const void *from, gr
 void cpu_optimizer_load(const gram_optimizer *o, const struct gram_optimizer_slot *s,
                         gram_dtype work, bool mirror, void *to)
 {
-    read_run *read = reader(s->dtype, work);
-    const char *from = gram_optimizer_data(o, s);
-    size_t size = gram_dtype_size(s->dtype), out = gram_dtype_size(work);
+    struct run slot = {s->dtype, gram_optimizer_data(o, s), 1}, array = {work, to, 1};
+    const size_t size = gram_dtype_size(s->dtype), out = gram_dtype_size(work);
+    char *from = slot.data;
 
     if (!s->packed) {
-        read(from, 1, s->count, to);
+        convert(array, slot, s->count);
         return;
     }
-    for (int64_t i = 0, at = 0; i < s->n; at += s->n - i++)
-        read(from + (size_t)at * size, 1, s->n - i, (char *)to + (size_t)(i * s->n + i) * out);
+    for (int64_t i = 0; i < s->n; from += (size_t)(s->n - i++) * size) {
+        slot.data = from;
+        array.data = (char *)to + (size_t)(i * s->n + i) * out;
+        convert(array, slot, s->n - i);
+    }
     if (mirror)
         cpu_mirror(work, s->n, to);
 }
 
 void cpu_optimizer_store(const gram_optimizer *o, const struct gram_optimizer_slot *s,
-                         gram_dtype work, const void *from)
+                         gram_dtype work, void *from)
 {
-    write_run *write = writer(s->dtype, work);
-    size_t in = gram_dtype_size(work), size = gram_dtype_size(s->dtype);
-    char *to = gram_optimizer_data(o, s);
+    struct run slot = {s->dtype, gram_optimizer_data(o, s), 1}, array = {work, from, 1};
+    const size_t size = gram_dtype_size(s->dtype), in = gram_dtype_size(work);
+    char *to = slot.data;
 
     if (!s->packed) {
-        write(from, s->count, to, 1);
+        convert(slot, array, s->count);
         return;
     }
-    for (int64_t i = 0; i < s->n; i++, to += (size_t)(s->n - i + 1) * size)
-        write((const char *)from + (size_t)(i * s->n + i) * in, s->n - i, to, 1);
+    for (int64_t i = 0; i < s->n; to += (size_t)(s->n - i++) * size) {
+        slot.data = to;
+        array.data = (char *)from + (size_t)(i * s->n + i) * in;
+        convert(slot, array, s->n - i);
+    }
 }
 
 void *cpu_optimizer_open(const gram_optimizer *o, const struct gram_optimizer_slot *slot,
@@ -206,7 +185,7 @@ void *cpu_optimizer_open(const gram_optimizer *o, const struct gram_optimizer_sl
 }
 
 void cpu_optimizer_close(const gram_optimizer *o, const struct gram_optimizer_slot *slot,
-                         gram_dtype work, const void *data)
+                         gram_dtype work, void *data)
 {
     if (data != gram_optimizer_data(o, slot))
         cpu_optimizer_store(o, slot, work, data);

@@ -92,7 +92,7 @@ const struct cpu_optimizer_math *cpu_optimizer_math(gram_dtype work);
 void cpu_optimizer_load(const gram_optimizer *o, const struct gram_optimizer_slot *s,
                         gram_dtype work, bool mirror, void *to);
 void cpu_optimizer_store(const gram_optimizer *o, const struct gram_optimizer_slot *s,
-                         gram_dtype work, const void *from);
+                         gram_dtype work, void *from);
 
 /* cpu_optimizer_open returns the numbers of a slot in the dtype `work`: their place in the state,
  * or `memory`, into which it loads them (symmetric matrices with both triangles).
@@ -100,7 +100,7 @@ void cpu_optimizer_store(const gram_optimizer *o, const struct gram_optimizer_sl
 void *cpu_optimizer_open(const gram_optimizer *o, const struct gram_optimizer_slot *slot,
                          gram_dtype work, void *memory);
 void cpu_optimizer_close(const gram_optimizer *o, const struct gram_optimizer_slot *slot,
-                         gram_dtype work, const void *data);
+                         gram_dtype work, void *data);
 
 /* ---- Muon: a matrix -------------------------------------------------------------------------- */
 
