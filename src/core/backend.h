@@ -321,13 +321,6 @@ struct gram_backend {
     /* The bytes of gram_optimizer_workspace. */
     gram_status (*optimizer_workspace)(gram_context *g, const gram_optimizer *o, size_t *bytes);
 
-    size_t (*cdist_workspace)(const gram_context *g, const struct gram_cdist_op *op);
-    size_t (*median_workspace)(const gram_context *g, const struct gram_median_op *op);
-    size_t (*kernel_matmul_workspace)(const gram_context *g,
-                                      const struct gram_kernel_matmul_op *op);
-    size_t (*kernel_vjp_workspace)(const gram_context *g, const struct gram_kernel_vjp_op *op);
-    size_t (*cdist_grad_workspace)(const gram_context *g, const struct gram_cdist_grad_op *op);
-    size_t (*agop_workspace)(const gram_context *g, const struct gram_agop_op *op);
     gram_status (*solve_cholesky_workspace)(gram_context *g, const struct gram_solve_op *op,
                                             size_t *bytes);
     gram_status (*solve_lu_workspace)(gram_context *g, const struct gram_solve_op *op,

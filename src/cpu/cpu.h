@@ -20,15 +20,9 @@ uint64_t cpu_machine(const gram_context *g);               /* cpuid.c */
 #undef GRAM_CPU_CUDA
 
 void cpu_strip_multiply(const gram_context *g, const struct gram_strip_op *op);
-size_t cpu_cdist_workspace(const gram_context *g, const struct gram_cdist_op *op);
-size_t cpu_median_workspace(const gram_context *g, const struct gram_median_op *op);
-size_t cpu_kernel_matmul_workspace(const gram_context *g, const struct gram_kernel_matmul_op *op);
-/* In scratch of cpu_kernel_matmul_workspace() bytes that the caller owns. */
+/* In scratch that the caller owns, of the bytes that a query gives. */
 gram_status cpu_kernel_matmul_in(gram_context *g, const struct gram_kernel_matmul_op *op,
                                  void *scratch);
-size_t cpu_kernel_vjp_workspace(const gram_context *g, const struct gram_kernel_vjp_op *op);
-size_t cpu_cdist_grad_workspace(const gram_context *g, const struct gram_cdist_grad_op *op);
-size_t cpu_agop_workspace(const gram_context *g, const struct gram_agop_op *op);
 gram_status cpu_solve_cholesky_workspace(gram_context *g, const struct gram_solve_op *op,
                                          size_t *bytes);
 gram_status cpu_solve_lu_workspace(gram_context *g, const struct gram_solve_op *op, size_t *bytes);

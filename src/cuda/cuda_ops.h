@@ -39,12 +39,6 @@ gram_status gram_cuda_launch_plain(gram_context *g, enum cuda_variant_file file,
 #define GRAM_OP(name, op, devices) gram_status cuda_##name(gram_context *g, const struct op *work);
 #include "core/ops.def"
 
-/* cuda_agop.c */
-size_t cuda_agop_workspace(const gram_context *g, const struct gram_agop_op *op);
-
-/* cuda_cdist_grad.c */
-size_t cuda_cdist_grad_workspace(const gram_context *g, const struct gram_cdist_grad_op *op);
-
 /* cuda_eigh.c */
 gram_status cuda_eigh_workspace(gram_context *g, const struct gram_eigh_op *op, size_t *bytes);
 
@@ -62,7 +56,6 @@ gram_status cuda_module_launch(gram_module *module, const struct gram_launch_op 
 void cuda_module_destroy(gram_module *module);
 
 /* cuda_cdist.c */
-size_t cuda_cdist_workspace(const gram_context *g, const struct gram_cdist_op *op);
 /* The same as a part of other operations, in two steps.  The first checks what only the device can
  * know.  The second queues one launch, which takes no scratch, while the device is current. */
 gram_status cuda_cdist_check(gram_context *g, const struct gram_cdist_op *op);
@@ -70,15 +63,6 @@ gram_status cuda_cdist_queue(gram_context *g, const struct gram_cdist_op *op);
 /* What the first refuses whatever the device: an expression with too many constants.  For a context
  * of any device. */
 gram_status cuda_cdist_check_expression(gram_context *g, const struct gram_cdist_op *op);
-
-/* cuda_median.c */
-size_t cuda_median_workspace(const gram_context *g, const struct gram_median_op *op);
-
-/* cuda_kernel_matmul.c */
-size_t cuda_kernel_matmul_workspace(const gram_context *g, const struct gram_kernel_matmul_op *op);
-
-/* cuda_kernel_vjp.c */
-size_t cuda_kernel_vjp_workspace(const gram_context *g, const struct gram_kernel_vjp_op *op);
 
 /* cuda_warm.c */
 gram_status cuda_warm(gram_context *g, const struct gram_cdist_op *op,

@@ -74,6 +74,7 @@ static gram_status multiply_kernel(void *user, int64_t columns, const void *in, 
 static size_t product_bytes(const gram_context *g, const struct gram_eigh_op *op, int64_t columns)
 {
     struct source from = {.op = op};
+    size_t bytes;
 
     if (op->apply)
         return 0;
@@ -81,7 +82,9 @@ static size_t product_bytes(const gram_context *g, const struct gram_eigh_op *op
         return gram_symmetric_bytes(op->a.dtype, op->a.rows);
     from.product.kernel = gram_cdist_alone(&op->product->kernel, 0);
     view_product(&from, columns, NULL, NULL);
-    return cpu_kernel_matmul_workspace(g, &from.product);
+    (void)gram_measure((gram_context *)g, &bytes,
+                       cpu_kernel_matmul((gram_context *)g, &from.product));
+    return bytes;
 }
 
 /* Brings the item to where z multiplies by it.  False: it holds NaN or infinity. */

@@ -77,7 +77,7 @@ gram_status gram_agop_workspace(gram_context *g, const gram_tensor *a, const gra
     TRY(gram_begin(g, __func__));
     TRY(gram_check_need(g, need));
     TRY(describe(g, &in, options, out, &op));
-    bytes = g->backend->agop_workspace(g, &op);
+    TRY(gram_measure(g, &bytes, g->backend->agop(g, &op)));
     *need = gram_workspace_on(g, bytes);
     return GRAM_OK;
 }

@@ -105,10 +105,12 @@ gram_status gram_cdist_workspace(gram_context *g, const gram_tensor *x, const gr
 {
     const struct gram_pair pair = {.x = x, .y = y, .out = out};
     struct gram_cdist_op op;
+    size_t bytes;
 
     TRY(gram_begin_without_blas(g, __func__));
     TRY(gram_check_need(g, need));
     TRY(describe(g, &pair, p, options, &op));
-    *need = gram_workspace_on(g, g->backend->cdist_workspace(g, &op));
+    TRY(gram_measure(g, &bytes, g->backend->cdist(g, &op)));
+    *need = gram_workspace_on(g, bytes);
     return GRAM_OK;
 }

@@ -128,7 +128,7 @@ gram_status gram_cdist_grad_workspace(gram_context *g, const gram_tensor *a, con
 
     TRY(gram_begin(g, __func__));
     TRY(describe(g, &in, out, &op));
-    bytes = g->backend->cdist_grad_workspace(g, &op);
+    TRY(gram_measure(g, &bytes, g->backend->cdist_grad(g, &op)));
     *need = gram_workspace_on(g, bytes);
     return GRAM_OK;
 }

@@ -26,8 +26,9 @@ struct agop_job {
     const struct gram_agop_op *op;
     int64_t features, points; /* points: of a whole block */
     size_t element;
-    size_t tile, grad, total; /* scratch: gradients first, then these, up to total bytes */
-    char *scratch;
+    /* Scratch: the gradients of a block, a tile of out, what finding the gradients takes. */
+    char *gradients, *tile, *inner;
+    size_t inner_bytes;
     struct gram_view out; /* of the item */
     int64_t columns;      /* outputs * points of the block at work */
     double scale;         /* 1 / points */
@@ -41,7 +42,7 @@ static struct gram_cdist_grad_op gradients_of(const struct agop_job *job, int64_
     struct gram_cdist_grad_op grad =
         gram_agop_gradients(job->op, &(struct gram_batch){.count = 1}, item, first, count);
 
-    grad.out = (struct gram_view){.data = job->scratch,
+    grad.out = (struct gram_view){.data = job->gradients,
                                   .dtype = grad.a.dtype,
                                   .planes = grad.c.rows,
                                   .rows = grad.d.rows,
@@ -53,35 +54,48 @@ static struct gram_cdist_grad_op gradients_of(const struct agop_job *job, int64_
 }
 
 /* The larger need of a whole block's gradients and of the last one's. */
-static size_t gradient_workspace(const gram_context *g, const struct agop_job *job)
+static gram_status measure_gradients(gram_context *g, struct agop_job *job)
 {
     int64_t rest = job->points > 0 ? job->op->d.cols % job->points : 0;
     struct gram_cdist_grad_op whole = gradients_of(job, 0, 0, job->points);
     struct gram_cdist_grad_op last = gradients_of(job, 0, 0, rest);
+    size_t whole_bytes, last_bytes;
 
-    return gram_most_bytes(cpu_cdist_grad_workspace(g, &whole), cpu_cdist_grad_workspace(g, &last));
+    TRY(gram_measure(g, &whole_bytes, cpu_cdist_grad(g, &whole)));
+    TRY(gram_measure(g, &last_bytes, cpu_cdist_grad(g, &last)));
+    job->inner_bytes = gram_most_bytes(whole_bytes, last_bytes);
+    return GRAM_OK;
 }
 
-static struct agop_job make_job(const gram_context *g, const struct gram_agop_op *op)
+static struct agop_job make_job(gram_context *g, const struct gram_agop_op *op)
 {
     struct agop_job job = {
+        .g = g,
         .op = op,
         .features = op->d.rows,
         .element = gram_dtype_size(op->a.dtype),
         .scale = op->points > 0 ? 1 / (double)op->points : 0,
     };
     int64_t row = job.features * op->c.rows * (int64_t)job.element;
-    int64_t tile = job.features < TILE ? job.features : TILE;
 
     job.points = row > 0 ? BLOCK_BYTES / row : op->d.cols;
     if (job.points < LEAST_POINTS)
         job.points = LEAST_POINTS;
     if (job.points > op->d.cols)
         job.points = op->d.cols;
-    job.tile = gram_round64((size_t)(job.points * row));
-    job.grad = job.tile + (op->diagonal ? 0 : gram_round64((size_t)(tile * tile) * job.element));
-    job.total = job.grad + gradient_workspace(g, &job);
     return job;
+}
+
+static gram_status lay_out(struct agop_job *job)
+{
+    const int64_t column = job->features * job->op->c.rows, side = gram_least(job->features, TILE);
+    struct gram_layout layout = {0};
+
+    TRY(measure_gradients(job->g, job));
+    gram_take(&layout, &job->gradients, (size_t)(job->points * column) * job->element);
+    gram_take(&layout, &job->tile, job->op->diagonal ? 0 : (size_t)(side * side) * job->element);
+    gram_take(&layout, &job->inner, job->inner_bytes);
+    return gram_layout_open(job->g, &layout);
 }
 
 static double element_at(const struct agop_job *job, const char *data, int64_t index)
@@ -104,7 +118,7 @@ static void store_element(const struct agop_job *job, int64_t at, double value)
 static void square_row(void *arg, int64_t n, int thread)
 {
     const struct agop_job *job = arg;
-    const char *row = job->scratch + (size_t)(n * job->columns) * job->element;
+    const char *row = job->gradients + (size_t)(n * job->columns) * job->element;
     double sum = 0;
 
     (void)thread;
@@ -118,15 +132,15 @@ static void square_row(void *arg, int64_t n, int thread)
 /* rows by cols of out from (n, l) on, n >= l: the lower triangle, and its mirror image. */
 static void add_tile(const struct agop_job *job, int64_t n, int64_t l, int64_t rows, int64_t cols)
 {
-    const char *tile = job->scratch + job->tile;
-    const struct gram_blas_matrix left = {job->scratch + (size_t)(l * job->columns) * job->element,
-                                          job->columns, true};
-    const struct gram_blas_matrix right = {job->scratch + (size_t)(n * job->columns) * job->element,
-                                           job->columns, false};
+    char *tile = job->tile;
+    const struct gram_blas_matrix left = {
+        job->gradients + (size_t)(l * job->columns) * job->element, job->columns, true};
+    const struct gram_blas_matrix right = {
+        job->gradients + (size_t)(n * job->columns) * job->element, job->columns, false};
     const int64_t mnk[3] = {cols, rows, job->columns}, r = job->out.row_stride,
                   c = job->out.col_stride;
 
-    gram_blas_gemm(job->op->a.dtype, mnk, job->scale, left, right, 0, (char *)tile, cols);
+    gram_blas_gemm(job->op->a.dtype, mnk, job->scale, left, right, 0, tile, cols);
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < cols && l + j <= n + i; j++) {
             double value = element_at(job, tile, i * cols + j);
@@ -150,7 +164,7 @@ static void add_block(struct agop_job *job)
             add_tile(job, n, l, all - n < TILE ? all - n : TILE, all - l < TILE ? all - l : TILE);
 }
 
-static void run_item(struct agop_job *job, int64_t item)
+static gram_status run_item(struct agop_job *job, int64_t item)
 {
     const struct gram_agop_op *op = job->op;
     int64_t first = 0;
@@ -161,31 +175,24 @@ static void run_item(struct agop_job *job, int64_t item)
         int64_t rest = op->d.cols - first, count = rest < job->points ? rest : job->points;
         struct gram_cdist_grad_op grad = gradients_of(job, item, first, count);
 
-        cpu_cdist_grad_in(job->g, &grad, false, job->scratch + job->grad);
+        TRY(cpu_cdist_grad_in(job->g, &grad, false, job->inner, job->inner_bytes));
         job->columns = op->c.rows * count;
         add_block(job);
         job->add = true;
         first += count;
     } while (first < op->d.cols);
-}
-
-size_t cpu_agop_workspace(const gram_context *g, const struct gram_agop_op *op)
-{
-    return op->batch.count == 0 || op->d.rows == 0 ? 0 : make_job(g, op).total;
+    return GRAM_OK;
 }
 
 gram_status cpu_agop(gram_context *g, const struct gram_agop_op *op)
 {
     struct agop_job job;
-    void *scratch;
 
     if (op->batch.count == 0 || op->d.rows == 0)
         return GRAM_OK;
     job = make_job(g, op);
-    TRY(gram_scratch(g, job.total, &scratch));
-    job.g = g;
-    job.scratch = scratch;
+    TRY(lay_out(&job));
     for (int64_t item = 0; item < op->batch.count; item++)
-        run_item(&job, item);
+        TRY(run_item(&job, item));
     return GRAM_OK;
 }

@@ -33,21 +33,21 @@ static struct cdist_item *item_of(const struct cdist_plan *plan, int64_t in_roun
 {
     size_t at = plan->shared_item ? 0 : (size_t)in_round * plan->item_bytes;
 
-    return (struct cdist_item *)(plan->scratch + plan->items_at + at);
+    return (struct cdist_item *)(plan->item_memory + at);
 }
 
 static double *x_norms(const struct cdist_round *round, int64_t item)
 {
     const struct cdist_plan *plan = round->plan;
 
-    return (double *)(plan->scratch + plan->x_norms_at) + item * plan->x_rows;
+    return (double *)plan->x_norms + item * plan->x_rows;
 }
 
 static double *y_norms(const struct cdist_round *round, int64_t item)
 {
     const struct cdist_plan *plan = round->plan;
 
-    return (double *)(plan->scratch + plan->y_norms_at) + item * plan->y_rows;
+    return (double *)plan->y_norms + item * plan->y_rows;
 }
 
 /* ---- Packing -------------------------------------------------------------------------------- */
@@ -95,14 +95,14 @@ static void pack_task(void *arg, int64_t index, int thread)
                                  round->i,
                                  round->rows,
                                  plan->mr,
-                                 plan->scratch + cpu_cdist_x_panel(plan, item, panel),
+                                 plan->x_panels + cpu_cdist_x_panel(plan, item, panel),
                                  x_norms(round, item)};
         else
             side = (struct side){&plan->op.y,
                                  round->j,
                                  round->cols,
                                  plan->nr,
-                                 plan->scratch + plan->y_at + cpu_cdist_y_panel(plan, item, panel),
+                                 plan->y_panels + cpu_cdist_y_panel(plan, item, panel),
                                  y_norms(round, item)};
         pack_panel(round, &side, item, panel);
     }
@@ -221,7 +221,7 @@ static void one_strip(const struct block *block, const struct cdist_piece *strip
     int64_t first = strip->diagonal > 0 ? strip->diagonal : 0; /* column of the strip's first row */
     int64_t panel[2] = {row / plan->mr, 0};
     struct gram_tile tile = {.depth = round->depth,
-                             .x = plan->scratch + cpu_cdist_x_panel(plan, block->item, panel[0]),
+                             .x = plan->x_panels + cpu_cdist_x_panel(plan, block->item, panel[0]),
                              .ldc = strip->ld,
                              .accumulate = !round->first,
                              .power = &block->what->power};
@@ -230,7 +230,7 @@ static void one_strip(const struct block *block, const struct cdist_piece *strip
         load_piece(plan, strip);
     for (int64_t c = first / plan->nr * plan->nr; c < strip->cols; c += plan->nr) {
         panel[1] = (block->col + c) / plan->nr;
-        tile.y = plan->scratch + plan->y_at + cpu_cdist_y_panel(plan, block->item, panel[1]);
+        tile.y = plan->y_panels + cpu_cdist_y_panel(plan, block->item, panel[1]);
         tile.c = strip->buffer + c * plan->element;
         if (plan->expand)
             cpu_cdist_square(round, block->item, panel, &tile);
@@ -275,7 +275,7 @@ static void block_task(void *arg, int64_t index, int thread)
     origin = gram_view_item(out, &plan->op.batch, round->item + block.item);
     piece.row_stride = out->row_stride, piece.col_stride = out->col_stride;
     piece.cols = gram_least(plan->block_cols, round->cols - block.col);
-    piece.buffer = plan->scratch + plan->buffers_at + (size_t)thread * plan->buffer_bytes;
+    piece.buffer = plan->buffers + (size_t)thread * plan->buffer_bytes;
     piece.ld = gram_round_up(piece.cols, plan->nr);
     for (int64_t row = block.row; row < row_end; row += plan->buffer_rows) {
         int64_t i = round->i + row;
@@ -344,13 +344,12 @@ static void run_items(struct cdist_round *round)
     }
 }
 
-void cpu_cdist_run(struct cdist_plan *plan, void *scratch)
+void cpu_cdist_run(struct cdist_plan *plan)
 {
     struct cdist_round round = {.plan = plan};
     int64_t count = plan->op.batch.count;
 
-    plan->scratch = scratch;
-    for (; round.item < count && plan->bytes > 0; round.item += plan->items) {
+    for (; round.item < count && !plan->empty; round.item += plan->items) {
         round.items = gram_least(plan->items, count - round.item);
         for (int64_t i = 0; i < (plan->shared_item ? round.item == 0 : round.items); i++)
             cpu_cdist_item(plan, round.item + i, item_of(plan, i));
@@ -362,19 +361,24 @@ void cpu_cdist_run(struct cdist_plan *plan, void *scratch)
 
 gram_status cpu_cdist(gram_context *g, const struct gram_cdist_op *op)
 {
+    struct gram_layout layout = {0};
     struct cdist_plan plan;
-    void *scratch;
 
     cpu_cdist_plan(g, op, &plan);
-    TRY(gram_scratch(g, plan.bytes, &scratch));
-    cpu_cdist_run(&plan, scratch);
+    cpu_cdist_take(&plan, &layout);
+    TRY(gram_layout_open(g, &layout));
+    cpu_cdist_run(&plan);
     return GRAM_OK;
 }
 
-size_t cpu_cdist_workspace(const gram_context *g, const struct gram_cdist_op *op)
+gram_status cpu_cdist_in(gram_context *g, const struct gram_cdist_op *op, void *memory,
+                         size_t bytes)
 {
-    struct cdist_plan plan;
+    struct gram_scratch_before before;
+    gram_status status;
 
-    cpu_cdist_plan(g, op, &plan);
-    return plan.bytes;
+    gram_scratch_lend(g, memory, bytes, &before);
+    status = cpu_cdist(g, op);
+    gram_scratch_return(g, &before);
+    return status;
 }

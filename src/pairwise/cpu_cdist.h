@@ -12,6 +12,7 @@
  */
 #ifndef GRAM_CPU_CDIST_H
 #define GRAM_CPU_CDIST_H
+#include "core/scratch.h"
 #include "core/threads.h"
 #include "cpu/cpu.h"
 #include "cpu/cpu_kernels.h"
@@ -40,10 +41,12 @@ struct cdist_plan {
     int64_t buffer_rows; /* of a block that are summed before they are mirrored: whole strips */
     bool shared_item;    /* all items have the same hyperparameters */
     size_t item_bytes;   /* of a cdist_item, with the evaluation of an expression behind it */
-    /* Scratch: byte offsets. */
-    size_t y_at, x_norms_at, y_norms_at, items_at, buffers_at, buffer_bytes, bytes;
-    size_t x_centred_at, y_centred_at, centre_at; /* where expand is set */
-    char *scratch;
+    bool empty;          /* there is nothing to do */
+    /* Scratch: panels of x and y, where expand is set their shifted copies and the centre, norms,
+     * what the hyperparameters of items come to, a buffer of each thread. */
+    char *x_panels, *y_panels, *x_centred, *y_centred, *centre, *x_norms, *y_norms, *item_memory,
+        *buffers;
+    size_t buffer_bytes;
 };
 
 /* The piece of the problem that a round works on. */
@@ -67,8 +70,8 @@ struct cdist_piece {
     int64_t ld;
 };
 
-/* Where scratch holds the panels of an item of the round; the shifted ones lie alike from
- * x_centred_at and y_centred_at on. */
+/* Where the panels of an item of the round lie from x_panels and y_panels on, and the shifted ones
+ * from x_centred and y_centred on. */
 static inline size_t cpu_cdist_x_panel(const struct cdist_plan *plan, int64_t item, int64_t panel)
 {
     return (size_t)((item * plan->x_rows + panel * plan->mr) * plan->depth * plan->element);
@@ -80,12 +83,17 @@ static inline size_t cpu_cdist_y_panel(const struct cdist_plan *plan, int64_t it
 }
 
 /* cpu_cdist.c: hands count tasks of a round to the threads, or does them itself if they are small;
- * and the whole work, in scratch of plan->bytes, aligned to 64 bytes; 0 bytes: none. */
+ * and the whole work of a plan whose layout is open. */
 void cpu_cdist_loop(const struct cdist_round *round, int64_t count, gram_loop_body *body);
-void cpu_cdist_run(struct cdist_plan *plan, void *scratch);
+void cpu_cdist_run(struct cdist_plan *plan);
+/* cpu_cdist as a part of other operations, in a piece of their scratch. */
+gram_status cpu_cdist_in(gram_context *g, const struct gram_cdist_op *op, void *memory,
+                         size_t bytes);
 
-/* cpu_cdist_plan.c: chooses pieces and lays out scratch; no tensor's data are read. */
+/* cpu_cdist_plan.c: chooses pieces, without reading a tensor's data; and takes the plan's scratch,
+ * whose pointers opening the layout fills in: until then the plan must stay where it is. */
 void cpu_cdist_plan(const gram_context *g, const struct gram_cdist_op *op, struct cdist_plan *plan);
+void cpu_cdist_take(struct cdist_plan *plan, struct gram_layout *layout);
 void cpu_cdist_item(const struct cdist_plan *plan, int64_t item, struct cdist_item *out);
 
 /* cpu_cdist_square.c: true if norms and products are faster for p = 2 here; the shifted panels and
@@ -95,8 +103,8 @@ void cpu_cdist_centre(struct cdist_round *round);
 void cpu_cdist_square(const struct cdist_round *round, int64_t item, const int64_t panel[2],
                       const struct gram_tile *direct);
 
-/* cpu_cdist_grad.c: runs all items of op with scratch of cpu_cdist_grad_workspace(g, op) bytes,
- * aligned to 64; with add the gradients are added to what out holds. */
-void cpu_cdist_grad_in(gram_context *g, const struct gram_cdist_grad_op *op, bool add,
-                       void *scratch);
+/* cpu_cdist_grad.c: cpu_cdist_grad as a part of other operations, in a piece of their scratch; with
+ * add the gradients are added to what out holds. */
+gram_status cpu_cdist_grad_in(gram_context *g, const struct gram_cdist_grad_op *op, bool add,
+                              void *memory, size_t bytes);
 #endif

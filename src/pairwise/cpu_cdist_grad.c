@@ -622,13 +622,12 @@ static void run_task(void *arg, int64_t index, int thread)
 
 /* ---- The call ------------------------------------------------------------------------------- */
 
-size_t cpu_cdist_grad_workspace(const gram_context *g, const struct gram_cdist_grad_op *op)
+/* The bytes of scratch, which ways of different items use one after the other. */
+static size_t bytes_of(const gram_context *g, const struct gram_cdist_grad_op *op)
 {
     size_t tiles = 0, products = 0, largest = 0;
     bool any = op->p.tensor.data != NULL;
 
-    if (nothing_to_do(op))
-        return 0;
     if (any || !takes_no_tiles(op, op->p.value))
         tiles = make_plan(g, op).size * (size_t)g->threads;
     if (any || by_products(op, op->p.value))
@@ -638,22 +637,29 @@ size_t cpu_cdist_grad_workspace(const gram_context *g, const struct gram_cdist_g
     return gram_most_bytes(largest, gram_most_bytes(tiles, products));
 }
 
-void cpu_cdist_grad_in(gram_context *g, const struct gram_cdist_grad_op *op, bool add,
-                       void *scratch)
+static void run_tiles(gram_context *g, const struct gram_cdist_grad_op *op, bool add, void *scratch)
 {
-    struct grad_plan plan;
+    struct grad_plan plan = make_plan(g, op);
+
+    plan.g = g;
+    plan.add = add;
+    plan.scratch = scratch;
+    if (!op->p.tensor.data)
+        gram_power_prepare(&plan.power, op->a.dtype, op->p.value - 1, 0);
+    gram_parallel_for(g, plan.item_tasks * op->batch.count, run_task, &plan);
+}
+
+static gram_status run(gram_context *g, const struct gram_cdist_grad_op *op, bool add)
+{
+    struct gram_layout layout = {0};
+    void *scratch;
 
     if (nothing_to_do(op))
-        return;
-    if (op->p.tensor.data || !takes_no_tiles(op, op->p.value)) {
-        plan = make_plan(g, op);
-        plan.g = g;
-        plan.add = add;
-        plan.scratch = scratch;
-        if (!op->p.tensor.data)
-            gram_power_prepare(&plan.power, op->a.dtype, op->p.value - 1, 0);
-        gram_parallel_for(g, plan.item_tasks * op->batch.count, run_task, &plan);
-    }
+        return GRAM_OK;
+    gram_take(&layout, &scratch, bytes_of(g, op));
+    TRY(gram_layout_open(g, &layout));
+    if (op->p.tensor.data || !takes_no_tiles(op, op->p.value))
+        run_tiles(g, op, add, scratch);
     for (int64_t i = 0; i < op->batch.count; i++) {
         double p = gram_hyper_at(&op->p, &op->batch, i);
         if (by_products(op, p))
@@ -661,13 +667,22 @@ void cpu_cdist_grad_in(gram_context *g, const struct gram_cdist_grad_op *op, boo
         else if (isinf(p))
             run_largest(g, op, i, add, scratch);
     }
+    return GRAM_OK;
 }
 
 gram_status cpu_cdist_grad(gram_context *g, const struct gram_cdist_grad_op *op)
 {
-    void *scratch;
+    return run(g, op, false);
+}
 
-    TRY(gram_scratch(g, cpu_cdist_grad_workspace(g, op), &scratch));
-    cpu_cdist_grad_in(g, op, false, scratch);
-    return GRAM_OK;
+gram_status cpu_cdist_grad_in(gram_context *g, const struct gram_cdist_grad_op *op, bool add,
+                              void *memory, size_t bytes)
+{
+    struct gram_scratch_before before;
+    gram_status status;
+
+    gram_scratch_lend(g, memory, bytes, &before);
+    status = run(g, op, add);
+    gram_scratch_return(g, &before);
+    return status;
 }

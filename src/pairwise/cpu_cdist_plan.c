@@ -105,36 +105,42 @@ static void choose_blocks(struct cdist_plan *plan)
     plan->block_cols = gram_least(gram_round_up(cols, plan->nr), plan->y_rows);
 }
 
-static void lay_out(struct cdist_plan *plan)
+static size_t panel_bytes(const struct cdist_plan *plan, int64_t rows)
 {
-    int64_t items = plan->items;
-    bool norms = plan->op.function == GRAM_COSINE || plan->expand;
-    size_t x_bytes = gram_round64((size_t)(items * plan->x_rows * plan->depth * plan->element));
-    size_t y_bytes = gram_round64((size_t)(items * plan->y_rows * plan->depth * plan->element));
-    size_t at = x_bytes;
+    return (size_t)(plan->items * rows * plan->depth * plan->element);
+}
 
-    plan->y_at = at;
-    at += y_bytes;
-    plan->x_centred_at = at;
-    at += plan->expand ? x_bytes : 0;
-    plan->y_centred_at = at;
-    at += plan->expand ? y_bytes : 0;
-    plan->centre_at = at;
-    at += plan->expand ? gram_round64((size_t)(items * plan->depth * plan->element)) : 0;
-    plan->x_norms_at = at;
-    at += norms ? gram_round64((size_t)(items * plan->x_rows) * sizeof(double)) : 0;
-    plan->y_norms_at = at;
-    at += norms ? gram_round64((size_t)(items * plan->y_rows) * sizeof(double)) : 0;
-    plan->items_at = at;
+void cpu_cdist_take(struct cdist_plan *plan, struct gram_layout *layout)
+{
+    const size_t x_bytes = panel_bytes(plan, plan->x_rows),
+                 y_bytes = panel_bytes(plan, plan->y_rows);
+    const size_t items = (size_t)plan->items;
+
+    if (plan->empty)
+        return;
+    gram_take(layout, &plan->x_panels, x_bytes);
+    gram_take(layout, &plan->y_panels, y_bytes);
+    if (plan->expand) {
+        gram_take(layout, &plan->x_centred, x_bytes);
+        gram_take(layout, &plan->y_centred, y_bytes);
+        gram_take(layout, &plan->centre, panel_bytes(plan, 1));
+    }
+    if (plan->op.function == GRAM_COSINE || plan->expand) {
+        gram_take(layout, &plan->x_norms, items * (size_t)plan->x_rows * sizeof(double));
+        gram_take(layout, &plan->y_norms, items * (size_t)plan->y_rows * sizeof(double));
+    }
+    gram_take(layout, &plan->item_memory, (plan->shared_item ? 1 : items) * plan->item_bytes);
+    gram_take(layout, &plan->buffers, (size_t)plan->g->threads * plan->buffer_bytes);
+}
+
+static void choose_buffers(struct cdist_plan *plan)
+{
     plan->item_bytes = gram_round64(sizeof(struct cdist_item));
     if (plan->op.expression)
         plan->item_bytes += gram_evaluation_bytes(plan->op.expression);
-    at += (size_t)(plan->shared_item ? 1 : items) * plan->item_bytes;
-    plan->buffers_at = at;
     plan->buffer_rows = plan->op.symmetric ? MIRROR_ROWS : plan->mr;
     plan->buffer_bytes =
         gram_round64((size_t)(plan->buffer_rows * plan->block_cols * plan->element));
-    plan->bytes = at + (size_t)plan->g->threads * plan->buffer_bytes;
 }
 
 void cpu_cdist_plan(const gram_context *g, const struct gram_cdist_op *op, struct cdist_plan *plan)
@@ -142,8 +148,9 @@ void cpu_cdist_plan(const gram_context *g, const struct gram_cdist_op *op, struc
     const struct gram_cdist_kernels *tiles;
 
     *plan = (struct cdist_plan){.g = g, .op = *op, .kernels = gram_cpu_kernels_of(g)};
-    if (op->batch.count == 0 || op->out.rows == 0 || op->out.cols == 0)
-        return; /* nothing to do in 0 bytes */
+    plan->empty = op->batch.count == 0 || op->out.rows == 0 || op->out.cols == 0;
+    if (plan->empty)
+        return;
     plan->dtype = op->out.dtype;
     plan->element = (int64_t)gram_dtype_size(plan->dtype);
     tiles = &plan->kernels->cdist[plan->dtype];
@@ -155,7 +162,7 @@ void cpu_cdist_plan(const gram_context *g, const struct gram_cdist_op *op, struc
     plan->expand = cpu_cdist_expands(plan);
     choose_rounds(plan);
     choose_blocks(plan);
-    lay_out(plan);
+    choose_buffers(plan);
 }
 
 /* The tile for a sum of |d|^p. */

@@ -39,7 +39,7 @@ bool cpu_cdist_expands(const struct cdist_plan *plan)
 
 static char *centre_of(const struct cdist_plan *plan, int64_t item)
 {
-    return plan->scratch + plan->centre_at + item * plan->depth * plan->element;
+    return plan->centre + item * plan->depth * plan->element;
 }
 
 /* Of `rows` rows the panel counts those that exist. */
@@ -66,8 +66,7 @@ static void centre_task(void *arg, int64_t item, int thread)
         int64_t rows = 0;
         for (int64_t q = 0; q < round->y_panels; q += step) {
             int64_t count = gram_least(plan->nr, round->cols - q * plan->nr);
-            sum += column_sum(plan, plan->scratch + plan->y_at + cpu_cdist_y_panel(plan, item, q),
-                              k, count);
+            sum += column_sum(plan, plan->y_panels + cpu_cdist_y_panel(plan, item, q), k, count);
             rows += count;
         }
         mean = isfinite(sum) ? sum / (double)rows : 0;
@@ -80,14 +79,12 @@ static void centre_task(void *arg, int64_t item, int thread)
 
 static char *x_norms(const struct cdist_plan *plan, int64_t item, int64_t panel)
 {
-    return plan->scratch + plan->x_norms_at +
-           (item * plan->x_rows + panel * plan->mr) * plan->element;
+    return plan->x_norms + (item * plan->x_rows + panel * plan->mr) * plan->element;
 }
 
 static char *y_norms(const struct cdist_plan *plan, int64_t item, int64_t panel)
 {
-    return plan->scratch + plan->y_norms_at +
-           (item * plan->y_rows + panel * plan->nr) * plan->element;
+    return plan->y_norms + (item * plan->y_rows + panel * plan->nr) * plan->element;
 }
 
 static void shift_task(void *arg, int64_t index, int thread)
@@ -102,12 +99,12 @@ static void shift_task(void *arg, int64_t index, int thread)
     for (int64_t q = first; q < gram_least(first + TASK_PANELS, panels); q++) {
         bool of_x = q < round->x_panels;
         int64_t panel = of_x ? q : q - round->x_panels;
-        size_t at = of_x ? cpu_cdist_x_panel(plan, item, panel)
-                         : plan->y_at + cpu_cdist_y_panel(plan, item, panel);
+        size_t at =
+            of_x ? cpu_cdist_x_panel(plan, item, panel) : cpu_cdist_y_panel(plan, item, panel);
         t.width = of_x ? plan->mr : plan->nr;
         t.count = gram_least(t.width, (of_x ? round->rows : round->cols) - panel * t.width);
-        t.panel = plan->scratch + at;
-        t.centred = plan->scratch + plan->x_centred_at + at;
+        t.panel = (of_x ? plan->x_panels : plan->y_panels) + at;
+        t.centred = (of_x ? plan->x_centred : plan->y_centred) + at;
         t.norms = of_x ? x_norms(plan, item, panel) : y_norms(plan, item, panel);
         plan->kernels->cdist[plan->dtype].centre(&t);
     }
@@ -127,8 +124,8 @@ void cpu_cdist_square(const struct cdist_round *round, int64_t item, const int64
     const struct cdist_plan *plan = round->plan;
     const struct gram_square_tile t = {
         .direct = *direct,
-        .x = plan->scratch + plan->x_centred_at + cpu_cdist_x_panel(plan, item, panel[0]),
-        .y = plan->scratch + plan->y_centred_at + cpu_cdist_y_panel(plan, item, panel[1]),
+        .x = plan->x_centred + cpu_cdist_x_panel(plan, item, panel[0]),
+        .y = plan->y_centred + cpu_cdist_y_panel(plan, item, panel[1]),
         .x_norms = x_norms(plan, item, panel[0]),
         .y_norms = y_norms(plan, item, panel[1]),
     };

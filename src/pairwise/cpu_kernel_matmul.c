@@ -20,15 +20,16 @@ enum {
 
 struct matmul_job {
     gram_context *g;
+    const struct gram_kernel_matmul_op *op;
     struct gram_cdist_op kernel; /* of the item */
     struct gram_view v, out;     /* of the item */
     bool symmetric;
     int64_t edge; /* rows and columns of a whole block */
     int64_t element;
     /* Scratch: the block, rows of v that BLAS cannot read in place, the product, and what the
-     * kernel needs itself. */
-    size_t v_at, product_at, more, total;
-    char *scratch;
+     * kernel takes itself. */
+    char *block, *v_rows, *product, *inner;
+    size_t inner_bytes;
     /* Rows [i, i + rows) and columns [j, j + cols) of K. */
     int64_t i, rows, j, cols;
     bool transposed;           /* the block's transpose is at work */
@@ -45,53 +46,64 @@ static struct gram_cdist_op block_of(const struct matmul_job *job)
     op.column_offset += job->j;
     op.x = gram_view_rows(&op.x, job->i, job->rows);
     op.y = gram_view_rows(&op.y, job->j, job->cols);
-    op.out = gram_view_dense(job->scratch, job->out.dtype, job->rows, job->cols);
+    op.out = gram_view_dense(job->block, job->out.dtype, job->rows, job->cols);
     return op;
 }
 
-/* Scratch of the kernels of all shapes of blocks. */
-static size_t kernel_workspace(const struct matmul_job *of)
+/* Finds the scratch of the kernels of all shapes of blocks. */
+static gram_status measure_kernels(struct matmul_job *of)
 {
     struct matmul_job job = *of;
     int64_t m = job.out.rows, n = job.v.rows;
     const int64_t rows[] = {gram_least(m, job.edge), m % job.edge},
                   cols[] = {gram_least(n, job.edge), n % job.edge};
-    size_t most = 0;
 
     for (int i = 0; i < 8; i++) {
         struct gram_cdist_op op;
+        size_t bytes;
         job.rows = rows[i & 1], job.cols = cols[i >> 1 & 1];
         job.i = 0, job.j = i >> 2; /* on the diagonal, and not */
         op = block_of(&job);
         if (op.symmetric && job.rows != job.cols)
             continue;
-        most = gram_most_bytes(most, cpu_cdist_workspace(job.g, &op));
+        TRY(gram_measure(job.g, &bytes, cpu_cdist(job.g, &op)));
+        of->inner_bytes = gram_most_bytes(of->inner_bytes, bytes);
     }
-    return most;
+    return GRAM_OK;
 }
 
-/* The work of an item, with the layout of scratch, which depends on no item's data. */
-static struct matmul_job make_job(const gram_context *g, const struct gram_kernel_matmul_op *op,
-                                  int64_t item)
+static void set_item(struct matmul_job *job, int64_t item)
 {
-    const struct gram_batch *batch = &op->kernel.batch;
-    struct matmul_job job = {
-        .g = (gram_context *)g,
-        .kernel = gram_cdist_alone(&op->kernel, item),
-        .v = gram_view_alone(&op->v, batch, item),
-        .out = gram_view_alone(&op->out, batch, item),
+    const struct gram_batch *batch = &job->op->kernel.batch;
+
+    job->kernel = gram_cdist_alone(&job->op->kernel, item);
+    job->v = gram_view_alone(&job->op->v, batch, item);
+    job->out = gram_view_alone(&job->op->out, batch, item);
+}
+
+static gram_status open_job(gram_context *g, const struct gram_kernel_matmul_op *op,
+                            struct matmul_job *job)
+{
+    const int64_t rows = gram_least(op->out.rows, EDGE), cols = gram_least(op->v.rows, EDGE);
+    struct gram_layout layout = {0};
+    size_t element, row_bytes;
+
+    *job = (struct matmul_job){
+        .g = g,
+        .op = op,
         .symmetric = gram_cdist_mirrors(&op->kernel),
         .element = (int64_t)gram_dtype_size(op->out.dtype),
         .edge = EDGE,
     };
-    int64_t rows = gram_least(job.out.rows, job.edge), cols = gram_least(job.v.rows, job.edge);
-    size_t row_bytes = (size_t)(job.v.cols * job.element);
-
-    job.v_at = gram_round64((size_t)(rows * cols * job.element));
-    job.product_at = job.v_at + gram_round64((size_t)gram_most(rows, cols) * row_bytes);
-    job.more = job.product_at + gram_round64((size_t)gram_most(rows, cols) * row_bytes);
-    job.total = job.more + kernel_workspace(&job);
-    return job;
+    set_item(job, 0);
+    TRY(measure_kernels(job));
+    element = (size_t)job->element;
+    row_bytes = (size_t)gram_most(rows, cols) * (size_t)op->v.cols * element;
+    gram_take(&layout, &job->block, (size_t)(rows * cols) * element);
+    gram_take(&layout, &job->v_rows, row_bytes);
+    gram_take(&layout, &job->product, row_bytes);
+    gram_take(&layout, &job->inner, job->inner_bytes);
+    return gram_layout_open(g, &layout);
 }
 
 static void copy_element(const struct matmul_job *job, char *to, const char *from)
@@ -108,7 +120,7 @@ static struct gram_blas_matrix operand(const struct matmul_job *job, int64_t fir
 {
     const struct gram_view *v = &job->v;
     const char *data = v->data + first * v->row_stride * job->element;
-    char *to = job->scratch + job->v_at;
+    char *to = job->v_rows;
 
     if (v->row_stride == 1 && v->col_stride >= rows && gram_blas_fits(v->col_stride, 0, 0))
         return (struct gram_blas_matrix){data, v->col_stride, false};
@@ -131,9 +143,9 @@ static void multiply_chunk(void *arg, int64_t index, int thread)
             terms = job->transposed ? job->rows : job->cols;
     int64_t first = index * CHUNK, rows = gram_least(CHUNK, all - first), columns = job->v.cols;
     int64_t step = job->transposed ? 1 : job->cols, origin = job->transposed ? job->j : job->i;
-    const struct gram_blas_matrix a = {job->scratch + first * step * job->element, job->cols,
+    const struct gram_blas_matrix a = {job->block + first * step * job->element, job->cols,
                                        !job->transposed};
-    char *product = job->scratch + job->product_at + first * columns * job->element;
+    char *product = job->product + first * columns * job->element;
     char *to = out->data + (origin + first) * out->row_stride * job->element;
 
     (void)thread;
@@ -157,16 +169,15 @@ static void multiply(struct matmul_job *job, bool transposed)
                   job);
 }
 
-static void run_block(struct matmul_job *job)
+static gram_status run_block(struct matmul_job *job)
 {
-    struct gram_cdist_op op = block_of(job);
-    struct cdist_plan plan;
+    const struct gram_cdist_op op = block_of(job);
 
-    cpu_cdist_plan(job->g, &op, &plan);
-    cpu_cdist_run(&plan, job->scratch + job->more);
+    TRY(cpu_cdist_in(job->g, &op, job->inner, job->inner_bytes));
     multiply(job, false);
     if (job->symmetric && job->i != job->j)
         multiply(job, true);
+    return GRAM_OK;
 }
 
 static void zero(const struct matmul_job *job)
@@ -191,7 +202,7 @@ static gram_status run_item(struct matmul_job *job)
             job->cols = gram_least(job->edge, n - job->j);
             if (gram_cancelled(job->g))
                 return gram_fail(job->g, GRAM_CANCELLED, "cancelled");
-            run_block(job);
+            TRY(run_block(job));
         }
     }
     return GRAM_OK;
@@ -203,17 +214,15 @@ static bool is_empty(const struct gram_kernel_matmul_op *op)
     return op->kernel.batch.count == 0 || op->out.rows == 0 || op->out.cols == 0;
 }
 
-size_t cpu_kernel_matmul_workspace(const gram_context *g, const struct gram_kernel_matmul_op *op)
+gram_status cpu_kernel_matmul(gram_context *g, const struct gram_kernel_matmul_op *op)
 {
-    return is_empty(op) ? 0 : make_job(g, op, 0).total;
-}
+    struct matmul_job job;
 
-gram_status cpu_kernel_matmul_in(gram_context *g, const struct gram_kernel_matmul_op *op,
-                                 void *scratch)
-{
-    for (int64_t item = 0; !is_empty(op) && item < op->kernel.batch.count; item++) {
-        struct matmul_job job = make_job(g, op, item);
-        job.scratch = scratch;
+    if (is_empty(op))
+        return GRAM_OK;
+    TRY(open_job(g, op, &job));
+    for (int64_t item = 0; item < op->kernel.batch.count; item++) {
+        set_item(&job, item);
         if (!op->accumulate)
             zero(&job);
         TRY(run_item(&job));
@@ -221,10 +230,14 @@ gram_status cpu_kernel_matmul_in(gram_context *g, const struct gram_kernel_matmu
     return GRAM_OK;
 }
 
-gram_status cpu_kernel_matmul(gram_context *g, const struct gram_kernel_matmul_op *op)
+gram_status cpu_kernel_matmul_in(gram_context *g, const struct gram_kernel_matmul_op *op,
+                                 void *memory)
 {
-    void *scratch;
+    struct gram_scratch_before before;
+    gram_status status;
 
-    TRY(gram_scratch(g, cpu_kernel_matmul_workspace(g, op), &scratch));
-    return cpu_kernel_matmul_in(g, op, scratch);
+    gram_scratch_lend(g, memory, SIZE_MAX, &before); /* as many as it takes */
+    status = cpu_kernel_matmul(g, op);
+    gram_scratch_return(g, &before);
+    return status;
 }

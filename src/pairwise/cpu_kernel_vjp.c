@@ -67,21 +67,23 @@ static const struct vjp_rows *rows_of(gram_dtype dtype)
 /* One item's work.  Views are of the item; data NULL: not wanted. */
 struct vjp_job {
     gram_context *g;
+    const struct gram_kernel_vjp_op *op;
     struct gram_cdist_op kernel; /* of the item */
     struct gram_view grad, to_x, to_y;
     const struct vjp_rows *each;
     size_t element;
     int64_t block_rows, block_cols;
     /* Scratch: the block's elements; a sum and, for the cosine, more doubles for each row and
-     * column; what the parts need themselves. */
-    size_t sums, more, total;
-    char *scratch;
+     * column; what the parts take themselves. */
+    char *elements, *inner;
+    double *sums;
+    size_t inner_bytes;
     struct vjp_block block;
 };
 
 static void *block_row(const struct vjp_job *job, int64_t row)
 {
-    return job->scratch + (size_t)(row * job->block.cols) * job->element;
+    return job->elements + (size_t)(row * job->block.cols) * job->element;
 }
 
 /* Element [row][0] of a view. */
@@ -95,11 +97,6 @@ static const void *grad_row(const struct vjp_job *job, int64_t row)
 {
     return view_row(job, &job->grad, job->block.i + row) +
            job->block.j * job->grad.col_stride * (int64_t)job->element;
-}
-
-static double *sums_of(const struct vjp_job *job)
-{
-    return (double *)(job->scratch + job->sums);
 }
 
 /* The next block in the order of rows, columns inside; false after the last. */
@@ -134,31 +131,35 @@ static const void *numbers_of(gram_dtype dtype)
 static struct gram_cdist_grad_op gradient_of(const struct vjp_job *job, const struct vjp_block *b,
                                              bool of_x)
 {
-    return gram_vjp_gradient(&job->kernel, b, of_x, of_x ? &job->to_x : &job->to_y, job->scratch,
+    return gram_vjp_gradient(&job->kernel, b, of_x, of_x ? &job->to_x : &job->to_y, job->elements,
                              numbers_of(job->kernel.x.dtype));
 }
 
-/* Scratch of the parts of a block of this size. */
-static size_t block_workspace(const struct vjp_job *job, const struct vjp_block *b,
-                              const struct gram_kernel_vjp_op *op)
+/* Finds the scratch of the parts of a block of this size, with all that is found before. */
+static gram_status measure_block(struct vjp_job *job, const struct vjp_block *b)
 {
+    const struct gram_kernel_vjp_op *op = job->op;
     const gram_kernel_output outputs[] = {GRAM_VALUE, GRAM_WEIGHT, GRAM_BANDWIDTH_DERIVATIVE};
     bool cosine = op->kernel.function == GRAM_COSINE, gradients = op->want_x || op->want_y;
     const bool used[] = {cosine && gradients, !cosine && gradients, op->want_bandwidth};
     const bool wanted[] = {op->want_y, op->want_x};
-    size_t most = 0;
+    size_t bytes;
 
     for (int i = 0; i < 3; i++) {
         struct gram_cdist_op kernel = gram_vjp_kernel(&job->kernel, b, outputs[i], NULL);
-        if (used[i])
-            most = gram_most_bytes(most, cpu_cdist_workspace(job->g, &kernel));
+        if (!used[i])
+            continue;
+        TRY(gram_measure(job->g, &bytes, cpu_cdist(job->g, &kernel)));
+        job->inner_bytes = gram_most_bytes(job->inner_bytes, bytes);
     }
     for (int of_x = 0; of_x < 2; of_x++) {
         struct gram_cdist_grad_op grad = gradient_of(job, b, of_x);
-        if (wanted[of_x])
-            most = gram_most_bytes(most, cpu_cdist_grad_workspace(job->g, &grad));
+        if (!wanted[of_x])
+            continue;
+        TRY(gram_measure(job->g, &bytes, cpu_cdist_grad(job->g, &grad)));
+        job->inner_bytes = gram_most_bytes(job->inner_bytes, bytes);
     }
-    return most;
+    return GRAM_OK;
 }
 
 /* The cosine's doubles behind the sums of a block's rows: norms and sums of x's rows, then of y's.
@@ -168,56 +169,65 @@ static int64_t cosine_doubles(const struct gram_cdist_op *kernel)
     return 2 * (kernel->x.rows + kernel->y.rows);
 }
 
-/* The whole work of an item, with the layout of scratch, which depends on no item's data. */
-static struct vjp_job make_job(gram_context *g, const struct gram_kernel_vjp_op *op, int64_t item)
+static void set_item(struct vjp_job *job, int64_t item)
 {
-    const struct gram_batch *batch = &op->kernel.batch;
-    struct vjp_job job = {.g = g, .kernel = gram_cdist_alone(&op->kernel, item)};
-    const struct gram_cdist_op *k = &job.kernel;
-    int64_t m = k->x.rows, n = k->y.rows, doubles;
+    const struct gram_batch *batch = &job->op->kernel.batch;
 
-    job.grad = gram_view_alone(&op->grad, batch, item);
-    job.to_x = gram_view_alone(&op->x, batch, item);
-    job.to_y = gram_view_alone(&op->y, batch, item);
-    job.each = rows_of(k->x.dtype);
-    job.element = gram_dtype_size(k->x.dtype);
-    job.block_rows = m < BLOCK ? m : BLOCK;
-    job.block_cols = n < BLOCK ? n : BLOCK;
-    doubles = job.block_rows + (k->function == GRAM_COSINE ? cosine_doubles(k) : 0);
-    job.sums = gram_round64((size_t)(job.block_rows * job.block_cols) * job.element);
-    job.more = job.sums + gram_round64((size_t)doubles * sizeof(double));
+    job->kernel = gram_cdist_alone(&job->op->kernel, item);
+    job->grad = gram_view_alone(&job->op->grad, batch, item);
+    job->to_x = gram_view_alone(&job->op->x, batch, item);
+    job->to_y = gram_view_alone(&job->op->y, batch, item);
+    job->block = (struct vjp_block){0};
+}
+
+/* Blocks of all sizes that come, and scratch for the largest need of any. */
+static gram_status open_job(gram_context *g, const struct gram_kernel_vjp_op *op,
+                            struct vjp_job *job)
+{
+    const struct gram_cdist_op *k = &op->kernel;
+    const int64_t m = k->x.rows, n = k->y.rows;
+    struct gram_layout layout = {0};
+    int64_t doubles;
+
+    *job = (struct vjp_job){.g = g,
+                            .op = op,
+                            .each = rows_of(k->x.dtype),
+                            .element = gram_dtype_size(k->x.dtype),
+                            .block_rows = gram_least(m, BLOCK),
+                            .block_cols = gram_least(n, BLOCK)};
+    set_item(job, 0);
     for (int i = 0; i < 4; i++) {
-        const struct vjp_block b = {0, i & 1 ? m % BLOCK : job.block_rows, 0,
-                                    i & 2 ? n % BLOCK : job.block_cols};
-        size_t need = b.rows && b.cols ? job.more + block_workspace(&job, &b, op) : job.more;
-        job.total = gram_most_bytes(job.total, need);
+        const struct vjp_block b = {0, i & 1 ? m % BLOCK : job->block_rows, 0,
+                                    i & 2 ? n % BLOCK : job->block_cols};
+        if (b.rows && b.cols)
+            TRY(measure_block(job, &b));
     }
-    return job;
+    doubles = job->block_rows + (k->function == GRAM_COSINE ? cosine_doubles(k) : 0);
+    gram_take(&layout, &job->elements, (size_t)(job->block_rows * job->block_cols) * job->element);
+    gram_take(&layout, &job->sums, (size_t)doubles * sizeof(double));
+    gram_take(&layout, &job->inner, job->inner_bytes);
+    return gram_layout_open(g, &layout);
 }
 
 /* The block's kernel (of the given output) into scratch. */
-static void find_kernel(struct vjp_job *job, gram_kernel_output output)
+static gram_status find_kernel(struct vjp_job *job, gram_kernel_output output)
 {
-    struct gram_cdist_op op = gram_vjp_kernel(&job->kernel, &job->block, output, job->scratch);
-    struct cdist_plan plan;
+    struct gram_cdist_op op = gram_vjp_kernel(&job->kernel, &job->block, output, job->elements);
 
-    cpu_cdist_plan(job->g, &op, &plan);
-    cpu_cdist_run(&plan, job->scratch + job->more);
+    return cpu_cdist_in(job->g, &op, job->inner, job->inner_bytes);
 }
 
 /* Adds what the block's weights in scratch give to to_x and to_y. */
-static void add_gradients(struct vjp_job *job)
+static gram_status add_gradients(struct vjp_job *job)
 {
-    struct gram_cdist_grad_op op;
+    const struct gram_view *wanted[] = {&job->to_y, &job->to_x};
 
-    if (job->to_x.data) {
-        op = gradient_of(job, &job->block, true);
-        cpu_cdist_grad_in(job->g, &op, true, job->scratch + job->more);
+    for (int of_x = 1; of_x >= 0; of_x--) {
+        const struct gram_cdist_grad_op op = gradient_of(job, &job->block, of_x);
+        if (wanted[of_x]->data)
+            TRY(cpu_cdist_grad_in(job->g, &op, true, job->inner, job->inner_bytes));
     }
-    if (job->to_y.data) {
-        op = gradient_of(job, &job->block, false);
-        cpu_cdist_grad_in(job->g, &op, true, job->scratch + job->more);
-    }
+    return GRAM_OK;
 }
 
 /* ---- The cosine ----------------------------------------------------------------------------- */
@@ -285,10 +295,10 @@ static void correct(const struct vjp_job *job, const struct gram_view *to,
 }
 
 /* Adds the gradients of an item to to_x and to_y, which are 0. */
-static void cosine_gradients(struct vjp_job *job)
+static gram_status cosine_gradients(struct vjp_job *job)
 {
     const struct gram_view *x = &job->kernel.x, *y = &job->kernel.y;
-    struct cosine c = {.job = job, .x_norm = sums_of(job) + job->block_rows};
+    struct cosine c = {.job = job, .x_norm = job->sums + job->block_rows};
 
     c.x_sum = c.x_norm + x->rows;
     c.y_norm = c.x_sum + x->rows;
@@ -296,14 +306,15 @@ static void cosine_gradients(struct vjp_job *job)
     find_norms(job, x, c.x_norm, c.x_sum);
     find_norms(job, y, c.y_norm, c.y_sum);
     while (next_block(job)) {
-        find_kernel(job, GRAM_VALUE);
+        TRY(find_kernel(job, GRAM_VALUE));
         gram_parallel_for(job->g, job->block.rows, weigh_row, &c);
         sum_columns(&c);
         gram_parallel_for(job->g, job->block.rows, divide_row, &c);
-        add_gradients(job);
+        TRY(add_gradients(job));
     }
     correct(job, &job->to_x, x, c.x_norm, c.x_sum);
     correct(job, &job->to_y, y, c.y_norm, c.y_sum);
+    return GRAM_OK;
 }
 
 /* ---- Other gradients ------------------------------------------------------------------------ */
@@ -322,8 +333,8 @@ static void sum_row(void *arg, int64_t row, int thread)
     const struct vjp_job *job = arg;
 
     (void)thread;
-    sums_of(job)[row] = job->each->grad_sum(block_row(job, row), grad_row(job, row),
-                                            job->grad.col_stride, job->block.cols);
+    job->sums[row] = job->each->grad_sum(block_row(job, row), grad_row(job, row),
+                                         job->grad.col_stride, job->block.cols);
 }
 
 static void zero_rows(const struct vjp_job *job, const struct gram_view *v)
@@ -332,18 +343,17 @@ static void zero_rows(const struct vjp_job *job, const struct gram_view *v)
         job->each->zero(view_row(job, v, i), v->col_stride, v->cols);
 }
 
-static double bandwidth_gradient(struct vjp_job *job)
+static gram_status bandwidth_gradient(struct vjp_job *job, double *total)
 {
-    double total = 0;
-
+    *total = 0;
     while (gram_vjp_has_bandwidth(job->kernel.function) && next_block(job)) {
-        find_kernel(job, GRAM_BANDWIDTH_DERIVATIVE);
+        TRY(find_kernel(job, GRAM_BANDWIDTH_DERIVATIVE));
         gram_for(job->g, (double)job->block.rows * (double)job->block.cols, job->block.rows,
                  sum_row, job);
         for (int64_t i = 0; i < job->block.rows; i++)
-            total += sums_of(job)[i];
+            *total += job->sums[i];
     }
-    return total;
+    return GRAM_OK;
 }
 
 /* grad summed where the regularization was added. */
@@ -370,43 +380,49 @@ static void store_number(const struct gram_view *v, const struct gram_batch *bat
         *(double *)to = value;
 }
 
-static void run_item(gram_context *g, const struct gram_kernel_vjp_op *op, int64_t item,
-                     void *scratch)
+static gram_status points_gradients(struct vjp_job *job)
 {
-    struct vjp_job job = make_job(g, op, item);
-    const struct gram_batch *batch = &op->kernel.batch;
+    if (job->kernel.function == GRAM_COSINE)
+        return cosine_gradients(job);
+    while (next_block(job)) {
+        TRY(find_kernel(job, GRAM_WEIGHT));
+        gram_for(job->g, (double)job->block.rows * (double)job->block.cols, job->block.rows,
+                 multiply_row, job);
+        TRY(add_gradients(job));
+    }
+    return GRAM_OK;
+}
 
-    job.scratch = scratch;
-    zero_rows(&job, &job.to_x);
-    zero_rows(&job, &job.to_y);
-    if (job.kernel.function == GRAM_COSINE && (op->want_x || op->want_y))
-        cosine_gradients(&job);
-    else
-        while ((op->want_x || op->want_y) && next_block(&job)) {
-            find_kernel(&job, GRAM_WEIGHT);
-            gram_for(g, (double)job.block.rows * (double)job.block.cols, job.block.rows,
-                     multiply_row, &job);
-            add_gradients(&job);
-        }
-    if (op->want_bandwidth)
-        store_number(&op->bandwidth, batch, item, bandwidth_gradient(&job));
+static gram_status run_item(struct vjp_job *job, int64_t item)
+{
+    const struct gram_kernel_vjp_op *op = job->op;
+    const struct gram_batch *batch = &op->kernel.batch;
+    double total;
+
+    set_item(job, item);
+    zero_rows(job, &job->to_x);
+    zero_rows(job, &job->to_y);
+    if (op->want_x || op->want_y)
+        TRY(points_gradients(job));
+    if (op->want_bandwidth) {
+        TRY(bandwidth_gradient(job, &total));
+        store_number(&op->bandwidth, batch, item, total);
+    }
     if (op->want_regularization)
-        store_number(&op->regularization, batch, item, regularization_gradient(&job));
+        store_number(&op->regularization, batch, item, regularization_gradient(job));
+    return GRAM_OK;
 }
 
 /* ---- The call ------------------------------------------------------------------------------- */
 
-size_t cpu_kernel_vjp_workspace(const gram_context *g, const struct gram_kernel_vjp_op *op)
-{
-    return op->kernel.batch.count ? make_job((gram_context *)g, op, 0).total : 0;
-}
-
 gram_status cpu_kernel_vjp(gram_context *g, const struct gram_kernel_vjp_op *op)
 {
-    void *scratch;
+    struct vjp_job job;
 
-    TRY(gram_scratch(g, cpu_kernel_vjp_workspace(g, op), &scratch));
+    if (op->kernel.batch.count == 0)
+        return GRAM_OK;
+    TRY(open_job(g, op, &job));
     for (int64_t item = 0; item < op->kernel.batch.count; item++)
-        run_item(g, op, item, scratch);
+        TRY(run_item(&job, item));
     return GRAM_OK;
 }

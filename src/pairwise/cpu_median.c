@@ -20,26 +20,30 @@
 #define real   double
 #include "cpu_median_select.h"
 
-struct median_plan {
+struct median_job {
+    const struct gram_median_op *op;
     struct cdist_plan distances; /* of the sample of one item */
-    size_t rows_at, cdist_at, bytes;
+    bool empty;                  /* there are no distances */
+    char *matrix, *rows;         /* scratch: the distances, and a copy of the rows of a sample */
 };
 
-static void plan_median(const gram_context *g, const struct gram_median_op *op,
-                        struct median_plan *plan)
+static gram_status open_job(gram_context *g, const struct gram_median_op *op,
+                            struct median_job *job)
 {
-    size_t element = gram_dtype_size(op->out.dtype), stored = gram_dtype_size(op->x.dtype);
     const struct gram_cdist_op one = gram_median_distances(op);
+    struct gram_layout layout = {0};
 
-    *plan = (struct median_plan){0};
-    if (op->batch.count == 0 || op->rows < 2)
-        return; /* nothing to do in 0 bytes */
-    cpu_cdist_plan(g, &one, &plan->distances);
-    plan->rows_at = gram_round64((size_t)(op->rows * op->rows) * element);
-    plan->cdist_at = plan->rows_at;
-    if (gram_median_sampled(op))
-        plan->cdist_at += gram_round64((size_t)(op->rows * op->x.cols) * stored);
-    plan->bytes = plan->cdist_at + plan->distances.bytes;
+    *job = (struct median_job){.op = op, .empty = op->batch.count == 0 || op->rows < 2};
+    if (!job->empty) {
+        cpu_cdist_plan(g, &one, &job->distances);
+        gram_take(&layout, &job->matrix,
+                  (size_t)(op->rows * op->rows) * gram_dtype_size(op->out.dtype));
+        if (gram_median_sampled(op))
+            gram_take(&layout, &job->rows,
+                      (size_t)(op->rows * op->x.cols) * gram_dtype_size(op->x.dtype));
+        cpu_cdist_take(&job->distances, &layout);
+    }
+    return gram_layout_open(g, &layout);
 }
 
 static void copy_row(const struct gram_view *x, const char *row, char *to)
@@ -69,44 +73,34 @@ static void store_median(const struct gram_median_op *op, int64_t item, double v
         *(double *)to = value;
 }
 
-static void one_item(const struct gram_median_op *op, struct median_plan *plan, int64_t item,
-                     char *scratch)
+static void run_item(struct median_job *job, int64_t item)
 {
-    struct gram_cdist_op *one = &plan->distances.op;
+    const struct gram_median_op *op = job->op;
+    struct gram_cdist_op *one = &job->distances.op;
     char *x = gram_view_item(&op->x, &op->batch, item);
 
     if (gram_median_sampled(op) && op->x.cols > 0) {
-        sample(op, x, scratch + plan->rows_at);
-        x = scratch + plan->rows_at;
+        sample(op, x, job->rows);
+        x = job->rows;
     }
     one->x.data = one->y.data = x;
-    one->out.data = scratch;
+    one->out.data = job->matrix;
     one->p.value = gram_hyper_at(&op->p, &op->batch, item);
-    cpu_cdist_run(&plan->distances, scratch + plan->cdist_at);
+    cpu_cdist_run(&job->distances);
     store_median(op, item,
-                 op->out.dtype == GRAM_F32 ? median_f32((float *)scratch, op->rows)
-                                           : median_f64((double *)scratch, op->rows));
+                 op->out.dtype == GRAM_F32 ? median_f32((float *)job->matrix, op->rows)
+                                           : median_f64((double *)job->matrix, op->rows));
 }
 
 gram_status cpu_median(gram_context *g, const struct gram_median_op *op)
 {
-    struct median_plan plan;
-    void *scratch;
+    struct median_job job;
 
-    plan_median(g, op, &plan);
-    TRY(gram_scratch(g, plan.bytes, &scratch));
+    TRY(open_job(g, op, &job));
     for (int64_t item = 0; item < op->batch.count; item++)
-        if (plan.bytes > 0)
-            one_item(op, &plan, item, scratch);
-        else
+        if (job.empty)
             store_median(op, item, NAN);
+        else
+            run_item(&job, item);
     return GRAM_OK;
-}
-
-size_t cpu_median_workspace(const gram_context *g, const struct gram_median_op *op)
-{
-    struct median_plan plan;
-
-    plan_median(g, op, &plan);
-    return plan.bytes;
 }

@@ -37,8 +37,10 @@ struct agop_job {
     int64_t points, ld, chunks; /* points: of a whole block */
     int64_t side, part;         /* of a pair of tiles in parts; numbers of a chunk's parts */
     size_t element;
-    size_t parts_at, grad_at, bytes; /* scratch: gradients, parts, what the gradients need */
-    char *scratch;
+    /* Scratch of a round: the gradients of a block of points, the parts, what finding the gradients
+     * takes. */
+    char *gradients, *parts, *inner;
+    size_t inner_bytes;
 };
 
 /* The gradients of points [first, first + count), as (outputs times points) by features. */
@@ -48,7 +50,7 @@ static struct gram_cdist_grad_op gradients_of(const struct agop_job *job, int64_
     struct gram_cdist_grad_op grad =
         gram_agop_gradients(job->op, &job->batch, job->first, first, count);
 
-    grad.out = gram_view_dense_items(job->scratch, grad.a.dtype, grad.c.rows * count, job->ld,
+    grad.out = gram_view_dense_items(job->gradients, grad.a.dtype, grad.c.rows * count, job->ld,
                                      &job->batch);
     grad.out.planes = grad.c.rows, grad.out.rows = grad.d.rows, grad.out.cols = count;
     grad.out.plane_stride = count * job->ld;
@@ -56,15 +58,18 @@ static struct gram_cdist_grad_op gradients_of(const struct agop_job *job, int64_
     return grad;
 }
 
-static size_t gradient_bytes(const struct agop_job *job, int64_t count)
+/* Finds the scratch that the gradients of so many points take, with that of others before. */
+static gram_status measure_gradients(gram_context *g, struct agop_job *job, int64_t count)
 {
     const struct gram_cdist_grad_op op = gradients_of(job, 0, count);
-    struct cuda_grad_plan plan;
+    size_t bytes;
 
-    cuda_cdist_grad_plan(&op, false, job->processors, &plan);
-    return plan.bytes;
+    TRY(gram_measure(g, &bytes, cuda_cdist_grad_queue(g, &op, false)));
+    job->inner_bytes = gram_most_bytes(job->inner_bytes, bytes);
+    return GRAM_OK;
 }
 
+/* Pairs of tiles on and below the diagonal of out, which is symmetric. */
 static int64_t pairs_of(const struct gram_agop_op *op)
 {
     int64_t tiles = gram_ceil_div(op->d.rows, AGOP_TILE);
@@ -104,6 +109,8 @@ static void share(struct agop_job *job, const struct gram_batch *round)
         job->chunks = 1;
 }
 
+/* What all rounds have in common.  A column of gradients is padded to groups of 16 bytes, and a
+ * part of the diagonal has a number for each feature. */
 static struct agop_job make_job(const gram_context *g, const struct gram_agop_op *op)
 {
     const struct cuda_device *device = g->device;
@@ -118,6 +125,7 @@ static struct agop_job make_job(const gram_context *g, const struct gram_agop_op
     return job;
 }
 
+/* As many items at a time as fill about ROUND_BYTES with their gradients and parts. */
 static struct gram_rounds rounds_of(const struct agop_job *job)
 {
     const int64_t item = job->op->c.rows * job->points * job->ld + job->part;
@@ -126,24 +134,29 @@ static struct gram_rounds rounds_of(const struct agop_job *job)
                           gram_most(1, ROUND_BYTES / (int64_t)job->element / gram_most(1, item)));
 }
 
-/* Scratch of a round: the gradients of a block of points, the parts, what the gradients need. */
-static void lay_out(struct agop_job *job, const struct gram_batch *round, int64_t first)
+static gram_status open_round(gram_context *g, struct agop_job *job, const struct gram_batch *round,
+                              int64_t first)
 {
     const struct gram_agop_op *op = job->op;
     const int64_t gradients = round->count * op->c.rows * job->points * job->ld;
-    size_t last;
+    struct gram_layout layout = {0};
 
     job->first = first;
     share(job, round);
-    job->parts_at = gram_round64((size_t)gradients * job->element);
-    job->grad_at = job->parts_at +
-                   gram_round64((size_t)(round->count * job->chunks * job->part) * job->element);
-    last = job->points > 0 ? gradient_bytes(job, op->d.cols % job->points) : 0;
-    job->bytes = job->grad_at + gram_most_bytes(last, gradient_bytes(job, job->points));
+    job->inner_bytes = 0;
+    TRY(measure_gradients(g, job, job->points));
+    if (job->points > 0)
+        TRY(measure_gradients(g, job, op->d.cols % job->points));
+    gram_take(&layout, &job->gradients, (size_t)gradients * job->element);
+    gram_take(&layout, &job->parts,
+              (size_t)(round->count * job->chunks * job->part) * job->element);
+    gram_take(&layout, &job->inner, job->inner_bytes);
+    return gram_layout_open(g, &layout);
 }
 
 /* ---- Launches ------------------------------------------------------------------------------- */
 
+/* What the kernels of a round are told; columns and first change from block to block. */
 static void fill_params(const struct agop_job *job, struct agop_params *params)
 {
     const struct gram_agop_op *op = job->op;
@@ -151,8 +164,8 @@ static void fill_params(const struct agop_job *job, struct agop_params *params)
     *params = (struct agop_params){
         .items = job->batch.count,
         .ndim = job->batch.ndim,
-        .gradients = job->scratch,
-        .parts = job->scratch + job->parts_at,
+        .gradients = job->gradients,
+        .parts = job->parts,
         .out = gram_view_item(&op->out, &op->batch, job->first),
         .features = op->d.rows,
         .ld = job->ld,
@@ -187,20 +200,23 @@ static gram_status queue_products(gram_context *g, const struct agop_job *job, i
                              params);
 }
 
-static gram_status queue_round(gram_context *g, const struct agop_job *job)
+/* The gradients of each block of points are found, multiplied and added to the parts; the sum of
+ * the parts is stored once, at the end. */
+static gram_status run_round(gram_context *g, void *of, const struct gram_batch *round,
+                             int64_t begin)
 {
+    struct agop_job *job = of;
     const struct gram_agop_op *op = job->op;
     struct agop_params params;
     int64_t first = 0;
 
+    TRY(open_round(g, job, round, begin));
     fill_params(job, &params);
     do { /* once even without points: zeros */
         int64_t rest = op->d.cols - first, count = rest < job->points ? rest : job->points;
         const struct gram_cdist_grad_op grad = gradients_of(job, first, count);
-        struct cuda_grad_plan plan;
 
-        cuda_cdist_grad_plan(&grad, false, job->processors, &plan);
-        TRY(cuda_cdist_grad_queue(g, &plan, job->scratch + job->grad_at));
+        TRY(cuda_cdist_grad_in(g, &grad, false, job->inner, job->inner_bytes));
         TRY(queue_products(g, job, count, &params));
         params.first = 0;
         first += count;
@@ -209,57 +225,22 @@ static gram_status queue_round(gram_context *g, const struct agop_job *job)
                              gram_ceil_div(params.items * job->part, THREADS), THREADS, &params);
 }
 
-static gram_status queue(gram_context *g, struct agop_job *job)
-{
-    const struct gram_batch *batch = &job->op->batch;
-    const struct gram_rounds rounds = rounds_of(job);
-    void *scratch;
-
-    TRY(gram_cuda_scratch(g, cuda_agop_workspace(g, job->op), &scratch));
-    job->scratch = scratch;
-    for (int64_t first = 0; first < batch->count; first += job->batch.count) {
-        const struct gram_batch round = gram_round_at(batch, &rounds, first);
-        lay_out(job, &round, first);
-        TRY(queue_round(g, job));
-    }
-    return GRAM_OK;
-}
-
-size_t cuda_agop_workspace(const gram_context *g, const struct gram_agop_op *op)
-{
-    struct agop_job job;
-    struct gram_rounds rounds;
-    struct gram_batch round;
-    size_t bytes;
-
-    if (op->batch.count == 0 || op->d.rows == 0)
-        return 0;
-    job = make_job(g, op);
-    rounds = rounds_of(&job);
-    round = gram_round_at(&op->batch, &rounds, 0);
-    lay_out(&job, &round, 0);
-    bytes = job.bytes;
-    round = gram_round_at(&op->batch, &rounds, op->batch.count - rounds.last_items);
-    lay_out(&job, &round, 0);
-    return gram_most_bytes(bytes, job.bytes);
-}
-
 gram_status cuda_agop(gram_context *g, const struct gram_agop_op *op)
 {
-    const struct cuda_device *device = g->device;
-    struct gram_cdist_grad_op inputs;
+    const struct gram_cdist_grad_op inputs = {
+        .a = op->a, .b = op->b, .c = op->c, .d = op->d, .p = op->p, .out = op->out};
+    struct gram_rounds rounds;
     struct agop_job job;
     gram_status status;
     bool entered;
 
     if (op->batch.count == 0 || op->d.rows == 0)
         return GRAM_OK;
-    inputs = (struct gram_cdist_grad_op){
-        .a = op->a, .b = op->b, .c = op->c, .d = op->d, .p = op->p, .out = op->out};
     TRY(cuda_cdist_grad_check(g, &inputs));
     job = make_job(g, op);
-    entered = gram_cuda_enter(device);
-    status = queue(g, &job);
-    gram_cuda_leave(device, entered);
+    rounds = rounds_of(&job);
+    entered = gram_cuda_enter(g->device);
+    status = cuda_run_rounds(g, &op->batch, &rounds, run_round, &job);
+    gram_cuda_leave(g->device, entered);
     return status;
 }

@@ -66,6 +66,7 @@ static void set_range(const struct gram_cdist_op *op, int name, struct pair_hype
     h->open = positive || (name == PAIR_P && !distance);
 }
 
+/* A number is the value itself, a tensor the place where the device reads one for each item. */
 static void fill_hyper(const struct gram_hyper *from, struct pair_hyper *h)
 {
     *h = (struct pair_hyper){.value = from->value,
@@ -77,6 +78,8 @@ static void fill_hyper(const struct gram_hyper *from, struct pair_hyper *h)
         h->batch_stride[d] = from->tensor.batch_stride[d];
 }
 
+/* Fills in all hyperparameters and parameters; the result is true if one of them is a tensor.
+ * An outer power that undoes p is left to the device as NaN, since p may be a tensor. */
 static bool fill_hypers(const struct gram_cdist_op *op, struct pair_params *params)
 {
     bool tensors = false;
@@ -96,6 +99,8 @@ static bool fill_hypers(const struct gram_cdist_op *op, struct pair_params *para
     return tensors;
 }
 
+/* Where every hyperparameter is a number, the host finds the coefficients of the function once,
+ * and the kernel need not. */
 static void prepare_map(const struct gram_cdist_op *op, struct pair_params *params)
 {
     const struct pair_what what = {(int)op->function, (int)op->output, op->inner == GRAM_DOT,
@@ -123,6 +128,8 @@ static int mix_of(double p, const struct cuda_cdist_options *o)
     return p - floor(p) <= most_mixed ? 1 : ceil(p) - p <= most_mixed ? 2 : 0;
 }
 
+/* The term of the inner sum that has code of its own for this p.  In f64 a power below 1 that is
+ * not 1/2 takes the general term, whose pow is exact to the last digits. */
 static void choose_step(const struct gram_cdist_op *op, struct cuda_cdist_options *o)
 {
     double p = op->p.value;
@@ -189,6 +196,8 @@ static int tile_of(const struct gram_cdist_op *op, const struct cuda_cdist_optio
     return tm;
 }
 
+/* How the two powers of a finished sum are taken, which is known here unless the device reads
+ * the exponent. */
 static void choose_kinds(const struct gram_cdist_op *op, const struct pair_params *params,
                          struct cuda_cdist_options *o)
 {
@@ -208,6 +217,7 @@ static bool is_short(const struct cuda_cdist_options *o)
 
 /* ---- Shapes --------------------------------------------------------------------------------- */
 
+/* A matrix of a batch as kernels see it: long long instead of int64_t. */
 static struct pair_side side_of(const struct gram_view *v)
 {
     struct pair_side side = {
@@ -224,6 +234,8 @@ static bool is_transposed(const struct gram_cdist_op *op)
     return op->out.col_stride != 1 && op->out.row_stride == 1;
 }
 
+/* Shapes and strides; x and y change places where the columns of out are not contiguous but its
+ * rows are. */
 static void fill_shapes(const struct gram_cdist_op *op, struct pair_params *params)
 {
     bool transposed = is_transposed(op);
@@ -249,6 +261,7 @@ static void fill_shapes(const struct gram_cdist_op *op, struct pair_params *para
 
 /* ---- Plans ---------------------------------------------------------------------------------- */
 
+/* The plan of an empty problem has no tiles, and nothing else of it is set. */
 void cuda_cdist_plan(const struct gram_cdist_op *op, int processors, struct cuda_cdist_plan *plan)
 {
     struct cuda_cdist_options o = {.is_double = op->out.dtype == GRAM_F64,
@@ -276,6 +289,7 @@ void cuda_cdist_plan(const struct gram_cdist_op *op, int processors, struct cuda
     cuda_cdist_set_tile(plan, tile_of(op, &o, processors));
 }
 
+/* The number of tiles follows from their size, which is all that a plan must know anew. */
 void cuda_cdist_set_tile(struct cuda_cdist_plan *plan, int tm)
 {
     struct pair_params *p = &plan->params;
@@ -343,11 +357,14 @@ void cuda_cdist_variant(const struct cuda_cdist_plan *plan, struct cuda_variant 
     set_options(plan, &cdist, v);
 }
 
+/* The cuda_code of an expression: its text is only written where the kernel has to be made. */
 static char *write_expression(const void *expression)
 {
     return gram_cuda_expression_text(expression);
 }
 
+/* Kernels go on from tile to tile, so that a list whose length only the device knows gets a few
+ * blocks on each processor. */
 gram_status cuda_cdist_launch(gram_context *g, const struct cuda_cdist_plan *plan,
                               const struct square_list *list)
 {
@@ -394,6 +411,8 @@ void cuda_cdist_panels_variant(const struct cuda_cdist_plan *plan, struct cuda_v
                               {"IS_DOUBLE", o->is_double}, {"HALF", o->half}));
 }
 
+/* The panels of so many rows are filled up with zeros to whole tiles and whole chunks of
+ * columns. */
 static size_t panel_bytes(const struct cuda_cdist_plan *plan, int64_t rows)
 {
     const size_t size = plan->options.is_double ? sizeof(double) : sizeof(float);
@@ -403,11 +422,7 @@ static size_t panel_bytes(const struct cuda_cdist_plan *plan, int64_t rows)
            size;
 }
 
-static size_t packed_bytes(const struct cuda_cdist_plan *plan)
-{
-    return panel_bytes(plan, plan->params.x.rows) + panel_bytes(plan, plan->params.y.rows);
-}
-
+/* Few blocks go through the tiles of both sides: they wait for memory, not for arithmetic. */
 static gram_status write_panels(gram_context *g, const struct cuda_cdist_plan *plan,
                                 struct panel_params *params)
 {
@@ -427,15 +442,16 @@ static gram_status write_panels(gram_context *g, const struct cuda_cdist_plan *p
     return cuda_launch(g, &v, &grid, (void *[]){params});
 }
 
+/* The panels stand in for x and y in a second plan, which reads them in the order of its loop. */
 static gram_status run_packed(gram_context *g, const struct cuda_cdist_plan *plan)
 {
     struct cuda_cdist_plan packed = *plan;
+    struct gram_layout layout = {0};
     struct panel_params params;
-    void *scratch;
 
-    TRY(gram_cuda_scratch(g, packed_bytes(plan), &scratch));
-    params.panels[0] = scratch;
-    params.panels[1] = params.panels[0] + panel_bytes(plan, plan->params.x.rows);
+    gram_take(&layout, &params.panels[0], panel_bytes(plan, plan->params.x.rows));
+    gram_take(&layout, &params.panels[1], panel_bytes(plan, plan->params.y.rows));
+    TRY(gram_layout_open(g, &layout));
     TRY(write_panels(g, plan, &params));
     (void)cuda_cdist_plan_packed(&packed);
     packed.params.x.data = params.panels[0];
@@ -496,13 +512,6 @@ bool cuda_cdist_splits(const struct gram_cdist_op *op, int processors)
     return columns_of_piece(op, processors) < op->x.cols;
 }
 
-static size_t split_bytes(const struct gram_cdist_op *op, int processors)
-{
-    const struct pieces p = pieces_of(op, processors);
-
-    return (size_t)(p.pieces + (p.left > 0)) * p.piece_bytes;
-}
-
 /* v with the first piece'th columns, and a dimension for the pieces before its batch. */
 static struct gram_view cut(const struct gram_view *v, int64_t first, int64_t columns)
 {
@@ -548,6 +557,7 @@ static void plan_sum(const struct gram_cdist_op *op, int64_t first, int64_t colu
         cuda_cdist_set_tile(plan, PIECE_TILE);
 }
 
+/* Queues the sums of `pieces` pieces from column `first` on. */
 static gram_status sum(gram_context *g, const struct gram_cdist_op *op, int64_t first,
                        int64_t columns, int64_t pieces, void *sums)
 {
@@ -558,6 +568,8 @@ static gram_status sum(gram_context *g, const struct gram_cdist_op *op, int64_t 
     return cuda_cdist_launch(g, &plan, NULL);
 }
 
+/* Adds up the sums of all pieces in their order, applies the function, and stores in the strides
+ * of out. */
 static gram_status reduce(gram_context *g, const struct gram_cdist_op *op,
                           const struct cuda_cdist_plan *plan, int64_t pieces, const void *sums)
 {
@@ -584,18 +596,21 @@ static gram_status reduce(gram_context *g, const struct gram_cdist_op *op,
     return cuda_launch(g, &v, &grid, (void *[]){&params});
 }
 
+/* The narrower last piece has a launch of its own, since pieces of a batch have one shape. */
 static gram_status run_split(gram_context *g, const struct gram_cdist_op *op,
                              const struct cuda_cdist_plan *plan)
 {
     const struct cuda_device *device = g->device;
     const struct pieces p = pieces_of(op, device->processors);
     const int64_t whole = p.pieces * p.columns;
-    void *sums;
+    struct gram_layout layout = {0};
+    char *sums;
 
-    TRY(gram_cuda_scratch(g, split_bytes(op, device->processors), &sums));
+    gram_take_many(&layout, &sums, (size_t)(p.pieces + (p.left > 0)), p.piece_bytes);
+    TRY(gram_layout_open(g, &layout));
     TRY(sum(g, op, 0, p.columns, p.pieces, sums));
     if (p.left > 0)
-        TRY(sum(g, op, whole, p.left, 1, (char *)sums + (size_t)p.pieces * p.piece_bytes));
+        TRY(sum(g, op, whole, p.left, 1, sums + (size_t)p.pieces * p.piece_bytes));
     return reduce(g, op, plan, p.pieces + (p.left > 0), sums);
 }
 
@@ -688,6 +703,7 @@ static enum way choose_way(const gram_context *g, const struct gram_cdist_op *op
     return cuda_cdist_splits(op, device->processors) ? WAY_SPLIT : WAY_DIRECT;
 }
 
+/* Queues the launches of the way that was chosen. */
 static gram_status run(gram_context *g, const struct gram_cdist_op *op, enum way way,
                        struct cuda_cdist_plan *plan)
 {
@@ -703,6 +719,8 @@ static gram_status run(gram_context *g, const struct gram_cdist_op *op, enum way
     }
 }
 
+/* What tensor cores and panels do not serve takes the tile that was measured to be the fastest,
+ * if one was. */
 gram_status cuda_cdist_tiled(gram_context *g, const struct gram_cdist_op *op, int tm)
 {
     const struct cuda_device *device = g->device;
@@ -741,20 +759,30 @@ gram_status cuda_cdist_queue(gram_context *g, const struct gram_cdist_op *op)
     return plan.tiles > 0 ? cuda_cdist_launch(g, &plan, NULL) : GRAM_OK;
 }
 
-size_t cuda_cdist_workspace(const gram_context *g, const struct gram_cdist_op *op)
-{
-    const struct cuda_device *device = g->device;
-    struct cuda_cdist_plan plan = {0};
+/* ---- Rounds of items, for operations that are made of these ---------------------------------- */
 
-    cuda_cdist_plan(op, device->processors, &plan);
-    switch (plan.tiles > 0 ? choose_way(g, op, &plan, false) : WAY_DIRECT) {
-    case WAY_SQUARES:
-        return cuda_cdist_square_bytes(device, &plan);
-    case WAY_PACKED:
-        return packed_bytes(&plan);
-    case WAY_SPLIT:
-        return split_bytes(op, device->processors);
-    default:
-        return 0;
+/* A round is measured by running it: opening its layout ends it before it queues anything. */
+gram_status cuda_run_rounds(gram_context *g, const struct gram_batch *batch,
+                            const struct gram_rounds *rounds, cuda_round *work, void *job)
+{
+    struct gram_batch round = gram_round_at(batch, rounds, 0);
+    const struct gram_batch last = gram_round_at(batch, rounds, batch->count - rounds->last_items);
+    struct gram_scratch_before before;
+    struct gram_layout layout = {0};
+    size_t bytes, last_bytes;
+    gram_status status = GRAM_OK;
+    void *memory;
+
+    TRY(gram_measure(g, &bytes, work(g, job, &round, 0)));
+    TRY(gram_measure(g, &last_bytes, work(g, job, &last, 0)));
+    bytes = gram_most_bytes(bytes, last_bytes);
+    gram_take(&layout, &memory, bytes);
+    TRY(gram_layout_open(g, &layout));
+    gram_scratch_lend(g, memory, bytes, &before);
+    for (int64_t first = 0; status == GRAM_OK && first < batch->count; first += round.count) {
+        round = gram_round_at(batch, rounds, first);
+        status = work(g, job, &round, first);
     }
+    gram_scratch_return(g, &before);
+    return status;
 }

@@ -10,6 +10,7 @@
  */
 #ifndef GRAM_CUDA_CDIST_H
 #define GRAM_CUDA_CDIST_H
+#include "core/scratch.h"
 #include "cuda/cuda_ops.h"
 #include "grad_params.h"
 
@@ -62,14 +63,19 @@ gram_status cuda_cdist_launch(gram_context *g, const struct cuda_cdist_plan *pla
 /* cuda_cdist with tiles of tm; 0 takes the tm that was tuned, else that of the table. */
 gram_status cuda_cdist_tiled(gram_context *g, const struct gram_cdist_op *op, int tm);
 
+/* Runs a batch in rounds of items, each of which opens a layout of its own and then queues its
+ * work, in scratch for the larger of a whole round and the last one.  The device is current. */
+typedef gram_status cuda_round(gram_context *g, void *job, const struct gram_batch *round,
+                               int64_t first);
+gram_status cuda_run_rounds(gram_context *g, const struct gram_batch *batch,
+                            const struct gram_rounds *rounds, cuda_round *work, void *job);
+
 /* ---- cuda_cdist_square.c --------------------------------------------------------------------- */
 
-/* True if tensor cores pay for the problem of a plan; the scratch that they take; the work itself,
- * which makes the plan a listed one. */
+/* True if tensor cores pay for the problem of a plan; and the work itself, which makes the plan a
+ * listed one. */
 bool cuda_cdist_squares(const gram_context *g, const struct cuda_device *device,
                         const struct cuda_cdist_plan *plan);
-size_t cuda_cdist_square_bytes(const struct cuda_device *device,
-                               const struct cuda_cdist_plan *plan);
 gram_status cuda_cdist_square(gram_context *g, struct cuda_cdist_plan *plan);
 /* The kernels of this by number, from 0; false after the last. */
 bool cuda_cdist_square_variant(const struct cuda_device *device, const struct cuda_cdist_plan *plan,
@@ -95,7 +101,6 @@ struct cuda_grad_plan {
     int64_t tiles;              /* of all items and splits; 0: nothing to do */
     unsigned threads;           /* of a block */
     size_t shared_bytes;        /* of a block, dynamic */
-    size_t parts_at, bytes;     /* scratch: ranges, then the parts */
 };
 
 /* Plans the launches of a problem for a device with so many processors: which kernel serves it, and
@@ -107,8 +112,11 @@ void cuda_cdist_grad_variant(const struct cuda_grad_plan *plan, struct cuda_vari
 
 /* Refuses what is not memory of the device. */
 gram_status cuda_cdist_grad_check(gram_context *g, const struct gram_cdist_grad_op *op);
-/* Queues a plan with scratch of plan->bytes bytes, aligned to 64; the device is current. */
-gram_status cuda_cdist_grad_queue(gram_context *g, struct cuda_grad_plan *plan, void *scratch);
+/* Plans a problem and queues it, in scratch of its own, while the device is current. */
+gram_status cuda_cdist_grad_queue(gram_context *g, const struct gram_cdist_grad_op *op, bool add);
+/* The same in a piece of the caller's scratch. */
+gram_status cuda_cdist_grad_in(gram_context *g, const struct gram_cdist_grad_op *op, bool add,
+                               void *memory, size_t bytes);
 
 /* Fills in the numbers with which pair_terms.cuh and grad_terms.cuh make |d|^g, 0 < g < 2. */
 void cuda_cdist_power(double g, struct pair_power *power);

@@ -91,6 +91,7 @@ void cuda_cdist_power(double g, struct pair_power *power)
 
 /* ---- Options -------------------------------------------------------------------------------- */
 
+/* The term that has code of its own for this p; see grad_params.h. */
 static void choose_step(const struct gram_cdist_grad_op *op, struct cuda_grad_options *o)
 {
     double p = op->p.value, rest = floor(p - 2);
@@ -209,6 +210,7 @@ static size_t shared_bytes(const struct cuda_grad_options *o)
 
 /* ---- Shapes --------------------------------------------------------------------------------- */
 
+/* A matrix of a batch as kernels see it: long long instead of int64_t. */
 static struct grad_side side_of(const struct gram_view *v)
 {
     struct grad_side side = {
@@ -219,6 +221,7 @@ static struct grad_side side_of(const struct gram_view *v)
     return side;
 }
 
+/* p as a number or where it lies, with the range that gram_cdist_grad demands of it. */
 static void fill_p(const struct gram_cdist_grad_op *op, struct grad_params *params)
 {
     const struct gram_hyper *p = &op->p;
@@ -235,6 +238,7 @@ static void fill_p(const struct gram_cdist_grad_op *op, struct grad_params *para
     params->fraction = p->value < 1 ? p->value - 1 : p->value - floor(p->value);
 }
 
+/* Shapes and strides of the inputs and the output. */
 static void fill_shapes(const struct gram_cdist_grad_op *op, struct grad_params *params)
 {
     params->a = side_of(&op->a), params->b = side_of(&op->b);
@@ -249,6 +253,7 @@ static void fill_shapes(const struct gram_cdist_grad_op *op, struct grad_params 
         params->batch_shape[d] = op->batch.shape[d];
 }
 
+/* How many tiles there are along outputs, features and points. */
 static void fill_tiles(const struct cuda_grad_options *o, struct grad_params *params)
 {
     int64_t features, points;
@@ -301,11 +306,6 @@ static void cut(struct cuda_grad_plan *plan, int64_t slots, bool add)
         params->splits = gram_ceil_div(params->centres, params->split_centres);
     params->add = add;
     plan->tiles = tiles * params->splits;
-    if (plan->options.step == GRAD_SQUARE)
-        plan->bytes = gram_round64(
-            (size_t)(gram_ceil_div(params->centres, GRAD_RANGE_CENTRES) * params->items *
-                     (params->points + params->features + params->outputs)) *
-            sizeof(struct grad_range));
     if (params->splits == 1)
         return;
     plan->sum = (struct grad_sum_params){.out = params->out,
@@ -327,23 +327,14 @@ static void cut(struct cuda_grad_plan *plan, int64_t slots, bool add)
         stride *= params->batch_shape[d];
     }
     params->split_stride = stride;
-    plan->parts_at = plan->bytes;
-    plan->bytes += gram_round64((size_t)(stride * params->splits * element));
-}
-
-/* p = infinity: two launches, of which params and the scratch tell everything. */
-static void plan_largest(bool add, struct cuda_grad_plan *plan)
-{
-    struct grad_params *params = &plan->params;
-    int64_t element = plan->options.is_double ? 8 : 4;
-
-    params->add = add, params->splits = 1;
-    plan->tiles = 1;
-    plan->bytes =
-        gram_round64((size_t)(params->items * params->centres * params->points * element));
 }
 
 /* ---- The plan ------------------------------------------------------------------------------- */
+
+static bool is_empty(const struct gram_cdist_grad_op *op)
+{
+    return op->batch.count == 0 || op->out.planes == 0 || op->out.rows == 0 || op->out.cols == 0;
+}
 
 void cuda_cdist_grad_plan(const struct gram_cdist_grad_op *op, bool add, int processors,
                           struct cuda_grad_plan *plan)
@@ -352,13 +343,14 @@ void cuda_cdist_grad_plan(const struct gram_cdist_grad_op *op, bool add, int pro
     int64_t slots, features, points;
 
     *plan = (struct cuda_grad_plan){0};
-    if (op->batch.count == 0 || op->out.planes == 0 || op->out.rows == 0 || op->out.cols == 0)
+    if (is_empty(op))
         return;
     choose_step(op, &o);
     fill_shapes(op, &plan->params);
     plan->options = o;
-    if (o.step == GRAD_MOST) {
-        plan_largest(add, plan);
+    if (o.step == GRAD_MOST) { /* two launches, which params alone describe */
+        plan->params.add = add, plan->params.splits = 1;
+        plan->tiles = 1;
         return;
     }
     choose_tile(op, &o);
@@ -382,6 +374,7 @@ static gram_dtype dtype_of(const struct cuda_grad_plan *plan)
     return plan->options.is_double ? GRAM_F64 : GRAM_F32;
 }
 
+/* p = 2 in f32 is a file of its own, whose only options say how a and b come to shared memory. */
 void cuda_cdist_grad_variant(const struct cuda_grad_plan *plan, struct cuda_variant *v)
 {
     const struct cuda_grad_options *o = &plan->options;
@@ -398,6 +391,8 @@ void cuda_cdist_grad_variant(const struct cuda_grad_plan *plan, struct cuda_vari
                               {"P_TENSOR", o->hypers}));
 }
 
+/* For p = 2: the range of the numbers of each row, from which the tiles take their scales and
+ * means. */
 static gram_status queue_ranges(gram_context *g, struct cuda_grad_plan *plan)
 {
     struct grad_params *params = &plan->params;
@@ -410,6 +405,7 @@ static gram_status queue_ranges(gram_context *g, struct cuda_grad_plan *plan)
                              PASS_THREADS, params);
 }
 
+/* Adds up the gradients that the parts of the centres gave, in the order of the parts. */
 static gram_status queue_sum(gram_context *g, struct cuda_grad_plan *plan)
 {
     struct grad_sum_params *params = &plan->sum;
@@ -440,7 +436,7 @@ static void load_ahead(const gram_context *g, const struct cuda_grad_plan *plan,
 }
 
 /* p = infinity. */
-static gram_status queue_largest(gram_context *g, struct cuda_grad_plan *plan, void *scratch)
+static gram_status queue_largest(gram_context *g, struct cuda_grad_plan *plan)
 {
     struct grad_params *params = &plan->params;
     const gram_dtype dtype = dtype_of(plan);
@@ -448,7 +444,6 @@ static gram_status queue_largest(gram_context *g, struct cuda_grad_plan *plan, v
     int64_t sums = gram_ceil_div(
         params->items * params->outputs * params->features * params->points, PASS_THREADS);
 
-    params->largest = scratch;
     if (pairs > 0)
         TRY(cuda_launch_plain(g, &cdist_grad_largest, dtype, gram_least(pairs, MOST_BLOCKS),
                               PASS_THREADS, params));
@@ -456,32 +451,75 @@ static gram_status queue_largest(gram_context *g, struct cuda_grad_plan *plan, v
                              PASS_THREADS, params);
 }
 
-gram_status cuda_cdist_grad_queue(gram_context *g, struct cuda_grad_plan *plan, void *scratch)
+/* The scratch of a plan: for p = 2 the ranges, then the parts; for p = infinity the largest
+ * differences. */
+static gram_status open_scratch(gram_context *g, struct cuda_grad_plan *plan)
+{
+    struct grad_params *p = &plan->params;
+    const size_t element = gram_dtype_size(dtype_of(plan));
+    struct gram_layout layout = {0};
+    char *parts = NULL;
+
+    if (plan->options.step == GRAD_MOST)
+        gram_take(&layout, &p->largest,
+                  gram_round64((size_t)(p->items * p->centres * p->points) * element));
+    if (plan->options.step == GRAD_SQUARE)
+        gram_take(&layout, &p->ranges,
+                  gram_round64((size_t)(gram_ceil_div(p->centres, GRAD_RANGE_CENTRES) * p->items *
+                                        (p->points + p->features + p->outputs)) *
+                               sizeof(struct grad_range)));
+    if (p->splits > 1)
+        gram_take(&layout, &parts, gram_round64((size_t)(p->split_stride * p->splits) * element));
+    TRY(gram_layout_open(g, &layout));
+    if (p->splits > 1)
+        p->out.data = parts, plan->sum.parts = parts;
+    return GRAM_OK;
+}
+
+/* Tiles, and what comes before and after them. */
+static gram_status queue(gram_context *g, struct cuda_grad_plan *plan)
 {
     const struct cuda_grid grid = {
         .blocks = plan->tiles, .threads = plan->threads, .shared = plan->shared_bytes};
-    const bool parts = plan->params.splits > 1;
     struct cuda_variant v;
 
-    if (plan->tiles == 0)
-        return GRAM_OK;
     if (plan->options.step == GRAD_MOST)
-        return queue_largest(g, plan, scratch);
+        return queue_largest(g, plan);
     cuda_cdist_grad_variant(plan, &v);
     load_ahead(g, plan, &v);
-    plan->params.ranges = scratch;
     if (plan->options.step == GRAD_SQUARE)
         TRY(queue_ranges(g, plan));
-    if (parts) {
-        plan->params.out.data = (char *)scratch + plan->parts_at;
-        plan->sum.parts = plan->params.out.data;
-    }
     TRY(cuda_launch(g, &v, &grid, (void *[]){&plan->params}));
-    return parts ? queue_sum(g, plan) : GRAM_OK;
+    return plan->params.splits > 1 ? queue_sum(g, plan) : GRAM_OK;
+}
+
+gram_status cuda_cdist_grad_queue(gram_context *g, const struct gram_cdist_grad_op *op, bool add)
+{
+    const struct cuda_device *device = g->device;
+    struct cuda_grad_plan plan;
+
+    cuda_cdist_grad_plan(op, add, device->processors, &plan);
+    if (plan.tiles == 0)
+        return GRAM_OK;
+    TRY(open_scratch(g, &plan));
+    return queue(g, &plan);
+}
+
+gram_status cuda_cdist_grad_in(gram_context *g, const struct gram_cdist_grad_op *op, bool add,
+                               void *memory, size_t bytes)
+{
+    struct gram_scratch_before before;
+    gram_status status;
+
+    gram_scratch_lend(g, memory, bytes, &before);
+    status = cuda_cdist_grad_queue(g, op, add);
+    gram_scratch_return(g, &before);
+    return status;
 }
 
 /* ---- The call ------------------------------------------------------------------------------- */
 
+/* The names are those of the arguments of gram_cdist_grad. */
 gram_status cuda_cdist_grad_check(gram_context *g, const struct gram_cdist_grad_op *op)
 {
     TRY(gram_cuda_check_pointer(g, "a", &op->a));
@@ -494,29 +532,14 @@ gram_status cuda_cdist_grad_check(gram_context *g, const struct gram_cdist_grad_
 
 gram_status cuda_cdist_grad(gram_context *g, const struct gram_cdist_grad_op *op)
 {
-    const struct cuda_device *device = g->device;
-    struct cuda_grad_plan plan = {0};
     gram_status status;
-    void *scratch;
     bool entered;
 
-    cuda_cdist_grad_plan(op, false, device->processors, &plan);
-    if (plan.tiles == 0)
+    if (is_empty(op))
         return GRAM_OK;
     TRY(cuda_cdist_grad_check(g, op));
-    entered = gram_cuda_enter(device);
-    status = gram_cuda_scratch(g, plan.bytes, &scratch);
-    if (status == GRAM_OK)
-        status = cuda_cdist_grad_queue(g, &plan, scratch);
-    gram_cuda_leave(device, entered);
+    entered = gram_cuda_enter(g->device);
+    status = cuda_cdist_grad_queue(g, op, false);
+    gram_cuda_leave(g->device, entered);
     return status;
-}
-
-size_t cuda_cdist_grad_workspace(const gram_context *g, const struct gram_cdist_grad_op *op)
-{
-    const struct cuda_device *device = g->device;
-    struct cuda_grad_plan plan = {0};
-
-    cuda_cdist_grad_plan(op, false, device->processors, &plan);
-    return plan.bytes;
 }

@@ -35,8 +35,8 @@ struct square {
     const struct cuda_cdist_plan *direct; /* the same problem for cdist.cu */
     const struct core *core;
     int planes;
-    int64_t items; /* of a round */
-    size_t panel_bytes[2], row_bytes[2], centre_bytes, bytes;
+    int64_t items;                                                 /* of a round */
+    size_t panel_bytes[2], row_bytes[2], centre_bytes, list_bytes; /* of an item */
 };
 
 /* Chips whose tensor cores know f64, and whose multiprocessors have the memory for a tile of it. */
@@ -63,8 +63,9 @@ bool cuda_cdist_squares(const gram_context *g, const struct cuda_device *device,
 
 /* ---- Memory --------------------------------------------------------------------------------- */
 
-static void lay_out(const struct cuda_device *device, const struct cuda_cdist_plan *plan,
-                    struct square *s)
+/* The core that serves a problem, the bytes of an item, and the items of a round. */
+static void cut(const struct cuda_device *device, const struct cuda_cdist_plan *plan,
+                struct square *s)
 {
     const struct pair_params *p = &plan->params;
     const struct cuda_cdist_options *o = &plan->options;
@@ -85,44 +86,43 @@ static void lay_out(const struct cuda_device *device, const struct cuda_cdist_pl
     }
     s->centre_bytes =
         o->step == PAIR_TWO && !o->is_double ? gram_round64((size_t)p->depth * sizeof(float)) : 0;
+    s->list_bytes = (size_t)(rows[0] / SQUARE_ROWS * (rows[1] / SQUARE_ROWS) * left * left) *
+                    sizeof(struct square_tile);
     item_bytes = s->panel_bytes[0] + s->panel_bytes[1] + s->row_bytes[0] + s->row_bytes[1] +
-                 s->centre_bytes +
-                 (size_t)(rows[0] / SQUARE_ROWS * (rows[1] / SQUARE_ROWS) * left * left) *
-                     sizeof(struct square_tile);
+                 s->centre_bytes + s->list_bytes;
     s->items = round_bytes / (int64_t)item_bytes;
     s->items = s->items < 1 ? 1 : gram_least(s->items, p->items);
-    s->bytes = (size_t)s->items * item_bytes + gram_round64(sizeof(struct square_list));
 }
 
-static char *next_part(char **at, const struct square *s, size_t item_bytes)
-{
-    char *here = *at;
-
-    *at += (size_t)s->items * item_bytes;
-    return here;
-}
-
-static void fill(const struct square *s, char *scratch, struct square_params *out)
+/* What the kernels are told, in scratch for a round: panels and rows of each side, the centre, the
+ * list. */
+static gram_status open_params(gram_context *g, const struct square *s, struct square_params *out)
 {
     const struct pair_params *p = &s->direct->params;
+    const size_t items = (size_t)s->items;
+    struct gram_layout layout = {0};
     int sides = p->symmetric ? 1 : 2;
 
+    for (int i = 0; i < sides; i++)
+        gram_take_many(&layout, &out->side[i].data, items, s->panel_bytes[i]);
+    for (int i = 0; i < sides; i++)
+        gram_take_many(&layout, &out->side[i].rows, items, s->row_bytes[i]);
+    gram_take_many(&layout, &out->centre, items, s->centre_bytes);
+    gram_take(&layout, &out->list,
+              items * s->list_bytes + gram_round64(sizeof(struct square_list)));
+    TRY(gram_layout_open(g, &layout));
     out->pair = *p;
     out->pair.tile_rows = gram_ceil_div(p->x.rows, SQUARE_ROWS);
     out->pair.tile_cols = gram_ceil_div(p->y.rows, SQUARE_ROWS);
     out->sides = sides;
     out->chunks = gram_ceil_div(p->depth, s->core->depth);
-    for (int i = 0; i < sides; i++)
-        out->side[i] = (struct square_panels){
-            .data = next_part(&scratch, s, s->panel_bytes[i]),
-            .item_bytes = (int64_t)s->panel_bytes[i],
-            .item_rows = (int64_t)(s->row_bytes[i] / sizeof(struct square_row))};
-    for (int i = 0; i < sides; i++)
-        out->side[i].rows = (struct square_row *)(void *)next_part(&scratch, s, s->row_bytes[i]);
+    for (int i = 0; i < sides; i++) {
+        out->side[i].item_bytes = (int64_t)s->panel_bytes[i];
+        out->side[i].item_rows = (int64_t)(s->row_bytes[i] / sizeof(struct square_row));
+    }
     if (sides == 1)
         out->side[1] = out->side[0];
-    out->centre = (float *)(void *)next_part(&scratch, s, s->centre_bytes);
-    out->list = (struct square_list *)(void *)scratch;
+    return GRAM_OK;
 }
 
 /* ---- Kernels -------------------------------------------------------------------------------- */
@@ -171,7 +171,7 @@ bool cuda_cdist_square_variant(const struct cuda_device *device, const struct cu
     const int kind = which + (plan->options.is_double ? PACK : CENTRE);
     struct square s = {0};
 
-    lay_out(device, plan, &s);
+    cut(device, plan, &s);
     if (kind < KINDS)
         describe(&s, (enum kind)kind, v);
     return kind < KINDS;
@@ -210,6 +210,7 @@ static void describe_all(const gram_context *g, const struct square *s,
     cuda_load_ahead(g, ahead, KINDS + 1);
 }
 
+/* The centre is only wanted for squared distances in f32; in f64 the tiles find their own. */
 static gram_status run_round(gram_context *g, const struct square *s, struct square_params *a)
 {
     const struct cuda_device *device = g->device;
@@ -236,25 +237,16 @@ static gram_status run_round(gram_context *g, const struct square *s, struct squ
     return cuda_cdist_launch(g, s->direct, a->list);
 }
 
-size_t cuda_cdist_square_bytes(const struct cuda_device *device, const struct cuda_cdist_plan *plan)
-{
-    struct square s = {0};
-
-    lay_out(device, plan, &s);
-    return s.bytes;
-}
-
+/* Rounds share the scratch: work on the stream is in order. */
 gram_status cuda_cdist_square(gram_context *g, struct cuda_cdist_plan *plan)
 {
     const struct cuda_device *device = g->device;
     struct square_params params = {0};
     struct square s = {0};
-    void *scratch;
 
-    lay_out(device, plan, &s);
-    TRY(gram_cuda_scratch(g, s.bytes, &scratch));
+    cut(device, plan, &s);
+    TRY(open_params(g, &s, &params));
     cuda_cdist_plan_listed(plan);
-    fill(&s, scratch, &params);
     for (params.first = 0; params.first < plan->params.items; params.first += s.items) {
         params.pair.items = gram_least(s.items, plan->params.items - params.first);
         TRY(run_round(g, &s, &params));

@@ -20,6 +20,7 @@ enum {
     ROUND_BYTES = 1 << 28, /* of panels, v and out of many small items */
 };
 
+/* Elements of the largest panel of an item. */
 static int64_t panel_size(int64_t m, int64_t n)
 {
     return gram_least(m, MATMUL_ROWS) * gram_least(n, MATMUL_COLUMNS);
@@ -80,6 +81,8 @@ static gram_status run_panel(gram_context *g, const struct cuda_kernel_product *
     return p->mirrors && at->i != at->j ? multiply(g, p, at, true) : GRAM_OK;
 }
 
+/* Panels row by row; where K is symmetric those left of the diagonal are the transposes of
+ * others. */
 gram_status cuda_kernel_product(gram_context *g, const struct cuda_kernel_product *p)
 {
     const int64_t m = p->kernel.x.rows, n = p->kernel.y.rows;
@@ -101,6 +104,7 @@ gram_status cuda_kernel_product(gram_context *g, const struct cuda_kernel_produc
 
 /* ---- gram_kernel_matmul ---------------------------------------------------------------------- */
 
+/* As many items at a time as fill about ROUND_BYTES with their panels, v and out. */
 static struct gram_rounds rounds_of(const struct gram_kernel_matmul_op *op)
 {
     const int64_t item =
@@ -108,23 +112,6 @@ static struct gram_rounds rounds_of(const struct gram_kernel_matmul_op *op)
     const int64_t bytes = item * (int64_t)gram_dtype_size(op->out.dtype);
 
     return gram_rounds_of(&op->kernel.batch, gram_most(1, ROUND_BYTES / gram_most(1, bytes)));
-}
-
-/* Where the scratch of a round of items lies. */
-struct layout {
-    size_t panel, v, out, bytes;
-};
-
-static struct layout layout_of(const struct gram_kernel_matmul_op *op, int64_t items)
-{
-    const size_t size = gram_dtype_size(op->out.dtype) * (size_t)items;
-    const size_t columns = (size_t)op->out.cols;
-    struct layout at = {.panel = CUDA_BLAS_BYTES};
-
-    at.v = at.panel + gram_round64((size_t)panel_size(op->out.rows, op->v.rows) * size);
-    at.out = at.v + gram_round64((size_t)op->v.rows * columns * size);
-    at.bytes = at.out + gram_round64((size_t)op->out.rows * columns * size);
-    return at;
 }
 
 /* Copies between `count` items of a view, from `first` on, and columns one after the other. */
@@ -142,6 +129,7 @@ static gram_status move(gram_context *g, const struct gram_batch *batch, int64_t
     return cuda_matmul_move(g, v->dtype, batch, &p);
 }
 
+/* The product is added to zeros, or to what out holds. */
 static gram_status run_round(gram_context *g, const struct gram_kernel_matmul_op *op,
                              const struct gram_batch *round, int64_t first,
                              struct cuda_kernel_product *p, void *columns)
@@ -166,11 +154,26 @@ static bool is_empty(const struct gram_kernel_matmul_op *op)
     return op->kernel.batch.count == 0 || op->out.rows == 0 || op->out.cols == 0;
 }
 
+/* Scratch of a round of so many items: cuBLAS's own, panels, v and out by columns. */
+static gram_status open_scratch(gram_context *g, const struct gram_kernel_matmul_op *op,
+                                int64_t items, struct cuda_kernel_product *p, void **blas)
+{
+    const size_t size = gram_dtype_size(op->out.dtype) * (size_t)items;
+    const size_t columns = (size_t)op->out.cols;
+    struct gram_layout layout = {0};
+
+    gram_take(&layout, blas, CUDA_BLAS_BYTES);
+    gram_take(&layout, &p->panel, (size_t)panel_size(op->out.rows, op->v.rows) * size);
+    gram_take(&layout, &p->v, (size_t)op->v.rows * columns * size);
+    gram_take(&layout, &p->out, gram_round64((size_t)op->out.rows * columns * size));
+    return gram_layout_open(g, &layout);
+}
+
+/* cuBLAS gets its memory once for all rounds. */
 static gram_status run(gram_context *g, const struct gram_kernel_matmul_op *op)
 {
     const struct gram_batch *batch = &op->kernel.batch;
     const struct gram_rounds rounds = rounds_of(op);
-    const struct layout at = layout_of(op, rounds.items);
     struct cuda_kernel_product p = {
         .mirrors = gram_cdist_mirrors(&op->kernel),
         .dtype = op->out.dtype,
@@ -180,15 +183,12 @@ static gram_status run(gram_context *g, const struct gram_kernel_matmul_op *op)
     struct cuda_blas *blas;
     void *memory;
 
-    TRY(gram_cuda_scratch(g, at.bytes, &memory));
+    TRY(open_scratch(g, op, rounds.items, &p, &memory));
     TRY(gram_cuda_blas(g, memory, &blas));
     p.blas = blas;
-    p.panel = (char *)memory + at.panel;
-    p.v = (char *)memory + at.v;
-    p.out = (char *)memory + at.out;
     for (int64_t first = 0; first < batch->count; first += round.count) {
         round = gram_round_at(batch, &rounds, first);
-        TRY(run_round(g, op, &round, first, &p, (char *)memory + at.v));
+        TRY(run_round(g, op, &round, first, &p, (void *)p.v));
     }
     return GRAM_OK;
 }
@@ -211,10 +211,4 @@ gram_status cuda_kernel_matmul(gram_context *g, const struct gram_kernel_matmul_
     status = run(g, op);
     gram_cuda_leave(g->device, entered);
     return status;
-}
-
-size_t cuda_kernel_matmul_workspace(const gram_context *g, const struct gram_kernel_matmul_op *op)
-{
-    (void)g;
-    return is_empty(op) ? 0 : layout_of(op, rounds_of(op).items).bytes;
 }

@@ -42,16 +42,17 @@ static const struct cuda_kernel kernel_vjp_sums = {"kernel_vjp.cu", "kernel_vjp_
  * NULL: not wanted. */
 struct vjp_job {
     gram_context *g;
-    int processors;
+    const struct gram_kernel_vjp_op *op;
     struct gram_cdist_op kernel;
     struct gram_view grad, to_x, to_y;
     size_t element;
     int64_t block_rows, block_cols;
     /* Scratch: the elements of each item's block, the numbers 1, -1, 0, doubles for each item (one
-     * for each row of x, for the cosine three and two for each row of y), what the parts need. */
-    size_t constants, sums, more, total;
+     * for each row of x, for the cosine three and two for each row of y), what the parts take. */
+    char *elements, *constants, *inner;
+    double *sums;
+    size_t inner_bytes;
     int64_t doubles; /* of an item */
-    char *scratch;
     struct vjp_block block;
 };
 
@@ -88,23 +89,23 @@ static bool next_block(struct vjp_job *job)
 static struct gram_cdist_grad_op gradient_of(const struct vjp_job *job, bool of_x)
 {
     return gram_vjp_gradient(&job->kernel, &job->block, of_x, of_x ? &job->to_x : &job->to_y,
-                             job->scratch, job->scratch ? job->scratch + job->constants : NULL);
+                             job->elements, job->constants);
 }
 
-/* The scratch that the gradients of the job's block need. */
-static size_t gradient_bytes(const struct vjp_job *job, const struct gram_kernel_vjp_op *op)
+/* Finds the scratch that the gradients of the job's block take, with that of others before. */
+static gram_status measure_gradients(struct vjp_job *job)
 {
-    const bool wanted[] = {op->want_y, op->want_x};
-    size_t most = 0;
+    const bool wanted[] = {job->op->want_y, job->op->want_x};
+    size_t bytes;
 
     for (int of_x = 0; of_x < 2; of_x++) {
         const struct gram_cdist_grad_op grad = gradient_of(job, of_x);
-        struct cuda_grad_plan plan;
-        cuda_cdist_grad_plan(&grad, false, job->processors, &plan);
-        if (wanted[of_x] && plan.bytes > most)
-            most = plan.bytes;
+        if (!wanted[of_x])
+            continue;
+        TRY(gram_measure(job->g, &bytes, cuda_cdist_grad_queue(job->g, &grad, false)));
+        job->inner_bytes = gram_most_bytes(job->inner_bytes, bytes);
     }
-    return most;
+    return GRAM_OK;
 }
 
 /* ---- Scratch -------------------------------------------------------------------------------- */
@@ -130,45 +131,46 @@ static struct gram_rounds rounds_of(const struct gram_kernel_vjp_op *op)
     return gram_rounds_of(&k->batch, gram_most(1, ROUND_BYTES / gram_most(1, item)));
 }
 
-/* A round's work without its data, which the layout of scratch does not depend on. */
-static void lay_out(struct vjp_job *job, const struct gram_kernel_vjp_op *op)
+/* Scratch of a round, with what blocks of all sizes that come take. */
+static gram_status lay_out(struct vjp_job *job)
 {
     const struct gram_cdist_op *k = &job->kernel;
+    const int64_t m = k->x.rows, n = k->y.rows;
     const size_t items = (size_t)k->batch.count;
-    int64_t m = k->x.rows, n = k->y.rows;
+    struct gram_layout layout = {0};
 
-    job->block_rows = block_of(m), job->block_cols = block_of(n);
-    job->doubles = doubles_of(k);
-    job->constants =
-        gram_round64(items * (size_t)(job->block_rows * job->block_cols) * job->element);
-    job->sums = job->constants + gram_round64(VJP_NUMBERS * job->element);
-    job->more = job->sums + gram_round64(items * (size_t)job->doubles * sizeof(double));
-    job->total = job->more;
     for (int i = 0; i < 4; i++) {
         int64_t rest_rows = job->block_rows ? m % job->block_rows : 0;
         int64_t rest_cols = job->block_cols ? n % job->block_cols : 0;
         job->block = (struct vjp_block){.rows = i & 1 ? rest_rows : job->block_rows,
                                         .cols = i & 2 ? rest_cols : job->block_cols};
-        job->total = gram_most_bytes(job->total, job->more + gradient_bytes(job, op));
+        TRY(measure_gradients(job));
     }
     job->block = (struct vjp_block){0};
+    gram_take(&layout, &job->elements,
+              items * (size_t)(job->block_rows * job->block_cols) * job->element);
+    gram_take(&layout, &job->constants, VJP_NUMBERS * job->element);
+    gram_take(&layout, &job->sums, gram_round64(items * (size_t)job->doubles * sizeof(double)));
+    gram_take(&layout, &job->inner, job->inner_bytes);
+    return gram_layout_open(job->g, &layout);
 }
 
-static struct vjp_job make_job(const gram_context *g, const struct gram_kernel_vjp_op *op,
-                               const struct gram_batch *round, int64_t first)
+static gram_status open_round(gram_context *g, const struct gram_kernel_vjp_op *op,
+                              const struct gram_batch *round, int64_t first, struct vjp_job *job)
 {
-    const struct cuda_device *device = g->device;
     const struct gram_batch *batch = &op->kernel.batch;
-    struct vjp_job job = {.g = (gram_context *)g,
-                          .processors = device->processors,
-                          .kernel = gram_cdist_round(&op->kernel, round, first),
-                          .grad = gram_view_alone(&op->grad, batch, first),
-                          .to_x = gram_view_alone(&op->x, batch, first),
-                          .to_y = gram_view_alone(&op->y, batch, first),
-                          .element = gram_dtype_size(op->kernel.x.dtype)};
 
-    lay_out(&job, op);
-    return job;
+    *job = (struct vjp_job){.g = g,
+                            .op = op,
+                            .kernel = gram_cdist_round(&op->kernel, round, first),
+                            .grad = gram_view_alone(&op->grad, batch, first),
+                            .to_x = gram_view_alone(&op->x, batch, first),
+                            .to_y = gram_view_alone(&op->y, batch, first),
+                            .element = gram_dtype_size(op->kernel.x.dtype),
+                            .block_rows = block_of(op->kernel.x.rows),
+                            .block_cols = block_of(op->kernel.y.rows),
+                            .doubles = doubles_of(&op->kernel)};
+    return lay_out(job);
 }
 
 /* ---- Launches ------------------------------------------------------------------------------- */
@@ -177,7 +179,7 @@ static struct vjp_job make_job(const gram_context *g, const struct gram_kernel_v
 static gram_status queue_kernel(const struct vjp_job *job, gram_kernel_output output)
 {
     const struct gram_cdist_op op =
-        gram_vjp_kernel(&job->kernel, &job->block, output, job->scratch);
+        gram_vjp_kernel(&job->kernel, &job->block, output, job->elements);
 
     return cuda_cdist_queue(job->g, &op);
 }
@@ -188,13 +190,10 @@ static gram_status queue_gradients(const struct vjp_job *job)
     const struct gram_view *wanted[] = {&job->to_y, &job->to_x};
 
     for (int of_x = 0; of_x < 2; of_x++) {
-        struct gram_cdist_grad_op op = gradient_of(job, of_x);
+        const struct gram_cdist_grad_op op = gradient_of(job, of_x);
         bool add = of_x ? job->block.j > 0 : job->block.i > 0;
-        struct cuda_grad_plan plan;
-        if (!wanted[of_x]->data)
-            continue;
-        cuda_cdist_grad_plan(&op, add, job->processors, &plan);
-        TRY(cuda_cdist_grad_queue(job->g, &plan, job->scratch + job->more));
+        if (wanted[of_x]->data)
+            TRY(cuda_cdist_grad_in(job->g, &op, add, job->inner, job->inner_bytes));
     }
     return GRAM_OK;
 }
@@ -213,6 +212,7 @@ static struct vjp_rows rows_of(const struct vjp_job *job, int64_t rows, int64_t 
     return of;
 }
 
+/* Nothing is queued where there are no rows. */
 static gram_status launch(const struct vjp_job *job, const struct cuda_kernel *kernel,
                           const struct vjp_rows *of, void *params)
 {
@@ -223,6 +223,7 @@ static gram_status launch(const struct vjp_job *job, const struct cuda_kernel *k
                                            gram_least(blocks, MOST_BLOCKS), VJP_THREADS, params);
 }
 
+/* A matrix of a batch from an element on, as kernels see it; a view without data stays one. */
 static struct vjp_matrix matrix_at(const struct gram_view *v, int64_t i, int64_t j)
 {
     struct vjp_matrix m = {
@@ -247,7 +248,7 @@ static struct vjp_matrix transposed(struct vjp_matrix m)
 static struct vjp_matrix elements_of(const struct vjp_job *job)
 {
     const struct gram_view dense = gram_view_dense_items(
-        job->scratch, job->kernel.x.dtype, job->block.rows, job->block.cols, &job->kernel.batch);
+        job->elements, job->kernel.x.dtype, job->block.rows, job->block.cols, &job->kernel.batch);
 
     return matrix_at(&dense, 0, 0);
 }
@@ -287,12 +288,13 @@ static gram_status queue_weights(const struct vjp_job *job, const double *x_squa
         .x_squares = x_squares ? x_squares + b->i : NULL,
         .y_squares = y_squares ? y_squares + b->j : NULL,
         .step = job->doubles,
-        .constants = job->scratch + job->constants,
+        .constants = job->constants,
     };
 
     return launch(job, &kernel_vjp_weigh, &params.of, &params);
 }
 
+/* Takes from the gradient of a side what the norms of its rows take away. */
 static gram_status queue_correction(const struct vjp_job *job, const struct gram_view *to,
                                     const struct gram_view *x, const double *sums,
                                     const double *squares)
@@ -316,6 +318,7 @@ struct cosine {
     double *x_squares, *x_sums, *y_squares, *y_sums;
 };
 
+/* The squares of the norms of the rows of a side are sums of products of a row with itself. */
 static gram_status find_squares(const struct vjp_job *job, const struct gram_view *v, double *to)
 {
     const struct vjp_matrix m = matrix_at(v, 0, 0);
@@ -342,7 +345,7 @@ static gram_status add_sums(const struct vjp_job *job, const struct cosine *c)
 static gram_status cosine_gradients(struct vjp_job *job)
 {
     const struct gram_view *x = &job->kernel.x, *y = &job->kernel.y;
-    struct cosine c = {.x_squares = (double *)(job->scratch + job->sums) + x->rows};
+    struct cosine c = {.x_squares = job->sums + x->rows};
     bool empty = x->rows == 0 || y->rows == 0;
 
     c.x_sums = c.x_squares + x->rows;
@@ -364,6 +367,7 @@ static gram_status cosine_gradients(struct vjp_job *job)
 
 /* ---- The gradients --------------------------------------------------------------------------- */
 
+/* The gradients of x and y, a block of weights at a time. */
 static gram_status points_gradients(struct vjp_job *job)
 {
     if (job->kernel.function == GRAM_COSINE)
@@ -376,9 +380,11 @@ static gram_status points_gradients(struct vjp_job *job)
     return GRAM_OK;
 }
 
+/* The derivatives of a block, times grad, are summed row by row; the sums of rows are added up
+ * at the end.  Kernels without a bandwidth have no rows. */
 static gram_status bandwidth_gradient(struct vjp_job *job, const struct gram_view *out)
 {
-    double *sums = (double *)(job->scratch + job->sums);
+    double *sums = job->sums;
     int64_t rows = 0;
 
     job->block = (struct vjp_block){0};
@@ -401,7 +407,7 @@ static gram_status bandwidth_gradient(struct vjp_job *job, const struct gram_vie
 static gram_status regularization_gradient(const struct vjp_job *job, const struct gram_view *out)
 {
     const struct vjp_diagonal d = gram_vjp_diagonal(&job->kernel);
-    double *sums = (double *)(job->scratch + job->sums);
+    double *sums = job->sums;
     struct vjp_matrix diagonal = matrix_at(&job->grad, d.i, d.j);
 
     if (d.count == 0)
@@ -411,14 +417,15 @@ static gram_status regularization_gradient(const struct vjp_job *job, const stru
     return queue_number(job, out, sums, 1);
 }
 
-static gram_status queue_round(gram_context *g, const struct gram_kernel_vjp_op *op,
-                               const struct gram_batch *round, int64_t first, void *scratch)
+static gram_status run_round(gram_context *g, void *of, const struct gram_batch *round,
+                             int64_t first)
 {
+    const struct gram_kernel_vjp_op *op = of;
     const struct gram_batch *batch = &op->kernel.batch;
-    struct vjp_job job = make_job(g, op, round, first);
     struct gram_view out;
+    struct vjp_job job;
 
-    job.scratch = scratch;
+    TRY(open_round(g, op, round, first, &job));
     if (op->want_x || op->want_y)
         TRY(points_gradients(&job));
     out = gram_view_alone(&op->bandwidth, batch, first);
@@ -426,20 +433,6 @@ static gram_status queue_round(gram_context *g, const struct gram_kernel_vjp_op 
         TRY(bandwidth_gradient(&job, &out));
     out = gram_view_alone(&op->regularization, batch, first);
     return op->want_regularization ? regularization_gradient(&job, &out) : GRAM_OK;
-}
-
-size_t cuda_kernel_vjp_workspace(const gram_context *g, const struct gram_kernel_vjp_op *op)
-{
-    const struct gram_batch *batch = &op->kernel.batch;
-    struct gram_rounds rounds;
-    struct gram_batch round, last;
-
-    if (batch->count == 0)
-        return 0;
-    rounds = rounds_of(op);
-    round = gram_round_at(batch, &rounds, 0);
-    last = gram_round_at(batch, &rounds, batch->count - rounds.last_items);
-    return gram_most_bytes(make_job(g, op, &round, 0).total, make_job(g, op, &last, 0).total);
 }
 
 static gram_status check_pointers(gram_context *g, const struct gram_kernel_vjp_op *op)
@@ -456,18 +449,14 @@ gram_status cuda_kernel_vjp(gram_context *g, const struct gram_kernel_vjp_op *op
 {
     const struct gram_batch *batch = &op->kernel.batch;
     const struct gram_rounds rounds = rounds_of(op);
-    struct gram_batch round;
-    bool entered;
     gram_status status;
-    void *scratch;
+    bool entered;
 
     TRY(check_pointers(g, op));
+    if (batch->count == 0)
+        return GRAM_OK;
     entered = gram_cuda_enter(g->device);
-    status = gram_cuda_scratch(g, cuda_kernel_vjp_workspace(g, op), &scratch);
-    for (int64_t first = 0; status == GRAM_OK && first < batch->count; first += round.count) {
-        round = gram_round_at(batch, &rounds, first);
-        status = queue_round(g, op, &round, first, scratch);
-    }
+    status = cuda_run_rounds(g, batch, &rounds, run_round, (void *)op);
     gram_cuda_leave(g->device, entered);
     return status;
 }

@@ -11,7 +11,7 @@
  */
 #include "core/random.h"
 #include "cuda/arena.h"
-#include "cuda/cuda_ops.h"
+#include "cuda_cdist.h"
 #include "median_params.h"
 #include "pairwise.h"
 
@@ -34,10 +34,12 @@ struct median_job {
     bool sampled, empty, small;
     int64_t first;     /* item of the round */
     size_t item_bytes; /* of a sample */
-    size_t distances_at, rows_at, bytes;
-    char *scratch;
+    /* Scratch: what is known of the middle two distances, the distances, the rows of a sample. */
+    struct median_state *states;
+    char *matrix, *rows;
 };
 
+/* What all rounds have in common. */
 static struct median_job make_job(const struct gram_median_op *op)
 {
     return (struct median_job){
@@ -50,6 +52,7 @@ static struct median_job make_job(const struct gram_median_op *op)
     };
 }
 
+/* As many items at a time as fill about ROUND_BYTES with their distances and samples. */
 static struct gram_rounds rounds_of(const struct median_job *job)
 {
     const struct gram_median_op *op = job->op;
@@ -59,22 +62,25 @@ static struct gram_rounds rounds_of(const struct median_job *job)
     return gram_rounds_of(&op->batch, gram_most(1, ROUND_BYTES / gram_most(1, bytes)));
 }
 
-static void lay_out(struct median_job *job, const struct gram_batch *round, int64_t first)
+static gram_status open_round(gram_context *g, struct median_job *job,
+                              const struct gram_batch *round, int64_t first)
 {
     const struct gram_median_op *op = job->op;
     const size_t items = (size_t)round->count, rows = (size_t)op->rows;
+    const size_t matrix = rows * rows * gram_dtype_size(op->out.dtype);
+    struct gram_layout layout = {0};
 
     job->first = first;
     job->distances.batch = *round;
-    job->distances_at = job->small ? 0 : gram_round64(items * sizeof(struct median_state));
-    job->rows_at = job->distances_at;
-    if (!job->empty)
-        job->rows_at += gram_round64(items * rows * rows * gram_dtype_size(op->out.dtype));
-    job->bytes = job->rows_at;
-    if (!job->empty && job->sampled)
-        job->bytes += gram_round64(items * job->item_bytes);
+    gram_take(&layout, &job->states,
+              job->small ? 0 : gram_round64(items * sizeof(struct median_state)));
+    gram_take(&layout, &job->matrix, job->empty ? 0 : gram_round64(items * matrix));
+    gram_take(&layout, &job->rows,
+              job->empty || !job->sampled ? 0 : gram_round64(items * job->item_bytes));
+    return gram_layout_open(g, &layout);
 }
 
+/* The batch of the round as kernels see it. */
 static struct median_batch batch_of(const struct median_job *job)
 {
     const struct gram_batch *round = &job->distances.batch;
@@ -87,6 +93,7 @@ static struct median_batch batch_of(const struct median_job *job)
 
 /* ---- Launches ------------------------------------------------------------------------------- */
 
+/* Queues a launch that copies the rows drawn so far, and begins a new list of rows behind them. */
 static gram_status copy_rows(gram_context *g, const struct median_job *job,
                              struct median_rows_params *rows)
 {
@@ -100,12 +107,13 @@ static gram_status copy_rows(gram_context *g, const struct median_job *job,
     return status;
 }
 
+/* The host draws the rows; a launch takes as many of their numbers as its parameters hold. */
 static gram_status queue_samples(gram_context *g, const struct median_job *job)
 {
     const struct gram_view *x = &job->op->x;
     struct median_rows_params rows = {.batch = batch_of(job),
                                       .x = gram_view_item(x, &job->op->batch, job->first),
-                                      .to = job->scratch + job->rows_at,
+                                      .to = job->rows,
                                       .row_stride = x->row_stride,
                                       .col_stride = x->col_stride,
                                       .cols = x->cols,
@@ -124,6 +132,8 @@ static gram_status queue_samples(gram_context *g, const struct median_job *job)
     return GRAM_OK;
 }
 
+/* Passes over all distances of the round, each of which finds MEDIAN_DIGIT more bits of the
+ * middle two; the first launch clears the state. */
 static gram_status queue_passes(gram_context *g, const struct median_job *job,
                                 struct median_params *params)
 {
@@ -141,13 +151,14 @@ static gram_status queue_passes(gram_context *g, const struct median_job *job,
     return GRAM_OK;
 }
 
+/* Few distances are gone through by a block for each item in one launch. */
 static gram_status queue_selection(gram_context *g, const struct median_job *job)
 {
     const struct gram_view *out = &job->op->out;
     struct median_params params = {.batch = batch_of(job),
-                                   .distances = job->scratch + job->distances_at,
+                                   .distances = job->matrix,
                                    .out = gram_view_item(out, &job->op->batch, job->first),
-                                   .state = (struct median_state *)job->scratch,
+                                   .state = job->states,
                                    .rows = job->empty ? 0 : job->op->rows};
 
     for (int d = 0; d < GRAM_MAX_DIMS; d++)
@@ -158,68 +169,45 @@ static gram_status queue_selection(gram_context *g, const struct median_job *job
                              &params);
 }
 
-static gram_status queue_round(gram_context *g, struct median_job *job)
+/* Distances come from x itself, or from the rows of a sample that lie in scratch. */
+static gram_status run_round(gram_context *g, void *of, const struct gram_batch *round,
+                             int64_t first)
 {
+    struct median_job *job = of;
     const struct gram_median_op *op = job->op;
     struct gram_cdist_op *distances = &job->distances;
 
+    TRY(open_round(g, job, round, first));
     if (job->sampled && !job->empty && op->x.cols > 0) {
         TRY(queue_samples(g, job));
-        distances->x = gram_view_dense_items(job->scratch + job->rows_at, op->x.dtype, op->rows,
-                                             op->x.cols, &distances->batch);
+        distances->x =
+            gram_view_dense_items(job->rows, op->x.dtype, op->rows, op->x.cols, &distances->batch);
     } else {
         distances->x.data = gram_view_item(&op->x, &op->batch, job->first);
     }
     distances->y = distances->x;
-    distances->out = gram_view_dense_items(job->scratch + job->distances_at, op->out.dtype,
-                                           op->rows, op->rows, &distances->batch);
+    distances->out =
+        gram_view_dense_items(job->matrix, op->out.dtype, op->rows, op->rows, &distances->batch);
     distances->p = gram_hyper_alone(&op->p, &op->batch, job->first);
     if (!job->empty)
         TRY(cuda_cdist_queue(g, distances));
     return queue_selection(g, job);
 }
 
-size_t cuda_median_workspace(const gram_context *g, const struct gram_median_op *op)
-{
-    struct median_job job = make_job(op);
-    const struct gram_rounds rounds = rounds_of(&job);
-    struct gram_batch round;
-
-    (void)g;
-    if (op->batch.count == 0)
-        return 0;
-    round = gram_round_at(&op->batch, &rounds, 0);
-    lay_out(&job, &round, 0);
-    return job.bytes; /* of a last round, too: it has no more items */
-}
-
-static gram_status queue(gram_context *g, struct median_job *job)
-{
-    const struct gram_batch *batch = &job->op->batch;
-    const struct gram_rounds rounds = rounds_of(job);
-    void *scratch;
-
-    TRY(gram_cuda_scratch(g, cuda_median_workspace(g, job->op), &scratch));
-    job->scratch = scratch;
-    for (int64_t first = 0; first < batch->count; first += job->distances.batch.count) {
-        const struct gram_batch round = gram_round_at(batch, &rounds, first);
-        lay_out(job, &round, first);
-        TRY(queue_round(g, job));
-    }
-    return GRAM_OK;
-}
-
 gram_status cuda_median(gram_context *g, const struct gram_median_op *op)
 {
     struct median_job job = make_job(op);
+    const struct gram_rounds rounds = rounds_of(&job);
     gram_status status;
     bool entered;
 
     TRY(gram_cuda_check_pointer(g, "x", &op->x));
     TRY(gram_cuda_check_pointer(g, "p", &op->p.tensor));
     TRY(gram_cuda_check_pointer(g, "out", &op->out));
+    if (op->batch.count == 0)
+        return GRAM_OK;
     entered = gram_cuda_enter(g->device);
-    status = queue(g, &job);
+    status = cuda_run_rounds(g, &op->batch, &rounds, run_round, &job);
     gram_cuda_leave(g->device, entered);
     return status;
 }

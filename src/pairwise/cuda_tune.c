@@ -42,6 +42,7 @@ static uint64_t class_of(int arch, const struct gram_cdist_op *op,
     return number;
 }
 
+/* A context without any measured tile does not even look for one. */
 int cuda_tuned_tile(const gram_context *g, const struct gram_cdist_op *op,
                     const struct cuda_cdist_options *o)
 {
@@ -57,6 +58,7 @@ int cuda_tuned_tile(const gram_context *g, const struct gram_cdist_op *op,
 
 /* ---- Measuring ------------------------------------------------------------------------------ */
 
+/* The time of some calls one after the other, with the wait for the last of them. */
 static gram_status time_calls(gram_context *g, gram_status (*run)(gram_context *, const void *),
                               const void *what, int calls, double *ms)
 {
@@ -69,6 +71,7 @@ static gram_status time_calls(gram_context *g, gram_status (*run)(gram_context *
     return GRAM_OK;
 }
 
+/* The calls of a round are doubled until it is long enough to be measured. */
 gram_status cuda_tune_time(gram_context *g, gram_status (*run)(gram_context *g, const void *what),
                            const void *what, double *ms)
 {
@@ -95,6 +98,7 @@ struct attempt {
     int tile;
 };
 
+/* A candidate as cuda_tune_time runs it. */
 static gram_status run_tile(gram_context *g, const void *attempt)
 {
     const struct attempt *a = attempt;
@@ -109,6 +113,8 @@ static gram_status time_tile(gram_context *g, const struct gram_cdist_op *op, in
     return cuda_tune_time(g, run_tile, &attempt, ms);
 }
 
+/* Every tile is measured that the options can have, the table's first.  What is faster by more
+ * than noise is kept for problems of the same class. */
 gram_status cuda_tune(gram_context *g, const struct gram_cdist_op *op, gram_tuning *result)
 {
     const struct cuda_device *device = g->device;

@@ -91,9 +91,11 @@ gram_status gram_kernel_matmul_workspace(gram_context *g, const gram_tensor *x,
     const struct matmul_args args = {x, y, kernel, v, options, out};
     struct gram_expression expression;
     struct gram_kernel_matmul_op op;
+    size_t bytes;
 
     TRY(gram_begin(g, __func__));
     TRY(describe(g, &args, &expression, &op));
-    *need = gram_workspace_on(g, g->backend->kernel_matmul_workspace(g, &op));
+    TRY(gram_measure(g, &bytes, g->backend->kernel_matmul(g, &op)));
+    *need = gram_workspace_on(g, bytes);
     return GRAM_OK;
 }

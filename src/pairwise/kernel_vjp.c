@@ -181,10 +181,12 @@ gram_status gram_kernel_vjp_workspace(gram_context *g, const gram_tensor *x, con
     const struct vjp_args args = {x, y, options, grad, grads};
     struct gram_expression expression;
     struct gram_kernel_vjp_op op;
+    size_t bytes;
 
     TRY(gram_begin(g, __func__));
     TRY(gram_check_need(g, need));
     TRY(describe(g, &args, &expression, &op));
-    *need = gram_workspace_on(g, g->backend->kernel_vjp_workspace(g, &op));
+    TRY(gram_measure(g, &bytes, g->backend->kernel_vjp(g, &op)));
+    *need = gram_workspace_on(g, bytes);
     return GRAM_OK;
 }

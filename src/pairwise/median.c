@@ -3,7 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "core/backend.h"
+#include "pairwise.h"
 #include <math.h>
 
 enum {
@@ -60,9 +60,11 @@ gram_status gram_median_distance_workspace(gram_context *g, const gram_tensor *x
                                            const gram_tensor *out, gram_workspace *need)
 {
     struct gram_median_op op;
+    size_t bytes;
 
     TRY(gram_begin_without_blas(g, __func__));
     TRY(describe(g, x, p, options, out, &op));
-    *need = gram_workspace_on(g, g->backend->median_workspace(g, &op));
+    TRY(gram_measure(g, &bytes, g->backend->median(g, &op)));
+    *need = gram_workspace_on(g, bytes);
     return GRAM_OK;
 }

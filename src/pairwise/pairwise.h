@@ -10,6 +10,7 @@
 #ifndef GRAM_PAIRWISE_H
 #define GRAM_PAIRWISE_H
 #include "core/backend.h"
+#include "core/scratch.h"
 
 /* ---- Fronts: x, y and out (cdist.c) --------------------------------------------------------- */
 
