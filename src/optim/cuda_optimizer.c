@@ -33,6 +33,8 @@ gram_status cuda_optimizer_launch(const struct cuda_optimizer_job *job, gram_dty
 
 /* ---- What a step is given -------------------------------------------------------------------- */
 
+/* The device reads and writes tensors where they are: memory that it cannot reach is refused
+ * here. */
 static gram_status check_pointers(gram_context *g, const struct gram_optimizer_op *op)
 {
     for (int64_t i = 0; i < op->optimizer->parameters; i++) {
@@ -47,6 +49,8 @@ static gram_status check_pointers(gram_context *g, const struct gram_optimizer_o
     return GRAM_OK;
 }
 
+/* A tensor as kernels see it: in as few dimensions as its strides allow, or with data NULL where it
+ * is not wanted. */
 static struct optimizer_tensor tensor_of(const gram_tensor *t)
 {
     struct optimizer_tensor to = {0};
@@ -84,6 +88,9 @@ static gram_status send_tensors(const struct cuda_optimizer_job *job)
     return GRAM_OK;
 }
 
+/* The numbers of optimizer_filter and optimizer_finish.  Adam, which SOAP takes for all elements
+ * and Muon for vectors, is Shampoo's filter with beta3 = beta1, whose "graft" is the direction
+ * itself: V, epsilon and corrections of the graft get those of Adam. */
 static struct optimizer_options options_of(const gram_optimizer_options *o)
 {
     bool decoupled = o->decay == GRAM_DECAY_DECOUPLED;
@@ -131,6 +138,8 @@ static struct optimizer_options options_of(const gram_optimizer_options *o)
     return options;
 }
 
+/* What all launches of the step are told: the tables in scratch, and the counts, which lie in the
+ * state as the host's copies lie in o->counts. */
 static void fill_params(struct cuda_optimizer_job *job)
 {
     const gram_optimizer *o = job->step.o;
@@ -165,6 +174,8 @@ static struct cuda_optimizer_group *wave_of(struct gram_optimizer_group *group)
     return (struct cuda_optimizer_group *)(void *)group;
 }
 
+/* Each kind has as many waves as its blocks need; the parameters of a wave are made once and change
+ * from pass to pass. */
 static gram_status for_waves(struct cuda_optimizer_job *job, gram_optimizer_pass *body, bool others)
 {
     for (int64_t i = 0; i < job->c->kinds; i++) {
@@ -216,6 +227,7 @@ static gram_status for_parameters(struct cuda_optimizer_job *job, const struct c
 
 /* ---- Gradients and factors ------------------------------------------------------------------- */
 
+/* optimizer_gather writes zeros where the device knows that the parameter rests. */
 static gram_status gather(struct gram_optimizer_group *group)
 {
     struct cuda_optimizer_group *u = wave_of(group);
@@ -262,6 +274,8 @@ static gram_status multiply_unfolding(struct cuda_optimizer_group *u)
     return gram_cuda_gemm_items(u->job->step.g, u->job->blas, &gemm);
 }
 
+/* The product is made for all blocks of the wave; optimizer_ema leaves out those that rest or whose
+ * factors take no gradient in. */
 static gram_status accumulate(struct gram_optimizer_group *group, double keep, double take)
 {
     struct cuda_optimizer_group *u = wave_of(group);
@@ -280,6 +294,8 @@ static gram_status accumulate(struct gram_optimizer_group *group, double keep, d
 
 /* ---- Moments --------------------------------------------------------------------------------- */
 
+/* One kernel updates V and M, and leaves F in g, the graft's step in grafted, and the sum of its
+ * squares. */
 static gram_status filter(struct gram_optimizer_group *group)
 {
     struct cuda_optimizer_group *u = wave_of(group);
@@ -335,6 +351,8 @@ static gram_status multiply_root(struct gram_optimizer_group *group, int k)
     return GRAM_OK;
 }
 
+/* A basis is brought from the state to scratch in the dtype of the arithmetic, then multiplied
+ * by. */
 static gram_status project(struct gram_optimizer_group *group, int k, bool back)
 {
     struct cuda_optimizer_group *u = wave_of(group);
@@ -358,6 +376,7 @@ static gram_status project(struct gram_optimizer_group *group, int k, bool back)
     return GRAM_OK;
 }
 
+/* muon_momentum sums the squares of X too, by which the next kernel divides. */
 static gram_status add_momentum(struct gram_optimizer_group *group)
 {
     return for_tiles(wave_of(group), &muon_momentum);
@@ -377,6 +396,7 @@ static gram_status scale(struct gram_optimizer_group *group, double s)
     return GRAM_OK;
 }
 
+/* The sums of the squares of X, beside which optimizer_finish has those of the graft's step. */
 static gram_status scale_to_graft(struct gram_optimizer_group *group)
 {
     return for_tiles(wave_of(group), &optimizer_squares);
@@ -388,6 +408,7 @@ static gram_status scale_to_mean(struct gram_optimizer_group *group)
                                             : GRAM_OK;
 }
 
+/* Blocks of other ranks get here as well: their directions are zeros. */
 static gram_status finish(struct gram_optimizer_group *group)
 {
     return for_tiles(wave_of(group), &optimizer_finish);
@@ -395,6 +416,8 @@ static gram_status finish(struct gram_optimizer_group *group)
 
 /* ---- Who rests, refreshes, and the count ----------------------------------------------------- */
 
+/* A sum of squares for each tile, then a verdict for each block: two launches, so that no block of
+ * threads waits for another. */
 static gram_status check_finite(struct gram_optimizer_group *group)
 {
     struct cuda_optimizer_group *u = wave_of(group);
@@ -453,6 +476,7 @@ static gram_status refresh_bases(struct gram_optimizer_job *step)
     return GRAM_OK;
 }
 
+/* The host waits here, and only here: for the counts of this step and the state's. */
 static gram_status report(const struct cuda_optimizer_job *job)
 {
     gram_context *g = job->step.g;
@@ -526,6 +550,8 @@ static gram_status run(struct cuda_optimizer_job *job)
     return gram_optimizer_run(&job->step);
 }
 
+/* What a graph cannot have: a report and a refusal, for which the host would wait, and SOAP's first
+ * step, which a replay would repeat. */
 static gram_status check_capture(struct cuda_optimizer_job *job)
 {
     gram_context *g = job->step.g;
@@ -548,6 +574,8 @@ static gram_status check_capture(struct cuda_optimizer_job *job)
     return GRAM_OK;
 }
 
+/* The host's counts are read again where a graph, a file or the caller may have changed the
+ * state. */
 gram_status cuda_optimizer_step(gram_context *g, const struct gram_optimizer_op *op)
 {
     struct cuda_optimizer_job job = {

@@ -50,6 +50,7 @@ struct sorted {
     int64_t block;
 };
 
+/* For qsort: the sign of a - b, which itself could overflow. */
 static int order_of(int64_t a, int64_t b)
 {
     return (a > b) - (a < b);
@@ -87,6 +88,7 @@ static gram_status no_memory(gram_context *g, size_t bytes)
     return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
 }
 
+/* Sets c->order to all blocks, kind after kind, in a kind by their numbers. */
 static gram_status sort(gram_context *g, const gram_optimizer *o, struct cuda_optimizer *c)
 {
     size_t bytes = (size_t)o->blocks * sizeof(struct sorted);
@@ -104,6 +106,8 @@ static gram_status sort(gram_context *g, const gram_optimizer *o, struct cuda_op
     return GRAM_OK;
 }
 
+/* The kind that begins at place `first` of the order.  A wave is as large as WAVE_BYTES of scratch
+ * allow; Muon's matrices are the polynomial and Y, both of the smaller side. */
 static struct cuda_optimizer_kind kind_of(const gram_context *g, const gram_optimizer *o,
                                           const struct cuda_optimizer *c, int64_t first)
 {
@@ -138,6 +142,7 @@ static struct cuda_optimizer_kind kind_of(const gram_context *g, const gram_opti
     return k;
 }
 
+/* Sizes go to cuBLAS as 32-bit integers. */
 static gram_status make_kinds(gram_context *g, const gram_optimizer *o, struct cuda_optimizer *c)
 {
     for (int64_t i = 0; i < o->blocks; i++) {
@@ -158,6 +163,8 @@ static gram_status make_kinds(gram_context *g, const gram_optimizer *o, struct c
 
 /* ---- What the device keeps ------------------------------------------------------------------- */
 
+/* Where a block begins in its parameter, and where its slots lie in the state: this never
+ * changes, so that it is sent once, when the optimizer is made. */
 static struct optimizer_entry entry_of(const gram_optimizer *o, int64_t number)
 {
     const struct gram_optimizer_block *b = &o->block[number];
@@ -181,6 +188,7 @@ static struct optimizer_entry entry_of(const gram_optimizer *o, int64_t number)
     return e;
 }
 
+/* One allocation of the device has the entries, the counts of a step and the flags of failures. */
 static gram_status send_entries(gram_context *g, const gram_optimizer *o, struct cuda_optimizer *c)
 {
     struct optimizer_entry *entries = gram_alloc(g, c->entries_bytes);
@@ -205,6 +213,7 @@ static gram_status send_entries(gram_context *g, const gram_optimizer *o, struct
     return status;
 }
 
+/* Roots and bases begin as the identity, by a kernel, since the state is the device's memory. */
 static gram_status set_identities(gram_context *g, gram_optimizer *o, struct cuda_optimizer *c)
 {
     const struct cuda_optimizer_job job = {
@@ -285,6 +294,9 @@ static bool grow(size_t *at, size_t *bytes, size_t more)
     return more > SIZE_MAX / 2 || __builtin_add_overflow(*bytes, gram_round64(more), bytes);
 }
 
+/* Tables of the parameters come first, then sums of the tiles of a wave and cuBLAS's workspace.
+ * The rest is used in turn by the arrays and matrices of a wave, and by batches of roots or
+ * bases. */
 gram_status cuda_optimizer_lay_out(gram_context *g, const gram_optimizer *o,
                                    struct cuda_optimizer_layout *at)
 {
@@ -342,6 +354,7 @@ gram_status cuda_optimizer_workspace(gram_context *g, const gram_optimizer *o, s
 
 /* ---- Launches -------------------------------------------------------------------------------- */
 
+/* Without scratch, as when identities are set, the addresses in it stay NULL. */
 struct optimizer_params cuda_optimizer_wave(const struct cuda_optimizer_job *job,
                                             const struct cuda_optimizer_kind *kind, int64_t first,
                                             int64_t count)
