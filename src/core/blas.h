@@ -3,7 +3,7 @@
  *
  * Matrices are column-major with a leading dimension, as LAPACK has them: a row-major matrix is its
  * own transpose here.  Sizes are int64_t and are refused by gram_blas_fits() where the library's
- * 32-bit integers cannot hold them.  blas_threads.c has the number of threads that BLAS uses: it is
+ * 32-bit integers cannot hold them.  blas_process.c has the number of threads that BLAS uses: it is
  * the process's own between calls.
  *
  * SPDX-License-Identifier: MIT
@@ -11,9 +11,10 @@
 #ifndef GRAM_BLAS_H
 #define GRAM_BLAS_H
 #include "threads.h"
+#include "view.h"
 
 /* Before a series of BLAS calls of this thread: they use the context's threads, where they are
- * large enough to gain from it (blas_threads.c), or one. */
+ * large enough to gain from it (blas_process.c), or one. */
 void gram_blas_threads(const gram_context *g);
 void gram_blas_one_thread(void);
 
@@ -71,8 +72,8 @@ int gram_blas_syevd(gram_dtype dtype, gram_uplo uplo, int64_t n, void *a, int64_
 void gram_blas_syevd_sizes(int64_t n, int64_t *lwork, int64_t *liwork);
 
 /*
- * blas_eigh.c: the parts of which a symmetric eigenproblem is made when not everything is wanted.
- * work has gram_blas_eigh_work(n) numbers.  a = Q T Q^T, T tridiagonal with diagonal d and e beside
+ * The parts of which a symmetric eigenproblem is made when not everything is wanted.  work has
+ * gram_blas_eigh_work(n) numbers.  a = Q T Q^T, T tridiagonal with diagonal d and e beside
  * it, Q left in a and tau.
  */
 int64_t gram_blas_eigh_work(int64_t n);
@@ -104,9 +105,44 @@ int gram_blas_stebz(struct gram_blas_tridiagonal *t);
 /* The vectors of w[0 .. m) to z, n by m, by inverse iteration; fail: m. */
 int gram_blas_stein(const struct gram_blas_tridiagonal *t, void *z, int64_t ldz, int32_t *fail);
 
-/* blas_qr.c: the n by n matrix a becomes the orthogonal factor of a = Q R, its columns in the order
+/* The n by n matrix a becomes the orthogonal factor of a = Q R, its columns in the order
  * of a's; by reflections, so that Q is orthogonal whatever the rank.  tau has n numbers, work
  * gram_blas_qr_work(n). */
 int64_t gram_blas_qr_work(int64_t n);
 void gram_blas_qr(gram_dtype dtype, int64_t n, void *a, void *tau, void *work);
+
+/* How a strided matrix goes to BLAS: as it lies, or else packed by rows. */
+
+/* True if rows lie one after the other without gaps between columns. */
+static inline bool gram_blas_by_rows(const struct gram_view *v)
+{
+    return (v->cols == 1 || v->col_stride == 1) && (v->rows == 1 || v->row_stride >= v->cols);
+}
+
+/* True if BLAS takes v as it lies. */
+static inline bool gram_blas_direct(const struct gram_view *v)
+{
+    bool by_cols =
+        (v->rows == 1 || v->row_stride == 1) && (v->cols == 1 || v->col_stride >= v->rows);
+
+    return (gram_blas_by_rows(v) || by_cols) && v->row_stride <= INT32_MAX &&
+           v->col_stride <= INT32_MAX;
+}
+
+/* So many bytes behind data; NULL where data is NULL, as of a matrix that has no elements. */
+static inline void *gram_blas_behind(const void *data, int64_t bytes)
+{
+    return data ? (char *)data + bytes : NULL;
+}
+
+/* The transpose of v as BLAS sees it, of a v that gram_blas_direct says true of; data is the
+ * item's.
+ */
+static inline struct gram_blas_matrix gram_blas_transpose_of(const struct gram_view *v,
+                                                             const void *data)
+{
+    if (gram_blas_by_rows(v))
+        return (struct gram_blas_matrix){data, v->rows == 1 ? v->cols : v->row_stride, false};
+    return (struct gram_blas_matrix){data, v->cols == 1 ? v->rows : v->col_stride, true};
+}
 #endif

@@ -5,7 +5,7 @@
  */
 #include "context.h"
 #include "backend.h"
-#include "blas_memory.h"
+#include "blas_process.h"
 #include "process.h"
 #include "scratch.h"
 #include "settings.h"
@@ -84,7 +84,7 @@ gram_status gram_context_create(const gram_context_options *options, gram_contex
             &first, gram_fail(&first, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", sizeof *g));
     memset(g, 0, sizeof *g);
     TRY(gram_begin_without_blas(g, __func__));
-    gram_blas_memory_look();
+    gram_blas_memory_detect();
     g->options = o;
     g->process = gram_process();
     atomic_init(&g->cancelled, false);

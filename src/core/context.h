@@ -55,7 +55,7 @@ static inline gram_status gram_begin(gram_context *g, const char *call)
     return gram_begin_as(g, call, "g");
 }
 
-/* The same for a call that needs no BLAS: other calls have its buffers first (blas_memory.h). */
+/* The same for a call that needs no BLAS: other calls have its buffers first (blas_process.h). */
 gram_status gram_begin_without_blas(gram_context *g, const char *call);
 
 /* The same for what a program does to see or to clean up what a call has left: the message of that

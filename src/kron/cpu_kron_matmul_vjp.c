@@ -22,7 +22,6 @@
  * SPDX-License-Identifier: MIT
  */
 #include "core/blas.h"
-#include "core/blas_view.h"
 #include "core/scratch.h"
 #include "core/threads.h"
 #include "cpu/cpu_kernels.h"

@@ -11,7 +11,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "core/blas_view.h"
+#include "core/blas.h"
 #include "core/scratch.h"
 #include "cpu/cpu.h"
 #include "cpu/move.h"

@@ -8,7 +8,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "core/blas_view.h"
+#include "core/blas.h"
 #include "cpu/cpu.h"
 #include "cpu/cpu_blas_for.h"
 #include "cpu/move.h"

@@ -7,7 +7,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "core/blas_view.h"
+#include "core/blas.h"
 #include "core/scratch.h"
 #include "core/threads.h"
 #include "cpu/cpu.h"

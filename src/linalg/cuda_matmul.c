@@ -4,7 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cuda_matmul.h"
-#include "core/blas_view.h"
+#include "core/blas.h"
 
 static const struct cuda_kernel matrix_move = {"matrix_move.cu", "matrix_move"};
 

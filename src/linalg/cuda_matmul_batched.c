@@ -8,7 +8,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "core/blas_view.h"
+#include "core/blas.h"
 #include "cuda/arena.h"
 #include "cuda_matmul.h"
 

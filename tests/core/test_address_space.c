@@ -9,7 +9,7 @@
  */
 #include "check/harness/harness.h"
 #include "core/blas.h"
-#include "core/blas_memory.h"
+#include "core/blas_process.h"
 #include <limits.h>
 #include <signal.h>
 #include <stdlib.h>

@@ -5,8 +5,7 @@
  */
 #include "check/harness/harness.h"
 #include "core/blas.h"
-#include "core/blas_fortran.h"
-#include "core/blas_threads.h"
+#include "core/blas_process.h"
 #include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "core/blas_threads.h"
+#include "core/blas_process.h"
 
 bool gram_blas_begin(double work)
 {

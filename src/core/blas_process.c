@@ -1,15 +1,24 @@
 /*
- * blas_memory.c - OpenBLAS's buffers, taken before it needs them where address space is limited
+ * blas_process.c - what of BLAS belongs to the process: the number of its threads and its buffers
  *
- * A buffer that a call of OpenBLAS has used stays mapped for the next, so as many as are held at
- * once are there for as many calls at once.  The threads of OpenBLAS map theirs when they begin:
- * in the constructor of the library, or when openblas_set_num_threads asks for more of them; they
- * meet here before memory is given to anything else.
+ * OpenBLAS has one number of threads for the whole process; its openblas_set_num_threads_local is
+ * no more than a set that says what was there before, but where OpenMP makes the threads.  So a
+ * call borrows the number: it is set, and set back when the last of the calls that overlap ends.
+ * A program that reads it between calls of libgram finds what it has set.  A program that calls the
+ * same OpenBLAS from another thread meanwhile may compute that call with our number of threads, and
+ * of two calls of libgram that overlap and want different numbers one may compute with the other's:
+ * only the time differs, and the order of sums.
+ *
+ * Buffers are taken before OpenBLAS needs them where address space is limited.  A buffer that a
+ * call of OpenBLAS has used stays mapped for the next, so as many as are held at once are there for
+ * as many calls at once.  The threads of OpenBLAS map theirs when they begin: in the constructor of
+ * the library, or when openblas_set_num_threads asks for more of them; they meet here before memory
+ * is given to anything else.
  *
  * SPDX-License-Identifier: MIT
  */
-#include "blas_memory.h"
-#include "blas_fortran.h"
+#include "blas_process.h"
+#include "blas.h"
 #include "process.h"
 #include "threads.h"
 #include <limits.h>
@@ -20,6 +29,8 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <time.h>
+
+/* ---- Buffers --------------------------------------------------------------------------------- */
 
 /* OpenBLAS only, and of its versions not all. */
 void B(openblas_set_num_threads)(int threads) __attribute__((weak));
@@ -78,7 +89,7 @@ static void unlock_memory(void)
     (void)pthread_mutex_unlock(&gram_process()->lock[GRAM_LOCK_BLAS]);
 }
 
-/* ---- What there is ------------------------------------------------------------------------- */
+/* ---- What there is --------------------------------------------------------------------------- */
 
 /* The system maps no more than it can hold: vm.overcommit_memory is 2. */
 static bool never_overcommits(void)
@@ -129,7 +140,7 @@ static int threads_made(void)
     return &B(blas_num_threads) ? B(blas_num_threads) : B(openblas_get_num_threads)();
 }
 
-void gram_blas_memory_look(void)
+void gram_blas_memory_detect(void)
 {
     bool is_limited = address_limit() != RLIM_INFINITY || never_overcommits();
 
@@ -137,7 +148,7 @@ void gram_blas_memory_look(void)
         atomic_store(&gram_blas_memory_limited, true);
 }
 
-/* ---- The threads of OpenBLAS have their buffers -------------------------------------------- */
+/* ---- The threads of OpenBLAS have their buffers ---------------------------------------------- */
 
 /* Stays until every thread has come, so that none comes twice. */
 static void meet(void *arg)
@@ -198,7 +209,7 @@ static bool have_met(int threads)
     return !memory.meeting;
 }
 
-/* ---- Taking buffers ------------------------------------------------------------------------ */
+/* ---- Taking buffers -------------------------------------------------------------------------- */
 
 /* What threads need beyond what there is. */
 static size_t bytes_of(int threads, int made)
@@ -286,9 +297,9 @@ gram_status gram_blas_memory_reserve(gram_context *g)
                      buffer_bytes / MIB, (unsigned long long)(address_limit() / MIB));
 }
 
-/* ---- Around calls -------------------------------------------------------------------------- */
+/* ---- Around calls ---------------------------------------------------------------------------- */
 
-void gram_blas_memory_enter(void)
+static void enter_memory(void)
 {
     lock_memory();
     if (memory.callers > 0) {
@@ -300,7 +311,7 @@ void gram_blas_memory_enter(void)
     unlock_memory();
 }
 
-void gram_blas_memory_leave(void)
+static void leave_memory(void)
 {
     if (!inside)
         return;
@@ -328,8 +339,104 @@ int gram_blas_memory_threads(void)
 /* OpenBLAS ends its threads after this, and would wait for ever for one that wants a buffer. */
 __attribute__((destructor)) static void leave_threads(void)
 {
-    gram_blas_memory_look();
+    gram_blas_memory_detect();
     if (gram_blas_memory_is_limited() && &B(blas_server_avail) && threads_made() > 1 &&
         !room_for(buffer_bytes))
         B(blas_server_avail) = 0;
+}
+
+/* ---- Threads --------------------------------------------------------------------------------- */
+
+/* What one thread does before another is woken: 128^3 take 30 to 70 us, about as long as a thread
+ * that sleeps needs to come. */
+static const double small_work = 128.0 * 128 * 128;
+
+/* The threads of calls of this thread; 0: whatever is set, which in a loop is 1. */
+static _Thread_local int wanted;
+
+static struct {          /* under GRAM_LOCK_BLAS */
+    int owner;           /* a child of fork() has none of the calls that were under way */
+    int calls;           /* that have borrowed the number */
+    int before, present; /* the number before them, and as they have left it */
+} loan;
+
+static void lock_loan(void)
+{
+    pthread_mutex_lock(&gram_process()->lock[GRAM_LOCK_BLAS]);
+}
+
+static void unlock_loan(void)
+{
+    pthread_mutex_unlock(&gram_process()->lock[GRAM_LOCK_BLAS]);
+}
+
+/* False if there is no such number.  A call borrows it even where it is already the one that is
+ * wanted: else the end of another call, which had set it, would change it in the middle of ours. */
+static bool borrow(int threads)
+{
+    if (!B(openblas_set_num_threads) || !B(openblas_get_num_threads))
+        return false;
+    lock_loan();
+    if (loan.calls > 0 && loan.owner != gram_process()->children)
+        loan.calls = 0; /* before stays: nobody has set it back */
+    else if (loan.calls == 0)
+        loan.before = B(openblas_get_num_threads)();
+    loan.calls++;
+    loan.owner = gram_process()->children;
+    loan.present = threads;
+    if (B(openblas_get_num_threads)() != threads)
+        B(openblas_set_num_threads)(threads);
+    unlock_loan();
+    return true;
+}
+
+/* Who has set another number meanwhile keeps it. */
+static void give_back(void)
+{
+    lock_loan();
+    if (--loan.calls == 0 && B(openblas_get_num_threads)() == loan.present)
+        B(openblas_set_num_threads)(loan.before);
+    unlock_loan();
+}
+
+bool gram_blas_begin(double work)
+{
+    int threads = work <= small_work ? 1 : wanted;
+
+    if (gram_blas_memory_is_limited()) {
+        int most = gram_blas_memory_threads();
+        threads = threads < most ? threads : most;
+        enter_memory();
+    }
+    return wanted > 0 && borrow(threads);
+}
+
+void gram_blas_end(bool lent)
+{
+    if (lent)
+        give_back();
+    if (gram_blas_memory_is_limited())
+        leave_memory();
+}
+
+void gram_blas_threads(const gram_context *g)
+{
+    wanted = g->threads;
+}
+
+void gram_blas_one_thread(void)
+{
+    wanted = 1;
+}
+
+void gram_blas_for(gram_context *g, int64_t count, gram_loop_body *body, void *arg)
+{
+    int before = wanted;
+    bool lent = borrow(1);
+
+    wanted = 0;
+    gram_parallel_for(g, count, body, arg);
+    wanted = before;
+    if (lent)
+        give_back();
 }
