@@ -53,8 +53,6 @@ STANDS_ON = {
 }
 # Includes that run up.  None may join them.
 UPWARDS = {
-    ("src/core/cpu_expression.c", "src/pairwise/cpu_kernel_map.h"),
-    ("src/core/cuda_expression.h", "src/pairwise/pair_params.h"),
     ("src/pairwise/cuda_kernel_matmul.c", "src/eigh/cuda_krylov.h"),
     ("src/pairwise/cuda_kernel_matmul.c", "src/linalg/cuda_matmul.h"),
     ("src/kron/cuda_kron_solve.c", "src/eigh/cuda_eigh.h"),

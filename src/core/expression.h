@@ -92,10 +92,6 @@ enum {
     GRAM_EXPRESSION_BY_S = -1
 };
 
-/* expression_derivative.c: the node of the derivative of root by s or by a parameter; -1 if the
- * program is full. */
-int gram_expression_derivative(struct gram_expression *e, int root, int by);
-
 /* expression_parse.c: the nodes of text; *root is the one of its value. */
 gram_status gram_expression_parse(gram_context *g, const char *text,
                                   const gram_parameter *parameters, int count,

@@ -5,9 +5,9 @@
  */
 #ifndef GRAM_CUDA_OPS_H
 #define GRAM_CUDA_OPS_H
-#include "core/cuda_expression.h"
 #include "cuda_variant.h"
 #include "launch.h"
+#include "pairwise/cuda_expression.h"
 
 /* cuda_launch.c: queues a kernel with its struct of parameters, while the device is current.  More
  * blocks than a launch can have are cut to the most: kernels go on from tile to tile. */

@@ -83,7 +83,7 @@ void gram_map_prepare(struct gram_map *map, gram_dtype dtype);
 /* x^e in dtype. */
 void gram_raise_prepare(struct gram_raise *raise, gram_dtype dtype, double e);
 
-/* cpu_expression.c: bytes of the evaluation of e, aligned to 64; and it, in such memory. */
+/* Bytes of the evaluation of e, aligned to 64; and it, in such memory. */
 size_t gram_evaluation_bytes(const struct gram_expression *e);
 struct gram_evaluation *gram_evaluation_prepare(const struct gram_expression *e,
                                                 const double *parameters, gram_dtype dtype,

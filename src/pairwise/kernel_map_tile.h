@@ -106,7 +106,7 @@ static void FN(map_rational)(const struct gram_map *map, int n, vec *t)
         t[i] = c0 * base[i] + c1 * (t[i] * base[i]);
 }
 
-#include "core/expression_tile.h"
+#include "expression_tile.h"
 
 /* t becomes the form of t. */
 static void FN(map_form)(const struct gram_map *map, int n, vec *t)

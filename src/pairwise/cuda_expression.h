@@ -5,8 +5,8 @@
  */
 #ifndef GRAM_CUDA_EXPRESSION_H
 #define GRAM_CUDA_EXPRESSION_H
-#include "expression.h"
-#include "pairwise/pair_params.h"
+#include "core/expression.h"
+#include "pair_params.h"
 
 /* The text of pair_expression.cuh, for free(); NULL: no memory. */
 char *gram_cuda_expression_text(const struct gram_expression *e);
