@@ -1,18 +1,260 @@
 /*
- * many.c - a list of matrices that the contexts of a group share: who takes which, threads
+ * many.c - a list of matrices that the contexts of a group share: who takes which, threads, moves
  *
  * Which context takes a matrix is decided before anything is done, from the sizes alone, so that a
  * call always gives the same results, but for the order of sums in a BLAS that has one number of
- * threads for all contexts (blas_threads.c).  Each context has a thread, which does its matrices
+ * threads for all contexts (blas_process.c).  Each context has a thread, which does its matrices
  * one after the other; nobody takes another's.
+ *
+ * A tensor that is on another device than the context that works on it is moved there.  Inputs, and
+ * outputs whose contents count, keep their strides: the bytes between their first and last element
+ * are copied.  Other outputs get room without gaps, whose dimensions lie in the order of the
+ * caller's, so that a tensor without gaps goes home as one copy; else it goes in runs along its
+ * closest dimension, to the CPU through memory of the CPU.
  *
  * SPDX-License-Identifier: MIT
  */
 #include "many.h"
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- Groups ---------------------------------------------------------------------------------- */
+
+static gram_status check_distinct(gram_context *first, const gram_group *group)
+{
+    for (int64_t i = 0; i < group->count; i++) {
+        if (!group->contexts[i])
+            return gram_fail(first, GRAM_INVALID_ARGUMENT, "group.contexts[%lld] is NULL",
+                             (long long)i);
+        for (int64_t j = 0; j < i; j++)
+            if (group->contexts[i] == group->contexts[j])
+                return gram_fail(first, GRAM_INVALID_ARGUMENT,
+                                 "group.contexts[%lld] is group.contexts[%lld], expected distinct "
+                                 "contexts",
+                                 (long long)i, (long long)j);
+        if (group->speeds && !(group->speeds[i] > 0 && group->speeds[i] < INFINITY))
+            return gram_fail(first, GRAM_INVALID_ARGUMENT,
+                             "group.speeds[%lld] is %g, expected more than 0, and finite",
+                             (long long)i, group->speeds[i]);
+    }
+    return GRAM_OK;
+}
+
+gram_status gram_group_failed(const gram_group *group, const gram_context *g, gram_status status)
+{
+    gram_context *first = group->contexts[0];
+
+    if (g != first)
+        memcpy(first->message, g->message, sizeof first->message);
+    return status;
+}
+
+gram_status gram_group_open(const gram_group *given, const char *call, gram_group *group)
+{
+    gram_context *first;
+
+    *group = (gram_group){.size = sizeof *group};
+    if (!given || given->size < offsetof(gram_group, speeds) || !given->contexts ||
+        given->count < 1)
+        return gram_begin_as(NULL, call, given ? "group.contexts" : "group");
+    first = given->contexts[0];
+    TRY(gram_begin_as(first, call, "group.contexts[0]"));
+    TRY(gram_options_copy(first, group, sizeof *group, given));
+    TRY(check_distinct(first, group));
+    for (int64_t i = 0; i < group->count; i++) {
+        gram_context *g = group->contexts[i];
+        gram_status status = gram_context_synchronize(g);
+        first->call = call;
+        if (status != GRAM_OK)
+            return gram_group_failed(group, g, status);
+        g->call = call;
+    }
+    return GRAM_OK;
+}
+
+/* Checks a tensor by itself: its dtype, its shape, that sizes do not overflow, wherever it is. */
+static gram_status check_tensor(gram_context *g, const char *name, const gram_tensor *t)
+{
+    struct gram_batch batch = {.count = 1};
+    gram_tensor here;
+
+    if (t->device.type != GRAM_CPU && t->device.type != GRAM_CUDA)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s is on device %d:%d, expected a gram_device",
+                         name, (int)t->device.type, (int)t->device.index);
+    here = *t;
+    here.device = g->options.device;
+    return gram_batch_join(g, &batch, name, &here, 0);
+}
+
+/* ---- Tensors of other devices ---------------------------------------------------------------- */
+
+/* A tensor where a context computes. */
+struct moved {
+    gram_tensor t;           /* there */
+    const gram_tensor *home; /* the caller's */
+    void *memory;            /* NULL: t is home itself */
+    size_t bytes;
+};
+
+static bool is_here(const gram_context *g, const gram_tensor *t)
+{
+    return t->device.type == g->options.device.type && t->device.index == g->options.device.index;
+}
+
+/* Of a checked tensor. */
+static int64_t element_count(const gram_tensor *t)
+{
+    int64_t count = 1;
+
+    for (int d = 0; d < t->ndim; d++)
+        count *= t->shape[d];
+    return count;
+}
+
+/* Brings there what the caller's holds; after a failure too: free_moved. */
+static gram_status move_in(gram_context *g, const gram_tensor *home, struct moved *m)
+{
+    intptr_t low, high;
+
+    *m = (struct moved){.t = *home, .home = home};
+    if (is_here(g, home))
+        return GRAM_OK;
+    m->t.device = g->options.device;
+    gram_tensor_range(home, &low, &high);
+    TRY(gram_memory_allocate(g, (size_t)(high - low), &m->memory));
+    m->bytes = (size_t)(high - low);
+    m->t.data = m->memory ? (char *)m->memory + ((intptr_t)home->data - low) : NULL;
+    return gram_memory_copy(g, m->memory, (const char *)home->data + (low - (intptr_t)home->data),
+                            m->bytes);
+}
+
+/* Strides without gaps, the dimensions in the order of those of t. */
+static void close_up(const gram_tensor *t, int64_t *stride)
+{
+    int order[GRAM_MAX_DIMS] = {0};
+    int64_t reach = 1;
+
+    for (int d = 0; d < t->ndim; d++) {
+        int at = d;
+        for (; at > 0 && llabs(t->stride[order[at - 1]]) < llabs(t->stride[d]); at--)
+            order[at] = order[at - 1];
+        order[at] = d;
+    }
+    for (int i = t->ndim - 1; i >= 0; i--) {
+        stride[order[i]] = reach;
+        reach *= t->shape[order[i]] > 1 ? t->shape[order[i]] : 1;
+    }
+}
+
+/* Makes room for an output; after a failure too: free_moved. */
+static gram_status move_room(gram_context *g, const gram_tensor *home, struct moved *m)
+{
+    *m = (struct moved){.t = *home, .home = home};
+    if (is_here(g, home))
+        return GRAM_OK;
+    m->t.device = g->options.device;
+    m->t.data = NULL;
+    close_up(home, m->t.stride);
+    m->bytes = (size_t)element_count(home) * gram_dtype_size(home->dtype);
+    TRY(gram_memory_allocate(g, m->bytes, &m->memory));
+    m->t.data = m->memory;
+    return GRAM_OK;
+}
+
+/* Whether what is there goes home as one copy: no gaps, and the same strides but for those of
+ * dimensions of one element. */
+static bool is_one_piece(const struct moved *m)
+{
+    for (int d = 0; d < m->t.ndim; d++)
+        if (m->t.shape[d] > 1 && m->home->stride[d] != m->t.stride[d])
+            return false;
+    return m->bytes == (size_t)element_count(&m->t) * gram_dtype_size(m->t.dtype);
+}
+
+static gram_status copy_piece(gram_context *g, const struct moved *m)
+{
+    intptr_t low, high;
+
+    gram_tensor_range(m->home, &low, &high);
+    return gram_memory_copy(g, (char *)m->home->data + (low - (intptr_t)m->home->data), m->memory,
+                            m->bytes);
+}
+
+/* Copies, to home, elements of from, whose strides are t's; on the CPU where g is NULL. */
+static gram_status copy_runs(gram_context *g, const gram_tensor *home, const gram_tensor *t,
+                             const char *from)
+{
+    const size_t size = gram_dtype_size(t->dtype);
+    int64_t index[GRAM_MAX_DIMS] = {0}, count = element_count(t), run = 1;
+    int inner = -1; /* the dimension along which both lie side by side */
+
+    for (int d = 0; d < t->ndim; d++)
+        if (t->shape[d] > 1 && t->stride[d] == 1 && home->stride[d] == 1)
+            inner = d, run = t->shape[d];
+    for (int64_t done = 0; done < count; done += run) {
+        int64_t source = 0, target = 0;
+        for (int d = 0; d < t->ndim; d++)
+            source += index[d] * t->stride[d], target += index[d] * home->stride[d];
+        char *to = (char *)home->data + target * (int64_t)size;
+        if (g)
+            TRY(gram_memory_copy(g, to, from + (size_t)source * size, (size_t)run * size));
+        else
+            memcpy(to, from + (size_t)source * size, (size_t)run * size);
+        for (int d = t->ndim - 1; d >= 0; d--) {
+            if (d == inner)
+                continue;
+            if (++index[d] < t->shape[d])
+                break;
+            index[d] = 0;
+        }
+    }
+    return GRAM_OK;
+}
+
+static gram_status to_cpu(gram_context *g, const struct moved *m)
+{
+    gram_status status;
+    char *here;
+
+    if (is_one_piece(m)) {
+        TRY(copy_piece(g, m));
+        return gram_context_synchronize(g);
+    }
+    here = gram_alloc(g, m->bytes);
+    if (!here)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", m->bytes);
+    status = gram_memory_copy(g, here, m->memory, m->bytes);
+    if (status == GRAM_OK)
+        status = gram_context_synchronize(g);
+    if (status == GRAM_OK)
+        status = copy_runs(NULL, m->home, &m->t,
+                           here + ((const char *)m->t.data - (const char *)m->memory));
+    gram_free(g, here, m->bytes);
+    return status;
+}
+
+/* Brings an output home, waiting where the CPU is. */
+static gram_status move_out(gram_context *g, const struct moved *m)
+{
+    if (!m->memory)
+        return GRAM_OK;
+    if (m->home->device.type == GRAM_CPU)
+        return to_cpu(g, m);
+    if (is_one_piece(m))
+        return copy_piece(g, m);
+    return copy_runs(g, m->home, &m->t, m->t.data);
+}
+
+static void free_moved(gram_context *g, struct moved *m)
+{
+    gram_memory_free(g, m->memory, m->bytes);
+    m->memory = NULL;
+}
+
+/* ---- A list of matrices ---------------------------------------------------------------------- */
 
 /* A matrix of the list. */
 struct item {
@@ -48,7 +290,7 @@ struct work {
     size_t bytes;
 };
 
-/* ---- Checks --------------------------------------------------------------------------------- */
+/* ---- Checks ---------------------------------------------------------------------------------- */
 
 static const gram_tensor *tensor_of(const struct gram_many_call *call, int role, int64_t index)
 {
@@ -80,7 +322,7 @@ static gram_status check_item(struct work *w, int64_t index)
         snprintf(name, sizeof name, "%s[%lld]", call->role[role], (long long)index);
         if (!t)
             return gram_fail(w->first, GRAM_INVALID_ARGUMENT, "%s is NULL", name);
-        TRY(gram_group_check(w->first, name, t));
+        TRY(check_tensor(w->first, name, t));
         item->on_device |= t->device.type != GRAM_CPU;
         if (role == 0)
             item->cost = cost_of(t);
@@ -131,7 +373,7 @@ static gram_status check_apart(struct work *w)
     return GRAM_OK;
 }
 
-/* ---- Who takes which ------------------------------------------------------------------------ */
+/* ---- Who takes which ------------------------------------------------------------------------- */
 
 static int longest_first(const void *one, const void *other)
 {
@@ -168,23 +410,23 @@ static gram_status give_away(struct work *w)
     return GRAM_OK;
 }
 
-/* ---- The work ------------------------------------------------------------------------------- */
+/* ---- The work -------------------------------------------------------------------------------- */
 
 static gram_status bring(gram_context *g, const struct gram_many_call *call, int64_t index,
-                         struct gram_moved *moved)
+                         struct moved *moved)
 {
     for (int role = 0; role < call->roles; role++) {
         const gram_tensor *t = tensor_of(call, role, index);
         bool filled = role == 0 || call->keeps[role];
         if (t)
-            TRY(filled ? gram_move_in(g, t, &moved[role]) : gram_move_room(g, t, &moved[role]));
+            TRY(filled ? move_in(g, t, &moved[role]) : move_room(g, t, &moved[role]));
     }
     return GRAM_OK;
 }
 
 static gram_status do_item(gram_context *g, const struct gram_many_call *call, int64_t index)
 {
-    struct gram_moved moved[GRAM_MANY_ROLES] = {{.memory = NULL}};
+    struct moved moved[GRAM_MANY_ROLES] = {{.memory = NULL}};
     gram_tensor *t[GRAM_MANY_ROLES] = {NULL};
     gram_status status;
 
@@ -196,9 +438,9 @@ static gram_status do_item(gram_context *g, const struct gram_many_call *call, i
         status = call->run(g, call, t);
     for (int role = 1; role < call->roles && status == GRAM_OK; role++)
         if (t[role])
-            status = gram_move_out(g, &moved[role]);
+            status = move_out(g, &moved[role]);
     for (int role = 0; role < call->roles; role++)
-        gram_moved_free(g, &moved[role]);
+        free_moved(g, &moved[role]);
     return status;
 }
 
@@ -274,7 +516,7 @@ static gram_status report(const struct work *w)
                      (long long)worst->index, worst->message);
 }
 
-/* ---- A call --------------------------------------------------------------------------------- */
+/* ---- A call ---------------------------------------------------------------------------------- */
 
 gram_status gram_many_open(const gram_group *group, const gram_many *many, const char *name,
                            struct gram_many_call *call)

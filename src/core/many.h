@@ -1,11 +1,18 @@
 /*
- * many.h - a list of matrices that the contexts of a group share
+ * many.h - contexts that share the work of one call, and a list of matrices that they share
  *
  * SPDX-License-Identifier: MIT
  */
 #ifndef GRAM_MANY_H
 #define GRAM_MANY_H
-#include "group.h"
+#include "view.h"
+
+/* Copies a caller's group, whose first context tells what is wrong with it: call is the function's
+ * name.  Contexts are there, distinct, and have what their streams hold behind them. */
+gram_status gram_group_open(const gram_group *given, const char *call, gram_group *group);
+
+/* Gives the status with which a context of the group failed, its message to the first. */
+gram_status gram_group_failed(const gram_group *group, const gram_context *g, gram_status status);
 
 enum {
     GRAM_MANY_ROLES = 5 /* tensors of one matrix at most: the input, outputs */
@@ -32,20 +39,4 @@ gram_status gram_many_open(const gram_group *group, const gram_many *many, const
                            struct gram_many_call *call);
 /* Checks the lists, gives every matrix to a context, and waits for the results. */
 gram_status gram_many_run(struct gram_many_call *call);
-
-/* many_move.c: a tensor where a context computes. */
-struct gram_moved {
-    gram_tensor t;           /* there */
-    const gram_tensor *home; /* the caller's */
-    void *memory;            /* NULL: t is home itself */
-    size_t bytes;
-};
-
-/* Brings there what the caller's holds, or makes room for an output; after a failure too:
- * gram_moved_free. */
-gram_status gram_move_in(gram_context *g, const gram_tensor *home, struct gram_moved *m);
-gram_status gram_move_room(gram_context *g, const gram_tensor *home, struct gram_moved *m);
-/* Brings an output home, waiting where the CPU is. */
-gram_status gram_move_out(gram_context *g, const struct gram_moved *m);
-void gram_moved_free(gram_context *g, struct gram_moved *m);
 #endif
