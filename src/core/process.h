@@ -5,7 +5,7 @@
  * which find it through their context.  fork() waits until none is held, so that a child finds all
  * of them free and what they guard whole.  So none is held while a file is read, a library is
  * opened or a kernel is compiled, and none inside another.  Two locks stand elsewhere, and say why:
- * that of MPI's beginning (mpi_world.c) and that of JAX's contexts (python/core/py_xla_context.c).
+ * that of MPI's beginning (mpi.c) and that of JAX's contexts (python/core/py_xla_context.c).
  *
  * SPDX-License-Identifier: MIT
  */
@@ -15,8 +15,8 @@
 #include <pthread.h>
 
 enum gram_process_lock {
-    GRAM_LOCK_TUNED,     /* tuned.c */
-    GRAM_LOCK_BLAS,      /* blas_threads.c, blas_memory.c: threads and buffers of BLAS */
+    GRAM_LOCK_TUNED,     /* database.c */
+    GRAM_LOCK_BLAS,      /* blas_process.c: threads and buffers of BLAS */
     GRAM_LOCK_LIBRARIES, /* src/cuda/driver.c, library.c: what was opened */
     GRAM_LOCK_KERNELS,   /* src/cuda/launch.c */
     GRAM_PROCESS_LOCKS

@@ -4,9 +4,9 @@
  * SPDX-License-Identifier: MIT
  */
 #include "arena.h"
+#include "core/database.h"
 #include "core/process.h"
 #include "core/scratch.h"
-#include "core/tuned.h"
 #include "cublas.h"
 #include "cuda_ops.h"
 #include "cusolver.h"

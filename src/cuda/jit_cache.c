@@ -6,8 +6,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "core/store.h"
-#include "core/tuned.h"
+#include "core/database.h"
 #include "jit.h"
 #include <fcntl.h>
 #include <stdio.h>
@@ -36,16 +35,16 @@ static int64_t checksum(const char *key, const char *bytes, size_t size)
 /* ---- Kernels -------------------------------------------------------------------------------- */
 
 /* Says that the kernel is in use, at most once a day. */
-static void touch(const struct gram_store *s, const char *key)
+static void touch(const struct gram_database *s, const char *key)
 {
-    void *statement = gram_store_prepare(s, "UPDATE kernel SET used=?2 WHERE key=?1", key);
+    void *statement = gram_database_prepare(s, "UPDATE kernel SET used=?2 WHERE key=?1", key);
 
     if (statement && s->call.bind_int64(statement, 2, (int64_t)time(NULL)) == 0)
         (void)s->call.step(statement);
     (void)s->call.finalize(statement);
 }
 
-static bool take(const struct gram_store *s, void *row, const char *key, struct jit_code *out)
+static bool take(const struct gram_database *s, void *row, const char *key, struct jit_code *out)
 {
     const void *blob = s->call.column_blob(row, 0);
     int size = s->call.column_bytes(row, 0);
@@ -64,12 +63,12 @@ bool gram_jit_cache_get(const gram_context *g, const char *key, struct jit_code 
 {
     void *row;
     bool hit = false, old = false;
-    struct gram_store s;
+    struct gram_database s;
 
     *out = (struct jit_code){0};
-    if (!gram_store_open(g, false, &s))
+    if (!gram_database_open(g, false, &s))
         return false;
-    row = gram_store_prepare(&s, "SELECT code, sum, used FROM kernel WHERE key=?", key);
+    row = gram_database_prepare(&s, "SELECT code, sum, used FROM kernel WHERE key=?", key);
     if (row && s.call.step(row) == SQLITE_ROW_CODE) {
         hit = take(&s, row, key, out);
         old = s.call.column_int64(row, 2) + DAY < (int64_t)time(NULL);
@@ -78,13 +77,13 @@ bool gram_jit_cache_get(const gram_context *g, const char *key, struct jit_code 
     if (hit && old)
         touch(&s, key);
     if (!hit)
-        gram_store_set_aside(g, &s);
-    gram_store_close(&s);
+        gram_database_set_aside(g, &s);
+    gram_database_close(&s);
     return hit;
 }
 
 /* Deletes what was not used for longest until the rest fits. */
-static void evict(const struct gram_store *s, int64_t most_bytes)
+static void evict(const struct gram_database *s, int64_t most_bytes)
 {
     char sql[256];
 
@@ -99,14 +98,14 @@ bool gram_jit_cache_put(const gram_context *g, const char *key, const struct jit
                         char *why, size_t why_bytes)
 {
     void *row;
-    struct gram_store s;
+    struct gram_database s;
     bool kept;
 
-    if (code->size > INT32_MAX || !gram_store_open(g, true, &s)) {
+    if (code->size > INT32_MAX || !gram_database_open(g, true, &s)) {
         snprintf(why, why_bytes, "%s", code->size > INT32_MAX ? "it is too large" : s.why);
         return false;
     }
-    row = gram_store_prepare(&s, "INSERT OR REPLACE INTO kernel VALUES(?,?,?,?,?)", key);
+    row = gram_database_prepare(&s, "INSERT OR REPLACE INTO kernel VALUES(?,?,?,?,?)", key);
     kept = row && s.call.bind_blob(row, 2, code->bytes, (int)code->size, NULL) == 0 &&
            s.call.bind_int64(row, 3, checksum(key, code->bytes, code->size)) == 0 &&
            s.call.bind_int64(row, 4, (int64_t)code->size) == 0 &&
@@ -118,18 +117,18 @@ bool gram_jit_cache_put(const gram_context *g, const char *key, const struct jit
     else {
         snprintf(why, why_bytes, "%s", s.call.error_text(s.db));
         gram_log(g, "the kernel is not kept: %s", why);
-        gram_store_set_aside(g, &s);
+        gram_database_set_aside(g, &s);
     }
-    gram_store_close(&s);
+    gram_database_close(&s);
     return kept;
 }
 
 /* ---- What the user is told ------------------------------------------------------------------ */
 
 /* The first column of the first row, 0 if there is none. */
-static int64_t number_of(const struct gram_store *s, const char *sql)
+static int64_t number_of(const struct gram_database *s, const char *sql)
 {
-    void *row = gram_store_prepare(s, sql, NULL);
+    void *row = gram_database_prepare(s, sql, NULL);
     int64_t value = row && s->call.step(row) == SQLITE_ROW_CODE ? s->call.column_int64(row, 0) : 0;
 
     (void)s->call.finalize(row);
@@ -153,9 +152,9 @@ static bool can_begin(const char *file)
 
 void gram_jit_cache_info(const gram_context *g, gram_cache *cache)
 {
-    struct gram_store s;
+    struct gram_database s;
     struct stat info;
-    bool opened = gram_store_open(g, false, &s);
+    bool opened = gram_database_open(g, false, &s);
 
     cache->most_bytes = g->cache_bytes;
     snprintf(cache->path, sizeof cache->path, "%s", s.path);
@@ -173,20 +172,20 @@ void gram_jit_cache_info(const gram_context *g, gram_cache *cache)
     cache->kernels = number_of(&s, "SELECT COUNT(*) FROM kernel");
     cache->bytes = number_of(&s, "SELECT TOTAL(bytes) FROM kernel");
     cache->tuned = number_of(&s, "SELECT COUNT(*) FROM tuned");
-    gram_store_close(&s);
+    gram_database_close(&s);
 }
 
 gram_status gram_jit_cache_list(gram_context *g, gram_cache_visit visit, void *user)
 {
-    struct gram_store s;
+    struct gram_database s;
     gram_status status = GRAM_OK;
     void *row;
     int code;
 
-    if (!gram_store_open(g, false, &s))
+    if (!gram_database_open(g, false, &s))
         return s.why[0] ? gram_fail(g, GRAM_IO, "%s", s.why) : GRAM_OK;
-    row =
-        gram_store_prepare(&s, "SELECT key, bytes, used FROM kernel ORDER BY used DESC, key", NULL);
+    row = gram_database_prepare(&s, "SELECT key, bytes, used FROM kernel ORDER BY used DESC, key",
+                                NULL);
     while ((code = row ? s.call.step(row) : 0) == SQLITE_ROW_CODE) {
         gram_cache_entry entry = {.size = sizeof entry};
         const char *text = s.call.column_blob(row, 0);
@@ -201,14 +200,14 @@ gram_status gram_jit_cache_list(gram_context *g, gram_cache_visit visit, void *u
         status = gram_fail(g, GRAM_IO, "%.300s: %s", s.path, s.call.error_text(s.db));
     (void)s.call.finalize(row);
     if (status != GRAM_OK)
-        gram_store_set_aside(g, &s);
-    gram_store_close(&s);
+        gram_database_set_aside(g, &s);
+    gram_database_close(&s);
     return status;
 }
 
 gram_status gram_jit_cache_clear(gram_context *g, const char *pattern, int64_t *removed)
 {
-    struct gram_store s;
+    struct gram_database s;
     gram_status status = GRAM_OK;
     char aside[STORE_PATH_BYTES + 16];
     void *row;
@@ -216,15 +215,15 @@ gram_status gram_jit_cache_clear(gram_context *g, const char *pattern, int64_t *
     *removed = 0;
     if (!pattern)
         gram_tuned_forget(g);
-    if (!gram_store_open(g, false, &s) && s.why[0] && (pattern || !s.aside))
+    if (!gram_database_open(g, false, &s) && s.why[0] && (pattern || !s.aside))
         return gram_fail(g, GRAM_IO, "%s", s.why);
     snprintf(aside, sizeof aside, "%s.corrupt", s.path);
     if (!pattern)
         (void)unlink(aside);
     if (!s.db)
         return GRAM_OK;
-    row = gram_store_prepare(&s, "DELETE FROM kernel WHERE key GLOB '*' || ? || '*'",
-                             pattern ? pattern : "");
+    row = gram_database_prepare(&s, "DELETE FROM kernel WHERE key GLOB '*' || ? || '*'",
+                                pattern ? pattern : "");
     if (row && s.call.step(row) == SQLITE_DONE_CODE)
         *removed = s.call.changes(s.db);
     else
@@ -232,6 +231,6 @@ gram_status gram_jit_cache_clear(gram_context *g, const char *pattern, int64_t *
     (void)s.call.finalize(row);
     if (status == GRAM_OK && !pattern)
         (void)s.call.exec(s.db, "DROP TABLE IF EXISTS tuned; VACUUM", NULL, NULL, NULL);
-    gram_store_close(&s);
+    gram_database_close(&s);
     return status;
 }

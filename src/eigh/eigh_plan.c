@@ -8,7 +8,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "core/tuned.h"
+#include "core/database.h"
 #include "eigh.h"
 #include <math.h>
 #include <stdio.h>

@@ -8,7 +8,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "core/tuned.h"
+#include "core/database.h"
 #include "cpu/cpu.h"
 #include "cpu_kron_matmul.h"
 #include <math.h>

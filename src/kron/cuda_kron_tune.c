@@ -3,7 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "core/tuned.h"
+#include "core/database.h"
 #include "cuda_kron.h"
 
 static const double least_gain = 0.98; /* times the model's time: a smaller gain is noise */

@@ -3,7 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "core/tuned.h"
+#include "core/database.h"
 #include "cuda_cdist.h"
 
 enum {

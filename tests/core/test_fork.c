@@ -4,8 +4,8 @@
  * SPDX-License-Identifier: MIT
  */
 #include "check/harness/harness.h"
+#include "core/database.h"
 #include "core/process.h"
-#include "core/store.h"
 #include <math.h>
 #include <pthread.h>
 #include <string.h>
@@ -208,20 +208,20 @@ static void forked_while_a_lock_is_held(struct harness *h)
  * does without the file, and says so. */
 static int does_without_the_cache(gram_context *g)
 {
-    struct gram_store s;
+    struct gram_database s;
 
-    if (gram_store_open(g, true, &s))
+    if (gram_database_open(g, true, &s))
         return 1;
     return strstr(s.why, "forked") ? same_as_parent(g) : 2;
 }
 
 static int has_the_cache(gram_context *g)
 {
-    struct gram_store s;
-    bool there = gram_store_open(g, false, &s);
+    struct gram_database s;
+    bool there = gram_database_open(g, false, &s);
 
     if (there)
-        gram_store_close(&s);
+        gram_database_close(&s);
     return there || !strstr(s.why, "forked") ? 0 : 1;
 }
 

@@ -6,7 +6,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "core/store.h"
+#include "core/database.h"
 #include "cuda_cache_folder.h"
 #include <dlfcn.h>
 #include <errno.h>
@@ -91,13 +91,13 @@ static bool in_child(struct harness *h, bool (*body)(struct harness *h))
 
 static bool sql(struct harness *h, const char *text)
 {
-    struct gram_store s;
+    struct gram_database s;
     bool done;
 
-    if (!gram_store_open(h->g, true, &s))
+    if (!gram_database_open(h->g, true, &s))
         return false;
     done = s.call.exec(s.db, text, NULL, NULL, NULL) == 0;
-    gram_store_close(&s);
+    gram_database_close(&s);
     return done;
 }
 

@@ -1,10 +1,10 @@
 /*
- * store.h - the file that keeps compiled kernels and what was tuned: found, checked, opened
+ * database.h - the file that keeps compiled kernels, and what was measured to be fastest
  *
  * SPDX-License-Identifier: MIT
  */
-#ifndef GRAM_STORE_H
-#define GRAM_STORE_H
+#ifndef GRAM_DATABASE_H
+#define GRAM_DATABASE_H
 #include "context.h"
 
 /* SQLite's C interface, the part that is used, with the numbers that its documentation gives. */
@@ -36,7 +36,7 @@ enum {
     STORE_PATH_BYTES = 4096
 };
 
-struct gram_store {
+struct gram_database {
     struct sqlite call;
     void *library, *db;
     char path[STORE_PATH_BYTES];
@@ -48,11 +48,34 @@ struct gram_store {
 
 /* Opens the user's file; create makes it, and the folders above it.  False: there is no database
  * to use, for the reason in s->why, and nothing to close. */
-bool gram_store_open(const gram_context *g, bool create, struct gram_store *s);
-void gram_store_close(struct gram_store *s);
+bool gram_database_open(const gram_context *g, bool create, struct gram_database *s);
+void gram_database_close(struct gram_database *s);
 /* Renames the file if what just failed says that it is corrupt: the next access begins anew. */
-void gram_store_set_aside(const gram_context *g, struct gram_store *s);
+void gram_database_set_aside(const gram_context *g, struct gram_database *s);
 
 /* A prepared statement with its first parameter, a text, where given; NULL on a failure. */
-void *gram_store_prepare(const struct gram_store *s, const char *sql, const char *text);
+void *gram_database_prepare(const struct gram_database *s, const char *sql, const char *text);
+
+/* ---- What was measured to be fastest for a class of problems --------------------------------- */
+
+/* The n with 2^(n-1) < size <= 2^n: sizes of one class. */
+static inline int gram_octave(int64_t size)
+{
+    int n = 0;
+
+    while (n < 63 && ((int64_t)1 << n) < size)
+        n++;
+    return n;
+}
+
+/* Whether anything was tuned; the choice for a class, 0 if none is kept.  The first call of the
+ * process reads the file.  The library and the CUDA plugin each have a table of their own. */
+bool gram_tuned_any(const gram_context *g);
+int64_t gram_tuned_get(const gram_context *g, uint64_t class);
+/* For this process at once; false if it cannot be kept for later ones. */
+bool gram_tuned_put(const gram_context *g, uint64_t class, int64_t choice);
+/* Removes all that is kept, here and in the file, if there is one. */
+void gram_tuned_clear(const gram_context *g);
+/* The file is another one or was cleared: read it again. */
+void gram_tuned_forget(const gram_context *g);
 #endif

@@ -1,5 +1,5 @@
 /*
- * store.c - the file that keeps compiled kernels and what was tuned: one SQLite database
+ * database.c - the file that keeps compiled kernels and what was tuned: one SQLite database
  *
  * GRAM_CACHE_DIR, else $XDG_CACHE_HOME/gram, else ~/.cache/gram, holds kernels-1.db.  Who can write
  * it can run code as its reader: a folder or file of another owner, or that others may write, is
@@ -9,15 +9,20 @@
  * system has no locks, as on some network homes, SQLite's unix-dotfile locks with a folder instead;
  * one that a killed process left is removed.
  *
+ * A line of what was tuned is a key, "<version of the library> <class of problems>", and the
+ * choice.  The process reads its lines once; looking up a class then takes no lock.  The file is
+ * read into a list of its own: the lock, for which fork() waits, is held only while that is copied.
+ *
  * SPDX-License-Identifier: MIT
  */
-#include "store.h"
+#include "database.h"
 #include "process.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,7 +73,7 @@ static const struct {
     {      "sqlite3_errmsg", offsetof(struct sqlite,   error_text)},
 };
 
-static bool load_sqlite(struct gram_store *s)
+static bool load_sqlite(struct gram_database *s)
 {
     s->library = dlopen("libsqlite3.so.0", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!s->library)
@@ -82,7 +87,7 @@ static bool load_sqlite(struct gram_store *s)
     return true;
 }
 
-/* ---- The path ------------------------------------------------------------------------------- */
+/* ---- The path -------------------------------------------------------------------------------- */
 
 /* What speaks against a folder or file that is there; NULL: nothing. */
 static const char *objection(const struct stat *info, bool folder)
@@ -96,7 +101,7 @@ static const char *objection(const struct stat *info, bool folder)
 
 /* False, with the reason, where path may not be used; one that is not there is a reason only where
  * it should be. */
-static bool is_private(struct gram_store *s, bool folder, bool must_be)
+static bool is_private(struct gram_database *s, bool folder, bool must_be)
 {
     const char *wrong;
     struct stat info;
@@ -123,7 +128,7 @@ static void make_folders(char *path)
     (void)mkdir(path, FOLDER_MODE);
 }
 
-static bool find_folder(const gram_context *g, struct gram_store *s)
+static bool find_folder(const gram_context *g, struct gram_database *s)
 {
     const size_t most = sizeof s->path - sizeof file_name - sizeof lock_ending - 16;
     int used = g->cache_folder ? snprintf(s->path, most, "%s", g->cache_folder) : 0;
@@ -138,7 +143,7 @@ static bool find_folder(const gram_context *g, struct gram_store *s)
 }
 
 /* The path of the file, in a folder that only its owner may write. */
-static bool find_path(const gram_context *g, bool create, struct gram_store *s)
+static bool find_path(const gram_context *g, bool create, struct gram_database *s)
 {
     bool usable;
 
@@ -151,7 +156,7 @@ static bool find_path(const gram_context *g, bool create, struct gram_store *s)
     return usable && is_private(s, false, false);
 }
 
-/* ---- Locks ---------------------------------------------------------------------------------- */
+/* ---- Locks ----------------------------------------------------------------------------------- */
 
 /* Whether files in the folder of path can be locked, tried on a file that has no name or loses it:
  * closing another descriptor of the database would drop the locks that SQLite holds on it.  Where
@@ -179,7 +184,7 @@ static bool has_locks(const char *path)
 }
 
 /* Removes the lock of a process that was killed. */
-static void break_stale_lock(const struct gram_store *s)
+static void break_stale_lock(const struct gram_database *s)
 {
     char lock[STORE_PATH_BYTES + 16];
     struct stat info;
@@ -191,7 +196,7 @@ static void break_stale_lock(const struct gram_store *s)
 
 /* A limit on the size of files (ulimit -f) is an error like a full disk, not the end of the
  * process: the signal is held back while the database is open, and forgotten. */
-static void hold_limit_signal(struct gram_store *s)
+static void hold_limit_signal(struct gram_database *s)
 {
     sigset_t set, before;
 
@@ -201,7 +206,7 @@ static void hold_limit_signal(struct gram_store *s)
         pthread_sigmask(SIG_BLOCK, &set, &before) == 0 && sigismember(&before, SIGXFSZ) == 0;
 }
 
-static void release_limit_signal(struct gram_store *s)
+static void release_limit_signal(struct gram_database *s)
 {
     sigset_t set, pending;
     int taken;
@@ -217,9 +222,9 @@ static void release_limit_signal(struct gram_store *s)
     s->blocked = false;
 }
 
-/* ---- Open and close ------------------------------------------------------------------------- */
+/* ---- Open and close -------------------------------------------------------------------------- */
 
-static void set_aside(const gram_context *g, struct gram_store *s, const char *what)
+static void set_aside(const gram_context *g, struct gram_database *s, const char *what)
 {
     char aside[STORE_PATH_BYTES + 16];
 
@@ -228,7 +233,7 @@ static void set_aside(const gram_context *g, struct gram_store *s, const char *w
     s->aside = rename(s->path, aside) == 0;
 }
 
-void gram_store_set_aside(const gram_context *g, struct gram_store *s)
+void gram_database_set_aside(const gram_context *g, struct gram_database *s)
 {
     int code = s->db ? s->call.error(s->db) & 0xff : 0;
 
@@ -238,7 +243,7 @@ void gram_store_set_aside(const gram_context *g, struct gram_store *s)
 
 /* Whether the tables are those that are made here, and nothing stands between them and what is
  * written; a file that cannot be asked now is believed. */
-static bool is_ours(const struct gram_store *s)
+static bool is_ours(const struct gram_database *s)
 {
     static const char question[] =
         "SELECT (SELECT COUNT(*) FROM sqlite_master WHERE type NOT IN ('table', 'index')) = 0 AND "
@@ -246,14 +251,14 @@ static bool is_ours(const struct gram_store *s)
         "'key1,code0,sum0,bytes0,used0' AND "
         "IFNULL((SELECT GROUP_CONCAT(name || pk) FROM pragma_table_info('tuned')), 'key1,choice0') "
         "= 'key1,choice0'";
-    void *row = gram_store_prepare(s, question, NULL);
+    void *row = gram_database_prepare(s, question, NULL);
     bool foreign = row && s->call.step(row) == SQLITE_ROW_CODE && s->call.column_int64(row, 0) == 0;
 
     (void)s->call.finalize(row);
     return !foreign;
 }
 
-static bool open_database(const gram_context *g, bool create, struct gram_store *s)
+static bool open_database(const gram_context *g, bool create, struct gram_database *s)
 {
     static const char schema[] =
         "PRAGMA mmap_size=0; CREATE TABLE IF NOT EXISTS kernel(key TEXT PRIMARY KEY, code BLOB NOT "
@@ -277,15 +282,15 @@ static bool open_database(const gram_context *g, bool create, struct gram_store 
     }
     snprintf(s->why, sizeof s->why, "%.380s: %s", s->path,
              s->db ? s->call.error_text(s->db) : "out of memory");
-    gram_store_set_aside(g, s);
+    gram_database_set_aside(g, s);
     return false;
 }
 
-bool gram_store_open(const gram_context *g, bool create, struct gram_store *s)
+bool gram_database_open(const gram_context *g, bool create, struct gram_database *s)
 {
     bool opened = false;
 
-    *s = (struct gram_store){0};
+    *s = (struct gram_database){0};
     if (atomic_load(&g->process->no_store)) {
         snprintf(s->why, sizeof s->why, "the process was forked while a thread used the cache");
         gram_log(g, "no cache of kernels: %s", s->why);
@@ -308,11 +313,11 @@ bool gram_store_open(const gram_context *g, bool create, struct gram_store *s)
     if (!opened && s->why[0])
         gram_log(g, "no cache of kernels: %s", s->why);
     if (!opened)
-        gram_store_close(s);
+        gram_database_close(s);
     return opened;
 }
 
-void gram_store_close(struct gram_store *s)
+void gram_database_close(struct gram_database *s)
 {
     if (s->db)
         (void)s->call.close(s->db);
@@ -325,7 +330,7 @@ void gram_store_close(struct gram_store *s)
     release_limit_signal(s);
 }
 
-void *gram_store_prepare(const struct gram_store *s, const char *sql, const char *text)
+void *gram_database_prepare(const struct gram_database *s, const char *sql, const char *text)
 {
     void *statement = NULL;
 
@@ -334,4 +339,153 @@ void *gram_store_prepare(const struct gram_store *s, const char *sql, const char
         return statement;
     (void)s->call.finalize(statement);
     return NULL;
+}
+
+/* ---- What was tuned -------------------------------------------------------------------------- */
+
+enum {
+    MOST_TUNED = 512,
+    KEY_BYTES = 96
+};
+
+static struct { /* written under GRAM_LOCK_TUNED */
+    atomic_bool loaded;
+    atomic_int forgotten; /* how often */
+    atomic_int count;     /* of entries that are complete */
+    struct {
+        _Atomic uint64_t class;
+        _Atomic int64_t choice;
+    } at[MOST_TUNED];
+} process;
+
+/* Lines of the file. */
+struct lines {
+    int count;
+    struct {
+        uint64_t class;
+        int64_t choice;
+    } at[MOST_TUNED];
+};
+
+static int find(uint64_t class)
+{
+    int count = atomic_load_explicit(&process.count, memory_order_acquire);
+
+    for (int i = 0; i < count; i++)
+        if (atomic_load_explicit(&process.at[i].class, memory_order_relaxed) == class)
+            return i;
+    return -1;
+}
+
+/* Under the lock. */
+static void set(uint64_t class, int64_t choice)
+{
+    int at = find(class), count = atomic_load(&process.count);
+
+    if (at < 0 && count == MOST_TUNED)
+        return;
+    if (at < 0) {
+        atomic_store(&process.at[count].class, class);
+        atomic_store(&process.at[count].choice, choice);
+        atomic_store_explicit(&process.count, count + 1, memory_order_release);
+    } else
+        atomic_store(&process.at[at].choice, choice);
+}
+
+static void read_lines(const gram_context *g, struct lines *lines)
+{
+    struct gram_database s;
+    void *row;
+
+    if (!gram_database_open(g, false, &s))
+        return;
+    row = gram_database_prepare(&s, "SELECT key, choice FROM tuned WHERE key GLOB ? || ' *'",
+                                GRAM_VERSION);
+    while (row && lines->count < MOST_TUNED && s.call.step(row) == SQLITE_ROW_CODE) {
+        const char *text = s.call.column_blob(row, 0);
+        char key[KEY_BYTES];
+        unsigned long long class;
+        snprintf(key, sizeof key, "%.*s", s.call.column_bytes(row, 0), text ? text : "");
+        if (sscanf(key, "%*s %llx", &class) != 1) // NOLINT(cert-err34-c)
+            continue;
+        lines->at[lines->count].class = class;
+        lines->at[lines->count++].choice = s.call.column_int64(row, 1);
+    }
+    (void)s.call.finalize(row);
+    gram_database_close(&s);
+}
+
+/* What this process has tuned meanwhile is newer than the file; what it has forgotten meanwhile may
+ * still be in the lines, and so they are read again the next time. */
+static void load(const gram_context *g)
+{
+    int forgotten = atomic_load(&process.forgotten);
+    struct lines lines = {.count = 0};
+
+    read_lines(g, &lines);
+    gram_process_lock(g, GRAM_LOCK_TUNED);
+    if (!atomic_load(&process.loaded) && atomic_load(&process.forgotten) == forgotten) {
+        for (int i = 0; i < lines.count; i++)
+            if (find(lines.at[i].class) < 0)
+                set(lines.at[i].class, lines.at[i].choice);
+        atomic_store_explicit(&process.loaded, true, memory_order_release);
+    }
+    gram_process_unlock(g, GRAM_LOCK_TUNED);
+}
+
+bool gram_tuned_any(const gram_context *g)
+{
+    if (!atomic_load_explicit(&process.loaded, memory_order_acquire))
+        load(g);
+    return atomic_load_explicit(&process.count, memory_order_relaxed) > 0;
+}
+
+int64_t gram_tuned_get(const gram_context *g, uint64_t class)
+{
+    int at = gram_tuned_any(g) ? find(class) : -1;
+
+    return at < 0 ? 0 : atomic_load_explicit(&process.at[at].choice, memory_order_relaxed);
+}
+
+bool gram_tuned_put(const gram_context *g, uint64_t class, int64_t choice)
+{
+    struct gram_database s;
+    char key[KEY_BYTES];
+    void *row;
+    bool kept;
+
+    gram_process_lock(g, GRAM_LOCK_TUNED);
+    set(class, choice);
+    gram_process_unlock(g, GRAM_LOCK_TUNED);
+    if (!gram_database_open(g, true, &s))
+        return false;
+    snprintf(key, sizeof key, "%s %llx", GRAM_VERSION, (unsigned long long)class);
+    (void)s.call.exec(s.db,
+                      "CREATE TABLE IF NOT EXISTS tuned(key TEXT PRIMARY KEY, choice INTEGER)",
+                      NULL, NULL, NULL);
+    row = gram_database_prepare(&s, "INSERT OR REPLACE INTO tuned VALUES(?,?)", key);
+    kept = row && s.call.bind_int64(row, 2, choice) == 0 && s.call.step(row) == SQLITE_DONE_CODE;
+    (void)s.call.finalize(row);
+    gram_database_close(&s);
+    return kept;
+}
+
+void gram_tuned_forget(const gram_context *g)
+{
+    gram_process_lock(g, GRAM_LOCK_TUNED);
+    atomic_store(&process.count, 0);
+    atomic_store(&process.loaded, false);
+    (void)atomic_fetch_add(&process.forgotten, 1);
+    gram_process_unlock(g, GRAM_LOCK_TUNED);
+}
+
+void gram_tuned_clear(const gram_context *g)
+{
+    struct gram_database s;
+
+    if (gram_database_open(g, false, &s)) {
+        (void)s.call.exec(s.db, "DROP TABLE IF EXISTS tuned", NULL, NULL, NULL);
+        gram_database_close(&s);
+    }
+    gram_tuned_forget(g);
 }
