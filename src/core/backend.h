@@ -359,4 +359,9 @@ const void *gram_plugin_open(const gram_context *g, const struct gram_plugin *pl
 /* The same of the CUDA plugin. */
 const struct gram_backend *gram_plugin_load(const gram_context *g, void **handle, char *why,
                                             size_t why_bytes);
+
+/* Compiles the kernels that op takes, or with NULL the common ones, as gram_cache_warm says.  A
+ * call of the library has begun. */
+gram_status gram_cache_warm_op(gram_context *g, const struct gram_cdist_op *op,
+                               const gram_warm_options *options);
 #endif

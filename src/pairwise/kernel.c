@@ -4,7 +4,6 @@
  * SPDX-License-Identifier: MIT
  */
 #include "core/backend.h"
-#include "core/cache.h"
 #include "pairwise.h"
 #include <float.h>
 #include <math.h>
