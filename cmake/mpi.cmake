@@ -12,7 +12,7 @@ if(NOT MPI_C_FOUND OR NOT GRAM_MPI)
 endif()
 list(GET MPI_C_LIBRARIES 0 GRAM_MPI_FOUND)
 
-add_library(gram_mpi MODULE src/multi/mpi.c src/multi/mpi_world.c)
+add_library(gram_mpi MODULE src/multi/mpi.c)
 target_include_directories(gram_mpi PRIVATE include src)
 target_compile_definitions(gram_mpi PRIVATE GRAM_VERSION="${PROJECT_VERSION}")
 target_link_libraries(gram_mpi PRIVATE gram_flags gram_shared MPI::MPI_C)

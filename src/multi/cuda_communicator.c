@@ -9,7 +9,9 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "cuda_communicator.h"
+#include "communicator.h"
+#include "cuda/cuda_ops.h"
+#include "cuda/nccl.h"
 #include <sched.h>
 #include <string.h>
 #include <time.h>
@@ -18,8 +20,24 @@ enum {
     BRIEFLY = 200000 /* ns that a wait lasts before the thread sleeps */
 };
 
-gram_status cuda_nccl_check(gram_context *g, const struct nccl_state *state, int result,
-                            const char *what)
+struct nccl_state {
+    const struct cuda_nccl *call;
+    const struct cuda_device *device;
+    void *data, *control; /* NULL once they are given up */
+    CUstream stream;      /* of control */
+    int64_t *values;      /* pinned memory of the host */
+    CUdeviceptr there;    /* the same of the device */
+    double timeout;       /* seconds */
+};
+
+/* The thread's CUDA while it is in here. */
+struct nccl_entered {
+    CUstreamCaptureMode mode;
+    bool pushed;
+};
+
+static gram_status check(gram_context *g, const struct nccl_state *state, int result,
+                         const char *what)
 {
     if (result == NCCL_SUCCESS)
         return GRAM_OK;
@@ -33,7 +51,7 @@ static gram_status gone(gram_context *g)
                      "the communicator was given up after a failure, expected a new one");
 }
 
-/* ---- Waiting ------------------------------------------------------------------------------- */
+/* ---- Waiting --------------------------------------------------------------------------------- */
 
 /* Gives the processor away between two looks; fails where the others do not come. */
 static gram_status wait_more(gram_context *g, const struct nccl_state *state, int64_t start)
@@ -51,8 +69,8 @@ static gram_status wait_more(gram_context *g, const struct nccl_state *state, in
     return GRAM_OK;
 }
 
-gram_status cuda_nccl_settle(gram_context *g, const struct nccl_state *state, void *comm,
-                             int result, const char *what)
+static gram_status settle(gram_context *g, const struct nccl_state *state, void *comm, int result,
+                          const char *what)
 {
     int64_t start = gram_nanoseconds();
 
@@ -63,10 +81,10 @@ gram_status cuda_nccl_settle(gram_context *g, const struct nccl_state *state, vo
         if (failed)
             result = failed;
     }
-    return cuda_nccl_check(g, state, result, what);
+    return check(g, state, result, what);
 }
 
-gram_status cuda_nccl_wait(gram_context *g, const struct nccl_state *state, void *comm)
+static gram_status wait_here(gram_context *g, const struct nccl_state *state, void *comm)
 {
     const struct cuda_driver *driver = state->device->driver;
     int64_t start = gram_nanoseconds();
@@ -74,12 +92,12 @@ gram_status cuda_nccl_wait(gram_context *g, const struct nccl_state *state, void
 
     while ((result = driver->stream_query(state->stream)) == CUDA_ERROR_NOT_READY) {
         TRY(wait_more(g, state, start));
-        TRY(cuda_nccl_settle(g, state, comm, NCCL_IN_PROGRESS, "NCCL"));
+        TRY(settle(g, state, comm, NCCL_IN_PROGRESS, "NCCL"));
     }
     return gram_cuda_check(g, driver, result, "cuStreamQuery");
 }
 
-void cuda_nccl_give_up(struct nccl_state *state)
+static void give_up(struct nccl_state *state)
 {
     if (state->data)
         (void)state->call->abort(state->data);
@@ -88,10 +106,10 @@ void cuda_nccl_give_up(struct nccl_state *state)
     state->data = state->control = NULL;
 }
 
-/* ---- The thread's CUDA --------------------------------------------------------------------- */
+/* ---- The thread's CUDA ----------------------------------------------------------------------- */
 
 /* A stream that somebody captures forbids this thread to look at others, unless it says so. */
-struct nccl_entered cuda_nccl_enter(const struct cuda_device *device)
+static struct nccl_entered enter(const struct cuda_device *device)
 {
     struct nccl_entered e = {CU_STREAM_CAPTURE_MODE_RELAXED, gram_cuda_enter(device)};
 
@@ -99,16 +117,16 @@ struct nccl_entered cuda_nccl_enter(const struct cuda_device *device)
     return e;
 }
 
-void cuda_nccl_leave(const struct cuda_device *device, struct nccl_entered *e)
+static void leave(const struct cuda_device *device, struct nccl_entered *e)
 {
     (void)device->driver->capture_mode(&e->mode);
     gram_cuda_leave(device, e->pushed);
 }
 
-/* ---- The largest values -------------------------------------------------------------------- */
+/* ---- The largest values ---------------------------------------------------------------------- */
 
-gram_status cuda_nccl_largest(gram_context *g, const struct nccl_state *state, void *comm,
-                              int64_t *values, int count)
+static gram_status find_largest(gram_context *g, const struct nccl_state *state, void *comm,
+                                int64_t *values, int count)
 {
     const struct cuda_driver *driver = state->device->driver;
     const CUdeviceptr host = (CUdeviceptr)(uintptr_t)state->values;
@@ -118,13 +136,13 @@ gram_status cuda_nccl_largest(gram_context *g, const struct nccl_state *state, v
     memcpy(state->values, values, bytes);
     TRY(gram_cuda_check(g, driver, driver->memory_copy(state->there, host, bytes, state->stream),
                         "cuMemcpyAsync"));
-    TRY(cuda_nccl_settle(g, state, comm,
-                         state->call->all_reduce(there, there, (size_t)count, NCCL_INT64, NCCL_MAX,
-                                                 comm, state->stream),
-                         "ncclAllReduce"));
+    TRY(settle(g, state, comm,
+               state->call->all_reduce(there, there, (size_t)count, NCCL_INT64, NCCL_MAX, comm,
+                                       state->stream),
+               "ncclAllReduce"));
     TRY(gram_cuda_check(g, driver, driver->memory_copy(host, state->there, bytes, state->stream),
                         "cuMemcpyAsync"));
-    TRY(cuda_nccl_wait(g, state, comm));
+    TRY(wait_here(g, state, comm));
     memcpy(values, state->values, bytes);
     return GRAM_OK;
 }
@@ -137,11 +155,11 @@ static gram_status largest(gram_context *g, gram_communicator *c, int64_t *value
 
     if (!state->control)
         return gone(g);
-    e = cuda_nccl_enter(state->device);
-    status = cuda_nccl_largest(g, state, state->control, values, count);
+    e = enter(state->device);
+    status = find_largest(g, state, state->control, values, count);
     if (status != GRAM_OK)
-        cuda_nccl_give_up(state);
-    cuda_nccl_leave(state->device, &e);
+        give_up(state);
+    leave(state->device, &e);
     return status;
 }
 
@@ -154,10 +172,10 @@ static gram_status look(gram_context *g, gram_communicator *c)
     if (!state->data)
         return gone(g);
     failed = state->call->async_error(state->data, &result);
-    return cuda_nccl_check(g, state, failed ? failed : result, "NCCL");
+    return check(g, state, failed ? failed : result, "NCCL");
 }
 
-/* ---- The exchange -------------------------------------------------------------------------- */
+/* ---- The exchange ---------------------------------------------------------------------------- */
 
 static int queue_chunks(const struct nccl_state *state, const gram_communicator *c,
                         const struct gram_exchange *e, CUstream stream)
@@ -179,8 +197,8 @@ static int queue_chunks(const struct nccl_state *state, const gram_communicator 
     return result;
 }
 
-gram_status cuda_nccl_exchange(gram_context *g, const gram_communicator *c,
-                               const struct gram_exchange *e, CUstream stream)
+static gram_status queue_exchange(gram_context *g, const gram_communicator *c,
+                                  const struct gram_exchange *e, CUstream stream)
 {
     const struct nccl_state *state = c->state;
     const struct cuda_driver *driver = state->device->driver;
@@ -193,11 +211,11 @@ gram_status cuda_nccl_exchange(gram_context *g, const gram_communicator *c,
         TRY(gram_cuda_check(g, driver,
                             driver->memory_copy(to, from, e->send_bytes[c->rank], stream),
                             "cuMemcpyAsync"));
-    TRY(cuda_nccl_check(g, state, state->call->group_start(), "ncclGroupStart"));
+    TRY(check(g, state, state->call->group_start(), "ncclGroupStart"));
     queued = queue_chunks(state, c, e, stream);
     ended = state->call->group_end();
-    TRY(cuda_nccl_settle(g, state, state->data, queued, "ncclSend or ncclRecv"));
-    return cuda_nccl_settle(g, state, state->data, ended, "ncclGroupEnd");
+    TRY(settle(g, state, state->data, queued, "ncclSend or ncclRecv"));
+    return settle(g, state, state->data, ended, "ncclGroupEnd");
 }
 
 static gram_status exchange(gram_context *g, gram_communicator *c, const struct gram_exchange *e)
@@ -208,19 +226,19 @@ static gram_status exchange(gram_context *g, gram_communicator *c, const struct 
 
     if (!state->data)
         return gone(g);
-    entered = cuda_nccl_enter(state->device);
-    status = cuda_nccl_exchange(g, c, e, state->device->stream);
-    cuda_nccl_leave(state->device, &entered);
+    entered = enter(state->device);
+    status = queue_exchange(g, c, e, state->device->stream);
+    leave(state->device, &entered);
     return status;
 }
 
 static void abandon(gram_communicator *c)
 {
     struct nccl_state *state = c->state;
-    struct nccl_entered e = cuda_nccl_enter(state->device);
+    struct nccl_entered e = enter(state->device);
 
-    cuda_nccl_give_up(state);
-    cuda_nccl_leave(state->device, &e);
+    give_up(state);
+    leave(state->device, &e);
 }
 
 static gram_status make_id(gram_context *g, void *id)
@@ -233,7 +251,178 @@ static gram_status make_id(gram_context *g, void *id)
     entered = gram_cuda_enter(g->device);
     result = state.call->make_id(id);
     gram_cuda_leave(g->device, entered);
-    return cuda_nccl_check(g, &state, result, "ncclGetUniqueId");
+    return check(g, &state, result, "ncclGetUniqueId");
+}
+
+/* ---- Making and closing a communicator ------------------------------------------------------- */
+
+enum {
+    OLDEST = 21400, /* ncclCommInitRankConfig */
+    ID_WORDS = GRAM_NCCL_ID_BYTES / sizeof(int64_t)
+};
+
+/* For GRAM_MAX_COMMON values and their opposites; for a number to and from each rank. */
+static size_t value_bytes(const gram_communicator *c)
+{
+    return sizeof(int64_t) * gram_most_bytes(1 + 2 * GRAM_MAX_COMMON, 2 * (size_t)c->size);
+}
+
+static gram_status take_memory(gram_context *g, gram_communicator *c)
+{
+    struct nccl_state *state = c->state;
+    const struct cuda_driver *driver = state->device->driver;
+    void *host = NULL;
+
+    TRY(gram_cuda_check(g, driver, driver->stream_create(&state->stream, CU_STREAM_NON_BLOCKING),
+                        "cuStreamCreate"));
+    TRY(gram_cuda_check(g, driver, driver->memory_host_allocate(&host, value_bytes(c), 0),
+                        "cuMemHostAlloc"));
+    state->values = host;
+    return gram_cuda_check(g, driver, driver->memory_allocate(&state->there, value_bytes(c)),
+                           "cuMemAlloc");
+}
+
+/* A number from each to each: NCCL connects two ranks when they first talk, which takes both. */
+static gram_status connect_ranks(gram_context *g, gram_communicator *c)
+{
+    const struct nccl_state *state = c->state;
+    const struct cuda_driver *driver = state->device->driver;
+    size_t bytes = (size_t)c->size * sizeof(int64_t);
+    // NOLINTBEGIN(performance-no-int-to-ptr)
+    struct gram_exchange e = {.send = (const char *)(uintptr_t)state->there,
+                              .receive = (char *)(uintptr_t)(state->there + bytes)};
+    // NOLINTEND(performance-no-int-to-ptr)
+    size_t *each = gram_alloc(g, (size_t)c->size * sizeof *each);
+    gram_status status;
+
+    if (!each)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate a table of %d ranks", c->size);
+    for (int rank = 0; rank < c->size; rank++)
+        each[rank] = sizeof(int64_t);
+    e.send_bytes = e.receive_bytes = each;
+    status =
+        gram_cuda_check(g, driver, driver->memory_set(state->there, 0, 2 * bytes, state->stream),
+                        "cuMemsetD8Async");
+    if (status == GRAM_OK)
+        status = queue_exchange(g, c, &e, state->stream);
+    if (status == GRAM_OK)
+        status = wait_here(g, state, state->data);
+    gram_free(g, each, (size_t)c->size * sizeof *each);
+    return status;
+}
+
+static gram_status join(gram_context *g, gram_communicator *c, const struct nccl_id *id,
+                        void **comm)
+{
+    const struct nccl_state *state = c->state;
+    struct nccl_config config = {sizeof config, 0xcafebeef, OLDEST, 0};
+    int result = state->call->open(comm, c->size, *id, c->rank, &config);
+
+    return settle(g, state, *comm, result, "ncclCommInitRankConfig");
+}
+
+/* Rank 0 makes the id of the second communicator, and brings it to the others by the first one. */
+static gram_status second_id(gram_context *g, const gram_communicator *c, struct nccl_id *id)
+{
+    const struct nccl_state *state = c->state;
+    int64_t words[ID_WORDS];
+
+    for (int i = 0; i < (int)ID_WORDS; i++)
+        words[i] = INT64_MIN;
+    if (c->rank == 0) {
+        TRY(check(g, state, state->call->make_id(id), "ncclGetUniqueId"));
+        memcpy(words, id, sizeof words);
+    }
+    TRY(find_largest(g, state, state->data, words, (int)ID_WORDS));
+    memcpy(id, words, sizeof words);
+    return GRAM_OK;
+}
+
+static gram_status join_both(gram_context *g, gram_communicator *c, const void *given)
+{
+    struct nccl_state *state = c->state;
+    struct nccl_id id;
+
+    memcpy(&id, given, sizeof id);
+    TRY(take_memory(g, c));
+    TRY(join(g, c, &id, &state->data));
+    TRY(second_id(g, c, &id));
+    TRY(join(g, c, &id, &state->control));
+    return connect_ranks(g, c);
+}
+
+static void drop(gram_context *g, gram_communicator *c)
+{
+    struct nccl_state *state = c->state;
+    const struct cuda_driver *driver = state->device->driver;
+
+    if (state->there)
+        (void)driver->memory_free(state->there);
+    if (state->values)
+        (void)driver->memory_host_free(state->values);
+    if (state->stream)
+        (void)driver->stream_destroy(state->stream);
+    gram_free(g, state, sizeof *state);
+    c->state = NULL;
+}
+
+/* Lets the work that is queued end, and where it does not, ends it. */
+static void finish(gram_context *g, struct nccl_state *state, void **comm)
+{
+    if (!*comm)
+        return;
+    if (settle(g, state, *comm, state->call->finalize(*comm), "ncclCommFinalize") == GRAM_OK)
+        (void)state->call->destroy(*comm);
+    else
+        (void)state->call->abort(*comm);
+    *comm = NULL;
+}
+
+static void close_nccl(gram_context *g, gram_communicator *c)
+{
+    struct nccl_state *state = c->state;
+    const struct cuda_device *device;
+    struct nccl_entered e;
+
+    if (!state)
+        return;
+    device = state->device;
+    e = enter(device);
+    finish(g, state, &state->control);
+    finish(g, state, &state->data);
+    drop(g, c);
+    leave(device, &e);
+}
+
+static gram_status open_nccl(gram_context *g, const void *handle, size_t bytes,
+                             gram_communicator *c)
+{
+    const struct gram_nccl_rank *rank = handle;
+    const struct cuda_nccl *call;
+    struct nccl_state *state;
+    struct nccl_entered e;
+    gram_status status;
+    int version = 0;
+
+    (void)bytes;
+    TRY(gram_cuda_nccl(g, &call));
+    if (call->version(&version) != NCCL_SUCCESS || version < OLDEST)
+        return gram_fail(g, GRAM_UNSUPPORTED, "NCCL has version %d, expected %d or newer", version,
+                         OLDEST);
+    state = gram_alloc(g, sizeof *state);
+    if (!state)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", sizeof *state);
+    *state = (struct nccl_state){.call = call, .device = g->device, .timeout = rank->timeout};
+    c->state = state;
+    c->rank = rank->rank, c->size = rank->size;
+    e = enter(state->device);
+    status = join_both(g, c, rank->id);
+    if (status != GRAM_OK) {
+        give_up(state);
+        drop(g, c);
+    }
+    leave(g->device, &e);
+    return status;
 }
 
 GRAM_PUBLIC extern const struct gram_transport gram_nccl_transport;
@@ -243,8 +432,8 @@ const struct gram_transport gram_nccl_transport = {
     .name = "NCCL",
     .device = GRAM_CUDA,
     .make_id = make_id,
-    .open = cuda_nccl_open,
-    .close = cuda_nccl_close,
+    .open = open_nccl,
+    .close = close_nccl,
     .look = look,
     .largest = largest,
     .exchange = exchange,

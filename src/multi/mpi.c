@@ -5,10 +5,132 @@
  * one message from each rank to each, cut where MPI counts with an int: what MPI_Alltoallv does,
  * whose offsets are ints as well.
  *
+ * For programs that do not know MPI it is begun and ended here.  MPI can be begun once a process,
+ * and whoever begins it ends it.  Where that was done here, it is ended when the process exits.
+ * MPI_Finalize waits for all ranks; one that exits because it has failed by itself, while the
+ * others wait for it in a call, ends the job instead (MPI_Abort): that is how an exit status other
+ * than 0 is taken, while a communicator is still open.
+ *
  * SPDX-License-Identifier: MIT
  */
-#include "mpi_world.h"
+#include "communicator.h"
+#include <mpi.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* ---- The world, and communicators of the caller ---------------------------------------------- */
+
+/* A failure of MPI as a status; what is the function that gave error. */
+static gram_status check(gram_context *g, int error, const char *what)
+{
+    char text[MPI_MAX_ERROR_STRING];
+    int length = 0;
+
+    if (error == MPI_SUCCESS)
+        return GRAM_OK;
+    if (MPI_Error_string(error, text, &length) != MPI_SUCCESS)
+        length = 0;
+    return gram_fail(g, GRAM_DEVICE_FAILED, "%s failed: %.*s", what, length, text);
+}
+
+/*
+ * MPI is the process's, and so is this.  It is not one of the locks of process.h, for which fork()
+ * waits: MPI_Init_thread takes long, and may itself fork, as Open MPI does for a program without
+ * mpirun, which would then wait for its own thread.  A child that finds it held waits for ever; but
+ * MPI does not go with fork() (gram.h), so that a child has no call that takes it.
+ */
+static pthread_mutex_t beginning = PTHREAD_MUTEX_INITIALIZER;
+static atomic_int open_count;
+
+/* One more communicator that is open, or one less. */
+static void count_open(int change)
+{
+    atomic_fetch_add(&open_count, change);
+}
+
+static bool running(void)
+{
+    int begun = 0, over = 0;
+
+    return MPI_Initialized(&begun) == MPI_SUCCESS && MPI_Finalized(&over) == MPI_SUCCESS && begun &&
+           !over;
+}
+
+static void end_world(int exit_status, void *unused)
+{
+    (void)unused;
+    if (!running())
+        return;
+    if (exit_status != 0 && atomic_load(&open_count) > 0)
+        (void)MPI_Abort(MPI_COMM_WORLD, exit_status);
+    else
+        (void)MPI_Finalize();
+}
+
+#ifdef __GLIBC__
+static int at_exit(void)
+{
+    return on_exit(end_world, NULL);
+}
+#else /* no exit status: a rank that fails has to call MPI_Abort itself */
+static void end_well(void)
+{
+    end_world(0, NULL);
+}
+
+static int at_exit(void)
+{
+    return atexit(end_well);
+}
+#endif
+
+static gram_status begin_world(gram_context *g)
+{
+    int level, over = 0;
+
+    if (running())
+        return GRAM_OK;
+    if (MPI_Finalized(&over) != MPI_SUCCESS || over)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "MPI is over, expected a call before "
+                         "MPI_Finalize");
+    TRY(check(g, MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level), "MPI_Init_thread"));
+    if (at_exit() != 0)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot note that MPI is to be ended");
+    return GRAM_OK;
+}
+
+/* The communicator of a handle, where MPI runs; for the world MPI is initialised. */
+static gram_status find_comm(gram_context *g, const struct gram_mpi_ranks *ranks, MPI_Comm *out)
+{
+    gram_status status;
+
+    if (ranks->kind == GRAM_MPI_WORLD) {
+        pthread_mutex_lock(&beginning);
+        status = begin_world(g);
+        pthread_mutex_unlock(&beginning);
+        *out = MPI_COMM_WORLD;
+        return status;
+    }
+    if (ranks->kind == GRAM_MPI_COMM && ranks->bytes != sizeof(MPI_Comm))
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "bytes is %zu, expected %zu: the size of an MPI_Comm of the MPI that "
+                         "libgram_mpi.so was built with",
+                         ranks->bytes, sizeof(MPI_Comm));
+    if (!running())
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "MPI is not running, expected a call between MPI_Init and MPI_Finalize, "
+                         "of the MPI that libgram_mpi.so was built with");
+    *out = ranks->kind == GRAM_MPI_FORTRAN ? MPI_Comm_f2c((MPI_Fint)ranks->fortran)
+                                           : *(const MPI_Comm *)ranks->comm;
+    if (*out == MPI_COMM_NULL)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "mpi_comm is MPI_COMM_NULL");
+    return GRAM_OK;
+}
+
+/* ---- The transport --------------------------------------------------------------------------- */
 
 enum {
     PIECE = 1 << 30, /* most bytes of a message */
@@ -21,25 +143,12 @@ struct mpi_state {
     size_t bytes;          /* of the requests */
 };
 
-gram_status gram_mpi_check(gram_context *g, int error, const char *what)
-{
-    char text[MPI_MAX_ERROR_STRING];
-    int length = 0;
-
-    if (error == MPI_SUCCESS)
-        return GRAM_OK;
-    if (MPI_Error_string(error, text, &length) != MPI_SUCCESS)
-        length = 0;
-    return gram_fail(g, GRAM_DEVICE_FAILED, "%s failed: %.*s", what, length, text);
-}
-
 static gram_status largest(gram_context *g, gram_communicator *c, int64_t *values, int count)
 {
     struct mpi_state *state = c->state;
 
-    return gram_mpi_check(
-        g, MPI_Allreduce(MPI_IN_PLACE, values, count, MPI_INT64_T, MPI_MAX, state->comm),
-        "MPI_Allreduce");
+    return check(g, MPI_Allreduce(MPI_IN_PLACE, values, count, MPI_INT64_T, MPI_MAX, state->comm),
+                 "MPI_Allreduce");
 }
 
 static void close_mpi(gram_context *g, gram_communicator *c)
@@ -51,7 +160,7 @@ static void close_mpi(gram_context *g, gram_communicator *c)
         return;
     if (MPI_Finalized(&over) == MPI_SUCCESS && !over)
         (void)MPI_Comm_free(&state->comm);
-    gram_mpi_count(-1);
+    count_open(-1);
     gram_free(g, state->requests, state->bytes);
     gram_free(g, state, sizeof *state);
     c->state = NULL;
@@ -79,13 +188,12 @@ static gram_status copy_comm(gram_context *g, MPI_Comm comm, const gram_communic
 {
     int count = 0;
 
-    TRY(gram_mpi_check(g, MPI_Comm_split(comm, GRAM_MPI_OPENED, c->rank, copy), "MPI_Comm_split"));
-    TRY(gram_mpi_check(g, MPI_Comm_size(*copy, &count), "MPI_Comm_size"));
+    TRY(check(g, MPI_Comm_split(comm, GRAM_MPI_OPENED, c->rank, copy), "MPI_Comm_split"));
+    TRY(check(g, MPI_Comm_size(*copy, &count), "MPI_Comm_size"));
     if (count < c->size)
         return gram_fail(g, GRAM_UNSUPPORTED, "%d of %d ranks cannot load libgram_mpi.so",
                          c->size - count, c->size);
-    return gram_mpi_check(g, MPI_Comm_set_errhandler(*copy, MPI_ERRORS_RETURN),
-                          "MPI_Comm_set_errhandler");
+    return check(g, MPI_Comm_set_errhandler(*copy, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
 }
 
 /* The ranks tell each other that they have memory. */
@@ -97,7 +205,7 @@ static gram_status take_memory(gram_context *g, gram_communicator *c, MPI_Comm c
     int error = MPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, copy);
 
     if (status == GRAM_OK)
-        status = gram_mpi_check(g, error, "MPI_Allreduce");
+        status = check(g, error, "MPI_Allreduce");
     if (status == GRAM_OK && failed)
         status = gram_fail(g, GRAM_OUT_OF_MEMORY, "another rank cannot allocate its state");
     if (status == GRAM_OK) {
@@ -116,20 +224,20 @@ static gram_status open_mpi(gram_context *g, const void *handle, size_t bytes, g
     gram_status status;
 
     (void)bytes;
-    TRY(gram_mpi_find(g, handle, &comm));
-    TRY(gram_mpi_check(g, MPI_Comm_rank(comm, &c->rank), "MPI_Comm_rank"));
-    TRY(gram_mpi_check(g, MPI_Comm_size(comm, &c->size), "MPI_Comm_size"));
+    TRY(find_comm(g, handle, &comm));
+    TRY(check(g, MPI_Comm_rank(comm, &c->rank), "MPI_Comm_rank"));
+    TRY(check(g, MPI_Comm_size(comm, &c->size), "MPI_Comm_size"));
     status = copy_comm(g, comm, c, &copy);
     if (status == GRAM_OK)
         status = take_memory(g, c, copy);
     if (status != GRAM_OK && copy != MPI_COMM_NULL)
         (void)MPI_Comm_free(&copy);
     if (status == GRAM_OK)
-        gram_mpi_count(1);
+        count_open(1);
     return status;
 }
 
-/* ---- The exchange -------------------------------------------------------------------------- */
+/* ---- The exchange ---------------------------------------------------------------------------- */
 
 static int piece_of(size_t bytes, size_t done)
 {
@@ -151,19 +259,19 @@ static gram_status start(gram_context *g, const gram_communicator *c, const stru
     for (int rank = 0; rank < c->size; rank++) {
         piece = piece_of(e->receive_bytes[rank], done);
         if (piece > 0 && rank != c->rank)
-            TRY(gram_mpi_check(g,
-                               MPI_Irecv(to + done, piece, MPI_BYTE, rank, TAG, state->comm,
-                                         &state->requests[(*requests)++]),
-                               "MPI_Irecv"));
+            TRY(check(g,
+                      MPI_Irecv(to + done, piece, MPI_BYTE, rank, TAG, state->comm,
+                                &state->requests[(*requests)++]),
+                      "MPI_Irecv"));
         to += e->receive_bytes[rank];
     }
     for (int rank = 0; rank < c->size; rank++) {
         piece = piece_of(e->send_bytes[rank], done);
         if (piece > 0 && rank != c->rank)
-            TRY(gram_mpi_check(g,
-                               MPI_Isend(from + done, piece, MPI_BYTE, rank, TAG, state->comm,
-                                         &state->requests[(*requests)++]),
-                               "MPI_Isend"));
+            TRY(check(g,
+                      MPI_Isend(from + done, piece, MPI_BYTE, rank, TAG, state->comm,
+                                &state->requests[(*requests)++]),
+                      "MPI_Isend"));
         from += e->send_bytes[rank];
     }
     return GRAM_OK;
@@ -188,8 +296,7 @@ static gram_status exchange(gram_context *g, gram_communicator *c, const struct 
     keep_own(c, e);
     for (size_t done = 0; requests > 0; done += PIECE) {
         TRY(start(g, c, e, done, &requests));
-        TRY(gram_mpi_check(g, MPI_Waitall(requests, state->requests, MPI_STATUSES_IGNORE),
-                           "MPI_Waitall"));
+        TRY(check(g, MPI_Waitall(requests, state->requests, MPI_STATUSES_IGNORE), "MPI_Waitall"));
     }
     return GRAM_OK;
 }
