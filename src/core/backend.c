@@ -5,7 +5,6 @@
  */
 #include "backend.h"
 #include "process.h"
-#include "settings.h"
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>

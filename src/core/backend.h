@@ -10,10 +10,150 @@
  */
 #ifndef GRAM_BACKEND_H
 #define GRAM_BACKEND_H
-#include "backend_kron.h"
-#include "backend_matmul.h"
-#include "backend_solve.h"
 #include "expression.h"
+#include "threads.h"
+#include "view.h"
+
+/* ---- Products of matrices ------------------------------------------------------------------ */
+
+/* out = alpha a b + beta c */
+struct gram_matmul_batched_op {
+    struct gram_batch batch;
+    struct gram_view a, b, out;
+    struct gram_view c; /* where has_c: beta may be other than 0 */
+    bool has_c, c_is_out;
+    struct gram_hyper alpha, beta;
+};
+
+/* The same in pieces of no more than memory bytes; host_*: of the CPU's memory, on a device */
+struct gram_matmul_chunked_op {
+    struct gram_matmul_batched_op product;
+    bool host_a, host_b, host_c, host_out;
+    size_t memory;
+    gram_loop *parallel; /* gram_parallel_for */
+};
+
+/* Whether there is nothing to compute. */
+static inline bool gram_matmul_is_empty(const struct gram_matmul_batched_op *op)
+{
+    return op->batch.count == 0 || op->out.rows == 0 || op->out.cols == 0;
+}
+
+/* out^T = alpha b^T a^T + beta c^T */
+static inline void gram_matmul_transpose(struct gram_matmul_batched_op *op)
+{
+    struct gram_view a = op->a;
+
+    op->a = op->b;
+    op->b = a;
+    gram_view_transpose(&op->a);
+    gram_view_transpose(&op->b);
+    gram_view_transpose(&op->c);
+    gram_view_transpose(&op->out);
+}
+
+/* l = beta l + weight x x^T, weight being alpha, or (1 - beta) alpha unless sum */
+struct gram_syrk_ema_op {
+    struct gram_batch batch;
+    struct gram_view x, l; /* packed: l is a vector */
+    struct gram_view info; /* where has_info */
+    bool packed, sum, keep, has_info;
+    struct gram_hyper beta, alpha;
+};
+
+/* (gradients^T gradients / rows + damping I) out = v */
+struct gram_natural_gradient_op {
+    struct gram_batch batch;
+    struct gram_view gradients, v, out; /* v and out: vectors */
+    struct gram_view info;              /* where has_info */
+    bool has_info;
+    struct gram_hyper damping;
+};
+
+/* ---- Solves -------------------------------------------------------------------------------- */
+
+struct gram_solve_op {
+    struct gram_batch batch;
+    struct gram_view a, b, x;
+    struct gram_view info, pivots; /* where has_info, has_pivots */
+    struct gram_view factor;       /* where has_factor */
+    bool has_info, has_pivots, has_factor;
+    bool factored;            /* a is the factor */
+    bool factor_is_a, x_is_b; /* in place */
+    gram_uplo uplo;
+    /* rcond, jitter and refine: */
+    bool has_rcond, has_jittered, has_backward, has_refinings, refine;
+    struct gram_view rcond, jittered, backward, refinings;
+    const double *jitter;
+    int jitters;
+};
+
+/* ---- Kronecker products -------------------------------------------------------------------- */
+
+struct gram_kron_op {
+    struct gram_batch batch;
+    struct gram_view factor[GRAM_MAX_FACTORS], out;
+    int count; /* of factors */
+};
+
+/* y = alpha x (factor[0] (x) factor[1] (x) ...) + beta z; factors on the left are seen as their
+ * transposes on the right of the transposes of x, y and z. */
+struct gram_kron_matmul_op {
+    struct gram_batch batch;
+    struct gram_view x, y;
+    struct gram_view z; /* data NULL only where beta is the number 0, or z is empty */
+    struct gram_view factor[GRAM_MAX_FACTORS];
+    int count;     /* of factors */
+    bool in_place; /* y is x */
+    struct gram_hyper alpha, beta;
+    int64_t after; /* indices behind those of the factors in a row of x and y; CUDA, 0: none */
+};
+
+/*
+ * A tensor of any strides and [plane][item][row][column] without gaps: how the parts of a product
+ * that several processes share are gathered for an exchange and put where they belong after it.
+ */
+struct gram_kron_move_op {
+    struct gram_batch batch;
+    struct gram_view view;  /* f32, f64, i32 or i64; planes, rows and columns of an item */
+    void *dense;            /* element 0 of the other */
+    bool gather;            /* dense = view; else view = dense + beta z */
+    struct gram_view z;     /* as view; data NULL: none */
+    struct gram_hyper beta; /* of z */
+};
+
+/* y = alpha x (factor 1 (x) ... (x) factor N), whatever the side: see kron_matmul_vjp.c */
+struct gram_kron_matmul_vjp_op {
+    struct gram_batch batch;
+    struct gram_view x, factor[GRAM_MAX_FACTORS], grad;
+    int count; /* of factors */
+    struct gram_hyper alpha;
+    /* Gradients, where wanted: stride 0 along the batch where they are summed over it. */
+    struct gram_view to_x, to_factor[GRAM_MAX_FACTORS];
+    bool want_x, want_factor[GRAM_MAX_FACTORS];
+};
+
+/* The trace, or the logarithm of the determinant, of a product of square factors. */
+struct gram_kron_number_op {
+    struct gram_batch batch;
+    struct gram_view factor[GRAM_MAX_FACTORS], sign, out;
+    int count;     /* of factors */
+    int64_t order; /* of the product */
+    bool has_sign;
+};
+
+/* x (factor 1 (x) ... (x) factor N) + shift x = b, whatever the side: see kron_solve.c */
+struct gram_kron_solve_op {
+    struct gram_batch batch;
+    struct gram_view factor[GRAM_MAX_FACTORS], b, x, info;
+    int count; /* of factors */
+    gram_kron_method method;
+    gram_uplo uplo;
+    struct gram_hyper shift;
+    bool has_info;
+};
+
+/* ---- Pairs of rows -------------------------------------------------------------------- */
 
 /* How p = 2 is computed; anything but AUTO is for tests. */
 enum gram_cdist_form {

@@ -1,5 +1,5 @@
 /*
- * context.c - create and destroy contexts, grow scratch memory, report traces
+ * context.c - create and destroy contexts, grow scratch memory, report traces, run plans
  *
  * SPDX-License-Identifier: MIT
  */
@@ -8,7 +8,6 @@
 #include "blas_process.h"
 #include "process.h"
 #include "scratch.h"
-#include "settings.h"
 #include "threads.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -228,4 +227,46 @@ void gram_trace_end(const gram_context *g, const char *name, int thread, int64_t
         return;
     event.duration_ns = gram_trace_begin(g) - start_ns;
     g->options.trace(g->options.trace_user, &event);
+}
+
+/* ---- Plans of every call ------------------------------------------------------------------ */
+
+gram_status gram_plan_allocate(gram_context *g, size_t bytes, gram_plan **plan)
+{
+    *plan = gram_alloc(g, bytes);
+    if (!*plan)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
+    memset(*plan, 0, bytes);
+    (*plan)->g = g;
+    (*plan)->bytes = bytes;
+    return GRAM_OK;
+}
+
+gram_status gram_plan_describe(const gram_plan *plan, gram_plan_description *description)
+{
+    size_t size;
+
+    TRY(gram_begin_as(plan ? plan->g : NULL, __func__, "plan"));
+    if (!description)
+        return gram_fail(plan->g, GRAM_INVALID_ARGUMENT, "description is NULL");
+    size = description->size;
+    if (size < sizeof size || size > sizeof *description)
+        return gram_fail(plan->g, GRAM_INVALID_ARGUMENT,
+                         "description.size is %zu, expected at most %zu", size,
+                         sizeof *description);
+    memcpy(description, &plan->description, size);
+    description->size = size;
+    return GRAM_OK;
+}
+
+gram_status gram_plan_execute(gram_plan *plan)
+{
+    TRY(gram_begin_as(plan ? plan->g : NULL, __func__, "plan"));
+    return plan->execute(plan);
+}
+
+void gram_plan_destroy(gram_plan *plan)
+{
+    if (plan)
+        gram_free(plan->g, plan, plan->bytes);
 }

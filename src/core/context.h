@@ -1,5 +1,5 @@
 /*
- * context.h - the context: where errors are told, scratch memory lives and threads wait
+ * context.h - the context: where errors are told, scratch memory lives and threads wait; plans
  *
  * SPDX-License-Identifier: MIT
  */
@@ -112,6 +112,22 @@ static inline gram_status gram_call_ended(gram_context *g, gram_status status)
         atomic_store(&g->cancelled, false);
     return status;
 }
+
+/* settings.c: completes g->options from the environment and sets g->threads; called once, at
+ * creation.  What it keeps is released in any case. */
+gram_status gram_settings_apply(gram_context *g);
+void gram_settings_release(gram_context *g);
+
+/* A call that has been checked: what every plan begins with. */
+struct gram_plan {
+    gram_context *g;
+    size_t bytes; /* of the whole plan, which begins with this */
+    gram_status (*execute)(gram_plan *plan);
+    gram_plan_description description;
+};
+
+/* Memory for a plan of bytes that begins with a struct gram_plan, zeroed but for g and bytes. */
+gram_status gram_plan_allocate(gram_context *g, size_t bytes, gram_plan **plan);
 
 /* Nanoseconds of CLOCK_MONOTONIC. */
 int64_t gram_nanoseconds(void);

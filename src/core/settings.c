@@ -7,8 +7,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "settings.h"
 #include "backend.h"
+#include "context.h"
 #include "threads.h"
 #include <errno.h>
 #include <stdio.h>

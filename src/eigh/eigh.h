@@ -6,7 +6,6 @@
 #ifndef GRAM_EIGH_H
 #define GRAM_EIGH_H
 #include "core/backend.h"
-#include "core/plan.h"
 #include "eigh_multi.h"
 
 /* Checks the options of the Krylov driver, and takes them to op. */

@@ -7,7 +7,6 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "core/plan.h"
 #include "core/scratch.h"
 #include "kron.h"
 #include <float.h>
