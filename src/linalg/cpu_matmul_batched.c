@@ -10,7 +10,7 @@
  */
 #include "core/blas.h"
 #include "cpu/cpu.h"
-#include "cpu/cpu_blas_for.h"
+#include "cpu/cpu_blas.h"
 #include "cpu/move.h"
 #include "kron/kron.h"
 

@@ -11,7 +11,7 @@
 #include "core/scratch.h"
 #include "core/threads.h"
 #include "cpu/cpu.h"
-#include "cpu/cpu_blas_for.h"
+#include "cpu/cpu_blas.h"
 #include "cpu/move.h"
 #include <math.h>
 

@@ -15,8 +15,8 @@
  * SPDX-License-Identifier: MIT
  */
 #include "core/blas.h"
+#include "cpu/cpu_blas.h"
 #include "cpu/cpu_kernels.h"
-#include "cpu/cpu_mode.h"
 #include "cpu/move.h"
 #include "cpu_optimizer.h"
 #include <limits.h>

@@ -9,7 +9,7 @@
 #ifndef GRAM_CPU_OPTIMIZER_H
 #define GRAM_CPU_OPTIMIZER_H
 #include "cpu/cpu.h"
-#include "cpu/cpu_mode.h"
+#include "cpu/cpu_blas.h"
 #include "optimizer_step.h"
 
 /* Loops over n numbers of f32 or f64 (sums in double). */

@@ -1,5 +1,5 @@
 /*
- * cpu_mode.c - products of a tensor along one dimension, by BLAS
+ * cpu_blas.c - loops over items whose work is BLAS's, and products of a tensor along one dimension
  *
  * BLAS is column-major: a matrix is its transpose there, and the slab b of a tensor is an `after`
  * by `n` matrix.  Where nothing is behind the dimension, all slabs together are one `n` by `before`
@@ -7,8 +7,20 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "cpu_mode.h"
+#include "cpu_blas.h"
 #include "core/blas.h"
+
+void cpu_blas_for(gram_context *g, bool side_by_side, int64_t count, gram_loop_body *body,
+                  void *arg)
+{
+    if (side_by_side) {
+        gram_blas_for(g, count, body, arg);
+        return;
+    }
+    gram_blas_threads(g);
+    for (int64_t i = 0; i < count; i++)
+        body(arg, i, 0);
+}
 
 struct cpu_mode cpu_mode_of(const int64_t *shape, int order, int at)
 {

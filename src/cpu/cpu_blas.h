@@ -1,15 +1,20 @@
 /*
- * cpu_mode.h - a tensor seen from one of its dimensions: products along it
+ * cpu_blas.h - what operations of the CPU do with BLAS beside one call: loops, products along a
+ * dimension of a tensor
  *
- * Tensors and matrices are dense, row-major, of f32 or f64, and not empty.  BLAS does the work on
- * as many threads as it was told to take; sizes are ones that gram_blas_fits() takes.
+ * Tensors and matrices are dense, row-major, of f32 or f64, and not empty; sizes are ones that
+ * gram_blas_fits() takes.
  *
  * SPDX-License-Identifier: MIT
  */
-#ifndef GRAM_CPU_MODE_H
-#define GRAM_CPU_MODE_H
-#include "gram/gram.h"
-#include <stdbool.h>
+#ifndef GRAM_CPU_BLAS_H
+#define GRAM_CPU_BLAS_H
+#include "core/threads.h"
+
+/* Runs body, which calls BLAS, for every index in [0, count): side by side, each with one thread of
+ * BLAS, or one after the other with all of them. */
+void cpu_blas_for(gram_context *g, bool side_by_side, int64_t count, gram_loop_body *body,
+                  void *arg);
 
 /* The dimension of n elements with `before` elements in front of it and `after` behind it. */
 struct cpu_mode {

@@ -1,11 +1,11 @@
 /*
- * test_cpu_mode.c - products of tensors along a dimension and QR, each against its formula
+ * test_cpu_blas.c - products of tensors along a dimension and QR, each against its formula
  *
  * SPDX-License-Identifier: MIT
  */
 #include "check/harness/harness.h"
 #include "core/blas.h"
-#include "cpu/cpu_mode.h"
+#include "cpu/cpu_blas.h"
 #include <math.h>
 
 enum {
