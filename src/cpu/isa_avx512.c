@@ -1,10 +1,108 @@
 /*
- * isa_avx512.c - every CPU kernel, built for avx512
+ * isa_avx512.c - every CPU kernel, built for AVX-512 F, DQ, BW and VL (Skylake-X, Zen 4 and later)
+ *
+ * Vectors have 64 bytes; kernels.h says what the functions of vectors do.
  *
  * SPDX-License-Identifier: MIT
  */
+#include <immintrin.h>
 #include <stdint.h>
 
-#include "simd_avx512.h"
+#define ISA    avx512
+#define VBYTES 64
+typedef float vf32 __attribute__((vector_size(VBYTES)));
+typedef double vf64 __attribute__((vector_size(VBYTES)));
+typedef int32_t vi32 __attribute__((vector_size(VBYTES)));
+typedef int64_t vi64 __attribute__((vector_size(VBYTES)));
+
+static inline vf32 vf32_abs(vf32 a)
+{
+    return (vf32)_mm512_abs_ps((__m512)a);
+}
+
+static inline vf64 vf64_abs(vf64 a)
+{
+    return (vf64)_mm512_abs_pd((__m512d)a);
+}
+
+static inline vf32 vf32_max_bits(vf32 a, vf32 b)
+{
+    return (vf32)_mm512_max_epi32((__m512i)a, (__m512i)b);
+}
+
+static inline vf64 vf64_max_bits(vf64 a, vf64 b)
+{
+    return (vf64)_mm512_max_epi64((__m512i)a, (__m512i)b);
+}
+
+static inline vf32 vf32_sqrt(vf32 a)
+{
+    return (vf32)_mm512_sqrt_ps((__m512)a);
+}
+
+static inline vf64 vf64_sqrt(vf64 a)
+{
+    return (vf64)_mm512_sqrt_pd((__m512d)a);
+}
+
+static inline vf32 vf32_sum_abs(vf32 s, vf32 a)
+{
+    const vf32 one = (vf32){0} + 1;
+
+    __asm__("vfmadd231ps %2, %1, %0" : "+v"(s) : "v"(vf32_abs(a)), "v"(one));
+    return s;
+}
+
+static inline vf32 vf32_minus(vf32 b, const float *x)
+{
+    vf32 d;
+
+    __asm__("vsubps %2%{1to16%}, %1, %0" : "=v"(d) : "v"(b), "m"(*x));
+    return d;
+}
+
+static inline vf64 vf64_sum_abs(vf64 s, vf64 a)
+{
+    const vf64 one = (vf64){0} + 1;
+
+    __asm__("vfmadd231pd %2, %1, %0" : "+v"(s) : "v"(vf64_abs(a)), "v"(one));
+    return s;
+}
+
+static inline vf64 vf64_minus(vf64 b, const double *x)
+{
+    vf64 d;
+
+    __asm__("vsubpd %2%{1to8%}, %1, %0" : "=v"(d) : "v"(b), "m"(*x));
+    return d;
+}
+
+/* One instruction looks the class of each number up: NaN stays, zeros are 0, the rest +-1. */
+#define SIGN_TABLE 0xA9A9A800 /* quiet, signalling NaN; 0; 1; -inf; inf; negative; positive */
+
+static inline vf32 vf32_sign(vf32 a)
+{
+    return (vf32)_mm512_fixupimm_ps((__m512)a, (__m512)a, _mm512_set1_epi32((int)SIGN_TABLE), 0);
+}
+
+static inline vf64 vf64_sign(vf64 a)
+{
+    return (vf64)_mm512_fixupimm_pd((__m512d)a, (__m512d)a, _mm512_set1_epi64(SIGN_TABLE), 0);
+}
+
+static inline int vi32_any(vi32 a)
+{
+    return _mm512_test_epi32_mask((__m512i)a, (__m512i)a) != 0;
+}
+
+static inline void v_stream(void *to, const void *from)
+{
+    _mm512_stream_si512((__m512i *)to, (__m512i)_mm512_loadu_ps(from));
+}
+
+static inline void v_stream_end(void)
+{
+    _mm_sfence();
+}
 
 #include "kernels.h"

@@ -79,7 +79,7 @@ static inline vf64 special_f64(const struct gram_power *w, vf64 x, vf64 r)
 
 /*
  * 2^x, x = n + g with n a multiple of 1/16: a table of 2^(i/16) and, for |g| <= 1/32, Chebyshev
- * interpolants as in vmath_series.h (errors 1e-9 and 7e-18).  Adding `shifter` rounds to sixteenths
+ * interpolants as in vmath.h (errors 1e-9 and 7e-18).  Adding `shifter` rounds to sixteenths
  * and leaves i in the last four bits.
  */
 static inline vf32 exp2_f32(vf32 x)
