@@ -28,7 +28,7 @@ MODULES = [
 ON_CPU = ("compat.scipy", "compat.sklearn", "sklearn.Kernel")  # take NumPy's arrays alone
 # What has no row, and why.
 TOLD = {
-    "*_workspace": "asks for a number of bytes",
+    "Shape workspace": "asks for a number of bytes",
     "LinAlgError Machine Module Pending __version__ cache devices best_device memory_info info "
     "get_threads set_threads": "computes nothing, or what the caller brings",
     "tune tune_eigh": "measures candidates, for as long as they take",

@@ -26,98 +26,112 @@ PyObject *py_helper(struct py_state *state, const char *name)
 #define FAST(function) (PyCFunction)(void (*)(void))(function)
 #define KEYWORDS       (METH_FASTCALL | METH_KEYWORDS)
 
-/* clang-format off */
-/* Two rows: a function and what tells its scratch, whose example calls it with what is made of x,
- * 3 by 2, and a, 3 by 3. */
-#define WITH_WORKSPACE(name, call)                                                                \
-  {#name, FAST(py_##name), KEYWORDS, py_##name##_doc},                                            \
-  {                                                                                               \
-    #name "_workspace", FAST(py_##name##_workspace), KEYWORDS,                                    \
-        #name "_workspace" PY_TEXT_##name                                                         \
-        "Bytes of scratch, as (host, device), that gram." #name " takes for the same arguments:\n" \
-        "of arrays the shapes, dtypes and devices count, and the data are not read.\n\n"          \
-        "Arguments and errors are as gram." #name " has them.\n\n"                                \
-        ">>> import gram, numpy as np\n"                                                          \
-        ">>> x, a = np.ones((3, 2)), np.eye(3)\n"                                                 \
-        ">>> host, device = gram." #name "_workspace(" call ")\n"                                 \
-        ">>> host >= 0, device\n"                                                                 \
-        "(True, 0)\n"                                                                             \
-  }
-/* clang-format on */
+/* The functions whose scratch can be asked for. */
+static const struct {
+    const char *name;
+    PyObject *(*query)(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                       PyObject *kwnames);
+} queries[] = {
+    {            "cdist",             py_cdist_workspace},
+    {  "median_distance",   py_median_distance_workspace},
+    {           "kernel",            py_kernel_workspace},
+    {       "kernel_vjp",        py_kernel_vjp_workspace},
+    {       "cdist_grad",        py_cdist_grad_workspace},
+    {             "agop",              py_agop_workspace},
+    {   "solve_cholesky",    py_solve_cholesky_workspace},
+    {         "solve_lu",          py_solve_lu_workspace},
+    {             "eigh",              py_eigh_workspace},
+    {    "kernel_matmul",     py_kernel_matmul_workspace},
+    {      "eigh_kernel",       py_eigh_kernel_workspace},
+    {             "kron",              py_kron_workspace},
+    {      "kron_matmul",       py_kron_matmul_workspace},
+    {  "kron_matmul_vjp",   py_kron_matmul_vjp_workspace},
+    {       "kron_solve",        py_kron_solve_workspace},
+    {      "kron_logdet",       py_kron_logdet_workspace},
+    {    "kron_diagonal",     py_kron_diagonal_workspace},
+    {     "matrix_power",      py_matrix_power_workspace},
+    {   "matmul_batched",    py_matmul_batched_workspace},
+    {   "matmul_chunked",    py_matmul_chunked_workspace},
+    {         "syrk_ema",          py_syrk_ema_workspace},
+    {      "sample_grad",       py_sample_grad_workspace},
+    {     "kfac_factors",      py_kfac_factors_workspace},
+    { "natural_gradient",  py_natural_gradient_workspace},
+    {"kron_matmul_multi", py_kron_matmul_multi_workspace},
+};
 
-static const char multi_workspace_doc[] =
-    "kron_matmul_multi_workspace" PY_TEXT_kron_matmul_multi
-    "Bytes of scratch, as (host, device), that gram.kron_matmul_multi takes on this rank for the\n"
-    "same arguments: of arrays the shapes, dtypes and devices count, and the data are not read.\n\n"
-    "Arguments and errors are as gram.kron_matmul_multi has them.\n\n"
-    ">>> import gram, numpy as np\n"
-    ">>> try:\n"
-    "...     with gram.Communicator() as ranks:\n"
-    "...         need = gram.kron_matmul_multi_workspace(np.eye(3), [np.eye(3)], ranks)\n"
-    "... except NotImplementedError:  # built without MPI\n"
-    "...     need = 0, 0\n"
-    ">>> need[0] >= 0, need[1]\n"
-    "(True, 0)\n";
+/* workspace(name, *arguments, **options): the bytes of a call, as (host, device); None where there
+ * is no such query. */
+static PyObject *workspace(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                           PyObject *kwnames)
+{
+    for (size_t i = 0; nargs > 0 && i < sizeof queries / sizeof *queries; i++)
+        if (PyUnicode_Check(args[0]) &&
+            PyUnicode_CompareWithASCIIString(args[0], queries[i].name) == 0)
+            return queries[i].query(module, args + 1, nargs - 1, kwnames);
+    Py_RETURN_NONE;
+}
+
+#define FUNCTION(name)                                \
+  {                                                   \
+#    name, FAST(py_##name), KEYWORDS, py_##name##_doc \
+  }
 
 static PyMethodDef functions[] = {
-  /* clang-format off */
-    WITH_WORKSPACE(cdist, "x"),
-    WITH_WORKSPACE(median_distance, "x"),
-    WITH_WORKSPACE(kernel, "x"),
-    WITH_WORKSPACE(kernel_vjp, "x, grad=a"),
-    WITH_WORKSPACE(cdist_grad, "a, x.T, a, x.T"),
-    WITH_WORKSPACE(agop, "a, x.T, a, x.T"),
-    WITH_WORKSPACE(solve_cholesky, "a, x"),
-    WITH_WORKSPACE(solve_lu, "a, x"),
-    WITH_WORKSPACE(eigh, "a"),
-    WITH_WORKSPACE(kernel_matmul, "x, v=x"),
-    WITH_WORKSPACE(eigh_kernel, "x, count=1"),
-    WITH_WORKSPACE(kron, "[a, x]"),
-    WITH_WORKSPACE(kron_matmul, "a, [a]"),
-    WITH_WORKSPACE(kron_matmul_vjp, "a, [a], grad=a"),
-    WITH_WORKSPACE(kron_solve, "[a], a"),
-    WITH_WORKSPACE(kron_logdet, "[a]"),
-    WITH_WORKSPACE(kron_diagonal, "[a]"),
-    WITH_WORKSPACE(matrix_power, "a"),
-    WITH_WORKSPACE(matmul_batched, "a, x"),
-    WITH_WORKSPACE(matmul_chunked, "a, x"),
-    WITH_WORKSPACE(syrk_ema, "x, a"),
-    WITH_WORKSPACE(sample_grad, "x, x"),
-    WITH_WORKSPACE(kfac_factors, "x, x"),
-    WITH_WORKSPACE(natural_gradient, "x.T, x[:, 0], 1.0"),
-  /* clang-format on */
-    {                 "kron_trace",                  FAST(py_kron_trace),     KEYWORDS,py_kron_trace_doc                                                                                       },
-    {          "kron_matmul_multi",           FAST(py_kron_matmul_multi),     KEYWORDS, py_kron_matmul_multi_doc},
-    {"kron_matmul_multi_workspace", FAST(py_kron_matmul_multi_workspace),     KEYWORDS,
-     multi_workspace_doc                                                                                        },
-    {           "kron_matmul_part",            FAST(py_kron_matmul_part),     KEYWORDS,  py_kron_matmul_part_doc},
-    {                    "nccl_id",                     FAST(py_nccl_id),     KEYWORDS,           py_nccl_id_doc},
-    {                       "tune",                        FAST(py_tune),     KEYWORDS,              py_tune_doc},
-    {                  "tune_eigh",                   FAST(py_tune_eigh),     KEYWORDS,         py_tune_eigh_doc},
-    {                  "tune_kron",                   FAST(py_tune_kron),     KEYWORDS,         py_tune_kron_doc},
-    {                    "devices",                           py_devices,  METH_NOARGS,           py_devices_doc},
-    {                "best_device",                       py_best_device,  METH_NOARGS,       py_best_device_doc},
-    {                "memory_info",                 FAST(py_memory_info),     KEYWORDS,       py_memory_info_doc},
-    {                "set_threads",                       py_set_threads,       METH_O,       py_set_threads_doc},
-    {                "get_threads",                       py_get_threads,  METH_NOARGS,       py_get_threads_doc},
-    {                       "info",                              py_info,  METH_NOARGS,              py_info_doc},
-    {                 "cache_info",                  FAST(py_cache_info),     KEYWORDS,                     NULL},
-    {                 "cache_list",                  FAST(py_cache_list),     KEYWORDS,                     NULL},
-    {                "cache_clear",                 FAST(py_cache_clear),     KEYWORDS,                     NULL},
-    {                 "cache_warm",                  FAST(py_cache_warm),     KEYWORDS,                     NULL},
-    {          "cache_warm_kernel",           FAST(py_cache_warm_kernel),     KEYWORDS,                     NULL},
-    {                "machine_fit",                       py_machine_fit, METH_VARARGS,                     NULL},
-    {                  "eigh_many",                         py_eigh_many, METH_VARARGS,                     NULL},
-    {                 "eigh_multi",                        py_eigh_multi, METH_VARARGS,                     NULL},
-    {       "eigh_multi_workspace",              py_eigh_multi_workspace, METH_VARARGS,                     NULL},
-    {          "matrix_power_many",                 py_matrix_power_many, METH_VARARGS,                     NULL},
-    {               "machine_load",                      py_machine_load,       METH_O,                     NULL},
-    {               "kernel_takes",                      py_kernel_takes,       METH_O,                     NULL},
-    {             "kernel_numbers",              FAST(py_kernel_numbers),     KEYWORDS,                     NULL},
-    {               "xla_handlers",                      py_xla_handlers,  METH_NOARGS,                     NULL},
-    {           "optimizer_create",                  py_optimizer_create, METH_VARARGS,                     NULL},
-    {         "optimizer_defaults",                py_optimizer_defaults,       METH_O,                     NULL},
-    {                         NULL,                                 NULL,            0,                     NULL},
+    FUNCTION(cdist),
+    FUNCTION(median_distance),
+    FUNCTION(kernel),
+    FUNCTION(kernel_vjp),
+    FUNCTION(cdist_grad),
+    FUNCTION(agop),
+    FUNCTION(solve_cholesky),
+    FUNCTION(solve_lu),
+    FUNCTION(eigh),
+    FUNCTION(kernel_matmul),
+    FUNCTION(eigh_kernel),
+    FUNCTION(kron),
+    FUNCTION(kron_matmul),
+    FUNCTION(kron_matmul_vjp),
+    FUNCTION(kron_solve),
+    FUNCTION(kron_logdet),
+    FUNCTION(kron_diagonal),
+    FUNCTION(matrix_power),
+    FUNCTION(matmul_batched),
+    FUNCTION(matmul_chunked),
+    FUNCTION(syrk_ema),
+    FUNCTION(sample_grad),
+    FUNCTION(kfac_factors),
+    FUNCTION(natural_gradient),
+    {          "kron_trace",        FAST(py_kron_trace),     KEYWORDS,        py_kron_trace_doc},
+    {   "kron_matmul_multi", FAST(py_kron_matmul_multi),     KEYWORDS, py_kron_matmul_multi_doc},
+    {    "kron_matmul_part",  FAST(py_kron_matmul_part),     KEYWORDS,  py_kron_matmul_part_doc},
+    {             "nccl_id",           FAST(py_nccl_id),     KEYWORDS,           py_nccl_id_doc},
+    {                "tune",              FAST(py_tune),     KEYWORDS,              py_tune_doc},
+    {           "tune_eigh",         FAST(py_tune_eigh),     KEYWORDS,         py_tune_eigh_doc},
+    {           "tune_kron",         FAST(py_tune_kron),     KEYWORDS,         py_tune_kron_doc},
+    {             "devices",                 py_devices,  METH_NOARGS,           py_devices_doc},
+    {         "best_device",             py_best_device,  METH_NOARGS,       py_best_device_doc},
+    {         "memory_info",       FAST(py_memory_info),     KEYWORDS,       py_memory_info_doc},
+    {         "set_threads",             py_set_threads,       METH_O,       py_set_threads_doc},
+    {         "get_threads",             py_get_threads,  METH_NOARGS,       py_get_threads_doc},
+    {                "info",                    py_info,  METH_NOARGS,              py_info_doc},
+    {          "cache_info",        FAST(py_cache_info),     KEYWORDS,                     NULL},
+    {          "cache_list",        FAST(py_cache_list),     KEYWORDS,                     NULL},
+    {         "cache_clear",       FAST(py_cache_clear),     KEYWORDS,                     NULL},
+    {          "cache_warm",        FAST(py_cache_warm),     KEYWORDS,                     NULL},
+    {   "cache_warm_kernel", FAST(py_cache_warm_kernel),     KEYWORDS,                     NULL},
+    {           "workspace",            FAST(workspace),     KEYWORDS,                     NULL},
+    {         "machine_fit",             py_machine_fit, METH_VARARGS,                     NULL},
+    {           "eigh_many",               py_eigh_many, METH_VARARGS,                     NULL},
+    {          "eigh_multi",              py_eigh_multi, METH_VARARGS,                     NULL},
+    {"eigh_multi_workspace",    py_eigh_multi_workspace, METH_VARARGS,                     NULL},
+    {   "matrix_power_many",       py_matrix_power_many, METH_VARARGS,                     NULL},
+    {        "machine_load",            py_machine_load,       METH_O,                     NULL},
+    {        "kernel_takes",            py_kernel_takes,       METH_O,                     NULL},
+    {      "kernel_numbers",    FAST(py_kernel_numbers),     KEYWORDS,                     NULL},
+    {        "xla_handlers",            py_xla_handlers,  METH_NOARGS,                     NULL},
+    {    "optimizer_create",        py_optimizer_create, METH_VARARGS,                     NULL},
+    {  "optimizer_defaults",      py_optimizer_defaults,       METH_O,                     NULL},
+    {                  NULL,                       NULL,            0,                     NULL},
 };
 
 /* A type of the module; *out gets a reference, unless out is NULL. */

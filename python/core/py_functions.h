@@ -101,7 +101,8 @@ PyObject *py_factors_end(struct py_call *call, struct py_factors *factors, bool 
 #define PY_FUNCTION(name) \
   PyObject *name(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 
-/* Defines name and name_workspace: run, which ends with whether the workspace is asked for. */
+/* Defines name and name_workspace, which gram.workspace calls: run, whose last argument says
+ * whether the workspace is asked for. */
 #define PY_WITH_WORKSPACE(name, run)                 \
   PY_FUNCTION(name)                                  \
   {                                                  \

@@ -1,9 +1,8 @@
 /*
  * py_signatures.h - the arguments of functions as inspect.signature reads them
  *
- * A docstring begins with its function's name and one of these; a function's workspace query takes
- * the same.  tests/python/test_signatures.py compares them with the stubs and with what the
- * functions take.
+ * A docstring begins with its function's name and one of these.  tests/python/test_signatures.py
+ * compares them with the stubs and with what the functions take.
  *
  * SPDX-License-Identifier: MIT
  */

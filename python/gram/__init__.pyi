@@ -133,9 +133,6 @@ def set_threads(count: int, /) -> None: ...
 def cdist(
     x: Array, y: Array | None = None, p: Number = 2.0, root: bool = True, out: Array | None = None
 ) -> Array: ...
-def cdist_workspace(
-    x: Array, y: Array | None = None, p: Number = 2.0, root: bool = True, out: Array | None = None
-) -> tuple[int, int]: ...
 def median_distance(
     x: Array,
     p: Number = 2.0,
@@ -145,15 +142,6 @@ def median_distance(
     seed: int = 0,
     out: Array | None = None,
 ) -> Array: ...
-def median_distance_workspace(
-    x: Array,
-    p: Number = 2.0,
-    *,
-    root: bool = True,
-    rows: int = 2000,
-    seed: int = 0,
-    out: Array | None = None,
-) -> tuple[int, int]: ...
 def kernel(
     x: Array,
     y: Array | None = None,
@@ -177,29 +165,6 @@ def kernel(
     parameter: str | None = None,
     out: Array | None = None,
 ) -> Array: ...
-def kernel_workspace(
-    x: Array,
-    y: Array | None = None,
-    kernel: Kernel = "laplace",
-    *,
-    bandwidth: Number = 1.0,
-    p: Number = 2.0,
-    exponent: Number = 1.0,
-    alpha: Number = 1.0,
-    gamma: Number = 1.0,
-    coef0: Number = 0.0,
-    degree: Number = 3.0,
-    regularization: Number = 0.0,
-    row_offset: int = 0,
-    column_offset: int = 0,
-    outer_power: Number | None = None,
-    expression: str | None = None,
-    of: Literal["distance", "sum", "product"] = "distance",
-    parameters: dict[str, Number] | None = None,
-    output: Output = "value",
-    parameter: str | None = None,
-    out: Array | None = None,
-) -> tuple[int, int]: ...
 @overload
 def kernel_vjp(
     x: Array,
@@ -252,37 +217,9 @@ def kernel_vjp(
     output: Output = "value",
     parameter: str | None = None,
 ) -> Array: ...
-def kernel_vjp_workspace(
-    x: Array,
-    y: Array | None = None,
-    kernel: Kernel = "laplace",
-    *,
-    grad: Array,
-    wrt: Wrt | Sequence[Wrt] = "x",
-    out: Array | tuple[Array, ...] | None = None,
-    bandwidth: Number = 1.0,
-    p: Number = 2.0,
-    exponent: Number = 1.0,
-    alpha: Number = 1.0,
-    gamma: Number = 1.0,
-    coef0: Number = 0.0,
-    degree: Number = 3.0,
-    regularization: Number = 0.0,
-    row_offset: int = 0,
-    column_offset: int = 0,
-    outer_power: Number | None = None,
-    expression: str | None = None,
-    of: Literal["distance", "sum", "product"] = "distance",
-    parameters: dict[str, Number] | None = None,
-    output: Output = "value",
-    parameter: str | None = None,
-) -> tuple[int, int]: ...
 def cdist_grad(
     a: Array, b: Array, c: Array, d: Array, p: Number = 2.0, *, out: Array | None = None
 ) -> Array: ...
-def cdist_grad_workspace(
-    a: Array, b: Array, c: Array, d: Array, p: Number = 2.0, *, out: Array | None = None
-) -> tuple[int, int]: ...
 def agop(
     a: Array,
     b: Array,
@@ -295,18 +232,6 @@ def agop(
     points: int = 0,
     out: Array | None = None,
 ) -> Array: ...
-def agop_workspace(
-    a: Array,
-    b: Array,
-    c: Array,
-    d: Array,
-    p: Number = 2.0,
-    *,
-    diagonal: bool = False,
-    accumulate: bool = False,
-    points: int = 0,
-    out: Array | None = None,
-) -> tuple[int, int]: ...
 def solve_cholesky(
     a: Array,
     b: Array,
@@ -323,22 +248,6 @@ def solve_cholesky(
     info: Array | None = None,
     out: Array | None = None,
 ) -> Array: ...
-def solve_cholesky_workspace(
-    a: Array,
-    b: Array,
-    *,
-    lower: bool = True,
-    factored: bool = False,
-    factor: Array | None = None,
-    jitter: Sequence[float] | None = None,
-    jittered: Array | None = None,
-    rcond: Array | None = None,
-    refine: bool = False,
-    backward: Array | None = None,
-    refinings: Array | None = None,
-    info: Array | None = None,
-    out: Array | None = None,
-) -> tuple[int, int]: ...
 def solve_lu(
     a: Array,
     b: Array,
@@ -353,20 +262,6 @@ def solve_lu(
     info: Array | None = None,
     out: Array | None = None,
 ) -> Array: ...
-def solve_lu_workspace(
-    a: Array,
-    b: Array,
-    *,
-    factored: bool = False,
-    factor: Array | None = None,
-    pivots: Array | None = None,
-    rcond: Array | None = None,
-    refine: bool = False,
-    backward: Array | None = None,
-    refinings: Array | None = None,
-    info: Array | None = None,
-    out: Array | None = None,
-) -> tuple[int, int]: ...
 def tune(
     x: Array,
     y: Array | None = None,
@@ -522,16 +417,6 @@ def eigh_multi(
     info: Array | None = None,
     force: bool = False,
 ) -> Array | tuple[Array, Array]: ...
-def eigh_multi_workspace(
-    a: Array,
-    *,
-    devices: str | Iterable[str] | None = None,
-    lower: bool = True,
-    vectors: bool = True,
-    select: Literal["all", "index", "largest", "smallest"] = "all",
-    first: int = 0,
-    count: int = 0,
-) -> tuple[int, dict[str, int]]: ...
 def tune_eigh(
     a: Array,
     *,
@@ -551,25 +436,6 @@ def tune_eigh(
     info: Array | None = None,
     out: Array | tuple[Array, Array] | None = None,
 ) -> EighTuning: ...
-def eigh_workspace(
-    a: Array,
-    *,
-    lower: bool = True,
-    vectors: bool = True,
-    select: Literal["all", "index", "value", "largest", "smallest"] = "all",
-    first: int = 0,
-    count: int | None = None,
-    range: tuple[float, float] | None = None,
-    found: Array | None = None,
-    driver: Driver = "auto",
-    tolerance: float = 0.0,
-    products: int = 0,
-    seed: int = 0,
-    report: dict[str, Any] | None = None,
-    background: bool = False,
-    info: Array | None = None,
-    out: Array | tuple[Array, Array] | None = None,
-) -> tuple[int, int]: ...
 def kernel_matmul(
     x: Array,
     y: Array | None = None,
@@ -595,31 +461,6 @@ def kernel_matmul(
     output: Output = "value",
     parameter: str | None = None,
 ) -> Array: ...
-def kernel_matmul_workspace(
-    x: Array,
-    y: Array | None = None,
-    kernel: Kernel = "laplace",
-    *,
-    v: Array,
-    accumulate: bool = False,
-    out: Array | None = None,
-    bandwidth: Number = 1.0,
-    p: Number = 2.0,
-    exponent: Number = 1.0,
-    alpha: Number = 1.0,
-    gamma: Number = 1.0,
-    coef0: Number = 0.0,
-    degree: Number = 3.0,
-    regularization: Number = 0.0,
-    row_offset: int = 0,
-    column_offset: int = 0,
-    outer_power: Number | None = None,
-    expression: str | None = None,
-    of: Literal["distance", "sum", "product"] = "distance",
-    parameters: dict[str, Number] | None = None,
-    output: Output = "value",
-    parameter: str | None = None,
-) -> tuple[int, int]: ...
 def matmul_batched(
     a: Array,
     b: Array,
@@ -629,15 +470,6 @@ def matmul_batched(
     c: Array | None = None,
     out: Array | None = None,
 ) -> Array: ...
-def matmul_batched_workspace(
-    a: Array,
-    b: Array,
-    *,
-    alpha: Number = 1.0,
-    beta: Number = 0.0,
-    c: Array | None = None,
-    out: Array | None = None,
-) -> tuple[int, int]: ...
 def matmul_chunked(
     a: Array,
     b: Array,
@@ -649,17 +481,6 @@ def matmul_chunked(
     memory: int = 0,
     device: Any = None,
 ) -> Array: ...
-def matmul_chunked_workspace(
-    a: Array,
-    b: Array,
-    *,
-    alpha: Number = 1.0,
-    beta: Number = 0.0,
-    c: Array | None = None,
-    out: Array | None = None,
-    memory: int = 0,
-    device: Any = None,
-) -> tuple[int, int]: ...
 def syrk_ema(
     x: Array,
     l: Array,
@@ -672,18 +493,6 @@ def syrk_ema(
     keep: bool = False,
     info: Array | None = None,
 ) -> Array: ...
-def syrk_ema_workspace(
-    x: Array,
-    l: Array,
-    *,
-    beta: Number = 0.0,
-    alpha: Number = 1.0,
-    transpose: bool = False,
-    packed: bool = False,
-    sum: bool = False,
-    keep: bool = False,
-    info: Array | None = None,
-) -> tuple[int, int]: ...
 def kfac_factors(
     activations: Array | None,
     gradients: Array | None,
@@ -704,26 +513,6 @@ def kfac_factors(
     keep: float = 0.0,
     out: tuple[Array, Array] | None = None,
 ) -> tuple[Array, ...]: ...
-def kfac_factors_workspace(
-    activations: Array | None,
-    gradients: Array | None,
-    kind: Layer = "linear",
-    *,
-    bias: bool = True,
-    kernel_size: int | Sequence[int] = 1,
-    stride: int | Sequence[int] = 1,
-    padding: int | Sequence[int] = 0,
-    dilation: int | Sequence[int] = 1,
-    groups: int = 1,
-    rows: int = 0,
-    padding_row: int = -1,
-    normalized: int = 1,
-    epsilon: float = 1e-5,
-    setting: Literal["expand", "reduce"] = "expand",
-    scale: float = 1.0,
-    keep: float = 0.0,
-    out: tuple[Array, Array] | None = None,
-) -> tuple[int, int]: ...
 def natural_gradient(
     gradients: Array,
     v: Array,
@@ -732,20 +521,9 @@ def natural_gradient(
     info: Array | None = None,
     out: Array | None = None,
 ) -> Array: ...
-def natural_gradient_workspace(
-    gradients: Array,
-    v: Array,
-    damping: Number,
-    *,
-    info: Array | None = None,
-    out: Array | None = None,
-) -> tuple[int, int]: ...
 def kron(
     factors: Sequence[Array], *, out: Array | None = None
 ) -> Array: ...
-def kron_workspace(
-    factors: Sequence[Array], *, out: Array | None = None
-) -> tuple[int, int]: ...
 def kron_matmul(
     x: Array,
     factors: Sequence[Array],
@@ -778,18 +556,6 @@ def kron_matmul_multi(
     z: Array | None = None,
     out: Array | None = None,
 ) -> Array: ...
-def kron_matmul_multi_workspace(
-    x: Array,
-    factors: Sequence[Array],
-    communicator: Communicator,
-    *,
-    side: Side = "right",
-    split: Literal["rows", "columns"] = "rows",
-    alpha: Number = 1.0,
-    beta: Number = 0.0,
-    z: Array | None = None,
-    out: Array | None = None,
-) -> tuple[int, int]: ...
 def kron_matmul_part(
     rows: int,
     factors: Sequence[Array],
@@ -799,16 +565,6 @@ def kron_matmul_part(
     split: Literal["rows", "columns", "auto"] = "auto",
 ) -> KronPart: ...
 def nccl_id(device: Any = "cuda") -> bytes: ...
-def kron_matmul_workspace(
-    x: Array,
-    factors: Sequence[Array],
-    *,
-    side: Side = "right",
-    alpha: Number = 1.0,
-    beta: Number = 0.0,
-    z: Array | None = None,
-    out: Array | None = None,
-) -> tuple[int, int]: ...
 def matrix_power(
     a: Array,
     numerator: int = -1,
@@ -851,26 +607,6 @@ def matrix_power_many(
     out: Iterable[Array] | None = None,
     report: list[Any] | None = None,
 ) -> list[Any]: ...
-def matrix_power_workspace(
-    a: Array,
-    numerator: int = -1,
-    denominator: int = 4,
-    *,
-    method: PowerMethod = "auto",
-    lower: bool = True,
-    ridge: Number = 0.0,
-    ridge_relative: bool = False,
-    condition: float = 0.0,
-    iterations: int = 0,
-    error: Array | None = None,
-    tolerance: float = 0.0,
-    keep: bool = False,
-    precision: Precision = "auto",
-    power: float | None = None,
-    floor: float = 0.0,
-    info: Array | None = None,
-    out: Array | None = None,
-) -> tuple[int, int]: ...
 def sample_grad(
     activations: Array,
     gradients: Array,
@@ -892,27 +628,6 @@ def sample_grad(
     coefficients: Array | None = None,
     method: Literal["auto", "ghost", "blocks"] = "auto",
 ) -> tuple[Array, ...] | Array: ...
-def sample_grad_workspace(
-    activations: Array,
-    gradients: Array,
-    kind: Layer = "linear",
-    *,
-    bias: bool = True,
-    kernel_size: int | Sequence[int] = 1,
-    stride: int | Sequence[int] = 1,
-    padding: int | Sequence[int] = 0,
-    dilation: int | Sequence[int] = 1,
-    groups: int = 1,
-    rows: int = 0,
-    padding_row: int = -1,
-    normalized: int = 1,
-    epsilon: float = 1e-5,
-    output: Literal["gradient", "norm", "sum"] = "gradient",
-    scale: float = 1.0,
-    clip: float = 0.0,
-    coefficients: Array | None = None,
-    method: Literal["auto", "ghost", "blocks"] = "auto",
-) -> tuple[int, int]: ...
 @overload
 def eigh_kernel(
     x: Array,
@@ -1018,40 +733,6 @@ def eigh_kernel(
     output: Output = "value",
     parameter: str | None = None,
 ) -> Array | tuple[Array, Array]: ...
-def eigh_kernel_workspace(
-    x: Array,
-    *,
-    vectors: bool = True,
-    kernel: Kernel = "laplace",
-    select: Literal["index", "largest", "smallest"] = "largest",
-    first: int = 0,
-    count: int | None = None,
-    range: tuple[float, float] | None = None,
-    found: Array | None = None,
-    driver: Driver = "auto",
-    tolerance: float = 0.0,
-    products: int = 0,
-    seed: int = 0,
-    report: dict[str, Any] | None = None,
-    info: Array | None = None,
-    out: Array | tuple[Array, Array] | None = None,
-    bandwidth: Number = 1.0,
-    p: Number = 2.0,
-    exponent: Number = 1.0,
-    alpha: Number = 1.0,
-    gamma: Number = 1.0,
-    coef0: Number = 0.0,
-    degree: Number = 3.0,
-    regularization: Number = 0.0,
-    row_offset: int = 0,
-    column_offset: int = 0,
-    outer_power: Number | None = None,
-    expression: str | None = None,
-    of: Literal["distance", "sum", "product"] = "distance",
-    parameters: dict[str, Number] | None = None,
-    output: Output = "value",
-    parameter: str | None = None,
-) -> tuple[int, int]: ...
 def kron_matmul_vjp(
     x: Array,
     factors: Sequence[Array],
@@ -1062,16 +743,6 @@ def kron_matmul_vjp(
     wrt: Literal["all", "x", "factors"] = "all",
     out: Array | tuple[Array, ...] | None = None,
 ) -> Array | tuple[Array, ...]: ...
-def kron_matmul_vjp_workspace(
-    x: Array,
-    factors: Sequence[Array],
-    *,
-    grad: Array,
-    side: Side = "right",
-    alpha: Number = 1.0,
-    wrt: Literal["all", "x", "factors"] = "all",
-    out: Array | tuple[Array, ...] | None = None,
-) -> tuple[int, int]: ...
 def kron_solve(
     factors: Sequence[Array],
     b: Array,
@@ -1083,28 +754,11 @@ def kron_solve(
     info: Array | None = None,
     out: Array | None = None,
 ) -> Array: ...
-def kron_solve_workspace(
-    factors: Sequence[Array],
-    b: Array,
-    *,
-    side: Side = "right",
-    method: Literal["lu", "cholesky", "eigen"] = "lu",
-    lower: bool = True,
-    shift: Number = 0.0,
-    info: Array | None = None,
-    out: Array | None = None,
-) -> tuple[int, int]: ...
 def kron_logdet(
     factors: Sequence[Array], *, out: tuple[Array, Array] | None = None
 ) -> tuple[Array, Array]: ...
-def kron_logdet_workspace(
-    factors: Sequence[Array], *, out: tuple[Array, Array] | None = None
-) -> tuple[int, int]: ...
 def kron_trace(factors: Sequence[Array], *, out: Array | None = None) -> Array: ...
 def kron_diagonal(factors: Sequence[Array], *, out: Array | None = None) -> Array: ...
-def kron_diagonal_workspace(
-    factors: Sequence[Array], *, out: Array | None = None
-) -> tuple[int, int]: ...
 
 class Shape:
     shape: tuple[int, ...]
@@ -1113,5 +767,5 @@ class Shape:
     def __init__(self, *sizes: int, dtype: Any = "float64", device: str = "cpu") -> None: ...
 
 def workspace(
-    function: str | Callable[..., Any], *arguments: Any, **options: Any
-) -> tuple[int, int]: ...
+    function: str | Callable[..., Any], /, *arguments: Any, **options: Any
+) -> tuple[int, Any]: ...

@@ -1,22 +1,22 @@
 """Scratch that calls will take, asked for without arrays: gram.Shape, gram.workspace."""
 
-import gram
 from gram import _core
 
 _DTYPES = ("float32", "float64", "float16", "bfloat16", "int32", "int64")
 
 
 class Shape:
-    """An array (m, n, ...) that is not there, for the *_workspace functions.
+    """An array (m, n, ...) that is not there, for gram.workspace.
 
     sizes are those of its dimensions, dtype a name (or what str() ends with one, as numpy.float32,
     torch.float64), device "cpu", "cuda" or "cuda:1".  It stands for an array without gaps, wherever
-    a workspace query takes one; calls that compute refuse it with TypeError.
+    gram.workspace takes one; calls that compute refuse it with TypeError.
 
     Raises ValueError for sizes below 0 and dtypes that are not known.
 
     >>> import gram, numpy as np
-    >>> gram.eigh_workspace(gram.Shape(30, 30)) == gram.eigh_workspace(np.ones((30, 30)))
+    >>> a = gram.Shape(30, 30)
+    >>> gram.workspace(gram.eigh, a) == gram.workspace(gram.eigh, np.ones((30, 30)))
     True
     """
 
@@ -40,40 +40,40 @@ class Shape:
         return f"gram.Shape({sizes}dtype={self.dtype!r}, device={self.device!r})"
 
 
-def workspace(function, *arguments, **options):
+def workspace(function, /, *arguments, **options):
     """Bytes of scratch that gram.<function>(*arguments, **options) takes, as (host, device).
 
-    function is a name ("eigh") or the function itself; arrays among the arguments may be
-    gram.Shape.  The same as gram.<function>_workspace(*arguments, **options), whose errors it has.
-    Raises ValueError for a function that has no such query.
+    function is a name ("eigh") or the function itself.  Arguments and errors are as the function
+    has them: of arrays the shapes, dtypes and devices count, the data are not read, and a
+    gram.Shape may stand for each.  Of gram.eigh_multi the second number is a dict, the bytes of
+    each device.  Raises ValueError for a function that has no such query.
 
     >>> import gram
-    >>> gram.workspace("eigh", gram.Shape(9, 9)) == gram.eigh_workspace(gram.Shape(9, 9))
-    True
-    """
-    name = function if isinstance(function, str) else getattr(function, "__name__", "")
-    query = f"{name.removeprefix('gram.')}_workspace"
-    if query not in gram.__all__:
-        raise ValueError(f"gram.workspace: {function!r} is no function that takes scratch")
-    return getattr(gram, query)(*arguments, **options)
-
-
-def eigh_multi_workspace(a, *, devices=None, lower=True, vectors=True, select="all", first=0,
-                         count=0):
-    """Bytes that gram.eigh_multi takes: (of the host, {device: of this one}).
-
-    Arguments are those of gram.eigh_multi; a may be a gram.Shape.  Nothing is computed, and it does
-    not matter whether one device alone would be faster.  Raises as gram.eigh_multi.
-
-    >>> import gram
-    >>> gram.eigh_multi_workspace(gram.Shape(4, 4), devices=["cpu"])
+    >>> host, device = gram.workspace(gram.eigh, gram.Shape(9, 9))
+    >>> host > 0, device
+    (True, 0)
+    >>> gram.workspace("eigh_multi", gram.Shape(4, 4), devices=["cpu"])
     Traceback (most recent call last):
     NotImplementedError: gram.eigh_multi: the CPU shares no matrix: gram_eigh uses all its threads
     """
+    name = function if isinstance(function, str) else getattr(function, "__name__", "")
+    name = name.removeprefix("gram.")
+    if name == "eigh_multi":
+        return _eigh_multi(*arguments, **options)
+    need = _core.workspace(name, *arguments, **options)
+    if need is None:
+        raise ValueError(f"gram.workspace: {function!r} is no function that takes scratch")
+    return need
+
+
+def _eigh_multi(a, *, devices=None, lower=True, vectors=True, select="all", first=0, count=0):
+    """The bytes of the host, and those of each device: it does not matter whether one device alone
+    would be faster.
+    """
     from gram import _many
 
-    shape = _many._square("eigh_multi_workspace", a)
-    choice = _many._choice("eigh_multi_workspace", "select", select, _many._SELECT, ("value",))
+    shape = _many._square("eigh_multi", a)
+    choice = _many._choice("eigh_multi", "select", select, _many._SELECT, ("value",))
     pairs = shape[-1] if select == "all" else max(count, 0)
     dtype = _many._dtype(a)
     if devices is None:

@@ -193,7 +193,7 @@ def test_a_part_of_a_spectrum_without_its_size(select):
     for call in (
         lambda **o: gram.eigh(np.eye(3), **o),
         lambda **o: gram.eigh(np.eye(3), vectors=False, **o),
-        lambda **o: gram.eigh_workspace(np.eye(3), **o),
+        lambda **o: gram.workspace(gram.eigh, np.eye(3), **o),
         lambda **o: gram.eigh_many([np.eye(3)], **o),
         lambda **o: gram.eigh_multi(np.eye(3), devices=["cpu"], **o),
         lambda **o: gram.eigh_kernel(X, **o),

@@ -10,27 +10,27 @@ def test_workspaces_are_bytes_and_read_no_data():
     x, y = draw(40, 5), draw(30, 5)
     square = np.eye(40)
     needs = [
-        gram.cdist_workspace(x, y, 1.3),
-        gram.kernel_workspace(x, y, "gaussian"),
-        gram.kernel_vjp_workspace(x, y, "gaussian", grad=draw(40, 30), wrt=("x", "y")),
-        gram.cdist_grad_workspace(draw(40, 30), x.T, draw(2, 40), y.T, 1.3),
-        gram.agop_workspace(draw(40, 30), x.T, draw(2, 40), y.T, 1.3),
-        gram.median_distance_workspace(x),
-        gram.solve_cholesky_workspace(square, x),
-        gram.solve_lu_workspace(square, x),
-        gram.eigh_workspace(square),
-        gram.matrix_power_workspace(square),
-        gram.kron_matmul_workspace(x, [draw(5, 2)]),
-        gram.kernel_matmul_workspace(x, y, v=draw(30, 2)),
-        gram.eigh_kernel_workspace(draw(400, 3), count=2),
-        gram.kron_matmul_vjp_workspace(x, [draw(5, 2)], grad=draw(40, 2)),
-        gram.kron_solve_workspace([np.eye(5)], x),
-        gram.kron_logdet_workspace([np.eye(5)]),
+        gram.workspace(gram.cdist, x, y, 1.3),
+        gram.workspace(gram.kernel, x, y, "gaussian"),
+        gram.workspace(gram.kernel_vjp, x, y, "gaussian", grad=draw(40, 30), wrt=("x", "y")),
+        gram.workspace(gram.cdist_grad, draw(40, 30), x.T, draw(2, 40), y.T, 1.3),
+        gram.workspace(gram.agop, draw(40, 30), x.T, draw(2, 40), y.T, 1.3),
+        gram.workspace(gram.median_distance, x),
+        gram.workspace(gram.solve_cholesky, square, x),
+        gram.workspace(gram.solve_lu, square, x),
+        gram.workspace(gram.eigh, square),
+        gram.workspace(gram.matrix_power, square),
+        gram.workspace(gram.kron_matmul, x, [draw(5, 2)]),
+        gram.workspace(gram.kernel_matmul, x, y, v=draw(30, 2)),
+        gram.workspace(gram.eigh_kernel, draw(400, 3), count=2),
+        gram.workspace(gram.kron_matmul_vjp, x, [draw(5, 2)], grad=draw(40, 2)),
+        gram.workspace(gram.kron_solve, [np.eye(5)], x),
+        gram.workspace(gram.kron_logdet, [np.eye(5)]),
     ]
     for host, device in needs:
         assert host > 0 and device == 0
     with pytest.raises(ValueError, match="x has 5 columns but y has 4"):
-        gram.cdist_workspace(x, draw(3, 4))
+        gram.workspace(gram.cdist, x, draw(3, 4))
 
 
 def test_threads():

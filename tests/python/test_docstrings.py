@@ -110,8 +110,6 @@ def sentences(thing, seen=()):
 
 def owed(name):
     """name as in OTHERS, without "gram."."""
-    if name.endswith("_workspace"):
-        return ("bytes", *ARRAYS)
     wants = OTHERS.get(name, ARRAYS)
     return wants if name in PLAIN or name in OTHERS else (*wants, "source")
 

@@ -230,7 +230,7 @@ def test_scratch_comes_from_the_allocator_of_torch():
     library = Torch()
     cuda = library.torch.cuda
     inputs = expansion(library)
-    need = gram.agop_workspace(*inputs)[1]
+    need = gram.workspace(gram.agop, *inputs)[1]
     expected = gram.agop(*inputs)
     assert need > 1000
     cuda.reset_peak_memory_stats()
@@ -277,7 +277,7 @@ def test_what_the_gpu_tells():
     memory = gram.memory_info("cuda:0")
     assert 0 < memory["free"] <= memory["total"] and memory["other"] >= 0
     library = Torch()
-    host, device = gram.cdist_workspace(library.put(X), library.put(Y), 1.3)
+    host, device = gram.workspace(gram.cdist, library.put(X), library.put(Y), 1.3)
     assert host >= 0 and device >= 0
 
 
@@ -370,7 +370,7 @@ def test_products_in_pieces_of_arrays_that_stay_on_the_cpu(places):
     assert type(got) is type(x)
     got = got.cpu().numpy() if isinstance(got, torch.Tensor) else got
     np.testing.assert_array_equal(got, a @ b)
-    assert gram.matmul_chunked_workspace(x, y, memory=700_000, device="cuda")[1] > 0
+    assert gram.workspace(gram.matmul_chunked, x, y, memory=700_000, device="cuda")[1] > 0
     with pytest.raises(ValueError, match="too few"):
         gram.matmul_chunked(x, y, memory=8, device="cuda")
 

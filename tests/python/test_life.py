@@ -60,7 +60,7 @@ def calls():
         lambda: gram.agop(np.ones((4, 4)), x.T, np.ones((1, 4)), x.T),
         lambda: gram.median_distance(x),
         lambda: gram.solve_lu(np.eye(4), x, info=info),
-        lambda: gram.cdist_workspace(x),
+        lambda: gram.workspace(gram.cdist, x),
         lambda: (gram.devices(), gram.info(), gram.memory_info(), gram.get_threads()),
     ]
 

@@ -33,10 +33,10 @@ def test_matmul_batched(dtype):
     np.testing.assert_allclose(
         out, np.array([1, -2], dtype)[:, None, None] * (a @ b) + c / 2, **tolerance
     )
-    assert gram.matmul_batched_workspace(a, b) == (0, 0)
+    assert gram.workspace(gram.matmul_batched, a, b) == (0, 0)
     pieces = gram.matmul_chunked(a, b, alpha=2.0, memory=20 * a.itemsize)
     np.testing.assert_allclose(pieces, 2 * (a @ b), **tolerance)
-    assert gram.matmul_chunked_workspace(a, b, memory=20 * a.itemsize) == (0, 0)
+    assert gram.workspace(gram.matmul_chunked, a, b, memory=20 * a.itemsize) == (0, 0)
     with pytest.raises(ValueError, match="a has 4 columns but b has 3 rows"):
         gram.matmul_batched(a, b[1:])
     with pytest.raises(ValueError, match="memory is 3 bytes"):
@@ -58,7 +58,7 @@ def test_natural_gradient(shape):
     fisher = j.transpose(0, 2, 1) @ j / shape[0] + 0.1 * np.eye(shape[1])
     got = gram.natural_gradient(j, v, 0.1)
     np.testing.assert_allclose(got, np.linalg.solve(fisher, v[..., None])[..., 0], rtol=1e-9)
-    assert gram.natural_gradient_workspace(j, v, 0.1)[0] > 0
+    assert gram.workspace(gram.natural_gradient, j, v, 0.1)[0] > 0
     info = np.zeros(2, np.int32)
     j[1, 0, 0] = np.nan
     again = gram.natural_gradient(j, v, 0.1, info=info)
@@ -86,7 +86,7 @@ def test_syrk_ema(dtype):
     before = l.copy()
     gram.syrk_ema(x, l, beta=0.5, keep=True, info=info)
     assert info.tolist() == [0, 1, 0] and (l[1] == before[1]).all() and (l[0] != before[0]).any()
-    assert gram.syrk_ema_workspace(x[0], l[0])[1] == 0
+    assert gram.workspace(gram.syrk_ema, x[0], l[0])[1] == 0
     with pytest.raises(ValueError, match="l is 6 by 6, expected 4 by 4"):
         gram.syrk_ema(x, l, transpose=True)
     with pytest.raises(TypeError, match="l is None"):

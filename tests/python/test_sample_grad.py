@@ -159,6 +159,6 @@ def test_refusals():
         gram.kfac_factors(a, draw(2, 4), "layer_norm")
     with pytest.raises(ValueError, match="kernel_size has 4 numbers"):
         gram.sample_grad(a, g, "convolution", kernel_size=(1, 1, 1, 1))
-    host, device = gram.sample_grad_workspace(a, g, output="sum", clip=1.0)
+    host, device = gram.workspace(gram.sample_grad, a, g, output="sum", clip=1.0)
     assert host > 0 and device == 0
-    assert gram.kfac_factors_workspace(a, g)[0] > 0
+    assert gram.workspace(gram.kfac_factors, a, g)[0] > 0
