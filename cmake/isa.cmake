@@ -1,6 +1,6 @@
 # isa.cmake - the flags of each src/cpu/isa_<isa>.c, which is compiled for its own instruction set
 #
-# Everything else is compiled for the oldest processor of the architecture; src/cpu/cpuid.c chooses
+# Everything else is compiled for the oldest processor of the architecture; src/cpu/cpu.c chooses
 # at run time.  Assembles GRAM_ISAS, the list for the summary.
 #
 # The fuzzers read hostile files, not the arithmetic, and clang with the undefined-behaviour

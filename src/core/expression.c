@@ -99,7 +99,8 @@ static double function_value(enum gram_op op, double a, double b)
     }
 }
 
-double gram_op_value(enum gram_op op, double a, double b, double c)
+/* The value of an operation with arguments, in double. */
+static double value_of(enum gram_op op, double a, double b, double c)
 {
     switch (op) {
     case GRAM_OP_ADD:
@@ -159,7 +160,7 @@ int gram_expression_node(struct gram_expression *e, enum gram_op op, int a, int 
     }
     if (!numbers)
         return put(e, &node);
-    value = gram_op_value(op, e->node[a].number, e->node[b].number, e->node[c].number);
+    value = value_of(op, e->node[a].number, e->node[b].number, e->node[c].number);
     /* -0 would be taken for 0; infinity and NaN have no literal */
     return isfinite(value) && (value != 0 || !signbit(value)) ? gram_expression_number(e, value)
                                                               : put(e, &node);
@@ -186,6 +187,6 @@ void gram_expression_uniform(const struct gram_expression *e, const double *para
         value[i] = node->op == GRAM_OP_NUMBER ? node->number
                    : node->op == GRAM_OP_PARAMETER
                        ? parameters[node->arg[0]]
-                       : gram_op_value((enum gram_op)node->op, arg[0], arg[1], arg[2]);
+                       : value_of((enum gram_op)node->op, arg[0], arg[1], arg[2]);
     }
 }

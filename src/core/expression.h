@@ -75,8 +75,6 @@ int gram_op_arity(enum gram_op op);
 const char *gram_op_name(enum gram_op op);
 /* The function with the name of length bytes at text, or -1. */
 int gram_op_of_name(const char *text, size_t length);
-/* The value of an operation with arguments, in double. */
-double gram_op_value(enum gram_op op, double a, double b, double c);
 
 /* The node of an operation, an old one where there is one like it; -1 if the program is full. */
 int gram_expression_node(struct gram_expression *e, enum gram_op op, int a, int b, int c);

@@ -33,7 +33,7 @@ static inline bool gram_worth_waking(double nanoseconds)
 /* The same loop, on the caller alone where all of its items together are not worth more. */
 void gram_for(gram_context *g, double nanoseconds, int64_t count, gram_loop_body *body, void *arg);
 
-/* processors.c: processors that this process may use, at least 1: those that it may run on, or what
+/* process.c: processors that this process may use, at least 1: those that it may run on, or what
  * the quota of its cgroup is worth, read once, if that is less. */
 int gram_processors(void);
 

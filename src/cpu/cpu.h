@@ -7,9 +7,8 @@
 #define GRAM_CPU_H
 #include "core/backend.h"
 
-gram_status cpu_open(gram_context *g);                     /* cpuid.c: picks the kernels */
-void cpu_describe(const gram_context *g, gram_info *info); /* cpuid.c */
-uint64_t cpu_machine(const gram_context *g);               /* cpuid.c */
+/* The number that measured times depend on: of the instruction set, and of threads. */
+uint64_t cpu_machine(const gram_context *g);
 
 /* The operations of ops.def that the CPU offers. */
 #define GRAM_CPU_BOTH(name, op) gram_status cpu_##name(gram_context *g, const struct op *work);
