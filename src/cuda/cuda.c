@@ -42,7 +42,6 @@ static void close_device(gram_context *g)
     if (!device || gram_process_is_child(g)) /* what is there is the parent's */
         return;
     gram_cuda_background_close(g, device);
-    gram_jit_forget(g, device);
     cuda_forget_kernels(g, device);
     cuda_kron_forget(g, device);
     gram_cuda_blas_close(g, device);

@@ -5,35 +5,8 @@
  */
 #ifndef GRAM_CUDA_OPS_H
 #define GRAM_CUDA_OPS_H
-#include "cuda_variant.h"
 #include "launch.h"
 #include "pairwise/cuda_expression.h"
-
-/* cuda_launch.c: queues a kernel with its struct of parameters, while the device is current.  More
- * blocks than a launch can have are cut to the most: kernels go on from tile to tile. */
-gram_status gram_cuda_launch(gram_context *g, const struct jit_request *request, int64_t blocks,
-                             unsigned threads, void *params);
-
-/* The same for a kernel that is loaded already.  It may have dynamic shared memory, and arguments
- * holds the address of each of its parameters. */
-gram_status gram_cuda_queue(gram_context *g, CUfunction function, const unsigned grid[3],
-                            const unsigned block[3], size_t shared_bytes, void *const *arguments);
-
-/* The same for a kernel that may begin before the kernel that was queued before it has ended.  Such
- * a kernel calls ptx_grid_wait before it reads what the other one writes, and before it writes
- * itself.  Allowed only where device->overlaps is true. */
-gram_status gram_cuda_queue_early(gram_context *g, CUfunction function, const unsigned grid[3],
-                                  const unsigned block[3], size_t shared_bytes,
-                                  void *const *arguments);
-
-/* Packs small numbers side by side into one, the first of them on top.  field holds pairs of a
- * value and the number of its bits. */
-uint64_t gram_cuda_pack(const int (*field)[2], size_t count);
-
-/* The request of a kernel that has REAL as its only parameter (-D), and the launch of one. */
-struct jit_request gram_cuda_plain_request(enum cuda_variant_file file, gram_dtype dtype);
-gram_status gram_cuda_launch_plain(gram_context *g, enum cuda_variant_file file, gram_dtype dtype,
-                                   int64_t blocks, unsigned threads, void *params);
 
 /* The operations of ops.def. */
 #define GRAM_OP(name, op, devices) gram_status cuda_##name(gram_context *g, const struct op *work);
@@ -73,11 +46,8 @@ gram_status cuda_memory_set_bytes(gram_context *g, void *memory, unsigned char b
 gram_status cuda_memory_zero(gram_context *g, void *memory, size_t bytes);
 gram_status cuda_memory_copy(gram_context *g, void *to, const void *from, size_t bytes);
 
-/* cuda_rows.c.  kernel is one of ROWS_MAP, ...; defines receives the text of its -D. */
-enum {
-    CUDA_ROWS_DEFINES = 64
-};
-struct jit_request cuda_rows_request(int kernel, gram_dtype dtype, char defines[CUDA_ROWS_DEFINES]);
+/* cuda_rows.c.  kernel is one of ROWS_MAP, ... */
+void cuda_rows_variant(int kernel, gram_dtype dtype, struct cuda_variant *v);
 
 /* cuda_kron_plan.c: frees the plans of Kronecker products that a context remembers. */
 void cuda_kron_forget(gram_context *g, struct cuda_device *device);

@@ -286,7 +286,7 @@ static void add_kron_gradient(struct warm_list *list, int order, gram_dtype dtyp
 
 static void add_plain(struct warm_list *list, gram_dtype dtype)
 {
-    char defines[CUDA_ROWS_DEFINES], text[CUDA_TEXT_BYTES];
+    char text[CUDA_TEXT_BYTES];
     struct jit_request request;
     struct cuda_variant v;
 
@@ -307,7 +307,8 @@ static void add_plain(struct warm_list *list, gram_dtype dtype)
             add(list, &request);
         }
     for (int kernel = ROWS_MAP; kernel <= ROWS_DIAGONAL; kernel++) {
-        request = cuda_rows_request(kernel, dtype, defines);
+        cuda_rows_variant(kernel, dtype, &v);
+        request = cuda_variant_request(&v, text);
         add(list, &request);
     }
 }

@@ -104,8 +104,7 @@ struct cuda_device {
     bool overlaps;   /* a launch can begin before the one before it has ended */
     CUcontext context;
     CUstream stream;
-    struct cuda_kernel_memo *memo;     /* jit.c: kernels that this context has used */
-    struct cuda_kernel_table *kernels; /* launch.c: the same of cuda_launch; or NULL */
+    struct cuda_kernel_table *kernels; /* launch.c: those that this context has launched; or NULL */
     struct cuda_arena arena;
     struct cuda_background *background; /* cuda_eigh_large.c; or NULL */
     struct cuda_solver *solver;         /* cusolver.c: made at the first solve; or NULL */

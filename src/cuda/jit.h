@@ -16,36 +16,13 @@ extern const struct cuda_source gram_cuda_sources[]; /* name NULL at the end */
 extern const uint64_t gram_cuda_sources_hash;        /* of all their names and texts */
 
 struct jit_request {
-    const char *file;     /* "cdist.cu" */
-    const char *kernel;   /* its extern "C" function */
-    const char *defines;  /* "-DREAL=float -DTM=8", separated by blanks */
-    uint64_t variant;     /* a number of its own for every file, defines and own */
-    const void *identity; /* or, where other requests may have the number too, what they would not
-                             have; else NULL */
-    size_t identity_bytes;
+    const char *file;       /* "cdist.cu" */
+    const char *kernel;     /* its extern "C" function */
+    const char *defines;    /* "-DREAL=float -DTM=8", separated by blanks */
     bool chip_alone;        /* it uses what only chips of the same number have: sm_90a */
     struct cuda_source own; /* one that is not built in: the file itself, or what it includes; name
                                NULL: none */
-    size_t shared_bytes;    /* of dynamic shared memory that launches will ask for */
 };
-
-/* A kernel that g has used before, NULL if it has not: all that the steady state needs. */
-CUfunction gram_jit_recall(const struct cuda_device *device, uint64_t variant);
-/* The same of a request that has an identity. */
-CUfunction gram_jit_recall_own(const struct cuda_device *device, uint64_t variant,
-                               const void *identity, size_t bytes);
-/* The kernel on g's device, which must be current: the process's, or from the cache, or compiled.
- */
-gram_status gram_jit_kernel(gram_context *g, struct cuda_device *device,
-                            const struct jit_request *request, CUfunction *out);
-/* The same without what g remembers: threads may share the device. */
-gram_status gram_jit_process_kernel(gram_context *g, const struct cuda_device *device,
-                                    const struct jit_request *request, CUfunction *out);
-/* Kernels that a call is about to want, most expensive first; those that the process
- * lacks are made side by side.  The device must be current. */
-void gram_jit_ahead(const gram_context *g, const struct cuda_device *device,
-                    const struct jit_request *requests, int count);
-void gram_jit_forget(gram_context *g, struct cuda_device *device);
 
 /* The compiled code of a kernel: machine code for a chip, or text for newer ones. */
 struct jit_code {
@@ -57,8 +34,7 @@ struct jit_code {
 gram_status gram_jit_code(gram_context *g, const struct cuda_device *device,
                           const struct jit_request *request, struct jit_code *code);
 
-/* compiles for arch (90), or for "sm_90a" where chip is set; the log of the compiler
- * is free()d by the caller, and NULL if there is none. */
+/* Compiles for a chip ("sm_90a"). */
 gram_status gram_jit_compile(gram_context *g, const struct cuda_compiler *compiler,
                              const struct jit_request *request, const char *chip,
                              struct jit_code *out);

@@ -268,17 +268,6 @@ static gram_status allow_shared(gram_context *g, const struct cuda_device *devic
     return gram_cuda_check(g, driver, result, "cuFuncSetAttribute");
 }
 
-/* For launches that do not come through cuda_launch. */
-gram_status gram_jit_process_kernel(gram_context *g, const struct cuda_device *device,
-                                    const struct jit_request *request, CUfunction *out)
-{
-    struct cuda_loaded *k;
-
-    TRY(load(g, device, request, &k));
-    *out = k->function;
-    return request->shared_bytes ? allow_shared(g, device, k, request->shared_bytes) : GRAM_OK;
-}
-
 /* ---- The context's table --------------------------------------------------------------------- */
 
 enum {

@@ -6,6 +6,10 @@
 #include "cg_params.h"
 #include "cuda/cuda_ops.h"
 
+static const struct cuda_kernel cg_step = {"cg_step.cu", "cg_step"},
+                                cg_precondition = {"cg_precondition.cu", "cg_precondition"},
+                                rows_add = {"rows_add.cu", "rows_add"};
+
 enum {
     MOST_BLOCKS = 1 << 16 /* beyond these, blocks loop */
 };
@@ -15,7 +19,7 @@ _Static_assert(CG_START == GRAM_CG_START && CG_RESIDUAL == GRAM_CG_RESIDUAL &&
                    CG_TURN == GRAM_CG_TURN,
                "the steps of cg_params.h are those of backend.h");
 
-static gram_status launch(gram_context *g, enum cuda_variant_file file, gram_dtype dtype,
+static gram_status launch(gram_context *g, const struct cuda_kernel *kernel, gram_dtype dtype,
                           int64_t blocks, unsigned threads, void *params)
 {
     bool entered;
@@ -24,8 +28,7 @@ static gram_status launch(gram_context *g, enum cuda_variant_file file, gram_dty
     if (blocks == 0)
         return GRAM_OK;
     entered = gram_cuda_enter(g->device);
-    status =
-        gram_cuda_launch_plain(g, file, dtype, gram_least(blocks, MOST_BLOCKS), threads, params);
+    status = cuda_launch_plain(g, kernel, dtype, gram_least(blocks, MOST_BLOCKS), threads, params);
     gram_cuda_leave(g->device, entered);
     return status;
 }
@@ -46,7 +49,7 @@ gram_status cuda_cg_step(gram_context *g, const struct gram_cg_op *op)
                                .norm_r = op->norm_r,
                                .rz = op->rz};
 
-    return launch(g, CUDA_VARIANT_CG_STEP, op->dtype, op->columns, CG_STEP_THREADS, &params);
+    return launch(g, &cg_step, op->dtype, op->columns, CG_STEP_THREADS, &params);
 }
 
 gram_status cuda_cg_precondition(gram_context *g, const struct gram_cg_precondition_op *op)
@@ -61,8 +64,8 @@ gram_status cuda_cg_precondition(gram_context *g, const struct gram_cg_precondit
                                             .keep = op->keep,
                                             .lambda = op->lambda};
 
-    return launch(g, CUDA_VARIANT_CG_PRECONDITION, op->dtype, gram_ceil_div(op->n, CG_THREADS),
-                  CG_THREADS, &params);
+    return launch(g, &cg_precondition, op->dtype, gram_ceil_div(op->n, CG_THREADS), CG_THREADS,
+                  &params);
 }
 
 gram_status cuda_rows_add(gram_context *g, const struct gram_rows_add_op *op)
@@ -70,6 +73,6 @@ gram_status cuda_rows_add(gram_context *g, const struct gram_rows_add_op *op)
     struct rows_add_params params = {
         .count = op->count, .out = op->out, .from = op->from, .keep = op->keep, .scale = op->scale};
 
-    return launch(g, CUDA_VARIANT_ROWS_ADD, op->dtype, gram_ceil_div(op->count, CG_THREADS),
-                  CG_THREADS, &params);
+    return launch(g, &rows_add, op->dtype, gram_ceil_div(op->count, CG_THREADS), CG_THREADS,
+                  &params);
 }

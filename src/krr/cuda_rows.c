@@ -6,53 +6,39 @@
 #include "cuda/arena.h"
 #include "cuda/cuda_ops.h"
 #include "rows_params.h"
-#include <stdio.h>
 
 enum {
     MOST_BLOCKS = 1 << 16 /* beyond these, blocks loop */
 };
 
-static uint64_t number_of(int kernel, gram_dtype dtype)
+void cuda_rows_variant(int kernel, gram_dtype dtype, struct cuda_variant *v)
 {
-    return CUDA_ROWS_VARIANTS + (uint64_t)(kernel * 2 + (dtype == GRAM_F64));
-}
+    static const struct cuda_kernel kernels[] = {
+        {"rows.cu",      "rows_map"},
+        {"rows.cu",   "rows_gather"},
+        {"rows.cu",  "rows_combine"},
+        {"rows.cu", "rows_diagonal"}
+    };
 
-struct jit_request cuda_rows_request(int kernel, gram_dtype dtype, char defines[CUDA_ROWS_DEFINES])
-{
-    static const char *const names[] = {"rows_map", "rows_gather", "rows_combine", "rows_diagonal"};
-
-    snprintf(defines, CUDA_ROWS_DEFINES, "-DREAL=%s -DKERNEL=%d",
-             dtype == GRAM_F64 ? "double" : "float", kernel);
-    return (struct jit_request){.file = "rows.cu",
-                                .kernel = names[kernel],
-                                .defines = defines,
-                                .variant = number_of(kernel, dtype)};
+    cuda_variant(v, &kernels[kernel], CUDA_OPTIONS({"REAL", cuda_type(dtype)}, {"KERNEL", kernel}));
 }
 
 /* Queues a kernel for `elements` elements; a block takes `each` of them. */
 static gram_status launch(gram_context *g, int kernel, gram_dtype dtype, int64_t elements,
                           int64_t each, struct rows_params *params)
 {
-    struct cuda_device *device = g->device;
-    int64_t blocks = gram_ceil_div(elements, each);
-    const unsigned grid[] = {(unsigned)gram_least(blocks, MOST_BLOCKS), 1, 1};
-    void *arguments[] = {params};
-    CUfunction function = gram_jit_recall(device, number_of(kernel, dtype));
-    gram_status status = GRAM_OK;
+    const struct cuda_grid grid = {.blocks = gram_least(gram_ceil_div(elements, each), MOST_BLOCKS),
+                                   .threads = ROWS_THREADS};
+    struct cuda_variant v;
+    gram_status status;
     bool entered;
 
-    if (blocks == 0)
+    if (grid.blocks == 0)
         return GRAM_OK;
-    entered = gram_cuda_enter(device);
-    if (!function) {
-        char defines[CUDA_ROWS_DEFINES];
-        const struct jit_request request = cuda_rows_request(kernel, dtype, defines);
-        status = gram_jit_kernel(g, device, &request, &function);
-    }
-    if (status == GRAM_OK)
-        status = gram_cuda_queue(g, function, grid, (const unsigned[]){ROWS_THREADS, 1, 1}, 0,
-                                 arguments);
-    gram_cuda_leave(device, entered);
+    entered = gram_cuda_enter(g->device);
+    cuda_rows_variant(kernel, dtype, &v);
+    status = cuda_launch(g, &v, &grid, (void *[]){params});
+    gram_cuda_leave(g->device, entered);
     return status;
 }
 

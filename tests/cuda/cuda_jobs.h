@@ -258,7 +258,7 @@ static void list_request(struct list *list, const struct jit_request *request)
 
 static void list_plain(struct list *list)
 {
-    char defines[CUDA_ROWS_DEFINES], text[CUDA_TEXT_BYTES];
+    char text[CUDA_TEXT_BYTES];
     struct jit_request request;
     struct cuda_variant v;
 
@@ -281,7 +281,8 @@ static void list_plain(struct list *list)
         }
     for (int kernel = ROWS_MAP; kernel <= ROWS_DIAGONAL; kernel++)
         for (int wide = 0; wide < 2; wide++) {
-            request = cuda_rows_request(kernel, wide ? GRAM_F64 : GRAM_F32, defines);
+            cuda_rows_variant(kernel, wide ? GRAM_F64 : GRAM_F32, &v);
+            request = cuda_variant_request(&v, text);
             list_request(list, &request);
         }
 }

@@ -182,7 +182,7 @@ static void kernels_of_one_call(struct harness *h)
     static const struct cuda_kernel products = {"matrix_power_step.cu", "matrix_power_combine"},
                                     decide = {"matrix_power_step.cu", "matrix_power_decide"},
                                     copy = {"matrix_move.cu", "matrix_move"},
-                                    sum = {"matrix_power_sum.cu", "matrix_power_sum"};
+                                    sum = {"natural_gradient.cu", "natural_shift"};
     const struct cuda_kernel *const kernels[] = {&products, &copy, &sum, &copy, &decide};
     struct cuda_device device = {.driver = &driver, .index = 3, .arch = 80};
     struct cuda_variant variants[LENGTH(kernels)];

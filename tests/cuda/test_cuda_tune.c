@@ -89,7 +89,6 @@ static void begin(struct harness *h)
 
 static void end(struct harness *h)
 {
-    gram_jit_forget(h->g, &device);
     cuda_forget_kernels(h->g, &device);
     gram_tuned_forget(h->g);
     h->g->backend = cpu;
