@@ -311,80 +311,8 @@ struct gram_module {
     gram_context *g;
 };
 
-/*
- * What a kernel machine does to rows of f32 or f64, row-major without gaps, beside the operations
- * above.  All memory is the device's; small numbers are f64.
- */
-struct gram_rows_map_op { /* z = x W, rows by width */
-    gram_dtype dtype;
-    int64_t rows, width;
-    bool full; /* w is width by width; else its diagonal */
-    const double *w;
-    const void *x;
-    void *z;
-};
-
-struct gram_rows_gather_op { /* out[i] = x[index[i]] */
-    gram_dtype dtype;
-    int64_t count, width;
-    const int64_t *index;
-    const void *x;
-    void *out;
-};
-
-struct gram_rows_combine_op { /* out[j * ld + i] = sum_k kernel[i][k] alpha[j][k], in f64 */
-    gram_dtype dtype;
-    int64_t rows, terms, outputs, ld;
-    const void *kernel, *alpha;
-    double *out;
-};
-
-struct gram_diagonal_op { /* matrix[i][i] += add[i] */
-    gram_dtype dtype;
-    int64_t rows;
-    void *matrix;
-    const double *add;
-};
-
-struct gram_rows_add_op { /* out = keep out + scale from, in f64; keep 0 reads no out */
-    gram_dtype dtype;     /* of from, which may be NULL: zeros */
-    int64_t count;
-    double *out;
-    const void *from;
-    double keep, scale;
-};
-
-/* What conjugate gradients (machine_cg.c) do to every column; product holds K x or K d in f64. */
-enum gram_cg_step {
-    GRAM_CG_START,    /* x = 0; r = b; norm_b = norm_r = |b| */
-    GRAM_CG_RESIDUAL, /* r = b - (K + ridge) x; norm_r = |r| */
-    GRAM_CG_RESTART,  /* d = 0; rz = 0 */
-    GRAM_CG_DESCEND,  /* s = rz / (d . (K + ridge) d); x += s d; r -= s (K + ridge) d; norm_r */
-    GRAM_CG_TURN,     /* d = z + ((r . z) / rz) d; rz = r . z */
-};
-
-struct gram_cg_op {
-    enum gram_cg_step step;
-    gram_dtype dtype;
-    int64_t n, columns;
-    const void *b;
-    void *x, *r, *z, *d;           /* n by columns, column-major */
-    const double *product, *ridge; /* n by columns; n */
-    double *norm_b, *norm_r, *rz;  /* one a column */
-};
-
-struct gram_cg_precondition_op { /* z = (r - keep rows^T weight) / lambda */
-    gram_dtype dtype;
-    int64_t n, columns, rank;
-    const void *rows;     /* rank by n, row-major */
-    const double *weight; /* rank by columns, column-major */
-    const void *r;
-    void *z;
-    double keep, lambda;
-};
-
 struct gram_optimizer_op; /* optimizer.h */
-struct gram_strip_op;     /* strip.h */
+struct gram_krr_passes;   /* krr_passes.h */
 struct gram_eigh_multi;   /* eigh_multi.h */
 
 struct gram_backend {
@@ -405,6 +333,9 @@ struct gram_backend {
     void (*scratch_lend)(gram_context *g, void *memory, size_t bytes,
                          struct gram_scratch_before *before);
     void (*scratch_return)(gram_context *g, const struct gram_scratch_before *before);
+
+    /* What kernel ridge regression is made of: a table of its own. */
+    const struct gram_krr_passes *krr;
 
     /* ---- Services of a device with memory of its own; the CPU has NULL ---- */
 
@@ -456,8 +387,6 @@ struct gram_backend {
     gram_status (*tune)(gram_context *g, const struct gram_cdist_op *op, gram_tuning *result);
     gram_status (*tune_kron)(gram_context *g, const struct gram_kron_matmul_op *op,
                              gram_kron_tuning *result);
-    /* Products with rows of few columns, on the CPU alone. */
-    void (*strip_multiply)(const gram_context *g, const struct gram_strip_op *op);
     /* The bytes of gram_optimizer_workspace. */
     gram_status (*optimizer_workspace)(gram_context *g, const gram_optimizer *o, size_t *bytes);
 

@@ -6,6 +6,7 @@
 #include "cpu.h"
 #include "core/blas.h"
 #include "cpu_kernels.h"
+#include "krr/krr_passes.h"
 #include <string.h>
 #if defined(__x86_64__)
 #  include <cpuid.h>
@@ -98,7 +99,7 @@ const struct gram_backend gram_cpu_backend = {
     .scratch = gram_scratch,
     .scratch_lend = gram_scratch_lend_host,
     .scratch_return = gram_scratch_return_host,
-    .strip_multiply = cpu_strip_multiply,
+    .krr = &cpu_krr_passes,
     .solve_cholesky_workspace = cpu_solve_cholesky_workspace,
     .solve_lu_workspace = cpu_solve_lu_workspace,
     .matmul_batched_workspace = cpu_matmul_batched_workspace,

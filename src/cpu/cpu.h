@@ -18,7 +18,6 @@ uint64_t cpu_machine(const gram_context *g);
 #undef GRAM_CPU_BOTH
 #undef GRAM_CPU_CUDA
 
-void cpu_strip_multiply(const gram_context *g, const struct gram_strip_op *op);
 /* In scratch that the caller owns, of the bytes that a query gives. */
 gram_status cpu_kernel_matmul_in(gram_context *g, const struct gram_kernel_matmul_op *op,
                                  void *scratch);

@@ -9,9 +9,10 @@
  */
 #ifndef GRAM_CPU_KERNELS_H
 #define GRAM_CPU_KERNELS_H
+#include "core/backend.h"
 #include "eigh/eigh_kernels.h"
 #include "kron/kron_kernels.h"
-#include "krr/strip_kernels.h"
+#include "krr/gemm_skinny_kernels.h"
 #include "linalg/solve_kernels.h"
 #include "pairwise/cpu_kernel_map.h"
 #include "power.h"
@@ -133,7 +134,7 @@ struct gram_cpu_kernels {
     gram_kron_solve_kernel *kron_solve[GRAM_F64 + 1];
     const struct gram_eigh_kernels *eigh[GRAM_F64 + 1];
     const struct gram_kron_kernels *kron[GRAM_I64 + 1]; /* none of halves */
-    gram_strip_kernel *strip[GRAM_F64 + 1];
+    gemm_skinny_kernel *gemm_skinny[GRAM_F64 + 1];
     gram_symmetric_kernel *symmetric_block[GRAM_F64 + 1];
     struct gram_kron_vjp_kernels kron_vjp[GRAM_F64 + 1];
 };

@@ -101,7 +101,7 @@
 
 /* ---- Matrices times a few vectors ------------------------------------------------------------ */
 
-#include "krr/strip_tile.h"
+#include "krr/gemm_skinny_tile.h"
 
 /* ---- Symmetric matrices times a few vectors ------------------------------------------------- */
 

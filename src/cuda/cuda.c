@@ -10,6 +10,7 @@
 #include "cublas.h"
 #include "cuda_ops.h"
 #include "cusolver.h"
+#include "krr/krr_passes.h"
 #include <string.h>
 
 /* Opening NVRTC and SQLite takes some milliseconds, which the first call need not wait for. */
@@ -248,6 +249,7 @@ const struct gram_backend gram_cuda_backend = {
     .scratch_lend = scratch_lend,
     .scratch_return = scratch_return,
     .check_pointer = gram_cuda_check_pointer,
+    .krr = &cuda_krr_passes,
     .devices = gram_cuda_count,
     .cache_info = gram_jit_cache_info,
     .cache_list = gram_jit_cache_list,

@@ -46,9 +46,6 @@ gram_status cuda_memory_set_bytes(gram_context *g, void *memory, unsigned char b
 gram_status cuda_memory_zero(gram_context *g, void *memory, size_t bytes);
 gram_status cuda_memory_copy(gram_context *g, void *to, const void *from, size_t bytes);
 
-/* cuda_rows.c.  kernel is one of ROWS_MAP, ... */
-void cuda_rows_variant(int kernel, gram_dtype dtype, struct cuda_variant *v);
-
 /* cuda_kron_plan.c: frees the plans of Kronecker products that a context remembers. */
 void cuda_kron_forget(gram_context *g, struct cuda_device *device);
 

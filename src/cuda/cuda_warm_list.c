@@ -11,7 +11,6 @@
 #include "cuda_warm.h"
 #include "eigh/cuda_eigh.h"
 #include "kron/cuda_kron_matmul_vjp.h"
-#include "krr/rows_params.h"
 #include "linalg/cuda_solve.h"
 #include "pairwise/cuda_cdist.h"
 #include <assert.h>
@@ -306,11 +305,6 @@ static void add_plain(struct warm_list *list, gram_dtype dtype)
             request = cuda_variant_request(&v, text);
             add(list, &request);
         }
-    for (int kernel = ROWS_MAP; kernel <= ROWS_DIAGONAL; kernel++) {
-        cuda_rows_variant(kernel, dtype, &v);
-        request = cuda_variant_request(&v, text);
-        add(list, &request);
-    }
 }
 
 void cuda_warm_list(const gram_context *g, int arch, struct warm_list *list)

@@ -19,6 +19,7 @@
 #ifndef GRAM_MACHINE_H
 #define GRAM_MACHINE_H
 #include "core/json_text.h"
+#include "krr/krr.h"
 #include "table.h"
 
 /* ---- Targets --------------------------------------------------------------------------------- */

@@ -8,10 +8,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "core/random.h"
-#include "core/sizes.h"
 #include "core/view.h"
-#include "krr/machine_element.h"
-#include "krr/machine_place.h"
 #include "machine.h"
 #include <math.h>
 #include <stdlib.h>
@@ -180,7 +177,7 @@ static void variances(const struct machine_data *data, double *mean, double *var
     for (int pass = 0; pass < 2; pass++)
         for (int64_t i = 0; i < data->rows; i++)
             for (int64_t j = 0; j < data->width; j++) {
-                double v = machine_element(data->dtype, data->x, i * data->width + j);
+                double v = krr_element(data->dtype, data->x, i * data->width + j);
 
                 if (pass == 0)
                     mean[j] += v / (double)data->rows;
@@ -497,7 +494,7 @@ static int64_t rows_that_fit(gram_context *g, const struct machine_job *job)
     int64_t low = 10, high = job->rows;
     int64_t outputs = gram_machine_target_outputs(&job->kind);
 
-    if (!gram_machine_on_host(g))
+    if (gram_context_device(g).type != GRAM_CPU)
         limit = device_limit(g, limit);
     else if (limit == 0 && gram_context_info(g, &info) == GRAM_OK)
         limit = 0.8 * (double)info.memory_available;

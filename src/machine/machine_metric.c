@@ -8,9 +8,6 @@
  */
 #include "core/blas.h"
 #include "core/random.h"
-#include "core/threads.h"
-#include "krr/machine_element.h"
-#include "krr/machine_place.h"
 #include "machine.h"
 #include <math.h>
 #include <stdlib.h>
@@ -53,51 +50,17 @@ void gram_machine_metric_destroy(struct machine_metric *metric)
     *metric = (struct machine_metric){0};
 }
 
-struct apply_job {
-    const struct machine_metric *metric;
-    gram_dtype dtype;
-    const char *x;
-    char *z;
-};
-
-/* One row of z = x W. */
-static void apply_row(void *arg, int64_t row, int thread)
-{
-    const struct apply_job *job = arg;
-    const struct machine_metric *m = job->metric;
-    int64_t first = row * m->width;
-
-    (void)thread;
-    for (int64_t j = 0; j < m->width; j++) {
-        double v = 0;
-        if (m->full)
-            for (int64_t i = 0; i < m->width; i++)
-                v += machine_element(job->dtype, job->x, first + i) * m->w[i * m->width + j];
-        else
-            v = machine_element(job->dtype, job->x, first + j) * m->w[j];
-        if (job->dtype == GRAM_F32)
-            ((float *)job->z)[first + j] = (float)v;
-        else
-            ((double *)job->z)[first + j] = v;
-    }
-}
-
 gram_status gram_machine_metric_apply(gram_context *g, const struct machine_metric *metric,
                                       gram_dtype dtype, int64_t rows, const void *x, void *z)
 {
-    struct apply_job job = {metric, dtype, x, z};
-    struct gram_rows_map_op op = {dtype, rows, metric->width, metric->full, NULL, x, z};
-    struct machine_array w;
+    struct krr_map op = {dtype, rows, metric->width, metric->full, NULL, x, z};
+    struct krr_array w;
     gram_status status;
 
-    if (!g->backend->rows_map) {
-        gram_parallel_for(g, rows, apply_row, &job);
-        return GRAM_OK;
-    }
-    TRY(gram_machine_send(g, metric->w, (size_t)entries(metric) * sizeof *metric->w, &w));
+    TRY(gram_krr_send(g, metric->w, (size_t)entries(metric) * sizeof *metric->w, &w));
     op.w = w.data;
-    status = g->backend->rows_map(g, &op);
-    gram_machine_array_free(g, &w);
+    status = gram_krr_map(g, &op);
+    gram_krr_free(g, &w);
     return status;
 }
 
@@ -175,7 +138,7 @@ struct sample {
     int64_t count;  /* points */
     int64_t *index; /* of all rows, the first count chosen */
     size_t index_bytes;
-    struct machine_array chosen, memory;
+    struct krr_array chosen, memory;
     char *points;  /* POINT_BLOCK by width */
     char *weights; /* rows by POINT_BLOCK */
     char *agop;    /* dtype */
@@ -183,8 +146,8 @@ struct sample {
 
 static void sample_destroy(gram_context *g, struct sample *s)
 {
-    gram_machine_array_free(g, &s->chosen);
-    gram_machine_array_free(g, &s->memory);
+    gram_krr_free(g, &s->chosen);
+    gram_krr_free(g, &s->memory);
     gram_free(g, s->index, s->index_bytes);
 }
 
@@ -201,7 +164,7 @@ static gram_status sample_create(gram_context *g, const struct machine_data *z, 
     if (!s->index)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes for gradients",
                          s->index_bytes);
-    TRY(gram_machine_room(g, points + weights + agop, &s->memory));
+    TRY(gram_krr_allocate(g, points + weights + agop, &s->memory));
     s->points = s->memory.data;
     s->weights = s->points + points;
     s->agop = s->weights + weights;
@@ -209,20 +172,7 @@ static gram_status sample_create(gram_context *g, const struct machine_data *z, 
     for (int64_t i = 0; i < z->rows; i++)
         s->index[i] = i;
     gram_random_choose(&seed, s->index, z->rows, s->count);
-    return gram_machine_send(g, s->index, (size_t)s->count * sizeof(int64_t), &s->chosen);
-}
-
-/* The points [first, first + count) of the sample. */
-static gram_status gather_points(gram_context *g, const struct machine_data *z,
-                                 const struct sample *s, int64_t first, int64_t count)
-{
-    const int64_t *index = (const int64_t *)s->chosen.data + first;
-    const struct gram_rows_gather_op op = {z->dtype, count, z->width, index, z->x, s->points};
-
-    if (g->backend->rows_gather)
-        return g->backend->rows_gather(g, &op);
-    gram_machine_gather(z->dtype, z->width, z->x, index, count, s->points);
-    return GRAM_OK;
+    return gram_krr_send(g, s->index, (size_t)s->count * sizeof(int64_t), &s->chosen);
 }
 
 /* Adds the points [first, first + count) of the sample to the average. */
@@ -231,10 +181,12 @@ static gram_status add_points(gram_context *g, const gram_kernel_options *kernel
                               struct sample *s, int64_t first)
 {
     int64_t count = s->count - first < POINT_BLOCK ? s->count - first : POINT_BLOCK;
-    gram_tensor x = gram_machine_matrix(g, z->x, z->rows, z->width, z->dtype);
-    gram_tensor points = gram_machine_matrix(g, s->points, count, z->width, z->dtype);
-    gram_tensor a = gram_machine_matrix(g, s->weights, z->rows, count, z->dtype);
-    gram_tensor c = gram_machine_matrix(g, alpha, z->outputs, z->rows, z->dtype);
+    const int64_t *index = (const int64_t *)s->chosen.data + first;
+    const struct krr_gather gather = {z->dtype, count, z->width, index, z->x, s->points};
+    gram_tensor x = gram_krr_matrix(g, z->x, z->rows, z->width, z->dtype);
+    gram_tensor points = gram_krr_matrix(g, s->points, count, z->width, z->dtype);
+    gram_tensor a = gram_krr_matrix(g, s->weights, z->rows, count, z->dtype);
+    gram_tensor c = gram_krr_matrix(g, alpha, z->outputs, z->rows, z->dtype);
     gram_tensor b = {
         x.data, x.dtype, x.device, 2, {z->width,  z->rows},
             {       1, z->width}
@@ -251,14 +203,14 @@ static gram_status add_points(gram_context *g, const gram_kernel_options *kernel
     options.diagonal = !full;
     options.accumulate = first > 0;
     options.points = s->count;
-    TRY(gather_points(g, z, s, first, count));
+    TRY(gram_krr_gather(g, &gather));
     TRY(gram_kernel(g, &x, &points, kernel, &a));
     return gram_agop(g, &a, &b, &c, &d, kernel->p, &options, &out);
 }
 
 /* The average to the host, in f64. */
-static gram_status take_agop(gram_context *g, gram_dtype dtype, const struct sample *s,
-                             int64_t count, double *out)
+static gram_status fetch_agop(gram_context *g, gram_dtype dtype, const struct sample *s,
+                              int64_t count, double *out)
 {
     size_t bytes = (size_t)count * gram_dtype_size(dtype);
     void *narrow = gram_alloc(g, bytes);
@@ -266,9 +218,9 @@ static gram_status take_agop(gram_context *g, gram_dtype dtype, const struct sam
 
     if (!narrow)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
-    status = gram_machine_fetch(g, narrow, s->agop, bytes);
+    status = gram_krr_fetch(g, narrow, s->agop, bytes);
     for (int64_t i = 0; status == GRAM_OK && i < count; i++)
-        out[i] = machine_element(dtype, narrow, i);
+        out[i] = krr_element(dtype, narrow, i);
     gram_free(g, narrow, bytes);
     return status;
 }
@@ -289,7 +241,7 @@ gram_status gram_machine_metric_agop(gram_context *g, const struct machine_param
             status = gram_fail(g, GRAM_CANCELLED, "cancelled");
     }
     if (status == GRAM_OK)
-        status = take_agop(g, z->dtype, &s, entries(metric), out);
+        status = fetch_agop(g, z->dtype, &s, entries(metric), out);
     sample_destroy(g, &s);
     return status == GRAM_OK ? before_metric(g, metric, out) : status;
 }

@@ -8,7 +8,6 @@
 #include "check/harness/harness.h"
 #include "cuda_variants.h"
 #include "eigh/cuda_eigh.h"
-#include "krr/rows_params.h"
 #include "linalg/cuda_solve.h"
 #include <stdlib.h>
 #include <string.h>
@@ -276,12 +275,6 @@ static void list_plain(struct list *list)
         }
     for (int kernel = 0; kernel < 2 * EIGH_KERNELS; kernel++)
         if (cuda_eigh_variant(kernel / 2, kernel % 2 ? GRAM_F64 : GRAM_F32, &v)) {
-            request = cuda_variant_request(&v, text);
-            list_request(list, &request);
-        }
-    for (int kernel = ROWS_MAP; kernel <= ROWS_DIAGONAL; kernel++)
-        for (int wide = 0; wide < 2; wide++) {
-            cuda_rows_variant(kernel, wide ? GRAM_F64 : GRAM_F32, &v);
             request = cuda_variant_request(&v, text);
             list_request(list, &request);
         }

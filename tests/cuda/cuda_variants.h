@@ -193,14 +193,7 @@ static const struct variant_kernel {
     {SOME, "kron_move.cu", "kron_move", "-DREAL=whole64 -DWHOLE=1 -DX_KIND=0 -DY_KIND=0 -DF_KIND=0", NULL},
     {SOME, "kron_trace.cu", "kron_trace", "-DREAL=float -DSUM=double", NULL},
     {SOME, "kron_trace.cu", "kron_trace", "-DREAL=whole64 -DSUM=whole64", NULL},
-    {SOME, "rows.cu", "rows_map", "-DREAL=float -DKERNEL=0", NULL},
-    {SOME, "rows.cu", "rows_map", "-DREAL=double -DKERNEL=0", NULL},
-    {SOME, "rows.cu", "rows_gather", "-DREAL=float -DKERNEL=1", NULL},
-    {SOME, "rows.cu", "rows_gather", "-DREAL=double -DKERNEL=1", NULL},
-    {SOME, "rows.cu", "rows_combine", "-DREAL=float -DKERNEL=2", NULL},
-    {CLASS, "rows.cu", "rows_combine", "-DREAL=double -DKERNEL=2", NULL},
-    {SOME, "rows.cu", "rows_diagonal", "-DREAL=float -DKERNEL=3", NULL},
-    {SOME, "rows.cu", "rows_diagonal", "-DREAL=double -DKERNEL=3", NULL},
+    {CLASS, "krr_combine.cu", "rows_combine", "-DREAL=double", NULL},
   /* clang-format on */
 };
 #endif

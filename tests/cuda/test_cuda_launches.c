@@ -95,16 +95,9 @@ static const struct named {
     size_t slot;
     const char *why;
 } named[] = {
-    {      SLOT(kron_move),        "pieces of a product of several processes, no batch of items"},
-    { SLOT(optimizer_step), "a list of parameters, which become batches of matrices of one size"},
-    {      SLOT(kfac_pass),                                      "one layer, which has no batch"},
-    {       SLOT(rows_map),                                                 "one matrix of rows"},
-    {    SLOT(rows_gather),                                                 "one matrix of rows"},
-    {   SLOT(rows_combine),                                                 "one matrix of rows"},
-    {       SLOT(rows_add),                                                 "one matrix of rows"},
-    {   SLOT(diagonal_add),                                                         "one matrix"},
-    {        SLOT(cg_step),                                              "columns of one system"},
-    {SLOT(cg_precondition),                                              "columns of one system"},
+    {     SLOT(kron_move),        "pieces of a product of several processes, no batch of items"},
+    {SLOT(optimizer_step), "a list of parameters, which become batches of matrices of one size"},
+    {     SLOT(kfac_pass),                                      "one layer, which has no batch"},
 };
 
 static const struct operation {

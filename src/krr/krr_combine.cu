@@ -1,68 +1,18 @@
 /*
- * rows.cu - what a kernel machine does to rows beside the operations of gram.h
+ * krr_combine.cu - a kernel matrix times coefficients, in double
  *
- *   rows_map       out = x W with W full or diagonal, sums in double
- *   rows_gather    out[i] = x[index[i]]
- *   rows_combine   out[j ld + i] = sum_k x[i][k] alpha[j][k] in double: a block sums ROWS_TILE rows
- *                  and as many outputs at a time, each thread every 256th term
- *   rows_diagonal  out[i][i] += w[i]
+ *   out[j ld + i] = sum_k x[i][k] alpha[j][k]
  *
- * Parameters (-D), set by cuda_rows.c:
- *   REAL    float or double: of x, alpha, and of out but for rows_combine
- *   KERNEL  which of them, as named in rows_params.h
+ * A block sums ROWS_TILE rows and as many outputs at a time, each thread every 256th term.
+ *
+ * Parameters (-D): REAL.
  *
  * SPDX-License-Identifier: MIT
  */
-#include "rows_params.h"
+#include "krr_params.h"
 
 #define THREADS ROWS_THREADS
 #define TILE    ROWS_TILE
-
-/* The elements that this thread computes: first, and from one to the next. */
-#define FIRST (blockIdx.x * (long long)THREADS + threadIdx.x)
-#define STEP  (gridDim.x * (long long)THREADS)
-
-#if KERNEL == ROWS_MAP
-extern "C" __global__ void __launch_bounds__(THREADS)
-    rows_map(const __grid_constant__ struct rows_params a)
-{
-    const REAL *x = (const REAL *)a.x;
-    REAL *out = (REAL *)a.out;
-
-    for (long long e = FIRST; e < a.rows * a.width; e += STEP) {
-        long long row = e / a.width, j = e % a.width;
-        double sum = 0;
-        if (a.full)
-            for (long long k = 0; k < a.width; k++)
-                sum += (double)x[row * a.width + k] * a.w[k * a.width + j];
-        else
-            sum = (double)x[e] * a.w[j];
-        out[e] = (REAL)sum;
-    }
-}
-
-#elif KERNEL == ROWS_GATHER
-extern "C" __global__ void __launch_bounds__(THREADS)
-    rows_gather(const __grid_constant__ struct rows_params a)
-{
-    const REAL *x = (const REAL *)a.x;
-    REAL *out = (REAL *)a.out;
-
-    for (long long e = FIRST; e < a.rows * a.width; e += STEP)
-        out[e] = x[a.index[e / a.width] * a.width + e % a.width];
-}
-
-#elif KERNEL == ROWS_DIAGONAL
-extern "C" __global__ void __launch_bounds__(THREADS)
-    rows_diagonal(const __grid_constant__ struct rows_params a)
-{
-    REAL *out = (REAL *)a.out;
-
-    for (long long i = FIRST; i < a.rows; i += STEP)
-        out[i * (a.rows + 1)] = (REAL)((double)out[i * (a.rows + 1)] + a.w[i]);
-}
-
-#elif KERNEL == ROWS_COMBINE
 
 /* Rows and outputs of a tile that there are. */
 static __device__ int within(long long first, long long count)
@@ -100,24 +50,24 @@ static __device__ void combine(const struct rows_params &a, long long row, long 
     const int rows = within(row, a.rows);
     double sum[TILE][OUTPUTS] = {};
 
-#  pragma unroll 4
+#pragma unroll 4
     for (long long k = threadIdx.x; k < a.width; k += THREADS) {
         double left[TILE], right[OUTPUTS];
-#  pragma unroll
+#pragma unroll
         for (int i = 0; i < TILE; i++)
             left[i] = i < rows ? (double)x[i * a.width + k] : 0;
-#  pragma unroll
+#pragma unroll
         for (int j = 0; j < OUTPUTS; j++)
             right[j] = (double)alpha[j * a.width + k];
-#  pragma unroll
+#pragma unroll
         for (int i = 0; i < TILE; i++)
-#  pragma unroll
+#pragma unroll
             for (int j = 0; j < OUTPUTS; j++)
                 sum[i][j] += left[i] * right[j];
     }
-#  pragma unroll
+#pragma unroll
     for (int i = 0; i < TILE; i++)
-#  pragma unroll
+#pragma unroll
         for (int j = 0; j < OUTPUTS; j++)
             if (i < rows) {
                 double all = total(sum[i][j], shared);
@@ -141,7 +91,3 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             combine<1>(a, row, output, shared);
     }
 }
-
-#else
-#  error "rows.cu: KERNEL must be one of rows_params.h"
-#endif

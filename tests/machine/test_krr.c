@@ -1,13 +1,12 @@
 /*
- * test_machine_blocks.c - kernel matrices in blocks, and strips of vectors, against plain loops
+ * test_krr.c - kernel matrices in blocks, and products with few vectors, against plain loops
  *
  * SPDX-License-Identifier: MIT
  */
 #include "check/harness/harness.h"
 #include "core/random.h"
-#include "krr/machine_blocks.h"
-#include "krr/machine_element.h"
-#include "krr/strip.h"
+#include "cpu/cpu_kernels.h"
+#include "krr/krr_passes.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +23,7 @@ static const gram_dtype dtypes[] = {GRAM_F32, GRAM_F64};
 static void fill(gram_dtype dtype, void *to, int64_t count, uint64_t seed)
 {
     for (int64_t i = 0; i < count; i++)
-        machine_set_element(dtype, to, i, gram_random_unit(&seed) - 0.5);
+        krr_set_element(dtype, to, i, gram_random_unit(&seed) - 0.5);
 }
 
 /* ---- A block times a strip ------------------------------------------------------------------- */
@@ -34,29 +33,29 @@ static void one_strip(struct harness *h, gram_dtype dtype, int64_t rows, int64_t
 {
     static _Alignas(64) char a[MOST_ROWS * LDA * 8], v[MOST_ROWS * 128], out[(MOST_ROWS + 1) * 128],
         before[sizeof out];
-    int64_t lanes = strips * (int64_t)(GRAM_STRIP_BYTES / gram_dtype_size(dtype));
+    int64_t lanes = strips * (int64_t)(GEMM_SKINNY_BYTES / gram_dtype_size(dtype));
     int64_t into = transposed ? cols : rows, over = transposed ? rows : cols;
-    const struct gram_strip_op op = {dtype, rows, cols, LDA, strips, transposed, a, v, out};
+    const struct gemm_skinny_op op = {dtype, rows, cols, LDA, strips, transposed, a, v, out};
     double worst = 0, eps = dtype == GRAM_F32 ? 1e-6 : 1e-14;
 
     fill(dtype, a, MOST_ROWS * LDA, 1);
     fill(dtype, v, over * lanes, 2);
     fill(dtype, out, (into + 1) * lanes, 3);
     memcpy(before, out, sizeof out);
-    h->g->backend->strip_multiply(h->g, &op);
+    gram_cpu_kernels_of(h->g)->gemm_skinny[dtype](&op);
     for (int64_t i = 0; i < into; i++)
         for (int64_t k = 0; k < lanes; k++) {
-            double sum = machine_element(dtype, before, i * lanes + k);
+            double sum = krr_element(dtype, before, i * lanes + k);
             for (int64_t j = 0; j < over; j++)
-                sum += machine_element(dtype, a, transposed ? j * LDA + i : i * LDA + j) *
-                       machine_element(dtype, v, j * lanes + k);
-            worst = fmax(worst, fabs(sum - machine_element(dtype, out, i * lanes + k)));
+                sum += krr_element(dtype, a, transposed ? j * LDA + i : i * LDA + j) *
+                       krr_element(dtype, v, j * lanes + k);
+            worst = fmax(worst, fabs(sum - krr_element(dtype, out, i * lanes + k)));
         }
     CHECK(h, worst <= eps * (double)(over + 1), "%lld by %lld, %d strips, transposed %d: off by %g",
           (long long)rows, (long long)cols, strips, (int)transposed, worst);
     CHECK(h,
-          memcmp(out + into * strips * GRAM_STRIP_BYTES, before + into * strips * GRAM_STRIP_BYTES,
-                 GRAM_STRIP_BYTES) == 0,
+          memcmp(out + into * strips * GEMM_SKINNY_BYTES,
+                 before + into * strips * GEMM_SKINNY_BYTES, GEMM_SKINNY_BYTES) == 0,
           "%lld rows", (long long)into);
 }
 
@@ -88,10 +87,10 @@ static void check_rows(struct harness *h, const gram_tensor *x, const gram_kerne
         k = gram_matrix(row, 1, n, x->dtype);
         CHECK(h, gram_kernel(h->g, &one, x, kernel, &k) == GRAM_OK, "%s", gram_message(h->g));
         for (int64_t c = 0; c < columns; c++) {
-            double sum = ridge[i] * machine_element(x->dtype, v, c * n + i);
+            double sum = ridge[i] * krr_element(x->dtype, v, c * n + i);
             for (int64_t j = 0; j < n; j++)
-                sum += machine_element(x->dtype, row, j) * machine_element(x->dtype, v, c * n + j);
-            worst = fmax(worst, fabs(sum - machine_element(x->dtype, out, c * n + i)));
+                sum += krr_element(x->dtype, row, j) * krr_element(x->dtype, v, c * n + j);
+            worst = fmax(worst, fabs(sum - krr_element(x->dtype, out, c * n + i)));
         }
     }
     CHECK(h, worst <= (x->dtype == GRAM_F32 ? 1e-4 : 1e-12), "%lld rows: off by %g", (long long)n,
@@ -102,22 +101,24 @@ static void check_rows(struct harness *h, const gram_tensor *x, const gram_kerne
 static void one_matrix(struct harness *h, gram_dtype dtype, int64_t n, int64_t columns)
 {
     size_t size = gram_dtype_size(dtype), vectors = (size_t)(n * columns) * size;
-    void *points = malloc((size_t)(n * WIDTH) * size), *v = malloc(vectors), *out = malloc(vectors);
+    void *points = malloc((size_t)(n * WIDTH + 1) * size), *v = malloc(vectors + 8),
+         *out = malloc(vectors + 8);
     double *ridge = malloc((size_t)n * sizeof *ridge);
     gram_kernel_options kernel = gram_lpq_laplace(1.5, 1.2, 2);
     gram_tensor x = gram_matrix(points, n, WIDTH, dtype);
-    struct machine_blocks k = {0};
+    struct krr_matrix k = {0};
 
     CHECK(h, points && v && out && ridge, "no memory");
     if (points && v && out && ridge) {
         fill(dtype, points, n * WIDTH, 4);
         fill(dtype, v, n * columns, 5);
         fill(GRAM_F64, ridge, n, 6);
-        CHECK(h, gram_machine_blocks_create(h->g, &x, &kernel, &k) == GRAM_OK, "%s",
+        CHECK(h, gram_krr_matrix_create(h->g, &x, &kernel, &k) == GRAM_OK, "%s",
               gram_message(h->g));
-        gram_machine_blocks_multiply(h->g, &k, ridge, columns, v, out);
+        const struct krr_product op = {&k, ridge, columns, v, out};
+        CHECK(h, cpu_krr_passes.multiply(h->g, &op) == GRAM_OK, "%s", gram_message(h->g));
         check_rows(h, &x, &kernel, columns, ridge, v, out);
-        gram_machine_blocks_destroy(h->g, &k);
+        gram_krr_free(h->g, &k.memory);
     }
     free(points);
     free(v);

@@ -1,20 +1,25 @@
 /*
- * cg_step.cu - one step of conjugate gradients, a block a column, sums in double
+ * krr_cg.cu - conjugate gradients and their preconditioner
  *
+ * cg_step is one step, a block for each column, with sums in double:
  *   CG_START     x = 0; r = b; norm_b = norm_r = |b|
  *   CG_RESIDUAL  r = b - (product + ridge x); norm_r = |r|
  *   CG_RESTART   d = 0; rz = 0
  *   CG_DESCEND   q = product + ridge d; s = rz / (d . q); x += s d; r -= s q; norm_r = |r|
  *   CG_TURN      d = z + ((r . z) / rz) d; rz = r . z
+ * The step is chosen as it runs, so that one kernel is compiled in place of five: what a column
+ * does is short compared with the launch.
  *
- * A step is chosen as it runs, so that one kernel is compiled in place of five: what a column does
- * is short against the launch.
+ * cg_precondition is z = (r - keep C^T w) / lambda, C rank by n and w rank by columns.
+ *
+ * cg_whiten is a step of the pivoted Cholesky factorisation: X = C R^-T in the place of C, and
+ * diagonal[i] -= |X[i]|^2, which does not go below 0.
  *
  * Parameters (-D): REAL.
  *
  * SPDX-License-Identifier: MIT
  */
-#include "cg_params.h"
+#include "krr_params.h"
 
 #define THREADS CG_STEP_THREADS
 #include "block_sum.cuh"
@@ -29,7 +34,7 @@ struct column {
 
 #define EACH(i) for (long long i = threadIdx.x; i < c.n; i += THREADS)
 
-/* What all threads have, to all of them. */
+/* The sum of what all threads have, for all of them. */
 static __device__ double total(double mine)
 {
     __shared__ double sums[THREADS];
@@ -134,5 +139,62 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             a.rz[j] = rz;
         else
             a.norm_r[j] = norm_r;
+    }
+}
+
+/* A thread computes CG_TILE columns of one row: C is read once for them, and neighbouring threads
+ * read neighbouring words. */
+extern "C" __global__ void __launch_bounds__(CG_THREADS)
+    cg_precondition(const __grid_constant__ struct cg_precondition_params a)
+{
+    const REAL *rows = (const REAL *)a.rows, *r = (const REAL *)a.r;
+    REAL *z = (REAL *)a.z;
+    const long long step = (long long)gridDim.x * CG_THREADS;
+
+    for (long long i = (long long)blockIdx.x * CG_THREADS + threadIdx.x; i < a.n; i += step)
+        for (long long j = 0; j < a.columns; j += CG_TILE) {
+            const int tile = a.columns - j < CG_TILE ? (int)(a.columns - j) : CG_TILE;
+            double sum[CG_TILE] = {};
+
+#pragma unroll 8
+            for (long long k = 0; k < a.rank; k++) {
+                const double c = (double)rows[k * a.n + i];
+#pragma unroll
+                for (int t = 0; t < CG_TILE; t++)
+                    sum[t] += t < tile ? c * a.weight[(j + t) * a.rank + k] : 0;
+            }
+#pragma unroll
+            for (int t = 0; t < CG_TILE; t++)
+                if (t < tile) {
+                    const long long at = (j + t) * a.n + i;
+                    z[at] = (REAL)(((double)r[at] - a.keep * sum[t]) / a.lambda);
+                }
+        }
+}
+
+/* A thread solves for one row of X after the other, forwards; neighbouring threads read
+ * neighbouring words.  Sums are in double, of the rounded elements of X, which are what is used. */
+extern "C" __global__ void __launch_bounds__(CG_THREADS)
+    cg_whiten(const __grid_constant__ struct cg_whiten_params a)
+{
+    REAL *columns = (REAL *)a.columns;
+    const long long step = (long long)gridDim.x * CG_THREADS;
+
+    for (long long i = (long long)blockIdx.x * CG_THREADS + threadIdx.x; i < a.n; i += step) {
+        double left = a.diagonal[i];
+
+        for (long long j = 0; j < a.count; j++) {
+            const REAL *known = columns + i;
+            const double *lower = a.lower + j;
+            double sum = (double)columns[j * a.n + i];
+
+#pragma unroll 2
+            for (long long k = 0; k < j; k++, known += a.n, lower += a.count)
+                sum -= *lower * (double)*known;
+            sum = (double)(REAL)(sum / *lower);
+            columns[j * a.n + i] = (REAL)sum;
+            left -= sum * sum;
+        }
+        a.diagonal[i] = left > 0 ? left : 0;
     }
 }

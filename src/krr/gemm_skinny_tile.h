@@ -1,22 +1,22 @@
 /*
- * strip_tile.h - template: a matrix, or its transpose, times a strip of vectors
+ * gemm_skinny_tile.h - template: a matrix, or its transpose, times a few vectors
  *
  * For a few vectors BLAS would spend more on packing the matrix than on the product.  Here some
  * rows of the matrix at a time pass by as they lie, each element broadcast once: of the product
  * their sums stay in registers; of the transpose's their rows of v do, and each column's two sums
  * are added to its row of out.
  *
- * From the caller: DTYPE, real, vec, VBYTES (see kernels.h).  Contract: gram_strip_op in backend.h.
+ * From the caller: DTYPE, real, vec, VBYTES (see kernels.h).  Contract: struct gemm_skinny_op.
  *
  * SPDX-License-Identifier: MIT
  */
 #define FN(name) CAT(CAT(name, DTYPE), ISA)
-#define MOST     (2 * GRAM_STRIP_BYTES / VBYTES) /* vectors of a row of two strips */
+#define MOST     (2 * GEMM_SKINNY_BYTES / VBYTES) /* vectors of a row of two strips */
 /* Sums or rows of v fill three quarters of the registers or less. */
 #define STRIP_ROWS (VBYTES == 64 ? 12 : VBYTES == 32 ? 3 : 1)
 
 static inline __attribute__((always_inline)) void
-FN(strip_rows)(const struct gram_strip_op *op, int64_t r, const int rows, const int vectors)
+FN(gemm_skinny_rows)(const struct gemm_skinny_op *op, int64_t r, const int rows, const int vectors)
 {
     const real *a = (const real *)op->a + r * op->lda;
     const vec *v = op->v;
@@ -34,7 +34,8 @@ FN(strip_rows)(const struct gram_strip_op *op, int64_t r, const int rows, const 
 }
 
 static inline __attribute__((always_inline)) void
-FN(strip_columns)(const struct gram_strip_op *op, int64_t r, const int rows, const int vectors)
+FN(gemm_skinny_columns)(const struct gemm_skinny_op *op, int64_t r, const int rows,
+                        const int vectors)
 {
     const real *a = (const real *)op->a + r * op->lda;
     const vec *from = (const vec *)op->v + r * vectors;
@@ -56,29 +57,29 @@ FN(strip_columns)(const struct gram_strip_op *op, int64_t r, const int rows, con
 }
 
 /* All rows, those that are left over one by one. */
-static inline __attribute__((always_inline)) void FN(strip_all)(const struct gram_strip_op *op,
-                                                                const int vectors)
+static inline __attribute__((always_inline)) void
+FN(gemm_skinny_all)(const struct gemm_skinny_op *op, const int vectors)
 {
     int64_t whole = op->rows / STRIP_ROWS * STRIP_ROWS;
 
     for (int64_t r = 0; r < whole; r += STRIP_ROWS)
         if (op->transposed)
-            FN(strip_columns)(op, r, STRIP_ROWS, vectors);
+            FN(gemm_skinny_columns)(op, r, STRIP_ROWS, vectors);
         else
-            FN(strip_rows)(op, r, STRIP_ROWS, vectors);
+            FN(gemm_skinny_rows)(op, r, STRIP_ROWS, vectors);
     for (int64_t r = whole; r < op->rows; r++)
         if (op->transposed)
-            FN(strip_columns)(op, r, 1, vectors);
+            FN(gemm_skinny_columns)(op, r, 1, vectors);
         else
-            FN(strip_rows)(op, r, 1, vectors);
+            FN(gemm_skinny_rows)(op, r, 1, vectors);
 }
 
-static void FN(strip)(const struct gram_strip_op *op)
+static void FN(gemm_skinny)(const struct gemm_skinny_op *op)
 {
     if (op->strips == 2)
-        FN(strip_all)(op, MOST);
+        FN(gemm_skinny_all)(op, MOST);
     else
-        FN(strip_all)(op, MOST / 2);
+        FN(gemm_skinny_all)(op, MOST / 2);
 }
 
 #undef FN

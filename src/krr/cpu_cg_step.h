@@ -1,0 +1,85 @@
+/*
+ * cpu_cg_step.h - template: one column's part of a step of conjugate gradients
+ *
+ * Parameters, undefined again at the end:
+ *   real         float or double
+ *   NAME(f)      the name of function f for this type
+ *
+ * Sums are in double.  The steps are those of enum krr_step; product holds (K + diag(ridge)) v.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+
+/* The sum of a * b: four sums, so that the additions overlap and errors stay small. */
+static double NAME(dot)(int64_t n, const real *a, const real *b)
+{
+    double s[4] = {0};
+    int64_t i = 0;
+
+    for (; i + 4 <= n; i += 4)
+        for (int l = 0; l < 4; l++)
+            s[l] += (double)a[i + l] * (double)b[i + l];
+    for (; i < n; i++)
+        s[0] += (double)a[i] * (double)b[i];
+    return (s[0] + s[1]) + (s[2] + s[3]);
+}
+
+/* y += alpha x. */
+static void NAME(add)(int64_t n, double alpha, const real *x, real *y)
+{
+    real factor = (real)alpha;
+
+    for (int64_t i = 0; i < n; i++)
+        y[i] += factor * x[i];
+}
+
+/* y = x + beta y. */
+static void NAME(add_scaled)(int64_t n, double beta, const real *x, real *y)
+{
+    real factor = (real)beta;
+
+    for (int64_t i = 0; i < n; i++)
+        y[i] = x[i] + factor * y[i];
+}
+
+static void NAME(step)(const struct krr_cg_step *op, int64_t column)
+{
+    int64_t n = op->n, at = column * n;
+    const real *b = (const real *)op->b + at, *product = (const real *)op->product + at;
+    real *x = (real *)op->x + at, *r = (real *)op->r + at;
+    real *z = (real *)op->z + at, *d = (real *)op->d + at;
+    size_t bytes = (size_t)n * sizeof *x;
+    double s;
+
+    switch (op->step) {
+    case KRR_START:
+        memset(x, 0, bytes);
+        memcpy(r, b, bytes);
+        op->norm_b[column] = op->norm_r[column] = sqrt(NAME(dot)(n, b, b));
+        break;
+    case KRR_RESIDUAL:
+        memcpy(r, product, bytes);
+        NAME(add_scaled)(n, -1, b, r);
+        op->norm_r[column] = sqrt(NAME(dot)(n, r, r));
+        break;
+    case KRR_RESTART:
+        memset(d, 0, bytes);
+        op->rz[column] = 0;
+        break;
+    case KRR_DESCEND:
+        s = NAME(dot)(n, d, product);
+        s = s > 0 ? op->rz[column] / s : 0; /* 0: this column is solved */
+        NAME(add)(n, s, d, x);
+        NAME(add)(n, -s, product, r);
+        op->norm_r[column] = sqrt(NAME(dot)(n, r, r));
+        break;
+    case KRR_TURN:
+        s = NAME(dot)(n, r, z);
+        NAME(add_scaled)(n, op->rz[column] > 0 ? s / op->rz[column] : 0, z, d);
+        op->rz[column] = s;
+        break;
+    }
+}
+
+#undef real
+#undef NAME

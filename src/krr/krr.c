@@ -1,0 +1,273 @@
+/*
+ * krr.c - arrays where a context computes, work on rows, the stored kernel matrix, and a solve
+ *
+ * A solve stores the kernel matrix, makes its preconditioner and iterates.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "krr.h"
+#include "core/backend.h"
+#include "krr_passes.h"
+#include <string.h>
+
+/* ---- Arrays ---------------------------------------------------------------------------------- */
+
+static bool on_host(const gram_context *g)
+{
+    return g->options.device.type == GRAM_CPU;
+}
+
+static gram_status wait(gram_context *g)
+{
+    return g->backend->synchronize ? g->backend->synchronize(g) : GRAM_OK;
+}
+
+gram_status gram_krr_allocate(gram_context *g, size_t bytes, struct krr_array *out)
+{
+    *out = (struct krr_array){.bytes = bytes ? bytes : 1, .own = true};
+    if (!on_host(g))
+        return g->backend->memory_allocate(g, out->bytes, &out->data);
+    out->data = gram_alloc(g, out->bytes);
+    return out->data ? GRAM_OK
+                     : gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", out->bytes);
+}
+
+void gram_krr_free(gram_context *g, struct krr_array *a)
+{
+    if (a->own && a->data && on_host(g))
+        gram_free(g, a->data, a->bytes);
+    else if (a->own && a->data)
+        g->backend->memory_free(g, a->data);
+    *a = (struct krr_array){0};
+}
+
+gram_status gram_krr_store(gram_context *g, void *to, const void *host, size_t bytes)
+{
+    if (on_host(g)) {
+        if (to != host)
+            memcpy(to, host, bytes);
+        return GRAM_OK;
+    }
+    if (bytes > 0)
+        TRY(g->backend->memory_copy(g, to, host, bytes));
+    return wait(g);
+}
+
+gram_status gram_krr_send(gram_context *g, const void *host, size_t bytes, struct krr_array *out)
+{
+    gram_status status;
+
+    if (on_host(g)) {
+        *out = (struct krr_array){.data = (void *)host, .bytes = bytes};
+        return GRAM_OK;
+    }
+    TRY(gram_krr_allocate(g, bytes, out));
+    status = gram_krr_store(g, out->data, host, bytes);
+    if (status != GRAM_OK)
+        gram_krr_free(g, out);
+    return status;
+}
+
+gram_status gram_krr_fetch(gram_context *g, void *host, const void *from, size_t bytes)
+{
+    if (on_host(g)) {
+        if (host != from)
+            memcpy(host, from, bytes);
+        return GRAM_OK;
+    }
+    if (bytes > 0)
+        TRY(g->backend->memory_copy(g, host, from, bytes));
+    return wait(g);
+}
+
+gram_tensor gram_krr_matrix(const gram_context *g, const void *data, int64_t rows, int64_t cols,
+                            gram_dtype dtype)
+{
+    gram_tensor t = gram_matrix((void *)data, rows, cols, dtype);
+
+    t.device = g->options.device;
+    return t;
+}
+
+/* ---- Work on rows ---------------------------------------------------------------------------- */
+
+gram_status gram_krr_map(gram_context *g, const struct krr_map *op)
+{
+    return g->backend->krr->map(g, op);
+}
+
+gram_status gram_krr_gather(gram_context *g, const struct krr_gather *op)
+{
+    return g->backend->krr->gather(g, op);
+}
+
+gram_status gram_krr_combine(gram_context *g, const struct krr_combine *op)
+{
+    return g->backend->krr->combine(g, op);
+}
+
+size_t gram_krr_combine_bytes(const gram_context *g, int64_t rows, int64_t terms, int64_t outputs)
+{
+    const struct gram_krr_passes *passes = g->backend->krr;
+
+    return passes->combine_bytes ? passes->combine_bytes(rows, terms, outputs) : 0;
+}
+
+gram_status gram_krr_add_diagonal(gram_context *g, const gram_tensor *matrix, const double *add)
+{
+    struct krr_diagonal op = {matrix->dtype, matrix->shape[0], matrix->data, NULL};
+    struct krr_array there;
+    gram_status status;
+
+    TRY(gram_krr_send(g, add, (size_t)op.rows * sizeof *add, &there));
+    op.add = there.data;
+    status = g->backend->krr->add_diagonal(g, &op);
+    gram_krr_free(g, &there);
+    return status;
+}
+
+int64_t gram_krr_block_entries(const gram_context *g)
+{
+    return g->backend->krr->block_entries;
+}
+
+/* ---- The matrix ------------------------------------------------------------------------------ */
+
+/* Sizes of a matrix that is stored as the device wants it. */
+static struct krr_matrix matrix_of(const gram_context *g, int64_t n, gram_dtype dtype)
+{
+    const struct gram_krr_passes *passes = g->backend->krr;
+    struct krr_matrix k = {.n = n, .dtype = dtype, .size = n};
+
+    if (passes->block_rows > 0)
+        k.size = gram_least(n, passes->block_rows);
+    k.ld = k.size + passes->pad_bytes / (int64_t)gram_dtype_size(dtype);
+    k.count = gram_ceil_div(n, k.size > 0 ? k.size : 1);
+    return k;
+}
+
+static size_t block_bytes(const struct krr_matrix *k)
+{
+    return gram_round64((size_t)(k->count * (k->count + 1) / 2 * k->size * k->ld) *
+                        gram_dtype_size(k->dtype));
+}
+
+static size_t matrix_bytes(const gram_context *g, const struct krr_matrix *k)
+{
+    const struct gram_krr_passes *passes = g->backend->krr;
+
+    return block_bytes(k) + (passes->multiply_bytes ? passes->multiply_bytes(k->n) : 0);
+}
+
+/* Rows [first, first + count) of a row-major matrix. */
+static gram_tensor rows_view(const gram_tensor *x, int64_t first, int64_t count)
+{
+    gram_tensor rows = *x;
+
+    rows.data = (char *)x->data + (size_t)(first * x->stride[0]) * gram_dtype_size(x->dtype);
+    rows.shape[0] = count;
+    return rows;
+}
+
+gram_status gram_krr_matrix_create(gram_context *g, const gram_tensor *x,
+                                   const gram_kernel_options *kernel, struct krr_matrix *out)
+{
+    struct krr_matrix k = matrix_of(g, x->shape[0], x->dtype);
+    bool whole = g->backend->krr->block_rows == 0;
+
+    TRY(gram_krr_allocate(g, matrix_bytes(g, &k), &k.memory));
+    k.extra = (char *)k.memory.data + block_bytes(&k);
+    *out = k;
+    for (int64_t i = 0; i < k.count; i++)
+        for (int64_t j = 0; j <= i; j++) {
+            gram_tensor xi = rows_view(x, i * k.size, krr_block_rows(&k, i));
+            gram_tensor xj = rows_view(x, j * k.size, krr_block_rows(&k, j));
+            gram_tensor block =
+                gram_krr_matrix(g, krr_block(&k, i, j), xi.shape[0], xj.shape[0], k.dtype);
+            block.stride[0] = k.ld;
+            TRY(gram_kernel(g, &xi, whole ? NULL : &xj, kernel, &block));
+            if (gram_cancelled(g))
+                return gram_fail(g, GRAM_CANCELLED, "cancelled");
+        }
+    return GRAM_OK;
+}
+
+/* ---- Solves ---------------------------------------------------------------------------------- */
+
+int64_t gram_krr_dense_rows(const gram_context *g)
+{
+    return g->backend->krr->dense_rows;
+}
+
+size_t gram_krr_solve_bytes(const gram_context *g, int64_t n, int64_t columns, gram_dtype dtype)
+{
+    struct krr_matrix k = matrix_of(g, n, dtype);
+
+    return matrix_bytes(g, &k) + gram_krr_preconditioner_bytes(g, n, columns, dtype) +
+           gram_krr_iterate_bytes(g, n, columns, dtype);
+}
+
+static double mean_of(const double *v, int64_t n)
+{
+    double mean = 0;
+
+    for (int64_t i = 0; i < n; i++)
+        mean += v[i] / (double)n;
+    return mean;
+}
+
+static double seconds(void)
+{
+    return 1e-9 * (double)gram_nanoseconds();
+}
+
+/* What a solve has where the context computes. */
+struct solve {
+    struct krr_matrix k;
+    struct krr_preconditioner p;
+    struct krr_array ridge, b;
+};
+
+static gram_status prepare(gram_context *g, const struct krr_system *s, struct solve *w)
+{
+    int64_t n = s->x.shape[0];
+
+    TRY(gram_krr_send(g, s->ridge, (size_t)n * sizeof *s->ridge, &w->ridge));
+    TRY(gram_krr_send(g, s->b, (size_t)(n * s->columns) * gram_dtype_size(s->x.dtype), &w->b));
+    TRY(gram_krr_matrix_create(g, &s->x, s->kernel, &w->k));
+    return wait(g); /* for the clock */
+}
+
+static gram_status iterate(gram_context *g, const struct krr_system *s, struct solve *w, void *out,
+                           struct krr_report *report)
+{
+    const struct krr_iteration it = {.k = &w->k,
+                                     .p = &w->p,
+                                     .ridge = w->ridge.data,
+                                     .columns = s->columns,
+                                     .tolerance = s->tolerance,
+                                     .b = w->b.data,
+                                     .x = out};
+
+    TRY(gram_krr_precondition(g, s, mean_of(s->ridge, s->x.shape[0]), &w->p));
+    return gram_krr_iterate(g, &it, report);
+}
+
+gram_status gram_krr_solve(gram_context *g, const struct krr_system *s, void *out,
+                           struct krr_report *report)
+{
+    struct solve w = {0};
+    double start = seconds();
+    gram_status status = prepare(g, s, &w);
+
+    *report = (struct krr_report){.kernel_seconds = seconds() - start};
+    start = seconds();
+    if (status == GRAM_OK)
+        status = iterate(g, s, &w, out, report);
+    report->solve_seconds = seconds() - start;
+    gram_krr_preconditioner_destroy(g, &w.p);
+    gram_krr_free(g, &w.k.memory);
+    gram_krr_free(g, &w.b);
+    gram_krr_free(g, &w.ridge);
+    return status;
+}

@@ -1,0 +1,153 @@
+/*
+ * krr_passes.h - what a device brings to kernel ridge regression: a table of passes
+ *
+ * All pointers of a pass are where the context computes, all vectors are columns without gaps.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_KRR_PASSES_H
+#define GRAM_KRR_PASSES_H
+#include "core/context.h"
+#include "krr.h"
+
+struct krr_diagonal { /* matrix[i][i] += add[i] */
+    gram_dtype dtype;
+    int64_t rows;
+    void *matrix;
+    const double *add;
+};
+
+/*
+ * A stored kernel matrix, symmetric.  Where the device takes it whole it is n by n without gaps.
+ * Else it is the blocks (i, j), j <= i, of its lower triangle, half the memory: each is row-major
+ * with leading dimension ld, also those at the ragged end.
+ */
+struct krr_matrix {
+    int64_t n, size, count; /* rows; rows of a block; blocks along an edge */
+    int64_t ld;             /* of a block, in elements */
+    gram_dtype dtype;
+    struct krr_array memory; /* the blocks, and behind them what multiply needs */
+    char *extra;             /* the latter */
+};
+
+/* The first element of block (i, j), j <= i. */
+static inline char *krr_block(const struct krr_matrix *k, int64_t i, int64_t j)
+{
+    return (char *)k->memory.data +
+           (size_t)((i * (i + 1) / 2 + j) * k->size * k->ld) * gram_dtype_size(k->dtype);
+}
+
+static inline int64_t krr_block_rows(const struct krr_matrix *k, int64_t i)
+{
+    return gram_least(k->n - i * k->size, k->size);
+}
+
+struct krr_product { /* product = K v, or (K + diag(ridge)) v: see krr_passes.wide_product */
+    const struct krr_matrix *k;
+    const double *ridge;
+    int64_t columns;
+    const void *v;
+    void *product;
+};
+
+/* What conjugate gradients do to every column.  A is K + diag(ridge). */
+enum krr_step {
+    KRR_START,    /* x = 0; r = b; norm_b = norm_r = |b| */
+    KRR_RESIDUAL, /* r = b - A x, of which product is a part; norm_r = |r| */
+    KRR_RESTART,  /* d = 0; rz = 0 */
+    KRR_DESCEND,  /* s = rz / (d . A d); x += s d; r -= s A d; norm_r = |r| */
+    KRR_TURN      /* d = z + ((r . z) / rz) d; rz = r . z */
+};
+
+struct krr_cg_step {
+    enum krr_step step;
+    gram_dtype dtype;
+    int64_t n, columns;
+    const void *b;
+    void *x, *r, *z, *d;          /* n by columns */
+    const void *product;          /* of x for KRR_RESIDUAL, of d for KRR_DESCEND */
+    const double *ridge;          /* n */
+    double *norm_b, *norm_r, *rz; /* one per column */
+};
+
+/* P = F F^T + lambda I, whose inverse is (I - F (F^T F + lambda I)^-1 F^T) / lambda. */
+struct krr_preconditioner {
+    int64_t n, rank, columns; /* columns: right-hand sides; rank 0: P = lambda I */
+    gram_dtype dtype;
+    double lambda;
+    struct krr_array factor;  /* F: n by rank, column-major */
+    struct krr_array inner;   /* f64, rank by rank: the inverse of F^T F + lambda I; or its lower
+                                 Cholesky factor, column-major, where the device has `factorise` */
+    struct krr_array scratch; /* of apply */
+};
+
+/* A step of the pivoted Cholesky factorisation: X = C R^-T in the place of C, and from each
+ * diagonal[i] the squares of row i of X are subtracted, down to 0 at the lowest. */
+struct krr_whiten {
+    gram_dtype dtype;
+    int64_t n, count;
+    void *columns;       /* C: n by count, column-major */
+    const double *lower; /* R: count by count, lower triangle, column-major */
+    double *diagonal;    /* n */
+    void *scratch;       /* count by count of dtype */
+};
+
+struct gram_krr_passes {
+    int64_t dense_rows;    /* up to here a factorisation is quicker than iterations */
+    int64_t block_entries; /* see gram_krr_block_entries */
+    int64_t block_rows;    /* of a block of a stored matrix; 0: it is whole */
+    int64_t pad_bytes;     /* behind each row of a block */
+    bool wide_product;     /* a product is f64 and without the ridge; else of the dtype, with it */
+    gram_status (*map)(gram_context *g, const struct krr_map *op);
+    gram_status (*gather)(gram_context *g, const struct krr_gather *op);
+    gram_status (*combine)(gram_context *g, const struct krr_combine *op);
+    size_t (*combine_bytes)(int64_t rows, int64_t terms, int64_t outputs); /* NULL: no scratch */
+    gram_status (*add_diagonal)(gram_context *g, const struct krr_diagonal *op);
+    /* out = from in f64, or zeros where from is NULL */
+    gram_status (*widen)(gram_context *g, gram_dtype dtype, int64_t count, const void *from,
+                         double *out);
+    size_t (*multiply_bytes)(int64_t n); /* NULL: no scratch */
+    gram_status (*multiply)(gram_context *g, const struct krr_product *op);
+    gram_status (*cg_step)(gram_context *g, const struct krr_cg_step *op);
+    gram_status (*whiten)(gram_context *g, const struct krr_whiten *op);
+    /* p->inner from p->factor; where rounding made it indefinite p->rank becomes 0.  NULL:
+     * it is made by the operations of gram.h. */
+    gram_status (*factorise)(gram_context *g, struct krr_preconditioner *p);
+    size_t (*apply_bytes)(int64_t n, int64_t rank, int64_t columns, gram_dtype dtype);
+    /* out = P^-1 v; they do not overlap */
+    gram_status (*apply)(gram_context *g, const struct krr_preconditioner *p, const void *v,
+                         void *out);
+};
+
+/* ---- Between the files of this folder -------------------------------------------------------- */
+
+/* A solve that goes on; x and b are n by columns, where the context computes, as is ridge. */
+struct krr_iteration {
+    const struct krr_matrix *k;
+    const struct krr_preconditioner *p;
+    const double *ridge;
+    int64_t columns;
+    double tolerance;
+    const void *b;
+    void *x;
+};
+
+/* cg.c */
+gram_status gram_krr_iterate(gram_context *g, const struct krr_iteration *it,
+                             struct krr_report *report);
+size_t gram_krr_iterate_bytes(const gram_context *g, int64_t n, int64_t columns, gram_dtype dtype);
+
+/* pivoted_cholesky.c; ridge is the mean of what is added to the diagonal.  On an error nothing is
+ * left to destroy. */
+gram_status gram_krr_precondition(gram_context *g, const struct krr_system *system, double ridge,
+                                  struct krr_preconditioner *out);
+void gram_krr_preconditioner_destroy(gram_context *g, struct krr_preconditioner *p);
+size_t gram_krr_preconditioner_bytes(const gram_context *g, int64_t n, int64_t columns,
+                                     gram_dtype dtype);
+
+/* krr.c: K, of the rows of x. */
+gram_status gram_krr_matrix_create(gram_context *g, const gram_tensor *x,
+                                   const gram_kernel_options *kernel, struct krr_matrix *out);
+
+extern const struct gram_krr_passes cpu_krr_passes, cuda_krr_passes;
+#endif

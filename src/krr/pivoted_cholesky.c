@@ -1,0 +1,385 @@
+/*
+ * pivoted_cholesky.c - a preconditioner for K + diag(ridge): randomly pivoted Cholesky of K
+ *
+ *   K ~ F F^T,   P = F F^T + lambda I,   P^-1 = (I - F (F^T F + lambda I)^-1 F^T) / lambda
+ *
+ * Pivots S are drawn a block at a time with probability proportional to what is left of the
+ * diagonal, so that large residuals are met early and no n by n matrix is needed:
+ *
+ *   C = K[:, S] - F F[S, :]^T,   R R^T = C[S, :],   F = [F, C R^-T]
+ *
+ * lambda is the mean of the ridge, or half of what is left of the diagonal on average if that is
+ * more.  Chen, Epperly, Tropp and Webber, Randomly pivoted Cholesky, arXiv:2207.06503 (2022);
+ * blocks as in Epperly, Tropp and Webber, arXiv:2410.03969 (2024); preconditioning by it: Diaz,
+ * Epperly, Frangella, Tropp and Webber, arXiv:2304.12465 (2023).
+ *
+ * It is the same on every device: kernels and products of gram.h, and the device's passes.  What is
+ * small, as pivots and the factor R, is dealt with on the host.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "core/backend.h"
+#include "core/blas.h"
+#include "core/random.h"
+#include "krr_passes.h"
+#include <math.h>
+
+enum {
+    BLOCK = 100,      /* pivots a step: large enough for matrix products, small against the rank */
+    MOST_RANK = 1000, /* more costs as much as the iterations it saves */
+    LEAST_RANK = 200  /* below about 600 rows everything is one or two steps */
+};
+
+/* What the construction works with: on the host, and where the context computes. */
+struct work {
+    int64_t pivot[BLOCK];
+    double *left;              /* n: what is left of K's diagonal */
+    double *corner;            /* BLOCK by BLOCK, column-major: C[S, :], then R */
+    int64_t *index;            /* BLOCK by rank: elements of F or C that are gathered */
+    void *fetched;             /* BLOCK by BLOCK of the dtype */
+    size_t bytes;              /* of these, one after the other */
+    struct krr_array diagonal; /* left: itself on the CPU */
+    struct krr_array points;   /* BLOCK by d: features of the pivots */
+    struct krr_array factor;   /* rank by BLOCK, row-major: F[S, :]^T */
+    struct krr_array narrow;   /* BLOCK by BLOCK of the dtype */
+};
+
+/* The rank that pays for n rows: about 8 sqrt(n). */
+static int64_t rank_of(int64_t n)
+{
+    int64_t rank = (int64_t)(8 * sqrt((double)n)) / BLOCK * BLOCK;
+
+    rank = rank < LEAST_RANK ? LEAST_RANK : rank < MOST_RANK ? rank : MOST_RANK;
+    return rank < n / 2 ? rank : n / 2;
+}
+
+size_t gram_krr_preconditioner_bytes(const gram_context *g, int64_t n, int64_t columns,
+                                     gram_dtype dtype)
+{
+    const struct gram_krr_passes *passes = g->backend->krr;
+    size_t rank = (size_t)rank_of(n), wide = sizeof(double);
+    size_t kept = rank * (size_t)n * gram_dtype_size(dtype) + rank * rank * wide +
+                  passes->apply_bytes(n, (int64_t)rank, columns, dtype);
+
+    if (passes->factorise)
+        return kept;
+    return kept + rank * (size_t)n * wide + 7 * rank * rank * wide; /* see invert() */
+}
+
+/* ---- Pivots ---------------------------------------------------------------------------------- */
+
+/* Draws count distinct indices with probability proportional to weight; fewer if fewer weigh. */
+static int64_t draw(uint64_t *state, const double *weight, int64_t n, int64_t count, int64_t *out)
+{
+    int64_t drawn = 0;
+    double total = 0;
+
+    for (int64_t i = 0; i < n; i++)
+        total += weight[i];
+    for (int64_t tries = 0; drawn < count && tries < 4 * count && total > 0; tries++) {
+        double left = gram_random_unit(state) * total;
+        int64_t i = 0;
+        bool known = false;
+
+        while (i < n - 1 && (left -= weight[i]) >= 0)
+            i++;
+        for (int64_t j = 0; j < drawn; j++)
+            known |= out[j] == i;
+        if (!known && weight[i] > 0)
+            out[drawn++] = i;
+    }
+    return drawn;
+}
+
+/* out = from[S, :] of `count` pivots and `columns` columns: from is column-major with n rows, out
+ * without gaps. */
+static gram_status gather_pivots(gram_context *g, int64_t n, gram_dtype dtype, struct work *w,
+                                 const int64_t count_columns[2], const void *from, void *out)
+{
+    int64_t count = count_columns[0], columns = count_columns[1];
+    struct krr_gather op = {dtype, count * columns, 1, NULL, from, out};
+    struct krr_array index;
+    gram_status status;
+
+    for (int64_t k = 0; k < columns; k++)
+        for (int64_t i = 0; i < count; i++)
+            w->index[k * count + i] = k * n + w->pivot[i];
+    TRY(gram_krr_send(g, w->index, (size_t)op.count * sizeof *w->index, &index));
+    op.index = index.data;
+    status = g->backend->krr->gather(g, &op);
+    gram_krr_free(g, &index);
+    return status;
+}
+
+static gram_status gather_points(gram_context *g, const gram_tensor *x, struct work *w,
+                                 int64_t count)
+{
+    struct krr_gather op = {x->dtype, count, x->shape[1], NULL, x->data, w->points.data};
+    struct krr_array index;
+    gram_status status;
+
+    TRY(gram_krr_send(g, w->pivot, (size_t)count * sizeof *w->pivot, &index));
+    op.index = index.data;
+    status = g->backend->krr->gather(g, &op);
+    gram_krr_free(g, &index);
+    return status;
+}
+
+/* ---- The factor ------------------------------------------------------------------------------ */
+
+static char *column_at(const struct krr_preconditioner *p, int64_t column)
+{
+    return (char *)p->factor.data + (size_t)(column * p->n) * gram_dtype_size(p->dtype);
+}
+
+/* Columns of the factor as a matrix. */
+static gram_tensor columns_view(const gram_context *g, const struct krr_preconditioner *p,
+                                int64_t first, int64_t count)
+{
+    gram_tensor t = gram_krr_matrix(g, column_at(p, first), p->n, count, p->dtype);
+
+    t.stride[0] = 1;
+    t.stride[1] = p->n;
+    return t;
+}
+
+/* C = K[:, S] - F F[S, :]^T into the next columns of the factor. */
+static gram_status residual_columns(gram_context *g, const struct krr_system *s,
+                                    struct krr_preconditioner *p, struct work *w, int64_t done,
+                                    int64_t count)
+{
+    gram_tensor points = gram_krr_matrix(g, w->points.data, count, s->x.shape[1], p->dtype);
+    gram_tensor rows = gram_krr_matrix(g, w->factor.data, done, count, p->dtype);
+    gram_tensor next = columns_view(g, p, done, count), before = columns_view(g, p, 0, done);
+    gram_matmul_options options = GRAM_MATMUL_OPTIONS_INIT;
+
+    options.alpha = gram_number(-1);
+    options.beta = gram_number(1);
+    options.c = &next;
+    TRY(gather_points(g, &s->x, w, count));
+    TRY(gram_kernel(g, &s->x, &points, s->kernel, &next));
+    if (done == 0)
+        return GRAM_OK;
+    TRY(gather_pivots(g, p->n, p->dtype, w, (int64_t[2]){count, done}, p->factor.data,
+                      w->factor.data));
+    return gram_matmul_batched(g, &before, &rows, &options, &next);
+}
+
+/* R of C[S, :] and a little on its diagonal, to the host; false if there is none. */
+static bool factor_corner(gram_context *g, struct work *w, gram_dtype dtype, int64_t count)
+{
+    double trace = 0;
+
+    for (int64_t i = 0; i < count * count; i++)
+        w->corner[i] = krr_element(dtype, w->fetched, i);
+    for (int64_t i = 0; i < count; i++)
+        trace += w->corner[i * count + i];
+    for (int64_t i = 0; i < count; i++) /* 1e-6: above the rounding of f32 columns */
+        w->corner[i * count + i] += 1e-6 * trace / (double)count;
+    gram_blas_threads(g);
+    return gram_blas_potrf(GRAM_F64, GRAM_LOWER, count, w->corner, count) == 0;
+}
+
+/* C R^-T in the place of C, and what it leaves of the diagonal; *done is false if C could not be
+ * factored. */
+static gram_status orthogonalise(gram_context *g, struct krr_preconditioner *p, struct work *w,
+                                 int64_t first, int64_t count, bool *done)
+{
+    size_t bytes = (size_t)(count * count), n_bytes = (size_t)p->n * sizeof *w->left;
+    struct krr_whiten op = {.dtype = p->dtype,
+                            .n = p->n,
+                            .count = count,
+                            .columns = column_at(p, first),
+                            .diagonal = w->diagonal.data,
+                            .scratch = w->narrow.data};
+    struct krr_array lower;
+    gram_status status;
+
+    TRY(gather_pivots(g, p->n, p->dtype, w, (int64_t[2]){count, count}, op.columns,
+                      w->narrow.data));
+    TRY(gram_krr_fetch(g, w->fetched, w->narrow.data, bytes * gram_dtype_size(p->dtype)));
+    *done = factor_corner(g, w, p->dtype, count);
+    if (!*done)
+        return GRAM_OK;
+    TRY(gram_krr_send(g, w->corner, bytes * sizeof *w->corner, &lower));
+    op.lower = lower.data;
+    status = g->backend->krr->whiten(g, &op);
+    gram_krr_free(g, &lower);
+    TRY(status);
+    TRY(gram_krr_fetch(g, w->left, w->diagonal.data, n_bytes));
+    for (int64_t i = 0; i < count; i++)
+        w->left[w->pivot[i]] = 0;
+    return gram_krr_store(g, w->diagonal.data, w->left, n_bytes);
+}
+
+/* Fills F; p->rank becomes the number of columns that could be had. */
+static gram_status fill(gram_context *g, const struct krr_system *s, struct krr_preconditioner *p,
+                        struct work *w)
+{
+    uint64_t state = s->seed;
+    int64_t done = 0;
+    bool more = true;
+
+    while (done < p->rank) {
+        int64_t count = draw(&state, w->left, p->n, gram_least(p->rank - done, BLOCK), w->pivot);
+
+        if (count == 0)
+            break;
+        TRY(residual_columns(g, s, p, w, done, count));
+        TRY(orthogonalise(g, p, w, done, count, &more));
+        if (!more)
+            break;
+        done += count;
+        if (gram_cancelled(g))
+            return gram_fail(g, GRAM_CANCELLED, "cancelled");
+    }
+    p->rank = done;
+    return GRAM_OK;
+}
+
+/* ---- The inner matrix ------------------------------------------------------------------------ */
+
+/* inner = 0 but for 1 on its diagonal. */
+static gram_status set_identity(gram_context *g, const gram_tensor *inner)
+{
+    int64_t rank = inner->shape[0];
+    size_t bytes = (size_t)rank * sizeof(double);
+    double *ones = gram_alloc(g, bytes);
+    gram_status status;
+
+    if (!ones)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
+    for (int64_t i = 0; i < rank; i++)
+        ones[i] = 1;
+    status = g->backend->krr->widen(g, GRAM_F64, rank * rank, NULL, inner->data);
+    if (status == GRAM_OK)
+        status = gram_krr_add_diagonal(g, inner, ones);
+    gram_free(g, ones, bytes);
+    return status;
+}
+
+/* p->inner = (F^T F + lambda I)^-1.  In f64, since F^T F has the norm of K. */
+static gram_status solve_inner(gram_context *g, struct krr_preconditioner *p,
+                               const struct krr_array memory[3])
+{
+    gram_tensor wide = gram_krr_matrix(g, memory[0].data, p->rank, p->n, GRAM_F64);
+    gram_tensor square = gram_krr_matrix(g, memory[1].data, p->rank, p->rank, GRAM_F64);
+    gram_tensor inner = gram_krr_matrix(g, p->inner.data, p->rank, p->rank, GRAM_F64);
+    gram_tensor info = {.data = memory[2].data, .dtype = GRAM_I32, .device = inner.device};
+    gram_kernel_options products = GRAM_KERNEL_OPTIONS_INIT;
+    int32_t code = 0;
+
+    products.inner = GRAM_DOT;
+    products.regularization = gram_number(p->lambda);
+    TRY(g->backend->krr->widen(g, p->dtype, p->rank * p->n, p->factor.data, wide.data));
+    TRY(gram_kernel(g, &wide, NULL, &products, &square));
+    TRY(set_identity(g, &inner));
+    TRY(gram_solve_cholesky(g, &square, &inner, NULL, &inner, &info));
+    TRY(gram_krr_fetch(g, &code, info.data, sizeof code));
+    if (code != 0) /* rounding made it indefinite: then P = lambda I */
+        p->rank = 0;
+    return GRAM_OK;
+}
+
+static gram_status invert(gram_context *g, struct krr_preconditioner *p)
+{
+    size_t rank = (size_t)p->rank, wide = sizeof(double);
+    const size_t bytes[] = {rank * (size_t)p->n * wide, rank * rank * wide, sizeof(int32_t)};
+    struct krr_array memory[3] = {{0}};
+    gram_status status = GRAM_OK;
+
+    for (int i = 0; i < 3 && status == GRAM_OK; i++)
+        status = gram_krr_allocate(g, bytes[i], &memory[i]);
+    if (status == GRAM_OK)
+        status = solve_inner(g, p, memory);
+    for (int i = 0; i < 3; i++)
+        gram_krr_free(g, &memory[i]);
+    return status;
+}
+
+/* lambda, and the inner matrix with it. */
+static gram_status finish(gram_context *g, struct krr_preconditioner *p, const struct work *w,
+                          double ridge)
+{
+    double left = 0;
+
+    for (int64_t i = 0; i < p->n; i++)
+        left += w->left[i];
+    p->lambda = fmax(ridge, 0.5 * left / (double)p->n);
+    if (g->backend->krr->factorise)
+        return g->backend->krr->factorise(g, p);
+    return p->rank > 0 ? invert(g, p) : GRAM_OK;
+}
+
+/* ---- Memory ---------------------------------------------------------------------------------- */
+
+static void work_destroy(gram_context *g, struct work *w)
+{
+    struct krr_array *all[] = {&w->diagonal, &w->points, &w->factor, &w->narrow};
+
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        gram_krr_free(g, all[i]);
+    gram_free(g, w->left, w->bytes);
+}
+
+static gram_status work_create(gram_context *g, const struct krr_preconditioner *p, int64_t width,
+                               struct work *w)
+{
+    size_t size = gram_dtype_size(p->dtype), left = gram_round64((size_t)p->n * sizeof *w->left);
+    size_t corner = gram_round64((size_t)(BLOCK * BLOCK) * sizeof *w->corner);
+    size_t index = gram_round64((size_t)(BLOCK * gram_most(p->rank, BLOCK)) * sizeof *w->index);
+
+    w->bytes = left + 2 * corner + index;
+    w->left = gram_alloc(g, w->bytes);
+    if (!w->left)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", w->bytes);
+    w->corner = (double *)(void *)((char *)w->left + left);
+    w->fetched = (char *)w->corner + corner;
+    w->index = (int64_t *)(void *)((char *)w->fetched + corner);
+    for (int64_t i = 0; i < p->n; i++)
+        w->left[i] = 1;
+    TRY(gram_krr_send(g, w->left, (size_t)p->n * sizeof *w->left, &w->diagonal));
+    TRY(gram_krr_allocate(g, (size_t)(BLOCK * width) * size, &w->points));
+    TRY(gram_krr_allocate(g, (size_t)(BLOCK * p->rank) * size, &w->factor));
+    return gram_krr_allocate(g, (size_t)(BLOCK * BLOCK) * size, &w->narrow);
+}
+
+static gram_status allocate(gram_context *g, struct krr_preconditioner *p)
+{
+    size_t size = gram_dtype_size(p->dtype);
+    size_t scratch = g->backend->krr->apply_bytes(p->n, p->rank, p->columns, p->dtype);
+
+    TRY(gram_krr_allocate(g, (size_t)(p->n * p->rank) * size, &p->factor));
+    TRY(gram_krr_allocate(g, (size_t)(p->rank * p->rank) * sizeof(double), &p->inner));
+    return gram_krr_allocate(g, scratch, &p->scratch);
+}
+
+gram_status gram_krr_precondition(gram_context *g, const struct krr_system *s, double ridge,
+                                  struct krr_preconditioner *out)
+{
+    struct krr_preconditioner p = {.n = s->x.shape[0], .columns = s->columns, .dtype = s->x.dtype};
+    struct work w = {0};
+    gram_status status;
+
+    p.rank = rank_of(p.n);
+    status = allocate(g, &p);
+    if (status == GRAM_OK)
+        status = work_create(g, &p, s->x.shape[1], &w);
+    if (status == GRAM_OK)
+        status = fill(g, s, &p, &w);
+    if (status == GRAM_OK)
+        status = finish(g, &p, &w, ridge);
+    work_destroy(g, &w);
+    if (status != GRAM_OK)
+        gram_krr_preconditioner_destroy(g, &p);
+    *out = p;
+    return status;
+}
+
+void gram_krr_preconditioner_destroy(gram_context *g, struct krr_preconditioner *p)
+{
+    gram_krr_free(g, &p->factor);
+    gram_krr_free(g, &p->inner);
+    gram_krr_free(g, &p->scratch);
+    *p = (struct krr_preconditioner){0};
+}
