@@ -51,6 +51,14 @@ STANDS_ON = {
     "cpu": {"pairwise", "linalg", "eigh", "kron", "krr"},
     "cuda": {"pairwise", "linalg", "eigh", "kron", "krr", "layers"},
 }
+# An application sees, besides the public headers, these alone: messages and memory of a context,
+# parallel loops, BLAS on the host, random numbers, files.  So it cannot reach a backend's table.
+SERVICES = {
+    "machine": {
+        "src/core/context.h", "src/core/view.h", "src/core/threads.h", "src/core/blas.h",
+        "src/core/random.h", "src/core/json_text.h", "src/core/model_file.h", "src/krr/krr.h",
+    },
+}
 # Includes that run up.  None may join them.
 UPWARDS = {
     ("src/pairwise/cuda_kernel_matmul.c", "src/eigh/cuda_krylov.h"),
@@ -109,6 +117,8 @@ def resolve(name, target):
 def domain_problem(name, path):
     """What is wrong with an include from one folder of src/ in another, or None."""
     domain, other = (part.split("/")[1] for part in (name, path))
+    if domain in SERVICES and domain != other and path not in SERVICES[domain]:
+        return f"{path} is not one of the services that {domain} may see"
     if domain == other or other in FRAME or other in STANDS_ON.get(domain, ()):
         return None
     if domain not in STANDS_ON or other not in STANDS_ON:
