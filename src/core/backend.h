@@ -390,18 +390,6 @@ struct gram_backend {
     /* The bytes of gram_optimizer_workspace. */
     gram_status (*optimizer_workspace)(gram_context *g, const gram_optimizer *o, size_t *bytes);
 
-    gram_status (*solve_cholesky_workspace)(gram_context *g, const struct gram_solve_op *op,
-                                            size_t *bytes);
-    gram_status (*solve_lu_workspace)(gram_context *g, const struct gram_solve_op *op,
-                                      size_t *bytes);
-    gram_status (*matmul_batched_workspace)(gram_context *g,
-                                            const struct gram_matmul_batched_op *op, size_t *bytes);
-    gram_status (*matmul_chunked_workspace)(gram_context *g,
-                                            const struct gram_matmul_chunked_op *op, size_t *bytes);
-    gram_status (*eigh_workspace)(gram_context *g, const struct gram_eigh_op *op, size_t *bytes);
-    gram_status (*matrix_power_workspace)(gram_context *g, const struct gram_matrix_power_op *op,
-                                          size_t *bytes);
-
     /* ---- The operations, of ops.def ---- */
 #define GRAM_OP(name, op, devices) gram_status (*name)(gram_context * g, const struct op *work);
 #include "ops.def"

@@ -21,14 +21,6 @@ uint64_t cpu_machine(const gram_context *g);
 /* In scratch that the caller owns, of the bytes that a query gives. */
 gram_status cpu_kernel_matmul_in(gram_context *g, const struct gram_kernel_matmul_op *op,
                                  void *scratch);
-gram_status cpu_solve_cholesky_workspace(gram_context *g, const struct gram_solve_op *op,
-                                         size_t *bytes);
-gram_status cpu_solve_lu_workspace(gram_context *g, const struct gram_solve_op *op, size_t *bytes);
-gram_status cpu_matmul_batched_workspace(gram_context *g, const struct gram_matmul_batched_op *op,
-                                         size_t *bytes);
-gram_status cpu_eigh_workspace(gram_context *g, const struct gram_eigh_op *op, size_t *bytes);
-gram_status cpu_matrix_power_workspace(gram_context *g, const struct gram_matrix_power_op *op,
-                                       size_t *bytes);
 gram_status cpu_tune_kron(gram_context *g, const struct gram_kron_matmul_op *op,
                           gram_kron_tuning *result);
 gram_status cpu_optimizer_workspace(gram_context *g, const gram_optimizer *o, size_t *bytes);

@@ -260,11 +260,6 @@ const struct gram_backend gram_cuda_backend = {
     .module_compile = cuda_module_compile,
     .module_launch = cuda_module_launch,
     .module_destroy = cuda_module_destroy,
-    .solve_cholesky_workspace = cuda_solve_cholesky_workspace,
-    .solve_lu_workspace = cuda_solve_lu_workspace,
-    .matmul_batched_workspace = cuda_matmul_batched_workspace,
-    .matmul_chunked_workspace = cuda_matmul_chunked_workspace,
-    .eigh_workspace = cuda_eigh_workspace,
     .eigh_wait = gram_cuda_joined,
     .eigh_multi_workspace = cuda_eigh_multi_workspace,
     .eigh_multi_solve = cuda_eigh_multi_solve,
@@ -272,7 +267,6 @@ const struct gram_backend gram_cuda_backend = {
     .optimizer_workspace = cuda_optimizer_workspace,
     .optimizer_open = cuda_optimizer_open,
     .optimizer_close = cuda_optimizer_close,
-    .matrix_power_workspace = cuda_matrix_power_workspace,
 #define GRAM_OP(name, op, devices) .name = cuda_##name,
 #include "core/ops.def"
 };

@@ -13,7 +13,6 @@
 #include "core/ops.def"
 
 /* cuda_eigh.c */
-gram_status cuda_eigh_workspace(gram_context *g, const struct gram_eigh_op *op, size_t *bytes);
 
 /* cuda_eigh_multi.c */
 gram_status cuda_eigh_multi_workspace(const struct gram_eigh_multi *m, size_t *device_bytes,
@@ -55,23 +54,14 @@ gram_status cuda_optimizer_open(gram_context *g, gram_optimizer *o);
 void cuda_optimizer_close(gram_optimizer *o);
 
 /* cuda_solve.c */
-gram_status cuda_solve_cholesky_workspace(gram_context *g, const struct gram_solve_op *op,
-                                          size_t *bytes);
-gram_status cuda_solve_lu_workspace(gram_context *g, const struct gram_solve_op *op, size_t *bytes);
 
 /* cuda_matmul_batched.c */
-gram_status cuda_matmul_batched_workspace(gram_context *g, const struct gram_matmul_batched_op *op,
-                                          size_t *bytes);
 
 /* cuda_matmul_chunked.c */
-gram_status cuda_matmul_chunked_workspace(gram_context *g, const struct gram_matmul_chunked_op *op,
-                                          size_t *bytes);
 
 /* cuda_matrix_power.c.  _least_ridge is gram_power_least_ridge for the dtype that the device
  * computes in. */
 double cuda_matrix_power_least_ridge(const gram_context *g, const struct gram_matrix_power_op *op);
-gram_status cuda_matrix_power_workspace(gram_context *g, const struct gram_matrix_power_op *op,
-                                        size_t *bytes);
 
 /* cuda_tune.c: measures all tiles for problems like op. */
 gram_status cuda_tune(gram_context *g, const struct gram_cdist_op *op, gram_tuning *result);

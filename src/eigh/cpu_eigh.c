@@ -210,7 +210,7 @@ gram_status cpu_eigh(gram_context *g, const struct gram_eigh_op *op)
     void *scratch;
 
     TRY(make_plan(g, op, &plan));
-    plan.grows = plan.fallback != GRAM_EIGH_DRIVER_AUTO && !g->scratch_given;
+    plan.grows = plan.fallback != GRAM_EIGH_DRIVER_AUTO && !g->scratch_given && !g->measure;
     TRY(gram_scratch(g, plan_bytes(g, &plan), &scratch));
     return run(g, &plan, scratch);
 }
@@ -221,13 +221,4 @@ gram_status cpu_eigh_in(gram_context *g, const struct gram_eigh_op *op, void *sc
 
     TRY(make_plan(g, op, &plan));
     return run(g, &plan, scratch);
-}
-
-gram_status cpu_eigh_workspace(gram_context *g, const struct gram_eigh_op *op, size_t *bytes)
-{
-    struct eigh_plan plan;
-
-    TRY(make_plan(g, op, &plan));
-    *bytes = plan_bytes(g, &plan);
-    return GRAM_OK;
 }

@@ -3,6 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "core/scratch.h"
 #include "cpu_eigh.h"
 #include "cpu_krylov.h"
 #include "pairwise/pairwise.h"
@@ -160,7 +161,7 @@ static void fall_back(gram_context *g, struct eigh_plan *plan, int64_t item, voi
     one.info = gram_view_alone(&op->info, &op->batch, item);
     one.driver = plan->fallback;
     one.report = NULL;
-    plan->ended = cpu_eigh_workspace(g, &one, &bytes);
+    plan->ended = gram_measure(g, &bytes, cpu_eigh(g, &one));
     if (plan->ended == GRAM_OK && plan->grows)
         plan->ended = gram_scratch(g, bytes, scratch);
     if (plan->ended == GRAM_OK)

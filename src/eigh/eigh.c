@@ -5,6 +5,7 @@
  */
 #include "eigh.h"
 #include "core/many.h"
+#include "core/scratch.h"
 #include <math.h>
 
 /* What the call and the query are given. */
@@ -178,7 +179,7 @@ gram_status gram_eigh_query(gram_context *g, const struct gram_eigh_call *call,
 
     TRY(gram_eigh_describe(g, call, &op));
     op.report = &report;
-    TRY(g->backend->eigh_workspace(g, &op, &bytes));
+    TRY(gram_measure(g, &bytes, g->backend->eigh(g, &op)));
     d->need = gram_workspace_on(g, bytes);
     d->driver = report.driver;
     d->time_source = gram_eigh_time(g, &op, d->driver, &d->seconds);

@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "core/blas.h"
+#include "core/scratch.h"
 #include "eigh.h"
 #include "pairwise/pairwise.h"
 #include <math.h>
@@ -209,7 +210,7 @@ gram_status gram_eigh_operator_workspace(gram_context *g, const gram_operator *a
 
     TRY(gram_begin(g, __func__));
     TRY(describe_operator(g, a, &args, &memory, &op));
-    TRY(g->backend->eigh_workspace(g, &op, &bytes));
+    TRY(gram_measure(g, &bytes, g->backend->eigh(g, &op)));
     *need = gram_workspace_on(g, bytes);
     return GRAM_OK;
 }
@@ -268,7 +269,7 @@ gram_status gram_eigh_kernel_workspace(gram_context *g, const gram_tensor *x,
 
     TRY(gram_begin(g, __func__));
     TRY(describe_kernel(g, kernel, &args, &memory, &op));
-    TRY(g->backend->eigh_workspace(g, &op, &bytes));
+    TRY(gram_measure(g, &bytes, g->backend->eigh(g, &op)));
     *need = gram_workspace_on(g, bytes);
     return GRAM_OK;
 }

@@ -9,6 +9,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "core/database.h"
+#include "core/scratch.h"
 #include "eigh.h"
 #include <math.h>
 #include <stdio.h>
@@ -338,7 +339,7 @@ static gram_status try_driver(gram_context *g, const struct gram_eigh_op *op, do
     *ms = NAN;
     tried.tuned = *driver;
     tried.report = &report;
-    status = g->backend->eigh_workspace(g, &tried, &bytes); /* says which it would be */
+    status = gram_measure(g, &bytes, g->backend->eigh(g, &tried)); /* says which it would be */
     if (status == GRAM_OK && *driver != GRAM_EIGH_DRIVER_AUTO && report.driver != *driver)
         return GRAM_OK;
     if (status == GRAM_OK)

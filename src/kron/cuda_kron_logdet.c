@@ -64,7 +64,7 @@ static gram_status make_job(gram_context *g, const struct gram_kron_number_op *o
     job->f.inner_at = job->f.bytes;
     for (int i = 0; i < job->f.count; i++) {
         const struct gram_solve_op system = system_of(job, i);
-        TRY(cuda_solve_lu_workspace(g, &system, &bytes));
+        TRY(gram_measure(g, &bytes, cuda_solve_lu(g, &system)));
         job->f.inner_bytes = gram_most_bytes(job->f.inner_bytes, bytes);
     }
     job->f.bytes += gram_round64(job->f.inner_bytes);

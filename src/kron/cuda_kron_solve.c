@@ -413,11 +413,12 @@ static gram_status inner_bytes(gram_context *g, const struct solve_job *job, int
 
     if (job->eigen) {
         eigen = eigenproblem(job, i);
-        return cuda_eigh_workspace(g, &eigen, bytes);
+        return gram_measure(g, bytes, cuda_eigh(g, &eigen));
     }
     system = system_of(job, i, 0);
-    return job->op->method == GRAM_KRON_LU ? cuda_solve_lu_workspace(g, &system, bytes)
-                                           : cuda_solve_cholesky_workspace(g, &system, bytes);
+    return gram_measure(g, bytes,
+                        job->op->method == GRAM_KRON_LU ? cuda_solve_lu(g, &system)
+                                                        : cuda_solve_cholesky(g, &system));
 }
 
 /* Lays out the scratch: codes, factorisations, rows of b, and what inner operations take. */

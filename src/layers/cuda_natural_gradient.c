@@ -109,13 +109,13 @@ static gram_status measure_parts(gram_context *g, struct natural_job *job)
 {
     size_t bytes;
 
-    TRY(cuda_matmul_batched_workspace(g, &job->gram, &job->inner_bytes));
-    TRY(cuda_solve_cholesky_workspace(g, &job->solve, &bytes));
+    TRY(gram_measure(g, &job->inner_bytes, cuda_matmul_batched(g, &job->gram)));
+    TRY(gram_measure(g, &bytes, cuda_solve_cholesky(g, &job->solve)));
     job->inner_bytes = gram_most_bytes(job->inner_bytes, bytes);
     if (job->wide) {
-        TRY(cuda_matmul_batched_workspace(g, &job->down, &bytes));
+        TRY(gram_measure(g, &bytes, cuda_matmul_batched(g, &job->down)));
         job->inner_bytes = gram_most_bytes(job->inner_bytes, bytes);
-        TRY(cuda_matmul_batched_workspace(g, &job->up, &bytes));
+        TRY(gram_measure(g, &bytes, cuda_matmul_batched(g, &job->up)));
         job->inner_bytes = gram_most_bytes(job->inner_bytes, bytes);
     }
     return GRAM_OK;

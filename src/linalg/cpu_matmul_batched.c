@@ -158,16 +158,3 @@ gram_status cpu_matmul_batched(gram_context *g, const struct gram_matmul_batched
     cpu_blas_for(g, plan.workers > 1, plan.op.batch.count, run_item, &plan);
     return GRAM_OK;
 }
-
-gram_status cpu_matmul_batched_workspace(gram_context *g, const struct gram_matmul_batched_op *op,
-                                         size_t *bytes)
-{
-    struct matmul_plan plan;
-
-    *bytes = 0;
-    if (gram_matmul_is_empty(op))
-        return GRAM_OK;
-    TRY(make_plan(g, op, &plan));
-    *bytes = (size_t)plan.workers * plan.worker_bytes;
-    return GRAM_OK;
-}

@@ -780,14 +780,3 @@ gram_status cpu_matrix_power(gram_context *g, const struct gram_matrix_power_op 
     }
     return report_failure(g, &plan);
 }
-
-gram_status cpu_matrix_power_workspace(gram_context *g, const struct gram_matrix_power_op *op,
-                                       size_t *bytes)
-{
-    struct power_plan plan;
-
-    make_plan(g, op, &plan);
-    TRY(check_order(g, &plan));
-    *bytes = (size_t)plan.workers * plan.bytes;
-    return GRAM_OK;
-}

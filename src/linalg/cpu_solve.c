@@ -103,9 +103,9 @@ static gram_status run(gram_context *g, struct solve_plan *plan)
         return gram_fail(g, GRAM_UNSUPPORTED,
                          "a has %lld rows and b %lld columns, BLAS takes at most %d of each",
                          (long long)op->a.rows, (long long)op->x.cols, INT_MAX);
+    TRY(gram_scratch(g, scratch_bytes(g, plan), &scratch));
     if (op->factored && plan->lu)
         TRY(check_pivots(g, plan));
-    TRY(gram_scratch(g, scratch_bytes(g, plan), &scratch));
     if (cpu_solve_has_options(op))
         cpu_solve_options(g, plan, scratch);
     else if (is_small(plan))
@@ -138,23 +138,4 @@ gram_status cpu_solve_lu(gram_context *g, const struct gram_solve_op *op)
 
     make_plan(g, op, true, &plan);
     return run(g, &plan);
-}
-
-gram_status cpu_solve_cholesky_workspace(gram_context *g, const struct gram_solve_op *op,
-                                         size_t *bytes)
-{
-    struct solve_plan plan;
-
-    make_plan(g, op, false, &plan);
-    *bytes = scratch_bytes(g, &plan);
-    return GRAM_OK;
-}
-
-gram_status cpu_solve_lu_workspace(gram_context *g, const struct gram_solve_op *op, size_t *bytes)
-{
-    struct solve_plan plan;
-
-    make_plan(g, op, true, &plan);
-    *bytes = scratch_bytes(g, &plan);
-    return GRAM_OK;
 }

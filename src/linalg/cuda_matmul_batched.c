@@ -220,16 +220,3 @@ gram_status cuda_matmul_batched(gram_context *g, const struct gram_matmul_batche
     gram_cuda_leave(g->device, entered);
     return status;
 }
-
-gram_status cuda_matmul_batched_workspace(gram_context *g, const struct gram_matmul_batched_op *op,
-                                          size_t *bytes)
-{
-    struct matmul_job job;
-
-    *bytes = 0;
-    if (gram_matmul_is_empty(op))
-        return GRAM_OK;
-    TRY(make_job(g, op, &job));
-    *bytes = job.bytes;
-    return GRAM_OK;
-}

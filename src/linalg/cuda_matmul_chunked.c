@@ -14,6 +14,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "core/scratch.h"
 #include "cuda/arena.h"
 #include "cuda/cuda_ops.h"
 #include "cuda/transfer.h"
@@ -157,7 +158,7 @@ static gram_status lay_out(gram_context *g, struct cuda_chunks *c)
     }
     if (c->host[CHUNK_C])
         op.c_is_out = false;
-    TRY(cuda_matmul_batched_workspace(g, &op, &c->product_bytes));
+    TRY(gram_measure(g, &c->product_bytes, cuda_matmul_batched(g, &op)));
     c->bytes = c->product_at + c->product_bytes;
     return GRAM_OK;
 }
@@ -190,7 +191,7 @@ static gram_status cut(gram_context *g, const struct gram_matmul_chunked_op *op,
                                                        (double)w->out.cols, (double)w->a.cols) <=
                              elements);
     if (c->all) {
-        TRY(cuda_matmul_batched_workspace(g, w, &c->product_bytes));
+        TRY(gram_measure(g, &c->product_bytes, cuda_matmul_batched(g, w)));
         c->bytes = c->product_bytes;
         return GRAM_OK;
     }
@@ -491,14 +492,4 @@ gram_status cuda_matmul_chunked(gram_context *g, const struct gram_matmul_chunke
     status = run(g, op->parallel, &c);
     gram_cuda_leave(g->device, entered);
     return status;
-}
-
-gram_status cuda_matmul_chunked_workspace(gram_context *g, const struct gram_matmul_chunked_op *op,
-                                          size_t *bytes)
-{
-    struct cuda_chunks c;
-
-    TRY(cut(g, op, &c));
-    *bytes = c.bytes;
-    return GRAM_OK;
 }

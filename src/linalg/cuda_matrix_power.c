@@ -431,15 +431,3 @@ gram_status cuda_matrix_power(gram_context *g, const struct gram_matrix_power_op
     gram_cuda_leave(g->device, entered);
     return status;
 }
-
-gram_status cuda_matrix_power_workspace(gram_context *g, const struct gram_matrix_power_op *op,
-                                        size_t *bytes)
-{
-    struct power_job job;
-    bool entered = gram_cuda_enter(g->device);
-    gram_status status = make_job(g, op, &job);
-
-    gram_cuda_leave(g->device, entered);
-    *bytes = op->batch.count > 0 ? job.bytes : 0;
-    return status;
-}

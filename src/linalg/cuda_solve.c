@@ -214,28 +214,6 @@ static gram_status run(gram_context *g, const struct gram_solve_op *op, bool lu)
     return status;
 }
 
-static gram_status workspace(gram_context *g, const struct gram_solve_op *op, bool lu,
-                             size_t *bytes)
-{
-    struct cuda_solve_plan plan;
-    gram_status status;
-    bool entered;
-
-    make_plan(op, lu, &plan);
-    *bytes = 0;
-    if (plan.own.count == 0)
-        return GRAM_OK;
-    if (!cuda_solve_has_options(&plan) && is_small(g, &plan)) {
-        *bytes = scratch_bytes(g->device, &plan);
-        return GRAM_OK;
-    }
-    entered = gram_cuda_enter(g->device);
-    status = cuda_solve_has_options(&plan) ? cuda_solve_options_bytes(g, &plan, bytes)
-                                           : cuda_solve_large_bytes(g, &plan, bytes);
-    gram_cuda_leave(g->device, entered);
-    return status;
-}
-
 gram_status cuda_solve_cholesky(gram_context *g, const struct gram_solve_op *op)
 {
     return run(g, op, false);
@@ -244,15 +222,4 @@ gram_status cuda_solve_cholesky(gram_context *g, const struct gram_solve_op *op)
 gram_status cuda_solve_lu(gram_context *g, const struct gram_solve_op *op)
 {
     return run(g, op, true);
-}
-
-gram_status cuda_solve_cholesky_workspace(gram_context *g, const struct gram_solve_op *op,
-                                          size_t *bytes)
-{
-    return workspace(g, op, false, bytes);
-}
-
-gram_status cuda_solve_lu_workspace(gram_context *g, const struct gram_solve_op *op, size_t *bytes)
-{
-    return workspace(g, op, true, bytes);
 }

@@ -30,13 +30,9 @@ gram_status cuda_solve_launch(gram_context *g, const struct cuda_solve_plan *pla
 
 /* cuda_solve_large.c: by cuSOLVER, one matrix after the other. */
 gram_status cuda_solve_large(gram_context *g, const struct cuda_solve_plan *plan);
-gram_status cuda_solve_large_bytes(gram_context *g, const struct cuda_solve_plan *plan,
-                                   size_t *bytes);
 
 /* cuda_solve_options.c.  has_options is true of calls for what only that file can do, and of those
  * that it does quickest. */
 bool cuda_solve_has_options(const struct cuda_solve_plan *plan);
 gram_status cuda_solve_options(gram_context *g, const struct cuda_solve_plan *plan);
-gram_status cuda_solve_options_bytes(gram_context *g, const struct cuda_solve_plan *plan,
-                                     size_t *bytes);
 #endif

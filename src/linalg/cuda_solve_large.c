@@ -284,8 +284,8 @@ gram_status cuda_solve_large(gram_context *g, const struct cuda_solve_plan *plan
 
     TRY(gram_cuda_solver(g, &l.solver));
     TRY(lay_out(g, plan, l.solver, &l.at));
-    TRY(gram_cuda_solver_host(g, l.solver, l.at.host_bytes, &l.host));
     TRY(gram_cuda_scratch(g, l.at.bytes, &memory));
+    TRY(gram_cuda_solver_host(g, l.solver, l.at.host_bytes, &l.host));
     l.memory = memory;
     for (int64_t own = 0; own < plan->own.count; own++) {
         struct large_matrix m;
@@ -296,17 +296,5 @@ gram_status cuda_solve_large(gram_context *g, const struct cuda_solve_plan *plan
             TRY(solve_columns(g, &l, &m, item_of(plan, &op->b, own, j),
                               item_of(plan, &op->x, own, j)));
     }
-    return GRAM_OK;
-}
-
-gram_status cuda_solve_large_bytes(gram_context *g, const struct cuda_solve_plan *plan,
-                                   size_t *bytes)
-{
-    struct cuda_solver *solver;
-    struct scratch s;
-
-    TRY(gram_cuda_solver(g, &solver));
-    TRY(lay_out(g, plan, solver, &s));
-    *bytes = s.bytes;
     return GRAM_OK;
 }

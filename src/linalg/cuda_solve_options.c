@@ -698,9 +698,9 @@ gram_status cuda_solve_options(gram_context *g, const struct cuda_solve_plan *pl
     void *memory;
 
     TRY(prepare(g, plan, &job));
+    TRY(gram_cuda_scratch(g, job.at.bytes, &memory));
     if (job.solver)
         TRY(gram_cuda_solver_host(g, job.solver, job.at.host_bytes, &job.host));
-    TRY(gram_cuda_scratch(g, job.at.bytes, &memory));
     job.memory = memory;
     describe(&job);
     TRY(gram_cuda_check(
@@ -715,15 +715,5 @@ gram_status cuda_solve_options(gram_context *g, const struct cuda_solve_plan *pl
         job.params.parts = gram_most(1, gram_least(gram_ceil_div(job.params.n, 4), most / count));
         TRY(run_chunk(g, &job));
     }
-    return GRAM_OK;
-}
-
-gram_status cuda_solve_options_bytes(gram_context *g, const struct cuda_solve_plan *plan,
-                                     size_t *bytes)
-{
-    struct option_job job;
-
-    TRY(prepare(g, plan, &job));
-    *bytes = job.at.bytes;
     return GRAM_OK;
 }

@@ -7,6 +7,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "matmul_batched.h"
+#include "core/scratch.h"
 #include "kron/kron.h"
 #include <float.h>
 
@@ -122,7 +123,7 @@ gram_status gram_matmul_batched_workspace(gram_context *g, const gram_tensor *a,
     TRY(gram_begin(g, __func__));
     TRY(gram_check_need(g, need));
     TRY(describe(g, a, b, options, out, &op));
-    TRY(g->backend->matmul_batched_workspace(g, &op, &bytes));
+    TRY(gram_measure(g, &bytes, g->backend->matmul_batched(g, &op)));
     *need = gram_workspace_on(g, bytes);
     return GRAM_OK;
 }

@@ -8,6 +8,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "core/scratch.h"
 #include "matmul_batched.h"
 #include <math.h>
 
@@ -61,9 +62,9 @@ static gram_status scratch_of(gram_context *g, const struct chunks *c, size_t *b
     struct gram_matmul_batched_op op;
 
     if (c->all)
-        return g->backend->matmul_batched_workspace(g, c->whole, bytes);
+        return gram_measure(g, bytes, g->backend->matmul_batched(g, c->whole));
     op = gram_matmul_piece(c->whole, &first, c->m, c->n, c->k);
-    return g->backend->matmul_batched_workspace(g, &op, bytes);
+    return gram_measure(g, bytes, g->backend->matmul_batched(g, &op));
 }
 
 /* Finds the pieces, and the scratch of one. */
@@ -171,7 +172,7 @@ static gram_status prepare(gram_context *g, size_t memory, struct gram_matmul_ch
     TRY(limit_of(g, memory, &op->memory));
     g->call = call;
     if (g->backend->matmul_chunked)
-        return g->backend->matmul_chunked_workspace(g, op, scratch);
+        return gram_measure(g, scratch, g->backend->matmul_chunked(g, op));
     return plan(g, &op->product, op->memory, c, scratch);
 }
 

@@ -5,6 +5,7 @@
  */
 #include "core/backend.h"
 #include "core/many.h"
+#include "core/scratch.h"
 #include <float.h>
 #include <math.h>
 
@@ -239,7 +240,7 @@ gram_status gram_matrix_power_workspace(gram_context *g, const gram_tensor *a,
     TRY(gram_begin(g, __func__));
     TRY(gram_check_need(g, need));
     TRY(describe(g, a, options, out, &op));
-    TRY(g->backend->matrix_power_workspace(g, &op, &bytes));
+    TRY(gram_measure(g, &bytes, g->backend->matrix_power(g, &op)));
     *need = gram_workspace_on(g, bytes);
     return GRAM_OK;
 }

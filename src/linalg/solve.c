@@ -7,6 +7,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "core/backend.h"
+#include "core/scratch.h"
 #include <float.h>
 
 /* What both calls and both queries are given. */
@@ -274,7 +275,7 @@ gram_status gram_solve_cholesky_workspace(gram_context *g, const gram_tensor *a,
     TRY(gram_begin(g, __func__));
     TRY(gram_check_need(g, need));
     TRY(describe(g, &s, options, &op));
-    TRY(g->backend->solve_cholesky_workspace(g, &op, &bytes));
+    TRY(gram_measure(g, &bytes, g->backend->solve_cholesky(g, &op)));
     *need = gram_workspace_on(g, bytes);
     return GRAM_OK;
 }
@@ -301,7 +302,7 @@ gram_status gram_solve_lu_workspace(gram_context *g, const gram_tensor *a, const
     TRY(gram_begin(g, __func__));
     TRY(gram_check_need(g, need));
     TRY(describe(g, &s, options, &op));
-    TRY(g->backend->solve_lu_workspace(g, &op, &bytes));
+    TRY(gram_measure(g, &bytes, g->backend->solve_lu(g, &op)));
     *need = gram_workspace_on(g, bytes);
     return GRAM_OK;
 }

@@ -103,7 +103,7 @@ static gram_status lay_out(gram_context *g, const gram_optimizer *o, int64_t blo
     batch->info = 2 * batch->out;
     batch->power = batch->info + gram_round64((size_t)batch->count * sizeof(int32_t));
     op = gram_optimizer_power(o, b, n, work, batch->count);
-    TRY(g->backend->matrix_power_workspace(g, &op, &batch->power_bytes));
+    TRY(gram_measure(g, &batch->power_bytes, g->backend->matrix_power(g, &op)));
     batch->bytes = batch->power + batch->power_bytes;
     fits = o->options.skip > 0 ? 4 * (size_t)g->threads * gram_round64(matrix) : 0;
     batch->bytes = gram_most_bytes(batch->bytes, fits);

@@ -249,7 +249,7 @@ static gram_status lay_out(gram_context *g, const gram_optimizer *o,
     batch->kept = batch->info + gram_round64((size_t)batch->count * sizeof(int32_t));
     batch->power = batch->kept + gram_round64((size_t)batch->count * sizeof(int));
     op = gram_optimizer_power(o, kind->block, n, kind->work, batch->count);
-    TRY(cuda_matrix_power_workspace(g, &op, &batch->power_bytes));
+    TRY(gram_measure(g, &batch->power_bytes, cuda_matrix_power(g, &op)));
     batch->bytes = batch->power_bytes;
     if (o->options.skip > 0)
         batch->bytes = gram_most_bytes(batch->bytes, fit_bytes(kind, n, batch->count));

@@ -308,7 +308,7 @@ static gram_status lay_out(gram_context *g, const struct cuda_optimizer_kind *ki
     room->array = gram_round64((size_t)(room->count * kind->array) * size);
     room->arrays = place(room, ARRAYS * (int64_t)room->array, 1);
     op = eigenproblem(kind, n, room->count);
-    TRY(cuda_eigh_workspace(g, &op, &room->eigh_bytes));
+    TRY(gram_measure(g, &room->eigh_bytes, cuda_eigh(g, &op)));
     room->bytes = gram_most_bytes(room->bytes, room->eigh + gram_round64(room->eigh_bytes));
     return GRAM_OK;
 }
