@@ -34,7 +34,7 @@ struct eigh_driver {
     void (*run)(gram_context *g, struct eigh_plan *plan, void *scratch);
 };
 
-/* The whole operation in scratch of cpu_eigh_workspace() bytes that the caller owns. */
+/* The whole operation in the caller's scratch, of as many bytes as a query of cpu_eigh gives. */
 gram_status cpu_eigh_in(gram_context *g, const struct gram_eigh_op *op, void *scratch);
 
 /* The drivers. */

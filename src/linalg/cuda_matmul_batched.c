@@ -9,6 +9,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "core/blas.h"
+#include "core/scratch.h"
 #include "cuda/arena.h"
 #include "cuda_matmul.h"
 
@@ -22,9 +23,9 @@ struct matmul_job {
     struct cuda_matmul_side a, b;
     bool combine;       /* out is made of a product in scratch */
     int64_t run, chunk; /* items of a run; items of a call of cuBLAS */
-    size_t b_at, out_at, blas_at, bytes;
+    /* Scratch, of the items of a call of cuBLAS: copies of a and b, products, cuBLAS's own. */
+    void *packed_a, *packed_b, *product, *blas_memory;
     struct cuda_blas *blas;
-    char *scratch;
 };
 
 static bool is_even(const struct matmul_job *job, int d)
@@ -58,6 +59,7 @@ static gram_status lay_out(gram_context *g, struct matmul_job *job)
         (size_t)job->op.out.rows * (size_t)job->op.out.cols * gram_dtype_size(job->op.out.dtype);
     size_t a = job->a.pack ? job->a.item_bytes : 0, b = job->b.pack ? job->b.item_bytes : 0;
     size_t item = a + b + (job->combine ? out : 0), count;
+    struct gram_layout layout = {0};
 
     job->chunk = gram_least(job->run, INT32_MAX);
     if (item > 0)
@@ -65,11 +67,11 @@ static gram_status lay_out(gram_context *g, struct matmul_job *job)
     count = (size_t)job->chunk;
     if (item > SIZE_MAX / 4 / count)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "the bytes of copies of a, b and out overflow");
-    job->b_at = gram_round64(count * a);
-    job->out_at = job->b_at + gram_round64(count * b);
-    job->blas_at = job->out_at + (job->combine ? gram_round64(count * out) : 0);
-    job->bytes = job->blas_at + CUDA_BLAS_BYTES;
-    return GRAM_OK;
+    gram_take(&layout, &job->packed_a, count * a);
+    gram_take(&layout, &job->packed_b, count * b);
+    gram_take(&layout, &job->product, job->combine ? count * out : 0);
+    gram_take(&layout, &job->blas_memory, CUDA_BLAS_BYTES);
+    return gram_layout_open(g, &layout);
 }
 
 /* Of any operand the elements, so that bytes can be counted. */
@@ -106,7 +108,7 @@ static gram_status make_job(gram_context *g, const struct gram_matmul_batched_op
     job->combine = own->alpha.tensor.data || own->beta.tensor.data || own->a.cols == 0 ||
                    !gram_blas_by_rows(&own->out) || !gram_blas_direct(&own->out);
     choose_runs(job);
-    return lay_out(g, job);
+    return GRAM_OK;
 }
 
 /* out = alpha from + beta c of items; from NULL: c alone. */
@@ -170,7 +172,7 @@ static gram_status run_piece(gram_context *g, const struct matmul_job *job, int6
                              int64_t count)
 {
     const struct gram_matmul_batched_op *op = &job->op;
-    char *product = job->scratch + job->out_at;
+    char *product = job->product;
 
     if (op->a.cols == 0)
         return finish(g, job, NULL, first, count);
@@ -184,13 +186,10 @@ static gram_status run_piece(gram_context *g, const struct matmul_job *job, int6
 
 static gram_status run(gram_context *g, struct matmul_job *job)
 {
-    void *scratch;
-
-    TRY(gram_cuda_scratch(g, job->bytes, &scratch));
-    job->scratch = scratch;
-    job->a.packed = job->scratch;
-    job->b.packed = job->scratch + job->b_at;
-    TRY(gram_cuda_blas(g, job->scratch + job->blas_at, &job->blas));
+    TRY(lay_out(g, job));
+    job->a.packed = job->packed_a;
+    job->b.packed = job->packed_b;
+    TRY(gram_cuda_blas(g, job->blas_memory, &job->blas));
     for (int64_t begin = 0; begin < job->op.batch.count; begin += job->run)
         for (int64_t first = 0; first < job->run; first += job->chunk)
             TRY(run_piece(g, job, begin + first, gram_least(job->chunk, job->run - first)));

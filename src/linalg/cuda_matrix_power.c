@@ -7,6 +7,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cuda_matrix_power.h"
+#include "core/scratch.h"
 #include "cuda/arena.h"
 #include "cuda_solve.h"
 #include <float.h>
@@ -251,28 +252,28 @@ gram_status cuda_power_square(gram_context *g, struct power_job *job, const char
 /* ---- The job --------------------------------------------------------------------------------- */
 
 /* Lays out the scratch of a chunk. */
-static void lay_out(struct power_job *job)
+static gram_status lay_out(gram_context *g, struct power_job *job)
 {
-    size_t count = (size_t)job->chunk, n = (size_t)job->params.n;
-    size_t size = gram_dtype_size(job->work), at = 0;
+    const size_t count = (size_t)job->chunk, n = (size_t)job->params.n;
+    const size_t size = gram_dtype_size(job->work);
+    struct power_params *p = &job->params;
+    struct gram_layout l = {0};
 
-    job->matrix_bytes = gram_round64(count * n * (size_t)job->params.ld * size);
-    job->matrices_at = at;
-    at += (size_t)(MATRICES + (job->split ? HALVES : 0)) * job->matrix_bytes;
-    job->state_at = at;
-    at += gram_round64(count * sizeof(struct power_state));
-    job->vectors_at = at;
-    at += gram_round64(count * 3 * n * size);
-    job->sums_at = at;
-    at += gram_round64(count * POWER_PARTS * sizeof(double));
-    job->values_at = at;
-    at += job->eigh ? gram_round64(count * n * size) : 0;
-    job->codes_at = at;
-    at += job->eigh ? gram_round64(count * sizeof(int)) : 0;
-    job->blas_at = at;
-    at += CUDA_BLAS_BYTES;
-    job->solver_at = at;
-    job->bytes = at + gram_round64(job->solver_bytes);
+    if (n == 0) { /* info and error are all there is */
+        gram_take(&l, &p->state, count * sizeof(struct power_state));
+        return gram_layout_open(g, &l);
+    }
+    job->matrix_bytes = gram_round64(count * n * (size_t)p->ld * size);
+    gram_take(&l, &job->matrices,
+              (size_t)(MATRICES + (job->split ? HALVES : 0)) * job->matrix_bytes);
+    gram_take(&l, &p->state, count * sizeof(struct power_state));
+    gram_take(&l, &p->vectors, count * 3 * n * size);
+    gram_take(&l, &p->sums, count * POWER_PARTS * sizeof(double));
+    gram_take(&l, &p->values, job->eigh ? count * n * size : 0);
+    gram_take(&l, &p->codes, job->eigh ? count * sizeof(int) : 0);
+    gram_take(&l, &job->blas_memory, CUDA_BLAS_BYTES);
+    gram_take(&l, &job->solver_memory, job->solver_bytes);
+    return gram_layout_open(g, &l);
 }
 
 static gram_status make_job(gram_context *g, const struct gram_matrix_power_op *op,
@@ -301,10 +302,6 @@ static gram_status make_job(gram_context *g, const struct gram_matrix_power_op *
     cuda_power_plan(job, &job->plan);
     if (job->eigh && n && job->chunk)
         TRY(cuda_power_eigh_bytes(g, job));
-    if (n && job->chunk)
-        lay_out(job);
-    else
-        job->bytes = gram_round64((size_t)job->chunk * sizeof(struct power_state));
     return GRAM_OK;
 }
 
@@ -357,28 +354,23 @@ static void fill_params(const struct cuda_device *device, struct power_job *job)
     choose_blocks(device, job);
 }
 
-static void place_scratch(struct power_job *job)
+/* The matrices of a chunk are where they were at first: the one before has exchanged them. */
+static void place_matrices(struct power_job *job)
 {
-    struct power_params *p = &job->params;
-    char *m = job->scratch + job->matrices_at;
+    char *m = job->matrices;
 
     job->s = (struct power_matrices){m, m + job->matrix_bytes, m + 2 * job->matrix_bytes,
                                      m + 3 * job->matrix_bytes, m + 4 * job->matrix_bytes};
     for (int i = 0; i < HALVES; i++)
         job->halves[i] = m + (size_t)(MATRICES + i) * job->matrix_bytes;
-    p->state = (struct power_state *)(void *)(job->scratch + job->state_at);
-    p->vectors = job->scratch + job->vectors_at;
-    p->sums = (double *)(void *)(job->scratch + job->sums_at);
-    p->values = (double *)(void *)(job->scratch + job->values_at);
-    p->codes = (const int *)(const void *)(job->scratch + job->codes_at);
 }
 
 static gram_status run_chunk(gram_context *g, struct power_job *job)
 {
-    place_scratch(job);
     TRY(for_threads(g, job, &matrix_power_begin));
     if (job->params.n == 0)
         return for_threads(g, job, &matrix_power_verdict);
+    place_matrices(job);
     TRY(cuda_power_pass(g, job, &matrix_power_measure));
     TRY(cuda_power_load(g, job, job->s.b));
     TRY(job->eigh ? cuda_power_eigh(g, job) : cuda_power_iterate(g, job));
@@ -394,16 +386,14 @@ static gram_status run_chunk(gram_context *g, struct power_job *job)
 static gram_status run(gram_context *g, const struct gram_matrix_power_op *op)
 {
     struct power_job job;
-    void *scratch;
 
     TRY(make_job(g, op, &job));
     if (op->batch.count == 0)
         return GRAM_OK;
-    TRY(gram_cuda_scratch(g, job.bytes, &scratch));
-    job.scratch = scratch;
+    TRY(lay_out(g, &job));
     fill_params(g->device, &job);
     if (op->a.rows > 0)
-        TRY(gram_cuda_blas(g, job.scratch + job.blas_at, &job.blas));
+        TRY(gram_cuda_blas(g, job.blas_memory, &job.blas));
     if (job.eigh && op->a.rows > 0)
         TRY(gram_cuda_solver_host(g, job.solver, job.host_bytes, &job.host));
     for (int64_t begin = 0; begin < op->batch.count; begin += job.chunk) {

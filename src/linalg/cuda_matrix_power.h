@@ -45,14 +45,14 @@ struct power_job {
     int64_t chunk; /* items at a time */
     struct power_steps steps;
     struct power_plan plan;
-    /* Where the pieces of the scratch begin; its bytes. */
-    size_t matrices_at, state_at, vectors_at, sums_at, values_at, codes_at, blas_at, solver_at;
-    size_t bytes, matrix_bytes;
+    /* Scratch of a chunk: all matrices, the libraries' own; the rest is in params. */
+    char *matrices;
+    void *blas_memory, *solver_memory;
+    size_t matrix_bytes;
     size_t solver_bytes, host_bytes; /* cuSOLVER's */
     struct cuda_blas *blas;
     struct cuda_solver *solver;
     void *host;
-    char *scratch;
     struct power_params params; /* of this chunk */
     struct power_matrices s;
     char *halves[4]; /* of the factors of a product, where it is split */

@@ -491,8 +491,8 @@ gram_status cuda_power_eigh(gram_context *g, struct power_job *job)
         g,
         s->call->syev_batched(s->handle, s->params, VECTORS, CUSOLVER_LOWER, p->n, CUSOLVER_F64,
                               job->s.b, p->ld, CUSOLVER_F64, p->values, CUSOLVER_F64,
-                              job->scratch + job->solver_at, job->solver_bytes, job->host,
-                              job->host_bytes, (int *)p->codes, p->count),
+                              job->solver_memory, job->solver_bytes, job->host, job->host_bytes,
+                              (int *)p->codes, p->count),
         "cusolverDnXsyevBatched"));
     TRY(cuda_power_items(g, job, &matrix_power_values, POWER_THREADS));
     p->to = job->s.b;
