@@ -3,7 +3,7 @@
 
 Looked at is what stands between backquotes:
 - a path or a pattern of one (`src/core/view.c`, `cpu_*`, `*_tile.h`) names a file or a folder of
-  the tree, from the root, from the folder of the document or, without a folder, by its basename;
+  the tree, from the root, src/, include/ or the folder of the document, or by its basename;
 - a name that begins with gram_, cpu_ or cuda_ stands in the sources;
 - in a walk, whose lines begin with "N. `function` in `file`", the file defines the function, and a
   walk has at most MOST_HOPS of them.
@@ -33,7 +33,8 @@ def matches(pattern, names, folder):
         starts = (pattern, os.path.join(folder, pattern))
         return any(name.startswith(starts) or f"/{pattern}" in name for name in names)
     if "/" in pattern:
-        wanted = (pattern, os.path.normpath(os.path.join(folder, pattern)))
+        places = ("", folder, "src", "include")
+        wanted = [os.path.normpath(os.path.join(place, pattern)) for place in places]
         return any(fnmatch.fnmatch(name, one) for name in names for one in wanted)
     return any(fnmatch.fnmatch(os.path.basename(name), pattern) for name in names)
 
@@ -47,9 +48,11 @@ def defines(path, function):
 
 
 def problems_of(document, names, words):
-    folder, hops = os.path.dirname(document), 0
+    folder, hops, table = os.path.dirname(document), 0, False
     for number, line in enumerate(open(document, encoding="utf-8").read().split("\n"), 1):
-        if len(line) > MAX_COLUMNS:
+        if line.startswith("```"):
+            table = not table
+        if len(line) > MAX_COLUMNS and not table and not line.startswith("|"):
             yield number, f"{len(line)} columns, at most {MAX_COLUMNS}"
         if line.startswith("#"):
             hops = 0

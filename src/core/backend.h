@@ -2,9 +2,8 @@
  * backend.h - the table each device fills in, and the operations it is asked for
  *
  * Private: a plugin is built from this tree and refused unless its version is ours.  Arguments are
- * already validated; a backend reports only what it alone can know.  Every operation has its
- * struct and, where it takes scratch, a <op>_workspace that gives exactly the bytes that the
- * operation will take from gram_scratch().
+ * already validated; a backend reports only what it alone can know.  Every operation has its struct
+ * and its line in ops.def; it takes its scratch, and answers workspace queries, by scratch.h.
  *
  * SPDX-License-Identifier: MIT
  */
