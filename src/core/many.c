@@ -525,6 +525,7 @@ gram_status gram_many_open(const gram_group *group, const gram_many *many, const
 
     *call = (struct gram_many_call){.name = name};
     TRY(gram_group_open(group, name, &call->group));
+    // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): gram_group_open refuses a group of none
     first = call->group.contexts[0];
     if (!many)
         return gram_fail(first, GRAM_INVALID_ARGUMENT, "many is NULL");

@@ -18,9 +18,9 @@ uint64_t cpu_machine(const gram_context *g);
 #undef GRAM_CPU_BOTH
 #undef GRAM_CPU_CUDA
 
-/* In scratch that the caller owns, of the bytes that a query gives. */
+/* In memory that the caller owns, of the bytes that a query gives. */
 gram_status cpu_kernel_matmul_in(gram_context *g, const struct gram_kernel_matmul_op *op,
-                                 void *scratch);
+                                 void *memory);
 gram_status cpu_tune_kron(gram_context *g, const struct gram_kron_matmul_op *op,
                           gram_kron_tuning *result);
 gram_status cpu_optimizer_workspace(gram_context *g, const gram_optimizer *o, size_t *bytes);

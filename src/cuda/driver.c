@@ -236,6 +236,7 @@ static bool open_driver(const gram_context *g, struct opened_driver *d)
     }
     if (!find_symbols(library, driver_symbols, &d->call, d->why, sizeof d->why))
         return false;
+    // NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): find_symbols has found all of them
     result = d->call.init(0);
     if (result == CUDA_SUCCESS)
         result = d->call.device_count(&count);

@@ -11,6 +11,7 @@
 #include "cuda/arena.h"
 #include "cuda_kron.h"
 
+// NOLINTNEXTLINE(misc-redundant-expression): two constants of the same number
 _Static_assert((int)KRON_MOST == (int)GRAM_MAX_FACTORS, "kron_params.h repeats a number of gram.h");
 
 /* ---- The kernel of a pass ------------------------------------------------------------------- */

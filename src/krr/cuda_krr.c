@@ -98,7 +98,7 @@ static gram_status add_diagonal(gram_context *g, const struct krr_diagonal *op)
 }
 
 static gram_status widen(gram_context *g, gram_dtype dtype, int64_t count, const void *from,
-                         double *out)
+                         double *out) // NOLINT(readability-non-const-parameter): written
 {
     struct rows_params params = {.rows = count, .width = 1, .x = from, .out = out};
 

@@ -92,6 +92,7 @@ static void add_damping(const pass_type *p)
 {
     const size_t bytes = (size_t)p->count * gram_dtype_size(p->state);
     const int64_t n = p->rows;
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): takes away const
     void *identity = (void *)(uintptr_t)p->from; /* which this pass writes */
 
     memcpy(p->to, p->x, bytes);

@@ -306,8 +306,10 @@ static gram_status scratch_create(gram_context *g, const struct machine_leaf *le
 }
 
 /* Values at count points of x, which is where the context computes. */
+// NOLINTBEGIN(readability-non-const-parameter): gram_krr_combine writes out
 static gram_status predict_block(gram_context *g, const struct predict_scratch *s, int64_t count,
                                  const void *x, double *out, int64_t ld)
+// NOLINTEND(readability-non-const-parameter)
 {
     const struct machine_leaf *leaf = &s->leaf;
     const struct krr_combine op = {.dtype = leaf->dtype,

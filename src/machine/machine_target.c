@@ -308,6 +308,7 @@ static void count_class(const struct machine_target *target, int64_t class, cons
 {
     gram_machine_target_probabilities(target, f, stride, p, 1);
     t->right += class >= 0 && gram_machine_target_decode(target, f, stride) == (double)class;
+    // NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): a class is one of the target's
     t->log_loss -= log(class >= 0 ? p[class] : gram_machine_least_probability);
 }
 

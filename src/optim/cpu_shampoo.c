@@ -209,6 +209,7 @@ static double least_ridge(const struct run *run, const struct gram_optimizer_blo
 
 /* True if |X^(q/2) B^k X^(q/2) - I|_F <= skip sqrt(n), X being the root at hand for -k / q and B
  * the factor with its ridge; memory has room for four matrices. */
+// NOLINTNEXTLINE(readability-non-const-parameter): the products are written there
 static bool still_fits(const struct run *run, const struct item *item, char *memory)
 {
     const gram_optimizer *o = run->s->job->o;

@@ -218,8 +218,10 @@ static void iterate(struct iteration *w)
     (void)gram_soap_iterate(&ops, w, w->skip); /* nothing of it can fail */
 }
 
+// NOLINTBEGIN(readability-non-const-parameter): the iteration writes order
 enum soap_outcome cpu_soap_basis_next(gram_dtype dtype, int64_t n, const struct soap_factor *from,
                                       void *next, int32_t *order, void *scratch)
+// NOLINTEND(readability-non-const-parameter)
 {
     const struct cpu_optimizer_math *math = cpu_optimizer_math(dtype);
     struct iteration w = {.dtype = dtype,
