@@ -5,6 +5,7 @@
  */
 #include "device_view.h"
 
+// NOLINTNEXTLINE(misc-redundant-expression): two constants of the same number
 _Static_assert((int)DEVICE_DIMS == (int)GRAM_MAX_DIMS,
                "device_params.h repeats a number of gram.h");
 

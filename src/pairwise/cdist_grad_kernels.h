@@ -35,7 +35,7 @@
 #include "cdist_grad_tile.h"
 
 /* With one coefficient a centre, and the weights of a row. */
-#include "cdist_grad_tile.h"
+#include "cdist_grad_tile.h" // NOLINT(readability-duplicate-include): a template
 
 #define POWER           sqrt
 #define SIGNED_POWER(d) (v_sign(d) * v_sqrt(v_abs(d)))
@@ -69,7 +69,7 @@
 #include "cdist_grad_tile.h"
 
 /* The same for any power. */
-#include "cdist_grad_tile.h"
+#include "cdist_grad_tile.h" // NOLINT(readability-duplicate-include): a template
 
 #define POWER           wide
 #define SIGNED_POWER(d) v_signed_wide_power(d)

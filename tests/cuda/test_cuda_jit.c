@@ -51,6 +51,7 @@ static CUresult module_load(CUmodule *module, const void *image)
 static _Thread_local CUfunction launched;
 static _Thread_local unsigned launched_shared;
 
+// NOLINTNEXTLINE(readability-function-size): the driver has so many parameters
 static CUresult launch(CUfunction function, unsigned x, unsigned y, unsigned z, unsigned threads_x,
                        unsigned threads_y, unsigned threads_z, unsigned shared, CUstream stream,
                        void **arguments, void **extra)
