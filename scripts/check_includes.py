@@ -38,7 +38,7 @@ ALSO = {("cli", "check/harness/harness.h")}
 FRAME = {"core", "cpu", "cuda"}
 STANDS_ON = {
     "multi": set(),
-    "pairwise": set(),
+    "pairwise": {"linalg"},
     "kron": {"multi"},
     "linalg": {"kron"},
     "eigh": {"pairwise", "linalg"},
@@ -58,12 +58,6 @@ SERVICES = {
         "src/core/context.h", "src/core/view.h", "src/core/threads.h", "src/core/blas.h",
         "src/core/random.h", "src/core/json_text.h", "src/core/model_file.h", "src/krr/krr.h",
     },
-}
-# Includes that run up.  None may join them.
-UPWARDS = {
-    ("src/pairwise/cuda_kernel_matmul.c", "src/eigh/cuda_krylov.h"),
-    ("src/pairwise/cuda_kernel_matmul.c", "src/linalg/cuda_matmul.h"),
-    ("src/kron/cuda_kron_solve.c", "src/eigh/cuda_eigh.h"),
 }
 
 # Written when a kernel is compiled.
@@ -126,7 +120,7 @@ def domain_problem(name, path):
     return f"{domain} does not stand on {other} ({path})"
 
 
-def problems(name, met):
+def problems(name):
     layer = layer_of(name)
     if layer is None:
         return
@@ -147,20 +141,15 @@ def problems(name, met):
                 yield number, f"{layer} may not include {path} ({other})"
             if not (name.startswith("src/") and path.startswith("src/")):
                 continue
-            if (name, path) in UPWARDS:
-                met.add((name, path))
-            elif domain_problem(name, path):
+            if domain_problem(name, path):
                 yield number, domain_problem(name, path)
 
 
 def main():
     names = [n for n in sys.stdin.read().split("\n") if n]
-    met = set()
     found = [(name, 0, place_problem(name)) for name in names if place_problem(name)]
     named = [name for name in names if not place_problem(name)]
-    found += [(name, line, what) for name in named for line, what in problems(name, met)]
-    for name, path in sorted(UPWARDS - met):
-        found.append((name, 0, f"no longer includes {path}: scripts/check_includes.py names it"))
+    found += [(name, line, what) for name in named for line, what in problems(name)]
     for name, line, what in found:
         print(f"{name}:{line}: {what}")
     print(f"includes: {len(names)} files, {len(found)} problems")

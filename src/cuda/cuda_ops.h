@@ -8,6 +8,12 @@
 #include "launch.h"
 #include "pairwise/cuda_expression.h"
 
+/* The largest order of an eigenproblem that a kernel of the library's own solves; larger ones are
+ * cuSOLVER's. */
+enum {
+    CUDA_EIGH_OWN_MOST = 32
+};
+
 /* The operations of ops.def. */
 #define GRAM_OP(name, op, devices) gram_status cuda_##name(gram_context *g, const struct op *work);
 #include "core/ops.def"

@@ -13,6 +13,8 @@
 #include "krylov.h"
 #include "linalg/cuda_solve.h"
 
+// NOLINTNEXTLINE(misc-redundant-expression): two constants of the same number
+_Static_assert((int)CUDA_EIGH_OWN_MOST == (int)EIGH_LANES, "the order of a warp's matrix");
 _Static_assert(SOLVE_DIMS == GRAM_MAX_DIMS, "solve_params.h repeats a number of gram.h");
 
 enum {

@@ -9,6 +9,7 @@
 #include "cuda/arena.h"
 #include "cuda_eigh.h"
 #include "cuda_krylov.h"
+#include "pairwise/cuda_cdist.h"
 #include "pairwise/pairwise.h"
 
 /* As struct krylov counts them, for an H200: a step of n = 10,000 takes 0.25 ms, most of it

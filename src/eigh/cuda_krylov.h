@@ -44,19 +44,4 @@ size_t cuda_symmetric_bytes(gram_dtype dtype, int64_t n);
 gram_status cuda_symmetric_prepare(struct cuda_symmetric *a, bool *finite);
 /* A krylov_multiply; user is a struct cuda_symmetric. */
 gram_status cuda_symmetric_multiply(void *user, int64_t columns, const void *in, void *out);
-
-/* cuda_kernel_matmul.c: out += K v for the items of the kernel's batch, one after the other;
- * columns of both likewise. */
-struct cuda_kernel_product {
-    struct gram_cdist_op kernel;
-    bool mirrors; /* gram_cdist_mirrors of the call */
-    gram_dtype dtype;
-    int64_t columns;
-    const void *v;
-    void *out;
-    char *panel; /* scratch, cuda_kernel_product_bytes for one item */
-    const struct cuda_blas *blas;
-};
-size_t cuda_kernel_product_bytes(gram_dtype dtype, int64_t m, int64_t n);
-gram_status cuda_kernel_product(gram_context *g, const struct cuda_kernel_product *p);
 #endif

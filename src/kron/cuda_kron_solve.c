@@ -17,7 +17,6 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cuda_kron_solve.h"
-#include "eigh/cuda_eigh.h"
 #include "kron_vjp_params.h"
 
 static const struct cuda_kernel scan = {"kron_solve.cu", "kron_solve_scan"},
@@ -345,8 +344,9 @@ static struct gram_eigh_op eigenproblem(const struct solve_job *job, int i)
                                  .has_info = true,
                                  .uplo = job->op->uplo,
                                  .count = f->view->rows,
-                                 .driver = f->view->rows > EIGH_LANES ? GRAM_EIGH_DRIVER_BATCHED
-                                                                      : GRAM_EIGH_DRIVER_AUTO};
+                                 .driver = f->view->rows > CUDA_EIGH_OWN_MOST
+                                               ? GRAM_EIGH_DRIVER_BATCHED
+                                               : GRAM_EIGH_DRIVER_AUTO};
 }
 
 /* The product that turns b into coefficients of the eigenvectors, or with back these into x. */

@@ -120,4 +120,19 @@ gram_status cuda_cdist_grad_in(gram_context *g, const struct gram_cdist_grad_op 
 
 /* Fills in the numbers with which pair_terms.cuh and grad_terms.cuh make |d|^g, 0 < g < 2. */
 void cuda_cdist_power(double g, struct pair_power *power);
+
+/* cuda_kernel_matmul.c: out += K v for the items of the kernel's batch, one after the other;
+ * columns of both likewise. */
+struct cuda_kernel_product {
+    struct gram_cdist_op kernel;
+    bool mirrors; /* gram_cdist_mirrors of the call */
+    gram_dtype dtype;
+    int64_t columns;
+    const void *v;
+    void *out;
+    char *panel; /* scratch, cuda_kernel_product_bytes for one item */
+    const struct cuda_blas *blas;
+};
+size_t cuda_kernel_product_bytes(gram_dtype dtype, int64_t m, int64_t n);
+gram_status cuda_kernel_product(gram_context *g, const struct cuda_kernel_product *p);
 #endif

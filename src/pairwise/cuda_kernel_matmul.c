@@ -10,7 +10,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cuda/arena.h"
-#include "eigh/cuda_krylov.h"
+#include "cuda_cdist.h"
 #include "linalg/cuda_matmul.h"
 #include "pairwise.h"
 
