@@ -270,16 +270,15 @@ static double logdet_of(const struct gram_view *f, const char *item, double *lu,
 }
 
 /* Whether a factor is there once more or less often matters for the sign alone. */
-static void item_logdet(const struct gram_kron_number_op *op, int64_t item, double *scratch)
+static void item_logdet(const struct gram_kron_number_op *op, int64_t item, double *lu,
+                        int32_t *pivots)
 {
-    int64_t most = largest_order(op);
-    int32_t *pivots = (int32_t *)(void *)(scratch + most * most);
     double sum = 0, sign = 1, own;
 
     for (int i = 0; op->order > 0 && i < op->count; i++) {
         const struct gram_view *f = &op->factor[i];
         int64_t times = op->order / f->rows;
-        double part = logdet_of(f, gram_view_item(f, &op->batch, item), scratch, pivots, &own);
+        double part = logdet_of(f, gram_view_item(f, &op->batch, item), lu, pivots, &own);
         sum += (double)times * part;
         sign *= times % 2 == 0 ? own * own : own;
     }
@@ -293,17 +292,19 @@ gram_status cpu_kron_logdet(gram_context *g, const struct gram_kron_number_op *o
 {
     struct gram_layout layout = {0};
     const int64_t n = largest_order(op);
-    double *scratch = NULL; /* the LU of a factor, then its pivots */
+    double *lu = NULL; /* of one factor at a time */
+    int32_t *pivots = NULL;
 
     if (!gram_blas_fits(n, n, 0) || n > INT32_MAX / 4)
         return gram_fail(g, GRAM_UNSUPPORTED, "a factor has %lld rows, BLAS takes fewer",
                          (long long)n);
-    if (op->order > 0)
-        gram_take(&layout, &scratch,
-                  (size_t)(n * n) * sizeof(double) + (size_t)n * sizeof(int32_t));
+    if (op->order > 0) {
+        gram_take(&layout, &lu, (size_t)(n * n) * sizeof(double));
+        gram_take(&layout, &pivots, (size_t)n * sizeof(int32_t));
+    }
     TRY(gram_layout_open(g, &layout));
     gram_blas_threads(g);
     for (int64_t item = 0; item < op->batch.count; item++)
-        item_logdet(op, item, scratch);
+        item_logdet(op, item, lu, pivots);
     return GRAM_OK;
 }

@@ -36,18 +36,10 @@ static struct cdist_item *item_of(const struct cdist_plan *plan, int64_t in_roun
     return (struct cdist_item *)(plan->item_memory + at);
 }
 
-static double *x_norms(const struct cdist_round *round, int64_t item)
+/* Norms of rows of a round, from its first one on; NULL where the function needs none. */
+static double *norms_of(char *norms, int64_t rows, int64_t item)
 {
-    const struct cdist_plan *plan = round->plan;
-
-    return (double *)plan->x_norms + item * plan->x_rows;
-}
-
-static double *y_norms(const struct cdist_round *round, int64_t item)
-{
-    const struct cdist_plan *plan = round->plan;
-
-    return (double *)plan->y_norms + item * plan->y_rows;
+    return norms ? (double *)norms + item * rows : NULL;
 }
 
 /* ---- Packing -------------------------------------------------------------------------------- */
@@ -96,14 +88,14 @@ static void pack_task(void *arg, int64_t index, int thread)
                                  round->rows,
                                  plan->mr,
                                  plan->x_panels + cpu_cdist_x_panel(plan, item, panel),
-                                 x_norms(round, item)};
+                                 norms_of(plan->x_norms, plan->x_rows, item)};
         else
             side = (struct side){&plan->op.y,
                                  round->j,
                                  round->cols,
                                  plan->nr,
                                  plan->y_panels + cpu_cdist_y_panel(plan, item, panel),
-                                 y_norms(round, item)};
+                                 norms_of(plan->y_norms, plan->y_rows, item)};
         pack_panel(round, &side, item, panel);
     }
     gram_trace_end(plan->g, "cdist pack", thread, start);
@@ -169,12 +161,13 @@ struct block {
 
 static void scale_by_norms(const struct block *block, const struct cdist_piece *strip, int64_t row)
 {
-    const double *x = x_norms(block->round, block->item) + row,
-                 *y = y_norms(block->round, block->item) + block->col;
+    const struct cdist_plan *plan = block->round->plan;
+    const double *x = norms_of(plan->x_norms, plan->x_rows, block->item) + row,
+                 *y = norms_of(plan->y_norms, plan->y_rows, block->item) + block->col;
 
     for (int64_t r = 0; r < strip->rows; r++)
         for (int64_t c = 0; c < strip->cols; c++)
-            if (block->round->plan->dtype == GRAM_F32) {
+            if (plan->dtype == GRAM_F32) {
                 float *e = (float *)strip->buffer + r * strip->ld + c;
                 *e = (float)((double)*e * x[r] * y[c]);
             } else {
