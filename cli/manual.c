@@ -144,7 +144,8 @@ void manual_page(struct output *out)
     roff_list(out, "FILES", files);
     output_text(out, ".SH \"SEE ALSO\"\n");
     roff_text(out,
-              "The guide (docs/guide.md), what GPUs need (docs/cuda.md), the Python package "
-              "(docs/python.md) and the C library (gram/gram.h) are in libgram's source.");
+              "The guide (docs/guide/tables.md), what GPUs need (docs/guide/gpu.md), the Python "
+              "package (docs/guide/python.md) and the C library (gram/gram.h) are in libgram's "
+              "source.");
     output_text(out, "\n");
 }

@@ -38,8 +38,8 @@ GRAM_API gram_status gram_memory_copy(gram_context *g, void *to, const void *fro
 
 /*
  * Device code is compiled when it is first wanted and kept in one file, which all processes of a
- * user share (docs/cuda.md).  These calls take any context, of the CPU too, and need neither a GPU
- * nor a driver.  GRAM_UNSUPPORTED: there is no CUDA backend here.  GRAM_IO: the file cannot be
+ * user share (docs/guide/gpu.md).  These calls take any context, of the CPU too, and need neither a
+ * GPU nor a driver.  GRAM_UNSUPPORTED: there is no CUDA backend here.  GRAM_IO: the file cannot be
  * used; gram_cache_info says why and is no error then.  No file is an empty cache.
  */
 typedef struct gram_cache {

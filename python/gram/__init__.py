@@ -1,7 +1,7 @@
 """Gram matrices: distances, kernels, their gradients, solves, and kernel machines.
 
 Functions take arrays of NumPy, PyTorch, CuPy, JAX, or of anything with the buffer protocol or
-DLPack, and return arrays of the same library.  See help(gram.cdist), and docs/python.md.
+DLPack, and return arrays of the same library.  See help(gram.cdist), and docs/guide/python.md.
 """
 
 from gram import _threads, cache

@@ -42,7 +42,7 @@ gram_status gram_jit_compile(gram_context *g, const struct cuda_compiler *compil
 void gram_jit_chip(const struct cuda_compiler *compiler, int arch, char *chip, size_t size);
 /* The same as a request wants it: "sm_90a" where it is for chips of this number alone. */
 void gram_jit_chip_for(const struct jit_request *request, const char *chip, char *out, size_t size);
-/* A line that holds everything that the compiled bytes depend on; see docs/cuda.md. */
+/* A line that holds everything that the compiled bytes depend on; see docs/guide/gpu.md. */
 enum {
     JIT_KEY_BYTES = 1536
 };

@@ -227,5 +227,5 @@ def test_manual_names_the_environment_files_and_relatives():
     assert len(known) >= 10
     for name in [*known, "XDG_CACHE_HOME", "HOME"]:
         assert f"\n.B {name}\n" in sections["ENVIRONMENT"]
-    assert "kernels-1.db" in sections["FILES"] and "docs/guide.md" in sections["SEE ALSO"]
+    assert "kernels-1.db" in sections["FILES"] and "docs/guide/tables.md" in sections["SEE ALSO"]
     assert gram_run("help", "--man").stdout

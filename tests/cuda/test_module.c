@@ -1,5 +1,5 @@
 /*
- * test_module.c - device code of the caller's own: the example of docs/cuda.md, and what goes wrong
+ * test_module.c - device code of the caller: the example of docs/guide/gpu.md, and what goes wrong
  *
  * SPDX-License-Identifier: MIT
  */
@@ -76,14 +76,14 @@ static gram_module *module_of(struct harness *h, gram_context *g, const char *so
     return module;
 }
 
-/* The first ```cuda block of docs/cuda.md, for free(). */
+/* The first ```cuda block of docs/guide/gpu.md, for free(). */
 static char *documented_source(void)
 {
     const char *folder = getenv("GRAM_SOURCE_DIR");
     char path[4096], *text = calloc(1, 1 << 16), *begin, *end;
     FILE *file;
 
-    snprintf(path, sizeof path, "%s/docs/cuda.md", folder ? folder : ".");
+    snprintf(path, sizeof path, "%s/docs/guide/gpu.md", folder ? folder : ".");
     file = fopen(path, "rb");
     if (!file || !text || fread(text, 1, (1 << 16) - 1, file) == 0) {
         printf("%s cannot be read\n", path);

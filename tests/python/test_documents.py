@@ -1,4 +1,4 @@
-"""test_documents.py - docs/python.md and docs/second-order.md run, stubs say what is there"""
+"""test_documents.py - what the pages of docs/ say in Python runs, stubs say what is there"""
 
 import ast
 import doctest
@@ -135,21 +135,34 @@ def test_every_module_has_a_stub():
     assert {str(p.relative_to(folder).with_suffix("")) for p in public} == {*MODULES, "optim"}
 
 
-@pytest.mark.parametrize("document", ["docs/python.md", "docs/second-order.md"])
-def test_examples_of_the_documents(document):
-    text = (SOURCE / document).read_text(encoding="utf-8")
+def python_examples(path):
+    """The blocks of a page that are sessions of Python, as one."""
+    text = path.read_text(encoding="utf-8")
     blocks = [b.split("```")[0] for b in text.split("```python\n")[1:]]
-    examples = "\n".join(b for b in blocks if b.startswith(">>>"))
-    assert run(examples, document) >= (10 if document == "docs/python.md" else 4)
+    return "\n".join(b for b in blocks if b.startswith(">>>"))
+
+
+PAGES = [p for p in sorted(SOURCE.glob("docs/**/*.md")) if python_examples(p)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(SOURCE)))
+def test_examples_of_the_documents(page):
+    least = {"python.md": 10, "second-order.md": 4}
+    assert run(python_examples(page), page.name) >= least.get(page.name, 1)
+
+
+def test_documents_have_examples():
+    assert {"python.md", "second-order.md"} <= {page.name for page in PAGES}
 
 
 def test_what_the_page_of_other_packages_names_is_here():
-    text = (SOURCE / "docs/coming-from.md").read_text(encoding="utf-8")
+    pages = sorted(SOURCE.glob("docs/coming-from/*.md"))
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
     for package in (
         "scikit-learn", "SciPy", "GPyTorch", "LightGBM", "kermac", "FastKron", "kernel_tools",
         "torchium", "KeOps",
     ):  # fmt: skip
-        assert f"\n## {package}\n" in text
+        assert re.search(rf"^#+ (Coming from )?{package}$", text, re.M), package
     names = set(re.findall(r"\b(?:gram|gt)(?:\.\w+)+", text))
     assert len(names) >= 30
     for name in sorted(names):
