@@ -6,6 +6,7 @@ behind it is what it must print, where "..." stands for anything.  A comment <!-
 prepares something that readers have already, such as their own data.
 """
 
+import importlib.machinery
 import os
 import pathlib
 import re
@@ -16,6 +17,9 @@ import pytest
 
 SOURCE = pathlib.Path(os.environ["GRAM_SOURCE_DIR"])
 BUILD = pathlib.Path(os.environ["GRAM_BUILD_DIR"])
+# The Python package as it is built, and PyTorch where scripts/bootstrap has put it.
+PACKAGES = [str(BUILD / "python"), str(BUILD / "torch-packages")]
+OPTIONAL = re.compile(r"^(?:import|from) (gram|torch|jax|gpytorch|sklearn|pandas)\b", re.M)
 BLOCK = re.compile(r"^```(\w+) (run|output)\n(.*?)^```$|^<!-- run: (.*?) -->$", re.M | re.S)
 
 
@@ -102,10 +106,20 @@ def matches(pattern, text):
     return re.fullmatch(".*?".join(parts), re.sub(r"[ \t]+$", "", text.strip(), flags=re.M), re.S)
 
 
+def missing_packages(example):
+    """What a Python example imports and this machine or this build lacks."""
+    path = PACKAGES + sys.path
+    names = OPTIONAL.findall(example.text) if example.language == "python" else []
+    return [name for name in names if not importlib.machinery.PathFinder.find_spec(name, path)]
+
+
 @pytest.mark.parametrize("example", EXAMPLES, ids=str)
 def test_example(example, folders):
+    if missing := missing_packages(example):
+        pytest.skip(f"not installed: {', '.join(missing)}")
     folder = folders[example.document]
     environment = dict(os.environ, PATH=f"{BUILD}:{os.environ['PATH']}", COLUMNS="100")
+    environment["PYTHONPATH"] = os.pathsep.join(PACKAGES)
     done = subprocess.run(
         command_of(example, folder),
         cwd=folder,

@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""readme_images.py - draws the two pictures of README.md into docs/images
+
+    scripts/readme_images.py [BUILD]
+
+speed.svg shows the time of distances and kernels beside that of other packages, from the kept
+measurement in bench/results; nothing is measured here.  fit.svg shows what `gram fit` makes of the
+diamonds in examples/data: BUILD/gram (build/gram) learns from one row in six, and prices as many
+others.  Needs matplotlib.
+"""
+
+import csv
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt  # noqa: E402
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+IMAGES = ROOT / "docs" / "images"
+MEASURED = ROOT / "bench" / "results" / "2026-11-21-amd-epyc-zen4.json"
+
+# What is drawn: the key of a row in MEASURED, its label, and the peers in the order of the legend.
+WORK = (
+    ("cdist-p1", "distances, p = 1"),
+    ("cdist-p1.3", "distances, p = 1.3"),
+    ("cdist-p0.5", "distances, p = 0.5"),
+    ("cdist-inf", "distances, p = ∞"),
+    ("cdist-p2", "distances, p = 2"),
+    ("kernel-laplace", "L1-Laplace kernel"),
+    ("kernel-gaussian", "Gaussian kernel"),
+)
+PEERS = {
+    "gram": ("libgram", "#2f6db3", "o"),
+    "KeOps": ("KeOps", "#d1772e", "s"),
+    "faiss": ("faiss", "#4d9a57", "^"),
+    "scikit-learn": ("scikit-learn", "#9a6bb0", "D"),
+    "scipy": ("SciPy", "#8a8a8a", "v"),
+}
+STYLE = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["Helvetica", "Arial", "DejaVu Sans"],
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titleweight": "bold",
+    "axes.titlesize": 11,
+    "axes.titlelocation": "left",
+    "axes.edgecolor": "#777777",
+    "svg.fonttype": "none",
+    "svg.hashsalt": "libgram",  # the same numbers give the same file
+}
+
+
+def save(figure, name):
+    path = IMAGES / name
+    figure.savefig(path, metadata={"Date": None, "Creator": None})
+    plt.close(figure)
+    lines = path.read_text(encoding="utf-8").splitlines()
+    path.write_text("".join(line.rstrip() + "\n" for line in lines), encoding="utf-8")
+    print(f"docs/images/{name}")
+
+
+def draw_speed():
+    rows = {row["key"]: row["results"] for row in json.loads(MEASURED.read_text())["rows"]}
+    figure, ax = plt.subplots(figsize=(7.6, 3.5), layout="constrained")
+    for i, (key, _) in enumerate(WORK):
+        times = {peer: rows[key][peer]["ns"] for peer in PEERS if peer in rows[key]}
+        ax.plot([min(times.values()), max(times.values())], [i, i], color="#dddddd", zorder=1)
+        for peer, ns in times.items():
+            _, colour, marker = PEERS[peer]
+            size = 62 if peer == "gram" else 38
+            ax.scatter(ns, i, s=size, color=colour, marker=marker, zorder=2, linewidths=0)
+    for label, colour, marker in PEERS.values():
+        ax.scatter([], [], color=colour, marker=marker, s=40, label=label, linewidths=0)
+    ax.set_xscale("log")
+    ax.set_xticks([0.01, 0.1, 1, 10], ["0.01", "0.1", "1", "10"])
+    ax.set_yticks(range(len(WORK)), [label for _, label in WORK])
+    ax.invert_yaxis()
+    ax.tick_params(axis="y", length=0)
+    ax.spines["left"].set_visible(False)
+    ax.grid(axis="x", color="#eeeeee", zorder=0)
+    ax.set_xlabel("nanoseconds per pair of coordinates; further left is faster")
+    ax.set_title("Distances and kernels in float32 on two CPU cores")
+    ax.legend(ncols=5, loc="upper center", bbox_to_anchor=(0.42, -0.17), frameon=False)
+    save(figure, "speed.svg")
+
+
+def learn(gram, folder):
+    """What the model says of rows that it has not seen, and what the features weigh in it."""
+    with open(ROOT / "examples" / "data" / "diamonds.csv", newline="") as file:
+        head, *rows = csv.reader(file)
+    for name, part in (("train.csv", rows[0::6]), ("new.csv", rows[3::6])):
+        with open(folder / name, "w", newline="") as file:
+            csv.writer(file).writerows([head, *part])
+    for command in (
+        "fit train.csv --target price -o diamonds.gram --progress never",
+        "predict diamonds.gram new.csv -o predictions.csv",
+        "importance diamonds.gram -o importance.csv",
+    ):
+        subprocess.run([gram, *command.split()], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    score = json.loads(
+        subprocess.run(
+            [gram, "score", "diamonds.gram", "new.csv", "--json"],
+            cwd=folder, check=True, capture_output=True, text=True,
+        ).stdout
+    )  # fmt: skip
+    price = head.index("price")
+    with open(folder / "predictions.csv", newline="") as file:
+        predicted = [float(row["prediction"]) for row in csv.DictReader(file)]
+    with open(folder / "importance.csv", newline="") as file:
+        shares = [(row["feature"], float(row["importance"])) for row in csv.DictReader(file)]
+    return [float(row[price]) for row in rows[3::6]], predicted, shares, score
+
+
+def draw_fit(gram):
+    with tempfile.TemporaryDirectory() as folder:
+        actual, predicted, shares, score = learn(gram, pathlib.Path(folder))
+    figure, (left, right) = plt.subplots(
+        1, 2, figsize=(7.6, 3.1), layout="constrained", width_ratios=(1.1, 1)
+    )
+    shown = range(0, len(actual), 12)  # enough to see the shape, and a small file
+    left.scatter(
+        [actual[i] for i in shown], [predicted[i] for i in shown], s=5, color="#2f6db3", alpha=0.5,
+        linewidths=0,
+    )  # fmt: skip
+    left.plot([0, 19000], [0, 19000], color="#777777", linewidth=0.8)
+    left.set(xlim=(0, 19500), ylim=(0, 19500), xlabel="price, dollars", ylabel="predicted")
+    left.set_title(f"{len(actual):,} diamonds it has not seen: R² {score['r2']:.3f}")
+    shares = sorted(shares, key=lambda pair: pair[1])
+    right.barh([name for name, _ in shares], [100 * share for _, share in shares], color="#2f6db3")
+    right.tick_params(axis="y", length=0)
+    right.spines["left"].set_visible(False)
+    right.set_xlabel("share of the gradient, %")
+    right.set_title("What the prediction depends on")
+    save(figure, "fit.svg")
+
+
+def main():
+    build = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build").resolve()
+    plt.rcParams.update(STYLE)
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    draw_speed()
+    draw_fit(build / "gram")
+
+
+if __name__ == "__main__":
+    main()
