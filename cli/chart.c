@@ -1,19 +1,27 @@
 /*
- * chart.c - a picture of numbers with names: horizontal bars, as SVG
+ * chart.c - the charts of the command: horizontal bars, as SVG in the style of gram.plot
  *
  * SVG cannot measure text, so a character is taken to be 0.62 em wide, which is a little more than
- * the usual sans-serif fonts need, and long names are cut.
+ * the usual sans-serif fonts need, and long names are cut.  Colours, fonts and the grid are those
+ * of gram.plot.STYLE (python/gram/plot.py); a test compares the two.
  *
  * SPDX-License-Identifier: MIT
  */
 #include "chart.h"
 #include "text.h"
+#include <math.h>
 #include <string.h>
+
+#define FONTS "Helvetica, Arial, 'DejaVu Sans', sans-serif"
+static const char ink[] = "#222222", muted[] = "#555555", paper[] = "#ffffff", grid[] = "#e3e3e3",
+                  first_colour[] = "#2f6db3";
 
 enum {
     WIDTH = 760,
     MARGIN = 24,
     FIRST_ROW = 84, /* top of the first bar */
+    AXIS = 28,      /* room below the last bar, for the numbers of the axis */
+    MOST_LINES = 6, /* of the grid */
     ROW = 26,
     BAR = 17,
     FONT = 13,
@@ -48,12 +56,22 @@ static void xml_text(struct output *out, const char *text, int limit)
     }
 }
 
-void chart_label(struct output *out, double x, double y, const char *attributes, const char *text,
-                 int limit)
+/* A text at (x, y), escaped, of at most limit characters. */
+static void label(struct output *out, double x, double y, const char *attributes, const char *text,
+                  int limit)
 {
     output_format(out, "<text x=\"%.1f\" y=\"%.1f\" %s>", x, y, attributes);
     xml_text(out, text, limit);
     output_text(out, "</text>\n");
+}
+
+static void muted_label(struct output *out, double x, double y, const char *anchor,
+                        const char *text, int limit)
+{
+    char attributes[64];
+
+    snprintf(attributes, sizeof attributes, "fill=\"%s\" text-anchor=\"%s\"", muted, anchor);
+    label(out, x, y, attributes, text, limit);
 }
 
 static double name_room(const struct chart *chart)
@@ -67,35 +85,67 @@ static double name_room(const struct chart *chart)
     return (longest < NAME_LIMIT ? longest : NAME_LIMIT) * 0.62 * FONT;
 }
 
+/* 1, 2 or 5 times a power of ten, so that at most MOST_LINES of them are in `largest`. */
+static double grid_step(double largest)
+{
+    static const double factors[] = {1, 2, 5, 10};
+    const double power = pow(10, floor(log10(largest / MOST_LINES)));
+
+    for (int i = 0; i < LENGTH(factors); i++)
+        if (largest <= MOST_LINES * factors[i] * power)
+            return factors[i] * power;
+    return 10 * power;
+}
+
+/* Lines across the bars with a percentage below each; room pixels are `largest`. */
+static void draw_grid(struct output *out, double left, double room, double bottom, double largest)
+{
+    const double step = grid_step(largest);
+
+    for (int i = 0; i * step <= largest * (1 + 1e-9); i++) {
+        const double x = left + i * step / largest * room;
+        char text[32];
+        snprintf(text, sizeof text, "%.6g %%", i * step * 100);
+        output_format(out, "<line x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"%s\"/>\n",
+                      x, FIRST_ROW - 6, x, bottom, grid);
+        muted_label(out, x, bottom + FONT + 5, "middle", text, 31);
+    }
+}
+
+static void draw_bar(struct output *out, const struct chart_bar *bar, double left, double y,
+                     double length)
+{
+    const double middle = y + BAR / 2.0 + FONT * 0.36;
+    char value[32];
+
+    snprintf(value, sizeof value, "%.1f %%", bar->value * 100);
+    label(out, left - 10, middle, "text-anchor=\"end\"", bar->name, NAME_LIMIT);
+    output_format(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" fill=\"%s\"/>\n",
+                  left, y, length, BAR, first_colour);
+    muted_label(out, left + length + 7, middle, "start", value, 31);
+}
+
 void chart_write(struct output *out, const struct chart *chart)
 {
-    double left = MARGIN + name_room(chart) + 10, room = WIDTH - MARGIN - VALUE_ROOM - left;
+    const double left = MARGIN + name_room(chart) + 10, room = WIDTH - MARGIN - VALUE_ROOM - left;
+    const int bottom = FIRST_ROW + chart->count * ROW, height = bottom + AXIS + MARGIN;
     double largest = 0;
-    int height = FIRST_ROW + chart->count * ROW + MARGIN;
 
     for (int i = 0; i < chart->count; i++)
         largest = chart->bars[i].value > largest ? chart->bars[i].value : largest;
     output_format(out,
                   "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
-                  "viewBox=\"0 0 %d %d\" font-family=\"Helvetica, Arial, 'DejaVu Sans', "
-                  "sans-serif\" font-size=\"%d\" fill=\"#222222\">\n"
-                  "<rect width=\"%d\" height=\"%d\" fill=\"#ffffff\"/>\n",
-                  WIDTH, height, WIDTH, height, FONT, WIDTH, height);
-    chart_label(out, MARGIN, 36, "font-size=\"19\" font-weight=\"bold\"", chart->title, 70);
-    chart_label(out, MARGIN, 58, "fill=\"#555555\"", chart->subtitle, 100);
+                  "viewBox=\"0 0 %d %d\" font-family=\"" FONTS
+                  "\" font-size=\"%d\" fill=\"%s\">\n"
+                  "<rect width=\"%d\" height=\"%d\" fill=\"%s\"/>\n",
+                  WIDTH, height, WIDTH, height, FONT, ink, WIDTH, height, paper);
+    label(out, MARGIN, 36, "font-size=\"19\" font-weight=\"bold\"", chart->title, 70);
+    muted_label(out, MARGIN, 58, "start", chart->subtitle, 100);
+    if (largest > 0)
+        draw_grid(out, left, room, bottom, largest);
     for (int i = 0; i < chart->count; i++) {
-        const struct chart_bar *bar = &chart->bars[i];
-        double y = FIRST_ROW + i * ROW, middle = y + BAR / 2.0 + FONT * 0.36;
-        double length = largest > 0 ? bar->value / largest * room : 0;
-        char value[32];
-        snprintf(value, sizeof value, "%.1f %%", bar->value * 100);
-        chart_label(out, left - 10, middle, "text-anchor=\"end\"", bar->name, NAME_LIMIT);
-        output_format(out,
-                      "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" rx=\"2\" "
-                      "fill=\"#2f6db3\"/>\n",
-                      left, y, length > 1 ? length : 1, BAR);
-        chart_label(out, left + (length > 1 ? length : 1) + 7, middle, "fill=\"#555555\"", value,
-                    31);
+        const double length = largest > 0 ? chart->bars[i].value / largest * room : 0;
+        draw_bar(out, &chart->bars[i], left, FIRST_ROW + i * ROW, length > 1 ? length : 1);
     }
     output_text(out, "</svg>\n");
 }

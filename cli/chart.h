@@ -1,5 +1,5 @@
 /*
- * chart.h - a picture of numbers with names: horizontal bars, as SVG
+ * chart.h - the charts of the command: horizontal bars, as SVG in the style of gram.plot
  *
  * SPDX-License-Identifier: MIT
  */
@@ -19,8 +19,5 @@ struct chart {
     int count;
 };
 
-/* A text at (x, y), escaped, of at most limit characters. */
-void chart_label(struct output *out, double x, double y, const char *attributes, const char *text,
-                 int limit);
 void chart_write(struct output *out, const struct chart *chart);
 #endif

@@ -5,6 +5,7 @@
  */
 #include "command.h"
 #include "json.h"
+#include "text.h"
 #include <string.h>
 #include <time.h>
 
@@ -67,7 +68,8 @@ static void entry_json(struct json *j, const gram_cache_entry *e)
 static void entry_line(void *user, const gram_cache_entry *e)
 {
     struct lines *lines = user;
-    char day[32];
+    char day[32], time[32] = "", line[256];
+    int used, left;
 
     lines->compiled += e->compile_ms > 0;
     if (lines->json) {
@@ -75,12 +77,19 @@ static void entry_line(void *user, const gram_cache_entry *e)
         return;
     }
     if (lines->warmed && e->compile_ms > 0)
-        output_format(lines->out, "%7.0f ms  ", e->compile_ms);
+        snprintf(time, sizeof time, "%7.0f ms  ", e->compile_ms);
     else if (lines->warmed)
-        output_text(lines->out, "  present   ");
+        snprintf(time, sizeof time, "  present   ");
     day_of(e->used, day);
-    output_format(lines->out, "%-16s %-10s %-10s %8lld bytes  %s  %s\n", e->kernel, e->chip,
-                  e->compiler, (long long)e->bytes, day, e->options);
+    used = snprintf(line, sizeof line, "%s%-16s %-10s %-10s %8lld bytes  %s  ", time, e->kernel,
+                    e->chip, e->compiler, (long long)e->bytes, day);
+    left = lines->out->columns - 1 - used;
+    output_text(lines->out, line);
+    /* A terminal shows the beginning of the options; a file and --json have them whole. */
+    if (left > 2 && text_characters(e->options) > left)
+        output_format(lines->out, "%.*s..\n", (int)text_bytes(e->options, left - 2), e->options);
+    else
+        output_format(lines->out, "%s\n", e->options);
 }
 
 static enum exit_status run_list(gram_context *g, const struct settings *s, struct output *out,

@@ -13,13 +13,14 @@ struct settings {
 enum {
     COMPLETION_NONE,
     COMPLETION_BASH,
-    COMPLETION_ZSH
+    COMPLETION_ZSH,
+    COMPLETION_FISH
 };
 
 static const struct option_row rows[] = {
     FLAG("man", 0, offsetof(struct settings, man), "the manual page, as troff"),
-    CHOICE("completion", 0, "SHELL", offsetof(struct settings, completion), "none", "none|bash|zsh",
-           "completion for bash or zsh, to be sourced by it"),
+    CHOICE("completion", 0, "SHELL", offsetof(struct settings, completion), "none",
+           "none|bash|zsh|fish", "print the completion script of this shell, which sources it"),
     OPTION_END,
 };
 
@@ -49,6 +50,8 @@ static enum exit_status run(const void *settings, int count, char **operands, st
         completion_bash(&out);
     else if (s->completion == COMPLETION_ZSH)
         completion_zsh(&out);
+    else if (s->completion == COMPLETION_FISH)
+        completion_fish(&out);
     else if (about)
         help_command(&out, about);
     else
@@ -63,7 +66,8 @@ const struct command cmd_help = {
     .details = "Explains COMMAND, or lists the commands.",
     .examples =
         "  gram help fit\n  gram help --man | man -l -\n"
-        "  source <(gram help --completion bash)",
+        "  source <(gram help --completion bash)\n"
+        "  gram help --completion fish | source",
     .least = 0,
     .most = 1,
     .settings_bytes = sizeof(struct settings),

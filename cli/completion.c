@@ -147,3 +147,65 @@ void completion_zsh(struct output *out)
     }
     output_text(out, "    esac\n}\n_gram \"$@\"\n");
 }
+
+/* Inside of '...': only quotes and backslashes are special. */
+static void fish_text(struct output *out, const char *text)
+{
+    for (; *text; text++) {
+        if (*text == '\'' || *text == '\\')
+            output_text(out, "\\");
+        output_write(out, text, 1);
+    }
+}
+
+static void fish_option(struct output *out, const struct command *command,
+                        const struct option_row *row)
+{
+    output_format(out, "complete -c gram -n '__gram_is %s' -l %s", command->name, row->name);
+    if (row->letter)
+        output_format(out, " -s %c", row->letter);
+    if (row->kind == OPTION_FILE)
+        output_text(out, " -r -F");
+    else if (row->kind != OPTION_FLAG)
+        output_text(out, " -x");
+    if (row->kind == OPTION_CHOICE) {
+        output_text(out, " -a '");
+        words(out, row->choices);
+        output_text(out, "'");
+    }
+    output_text(out, " -d '");
+    fish_text(out, row->help);
+    output_text(out, "'\n");
+}
+
+static void fish_command(struct output *out, const struct command *command)
+{
+    output_format(out, "complete -c gram -n __gram_none -f -a %s -d '", command->name);
+    fish_text(out, command->summary);
+    output_text(out, "'\n");
+    for (const struct option_group *g = command->groups; g->title; g++)
+        for (const struct option_row *row = g->rows; row->name; row++)
+            fish_option(out, command, row);
+    if (!command->operand)
+        return;
+    output_format(out, "complete -c gram -n '__gram_begins %s' -f -a '", command->name);
+    for (int k = 0; command->operand(k); k++)
+        output_format(out, "%s%s", k ? " " : "", command->operand(k));
+    output_text(out, "'\n");
+}
+
+void completion_fish(struct output *out)
+{
+    /* The words before the one that is completed; the first is gram. */
+    output_text(out,
+                "# fish completion for gram; made by `gram help --completion fish`\n"
+                "function __gram_none\n    test (count (commandline -opc)) -eq 1\nend\n"
+                "function __gram_is\n    set -l words (commandline -opc)\n"
+                "    test (count $words) -gt 1; and test \"$words[2]\" = $argv[1]\nend\n"
+                "function __gram_begins\n    set -l words (commandline -opc)\n"
+                "    test (count $words) -eq 2; and test $words[2] = $argv[1]\nend\n"
+                "complete -c gram -n __gram_none -f -s h -l help -d 'list the commands'\n"
+                "complete -c gram -n __gram_none -f -s V -l version -d 'show the version'\n");
+    for (int i = 0; commands[i]; i++)
+        fish_command(out, commands[i]);
+}

@@ -37,14 +37,16 @@ static void machine_json(struct json *j, const char *description)
 /* The same hyperparameters for people: {"p": 2, "q": 1} becomes p: 2, q: 1. */
 static void machine_text(struct output *out, const char *description)
 {
-    size_t size;
+    char text[1024];
+    size_t size, used = 0;
     const char *chosen = json_member(description, "hyperparameters", &size);
 
-    output_text(out, "machine: ");
-    for (size_t i = 0; chosen && i < size; i++)
+    for (size_t i = 0; chosen && i < size && used + 1 < sizeof text; i++)
         if (!strchr("{}\"", chosen[i]))
-            output_write(out, chosen + i, 1);
-    output_text(out, "\n");
+            text[used++] = chosen[i];
+    text[used] = '\0';
+    output_text(out, "machine: ");
+    output_wrapped(out, text, 9, 2, out->columns ? out->columns - 1 : 0);
 }
 
 /* Which columns had more categories than --max-categories. */

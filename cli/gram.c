@@ -7,6 +7,7 @@
 #include "help.h"
 #include "interrupt.h"
 #include "matrix.h"
+#include "terminal.h"
 #include "text.h"
 #include <fcntl.h>
 #include <stdlib.h>
@@ -97,10 +98,25 @@ static enum exit_status run(const struct command *command, int argc, char **argv
 /* What was missing is on standard error, as every message is. */
 static enum exit_status no_command(void)
 {
-    struct output out = {.stream = stderr, .path = "standard error", .slot = -1};
+    struct output out = {
+        .stream = stderr,
+        .path = "standard error",
+        .slot = -1,
+        .columns = terminal_columns(STDERR_FILENO),
+        .colours = terminal_colours(STDERR_FILENO),
+    };
 
     help_program(&out);
     return CLI_USAGE;
+}
+
+static void print_message(const char *command, const char *text)
+{
+    const bool colours = terminal_colours(STDERR_FILENO);
+
+    /* In one piece: several processes may write at once. */
+    fprintf(stderr, "%sgram%s%s:%s %s\n", colours ? "\033[1;31m" : "", command ? " " : "",
+            command ? command : "", colours ? "\033[0m" : "", text);
 }
 
 static enum exit_status print_version(struct failure *why)
@@ -152,6 +168,6 @@ int main(int argc, char **argv)
         status = command_unknown(name, &why);
     text_mask(why.text); /* names from files may hold anything */
     if (why.text[0])
-        fprintf(stderr, "gram%s%s: %s\n", command ? " " : "", command ? name : "", why.text);
+        print_message(command ? name : NULL, why.text);
     return status == CLI_INTERRUPTED ? interrupt_status() : (int)status;
 }

@@ -1,5 +1,5 @@
 /*
- * help.c - `gram --help` and `gram COMMAND --help`, as text of 79 columns
+ * help.c - `gram --help` and `gram COMMAND --help`, as wide as the terminal, or 79 columns
  *
  * SPDX-License-Identifier: MIT
  */
@@ -7,8 +7,13 @@
 #include <string.h>
 
 enum {
-    WIDTH = 79,
-    INDENT = 26, /* where the explanation of an option begins */
+    USUAL_WIDTH = 79, /* of a file or a pipe */
+    MOST_WIDTH = 100,
+    INDENT = 26,
+    NARROW = 60,
+    NARROW_INDENT = 8,
+    SUMMARY = 15, /* where the summary of a command begins */
+    STATUS = 7,   /* where the meaning of an exit status does */
 };
 
 const struct exit_status_text exit_status_texts[] = {
@@ -26,25 +31,25 @@ const struct exit_status_text exit_status_texts[] = {
     {         CLI_OK,                                                                      NULL},
 };
 
-/* Writes words from column `at` on, breaking lines before WIDTH; new lines begin at `indent`. */
-static void wrap(struct output *out, const char *text, size_t at, size_t indent)
+/* Lines end before this column: as wide as the terminal, within what is comfortable to read. */
+static int width(const struct output *out)
 {
-    int first = 1;
+    if (out->columns == 0)
+        return USUAL_WIDTH;
+    return out->columns - 1 < MOST_WIDTH ? out->columns - 1 : MOST_WIDTH;
+}
 
-    while (*text) {
-        size_t word = strcspn(text, " \n");
-        if (!first && at + 1 + word > WIDTH) {
-            output_format(out, "\n%*s", (int)indent, "");
-            at = indent;
-        } else if (!first) {
-            output_text(out, " ");
-            at++;
-        }
-        output_write(out, text, word);
-        at += word;
-        text += word + (text[word] != '\0');
-        first = 0;
-    }
+/* Where the explanation of an option begins. */
+static int indent(const struct output *out)
+{
+    return width(out) < NARROW ? NARROW_INDENT : INDENT;
+}
+
+static void title(struct output *out, const char *text)
+{
+    output_style(out, STYLE_TITLE);
+    output_format(out, "%s:", text);
+    output_style(out, STYLE_PLAIN);
     output_text(out, "\n");
 }
 
@@ -62,7 +67,7 @@ static void paragraphs(struct output *out, const char *text)
         if (*text == ' ')
             output_format(out, "%s\n", paragraph);
         else
-            wrap(out, paragraph, 0, 0);
+            output_wrapped(out, paragraph, 0, 0, width(out));
         text += size;
         if (*text) {
             output_text(out, "\n");
@@ -101,19 +106,22 @@ void help_option_text(const struct option_row *row, char *text, size_t size)
 
 static void option(struct output *out, const struct option_row *row)
 {
+    const int room = indent(out);
     char left[64];
     int used = row->letter ? snprintf(left, sizeof left, "  -%c, --%s", row->letter, row->name)
                            : snprintf(left, sizeof left, "      --%s", row->name);
 
     if (row->value)
         used += snprintf(left + used, sizeof left - (size_t)used, " %s", row->value);
+    output_style(out, STYLE_NAME);
     output_text(out, left);
-    if (used + 2 > INDENT)
+    output_style(out, STYLE_PLAIN);
+    if (used + 2 > room)
         output_text(out, "\n");
-    output_format(out, "%*s", used + 2 > INDENT ? INDENT : INDENT - used, "");
+    output_format(out, "%*s", used + 2 > room ? room : room - used, "");
     char text[640];
     help_option_text(row, text, sizeof text);
-    wrap(out, text, INDENT, INDENT);
+    output_wrapped(out, text, room, room, width(out));
 }
 
 void help_command(struct output *out, const struct command *command)
@@ -122,29 +130,46 @@ void help_command(struct output *out, const struct command *command)
 
     snprintf(usage, sizeof usage, "usage: gram %s %s%s[OPTION]...", command->name,
              command->operands, command->operands[0] ? " " : "");
-    wrap(out, usage, 0, 11);
+    output_wrapped(out, usage, 0, 11, width(out));
     output_text(out, "\n");
     paragraphs(out, command->details);
     for (const struct option_group *g = command->groups; g->title; g++) {
-        if (g->title[0])
-            output_format(out, "\n%s:\n", g->title);
+        if (g->title[0]) {
+            output_text(out, "\n");
+            title(out, g->title);
+        }
         for (const struct option_row *row = g->rows; row->name; row++)
             option(out, row);
     }
-    if (command->examples)
-        output_format(out, "\nExamples:\n%s\n", command->examples);
+    if (command->examples) {
+        output_text(out, "\n");
+        title(out, "Examples");
+        output_format(out, "%s\n", command->examples);
+    }
 }
 
 void help_program(struct output *out)
 {
-    output_text(out,
-                "usage: gram COMMAND [OPERAND]... [OPTION]...\n\n"
-                "Gram matrices and the kernel machines that live on them.\n\nCommands:\n");
-    for (int i = 0; commands[i]; i++)
-        output_format(out, "  %-12s %s\n", commands[i]->name, commands[i]->summary);
-    output_text(out,
-                "\n`gram COMMAND --help` explains a command, `gram --version` prints the "
-                "version.\n\nExit status:\n");
-    for (const struct exit_status_text *s = exit_status_texts; s->text; s++)
-        output_format(out, "  %3d  %s\n", (int)s->status, s->text);
+    output_wrapped(out, "usage: gram COMMAND [OPERAND]... [OPTION]...", 0, 7, width(out));
+    output_text(out, "\n");
+    output_wrapped(out, "Gram matrices and the kernel machines that live on them.", 0, 0,
+                   width(out));
+    output_text(out, "\n");
+    title(out, "Commands");
+    for (int i = 0; commands[i]; i++) {
+        output_style(out, STYLE_NAME);
+        output_format(out, "  %-12s ", commands[i]->name);
+        output_style(out, STYLE_PLAIN);
+        output_wrapped(out, commands[i]->summary, SUMMARY, SUMMARY, width(out));
+    }
+    output_text(out, "\n");
+    output_wrapped(out,
+                   "`gram COMMAND --help` explains a command, `gram --version` prints the version.",
+                   0, 0, width(out));
+    output_text(out, "\n");
+    title(out, "Exit status");
+    for (const struct exit_status_text *s = exit_status_texts; s->text; s++) {
+        output_format(out, "  %3d  ", (int)s->status);
+        output_wrapped(out, s->text, STATUS, STATUS, width(out));
+    }
 }

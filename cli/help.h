@@ -21,6 +21,7 @@ void manual_page(struct output *out);
 /* Completion scripts, to be sourced by the shell. */
 void completion_bash(struct output *out);
 void completion_zsh(struct output *out);
+void completion_fish(struct output *out);
 
 /* What the exit statuses mean: one line each, NULL at the end. */
 extern const struct exit_status_text {

@@ -5,6 +5,7 @@
  */
 #include "output.h"
 #include "interrupt.h"
+#include "terminal.h"
 #include "text.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -116,6 +117,8 @@ enum exit_status output_open(struct output *out, const char *path, struct failur
     if (strcmp(path, "-") == 0) {
         out->path = "standard output";
         out->stream = stdout;
+        out->columns = terminal_columns(STDOUT_FILENO);
+        out->colours = terminal_colours(STDOUT_FILENO);
         return CLI_OK;
     }
     if (stat(path, &about) == 0 && S_ISDIR(about.st_mode))
@@ -162,6 +165,41 @@ void output_format(struct output *out, const char *format, ...)
     if (!out->error && vfprintf(out->stream, format, args) < 0)
         out->error = errno;
     va_end(args);
+}
+
+void output_style(struct output *out, enum output_style style)
+{
+    static const char *const escapes[] = {
+        [STYLE_PLAIN] = "\033[0m",
+        [STYLE_TITLE] = "\033[1m",
+        [STYLE_NAME] = "\033[36m",
+        [STYLE_BAR] = "\033[34m",
+    };
+
+    if (out->colours)
+        output_text(out, escapes[style]);
+}
+
+void output_wrapped(struct output *out, const char *text, int at, int indent, int width)
+{
+    int first = 1;
+
+    while (*text) {
+        size_t size = strcspn(text, " \n");
+        int word = (int)size;
+        if (!first && width > 0 && at + 1 + word > width) {
+            output_format(out, "\n%*s", indent, "");
+            at = indent;
+        } else if (!first) {
+            output_text(out, " ");
+            at++;
+        }
+        output_write(out, text, size);
+        at += word;
+        text += size + (text[size] != '\0');
+        first = 0;
+    }
+    output_text(out, "\n");
 }
 
 /* The name of a new file reaches the disk with its directory; some file systems cannot say so. */

@@ -10,6 +10,7 @@
 #ifndef GRAM_CLI_OUTPUT_H
 #define GRAM_CLI_OUTPUT_H
 #include "failure.h"
+#include <stdbool.h>
 #include <stdio.h>
 
 struct output {
@@ -19,6 +20,16 @@ struct output {
     char *temporary;  /* NULL: written directly */
     int slot;         /* of the temporary file in the list that Ctrl-C removes */
     int error;        /* errno of the first write that failed */
+    int columns;      /* of the terminal that it goes to; 0: it goes to a file or a pipe */
+    bool colours;     /* that terminal shows colours, and its user wants them */
+};
+
+/* How text looks on a terminal with colours; elsewhere every style is plain. */
+enum output_style {
+    STYLE_PLAIN,
+    STYLE_TITLE, /* a heading */
+    STYLE_NAME,  /* a command or an option */
+    STYLE_BAR,   /* a bar of a chart, in the colour that charts begin with */
 };
 
 /* Creates the temporary file; path must outlive the output.  "-" is standard output. */
@@ -31,6 +42,15 @@ void output_text(struct output *out, const char *text);
 void output_name(struct output *out, const char *name, size_t size);
 __attribute__((format(printf, 2, 3))) void output_format(struct output *out, const char *format,
                                                          ...);
+
+/* The style of what is written from here on; end it with STYLE_PLAIN. */
+void output_style(struct output *out, enum output_style style);
+
+/*
+ * Words, from column `at` on; lines end before column `width` and new ones begin at `indent`.
+ * 0 for width: one line.
+ */
+void output_wrapped(struct output *out, const char *text, int at, int indent, int width);
 
 /* Completes the output: flushed, on the disk, renamed.  On an error nothing is left behind. */
 enum exit_status output_close(struct output *out, struct failure *why);

@@ -9,10 +9,10 @@
  * SPDX-License-Identifier: MIT
  */
 #include "progress.h"
+#include "terminal.h"
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -30,17 +30,10 @@ int64_t clock_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-static int terminal_width(void)
-{
-    struct winsize size;
-
-    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-}
-
 static void draw(const struct progress *p)
 {
     double fraction = p->fraction > 0 ? p->fraction < 1 ? p->fraction : 1 : 0;
-    int filled = (int)(fraction * CELLS), room = terminal_width() - MARGIN;
+    int filled = (int)(fraction * CELLS), room = terminal_columns(STDERR_FILENO) - MARGIN;
     int64_t seconds = (clock_ns() - p->start_ns) / 1000000000;
     char bar[CELLS + 1];
 
@@ -86,7 +79,7 @@ static void *keep_drawing(void *arg)
 void progress_begin(struct progress *p, int allowed)
 {
     *p = (struct progress){.start_ns = clock_ns(), .stage = "starting"};
-    if (!allowed || !isatty(STDERR_FILENO))
+    if (!allowed || !terminal_obeys(STDERR_FILENO))
         return;
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->ended, NULL);

@@ -10,6 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum {
+    MOST_CELLS = 40, /* of the longest bar */
+    SHARE = 12,      /* columns of a line beside the name and the bar */
+    LEAST_NAME = 8,
+};
+
 const char *task_name(gram_task task)
 {
     return task == GRAM_CLASSIFICATION ? "classification" : "regression";
@@ -23,25 +29,45 @@ void importance_json(struct json *j, const gram_machine_feature *features, int64
     json_end(j);
 }
 
+/* A name in a column of `room` characters; one that is longer ends with two points. */
+static void name_column(struct output *out, const char *name, int room)
+{
+    const int size = text_characters(name);
+
+    if (size <= room) {
+        output_name(out, name, strlen(name));
+        output_format(out, "%*s", room - size, "");
+    } else {
+        output_name(out, name, text_bytes(name, room - 2));
+        output_text(out, "..");
+    }
+}
+
 void importance_text(struct output *out, const gram_machine_feature *features, int64_t count,
                      int64_t most)
 {
     int64_t shown = count < most ? count : most;
-    int longest = 0;
+    int longest = 0, cells = MOST_CELLS;
 
     for (int64_t i = 0; i < shown; i++) {
         int size = text_characters(features[i].name);
         longest = size > longest ? size : longest;
     }
+    if (out->columns > 0) { /* the bars give way before the names do */
+        const int room = out->columns - 1 - SHARE;
+        longest = longest < room ? longest : room > LEAST_NAME ? room : LEAST_NAME;
+        cells = room - longest < cells ? room - longest : cells;
+    }
     for (int64_t i = 0; i < shown; i++) {
         double share = features[i].importance;
-        int cells = features[0].importance > 0 ? (int)(share / features[0].importance * 40) : 0;
+        int filled = features[0].importance > 0 ? (int)(share / features[0].importance * cells) : 0;
         output_text(out, "  ");
-        output_name(out, features[i].name, strlen(features[i].name));
-        output_format(out, "%*s %5.1f %%  ", longest - text_characters(features[i].name), "",
-                      share * 100);
-        for (int k = 0; k < cells; k++)
+        name_column(out, features[i].name, longest);
+        output_format(out, " %5.1f %%  ", share * 100);
+        output_style(out, STYLE_BAR);
+        for (int k = 0; k < filled; k++)
             output_text(out, "#");
+        output_style(out, STYLE_PLAIN);
         output_text(out, "\n");
     }
     if (shown < count)

@@ -116,6 +116,18 @@ int text_characters(const char *text)
     return count;
 }
 
+size_t text_bytes(const char *text, int characters)
+{
+    size_t size = 0;
+
+    for (; text[size]; size++) {
+        characters -= ((unsigned char)text[size] & 0xc0) != 0x80;
+        if (characters < 0)
+            break;
+    }
+    return size;
+}
+
 /* Bytes of the valid UTF-8 character at s, 0 if there is none (Unicode 15, table 3-7). */
 static int utf8_length(const unsigned char *s, const unsigned char *end)
 {

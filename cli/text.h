@@ -49,6 +49,9 @@ void text_mask(char *text);
 /* Characters, not bytes. */
 int text_characters(const char *text);
 
+/* The bytes of the first characters, at most so many. */
+size_t text_bytes(const char *text, int characters);
+
 /* Returns the first byte that is not part of valid UTF-8, or NULL if all of it is. */
 const char *text_find_invalid_utf8(const char *begin, const char *end);
 #endif

@@ -32,5 +32,7 @@ if(GRAM_GENERATED)
     install(FILES ${CMAKE_BINARY_DIR}/gram.bash RENAME gram
         DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
     install(FILES ${CMAKE_BINARY_DIR}/_gram DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+    install(FILES ${CMAKE_BINARY_DIR}/gram.fish
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 endif()
 install(FILES LICENSE README.md NEWS.md SECURITY.md DESTINATION ${CMAKE_INSTALL_DOCDIR})

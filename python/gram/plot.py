@@ -15,6 +15,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 __all__ = [
+    "STYLE",
     "bench",
     "convergence",
     "eigh",
@@ -26,8 +27,51 @@ __all__ = [
 ]
 
 
+#: The look of all figures of this project, as parameters of matplotlib: the functions of this
+#: module draw with it when they make the axes, and the charts of the `gram` command (cli/chart.c)
+#: have the same colours, fonts and grid.  ``matplotlib.rcParams.update(gram.plot.STYLE)`` gives
+#: it to figures of your own.
+STYLE = {
+    "axes.prop_cycle": plt.cycler(
+        color=[
+            "#2f6db3",
+            "#d9822b",
+            "#3a8f5c",
+            "#b5413b",
+            "#7a5ba6",
+            "#7f6a4f",
+            "#c26a9b",
+            "#6b7480",
+        ]
+    ),
+    "figure.facecolor": "#ffffff",
+    "axes.facecolor": "#ffffff",
+    "text.color": "#222222",
+    "axes.labelcolor": "#222222",
+    "axes.titlecolor": "#222222",
+    "axes.edgecolor": "#555555",
+    "xtick.color": "#555555",
+    "ytick.color": "#555555",
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#e3e3e3",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid.which": "both",
+    "legend.frameon": False,
+    "font.family": "sans-serif",
+    "font.sans-serif": ["Helvetica", "Arial", "DejaVu Sans"],
+    "image.cmap": "viridis",
+}
+
+
+def _figure(*size, **options):
+    with plt.rc_context(STYLE):
+        return plt.subplots(*size, **options)
+
+
 def _axes(ax):
-    return plt.subplots()[1] if ax is None else ax
+    return _figure()[1] if ax is None else ax
 
 
 def kernel_matrix(k, ax=None, *, colorbar=True):
@@ -40,6 +84,7 @@ def kernel_matrix(k, ax=None, *, colorbar=True):
     """
     ax = _axes(ax)
     image = ax.imshow(np.asarray(k), interpolation="nearest", aspect="auto")
+    ax.grid(False)
     if colorbar:
         ax.figure.colorbar(image, ax=ax)
     ax.set(xlabel="j", ylabel="i")
@@ -113,7 +158,7 @@ def training(curves, ax=None):
         steps, losses = zip(*points, strict=True)
         ax.semilogy(steps, losses, label=name)
     ax.set(xlabel="step", ylabel="loss")
-    ax.legend()
+    ax.legend(frameon=False)
     return ax
 
 
@@ -176,7 +221,7 @@ def eigh(results, ax=None, *, value="seconds"):
         ax.loglog(*zip(*sorted(points), strict=True), style, marker=".", label=name)
     ax.set(xlabel="n", ylabel=value.replace("_", " "))
     if lines:
-        ax.legend(fontsize="small")
+        ax.legend(fontsize="small", frameon=False)
     return ax
 
 
@@ -199,7 +244,7 @@ def eigh_overview(*results):
     planned = [row for row in rows if row["seconds"] == ""]
     counts = sorted({int(row["items"]) for row in measured})
     height = max(len(counts) + bool(planned), 1)
-    figure, axes = plt.subplots(height, 2, figsize=(11, 4.5 * height), squeeze=False)
+    figure, axes = _figure(height, 2, figsize=(11, 4.5 * height), squeeze=False)
     for items, (time, scratch) in zip(counts, axes, strict=False):
         some = [row for row in measured if int(row["items"]) == items]
         name = "1 matrix" if items == 1 else f"{items} matrices"
@@ -209,7 +254,5 @@ def eigh_overview(*results):
         last = eigh(planned, axes[-1][0], value="workspace_bytes")
         last.set_title("workspace of each GPU, 1 matrix")
         axes[-1][1].set_axis_off()
-    for ax in axes.flat:
-        ax.grid(True, which="both", alpha=0.2)
     figure.tight_layout()
     return figure

@@ -98,6 +98,50 @@ def test_completion_offers_files(tmp_path, monkeypatch):
     assert complete("fit", "x.csv", "-o", "poi") == {"points.csv"}
 
 
+def fish_completions(folder, *words):
+    """What fish offers for the last word."""
+    script = folder / "gram.fish"
+    script.write_text(gram("help", "--completion", "fish"))
+    line = f"source {script}; complete -C 'gram {' '.join(words)}'"
+    done = subprocess.run(
+        [shutil.which("fish"), "--no-config", "-c", line],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=folder,
+    )
+    assert not done.stderr
+    return {offer.split("\t")[0] for offer in done.stdout.splitlines()}
+
+
+def test_completion_fish():
+    script = gram("help", "--completion", "fish")
+    for command in COMMANDS:
+        rows = re.findall(rf"^complete -c gram -n '__gram_is {command}' (.*)$", script, re.M)
+        assert {f"--{row.split()[1]}" for row in rows} >= options_in(gram(command, "--help")) - {
+            "--p" if command == "tune" else ""
+        }
+    # Every explanation is one quoted word.
+    for line in script.splitlines():
+        if line.startswith("complete"):
+            assert len(re.findall(r"(?<!\\)'", line)) % 2 == 0
+
+
+@pytest.mark.skipif(not shutil.which("fish"), reason="no fish")
+def test_completion_fish_in_fish(tmp_path):
+    (tmp_path / "points.csv").write_text("1\n")
+    (tmp_path / "gram.fish").write_text(gram("help", "--completion", "fish"))
+    subprocess.run([shutil.which("fish"), "-n", tmp_path / "gram.fish"], check=True)
+    assert fish_completions(tmp_path, "") == {*COMMANDS}
+    assert fish_completions(tmp_path, "im") == {"importance"}
+    assert fish_completions(tmp_path, "fit", "--tar") == {"--target"}
+    assert fish_completions(tmp_path, "kernel", "x", "-k", "mat") == {"matern32", "matern52"}
+    assert {"cdist", "kernel"} <= fish_completions(tmp_path, "bench", "")
+    assert fish_completions(tmp_path, "bench", "cdist", "--form") == set()
+    assert "points.csv" in fish_completions(tmp_path, "cdist", "poi")
+    assert "points.csv" in fish_completions(tmp_path, "fit", "x.csv", "-o", "poi")
+
+
 def test_completion_zsh():
     script = gram("help", "--completion", "zsh")
     assert script.startswith("#compdef gram\n")

@@ -1,13 +1,16 @@
 """test_cli_machine.py - fit, predict, score and importance, from table to prediction"""
 
 import json
+import re
 import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 import pytest
-from gram_cli import BAD_DATA, NO_INPUT, USAGE, gram, gram_json, refusal, rows_of
+from gram_cli import BAD_DATA, NO_INPUT, SOURCE, USAGE, gram, gram_json, refusal, rows_of
 from machine_tables import FAST, NASTY, nasty_table, simple
 from safetensors.numpy import load_file
+
+SVG = "{http://www.w3.org/2000/svg}"
 
 
 def test_fit_reports(letters):
@@ -144,16 +147,39 @@ def test_chart(letters, tmp_path):
     folder, report, _ = letters
     gram("importance", folder / "model", "--chart", tmp_path / "i.svg", "-n", 5)
     svg = ElementTree.parse(tmp_path / "i.svg").getroot()
-    texts = [t.text for t in svg.iter("{http://www.w3.org/2000/svg}text")]
+    texts = [t.text for t in svg.iter(f"{SVG}text")]
     assert texts[0] == "Feature importance" and "letter" in texts[1]
-    assert texts[2::2] == list(report["importance"])[:5]
-    bars = list(svg.iter("{http://www.w3.org/2000/svg}rect"))[1:]
+    names = [t.text for t in svg.iter(f"{SVG}text") if t.get("text-anchor") == "end"]
+    assert names == list(report["importance"])[:5]
+    bars = list(svg.iter(f"{SVG}rect"))[1:]
     widths = [float(bar.get("width")) for bar in bars]
     shares = list(report["importance"].values())[:5]
     np.testing.assert_allclose(
         np.array(widths) / widths[0], np.array(shares) / shares[0], atol=0.01
     )
-    assert max(float(b.get("x")) + float(b.get("width")) for b in bars) < float(svg.get("width"))
+    ends = [float(b.get("x")) + float(b.get("width")) for b in bars]
+    assert max(ends) < float(svg.get("width"))
+    # The grid is where its numbers say, and ends before the longest bar does.
+    lines = [float(line.get("x1")) for line in svg.iter(f"{SVG}line")]
+    below = [t.text for t in svg.iter(f"{SVG}text") if t.get("text-anchor") == "middle"]
+    percent = [float(text[:-1]) for text in below]
+    left = float(bars[0].get("x"))
+    expected = left + np.array(percent) / 100 / shares[0] * widths[0]
+    np.testing.assert_allclose(lines, expected, atol=0.2)
+    assert 3 <= len(lines) <= 7 and max(lines) <= ends[0] + 0.1
+
+
+def test_chart_is_drawn_in_the_style_of_gram_plot():
+    source = (SOURCE / "cli" / "chart.c").read_text(encoding="utf-8")
+    colours = dict(re.findall(r'(\w+)\[\] = "(#[0-9a-f]{6})"', source))
+    style = (SOURCE / "python" / "gram" / "plot.py").read_text(encoding="utf-8")
+    said = dict(re.findall(r'"([a-z.]+)": "(#[0-9a-f]{6})"', style))
+    assert colours["ink"] == said["text.color"] == said["axes.labelcolor"]
+    assert colours["muted"] == said["xtick.color"] == said["axes.edgecolor"]
+    assert colours["paper"] == said["figure.facecolor"] and colours["grid"] == said["grid.color"]
+    assert colours["first_colour"] == re.search(r"color=\[\s*\"(#\w+)\"", style).group(1)
+    fonts = re.search(r'"font.sans-serif": \[(.*)\]', style).group(1).replace('"', "")
+    assert re.search(r'FONTS "(.*), sans-serif"', source).group(1).replace("'", "") == fonts
 
 
 def test_task(tmp_path):
