@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""readme_images.py - draws the two pictures of README.md into docs/images
+"""pictures.py - draws the pictures of README.md and of docs/choosing.md into docs/images
 
-    scripts/readme_images.py [BUILD]
+    PYTHONPATH=build/python scripts/pictures.py [BUILD]
 
 speed.svg shows the time of distances and kernels beside that of other packages, from the kept
 measurement in bench/results; nothing is measured here.  fit.svg shows what `gram fit` makes of the
 diamonds in examples/data: BUILD/gram (build/gram) learns from one row in six, and prices as many
-others.  Needs matplotlib.
+others.  norms.svg, kernels.svg, bandwidths.svg and ridges.svg show what the parameters of a kernel
+do, computed by the Python package.  Needs matplotlib.
 """
 
 import csv
@@ -16,7 +17,9 @@ import subprocess
 import sys
 import tempfile
 
+import gram
 import matplotlib
+import numpy as np
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
@@ -141,12 +144,90 @@ def draw_fit(gram):
     save(figure, "fit.svg")
 
 
+COLOURS = ("#2f6db3", "#d1772e", "#4d9a57", "#9a6bb0", "#8a8a8a")
+
+
+def draw_norms():
+    """The points at distance 1 from the centre, for several p."""
+    figure, axes = plt.subplots(1, 5, figsize=(7.6, 1.9), layout="constrained")
+    angle = np.linspace(0, 2 * np.pi, 721)
+    circle = np.column_stack([np.cos(angle), np.sin(angle)])
+    for ax, p in zip(axes, (0.5, 1, 1.5, 2, np.inf), strict=True):
+        length = gram.cdist(circle, np.zeros((1, 2)), p)
+        ball = circle / length
+        ax.fill(*ball.T, color="#2f6db3", alpha=0.18, linewidth=0)
+        ax.plot(*ball.T, color="#2f6db3", linewidth=1.4)
+        ax.set(aspect="equal", xlim=(-1.15, 1.15), ylim=(-1.15, 1.15), xticks=[], yticks=[])
+        ax.spines[:].set_visible(False)
+        ax.set_title(f"p = {'∞' if np.isinf(p) else f'{p:g}'}", loc="center")
+    save(figure, "norms.svg")
+
+
+def draw_kernels():
+    """Kernels as functions of the distance, and what a machine with each of them makes of data."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(7.6, 3), layout="constrained")
+    kernels = (
+        ("Laplace (q = 1)", {"kernel": "laplace"}),
+        ("q = 1.4", {"kernel": "lpq-laplace", "exponent": 1.4}),
+        ("Matérn 5/2", {"kernel": "matern52"}),
+        ("Gaussian (q = 2)", {"kernel": "gaussian"}),
+    )
+    origin, d = np.zeros((1, 1)), np.linspace(0, 3, 301)[:, None]
+    x, grid = np.linspace(0, 6, 13)[:, None], np.linspace(-0.3, 6.3, 500)[:, None]
+    y = np.where(x < 3, 0.2, 1) + 0.25 * np.sin(3 * x)
+    for (label, options), colour in zip(kernels, COLOURS, strict=False):
+        left.plot(d, gram.kernel(d, origin, bandwidth=1.0, **options), color=colour, label=label)
+        k = gram.kernel(x, bandwidth=0.9, regularization=1e-3, **options)
+        alpha = gram.solve_cholesky(k, y)
+        fit = gram.kernel(grid, x, bandwidth=0.9, **options) @ alpha
+        right.plot(grid, fit, color=colour, linewidth=1.2)
+    right.plot(x, y, "o", color="#333333", markersize=4)
+    left.set(xlabel="distance / bandwidth", ylabel="kernel", xlim=(0, 3), ylim=(0, 1.02))
+    left.legend(frameon=False)
+    left.set_title("Four kernels")
+    right.set(xlabel="x", ylim=(-0.3, 1.6))
+    right.set_title("What they make of the same points")
+    save(figure, "kernels.svg")
+
+
+def noisy():
+    rng = np.random.default_rng(4)
+    x = np.sort(rng.uniform(0, 6, 60))[:, None]
+    return x, np.sin(2 * x) + rng.normal(scale=0.3, size=x.shape)
+
+
+def draw_fits(name, cases):
+    """The same noisy points, learned with each (title, bandwidth, regularization)."""
+    x, y = noisy()
+    grid = np.linspace(0, 6, 600)[:, None]
+    size = {"figsize": (7.6, 2.3), "layout": "constrained"}
+    figure, axes = plt.subplots(1, len(cases), sharey=True, **size)
+    for ax, (title, bandwidth, ridge) in zip(axes, cases, strict=True):
+        alpha = gram.solve_cholesky(gram.kernel(x, bandwidth=bandwidth, regularization=ridge), y)
+        ax.plot(x, y, ".", color="#999999", markersize=4)
+        ax.plot(grid, np.sin(2 * grid), color="#bbbbbb", linewidth=1)
+        ax.plot(grid, gram.kernel(grid, x, bandwidth=bandwidth) @ alpha, color="#2f6db3")
+        ax.set(ylim=(-2, 2), xticks=[], yticks=[])
+        ax.set_title(title)
+    save(figure, name)
+
+
 def main():
     build = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build").resolve()
     plt.rcParams.update(STYLE)
     IMAGES.mkdir(parents=True, exist_ok=True)
     draw_speed()
     draw_fit(build / "gram")
+    draw_norms()
+    draw_kernels()
+    draw_fits(
+        "bandwidths.svg",
+        (("L = 0.1: too small", 0.1, 0.1), ("L = 3", 3, 0.1), ("L = 1000: too large", 1000, 0.1)),
+    )
+    draw_fits(
+        "ridges.svg",
+        (("r = 0.0001: too little", 3, 1e-4), ("r = 0.1", 3, 0.1), ("r = 10: too much", 3, 10)),
+    )
 
 
 if __name__ == "__main__":
