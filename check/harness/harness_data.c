@@ -246,6 +246,7 @@ static double load(const char *at, gram_dtype dtype)
     return NAN;
 }
 
+/* Integers have no NaN: the smallest one stands for it. */
 static void store(char *at, gram_dtype dtype, double value)
 {
     switch (dtype) {
@@ -262,10 +263,10 @@ static void store(char *at, gram_dtype dtype, double value)
         *(uint16_t *)at = to_half(value, 7);
         break;
     case GRAM_I32:
-        *(int32_t *)at = (int32_t)value;
+        *(int32_t *)at = isnan(value) ? INT32_MIN : (int32_t)value;
         break;
     case GRAM_I64:
-        *(int64_t *)at = (int64_t)value;
+        *(int64_t *)at = isnan(value) ? INT64_MIN : (int64_t)value;
         break;
     }
 }

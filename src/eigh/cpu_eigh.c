@@ -69,7 +69,7 @@ void cpu_eigh_store(const struct eigh_plan *plan, int64_t item, const struct eig
     int64_t size = (int64_t)gram_dtype_size(op->a.dtype);
     struct cpu_move values = {
         .to = cpu_eigh_item(plan, &op->values, item),
-        .from = (const char *)pairs->w + pairs->first * size,
+        .from = pairs->stored ? (const char *)pairs->w + pairs->first * size : NULL,
         .to_stride = {op->values.col_stride, 0},
         .from_stride = {                    1, 0},
         .rows = pairs->stored,

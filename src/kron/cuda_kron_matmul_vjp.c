@@ -154,7 +154,8 @@ static gram_status run_step(gram_context *g, const struct cuda_kron_chain *c, in
     struct gram_scratch_before before;
     gram_status status;
 
-    gram_scratch_lend(g, c->memory + c->plan->step_at, c->plan->step_bytes, &before);
+    gram_scratch_lend(g, c->memory ? c->memory + c->plan->step_at : NULL, c->plan->step_bytes,
+                      &before);
     status = cuda_kron_matmul(g, &op);
     gram_scratch_return(g, &before);
     return status;

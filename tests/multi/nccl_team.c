@@ -97,7 +97,7 @@ static void send(struct harness *h, struct nccl_rank *r, struct test_tensor *fro
           "%s", gram_message(r->g));
     r->tensor[r->tensors] = from;
     r->there[r->tensors++] = memory;
-    part->data = (char *)memory + ((char *)part->data - first_byte(from));
+    part->data = memory ? (char *)memory + ((char *)part->data - first_byte(from)) : NULL;
     part->device = gram_context_device(r->g);
 }
 
