@@ -8,8 +8,8 @@
  * is to read.  cpu_convert changes the dtype on the way.  The sides may overlap only where the move
  * mirrors one triangle of a matrix to the other, as cpu_mirror does.
  *
- * Three kinds of copies have functions of their own: panels for tiles (cpu_pack.h and the panels
- * of kron_matmul and cdist_grad), layers of networks, whose rows are axes of several dimensions
+ * Three kinds of copies have functions of their own: panels for tiles (of cdist, cdist_grad and
+ * kron_matmul), layers of networks, whose rows are axes of several dimensions
  * (layers/cpu_layer.h), and sums that a copy scales on its way.
  *
  * SPDX-License-Identifier: MIT

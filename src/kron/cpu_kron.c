@@ -40,6 +40,7 @@ struct kron_outer {
 };
 
 #define TEMPLATE "kron/cpu_kron_expand.h"
+#define HALVES   1
 #define INTEGERS 1
 #include "cpu/each_dtype.h"
 

@@ -1,7 +1,7 @@
 /*
  * cpu_kron_expand.h - template: rows of a Kronecker product, of one dtype
  *
- * Parameters: SOURCE, stored, real, undefined again at the end, LOAD and STORE: see each_dtype.h.
+ * Parameters: SOURCE, stored, real, LOAD and STORE: see each_dtype.h.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -41,7 +41,3 @@ static void CAT(outer, SOURCE)(const struct kron_outer *o)
                 out[j * step] = STORE(v * right[j]);
     }
 }
-
-#undef SOURCE
-#undef stored
-#undef real

@@ -11,6 +11,7 @@
 #include "cpu_kron_matmul.h"
 
 #define TEMPLATE "kron/cpu_kron_move.h"
+#define HALVES   1
 #define INTEGERS 1
 #include "cpu/each_dtype.h"
 

@@ -2,7 +2,7 @@
  * cpu_kron_move.h - template: factors packed, tensors of any strides in and out, of one
  * dtype
  *
- * Parameters: SOURCE, stored, real, undefined again at the end, LOAD, STORE and NUMBER: see
+ * Parameters: SOURCE, stored, real, LOAD, STORE and NUMBER: see
  * each_dtype.h.
  *
  * SPDX-License-Identifier: MIT
@@ -85,7 +85,3 @@ static void CAT(store, SOURCE)(const struct kron_piece *y, const struct kron_pie
                     to[d * s[3]] = STORE(alpha * from[d] + beta * LOAD(add[d * z->stride[3]]));
             }
 }
-
-#undef SOURCE
-#undef stored
-#undef real

@@ -16,12 +16,10 @@
 #include <math.h>
 #include <string.h>
 
-#define real    float
-#define NAME(f) f##_f32
-#include "cpu_cg_step.h"
-#define real    double
-#define NAME(f) f##_f64
-#include "cpu_cg_step.h"
+#define TEMPLATE "krr/cg_loops.h"
+#define HALVES   0
+#define INTEGERS 0
+#include "cpu/each_dtype.h"
 
 enum {
     DENSE_ROWS = 6000, /* up to here n^3 / 3 flops are quicker than the preconditioner's setup */
@@ -130,7 +128,7 @@ static gram_status combine(gram_context *g, const struct krr_combine *op)
 
 /* ---- Products with the matrix ---------------------------------------------------------------- */
 
-/* The vectors of a product that are multiplied now lie in strips (gemm_skinny_kernels.h), behind
+/* The vectors of a product that are multiplied now lie in strips (cpu_kernels.h), behind
  * the matrix's blocks, and so do their products. */
 struct multiply_job {
     const struct krr_product *op;

@@ -104,6 +104,7 @@ static struct places places_of(const struct gram_layer_op *l, const struct patch
 }
 
 #define TEMPLATE "layers/cpu_layer_move.h"
+#define HALVES   1
 #define INTEGERS 0
 #include "cpu/each_dtype.h"
 

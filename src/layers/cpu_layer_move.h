@@ -1,7 +1,7 @@
 /*
  * cpu_layer_move.h - template: parts of a layer's tensors, of one dtype, and their sums; outputs
  *
- * Parameters: SOURCE, stored, real, undefined again at the end, LOAD, STORE: see each_dtype.h.
+ * Parameters: SOURCE, stored, real, LOAD, STORE: see each_dtype.h.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -144,7 +144,3 @@ static void CAT(store, SOURCE)(const struct cpu_layer_store *s, const void *from
         }
     }
 }
-
-#undef SOURCE
-#undef stored
-#undef real

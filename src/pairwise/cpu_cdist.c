@@ -8,15 +8,18 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cpu_cdist.h"
-#include "cpu/cpu_pack.h"
+#include <math.h>
 #include <string.h>
 
 enum {
     SERIAL_WORK = 270000, /* steps: 64^3 take 10 us (p = 2, f32) to 60, a thread as long to wake */
-    PACK_PANELS = 8       /* of a packing task */
+    PACK_PANELS = 8,      /* of a packing task */
+    CENTRE_PANELS = 8,    /* of y that the centre is the mean of: any centre is right */
+    SHIFT_PANELS = 16     /* of a shifting task */
 };
 
-void cpu_cdist_loop(const struct cdist_round *round, int64_t count, gram_loop_body *body)
+/* Hands count tasks of a round to the threads, or does them itself if they are small. */
+static void loop(const struct cdist_round *round, int64_t count, gram_loop_body *body)
 {
     const struct cdist_plan *plan = round->plan;
     double work = (double)round->items * (double)round->rows * (double)round->cols *
@@ -42,7 +45,67 @@ static double *norms_of(char *norms, int64_t rows, int64_t item)
     return norms ? (double *)norms + item * rows : NULL;
 }
 
-/* ---- Packing -------------------------------------------------------------------------------- */
+/* ---- Loops over one dtype ------------------------------------------------------------------- */
+
+/* Rows from data on; strides in elements of dtype. */
+struct rows {
+    const char *data;
+    gram_dtype dtype;
+    int64_t row_stride, col_stride;
+};
+
+static int64_t first_column(const struct cdist_piece *piece, int64_t row)
+{
+    int64_t first = row + piece->diagonal;
+
+    return first < 0 ? 0 : first > piece->cols ? piece->cols : first;
+}
+
+#define TEMPLATE "pairwise/cdist_loops.h"
+#define HALVES   1
+#define INTEGERS 0
+#include "cpu/each_dtype.h"
+
+/* ---- Packing: one pass over x and y, against n or m steps for each of their elements --------- */
+
+/* A panel holds `width` rows of a matrix with the columns outermost: panel[k*width + r] = row r,
+ * column k, zeros where there is no row.  count <= width rows of `depth` columns are packed; f16
+ * and bf16 become f32. */
+static void pack(const struct rows *from, int64_t count, int64_t depth, int64_t width, void *panel)
+{
+    if (from->dtype == GRAM_F32)
+        pack_f32(from, count, depth, width, panel);
+    else if (from->dtype == GRAM_F64)
+        pack_f64(from, count, depth, width, panel);
+    else if (from->dtype == GRAM_F16)
+        pack_f16(from, count, depth, width, panel);
+    else
+        pack_bf16(from, count, depth, width, panel);
+}
+
+/* inverse[r] = 1 / |row r|, or 0 for a row of zeros, in double. */
+static void find_norms(const struct rows *from, int64_t count, int64_t cols, double *inverse)
+{
+    if (from->dtype == GRAM_F32)
+        norms_f32(from, count, cols, inverse);
+    else if (from->dtype == GRAM_F64)
+        norms_f64(from, count, cols, inverse);
+    else if (from->dtype == GRAM_F16)
+        norms_f16(from, count, cols, inverse);
+    else
+        norms_bf16(from, count, cols, inverse);
+}
+
+/* The part of an item that begins at a row and a column. */
+static struct rows rows_at(const struct gram_view *v, const struct gram_batch *batch, int64_t item,
+                           int64_t row, int64_t col)
+{
+    struct rows at = {gram_view_item(v, batch, item), v->dtype, v->row_stride, v->col_stride};
+
+    if (at.data)
+        at.data += (row * v->row_stride + col * v->col_stride) * (int64_t)gram_dtype_size(v->dtype);
+    return at;
+}
 
 /* One side's panels from `panel` on: where they come from and where they go. */
 struct side {
@@ -57,13 +120,13 @@ static void pack_panel(const struct cdist_round *round, const struct side *side,
 {
     const struct cdist_plan *plan = round->plan;
     int64_t row = panel * side->width, count = gram_least(side->width, side->rows - row);
-    struct gram_rows from =
-        gram_rows_at(side->view, &plan->op.batch, round->item + item, side->first + row, round->k);
+    struct rows from =
+        rows_at(side->view, &plan->op.batch, round->item + item, side->first + row, round->k);
 
-    gram_pack_panel(&from, count, round->depth, side->width, side->to);
+    pack(&from, count, round->depth, side->width, side->to);
     if (plan->op.function == GRAM_COSINE && round->first) {
-        from = gram_rows_at(side->view, &plan->op.batch, round->item + item, side->first + row, 0);
-        gram_pack_norms(&from, count, side->view->cols, side->norms + row);
+        from = rows_at(side->view, &plan->op.batch, round->item + item, side->first + row, 0);
+        find_norms(&from, count, side->view->cols, side->norms + row);
     }
 }
 
@@ -101,22 +164,112 @@ static void pack_task(void *arg, int64_t index, int thread)
     gram_trace_end(plan->g, "cdist pack", thread, start);
 }
 
-/* ---- Pieces of out -------------------------------------------------------------------------- */
+/* ---- p = 2 by norms and products ------------------------------------------------------------- */
 
-static int64_t first_column(const struct cdist_piece *piece, int64_t row)
+/*
+ * Where the plan expands |x - y|^2, tiles read panels that are shifted by one vector, the centre,
+ * and the |.|^2 of their rows; cdist_square_tile.h says why.
+ */
+
+static char *centre_of(const struct cdist_plan *plan, int64_t item)
 {
-    int64_t first = row + piece->diagonal;
-
-    return first < 0 ? 0 : first > piece->cols ? piece->cols : first;
+    return plan->centre + item * plan->depth * plan->element;
 }
 
-#define SUFFIX f32
-#define real   float
-#include "cpu_cdist_move.h"
+/* Of `rows` rows the panel counts those that exist. */
+static double column_sum(const struct cdist_plan *plan, const char *panel, int64_t k, int64_t rows)
+{
+    double sum = 0;
 
-#define SUFFIX f64
-#define real   double
-#include "cpu_cdist_move.h"
+    for (int64_t r = 0; r < rows; r++)
+        sum += plan->dtype == GRAM_F32 ? (double)((const float *)panel)[k * plan->nr + r]
+                                       : ((const double *)panel)[k * plan->nr + r];
+    return sum;
+}
+
+/* The mean of some rows of y; 0 where it is no number. */
+static void centre_task(void *arg, int64_t item, int thread)
+{
+    const struct cdist_round *round = arg;
+    const struct cdist_plan *plan = round->plan;
+    int64_t step = gram_ceil_div(round->y_panels, CENTRE_PANELS);
+
+    (void)thread;
+    for (int64_t k = 0; k < round->depth; k++) {
+        double sum = 0, mean;
+        int64_t rows = 0;
+        for (int64_t q = 0; q < round->y_panels; q += step) {
+            int64_t count = gram_least(plan->nr, round->cols - q * plan->nr);
+            sum += column_sum(plan, plan->y_panels + cpu_cdist_y_panel(plan, item, q), k, count);
+            rows += count;
+        }
+        mean = isfinite(sum) ? sum / (double)rows : 0;
+        if (plan->dtype == GRAM_F32)
+            ((float *)centre_of(plan, item))[k] = (float)mean;
+        else
+            ((double *)centre_of(plan, item))[k] = mean;
+    }
+}
+
+static char *x_squares(const struct cdist_plan *plan, int64_t item, int64_t panel)
+{
+    return plan->x_norms + (item * plan->x_rows + panel * plan->mr) * plan->element;
+}
+
+static char *y_squares(const struct cdist_plan *plan, int64_t item, int64_t panel)
+{
+    return plan->y_norms + (item * plan->y_rows + panel * plan->nr) * plan->element;
+}
+
+static void shift_task(void *arg, int64_t index, int thread)
+{
+    const struct cdist_round *round = arg;
+    const struct cdist_plan *plan = round->plan;
+    int64_t panels = round->x_panels + round->y_panels, tasks = gram_ceil_div(panels, SHIFT_PANELS);
+    int64_t item = index / tasks, first = index % tasks * SHIFT_PANELS;
+    struct gram_centre t = {.depth = round->depth, .centre = centre_of(plan, item)};
+
+    (void)thread;
+    for (int64_t q = first; q < gram_least(first + SHIFT_PANELS, panels); q++) {
+        bool of_x = q < round->x_panels;
+        int64_t panel = of_x ? q : q - round->x_panels;
+        size_t at =
+            of_x ? cpu_cdist_x_panel(plan, item, panel) : cpu_cdist_y_panel(plan, item, panel);
+        t.width = of_x ? plan->mr : plan->nr;
+        t.count = gram_least(t.width, (of_x ? round->rows : round->cols) - panel * t.width);
+        t.panel = (of_x ? plan->x_panels : plan->y_panels) + at;
+        t.centred = (of_x ? plan->x_centred : plan->y_centred) + at;
+        t.norms = of_x ? x_squares(plan, item, panel) : y_squares(plan, item, panel);
+        plan->kernels->cdist[plan->dtype].centre(&t);
+    }
+}
+
+/* The shifted panels and norms of a packed round. */
+static void centre_round(struct cdist_round *round)
+{
+    int64_t panels = round->x_panels + round->y_panels;
+
+    loop(round, round->items, centre_task);
+    loop(round, round->items * gram_ceil_div(panels, SHIFT_PANELS), shift_task);
+}
+
+/* The tile of x and y panels of a block, set in direct. */
+static void square_tile(const struct cdist_round *round, int64_t item, const int64_t panel[2],
+                        const struct gram_tile *direct)
+{
+    const struct cdist_plan *plan = round->plan;
+    const struct gram_square_tile t = {
+        .direct = *direct,
+        .x = plan->x_centred + cpu_cdist_x_panel(plan, item, panel[0]),
+        .y = plan->y_centred + cpu_cdist_y_panel(plan, item, panel[1]),
+        .x_norms = x_squares(plan, item, panel[0]),
+        .y_norms = y_squares(plan, item, panel[1]),
+    };
+
+    plan->kernels->cdist[plan->dtype].square(&t);
+}
+
+/* ---- Pieces of out -------------------------------------------------------------------------- */
 
 /* Moves a piece to out, past the caches where out is too large to stay there. */
 static void store_piece(const struct cdist_plan *plan, const struct cdist_piece *piece)
@@ -226,7 +379,7 @@ static void one_strip(const struct block *block, const struct cdist_piece *strip
         tile.y = plan->y_panels + cpu_cdist_y_panel(plan, block->item, panel[1]);
         tile.c = strip->buffer + c * plan->element;
         if (plan->expand)
-            cpu_cdist_square(round, block->item, panel, &tile);
+            square_tile(round, block->item, panel, &tile);
         else
             block->what->tile(&tile);
     }
@@ -295,12 +448,12 @@ static void run_round(struct cdist_round *round)
     round->y_panels = gram_ceil_div(round->cols, plan->nr);
     tasks = gram_ceil_div(round->x_panels, PACK_PANELS) +
             (round->pack_y ? gram_ceil_div(round->y_panels, PACK_PANELS) : 0);
-    cpu_cdist_loop(round, round->items * tasks, pack_task);
+    loop(round, round->items * tasks, pack_task);
     if (plan->expand)
-        cpu_cdist_centre(round);
+        centre_round(round);
     round->blocks_across = gram_ceil_div(round->cols, plan->block_cols);
     round->item_blocks = gram_ceil_div(round->rows, plan->block_rows) * round->blocks_across;
-    cpu_cdist_loop(round, round->items * round->item_blocks, block_task);
+    loop(round, round->items * round->item_blocks, block_task);
 }
 
 /* All k of some rows and columns of out. */

@@ -82,9 +82,7 @@ static inline size_t cpu_cdist_y_panel(const struct cdist_plan *plan, int64_t it
     return (size_t)((item * plan->y_rows + panel * plan->nr) * plan->depth * plan->element);
 }
 
-/* cpu_cdist.c: hands count tasks of a round to the threads, or does them itself if they are small;
- * and the whole work of a plan whose layout is open. */
-void cpu_cdist_loop(const struct cdist_round *round, int64_t count, gram_loop_body *body);
+/* cpu_cdist.c: the whole work of a plan whose layout is open. */
 void cpu_cdist_run(struct cdist_plan *plan);
 /* cpu_cdist as a part of other operations, in a piece of their scratch. */
 gram_status cpu_cdist_in(gram_context *g, const struct gram_cdist_op *op, void *memory,
@@ -95,13 +93,6 @@ gram_status cpu_cdist_in(gram_context *g, const struct gram_cdist_op *op, void *
 void cpu_cdist_plan(const gram_context *g, const struct gram_cdist_op *op, struct cdist_plan *plan);
 void cpu_cdist_take(struct cdist_plan *plan, struct gram_layout *layout);
 void cpu_cdist_item(const struct cdist_plan *plan, int64_t item, struct cdist_item *out);
-
-/* cpu_cdist_square.c: true if norms and products are faster for p = 2 here; the shifted panels and
- * norms of a packed round; the tile of x and y panels of a block, set in direct. */
-bool cpu_cdist_expands(const struct cdist_plan *plan);
-void cpu_cdist_centre(struct cdist_round *round);
-void cpu_cdist_square(const struct cdist_round *round, int64_t item, const int64_t panel[2],
-                      const struct gram_tile *direct);
 
 /* cpu_cdist_grad.c: cpu_cdist_grad as a part of other operations, in a piece of their scratch; with
  * add the gradients are added to what out holds. */

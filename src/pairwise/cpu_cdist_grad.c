@@ -102,13 +102,10 @@ struct largest_item {
     size_t size; /* of a thread's sums, in bytes */
 };
 
-#define SUFFIX f32
-#define real   float
-#include "cpu_cdist_grad_dtype.h"
-
-#define SUFFIX f64
-#define real   double
-#include "cpu_cdist_grad_dtype.h"
+#define TEMPLATE "pairwise/cdist_grad_loops.h"
+#define HALVES   0
+#define INTEGERS 0
+#include "cpu/each_dtype.h"
 
 static const struct grad_moves *moves_of(gram_dtype dtype)
 {

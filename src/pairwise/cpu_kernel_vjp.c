@@ -20,7 +20,7 @@
  */
 #include "core/threads.h"
 #include "cpu_cdist.h"
-#include "kernel_vjp.h"
+#include "pairwise.h"
 #include <math.h>
 
 enum {
@@ -44,13 +44,10 @@ struct vjp_rows {
                            int64_t n);
 };
 
-#define SUFFIX f32
-#define real   float
-#include "cpu_kernel_vjp_rows.h"
-
-#define SUFFIX f64
-#define real   double
-#include "cpu_kernel_vjp_rows.h"
+#define TEMPLATE "pairwise/kernel_vjp_loops.h"
+#define HALVES   0
+#define INTEGERS 0
+#include "cpu/each_dtype.h"
 
 static const struct vjp_rows *rows_of(gram_dtype dtype)
 {

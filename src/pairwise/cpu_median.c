@@ -12,13 +12,10 @@
 #include <math.h>
 #include <string.h>
 
-#define SUFFIX f32
-#define real   float
-#include "cpu_median_select.h"
-
-#define SUFFIX f64
-#define real   double
-#include "cpu_median_select.h"
+#define TEMPLATE "pairwise/median_loops.h"
+#define HALVES   0
+#define INTEGERS 0
+#include "cpu/each_dtype.h"
 
 struct median_job {
     const struct gram_median_op *op;

@@ -1,17 +1,14 @@
 /*
- * cpu_cdist_grad_dtype.h - template: the loops of cpu_cdist_grad.c over numbers of one dtype
+ * cdist_grad_loops.h - template: the loops of cpu_cdist_grad.c over numbers of one dtype
  *
- * Parameters, all undefined again at the end: SUFFIX (of the functions) and real.
+ * Parameters: SOURCE and real; see each_dtype.h.
  *
  * SPDX-License-Identifier: MIT
  */
-#define CAT_(a, b) a##_##b
-#define CAT(a, b)  CAT_(a, b)
-
 /* ---- Pieces --------------------------------------------------------------------------------- */
 
 /* Columns next to each other: row by row, so that memory is read in long runs. */
-static void CAT(pack_rows, SUFFIX)(const struct grad_piece *piece, const struct grad_panels *to)
+static void CAT(pack_rows, SOURCE)(const struct grad_piece *piece, const struct grad_panels *to)
 {
     int64_t width = to->width;
 
@@ -34,7 +31,7 @@ static void CAT(pack_rows, SUFFIX)(const struct grad_piece *piece, const struct 
     }
 }
 
-static void CAT(pack, SUFFIX)(const struct grad_piece *piece, const struct grad_panels *to)
+static void CAT(pack, SOURCE)(const struct grad_piece *piece, const struct grad_panels *to)
 {
     int64_t width = to->width;
     real *panel = to->panel;
@@ -43,7 +40,7 @@ static void CAT(pack, SUFFIX)(const struct grad_piece *piece, const struct grad_
         memset(panel, 0,
                (size_t)((piece->cols + width - 1) / width * width * to->depth) * sizeof(real));
     if (piece->col_stride == 1) {
-        CAT(pack_rows, SUFFIX)(piece, to);
+        CAT(pack_rows, SOURCE)(piece, to);
         return;
     }
     for (int64_t first = 0; first < piece->cols; first += width, panel += to->depth * width)
@@ -57,7 +54,7 @@ static void CAT(pack, SUFFIX)(const struct grad_piece *piece, const struct grad_
         }
 }
 
-static void CAT(store, SUFFIX)(const struct grad_piece *piece, const void *tile, int64_t stride,
+static void CAT(store, SOURCE)(const struct grad_piece *piece, const void *tile, int64_t stride,
                                bool add)
 {
     const real *from = tile;
@@ -79,7 +76,7 @@ static void CAT(store, SUFFIX)(const struct grad_piece *piece, const void *tile,
 /* ---- p = 2: around the product -------------------------------------------------------------- */
 
 /* mean[n] of row n of b; 0 if it is not finite, so that infinities stay where they are. */
-static void CAT(find_mean, SUFFIX)(const struct square_block *s, int64_t n)
+static void CAT(find_mean, SOURCE)(const struct square_block *s, int64_t n)
 {
     const real *b = (const real *)s->b.data + n * s->b.row_stride;
     double sum = 0;
@@ -91,7 +88,7 @@ static void CAT(find_mean, SUFFIX)(const struct square_block *s, int64_t n)
 }
 
 /* Rows of the left factor: c[o, k] for n = -1, else c[o, k] (b[n, k] - mean[n]). */
-static void CAT(write_factors, SUFFIX)(const struct square_block *s, int64_t n)
+static void CAT(write_factors, SOURCE)(const struct square_block *s, int64_t n)
 {
     const real *b = (const real *)s->b.data + n * s->b.row_stride + s->k * s->b.col_stride;
     real *to = (real *)s->factors + (n + 1) * s->c.rows * s->depth, mean = 0;
@@ -108,7 +105,7 @@ static void CAT(write_factors, SUFFIX)(const struct square_block *s, int64_t n)
 }
 
 /* out[o, n, m] = or += (d[n, m] - mean[n]) (c a)[o, m] - (c b a)[n, o, m] */
-static void CAT(combine, SUFFIX)(const struct square_block *s, int64_t n)
+static void CAT(combine, SOURCE)(const struct square_block *s, int64_t n)
 {
     const real *d = (const real *)s->d.data + n * s->d.row_stride, mean = (real)s->mean[n];
     const real *ca = s->products, *cba = ca + (n + 1) * s->c.rows * s->d.cols;
@@ -126,7 +123,7 @@ static void CAT(combine, SUFFIX)(const struct square_block *s, int64_t n)
 /* ---- p = infinity --------------------------------------------------------------------------- */
 
 /* Adds to sums[o * features + n] what all centres give for point m. */
-static void CAT(add_largest, SUFFIX)(const struct largest_item *item, int64_t m, double *sums)
+static void CAT(add_largest, SOURCE)(const struct largest_item *item, int64_t m, double *sums)
 {
     const struct gram_view *va = &item->a, *vb = &item->b, *vc = &item->c, *vd = &item->d;
     const real *a = (const real *)va->data + m * va->col_stride;
@@ -152,8 +149,3 @@ static void CAT(add_largest, SUFFIX)(const struct largest_item *item, int64_t m,
         }
     }
 }
-
-#undef CAT
-#undef CAT_
-#undef SUFFIX
-#undef real

@@ -1,15 +1,11 @@
 /*
- * cpu_kernel_vjp_rows.h - template: the element-wise parts of gram_kernel_vjp, for one dtype
+ * kernel_vjp_loops.h - template: the element-wise parts of gram_kernel_vjp, for one dtype
  *
- * Parameters, all undefined again at the end: SUFFIX (of the functions) and real.  See struct
- * vjp_rows in cpu_kernel_vjp.c.
+ * Parameters: SOURCE and real; see each_dtype.h, and struct vjp_rows in cpu_kernel_vjp.c.
  *
  * SPDX-License-Identifier: MIT
  */
-#define CAT_(a, b) a##_##b
-#define CAT(a, b)  CAT_(a, b)
-
-static void CAT(times_grad, SUFFIX)(void *row, const void *grad, int64_t step, int64_t n)
+static void CAT(times_grad, SOURCE)(void *row, const void *grad, int64_t step, int64_t n)
 {
     real *w = row;
     const real *g = grad;
@@ -18,7 +14,7 @@ static void CAT(times_grad, SUFFIX)(void *row, const void *grad, int64_t step, i
         w[j] *= g[j * step];
 }
 
-static void CAT(zero, SUFFIX)(void *row, int64_t step, int64_t n)
+static void CAT(zero, SOURCE)(void *row, int64_t step, int64_t n)
 {
     real *x = row;
 
@@ -26,7 +22,7 @@ static void CAT(zero, SUFFIX)(void *row, int64_t step, int64_t n)
         x[k * step] = 0;
 }
 
-static double CAT(grad_sum, SUFFIX)(const void *row, const void *grad, int64_t step, int64_t n)
+static double CAT(grad_sum, SOURCE)(const void *row, const void *grad, int64_t step, int64_t n)
 {
     const real *w = row, *g = grad;
     double sum = 0;
@@ -36,7 +32,7 @@ static double CAT(grad_sum, SUFFIX)(const void *row, const void *grad, int64_t s
     return sum;
 }
 
-static double CAT(norm, SUFFIX)(const void *row, int64_t step, int64_t n)
+static double CAT(norm, SOURCE)(const void *row, int64_t step, int64_t n)
 {
     const real *x = row;
     double sum = 0;
@@ -46,7 +42,7 @@ static double CAT(norm, SUFFIX)(const void *row, int64_t step, int64_t n)
     return sqrt(sum);
 }
 
-static void CAT(cosine_row, SUFFIX)(void *row, const void *grad, int64_t step, double norm,
+static void CAT(cosine_row, SOURCE)(void *row, const void *grad, int64_t step, double norm,
                                     const double *norms, int64_t n)
 {
     real *w = row;
@@ -58,7 +54,7 @@ static void CAT(cosine_row, SUFFIX)(void *row, const void *grad, int64_t step, d
     }
 }
 
-static void CAT(cosine_correct, SUFFIX)(void *to, int64_t to_step, const void *row, int64_t step,
+static void CAT(cosine_correct, SOURCE)(void *to, int64_t to_step, const void *row, int64_t step,
                                         double factor, int64_t n)
 {
     real *out = to;
@@ -67,8 +63,3 @@ static void CAT(cosine_correct, SUFFIX)(void *to, int64_t to_step, const void *r
     for (int64_t k = 0; k < n; k++)
         out[k * to_step] -= (real)(factor * (double)x[k * step]);
 }
-
-#undef CAT
-#undef CAT_
-#undef SUFFIX
-#undef real

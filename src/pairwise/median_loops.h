@@ -1,14 +1,11 @@
 /*
- * cpu_median_select.h - template: the median of the upper half of a square matrix
+ * median_loops.h - template: the median of the upper half of a square matrix
  *
- * Parameters, undefined again at the end: SUFFIX (of the functions) and real.
+ * Parameters: SOURCE and real; see each_dtype.h.
  *
  * SPDX-License-Identifier: MIT
  */
-#define CAT_(a, b) a##_##b
-#define CAT(a, b)  CAT_(a, b)
-
-static void CAT(swap, SUFFIX)(real *a, real *b)
+static void CAT(swap, SOURCE)(real *a, real *b)
 {
     real t = *a;
 
@@ -20,7 +17,7 @@ static void CAT(swap, SUFFIX)(real *a, real *b)
  * ones behind (Hoare's selection).  The pivot, the median of three, ends every run of equal numbers
  * in its middle, so that ties do not make it quadratic.
  */
-static void CAT(select, SUFFIX)(real *v, int64_t n, int64_t k)
+static void CAT(select, SOURCE)(real *v, int64_t n, int64_t k)
 {
     int64_t low = 0, high = n - 1;
 
@@ -28,11 +25,11 @@ static void CAT(select, SUFFIX)(real *v, int64_t n, int64_t k)
         int64_t middle = low + (high - low) / 2, i = low, j = high;
         real pivot;
         if (v[middle] < v[low])
-            CAT(swap, SUFFIX)(&v[middle], &v[low]);
+            CAT(swap, SOURCE)(&v[middle], &v[low]);
         if (v[high] < v[low])
-            CAT(swap, SUFFIX)(&v[high], &v[low]);
+            CAT(swap, SOURCE)(&v[high], &v[low]);
         if (v[high] < v[middle])
-            CAT(swap, SUFFIX)(&v[high], &v[middle]);
+            CAT(swap, SOURCE)(&v[high], &v[middle]);
         pivot = v[middle];
         while (i <= j) {
             while (v[i] < pivot)
@@ -40,7 +37,7 @@ static void CAT(select, SUFFIX)(real *v, int64_t n, int64_t k)
             while (pivot < v[j])
                 j--;
             if (i <= j)
-                CAT(swap, SUFFIX)(&v[i++], &v[j--]);
+                CAT(swap, SOURCE)(&v[i++], &v[j--]);
         }
         if (k <= j)
             high = j;
@@ -53,7 +50,7 @@ static void CAT(select, SUFFIX)(real *v, int64_t n, int64_t k)
 
 /* Of the elements above the diagonal that are numbers; destroys the matrix.  NaN if there is none.
  */
-static double CAT(median, SUFFIX)(real *matrix, int64_t rows)
+static double CAT(median, SOURCE)(real *matrix, int64_t rows)
 {
     int64_t n = 0, middle;
     double above, below;
@@ -67,7 +64,7 @@ static double CAT(median, SUFFIX)(real *matrix, int64_t rows)
     if (n == 0)
         return NAN;
     middle = n / 2;
-    CAT(select, SUFFIX)(matrix, n, middle);
+    CAT(select, SOURCE)(matrix, n, middle);
     above = below = (double)matrix[middle];
     if (n % 2 == 0) {
         /* In real, not by fmax in double, on which GCC 12 fails for NEON. */
@@ -78,8 +75,3 @@ static double CAT(median, SUFFIX)(real *matrix, int64_t rows)
     }
     return above == below ? above : below / 2 + above / 2;
 }
-
-#undef CAT
-#undef CAT_
-#undef SUFFIX
-#undef real

@@ -1,9 +1,7 @@
 /*
- * cpu_cg_step.h - template: one column's part of a step of conjugate gradients
+ * cg_loops.h - template: one column's part of a step of conjugate gradients
  *
- * Parameters, undefined again at the end:
- *   real         float or double
- *   NAME(f)      the name of function f for this type
+ * Parameters: SOURCE and real; see each_dtype.h.
  *
  * Sums are in double.  The steps are those of enum krr_step; product holds (K + diag(ridge)) v.
  *
@@ -11,7 +9,7 @@
  */
 
 /* The sum of a * b: four sums, so that the additions overlap and errors stay small. */
-static double NAME(dot)(int64_t n, const real *a, const real *b)
+static double CAT(dot, SOURCE)(int64_t n, const real *a, const real *b)
 {
     double s[4] = {0};
     int64_t i = 0;
@@ -25,7 +23,7 @@ static double NAME(dot)(int64_t n, const real *a, const real *b)
 }
 
 /* y += alpha x. */
-static void NAME(add)(int64_t n, double alpha, const real *x, real *y)
+static void CAT(add, SOURCE)(int64_t n, double alpha, const real *x, real *y)
 {
     real factor = (real)alpha;
 
@@ -34,7 +32,7 @@ static void NAME(add)(int64_t n, double alpha, const real *x, real *y)
 }
 
 /* y = x + beta y. */
-static void NAME(add_scaled)(int64_t n, double beta, const real *x, real *y)
+static void CAT(add_scaled, SOURCE)(int64_t n, double beta, const real *x, real *y)
 {
     real factor = (real)beta;
 
@@ -42,7 +40,7 @@ static void NAME(add_scaled)(int64_t n, double beta, const real *x, real *y)
         y[i] = x[i] + factor * y[i];
 }
 
-static void NAME(step)(const struct krr_cg_step *op, int64_t column)
+static void CAT(step, SOURCE)(const struct krr_cg_step *op, int64_t column)
 {
     int64_t n = op->n, at = column * n;
     const real *b = (const real *)op->b + at, *product = (const real *)op->product + at;
@@ -55,31 +53,28 @@ static void NAME(step)(const struct krr_cg_step *op, int64_t column)
     case KRR_START:
         memset(x, 0, bytes);
         memcpy(r, b, bytes);
-        op->norm_b[column] = op->norm_r[column] = sqrt(NAME(dot)(n, b, b));
+        op->norm_b[column] = op->norm_r[column] = sqrt(CAT(dot, SOURCE)(n, b, b));
         break;
     case KRR_RESIDUAL:
         memcpy(r, product, bytes);
-        NAME(add_scaled)(n, -1, b, r);
-        op->norm_r[column] = sqrt(NAME(dot)(n, r, r));
+        CAT(add_scaled, SOURCE)(n, -1, b, r);
+        op->norm_r[column] = sqrt(CAT(dot, SOURCE)(n, r, r));
         break;
     case KRR_RESTART:
         memset(d, 0, bytes);
         op->rz[column] = 0;
         break;
     case KRR_DESCEND:
-        s = NAME(dot)(n, d, product);
+        s = CAT(dot, SOURCE)(n, d, product);
         s = s > 0 ? op->rz[column] / s : 0; /* 0: this column is solved */
-        NAME(add)(n, s, d, x);
-        NAME(add)(n, -s, product, r);
-        op->norm_r[column] = sqrt(NAME(dot)(n, r, r));
+        CAT(add, SOURCE)(n, s, d, x);
+        CAT(add, SOURCE)(n, -s, product, r);
+        op->norm_r[column] = sqrt(CAT(dot, SOURCE)(n, r, r));
         break;
     case KRR_TURN:
-        s = NAME(dot)(n, r, z);
-        NAME(add_scaled)(n, op->rz[column] > 0 ? s / op->rz[column] : 0, z, d);
+        s = CAT(dot, SOURCE)(n, r, z);
+        CAT(add_scaled, SOURCE)(n, op->rz[column] > 0 ? s / op->rz[column] : 0, z, d);
         op->rz[column] = s;
         break;
     }
 }
-
-#undef real
-#undef NAME
