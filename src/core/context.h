@@ -6,7 +6,6 @@
 #ifndef GRAM_CONTEXT_H
 #define GRAM_CONTEXT_H
 #include "gram/gram.h"
-#include "sizes.h"
 #include <stdatomic.h>
 #include <stdbool.h>
 
@@ -148,4 +147,41 @@ void gram_trace_end(const gram_context *g, const char *name, int thread, int64_t
     if (status_ != GRAM_OK)       \
       return status_;             \
   } while (0)
+
+/* ---- Arithmetic of sizes, none of which is negative ------------------------------------------ */
+
+/* The smaller and the larger of two. */
+static inline int64_t gram_least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline int64_t gram_most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The larger of two needs of scratch. */
+static inline size_t gram_most_bytes(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The blocks of b that hold a, 0 < b: a / b rounded up, without overflow. */
+static inline int64_t gram_ceil_div(int64_t a, int64_t b)
+{
+    return a / b + (a % b != 0);
+}
+
+/* a rounded up to a whole number of blocks of b. */
+static inline int64_t gram_round_up(int64_t a, int64_t b)
+{
+    return gram_ceil_div(a, b) * b;
+}
+
+/* Rounds up to a whole number of cache lines: how drivers lay out scratch. */
+static inline size_t gram_round64(size_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
 #endif

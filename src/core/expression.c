@@ -52,15 +52,6 @@ const char *gram_op_name(enum gram_op op)
     return ops[op].name;
 }
 
-int gram_op_of_name(const char *text, size_t length)
-{
-    for (int op = 0; op < GRAM_OP_COUNT; op++)
-        if (ops[op].name && strlen(ops[op].name) == length &&
-            strncmp(ops[op].name, text, length) == 0)
-            return op;
-    return -1;
-}
-
 static double function_value(enum gram_op op, double a, double b)
 {
     switch (op) {

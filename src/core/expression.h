@@ -73,8 +73,6 @@ struct gram_expression {
 int gram_op_arity(enum gram_op op);
 /* The name that C has for a function; NULL for other operations. */
 const char *gram_op_name(enum gram_op op);
-/* The function with the name of length bytes at text, or -1. */
-int gram_op_of_name(const char *text, size_t length);
 
 /* The node of an operation, an old one where there is one like it; -1 if the program is full. */
 int gram_expression_node(struct gram_expression *e, enum gram_op op, int a, int b, int c);
@@ -89,11 +87,6 @@ enum {
     GRAM_EXPRESSION_ITSELF = -2,
     GRAM_EXPRESSION_BY_S = -1
 };
-
-/* expression_parse.c: the nodes of text; *root is the one of its value. */
-gram_status gram_expression_parse(gram_context *g, const char *text,
-                                  const gram_parameter *parameters, int count,
-                                  struct gram_expression *e, int *root);
 
 /* expression_compile.c: reads options.expression and makes the program of its value or of a
  * derivative. */

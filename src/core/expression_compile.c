@@ -1,6 +1,16 @@
 /*
  * expression_compile.c - from the text of an expression to the program of its value or a derivative
  *
+ * The text has C's operators and precedences, all in floating point:
+ *
+ *   expression = binary ["?" expression ":" expression]
+ *   binary     = unary {operator unary}           ||  &&  == !=  < <= > >=  + -  * /
+ *   unary      = {"-" | "+" | "!"} primary
+ *   primary    = number | name | function "(" expression {"," expression} ")" | "(" expression ")"
+ *
+ * It is read by recursive descent and may come from anywhere.  The first error ends it: every
+ * function that gives a node gives -1 after it has written the message.
+ *
  * Derivatives are taken node by node, by the chain rule.  A derivative that is 0 whatever the
  * numbers is no node but NOTHING, and falls out of sums and products.  Where there is none:
  * |x|' = 0 at 0; fmin, fmax and ?: have that of the branch they take; comparisons have 0; pow(a, b)
@@ -9,6 +19,423 @@
  * SPDX-License-Identifier: MIT
  */
 #include "expression.h"
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The text of an expression while it is read. */
+struct reader {
+    gram_context *g;
+    const char *text, *at;
+    const gram_parameter *parameters;
+    int parameter_count, depth;
+    struct gram_expression *e;
+};
+
+/* ---- Errors ---------------------------------------------------------------------------------- */
+
+/* What stands at r->at, for a message: a word, a number or one character. */
+static int seen(const struct reader *r)
+{
+    int length = 0;
+
+    while (length < GRAM_PARAMETER_BYTES &&
+           (isalnum((unsigned char)r->at[length]) || r->at[length] == '_'))
+        length++;
+    return length ? length : 1;
+}
+
+/* Says what stands at the reader's place and what was expected; -1. */
+static int wrong(const struct reader *r, const char *expected)
+{
+    int position = (int)(r->at - r->text) + 1;
+    unsigned char c = (unsigned char)*r->at;
+
+    if (!c)
+        gram_note(r->g, "options.expression ends after character %d, expected %s", position - 1,
+                  expected);
+    else if (c < ' ' || c > '~')
+        gram_note(r->g, "options.expression has the byte 0x%02x at character %d, expected %s", c,
+                  position, expected);
+    else
+        gram_note(r->g, "options.expression has \"%.*s\" at character %d, expected %s", seen(r),
+                  r->at, position, expected);
+    return -1;
+}
+
+static int full(const struct reader *r)
+{
+    gram_note(r->g,
+              "options.expression has more than %d different operations up to character %d, "
+              "expected no more",
+              (int)GRAM_EXPRESSION_OPS, (int)(r->at - r->text));
+    return -1;
+}
+
+/* A node of the text, within its limit. */
+static int node(const struct reader *r, enum gram_op op, int a, int b, int c)
+{
+    int made = gram_expression_node(r->e, op, a, b, c);
+
+    return made < GRAM_EXPRESSION_OPS ? made : full(r);
+}
+
+/* ---- Words ----------------------------------------------------------------------------------- */
+
+static void skip_blanks(struct reader *r)
+{
+    r->at += strspn(r->at, " \t\r\n");
+}
+
+/* Passes mark if it comes next. */
+static bool accept(struct reader *r, const char *mark)
+{
+    size_t length = strlen(mark);
+
+    skip_blanks(r);
+    if (strncmp(r->at, mark, length) != 0)
+        return false;
+    r->at += length;
+    return true;
+}
+
+/* Length of the name that begins at text; 0: none does. */
+static size_t name_length(const char *text)
+{
+    size_t length = 0;
+
+    if (isdigit((unsigned char)*text))
+        return 0;
+    while (isalnum((unsigned char)text[length]) || text[length] == '_')
+        length++;
+    return length;
+}
+
+static bool is_name(const char *name, const char *text, size_t length)
+{
+    return strlen(name) == length && strncmp(name, text, length) == 0;
+}
+
+static const char *parameter_name(const gram_parameter *parameters, int which, char *buffer)
+{
+    if (parameters[which].name)
+        return parameters[which].name;
+    snprintf(buffer, GRAM_PARAMETER_BYTES, "p%d", which);
+    return buffer;
+}
+
+/* ---- Numbers --------------------------------------------------------------------------------- */
+
+/* Copies the digits at *from, at most `most` of them in all; returns how many it passed. */
+static int digits(const char **from, char *to, int *length, int most)
+{
+    int count = 0;
+
+    for (; isdigit((unsigned char)**from); (*from)++, count++)
+        if (*length < most)
+            to[(*length)++] = **from;
+    return count;
+}
+
+/*
+ * The number that begins here.  strtod reads the digits without their point, which is not the same
+ * in all locales: 1.25e-3 as 125e-5.
+ */
+static int read_number(struct reader *r)
+{
+    enum {
+        MOST_DIGITS = 64
+    };
+    char text[MOST_DIGITS + 16];
+    int length = 0, whole, fraction = 0, made;
+    long exponent = 0;
+    const char *start = r->at;
+    double value;
+
+    whole = digits(&r->at, text, &length, MOST_DIGITS);
+    if (*r->at == '.') {
+        r->at++;
+        fraction = digits(&r->at, text, &length, MOST_DIGITS);
+    }
+    if (whole + fraction > MOST_DIGITS) {
+        r->at = start;
+        return wrong(r, "a number of at most 64 digits");
+    }
+    if (whole + fraction == 0)
+        return wrong(r, "a digit");
+    if (*r->at == 'e' || *r->at == 'E') {
+        const char *mark = r->at + 1;
+        if (!isdigit((unsigned char)mark[*mark == '-' || *mark == '+'])) {
+            r->at = mark;
+            return wrong(r, "the digits of an exponent");
+        }
+        exponent = strtol(mark, (char **)&r->at, 10);
+    }
+    if (exponent > 9999 || exponent < -9999)
+        exponent = exponent > 0 ? 9999 : -9999;
+    if (isalnum((unsigned char)*r->at) || *r->at == '_' || *r->at == '.')
+        return wrong(r, "an operator after the number");
+    snprintf(text + length, sizeof text - (size_t)length, "e%ld", exponent - fraction);
+    value = strtod(text, NULL);
+    if (isinf(value)) {
+        r->at = start;
+        return wrong(r, "a number within the range of double");
+    }
+    made = gram_expression_number(r->e, value);
+    return made < GRAM_EXPRESSION_OPS ? made : full(r);
+}
+
+/* The function with the name of length bytes at text, or -1. */
+static int function_of(const char *text, size_t length)
+{
+    for (int op = 0; op < GRAM_OP_COUNT; op++) {
+        const char *name = gram_op_name((enum gram_op)op);
+        if (name && strlen(name) == length && strncmp(name, text, length) == 0)
+            return op;
+    }
+    return -1;
+}
+
+/* The parameter, or s, whose name is the next length bytes, which are passed. */
+static int read_value(struct reader *r, size_t length)
+{
+    char buffer[GRAM_PARAMETER_BYTES], expected[320];
+    size_t used;
+
+    if (is_name("s", r->at, length)) {
+        r->at += length;
+        return node(r, GRAM_OP_S, 0, 0, 0);
+    }
+    for (int i = 0; i < r->parameter_count; i++)
+        if (is_name(parameter_name(r->parameters, i, buffer), r->at, length)) {
+            r->at += length;
+            return node(r, GRAM_OP_PARAMETER, i, 0, 0);
+        }
+    if (function_of(r->at, length) >= 0) {
+        r->at += length;
+        return wrong(r, "\"(\" after the name of a function");
+    }
+    used = (size_t)snprintf(expected, sizeof expected, "s%s",
+                            r->parameter_count ? " or a parameter:" : " (there are no parameters)");
+    for (int i = 0; i < r->parameter_count; i++)
+        used += (size_t)snprintf(expected + used, sizeof expected - used, " %s",
+                                 parameter_name(r->parameters, i, buffer));
+    return wrong(r, expected);
+}
+
+/* Refuses names of parameters that cannot be told from others. */
+static gram_status check_names(gram_context *g, const gram_parameter *parameters, int count)
+{
+    char buffer[GRAM_PARAMETER_BYTES], other[GRAM_PARAMETER_BYTES];
+
+    for (int i = 0; i < count; i++) {
+        const char *name = parameter_name(parameters, i, buffer);
+        size_t length = name_length(name);
+
+        if (length == 0 || name[length] || length >= GRAM_PARAMETER_BYTES)
+            return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                             "options.parameters[%d].name is \"%.40s\", expected 1 to %d letters, "
+                             "digits and _, no digit first",
+                             i, name, (int)GRAM_PARAMETER_BYTES - 1);
+        if (is_name("s", name, length) || function_of(name, length) >= 0)
+            return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                             "options.parameters[%d].name is \"%s\", expected no name that "
+                             "expressions have already",
+                             i, name);
+        for (int j = 0; j < i; j++)
+            if (strcmp(parameter_name(parameters, j, other), name) == 0)
+                return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                                 "options.parameters[%d].name is \"%s\" like that of "
+                                 "options.parameters[%d], expected another one",
+                                 i, name, j);
+    }
+    return GRAM_OK;
+}
+
+static int expression(struct reader *r);
+
+/* ---- Operands -------------------------------------------------------------------------------- */
+
+static int call(struct reader *r, size_t length)
+{
+    char expected[200];
+    int op = function_of(r->at, length), arg[3] = {0}, arity, used = 0;
+
+    for (int other = 0; op < 0 && other < GRAM_OP_COUNT; other++)
+        if (gram_op_name((enum gram_op)other))
+            used += snprintf(expected + used, sizeof expected - (size_t)used, "%s %s",
+                             used ? "" : "one of the functions", gram_op_name((enum gram_op)other));
+    if (op < 0)
+        return wrong(r, expected);
+    r->at += length;
+    (void)accept(r, "(");
+    arity = gram_op_arity((enum gram_op)op);
+    for (int i = 0; i < arity; i++) {
+        arg[i] = expression(r);
+        if (arg[i] < 0)
+            return -1;
+        skip_blanks(r);
+        if (*r->at != (i + 1 < arity ? ',' : ')')) {
+            snprintf(expected, sizeof expected, "\"%s\" in a call of %s, which has %d argument%s",
+                     i + 1 < arity ? "," : ")", gram_op_name((enum gram_op)op), arity,
+                     arity == 1 ? "" : "s");
+            return wrong(r, expected);
+        }
+        r->at++;
+    }
+    return node(r, (enum gram_op)op, arg[0], arg[1], arg[2]);
+}
+
+static int primary(struct reader *r)
+{
+    size_t length;
+    int inner;
+
+    if (accept(r, "(")) {
+        inner = expression(r);
+        if (inner >= 0 && !accept(r, ")"))
+            return wrong(r, "an operator or \")\"");
+        return inner;
+    }
+    if (isdigit((unsigned char)*r->at) || *r->at == '.')
+        return read_number(r);
+    length = name_length(r->at);
+    if (length == 0)
+        return wrong(r, "a number, a name, a function or \"(\"");
+    if (r->at[length + strspn(r->at + length, " \t\r\n")] == '(')
+        return call(r, length);
+    return read_value(r, length);
+}
+
+static int unary(struct reader *r)
+{
+    int signs = 0, value;
+    char sign[GRAM_EXPRESSION_DEPTH];
+
+    skip_blanks(r);
+    for (; *r->at == '-' || *r->at == '+' || *r->at == '!'; skip_blanks(r)) {
+        if (signs == GRAM_EXPRESSION_DEPTH)
+            return wrong(r, "no more signs");
+        sign[signs++] = *r->at++;
+    }
+    value = primary(r);
+    while (value >= 0 && signs-- > 0) {
+        if (sign[signs] == '-')
+            value = node(r, GRAM_OP_NEGATE, value, 0, 0);
+        else if (sign[signs] == '!')
+            value = node(r, GRAM_OP_EQUAL, value, gram_expression_number(r->e, 0), 0);
+    }
+    return value;
+}
+
+/* ---- Operators ------------------------------------------------------------------------------- */
+
+/* Longer marks first; swapped: a > b is b < a. */
+static const struct binary {
+    const char *mark;
+    int rank;
+    enum gram_op op;
+    bool swapped;
+} binaries[] = {
+    {"||", 1,      GRAM_OP_COUNT, false},
+    {"&&", 2,      GRAM_OP_COUNT, false},
+    {"==", 3,      GRAM_OP_EQUAL, false},
+    {"!=", 3,  GRAM_OP_NOT_EQUAL, false},
+    {"<=", 4, GRAM_OP_LESS_EQUAL, false},
+    {">=", 4, GRAM_OP_LESS_EQUAL,  true},
+    { "<", 4,       GRAM_OP_LESS, false},
+    { ">", 4,       GRAM_OP_LESS,  true},
+    { "+", 5,        GRAM_OP_ADD, false},
+    { "-", 5,   GRAM_OP_SUBTRACT, false},
+    { "*", 6,   GRAM_OP_MULTIPLY, false},
+    { "/", 6,     GRAM_OP_DIVIDE, false},
+};
+
+enum {
+    BINARIES = sizeof binaries / sizeof *binaries
+};
+
+/* a && b is a ? b != 0 : 0; a || b is a ? 1 : b != 0. */
+static int join(struct reader *r, const struct binary *binary, int a, int b)
+{
+    int truth;
+
+    if (binary->op != GRAM_OP_COUNT)
+        return binary->swapped ? node(r, binary->op, b, a, 0) : node(r, binary->op, a, b, 0);
+    truth = node(r, GRAM_OP_NOT_EQUAL, b, gram_expression_number(r->e, 0), 0);
+    if (truth < 0)
+        return -1;
+    return binary->rank == 1 ? node(r, GRAM_OP_SELECT, a, gram_expression_number(r->e, 1), truth)
+                             : node(r, GRAM_OP_SELECT, a, truth, gram_expression_number(r->e, 0));
+}
+
+/* Operators of this rank and above, by climbing. */
+static int operators(struct reader *r, int rank)
+{
+    int left = unary(r), right;
+
+    while (left >= 0) {
+        const struct binary *found = NULL;
+
+        for (int i = 0; i < BINARIES && !found; i++)
+            if (binaries[i].rank >= rank && accept(r, binaries[i].mark))
+                found = &binaries[i];
+        if (!found)
+            return left;
+        right = operators(r, found->rank + 1);
+        left = right < 0 ? -1 : join(r, found, left, right);
+    }
+    return -1;
+}
+
+static int expression(struct reader *r)
+{
+    int condition, yes, no;
+
+    if (++r->depth > GRAM_EXPRESSION_DEPTH)
+        return wrong(r, "less than 64 brackets and conditions in each other");
+    condition = operators(r, 1);
+    if (condition >= 0 && accept(r, "?")) {
+        yes = expression(r);
+        if (yes < 0)
+            return -1;
+        if (!accept(r, ":"))
+            return wrong(r, "an operator or the \":\" of \"? :\"");
+        no = expression(r);
+        condition = no < 0 ? -1 : node(r, GRAM_OP_SELECT, condition, yes, no);
+    }
+    r->depth--;
+    return condition;
+}
+
+/* ---- The whole ------------------------------------------------------------------------------- */
+
+/* The nodes of text; *root is the one of its value. */
+static gram_status parse(gram_context *g, const char *text, const gram_parameter *parameters,
+                         int count, struct gram_expression *e, int *root)
+{
+    struct reader p = {.g = g,
+                       .text = text,
+                       .at = text,
+                       .parameters = parameters,
+                       .parameter_count = count,
+                       .e = e};
+
+    TRY(check_names(g, parameters, count));
+    if (strnlen(text, GRAM_EXPRESSION_BYTES + 1) > GRAM_EXPRESSION_BYTES)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.expression has more than %d bytes, expected no more",
+                         (int)GRAM_EXPRESSION_BYTES);
+    e->count = 0;
+    *root = expression(&p);
+    skip_blanks(&p);
+    if (*root >= 0 && *p.at)
+        *root = wrong(&p, *p.at == '^' ? "an operator or the end; powers are pow(x, y)"
+                                       : "an operator or the end");
+    return *root < 0 ? GRAM_INVALID_ARGUMENT : GRAM_OK;
+}
 
 /* ---- Derivatives ----------------------------------------------------------------------------- */
 
@@ -277,8 +704,8 @@ gram_status gram_expression_compile(gram_context *g, const gram_kernel_options *
 {
     int root;
 
-    TRY(gram_expression_parse(g, options->expression, options->parameters,
-                              (int)options->parameter_count, e, &root));
+    TRY(parse(g, options->expression, options->parameters, (int)options->parameter_count, e,
+              &root));
     if (by != GRAM_EXPRESSION_ITSELF)
         root = derivative(e, root, by);
     if (root < 0)

@@ -13,7 +13,6 @@
  */
 #include "model_file.h"
 #include "json_text.h"
-#include "whole_file.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

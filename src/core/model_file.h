@@ -12,6 +12,7 @@
 #ifndef GRAM_MODEL_FILE_H
 #define GRAM_MODEL_FILE_H
 #include "context.h"
+#include <sys/types.h>
 
 enum {
     GRAM_MODEL_BYTES = 0, /* the type of an array of bytes; other types are those of gram_dtype */
@@ -101,4 +102,24 @@ gram_status gram_model_need_strings(gram_context *g, const struct gram_model_fil
 /* Refuses what only a damaged file can hold: "model.gram: <what>". */
 __attribute__((cold, format(printf, 3, 4))) gram_status
 gram_model_bad(gram_context *g, const struct gram_model_file *file, const char *format, ...);
+
+/* ---- whole_file.c: an output file that is there whole or not at all -------------------------- */
+
+/* In the making; paths are owned. */
+struct gram_whole_file {
+    char *path;      /* what is replaced: links are followed */
+    char *temporary; /* beside it */
+    size_t folder;   /* of both paths: characters, the slash included */
+    mode_t mode;     /* of a new file; the system takes away what umask says */
+    int descriptor;
+    bool named; /* temporary is there; without O_TMPFILE from the beginning, else in the end */
+};
+
+/* Opens a file to write to, in f->descriptor, that path will be.  On an error there is nothing to
+ * close. */
+gram_status gram_whole_file_open(gram_context *g, const char *path, struct gram_whole_file *f);
+/* Puts it in the place of path; or removes it, where error is not 0 or becomes it, and says what
+ * error it was.  path is then what it was before. */
+gram_status gram_whole_file_close(gram_context *g, const char *path, struct gram_whole_file *f,
+                                  int error);
 #endif

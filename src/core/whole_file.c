@@ -6,7 +6,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "whole_file.h"
+#include "model_file.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -12,7 +12,6 @@
 #include "core/backend.h"
 #include "eigh/eigh_kernels.h"
 #include "kron/kron_kernels.h"
-#include "krr/gemm_skinny_kernels.h"
 #include "linalg/solve_kernels.h"
 #include "pairwise/cpu_kernel_map.h"
 #include "power.h"
@@ -119,6 +118,27 @@ struct gram_grad_kernels {
     gram_grad_power_kernel *few[GRAM_GRAD_COUNT][GRAM_GRAD_SUMS];
     gram_grad_sum_kernel *sum[GRAM_GRAD_SUMS];
 };
+
+/* A matrix times a few vectors, which lie side by side in strips of GEMM_SKINNY_BYTES: 16 vectors
+ * of f32, or 8 of f64.  A row of v, and of out, is one strip or two.  BLAS would spend more on
+ * packing the matrix than on a product with so few vectors; here its rows pass by as they lie. */
+enum {
+    GEMM_SKINNY_BYTES = 64
+};
+
+/* out += a v, or transposed out += a^T v.  a is rows by cols, row-major, and its rows are lda
+ * elements apart; v and out are aligned to 64 bytes and do not overlap. */
+struct gemm_skinny_op {
+    gram_dtype dtype;
+    int64_t rows, cols, lda;
+    int strips; /* 1 or 2 */
+    bool transposed;
+    const void *a, *v;
+    void *out;
+};
+
+/* Does the work of an op in the calling thread. */
+typedef void gemm_skinny_kernel(const struct gemm_skinny_op *op);
 
 /* A strided copy that leaves the cache alone: count runs of bytes each, strides in bytes. */
 typedef void gram_stream_rows(void *to, int64_t to_stride, const void *from, int64_t from_stride,

@@ -6,7 +6,6 @@
 #ifndef GRAM_CUDA_OPS_H
 #define GRAM_CUDA_OPS_H
 #include "launch.h"
-#include "pairwise/cuda_expression.h"
 
 /* The largest order of an eigenproblem that a kernel of the library's own solves; larger ones are
  * cuSOLVER's. */

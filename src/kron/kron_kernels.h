@@ -6,7 +6,7 @@
  */
 #ifndef GRAM_KRON_KERNELS_H
 #define GRAM_KRON_KERNELS_H
-#include "core/sizes.h"
+#include "core/context.h"
 #include <stdbool.h>
 #include <stdint.h>
 

@@ -9,7 +9,6 @@
 #ifndef GRAM_KRON_SPAN_H
 #define GRAM_KRON_SPAN_H
 #include "core/backend.h"
-#include "core/sizes.h"
 
 /* Neighbouring factors that a backend applies to a tile together. */
 struct gram_kron_span {

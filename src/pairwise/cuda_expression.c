@@ -25,7 +25,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "cuda_expression.h"
+#include "cuda_cdist.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

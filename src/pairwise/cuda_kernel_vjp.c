@@ -19,7 +19,7 @@
  */
 #include "cuda/arena.h"
 #include "cuda_cdist.h"
-#include "kernel_vjp.h"
+#include "pairwise.h"
 
 enum {
     BLOCK = 4096, /* rows and columns at most: 64 MiB of f32, few calls for large matrices */

@@ -6,7 +6,7 @@
  * SPDX-License-Identifier: MIT
  */
 #define _GNU_SOURCE // NOLINT(bugprone-reserved-identifier)
-#include "core/whole_file.h"
+#include "core/model_file.h"
 #include "scratch_folder.h"
 #include <dlfcn.h>
 #include <errno.h>
