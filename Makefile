@@ -7,7 +7,7 @@
 #   make check    all checks: the quick ones (style, includes, symbols, ...), clang-tidy, the cross
 #                 build, the sanitizers and the fuzzers (PARTS=thorough: without the quick ones)
 #   make format   lay out every C file as .clang-format says
-#   make docs     the API reference, in build/docs/html
+#   make docs     the documentation site, build/docs/html/index.html
 #   make bench    measure against other packages (installs them in build/bench-venv)
 #   make install  PREFIX=/usr/local, DESTDIR= as usual
 #
@@ -48,7 +48,7 @@ format:
 	@scripts/files '*.c' '*.h' | xargs "$(BUILD)/venv/bin/clang-format" -i
 
 docs:
-	@scripts/check docs
+	@scripts/docs
 
 bench:
 	@scripts/bootstrap bench
