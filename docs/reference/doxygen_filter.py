@@ -56,6 +56,9 @@ def main():
     while i < len(lines):
         line = lines[i]
         section = SECTION.match(line)
+        if "/* clang-format o" in line:
+            i += 1
+            continue
         if section:
             if open_group:
                 out.append("/** @} */")
@@ -63,7 +66,7 @@ def main():
             out.append(f"/** @defgroup {group_name(title)} {escape(title)}\n * @{{ */")
             open_group = True
             i += 1
-        elif line.startswith("/*") and "clang-format o" not in line:
+        elif line.startswith("/*"):
             end = comment_lines(lines, i)
             body = keep_formulas(lines[i:end])
             body[0] = "/**" + body[0][2:]
