@@ -17,7 +17,11 @@ string(REPLACE ";" " " GRAM_PRIVATE_LIBRARIES "${GRAM_PRIVATE_LIBRARIES}")
 
 configure_package_config_file(packaging/gramConfig.cmake.in gramConfig.cmake
     INSTALL_DESTINATION ${GRAM_CMAKE_FOLDER})
-write_basic_package_version_file(gramConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+set(GRAM_COMPATIBILITY SameMajorVersion)
+if(PROJECT_VERSION_MAJOR EQUAL 0)
+    set(GRAM_COMPATIBILITY SameMinorVersion)
+endif()
+write_basic_package_version_file(gramConfigVersion.cmake COMPATIBILITY ${GRAM_COMPATIBILITY})
 install(FILES ${CMAKE_BINARY_DIR}/gramConfig.cmake ${CMAKE_BINARY_DIR}/gramConfigVersion.cmake
     DESTINATION ${GRAM_CMAKE_FOLDER})
 file(RELATIVE_PATH GRAM_PC_PREFIX ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """check_symbols.py BUILD - what libgram exports, hides and calls
 
-- libgram.so exports exactly the functions that include/gram declares, and each has a comment there.
+- libgram.so exports exactly the functions that include/gram declares, all with one version of the
+  ABI, and each has a comment in its header.
 - every other external name of libgram.a begins with gram_, or with cpu_ for a driver of the CPU.
 - an isa_<isa>.c, compiled for its own processors, defines its table and nothing else: an extern
   function there could be the copy that the linker keeps for every processor.
@@ -44,7 +45,12 @@ def nm(*arguments):
             continue
         fields = line.split()
         if len(fields) >= 2:
-            yield member, fields[-2], fields[-1].split("@")[0]
+            yield member, fields[-2], fields[-1]
+
+
+def plain(name):
+    """A name without its version, as in gram_cdist@@GRAM_0.1."""
+    return name.split("@")[0]
 
 
 def declared(header):
@@ -73,7 +79,13 @@ def main():
         public |= found
         problems += [f"{name} has no comment in {header}" for name in bare]
 
-    exported = {name for _, _, name in nm("-D", "--defined-only", f"{build}/libgram.so")}
+    # The versions themselves are absolute symbols.
+    dynamic = list(nm("-D", "--defined-only", f"{build}/libgram.so"))
+    nodes = {name for _, kind, name in dynamic if kind == "A"}
+    versioned = [name for _, kind, name in dynamic if kind != "A"]
+    exported = {plain(name) for name in versioned}
+    if len({name.partition("@@")[2] for name in versioned}) != 1:
+        problems.append(f"libgram.so exports functions of several versions or of none: {nodes}")
     problems += [
         f"libgram.so exports {name}, which no header of include/gram declares"
         for name in sorted(exported - public)
@@ -95,7 +107,7 @@ def main():
     if not tables:
         problems.append("libgram.a has no isa_*.c")
 
-    called = {name for _, _, name in nm("-D", "--undefined-only", f"{build}/libgram.so")}
+    called = {plain(name) for _, _, name in nm("-D", "--undefined-only", f"{build}/libgram.so")}
     problems += [f"libgram.so calls {name}()" for name in sorted(called & FORBIDDEN)]
 
     print("\n".join(problems + [f"symbols: {len(exported)} exported, {len(problems)} problems"]))
