@@ -2,8 +2,8 @@
 #
 #   cmake -DOUTPUT=gram.map -DVERSION=0.1 "-DHEADERS=a.h;b.h" -P symbols.cmake
 #
-# The public functions are those that the headers declare with GRAM_API or GRAM_PUBLIC.
-# Everything else is local to the library, whatever its visibility.  docs/reference/abi.md says what the version
+# The public functions are those that the headers declare with GRAM_API or GRAM_PUBLIC.  All else is
+# local to the library, whatever its visibility.  docs/reference/abi.md says what the version
 # promises.
 
 set(names)
