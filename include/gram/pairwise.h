@@ -198,7 +198,7 @@ static inline gram_kernel_options gram_gaussian(double bandwidth)
  * relative error of 8 (1 + t) eps.  Exponents are rounded to f64, which adds |log sum| 2^-52 times
  * the exponent.  The other outputs have the same bound with themselves for f; below the normal
  * range of the dtype (also where a factor of a weight or derivative is) only the order of magnitude
- * is right, or the result is 0.  The test of these bounds is tests/pairwise/test_kernel_map.c.
+ * is right, or the result is 0.  The test of these bounds is tests/pairwise/test_covariance.c.
  *
  * GRAM_EXPRESSION: f is options.expression, written as in C, as "exp(-s / a) * (1 + b * s)" or
  * "s < 1 ? pow(1 - s, 4) * (4 * s + 1) : 0", with

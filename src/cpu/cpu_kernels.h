@@ -13,7 +13,7 @@
 #include "eigh/eigh_kernels.h"
 #include "kron/kron_kernels.h"
 #include "linalg/solve_kernels.h"
-#include "pairwise/cpu_kernel_map.h"
+#include "pairwise/cpu_covariance.h"
 #include "power.h"
 
 /* What is summed over the coordinates, with d = x - y. */

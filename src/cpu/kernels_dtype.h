@@ -85,7 +85,7 @@
 
 /* ---- Functions of finished sums ------------------------------------------------------------ */
 
-#include "pairwise/kernel_map_tile.h"
+#include "pairwise/covariance_tile.h"
 
 #include "pairwise/cdist_square_tile.h"
 

@@ -4,7 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "eigh.h"
-#include "core/many.h"
+#include "core/list.h"
 #include "core/scratch.h"
 #include <math.h>
 
@@ -216,8 +216,8 @@ enum role {
     FOUND
 };
 
-static gram_status run_member(gram_context *g, const struct gram_many_call *call,
-                              gram_tensor *const t[GRAM_MANY_ROLES])
+static gram_status run_member(gram_context *g, const struct gram_list_call *call,
+                              gram_tensor *const t[GRAM_LIST_ROLES])
 {
     gram_eigh_options options = *(const gram_eigh_options *)call->options;
 
@@ -231,10 +231,10 @@ gram_status gram_eigh_many(const gram_group *group, const gram_many *many,
                            gram_tensor *const *info)
 {
     gram_eigh_options o = GRAM_EIGH_OPTIONS_INIT;
-    struct gram_many_call call;
+    struct gram_list_call call;
     gram_context *first;
 
-    TRY(gram_many_open(group, many, __func__, &call));
+    TRY(gram_list_open(group, many, __func__, &call));
     first = call.group.contexts[0];
     TRY(gram_options_copy(first, &o, sizeof o, options));
     if (o.found || o.report)
@@ -258,5 +258,5 @@ gram_status gram_eigh_many(const gram_group *group, const gram_many *many,
     call.role[INFO] = "info", call.list[INFO] = info;
     call.role[FOUND] = "many.found", call.list[FOUND] = call.many.found;
     call.optional[VECTORS] = call.optional[INFO] = true;
-    return gram_many_run(&call);
+    return gram_list_run(&call);
 }

@@ -7,7 +7,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "core/backend.h"
-#include "core/many.h"
+#include "core/list.h"
 #include "core/threads.h"
 #include "eigh.h"
 #include <math.h>

@@ -4,7 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "core/backend.h"
-#include "core/many.h"
+#include "core/list.h"
 #include "core/scratch.h"
 #include <float.h>
 #include <math.h>
@@ -254,8 +254,8 @@ enum role {
     ERROR
 };
 
-static gram_status run_member(gram_context *g, const struct gram_many_call *call,
-                              gram_tensor *const t[GRAM_MANY_ROLES])
+static gram_status run_member(gram_context *g, const struct gram_list_call *call,
+                              gram_tensor *const t[GRAM_LIST_ROLES])
 {
     gram_matrix_power_options options = *(const gram_matrix_power_options *)call->options;
 
@@ -269,10 +269,10 @@ gram_status gram_matrix_power_many(const gram_group *group, const gram_many *man
                                    gram_tensor *const *out, gram_tensor *const *info)
 {
     gram_matrix_power_options o = GRAM_MATRIX_POWER_OPTIONS_INIT;
-    struct gram_many_call call;
+    struct gram_list_call call;
     gram_context *first;
 
-    TRY(gram_many_open(group, many, __func__, &call));
+    TRY(gram_list_open(group, many, __func__, &call));
     first = call.group.contexts[0];
     TRY(gram_options_copy(first, &o, sizeof o, options));
     if (o.error || o.ridge.tensor)
@@ -290,5 +290,5 @@ gram_status gram_matrix_power_many(const gram_group *group, const gram_many *man
     call.role[ERROR] = "many.error", call.list[ERROR] = call.many.error;
     call.keeps[OUT] = o.keep != 0;
     call.optional[INFO] = call.optional[ERROR] = true;
-    return gram_many_run(&call);
+    return gram_list_run(&call);
 }

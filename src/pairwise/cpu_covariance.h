@@ -1,15 +1,15 @@
 /*
- * cpu_kernel_map.h - what becomes of a finished sum S: a kernel's value, weight or bandwidth
+ * cpu_covariance.h - what becomes of a finished sum S: a kernel's value, weight or bandwidth
  * derivative
  *
  * All functions of gram_kernel come down to a few forms of t = scale S^e + shift, with one loop
- * each: cpu_kernel_map.c finds form and numbers, once an item of the batch; kernel_map_tile.h has
+ * each: cpu_covariance.c finds form and numbers, once an item of the batch; covariance_tile.h has
  * the loops.
  *
  * SPDX-License-Identifier: MIT
  */
-#ifndef GRAM_CPU_KERNEL_MAP_H
-#define GRAM_CPU_KERNEL_MAP_H
+#ifndef GRAM_CPU_COVARIANCE_H
+#define GRAM_CPU_COVARIANCE_H
 #include "core/expression.h"
 #include "cpu/power.h"
 

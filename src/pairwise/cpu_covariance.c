@@ -1,5 +1,5 @@
 /*
- * cpu_kernel_map.c - the form and the numbers of each function of gram_kernel
+ * cpu_covariance.c - the form and the numbers of each function of gram_kernel
  *
  * With s = S^o and D = o p S^(o-1), the factor of sgn(x_k - y_k) |x_k - y_k|^(p-1) in ds / dx_k:
  *                value              weight / D                 times dL
@@ -10,12 +10,13 @@
  *   polynomial   t^d                d gamma t^(d-1)            0
  *   sigmoid      tanh(t)            gamma / cosh(t)^2          0
  *   expression   f(s)               f'(s)
- * With p = infinity D is o S^(o-1), the factor of sgn(x_k - y_k) where |x_k - y_k| is the largest.
- * where t = K s, or gamma s + coef0.  With GRAM_DOT, o = p = 1 and there is no S^(o-1).
+ * where t = K s, or gamma s + coef0.  With p = infinity D is o S^(o-1), the factor of
+ * sgn(x_k - y_k) where |x_k - y_k| is the largest.  With GRAM_DOT, o = p = 1 and there is no
+ * S^(o-1).
  *
  * SPDX-License-Identifier: MIT
  */
-#include "cpu_kernel_map.h"
+#include "cpu_covariance.h"
 #include <float.h>
 #include <math.h>
 #include <string.h>

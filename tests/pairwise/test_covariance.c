@@ -1,5 +1,5 @@
 /*
- * test_kernel_map.c - values, weights and bandwidth derivatives of every kernel function, against
+ * test_covariance.c - values, weights and bandwidth derivatives of every kernel function, against
  * their formulas in long double
  *
  * The bound is what gram.h promises of f: 8 eps of the result, and of its argument t, which is a

@@ -1,5 +1,5 @@
 /*
- * many.c - a list of matrices that the contexts of a group share: who takes which, threads, moves
+ * list.c - a list of matrices that the contexts of a group share: who takes which, threads, moves
  *
  * Which context takes a matrix is decided before anything is done, from the sizes alone, so that a
  * call always gives the same results, but for the order of sums in a BLAS that has one number of
@@ -14,7 +14,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "many.h"
+#include "list.h"
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -281,7 +281,7 @@ struct lane {
 };
 
 struct work {
-    const struct gram_many_call *call;
+    const struct gram_list_call *call;
     gram_context *first;
     struct item *items; /* in the order in which they are given away */
     struct span *spans;
@@ -292,7 +292,7 @@ struct work {
 
 /* ---- Checks ---------------------------------------------------------------------------------- */
 
-static const gram_tensor *tensor_of(const struct gram_many_call *call, int role, int64_t index)
+static const gram_tensor *tensor_of(const struct gram_list_call *call, int role, int64_t index)
 {
     return call->list[role] ? call->list[role][index] : NULL;
 }
@@ -310,7 +310,7 @@ static double cost_of(const gram_tensor *a)
 /* A matrix's tensors: that they can be copied; the rest is for the operation to say. */
 static gram_status check_item(struct work *w, int64_t index)
 {
-    const struct gram_many_call *call = w->call;
+    const struct gram_list_call *call = w->call;
     struct item *item = &w->items[index];
     char name[64];
 
@@ -346,7 +346,7 @@ static bool is_in_place(const struct span *a, const struct span *b)
 /* No output shares an element with anything else. */
 static gram_status check_apart(struct work *w)
 {
-    const struct gram_many_call *call = w->call;
+    const struct gram_list_call *call = w->call;
     int64_t count = 0;
 
     for (int64_t i = 0; i < call->many.count; i++)
@@ -412,7 +412,7 @@ static gram_status give_away(struct work *w)
 
 /* ---- The work -------------------------------------------------------------------------------- */
 
-static gram_status bring(gram_context *g, const struct gram_many_call *call, int64_t index,
+static gram_status bring(gram_context *g, const struct gram_list_call *call, int64_t index,
                          struct moved *moved)
 {
     for (int role = 0; role < call->roles; role++) {
@@ -424,10 +424,10 @@ static gram_status bring(gram_context *g, const struct gram_many_call *call, int
     return GRAM_OK;
 }
 
-static gram_status do_item(gram_context *g, const struct gram_many_call *call, int64_t index)
+static gram_status do_item(gram_context *g, const struct gram_list_call *call, int64_t index)
 {
-    struct moved moved[GRAM_MANY_ROLES] = {{.memory = NULL}};
-    gram_tensor *t[GRAM_MANY_ROLES] = {NULL};
+    struct moved moved[GRAM_LIST_ROLES] = {{.memory = NULL}};
+    gram_tensor *t[GRAM_LIST_ROLES] = {NULL};
     gram_status status;
 
     g->call = call->name;
@@ -518,12 +518,12 @@ static gram_status report(const struct work *w)
 
 /* ---- A call ---------------------------------------------------------------------------------- */
 
-gram_status gram_many_open(const gram_group *group, const gram_many *many, const char *name,
-                           struct gram_many_call *call)
+gram_status gram_list_open(const gram_group *group, const gram_many *many, const char *name,
+                           struct gram_list_call *call)
 {
     gram_context *first;
 
-    *call = (struct gram_many_call){.name = name};
+    *call = (struct gram_list_call){.name = name};
     TRY(gram_group_open(group, name, &call->group));
     // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): gram_group_open refuses a group of none
     first = call->group.contexts[0];
@@ -536,7 +536,7 @@ gram_status gram_many_open(const gram_group *group, const gram_many *many, const
     return GRAM_OK;
 }
 
-static gram_status check_lists(const struct gram_many_call *call)
+static gram_status check_lists(const struct gram_list_call *call)
 {
     for (int role = 0; role < call->roles; role++)
         if (!call->list[role] && !call->optional[role])
@@ -549,7 +549,7 @@ static gram_status check_lists(const struct gram_many_call *call)
 static gram_status allocate(struct work *w)
 {
     size_t count = (size_t)w->call->many.count, contexts = (size_t)w->call->group.count;
-    size_t each = sizeof *w->items + GRAM_MANY_ROLES * sizeof *w->spans;
+    size_t each = sizeof *w->items + GRAM_LIST_ROLES * sizeof *w->spans;
     size_t rest = contexts * (sizeof *w->lanes + sizeof *w->loads) + 4 * 64;
     char *memory;
 
@@ -563,12 +563,12 @@ static gram_status allocate(struct work *w)
     w->items = (struct item *)(void *)memory;
     w->spans = (struct span *)(void *)(memory + gram_round64(count * sizeof *w->items));
     w->lanes = (struct lane *)(void *)((char *)w->spans +
-                                       gram_round64(count * GRAM_MANY_ROLES * sizeof *w->spans));
+                                       gram_round64(count * GRAM_LIST_ROLES * sizeof *w->spans));
     w->loads = (double *)(void *)((char *)w->lanes + gram_round64(contexts * sizeof *w->lanes));
     return GRAM_OK;
 }
 
-gram_status gram_many_run(struct gram_many_call *call)
+gram_status gram_list_run(struct gram_list_call *call)
 {
     struct work w = {.call = call, .first = call->group.contexts[0]};
     gram_status status;
