@@ -74,15 +74,15 @@ static double argument_change(const gram_kernel_options *o, const struct referen
 {
     const double step = 1e-6;
     double e = o->inner == GRAM_DOT ? 1 : reference_scalar(o->outer_power, batch, item);
-    double at = reference_kernel_map(o, batch, item, sum, 0), move = sum * step / e;
+    double at = reference_covariance(o, batch, item, sum, 0), move = sum * step / e;
 
     if (o->function == GRAM_EXPONENTIAL_POWER)
         move /= reference_scalar(o->exponent, batch, item);
     if (o->function == GRAM_POLYNOMIAL || o->function == GRAM_SIGMOID)
         move = step * (fabs(sum) + fabs(reference_scalar(o->coef0, batch, item) /
                                         reference_scalar(o->gamma, batch, item)));
-    return farther(fabs(reference_kernel_map(o, batch, item, sum + move, 0) - at),
-                   fabs(reference_kernel_map(o, batch, item, sum - move, 0) - at)) /
+    return farther(fabs(reference_covariance(o, batch, item, sum + move, 0) - at),
+                   fabs(reference_covariance(o, batch, item, sum - move, 0) - at)) /
            step;
 }
 
@@ -103,9 +103,9 @@ static double kernel_bound(const struct pair_question *q, const struct reference
         return sum_error(q, 1);
     if (o->inner == GRAM_DIFFERENCE && least < 0)
         least = 0;
-    at = reference_kernel_map(o, batch, item_ij[0], sum, 0);
-    spread = farther(fabs(reference_kernel_map(o, batch, item_ij[0], least, 0) - at),
-                     fabs(reference_kernel_map(o, batch, item_ij[0], most, 0) - at));
+    at = reference_covariance(o, batch, item_ij[0], sum, 0);
+    spread = farther(fabs(reference_covariance(o, batch, item_ij[0], least, 0) - at),
+                     fabs(reference_covariance(o, batch, item_ij[0], most, 0) - at));
     own = 8 * eps * (fabs(at) + argument_change(o, batch, item_ij[0], sum));
     return spread + (is_double(q) ? 2 : 1) * own + (is_double(q) ? DBL_MIN : (double)FLT_MIN) +
            eps * fabs(want);

@@ -42,17 +42,17 @@ double reference_kernel_sum(const gram_tensor *x, const gram_tensor *y,
                             const int64_t item_ij[3], double *magnitude);
 /* What becomes of an inner sum: f, its weight or its bandwidth derivative; no regularization.  With
  * GRAM_COSINE norms is |x| |y|. */
-double reference_kernel_map(const gram_kernel_options *options, const struct reference_batch *batch,
+double reference_covariance(const gram_kernel_options *options, const struct reference_batch *batch,
                             int64_t item, double sum, double norms);
 
-/* reference_kernel_matmul.c: out[i, c] of gram_kernel_matmul, nothing added; magnitude gets the sum
+/* reference_kernel.c: out[i, c] of gram_kernel_matmul, nothing added; magnitude gets the sum
  * of |v| and of |K v| */
 double reference_kernel_matmul(const gram_tensor *x, const gram_tensor *y,
                                const gram_kernel_options *kernel, const gram_tensor *v,
                                const struct reference_batch *batch, const int64_t item_ic[3],
                                double magnitude[2]);
 
-/* reference_median.c: the median of n numbers, those that are not NaN; it sorts them */
+/* reference_cdist.c: the median of n numbers, those that are not NaN; it sorts them */
 double reference_median(int64_t n, double *values);
 
 /* The inputs of gram_cdist_grad and gram_agop. */
@@ -63,10 +63,10 @@ struct reference_grad {
 
 /* sgn(t) |t|^exponent, 0 where t = 0 */
 double reference_signed_power(double t, double exponent);
-/* reference_cdist_grad.c: out[o, n, m] of gram_cdist_grad */
+/* reference_cdist.c: out[o, n, m] of gram_cdist_grad */
 double reference_cdist_grad(const struct reference_grad *in, const struct reference_batch *batch,
                             const int64_t item_onm[4]);
-/* reference_agop.c: out[n, l] of gram_agop; points 0: as many as there are */
+/* reference_cdist.c: out[n, l] of gram_agop; points 0: as many as there are */
 double reference_agop(const struct reference_grad *in, int64_t points,
                       const struct reference_batch *batch, const int64_t item_nl[3]);
 
@@ -97,7 +97,7 @@ double reference_syrk_ema(const gram_tensor *x, const gram_syrk_ema_options *opt
 double reference_kron(const gram_tensor *const *factors, int count,
                       const struct reference_batch *batch, const int64_t item_ij[3]);
 
-/* reference_kron_matmul.c: y[i, j] of gram_kron_matmul; options are all given */
+/* reference_kron.c: y[i, j] of gram_kron_matmul; options are all given */
 struct reference_kron_matmul {
     const gram_tensor *x, *const *factors;
     int count;
@@ -112,7 +112,7 @@ uint64_t reference_kron_matmul_integer(const struct reference_kron_matmul *in,
                                        const struct reference_batch *batch,
                                        const int64_t item_ij[3]);
 
-/* reference_kron_matmul_vjp.c: one item of gram_kron_matmul_vjp, of a product from the right, as
+/* reference_kron.c: one item of gram_kron_matmul_vjp, of a product from the right, as
  * row-major arrays; the gradients are added to to_x and to_factor. */
 struct reference_kron_vjp {
     int count;

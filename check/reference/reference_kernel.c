@@ -151,7 +151,7 @@ double reference_kernel_sum(const gram_tensor *x, const gram_tensor *y,
     return sum;
 }
 
-double reference_kernel_map(const gram_kernel_options *options, const struct reference_batch *batch,
+double reference_covariance(const gram_kernel_options *options, const struct reference_batch *batch,
                             int64_t item, double sum, double norms)
 {
     struct parameters at = parameters_of(options, batch, item);
@@ -193,9 +193,31 @@ double reference_kernel(const gram_tensor *x, const gram_tensor *y,
     if (options->function == GRAM_COSINE)
         norms =
             norm(x, batch, item_ij[0], item_ij[1]) * norm(y ? y : x, batch, item_ij[0], item_ij[2]);
-    result = reference_kernel_map(options, batch, item_ij[0], sum, norms);
+    result = reference_covariance(options, batch, item_ij[0], sum, norms);
     if (options->output == GRAM_VALUE &&
         options->row_offset + item_ij[1] == options->column_offset + item_ij[2])
         result += reference_scalar(options->regularization, batch, item_ij[0]);
     return result;
+}
+
+/* ---- Products with kernel matrices, as their sum says ---------------------------------------- */
+
+double reference_kernel_matmul(const gram_tensor *x, const gram_tensor *y,
+                               const gram_kernel_options *kernel, const gram_tensor *v,
+                               const struct reference_batch *batch, const int64_t item_ic[3],
+                               double magnitude[2])
+{
+    const gram_tensor *other = y ? y : x;
+    int64_t item = item_ic[0], n = other->shape[other->ndim - 2];
+    double sum = 0;
+
+    magnitude[0] = magnitude[1] = 0;
+    for (int64_t j = 0; j < n; j++) {
+        double k = reference_kernel(x, other, kernel, batch, (int64_t[]){item, item_ic[1], j});
+        double w = reference_element(v, batch, item, 2, (int64_t[]){j, item_ic[2]});
+        sum += k * w;
+        magnitude[0] += fabs(w);
+        magnitude[1] += fabs(k * w);
+    }
+    return sum;
 }
