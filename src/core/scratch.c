@@ -31,11 +31,21 @@ gram_status gram_layout_open(gram_context *g, const struct gram_layout *l)
     if (l->bytes == SIZE_MAX)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "the bytes of scratch overflow");
     TRY(g->backend->scratch(g, l->bytes, &memory));
+    gram_layout_place(l, memory);
+    return GRAM_OK;
+}
+
+size_t gram_layout_bytes(const struct gram_layout *l)
+{
+    return l->bytes > SIZE_MAX / 64 * 64 ? SIZE_MAX : gram_round64(l->bytes);
+}
+
+void gram_layout_place(const struct gram_layout *l, void *memory)
+{
     for (int i = 0; i < l->count; i++) {
         char *piece = memory ? (char *)memory + l->piece[i].at : NULL;
         memcpy(l->piece[i].pointer, &piece, sizeof piece);
     }
-    return GRAM_OK;
 }
 
 void gram_scratch_lend(gram_context *g, void *memory, size_t bytes,

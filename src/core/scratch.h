@@ -22,6 +22,10 @@
  * An operation that calls others measures each of them in the same way, takes a piece as large as
  * the largest, and lends it to them while they run (gram_scratch_lend).
  *
+ * Where each thread has pieces of its own, or where pieces are used in turn, a layout lies in a
+ * piece of another one: it is measured by gram_layout_bytes and gets its memory, by the same
+ * function that named its pieces, from gram_layout_place.
+ *
  * SPDX-License-Identifier: MIT
  */
 #ifndef GRAM_SCRATCH_H
@@ -52,6 +56,13 @@ void gram_take_many(struct gram_layout *l, void *pointer, size_t count, size_t b
 /* Scratch in the memory of the context's device, valid until the next call of this function.  Every
  * error leaves the caller's memory as it was: GRAM_OUT_OF_MEMORY. */
 gram_status gram_layout_open(gram_context *g, const struct gram_layout *l);
+
+/* The bytes of a layout that lies in a piece of another one: a multiple of 64, so that several of
+ * them can follow each other, or SIZE_MAX. */
+size_t gram_layout_bytes(const struct gram_layout *l);
+
+/* Fills in the pointers of such a layout, from memory of as many bytes. */
+void gram_layout_place(const struct gram_layout *l, void *memory);
 
 /* The bytes that a call would take, in *bytes; the status is that of the call where it is refused
  * before it takes any.  Queries nest. */
