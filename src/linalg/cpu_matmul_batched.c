@@ -9,6 +9,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "core/blas.h"
+#include "core/scratch.h"
 #include "cpu/cpu.h"
 #include "cpu/cpu_blas.h"
 #include "cpu/move.h"
@@ -22,9 +23,14 @@ struct matmul_plan {
     gram_context *g;
     struct gram_matmul_batched_op op; /* turned, its batch folded */
     bool pack_a, pack_b, pack_out;
-    size_t b_at, out_at, worker_bytes; /* of the scratch of each worker, a first */
     int workers;
-    char *scratch;
+    char *scratch; /* share_bytes for each worker */
+    size_t share_bytes;
+};
+
+/* Packed copies of a worker. */
+struct matmul_share {
+    char *a, *b, *out;
 };
 
 /* True if the matrices along a batch dimension are each other's next rows. */
@@ -49,13 +55,17 @@ static void fold(struct gram_matmul_batched_op *op)
     }
 }
 
-static bool add_matrix(size_t *total, const struct gram_view *v)
+/* BLAS counts rows and columns in 32 bits: their product does not overflow. */
+static void take_matrix(struct gram_layout *l, char **to, const struct gram_view *v, bool pack)
 {
-    size_t size = gram_dtype_size(v->dtype), bytes;
+    gram_take_many(l, to, pack ? (size_t)(v->rows * v->cols) : 0, gram_dtype_size(v->dtype));
+}
 
-    return !__builtin_mul_overflow((size_t)v->rows, (size_t)v->cols, &bytes) &&
-           !__builtin_mul_overflow(bytes, size, &bytes) && bytes <= SIZE_MAX - 63 &&
-           !__builtin_add_overflow(*total, gram_round64(bytes), total);
+static void lay_out(const struct matmul_plan *p, struct gram_layout *l, struct matmul_share *s)
+{
+    take_matrix(l, &s->a, &p->op.a, p->pack_a);
+    take_matrix(l, &s->b, &p->op.b, p->pack_b);
+    take_matrix(l, &s->out, &p->op.out, p->pack_out);
 }
 
 /* How many take items at the same time. */
@@ -70,7 +80,8 @@ static int count_workers(const gram_context *g, const struct gram_matmul_batched
 static gram_status make_plan(gram_context *g, const struct gram_matmul_batched_op *op,
                              struct matmul_plan *p)
 {
-    bool fits = true;
+    struct gram_layout share = {0};
+    struct matmul_share one;
 
     *p = (struct matmul_plan){.g = g, .op = *op};
     if (!gram_blas_fits(op->a.rows, op->b.cols, op->a.cols))
@@ -85,16 +96,8 @@ static gram_status make_plan(gram_context *g, const struct gram_matmul_batched_o
     p->pack_b = !gram_blas_direct(&p->op.b);
     p->pack_out = !gram_blas_by_rows(&p->op.out) || !gram_blas_direct(&p->op.out);
     p->workers = count_workers(g, &p->op);
-    if (p->pack_a)
-        fits = add_matrix(&p->worker_bytes, &p->op.a);
-    p->b_at = p->worker_bytes;
-    if (p->pack_b)
-        fits = fits && add_matrix(&p->worker_bytes, &p->op.b);
-    p->out_at = p->worker_bytes;
-    if (p->pack_out)
-        fits = fits && add_matrix(&p->worker_bytes, &p->op.out);
-    if (!fits || p->worker_bytes > SIZE_MAX / (size_t)p->workers)
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "the bytes of copies of a, b and out overflow");
+    lay_out(p, &share, &one);
+    p->share_bytes = gram_layout_bytes(&share);
     return GRAM_OK;
 }
 
@@ -123,18 +126,23 @@ static void run_item(void *arg, int64_t item, int worker)
 {
     const struct matmul_plan *p = arg;
     const struct gram_matmul_batched_op *op = &p->op;
-    char *scratch = p->scratch ? p->scratch + (size_t)worker * p->worker_bytes : NULL;
     char *out = gram_view_item(&op->out, &op->batch, item);
     int64_t start = gram_trace_begin(p->g);
     struct gram_view to = op->out;
     double beta = gram_hyper_at(&op->beta, &op->batch, item);
     struct gram_blas_matrix a, b;
+    struct matmul_share s = {NULL, NULL, NULL};
+    struct gram_layout layout = {0};
 
-    a = load(&op->a, p->pack_a, gram_view_item(&op->a, &op->batch, item), scratch);
-    b = load(&op->b, p->pack_b, gram_view_item(&op->b, &op->batch, item), scratch + p->b_at);
+    if (p->share_bytes > 0) { /* else small items are not held up */
+        lay_out(p, &layout, &s);
+        gram_layout_place(&layout, p->scratch + (size_t)worker * p->share_bytes);
+    }
+    a = load(&op->a, p->pack_a, gram_view_item(&op->a, &op->batch, item), s.a);
+    b = load(&op->b, p->pack_b, gram_view_item(&op->b, &op->batch, item), s.b);
     to.data = out;
     if (p->pack_out)
-        to = gram_view_dense(scratch + p->out_at, to.dtype, to.rows, to.cols);
+        to = gram_view_dense(s.out, to.dtype, to.rows, to.cols);
     if (beta != 0 && (p->pack_out || !op->c_is_out))
         copy(&to, to.data, &op->c, gram_view_item(&op->c, &op->batch, item));
     gram_blas_gemm(to.dtype, (int64_t[]){to.cols, to.rows, op->a.cols},
@@ -147,14 +155,14 @@ static void run_item(void *arg, int64_t item, int worker)
 
 gram_status cpu_matmul_batched(gram_context *g, const struct gram_matmul_batched_op *op)
 {
+    struct gram_layout layout = {0};
     struct matmul_plan plan;
-    void *scratch;
 
     if (gram_matmul_is_empty(op))
         return GRAM_OK;
     TRY(make_plan(g, op, &plan));
-    TRY(gram_scratch(g, (size_t)plan.workers * plan.worker_bytes, &scratch));
-    plan.scratch = scratch;
+    gram_take_many(&layout, &plan.scratch, (size_t)plan.workers, plan.share_bytes);
+    TRY(gram_layout_open(g, &layout));
     cpu_blas_for(g, plan.workers > 1, plan.op.batch.count, run_item, &plan);
     return GRAM_OK;
 }

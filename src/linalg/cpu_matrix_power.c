@@ -20,6 +20,7 @@
  */
 #include "core/blas.h"
 #include "core/random.h"
+#include "core/scratch.h"
 #include "core/threads.h"
 #include "cpu/cpu.h"
 #include "cpu/move.h"
@@ -35,8 +36,9 @@ enum {
     PANEL = 256, /* columns of a product of which only the lower triangle is wanted: as fast as the
                     whole width in OpenBLAS's sgemm on a Zen 4 */
     LANCZOS_STEPS = 32,
-    TILE = 32,         /* of a transposition: as in move.c */
-    EIGH_ORDER = 32000 /* up to here LAPACK's 32-bit integers count syevd's workspace */
+    TILE = 32,           /* of a transposition: as in move.c */
+    EIGH_ORDER = 32000,  /* up to here LAPACK's 32-bit integers count syevd's workspace */
+    MOST_ORDER = 1 << 28 /* so that the elements of a matrix can be counted */
 };
 
 struct power_plan {
@@ -46,8 +48,8 @@ struct power_plan {
     gram_dtype work;                            /* what is computed in */
     bool estimate;                              /* of the error */
     int workers;                                /* items at a time, each with one thread */
-    size_t bytes;                               /* of scratch, a worker */
-    char *scratch;
+    char *scratch;                              /* share_bytes for each worker */
+    size_t share_bytes;
     atomic_llong next;   /* item that nobody has taken */
     atomic_llong failed; /* item * 8 + outcome, the smallest; LLONG_MAX: none */
 };
@@ -58,7 +60,7 @@ struct power_work {
     const char *a; /* the item of the caller's */
     int exponent;
     double ridge; /* the caller's number */
-    char *memory; /* plan->bytes */
+    char *memory; /* the worker's share of the scratch */
     void *x;      /* the result of a method, but for the factor 2^(exponent k / q) */
     double shift; /* the ridge of A', set by a method */
     /* Four matrices that the estimate may use when the method is done. */
@@ -212,39 +214,24 @@ static double ridge_of(const struct power_work *w, double smallest, double large
 
 /* ---- By the eigendecomposition --------------------------------------------------------------- */
 
-/* Scratch of one item, in elements of double. */
-struct eigh_scratch {
-    double *v, *work, *values, *more; /* more: two matrices for the estimate */
+/* A worker's share of the scratch; the estimate has two matrices more. */
+struct eigh_share {
+    double *v, *work, *values, *more[2];
     int32_t *iwork;
     int64_t lwork, liwork;
 };
 
-static struct eigh_scratch lay_out_eigh(int64_t n, char *memory)
+static void lay_out_eigh(const struct power_plan *plan, struct gram_layout *l, struct eigh_share *s)
 {
-    struct eigh_scratch s = {0};
-    size_t matrix = gram_round64((size_t)(n * n) * sizeof(double)), at = 0;
+    const size_t n = (size_t)plan->op->a.rows, more = plan->estimate ? n * n : 0;
 
-    gram_blas_syevd_sizes(n, &s.lwork, &s.liwork);
-    s.v = (double *)(void *)(memory + at);
-    at += matrix;
-    s.work = (double *)(void *)(memory + at);
-    at += gram_round64((size_t)s.lwork * sizeof(double));
-    s.values = (double *)(void *)(memory + at);
-    at += gram_round64((size_t)n * sizeof(double));
-    s.iwork = (int32_t *)(void *)(memory + at);
-    at += gram_round64((size_t)s.liwork * sizeof(int32_t));
-    s.more = (double *)(void *)(memory + at);
-    return s;
-}
-
-static size_t eigh_bytes(int64_t n, bool estimate)
-{
-    int64_t lwork, liwork;
-
-    gram_blas_syevd_sizes(n, &lwork, &liwork);
-    return (estimate ? 3 : 1) * gram_round64((size_t)(n * n) * sizeof(double)) +
-           gram_round64((size_t)lwork * sizeof(double)) + gram_round64((size_t)n * sizeof(double)) +
-           gram_round64((size_t)liwork * sizeof(int32_t));
+    gram_blas_syevd_sizes(plan->op->a.rows, &s->lwork, &s->liwork);
+    gram_take_many(l, &s->v, n * n, sizeof(double));
+    gram_take_many(l, &s->work, (size_t)s->lwork, sizeof(double));
+    gram_take_many(l, &s->values, n, sizeof(double));
+    gram_take_many(l, &s->iwork, (size_t)s->liwork, sizeof(int32_t));
+    gram_take_many(l, &s->more[0], more, sizeof(double));
+    gram_take_many(l, &s->more[1], more, sizeof(double));
 }
 
 /* The ridge of A', and whether the power exists; values are ascending. */
@@ -270,11 +257,14 @@ static gram_power_outcome check_values(struct power_work *w, const double *value
 static gram_power_outcome power_by_eigh(struct power_work *w)
 {
     const struct gram_matrix_power_op *op = w->plan->op;
-    struct eigh_scratch s = lay_out_eigh(w->n, w->memory);
+    struct gram_layout layout = {0};
+    struct eigh_share s;
     int64_t n = w->n;
     double low; /* the least eigenvalue that counts */
     gram_power_outcome outcome;
 
+    lay_out_eigh(w->plan, &layout, &s);
+    gram_layout_place(&layout, w->memory);
     load(w, s.v);
     if (gram_blas_syevd(GRAM_F64, GRAM_LOWER, n, s.v, n, s.values, s.work, s.lwork, s.iwork,
                         s.liwork))
@@ -293,8 +283,8 @@ static gram_power_outcome power_by_eigh(struct power_work *w)
     multiply_symmetric(w, s.v, s.v, w->x); /* of v and its transpose */
     w->spare[0] = s.v;
     w->spare[1] = s.work + n * n;
-    w->spare[2] = s.more;
-    w->spare[3] = s.more + gram_round64((size_t)(n * n) * sizeof(double)) / sizeof(double);
+    w->spare[2] = s.more[0];
+    w->spare[3] = s.more[1];
     return GRAM_POWER_DONE;
 }
 
@@ -306,10 +296,24 @@ static double nearly_done(const struct power_plan *plan)
     return plan->work == GRAM_F32 ? 3e-4 : 1e-8;
 }
 
-/* Five matrices that change places. */
+/* A worker's share of the scratch: five matrices that change places, and Lanczos's vectors. */
 struct iterates {
     void *b, *x, *m, *w, *t;
+    char *vectors;
 };
+
+static void lay_out_iterates(const struct power_plan *plan, struct gram_layout *l,
+                             struct iterates *s)
+{
+    const int64_t n = plan->op->a.rows;
+    const size_t square = n > MOST_ORDER ? SIZE_MAX : (size_t)(n * n);
+    const size_t size = gram_dtype_size(plan->work);
+    void **const matrices[] = {&s->b, &s->x, &s->m, &s->w, &s->t};
+
+    for (int i = 0; i < 5; i++)
+        gram_take_many(l, matrices[i], square, size);
+    gram_take_many(l, &s->vectors, 3 * (size_t)n, size);
+}
 
 static void swap(void **a, void **b)
 {
@@ -319,16 +323,9 @@ static void swap(void **a, void **b)
     *b = kept;
 }
 
-static size_t matrix_bytes(int64_t n, gram_dtype dtype)
+static void set_zero(const struct power_work *w, void *matrix)
 {
-    return gram_round64((size_t)(n * n) * gram_dtype_size(dtype));
-}
-
-static size_t iterate_bytes(int64_t n, gram_dtype dtype)
-{
-    if (n > (int64_t)1 << 28)
-        return SIZE_MAX;
-    return 5 * matrix_bytes(n, dtype) + gram_round64((size_t)(3 * n) * gram_dtype_size(dtype));
+    memset(matrix, 0, (size_t)(w->n * w->n) * gram_dtype_size(w->plan->work));
 }
 
 /* When to stop: an error below the limit, or one that was small and no longer halves (rounding). */
@@ -432,7 +429,7 @@ static gram_power_outcome newton_schulz(const struct power_work *work, struct it
     const struct matrix_power_kernels *kernels = work->plan->kernels;
     double error = INFINITY;
 
-    memset(s->m, 0, matrix_bytes(work->n, work->plan->work));
+    set_zero(work, s->m);
     kernels->combine(work->n, 1, 0, s->m, s->m);
     for (int i = 0; i < work->plan->op->iterations; i++) {
         double before = error;
@@ -519,15 +516,16 @@ static gram_power_outcome power_by_products(struct power_work *w)
 {
     const struct matrix_power_kernels *kernels = w->plan->kernels;
     const struct gram_matrix_power_op *op = w->plan->op;
-    size_t bytes = matrix_bytes(w->n, w->plan->work);
-    struct iterates s = {w->memory, w->memory + bytes, w->memory + 2 * bytes, w->memory + 3 * bytes,
-                         w->memory + 4 * bytes};
+    struct gram_layout layout = {0};
     gram_power_outcome outcome;
     struct power_ends ends;
+    struct iterates s;
     double largest;
 
+    lay_out_iterates(w->plan, &layout, &s);
+    gram_layout_place(&layout, w->memory);
     load(w, s.b);
-    ends = ends_of(w, s.b, w->memory + 5 * bytes);
+    ends = ends_of(w, s.b, s.vectors);
     largest = ends.largest;
     w->shift = ridge_of(w, ends.smallest, largest);
     kernels->combine(w->n, w->shift, 1, s.b, s.b);
@@ -537,7 +535,7 @@ static gram_power_outcome power_by_products(struct power_work *w)
     if (!(largest > 0) && op->denominator > 1) { /* zero, or indefinite */
         if (kernels->distance(w->n, s.b, 0, 0, NULL) > 0)
             return GRAM_POWER_NOT_DEFINITE;
-        memset(s.x, 0, bytes);
+        set_zero(w, s.x);
         outcome = GRAM_POWER_DONE;
     } else {
         outcome = power_of(w, &s, largest);
@@ -687,7 +685,7 @@ static void one_item(struct power_plan *plan, int64_t item, int64_t worker)
         .n = op->a.rows,
         .a = gram_view_item(&op->a, &op->batch, item),
         .ridge = gram_hyper_at(&op->ridge, &op->batch, item),
-        .memory = plan->scratch + (size_t)worker * plan->bytes,
+        .memory = plan->scratch + (size_t)worker * plan->share_bytes,
     };
     gram_power_outcome outcome = GRAM_POWER_DONE;
     double error = 0;
@@ -717,6 +715,9 @@ static void make_plan(const gram_context *g, const struct gram_matrix_power_op *
 {
     int64_t n = op->a.rows, count = op->batch.count;
     bool eigh = gram_matrix_power_by_eigh(op);
+    struct gram_layout share = {0};
+    struct iterates iterates;
+    struct eigh_share by_eigh;
 
     *plan = (struct power_plan){
         .op = op,
@@ -732,15 +733,19 @@ static void make_plan(const gram_context *g, const struct gram_matrix_power_op *
         plan->workers = (int)gram_least(count, g->threads);
     if (n == 0 || count == 0)
         return; /* in 0 bytes */
-    plan->bytes = eigh ? eigh_bytes(n, plan->estimate) : iterate_bytes(n, plan->work);
+    if (eigh)
+        lay_out_eigh(plan, &share, &by_eigh);
+    else
+        lay_out_iterates(plan, &share, &iterates);
+    plan->share_bytes = gram_layout_bytes(&share);
 }
 
 /* Orders that BLAS cannot count are no matrices: their bytes cannot be counted. */
-static gram_status check_order(gram_context *g, const struct power_plan *plan)
+static gram_status check_order(gram_context *g, const struct gram_matrix_power_op *op)
 {
-    int64_t n = plan->op->a.rows;
+    int64_t n = op->a.rows;
 
-    if (plan->method == GRAM_POWER_EIGH && n > EIGH_ORDER)
+    if (gram_matrix_power_by_eigh(op) && n > EIGH_ORDER)
         return gram_fail(g, GRAM_UNSUPPORTED,
                          "a has %lld rows, the eigendecomposition takes at most %d: choose another "
                          "options.method",
@@ -765,13 +770,13 @@ static gram_status report_failure(gram_context *g, const struct power_plan *plan
 
 gram_status cpu_matrix_power(gram_context *g, const struct gram_matrix_power_op *op)
 {
+    struct gram_layout layout = {0};
     struct power_plan plan;
-    void *scratch;
 
+    TRY(check_order(g, op));
     make_plan(g, op, &plan);
-    TRY(check_order(g, &plan));
-    TRY(gram_scratch(g, (size_t)plan.workers * plan.bytes, &scratch));
-    plan.scratch = scratch;
+    gram_take_many(&layout, &plan.scratch, (size_t)plan.workers, plan.share_bytes);
+    TRY(gram_layout_open(g, &layout));
     if (plan.workers > 1) {
         gram_blas_for(g, plan.workers, work, &plan);
     } else {

@@ -69,18 +69,13 @@ static bool is_small(const struct solve_plan *plan)
            (plan->own.count > 1 || op->a.rows == 0 || op->x.cols <= SOLVE_RHS_BLOCK);
 }
 
-static size_t scratch_bytes(const gram_context *g, const struct solve_plan *plan)
-{
-    if (cpu_solve_has_options(plan->op))
-        return cpu_solve_options_bytes(g, plan);
-    return is_small(plan) ? cpu_solve_small_bytes(g, plan) : cpu_solve_large_bytes(plan);
-}
-
 /* Pivots come from the caller's memory: one out of range would be a wild store. */
 static gram_status check_pivots(gram_context *g, const struct solve_plan *plan)
 {
     const struct gram_view *v = &plan->op->pivots;
 
+    if (!plan->op->factored || !plan->lu)
+        return GRAM_OK;
     for (int64_t i = 0; i < plan->own.count; i++) {
         const int32_t *p = (const int32_t *)(void *)cpu_solve_item(plan, v, i, 0);
         for (int64_t k = 0; k < v->cols; k++)
@@ -93,25 +88,26 @@ static gram_status check_pivots(gram_context *g, const struct solve_plan *plan)
     return GRAM_OK;
 }
 
+gram_status cpu_solve_open(gram_context *g, const struct solve_plan *plan,
+                           const struct gram_layout *layout)
+{
+    TRY(gram_layout_open(g, layout));
+    return check_pivots(g, plan);
+}
+
 static gram_status run(gram_context *g, struct solve_plan *plan)
 {
     const struct gram_solve_op *op = plan->op;
     long long failed, order = op->a.rows + 1;
-    void *scratch;
 
     if (!gram_blas_fits(op->a.rows, op->x.cols, 0))
         return gram_fail(g, GRAM_UNSUPPORTED,
                          "a has %lld rows and b %lld columns, BLAS takes at most %d of each",
                          (long long)op->a.rows, (long long)op->x.cols, INT_MAX);
-    TRY(gram_scratch(g, scratch_bytes(g, plan), &scratch));
-    if (op->factored && plan->lu)
-        TRY(check_pivots(g, plan));
     if (cpu_solve_has_options(op))
-        cpu_solve_options(g, plan, scratch);
-    else if (is_small(plan))
-        cpu_solve_small(g, plan, scratch);
+        TRY(cpu_solve_options(g, plan));
     else
-        cpu_solve_large(g, plan, scratch);
+        TRY(is_small(plan) ? cpu_solve_small(g, plan) : cpu_solve_large(g, plan));
     failed = atomic_load(&plan->failed);
     if (failed == LLONG_MAX || op->has_info)
         return GRAM_OK;

@@ -5,6 +5,7 @@
  */
 #ifndef GRAM_CPU_SOLVE_H
 #define GRAM_CPU_SOLVE_H
+#include "core/scratch.h"
 #include "cpu/cpu.h"
 #include "solve_batch.h"
 #include "solve_kernels.h"
@@ -35,16 +36,15 @@ void cpu_solve_report(struct solve_plan *plan, int64_t own, int64_t info);
 void cpu_solve_pivots_in(const struct solve_plan *plan, int64_t own, int32_t *pivots);
 void cpu_solve_pivots_out(const struct solve_plan *plan, int64_t own, const int32_t *pivots);
 
-/* Items up to SOLVE_SMALL: scratch has cpu_solve_small_bytes(). */
-void cpu_solve_small(gram_context *g, struct solve_plan *plan, void *scratch);
-size_t cpu_solve_small_bytes(const gram_context *g, const struct solve_plan *plan);
+/* Opens the layout of a way and refuses the caller's pivots where they are out of range: what
+ * follows cannot fail.  It reads the caller's memory, which a workspace query does not have. */
+gram_status cpu_solve_open(gram_context *g, const struct solve_plan *plan,
+                           const struct gram_layout *layout);
 
-/* All other items, by LAPACK; SIZE_MAX bytes: more than can be counted. */
-void cpu_solve_large(gram_context *g, struct solve_plan *plan, void *memory);
-size_t cpu_solve_large_bytes(const struct solve_plan *plan);
-
-/* What is asked for beside a solution (cpu_solve_options.c): rcond, jitters, refinement. */
+/* The ways: items up to SOLVE_SMALL; all others, by LAPACK; and what is asked for beside a
+ * solution, that is rcond, jitters and refinement. */
+gram_status cpu_solve_small(gram_context *g, struct solve_plan *plan);
+gram_status cpu_solve_large(gram_context *g, struct solve_plan *plan);
 bool cpu_solve_has_options(const struct gram_solve_op *op);
-void cpu_solve_options(gram_context *g, struct solve_plan *plan, void *scratch);
-size_t cpu_solve_options_bytes(const gram_context *g, const struct solve_plan *plan);
+gram_status cpu_solve_options(gram_context *g, struct solve_plan *plan);
 #endif

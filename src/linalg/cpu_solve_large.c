@@ -17,28 +17,26 @@
 #include "cpu/move.h"
 #include "cpu_solve.h"
 
-/* Where the pieces of a large item's scratch memory begin, and its bytes; SIZE_MAX: too many. */
+/* Scratch, which all items use one after the other. */
 struct large_scratch {
-    size_t rhs_at, pivots_at, bytes;
+    char *matrix, *rhs; /* none where the caller's memory serves */
+    int32_t *pivots;
 };
 
-static struct large_scratch large_layout(const struct solve_plan *plan)
+static gram_status open_scratch(gram_context *g, const struct solve_plan *plan,
+                                struct large_scratch *s)
 {
     const struct gram_solve_op *op = plan->op;
-    size_t n = (size_t)op->a.rows, size = gram_dtype_size(op->a.dtype);
-    size_t columns = (size_t)(op->x.cols < SOLVE_RHS_BLOCK ? op->x.cols : SOLVE_RHS_BLOCK);
+    const size_t n = (size_t)op->a.rows, size = gram_dtype_size(op->a.dtype);
+    const size_t columns = (size_t)gram_least(op->x.cols, SOLVE_RHS_BLOCK);
     const struct gram_view *kept = op->has_factor ? &op->factor : &op->a;
-    struct large_scratch s = {0};
+    const bool copies = (!op->has_factor && !op->factored) || !gram_solve_layout(kept).direct;
+    struct gram_layout l = {0};
 
-    if ((!op->has_factor && !op->factored) || !gram_solve_layout(kept).direct) {
-        if (n > SIZE_MAX / 64 / n)
-            return (struct large_scratch){.bytes = SIZE_MAX};
-        s.rhs_at = gram_round64(n * n * size);
-    }
-    s.pivots_at =
-        s.rhs_at + (gram_solve_columns_direct(&op->x) ? 0 : gram_round64(n * columns * size));
-    s.bytes = s.pivots_at + (plan->lu ? gram_round64(n * sizeof(int32_t)) : 0);
-    return s;
+    gram_take_many(&l, &s->matrix, copies ? n * n : 0, size);
+    gram_take_many(&l, &s->rhs, gram_solve_columns_direct(&op->x) ? 0 : n * columns, size);
+    gram_take_many(&l, &s->pivots, plan->lu ? n : 0, sizeof(int32_t));
+    return cpu_solve_open(g, plan, &l);
 }
 
 /* A matrix as LAPACK is to work on it. */
@@ -181,17 +179,16 @@ static void solve_columns(gram_context *g, const struct solve_plan *plan,
     }
 }
 
-void cpu_solve_large(gram_context *g, struct solve_plan *plan, void *memory)
+gram_status cpu_solve_large(gram_context *g, struct solve_plan *plan)
 {
     const struct gram_solve_op *op = plan->op;
-    char *scratch = memory;
-    struct large_scratch at = large_layout(plan);
-    int32_t *pivots = plan->lu ? (int32_t *)(void *)(scratch + at.pivots_at) : NULL;
+    struct large_scratch s;
 
+    TRY(open_scratch(g, plan, &s));
     gram_blas_threads(g);
     for (int64_t i = 0; i < plan->own.count; i++) {
-        struct large_matrix m = load_matrix(g, plan, i, scratch);
-        int64_t info = factorise(g, plan, i, &m, pivots), start = gram_trace_begin(g);
+        struct large_matrix m = load_matrix(g, plan, i, s.matrix);
+        int64_t info = factorise(g, plan, i, &m, s.pivots), start = gram_trace_begin(g);
 
         cpu_solve_report(plan, i, info);
         for (int64_t j = 0; op->x.cols > 0 && j < plan->shared.count; j++) {
@@ -199,14 +196,9 @@ void cpu_solve_large(gram_context *g, struct solve_plan *plan, void *memory)
             if (info)
                 cpu_fill_nan(&op->x, x);
             else
-                solve_columns(g, plan, &m, pivots, cpu_solve_item(plan, &op->b, i, j), x,
-                              scratch ? scratch + at.rhs_at : NULL);
+                solve_columns(g, plan, &m, s.pivots, cpu_solve_item(plan, &op->b, i, j), x, s.rhs);
         }
         gram_trace_end(g, plan->lu ? "getrs" : "potrs", 0, start);
     }
-}
-
-size_t cpu_solve_large_bytes(const struct solve_plan *plan)
-{
-    return large_layout(plan).bytes;
+    return GRAM_OK;
 }

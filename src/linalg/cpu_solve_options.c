@@ -49,46 +49,28 @@ struct option_work {
 
 /* ---- Scratch --------------------------------------------------------------------------------- */
 
-struct option_scratch {
-    size_t a, f, work, iwork, pivots, b, x, r, d, basis, bytes;
-};
-
-static size_t take(struct option_scratch *s, size_t bytes)
-{
-    size_t at = s->bytes;
-
-    s->bytes += gram_round64(bytes);
-    return at;
-}
-
 static int64_t block_columns(const struct gram_solve_op *op)
 {
     return gram_least(op->x.cols, SOLVE_RHS_BLOCK);
 }
 
-/* SIZE_MAX bytes: more than can be counted. */
-static struct option_scratch lay_out(const struct solve_plan *plan)
+/* The pieces of a worker. */
+static void lay_out(const struct solve_plan *plan, struct gram_layout *l, struct option_work *w)
 {
     const struct gram_solve_op *op = plan->op;
-    size_t n = (size_t)op->a.rows, size = gram_dtype_size(op->a.dtype);
-    size_t block = n * (size_t)block_columns(op);
-    struct option_scratch s = {0};
+    const size_t n = (size_t)op->a.rows, size = gram_dtype_size(op->a.dtype);
+    const size_t block = n * (size_t)block_columns(op), refined = op->refine ? block : 0;
 
-    if (n > 0 && n > SIZE_MAX / 64 / n)
-        return (struct option_scratch){.bytes = SIZE_MAX};
-    s.a = take(&s, n * n * size);
-    s.f = take(&s, n * n * size);
-    s.work = take(&s, 4 * n * size);
-    s.iwork = take(&s, n * sizeof(int32_t));
-    s.pivots = take(&s, n * sizeof(int32_t));
-    s.b = take(&s, block * size);
-    if (op->refine) {
-        s.x = take(&s, block * sizeof(double));
-        s.r = take(&s, block * sizeof(double));
-        s.d = take(&s, block * sizeof(float));
-        s.basis = take(&s, n * (2 * REFINE_RESTART + 1) * sizeof(double));
-    }
-    return s;
+    gram_take_many(l, &w->a, n * n, size);
+    gram_take_many(l, &w->f, n * n, size);
+    gram_take_many(l, &w->work, 4 * n, size);
+    gram_take_many(l, &w->iwork, n, sizeof(int32_t));
+    gram_take_many(l, &w->pivots, n, sizeof(int32_t));
+    gram_take_many(l, &w->b, block, size);
+    gram_take_many(l, &w->x, refined, sizeof(double));
+    gram_take_many(l, &w->r, refined, sizeof(double));
+    gram_take_many(l, &w->d, refined, sizeof(float));
+    gram_take_many(l, &w->basis, op->refine ? n * (2 * REFINE_RESTART + 1) : 0, sizeof(double));
 }
 
 static int64_t workers(const gram_context *g, const struct solve_plan *plan)
@@ -616,8 +598,8 @@ static void solve_item(struct option_work *w, struct solve_plan *plan)
 
 struct option_loop {
     struct solve_plan *plan;
-    char *scratch;
-    struct option_scratch at;
+    char *scratch; /* share_bytes for each worker */
+    size_t share_bytes;
     atomic_llong next; /* item of own that nobody has taken */
 };
 
@@ -625,23 +607,12 @@ static void work(void *arg, int64_t worker, int thread)
 {
     struct option_loop *loop = arg;
     const struct gram_solve_op *op = loop->plan->op;
-    char *s = loop->scratch + (size_t)worker * loop->at.bytes;
-    struct option_work w = {
-        .plan = loop->plan,
-        .n = op->a.rows,
-        .a = s + loop->at.a,
-        .f = s + loop->at.f,
-        .pivots = (int32_t *)(void *)(s + loop->at.pivots),
-        .iwork = (int32_t *)(void *)(s + loop->at.iwork),
-        .work = s + loop->at.work,
-        .b = s + loop->at.b,
-        .x = s + loop->at.x,
-        .r = (double *)(void *)(s + loop->at.r),
-        .d = (float *)(void *)(s + loop->at.d),
-        .basis = (double *)(void *)(s + loop->at.basis),
-    };
+    struct option_work w = {.plan = loop->plan, .n = op->a.rows};
+    struct gram_layout layout = {0};
 
     (void)thread;
+    lay_out(loop->plan, &layout, &w);
+    gram_layout_place(&layout, loop->scratch + (size_t)worker * loop->share_bytes);
     w.flip = !loop->plan->lu ? op->uplo == GRAM_UPPER
                              : op->has_factor && gram_solve_layout(&op->factor).row_major;
     while ((w.own = atomic_fetch_add(&loop->next, 1)) < loop->plan->own.count)
@@ -655,18 +626,17 @@ bool cpu_solve_has_options(const struct gram_solve_op *op)
     return op->has_rcond || op->jitters || op->has_jittered || op->refine;
 }
 
-size_t cpu_solve_options_bytes(const gram_context *g, const struct solve_plan *plan)
+gram_status cpu_solve_options(gram_context *g, struct solve_plan *plan)
 {
-    size_t bytes = lay_out(plan).bytes;
-
-    return bytes == SIZE_MAX ? bytes : bytes * (size_t)workers(g, plan);
-}
-
-void cpu_solve_options(gram_context *g, struct solve_plan *plan, void *scratch)
-{
-    struct option_loop loop = {.plan = plan, .scratch = scratch, .at = lay_out(plan)};
+    struct option_loop loop = {.plan = plan};
+    struct gram_layout layout = {0}, share = {0};
+    struct option_work one;
     int64_t count = workers(g, plan);
 
+    lay_out(plan, &share, &one);
+    loop.share_bytes = gram_layout_bytes(&share);
+    gram_take_many(&layout, &loop.scratch, (size_t)count, loop.share_bytes);
+    TRY(cpu_solve_open(g, plan, &layout));
     atomic_init(&loop.next, 0);
     if (count > 1) {
         gram_blas_for(g, count, work, &loop);
@@ -674,4 +644,5 @@ void cpu_solve_options(gram_context *g, struct solve_plan *plan, void *scratch)
         gram_blas_threads(g);
         work(&loop, 0, 0);
     }
+    return GRAM_OK;
 }

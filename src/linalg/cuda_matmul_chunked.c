@@ -40,8 +40,8 @@ struct cuda_chunks {
     bool all;        /* one call, no pieces */
     int64_t m, n, k; /* of a piece */
     int slots[CHUNK_OPERANDS];
-    size_t slot_bytes[CHUNK_OPERANDS], slots_at[CHUNK_OPERANDS];
-    size_t product_at, product_bytes, bytes; /* scratch: the slots, then that of a piece */
+    size_t slot_bytes[CHUNK_OPERANDS];
+    size_t product_bytes; /* scratch of the product of a piece, or of the whole */
 };
 
 enum {
@@ -140,8 +140,8 @@ static void count_slots(struct cuda_chunks *c, const struct weights *w, double e
         c->slots[CHUNK_B] = (int)(n * k);
 }
 
-/* Where everything lies in scratch. */
-static gram_status lay_out(gram_context *g, struct cuda_chunks *c)
+/* The bytes of a slot of each operand, and of the scratch of a product. */
+static gram_status measure(gram_context *g, struct cuda_chunks *c)
 {
     const size_t size = gram_dtype_size(c->op.out.dtype);
     const int64_t counts[] = {c->m * c->k, c->k * c->n, c->m * c->n, c->m * c->n};
@@ -151,16 +151,12 @@ static gram_status lay_out(gram_context *g, struct cuda_chunks *c)
 
     for (int i = 0; i < CHUNK_OPERANDS; i++) {
         c->slot_bytes[i] = c->host[i] ? gram_round64((size_t)counts[i] * size) : 0;
-        c->slots_at[i] = c->product_at;
-        c->product_at += (size_t)c->slots[i] * c->slot_bytes[i];
         if (c->host[i])
             *views[i] = gram_cuda_transfer_view(views[i], views[i]->data);
     }
     if (c->host[CHUNK_C])
         op.c_is_out = false;
-    TRY(gram_measure(g, &c->product_bytes, cuda_matmul_batched(g, &op)));
-    c->bytes = c->product_at + c->product_bytes;
-    return GRAM_OK;
+    return gram_measure(g, &c->product_bytes, cuda_matmul_batched(g, &op));
 }
 
 static void describe_chunks(const struct gram_matmul_chunked_op *op, struct cuda_chunks *c)
@@ -190,17 +186,14 @@ static gram_status cut(gram_context *g, const struct gram_matmul_chunked_op *op,
         (!c->streamed && (double)w->batch.count * cost(&weights, (double)w->out.rows,
                                                        (double)w->out.cols, (double)w->a.cols) <=
                              elements);
-    if (c->all) {
-        TRY(gram_measure(g, &c->product_bytes, cuda_matmul_batched(g, w)));
-        c->bytes = c->product_bytes;
+    if (c->all)
         return GRAM_OK;
-    }
     if (!cut_sides(c, &weights, elements) && !cut_sums(c, &weights, elements))
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "memory is %zu bytes, too few for one element of a, b and out",
                          op->memory);
     count_slots(c, &weights, elements);
-    return lay_out(g, c);
+    return measure(g, c);
 }
 
 /* ---- Pieces on their way --------------------------------------------------------------------- */
@@ -223,8 +216,9 @@ struct job {
     struct slot slot[CHUNK_OPERANDS][CHUNK_SLOTS];
     struct slot *now[CHUNK_OPERANDS]; /* of the product that is made ready; NULL: not the host's */
     int turn[CHUNK_OPERANDS];
-    CUevent begun, arrived; /* scratch is there; copies for the next product */
-    bool copying;           /* something is on its way for the next product */
+    CUevent begun, arrived;      /* scratch is there; copies for the next product */
+    bool copying;                /* something is on its way for the next product */
+    char *slots[CHUNK_OPERANDS]; /* scratch: the slots of each operand, and that of a product */
     void *product;
     struct slot *finished; /* of out, to be copied to its view; NULL: none */
     struct gram_view finished_view;
@@ -366,26 +360,26 @@ static gram_status run_tile(struct job *job, struct gram_matmul_place at)
 static gram_status run_tiles(struct job *job)
 {
     const struct cuda_chunks *c = job->c;
-    struct cuda_borrowed before;
+    struct gram_scratch_before before;
     gram_status status = GRAM_OK;
 
-    gram_cuda_scratch_begin(job->g, job->product, c->product_bytes, &before);
+    gram_scratch_lend(job->g, job->product, c->product_bytes, &before);
     for (int64_t item = 0; item < c->op.batch.count; item++)
         for (int64_t i = 0; i < c->op.out.rows; i += c->m)
             for (int64_t j = 0; j < c->op.out.cols && status == GRAM_OK; j += c->n)
                 status = run_tile(job, (struct gram_matmul_place){item, i, j, 0});
-    gram_cuda_scratch_end(job->g, &before);
+    gram_scratch_return(job->g, &before);
     return status;
 }
 
-static gram_status make_slots(struct job *job, char *scratch)
+static gram_status make_slots(struct job *job)
 {
     const struct cuda_chunks *c = job->c;
 
     for (int which = 0; which < CHUNK_OPERANDS; which++)
         for (int i = 0; i < c->slots[which] && c->host[which]; i++) {
             struct slot *slot = &job->slot[which][i];
-            slot->memory = scratch + c->slots_at[which] + (size_t)i * c->slot_bytes[which];
+            slot->memory = job->slots[which] + (size_t)i * c->slot_bytes[which];
             TRY(gram_cuda_transfer_event(job->g, &slot->used));
             if (which == CHUNK_OUT)
                 TRY(gram_cuda_transfer_event(job->g, &slot->computed));
@@ -412,16 +406,16 @@ static void drop_slots(const struct job *job)
 }
 
 /* Between the host and the device; scratch is the device's as of its stream. */
-static gram_status stream_tiles(struct job *job, char *scratch)
+static gram_status stream_tiles(struct job *job)
 {
-    TRY(make_slots(job, scratch));
+    TRY(make_slots(job));
     TRY(gram_cuda_transfer_order(&job->transfer, job->begun, stream_of(job), job->transfer.in));
     TRY(gram_cuda_transfer_order(&job->transfer, job->begun, stream_of(job), job->transfer.out));
     TRY(run_tiles(job));
     return store(job);
 }
 
-static gram_status stream(struct job *job, char *scratch)
+static gram_status stream(struct job *job)
 {
     const struct cuda_chunks *c = job->c;
     size_t most = 0;
@@ -431,10 +425,10 @@ static gram_status stream(struct job *job, char *scratch)
         most = c->slot_bytes[i] > most ? c->slot_bytes[i] : most;
     status = gram_cuda_transfer_open(job->g, job->parallel, most, &job->transfer);
     if (status == GRAM_OK)
-        status = stream_tiles(job, scratch);
+        status = stream_tiles(job);
     waited = gram_cuda_transfer_close(&job->transfer);
     drop_slots(job);
-    gram_cuda_scratch_release(job->g);
+    gram_cuda_scratch_release(job->g); /* it dwarfs that of other calls */
     return status == GRAM_OK ? waited : status;
 }
 
@@ -454,15 +448,17 @@ static gram_status check_capture(gram_context *g)
 static gram_status run(gram_context *g, gram_loop *parallel, const struct cuda_chunks *c)
 {
     struct job job = {.g = g, .parallel = parallel, .c = c};
-    void *scratch;
+    struct gram_layout layout = {0};
 
     if (c->all)
         return cuda_matmul_batched(g, &c->op);
-    if (c->streamed && !c->all)
+    if (c->streamed)
         TRY(check_capture(g));
-    TRY(gram_cuda_scratch(g, c->bytes, &scratch));
-    job.product = (char *)scratch + c->product_at;
-    return c->streamed ? stream(&job, scratch) : run_tiles(&job);
+    for (int i = 0; i < CHUNK_OPERANDS; i++)
+        gram_take_many(&layout, &job.slots[i], (size_t)c->slots[i], c->slot_bytes[i]);
+    gram_take(&layout, &job.product, c->product_bytes);
+    TRY(gram_layout_open(g, &layout));
+    return c->streamed ? stream(&job) : run_tiles(&job);
 }
 
 /* All pointers, before anything is written. */

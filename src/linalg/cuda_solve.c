@@ -6,6 +6,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cuda_solve.h"
+#include "core/scratch.h"
 #include "cuda/arena.h"
 
 enum {
@@ -113,11 +114,6 @@ static int64_t scratch_blocks(const struct cuda_device *device, const struct cud
     return gram_least(plan->own.count, (int64_t)device->processors * BLOCKS_A_PROCESSOR);
 }
 
-static size_t scratch_bytes(const struct cuda_device *device, const struct cuda_solve_plan *plan)
-{
-    return gram_round64((size_t)scratch_blocks(device, plan) * matrix_bytes(plan));
-}
-
 /* Groups of right-hand sides of one matrix go to several blocks where matrices alone do not fill
  * the device.  Each of them factorises: not over a matrix that another one still has to read. */
 static gram_status solve_small(gram_context *g, const struct cuda_solve_plan *plan)
@@ -126,6 +122,7 @@ static gram_status solve_small(gram_context *g, const struct cuda_solve_plan *pl
     const struct cuda_device *device = g->device;
     int64_t groups = gram_ceil_div(op->x.cols, SOLVE_WIDTH) * plan->shared.count;
     int64_t room = (int64_t)device->processors * BLOCKS_A_PROCESSOR / plan->own.count;
+    int64_t outside = scratch_blocks(device, plan);
     unsigned blocks[2] = {at_most(plan->own.count, INT32_MAX), at_most(groups, MOST_BLOCKS_Y)};
     struct solve_small_params params = {
         .items = plan->items,
@@ -142,14 +139,14 @@ static gram_status solve_small(gram_context *g, const struct cuda_solve_plan *pl
         .factored = op->factored,
     };
 
+    struct gram_layout layout = {0};
+
+    gram_take_many(&layout, &params.scratch, (size_t)outside, matrix_bytes(plan));
+    TRY(gram_layout_open(g, &layout));
     if (blocks[1] > room)
         blocks[1] = at_most(room, MOST_BLOCKS_Y);
-    if (scratch_blocks(device, plan) > 0) {
-        void *scratch;
-        TRY(gram_cuda_scratch(g, scratch_bytes(device, plan), &scratch));
-        params.scratch = scratch;
-        blocks[0] = (unsigned)scratch_blocks(device, plan), blocks[1] = 1;
-    }
+    if (outside > 0)
+        blocks[0] = (unsigned)outside, blocks[1] = 1;
     if (blocks[1] > 1 && op->has_factor && op->factor_is_a) {
         params.columns = 0;
         TRY(cuda_solve_launch(g, plan, SOLVE_SMALL, &params, (unsigned[2]){blocks[0], 1}));

@@ -10,6 +10,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "core/scratch.h"
 #include "cuda/arena.h"
 #include "cuda/cusolver.h"
 #include "cuda_solve.h"
@@ -19,13 +20,6 @@ enum {
     COPY_BLOCKS = 1 << 16, /* most of a strided copy, which then loops */
     CODE_WORDS = 16,       /* of cuSOLVER's factorisation, the verdict, of its solve */
     CODES = (CODE_WORDS + SOLVE_SCANS) * (int)sizeof(int), /* bytes: behind them what scans find */
-};
-
-/* Where the pieces of the scratch begin. */
-struct scratch {
-    size_t rhs_at, exchanges_at, codes_at, work_at;
-    size_t work_bytes, host_bytes; /* cuSOLVER's */
-    size_t bytes;                  /* of all */
 };
 
 /* A matrix as cuSOLVER is to work on it. */
@@ -38,9 +32,12 @@ struct large_matrix {
 struct large {
     const struct cuda_solve_plan *plan;
     struct cuda_solver *solver;
-    struct scratch at;
-    char *memory; /* the scratch */
-    void *host;
+    /* Scratch; no matrix and no right-hand sides where the caller's memory serves. */
+    char *matrix, *rhs;
+    int64_t *exchanges;
+    int *codes;
+    void *work, *host;             /* cuSOLVER's, on the device and on the host */
+    size_t work_bytes, host_bytes; /* of these */
 };
 
 static const struct gram_view *kept_view(const struct gram_solve_op *op)
@@ -70,41 +67,33 @@ static int triangle_of(const struct gram_solve_op *op)
                                                                                   : CUSOLVER_UPPER;
 }
 
-static gram_status lay_out(gram_context *g, const struct cuda_solve_plan *plan,
-                           struct cuda_solver *solver, struct scratch *s)
+/* Asks cuSOLVER what it needs, and opens the scratch. */
+static gram_status open_scratch(gram_context *g, struct large *l)
 {
-    const struct gram_solve_op *op = plan->op;
-    size_t n = (size_t)op->a.rows, size = gram_dtype_size(op->a.dtype);
-    size_t columns = (size_t)(op->x.cols < RHS_BLOCK ? op->x.cols : RHS_BLOCK);
+    const struct gram_solve_op *op = l->plan->op;
+    const struct cuda_solver *s = l->solver;
+    const size_t n = (size_t)op->a.rows, size = gram_dtype_size(op->a.dtype);
+    const size_t columns = (size_t)gram_least(op->x.cols, RHS_BLOCK);
     int64_t ld = leading_dimension(op);
     int type = type_of(op), status = CUSOLVER_SUCCESS;
+    struct gram_layout layout = {0};
 
-    *s = (struct scratch){0};
     if (n > SIZE_MAX / 64 / n)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "a has %zu rows: its copy has too many bytes", n);
-    if (!op->factored && plan->lu)
-        status =
-            solver->call->getrf_bytes(solver->handle, solver->params, op->a.rows, op->a.rows, type,
-                                      op->a.data, ld, type, &s->work_bytes, &s->host_bytes);
+    if (!op->factored && l->plan->lu)
+        status = s->call->getrf_bytes(s->handle, s->params, op->a.rows, op->a.rows, type,
+                                      op->a.data, ld, type, &l->work_bytes, &l->host_bytes);
     else if (!op->factored)
-        status =
-            solver->call->potrf_bytes(solver->handle, solver->params, triangle_of(op), op->a.rows,
-                                      type, op->a.data, ld, type, &s->work_bytes, &s->host_bytes);
+        status = s->call->potrf_bytes(s->handle, s->params, triangle_of(op), op->a.rows, type,
+                                      op->a.data, ld, type, &l->work_bytes, &l->host_bytes);
     TRY(gram_cuda_solver_check(
-        g, status, plan->lu ? "cusolverDnXgetrf_bufferSize" : "cusolverDnXpotrf_bufferSize"));
-    if (needs_matrix(op))
-        s->rhs_at = gram_round64(n * n * size);
-    s->exchanges_at =
-        s->rhs_at + (gram_solve_columns_direct(&op->x) ? 0 : gram_round64(n * columns * size));
-    s->codes_at = s->exchanges_at + (plan->lu ? gram_round64(n * sizeof(int64_t)) : 0);
-    s->work_at = s->codes_at + CODES;
-    s->bytes = s->work_at + gram_round64(s->work_bytes);
-    return GRAM_OK;
-}
-
-static int *code_of(const struct large *l, int which)
-{
-    return (int *)(void *)(l->memory + l->at.codes_at) + which;
+        g, status, l->plan->lu ? "cusolverDnXgetrf_bufferSize" : "cusolverDnXpotrf_bufferSize"));
+    gram_take_many(&layout, &l->matrix, needs_matrix(op) ? n * n : 0, size);
+    gram_take_many(&layout, &l->rhs, gram_solve_columns_direct(&op->x) ? 0 : n * columns, size);
+    gram_take_many(&layout, &l->exchanges, l->plan->lu ? n : 0, sizeof(int64_t));
+    gram_take(&layout, &l->codes, CODES);
+    gram_take(&layout, &l->work, l->work_bytes);
+    return gram_layout_open(g, &layout);
 }
 
 /* Address of the matrix of v at an item of own and one of shared. */
@@ -163,7 +152,7 @@ static gram_status load_matrix(gram_context *g, const struct large *l, int64_t o
 
     m->layout = gram_solve_layout(kept_view(op));
     m->layout.ld = leading_dimension(op);
-    m->data = needs_matrix(op) ? l->memory : item_of(l->plan, kept_view(op), own, 0);
+    m->data = needs_matrix(op) ? l->matrix : item_of(l->plan, kept_view(op), own, 0);
     return copy_matrix(g, l, &op->a, item_of(l->plan, &op->a, own, 0), m, false);
 }
 
@@ -173,7 +162,7 @@ static gram_status scan(gram_context *g, const struct large *l, const struct lar
 {
     int64_t n = l->plan->op->a.rows;
     struct solve_scan_params params = {
-        .matrix = m->data, .n = n, .ld = m->layout.ld, .found = code_of(l, CODE_WORDS)};
+        .matrix = m->data, .n = n, .ld = m->layout.ld, .found = l->codes + CODE_WORDS};
 
     *scans = n < SOLVE_SCANS ? n : SOLVE_SCANS;
     return cuda_solve_launch(g, l->plan, SOLVE_SCAN, &params, (unsigned[2]){(unsigned)*scans, 1});
@@ -185,7 +174,7 @@ static gram_status factorise(gram_context *g, const struct large *l, int64_t own
 {
     const struct gram_solve_op *op = l->plan->op;
     const struct cuda_solver *s = l->solver;
-    int64_t n = op->a.rows, *exchanges = (int64_t *)(void *)(l->memory + l->at.exchanges_at);
+    int64_t n = op->a.rows;
     int type = type_of(op), status = CUSOLVER_SUCCESS;
     struct solve_verdict_params params = {
         .items = l->plan->items,
@@ -195,22 +184,22 @@ static gram_status factorise(gram_context *g, const struct large *l, int64_t own
         .matrix = m->data,
         .n = n,
         .ld = m->layout.ld,
-        .code = op->factored ? NULL : code_of(l, 0),
-        .found = code_of(l, CODE_WORDS),
-        .exchanges = (long long *)exchanges,
-        .verdict = code_of(l, 1),
+        .code = op->factored ? NULL : l->codes,
+        .found = l->codes + CODE_WORDS,
+        .exchanges = (long long *)l->exchanges,
+        .verdict = l->codes + 1,
     };
 
     if (!op->factored && l->plan->lu)
         TRY(scan(g, l, m, &params.scans));
     if (!op->factored && l->plan->lu)
-        status = s->call->getrf(s->handle, s->params, n, n, type, m->data, m->layout.ld, exchanges,
-                                type, l->memory + l->at.work_at, l->at.work_bytes, l->host,
-                                l->at.host_bytes, code_of(l, 0));
+        status =
+            s->call->getrf(s->handle, s->params, n, n, type, m->data, m->layout.ld, l->exchanges,
+                           type, l->work, l->work_bytes, l->host, l->host_bytes, l->codes);
     else if (!op->factored)
-        status = s->call->potrf(s->handle, s->params, triangle_of(op), n, type, m->data,
-                                m->layout.ld, type, l->memory + l->at.work_at, l->at.work_bytes,
-                                l->host, l->at.host_bytes, code_of(l, 0));
+        status =
+            s->call->potrf(s->handle, s->params, triangle_of(op), n, type, m->data, m->layout.ld,
+                           type, l->work, l->work_bytes, l->host, l->host_bytes, l->codes);
     TRY(gram_cuda_solver_check(g, status, l->plan->lu ? "cusolverDnXgetrf" : "cusolverDnXpotrf"));
     TRY(cuda_solve_launch(g, l->plan, SOLVE_VERDICT, &params, (unsigned[2]){1, 1}));
     if (!op->has_factor)
@@ -223,17 +212,16 @@ static gram_status solve_block(gram_context *g, const struct large *l, const str
 {
     const struct gram_solve_op *op = l->plan->op;
     const struct cuda_solver *s = l->solver;
-    const int64_t *exchanges = (const int64_t *)(const void *)(l->memory + l->at.exchanges_at);
     int type = type_of(op), status;
 
     if (l->plan->lu)
         status = s->call->getrs(s->handle, s->params,
                                 m->layout.row_major ? CUSOLVER_TRANSPOSED : CUSOLVER_PLAIN,
-                                op->a.rows, columns, type, m->data, m->layout.ld, exchanges, type,
-                                x, ld, code_of(l, 2));
+                                op->a.rows, columns, type, m->data, m->layout.ld, l->exchanges,
+                                type, x, ld, l->codes + 2);
     else
         status = s->call->potrs(s->handle, s->params, triangle_of(op), op->a.rows, columns, type,
-                                m->data, m->layout.ld, type, x, ld, code_of(l, 2));
+                                m->data, m->layout.ld, type, x, ld, l->codes + 2);
     return gram_cuda_solver_check(g, status, l->plan->lu ? "cusolverDnXgetrs" : "cusolverDnXpotrs");
 }
 
@@ -250,7 +238,7 @@ static gram_status solve_columns(gram_context *g, const struct large *l,
     for (int64_t j = 0; j < op->x.cols; j += step) {
         int64_t columns = op->x.cols - j < step ? op->x.cols - j : step;
         char *to = x + j * op->x.col_stride * size;
-        char *work = direct ? to : l->memory + l->at.rhs_at;
+        char *work = direct ? to : l->rhs;
         struct solve_copy_params in = {
             .to = work,
             .from = b + j * op->b.col_stride * size,
@@ -266,7 +254,7 @@ static gram_status solve_columns(gram_context *g, const struct large *l,
             .from_stride = {               1,               ld},
             .rows = n,
             .cols = columns,
-            .verdict = code_of(l, 1)
+            .verdict = l->codes + 1
         };
         if (!direct || !op->x_is_b)
             TRY(copy(g, l->plan, &in));
@@ -280,13 +268,10 @@ gram_status cuda_solve_large(gram_context *g, const struct cuda_solve_plan *plan
 {
     const struct gram_solve_op *op = plan->op;
     struct large l = {.plan = plan};
-    void *memory;
 
     TRY(gram_cuda_solver(g, &l.solver));
-    TRY(lay_out(g, plan, l.solver, &l.at));
-    TRY(gram_cuda_scratch(g, l.at.bytes, &memory));
-    TRY(gram_cuda_solver_host(g, l.solver, l.at.host_bytes, &l.host));
-    l.memory = memory;
+    TRY(open_scratch(g, &l));
+    TRY(gram_cuda_solver_host(g, l.solver, l.host_bytes, &l.host));
     for (int64_t own = 0; own < plan->own.count; own++) {
         struct large_matrix m;
 

@@ -13,7 +13,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "cuda/arena.h"
+#include "core/scratch.h"
 #include "cuda/cusolver.h"
 #include "cuda_solve.h"
 #include "solve_options_params.h"
@@ -52,27 +52,23 @@ enum {
     PLAIN_COLUMNS = 512     /* right-hand sides at a time without refine */
 };
 
-/* Where the pieces of the scratch begin. */
-struct option_scratch {
-    size_t state, go, sweeps, tiles, words, matrix, lifted, exchanges, permutation;
-    size_t block, other, probe, signs;
-    size_t column, solution, residual, correction, basis;
-    size_t codes, outside, work;
-    size_t zeros;                  /* bytes at the beginning that have to be zero */
-    size_t bytes;                  /* of all; SIZE_MAX: too many to count */
-    size_t work_bytes, host_bytes; /* cuSOLVER's */
-};
-
+/* A call.  Most pieces of its scratch are in params, where kernels find them. */
 struct option_job {
     const struct cuda_solve_plan *plan;
     const struct gram_solve_op *op;
-    struct option_scratch at;
     struct solve_options_params params;
     struct cuda_solver *solver; /* the first factorisation is cuSOLVER's; or NULL */
     int64_t items, width;       /* of a chunk; most columns at a time */
     bool plain;                 /* A is needed no more once it is factored */
-    char *memory;
-    void *host;
+    /* Progress of solve_sweep and solve_tiles: zero at first, the first `zeros` bytes of all. */
+    int *sweeps, *tiles;
+    unsigned long long *words;
+    size_t zeros;
+    char *other;                   /* of solve_permute */
+    int *codes;                    /* cuSOLVER's, one an item */
+    int64_t *outside;              /* and its pivots */
+    void *work, *host;             /* its workspace on the device and on the host */
+    size_t work_bytes, host_bytes; /* of these */
 };
 
 static bool is_asked_for(const struct gram_solve_op *op)
@@ -91,50 +87,72 @@ bool cuda_solve_has_options(const struct cuda_solve_plan *plan)
            (!plan->lu || plan->own.count >= LU_ITEMS);
 }
 
-/* ---- Scratch --------------------------------------------------------------------------------- */
+/* ---- The work -------------------------------------------------------------------------------- */
 
-static size_t take(size_t *bytes, size_t more)
+/* What the kernels are told of the call, but for the scratch. */
+static void describe(struct option_job *job)
 {
-    size_t at = *bytes;
+    const struct gram_solve_op *op = job->op;
+    const bool lu = job->plan->lu;
 
-    *bytes += gram_round64(more);
-    return at;
+    job->params = (struct solve_options_params){
+        .items = job->plan->items,
+        .a = cuda_solve_side(&op->a, true),
+        .b = cuda_solve_side(&op->b, true),
+        .x = cuda_solve_side(&op->x, true),
+        .factor = cuda_solve_side(&op->factor, op->has_factor),
+        .pivots = cuda_solve_side(&op->pivots, op->has_pivots),
+        .info = cuda_solve_side(&op->info, op->has_info),
+        .rcond = cuda_solve_side(&op->rcond, op->has_rcond),
+        .jittered = cuda_solve_side(&op->jittered, op->has_jittered),
+        .backward = cuda_solve_side(&op->backward, op->has_backward),
+        .refinings = cuda_solve_side(&op->refinings, op->has_refinings),
+        .n = op->a.rows,
+        .lu = lu,
+        .flip = lu ? op->has_factor && gram_solve_layout(&op->factor).row_major
+                   : op->uplo == GRAM_UPPER,
+        .upper = op->uplo == GRAM_UPPER,
+        .wide = op->a.dtype == GRAM_F64,
+        .refine = op->refine,
+        .mirror = !lu && !job->plain,
+    };
 }
 
-/* The sizes for chunks of `count` items, those of cuSOLVER at the end. */
-static void lay_out(const struct option_job *job, int64_t count, struct option_scratch *s)
+/* ---- Scratch --------------------------------------------------------------------------------- */
+
+/* The pieces for chunks of `count` items. */
+static void lay_out(struct option_job *job, int64_t count, struct gram_layout *l)
 {
     const struct gram_solve_op *op = job->op;
     const size_t n = (size_t)op->a.rows, items = (size_t)count, width = (size_t)job->width;
     const size_t size = gram_dtype_size(op->a.dtype), lu = job->plan->lu ? items : 0;
-    const size_t groups = (width + SOLVE_WIDTH - 1) / SOLVE_WIDTH;
+    const size_t groups = (size_t)gram_most(gram_ceil_div(job->width, SOLVE_WIDTH), 1);
     const size_t tiles = (n + SOLVE_TILE - 1) / SOLVE_TILE, refine = op->refine ? items : 0;
-    const size_t probes = op->has_rcond ? items : 0;
-    size_t *b = &s->bytes;
+    const size_t probes = op->has_rcond ? items : 0, library = job->solver ? items : 0;
+    struct solve_options_params *p = &job->params;
 
-    s->bytes = 0;
-    s->sweeps = take(b, (SOLVE_CONTROL + items * (groups > 0 ? groups : 1)) * sizeof(int));
-    s->tiles = take(b, (SOLVE_CONTROL + items * tiles) * sizeof(int));
-    s->words = take(b, items * (groups > 0 ? groups : 1) * SOLVE_SWEEP_WORDS * sizeof(long long));
-    s->zeros = *b;
-    s->state = take(b, items * sizeof(struct solve_state));
-    s->go = take(b, items * sizeof(int));
-    s->lifted = take(b, items * n * n * size);
-    s->matrix = job->plain ? s->lifted : take(b, items * n * n * size);
-    s->exchanges = take(b, lu * n * sizeof(int));
-    s->permutation = take(b, lu * n * sizeof(int));
-    s->block = take(b, items * n * width * size);
-    s->other = take(b, lu * n * (width > 2 ? width : 2) * size);
-    s->probe = take(b, probes * n * 2 * size);
-    s->signs = take(b, probes * n);
-    s->column = take(b, refine * width * sizeof(struct solve_column));
-    s->solution = take(b, refine * n * width * sizeof(double));
-    s->residual = take(b, refine * n * width * sizeof(double));
-    s->correction = take(b, refine * n * width * sizeof(float));
-    s->basis = take(b, refine * n * width * (2 * SOLVE_GMRES + 1) * sizeof(double));
-    s->codes = take(b, job->solver ? items * sizeof(int) : 0);
-    s->outside = take(b, job->solver && lu ? items * n * sizeof(int64_t) : 0);
-    s->work = take(b, s->work_bytes);
+    gram_take_many(l, &job->sweeps, SOLVE_CONTROL + items * groups, sizeof(int));
+    gram_take_many(l, &job->tiles, SOLVE_CONTROL + items * tiles, sizeof(int));
+    gram_take_many(l, &job->words, items * groups * SOLVE_SWEEP_WORDS, sizeof(long long));
+    job->zeros = gram_layout_bytes(l);
+    gram_take_many(l, &p->state, items, sizeof(struct solve_state));
+    gram_take_many(l, &p->go, items, sizeof(int));
+    gram_take_many(l, &p->lifted, items * n * n, size);
+    gram_take_many(l, &p->matrix, job->plain ? 0 : items * n * n, size);
+    gram_take_many(l, &p->exchanges, lu * n, sizeof(int));
+    gram_take_many(l, &p->permutation, lu * n, sizeof(int));
+    gram_take_many(l, &p->block, items * n * width, size);
+    gram_take_many(l, &job->other, lu * n * (width > 2 ? width : 2), size);
+    gram_take_many(l, &p->probe, probes * n * 2, size);
+    gram_take(l, &p->signs, probes * n);
+    gram_take_many(l, &p->column, refine * width, sizeof(struct solve_column));
+    gram_take_many(l, &p->solution, refine * n * width, sizeof(double));
+    gram_take_many(l, &p->residual, refine * n * width, sizeof(double));
+    gram_take_many(l, &p->correction, refine * n * width, sizeof(float));
+    gram_take_many(l, &p->basis, refine * n * width * (2 * SOLVE_GMRES + 1), sizeof(double));
+    gram_take_many(l, &job->codes, library, sizeof(int));
+    gram_take_many(l, &job->outside, job->plan->lu ? library * n : 0, sizeof(int64_t));
+    gram_take(l, &job->work, job->work_bytes);
 }
 
 static gram_status library_bytes(gram_context *g, struct option_job *job)
@@ -142,41 +160,44 @@ static gram_status library_bytes(gram_context *g, struct option_job *job)
     const int64_t n = job->op->a.rows;
     const bool wide = job->op->a.dtype == GRAM_F64 && !job->op->refine;
     const int type = wide ? CUSOLVER_F64 : CUSOLVER_F32;
-    struct option_scratch *s = &job->at;
     int status;
 
     TRY(gram_cuda_solver(g, &job->solver));
     if (job->plan->lu)
         status = job->solver->call->getrf_bytes(job->solver->handle, job->solver->params, n, n,
-                                                type, job->op->a.data, n, type, &s->work_bytes,
-                                                &s->host_bytes);
+                                                type, job->op->a.data, n, type, &job->work_bytes,
+                                                &job->host_bytes);
     else
         status = job->solver->call->potrf_bytes(job->solver->handle, job->solver->params,
                                                 CUSOLVER_LOWER, n, type, job->op->a.data, n, type,
-                                                &s->work_bytes, &s->host_bytes);
+                                                &job->work_bytes, &job->host_bytes);
     return gram_cuda_solver_check(
         g, status, job->plan->lu ? "cusolverDnXgetrf_bufferSize" : "cusolverDnXpotrf_bufferSize");
 }
 
-/* What the call will need; the device's context is current. */
+/* What the call will need, and its scratch; the device's context is current. */
 static gram_status prepare(gram_context *g, const struct cuda_solve_plan *plan,
                            struct option_job *job)
 {
     const struct gram_solve_op *op = plan->op;
     const int64_t n = op->a.rows;
-    struct option_scratch one;
+    struct gram_layout one = {0}, layout = {0};
 
     *job = (struct option_job){.plan = plan, .op = op, .plain = !is_asked_for(op)};
+    describe(job);
     job->width = gram_least(op->x.cols, op->refine ? SOLVE_WIDTH : PLAIN_COLUMNS);
     if (n > 0 && n > INT64_MAX / 4096 / n)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "a has %lld rows: its copy has too many bytes",
                          (long long)n);
     if (n > LIBRARY_ORDER && plan->own.count <= LIBRARY_ITEMS)
         TRY(library_bytes(g, job));
-    one = job->at;
     lay_out(job, 1, &one);
-    job->items = gram_least(plan->own.count, gram_most(1, CHUNK_BYTES / (int64_t)one.bytes));
-    lay_out(job, job->items, &job->at);
+    job->items =
+        gram_least(plan->own.count, gram_most(1, CHUNK_BYTES / (int64_t)gram_layout_bytes(&one)));
+    lay_out(job, job->items, &layout);
+    TRY(gram_layout_open(g, &layout));
+    if (job->plain)
+        job->params.matrix = job->params.lifted;
     return GRAM_OK;
 }
 
@@ -218,7 +239,7 @@ static gram_status factorise_cholesky(gram_context *g, struct option_job *job, g
         .matrix = job->params.lifted,
         .go = job->params.go,
         .state = job->params.state,
-        .control = (int *)(void *)(job->memory + job->at.tiles),
+        .control = job->tiles,
         .item_bytes = (long long)item_bytes(job),
         .n = job->params.n,
         .ld = job->params.n,
@@ -274,23 +295,22 @@ static gram_status by_library(gram_context *g, struct option_job *job, gram_dtyp
 {
     const struct cuda_solver *s = job->solver;
     const int type = dtype == GRAM_F64 ? CUSOLVER_F64 : CUSOLVER_F32;
-    int64_t n = job->params.n, *outside = (int64_t *)(void *)(job->memory + job->at.outside);
-    int *codes = (int *)(void *)(job->memory + job->at.codes);
-    char *work = job->memory + job->at.work;
+    int64_t n = job->params.n;
 
     for (int64_t i = 0; i < job->params.count; i++) {
         char *matrix = job->params.lifted + (size_t)i * item_bytes(job);
-        int status = job->plan->lu ? s->call->getrf(s->handle, s->params, n, n, type, matrix, n,
-                                                    outside + i * n, type, work, job->at.work_bytes,
-                                                    job->host, job->at.host_bytes, codes + i)
-                                   : s->call->potrf(s->handle, s->params, CUSOLVER_LOWER, n, type,
-                                                    matrix, n, type, work, job->at.work_bytes,
-                                                    job->host, job->at.host_bytes, codes + i);
+        int status = job->plan->lu
+                         ? s->call->getrf(s->handle, s->params, n, n, type, matrix, n,
+                                          job->outside + i * n, type, job->work, job->work_bytes,
+                                          job->host, job->host_bytes, job->codes + i)
+                         : s->call->potrf(s->handle, s->params, CUSOLVER_LOWER, n, type, matrix, n,
+                                          type, job->work, job->work_bytes, job->host,
+                                          job->host_bytes, job->codes + i);
         TRY(gram_cuda_solver_check(g, status,
                                    job->plan->lu ? "cusolverDnXgetrf" : "cusolverDnXpotrf"));
     }
-    job->params.outside = (const long long *)outside;
-    job->params.code = codes;
+    job->params.outside = (const long long *)job->outside;
+    job->params.code = job->codes;
     return launch(g, job, &solve_verdict, dtype, job->params.count);
 }
 
@@ -325,8 +345,8 @@ static gram_status sweep(gram_context *g, struct option_job *job, const struct o
         .factor = job->params.lifted,
         .x = c->x,
         .go = job->params.go,
-        .control = (int *)(void *)(job->memory + job->at.sweeps),
-        .words = (unsigned long long *)(void *)(job->memory + job->at.words),
+        .control = job->sweeps,
+        .words = job->words,
         .factor_bytes = (long long)item_bytes(job),
         .x_bytes = (long long)c->item_bytes,
         .n = job->params.n,
@@ -348,7 +368,7 @@ static gram_status permute(gram_context *g, struct option_job *job, const struct
 {
     struct solve_permute_params p = {
         .x = c->x,
-        .other = job->memory + job->at.other,
+        .other = job->other,
         .permutation = job->params.permutation,
         .go = job->params.go,
         .x_bytes = (long long)c->item_bytes,
@@ -397,7 +417,7 @@ static gram_status estimate_condition(gram_context *g, struct option_job *job, g
     const size_t size = gram_dtype_size(dtype);
     struct option_columns c = {
         .dtype = dtype,
-        .x = job->memory + job->at.probe,
+        .x = job->params.probe,
         .item_bytes = 2 * (size_t)job->params.n * size,
         .columns = 2,
         .transposed = job->params.flip != 0,
@@ -648,65 +668,18 @@ static gram_status run_chunk(gram_context *g, struct option_job *job)
 
 /* ---- The call -------------------------------------------------------------------------------- */
 
-static void describe(struct option_job *job)
-{
-    const struct gram_solve_op *op = job->op;
-    const bool lu = job->plan->lu;
-    char *m = job->memory;
-
-    job->params = (struct solve_options_params){
-        .items = job->plan->items,
-        .a = cuda_solve_side(&op->a, true),
-        .b = cuda_solve_side(&op->b, true),
-        .x = cuda_solve_side(&op->x, true),
-        .factor = cuda_solve_side(&op->factor, op->has_factor),
-        .pivots = cuda_solve_side(&op->pivots, op->has_pivots),
-        .info = cuda_solve_side(&op->info, op->has_info),
-        .rcond = cuda_solve_side(&op->rcond, op->has_rcond),
-        .jittered = cuda_solve_side(&op->jittered, op->has_jittered),
-        .backward = cuda_solve_side(&op->backward, op->has_backward),
-        .refinings = cuda_solve_side(&op->refinings, op->has_refinings),
-        .state = (struct solve_state *)(void *)(m + job->at.state),
-        .column = (struct solve_column *)(void *)(m + job->at.column),
-        .n = op->a.rows,
-        .lu = lu,
-        .flip = lu ? op->has_factor && gram_solve_layout(&op->factor).row_major
-                   : op->uplo == GRAM_UPPER,
-        .upper = op->uplo == GRAM_UPPER,
-        .wide = op->a.dtype == GRAM_F64,
-        .refine = op->refine,
-        .mirror = !lu && !job->plain,
-        .matrix = m + job->at.matrix,
-        .lifted = m + job->at.lifted,
-        .block = m + job->at.block,
-        .solution = m + job->at.solution,
-        .residual = m + job->at.residual,
-        .correction = (float *)(void *)(m + job->at.correction),
-        .basis = (double *)(void *)(m + job->at.basis),
-        .probe = m + job->at.probe,
-        .signs = m + job->at.signs,
-        .go = (int *)(void *)(m + job->at.go),
-        .exchanges = (int *)(void *)(m + job->at.exchanges),
-        .permutation = (int *)(void *)(m + job->at.permutation),
-    };
-}
-
 gram_status cuda_solve_options(gram_context *g, const struct cuda_solve_plan *plan)
 {
     const struct cuda_device *device = g->device;
     struct option_job job;
-    void *memory;
 
     TRY(prepare(g, plan, &job));
-    TRY(gram_cuda_scratch(g, job.at.bytes, &memory));
     if (job.solver)
-        TRY(gram_cuda_solver_host(g, job.solver, job.at.host_bytes, &job.host));
-    job.memory = memory;
-    describe(&job);
-    TRY(gram_cuda_check(
-        g, device->driver,
-        device->driver->memory_set((CUdeviceptr)(uintptr_t)memory, 0, job.at.zeros, device->stream),
-        "cuMemsetD8Async"));
+        TRY(gram_cuda_solver_host(g, job.solver, job.host_bytes, &job.host));
+    TRY(gram_cuda_check(g, device->driver,
+                        device->driver->memory_set((CUdeviceptr)(uintptr_t)job.sweeps, 0, job.zeros,
+                                                   device->stream),
+                        "cuMemsetD8Async"));
     for (int64_t begin = 0; begin < plan->own.count; begin += job.items) {
         const int64_t count = gram_least(job.items, plan->own.count - begin);
         const int64_t most = (int64_t)device->processors * PARTS_A_PROCESSOR;

@@ -151,9 +151,11 @@ static gram_status run_tile(gram_context *g, const struct chunks *c, struct gram
 static gram_status run(gram_context *g, const struct chunks *c, size_t scratch)
 {
     const struct gram_matmul_batched_op *op = c->whole;
+    struct gram_layout layout = {0};
     void *memory;
 
-    TRY(gram_scratch(g, scratch, &memory)); /* before anything is written */
+    gram_take(&layout, &memory, scratch); /* of each piece in turn, before anything is written */
+    TRY(gram_layout_open(g, &layout));
     if (c->all)
         return g->backend->matmul_batched(g, op);
     for (int64_t item = 0; item < op->batch.count; item++)
