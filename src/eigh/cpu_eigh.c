@@ -170,55 +170,30 @@ static gram_status make_plan(gram_context *g, const struct gram_eigh_op *op, str
 
 /* ---- Entry points ---------------------------------------------------------------------------- */
 
-static gram_status run(gram_context *g, struct eigh_plan *plan, void *scratch)
+/* Matrices of no rows: that they are done is all there is to say. */
+static gram_status run_empty(gram_context *g, struct eigh_plan *plan)
 {
-    long long failed;
+    const struct gram_layout nothing = {0};
 
-    if (plan->op->a.rows > 0)
-        driver_of(plan->driver)->run(g, plan, scratch);
-    else
-        for (int64_t i = 0; i < plan->op->batch.count; i++)
-            write_info(plan, i, EIGH_DONE, 0);
-    if (plan->ended != GRAM_OK)
-        return plan->ended;
-    failed = atomic_load(&plan->failed);
-    if (failed == LLONG_MAX || plan->op->has_info)
-        return GRAM_OK;
-    if (failed % 4 == EIGH_NOT_FINITE)
-        return gram_fail(g, GRAM_NUMERICAL, "item %lld of a holds NaN or infinity", failed / 4);
-    return gram_fail(g, GRAM_NUMERICAL, "item %lld of a: %s did not converge", failed / 4,
-                     driver_of(plan->driver)->name);
-}
-
-static size_t plan_bytes(const gram_context *g, const struct eigh_plan *plan)
-{
-    struct eigh_plan other = *plan;
-    size_t bytes = 0;
-
-    if (plan->op->a.rows == 0)
-        return 0;
-    if (plan->fallback != GRAM_EIGH_DRIVER_AUTO && !plan->grows) {
-        other.driver = plan->fallback;
-        bytes = driver_of(other.driver)->bytes(g, &other);
-    }
-    return gram_most_bytes(bytes, driver_of(plan->driver)->bytes(g, plan));
+    TRY(gram_layout_open(g, &nothing));
+    for (int64_t i = 0; i < plan->op->batch.count; i++)
+        write_info(plan, i, EIGH_DONE, 0);
+    return GRAM_OK;
 }
 
 gram_status cpu_eigh(gram_context *g, const struct gram_eigh_op *op)
 {
     struct eigh_plan plan;
-    void *scratch;
+    long long failed;
 
     TRY(make_plan(g, op, &plan));
     plan.grows = plan.fallback != GRAM_EIGH_DRIVER_AUTO && !g->scratch_given && !g->measure;
-    TRY(gram_scratch(g, plan_bytes(g, &plan), &scratch));
-    return run(g, &plan, scratch);
-}
-
-gram_status cpu_eigh_in(gram_context *g, const struct gram_eigh_op *op, void *scratch)
-{
-    struct eigh_plan plan;
-
-    TRY(make_plan(g, op, &plan));
-    return run(g, &plan, scratch);
+    TRY(op->a.rows > 0 ? driver_of(plan.driver)->run(g, &plan) : run_empty(g, &plan));
+    failed = atomic_load(&plan.failed);
+    if (failed == LLONG_MAX || op->has_info)
+        return GRAM_OK;
+    if (failed % 4 == EIGH_NOT_FINITE)
+        return gram_fail(g, GRAM_NUMERICAL, "item %lld of a holds NaN or infinity", failed / 4);
+    return gram_fail(g, GRAM_NUMERICAL, "item %lld of a: %s did not converge", failed / 4,
+                     driver_of(plan.driver)->name);
 }

@@ -5,6 +5,7 @@
  */
 #ifndef GRAM_CPU_EIGH_H
 #define GRAM_CPU_EIGH_H
+#include "core/scratch.h"
 #include "cpu/cpu.h"
 #include "cpu/cpu_kernels.h"
 
@@ -15,7 +16,6 @@ struct eigh_plan {
     gram_eigh_driver driver;
     gram_eigh_driver fallback; /* for items that driver gives up; AUTO: none */
     bool grows;                /* scratch is the context's, which may take more for fallback */
-    gram_status ended;         /* not GRAM_OK: the call ends with it */
     atomic_llong failed;       /* item * 4 + info, the smallest; LLONG_MAX: none */
 };
 
@@ -30,12 +30,9 @@ enum eigh_outcome {
 struct eigh_driver {
     const char *name;                           /* in messages */
     bool (*takes)(const struct gram_eigh_op *); /* can it do what is asked? */
-    size_t (*bytes)(const gram_context *g, const struct eigh_plan *plan); /* SIZE_MAX: too many */
-    void (*run)(gram_context *g, struct eigh_plan *plan, void *scratch);
+    /* Opens its scratch first.  What fails of an item is told by cpu_eigh_fail. */
+    gram_status (*run)(gram_context *g, struct eigh_plan *plan);
 };
-
-/* The whole operation in the caller's scratch, of as many bytes as a query of cpu_eigh gives. */
-gram_status cpu_eigh_in(gram_context *g, const struct gram_eigh_op *op, void *scratch);
 
 /* The drivers. */
 extern const struct eigh_driver cpu_eigh_closed_form, cpu_eigh_jacobi; /* cpu_eigh_small.c */

@@ -21,7 +21,18 @@ struct source {
     const struct gram_eigh_op *op;
     struct gram_symmetric stored;
     struct gram_kernel_matmul_op product; /* of the item */
-    char *scratch;
+    char *product_memory;
+};
+
+/* A call, and its scratch: that of the solver and of products, the values in ascending order, their
+ * columns of V.  The driver that does what the solver gives up takes all of it instead. */
+struct work {
+    struct krylov z;
+    struct source from;
+    char *values;
+    int32_t *order;
+    char *memory; /* of all this */
+    size_t bytes;
 };
 
 static struct krylov problem(gram_context *g, const struct eigh_plan *plan)
@@ -36,12 +47,6 @@ static struct krylov problem(gram_context *g, const struct eigh_plan *plan)
                          op->a.rows);
     gram_krylov_plan(&z);
     return z;
-}
-
-/* Scratch of z itself. */
-static size_t own_bytes(const struct krylov *z)
-{
-    return gram_round64(z->bytes) + z->host_bytes;
 }
 
 /* ---- Products -------------------------------------------------------------------------------- */
@@ -69,30 +74,32 @@ static gram_status multiply_kernel(void *user, int64_t columns, const void *in, 
     struct source *from = user;
 
     view_product(from, columns, in, out);
-    return cpu_kernel_matmul_in(from->g, &from->product, from->scratch);
+    return cpu_kernel_matmul_in(from->g, &from->product, from->product_memory);
 }
 
-static size_t product_bytes(const gram_context *g, const struct gram_eigh_op *op, int64_t columns)
+static gram_status take_product(struct source *from, int64_t columns, struct gram_layout *l)
 {
-    struct source from = {.op = op};
+    const struct gram_eigh_op *op = from->op;
     size_t bytes;
 
     if (op->apply)
-        return 0;
-    if (!op->product)
-        return gram_symmetric_bytes(op->a.dtype, op->a.rows);
-    from.product.kernel = gram_cdist_alone(&op->product->kernel, 0);
-    view_product(&from, columns, NULL, NULL);
-    (void)gram_measure((gram_context *)g, &bytes,
-                       cpu_kernel_matmul((gram_context *)g, &from.product));
-    return bytes;
+        return GRAM_OK;
+    if (!op->product) {
+        from->stored.view = gram_view_alone(&op->a, &op->batch, 0);
+        gram_symmetric_take(&from->stored, l);
+        return GRAM_OK;
+    }
+    from->product.kernel = gram_cdist_alone(&op->product->kernel, 0);
+    view_product(from, columns, NULL, NULL);
+    TRY(gram_measure(from->g, &bytes, cpu_kernel_matmul(from->g, &from->product)));
+    gram_take(l, &from->product_memory, bytes);
+    return GRAM_OK;
 }
 
 /* Brings the item to where z multiplies by it.  False: it holds NaN or infinity. */
-static bool open_source(struct source *from, const struct eigh_plan *plan, int64_t item,
-                        struct krylov *z)
+static bool open_source(struct source *from, int64_t item, struct krylov *z)
 {
-    const struct gram_eigh_op *op = plan->op;
+    const struct gram_eigh_op *op = from->op;
 
     z->user = from;
     from->stored.scale = 1;
@@ -104,10 +111,9 @@ static bool open_source(struct source *from, const struct eigh_plan *plan, int64
     } else {
         z->multiply = gram_symmetric_multiply;
         z->user = &from->stored;
-        from->stored = (struct gram_symmetric){.g = from->g,
-                                               .view = gram_view_alone(&op->a, &op->batch, item),
-                                               .uplo = op->uplo,
-                                               .scratch = from->scratch};
+        from->stored.g = from->g;
+        from->stored.view = gram_view_alone(&op->a, &op->batch, item);
+        from->stored.uplo = op->uplo;
         return gram_symmetric_prepare(&from->stored);
     }
     return true;
@@ -115,44 +121,36 @@ static bool open_source(struct source *from, const struct eigh_plan *plan, int64
 
 /* ---- Results --------------------------------------------------------------------------------- */
 
-/* Scratch behind that of z: ascending values, and their columns of V. */
-static size_t results_bytes(const struct krylov *z)
+static void store(const struct eigh_plan *plan, int64_t item, const struct work *w)
 {
-    return gram_round64((size_t)z->k * z->element) + gram_round64((size_t)z->k * sizeof(int32_t));
-}
-
-static void store(const struct eigh_plan *plan, int64_t item, const struct krylov *z, double scale,
-                  char *scratch)
-{
-    int32_t *order = (int32_t *)(void *)(scratch + gram_round64((size_t)z->k * z->element));
+    const struct krylov *z = &w->z;
+    const double scale = w->from.stored.scale;
     struct eigh_pairs pairs = {
-        .w = scratch,
+        .w = w->values,
         .v = z->v,
         .stride = {z->most, 1},
-        .order = order,
+        .order = w->order,
         .stored = z->k,
     };
 
-    gram_krylov_order(z, order);
+    gram_krylov_order(z, w->order);
     for (int64_t i = 0; i < z->k; i++) {
-        double value = z->wanted[order[i]] / scale / scale;
+        double value = z->wanted[w->order[i]] / scale / scale;
         if (z->dtype == GRAM_F32)
-            ((float *)(void *)scratch)[i] = (float)value;
+            ((float *)(void *)w->values)[i] = (float)value;
         else
-            ((double *)(void *)scratch)[i] = value;
+            ((double *)(void *)w->values)[i] = value;
     }
     cpu_eigh_store(plan, item, &pairs);
 }
 
 /* ---- Items ----------------------------------------------------------------------------------- */
 
-/* The item by the plan's second driver, in *scratch or, where the context's may grow, in more. */
-static void fall_back(gram_context *g, struct eigh_plan *plan, int64_t item, void **scratch)
+/* An item by the plan's second driver. */
+static struct gram_eigh_op dense_item(const struct eigh_plan *plan, int64_t item)
 {
     const struct gram_eigh_op *op = plan->op;
     struct gram_eigh_op one = *op;
-    gram_eigh_report *to = op->report;
-    size_t bytes;
 
     one.batch = (struct gram_batch){.count = 1};
     one.a = gram_view_alone(&op->a, &op->batch, item);
@@ -161,55 +159,86 @@ static void fall_back(gram_context *g, struct eigh_plan *plan, int64_t item, voi
     one.info = gram_view_alone(&op->info, &op->batch, item);
     one.driver = plan->fallback;
     one.report = NULL;
-    plan->ended = gram_measure(g, &bytes, cpu_eigh(g, &one));
-    if (plan->ended == GRAM_OK && plan->grows)
-        plan->ended = gram_scratch(g, bytes, scratch);
-    if (plan->ended == GRAM_OK)
-        plan->ended = cpu_eigh_in(g, &one, *scratch);
-    if (to)
-        to->dense++;
+    return one;
 }
 
-static void run_item(gram_context *g, struct eigh_plan *plan, int64_t item, void **scratch)
+/* Where the context's scratch may grow there is no room for the second driver yet. */
+static gram_status open_scratch(gram_context *g, const struct eigh_plan *plan, struct work *w)
 {
-    struct krylov z = problem(g, plan);
-    struct source from = {.g = g, .op = plan->op};
-    char *results = (char *)*scratch + own_bytes(&z);
+    struct gram_layout layout = {0}, own = {0};
+    struct gram_eigh_op one;
 
-    from.scratch = results + results_bytes(&z);
-    if (z.k == 0) {
+    *w = (struct work){
+        .z = problem(g, plan), .from = {.g = g, .op = plan->op}
+    };
+    w->z.ops->take(&w->z, &own);
+    gram_krylov_take(&w->z, &own);
+    gram_take_many(&own, &w->values, (size_t)w->z.k, w->z.element);
+    gram_take_many(&own, &w->order, (size_t)w->z.k, sizeof(int32_t));
+    TRY(take_product(&w->from, w->z.block, &own));
+    if (plan->fallback != GRAM_EIGH_DRIVER_AUTO && !plan->grows) {
+        one = dense_item(plan, 0);
+        TRY(gram_measure(g, &w->bytes, cpu_eigh(g, &one)));
+    }
+    w->bytes = gram_most_bytes(w->bytes, gram_layout_bytes(&own));
+    gram_take(&layout, &w->memory, w->bytes);
+    TRY(gram_layout_open(g, &layout));
+    gram_layout_place(&own, w->memory);
+    return GRAM_OK;
+}
+
+/* In the scratch of the call, or in that of the context, which may grow, and then move. */
+static gram_status fall_back(gram_context *g, struct eigh_plan *plan, int64_t item, struct work *w)
+{
+    struct gram_eigh_op one = dense_item(plan, item);
+    struct gram_scratch_before before;
+    gram_status status;
+
+    if (plan->op->report)
+        plan->op->report->dense++;
+    if (plan->grows) {
+        TRY(cpu_eigh(g, &one));
+        return open_scratch(g, plan, w);
+    }
+    gram_scratch_lend(g, w->memory, w->bytes, &before);
+    status = cpu_eigh(g, &one);
+    gram_scratch_return(g, &before);
+    return status;
+}
+
+static gram_status run_item(gram_context *g, struct eigh_plan *plan, int64_t item, struct work *w)
+{
+    struct work now = *w; /* its iteration begins anew */
+
+    if (now.z.k == 0) {
         cpu_eigh_store(plan, item, &(struct eigh_pairs){0});
-        return;
+        return GRAM_OK;
     }
-    if (!open_source(&from, plan, item, &z)) {
+    if (!open_source(&now.from, item, &now.z)) {
         cpu_eigh_fail(plan, item, EIGH_NOT_FINITE);
-        return;
+        return GRAM_OK;
     }
-    plan->ended = gram_krylov_run(&z, (char *)*scratch + gram_round64(z.bytes), *scratch);
-    if (plan->ended != GRAM_OK)
-        return;
-    gram_krylov_report(&z, plan->op->report);
-    if (z.not_finite)
+    TRY(gram_krylov_run(&now.z));
+    gram_krylov_report(&now.z, plan->op->report);
+    if (now.z.not_finite)
         cpu_eigh_fail(plan, item, EIGH_NOT_FINITE);
-    else if (z.complete && z.converged == z.k)
-        store(plan, item, &z, from.stored.scale, results);
+    else if (now.z.complete && now.z.converged == now.z.k)
+        store(plan, item, &now);
     else if (plan->fallback != GRAM_EIGH_DRIVER_AUTO)
-        fall_back(g, plan, item, scratch);
+        return fall_back(g, plan, item, w);
     else
         cpu_eigh_fail(plan, item, EIGH_NOT_CONVERGED);
+    return GRAM_OK;
 }
 
-static void run(gram_context *g, struct eigh_plan *plan, void *scratch)
+static gram_status run(gram_context *g, struct eigh_plan *plan)
 {
-    for (int64_t i = 0; i < plan->op->batch.count && plan->ended == GRAM_OK; i++)
-        run_item(g, plan, i, &scratch);
+    struct work w;
+
+    TRY(open_scratch(g, plan, &w));
+    for (int64_t i = 0; i < plan->op->batch.count; i++)
+        TRY(run_item(g, plan, i, &w));
+    return GRAM_OK;
 }
 
-static size_t bytes(const gram_context *g, const struct eigh_plan *plan)
-{
-    struct krylov z = problem((gram_context *)g, plan);
-
-    return own_bytes(&z) + results_bytes(&z) + product_bytes(g, plan->op, z.block);
-}
-
-const struct eigh_driver cpu_eigh_krylov = {"block Lanczos", gram_krylov_takes, bytes, run};
+const struct eigh_driver cpu_eigh_krylov = {"block Lanczos", gram_krylov_takes, run};

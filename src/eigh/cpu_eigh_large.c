@@ -28,10 +28,13 @@ enum {
     BATCH_ROWS = 512,  /* largest n that is left to one thread where there are enough items */
 };
 
-/* Where the pieces of an item's scratch begin. */
-struct large_layout {
+/* A thread's share of the scratch: the matrix, values, the tridiagonal form (diagonals and the
+ * factors of reflections), LAPACK's workspace, vectors of a range and their Gram matrix. */
+struct large_share {
     bool direct; /* LAPACK works in the memory of vectors */
-    size_t matrix_at, w_at, d_at, work_at, integers_at, z_at, gram_at, bytes;
+    char *matrix, *w, *d, *z, *gram;
+    void *work;
+    int32_t *integers;
     int64_t lwork, liwork;
 };
 
@@ -42,43 +45,32 @@ struct large_item {
     gram_uplo uplo;
     bool row_major; /* the vectors that come out are to be transposed */
     int exponent;   /* a was multiplied by 2^-exponent */
-    char *s;        /* scratch */
+    struct large_share s;
 };
 
 /* ---- Scratch --------------------------------------------------------------------------------- */
 
-/* Adds room for numbers of size bytes; all of it becomes SIZE_MAX where that is too much. */
-static size_t room(size_t *bytes, int64_t count, size_t size)
-{
-    size_t at = *bytes, more;
-
-    if (__builtin_mul_overflow((size_t)count, size, &more) || more > SIZE_MAX / 2 ||
-        __builtin_add_overflow(at, gram_round64(more), bytes))
-        *bytes = SIZE_MAX;
-    return at;
-}
-
-static struct large_layout lay_out(const struct eigh_plan *plan)
+/* LAPACK counts n in 32 bits: its square does not overflow. */
+static void lay_out(const struct eigh_plan *plan, struct gram_layout *l, struct large_share *s)
 {
     const struct gram_eigh_op *op = plan->op;
-    int64_t n = op->a.rows, k = op->values.cols;
-    size_t size = gram_dtype_size(op->a.dtype);
-    bool divides = plan->driver == GRAM_EIGH_DRIVER_DIVIDE, syevd = divides && op->has_vectors;
-    struct large_layout s = {.lwork = gram_blas_eigh_work(n)};
+    const int64_t n = op->a.rows, k = op->values.cols;
+    const size_t size = gram_dtype_size(op->a.dtype);
+    const bool divides = plan->driver == GRAM_EIGH_DRIVER_DIVIDE;
+    const bool syevd = divides && op->has_vectors, range = !divides && op->has_vectors;
 
-    s.direct = syevd && !op->by_value && k == n && gram_solve_layout(&op->vectors).direct;
+    s->direct = syevd && !op->by_value && k == n && gram_solve_layout(&op->vectors).direct;
+    s->lwork = gram_blas_eigh_work(n);
+    s->liwork = divides ? 0 : 7 * n;
     if (syevd)
-        gram_blas_syevd_sizes(n, &s.lwork, &s.liwork);
-    else
-        s.liwork = divides ? 0 : 7 * n;
-    s.matrix_at = room(&s.bytes, s.direct ? 0 : n * n, size);
-    s.w_at = room(&s.bytes, n, size);
-    s.d_at = room(&s.bytes, syevd ? 0 : 3 * n, size);
-    s.work_at = room(&s.bytes, s.lwork, size);
-    s.integers_at = room(&s.bytes, s.liwork, sizeof(int32_t));
-    s.z_at = room(&s.bytes, !divides && op->has_vectors ? n * k : 0, size);
-    s.gram_at = room(&s.bytes, !divides && op->has_vectors ? k * k : 0, size);
-    return s;
+        gram_blas_syevd_sizes(n, &s->lwork, &s->liwork);
+    gram_take_many(l, &s->matrix, s->direct ? 0 : (size_t)(n * n), size);
+    gram_take_many(l, &s->w, (size_t)n, size);
+    gram_take_many(l, &s->d, syevd ? 0 : 3 * (size_t)n, size);
+    gram_take_many(l, &s->work, (size_t)s->lwork, size);
+    gram_take_many(l, &s->integers, (size_t)s->liwork, sizeof(int32_t));
+    gram_take_many(l, &s->z, range ? (size_t)(n * k) : 0, size);
+    gram_take_many(l, &s->gram, range ? (size_t)(k * k) : 0, size);
 }
 
 /* Items that are worked on at the same time, each by one thread. */
@@ -92,37 +84,27 @@ static int at_once(const gram_context *g, const struct eigh_plan *plan)
                : 1;
 }
 
-static size_t bytes(const gram_context *g, const struct eigh_plan *plan)
-{
-    size_t total;
-
-    if (__builtin_mul_overflow(lay_out(plan).bytes, (size_t)at_once(g, plan), &total))
-        return SIZE_MAX;
-    return total;
-}
-
 /* ---- All pairs, by divide and conquer -------------------------------------------------------- */
 
 /* LAPACK is column-major: vectors that were made where they belong, but are stored by rows there,
  * are transposed in place.  Values alone come from the tridiagonal form by the root-free QL
  * method. */
-static enum eigh_outcome divide(const struct eigh_plan *plan, const struct large_layout *at,
-                                const struct large_item *m)
+static enum eigh_outcome divide(const struct eigh_plan *plan, const struct large_item *m)
 {
     const struct gram_eigh_op *op = plan->op;
     int64_t n = op->a.rows, size = (int64_t)gram_dtype_size(op->a.dtype);
-    char *w = m->s + at->w_at, *e = m->s + at->d_at;
-    void *work = m->s + at->work_at;
+    char *w = m->s.w, *e = m->s.d;
+    void *work = m->s.work;
     struct eigh_pairs pairs = {
         .w = w,
-        .v = op->has_vectors && !at->direct ? m->a : NULL,
+        .v = op->has_vectors && !m->s.direct ? m->a : NULL,
         .stride = {1, m->ld},
     };
     int info;
 
     if (op->has_vectors) {
-        info = gram_blas_syevd(op->a.dtype, m->uplo, n, m->a, m->ld, w, work, at->lwork,
-                               (int32_t *)(void *)(m->s + at->integers_at), at->liwork);
+        info = gram_blas_syevd(op->a.dtype, m->uplo, n, m->a, m->ld, w, work, m->s.lwork,
+                               m->s.integers, m->s.liwork);
     } else {
         gram_blas_sytrd(op->a.dtype, m->uplo, n, m->a, m->ld, w, e, e + n * size, work);
         info = gram_blas_sterf(op->a.dtype, n, w, e);
@@ -230,14 +212,13 @@ static void store_range(const struct eigh_plan *plan, const struct large_item *m
     cpu_eigh_store(plan, m->index, &pairs);
 }
 
-static enum eigh_outcome bisect(const struct eigh_plan *plan, const struct large_layout *at,
-                                const struct large_item *m)
+static enum eigh_outcome bisect(const struct eigh_plan *plan, const struct large_item *m)
 {
     const struct gram_eigh_op *op = plan->op;
     int64_t n = op->a.rows, size = (int64_t)gram_dtype_size(op->a.dtype), found = 0;
-    char *d = m->s + at->d_at, *tau = d + 2 * n * size;
-    void *z = op->has_vectors ? m->s + at->z_at : NULL;
-    int32_t *integers = (int32_t *)(void *)(m->s + at->integers_at);
+    char *d = m->s.d, *tau = d + 2 * n * size;
+    void *z = op->has_vectors ? m->s.z : NULL;
+    int32_t *integers = m->s.integers;
     struct gram_blas_tridiagonal t = {
         .dtype = op->a.dtype,
         .n = n,
@@ -246,10 +227,10 @@ static enum eigh_outcome bisect(const struct eigh_plan *plan, const struct large
         .by_value = op->by_value,
         .first = op->first + 1,
         .last = op->first + op->count,
-        .w = m->s + at->w_at,
+        .w = m->s.w,
         .block = integers,
         .split = integers + n,
-        .work = m->s + at->work_at,
+        .work = m->s.work,
         .iwork = integers + 2 * n,
     };
 
@@ -259,7 +240,7 @@ static enum eigh_outcome bisect(const struct eigh_plan *plan, const struct large
     }
     if (op->values.cols > 0 || op->by_value) {
         gram_blas_sytrd(op->a.dtype, m->uplo, n, m->a, m->ld, d, d + n * size, tau, t.work);
-        if (find_range(plan, m, &t, z, m->s + at->gram_at, &found))
+        if (find_range(plan, m, &t, z, m->s.gram, &found))
             return EIGH_NOT_CONVERGED;
         if (z)
             gram_blas_ormtr(op->a.dtype, m->uplo, n, t.m, m->a, m->ld, tau, z, n, t.work);
@@ -271,8 +252,7 @@ static enum eigh_outcome bisect(const struct eigh_plan *plan, const struct large
 /* ---- Items ----------------------------------------------------------------------------------- */
 
 /* Brings the triangle to where LAPACK works, scaled; false if it is not finite. */
-static bool load_item(const struct eigh_plan *plan, const struct large_layout *at,
-                      struct large_item *m)
+static bool load_item(const struct eigh_plan *plan, struct large_item *m)
 {
     const struct gram_eigh_op *op = plan->op;
     bool lower = op->uplo == GRAM_LOWER;
@@ -286,10 +266,10 @@ static bool load_item(const struct eigh_plan *plan, const struct large_layout *a
         .part = CPU_MOVE_LOWER,
     };
 
-    m->a = m->s + at->matrix_at;
+    m->a = m->s.matrix;
     m->ld = op->a.rows;
     m->uplo = GRAM_LOWER;
-    if (at->direct) {
+    if (m->s.direct) {
         struct gram_solve_layout layout = gram_solve_layout(&op->vectors);
         m->a = cpu_eigh_item(plan, &op->vectors, m->index);
         m->ld = layout.ld;
@@ -309,31 +289,42 @@ static bool load_item(const struct eigh_plan *plan, const struct large_layout *a
 struct large_loop {
     const gram_context *g;
     struct eigh_plan *plan;
-    struct large_layout at;
-    char *scratch; /* at.bytes for each thread */
+    char *scratch; /* share_bytes for each thread */
+    size_t share_bytes;
 };
 
 static void solve_item(void *arg, int64_t index, int thread)
 {
     const struct large_loop *loop = arg;
     struct eigh_plan *plan = loop->plan;
-    struct large_item m = {.index = index, .s = loop->scratch + (size_t)thread * loop->at.bytes};
+    struct large_item m = {.index = index};
+    struct gram_layout layout = {0};
     int64_t start = gram_trace_begin(loop->g);
     enum eigh_outcome done = EIGH_NOT_FINITE;
     bool divides = plan->driver == GRAM_EIGH_DRIVER_DIVIDE;
 
-    if (load_item(plan, &loop->at, &m))
-        done = (divides ? divide : bisect)(plan, &loop->at, &m);
+    lay_out(plan, &layout, &m.s);
+    gram_layout_place(&layout, loop->scratch + (size_t)thread * loop->share_bytes);
+    if (load_item(plan, &m))
+        done = (divides ? divide : bisect)(plan, &m);
     if (done != EIGH_DONE)
         cpu_eigh_fail(plan, index, done);
     gram_trace_end(loop->g, divides ? "syevd" : "syevx", thread, start);
 }
 
-static void run(gram_context *g, struct eigh_plan *plan, void *scratch)
+static gram_status run(gram_context *g, struct eigh_plan *plan)
 {
-    struct large_loop loop = {.g = g, .plan = plan, .at = lay_out(plan), .scratch = scratch};
+    struct large_loop loop = {.g = g, .plan = plan};
+    struct gram_layout layout = {0}, share = {0};
+    struct large_share one;
+    const int threads = at_once(g, plan);
 
-    cpu_blas_for(g, at_once(g, plan) > 1, plan->op->batch.count, solve_item, &loop);
+    lay_out(plan, &share, &one);
+    loop.share_bytes = gram_layout_bytes(&share);
+    gram_take_many(&layout, &loop.scratch, (size_t)threads, loop.share_bytes);
+    TRY(gram_layout_open(g, &layout));
+    cpu_blas_for(g, threads > 1, plan->op->batch.count, solve_item, &loop);
+    return GRAM_OK;
 }
 
 static bool takes_divide(const struct gram_eigh_op *op)
@@ -347,5 +338,5 @@ static bool takes_bisection(const struct gram_eigh_op *op)
     return true;
 }
 
-const struct eigh_driver cpu_eigh_divide = {"divide and conquer", takes_divide, bytes, run};
-const struct eigh_driver cpu_eigh_bisection = {"bisection", takes_bisection, bytes, run};
+const struct eigh_driver cpu_eigh_divide = {"divide and conquer", takes_divide, run};
+const struct eigh_driver cpu_eigh_bisection = {"bisection", takes_bisection, run};

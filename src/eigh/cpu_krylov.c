@@ -315,20 +315,17 @@ static gram_status orthonormalise(struct krylov *z, int64_t dim)
 
 /* ---- The table ------------------------------------------------------------------------------- */
 
-static size_t place(struct krylov *z, char *memory)
+/* The small matrices are those of the parts, or a rotation. */
+static void take(struct krylov *z, struct gram_layout *l)
 {
-    const size_t tall = gram_round64(bytes_of(z, z->n * z->most));
-    const size_t block = gram_round64(bytes_of(z, z->n * z->block));
+    const size_t block = bytes_of(z, z->n * z->block);
     const size_t part = gram_round64(bytes_of(z, z->most * z->block));
-    const size_t rotation = gram_round64(bytes_of(z, z->most * gram_most(z->keep, z->block)));
+    const size_t rotation = bytes_of(z, z->most * gram_most(z->keep, z->block));
 
-    if (memory) {
-        z->v = memory;
-        z->q = z->v + tall;
-        z->w = z->q + block;
-        z->small = z->w + block;
-    }
-    return tall + 2 * block + gram_most_bytes(PARTS * part, rotation);
+    gram_take(l, &z->v, bytes_of(z, z->n * z->most));
+    gram_take(l, &z->q, block);
+    gram_take(l, &z->w, block);
+    gram_take(l, &z->small, gram_most_bytes(PARTS * part, rotation));
 }
 
 static gram_status expand(struct krylov *z, int64_t dim, int64_t cols)
@@ -347,7 +344,7 @@ static gram_status fetch(struct krylov *z)
 }
 
 const struct krylov_ops cpu_krylov_ops = {
-    .place = place,
+    .take = take,
     .append = append,
     .extract = extract,
     .random = fill_random,
@@ -360,23 +357,28 @@ const struct krylov_ops cpu_krylov_ops = {
 
 /* ---- Products of a stored matrix ------------------------------------------------------------- */
 
-/* Scratch: the vectors in rows of 64 bytes; of each part, a sum like them, and a block with its
- * transpose's product. */
 static size_t rows_bytes(int64_t n)
 {
     return (size_t)n * SYMMETRIC_ROW_BYTES;
 }
 
-static size_t block_bytes(gram_dtype dtype, int64_t n)
+/* Rows and columns of the largest block, and the bytes of a copy of it. */
+static int64_t edge_of(const struct gram_symmetric *a)
 {
-    int64_t edge = gram_least(EDGE, n);
-
-    return gram_round64((size_t)(edge * edge) * gram_dtype_size(dtype)) + rows_bytes(edge);
+    return gram_least(EDGE, a->view.rows);
 }
 
-size_t gram_symmetric_bytes(gram_dtype dtype, int64_t n)
+static size_t block_bytes(const struct gram_symmetric *a)
 {
-    return rows_bytes(n) + PARTS * (rows_bytes(n) + block_bytes(dtype, n));
+    return gram_round64((size_t)(edge_of(a) * edge_of(a)) * gram_dtype_size(a->view.dtype));
+}
+
+void gram_symmetric_take(struct gram_symmetric *a, struct gram_layout *l)
+{
+    gram_take(l, &a->x, rows_bytes(a->view.rows));
+    gram_take_many(l, &a->sums, PARTS, rows_bytes(a->view.rows));
+    gram_take_many(l, &a->blocks, PARTS, block_bytes(a));
+    gram_take_many(l, &a->others, PARTS, rows_bytes(edge_of(a)));
 }
 
 int64_t gram_symmetric_columns(gram_dtype dtype)
@@ -386,12 +388,12 @@ int64_t gram_symmetric_columns(gram_dtype dtype)
 
 static char *sum_of(const struct gram_symmetric *a, int64_t part)
 {
-    return a->scratch + (size_t)(part + 1) * rows_bytes(a->view.rows);
+    return a->sums + (size_t)part * rows_bytes(a->view.rows);
 }
 
 static char *block_of(const struct gram_symmetric *a, int64_t part)
 {
-    return sum_of(a, PARTS) + (size_t)part * block_bytes(a->view.dtype, a->view.rows);
+    return a->blocks + (size_t)part * block_bytes(a);
 }
 
 static double number_at(gram_dtype dtype, const char *from, int64_t i)
@@ -439,7 +441,7 @@ static void take_diagonal(const struct gram_symmetric *a, int64_t part, int64_t 
     const char *from = v->data + i * (v->row_stride + v->col_stride) * size;
     char *to = block_of(a, part);
 
-    memset(to, 0, block_bytes(v->dtype, block->rows));
+    memset(to, 0, (size_t)(block->rows * block->cols * size));
     for (int64_t r = 0; r < block->rows; r++) {
         int64_t first = a->uplo == GRAM_LOWER ? 0 : r, at = r * block->cols,
                 end = a->uplo == GRAM_LOWER ? r + 1 : block->cols;
@@ -460,9 +462,8 @@ static void add_diagonal(const struct gram_symmetric *a, int64_t part, int64_t i
                          struct gram_symmetric_block *block)
 {
     gram_dtype dtype = a->view.dtype;
-    int64_t edge = gram_least(EDGE, a->view.rows),
-            count = block->rows * gram_symmetric_columns(dtype);
-    char *to = block->y_j, *other = block_of(a, part) + block_bytes(dtype, edge) - rows_bytes(edge);
+    int64_t count = block->rows * gram_symmetric_columns(dtype);
+    char *to = block->y_j, *other = a->others + (size_t)part * rows_bytes(edge_of(a));
 
     take_diagonal(a, part, i, block);
     memset(other, 0, rows_bytes(block->rows));
@@ -478,8 +479,8 @@ static void add_block(const struct gram_symmetric *a, int64_t part, int64_t i, i
     struct gram_symmetric_block block = {
         .rows = gram_least(EDGE, n - i),
         .cols = gram_least(EDGE, n - j),
-        .x_i = a->scratch + rows_bytes(i),
-        .x_j = a->scratch + rows_bytes(j),
+        .x_i = a->x + rows_bytes(i),
+        .x_j = a->x + rows_bytes(j),
         .y_i = sum_of(a, part) + rows_bytes(i),
         .y_j = sum_of(a, part) + rows_bytes(j),
     };
@@ -529,12 +530,12 @@ static void move_share(void *arg, int64_t share, int thread)
 
     (void)thread;
     if (!m->out)
-        memset(a->scratch + rows_bytes(first), 0, rows_bytes(end - first));
+        memset(a->x + rows_bytes(first), 0, rows_bytes(end - first));
     for (int64_t r = first; r < end; r++)
         for (int64_t c = 0; c < b; c++) {
             double sum = 0;
             if (!m->out) {
-                put_number(dtype, a->scratch, r * width + c,
+                put_number(dtype, a->x, r * width + c,
                            a->scale * number_at(dtype, m->in, r * b + c));
                 continue;
             }

@@ -8,6 +8,7 @@
  */
 #ifndef GRAM_CPU_KRYLOV_H
 #define GRAM_CPU_KRYLOV_H
+#include "core/scratch.h"
 #include "core/view.h"
 #include "cpu/cpu_kernels.h"
 #include "krylov.h"
@@ -21,15 +22,18 @@ struct gram_symmetric {
     gram_context *g;
     struct gram_view view; /* of one matrix */
     gram_uplo uplo;
-    char *scratch; /* gram_symmetric_bytes */
+    /* Scratch: the vectors in rows of 64 bytes; of each part a sum like them, a copy of a block,
+     * and the product of its transpose. */
+    char *x, *sums, *blocks, *others;
     /* Set by gram_symmetric_prepare. */
     gram_symmetric_kernel *kernel;
     double scale; /* a power of 2: products are those of scale^2 A, out of danger */
 };
 
-/* The most columns of a product, 64 bytes, and its scratch. */
+/* The most columns of a product, 64 bytes. */
 int64_t gram_symmetric_columns(gram_dtype dtype);
-size_t gram_symmetric_bytes(gram_dtype dtype, int64_t n);
+/* Takes the scratch of products, for the shape and the dtype of the view. */
+void gram_symmetric_take(struct gram_symmetric *a, struct gram_layout *l);
 /* Chooses the scale and the order of rows and columns.  False: the triangle holds NaN or
  * infinity. */
 bool gram_symmetric_prepare(struct gram_symmetric *a);

@@ -13,8 +13,6 @@
 #include "krylov.h"
 #include "linalg/cuda_solve.h"
 
-// NOLINTNEXTLINE(misc-redundant-expression): two constants of the same number
-_Static_assert((int)CUDA_EIGH_OWN_MOST == (int)EIGH_LANES, "the order of a warp's matrix");
 _Static_assert(SOLVE_DIMS == GRAM_MAX_DIMS, "solve_params.h repeats a number of gram.h");
 
 enum {
@@ -74,7 +72,9 @@ static gram_status run_small(gram_context *g, const struct cuda_eigh_plan *plan)
     int64_t n = plan->call.n, each = EIGH_THREADS;
     int kernel = EIGH_KERNEL_SMALL + (int)n;
     struct eigh_call call = plan->call;
+    const struct gram_layout nothing = {0};
 
+    TRY(gram_layout_open(g, &nothing));
     if (plan->driver == GRAM_EIGH_DRIVER_JACOBI) {
         int logarithm = n <= 8 ? 3 : n <= 16 ? 4 : 5;
         each = EIGH_LANES >> logarithm;
@@ -82,13 +82,6 @@ static gram_status run_small(gram_context *g, const struct cuda_eigh_plan *plan)
     }
     return cuda_eigh_launch(g, kernel, plan->op->a.dtype, gram_ceil_div(plan->call.items, each), 1,
                             &call);
-}
-
-static gram_status no_bytes(gram_context *g, const struct cuda_eigh_plan *plan, size_t *bytes)
-{
-    (void)g, (void)plan;
-    *bytes = 0;
-    return GRAM_OK;
 }
 
 static bool takes_three(const struct gram_eigh_op *op)
@@ -101,9 +94,8 @@ static bool takes_small(const struct gram_eigh_op *op)
     return op->a.rows <= EIGH_LANES;
 }
 
-static const struct cuda_eigh_driver closed_form = {"the closed form", takes_three, no_bytes,
-                                                    run_small};
-static const struct cuda_eigh_driver jacobi = {"Jacobi", takes_small, no_bytes, run_small};
+static const struct cuda_eigh_driver closed_form = {"the closed form", takes_three, run_small};
+static const struct cuda_eigh_driver jacobi = {"Jacobi", takes_small, run_small};
 
 /* ---- The choice of a driver ------------------------------------------------------------------ */
 
@@ -223,10 +215,7 @@ gram_status cuda_eigh(gram_context *g, const struct gram_eigh_op *op)
         return GRAM_OK;
     TRY(check_pointers(g, op));
     entered = gram_cuda_enter(g->device);
-    if (g->measure) /* items that fall back to another driver take its scratch */
-        status = drivers[plan.driver]->bytes(g, &plan, g->measure);
-    else
-        status = drivers[plan.driver]->run(g, &plan);
+    status = drivers[plan.driver]->run(g, &plan);
     gram_cuda_leave(g->device, entered);
     return status;
 }

@@ -5,6 +5,7 @@
  */
 #ifndef GRAM_CUDA_EIGH_H
 #define GRAM_CUDA_EIGH_H
+#include "core/scratch.h"
 #include "cuda/cuda_ops.h"
 #include "eigh_params.h"
 
@@ -37,11 +38,11 @@ bool cuda_eigh_variant(int kernel, gram_dtype dtype, struct cuda_variant *v);
 gram_status cuda_eigh_launch(gram_context *g, int kernel, gram_dtype dtype, int64_t blocks,
                              int64_t items, void *params);
 
-/* A way to do it; cuda_eigh.c lists them all.  In bytes and run the device's context is current. */
+/* A way to do it; cuda_eigh.c lists them all.  run opens its scratch first, and the device's
+ * context is current in it. */
 struct cuda_eigh_driver {
     const char *name;                             /* in messages */
     bool (*takes)(const struct gram_eigh_op *op); /* can it do what is asked? */
-    gram_status (*bytes)(gram_context *g, const struct cuda_eigh_plan *plan, size_t *bytes);
     gram_status (*run)(gram_context *g, const struct cuda_eigh_plan *plan);
 };
 

@@ -30,7 +30,18 @@ struct source {
     char *in, *out; /* of an operator: by rows */
 };
 
-static struct krylov problem(gram_context *g, const struct cuda_eigh_plan *plan)
+/* An item under way: the solver, its products, and on the host the values and the columns of V. */
+struct work {
+    struct krylov z;
+    struct cuda_krylov d;
+    struct source from;
+    void *blas_memory;
+    char *values;
+    int32_t *order;
+};
+
+/* w->z is the problem of any item, its device in w. */
+static void describe(gram_context *g, const struct cuda_eigh_plan *plan, struct work *w)
 {
     const struct gram_eigh_op *op = plan->op;
     struct krylov z = gram_krylov_problem(g, op, plan->falls_back);
@@ -43,7 +54,11 @@ static struct krylov problem(gram_context *g, const struct cuda_eigh_plan *plan)
     z.step_flops = step_flops;
     z.block = gram_least(KRYLOV_COLUMNS, op->a.rows);
     gram_krylov_plan(&z);
-    return z;
+    *w = (struct work){
+        .z = z, .from = {.g = g, .plan = plan}
+    };
+    w->z.device = &w->d;
+    w->from.stored.dtype = z.dtype;
 }
 
 /* ---- Products -------------------------------------------------------------------------------- */
@@ -92,21 +107,26 @@ static gram_status multiply_kernel(void *user, int64_t columns, const void *in, 
     return cuda_kernel_product(from->g, &from->product);
 }
 
-/* Scratch of products and of cuBLAS, behind that of z. */
-static size_t product_bytes(const struct gram_eigh_op *op, const struct krylov *z)
+/* Takes the scratch of products and of cuBLAS. */
+static void take_product(struct work *w, struct gram_layout *l)
 {
-    const size_t vectors = gram_round64((size_t)(z->n * z->block) * z->element);
+    const struct gram_eigh_op *op = w->from.plan->op;
+    const struct krylov *z = &w->z;
+    const size_t vectors = (size_t)(z->n * z->block);
 
-    if (op->apply)
-        return CUDA_BLAS_BYTES + 2 * vectors;
-    if (op->product)
-        return CUDA_BLAS_BYTES + cuda_kernel_product_bytes(z->dtype, z->n, z->n);
-    return CUDA_BLAS_BYTES + cuda_symmetric_bytes(z->dtype, z->n);
+    gram_take(l, &w->blas_memory, CUDA_BLAS_BYTES);
+    if (op->apply) {
+        gram_take_many(l, &w->from.in, vectors, z->element);
+        gram_take_many(l, &w->from.out, vectors, z->element);
+    } else if (op->product) {
+        gram_take(l, &w->from.product.panel, cuda_kernel_product_bytes(z->dtype, z->n, z->n));
+    } else {
+        cuda_symmetric_take(&w->from.stored, z->n, l);
+    }
 }
 
 /* Brings the item to where z multiplies by it; *finite: it holds neither NaN nor infinity. */
-static gram_status open_source(struct source *from, int64_t item, char *memory, struct krylov *z,
-                               bool *finite)
+static gram_status open_source(struct source *from, int64_t item, struct krylov *z, bool *finite)
 {
     const struct gram_eigh_op *op = from->plan->op;
     const struct cuda_krylov *d = z->device;
@@ -116,29 +136,22 @@ static gram_status open_source(struct source *from, int64_t item, char *memory, 
     from->stored.scale = 1;
     if (op->apply) {
         z->multiply = multiply_operator;
-        from->in = memory + CUDA_BLAS_BYTES;
-        from->out = from->in + gram_round64((size_t)(z->n * z->block) * z->element);
         return GRAM_OK;
     }
     if (op->product) {
         z->multiply = multiply_kernel;
-        from->product = (struct cuda_kernel_product){
-            .kernel = gram_cdist_alone(&op->product->kernel, item),
-            .mirrors = true,
-            .dtype = z->dtype,
-            .panel = memory + CUDA_BLAS_BYTES,
-            .blas = d->blas,
-        };
+        from->product.kernel = gram_cdist_alone(&op->product->kernel, item);
+        from->product.mirrors = true;
+        from->product.dtype = z->dtype;
+        from->product.blas = d->blas;
         return GRAM_OK;
     }
     z->multiply = cuda_symmetric_multiply;
     z->user = &from->stored;
-    from->stored = (struct cuda_symmetric){.g = from->g,
-                                           .call = &from->plan->call,
-                                           .item = item,
-                                           .dtype = z->dtype,
-                                           .a = gram_view_item(&op->a, &op->batch, item),
-                                           .sums = memory + CUDA_BLAS_BYTES};
+    from->stored.g = from->g;
+    from->stored.call = &from->plan->call;
+    from->stored.item = item;
+    from->stored.a = gram_view_item(&op->a, &op->batch, item);
     return cuda_symmetric_prepare(&from->stored, finite);
 }
 
@@ -177,27 +190,24 @@ static gram_status fail_item(gram_context *g, const struct gram_eigh_op *op, int
     return write_info(g, op, item, info);
 }
 
-/* scratch: on the host, results_bytes. */
 static gram_status store(gram_context *g, const struct gram_eigh_op *op, int64_t item,
-                         struct krylov *z, double scale, char *scratch)
+                         struct work *w)
 {
-    int32_t *order = (int32_t *)(void *)(scratch + gram_round64((size_t)z->k * z->element));
-    struct krylov_copy_params vectors = {.from = z->v, .from_row = 1, .from_column = z->n};
-    struct krylov_copy_params values = {.from_column = 1};
-    const int *order_at;
-    char *values_at;
+    struct krylov *z = &w->z;
+    const double scale = w->from.stored.scale;
+    const struct krylov_copy_params values = {.from = w->d.values, .from_column = 1};
+    const struct krylov_copy_params vectors = {
+        .from = z->v, .from_row = 1, .from_column = z->n, .order = w->d.order};
 
-    gram_krylov_order(z, order);
+    gram_krylov_order(z, w->order);
     for (int64_t i = 0; i < z->k; i++) {
-        double value = z->wanted[order[i]] / scale / scale;
+        double value = z->wanted[w->order[i]] / scale / scale;
         if (z->dtype == GRAM_F32)
-            ((float *)(void *)scratch)[i] = (float)value;
+            ((float *)(void *)w->values)[i] = (float)value;
         else
-            ((double *)(void *)scratch)[i] = value;
+            ((double *)(void *)w->values)[i] = value;
     }
-    TRY(cuda_krylov_send(z, scratch, order, &values_at, &order_at));
-    values.from = values_at;
-    vectors.order = order_at;
+    TRY(cuda_krylov_send(z, w->values, w->order));
     TRY(write_columns(g, op, &op->values, item, values));
     if (op->has_vectors)
         TRY(write_columns(g, op, &op->vectors, item, vectors));
@@ -206,11 +216,10 @@ static gram_status store(gram_context *g, const struct gram_eigh_op *op, int64_t
 
 /* ---- Items ----------------------------------------------------------------------------------- */
 
-/* The item by Xsyevdx. */
-static gram_status fall_back(gram_context *g, const struct gram_eigh_op *op, int64_t item)
+/* An item by Xsyevdx. */
+static struct gram_eigh_op dense_item(const struct gram_eigh_op *op, int64_t item)
 {
     struct gram_eigh_op one = *op;
-    struct cuda_eigh_plan plan;
 
     one.batch = (struct gram_batch){.count = 1};
     one.a = gram_view_alone(&op->a, &op->batch, item);
@@ -220,51 +229,82 @@ static gram_status fall_back(gram_context *g, const struct gram_eigh_op *op, int
     one.driver = GRAM_EIGH_DRIVER_BISECTION;
     one.background = false;
     one.report = NULL;
-    if (op->report)
-        op->report->dense++;
+    return one;
+}
+
+static gram_status run_dense(gram_context *g, const struct gram_eigh_op *op, int64_t item)
+{
+    const struct gram_eigh_op one = dense_item(op, item);
+    struct cuda_eigh_plan plan;
+
     TRY(cuda_eigh_plan(g, &one, &plan));
     return cuda_eigh_bisection.run(g, &plan);
 }
 
-/* Memory of an item's work: on the host, what struct krylov needs, the staging, the results. */
-static size_t results_bytes(const struct krylov *z)
+static gram_status fall_back(gram_context *g, const struct gram_eigh_op *op, int64_t item)
 {
-    return gram_round64((size_t)z->k * z->element) + gram_round64((size_t)z->k * sizeof(int32_t));
+    if (op->report)
+        op->report->dense++;
+    return run_dense(g, op, item);
 }
 
-static size_t host_bytes(const struct krylov *z)
+/* The host's memory of an item's work. */
+static void take_host(struct work *w, struct gram_layout *l)
 {
-    return gram_round64(z->host_bytes) + gram_round64(cuda_krylov_staging(z)) + results_bytes(z);
+    gram_krylov_take(&w->z, l);
+    cuda_krylov_take_staging(&w->z, l);
+    gram_take_many(l, &w->values, (size_t)w->z.k, w->z.element);
+    gram_take_many(l, &w->order, (size_t)w->z.k, sizeof(int32_t));
+}
+
+/* A query also asks for what an item takes that is given up; in a call that may grow the
+ * scratch. */
+static gram_status open_scratch(gram_context *g, struct work *w)
+{
+    const struct cuda_eigh_plan *plan = w->from.plan;
+    struct gram_layout layout = {0}, own = {0};
+    size_t bytes = 0;
+    void *memory;
+
+    w->z.ops->take(&w->z, &own);
+    take_product(w, &own);
+    if (g->measure && plan->falls_back)
+        TRY(gram_measure(g, &bytes, run_dense(g, plan->op, 0)));
+    if (plan->op->count > 0)
+        bytes = gram_most_bytes(bytes, gram_layout_bytes(&own));
+    gram_take(&layout, &memory, bytes);
+    TRY(gram_layout_open(g, &layout));
+    gram_layout_place(&own, memory);
+    return GRAM_OK;
 }
 
 /* The pairs of an item; *info: what became of them, -1: it is to fall back. */
 static gram_status solve_item(gram_context *g, const struct cuda_eigh_plan *plan, int64_t item,
                               char *host, int32_t *info)
 {
-    struct krylov z = problem(g, plan);
-    const size_t own = gram_round64(z.bytes);
-    struct cuda_krylov d = {.staging = host + gram_round64(z.host_bytes)};
-    struct source from = {.g = g, .plan = plan};
-    char *results = d.staging + gram_round64(cuda_krylov_staging(&z));
-    void *memory;
+    struct gram_layout layout = {0};
+    struct work w;
     bool finite;
 
-    TRY(gram_cuda_scratch(g, own + product_bytes(plan->op, &z), &memory));
-    TRY(gram_cuda_blas(g, (char *)memory + own, &d.blas));
-    z.device = &d;
-    TRY(open_source(&from, item, (char *)memory + own, &z, &finite));
+    describe(g, plan, &w);
+    take_host(&w, &layout);
+    gram_layout_place(&layout, host);
+    cuda_krylov_place_staging(&w.z);
+    TRY(open_scratch(g, &w));
+    TRY(gram_cuda_blas(g, w.blas_memory, &w.d.blas));
+    TRY(open_source(&w.from, item, &w.z, &finite));
     *info = EIGH_INFO_NOT_FINITE;
     if (!finite)
         return GRAM_OK;
-    TRY(gram_krylov_run(&z, host, memory));
-    gram_krylov_report(&z, plan->op->report);
-    if (z.not_finite)
+    TRY(gram_krylov_run(&w.z));
+    gram_krylov_report(&w.z, plan->op->report);
+    if (w.z.not_finite)
         return GRAM_OK;
     *info = plan->falls_back ? -1 : EIGH_INFO_NOT_CONVERGED;
-    if (!z.complete || z.converged < z.k)
+    if (!w.z.complete || w.z.converged < w.z.k)
         return GRAM_OK;
     *info = EIGH_INFO_DONE;
-    return store(g, plan->op, item, &z, from.stored.scale, results);
+    return store(g, plan->op, item, &w);
 }
 
 static gram_status run_item(gram_context *g, const struct cuda_eigh_plan *plan, int64_t item,
@@ -318,14 +358,21 @@ static gram_status check_capture(gram_context *g)
     return GRAM_OK;
 }
 
+/* A query goes no further than to the scratch, and needs no memory of the host. */
 static gram_status run(gram_context *g, const struct cuda_eigh_plan *plan)
 {
-    const struct krylov z = problem(g, plan);
-    const size_t size = host_bytes(&z);
+    struct gram_layout layout = {0};
     gram_status status;
+    struct work w;
+    size_t size;
     char *host;
 
+    describe(g, plan, &w);
+    if (g->measure)
+        return open_scratch(g, &w);
     TRY(check_capture(g));
+    take_host(&w, &layout);
+    size = gram_layout_bytes(&layout);
     host = gram_alloc(g, size);
     if (!host)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", size);
@@ -334,24 +381,9 @@ static gram_status run(gram_context *g, const struct cuda_eigh_plan *plan)
     return status;
 }
 
-static gram_status bytes(gram_context *g, const struct cuda_eigh_plan *plan, size_t *most)
-{
-    const struct krylov z = problem(g, plan);
-    struct cuda_eigh_plan dense = *plan;
-    size_t more = 0;
-
-    if (plan->falls_back) {
-        dense.driver = GRAM_EIGH_DRIVER_BISECTION;
-        TRY(cuda_eigh_bisection.bytes(g, &dense, &more));
-    }
-    *most = plan->op->count == 0 ? 0 : gram_round64(z.bytes) + product_bytes(plan->op, &z);
-    *most = gram_most_bytes(*most, more);
-    return GRAM_OK;
-}
-
 static bool takes(const struct gram_eigh_op *op)
 {
     return gram_krylov_takes(op) && op->a.rows <= INT32_MAX; /* cuBLAS counts in 32 bits */
 }
 
-const struct cuda_eigh_driver cuda_eigh_krylov = {"block Lanczos", takes, bytes, run};
+const struct cuda_eigh_driver cuda_eigh_krylov = {"block Lanczos", takes, run};

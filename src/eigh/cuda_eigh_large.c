@@ -26,21 +26,16 @@ enum {
     TILES_A_BLOCK = 4,
 };
 
-/* Where the pieces of the scratch begin. */
-struct large_layout {
-    int64_t chunk, parts; /* items; blocks of eigh_scan that share one */
-    size_t w_at, codes_at, largest_at, work_at;
-    size_t work_bytes, host_bytes; /* cuSOLVER's */
-    size_t bytes;                  /* of all */
-};
-
 /* What a call works with. */
 struct large {
     const struct cuda_eigh_plan *plan;
     struct cuda_solver *solver;
-    struct large_layout at;
-    char *memory;
-    void *host;
+    int64_t chunk, parts; /* items at a time; blocks of eigh_scan that share one */
+    /* Scratch: the matrices of a chunk and their values, cuSOLVER's codes, what eigh_scan found. */
+    char *matrix, *w, *largest;
+    int *codes;
+    void *work, *host;             /* cuSOLVER's, on the device and on the host */
+    size_t work_bytes, host_bytes; /* of these */
 };
 
 static int type_of(const struct cuda_eigh_plan *plan)
@@ -71,9 +66,10 @@ static int64_t chunk_of(const struct cuda_eigh_plan *plan)
 }
 
 /* The scratch that cuSOLVER asks for, for the items of one call. */
-static gram_status work_bytes(gram_context *g, const struct cuda_eigh_plan *plan,
-                              const struct cuda_solver *s, struct large_layout *at)
+static gram_status ask_solver(gram_context *g, struct large *l)
 {
+    const struct cuda_eigh_plan *plan = l->plan;
+    const struct cuda_solver *s = l->solver;
     const struct cuda_cusolver *call = s->call;
     int64_t n = plan->call.n, first = plan->call.first, found;
     int mode = mode_of(plan), type = type_of(plan), status;
@@ -88,36 +84,37 @@ static gram_status work_bytes(gram_context *g, const struct cuda_eigh_plan *plan
     if (plan->driver == GRAM_EIGH_DRIVER_BATCHED)
         status =
             call->syev_batched_bytes(s->handle, s->params, mode, CUSOLVER_LOWER, n, type, NULL, n,
-                                     type, NULL, type, &at->work_bytes, &at->host_bytes, at->chunk);
+                                     type, NULL, type, &l->work_bytes, &l->host_bytes, l->chunk);
     else if (is_range(plan))
         status = call->syevdx_bytes(s->handle, s->params, mode, CUSOLVER_RANGE_INDEX,
                                     CUSOLVER_LOWER, n, type, NULL, n, &limit[0], &limit[1],
                                     first + 1, first + plan->call.count, &found, type, NULL, type,
-                                    &at->work_bytes, &at->host_bytes);
+                                    &l->work_bytes, &l->host_bytes);
     else
         status = call->syevd_bytes(s->handle, s->params, mode, CUSOLVER_LOWER, n, type, NULL, n,
-                                   type, NULL, type, &at->work_bytes, &at->host_bytes);
+                                   type, NULL, type, &l->work_bytes, &l->host_bytes);
     return gram_cuda_solver_check(g, status, "cusolverDnXsyev*_bufferSize");
 }
 
-static gram_status lay_out(gram_context *g, const struct cuda_eigh_plan *plan,
-                           const struct cuda_solver *solver, struct large_layout *at)
+static gram_status open_scratch(gram_context *g, struct large *l)
 {
-    size_t n = (size_t)plan->call.n, size = gram_dtype_size(plan->op->a.dtype), items;
+    const struct cuda_eigh_plan *plan = l->plan;
+    const size_t n = (size_t)plan->call.n, size = gram_dtype_size(plan->op->a.dtype);
+    struct gram_layout layout = {0};
+    size_t items;
 
-    *at = (struct large_layout){.chunk = 1};
     if (n > SIZE_MAX / 64 / n)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "a has %zu rows: its copy has too many bytes", n);
-    at->chunk = chunk_of(plan);
-    at->parts = gram_least(gram_ceil_div(plan->call.n, SCAN_ROWS), EIGH_PARTS);
-    TRY(work_bytes(g, plan, solver, at));
-    items = (size_t)at->chunk;
-    at->w_at = gram_round64(items * n * n * size);
-    at->codes_at = at->w_at + gram_round64(items * n * size);
-    at->largest_at = at->codes_at + gram_round64(items * sizeof(int));
-    at->work_at = at->largest_at + gram_round64(items * (size_t)at->parts * size);
-    at->bytes = at->work_at + gram_round64(at->work_bytes);
-    return GRAM_OK;
+    l->chunk = chunk_of(plan);
+    l->parts = gram_least(gram_ceil_div(plan->call.n, SCAN_ROWS), EIGH_PARTS);
+    TRY(ask_solver(g, l));
+    items = (size_t)l->chunk;
+    gram_take_many(&layout, &l->matrix, items * n * n, size);
+    gram_take_many(&layout, &l->w, items * n, size);
+    gram_take_many(&layout, &l->codes, items, sizeof(int));
+    gram_take_many(&layout, &l->largest, items * (size_t)l->parts, size);
+    gram_take(&layout, &l->work, l->work_bytes);
+    return gram_layout_open(g, &layout);
 }
 
 /* The eigenproblems of a chunk that is in the scratch: cuSOLVER's status.  Touches no context. */
@@ -128,21 +125,19 @@ static int solve_chunk(const struct large *l, int64_t items)
     const struct cuda_cusolver *call = s->call;
     int64_t n = plan->call.n, first = plan->call.first, found = 0;
     int mode = mode_of(plan), type = type_of(plan);
-    int *codes = (int *)(void *)(l->memory + l->at.codes_at);
-    void *w = l->memory + l->at.w_at, *work = l->memory + l->at.work_at;
     double limit[2] = {0};
 
     if (plan->driver == GRAM_EIGH_DRIVER_BATCHED)
-        return call->syev_batched(s->handle, s->params, mode, CUSOLVER_LOWER, n, type, l->memory, n,
-                                  type, w, type, work, l->at.work_bytes, l->host, l->at.host_bytes,
-                                  codes, items);
+        return call->syev_batched(s->handle, s->params, mode, CUSOLVER_LOWER, n, type, l->matrix, n,
+                                  type, l->w, type, l->work, l->work_bytes, l->host, l->host_bytes,
+                                  l->codes, items);
     if (is_range(plan))
         return call->syevdx(s->handle, s->params, mode, CUSOLVER_RANGE_INDEX, CUSOLVER_LOWER, n,
-                            type, l->memory, n, &limit[0], &limit[1], first + 1,
-                            first + plan->call.count, &found, type, w, type, work, l->at.work_bytes,
-                            l->host, l->at.host_bytes, codes);
-    return call->syevd(s->handle, s->params, mode, CUSOLVER_LOWER, n, type, l->memory, n, type, w,
-                       type, work, l->at.work_bytes, l->host, l->at.host_bytes, codes);
+                            type, l->matrix, n, &limit[0], &limit[1], first + 1,
+                            first + plan->call.count, &found, type, l->w, type, l->work,
+                            l->work_bytes, l->host, l->host_bytes, l->codes);
+    return call->syevd(s->handle, s->params, mode, CUSOLVER_LOWER, n, type, l->matrix, n, type,
+                       l->w, type, l->work, l->work_bytes, l->host, l->host_bytes, l->codes);
 }
 
 /* Queues what brings them to the caller's tensors. */
@@ -325,16 +320,16 @@ static gram_status run_chunk(gram_context *g, const struct large *l, int64_t beg
         .call = plan->call,
         .begin = begin,
         .items = items,
-        .matrix = l->memory,
-        .w = l->memory + l->at.w_at,
-        .code = (const int *)(void *)(l->memory + l->at.codes_at),
-        .largest = l->memory + l->at.largest_at,
-        .parts = l->at.parts,
+        .matrix = l->matrix,
+        .w = l->w,
+        .code = l->codes,
+        .largest = l->largest,
+        .parts = l->parts,
         .computed = is_range(plan) ? plan->call.first : 0,
         .has_vectors = mode_of(plan) == CUSOLVER_VECTORS,
     };
 
-    TRY(cuda_eigh_launch(g, EIGH_SCAN, dtype, l->at.parts, items, &p));
+    TRY(cuda_eigh_launch(g, EIGH_SCAN, dtype, l->parts, items, &p));
     TRY(cuda_eigh_launch(g, EIGH_LOAD, dtype, gram_ceil_div(side * side, TILES_A_BLOCK), items,
                          &p));
     if (in_background(plan))
@@ -361,27 +356,14 @@ static gram_status check_capture(gram_context *g, const struct cuda_eigh_plan *p
 static gram_status run(gram_context *g, const struct cuda_eigh_plan *plan)
 {
     struct large l = {.plan = plan};
-    void *memory;
 
-    TRY(check_capture(g, plan));
+    if (!g->measure)
+        TRY(check_capture(g, plan));
     TRY(gram_cuda_solver(g, &l.solver));
-    TRY(lay_out(g, plan, l.solver, &l.at));
-    TRY(gram_cuda_solver_host(g, l.solver, l.at.host_bytes, &l.host));
-    TRY(gram_cuda_scratch(g, l.at.bytes, &memory));
-    l.memory = memory;
-    for (int64_t at = 0; at < plan->call.items; at += l.at.chunk)
-        TRY(run_chunk(g, &l, at, gram_least(l.at.chunk, plan->call.items - at)));
-    return GRAM_OK;
-}
-
-static gram_status bytes(gram_context *g, const struct cuda_eigh_plan *plan, size_t *bytes)
-{
-    struct cuda_solver *solver;
-    struct large_layout at;
-
-    TRY(gram_cuda_solver(g, &solver));
-    TRY(lay_out(g, plan, solver, &at));
-    *bytes = at.bytes;
+    TRY(open_scratch(g, &l));
+    TRY(gram_cuda_solver_host(g, l.solver, l.host_bytes, &l.host));
+    for (int64_t at = 0; at < plan->call.items; at += l.chunk)
+        TRY(run_chunk(g, &l, at, gram_least(l.chunk, plan->call.items - at)));
     return GRAM_OK;
 }
 
@@ -396,7 +378,6 @@ static bool takes_batch(const struct gram_eigh_op *op)
     return op->a.rows <= CUDA_EIGH_BATCHED_MOST;
 }
 
-const struct cuda_eigh_driver cuda_eigh_divide = {"cuSOLVER's Xsyevd", takes_any, bytes, run},
-                              cuda_eigh_bisection = {"cuSOLVER's Xsyevdx", takes_any, bytes, run},
-                              cuda_eigh_batched = {"cuSOLVER's XsyevBatched", takes_batch, bytes,
-                                                   run};
+const struct cuda_eigh_driver cuda_eigh_divide = {"cuSOLVER's Xsyevd", takes_any, run},
+                              cuda_eigh_bisection = {"cuSOLVER's Xsyevdx", takes_any, run},
+                              cuda_eigh_batched = {"cuSOLVER's XsyevBatched", takes_batch, run};

@@ -11,7 +11,6 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "cuda/arena.h"
 #include "cuda/cusolver.h"
 #include "cuda_eigh.h"
 #include "linalg/cuda_solve.h"
@@ -26,20 +25,25 @@ enum {
     TILES_A_BLOCK = 4
 };
 
-/* Where the pieces of each device's scratch begin; the blocks of columns are first. */
-struct layout {
+/* What each device has: blocks of columns, cusolverMg's workspace, a panel, and what eigh_scan
+ * found. */
+struct sizes {
     int64_t blocks, each; /* in all; on a device at most */
     int64_t parts;        /* of eigh_scan */
     int64_t work;         /* elements that cusolverMg wants */
-    size_t block_bytes, work_at, panel_at, largest_at, bytes;
+    size_t block_bytes;
+};
+
+struct device_scratch {
+    char *blocks, *work, *panel, *largest;
 };
 
 /* A call under way. */
 struct state {
     const struct gram_eigh_multi *m;
     struct cuda_multi *multi;
-    struct layout at;
-    char *base[GRAM_MULTI_DEVICES];
+    struct sizes size;
+    struct device_scratch at[GRAM_MULTI_DEVICES];
 };
 
 /* What failed on a context is told by the first. */
@@ -97,54 +101,58 @@ static size_t aligned(size_t bytes)
     return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-static gram_status lay_out(const struct gram_eigh_multi *m, const struct cuda_multi *multi,
-                           struct layout *at)
+static gram_status measure(const struct gram_eigh_multi *m, const struct cuda_multi *multi,
+                           struct sizes *at)
 {
     size_t n = (size_t)m->n;
 
-    *at = (struct layout){.blocks = gram_ceil_div(m->n, CUSOLVER_MG_BLOCK)};
+    *at = (struct sizes){.blocks = gram_ceil_div(m->n, CUSOLVER_MG_BLOCK)};
     if (m->n > INT_MAX || n > SIZE_MAX / 64 / (n + CUSOLVER_MG_BLOCK))
         return gram_fail(m->contexts[0], GRAM_OUT_OF_MEMORY,
                          "a has %zu rows, which cusolverMg cannot count", n);
     at->each = gram_ceil_div(at->blocks, m->count);
     at->parts = gram_least(gram_ceil_div(m->n, SCAN_ROWS), EIGH_PARTS);
     at->block_bytes = n * CUSOLVER_MG_BLOCK * size_of(m);
-    TRY(work_size(m, multi, &at->work));
-    at->work_at = aligned((size_t)at->each * at->block_bytes);
-    at->panel_at = at->work_at + aligned((size_t)at->work * size_of(m));
-    at->largest_at = at->panel_at + aligned(at->block_bytes);
-    at->bytes = at->largest_at + aligned((size_t)at->parts * size_of(m));
-    return GRAM_OK;
+    return work_size(m, multi, &at->work);
+}
+
+/* The scratch of one device, whose pieces cusolverMg wants aligned to more than 64 bytes. */
+static gram_status open_device(const struct gram_eigh_multi *m, const struct sizes *size,
+                               gram_context *g, struct device_scratch *at)
+{
+    struct gram_layout l = {0};
+
+    gram_take(&l, &at->blocks, aligned((size_t)size->each * size->block_bytes));
+    gram_take(&l, &at->work, aligned((size_t)size->work * size_of(m)));
+    gram_take(&l, &at->panel, aligned(size->block_bytes));
+    gram_take(&l, &at->largest, aligned((size_t)size->parts * size_of(m)));
+    return gram_layout_open(g, &l);
 }
 
 static gram_status prepare(const struct gram_eigh_multi *m, struct state *s)
 {
     *s = (struct state){.m = m};
     TRY(gram_cuda_multi(m->contexts, m->count, &s->multi));
-    TRY(lay_out(m, s->multi, &s->at));
-    for (int i = 0; i < m->count; i++) {
-        gram_context *g = m->contexts[i];
-        bool entered = gram_cuda_enter(g->device);
-        void *memory;
-        gram_status status = gram_cuda_scratch(g, s->at.bytes, &memory);
-        gram_cuda_leave(g->device, entered);
-        TRY(on(m, i, status));
-        s->base[i] = memory;
-    }
+    TRY(measure(m, s->multi, &s->size));
+    for (int i = 0; i < m->count; i++)
+        TRY(on(m, i, open_device(m, &s->size, m->contexts[i], &s->at[i])));
     return GRAM_OK;
 }
 
 gram_status cuda_eigh_multi_workspace(const struct gram_eigh_multi *m, size_t *device_bytes,
                                       size_t *panel_bytes)
 {
+    struct device_scratch none;
     struct cuda_multi *multi;
-    struct layout at;
+    struct sizes size;
 
     TRY(gram_cuda_multi(m->contexts, m->count, &multi));
-    TRY(lay_out(m, multi, &at));
-    for (int i = 0; i < m->count; i++)
-        device_bytes[i] = at.bytes;
-    *panel_bytes = at.block_bytes;
+    TRY(measure(m, multi, &size));
+    for (int i = 0; i < m->count; i++) {
+        gram_context *g = m->contexts[i];
+        TRY(on(m, i, gram_measure(g, &device_bytes[i], open_device(m, &size, g, &none))));
+    }
+    *panel_bytes = size.block_bytes;
     return GRAM_OK;
 }
 
@@ -202,7 +210,7 @@ static int home_of(const struct state *s, int64_t block, char **at)
 {
     int d = (int)(block % s->m->count);
 
-    *at = s->base[d] + (size_t)(block / s->m->count) * s->at.block_bytes;
+    *at = s->at[d].blocks + (size_t)(block / s->m->count) * s->size.block_bytes;
     return d;
 }
 
@@ -218,17 +226,16 @@ static gram_status scan(const struct state *s, int64_t item, double *largest)
         float f32[EIGH_PARTS];
         double f64[EIGH_PARTS];
     } found;
-    struct eigh_chunk_params p = {
-        .items = 1, .largest = s->base[i] + s->at.largest_at, .parts = s->at.parts};
+    struct eigh_chunk_params p = {.items = 1, .largest = s->at[i].largest, .parts = s->size.parts};
 
     a.data = item_at(m, &m->a, item);
     memset(a.batch_stride, 0, sizeof a.batch_stride);
     p.call = (struct eigh_call){.items = 1, .a = cuda_solve_side(&a, true), .n = m->n};
-    TRY(launch(m, i, EIGH_SCAN, s->at.parts, &p));
-    TRY(copy(m, i, &found, p.largest, (size_t)s->at.parts * size_of(m)));
+    TRY(launch(m, i, EIGH_SCAN, s->size.parts, &p));
+    TRY(copy(m, i, &found, p.largest, (size_t)s->size.parts * size_of(m)));
     TRY(synchronize(m, i));
     *largest = 0;
-    for (int64_t k = 0; k < s->at.parts; k++) {
+    for (int64_t k = 0; k < s->size.parts; k++) {
         double part = m->dtype == GRAM_F64 ? found.f64[k] : (double)found.f32[k];
         if (isnan(part) || part > *largest)
             *largest = part;
@@ -252,7 +259,7 @@ static gram_status send(const struct state *s, int64_t item, int64_t block)
         TRY(copy(m, d, to, m->panel, bytes));
         return synchronize(m, d);
     }
-    panel = d == i ? to : s->base[i] + s->at.panel_at;
+    panel = d == i ? to : s->at[i].panel;
     struct eigh_panel_params p = {
         .to = panel + (size_t)first * size,
         .from =
@@ -290,8 +297,8 @@ static gram_status decompose(const struct state *s, int *info)
     int status = CUSOLVER_ALLOC_FAILED;
 
     for (int i = 0; i < m->count; i++) {
-        a[i] = s->base[i];
-        work[i] = s->base[i] + s->at.work_at;
+        a[i] = s->at[i].blocks;
+        work[i] = s->at[i].work;
     }
     TRY(wait_for_all(m));
     TRY(gram_cuda_check(m->contexts[0], device->driver,
@@ -299,7 +306,7 @@ static gram_status decompose(const struct state *s, int *info)
     if (make_matrix(m, s->multi, &matrix) == GRAM_OK) {
         status = s->multi->call->syevd(s->multi->handle, CUSOLVER_VECTORS, CUSOLVER_LOWER,
                                        (int)m->n, a, 1, 1, matrix, m->w, type_of(m), type_of(m),
-                                       work, s->at.work, info);
+                                       work, s->size.work, info);
         (void)s->multi->call->destroy_matrix(matrix);
     }
     gram_cuda_leave(device, true);
@@ -323,7 +330,7 @@ gram_status cuda_eigh_multi_solve(struct gram_eigh_multi *m, int64_t item, int *
         return GRAM_OK;
     m->exponent = 0;
     (void)frexp(largest, &m->exponent);
-    for (int64_t block = 0; block < s.at.blocks; block++)
+    for (int64_t block = 0; block < s.size.blocks; block++)
         TRY(send(&s, item, block));
     TRY(decompose(&s, &info));
     if (info < 0)
@@ -342,7 +349,7 @@ static gram_status store(const struct state *s, int64_t item, int64_t first, int
     const struct gram_eigh_multi *m = s->m;
     size_t size = size_of(m), bytes = (size_t)(cols * m->n) * size;
     const int i = m->vectors_on;
-    char *panel = i < 0 ? m->panel : s->base[i] + s->at.panel_at;
+    char *panel = i < 0 ? m->panel : s->at[i].panel;
 
     if (i < 0) {
         if (!from)

@@ -30,53 +30,54 @@ enum {
 
 /* ---- Scratch --------------------------------------------------------------------------------- */
 
-/* Where the small matrices lie.  The first three come to the host together: V^T W, the Gram matrix
- * of W, and what two rounds of krylov_whiten found. */
-struct smalls {
-    size_t gram, found, news;
-    size_t column, other_gram, mix, rotation, residuals, values, order, bytes;
-};
-
-static struct smalls smalls_of(const struct krylov *z)
+/* These come to the host together, where they lie as they do here. */
+static void take_news(const struct krylov *z, struct cuda_krylov_news *news, struct gram_layout *l)
 {
-    const size_t b = (size_t)z->block, m = (size_t)z->most, k = (size_t)z->k, size = z->element;
-    struct smalls s;
+    const size_t b = (size_t)z->block, m = (size_t)z->most;
 
-    s.gram = gram_round64(m * b * size);
-    s.found = s.gram + gram_round64(b * b * size);
-    s.news = s.found + gram_round64(2 * sizeof(struct krylov_found));
-    s.column = s.news;
-    s.other_gram = s.column + gram_round64(m * b * size);
-    s.mix = s.other_gram + gram_round64(b * b * size);
-    s.rotation = s.mix + gram_round64(b * b * size);
-    s.residuals = s.rotation + gram_round64(m * (size_t)z->keep * size);
-    s.values = s.residuals + gram_round64(2 * b * sizeof(double));
-    s.order = s.values + gram_round64(k * size);
-    s.bytes = s.order + gram_round64(k * sizeof(int32_t));
-    return s;
+    gram_take_many(l, &news->column, m * b, z->element);
+    gram_take_many(l, &news->gram, b * b, z->element);
+    gram_take_many(l, &news->found, 2, sizeof(struct krylov_found));
 }
 
-static size_t place(struct krylov *z, char *memory)
+/* W is two blocks, or what a restart makes of V. */
+static void take(struct krylov *z, struct gram_layout *l)
 {
-    const size_t n = (size_t)z->n, size = z->element;
-    const size_t tall = gram_round64(n * (size_t)z->most * size);
-    const size_t block = gram_round64(n * (size_t)z->block * size);
-    const size_t turned = gram_round64(n * (size_t)gram_most(2 * z->block, z->keep) * size);
+    struct cuda_krylov *d = z->device;
+    const size_t n = (size_t)z->n, b = (size_t)z->block, m = (size_t)z->most, k = (size_t)z->k;
+    const size_t turned = (size_t)gram_most(2 * z->block, z->keep), size = z->element;
 
-    if (memory) {
-        z->v = memory;
-        z->q = z->v + tall;
-        z->w = z->q + block;
-        z->x = z->w + n * (size_t)z->block * size;
-        z->small = z->w + turned;
-    }
-    return tall + block + turned + smalls_of(z).bytes;
+    gram_take_many(l, &z->v, n * m, size);
+    gram_take_many(l, &z->q, n * b, size);
+    gram_take_many(l, &z->w, n * turned, size);
+    take_news(z, &d->news, l);
+    gram_take_many(l, &d->column, m * b, size);
+    gram_take_many(l, &d->other_gram, b * b, size);
+    gram_take_many(l, &d->mix, b * b, size);
+    gram_take_many(l, &d->rotation, m * (size_t)z->keep, size);
+    gram_take_many(l, &d->residuals, 2 * b, sizeof(double));
+    gram_take_many(l, &d->values, k, size);
+    gram_take_many(l, &d->order, k, sizeof(int32_t));
 }
 
-size_t cuda_krylov_staging(const struct krylov *z)
+void cuda_krylov_take_staging(struct krylov *z, struct gram_layout *l)
 {
-    return gram_most_bytes(smalls_of(z).news,
-                           gram_round64((size_t)(z->most * z->keep) * z->element));
+    struct cuda_krylov *d = z->device;
+    struct gram_layout news = {0};
+
+    take_news(z, &d->told, &news);
+    d->news_bytes = gram_layout_bytes(&news);
+    gram_take(l, &d->staging,
+              gram_most_bytes(d->news_bytes, (size_t)(z->most * z->keep) * z->element));
+}
+
+void cuda_krylov_place_staging(struct krylov *z)
+{
+    struct cuda_krylov *d = z->device;
+    struct gram_layout news = {0};
+
+    take_news(z, &d->told, &news);
+    gram_layout_place(&news, d->staging);
 }
 
 /* ---- Between host and device ----------------------------------------------------------------- */
@@ -106,7 +107,7 @@ static gram_status receive_news(struct krylov *z)
 {
     struct cuda_krylov *d = z->device;
 
-    TRY(receive(z, d->staging, z->small, smalls_of(z).news));
+    TRY(receive(z, d->staging, d->news.column, d->news_bytes));
     d->fetched = true;
     return GRAM_OK;
 }
@@ -124,20 +125,17 @@ static gram_status fetch(struct krylov *z)
 
     if (!d->fetched)
         TRY(receive_news(z));
-    widen(z, d->staging, z->dim * z->last, z->column);
-    widen(z, d->staging + smalls_of(z).gram, z->last * z->last, z->gram);
+    widen(z, d->told.column, z->dim * z->last, z->column);
+    widen(z, d->told.gram, z->last * z->last, z->gram);
     return GRAM_OK;
 }
 
-gram_status cuda_krylov_send(struct krylov *z, const void *values, const int32_t *order,
-                             char **values_at, const int **order_at)
+gram_status cuda_krylov_send(struct krylov *z, const void *values, const int32_t *order)
 {
-    const struct smalls s = smalls_of(z);
+    const struct cuda_krylov *d = z->device;
 
-    *values_at = z->small + s.values;
-    *order_at = (const int *)(const void *)(z->small + s.order);
-    TRY(copy(z, z->small + s.values, values, (size_t)z->k * z->element));
-    return copy(z, z->small + s.order, order, (size_t)z->k * sizeof *order);
+    TRY(copy(z, d->values, values, (size_t)z->k * z->element));
+    return copy(z, d->order, order, (size_t)z->k * sizeof *order);
 }
 
 /* ---- Products with V ------------------------------------------------------------------------- */
@@ -199,13 +197,12 @@ static gram_status project_block(struct krylov *z, int64_t dim, int64_t cols)
 
     d->has_gram = true;
     d->fetched = false;
-    return project_out(z, dim, cols, z->small, z->small + smalls_of(z).gram);
+    return project_out(z, dim, cols, d->news.column, d->news.gram);
 }
 
 static gram_status turn(struct krylov *z, int64_t dim, int64_t cols, const double *s)
 {
     const struct cuda_krylov *d = z->device;
-    char *rotation = z->small + smalls_of(z).rotation;
 
     for (int64_t c = 0; c < cols; c++)
         for (int64_t i = 0; i < dim; i++) {
@@ -214,8 +211,8 @@ static gram_status turn(struct krylov *z, int64_t dim, int64_t cols, const doubl
             else
                 ((double *)(void *)d->staging)[c * dim + i] = s[c * z->most + i];
         }
-    TRY(copy(z, rotation, d->staging, (size_t)(dim * cols) * z->element));
-    TRY(multiply_basis(z, dim, cols, rotation));
+    TRY(copy(z, d->rotation, d->staging, (size_t)(dim * cols) * z->element));
+    TRY(multiply_basis(z, dim, cols, d->rotation));
     return copy(z, z->v, z->w, (size_t)(z->n * cols) * z->element);
 }
 
@@ -236,10 +233,11 @@ static gram_status extract(struct krylov *z, int64_t at, int64_t cols)
 static gram_status whiten(const struct krylov *z, const char *gram, struct krylov_found *found)
 {
     double eps = z->dtype == GRAM_F32 ? FLT_EPSILON : DBL_EPSILON;
+    const struct cuda_krylov *d = z->device;
     struct krylov_whiten_params p = {
         .columns = z->width,
         .gram = gram,
-        .mix = z->small + smalls_of(z).mix,
+        .mix = d->mix,
         .found = found,
         .limit = 32 * (double)z->width * eps,
     };
@@ -257,7 +255,7 @@ static gram_status combine(struct krylov *z, int64_t cols, const struct krylov_f
         .columns = cols,
         .w = z->w,
         .other = other,
-        .mix = found ? z->small + smalls_of(z).mix : NULL,
+        .mix = found ? d->mix : NULL,
         .found = found,
         .key = gram_random(&z->random),
     };
@@ -276,12 +274,11 @@ static gram_status fill_random(struct krylov *z, int64_t cols)
 static gram_status make_orthonormal(struct krylov *z, int64_t dim, int round)
 {
     const struct cuda_krylov *d = z->device;
-    const struct smalls s = smalls_of(z);
-    struct krylov_found *found = (struct krylov_found *)(void *)(z->small + s.found) + (round > 0);
-    char *gram = z->small + (d->has_gram ? s.gram : s.other_gram);
+    struct krylov_found *found = d->news.found + (round > 0);
+    char *gram = d->has_gram ? d->news.gram : d->other_gram;
 
     if (round > 0)
-        TRY(project_out(z, dim, z->width, z->small + s.column, gram));
+        TRY(project_out(z, dim, z->width, d->column, gram));
     else if (!d->has_gram)
         TRY(project(z, z->w, z->width, z->width, gram));
     TRY(whiten(z, gram, found));
@@ -294,8 +291,7 @@ static gram_status orthonormalise(struct krylov *z, int64_t dim)
         ROUNDS = 8 /* two are the rule, random columns take two more */
     };
     const struct cuda_krylov *d = z->device;
-    const struct krylov_found *found =
-        (const struct krylov_found *)(const void *)(d->staging + smalls_of(z).found);
+    const struct krylov_found *found = d->told.found;
 
     TRY(make_orthonormal(z, dim, 0));
     for (int round = 1; round < ROUNDS; round++) {
@@ -312,7 +308,7 @@ static gram_status residuals_of(struct krylov *z, int64_t at, int64_t cols, doub
                                 double *residuals)
 {
     const struct cuda_krylov *d = z->device;
-    double *to = (double *)(void *)(z->small + smalls_of(z).residuals);
+    double *to = d->residuals;
     const double *from = (const double *)(const void *)d->staging;
     struct krylov_residual_params p = {
         .n = z->n,
@@ -358,7 +354,7 @@ gram_status cuda_krylov_copy(gram_context *g, gram_dtype dtype, struct krylov_co
 }
 
 const struct krylov_ops cuda_krylov_ops = {
-    .place = place,
+    .take = take,
     .append = append,
     .extract = extract,
     .random = fill_random,
@@ -383,12 +379,12 @@ static void shares(int64_t n, int64_t *parts, int64_t *chunk)
     *parts = gram_ceil_div(n, *chunk);
 }
 
-size_t cuda_symmetric_bytes(gram_dtype dtype, int64_t n)
+void cuda_symmetric_take(struct cuda_symmetric *a, int64_t n, struct gram_layout *l)
 {
     int64_t parts, chunk;
 
     shares(n, &parts, &chunk);
-    return (size_t)(parts * n * KRYLOV_COLUMNS) * gram_dtype_size(dtype);
+    gram_take_many(l, &a->sums, (size_t)(parts * n * KRYLOV_COLUMNS), gram_dtype_size(a->dtype));
 }
 
 gram_status cuda_symmetric_multiply(void *user, int64_t columns, const void *in, void *out)

@@ -12,20 +12,33 @@
 #include "krylov.h"
 #include "krylov_params.h"
 
-/* struct krylov's device. */
+/* What a step finds: V^T W, the Gram matrix of W, and what two rounds of krylov_whiten did. */
+struct cuda_krylov_news {
+    char *column, *gram;
+    struct krylov_found *found;
+};
+
+/* struct krylov's device: small matrices in its scratch, and what the host has of them. */
 struct cuda_krylov {
     struct cuda_blas *blas;
-    char *staging; /* on the host, cuda_krylov_staging bytes */
+    struct cuda_krylov_news news;
+    char *column, *other_gram, *mix, *rotation, *values;
+    double *residuals;
+    int *order;
+    char *staging; /* on the host; told: where the news lie in it */
+    struct cuda_krylov_news told;
+    size_t news_bytes;
     bool has_gram; /* the Gram matrix of W is known */
     bool fetched;  /* staging holds what the device last found */
 };
 
 extern const struct krylov_ops cuda_krylov_ops;
-size_t cuda_krylov_staging(const struct krylov *z);
-/* Brings values (of the dtype) and the order of V's columns, k of each on the host, to the device:
- * where they are. */
-gram_status cuda_krylov_send(struct krylov *z, const void *values, const int32_t *order,
-                             char **values_at, const int **order_at);
+/* Takes the host's memory beside that of gram_krylov_take; to be placed once it is there. */
+void cuda_krylov_take_staging(struct krylov *z, struct gram_layout *l);
+void cuda_krylov_place_staging(struct krylov *z);
+/* Brings values (of the dtype) and the order of V's columns, k of each on the host, to the
+ * device's. */
+gram_status cuda_krylov_send(struct krylov *z, const void *values, const int32_t *order);
 gram_status cuda_krylov_copy(gram_context *g, gram_dtype dtype, struct krylov_copy_params *p);
 
 /* Products of one item of a stored matrix. */
@@ -35,10 +48,11 @@ struct cuda_symmetric {
     int64_t item;
     gram_dtype dtype;
     const void *a; /* of the item */
-    char *sums;    /* scratch, cuda_symmetric_bytes */
+    char *sums;    /* scratch */
     double scale;  /* a power of 2: products are those of scale^2 A, out of danger */
 };
-size_t cuda_symmetric_bytes(gram_dtype dtype, int64_t n);
+/* Takes the scratch of products with a matrix of order n, of a->dtype. */
+void cuda_symmetric_take(struct cuda_symmetric *a, int64_t n, struct gram_layout *l);
 /* Chooses the scale, waiting for the device; *finite: the triangle holds neither NaN nor infinity.
  */
 gram_status cuda_symmetric_prepare(struct cuda_symmetric *a, bool *finite);

@@ -8,6 +8,7 @@
  */
 #include "core/backend.h"
 #include "core/list.h"
+#include "core/scratch.h"
 #include "core/threads.h"
 #include "eigh.h"
 #include <math.h>
@@ -26,7 +27,8 @@ struct work {
     struct gram_eigh_multi m;
     gram_context *values_on, *info_on, *found_on; /* NULL: the CPU */
     size_t device_bytes[GRAM_MULTI_DEVICES];
-    size_t w_bytes, panel_bytes, host_bytes; /* of the CPU: values, a copy of them, a panel */
+    void *values_copy;
+    size_t panel_bytes, host_bytes; /* of the CPU: values, a copy of them, a panel */
 };
 
 /* ---- Blocks of columns on the CPU ------------------------------------------------------------ */
@@ -247,10 +249,22 @@ static void hand_over(struct work *w)
     m->host = &on_cpu;
 }
 
+/* The memory of the CPU, from the first context, whose device's scratch is cusolverMg's. */
+static void take_host(struct work *w, struct gram_layout *l)
+{
+    const size_t n = (size_t)w->m.n, size = gram_dtype_size(w->m.dtype);
+
+    gram_take_many(l, &w->m.w, n, size);
+    gram_take_many(l, &w->values_copy, n, size);
+    gram_take(l, &w->m.panel, w->panel_bytes);
+}
+
 /* Checks everything and asks for the scratch. */
 static gram_status open_call(const gram_group *group, const char *name,
                              const struct gram_eigh_call *call, struct work *w)
 {
+    struct gram_layout layout = {0};
+
     *w = (struct work){.g = NULL};
     TRY(gram_group_open(group, name, &w->group));
     w->g = w->group.contexts[0];
@@ -260,8 +274,8 @@ static gram_status open_call(const gram_group *group, const char *name,
     if (w->m.n == 0 || w->op.batch.count == 0)
         return GRAM_OK;
     TRY(w->g->backend->eigh_multi_workspace(&w->m, w->device_bytes, &w->panel_bytes));
-    w->w_bytes = gram_round64((size_t)w->m.n * gram_dtype_size(w->m.dtype));
-    w->host_bytes = 2 * w->w_bytes + w->panel_bytes;
+    take_host(w, &layout);
+    w->host_bytes = gram_layout_bytes(&layout);
     return GRAM_OK;
 }
 
@@ -437,7 +451,7 @@ static int64_t choose(const struct work *w, int outcome, int64_t *first, int64_t
 
 static gram_status put_values(const struct work *w, int64_t item, int64_t first, int64_t stored)
 {
-    char *copy = (char *)w->m.w + w->w_bytes;
+    char *copy = w->values_copy;
 
     for (int64_t j = 0; j < w->op.values.cols; j++) {
         double value = j < stored ? value_of(&w->m, first + j) : NAN;
@@ -477,8 +491,10 @@ gram_status gram_eigh_multi(const gram_group *group, const gram_tensor *a,
     const struct gram_eigh_call call = {a, options, values, vectors, info};
     const gram_eigh_report report = {.driver = GRAM_EIGH_DRIVER_DIVIDE};
     gram_plan_description d = {.size = sizeof d};
+    struct gram_layout layout = {0};
     bool failed = false;
     struct work w;
+    void *memory;
 
     TRY(open_call(group, __func__, &call, &w));
     if (!w.group.force) {
@@ -487,8 +503,9 @@ gram_status gram_eigh_multi(const gram_group *group, const gram_tensor *a,
             return gram_fail(w.g, GRAM_UNSUPPORTED,
                              "%s; use gram_eigh there, or set group.force to 1", d.reason);
     }
-    TRY(gram_scratch(w.g, w.host_bytes, &w.m.w));
-    w.m.panel = (char *)w.m.w + 2 * w.w_bytes;
+    TRY(gram_scratch(w.g, w.host_bytes, &memory));
+    take_host(&w, &layout);
+    gram_layout_place(&layout, memory);
     for (int64_t item = 0; item < w.op.batch.count; item++)
         TRY(do_item(&w, item, &failed));
     TRY(gram_eigh_ended(w.g, GRAM_OK, options, &report));

@@ -163,48 +163,32 @@ static gram_status multiply(struct krylov *z)
 
 /* ---- Scratch --------------------------------------------------------------------------------- */
 
-/* Where the host's scratch of a run lies. */
-static size_t place(struct krylov *z, char *scratch)
-{
-    size_t at = 0;
-    int64_t m = z->most, b = z->block, lwork, liwork;
-    struct {
-        void *to;
-        size_t bytes;
-    } parts[] = {
-        {        &z->t, (size_t)(m * m) * sizeof(double)},
-        {        &z->s,          (size_t)gram_most(m * m,b * b + 2 * b) * sizeof(double)},
-        {     &z->gram, (size_t)(b * b) * sizeof(double)                                },
-        {   &z->values,       (size_t)m * sizeof(double)},
-        {&z->residuals,       (size_t)m * sizeof(double)                                },
-        {   &z->before,       (size_t)m * sizeof(double)},
-        {   &z->wanted,    (size_t)z->k * sizeof(double)                                },
-        {   &z->column, (size_t)(m * b) * sizeof(double)},
-        {    &z->other, (size_t)(m * b) * sizeof(double)                                },
-        {      &z->mix, (size_t)(b * b) * sizeof(double)},
-        {     &z->work,                                0                                },
-        {    &z->iwork,                                0},
-    };
-    const size_t count = sizeof parts / sizeof *parts;
-
-    z->small_eigh->sizes(gram_most(m, b), &lwork, &liwork);
-    parts[count - 2].bytes = (size_t)lwork * sizeof(double);
-    parts[count - 1].bytes = (size_t)liwork * sizeof(int32_t);
-    for (size_t i = 0; i < count; i++) {
-        if (scratch)
-            *(char **)parts[i].to = scratch + at;
-        at += gram_round64(parts[i].bytes);
-    }
-    return at;
-}
-
 void gram_krylov_plan(struct krylov *z)
 {
     z->element = gram_dtype_size(z->dtype);
     z->keep = gram_least(2 * z->k + MORE_KEPT, z->n);
     z->most = gram_least(2 * z->k + z->more, z->n);
-    z->host_bytes = place(z, NULL);
-    z->bytes = z->ops->place(z, NULL);
+}
+
+void gram_krylov_take(struct krylov *z, struct gram_layout *l)
+{
+    const size_t m = (size_t)z->most, b = (size_t)z->block;
+    const size_t square = m * m, small = b * b + 2 * b;
+    int64_t lwork, liwork;
+
+    z->small_eigh->sizes(gram_most(z->most, z->block), &lwork, &liwork);
+    gram_take_many(l, &z->t, square, sizeof(double));
+    gram_take_many(l, &z->s, square > small ? square : small, sizeof(double));
+    gram_take_many(l, &z->gram, b * b, sizeof(double));
+    gram_take_many(l, &z->values, m, sizeof(double));
+    gram_take_many(l, &z->residuals, m, sizeof(double));
+    gram_take_many(l, &z->before, m, sizeof(double));
+    gram_take_many(l, &z->wanted, (size_t)z->k, sizeof(double));
+    gram_take_many(l, &z->column, m * b, sizeof(double));
+    gram_take_many(l, &z->other, m * b, sizeof(double));
+    gram_take_many(l, &z->mix, b * b, sizeof(double));
+    gram_take_many(l, &z->work, (size_t)lwork, sizeof(double));
+    gram_take_many(l, &z->iwork, (size_t)liwork, sizeof(int32_t));
 }
 
 bool gram_krylov_small_eigh(const struct krylov *z, int64_t n, double *a, int64_t ld, double *w)
@@ -510,14 +494,13 @@ static bool same_as_before(struct krylov *z)
     return same;
 }
 
-gram_status gram_krylov_run(struct krylov *z, void *host, void *memory)
+gram_status gram_krylov_run(struct krylov *z)
 {
     double tolerance = z->tolerance / 2;
     int64_t least = 0;
     int failed = 0;
 
-    place(z, host);
-    z->ops->place(z, memory);
+    z->x = z->filters ? z->w + (size_t)(z->n * z->block) * z->element : NULL;
     z->random = z->seed;
     for (int64_t i = 0; i < z->k; i++)
         z->before[i] = INFINITY;

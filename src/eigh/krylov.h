@@ -32,6 +32,7 @@
 #ifndef GRAM_KRYLOV_H
 #define GRAM_KRYLOV_H
 #include "core/backend.h"
+#include "core/scratch.h"
 
 /* out = A in, both n by columns, as the device stores Q. */
 typedef gram_status krylov_multiply(void *user, int64_t columns, const void *in, void *out);
@@ -41,8 +42,8 @@ struct krylov;
 /* The arithmetic on tall matrices.  On a device calls may only queue; those that give numbers to
  * the host wait. */
 struct krylov_ops {
-    /* The bytes of the device's scratch; where it lies, unless memory is NULL. */
-    size_t (*place)(struct krylov *z, char *memory);
+    /* Takes the device's scratch: V, Q, W and what else the ops want. */
+    void (*take)(struct krylov *z, struct gram_layout *l);
     /* Columns [at, at + width) of V = Q, and Q = cols columns of V from at on. */
     gram_status (*append)(struct krylov *z, int64_t at);
     gram_status (*extract)(struct krylov *z, int64_t at, int64_t cols);
@@ -100,10 +101,9 @@ struct krylov {
     /* Chosen by gram_krylov_plan. */
     int64_t keep, most;
     size_t element;
-    size_t host_bytes, bytes; /* of scratch: on the host, for V, Q and W */
 
-    /* The device's scratch: V, Q, W; where z->filters another block like Q; small
-     * matrices. */
+    /* The device's scratch: V, Q, W, which has room for two blocks where z->filters: x is the
+     * second; the CPU's small matrices. */
     char *v, *q, *w, *x, *small;
     /* The host's, by columns: T and its eigenvectors with leading dimension most, the Gram matrix
      * of W, the Ritz values (the best first), their residuals, the values of an earlier round,
@@ -128,12 +128,13 @@ struct krylov {
     double flops; /* since the last Rayleigh-Ritz */
 };
 
-/* Chooses the sizes for n, k, block and dtype, which are set with the ops, and the bytes of
- * scratch. */
+/* Chooses the sizes for n, k, block and dtype, which are set with the ops. */
 void gram_krylov_plan(struct krylov *z);
-/* Runs in scratch of z->host_bytes and z->bytes, aligned to 64.  GRAM_OK: the results say what was
- * found.  GRAM_CANCELLED, or what multiply or the device returned. */
-gram_status gram_krylov_run(struct krylov *z, void *host, void *memory);
+/* Takes the host's scratch of a run; z->ops->take has the device's. */
+void gram_krylov_take(struct krylov *z, struct gram_layout *l);
+/* Runs where both have their memory.  GRAM_OK: the results say what was found.  GRAM_CANCELLED, or
+ * what multiply or the device returned. */
+gram_status gram_krylov_run(struct krylov *z);
 /* Eigenvalues (ascending) and eigenvectors (over a) of a small matrix of doubles. */
 bool gram_krylov_small_eigh(const struct krylov *z, int64_t n, double *a, int64_t ld, double *w);
 /* What an eigenproblem asks for: everything but ops, block, multiply and user. */
