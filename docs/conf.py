@@ -24,7 +24,7 @@ version = re.search(
 ).group(1)
 release = version
 
-extensions = ["myst_nb", "breathe", "sphinx_copybutton"]
+extensions = ["myst_nb", "breathe", "sphinx_copybutton", "sphinx_design"]
 source_suffix = {".md": "myst-nb"}
 exclude_patterns = ["site"]
 # Pages that the tables of contents name by a pattern may come later.
@@ -96,7 +96,7 @@ def fill_in(app, name, source):
             return match.group()
         return f"{{download}}`{text} <{target}>`"
 
-    source[0] = MADE.sub(made, LINK.sub(download, source[0]))
+    source[0] = LINK.sub(download, MADE.sub(made, source[0]))
 
 
 def setup(app):
