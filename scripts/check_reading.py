@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""check_reading.py - how easily the pages of docs/ are read, and how long their lines are
+"""check_reading.py - how easily the pages of docs/ that teach are read
 
     scripts/check_reading.py [FILE.md]...
 
 Prints Flesch's reading ease of the prose of each page (code, tables, headings and links' targets
-left out) and fails where a page for users has less than LEAST, or where a line of Markdown is
-longer than 120 characters.  Syllables are counted as groups of vowels, which is good to a few
+left out) and fails where a page has less than LEAST.  Syllables are counted as groups of vowels, which is good to a few
 points; names in backticks count as one word of two syllables.
 """
 
@@ -17,7 +16,6 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGES = "docs/start/*.md docs/guide/*.md docs/coming-from/*.md docs/choosing.md docs/faq.md"
 LEAST = 60
 WORDS = 150  # a page with less prose than that has no figure worth the name
-COLUMNS = 120
 
 
 def prose(text):
@@ -53,10 +51,6 @@ def main():
         if ease is not None:
             print(f"{name}: reading ease {ease:.0f}" + (f", at least {LEAST}" * (ease < LEAST)))
             failed |= ease < LEAST
-        for number, line in enumerate(text.split("\n"), 1):
-            if len(line) > COLUMNS:
-                print(f"{name}:{number}: {len(line)} columns, at most {COLUMNS}")
-                failed = True
     sys.exit(failed)
 
 
