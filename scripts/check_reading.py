@@ -4,8 +4,8 @@
     scripts/check_reading.py [FILE.md]...
 
 Prints Flesch's reading ease of the prose of each page (code, tables, headings and links' targets
-left out) and fails where a page has less than LEAST.  Syllables are counted as groups of vowels, which is good to a few
-points; names in backticks count as one word of two syllables.
+left out) and fails where a page has less than LEAST.  Syllables are counted as groups of vowels,
+which is good to a few points; names in backticks count as one word of two syllables.
 """
 
 import pathlib
