@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""check_architecture.py - ARCHITECTURE.md and the READMEs of src/ name only what is there
+"""check_architecture.py - ARCHITECTURE.md, READMEs and docs/how-it-works name what is there
 
 Looked at is what stands between backquotes:
 - a path or a pattern of one (`src/core/view.c`, `cpu_*`, `*_tile.h`) names a file or a folder of
@@ -81,7 +81,8 @@ def main():
             with open(name, encoding="utf-8", errors="replace") as file:
                 words.update(NAME.findall(file.read()))
     documents = ["ARCHITECTURE.md"]
-    documents += [name for name in names if re.fullmatch(r"(src/\w+|tools/\w+)/README\.md", name)]
+    others = re.compile(r"(src/\w+|tools/\w+)/README\.md|docs/how-it-works/[\w-]+\.md")
+    documents += [name for name in names if others.fullmatch(name)]
     problems = 0
     for document in documents:
         for number, what in problems_of(document, names, words):
