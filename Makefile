@@ -3,7 +3,7 @@
 #   make          build build/libgram.so and build/gram
 #   make demo     install what is missing, build, and learn and predict on a real data set
 #   make test     install what the tests need, build, run the tests and the quick checks
-#                 (GRAM_TEST_TORCH=1: with PyTorch, which is 0.6 GB; see docs/guide/python.md)
+#                 (GRAM_TEST_TORCH=1: with PyTorch, which is 0.6 GB; see CONTRIBUTING.md)
 #   make check    all checks: the quick ones (style, includes, symbols, ...), clang-tidy, the cross
 #                 build, the sanitizers and the fuzzers (PARTS=thorough: without the quick ones)
 #   make format   lay out every C file as .clang-format says
