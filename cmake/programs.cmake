@@ -1,15 +1,28 @@
 # programs.cmake - the command line, the tests and the fuzz targets, found by name
 #
 # check/ is shared: its tables (case_*.c) and the harness go into the command line too, since
-# `gram check`, `gram bench` and `gram profile` run what the tests run.
+# `gram check`, `gram bench` and `gram profile` run what the tests run.  case_<op>.c defines the
+# table case_<op>; the list of them, harness_ops, is made of the names of the files.
 
 file(GLOB GRAM_CASE_SOURCES CONFIGURE_DEPENDS check/case_*.c)
+set(GRAM_CASES)
+foreach(source ${GRAM_CASE_SOURCES})
+    get_filename_component(name ${source} NAME_WE)
+    string(REPLACE "case_" "" name ${name})
+    list(APPEND GRAM_CASES ${name})
+endforeach()
+string(REGEX REPLACE "([^;]+);?" "extern const struct case_op case_\\1;\n" declared "${GRAM_CASES}")
+string(REGEX REPLACE "([^;]+);?" "    &case_\\1,\n" listed "${GRAM_CASES}")
+file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/harness_ops.c CONTENT
+    "#include \"check/harness/harness.h\"\n\n${declared}
+const struct case_op *const harness_ops[] = {\n${listed}    NULL,\n};\n")
+set_source_files_properties(${CMAKE_BINARY_DIR}/harness_ops.c PROPERTIES GENERATED TRUE)
 file(GLOB GRAM_CHECK_SOURCES CONFIGURE_DEPENDS check/*.c check/harness/*.c)
 file(GLOB GRAM_CLI_SOURCES CONFIGURE_DEPENDS cli/*.c)
 list(FILTER GRAM_CLI_SOURCES EXCLUDE REGEX "/gram\\.c$") # the file with main
 
 if(GRAM_CHECK_SOURCES)
-    add_library(gram_cases STATIC ${GRAM_CHECK_SOURCES})
+    add_library(gram_cases STATIC ${GRAM_CHECK_SOURCES} ${CMAKE_BINARY_DIR}/harness_ops.c)
     target_include_directories(gram_cases PUBLIC include src ${CMAKE_SOURCE_DIR})
     target_link_libraries(gram_cases PRIVATE gram_flags gram_reference)
 endif()

@@ -50,10 +50,8 @@ endfunction()
 
 if(EXISTS ${CMAKE_SOURCE_DIR}/tests/run_cases.c)
     gram_test_program(run_cases tests/run_cases.c)
-    foreach(source ${GRAM_CASE_SOURCES})
-        get_filename_component(name ${source} NAME_WE)
-        string(REPLACE "case_" "" operation ${name})
-        gram_test(${name} c 5400 run_cases ${operation})
+    foreach(operation ${GRAM_CASES})
+        gram_test(case_${operation} c 5400 run_cases ${operation})
     endforeach()
 endif()
 
@@ -74,9 +72,7 @@ function(gram_test_emulated name timeout)
 endfunction()
 
 # The tables of what the CUDA backend offers: on a device if there is one, and emulated.
-foreach(operation cdist kernel expression median kernel_vjp cdist_grad agop solve_cholesky solve_lu
-        matmul_batched syrk_ema eigh eigh_kernel kernel_matmul matrix_power kron kron_matmul
-        kron_matmul_vjp kron_solve kfac_factors sample_grad)
+foreach(operation ${GRAM_CASES})
     if(TARGET gram_cuda AND TARGET run_cases)
         gram_test(case_${operation}_cuda c 5400 run_cases ${operation})
         set_tests_properties(case_${operation}_cuda PROPERTIES
@@ -166,11 +162,13 @@ gram_test_program(bench_kron_nccl bench/bench_kron_nccl.c)
 if(TARGET test_calls AND NOT APPLE)
     file(GLOB wrapped CONFIGURE_DEPENDS tests/core/wrapped*.c)
     target_sources(test_calls PRIVATE ${wrapped})
-    foreach(operation
-            cdist kernel median_distance kernel_matmul kernel_vjp cdist_grad agop solve_cholesky
-            solve_lu matmul_batched syrk_ema eigh eigh_kernel matrix_power kron kron_matmul
-            kron_matmul_vjp kron_solve sample_grad kfac_factors)
-        target_link_options(test_calls PRIVATE -Wl,--wrap=gram_${operation})
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${wrapped})
+    foreach(source ${wrapped})
+        file(STRINGS ${source} lines REGEX "^gram_status __wrap_gram_")
+        foreach(line ${lines})
+            string(REGEX REPLACE "^gram_status __wrap_(gram_[a-z_]+).*" "\\1" function "${line}")
+            target_link_options(test_calls PRIVATE -Wl,--wrap=${function})
+        endforeach()
     endforeach()
 endif()
 # test_kron_check makes one output of a product wrong.
