@@ -32,31 +32,10 @@ static const struct {
     PyObject *(*query)(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
                        PyObject *kwnames);
 } queries[] = {
-    {            "cdist",             py_cdist_workspace},
-    {  "median_distance",   py_median_distance_workspace},
-    {           "kernel",            py_kernel_workspace},
-    {       "kernel_vjp",        py_kernel_vjp_workspace},
-    {       "cdist_grad",        py_cdist_grad_workspace},
-    {             "agop",              py_agop_workspace},
-    {   "solve_cholesky",    py_solve_cholesky_workspace},
-    {         "solve_lu",          py_solve_lu_workspace},
-    {             "eigh",              py_eigh_workspace},
-    {    "kernel_matmul",     py_kernel_matmul_workspace},
-    {      "eigh_kernel",       py_eigh_kernel_workspace},
-    {             "kron",              py_kron_workspace},
-    {      "kron_matmul",       py_kron_matmul_workspace},
-    {  "kron_matmul_vjp",   py_kron_matmul_vjp_workspace},
-    {       "kron_solve",        py_kron_solve_workspace},
-    {      "kron_logdet",       py_kron_logdet_workspace},
-    {    "kron_diagonal",     py_kron_diagonal_workspace},
-    {     "matrix_power",      py_matrix_power_workspace},
-    {   "matmul_batched",    py_matmul_batched_workspace},
-    {   "matmul_chunked",    py_matmul_chunked_workspace},
-    {         "syrk_ema",          py_syrk_ema_workspace},
-    {      "sample_grad",       py_sample_grad_workspace},
-    {     "kfac_factors",      py_kfac_factors_workspace},
-    { "natural_gradient",  py_natural_gradient_workspace},
-    {"kron_matmul_multi", py_kron_matmul_multi_workspace},
+#define PY_QUERY(name) {#name, py_##name##_workspace},
+#define PY_CALL(name)
+#define PY_INNER(name)
+#include "py_functions.def"
 };
 
 /* workspace(name, *arguments, **options): the bytes of a call, as (host, device); None where there
@@ -71,68 +50,31 @@ static PyObject *workspace(PyObject *module, PyObject *const *args, Py_ssize_t n
     Py_RETURN_NONE;
 }
 
-#define FUNCTION(name)                                \
-  {                                                   \
-#    name, FAST(py_##name), KEYWORDS, py_##name##_doc \
-  }
-
+/* clang-format off */
 static PyMethodDef functions[] = {
-    FUNCTION(cdist),
-    FUNCTION(median_distance),
-    FUNCTION(kernel),
-    FUNCTION(kernel_vjp),
-    FUNCTION(cdist_grad),
-    FUNCTION(agop),
-    FUNCTION(solve_cholesky),
-    FUNCTION(solve_lu),
-    FUNCTION(eigh),
-    FUNCTION(kernel_matmul),
-    FUNCTION(eigh_kernel),
-    FUNCTION(kron),
-    FUNCTION(kron_matmul),
-    FUNCTION(kron_matmul_vjp),
-    FUNCTION(kron_solve),
-    FUNCTION(kron_logdet),
-    FUNCTION(kron_diagonal),
-    FUNCTION(matrix_power),
-    FUNCTION(matmul_batched),
-    FUNCTION(matmul_chunked),
-    FUNCTION(syrk_ema),
-    FUNCTION(sample_grad),
-    FUNCTION(kfac_factors),
-    FUNCTION(natural_gradient),
-    {          "kron_trace",        FAST(py_kron_trace),     KEYWORDS,        py_kron_trace_doc},
-    {   "kron_matmul_multi", FAST(py_kron_matmul_multi),     KEYWORDS, py_kron_matmul_multi_doc},
-    {    "kron_matmul_part",  FAST(py_kron_matmul_part),     KEYWORDS,  py_kron_matmul_part_doc},
-    {             "nccl_id",           FAST(py_nccl_id),     KEYWORDS,           py_nccl_id_doc},
-    {                "tune",              FAST(py_tune),     KEYWORDS,              py_tune_doc},
-    {           "tune_eigh",         FAST(py_tune_eigh),     KEYWORDS,         py_tune_eigh_doc},
-    {           "tune_kron",         FAST(py_tune_kron),     KEYWORDS,         py_tune_kron_doc},
-    {             "devices",                 py_devices,  METH_NOARGS,           py_devices_doc},
-    {         "best_device",             py_best_device,  METH_NOARGS,       py_best_device_doc},
-    {         "memory_info",       FAST(py_memory_info),     KEYWORDS,       py_memory_info_doc},
-    {         "set_threads",             py_set_threads,       METH_O,       py_set_threads_doc},
-    {         "get_threads",             py_get_threads,  METH_NOARGS,       py_get_threads_doc},
-    {                "info",                    py_info,  METH_NOARGS,              py_info_doc},
-    {          "cache_info",        FAST(py_cache_info),     KEYWORDS,                     NULL},
-    {          "cache_list",        FAST(py_cache_list),     KEYWORDS,                     NULL},
-    {         "cache_clear",       FAST(py_cache_clear),     KEYWORDS,                     NULL},
-    {          "cache_warm",        FAST(py_cache_warm),     KEYWORDS,                     NULL},
-    {   "cache_warm_kernel", FAST(py_cache_warm_kernel),     KEYWORDS,                     NULL},
-    {           "workspace",            FAST(workspace),     KEYWORDS,                     NULL},
-    {         "machine_fit",             py_machine_fit, METH_VARARGS,                     NULL},
-    {           "eigh_many",               py_eigh_many, METH_VARARGS,                     NULL},
-    {          "eigh_multi",              py_eigh_multi, METH_VARARGS,                     NULL},
-    {"eigh_multi_workspace",    py_eigh_multi_workspace, METH_VARARGS,                     NULL},
-    {   "matrix_power_many",       py_matrix_power_many, METH_VARARGS,                     NULL},
-    {        "machine_load",            py_machine_load,       METH_O,                     NULL},
-    {        "kernel_takes",            py_kernel_takes,       METH_O,                     NULL},
-    {      "kernel_numbers",    FAST(py_kernel_numbers),     KEYWORDS,                     NULL},
-    {        "xla_handlers",            py_xla_handlers,  METH_NOARGS,                     NULL},
-    {    "optimizer_create",        py_optimizer_create, METH_VARARGS,                     NULL},
-    {  "optimizer_defaults",      py_optimizer_defaults,       METH_O,                     NULL},
-    {                  NULL,                       NULL,            0,                     NULL},
+#define PY_QUERY(name) PY_CALL(name)
+#define PY_CALL(name)  {#name, FAST(py_##name), KEYWORDS, py_##name##_doc},
+#define PY_INNER(name) {#name, FAST(py_##name), KEYWORDS, NULL},
+#include "py_functions.def"
+    {"devices",              py_devices,              METH_NOARGS,  py_devices_doc},
+    {"best_device",          py_best_device,          METH_NOARGS,  py_best_device_doc},
+    {"set_threads",          py_set_threads,          METH_O,       py_set_threads_doc},
+    {"get_threads",          py_get_threads,          METH_NOARGS,  py_get_threads_doc},
+    {"info",                 py_info,                 METH_NOARGS,  py_info_doc},
+    {"workspace",            FAST(workspace),         KEYWORDS,     NULL},
+    {"machine_fit",          py_machine_fit,          METH_VARARGS, NULL},
+    {"eigh_many",            py_eigh_many,            METH_VARARGS, NULL},
+    {"eigh_multi",           py_eigh_multi,           METH_VARARGS, NULL},
+    {"eigh_multi_workspace", py_eigh_multi_workspace, METH_VARARGS, NULL},
+    {"matrix_power_many",    py_matrix_power_many,    METH_VARARGS, NULL},
+    {"machine_load",         py_machine_load,         METH_O,       NULL},
+    {"kernel_takes",         py_kernel_takes,         METH_O,       NULL},
+    {"xla_handlers",         py_xla_handlers,         METH_NOARGS,  NULL},
+    {"optimizer_create",     py_optimizer_create,     METH_VARARGS, NULL},
+    {"optimizer_defaults",   py_optimizer_defaults,   METH_O,       NULL},
+    {NULL, NULL, 0, NULL},
 };
+/* clang-format on */
 
 /* A type of the module; *out gets a reference, unless out is NULL. */
 static int add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **out)

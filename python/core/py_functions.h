@@ -113,79 +113,15 @@ PyObject *py_factors_end(struct py_call *call, struct py_factors *factors, bool 
     return run(module, args, nargs, kwnames, true);  \
   }
 
-extern const char py_kron_matmul_doc[], py_matrix_power_doc[], py_eigh_kernel_doc[],
-    py_kron_matmul_vjp_doc[], py_kron_solve_doc[], py_kron_logdet_doc[], py_kron_trace_doc[],
-    py_kron_diagonal_doc[], py_sample_grad_doc[], py_kfac_factors_doc[];
-extern const char py_kron_matmul_multi_doc[], py_kron_matmul_part_doc[], py_nccl_id_doc[];
-extern const char py_eigh_doc[], py_kernel_matmul_doc[], py_kron_doc[];
-extern const char py_matmul_batched_doc[], py_matmul_chunked_doc[], py_syrk_ema_doc[],
-    py_natural_gradient_doc[];
-extern const char py_cdist_doc[], py_median_distance_doc[], py_kernel_doc[], py_kernel_vjp_doc[],
-    py_cdist_grad_doc[], py_agop_doc[], py_solve_cholesky_doc[], py_solve_lu_doc[], py_tune_doc[],
-    py_tune_eigh_doc[], py_tune_kron_doc[], py_devices_doc[], py_best_device_doc[],
-    py_memory_info_doc[], py_set_threads_doc[], py_get_threads_doc[], py_info_doc[];
+#define PY_QUERY(name) PY_CALL(name) PY_FUNCTION(py_##name##_workspace);
+#define PY_CALL(name)                  \
+  extern const char py_##name##_doc[]; \
+  PY_FUNCTION(py_##name);
+#define PY_INNER(name) PY_FUNCTION(py_##name);
+#include "py_functions.def"
 
-PY_FUNCTION(py_cdist);
-PY_FUNCTION(py_cdist_workspace);
-PY_FUNCTION(py_median_distance);
-PY_FUNCTION(py_median_distance_workspace);
-PY_FUNCTION(py_kernel);
-PY_FUNCTION(py_kernel_workspace);
-PY_FUNCTION(py_kernel_vjp);
-PY_FUNCTION(py_kernel_vjp_workspace);
-PY_FUNCTION(py_cdist_grad);
-PY_FUNCTION(py_cdist_grad_workspace);
-PY_FUNCTION(py_agop);
-PY_FUNCTION(py_agop_workspace);
-PY_FUNCTION(py_solve_cholesky);
-PY_FUNCTION(py_solve_cholesky_workspace);
-PY_FUNCTION(py_solve_lu);
-PY_FUNCTION(py_solve_lu_workspace);
-PY_FUNCTION(py_eigh);
-PY_FUNCTION(py_eigh_workspace);
-PY_FUNCTION(py_eigh_kernel);
-PY_FUNCTION(py_eigh_kernel_workspace);
-PY_FUNCTION(py_kernel_matmul);
-PY_FUNCTION(py_kernel_matmul_workspace);
-PY_FUNCTION(py_kron);
-PY_FUNCTION(py_kron_workspace);
-PY_FUNCTION(py_kron_matmul);
-PY_FUNCTION(py_kron_matmul_workspace);
-PY_FUNCTION(py_kron_matmul_multi);
-PY_FUNCTION(py_kron_matmul_multi_workspace);
-PY_FUNCTION(py_kron_matmul_part);
-PY_FUNCTION(py_nccl_id);
-PY_FUNCTION(py_kron_matmul_vjp);
-PY_FUNCTION(py_kron_matmul_vjp_workspace);
-PY_FUNCTION(py_kron_solve);
-PY_FUNCTION(py_kron_solve_workspace);
-PY_FUNCTION(py_kron_logdet);
-PY_FUNCTION(py_kron_logdet_workspace);
-PY_FUNCTION(py_kron_trace);
-PY_FUNCTION(py_kron_diagonal);
-PY_FUNCTION(py_kron_diagonal_workspace);
-PY_FUNCTION(py_matrix_power);
-PY_FUNCTION(py_matrix_power_workspace);
-PY_FUNCTION(py_matmul_batched);
-PY_FUNCTION(py_matmul_batched_workspace);
-PY_FUNCTION(py_matmul_chunked);
-PY_FUNCTION(py_matmul_chunked_workspace);
-PY_FUNCTION(py_natural_gradient);
-PY_FUNCTION(py_natural_gradient_workspace);
-PY_FUNCTION(py_syrk_ema);
-PY_FUNCTION(py_syrk_ema_workspace);
-PY_FUNCTION(py_sample_grad);
-PY_FUNCTION(py_sample_grad_workspace);
-PY_FUNCTION(py_kfac_factors);
-PY_FUNCTION(py_kfac_factors_workspace);
-PY_FUNCTION(py_tune);
-PY_FUNCTION(py_tune_eigh);
-PY_FUNCTION(py_tune_kron);
-PY_FUNCTION(py_cache_info);
-PY_FUNCTION(py_cache_list);
-PY_FUNCTION(py_cache_clear);
-PY_FUNCTION(py_cache_warm);
-PY_FUNCTION(py_cache_warm_kernel);
+extern const char py_devices_doc[], py_best_device_doc[], py_set_threads_doc[],
+    py_get_threads_doc[], py_info_doc[];
 
 /* py_cache.c: the chips of a call of gram.cache.warm, and the list of what it compiles. */
 struct py_warming {
@@ -197,8 +133,6 @@ struct py_warming {
 int py_warming_begin(struct py_warming *w, PyObject *chips);
 /* Frees all but the list, which the caller gets.  An error becomes py_end's exception, and NULL. */
 PyObject *py_warming_end(struct py_warming *w, struct py_call *call, gram_status status);
-PY_FUNCTION(py_memory_info);
-PY_FUNCTION(py_kernel_numbers);
 
 PyObject *py_eigh_many(PyObject *module, PyObject *args);
 PyObject *py_eigh_multi(PyObject *module, PyObject *args);

@@ -4,51 +4,16 @@ Functions take arrays of NumPy, PyTorch, CuPy, JAX, or of anything with the buff
 DLPack, and return arrays of the same library.  See help(gram.cdist), and docs/guide/python.md.
 """
 
-from gram import _threads, cache
-from gram._core import (
-    Communicator,
-    LinAlgError,
-    Module,
-    Pending,
-    __version__,
-    agop,
-    best_device,
-    cdist,
-    cdist_grad,
-    devices,
-    eigh,
-    eigh_kernel,
-    get_threads,
-    info,
-    kernel,
-    kernel_matmul,
-    kernel_vjp,
-    kfac_factors,
-    kron,
-    kron_diagonal,
-    kron_logdet,
-    kron_matmul,
-    kron_matmul_multi,
-    kron_matmul_part,
-    kron_matmul_vjp,
-    kron_solve,
-    kron_trace,
-    matmul_batched,
-    matmul_chunked,
-    matrix_power,
-    median_distance,
-    memory_info,
-    natural_gradient,
-    nccl_id,
-    sample_grad,
-    set_threads,
-    solve_cholesky,
-    solve_lu,
-    syrk_ema,
-    tune,
-    tune_eigh,
-    tune_kron,
-)
+from gram import _core, _threads, cache
+from gram._core import Communicator, LinAlgError, Module, Pending, __version__
+
+# Of the extension, which has functions without a docstring for the modules of this package.
+_FUNCTIONS = {
+    name: value
+    for name, value in vars(_core).items()
+    if isinstance(value, type(_core.cdist)) and value.__doc__
+}
+globals().update(_FUNCTIONS)
 
 
 def __getattr__(name):
@@ -76,56 +41,22 @@ _MANY = ("eigh_many", "eigh_multi", "matrix_power_many")
 _WORKSPACE = ("Shape", "workspace")
 _MODULES = ("compat", "gpytorch", "jax", "machine", "optim", "plot", "sklearn", "torch")
 
-__all__ = [
-    "Communicator",
-    "LinAlgError",
-    "Machine",
-    "Module",
-    "Pending",
-    "Shape",
-    "__version__",
-    "agop",
-    "best_device",
-    "cache",
-    "cdist",
-    "cdist_grad",
-    "devices",
-    "eigh",
-    "eigh_kernel",
-    "eigh_many",
-    "eigh_multi",
-    "get_threads",
-    "info",
-    "kernel",
-    "kernel_matmul",
-    "kernel_vjp",
-    "kfac_factors",
-    "kron",
-    "kron_diagonal",
-    "kron_logdet",
-    "kron_matmul",
-    "kron_matmul_multi",
-    "kron_matmul_part",
-    "kron_matmul_vjp",
-    "kron_solve",
-    "kron_trace",
-    "matmul_batched",
-    "matmul_chunked",
-    "matrix_power",
-    "matrix_power_many",
-    "median_distance",
-    "memory_info",
-    "natural_gradient",
-    "nccl_id",
-    "sample_grad",
-    "set_threads",
-    "solve_cholesky",
-    "solve_lu",
-    "syrk_ema",
-    "tune",
-    "tune_eigh",
-    "tune_kron",
-    "workspace",
-]
+__all__ = sorted(
+    [
+        "Communicator",
+        "LinAlgError",
+        "Machine",
+        "Module",
+        "Pending",
+        "Shape",
+        "__version__",
+        "cache",
+        "eigh_many",
+        "eigh_multi",
+        "matrix_power_many",
+        "workspace",
+        *_FUNCTIONS,
+    ]
+)
 
 _threads.watch()
