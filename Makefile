@@ -8,6 +8,8 @@
 #                 build, the sanitizers and the fuzzers (PARTS=thorough: without the quick ones)
 #   make format   lay out every C file as .clang-format says
 #   make docs     the documentation site, build/docs/html/index.html
+#   make coverage lines and branches of the C code that the tests run (scripts/coverage)
+#   make release  archives, wheels, packages, checksums and notes, in build/release
 #   make bench    measure against other packages (installs them in build/bench-venv)
 #   make install  PREFIX=/usr/local, DESTDIR= as usual
 #
@@ -50,6 +52,13 @@ format:
 docs:
 	@scripts/docs
 
+coverage:
+	@scripts/bootstrap test
+	@scripts/coverage
+
+release:
+	@scripts/release
+
 bench:
 	@scripts/bootstrap bench
 	@scripts/build programs
@@ -61,4 +70,4 @@ install: all
 clean:
 	@rm -rf "$(BUILD)"
 
-.PHONY: all demo test check format docs bench install clean
+.PHONY: all demo test check format docs coverage release bench install clean
