@@ -386,8 +386,6 @@ struct gram_backend {
     gram_status (*tune)(gram_context *g, const struct gram_cdist_op *op, gram_tuning *result);
     gram_status (*tune_kron)(gram_context *g, const struct gram_kron_matmul_op *op,
                              gram_kron_tuning *result);
-    /* The bytes of gram_optimizer_workspace. */
-    gram_status (*optimizer_workspace)(gram_context *g, const gram_optimizer *o, size_t *bytes);
 
     /* ---- The operations, of ops.def ---- */
 #define GRAM_OP(name, op, devices) gram_status (*name)(gram_context * g, const struct op *work);

@@ -101,7 +101,6 @@ const struct gram_backend gram_cpu_backend = {
     .scratch_return = gram_scratch_return_host,
     .krr = &cpu_krr_passes,
     .tune_kron = cpu_tune_kron,
-    .optimizer_workspace = cpu_optimizer_workspace,
 #define GRAM_CPU_BOTH(name) .name = cpu_##name,
 #define GRAM_CPU_CUDA(name)
 #define GRAM_OP(name, op, devices) GRAM_CPU_##devices(name)

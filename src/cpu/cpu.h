@@ -23,5 +23,4 @@ gram_status cpu_kernel_matmul_in(gram_context *g, const struct gram_kernel_matmu
                                  void *memory);
 gram_status cpu_tune_kron(gram_context *g, const struct gram_kron_matmul_op *op,
                           gram_kron_tuning *result);
-gram_status cpu_optimizer_workspace(gram_context *g, const gram_optimizer *o, size_t *bytes);
 #endif

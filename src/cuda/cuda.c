@@ -264,7 +264,6 @@ const struct gram_backend gram_cuda_backend = {
     .eigh_multi_workspace = cuda_eigh_multi_workspace,
     .eigh_multi_solve = cuda_eigh_multi_solve,
     .eigh_multi_store = cuda_eigh_multi_store,
-    .optimizer_workspace = cuda_optimizer_workspace,
     .optimizer_open = cuda_optimizer_open,
     .optimizer_close = cuda_optimizer_close,
 #define GRAM_OP(name, op, devices) .name = cuda_##name,

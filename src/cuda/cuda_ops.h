@@ -54,7 +54,6 @@ gram_status cuda_memory_copy(gram_context *g, void *to, const void *from, size_t
 void cuda_kron_forget(gram_context *g, struct cuda_device *device);
 
 /* cuda_optimizer.c and cuda_optimizer_plan.c */
-gram_status cuda_optimizer_workspace(gram_context *g, const gram_optimizer *o, size_t *bytes);
 gram_status cuda_optimizer_open(gram_context *g, gram_optimizer *o);
 void cuda_optimizer_close(gram_optimizer *o);
 

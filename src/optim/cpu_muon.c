@@ -35,19 +35,24 @@ struct muon_blas {
     const struct muon_matrix *matrix;
     struct cpu_mode mode; /* of the smaller side */
     char *x, *to;         /* the matrix, and where it goes next */
-    char *y, *p;
+    char *y, *p;          /* scratch */
 };
 
-static size_t square_bytes(const struct muon_matrix *m)
+static void take_squares(const struct muon_matrix *m, struct gram_layout *l, struct muon_blas *w)
 {
-    int64_t n = gram_least(m->rows, m->cols);
+    const size_t n = (size_t)gram_least(m->rows, m->cols);
 
-    return gram_round64((size_t)(n * n) * gram_dtype_size(m->dtype));
+    gram_take_many(l, &w->y, n * n, gram_dtype_size(m->dtype));
+    gram_take_many(l, &w->p, n * n, gram_dtype_size(m->dtype));
 }
 
 size_t cpu_muon_bytes(const struct muon_matrix *m)
 {
-    return 2 * square_bytes(m);
+    struct gram_layout l = {0};
+    struct muon_blas w;
+
+    take_squares(m, &l, &w);
+    return gram_layout_bytes(&l);
 }
 
 static gram_status normalise(void *of)
@@ -108,10 +113,11 @@ void *cpu_muon_orthogonalise(const struct muon_matrix *m, void *x, void *spare, 
     struct muon_blas w = {.matrix = m,
                           .mode = cpu_mode_of(shape, 2, m->rows <= m->cols ? 0 : 1),
                           .x = x,
-                          .to = spare,
-                          .y = scratch,
-                          .p = (char *)scratch + square_bytes(m)};
+                          .to = spare};
+    struct gram_layout l = {0};
 
+    take_squares(m, &l, &w);
+    gram_layout_place(&l, scratch);
     (void)gram_muon_orthogonalise(&ops, &w, m->steps); /* nothing of it can fail */
     return w.x;
 }
@@ -143,7 +149,6 @@ struct muon_bf16 {
     int64_t rows, ldx, ldy; /* those that there is room for: y has ldy columns */
     uint16_t *x, *next, *y, *p;
     uint32_t *panels;
-    size_t x_bytes, y_bytes, panel_bytes;
     float *out;
     float a, b, c; /* of the polynomial */
     enum what what;
@@ -156,7 +161,7 @@ static int64_t up(int64_t n, int64_t to)
     return (n + to - 1) / to * to;
 }
 
-static struct muon_bf16 measure(const struct muon_matrix *m)
+static struct muon_bf16 describe(const struct muon_matrix *m)
 {
     struct muon_bf16 w = {
         .matrix = m, .n = gram_least(m->rows, m->cols), .m = gram_most(m->rows, m->cols)};
@@ -164,20 +169,18 @@ static struct muon_bf16 measure(const struct muon_matrix *m)
     w.rows = up(w.n, ROWS);
     w.ldx = up(w.m, COLUMNS);
     w.ldy = up(w.n, COLUMNS);
-    w.x_bytes = gram_round64((size_t)(w.rows * w.ldx) * sizeof *w.x);
-    w.y_bytes = gram_round64((size_t)(w.rows * w.ldy) * sizeof *w.y);
-    w.panel_bytes = gram_round64(
-        (size_t)gram_most(w.ldy * ((w.m + 1) / 2), w.ldx * ((w.n + 1) / 2)) * sizeof *w.panels);
     return w;
 }
 
-static void place(struct muon_bf16 *w, char *scratch)
+static void take_bf16(struct muon_bf16 *w, struct gram_layout *l)
 {
-    w->x = (uint16_t *)(void *)scratch;
-    w->next = (uint16_t *)(void *)(scratch + w->x_bytes);
-    w->y = (uint16_t *)(void *)(scratch + 2 * w->x_bytes);
-    w->p = (uint16_t *)(void *)(scratch + 2 * w->x_bytes + w->y_bytes);
-    w->panels = (uint32_t *)(void *)(scratch + 2 * (w->x_bytes + w->y_bytes));
+    const int64_t panels = gram_most(w->ldy * ((w->m + 1) / 2), w->ldx * ((w->n + 1) / 2));
+
+    gram_take_many(l, &w->x, (size_t)(w->rows * w->ldx), sizeof *w->x);
+    gram_take_many(l, &w->next, (size_t)(w->rows * w->ldx), sizeof *w->next);
+    gram_take_many(l, &w->y, (size_t)(w->rows * w->ldy), sizeof *w->y);
+    gram_take_many(l, &w->p, (size_t)(w->rows * w->ldy), sizeof *w->p);
+    gram_take_many(l, &w->panels, (size_t)panels, sizeof *w->panels);
 }
 
 /* x of the caller's matrix, divided by its norm. */
@@ -393,21 +396,25 @@ bool cpu_muon_bf16_runs(const gram_context *g)
 
 size_t cpu_muon_bf16_bytes(const struct muon_matrix *m)
 {
-    struct muon_bf16 w = measure(m);
+    struct muon_bf16 w = describe(m);
+    struct gram_layout l = {0};
 
-    return 2 * (w.x_bytes + w.y_bytes) + w.panel_bytes;
+    take_bf16(&w, &l);
+    return gram_layout_bytes(&l);
 }
 
 void cpu_muon_bf16(gram_context *g, bool threads, const struct muon_matrix *m, float *x,
                    void *scratch)
 {
     static const struct gram_muon_ops ops = {normalise_bf16, make_polynomial_bf16, apply_bf16};
-    struct muon_bf16 w = measure(m);
+    struct muon_bf16 w = describe(m);
+    struct gram_layout l = {0};
 
     w.g = g;
     w.threads = threads;
     w.out = x;
-    place(&w, scratch);
+    take_bf16(&w, &l);
+    gram_layout_place(&l, scratch);
     (void)gram_muon_orthogonalise(&ops, &w, m->steps);
 }
 
@@ -450,18 +457,20 @@ static bool is_rough(const gram_optimizer *o, gram_dtype work)
     return work == GRAM_F32 && o->options.precision == GRAM_POWER_PRECISION_AUTO;
 }
 
-static size_t unit_bytes(const gram_optimizer *o, const struct gram_optimizer_block *b)
+/* A matrix has one moment, which is stored before its place is scratch of the products. */
+static void take(const gram_optimizer *o, const struct gram_optimizer_block *b,
+                 struct gram_layout *l, struct cpu_optimizer_unit *u)
 {
     gram_dtype work = o->parameter[b->parameter].work;
     struct muon_matrix m = matrix_of(o, b, work);
-    size_t moments =
-        cpu_optimizer_loaded_bytes(&b->moment, work) + cpu_optimizer_loaded_bytes(&b->second, work);
+    size_t moment = cpu_optimizer_loaded_bytes(&b->moment, work);
 
-    if (b->order != 2)
-        return moments;
-    if (is_rough(o, work))
-        moments = gram_most_bytes(moments, cpu_muon_bf16_bytes(&m));
-    return gram_most_bytes(moments, cpu_muon_bytes(&m));
+    if (b->order == 2)
+        moment = gram_most_bytes(moment, cpu_muon_bytes(&m));
+    if (b->order == 2 && is_rough(o, work))
+        moment = gram_most_bytes(moment, cpu_muon_bf16_bytes(&m));
+    gram_take(l, &u->moment, moment);
+    gram_take(l, &u->second, cpu_optimizer_loaded_bytes(&b->second, work));
 }
 
 void cpu_muon_run(struct cpu_optimizer_unit *u)
@@ -470,9 +479,9 @@ void cpu_muon_run(struct cpu_optimizer_unit *u)
     gram_context *g = u->all.job->g;
 
     if (is_rough(u->o, u->work) && cpu_muon_bf16_runs(g))
-        cpu_muon_bf16(g, u->alone, &matrix, u->x, u->own);
+        cpu_muon_bf16(g, u->alone, &matrix, u->x, u->moment);
     else
-        u->x = cpu_muon_orthogonalise(&matrix, u->x, u->to, u->own);
+        u->x = cpu_muon_orthogonalise(&matrix, u->x, u->to, u->moment);
 }
 
 static gram_status check_sides(gram_context *g, const gram_optimizer *o, size_t *bytes)
@@ -489,6 +498,6 @@ static gram_status check_sides(gram_context *g, const gram_optimizer *o, size_t 
 }
 
 const struct cpu_optimizer_method cpu_muon = {
-    .unit_bytes = unit_bytes,
+    .take = take,
     .refresh_bytes = check_sides,
 };

@@ -245,15 +245,27 @@ static const struct cpu_optimizer_method *method_of(const gram_optimizer *o)
     return methods[o->options.method];
 }
 
-/* flags: one a parameter.  Then, for a pass, bytes for each worker; or what a refresh takes. */
-struct layout {
-    int workers; /* 1: blocks one after the other */
-    size_t flags, worker_bytes, array_bytes, refresh_bytes, bytes;
+struct cpu_job {
+    struct gram_optimizer_job step; /* the first member: passes are given its address */
+    char *flags;                    /* a parameter rests */
+    char *scratch;                  /* a share for each worker of a pass; or what a refresh takes */
+    int workers;                    /* 1: blocks one after the other */
+    size_t share_bytes, array_bytes;
+    gram_optimizer_pass *body;
+    bool others;
 };
 
-static bool grow(size_t *bytes, size_t more)
+/* The share of a worker that has block b; all arrays are as long as the longest. */
+static void take_unit(const struct cpu_job *job, const struct gram_optimizer_block *b,
+                      struct gram_layout *l, struct cpu_optimizer_unit *u)
 {
-    return more > SIZE_MAX - 64 || __builtin_add_overflow(*bytes, gram_round64(more), bytes);
+    const gram_optimizer *o = job->step.o;
+
+    gram_take(l, &u->g, job->array_bytes);
+    gram_take(l, &u->spare[0], job->array_bytes);
+    gram_take(l, &u->spare[1], job->array_bytes);
+    if (gram_optimizer_owns(o, b))
+        method_of(o)->take(o, b, l, u);
 }
 
 static double sides_of(const struct gram_optimizer_block *b)
@@ -265,58 +277,49 @@ static double sides_of(const struct gram_optimizer_block *b)
     return sum;
 }
 
-static gram_status lay_out(gram_context *g, const gram_optimizer *o, struct layout *l)
+/* Chooses the number of workers, and the bytes of their shares. */
+static void plan(struct cpu_job *job)
 {
-    const struct cpu_optimizer_method *method = method_of(o);
+    const gram_optimizer *o = job->step.o;
+    const int threads = job->step.g->threads;
     int64_t own = 0;
     double work = 0; /* nanoseconds of a pass, about: products with factors of each side */
-    size_t most = 0;
-    bool overflow = false;
 
-    *l = (struct layout){.workers = 1, .flags = gram_round64((size_t)o->parameters + 1)};
     for (int64_t i = 0; i < o->blocks; i++) {
         const struct gram_optimizer_block *b = &o->block[i];
         size_t bytes = (size_t)b->count * gram_dtype_size(o->parameter[b->parameter].work);
         if (gram_optimizer_owns(o, b)) {
             own++;
             work += (double)b->count * sides_of(b) / 4;
-            most = gram_most_bytes(most, method->unit_bytes(o, b));
         }
-        l->array_bytes = gram_most_bytes(l->array_bytes, gram_round64(bytes));
+        job->array_bytes = gram_most_bytes(job->array_bytes, bytes);
     }
-    if (own >= BLOCKS_A_THREAD * (int64_t)g->threads && gram_worth_waking(work))
-        l->workers = g->threads;
-    for (int i = 0; i < 3; i++)
-        overflow |= grow(&l->worker_bytes, l->array_bytes);
-    overflow |= grow(&l->worker_bytes, most);
-    overflow |= __builtin_mul_overflow((size_t)l->workers, l->worker_bytes, &l->bytes);
-    if (method->refresh_bytes)
-        TRY(method->refresh_bytes(g, o, &l->refresh_bytes));
-    l->bytes = gram_most_bytes(l->bytes, l->refresh_bytes);
-    overflow |= grow(&l->bytes, l->flags);
-    if (overflow)
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "the size of the scratch overflows");
-    return GRAM_OK;
+    job->workers =
+        own >= BLOCKS_A_THREAD * (int64_t)threads && gram_worth_waking(work) ? threads : 1;
+    for (int64_t i = 0; i < o->blocks; i++) {
+        struct gram_layout share = {0};
+        struct cpu_optimizer_unit unit;
+        take_unit(job, &o->block[i], &share, &unit);
+        job->share_bytes = gram_most_bytes(job->share_bytes, gram_layout_bytes(&share));
+    }
 }
 
-gram_status cpu_optimizer_workspace(gram_context *g, const gram_optimizer *o, size_t *bytes)
+static gram_status open_scratch(struct cpu_job *job)
 {
-    struct layout l;
+    gram_context *g = job->step.g;
+    struct gram_layout layout = {0}, shares = {0};
+    size_t refresh = 0;
 
-    TRY(lay_out(g, o, &l));
-    *bytes = l.bytes;
-    return GRAM_OK;
+    plan(job);
+    if (method_of(job->step.o)->refresh_bytes)
+        TRY(method_of(job->step.o)->refresh_bytes(g, job->step.o, &refresh));
+    gram_take_many(&shares, &job->scratch, (size_t)job->workers, job->share_bytes);
+    gram_take(&layout, &job->flags, (size_t)job->step.o->parameters + 1);
+    gram_take(&layout, &job->scratch, gram_most_bytes(shares.bytes, refresh));
+    return gram_layout_open(g, &layout);
 }
 
 /* ---- Groups of one block --------------------------------------------------------------------- */
-
-struct cpu_job {
-    struct gram_optimizer_job step; /* the first member: passes are given its address */
-    struct layout layout;
-    char *flags, *scratch; /* flags: a parameter rests */
-    gram_optimizer_pass *body;
-    bool others;
-};
 
 static struct cpu_optimizer_unit *unit_of(struct gram_optimizer_group *group)
 {
@@ -329,24 +332,23 @@ static void one_block(void *arg, int64_t index, int thread)
     gram_optimizer *o = job->step.o;
     const struct gram_optimizer_block *b = &o->block[index];
     const bool own = gram_optimizer_owns(o, b) && !job->flags[b->parameter];
-    char *memory = job->scratch + (size_t)thread * job->layout.worker_bytes;
+    struct gram_layout share = {0};
     struct cpu_optimizer_unit unit = {
-        .all = {                      &job->step,                                    b, &index, 1, own},
-        .alone = job->layout.workers == 1,
+        .all = {&job->step, b, &index, 1, own},
+        .alone = job->workers == 1,
         .o = o,
         .p = &o->parameter[b->parameter],
         .b = b,
         .t = o->steps[b->parameter] + 1,
-        .g = memory,
-        .spare = {memory + job->layout.array_bytes, memory + 2 * job->layout.array_bytes       },
-        .own = memory + 3 * job->layout.array_bytes,
         .work = o->parameter[b->parameter].work,
         .math = cpu_optimizer_math(o->parameter[b->parameter].work),
     };
 
+    take_unit(job, b, &share, &unit);
+    gram_layout_place(&share, job->scratch + (size_t)thread * job->share_bytes);
     unit.still = o->options.method == GRAM_SOAP && unit.t == 1;
     if (own || job->others)
-        (void)job->body(&unit.all); /* nothing can fail: see lay_out */
+        (void)job->body(&unit.all); /* nothing can fail: see open_scratch */
 }
 
 static gram_status for_groups(struct gram_optimizer_job *step, gram_optimizer_pass *body,
@@ -356,7 +358,7 @@ static gram_status for_groups(struct gram_optimizer_job *step, gram_optimizer_pa
 
     job->body = body;
     job->others = others;
-    cpu_blas_for(step->g, job->layout.workers > 1, step->o->blocks, one_block, job);
+    cpu_blas_for(step->g, job->workers > 1, step->o->blocks, one_block, job);
     return GRAM_OK;
 }
 
@@ -378,21 +380,10 @@ static gram_status gather(struct gram_optimizer_group *group)
     return GRAM_OK;
 }
 
-/* Where a matrix of the block lies: SOAP has room for its moments in front of it. */
-static void *matrix_of(const struct cpu_optimizer_unit *u)
-{
-    size_t moments = 0;
-
-    if (u->o->options.method == GRAM_SOAP)
-        moments = cpu_optimizer_loaded_bytes(&u->b->moment, u->work) +
-                  cpu_optimizer_loaded_bytes(&u->b->second, u->work);
-    return u->own + moments;
-}
-
 static gram_status accumulate(struct gram_optimizer_group *group, double keep, double take)
 {
     const struct cpu_optimizer_unit *u = unit_of(group);
-    void *matrix = matrix_of(u);
+    void *matrix = u->matrix;
 
     for (int k = 0; k < u->b->order; k++) {
         const struct gram_optimizer_slot *factor = &u->b->factor[k];
@@ -464,9 +455,8 @@ static gram_status adapt(struct gram_optimizer_group *group)
     const bool corrected = o->bias_correction && o->method == GRAM_MUON;
     const double first = corrected ? 1 - pow(o->beta1, (double)u->t) : 1;
     const double second = corrected ? 1 - pow(o->beta2, (double)u->t) : 1;
-    void *m = cpu_optimizer_open(u->o, &b->moment, u->work, u->own);
-    void *v = cpu_optimizer_open(u->o, &b->second, u->work,
-                                 u->own + cpu_optimizer_loaded_bytes(&b->moment, u->work));
+    void *m = cpu_optimizer_open(u->o, &b->moment, u->work, u->moment);
+    void *v = cpu_optimizer_open(u->o, &b->second, u->work, u->second);
 
     u->math->second(b->count, o->beta2, 1 - o->beta2, u->x, v);
     u->math->filter(b->count, (double[]){o->beta1, o->beta1}, 1, m, u->x);
@@ -497,8 +487,8 @@ static gram_status multiply_root(struct gram_optimizer_group *group, int k)
     if (k == 0 && u->o->options.graft != GRAM_GRAFT_NONE)
         u->graft = sqrt(u->math->squares(u->b->count, u->grafted));
     u->grafted = NULL;
-    cpu_optimizer_load(u->o, &u->b->root[k], u->work, true, matrix_of(u));
-    rotate_product(u->work, n, u->b->count / n, matrix_of(u), u->x, u->to);
+    cpu_optimizer_load(u->o, &u->b->root[k], u->work, true, u->matrix);
+    rotate_product(u->work, n, u->b->count / n, u->matrix, u->x, u->to);
     exchange(u);
     return GRAM_OK;
 }
@@ -509,7 +499,7 @@ static gram_status project(struct gram_optimizer_group *group, int k, bool back)
     struct cpu_mode mode = cpu_mode_of(u->b->size, u->b->order, k);
 
     cpu_mode_product(u->work, &mode, u->x,
-                     cpu_optimizer_open(u->o, &u->b->root[k], u->work, matrix_of(u)), back, u->to);
+                     cpu_optimizer_open(u->o, &u->b->root[k], u->work, u->matrix), back, u->to);
     exchange(u);
     return GRAM_OK;
 }
@@ -522,7 +512,7 @@ static gram_status add_momentum(struct gram_optimizer_group *group)
 
     if (!u->b->moment.dtype)
         return GRAM_OK;
-    m = cpu_optimizer_open(u->o, &u->b->moment, u->work, u->own);
+    m = cpu_optimizer_open(u->o, &u->b->moment, u->work, u->moment);
     u->math->momentum(u->b->count, o->momentum, 1 - o->dampening, o->nesterov != 0, m, u->x);
     cpu_optimizer_close(u->o, &u->b->moment, u->work, m);
     return GRAM_OK;
@@ -707,11 +697,7 @@ gram_status cpu_optimizer_step(gram_context *g, const struct gram_optimizer_op *
     struct cpu_job job = {
         .step = {.g = g, .o = op->optimizer, .op = op, .passes = &passes}
     };
-    void *scratch;
 
-    TRY(lay_out(g, op->optimizer, &job.layout));
-    TRY(gram_scratch(g, job.layout.bytes, &scratch));
-    job.flags = scratch;
-    job.scratch = job.flags + job.layout.flags;
+    TRY(open_scratch(&job));
     return gram_optimizer_run(&job.step);
 }

@@ -8,6 +8,7 @@
  */
 #ifndef GRAM_CPU_OPTIMIZER_H
 #define GRAM_CPU_OPTIMIZER_H
+#include "core/scratch.h"
 #include "cpu/cpu.h"
 #include "cpu/cpu_blas.h"
 #include "optimizer_step.h"
@@ -42,10 +43,11 @@ struct cpu_optimizer_unit {
     const struct gram_optimizer_block *b;
     const struct cpu_optimizer_math *math;
     gram_dtype work;
-    int64_t t;           /* this step of the parameter, from 1 */
-    void *g;             /* where the gradient is gathered, and the direction ends */
-    void *spare[2];      /* as long as g */
-    char *own;           /* unit_bytes() of the method */
+    int64_t t; /* this step of the parameter, from 1 */
+    /* The thread's scratch: g, where the gradient is gathered and the direction ends, and two
+     * arrays as long; then, of the method, moments that are loaded (Muon's scratch lies in the
+     * place of the first one), and a matrix. */
+    void *g, *spare[2], *moment, *second, *matrix;
     void *x, *to;        /* X of optimizer_step.h, and where the next product of it goes */
     const void *grafted; /* the graft's step, as long as it is the direction; or NULL */
     double graft;        /* its norm, once X is another direction */
@@ -54,8 +56,9 @@ struct cpu_optimizer_unit {
 
 /* What a method is on the CPU beside its passes.  Nothing but refresh_bytes may fail. */
 struct cpu_optimizer_method {
-    /* Scratch of a block of its own, beyond g and spare. */
-    size_t (*unit_bytes)(const gram_optimizer *o, const struct gram_optimizer_block *b);
+    /* Takes the scratch of a block beyond g and spare. */
+    void (*take)(const gram_optimizer *o, const struct gram_optimizer_block *b,
+                 struct gram_layout *l, struct cpu_optimizer_unit *u);
     /* Scratch of a refresh, and whether sizes can be done at all. */
     gram_status (*refresh_bytes)(gram_context *g, const gram_optimizer *o, size_t *bytes);
 };
@@ -74,14 +77,14 @@ void cpu_soap_refresh(const struct cpu_optimizer_step *s);
 /* X = X made orthogonal; it may lie elsewhere afterwards. */
 void cpu_muon_run(struct cpu_optimizer_unit *u);
 
-/* The bytes of a slot whose numbers are not of the dtype of the arithmetic and have to be loaded,
- * a multiple of 64; else 0. */
+/* The bytes of a slot whose numbers are not of the dtype of the arithmetic and have to be loaded;
+ * else 0. */
 static inline size_t cpu_optimizer_loaded_bytes(const struct gram_optimizer_slot *slot,
                                                 gram_dtype work)
 {
     bool loaded = slot->dtype && slot->dtype != work;
 
-    return loaded ? gram_round64((size_t)slot->count * gram_dtype_size(work)) : 0;
+    return loaded ? (size_t)slot->count * gram_dtype_size(work) : 0;
 }
 
 const struct cpu_optimizer_math *cpu_optimizer_math(gram_dtype work);

@@ -30,10 +30,12 @@ struct item {
     int outcome; /* gram_power_outcome; or FITS */
 };
 
-/* Where the parts of a batch lie in the scratch behind the items. */
+/* A batch: its matrices and their roots, what became of them, and the scratch of the driver. */
 struct batch {
     int64_t count;
-    size_t out, info, power, power_bytes, bytes;
+    char *in, *out, *power;
+    int32_t *info;
+    size_t power_bytes;
 };
 
 /* A run of items of one order and one exponent, and what a thread does with them. */
@@ -42,8 +44,8 @@ struct run {
     struct item *items;
     int64_t n;
     gram_dtype work;
-    char *memory; /* behind all items */
-    size_t matrix;
+    char *memory; /* behind all items: a share for each thread, or a batch */
+    size_t share_bytes;
     const struct batch *batch;
 };
 
@@ -55,16 +57,15 @@ static const struct gram_optimizer_parameter *parameter_of(const gram_optimizer 
 /* ---- Scratch --------------------------------------------------------------------------------- */
 
 /* A matrix of its largest side. */
-static size_t unit_bytes(const gram_optimizer *o, const struct gram_optimizer_block *b)
+static void take(const gram_optimizer *o, const struct gram_optimizer_block *b,
+                 struct gram_layout *l, struct cpu_optimizer_unit *u)
 {
-    int64_t n = 0;
-    size_t count;
+    const gram_dtype work = o->parameter[b->parameter].work;
+    size_t n = 0;
 
     for (int k = 0; k < b->order; k++)
-        n = gram_most(n, b->size[k]);
-    if (__builtin_mul_overflow((size_t)n, (size_t)n, &count) || count > SIZE_MAX / 128)
-        return SIZE_MAX;
-    return count * gram_dtype_size(o->parameter[b->parameter].work);
+        n = gram_most_bytes(n, (size_t)b->size[k]);
+    gram_take_many(l, &u->matrix, n, n * gram_dtype_size(work));
 }
 
 static int64_t factors(const gram_optimizer *o)
@@ -84,44 +85,83 @@ static int64_t capacity(const gram_context *g, int64_t all, int64_t n, gram_dtyp
     return gram_least(all, gram_most(g->threads, CHUNK_BYTES / gram_most(bytes, 1)));
 }
 
-static gram_status lay_out(gram_context *g, const gram_optimizer *o, int64_t block, int k,
-                           int64_t all, struct batch *batch)
+/* What a thread has that finds out whether a root still fits. */
+static void take_product(int64_t n, gram_dtype work, struct gram_layout *l,
+                         struct gram_shampoo_product *p)
 {
-    const struct gram_optimizer_block *b = &o->block[block];
-    gram_dtype work = parameter_of(o, block)->work;
-    int64_t n = b->size[k];
+    const size_t square = (size_t)(n * n), size = gram_dtype_size(work);
+
+    gram_take_many(l, &p->shifted, square, size);
+    gram_take_many(l, &p->root, square, size);
+    gram_take_many(l, &p->y, square, size);
+    gram_take_many(l, &p->z, square, size);
+}
+
+static gram_status take_batch(gram_context *g, const gram_optimizer *o, const struct item *item,
+                              int64_t all, struct batch *batch, struct gram_layout *l)
+{
+    const struct gram_optimizer_block *b = &o->block[item->block];
+    gram_dtype work = parameter_of(o, item->block)->work;
+    int64_t n = item->n;
     struct gram_matrix_power_op op;
-    size_t fits, matrix;
+    size_t square = (size_t)n * (size_t)n, size = gram_dtype_size(work);
 
     if (!gram_blas_fits(n, b->count / n, n) || n > INT64_C(1) << 24)
         return gram_fail(g, GRAM_UNSUPPORTED,
                          "parameters[%lld] has a block of %lld by %lld, more than BLAS can count",
                          (long long)b->parameter, (long long)n, (long long)(b->count / n));
-    matrix = (size_t)(n * n) * gram_dtype_size(work);
     batch->count = capacity(g, all, n, work);
-    batch->out = gram_round64((size_t)batch->count * matrix);
-    batch->info = 2 * batch->out;
-    batch->power = batch->info + gram_round64((size_t)batch->count * sizeof(int32_t));
     op = gram_optimizer_power(o, b, n, work, batch->count);
     TRY(gram_measure(g, &batch->power_bytes, g->backend->matrix_power(g, &op)));
-    batch->bytes = batch->power + batch->power_bytes;
-    fits = o->options.skip > 0 ? 4 * (size_t)g->threads * gram_round64(matrix) : 0;
-    batch->bytes = gram_most_bytes(batch->bytes, fits);
+    gram_take_many(l, &batch->in, (size_t)batch->count * square, size);
+    gram_take_many(l, &batch->out, (size_t)batch->count * square, size);
+    gram_take_many(l, &batch->info, (size_t)batch->count, sizeof(int32_t));
+    gram_take(l, &batch->power, batch->power_bytes);
     return GRAM_OK;
+}
+
+/* Of the items of one order: those that still fit are left out before the batches. */
+static gram_status kind_bytes(gram_context *g, const gram_optimizer *o, const struct item *item,
+                              int64_t all, size_t *bytes)
+{
+    struct gram_layout layout = {0}, share = {0}, shares = {0};
+    struct gram_shampoo_product product;
+    struct batch batch;
+    char *memory;
+
+    TRY(take_batch(g, o, item, all, &batch, &layout));
+    take_product(item->n, parameter_of(o, item->block)->work, &share, &product);
+    gram_take_many(&shares, &memory, o->options.skip > 0 ? (size_t)g->threads : 0,
+                   gram_layout_bytes(&share));
+    *bytes = gram_most_bytes(layout.bytes, shares.bytes);
+    return GRAM_OK;
+}
+
+/* All items, and what their kinds use in turn. */
+static void take_refresh(int64_t all, size_t bytes, struct gram_layout *l, struct item **items,
+                         char **memory)
+{
+    gram_take_many(l, items, (size_t)all, sizeof **items);
+    gram_take(l, memory, bytes);
 }
 
 static gram_status refresh_bytes(gram_context *g, const gram_optimizer *o, size_t *bytes)
 {
-    int64_t all = factors(o);
+    const int64_t all = factors(o);
+    struct gram_layout layout = {0};
+    struct item *items;
+    char *memory;
     size_t most = 0;
 
     for (int64_t i = 0; i < o->blocks; i++)
         for (int k = 0; gram_optimizer_owns(o, &o->block[i]) && k < o->block[i].order; k++) {
-            struct batch batch;
-            TRY(lay_out(g, o, i, k, all, &batch));
-            most = gram_most_bytes(most, batch.bytes);
+            const struct item item = {.block = i, .n = o->block[i].size[k], .k = k};
+            size_t kind;
+            TRY(kind_bytes(g, o, &item, all, &kind));
+            most = gram_most_bytes(most, kind);
         }
-    *bytes = gram_round64((size_t)all * sizeof(struct item)) + most;
+    take_refresh(all, most, &layout, &items, &memory);
+    *bytes = gram_layout_bytes(&layout);
     return GRAM_OK;
 }
 
@@ -208,16 +248,18 @@ static double least_ridge(const struct run *run, const struct gram_optimizer_blo
 }
 
 /* True if |X^(q/2) B^k X^(q/2) - I|_F <= skip sqrt(n), X being the root at hand for -k / q and B
- * the factor with its ridge; memory has room for four matrices. */
+ * the factor with its ridge; memory is a share of take_product. */
 // NOLINTNEXTLINE(readability-non-const-parameter): the products are written there
 static bool still_fits(const struct run *run, const struct item *item, char *memory)
 {
     const gram_optimizer *o = run->s->job->o;
     const struct gram_optimizer_block *b = &o->block[item->block];
-    struct gram_shampoo_product p = {memory, memory + run->matrix, memory + 2 * run->matrix,
-                                     memory + 3 * run->matrix};
+    struct gram_layout share = {0};
+    struct gram_shampoo_product p;
     double most;
 
+    take_product(run->n, run->work, &share, &p);
+    gram_layout_place(&share, memory);
     load_factor(run, item, p.shifted);
     most = largest(run, p.shifted, p.y, p.z);
     shift(run, gram_optimizer_ridge(&o->options, least_ridge(run, b), most), p.shifted);
@@ -235,7 +277,7 @@ static void leave_if_fits(void *arg, int64_t index, int thread)
     const gram_optimizer *o = run->s->job->o;
 
     if (o->steps[o->block[item->block].parameter] + 1 > o->options.start &&
-        still_fits(run, item, run->memory + (size_t)thread * 4 * run->matrix))
+        still_fits(run, item, run->memory + (size_t)thread * run->share_bytes))
         item->outcome = FITS;
 }
 
@@ -247,7 +289,7 @@ static void load_one(void *arg, int64_t index, int thread)
 
     (void)thread;
     load_factor(run, &run->items[index],
-                run->memory +
+                run->batch->in +
                     (size_t)index * (size_t)(run->n * run->n) * gram_dtype_size(run->work));
 }
 
@@ -255,16 +297,14 @@ static void store_one(void *arg, int64_t index, int thread)
 {
     const struct run *run = arg;
     struct item *item = &run->items[index];
-    const int32_t *info = (const int32_t *)(void *)(run->memory + run->batch->info);
     const gram_optimizer *o = run->s->job->o;
 
     (void)thread;
-    item->outcome = info[index];
+    item->outcome = run->batch->info[index];
     if (item->outcome == GRAM_POWER_DONE)
         cpu_optimizer_store(o, &o->block[item->block].root[item->k], run->work,
-                            run->memory + run->batch->out +
-                                (size_t)index * (size_t)(run->n * run->n) *
-                                    gram_dtype_size(run->work));
+                            run->batch->out + (size_t)index * (size_t)(run->n * run->n) *
+                                                  gram_dtype_size(run->work));
 }
 
 static void take_chunk(struct run *run, int64_t count)
@@ -276,13 +316,13 @@ static void take_chunk(struct run *run, int64_t count)
     double elements = (double)count * (double)run->n * (double)run->n;
     struct gram_scratch_before before;
 
-    op.a.data = run->memory;
-    op.out.data = run->memory + run->batch->out;
-    op.info.data = run->memory + run->batch->info;
+    op.a.data = run->batch->in;
+    op.out.data = run->batch->out;
+    op.info.data = (char *)run->batch->info;
     gram_for(g, elements, count, load_one, run);
-    gram_scratch_lend(g, run->memory + run->batch->power, run->batch->power_bytes, &before);
+    gram_scratch_lend(g, run->batch->power, run->batch->power_bytes, &before);
     for (int64_t i = 0; i < count; i++)
-        ((int32_t *)(void *)op.info.data)[i] = GRAM_POWER_NOT_CONVERGED;
+        run->batch->info[i] = GRAM_POWER_NOT_CONVERGED;
     /* Its sizes were checked and its scratch is here: what fails, fails item by item. */
     (void)g->backend->matrix_power(g, &op);
     gram_scratch_return(g, &before);
@@ -311,13 +351,17 @@ static void take_run(const struct run *whole, int64_t count, int64_t all)
 {
     const struct cpu_optimizer_step *s = whole->s;
     struct run run = *whole;
+    struct gram_layout layout = {0}, share = {0};
+    struct gram_shampoo_product product;
     struct batch batch;
 
     /* It went well when the scratch was counted. */
-    if (lay_out(s->job->g, s->job->o, run.items->block, run.items->k, all, &batch) != GRAM_OK)
+    if (take_batch(s->job->g, s->job->o, run.items, all, &batch, &layout) != GRAM_OK)
         return;
+    gram_layout_place(&layout, run.memory);
     run.batch = &batch;
-    run.matrix = gram_round64((size_t)(run.n * run.n) * gram_dtype_size(run.work));
+    take_product(run.n, run.work, &share, &product);
+    run.share_bytes = gram_layout_bytes(&share);
     if (s->job->o->options.skip > 0)
         count = leave_out_fitting(&run, count);
     for (int64_t left = count; left > 0; left -= batch.count) {
@@ -410,9 +454,15 @@ static void report(const struct cpu_optimizer_step *s, struct item *items, int64
 
 void cpu_shampoo_refresh(const struct cpu_optimizer_step *s)
 {
-    struct item *items = (struct item *)(void *)s->scratch;
-    int64_t all = factors(s->job->o), count = find_due(s, items), taken = 0;
+    const int64_t all = factors(s->job->o);
+    int64_t count, taken = 0;
+    struct gram_layout layout = {0};
+    struct item *items;
+    char *memory;
 
+    take_refresh(all, 0, &layout, &items, &memory);
+    gram_layout_place(&layout, s->scratch);
+    count = find_due(s, items);
     while (taken < count) {
         struct item *first = items + taken;
         int64_t equal = gather_kind(s->job->o, first, count - taken);
@@ -421,7 +471,7 @@ void cpu_shampoo_refresh(const struct cpu_optimizer_step *s)
             .items = first,
             .n = first->n,
             .work = parameter_of(s->job->o, first->block)->work,
-            .memory = s->scratch + gram_round64((size_t)all * sizeof(struct item)),
+            .memory = memory,
         };
         take_run(&run, equal, all);
         taken += equal;
@@ -430,6 +480,6 @@ void cpu_shampoo_refresh(const struct cpu_optimizer_step *s)
 }
 
 const struct cpu_optimizer_method cpu_shampoo = {
-    .unit_bytes = unit_bytes,
+    .take = take,
     .refresh_bytes = refresh_bytes,
 };

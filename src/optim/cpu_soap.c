@@ -35,29 +35,32 @@ static void work_sizes(int64_t n, int64_t *lwork, int64_t *liwork)
     *liwork = gram_most(*liwork, n);
 }
 
-static struct basis_scratch place_basis(int64_t n, char *memory)
+static void take_basis(int64_t n, struct gram_layout *l, struct basis_scratch *s)
 {
-    struct basis_scratch s = {0};
-    size_t at = gram_round64((size_t)(n * n) * sizeof(double));
+    work_sizes(n, &s->lwork, &s->liwork);
+    gram_take_many(l, &s->product, (size_t)(n * n), sizeof(double));
+    gram_take_many(l, &s->work, (size_t)s->lwork, sizeof(double));
+    gram_take_many(l, &s->values, (size_t)n, sizeof(double));
+    gram_take_many(l, &s->iwork, (size_t)s->liwork, sizeof(int32_t));
+}
 
-    work_sizes(n, &s.lwork, &s.liwork);
-    s.product = (double *)(void *)memory;
-    s.work = (double *)(void *)(memory + at);
-    at += gram_round64((size_t)s.lwork * sizeof(double));
-    s.values = (double *)(void *)(memory + at);
-    at += gram_round64((size_t)n * sizeof(double));
-    s.iwork = (int32_t *)(void *)(memory + at);
+static struct basis_scratch place_basis(int64_t n, void *memory)
+{
+    struct gram_layout l = {0};
+    struct basis_scratch s;
+
+    take_basis(n, &l, &s);
+    gram_layout_place(&l, memory);
     return s;
 }
 
 size_t cpu_soap_basis_bytes(int64_t n)
 {
-    int64_t lwork, liwork;
+    struct gram_layout l = {0};
+    struct basis_scratch s;
 
-    work_sizes(n, &lwork, &liwork);
-    return gram_round64((size_t)(n * n) * sizeof(double)) +
-           gram_round64((size_t)lwork * sizeof(double)) + gram_round64((size_t)n * sizeof(double)) +
-           gram_round64((size_t)liwork * sizeof(int32_t));
+    take_basis(n, &l, &s);
+    return gram_layout_bytes(&l);
 }
 
 /* ---- The first basis ------------------------------------------------------------------------- */
@@ -254,8 +257,8 @@ enum soap_outcome cpu_soap_basis_next(gram_dtype dtype, int64_t n, const struct 
 
 /* The scratch of a block. */
 struct refresh_room {
-    char *factor, *q, *next, *moment, *second, *spare, *order, *basis;
-    size_t bytes;
+    char *factor, *q, *next, *moment, *second, *spare, *basis;
+    int32_t *order;
 };
 
 static int64_t largest_side(const struct gram_optimizer_block *b)
@@ -268,34 +271,30 @@ static int64_t largest_side(const struct gram_optimizer_block *b)
 }
 
 /* Room for the moments, where they are loaded, and for a matrix of the largest side. */
-static size_t unit_bytes(const gram_optimizer *o, const struct gram_optimizer_block *b)
+static void take(const gram_optimizer *o, const struct gram_optimizer_block *b,
+                 struct gram_layout *l, struct cpu_optimizer_unit *u)
 {
     const gram_dtype work = o->parameter[b->parameter].work;
-    const int64_t n = largest_side(b);
+    const size_t n = (size_t)largest_side(b);
 
-    return cpu_optimizer_loaded_bytes(&b->moment, work) +
-           cpu_optimizer_loaded_bytes(&b->second, work) +
-           gram_round64((size_t)(n * n) * gram_dtype_size(work));
+    gram_take(l, &u->moment, cpu_optimizer_loaded_bytes(&b->moment, work));
+    gram_take(l, &u->second, cpu_optimizer_loaded_bytes(&b->second, work));
+    gram_take_many(l, &u->matrix, n, n * gram_dtype_size(work));
 }
 
-static struct refresh_room lay_out(const struct gram_optimizer_block *b, gram_dtype work,
-                                   char *memory)
+static void take_room(const struct gram_optimizer_block *b, gram_dtype work, struct gram_layout *l,
+                      struct refresh_room *room)
 {
-    size_t size = gram_dtype_size(work), array = gram_round64((size_t)b->count * size);
-    int64_t n = largest_side(b);
-    size_t matrix = gram_round64((size_t)(n * n) * size);
-    struct refresh_room room;
+    const size_t size = gram_dtype_size(work), n = (size_t)largest_side(b);
 
-    room.factor = memory;
-    room.q = room.factor + matrix;
-    room.next = room.q + matrix;
-    room.moment = room.next + matrix;
-    room.second = room.moment + array;
-    room.spare = room.second + array;
-    room.order = room.spare + array;
-    room.basis = room.order + gram_round64((size_t)n * sizeof(int32_t));
-    room.bytes = (size_t)(room.basis - memory) + cpu_soap_basis_bytes(n);
-    return room;
+    gram_take_many(l, &room->factor, n * n, size);
+    gram_take_many(l, &room->q, n * n, size);
+    gram_take_many(l, &room->next, n * n, size);
+    gram_take_many(l, &room->moment, (size_t)b->count, size);
+    gram_take_many(l, &room->second, (size_t)b->count, size);
+    gram_take_many(l, &room->spare, (size_t)b->count, size);
+    gram_take_many(l, &room->order, n, sizeof(int32_t));
+    gram_take(l, &room->basis, cpu_soap_basis_bytes((int64_t)n));
 }
 
 static gram_status check_sides(gram_context *g, const struct gram_optimizer_block *b)
@@ -317,15 +316,16 @@ static gram_status check_sides(gram_context *g, const struct gram_optimizer_bloc
 
 static gram_status refresh_bytes(gram_context *g, const gram_optimizer *o, size_t *bytes)
 {
-    static char none[1];
-
     *bytes = 0;
     for (int64_t i = 0; i < o->blocks; i++) {
         const struct gram_optimizer_block *b = &o->block[i];
+        struct gram_layout layout = {0};
+        struct refresh_room room;
         if (!gram_optimizer_owns(o, b) || largest_side(b) == 0)
             continue;
         TRY(check_sides(g, b));
-        *bytes = gram_most_bytes(*bytes, lay_out(b, o->parameter[b->parameter].work, none).bytes);
+        take_room(b, o->parameter[b->parameter].work, &layout, &room);
+        *bytes = gram_most_bytes(*bytes, gram_layout_bytes(&layout));
     }
     return GRAM_OK;
 }
@@ -357,8 +357,8 @@ static gram_status find_basis(void *of, bool first)
     const struct soap_factor from = {t->room.factor, t->q, t->o->options.skip};
 
     if (!first)
-        t->outcome = cpu_soap_basis_next(t->work, n, &from, t->room.next,
-                                         (int32_t *)(void *)t->room.order, t->room.basis);
+        t->outcome =
+            cpu_soap_basis_next(t->work, n, &from, t->room.next, t->room.order, t->room.basis);
     else if (cpu_soap_basis_first(t->work, n, t->room.factor, t->room.next, t->room.basis))
         t->outcome = SOAP_REFRESHED;
     else
@@ -376,8 +376,7 @@ static gram_status load_moments(void *of)
     t->moment = cpu_optimizer_open(t->o, &t->b->moment, t->work, t->room.moment);
     t->second = cpu_optimizer_open(t->o, &t->b->second, t->work, t->room.second);
     memcpy(t->room.spare, t->second, (size_t)t->b->count * gram_dtype_size(t->work));
-    cpu_optimizer_math(t->work)->permute(&mode, (const int32_t *)(const void *)t->room.order,
-                                         t->room.spare, t->second);
+    cpu_optimizer_math(t->work)->permute(&mode, t->room.order, t->room.spare, t->second);
     return GRAM_OK;
 }
 
@@ -434,9 +433,12 @@ static void refresh_block(const struct cpu_optimizer_step *s, int64_t index, boo
     };
     const struct gram_optimizer_block *b = &s->job->o->block[index];
     gram_dtype work = s->job->o->parameter[b->parameter].work;
-    struct refresh t = {.o = s->job->o, .b = b, .work = work, .room = lay_out(b, work, s->scratch)};
+    struct refresh t = {.o = s->job->o, .b = b, .work = work};
+    struct gram_layout layout = {0};
     int64_t count[3] = {0};
 
+    take_room(b, work, &layout, &t.room);
+    gram_layout_place(&layout, s->scratch);
     for (t.k = 0; t.k < b->order; t.k++)
         if (b->factor[t.k].dtype) {
             (void)gram_soap_refresh(&ops, &t, first); /* nothing of it can fail */
@@ -463,6 +465,6 @@ void cpu_soap_refresh(const struct cpu_optimizer_step *s)
 }
 
 const struct cpu_optimizer_method cpu_soap = {
-    .unit_bytes = unit_bytes,
+    .take = take,
     .refresh_bytes = refresh_bytes,
 };

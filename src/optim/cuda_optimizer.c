@@ -138,27 +138,23 @@ static struct optimizer_options options_of(const gram_optimizer_options *o)
     return options;
 }
 
-/* What all launches of the step are told: the tables in scratch, and the counts, which lie in the
+/* What all launches of the step are told, but for the tables in scratch.  The counts lie in the
  * state as the host's copies lie in o->counts. */
 static void fill_params(struct cuda_optimizer_job *job)
 {
     const gram_optimizer *o = job->step.o;
     const struct cuda_optimizer *c = job->c;
-    char *scratch = job->scratch, *state = o->state;
+    char *state = o->state;
 
     job->params = (struct optimizer_params){
-        .tensors = (struct optimizer_tensors *)(void *)scratch,
-        .now = (struct optimizer_now *)(void *)(scratch + job->at.now),
-        .counts = (struct optimizer_counts *)(void *)(c->memory + c->counts_at),
-        .failed = (int *)(void *)(c->memory + c->failed_at),
+        .counts = c->counts,
+        .failed = c->failed,
         .step = (long long *)(void *)(state + ((char *)o->step - o->counts)),
         .steps = (long long *)(void *)(state + ((char *)o->steps - o->counts)),
         .failures = (long long *)(void *)(state + ((char *)o->failures - o->counts)),
         .parameters = o->parameters,
         .options = options_of(&o->options),
         .updates = job->step.op->updated != NULL,
-        .squares = (double *)(void *)(scratch + job->at.squares),
-        .grafted_squares = (double *)(void *)(scratch + job->at.grafted_squares),
     };
 }
 
@@ -201,7 +197,7 @@ static gram_status for_groups(struct gram_optimizer_job *step, gram_optimizer_pa
 {
     struct cuda_optimizer_job *job = job_of(step);
 
-    TRY(gram_cuda_blas(step->g, job->scratch + job->at.blas, &job->blas));
+    TRY(gram_cuda_blas(step->g, job->blas_memory, &job->blas));
     return for_waves(job, body, others);
 }
 
@@ -541,12 +537,8 @@ static const struct gram_optimizer_passes passes = {
 
 static gram_status run(struct cuda_optimizer_job *job)
 {
-    void *scratch;
-
-    TRY(cuda_optimizer_lay_out(job->step.g, job->step.o, &job->at));
-    TRY(gram_cuda_scratch(job->step.g, job->at.bytes, &scratch));
-    job->scratch = scratch;
     fill_params(job);
+    TRY(cuda_optimizer_open_scratch(job));
     return gram_optimizer_run(&job->step);
 }
 
@@ -574,8 +566,22 @@ static gram_status check_capture(struct cuda_optimizer_job *job)
     return GRAM_OK;
 }
 
-/* The host's counts are read again where a graph, a file or the caller may have changed the
- * state. */
+/* What a call has that a workspace query does not: tensors, and a state that is to change.  The
+ * host's counts are read again where a graph, a file or the caller may have changed them. */
+static gram_status prepare_call(struct cuda_optimizer_job *job)
+{
+    gram_context *g = job->step.g;
+
+    TRY(check_pointers(g, job->step.op));
+    TRY(check_capture(job));
+    if (!job->step.capturing && (job->step.o->stale || job->c->captured)) {
+        TRY(gram_optimizer_read_counts(g, job->step.o));
+        job->step.o->stale = false;
+    }
+    job->c->captured |= job->step.capturing;
+    return GRAM_OK;
+}
+
 gram_status cuda_optimizer_step(gram_context *g, const struct gram_optimizer_op *op)
 {
     struct cuda_optimizer_job job = {
@@ -585,13 +591,8 @@ gram_status cuda_optimizer_step(gram_context *g, const struct gram_optimizer_op 
     gram_status status;
     bool entered;
 
-    TRY(check_pointers(g, op));
-    TRY(check_capture(&job));
-    if (!job.step.capturing && (job.step.o->stale || job.c->captured)) {
-        TRY(gram_optimizer_read_counts(g, job.step.o));
-        job.step.o->stale = false;
-    }
-    job.c->captured |= job.step.capturing;
+    if (!g->measure)
+        TRY(prepare_call(&job));
     entered = gram_cuda_enter(g->device);
     status = run(&job);
     gram_cuda_leave(g->device, entered);

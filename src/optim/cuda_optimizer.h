@@ -10,6 +10,7 @@
  */
 #ifndef GRAM_CUDA_OPTIMIZER_H
 #define GRAM_CUDA_OPTIMIZER_H
+#include "core/scratch.h"
 #include "cuda/cublas.h"
 #include "cuda/cuda_ops.h"
 #include "optimizer_params.h"
@@ -31,24 +32,23 @@ struct cuda_optimizer {
     struct cuda_optimizer_kind *kind;
     int64_t kinds;
     struct optimizer_now *now; /* the host's: room for what the device found */
-    char *memory;              /* the device's: entries, counts, failed */
-    size_t entries_bytes, counts_at, failed_at, memory_bytes;
-    bool captured; /* a graph may change the state at any time */
-};
-
-/* Where scratch is; the arrays of a wave and the matrices of roots share a place. */
-struct cuda_optimizer_layout {
-    size_t now, squares, grafted_squares, blas, arrays, bytes;
-    size_t arrays_bytes, matrix; /* an array of a wave; matrices, from the arrays on */
+    /* One allocation of the device. */
+    struct optimizer_entry *entry;   /* one a block, in their order */
+    struct optimizer_counts *counts; /* of a step */
+    int *failed;                     /* one a block: roots that failed in a step */
+    bool captured;                   /* a graph may change the state at any time */
 };
 
 struct cuda_optimizer_job {
     struct gram_optimizer_job step; /* the first member: passes are given its address */
     struct cuda_optimizer *c;
-    struct cuda_optimizer_layout at;
     struct optimizer_params params; /* what all launches have in common */
     struct cuda_blas *blas;
-    char *scratch;
+    /* Scratch beside the tables in params; waves, and batches of roots or bases, use `shared` in
+     * turn.  NULL: there is none yet. */
+    void *blas_memory;
+    char *shared;
+    size_t array_bytes; /* of an array of the largest wave */
 };
 
 /* A wave of blocks in a pass, and what all launches of the pass are told. */
@@ -61,9 +61,8 @@ struct cuda_optimizer_group {
     char *spare;  /* where the second product goes: the first X is still wanted, or it is free */
 };
 
-/* cuda_optimizer_plan.c */
-gram_status cuda_optimizer_lay_out(gram_context *g, const gram_optimizer *o,
-                                   struct cuda_optimizer_layout *at);
+/* cuda_optimizer_plan.c: fills in the scratch of a job. */
+gram_status cuda_optimizer_open_scratch(struct cuda_optimizer_job *job);
 int cuda_optimizer_type(gram_dtype dtype);
 /* k of a block: a matrix's order, elements before and after it. */
 void cuda_optimizer_dimension(const struct gram_optimizer_block *b, int k,
@@ -93,9 +92,9 @@ enum {
     CUDA_OPTIMIZER_PARTS = 3 /* of f16, that an operand of a product has */
 };
 
-/* The bytes of matrices of a wave and of all parts; where the parts lie. */
-size_t cuda_shampoo_wave_bytes(const struct cuda_optimizer_kind *kind);
-void cuda_shampoo_place_halves(const struct cuda_optimizer_kind *kind, struct optimizer_params *p);
+/* Takes the parts of the array and the matrix of a wave, and their units. */
+void cuda_shampoo_take_halves(const struct cuda_optimizer_kind *kind, struct gram_layout *l,
+                              struct optimizer_params *p);
 /* True if the directions of a block may be made of f16. */
 bool cuda_shampoo_is_halved(const gram_context *g, const gram_optimizer *o,
                             const struct gram_optimizer_block *b, gram_dtype work);

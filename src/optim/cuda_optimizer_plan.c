@@ -188,28 +188,32 @@ static struct optimizer_entry entry_of(const gram_optimizer *o, int64_t number)
     return e;
 }
 
-/* One allocation of the device has the entries, the counts of a step and the flags of failures. */
+/* The device's memory, with the entries in it. */
 static gram_status send_entries(gram_context *g, const gram_optimizer *o, struct cuda_optimizer *c)
 {
-    struct optimizer_entry *entries = gram_alloc(g, c->entries_bytes);
+    const size_t blocks = (size_t)o->blocks, bytes = blocks * sizeof(struct optimizer_entry) + 1;
+    struct optimizer_entry *entries = gram_alloc(g, bytes);
+    struct gram_layout layout = {0};
     void *memory;
     gram_status status;
 
     if (!entries)
-        return no_memory(g, c->entries_bytes);
+        return no_memory(g, bytes);
     for (int64_t i = 0; i < o->blocks; i++)
         entries[i] = entry_of(o, c->order[i]);
-    status = g->backend->memory_allocate(g, c->memory_bytes, &memory);
+    gram_take(&layout, &c->entry, bytes);
+    gram_take(&layout, &c->counts, sizeof *c->counts);
+    gram_take(&layout, &c->failed, blocks * sizeof *c->failed + 1);
+    status = g->backend->memory_allocate(g, gram_layout_bytes(&layout), &memory);
     if (status == GRAM_OK) {
-        c->memory = memory;
-        status = g->backend->memory_zero(g, c->memory, c->memory_bytes);
+        gram_layout_place(&layout, memory);
+        status = g->backend->memory_zero(g, memory, gram_layout_bytes(&layout));
     }
     if (status == GRAM_OK)
-        status =
-            g->backend->memory_copy(g, c->memory, entries, (size_t)o->blocks * sizeof *entries);
+        status = g->backend->memory_copy(g, c->entry, entries, blocks * sizeof *entries);
     if (status == GRAM_OK)
         status = g->backend->synchronize(g); /* the copy has been read */
-    gram_free(g, entries, c->entries_bytes);
+    gram_free(g, entries, bytes);
     return status;
 }
 
@@ -248,10 +252,6 @@ static gram_status fill(gram_context *g, gram_optimizer *o, struct cuda_optimize
     c->now = gram_alloc(g, (size_t)o->parameters * sizeof *c->now + 1);
     if (!c->order || !c->kind || !c->now)
         return no_memory(g, blocks * (sizeof *c->order + sizeof *c->kind));
-    c->entries_bytes = gram_round64(blocks * sizeof(struct optimizer_entry) + 1);
-    c->counts_at = c->entries_bytes;
-    c->failed_at = c->counts_at + gram_round64(sizeof(struct optimizer_counts));
-    c->memory_bytes = c->failed_at + gram_round64(blocks * sizeof(int) + 1);
     TRY(sort(g, o, c));
     TRY(make_kinds(g, o, c));
     TRY(send_entries(g, o, c));
@@ -277,8 +277,8 @@ void cuda_optimizer_close(gram_optimizer *o)
 
     if (!c)
         return;
-    if (c->memory)
-        g->backend->memory_free(g, c->memory);
+    if (c->entry)
+        g->backend->memory_free(g, c->entry);
     gram_free(g, c->order, blocks * sizeof *c->order + 1);
     gram_free(g, c->kind, blocks * sizeof *c->kind + 1);
     gram_free(g, c->now, (size_t)o->parameters * sizeof *c->now + 1);
@@ -288,68 +288,67 @@ void cuda_optimizer_close(gram_optimizer *o)
 
 /* ---- Scratch --------------------------------------------------------------------------------- */
 
-static bool grow(size_t *at, size_t *bytes, size_t more)
+/* The arrays and matrices of a wave of a kind. */
+static void take_wave(const struct cuda_optimizer_job *job, const struct cuda_optimizer_kind *kind,
+                      struct gram_layout *l, struct optimizer_params *p)
 {
-    *at = *bytes;
-    return more > SIZE_MAX / 2 || __builtin_add_overflow(*bytes, gram_round64(more), bytes);
+    gram_take(l, &p->g, job->array_bytes);
+    gram_take(l, &p->to, job->array_bytes);
+    gram_take(l, &p->grafted, job->array_bytes);
+    gram_take_many(l, &p->matrix, (size_t)(kind->wave * kind->matrix), gram_dtype_size(kind->work));
+    if (kind->halved)
+        cuda_shampoo_take_halves(kind, l, p);
 }
 
-/* Tables of the parameters come first, then sums of the tiles of a wave and cuBLAS's workspace.
- * The rest is used in turn by the arrays and matrices of a wave, and by batches of roots or
- * bases. */
-gram_status cuda_optimizer_lay_out(gram_context *g, const gram_optimizer *o,
-                                   struct cuda_optimizer_layout *at)
+/* The most that waves of a kind and its roots or bases take. */
+static gram_status kind_bytes(const struct cuda_optimizer_job *job,
+                              const struct cuda_optimizer_kind *kind, size_t *bytes)
 {
-    const struct cuda_optimizer *c = o->device;
-    size_t tensors, parameters = (size_t)o->parameters, squares = 0, rest = 0;
-    bool overflow;
+    const gram_optimizer *o = job->step.o;
+    const bool roots = kind->own && o->options.method == GRAM_SHAMPOO;
+    const bool bases = kind->own && o->options.method == GRAM_SOAP;
+    struct gram_layout layout = {0};
+    struct optimizer_params p;
 
-    *at = (struct cuda_optimizer_layout){0};
+    take_wave(job, kind, &layout, &p);
+    *bytes = gram_layout_bytes(&layout);
+    for (int k = 0; (roots || bases) && k < kind->block->order; k++) {
+        size_t batch;
+        TRY(roots ? cuda_shampoo_bytes(job->step.g, o, kind, k, &batch)
+                  : cuda_soap_bytes(job->step.g, kind, k, &batch));
+        *bytes = gram_most_bytes(*bytes, batch);
+    }
+    return GRAM_OK;
+}
+
+gram_status cuda_optimizer_open_scratch(struct cuda_optimizer_job *job)
+{
+    const struct cuda_optimizer *c = job->c;
+    const size_t parameters = (size_t)job->step.o->parameters;
+    struct optimizer_params *p = &job->params;
+    size_t squares = 0, shared = 0;
+    struct gram_layout layout = {0};
+
     for (int64_t i = 0; i < c->kinds; i++) {
         const struct cuda_optimizer_kind *kind = &c->kind[i];
-        size_t size = gram_dtype_size(kind->work);
+        const size_t array = (size_t)(kind->wave * kind->array) * gram_dtype_size(kind->work);
         int64_t tiles =
             gram_most(kind->tiles, kind->halved ? gram_ceil_div(kind->matrix, OPTIMIZER_TILE) : 0);
-        squares = gram_most_bytes(squares, (size_t)(kind->wave * tiles) * sizeof(double));
-        at->arrays_bytes = gram_most_bytes(at->arrays_bytes,
-                                           gram_round64((size_t)(kind->wave * kind->array) * size));
+        squares = gram_most_bytes(squares, (size_t)(kind->wave * tiles));
+        job->array_bytes = gram_most_bytes(job->array_bytes, array);
     }
-    at->matrix = ARRAYS * at->arrays_bytes;
     for (int64_t i = 0; i < c->kinds; i++) {
-        const struct cuda_optimizer_kind *kind = &c->kind[i];
-        bool roots = kind->own && o->options.method == GRAM_SHAMPOO;
-        bool bases = kind->own && o->options.method == GRAM_SOAP;
-        rest = gram_most_bytes(rest, at->matrix + cuda_shampoo_wave_bytes(kind));
-        for (int k = 0; roots && k < kind->block->order; k++) {
-            size_t bytes;
-            TRY(cuda_shampoo_bytes(g, o, kind, k, &bytes));
-            rest = gram_most_bytes(rest, bytes);
-        }
-        for (int k = 0; bases && k < kind->block->order; k++) {
-            size_t bytes;
-            TRY(cuda_soap_bytes(g, kind, k, &bytes));
-            rest = gram_most_bytes(rest, bytes);
-        }
+        size_t bytes;
+        TRY(kind_bytes(job, &c->kind[i], &bytes));
+        shared = gram_most_bytes(shared, bytes);
     }
-    rest = gram_most_bytes(rest, at->matrix);
-    overflow = grow(&tensors, &at->bytes, parameters * sizeof(struct optimizer_tensors));
-    overflow |= grow(&at->now, &at->bytes, parameters * sizeof(struct optimizer_now));
-    overflow |= grow(&at->squares, &at->bytes, squares);
-    overflow |= grow(&at->grafted_squares, &at->bytes, squares);
-    overflow |= grow(&at->blas, &at->bytes, CUDA_BLAS_BYTES);
-    overflow |= grow(&at->arrays, &at->bytes, rest);
-    if (overflow)
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "the size of the scratch overflows");
-    return GRAM_OK;
-}
-
-gram_status cuda_optimizer_workspace(gram_context *g, const gram_optimizer *o, size_t *bytes)
-{
-    struct cuda_optimizer_layout at;
-
-    TRY(cuda_optimizer_lay_out(g, o, &at));
-    *bytes = at.bytes;
-    return GRAM_OK;
+    gram_take_many(&layout, &p->tensors, parameters, sizeof(struct optimizer_tensors));
+    gram_take_many(&layout, &p->now, parameters, sizeof(struct optimizer_now));
+    gram_take_many(&layout, &p->squares, squares, sizeof(double));
+    gram_take_many(&layout, &p->grafted_squares, squares, sizeof(double));
+    gram_take(&layout, &job->blas_memory, CUDA_BLAS_BYTES);
+    gram_take(&layout, &job->shared, shared);
+    return gram_layout_open(job->step.g, &layout);
 }
 
 /* ---- Launches -------------------------------------------------------------------------------- */
@@ -364,7 +363,7 @@ struct optimizer_params cuda_optimizer_wave(const struct cuda_optimizer_job *job
     struct optimizer_params p = job->params;
 
     p.state = job->step.o->state;
-    p.entry = (const struct optimizer_entry *)(void *)job->c->memory + kind->first + first;
+    p.entry = job->c->entry + kind->first + first;
     p.most = gram_optimizer_statistics(q) == GRAM_F64 ? DBL_MAX : (double)FLT_MAX;
     p.blocks = count;
     p.order = b->order;
@@ -380,14 +379,12 @@ struct optimizer_params cuda_optimizer_wave(const struct cuda_optimizer_job *job
     p.moment_type = cuda_optimizer_type(b->moment.dtype);
     p.velocity_type = cuda_optimizer_type(b->velocity.dtype);
     p.second_type = cuda_optimizer_type(b->second.dtype);
-    if (job->scratch) {
-        char *arrays = job->scratch + job->at.arrays;
-        p.g = arrays;
-        p.to = arrays + job->at.arrays_bytes;
-        p.grafted = arrays + 2 * job->at.arrays_bytes;
-        p.matrix = arrays + job->at.matrix;
-        if (job->step.o->options.precision == GRAM_POWER_PRECISION_AUTO)
-            cuda_shampoo_place_halves(kind, &p);
+    if (job->shared) {
+        struct gram_layout layout = {0};
+        take_wave(job, kind, &layout, &p);
+        gram_layout_place(&layout, job->shared);
     }
+    if (job->step.o->options.precision != GRAM_POWER_PRECISION_AUTO)
+        p.array_halves = p.matrix_halves = NULL; /* products of f32 are made as such */
     return p;
 }

@@ -35,7 +35,6 @@ static const struct cuda_kernel shampoo_shift = {"shampoo.cu", "shampoo_shift"};
 enum {
     LEAST = 64, /* the shortest side that is worth parts of f16 */
     TENSOR_ARCH = 80,
-    SQUARES = 4, /* matrices of an item: shifted, root, and two that products go to in turn */
     MOST_BLOCKS = 1 << 16,
     BATCH_BYTES = 1 << 28 /* of factors: enough to fill any device */
 };
@@ -56,40 +55,14 @@ bool cuda_shampoo_is_halved(const gram_context *g, const gram_optimizer *o,
 
 /* ---- Scratch --------------------------------------------------------------------------------- */
 
-/* Where the parts of f16 of a wave and their units lie, from the matrices on. */
-struct wave_matrices {
-    size_t array_halves, matrix_halves, units, bytes;
-};
-
-static struct wave_matrices wave_matrices(const struct cuda_optimizer_kind *kind)
+void cuda_shampoo_take_halves(const struct cuda_optimizer_kind *kind, struct gram_layout *l,
+                              struct optimizer_params *p)
 {
     const size_t wave = (size_t)kind->wave, part = wave * CUDA_OPTIMIZER_PARTS * sizeof(uint16_t);
-    struct wave_matrices at = {0};
 
-    at.bytes = gram_round64(wave * (size_t)kind->matrix * gram_dtype_size(kind->work));
-    if (!kind->halved)
-        return at;
-    at.array_halves = at.bytes;
-    at.matrix_halves = at.array_halves + gram_round64(part * (size_t)kind->array);
-    at.units = at.matrix_halves + gram_round64(part * (size_t)kind->matrix);
-    at.bytes = at.units + gram_round64(2 * wave * sizeof(double));
-    return at;
-}
-
-size_t cuda_shampoo_wave_bytes(const struct cuda_optimizer_kind *kind)
-{
-    return wave_matrices(kind).bytes;
-}
-
-void cuda_shampoo_place_halves(const struct cuda_optimizer_kind *kind, struct optimizer_params *p)
-{
-    const struct wave_matrices at = wave_matrices(kind);
-
-    if (!kind->halved)
-        return;
-    p->array_halves = p->matrix + at.array_halves;
-    p->matrix_halves = p->matrix + at.matrix_halves;
-    p->units = (double *)(void *)(p->matrix + at.units);
+    gram_take(l, &p->array_halves, part * (size_t)kind->array);
+    gram_take(l, &p->matrix_halves, part * (size_t)kind->matrix);
+    gram_take(l, &p->units, 2 * wave * sizeof(double));
 }
 
 /* ---- Products -------------------------------------------------------------------------------- */
@@ -151,13 +124,26 @@ struct fit {
     struct cuda_blas *blas;
 };
 
-static size_t fit_bytes(const struct cuda_optimizer_kind *kind, int64_t n, int64_t items)
-{
-    const size_t size = gram_dtype_size(kind->work), count = (size_t)items;
+/* The scratch of mark_fitting. */
+struct fit_scratch {
+    struct gram_shampoo_product product;
+    char *vectors;
+    double *largest;
+    void *blas;
+};
 
-    return SQUARES * gram_round64(count * (size_t)(n * n) * size) +
-           gram_round64(2 * count * (size_t)n * size) + gram_round64(count * sizeof(double)) +
-           CUDA_BLAS_BYTES;
+static void take_fit(const struct cuda_optimizer_kind *kind, int64_t n, int64_t items,
+                     struct gram_layout *l, struct fit_scratch *s)
+{
+    const size_t size = gram_dtype_size(kind->work), all = (size_t)(items * n * n);
+
+    gram_take_many(l, &s->product.shifted, all, size);
+    gram_take_many(l, &s->product.root, all, size);
+    gram_take_many(l, &s->product.y, all, size);
+    gram_take_many(l, &s->product.z, all, size);
+    gram_take_many(l, &s->vectors, (size_t)(2 * items * n), size);
+    gram_take_many(l, &s->largest, (size_t)items, sizeof(double));
+    gram_take(l, &s->blas, CUDA_BLAS_BYTES);
 }
 
 static gram_status multiply(const void *of, const void *a, const void *b, void *to)
@@ -184,16 +170,13 @@ static gram_status launch(struct fit *run, const struct cuda_kernel *kernel, int
     return cuda_optimizer_launch(run->job, run->kind->work, kernel, blocks, &run->fit);
 }
 
-/* Sets r->kept of the items, whose factors r->a.matrix has, in memory of fit_bytes. */
+/* Sets r->kept of the items, whose factors r->a.matrix has, in memory of take_fit. */
 static gram_status mark_fitting(const struct cuda_optimizer_job *job,
                                 const struct cuda_optimizer_kind *kind,
                                 const struct optimizer_roots *r, char *memory)
 {
     const gram_optimizer_options *o = &job->step.o->options;
     const int64_t n = r->a.n, all = r->items * n * n;
-    const size_t size = gram_dtype_size(kind->work), matrix = gram_round64((size_t)all * size);
-    char *root = memory + matrix, *vectors = memory + SQUARES * matrix;
-    char *largest = vectors + gram_round64((size_t)(2 * r->items * n) * size);
     const struct gram_matrix_power_op op =
         gram_optimizer_power(job->step.o, kind->block, n, kind->work, r->items);
     struct fit run = {
@@ -202,9 +185,6 @@ static gram_status mark_fitting(const struct cuda_optimizer_job *job,
         .fit = {.n = n,
                 .items = r->items,
                 .factor = r->a.matrix,
-                .matrix = memory,
-                .vectors = vectors,
-                .largest = (double *)(void *)largest,
                 .kept = r->kept,
                 .epsilon = o->epsilon,
                 .relative = o->epsilon_relative != 0,
@@ -212,58 +192,69 @@ static gram_status mark_fitting(const struct cuda_optimizer_job *job,
                 .skip = o->skip},
     };
     struct optimizer_roots roots = *r;
-    struct gram_shampoo_product product = {
-        .shifted = memory, .root = root, .y = memory + 2 * matrix, .z = memory + 3 * matrix};
+    struct gram_layout layout = {0};
+    struct fit_scratch s;
 
+    take_fit(kind, n, r->items, &layout, &s);
+    gram_layout_place(&layout, memory);
+    run.fit.matrix = s.product.shifted;
+    run.fit.vectors = s.vectors;
+    run.fit.largest = s.largest;
     roots.a.is_root = 1;
-    roots.a.matrix = root;
-    TRY(gram_cuda_blas(job->step.g, largest + gram_round64((size_t)r->items * sizeof(double)),
-                       &run.blas));
+    roots.a.matrix = s.product.root;
+    TRY(gram_cuda_blas(job->step.g, s.blas, &run.blas));
     TRY(cuda_optimizer_launch(job, kind->work, &optimizer_unpack_items,
                               r->items * cuda_optimizer_pairs(n), &roots));
     TRY(launch(&run, &shampoo_largest, r->items));
     TRY(launch(&run, &shampoo_shift,
                gram_least(gram_ceil_div(all, OPTIMIZER_THREADS), MOST_BLOCKS)));
-    TRY(gram_shampoo_multiply(multiply, &run, kind->block, &product));
-    run.fit.matrix = product.y;
+    TRY(gram_shampoo_multiply(multiply, &run, kind->block, &s.product));
+    run.fit.matrix = s.product.y;
     return launch(&run, &shampoo_fits, r->items);
 }
 
 /* ---- Scratch of roots ------------------------------------------------------------------------ */
 
-/* Of a batch of roots of a kind: matrices, roots, info, and what the roots take. */
+/* A batch of roots of a kind: matrices, roots, what became of them, and what the roots take or,
+ * before them, mark_fitting. */
 struct batch {
-    int64_t count;
-    size_t out, info, kept, power, power_bytes, bytes;
+    char *in, *out, *power;
+    int32_t *info;
+    int *kept;
+    size_t power_bytes;
 };
 
-static gram_status lay_out(gram_context *g, const gram_optimizer *o,
-                           const struct cuda_optimizer_kind *kind, int k, struct batch *batch)
+static gram_status take_batch(gram_context *g, const gram_optimizer *o,
+                              const struct cuda_optimizer_kind *kind, int k, struct gram_layout *l,
+                              struct batch *batch)
 {
-    int64_t n = kind->block->size[k], bytes = n * n * (int64_t)gram_dtype_size(kind->work);
-    struct gram_matrix_power_op op;
+    const int64_t n = kind->block->size[k], bytes = n * n * (int64_t)gram_dtype_size(kind->work);
+    const int64_t items = gram_least(kind->count, OPTIMIZER_ITEMS);
+    const size_t count = (size_t)gram_least(items, BATCH_BYTES / bytes + 1);
+    struct gram_matrix_power_op op =
+        gram_optimizer_power(o, kind->block, n, kind->work, (int64_t)count);
+    struct gram_layout fit = {0};
+    struct fit_scratch s;
 
-    batch->count = gram_least(gram_least(kind->count, OPTIMIZER_ITEMS), BATCH_BYTES / bytes + 1);
-    batch->out = gram_round64((size_t)(batch->count * bytes));
-    batch->info = 2 * batch->out;
-    batch->kept = batch->info + gram_round64((size_t)batch->count * sizeof(int32_t));
-    batch->power = batch->kept + gram_round64((size_t)batch->count * sizeof(int));
-    op = gram_optimizer_power(o, kind->block, n, kind->work, batch->count);
     TRY(gram_measure(g, &batch->power_bytes, cuda_matrix_power(g, &op)));
-    batch->bytes = batch->power_bytes;
     if (o->options.skip > 0)
-        batch->bytes = gram_most_bytes(batch->bytes, fit_bytes(kind, n, batch->count));
-    batch->bytes += batch->power;
+        take_fit(kind, n, (int64_t)count, &fit, &s);
+    gram_take_many(l, &batch->in, count, (size_t)bytes);
+    gram_take_many(l, &batch->out, count, (size_t)bytes);
+    gram_take_many(l, &batch->info, count, sizeof(int32_t));
+    gram_take_many(l, &batch->kept, count, sizeof(int));
+    gram_take(l, &batch->power, gram_most_bytes(batch->power_bytes, fit.bytes));
     return GRAM_OK;
 }
 
 gram_status cuda_shampoo_bytes(gram_context *g, const gram_optimizer *o,
                                const struct cuda_optimizer_kind *kind, int k, size_t *bytes)
 {
+    struct gram_layout layout = {0};
     struct batch batch;
 
-    TRY(lay_out(g, o, kind, k, &batch));
-    *bytes = batch.bytes;
+    TRY(take_batch(g, o, kind, k, &layout, &batch));
+    *bytes = gram_layout_bytes(&layout);
     return GRAM_OK;
 }
 
@@ -286,26 +277,27 @@ static gram_status take_roots(const struct cuda_optimizer_job *job,
                               const struct cuda_optimizer_kind *kind, int k,
                               struct optimizer_roots *r)
 {
+    struct gram_layout layout = {0};
     struct batch batch;
     struct gram_matrix_power_op op;
-    char *memory = job->scratch + job->at.arrays;
     int64_t pairs;
 
-    TRY(lay_out(job->step.g, job->step.o, kind, k, &batch));
+    TRY(take_batch(job->step.g, job->step.o, kind, k, &layout, &batch));
+    gram_layout_place(&layout, job->shared);
     cuda_optimizer_dimension(kind->block, k, &r->a);
     pairs = cuda_optimizer_pairs(r->a.n);
     op = gram_optimizer_power(job->step.o, kind->block, r->a.n, kind->work, r->items);
-    op.a.data = r->a.matrix = memory;
-    op.out.data = memory + batch.out;
-    op.info.data = memory + batch.info;
-    r->info = (const int *)(const void *)op.info.data;
+    op.a.data = r->a.matrix = batch.in;
+    op.out.data = batch.out;
+    op.info.data = (char *)batch.info;
+    r->info = batch.info;
     TRY(cuda_optimizer_launch(job, kind->work, &optimizer_unpack_items, r->items * pairs, r));
     r->kept = NULL;
     if (job->step.o->options.skip > 0) {
-        r->kept = (int *)(void *)(memory + batch.kept);
-        TRY(mark_fitting(job, kind, r, memory + batch.power));
+        r->kept = batch.kept;
+        TRY(mark_fitting(job, kind, r, batch.power));
     }
-    TRY(take_power(job->step.g, &op, memory + batch.power, batch.power_bytes));
+    TRY(take_power(job->step.g, &op, batch.power, batch.power_bytes));
     r->a.matrix = op.out.data;
     return cuda_optimizer_launch(job, kind->work, &optimizer_store_roots, r->items * pairs, r);
 }

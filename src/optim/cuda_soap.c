@@ -240,18 +240,16 @@ static gram_status make_orthonormal(gram_context *g, const struct cuda_blas *bla
 
 /* ---- Scratch of bases ------------------------------------------------------------------------ */
 
-/* The offsets of a batch's scratch, which begins where the arrays of a step do. */
-struct room {
-    int64_t count;
-    size_t q, product, next, triangles, rows, values, order, outcome, arrays, eigh;
-    size_t array, eigh_bytes, bytes;
-};
-
+/* A batch of bases of one dimension, whose kernels are told where most of its scratch is.  At the
+ * end of it is that of eigenvectors, then the arrays of moments. */
 struct batch {
     const struct cuda_optimizer_job *job;
     const struct cuda_optimizer_kind *kind;
-    struct room room;
     struct soap_batch soap;
+    char *triangles, *rows; /* of make_orthonormal */
+    char *copy;             /* of the moment */
+    char *end;
+    size_t eigh_bytes;
 };
 
 static struct gram_eigh_op eigenproblem(const struct cuda_optimizer_kind *kind, int64_t n,
@@ -277,50 +275,57 @@ static struct gram_eigh_op eigenproblem(const struct cuda_optimizer_kind *kind, 
     return op;
 }
 
-static size_t place(struct room *room, int64_t elements, size_t size)
+/* Items of dimension k that are done at a time. */
+static int64_t items_of(const struct cuda_optimizer_kind *kind, int k)
 {
-    size_t at = room->bytes;
+    const int64_t n = kind->block->factor[k].n, size = (int64_t)gram_dtype_size(kind->work);
+    const int64_t item = (SQUARES * n * n + ARRAYS * kind->array) * size;
 
-    room->bytes += gram_round64((size_t)elements * size);
-    return at;
+    return gram_least(gram_least(kind->count, OPTIMIZER_ITEMS), BATCH_BYTES / item + 1);
 }
 
-static gram_status lay_out(gram_context *g, const struct cuda_optimizer_kind *kind, int k,
-                           struct room *room)
+static void take_arrays(struct batch *b, int64_t count, struct gram_layout *l)
 {
-    const size_t size = gram_dtype_size(kind->work);
-    const int64_t n = kind->block->factor[k].n, square = n * n;
-    const int64_t item = (SQUARES * square + ARRAYS * kind->array) * (int64_t)size;
-    struct gram_eigh_op op;
+    const size_t all = (size_t)(count * b->kind->array), size = gram_dtype_size(b->kind->work);
 
-    *room = (struct room){0};
-    room->count = gram_least(gram_least(kind->count, OPTIMIZER_ITEMS), BATCH_BYTES / item + 1);
-    (void)place(room, room->count * square, size); /* factors */
-    room->q = place(room, room->count * square, size);
-    room->product = place(room, room->count * square, size);
-    room->next = place(room, room->count * square, size);
-    room->triangles = place(room, room->count * cuda_soap_triangles(n), size);
-    room->rows = place(room, 2 * room->count * n * SOAP_PANEL, size);
-    room->values = place(room, room->count * n, sizeof(double));
-    room->order = place(room, room->count * n, sizeof(int));
-    room->outcome = place(room, room->count, sizeof(int));
-    room->eigh = room->bytes;
-    room->array = gram_round64((size_t)(room->count * kind->array) * size);
-    room->arrays = place(room, ARRAYS * (int64_t)room->array, 1);
-    op = eigenproblem(kind, n, room->count);
-    TRY(gram_measure(g, &room->eigh_bytes, cuda_eigh(g, &op)));
-    room->bytes = gram_most_bytes(room->bytes, room->eigh + gram_round64(room->eigh_bytes));
+    gram_take_many(l, &b->soap.moment, all, size);
+    gram_take_many(l, &b->soap.second, all, size);
+    gram_take_many(l, &b->copy, all, size);
+}
+
+static gram_status take_batch(gram_context *g, struct batch *b, int k, struct gram_layout *l)
+{
+    const size_t size = gram_dtype_size(b->kind->work);
+    const int64_t n = b->kind->block->factor[k].n, count = items_of(b->kind, k);
+    const size_t square = (size_t)(count * n * n);
+    const struct gram_eigh_op op = eigenproblem(b->kind, n, count);
+    struct gram_layout arrays = {0};
+    struct soap_batch *t = &b->soap;
+
+    TRY(gram_measure(g, &b->eigh_bytes, cuda_eigh(g, &op)));
+    take_arrays(b, count, &arrays);
+    gram_take_many(l, &t->r.a.matrix, square, size); /* factors */
+    gram_take_many(l, &t->q, square, size);
+    gram_take_many(l, &t->product, square, size);
+    gram_take_many(l, &t->next, square, size);
+    gram_take_many(l, &b->triangles, (size_t)(count * cuda_soap_triangles(n)), size);
+    gram_take_many(l, &b->rows, (size_t)(2 * count * n * SOAP_PANEL), size);
+    gram_take_many(l, &t->values, (size_t)(count * n), sizeof(double));
+    gram_take_many(l, &t->order, (size_t)(count * n), sizeof(int));
+    gram_take_many(l, &t->outcome, (size_t)count, sizeof(int));
+    gram_take(l, &b->end, gram_most_bytes(arrays.bytes, b->eigh_bytes));
     return GRAM_OK;
 }
 
 gram_status cuda_soap_bytes(gram_context *g, const struct cuda_optimizer_kind *kind, int k,
                             size_t *bytes)
 {
-    struct room room = {0};
+    struct batch b = {.kind = kind};
+    struct gram_layout layout = {0};
 
     if (kind->block->factor[k].dtype)
-        TRY(lay_out(g, kind, k, &room));
-    *bytes = room.bytes;
+        TRY(take_batch(g, &b, k, &layout));
+    *bytes = gram_layout_bytes(&layout);
     return GRAM_OK;
 }
 
@@ -368,16 +373,15 @@ static gram_status take_eigenvectors(struct batch *b)
 {
     const int64_t n = b->soap.r.a.n;
     gram_context *g = b->job->step.g;
-    char *memory = b->soap.r.a.matrix;
     struct gram_eigh_op op = eigenproblem(b->kind, n, b->soap.r.items);
     struct gram_scratch_before before;
     gram_status status;
 
-    op.a.data = memory;
-    op.values.data = memory + b->room.values;
+    op.a.data = b->soap.r.a.matrix;
+    op.values.data = (char *)b->soap.values;
     op.vectors.data = b->soap.next + (n - 1) * n * (int64_t)gram_dtype_size(b->kind->work);
     op.info.data = (char *)b->soap.order;
-    gram_scratch_lend(g, memory + b->room.eigh, b->room.eigh_bytes, &before);
+    gram_scratch_lend(g, b->end, b->eigh_bytes, &before);
     status = cuda_eigh(g, &op);
     gram_scratch_return(g, &before);
     return status;
@@ -430,8 +434,8 @@ static gram_status orthonormalise(void *of)
         .count = t->r.items,
         .a = t->r.a.matrix,
         .reflectors = t->product,
-        .triangles = t->r.a.matrix + b->room.triangles,
-        .rows = t->r.a.matrix + b->room.rows,
+        .triangles = b->triangles,
+        .rows = b->rows,
         .q = t->next,
     };
 
@@ -490,23 +494,18 @@ static gram_status multiply_moment(struct batch *b, const char *bases, bool back
     return cuda_soap_multiply(b->job->step.g, b->job->blas, &product);
 }
 
-static char *copy_of_moment(const struct batch *b)
-{
-    return b->soap.r.a.matrix + b->room.arrays + 2 * b->room.array;
-}
-
 static gram_status leave_basis(void *of)
 {
     struct batch *b = of;
 
-    return multiply_moment(b, b->soap.q, true, b->soap.moment, copy_of_moment(b));
+    return multiply_moment(b, b->soap.q, true, b->soap.moment, b->copy);
 }
 
 static gram_status enter_basis(void *of)
 {
     struct batch *b = of;
 
-    return multiply_moment(b, b->soap.next, false, copy_of_moment(b), b->soap.moment);
+    return multiply_moment(b, b->soap.next, false, b->copy, b->soap.moment);
 }
 
 static gram_status store_moments(void *of)
@@ -534,19 +533,13 @@ static gram_status refresh_bases(struct batch *b, int k)
         .store = store,
     };
     struct soap_batch *t = &b->soap;
-    char *memory = b->job->scratch + b->job->at.arrays;
+    struct gram_layout layout = {0}, arrays = {0};
 
-    TRY(lay_out(b->job->step.g, b->kind, k, &b->room));
+    TRY(take_batch(b->job->step.g, b, k, &layout));
+    gram_layout_place(&layout, b->job->shared);
+    take_arrays(b, items_of(b->kind, k), &arrays);
+    gram_layout_place(&arrays, b->end);
     cuda_optimizer_dimension(b->kind->block, k, &t->r.a);
-    t->r.a.matrix = memory;
-    t->q = memory + b->room.q;
-    t->product = memory + b->room.product;
-    t->next = memory + b->room.next;
-    t->values = (double *)(void *)(memory + b->room.values);
-    t->order = (int *)(void *)(memory + b->room.order);
-    t->outcome = (int *)(void *)(memory + b->room.outcome);
-    t->moment = memory + b->room.arrays;
-    t->second = t->moment + b->room.array;
     t->r.info = t->order;
     return gram_soap_refresh(&ops, b, t->first);
 }
@@ -562,17 +555,15 @@ static bool is_due(const struct cuda_optimizer_job *job, int64_t number, bool fi
            (job->step.o->steps[b->parameter] == 0) == first && gram_soap_due(&job->step, b);
 }
 
-/* *room is the number of items of the smallest batch of any dimension; 0: there are no bases. */
-static gram_status least_batch(struct batch *b, int64_t *room)
+/* The number of items of the smallest batch of any dimension; 0: there are no bases. */
+static int64_t least_batch(const struct cuda_optimizer_kind *kind)
 {
-    *room = 0;
-    for (int k = 0; k < b->kind->block->order; k++) {
-        if (!b->kind->block->factor[k].dtype)
-            continue;
-        TRY(lay_out(b->job->step.g, b->kind, k, &b->room));
-        *room = *room ? gram_least(*room, b->room.count) : b->room.count;
-    }
-    return GRAM_OK;
+    int64_t room = 0;
+
+    for (int k = 0; k < kind->block->order; k++)
+        if (kind->block->factor[k].dtype)
+            room = room ? gram_least(room, items_of(kind, k)) : items_of(kind, k);
+    return room;
 }
 
 static gram_status refresh(struct batch *b, int64_t room)
@@ -598,9 +589,8 @@ gram_status cuda_soap_refresh(const struct cuda_optimizer_job *job,
                               const struct cuda_optimizer_kind *kind)
 {
     struct batch b = {.job = job, .kind = kind};
-    int64_t room;
+    const int64_t room = least_batch(kind);
 
-    TRY(least_batch(&b, &room));
     if (room == 0)
         return GRAM_OK;
     b.soap.r.a = cuda_optimizer_wave(job, kind, 0, kind->count);

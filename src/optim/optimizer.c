@@ -8,6 +8,7 @@
  */
 #include "optimizer.h"
 #include "core/backend.h"
+#include "core/scratch.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -361,6 +362,14 @@ gram_status gram_optimizer_step(gram_context *g, gram_optimizer *o, gram_tensor 
     return run(g, &op, report);
 }
 
+gram_status gram_optimizer_measure(gram_context *g, const gram_optimizer *o, size_t *bytes)
+{
+    gram_optimizer_report none = {.size = sizeof none};
+    const struct gram_optimizer_op op = {.optimizer = (gram_optimizer *)o, .report = &none};
+
+    return gram_measure(g, bytes, g->backend->optimizer_step(g, &op));
+}
+
 gram_status gram_optimizer_workspace(gram_context *g, const gram_optimizer *o, gram_workspace *need)
 {
     size_t bytes;
@@ -368,7 +377,7 @@ gram_status gram_optimizer_workspace(gram_context *g, const gram_optimizer *o, g
     TRY(gram_begin(g, __func__));
     TRY(gram_optimizer_check_call(g, o));
     TRY(gram_check_need(g, need));
-    TRY(g->backend->optimizer_workspace(g, o, &bytes));
+    TRY(gram_optimizer_measure(g, o, &bytes));
     *need = gram_workspace_on(g, bytes);
     return GRAM_OK;
 }

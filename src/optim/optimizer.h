@@ -196,6 +196,10 @@ struct gram_optimizer_op {
 /* Refuses a missing optimizer, and a device without any. */
 gram_status gram_optimizer_check_call(gram_context *g, const gram_optimizer *o);
 
+/* The bytes of scratch that a step takes; the status is that of a step whose sizes cannot be
+ * done. */
+gram_status gram_optimizer_measure(gram_context *g, const gram_optimizer *o, size_t *bytes);
+
 /* optimizer_file.c: the state from a file that was read, all of it or, if it is refused, nothing.
  */
 struct gram_model_file;

@@ -405,8 +405,8 @@ static gram_status fill(gram_context *g, gram_optimizer *o, const gram_tensor *c
     o->failures = (int64_t *)(void *)(o->counts + offset[2]);
     name_state(o);
     if (o->owner)
-        TRY(g->backend->optimizer_open(g, o));            /* roots begin as the identity */
-    return g->backend->optimizer_workspace(g, o, &bytes); /* refuses sizes that cannot be done */
+        TRY(g->backend->optimizer_open(g, o));   /* roots begin as the identity */
+    return gram_optimizer_measure(g, o, &bytes); /* refuses sizes that cannot be done */
 }
 
 gram_status gram_optimizer_create(gram_context *g, const gram_optimizer_options *options,
