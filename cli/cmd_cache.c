@@ -34,7 +34,7 @@ static const struct option_group groups[] = {
     GROUP_END,
 };
 
-/* ---- list and warm: one kernel a line ------------------------------------------------------- */
+/* ---- list and warm: one kernel per line ------------------------------------------------------ */
 
 struct lines {
     struct output *out;

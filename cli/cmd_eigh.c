@@ -362,9 +362,9 @@ const struct command cmd_eigh = {
     .summary = "eigenvalues and eigenvectors of a symmetric matrix",
     .details =
         "Finds the eigenvalues of the symmetric matrix A in ascending order and its orthonormal "
-        "eigenvectors, one a column: all of them, or those that --range, --largest, --smallest or "
-        "--values choose. A is a numeric table in text or an .npy array; more than two dimensions "
-        "are a batch.\n\n"
+        "eigenvectors, one per column: all of them, or those that --range, --largest, "
+        "--smallest or --values select. A is a numeric table in text or an .npy array; an array "
+        "with more than two dimensions is a batch of matrices.\n\n"
         "The exit status is 1, and nothing is written, if a matrix holds NaN or infinity. With "
         "--values, matrices of a batch that have fewer values there than others are filled up "
         "with NaN.",

@@ -224,7 +224,7 @@ const struct command cmd_predict = {
     .operands = "MODEL DATA",
     .summary = "the predictions of a model for the rows of a table",
     .details =
-        "Writes one line a row of DATA, in the same order, in a column called prediction: the "
+        "Writes one line per row of DATA, in the same order, in a column called prediction: the "
         "predicted number or class. The columns that the model was trained on are found by their "
         "names; other columns are ignored. A missing value and a category that was not there in "
         "training are allowed.\n\n"

@@ -83,7 +83,7 @@ struct command {
     const char *operands; /* as in help: "MODEL DATA" */
     const char *summary;  /* one line without a full stop */
     const char *details;  /* paragraphs, separated by "\n\n"; lines beginning with blanks stay */
-    const char *examples; /* command lines, one a line */
+    const char *examples; /* command lines, one per line */
     int least, most;      /* number of operands */
     size_t settings_bytes;
     const struct option_group *groups;

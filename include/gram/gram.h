@@ -1,7 +1,7 @@
 /*
  * gram.h - the public API of libgram: Gram matrices built, differentiated, multiplied and solved
  *
- * What you want, the header that has it, and the function to begin with:
+ * The table shows what each header is for, and a function to begin with:
  *
  *   distances between the rows of two matrices       pairwise.h   gram_cdist
  *   a kernel matrix, also by a formula of your own   pairwise.h   gram_kernel
@@ -25,41 +25,45 @@
  *   memory of a GPU, kernels compiled ahead, tuning  device.h     gram_memory_allocate, gram_tune
  *   lists of matrices; several GPUs, MPI, NCCL       multi.h      gram_eigh_many
  *
- * This header includes them all; a program that needs one may include that one alone.
+ * This header includes all of them.  A program that needs only one may include that one alone.
  *
- * Every call takes a context, borrows its tensors for the duration of the call (on an asynchronous
- * device: until the context's stream is synchronised) and returns a status; gram_message() then
- * names the function, the argument, what came and what was expected.  NULL where an argument is
- * needed, a context included, is GRAM_INVALID_ARGUMENT.  The library never aborts, exits, installs
- * a signal handler or changes the floating-point modes, and prints nothing but the log that
- * GRAM_LOG=debug asks for, on standard error.
+ * Every call takes a context and returns a status.  It borrows its tensors for the duration of the
+ * call; on an asynchronous device, until the context's stream is synchronised.  After a failure,
+ * gram_message() names the function, the argument, the value that was passed and the value that was
+ * expected.  A required argument that is NULL, the context included, gives GRAM_INVALID_ARGUMENT.
+ * The library never aborts, never exits, installs no signal handler and does not change the
+ * floating-point modes.  It prints nothing except the log that GRAM_LOG=debug requests, which goes
+ * to standard error.
  *
  * Outputs of a call that fails: GRAM_INVALID_ARGUMENT, GRAM_UNSUPPORTED and GRAM_OUT_OF_MEMORY
- * leave them as they were.  GRAM_NUMERICAL of an operation that takes an info tensor (solves, eigh,
- * matrix_power, kron_solve, natural_gradient) leaves what the same call leaves with info: every
- * item is written, those that failed are NaN (where options.keep or another says nothing else), and
- * the others are right; so an argument that is solved in place is overwritten.  The GRAM_NUMERICAL
- * of optimizers and of K-FAC changes nothing.  A list of matrices (gram_eigh_many) has outputs of
- * each, as if it were called alone.  After GRAM_DEVICE_FAILED outputs are undefined.
+ * leave them unchanged.  Some operations take an info tensor (solves, eigh, matrix_power,
+ * kron_solve, natural_gradient).  When such an operation returns GRAM_NUMERICAL, its outputs are
+ * those that the same call writes when it is given info: every item is written, items that failed
+ * are NaN (unless an option such as options.keep says otherwise), and the other items are correct.
+ * An argument that is solved in place is therefore overwritten.  GRAM_NUMERICAL from an optimizer
+ * or from K-FAC means that nothing was changed.  In a call on a list of matrices (gram_eigh_many),
+ * each matrix has the outputs that a call of its own would give.  After GRAM_DEVICE_FAILED, outputs
+ * are undefined.
  *
- * Threads: a context serves one thread at a time; different contexts are independent; nothing else
- * is shared.
+ * Threads: a context serves one thread at a time.  Different contexts are independent, and share
+ * nothing else.
  *
- * fork(): a child may use, and destroy, the contexts of CPUs that its parent had, if no other
- * thread of the parent was in a call with them, and may make its own, whatever other threads of the
- * parent were doing.  What the parent had on a GPU is not the child's: calls with such a context
- * give GRAM_DEVICE_FAILED, destroying it frees its host memory alone, and a child makes contexts on
- * a GPU only where its parent had not begun CUDA (nor asked gram_best_device or gram_context_info).
- * A child that was forked while a thread of the parent had the file of the cache open does without
- * that file.  NCCL and MPI do not go with fork().
+ * fork(): a child may use and destroy its parent's CPU contexts if no other thread of the parent
+ * was in a call with them.  A child may always create contexts of its own, whatever other threads
+ * of the parent were doing.  GPU state of the parent does not belong to the child: calls with a GPU
+ * context of the parent give GRAM_DEVICE_FAILED, and destroying it frees only its host memory.  A
+ * child can create a GPU context only if its parent had not initialised CUDA (which
+ * gram_best_device and gram_context_info do).  A child that was forked while a thread of the parent
+ * had the cache file open does not use that file.  NCCL and MPI do not work across fork().
  *
- * The environment is read when a context is made, which keeps copies.  A program that has
- * privileges which its caller lacks (set-user-ID, set-group-ID, file capabilities) reads no
- * variable.
+ * Environment variables are read when a context is created, and the context keeps copies.  A
+ * program that has privileges which its caller lacks (set-user-ID, set-group-ID, file capabilities)
+ * reads no environment variable.
  *
- * Binary interface: enum values are explicit and never reused.  Options structs begin with their
- * size, set by GRAM_<OP>_OPTIONS_INIT; members are only ever appended; a NULL pointer to options
- * means the defaults.  Sizes, shapes and strides are int64_t; strides count elements.
+ * Binary interface: enum values are explicit and are never reused.  Structs of options begin with
+ * their size, which GRAM_<OP>_OPTIONS_INIT sets, and members are only ever appended.  A NULL
+ * pointer to options means the defaults.  Sizes, shapes and strides are int64_t, and strides count
+ * elements.
  *
  * SPDX-License-Identifier: MIT
  */

@@ -167,7 +167,7 @@ PyObject *py_kron_diagonal_workspace(PyObject *module, PyObject *const *args, Py
 
 const char py_kron_trace_doc[] =
     "kron_trace(factors, *, out=None)\n--\n\n"
-    "The trace of the Kronecker product of square matrices, one number an item of the batch.\n\n"
+    "The trace of the Kronecker product of square matrices, one number per item of the batch.\n\n"
     "float32, float64 (summed in float64), int32 or int64 (which wrap around).  Otherwise as\n"
     "gram.kron_diagonal.\n\n"
     ">>> import gram, numpy as np\n"
@@ -196,7 +196,7 @@ PyObject *py_kron_trace(PyObject *module, PyObject *const *args, Py_ssize_t narg
 const char py_kron_logdet_doc[] =
     "kron_logdet" PY_TEXT_kron_logdet
     "(sign, logarithm of the absolute value) of the determinant of the Kronecker product of\n"
-    "square matrices, as numpy.linalg.slogdet; one number an item of the batch.\n\n"
+    "square matrices, as numpy.linalg.slogdet; one number per item of the batch.\n\n"
     "sign is 1, -1, or 0 where the product is singular, and the logarithm -inf there.  By LU of\n"
     "each factor in float64.  float32 or float64; out is the tuple of both results.  Otherwise\n"
     "as gram.kron_diagonal.\n\n"

@@ -153,7 +153,7 @@ const char py_solve_cholesky_doc[] =
     "the factor, which factored=True takes back in place of a.  info, int32 of the batch's\n"
     "shape, gets 0, or i > 0 where the leading minor of order i is not positive definite; that\n"
     "item of x is nan then.\n\n"
-    "Arrays with one value an item, on the CPU and on a GPU: rcond gets LAPACK's estimates of\n"
+    "Arrays with one value per item, on the CPU and on a GPU: rcond gets LAPACK's estimates of\n"
     "the reciprocal condition numbers.  jitter is an ascending sequence of numbers s, of which\n"
     "the first for which a + s I can be factored is taken; jittered gets it.  refine=True\n"
     "factors float64 in float32 and refines to the accuracy of float64: backward gets the\n"

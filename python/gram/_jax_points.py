@@ -88,7 +88,7 @@ def kernel_matmul(options, x, y, bandwidth, regularization, v):
     rows = (x if y is None else y).shape[-2]
     if v.shape[-2] != rows:
         raise ValueError(
-            f"gram.jax.kernel_matmul: v has {v.shape[-2]} rows, expected {rows}, one a point"
+            f"gram.jax.kernel_matmul: v has {v.shape[-2]} rows, expected {rows}, one per point"
         )
     (integers, numbers, text), _ = options
     pairs = [(bandwidth, 0), (regularization, 0), (v, 2), (x, 2)]

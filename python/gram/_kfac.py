@@ -54,7 +54,7 @@ class KFAC(torch.optim.Optimizer):
     and fisher="empirical" pass it as grad_scaler: the hooks see gradients of the scaled loss.
 
     On a GPU all work is queued on PyTorch's current stream, which must be the same in all steps,
-    and nothing waits but info, state_dict, load_state_dict and, once a step, process_group.  So a
+    and nothing waits but info, state_dict, load_state_dict and, once per step, process_group.  So a
     torch.cuda.graph can capture a step with its forward and backward pass, on the stream of a step
     before it; whether it updates and refreshes is then what it was when it was captured.
     state_dict goes from one device to the other.

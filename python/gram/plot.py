@@ -163,7 +163,7 @@ def training(curves, ax=None):
 
 
 def bench(results, ax=None, *, value="seconds"):
-    """What `gram bench --json` measured, one bar a result: value is any of its numbers.
+    """What `gram bench --json` measured, one bar per result: value is any of its numbers.
 
     results is a list of dicts, of lines of JSON, or the path of a file of such lines.  Times are
     in seconds.  Raises KeyError for a value that a result does not have, OSError for a file that

@@ -276,7 +276,7 @@ def _row_major(t):
 
 
 def _number(function, name, value):
-    """A float, or a tensor of one value or one an item."""
+    """A float, or a tensor of one value, or one value per item."""
     if isinstance(value, torch.Tensor):
         if value.dim() > 1:
             raise ValueError(f"{function}: {name} has {value.dim()} dimensions, expected 0 or 1")
@@ -515,7 +515,7 @@ def _scale(lengthscale, scale, p):
 
 def cdist_expadd(a, b, *, p, lengthscale=None, scale=None, out=None, debug=False):
     """out[l, m, n] = sum_k exp(scale |a[m, k] - b[n, k]|^p), scale = -1 / lengthscale^p: one kernel
-    matrix a feature, added up.
+    matrix per feature, added up.
 
     a is (M, K) or (L, M, K), b alike, out (L, M, N); float32 or float64.  Raises TypeError and
     ValueError for what does not fit, and unless one of lengthscale and scale is given.
