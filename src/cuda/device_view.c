@@ -5,9 +5,13 @@
  */
 #include "device_view.h"
 
-// NOLINTNEXTLINE(misc-redundant-expression): two constants of the same number
-_Static_assert((int)DEVICE_DIMS == (int)GRAM_MAX_DIMS,
-               "device_params.h repeats a number of gram.h");
+// NOLINTBEGIN(misc-redundant-expression): pairs of constants of the same number
+_Static_assert((int)DEVICE_DIMS == (int)GRAM_MAX_DIMS && DEVICE_F32 == (int)GRAM_F32 &&
+                   DEVICE_F64 == (int)GRAM_F64 && DEVICE_F16 == (int)GRAM_F16 &&
+                   DEVICE_BF16 == (int)GRAM_BF16 && DEVICE_I32 == (int)GRAM_I32 &&
+                   DEVICE_I64 == (int)GRAM_I64,
+               "device_params.h repeats numbers of gram.h");
+// NOLINTEND(misc-redundant-expression)
 
 struct device_view cuda_device_view(const struct gram_view *v)
 {
@@ -19,6 +23,15 @@ struct device_view cuda_device_view(const struct gram_view *v)
     return side;
 }
 
+struct device_view cuda_given_view(const struct gram_view *v, bool given)
+{
+    struct device_view side = cuda_device_view(v);
+
+    if (!given)
+        side.data = NULL;
+    return side;
+}
+
 struct device_number cuda_device_number(const struct gram_hyper *h)
 {
     struct device_number number = {
@@ -27,6 +40,11 @@ struct device_number cuda_device_number(const struct gram_hyper *h)
     for (int d = 0; d < GRAM_MAX_DIMS; d++)
         number.batch_stride[d] = h->tensor.batch_stride[d];
     return number;
+}
+
+int cuda_stored_as(gram_dtype dtype)
+{
+    return dtype == GRAM_F16 || dtype == GRAM_BF16 ? (int)dtype : DEVICE_REAL;
 }
 
 void cuda_set_batch(const struct gram_batch *batch, long long *ndim, long long *shape)

@@ -9,7 +9,13 @@
 #include "device_params.h"
 
 struct device_view cuda_device_view(const struct gram_view *v);
+/* The same, with data NULL unless the caller has given the tensor. */
+struct device_view cuda_given_view(const struct gram_view *v, bool given);
 struct device_number cuda_device_number(const struct gram_hyper *h);
+
+/* How a kernel that computes in cuda_type(dtype) finds elements of this dtype: DEVICE_REAL, or the
+ * code of halves, which it converts. */
+int cuda_stored_as(gram_dtype dtype);
 
 /* Writes the shape of a batch. */
 void cuda_set_batch(const struct gram_batch *batch, long long *ndim, long long *shape);

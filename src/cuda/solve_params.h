@@ -1,15 +1,15 @@
 /*
  * solve_params.h - what the host tells solve_small.cu and solve_large.cu: shapes and strides
  *
- * Read by the host's compiler and by NVRTC, which sees no other header: so it includes none, and
- * long long stands for int64_t.
+ * Read by the host's compiler and by NVRTC, which sees no other header: so it includes only ours,
+ * and long long stands for int64_t.
  *
  * SPDX-License-Identifier: MIT
  */
 #ifndef GRAM_SOLVE_PARAMS_H
 #define GRAM_SOLVE_PARAMS_H
+#include "device_params.h"
 
-#define SOLVE_DIMS    8
 #define SOLVE_THREADS 256 /* of a block of every kernel but solve_small */
 #define SOLVE_MOST    64  /* n up to which solve_small takes every system */
 #define SOLVE_WIDTH   16  /* right-hand sides that it takes at a time */
@@ -33,20 +33,15 @@
 #define SOLVE_PART_LOWER 1
 #define SOLVE_PART_UPPER 2
 
-struct solve_side {
-    char *data; /* of item 0; NULL: not given */
-    long long row_stride, col_stride, batch_stride[SOLVE_DIMS];
-};
-
 /* Dimensions along which matrices change, and those where one meets several right-hand sides. */
 struct solve_items {
     long long ndim, own, shared; /* counts of items */
-    long long own_shape[SOLVE_DIMS], shared_shape[SOLVE_DIMS];
+    long long own_shape[DEVICE_DIMS], shared_shape[DEVICE_DIMS];
 };
 
 struct solve_small_params {
     struct solve_items items;
-    struct solve_side a, b, x, factor, pivots, info;
+    struct device_view a, b, x, factor, pivots, info;
     char *scratch; /* NULL: matrices lie in shared memory */
     long long n, columns;
     long long flip; /* the buffer holds the transpose of what the caller's indices mean */
@@ -72,7 +67,7 @@ struct solve_scan_params {
 /* What became of a factorisation of item own. */
 struct solve_verdict_params {
     struct solve_items items;
-    struct solve_side pivots, info;
+    struct device_view pivots, info;
     long long own;
     const char *matrix;
     long long n, ld;

@@ -13,8 +13,6 @@
 #include "krylov.h"
 #include "linalg/cuda_solve.h"
 
-_Static_assert(SOLVE_DIMS == GRAM_MAX_DIMS, "solve_params.h repeats a number of gram.h");
-
 enum {
     MOST_BLOCKS = 1 << 20, /* beyond these, blocks loop */
     MOST_BLOCKS_Y = 65535,
@@ -148,11 +146,11 @@ static void describe(const struct gram_eigh_op *op, struct eigh_call *c)
     *c = (struct eigh_call){
         .ndim = op->batch.ndim,
         .items = op->batch.count,
-        .a = cuda_solve_side(&op->a, true),
-        .values = cuda_solve_side(&op->values, true),
-        .vectors = cuda_solve_side(&op->vectors, op->has_vectors),
-        .info = cuda_solve_side(&op->info, op->has_info),
-        .found = cuda_solve_side(&op->found, op->has_found),
+        .a = cuda_given_view(&op->a, true),
+        .values = cuda_given_view(&op->values, true),
+        .vectors = cuda_given_view(&op->vectors, op->has_vectors),
+        .info = cuda_given_view(&op->info, op->has_info),
+        .found = cuda_given_view(&op->found, op->has_found),
         .n = op->a.rows,
         .count = op->values.cols,
         .first = op->first,

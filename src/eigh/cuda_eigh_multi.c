@@ -230,7 +230,7 @@ static gram_status scan(const struct state *s, int64_t item, double *largest)
 
     a.data = item_at(m, &m->a, item);
     memset(a.batch_stride, 0, sizeof a.batch_stride);
-    p.call = (struct eigh_call){.items = 1, .a = cuda_solve_side(&a, true), .n = m->n};
+    p.call = (struct eigh_call){.items = 1, .a = cuda_given_view(&a, true), .n = m->n};
     TRY(launch(m, i, EIGH_SCAN, s->size.parts, &p));
     TRY(copy(m, i, &found, p.largest, (size_t)s->size.parts * size_of(m)));
     TRY(synchronize(m, i));

@@ -5,13 +5,13 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "batch.cuh"
+#include "device_view.cuh"
 #include "eigh_params.h"
 
 #define NAN_OF ((REAL)__longlong_as_double(0x7FF8000000000000ll))
 #define EPS    ((REAL)(sizeof(REAL) == 4 ? 0x1p-23 : 0x1p-52))
 
-static __device__ REAL *item_of(const struct eigh_call &c, const struct solve_side &s,
+static __device__ REAL *item_of(const struct eigh_call &c, const struct device_view &s,
                                 long long item)
 {
     return (REAL *)s.data + batch_offset(c.shape, c.ndim, s.batch_stride, item);

@@ -30,8 +30,8 @@
 /* A call.  The lower triangle of a is read: strides are exchanged where the caller's is the upper.
  */
 struct eigh_call {
-    long long ndim, shape[SOLVE_DIMS], items;
-    struct solve_side a, values, vectors, info, found;
+    long long ndim, shape[DEVICE_DIMS], items;
+    struct device_view a, values, vectors, info, found;
     long long n, count;  /* columns of values and vectors */
     long long first;     /* of the pairs that are wanted, unless by_value */
     long long by_value;  /* lower < value <= upper */

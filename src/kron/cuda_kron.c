@@ -16,11 +16,6 @@ static const struct cuda_kernel expand = {"kron_expand.cu", "kron_expand"},
                                 trace = {"kron_trace.cu", "kron_trace"},
                                 move = {"kron_move.cu", "kron_move"};
 
-int cuda_kron_kind(gram_dtype dtype)
-{
-    return dtype == GRAM_F16 ? KRON_HALF : dtype == GRAM_BF16 ? KRON_BFLOAT : KRON_REAL;
-}
-
 bool cuda_kron_is_whole(gram_dtype dtype)
 {
     return dtype == GRAM_I32 || dtype == GRAM_I64;
@@ -73,7 +68,7 @@ gram_status cuda_kron(gram_context *g, const struct gram_kron_op *op)
     struct gram_kron_op work = *op;
     struct kron_expand_params params;
     const gram_dtype dtype = op->out.dtype;
-    const int kind = cuda_kron_kind(dtype);
+    const int kind = cuda_stored_as(dtype);
     struct cuda_variant v;
 
     if (work.batch.count == 0 || work.out.rows == 0 || work.out.cols == 0)
@@ -177,8 +172,8 @@ gram_status cuda_kron_move(gram_context *g, const struct gram_kron_move_op *op)
         gram_ceil_div(v->rows * v->cols, KRON_MOVE_THREADS * KRON_MOVE_EACH) * params.items;
     cuda_variant(&kernel, &move,
                  CUDA_OPTIONS({"REAL", cuda_type(v->dtype)},
-                              {"WHOLE", cuda_kron_is_whole(v->dtype)}, {"X_KIND", KRON_REAL},
-                              {"Y_KIND", KRON_REAL}, {"F_KIND", KRON_REAL}));
+                              {"WHOLE", cuda_kron_is_whole(v->dtype)}, {"X_KIND", DEVICE_REAL},
+                              {"Y_KIND", DEVICE_REAL}, {"F_KIND", DEVICE_REAL}));
     entered = gram_cuda_enter(g->device);
     status = cuda_launch(g, &kernel, &grid, (void *[]){&params});
     gram_cuda_leave(g->device, entered);

@@ -191,8 +191,6 @@ int cuda_kron_tuned(const gram_context *g, const struct gram_kron_matmul_op *op)
 
 /* ---- Dtypes as kernels get them: cuda_kron.c ------------------------------------------------ */
 
-/* X_KIND of a dtype: how its elements are stored. */
-int cuda_kron_kind(gram_dtype dtype);
 /* True if the arithmetic is that of integers: WHOLE of the kernels. */
 bool cuda_kron_is_whole(gram_dtype dtype);
 #endif

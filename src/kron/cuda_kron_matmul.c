@@ -46,13 +46,13 @@ void cuda_kron_variant(const struct cuda_kron_plan *plan, int number,
 {
     const struct cuda_kron_solver *solver = plan->pass[number].solver;
     const gram_dtype dtype = plan->op->x.dtype;
-    const int kind = cuda_kron_kind(dtype);
+    const int kind = cuda_stored_as(dtype);
     const bool first = number == 0, last = number + 1 == plan->passes;
 
     cuda_variant(v, &solver->kernel,
                  CUDA_OPTIONS({"REAL", cuda_type(dtype)}, {"WHOLE", cuda_kron_is_whole(dtype)},
-                              {"X_KIND", first ? kind : KRON_REAL},
-                              {"Y_KIND", last ? kind : KRON_REAL}, {"F_KIND", kind}));
+                              {"X_KIND", first ? kind : DEVICE_REAL},
+                              {"Y_KIND", last ? kind : DEVICE_REAL}, {"F_KIND", kind}));
     solver->add_options(plan, number, params, v);
 }
 

@@ -8,7 +8,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "batch.cuh"
+#include "device_view.cuh"
 #include "kron_params.h"
 
 #define THREADS KRON_SOLVE_THREADS

@@ -98,7 +98,8 @@ static __device__ void place_columns(const struct kron_params &a, struct offsets
 
 #include "kron_mma.cuh"
 
-static constexpr int F_PARTS = F_KIND == KRON_REAL ? 2 : 1, X_PARTS = X_KIND == KRON_REAL ? 2 : 1;
+static constexpr int F_PARTS = F_KIND == DEVICE_REAL ? 2 : 1;
+static constexpr int X_PARTS = X_KIND == DEVICE_REAL ? 2 : 1;
 
 /* What there is of eight p: this warp's 16 MT by 8 NT results. */
 static __device__ void multiply_step(const struct stage &s, int k, REAL (&sum)[MT][NT][4])
@@ -116,7 +117,7 @@ static __device__ void multiply_step(const struct stage &s, int k, REAL (&sum)[M
             const int at = ALONG ? n * X_ROW + p + half * 4 : (p + half * 4) * X_ROW + n;
             b[j][0][half] = fragment_of(real_of<X_KIND>(s.x[at]));
         }
-        if (X_KIND == KRON_REAL)
+        if (X_KIND == DEVICE_REAL)
             split(b[j]);
     }
 #pragma unroll
@@ -126,7 +127,7 @@ static __device__ void multiply_step(const struct stage &s, int k, REAL (&sum)[M
         for (int part = 0; part < 4; part++)
             a[0][part] = fragment_of(
                 real_of<F_KIND>(s.f[(p + part / 2 * 4) * F_ROW + q0 + i * 16 + part % 2 * 8]));
-        if (F_KIND == KRON_REAL)
+        if (F_KIND == DEVICE_REAL)
             split(a);
         multiply<F_PARTS, X_PARTS>(sum[i], a, b);
     }

@@ -382,8 +382,8 @@ template <int STEP> struct multiplied {
     static constexpr bool KEPT =
         EIGHTS == 1 || (EIGHTS == 2 && !DOUBLES) || (ROOM && (EIGHTS == 2 || !DOUBLES));
     static constexpr bool FULL = ALL % (16 * WARPS * ONCE) == 0;
-    static constexpr int X_PARTS = STEP > 0 || X_KIND == KRON_REAL ? 2 : 1;
-    static constexpr int F_PARTS = F_KIND == KRON_REAL ? 2 : 1;
+    static constexpr int X_PARTS = STEP > 0 || X_KIND == DEVICE_REAL ? 2 : 1;
+    static constexpr int F_PARTS = F_KIND == DEVICE_REAL ? 2 : 1;
 
     /* Of the i-th eight indices of the factor, lane t of four has this one and SPREAD t. */
     static __device__ constexpr int index_of(int i, int half)

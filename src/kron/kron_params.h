@@ -16,11 +16,6 @@
 #define KRON_MOVE_THREADS 256 /* of a block of kron_move.cu */
 #define KRON_MOVE_EACH    4   /* elements a thread */
 
-/* How elements are stored, as -DX_KIND, -DY_KIND, -DF_KIND. */
-#define KRON_REAL   0 /* as the arithmetic is */
-#define KRON_HALF   1 /* binary16, computed in float */
-#define KRON_BFLOAT 2
-
 /*
  * A pass: x is [row, before, group, after], y the same with the group's indices replaced.  The
  * rows of all units lie one after the other: unit = row * before + index before the group.

@@ -3,45 +3,21 @@
  *
  * Part of files whose parameters it uses:
  *   REAL                    of the arithmetic: float, double, unsigned or whole64
- *   X_KIND, Y_KIND, F_KIND  how elements of x, of y and z, and of factors are stored
+ *   X_KIND, Y_KIND, F_KIND  how elements of x, of y and z, and of factors are stored:
+ *                           DEVICE_REAL, DEVICE_F16 or DEVICE_BF16
  *
  * SPDX-License-Identifier: MIT
  */
-#include "batch.cuh"
+#include "device_view.cuh"
 #include "kron_params.h"
-#include "ptx.cuh"
 
 typedef unsigned long long whole64;
 
-template <int KIND> struct stored_as {
-    typedef unsigned short type;
-};
-template <> struct stored_as<KRON_REAL> {
-    typedef REAL type;
-};
+#include "stored.cuh"
+
 typedef stored_as<X_KIND>::type x_element;
 typedef stored_as<Y_KIND>::type y_element;
 typedef stored_as<F_KIND>::type f_element;
-
-template <int KIND> static __device__ REAL real_of(typename stored_as<KIND>::type e)
-{
-    if constexpr (KIND == KRON_HALF)
-        return ptx_float_of_half(e);
-    else if constexpr (KIND == KRON_BFLOAT)
-        return ptx_float_of_bfloat(e);
-    else
-        return e;
-}
-
-template <int KIND> static __device__ typename stored_as<KIND>::type stored_of(REAL v)
-{
-    if constexpr (KIND == KRON_HALF)
-        return ptx_half_of_float(v);
-    else if constexpr (KIND == KRON_BFLOAT)
-        return ptx_bfloat_of_float(v);
-    else
-        return v;
-}
 
 template <typename T>
 static __device__ T *item_of(const struct kron_params &a, const struct device_view &side,
@@ -54,12 +30,8 @@ static __device__ T *item_of(const struct kron_params &a, const struct device_vi
 static __device__ REAL number_of(const struct kron_params &a, const struct device_number &n,
                                  long long item)
 {
-    double value = n.value;
+    const double value = number_at(a.shape, a.ndim, n, item);
 
-    if (n.data) {
-        const long long at = batch_offset(a.shape, a.ndim, n.batch_stride, item);
-        value = n.is_double ? ((const double *)n.data)[at] : ((const float *)n.data)[at];
-    }
 #if WHOLE
     return (REAL)(long long)value;
 #else

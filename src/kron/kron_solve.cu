@@ -10,7 +10,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "batch.cuh"
+#include "device_view.cuh"
 #include "kron_params.h"
 
 #define TILE KRON_SOLVE_TILE
@@ -47,7 +47,7 @@ extern "C" __global__ void __launch_bounds__(KRON_SOLVE_THREADS)
 /* The eigenvalue of the product, plus the shift, that belongs to an index. */
 static __device__ double eigenvalue(const struct kron_solve_params &a, long long item, long long k)
 {
-    double value = 1, shift = a.shift.value;
+    double value = 1;
 
     for (int f = (int)a.count - 1; f >= 0; f--) {
         const long long rest = k / a.n[f];
@@ -56,12 +56,7 @@ static __device__ double eigenvalue(const struct kron_solve_params &a, long long
                              rest * a.n[f]];
         k = rest;
     }
-    if (a.shift.data) {
-        const long long at = batch_offset(a.shape, a.ndim, a.shift.batch_stride, item);
-        shift = a.shift.is_double ? ((const double *)a.shift.data)[at]
-                                  : ((const float *)a.shift.data)[at];
-    }
-    return value + shift;
+    return value + number_at(a.shape, a.ndim, a.shift, item);
 }
 
 extern "C" __global__ void __launch_bounds__(KRON_SOLVE_THREADS)

@@ -201,7 +201,7 @@ static __device__ constexpr int ahead_pad_of()
     const int behind = behind_of(0), size = block_of(0, false), apart = MMA ? 1 : apart_of(0, PAD);
     int best = 0, least = 1 << 30;
 
-    if (!POWERS || with_of[0] == 0 || X_KIND != KRON_REAL)
+    if (!POWERS || with_of[0] == 0 || X_KIND != DEVICE_REAL)
         return 0;
     for (int pad = 0; pad <= 1024; pad = pad ? pad * 2 : 16 * AT_ONCE) {
         int most = 0, used[BANKS] = {};

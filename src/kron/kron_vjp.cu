@@ -11,21 +11,12 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "batch.cuh"
+#include "device_view.cuh"
 #include "kron_vjp_params.h"
 
 #define TILE    KRON_VJP_TILE
 #define STEP    (KRON_VJP_THREADS / TILE)
 #define AT_ONCE KRON_VJP_AT_ONCE
-
-static __device__ REAL number_of(const struct device_number &n, const long long *shape,
-                                 long long ndim, long long item)
-{
-    if (!n.data)
-        return (REAL)n.value;
-    const long long at = batch_offset(shape, ndim, n.batch_stride, item);
-    return n.is_double ? (REAL)((const double *)n.data)[at] : (REAL)((const float *)n.data)[at];
-}
 
 /* Element 0 of a row of the tensor, whose number counts the rows of all items. */
 static __device__ long long row_offset(const struct kron_vjp_move_params &a, long long row)
@@ -123,7 +114,7 @@ extern "C" __global__ void __launch_bounds__(KRON_VJP_THREADS)
             if (!any && k > 0)
                 sum = *to;
             any = true;
-            sum += number_of(a.alpha, a.shape, a.ndim, item) *
+            sum += (REAL)number_at(a.shape, a.ndim, a.alpha, item) *
                    from[(group * a.count + at) * a.cols + col];
         }
         if (any)
@@ -163,8 +154,8 @@ extern "C" __global__ void __launch_bounds__(KRON_VJP_THREADS)
             if (a.direct)
                 sums = (REAL *)a.out.data + e / a.cols * a.out.row_stride +
                        e % a.cols * a.out.col_stride;
-            sums[0] =
-                (REAL)(a.direct ? (double)number_of(a.alpha, 0, 0, 0) * parts[mine] : parts[mine]);
+            sums[0] = (REAL)(a.direct ? (double)(REAL)number_at(0, 0, a.alpha, 0) * parts[mine]
+                                      : parts[mine]);
         }
         __syncthreads();
     }
@@ -196,7 +187,7 @@ extern "C" __global__ void __launch_bounds__(KRON_VJP_THREADS)
             }
             if (lane == 0)
                 ((REAL *)a.out[f].data)[e / n * a.out[f].row_stride + e % n * a.out[f].col_stride] =
-                    (REAL)((double)number_of(a.alpha, 0, 0, 0) * parts[mine]);
+                    (REAL)((double)(REAL)number_at(0, 0, a.alpha, 0) * parts[mine]);
             __syncthreads();
         }
         work -= all / BESIDE;
@@ -244,7 +235,7 @@ extern "C" __global__ void __launch_bounds__(KRON_VJP_THREADS)
         double sum = 0;
         for (long long k = lane; e < outs && k < shared * others; k += a.lanes) {
             const long long item = item_with(a.shape, a.ndim, a.out, mine, k / others);
-            sum += (double)number_of(a.alpha, a.shape, a.ndim, item) *
+            sum += (double)(REAL)number_at(a.shape, a.ndim, a.alpha, item) *
                    term_of(a, item, p, q, k % others);
         }
         for (int half = (int)a.lanes / 2; half > 0; half /= 2)

@@ -28,7 +28,7 @@ enum {
 };
 
 _Static_assert(sizeof(struct kfac_found) == sizeof(struct kfac_report) &&
-                   KFAC_DIMS == GRAM_MAX_DIMS && KFAC_BLOCKS == (int)KFAC_PARTS,
+                   DEVICE_DIMS == GRAM_MAX_DIMS && KFAC_BLOCKS == (int)KFAC_PARTS,
                "kfac_params.h repeats numbers of kfac.h");
 _Static_assert(KFAC_COLUMNS_TIMES == (int)KFAC_SCALE_COLUMNS &&
                    KFAC_FACTORS == (int)KFAC_SCALE_FACTORS && KFAC_VALUES == (int)KFAC_SCALE_VALUES,
@@ -106,7 +106,7 @@ static void put_tensor(struct kfac_params *p, const struct kfac_move *m)
     const gram_tensor *t = m->tensor;
 
     p->data = t->data;
-    p->is_float = t->dtype == GRAM_F32;
+    p->dtype = t->dtype;
     p->ndim = t->ndim;
     p->count = 1;
     for (int d = 0; d < t->ndim; d++) {
@@ -127,7 +127,7 @@ gram_status cuda_kfac_pass(gram_context *g, const struct gram_kfac_pass *pass)
         .found = (struct kfac_found *)(void *)pass->report,
         .counts = (long long *)pass->counts,
         .from = pass->from,
-        .is_float = pass->dtype == GRAM_F32,
+        .dtype = pass->dtype,
         .to = pass->to,
         .x = pass->x,
         .y = pass->y,

@@ -50,7 +50,7 @@ static void reduce(struct factor_job *job, bool gradients)
     job->first = *p;
     job->first.mean = gradients || p->l.positions == 0 ? 1 : 1 / (double)p->l.positions;
     p->l.a = (struct layer_side){
-        .type = LAYER_REAL,
+        .dtype = DEVICE_REAL,
         .sample_stride = p->features,
         .feature.ndim = grouped ? 2 : 1,
         .feature.shape = {grouped ? (int)job->groups : (int)p->features, (int)p->features},

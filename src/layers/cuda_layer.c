@@ -4,8 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cuda_layer.h"
-
-_Static_assert(LAYER_DIMS == GRAM_MAX_DIMS, "layer_params.h repeats a number of core.h");
+#include "cuda/device_view.h"
 
 static struct layer_axes axes_of(const struct gram_axes *axes)
 {
@@ -21,12 +20,10 @@ static struct layer_axes axes_of(const struct gram_axes *axes)
 /* The arithmetic's dtype is that of f32 and f64 sides, so that kernels have one code for both. */
 static struct layer_side side_of(const struct gram_layer_side *side)
 {
-    static const int types[] = {
-        [GRAM_F32] = LAYER_REAL,  [GRAM_F64] = LAYER_REAL, [GRAM_F16] = LAYER_F16,
-        [GRAM_BF16] = LAYER_BF16, [GRAM_I32] = LAYER_I32,  [GRAM_I64] = LAYER_I64};
+    const bool rows = side->dtype == GRAM_I32 || side->dtype == GRAM_I64; /* of a table */
 
     return (struct layer_side){.data = side->data,
-                               .type = types[side->dtype],
+                               .dtype = rows ? (int)side->dtype : cuda_stored_as(side->dtype),
                                .sample_stride = side->sample_stride,
                                .feature = axes_of(&side->feature),
                                .position = axes_of(&side->position)};

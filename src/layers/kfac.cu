@@ -14,6 +14,7 @@
 #define THREADS KFAC_THREADS
 
 #include "block_sum.cuh"
+#include "device_view.cuh"
 
 typedef struct kfac_params params;
 
@@ -38,7 +39,7 @@ static __device__ double real_at(const void *numbers, long long i)
 /* A new number. */
 static __device__ double number_of(const params &a, long long i)
 {
-    return a.is_float ? (double)((const float *)a.from)[i] : ((const double *)a.from)[i];
+    return load_double(a.dtype, a.from, i);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -207,7 +208,7 @@ static __device__ long long place_of(const params &a, long long e)
     return at;
 }
 
-static __device__ long long number_at(const params &a, long long e)
+static __device__ long long place_in(const params &a, long long e)
 {
     return e / a.inner * a.outer_step + e % a.inner * a.inner_step;
 }
@@ -217,8 +218,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) kfac_gather(const __grid_c
     FOR_EACH(e, a.count)
     {
         const long long at = place_of(a, e);
-        ((REAL *)a.to)[number_at(a, e)] =
-            a.is_float ? (REAL)((const float *)a.data)[at] : (REAL)((const double *)a.data)[at];
+        ((REAL *)a.to)[place_in(a, e)] = (REAL)load_double(a.dtype, a.data, at);
     }
 }
 
@@ -230,11 +230,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) kfac_scatter(const __grid_
     FOR_EACH(e, a.count)
     {
         const long long at = place_of(a, e);
-        const double value = nu == 0 ? 0 : nu * real_at(a.x, number_at(a, e));
-        if (a.is_float)
-            ((float *)a.data)[at] = (float)value;
-        else
-            ((double *)a.data)[at] = value;
+        const double value = nu == 0 ? 0 : nu * real_at(a.x, place_in(a, e));
+        store_double(a.dtype, a.data, at, value);
     }
 }
 

@@ -9,7 +9,6 @@
 #define GRAM_KFAC_PARAMS_H
 #include "device_params.h"
 
-#define KFAC_DIMS    8
 #define KFAC_THREADS 256
 #define KFAC_BLOCKS  256 /* of a sum */
 #define KFAC_COLUMNS 32  /* numbers that the threads of a block of kfac_squares add up */
@@ -37,8 +36,8 @@ struct kfac_params {
     struct kfac_found *found;
     long long *counts; /* of a layer: updates of A and B, corrections, ready */
     const char *from;
-    long long is_float; /* from is */
-    void *to;           /* numbers of REAL, and so are x and y */
+    long long dtype; /* of from and data: DEVICE_F32 or DEVICE_F64 */
+    void *to;        /* numbers of REAL, and so are x and y */
     const void *x, *y;
     long long count, groups, rows, cols;
     /* What only some passes have: see the members of struct gram_kfac_pass of these names. */
@@ -57,7 +56,7 @@ struct kfac_params {
     const int *info[2]; /* of the factors, one a group; NULL: none */
     /* of kfac_gather and kfac_scatter: see struct kfac_move of kfac.h */
     char *data;
-    long long ndim, shape[KFAC_DIMS], stride[KFAC_DIMS];
+    long long ndim, shape[DEVICE_DIMS], stride[DEVICE_DIMS];
     long long inner, outer_step, inner_step;
 };
 

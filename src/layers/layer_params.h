@@ -7,28 +7,23 @@
  */
 #ifndef GRAM_LAYER_PARAMS_H
 #define GRAM_LAYER_PARAMS_H
+#include "device_params.h"
 
 /* ---- A layer --------------------------------------------------------------------------------- */
 
-#define LAYER_DIMS 8
-
-/* How the elements of a side are stored; the rows of a table are the last two. */
-#define LAYER_REAL 0
-#define LAYER_F16  1
-#define LAYER_BF16 2
-#define LAYER_I32  3
-#define LAYER_I64  4
-
 /* Dimensions that are counted through as one, the last fastest. */
 struct layer_axes {
-    long long stride[LAYER_DIMS];
-    int shape[LAYER_DIMS];
+    long long stride[DEVICE_DIMS];
+    int shape[DEVICE_DIMS];
     int ndim, unused;
 };
 
+/* What goes in, or gradients.  A side is no device_view: its features and its positions are tuples
+ * of dimensions, and one compiled kernel serves sides of several types.  dtype is DEVICE_REAL,
+ * DEVICE_F16 or DEVICE_BF16; of the rows of a table DEVICE_I32 or DEVICE_I64. */
 struct layer_side {
     const char *data;
-    long long type, sample_stride;
+    long long dtype, sample_stride;
     struct layer_axes feature, position;
 };
 

@@ -8,7 +8,7 @@
  */
 #include "layer_params.h"
 
-#include "ptx.cuh"
+#include "stored.cuh"
 
 static __device__ long long axes_at(const struct layer_axes &axes, int i)
 {
@@ -26,14 +26,9 @@ static __device__ long long axes_at(const struct layer_axes &axes, int i)
 
 static __device__ REAL side_value(const struct layer_side &side, long long at)
 {
-    switch (side.type) {
-    case LAYER_F16:
-        return (REAL)ptx_float_of_half(((const unsigned short *)side.data)[at]);
-    case LAYER_BF16:
-        return (REAL)ptx_float_of_bfloat(((const unsigned short *)side.data)[at]);
-    default:
+    if (side.dtype == DEVICE_REAL)
         return ((const REAL *)side.data)[at];
-    }
+    return load_half(side.dtype, side.data, at);
 }
 
 /* The row of an embedding's table that goes in at position s of a sample. */
@@ -41,7 +36,7 @@ static __device__ long long table_row(const struct layer_side &rows, long long s
 {
     const long long at = sample * rows.sample_stride + axes_at(rows.position, s);
 
-    return rows.type == LAYER_I32 ? ((const int *)rows.data)[at]
+    return rows.dtype == DEVICE_I32 ? ((const int *)rows.data)[at]
                                   : ((const long long *)rows.data)[at];
 }
 

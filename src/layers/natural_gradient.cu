@@ -10,8 +10,7 @@
  */
 #include "kfac_params.h"
 
-#include "batch.cuh"
-#include "number.cuh"
+#include "device_view.cuh"
 
 #define THREADS NATURAL_THREADS
 

@@ -138,7 +138,7 @@ static __device__ void add_lanes(const params &a, struct affine_memory *memory, 
 /* Elements of REAL whose positions lie evenly: loads that wait for nothing. */
 static __device__ bool is_plain(const struct layer_side &side)
 {
-    return side.type == LAYER_REAL && side.position.ndim <= 1;
+    return side.dtype == DEVICE_REAL && side.position.ndim <= 1;
 }
 
 template <bool PLAIN>

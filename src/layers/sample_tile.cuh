@@ -127,7 +127,7 @@ static __device__ void fetch(const params &a, const struct inner inner[STEP],
         at[e] = o->start + o->outer[e].at + one.part.at;
         value[e] = 0;
     }
-    if (side.type == LAYER_REAL) {
+    if (side.dtype == DEVICE_REAL) {
 #pragma unroll
         for (int e = 0; e < EACH; e++)
             if (there[e])

@@ -328,13 +328,13 @@ static void fill_params(const struct cuda_device *device, struct power_job *job)
     p->ndim = op->batch.ndim;
     for (int d = 0; d < op->batch.ndim; d++)
         p->shape[d] = op->batch.shape[d];
-    p->a = cuda_solve_side(&op->a, true);
-    p->out = cuda_solve_side(&op->out, true);
-    p->info = cuda_solve_side(&op->info, op->has_info);
-    p->error = cuda_solve_side(&op->error, op->has_error);
-    p->ridge = cuda_solve_side(&op->ridge.tensor, op->ridge.tensor.data != NULL);
-    p->wide = !narrow;
-    p->ridge_wide = op->ridge.tensor.dtype == GRAM_F64;
+    p->a = cuda_given_view(&op->a, true);
+    p->out = cuda_given_view(&op->out, true);
+    p->info = cuda_given_view(&op->info, op->has_info);
+    p->error = cuda_given_view(&op->error, op->has_error);
+    p->ridge = cuda_given_view(&op->ridge.tensor, op->ridge.tensor.data != NULL);
+    p->dtype = op->a.dtype;
+    p->ridge_dtype = op->ridge.tensor.dtype;
     p->upper = op->uplo == GRAM_UPPER;
     p->relative = op->ridge_relative;
     p->keep = op->keep;

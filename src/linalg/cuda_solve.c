@@ -17,18 +17,6 @@ enum {
     MOST_BLOCKS_Y = 65535,
 };
 
-_Static_assert(SOLVE_DIMS == GRAM_MAX_DIMS, "solve_params.h repeats a number of gram.h");
-
-struct solve_side cuda_solve_side(const struct gram_view *v, bool given)
-{
-    struct solve_side side = {
-        .data = given ? v->data : NULL, .row_stride = v->row_stride, .col_stride = v->col_stride};
-
-    for (int d = 0; d < GRAM_MAX_DIMS; d++)
-        side.batch_stride[d] = v->batch_stride[d];
-    return side;
-}
-
 size_t cuda_solve_most_shared(int arch)
 {
     size_t kib = arch == 80 || arch == 87 ? 163 : arch >= 90 && arch < 120 ? 227 : 99;
@@ -126,12 +114,12 @@ static gram_status solve_small(gram_context *g, const struct cuda_solve_plan *pl
     unsigned blocks[2] = {at_most(plan->own.count, INT32_MAX), at_most(groups, MOST_BLOCKS_Y)};
     struct solve_small_params params = {
         .items = plan->items,
-        .a = cuda_solve_side(&op->a, true),
-        .b = cuda_solve_side(&op->b, true),
-        .x = cuda_solve_side(&op->x, true),
-        .factor = cuda_solve_side(&op->factor, op->has_factor),
-        .pivots = cuda_solve_side(&op->pivots, op->has_pivots),
-        .info = cuda_solve_side(&op->info, op->has_info),
+        .a = cuda_given_view(&op->a, true),
+        .b = cuda_given_view(&op->b, true),
+        .x = cuda_given_view(&op->x, true),
+        .factor = cuda_given_view(&op->factor, op->has_factor),
+        .pivots = cuda_given_view(&op->pivots, op->has_pivots),
+        .info = cuda_given_view(&op->info, op->has_info),
         .n = op->a.rows,
         .columns = op->x.cols,
         .flip = plan->lu ? gram_solve_layout(op->has_factor ? &op->factor : &op->a).row_major

@@ -6,6 +6,7 @@
 #ifndef GRAM_CUDA_SOLVE_H
 #define GRAM_CUDA_SOLVE_H
 #include "cuda/cuda_ops.h"
+#include "cuda/device_view.h"
 #include "cuda/solve_params.h"
 #include "solve_batch.h"
 
@@ -15,9 +16,6 @@ struct cuda_solve_plan {
     struct solve_items items; /* the same for the device */
     bool lu;
 };
-
-/* A view as the device's code takes it; data NULL where it is not given. */
-struct solve_side cuda_solve_side(const struct gram_view *v, bool given);
 
 /* Shared memory that a block may have on a chip. */
 size_t cuda_solve_most_shared(int arch);

@@ -178,8 +178,8 @@ static gram_status factorise(gram_context *g, const struct large *l, int64_t own
     int type = type_of(op), status = CUSOLVER_SUCCESS;
     struct solve_verdict_params params = {
         .items = l->plan->items,
-        .pivots = cuda_solve_side(&op->pivots, op->has_pivots),
-        .info = cuda_solve_side(&op->info, op->has_info),
+        .pivots = cuda_given_view(&op->pivots, op->has_pivots),
+        .info = cuda_given_view(&op->info, op->has_info),
         .own = own,
         .matrix = m->data,
         .n = n,

@@ -9,8 +9,7 @@
  */
 #include "matmul_params.h"
 
-#include "batch.cuh"
-#include "number.cuh"
+#include "device_view.cuh"
 
 #define THREADS MOVE_THREADS
 

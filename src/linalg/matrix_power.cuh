@@ -12,7 +12,7 @@
 #define NAN_OF  __longlong_as_double(0x7FF8000000000000ll)
 #define INF_OF  __longlong_as_double(0x7FF0000000000000ll)
 
-#include "batch.cuh"
+#include "device_view.cuh"
 
 typedef struct power_params params;
 
@@ -50,22 +50,9 @@ static __device__ REAL *matrix_of(const params &a, char *matrices, long long ite
     return (REAL *)matrices + item * a.n * a.ld;
 }
 
-static __device__ long long place_of(const params &a, const struct solve_side &s, long long item)
+static __device__ long long place_of(const params &a, const struct device_view &s, long long item)
 {
     return batch_offset(a.shape, a.ndim, s.batch_stride, a.begin + item);
-}
-
-static __device__ double element(long long wide, const char *data, long long at)
-{
-    return wide ? ((const double *)data)[at] : (double)((const float *)data)[at];
-}
-
-static __device__ void put(long long wide, char *data, long long at, double value)
-{
-    if (wide)
-        ((double *)data)[at] = value;
-    else
-        ((float *)data)[at] = (float)value;
 }
 
 /* Magnitudes compare like their bits, and every NaN is above all of them. */
@@ -95,7 +82,7 @@ static __device__ double ridge_of(const params &a, long long item)
     double r = a.ridge_value;
 
     if (a.ridge.data)
-        r = element(a.ridge_wide, a.ridge.data, place_of(a, a.ridge, item));
+        r = load_double(a.ridge_dtype, a.ridge.data, place_of(a, a.ridge, item));
     return r >= 0 && r < INF_OF ? r : -1;
 }
 

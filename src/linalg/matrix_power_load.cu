@@ -57,7 +57,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         for (long long fast = first_row(a); fast < a.n; fast += a.width)
             if (find(a, slow, fast, &i, &j)) {
                 const unsigned long long mine = magnitude(
-                    element(a.wide, a.a.data, at + i * a.a.row_stride + j * a.a.col_stride));
+                    load_double(a.dtype, a.a.data, at + i * a.a.row_stride + j * a.a.col_stride));
                 most = mine > most ? mine : most;
             }
     largest_to(&a.state[item].most, most);
@@ -79,7 +79,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         for (long long fast = first_row(a); fast < a.n; fast += a.width)
             if (find(a, slow, fast, &i, &j)) {
                 const double value =
-                    element(a.wide, a.a.data, at + i * a.a.row_stride + j * a.a.col_stride);
+                    load_double(a.dtype, a.a.data, at + i * a.a.row_stride + j * a.a.col_stride);
                 const REAL kept = most < INFINITE ? (REAL)ldexp(value, -exponent) : (REAL)(i == j);
                 to[i + j * a.ld] = to[j + i * a.ld] = kept;
             }
@@ -92,7 +92,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 
 static __device__ REAL rounded(const params &a, double v)
 {
-    return (REAL)(a.wide ? v : (double)(float)v);
+    return (REAL)(a.dtype == DEVICE_F64 ? v : (double)(float)v);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -133,7 +133,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     if (a.info.data)
         ((int *)a.info.data)[place_of(a, a.info, item)] = s->outcome;
     if (a.error.data)
-        put(a.wide, a.error.data, place_of(a, a.error, item), error);
+        store_double(a.dtype, a.error.data, place_of(a, a.error, item), error);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -154,8 +154,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             const long long to = by_rows ? slow * a.out.row_stride + fast * a.out.col_stride
                                          : fast * a.out.row_stride + slow * a.out.col_stride;
             /* x is symmetric: its column is the caller's row */
-            put(a.wide, a.out.data, at + to,
-                good ? ldexp(factor * (double)x[fast + slow * a.ld], exponent) : NAN_OF);
+            store_double(a.dtype, a.out.data, at + to,
+                         good ? ldexp(factor * (double)x[fast + slow * a.ld], exponent) : NAN_OF);
         }
 }
 
@@ -183,7 +183,7 @@ static __device__ void check_values(const params &a, long long item, const REAL 
     else if (a.least_ridge > 0 ||
              (a.floor > 0 && (a.numerator > 0 || fmax(most, 0.) + s->shift > 0)))
         return;
-    else if (least < -fmax(4 * n * eps_of(a.wide) * fmax(most, -least), s->shift))
+    else if (least < -fmax(4 * n * eps_of(a.dtype == DEVICE_F64) * fmax(most, -least), s->shift))
         s->outcome = POWER_NOT_DEFINITE;
     else if (a.numerator < 0 && fmax(least, 0.) + s->shift <=
                                     n * eps_of(sizeof(REAL) == 8) * (fmax(most, 0.) + s->shift))

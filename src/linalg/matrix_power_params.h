@@ -58,12 +58,12 @@ struct power_state {
 
 struct power_params {
     struct power_state *state; /* of the first item */
-    long long ndim, shape[SOLVE_DIMS];
+    long long ndim, shape[DEVICE_DIMS];
     long long begin, count; /* items of the batch */
     long long n, ld;        /* of matrices */
     long long parts, width; /* blocks of an item; rows that a block takes at a time: 32 to 256 */
-    struct solve_side a, out, info, error, ridge;
-    long long wide, ridge_wide; /* a, out and error are double; so is ridge */
+    struct device_view a, out, info, error, ridge;
+    long long dtype, ridge_dtype; /* of a, out and error; of ridge */
     long long upper, relative, keep, estimate;
     long long numerator, denominator, method, is_real;
     double power, floor;

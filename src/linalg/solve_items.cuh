@@ -11,7 +11,7 @@
 #define NAN_OF  ((REAL)__longlong_as_double(0x7FF8000000000000ll))
 
 /* Offset in elements of an item that changes with the matrix, or of one that shares it. */
-static __device__ long long offset_of(const struct solve_side &s, const long long *shape,
+static __device__ long long offset_of(const struct device_view &s, const long long *shape,
                                       long long ndim, long long item)
 {
     long long offset = 0;
@@ -23,19 +23,20 @@ static __device__ long long offset_of(const struct solve_side &s, const long lon
     return offset;
 }
 
-static __device__ long long own_offset(const struct solve_side &s, const struct solve_items &items,
+static __device__ long long own_offset(const struct device_view &s, const struct solve_items &items,
                                        long long own)
 {
     return offset_of(s, items.own_shape, items.ndim, own);
 }
 
-static __device__ long long item_offset(const struct solve_side &s, const struct solve_items &items,
-                                        long long own, long long shared)
+static __device__ long long item_offset(const struct device_view &s,
+                                        const struct solve_items &items, long long own,
+                                        long long shared)
 {
     return own_offset(s, items, own) + offset_of(s, items.shared_shape, items.ndim, shared);
 }
 
-static __device__ void report(const struct solve_side &info, const struct solve_items &items,
+static __device__ void report(const struct device_view &info, const struct solve_items &items,
                               long long own, int verdict)
 {
     if (info.data)

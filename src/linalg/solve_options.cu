@@ -105,7 +105,7 @@ static __device__ double norm_of(const struct solve_state &s, int which)
 extern "C" __global__ void __launch_bounds__(THREADS)
     solve_add_jitter(const __grid_constant__ params a)
 {
-    const long long item = item_of(a), n = a.n, each = n * n * (a.wide ? 8 : 4);
+    const long long item = item_of(a), n = a.n, each = n * n * (a.dtype == DEVICE_F64 ? 8 : 4);
     const struct solve_state *s = &a.state[item];
     const double scale = a.low ? ldexp(1.0, -s->exponent) : 1, shift = a.jitter;
     const char *from = a.matrix + item * each;
@@ -114,7 +114,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     if (!a.go[item])
         return;
     for (long long e = part_of(a) * THREADS + threadIdx.x; e < n * n; e += a.parts * THREADS) {
-        double v = a.wide ? ((const double *)from)[e] : (double)((const float *)from)[e];
+        double v = load_double(a.dtype, from, e);
         if (shift != 0 && e % (n + 1) == 0)
             v += shift;
         to[e] = (REAL)(v * scale);
@@ -135,7 +135,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     solve_verdict(const __grid_constant__ params a)
 {
     const long long item = blockIdx.x, n = a.n;
-    const REAL *m = (const REAL *)(a.lifted + item * n * n * (a.wide ? 8 : 4));
+    const REAL *m = (const REAL *)(a.lifted + item * n * n * (a.dtype == DEVICE_F64 ? 8 : 4));
     const int code = a.code[item];
     const long long limit = code > 0 ? code - 1 : n; /* beyond it nothing was factorised */
     int bad = code > 0 ? code : SOLVE_NONE;
@@ -248,8 +248,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     int *pivots = (int *)a.pivots.data;
 
     if (threadIdx.x == 0) {
-        put(a.rcond, a.wide, place_of(a, a.rcond, item), s->open ? 0 : n == 0 ? 1 : s->rcond);
-        put(a.jittered, a.wide, place_of(a, a.jittered, item), s->open ? NAN_OF : s->jitter);
+        put(a.rcond, a.dtype, place_of(a, a.rcond, item), s->open ? 0 : n == 0 ? 1 : s->rcond);
+        put(a.jittered, a.dtype, place_of(a, a.jittered, item), s->open ? NAN_OF : s->jitter);
     }
     if (pivots)
         for (long long k = threadIdx.x; k < n; k += THREADS)
@@ -281,7 +281,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 extern "C" __global__ void __launch_bounds__(THREADS) solve_move(const __grid_constant__ params a)
 {
     const long long item = item_of(a), n = a.n, out = a.what;
-    const struct solve_side &side = out ? a.x : a.b;
+    const struct device_view &side = out ? a.x : a.b;
     const long long at = place_of(a, side, item);
     REAL *data = (REAL *)side.data;
     REAL *block = (REAL *)(out && a.refine ? a.solution : a.block) + item * n * a.width;
@@ -314,7 +314,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) solve_result(const __grid_
     if (a.last && a.info.data)
         ((int *)a.info.data)[place_of(a, a.info, item)] = s->open ? s->bad : 0;
     if (!a.last || s->open)
-        put(a.backward, 1, place_of(a, a.backward, item), s->open ? NAN_OF : s->backward);
+        put(a.backward, DEVICE_F64, place_of(a, a.backward, item), s->open ? NAN_OF : s->backward);
     if (!a.last && a.refinings.data)
         ((int *)a.refinings.data)[place_of(a, a.refinings, item)] = s->open ? 0 : s->steps;
     s->backward = 0; /* for the next item of shared */

@@ -11,25 +11,21 @@
 #define NAN_OF  __longlong_as_double(0x7FF8000000000000ll)
 #define INF_OF  __longlong_as_double(0x7FF0000000000000ll)
 
-#include "batch.cuh"
+#include "device_view.cuh"
 #include "block_sum.cuh"
 
 typedef struct solve_options_params params;
 
-static __device__ long long place_of(const params &a, const struct solve_side &s, long long item)
+static __device__ long long place_of(const params &a, const struct device_view &s, long long item)
 {
     return batch_offset(a.items.own_shape, a.items.ndim, s.batch_stride, a.begin + item) +
            batch_offset(a.items.shared_shape, a.items.ndim, s.batch_stride, a.shared);
 }
 
-static __device__ void put(const struct solve_side &s, long long wide, long long at, double value)
+static __device__ void put(const struct device_view &s, long long dtype, long long at, double value)
 {
-    if (!s.data)
-        return;
-    if (wide)
-        ((double *)s.data)[at] = value;
-    else
-        ((float *)s.data)[at] = (float)value;
+    if (s.data)
+        store_double(dtype, s.data, at, value);
 }
 
 /* Magnitudes compare like their bits, and NaN is above all of them. */

@@ -99,13 +99,13 @@ struct solve_column {
 
 struct solve_options_params {
     struct solve_items items;
-    struct solve_side a, b, x, factor, pivots, info, rcond, jittered, backward, refinings;
+    struct device_view a, b, x, factor, pivots, info, rcond, jittered, backward, refinings;
     struct solve_state *state;
     struct solve_column *column; /* width an item */
     long long begin, count;      /* items of own */
     long long n, shared;         /* the item of shared */
     long long first, width;      /* columns: of the caller's, that are worked on */
-    long long lu, flip, upper, wide, refine, mirror;
+    long long lu, flip, upper, dtype, refine, mirror;
     long long what, low, rung, mode, last;
     long long parts; /* blocks of an item */
     double jitter;   /* that is tried */

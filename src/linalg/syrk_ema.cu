@@ -12,9 +12,8 @@
 
 #define THREADS EMA_THREADS
 
-#include "batch.cuh"
+#include "device_view.cuh"
 #include "block_sum.cuh"
-#include "number.cuh"
 
 typedef struct ema_params params;
 

@@ -52,7 +52,7 @@ static gram_status normalise(void *of)
 
     u->x = narrow ? room : p->g;
     u->to = narrow ? room + p->blocks * p->array * (int64_t)gram_dtype_size(product) : room;
-    p->product_type = cuda_optimizer_type(product);
+    p->product_type = product;
     p->to = u->x;
     TRY(launch(u, &muon_normalize, p->blocks * p->tiles));
     p->to = room;

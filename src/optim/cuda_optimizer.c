@@ -59,7 +59,7 @@ static struct optimizer_tensor tensor_of(const gram_tensor *t)
     if (!t)
         return to;
     to.data = t->data;
-    to.type = cuda_optimizer_type(t->dtype);
+    to.dtype = t->dtype;
     to.ndim = gram_optimizer_join(t, shape, stride);
     for (int d = 0; d < to.ndim; d++) {
         to.shape[d] = shape[d];

@@ -63,7 +63,6 @@ struct cuda_optimizer_group {
 
 /* cuda_optimizer_plan.c: fills in the scratch of a job. */
 gram_status cuda_optimizer_open_scratch(struct cuda_optimizer_job *job);
-int cuda_optimizer_type(gram_dtype dtype);
 /* k of a block: a matrix's order, elements before and after it. */
 void cuda_optimizer_dimension(const struct gram_optimizer_block *b, int k,
                               struct optimizer_params *p);

@@ -16,22 +16,6 @@ enum {
     MOST_BLOCKS = 1 << 16
 };
 
-int cuda_optimizer_type(gram_dtype dtype)
-{
-    switch (dtype) {
-    case GRAM_F32:
-        return OPTIMIZER_F32;
-    case GRAM_F64:
-        return OPTIMIZER_F64;
-    case GRAM_F16:
-        return OPTIMIZER_F16;
-    case GRAM_BF16:
-        return OPTIMIZER_BF16;
-    default:
-        return OPTIMIZER_NONE;
-    }
-}
-
 void cuda_optimizer_dimension(const struct gram_optimizer_block *b, int k,
                               struct optimizer_params *p)
 {
@@ -374,11 +358,11 @@ struct optimizer_params cuda_optimizer_wave(const struct cuda_optimizer_job *job
     p.tiles = kind->tiles;
     p.own = kind->own;
     p.scale = 1;
-    p.matrix_type = cuda_optimizer_type(gram_optimizer_statistics(q));
+    p.matrix_type = gram_optimizer_statistics(q);
     p.packed = job->step.o->options.packed != 0;
-    p.moment_type = cuda_optimizer_type(b->moment.dtype);
-    p.velocity_type = cuda_optimizer_type(b->velocity.dtype);
-    p.second_type = cuda_optimizer_type(b->second.dtype);
+    p.moment_type = b->moment.dtype;
+    p.velocity_type = b->velocity.dtype;
+    p.second_type = b->second.dtype;
     if (job->shared) {
         struct gram_layout layout = {0};
         take_wave(job, kind, &layout, &p);

@@ -26,9 +26,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     for (long long i = first_of(a); i < last_of(a); i += THREADS) {
         REAL p = g[i];
         if (a.moment_type && moves) {
-            const REAL b = (REAL)o.momentum * number_of(a.moment_type, a.state + e.moment, i) +
+            const REAL b = (REAL)o.momentum * load_real(a.moment_type, a.state + e.moment, i) +
                            (REAL)o.take * p;
-            put(a.moment_type, a.state + e.moment, i, b);
+            store_real(a.moment_type, a.state + e.moment, i, b);
             p = o.nesterov ? p + (REAL)o.momentum * b : b;
             g[i] = p;
         }
@@ -49,7 +49,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const REAL *g = (const REAL *)a.g + block_of(a) * a.array;
 
     for (long long i = first_of(a); i < last_of(a); i += THREADS)
-        put(a.product_type, a.to, block_of(a) * a.array + i, g[i] * scale);
+        store_real(a.product_type, a.to, block_of(a) * a.array + i, g[i] * scale);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -60,8 +60,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     for (long long row = blockIdx.x; row < a.blocks * a.n; row += gridDim.x) {
         const long long first = row * a.n, diagonal = row % a.n;
         for (long long i = threadIdx.x; i < a.n; i += THREADS) {
-            const REAL y = number_of(a.product_type, a.from, first + i);
-            put(a.product_type, a.matrix, first + i, keep * y + (i == diagonal ? take : (REAL)0));
+            const REAL y = load_real(a.product_type, a.from, first + i);
+            store_real(a.product_type, a.matrix, first + i,
+                       keep * y + (i == diagonal ? take : (REAL)0));
         }
     }
 }
@@ -71,5 +72,5 @@ extern "C" __global__ void __launch_bounds__(THREADS) muon_widen(const __grid_co
     REAL *g = (REAL *)a.g + block_of(a) * a.array;
 
     for (long long i = first_of(a); i < last_of(a); i += THREADS)
-        g[i] = number_of(a.product_type, a.from, block_of(a) * a.array + i);
+        g[i] = load_real(a.product_type, a.from, block_of(a) * a.array + i);
 }

@@ -7,7 +7,7 @@
  */
 #include "optimizer_params.h"
 
-#include "ptx.cuh"
+#include "stored.cuh"
 
 #define THREADS OPTIMIZER_THREADS
 #define EACH    (16 / (int)sizeof(REAL)) /* elements that a thread has on their way at a time */
@@ -15,29 +15,6 @@
 #include "block_sum.cuh"
 
 typedef struct optimizer_params params;
-
-static __device__ REAL number_of(long long type, const char *data, long long at)
-{
-    if (type == OPTIMIZER_F32)
-        return (REAL)((const float *)data)[at];
-    if (type == OPTIMIZER_F64)
-        return (REAL)((const double *)data)[at];
-    if (type == OPTIMIZER_F16)
-        return (REAL)ptx_float_of_half(((const unsigned short *)data)[at]);
-    return (REAL)ptx_float_of_bfloat(((const unsigned short *)data)[at]);
-}
-
-static __device__ void put(long long type, char *data, long long at, REAL value)
-{
-    if (type == OPTIMIZER_F32)
-        ((float *)data)[at] = (float)value;
-    else if (type == OPTIMIZER_F64)
-        ((double *)data)[at] = (double)value;
-    else if (type == OPTIMIZER_F16)
-        ((unsigned short *)data)[at] = ptx_half_of_float((float)value);
-    else
-        ((unsigned short *)data)[at] = ptx_bfloat_of_float((float)value);
-}
 
 /* The flat index in its parameter of element i of a block. */
 static __device__ long long flat_of(const params &a, const struct optimizer_entry &e, long long i)
@@ -75,7 +52,7 @@ static __device__ long long place_of(const struct optimizer_tensor &t, long long
 
 static __device__ REAL element_of(const struct optimizer_tensor &t, long long flat)
 {
-    return number_of(t.type, t.data, place_of(t, flat));
+    return load_real(t.dtype, t.data, place_of(t, flat));
 }
 
 /* The gradient with the decay that belongs to it. */

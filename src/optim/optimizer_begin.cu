@@ -28,7 +28,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
          e += (long long)gridDim.x * THREADS) {
         const long long i = e % a.n;
         const long long at = a.options.soap ? i * a.n + i : upper_of(a, i, i);
-        put(a.matrix_type, a.state + a.entry[e / a.n].root[a.k], at, (REAL)1);
+        store_real(a.matrix_type, a.state + a.entry[e / a.n].root[a.k], at, (REAL)1);
     }
 }
 

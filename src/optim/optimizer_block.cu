@@ -72,8 +72,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
             const long long at = i + u * THREADS;
             const bool in = at < last_of(a);
             f[u] = in ? g[at] : (REAL)0;
-            v[u] = in && a.second_type ? number_of(a.second_type, a.state + e.second, at) : (REAL)0;
-            m[u] = in && a.moment_type ? number_of(a.moment_type, a.state + e.moment, at) : (REAL)0;
+            v[u] = in && a.second_type ? load_real(a.second_type, a.state + e.second, at) : (REAL)0;
+            m[u] = in && a.moment_type ? load_real(a.moment_type, a.state + e.moment, at) : (REAL)0;
         }
 #pragma unroll
         for (int u = 0; u < EACH; u++) {
@@ -84,13 +84,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
                 continue;
             if (a.moment_type) {
                 f[u] = f_keep * m[u] + f_take * gradient;
-                put(a.moment_type, a.state + e.moment, at, m_keep * m[u] + m_take * gradient);
+                store_real(a.moment_type, a.state + e.moment, at,
+                           m_keep * m[u] + m_take * gradient);
                 g[at] = f[u];
             }
             step = f[u];
             if (a.second_type) {
                 v[u] = v_keep * v[u] + v_take * gradient * gradient;
-                put(a.second_type, a.state + e.second, at, v[u]);
+                store_real(a.second_type, a.state + e.second, at, v[u]);
                 const REAL root =
                     (REAL)sqrt((double)(v[u] * (REAL)now.graft)) + (REAL)o.graft_epsilon;
                 step = root > 0 ? f[u] / root : (REAL)0;
@@ -150,7 +151,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
             const bool in = moves && at < last_of(a);
             p[u] = in ? from[at] : (REAL)0;
             w[u] = in && weighs ? element_of(t.weight, flat[u]) : (REAL)0;
-            b[u] = in && a.velocity_type ? number_of(a.velocity_type, a.state + e.velocity, at)
+            b[u] = in && a.velocity_type ? load_real(a.velocity_type, a.state + e.velocity, at)
                                          : (REAL)0;
         }
 #pragma unroll
@@ -163,14 +164,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
                 p[u] += (REAL)o.decay_direction * w[u];
             if (moves && a.velocity_type) {
                 b[u] = (REAL)o.momentum * b[u] + (REAL)o.take * p[u];
-                put(a.velocity_type, a.state + e.velocity, at, b[u]);
+                store_real(a.velocity_type, a.state + e.velocity, at, b[u]);
                 p[u] = o.nesterov ? p[u] + (REAL)o.momentum * b[u] : b[u];
             }
             if (t.direction.data)
-                put(t.direction.type, t.direction.data, place_of(t.direction, flat[u]), p[u]);
+                store_real(t.direction.dtype, t.direction.data, place_of(t.direction, flat[u]),
+                           p[u]);
             if (moves && a.updates)
-                put(t.weight.type, t.weight.data, place_of(t.weight, flat[u]),
-                    w[u] - (REAL)o.learning_rate * p[u]);
+                store_real(t.weight.dtype, t.weight.data, place_of(t.weight, flat[u]),
+                           w[u] - (REAL)o.learning_rate * p[u]);
         }
     }
 }

@@ -35,7 +35,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     for (int u = 0; u < ROWS; u++) {
         const long long i = row + (int)threadIdx.x / SIDE + u * DOWN;
         const bool in = i <= j && j < a.n;
-        v[u] = in ? number_of(a.matrix_type, factor, upper_of(a, i, j)) : (REAL)0;
+        v[u] = in ? load_real(a.matrix_type, factor, upper_of(a, i, j)) : (REAL)0;
         p[u] = in ? product[i * a.n + j] : (REAL)0;
     }
 #pragma unroll
@@ -44,9 +44,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         if (i > j || j >= a.n)
             continue;
         v[u] = keep * v[u] + take * p[u];
-        put(a.matrix_type, factor, upper_of(a, i, j), v[u]);
+        store_real(a.matrix_type, factor, upper_of(a, i, j), v[u]);
         if (!a.packed)
-            put(a.matrix_type, factor, j * a.n + i, v[u]);
+            store_real(a.matrix_type, factor, j * a.n + i, v[u]);
     }
 }
 
@@ -65,7 +65,7 @@ static __device__ void unpack(const params &a, const struct optimizer_entry &e, 
 #pragma unroll
     for (int u = 0; u < ROWS; u++) {
         const long long i = row + (int)threadIdx.x / SIDE + u * DOWN, j = column + x;
-        v[u] = i <= j && j < a.n ? number_of(a.matrix_type, from, upper_of(a, i, j)) : (REAL)0;
+        v[u] = i <= j && j < a.n ? load_real(a.matrix_type, from, upper_of(a, i, j)) : (REAL)0;
     }
 #pragma unroll
     for (int u = 0; u < ROWS; u++) {
@@ -125,9 +125,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         const long long i = row + y, j = column + (int)threadIdx.x % SIDE;
         if (i > j || j >= a.n)
             continue;
-        put(a.matrix_type, root, upper_of(a, i, j), from[i * a.n + j]);
+        store_real(a.matrix_type, root, upper_of(a, i, j), from[i * a.n + j]);
         if (!a.packed)
-            put(a.matrix_type, root, j * a.n + i, from[i * a.n + j]);
+            store_real(a.matrix_type, root, j * a.n + i, from[i * a.n + j]);
     }
 }
 

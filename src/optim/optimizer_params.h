@@ -8,8 +8,8 @@
  */
 #ifndef GRAM_OPTIMIZER_PARAMS_H
 #define GRAM_OPTIMIZER_PARAMS_H
+#include "device_params.h"
 
-#define OPTIMIZER_DIMS    8
 #define OPTIMIZER_THREADS 256
 #define OPTIMIZER_TILE    4096 /* elements that a block of threads takes */
 #define OPTIMIZER_SIDE    32   /* of a tile of a matrix */
@@ -23,13 +23,6 @@
 #define SOAP_KEPT      1
 #define SOAP_FAILED    2
 
-/* Types of numbers. */
-#define OPTIMIZER_NONE 0
-#define OPTIMIZER_F32  1
-#define OPTIMIZER_F64  2
-#define OPTIMIZER_F16  3
-#define OPTIMIZER_BF16 4
-
 /* shampoo_cut: what its numbers are, an array that products have made of one that was cut, or the
  * matrix it is multiplied by. */
 #define OPTIMIZER_CUT_ARRAY  0
@@ -40,10 +33,12 @@
 #define OPTIMIZER_NO_GRADIENT 1
 #define OPTIMIZER_NOT_FINITE  2
 
-/* A tensor in few dimensions, the last one first; data NULL: it is not wanted. */
+/* A tensor in few dimensions, the last one first; data NULL: it is not wanted.  It is no
+ * device_view: elements are found by their flat index in all dimensions, and one launch has tensors
+ * of several types. */
 struct optimizer_tensor {
     char *data;
-    long long type, ndim, shape[OPTIMIZER_DIMS], stride[OPTIMIZER_DIMS];
+    long long dtype, ndim, shape[DEVICE_DIMS], stride[DEVICE_DIMS];
 };
 
 struct optimizer_tensors {
@@ -63,8 +58,8 @@ struct optimizer_now {
 /* Of a block, for good: where it begins in the parameter's flat indices, and its state. */
 struct optimizer_entry {
     long long parameter, number; /* number: in the optimizer's list */
-    long long start, stride[OPTIMIZER_DIMS];
-    long long factor[OPTIMIZER_DIMS], root[OPTIMIZER_DIMS], moment, velocity, second; /* bytes */
+    long long start, stride[DEVICE_DIMS];
+    long long factor[DEVICE_DIMS], root[DEVICE_DIMS], moment, velocity, second; /* bytes */
 };
 
 struct optimizer_counts {
@@ -95,10 +90,11 @@ struct optimizer_params {
     struct optimizer_options options;
     double most; /* sum of squares that fits */
     /* The wave. */
-    long long blocks, order, size[OPTIMIZER_DIMS], count;
+    long long blocks, order, size[DEVICE_DIMS], count;
     long long array;        /* elements of scratch from a block to the next */
     long long tiles;        /* of a block */
     long long own, updates; /* this rank's; parameters are to be changed */
+    /* Types are DEVICE_F32 and so on; 0 where there is no state. */
     long long matrix_type, packed, moment_type, velocity_type, second_type;
     char *g, *from, *to, *grafted, *matrix;
     double *squares, *grafted_squares; /* tiles a block */

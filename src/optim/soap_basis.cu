@@ -47,7 +47,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) soap_basis(const __grid_co
     REAL *to = (REAL *)a.matrix + p.item * a.n * a.n;
 
     for (long long i = p.first; i < p.last; i += THREADS)
-        to[i] = number_of(a.matrix_type, root, i);
+        to[i] = load_real(a.matrix_type, root, i);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) soap_load(const __grid_constant__ turn s)
@@ -58,7 +58,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) soap_load(const __grid_con
     REAL *to = (REAL *)s.q + p.item * a.n * a.n;
 
     for (long long i = p.first; i < p.last; i += THREADS)
-        to[i] = number_of(a.matrix_type, root, i);
+        to[i] = load_real(a.matrix_type, root, i);
     if (p.first == 0)
         s.outcome[p.item] = SOAP_REFRESHED;
 }
@@ -178,9 +178,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     for (long long i = first_of(a); i < last_of(a); i += THREADS) {
         const long long inner = i % a.after, outer = i / a.after;
         const long long j = order[outer % a.n], first = outer / a.n;
-        moment[i] = number_of(a.moment_type, a.state + e.moment, i);
+        moment[i] = load_real(a.moment_type, a.state + e.moment, i);
         second[i] =
-            number_of(a.second_type, a.state + e.second, (first * a.n + j) * a.after + inner);
+            load_real(a.second_type, a.state + e.second, (first * a.n + j) * a.after + inner);
     }
 }
 
@@ -194,8 +194,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) soap_commit(const __grid_c
     if (s.outcome[block_of(a)] != SOAP_REFRESHED)
         return;
     for (long long i = first_of(a); i < last_of(a); i += THREADS) {
-        put(a.moment_type, a.state + e.moment, i, moment[i]);
-        put(a.second_type, a.state + e.second, i, second[i]);
+        store_real(a.moment_type, a.state + e.moment, i, moment[i]);
+        store_real(a.second_type, a.state + e.second, i, second[i]);
     }
 }
 
@@ -209,5 +209,5 @@ extern "C" __global__ void __launch_bounds__(THREADS) soap_store(const __grid_co
     if (s.outcome[p.item] != SOAP_REFRESHED)
         return;
     for (long long i = p.first; i < p.last; i += THREADS)
-        put(a.matrix_type, root, i, from[i]);
+        store_real(a.matrix_type, root, i, from[i]);
 }

@@ -12,7 +12,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "batch.cuh"
+#include "device_view.cuh"
 #include "grad_params.h"
 #include "ptx.cuh"
 

@@ -18,7 +18,7 @@
  * Parameters (-D), set by cuda_cdist.c; the values are named in pair_params.h:
  *   REAL            float or double: arithmetic and out
  *   IS_DOUBLE       1 where REAL is double
- *   HALF            0: x and y are REAL; 1: binary16; 2: bfloat16
+ *   STORED          how x and y are: DEVICE_REAL, DEVICE_F16, DEVICE_BF16
  *   TM              8, 4 or 2
  *   STEP, WHOLE, FRACTION, MIX
  *   X_LOAD, Y_LOAD  2: rows of aligned groups of 16 bytes; 1: any strides, neighbours along k are
@@ -75,7 +75,9 @@
 #define TILE_ROWS BM
 #define TILE_COLS BN
 
-#include "element.cuh"
+#include "stored.cuh"
+
+typedef stored_as<STORED>::type element;
 
 struct __align__(READ * sizeof(REAL)) group {
     REAL at[READ];
@@ -233,7 +235,7 @@ static __device__ REAL exact_sum(const struct pair_params *a, const struct tile 
     REAL sum = 0;
 
     for (long long k = 0; k < a->depth; k++, x += a->x.col_stride, y += a->y.col_stride) {
-        const REAL d = magnitude(value_of(*x) - value_of(*y));
+        const REAL d = magnitude(real_of<STORED>(*x) - real_of<STORED>(*y));
         if (d != d)
             return d;
         sum += power(d, p);

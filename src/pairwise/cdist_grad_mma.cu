@@ -23,7 +23,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "batch.cuh"
+#include "device_view.cuh"
 #include "grad_params.h"
 #include "ptx.cuh"
 

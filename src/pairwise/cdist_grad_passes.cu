@@ -11,7 +11,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "batch.cuh"
+#include "device_view.cuh"
 #include "grad_params.h"
 
 #define PASS_THREADS 256 /* of a block; cdist_grad_range has LANES times ROWS, as many */
@@ -27,7 +27,7 @@
 
 /* Rows of a, b or c. */
 struct range_side {
-    const struct grad_side *side;
+    const struct device_view *side;
     long long rows, stride, centre_stride, first; /* first: its number among all rows */
 };
 
@@ -141,7 +141,7 @@ extern "C" __global__ void __launch_bounds__(PASS_THREADS)
 /* ---- p = infinity: the largest difference decides ------------------------------------------- */
 
 /* The first element of an item. */
-static __device__ const REAL *item_of(const struct grad_params &a, const struct grad_side &side,
+static __device__ const REAL *item_of(const struct grad_params &a, const struct device_view &side,
                                       long long item)
 {
     return (const REAL *)side.data +

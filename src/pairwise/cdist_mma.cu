@@ -25,7 +25,7 @@
  *   CORE_MMA64  mma.sync in f64                                                   (mma64_core.cuh)
  * The sums are staged in shared memory, mapped, and stored row by row.
  *
- * Parameters (-D): HALF, STEP (PAIR_TWO, PAIR_DOT), FUNCTION, OUTPUT, BASE, SLOPE, HYPERS as in
+ * Parameters (-D): STORED, STEP (PAIR_TWO, PAIR_DOT), FUNCTION, OUTPUT, BASE, SLOPE, HYPERS as in
  * cdist.cu, and
  *   CORE
  *   BK              columns of a chunk: 32 or 64; 16 with CORE_MMA64
@@ -79,7 +79,9 @@
 #  define LD          (BK + 4) /* reads of four rows by four columns meet all banks once */
 #endif
 
-#include "element.cuh"
+#include "stored.cuh"
+
+typedef stored_as<STORED>::type element;
 #include "pair_terms.cuh"
 #include "pair_tile.cuh"
 
@@ -177,8 +179,8 @@ static __device__ REAL direct_sum(const struct pair_params *a, const struct tile
 
 #pragma unroll 4
     for (long long k = threadIdx.x % 32; k < a->depth; k += 32)
-        sum = step(sum, value_of(x[k * a->x.col_stride]), value_of(y[k * a->y.col_stride]), none,
-                   0);
+        sum = step(sum, real_of<STORED>(x[k * a->x.col_stride]),
+                   real_of<STORED>(y[k * a->y.col_stride]), none, 0);
     for (int lane = 16; lane > 0; lane /= 2)
         sum += __shfl_xor_sync(0xffffffffu, sum, lane);
     return sum;

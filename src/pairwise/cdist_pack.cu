@@ -8,7 +8,7 @@
  *                   <= 2^-39 of the row's largest, elsewhere
  * Numbers of 16 bits that are not centred need no lo (PLANES 1).
  *
- * Parameters (-D): HALF and STEP as in cdist.cu, PLANES, BK, COSINE (1: rows end up with norm 1).
+ * Parameters (-D): STORED and STEP as in cdist.cu, PLANES, BK, COSINE (1: rows end up with norm 1).
  * A warp packs eight rows; its lane 8 q + r reads columns 8 q .. 8 q + 7 of every 32 of row r.
  *
  * SPDX-License-Identifier: MIT
@@ -29,13 +29,15 @@
 #define INFINITE     __int_as_float(0x7f800000)
 #define NOT_A_NUMBER __int_as_float(0x7fc00000)
 
-#include "element.cuh"
+#include "stored.cuh"
+
+typedef stored_as<STORED>::type element;
 #include "real_power.cuh"
 
 /* The first element of an item of a side. */
 static __device__ const element *item_of(const struct square_params *a, int which, long long item)
 {
-    const struct pair_side *side = which ? &a->pair.y : &a->pair.x;
+    const struct device_view *side = which ? &a->pair.y : &a->pair.x;
     long long offset = 0;
 
     item += a->first;
@@ -53,14 +55,14 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     __shared__ float sums[SUM_LANES][32];
     const long long blocks = (a.pair.depth + 31) / 32;
     const long long item = blockIdx.x / blocks, k = blockIdx.x % blocks * 32 + threadIdx.x % 32;
-    const long long rows = a.pair.y.rows, step = (rows + SQUARE_SAMPLE - 1) / SQUARE_SAMPLE;
+    const long long rows = a.pair.cols, step = (rows + SQUARE_SAMPLE - 1) / SQUARE_SAMPLE;
     const int lane = (int)threadIdx.x / 32;
     float sum = 0;
 
     if (k < a.pair.depth) {
         const element *from = item_of(&a, 1, item) + k * a.pair.y.col_stride;
         for (long long row = lane * step; row < rows; row += SUM_LANES * step)
-            sum += value_of(from[row * a.pair.y.row_stride]);
+            sum += real_of<STORED>(from[row * a.pair.y.row_stride]);
     }
     sums[lane][threadIdx.x % 32] = sum;
     __syncthreads();
@@ -83,7 +85,7 @@ static __device__ float read(const struct source *s, long long k)
 {
     if (!s->from || k >= s->depth)
         return 0;
-    return value_of(s->from[k * s->col_stride]) - (CENTRED ? s->centre[k] : 0.0f);
+    return real_of<STORED>(s->from[k * s->col_stride]) - (CENTRED ? s->centre[k] : 0.0f);
 }
 
 /* e for x in [2^e, 2^(e+1)), finite and not 0 */
@@ -178,7 +180,7 @@ static __device__ float pack_group(const struct source *s, long long k, int shif
 static __device__ void pack_rows(const struct square_params *a, int which, long long item,
                                  long long group)
 {
-    const struct pair_side *side = which ? &a->pair.y : &a->pair.x;
+    const struct device_view *side = which ? &a->pair.y : &a->pair.x;
     const struct square_panels *panels = &a->side[which];
     const int lane = (int)threadIdx.x % 32, q = lane / 8;
     const long long row = group * 8 + lane % 8, panel = row / SQUARE_ROWS;
@@ -187,7 +189,7 @@ static __device__ void pack_rows(const struct square_params *a, int which, long 
     double squares = 0;
     float largest = 0, lost = 0;
 
-    if (row < side->rows)
+    if (row < (which ? a->pair.cols : a->pair.rows))
         s.from = item_of(a, which, item) + row * side->row_stride;
     for (long long k = 8 * q; k < s.depth; k += 32)
 #pragma unroll

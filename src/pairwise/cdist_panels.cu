@@ -6,7 +6,7 @@
  * the rows, 16 apart, that a thread of cdist.cu has.  In f32 the two columns of y change places, as
  * in cdist.cu.  Zeros fill up rows and columns.
  *
- * Parameters (-D): REAL, IS_DOUBLE and HALF as in cdist.cu.
+ * Parameters (-D): REAL, IS_DOUBLE and STORED as in cdist.cu.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -18,7 +18,9 @@
 #define GROUP   (IS_DOUBLE ? 1 : 2)
 #define LD      (PANEL_ROWS + 1) /* spreads columns over the banks */
 
-#include "element.cuh"
+#include "stored.cuh"
+
+typedef stored_as<STORED>::type element;
 
 /* The row of a panel in a place. */
 static __device__ int row_in(int place)
@@ -27,17 +29,18 @@ static __device__ int row_in(int place)
 }
 
 /* Columns to shared memory: neighbouring threads read what lies near. */
-static __device__ void read(const struct panel_params *a, const struct pair_side *side,
-                            long long first, long long k, REAL *to)
+static __device__ void read(const struct panel_params *a, int which, long long first, long long k,
+                            REAL *to)
 {
+    const struct device_view *side = &a->side[which];
     const bool by_rows = side->row_stride == 1 && side->col_stride != 1;
 
 #pragma unroll 4
     for (int at = (int)threadIdx.x; at < PANEL_ROWS * PANEL_COLS; at += THREADS) {
         const int row = by_rows ? at % PANEL_ROWS : at / PANEL_COLS;
         const int col = by_rows ? at / PANEL_ROWS : at % PANEL_COLS;
-        const bool there = first + row < side->rows && k + col < a->depth;
-        to[col * LD + row] = there ? value_of(((const element *)
+        const bool there = first + row < a->rows[which] && k + col < a->depth;
+        to[col * LD + row] = there ? real_of<STORED>(((const element *)
                                                    side->data)[(first + row) * side->row_stride +
                                                                (k + col) * side->col_stride])
                                    : (REAL)0;
@@ -54,7 +57,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         const int which = at >= a.tiles[0] * a.chunks, swap = which && GROUP == 2;
         const long long chunk = at - (which ? a.tiles[0] * a.chunks : 0);
         REAL *to = (REAL *)a.panels[which] + chunk * (PANEL_ROWS * PANEL_COLS);
-        read(&a, &a.side[which], chunk / a.chunks * PANEL_ROWS, chunk % a.chunks * PANEL_COLS,
+        read(&a, which, chunk / a.chunks * PANEL_ROWS, chunk % a.chunks * PANEL_COLS,
              columns);
         __syncthreads();
 #pragma unroll 4

@@ -26,8 +26,8 @@
 _Static_assert((int)GRAM_EXPRESSION == PAIR_EXPRESSION && (int)GRAM_MATERN52 == PAIR_MATERN52 &&
                    (int)GRAM_BANDWIDTH_DERIVATIVE == PAIR_BANDWIDTH_DERIVATIVE,
                "pair_params.h repeats enums of gram.h");
-_Static_assert((int)GRAM_MAX_DIMS == PAIR_DIMS, "pair_params.h repeats a size of gram.h");
-_Static_assert((int)GRAM_MAX_PARAMETERS == PAIR_PARAMETERS, "and another one");
+_Static_assert((int)GRAM_MAX_PARAMETERS == PAIR_PARAMETERS,
+               "pair_params.h repeats a size of gram.h");
 _Static_assert((int)GRAM_HYPERS == PAIR_HYPERS &&
                    offsetof(struct gram_cdist_op, regularization) ==
                        offsetof(struct gram_cdist_op, hyper[PAIR_REGULARIZATION]),
@@ -69,13 +69,8 @@ static void set_range(const struct gram_cdist_op *op, int name, struct pair_hype
 /* A number is the value itself, a tensor the place where the device reads one for each item. */
 static void fill_hyper(const struct gram_hyper *from, struct pair_hyper *h)
 {
-    *h = (struct pair_hyper){.value = from->value,
-                             .data = from->tensor.data,
-                             .is_double = from->tensor.dtype == GRAM_F64,
-                             .least = -DBL_MAX,
-                             .most = DBL_MAX};
-    for (int d = 0; d < GRAM_MAX_DIMS; d++)
-        h->batch_stride[d] = from->tensor.batch_stride[d];
+    *h =
+        (struct pair_hyper){.number = cuda_device_number(from), .least = -DBL_MAX, .most = DBL_MAX};
 }
 
 /* Fills in all hyperparameters and parameters; the result is true if one of them is a tensor.
@@ -88,9 +83,9 @@ static bool fill_hypers(const struct gram_cdist_op *op, struct pair_params *para
         struct pair_hyper *h = &params->hyper[name];
         fill_hyper(&op->hyper[name], h);
         if (name == PAIR_OUTER && op->root)
-            h->value = (double)NAN, h->data = NULL;
+            h->number.value = (double)NAN, h->number.data = NULL;
         set_range(op, name, h);
-        tensors |= h->data != NULL;
+        tensors |= h->number.data != NULL;
     }
     for (int i = 0; i < op->parameters; i++) {
         fill_hyper(&op->parameter[i], &params->hyper[PAIR_HYPERS + i]);
@@ -108,7 +103,7 @@ static void prepare_map(const struct gram_cdist_op *op, struct pair_params *para
     double values[PAIR_HYPERS + PAIR_PARAMETERS];
 
     for (int name = 0; name < PAIR_HYPERS + PAIR_PARAMETERS; name++)
-        values[name] = params->hyper[name].value;
+        values[name] = params->hyper[name].number.value;
     pair_map_prepare(&params->map, &what, values);
     if (op->expression)
         (void)gram_cuda_expression_constants(op->expression, values + PAIR_HYPERS,
@@ -217,17 +212,6 @@ static bool is_short(const struct cuda_cdist_options *o)
 
 /* ---- Shapes --------------------------------------------------------------------------------- */
 
-/* A matrix of a batch as kernels see it: long long instead of int64_t. */
-static struct pair_side side_of(const struct gram_view *v)
-{
-    struct pair_side side = {
-        .data = v->data, .rows = v->rows, .row_stride = v->row_stride, .col_stride = v->col_stride};
-
-    for (int d = 0; d < GRAM_MAX_DIMS; d++)
-        side.batch_stride[d] = v->batch_stride[d];
-    return side;
-}
-
 /* Contiguous columns of out suit the stores; every step is symmetric in x and y. */
 static bool is_transposed(const struct gram_cdist_op *op)
 {
@@ -245,10 +229,10 @@ static void fill_shapes(const struct gram_cdist_op *op, struct pair_params *para
         out.rows = op->out.cols, out.cols = op->out.rows;
         out.row_stride = op->out.col_stride, out.col_stride = op->out.row_stride;
     }
-    params->x = side_of(transposed ? &op->y : &op->x);
-    params->y = side_of(transposed ? &op->x : &op->y);
-    params->out = side_of(&out);
-    params->depth = op->x.cols;
+    params->x = cuda_device_view(transposed ? &op->y : &op->x);
+    params->y = cuda_device_view(transposed ? &op->x : &op->y);
+    params->out = cuda_device_view(&out);
+    params->rows = out.rows, params->cols = out.cols, params->depth = op->x.cols;
     params->items = op->batch.count;
     params->batch_ndim = op->batch.ndim;
     for (int d = 0; d < op->batch.ndim; d++)
@@ -273,7 +257,7 @@ void cuda_cdist_plan(const struct gram_cdist_op *op, int processors, struct cuda
     plan->tiles = 0;
     if (op->batch.count == 0 || op->out.rows == 0 || op->out.cols == 0)
         return;
-    o.half = op->x.dtype == GRAM_F16 ? 1 : op->x.dtype == GRAM_BF16 ? 2 : 0;
+    o.stored = cuda_stored_as(op->x.dtype);
     choose_step(op, &o);
     o.x_load = load_of(transposed ? &op->y : &op->x, &op->batch, false);
     o.y_load = load_of(transposed ? &op->x : &op->y, &op->batch, true);
@@ -295,8 +279,8 @@ void cuda_cdist_set_tile(struct cuda_cdist_plan *plan, int tm)
     struct pair_params *p = &plan->params;
 
     plan->options.tm = tm;
-    p->tile_rows = gram_ceil_div(p->out.rows, 16L * tm);
-    p->tile_cols = gram_ceil_div(p->y.rows, 16L * tm);
+    p->tile_rows = gram_ceil_div(p->rows, 16L * tm);
+    p->tile_cols = gram_ceil_div(p->cols, 16L * tm);
     plan->tiles = p->items * p->tile_rows * p->tile_cols;
 }
 
@@ -308,7 +292,7 @@ bool cuda_cdist_plan_packed(struct cuda_cdist_plan *plan)
 
     if (plan->expression || !is_short(o) || o->step == PAIR_TWO || o->step == PAIR_DOT)
         return false;
-    o->half = o->x_load = o->y_load = 0;
+    o->stored = o->x_load = o->y_load = 0;
     o->packed = 1;
     p->depth = gram_round_up(p->depth, PANEL_COLS);
     p->x.row_stride = p->y.row_stride = p->depth;
@@ -342,7 +326,7 @@ static void set_options(const struct cuda_cdist_plan *plan, const struct cuda_ke
 
     cuda_variant(v, kernel,
                  CUDA_OPTIONS({"REAL", cuda_type(o->is_double ? GRAM_F64 : GRAM_F32)},
-                              {"IS_DOUBLE", o->is_double}, {"HALF", o->half}, {"TM", o->tm},
+                              {"IS_DOUBLE", o->is_double}, {"STORED", o->stored}, {"TM", o->tm},
                               {"STEP", o->step}, {"WHOLE", o->whole}, {"FRACTION", o->fraction},
                               {"MIX", o->mix}, {"X_LOAD", o->x_load}, {"Y_LOAD", o->y_load},
                               {"FUNCTION", o->function}, {"OUTPUT", o->output}, {"BASE", o->base},
@@ -395,8 +379,8 @@ bool cuda_cdist_packs(const gram_context *g, const struct cuda_device *device,
 {
     const struct pair_params *p = &plan->params;
     struct cuda_cdist_plan packed = *plan;
-    bool pays = p->x.rows >= LEAST_ROWS && p->y.rows >= LEAST_ROWS && p->depth >= LEAST_COLS &&
-                (double)p->x.rows * (double)p->y.rows * (double)p->depth >= least_packed;
+    bool pays = p->rows >= LEAST_ROWS && p->cols >= LEAST_ROWS && p->depth >= LEAST_COLS &&
+                (double)p->rows * (double)p->cols * (double)p->depth >= least_packed;
 
     return plan->tiles > 0 && device->arch >= 90 && p->items == 1 && p->depth > 0 &&
            (pays || g->cdist_form == GRAM_FORM_EXPANSION) && cuda_cdist_plan_packed(&packed);
@@ -408,7 +392,7 @@ void cuda_cdist_panels_variant(const struct cuda_cdist_plan *plan, struct cuda_v
 
     cuda_variant(v, &cdist_panels,
                  CUDA_OPTIONS({"REAL", cuda_type(o->is_double ? GRAM_F64 : GRAM_F32)},
-                              {"IS_DOUBLE", o->is_double}, {"HALF", o->half}));
+                              {"IS_DOUBLE", o->is_double}, {"STORED", o->stored}));
 }
 
 /* The panels of so many rows are filled up with zeros to whole tiles and whole chunks of
@@ -432,8 +416,9 @@ static gram_status write_panels(gram_context *g, const struct cuda_cdist_plan *p
     struct cuda_variant v;
 
     params->side[0] = p->x, params->side[1] = p->y;
-    params->tiles[0] = gram_ceil_div(p->x.rows, PANEL_ROWS);
-    params->tiles[1] = gram_ceil_div(p->y.rows, PANEL_ROWS);
+    params->rows[0] = p->rows, params->rows[1] = p->cols;
+    params->tiles[0] = gram_ceil_div(p->rows, PANEL_ROWS);
+    params->tiles[1] = gram_ceil_div(p->cols, PANEL_ROWS);
     params->depth = p->depth;
     params->chunks = gram_ceil_div(p->depth, PANEL_COLS);
     grid.blocks = gram_least((params->tiles[0] + params->tiles[1]) * params->chunks,
@@ -449,8 +434,8 @@ static gram_status run_packed(gram_context *g, const struct cuda_cdist_plan *pla
     struct gram_layout layout = {0};
     struct panel_params params;
 
-    gram_take(&layout, &params.panels[0], panel_bytes(plan, plan->params.x.rows));
-    gram_take(&layout, &params.panels[1], panel_bytes(plan, plan->params.y.rows));
+    gram_take(&layout, &params.panels[0], panel_bytes(plan, plan->params.rows));
+    gram_take(&layout, &params.panels[1], panel_bytes(plan, plan->params.cols));
     TRY(gram_layout_open(g, &layout));
     TRY(write_panels(g, plan, &params));
     (void)cuda_cdist_plan_packed(&packed);

@@ -13,11 +13,12 @@
 #include "core/expression.h"
 #include "core/scratch.h"
 #include "cuda/cuda_ops.h"
+#include "cuda/device_view.h"
 #include "grad_params.h"
 
 /* The options (-D) of cdist.cu. */
 struct cuda_cdist_options {
-    int is_double, half, tm, step, whole, fraction, mix, x_load, y_load, function, output, base,
+    int is_double, stored, tm, step, whole, fraction, mix, x_load, y_load, function, output, base,
         slope, hypers, listed, packed;
 };
 

@@ -210,30 +210,13 @@ static size_t shared_bytes(const struct cuda_grad_options *o)
 
 /* ---- Shapes --------------------------------------------------------------------------------- */
 
-/* A matrix of a batch as kernels see it: long long instead of int64_t. */
-static struct grad_side side_of(const struct gram_view *v)
-{
-    struct grad_side side = {
-        .data = v->data, .row_stride = v->row_stride, .col_stride = v->col_stride};
-
-    for (int d = 0; d < GRAM_MAX_DIMS; d++)
-        side.batch_stride[d] = v->batch_stride[d];
-    return side;
-}
-
 /* p as a number or where it lies, with the range that gram_cdist_grad demands of it. */
 static void fill_p(const struct gram_cdist_grad_op *op, struct grad_params *params)
 {
     const struct gram_hyper *p = &op->p;
 
-    params->p = (struct pair_hyper){.value = p->value,
-                                    .data = p->tensor.data,
-                                    .is_double = p->tensor.dtype == GRAM_F64,
-                                    .least = 0,
-                                    .most = DBL_MAX,
-                                    .open = 1};
-    for (int d = 0; d < GRAM_MAX_DIMS; d++)
-        params->p.batch_stride[d] = p->tensor.batch_stride[d];
+    params->p = (struct pair_hyper){
+        .number = cuda_device_number(p), .least = 0, .most = DBL_MAX, .open = 1};
     params->exponent = p->value - 1;
     params->fraction = p->value < 1 ? p->value - 1 : p->value - floor(p->value);
 }
@@ -241,9 +224,9 @@ static void fill_p(const struct gram_cdist_grad_op *op, struct grad_params *para
 /* Shapes and strides of the inputs and the output. */
 static void fill_shapes(const struct gram_cdist_grad_op *op, struct grad_params *params)
 {
-    params->a = side_of(&op->a), params->b = side_of(&op->b);
-    params->c = side_of(&op->c), params->d = side_of(&op->d);
-    params->out = side_of(&op->out);
+    params->a = cuda_device_view(&op->a), params->b = cuda_device_view(&op->b);
+    params->c = cuda_device_view(&op->c), params->d = cuda_device_view(&op->d);
+    params->out = cuda_device_view(&op->out);
     params->plane_stride = op->out.plane_stride;
     params->outputs = op->c.rows, params->features = op->d.rows;
     params->points = op->d.cols, params->centres = op->a.rows;

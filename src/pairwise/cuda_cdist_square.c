@@ -56,9 +56,8 @@ bool cuda_cdist_squares(const gram_context *g, const struct cuda_device *device,
         return false;
     if (g->cdist_form != GRAM_FORM_AUTO)
         return g->cdist_form == GRAM_FORM_EXPANSION;
-    return p->depth >= SHORTEST && p->x.rows >= SQUARE_ROWS && p->y.rows >= SQUARE_ROWS &&
-           (double)p->items * (double)p->x.rows * (double)p->y.rows * (double)p->depth >=
-               least_work;
+    return p->depth >= SHORTEST && p->rows >= SQUARE_ROWS && p->cols >= SQUARE_ROWS &&
+           (double)p->items * (double)p->rows * (double)p->cols * (double)p->depth >= least_work;
 }
 
 /* ---- Memory --------------------------------------------------------------------------------- */
@@ -74,11 +73,11 @@ static void cut(const struct cuda_device *device, const struct cuda_cdist_plan *
 
     s->direct = plan;
     s->core = o->is_double ? &mma64 : device->arch == 90 ? &wgmma : &mma;
-    s->planes = o->half && o->step == PAIR_DOT ? 1 : 2;
+    s->planes = o->stored && o->step == PAIR_DOT ? 1 : 2;
     left = SQUARE_ROWS / SQUARE_LEFT_ROWS(o->is_double);
     depth = gram_round_up(p->depth, s->core->depth);
-    rows[0] = gram_round_up(p->x.rows, SQUARE_ROWS);
-    rows[1] = gram_round_up(p->y.rows, SQUARE_ROWS);
+    rows[0] = gram_round_up(p->rows, SQUARE_ROWS);
+    rows[1] = gram_round_up(p->cols, SQUARE_ROWS);
     for (int i = 0; i < 2; i++) {
         bool packed = !o->is_double && (i == 0 || !p->symmetric);
         s->panel_bytes[i] = packed ? (size_t)(rows[i] * depth * 2 * s->planes) : 0;
@@ -112,8 +111,8 @@ static gram_status open_params(gram_context *g, const struct square *s, struct s
               items * s->list_bytes + gram_round64(sizeof(struct square_list)));
     TRY(gram_layout_open(g, &layout));
     out->pair = *p;
-    out->pair.tile_rows = gram_ceil_div(p->x.rows, SQUARE_ROWS);
-    out->pair.tile_cols = gram_ceil_div(p->y.rows, SQUARE_ROWS);
+    out->pair.tile_rows = gram_ceil_div(p->rows, SQUARE_ROWS);
+    out->pair.tile_cols = gram_ceil_div(p->cols, SQUARE_ROWS);
     out->sides = sides;
     out->chunks = gram_ceil_div(p->depth, s->core->depth);
     for (int i = 0; i < sides; i++) {
@@ -146,7 +145,7 @@ static void describe(const struct square *s, enum kind kind, struct cuda_variant
     const struct core *c = s->core;
 
     cuda_variant(v, &kernels[kind],
-                 CUDA_OPTIONS({"HALF", o->half}, {"STEP", o->step}, {"PLANES", s->planes},
+                 CUDA_OPTIONS({"STORED", o->stored}, {"STEP", o->step}, {"PLANES", s->planes},
                               {"BK", c->depth}));
     if (kind != MULTIPLY) {
         cuda_option(v, "COSINE", o->function == PAIR_COSINE);

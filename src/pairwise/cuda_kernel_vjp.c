@@ -224,19 +224,16 @@ static gram_status launch(const struct vjp_job *job, const struct cuda_kernel *k
 }
 
 /* A matrix of a batch from an element on, as kernels see it; a view without data stays one. */
-static struct vjp_matrix matrix_at(const struct gram_view *v, int64_t i, int64_t j)
+static struct device_view matrix_at(const struct gram_view *v, int64_t i, int64_t j)
 {
-    struct vjp_matrix m = {
-        .data = v->data, .row_stride = v->row_stride, .col_stride = v->col_stride};
+    struct device_view m = cuda_device_view(v);
 
-    for (int d = 0; d < GRAM_MAX_DIMS; d++)
-        m.batch_stride[d] = v->batch_stride[d];
     if (m.data)
         m.data += (i * v->row_stride + j * v->col_stride) * (int64_t)gram_dtype_size(v->dtype);
     return m;
 }
 
-static struct vjp_matrix transposed(struct vjp_matrix m)
+static struct device_view transposed(struct device_view m)
 {
     const long long stride = m.row_stride;
 
@@ -245,7 +242,7 @@ static struct vjp_matrix transposed(struct vjp_matrix m)
 }
 
 /* The blocks' elements in scratch. */
-static struct vjp_matrix elements_of(const struct vjp_job *job)
+static struct device_view elements_of(const struct vjp_job *job)
 {
     const struct gram_view dense = gram_view_dense_items(
         job->elements, job->kernel.x.dtype, job->block.rows, job->block.cols, &job->kernel.batch);
@@ -321,7 +318,7 @@ struct cosine {
 /* The squares of the norms of the rows of a side are sums of products of a row with itself. */
 static gram_status find_squares(const struct vjp_job *job, const struct gram_view *v, double *to)
 {
-    const struct vjp_matrix m = matrix_at(v, 0, 0);
+    const struct device_view m = matrix_at(v, 0, 0);
 
     return queue_sums(job, (struct vjp_sums_params){.u = m, .v = m, .sums = to}, v->rows, v->cols);
 }
@@ -330,7 +327,7 @@ static gram_status find_squares(const struct vjp_job *job, const struct gram_vie
 static gram_status add_sums(const struct vjp_job *job, const struct cosine *c)
 {
     const struct vjp_block *b = &job->block;
-    const struct vjp_matrix k = elements_of(job), grad = matrix_at(&job->grad, b->i, b->j);
+    const struct device_view k = elements_of(job), grad = matrix_at(&job->grad, b->i, b->j);
 
     TRY(queue_sums(
         job, (struct vjp_sums_params){.u = k, .v = grad, .sums = c->x_sums + b->i, .add = b->j > 0},
@@ -408,7 +405,7 @@ static gram_status regularization_gradient(const struct vjp_job *job, const stru
 {
     const struct vjp_diagonal d = gram_vjp_diagonal(&job->kernel);
     double *sums = job->sums;
-    struct vjp_matrix diagonal = matrix_at(&job->grad, d.i, d.j);
+    struct device_view diagonal = matrix_at(&job->grad, d.i, d.j);
 
     if (d.count == 0)
         return queue_number(job, out, sums, 0);

@@ -20,10 +20,12 @@ static const double least_ms = 5, /* a measured round */
 static uint64_t class_of(int arch, const struct gram_cdist_op *op,
                          const struct cuda_cdist_options *o)
 {
+    /* f32 and f64 are 0, as in all files that were ever written. */
+    const int halves = o->stored == DEVICE_F16 ? 1 : o->stored == DEVICE_BF16 ? 2 : 0;
     const int field[][2] = {
         {                        arch, 10},
         {                o->is_double,  1},
-        {                     o->half,  2},
+        {                      halves,  2},
         {                     o->step,  4},
         {                    o->whole,  4},
         {                 o->fraction,  1},

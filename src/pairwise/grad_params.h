@@ -34,11 +34,6 @@
 #define GRAD_MMA_THREADS 256
 #define GRAD_MMA_BYTES   (32768 + 65536 + 4 * 512)
 
-struct grad_side {
-    char *data; /* of item 0 */
-    long long row_stride, col_stride, batch_stride[PAIR_DIMS];
-};
-
 /* Of some centres of a row. */
 struct grad_range {
     double sum;
@@ -46,14 +41,14 @@ struct grad_range {
 };
 
 struct grad_params {
-    struct grad_side a, b, c, d; /* K by M, N by K, O by K, N by M */
-    struct grad_side out;        /* rows n, columns m of output 0 */
-    long long plane_stride;      /* from one output to the next */
-    long long split_stride;      /* from what one part of the centres sums to to the next */
-    struct grad_range *ranges;   /* GRAD_SQUARE: [part][item][points, features, outputs] */
-    char *largest;               /* GRAD_MOST: [item][k][m] */
+    struct device_view a, b, c, d; /* K by M, N by K, O by K, N by M */
+    struct device_view out;        /* rows n, columns m of output 0 */
+    long long plane_stride;        /* from one output to the next */
+    long long split_stride;        /* from what one part of the centres sums to to the next */
+    struct grad_range *ranges;     /* GRAD_SQUARE: [part][item][points, features, outputs] */
+    char *largest;                 /* GRAD_MOST: [item][k][m] */
     long long outputs, features, points, centres;
-    long long items, batch_ndim, batch_shape[PAIR_DIMS];
+    long long items, batch_ndim, batch_shape[DEVICE_DIMS];
     long long output_tiles, feature_tiles, point_tiles, splits;
     long long split_centres; /* of one part */
     long long add;           /* to what out holds */
@@ -66,9 +61,9 @@ struct grad_params {
 /* cdist_grad_sum: out = or += the sum of the parts. */
 struct grad_sum_params {
     const char *parts; /* [split][item][o][n][m] */
-    struct grad_side out;
+    struct device_view out;
     long long plane_stride, outputs, features, points, splits;
-    long long items, batch_ndim, batch_shape[PAIR_DIMS];
+    long long items, batch_ndim, batch_shape[DEVICE_DIMS];
     long long add;
 };
 
@@ -78,12 +73,12 @@ struct grad_sum_params {
 #define AGOP_SHARES 8  /* of the columns of a chunk, for the diagonal */
 
 struct agop_params {
-    long long items, ndim, shape[PAIR_DIMS]; /* the batch */
+    long long items, ndim, shape[DEVICE_DIMS]; /* the batch */
     const char *gradients; /* [item][column][ld]: a column is an output of a point, its numbers are
                               one a feature */
     char *parts; /* [item][chunk][pair of tiles][row][column], or [item][chunk][feature] */
     char *out;   /* of item 0 */
-    long long batch_stride[PAIR_DIMS];
+    long long batch_stride[DEVICE_DIMS];
     long long features, ld, columns;
     long long side;                  /* of the pairs in parts: AGOP_TILE, or fewer features */
     long long chunks, chunk_columns; /* columns that one part sums */
@@ -97,23 +92,18 @@ struct agop_params {
 
 #define VJP_THREADS 256 /* of a block of every kernel there */
 
-struct vjp_matrix {
-    char *data; /* of item 0 */
-    long long row_stride, col_stride, batch_stride[PAIR_DIMS];
-};
-
 /* The rows of all items, one item after the other; lanes neighbouring threads, a power of two, have
  * a row. */
 struct vjp_rows {
-    long long items, ndim, shape[PAIR_DIMS]; /* the batch */
-    long long rows, cols;                    /* of an item */
+    long long items, ndim, shape[DEVICE_DIMS]; /* the batch */
+    long long rows, cols;                      /* of an item */
     long long lanes;
 };
 
 /* kernel_vjp_sums: sums[i] = or += the sum over j of u[i][j] v[i][j]; u.data NULL: of v */
 struct vjp_sums_params {
     struct vjp_rows of;
-    struct vjp_matrix u, v;
+    struct device_view u, v;
     double *sums;
     long long step; /* sums from one item to the next */
     long long add;
@@ -123,7 +113,7 @@ struct vjp_sums_params {
 struct vjp_number_params {
     struct vjp_rows of;
     const double *sums;
-    struct vjp_matrix out;
+    struct device_view out;
     long long step;
 };
 
@@ -131,7 +121,7 @@ struct vjp_number_params {
  * writes the numbers 1, -1, 0 */
 struct vjp_weigh_params {
     struct vjp_rows of;
-    struct vjp_matrix w, grad;
+    struct device_view w, grad;
     const double *x_squares, *y_squares; /* |x|^2 of the rows, |y|^2 of the columns; or NULL */
     long long step;                      /* squares from one item to the next */
     char *constants;
@@ -140,7 +130,7 @@ struct vjp_weigh_params {
 /* kernel_vjp_correct: to[i] -= sums[i] / squares[i] x[i], where squares[i] is not 0 */
 struct vjp_correct_params {
     struct vjp_rows of;
-    struct vjp_matrix to, x;
+    struct device_view to, x;
     const double *sums, *squares;
     long long step;
 };

@@ -20,7 +20,7 @@ struct grad_tile {
     bool valid;
 };
 
-static __device__ const REAL *begin_of(const struct grad_params *a, const struct grad_side *side,
+static __device__ const REAL *begin_of(const struct grad_params *a, const struct device_view *side,
                                        long long item)
 {
     return (const REAL *)side->data +
@@ -32,12 +32,9 @@ static __device__ void find_exponent(const struct grad_params *a, struct grad_ti
     tile->exponent = a->exponent;
     tile->valid = true;
 #if P_TENSOR
-    const struct pair_hyper *h = &a->p;
-    const long long at = batch_offset(a->batch_shape, a->batch_ndim, h->batch_stride, tile->item);
-    const double p =
-        h->is_double ? ((const double *)h->data)[at] : (double)((const float *)h->data)[at];
+    const double p = number_at(a->batch_shape, a->batch_ndim, a->p.number, tile->item);
     tile->exponent = p - 1;
-    tile->valid = p > h->least && p <= h->most;
+    tile->valid = p > a->p.least && p <= a->p.most;
 #endif
 }
 

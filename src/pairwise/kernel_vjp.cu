@@ -12,7 +12,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "batch.cuh"
+#include "device_view.cuh"
 #include "grad_params.h"
 
 /* ---- Rows ----------------------------------------------------------------------------------- */
@@ -32,7 +32,7 @@ static __device__ int vjp_lane(const struct vjp_rows &of)
     return (int)(threadIdx.x & (of.lanes - 1));
 }
 
-static __device__ REAL *vjp_row(const struct vjp_rows &of, const struct vjp_matrix &m,
+static __device__ REAL *vjp_row(const struct vjp_rows &of, const struct device_view &m,
                                 long long item, long long i)
 {
     return (REAL *)m.data + batch_offset(of.shape, of.ndim, m.batch_stride, item) +

@@ -14,7 +14,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "batch.cuh"
+#include "device_view.cuh"
 #include "median_params.h"
 
 #define WIDTH (8 * (int)sizeof(REAL)) /* bits of a distance */

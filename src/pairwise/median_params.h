@@ -12,11 +12,10 @@
 #define MEDIAN_DIGIT 8   /* bits that a pass finds */
 #define MEDIAN_BINS  256 /* 2^MEDIAN_DIGIT */
 #define MEDIAN_ROWS  384 /* rows that one launch copies: they fit its parameters */
-#define MEDIAN_DIMS  8
 
 /* Items of a batch. */
 struct median_batch {
-    long long items, ndim, shape[MEDIAN_DIMS];
+    long long items, ndim, shape[DEVICE_DIMS];
 };
 
 /* The middle two of the distances, by their bits from the highest on. */
@@ -33,7 +32,7 @@ struct median_rows_params {
     struct median_batch batch;
     const char *x; /* of item 0; so is to */
     char *to;
-    long long batch_stride[MEDIAN_DIMS];
+    long long batch_stride[DEVICE_DIMS];
     long long row_stride, col_stride, cols, element;
     long long item_bytes; /* of to */
     long long count;
@@ -45,7 +44,7 @@ struct median_params {
     struct median_batch batch;
     const char *distances; /* rows by rows, item after item */
     char *out;             /* of item 0 */
-    long long batch_stride[MEDIAN_DIMS];
+    long long batch_stride[DEVICE_DIMS];
     struct median_state *state; /* one for each item; median_small: none */
     long long rows;
     long long blocks; /* of an item, that count */

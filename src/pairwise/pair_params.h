@@ -1,13 +1,14 @@
 /*
  * pair_params.h - what the host tells the kernels of cdist: shapes, strides, hyperparameters
  *
- * Read by the host's compiler and by NVRTC, which sees no other header: so it includes none, and
- * long long stands for int64_t.
+ * Read by the host's compiler and by NVRTC, which sees no other header: so it includes only ours,
+ * and long long stands for int64_t.
  *
  * SPDX-License-Identifier: MIT
  */
 #ifndef GRAM_PAIR_PARAMS_H
 #define GRAM_PAIR_PARAMS_H
+#include "device_params.h"
 
 /* ---- cdist.cu ------------------------------------------------------------------------------- */
 
@@ -46,7 +47,6 @@
 #define PAIR_WEIGHT               1
 #define PAIR_BANDWIDTH_DERIVATIVE 2
 
-#define PAIR_DIMS       8
 #define PAIR_PARAMETERS 8  /* of an expression */
 #define PAIR_CONSTANTS  16 /* that depend on them and on nothing else */
 
@@ -63,12 +63,9 @@ enum pair_hyper_name {
     PAIR_HYPERS
 };
 
-/* A number, or where one number an item lies on the device. */
+/* A hyperparameter and its range. */
 struct pair_hyper {
-    double value;
-    const void *data; /* NULL: value is meant */
-    long long is_double;
-    long long batch_stride[PAIR_DIMS];
+    struct device_number number;
     double least, most; /* a value outside of these gives the item NaN */
     long long open;     /* least itself is outside too */
 };
@@ -89,11 +86,6 @@ struct pair_map {
     double constant[PAIR_CONSTANTS]; /* of PAIR_EXPRESSION */
 };
 
-struct pair_side {
-    const char *data; /* of item 0 */
-    long long rows, row_stride, col_stride, batch_stride[PAIR_DIMS];
-};
-
 /* For |d|^g, 1 < g < 2: see pair_terms.cuh. */
 #define PAIR_POWER_MIDDLE 4.125
 #define PAIR_POWER_TERMS  10
@@ -104,9 +96,9 @@ struct pair_power {
 };
 
 struct pair_params {
-    struct pair_side x, y, out;
-    long long depth;
-    long long items, batch_ndim, batch_shape[PAIR_DIMS];
+    struct device_view x, y, out;
+    long long rows, cols, depth; /* of an item: rows of x, rows of y, columns of both */
+    long long items, batch_ndim, batch_shape[DEVICE_DIMS];
     long long tile_rows, tile_cols; /* of an item of out */
     long long symmetric;
     long long diagonal;      /* column_offset - row_offset: r is added where i - j is this */
@@ -126,7 +118,8 @@ struct pair_params {
 #define PANEL_COLS 32 /* that panels are filled up to with zeros */
 
 struct panel_params {
-    struct pair_side side[2]; /* x and y, of one item */
+    struct device_view side[2]; /* x and y, of one item */
+    long long rows[2];
     char *panels[2];
     long long tiles[2]; /* of PANEL_ROWS rows */
     long long depth, chunks;
@@ -140,7 +133,7 @@ struct reduce_params {
     long long pieces, elements; /* elements of a piece: of all items */
     long long rows, cols, row_stride, col_stride;
     long long diagonal; /* r is added where i - j is this */
-    long long batch_ndim, batch_shape[PAIR_DIMS], batch_stride[PAIR_DIMS];
+    long long batch_ndim, batch_shape[DEVICE_DIMS], batch_stride[DEVICE_DIMS];
     struct pair_map map;
 };
 

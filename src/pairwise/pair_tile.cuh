@@ -11,7 +11,7 @@
 #define GROUP_TILES 16 /* rows of tiles that are done together: their rows of y stay in L2 */
 
 #if HYPERS
-#  include "batch.cuh"
+#  include "device_view.cuh"
 
 static __device__ void prepare(const struct pair_params *a, long long item, struct pair_map *map)
 {
@@ -21,12 +21,8 @@ static __device__ void prepare(const struct pair_params *a, long long item, stru
 
     for (int i = 0; i < PAIR_HYPERS + (FUNCTION == PAIR_EXPRESSION ? PAIR_PARAMETERS : 0); i++) {
         const struct pair_hyper *h = &a->hyper[i]; /* parameters lie behind them */
-        long long at =
-            h->data ? batch_offset(a->batch_shape, a->batch_ndim, h->batch_stride, item) : 0;
-        value[i] = !h->data ? h->value
-                   : h->is_double ? ((const double *)h->data)[at]
-                                  : (double)((const float *)h->data)[at];
-        if (h->data)
+        value[i] = number_at(a->batch_shape, a->batch_ndim, h->number, item);
+        if (h->number.data)
             valid = valid && value[i] >= h->least && value[i] <= h->most &&
                     !(h->open && value[i] == h->least);
     }
@@ -81,8 +77,8 @@ static __device__ void fill_tile(const struct pair_params *a, long long item, lo
     tile->item = item;
     tile->i = row * TILE_ROWS, tile->j = col * TILE_COLS;
     tile->mirrored = a->symmetric && row < col;
-    tile->rows[0] = a->x.rows - tile->i < TILE_ROWS ? (int)(a->x.rows - tile->i) : TILE_ROWS;
-    tile->rows[1] = a->y.rows - tile->j < TILE_COLS ? (int)(a->y.rows - tile->j) : TILE_COLS;
+    tile->rows[0] = a->rows - tile->i < TILE_ROWS ? (int)(a->rows - tile->i) : TILE_ROWS;
+    tile->rows[1] = a->cols - tile->j < TILE_COLS ? (int)(a->cols - tile->j) : TILE_COLS;
     offsets_of(a, item, offset);
     tile->from[0] = (const element *)a->x.data + offset[0] + tile->i * a->x.row_stride;
     tile->from[1] = (const element *)a->y.data + offset[1] + tile->j * a->y.row_stride;
@@ -108,8 +104,8 @@ static __device__ bool find_tile(const struct pair_params *a, long long first, l
 /* WIDTH elements, or as many zeros. */
 template <int WIDTH> static __device__ void copy(REAL *to, const element *from, bool there)
 {
-#  if HALF
-    *to = there ? value_of(*from) : 0;
+#  if STORED
+    *to = there ? real_of<STORED>(*from) : 0;
 #  else
     ptx_copy_async<WIDTH * (int)sizeof(REAL)>(to, from, there ? WIDTH * (int)sizeof(REAL) : 0);
 #  endif
@@ -137,7 +133,7 @@ template <int LOAD, int ROWS> struct share {
 /* Queues the copies of a panel: zeros beyond its first `rows` rows and `left` columns.  from: where
  * it begins. */
 template <int LOAD, int ROWS, int SWAPPED>
-static __device__ void load_panel(REAL *to, const struct pair_side *side, const element *from,
+static __device__ void load_panel(REAL *to, const struct device_view *side, const element *from,
                                   int rows, int left)
 {
     typedef struct share<LOAD, ROWS> my;

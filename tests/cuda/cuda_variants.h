@@ -131,8 +131,8 @@ static const struct variant_kernel {
     [] =
         {
   /* clang-format off */
-    {SOME, "cdist_reduce.cu", "cdist_reduce", "-DREAL=float -DIS_DOUBLE=0 -DHALF=0 -DTM=2 -DSTEP=5 -DWHOLE=1 -DFRACTION=1 -DX_LOAD=2 -DY_LOAD=2 -DFUNCTION=3 -DOUTPUT=1 -DBASE=3 -DSLOPE=3 -DHYPERS=0 -DLISTED=0", NULL},
-    {CLASS, "cdist_reduce.cu", "cdist_reduce", "-DREAL=double -DIS_DOUBLE=1 -DHALF=0 -DTM=2 -DSTEP=8 -DWHOLE=0 -DFRACTION=0 -DX_LOAD=2 -DY_LOAD=2 -DFUNCTION=6 -DOUTPUT=1 -DBASE=3 -DSLOPE=3 -DHYPERS=0 -DLISTED=0", NULL},
+    {SOME, "cdist_reduce.cu", "cdist_reduce", "-DREAL=float -DIS_DOUBLE=0 -DSTORED=0 -DTM=2 -DSTEP=5 -DWHOLE=1 -DFRACTION=1 -DX_LOAD=2 -DY_LOAD=2 -DFUNCTION=3 -DOUTPUT=1 -DBASE=3 -DSLOPE=3 -DHYPERS=0 -DLISTED=0", NULL},
+    {CLASS, "cdist_reduce.cu", "cdist_reduce", "-DREAL=double -DIS_DOUBLE=1 -DSTORED=0 -DTM=2 -DSTEP=8 -DWHOLE=0 -DFRACTION=0 -DX_LOAD=2 -DY_LOAD=2 -DFUNCTION=6 -DOUTPUT=1 -DBASE=3 -DSLOPE=3 -DHYPERS=0 -DLISTED=0", NULL},
     {SOME, "solve_small.cu", "solve_small", "-DREAL=float -DLU=0", NULL},
     {SOME, "solve_small.cu", "solve_small", "-DREAL=float -DLU=1", NULL},
     {SOME, "solve_small.cu", "solve_small", "-DREAL=double -DLU=0", NULL},
@@ -147,7 +147,7 @@ static const struct variant_kernel {
     {SOME, "solve_large.cu", "solve_scan", "-DREAL=double -DLU=1 -DKERNEL=3", NULL},
     {CLASS, "kron_matmul.cu", "kron_matmul", "-DREAL=float -DWHOLE=0 -DX_KIND=0 -DY_KIND=0 -DF_KIND=0 -DP_OF=8,8,8 -DQ_OF=8,8,8 -DORDER=2,1,0 -DTB=1 -DTA=16 -DTHREADS=64 -DIN_PLACE=1 -DPADDED=1 -DX_LOAD=4 -DY_LOAD=4", NULL},
     {SOME, "kron_matmul.cu", "kron_matmul", "-DREAL=double -DWHOLE=0 -DX_KIND=0 -DY_KIND=0 -DF_KIND=0 -DP_OF=32,32 -DQ_OF=32,32 -DORDER=1,0 -DTB=4 -DTA=1 -DTHREADS=256 -DIN_PLACE=1 -DPADDED=1 -DX_LOAD=2 -DY_LOAD=2", NULL},
-    {SOME, "kron_matmul.cu", "kron_matmul", "-DREAL=float -DWHOLE=0 -DX_KIND=1 -DY_KIND=2 -DF_KIND=1 -DP_OF=12,20,30 -DQ_OF=10,24,25 -DORDER=0,2,1 -DTB=1 -DTA=1 -DTHREADS=256 -DIN_PLACE=0 -DPADDED=0 -DX_LOAD=8 -DY_LOAD=8", NULL},
+    {SOME, "kron_matmul.cu", "kron_matmul", "-DREAL=float -DWHOLE=0 -DX_KIND=3 -DY_KIND=4 -DF_KIND=3 -DP_OF=12,20,30 -DQ_OF=10,24,25 -DORDER=0,2,1 -DTB=1 -DTA=1 -DTHREADS=256 -DIN_PLACE=0 -DPADDED=0 -DX_LOAD=8 -DY_LOAD=8", NULL},
     {SOME, "kron_matmul.cu", "kron_matmul", "-DREAL=float -DWHOLE=0 -DX_KIND=0 -DY_KIND=0 -DF_KIND=0 -DP_OF=8,8,8,8,8 -DQ_OF=8,8,8,8,8 -DORDER=4,3,2,1,0 -DTB=1 -DTA=1 -DTHREADS=256 -DIN_PLACE=1 -DPADDED=1 -DX_LOAD=4 -DY_LOAD=4", NULL},
     {SOME, "kron_matmul.cu", "kron_matmul", "-DREAL=whole64 -DWHOLE=1 -DX_KIND=0 -DY_KIND=0 -DF_KIND=0 -DP_OF=7,5 -DQ_OF=5,31 -DORDER=0,1 -DTB=8 -DTA=1 -DTHREADS=256 -DIN_PLACE=0 -DPADDED=0 -DX_LOAD=1 -DY_LOAD=1", NULL},
     {CLASS, "kron_matmul_one.cu", "kron_matmul_one", "-DREAL=float -DWHOLE=0 -DX_KIND=0 -DY_KIND=0 -DF_KIND=0 -DBQ=64 -DBN=64 -DBK=16 -DALONG=1", NULL},
@@ -155,7 +155,7 @@ static const struct variant_kernel {
     {SOME, "kron_matmul_one.cu", "kron_matmul_one", "-DREAL=whole64 -DWHOLE=1 -DX_KIND=0 -DY_KIND=0 -DF_KIND=0 -DBQ=16 -DBN=16 -DBK=16 -DALONG=0", NULL},
     {CLASS, "kron_matmul_mma.cu", "kron_matmul_mma", "-DREAL=float -DWHOLE=0 -DX_KIND=0 -DY_KIND=0 -DF_KIND=0 -DDOUBLES=0 -DMT=2 -DNT=4 -DWQ=4 -DALONG=0 -DX_LOAD=4 -DF_LOAD=4", NULL},
     {SOME, "kron_matmul_mma.cu", "kron_matmul_mma", "-DREAL=double -DWHOLE=0 -DX_KIND=0 -DY_KIND=0 -DF_KIND=0 -DDOUBLES=1 -DMT=2 -DNT=4 -DWQ=4 -DALONG=1 -DX_LOAD=2 -DF_LOAD=2", NULL},
-    {SOME, "kron_matmul_mma.cu", "kron_matmul_mma", "-DREAL=float -DWHOLE=0 -DX_KIND=1 -DY_KIND=0 -DF_KIND=1 -DDOUBLES=0 -DMT=2 -DNT=4 -DWQ=2 -DALONG=1 -DX_LOAD=1 -DF_LOAD=1", NULL},
+    {SOME, "kron_matmul_mma.cu", "kron_matmul_mma", "-DREAL=float -DWHOLE=0 -DX_KIND=3 -DY_KIND=0 -DF_KIND=3 -DDOUBLES=0 -DMT=2 -DNT=4 -DWQ=2 -DALONG=1 -DX_LOAD=1 -DF_LOAD=1", NULL},
     {CLASS, "kron_matmul_tile.cu", "kron_matmul_tile", "-DREAL=float -DWHOLE=0 -DX_KIND=0 -DY_KIND=0 -DF_KIND=0 -DP_OF=8,8,8,8 -DQ_OF=8,8,8,8 -DSTEP_OF=0,2,1 -DWITH_OF=1,2,1 -DTB=1 -DTA=1 -DAFTER=1 -DTHREADS=64 -DBLOCKS=6 -DWIDE=32 -DPLAIN=1 -DLINEAR=1 -DBATCHED=0 -DSTAGES=1 -DMMA=0", NULL},
     {SOME, "kron_matmul_tile.cu", "kron_matmul_tile", "-DREAL=float -DWHOLE=0 -DX_KIND=0 -DY_KIND=0 -DF_KIND=0 -DP_OF=32,32 -DQ_OF=32,32 -DSTEP_OF=1,0 -DWITH_OF=1,1 -DTB=1 -DTA=8 -DAFTER=1024 -DTHREADS=128 -DBLOCKS=3 -DWIDE=32 -DPLAIN=1 -DLINEAR=1 -DBATCHED=0 -DSTAGES=1 -DMMA=0", NULL},
     {SOME, "kron_matmul_tile.cu", "kron_matmul_tile", "-DREAL=double -DWHOLE=0 -DX_KIND=0 -DY_KIND=0 -DF_KIND=0 -DP_OF=16,16,16 -DQ_OF=16,16,16 -DSTEP_OF=0,2,1 -DWITH_OF=1,1,1 -DTB=1 -DTA=1 -DAFTER=1 -DTHREADS=128 -DBLOCKS=2 -DWIDE=16 -DPLAIN=0 -DLINEAR=0 -DBATCHED=1 -DSTAGES=0 -DMMA=0", NULL},
@@ -164,7 +164,7 @@ static const struct variant_kernel {
     {SOME, "kron_matmul_tile.cu", "kron_matmul_tile", "-DREAL=double -DWHOLE=0 -DX_KIND=0 -DY_KIND=0 -DF_KIND=0 -DP_OF=16,16,16 -DQ_OF=16,16,16 -DSTEP_OF=2,1,0 -DWITH_OF=1,1,1 -DGAP_OF=2,2,0 -DSPREAD_OF=2,2,1 -DROW_OF=18,18,18 -DDOUBLES=1 -DTB=1 -DTA=4 -DAFTER=4096 -DTHREADS=512 -DBLOCKS=1 -DWIDE=32 -DPLAIN=1 -DLINEAR=1 -DBATCHED=0 -DSTAGES=0 -DMMA=1", NULL},
     {SOME, "kron_matmul_tile.cu", "kron_matmul_tile", "-DREAL=double -DWHOLE=0 -DX_KIND=0 -DY_KIND=0 -DF_KIND=0 -DP_OF=31,31 -DQ_OF=31,31 -DSTEP_OF=1,0 -DWITH_OF=1,1 -DGAP_OF=5,0 -DSPREAD_OF=1,1 -DROW_OF=34,34 -DDOUBLES=1 -DTB=1 -DTA=31 -DAFTER=0 -DTHREADS=128 -DBLOCKS=2 -DWIDE=32 -DPLAIN=0 -DLINEAR=0 -DBATCHED=1 -DSTAGES=0 -DMMA=1", NULL},
     {SOME, "kron_matmul_tile.cu", "kron_matmul_tile", "-DREAL=float -DWHOLE=0 -DX_KIND=0 -DY_KIND=0 -DF_KIND=0 -DP_OF=32,32,32 -DQ_OF=32,32,32 -DSTEP_OF=0,2,1 -DWITH_OF=1,1,1 -DGAP_OF=4,4,0 -DSPREAD_OF=2,2,1 -DROW_OF=36,36,40 -DDOUBLES=0 -DTB=1 -DTA=1 -DAFTER=1 -DTHREADS=256 -DBLOCKS=1 -DWIDE=64 -DPLAIN=1 -DLINEAR=1 -DBATCHED=0 -DSTAGES=0 -DMMA=1", NULL},
-    {SOME, "kron_matmul_tile.cu", "kron_matmul_tile", "-DREAL=float -DWHOLE=0 -DX_KIND=1 -DY_KIND=0 -DF_KIND=1 -DP_OF=16,16 -DQ_OF=16,16 -DSTEP_OF=1,0 -DWITH_OF=1,1 -DGAP_OF=4,4 -DSPREAD_OF=2,2 -DROW_OF=20,20 -DDOUBLES=0 -DTB=1 -DTA=32 -DAFTER=256 -DTHREADS=128 -DBLOCKS=4 -DWIDE=64 -DPLAIN=1 -DLINEAR=1 -DBATCHED=0 -DSTAGES=1 -DMMA=1", NULL},
+    {SOME, "kron_matmul_tile.cu", "kron_matmul_tile", "-DREAL=float -DWHOLE=0 -DX_KIND=3 -DY_KIND=0 -DF_KIND=3 -DP_OF=16,16 -DQ_OF=16,16 -DSTEP_OF=1,0 -DWITH_OF=1,1 -DGAP_OF=4,4 -DSPREAD_OF=2,2 -DROW_OF=20,20 -DDOUBLES=0 -DTB=1 -DTA=32 -DAFTER=256 -DTHREADS=128 -DBLOCKS=4 -DWIDE=64 -DPLAIN=1 -DLINEAR=1 -DBATCHED=0 -DSTAGES=1 -DMMA=1", NULL},
     {SOME, "kron_matmul_resident.cu", "kron_matmul_resident", "-DREAL=float -DWHOLE=0 -DX_KIND=0 -DY_KIND=0 -DF_KIND=0 -DDOUBLES=0 -DP=128 -DQ=128 -DBQ=128 -DALONG=1 -DE_P=0 -DE_Q=0 -DE_BQ=0 -DWGS=2 -DSTAGES=6 -DF_LOAD=4", "sm_90a"},
     {SOME, "kron_matmul_resident.cu", "kron_matmul_resident", "-DREAL=float -DWHOLE=0 -DX_KIND=0 -DY_KIND=0 -DF_KIND=0 -DDOUBLES=0 -DP=100 -DQ=128 -DBQ=128 -DALONG=0 -DE_P=0 -DE_Q=0 -DE_BQ=0 -DWGS=2 -DSTAGES=6 -DF_LOAD=4", "sm_90a"},
     {SOME, "kron_matmul_resident.cu", "kron_matmul_resident", "-DREAL=float -DWHOLE=0 -DX_KIND=0 -DY_KIND=0 -DF_KIND=0 -DDOUBLES=0 -DP=64 -DQ=64 -DBQ=64 -DALONG=1 -DE_P=0 -DE_Q=0 -DE_BQ=0 -DWGS=3 -DSTAGES=8 -DF_LOAD=4", "sm_90a"},

@@ -81,7 +81,7 @@ static void variant_of(int whole, int tile, struct cuda_variant *v)
     static const struct cuda_kernel cdist = {"cdist.cu", "cdist"};
 
     cuda_variant(v, &cdist,
-                 CUDA_OPTIONS({"REAL", cuda_type(GRAM_F32)}, {"IS_DOUBLE", 0}, {"HALF", 0},
+                 CUDA_OPTIONS({"REAL", cuda_type(GRAM_F32)}, {"IS_DOUBLE", 0}, {"STORED", 0},
                               {"TM", tile}, {"STEP", PAIR_POWER}, {"WHOLE", whole}, {"FRACTION", 0},
                               {"MIX", 0}, {"X_LOAD", 0}, {"Y_LOAD", 0}, {"FUNCTION", 0},
                               {"OUTPUT", 0}, {"BASE", 0}, {"SLOPE", 0}, {"HYPERS", 0},
