@@ -7,7 +7,7 @@ speed.svg shows the time of distances and kernels beside that of other packages,
 measurement in bench/results; nothing is measured here.  fit.svg shows what `gram fit` makes of the
 diamonds in examples/data: BUILD/gram (build/gram) learns from one row in six, and prices as many
 others.  norms.svg, kernels.svg, bandwidths.svg and ridges.svg show what the parameters of a kernel
-do, computed by the Python package.  Needs matplotlib.
+do, computed by the Python package.  All have the style of gram.plot.  Needs matplotlib.
 """
 
 import csv
@@ -22,11 +22,14 @@ import matplotlib
 import numpy as np
 
 matplotlib.use("Agg")
+import gram.plot  # noqa: E402
 import matplotlib.pyplot as plt  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 IMAGES = ROOT / "docs" / "images"
 MEASURED = ROOT / "bench" / "results" / "2026-11-21-amd-epyc-zen4.json"
+
+COLOURS = [row["color"] for row in gram.plot.STYLE["axes.prop_cycle"]]
 
 # What is drawn: the key of a row in MEASURED, its label, and the peers in the order of the legend.
 WORK = (
@@ -39,22 +42,18 @@ WORK = (
     ("kernel-gaussian", "Gaussian kernel"),
 )
 PEERS = {
-    "gram": ("libgram", "#2f6db3", "o"),
-    "KeOps": ("KeOps", "#d1772e", "s"),
-    "faiss": ("faiss", "#4d9a57", "^"),
-    "scikit-learn": ("scikit-learn", "#9a6bb0", "D"),
-    "scipy": ("SciPy", "#8a8a8a", "v"),
+    "gram": ("libgram", COLOURS[0], "o"),
+    "KeOps": ("KeOps", COLOURS[1], "s"),
+    "faiss": ("faiss", COLOURS[2], "^"),
+    "scikit-learn": ("scikit-learn", COLOURS[4], "D"),
+    "scipy": ("SciPy", COLOURS[7], "v"),
 }
-STYLE = {
-    "font.family": "sans-serif",
-    "font.sans-serif": ["Helvetica", "Arial", "DejaVu Sans"],
+STYLE = gram.plot.STYLE | {
     "font.size": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
+    "axes.grid": False,
     "axes.titleweight": "bold",
     "axes.titlesize": 11,
     "axes.titlelocation": "left",
-    "axes.edgecolor": "#777777",
     "svg.fonttype": "none",
     "svg.hashsalt": "libgram",  # the same numbers give the same file
 }
@@ -87,10 +86,10 @@ def draw_speed():
     ax.invert_yaxis()
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)
-    ax.grid(axis="x", color="#eeeeee", zorder=0)
+    ax.grid(axis="x", color=STYLE["grid.color"], zorder=0)
     ax.set_xlabel("nanoseconds per pair of coordinates; further left is faster")
     ax.set_title("Distances and kernels in float32 on two CPU cores")
-    ax.legend(ncols=5, loc="upper center", bbox_to_anchor=(0.42, -0.17), frameon=False)
+    ax.legend(ncols=5, loc="upper center", bbox_to_anchor=(0.42, -0.17))
     save(figure, "speed.svg")
 
 
@@ -129,22 +128,19 @@ def draw_fit(gram):
     )
     shown = range(0, len(actual), 12)  # enough to see the shape, and a small file
     left.scatter(
-        [actual[i] for i in shown], [predicted[i] for i in shown], s=5, color="#2f6db3", alpha=0.5,
+        [actual[i] for i in shown], [predicted[i] for i in shown], s=5, color=COLOURS[0], alpha=0.5,
         linewidths=0,
     )  # fmt: skip
     left.plot([0, 19000], [0, 19000], color="#777777", linewidth=0.8)
     left.set(xlim=(0, 19500), ylim=(0, 19500), xlabel="price, dollars", ylabel="predicted")
     left.set_title(f"{len(actual):,} diamonds it has not seen: R² {score['r2']:.3f}")
     shares = sorted(shares, key=lambda pair: pair[1])
-    right.barh([name for name, _ in shares], [100 * share for _, share in shares], color="#2f6db3")
+    right.barh([name for name, _ in shares], [100 * share for _, share in shares], color=COLOURS[0])
     right.tick_params(axis="y", length=0)
     right.spines["left"].set_visible(False)
     right.set_xlabel("share of the gradient, %")
     right.set_title("What the prediction depends on")
     save(figure, "fit.svg")
-
-
-COLOURS = ("#2f6db3", "#d1772e", "#4d9a57", "#9a6bb0", "#8a8a8a")
 
 
 def draw_norms():
@@ -155,8 +151,8 @@ def draw_norms():
     for ax, p in zip(axes, (0.5, 1, 1.5, 2, np.inf), strict=True):
         length = gram.cdist(circle, np.zeros((1, 2)), p)
         ball = circle / length
-        ax.fill(*ball.T, color="#2f6db3", alpha=0.18, linewidth=0)
-        ax.plot(*ball.T, color="#2f6db3", linewidth=1.4)
+        ax.fill(*ball.T, color=COLOURS[0], alpha=0.18, linewidth=0)
+        ax.plot(*ball.T, color=COLOURS[0], linewidth=1.4)
         ax.set(aspect="equal", xlim=(-1.15, 1.15), ylim=(-1.15, 1.15), xticks=[], yticks=[])
         ax.spines[:].set_visible(False)
         ax.set_title(f"p = {'∞' if np.isinf(p) else f'{p:g}'}", loc="center")
@@ -183,7 +179,7 @@ def draw_kernels():
         right.plot(grid, fit, color=colour, linewidth=1.2)
     right.plot(x, y, "o", color="#333333", markersize=4)
     left.set(xlabel="distance / bandwidth", ylabel="kernel", xlim=(0, 3), ylim=(0, 1.02))
-    left.legend(frameon=False)
+    left.legend()
     left.set_title("Four kernels")
     right.set(xlabel="x", ylim=(-0.3, 1.6))
     right.set_title("What they make of the same points")
@@ -206,7 +202,7 @@ def draw_fits(name, cases):
         alpha = gram.solve_cholesky(gram.kernel(x, bandwidth=bandwidth, regularization=ridge), y)
         ax.plot(x, y, ".", color="#999999", markersize=4)
         ax.plot(grid, np.sin(2 * grid), color="#bbbbbb", linewidth=1)
-        ax.plot(grid, gram.kernel(grid, x, bandwidth=bandwidth) @ alpha, color="#2f6db3")
+        ax.plot(grid, gram.kernel(grid, x, bandwidth=bandwidth) @ alpha, color=COLOURS[0])
         ax.set(ylim=(-2, 2), xticks=[], yticks=[])
         ax.set_title(title)
     save(figure, name)
