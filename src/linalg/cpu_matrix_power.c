@@ -55,16 +55,20 @@ struct power_plan {
 };
 
 struct power_work {
+    struct gram_power_run run; /* the first member: passes are given its address */
     const struct power_plan *plan;
     int64_t n;
     const char *a; /* the item of the caller's */
     int exponent;
     double ridge; /* the caller's number */
     char *memory; /* the worker's share of the scratch */
-    void *x;      /* the result of a method, but for the factor 2^(exponent k / q) */
     double shift; /* the ridge of A', set by a method */
-    /* Four matrices that the estimate may use when the method is done. */
-    void *spare[4];
+    /* An iteration: the numbers of its combinations (enum gram_power_numbers), its last error, and
+     * for the polynomials of MINIMAX where eigenvalues of M lie. */
+    double first, last, step[2];
+    double error, low, high;
+    double size[3]; /* what the estimate compares */
+    gram_power_outcome outcome;
 };
 
 /* ---- Small loops ----------------------------------------------------------------------------- */
@@ -279,12 +283,12 @@ static gram_power_outcome power_by_eigh(struct power_work *w)
         for (int64_t i = 0; i < n; i++)
             s.v[i + j * n] *= root;
     }
-    w->x = s.work;
-    multiply_symmetric(w, s.v, s.v, w->x); /* of v and its transpose */
-    w->spare[0] = s.v;
-    w->spare[1] = s.work + n * n;
-    w->spare[2] = s.more[0];
-    w->spare[3] = s.more[1];
+    multiply_symmetric(w, s.v, s.v, s.work); /* of v and its transpose */
+    w->run.s = (struct gram_power_matrices){.b = (char *)s.v,
+                                            .x = (char *)s.work,
+                                            .m = (char *)(s.work + n * n),
+                                            .w = (char *)s.more[0],
+                                            .t = (char *)s.more[1]};
     return GRAM_POWER_DONE;
 }
 
@@ -298,29 +302,23 @@ static double nearly_done(const struct power_plan *plan)
 
 /* A worker's share of the scratch: five matrices that change places, and Lanczos's vectors. */
 struct iterates {
-    void *b, *x, *m, *w, *t;
+    struct gram_power_matrices s;
     char *vectors;
 };
 
 static void lay_out_iterates(const struct power_plan *plan, struct gram_layout *l,
-                             struct iterates *s)
+                             struct iterates *i)
 {
     const int64_t n = plan->op->a.rows;
     const size_t square = n > MOST_ORDER ? SIZE_MAX : (size_t)(n * n);
     const size_t size = gram_dtype_size(plan->work);
-    void **const matrices[] = {&s->b, &s->x, &s->m, &s->w, &s->t};
 
-    for (int i = 0; i < 5; i++)
-        gram_take_many(l, matrices[i], square, size);
-    gram_take_many(l, &s->vectors, 3 * (size_t)n, size);
-}
-
-static void swap(void **a, void **b)
-{
-    void *kept = *a;
-
-    *a = *b;
-    *b = kept;
+    gram_take_many(l, &i->s.b, square, size);
+    gram_take_many(l, &i->s.x, square, size);
+    gram_take_many(l, &i->s.m, square, size);
+    gram_take_many(l, &i->s.w, square, size);
+    gram_take_many(l, &i->s.t, square, size);
+    gram_take_many(l, &i->vectors, 3 * (size_t)n, size);
 }
 
 static void set_zero(const struct power_work *w, void *matrix)
@@ -334,271 +332,191 @@ static bool stops(const struct power_plan *plan, double error, double before)
     return error <= nearly_done(plan) || (before < 0.1 && error > before / 2);
 }
 
-/* x <- x w, m <- w^q m with w = shift I + factor m; x is I at first; not m at last. */
-static void couple(const struct power_work *work, struct iterates *s, double shift, double factor,
-                   const bool first_last[2])
+/* What the iteration begins with and ends in, where `largest` is B's largest eigenvalue. */
+static void begin(struct power_work *w, double largest)
 {
-    const struct matrix_power_kernels *kernels = work->plan->kernels;
+    const struct gram_matrix_power_op *op = w->plan->op;
+    const double q = op->denominator, power = 1 / q;
+    double scale, condition;
 
-    kernels->combine(work->n, shift, factor, s->m, s->w);
-    if (first_last[0])
-        kernels->combine(work->n, 0, 1, s->w, s->t);
-    else
-        multiply_symmetric(work, s->x, s->w, s->t);
-    swap(&s->x, &s->t);
-    for (int q = first_last[1] ? 0 : work->plan->op->denominator; q > 0; q /= 2) {
-        if (q % 2) {
-            multiply_symmetric(work, s->w, s->m, s->t);
-            swap(&s->m, &s->t);
-        }
-        if (q > 1) {
-            multiply_symmetric(work, s->w, s->w, s->t);
-            swap(&s->w, &s->t);
-        }
+    w->error = INFINITY;
+    if (op->method == GRAM_POWER_COUPLED_NEWTON) {
+        w->first = (1 + q) / (2 * largest);
+        w->last = pow(w->first, 1 / q);
+    } else if (op->method == GRAM_POWER_NEWTON_SCHULZ) {
+        w->first = 1 / largest;
+        w->last = pow(largest, op->numerator < 0 ? -power : power);
+    } else {
+        /* The Lanczos value may fall short of the largest eigenvalue: there are 5 % and 1 % to
+         * spare.  The ridge may be twice what a negative eigenvalue of a factor takes back. */
+        scale = 1.05 * largest;
+        condition = (op->factor ? 2 : 1) * (op->condition > 0 ? op->condition : largest / w->shift);
+        w->low = 1 / (1.05 * condition);
+        w->high = 1.01;
+        w->first = 1 / scale;
+        w->last = pow(scale, -1 / q);
     }
 }
 
-/* x becomes b^(-1/q) where largest is b's largest eigenvalue. */
-static gram_power_outcome coupled_newton(const struct power_work *work, struct iterates *s,
-                                         double largest)
-{
-    const struct matrix_power_kernels *kernels = work->plan->kernels;
-    double q = work->plan->op->denominator, z = (1 + q) / (2 * largest), error = INFINITY;
+/* ---- The passes ------------------------------------------------------------------------------ */
 
-    kernels->combine(work->n, 0, z, s->b, s->m);
-    for (int i = 0; i < work->plan->op->iterations; i++) {
-        double before = error;
-        bool last;
-        error = kernels->from_identity(work->n, s->m);
-        if (!isfinite(error))
-            break;
-        last = stops(work->plan, error, before);
-        couple(work, s, 1 + 1 / q, -1 / q, (bool[]){i == 0, last});
-        if (last) {
-            kernels->combine(work->n, 0, pow(z, 1 / q), s->x, s->x);
-            return GRAM_POWER_DONE;
-        }
-    }
-    return GRAM_POWER_NOT_CONVERGED;
+static struct power_work *work_of(struct gram_power_run *r)
+{
+    return (struct power_work *)(void *)r;
 }
 
-/*
- * The best w = a + b y for eigenvalues y in [low, high]: y^(1/q) (a + b y) rises from low to
- * y' = -a / (b (1 + q)) and falls to high, so it leaves 1 least where its values at low and high
- * are 1 - e and that at y' is 1 + e.  Returns e.
- */
-static double minimax_step(double q, double low, double high, double *a, double *b)
+static gram_status combine(struct gram_power_run *r, enum gram_power_numbers what, const char *from,
+                           char *to)
 {
-    double p = 1 / q;
-    double t = high - low > 1e-9 * high
-                   ? (pow(high, p) - pow(low, p)) / (pow(high, 1 + p) - pow(low, 1 + p))
-                   : 1 / ((1 + q) * low);
-    double least = pow(low, p) * (1 - t * low), peak = 1 / (t * (1 + q));
-    double most = pow(peak, p) * (1 - t * peak);
+    struct power_work *w = work_of(r);
+    const struct matrix_power_kernels *kernels = w->plan->kernels;
+    const double numbers[][2] = {
+        [GRAM_POWER_COPY] = {         0,          1},
+        [GRAM_POWER_IDENTITY] = {         1,          0},
+        [GRAM_POWER_RIDGE] = {  w->shift,          1},
+        [GRAM_POWER_FIRST] = {         0,   w->first},
+        [GRAM_POWER_STEP] = {w->step[0], w->step[1]},
+        [GRAM_POWER_LAST] = {         0,    w->last},
+    };
 
-    *a = 2 / (least + most);
-    *b = -*a * t;
-    return (most - least) / (most + least);
+    if (what == GRAM_POWER_IDENTITY)
+        set_zero(w, to); /* which is from */
+    kernels->combine(w->n, numbers[what][0], numbers[what][1], from, to);
+    if (what == GRAM_POWER_LAST && r->op->method == GRAM_POWER_NEWTON_SCHULZ)
+        kernels->average(w->n, to);
+    return GRAM_OK;
 }
 
-/* The Lanczos value may fall short of the largest eigenvalue: there are 5 % and 1 % to spare. */
-static gram_power_outcome minimax(const struct power_work *work, struct iterates *s, double largest)
+static gram_status whole_product(struct gram_power_run *r, const char *a, const char *b, char *c)
 {
-    const struct matrix_power_kernels *kernels = work->plan->kernels;
-    const struct gram_matrix_power_op *op = work->plan->op;
-    double q = op->denominator, scale = 1.05 * largest, high = 1.01, e = 1;
-    /* The ridge may be twice what a negative eigenvalue of a factor takes back. */
-    double condition =
-        (op->factor ? 2 : 1) * (op->condition > 0 ? op->condition : largest / work->shift);
-    double low = 1 / (1.05 * condition), done = work->plan->work == GRAM_F32 ? 1e-7 : 1e-15;
-
-    kernels->combine(work->n, 0, 1 / scale, s->b, s->m);
-    for (int i = 0; e > done; i++) {
-        double a, b;
-        e = minimax_step(q, low, high, &a, &b);
-        low = pow(1 - e, q), high = pow(1 + e, q);
-        couple(work, s, a, b, (bool[]){i == 0, e <= done});
-    }
-    kernels->combine(work->n, 0, pow(scale, -1 / q), s->x, s->x);
-    return GRAM_POWER_DONE;
+    multiply(work_of(r), a, b, c);
+    return GRAM_OK;
 }
 
-/* x becomes the square root of x, m its inverse; the largest eigenvalue of x is at most about 1. */
-static gram_power_outcome newton_schulz(const struct power_work *work, struct iterates *s)
+static gram_status symmetric_product(struct gram_power_run *r, const char *a, const char *b,
+                                     char *c)
 {
-    const struct matrix_power_kernels *kernels = work->plan->kernels;
-    double error = INFINITY;
-
-    set_zero(work, s->m);
-    kernels->combine(work->n, 1, 0, s->m, s->m);
-    for (int i = 0; i < work->plan->op->iterations; i++) {
-        double before = error;
-        multiply(work, s->m, s->x, s->w);
-        error = kernels->from_identity(work->n, s->w);
-        if (!isfinite(error))
-            break;
-        kernels->combine(work->n, 1.5, -0.5, s->w, s->w);
-        multiply(work, s->x, s->w, s->t);
-        swap(&s->x, &s->t);
-        multiply(work, s->w, s->m, s->t);
-        swap(&s->m, &s->t);
-        if (stops(work->plan, error, before))
-            return GRAM_POWER_DONE;
-    }
-    return GRAM_POWER_NOT_CONVERGED;
+    multiply_symmetric(work_of(r), a, b, c);
+    return GRAM_OK;
 }
 
-/* x becomes b^(1/q), or b^(-1/q) if the power is negative. */
-static gram_power_outcome square_roots(const struct power_work *work, struct iterates *s,
-                                       double largest)
+static gram_status restart(struct gram_power_run *r)
 {
-    const struct matrix_power_kernels *kernels = work->plan->kernels;
-    const struct gram_matrix_power_op *op = work->plan->op;
-    double power = 1 / (double)op->denominator;
-
-    kernels->combine(work->n, 0, 1 / largest, s->b, s->x);
-    for (int q = op->denominator; q > 1; q /= 2) {
-        gram_power_outcome outcome = newton_schulz(work, s);
-        if (outcome)
-            return outcome;
-    }
-    if (op->numerator < 0)
-        swap(&s->x, &s->m);
-    kernels->combine(work->n, 0, pow(largest, op->numerator < 0 ? -power : power), s->x, s->x);
-    kernels->average(work->n, s->x);
-    return GRAM_POWER_DONE;
+    work_of(r)->error = INFINITY;
+    return GRAM_OK;
 }
 
-/* x <- x^k; m is free. */
-static void raise_to(const struct power_work *work, struct iterates *s, int k)
+static gram_status begin_step(struct gram_power_run *r, int step)
 {
-    const struct matrix_power_kernels *kernels = work->plan->kernels;
-
-    if (k > 1)
-        kernels->combine(work->n, 0, 1, s->x, s->m);
-    for (int i = 1; i < k; i++) {
-        multiply_symmetric(work, s->x, s->m, s->t);
-        swap(&s->x, &s->t);
-    }
+    (void)r, (void)step;
+    return GRAM_OK;
 }
 
-/* The power of b from what a method makes: b^(-1/q), or, Newton-Schulz, b^(1/q) where k > 0. */
-static gram_power_outcome power_of(const struct power_work *work, struct iterates *s,
-                                   double largest)
+/* Ends the run of the item. */
+static gram_status fail(struct power_work *w, gram_power_outcome outcome)
 {
-    const struct gram_matrix_power_op *op = work->plan->op;
-    int k = op->numerator, q = op->denominator, whole = k > 0 ? (k + q - 1) / q : 0;
-    bool roots = work->plan->method == GRAM_POWER_NEWTON_SCHULZ;
-    gram_power_outcome outcome;
-
-    if (k > 0 && q == 1) { /* a whole power */
-        work->plan->kernels->combine(work->n, 0, 1, s->b, s->x);
-        raise_to(work, s, k);
-        return GRAM_POWER_DONE;
-    }
-    if (roots)
-        outcome = square_roots(work, s, largest);
-    else if (work->plan->method == GRAM_POWER_MINIMAX)
-        outcome = minimax(work, s, largest);
-    else
-        outcome = coupled_newton(work, s, largest);
-    if (outcome)
-        return outcome;
-    raise_to(work, s, k < 0 || roots ? abs(k) : whole * q - k);
-    for (int i = 0; i < whole && !roots; i++) {
-        multiply_symmetric(work, s->x, s->b, s->t);
-        swap(&s->x, &s->t);
-    }
-    return GRAM_POWER_DONE;
+    w->outcome = outcome;
+    return GRAM_NUMERICAL;
 }
+
+/* The distance of `from` from I says whether this step is the last one; or the polynomials do. */
+static gram_status polynomial(struct gram_power_run *r, int step, const char *from, bool *last)
+{
+    struct power_work *w = work_of(r);
+    const double q = r->op->denominator, before = w->error;
+    const double done = w->plan->work == GRAM_F32 ? 1e-7 : 1e-15;
+    const bool roots = r->op->method == GRAM_POWER_NEWTON_SCHULZ;
+
+    if (r->op->method == GRAM_POWER_MINIMAX) {
+        double e = gram_power_minimax(q, w->low, w->high, w->step);
+        w->low = pow(1 - e, q), w->high = pow(1 + e, q);
+        *last = e <= done;
+        return combine(r, GRAM_POWER_STEP, from, r->s.w);
+    }
+    if (step >= r->op->iterations)
+        return fail(w, GRAM_POWER_NOT_CONVERGED);
+    w->error = w->plan->kernels->from_identity(w->n, from);
+    if (!isfinite(w->error))
+        return fail(w, GRAM_POWER_NOT_CONVERGED);
+    *last = stops(w->plan, w->error, before);
+    w->step[0] = roots ? 1.5 : 1 + 1 / q;
+    w->step[1] = roots ? -0.5 : -1 / q;
+    return combine(r, GRAM_POWER_STEP, from, r->s.w);
+}
+
+static gram_status end(struct gram_power_run *r)
+{
+    (void)r;
+    return GRAM_OK;
+}
+
+static gram_status reload(struct gram_power_run *r)
+{
+    load(work_of(r), r->s.b);
+    return combine(r, GRAM_POWER_RIDGE, r->s.b, r->s.b);
+}
+
+static gram_status distance(struct gram_power_run *r, int which, const char *from, double shift,
+                            const char *other)
+{
+    struct power_work *w = work_of(r);
+
+    w->size[which] = w->plan->kernels->distance(w->n, from, shift, other ? 1 : 0, other);
+    return GRAM_OK;
+}
+
+static const struct gram_power_passes passes = {
+    .combine = combine,
+    .multiply = whole_product,
+    .commute = symmetric_product,
+    .raise = symmetric_product,
+    .restart = restart,
+    .begin_step = begin_step,
+    .polynomial = polynomial,
+    .end = end,
+    .reload = reload,
+    .distance = distance,
+};
+
+/* ---- By products ----------------------------------------------------------------------------- */
 
 static gram_power_outcome power_by_products(struct power_work *w)
 {
     const struct matrix_power_kernels *kernels = w->plan->kernels;
     const struct gram_matrix_power_op *op = w->plan->op;
+    struct gram_power_matrices *s = &w->run.s;
     struct gram_layout layout = {0};
-    gram_power_outcome outcome;
+    struct iterates share;
     struct power_ends ends;
-    struct iterates s;
     double largest;
 
-    lay_out_iterates(w->plan, &layout, &s);
+    lay_out_iterates(w->plan, &layout, &share);
     gram_layout_place(&layout, w->memory);
-    load(w, s.b);
-    ends = ends_of(w, s.b, s.vectors);
+    *s = share.s;
+    load(w, s->b);
+    ends = ends_of(w, s->b, share.vectors);
     largest = ends.largest;
     w->shift = ridge_of(w, ends.smallest, largest);
-    kernels->combine(w->n, w->shift, 1, s.b, s.b);
+    kernels->combine(w->n, w->shift, 1, s->b, s->b);
     largest += w->shift;
     if (!(largest > 0) && op->numerator < 0)
         return GRAM_POWER_NOT_DEFINITE;
     if (!(largest > 0) && op->denominator > 1) { /* zero, or indefinite */
-        if (kernels->distance(w->n, s.b, 0, 0, NULL) > 0)
+        if (kernels->distance(w->n, s->b, 0, 0, NULL) > 0)
             return GRAM_POWER_NOT_DEFINITE;
-        set_zero(w, s.x);
-        outcome = GRAM_POWER_DONE;
-    } else {
-        outcome = power_of(w, &s, largest);
+        set_zero(w, s->x);
+        return GRAM_POWER_DONE;
     }
-    w->x = s.x;
-    w->spare[0] = s.b, w->spare[1] = s.m, w->spare[2] = s.w, w->spare[3] = s.t;
-    return outcome;
+    begin(w, largest);
+    return gram_power_iterate(&w->run) == GRAM_OK ? GRAM_POWER_DONE : w->outcome;
 }
 
-/* ---- The error estimate ---------------------------------------------------------------------- */
-
-/* r <- r b, or b r; t takes its place. */
-static void multiply_by(const struct power_work *w, bool from_left, const void *b, void **r,
-                        void **t)
+static double error_of(struct power_work *w)
 {
-    void *kept = *r;
-
-    multiply(w, from_left ? b : *r, from_left ? *r : b, *t);
-    *r = *t;
-    *t = kept;
-}
-
-/* x^q against b^k. */
-static double error_of_root(const struct power_work *w, const void *b, void *r, void *t)
-{
-    const struct gram_matrix_power_op *op = w->plan->op;
-    const struct matrix_power_kernels *kernels = w->plan->kernels;
-    void *c = w->spare[3];
-    double scale;
-
-    kernels->combine(w->n, 0, 1, b, r);
-    for (int i = 1; i < op->numerator; i++)
-        multiply_by(w, false, b, &r, &t);
-    kernels->combine(w->n, 0, 1, w->x, c);
-    for (int i = 1; i < op->denominator; i++)
-        multiply_by(w, false, w->x, &c, &t);
-    scale = kernels->distance(w->n, r, 0, 0, NULL);
-    return scale > 0 ? kernels->distance(w->n, c, 0, 1, r) / scale
-                     : kernels->distance(w->n, c, 0, 0, NULL);
-}
-
-static double error_of(const struct power_work *w)
-{
-    const struct gram_matrix_power_op *op = w->plan->op;
-    const struct matrix_power_kernels *kernels = w->plan->kernels;
-    int q = op->denominator, k = -op->numerator, excess = q, x_taken = 0, b_taken = 1;
-    void *b = w->spare[0], *r = w->spare[1], *t = w->spare[2];
-
-    load(w, b);
-    kernels->combine(w->n, w->shift, 1, b, b);
-    if (op->numerator > 0)
-        return error_of_root(w, b, r, t);
-    kernels->combine(w->n, 0, 1, b, r);
-    while (x_taken < q || b_taken < k) { /* r = b^(excess / q) so far */
-        if (excess > 0) {
-            multiply_by(w, x_taken++ % 2 == 0, w->x, &r, &t);
-            excess -= k;
-        } else {
-            multiply_by(w, b_taken++ % 2 == 1, b, &r, &t);
-            excess += q;
-        }
-    }
-    return kernels->distance(w->n, r, 1, 0, NULL);
+    (void)gram_power_estimate(&w->run); /* nothing of it can fail */
+    if (w->plan->op->numerator < 0)
+        return w->size[0];
+    return w->size[0] > 0 ? w->size[1] / w->size[0] : w->size[2];
 }
 
 /* ---- Items ----------------------------------------------------------------------------------- */
@@ -639,7 +557,7 @@ static gram_power_outcome compute(struct power_work *w, double *error)
     if (outcome)
         return outcome;
     if (plan->op->a.dtype == GRAM_F32 && plan->work == GRAM_F64)
-        plan->kernels->round_f32(w->n, w->x); /* what is estimated is what is stored */
+        plan->kernels->round_f32(w->n, w->run.s.x); /* what is estimated is what is stored */
     if (plan->estimate) {
         *error = error_of(w);
         if (!(*error <= plan->op->tolerance))
@@ -659,7 +577,7 @@ static void store(const struct power_work *w, char *to, gram_power_outcome outco
                                 op->is_real
                                     ? exp2(w->exponent * op->power)
                                     : ldexp(1, w->exponent / op->denominator * op->numerator),
-                                w->x);
+                                w->run.s.x);
     else
         cpu_fill_nan(&op->out, to);
 }
@@ -681,6 +599,7 @@ static void one_item(struct power_plan *plan, int64_t item, int64_t worker)
 {
     const struct gram_matrix_power_op *op = plan->op;
     struct power_work w = {
+        .run = {.op = op, .passes = &passes},
         .plan = plan,
         .n = op->a.rows,
         .a = gram_view_item(&op->a, &op->batch, item),

@@ -14,10 +14,6 @@
 #include <limits.h>
 #include <math.h>
 
-static const struct cuda_kernel matrix_power_combine = {"matrix_power_step.cu",
-                                                        "matrix_power_combine"};
-static const struct cuda_kernel matrix_power_decide = {"matrix_power_step.cu",
-                                                       "matrix_power_decide"};
 static const struct cuda_kernel matrix_power_split = {"matrix_power_step.cu", "matrix_power_split"};
 static const struct cuda_kernel matrix_power_mirror = {"matrix_power_step.cu",
                                                        "matrix_power_mirror"};
@@ -48,6 +44,10 @@ enum {
 _Static_assert(POWER_EIGH == GRAM_POWER_EIGH && POWER_NEWTON == GRAM_POWER_COUPLED_NEWTON &&
                    POWER_SCHULZ == GRAM_POWER_NEWTON_SCHULZ && POWER_MINIMAX == GRAM_POWER_MINIMAX,
                "matrix_power_params.h repeats numbers of gram.h");
+_Static_assert(POWER_COPY == (int)GRAM_POWER_COPY && POWER_IDENTITY == (int)GRAM_POWER_IDENTITY &&
+                   POWER_RIDGE == (int)GRAM_POWER_RIDGE && POWER_FIRST == (int)GRAM_POWER_FIRST &&
+                   POWER_STEP == (int)GRAM_POWER_STEP && POWER_LAST == (int)GRAM_POWER_LAST,
+               "matrix_power_params.h repeats numbers of matrix_power.h");
 _Static_assert((int)POWER_DONE == GRAM_POWER_DONE && POWER_INEXACT == GRAM_POWER_INEXACT &&
                    (int)POWER_NOT_FINITE == GRAM_POWER_NOT_FINITE &&
                    (int)POWER_NOT_DEFINITE == GRAM_POWER_NOT_DEFINITE &&
@@ -134,21 +134,6 @@ static gram_status for_threads(gram_context *g, struct power_job *job,
 {
     return cuda_launch_plain(g, kernel, job->work, gram_ceil_div(job->params.count, POWER_THREADS),
                              POWER_THREADS, &job->params);
-}
-
-gram_status cuda_power_combine(gram_context *g, struct power_job *job, int what, char *from,
-                               char *to)
-{
-    job->params.what = what;
-    job->params.from = from;
-    job->params.to = to;
-    return cuda_power_pass(g, job, &matrix_power_combine);
-}
-
-gram_status cuda_power_decide(gram_context *g, struct power_job *job, int what)
-{
-    job->params.what = what;
-    return cuda_power_items(g, job, &matrix_power_decide, POWER_THREADS);
 }
 
 gram_status cuda_power_load(gram_context *g, struct power_job *job, char *to)
@@ -282,7 +267,8 @@ static gram_status make_job(gram_context *g, const struct gram_matrix_power_op *
     const int64_t n = op->a.rows;
     int64_t item;
 
-    *job = (struct power_job){.chosen = *op, .op = &job->chosen};
+    *job = (struct power_job){.g = g, .chosen = *op, .op = &job->chosen};
+    job->run = (struct gram_power_run){.op = job->op, .passes = &cuda_power_passes};
     job->chosen.method = choose_method(g, op);
     job->eigh = job->chosen.method == GRAM_POWER_EIGH;
     if (n > MOST_ORDER)
@@ -359,8 +345,8 @@ static void place_matrices(struct power_job *job)
 {
     char *m = job->matrices;
 
-    job->s = (struct power_matrices){m, m + job->matrix_bytes, m + 2 * job->matrix_bytes,
-                                     m + 3 * job->matrix_bytes, m + 4 * job->matrix_bytes};
+    job->run.s = (struct gram_power_matrices){m, m + job->matrix_bytes, m + 2 * job->matrix_bytes,
+                                              m + 3 * job->matrix_bytes, m + 4 * job->matrix_bytes};
     for (int i = 0; i < HALVES; i++)
         job->halves[i] = m + (size_t)(MATRICES + i) * job->matrix_bytes;
 }
@@ -372,14 +358,14 @@ static gram_status run_chunk(gram_context *g, struct power_job *job)
         return for_threads(g, job, &matrix_power_verdict);
     place_matrices(job);
     TRY(cuda_power_pass(g, job, &matrix_power_measure));
-    TRY(cuda_power_load(g, job, job->s.b));
+    TRY(cuda_power_load(g, job, job->run.s.b));
     TRY(job->eigh ? cuda_power_eigh(g, job) : cuda_power_iterate(g, job));
-    job->params.to = job->s.x;
+    job->params.to = job->run.s.x;
     TRY(cuda_power_pass(g, job, &matrix_power_finish)); /* what is estimated is stored */
     if (job->params.estimate)
-        TRY(cuda_power_estimate(g, job));
+        TRY(gram_power_estimate(&job->run));
     TRY(for_threads(g, job, &matrix_power_verdict));
-    job->params.from = job->s.x;
+    job->params.from = job->run.s.x;
     return cuda_power_pass(g, job, &matrix_power_store);
 }
 

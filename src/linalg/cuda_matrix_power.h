@@ -14,11 +14,6 @@
 #include "matrix_power.h"
 #include "matrix_power_params.h"
 
-/* Matrices of all items; they change places. */
-struct power_matrices {
-    char *b, *x, *m, *w, *t;
-};
-
 /* How many steps an iteration takes, at most; and how many of them, the first, TF32 would spoil. */
 struct power_steps {
     int all, exact;
@@ -36,6 +31,8 @@ struct power_plan {
 };
 
 struct power_job {
+    struct gram_power_run run; /* of all items of a chunk; the first member */
+    gram_context *g;
     struct gram_matrix_power_op chosen; /* the caller's, its method not AUTO */
     const struct gram_matrix_power_op *op;
     gram_dtype work; /* what is computed in */
@@ -54,8 +51,7 @@ struct power_job {
     struct cuda_solver *solver;
     void *host;
     struct power_params params; /* of this chunk */
-    struct power_matrices s;
-    char *halves[4]; /* of the factors of a product, where it is split */
+    char *halves[4];            /* of the factors of a product, where it is split */
 };
 
 /* A kernel of items * parts blocks; of a block an item. */
@@ -65,11 +61,6 @@ gram_status cuda_power_items(gram_context *g, struct power_job *job,
                              const struct cuda_kernel *kernel, unsigned threads);
 /* Brings A' to scratch, as matrix_power_load.cu has it. */
 gram_status cuda_power_load(gram_context *g, struct power_job *job, char *to);
-/* to = shift I + factor from: what is POWER_COPY, ... */
-gram_status cuda_power_combine(gram_context *g, struct power_job *job, int what, char *from,
-                               char *to);
-/* The next number of the state, from what is POWER_AFTER_STEP, ... */
-gram_status cuda_power_decide(gram_context *g, struct power_job *job, int what);
 /* c = a b, or a b^T; c is neither of them. */
 gram_status cuda_power_product(gram_context *g, struct power_job *job, const char *a, const char *b,
                                char *c);
@@ -78,7 +69,10 @@ gram_status cuda_power_symmetric(gram_context *g, struct power_job *job, const c
                                  const char *b, char *c);
 gram_status cuda_power_square(gram_context *g, struct power_job *job, const char *a, char *c);
 
-/* The methods: from s.b to s.x. */
+/* What gram_power_iterate and gram_power_estimate do on the device. */
+extern const struct gram_power_passes cuda_power_passes;
+
+/* The methods: from B to X. */
 gram_status cuda_power_iterate(gram_context *g, struct power_job *job);
 gram_status cuda_power_eigh(gram_context *g, struct power_job *job);
 /* A bound of the condition number, that the caller gave or of a factor; infinite: none. */
@@ -88,6 +82,4 @@ void cuda_power_plan(const struct power_job *job, struct power_plan *plan);
 struct power_steps cuda_power_steps(const struct power_job *job);
 /* What cuSOLVER needs for a chunk. */
 gram_status cuda_power_eigh_bytes(gram_context *g, struct power_job *job);
-/* The error estimate's magnitudes; s.x stays. */
-gram_status cuda_power_estimate(gram_context *g, struct power_job *job);
 #endif

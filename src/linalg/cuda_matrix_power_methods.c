@@ -1,5 +1,5 @@
 /*
- * cuda_matrix_power_methods.c - powers by iterations of products or by eigenvectors, and the error
+ * cuda_matrix_power_methods.c - the passes of powers by products, and powers by eigenvectors
  *
  * gram.h has the formulas and their sources.  How many steps an iteration takes is known before it
  * begins, from a bound of the condition: the same iteration on the eigenvalues of both ends.
@@ -15,8 +15,11 @@
 #include "cuda_matrix_power.h"
 #include <float.h>
 #include <math.h>
-#include <stdlib.h>
 
+static const struct cuda_kernel matrix_power_combine = {"matrix_power_step.cu",
+                                                        "matrix_power_combine"};
+static const struct cuda_kernel matrix_power_decide = {"matrix_power_step.cu",
+                                                       "matrix_power_decide"};
 static const struct cuda_kernel matrix_power_sum = {"matrix_power_step.cu", "matrix_power_sum"};
 static const struct cuda_kernel matrix_power_lanczos_step = {"matrix_power_largest.cu",
                                                              "matrix_power_lanczos_step"};
@@ -97,17 +100,12 @@ static struct power_steps schulz_steps(double condition, double done)
 /* As matrix_power_minimax.cuh has it, where the numbers are explained. */
 static struct power_steps minimax_steps(double q, double condition, double done)
 {
-    double low = 1 / (1.05 * condition), high = 1.01, p = 1 / q, e = 1;
+    double low = 1 / (1.05 * condition), high = 1.01, e = 1, line[2];
     struct power_steps steps = {0, 0};
 
     while (e > done) {
-        double t = high - low > 1e-9 * high
-                       ? (pow(high, p) - pow(low, p)) / (pow(high, 1 + p) - pow(low, 1 + p))
-                       : 1 / ((1 + q) * low);
-        double peak = 1 / (t * (1 + q));
-        double least = pow(low, p) * (1 - t * low), most = pow(peak, p) * (1 - t * peak);
         count(&steps, low);
-        e = (most - least) / (most + least);
+        e = gram_power_minimax(q, low, high, line);
         low = pow(1 - e, q), high = pow(1 + e, q);
     }
     return steps;
@@ -224,22 +222,6 @@ static double best(double q, double low, double high, double x[UNKNOWNS])
     return most;
 }
 
-/* As matrix_power_minimax.cuh has the best one of degree 1. */
-static double best_line(double q, double low, double high, double x[UNKNOWNS])
-{
-    double p = 1 / q;
-    double t = high - low > 1e-9 * high
-                   ? (pow(high, p) - pow(low, p)) / (pow(high, 1 + p) - pow(low, 1 + p))
-                   : 1 / ((1 + q) * low);
-    double peak = 1 / (t * (1 + q));
-    double least = pow(low, p) * (1 - t * low), most = pow(peak, p) * (1 - t * peak);
-
-    x[0] = 2 / (least + most);
-    x[1] = -x[0] * t;
-    x[2] = 0;
-    return (most - least) / (most + least);
-}
-
 void cuda_power_plan(const struct power_job *job, struct power_plan *plan)
 {
     const struct gram_matrix_power_op *op = job->op;
@@ -253,7 +235,8 @@ void cuda_power_plan(const struct power_job *job, struct power_plan *plan)
     while (e > planned_error && plan->steps < POWER_PLANNED) {
         double *x = plan->factor[plan->steps];
         plan->steps++;
-        e = best_line(q, low, high, x);
+        e = gram_power_minimax(q, low, high, x); /* of degree 1 */
+        x[2] = 0;
         if (e > planned_error)
             e = best(q, low, high, x);
         e = fmax(e, 1e-9);
@@ -263,185 +246,131 @@ void cuda_power_plan(const struct power_job *job, struct power_plan *plan)
         plan->steps = 0;
 }
 
-/* ---- Iterations ------------------------------------------------------------------------------ */
+/* ---- The passes ------------------------------------------------------------------------------ */
 
-static void swap(char **a, char **b)
+static struct power_job *job_of(struct gram_power_run *r)
 {
-    char *kept = *a;
-
-    *a = *b;
-    *b = kept;
+    return (struct power_job *)(void *)r;
 }
 
-/* to <- a b by way of t; to may be a or b. */
-static gram_status multiply(gram_context *g, struct power_job *job, const char *a, const char *b,
-                            char **to)
+static gram_status combine(struct gram_power_run *r, enum gram_power_numbers what, const char *from,
+                           char *to)
 {
-    TRY(cuda_power_product(g, job, a, b, job->s.t));
-    swap(to, &job->s.t);
-    return GRAM_OK;
+    struct power_job *job = job_of(r);
+
+    job->params.what = what;
+    job->params.from = (char *)from;
+    job->params.to = to;
+    return cuda_power_pass(job->g, job, &matrix_power_combine);
 }
 
-/* The same where a and b commute; rounding errors do not grow from products made symmetric here:
- * b^(-1/4) of condition 1e4 to 1e12 is within 1.2 times the error of whole products. */
-static gram_status commute(gram_context *g, struct power_job *job, const char *a, const char *b,
-                           char **to)
+/* The next number of the state, from what is POWER_AFTER_STEP, ... */
+static gram_status decide(struct power_job *job, int what)
 {
-    TRY(cuda_power_symmetric(g, job, a, b, job->s.t));
-    swap(to, &job->s.t);
-    return GRAM_OK;
+    job->params.what = what;
+    return cuda_power_items(job->g, job, &matrix_power_decide, POWER_THREADS);
 }
 
-static gram_status multiply_coupled(gram_context *g, struct power_job *job, bool first, bool last)
+static gram_status multiply(struct gram_power_run *r, const char *a, const char *b, char *c)
 {
-    struct power_matrices *s = &job->s;
-
-    if (first)
-        TRY(cuda_power_combine(g, job, POWER_COPY, s->w, s->x));
-    else
-        TRY(commute(g, job, s->x, s->w, &s->x));
-    for (int q = last ? 0 : job->op->denominator; q > 0; q /= 2) {
-        if (q % 2)
-            TRY(commute(g, job, s->w, s->m, &s->m));
-        if (q > 1)
-            TRY(commute(g, job, s->w, s->w, &s->w));
-    }
-    return GRAM_OK;
+    return cuda_power_product(job_of(r)->g, job_of(r), a, b, c);
 }
 
-/* w of m, and what follows from it. */
-static gram_status couple(gram_context *g, struct power_job *job, bool first, bool last)
+/* Rounding errors do not grow from products made symmetric here: b^(-1/4) of condition 1e4 to 1e12
+ * is within 1.2 times the error of whole products. */
+static gram_status commute(struct gram_power_run *r, const char *a, const char *b, char *c)
 {
-    TRY(cuda_power_combine(g, job, POWER_STEP, job->s.m, job->s.w));
-    TRY(cuda_power_decide(g, job, POWER_AFTER_STEP));
-    return multiply_coupled(g, job, first, last);
+    return cuda_power_symmetric(job_of(r)->g, job_of(r), a, b, c);
+}
+
+static gram_status restart(struct gram_power_run *r)
+{
+    return decide(job_of(r), POWER_RESTART);
 }
 
 /* What the products of a step are computed in. */
-static void begin_step(struct power_job *job, int step)
+static gram_status begin_step(struct gram_power_run *r, int step)
 {
+    struct power_job *job = job_of(r);
+
     if (job->rough)
         job->compute = step < job->steps.exact ? CUBLAS_COMPUTE_F32 : CUBLAS_COMPUTE_TF32;
+    return GRAM_OK;
 }
 
-static void end_steps(struct power_job *job)
+/* W = factor[0] I + factor[1] M + factor[2] M^2. */
+static gram_status planned_polynomial(struct power_job *job, const double factor[3])
 {
-    if (job->rough)
-        job->compute = CUBLAS_COMPUTE_F32;
-}
+    struct gram_power_matrices *s = &job->run.s;
+    const bool square = factor[2] != 0;
 
-/* x becomes b^(-1/q): Newton, or the polynomials. */
-static gram_status coupled(gram_context *g, struct power_job *job)
-{
-    TRY(cuda_power_combine(g, job, POWER_FIRST, job->s.b, job->s.m));
-    for (int i = 0; i < job->steps.all; i++) {
-        begin_step(job, i);
-        TRY(couple(g, job, i == 0, i == job->steps.all - 1));
-    }
-    end_steps(job);
-    TRY(cuda_power_decide(g, job, POWER_END));
-    return cuda_power_combine(g, job, POWER_LAST, job->s.x, job->s.x);
-}
-
-/* x becomes the square root of x, m its inverse; the largest eigenvalue of x is at most about 1.
- * Whole products: with m x made symmetric rounding errors grow. */
-static gram_status newton_schulz(gram_context *g, struct power_job *job)
-{
-    struct power_matrices *s = &job->s;
-
-    TRY(cuda_power_decide(g, job, POWER_RESTART));
-    TRY(cuda_power_combine(g, job, POWER_IDENTITY, s->m, s->m));
-    for (int i = 0; i < job->steps.all; i++) {
-        begin_step(job, i);
-        TRY(multiply(g, job, s->m, s->x, &s->w));
-        TRY(cuda_power_combine(g, job, POWER_STEP, s->w, s->w));
-        TRY(cuda_power_decide(g, job, POWER_AFTER_STEP));
-        TRY(multiply(g, job, s->x, s->w, &s->x));
-        TRY(multiply(g, job, s->w, s->m, &s->m));
-    }
-    end_steps(job);
-    return cuda_power_decide(g, job, POWER_END);
-}
-
-/* x becomes b^(1/q), or b^(-1/q) if the power is negative. */
-static gram_status square_roots(gram_context *g, struct power_job *job)
-{
-    TRY(cuda_power_combine(g, job, POWER_FIRST, job->s.b, job->s.x));
-    for (int q = job->op->denominator; q > 1; q /= 2)
-        TRY(newton_schulz(g, job));
-    if (job->op->numerator < 0)
-        swap(&job->s.x, &job->s.m);
-    return cuda_power_combine(g, job, POWER_LAST, job->s.x, job->s.x);
-}
-
-static gram_status add_up(gram_context *g, struct power_job *job, const double factor[3],
-                          char *other)
-{
+    if (square)
+        TRY(cuda_power_symmetric(job->g, job, s->m, s->m, s->t));
     for (int i = 0; i < 3; i++)
         job->params.factor[i] = factor[i];
-    job->params.from = job->s.m;
-    job->params.other = other;
-    job->params.to = job->s.w;
-    return cuda_power_pass(g, job, &matrix_power_sum);
+    job->params.from = s->m;
+    job->params.other = square ? s->t : NULL;
+    job->params.to = s->w;
+    return cuda_power_pass(job->g, job, &matrix_power_sum);
 }
 
-/* w of m, x <- x w, m <- w^q m. */
-static gram_status planned_step(gram_context *g, struct power_job *job, int i, bool last)
+static gram_status polynomial(struct gram_power_run *r, int step, const char *from, bool *last)
 {
-    const double *factor = job->plan.factor[i];
-    struct power_matrices *s = &job->s;
+    struct power_job *job = job_of(r);
 
-    if (factor[2] != 0)
-        TRY(cuda_power_symmetric(g, job, s->m, s->m, s->t));
-    TRY(add_up(g, job, factor, factor[2] != 0 ? s->t : NULL));
-    return multiply_coupled(g, job, i == 0, last);
-}
-
-static gram_status planned(gram_context *g, struct power_job *job)
-{
-    TRY(cuda_power_combine(g, job, POWER_FIRST, job->s.b, job->s.m));
-    for (int i = 0; i < job->plan.steps; i++)
-        TRY(planned_step(g, job, i, i == job->plan.steps - 1));
-    return cuda_power_combine(g, job, POWER_LAST, job->s.x, job->s.x);
-}
-
-/* x <- x^k; m is free. */
-static gram_status raise_to(gram_context *g, struct power_job *job, int k)
-{
-    if (k > 1)
-        TRY(cuda_power_combine(g, job, POWER_COPY, job->s.x, job->s.m));
-    for (int i = 1; i < k; i++)
-        TRY(multiply(g, job, job->s.x, job->s.m, &job->s.x));
-    return GRAM_OK;
-}
-
-/* The power of b from what a method makes: b^(-1/q), or, Newton-Schulz, b^(1/q) where k > 0. */
-static gram_status power_of(gram_context *g, struct power_job *job)
-{
-    const struct gram_matrix_power_op *op = job->op;
-    int k = op->numerator, q = op->denominator, whole = k > 0 ? (k + q - 1) / q : 0;
-    bool roots = op->method == GRAM_POWER_NEWTON_SCHULZ;
-
-    if (k > 0 && q == 1) { /* a whole power */
-        TRY(cuda_power_combine(g, job, POWER_COPY, job->s.b, job->s.x));
-        return raise_to(g, job, k);
-    }
+    *last = step >= (job->plan.steps > 0 ? job->plan.steps : job->steps.all) - 1;
     if (job->plan.steps > 0)
-        TRY(planned(g, job));
-    else
-        TRY(roots ? square_roots(g, job) : coupled(g, job));
-    TRY(raise_to(g, job, k < 0 || roots ? abs(k) : whole * q - k));
-    for (int i = 0; i < whole && !roots; i++)
-        TRY(multiply(g, job, job->s.x, job->s.b, &job->s.x));
-    return GRAM_OK;
+        return planned_polynomial(job, job->plan.factor[step]);
+    TRY(combine(r, GRAM_POWER_STEP, from, r->s.w));
+    return decide(job, POWER_AFTER_STEP);
 }
+
+static gram_status end(struct gram_power_run *r)
+{
+    struct power_job *job = job_of(r);
+
+    if (job->rough)
+        job->compute = CUBLAS_COMPUTE_F32;
+    return job->plan.steps > 0 ? GRAM_OK : decide(job, POWER_END);
+}
+
+static gram_status reload(struct gram_power_run *r)
+{
+    TRY(cuda_power_load(job_of(r)->g, job_of(r), r->s.b));
+    return combine(r, GRAM_POWER_RIDGE, r->s.b, r->s.b);
+}
+
+static gram_status distance(struct gram_power_run *r, int which, const char *from, double shift,
+                            const char *other)
+{
+    struct power_job *job = job_of(r);
+
+    job->params.from = (char *)from;
+    job->params.shift = shift;
+    job->params.other = (char *)other;
+    job->params.what = which;
+    return cuda_power_pass(job->g, job, &matrix_power_distance);
+}
+
+const struct gram_power_passes cuda_power_passes = {
+    .combine = combine,
+    .multiply = multiply,
+    .commute = commute,
+    .raise = multiply,
+    .restart = restart,
+    .begin_step = begin_step,
+    .polynomial = polynomial,
+    .end = end,
+    .reload = reload,
+    .distance = distance,
+};
 
 /* The largest eigenvalue, the ridge, and what follows from both. */
 static gram_status bound(gram_context *g, struct power_job *job)
 {
     struct power_params *p = &job->params;
 
-    p->from = job->s.b;
+    p->from = job->run.s.b;
     p->turn = 0;
     TRY(cuda_power_items(g, job, &matrix_power_lanczos_step, POWER_THREADS));
     for (int k = 1; k <= POWER_LANCZOS && k <= p->n; k++) {
@@ -450,13 +379,13 @@ static gram_status bound(gram_context *g, struct power_job *job)
         TRY(cuda_power_items(g, job, &matrix_power_lanczos_step, POWER_THREADS));
     }
     TRY(cuda_power_items(g, job, &matrix_power_bound, 32));
-    return cuda_power_combine(g, job, POWER_RIDGE, job->s.b, job->s.b);
+    return combine(&job->run, GRAM_POWER_RIDGE, job->run.s.b, job->run.s.b);
 }
 
 gram_status cuda_power_iterate(gram_context *g, struct power_job *job)
 {
     TRY(bound(g, job));
-    return power_of(g, job);
+    return gram_power_iterate(&job->run);
 }
 
 /* ---- By eigenvectors ------------------------------------------------------------------------- */
@@ -490,64 +419,12 @@ gram_status cuda_power_eigh(gram_context *g, struct power_job *job)
     TRY(gram_cuda_solver_check(
         g,
         s->call->syev_batched(s->handle, s->params, VECTORS, CUSOLVER_LOWER, p->n, CUSOLVER_F64,
-                              job->s.b, p->ld, CUSOLVER_F64, p->values, CUSOLVER_F64,
+                              job->run.s.b, p->ld, CUSOLVER_F64, p->values, CUSOLVER_F64,
                               job->solver_memory, job->solver_bytes, job->host, job->host_bytes,
                               (int *)p->codes, p->count),
         "cusolverDnXsyevBatched"));
     TRY(cuda_power_items(g, job, &matrix_power_values, POWER_THREADS));
-    p->to = job->s.b;
+    p->to = job->run.s.b;
     TRY(cuda_power_pass(g, job, &matrix_power_columns));
-    return cuda_power_square(g, job, job->s.b, job->s.x);
-}
-
-/* ---- The error estimate ---------------------------------------------------------------------- */
-
-static gram_status distance(gram_context *g, struct power_job *job, char *from, double shift,
-                            char *other, int to)
-{
-    job->params.from = from;
-    job->params.shift = shift;
-    job->params.other = other;
-    job->params.what = to;
-    return cuda_power_pass(g, job, &matrix_power_distance);
-}
-
-/* x^q against b^k. */
-static gram_status error_of_root(gram_context *g, struct power_job *job)
-{
-    const struct gram_matrix_power_op *op = job->op;
-    struct power_matrices *s = &job->s;
-    char *c;
-
-    TRY(cuda_power_combine(g, job, POWER_COPY, s->b, s->m));
-    for (int i = 1; i < op->numerator; i++)
-        TRY(multiply(g, job, s->m, s->b, &s->m));
-    TRY(cuda_power_combine(g, job, POWER_COPY, s->x, s->w));
-    for (int i = 1; i < op->denominator; i++)
-        TRY(multiply(g, job, s->w, s->x, &s->w));
-    c = s->w;
-    TRY(distance(g, job, s->m, 0, NULL, 0));
-    TRY(distance(g, job, c, 0, s->m, 1));
-    return distance(g, job, c, 0, NULL, 2);
-}
-
-gram_status cuda_power_estimate(gram_context *g, struct power_job *job)
-{
-    const struct gram_matrix_power_op *op = job->op;
-    struct power_matrices *s = &job->s;
-    int q = op->denominator, k = -op->numerator, excess = q, x_taken = 0, b_taken = 1;
-
-    TRY(cuda_power_load(g, job, s->b));
-    TRY(cuda_power_combine(g, job, POWER_RIDGE, s->b, s->b));
-    if (op->numerator > 0)
-        return error_of_root(g, job);
-    TRY(cuda_power_combine(g, job, POWER_COPY, s->b, s->m));
-    while (x_taken < q || b_taken < k) { /* m = b^(excess / q) so far */
-        bool by_x = excess > 0;
-        char *by = by_x ? s->x : s->b;
-        bool left = by_x ? x_taken++ % 2 == 0 : b_taken++ % 2 == 1;
-        TRY(multiply(g, job, left ? by : s->m, left ? s->m : by, &s->m));
-        excess += by_x ? -k : q;
-    }
-    return distance(g, job, s->m, 1, NULL, 0);
+    return cuda_power_square(g, job, job->run.s.b, job->run.s.x);
 }
