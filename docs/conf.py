@@ -24,7 +24,7 @@ version = re.search(
 ).group(1)
 release = version
 
-extensions = ["myst_nb", "breathe", "sphinx_copybutton", "sphinx_design"]
+extensions = ["myst_nb", "breathe", "sphinx_copybutton", "sphinx_design", "mathml"]
 source_suffix = {".md": "myst-nb"}
 exclude_patterns = ["site"]
 # Pages that the tables of contents name by a pattern may come later.
@@ -35,6 +35,7 @@ myst_heading_anchors = 4
 # A fence such as ```sh run says to the tests that it is run; readers see its language only.
 highlight_language = "none"
 
+os.environ["PYTHONPATH"] = str(BUILD / "python")  # for the notebooks' own process
 nb_execution_mode = "cache"
 nb_execution_cache_path = str(BUILD / "docs/notebooks")
 nb_execution_timeout = 120
@@ -52,6 +53,7 @@ python_use_unqualified_type_names = True
 add_module_names = False
 toc_object_entries_show_parents = "hide"
 
+html_math_renderer = "mathml"
 html_theme = "furo"
 html_title = f"libgram {version}"
 html_baseurl = ""
