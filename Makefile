@@ -10,7 +10,8 @@
 #   make docs     the documentation site, build/docs/html/index.html
 #   make coverage lines and branches of the C code that the tests run (scripts/coverage)
 #   make release  archives, wheels, packages, checksums and notes, in build/release
-#   make bench    measure against other packages (installs them in build/bench-venv)
+#   make bench    measure against other packages (installs them in build/bench-venv);
+#                 SUBJECTS says what, see bench/README.md
 #   make install  PREFIX=/usr/local, DESTDIR= as usual
 #
 # BUILD= names another build folder, CMAKE_FLAGS= adds options for CMake.
@@ -21,6 +22,7 @@ CMAKE_FLAGS ?=
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 GRAM_TEST_TORCH ?=
 PARTS ?=
+SUBJECTS ?= cdist kernel gradients machine
 export BUILD CMAKE_FLAGS JOBS GRAM_TEST_TORCH
 
 all:
@@ -61,8 +63,9 @@ release:
 
 bench:
 	@scripts/bootstrap bench
-	@scripts/build programs
-	@"$(BUILD)/bench-venv/bin/python" bench/compare.py
+	@scripts/build programs -DGRAM_PYTHON=ON
+	@PYTHONPATH="$(BUILD)/python" "$(BUILD)/bench-venv/bin/python" bench/compare.py $(SUBJECTS) \
+	    --library "$(BUILD)/libgram.so"
 
 install: all
 	@cmake --install "$(BUILD)" --prefix "$(PREFIX)"

@@ -86,7 +86,7 @@ def state_mib(optimizer):
     return sum(t.numel() * t.element_size() for t in tensors if torch.is_tensor(t)) / 2**20
 
 
-# ---- A transformer that learns letters ------------------------------------------------------
+# ---- A transformer that learns letters ----------------------------------------------------------
 
 
 class Task:
@@ -218,7 +218,7 @@ def blocks(table, device):
         task.report(table, "blocks", what, shampoo(**options), RATES["Shampoo"], **low)
 
 
-# ---- Memory formats -------------------------------------------------------------------------
+# ---- Memory formats -----------------------------------------------------------------------------
 
 
 def parameters_of(shapes, device, dtype=torch.float32):
@@ -300,7 +300,7 @@ def formats(table, device):
     optimizers_by_format(table, device)
 
 
-# ---- Batching -------------------------------------------------------------------------------
+# ---- Batching -----------------------------------------------------------------------------------
 
 
 def together(table, device):

@@ -3,8 +3,8 @@
  *
  *   bench_call [CALLS]      200000
  *
- * f32, 2 x 2, p = 2, one thread, as bench/compare_calls.py calls it from Python; prints one line of
- * JSON: nanoseconds a call, the best and the median of 9 times CALLS calls.
+ * f32, 2 x 2, p = 2, one thread, as `bench/compare.py calls` makes it from Python.  It prints one
+ * line of JSON: nanoseconds per call, the best and the median of 9 times CALLS calls.
  *
  * SPDX-License-Identifier: MIT
  */

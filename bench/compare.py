@@ -1,226 +1,228 @@
 #!/usr/bin/env python3
-"""compare.py - libgram against other packages on this machine, in one run
+"""compare.py - libgram beside other packages, in one run
 
-    bench/compare.py                 every row; writes bench/results/<date>-<processor>.json
-    bench/compare.py --quick         fewer repeats, smaller parts of slow peers, nothing written
-    bench/compare.py --rows cdist    only rows whose key contains one of these words
-    bench/compare.py --only peers    without libgram (or --only gram)
-    bench/compare.py --slow          with the other packages' support vector machine and boosting
+    python bench/compare.py SUBJECT... [--device cpu|cuda] [--rows REGEX] [--peers NAME...]
+                            [--threads N...] [--out FILE] [--list]
 
-All contenders of a row are warmed up, checked, and then run in turn, round after round, so that a
-disturbance hits all of them; times are medians.  Outputs are allocated once where the package lets
-one do so.  A peer that would take more than --limit seconds a run gets a part of the rows of x (its
-time is linear in them; the part is in the result).  Needs numpy, scipy, scikit-learn, faiss-cpu and
-pykeops (which needs a C++ compiler): `make bench` installs them.
+A subject is a list of rows, such as cdist, solve, kron or optimizers; "all" is every one.  bench/
+tables/ says what is measured, bench/peers/ how other packages do the same, bench/README.md which
+command measures what.  Needs the Python package (PYTHONPATH=build/python); a peer that is not
+installed is left out, and named.
+
+--rows REGEX      only rows whose title matches
+--peers NAME...   only these of bench/peers/; "none": libgram alone
+--threads N...    of libgram and of the peers; of several numbers libgram is timed with each, and
+                  the peers with the first
+--set NAME=VALUE  another value of a parameter in all rows that have it (n=2000, dtype=float64)
+--rounds N        samples of each contender
+--limit S         seconds that a call may take: where rows can be left out a slower peer gets a part
+                  of them, else it is timed once
+--apart           every contender in processes of its own; on the CPU with the memory it takes
+--tiny            problems of a few numbers, to see that everything runs
+--out FILE        the table in Markdown, or all numbers where FILE ends in .json
+--list            the rows and their parameters; with no subject, the subjects
+--coverage        what of the Python package no row measures; fails if there is such a function
 """
 
 import argparse
-import json
+import ast
 import os
-import platform
-import subprocess
+import re
 import sys
-import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 
 
-def parse():
-    parser = argparse.ArgumentParser(description="libgram against other packages, side by side")
-    parser.add_argument(
-        "--quick", action="store_true", help="smaller and fewer repeats; nothing is written"
-    )
-    parser.add_argument(
-        "--rows", nargs="*", default=[], metavar="WORD", help="rows whose key contains a word"
-    )
-    parser.add_argument("--only", choices=["gram", "peers"])
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--repeats", type=int, help="rounds (default 5, quick 3)")
-    parser.add_argument(
-        "--limit", type=float, help="seconds that one run may take (default 1.5, quick 0.5)"
-    )
-    parser.add_argument(
-        "--slow", action="store_true", help="run the other packages' machines too (minutes)"
-    )
-    parser.add_argument("--library", default=str(HERE.parent / "build" / "libgram.so"))
-    parser.add_argument(
-        "--output", help="the file to write instead of bench/results/<date>-<processor>.json"
-    )
-    args = parser.parse_args()
-    args.repeats = args.repeats or (3 if args.quick else 5)
-    args.limit = args.limit or (0.5 if args.quick else 1.5)
-    return args
-
-
-def timed(function, argument):
-    start = time.perf_counter()
-    result = function(argument)
-    return time.perf_counter() - start, result
-
-
-def wanted(key, args):
-    return not args.rows or any(word in key for word in args.rows)
-
-
-def rows_for(row, name, run, limit):
-    """How many rows of x fit the limit: all, or as many as the best of three short trials says."""
-    trial = min(row.rows, max(2, row.rows // 64))
-    run(row.input(2))  # opens libraries, compiles formulas
-    seconds = min(timed(run, row.input(trial))[0] for _ in range(3))
-    if name.startswith("gram") or seconds / trial * row.rows <= limit:
-        return row.rows
-    return max(2, min(row.rows, int(limit / seconds * trial)))
-
-
-def measure(row, args, gram):
-    from compare_rows import TOLERANCE
-
-    runs = row.prepare(gram, args.threads)
-    if args.only == "gram":
-        runs = {name: run for name, run in runs.items() if name.startswith("gram")}
-    used, errors, seconds = {}, {}, {name: [] for name in runs}
-    for name, run in runs.items():
-        used[name] = rows_for(row, name, run, args.limit)
-        errors[name] = row.error(name, run(row.input(used[name])))
-    for _ in range(args.repeats):
-        for name, run in runs.items():
-            seconds[name].append(timed(run, row.input(used[name]))[0])
-    result = {}
-    for name in runs:
-        times = sorted(seconds[name])
-        work = row.work * used[name] / row.rows
-        result[name] = {
-            "seconds": times[len(times) // 2],
-            "seconds_min": times[0],
-            "seconds_max": times[-1],
-            "repeats": len(times),
-            "rows": used[name],
-            "ns": times[len(times) // 2] / work * 1e9,
-            "error": errors[name],
-            "checked": errors[name] <= TOLERANCE[row.dtype],
-        }
-    return result
-
-
-def judge(row, result):
-    """For each target: who is compared, the ratio of times per element, and if it is reached."""
-    verdicts = []
-    for names, factor in row.targets:
-        there = [name for name in names if name in result]
-        if "gram" not in result or not there:
-            continue
-        best = min(there, key=lambda name: result[name]["ns"])
-        ratio = result[best]["ns"] / result["gram"]["ns"]
-        met = ratio >= factor and result["gram"]["checked"]
-        verdicts.append({"peer": best, "ratio": ratio, "target": factor, "met": met})
-    return verdicts
-
-
-def show(row, result, verdicts):
-    print(f"{row.key:16s} {row.title}")
-    for name, r in sorted(result.items(), key=lambda item: item[1]["ns"]):
-        part = "" if r["rows"] == row.rows else f" on {r['rows']} of {row.rows} rows"
-        wrong = "" if r["checked"] else f"  WRONG: error {r['error']:.1e}"
-        print(f"    {name:22s} {r['ns']:9.4f} ns  {r['seconds'] * 1e3:10.2f} ms{part}{wrong}")
-    for v in verdicts:
-        word = "met" if v["met"] else "missed"
-        print(f"    {v['ratio']:6.2f} times {v['peer']}, must be {v['target']:.2f}: {word}")
-    sys.stdout.flush()
-
-
-def compiler_of(library):
-    """The compiler that the library's objects name."""
+def setting(text):
+    name, _, value = text.partition("=")
     try:
-        out = subprocess.run(
-            ["readelf", "-p", ".comment", library], capture_output=True, text=True, check=True
-        ).stdout
-        return ", ".join(line.split("]", 1)[1].strip() for line in out.splitlines() if "]" in line)
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
+        return name, ast.literal_eval(value)
+    except (SyntaxError, ValueError):
+        return name, value
 
 
-def processor():
-    with open("/proc/cpuinfo", encoding="utf-8") as file:
-        for line in file:
-            if line.startswith(("model name", "Model")):
-                return line.split(":", 1)[1].strip()
-    return platform.processor() or platform.machine()
+def parse():
+    parser = argparse.ArgumentParser(
+        description=__doc__.split("\n\n", 1)[0], epilog="\n\n".join(__doc__.split("\n\n")[1:]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.add_argument("subjects", nargs="*", metavar="SUBJECT")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--rows", default="", metavar="REGEX")
+    parser.add_argument("--peers", nargs="*", metavar="NAME")
+    parser.add_argument("--threads", type=int, nargs="+", default=[os.cpu_count()], metavar="N")
+    parser.add_argument("--set", type=setting, nargs="*", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--limit", type=float, default=2.0, metavar="S")
+    parser.add_argument("--apart", action="store_true")
+    parser.add_argument("--tiny", action="store_true")
+    parser.add_argument("--library", type=Path, default=HERE.parent / "build" / "libgram.so",
+                        help="whose compiler is told, with programs beside it")  # fmt: skip
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--coverage", action="store_true")
+    parser.add_argument("--contender", help=argparse.SUPPRESS)
+    return parser.parse_args()
 
 
-def machine(args, gram):
-    from importlib.metadata import PackageNotFoundError, version
+class Run:
+    """The arguments, the place and the peers."""
 
-    versions = {}
-    for package in ("numpy", "scipy", "scikit-learn", "faiss-cpu", "pykeops"):
+    def __init__(self, args):
+        from core.place import Place
+        from core.tables import load_peer, peer_names
+
+        self.args = args
+        self.place = Place(args.device, args.threads[0], args.tiny)
+        self.place.build = args.library.parent
+        self.peers, self.absent = {}, {}
+        names = peer_names() if args.peers is None else [p for p in args.peers if p != "none"]
+        for name in names:
+            module, reason = load_peer(name)
+            if module is None:
+                self.absent[name] = reason
+            elif args.device in module.DEVICES:
+                self.peers[name] = module
+        self.packages = sorted({p for m in self.peers.values() for p in m.PACKAGES} | {"numpy"})
+
+    def rows(self, subjects):
+        """The rows that are wanted, with their parameters."""
+        for subject in subjects:
+            for row in self.table[subject]:
+                given = row.parameters(self.args.device, self.args.tiny, self.args.set)
+                if given is not None and re.search(self.args.rows, row.title):
+                    yield subject, row, given
+
+    def ours(self, q):
+        """libgram's calls, with each number of threads."""
+        import gram
+        from core.tables import calls_of
+
+        made = calls_of("gram", q.operation.ours(q))
+        if len(self.args.threads) == 1 or not q.place.on_cpu:
+            return made
+        found = {}
+        for n in self.args.threads:
+            for name, call in calls_of("gram", q.operation.ours(q)).items():
+                call.prepare = self.before(n, call.prepare)
+                found[f"{name}, {n} threads"] = call
+        return found
+
+    @staticmethod
+    def before(threads, prepare):
+        import gram
+
+        def run():
+            gram.set_threads(threads)
+            if prepare:
+                prepare()
+
+        return run
+
+    def contenders(self, q):
+        from core.tables import peer_calls
+        from core.timing import fitted
+
+        found = self.ours(q)
+        for module in self.peers.values():
+            try:
+                found |= fitted(lambda p, m=module: peer_calls(m, p), q, self.args.limit)
+            except Exception as error:  # noqa: BLE001 - a peer that cannot is told, not followed
+                print(f"{module.NAME}: {type(error).__name__}: {error}", file=sys.stderr)
+        return found
+
+    def row(self, subject, row, given):
+        """The results of a row, or None where libgram does not offer it here."""
+        from core import apart
+        from core.place import NotOffered
+        from core.tables import problem
+        from core.timing import measure
+
+        args = self.args
         try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            versions[package] = None
-    flags = [
-        line
-        for line in open("/proc/cpuinfo", encoding="utf-8")
-        if line.startswith(("flags", "Features"))
-    ]
-    return {
-        "processor": processor(),
-        "flags": flags[0].split(":", 1)[1].split() if flags else [],
-        "processors": os.cpu_count(),
-        "threads": args.threads,
-        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        "system": platform.platform(),
-        "python": platform.python_version(),
-        "compiler": compiler_of(args.library) if gram else None,
-        "gram": gram.info if gram else None,
-        "versions": versions,
-        "load_at_start": os.getloadavg()[0],
-    }
+            q = problem(row.operation, self.place, given)
+            calls = self.contenders(q)
+        except (NotOffered, ImportError, NotImplementedError) as reason:
+            print(f"{row.title}: left out: {reason}", file=sys.stderr)
+            return None
+        if args.contender:
+            return apart.child(args.contender, calls[args.contender], q, 1, args.limit)
+        if row.apart or args.apart:
+            calls = apart.calls(calls, self.again(subject, row))
+        results = measure(calls, q, args.rounds, args.limit)
+        found = {name: result.numbers() for name, result in results.items()}
+        return {"subject": subject, "work": row.title, "parameters": given,
+                "amount": q.operation.work(q), "contenders": found}  # fmt: skip
+
+    def again(self, subject, row):
+        """The arguments by which a process measures one contender of a row."""
+        args = self.args
+        given = [subject, "--device", args.device, "--rows", f"^{re.escape(row.title)}$"]
+        given += ["--threads", *map(str, args.threads), "--limit", str(args.limit)]
+        given += ["--library", str(args.library)] + ["--tiny"] * args.tiny
+        if args.peers is not None:
+            given += ["--peers", *args.peers]
+        if args.set:
+            given += ["--set", *(f"{k}={v}" for k, v in args.set)]
+        return given
+
+
+def show(table, wanted, args):
+    if not wanted:
+        for subject, rows in table.items():
+            print(f"{subject:14} {len(rows)} rows")
+    for subject in wanted:
+        for row in table[subject]:
+            given = row.parameters(args.device, args.tiny, args.set)
+            if given is not None and re.search(args.rows, row.title):
+                print(f"{subject}: {row.title}: {given}")
 
 
 def main():
     args = parse()
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ[name] = str(args.threads)  # before anything that reads them is imported
+        os.environ[name] = str(args.threads[0])  # before anything that reads them is imported
     sys.path.insert(0, str(HERE))
-    import compare_machine
-    from compare_rows import ROWS
-    from gram_library import Gram
+    from core.tables import subjects
 
-    gram = None if args.only == "peers" else Gram(args.library, args.threads)
-    report = {
-        "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "machine": machine(args, gram),
-        "rows": [],
-    }
-    print(
-        json.dumps(
-            {key: value for key, value in report["machine"].items() if key != "flags"}, indent=1
-        )
-    )
-    for row in ROWS:
-        if not wanted(row.key, args):
+    table = subjects()
+    unknown = [s for s in args.subjects if s != "all" and s not in table]
+    if unknown:
+        sys.exit(f"compare.py: no subject {', '.join(unknown)}; there are {', '.join(table)}")
+    wanted = list(table) if "all" in args.subjects else args.subjects
+    if args.coverage:
+        from core.coverage import missing
+
+        sys.exit(missing(table))
+    if args.list or not wanted:
+        return show(table, wanted, args)
+    compare(args, table, wanted)
+
+
+def compare(args, table, wanted):
+    import gram
+    from core import report
+    from core.machine import describe
+
+    gram.set_threads(args.threads[0])
+    if "torch" in sys.modules or args.device == "cuda":
+        sys.modules.get("torch") and sys.modules["torch"].set_num_threads(args.threads[0])
+    run = Run(args)
+    run.table = table
+    about = None if args.contender else describe(run.place, args.library, run.packages)
+    if about:
+        print(report.begin(wanted, about, run.absent), flush=True)
+    rows = []
+    for subject, row, given in run.rows(wanted):
+        found = run.row(subject, row, given)
+        if found is None:
             continue
-        result = measure(row, args, gram)
-        verdicts = judge(row, result)
-        show(row, result, verdicts)
-        report["rows"].append(
-            {"key": row.key, "title": row.title, "results": result, "targets": verdicts}
-        )
-    for row in compare_machine.ROWS:
-        if wanted(row[0], args) and (args.rows or not args.quick):
-            report["rows"].append(
-                compare_machine.measure(row, args, Path(args.library).parent / "gram")
-            )
-    verdicts = [v for row in report["rows"] for v in row["targets"]]
-    print(f"{sum(v['met'] for v in verdicts)} of {len(verdicts)} targets met")
-    if args.output or not (args.quick or args.rows or args.only):
-        name = "".join(c if c.isalnum() else "-" for c in report["machine"]["processor"].lower())
-        path = Path(args.output or HERE / "results" / f"{report['date'][:10]}-{name}.json")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-        print(f"written: {path}")
-    return 0 if all(v["met"] for v in verdicts) else 1
+        rows.append(found)
+        print(report.markdown(report.cells(found)), flush=True)
+        if args.out:
+            report.write(args.out, wanted, about, run.absent, rows)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

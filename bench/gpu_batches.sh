@@ -25,10 +25,6 @@ timeout 60 "$build/tests/test_cuda_launches" || echo "FAILED: launches"
 timeout 60 "$build/tests/test_cuda_graph" || echo "FAILED: graphs"
 date
 export PYTHONPATH="$PWD/$build/python" PYTHONWARNINGS=ignore
-timeout 90 python3 bench/compare_batches_cuda.py --large --output "$out/batches.json" ||
-    echo "FAILED: batches"
-date
-timeout 80 python3 bench/compare_gpytorch.py --device cuda --steps 3 \
-    --output "$out/gpytorch.json" ||
-    echo "FAILED: gpytorch"
+timeout 150 python3 bench/compare.py batches gp --device cuda --rounds 3 --peers gpytorch \
+    --library "$build/libgram.so" --out "$out/batches.json" || echo "FAILED: batches"
 date

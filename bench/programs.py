@@ -2,7 +2,7 @@
 
 A program is a function of `ours` (True: with libgram; False: what its authors write without it) and
 of its size.  It returns the number that it is written for, so that the two can be compared: they do
-the same work, on the same data.  bench/compare_programs.py times them, and
+the same work, on the same data.  `bench/compare.py programs` times them, and
 tests/python/test_programs.py checks that they agree.
 """
 

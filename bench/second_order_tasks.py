@@ -12,7 +12,7 @@ import gram.optim
 ROOT = pathlib.Path(__file__).parents[1]
 
 
-# ---- Tasks -------------------------------------------------------------------------------------
+# ---- Tasks --------------------------------------------------------------------------------------
 
 
 def digits():
@@ -131,7 +131,7 @@ TASKS = {
 }
 
 
-# ---- Methods -----------------------------------------------------------------------------------
+# ---- Methods ------------------------------------------------------------------------------------
 # Each draws a setting with random numbers r, given the scale of a task's rates, and returns what
 # makes the optimizers of a model.
 

@@ -38,7 +38,7 @@ SHARES = [0.4, 0.5, 0.6]
 SEEDS, BEST = 3, 3  # seeds of tuning, and how many settings see all of them
 
 
-# ---- Training ----------------------------------------------------------------------------------
+# ---- Training -----------------------------------------------------------------------------------
 
 
 def setting(name, method, trial):
@@ -160,7 +160,7 @@ def curves(arguments):
     spawn(jobs, arguments.processes, arguments.output)
 
 
-# ---- Reports and pictures ----------------------------------------------------------------------
+# ---- Reports and pictures -----------------------------------------------------------------------
 
 
 def read(paths):

@@ -1,0 +1,1 @@
+"""core - what every comparison shares: problems, timing, the report, the machine"""
