@@ -18,9 +18,9 @@ uint64_t cpu_machine(const gram_context *g);
 #undef GRAM_CPU_BOTH
 #undef GRAM_CPU_CUDA
 
-/* In memory that the caller owns, of the bytes that a query gives. */
+/* cpu_kernel_matmul as a part of other operations, in a piece of their scratch. */
 gram_status cpu_kernel_matmul_in(gram_context *g, const struct gram_kernel_matmul_op *op,
-                                 void *memory);
+                                 void *memory, size_t bytes);
 gram_status cpu_tune_kron(gram_context *g, const struct gram_kron_matmul_op *op,
                           gram_kron_tuning *result);
 #endif

@@ -22,6 +22,7 @@ struct source {
     struct gram_symmetric stored;
     struct gram_kernel_matmul_op product; /* of the item */
     char *product_memory;
+    size_t product_bytes;
 };
 
 /* A call, and its scratch: that of the solver and of products, the values in ascending order, their
@@ -74,13 +75,12 @@ static gram_status multiply_kernel(void *user, int64_t columns, const void *in, 
     struct source *from = user;
 
     view_product(from, columns, in, out);
-    return cpu_kernel_matmul_in(from->g, &from->product, from->product_memory);
+    return cpu_kernel_matmul_in(from->g, &from->product, from->product_memory, from->product_bytes);
 }
 
 static gram_status take_product(struct source *from, int64_t columns, struct gram_layout *l)
 {
     const struct gram_eigh_op *op = from->op;
-    size_t bytes;
 
     if (op->apply)
         return GRAM_OK;
@@ -91,8 +91,8 @@ static gram_status take_product(struct source *from, int64_t columns, struct gra
     }
     from->product.kernel = gram_cdist_alone(&op->product->kernel, 0);
     view_product(from, columns, NULL, NULL);
-    TRY(gram_measure(from->g, &bytes, cpu_kernel_matmul(from->g, &from->product)));
-    gram_take(l, &from->product_memory, bytes);
+    TRY(gram_measure(from->g, &from->product_bytes, cpu_kernel_matmul(from->g, &from->product)));
+    gram_take(l, &from->product_memory, from->product_bytes);
     return GRAM_OK;
 }
 

@@ -157,7 +157,6 @@ static struct grad_piece piece_of(const struct gram_view *v, const struct gram_b
 /* Sizes of the largest block. */
 struct square_sizes {
     int64_t outputs, features, depth, points;
-    size_t factors, products, packed, total; /* where they are, in bytes */
 };
 
 /* True if BLAS can read a: unit stride in one dimension, no overlap in the other. */
@@ -170,21 +169,35 @@ static bool readable(const struct gram_view *a)
 
 static struct square_sizes sizes_of(const struct gram_cdist_grad_op *op)
 {
-    size_t element = gram_dtype_size(op->a.dtype);
     struct square_sizes s = {.outputs = gram_least(op->c.rows, PRODUCT_OUTPUTS)};
-    int64_t rows;
 
     s.features = gram_least(op->d.rows, PRODUCT_ROWS / s.outputs);
     s.depth = gram_least(op->a.rows, PRODUCT_DEPTH);
     s.points = gram_least(op->a.cols, PRODUCT_POINTS);
-    rows = (s.features + 1) * s.outputs;
-    s.factors = gram_round64((size_t)s.features * sizeof(double));
-    s.products = s.factors + gram_round64((size_t)(rows * s.depth) * element);
-    s.packed = s.products + gram_round64((size_t)(rows * s.points) * element);
-    s.total = s.packed;
-    if (!readable(&op->a))
-        s.total += gram_round64((size_t)(s.depth * s.points) * element);
     return s;
+}
+
+static void take_square(const struct gram_cdist_grad_op *op, const struct square_sizes *size,
+                        struct square_block *s, struct gram_layout *layout)
+{
+    const size_t element = gram_dtype_size(op->a.dtype);
+    const int64_t rows = (size->features + 1) * size->outputs;
+
+    gram_take(layout, &s->mean, (size_t)size->features * sizeof *s->mean);
+    gram_take(layout, &s->factors, (size_t)(rows * size->depth) * element);
+    gram_take(layout, &s->products, (size_t)(rows * size->points) * element);
+    if (!readable(&op->a))
+        gram_take(layout, &s->packed, (size_t)(size->depth * size->points) * element);
+}
+
+static size_t bytes_of_square(const struct gram_cdist_grad_op *op)
+{
+    const struct square_sizes size = sizes_of(op);
+    struct gram_layout layout = {0};
+    struct square_block s;
+
+    take_square(op, &size, &s, &layout);
+    return gram_layout_bytes(&layout);
 }
 
 static void run_step(void *arg, int64_t index, int thread)
@@ -250,12 +263,11 @@ static void run_products(gram_context *g, const struct gram_cdist_grad_op *op, i
     struct square_block s = {
         .out_plane = op->out.plane_stride,
         .add = add,
-        .mean = scratch,
-        .factors = (char *)scratch + size.factors,
-        .products = (char *)scratch + size.products,
-        .packed = (char *)scratch + size.packed,
     };
+    struct gram_layout layout = {0};
 
+    take_square(op, &size, &s, &layout);
+    gram_layout_place(&layout, scratch);
     gram_blas_threads(g);
     for (n = 0; n < op->d.rows; n += size.features) {
         s.b = piece_of(&op->b, batch, item, (struct grad_range){n, 0, size.features, all});
@@ -328,7 +340,7 @@ static void run_largest(gram_context *g, const struct gram_cdist_grad_op *op, in
 
 /* ---- Tiles: every other p ------------------------------------------------------------------- */
 
-/* How the problem is cut into tasks, and where a thread keeps what: bytes from its scratch. */
+/* How the problem is cut into tasks. */
 struct grad_plan {
     gram_context *g;
     const struct gram_cdist_grad_op *op;
@@ -338,9 +350,9 @@ struct grad_plan {
     bool add;
     int64_t depth, features, points;               /* of a block of centres, of a task */
     int64_t o_tasks, n_tasks, m_tasks, item_tasks; /* item_tasks: the product */
-    size_t a, b, c, d, weights, tile, size;
-    char *scratch;
-    struct gram_power power; /* of all items, if p is a number */
+    size_t size;                                   /* of a thread's scratch */
+    char *scratch;                                 /* of all threads, one after the other */
+    struct gram_power power;                       /* of all items, if p is a number */
 };
 
 /* A task's pieces of the inputs, its place in the output, and its scratch. */
@@ -395,6 +407,28 @@ static void cut(struct grad_plan *plan, int threads)
     }
 }
 
+/* The scratch of a task, as large as the largest one needs. */
+static void take_task(const struct grad_plan *plan, struct grad_task *t, struct gram_layout *layout)
+{
+    const struct gram_cdist_grad_op *op = plan->op;
+    const struct gram_grad_kernels *kernels = plan->kernels;
+    const int64_t depth = gram_least(op->a.rows, plan->depth);
+    const int64_t outputs = gram_least(op->c.rows, OUTPUTS);
+    const int64_t features =
+        gram_round_up(gram_least(op->d.rows, plan->features), kernels->features);
+    const int64_t points = gram_round_up(gram_least(op->d.cols, plan->points), kernels->width);
+    const int64_t rows = gram_most(kernels->features, GRAM_GRAD_MAX_OUTPUTS);
+    const size_t element = plan->element;
+
+    gram_take(layout, &t->a_panels, (size_t)(depth * points) * element);
+    gram_take(layout, &t->b_panel, (size_t)(depth * features) * element);
+    gram_take(layout, &t->c_panels,
+              outputs > 1 ? (size_t)(depth * 2 * gram_ceil_div(outputs, 2)) * element : 0);
+    gram_take(layout, &t->d_panels, (size_t)(features * points) * element);
+    gram_take(layout, &t->weights, outputs > 1 ? (size_t)(depth * kernels->width) * element : 0);
+    gram_take(layout, &t->tile, (size_t)(rows * kernels->width) * element);
+}
+
 static struct grad_plan make_plan(const gram_context *g, const struct gram_cdist_grad_op *op)
 {
     const struct gram_grad_kernels *kernels = gram_cpu_kernels_of(g)->cdist_grad[op->a.dtype];
@@ -404,24 +438,13 @@ static struct grad_plan make_plan(const gram_context *g, const struct gram_cdist
         .moves = moves_of(op->a.dtype),
         .element = gram_dtype_size(op->a.dtype),
     };
-    int64_t outputs = gram_least(op->c.rows, OUTPUTS), depth, width, rows;
+    struct gram_layout layout = {0};
+    struct grad_task task;
 
-    plan.depth = outputs > GRAM_GRAD_MAX_OUTPUTS ? DEPTH_MANY : DEPTH;
-    depth = gram_least(op->a.rows, plan.depth);
+    plan.depth = gram_least(op->c.rows, OUTPUTS) > GRAM_GRAD_MAX_OUTPUTS ? DEPTH_MANY : DEPTH;
     cut(&plan, g->threads);
-    rows = gram_round_up(gram_least(op->d.rows, plan.features), kernels->features);
-    width = gram_round_up(gram_least(op->d.cols, plan.points), kernels->width);
-    plan.b = plan.a + gram_round64((size_t)(depth * width) * plan.element);
-    plan.c = plan.b + gram_round64((size_t)(depth * rows) * plan.element);
-    plan.d =
-        plan.c + (outputs > 1
-                      ? gram_round64((size_t)(depth * 2 * gram_ceil_div(outputs, 2)) * plan.element)
-                      : 0);
-    plan.weights = plan.d + gram_round64((size_t)(rows * width) * plan.element);
-    plan.tile = plan.weights +
-                (outputs > 1 ? gram_round64((size_t)(depth * kernels->width) * plan.element) : 0);
-    rows = kernels->features > GRAM_GRAD_MAX_OUTPUTS ? kernels->features : GRAM_GRAD_MAX_OUTPUTS;
-    plan.size = plan.tile + gram_round64((size_t)(rows * kernels->width) * plan.element);
+    take_task(&plan, &task, &layout);
+    plan.size = gram_layout_bytes(&layout);
     return plan;
 }
 
@@ -443,7 +466,7 @@ static struct grad_task task_at(const struct grad_plan *plan, int64_t index, int
     int64_t n0 = rest / plan->m_tasks % plan->n_tasks * plan->features;
     int64_t o0 = rest / plan->m_tasks / plan->n_tasks * OUTPUTS;
     int64_t features = plan->features, points = plan->points;
-    char *scratch = plan->scratch + (size_t)thread * plan->size;
+    struct gram_layout layout = {0};
     double p = gram_hyper_at(&op->p, &op->batch, item);
     struct grad_task t = {
         .plan = plan,
@@ -455,14 +478,10 @@ static struct grad_task task_at(const struct grad_plan *plan, int64_t index, int
         .kind = kind_of(p),
         .one = op->c.rows == 1,
         .power = &plan->power,
-        .a_panels = scratch + plan->a,
-        .b_panel = scratch + plan->b,
-        .c_panels = scratch + plan->c,
-        .d_panels = scratch + plan->d,
-        .weights = scratch + plan->weights,
-        .tile = scratch + plan->tile,
     };
 
+    take_task(plan, &t, &layout);
+    gram_layout_place(&layout, plan->scratch + (size_t)thread * plan->size);
     t.out.data += o0 * op->out.plane_stride * (int64_t)plan->element;
     t.padded_features = gram_round_up(t.d.rows, plan->kernels->features);
     return t;
@@ -628,7 +647,7 @@ static size_t bytes_of(const gram_context *g, const struct gram_cdist_grad_op *o
     if (any || !takes_no_tiles(op, op->p.value))
         tiles = make_plan(g, op).size * (size_t)g->threads;
     if (any || by_products(op, op->p.value))
-        products = sizes_of(op).total;
+        products = bytes_of_square(op);
     if (any || isinf(op->p.value))
         largest = bytes_of_sums(op) * (size_t)g->threads;
     return gram_most_bytes(largest, gram_most_bytes(tiles, products));

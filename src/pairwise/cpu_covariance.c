@@ -17,6 +17,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cpu_covariance.h"
+#include "core/scratch.h"
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -215,12 +216,23 @@ void gram_map_prepare(struct gram_map *map, gram_dtype dtype)
 
 /* ---- A caller's expression with the parameters of an item ------------------------------------ */
 
+/* An evaluation and its arrays, in one piece of memory. */
+static void take_evaluation(const struct gram_expression *e, struct gram_evaluation **out,
+                            struct gram_evaluation *arrays, struct gram_layout *layout)
+{
+    gram_take(layout, out, sizeof **out);
+    gram_take(layout, &arrays->raise, (size_t)e->powers * sizeof *arrays->raise);
+    gram_take(layout, &arrays->constant, (size_t)e->count * sizeof *arrays->constant);
+    gram_take(layout, &arrays->code, (size_t)e->count * sizeof *arrays->code);
+}
+
 size_t gram_evaluation_bytes(const struct gram_expression *e)
 {
-    return gram_round64(sizeof(struct gram_evaluation)) +
-           gram_round64((size_t)e->powers * sizeof(struct gram_raise)) +
-           gram_round64((size_t)e->count * sizeof(double)) +
-           gram_round64((size_t)e->count * sizeof(struct gram_instruction));
+    struct gram_layout layout = {0};
+    struct gram_evaluation arrays, *out;
+
+    take_evaluation(e, &out, &arrays, &layout);
+    return gram_layout_bytes(&layout);
 }
 
 static int16_t place(const struct gram_expression *e, int node)
@@ -234,15 +246,13 @@ struct gram_evaluation *gram_evaluation_prepare(const struct gram_expression *e,
                                                 const double *parameters, gram_dtype dtype,
                                                 void *memory)
 {
-    struct gram_evaluation *out = memory;
-    char *at = (char *)memory + gram_round64(sizeof *out);
+    struct gram_evaluation arrays = {0}, *out;
+    struct gram_layout layout = {0};
     int16_t powers = 0;
 
-    memset(out, 0, sizeof *out);
-    out->raise = (struct gram_raise *)at;
-    at += gram_round64((size_t)e->powers * sizeof *out->raise);
-    out->constant = (double *)at;
-    out->code = (struct gram_instruction *)(at + gram_round64((size_t)e->count * sizeof(double)));
+    take_evaluation(e, &out, &arrays, &layout);
+    gram_layout_place(&layout, memory);
+    *out = arrays;
     out->result = place(e, e->count - 1);
     gram_expression_uniform(e, parameters, out->constant);
     for (int i = 0; i < e->count; i++) {

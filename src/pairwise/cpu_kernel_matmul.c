@@ -231,12 +231,12 @@ gram_status cpu_kernel_matmul(gram_context *g, const struct gram_kernel_matmul_o
 }
 
 gram_status cpu_kernel_matmul_in(gram_context *g, const struct gram_kernel_matmul_op *op,
-                                 void *memory)
+                                 void *memory, size_t bytes)
 {
     struct gram_scratch_before before;
     gram_status status;
 
-    gram_scratch_lend(g, memory, SIZE_MAX, &before); /* as many as it takes */
+    gram_scratch_lend(g, memory, bytes, &before);
     status = cpu_kernel_matmul(g, op);
     gram_scratch_return(g, &before);
     return status;
