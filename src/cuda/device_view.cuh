@@ -1,5 +1,5 @@
 /*
- * device_view.cuh - where an item of a batch begins, and what a number is for an item
+ * device_view.cuh - where items of a batch begin, numbers of an item, quick quotients
  *
  * SPDX-License-Identifier: MIT
  */
@@ -42,4 +42,10 @@ static __device__ double number_at(const long long *shape, long long ndim,
         value = n.is_double ? ((const double *)n.data)[at] : (double)((const float *)n.data)[at];
     }
     return value;
+}
+
+/* a / b for numbers that are not negative: a division of 64 bits takes as long as a small tile. */
+static __device__ long long quotient(long long a, long long b)
+{
+    return (a | b) >> 32 == 0 ? (long long)((unsigned)a / (unsigned)b) : a / b;
 }

@@ -7,10 +7,12 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cuda/arena.h"
+#include "cuda/cuda_move.h"
 #include "cuda_eigh.h"
 #include "cuda_krylov.h"
 #include "pairwise/cuda_cdist.h"
 #include "pairwise/pairwise.h"
+#include <math.h>
 
 /* As struct krylov counts them, for an H200: a step of n = 10,000 takes 0.25 ms, most of it
  * whatever n, a small eigenproblem of n = 180 on the host 5. */
@@ -68,18 +70,20 @@ static gram_status move(const struct source *from, int64_t columns, const void *
                         bool by_rows)
 {
     const struct gram_view *a = &from->plan->op->a;
-    struct krylov_copy_params p = {
+    const struct device_view one_by_one = {.row_stride = 1, .col_stride = a->rows};
+    const struct device_view rows = {.row_stride = columns, .col_stride = 1};
+    struct move_params p = {
+        .count = 1,
         .rows = a->rows,
-        .columns = columns,
-        .from = in,
-        .from_row = by_rows ? 1 : columns,
-        .from_column = by_rows ? a->rows : 1,
-        .to = out,
-        .to_row = by_rows ? columns : 1,
-        .to_column = by_rows ? 1 : a->rows,
+        .cols = columns,
+        .from.view = by_rows ? one_by_one : rows,
+        .to.view = by_rows ? rows : one_by_one,
+        .alpha.value = 1,
     };
 
-    return cuda_krylov_copy(from->g, a->dtype, &p);
+    p.from.view.data = (char *)in;
+    p.to.view.data = out;
+    return cuda_move(from->g, a->dtype, NULL, &p);
 }
 
 static gram_status multiply_operator(void *user, int64_t columns, const void *in, void *out)
@@ -168,25 +172,32 @@ static gram_status write_info(gram_context *g, const struct gram_eigh_op *op, in
 /* Columns of from, or NaN where that is NULL, to the item of a tensor. */
 static gram_status write_columns(gram_context *g, const struct gram_eigh_op *op,
                                  const struct gram_view *to, int64_t item,
-                                 struct krylov_copy_params p)
+                                 const struct device_view *from, const int *order)
 {
-    p.rows = to->rows;
-    p.columns = op->count;
-    p.to = gram_view_item(to, &op->batch, item);
-    p.to_row = to->row_stride;
-    p.to_column = to->col_stride;
-    p.nan = p.from == NULL;
-    return cuda_krylov_copy(g, op->a.dtype, &p);
+    struct move_params p = {
+        .count = 1,
+        .rows = to->rows,
+        .cols = op->count,
+        .to.view = {.data = gram_view_item(to, &op->batch, item),
+                    .row_stride = to->row_stride,
+                    .col_stride = to->col_stride},
+        .from.view = *from,
+        .alpha.value = 1,
+        .order = order,
+        .fill = (double)NAN,
+    };
+
+    return cuda_move(g, op->a.dtype, NULL, &p);
 }
 
 static gram_status fail_item(gram_context *g, const struct gram_eigh_op *op, int64_t item,
                              int32_t info)
 {
-    const struct krylov_copy_params nothing = {0};
+    const struct device_view nothing = {0};
 
-    TRY(write_columns(g, op, &op->values, item, nothing));
+    TRY(write_columns(g, op, &op->values, item, &nothing, NULL));
     if (op->has_vectors)
-        TRY(write_columns(g, op, &op->vectors, item, nothing));
+        TRY(write_columns(g, op, &op->vectors, item, &nothing, NULL));
     return write_info(g, op, item, info);
 }
 
@@ -195,9 +206,8 @@ static gram_status store(gram_context *g, const struct gram_eigh_op *op, int64_t
 {
     struct krylov *z = &w->z;
     const double scale = w->from.stored.scale;
-    const struct krylov_copy_params values = {.from = w->d.values, .from_column = 1};
-    const struct krylov_copy_params vectors = {
-        .from = z->v, .from_row = 1, .from_column = z->n, .order = w->d.order};
+    const struct device_view values = {.data = (char *)w->d.values, .col_stride = 1};
+    const struct device_view vectors = {.data = (char *)z->v, .row_stride = 1, .col_stride = z->n};
 
     gram_krylov_order(z, w->order);
     for (int64_t i = 0; i < z->k; i++) {
@@ -208,9 +218,9 @@ static gram_status store(gram_context *g, const struct gram_eigh_op *op, int64_t
             ((double *)(void *)w->values)[i] = value;
     }
     TRY(cuda_krylov_send(z, w->values, w->order));
-    TRY(write_columns(g, op, &op->values, item, values));
+    TRY(write_columns(g, op, &op->values, item, &values, NULL));
     if (op->has_vectors)
-        TRY(write_columns(g, op, &op->vectors, item, vectors));
+        TRY(write_columns(g, op, &op->vectors, item, &vectors, w->d.order));
     return write_info(g, op, item, EIGH_INFO_DONE);
 }
 

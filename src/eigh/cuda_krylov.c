@@ -18,7 +18,6 @@ static const struct cuda_kernel krylov_whiten = {"krylov_basis.cu", "krylov_whit
 static const struct cuda_kernel krylov_combine = {"krylov_basis.cu", "krylov_combine"};
 static const struct cuda_kernel krylov_residual = {"krylov_basis.cu", "krylov_residual"};
 static const struct cuda_kernel krylov_blend = {"krylov_basis.cu", "krylov_blend"};
-static const struct cuda_kernel krylov_copy = {"krylov_basis.cu", "krylov_copy"};
 static const struct cuda_kernel krylov_product = {"krylov_symmetric.cu", "krylov_product"};
 static const struct cuda_kernel krylov_sum = {"krylov_symmetric.cu", "krylov_sum"};
 
@@ -341,16 +340,6 @@ static gram_status blend(struct krylov *z, int64_t cols, void *out, char *const 
     return cuda_launch_plain(z->g, &krylov_blend, z->dtype,
                              gram_least(gram_ceil_div(p.count, KRYLOV_THREADS), MOST_BLOCKS),
                              KRYLOV_THREADS, &p);
-}
-
-gram_status cuda_krylov_copy(gram_context *g, gram_dtype dtype, struct krylov_copy_params *p)
-{
-    int64_t blocks = gram_ceil_div(p->rows * p->columns, KRYLOV_THREADS);
-
-    if (blocks == 0)
-        return GRAM_OK;
-    return cuda_launch_plain(g, &krylov_copy, dtype, gram_least(blocks, MOST_BLOCKS),
-                             KRYLOV_THREADS, p);
 }
 
 const struct krylov_ops cuda_krylov_ops = {

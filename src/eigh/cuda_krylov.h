@@ -39,7 +39,6 @@ void cuda_krylov_place_staging(struct krylov *z);
 /* Brings values (of the dtype) and the order of V's columns, k of each on the host, to the
  * device's. */
 gram_status cuda_krylov_send(struct krylov *z, const void *values, const int32_t *order);
-gram_status cuda_krylov_copy(gram_context *g, gram_dtype dtype, struct krylov_copy_params *p);
 
 /* Products of one item of a stored matrix. */
 struct cuda_symmetric {

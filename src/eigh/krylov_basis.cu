@@ -10,8 +10,6 @@
  *
  * krylov_blend: a sum of three blocks.
  *
- * krylov_copy: moves a block from strides to strides, its columns in an order.
- *
  * Parameters (-D): REAL.
  *
  * SPDX-License-Identifier: MIT
@@ -212,19 +210,3 @@ extern "C" __global__ void __launch_bounds__(KRYLOV_THREADS)
     }
 }
 
-/* ---- Moving ---------------------------------------------------------------------------------- */
-
-extern "C" __global__ void __launch_bounds__(KRYLOV_THREADS)
-    krylov_copy(const __grid_constant__ struct krylov_copy_params p)
-{
-    const long long count = p.rows * p.columns, step = (long long)gridDim.x * KRYLOV_THREADS;
-    const bool by_rows = llabs(p.to_column) <= llabs(p.to_row);
-    const REAL *from = (const REAL *)p.from;
-
-    for (long long e = (long long)blockIdx.x * KRYLOV_THREADS + threadIdx.x; e < count; e += step) {
-        long long r = by_rows ? e / p.columns : e % p.rows;
-        long long c = by_rows ? e % p.columns : e / p.rows, source = p.order ? p.order[c] : c;
-        ((REAL *)p.to)[r * p.to_row + c * p.to_column] =
-            p.nan ? NAN_OF : from[r * p.from_row + source * p.from_column];
-    }
-}

@@ -77,14 +77,4 @@ struct krylov_blend_params {
     const void *in[3];
     double by[3]; /* 0: without it */
 };
-
-struct krylov_copy_params {
-    long long rows, columns;
-    const void *from;
-    long long from_row, from_column;
-    void *to;
-    long long to_row, to_column;
-    const int *order; /* of the columns of from; or NULL */
-    long long nan;    /* to is filled with NaN */
-};
 #endif

@@ -9,12 +9,12 @@
  */
 #include "cuda_kron.h"
 #include "cuda/arena.h"
+#include "cuda/cuda_move.h"
 #include <stdlib.h>
 #include <string.h>
 
 static const struct cuda_kernel expand = {"kron_expand.cu", "kron_expand"},
-                                trace = {"kron_trace.cu", "kron_trace"},
-                                move = {"kron_move.cu", "kron_move"};
+                                trace = {"kron_trace.cu", "kron_trace"};
 
 bool cuda_kron_is_whole(gram_dtype dtype)
 {
@@ -110,34 +110,19 @@ gram_status cuda_kron_trace(gram_context *g, const struct gram_kron_number_op *o
 
 /* ---- Parts of a product --------------------------------------------------------------------- */
 
-/* Adds the stride of planes in front of those of the batch. */
-static void add_planes(long long *stride, int ndim, int64_t plane)
+/* Puts what belongs to the planes before the dimensions of the batch. */
+static void put_first(long long *dims, int ndim, int64_t plane)
 {
-    memmove(stride + 1, stride, (size_t)ndim * sizeof *stride);
-    stride[0] = plane;
+    memmove(dims + 1, dims, (size_t)ndim * sizeof *dims);
+    dims[0] = plane;
 }
 
 /* A view whose batch begins with its planes. */
-static struct device_view planes_side(const struct gram_view *v, int ndim)
+static struct move_side planes_side(const struct gram_view *v, int ndim)
 {
-    struct device_view side = cuda_device_view(v);
+    struct move_side side = {.view = cuda_device_view(v)};
 
-    add_planes(side.batch_stride, ndim, v->plane_stride);
-    return side;
-}
-
-/* The side of a dense buffer: [plane][item][row][column] without gaps. */
-static struct device_view dense_side(const struct gram_kron_move_op *op)
-{
-    const struct gram_view *v = &op->view;
-    struct device_view side = {.data = op->dense, .row_stride = v->cols, .col_stride = 1};
-    int64_t step = v->rows * v->cols;
-
-    for (int d = op->batch.ndim - 1; d >= 0; d--) {
-        side.batch_stride[d + 1] = step;
-        step *= op->batch.shape[d];
-    }
-    side.batch_stride[0] = step;
+    put_first(side.view.batch_stride, ndim, v->plane_stride);
     return side;
 }
 
@@ -145,37 +130,30 @@ gram_status cuda_kron_move(gram_context *g, const struct gram_kron_move_op *op)
 {
     const struct gram_view *v = &op->view;
     const int ndim = op->batch.ndim;
-    const struct device_view dense = dense_side(op);
-    struct kron_params params = {.ndim = ndim + 1,
-                                 .items = v->planes * op->batch.count,
-                                 .alpha = {.value = 1},
-                                 .beta = cuda_device_number(&op->beta),
+    const struct move_side planes = planes_side(v, ndim);
+    /* The buffer is [plane][item][row][column] without gaps. */
+    const struct move_side dense = {
+        {.data = op->dense, .row_stride = v->cols, .col_stride = 1},
+        v->rows * v->cols
+    };
+    struct move_params params = {.count = v->planes * op->batch.count,
                                  .rows = v->rows,
-                                 .outs = v->cols,
-                                 .last = 1};
-    struct cuda_grid grid = {.threads = KRON_MOVE_THREADS};
-    struct cuda_variant kernel;
+                                 .cols = v->cols,
+                                 .to = op->gather ? dense : planes,
+                                 .from = op->gather ? planes : dense,
+                                 .alpha.value = 1,
+                                 .beta = cuda_device_number(&op->beta)};
     gram_status status;
     bool entered;
 
-    if (params.items == 0 || v->rows == 0 || v->cols == 0)
-        return GRAM_OK;
-    params.shape[0] = v->planes;
-    for (int d = 0; d < ndim; d++)
-        params.shape[d + 1] = op->batch.shape[d];
-    params.x = op->gather ? planes_side(v, ndim) : dense;
-    params.y = op->gather ? dense : planes_side(v, ndim);
+    cuda_set_batch(&op->batch, &params.ndim, params.shape);
+    put_first(params.shape, ndim, v->planes);
+    put_first(params.beta.batch_stride, ndim, 0);
+    params.ndim++;
     if (op->z.data)
-        params.z = planes_side(&op->z, ndim);
-    add_planes(params.beta.batch_stride, ndim, 0);
-    grid.blocks =
-        gram_ceil_div(v->rows * v->cols, KRON_MOVE_THREADS * KRON_MOVE_EACH) * params.items;
-    cuda_variant(&kernel, &move,
-                 CUDA_OPTIONS({"REAL", cuda_type(v->dtype)},
-                              {"WHOLE", cuda_kron_is_whole(v->dtype)}, {"X_KIND", DEVICE_REAL},
-                              {"Y_KIND", DEVICE_REAL}, {"F_KIND", DEVICE_REAL}));
+        params.c = planes_side(&op->z, ndim);
     entered = gram_cuda_enter(g->device);
-    status = cuda_launch(g, &kernel, &grid, (void *[]){&params});
+    status = cuda_move(g, v->dtype, NULL, &params);
     gram_cuda_leave(g->device, entered);
     return status;
 }

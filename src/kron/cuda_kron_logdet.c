@@ -6,10 +6,10 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "cuda/cuda_move.h"
 #include "cuda_kron_solve.h"
 
-static const struct cuda_kernel load = {"kron_logdet.cu", "kron_logdet_load"},
-                                finish = {"kron_logdet.cu", "kron_logdet_finish"};
+static const struct cuda_kernel finish = {"kron_logdet.cu", "kron_logdet_finish"};
 
 struct logdet_job {
     const struct gram_kron_number_op *op;
@@ -78,17 +78,17 @@ static gram_status factorise(gram_context *g, const struct logdet_job *job, int 
 {
     const struct cuda_kron_factor *f = &job->f.factor[i];
     const struct gram_solve_op system = system_of(job, i);
-    struct kron_logdet_params p = {.of = {.items = f->distinct.count}};
+    struct move_params p = {.count = f->distinct.count,
+                            .rows = f->view->rows,
+                            .cols = f->view->cols,
+                            .to.view = cuda_device_view(&system.a),
+                            .from.view = cuda_device_view(f->view),
+                            .alpha.value = 1,
+                            .widens = true};
 
     all->lu[i] = cuda_device_view(&system.a);
     all->pivots[i] = cuda_device_view(&system.pivots);
-    p.lu[0] = all->lu[i];
-    p.of.factor[0] = cuda_device_view(f->view), p.of.n[0] = f->view->rows;
-    cuda_set_batch(&f->distinct, &p.of.ndim, p.of.shape);
-    TRY(cuda_launch_plain(
-        g, &load, job->op->out.dtype,
-        gram_ceil_div(f->distinct.count * p.of.n[0] * p.of.n[0], KRON_SOLVE_THREADS),
-        KRON_SOLVE_THREADS, &p));
+    TRY(cuda_move(g, job->op->out.dtype, &f->distinct, &p));
     return cuda_solve_lu(g, &system);
 }
 

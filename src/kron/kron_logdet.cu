@@ -1,7 +1,6 @@
 /*
  * kron_logdet.cu - the determinant of a Kronecker product from the LU of its factors, in double
  *
- * kron_logdet_load: factor 0, of the items that it has, to double, row by row.
  * kron_logdet_finish: log |det| and sign of every item, a block each.
  *
  * Parameters (-D): REAL.
@@ -12,22 +11,6 @@
 #include "kron_params.h"
 
 #define THREADS KRON_SOLVE_THREADS
-
-extern "C" __global__ void __launch_bounds__(THREADS)
-    kron_logdet_load(const __grid_constant__ struct kron_logdet_params a)
-{
-    const struct device_view &from = a.of.factor[0], &to = a.lu[0];
-    const long long n = a.of.n[0];
-
-    for (long long e = blockIdx.x * (long long)THREADS + threadIdx.x; e < a.of.items * n * n;
-         e += (long long)gridDim.x * THREADS) {
-        const long long item = e / (n * n), i = e / n % n, j = e % n;
-        ((double *)
-             to.data)[batch_offset(a.of.shape, a.of.ndim, to.batch_stride, item) + i * n + j] =
-            ((const REAL *)from.data)[batch_offset(a.of.shape, a.of.ndim, from.batch_stride, item) +
-                                      i * from.row_stride + j * from.col_stride];
-    }
-}
 
 /* Sums and products of all threads; the same to all of them. */
 static __device__ void reduce(double *sums, double *signs, double *sum, double *sign)

@@ -1,5 +1,5 @@
 /*
- * kron_params.h - what the host tells kernels: kron_matmul*.cu and kron_move.cu; kron_expand.cu and
+ * kron_params.h - what the host tells kernels: kron_matmul*.cu; kron_expand.cu and
  * kron_trace.cu; kron_solve*.cu and kron_logdet.cu
  *
  * Read by the host's compiler and by NVRTC, which sees no other header: so it includes none of
@@ -13,9 +13,6 @@
 
 #define KRON_MOST 16 /* factors */
 
-#define KRON_MOVE_THREADS 256 /* of a block of kron_move.cu */
-#define KRON_MOVE_EACH    4   /* elements a thread */
-
 /*
  * A pass: x is [row, before, group, after], y the same with the group's indices replaced.  The
  * rows of all units lie one after the other: unit = row * before + index before the group.
@@ -27,8 +24,7 @@ struct kron_params {
     struct device_view factor[KRON_MOST]; /* of the group; data NULL: the number 1 */
     struct device_number alpha, beta;
     long long rows, before, after;
-    long long depth, outs;           /* kron_matmul_one.cu: rows and columns of the factor;
-                                        kron_move.cu: outs is columns of x and y */
+    long long depth, outs;           /* kron_matmul_one.cu: rows and columns of the factor */
     long long unit_tiles, col_tiles; /* kron_matmul_one.cu: tiles of columns, tiles of outs */
     long long last;                  /* alpha, beta and z count */
 };

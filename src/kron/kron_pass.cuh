@@ -58,12 +58,6 @@ static __device__ struct finish finish_of(const struct kron_params &a, long long
     return f;
 }
 
-/* a / b for numbers that are not negative: a division of 64 bits takes as long as a small tile. */
-static __device__ long long quotient(long long a, long long b)
-{
-    return (a | b) >> 32 == 0 ? (long long)((unsigned)a / (unsigned)b) : a / b;
-}
-
 /* Where a unit begins in a matrix whose rows have group * after columns an index before. */
 static __device__ long long unit_offset(const struct kron_params &a, const struct device_view &side,
                                         long long unit, long long group)

@@ -8,6 +8,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cuda/arena.h"
+#include "cuda/cuda_move.h"
 #include "cuda/cuda_ops.h"
 #include "krr_params.h"
 #include "krr_passes.h"
@@ -15,7 +16,6 @@
 static const struct cuda_kernel rows_map = {"krr_rows.cu", "rows_map"};
 static const struct cuda_kernel rows_gather = {"krr_rows.cu", "rows_gather"};
 static const struct cuda_kernel rows_diagonal = {"krr_rows.cu", "rows_diagonal"};
-static const struct cuda_kernel rows_widen = {"krr_rows.cu", "rows_widen"};
 static const struct cuda_kernel rows_combine = {"krr_combine.cu", "rows_combine"};
 static const struct cuda_kernel cg_step = {"krr_cg.cu", "cg_step"};
 static const struct cuda_kernel cg_precondition = {"krr_cg.cu", "cg_precondition"};
@@ -100,9 +100,20 @@ static gram_status add_diagonal(gram_context *g, const struct krr_diagonal *op)
 static gram_status widen(gram_context *g, gram_dtype dtype, int64_t count, const void *from,
                          double *out) // NOLINT(readability-non-const-parameter): written
 {
-    struct rows_params params = {.rows = count, .width = 1, .x = from, .out = out};
+    struct move_params params = {
+        .count = 1,
+        .rows = 1,
+        .cols = count,
+        .to.view = { .data = (char *)out, .row_stride = count, .col_stride = 1},
+        .from.view = {.data = (char *)from, .row_stride = count, .col_stride = 1},
+        .alpha.value = 1,
+        .widens = true,
+    };
+    bool entered = gram_cuda_enter(g->device);
+    gram_status status = cuda_move(g, dtype, NULL, &params);
 
-    return launch(g, &rows_widen, dtype, count, ROWS_THREADS, ROWS_THREADS, &params);
+    gram_cuda_leave(g->device, entered);
+    return status;
 }
 
 /* ---- Conjugate gradients --------------------------------------------------------------------- */

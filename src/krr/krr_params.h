@@ -24,7 +24,7 @@
 
 struct rows_params {
     long long rows, width; /* of x and out; of kernel; width: terms in rows_combine */
-    const void *x;         /* kernel in rows_combine; NULL in rows_widen: zeros */
+    const void *x;         /* kernel in rows_combine */
     void *out;
     const double *w; /* rows_map, and what rows_diagonal adds */
     long long full;

@@ -4,7 +4,6 @@
  *   rows_map       out = x W with W full or diagonal, sums in double
  *   rows_gather    out[i] = x[index[i]]
  *   rows_diagonal  out[i][i] += w[i]
- *   rows_widen     out = x in double, or zeros where x is NULL
  *
  * Parameters (-D): REAL.
  *
@@ -53,14 +52,4 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 
     for (long long i = FIRST; i < a.rows; i += STEP)
         out[i * (a.rows + 1)] = (REAL)((double)out[i * (a.rows + 1)] + a.w[i]);
-}
-
-extern "C" __global__ void __launch_bounds__(THREADS)
-    rows_widen(const __grid_constant__ struct rows_params a)
-{
-    const REAL *x = (const REAL *)a.x;
-    double *out = (double *)a.out;
-
-    for (long long e = FIRST; e < a.rows * a.width; e += STEP)
-        out[e] = x ? (double)x[e] : 0;
 }

@@ -6,26 +6,6 @@
 #include "cuda_matmul.h"
 #include "core/blas.h"
 
-static const struct cuda_kernel matrix_move = {"matrix_move.cu", "matrix_move"};
-
-enum {
-    MOST_BLOCKS = 1 << 20 /* beyond these, blocks loop */
-};
-
-gram_status cuda_matmul_move(gram_context *g, gram_dtype dtype, const struct gram_batch *batch,
-                             struct move_params *params)
-{
-    int64_t blocks = gram_ceil_div(params->rows * params->cols, MOVE_THREADS);
-
-    if (blocks == 0)
-        return GRAM_OK;
-    params->ndim = batch->ndim;
-    for (int d = 0; d < batch->ndim; d++)
-        params->shape[d] = batch->shape[d];
-    blocks = params->count > MOST_BLOCKS / blocks ? MOST_BLOCKS : blocks * params->count;
-    return cuda_launch_plain(g, &matrix_move, dtype, blocks, MOVE_THREADS, params);
-}
-
 struct cuda_matmul_side cuda_matmul_side_of(const struct gram_view *v)
 {
     struct cuda_matmul_side s = {.view = *v, .pack = !gram_blas_direct(v)};
@@ -67,7 +47,7 @@ gram_status cuda_matmul_pack(gram_context *g, const struct cuda_matmul_side *s,
         .alpha.value = 1,
     };
 
-    return s->pack ? cuda_matmul_move(g, dense.dtype, batch, &params) : GRAM_OK;
+    return s->pack ? cuda_move(g, dense.dtype, batch, &params) : GRAM_OK;
 }
 
 void cuda_matmul_squeeze(struct gram_batch *batch, int64_t *const *strides, int count)

@@ -6,14 +6,9 @@
 #ifndef GRAM_CUDA_MATMUL_H
 #define GRAM_CUDA_MATMUL_H
 #include "cuda/cublas.h"
+#include "cuda/cuda_move.h"
 #include "cuda/cuda_ops.h"
-#include "cuda/device_view.h"
-#include "cuda/launch.h"
 #include "matmul_params.h"
-
-/* matrix_move.cu on items of the batch; the device is current. */
-gram_status cuda_matmul_move(gram_context *g, gram_dtype dtype, const struct gram_batch *batch,
-                             struct move_params *params);
 
 /* How an operand goes to cuBLAS: as it lies, or packed row by row, an item after the other. */
 struct cuda_matmul_side {

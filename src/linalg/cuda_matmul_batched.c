@@ -129,10 +129,10 @@ static gram_status finish(gram_context *g, const struct matmul_job *job, char *f
     };
 
     if (op->has_c)
-        params.c.side = cuda_device_view(&op->c);
+        params.c.view = cuda_device_view(&op->c);
     if (!job->combine)
         params.beta = (struct device_number){.value = 1};
-    return cuda_matmul_move(g, op->out.dtype, &op->batch, &params);
+    return cuda_move(g, op->out.dtype, &op->batch, &params);
 }
 
 static gram_status multiply(gram_context *g, const struct matmul_job *job, int64_t first,

@@ -1,5 +1,5 @@
 /*
- * matmul_params.h - what the host tells matrix_move.cu and syrk_ema.cu
+ * matmul_params.h - what the host tells syrk_ema.cu
  *
  * Read by the host's compiler and by NVRTC, which sees no other header: long long stands for
  * int64_t.
@@ -10,24 +10,8 @@
 #define GRAM_MATMUL_PARAMS_H
 #include "device_params.h"
 
-#define MOVE_THREADS 256
-#define EMA_THREADS  256
-#define EMA_PARTS    64 /* most blocks of an item of syrk_ema_check_finite */
-
-/* A matrix an item: of the batch from its first item; dense: of a buffer, one after the other. */
-struct move_side {
-    struct device_view side;
-    long long dense; /* elements from an item to the next; 0: strides of the batch count */
-};
-
-/* to = alpha from + beta c */
-struct move_params {
-    long long ndim, shape[DEVICE_DIMS]; /* of the batch */
-    long long begin, count;             /* items */
-    long long rows, cols;
-    struct move_side to, from, c; /* from.data NULL: zeros; c.data NULL: none */
-    struct device_number alpha, beta;
-};
+#define EMA_THREADS 256
+#define EMA_PARTS   64 /* most blocks of an item of syrk_ema_check_finite */
 
 /* l = beta l + weight product: weight is alpha, or (1 - beta) alpha without sum */
 struct ema_params {

@@ -123,10 +123,10 @@ static gram_status move(gram_context *g, const struct gram_batch *batch, int64_t
         .begin = first, .count = count, .rows = v->rows, .cols = v->cols, .alpha.value = 1};
 
     dense.row_stride = 1, dense.col_stride = v->rows;
-    p.from.side = cuda_device_view(back ? &dense : v);
-    p.to.side = cuda_device_view(back ? v : &dense);
+    p.from.view = cuda_device_view(back ? &dense : v);
+    p.to.view = cuda_device_view(back ? v : &dense);
     *(back ? &p.from.dense : &p.to.dense) = v->rows * v->cols;
-    return cuda_matmul_move(g, v->dtype, batch, &p);
+    return cuda_move(g, v->dtype, batch, &p);
 }
 
 /* The product is added to zeros, or to what out holds. */

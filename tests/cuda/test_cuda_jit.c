@@ -182,7 +182,7 @@ static void kernels_of_one_call(struct harness *h)
 {
     static const struct cuda_kernel products = {"matrix_power_step.cu", "matrix_power_combine"},
                                     decide = {"matrix_power_step.cu", "matrix_power_decide"},
-                                    copy = {"matrix_move.cu", "matrix_move"},
+                                    copy = {"move.cu", "move_matrices"},
                                     sum = {"natural_gradient.cu", "natural_shift"};
     const struct cuda_kernel *const kernels[] = {&products, &copy, &sum, &copy, &decide};
     struct cuda_device device = {.driver = &driver, .index = 3, .arch = 80};
@@ -206,7 +206,7 @@ static void kernels_of_one_call(struct harness *h)
               gram_message(h->g));
     CHECK(h, atomic_load(&fake.loads) == loads, "loaded again");
     CHECK(h, launch_variant(h->g, &variants[3], 0) == GRAM_UNSUPPORTED && !launched, "made");
-    CHECK(h, strstr(gram_message(h->g), "matrix_move.cu"), "%s", gram_message(h->g));
+    CHECK(h, strstr(gram_message(h->g), "move.cu"), "%s", gram_message(h->g));
     CHECK(h, launch_variant(h->g, &variants[4], 0) == GRAM_OK, "%s", gram_message(h->g));
     CHECK(h, atomic_load(&fake.loads) == loads + 1, "two functions of a file are one kernel");
     cuda_load_ahead(h->g, variants, 3); /* all are there */
@@ -240,7 +240,7 @@ static void many_variants_of_a_context(struct harness *h)
     h->g->device = &device;
     for (int i = 0; i < KERNELS; i++) {
         snprintf(names[i], NAME, "k%d", i); /* functions of one file: its code is compiled once */
-        kernels[i] = (struct cuda_kernel){"matrix_move.cu", names[i]};
+        kernels[i] = (struct cuda_kernel){"move.cu", names[i]};
     }
     for (int round = 0; round < 2; round++) {
         loads = atomic_load(&fake.loads);
@@ -282,7 +282,7 @@ static char *write_code(const void *of)
  * apart. */
 static void code_of_its_own(struct harness *h)
 {
-    static const struct cuda_kernel copy = {"matrix_move.cu", "matrix_move"};
+    static const struct cuda_kernel copy = {"move.cu", "move_matrices"};
     static const char identities[2][8] = {"aaaaaaa", "bbbbbbb"};
     struct cuda_device device = {.driver = &driver, .index = 5, .arch = 80};
     CUfunction found[2] = {NULL, NULL};
