@@ -7,6 +7,7 @@
  */
 #include "cuda_cache_folder.h"
 #include "cuda_stubs.h"
+#include "pairwise/pair_params.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <time.h>
