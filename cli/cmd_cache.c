@@ -21,8 +21,8 @@ struct settings {
 
 static const struct option_row warm_rows[] = {
     TEXT("arch", 0, "CHIP", offsetof(struct settings, arch), NULL,
-         "what warm compiles for, as in sm_90 or sm_90,sm_100 (more may follow as operands; "
-         "default: the GPUs of this machine)"),
+         "the chips for which warm compiles, for example sm_90 or sm_90,sm_100 (more may follow "
+         "as operands; default: the GPUs of this machine)"),
     OPTION_END,
 };
 
@@ -250,15 +250,15 @@ static enum exit_status run(const void *settings, int count, char **operands, st
 const struct command cmd_cache = {
     .name = "cache",
     .operands = "list|info|clear|warm [PATTERN|CHIP...]",
-    .summary = "the kernels that were compiled for GPUs and are kept",
+    .summary = "manage the compiled kernels for GPUs",
     .details =
-        "Code for GPUs is compiled when it is first wanted and kept in one file. list prints "
-        "every kernel in it: its source, chip, compiler, size, day of last use and options. info "
-        "says where the file is, how large it is and may be, and why it is not used if it is not. "
-        "clear removes the kernels whose line (source, chip, compiler, options, with one blank "
-        "between) holds PATTERN, in which * stands for any text and ? for a character; without "
-        "PATTERN it removes all of them. warm compiles the common kernels ahead, on several "
-        "threads; it needs NVRTC but no GPU.",
+        "Code for GPUs is compiled when it is first needed, and is kept in one file. list prints "
+        "every kernel in the file: its source, chip, compiler, size, day of last use and options. "
+        "info prints the place of the file, its size and its largest size, and the reason if it "
+        "is not used. clear removes the kernels whose line (source, chip, compiler and options, "
+        "separated by one blank) contains PATTERN, in which * stands for any text and ? for one "
+        "character; without PATTERN it removes all of them. warm compiles the common kernels in "
+        "advance, on several threads; it needs NVRTC, but no GPU.",
     .examples = "  gram cache info\n  gram cache warm --arch sm_90\n  gram cache clear sm_80",
     .least = 1,
     .most = MOST_CHIPS + 1,

@@ -14,9 +14,10 @@ struct settings {
 
 static const struct option_row rows[] = {
     NUMBER("p", 'p', "P", offsetof(struct settings, p), "2", 0, INFINITY,
-           "the norm: from 0 (how many coordinates differ) to inf (the largest difference)"),
+           "the norm, from 0 (the number of coordinates that differ) to inf (the largest "
+           "difference)"),
     FLAG("no-root", 0, offsetof(struct settings, no_root),
-         "the sum itself, without the power 1/p at the end"),
+         "write the sum itself, without the power 1/p"),
     DTYPE(offsetof(struct settings, pair.dtype),
           "auto: f32 if all inputs are float32 or float16 arrays, else f64"),
     OPTION_END,
@@ -55,12 +56,13 @@ static enum exit_status run(const void *settings, int count, char **operands, st
 const struct command cmd_cdist = {
     .name = "cdist",
     .operands = "X [Y]",
-    .summary = "distances between the rows of one or two matrices",
+    .summary = "compute distances between the rows of matrices",
     .details =
-        "Writes the matrix D[i,j] = (sum over k of |X[i,k] - Y[j,k]|^p)^(1/p). Without Y the "
-        "distances between the rows of X are computed, in half the time.\n\n"
-        "X and Y are numeric tables in text or .npy arrays; arrays of more than two dimensions are "
-        "batches of matrices. A row that holds a missing number has distance NaN to all others.",
+        "Writes the matrix D[i,j] = (sum over k of |X[i,k] - Y[j,k]|^p)^(1/p). Without Y, it "
+        "computes the distances between the rows of X, in half the time.\n\n"
+        "X and Y are numeric tables in text or .npy arrays; arrays with more than two dimensions "
+        "are batches of matrices. A row that holds a missing number has the distance NaN to all "
+        "others.",
     .examples =
         "  gram cdist points.csv -p 1.3 -o distances.npy\n"
         "  gram cdist queries.npy points.npy -p inf --format csv | head",

@@ -21,18 +21,19 @@ struct settings {
 
 static const struct option_row rows[] = {
     TEXT("range", 0, "I:J", offsetof(struct settings, range), NULL,
-         "pairs I to J - 1 in ascending order, counted from 0; either may be left out"),
+         "the pairs I to J - 1 in ascending order, counted from 0; I or J may be left out"),
     INTEGER("largest", 0, "K", offsetof(struct settings, largest), NULL, 0, 0x1p53,
-            "the K largest values"),
+            "the pairs of the K largest values"),
     INTEGER("smallest", 0, "K", offsetof(struct settings, smallest), NULL, 0, 0x1p53,
-            "the K smallest values"),
+            "the pairs of the K smallest values"),
     TEXT("values", 0, "LO:HI", offsetof(struct settings, values), NULL,
-         "the values above LO and at most HI; either may be left out"),
+         "the pairs with values above LO and at most HI; LO or HI may be left out"),
     UPLO(offsetof(struct settings, uplo),
-         "the triangle of A that is read; the other may hold anything"),
+         "the triangle of A that is read; the other one may hold anything"),
     CHOICE("driver", 0, "NAME", offsetof(struct settings, driver), "auto",
            "auto|closed|jacobi|divide|bisection|krylov|batched",
-           "how it is done: closed up to order 3, jacobi up to order 32, batched on a GPU"),
+           "the method; closed is for orders up to 3, jacobi for orders up to 32, batched for "
+           "GPUs"),
     DTYPE(offsetof(struct settings, dtype),
           "auto: f32 if A is a float32 or float16 array, else f64"),
     OPTION_END,
@@ -40,18 +41,18 @@ static const struct option_row rows[] = {
 
 static const struct option_row result_rows[] = {
     TEXT("output", 'o', "PREFIX", offsetof(struct settings, prefix), NULL,
-         "write PREFIX-values.npy and PREFIX-vectors.npy; without it the values are written as "
-         "text to standard output"),
+         "write PREFIX-values.npy and PREFIX-vectors.npy (default: write the values as text to "
+         "standard output)"),
     FLAG("no-vectors", 0, offsetof(struct settings, no_vectors), "do not compute vectors"),
     OPTION_END,
 };
 
 static const struct option_row several_rows[] = {
     TEXT("device", 0, "DEVICE", offsetof(struct settings, common.device), "cpu",
-         "where to compute: cpu; cuda or cuda:N, an NVIDIA GPU; auto, a GPU if there is one that "
-         "can be used; cuda:0,1, several GPUs that share each matrix"),
+         "the device: cpu; cuda or cuda:N, an NVIDIA GPU; auto, a GPU if one can be used; "
+         "cuda:0,1, several GPUs that share each matrix"),
     FLAG("force", 0, offsetof(struct settings, force),
-         "several GPUs also where one can hold the matrix and is faster"),
+         "use several GPUs even if one of them can hold the matrix and is faster"),
     OPTION_END,
 };
 
@@ -359,15 +360,15 @@ static enum exit_status run(const void *settings, int count, char **operands, st
 const struct command cmd_eigh = {
     .name = "eigh",
     .operands = "A",
-    .summary = "eigenvalues and eigenvectors of a symmetric matrix",
+    .summary = "compute eigenvalues and eigenvectors of a symmetric matrix",
     .details =
-        "Finds the eigenvalues of the symmetric matrix A in ascending order and its orthonormal "
-        "eigenvectors, one per column: all of them, or those that --range, --largest, "
+        "Computes the eigenvalues of the symmetric matrix A in ascending order, and its "
+        "orthonormal eigenvectors, one per column: all of them, or those that --range, --largest, "
         "--smallest or --values select. A is a numeric table in text or an .npy array; an array "
         "with more than two dimensions is a batch of matrices.\n\n"
         "The exit status is 1, and nothing is written, if a matrix holds NaN or infinity. With "
-        "--values, matrices of a batch that have fewer values there than others are filled up "
-        "with NaN.",
+        "--values, the results of matrices of a batch that have fewer values in the interval than "
+        "others are padded with NaN.",
     .examples =
         "  gram eigh kernel.npy --largest 10 -o kernel\n"
         "  gram eigh kernel.npy --values :1e-6\n"

@@ -283,18 +283,20 @@ const struct command cmd_fit = {
     .operands = "DATA",
     .summary = "train a kernel machine on a table and save it",
     .details =
-        "Learns to predict the column --target of DATA from its other columns and writes the model "
-        "to --output: kernel ridge regression with the kernel exp(-|W (x - z)|_p^q / L^q) on "
-        "standardised numbers and one-hot categories, and the Recursive Feature Machine, which "
-        "learns the weights W of the features from the gradients of its own predictions.\n\n"
+        "Learns to predict the column --target of DATA from its other columns, and writes the "
+        "model to --output. The model is a kernel ridge regression with the kernel exp(-|W (x - "
+        "z)|_p^q / L^q) on standardised numbers and one-hot categories. With --iterations it is a "
+        "Recursive Feature Machine, which learns the weights W of the features from the gradients "
+        "of its own predictions.\n\n"
         "DATA is text (CSV or TSV with a header line) or a .npy matrix, whose columns are called "
-        "0, 1, 2, ...; - is standard input. A column is numeric if every value that is not missing "
-        "is a number. An empty field, NA, N/A, NaN, null and ? are missing: a missing number "
-        "counts as the median, and whether it was missing becomes a feature; a missing category "
-        "is a category of its own; rows without a target are left out. Of a column with more "
-        "categories than --max-categories, the rare ones count as one.\n\n"
-        "Hyperparameters that are not given are chosen by fixed rules, or with --auto by a search. "
-        "Ctrl-C stops the work; nothing is written then.",
+        "0, 1, 2, ...; - is standard input. A column is numeric if every value that is not "
+        "missing is a number. An empty field, NA, N/A, NaN, null and ? are missing values. A "
+        "missing number is replaced by the median of its column, and a further feature records "
+        "that it was missing. A missing category is a category of its own. Rows without a target "
+        "are left out. If a column has more categories than --max-categories, the rare ones count "
+        "as one.\n\n"
+        "Hyperparameters that are not given are chosen by fixed rules, or by a search with "
+        "--auto. Ctrl-C stops the work, and then nothing is written.",
     .examples =
         "  gram fit letters.csv --target letter -o letters.gram --holdout 0.2\n"
         "  gram fit diamonds.csv --target price -o diamonds.gram --auto --json",

@@ -47,19 +47,19 @@ static const struct option_row check_rows[] = {
 
 static const struct option_row bench_rows[] = {
     NUMBER("seconds", 0, "S", offsetof(struct settings, seconds), "0.5", 0, 3600,
-           "measure for at least so long"),
+           "measure for at least S seconds"),
     FLAG("json", 0, offsetof(struct settings, json), "write JSON"),
     FILE_NAME("curve", 0, "FILE.csv", offsetof(struct settings, curve), NULL,
-              "of eigh: write a table of the time and workspace of every driver over n, for B "
-              "matrices of the orders 4 to N (1 and 1024)"),
+              "for eigh: write a table of the time and workspace of every driver over n, for B "
+              "matrices with orders from 4 to N (default: B is 1 and N is 1024)"),
     OPTION_END,
 };
 
 static const struct option_row profile_rows[] = {
     TEXT("implementation", 0, "NAME", offsetof(struct settings, implementation), NULL,
-         "of kron: naive, explicit, shuffle or gram; the same as implementation=NAME"),
+         "for kron: naive, explicit, shuffle or gram; the same as implementation=NAME"),
     FILE_NAME("trace", 0, "FILE", offsetof(struct settings, trace), "trace.json",
-              "where the trace goes, in the format of Chrome's about:tracing and of Perfetto"),
+              "the file for the trace, in the format of Perfetto and of about:tracing in Chrome"),
     OPTION_END,
 };
 
@@ -206,13 +206,15 @@ static enum exit_status run_profile(const void *settings, int count, char **oper
 const struct command cmd_check = {
     .name = "check",
     .operands = "[OP [SIZE]... [NAME=VALUE]...]",
-    .summary = "compare an operation with its definition, computed naively in double",
+    .summary = "compare an operation with its definition",
     .details =
-        "Without sizes runs the table of test problems of the operation OP, or of all "
-        "operations, on every instruction set of this processor. With sizes checks one "
-        "problem of these sizes. The exit status is 1 if an error is above its bound.\n\n"
-        "With sizes, kron (M, then P or PxQ for each factor) compares all ways of computing a "
-        "product with Kronecker factors: a verdict and a difference for y, and for each gradient.",
+        "Compares the results of an operation with those of naive loops in double. Without sizes, "
+        "it runs the table of test problems of the operation OP, or of all operations, on every "
+        "instruction set of this processor. With sizes, it checks one problem of these sizes. The "
+        "exit status is 1 if an error is above its bound.\n\n"
+        "With sizes, kron (M, then P or PxQ for each factor) compares all ways to compute a "
+        "product with Kronecker factors, and prints a verdict and a difference for y and for each "
+        "gradient.",
     .examples =
         "  gram check cdist\n  gram check cdist 1000 900 64 p=1.3 dtype=f64\n"
         "  gram check kron --dtype f64 16 32 32",
@@ -230,14 +232,14 @@ const struct command cmd_bench = {
     .operands = "OP SIZE... [NAME=VALUE]...",
     .summary = "time an operation, after checking its answer",
     .details =
-        "Prints the median and the least time of a call of the operation OP on a problem of "
-        "the given sizes; on a GPU a call ends when its work there is done. With --json: seconds "
+        "Prints the median and the least time of a call of the operation OP on a problem of the "
+        "given sizes. On a GPU, a call ends when its work is done. With --json, it prints seconds "
         "(the median), seconds_min, checked, device, isa, threads and more.\n\n"
-        "With --curve FILE.csv eigh is measured over n instead: the least time of a call and the "
-        "workspace of every driver, all pairs of random matrices, each point for a fifth of "
-        "--seconds at least; a driver stops where a call takes more than 2 s. On a GPU rows "
-        "without a time follow: what plans say of the workspace of each of 1, 2, 4, ... GPUs that "
-        "share one matrix. gram.plot.eigh_overview of the Python package draws the table.",
+        "With --curve FILE.csv, eigh is measured over n: the least time of a call and the "
+        "workspace of every driver, for all pairs of random matrices, and for at least a fifth of "
+        "--seconds per point. A driver stops when a call takes more than 2 s. On a GPU, further "
+        "rows without a time have the workspace that plans state for each of 1, 2, 4, ... GPUs "
+        "that share one matrix. gram.plot.eigh_overview of the Python package draws the table.",
     .examples =
         "  gram bench cdist 4000 4000 256 p=1 --threads 2 --json\n"
         "  gram bench eigh 64 512 --curve eigh.csv",
@@ -255,8 +257,9 @@ const struct command cmd_profile = {
     .operands = "OP SIZE... [NAME=VALUE]...",
     .summary = "show what an operation spends its time on",
     .details =
-        "Runs the operation OP on a problem of the given sizes and writes a trace of the "
-        "work of every thread; on a GPU, of the host's: it queues the work and waits for it.",
+        "Runs the operation OP on a problem of the given sizes, and writes a trace of the work of "
+        "every thread. On a GPU, the trace shows the host, which queues the work and waits for "
+        "it.",
     .examples = "  gram profile kernel 4000 4000 64 --trace kernel.json",
     .least = 1,
     .most = MOST_OPERANDS,

@@ -18,9 +18,9 @@ enum {
 };
 
 static const struct option_row rows[] = {
-    FLAG("man", 0, offsetof(struct settings, man), "the manual page, as troff"),
+    FLAG("man", 0, offsetof(struct settings, man), "print the manual page, as troff"),
     CHOICE("completion", 0, "SHELL", offsetof(struct settings, completion), "none",
-           "none|bash|zsh|fish", "print the completion script of this shell, which sources it"),
+           "none|bash|zsh|fish", "print the completion script for SHELL, to be sourced by it"),
     OPTION_END,
 };
 

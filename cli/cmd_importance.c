@@ -18,11 +18,12 @@ struct settings {
 
 static const struct option_row rows[] = {
     INTEGER("top", 'n', "N", offsetof(struct settings, top), "20", 1, 1000,
-            "in text and in the picture, the N most important features only"),
+            "show only the N most important features in text and in the chart"),
     FILE_NAME("chart", 0, "FILE.svg", offsetof(struct settings, chart), NULL,
-              "write a picture as SVG"),
+              "write a chart as SVG"),
     FILE_NAME("output", 'o', "FILE", offsetof(struct settings, output), NULL,
-              "write the columns feature and importance as CSV, or what .json and .tsv say"),
+              "write the columns feature and importance to FILE, as CSV, or as its ending .json "
+              "or .tsv says"),
     FLAG("json", 0, offsetof(struct settings, json), "write JSON"),
     OPTION_END,
 };
@@ -126,11 +127,11 @@ static enum exit_status run(const void *settings, int count, char **operands, st
 const struct command cmd_importance = {
     .name = "importance",
     .operands = "MODEL",
-    .summary = "which features a model's predictions depend on",
+    .summary = "show which features a model depends on",
     .details =
-        "Prints the share of every feature in the trace of the average gradient outer product of "
-        "the model: how much its predictions change with the feature, compared with the others. "
-        "The shares sum to 1.",
+        "Prints the importance of every feature, which is its share in the trace of the average "
+        "gradient outer product of the model. It measures how much the predictions change with "
+        "the feature, compared with the others. The shares sum to 1.",
     .examples = "  gram importance model.gram --chart importance.svg",
     .least = 1,
     .most = 1,

@@ -166,11 +166,10 @@ static enum exit_status run(const void *settings, int count, char **operands, st
 const struct command cmd_info = {
     .name = "info",
     .operands = "",
-    .summary = "what this machine and this build offer",
+    .summary = "show what this machine and this build offer",
     .details =
-        "Prints the instruction sets that this processor has and the one that is used, the "
-        "BLAS library and whether it is known to be slow, the number of threads, the memory and "
-        "the devices.",
+        "Prints the instruction sets of this processor and the one that is used, the BLAS library "
+        "and whether it is known to be slow, the number of threads, the memory and the devices.",
     .examples = "  gram info --json",
     .settings_bytes = sizeof(struct settings),
     .groups = groups,

@@ -69,31 +69,31 @@ static const char kernel_names[] =
 
 static const struct option_row rows[] = {
     CHOICE("kernel", 'k', "NAME", offsetof(struct settings, kernel), NULL, kernel_names,
-           "which kernel; see above; laplace if there is no expression"),
+           "the kernel; see above (default: laplace, unless there is an expression)"),
     TEXT("expression", 'e', "F", offsetof(struct settings, expression), NULL,
-         "a kernel of your own instead: an expression of s; see above"),
+         "a kernel of your own, which is an expression of s; see above"),
     TEXTS("param", 0, "NAME=NUMBER", offsetof(struct settings, parameters),
-          "a number that the expression calls NAME; up to eight of them"),
+          "a number that the expression calls NAME; up to eight may be given"),
     CHOICE("of", 0, "S", offsetof(struct settings, of), "distance", "distance|sum|product",
-           "what s is in the expression: d, d^p or x.y"),
+           "the meaning of s in the expression: d, d^p or x.y"),
     NUMBER("bandwidth", 'L', "L", offsetof(struct settings, bandwidth), NULL, 1e-300, INFINITY,
-           "the length L (default: the median distance between rows of X, or a sample of them)"),
+           "the length L (default: the median distance between rows of X, or of a sample of them)"),
     NUMBER("p", 'p', "P", offsetof(struct settings, p), NULL, 1e-300, 1e300,
-           "the norm, p > 0, of kernels that have one (default: 2)"),
+           "the norm, p > 0, for kernels that have one (default: 2)"),
     NUMBER("exponent", 'q', "Q", offsetof(struct settings, exponent), NULL, 1e-300, 1e300,
            "the exponent q > 0 of lpq-laplace and product-laplace (default: 1)"),
     NUMBER("alpha", 0, "A", offsetof(struct settings, alpha), NULL, 1e-300, 1e300,
            "the alpha > 0 of rational-quadratic (default: 1)"),
     NUMBER("gamma", 0, "G", offsetof(struct settings, gamma), NULL, 0, 0,
-           "factor of the product in polynomial and sigmoid (default: 1)"),
+           "the factor G of the product in polynomial and sigmoid (default: 1)"),
     NUMBER("coef0", 0, "C", offsetof(struct settings, coef0), NULL, 0, 0,
-           "added to it in polynomial and sigmoid (default: 0)"),
+           "the number C that is added to the product in polynomial and sigmoid (default: 0)"),
     NUMBER("degree", 0, "D", offsetof(struct settings, degree), NULL, 0, 0,
-           "power of polynomial (default: 3)"),
+           "the power D of polynomial (default: 3)"),
     NUMBER("regularization", 'r', "R", offsetof(struct settings, regularization), "0", 0, 0,
            "added to the diagonal"),
     INTEGER("seed", 0, "N", offsetof(struct settings, seed), "0", 0, 0x1p53,
-            "of the sample that the median is taken of"),
+            "the seed of the sample from which the median is computed"),
     DTYPE(offsetof(struct settings, pair.dtype),
           "auto: f32 if all inputs are float32 or float16 arrays, else f64"),
     OPTION_END,
@@ -270,11 +270,11 @@ static enum exit_status run(const void *settings, int count, char **operands, st
 const struct command cmd_kernel = {
     .name = "kernel",
     .operands = "X [Y]",
-    .summary = "a kernel matrix of the rows of one or two matrices",
+    .summary = "compute a kernel matrix of the rows of matrices",
     .details =
-        "Writes the matrix K[i,j] = k(X[i], Y[j]); without Y, of the rows of X with each other. "
-        "With d the distance |X[i] - Y[j]| in the p-norm and x.y the product of the rows, the "
-        "kernels are\n\n"
+        "Writes the matrix K[i,j] = k(X[i], Y[j]). Without Y, it is that of the rows of X with "
+        "each other. With d the distance |X[i] - Y[j]| in the p-norm, and x.y the product of the "
+        "rows, the kernels are\n\n"
         "  laplace             exp(-d / L)\n"
         "  lpq-laplace         exp(-d^q / L^q)\n"
         "  product-laplace     exp(-sum over k of |X[i,k] - Y[j,k]|^q / L^q)\n"
@@ -286,11 +286,12 @@ const struct command cmd_kernel = {
         "  polynomial          (G x.y + C)^D\n"
         "  sigmoid             tanh(G x.y + C)\n"
         "  cosine              x.y / (|x| |y|)\n\n"
-        "With --expression the kernel is what you write, as in C: numbers, s (see --of), names of "
-        "--param, + - * /, comparisons, && || ! ?:, brackets, and exp exp2 expm1 log log2 log1p "
-        "sqrt pow sin cos sinh cosh tanh fabs fmin fmax. 1/2 is 0.5.\n\n"
-        "X and Y are numeric tables in text or .npy arrays; arrays of more than two dimensions are "
-        "batches of matrices.",
+        "With --expression, the kernel is a formula, which is written as in C. It may use "
+        "numbers, s (see --of), the names of --param, + - * /, comparisons, && || ! ?:, brackets, "
+        "and exp exp2 expm1 log log2 log1p sqrt pow sin cos sinh cosh tanh fabs fmin fmax. 1/2 is "
+        "0.5.\n\n"
+        "X and Y are numeric tables in text or .npy arrays; arrays with more than two dimensions "
+        "are batches of matrices.",
     .examples =
         "  gram kernel points.csv --kernel laplace --bandwidth 10 -o kernel.npy\n"
         "  gram kernel x.npy y.npy -k lpq-laplace -p 1.5 -q 0.9 -L 3 -o kernel.npy\n"

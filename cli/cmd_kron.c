@@ -19,13 +19,13 @@ struct settings {
 
 static const struct option_row rows[] = {
     CHOICE("side", 's', "SIDE", offsetof(struct settings, side), "right", "right|left",
-           "where the factors stand: right is X (F1 x F2 ...), left is (F1 x F2 ...) X"),
+           "the side of the factors: right is X (F1 x F2 ...), left is (F1 x F2 ...) X"),
     TEXT("op", 0, "LETTERS", offsetof(struct settings, op), NULL,
-         "T for a factor that is used transposed, N for one that is not: a letter for each factor, "
-         "as NTN, or one for all"),
-    FLAG("transpose-x", 0, offsetof(struct settings, transpose_x), "X is used transposed"),
+         "T for a factor that is transposed, N for one that is not: one letter per factor, for "
+         "example NTN, or one for all"),
+    FLAG("transpose-x", 0, offsetof(struct settings, transpose_x), "transpose X"),
     FLAG("written-out", 0, offsetof(struct settings, written_out),
-         "there is no X: write F1 x F2 x ... itself"),
+         "take no X, and write F1 x F2 x ... itself"),
     DTYPE(offsetof(struct settings, dtype),
           "auto: f32 if all inputs are float32 or float16 arrays, else f64"),
     OPTION_END,
@@ -33,10 +33,11 @@ static const struct option_row rows[] = {
 
 static const struct option_row rank_rows[] = {
     FLAG("mpi", 0, offsetof(struct settings, mpi),
-         "the processes that mpirun has started share the product; the first one writes it"),
+         "share the product between the processes that mpirun has started; the first one writes "
+         "it"),
     CHOICE("split", 0, "SPLIT", offsetof(struct settings, split), "auto", "rows|columns|auto",
-           "with --mpi: what of X (of --side left: of its transpose) a process has; auto is rows "
-           "unless there are too few"),
+           "with --mpi: the part of X (of its transpose with --side left) that each process has; "
+           "auto is rows, unless there are too few"),
     OPTION_END,
 };
 
@@ -320,16 +321,17 @@ static enum exit_status run(const void *settings, int count, char **operands, st
 const struct command cmd_kron = {
     .name = "kron",
     .operands = "X F1 [F2]...",
-    .summary = "products with a Kronecker product of matrices",
+    .summary = "multiply by a Kronecker product of matrices",
     .details =
         "Writes Y = X (F1 x F2 x ...), where F1 x F2 is the Kronecker product, with the element "
-        "F1[i,j] F2[k,l] in row i p + k and column j q + l (F2 is p by q). It is never formed: a "
-        "factor after the other is applied. With --side left, Y = (F1 x F2 x ...) X.\n\n"
-        "X and the factors are numeric tables in text or .npy arrays; arrays of more than two "
-        "dimensions are batches of matrices, a vector X is one row (left: one column).\n\n"
-        "With --mpi, which mpirun's processes need, each of them reads the files, multiplies its "
-        "part of X and sends its part of Y to the first one, which writes it. Where one of them "
-        "fails all of them end, with one message.",
+        "F1[i,j] F2[k,l] in row i p + k and column j q + l (F2 is p by q). It is never formed: "
+        "the factors are applied one after the other. With --side left, Y = (F1 x F2 x ...) X.\n\n"
+        "X and the factors are numeric tables in text or .npy arrays; arrays with more than two "
+        "dimensions are batches of matrices, and a vector X is one row (one column with --side "
+        "left).\n\n"
+        "With --mpi, which is required under mpirun, each process reads the files, multiplies its "
+        "part of X and sends its part of Y to the first process, which writes the result. If one "
+        "process fails, they all stop, and one message is printed.",
     .examples =
         "  gram kron x.npy f1.npy f2.npy f3.npy -o y.npy\n"
         "  gram kron x.npy f1.npy f2.npy --side left --op TN -o y.npy\n"

@@ -20,26 +20,28 @@ struct settings {
 
 static const struct option_row rows[] = {
     TEXT("power", 'p', "K/Q", offsetof(struct settings, power), "-1/4",
-         "whole numbers, the second may be left out, or any number: -1/4, 1/2, -1, 3, -0.123"),
+         "the power: a fraction of whole numbers, or any number, for example -1/4, 1/2, -1, 3 or "
+         "-0.123"),
     CHOICE("method", 'm', "NAME", offsetof(struct settings, method), "auto",
            "auto|eigh|coupled-newton|newton-schulz|minimax",
-           "eigh: eigenvalues, in double; the others iterate, in the type of the matrix"),
+           "eigh: eigenvalues, in double; the others are iterations, in the type of the matrix"),
     CHOICE("precision", 0, "TYPE", offsetof(struct settings, precision), "auto",
            "auto|f64|f32|tf32x3|tf32",
-           "what the products of an iteration are computed in on a GPU; on the CPU the last three "
-           "are one, and f64 matrices know auto and f64 alone"),
+           "the arithmetic of the products of an iteration on a GPU; on the CPU the last three "
+           "are the same, and f64 matrices allow only auto and f64"),
     NUMBER("ridge", 0, "R", offsetof(struct settings, ridge), NULL, 0, 1e300,
            "add R to the diagonal first"),
     NUMBER("relative-ridge", 0, "R", offsetof(struct settings, relative_ridge), NULL, 0, 1e300,
            "add R times the largest eigenvalue to the diagonal first"),
     NUMBER("condition", 0, "C", offsetof(struct settings, condition), NULL, 1, 1e300,
-           "minimax: a bound of the condition number, where no ridge gives one"),
+           "minimax: a bound for the condition number, if no ridge gives one"),
     NUMBER("tolerance", 0, "E", offsetof(struct settings, tolerance), NULL, 0, 1e300,
            "fail if the estimate of the largest error of X^Q A^K - I is above E"),
     NUMBER("floor", 0, "F", offsetof(struct settings, floor), NULL, 0, 1,
-           "raise eigenvalues below F times the largest one, negative ones too, to that"),
+           "raise eigenvalues below F times the largest one, including negative ones, to that "
+           "value"),
     UPLO(offsetof(struct settings, uplo),
-         "the triangle of A that is read; the other may hold anything"),
+         "the triangle of A that is read; the other one may hold anything"),
     DTYPE(offsetof(struct settings, dtype),
           "auto: f32 if A is a float32 or float16 array, else f64"),
     OPTION_END,
@@ -186,13 +188,14 @@ static enum exit_status run(const void *settings, int count, char **operands, st
 const struct command cmd_power = {
     .name = "power",
     .operands = "A",
-    .summary = "powers of symmetric matrices, as A^(-1/4)",
+    .summary = "compute powers of symmetric matrices, such as A^(-1/4)",
     .details =
-        "Computes X = (A + R I)^(K/Q) of a symmetric positive semidefinite matrix and writes it. A "
-        "is a numeric table in text or a .npy array; more than two dimensions are a batch.\n\n"
-        "The exit status is 1, and nothing is written, if the power of a matrix does not exist (an "
-        "inverse root of a singular matrix without a ridge), an iteration does not converge or the "
-        "error is above --tolerance.",
+        "Computes X = (A + R I)^(K/Q) for a symmetric positive semidefinite matrix A, and writes "
+        "it. A is a numeric table in text or an .npy array; an array with more than two "
+        "dimensions is a batch of matrices.\n\n"
+        "The exit status is 1, and nothing is written, if the power of a matrix does not exist "
+        "(for example, an inverse root of a singular matrix without a ridge), if an iteration "
+        "does not converge, or if the error is above --tolerance.",
     .examples = "  gram power factor.npy --power -1/4 --relative-ridge 1e-6 -o root.npy",
     .least = 1,
     .most = 1,

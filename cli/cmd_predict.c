@@ -222,14 +222,13 @@ static enum exit_status run(const void *settings, int count, char **operands, st
 const struct command cmd_predict = {
     .name = "predict",
     .operands = "MODEL DATA",
-    .summary = "the predictions of a model for the rows of a table",
+    .summary = "predict the rows of a table with a model",
     .details =
         "Writes one line per row of DATA, in the same order, in a column called prediction: the "
-        "predicted number or class. The columns that the model was trained on are found by their "
-        "names; other columns are ignored. A missing value and a category that was not there in "
-        "training are allowed.\n\n"
-        "A .npy output holds the numbers, or with --proba one row of probabilities for every row "
-        "of DATA.",
+        "predicted number or class. The columns on which the model was trained are found by their "
+        "names, and other columns are ignored. Missing values and new categories are allowed.\n\n"
+        "A .npy output holds the numbers or, with --proba, one row of probabilities per row of "
+        "DATA.",
     .examples =
         "  gram predict model.gram new.csv -o predictions.csv\n"
         "  gram predict model.gram new.csv --proba --json | head",

@@ -146,12 +146,12 @@ static enum exit_status run(const void *settings, int count, char **operands, st
 const struct command cmd_score = {
     .name = "score",
     .operands = "MODEL DATA",
-    .summary = "how well a model predicts a table",
+    .summary = "measure how well a model predicts a table",
     .details =
-        "Compares the predictions of a model with the target column of DATA, which has the name "
-        "that it had in training. Prints the accuracy (share of right classes) and the log loss of "
-        "a classification; the root mean squared error, the mean absolute error and R squared of a "
-        "regression. Rows without a target are left out.",
+        "Compares the predictions of a model with the target column of DATA, which has the same "
+        "name as in training. For a classification it prints the accuracy (the share of correct "
+        "classes) and the log loss. For a regression it prints the root mean squared error, the "
+        "mean absolute error and R squared. Rows without a target are left out.",
     .examples = "  gram score model.gram new.csv --json",
     .least = 2,
     .most = 2,

@@ -26,9 +26,10 @@ enum {
 
 static const struct option_row rows[] = {
     CHOICE("method", 'm', "NAME", offsetof(struct settings, method), "lu", "lu|cholesky",
-           "lu: any square matrix; cholesky: a symmetric positive definite one, in half the time"),
+           "lu: for any square matrix; cholesky: for a symmetric positive definite one, in half "
+           "the time"),
     UPLO(offsetof(struct settings, uplo),
-         "cholesky: the triangle of A that is read; the other may hold anything"),
+         "cholesky: the triangle of A that is read; the other one may hold anything"),
     DTYPE(offsetof(struct settings, dtype),
           "auto: f32 if both inputs are float32 or float16 arrays, else f64"),
     OPTION_END,
@@ -197,13 +198,13 @@ static enum exit_status run(const void *settings, int count, char **operands, st
 const struct command cmd_solve = {
     .name = "solve",
     .operands = "A B",
-    .summary = "systems of linear equations A X = B",
+    .summary = "solve systems of linear equations A X = B",
     .details =
-        "Solves A X = B, with A square and the right-hand sides in the columns of B, and "
-        "writes X. A and B are numeric tables in text or .npy arrays; more than two "
-        "dimensions are batches, a vector B is one right-hand side.\n\n"
-        "The exit status is 1, and nothing is written, if a matrix is singular or, with "
-        "--method cholesky, not positive definite.",
+        "Solves A X = B for a square matrix A, with the right-hand sides in the columns of B, and "
+        "writes X. A and B are numeric tables in text or .npy arrays. Arrays with more than two "
+        "dimensions are batches of matrices, and a vector B is one right-hand side.\n\n"
+        "The exit status is 1, and nothing is written, if a matrix is singular or, with --method "
+        "cholesky, not positive definite.",
     .examples = "  gram solve kernel.npy targets.csv --method cholesky -o coefficients.npy",
     .least = 2,
     .most = 2,

@@ -26,11 +26,11 @@ struct settings {
 
 static const struct option_row problem_rows[] = {
     NUMBER("p", 'p', "P", offsetof(struct settings, p), NULL, 1e-300, INFINITY,
-           "the norm: p > 0, inf is the largest difference (default: 2)"),
+           "the norm, p > 0; inf is the largest difference (default: 2)"),
     CHOICE("dtype", 0, "TYPE", offsetof(struct settings, dtype), "f32", "f32|f64",
-           "what rows and matrices are made of"),
+           "the type of rows and matrices"),
     FLAG("symmetric", 0, offsetof(struct settings, symmetric),
-         "the rows of one matrix with each other; N is M"),
+         "use the rows of one matrix with each other; N is M"),
     OPTION_END,
 };
 
@@ -39,24 +39,24 @@ static const struct option_row eigh_rows[] = {
             "the K largest pairs (default: all pairs)"),
     INTEGER("smallest", 0, "K", offsetof(struct settings, smallest), NULL, 0, 0x1p31,
             "the K smallest pairs"),
-    FLAG("no-vectors", 0, offsetof(struct settings, no_vectors), "values alone"),
+    FLAG("no-vectors", 0, offsetof(struct settings, no_vectors), "compute only values"),
     CHOICE("matrix", 0, "KIND", offsetof(struct settings, matrix), "random", "random|kernel",
-           "kernel: of a Gaussian kernel, whose few large values krylov finds sooner"),
+           "kernel: a Gaussian kernel matrix, whose few large values krylov finds faster"),
     OPTION_END,
 };
 
 static const struct option_row kron_rows[] = {
     CHOICE("side", 's', "SIDE", offsetof(struct settings, side), "right", "right|left",
-           "where the factors stand: right is X (F1 x F2 ...), left is (F1 x F2 ...) X"),
+           "the side of the factors: right is X (F1 x F2 ...), left is (F1 x F2 ...) X"),
     TEXT("op", 0, "LETTERS", offsetof(struct settings, op), NULL,
-         "T for a factor that is used transposed, N for one that is not: a letter for each factor, "
-         "or one for all; sizes are those of the factors as they are used"),
+         "T for a factor that is transposed, N for one that is not: one letter per factor, or one "
+         "for all; the sizes are those after transposition"),
     OPTION_END,
 };
 
 static const struct option_row device_rows[] = {
     TEXT("device", 0, "DEVICE", offsetof(struct common_settings, device), "cuda",
-         "the GPU: cuda or cuda:N; for eigh and kron also cpu"),
+         "the GPU, cuda or cuda:N; also cpu for eigh and kron"),
     OPTION_END,
 };
 
@@ -217,21 +217,23 @@ static enum exit_status run(const void *settings, int count, char **operands, st
 const struct command cmd_tune = {
     .name = "tune",
     .operands = "cdist|kernel M N K | eigh B N | kron M P[xQ]...",
-    .summary = "measure how one problem is computed fastest here",
+    .summary = "find the fastest way to compute a problem here",
     .details =
         "Computes the distances, or a Laplace kernel, of M and N rows of K numbers on the GPU in "
-        "every way that the library has, and keeps the fastest beside the compiled kernels (see "
-        "gram cache). From then on all calls and processes take it for such problems: the same "
-        "type, p (for most p its whole part) and layout, and sizes that are the same to the next "
-        "power of two. gram cache clear forgets it.\n\n"
+        "every way that the library offers, and keeps the fastest beside the compiled kernels "
+        "(see gram cache). From then on, all calls of all processes use it for similar problems: "
+        "those with the same type, layout and p (for most p, its whole part), and with sizes that "
+        "are the same when they are rounded up to a power of two. gram cache clear removes the "
+        "result.\n\n"
         "eigh does the same for B symmetric matrices of order N with every driver, on the GPU or "
-        "the CPU (--device cpu): what is fastest is taken where no driver is asked for, for the "
-        "same type, with vectors or without, N with the same three leading bits, and B and the "
-        "number of pairs the same to the next power of two.\n\n"
-        "kron measures, on the GPU or the CPU, how a matrix of M rows is multiplied by the "
-        "Kronecker product of factors of P rows and Q columns (with --side left: one of M columns "
-        "from the left): which of them are applied together, and to tiles of what size. On the "
-        "CPU results keep their bits.",
+        "on the CPU (--device cpu). The fastest driver is then used if no driver is requested, "
+        "for problems with the same type, with vectors or without, with the same three leading "
+        "bits of N, and with B and the number of pairs the same when they are rounded up to a "
+        "power of two.\n\n"
+        "kron measures, on the GPU or on the CPU, the product of a matrix of M rows and the "
+        "Kronecker product of factors with P rows and Q columns (with --side left, of these "
+        "factors and a matrix of M columns). It chooses which factors are applied together, and "
+        "the size of the tiles. On the CPU, results keep their bits.",
     .examples =
         "  gram tune cdist 30000 30000 1024 --p 1.3\n"
         "  gram tune kernel 20000 20000 256 --p 1 --symmetric\n"

@@ -10,8 +10,7 @@
 
 const struct option_row device_options[] = {
     TEXT("device", 0, "DEVICE", offsetof(struct common_settings, device), "cpu",
-         "where to compute: cpu; cuda or cuda:N, an NVIDIA GPU; auto, a GPU if there is one that "
-         "can be used"),
+         "the device: cpu; cuda or cuda:N, an NVIDIA GPU; auto, a GPU if one can be used"),
     OPTION_END,
 };
 

@@ -32,24 +32,28 @@ static const struct option_row main_rows[] = {
     CHOICE("task", 0, "TASK", AT(task), "auto", "auto|regression|classification",
            "auto: classification if the target is text or has two values, else regression"),
     NUMBER("holdout", 0, "FRACTION", AT(holdout), "0", 0, 0.99,
-           "keep a random part of the rows out of training and report the score on it"),
+           "hold out a random part of the rows, and report the score on it"),
     FLAG("auto", 'a', AT(automatic),
-         "search the hyperparameters that are not given, by validation, within the time limit"),
-    NUMBER("time-limit", 0, "SECONDS", AT(time_limit), "300", 1, 1e9, "of the search"),
+         "search for the hyperparameters that are not given, by validation, within the time limit"),
+    NUMBER("time-limit", 0, "SECONDS", AT(time_limit), "300", 1, 1e9,
+           "the time limit of the search"),
     INTEGER("seed", 0, "N", AT(seed), "0", 0, 0x1p53,
-            "of every random choice; the same seed and number of threads give the same model"),
+            "the seed of every random choice; the same seed and number of threads give the same "
+            "model"),
     OPTION_END,
 };
 
 static const struct option_row column_rows[] = {
     TEXT("categorical", 0, "COLUMNS", AT(categorical), NULL,
-         "columns of numbers that are categories, separated by commas"),
+         "the columns of numbers that are categories, separated by commas"),
     TEXT("ignore", 0, "COLUMNS", AT(ignore), NULL,
-         "columns that are not used, separated by commas"),
+         "the columns that are not used, separated by commas"),
     INTEGER("max-categories", 0, "N", AT(max_categories), "256", 2, 1e9,
-            "features of one column: of more categories the most frequent keep theirs, all others, "
-            "also those never seen, share one"),
-    TEXT("weights", 0, "COLUMN", AT(weights), NULL, "a column of weights of the rows, > 0"),
+            "the most features per column: if it has more categories, the most frequent have a "
+            "feature each, and all others, including new ones, share one"),
+    TEXT("weights", 0, "COLUMN", AT(weights), NULL,
+         "the column with the weights of the rows, "
+         "which are above 0"),
     OPTION_END,
 };
 
@@ -63,44 +67,45 @@ static const struct option_row hyper_rows[] = {
         "bandwidth", 'L', "L", AT(bandwidth), NULL, 1e-300, 1e300,
         "the length L, in units of the standardised features (default: from the median distance)"),
     NUMBER("regularization", 'r', "R", AT(regularization), NULL, 1e-300, 1e300,
-           "added to the diagonal of the kernel matrix"),
+           "the number that is added to the diagonal of the kernel matrix"),
     INTEGER("iterations", 'i', "N", AT(iterations), NULL, 0, 1000,
-            "rounds of feature learning; 0: none, kernel ridge regression"),
+            "the rounds of feature learning; 0: none (kernel ridge regression)"),
     CHOICE("metric", 0, "NAME", AT(metric), "auto", "auto|diagonal|full",
-           "what feature learning learns: one weight per feature, or a full matrix"),
+           "the form of what feature learning learns: one weight per feature, or a full matrix"),
     NUMBER("metric-power", 0, "A", AT(metric_power), NULL, 0.01, 1,
-           "the metric is the average gradient outer product to the power of A (default: 1/2 in a "
-           "classification, 1/4 in a regression)"),
+           "the metric is the average gradient outer product to the power A (default: 1/2 for a "
+           "classification, 1/4 for a regression)"),
     INTEGER("metric-rows", 0, "N", AT(metric_rows), NULL, 10, 0x1p53,
-            "learn the metric from at most N rows (default: 6000, or 400 per feature if more)"),
+            "learn the metric from at most N rows (default: 6000, or 400 per feature if that is "
+            "more)"),
     CHOICE("transform", 0, "NAME", AT(transform), "auto", "auto|none|log|sqrt",
-           "of the target of a regression: predict its logarithm or square root"),
+           "predict the logarithm or the square root of the target of a regression"),
     OPTION_END,
 };
 
 static const struct option_row limit_rows[] = {
     NUMBER("validation", 0, "FRACTION", AT(validation), NULL, 0.001, 0.9,
-           "share of the training rows that choices and early stopping are made on"),
+           "the share of the training rows that is used for choices and for early stopping"),
     INTEGER("leaf-rows", 0, "N", AT(leaf_rows), NULL, 2, 0x1p53,
             "split the rows into leaves of at most N (default: from memory and time)"),
     NUMBER("memory", 0, "GIB", AT(memory), NULL, 0.001, 1e6,
-           "do with so much memory (default: all there is)"),
+           "use at most so many GiB of memory (default: all that is available)"),
     CHOICE("solver", 0, "NAME", AT(solver), "auto", "auto|cholesky|cg",
            "cholesky: exact; cg: preconditioned conjugate gradients"),
-    NUMBER("tolerance", 0, "EPS", AT(tolerance), NULL, 1e-15, 1, "relative residual of cg"),
-    CHOICE("dtype", 0, "TYPE", AT(dtype), "f32", "auto|f32|f64", "of the kernel matrix"),
+    NUMBER("tolerance", 0, "EPS", AT(tolerance), NULL, 1e-15, 1, "the relative residual of cg"),
+    CHOICE("dtype", 0, "TYPE", AT(dtype), "f32", "auto|f32|f64", "the type of the kernel matrix"),
     OPTION_END,
 };
 
 static const struct option_row report_rows[] = {
     FLAG("json", 0, AT(json),
-         "report as JSON on standard output; score is null if nothing was held out"),
+         "write the report as JSON to standard output; score is null if nothing was held out"),
     FILE_NAME("chart", 0, "FILE.svg", AT(chart), NULL,
-              "write a picture of the feature importance as SVG"),
+              "write a chart of the feature importance as SVG"),
     INTEGER("top", 'n', "N", AT(top), "20", 1, 1000,
-            "in text and in the picture, the N most important features only"),
+            "show only the N most important features in text and in the chart"),
     CHOICE("progress", 0, "WHEN", AT(common.progress), "auto", "auto|never",
-           "auto: a progress bar if standard error is a terminal; never: none"),
+           "auto: show a progress bar if standard error is a terminal; never: do not"),
     OPTION_END,
 };
 

@@ -17,18 +17,18 @@ enum {
 };
 
 const struct exit_status_text exit_status_texts[] = {
-    {         CLI_OK,                                                                 "success"},
-    {    CLI_FAILURE,   "the work failed: a check did not pass, a matrix could not be factored"},
-    {      CLI_USAGE, "wrong usage: an unknown command or option, a missing or malformed value"},
-    {   CLI_BAD_DATA,    "an input holds something that cannot be used; the message says where"},
-    {   CLI_NO_INPUT,                                          "an input file cannot be opened"},
-    {CLI_UNSUPPORTED,                  "this build or device does not offer what was asked for"},
-    {  CLI_NO_MEMORY,                                                           "out of memory"},
-    {  CLI_NO_OUTPUT,                                        "an output file cannot be created"},
-    {         CLI_IO,          "reading or writing failed half-way, for example on a full disk"},
-    {CLI_INTERRUPTED,                                                   "interrupted by Ctrl-C"},
-    { CLI_TERMINATED,                 "ended by SIGTERM; by another signal, 128 and its number"},
-    {         CLI_OK,                                                                      NULL},
+    {         CLI_OK,                                                                     "success"},
+    {    CLI_FAILURE, "the work failed: for example, a check did not pass, or a matrix is singular"},
+    {      CLI_USAGE,             "wrong usage: for example, an unknown option, or a missing value"},
+    {   CLI_BAD_DATA,             "an input holds data that cannot be used; the message says where"},
+    {   CLI_NO_INPUT,                                              "an input file cannot be opened"},
+    {CLI_UNSUPPORTED,                           "this build or device does not offer the operation"},
+    {  CLI_NO_MEMORY,                                                               "out of memory"},
+    {  CLI_NO_OUTPUT,                                            "an output file cannot be created"},
+    {         CLI_IO,                       "reading or writing failed, for example on a full disk"},
+    {CLI_INTERRUPTED,                                                       "interrupted by Ctrl-C"},
+    { CLI_TERMINATED,                  "ended by SIGTERM; for other signals, 128 plus their number"},
+    {         CLI_OK,                                                                          NULL},
 };
 
 /* Lines end before this column: as wide as the terminal, within what is comfortable to read. */

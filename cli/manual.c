@@ -89,28 +89,31 @@ static void roff_list(struct output *out, const char *title, const char *const r
 }
 
 static const char *const environment[][2] = {
-    { "GRAM_NUM_THREADS",                        "the number of threads, where --threads is not given"},
-    {     "GRAM_CPU_ISA",    "base, avx2 or avx512: the instruction set, instead of the best there is"},
-    {  "GRAM_CDIST_FORM",   "direct or expansion: the form in which distances with p = 2 are computed"},
-    {         "GRAM_LOG", "debug: what the library does is written to standard error; off: nothing is"},
-    {   "GRAM_CACHE_DIR",             "the folder of compiled kernels and of what gram tune has found"},
-    {   "GRAM_CACHE_MIB",                 "how much code is kept there at most, in MiB (default: 256)"},
-    {         "GRAM_JIT", "off: no kernel for a GPU is compiled; only those that are kept can be used"},
-    {   "GRAM_JIT_DEBUG",               "1: kernels for GPUs are compiled for debuggers and profilers"},
-    {  "GRAM_PLUGIN_DIR",     "the folder of libgram_cuda.so and libgram_mpi.so, instead of libgram's"},
-    {"GRAM_CUDA_LIB_DIR",                  "the folder of NVIDIA's libraries, instead of the system's"},
-    {   "XDG_CACHE_HOME",                  "where GRAM_CACHE_DIR is not set, its folder gram is taken"},
-    {             "HOME",        "where that is not set either, the folder .cache/gram in it is taken"},
-    {               NULL,                                                                         NULL},
+    { "GRAM_NUM_THREADS","the number of threads, if --threads is not given"                         },
+    {     "GRAM_CPU_ISA",        "the instruction set: base, avx2 or avx512 (default: the best)"},
+    {  "GRAM_CDIST_FORM",            "the formula for distances with p = 2: direct or expansion"},
+    {         "GRAM_LOG", "debug: the library logs its work to standard error; off: it does not"},
+    {   "GRAM_CACHE_DIR",       "the folder of compiled kernels and of the results of gram tune"},
+    {   "GRAM_CACHE_MIB",              "the most code that is kept there, in MiB (default: 256)"},
+    {         "GRAM_JIT",     "off: no kernel for a GPU is compiled; only kept kernels are used"},
+    {   "GRAM_JIT_DEBUG",         "1: kernels for GPUs are compiled for debuggers and profilers"},
+    {  "GRAM_PLUGIN_DIR",
+     "the folder of libgram_cuda.so and libgram_mpi.so (default: that of libgram)"              },
+    {"GRAM_CUDA_LIB_DIR",      "the folder of NVIDIA's libraries (default: those of the system)"},
+    {   "XDG_CACHE_HOME",          "if GRAM_CACHE_DIR is not set, the folder gram in it is used"},
+    {             "HOME",      "if that is not set either, the folder .cache/gram in it is used"},
+    {         "NO_COLOR",                                  "set: no colours, also on a terminal"},
+    {             "TERM",                                "dumb: no colours, and no progress bar"},
+    {               NULL,                                                                   NULL},
 };
 
 static const char *const files[][2] = {
     {"~/.cache/gram/kernels-1.db",
-     "kernels that were compiled for GPUs, and what gram tune has measured: a SQLite database that "
-     "may be deleted at any time"      },
+     "compiled kernels for GPUs, and the measurements of gram tune, in a SQLite database that may "
+     "be deleted at any time"          },
     {              ".gram-XXXXXX",
-     "a temporary file beside an output, which is renamed when it is complete; what kill -9 leaves "
-     "of it may be deleted"            },
+     "a temporary file beside an output, which is renamed when it is complete; one that kill -9 "
+     "has left behind may be deleted"  },
     {                        NULL, NULL},
 };
 
@@ -144,8 +147,8 @@ void manual_page(struct output *out)
     roff_list(out, "FILES", files);
     output_text(out, ".SH \"SEE ALSO\"\n");
     roff_text(out,
-              "The guide (docs/guide/tables.md), what GPUs need (docs/guide/gpu.md), the Python "
-              "package (docs/guide/python.md) and the C library (gram/gram.h) are in libgram's "
-              "source.");
+              "The documentation in libgram's source: docs/guide/command.md (this command), "
+              "docs/guide/gpu.md (GPUs), docs/guide/python.md (the Python package) and gram/gram.h "
+              "(the C library).");
     output_text(out, "\n");
 }

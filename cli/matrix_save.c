@@ -12,10 +12,10 @@
 
 const struct option_row output_options[] = {
     FILE_NAME("output", 'o', "FILE", offsetof(struct output_settings, output), "-",
-              "where the result goes; - is standard output"),
+              "the file for the result; - is standard output"),
     CHOICE("format", 0, "FORMAT", offsetof(struct output_settings, format), "auto",
            "auto|csv|npy|json|tsv",
-           "auto goes by the end of FILE, and is csv if that says nothing"),
+           "the format; auto follows the ending of FILE, and is csv if there is none"),
     FLAG("json", 0, offsetof(struct output_settings, json), "the same as --format json"),
     OPTION_END,
 };

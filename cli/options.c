@@ -27,7 +27,7 @@ struct flat {
 
 const struct option_row threads_options[] = {
     INTEGER("threads", 't', "N", offsetof(struct common_settings, threads), NULL, 1, 1024,
-            "use N threads (default: all processors this process may run on)"),
+            "use N threads (default: one for each processor that this process may run on)"),
     OPTION_END,
 };
 
@@ -39,12 +39,12 @@ const struct option_row common_options[] = {
 const struct option_row input_options[] = {
     CHARACTER(
         "delimiter", 0, "CHAR", offsetof(struct input_settings, delimiter),
-        "what separates the fields of text input: one character, or \"tab\" (default: comma, tab, "
-        "semicolon or |, whichever the first line holds most of)"),
+        "the separator of fields in text input: one character, or \"tab\" (default: comma, tab, "
+        "semicolon or |, whichever is most frequent in the first line)"),
     CHOICE("decimal", 0, "MARK", offsetof(struct input_settings, decimal), "point", "point|comma",
            "the decimal mark of numbers in text input"),
     FLAG("no-header", 0, offsetof(struct input_settings, no_header),
-         "the first line of text input is data; columns are called 0, 1, 2, ..."),
+         "treat the first line of text input as data; columns are called 0, 1, 2, ..."),
     OPTION_END,
 };
 

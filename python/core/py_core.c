@@ -91,7 +91,7 @@ static int add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **out)
 
 static const char linalg_doc[] =
     "LinAlgError(*args)\n--\n\n"
-    "A factorisation broke down: the matrix is not what it should be.\n\n"
+    "A factorisation failed: the matrix is, for example, singular or not positive definite.\n\n"
     ">>> import gram, numpy as np\n"
     ">>> try:\n"
     "...     gram.solve_cholesky(-np.eye(2), np.ones(2))\n"

@@ -11,7 +11,7 @@
 
 const char py_devices_doc[] =
     "devices()\n--\n\n"
-    "The devices that can be used here: \"cpu\", and \"cuda:0\" and so on.\n\n"
+    "The devices that can be used: \"cpu\", \"cuda:0\" and so on.\n\n"
     ">>> import gram\n"
     ">>> gram.devices()[0]\n"
     "'cpu'\n";
@@ -48,7 +48,7 @@ PyObject *py_devices(PyObject *module, PyObject *unused)
 
 const char py_best_device_doc[] =
     "best_device()\n--\n\n"
-    "The device that a new user should take: a GPU that works, else \"cpu\".\n\n"
+    "The recommended device: a GPU that works, or else \"cpu\".\n\n"
     ">>> import gram\n"
     ">>> gram.best_device() in gram.devices()\n"
     "True\n";
@@ -82,9 +82,10 @@ static long long resident_bytes(void)
 
 const char py_memory_info_doc[] =
     "memory_info(device=\"cpu\")\n--\n\n"
-    "Bytes of memory of a device, as a dict: total; free, for this process; used, by this process\n"
-    "(None where the driver does not say); other, what everything else holds.\n\n"
-    "Raises NotImplementedError for a device that is not there.\n\n"
+    "The memory of a device, in bytes, as a dict: total; free, for this process; used, by\n"
+    "this process (None if the driver does not tell it); other, which is used by everything\n"
+    "else.\n\n"
+    "Raises NotImplementedError if there is no such device.\n\n"
     ">>> import gram\n"
     ">>> info = gram.memory_info(\"cpu\")\n"
     ">>> 0 < info[\"used\"] < info[\"total\"]\n"
@@ -130,12 +131,15 @@ PyObject *py_memory_info(PyObject *module, PyObject *const *args, Py_ssize_t nar
 
 const char py_set_threads_doc[] =
     "set_threads(count)\n--\n\n"
-    "How many threads later calls use; 0: GRAM_NUM_THREADS, else the least of the processors that\n"
-    "this process may run on, its cgroup's quota and OMP_NUM_THREADS, OPENBLAS_NUM_THREADS,\n"
-    "MKL_NUM_THREADS, LOKY_MAX_CPU_COUNT and PYTHON_CPU_COUNT where they are set.\n"
+    "Sets the number of threads that later calls use.  0 means GRAM_NUM_THREADS if it is set.\n"
+    "Otherwise it means the least of the number of processors that this process may run on,\n"
+    "the quota of its cgroup, and those of OMP_NUM_THREADS, OPENBLAS_NUM_THREADS,\n"
+    "MKL_NUM_THREADS, LOKY_MAX_CPU_COUNT and PYTHON_CPU_COUNT that are set.\n\n"
     "Distances, kernels, products with them, Kronecker products and batches of small matrices\n"
-    "have the same bits with every number; what BLAS and LAPACK add up agrees to rounding.\n\n"
-    "Raises ValueError for a number below 0 or above 1024, TypeError for what is no number.\n\n"
+    "have the same bits for every number of threads.  Sums of BLAS and LAPACK agree up to\n"
+    "rounding.\n\n"
+    "Raises ValueError for a number below 0 or above 1024, and TypeError for an argument that\n"
+    "is not a number.\n\n"
     ">>> import gram\n"
     ">>> gram.set_threads(1)\n"
     ">>> gram.get_threads()\n"
@@ -169,14 +173,15 @@ PyObject *py_set_threads(PyObject *module, PyObject *count)
 
 const char py_get_threads_doc[] =
     "get_threads()\n--\n\n"
-    "How many threads a call may use.\n\n"
+    "The number of threads that a call may use.\n\n"
     ">>> import gram\n"
     ">>> gram.get_threads() >= 1\n"
     "True\n";
 
 const char py_info_doc[] =
     "info()\n--\n\n"
-    "What is used here, as a dict: version, cpu_isa, cpu_isas, blas, threads, cuda_devices.\n\n"
+    "A description of the library and this machine, as a dict: version, cpu_isa, cpu_isas,\n"
+    "blas, threads, cuda_devices.\n\n"
     ">>> import gram\n"
     ">>> gram.info()[\"version\"] == gram.__version__\n"
     "True\n";

@@ -69,11 +69,12 @@ static PyObject *multiply(PyObject *module, PyObject *const *args, Py_ssize_t na
 
 const char py_kernel_matmul_doc[] =
     "kernel_matmul" PY_TEXT_kernel_matmul
-    "kernel(x, y, kernel, **options) @ v without the kernel matrix ever being stored.\n\n"
-    "v is (..., n, r), or (n,) for one vector, of the dtype that the matrix would have; out is\n"
-    "(..., m, r).  accumulate=True adds to out.  Without y half the work.\n\n"
-    "Raises ValueError for values, shapes and dtypes that do not fit, TypeError for what is no\n"
-    "array.\n\n"
+    "kernel(x, y, kernel, **options) @ v, without storing the kernel matrix.\n\n"
+    "v is (..., n, r), or (n,) for one vector, with the dtype that the matrix would have, and\n"
+    "out is (..., m, r).  accumulate=True adds to out.  Without y, the call does half of the\n"
+    "work.\n\n"
+    "Raises ValueError for values, shapes and dtypes that do not fit, and TypeError for\n"
+    "arguments that are not arrays.\n\n"
     ">>> import gram, numpy as np\n"
     ">>> x = np.array([[0.0], [1.0], [2.0]])\n"
     ">>> gram.kernel_matmul(x, kernel=\"linear\", v=np.ones(3)).tolist()\n"

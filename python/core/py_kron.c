@@ -125,10 +125,11 @@ static PyObject *product(PyObject *module, PyObject *const *args, Py_ssize_t nar
 const char py_kron_doc[] =
     "kron" PY_TEXT_kron
     "The Kronecker product of 1 to 16 matrices, written out.\n\n"
-    "factors is a sequence of matrices (..., p_i, q_i), whose batches broadcast; the result is\n"
-    "(..., p_1 p_2 ..., q_1 q_2 ...).  float32, float64, float16, bfloat16, int32 or int64, all\n"
-    "alike.\n\n"
-    "Raises ValueError for shapes and dtypes that do not fit, TypeError for what is no array.\n\n"
+    "factors is a sequence of matrices (..., p_i, q_i), whose batches broadcast.  The result\n"
+    "is (..., p_1 p_2 ..., q_1 q_2 ...).  All have the same dtype: float32, float64, float16,\n"
+    "bfloat16, int32 or int64.\n\n"
+    "Raises ValueError for shapes and dtypes that do not fit, and TypeError for arguments\n"
+    "that are not arrays.\n\n"
     ">>> import gram, numpy as np\n"
     ">>> gram.kron([np.array([[1.0, 2.0]]), np.eye(2)]).tolist()\n"
     "[[1.0, 0.0, 2.0, 0.0], [0.0, 1.0, 0.0, 2.0]]\n";
@@ -147,7 +148,7 @@ PyObject *py_kron_workspace(PyObject *module, PyObject *const *args, Py_ssize_t 
 const char py_kron_diagonal_doc[] =
     "kron_diagonal" PY_TEXT_kron_diagonal
     "The diagonal of the Kronecker product of square matrices.\n\n"
-    "factors is a sequence of 1 to 16 matrices (..., n_i, n_i), whose batches broadcast; the\n"
+    "factors is a sequence of 1 to 16 matrices (..., n_i, n_i), whose batches broadcast.  The\n"
     "result is (..., n_1 n_2 ...).  dtypes and errors are those of gram.kron.\n\n"
     ">>> import gram, numpy as np\n"
     ">>> gram.kron_diagonal([np.diag([1.0, 2.0]), np.diag([3.0, 5.0])]).tolist()\n"
@@ -167,9 +168,10 @@ PyObject *py_kron_diagonal_workspace(PyObject *module, PyObject *const *args, Py
 
 const char py_kron_trace_doc[] =
     "kron_trace(factors, *, out=None)\n--\n\n"
-    "The trace of the Kronecker product of square matrices, one number per item of the batch.\n\n"
-    "float32, float64 (summed in float64), int32 or int64 (which wrap around).  Otherwise as\n"
-    "gram.kron_diagonal.\n\n"
+    "The trace of the Kronecker product of square matrices, with one number per item of the\n"
+    "batch.\n\n"
+    "The dtype is float32, float64 (both summed in float64), int32 or int64 (which wrap\n"
+    "around).  Otherwise the same as gram.kron_diagonal.\n\n"
     ">>> import gram, numpy as np\n"
     ">>> gram.kron_trace([np.diag([1.0, 2.0]), np.diag([3.0, 5.0])]).item()\n"
     "24.0\n";
@@ -195,11 +197,12 @@ PyObject *py_kron_trace(PyObject *module, PyObject *const *args, Py_ssize_t narg
 
 const char py_kron_logdet_doc[] =
     "kron_logdet" PY_TEXT_kron_logdet
-    "(sign, logarithm of the absolute value) of the determinant of the Kronecker product of\n"
-    "square matrices, as numpy.linalg.slogdet; one number per item of the batch.\n\n"
-    "sign is 1, -1, or 0 where the product is singular, and the logarithm -inf there.  By LU of\n"
-    "each factor in float64.  float32 or float64; out is the tuple of both results.  Otherwise\n"
-    "as gram.kron_diagonal.\n\n"
+    "The sign, and the logarithm of the absolute value, of the determinant of the Kronecker\n"
+    "product of square matrices, with one number per item of the batch, like\n"
+    "numpy.linalg.slogdet.\n\n"
+    "sign is 1, -1, or 0 where the product is singular and the logarithm is -inf.  The method\n"
+    "is an LU factorisation of each factor in float64.  All factors are float32, or all are\n"
+    "float64.  out is the tuple of both results.  Otherwise the same as gram.kron_diagonal.\n\n"
     ">>> import gram, numpy as np\n"
     ">>> sign, log = gram.kron_logdet([np.diag([1.0, -2.0]), np.eye(3)])\n"
     ">>> sign.item(), log.round(3).item()\n"

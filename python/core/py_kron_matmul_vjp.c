@@ -109,12 +109,14 @@ static PyObject *differentiate(PyObject *module, PyObject *const *args, Py_ssize
 
 const char py_kron_matmul_vjp_doc[] =
     "kron_matmul_vjp" PY_TEXT_kron_matmul_vjp
-    "The gradients of the sum of grad * kron_matmul(x, factors, side=side, alpha=alpha): the\n"
-    "tuple of those to x and to every factor; with wrt=\"x\" the first alone, with\n"
-    "wrt=\"factors\" the tuple of the others.\n\n"
-    "Each has the shape of its input, summed over what is broadcast; grad is as the product.\n"
-    "float32 or float64, all alike; any strides.  out takes the result, or the tuple of them.\n\n"
-    "Raises ValueError for shapes and dtypes that do not fit, TypeError for what is no array.\n\n"
+    "The gradients of the sum of grad * kron_matmul(x, factors, side=side, alpha=alpha): a\n"
+    "tuple of those with respect to x and to every factor.  wrt=\"x\" returns only the first,\n"
+    "and wrt=\"factors\" the tuple of the others.\n\n"
+    "Each gradient has the shape of its input, and is summed over the dimensions along which\n"
+    "the input was broadcast.  grad has the shape of the product.  All are float32 or all are\n"
+    "float64, with any strides.  out receives the result, or the tuple of results.\n\n"
+    "Raises ValueError for shapes and dtypes that do not fit, and TypeError for arguments\n"
+    "that are not arrays.\n\n"
     ">>> import gram, numpy as np\n"
     ">>> x, f = np.array([[1.0, 2.0]]), np.array([[3.0], [4.0]])\n"
     ">>> of_x, of_f = gram.kron_matmul_vjp(x, [f], grad=np.array([[10.0]]))\n"

@@ -126,11 +126,12 @@ static PyObject *multiply_pieces(PyObject *module, PyObject *const *args, Py_ssi
 const char py_matmul_batched_doc[] =
     "matmul_batched" PY_TEXT_matmul_batched
     "Products of batches of matrices, alpha a b + beta c.\n\n"
-    "a is (..., m, k), b (..., k, n), c and the result (..., m, n); float32 or float64, all\n"
-    "alike; any strides (pass a.mT for a transposed matrix), batches broadcast.  alpha and beta\n"
-    "may be arrays with one number per item.  out may be c itself.  c is not read where beta is\n"
-    "0.\n\n"
-    "Raises ValueError for shapes and dtypes that do not fit, TypeError for what is no array.\n\n"
+    "a is (..., m, k), b is (..., k, n), and c and the result are (..., m, n).  All are\n"
+    "float32 or all are float64, with any strides (pass a.mT for a transposed matrix), and\n"
+    "batches broadcast.  alpha and beta may be arrays with one number per item.  out may be c\n"
+    "itself.  c is not read where beta is 0.\n\n"
+    "Raises ValueError for shapes and dtypes that do not fit, and TypeError for arguments\n"
+    "that are not arrays.\n\n"
     ">>> import gram, numpy as np\n"
     ">>> gram.matmul_batched(np.ones((2, 1, 3)), np.eye(3), alpha=2.0).tolist()\n"
     "[[[2.0, 2.0, 2.0]], [[2.0, 2.0, 2.0]]]\n";
@@ -139,14 +140,16 @@ PY_WITH_WORKSPACE(py_matmul_batched, multiply)
 
 const char py_matmul_chunked_doc[] =
     "matmul_chunked" PY_TEXT_matmul_chunked
-    "matmul_batched of operands that may be larger than memory, such as numpy.memmap: in pieces\n"
-    "of which no more than memory bytes are worked on at a time (0: half of what is available).\n\n"
-    "With any array on a GPU, or device=\"cuda\", the GPU multiplies, within memory bytes of its\n"
-    "own; each of a, b, c and out may then be on the CPU, whose pieces are copied there and back\n"
-    "beside the products.  Such a call returns when out is complete.  A new result is where a is.\n"
-    "Pinned memory (torch's pin_memory) is copied without a detour.\n\n"
-    "The result is that of matmul_batched to rounding.  Arguments and errors as\n"
-    "gram.matmul_batched, and ValueError where memory has not room for one element of each.\n\n"
+    "matmul_batched for operands that may be larger than memory, such as numpy.memmap.  The\n"
+    "product is computed in pieces, and at most memory bytes are in use at a time (0: half of\n"
+    "the available memory).\n\n"
+    "If any array is on a GPU, or with device=\"cuda\", the GPU multiplies, and memory refers\n"
+    "to its own memory.  Each of a, b, c and out may then be on the CPU, and its pieces are\n"
+    "copied while products are computed.  Such a call returns when out is complete.  A new\n"
+    "result is where a is.  Pinned memory (pin_memory of PyTorch) is copied directly.\n\n"
+    "Up to rounding, the result is that of matmul_batched.  Arguments and errors are the same\n"
+    "as gram.matmul_batched has; ValueError is also raised if memory is too small for one\n"
+    "element of each array.\n\n"
     ">>> import gram, numpy as np\n"
     ">>> gram.matmul_chunked(np.ones((2, 3)), np.ones((3, 2)), memory=48).tolist()\n"
     "[[3.0, 3.0], [3.0, 3.0]]\n";

@@ -68,13 +68,15 @@ static PyObject *median(PyObject *module, PyObject *const *args, Py_ssize_t narg
 
 const char py_median_distance_doc[] =
     "median_distance" PY_TEXT_median_distance
-    "The median distance between the rows of x, the usual first guess of a bandwidth.\n\n"
-    "x is (..., m, k), float32, float64, float16 or bfloat16; the result has the shape of the\n"
-    "batch (no dimension for one matrix).  At most rows of them are drawn, by seed.  p and root\n"
-    "as in cdist.  Fewer than two rows give nan; nan distances are left out.\n\n"
-    "Raises ValueError for shapes, dtypes or p that do not fit, TypeError for what is no array.\n"
-    "After Garreau, Jitkrittum and Kanagawa, Large sample analysis of the median heuristic,\n"
-    "2017.\n\n"
+    "The median distance between the rows of x, which is the usual first guess for a\n"
+    "bandwidth.\n\n"
+    "x is (..., m, k), of float32, float64, float16 or bfloat16.  The result has the shape of\n"
+    "the batch (no dimension for one matrix).  The median is that of a sample of at most\n"
+    "`rows` rows, drawn with seed.  p and root are as in cdist.  Fewer than two rows give\n"
+    "nan, and distances that are nan are left out.\n\n"
+    "Raises ValueError for shapes, dtypes or p that do not fit, and TypeError for arguments\n"
+    "that are not arrays.  After Garreau, Jitkrittum and Kanagawa, Large sample analysis of\n"
+    "the median heuristic, 2017.\n\n"
     ">>> import gram, numpy as np\n"
     ">>> float(gram.median_distance(np.array([[0.0], [1.0], [3.0]])))\n"
     "2.0\n";

@@ -53,14 +53,17 @@ static PyObject *solve(PyObject *module, PyObject *const *args, Py_ssize_t nargs
 
 const char py_natural_gradient_doc[] =
     "natural_gradient" PY_TEXT_natural_gradient
-    "(J^T J / N + damping I)^-1 v, with J = gradients of N samples' log likelihoods with respect\n"
-    "to all P parameters of a small model.\n\n"
-    "gradients is (..., N, P), v and the result (..., P); float32 or float64, any strides,\n"
-    "batches broadcast, damping > 0 too.  By Cholesky's factorisation of the smaller of the two\n"
-    "Gram matrices.  info, int32 of the batch's shape, gets 0, or where it broke down.\n\n"
-    "Raises gram.LinAlgError where an item fails and there is no info, ValueError for shapes,\n"
-    "dtypes and values that do not fit, TypeError for what is no array.\n"
-    "After Amari, Natural gradient works efficiently in learning, Neural Computation 10, 1998.\n\n"
+    "(J^T J / N + damping I)^-1 v, where the rows of J = gradients are the gradients of the\n"
+    "log likelihoods of N samples with respect to all P parameters of a small model.\n\n"
+    "gradients is (..., N, P), and v and the result are (..., P).  All are float32 or all are\n"
+    "float64, with any strides, and batches broadcast.  damping > 0 may be an array with one\n"
+    "value per item.  The method is a Cholesky factorisation of the smaller of the two Gram\n"
+    "matrices.  info, int32 with the shape of the batch, receives 0, or the order at which\n"
+    "the factorisation failed.\n\n"
+    "Raises gram.LinAlgError if an item fails and info is not given, ValueError for shapes,\n"
+    "dtypes and values that do not fit, and TypeError for arguments that are not arrays.\n"
+    "After Amari, Natural gradient works efficiently in learning, Neural Computation 10,\n"
+    "1998.\n\n"
     ">>> import gram, numpy as np\n"
     ">>> gram.natural_gradient(np.array([[2.0, 0.0]]), np.array([5.0, 1.0]), 1.0).tolist()\n"
     "[1.0, 1.0]\n";

@@ -82,10 +82,10 @@ static PyObject *pending_result(PyObject *object, PyObject *unused)
 }
 
 static const char pending_doc[] =
-    "The results of gram.eigh(..., background=True), which goes on meanwhile.\n\n"
-    "result() waits for the work, in the order of the stream of the call, and returns what the\n"
-    "call would have returned, or raises.  Until then leave the arrays of the call alone; they\n"
-    "are kept.\n\n"
+    "The results of gram.eigh(..., background=True), which are computed meanwhile.\n\n"
+    "result() waits for the work, in the order of the stream of the call, and returns what\n"
+    "the call would have returned, or raises its exception.  Until then, do not use the\n"
+    "arrays of the call, which are kept alive.\n\n"
     ">>> import gram, numpy as np\n"
     ">>> work = gram.eigh(np.diag([3.0, 1.0]), vectors=False, background=True)\n"
     ">>> work.result().tolist()\n"

@@ -71,13 +71,16 @@ static PyObject *average(PyObject *module, PyObject *const *args, Py_ssize_t nar
 
 const char py_syrk_ema_doc[] =
     "syrk_ema" PY_TEXT_syrk_ema
-    "The running average of a Gram matrix, in place: l <- beta l + (1 - beta) alpha x x^T; with\n"
-    "transpose x^T x, with sum alpha without the factor 1 - beta.  Returns l.\n\n"
-    "x is (..., m, k), l (..., n, n), exactly symmetric afterwards, or with packed its upper\n"
-    "triangle row by row, (..., n (n + 1) / 2).  float32 or float64, any strides; x, beta and\n"
-    "alpha broadcast over the batch of l.  info, int32 of that batch's shape, gets 1 where x is\n"
-    "not finite; with keep such an item of l stays as it is.\n\n"
-    "Raises ValueError for shapes and dtypes that do not fit, TypeError for what is no array.\n\n"
+    "The running average of a Gram matrix, in place: l <- beta l + (1 - beta) alpha x x^T.\n"
+    "With transpose it takes x^T x instead, and with sum it takes alpha without the factor 1\n"
+    "- beta.  Returns l.\n\n"
+    "x is (..., m, k).  l is (..., n, n), and is exactly symmetric afterwards; with packed it\n"
+    "is the upper triangle, row by row, (..., n (n + 1) / 2).  All are float32 or all are\n"
+    "float64, with any strides.  x, beta and alpha broadcast over the batch of l.  info,\n"
+    "int32 with the shape of that batch, receives 1 where x is not finite; with keep, the l\n"
+    "of such an item does not change.\n\n"
+    "Raises ValueError for shapes and dtypes that do not fit, and TypeError for arguments\n"
+    "that are not arrays.\n\n"
     ">>> import gram, numpy as np\n"
     ">>> l = np.eye(2)\n"
     ">>> gram.syrk_ema(np.array([[1.0], [2.0]]), l, beta=0.5).tolist()\n"

@@ -13,64 +13,69 @@ _FISHERS = ("empirical", "mc", "type2")
 class KFAC(torch.optim.Optimizer):
     """K-FAC: SGD with momentum on directions (B x A + damping)^-1 grad, layer by layer.
 
-    The layers of model that are Linear, Conv1d, Conv2d, Conv3d (groups too; padding by zeros) and
-    Embedding, but those of skip_layers, have factors A = E[a a^T] of what goes in, with a 1 behind
-    it where there is a bias, and B = E[g g^T] of the gradients of what comes out, and directions
-    from these.  Then
+    The layers of model that are Linear, Conv1d, Conv2d, Conv3d (also with groups; padding by zeros)
+    and Embedding, except those of skip_layers, have directions from two factors: A = E[a a^T] of
+    the inputs, followed by a 1 if there is a bias, and B = E[g g^T] of the gradients of the
+    outputs.  Then
 
         buf <- momentum buf + direction + weight_decay p,  p <- p - lr buf.
 
-    others says what becomes of all other parameters: of norms, of positions, of skip_layers.  With
-    "sgd" their direction is their gradient; others_lr gives them a rate of their own.  "adamw":
+    others is the method for all other parameters (of normalisations, positions and skip_layers).
+    With "sgd" their direction is their gradient, and others_lr gives them a learning rate of their
+    own.  "adamw" is
 
         m <- beta1 m + (1 - beta1) grad,  v <- beta2 v + (1 - beta2) grad^2,
         p <- p - others_lr (m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + others_eps)
                             + others_weight_decay p)
 
-    with others_lr 1e-3, others_betas (0.9, 0.999), others_eps 1e-8, others_weight_decay 0.  With a
-    rate of their own they are the second of param_groups, whose lr a scheduler changes too.
+    with others_lr 1e-3, others_betas (0.9, 0.999), others_eps 1e-8, others_weight_decay 0.  If they
+    have their own learning rate, they are the second of param_groups, whose lr a scheduler also
+    changes.
 
-    fisher says which g: "empirical" takes those of loss.backward(), the loss being a mean over the
-    samples (reduction="sum": a sum).  "mc" (targets drawn from the prediction) and "type2" (exact,
-    a pass for every output) take them from curvature(outputs), to be called with the outputs of
-    the step's forward pass, before loss.backward().  likelihood is "categorical" (outputs are
-    logits in the last dimension) or "gaussian" (mean, unit variance).  terms says over how many
-    terms of each sample the loss is a mean (tokens); None: over the positions of outputs, or
-    "empirical" 1.  Without it curvature and damping would be that many times off.
+    fisher selects the gradients g.  "empirical" takes those of loss.backward(), where the loss is a
+    mean over the samples (reduction="sum": a sum).  "mc" (targets drawn from the prediction) and
+    "type2" (exact, with one pass per output) take them from curvature(outputs), which must be
+    called with the outputs of the step's forward pass, before loss.backward().  likelihood is
+    "categorical" (outputs are logits in the last dimension) or "gaussian" (mean, unit variance).
+    terms is the number of terms per sample over which the loss is a mean (for example, tokens);
+    None means the positions of outputs, and 1 for "empirical".  A wrong number scales the
+    curvature, and so the effect of damping.
 
-    damping is lambda; exact damping adds it to B x A in its eigenvectors, otherwise A and B get
-    their parts of it (pi-damping).  Averages decay by min(1 - 1 / k, decay) at the k'th update,
-    every update_every steps; inverses are made every refresh_every steps.  kl_clip bounds
-    lr^2 sum <direction, grad> by shortening all directions alike; 0: none.  setting says what the
-    positions of a sample share a weight as, "expand" or "reduce".
+    damping is lambda.  Exact damping adds it to B x A in its eigenvectors; otherwise A and B each
+    receive a part of it (pi-damping).  Averages decay by min(1 - 1 / k, decay) at the k'th update,
+    every update_every steps, and inverses are computed every refresh_every steps.  kl_clip bounds
+    lr^2 sum <direction, grad> by shortening all directions by the same factor; 0 means no bound.
+    setting is the treatment of positions of a sample that share a weight, "expand" or "reduce".
 
-    Memory besides the momentum, a number an element (AdamW: two): for factors of order m and n of
-    each group 2 (m^2 + n^2) + m + n float64 (an embedding of m rows 2 n^2 + 2 m + n; EKFAC m n
-    more), gradients of all layers, and four times the largest matrix, of at least 65536 numbers.
-    state_dtype "float32" (None: "float64") halves it; arithmetic with factors is then float32 too.
+    Memory, in addition to the momentum of one number per element (AdamW: two): for factors of order
+    m and n of each group, 2 (m^2 + n^2) + m + n float64 (an embedding of m rows: 2 n^2 + 2 m + n;
+    EKFAC: m n more), the gradients of all layers, and four times the largest matrix, with at least
+    65536 numbers.  state_dtype "float32" (None: "float64") halves it; arithmetic with factors is
+    then also in float32.
 
-    Parameters are float32, float64, float16 or bfloat16 (momentum of halves is float32), those of
-    layers all on the CPU or all on one GPU, also under torch.autocast.  With a torch.amp.GradScaler
-    and fisher="empirical" pass it as grad_scaler: the hooks see gradients of the scaled loss.
+    Parameters are float32, float64, float16 or bfloat16 (the last two have a momentum of float32).
+    Those of layers are all on the CPU or all on one GPU, also under torch.autocast.  With
+    fisher="empirical", pass a torch.amp.GradScaler as grad_scaler, since the hooks see gradients of
+    the scaled loss.
 
-    On a GPU all work is queued on PyTorch's current stream, which must be the same in all steps,
-    and nothing waits but info, state_dict, load_state_dict and, once per step, process_group.  So a
-    torch.cuda.graph can capture a step with its forward and backward pass, on the stream of a step
-    before it; whether it updates and refreshes is then what it was when it was captured.
-    state_dict goes from one device to the other.
+    On a GPU all work is queued on the current stream of PyTorch, which must be the same in all
+    steps.  Only info, state_dict, load_state_dict and, once per step, process_group wait.  A
+    torch.cuda.graph can therefore capture a step with its forward and backward pass, on the stream
+    of an earlier step; whether it updates and refreshes is then fixed by the capture.  A state_dict
+    can be moved between devices.
 
-    Gradients that are not finite raise gram.LinAlgError in step before a parameter changes; on a
-    GPU, where nothing waits, the directions of all layers are 0 instead, and parameters without
-    factors rest if one of theirs is not finite.  Factors that are not finite are left out.
-    info()["skipped"] counts both.  Raises ValueError for options that make no sense, and on a GPU
-    for another stream, TypeError for sparse gradients, NotImplementedError for parameters of other
-    dtypes and devices, and RuntimeError where a layer is used twice in a forward pass.  Gradients
-    may be accumulated over several backward passes; each of these updates the factors.
+    Gradients that are not finite raise gram.LinAlgError in step, before a parameter changes.  On a
+    GPU, where a step does not wait, the directions of all layers are 0 instead, and parameters
+    without factors do not change if one of their gradients is not finite.  Factors that are not
+    finite are left out.  info()["skipped"] counts both.  Raises ValueError for invalid options and,
+    on a GPU, for another stream; TypeError for sparse gradients; NotImplementedError for parameters
+    of other dtypes and devices; and RuntimeError if a layer is used twice in a forward pass.
+    Gradients may be accumulated over several backward passes, each of which updates the factors.
 
-    process_group: the ranks of a group of torch.distributed, whose gradients must be equal (as
-    DistributedDataParallel makes them), average their factors before every refresh, and EKFAC's
-    eigenvalues after every update, by one all-reduce: with batches of one size that is the same as
-    one process with all samples.  Every rank holds all state and makes all inverses.
+    process_group is a group of torch.distributed, whose ranks must have the same gradients (as with
+    DistributedDataParallel).  By one all-reduce, they average their factors before every refresh,
+    and the eigenvalues of EKFAC after every update.  With batches of the same size, this is the
+    same as one process with all samples.  Every rank holds all state and computes all inverses.
 
     Sources: Martens and Grosse, ICML 2015; Eschenhagen et al., NeurIPS 2023; EKFAC: George et al.,
     NeurIPS 2018; AdamW: Loshchilov and Hutter, ICLR 2019.
@@ -223,11 +228,12 @@ class KFAC(torch.optim.Optimizer):
         self._kfac.update(index, a, g)
 
     def curvature(self, outputs):
-        """Updates the factors from the distribution that outputs stand for ("mc", "type2").
+        """Updates the factors from the distribution that outputs describe ("mc", "type2").
 
-        Call it after the forward pass that gave outputs and before loss.backward(); the graph is
-        kept.  Does nothing in steps that update_every leaves out.  outputs has the likelihood's
-        dimension last and one row, or one of each of its positions, a sample.
+        Call it after the forward pass that computed outputs, and before loss.backward(); the graph
+        is kept.  In steps that update_every omits, it does nothing.  The last dimension of outputs
+        is that of the likelihood, and there is one row per sample, or one per position of each
+        sample.
 
         >>> import torch, gram.optim
         >>> model = torch.nn.Linear(3, 2)
@@ -305,7 +311,7 @@ class KFAC(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure=None):
-        """A step; closure, if given, computes the loss anew, which is returned."""
+        """Does a step.  closure, if given, computes the loss again, which is returned."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -325,11 +331,11 @@ class KFAC(torch.optim.Optimizer):
         return loss
 
     def info(self):
-        """What became of it: bytes, skipped updates, failed inverses, the last factor nu."""
+        """Statistics as a dict: bytes, skipped updates, failed inverses, the last factor nu."""
         return self._kfac.info()
 
     def close(self):
-        """Takes the hooks off the model."""
+        """Removes the hooks from the model."""
         for hook in self._hooks:
             hook.remove()
         self._hooks.clear()
@@ -342,14 +348,16 @@ class KFAC(torch.optim.Optimizer):
         return _kfac_state.parts(library, self._place[0], endings)
 
     def state_dict(self):
-        """That of PyTorch, and the averages and inverses under "kfac"."""
+        """The state_dict of PyTorch, with the averages and inverses under "kfac"."""
         state = super().state_dict()
         state["kfac"] = {name: part.clone() for name, part in self._parts()}
         state["kfac"]["steps"] = torch.tensor(self._steps)
         return state
 
     def load_state_dict(self, state_dict):
-        """Takes all of a state_dict of the same layers and options, or nothing (ValueError)."""
+        """Loads a state_dict of the same layers and options completely, or raises ValueError and
+        loads nothing.
+        """
         state = dict(state_dict)
         saved = state.pop("kfac", None)
         parts = dict(self._parts())
@@ -366,9 +374,11 @@ class KFAC(torch.optim.Optimizer):
 
 
 class EKFAC(KFAC):
-    """EKFAC: KFAC whose eigenvalues are E[(Qb^T G Qa)^2] of the gradients G of samples, the best
-    ones for its eigenvectors; arguments, memory (m n more) and errors are those of KFAC, damping is
-    always exact.  The eigenvalues begin anew with every refresh, from those of K-FAC.  Otherwise as
+    """EKFAC: KFAC with the eigenvalues E[(Qb^T G Qa)^2] of the gradients G of samples, which are
+    the best ones for its eigenvectors.
+
+    Arguments and errors are those of KFAC; memory is m n numbers more, and damping is always exact.
+    After every refresh, the eigenvalues begin again with those of K-FAC.  Otherwise the same as
     gram.optim.KFAC.
 
     >>> import torch, gram.optim

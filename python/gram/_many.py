@@ -96,17 +96,20 @@ def _pairs(function, arrays, select, count, vectors):
 
 def eigh_many(a, *, devices=None, lower=True, vectors=True, select="all", first=0, count=None,
               driver="auto", info=None, report=None):
-    """Eigenvalues and vectors of a list of symmetric matrices, shared by several devices.
+    """Eigenvalues and eigenvectors of a list of symmetric matrices, which several devices share.
 
-    a is a list of arrays (..., n, n) of any orders, on the CPU or on any GPU; each is done by one
-    of devices, names as "cuda:0" or "cpu" (a name that comes twice is a context more): the longest
-    first, to whichever is done soonest.  By default all GPUs, or the CPU where no array is on one.
-    Returns a list of (values, vectors), or of values with vectors=False, each where its matrix is.
+    a is a list of arrays (..., n, n) of any orders, on the CPU or on any GPU.  devices is a list of
+    names such as "cuda:0" or "cpu"; a name that is given twice stands for two contexts.  The
+    default is all GPUs, or the CPU if no array is on a GPU.  Each matrix is computed by one device:
+    matrices are assigned in the order of their work, the largest first, each to the device that
+    would finish it first.  Returns a list of (values, vectors), or of values with vectors=False,
+    each on the device of its matrix.
 
     select is "all", "largest" or "smallest" (count of them), or "index" (count from first).  info
-    is a list of int32 arrays or None, as of gram.eigh.  report, a list, gets a dict for each:
-    status, context, message; with it a matrix that fails raises nothing, and the others are done
-    in any case.  Shapes, dtypes and errors are as gram.eigh has them for each.
+    is a list of int32 arrays or None, as for gram.eigh.  report, a list, receives a dict for each
+    matrix: status, context and message.  With report, a matrix that fails raises no exception; the
+    others are computed in any case.  Shapes, dtypes and errors are the same as gram.eigh has for
+    each matrix.
 
     >>> import gram, numpy as np
     >>> gram.eigh_many([np.diag([2.0, 1.0]), np.eye(3)], devices=["cpu", "cpu"], vectors=False)
@@ -131,10 +134,11 @@ def matrix_power_many(a, numerator=-1, denominator=4, *, devices=None, method="a
                       ridge=0.0, ridge_relative=False, condition=0.0, iterations=0, error=None,
                       tolerance=0.0, keep=False, precision="auto", power=None, floor=0.0, info=None,
                       out=None, report=None):
-    """Powers of a list of symmetric positive semidefinite matrices, shared by several devices.
+    """Powers of a list of symmetric positive semidefinite matrices, which several devices share.
 
-    The list, devices and report are those of gram.eigh_many, the rest is as gram.matrix_power has
-    it, with a list of arrays or None for info, error and out, and a number for the ridge.
+    The list, devices and report are those of gram.eigh_many.  Everything else is the same as
+    gram.matrix_power has, with a list of arrays or None for info, error and out, and a number for
+    ridge.
 
     >>> import gram, numpy as np
     >>> gram.matrix_power_many([np.eye(2) * 16, np.eye(1) * 81])[1].round(3).tolist()
@@ -163,11 +167,11 @@ def matrix_power_many(a, numerator=-1, denominator=4, *, devices=None, method="a
 
 def eigh_multi(a, *, devices=None, lower=True, vectors=True, select="all", first=0, count=None,
                info=None, force=False):
-    """As gram.eigh, of one matrix that several GPUs share (cusolverMg), where one cannot hold it.
+    """The same as gram.eigh, for one matrix that several GPUs share because one cannot hold it.
 
-    a is (n, n), on the CPU or on one of devices (default: all GPUs); the results are where a is.
-    Raises NotImplementedError, with what was measured, where one GPU can hold it and is faster,
-    unless force is True.
+    a is (n, n), on the CPU or on one of devices (default: all GPUs), and the results are on the
+    device of a.  cusolverMg computes them.  Raises NotImplementedError, with the measured times, if
+    one GPU can hold the matrix and is faster, unless force is True.
 
     >>> import gram, numpy as np
     >>> gram.eigh_multi(np.eye(2), devices=["cpu"])

@@ -112,10 +112,12 @@ class _Base(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure=None):
-        """Does a step; closure, if given, is called first, with gradients on, and its value is
-        returned.  Parameters whose grad is None rest.  reports then says what happened, a dict a
-        group: skipped (parameters whose gradients were not finite), refreshed, kept and failed
-        (roots), first_failed (a parameter's number, or -1); on a GPU None, since nothing waits."""
+        """Does a step.  closure, if given, is called first, with gradients enabled, and its value
+        is returned.  Parameters whose grad is None do not change.  Afterwards, reports has one dict
+        per group: skipped (parameters whose gradients were not finite), refreshed, kept and failed
+        (roots), first_failed (the number of a parameter, or -1).  On a GPU it is None, since the
+        step does not wait.
+        """
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -227,8 +229,9 @@ class _Base(torch.optim.Optimizer):
         tensor.copy_(value)
 
     def state_dict(self):
-        """The checkpoint, a copy, for torch.save; with a process_group this rank's share alone
-        (consolidated_state_dict has all)."""
+        """A copy of the state, for torch.save.  With a process_group it is only the share of this
+        rank (consolidated_state_dict has all).
+        """
         self._export()
         try:
             return super().state_dict()
@@ -236,8 +239,9 @@ class _Base(torch.optim.Optimizer):
             self._forget()
 
     def load_state_dict(self, state_dict):
-        """Takes a checkpoint, on whichever device its tensors are and of whichever number of ranks;
-        it is checked against the parameters at the next step."""
+        """Loads a checkpoint, with tensors on any device, and from any number of ranks.  It is
+        checked against the parameters at the next step.
+        """
         super().load_state_dict({**state_dict, "state": {}})
         saved = [k for group in state_dict["param_groups"] for k in group["params"]]
         own = [p for group in self.param_groups for p in group["params"]]
@@ -253,7 +257,8 @@ class _Base(torch.optim.Optimizer):
                 group[_COUNTERS] = {k: v.cpu() for k, v in group[_COUNTERS].items()}
 
     def consolidated_state_dict(self):
-        """state_dict with the blocks of all ranks, on every rank: all of process_group call it.
+        """state_dict with the blocks of all ranks, on every rank.  All ranks of process_group call
+        it.
 
         >>> import torch, gram.optim
         >>> optimizer = gram.optim.Muon([torch.ones(2, 2, requires_grad=True)])
@@ -315,8 +320,9 @@ def _collect(given):
 class Shampoo(_Base):
     """Shampoo: gradients times inverse roots of their Gram matrices along every dimension.
 
-    A parameter W of order o (its number of dimensions, after small ones are merged, cut into blocks
-    with sides of at most block), its gradient G at step t, G_k the matrix with dimension k as rows:
+    A parameter is merged to fewer dimensions and cut into blocks with sides of at most block.  For
+    a block W with o dimensions and the gradient G at step t, with G_k the matrix whose rows are
+    dimension k:
 
         L_k = beta2 L_k + (1 - beta2) G_k G_k^T             (beta2 = 1: the sum)
         X_k = (max(A, 0) + r I)^(-1 / (2 o)),               every refresh steps, from step start on
@@ -327,24 +333,25 @@ class Shampoo(_Base):
         B   = momentum B + (1 - dampening) P;               P = B, or P + momentum B (nesterov)
         W  -= lr P
 
-    r is eps (relative_eps: times m, the largest eigenvalue of A), and at least 2^-20 m (L_k of
-    float64: n 2^-50 m of an n by n matrix), which is what rounding leaves of an eigenvalue of 0;
-    for roots by iterations in float32 at least 2^-16 m (float64: 2^-40 m) and twice the magnitude
-    of a negative eigenvalue. So factors of any rank have roots, that of 0 is I where eps is 0.
+    r is eps (with relative_eps, eps times m, the largest eigenvalue of A), and at least 2^-20 m
+    (for L_k of float64, n 2^-50 m for an n by n matrix), which is the size that rounding gives to
+    an eigenvalue of 0.  For roots by iterations, r is at least 2^-16 m in float32 (2^-40 m in
+    float64), and at least twice the magnitude of a negative eigenvalue.  Factors of any rank
+    therefore have roots; that of a zero matrix is I if eps is 0.
 
     lr 0.01, betas (0.9, 1.0), eps 1e-12, beta3 None (beta1), graft "adam" (or None, "sgd",
     "adagrad", "rmsprop"; None is Shampoo as it was published) with graft_beta2 0.999 and graft_eps
     1e-8, block 1024, merge True, start None (refresh), refresh 10, statistics 1 (L_k changes in
-    step 1 and every so many steps, n times so far), stagger False (True: blocks take turns, so that
-    no step takes all roots), exponent None (1 / (2 o)), root as the method of
-    gram.matrix_power, root_precision as its precision ("auto"), skip 0 (roots that still fit within
-    this stay), failures 3 (of roots in a row, which keep the previous one), state_dtype None
-    ("float32", "float64", "bfloat16"), packed True (symmetric state as triangles). To come from
-    Adam: its betas and lr.
+    step 1 and every `statistics` steps, n times so far), stagger False (True: blocks take turns, so
+    that no step computes all roots), exponent None (1 / (2 o)), root as the method of
+    gram.matrix_power, root_precision as its precision ("auto"), skip 0 (a root whose error is
+    within skip is kept), failures 3 (the failures in a row that a root may have, while the previous
+    one is kept), state_dtype None ("float32", "float64", "bfloat16"), packed True (symmetric state
+    is stored as triangles).  Users of Adam can begin with its betas and lr.
 
     Memory of an m by n block: m (m + 1) + n (n + 1) numbers for factors and roots (packed; twice
-    that otherwise), and m n each for M, for B where momentum is not 0, and for the second moment of
-    a graft beyond "sgd".
+    that otherwise), and m n numbers each for M, for B if momentum is not 0, and for the second
+    moment of a graft other than "sgd".
 
     Sources: Gupta, Koren, Singer, "Shampoo", 2018; Shi et al., "A distributed data-parallel PyTorch
     implementation of the distributed Shampoo optimizer", 2023; Anil et al. 2020 (grafts).
@@ -375,8 +382,9 @@ class Shampoo(_Base):
 class SOAP(_Base):
     """SOAP: Adam in the slowly turning eigenbasis of Shampoo's factors.
 
-    For a parameter W with gradient G, G_k the matrix with dimension k as rows, Q_k the basis of
-    dimension k (none where its side is above block, and for vectors unless one_dimensional):
+    For a parameter W with the gradient G, G_k is the matrix whose rows are dimension k, and Q_k is
+    the basis of dimension k (none if its side is above block, or for vectors without
+    one_dimensional):
 
         step 1:  L_k = (1 - b) G_k G_k^T, Q_k its eigenvectors, W stays           (b: shampoo_beta)
         G' = G x_k Q_k^T;  M' = beta1 M' + (1 - beta1) G';  V = beta2 V + (1 - beta2) G'^2
@@ -421,20 +429,22 @@ class SOAP(_Base):
 class Muon(_Base):
     """Muon: momentum whose matrices are made nearly orthogonal.
 
-    For a parameter W of two or more dimensions, seen as rows by the rest (r by c), gradient G:
+    For a parameter W with two or more dimensions, as a matrix of r rows (its first dimension) and c
+    columns, and the gradient G:
 
         B  = momentum B + G;  X = B, or G + momentum B (nesterov);  X /= |X|
         steps times: A = X X^T, X = 3.4445 X + (-4.7750 A + 2.0315 A A) X
         W -= lr (max(1, r / c)^(1/2) X + weight_decay W)
 
-    Vectors and scalars are Adam's, with betas and eps, at the same lr.  Embeddings and the last
-    layer are better left to AdamW, as its author advises: a group, or an optimizer, of their own.
+    Vectors and scalars take steps of Adam, with betas and eps, and the same lr.  Its author advises
+    to leave embeddings and the last layer to AdamW, in an optimizer of their own.
 
     lr 0.02, momentum 0.95, nesterov True, steps 5, weight_decay 0, betas (0.9, 0.95) and eps 1e-8
-    of Adam, state_dtype None. Products of float32 are of bfloat16 where the device has them, with
-    sums in float32: directions differ by about 0.01 of their length; precision="f32" does without.
+    of Adam, state_dtype None.  Products of float32 are computed in bfloat16 if the device supports
+    it, with sums in float32; directions then differ by about 0.01 of their length.  precision="f32"
+    avoids this.
 
-    Memory: one number an element; two for vectors and scalars.
+    Memory: one number per element, and two for vectors and scalars.
 
     Source: Jordan et al., "Muon: an optimizer for hidden layers in neural networks", 2024.
 

@@ -9,10 +9,10 @@ __all__ = ["State", "Transform"]
 
 
 class State(NamedTuple):
-    """The state of a transform after some step: arrays by the names of gram_optimizer_state_at.
+    """The state of a transform after a step: arrays with the names of gram_optimizer_state_at.
 
-    tensors is a dict of NumPy arrays; shapes, dtypes and errors are as gram.optim.transform has
-    them.
+    tensors is a dict of NumPy arrays.  Shapes, dtypes and errors are the same as
+    gram.optim.transform has.
 
     >>> import numpy as np, gram.optim
     >>> sorted(gram.optim.transform("shampoo").init(np.ones(2)).tensors)[:1]
@@ -70,9 +70,9 @@ def _detached(array):
 
 
 class Transform:
-    """What gram.optim.transform gives: init(params), update(grads, state, params).
+    """The result of gram.optim.transform: init(params), update(grads, state, params).
 
-    Arrays, dtypes and errors are as gram.optim.transform has them.
+    Arrays, dtypes and errors are the same as gram.optim.transform has.
 
     >>> import numpy as np, gram.optim
     >>> rule = gram.optim.transform("soap", lr=lambda step: 0.1 / (step + 1))
@@ -101,7 +101,8 @@ class Transform:
         return _state_of(self._create(leaves))
 
     def update(self, grads, state, params):
-        """(updates, the state after this step); params + updates are the next parameters."""
+        """Returns (updates, the state after this step); params + updates are the next parameters.
+        """
         leaves = [_detached(leaf) for leaf in flatten(params)[0]]
         slopes, build = flatten(grads)
         if len(slopes) != len(leaves):

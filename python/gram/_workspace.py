@@ -1,4 +1,4 @@
-"""Scratch that calls will take, asked for without arrays: gram.Shape, gram.workspace."""
+"""gram.Shape and gram.workspace: the scratch that a call needs, without arrays."""
 
 from gram import _core
 
@@ -6,13 +6,13 @@ _DTYPES = ("float32", "float64", "float16", "bfloat16", "int32", "int64")
 
 
 class Shape:
-    """An array (m, n, ...) that is not there, for gram.workspace.
+    """The description of an array (m, n, ...) for gram.workspace, without its memory.
 
-    sizes are those of its dimensions, dtype a name (or what str() ends with one, as numpy.float32,
-    torch.float64), device "cpu", "cuda" or "cuda:1".  It stands for an array without gaps, wherever
-    gram.workspace takes one; calls that compute refuse it with TypeError.
+    sizes are those of its dimensions.  dtype is a name, or an object whose str() ends with a name,
+    such as numpy.float32 or torch.float64.  device is "cpu", "cuda" or "cuda:1".  gram.workspace
+    takes it in the place of an array without gaps; calls that compute refuse it with TypeError.
 
-    Raises ValueError for sizes below 0 and dtypes that are not known.
+    Raises ValueError for sizes below 0 and for unknown dtypes.
 
     >>> import gram, numpy as np
     >>> a = gram.Shape(30, 30)
@@ -41,12 +41,13 @@ class Shape:
 
 
 def workspace(function, /, *arguments, **options):
-    """Bytes of scratch that gram.<function>(*arguments, **options) takes, as (host, device).
+    """The bytes of scratch that a call of gram.<function> with these arguments needs, as (host,
+    device).
 
-    function is a name ("eigh") or the function itself.  Arguments and errors are as the function
-    has them: of arrays the shapes, dtypes and devices count, the data are not read, and a
-    gram.Shape may stand for each.  Of gram.eigh_multi the second number is a dict, the bytes of
-    each device.  Raises ValueError for a function that has no such query.
+    function is a name ("eigh") or the function itself.  Arguments and errors are those of the
+    function.  Only the shapes, dtypes and devices of arrays matter; their data are not read, and a
+    gram.Shape may replace each of them.  For gram.eigh_multi, the second number is a dict with the
+    bytes of each device.  Raises ValueError for a function without such a query.
 
     >>> import gram
     >>> host, device = gram.workspace(gram.eigh, gram.Shape(9, 9))

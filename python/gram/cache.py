@@ -1,6 +1,6 @@
 """The cache of compiled GPU kernels, which all processes of a user share.
 
-Each function needs the CUDA backend and says so where there is none.
+Each function needs the CUDA backend, and raises NotImplementedError without it.
 """
 
 from gram._core import cache_clear, cache_info, cache_list, cache_warm, cache_warm_kernel
@@ -9,11 +9,11 @@ __all__ = ["clear", "entries", "info", "warm"]
 
 
 def info():
-    """Where the cache is and what it holds, as a dict.
+    """The place, the size and the state of the cache, as a dict.
 
-    Keys: path, why (why kernels are not kept in it; "" if they are), kernels, bytes (of code),
-    most_bytes (above this the least recently used go), file_bytes, tuned.  Raises
-    NotImplementedError where there is no CUDA backend.
+    Keys: path, why (the reason why kernels are not kept; "" if they are), kernels (their number),
+    bytes (of code), most_bytes (above this, the least recently used are removed), file_bytes,
+    tuned.  Raises NotImplementedError if there is no CUDA backend.
 
     >>> if len(gram.devices()) > 1:
     ...     assert gram.cache.info()["bytes"] >= 0
@@ -22,9 +22,11 @@ def info():
 
 
 def entries():
-    """All kernels, used last first: dicts of kernel, chip, compiler, options, bytes, used.
+    """All kernels, the most recently used first: dicts of kernel, chip, compiler, options, bytes,
+    used.
 
-    used is the day, in seconds since 1970.  Raises NotImplementedError as gram.cache.info.
+    used is the day of the last use, in seconds since 1970.  Raises NotImplementedError as
+    gram.cache.info.
 
     >>> if len(gram.devices()) > 1:
     ...     assert len(gram.cache.entries()) == gram.cache.info()["kernels"]
@@ -33,12 +35,11 @@ def entries():
 
 
 def clear(pattern=None):
-    """Removes the kernels whose line "kernel chip compiler options" holds the pattern.
+    """Removes the kernels whose line "kernel chip compiler options" contains the pattern.
 
-    * stands for any text, ? for one character, [...] for a set.
-
-    Without a pattern everything, also what gram.tune measured.  Returns how many went.  Raises
-    NotImplementedError as gram.cache.info.
+    In the pattern, * stands for any text, ? for one character, and [...] for a set of characters.
+    Without a pattern, everything is removed, including the measurements of gram.tune.  Returns the
+    number of removed kernels.  Raises NotImplementedError as gram.cache.info.
 
     >>> if len(gram.devices()) > 1:
     ...     assert gram.cache.clear("no such kernel *") == 0
@@ -47,13 +48,14 @@ def clear(pattern=None):
 
 
 def warm(chips=None, kernels=None):
-    """Compiles the common kernels for chips (as "sm_90"), by default those of this machine.
+    """Compiles the common kernels for chips (such as "sm_90"), by default for the GPUs of this
+    machine.
 
-    kernels are calls of gram.kernel instead, each a dict of its arguments, with a gram.Shape for x
-    and y: their kernels are compiled, and no others.  Strides are those of arrays without gaps.
-    Returns the entries, with compile_ms (milliseconds; 0: it was there).  Raises ValueError for a
-    chip that is not known and for arguments that do not fit, TypeError for a call without x,
-    NotImplementedError as gram.cache.info.
+    kernels is a list of calls of gram.kernel, each a dict of its arguments with a gram.Shape for x
+    and y; then only the kernels of these calls are compiled.  Strides are those of arrays without
+    gaps.  Returns the entries, with compile_ms (milliseconds; 0: it was kept before).  Raises
+    ValueError for an unknown chip and for arguments that do not fit, TypeError for a call without
+    x, and NotImplementedError as gram.cache.info.
 
     >>> if len(gram.devices()) > 1:
     ...     slowest = max(entry["compile_ms"] for entry in gram.cache.warm())

@@ -1,11 +1,11 @@
 """Kernels and linear operators for GPyTorch that store no large kernel matrix.
 
-RBFKernel, MaternKernel and LaplaceKernel stand where GPyTorch's have stood in a model.  A matrix of
-up to max_stored_bytes is stored, as by GPyTorch's own kernels.  A larger one is a KernelOperator,
-whose products are gram.torch.kernel_matmul: conjugate gradients on many points take memory for the
-points and the vectors alone.  Gradients go to points and lengthscales.  GridKernel and
-KroneckerOperator are for inputs on a grid.  After Gardner et al., GPyTorch: blackbox matrix-matrix
-Gaussian process inference with GPU acceleration, NeurIPS 2018.
+RBFKernel, MaternKernel and LaplaceKernel replace the kernels of GPyTorch in a model.  A matrix of
+up to max_stored_bytes is stored, as with the kernels of GPyTorch.  A larger one is a
+KernelOperator, whose products are those of gram.torch.kernel_matmul: conjugate gradients on many
+points then only need memory for the points and the vectors.  Points and lengthscales have
+gradients.  GridKernel and KroneckerOperator are for inputs on a grid.  After Gardner et al.,
+GPyTorch: blackbox matrix-matrix Gaussian process inference with GPU acceleration, NeurIPS 2018.
 
 >>> import torch, gram.gpytorch
 >>> kernel = gram.gpytorch.RBFKernel()
@@ -41,8 +41,8 @@ __all__ = [
 
 class max_stored_bytes(_value_context):
     """The bytes of the largest kernel matrix that a kernel stores, or that a KernelOperator keeps
-    for its products: 1 GiB unless set, which is 16,384 points of float32.  A step of training
-    takes a few times as much.  Used as linear_operator's settings are.
+    for its products.  The default is 1 GiB, which is 16,384 points of float32.  A training step
+    needs several times as much.  It is used like the settings of linear_operator.
 
     >>> with gram.gpytorch.max_stored_bytes(0):  # store none
     ...     gram.gpytorch.max_stored_bytes.value()
@@ -71,13 +71,13 @@ def _one_set(a, b):
 
 
 class KernelOperator(KernelLinearOperator):
-    """The matrix gram.torch.kernel(x1, x2, kernel, **options), kept for its products if it is small
-    (max_stored_bytes), else computed anew by each.
+    """The matrix gram.torch.kernel(x1, x2, kernel, **options).  If it is small (max_stored_bytes)
+    it is kept for its products; otherwise each product computes it again.
 
-    x1 is (..., m, k), x2 (..., n, k); both have gradients.  Options are those of gram.torch.kernel,
-    numbers and texts, no tensors: divide the points by what a lengthscale is to be.  Indexing gives
-    operators on fewer points; to_dense() stores the matrix.  Points of float32 or float64.  Raises
-    TypeError for an option that is a tensor; otherwise as gram.kernel_matmul.
+    x1 is (..., m, k) and x2 is (..., n, k), of float32 or float64; both have gradients.  Options
+    are those of gram.torch.kernel, but not tensors: divide the points by their lengthscales
+    instead.  Indexing gives operators on fewer points, and to_dense() stores the matrix.  Raises
+    TypeError for an option that is a tensor, and otherwise the same errors as gram.kernel_matmul.
 
     >>> x = torch.tensor([[0.0], [1.0], [2.0]])
     >>> (gram.gpytorch.KernelOperator(x, x, kernel="linear") @ torch.ones(3)).tolist()
@@ -210,9 +210,9 @@ class _Kernel(gpytorch.kernels.Kernel):
 
 
 class RBFKernel(_Kernel):
-    """exp(-|x - y|^2 / 2) of points divided by the lengthscale, one or (ard_num_dims) one a
-    coordinate, as gpytorch.kernels.RBFKernel.  A matrix beyond max_stored_bytes is a
-    gram.gpytorch.KernelOperator; sources as gram.kernel.
+    """exp(-|x - y|^2 / 2) of points divided by one lengthscale, or by one per coordinate
+    (ard_num_dims), like gpytorch.kernels.RBFKernel.  A matrix beyond max_stored_bytes is a
+    gram.gpytorch.KernelOperator.  The formula is the same as gram.kernel has.
 
     >>> kernel = gram.gpytorch.RBFKernel(ard_num_dims=3)
     >>> kernel.lengthscale.shape, kernel.form()
@@ -224,8 +224,8 @@ class RBFKernel(_Kernel):
 
 
 class MaternKernel(_Kernel):
-    """Matern's kernel with nu = 0.5, 1.5 or 2.5, as gpytorch.kernels.MaternKernel; otherwise as
-    gram.gpytorch.RBFKernel.  Raises ValueError for another nu.
+    """The Matern kernel with nu = 0.5, 1.5 or 2.5, like gpytorch.kernels.MaternKernel.  Otherwise
+    the same as gram.gpytorch.RBFKernel.  Raises ValueError for another nu.
 
     >>> kernel = gram.gpytorch.MaternKernel(nu=0.5)
     >>> kernel.form()
@@ -247,9 +247,9 @@ class MaternKernel(_Kernel):
 
 
 class LaplaceKernel(_Kernel):
-    """exp(-|x - y|_p^exponent) of points divided by the lengthscale: with p = 1, the default, often
-    the best kernel of tables.  Positive definite for exponent <= p <= 2.  Otherwise as
-    gram.gpytorch.RBFKernel.
+    """exp(-|x - y|_p^exponent) of points divided by the lengthscale.  With p = 1, the default, it
+    is often the best kernel for tables.  It is positive definite for exponent <= p <= 2.  Otherwise
+    the same as gram.gpytorch.RBFKernel.
 
     >>> kernel = gram.gpytorch.LaplaceKernel()
     >>> kernel.form()
@@ -268,8 +268,9 @@ class LaplaceKernel(_Kernel):
 
 
 class KroneckerOperator(KroneckerProductLinearOperator):
-    """The Kronecker product of matrices or linear operators, never formed: products with it are
-    as gram.torch.kron_matmul; the rest is what linear_operator's own class of the kind does.
+    """The Kronecker product of matrices or linear operators, which is never formed.  Products with
+    it are the same as gram.torch.kron_matmul; everything else is that of the corresponding class of
+    linear_operator.
 
     >>> two, three = 2 * torch.eye(2), 3 * torch.eye(3)
     >>> (gram.gpytorch.KroneckerOperator(two, three) @ torch.ones(6)).tolist()
@@ -291,10 +292,10 @@ class KroneckerOperator(KroneckerProductLinearOperator):
 
 
 class GridKernel(gpytorch.kernels.Kernel):
-    """The product of kernels, one an axis, of points (..., len(axes)); on the whole grid of the
-    axes, in the order of torch.cartesian_prod, as gram.gpytorch.KroneckerOperator.  axes are
-    vectors (n,) of one dtype.  Raises ValueError where there are not as many kernels.  After
-    Saatci, Scalable inference for structured Gaussian process models, 2011.
+    """The product of kernels, one per axis, for points (..., len(axes)).  On the whole grid of the
+    axes, in the order of torch.cartesian_prod, it is the same as gram.gpytorch.KroneckerOperator.
+    axes are vectors (n,) with the same dtype.  Raises ValueError if the number of kernels is
+    another.  After Saatci, Scalable inference for structured Gaussian process models, 2011.
 
     >>> axes = [torch.linspace(0, 1, 4), torch.linspace(0, 1, 5)]
     >>> kernel = gram.gpytorch.GridKernel([gram.gpytorch.RBFKernel() for _ in axes], axes)

@@ -1,9 +1,10 @@
 """The functions of gram in programs of JAX: jit, grad, vmap.
 
-They are foreign functions of XLA: on the CPU and on CUDA, in any jit, without the interpreter's
-lock.  Derivatives are forward and reverse mode (jax.jvp, jax.grad, jax.hessian) and finite at ties
-and at distance zero, where coordinates and points contribute 0; what cannot be differentiated
-again says so.  A matrix that cannot be factored gives nan, as in jax.numpy.linalg.
+They are foreign functions of XLA, on the CPU and on CUDA, in any jit, and do not take the
+interpreter's lock.  Derivatives are in forward and reverse mode (jax.jvp, jax.grad, jax.hessian).
+They are finite where coordinates are equal and where a distance is zero; such coordinates and
+points contribute 0.  A function that cannot be differentiated again raises an error.  A matrix that
+cannot be factored gives nan, as in jax.numpy.linalg.
 
 >>> import jax, jax.numpy as jnp, gram.jax
 >>> x = jnp.array([[0.0], [3.0]])
@@ -43,8 +44,9 @@ __all__ = [
 def cdist(x, y=None, p=2.0, root=True):
     """Distances out[..., i, j] of x (..., m, k) and y (..., n, k), as gram.cdist.
 
-    p is a number from 0 to infinity; root=False leaves out the power 1 / p.  Gradients to x and y
-    for every p, twice but for infinity.  float32 or float64; float16 and bfloat16 give float32.
+    p is a number from 0 to infinity, and root=False omits the power 1 / p.  x and y have gradients
+    for every p, twice except for infinity.  The dtype is float32 or float64; float16 and bfloat16
+    give float32.
 
     >>> gram.jax.cdist(jnp.zeros((1, 2)), jnp.ones((1, 2)), p=1).item()
     2.0
@@ -69,10 +71,9 @@ def kernel(
 ):
     """The kernel matrix of x (..., m, k) and y (..., n, k), as gram.kernel (see there for options).
 
-    bandwidth and regularization are numbers or arrays that broadcast over the batch; they and x
-    and y have gradients, twice but for an expression.  The other options are numbers that are
-    known when a program is traced.
-    output="weight" and "bandwidth-derivative" have no gradient.
+    bandwidth and regularization are numbers, or arrays that broadcast over the batch.  They, x and
+    y have gradients, twice except for an expression.  The other options are numbers that are known
+    when a program is traced.  output="weight" and "bandwidth-derivative" have no gradient.
 
     >>> k = lambda length: gram.jax.kernel(
     ...     jnp.zeros((1, 1)), jnp.ones((1, 1)), "gaussian", bandwidth=length)[0, 0]
@@ -90,9 +91,9 @@ def kernel(
 def kernel_matmul(
     x, y=None, kernel="laplace", *, v, bandwidth=1.0, regularization=0.0, **options
 ):
-    """kernel(x, y) @ v for v (..., n, r) or (n,), the matrix never stored, as gram.kernel_matmul.
+    """kernel(x, y) @ v for v (..., n, r) or (n,), without the matrix, as gram.kernel_matmul.
 
-    Gradients to x, y, v, bandwidth and regularization, in blocks of rows, twice.
+    x, y, v, bandwidth and regularization have gradients, twice, computed in blocks of rows.
 
     >>> gram.jax.kernel_matmul(jnp.zeros((2, 1)), v=jnp.ones(2)).tolist()
     [2.0, 2.0]
@@ -108,7 +109,7 @@ def kernel_matmul(
 
 
 def median_distance(x, p=2.0, *, root=True, rows=2000, seed=0):
-    """The median of the distances of different rows of x, as gram.median_distance: no gradient.
+    """The median distance between rows of x, as gram.median_distance, without a gradient.
 
     >>> gram.jax.median_distance(jnp.array([[0.0], [1.0], [5.0]])).item()
     4.0
@@ -118,8 +119,10 @@ def median_distance(x, p=2.0, *, root=True, rows=2000, seed=0):
 
 
 def cdist_grad(a, b, c, d, p=2.0):
-    """Gradients of kernel expansions, as gram.cdist_grad: a (..., K, M), b (..., N, K),
-    c (..., O, K), d (..., N, M) give (..., O, N, M).  Gradients to all four, any number of times.
+    """Gradients of kernel expansions, as gram.cdist_grad.
+
+    a is (..., K, M), b is (..., N, K), c is (..., O, K), d is (..., N, M), and the result is (...,
+    O, N, M).  All four have derivatives of any order.
 
     >>> one = jnp.ones((1, 1))
     >>> gram.jax.cdist_grad(one, 2 * one, 3 * one, 5 * one).item()
@@ -129,7 +132,8 @@ def cdist_grad(a, b, c, d, p=2.0):
 
 
 def agop(a, b, c, d, p=2.0, *, diagonal=False, points=0):
-    """The average outer product of cdist_grad(a, b, c, d, p), as gram.agop.  Gradients to all four.
+    """The average outer product of cdist_grad(a, b, c, d, p), as gram.agop.  All four have
+    gradients.
 
     >>> one = jnp.ones((1, 1))
     >>> gram.jax.agop(one, 2 * one, 3 * one, 5 * one).item()
@@ -142,8 +146,9 @@ def agop(a, b, c, d, p=2.0, *, diagonal=False, points=0):
 def solve_cholesky(a, b, *, lower=True):
     """a^-1 b for symmetric positive definite a (..., n, n), as gram.solve_cholesky.
 
-    b is (..., n, r) or (n,).  Of a one triangle is read; its gradient is symmetric.  Any number of
-    derivatives, for which the factor is used again.  Where a has no factor the result is nan.
+    b is (..., n, r) or (n,).  Only one triangle of a is read, and its gradient is symmetric.  There
+    are derivatives of any order, which use the factor again.  A matrix that cannot be factored
+    gives nan.
 
     >>> gram.jax.solve_cholesky(jnp.array([[4.0]]), jnp.array([2.0])).item()
     0.5
@@ -155,7 +160,7 @@ def solve_cholesky(a, b, *, lower=True):
 def solve_lu(a, b):
     """a^-1 b for any square a (..., n, n), as gram.solve_lu; b is (..., n, r) or (n,).
 
-    Any number of derivatives.  Where a is singular the result is nan.
+    There are derivatives of any order.  A singular matrix gives nan.
 
     >>> gram.jax.solve_lu(jnp.array([[0.0, 2.0], [1.0, 0.0]]), jnp.array([4.0, 3.0])).tolist()
     [3.0, 2.0]
@@ -173,9 +178,10 @@ def _solve(function, solve, a, b):
 def eigh(a, *, lower=True, vectors=True, select="all", first=0, count=None):
     """Eigenvalues, ascending, and eigenvectors of symmetric a (..., n, n), as gram.eigh.
 
-    select is "all", "index", "largest" or "smallest".  Gradients to the values; to the vectors of
-    "all" too, where what a vector does inside of the space of a multiple value counts as 0 (those
-    of a part have none).  The gradient of a is symmetric.  With "all" any number of derivatives.
+    select is "all", "index", "largest" or "smallest".  The values have gradients, and so have the
+    vectors with "all"; the change of a vector within the space of a multiple eigenvalue counts as
+    0.  The vectors of a part of the spectrum have no gradients.  The gradient of a is symmetric.
+    With "all" there are derivatives of any order.
 
     >>> values, vectors = gram.jax.eigh(jnp.array([[2.0, 0.0], [0.0, 1.0]]))
     >>> values.tolist()
@@ -198,11 +204,12 @@ def matrix_power(
 ):
     """(a + ridge I)^(numerator / denominator) of symmetric a (..., n, n), as gram.matrix_power.
 
-    power is any number instead of the fraction; with floor > 0 eigenvalues below floor times the
-    largest, negative ones too, are raised to that.
+    power is a number that replaces the fraction.  With floor > 0, eigenvalues below floor times the
+    largest, including negative ones, are raised to that value.
 
-    Gradients once, by the eigenvectors of a: n^3 operations, symmetric, exact at multiple
-    eigenvalues; those with a floor are also by the largest eigenvalue, shared by equal ones.
+    There are gradients, once.  They are computed from the eigenvectors of a with n^3 operations,
+    and are symmetric, and exact at multiple eigenvalues.  With a floor they include that of the
+    largest eigenvalue, which equal ones share.
 
     >>> gram.jax.matrix_power(jnp.array([[16.0]])).item()
     0.5
@@ -221,8 +228,10 @@ def matrix_power(
 
 
 def kron_matmul(x, factors, *, side="right", alpha=1.0):
-    """alpha x (f_1 (x) ... (x) f_N), or with side="left" alpha (f_1 (x) ... (x) f_N) x, as
-    gram.kron_matmul.  Any number of derivatives, to x and to every factor.
+    """alpha x (f_1 (x) ... (x) f_N), as gram.kron_matmul; with side="left" the factors are on the
+    left.
+
+    x and every factor have derivatives of any order.
 
     >>> gram.jax.kron_matmul(jnp.ones((1, 4)), [jnp.eye(2), 3 * jnp.eye(2)]).tolist()
     [[3.0, 3.0, 3.0, 3.0]]

@@ -1,4 +1,4 @@
-"""Kernel machines that learn which features matter: what `gram fit` trains, from Python."""
+"""Kernel machines that learn which features matter, as `gram fit` trains them."""
 
 import json
 import os
@@ -12,19 +12,19 @@ __all__ = ["Machine"]
 class Machine:
     """A trained kernel machine: exp(-||W (x - z)||_p^q / L^q) with a learned W.
 
-    Made by Machine.fit or Machine.load; it does not change, can be pickled, and may be used from
+    Machine.fit or Machine.load creates it.  It is immutable, can be pickled, and may be used by
     several threads.  A table is an array of rows by features (named x0, x1, ...), a dict of
-    columns, or a data frame of pandas, polars or Arrow; columns of numbers (nan: missing) and of
-    texts, categories or truth values (None: missing).  The model file is that of the command
-    `gram`.
+    columns, or a data frame of pandas, polars or Arrow.  Its columns hold numbers (nan: missing),
+    or texts, categories or truth values (None: missing).  The model file is the same as that of the
+    command `gram`.
 
     Attributes: target (its name), is_classification, classes (None for a regression), features
     (names), importances (by name; they sum to 1), description (hyperparameters, scores and times in
     seconds).
 
-    Methods take tables of n rows and give arrays (n,) or (n, classes) of float64.  Raises
-    ValueError for values that cannot be, TypeError for what is no table.  After Radhakrishnan et
-    al., Science 383 (2024), and Beaglehole et al., xRFM, arXiv:2508.10053.
+    Methods take tables of n rows and return arrays (n,) or (n, classes) of float64.  Raises
+    ValueError for values that are not possible, and TypeError for arguments that are not tables.
+    After Radhakrishnan et al., Science 383 (2024), and Beaglehole et al., xRFM, arXiv:2508.10053.
 
     >>> import gram, numpy as np
     >>> x = np.random.default_rng(0).standard_normal((200, 3))
@@ -64,17 +64,20 @@ class Machine:
     def fit(cls, table, target, *, weights=None, device="cpu", progress=None, **options):
         """Trains a kernel ridge regression or a recursive feature machine.
 
-        target is a column, or the name of one of the table: numbers for a regression, texts,
-        categories or truth values for a classification (task="classification" for numbers).
-        weights, > 0, are those of the rows.
-        progress(fraction, stage) is called now and then; what it raises ends the fit, as Ctrl-C.
+        target is a column, or the name of a column of the table.  It holds numbers for a
+        regression, and texts, categories or truth values for a classification
+        (task="classification" for numbers).  weights are those of the rows, and are above 0.
+        progress(fraction, stage) is called from time to time; an exception that it raises ends the
+        fit, as does Ctrl-C.
 
-        Options, as in gram.h: task, search, p, q, bandwidth, regularization, iterations (rounds of
-        feature learning; -1: none), metric ("diagonal", "full"), metric_power, target_transform
-        ("none", "log", "sqrt"), solver ("cholesky", "cg"), tolerance, validation, leaf_rows,
-        memory_limit, time_limit, seed, dtype ("float32", "float64"), max_categories, metric_rows.
+        Options, as in gram/machine.h: task, search, p, q, bandwidth, regularization, iterations
+        (rounds of feature learning; -1: none), metric ("diagonal", "full"), metric_power,
+        target_transform ("none", "log", "sqrt"), solver ("cholesky", "cg"), tolerance, validation,
+        leaf_rows, memory_limit, time_limit, seed, dtype ("float32", "float64"), max_categories,
+        metric_rows.
 
-        Raises ValueError for values that cannot be, TypeError for what is no table or option.
+        Raises ValueError for values that are not possible, and TypeError for an argument that is no
+        table and for an unknown option.
         """
         if weights is not None:
             weights = _tables.column("weights", weights)
@@ -83,15 +86,15 @@ class Machine:
 
     @classmethod
     def load(cls, path):
-        """Reads a model file, of `gram fit` too.  Raises OSError; ValueError for what is none."""
+        """Reads a model file.  Raises OSError, and ValueError for a file that is not a model."""
         return cls(_core.machine_load(path))
 
     def save(self, path):
-        """Writes the model file, whole or not at all.  Raises OSError."""
+        """Writes the model file, completely or not at all.  Raises OSError."""
         self._core.save(path)
 
     def predict(self, table, *, device="cpu"):
-        """One number per row (float64) or, of a classification, one class per row."""
+        """One number per row (float64) or, for a classification, one class per row."""
         import numpy
 
         columns = _tables.columns(table)
@@ -118,8 +121,9 @@ class Machine:
         return out
 
     def score(self, table, target, *, device="cpu"):
-        """Compares predictions with a target, a column or the name of one: a dict of metric, score
-        and rows; of a regression also mae and r2, of a classification log_loss.
+        """Compares predictions with target, which is a column or the name of one.  Returns a dict
+        of metric, score and rows; also mae and r2 for a regression, and log_loss for a
+        classification.
         """
         found = self._core.evaluate(*_tables.split("score", table, target), device)
         theirs = ("mae", "r2") if self.is_classification else ("log_loss",)

@@ -1,10 +1,10 @@
 """Second-order optimizers for PyTorch, and for plain arrays.
 
-Shampoo, SOAP, Muon, KFAC and EKFAC are torch.optim.Optimizer; transform gives the first three as
-an optax-style pair of functions over arrays of NumPy, or of anything with the buffer protocol or
-DLPack.  All arithmetic is the library's (gram_optimizer_*, gram_kfac_* in gram.h), on the CPU with
-gram.set_threads threads, and of parameters on a GPU there.  The classes take PyTorch
-1.13 or newer.
+Shampoo, SOAP, Muon, KFAC and EKFAC are subclasses of torch.optim.Optimizer.  transform gives the
+first three as a pair of functions in the style of optax, for arrays of NumPy, or of anything with
+the buffer protocol or DLPack.  The C library does all arithmetic (gram/optimizer.h, gram/layers.h):
+on the CPU with gram.set_threads threads, and on the GPU for parameters there.  The classes need
+PyTorch 1.13 or newer.
 
 >>> import numpy as np, gram.optim
 >>> rule = gram.optim.transform("shampoo", lr=0.1, betas=(0.9, 0.99))
@@ -50,24 +50,24 @@ def __getattr__(name):
 
 
 def transform(method, **options):
-    """Shampoo, SOAP or Muon as functions without a state of their own, after optax.
+    """Shampoo, SOAP or Muon as pure functions, in the style of optax.
 
-    method is "shampoo", "soap" or "muon"; options are the arguments of gram.optim.Shampoo, SOAP and
-    Muon (but process_group), with their defaults; lr may be a function of the number of the step,
-    which counts from 0.
+    method is "shampoo", "soap" or "muon".  options are the arguments of gram.optim.Shampoo, SOAP
+    and Muon (except process_group), with their defaults.  lr may be a function of the number of the
+    step, which counts from 0.
 
-    transform(...).init(params) gives a State, .update(grads, state, params) gives (updates, state),
-    where params + updates are the next parameters. params and grads are an array, or lists, tuples
-    and dicts of arrays, nested as one likes; None as a gradient leaves its parameter alone (and its
-    update is None), of any shapes, (), (n,), (m, n), ...  Updates are of the library of the
-    gradients and of their dtype; float32 where that is float16 or bfloat16.  A State holds NumPy
-    arrays, is a tree of JAX too, can be pickled, and is never changed: an update makes a new one.
-    Not inside of jax.jit.
+    transform(...).init(params) returns a State, and .update(grads, state, params) returns (updates,
+    state), where params + updates are the next parameters.  params and grads are an array, or
+    nested lists, tuples and dicts of arrays, of any shapes, (), (n,), (m, n), ...  A gradient that
+    is None leaves its parameter unchanged, and its update is None.  Updates are arrays of the
+    library of the gradients, with their dtype, or float32 for float16 and bfloat16.  A State holds
+    NumPy arrays, is also a tree of JAX, can be pickled, and is immutable: an update returns a new
+    one.  These functions do not work inside of jax.jit.
 
-    Raises what the classes do: ValueError for numbers and shapes that cannot be, TypeError for what
-    is no array, NotImplementedError for arrays on a GPU, gram.LinAlgError where a gradient is not
-    finite (not_finite="raise") or roots fail again and again.  Sources: gram.optim.Shampoo and the
-    others name them.
+    Raises the errors of the classes: ValueError for numbers and shapes that are not possible,
+    TypeError for arguments that are not arrays, NotImplementedError for arrays on a GPU, and
+    gram.LinAlgError if a gradient is not finite (not_finite="raise") or if roots fail repeatedly.
+    Sources: those of gram.optim.Shampoo and the other classes.
 
     >>> import numpy as np, gram.optim
     >>> rule = gram.optim.transform("muon", lr=0.1)
@@ -89,15 +89,15 @@ def transform(method, **options):
 def matrix_inverse_root(a, power=-0.25, eps=1e-8, *, method="eigh", floor=0.0, out=None):
     """(a + eps I)^power of symmetric positive semidefinite matrices a (..., n, n).
 
-    power is any number but 0 (-0.25: the inverse fourth root of Shampoo); eps, absolute, at least
-    0; method as of gram.matrix_power: "eigh" in double, or, for fractions k / q with whole k and q
-    up to 64, the iterations "auto", "coupled-newton", "newton-schulz" and "minimax".  Negative
-    eigenvalues count as 0 if they are no larger than rounding or eps; with floor > 0 all that are
-    below floor times the largest are raised to that.  Array, dtype and batch as gram.matrix_power
-    has them.
+    power is any number except 0 (-0.25 is the inverse fourth root of Shampoo), and eps is an
+    absolute number of at least 0.  method is that of gram.matrix_power: "eigh" in double or, for
+    fractions k / q with whole k and q up to 64, the iterations "auto", "coupled-newton",
+    "newton-schulz" and "minimax".  Negative eigenvalues count as 0 if they are not larger than
+    rounding or eps.  With floor > 0, all eigenvalues below floor times the largest are raised to
+    that value.  Arrays, dtypes and batches are the same as gram.matrix_power has.
 
     Raises gram.LinAlgError for matrices that are not semidefinite (without floor) or not finite,
-    ValueError for a power of 0 and for iterations with a power that is no such fraction.
+    and ValueError for a power of 0, and for iterations with a power that is not such a fraction.
 
     >>> import numpy as np, gram.optim
     >>> gram.optim.matrix_inverse_root(np.diag([16.0, 81.0])).diagonal().round(3).tolist()

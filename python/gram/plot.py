@@ -1,4 +1,5 @@
-"""Plots with matplotlib (pip install "libgram[plot]"): each takes an Axes or makes one, returns it.
+"""Plots with matplotlib (pip install "libgram[plot]").  Each function takes or makes an Axes, and
+returns it.
 
 >>> import matplotlib, numpy as np, gram, gram.plot
 >>> matplotlib.use("Agg")
@@ -92,11 +93,10 @@ def kernel_matrix(k, ax=None, *, colorbar=True):
 
 
 def spectrum(values, ax=None):
-    """Eigenvalues (n,), largest first, on a logarithmic scale; those that are not positive are left
-    out and counted in the title.
+    """Eigenvalues (n,), the largest first, on a logarithmic scale.
 
-    values have any real dtype; any shape is flattened, (n, 1) too.  Raises ValueError for what is
-    no number.
+    values have any real dtype and any shape, which is flattened.  Values that are not positive are
+    left out, and the title has their number.  Raises ValueError for values that are not numbers.
 
     >>> gram.plot.spectrum([4.0, 1.0, -1e-9]).get_title()
     '1 of 3 are not positive'
@@ -112,10 +112,10 @@ def spectrum(values, ax=None):
 
 
 def feature_importance(importances, ax=None, *, top=20):
-    """Bars of the top most important features, the most important one at the top.
+    """Bars of the `top` most important features, beginning with the most important one.
 
     importances is a gram.Machine, an estimator of gram.sklearn, a dict, or numbers in the order of
-    the features.  Raises TypeError for what is none of these.
+    the features.  Raises TypeError for anything else.
 
     >>> gram.plot.feature_importance({"size": 0.7, "colour": 0.3}).get_xlabel()
     'importance'
@@ -132,9 +132,9 @@ def feature_importance(importances, ax=None, *, top=20):
 
 
 def convergence(scores, ax=None):
-    """Scores (n,) after every round, as of fits with iterations=0, 1, 2 and so on.
+    """Scores (n,) after every round, for example of fits with iterations=0, 1, 2 and so on.
 
-    Raises TypeError for what has no length.
+    Raises TypeError for an argument without a length.
 
     >>> gram.plot.convergence([0.5, 0.75, 0.8]).get_xlabel()
     'round'
@@ -146,9 +146,10 @@ def convergence(scores, ax=None):
 
 
 def training(curves, ax=None):
-    """Losses over steps, on a logarithmic scale: curves has (step, loss) pairs by names.
+    """Losses over steps, on a logarithmic scale.
 
-    Raises ValueError for a curve without pairs, AttributeError for what is no dict.
+    curves is a dict of lists of (step, loss) pairs by name.  Raises ValueError for a curve without
+    pairs, and AttributeError for an argument that is not a dict.
 
     >>> gram.plot.training({"SOAP": [(0, 2.0), (10, 1.0)]}).get_ylabel()
     'loss'
@@ -163,11 +164,11 @@ def training(curves, ax=None):
 
 
 def bench(results, ax=None, *, value="seconds"):
-    """What `gram bench --json` measured, one bar per result: value is any of its numbers.
+    """The results of `gram bench --json`, as one bar per result.
 
-    results is a list of dicts, of lines of JSON, or the path of a file of such lines.  Times are
-    in seconds.  Raises KeyError for a value that a result does not have, OSError for a file that
-    cannot be read.
+    value is the name of any number of the results.  results is a list of dicts or of lines of JSON,
+    or the path of a file of such lines.  Times are in seconds.  Raises KeyError for a value that a
+    result does not have, and OSError for a file that cannot be read.
 
     >>> result = {"op": "cdist", "sizes": {"M": 100}, "device": "cpu", "seconds": 2e-5}
     >>> gram.plot.bench([result]).get_xlabel()
@@ -195,13 +196,12 @@ def _table_of_eigh(results):
 
 
 def eigh(results, ax=None, *, value="seconds"):
-    """Time or scratch of gram.eigh over n, one line per driver, dashed for the CPU: value is
-    "seconds" or "workspace_bytes", of a call.
+    """The time or the scratch of gram.eigh over n, with one line per driver, dashed for the CPU.
 
-    results is what `gram bench eigh 64 512 --curve FILE.csv` writes: the path of the file, or dicts
-    with the columns device, dtype, driver, items, n, seconds and workspace_bytes (bytes).  A row
-    without the value is left out.  Raises KeyError for a column that is not there, OSError for a
-    file that cannot be read.
+    value is "seconds" or "workspace_bytes", per call.  results is the path of a file that `gram
+    bench eigh 64 512 --curve FILE.csv` has written, or its rows as dicts with the columns device,
+    dtype, driver, items, n, seconds and workspace_bytes (bytes).  A row without the value is left
+    out.  Raises KeyError for a missing column, and OSError for a file that cannot be read.
 
     >>> rows = [{"device": "cpu", "dtype": "float32", "driver": "divide", "items": 1, "n": n,
     ...          "seconds": 1e-9 * n**3, "workspace_bytes": 8 * n * n} for n in (64, 128)]
@@ -226,13 +226,13 @@ def eigh(results, ax=None, *, value="seconds"):
 
 
 def eigh_overview(*results):
-    """A figure of gram.eigh over n: the time of a call and its workspace, a row of two panels for
-    each number of matrices.
+    """A figure of gram.eigh over n: the time and the workspace of a call, for each number of
+    matrices.
 
     results are files or tables as gram.plot.eigh takes them, for example one of the CPU and one of
-    a GPU.  Where they have rows without a time, which a GPU's table has, a last row shows the bytes
-    of workspace of each of 1, 2, 4, ... GPUs that share one matrix, as plans tell them.  Raises
-    KeyError for a column that is not there, OSError for a file that cannot be read.
+    a GPU.  Rows without a time, which the table of a GPU has, give a last row of panels: the bytes
+    of workspace of each of 1, 2, 4, ... GPUs that share one matrix, as plans state them.  Raises
+    KeyError for a missing column, and OSError for a file that cannot be read.
 
     >>> rows = [{"device": "cpu", "dtype": "float32", "driver": "divide", "items": 1, "n": n,
     ...          "seconds": 1e-9 * n**3, "workspace_bytes": 8 * n * n} for n in (64, 128)]

@@ -79,16 +79,16 @@ class _Kernel(BaseEstimator):
 class KernelRidge(MultiOutputMixin, RegressorMixin, _Kernel):
     """Kernel ridge regression: (K + alpha diag(1 / weights)) dual_coef_ = y, by Cholesky.
 
-    kernel is a name of gram.kernel, or scikit-learn's "rbf", "laplacian" or "poly", or
-    "precomputed": then X is the kernel matrix (n, n), and (m, n) in predict.  bandwidth is a
-    number, or "median" for the median distance between distinct rows; p and exponent are those of
-    gram.kernel; gamma (None: 1 / features), degree and coef0 those of scikit-learn, for kernels
-    that have them.  X is (n, features), y (n,) or (n, targets), float32 or float64.  Attributes:
-    dual_coef_, X_fit_, bandwidth_, n_features_in_.
+    kernel is a kernel of gram.kernel, or "rbf", "laplacian" or "poly" as in scikit-learn, or
+    "precomputed"; X is then the kernel matrix (n, n), and (m, n) in predict.  bandwidth is a
+    number, or "median" for the median distance between distinct rows.  p and exponent are those of
+    gram.kernel, and gamma (None: 1 / features), degree and coef0 are those of scikit-learn, for
+    kernels that have them.  X is (n, features) and y is (n,) or (n, targets), of float32 or
+    float64.  Attributes: dual_coef_, X_fit_, bandwidth_, n_features_in_.
 
-    Raises ValueError as scikit-learn's checks do, gram.LinAlgError where the matrix is not positive
-    definite.  After Saunders, Gammerman and Vovk, Ridge regression learning algorithm in dual
-    variables, ICML 1998.
+    Raises ValueError like the checks of scikit-learn, and gram.LinAlgError if the matrix is not
+    positive definite.  After Saunders, Gammerman and Vovk, Ridge regression learning algorithm in
+    dual variables, ICML 1998.
 
     >>> x = np.linspace(0, 1, 30)[:, None]
     >>> ridge = KernelRidge(alpha=1e-3, bandwidth=0.2).fit(x, np.sin(6 * x[:, 0]))
@@ -123,7 +123,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, _Kernel):
         return tags
 
     def fit(self, X, y, sample_weight=None):
-        """X (n, features), y (n,) or (n, targets), weights >= 0 of the rows."""
+        """Fits X (n, features) to y (n,) or (n, targets), with weights >= 0 of the rows."""
         X, y = validate_data(self, X, y, dtype=FLOATS, multi_output=True, y_numeric=True)
         y = y.astype(X.dtype, copy=False)
         precomputed = self.kernel == "precomputed"
@@ -148,7 +148,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, _Kernel):
         return self
 
     def predict(self, X):
-        """(n,) or (n, targets), the kernel matrix never stored."""
+        """Predictions, (n,) or (n, targets); the kernel matrix is never stored."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=FLOATS, reset=False)
         X = X.astype(self.X_fit_.dtype, copy=False)
@@ -160,12 +160,12 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, _Kernel):
 
 
 class KernelTransformer(TransformerMixin, _Kernel):
-    """Features that are kernels with the training rows, or with components of them (by seed).
+    """Features that are kernel values with the training rows, or with a random part of them.
 
-    kernel, bandwidth, gamma and the others are those of gram.sklearn.KernelRidge, without
-    "precomputed".  X is (n, features), float32 or float64, and so is what comes out, (n,
-    components).  Attributes: components_, bandwidth_, n_features_in_.  Raises ValueError as
-    scikit-learn's checks do.
+    kernel, bandwidth, gamma and the other parameters are those of gram.sklearn.KernelRidge, without
+    "precomputed".  X is (n, features), of float32 or float64, and the result is (n, components)
+    with the same dtype.  Attributes: components_, bandwidth_, n_features_in_.  Raises ValueError
+    like the checks of scikit-learn.
 
     >>> x = np.random.default_rng(0).standard_normal((50, 3))
     >>> transformer = KernelTransformer(n_components=4, random_state=0).fit(x)
@@ -199,7 +199,7 @@ class KernelTransformer(TransformerMixin, _Kernel):
         self.random_state = random_state
 
     def fit(self, X, y=None):
-        """X (n, features); y is not used."""
+        """Stores the components of X (n, features); y is not used."""
         X = validate_data(self, X, dtype=FLOATS)
         self.bandwidth_ = self._fit_bandwidth(X)
         if self.n_components is not None:
@@ -210,13 +210,13 @@ class KernelTransformer(TransformerMixin, _Kernel):
         return self
 
     def transform(self, X):
-        """(n, components)"""
+        """The features (n, components)."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=FLOATS, reset=False)
         return self._matrix(X.astype(self.components_.dtype, copy=False), self.components_)
 
     def get_feature_names_out(self, input_features=None):
-        """kernel0, kernel1, ..."""
+        """The names kernel0, kernel1, ..."""
         check_is_fitted(self)
         return np.array([f"kernel{i}" for i in range(self._n_features_out)], dtype=object)
 
@@ -373,16 +373,16 @@ def _weighted(X, target, weights):
 class RFMRegressor(RegressorMixin, _Machine):
     """A recursive feature machine: kernel ridge regression that learns which features matter.
 
-    Parameters are those of gram.Machine.fit; None is its default (iterations=-1: no feature
-    learning).  X may hold nan where a value is missing, and be a data frame of pandas or polars
-    with categories, texts and missing values.  Whole sample weights count rows; others divide the
-    regularization.  device is "cpu" or "cuda:0" and so on, time_limit is in seconds, memory_limit
-    in bytes; verbose prints how far the fit is.  Attributes: machine_ (gram.Machine),
-    feature_importances_, n_features_in_.
+    Parameters are those of gram.Machine.fit, and None selects its default (iterations=-1: no
+    feature learning).  X may hold nan for missing values, and may be a data frame of pandas or
+    polars with categories, texts and missing values.  Sample weights that are whole numbers count
+    rows, and others divide the regularization.  device is "cpu", "cuda:0" and so on, time_limit is
+    in seconds, and memory_limit in bytes.  verbose prints the progress.  Attributes: machine_
+    (gram.Machine), feature_importances_, n_features_in_.
 
-    X is (n, features), float32 or float64, y (n,); predictions are float64.  Raises ValueError as
-    scikit-learn's checks do, and for values that cannot be.  After Radhakrishnan et al., Science
-    383 (2024).
+    X is (n, features), of float32 or float64, and y is (n,); predictions are float64.  Raises
+    ValueError like the checks of scikit-learn, and for values that are not possible.  After
+    Radhakrishnan et al., Science 383 (2024).
 
     >>> x = np.random.default_rng(0).standard_normal((200, 3))
     >>> machine = RFMRegressor(iterations=2, random_state=0).fit(x, x[:, 0] ** 2)
@@ -434,7 +434,7 @@ class RFMRegressor(RegressorMixin, _Machine):
         self.target_transform = target_transform
 
     def fit(self, X, y, sample_weight=None):
-        """X (n, features), y (n,), weights >= 0 of the rows."""
+        """Fits X (n, features) to y (n,), with weights >= 0 of the rows."""
         X, y = self._training_table(X, y)
         y = np.asarray(y, np.float64)
         return self._fit(X, y, sample_weight, "regression")
@@ -447,7 +447,7 @@ class RFMRegressor(RegressorMixin, _Machine):
 
 
 class RFMClassifier(ClassifierMixin, _Machine):
-    """A recursive feature machine that classifies; as gram.sklearn.RFMRegressor, y of any classes.
+    """A recursive feature machine for classification, with parameters as gram.sklearn.RFMRegressor.
 
     Attributes: classes_, machine_ (gram.Machine), feature_importances_, n_features_in_.
 
@@ -458,7 +458,7 @@ class RFMClassifier(ClassifierMixin, _Machine):
     """
 
     def fit(self, X, y, sample_weight=None):
-        """X (n, features), y (n,) of any classes, weights >= 0 of the rows."""
+        """Fits X (n, features) to y (n,) of any classes, with weights >= 0 of the rows."""
         X, y = self._training_table(X, y)
         check_classification_targets(y)
         self.classes_, codes = np.unique(np.asarray(y), return_inverse=True)
@@ -475,7 +475,7 @@ class RFMClassifier(ClassifierMixin, _Machine):
         return [kind(label) for label in self.classes_]
 
     def predict_proba(self, X):
-        """(n, classes), in the order of classes_; a class without weight has probability 0."""
+        """Probabilities (n, classes), in the order of classes_; a class without weight has 0."""
         check_is_fitted(self)
         X, _ = self._table(X)
         found = self.machine_.predict_proba(self._columns(X), device=self.device)

@@ -1,12 +1,12 @@
 """The functions of gram as operators of PyTorch: gradients, torch.compile, vmap, fake tensors.
 
-Tensors of the CPU and of CUDA, any strides; batches broadcast.  Gradients are finite at ties and
-at distance zero, where coordinates and points contribute 0.  Everything with gradients has second
-derivatives, but for expressions, kernels with outer_power, a part of a spectrum, and numbers other
-than bandwidths and regularizations, which say so in backward().  torch.func.vmap maps operators and
-gradients that torch.autograd.grad takes; torch.func.grad itself takes no operators of
-torch.library.  Before PyTorch 2.4 (1.13 or newer) there are gradients alone, no torch.compile, vmap
-and fake tensors.
+Tensors are on the CPU or on CUDA, with any strides, and batches broadcast.  Gradients are finite
+where coordinates are equal and where a distance is zero; such coordinates and points contribute 0.
+All functions with gradients have second derivatives, except for expressions, kernels with
+outer_power, a part of a spectrum, and numbers other than bandwidths and regularizations; for these,
+backward() raises an error.  torch.func.vmap maps operators, and gradients of torch.autograd.grad.
+torch.func.grad does not accept operators of torch.library.  Before PyTorch 2.4 (1.13 or newer)
+there are only gradients, without torch.compile, vmap and fake tensors.
 
 >>> import torch, gram.torch
 >>> x = torch.tensor([[0.0], [3.0]], requires_grad=True)
@@ -55,10 +55,11 @@ __all__ = [
 def cdist(x, y=None, p=2.0, root=True):
     """Distances out[..., i, j] of x (..., m, k) and y (..., n, k), as gram.cdist.
 
-    p is a number from 0 to infinity, or a tensor of them that broadcasts over the batch; root=False
-    leaves out the power 1 / p.  Gradients to x and y, twice but for infinity, and to p where it is
-    positive and finite, once.  With p = infinity every coordinate whose difference is the largest
-    has the whole gradient, as in PyTorch.  float32 or float64; float16 and bfloat16 give float32.
+    p is a number from 0 to infinity, or a tensor that broadcasts over the batch.  root=False omits
+    the power 1 / p.  x and y have gradients, twice except for infinity, and p has them once where
+    it is positive and finite.  With p = infinity, every coordinate whose difference is the largest
+    has the whole gradient, as in PyTorch.  The dtype is float32 or float64; float16 and bfloat16
+    give float32.
 
     >>> gram.torch.cdist(torch.zeros(1, 2), torch.ones(1, 2), p=1).item()
     2.0
@@ -114,13 +115,14 @@ def _options(
 def kernel(x, y=None, kernel="laplace", *, output="value", **options):
     """The kernel matrix of x (..., m, k) and y (..., n, k), as gram.kernel (see there for options).
 
-    Every number is a number or a tensor that broadcasts over the batch, also in the dict
-    parameters: a vector of bandwidths gives so many matrices. For one lengthscale per coordinate
-    divide x and y by them, or take gram.gpytorch's kernels. x, y, bandwidth and regularization have
-    gradients, twice but for an expression and outer_power; the other numbers have them once: p,
-    exponent, alpha, gamma, coef0, degree, outer_power and parameters. Numbers that the kernel does
-    not use have the gradient 0. That of degree is nan where gamma x.y + coef0 is negative, and
-    where points coincide p and outer_power get 0. Only output="value" has gradients.
+    Every number, also in the dict parameters, is a number or a tensor that broadcasts over the
+    batch: a vector of bandwidths gives one matrix per bandwidth.  For one lengthscale per
+    coordinate, divide x and y by the lengthscales, or use the kernels of gram.gpytorch.  x, y,
+    bandwidth and regularization have gradients, twice except for an expression and outer_power.
+    The other numbers (p, exponent, alpha, gamma, coef0, degree, outer_power and parameters) have
+    them once.  Numbers that the kernel does not use have the gradient 0.  The gradient of degree is
+    nan where gamma x.y + coef0 is negative, and points that coincide contribute 0 to those of p and
+    outer_power.  Only output="value" has gradients.
 
     >>> length = torch.tensor(2.0, requires_grad=True)
     >>> k = gram.torch.kernel(torch.zeros(1, 1), torch.ones(1, 1), "gaussian", bandwidth=length)
@@ -132,9 +134,10 @@ def kernel(x, y=None, kernel="laplace", *, output="value", **options):
 
 
 def kernel_matmul(x, y=None, kernel="laplace", *, v, **options):
-    """kernel(x, y) @ v for v (..., n, r) or (n,), the matrix never stored, as gram.kernel_matmul.
+    """kernel(x, y) @ v for v (..., n, r) or (n,), without the matrix, as gram.kernel_matmul.
 
-    Gradients to x, y, v and all numbers as gram.torch.kernel has them, in blocks of rows.
+    x, y, v and all numbers have gradients, the same as gram.torch.kernel, computed in blocks of
+    rows.
 
     >>> gram.torch.kernel_matmul(torch.zeros(2, 1), v=torch.ones(2)).tolist()
     [2.0, 2.0]
@@ -147,9 +150,9 @@ def kernel_matmul(x, y=None, kernel="laplace", *, v, **options):
 
 
 def median_distance(x, p=2.0, *, root=True, rows=2000, seed=0):
-    """The median of the distances of different rows of x, as gram.median_distance: no gradient.
+    """The median distance between rows of x, as gram.median_distance, without a gradient.
 
-    p is a number, or a tensor that asks for no gradient and has one element.
+    p is a number, or a tensor with one element that requires no gradient.
 
     >>> gram.torch.median_distance(torch.tensor([[0.0], [1.0], [5.0]])).item()
     4.0
@@ -159,9 +162,11 @@ def median_distance(x, p=2.0, *, root=True, rows=2000, seed=0):
 
 
 def cdist_grad(a, b, c, d, p=2.0):
-    """Gradients of kernel expansions, as gram.cdist_grad: a (..., K, M), b (..., N, K),
-    c (..., O, K), d (..., N, M) give (..., O, N, M).  Gradients to all four, twice, and to p, which
-    is a number or a tensor that broadcasts over the batch, once.
+    """Gradients of kernel expansions, as gram.cdist_grad.
+
+    a is (..., K, M), b is (..., N, K), c is (..., O, K), d is (..., N, M), and the result is (...,
+    O, N, M).  All four have gradients, twice.  p, which is a number or a tensor that broadcasts
+    over the batch, has them once.
 
     >>> one = torch.ones(1, 1)
     >>> gram.torch.cdist_grad(one, 2 * one, 3 * one, 5 * one).item()
@@ -171,8 +176,9 @@ def cdist_grad(a, b, c, d, p=2.0):
 
 
 def agop(a, b, c, d, p=2.0, *, diagonal=False, points=0):
-    """The average outer product of cdist_grad(a, b, c, d, p), as gram.agop.  Gradients as
-    gram.torch.cdist_grad has them.
+    """The average outer product of cdist_grad(a, b, c, d, p), as gram.agop.
+
+    Gradients are the same as gram.torch.cdist_grad has.
 
     >>> one = torch.ones(1, 1)
     >>> gram.torch.agop(one, 2 * one, 3 * one, 5 * one).item()
@@ -184,9 +190,9 @@ def agop(a, b, c, d, p=2.0, *, diagonal=False, points=0):
 def solve_cholesky(a, b, *, lower=True):
     """a^-1 b for symmetric positive definite a (..., n, n), as gram.solve_cholesky.
 
-    b is (..., n, r) or (n,).  Of a one triangle is read; its gradient is symmetric.  Any number of
-    derivatives, for which the factor is used again.  Raises gram.LinAlgError on the CPU where a
-    has no factor; on CUDA such an item is nan.
+    b is (..., n, r) or (n,).  Only one triangle of a is read, and its gradient is symmetric.  There
+    are derivatives of any order, which use the factor again.  On the CPU, a matrix that cannot be
+    factored raises gram.LinAlgError; on CUDA, such an item is nan.
 
     >>> gram.torch.solve_cholesky(torch.tensor([[4.0]]), torch.tensor([2.0])).item()
     0.5
@@ -198,8 +204,8 @@ def solve_cholesky(a, b, *, lower=True):
 def solve_lu(a, b):
     """a^-1 b for any square a (..., n, n), as gram.solve_lu; b is (..., n, r) or (n,).
 
-    Any number of derivatives.  Raises gram.LinAlgError on the CPU where a is singular; on CUDA
-    such an item is nan.
+    There are derivatives of any order.  On the CPU, a singular matrix raises gram.LinAlgError; on
+    CUDA, such an item is nan.
 
     >>> gram.torch.solve_lu(torch.tensor([[0.0, 2.0], [1.0, 0.0]]), torch.tensor([4.0, 3.0]))
     tensor([3., 2.])
@@ -211,10 +217,11 @@ def solve_lu(a, b):
 def eigh(a, *, lower=True, vectors=True, select="all", first=0, count=None):
     """Eigenvalues, ascending, and eigenvectors of symmetric a (..., n, n), as gram.eigh.
 
-    select is "all", "index", "largest" or "smallest".  Gradients to the values; to the vectors of
-    "all" too, where what a vector does inside of the space of a multiple value counts as 0 (those
-    of a part are detached).  The gradient of a is symmetric.  Twice differentiable; of a part once,
-    since its second derivatives take the other eigenvectors too.
+    select is "all", "index", "largest" or "smallest".  The values have gradients, and so have the
+    vectors with "all"; the change of a vector within the space of a multiple eigenvalue counts as
+    0.  The vectors of a part of the spectrum are detached.  The gradient of a is symmetric.  The
+    values and vectors of "all" are twice differentiable.  Those of a part are differentiable once,
+    since second derivatives need the other eigenvectors.
 
     >>> values, vectors = gram.torch.eigh(torch.tensor([[2.0, 0.0], [0.0, 1.0]]))
     >>> values.tolist()
@@ -234,13 +241,15 @@ def matrix_power(
 ):
     """(a + ridge I)^(numerator / denominator) of symmetric a (..., n, n), as gram.matrix_power.
 
-    Gradients twice, by the eigenvectors of a: n^3 operations, symmetric, exact at multiple
-    eigenvalues.  ridge is a number or a tensor that broadcasts over the batch, with gradients too.
+    a has gradients, twice.  They are computed from its eigenvectors with n^3 operations, and are
+    symmetric, and exact at multiple eigenvalues.  ridge is a number, or a tensor that broadcasts
+    over the batch and has gradients.
 
-    power is any number instead of the fraction; with floor > 0 eigenvalues below floor times the
-    largest, negative ones too, are raised to that.  Gradients by the largest eigenvalue, shared
-    by equal ones, are part of those with a floor.  Gradients once, but for fractions k / q with
-    |k| and q up to 64 without a floor; a floor takes a number for ridge.
+    power is a number that replaces the fraction.  With floor > 0, eigenvalues below floor times the
+    largest, including negative ones, are raised to that value; the gradient then includes that of
+    the largest eigenvalue, which equal ones share.  With a floor, or with a power that is not a
+    fraction k / q with abs(k) and q up to 64, there are gradients only once.  With a floor, ridge
+    must be a number.
 
     >>> gram.torch.matrix_power(torch.tensor([[16.0]])).item()
     0.5
@@ -263,9 +272,11 @@ def matrix_power(
 
 
 def kron_matmul(x, factors, *, side="right", alpha=1.0):
-    """alpha x (f_1 (x) ... (x) f_N), or with side="left" alpha (f_1 (x) ... (x) f_N) x, as
-    gram.kron_matmul.  Any number of derivatives, to x, to every factor and to alpha, a number or a
-    tensor that broadcasts over the batch.
+    """alpha x (f_1 (x) ... (x) f_N), as gram.kron_matmul; with side="left" the factors are on the
+    left.
+
+    x, every factor and alpha have derivatives of any order.  alpha is a number, or a tensor that
+    broadcasts over the batch.
 
     >>> gram.torch.kron_matmul(torch.ones(1, 4), [torch.eye(2), 3 * torch.eye(2)]).tolist()
     [[3.0, 3.0, 3.0, 3.0]]
@@ -276,8 +287,9 @@ def kron_matmul(x, factors, *, side="right", alpha=1.0):
 
 
 def kron(factors):
-    """The Kronecker product of matrices (..., p_i, q_i), written out, as gram.kron.  Any number of
-    derivatives, to every factor.  float32 or float64.
+    """The Kronecker product of matrices (..., p_i, q_i), written out, as gram.kron.
+
+    Every factor has derivatives of any order.  The dtype is float32 or float64.
 
     >>> gram.torch.kron([torch.tensor([[1.0, 2.0]]), torch.eye(2)]).tolist()
     [[1.0, 0.0, 2.0, 0.0], [0.0, 1.0, 0.0, 2.0]]
@@ -288,8 +300,8 @@ def kron(factors):
 def matmul_batched(a, b, *, alpha=1.0, beta=0.0, c=None):
     """alpha a b + beta c of a (..., m, k), b (..., k, n) and c (..., m, n), as gram.matmul_batched.
 
-    alpha and beta are numbers or tensors that broadcast over the batch.  Any number of derivatives,
-    to all of them.
+    alpha and beta are numbers, or tensors that broadcast over the batch.  All arguments have
+    derivatives of any order.
 
     >>> gram.torch.matmul_batched(torch.ones(2, 1, 3), torch.eye(3), alpha=2.0).tolist()
     [[[2.0, 2.0, 2.0]], [[2.0, 2.0, 2.0]]]
@@ -301,11 +313,11 @@ def matmul_batched(a, b, *, alpha=1.0, beta=0.0, c=None):
 
 
 def syrk_ema(x, l, *, beta=0.0, alpha=1.0, transpose=False, sum=False):  # noqa: E741
-    """beta l + (1 - beta) alpha x x^T of x (..., m, k) and l (..., m, m), as gram.syrk_ema; but l
-    stays as it is, the result is new.  transpose: x^T x; sum: without the factor 1 - beta.
+    """beta l + (1 - beta) alpha x x^T for x (..., m, k) and l (..., m, m), as gram.syrk_ema.
 
-    beta and alpha are numbers or tensors that broadcast over the batch.  Any number of derivatives,
-    to x, l, beta and alpha.  The product is exactly symmetric.
+    The result is a new tensor, and l does not change.  transpose takes x^T x instead, and sum omits
+    the factor 1 - beta.  beta and alpha are numbers, or tensors that broadcast over the batch.  x,
+    l, beta and alpha have derivatives of any order.  The product is exactly symmetric.
 
     >>> x = torch.tensor([[1.0], [2.0]])
     >>> gram.torch.syrk_ema(x, torch.eye(2), beta=0.5).tolist()
@@ -317,24 +329,25 @@ def syrk_ema(x, l, *, beta=0.0, alpha=1.0, transpose=False, sum=False):  # noqa:
 
 
 def per_sample_gradients(model, loss, inputs, targets, *, method="auto", chunk=None):
-    """The gradients of each sample's loss, {name of a parameter: (N, *its shape)}.
+    """The gradients of each sample's loss, as a dict from the name of a parameter to (N, its
+    shape).
 
-    model is any torch.nn.Module, called once with inputs (a tensor, or a tuple of them) whose first
-    dimension is that of the N samples; loss(outputs, targets) is a tensor, which is summed, and is
-    taken of each sample as a batch of one: a mean over the batch has no 1 / N here.  Parameters
-    that are not trained have no entry, those that are not used have zeros.  Nothing's .grad is
-    read or written.
+    model is any torch.nn.Module.  It is called once with inputs (a tensor or a tuple of tensors),
+    whose first dimension is that of the N samples.  loss(outputs, targets) is a tensor, which is
+    summed.  The loss of each sample is that of a batch of one, so a mean over the batch gives no
+    factor 1 / N here.  Parameters that are not trained have no entry, and those that are not used
+    have zeros.  No .grad is read or written.
 
-    Where all trained parameters belong to torch.nn.Linear, Conv1d to Conv3d, Embedding, LayerNorm,
-    GroupNorm or InstanceNorm (also shared, or used more than once) on the CPU or one CUDA device,
-    one pass forward and back serves, with gram.sample_grad in each layer: the samples must not meet
-    elsewhere in the model.  Otherwise torch.func.vmap(grad) does it, and a warning says why.
-    method="layers" raises ValueError instead, "func" always takes torch.func.  Either way `chunk`
-    samples are served at a time, which bounds what the passes need; None: all at once.
-    A BatchNorm that mixes samples is a ValueError.  Parameters of float32, float64, float16 or
-    bfloat16.
+    If all trained parameters belong to torch.nn.Linear, Conv1d to Conv3d, Embedding, LayerNorm,
+    GroupNorm or InstanceNorm (also shared, or used more than once), on the CPU or on one CUDA
+    device, one forward and backward pass suffices, with gram.sample_grad in each layer; samples
+    must not interact elsewhere in the model.  Otherwise torch.func.vmap(grad) is used, and a
+    warning gives the reason.  method="layers" raises ValueError instead, and "func" always uses
+    torch.func.  In both cases, `chunk` samples are processed at a time, which limits the memory of
+    the passes; None processes all at once.  A BatchNorm that mixes samples raises ValueError.
+    Parameters are float32, float64, float16 or bfloat16.
 
-    Raises ValueError for first dimensions that differ and methods that do not serve,
+    Raises ValueError if first dimensions differ or if the method is not possible, and
     NotImplementedError before PyTorch 2.4.  Sources: those of gram.sample_grad.
 
     >>> layer = torch.nn.Linear(2, 1, bias=False)
@@ -347,13 +360,14 @@ def per_sample_gradients(model, loss, inputs, targets, *, method="auto", chunk=N
 
 
 def per_sample_norms(model, loss, inputs, targets, *, method="auto", chunk=None):
-    """The Euclidean norms (N,) of what per_sample_gradients would give, over all parameters.
+    """The Euclidean norms (N,) of the gradients of each sample, over all parameters.
 
-    Arguments, dtypes and errors are as gram.torch.per_sample_gradients has them.
+    Arguments, dtypes and errors are the same as gram.torch.per_sample_gradients has.
 
-    The gradients themselves are not stored, but for layers that share parameters and where
-    torch.func is needed: memory is that of a pass forward and back, in which what went into a layer
-    is let go with its gradients.  On CUDA nothing waits, and torch.cuda.graph can capture a call.
+    The gradients themselves are not stored, except for layers that share parameters, and if
+    torch.func is needed.  Memory is that of a forward and backward pass, in which the input of a
+    layer is freed with its gradients.  On CUDA the call does not wait, and torch.cuda.graph can
+    capture it.
 
     >>> layer = torch.nn.Linear(2, 1, bias=False)
     >>> x, y = torch.tensor([[3.0, 4.0], [6.0, 8.0]]), torch.zeros(2, 1)
