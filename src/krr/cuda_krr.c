@@ -52,6 +52,7 @@ static gram_status launch(gram_context *g, const struct cuda_kernel *kernel, gra
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
+/* z = x W: a thread makes one element, with its sum in double. */
 static gram_status map(gram_context *g, const struct krr_map *op)
 {
     struct rows_params params = {.rows = op->rows,
@@ -65,6 +66,7 @@ static gram_status map(gram_context *g, const struct krr_map *op)
                   &params);
 }
 
+/* Rows in the order of an index, which lies on the device. */
 static gram_status gather(gram_context *g, const struct krr_gather *op)
 {
     struct rows_params params = {.rows = op->count,
@@ -77,6 +79,8 @@ static gram_status gather(gram_context *g, const struct krr_gather *op)
                   &params);
 }
 
+/* Products with a few vectors are bound by reading the matrix.  A block reads ROWS_TILE rows once
+ * for as many outputs, and sums in f64, which cuBLAS has no product for where the matrix is f32. */
 static gram_status combine(gram_context *g, const struct krr_combine *op)
 {
     struct rows_params params = {.rows = op->rows,
@@ -90,6 +94,7 @@ static gram_status combine(gram_context *g, const struct krr_combine *op)
     return launch(g, &rows_combine, op->dtype, op->rows, ROWS_TILE, ROWS_THREADS, &params);
 }
 
+/* The matrix is square and without gaps: a thread takes an element of its diagonal. */
 static gram_status add_diagonal(gram_context *g, const struct krr_diagonal *op)
 {
     struct rows_params params = {.rows = op->rows, .out = op->matrix, .w = op->add};
@@ -97,6 +102,7 @@ static gram_status add_diagonal(gram_context *g, const struct krr_diagonal *op)
     return launch(g, &rows_diagonal, op->dtype, op->rows, ROWS_THREADS, ROWS_THREADS, &params);
 }
 
+/* Elements become f64 in a kernel of one column; from NULL gives zeros. */
 static gram_status widen(gram_context *g, gram_dtype dtype, int64_t count, const void *from,
                          double *out) // NOLINT(readability-non-const-parameter): written
 {
@@ -118,6 +124,8 @@ static gram_status widen(gram_context *g, gram_dtype dtype, int64_t count, const
 
 /* ---- Conjugate gradients --------------------------------------------------------------------- */
 
+/* The product of the whole stored matrix is a combination of its rows: v are the coefficients, and
+ * the result is column-major with n rows. */
 static gram_status multiply(gram_context *g, const struct krr_product *op)
 {
     const struct krr_combine sums = {.dtype = op->k->dtype,
@@ -132,6 +140,8 @@ static gram_status multiply(gram_context *g, const struct krr_product *op)
     return combine(g, &sums);
 }
 
+/* A block does a step of one column alone: the dot products of a column stay in the block, and no
+ * scalar of the iteration ever comes to the host. */
 static gram_status step(gram_context *g, const struct krr_cg_step *op)
 {
     struct cg_params params = {.step = op->step,
@@ -153,6 +163,7 @@ static gram_status step(gram_context *g, const struct krr_cg_step *op)
 
 /* ---- The preconditioner ---------------------------------------------------------------------- */
 
+/* A thread takes a row of the new columns through the triangular solve: rows are independent. */
 static gram_status whiten(gram_context *g, const struct krr_whiten *op)
 {
     struct cg_whiten_params params = {.n = op->n,
@@ -164,7 +175,8 @@ static gram_status whiten(gram_context *g, const struct krr_whiten *op)
     return launch(g, &cg_whiten, op->dtype, op->n, CG_THREADS, CG_THREADS, &params);
 }
 
-/* F^T v, and the inverse of the inner matrix times it. */
+/* Room in f64 for two intermediate results of every column: F^T v, and the inverse of the inner
+ * matrix times it. */
 static size_t apply_bytes(int64_t n, int64_t rank, int64_t columns, gram_dtype dtype)
 {
     (void)n;
@@ -172,6 +184,11 @@ static size_t apply_bytes(int64_t n, int64_t rank, int64_t columns, gram_dtype d
     return 2 * (size_t)(rank * columns) * sizeof(double);
 }
 
+/*
+ * out = (v - keep F G F^T v) / lambda, G the inverse of the inner matrix, by Woodbury's identity in
+ * three launches: down to the rank, the small product there, and up again.  A preconditioner
+ * without columns only divides by lambda.
+ */
 static gram_status apply(gram_context *g, const struct krr_preconditioner *p, const void *v,
                          void *out)
 {

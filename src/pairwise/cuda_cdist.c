@@ -170,6 +170,7 @@ static int load_of(const struct gram_view *v, const struct gram_batch *batch, bo
     return llabs(v->col_stride) <= llabs(v->row_stride) || v->rows == 1;
 }
 
+/* A thread has tm by tm sums in registers, of which a sum in f64 takes two. */
 int cuda_cdist_most_tile(const struct cuda_cdist_options *o)
 {
     return o->is_double || o->step == PAIR_ANY || o->step == PAIR_ZERO ? 4 : 8;
@@ -336,6 +337,7 @@ static void set_options(const struct cuda_cdist_plan *plan, const struct cuda_ke
         cuda_option(v, "--ptxas-options=-O", 1);
 }
 
+/* The name of the tiles' kernel and its options alone; whoever launches adds an expression. */
 void cuda_cdist_variant(const struct cuda_cdist_plan *plan, struct cuda_variant *v)
 {
     set_options(plan, &cdist, v);
@@ -374,6 +376,8 @@ gram_status cuda_cdist_launch(gram_context *g, const struct cuda_cdist_plan *pla
 
 /* ---- Panels --------------------------------------------------------------------------------- */
 
+/* Panels are worth their launch for one large item, from sm_90 on, where that was measured.  A
+ * context that is told to expand packs whatever the size, so that small tests come here. */
 bool cuda_cdist_packs(const gram_context *g, const struct cuda_device *device,
                       const struct cuda_cdist_plan *plan)
 {
@@ -386,6 +390,7 @@ bool cuda_cdist_packs(const gram_context *g, const struct cuda_device *device,
            (pays || g->cdist_form == GRAM_FORM_EXPANSION) && cuda_cdist_plan_packed(&packed);
 }
 
+/* Panels depend on how x and y are stored, not on p or on the function. */
 void cuda_cdist_panels_variant(const struct cuda_cdist_plan *plan, struct cuda_variant *v)
 {
     const struct cuda_cdist_options *o = &plan->options;
@@ -481,6 +486,8 @@ static int64_t columns_of_piece(const struct gram_cdist_op *op, int processors)
     return gram_round_up(gram_ceil_div(op->x.cols, pieces), PIECE_GRAIN);
 }
 
+/* Whole pieces come first, so that their launch sees one regular batch; the sums of a piece are
+ * those of all items. */
 static struct pieces pieces_of(const struct gram_cdist_op *op, int processors)
 {
     struct pieces p = {.columns = columns_of_piece(op, processors)};
@@ -492,6 +499,7 @@ static struct pieces pieces_of(const struct gram_cdist_op *op, int processors)
     return p;
 }
 
+/* One piece is no split: the direct way then saves the scratch and the second launch. */
 bool cuda_cdist_splits(const struct gram_cdist_op *op, int processors)
 {
     return columns_of_piece(op, processors) < op->x.cols;
@@ -599,6 +607,8 @@ static gram_status run_split(gram_context *g, const struct gram_cdist_op *op,
     return reduce(g, op, plan, p.pieces + (p.left > 0), sums);
 }
 
+/* The same kernels as run_split launches, for lists of what is compiled ahead: nothing is queued,
+ * so that the address of out stands for the scratch. */
 bool cuda_cdist_split_variant(const struct gram_cdist_op *op, const struct cuda_cdist_plan *plan,
                               int processors, int which, struct cuda_variant *v)
 {
@@ -649,6 +659,7 @@ static gram_status check_pointers(gram_context *g, const struct gram_cdist_op *o
     return GRAM_OK;
 }
 
+/* Constants of an expression travel in the parameters of a launch, whose room is limited. */
 gram_status cuda_cdist_check_expression(gram_context *g, const struct gram_cdist_op *op)
 {
     if (op->expression &&
@@ -660,6 +671,7 @@ gram_status cuda_cdist_check_expression(gram_context *g, const struct gram_cdist
     return GRAM_OK;
 }
 
+/* What no device could do is said before what is wrong with the memory. */
 gram_status cuda_cdist_check(gram_context *g, const struct gram_cdist_op *op)
 {
     TRY(cuda_cdist_check_expression(g, op));
@@ -668,6 +680,7 @@ gram_status cuda_cdist_check(gram_context *g, const struct gram_cdist_op *op)
 
 /* ---- The call ------------------------------------------------------------------------------- */
 
+/* See the top of this file. */
 enum way {
     WAY_DIRECT,
     WAY_SQUARES,
@@ -730,11 +743,14 @@ gram_status cuda_cdist_tiled(gram_context *g, const struct gram_cdist_op *op, in
     return status;
 }
 
+/* The entry of the plugin's table: no tile is asked for, so that what was tuned counts. */
 gram_status cuda_cdist(gram_context *g, const struct gram_cdist_op *op)
 {
     return cuda_cdist_tiled(g, op, 0);
 }
 
+/* One launch without scratch, whatever the size: callers have checked the pointers, and cut their
+ * problems into blocks that fill the device. */
 gram_status cuda_cdist_queue(gram_context *g, const struct gram_cdist_op *op)
 {
     const struct cuda_device *device = g->device;

@@ -68,6 +68,8 @@ static void interpolate(double g, long double center, int terms, long double *c)
     }
 }
 
+/* The host finds these numbers once per plan, in long double: kernels only evaluate a polynomial
+ * and look up two small tables.  The f32 polynomial is scaled so that it stays below 1. */
 void cuda_cdist_power(double g, struct pair_power *power)
 {
     const double most = pow(4.5, g) * (1 + 0x1p-20); /* P^g / most stays under 1 */
@@ -119,13 +121,15 @@ static void choose_step(const struct gram_cdist_grad_op *op, struct cuda_grad_op
     }
 }
 
-/* By cdist_grad_mma.cu. */
+/* True if cdist_grad_mma.cu serves the plan: p = 2 in f32, whose products tensor cores make from
+ * pairs of halves. */
 static bool by_products(const struct cuda_grad_options *o)
 {
     return o->step == GRAD_SQUARE && !o->is_double;
 }
 
-/* SIGNS of cdist_grad.cu. */
+/* True if cdist_grad.cu is compiled with SIGNS: p = 1 in f32 with several outputs, whose
+ * sums of signs tensor cores make. */
 static bool by_signs(const struct cuda_grad_options *o, int64_t outputs)
 {
     return o->step == GRAD_SIGN && outputs > 1 && !o->is_double;
@@ -314,11 +318,14 @@ static void cut(struct cuda_grad_plan *plan, int64_t slots, bool add)
 
 /* ---- The plan ------------------------------------------------------------------------------- */
 
+/* True if there is no gradient to write.  Without centres there is: it is zero. */
 static bool is_empty(const struct gram_cdist_grad_op *op)
 {
     return op->batch.count == 0 || op->out.planes == 0 || op->out.rows == 0 || op->out.cols == 0;
 }
 
+/* The step is known first, since it decides which file the options are for; then tile, loads and
+ * shared memory, and last how many parts the centres are cut into. */
 void cuda_cdist_grad_plan(const struct gram_cdist_grad_op *op, bool add, int processors,
                           struct cuda_grad_plan *plan)
 {
@@ -352,6 +359,7 @@ void cuda_cdist_grad_plan(const struct gram_cdist_grad_op *op, bool add, int pro
 
 /* ---- Launches ------------------------------------------------------------------------------- */
 
+/* The dtype of the arithmetic, which is that of all matrices. */
 static gram_dtype dtype_of(const struct cuda_grad_plan *plan)
 {
     return plan->options.is_double ? GRAM_F64 : GRAM_F32;
@@ -418,7 +426,8 @@ static void load_ahead(const gram_context *g, const struct cuda_grad_plan *plan,
     cuda_load_ahead(g, ahead, count);
 }
 
-/* p = infinity. */
+/* p = infinity: for every centre and point the size of the largest difference, then the sums of
+ * those terms whose difference is as large.  The first launch has nothing to do without centres. */
 static gram_status queue_largest(gram_context *g, struct cuda_grad_plan *plan)
 {
     struct grad_params *params = &plan->params;
@@ -476,6 +485,7 @@ static gram_status queue(gram_context *g, struct cuda_grad_plan *plan)
     return plan->params.splits > 1 ? queue_sum(g, plan) : GRAM_OK;
 }
 
+/* Opening the scratch ends a workspace query before anything is queued. */
 gram_status cuda_cdist_grad_queue(gram_context *g, const struct gram_cdist_grad_op *op, bool add)
 {
     const struct cuda_device *device = g->device;
@@ -488,6 +498,7 @@ gram_status cuda_cdist_grad_queue(gram_context *g, const struct gram_cdist_grad_
     return queue(g, &plan);
 }
 
+/* The lent piece stands for the context's arena while the launches are planned and queued. */
 gram_status cuda_cdist_grad_in(gram_context *g, const struct gram_cdist_grad_op *op, bool add,
                                void *memory, size_t bytes)
 {

@@ -26,6 +26,7 @@ static int64_t panel_size(int64_t m, int64_t n)
     return gram_least(m, MATMUL_ROWS) * gram_least(n, MATMUL_COLUMNS);
 }
 
+/* One panel at a time lies in scratch, whatever the size of the kernel matrix. */
 size_t cuda_kernel_product_bytes(gram_dtype dtype, int64_t m, int64_t n)
 {
     return gram_round64((size_t)panel_size(m, n) * gram_dtype_size(dtype));
@@ -65,6 +66,8 @@ static gram_status multiply(gram_context *g, const struct cuda_kernel_product *p
     return gram_cuda_gemm_items(g, p->blas, &product);
 }
 
+/* A panel of K is written and multiplied while it is in the second-level cache; its transpose
+ * serves the mirrored place, so that a symmetric K is computed once. */
 static gram_status run_panel(gram_context *g, const struct cuda_kernel_product *p,
                              const struct panel *at)
 {
@@ -149,6 +152,7 @@ static gram_status run_round(gram_context *g, const struct gram_kernel_matmul_op
     return move(g, batch, first, count, out, p->out, true);
 }
 
+/* True if out has no elements; a v without rows still sets out to zeros. */
 static bool is_empty(const struct gram_kernel_matmul_op *op)
 {
     return op->kernel.batch.count == 0 || op->out.rows == 0 || op->out.cols == 0;

@@ -1,6 +1,9 @@
 /*
  * cuda_tune.c - gram_tune: tiles of gram_cdist and gram_kernel measured on the device
  *
+ * Problems of one class (chip, term, loads, and sizes up to the next power of two) share a tile.
+ * gram_tune times every tile that the term can have, and the file of the cache keeps the fastest.
+ *
  * SPDX-License-Identifier: MIT
  */
 #include "core/database.h"
@@ -108,6 +111,7 @@ static gram_status run_tile(gram_context *g, const void *attempt)
     return cuda_cdist_tiled(g, a->op, a->tile);
 }
 
+/* The time of one call with tiles of this size, in milliseconds. */
 static gram_status time_tile(gram_context *g, const struct gram_cdist_op *op, int tile, double *ms)
 {
     const struct attempt attempt = {op, tile};
