@@ -50,7 +50,6 @@ breathe_show_include = False
 python_maximum_signature_line_length = 76
 c_maximum_signature_line_length = 90
 python_use_unqualified_type_names = True
-add_module_names = False
 toc_object_entries_show_parents = "hide"
 
 html_math_renderer = "mathml"

@@ -20,7 +20,26 @@ def header(name):
     titles = [match.group(1) for match in map(SECTION.match, lines) if match]
     out = []
     for title in titles:
-        plain = re.sub(r"([\\*_`<>\[\]|$#~])", r"\\\1", title)
-        out.append(f"## {plain}\n")
+        out.append(f"## {plain(title)}\n")
         out.append(f"```{{doxygengroup}} {group_name(title)}\n:content-only:\n:members:\n```\n")
     return "\n".join(out)
+
+
+def plain(text):
+    return re.sub(r"([\\*_`<>\[\]|$#~])", r"\\\1", text)
+
+
+def overview():
+    """The first comment of gram.h: its table with links, and what holds for all calls."""
+    source = (ROOT / "include/gram/gram.h").read_text(encoding="utf-8")
+    lines = [line[3:] for line in source.split("*/")[0].split("\n")[1:]]
+    rows = [re.fullmatch(r"  (\S.*?)  +(\w+)\.h  +(\S.*)", line) for line in lines]
+    out = ["| I want | header | begin with |", "|---|---|---|"]
+    for row in filter(None, rows):
+        want, name, functions = row.groups()
+        names = ", ".join(f"`{each}`" for each in functions.split(", "))
+        out.append(f"| {plain(want)} | [{name}.h]({name}.md) | {names} |")
+    last = max(i for i, row in enumerate(rows) if row)
+    paragraphs = re.split(r"\n\n+", "\n".join(lines[last + 1 :]).strip())
+    kept = [plain(p) for p in paragraphs if "SPDX" not in p]
+    return "\n".join([*out, "", "## What holds for every call", "", "\n\n".join(kept)]) + "\n"

@@ -10,6 +10,7 @@ measurement.  The pictures have the style of gram.plot, one for light pages and 
 
 import dataclasses
 import json
+import math
 import os
 import pathlib
 import re
@@ -395,6 +396,7 @@ def draw(chart, rows, path, colours):
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
     from gram.plot import STYLE
+    from matplotlib.ticker import LogLocator, NullLocator
 
     names, legend = packages(rows), -(-len(packages(rows)) // 2)
     with plt.rc_context(STYLE | SIZES | colours):
@@ -415,8 +417,10 @@ def draw(chart, rows, path, colours):
                 )  # fmt: skip
         ax.set(xscale="log", ylim=(len(rows) - 0.5, -0.75), yticks=[])
         ax.grid(axis="y", visible=False)
-        ax.grid(axis="x", which="minor", visible=False)
         ax.spines["left"].set_visible(False)
+        decades = math.log10(ax.get_xlim()[1] / ax.get_xlim()[0])
+        ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if decades < 2 else (1,)))
+        ax.xaxis.set_minor_locator(NullLocator())
         ax.xaxis.set_major_formatter("{x:g}")
         better = "further right is faster" if chart.more_is_better else "further left is faster"
         ax.set_xlabel(f"{chart.unit}; {better}")

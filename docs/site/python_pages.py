@@ -31,12 +31,15 @@ SPECIAL = re.compile(r"([\\*`|_<>\[\]])")
 
 def escaped(text):
     """Plain text as reStructuredText; `name` and names of the package become code."""
-    parts = re.split(r"(`[^`\n]+`|\bgram\.(?!h\b)\w+(?:\.\w+)*)", text)
+    name = r"`[^`\n]+`|\bgram\.(?!h\b)\w+(?:\.\w+)*|\bdocs/[\w/-]+\.md"
+    parts = re.split(f"({name})", text)
     for i, part in enumerate(parts):
         if i % 2 == 0:
             parts[i] = SPECIAL.sub(r"\\\1", part)
         elif part[0] == "`":
             parts[i] = f"``{part[1:-1]}``"
+        elif part.startswith("docs/"):
+            parts[i] = f":doc:`/{part[len('docs/') : -len('.md')]}`"
         else:
             parts[i] = f":py:obj:`{part}`\\ " if parts[i + 1][:1] == "(" else f":py:obj:`{part}`"
     return re.sub(r"(?<=\w)(:py:obj:)", r"\\ \1", "".join(parts))
@@ -131,14 +134,14 @@ def is_public(name):
     return not name.startswith("_") or name in ("__enter__",)
 
 
-def class_text(node, name, docs):
+def class_text(node, docs):
     constructor = [
         n for n in node.body if getattr(n, "name", "") in ("__init__", "__new__")
     ]  # fmt: skip
-    signatures = unique([f"{name}({arguments(n, True)})" for n in constructor]) or [name]
+    short = node.name
+    signatures = unique([f"{short}({arguments(n, True)})" for n in constructor]) or [short]
     base = ", ".join(ast.unparse(b) for b in node.bases if not ast.unparse(b).startswith("_"))
     parts = [f"Bases: ``{base}``\n" if base and base != "TypedDict" else ""]
-    short = node.name
     parts.append(body(docs.of(short)))
     methods = {}
     for inner in node.body:
@@ -194,11 +197,11 @@ def described(module, names):
     docs, out = Docstrings(module), []
     nodes_of = public_nodes(parsed(stub_path(module)))
     for short in names:
-        nodes, full = nodes_of[short], f"{module}.{short}"
+        nodes = nodes_of[short]
         if isinstance(nodes[0], ast.ClassDef):
-            out.append(class_text(nodes[0], full, docs))
+            out.append(class_text(nodes[0], docs))
             continue
-        shown = unique([f"{full}({arguments(n, False)}){result(n)}" for n in nodes])
+        shown = unique([f"{short}({arguments(n, False)}){result(n)}" for n in nodes])
         out.append(directive("function", shown, body(docs.of(short))))
     return out
 
