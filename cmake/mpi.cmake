@@ -4,6 +4,9 @@
 
 option(GRAM_MPI "Build the transport over MPI where MPI is found" ON)
 set(GRAM_MPI_FOUND no)
+if(SKBUILD AND NOT GRAM_PYTHON_MPI) # a wheel has no use for it
+    return()
+endif()
 if(GRAM_MPI AND NOT "${GRAM_SANITIZE}" MATCHES thread) # which does not see into MPI
     find_package(MPI QUIET COMPONENTS C)
 endif()
