@@ -72,7 +72,7 @@ gram_status cuda_tune(gram_context *g, const struct gram_cdist_op *op, gram_tuni
 /* Measures the milliseconds of a run, after another one that compiles and warms up. */
 gram_status cuda_tune_time(gram_context *g, gram_status (*run)(gram_context *g, const void *what),
                            const void *what, double *ms);
-/* cuda_kron_tune.c */
+/* cuda_kron_matmul.c */
 gram_status cuda_tune_kron(gram_context *g, const struct gram_kron_matmul_op *op,
                            gram_kron_tuning *result);
 #endif

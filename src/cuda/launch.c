@@ -59,7 +59,8 @@ static bool is_type(int64_t value)
     return value < TYPES + TYPE_COUNT;
 }
 
-void cuda_option_text(const struct cuda_variant *v, char text[CUDA_TEXT_BYTES])
+/* The options as the compiler gets them: "-DREAL=float -DORDER=8". */
+static void write_options(const struct cuda_variant *v, char text[CUDA_TEXT_BYTES])
 {
     const char *before = "";
     int used = 0;
@@ -85,7 +86,7 @@ void cuda_option_text(const struct cuda_variant *v, char text[CUDA_TEXT_BYTES])
 
 struct jit_request cuda_variant_request(const struct cuda_variant *v, char text[CUDA_TEXT_BYTES])
 {
-    cuda_option_text(v, text);
+    write_options(v, text);
     return (struct jit_request){.file = v->kernel->file,
                                 .kernel = v->kernel->function,
                                 .defines = text,

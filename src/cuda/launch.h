@@ -88,8 +88,6 @@ void cuda_variant(struct cuda_variant *v, const struct cuda_kernel *kernel,
       sizeof((const struct cuda_option[]){__VA_ARGS__}) / sizeof(struct cuda_option)
 void cuda_option(struct cuda_variant *v, const char *name, int64_t value);
 
-/* The options as the compiler gets them: "-DREAL=float -DORDER=8". */
-void cuda_option_text(const struct cuda_variant *v, char text[CUDA_TEXT_BYTES]);
 /* What the cache and the compiler know of a variant without code of its own.  The request refers to
  * text, which receives the options. */
 struct jit_request cuda_variant_request(const struct cuda_variant *v, char text[CUDA_TEXT_BYTES]);

@@ -52,7 +52,4 @@ struct cuda_nccl {
     int (*all_reduce)(const void *from, void *to, size_t count, int type, int operation, void *comm,
                       CUstream stream);
 };
-
-/* GRAM_UNSUPPORTED, with the reason, where there is no NCCL or an old one. */
-gram_status gram_cuda_nccl(gram_context *g, const struct cuda_nccl **out);
 #endif

@@ -86,8 +86,6 @@ gram_status cpu_kron_matmul_chosen(gram_context *g, const struct gram_kron_matmu
 
 /* ---- cpu_kron_tune.c --------------------------------------------------------------------- */
 
-/* The choice that was measured to be fastest for such problems, 0 where none was; and the number by
- * which it is kept. */
+/* The choice that was measured to be fastest for such problems, 0 where none was. */
 int cpu_kron_tuned(const gram_context *g, const struct gram_kron_matmul_op *op);
-uint64_t cpu_kron_class(const gram_context *g, const struct gram_kron_matmul_op *op);
 #endif

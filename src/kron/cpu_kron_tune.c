@@ -27,10 +27,11 @@ static uint64_t mix(uint64_t h, int64_t number)
     return (h ^ (uint64_t)number) * 0x100000001b3u;
 }
 
-/* Problems of one kind of machine, dtype, factors and layouts, whose sizes are the same to the next
- * power of two.  In the range of cuda_kron_tune.c, where a number from 80 on, the chip, stands in
- * place of the negative one. */
-uint64_t cpu_kron_class(const gram_context *g, const struct gram_kron_matmul_op *op)
+/* The number by which a choice is kept.  Problems share it that have one kind of machine, dtype,
+ * factors and layouts, and whose sizes are the same to the next power of two.  It is in the range
+ * of cuda_kron_matmul.c, where a number from 80 on, the chip, stands in place of the negative one.
+ */
+static uint64_t class_of(const gram_context *g, const struct gram_kron_matmul_op *op)
 {
     uint64_t h = mix(0xcbf29ce484222325u, -1 - (int64_t)g->backend->machine(g));
 
@@ -49,7 +50,7 @@ int cpu_kron_tuned(const gram_context *g, const struct gram_kron_matmul_op *op)
 
     if (!gram_tuned_any(g))
         return 0;
-    choice = gram_tuned_get(g, cpu_kron_class(g, op));
+    choice = gram_tuned_get(g, class_of(g, op));
     return choice > 0 && choice <= CPU_KRON_CHOICES ? (int)choice : 0;
 }
 
@@ -151,6 +152,6 @@ gram_status cpu_tune_kron(gram_context *g, const struct gram_kron_matmul_op *op,
     result->table_ms = list[0].ms;
     result->launches = best->groups;
     result->ms = best->ms;
-    result->kept = gram_tuned_put(g, cpu_kron_class(g, op), best->choice);
+    result->kept = gram_tuned_put(g, class_of(g, op), best->choice);
     return GRAM_OK;
 }

@@ -165,10 +165,6 @@ bool cuda_kron_resident_pairs(const struct cuda_device *device, const struct cud
 
 /* ---- Launches: cuda_kron_matmul.c ----------------------------------------------------------- */
 
-/* Computes the product by one of the choices. */
-gram_status cuda_kron_matmul_chosen(gram_context *g, const struct gram_kron_matmul_op *op,
-                                    int choice);
-
 /* Fills in the parameters of a pass.  Rows between two passes lie in scratch. */
 void cuda_kron_params(const struct cuda_kron_plan *plan, void *scratch, int number,
                       struct kron_params *params);
@@ -185,9 +181,6 @@ size_t cuda_kron_stored(const struct cuda_kron_plan *plan, bool is_factor, int n
  * where no indices come after the factor (`after` is 1), else `width`. */
 int cuda_kron_moved(const struct device_view *side, size_t bytes, int64_t after, int64_t width,
                     int64_t group);
-
-/* cuda_kron_tune.c: the choice that was fastest for problems like op; 0: none was measured. */
-int cuda_kron_tuned(const gram_context *g, const struct gram_kron_matmul_op *op);
 
 /* ---- Dtypes as kernels get them: cuda_kron.c ------------------------------------------------ */
 

@@ -5,14 +5,20 @@
  * launches the passes one after the other.  With more than two passes there are two such buffers,
  * which take turns.
  *
+ * gram_tune_kron measures the choices that a plan has, groups of factors and tiles, and keeps the
+ * fastest for problems of the same class.
+ *
  * SPDX-License-Identifier: MIT
  */
+#include "core/database.h"
 #include "core/scratch.h"
 #include "cuda/arena.h"
 #include "cuda_kron.h"
 
 // NOLINTNEXTLINE(misc-redundant-expression): two constants of the same number
 _Static_assert((int)KRON_MOST == (int)GRAM_MAX_FACTORS, "kron_params.h repeats a number of gram.h");
+
+static const double least_gain = 0.98; /* times the model's time: a smaller gain is noise */
 
 /* ---- The kernel of a pass ------------------------------------------------------------------- */
 
@@ -208,8 +214,8 @@ static gram_status check_pointers(gram_context *g, const struct gram_kron_matmul
     return GRAM_OK;
 }
 
-gram_status cuda_kron_matmul_chosen(gram_context *g, const struct gram_kron_matmul_op *op,
-                                    int choice)
+/* Computes the product by one of the choices. */
+static gram_status matmul_by(gram_context *g, const struct gram_kron_matmul_op *op, int choice)
 {
     const struct gram_kron_matmul_op work = complete(op);
     struct cuda_kron_plan *plan;
@@ -226,7 +232,108 @@ gram_status cuda_kron_matmul_chosen(gram_context *g, const struct gram_kron_matm
     return status;
 }
 
+/* ---- Choices that were measured -------------------------------------------------------------- */
+
+static uint64_t mix(uint64_t h, int64_t number)
+{
+    return (h ^ (uint64_t)number) * 0x100000001b3u;
+}
+
+/* The class of problems with the same chip, dtype, factors and layouts, whose sizes are the same to
+ * the next power of two.  The numbers of these classes are above those of gram_tune and below those
+ * of gram_tune_eigh. */
+static uint64_t class_of(const struct cuda_device *device, const struct gram_kron_matmul_op *op)
+{
+    uint64_t h = mix(0xcbf29ce484222325u, device->arch);
+
+    h = mix(h, op->x.dtype);
+    for (int i = 0; i < op->count; i++)
+        h = mix(mix(h, op->factor[i].rows), op->factor[i].cols);
+    h = mix(mix(h, gram_octave(op->x.rows)), gram_octave(op->batch.count));
+    h = mix(mix(h, op->x.col_stride == 1), op->y.col_stride == 1);
+    return h >> 2 | 1ull << 62;
+}
+
+/* The choice that was fastest for problems like op; 0: none was measured. */
+static int choice_for(const gram_context *g, const struct gram_kron_matmul_op *op)
+{
+    int64_t choice;
+
+    if (op->after > 1 || !gram_tuned_any(g))
+        return 0;
+    choice = gram_tuned_get(g, class_of(g->device, op));
+    return choice > 0 && choice <= CUDA_KRON_CHOICES ? (int)choice : 0;
+}
+
 gram_status cuda_kron_matmul(gram_context *g, const struct gram_kron_matmul_op *op)
 {
-    return cuda_kron_matmul_chosen(g, op, cuda_kron_tuned(g, op));
+    return matmul_by(g, op, choice_for(g, op));
+}
+
+/* True if two plans launch the same kernels on the same tiles. */
+static bool same_passes(const struct cuda_kron_plan *a, const struct cuda_kron_plan *b)
+{
+    bool same = a->passes == b->passes;
+
+    for (int i = 0; i < a->passes && same; i++) {
+        const struct cuda_kron_pass *p = &a->pass[i], *q = &b->pass[i];
+        same = p->span.first == q->span.first && p->span.count == q->span.count &&
+               p->solver == q->solver && p->units == q->units && p->columns == q->columns &&
+               p->threads == q->threads;
+    }
+    return same;
+}
+
+/* True if a choice makes the same passes as one before it, or as the model. */
+static bool is_known(const gram_context *g, const struct gram_kron_matmul_op *op, int choice,
+                     const struct cuda_kron_plan *plan)
+{
+    struct cuda_kron_plan other;
+
+    for (int i = 0; i < choice; i++) {
+        cuda_kron_plan(g->device, op, i, &other);
+        if (same_passes(plan, &other))
+            return true;
+    }
+    return false;
+}
+
+struct attempt {
+    const struct gram_kron_matmul_op *op;
+    int choice;
+};
+
+static gram_status run_attempt(gram_context *g, const void *attempt)
+{
+    const struct attempt *a = attempt;
+
+    return matmul_by(g, a->op, a->choice);
+}
+
+gram_status cuda_tune_kron(gram_context *g, const struct gram_kron_matmul_op *op,
+                           gram_kron_tuning *result)
+{
+    struct cuda_kron_plan plan;
+    int best = 0;
+
+    for (int choice = 0; choice <= CUDA_KRON_CHOICES; choice++) {
+        const struct attempt attempt = {op, choice};
+        double ms;
+        cuda_kron_plan(g->device, op, choice, &plan);
+        if (is_known(g, op, choice, &plan))
+            continue;
+        TRY(cuda_tune_time(g, run_attempt, &attempt, &ms));
+        gram_log(g, "choice %d, %d launches: %.4f ms", choice, plan.passes, ms);
+        result->candidates++;
+        if (choice == 0) {
+            result->table_ms = result->ms = ms;
+            result->table_launches = result->launches = plan.passes;
+        } else if (ms < result->ms && ms < least_gain * result->table_ms) {
+            result->ms = ms;
+            result->launches = plan.passes;
+            best = choice;
+        }
+    }
+    result->kept = gram_tuned_put(g, class_of(g->device, op), best);
+    return GRAM_OK;
 }

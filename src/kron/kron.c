@@ -78,9 +78,10 @@ gram_status gram_factors_view(gram_context *g, const struct gram_batch *batch,
     return GRAM_OK;
 }
 
-gram_status gram_factors_take(gram_context *g, struct gram_batch *batch,
-                              const gram_tensor *const *factors, int64_t count,
-                              struct gram_view *views, int64_t size[2])
+/* Both, for a call that has no other inputs and takes the factors as they are. */
+static gram_status take_factors(gram_context *g, struct gram_batch *batch,
+                                const gram_tensor *const *factors, int64_t count,
+                                struct gram_view *views, int64_t size[2])
 {
     TRY(gram_factors_join(g, batch, factors, count));
     return gram_factors_view(g, batch, factors, count, 0, views, size);
@@ -124,7 +125,7 @@ static gram_status describe_product(gram_context *g, const gram_tensor *const *f
     int64_t size[2];
 
     *op = (struct gram_kron_op){.batch.count = 1, .count = (int)count};
-    TRY(gram_factors_take(g, &op->batch, factors, count, op->factor, size));
+    TRY(take_factors(g, &op->batch, factors, count, op->factor, size));
     TRY(gram_view_of(g, &op->batch, "out", out, 2, GRAM_WRITE, &op->out));
     TRY(gram_factors_dtype(g, "out", &op->out, op->factor[0].dtype));
     if (op->out.rows != size[0] || op->out.cols != size[1])
@@ -178,7 +179,7 @@ static gram_status describe_diagonal(gram_context *g, const gram_tensor *const *
     int64_t size[2];
 
     *op = (struct gram_kron_op){.batch.count = 1, .count = (int)count};
-    TRY(gram_factors_take(g, &op->batch, factors, count, op->factor, size));
+    TRY(take_factors(g, &op->batch, factors, count, op->factor, size));
     TRY(gram_factors_square(g, op->factor, op->count));
     TRY(gram_view_of(g, &op->batch, "out", out, 1, GRAM_WRITE, &op->out));
     TRY(gram_factors_dtype(g, "out", &op->out, op->factor[0].dtype));
@@ -239,7 +240,7 @@ static gram_status describe_numbers(gram_context *g, const gram_tensor *const *f
 
     *op = (struct gram_kron_number_op){
         .batch.count = 1, .count = (int)count, .has_sign = sign != NULL};
-    TRY(gram_factors_take(g, &op->batch, factors, count, op->factor, size));
+    TRY(take_factors(g, &op->batch, factors, count, op->factor, size));
     TRY(gram_factors_square(g, op->factor, op->count));
     op->order = size[0];
     for (int i = sign ? 0 : 1; i < 2; i++) {

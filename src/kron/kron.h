@@ -24,11 +24,6 @@ gram_status gram_factors_view(gram_context *g, const struct gram_batch *batch,
                               const gram_tensor *const *factors, int64_t count, uint32_t transposed,
                               struct gram_view *views, int64_t size[2]);
 
-/* Both, for a call that has no other inputs and takes the factors as they are. */
-gram_status gram_factors_take(gram_context *g, struct gram_batch *batch,
-                              const gram_tensor *const *factors, int64_t count,
-                              struct gram_view *views, int64_t size[2]);
-
 /* Refuses an argument that has not the dtype of the factors. */
 gram_status gram_factors_dtype(gram_context *g, const char *name, const struct gram_view *v,
                                gram_dtype dtype);

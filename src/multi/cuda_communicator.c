@@ -20,6 +20,45 @@ enum {
     BRIEFLY = 200000 /* ns that a wait lasts before the thread sleeps */
 };
 
+/* ---- The library ----------------------------------------------------------------------------- */
+
+#define AT(member) offsetof(struct cuda_nccl, member)
+static const struct cuda_symbol symbols[] = {
+    {        "ncclGetVersion",      AT(version)},
+    {    "ncclGetErrorString", AT(error_string)},
+    {       "ncclGetUniqueId",      AT(make_id)},
+    {"ncclCommInitRankConfig",         AT(open)},
+    {      "ncclCommFinalize",     AT(finalize)},
+    {       "ncclCommDestroy",      AT(destroy)},
+    {         "ncclCommAbort",        AT(abort)},
+    { "ncclCommGetAsyncError",  AT(async_error)},
+    {        "ncclGroupStart",  AT(group_start)},
+    {          "ncclGroupEnd",    AT(group_end)},
+    {              "ncclSend",         AT(send)},
+    {              "ncclRecv",      AT(receive)},
+    {         "ncclAllReduce",   AT(all_reduce)},
+    {                    NULL,                0},
+};
+
+static struct cuda_nccl functions;
+static struct cuda_opened opened = {
+    .name = "NCCL",
+    .files = {"libnccl.so.2"},
+    .package = "nvidia-nccl-cu13 or nvidia-nccl-cu12",
+    .symbols = symbols,
+    .into = &functions,
+    .bytes = sizeof functions,
+};
+
+/* GRAM_UNSUPPORTED, with the reason, where there is no NCCL. */
+static gram_status open_library(gram_context *g, const struct cuda_nccl **out)
+{
+    *out = &functions;
+    return gram_cuda_open(g, &opened);
+}
+
+/* ---- Calls ----------------------------------------------------------------------------------- */
+
 struct nccl_state {
     const struct cuda_nccl *call;
     const struct cuda_device *device;
@@ -247,7 +286,7 @@ static gram_status make_id(gram_context *g, void *id)
     bool entered;
     int result;
 
-    TRY(gram_cuda_nccl(g, &state.call));
+    TRY(open_library(g, &state.call));
     entered = gram_cuda_enter(g->device);
     result = state.call->make_id(id);
     gram_cuda_leave(g->device, entered);
@@ -405,7 +444,7 @@ static gram_status open_nccl(gram_context *g, const void *handle, size_t bytes,
     int version = 0;
 
     (void)bytes;
-    TRY(gram_cuda_nccl(g, &call));
+    TRY(open_library(g, &call));
     if (call->version(&version) != NCCL_SUCCESS || version < OLDEST)
         return gram_fail(g, GRAM_UNSUPPORTED, "NCCL has version %d, expected %d or newer", version,
                          OLDEST);
