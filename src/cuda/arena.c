@@ -16,6 +16,8 @@ struct cuda_kept_block {
     struct cuda_block block;
 };
 
+/* Memory goes back the way it came: to the caller, in the order of the stream to the pool, or at
+ * once to the driver. */
 static void give_back(const gram_context *g, const struct cuda_device *device,
                       const struct cuda_block *block)
 {
@@ -76,6 +78,7 @@ static CUresult allocate(const gram_context *g, const struct cuda_device *device
     return result;
 }
 
+/* Says how much would fit, in whole pieces of the pool. */
 static gram_status fail_memory(gram_context *g, const struct cuda_device *device, size_t bytes)
 {
     size_t free_bytes = 0, total = 0;
@@ -87,6 +90,8 @@ static gram_status fail_memory(gram_context *g, const struct cuda_device *device
                      bytes, device->index, free_bytes, total, free_bytes / GRAIN * GRAIN);
 }
 
+/* Exchanges the block for a larger one; what the old one held is lost.  The limit counts the blocks
+ * of captured graphs too, since they cannot be freed while a graph may run again. */
 static gram_status grow(gram_context *g, struct cuda_device *device, size_t bytes, bool capturing)
 {
     struct cuda_arena *arena = &device->arena;
@@ -111,6 +116,9 @@ static gram_status grow(gram_context *g, struct cuda_device *device, size_t byte
     return gram_cuda_check(g, device->driver, result, capturing ? "cuMemAlloc" : "cuMemAllocAsync");
 }
 
+/* A workspace query ends the call here.  Otherwise scratch is the memory that the caller or an
+ * outer call has given, or the block in use, which grows if it must.  Memory of the caller's
+ * allocator is not shared by captured and other calls: PyTorch keeps them in pools of their own. */
 gram_status gram_cuda_scratch(gram_context *g, size_t bytes, void **out)
 {
     struct cuda_device *device = g->device;
@@ -142,6 +150,7 @@ gram_status gram_cuda_scratch(gram_context *g, size_t bytes, void **out)
     return GRAM_OK;
 }
 
+/* An outer call lends its scratch to the calls that it makes, which see it as a given workspace. */
 void gram_cuda_scratch_begin(gram_context *g, void *memory, size_t bytes,
                              struct cuda_borrowed *before)
 {
@@ -160,6 +169,7 @@ void gram_cuda_scratch_end(gram_context *g, const struct cuda_borrowed *before)
     arena->given_bytes = before->bytes;
 }
 
+/* What the context has allocated itself is of no more use once a workspace is given. */
 gram_status gram_cuda_use_workspace(gram_context *g, void *memory, size_t bytes)
 {
     struct cuda_device *device = g->device;
@@ -179,6 +189,7 @@ gram_status gram_cuda_use_workspace(gram_context *g, void *memory, size_t bytes)
     return status;
 }
 
+/* A block that captured graphs use stays; it is freed when the context closes. */
 void gram_cuda_scratch_release(gram_context *g)
 {
     struct cuda_device *device = g->device;
@@ -212,6 +223,8 @@ void gram_cuda_arena_close(gram_context *g, struct cuda_device *device)
     *arena = (struct cuda_arena){0};
 }
 
+/* Refuses memory of the CPU, unless this device reads it, and memory of other devices.  Managed
+ * memory belongs to all of them. */
 gram_status gram_cuda_check_pointer(gram_context *g, const char *name, const struct gram_view *v)
 {
     const struct cuda_device *device = g->device;

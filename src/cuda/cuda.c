@@ -24,6 +24,8 @@ static gram_status open_libraries(gram_context *g)
     return GRAM_OK;
 }
 
+/* The device is noted in the context before it is opened, so that close_device frees what a failure
+ * leaves. */
 static gram_status open_device(gram_context *g)
 {
     struct cuda_device *device = gram_alloc(g, sizeof *device);
@@ -36,6 +38,8 @@ static gram_status open_device(gram_context *g)
     return open_libraries(g);
 }
 
+/* Closes in the order of dependence: what runs in the background first, the driver's context last.
+ */
 static void close_device(gram_context *g)
 {
     struct cuda_device *device = g->device;
@@ -54,6 +58,7 @@ static void close_device(gram_context *g)
     g->device = NULL;
 }
 
+/* What is tuned holds for all GPUs of a chip. */
 static uint64_t machine(const gram_context *g)
 {
     const struct cuda_device *device = g->device;
@@ -61,6 +66,7 @@ static uint64_t machine(const gram_context *g)
     return (uint64_t)device->arch;
 }
 
+/* Waits for the stream even where a call in the background has failed, whose status comes after. */
 static gram_status synchronize(gram_context *g)
 {
     const struct cuda_device *device = g->device;
@@ -100,6 +106,7 @@ static void scratch_return(gram_context *g, const struct gram_scratch_before *be
 
 /* ---- Memory of the device -------------------------------------------------------------------- */
 
+/* Memory comes from the device's pool in the order of the stream: no call waits for the device. */
 static gram_status memory_allocate(gram_context *g, size_t bytes, void **out)
 {
     const struct cuda_device *device = g->device;
@@ -201,6 +208,8 @@ static CUresult copy_between(const struct cuda_device *device, CUdeviceptr to, C
     return result;
 }
 
+/* The driver finds out itself whether the ends are on the host or on a device.  Only memory of
+ * another device's pool makes it refuse. */
 gram_status cuda_memory_copy(gram_context *g, void *to, const void *from, size_t bytes)
 {
     const struct cuda_device *device = g->device;

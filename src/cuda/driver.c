@@ -31,6 +31,8 @@ static bool find_symbols(void *library, const struct cuda_symbol *symbols, void 
     return true;
 }
 
+/* Opens folder + below + "/" + name.  A path that does not fit counts as a library that is not
+ * there. */
 static void *open_in(const char *folder, const char *below, const char *name)
 {
     char path[4096];
@@ -95,6 +97,8 @@ struct found {
     } into;
 };
 
+/* Opens one library without a lock, and writes down either its functions or why there are none.
+ * The text is a part of the message that every later call gives. */
 static void open_now(const gram_context *g, const struct cuda_opened *l, struct found *found)
 {
     void *library = open_library(g, l->files);
@@ -122,6 +126,8 @@ gram_status gram_cuda_open(gram_context *g, struct cuda_opened *l)
     if (!tried) {
         open_now(g, l, &found);
         gram_process_lock(g, GRAM_LOCK_LIBRARIES);
+        /* Another thread may have noted the same meanwhile: then its note stays, since pointers to
+         * it may be in use. */
         if (!l->tried) {
             memcpy(l->into, found.into.bytes, l->bytes);
             memcpy(l->why, found.why, sizeof l->why);
@@ -221,6 +227,8 @@ static const struct cuda_symbol compiler_symbols[] = {
     {                       NULL,                             0              },
 };
 
+/* Begins the driver, which is of use only where it finds a GPU.  A driver without one is reported
+ * like one that is missing. */
 static bool open_driver(const gram_context *g, struct opened_driver *d)
 {
     static const char *const names[] = {"libcuda.so.1", NULL};
@@ -274,6 +282,7 @@ const struct cuda_driver *gram_cuda_driver(const gram_context *g, const char **w
     return d->has ? &d->call : NULL;
 }
 
+/* NVRTC of CUDA 13 is preferred: it knows more chips. */
 static bool open_compiler(const gram_context *g, struct opened_compiler *c)
 {
     static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", NULL};
@@ -307,6 +316,7 @@ const struct cuda_compiler *gram_cuda_compiler(const gram_context *g, const char
     return c->has ? &c->call : NULL;
 }
 
+/* An attribute of a device, or 0 where the driver does not know it: older drivers lack some. */
 static int attribute(const struct cuda_driver *driver, CUdevice device, CUdevice_attribute which)
 {
     int value = 0;
@@ -322,6 +332,7 @@ static bool can_overlap(const struct cuda_driver *driver, int arch)
     return arch >= 90 && driver->version(&version) == CUDA_SUCCESS && version >= 12030;
 }
 
+/* The compute capability as one number: 90 for 9.0. */
 static int arch_of(const struct cuda_driver *driver, CUdevice device)
 {
     return 10 * attribute(driver, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) +
@@ -345,6 +356,7 @@ int gram_cuda_count(const gram_context *g)
         gram_log(g, "no CUDA device: %s", why);
         return 0;
     }
+    /* Older GPUs lack instructions that kernels use, and are not counted. */
     for (int i = 0; i < all; i++)
         usable += gram_cuda_arch(driver, i) >= OLDEST_ARCH;
     return usable;
@@ -423,6 +435,8 @@ gram_status gram_cuda_device_open(gram_context *g, struct cuda_device *device)
     device->overlaps = can_overlap(driver, device->arch);
     device->index = index;
     device->stream = g->options.stream;
+    /* The primary context is the one that PyTorch and CUDA's run-time library use too: memory and
+     * streams of theirs can be used here. */
     TRY(gram_cuda_check(g, driver, driver->context_retain(&device->context, id),
                         "cuDevicePrimaryCtxRetain"));
     device->driver = driver; /* only now is there something to release */
@@ -442,6 +456,7 @@ bool gram_cuda_enter(const struct cuda_device *device)
 {
     CUcontext current = NULL;
 
+    /* A caller that has made the device current keeps it: pushing would cost a call and a pop. */
     if (device->driver->context_current(&current) == CUDA_SUCCESS && current == device->context)
         return false;
     return device->driver->context_push(device->context) == CUDA_SUCCESS;
