@@ -84,6 +84,8 @@ class Run:
                 self.absent[name] = reason
             elif args.device in module.DEVICES:
                 self.peers[name] = module
+        if "torch" in sys.modules:
+            sys.modules["torch"].set_num_threads(args.threads[0])
         self.packages = sorted({p for m in self.peers.values() for p in m.PACKAGES} | {"numpy"})
 
     def rows(self, subjects):
@@ -206,8 +208,6 @@ def compare(args, table, wanted):
     from core.machine import describe
 
     gram.set_threads(args.threads[0])
-    if "torch" in sys.modules or args.device == "cuda":
-        sys.modules.get("torch") and sys.modules["torch"].set_num_threads(args.threads[0])
     run = Run(args)
     run.table = table
     about = None if args.contender else describe(run.place, args.library, run.packages)

@@ -310,14 +310,14 @@ def kfac_factors(q):
 
 
 def kfac_layer(q):
-    from peers.torch_formulas import LayerKfac
+    from core.torch_formulas import LayerKfac
 
     return q.parts_of({f"state {t}": functools.partial(LayerKfac, q, t)
                        for t in ("float64", "float32")})  # fmt: skip
 
 
 def step(q):
-    from peers.torch_formulas import shampoo_steps
+    from core.torch_formulas import shampoo_steps
 
     parameters = [p for p in q.leaves() if p.ndim == 2 or q.method != "Muon"]
     if q.method == "Muon":
@@ -329,7 +329,7 @@ def step(q):
 
 
 def direction(q):
-    from peers.torch_formulas import shampoo_directions
+    from core.torch_formulas import shampoo_directions
 
     return shampoo_directions(q) if q.method == "Shampoo" else None
 
@@ -365,7 +365,7 @@ def sample_grad_model(q):
 
 
 def training(q):
-    from peers.torch_formulas import PlainKfac
+    from core.torch_formulas import PlainKfac
 
     def sgd(model):
         return torch.optim.SGD(model.parameters(), lr=q.rate, momentum=q.momentum)

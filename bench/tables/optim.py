@@ -242,8 +242,8 @@ class Orthogonal(Operation):
 # ---- Training with K-FAC ------------------------------------------------------------------------
 
 
-def residual():
-    """Convolutions of 3 x 3 with 64 to 256 channels, and 128 images of 32 x 32."""
+def residual(width=64):
+    """Convolutions of 3 x 3 with 64 to 256 channels on images of 32 x 32."""
     import torch
     from torch import nn
 
@@ -261,20 +261,21 @@ def residual():
             return torch.relu(self.short(x) + self.body(x))
 
     net = nn.Sequential(
-        nn.Conv2d(3, 64, 3, 1, 1), nn.ReLU(), Residual(64, 64), Residual(64, 128),
-        Residual(128, 256), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(256, 10),
+        nn.Conv2d(3, width, 3, 1, 1), nn.ReLU(), Residual(width, width),
+        Residual(width, 2 * width), Residual(2 * width, 4 * width), nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(), nn.Linear(4 * width, 10),
     )  # fmt: skip
     return net, lambda n: (torch.randn(n, 3, 32, 32), torch.randint(10, (n,)))
 
 
-def block():
+def block(width=768):
     """A transformer block of width 768 with 12 heads, and a head of 64 classes."""
     import torch
     from tables.layers import network
     from torch import nn
 
-    net = nn.Sequential(network("block", 768)[0], nn.Linear(768, 64), nn.Flatten(0, 1))
-    return net, lambda n: (torch.randn(n, 256, 768), torch.randint(64, (n * 256,)))
+    net = nn.Sequential(network("block", width)[0], nn.Linear(width, 64), nn.Flatten(0, 1))
+    return net, lambda n: (torch.randn(n, 256, width), torch.randint(64, (n * 256,)))
 
 
 NETWORKS = {"residual network": residual, "transformer block": block}
@@ -289,7 +290,7 @@ class KfacTraining(Operation):
 
     name, limits = "training", {}
 
-    def make(self, place, network, samples, refresh, damping=1e-2, decay=0.95, kl_clip=1e-3,
+    def make(self, place, network, samples, refresh, width=None, damping=1e-2, decay=0.95, kl_clip=1e-3,
              rate=0.05, momentum=0.9):  # fmt: skip
         torch_of(place)
         q = Problem()
@@ -297,7 +298,7 @@ class KfacTraining(Operation):
         return q
 
     def tiny(self, parameters):
-        return {**parameters, "samples": 2}
+        return {**parameters, "samples": 2, "width": 8}
 
     def ours(self, q):
         import gram.optim
@@ -326,7 +327,7 @@ class Trainer:
         import torch
 
         torch.manual_seed(0)
-        model, data = NETWORKS[self.q.network]()
+        model, data = NETWORKS[self.q.network](**({"width": self.q.width} if self.q.width else {}))
         self.x, self.y = (t.to(self.q.place.device) for t in data(self.q.samples))
         self.model = model.to(self.q.place.device)
         self.step = self.make(self.model).step
@@ -356,7 +357,7 @@ class Trainer:
 
 def ways(q, made):
     """{name: Call} of {name: what makes an optimizer of a model}."""
-    from peers.torch_formulas import PlainKfac
+    from core.torch_formulas import PlainKfac
 
     kept, found = {}, {}
     for name, make in made.items():

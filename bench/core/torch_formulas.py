@@ -1,6 +1,6 @@
-"""peers/torch_formulas.py - Shampoo and K-FAC in PyTorch's operations, for peers/torch.py
+"""core/torch_formulas.py - Shampoo and K-FAC in PyTorch's operations, for peers/torch.py
 
-It has no CALLS of its own.  Shampoo's blocks of one shape are stacked, so that statistics and
+Shampoo's blocks of one shape are stacked, so that statistics and
 directions are batches; its roots are torch.linalg.eigh, one matrix after the other as is usual, or
 coupled Newton iterations of whole batches.  K-FAC is that of the public packages: unfold and
 products for the factors, cholesky_inverse or eigh, products.
@@ -11,8 +11,6 @@ import math
 import torch
 from core.place import tensor
 from torch import nn
-
-NAME, PACKAGES, DEVICES, CALLS = "PyTorch", [], (), {}
 
 # ---- Shampoo ------------------------------------------------------------------------------------
 
