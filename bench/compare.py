@@ -154,7 +154,9 @@ class Run:
             calls = apart.calls(calls, self.again(subject, row))
         results = measure(calls, q, args.rounds, args.limit)
         found = {name: result.numbers() for name, result in results.items()}
-        return {"subject": subject, "work": row.title, "parameters": given,
+        other = ", ".join(f"{k}={v}" for k, v in args.set if k in given)
+        work = f"{row.title} [{other}]" if other else row.title
+        return {"subject": subject, "work": work, "parameters": given,
                 "amount": q.operation.work(q), "contenders": found}  # fmt: skip
 
     def again(self, subject, row):
@@ -212,6 +214,7 @@ def compare(args, table, wanted):
     run.table = table
     about = None if args.contender else describe(run.place, args.library, run.packages)
     if about:
+        about["tiny"] = args.tiny
         print(report.begin(wanted, about, run.absent), flush=True)
     rows = []
     for subject, row, given in run.rows(wanted):

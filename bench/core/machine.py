@@ -74,4 +74,5 @@ def describe(place, library, packages):
 def title(about):
     """The machine in one line."""
     chip = about.get("gpu") or about["processor"]
-    return f"{chip}, {about['threads']} of {about['processors']} processors"
+    where = f"{chip}, {about['threads']} of {about['processors']} processors"
+    return f"{where}; tiny problems" if about.get("tiny") else where

@@ -290,8 +290,8 @@ class KfacTraining(Operation):
 
     name, limits = "training", {}
 
-    def make(self, place, network, samples, refresh, width=None, damping=1e-2, decay=0.95, kl_clip=1e-3,
-             rate=0.05, momentum=0.9):  # fmt: skip
+    def make(self, place, network, samples, refresh, width=None, damping=1e-2, decay=0.95,
+             kl_clip=1e-3, rate=0.05, momentum=0.9):  # fmt: skip
         torch_of(place)
         q = Problem()
         q.ways = types.MethodType(ways, q)
@@ -327,7 +327,8 @@ class Trainer:
         import torch
 
         torch.manual_seed(0)
-        model, data = NETWORKS[self.q.network](**({"width": self.q.width} if self.q.width else {}))
+        given = {"width": self.q.width} if self.q.width else {}
+        model, data = NETWORKS[self.q.network](**given)
         self.x, self.y = (t.to(self.q.place.device) for t in data(self.q.samples))
         self.model = model.to(self.q.place.device)
         self.step = self.make(self.model).step

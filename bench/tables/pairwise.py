@@ -189,6 +189,12 @@ class Gradients(Operation):
     def shape(self, m, n, o):
         return o, n, m
 
+    def rows(self, q):
+        return q.n
+
+    def cut(self, q, rows):
+        return derived(q, b=q.b[:rows], d=q.d[:rows], out=q.out[:, :rows], n=rows)
+
     def ours(self, q):
         return lambda: gram.cdist_grad(q.a, q.b, q.c, q.d, p=q.p, out=q.out)
 
@@ -220,6 +226,9 @@ class Agop(Gradients):
     def shape(self, m, n, o):
         return n, n
 
+    def rows(self, q):
+        return 0
+
     def ours(self, q):
         grad = q.place.empty(q.o, q.n, q.m, dtype=q.dtype)
         return {
@@ -230,8 +239,9 @@ class Agop(Gradients):
         }
 
     def error(self, q, got):
-        g = host(gram.cdist_grad(q.a, q.b, q.c, q.d, p=q.p)) if q.m * q.n * q.o < 5e7 else None
-        return None if g is None else relative(got, np.einsum("onm,olm->nl", g, g) / q.m)
+        """Against the product of the gradients, which have rows of their own."""
+        g = host(gram.cdist_grad(q.a, q.b, q.c, q.d, p=q.p)).swapaxes(0, 1).reshape(q.n, -1)
+        return relative(got, g @ g.T / q.m)
 
 
 class KernelProduct(Operation):

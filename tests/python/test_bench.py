@@ -56,7 +56,7 @@ def test_report_names_machine_code_and_what_is_left_out(tmp_path):
     out = tmp_path / "out.md"
     text = compare("cdist", "--rows", "p = 0$", "--tiny", "--rounds", 1, "--peers", "scipy",
                    "nothing_of_this_name", "--out", out).stdout  # fmt: skip
-    assert re.search(r"^# cdist: .+ processors$", text, re.MULTILINE)
+    assert re.search(r"^# cdist: .+ processors; tiny problems$", text, re.MULTILINE)
     assert "libgram" in text and "scipy" in text and "Left out: nothing_of_this_name" in text
     assert out.read_text().splitlines()[0] == text.splitlines()[0]
     lines = [line for line in text.splitlines() if line.startswith("| cdist of 64 features")]
