@@ -91,6 +91,8 @@ static int type_of(gram_dtype dtype)
     return types[dtype];
 }
 
+/* alpha and beta are of the type that cuBLAS computes in, which is f32 for f16 and bf16.  More than
+ * MOST_ITEMS items go in several calls. */
 gram_status gram_cuda_gemm_items(gram_context *g, const struct cuda_blas *blas,
                                  const struct cuda_gemm_items *gemm)
 {
@@ -119,6 +121,7 @@ gram_status gram_cuda_gemm_items(gram_context *g, const struct cuda_blas *blas,
     return GRAM_OK;
 }
 
+/* Square matrices that lie one after the other are the common case. */
 gram_status gram_cuda_gemm(gram_context *g, const struct cuda_blas *blas,
                            const struct cuda_gemm *gemm)
 {

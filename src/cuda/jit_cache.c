@@ -21,6 +21,8 @@ enum {
     TEXT_BYTES = 2048 /* of a key that is listed */
 };
 
+/* FNV-1a over the key and the code, so that neither a damaged row nor one under another key is
+ * loaded. */
 static int64_t checksum(const char *key, const char *bytes, size_t size)
 {
     uint64_t value = 0xCBF29CE484222325u;
@@ -44,6 +46,7 @@ static void touch(const struct gram_database *s, const char *key)
     (void)s->call.finalize(statement);
 }
 
+/* The code of a row, in memory of its own, unless the row is damaged. */
 static bool take(const struct gram_database *s, void *row, const char *key, struct jit_code *out)
 {
     const void *blob = s->call.column_blob(row, 0);
@@ -59,6 +62,7 @@ static bool take(const struct gram_database *s, void *row, const char *key, stru
     return true;
 }
 
+/* A file that gives no kernel may be damaged: then it is set aside, and the kernel is compiled. */
 bool gram_jit_cache_get(const gram_context *g, const char *key, struct jit_code *out)
 {
     void *row;
@@ -94,6 +98,8 @@ static void evict(const struct gram_database *s, int64_t most_bytes)
     (void)s->call.exec(s->db, sql, NULL, NULL, NULL);
 }
 
+/* A kernel that cannot be kept is no failure of the call that compiled it: the reason goes to why
+ * and to the log. */
 bool gram_jit_cache_put(const gram_context *g, const char *key, const struct jit_code *code,
                         char *why, size_t why_bytes)
 {
@@ -156,6 +162,7 @@ void gram_jit_cache_info(const gram_context *g, gram_cache *cache)
     struct stat info;
     bool opened = gram_database_open(g, false, &s);
 
+    /* A file that is not there yet is no problem, as long as it could be made. */
     cache->most_bytes = g->cache_bytes;
     snprintf(cache->path, sizeof cache->path, "%s", s.path);
     snprintf(cache->why, sizeof cache->why, "%s", s.why);
@@ -205,6 +212,8 @@ gram_status gram_jit_cache_list(gram_context *g, gram_cache_visit visit, void *u
     return status;
 }
 
+/* Without a pattern everything goes: kernels, what was tuned, and a damaged file that was set
+ * aside. */
 gram_status gram_jit_cache_clear(gram_context *g, const char *pattern, int64_t *removed)
 {
     struct gram_database s;

@@ -20,6 +20,7 @@ struct lines {
     size_t size;           /* bytes of an element */
 };
 
+/* True if the columns of a matrix are its lines. */
 static bool by_columns(const struct gram_view *v)
 {
     return v->row_stride == 1 && v->col_stride != 1;
@@ -37,6 +38,8 @@ static struct lines lines_of(const struct gram_view *v)
     return lines;
 }
 
+/* The copy on the device has no gaps and keeps the order of the host's elements, so that neither
+ * side transposes. */
 struct gram_view gram_cuda_transfer_view(const struct gram_view *host, void *device)
 {
     struct gram_view view = gram_view_dense(device, host->dtype, host->rows, host->cols);
@@ -75,6 +78,7 @@ struct gather {
     bool back;            /* from dense to the lines */
 };
 
+/* Copies elements between steps; neighbours at once. */
 static void move(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t count,
                  size_t size)
 {
@@ -86,6 +90,7 @@ static void move(char *to, int64_t to_step, const char *from, int64_t from_step,
         memcpy(to + i * to_step * (int64_t)size, from + i * from_step * (int64_t)size, size);
 }
 
+/* One thread's share of a piece, which may begin and end in the middle of lines. */
 static void gather_grain(void *arg, int64_t index, int thread)
 {
     const struct gather *w = arg;
@@ -109,6 +114,7 @@ static void gather(const struct cuda_transfer *t, struct gather *w)
     t->parallel(t->g, gram_ceil_div(w->count, GRAIN), gather_grain, w);
 }
 
+/* Waits until the device has read or written a stage the last time. */
 static gram_status wait_for(gram_context *g, const struct cuda_stage *stage)
 {
     const struct cuda_device *device = g->device;
@@ -152,6 +158,7 @@ static gram_status stages_of(struct cuda_transfer *t, int way, struct cuda_stage
     return GRAM_OK;
 }
 
+/* While the device reads one stage, the host fills the other. */
 static gram_status stage_in(struct cuda_transfer *t, const struct lines *lines, CUdeviceptr device)
 {
     const int64_t total = lines->count * lines->length, size = (int64_t)lines->size;
@@ -170,6 +177,8 @@ static gram_status stage_in(struct cuda_transfer *t, const struct lines *lines, 
     return GRAM_OK;
 }
 
+/* While the device writes one stage, the host empties the other: the loop makes one more round than
+ * there are pieces. */
 static gram_status stage_out(struct cuda_transfer *t, CUdeviceptr device, const struct lines *lines)
 {
     const int64_t total = lines->count * lines->length, size = (int64_t)lines->size;
@@ -210,6 +219,7 @@ static bool is_direct(const gram_context *g, const struct lines *lines)
            type == CU_MEMORYTYPE_HOST;
 }
 
+/* Lines of pinned memory in one copy, which skips the gaps between them. */
 static gram_status copy_lines(struct cuda_transfer *t, const struct lines *lines, CUdeviceptr there,
                               bool back)
 {
@@ -268,6 +278,7 @@ gram_status gram_cuda_transfer_open(gram_context *g, gram_loop *parallel, size_t
                            "cuStreamCreate");
 }
 
+/* Waits for all three streams even if one has failed, since memory is freed afterwards. */
 static gram_status wait_all(const struct cuda_transfer *t)
 {
     const struct cuda_device *device = t->g->device;

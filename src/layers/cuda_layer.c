@@ -50,6 +50,7 @@ struct layer_output cuda_layer_output(const struct gram_layer_output *out)
                                  .col = axes_of(&out->col)};
 }
 
+/* Sizes fit in 32 bits, as cuda_layer_check has found, and kernels count with them. */
 struct layer_params cuda_layer_params(const struct gram_layer_op *l)
 {
     struct layer_params p = {
@@ -77,6 +78,7 @@ struct layer_params cuda_layer_params(const struct gram_layer_op *l)
     return p;
 }
 
+/* Refuses layers whose sizes do not fit in the 32 bits with which kernels count. */
 gram_status cuda_layer_check(gram_context *g, const struct gram_layer_op *l, int64_t samples)
 {
     const double features = (double)gram_most(l->in, l->out) * (double)l->groups;
