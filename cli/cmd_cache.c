@@ -215,7 +215,7 @@ static enum exit_status act(gram_context *g, const struct settings *s, int count
     if (strcmp(name, "warm") == 0)
         return run_warm(g, s, operands + 1, out, why);
     if (s->arch)
-        return fail(why, CLI_USAGE, "--arch is for gram cache warm");
+        return fail(why, CLI_USAGE, "--arch applies only to gram cache warm");
     if (strcmp(name, "clear") == 0 && count <= 2)
         return run_clear(g, s, operands[1], out, why);
     if (count > 1)
@@ -224,7 +224,7 @@ static enum exit_status act(gram_context *g, const struct settings *s, int count
         return run_list(g, s, out, why);
     if (strcmp(name, "info") == 0)
         return run_info(g, s, out, why);
-    return fail(why, CLI_USAGE, "\"%.100s\" is none of list, info, clear and warm", name);
+    return fail(why, CLI_USAGE, "\"%.100s\" is not one of list, info, clear and warm", name);
 }
 
 static enum exit_status run(const void *settings, int count, char **operands, struct failure *why)

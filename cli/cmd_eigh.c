@@ -119,7 +119,7 @@ static enum exit_status choose_pairs(const struct settings *s, int64_t n, gram_e
 
     if (given > 1)
         return fail(why, CLI_USAGE,
-                    "--range, --values, --largest and --smallest exclude each other");
+                    "--range, --values, --largest and --smallest: expected only one of them");
     o->count = n;
     if (s->range)
         return choose_range(s->range, n, o, why);
@@ -242,7 +242,7 @@ static enum exit_status compute(const struct settings *s, struct problem *p, str
     if (eigh_devices_several(s->common.device))
         return share(s, p, why);
     if (s->force)
-        return fail(why, CLI_USAGE, "--force is for several GPUs: --device cuda:0,1");
+        return fail(why, CLI_USAGE, "--force applies only to several GPUs: --device cuda:0,1");
     TRY(open_context(&s->common, &g, why));
     status = solve(g, p, &there, why);
     device_matrix_free(g, &there.a);

@@ -247,7 +247,7 @@ static enum exit_status check_shared(const struct settings *s, int count, char *
                                      struct failure *why)
 {
     if (s->written_out)
-        return fail(why, CLI_USAGE, "--written-out is not for --mpi");
+        return fail(why, CLI_USAGE, "--written-out cannot be used with --mpi");
     for (int i = 0; i < count; i++)
         if (strcmp(operands[i], "-") == 0)
             return fail(why, CLI_USAGE,
@@ -284,7 +284,8 @@ static enum exit_status run_shared(const struct settings *s, int count, char **o
     enum exit_status status;
 
     if (s->common.device && strcmp(s->common.device, "cpu") != 0)
-        return fail(why, CLI_USAGE, "--device %s is not for --mpi, whose processes share the CPU",
+        return fail(why, CLI_USAGE,
+                    "--device %s cannot be used with --mpi, whose processes compute on the CPU",
                     s->common.device);
     status = kron_ranks_open(&s->common, &ranks, why);
     if (status == CLI_OK)

@@ -85,7 +85,7 @@ static enum exit_status take_options(const struct settings *s, gram_matrix_power
     int relative = !isnan(s->relative_ridge);
 
     if (relative && !isnan(s->ridge))
-        return fail(why, CLI_USAGE, "--ridge and --relative-ridge exclude each other");
+        return fail(why, CLI_USAGE, "--ridge and --relative-ridge: expected only one of them");
     TRY(parse_power(s->power, o, why));
     o->method = (gram_power_method)s->method;
     o->precision = (gram_power_precision)s->precision;

@@ -203,7 +203,7 @@ static enum exit_status run(const void *settings, int count, char **operands, st
                             .classes = gram_machine_class_count(model.machine)};
     if (s->proba && p.classes == 0)
         status =
-            fail(why, CLI_USAGE, "--proba: %s is a regression, it has no classes", operands[0]);
+            fail(why, CLI_USAGE, "--proba: %s is a regression, which has no classes", operands[0]);
     else
         status = model_read_table(&model, operands[1], &s->input, 0, &table, &none, why);
     if (status == CLI_OK) {

@@ -151,9 +151,9 @@ static enum exit_status run_eigh(const struct settings *s, const int64_t size[SI
     gram_context *g;
 
     if (!isnan(s->p) || s->symmetric)
-        return fail(why, CLI_USAGE, "--p and --symmetric are for cdist and kernel");
+        return fail(why, CLI_USAGE, "--p and --symmetric apply only to cdist and kernel");
     if (t.largest >= 0 && t.smallest >= 0)
-        return fail(why, CLI_USAGE, "--largest and --smallest exclude each other");
+        return fail(why, CLI_USAGE, "--largest and --smallest: expected only one of them");
     if (t.largest > size[1] || t.smallest > size[1])
         return fail(why, CLI_USAGE, "more pairs than the %lld of the order", (long long)size[1]);
     TRY(open_context(&s->common, &g, why));
@@ -172,7 +172,7 @@ static enum exit_status run_kron(const struct settings *s, int count, char **ope
     gram_context *g;
 
     if (!isnan(s->p) || s->symmetric)
-        return fail(why, CLI_USAGE, "--p and --symmetric are for cdist and kernel");
+        return fail(why, CLI_USAGE, "--p and --symmetric apply only to cdist and kernel");
     TRY(tune_kron_parse(count, operands, s->op, &t, why));
     TRY(open_context(&s->common, &g, why));
     status = tune_kron(g, &t, why);
@@ -190,13 +190,13 @@ static enum exit_status run(const void *settings, int count, char **operands, st
     gram_context *g;
 
     if (!kernel && !eigh && !kron && strcmp(operands[0], "cdist") != 0)
-        return fail(why, CLI_USAGE, "\"%.100s\" is none of cdist, kernel, eigh and kron",
+        return fail(why, CLI_USAGE, "\"%.100s\" is not one of cdist, kernel, eigh and kron",
                     operands[0]);
     if (!eigh && (s->largest >= 0 || s->smallest >= 0 || s->no_vectors || s->matrix))
         return fail(why, CLI_USAGE,
-                    "--largest, --smallest, --no-vectors and --matrix are for eigh");
+                    "--largest, --smallest, --no-vectors and --matrix apply only to eigh");
     if (!kron && (s->side || s->op))
-        return fail(why, CLI_USAGE, "--side and --op are for kron");
+        return fail(why, CLI_USAGE, "--side and --op apply only to kron");
     if (kron)
         return run_kron(s, count - 1, operands + 1, why);
     if (count != sizes + 1)

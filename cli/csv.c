@@ -233,7 +233,7 @@ static enum exit_status ragged(struct csv_scan *s, const struct table *t, char f
     return fail(why, CLI_BAD_DATA, "%s:%lld: %lld field%s, but the first line has %lld%s", s->path,
                 (long long)t->lines[t->rows], (long long)fields, fields == 1 ? "" : "s",
                 (long long)t->width,
-                first == '#' ? "; a line that begins with # is no comment here" : "");
+                first == '#' ? "; lines that begin with # are not comments" : "");
 }
 
 /* First pass: every record is checked, numeric columns are filled. */

@@ -106,7 +106,7 @@ enum exit_status files_write(struct files *files, const char *option, const char
         if (!other)
             return fail(why, CLI_USAGE, "--%s is %s, which is an input", option,
                         strcmp(path, "-") == 0 ? "standard output" : path);
-        return fail(why, CLI_USAGE, "--%s is %s, where --%s is written already", option,
+        return fail(why, CLI_USAGE, "--%s is %s, which --%s also writes", option,
                     strcmp(path, "-") == 0 ? "standard output" : path, other);
     }
     add(files, option, &is);

@@ -130,7 +130,8 @@ static enum exit_status norm_options(const struct fit_settings *s, gram_machine_
     int named = s->kernel != 0;
 
     if ((p > 0 && !isnan(s->p)) || (p == SAME && !isnan(s->p)) || (q > 0 && !isnan(s->q)))
-        return fail(why, CLI_USAGE, "--kernel says what --p and --exponent are; give one of them");
+        return fail(why, CLI_USAGE,
+                    "--kernel determines --p and --exponent; give only one of them");
     o->q = q > 0 ? q : isnan(s->q) ? 0 : s->q;
     if (named && o->q == 0 && !s->automatic)
         o->q = 1;

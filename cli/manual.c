@@ -146,9 +146,10 @@ void manual_page(struct output *out)
     roff_list(out, "ENVIRONMENT", environment);
     roff_list(out, "FILES", files);
     output_text(out, ".SH \"SEE ALSO\"\n");
-    roff_text(out,
-              "The documentation in libgram's source: docs/guide/command.md (this command), "
-              "docs/guide/gpu.md (GPUs), docs/guide/python.md (the Python package) and gram/gram.h "
-              "(the C library).");
+    roff_text(
+        out,
+        "The documentation in libgram's source: docs/guide/tables.md and docs/guide/command.md "
+        "(this command), docs/guide/gpu.md (GPUs), docs/guide/python.md (the Python package) and "
+        "gram/gram.h (the C library).");
     output_text(out, "\n");
 }

@@ -21,7 +21,8 @@ enum exit_status tune_kron_parse(int count, char **operands, const char *op, str
         if (end && *end == 'x')
             end = tune_parse_size(end + 1, &t->cols[i]);
         if (!end || *end)
-            return fail(why, CLI_USAGE, "size \"%.100s\" is neither P nor PxQ", operands[i + 1]);
+            return fail(why, CLI_USAGE, "size \"%.100s\" is not of the form P or PxQ",
+                        operands[i + 1]);
     }
     return kron_op_parse(op, t->count, &t->transposed, why);
 }

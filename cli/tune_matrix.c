@@ -24,7 +24,7 @@ enum exit_status tune_size(const char *operand, int64_t *out, struct failure *wh
     const char *end = tune_parse_size(operand, out);
 
     if (!end || *end)
-        return fail(why, CLI_USAGE, "size \"%.100s\" is no number from 1 to 2^31", operand);
+        return fail(why, CLI_USAGE, "size \"%.100s\" is not a number from 1 to 2^31", operand);
     return CLI_OK;
 }
 

@@ -39,7 +39,7 @@ static int split(const struct py_call *call, PyObject *out, PyObject *pair[2])
     if (!py_given(out))
         return 0;
     if (!PyTuple_Check(out) || PyTuple_Size(out) != 2) {
-        PyErr_Format(PyExc_TypeError, "%s: out is no pair (a, b)", call->function);
+        PyErr_Format(PyExc_TypeError, "%s: out is not a pair (a, b)", call->function);
         return -1;
     }
     pair[0] = PyTuple_GetItem(out, 0);

@@ -187,7 +187,7 @@ static PyObject *optimizer_set(PyObject *object, PyObject *dict)
     struct py_call call;
 
     if (!PyDict_Check(dict)) {
-        PyErr_SetString(PyExc_TypeError, "gram.optim: the options are no dict");
+        PyErr_SetString(PyExc_TypeError, "gram.optim: the options are not a dict");
         return NULL;
     }
     if (py_open(&call, self->state, "gram.optim.set"))

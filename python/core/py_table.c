@@ -34,7 +34,7 @@ static int read_numbers(const char *name, PyObject *object, struct py_column *co
         return -1;
     column->has_view = true;
     if (column->view.ndim != 1 || !column->view.format || strcmp(column->view.format, "d") != 0) {
-        PyErr_Format(PyExc_TypeError, "gram.Machine: column %s is no vector of float64", name);
+        PyErr_Format(PyExc_TypeError, "gram.Machine: column %s is not a vector of float64", name);
         return -1;
     }
     column->rows = column->view.shape[0];

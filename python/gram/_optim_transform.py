@@ -61,7 +61,7 @@ def arrays_of(core):
 def _detached(array):
     """An array without the record of gradients that a tensor of PyTorch may have."""
     if not hasattr(array, "dtype") or not hasattr(array, "shape"):
-        raise TypeError(f"gram.optim.transform: {array!r} is no array")
+        raise TypeError(f"gram.optim.transform: {array!r} is not an array")
     if "cuda" in str(getattr(array, "device", "")).lower():
         raise NotImplementedError(
             f"gram.optim.transform: an array is on {array.device}; gram.optim.Shampoo works there"

@@ -310,7 +310,7 @@ class GridKernel(gpytorch.kernels.Kernel):
         if len(kernels) != len(axes) or not axes:
             raise ValueError(
                 f"gram.gpytorch.GridKernel: {len(kernels)} kernels and {len(axes)} axes, expected "
-                "one kernel an axis"
+                "one kernel per axis"
             )
         self.kernels = torch.nn.ModuleList(kernels)
         for i, axis in enumerate(axes):

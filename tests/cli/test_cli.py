@@ -199,7 +199,7 @@ WRONG = [
     (["fit", "x.csv", "--target", "y", "-o", "m", "--seed", "-3"], "--seed is -3, expected"),
     (
         ["fit", "x.csv", "-y", "y", "-o", "m", "--kernel", "gaussian", "-p", "1"],
-        "--kernel says what --p and --exponent are",
+        "--kernel determines --p and --exponent",
     ),
     (
         ["fit", "x.csv", "-y", "y", "-o", "m", "-p", "1", "-q", "1.5"],

@@ -188,7 +188,7 @@ def test_unknown_chips(tmp_path):
 
 def test_wrong_usage():
     assert "expected list|info|clear|warm" in refusal("cache", status=USAGE)
-    assert '"lost" is none of list' in refusal("cache", "lost", status=USAGE)
+    assert '"lost" is not one of list' in refusal("cache", "lost", status=USAGE)
     assert '"x"' in refusal("cache", "list", "x", status=USAGE)
     assert '"y"' in refusal("cache", "clear", "x", "y", status=USAGE)
     assert "--arch" in refusal("cache", "info", "--arch", "sm_90", status=USAGE)

@@ -100,7 +100,7 @@ def test_text(tmp_path):
         ("--values 2:1", "LO < HI"),
         ("--values a:1", "not of the form LOW:HIGH"),
         ("--largest 4", "4 pairs of a matrix of order 3"),
-        ("--largest 1 --smallest 1", "exclude each other"),
+        ("--largest 1 --smallest 1", "expected only one of them"),
     ],
 )
 def test_wrong_usage(tmp_path, options, says):

@@ -38,7 +38,7 @@ def test_wrong_usage(tmp_path):
         (("cdist", 1, 4, "--curve", "c.csv"), "is for eigh"),
         (("eigh", 1, 4, "--curve", "c.csv", "--json"), "without --json"),
         (("eigh", 1, 4, "--curve", "c.csv", "--dtype", "f16"), "takes f32 and f64"),
-        (("eigh", 1, "x", "--curve", "c.csv"), "no number from 1"),
+        (("eigh", 1, "x", "--curve", "c.csv"), "is not a number from 1"),
     ):
         assert words in refusal("bench", *arguments, status=USAGE, cwd=tmp_path)
     assert not list(tmp_path.iterdir())

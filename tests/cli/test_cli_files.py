@@ -99,7 +99,7 @@ def test_two_outputs_are_two_files(inputs, tmp_path):
                 said = refusal(
                     *[command, *operands, *more, one, "new", other, name], status=USAGE, cwd=folder
                 )
-                assert re.search(r"--[a-z]+ is .*, where --[a-z]+ is written already", said)
+                assert re.search(r"--[a-z]+ is .*, which --[a-z]+ also writes", said)
             assert not (folder / "new").exists()
             tried += 1
     assert tried >= 3

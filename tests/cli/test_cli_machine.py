@@ -79,7 +79,7 @@ def test_predict_numbers(diamonds):
     np.testing.assert_array_equal(np.load(folder / "out.npy"), values)
     told = json.loads(gram("predict", "model", "test.csv", "--json", cwd=folder))
     np.testing.assert_array_equal(told["prediction"], values)
-    assert "it has no classes" in refusal(
+    assert "which has no classes" in refusal(
         "predict", "model", "test.csv", "--proba", status=USAGE, cwd=folder
     )
 

@@ -104,8 +104,8 @@ def test_delimiters_that_are_found_or_named(table):
                          "--delimiter says")
     table("a,y\n1,2\n# a remark\n3,4\n")
     said = refusal("fit", "t.csv", *FIT, status=BAD_DATA)
-    assert said == ("gram fit: t.csv:3: 1 field, but the first line has 2; a line that begins with "
-                    "# is no comment here")
+    assert said == ("gram fit: t.csv:3: 1 field, but the first line has 2; lines that begin with "
+                    "# are not comments")
 
 
 FOREIGN = [

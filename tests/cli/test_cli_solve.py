@@ -178,7 +178,7 @@ def test_power_refusals(tmp_path):
         ("c.npy -o x.npy", BAD_DATA, "the matrix holds a NaN"),
         ("a.npy --power 1/x", USAGE, "--power 1/x: expected whole numbers"),
         ("a.npy --power 0.5x", USAGE, "--power 0.5x: expected whole numbers"),
-        ("a.npy --ridge 1 --relative-ridge 1", USAGE, "exclude each other"),
+        ("a.npy --ridge 1 --relative-ridge 1", USAGE, "expected only one of them"),
         ("a.npy -m minimax --precision f32", BAD_DATA, "options.precision is 2, expected AUTO or"),
         ("a.npy --precision half", USAGE, "--precision"),
         ("f.npy -m coupled-newton --precision f32 -o x.npy", FAILURE, "the iteration did not"),

@@ -297,7 +297,11 @@ class Terminal:
             pytest.skip(f"no terminal: {error}")
         self.seen = b""
         self.process = subprocess.Popen(
-            [GRAM, *arguments], cwd=folder, stdout=subprocess.PIPE, stderr=slave
+            [GRAM, *arguments],
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=slave,
+            env=os.environ | {"TERM": "xterm", "NO_COLOR": "1"},
         )
         os.close(slave)
 

@@ -114,7 +114,7 @@ def test_products_from_the_left_and_transposed_factors(emulation):
     assert '--op is "TTT", expected N or T, or 2 letters' in said
     for more in (["--op", "T"], ["--side", "left"]):
         said = refusal("tune", "cdist", 3, 4, 5, *more, status=USAGE)
-        assert "--side and --op are for kron" in said
+        assert "--side and --op apply only to kron" in said
 
 
 def kernels_of_choice(choice, folder, env):
@@ -143,19 +143,19 @@ def test_choices_of_groups(emulation, tmp_path):
 
 
 def test_wrong_usage():
-    assert "none of cdist, kernel" in refusal("tune", "median", 1, 2, 3, status=USAGE)
+    assert "not one of cdist, kernel" in refusal("tune", "median", 1, 2, 3, status=USAGE)
     for size in ("0", "-1", "1.5", "x", "1e30"):
-        assert "no number from 1" in refusal("tune", "cdist", "--", 1, size, 3, status=USAGE)
+        assert "is not a number from 1" in refusal("tune", "cdist", "--", 1, size, 3, status=USAGE)
     assert "--symmetric" in refusal("tune", "cdist", 3, 4, 5, "--symmetric", status=USAGE)
     assert "expected operands" in refusal("tune", "cdist", 3, 4, status=USAGE)
     assert "expected operands eigh B N" in refusal("tune", "eigh", 3, 4, 5, status=USAGE)
-    assert "are for eigh" in refusal("tune", "cdist", 3, 4, 5, "--largest", 1, status=USAGE)
-    assert "for cdist and kernel" in refusal("tune", "eigh", 3, 4, "--p", 1, status=USAGE)
+    assert "apply only to eigh" in refusal("tune", "cdist", 3, 4, 5, "--largest", 1, status=USAGE)
+    assert "only to cdist and kernel" in refusal("tune", "eigh", 3, 4, "--p", 1, status=USAGE)
     assert "more pairs" in refusal("tune", "eigh", 3, 4, "--largest", 5, status=USAGE)
-    assert "neither P nor PxQ" in refusal("tune", "kron", 3, "4y5", status=USAGE)
-    assert "neither P nor PxQ" in refusal("tune", "kron", 3, "4x0", status=USAGE)
-    assert "no number from 1" in refusal("tune", "kron", "3x2", 4, status=USAGE)
-    assert "are for eigh" in refusal("tune", "kron", 3, 4, "--largest", 1, status=USAGE)
+    assert "not of the form P or PxQ" in refusal("tune", "kron", 3, "4y5", status=USAGE)
+    assert "not of the form P or PxQ" in refusal("tune", "kron", 3, "4x0", status=USAGE)
+    assert "is not a number from 1" in refusal("tune", "kron", "3x2", 4, status=USAGE)
+    assert "apply only to eigh" in refusal("tune", "kron", 3, 4, "--largest", 1, status=USAGE)
     both = ("--largest", 1, "--smallest", 1)
-    assert "exclude each other" in refusal("tune", "eigh", 3, 4, *both, status=USAGE)
+    assert "expected only one of them" in refusal("tune", "eigh", 3, 4, *both, status=USAGE)
     assert "--device" in refusal("tune", "cdist", 3, 4, 5, "--device", "x", status=USAGE)

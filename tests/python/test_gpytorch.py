@@ -277,7 +277,7 @@ def test_what_is_refused():
         gg.KernelOperator(x, x, bandwidth=torch.ones(1))
     with pytest.raises(ValueError, match="nu is 2"):
         gg.MaternKernel(nu=2)
-    with pytest.raises(ValueError, match="one kernel an axis"):
+    with pytest.raises(ValueError, match="one kernel per axis"):
         gg.GridKernel([], [])
     with pytest.raises(NotImplementedError, match="last_dim_is_batch"):
         gg.RBFKernel().forward(x, x, last_dim_is_batch=True)

@@ -238,7 +238,7 @@ def test_what_is_refused():
         rule.update([w, w], state, [w, w])
     with pytest.raises(ValueError, match=r"0\.0\.factor\.0"):
         rule.update(draw((7, 7)), state, draw((7, 7)))
-    with pytest.raises(TypeError, match="'gradient' is no array"):
+    with pytest.raises(TypeError, match="'gradient' is not an array"):
         rule.update("gradient", state, w)
     with pytest.raises(TypeError):
         rule.update(w.astype(complex), state, w)
