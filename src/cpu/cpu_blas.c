@@ -7,8 +7,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "cpu_blas.h"
 #include "core/blas.h"
+#include "cpu.h"
 
 void cpu_blas_for(gram_context *g, bool side_by_side, int64_t count, gram_loop_body *body,
                   void *arg)

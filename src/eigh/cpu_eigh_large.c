@@ -16,7 +16,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "core/blas.h"
-#include "cpu/cpu_blas.h"
+#include "cpu/cpu.h"
 #include "cpu/move.h"
 #include "cpu_eigh.h"
 #include "linalg/solve_batch.h"

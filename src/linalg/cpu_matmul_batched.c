@@ -11,7 +11,6 @@
 #include "core/blas.h"
 #include "core/scratch.h"
 #include "cpu/cpu.h"
-#include "cpu/cpu_blas.h"
 #include "cpu/move.h"
 #include "kron/kron.h"
 

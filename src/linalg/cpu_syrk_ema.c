@@ -11,7 +11,6 @@
 #include "core/scratch.h"
 #include "core/threads.h"
 #include "cpu/cpu.h"
-#include "cpu/cpu_blas.h"
 #include "cpu/move.h"
 #include <math.h>
 

@@ -15,7 +15,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "core/blas.h"
-#include "cpu/cpu_blas.h"
+#include "cpu/cpu.h"
 #include "cpu/cpu_kernels.h"
 #include "cpu/move.h"
 #include "cpu_optimizer.h"

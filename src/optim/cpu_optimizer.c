@@ -12,7 +12,7 @@
  */
 #include "cpu_optimizer.h"
 #include "core/blas.h"
-#include "cpu/cpu_blas.h"
+#include "cpu/cpu.h"
 #include "cpu/move.h"
 #include <float.h>
 #include <math.h>

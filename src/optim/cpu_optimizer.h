@@ -10,7 +10,6 @@
 #define GRAM_CPU_OPTIMIZER_H
 #include "core/scratch.h"
 #include "cpu/cpu.h"
-#include "cpu/cpu_blas.h"
 #include "optimizer_step.h"
 
 /* Loops over n numbers of f32 or f64 (sums in double). */

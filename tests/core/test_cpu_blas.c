@@ -5,7 +5,7 @@
  */
 #include "check/harness/harness.h"
 #include "core/blas.h"
-#include "cpu/cpu_blas.h"
+#include "cpu/cpu.h"
 #include <math.h>
 
 enum {
