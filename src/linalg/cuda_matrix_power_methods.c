@@ -59,7 +59,7 @@ double cuda_power_condition(const struct power_job *job)
     ridge = fmax(ridge, least);
     if (!(ridge > 0))
         return INFINITY;
-    /* As matrix_power_minimax.cuh has it of a factor. */
+    /* As matrix_power.cuh has it of a factor. */
     return (op->factor ? 2 : 1) * (1 + 1 / ridge);
 }
 
@@ -97,7 +97,7 @@ static struct power_steps schulz_steps(double condition, double done)
     return steps;
 }
 
-/* As matrix_power_minimax.cuh has it, where the numbers are explained. */
+/* As matrix_power.cuh has it, where the numbers are explained. */
 static struct power_steps minimax_steps(double q, double condition, double done)
 {
     double low = 1 / (1.05 * condition), high = 1.01, e = 1, line[2];
@@ -226,7 +226,7 @@ void cuda_power_plan(const struct power_job *job, struct power_plan *plan)
 {
     const struct gram_matrix_power_op *op = job->op;
     double condition = cuda_power_condition(job), q = op->denominator, e = 1;
-    double low = 1 / (1.05 * condition), high = 1.01; /* as matrix_power_minimax.cuh */
+    double low = 1 / (1.05 * condition), high = 1.01; /* as matrix_power.cuh */
 
     *plan = (struct power_plan){.steps = 0};
     if (op->method != GRAM_POWER_MINIMAX || op->numerator > 0 || op->a.dtype != GRAM_F32 ||

@@ -16,7 +16,6 @@
 #include "matrix_power.cuh"
 
 #include "block_sum.cuh"
-#include "matrix_power_minimax.cuh"
 
 static __device__ REAL *vector_of(const params &a, long long item, long long turn)
 {

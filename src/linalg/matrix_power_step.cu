@@ -17,7 +17,6 @@
 #include "matrix_power.cuh"
 
 #include "block_sum.cuh"
-#include "matrix_power_minimax.cuh"
 
 struct pair {
     double shift, factor;
