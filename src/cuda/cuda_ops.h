@@ -7,17 +7,13 @@
 #define GRAM_CUDA_OPS_H
 #include "launch.h"
 
-/* The largest order of an eigenproblem that a kernel of the library's own solves; larger ones are
- * cuSOLVER's. */
-enum {
-    CUDA_EIGH_OWN_MOST = 32
-};
-
 /* The operations of ops.def. */
 #define GRAM_OP(name, op, devices) gram_status cuda_##name(gram_context *g, const struct op *work);
 #include "core/ops.def"
 
-/* cuda_eigh.c */
+/* cuda_eigh.c: whether kernels of ours solve eigenproblems of order n; larger ones are
+ * cuSOLVER's. */
+bool cuda_eigh_is_small(int64_t n);
 
 /* cuda_eigh_multi.c */
 gram_status cuda_eigh_multi_workspace(const struct gram_eigh_multi *m, size_t *device_bytes,

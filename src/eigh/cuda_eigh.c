@@ -87,9 +87,14 @@ static bool takes_three(const struct gram_eigh_op *op)
     return op->a.rows <= 3;
 }
 
+bool cuda_eigh_is_small(int64_t n)
+{
+    return n <= EIGH_LANES;
+}
+
 static bool takes_small(const struct gram_eigh_op *op)
 {
-    return op->a.rows <= EIGH_LANES;
+    return cuda_eigh_is_small(op->a.rows);
 }
 
 static const struct cuda_eigh_driver closed_form = {"the closed form", takes_three, run_small};
@@ -130,7 +135,7 @@ static gram_eigh_driver fastest(const struct gram_eigh_op *op)
         return op->tuned;
     if (n > 0 && n <= 3)
         return GRAM_EIGH_DRIVER_CLOSED_FORM;
-    if (n <= EIGH_LANES)
+    if (cuda_eigh_is_small(n))
         return GRAM_EIGH_DRIVER_JACOBI;
     if (gram_krylov_pays(op) && !op->background && takes(op, GRAM_EIGH_DRIVER_KRYLOV))
         return GRAM_EIGH_DRIVER_KRYLOV;

@@ -344,9 +344,9 @@ static struct gram_eigh_op eigenproblem(const struct solve_job *job, int i)
                                  .has_info = true,
                                  .uplo = job->op->uplo,
                                  .count = f->view->rows,
-                                 .driver = f->view->rows > CUDA_EIGH_OWN_MOST
-                                               ? GRAM_EIGH_DRIVER_BATCHED
-                                               : GRAM_EIGH_DRIVER_AUTO};
+                                 .driver = cuda_eigh_is_small(f->view->rows)
+                                               ? GRAM_EIGH_DRIVER_AUTO
+                                               : GRAM_EIGH_DRIVER_BATCHED};
 }
 
 /* The product that turns b into coefficients of the eigenvectors, or with back these into x. */
