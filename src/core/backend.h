@@ -312,7 +312,7 @@ struct gram_module {
 
 struct gram_optimizer_op; /* optimizer.h */
 struct gram_krr_passes;   /* krr_passes.h */
-struct gram_eigh_multi;   /* eigh_multi.h */
+struct gram_eigh_multi;   /* eigh.h */
 
 struct gram_backend {
     const char *version; /* GRAM_VERSION where it was built; another one is refused */
@@ -367,7 +367,7 @@ struct gram_backend {
     void (*module_destroy)(gram_module *module);
     /* Waits for eigh in the background; NULL: a call has finished when it returns. */
     gram_status (*eigh_wait)(gram_context *g);
-    /* One matrix on the devices of several contexts (eigh_multi.h).  The first gives the bytes of
+    /* One matrix on the devices of several contexts (eigh.h).  The first gives the bytes of
      * each device, one per context, and of a panel on the CPU.  The second computes the values of
      * an item, and what its info gets.  The third stores its vectors from first on, and NaN behind
      * the last of them. */

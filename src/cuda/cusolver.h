@@ -10,7 +10,7 @@
 #ifndef GRAM_CUSOLVER_H
 #define GRAM_CUSOLVER_H
 #include "driver.h"
-#include "eigh/eigh_multi.h"
+#include "eigh/eigh.h"
 
 /* cudaDataType, cublasFillMode_t, cublasOperation_t, cusolverEigMode_t,
  * cusolverEigRange_t and cusolverStatus_t. */

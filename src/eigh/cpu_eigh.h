@@ -8,6 +8,7 @@
 #include "core/scratch.h"
 #include "cpu/cpu.h"
 #include "cpu/cpu_kernels.h"
+#include "krylov.h"
 
 /* A call and how it is done. */
 struct eigh_plan {
@@ -38,6 +39,9 @@ struct eigh_driver {
 extern const struct eigh_driver cpu_eigh_closed_form, cpu_eigh_jacobi; /* cpu_eigh_small.c */
 extern const struct eigh_driver cpu_eigh_divide, cpu_eigh_bisection;   /* cpu_eigh_large.c */
 extern const struct eigh_driver cpu_eigh_krylov;                       /* cpu_eigh_krylov.c */
+
+/* cpu_krylov.c: what the Krylov solver does to its tall matrices. */
+extern const struct krylov_ops cpu_krylov_ops;
 
 /* Pairs of an item on their way out: stored of them, from number first of w on.  w ascends with
  * unit stride; vector j is column order[j] (NULL: j) of v; v NULL: they are in place. */

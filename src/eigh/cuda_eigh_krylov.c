@@ -14,14 +14,133 @@
 #include "pairwise/pairwise.h"
 #include <math.h>
 
+static const struct cuda_kernel krylov_product = {"krylov_symmetric.cu", "krylov_product"};
+static const struct cuda_kernel krylov_sum = {"krylov_symmetric.cu", "krylov_sum"};
+
 /* As struct krylov counts them, for an H200: a step of n = 10,000 takes 0.25 ms, most of it
  * whatever n, a small eigenproblem of n = 180 on the host 5. */
 static const double small_flops = 16e3, step_flops = 1e9;
 
 enum {
-    MORE = 140, /* vectors of a basis */
-    FEW = 92    /* with a filter: small eigenproblems are kept small, at the price of restarts */
+    MOST_BLOCKS = 1 << 16, /* beyond these, blocks loop */
+    PRODUCT_BLOCKS = 1600, /* of krylov_product: twice as many as an H200 has at a time */
+    MOST_PARTS = 10,       /* shares of a sum */
+    MORE = 140,            /* vectors of a basis */
+    FEW = 92 /* with a filter: small eigenproblems are kept small, at the price of restarts */
 };
+
+/* ---- Products of a stored matrix ------------------------------------------------------------- */
+
+/* Products of one item of a stored matrix. */
+struct cuda_symmetric {
+    gram_context *g;
+    const struct eigh_call *call;
+    int64_t item;
+    gram_dtype dtype;
+    const void *a; /* of the item */
+    char *sums;    /* scratch */
+    double scale;  /* a power of 2: products are those of scale^2 A, out of danger */
+};
+
+/* Shares of the columns, from n alone: so that sums do not depend on the device. */
+static void shares(int64_t n, int64_t *parts, int64_t *chunk)
+{
+    int64_t strips = gram_ceil_div(n, KRYLOV_ROWS);
+    int64_t most = gram_least(gram_least(gram_ceil_div(PRODUCT_BLOCKS, strips), MOST_PARTS),
+                              gram_ceil_div(n, KRYLOV_DEPTH));
+
+    *chunk = gram_ceil_div(gram_ceil_div(n, most), KRYLOV_DEPTH) * KRYLOV_DEPTH;
+    *parts = gram_ceil_div(n, *chunk);
+}
+
+/* Takes the scratch of products with a matrix of order n, of a->dtype. */
+static void symmetric_take(struct cuda_symmetric *a, int64_t n, struct gram_layout *l)
+{
+    int64_t parts, chunk;
+
+    shares(n, &parts, &chunk);
+    gram_take_many(l, &a->sums, (size_t)(parts * n * KRYLOV_COLUMNS), gram_dtype_size(a->dtype));
+}
+
+/* A krylov_multiply; user is a struct cuda_symmetric. */
+static gram_status symmetric_multiply(void *user, int64_t columns, const void *in, void *out)
+{
+    const struct cuda_symmetric *a = user;
+    int64_t parts, chunk, n = a->call->n;
+    struct krylov_product_params p = {
+        .n = n,
+        .columns = columns,
+        .a = a->a,
+        .row_stride = a->call->a.row_stride,
+        .col_stride = a->call->a.col_stride,
+        .x = in,
+        .y = out,
+        .sums = a->sums,
+        .scale = a->scale,
+    };
+
+    shares(n, &parts, &chunk);
+    p.parts = parts;
+    p.chunk = chunk;
+    TRY(cuda_launch_plain(a->g, &krylov_product, a->dtype, gram_ceil_div(n, KRYLOV_ROWS) * parts,
+                          KRYLOV_PRODUCT, &p));
+    return cuda_launch_plain(a->g, &krylov_sum, a->dtype,
+                             gram_least(gram_ceil_div(n * columns, KRYLOV_THREADS), MOST_BLOCKS),
+                             KRYLOV_THREADS, &p);
+}
+
+/* The largest magnitude of the triangle; not finite if one is not. */
+static gram_status largest_of(const struct cuda_symmetric *a, double *largest)
+{
+    const struct cuda_device *device = a->g->device;
+    const struct cuda_driver *driver = device->driver;
+    double found[EIGH_PARTS];
+    struct eigh_chunk_params p = {
+        .call = *a->call,
+        .begin = a->item,
+        .items = 1,
+        .largest = a->sums,
+        .parts = gram_least(a->call->n, EIGH_PARTS),
+    };
+    size_t bytes = (size_t)p.parts * gram_dtype_size(a->dtype);
+
+    TRY(cuda_eigh_launch(a->g, EIGH_SCAN, a->dtype, p.parts, 1, &p));
+    TRY(gram_cuda_check(a->g, driver,
+                        driver->memory_copy((CUdeviceptr)(uintptr_t)found,
+                                            (CUdeviceptr)(uintptr_t)a->sums, bytes, device->stream),
+                        "cuMemcpyAsync"));
+    TRY(gram_cuda_check(a->g, driver, driver->stream_synchronize(device->stream),
+                        "cuStreamSynchronize"));
+    *largest = 0;
+    for (int64_t i = 0; i < p.parts; i++) {
+        double one =
+            a->dtype == GRAM_F32 ? (double)((const float *)(const void *)found)[i] : found[i];
+        *largest = isfinite(one) ? fmax(*largest, one) : INFINITY;
+        if (!isfinite(one))
+            break;
+    }
+    return GRAM_OK;
+}
+
+/* Chooses the scale, waiting for the device; *finite: the triangle holds neither NaN nor
+ * infinity. */
+static gram_status symmetric_prepare(struct cuda_symmetric *a, bool *finite)
+{
+    int exponent, far = a->dtype == GRAM_F32 ? 40 : 300;
+    double largest;
+
+    TRY(largest_of(a, &largest));
+    *finite = isfinite(largest) != 0;
+    a->scale = 1;
+    if (!*finite)
+        return GRAM_OK;
+    frexp(largest, &exponent);
+    if (largest > 0 && (exponent > far || exponent < -far))
+        a->scale = ldexp(1, -exponent / 2);
+    return GRAM_OK;
+}
+
+/* ---- A call ---------------------------------------------------------------------------------- */
 
 /* What an item's products need, and where. */
 struct source {
@@ -125,7 +244,7 @@ static void take_product(struct work *w, struct gram_layout *l)
     } else if (op->product) {
         gram_take(l, &w->from.product.panel, cuda_kernel_product_bytes(z->dtype, z->n, z->n));
     } else {
-        cuda_symmetric_take(&w->from.stored, z->n, l);
+        symmetric_take(&w->from.stored, z->n, l);
     }
 }
 
@@ -150,13 +269,13 @@ static gram_status open_source(struct source *from, int64_t item, struct krylov 
         from->product.blas = d->blas;
         return GRAM_OK;
     }
-    z->multiply = cuda_symmetric_multiply;
+    z->multiply = symmetric_multiply;
     z->user = &from->stored;
     from->stored.g = from->g;
     from->stored.call = &from->plan->call;
     from->stored.item = item;
     from->stored.a = gram_view_item(&op->a, &op->batch, item);
-    return cuda_symmetric_prepare(&from->stored, finite);
+    return symmetric_prepare(&from->stored, finite);
 }
 
 /* ---- Results --------------------------------------------------------------------------------- */

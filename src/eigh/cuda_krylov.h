@@ -39,22 +39,4 @@ void cuda_krylov_place_staging(struct krylov *z);
 /* Brings values (of the dtype) and the order of V's columns, k of each on the host, to the
  * device's. */
 gram_status cuda_krylov_send(struct krylov *z, const void *values, const int32_t *order);
-
-/* Products of one item of a stored matrix. */
-struct cuda_symmetric {
-    gram_context *g;
-    const struct eigh_call *call;
-    int64_t item;
-    gram_dtype dtype;
-    const void *a; /* of the item */
-    char *sums;    /* scratch */
-    double scale;  /* a power of 2: products are those of scale^2 A, out of danger */
-};
-/* Takes the scratch of products with a matrix of order n, of a->dtype. */
-void cuda_symmetric_take(struct cuda_symmetric *a, int64_t n, struct gram_layout *l);
-/* Chooses the scale, waiting for the device; *finite: the triangle holds neither NaN nor infinity.
- */
-gram_status cuda_symmetric_prepare(struct cuda_symmetric *a, bool *finite);
-/* A krylov_multiply; user is a struct cuda_symmetric. */
-gram_status cuda_symmetric_multiply(void *user, int64_t columns, const void *in, void *out);
 #endif
