@@ -129,6 +129,7 @@ static gram_status open_device(const struct gram_eigh_multi *m, const struct siz
     return gram_layout_open(g, &l);
 }
 
+/* Opens the scratch of every context.  It stays in place until the vectors have been stored. */
 static gram_status prepare(const struct gram_eigh_multi *m, struct state *s)
 {
     *s = (struct state){.m = m};
@@ -289,6 +290,8 @@ static gram_status wait_for_all(const struct gram_eigh_multi *m)
     return GRAM_OK;
 }
 
+/* cusolverMg works on streams of its own: everything that was queued on any device is done before
+ * it begins, and it is done before anybody reads what it left. */
 static gram_status decompose(const struct state *s, int *info)
 {
     const struct gram_eigh_multi *m = s->m;

@@ -213,6 +213,7 @@ static gram_status turn(struct krylov *z, int64_t dim, int64_t cols, const doubl
 
 /* ---- Blocks ---------------------------------------------------------------------------------- */
 
+/* Copies are queued on the stream like kernels: they read what the launches before them wrote. */
 static gram_status append(struct krylov *z, int64_t at)
 {
     return copy(z, z->v + (size_t)(at * z->n) * z->element, z->q,
@@ -299,6 +300,7 @@ static gram_status orthonormalise(struct krylov *z, int64_t dim)
     return GRAM_OK;
 }
 
+/* The host needs these numbers to decide, and waits for them. */
 static gram_status residuals_of(struct krylov *z, int64_t at, int64_t cols, double *values,
                                 double *residuals)
 {

@@ -351,6 +351,8 @@ static void place_matrices(struct power_job *job)
         job->halves[i] = m + (size_t)(MATRICES + i) * job->matrix_bytes;
 }
 
+/* Everything of a chunk is queued; what has become of an item is known to the verdict, on the
+ * device, which also decides what is stored. */
 static gram_status run_chunk(gram_context *g, struct power_job *job)
 {
     TRY(for_threads(g, job, &matrix_power_begin));

@@ -203,6 +203,8 @@ static gram_status prepare(gram_context *g, const struct cuda_solve_plan *plan,
 
 /* ---- Launches -------------------------------------------------------------------------------- */
 
+/* Kernels get a copy of job->params as it is when they are queued, so that the host may change it
+ * at once for the next launch. */
 static gram_status launch(gram_context *g, struct option_job *job, const struct cuda_kernel *kernel,
                           gram_dtype dtype, int64_t blocks)
 {
@@ -230,6 +232,8 @@ static size_t item_bytes(const struct option_job *job)
     return n * n * gram_dtype_size(job->op->a.dtype);
 }
 
+/* One launch for all tiles of all items: blocks take the tasks in order, and wait for those that
+ * they need by the counters in job->tiles. */
 static gram_status factorise_cholesky(gram_context *g, struct option_job *job, gram_dtype dtype)
 {
     const struct cuda_device *device = g->device;
@@ -264,6 +268,7 @@ static gram_status panel(gram_context *g, gram_dtype dtype, struct solve_lu_para
     return cuda_launch(g, &v, &grid, (void *[]){p});
 }
 
+/* Panel by panel: the stream orders a panel, the rows of U beside it, and what is left. */
 static gram_status factorise_lu(gram_context *g, struct option_job *job, gram_dtype dtype)
 {
     struct solve_lu_params p = {
@@ -337,6 +342,8 @@ struct option_columns {
     bool transposed;
 };
 
+/* A triangular solve of all columns in one launch.  Its counters are zero again when it ends, but
+ * for the count of launches, so that the next one on the stream may use them. */
 static gram_status sweep(gram_context *g, struct option_job *job, const struct option_columns *c,
                          bool lower, bool unit)
 {
@@ -411,6 +418,8 @@ static gram_status estimate(gram_context *g, struct option_job *job, gram_dtype 
     return launch(g, job, &solve_estimate, dtype, job->params.count);
 }
 
+/* Hager's and Higham's estimate: solves with A and its transpose in turn.  All turns are queued;
+ * items that are done leave their columns as they are. */
 static gram_status estimate_condition(gram_context *g, struct option_job *job, gram_dtype dtype,
                                       bool low)
 {
@@ -495,6 +504,7 @@ static gram_status multiply(gram_context *g, struct option_job *job, int vector)
                              p.items * gram_ceil_div(n, SOLVE_MULTIPLY_ROWS), SOLVE_THREADS, &p);
 }
 
+/* Steps as LAPACK's dsposv takes them, for all columns; those that are accepted are left alone. */
 static gram_status plain_steps(gram_context *g, struct option_job *job)
 {
     TRY(columns(g, job, &solve_refine, SOLVE_REFINE_BEGIN));

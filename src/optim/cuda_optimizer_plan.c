@@ -305,6 +305,8 @@ static gram_status kind_bytes(const struct cuda_optimizer_job *job,
     return GRAM_OK;
 }
 
+/* Roots and bases are taken between the passes of waves, and no array outlives a pass: so the two
+ * share their memory, whose users the stream keeps apart. */
 gram_status cuda_optimizer_open_scratch(struct cuda_optimizer_job *job)
 {
     const struct cuda_optimizer *c = job->c;
