@@ -90,8 +90,10 @@ def installed(wheel, tmp_path_factory):
 
 def test_it_works_in_a_fresh_environment(installed):
     readme = (SOURCE / "README.md").read_text(encoding="utf-8")
-    example = re.search(r"^python -c '(.*gram\.cdist.*)'$", readme, re.M).group(1)
-    assert run(installed, "-c", example) == "[[0. 5.]\n [5. 0.]]\n"
+    example, output = re.search(
+        r"^```python run\n(.*?)^```\n+^```text output\n(.*?)^```$", readme, re.M | re.S
+    ).groups()
+    assert run(installed, "-c", example) == output
     code = (
         "import gram, numpy as np; x = np.eye(80); print(gram.solve_cholesky(x + 1, x).sum());"
         "print(gram.info()['blas'])"
