@@ -317,11 +317,11 @@ class GridKernel(gpytorch.kernels.Kernel):
             self.register_buffer(f"axis_{i}", axis.reshape(-1))
 
     def axes(self):
-        """The coordinates of the grid, a vector an axis."""
+        """The coordinates of the grid, one vector per axis."""
         return [getattr(self, f"axis_{i}") for i in range(len(self.kernels))]
 
     def points(self):
-        """The points of the grid, one a row."""
+        """The points of the grid, one per row."""
         return torch.cartesian_prod(*self.axes()).reshape(-1, len(self.kernels))
 
     def forward(self, x1, x2, diag=False, **params):

@@ -66,7 +66,7 @@ double gram_blas_gecon(gram_dtype dtype, bool infinity, int64_t n, const void *a
                        double norm, void *work, int32_t *iwork);
 
 /* Symmetric eigenproblem by divide and conquer: eigenvalues ascending to w, eigenvectors over a,
- * one a column.  work and iwork as gram_blas_syevd_sizes says. */
+ * one per column.  work and iwork as gram_blas_syevd_sizes says. */
 int gram_blas_syevd(gram_dtype dtype, gram_uplo uplo, int64_t n, void *a, int64_t lda, void *w,
                     void *work, int64_t lwork, int32_t *iwork, int64_t liwork);
 void gram_blas_syevd_sizes(int64_t n, int64_t *lwork, int64_t *liwork);

@@ -3,8 +3,8 @@
  *
  * The program is a list of operations in the order in which they can be done: every argument stands
  * before its use, no operation is there twice, none is without use, and the last one is the result.
- * Operations that do not depend on s are `uniform`: they have one value an item.  The others have a
- * register; a backend that keeps values in an array needs `registers` of them.
+ * Operations that do not depend on s are `uniform`: they have one value per item.  The others have
+ * a register; a backend that keeps values in an array needs `registers` of them.
  *
  * SPDX-License-Identifier: MIT
  */

@@ -20,7 +20,7 @@ struct gram_batch {
 
 /*
  * The last dimensions of a tensor: planes x rows x cols (cdist_grad's output), rows x cols, or a
- * vector of cols (rows = 1), or a single number an item (rows = cols = 1).  Strides in elements.
+ * vector of cols (rows = 1), or a single number per item (rows = cols = 1).  Strides in elements.
  */
 struct gram_view {
     char *data; /* of item 0; NULL only if the view is empty */
@@ -30,7 +30,7 @@ struct gram_view {
     int64_t batch_stride[GRAM_MAX_DIMS];
 };
 
-/* A hyperparameter: one number, or one an item. */
+/* A hyperparameter: one number, or one per item. */
 struct gram_hyper {
     double value;
     struct gram_view tensor; /* data NULL: value is meant */

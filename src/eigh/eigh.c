@@ -105,7 +105,7 @@ static gram_status check_outputs(gram_context *g, const struct eigh_args *args,
     return gram_check_apart(g, "vectors", args->vectors, "values", args->values);
 }
 
-/* One number an item: info or options.found. */
+/* One number per item: info or options.found. */
 static gram_status check_count(gram_context *g, const struct eigh_args *args, const char *name,
                                const gram_tensor *t, gram_dtype dtype, struct gram_eigh_op *op)
 {

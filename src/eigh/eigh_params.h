@@ -44,7 +44,7 @@ struct eigh_chunk_params {
     long long begin, items; /* of the call's */
     char *matrix;           /* items of n by n, by columns: a scaled, then the vectors */
     const char *w;          /* their values, ascending, n an item */
-    const int *code;        /* of cuSOLVER, one an item */
+    const int *code;        /* of cuSOLVER, one per item */
     char *largest;          /* items by parts: what eigh_scan found */
     long long parts;        /* of a matrix */
     long long computed;     /* the first pair that cuSOLVER was asked for */

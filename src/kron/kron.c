@@ -223,7 +223,7 @@ gram_status gram_kron_diagonal_workspace(gram_context *g, const gram_tensor *con
 
 /* ---- Trace and determinant ------------------------------------------------------------------ */
 
-/* The factors, square, and one number an item for each output that is not NULL. */
+/* The factors, square, and one number per item for each output that is not NULL. */
 static gram_status describe_numbers(gram_context *g, const gram_tensor *const *factors,
                                     int64_t count, const gram_tensor *sign, const gram_tensor *out,
                                     struct gram_kron_number_op *op)

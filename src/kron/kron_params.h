@@ -76,7 +76,7 @@ struct kron_solve_params {
     struct device_number shift;
     char *rows; /* of all items, without gaps: what is divided, or [group][column][row] */
     long long groups, group_rows, row_count; /* row_count: of an item */
-    int *singular;                           /* one an item; NULL: none is */
+    int *singular;                           /* one per item; NULL: none is */
     struct device_view x, info;              /* data NULL: not given */
 };
 

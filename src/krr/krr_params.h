@@ -38,7 +38,7 @@ struct cg_params {
     const void *b;
     void *x, *r, *z, *d; /* n by columns, column-major */
     const double *product, *ridge;
-    double *norm_b, *norm_r, *rz; /* one a column */
+    double *norm_b, *norm_r, *rz; /* one per column */
 };
 
 struct cg_precondition_params {

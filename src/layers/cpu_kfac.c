@@ -63,7 +63,7 @@ static void count_update(const pass_type *p)
 
 /* ---- Inverses ------------------------------------------------------------------------------- */
 
-/* The mean of the diagonals of matrices of order n, one a group, or of vectors that are
+/* The mean of the diagonals of matrices of order n, one per group, or of vectors that are
  * diagonals. */
 static double mean_diagonal(const pass_type *p, const void *a, int64_t n, bool diagonals)
 {

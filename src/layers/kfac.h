@@ -167,7 +167,7 @@ struct gram_kfac_pass {
     const void *x, *y;
     int64_t count, groups, rows, cols;
     const int32_t
-        *info[2]; /* outcomes of factorising A and B, one a group; NULL: no factorisation */
+        *info[2]; /* outcomes of factorising A and B, one per group; NULL: no factorisation */
     const struct kfac_move *move;
     union {
         struct {

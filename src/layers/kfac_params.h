@@ -53,7 +53,7 @@ struct kfac_params {
     union {
         double least, rate;
     };
-    const int *info[2]; /* of the factors, one a group; NULL: none */
+    const int *info[2]; /* of the factors, one per group; NULL: none */
     /* of kfac_gather and kfac_scatter: see struct kfac_move of kfac.h */
     char *data;
     long long ndim, shape[DEVICE_DIMS], stride[DEVICE_DIMS];

@@ -106,7 +106,8 @@ struct factor_params {
     struct layer_output out; /* a group each */
     double scale, keep;      /* out = keep out + scale sum; keep 0: out is not read */
     /* An embedding's A. */
-    unsigned long long *counts; /* one a row, and how many positions have a row beside the table */
+    unsigned long long
+        *counts; /* one per row, and how many positions have a row beside the table */
     long long reduces;
 };
 #endif

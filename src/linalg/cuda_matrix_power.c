@@ -280,7 +280,7 @@ static gram_status make_job(gram_context *g, const struct gram_matrix_power_op *
     item = n * job->params.ld * (int64_t)gram_dtype_size(job->work) *
            (MATRICES + (job->split ? HALVES : 0));
     job->chunk = gram_least(op->batch.count, n ? CHUNK_BYTES / item + 1 : INT_MAX / POWER_PARTS);
-    if (job->eigh && n) /* cuSOLVER's limit: 3 n^2 numbers an item, counted in 31 bits */
+    if (job->eigh && n) /* cuSOLVER's limit: 3 n^2 numbers per item, counted in 31 bits */
         job->chunk = gram_least(gram_least(job->chunk, CUSOLVER_MOST_ITEMS),
                                 INT_MAX / (3 * n * n) + (3 * n * n > INT_MAX));
     if (!job->eigh)

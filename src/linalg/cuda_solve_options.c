@@ -65,7 +65,7 @@ struct option_job {
     unsigned long long *words;
     size_t zeros;
     char *other;                   /* of solve_permute */
-    int *codes;                    /* cuSOLVER's, one an item */
+    int *codes;                    /* cuSOLVER's, one per item */
     int64_t *outside;              /* and its pivots */
     void *work, *host;             /* its workspace on the device and on the host */
     size_t work_bytes, host_bytes; /* of these */

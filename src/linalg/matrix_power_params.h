@@ -75,7 +75,7 @@ struct power_params {
     char *vectors;           /* three an item */
     double *sums;            /* POWER_PARTS an item */
     double *values;          /* EIGH: REALs, n an item */
-    const int *codes;        /* EIGH: one an item */
+    const int *codes;        /* EIGH: one per item */
     long long turn;          /* of Lanczos */
     long long what;
     double shift;     /* matrix_power_distance: from - shift I - other */

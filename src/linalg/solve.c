@@ -16,7 +16,7 @@ struct solve_args {
     bool lu, query; /* query: only sizes are asked for; info is not known */
 };
 
-/* An output of one number an item that options ask for. */
+/* An output of one number per item that options ask for. */
 struct number {
     const char *name;
     const gram_tensor *t; /* NULL: not asked for */
@@ -131,7 +131,7 @@ static gram_status fail_option(gram_context *g, const char *name, const char *wh
                      why);
 }
 
-/* An output of one number an item, of batch; apart from all that stands in the arguments. */
+/* An output of one number per item, of batch; apart from all that stands in the arguments. */
 static gram_status view_number(gram_context *g, const struct solve_args *s,
                                const gram_solve_options *o, const struct gram_batch *batch,
                                struct number *n)

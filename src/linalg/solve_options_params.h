@@ -115,7 +115,7 @@ struct solve_options_params {
     char *solution;  /* refine: x, residuals, corrections in f32 (n * width an item) */
     char *residual;
     float *correction;
-    double *basis;                /* refine: 2 SOLVE_GMRES + 1 vectors a column */
+    double *basis;                /* refine: 2 SOLVE_GMRES + 1 vectors per column */
     char *probe;                  /* the estimate's two columns an item */
     char *signs;                  /* and those of the last, one byte an element */
     int *go;                      /* an item is worked on */
@@ -129,7 +129,7 @@ struct solve_sweep_params {
     const char *factor;
     char *x;
     const int *go;                   /* an item with 0 is left out */
-    int *control;                    /* then one an item and group of SOLVE_WIDTH columns */
+    int *control;                    /* then one per item and group of SOLVE_WIDTH columns */
     unsigned long long *words;       /* zero at first: SOLVE_SWEEP_WORDS of each of these */
     long long factor_bytes, x_bytes; /* from item to item */
     long long n, ld, columns, ldx, items;
@@ -149,7 +149,7 @@ struct solve_tiles_params {
     char *matrix;
     const int *go;
     struct solve_state *state;
-    int *control; /* then one an item and row of tiles */
+    int *control; /* then one per item and row of tiles */
     long long item_bytes, n, ld, items;
 };
 

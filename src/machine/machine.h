@@ -141,7 +141,7 @@ struct gram_machine {
     int64_t leaves;
     struct machine_leaf *leaf;
     gram_dtype dtype;
-    double *importance;           /* one a column of the encoder, sum 1 */
+    double *importance;           /* one per column of the encoder, sum 1 */
     char *description;            /* JSON, with the seconds that training took */
     char *summary;                /* the same without: what the model file holds */
     struct gram_model_file *file; /* of a machine that was loaded: holds its leaves; or NULL */

@@ -154,7 +154,7 @@ struct leaf_system {
     const struct machine_params *params;
     const struct machine_data *z;
     gram_kernel_options kernel;
-    double *ridge; /* on the host, one a row */
+    double *ridge; /* on the host, one per row */
     void *alpha;
     struct machine_report *report;
 };

@@ -16,7 +16,7 @@
 struct gram_exchange {
     const char *send;
     char *receive;
-    const size_t *send_bytes, *receive_bytes; /* one a rank */
+    const size_t *send_bytes, *receive_bytes; /* one per rank */
 };
 
 struct gram_transport {
@@ -71,7 +71,7 @@ struct gram_communicator {
     void *plugin; /* its handle */
     void *state;  /* the transport's own */
     int rank, size;
-    size_t *send_bytes, *receive_bytes; /* one a rank: for an exchange */
+    size_t *send_bytes, *receive_bytes; /* one per rank: for an exchange */
 };
 
 struct gram_plugin;

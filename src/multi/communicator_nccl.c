@@ -134,7 +134,7 @@ static gram_status check_contexts(gram_context *const *contexts, int count)
             if (contexts[j]->options.device.index == contexts[i]->options.device.index)
                 return gram_fail(g, GRAM_INVALID_ARGUMENT,
                                  "contexts[%d] and contexts[%d] are both of CUDA device %d, "
-                                 "expected one a device",
+                                 "expected one per device",
                                  j, i, (int)contexts[i]->options.device.index);
     }
     return GRAM_OK;

@@ -67,7 +67,7 @@ void cuda_shampoo_take_halves(const struct cuda_optimizer_kind *kind, struct gra
 
 /* ---- Products -------------------------------------------------------------------------------- */
 
-/* Of from, count numbers an item: its parts to to. */
+/* Of from, count numbers per item: its parts to to. */
 static gram_status cut(const struct cuda_optimizer_job *job, const struct cuda_optimizer_kind *kind,
                        struct optimizer_params p, int64_t count, int what)
 {

@@ -120,12 +120,12 @@ struct optimizer_roots {
     int item[OPTIMIZER_ITEMS];
 };
 
-/* Do roots fit?  Matrices of n by n, one an item. */
+/* Do roots fit?  Matrices of n by n, one per item. */
 struct shampoo_fit {
     long long n, items;
     const char *factor;
     char *matrix;    /* the factor with its ridge, then the product with the roots */
-    char *vectors;   /* two of n numbers an item */
+    char *vectors;   /* two of n numbers per item */
     double *largest; /* eigenvalue of a factor */
     int *kept;
     double epsilon, skip, least; /* least: the ridge, times the largest eigenvalue */

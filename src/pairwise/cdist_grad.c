@@ -30,19 +30,20 @@ static gram_status check_shapes(gram_context *g, const struct gram_cdist_grad_op
 {
     if (op->b.cols != op->a.rows)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "b has %lld columns but a has %lld rows (one a centre)",
+                         "b has %lld columns but a has %lld rows (one per centre)",
                          (long long)op->b.cols, (long long)op->a.rows);
     if (op->c.cols != op->a.rows)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "c has %lld columns but a has %lld rows (one a centre)",
+                         "c has %lld columns but a has %lld rows (one per centre)",
                          (long long)op->c.cols, (long long)op->a.rows);
     if (op->d.cols != op->a.cols)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "d has %lld columns but a has %lld (one a point)", (long long)op->d.cols,
+                         "d has %lld columns but a has %lld (one per point)", (long long)op->d.cols,
                          (long long)op->a.cols);
     if (op->d.rows != op->b.rows)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "d has %lld rows but b has %lld (one a feature)",
-                         (long long)op->d.rows, (long long)op->b.rows);
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "d has %lld rows but b has %lld (one per feature)", (long long)op->d.rows,
+                         (long long)op->b.rows);
     return GRAM_OK;
 }
 

@@ -87,7 +87,7 @@ struct square_block {
     struct grad_piece a, b, c, d, out; /* all centres; out: the plane of the first output */
     int64_t out_plane, k, depth;       /* centres [k, k + depth) are at work */
     bool add;
-    double *mean;             /* one a feature */
+    double *mean;             /* one per feature */
     void *factors, *products; /* (features + 1) outputs rows by depth, by points */
     void *packed;             /* a as depth by points, where BLAS cannot read it */
     void (*step)(const struct square_block *s, int64_t n);

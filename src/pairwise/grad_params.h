@@ -75,7 +75,7 @@ struct grad_sum_params {
 struct agop_params {
     long long items, ndim, shape[DEVICE_DIMS]; /* the batch */
     const char *gradients; /* [item][column][ld]: a column is an output of a point, its numbers are
-                              one a feature */
+                              one per feature */
     char *parts; /* [item][chunk][pair of tiles][row][column], or [item][chunk][feature] */
     char *out;   /* of item 0 */
     long long batch_stride[DEVICE_DIMS];
