@@ -105,9 +105,8 @@ struct factor_params {
     double mean;             /* what it multiplies sums by */
     struct layer_output out; /* a group each */
     double scale, keep;      /* out = keep out + scale sum; keep 0: out is not read */
-    /* An embedding's A. */
-    unsigned long long
-        *counts; /* one per row, and how many positions have a row beside the table */
+    /* An embedding's A: one count per row, and that of the positions whose row is not there. */
+    unsigned long long *counts;
     long long reduces;
 };
 #endif
