@@ -112,7 +112,7 @@ struct side {
     const struct gram_view *view;
     int64_t first, rows, width; /* of the round */
     char *to;
-    double *norms;
+    double *norms; /* NULL: the function needs none */
 };
 
 static void pack_panel(const struct cdist_round *round, const struct side *side, int64_t item,
@@ -124,7 +124,7 @@ static void pack_panel(const struct cdist_round *round, const struct side *side,
         rows_at(side->view, &plan->op.batch, round->item + item, side->first + row, round->k);
 
     pack(&from, count, round->depth, side->width, side->to);
-    if (plan->op.function == GRAM_COSINE && round->first) {
+    if (side->norms && round->first) {
         from = rows_at(side->view, &plan->op.batch, round->item + item, side->first + row, 0);
         find_norms(&from, count, side->view->cols, side->norms + row);
     }
