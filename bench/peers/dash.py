@@ -9,6 +9,7 @@ import sys
 import types
 
 from core.place import NotOffered
+from core.shared import shampoo_directions, shampoo_steps
 
 NAME, PACKAGES, DEVICES = "DASH", ["ista-daslab-optimizers"], ("cuda",)
 
@@ -55,14 +56,11 @@ def optimizer(q, parameters, root, every):
 def step(q):
     if q.method != "Shampoo" or any(len(s) < 2 or min(s) < q.block for s in q.shapes):
         raise NotOffered("matrices of whole blocks alone")
-    found = {f"{root}, every step": q.steps(optimizer(q, q.leaves(), root, 1)) for root in ROOTS}
-    found["no roots"] = q.steps(optimizer(q, q.leaves(), "coupled Newton", 10**6))
-    found |= {f"{root}, of 10": q.steps(optimizer(q, q.leaves(), root, 10), 10) for root in ROOTS}
-    return found
+    return shampoo_steps(q, optimizer, ROOTS)
 
 
 def direction(q):
-    return {root: q.moved(lambda ps, r=root: optimizer(q, ps, r, 1).step) for root in ROOTS}
+    return shampoo_directions(q, optimizer, ROOTS)
 
 
 CALLS = {"step": step, "direction": direction}

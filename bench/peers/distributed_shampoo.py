@@ -1,6 +1,7 @@
 """peers/distributed_shampoo.py - Shampoo of facebookresearch/optimizers"""
 
 from core.place import NotOffered
+from core.shared import shampoo_directions, shampoo_steps
 from distributed_shampoo import DistributedShampoo
 from distributed_shampoo.preconditioner import matrix_functions_types as kinds
 from distributed_shampoo.shampoo_types import RootInvShampooPreconditionerConfig
@@ -20,14 +21,11 @@ def optimizer(q, parameters, root, every):
 def step(q):
     if q.method != "Shampoo":
         raise NotOffered(q.method)
-    found = {f"{root}, every step": q.steps(optimizer(q, q.leaves(), root, 1)) for root in ROOTS}
-    found["no roots"] = q.steps(optimizer(q, q.leaves(), "coupled Newton", 10**6))
-    found |= {f"{root}, of 10": q.steps(optimizer(q, q.leaves(), root, 10), 10) for root in ROOTS}
-    return found
+    return shampoo_steps(q, optimizer, ROOTS)
 
 
 def direction(q):
-    return {root: q.moved(lambda ps, r=root: optimizer(q, ps, r, 1).step) for root in ROOTS}
+    return shampoo_directions(q, optimizer, ROOTS)
 
 
 CALLS = {"step": step, "direction": direction}

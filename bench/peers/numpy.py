@@ -1,6 +1,7 @@
 """peers/numpy.py - NumPy, with the BLAS and LAPACK that it was built with"""
 
 import numpy as np
+from core.shared import chain
 
 NAME, PACKAGES, DEVICES = "NumPy", ["numpy"], ("cpu",)
 
@@ -85,18 +86,6 @@ def matmul(q):
 
 
 # ---- Kronecker products -------------------------------------------------------------------------
-
-
-def chain(x, factors):
-    """Strided products factor by factor, without a transposition."""
-    y, after = x, 1
-    for f in reversed(factors):
-        if after == 1:
-            y = y.reshape(-1, f.shape[0]) @ f
-        else:
-            y = np.matmul(f.T, y.reshape(-1, f.shape[0], after))
-        after *= f.shape[1]
-    return y.reshape(x.shape[0], -1)
 
 
 def kron_matmul(q):

@@ -4,6 +4,7 @@ import functools
 
 import torch
 from core.place import NotOffered, tensor
+from core.shared import chain
 from core.tables import Call, Problem
 
 NAME, PACKAGES, DEVICES = "PyTorch", ["torch"], ("cpu", "cuda")
@@ -199,18 +200,6 @@ def natural_gradient(q):
 
 
 # ---- Kronecker products -------------------------------------------------------------------------
-
-
-def chain(x, factors):
-    """Strided products factor by factor, without a transposition."""
-    y, after = x, 1
-    for f in reversed(factors):
-        if after == 1:
-            y = y.reshape(-1, f.shape[0]) @ f
-        else:
-            y = torch.matmul(f.T, y.reshape(-1, f.shape[0], after))
-        after *= f.shape[1]
-    return y.reshape(x.shape[0], -1)
 
 
 def kron_matmul(q):
