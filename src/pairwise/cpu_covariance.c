@@ -28,7 +28,8 @@ enum {
     MOST_TIMES = 16 /* factors of a product: their roundings cost at most 8 eps */
 };
 
-void gram_raise_prepare(struct gram_raise *raise, gram_dtype dtype, double e)
+/* Fills in what x^e comes to in dtype. */
+static void prepare_raise(struct gram_raise *raise, gram_dtype dtype, double e)
 {
     double size = fabs(e), at_zero = e > 0 ? 0 : e < 0 ? (double)INFINITY : 1;
 
@@ -71,14 +72,14 @@ static void exponential(struct gram_map *map, gram_dtype dtype, double e, double
 {
     double p = map->inner == GRAM_DOT ? 1 : map->p;
 
-    gram_raise_prepare(&map->base, dtype, e);
+    prepare_raise(&map->base, dtype, e);
     map->form = GRAM_MAP_EXP;
     map->scale = k * log2_of_e;
     map->factor = 1;
     if (map->output == GRAM_WEIGHT) {
         map->factor = -k * e * p;
         map->sloped = map->sloped || e != 1;
-        gram_raise_prepare(&map->slope, dtype, e - 1);
+        prepare_raise(&map->slope, dtype, e - 1);
     } else if (map->output == GRAM_BANDWIDTH_DERIVATIVE) {
         map->form = GRAM_MAP_POLY_EXP;
         map->scale = k;
@@ -116,9 +117,9 @@ static void rational(struct gram_map *map, gram_dtype dtype, double slope)
         map->c[0] = -map->alpha * k * slope;
     else
         map->c[1] = 2 * map->alpha / map->bandwidth;
-    gram_raise_prepare(&map->raise, dtype, e);
+    prepare_raise(&map->raise, dtype, e);
     if (map->raise.kind == GRAM_RAISE_WIDE)
-        gram_raise_prepare(&map->raise, dtype, -e);
+        prepare_raise(&map->raise, dtype, -e);
 }
 
 static void polynomial(struct gram_map *map, gram_dtype dtype, double slope)
@@ -136,7 +137,7 @@ static void polynomial(struct gram_map *map, gram_dtype dtype, double slope)
         map->form = GRAM_MAP_CONSTANT;
         map->factor = 0;
     }
-    gram_raise_prepare(&map->raise, dtype, degree);
+    prepare_raise(&map->raise, dtype, degree);
 }
 
 static void sigmoid(struct gram_map *map, double slope)
@@ -170,9 +171,9 @@ void gram_map_prepare(struct gram_map *map, gram_dtype dtype)
     map->scale = map->shift = map->factor = 0;
     memset(map->c, 0, sizeof map->c);
     map->sloped = map->output == GRAM_WEIGHT && map->inner != GRAM_DOT;
-    gram_raise_prepare(&map->base, dtype, o);
-    gram_raise_prepare(&map->slope, dtype, o - 1);
-    gram_raise_prepare(&map->raise, dtype, 1);
+    prepare_raise(&map->base, dtype, o);
+    prepare_raise(&map->slope, dtype, o - 1);
+    prepare_raise(&map->raise, dtype, 1);
     switch (map->function) {
     case GRAM_LAPLACE:
         exponential(map, dtype, o, 1 / l, 1);
@@ -266,7 +267,7 @@ struct gram_evaluation *gram_evaluation_prepare(const struct gram_expression *e,
             to->arg[k] = place(e, node->arg[k]);
         if (node->op == GRAM_OP_POW && to->arg[1] < 0) {
             to->raise = powers++;
-            gram_raise_prepare(&out->raise[to->raise], dtype, out->constant[node->arg[1]]);
+            prepare_raise(&out->raise[to->raise], dtype, out->constant[node->arg[1]]);
         }
         out->count++;
     }

@@ -80,8 +80,6 @@ struct gram_map {
 
 /* Fills in what map comes to for arithmetic in dtype (GRAM_F32 or GRAM_F64). */
 void gram_map_prepare(struct gram_map *map, gram_dtype dtype);
-/* x^e in dtype. */
-void gram_raise_prepare(struct gram_raise *raise, gram_dtype dtype, double e);
 
 /* Bytes of the evaluation of e, aligned to 64; and it, in such memory. */
 size_t gram_evaluation_bytes(const struct gram_expression *e);
