@@ -18,9 +18,14 @@ def run(tmp_path):
     return lambda what: mpirun(2, sys.executable, SCRIPT, what, tmp_path)
 
 
+def fine_ranks(done):
+    """How many ranks said that all is well: mpirun may join what two ranks write to one line"""
+    return done.stdout.count("fine") if done.returncode == 0 else 0
+
+
 def test_products_errors_and_waiting_on_two_ranks(run):
     done = run("all")
-    assert done.returncode == 0 and done.stdout.split() == ["fine"] * 2, done.stderr
+    assert fine_ranks(done) == 2, done.stderr
 
 
 def test_a_rank_that_raises_ends_the_others(run):
@@ -32,7 +37,7 @@ def test_a_rank_that_raises_ends_the_others(run):
 def test_a_communicator_of_mpi4py(run):
     pytest.importorskip("mpi4py")
     done = run("mpi4py")
-    assert done.returncode == 0 and done.stdout.split() == ["fine"] * 2, done.stderr
+    assert fine_ranks(done) == 2, done.stderr
 
 
 def test_bad_arguments():
