@@ -43,12 +43,12 @@ enum {
 
 struct power_plan {
     const struct gram_matrix_power_op *op;
-    const struct matrix_power_kernels *kernels; /* of work */
-    gram_power_method method;                   /* never AUTO */
-    gram_dtype work;                            /* what is computed in */
-    bool estimate;                              /* of the error */
-    int workers;                                /* items at a time, each with one thread */
-    char *scratch;                              /* share_bytes for each worker */
+    const struct power_loops *loops; /* of work */
+    gram_power_method method;        /* never AUTO */
+    gram_dtype work;                 /* what is computed in */
+    bool estimate;                   /* of the error */
+    int workers;                     /* items at a time, each with one thread */
+    char *scratch;                   /* share_bytes for each worker */
     size_t share_bytes;
     atomic_llong next;   /* item that nobody has taken */
     atomic_llong failed; /* item * 8 + outcome, the smallest; LLONG_MAX: none */
@@ -87,13 +87,34 @@ static void put(const struct gram_view *v, char *data, int64_t at, double value)
         ((double *)(void *)data)[at] = value;
 }
 
-#define SUFFIX f32
-#define real   float
-#include "matrix_power_loops.h"
+/* One table a dtype: loops_f32, loops_f64. */
+struct power_loops {
+    /* Both triangles from their mean. */
+    void (*average)(int64_t n, void *a);
+    /* to = shift I + factor from, which may be to. */
+    void (*combine)(int64_t n, double shift, double factor, const void *from, void *to);
+    /* The largest |a - shift I - factor b|, NaN if there is one; b may be NULL where factor is 0.
+     * And the square root of the sum of the squares of a - I. */
+    double (*distance)(int64_t n, const void *a, double shift, double factor, const void *b);
+    double (*from_identity)(int64_t n, const void *a);
+    /* The triangle of an f32 or f64 matrix of the caller's, times 2^-exponent, to the lower one;
+     * and a matrix back, times factor. */
+    void (*load)(const struct gram_view *v, const char *from, gram_uplo uplo, int exponent,
+                 void *to);
+    void (*store)(const struct gram_view *v, char *to, double factor, const void *from);
+    /* Lanczos' vectors: v is set to numbers that look random; returned is w . v. */
+    void (*start)(int64_t n, void *v);
+    double (*dot)(int64_t n, const void *v, const void *w);
+    /* w = (w - alpha v - beta u) * factor */
+    void (*orthogonalise)(int64_t n, const double alpha_beta_factor[3], const void *v,
+                          const void *u, void *w);
+    void (*round_f32)(int64_t n, void *a); /* every element to f32 and back */
+};
 
-#define SUFFIX f64
-#define real   double
-#include "matrix_power_loops.h"
+#define TEMPLATE "linalg/matrix_power_loops.h"
+#define HALVES   0
+#define INTEGERS 0
+#include "cpu/each_dtype.h"
 
 /* ---- Products -------------------------------------------------------------------------------- */
 
@@ -101,7 +122,7 @@ static void load(const struct power_work *w, void *to)
 {
     const struct gram_matrix_power_op *op = w->plan->op;
 
-    w->plan->kernels->load(&op->a, w->a, op->uplo, w->exponent, to);
+    w->plan->loops->load(&op->a, w->a, op->uplo, w->exponent, to);
     cpu_mirror(w->plan->work, w->n, to);
 }
 
@@ -175,27 +196,27 @@ static double largest_of_tridiagonal(int count, const double *d, const double *e
  * none.  They never exceed the eigenvalues but by rounding. */
 static struct power_ends ends_of(const struct power_work *w, const void *a, void *vectors)
 {
-    const struct matrix_power_kernels *k = w->plan->kernels;
+    const struct power_loops *loops = w->plan->loops;
     int64_t n = w->n, size = (int64_t)gram_dtype_size(w->plan->work);
     char *v = vectors, *u = v + n * size, *next = u + n * size;
     double d[LANCZOS_STEPS] = {0}, e[LANCZOS_STEPS] = {0}, beta = 0;
     struct power_ends ends;
     int steps = 0;
 
-    k->start(n, v);
-    k->orthogonalise(n, (double[]){0, 0, 1 / sqrt(k->dot(n, v, v))}, v, v, v);
+    loops->start(n, v);
+    loops->orthogonalise(n, (double[]){0, 0, 1 / sqrt(loops->dot(n, v, v))}, v, v, v);
     while (steps < LANCZOS_STEPS && steps < n) {
         char *kept = u;
         gram_blas_gemm(w->plan->work, (int64_t[]){n, 1, n}, 1,
                        (struct gram_blas_matrix){a, n, false},
                        (struct gram_blas_matrix){v, n, false}, 0, next, n);
-        d[steps] = k->dot(n, v, next);
-        k->orthogonalise(n, (double[]){d[steps], beta, 1}, v, steps ? u : v, next);
-        beta = sqrt(k->dot(n, next, next));
+        d[steps] = loops->dot(n, v, next);
+        loops->orthogonalise(n, (double[]){d[steps], beta, 1}, v, steps ? u : v, next);
+        beta = sqrt(loops->dot(n, next, next));
         e[steps++] = beta;
         if (!(beta > 1e-6 * fabs(d[0]))) /* an invariant subspace */
             break;
-        k->orthogonalise(n, (double[]){0, 0, 1 / beta}, v, v, next);
+        loops->orthogonalise(n, (double[]){0, 0, 1 / beta}, v, v, next);
         u = v, v = next, next = kept;
     }
     ends.largest = largest_of_tridiagonal(steps, d, e);
@@ -369,7 +390,7 @@ static gram_status combine(struct gram_power_run *r, enum gram_power_numbers wha
                            char *to)
 {
     struct power_work *w = work_of(r);
-    const struct matrix_power_kernels *kernels = w->plan->kernels;
+    const struct power_loops *loops = w->plan->loops;
     const double numbers[][2] = {
         [GRAM_POWER_COPY] = {         0,          1},
         [GRAM_POWER_IDENTITY] = {         1,          0},
@@ -381,9 +402,9 @@ static gram_status combine(struct gram_power_run *r, enum gram_power_numbers wha
 
     if (what == GRAM_POWER_IDENTITY)
         set_zero(w, to); /* which is from */
-    kernels->combine(w->n, numbers[what][0], numbers[what][1], from, to);
+    loops->combine(w->n, numbers[what][0], numbers[what][1], from, to);
     if (what == GRAM_POWER_LAST && r->op->method == GRAM_POWER_NEWTON_SCHULZ)
-        kernels->average(w->n, to);
+        loops->average(w->n, to);
     return GRAM_OK;
 }
 
@@ -435,7 +456,7 @@ static gram_status polynomial(struct gram_power_run *r, int step, const char *fr
     }
     if (step >= r->op->iterations)
         return fail(w, GRAM_POWER_NOT_CONVERGED);
-    w->error = w->plan->kernels->from_identity(w->n, from);
+    w->error = w->plan->loops->from_identity(w->n, from);
     if (!isfinite(w->error))
         return fail(w, GRAM_POWER_NOT_CONVERGED);
     *last = stops(w->plan, w->error, before);
@@ -461,7 +482,7 @@ static gram_status distance(struct gram_power_run *r, int which, const char *fro
 {
     struct power_work *w = work_of(r);
 
-    w->size[which] = w->plan->kernels->distance(w->n, from, shift, other ? 1 : 0, other);
+    w->size[which] = w->plan->loops->distance(w->n, from, shift, other ? 1 : 0, other);
     return GRAM_OK;
 }
 
@@ -482,7 +503,7 @@ static const struct gram_power_passes passes = {
 
 static gram_power_outcome power_by_products(struct power_work *w)
 {
-    const struct matrix_power_kernels *kernels = w->plan->kernels;
+    const struct power_loops *loops = w->plan->loops;
     const struct gram_matrix_power_op *op = w->plan->op;
     struct gram_power_matrices *s = &w->run.s;
     struct gram_layout layout = {0};
@@ -497,12 +518,12 @@ static gram_power_outcome power_by_products(struct power_work *w)
     ends = ends_of(w, s->b, share.vectors);
     largest = ends.largest;
     w->shift = ridge_of(w, ends.smallest, largest);
-    kernels->combine(w->n, w->shift, 1, s->b, s->b);
+    loops->combine(w->n, w->shift, 1, s->b, s->b);
     largest += w->shift;
     if (!(largest > 0) && op->numerator < 0)
         return GRAM_POWER_NOT_DEFINITE;
     if (!(largest > 0) && op->denominator > 1) { /* zero, or indefinite */
-        if (kernels->distance(w->n, s->b, 0, 0, NULL) > 0)
+        if (loops->distance(w->n, s->b, 0, 0, NULL) > 0)
             return GRAM_POWER_NOT_DEFINITE;
         set_zero(w, s->x);
         return GRAM_POWER_DONE;
@@ -557,7 +578,7 @@ static gram_power_outcome compute(struct power_work *w, double *error)
     if (outcome)
         return outcome;
     if (plan->op->a.dtype == GRAM_F32 && plan->work == GRAM_F64)
-        plan->kernels->round_f32(w->n, w->run.s.x); /* what is estimated is what is stored */
+        plan->loops->round_f32(w->n, w->run.s.x); /* what is estimated is what is stored */
     if (plan->estimate) {
         *error = error_of(w);
         if (!(*error <= plan->op->tolerance))
@@ -573,11 +594,10 @@ static void store(const struct power_work *w, char *to, gram_power_outcome outco
     if (outcome && op->keep)
         return;
     if (outcome == GRAM_POWER_DONE || outcome == GRAM_POWER_INEXACT)
-        w->plan->kernels->store(&op->out, to,
-                                op->is_real
-                                    ? exp2(w->exponent * op->power)
-                                    : ldexp(1, w->exponent / op->denominator * op->numerator),
-                                w->run.s.x);
+        w->plan->loops->store(&op->out, to,
+                              op->is_real ? exp2(w->exponent * op->power)
+                                          : ldexp(1, w->exponent / op->denominator * op->numerator),
+                              w->run.s.x);
     else
         cpu_fill_nan(&op->out, to);
 }
@@ -647,7 +667,7 @@ static void make_plan(const gram_context *g, const struct gram_matrix_power_op *
     };
     atomic_init(&plan->failed, LLONG_MAX);
     atomic_init(&plan->next, 0);
-    plan->kernels = plan->work == GRAM_F32 ? &loops_f32 : &loops_f64;
+    plan->loops = plan->work == GRAM_F32 ? &loops_f32 : &loops_f64;
     if (n <= PARALLEL_ORDER && count > 1 && gram_worth_waking(2 * (double)(n * n * n * count)))
         plan->workers = (int)gram_least(count, g->threads);
     if (n == 0 || count == 0)

@@ -31,13 +31,10 @@ struct ema_panel {
     double beta;
 };
 
-#define SUFFIX f32
-#define real   float
-#include "syrk_ema_tile.h"
-
-#define SUFFIX f64
-#define real   double
-#include "syrk_ema_tile.h"
+#define TEMPLATE "linalg/syrk_ema_loops.h"
+#define HALVES   0
+#define INTEGERS 0
+#include "cpu/each_dtype.h"
 
 struct ema_plan {
     gram_context *g;

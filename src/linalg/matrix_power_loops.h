@@ -1,42 +1,12 @@
 /*
  * matrix_power_loops.h - template: small loops over an n by n matrix, column-major without gaps
  *
- * Parameters, undefined at the end: SUFFIX (f32, f64), real (float, double).  Sums are in double.
+ * Parameters: SOURCE and real; see each_dtype.h, and struct power_loops in cpu_matrix_power.c.
+ * Sums are in double.
  *
  * SPDX-License-Identifier: MIT
  */
-#ifndef GRAM_MATRIX_POWER_LOOPS_H
-#  define GRAM_MATRIX_POWER_LOOPS_H
-/* One table a dtype: loops_f32, loops_f64. */
-struct matrix_power_kernels {
-    /* Both triangles from their mean. */
-    void (*average)(int64_t n, void *a);
-    /* to = shift I + factor from, which may be to. */
-    void (*combine)(int64_t n, double shift, double factor, const void *from, void *to);
-    /* The largest |a - shift I - factor b|, NaN if there is one; b may be NULL where factor is 0.
-     * And the square root of the sum of the squares of a - I. */
-    double (*distance)(int64_t n, const void *a, double shift, double factor, const void *b);
-    double (*from_identity)(int64_t n, const void *a);
-    /* The triangle of an f32 or f64 matrix of the caller's, times 2^-exponent, to the lower one;
-     * and a matrix back, times factor. */
-    void (*load)(const struct gram_view *v, const char *from, gram_uplo uplo, int exponent,
-                 void *to);
-    void (*store)(const struct gram_view *v, char *to, double factor, const void *from);
-    /* Lanczos' vectors: v is set to numbers that look random; returned is w . v. */
-    void (*start)(int64_t n, void *v);
-    double (*dot)(int64_t n, const void *v, const void *w);
-    /* w = (w - alpha v - beta u) * factor */
-    void (*orthogonalise)(int64_t n, const double alpha_beta_factor[3], const void *v,
-                          const void *u, void *w);
-    void (*round_f32)(int64_t n, void *a); /* every element to f32 and back */
-};
-#endif
-
-#define PASTE_(a, b) a##_##b
-#define PASTE(a, b)  PASTE_(a, b)
-#define NAME(name)   PASTE(name, SUFFIX)
-
-static void NAME(average)(int64_t n, void *matrix)
+static void CAT(average, SOURCE)(int64_t n, void *matrix)
 {
     real *a = matrix;
 
@@ -47,7 +17,7 @@ static void NAME(average)(int64_t n, void *matrix)
                     a[j + i * n] = a[i + j * n] = (a[i + j * n] + a[j + i * n]) / 2;
 }
 
-static void NAME(combine)(int64_t n, double shift, double factor, const void *from, void *to)
+static void CAT(combine, SOURCE)(int64_t n, double shift, double factor, const void *from, void *to)
 {
     const real *a = from;
     real *b = to;
@@ -58,8 +28,8 @@ static void NAME(combine)(int64_t n, double shift, double factor, const void *fr
         b[i * n + i] += (real)shift;
 }
 
-static double NAME(distance)(int64_t n, const void *left, double shift, double factor,
-                             const void *right)
+static double CAT(distance, SOURCE)(int64_t n, const void *left, double shift, double factor,
+                                    const void *right)
 {
     const real *a = left, *b = right;
     double most = 0;
@@ -75,7 +45,7 @@ static double NAME(distance)(int64_t n, const void *left, double shift, double f
     return bad ? NAN : most;
 }
 
-static double NAME(from_identity)(int64_t n, const void *matrix)
+static double CAT(from_identity, SOURCE)(int64_t n, const void *matrix)
 {
     const real *a = matrix;
     double sum = 0;
@@ -89,8 +59,8 @@ static double NAME(from_identity)(int64_t n, const void *matrix)
     return sqrt(sum);
 }
 
-static void NAME(load)(const struct gram_view *v, const char *from, gram_uplo uplo, int exponent,
-                       void *to)
+static void CAT(load, SOURCE)(const struct gram_view *v, const char *from, gram_uplo uplo,
+                              int exponent, void *to)
 {
     int64_t n = v->rows;
     real *a = to;
@@ -103,7 +73,7 @@ static void NAME(load)(const struct gram_view *v, const char *from, gram_uplo up
         }
 }
 
-static void NAME(store)(const struct gram_view *v, char *to, double factor, const void *from)
+static void CAT(store, SOURCE)(const struct gram_view *v, char *to, double factor, const void *from)
 {
     int64_t n = v->rows;
     const real *a = from;
@@ -119,7 +89,7 @@ static void NAME(store)(const struct gram_view *v, char *to, double factor, cons
         }
 }
 
-static void NAME(start)(int64_t n, void *vector)
+static void CAT(start, SOURCE)(int64_t n, void *vector)
 {
     real *v = vector;
     uint64_t state = 1;
@@ -128,7 +98,7 @@ static void NAME(start)(int64_t n, void *vector)
         v[i] = (real)(gram_random_unit(&state) - 0.5);
 }
 
-static double NAME(dot)(int64_t n, const void *left, const void *right)
+static double CAT(dot, SOURCE)(int64_t n, const void *left, const void *right)
 {
     const real *v = left, *w = right;
     double sum = 0;
@@ -138,8 +108,8 @@ static double NAME(dot)(int64_t n, const void *left, const void *right)
     return sum;
 }
 
-static void NAME(orthogonalise)(int64_t n, const double alpha_beta_factor[3], const void *one,
-                                const void *two, void *to)
+static void CAT(orthogonalise, SOURCE)(int64_t n, const double alpha_beta_factor[3],
+                                       const void *one, const void *two, void *to)
 {
     const real *v = one, *u = two;
     real *w = to;
@@ -150,7 +120,7 @@ static void NAME(orthogonalise)(int64_t n, const double alpha_beta_factor[3], co
                       alpha_beta_factor[2]);
 }
 
-static void NAME(round_f32)(int64_t n, void *matrix)
+static void CAT(round_f32, SOURCE)(int64_t n, void *matrix)
 {
     real *a = matrix;
 
@@ -158,21 +128,15 @@ static void NAME(round_f32)(int64_t n, void *matrix)
         a[i] = (real)(float)a[i];
 }
 
-static const struct matrix_power_kernels NAME(loops) = {
-    .average = NAME(average),
-    .combine = NAME(combine),
-    .distance = NAME(distance),
-    .from_identity = NAME(from_identity),
-    .load = NAME(load),
-    .store = NAME(store),
-    .start = NAME(start),
-    .dot = NAME(dot),
-    .orthogonalise = NAME(orthogonalise),
-    .round_f32 = NAME(round_f32),
+static const struct power_loops CAT(loops, SOURCE) = {
+    .average = CAT(average, SOURCE),
+    .combine = CAT(combine, SOURCE),
+    .distance = CAT(distance, SOURCE),
+    .from_identity = CAT(from_identity, SOURCE),
+    .load = CAT(load, SOURCE),
+    .store = CAT(store, SOURCE),
+    .start = CAT(start, SOURCE),
+    .dot = CAT(dot, SOURCE),
+    .orthogonalise = CAT(orthogonalise, SOURCE),
+    .round_f32 = CAT(round_f32, SOURCE),
 };
-
-#undef PASTE_
-#undef PASTE
-#undef NAME
-#undef SUFFIX
-#undef real

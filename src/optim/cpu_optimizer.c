@@ -18,13 +18,10 @@
 #include <math.h>
 #include <string.h>
 
-#define SUFFIX f32
-#define real   float
-#include "optimizer_loops.h"
-
-#define SUFFIX f64
-#define real   double
-#include "optimizer_loops.h"
+#define TEMPLATE "optim/optimizer_loops.h"
+#define HALVES   0
+#define INTEGERS 0
+#include "cpu/each_dtype.h"
 
 enum {
     BLOCKS_A_THREAD = 2 /* with fewer, blocks one by one, each with all of BLAS's threads */

@@ -1,15 +1,11 @@
 /*
  * optimizer_loops.h - template: the loops of struct cpu_optimizer_math in f32 or f64
  *
- * Parameters, undefined at the end: SUFFIX (f32, f64), real (float, double).
+ * Parameters: SOURCE and real; see each_dtype.h.
  *
  * SPDX-License-Identifier: MIT
  */
-#define PASTE_(a, b) a##_##b
-#define PASTE(a, b)  PASTE_(a, b)
-#define NAME(name)   PASTE(name, SUFFIX)
-
-static double NAME(squares)(int64_t n, const void *array)
+static double CAT(squares, SOURCE)(int64_t n, const void *array)
 {
     const real *x = array;
     double sum[4] = {0}; /* so that additions do not wait for each other */
@@ -23,7 +19,7 @@ static double NAME(squares)(int64_t n, const void *array)
     return sum[0] + sum[1] + (sum[2] + sum[3]);
 }
 
-static void NAME(scale)(int64_t n, double s, void *array)
+static void CAT(scale, SOURCE)(int64_t n, double s, void *array)
 {
     real *x = array, factor = (real)s;
 
@@ -31,7 +27,7 @@ static void NAME(scale)(int64_t n, double s, void *array)
         x[i] *= factor;
 }
 
-static void NAME(add)(int64_t n, double s, const void *from, void *array)
+static void CAT(add, SOURCE)(int64_t n, double s, const void *from, void *array)
 {
     const real *y = from;
     real *x = array, factor = (real)s;
@@ -40,7 +36,8 @@ static void NAME(add)(int64_t n, double s, const void *from, void *array)
         x[i] += factor * y[i];
 }
 
-static void NAME(filter)(int64_t n, const double b[2], double scale, void *moment, void *gradient)
+static void CAT(filter, SOURCE)(int64_t n, const double b[2], double scale, void *moment,
+                                void *gradient)
 {
     real *m = moment, *g = gradient;
     real keep = (real)(b[1] * scale), take = (real)((1 - b[1]) * scale);
@@ -53,7 +50,8 @@ static void NAME(filter)(int64_t n, const double b[2], double scale, void *momen
     }
 }
 
-static void NAME(second)(int64_t n, double keep, double take, const void *gradient, void *second)
+static void CAT(second, SOURCE)(int64_t n, double keep, double take, const void *gradient,
+                                void *second)
 {
     const real *g = gradient;
     real *v = second, k = (real)keep, t = (real)take;
@@ -62,8 +60,8 @@ static void NAME(second)(int64_t n, double keep, double take, const void *gradie
         v[i] = k * v[i] + t * g[i] * g[i];
 }
 
-static void NAME(adapt)(int64_t n, double scale, double epsilon, const void *filtered,
-                        const void *second, void *result)
+static void CAT(adapt, SOURCE)(int64_t n, double scale, double epsilon, const void *filtered,
+                               const void *second, void *result)
 {
     const real *f = filtered, *v = second;
     real *to = result, s = (real)scale, e = (real)epsilon;
@@ -74,8 +72,8 @@ static void NAME(adapt)(int64_t n, double scale, double epsilon, const void *fil
     }
 }
 
-static void NAME(momentum)(int64_t n, double momentum, double take, bool nesterov, void *velocity,
-                           void *direction)
+static void CAT(momentum, SOURCE)(int64_t n, double momentum, double take, bool nesterov,
+                                  void *velocity, void *direction)
 {
     real *b = velocity, *p = direction, m = (real)momentum, t = (real)take;
 
@@ -85,7 +83,7 @@ static void NAME(momentum)(int64_t n, double momentum, double take, bool nestero
     }
 }
 
-static double NAME(dot)(int64_t n, const void *first, const void *second)
+static double CAT(dot, SOURCE)(int64_t n, const void *first, const void *second)
 {
     const real *x = first, *y = second;
     double part[4] = {0};
@@ -99,8 +97,8 @@ static double NAME(dot)(int64_t n, const void *first, const void *second)
     return part[0] + part[1] + part[2] + part[3];
 }
 
-static void NAME(permute)(const struct cpu_mode *mode, const int32_t *order, const void *from,
-                          void *to)
+static void CAT(permute, SOURCE)(const struct cpu_mode *mode, const int32_t *order,
+                                 const void *from, void *to)
 {
     const real *x = from;
     real *y = to;
@@ -111,7 +109,7 @@ static void NAME(permute)(const struct cpu_mode *mode, const int32_t *order, con
                    (size_t)mode->after * sizeof *y);
 }
 
-static double NAME(off_diagonal)(int64_t n, const void *matrix)
+static double CAT(off_diagonal, SOURCE)(int64_t n, const void *matrix)
 {
     const real *a = matrix;
     double sum = 0;
@@ -122,7 +120,7 @@ static double NAME(off_diagonal)(int64_t n, const void *matrix)
     return sum;
 }
 
-static bool NAME(finite)(int64_t n, const void *from)
+static bool CAT(finite, SOURCE)(int64_t n, const void *from)
 {
     const real *x = from;
     real sum = 0;
@@ -132,7 +130,7 @@ static bool NAME(finite)(int64_t n, const void *from)
     return sum == 0;
 }
 
-static void NAME(widen)(int64_t n, const void *from, double *to)
+static void CAT(widen, SOURCE)(int64_t n, const void *from, double *to)
 {
     const real *x = from;
 
@@ -140,7 +138,7 @@ static void NAME(widen)(int64_t n, const void *from, double *to)
         to[i] = (double)x[i];
 }
 
-static void NAME(narrow)(int64_t n, const double *from, void *to)
+static void CAT(narrow, SOURCE)(int64_t n, const double *from, void *to)
 {
     real *x = to;
 
@@ -148,24 +146,18 @@ static void NAME(narrow)(int64_t n, const double *from, void *to)
         x[i] = (real)from[i];
 }
 
-static const struct cpu_optimizer_math NAME(math) = {
-    .squares = NAME(squares),
-    .scale = NAME(scale),
-    .add = NAME(add),
-    .filter = NAME(filter),
-    .second = NAME(second),
-    .adapt = NAME(adapt),
-    .momentum = NAME(momentum),
-    .dot = NAME(dot),
-    .permute = NAME(permute),
-    .off_diagonal = NAME(off_diagonal),
-    .finite = NAME(finite),
-    .widen = NAME(widen),
-    .narrow = NAME(narrow),
+static const struct cpu_optimizer_math CAT(math, SOURCE) = {
+    .squares = CAT(squares, SOURCE),
+    .scale = CAT(scale, SOURCE),
+    .add = CAT(add, SOURCE),
+    .filter = CAT(filter, SOURCE),
+    .second = CAT(second, SOURCE),
+    .adapt = CAT(adapt, SOURCE),
+    .momentum = CAT(momentum, SOURCE),
+    .dot = CAT(dot, SOURCE),
+    .permute = CAT(permute, SOURCE),
+    .off_diagonal = CAT(off_diagonal, SOURCE),
+    .finite = CAT(finite, SOURCE),
+    .widen = CAT(widen, SOURCE),
+    .narrow = CAT(narrow, SOURCE),
 };
-
-#undef PASTE_
-#undef PASTE
-#undef NAME
-#undef SUFFIX
-#undef real

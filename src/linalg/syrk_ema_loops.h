@@ -1,16 +1,14 @@
 /*
- * syrk_ema_tile.h - template: a panel of a Gram matrix added to the average, and what is finite
+ * syrk_ema_loops.h - template: a panel of a Gram matrix added to the average, and what is finite
  *
- * Parameters, undefined again at the end: SUFFIX names the functions, real is the type.
+ * Parameters: SOURCE and real; see each_dtype.h.
  *
  * SPDX-License-Identifier: MIT
  */
-#define CAT_(a, b) a##_##b
-#define CAT(a, b)  CAT_(a, b)
 
 /* Columns [first, last) of the rows of a panel, those of the upper triangle, in tiles: the mirror
  * image is written along columns. */
-static void CAT(ema_add, SUFFIX)(const struct ema_panel *p, int64_t first, int64_t last)
+static void CAT(ema_add, SOURCE)(const struct ema_panel *p, int64_t first, int64_t last)
 {
     const struct gram_view *l = p->l;
     const real *product = p->product;
@@ -35,7 +33,7 @@ static void CAT(ema_add, SUFFIX)(const struct ema_panel *p, int64_t first, int64
 
 /* The sum of the squares of a matrix: not finite, as a real, where an element of its Gram matrix
  * could be so. */
-static bool CAT(ema_finite, SUFFIX)(const struct gram_view *x, const char *data)
+static bool CAT(ema_finite, SOURCE)(const struct gram_view *x, const char *data)
 {
     bool along = (x->row_stride < 0 ? -x->row_stride : x->row_stride) <
                  (x->col_stride < 0 ? -x->col_stride : x->col_stride);
@@ -54,8 +52,3 @@ static bool CAT(ema_finite, SUFFIX)(const struct gram_view *x, const char *data)
     }
     return isfinite((real)sum);
 }
-
-#undef CAT
-#undef CAT_
-#undef SUFFIX
-#undef real
