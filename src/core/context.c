@@ -164,6 +164,15 @@ gram_status gram_scratch(gram_context *g, size_t bytes, void **out)
     return GRAM_OK;
 }
 
+gram_status gram_layout_open_host(gram_context *g, const struct gram_layout *l)
+{
+    void *memory;
+
+    TRY(gram_scratch(g, gram_layout_bytes(l), &memory));
+    gram_layout_place(l, memory);
+    return GRAM_OK;
+}
+
 void gram_scratch_lend_host(gram_context *g, void *memory, size_t bytes,
                             struct gram_scratch_before *before)
 {

@@ -57,6 +57,10 @@ void gram_take_many(struct gram_layout *l, void *pointer, size_t count, size_t b
  * error leaves the caller's memory as it was: GRAM_OUT_OF_MEMORY. */
 gram_status gram_layout_open(gram_context *g, const struct gram_layout *l);
 
+/* The same in memory of the CPU, of which a context of another device has some too.  Only the
+ * library has this function, its plugins do not (context.c). */
+gram_status gram_layout_open_host(gram_context *g, const struct gram_layout *l);
+
 /* The bytes of a layout that lies in a piece of another one: a multiple of 64, so that several of
  * them can follow each other, or SIZE_MAX. */
 size_t gram_layout_bytes(const struct gram_layout *l);

@@ -494,7 +494,6 @@ gram_status gram_eigh_multi(const gram_group *group, const gram_tensor *a,
     struct gram_layout layout = {0};
     bool failed = false;
     struct work w;
-    void *memory;
 
     TRY(open_call(group, __func__, &call, &w));
     if (!w.group.force) {
@@ -503,9 +502,8 @@ gram_status gram_eigh_multi(const gram_group *group, const gram_tensor *a,
             return gram_fail(w.g, GRAM_UNSUPPORTED,
                              "%s; use gram_eigh there, or set group.force to 1", d.reason);
     }
-    TRY(gram_scratch(w.g, w.host_bytes, &memory));
     take_host(&w, &layout);
-    gram_layout_place(&layout, memory);
+    TRY(gram_layout_open_host(w.g, &layout));
     for (int64_t item = 0; item < w.op.batch.count; item++)
         TRY(do_item(&w, item, &failed));
     TRY(gram_eigh_ended(w.g, GRAM_OK, options, &report));

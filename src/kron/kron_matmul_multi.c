@@ -513,11 +513,14 @@ static int list_common(const struct multi_call *call, struct gram_common *common
 
 static gram_status reserve(gram_context *g, struct multi_call *call, void **scratch)
 {
+    struct gram_layout l = {0};
+
     *scratch = NULL;
     TRY(describe(g, call));
     if (call->options.split == GRAM_KRON_SPLIT_ROWS && g->options.device.type != GRAM_CPU)
         return GRAM_OK; /* its product takes its own scratch */
-    return g->backend->scratch(g, call->bytes, scratch);
+    gram_take(&l, scratch, call->bytes);
+    return gram_layout_open(g, &l);
 }
 
 gram_status gram_kron_matmul_multi(gram_context *g, const gram_tensor *x,
