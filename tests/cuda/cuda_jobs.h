@@ -242,42 +242,48 @@ static void list_gradients(struct list *list)
     }
 }
 
-/* One of those that have little but a dtype. */
-static void list_request(struct list *list, const struct jit_request *request)
+/* A kernel that has little but a dtype.  Of these, `where` is CLASS only for one of a kind. */
+static void list_variant(struct list *list, int where, const struct cuda_variant *v)
 {
-    struct job *job = next_job(list, SOME, NULL);
+    struct job *job = next_job(list, where, NULL);
     struct variant_kernel row;
 
     if (!job)
         return;
-    snprintf(job->defines, sizeof job->defines, "%s", request->defines);
-    row = (struct variant_kernel){SOME, request->file, request->kernel, job->defines, NULL};
+    job_of_variant(job, v);
+    row =
+        (struct variant_kernel){where, job->request.file, job->request.kernel, job->defines, NULL};
     job_of_kernel(job, &row);
 }
 
+/* Plain kernels with every type that they are launched with: only move.cu moves integers. */
 static void list_plain(struct list *list)
 {
-    char text[CUDA_TEXT_BYTES];
-    struct jit_request request;
+    static const gram_dtype types[] = {GRAM_F32, GRAM_F64, GRAM_I32, GRAM_I64};
     struct cuda_variant v;
 
     for (const struct cuda_kernel *kernel = cuda_plain_kernels; kernel->file; kernel++)
-        for (int wide = 0; wide < 2; wide++) {
-            cuda_variant(&v, kernel, CUDA_OPTIONS({"REAL", cuda_type(wide ? GRAM_F64 : GRAM_F32)}));
-            request = cuda_variant_request(&v, text);
-            list_request(list, &request);
+        for (int i = 0; i < (strcmp(kernel->file, "move.cu") == 0 ? 4 : 2); i++) {
+            const bool of_class = strcmp(kernel->function, "rows_combine") == 0 && i == 1;
+            cuda_variant(&v, kernel, CUDA_OPTIONS({"REAL", cuda_type(types[i])}));
+            list_variant(list, of_class ? CLASS : SOME, &v);
         }
+}
+
+/* Those that have few options beside it, from their launchers. */
+static void list_nearly_plain(struct list *list)
+{
+    struct cuda_variant v;
+
     for (int kernel = SOLVE_SMALL; kernel <= SOLVE_SCAN; kernel++)
         for (int kind = 0; kind < 4; kind++) {
+            const bool of_class = kind == 3 && (kernel == SOLVE_SMALL || kernel == SOLVE_VERDICT);
             cuda_solve_variant(kernel, kind / 2, kind % 2 ? GRAM_F64 : GRAM_F32, &v);
-            request = cuda_variant_request(&v, text);
-            list_request(list, &request);
+            list_variant(list, of_class ? CLASS : SOME, &v);
         }
     for (int kernel = 0; kernel < 2 * EIGH_KERNELS; kernel++)
-        if (cuda_eigh_variant(kernel / 2, kernel % 2 ? GRAM_F64 : GRAM_F32, &v)) {
-            request = cuda_variant_request(&v, text);
-            list_request(list, &request);
-        }
+        if (cuda_eigh_variant(kernel / 2, kernel % 2 ? GRAM_F64 : GRAM_F32, &v))
+            list_variant(list, SOME, &v);
 }
 
 static void list_chip(struct list *list)
@@ -286,6 +292,7 @@ static void list_chip(struct list *list)
         list_problem(list, &problems[i]);
     list_gradients(list);
     list_plain(list);
+    list_nearly_plain(list);
     for (int i = 0; i < LENGTH(kernels); i++) {
         struct job *job = next_job(list, kernels[i].where, kernels[i].chip);
         if (job)

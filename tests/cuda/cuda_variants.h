@@ -2,10 +2,11 @@
  * cuda_variants.h - the kernels that test_cuda_compile compiles: one line each
  *
  * A problem of gram_cdist, gram_kernel or gram_cdist_grad makes the kernel that its plan chooses.
- * Plain kernels (cuda_plain_kernels) are all compiled without a line here, and any other kernel is
- * named by its file, its function and its options.  Those marked CLASS stand for their kind on
- * every chip, the others are compiled for sm_90a and one more.  After a change here, or where a
- * kernel takes more registers for a good reason: `build/tests/test_cuda_compile --rewrite`.
+ * Plain kernels (cuda_plain_kernels) are all compiled without a line here, and so are those that
+ * have little more than a dtype (cuda_jobs.h).  Any other kernel is named by its file, its function
+ * and its options.  Those marked CLASS stand for their kind on every chip, the others are compiled
+ * for sm_90a and one more.  After a change here, or where a kernel takes more registers for a good
+ * reason: `build/tests/test_cuda_compile --rewrite`.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -133,8 +134,6 @@ static const struct variant_kernel {
   /* clang-format off */
     {SOME, "cdist_reduce.cu", "cdist_reduce", "-DREAL=float -DIS_DOUBLE=0 -DSTORED=0 -DTM=2 -DSTEP=5 -DWHOLE=1 -DFRACTION=1 -DX_LOAD=2 -DY_LOAD=2 -DFUNCTION=3 -DOUTPUT=1 -DBASE=3 -DSLOPE=3 -DHYPERS=0 -DLISTED=0", NULL},
     {CLASS, "cdist_reduce.cu", "cdist_reduce", "-DREAL=double -DIS_DOUBLE=1 -DSTORED=0 -DTM=2 -DSTEP=8 -DWHOLE=0 -DFRACTION=0 -DX_LOAD=2 -DY_LOAD=2 -DFUNCTION=6 -DOUTPUT=1 -DBASE=3 -DSLOPE=3 -DHYPERS=0 -DLISTED=0", NULL},
-    {CLASS, "solve_small.cu", "solve_small", "-DREAL=double -DLU=1", NULL},
-    {CLASS, "solve_large.cu", "solve_verdict", "-DREAL=double -DLU=1 -DKERNEL=2", NULL},
     {CLASS, "kron_matmul.cu", "kron_matmul", "-DREAL=float -DWHOLE=0 -DX_KIND=0 -DY_KIND=0 -DF_KIND=0 -DP_OF=8,8,8 -DQ_OF=8,8,8 -DORDER=2,1,0 -DTB=1 -DTA=16 -DTHREADS=64 -DIN_PLACE=1 -DPADDED=1 -DX_LOAD=4 -DY_LOAD=4", NULL},
     {SOME, "kron_matmul.cu", "kron_matmul", "-DREAL=double -DWHOLE=0 -DX_KIND=0 -DY_KIND=0 -DF_KIND=0 -DP_OF=32,32 -DQ_OF=32,32 -DORDER=1,0 -DTB=4 -DTA=1 -DTHREADS=256 -DIN_PLACE=1 -DPADDED=1 -DX_LOAD=2 -DY_LOAD=2", NULL},
     {SOME, "kron_matmul.cu", "kron_matmul", "-DREAL=float -DWHOLE=0 -DX_KIND=3 -DY_KIND=4 -DF_KIND=3 -DP_OF=12,20,30 -DQ_OF=10,24,25 -DORDER=0,2,1 -DTB=1 -DTA=1 -DTHREADS=256 -DIN_PLACE=0 -DPADDED=0 -DX_LOAD=8 -DY_LOAD=8", NULL},
@@ -180,9 +179,6 @@ static const struct variant_kernel {
     {SOME, "kron_expand.cu", "kron_expand", "-DREAL=whole64 -DWHOLE=1 -DX_KIND=0 -DY_KIND=0 -DF_KIND=0 -DFACTORS=16", NULL},
     {SOME, "kron_trace.cu", "kron_trace", "-DREAL=float -DSUM=double", NULL},
     {SOME, "kron_trace.cu", "kron_trace", "-DREAL=whole64 -DSUM=whole64", NULL},
-    {SOME, "move.cu", "move_matrices", "-DREAL=unsigned", NULL},
-    {SOME, "move.cu", "move_matrices", "-DREAL=whole64", NULL},
-    {CLASS, "krr_combine.cu", "rows_combine", "-DREAL=double", NULL},
   /* clang-format on */
 };
 #endif
