@@ -1,15 +1,20 @@
 /*
- * cuda_matrix_power.c - gram_matrix_power on the device: the choice, products, chunks, the call
+ * cuda_matrix_power.c - gram_matrix_power on the device: by products, and by eigenvectors
  *
- * Nothing waits: how an item fares is known to the device alone, in its struct power_state.  The
- * methods are in cuda_matrix_power_methods.c.
+ * A job is a chunk of the batch: every launch and every product is for all of its items.  Matrices
+ * in scratch are column-major with leading dimension ld, one item after the other.  Nothing waits:
+ * how an item fares is known to the device alone, in its struct power_state.
  *
  * SPDX-License-Identifier: MIT
  */
 #include "cuda_matrix_power.h"
 #include "core/scratch.h"
 #include "cuda/arena.h"
+#include "cuda/cublas.h"
+#include "cuda/cuda_ops.h"
+#include "cuda/cusolver.h"
 #include "cuda_solve.h"
+#include "matrix_power_params.h"
 #include <float.h>
 #include <limits.h>
 #include <math.h>
@@ -26,6 +31,23 @@ static const struct cuda_kernel matrix_power_load = {"matrix_power_load.cu", "ma
 static const struct cuda_kernel matrix_power_finish = {"matrix_power_load.cu",
                                                        "matrix_power_finish"};
 static const struct cuda_kernel matrix_power_store = {"matrix_power_load.cu", "matrix_power_store"};
+static const struct cuda_kernel matrix_power_combine = {"matrix_power_step.cu",
+                                                        "matrix_power_combine"};
+static const struct cuda_kernel matrix_power_decide = {"matrix_power_step.cu",
+                                                       "matrix_power_decide"};
+static const struct cuda_kernel matrix_power_sum = {"matrix_power_step.cu", "matrix_power_sum"};
+static const struct cuda_kernel matrix_power_lanczos_step = {"matrix_power_largest.cu",
+                                                             "matrix_power_lanczos_step"};
+static const struct cuda_kernel matrix_power_matvec = {"matrix_power_largest.cu",
+                                                       "matrix_power_matvec"};
+static const struct cuda_kernel matrix_power_bound = {"matrix_power_largest.cu",
+                                                      "matrix_power_bound"};
+static const struct cuda_kernel matrix_power_values = {"matrix_power_load.cu",
+                                                       "matrix_power_values"};
+static const struct cuda_kernel matrix_power_columns = {"matrix_power_load.cu",
+                                                        "matrix_power_columns"};
+static const struct cuda_kernel matrix_power_distance = {"matrix_power_step.cu",
+                                                         "matrix_power_distance"};
 
 enum {
     MATRICES = 5,
@@ -38,7 +60,8 @@ enum {
     NEWTON_LEAST = 256,      /* the order from which on Newton is faster than eigenvectors */
     NEWTON_STEPS = 40,       /* more than it takes for most_newton_condition */
     RIDGE_OF_ROUNDING = 8,   /* times n eps: twice the largest negative eigenvalue of rounding */
-    MOST_ORDER = 30000       /* n * n items of cuBLAS and cuSOLVER are counted in 32 bits */
+    MOST_ORDER = 30000,      /* n * n items of cuBLAS and cuSOLVER are counted in 32 bits */
+    VECTORS = 1              /* cusolverEigMode_t */
 };
 
 _Static_assert(POWER_EIGH == GRAM_POWER_EIGH && POWER_NEWTON == GRAM_POWER_COUPLED_NEWTON &&
@@ -53,6 +76,30 @@ _Static_assert((int)POWER_DONE == GRAM_POWER_DONE && POWER_INEXACT == GRAM_POWER
                    (int)POWER_NOT_DEFINITE == GRAM_POWER_NOT_DEFINITE &&
                    (int)POWER_NOT_CONVERGED == GRAM_POWER_NOT_CONVERGED,
                "matrix_power_params.h repeats numbers of gram.h");
+
+struct power_job {
+    struct gram_power_run run; /* of all items of a chunk; the first member */
+    gram_context *g;
+    struct gram_matrix_power_op chosen; /* the caller's, its method not AUTO */
+    const struct gram_matrix_power_op *op;
+    gram_dtype work; /* what is computed in */
+    int compute;     /* of cuBLAS */
+    bool eigh, split;
+    bool rough;    /* TF32 where it does little harm */
+    int64_t chunk; /* items at a time */
+    struct power_steps steps;
+    struct power_plan plan;
+    /* Scratch of a chunk: all matrices, the libraries' own; the rest is in params. */
+    char *matrices;
+    void *blas_memory, *solver_memory;
+    size_t matrix_bytes;
+    size_t solver_bytes, host_bytes; /* cuSOLVER's */
+    struct cuda_blas *blas;
+    struct cuda_solver *solver;
+    void *host;
+    struct power_params params; /* of this chunk */
+    char *halves[4];            /* of the factors of a product, where it is split */
+};
 
 /* ---- The choice ------------------------------------------------------------------------------ */
 
@@ -91,14 +138,13 @@ static gram_power_method choose_method(const gram_context *g, const struct gram_
     const struct cuda_device *device = g->device;
     const double rounding = RIDGE_OF_ROUNDING * (double)op->a.rows * (double)FLT_EPSILON;
     const bool small = op->factor || op->condition > 0 || op->ridge.value >= rounding;
-    struct power_job job = {.op = op, .work = GRAM_F64};
 
     if (op->method != GRAM_POWER_AUTO)
         return op->method;
     if (op->a.dtype == GRAM_F32 && op->precision <= GRAM_POWER_PRECISION_F64 &&
         has_f64_tensor_cores(device->arch) && op->a.rows >= NEWTON_LEAST && op->numerator < 0 &&
         op->iterations >= NEWTON_STEPS && small &&
-        cuda_power_condition(&job) <= most_newton_condition)
+        cuda_power_condition(op, GRAM_F64) <= most_newton_condition)
         return GRAM_POWER_COUPLED_NEWTON;
     return GRAM_POWER_EIGH;
 }
@@ -113,8 +159,8 @@ double cuda_matrix_power_least_ridge(const gram_context *g, const struct gram_ma
 
 /* ---- Launches -------------------------------------------------------------------------------- */
 
-gram_status cuda_power_pass(gram_context *g, struct power_job *job,
-                            const struct cuda_kernel *kernel)
+static gram_status launch_pass(gram_context *g, struct power_job *job,
+                               const struct cuda_kernel *kernel)
 {
     const struct power_params *p = &job->params;
 
@@ -122,8 +168,8 @@ gram_status cuda_power_pass(gram_context *g, struct power_job *job,
                              &job->params);
 }
 
-gram_status cuda_power_items(gram_context *g, struct power_job *job,
-                             const struct cuda_kernel *kernel, unsigned threads)
+static gram_status launch_items(gram_context *g, struct power_job *job,
+                                const struct cuda_kernel *kernel, unsigned threads)
 {
     return cuda_launch_plain(g, kernel, job->work, job->params.count, threads, &job->params);
 }
@@ -136,10 +182,10 @@ static gram_status for_threads(gram_context *g, struct power_job *job,
                              POWER_THREADS, &job->params);
 }
 
-gram_status cuda_power_load(gram_context *g, struct power_job *job, char *to)
+static gram_status load(gram_context *g, struct power_job *job, char *to)
 {
     job->params.to = to;
-    return cuda_power_pass(g, job, &matrix_power_load);
+    return launch_pass(g, job, &matrix_power_load);
 }
 
 /* ---- Products -------------------------------------------------------------------------------- */
@@ -170,12 +216,12 @@ static gram_status split(gram_context *g, struct power_job *job, const char *fro
     job->params.from = (char *)from;
     job->params.to = to[0];
     job->params.other = to[1];
-    return cuda_power_pass(g, job, &matrix_power_split);
+    return launch_pass(g, job, &matrix_power_split);
 }
 
 /* Small products first, so that the sum loses little. */
-gram_status cuda_power_product(gram_context *g, struct power_job *job, const char *a, const char *b,
-                               char *c)
+static gram_status multiply_split(gram_context *g, struct power_job *job, const char *a,
+                                  const char *b, char *c)
 {
     char *const *left = job->halves, *const *right = a == b ? left : left + 2;
 
@@ -219,19 +265,202 @@ static gram_status multiply_lower(gram_context *g, const struct power_job *job, 
 }
 
 /* Products on TF32's tensor cores wait for memory, not for arithmetic: whole ones are faster. */
-gram_status cuda_power_symmetric(gram_context *g, struct power_job *job, const char *a,
-                                 const char *b, char *c)
+static gram_status multiply_symmetric(gram_context *g, struct power_job *job, const char *a,
+                                      const char *b, char *c)
 {
     if (job->params.n < LOWER_LEAST || job->compute == CUBLAS_COMPUTE_TF32)
-        return cuda_power_product(g, job, a, b, c);
+        return multiply_split(g, job, a, b, c);
     TRY(multiply_lower(g, job, a, b, c));
     job->params.to = c;
-    return cuda_power_pass(g, job, &matrix_power_mirror);
+    return launch_pass(g, job, &matrix_power_mirror);
 }
 
-gram_status cuda_power_square(gram_context *g, struct power_job *job, const char *a, char *c)
+static gram_status multiply_square(gram_context *g, struct power_job *job, const char *a, char *c)
 {
     return multiply(g, job, (const char *[]){a, a}, true, 0, c);
+}
+
+/* ---- The passes ------------------------------------------------------------------------------ */
+
+static struct power_job *job_of(struct gram_power_run *r)
+{
+    return (struct power_job *)(void *)r;
+}
+
+static gram_status combine(struct gram_power_run *r, enum gram_power_numbers what, const char *from,
+                           char *to)
+{
+    struct power_job *job = job_of(r);
+
+    job->params.what = what;
+    job->params.from = (char *)from;
+    job->params.to = to;
+    return launch_pass(job->g, job, &matrix_power_combine);
+}
+
+/* The next number of the state, from what is POWER_AFTER_STEP, ... */
+static gram_status decide(struct power_job *job, int what)
+{
+    job->params.what = what;
+    return launch_items(job->g, job, &matrix_power_decide, POWER_THREADS);
+}
+
+static gram_status multiply_pass(struct gram_power_run *r, const char *a, const char *b, char *c)
+{
+    return multiply_split(job_of(r)->g, job_of(r), a, b, c);
+}
+
+/* Rounding errors do not grow from products made symmetric here: b^(-1/4) of condition 1e4 to 1e12
+ * is within 1.2 times the error of whole products. */
+static gram_status commute(struct gram_power_run *r, const char *a, const char *b, char *c)
+{
+    return multiply_symmetric(job_of(r)->g, job_of(r), a, b, c);
+}
+
+static gram_status restart(struct gram_power_run *r)
+{
+    return decide(job_of(r), POWER_RESTART);
+}
+
+/* What the products of a step are computed in. */
+static gram_status begin_step(struct gram_power_run *r, int step)
+{
+    struct power_job *job = job_of(r);
+
+    if (job->rough)
+        job->compute = step < job->steps.exact ? CUBLAS_COMPUTE_F32 : CUBLAS_COMPUTE_TF32;
+    return GRAM_OK;
+}
+
+/* W = factor[0] I + factor[1] M + factor[2] M^2. */
+static gram_status planned_polynomial(struct power_job *job, const double factor[3])
+{
+    struct gram_power_matrices *s = &job->run.s;
+    const bool square = factor[2] != 0;
+
+    if (square)
+        TRY(multiply_symmetric(job->g, job, s->m, s->m, s->t));
+    for (int i = 0; i < 3; i++)
+        job->params.factor[i] = factor[i];
+    job->params.from = s->m;
+    job->params.other = square ? s->t : NULL;
+    job->params.to = s->w;
+    return launch_pass(job->g, job, &matrix_power_sum);
+}
+
+static gram_status polynomial(struct gram_power_run *r, int step, const char *from, bool *last)
+{
+    struct power_job *job = job_of(r);
+
+    *last = step >= (job->plan.steps > 0 ? job->plan.steps : job->steps.all) - 1;
+    if (job->plan.steps > 0)
+        return planned_polynomial(job, job->plan.factor[step]);
+    TRY(combine(r, GRAM_POWER_STEP, from, r->s.w));
+    return decide(job, POWER_AFTER_STEP);
+}
+
+static gram_status end(struct gram_power_run *r)
+{
+    struct power_job *job = job_of(r);
+
+    if (job->rough)
+        job->compute = CUBLAS_COMPUTE_F32;
+    return job->plan.steps > 0 ? GRAM_OK : decide(job, POWER_END);
+}
+
+static gram_status reload(struct gram_power_run *r)
+{
+    TRY(load(job_of(r)->g, job_of(r), r->s.b));
+    return combine(r, GRAM_POWER_RIDGE, r->s.b, r->s.b);
+}
+
+static gram_status distance(struct gram_power_run *r, int which, const char *from, double shift,
+                            const char *other)
+{
+    struct power_job *job = job_of(r);
+
+    job->params.from = (char *)from;
+    job->params.shift = shift;
+    job->params.other = (char *)other;
+    job->params.what = which;
+    return launch_pass(job->g, job, &matrix_power_distance);
+}
+
+static const struct gram_power_passes passes_here = {
+    .combine = combine,
+    .multiply = multiply_pass,
+    .commute = commute,
+    .raise = multiply_pass,
+    .restart = restart,
+    .begin_step = begin_step,
+    .polynomial = polynomial,
+    .end = end,
+    .reload = reload,
+    .distance = distance,
+};
+
+/* The largest eigenvalue, the ridge, and what follows from both. */
+static gram_status bound(gram_context *g, struct power_job *job)
+{
+    struct power_params *p = &job->params;
+
+    p->from = job->run.s.b;
+    p->turn = 0;
+    TRY(launch_items(g, job, &matrix_power_lanczos_step, POWER_THREADS));
+    for (int k = 1; k <= POWER_LANCZOS && k <= p->n; k++) {
+        TRY(launch_pass(g, job, &matrix_power_matvec));
+        p->turn = k;
+        TRY(launch_items(g, job, &matrix_power_lanczos_step, POWER_THREADS));
+    }
+    TRY(launch_items(g, job, &matrix_power_bound, 32));
+    return combine(&job->run, GRAM_POWER_RIDGE, job->run.s.b, job->run.s.b);
+}
+
+static gram_status by_products(gram_context *g, struct power_job *job)
+{
+    TRY(bound(g, job));
+    return gram_power_iterate(&job->run);
+}
+
+/* ---- By eigenvectors ------------------------------------------------------------------------- */
+
+/* X = (V f(L)^(1/2)) (V f(L)^(1/2))^T, by cuSOLVER's batched decomposition, always in f64. */
+static gram_status count_solver_bytes(gram_context *g, struct power_job *job)
+{
+    const struct power_params *p = &job->params;
+    const struct cuda_cusolver *call;
+
+    TRY(gram_cuda_solver(g, &job->solver));
+    call = job->solver->call;
+    if (!call->syev_batched_bytes || !call->syev_batched)
+        return gram_fail(g, GRAM_UNSUPPORTED,
+                         "cuSOLVER has no XsyevBatched (it came with CUDA 12.6.2): choose another "
+                         "options.method");
+    return gram_cuda_solver_check(
+        g,
+        call->syev_batched_bytes(job->solver->handle, job->solver->params, VECTORS, CUSOLVER_LOWER,
+                                 p->n, CUSOLVER_F64, job->op->a.data, p->ld, CUSOLVER_F64,
+                                 job->op->a.data, CUSOLVER_F64, &job->solver_bytes,
+                                 &job->host_bytes, job->chunk),
+        "cusolverDnXsyevBatched_bufferSize");
+}
+
+static gram_status by_eigenvectors(gram_context *g, struct power_job *job)
+{
+    struct power_params *p = &job->params;
+    const struct cuda_solver *s = job->solver;
+
+    TRY(gram_cuda_solver_check(
+        g,
+        s->call->syev_batched(s->handle, s->params, VECTORS, CUSOLVER_LOWER, p->n, CUSOLVER_F64,
+                              job->run.s.b, p->ld, CUSOLVER_F64, p->values, CUSOLVER_F64,
+                              job->solver_memory, job->solver_bytes, job->host, job->host_bytes,
+                              (int *)p->codes, p->count),
+        "cusolverDnXsyevBatched"));
+    TRY(launch_items(g, job, &matrix_power_values, POWER_THREADS));
+    p->to = job->run.s.b;
+    TRY(launch_pass(g, job, &matrix_power_columns));
+    return multiply_square(g, job, job->run.s.b, job->run.s.x);
 }
 
 /* ---- The job --------------------------------------------------------------------------------- */
@@ -268,7 +497,7 @@ static gram_status make_job(gram_context *g, const struct gram_matrix_power_op *
     int64_t item;
 
     *job = (struct power_job){.g = g, .chosen = *op, .op = &job->chosen};
-    job->run = (struct gram_power_run){.op = job->op, .passes = &cuda_power_passes};
+    job->run = (struct gram_power_run){.op = job->op, .passes = &passes_here};
     job->chosen.method = choose_method(g, op);
     job->eigh = job->chosen.method == GRAM_POWER_EIGH;
     if (n > MOST_ORDER)
@@ -284,10 +513,10 @@ static gram_status make_job(gram_context *g, const struct gram_matrix_power_op *
         job->chunk = gram_least(gram_least(job->chunk, CUSOLVER_MOST_ITEMS),
                                 INT_MAX / (3 * n * n) + (3 * n * n > INT_MAX));
     if (!job->eigh)
-        job->steps = cuda_power_steps(job);
-    cuda_power_plan(job, &job->plan);
+        job->steps = cuda_power_steps(job->op, job->work);
+    cuda_power_polynomials(job->op, job->work, &job->plan);
     if (job->eigh && n && job->chunk)
-        TRY(cuda_power_eigh_bytes(g, job));
+        TRY(count_solver_bytes(g, job));
     return GRAM_OK;
 }
 
@@ -359,16 +588,16 @@ static gram_status run_chunk(gram_context *g, struct power_job *job)
     if (job->params.n == 0)
         return for_threads(g, job, &matrix_power_verdict);
     place_matrices(job);
-    TRY(cuda_power_pass(g, job, &matrix_power_measure));
-    TRY(cuda_power_load(g, job, job->run.s.b));
-    TRY(job->eigh ? cuda_power_eigh(g, job) : cuda_power_iterate(g, job));
+    TRY(launch_pass(g, job, &matrix_power_measure));
+    TRY(load(g, job, job->run.s.b));
+    TRY(job->eigh ? by_eigenvectors(g, job) : by_products(g, job));
     job->params.to = job->run.s.x;
-    TRY(cuda_power_pass(g, job, &matrix_power_finish)); /* what is estimated is stored */
+    TRY(launch_pass(g, job, &matrix_power_finish)); /* what is estimated is stored */
     if (job->params.estimate)
         TRY(gram_power_estimate(&job->run));
     TRY(for_threads(g, job, &matrix_power_verdict));
     job->params.from = job->run.s.x;
-    return cuda_power_pass(g, job, &matrix_power_store);
+    return launch_pass(g, job, &matrix_power_store);
 }
 
 static gram_status run(gram_context *g, const struct gram_matrix_power_op *op)
