@@ -12,14 +12,21 @@
  * for, a fifth of what the bus brings, and 2048 columns make the first piece come soon.  Where all
  * pieces of b have room they stay, and b is read once.
  *
+ * Pieces of the host are copied beside what the device computes, on two streams of their own.
+ * Memory that CUDA has pinned is copied from and to where it lies; any other passes through two
+ * pinned stages each way, which the threads of the context fill and empty, so that the host waits
+ * for no more than the stage before the last.
+ *
  * SPDX-License-Identifier: MIT
  */
 #include "core/scratch.h"
+#include "core/threads.h"
 #include "cuda/arena.h"
 #include "cuda/cuda_ops.h"
-#include "cuda/transfer.h"
+#include "cuda/driver.h"
 #include "matmul_batched.h"
 #include <math.h>
+#include <string.h>
 
 enum cuda_chunk_operand {
     CHUNK_A,
@@ -30,7 +37,13 @@ enum cuda_chunk_operand {
 };
 
 enum {
-    CHUNK_SLOTS = 16 /* copies of pieces of an operand, at most */
+    CHUNK_SLOTS = 16, /* copies of pieces of an operand, at most */
+    HOST_ROWS = 8192,
+    HOST_COLUMNS = 2048,
+    LEAST_SIDE = 256,       /* of pieces with all terms */
+    ROUND = 128,            /* cuBLAS's tiles */
+    STAGE_BYTES = 16 << 20, /* long enough for the bus, and several threads' work */
+    GRAIN = 1 << 15         /* elements that a thread moves at a time */
 };
 
 struct cuda_chunks {
@@ -44,12 +57,323 @@ struct cuda_chunks {
     size_t product_bytes; /* scratch of the product of a piece, or of the whole */
 };
 
-enum {
-    HOST_ROWS = 8192,
-    HOST_COLUMNS = 2048,
-    LEAST_SIDE = 256, /* of pieces with all terms */
-    ROUND = 128       /* cuBLAS's tiles */
+/* ---- Transfers: the host's memory and the device's ------------------------------------------- */
+
+struct stage {
+    void *memory; /* pinned, of the host */
+    CUevent done; /* the copy that used it last */
+    bool used;
 };
+
+struct transfer {
+    gram_context *g;
+    gram_loop *parallel;
+    CUstream in, out;
+    struct stage stage[2][2]; /* in and out, by turns */
+    size_t stage_bytes;
+    int turn;
+};
+
+/* A matrix as lines of elements: rows, or columns where these lie next to each other. */
+struct lines {
+    char *data;
+    int64_t count, length; /* lines, elements of one */
+    int64_t stride, step;  /* from a line to the next, from an element to the next */
+    size_t size;           /* bytes of an element */
+};
+
+/* True if the columns of a matrix are its lines. */
+static bool by_columns(const struct gram_view *v)
+{
+    return v->row_stride == 1 && v->col_stride != 1;
+}
+
+static struct lines lines_of(const struct gram_view *v)
+{
+    struct lines lines = {v->data,       v->rows,       v->cols,
+                          v->row_stride, v->col_stride, gram_dtype_size(v->dtype)};
+
+    if (by_columns(v)) {
+        lines.count = v->cols, lines.length = v->rows;
+        lines.stride = v->col_stride, lines.step = v->row_stride;
+    }
+    return lines;
+}
+
+/* The copy on the device has no gaps and keeps the order of the host's elements, so that neither
+ * side transposes. */
+static struct gram_view copy_view(const struct gram_view *host, void *device)
+{
+    struct gram_view view = gram_view_dense(device, host->dtype, host->rows, host->cols);
+
+    if (by_columns(host))
+        view.row_stride = 1, view.col_stride = host->rows;
+    return view;
+}
+
+static gram_status make_event(gram_context *g, CUevent *event)
+{
+    const struct cuda_device *device = g->device;
+
+    return gram_cuda_check(g, device->driver,
+                           device->driver->event_create(event, CU_EVENT_DISABLE_TIMING),
+                           "cuEventCreate");
+}
+
+static gram_status wait_on(gram_context *g, CUstream stream, CUevent event)
+{
+    const struct cuda_device *device = g->device;
+
+    return gram_cuda_check(g, device->driver, device->driver->stream_wait(stream, event, 0),
+                           "cuStreamWaitEvent");
+}
+
+static gram_status record(gram_context *g, CUevent event, CUstream stream)
+{
+    const struct cuda_device *device = g->device;
+
+    return gram_cuda_check(g, device->driver, device->driver->event_record(event, stream),
+                           "cuEventRecord");
+}
+
+/* What is queued on `then` from now on waits for what is on `first`. */
+static gram_status order(gram_context *g, CUevent event, CUstream first, CUstream then)
+{
+    TRY(record(g, event, first));
+    return wait_on(g, then, event);
+}
+
+/* ---- Transfers: through a pinned stage ------------------------------------------------------- */
+
+struct gather {
+    const struct lines *lines;
+    char *dense;
+    int64_t first, count; /* elements, counted along the lines */
+    bool back;            /* from dense to the lines */
+};
+
+/* Copies elements between steps; neighbours at once. */
+static void move(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t count,
+                 size_t size)
+{
+    if (to_step == 1 && from_step == 1) {
+        memcpy(to, from, (size_t)count * size);
+        return;
+    }
+    for (int64_t i = 0; i < count; i++)
+        memcpy(to + i * to_step * (int64_t)size, from + i * from_step * (int64_t)size, size);
+}
+
+/* One thread's share of a piece, which may begin and end in the middle of lines. */
+static void gather_grain(void *arg, int64_t index, int thread)
+{
+    const struct gather *w = arg;
+    const struct lines *lines = w->lines;
+    int64_t at = index * GRAIN, end = gram_least(at + GRAIN, w->count), size, count;
+
+    (void)thread;
+    for (size = (int64_t)lines->size; at < end; at += count) {
+        int64_t line = (w->first + at) / lines->length, place = (w->first + at) % lines->length;
+        char *there = lines->data + (line * lines->stride + place * lines->step) * size;
+        count = gram_least(lines->length - place, end - at);
+        if (w->back)
+            move(there, lines->step, w->dense + at * size, 1, count, lines->size);
+        else
+            move(w->dense + at * size, 1, there, lines->step, count, lines->size);
+    }
+}
+
+/* Waits until the device has read or written a stage the last time. */
+static gram_status wait_for(gram_context *g, const struct stage *stage)
+{
+    const struct cuda_device *device = g->device;
+
+    if (!stage->used)
+        return GRAM_OK;
+    return gram_cuda_check(g, device->driver, device->driver->event_synchronize(stage->done),
+                           "cuEventSynchronize");
+}
+
+/* Copies bytes between a stage and the device; the stage is in use from here on. */
+static gram_status copy_stage(struct transfer *t, struct stage *stage, CUdeviceptr to,
+                              CUdeviceptr from, size_t bytes, CUstream stream)
+{
+    const struct cuda_device *device = t->g->device;
+
+    stage->used = true;
+    TRY(gram_cuda_check(t->g, device->driver, device->driver->memory_copy(to, from, bytes, stream),
+                        "cuMemcpyAsync"));
+    return record(t->g, stage->done, stream);
+}
+
+/* The pinned pieces of one way, allocated when they are first needed. */
+static gram_status stages_of(struct transfer *t, int way, struct stage **out)
+{
+    const struct cuda_device *device = t->g->device;
+    struct stage *stage = t->stage[way];
+
+    *out = stage;
+    for (int i = 0; i < 2; i++) {
+        if (stage[i].memory)
+            continue;
+        TRY(gram_cuda_check(
+            t->g, device->driver,
+            device->driver->memory_host_allocate(&stage[i].memory, t->stage_bytes, 0),
+            "cuMemHostAlloc"));
+        TRY(make_event(t->g, &stage[i].done));
+    }
+    return GRAM_OK;
+}
+
+/* While the device reads one stage, the host fills the other. */
+static gram_status stage_in(struct transfer *t, const struct lines *lines, CUdeviceptr device)
+{
+    const int64_t total = lines->count * lines->length, size = (int64_t)lines->size;
+    const int64_t most = (int64_t)t->stage_bytes / size;
+    struct stage *stages;
+
+    TRY(stages_of(t, 0, &stages));
+    for (int64_t first = 0; first < total; first += most) {
+        struct stage *stage = &stages[t->turn++ & 1];
+        struct gather w = {lines, stage->memory, first, gram_least(most, total - first), false};
+        TRY(wait_for(t->g, stage));
+        t->parallel(t->g, gram_ceil_div(w.count, GRAIN), gather_grain, &w);
+        TRY(copy_stage(t, stage, device + (CUdeviceptr)(first * size),
+                       (CUdeviceptr)(uintptr_t)stage->memory, (size_t)(w.count * size), t->in));
+    }
+    return GRAM_OK;
+}
+
+/* While the device writes one stage, the host empties the other: the loop makes one more round than
+ * there are pieces. */
+static gram_status stage_out(struct transfer *t, CUdeviceptr device, const struct lines *lines)
+{
+    const int64_t total = lines->count * lines->length, size = (int64_t)lines->size;
+    const int64_t most = (int64_t)t->stage_bytes / size;
+    struct stage *stages;
+
+    TRY(stages_of(t, 1, &stages));
+    for (int64_t first = 0; first < total + most; first += most) {
+        struct stage *now = &stages[first / most & 1], *last = &stages[(first / most + 1) & 1];
+        struct gather w = {lines, last->memory, first - most, 0, true};
+        if (first < total)
+            TRY(copy_stage(t, now, (CUdeviceptr)(uintptr_t)now->memory,
+                           device + (CUdeviceptr)(first * size),
+                           (size_t)(gram_least(most, total - first) * size), t->out));
+        if (first == 0)
+            continue;
+        TRY(wait_for(t->g, last));
+        w.count = gram_least(most, total - w.first);
+        t->parallel(t->g, gram_ceil_div(w.count, GRAIN), gather_grain, &w);
+    }
+    return GRAM_OK;
+}
+
+/* ---- Transfers: memory that is pinned already ------------------------------------------------ */
+
+/* Lines that the driver can copy from and to where they are. */
+static bool is_direct(const gram_context *g, const struct lines *lines)
+{
+    const struct cuda_device *device = g->device;
+    CUpointer_attribute which = CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
+    unsigned type = 0;
+    void *value = &type;
+
+    return lines->step == 1 && (lines->count == 1 || lines->stride >= lines->length) &&
+           lines->stride <= INT32_MAX / (int64_t)lines->size &&
+           device->driver->pointer_attributes(
+               1, &which, &value, (CUdeviceptr)(uintptr_t)lines->data) == CUDA_SUCCESS &&
+           type == CU_MEMORYTYPE_HOST;
+}
+
+/* Lines of pinned memory in one copy, which skips the gaps between them. */
+static gram_status copy_lines(struct transfer *t, const struct lines *lines, CUdeviceptr there,
+                              bool back)
+{
+    const struct cuda_device *device = t->g->device;
+    const size_t width = (size_t)lines->length * lines->size;
+    const size_t pitch = lines->count == 1 ? width : (size_t)lines->stride * lines->size;
+    CUDA_MEMCPY2D copy = {.WidthInBytes = width, .Height = (size_t)lines->count};
+
+    if (back) {
+        copy.srcMemoryType = CU_MEMORYTYPE_DEVICE, copy.dstMemoryType = CU_MEMORYTYPE_HOST;
+        copy.srcDevice = there, copy.dstHost = lines->data;
+        copy.srcPitch = width, copy.dstPitch = pitch;
+    } else {
+        copy.srcMemoryType = CU_MEMORYTYPE_HOST, copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+        copy.srcHost = lines->data, copy.dstDevice = there;
+        copy.srcPitch = pitch, copy.dstPitch = width;
+    }
+    return gram_cuda_check(t->g, device->driver,
+                           device->driver->memory_copy_rows(&copy, back ? t->out : t->in),
+                           "cuMemcpy2DAsync");
+}
+
+/* Queues the copy of a matrix of the host to the device on t->in, or back on t->out.  The host's
+ * pageable memory has been read or written when it returns. */
+static gram_status transfer(struct transfer *t, const struct gram_view *host, void *device,
+                            bool back)
+{
+    const struct lines lines = lines_of(host);
+    const CUdeviceptr there = (CUdeviceptr)(uintptr_t)device;
+
+    if (is_direct(t->g, &lines))
+        return copy_lines(t, &lines, there, back);
+    return back ? stage_out(t, there, &lines) : stage_in(t, &lines, there);
+}
+
+/* For matrices of at most `bytes` bytes.  transfer_close undoes it, whether it failed or not. */
+static gram_status transfer_open(gram_context *g, gram_loop *parallel, size_t bytes,
+                                 struct transfer *t)
+{
+    const struct cuda_device *device = g->device;
+    const struct cuda_driver *driver = device->driver;
+
+    *t = (struct transfer){
+        .g = g, .parallel = parallel, .stage_bytes = bytes < STAGE_BYTES ? bytes : STAGE_BYTES};
+    TRY(gram_cuda_check(g, driver, driver->stream_create(&t->in, CU_STREAM_NON_BLOCKING),
+                        "cuStreamCreate"));
+    return gram_cuda_check(g, driver, driver->stream_create(&t->out, CU_STREAM_NON_BLOCKING),
+                           "cuStreamCreate");
+}
+
+/* Waits for all three streams even if one has failed, since memory is freed afterwards. */
+static gram_status wait_all(const struct transfer *t)
+{
+    const struct cuda_device *device = t->g->device;
+    const CUstream streams[] = {t->in, device->stream, t->out};
+    gram_status status = GRAM_OK;
+
+    for (int i = 0; i < 3; i++) {
+        CUresult result = CUDA_SUCCESS;
+        if (i == 1 || streams[i])
+            result = device->driver->stream_synchronize(streams[i]);
+        if (status == GRAM_OK)
+            status = gram_cuda_check(t->g, device->driver, result, "cuStreamSynchronize");
+    }
+    return status;
+}
+
+static gram_status transfer_close(struct transfer *t)
+{
+    const struct cuda_device *device = t->g->device;
+    gram_status status = wait_all(t);
+
+    for (int i = 0; i < 4; i++) {
+        struct stage *stage = &t->stage[i / 2][i % 2];
+        if (stage->done)
+            (void)device->driver->event_destroy(stage->done);
+        if (stage->memory)
+            (void)device->driver->memory_host_free(stage->memory);
+    }
+    if (t->in)
+        (void)device->driver->stream_destroy(t->in);
+    if (t->out)
+        (void)device->driver->stream_destroy(t->out);
+    return status;
+}
+
+/* ---- How a product is cut -------------------------------------------------------------------- */
 
 /* What a piece costs, in elements. */
 struct weights {
@@ -152,7 +476,7 @@ static gram_status measure(gram_context *g, struct cuda_chunks *c)
     for (int i = 0; i < CHUNK_OPERANDS; i++) {
         c->slot_bytes[i] = c->host[i] ? gram_round64((size_t)counts[i] * size) : 0;
         if (c->host[i])
-            *views[i] = gram_cuda_transfer_view(views[i], views[i]->data);
+            *views[i] = copy_view(views[i], views[i]->data);
     }
     if (c->host[CHUNK_C])
         op.c_is_out = false;
@@ -212,7 +536,7 @@ struct job {
     gram_context *g;
     gram_loop *parallel;
     const struct cuda_chunks *c;
-    struct cuda_transfer transfer;
+    struct transfer transfer;
     struct slot slot[CHUNK_OPERANDS][CHUNK_SLOTS];
     struct slot *now[CHUNK_OPERANDS]; /* of the product that is made ready; NULL: not the host's */
     int turn[CHUNK_OPERANDS];
@@ -227,22 +551,6 @@ struct job {
 static CUstream stream_of(const struct job *job)
 {
     return ((const struct cuda_device *)job->g->device)->stream;
-}
-
-static gram_status wait_on(const struct job *job, CUstream stream, CUevent event)
-{
-    const struct cuda_device *device = job->g->device;
-
-    return gram_cuda_check(job->g, device->driver, device->driver->stream_wait(stream, event, 0),
-                           "cuStreamWaitEvent");
-}
-
-static gram_status record(const struct job *job, CUevent event, CUstream stream)
-{
-    const struct cuda_device *device = job->g->device;
-
-    return gram_cuda_check(job->g, device->driver, device->driver->event_record(event, stream),
-                           "cuEventRecord");
 }
 
 static struct slot *next_slot(struct job *job, int which)
@@ -268,13 +576,13 @@ static gram_status fetch(struct job *job, int which, struct gram_view *view)
     if (!slot) {
         slot = next_slot(job, which);
         if (slot->is_used)
-            TRY(wait_on(job, job->transfer.in, slot->used));
-        TRY(gram_cuda_transfer_in(&job->transfer, &host, slot->memory));
+            TRY(wait_on(job->g, job->transfer.in, slot->used));
+        TRY(transfer(&job->transfer, &host, slot->memory, false));
         slot->data = host.data, slot->rows = host.rows, slot->cols = host.cols;
         job->copying = true;
     }
     job->now[which] = slot;
-    *view = gram_cuda_transfer_view(&host, slot->memory);
+    *view = copy_view(&host, slot->memory);
     return GRAM_OK;
 }
 
@@ -288,9 +596,9 @@ static gram_status aim(struct job *job, bool first, struct gram_matmul_batched_o
     if (first) {
         *now = next_slot(job, CHUNK_OUT);
         if ((*now)->is_used)
-            TRY(wait_on(job, stream_of(job), (*now)->used));
+            TRY(wait_on(job->g, stream_of(job), (*now)->used));
     }
-    op->out = gram_cuda_transfer_view(&op->out, (*now)->memory);
+    op->out = copy_view(&op->out, (*now)->memory);
     if (!first)
         op->c = op->out;
     return GRAM_OK;
@@ -310,13 +618,12 @@ static gram_status multiply(struct job *job, const struct gram_matmul_place *at)
     }
     TRY(aim(job, at->l == 0, &op));
     if (job->copying)
-        TRY(gram_cuda_transfer_order(&job->transfer, job->arrived, job->transfer.in,
-                                     stream_of(job)));
+        TRY(order(job->g, job->arrived, job->transfer.in, stream_of(job)));
     job->copying = false;
     TRY(cuda_matmul_batched(job->g, &op));
     for (int i = 0; i < CHUNK_OUT; i++)
         if (job->now[i]) {
-            TRY(record(job, job->now[i]->used, stream_of(job)));
+            TRY(record(job->g, job->now[i]->used, stream_of(job)));
             job->now[i]->is_used = true;
         }
     return GRAM_OK;
@@ -329,11 +636,11 @@ static gram_status store(struct job *job)
 
     if (!slot)
         return GRAM_OK;
-    TRY(wait_on(job, job->transfer.out, slot->computed));
-    TRY(gram_cuda_transfer_out(&job->transfer, slot->memory, &job->finished_view));
+    TRY(wait_on(job->g, job->transfer.out, slot->computed));
+    TRY(transfer(&job->transfer, &job->finished_view, slot->memory, true));
     job->finished = NULL;
     slot->is_used = true;
-    return record(job, slot->used, job->transfer.out);
+    return record(job->g, slot->used, job->transfer.out);
 }
 
 /* A tile of out: the pieces of its sums. */
@@ -350,7 +657,7 @@ static gram_status run_tile(struct job *job, struct gram_matmul_place at)
     at.l = 0;
     if (!c->host[CHUNK_OUT])
         return GRAM_OK;
-    TRY(record(job, job->now[CHUNK_OUT]->computed, stream_of(job)));
+    TRY(record(job->g, job->now[CHUNK_OUT]->computed, stream_of(job)));
     TRY(store(job));
     job->finished = job->now[CHUNK_OUT];
     job->finished_view = gram_matmul_piece(&c->op, &at, c->m, c->n, c->k).out;
@@ -380,12 +687,12 @@ static gram_status make_slots(struct job *job)
         for (int i = 0; i < c->slots[which] && c->host[which]; i++) {
             struct slot *slot = &job->slot[which][i];
             slot->memory = job->slots[which] + (size_t)i * c->slot_bytes[which];
-            TRY(gram_cuda_transfer_event(job->g, &slot->used));
+            TRY(make_event(job->g, &slot->used));
             if (which == CHUNK_OUT)
-                TRY(gram_cuda_transfer_event(job->g, &slot->computed));
+                TRY(make_event(job->g, &slot->computed));
         }
-    TRY(gram_cuda_transfer_event(job->g, &job->begun));
-    return gram_cuda_transfer_event(job->g, &job->arrived);
+    TRY(make_event(job->g, &job->begun));
+    return make_event(job->g, &job->arrived);
 }
 
 static void drop_slots(const struct job *job)
@@ -409,8 +716,8 @@ static void drop_slots(const struct job *job)
 static gram_status stream_tiles(struct job *job)
 {
     TRY(make_slots(job));
-    TRY(gram_cuda_transfer_order(&job->transfer, job->begun, stream_of(job), job->transfer.in));
-    TRY(gram_cuda_transfer_order(&job->transfer, job->begun, stream_of(job), job->transfer.out));
+    TRY(order(job->g, job->begun, stream_of(job), job->transfer.in));
+    TRY(order(job->g, job->begun, stream_of(job), job->transfer.out));
     TRY(run_tiles(job));
     return store(job);
 }
@@ -423,10 +730,10 @@ static gram_status stream(struct job *job)
 
     for (int i = 0; i < CHUNK_OPERANDS; i++)
         most = c->slot_bytes[i] > most ? c->slot_bytes[i] : most;
-    status = gram_cuda_transfer_open(job->g, job->parallel, most, &job->transfer);
+    status = transfer_open(job->g, job->parallel, most, &job->transfer);
     if (status == GRAM_OK)
         status = stream_tiles(job);
-    waited = gram_cuda_transfer_close(&job->transfer);
+    waited = transfer_close(&job->transfer);
     drop_slots(job);
     gram_cuda_scratch_release(job->g); /* it dwarfs that of other calls */
     return status == GRAM_OK ? waited : status;
