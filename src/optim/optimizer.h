@@ -90,7 +90,8 @@ struct gram_optimizer_rules {
     bool matrix; /* the first dimension by the rest, whatever options.merge says */
     void (*defaults)(gram_optimizer_options *o); /* changes Shampoo's to its own; NULL: none */
     /* Refuses options, and a parameter or block, that the method has no formula for, and says which
-     * slots of state a block has: dtype, n and count of each. */
+     * slots of state a block has: dtype, n and count of each.  A root begins as the identity,
+     * everything else as 0. */
     gram_status (*check)(gram_context *g, const gram_optimizer_options *o);
     gram_status (*describe)(gram_context *g, const gram_optimizer *o,
                             const struct gram_optimizer_parameter *p,
@@ -105,13 +106,6 @@ const struct gram_optimizer_rules *gram_optimizer_rules_of(gram_optimizer_method
 gram_status gram_optimizer_take_options(gram_context *g, const gram_optimizer_options *given,
                                         gram_optimizer_options *options);
 
-/* For describe(): a slot for a symmetric matrix of order n, for any one, for an array as the block;
- * a root begins as the identity, everything else as 0. */
-struct gram_optimizer_slot gram_optimizer_symmetric(const gram_optimizer *o, gram_dtype dtype,
-                                                    int64_t n);
-struct gram_optimizer_slot gram_optimizer_square(gram_dtype dtype, int64_t n); /* never packed */
-struct gram_optimizer_slot gram_optimizer_array(const struct gram_optimizer_block *b,
-                                                gram_dtype dtype);
 /* The dtype of matrices and second moments: the state's, f32 for bf16, whose 8 bits lose the small
  * changes of a sum, and the differences that are left where a root meets a factor of low rank. */
 static inline gram_dtype gram_optimizer_statistics(const struct gram_optimizer_parameter *p)

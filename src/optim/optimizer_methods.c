@@ -27,6 +27,36 @@ static gram_status check_averages(gram_context *g, const gram_optimizer_options 
     return GRAM_OK;
 }
 
+/* ---- Slots ----------------------------------------------------------------------------------- */
+
+/* A slot for any matrix of order n, never packed.  A count of -1 does not fit and is refused when
+ * the state is laid out. */
+static struct gram_optimizer_slot square(gram_dtype dtype, int64_t n)
+{
+    struct gram_optimizer_slot s = {.dtype = dtype, .n = n};
+
+    if (__builtin_mul_overflow(n, n, &s.count))
+        s.count = -1;
+    return s;
+}
+
+/* For a symmetric one. */
+static struct gram_optimizer_slot symmetric(const gram_optimizer *o, gram_dtype dtype, int64_t n)
+{
+    struct gram_optimizer_slot s = square(dtype, n);
+
+    s.packed = o->options.packed != 0;
+    if (s.packed && s.count > 0)
+        s.count = (s.count - n) / 2 + n;
+    return s;
+}
+
+/* For an array as the block. */
+static struct gram_optimizer_slot array(const struct gram_optimizer_block *b, gram_dtype dtype)
+{
+    return (struct gram_optimizer_slot){.dtype = dtype, .count = b->count};
+}
+
 /* ---- Shampoo --------------------------------------------------------------------------------- */
 
 /* Writes e as k / q with both at most 64; false: it is none. */
@@ -75,15 +105,15 @@ static gram_status shampoo_describe(gram_context *g, const gram_optimizer *o,
                          "powers of 2 only: set options.root or options.exponent",
                          (long long)b->parameter, b->denominator);
     for (int k = 0; k < b->order; k++) {
-        b->factor[k] = gram_optimizer_symmetric(o, statistics, b->size[k]);
-        b->root[k] = gram_optimizer_symmetric(o, statistics, b->size[k]);
+        b->factor[k] = symmetric(o, statistics, b->size[k]);
+        b->root[k] = symmetric(o, statistics, b->size[k]);
     }
     if (options->beta1 > 0 || options->beta3 > 0)
-        b->moment = gram_optimizer_array(b, p->state);
+        b->moment = array(b, p->state);
     if (options->momentum > 0)
-        b->velocity = gram_optimizer_array(b, p->state);
+        b->velocity = array(b, p->state);
     if (options->graft > GRAM_GRAFT_SGD)
-        b->second = gram_optimizer_array(b, statistics);
+        b->second = array(b, statistics);
     return GRAM_OK;
 }
 
@@ -125,13 +155,13 @@ static gram_status soap_describe(gram_context *g, const gram_optimizer *o,
     (void)g;
     for (int k = 0; k < b->order; k++)
         if (has_basis(o, b, k)) {
-            b->factor[k] = gram_optimizer_symmetric(o, statistics, b->size[k]);
-            b->root[k] = gram_optimizer_square(statistics, b->size[k]);
+            b->factor[k] = symmetric(o, statistics, b->size[k]);
+            b->root[k] = square(statistics, b->size[k]);
         }
-    b->moment = gram_optimizer_array(b, p->state);
-    b->second = gram_optimizer_array(b, statistics);
+    b->moment = array(b, p->state);
+    b->second = array(b, statistics);
     if (o->options.momentum > 0)
-        b->velocity = gram_optimizer_array(b, p->state);
+        b->velocity = array(b, p->state);
     return GRAM_OK;
 }
 
@@ -160,9 +190,9 @@ static gram_status muon_describe(gram_context *g, const gram_optimizer *o,
 {
     (void)g;
     if (b->order == 1 || o->options.momentum > 0)
-        b->moment = gram_optimizer_array(b, p->state);
+        b->moment = array(b, p->state);
     if (b->order == 1)
-        b->second = gram_optimizer_array(b, gram_optimizer_statistics(p));
+        b->second = array(b, gram_optimizer_statistics(p));
     return GRAM_OK;
 }
 

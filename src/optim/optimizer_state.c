@@ -147,33 +147,6 @@ static gram_status share_blocks(gram_context *g, gram_optimizer *o)
 
 /* ---- Slots ----------------------------------------------------------------------------------- */
 
-/* A count of -1 does not fit and is refused when the state is laid out. */
-struct gram_optimizer_slot gram_optimizer_square(gram_dtype dtype, int64_t n)
-{
-    struct gram_optimizer_slot s = {.dtype = dtype, .n = n};
-
-    if (__builtin_mul_overflow(n, n, &s.count))
-        s.count = -1;
-    return s;
-}
-
-struct gram_optimizer_slot gram_optimizer_symmetric(const gram_optimizer *o, gram_dtype dtype,
-                                                    int64_t n)
-{
-    struct gram_optimizer_slot s = gram_optimizer_square(dtype, n);
-
-    s.packed = o->options.packed != 0;
-    if (s.packed && s.count > 0)
-        s.count = (s.count - n) / 2 + n;
-    return s;
-}
-
-struct gram_optimizer_slot gram_optimizer_array(const struct gram_optimizer_block *b,
-                                                gram_dtype dtype)
-{
-    return (struct gram_optimizer_slot){.dtype = dtype, .count = b->count};
-}
-
 int gram_optimizer_slots(const struct gram_optimizer_block *b)
 {
     return 2 * b->order + 3;

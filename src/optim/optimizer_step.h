@@ -8,9 +8,9 @@
  *   4. Every block makes its direction, which is written, or applied to the parameter.
  *   5. Bases that are due are refreshed (SOAP).
  *   6. Steps are counted.
- * The methods (shampoo_step.c, soap_step.c, muon_step.c) are the same for every device; what they
- * do to the numbers of a group of blocks is the device's (struct gram_optimizer_passes, which
- * cpu_optimizer.c and cuda_optimizer.c fill in).  On a GPU a pass only queues.
+ * The methods (optimizer_step.c) are the same for every device; what they do to the numbers of a
+ * group of blocks is the device's (struct gram_optimizer_passes, which cpu_optimizer.c and
+ * cuda_optimizer.c fill in).  On a GPU a pass only queues.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -90,17 +90,8 @@ bool gram_optimizer_takes_now(const struct gram_optimizer_job *job, int64_t para
 /* True if a block's roots are due in this step. */
 bool gram_optimizer_due_now(const struct gram_optimizer_job *job,
                             const struct gram_optimizer_block *b);
-/* True if f is of a block of the group's kind whose parameter has a gradient. */
-bool gram_optimizer_any(const struct gram_optimizer_group *u,
-                        bool (*f)(const struct gram_optimizer_job *job,
-                                  const struct gram_optimizer_block *b));
 
 /* ---- Methods --------------------------------------------------------------------------------- */
-
-gram_status gram_shampoo_statistics(struct gram_optimizer_group *u);
-gram_status gram_shampoo_direction(struct gram_optimizer_group *u);
-gram_status gram_soap_direction(struct gram_optimizer_group *u);
-gram_status gram_muon_direction(struct gram_optimizer_group *u);
 
 /* Does a root X that was taken for the power -k / q fit its factor L (options.skip)?
  *   |X^(q/2) (L + ridge I)^k X^(q/2) - I|_F <= skip sqrt(n)
