@@ -46,8 +46,9 @@ gram_status gram_begin_beside(gram_context *g, const char *call, const char *nam
     g->call = call;
     if (g->options.device.type != GRAM_CPU && gram_process_is_child(g))
         return gram_fail(g, GRAM_DEVICE_FAILED,
-                         "a context on a GPU cannot be used in a child after fork(): start the "
-                         "child anew (spawn), or make a context there before the parent has one");
+                         "a context on a GPU cannot be used in a child process after fork(): "
+                         "start the child with spawn, or create its context before the parent "
+                         "process creates one");
     return GRAM_OK;
 }
 
@@ -63,7 +64,7 @@ gram_status gram_context_create(const gram_context_options *options, gram_contex
     *out = NULL;
     if (options && (options->size < sizeof(size_t) || options->size > sizeof o))
         return keep_message(&first, gram_fail(&first, GRAM_INVALID_ARGUMENT,
-                                              "options.size is %zu, expected %zu or less",
+                                              "options.size is %zu, expected at most %zu",
                                               options->size, sizeof o));
     if (options)
         memcpy(&o, options, options->size);
@@ -87,8 +88,9 @@ gram_status gram_context_create(const gram_context_options *options, gram_contex
     g->options = o;
     g->process = gram_process();
     atomic_init(&g->cancelled, false);
-    status = g->process ? gram_settings_apply(g)
-                        : gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot register with fork()");
+    status = g->process
+                 ? gram_settings_apply(g)
+                 : gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot register the handlers of fork()");
     if (g->process)
         g->children = g->process->children;
     if (status == GRAM_OK)
@@ -146,17 +148,19 @@ gram_status gram_scratch(gram_context *g, size_t bytes, void **out)
     if (bytes > g->scratch_bytes) {
         if (g->scratch_given)
             return gram_fail(g, GRAM_OUT_OF_MEMORY,
-                             "the given workspace has %zu bytes, this call needs %zu",
+                             "the given workspace has %zu bytes, but this call needs %zu",
                              g->scratch_bytes, bytes);
         if (g->options.scratch_limit && bytes > g->options.scratch_limit)
             return gram_fail(g, GRAM_OUT_OF_MEMORY,
-                             "this call needs %zu bytes of scratch, options.scratch_limit is %zu",
+                             "this call needs %zu bytes of scratch memory, but "
+                             "options.scratch_limit is %zu",
                              bytes, g->options.scratch_limit);
         gram_free(g, g->scratch, g->scratch_bytes);
         g->scratch_bytes = 0;
         g->scratch = gram_alloc(g, bytes);
         if (!g->scratch)
-            return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes of scratch", bytes);
+            return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes of scratch memory",
+                             bytes);
         g->scratch_bytes = bytes;
     }
     // NOLINTNEXTLINE(performance-no-int-to-ptr): takes away const; nobody writes there
@@ -193,8 +197,8 @@ gram_status gram_context_use_workspace(gram_context *g, void *memory, size_t byt
 {
     TRY(gram_begin_without_blas(g, __func__));
     if ((uintptr_t)memory % 64)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "memory is at %p, expected a multiple of 64",
-                         memory);
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "memory is at address %p, expected a multiple of 64", memory);
     if (g->backend->use_workspace)
         return g->backend->use_workspace(g, memory, bytes);
     release_host_scratch(g);

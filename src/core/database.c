@@ -93,10 +93,10 @@ static bool load_sqlite(struct gram_database *s)
 static const char *objection(const struct stat *info, bool folder)
 {
     if (folder ? !S_ISDIR(info->st_mode) : !S_ISREG(info->st_mode))
-        return folder ? "is no folder" : "is no file";
+        return folder ? "is not a folder" : "is not a regular file";
     if (info->st_uid != geteuid())
         return "belongs to another user";
-    return info->st_mode & FOREIGN ? "can be written by others" : NULL;
+    return info->st_mode & FOREIGN ? "can be written by other users" : NULL;
 }
 
 /* False, with the reason, where path may not be used; one that is not there is a reason only where
@@ -229,7 +229,7 @@ static void set_aside(const gram_context *g, struct gram_database *s, const char
     char aside[STORE_PATH_BYTES + 16];
 
     snprintf(aside, sizeof aside, "%s.corrupt", s->path);
-    gram_log(g, "the cache of kernels %s, it becomes %s", what, aside);
+    gram_log(g, "the cache of kernels %s; it is renamed to %s", what, aside);
     s->aside = rename(s->path, aside) == 0;
 }
 
@@ -275,8 +275,8 @@ static bool open_database(const gram_context *g, bool create, struct gram_databa
         if (s->call.exec(s->db, schema, NULL, NULL, NULL) == 0) {
             if (is_ours(s))
                 return true;
-            snprintf(s->why, sizeof s->why, "%.380s holds the tables of something else", s->path);
-            set_aside(g, s, "holds the tables of something else");
+            snprintf(s->why, sizeof s->why, "%.380s holds tables of another program", s->path);
+            set_aside(g, s, "holds tables of another program");
             return false;
         }
     }
@@ -293,7 +293,7 @@ bool gram_database_open(const gram_context *g, bool create, struct gram_database
     *s = (struct gram_database){0};
     if (atomic_load(&g->process->no_store)) {
         snprintf(s->why, sizeof s->why, "the process was forked while a thread used the cache");
-        gram_log(g, "no cache of kernels: %s", s->why);
+        gram_log(g, "kernels are not cached: %s", s->why);
         return false;
     }
     s->process = g->process;
@@ -311,7 +311,7 @@ bool gram_database_open(const gram_context *g, bool create, struct gram_database
         }
     }
     if (!opened && s->why[0])
-        gram_log(g, "no cache of kernels: %s", s->why);
+        gram_log(g, "kernels are not cached: %s", s->why);
     if (!opened)
         gram_database_close(s);
     return opened;

@@ -37,8 +37,8 @@ static gram_status find_dtype(gram_context *g, const struct gram_dl_tensor *t, g
             return GRAM_OK;
         }
     return gram_fail(g, GRAM_UNSUPPORTED,
-                     "dtype code %d with %d bits and %d lanes, expected f16, bf16, f32, f64, i32 "
-                     "or i64",
+                     "dl_tensor has dtype code %d with %d bits and %d lanes, expected f16, bf16, "
+                     "f32, f64, i32 or i64",
                      t->dtype.code, t->dtype.bits, t->dtype.lanes);
 }
 
@@ -50,7 +50,8 @@ static gram_status find_device(gram_context *g, const struct gram_dl_tensor *t, 
             out->index = out->type == GRAM_CPU ? 0 : t->device.index;
             return GRAM_OK;
         }
-    return gram_fail(g, GRAM_UNSUPPORTED, "device type %d, expected the CPU or CUDA",
+    return gram_fail(g, GRAM_UNSUPPORTED,
+                     "dl_tensor is on device type %d, expected the CPU or CUDA",
                      (int)t->device.type);
 }
 
@@ -64,8 +65,8 @@ gram_status gram_tensor_from_dlpack(gram_context *g, const void *dl_tensor, gram
     if (!t)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "dl_tensor is NULL");
     if (t->ndim < 0 || t->ndim > GRAM_MAX_DIMS)
-        return gram_fail(g, GRAM_UNSUPPORTED, "%d dimensions, expected 0 to %d", (int)t->ndim,
-                         GRAM_MAX_DIMS);
+        return gram_fail(g, GRAM_UNSUPPORTED, "dl_tensor has %d dimensions, expected 0 to %d",
+                         (int)t->ndim, GRAM_MAX_DIMS);
     TRY(find_dtype(g, t, &result.dtype));
     TRY(find_device(g, t, &result.device));
     result.data = t->data ? (char *)t->data + t->byte_offset : NULL;
@@ -74,7 +75,7 @@ gram_status gram_tensor_from_dlpack(gram_context *g, const void *dl_tensor, gram
         result.shape[i] = t->shape[i];
         result.stride[i] = t->strides ? t->strides[i] : row_major;
         if (__builtin_mul_overflow(row_major, t->shape[i] > 0 ? t->shape[i] : 1, &row_major))
-            return gram_fail(g, GRAM_INVALID_ARGUMENT, "the size overflows");
+            return gram_fail(g, GRAM_INVALID_ARGUMENT, "the size of dl_tensor overflows");
     }
     *out = result;
     return GRAM_OK;

@@ -68,8 +68,8 @@ static int wrong(const struct reader *r, const char *expected)
 static int full(const struct reader *r)
 {
     gram_note(r->g,
-              "options.expression has more than %d different operations up to character %d, "
-              "expected no more",
+              "options.expression has more than %d different operations up to character %d, but "
+              "no more are supported",
               (int)GRAM_EXPRESSION_OPS, (int)(r->at - r->text));
     return -1;
 }
@@ -237,18 +237,18 @@ static gram_status check_names(gram_context *g, const gram_parameter *parameters
         if (length == 0 || name[length] || length >= GRAM_PARAMETER_BYTES)
             return gram_fail(g, GRAM_INVALID_ARGUMENT,
                              "options.parameters[%d].name is \"%.40s\", expected 1 to %d letters, "
-                             "digits and _, no digit first",
+                             "digits and _, and no digit at the start",
                              i, name, (int)GRAM_PARAMETER_BYTES - 1);
         if (is_name("s", name, length) || function_of(name, length) >= 0)
             return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                             "options.parameters[%d].name is \"%s\", expected no name that "
-                             "expressions have already",
+                             "options.parameters[%d].name is \"%s\", expected a name that "
+                             "expressions do not define",
                              i, name);
         for (int j = 0; j < i; j++)
             if (strcmp(parameter_name(parameters, j, other), name) == 0)
                 return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                                 "options.parameters[%d].name is \"%s\" like that of "
-                                 "options.parameters[%d], expected another one",
+                                 "options.parameters[%d].name is \"%s\", expected a name that "
+                                 "differs from that of options.parameters[%d]",
                                  i, name, j);
     }
     return GRAM_OK;
@@ -395,7 +395,7 @@ static int expression(struct reader *r)
     int condition, yes, no;
 
     if (++r->depth > GRAM_EXPRESSION_DEPTH)
-        return wrong(r, "less than 64 brackets and conditions in each other");
+        return wrong(r, "fewer than 64 nested brackets and conditions");
     condition = operators(r, 1);
     if (condition >= 0 && accept(r, "?")) {
         yes = expression(r);
@@ -426,7 +426,7 @@ static gram_status parse(gram_context *g, const char *text, const gram_parameter
     TRY(check_names(g, parameters, count));
     if (strnlen(text, GRAM_EXPRESSION_BYTES + 1) > GRAM_EXPRESSION_BYTES)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "options.expression has more than %d bytes, expected no more",
+                         "options.expression is longer than the %d bytes that are supported",
                          (int)GRAM_EXPRESSION_BYTES);
     e->count = 0;
     *root = expression(&p);

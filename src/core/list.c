@@ -32,8 +32,8 @@ static gram_status check_distinct(gram_context *first, const gram_group *group)
         for (int64_t j = 0; j < i; j++)
             if (group->contexts[i] == group->contexts[j])
                 return gram_fail(first, GRAM_INVALID_ARGUMENT,
-                                 "group.contexts[%lld] is group.contexts[%lld], expected distinct "
-                                 "contexts",
+                                 "group.contexts[%lld] is the same as group.contexts[%lld], "
+                                 "expected distinct contexts",
                                  (long long)i, (long long)j);
         if (group->speeds && !(group->speeds[i] > 0 && group->speeds[i] < INFINITY))
             return gram_fail(first, GRAM_INVALID_ARGUMENT,
@@ -554,7 +554,8 @@ static gram_status allocate(struct work *w)
     char *memory;
 
     if (count > (SIZE_MAX - rest) / each)
-        return gram_fail(w->first, GRAM_OUT_OF_MEMORY, "many.count is %zu: too many", count);
+        return gram_fail(w->first, GRAM_OUT_OF_MEMORY,
+                         "many.count is %zu, which is too large for this machine", count);
     w->bytes = count * each + rest;
     memory = gram_alloc(w->first, w->bytes);
     if (!memory)

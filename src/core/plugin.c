@@ -51,13 +51,13 @@ const void *gram_plugin_open(const gram_context *g, const struct gram_plugin *pl
     if (!*handle) {
         error = dlerror();
         snprintf(why, why_bytes, "%s cannot be loaded: %s", plugin->what,
-                 error ? error : "no reason is given");
+                 error ? error : "the system gives no reason");
         return NULL;
     }
     table = dlsym(*handle, plugin->table);
     if (table && strcmp(*table, gram_version()) == 0)
         return table;
-    snprintf(why, why_bytes, "%s is of version %s, expected %s", plugin->file,
+    snprintf(why, why_bytes, "%s has version %s, expected %s", plugin->file,
              table ? *table : "unknown", gram_version());
     dlclose(*handle);
     *handle = NULL;
@@ -78,7 +78,8 @@ const struct gram_backend *gram_plugin_load(const gram_context *g, void **handle
 static gram_status allocate(gram_context *g, size_t bytes, void **out)
 {
     if (!out)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "out is NULL, expected where to put the memory");
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "out is NULL, expected a place for the pointer to the memory");
     *out = NULL;
     if (bytes == 0)
         return GRAM_OK;
@@ -210,7 +211,9 @@ gram_status gram_cache_warm_op(gram_context *g, const struct gram_cdist_op *op,
     void *handle;
 
     if (options->count < 0 || (options->count > 0 && !options->chips))
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "count is %d with chips %s, expected 0 or more",
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "count is %d and chips is %s, expected a count of 0 or more, and as many "
+                         "chips",
                          options->count, options->chips ? "given" : "NULL");
     for (int i = 0; i < options->count; i++)
         if (!options->chips[i])
@@ -267,7 +270,7 @@ static gram_status check_options(gram_context *g, const char *options)
 
     if (strnlen(options, GRAM_MODULE_OPTIONS_BYTES) == GRAM_MODULE_OPTIONS_BYTES)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "options.options has %d bytes or more, expected less",
+                         "options.options has %d bytes or more, expected fewer",
                          (int)GRAM_MODULE_OPTIONS_BYTES);
     for (const char *at = options + strspn(options, " "); *at; at += strspn(at, " ")) {
         int length = (int)strcspn(at, " ");
@@ -278,7 +281,7 @@ static gram_status check_options(gram_context *g, const char *options)
                              length < 80 ? length : 80, at);
         if (++words > MOST_OPTIONS)
             return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                             "options.options has more than %d options, expected no more",
+                             "options.options has more than %d options, but no more are supported",
                              (int)MOST_OPTIONS);
         at += length;
     }
@@ -305,7 +308,7 @@ gram_status gram_module_compile(gram_context *g, const char *source,
     TRY(check_options(g, op.options));
     if (!g->backend->module_compile)
         return gram_fail(g, GRAM_UNSUPPORTED,
-                         "%s has no modules, which are device code for a CUDA context",
+                         "a context on %s cannot compile a module, expected a context on a GPU",
                          g->backend->name);
     return g->backend->module_compile(g, &op, out);
 }
@@ -348,7 +351,7 @@ gram_status gram_kernel_launch(gram_module *module, const char *kernel, const in
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "kernel is NULL");
     if (strnlen(kernel, GRAM_KERNEL_NAME_BYTES) == GRAM_KERNEL_NAME_BYTES)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "kernel is a name of %d bytes or more, expected less",
+                         "kernel is a name of %d bytes or more, expected fewer",
                          (int)GRAM_KERNEL_NAME_BYTES);
     TRY(check_sizes(g, "grid", grid, most_blocks));
     TRY(check_sizes(g, "block", block, most_threads));

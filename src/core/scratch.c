@@ -29,7 +29,7 @@ gram_status gram_layout_open(gram_context *g, const struct gram_layout *l)
     void *memory;
 
     if (l->bytes == SIZE_MAX)
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "the bytes of scratch overflow");
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "the size of the scratch memory overflows");
     TRY(g->backend->scratch(g, l->bytes, &memory));
     gram_layout_place(l, memory);
     return GRAM_OK;

@@ -66,7 +66,8 @@ static gram_status check_tensor(gram_context *g, const char *name, const gram_te
                          (int)t->ndim, core, GRAM_MAX_DIMS);
     for (int i = 0; i < t->ndim; i++) {
         if (t->shape[i] < 0)
-            return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s has size %lld in dimension %d", name,
+            return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                             "%s has size %lld in dimension %d, expected at least 0", name,
                              (long long)t->shape[i], i);
         if (t->shape[i] && __builtin_mul_overflow(count, t->shape[i], &count))
             return gram_fail(g, GRAM_INVALID_ARGUMENT, "the size of %s overflows", name);
@@ -74,7 +75,7 @@ static gram_status check_tensor(gram_context *g, const char *name, const gram_te
     if (!byte_range(t, &low, &high))
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "the size of %s in bytes overflows", name);
     if (!t->data && !is_empty(t))
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s has no data (NULL)", name);
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s has no data (its pointer is NULL)", name);
     return GRAM_OK;
 }
 
@@ -112,7 +113,8 @@ gram_status gram_batch_join(gram_context *g, struct gram_batch *batch, const cha
         }
         joined.shape[i] = a == 1 ? b : a;
         if (__builtin_mul_overflow(joined.count, joined.shape[i], &joined.count))
-            return gram_fail(g, GRAM_INVALID_ARGUMENT, "the batch with %s overflows", name);
+            return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                             "the number of items in the batch overflows with %s", name);
     }
     *batch = joined;
     return GRAM_OK;
@@ -161,7 +163,7 @@ static gram_status check_output(gram_context *g, const struct gram_batch *batch,
     }
     if (overlaps_itself(t))
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "%s has strides that put two elements in one place", name);
+                         "%s has strides that put two elements in the same place", name);
     return GRAM_OK;
 }
 
@@ -237,7 +239,7 @@ gram_status gram_check_uplo(gram_context *g, gram_uplo uplo)
 gram_status gram_check_need(gram_context *g, const gram_workspace *need)
 {
     if (!need)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "need is NULL, expected where to put the sizes");
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "need is NULL, expected a place for the sizes");
     return GRAM_OK;
 }
 

@@ -62,14 +62,15 @@ static gram_status open(gram_context *g)
     const char *wanted = g->options.cpu_isa;
 
     if (g->options.device.index != 0)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "the CPU has index %d, expected 0",
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.device has index %d, expected 0 for the CPU",
                          (int)g->options.device.index);
     g->isa = 0;
     while (wanted && g->isa < list->count && strcmp(wanted, list->table[g->isa]->isa) != 0)
         g->isa++;
     if (g->isa == list->count)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "the instruction set is \"%s\", this machine can run: %s", wanted,
+                         "the instruction set is \"%s\", but this machine can run only: %s", wanted,
                          list->names);
     g->kernels = list->table[g->isa];
     return GRAM_OK;

@@ -85,8 +85,8 @@ static gram_status fail_memory(gram_context *g, const struct cuda_device *device
 
     (void)device->driver->memory_info(&free_bytes, &total);
     return gram_fail(g, GRAM_OUT_OF_MEMORY,
-                     "cannot allocate %zu bytes of scratch on CUDA device %d: %zu of its %zu bytes "
-                     "are free, so at most about %zu would fit",
+                     "cannot allocate %zu bytes of scratch memory on CUDA device %d: %zu of its "
+                     "%zu bytes are free, so at most about %zu would fit",
                      bytes, device->index, free_bytes, total, free_bytes / GRAIN * GRAIN);
 }
 
@@ -105,7 +105,7 @@ static gram_status grow(gram_context *g, struct cuda_device *device, size_t byte
     TRY(retire(g, device));
     if (limit && (bytes > limit || arena->kept_bytes > limit - bytes))
         return gram_fail(g, GRAM_OUT_OF_MEMORY,
-                         "this call needs %zu bytes of scratch on CUDA device %d, "
+                         "this call needs %zu bytes of scratch memory on CUDA device %d, but "
                          "options.scratch_limit is %zu, of which captured graphs hold %zu",
                          bytes, device->index, limit, arena->kept_bytes);
     if (limit && rounded > limit - arena->kept_bytes)
@@ -136,7 +136,7 @@ gram_status gram_cuda_scratch(gram_context *g, size_t bytes, void **out)
     if (arena->given) {
         if (bytes > arena->given_bytes)
             return gram_fail(g, GRAM_OUT_OF_MEMORY,
-                             "the given workspace has %zu bytes, this call needs %zu",
+                             "the given workspace has %zu bytes, but this call needs %zu",
                              arena->given_bytes, bytes);
         *out = arena->given;
         return GRAM_OK;

@@ -36,7 +36,7 @@ static gram_status check(gram_context *g, int status, const char *what)
     if (status == 0)
         return GRAM_OK;
     return gram_fail(g, status == STATUS_ALLOC_FAILED ? GRAM_OUT_OF_MEMORY : GRAM_DEVICE_FAILED,
-                     "CUDA device %d: %s gives status %d", (int)g->options.device.index, what,
+                     "CUDA device %d: %s failed with status %d", (int)g->options.device.index, what,
                      status);
 }
 

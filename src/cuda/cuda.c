@@ -120,7 +120,8 @@ static gram_status memory_allocate(gram_context *g, size_t bytes, void **out)
     gram_cuda_leave(device, entered);
     if (result == CUDA_ERROR_OUT_OF_MEMORY)
         return gram_fail(g, GRAM_OUT_OF_MEMORY,
-                         "cannot allocate %zu bytes on CUDA device %d: %zu of its %zu are free",
+                         "cannot allocate %zu bytes on CUDA device %d: %zu of its %zu bytes are "
+                         "free",
                          bytes, device->index, free_bytes, total);
     *out = (void *)(uintptr_t)address; // NOLINT(performance-no-int-to-ptr)
     return gram_cuda_check(g, device->driver, result, "cuMemAllocAsync");

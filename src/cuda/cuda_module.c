@@ -95,8 +95,8 @@ static gram_status find(struct cuda_module *module, const char *name, struct mod
     (void)driver->capture_mode(&mode);
     if (result == CUDA_ERROR_NOT_FOUND)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "kernel is \"%.100s\", expected a function of the module that is declared "
-                         "extern \"C\" __global__",
+                         "kernel is \"%.100s\", expected a function of the module that is "
+                         "declared extern \"C\" __global__",
                          name);
     TRY(gram_cuda_check(g, driver, result, "cuModuleGetFunction"));
     kernel = &module->kernels[module->next++ % KERNELS];
@@ -127,7 +127,8 @@ static gram_status launch(struct cuda_module *module, const struct gram_launch_o
             driver->function_set(kernel->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                                  (int)op->shared_bytes) != CUDA_SUCCESS)
             return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                             "shared_bytes is %zu, more than CUDA device %d has for this kernel",
+                             "shared_bytes is %zu, which is more than CUDA device %d has for this "
+                             "kernel",
                              op->shared_bytes, device->index);
         kernel->shared_bytes = op->shared_bytes;
     }

@@ -410,7 +410,7 @@ static gram_status warm_one(gram_context *g, struct work *work, int index)
         TRY(gram_jit_compile(g, work->compiler, request, name, &code));
         ms = gram_milliseconds_since(start);
         if (!gram_jit_cache_put(g, key, &code, not_kept, sizeof not_kept))
-            status = gram_fail(g, GRAM_IO, "a kernel cannot be kept: %s", not_kept);
+            status = gram_fail(g, GRAM_IO, "a kernel cannot be stored in the cache: %s", not_kept);
     }
     if (status == GRAM_OK)
         tell(work, key, code.size, ms);
@@ -514,7 +514,7 @@ static gram_status chips_here(gram_context *g, const struct cuda_compiler *compi
 
     *count = 0;
     if (!driver)
-        return gram_fail(g, GRAM_UNSUPPORTED, "%s; name the chips to compile for", why);
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s; name the chips for which to compile", why);
     for (int i = 0, arch; *count < most && (arch = gram_cuda_arch(driver, i)) > 0; i++) {
         bool known = false;
         if (arch < OLDEST_ARCH)
@@ -559,7 +559,7 @@ gram_status cuda_warm(gram_context *g, const struct gram_cdist_op *op,
         return gram_fail(g, GRAM_UNSUPPORTED, "%s", why);
     gram_jit_cache_info(g, &cache);
     if (cache.why[0])
-        return gram_fail(g, GRAM_IO, "nothing can be kept: %.400s", cache.why);
+        return gram_fail(g, GRAM_IO, "the cache cannot be used: %.400s", cache.why);
     if (op)
         TRY(cuda_cdist_check_expression(g, op));
     for (int i = 0; i < options->count; i++)

@@ -50,7 +50,7 @@ gram_status gram_cuda_solver_check(gram_context *g, int status, const char *what
     if (status == CUSOLVER_SUCCESS)
         return GRAM_OK;
     return gram_fail(g, status == CUSOLVER_ALLOC_FAILED ? GRAM_OUT_OF_MEMORY : GRAM_DEVICE_FAILED,
-                     "CUDA device %d: %s gives status %d", (int)g->options.device.index, what,
+                     "CUDA device %d: %s failed with status %d", (int)g->options.device.index, what,
                      status);
 }
 

@@ -23,7 +23,7 @@ static bool find_symbols(void *library, const struct cuda_symbol *symbols, void 
         const bool optional = symbols->name[0] == '?';
         void *found = dlsym(library, symbols->name + optional);
         if (!found && !optional) {
-            snprintf(why, why_bytes, "%s is not in it", symbols->name);
+            snprintf(why, why_bytes, "it does not have %s", symbols->name);
             return false;
         }
         memcpy((char *)into + symbols->at, &found, sizeof found);
@@ -107,8 +107,9 @@ static void open_now(const gram_context *g, const struct cuda_opened *l, struct 
     *found = (struct found){.has = false};
     if (!library)
         snprintf(found->why, sizeof found->why,
-                 "%s cannot be opened (%s or older: install %s, or set GRAM_CUDA_LIB_DIR)", l->name,
-                 l->files[0], l->package);
+                 "%s cannot be opened (%s or an older version: install %s, or set "
+                 "GRAM_CUDA_LIB_DIR)",
+                 l->name, l->files[0], l->package);
     else if (!find_symbols(library, l->symbols, found->into.bytes, missing, sizeof missing))
         snprintf(found->why, sizeof found->why, "%s is too old: %s", l->name, missing);
     else
@@ -252,7 +253,8 @@ static bool open_driver(const gram_context *g, struct opened_driver *d)
         return true;
     snprintf(d->why, sizeof d->why,
              result == CUDA_SUCCESS ? "the NVIDIA driver finds no GPU"
-                                    : "the NVIDIA driver cannot be used: cuInit gives error %d",
+                                    : "the NVIDIA driver cannot be used: cuInit failed with error "
+                                      "%d",
              (int)result);
     return false;
 }
@@ -275,8 +277,8 @@ const struct cuda_driver *gram_cuda_driver(const gram_context *g, const char **w
     *why = d->why;
     if (d->has && d->children != g->process->children) {
         *why =
-            "the process that forked this one has begun CUDA, which no child can use; start it "
-            "anew (spawn)";
+            "the parent process initialised CUDA before fork(), and CUDA cannot be used in a "
+            "child of it; start the child with spawn";
         return NULL;
     }
     return d->has ? &d->call : NULL;
@@ -400,13 +402,14 @@ gram_status gram_cuda_check(gram_context *g, const struct cuda_driver *driver, C
     (void)driver->error_string(result, &text);
     if (is_fault(result))
         snprintf(g->fault, sizeof g->fault,
-                 "CUDA device %d failed: %s gave error %d, %s; what was queued since the last "
-                 "gram_context_synchronize is lost, and this process cannot use the device again",
+                 "CUDA device %d failed: %s failed with error %d, %s; what was queued since the "
+                 "last gram_context_synchronize is lost, and this process cannot use the device "
+                 "again",
                  (int)g->options.device.index, what, (int)result, name ? name : "unknown");
-    return gram_fail(g,
-                     result == CUDA_ERROR_OUT_OF_MEMORY ? GRAM_OUT_OF_MEMORY : GRAM_DEVICE_FAILED,
-                     "CUDA device %d: %s gives error %d, %s (%s)", (int)g->options.device.index,
-                     what, (int)result, name ? name : "unknown", text ? text : "no description");
+    return gram_fail(
+        g, result == CUDA_ERROR_OUT_OF_MEMORY ? GRAM_OUT_OF_MEMORY : GRAM_DEVICE_FAILED,
+        "CUDA device %d: %s failed with error %d, %s (%s)", (int)g->options.device.index, what,
+        (int)result, name ? name : "unknown", text ? text : "no description");
 }
 
 gram_status gram_cuda_device_open(gram_context *g, struct cuda_device *device)
@@ -421,7 +424,8 @@ gram_status gram_cuda_device_open(gram_context *g, struct cuda_device *device)
     TRY(gram_cuda_check(g, driver, driver->device_count(&count), "cuDeviceGetCount"));
     if (index < 0 || index >= count)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "options.device is CUDA device %d, this machine has %d", index, count);
+                         "options.device is CUDA device %d, but the number of CUDA devices is %d",
+                         index, count);
     TRY(gram_cuda_check(g, driver, driver->device_get(&id, index), "cuDeviceGet"));
     device->arch = arch_of(driver, id);
     if (driver->device_name(device->name, sizeof device->name, id) != CUDA_SUCCESS)

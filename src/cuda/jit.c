@@ -225,7 +225,7 @@ static gram_status compile_failed(gram_context *g, const struct cuda_compiler *c
     gram_status status;
 
     status = gram_fail(g, GRAM_UNSUPPORTED, "NVRTC cannot compile %s (%s): %s", file,
-                       compiler->error_string(result), log ? log : "no log");
+                       compiler->error_string(result), log ? log : "there is no log");
     free(log);
     return status;
 }
@@ -248,7 +248,7 @@ static gram_status take_code(gram_context *g, const struct cuda_compiler *compil
         return GRAM_OK;
     free(out->bytes);
     *out = (struct jit_code){0};
-    return gram_fail(g, GRAM_UNSUPPORTED, "NVRTC gives no code: %s",
+    return gram_fail(g, GRAM_UNSUPPORTED, "NVRTC returned no code: %s",
                      compiler->error_string(result));
 }
 
@@ -293,7 +293,7 @@ gram_status gram_jit_compile(gram_context *g, const struct cuda_compiler *compil
     count += split(words, options + count, MOST_OPTIONS - count, g->debug_jit);
     result = compiler->create(&program, text, request->file, headers, texts, names);
     if (result != NVRTC_SUCCESS)
-        return gram_fail(g, GRAM_UNSUPPORTED, "NVRTC takes no program: %s",
+        return gram_fail(g, GRAM_UNSUPPORTED, "NVRTC did not accept the program: %s",
                          compiler->error_string(result));
     result = compiler->compile(program, count, options);
     tell(g, compiler, program);
@@ -325,8 +325,8 @@ gram_status gram_jit_code(gram_context *g, const struct cuda_device *device,
         return GRAM_OK;
     }
     if (g->no_jit)
-        return gram_fail(g, GRAM_UNSUPPORTED, "GRAM_JIT is off and the cache has no kernel %s",
-                         key);
+        return gram_fail(g, GRAM_UNSUPPORTED,
+                         "GRAM_JIT is off, and the cache does not have the kernel %s", key);
     TRY(gram_jit_compile(g, compiler, request, chip, code));
     gram_log(g, "kernel compiled, %.1f ms: %s", gram_milliseconds_since(start), key);
     (void)gram_jit_cache_put(g, key, code, not_kept, sizeof not_kept);

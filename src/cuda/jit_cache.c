@@ -108,7 +108,7 @@ bool gram_jit_cache_put(const gram_context *g, const char *key, const struct jit
     bool kept;
 
     if (code->size > INT32_MAX || !gram_database_open(g, true, &s)) {
-        snprintf(why, why_bytes, "%s", code->size > INT32_MAX ? "it is too large" : s.why);
+        snprintf(why, why_bytes, "%s", code->size > INT32_MAX ? "its code is too large" : s.why);
         return false;
     }
     row = gram_database_prepare(&s, "INSERT OR REPLACE INTO kernel VALUES(?,?,?,?,?)", key);
@@ -122,7 +122,7 @@ bool gram_jit_cache_put(const gram_context *g, const char *key, const struct jit
         evict(&s, g->cache_bytes);
     else {
         snprintf(why, why_bytes, "%s", s.call.error_text(s.db));
-        gram_log(g, "the kernel is not kept: %s", why);
+        gram_log(g, "the kernel is not stored in the cache: %s", why);
         gram_database_set_aside(g, &s);
     }
     gram_database_close(&s);
@@ -168,14 +168,14 @@ void gram_jit_cache_info(const gram_context *g, gram_cache *cache)
     snprintf(cache->why, sizeof cache->why, "%s", s.why);
     if (!opened) {
         if (!s.why[0] && !can_begin(s.path))
-            snprintf(cache->why, sizeof cache->why, "%.380s cannot be made: no folder to write",
-                     s.path);
+            snprintf(cache->why, sizeof cache->why,
+                     "%.380s cannot be created: its folder is not writable", s.path);
         return;
     }
     if (stat(s.path, &info) == 0)
         cache->file_bytes = (int64_t)info.st_size;
     if (faccessat(AT_FDCWD, s.path, W_OK, AT_EACCESS) != 0)
-        snprintf(cache->why, sizeof cache->why, "the file can only be read: nothing is added");
+        snprintf(cache->why, sizeof cache->why, "the file is read-only, so nothing is added to it");
     cache->kernels = number_of(&s, "SELECT COUNT(*) FROM kernel");
     cache->bytes = number_of(&s, "SELECT TOTAL(bytes) FROM kernel");
     cache->tuned = number_of(&s, "SELECT COUNT(*) FROM tuned");

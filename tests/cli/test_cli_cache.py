@@ -127,7 +127,7 @@ def test_tables_of_something_else_are_set_aside(tmp_path):
             database.execute(sql)
             database.commit()
         file.chmod(0o600)
-        assert "tables of something else" in info(tmp_path)["why_not"]
+        assert "tables of another program" in info(tmp_path)["why_not"]
         assert (tmp_path / "kernels-1.db.corrupt").exists() and not file.exists()
         assert info(tmp_path)["why_not"] == ""
         assert gram("cache", "clear", env=environment(tmp_path)) == "0 kernels removed\n"
@@ -151,10 +151,10 @@ def test_a_corrupt_file(tmp_path):
 @pytest.mark.parametrize("mode", [0o770, 0o707])
 def test_a_folder_that_others_may_write(tmp_path, mode):
     tmp_path.chmod(mode)
-    assert "can be written by others" in info(tmp_path)["why_not"]
+    assert "can be written by other users" in info(tmp_path)["why_not"]
     assert "in use    no: " in gram("cache", "info", env=environment(tmp_path))
     for action in ("list", "clear"):
-        assert "can be written by others" in refusal(
+        assert "can be written by other users" in refusal(
             "cache", action, status=IO, env=environment(tmp_path)
         )
     status = gram_run_status("cache", "warm", CHIP, env=environment(tmp_path))
@@ -163,7 +163,7 @@ def test_a_folder_that_others_may_write(tmp_path, mode):
 
 def test_a_folder_that_is_a_file(tmp_path):
     (tmp_path / "file").write_text("text")
-    assert "is no folder" in info(tmp_path / "file")["why_not"]
+    assert "is not a folder" in info(tmp_path / "file")["why_not"]
     assert (tmp_path / "file").read_text() == "text"
 
 

@@ -150,16 +150,14 @@ static void limits(struct harness *h)
     gives(h, repeated("0", "+s", 40, ""), 80);
     gives(h, repeated("s", " ", 4095, ""), 2);
     too_much(h, repeated("s", " ", 4096, ""), GRAM_VALUE, GRAM_INVALID_ARGUMENT,
-             "options.expression has more than 4096 bytes, expected no more");
+             "options.expression is longer than the 4096 bytes that are supported");
     tall = repeated("", "(", 63, "s");
     gives(h, repeated(tall, ")", 63, ""), 2);
     free(tall);
     too_much(h, repeated("", "(", 64, "s"), GRAM_VALUE, GRAM_INVALID_ARGUMENT,
-             "has \"s\" at character 65, expected less than 64 brackets and conditions in each "
-             "other");
+             "has \"s\" at character 65, expected fewer than 64 nested brackets and conditions");
     too_much(h, repeated("", "(", 4000, "s"), GRAM_VALUE, GRAM_INVALID_ARGUMENT,
-             "has \"(\" at character 65, expected less than 64 brackets and conditions in each "
-             "other");
+             "has \"(\" at character 65, expected fewer than 64 nested brackets and conditions");
     gives(h, repeated("", "-", 64, "s"), 2);
     too_much(h, repeated("", "-", 65, "s"), GRAM_VALUE, GRAM_INVALID_ARGUMENT,
              "has \"-\" at character 65, expected no more signs");
@@ -169,7 +167,8 @@ static void limits(struct harness *h)
         used += (size_t)snprintf(text + used, sizeof text - used, "s*%d+", i);
     snprintf(text + used, sizeof text - used, "s");
     too_much(h, repeated(text, "", 0, ""), GRAM_VALUE, GRAM_INVALID_ARGUMENT,
-             "has more than 256 different operations up to character 421, expected no more");
+             "has more than 256 different operations up to character 421, but no more are "
+             "supported");
     /* Values that wait for brackets to close, one more in each. */
     used = 0;
     for (int i = 0; i < 40; i++)
@@ -199,26 +198,24 @@ static void names(struct harness *h)
         const char *name[2], *message;
     } bad[] = {
         {                              {"1a", "b"},
-         "options.parameters[0].name is \"1a\", expected 1 to 31 letters, digits and "
-         "_, no digit first"                                                                                             },
+         "options.parameters[0].name is \"1a\", expected 1 to 31 letters, digits and _, and no "
+         "digit at the start"                                                                                            },
         {                                {"a", ""},
-         "options.parameters[1].name is \"\", expected 1 to 31 letters, digits and _, "
-         "no digit first"                                                                                                },
-        {                             {"a b", "b"},              "expected 1 to 31 letters, digits and _, no digit first"},
+         "options.parameters[1].name is \"\", expected 1 to 31 letters, digits and _, and no "
+         "digit at the start"                                                                                            },
+        {                             {"a b", "b"},   "expected 1 to 31 letters, digits and _, and no digit at the start"},
         {{"abcdefghijklmnopqrstuvwxyz_12345", "b"},
-         "expected 1 to 31 letters, digits and _, no digit first"                                                        },
+         "expected 1 to 31 letters, digits and _, and no digit at the start"                                             },
         {                               {"s", "b"},
-         "options.parameters[0].name is \"s\", expected no name that expressions have "
-         "already"                                                                                                       },
+         "options.parameters[0].name is \"s\", expected a name that expressions do not define"                           },
         {                             {"a", "pow"},
-         "options.parameters[1].name is \"pow\", expected no name that expressions "
-         "have already"                                                                                                  },
+         "options.parameters[1].name is \"pow\", expected a name that expressions do not define"                         },
         {                               {"a", "a"},
-         "options.parameters[1].name is \"a\" like that of options.parameters[0], "
-         "expected another one"                                                                                          },
+         "options.parameters[1].name is \"a\", expected a name that differs from that of "
+         "options.parameters[0]"                                                                                         },
         {                             {"p1", NULL},
-         "options.parameters[1].name is \"p1\" like that of options.parameters[0], "
-         "expected another one"                                                                                          },
+         "options.parameters[1].name is \"p1\", expected a name that differs from that of "
+         "options.parameters[0]"                                                                                         },
         {                         {"length", NULL}, "has \"lenght\" at character 1, expected s or a parameter: length p1"},
     };
 

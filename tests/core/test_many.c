@@ -238,7 +238,7 @@ static void what_is_refused(struct harness *h)
     refused(h, &c, &l, "group.speeds[1] is 0");
     c.group.speeds = NULL;
     c.group.contexts = (gram_context *[]){c.g[0], c.g[0]};
-    refused(h, &c, &l, "group.contexts[1] is group.contexts[0]");
+    refused(h, &c, &l, "group.contexts[1] is the same as group.contexts[0]");
     c.group.contexts = (gram_context *[]){c.g[0], NULL};
     refused(h, &c, &l, "group.contexts[1] is NULL");
     c.group.contexts = c.g;

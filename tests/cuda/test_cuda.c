@@ -255,7 +255,8 @@ static void a_fault_here(struct harness *h)
     CHECK(h, gram_cdist(q.g, &q.x, NULL, gram_number(1), NULL, &q.out) == GRAM_DEVICE_FAILED,
           "work goes on");
     CHECK(h,
-          strstr(gram_message(q.g), "CUDA device 0 failed: cuStreamSynchronize gave error 7") &&
+          strstr(gram_message(q.g),
+                 "CUDA device 0 failed: cuStreamSynchronize failed with error 7") &&
               strstr(gram_message(q.g), "cannot use the device again"),
           "%s", gram_message(q.g));
     CHECK(h, gram_context_synchronize(q.g) == GRAM_DEVICE_FAILED, "it is forgotten");

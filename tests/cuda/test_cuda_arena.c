@@ -218,7 +218,7 @@ static void given_memory(struct harness *h)
     CHECK(h, gram_cuda_scratch(&g, sizeof mine, &memory) == GRAM_OK && memory == mine, "%s",
           g.message);
     CHECK(h, gram_cuda_scratch(&g, sizeof mine + 1, &memory) == GRAM_OUT_OF_MEMORY, "accepted");
-    CHECK(h, strstr(g.message, "the given workspace has 256 bytes, this call needs 257"), "%s",
+    CHECK(h, strstr(g.message, "the given workspace has 256 bytes, but this call needs 257"), "%s",
           g.message);
     CHECK(h, gram_cuda_use_workspace(&g, NULL, 0) == GRAM_OK, "%s", g.message);
     CHECK(h, gram_cuda_scratch(&g, 10, &memory) == GRAM_OK && memory != mine, "%s", g.message);

@@ -417,7 +417,7 @@ static void a_fault_is_the_end_of_a_context(struct harness *h)
           message);
     CHECK(h,
           strstr(message,
-                 "gram_cdist: CUDA device 0 failed: cuX gave error 700, "
+                 "gram_cdist: CUDA device 0 failed: cuX failed with error 700, "
                  "CUDA_ERROR_ILLEGAL_ADDRESS"),
           "%s", message);
     CHECK(h, distance == 7, "something was written");

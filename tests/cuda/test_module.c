@@ -36,7 +36,8 @@ static void on_the_cpu(struct harness *h)
     char many[600];
 
     gram_module_destroy(NULL);
-    refused(h, NULL, "", GRAM_UNSUPPORTED, "gram_module_compile: the CPU has no modules");
+    refused(h, NULL, "", GRAM_UNSUPPORTED,
+            "gram_module_compile: a context on the CPU cannot compile a module");
     refused(h, NULL, NULL, GRAM_INVALID_ARGUMENT, "source is NULL");
     CHECK(h, gram_module_compile(h->g, "", NULL, NULL) == GRAM_INVALID_ARGUMENT, "out");
     for (int i = 0; i < LENGTH(names); i++) {
@@ -49,13 +50,13 @@ static void on_the_cpu(struct harness *h)
         refused(h, &o, "", GRAM_INVALID_ARGUMENT, "expected -D, -U, --use_fast_math");
     }
     o.options = " -DA=1  -UB --use_fast_math --fmad=false --maxrregcount=32 ";
-    refused(h, &o, "", GRAM_UNSUPPORTED, "the CPU has no modules");
+    refused(h, &o, "", GRAM_UNSUPPORTED, "a context on the CPU cannot compile a module");
     memset(many, ' ', sizeof many);
     o.options = many;
     many[512] = '\0';
     refused(h, &o, "", GRAM_INVALID_ARGUMENT, "options.options has 512 bytes or more");
     many[511] = '\0';
-    refused(h, &o, "", GRAM_UNSUPPORTED, "the CPU has no modules");
+    refused(h, &o, "", GRAM_UNSUPPORTED, "a context on the CPU cannot compile a module");
     for (int i = 0; i < 25; i++)
         memcpy(many + 4 * i, "-DA ", 4);
     refused(h, &o, "", GRAM_INVALID_ARGUMENT, "more than 24 options");

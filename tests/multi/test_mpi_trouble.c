@@ -244,7 +244,7 @@ static void a_rank_without_the_library_ends_all(struct harness *h)
             fortran ? gram_communicator_create_mpi_fortran(g, (int)MPI_Comm_c2f(world), &c)
                     : gram_communicator_create_mpi(g, &world, sizeof world, &c);
         CHECK(h, status == GRAM_UNSUPPORTED && !c, "%s", gram_status_name(status));
-        CHECK(h, strstr(gram_message(g), mpi_rank() ? "1 of " : "is of version unknown"), "%s",
+        CHECK(h, strstr(gram_message(g), mpi_rank() ? "1 of " : "has version unknown"), "%s",
               gram_message(g));
         gram_communicator_destroy(c);
     }
